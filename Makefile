@@ -1,0 +1,208 @@
+# make help lists what there is. Everything is built below $(BUILD); generated code is never committed.
+BUILD ?= build
+Q = @
+ifeq ($(origin CC),default)
+CC = gcc
+endif
+PKGS = raft libuv liblz4 libprotobuf-c libcurl libnghttp2 openssl jansson libcyaml libmicrohttpd smartcols
+WARN = -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wcast-qual -Wwrite-strings -Wundef -Wvla -Wformat=2 -Wimplicit-fallthrough
+OPT ?= -O2 -g
+CFLAGS_ALL = -std=c11 -D_GNU_SOURCE -D_FORTIFY_SOURCE=2 -fno-strict-aliasing -fstack-protector-strong -fno-omit-frame-pointer -pthread -MMD -MP -I. -I$(BUILD)/gen -DCKPT_VERSION='"$(VERSION)"' $(OPT) $(SAN)
+LDFLAGS_ALL = -pthread $(SAN) -Wl,-z,relro,-z,now
+VERSION = 0.1.0
+PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
+PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
+
+# ---- layers: a folder is an archive; what a layer may link is its line (tests/lint checks the includes) ----
+LAYERS = base proto fsm raft eval rpc store telemetry client broker agent app cli
+DIR_base = src/base
+DIR_fsm = fsm
+DIR_raft = raft
+DIR_eval = src/eval
+DIR_rpc = src/rpc
+DIR_store = src/store
+DIR_telemetry = src/telemetry
+DIR_client = src/client
+DIR_broker = src/broker
+DIR_agent = src/agent
+DIR_app = src/app
+DIR_cli = src/cli
+USE_base = base
+USE_proto = proto
+USE_fsm = fsm proto base
+USE_raft = raft base
+USE_eval = eval base
+USE_rpc = rpc proto base
+USE_store = store base
+USE_telemetry = telemetry base
+USE_client = client rpc proto base
+USE_broker = broker eval store telemetry rpc raft fsm proto base
+USE_agent = agent store rpc fsm proto base
+USE_app = app
+USE_cli = cli client rpc fsm proto base
+
+PROTOS = $(wildcard proto/ckpt/v1/*.proto proto/ckpt/log/v1/*.proto proto/grpc/health/v1/*.proto proto/grpc/reflection/v1alpha/*.proto)
+GEN_C = $(PROTOS:proto/%.proto=$(BUILD)/gen/%.pb-c.c)
+GEN_H = $(GEN_C:.c=.h)
+
+# *main.c is a program, everything else goes into its layer's archive
+SRC_of = $(filter-out %main.c,$(wildcard $(DIR_$(1))/*.c))
+OBJ_of = $(patsubst %.c,$(BUILD)/%.o,$(call SRC_of,$(1)))
+LIB_of = $(foreach l,$(USE_$(1)),$(BUILD)/lib/lib$(l).a)
+
+PROGRAMS = ckptd ckpt-agentd ckpt-run ckptctl ckpt-worker
+MAIN_ckptd = src/broker/main.c
+LAYER_ckptd = broker
+MAIN_ckpt-agentd = src/agent/main.c
+LAYER_ckpt-agentd = agent
+MAIN_ckpt-run = src/agent/run_main.c
+LAYER_ckpt-run = agent
+MAIN_ckptctl = src/cli/main.c
+LAYER_ckptctl = cli
+MAIN_ckpt-worker = src/store/worker_main.c
+LAYER_ckpt-worker = store
+# programs that tests and the demo run, not installed
+SUPPORT = $(patsubst tests/support/%_main.c,%,$(wildcard tests/support/*_main.c))
+BENCH = $(patsubst tests/bench/%_main.c,%,$(wildcard tests/bench/*_main.c))
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SECONDARY:
+.PHONY: all programs deps demo test lint unit golden golden-update fuzz-smoke fuzz integration bench t asan ubsan tsan format tidy cover compdb docs clean help
+
+all: programs                                   ## build the programs (default)
+programs: $(PROGRAMS:%=$(BUILD)/bin/%) $(SUPPORT:%=$(BUILD)/bin/%)
+
+$(BUILD)/gen/%.pb-c.c $(BUILD)/gen/%.pb-c.h: proto/%.proto
+	@mkdir -p $(BUILD)/gen
+	$(Q)protoc --c_out=$(BUILD)/gen -Iproto $<
+	@# the method Register becomes a member named like a C keyword
+	@sed -i 's/(\*register)/(*register_)/' $(BUILD)/gen/$*.pb-c.h
+# what clients ask for by server reflection
+$(BUILD)/gen/descriptors.bin: $(PROTOS)
+	@mkdir -p $(@D)
+	$(Q)protoc -Iproto --include_imports --descriptor_set_out=$@ $(PROTOS)
+$(BUILD)/gen/descriptors.o: $(BUILD)/gen/descriptors.bin
+	$(Q)printf '.section .rodata\n.global ckpt_descriptors\n.global ckpt_descriptors_end\nckpt_descriptors:\n.incbin "%s"\nckpt_descriptors_end:\n.byte 0\n.section .note.GNU-stack,"",%%progbits\n' $< | $(CC) -x assembler -c -o $@ -
+
+$(BUILD)/gen/%.o: $(BUILD)/gen/%.c | $(GEN_H)
+	$(Q)$(CC) $(CFLAGS_ALL) -w $(GEN_SAN) -c -o $@ $<
+# the state machine is integers only: no floating point registers in its objects
+$(BUILD)/fsm/%.o: fsm/%.c | $(GEN_H)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS_ALL) $(WARN) $(if $(SAN),,$(GENERAL_REGS)) -c -o $@ $<
+GENERAL_REGS = $(if $(filter x86_64 aarch64,$(shell uname -m)),-mgeneral-regs-only)
+$(BUILD)/%.o: %.c | $(GEN_H)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS_ALL) $(WARN) $(PKG_CFLAGS) -c -o $@ $<
+
+$(BUILD)/lib/libproto.a: $(GEN_C:.c=.o) $(BUILD)/gen/descriptors.o
+	@mkdir -p $(@D)
+	@rm -f $@
+	$(Q)ar rcs $@ $^
+define LAYER_RULE
+$(BUILD)/lib/lib$(1).a: $(call OBJ_of,$(1))
+	@mkdir -p $$(@D)
+	@rm -f $$@
+	$(Q)ar rcs $$@ $$(filter %.o,$$^)
+endef
+$(foreach l,$(filter-out proto,$(LAYERS)),$(eval $(call LAYER_RULE,$(l))))
+
+define PROGRAM_RULE
+$(BUILD)/bin/$(1): $(patsubst %.c,$(BUILD)/%.o,$(MAIN_$(1))) $(call LIB_of,$(LAYER_$(1)))
+	@mkdir -p $$(@D)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $$@ $$(filter %.o %.a,$$^) $(PKG_LIBS) -lm
+endef
+$(foreach p,$(PROGRAMS),$(eval $(call PROGRAM_RULE,$(p))))
+$(BUILD)/bin/%: $(BUILD)/tests/support/%_main.o $(BUILD)/lib/libbase.a
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o %.a,$^) -lm
+# benchmarks may use every layer
+$(BUILD)/bench/%: $(BUILD)/tests/bench/%_main.o $(foreach l,client $(USE_broker),$(BUILD)/lib/lib$(l).a)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o %.a,$^) $(PKG_LIBS) -lm
+
+# ---- tests: tests/unit/LAYER/test_*.c link LAYER's closure; tests/golden, tests/fuzz likewise by their first word ----
+UNIT_SRC = $(wildcard tests/unit/*/test_*.c)
+UNIT_BIN = $(UNIT_SRC:%.c=$(BUILD)/%)
+define UNIT_RULE
+$(BUILD)/tests/unit/$(1)/test_%: $(BUILD)/tests/unit/$(1)/test_%.o $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(wildcard tests/unit/$(1)/test_*.c),$(wildcard tests/unit/$(1)/*.c))) $(call LIB_of,$(1))
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $$@ $$(filter %.o %.a,$$^) $(PKG_LIBS) -lcmocka -lm
+endef
+$(foreach l,$(LAYERS),$(eval $(call UNIT_RULE,$(l))))
+
+unit: $(UNIT_BIN)                               ## unit tests
+	tests/run.sh $(UNIT_BIN)
+t: programs                                     ## one test: make t T=lifecycle
+	@set -e; for b in $(foreach u,$(UNIT_SRC),$(if $(findstring $(T),$(notdir $(u))),$(BUILD)/$(u:.c=))); do $(MAKE) --no-print-directory $$b && $$b; done
+
+GOLDEN_BIN = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/golden/golden_*.c))
+$(BUILD)/tests/golden/golden_%: $(BUILD)/tests/golden/golden_%.o $(call LIB_of,fsm)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o %.a,$^) $(PKG_LIBS) -lm
+golden: $(GOLDEN_BIN)                           ## transcripts of the state machine
+	tests/run.sh $(GOLDEN_BIN)
+golden-update: $(GOLDEN_BIN)                    ## rewrite the transcripts; review the diff
+	for g in $(GOLDEN_BIN); do $$g --update; done
+
+# fuzz targets: tests/fuzz/fuzz_LAYER_what.c with LLVMFuzzerTestOneInput; smoke runs use a seeded driver under ASan and UBSan
+FUZZ_SRC = $(wildcard tests/fuzz/fuzz_*.c)
+FUZZ_SAN = -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-sanitize=pointer-overflow,shift,nonnull-attribute
+fuzz_layer = $(word 2,$(subst _, ,$(notdir $(1))))
+define FUZZ_RULE
+$(BUILD)/tests/fuzz/$(basename $(notdir $(1))): $(BUILD)/tests/fuzz/$(basename $(notdir $(1))).o $(BUILD)/tests/support/fuzz_driver.o $(call LIB_of,$(call fuzz_layer,$(1)))
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $$@ $$(filter %.o %.a,$$^) $(PKG_LIBS) -lm
+endef
+$(foreach f,$(FUZZ_SRC),$(eval $(call FUZZ_RULE,$(f))))
+FUZZ_BIN = $(FUZZ_SRC:%.c=$(BUILD)/%)
+fuzz-bins: $(FUZZ_BIN)
+fuzz-smoke:                                     ## each fuzz target for a few seconds, sanitizers on
+	$(MAKE) --no-print-directory BUILD=$(BUILD)/fuzz SAN="$(FUZZ_SAN)" OPT="-O1 -g" fuzz-bins
+	tests/run.sh $(FUZZ_SRC:%.c=$(BUILD)/fuzz/%)
+fuzz: deps                                      ## libFuzzer on one target: make fuzz F=fsm_command
+	$(MAKE) --no-print-directory BUILD=$(BUILD)/libfuzzer CC=clang SAN="-fsanitize=fuzzer-no-link,address" OPT="-O1 -g" $(BUILD)/libfuzzer/tests/fuzz/fuzz_$(F).o $(foreach l,$(LAYERS),$(BUILD)/libfuzzer/lib/lib$(l).a)
+	clang -fsanitize=fuzzer,address -o $(BUILD)/libfuzzer/$(F) $(BUILD)/libfuzzer/tests/fuzz/fuzz_$(F).o $(foreach l,$(USE_$(call fuzz_layer,fuzz_$(F))),$(BUILD)/libfuzzer/lib/lib$(l).a) $(PKG_LIBS) -lm
+	mkdir -p $(BUILD)/corpus/$(F) && $(BUILD)/libfuzzer/$(F) -max_total_time=$(or $(SECONDS_MAX),60) $(BUILD)/corpus/$(F)
+
+lint:                                           ## layering, purity, banned calls, lengths, format
+	tests/lint/lint.sh $(BUILD)
+integration: programs                           ## real processes
+	BUILD=$(abspath $(BUILD)) tests/run.sh $(sort $(wildcard tests/integration/test_*.py))
+deps:                                           ## install missing packages (root or sudo)
+	deploy/install-deps.sh
+demo: deps                                      ## the main job, end to end, under 90 s
+	$(MAKE) --no-print-directory programs
+	BUILD=$(abspath $(BUILD)) /usr/bin/python3 deploy/demo/demo.py
+test: deps                                      ## everything CI runs
+	$(MAKE) --no-print-directory programs $(UNIT_BIN) $(GOLDEN_BIN)
+	$(MAKE) --no-print-directory BUILD=$(BUILD)/fuzz SAN="$(FUZZ_SAN)" OPT="-O1 -g" fuzz-bins
+	BUILD=$(abspath $(BUILD)) tests/run.sh tests/lint/lint.sh $(UNIT_BIN) $(GOLDEN_BIN) $(FUZZ_SRC:%.c=$(BUILD)/fuzz/%) $(sort $(wildcard tests/integration/test_*.py))
+bench: deps                                     ## figures; see tests/bench/README.md
+	$(MAKE) --no-print-directory programs $(BENCH:%=$(BUILD)/bench/%)
+	BUILD=$(abspath $(BUILD)) /usr/bin/python3 tests/bench/bench.py
+
+SANITIZED = $(MAKE) --no-print-directory unit golden
+asan:                                           ## unit and golden tests under AddressSanitizer
+	$(SANITIZED) BUILD=$(BUILD)/asan SAN="-fsanitize=address" OPT="-O1 -g"
+ubsan:                                          ## ... under UndefinedBehaviorSanitizer
+	$(SANITIZED) BUILD=$(BUILD)/ubsan SAN="-fsanitize=undefined -fno-sanitize-recover=undefined" GEN_SAN="-fno-sanitize=undefined" OPT="-O1 -g"
+tsan:                                           ## ... under ThreadSanitizer
+	$(SANITIZED) BUILD=$(BUILD)/tsan SAN="-fsanitize=thread" OPT="-O1 -g"
+
+FORMATTED = $(wildcard fsm/*.[ch] raft/*.[ch] src/*/*.[ch] tests/*/*.[ch] tests/unit/*/*.[ch])
+format:                                         ## clang-format everything
+	clang-format -i $(FORMATTED)
+tidy: $(GEN_H)                                  ## clang-tidy
+	clang-tidy --quiet $(filter %.c,$(FORMATTED)) -- $(CFLAGS_ALL) $(PKG_CFLAGS)
+cover:                                          ## line coverage of unit and golden tests (gcov)
+	$(MAKE) --no-print-directory unit golden BUILD=$(BUILD)/cover SAN="--coverage" OPT="-O0 -g"
+	cd $(BUILD)/cover && find . -name '*.gcda' -not -path './gen/*' -not -path './tests/*' | xargs gcov -n 2>/dev/null | grep -A1 "^File '[^/]" || true
+compdb:                                         ## compile_commands.json (needs bear)
+	bear -- $(MAKE) --no-print-directory -B programs
+docs:                                           ## tables generated from the catalogues
+	tests/lint/docs.sh $(BUILD)
+clean:                                          ## remove what was built
+	rm -rf $(BUILD)
+help:                                           ## this list
+	@grep -hE '^[a-z-]+:.*##' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:[^#]*## */\t/' | expand -t 18
+
+-include $(shell find $(BUILD) -name '*.d' -not -path '$(BUILD)/*san/*' 2>/dev/null)

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Installs what is missing to build, test and run on Debian 12. Does nothing (and needs no root) when all is there.
+set -eu
+packages=(
+    # toolchain
+    gcc make pkg-config libc6-dev protobuf-c-compiler protobuf-compiler
+    # linked: why each, see src/ARCHITECTURE.md
+    libraft-dev libuv1-dev liblz4-dev libprotobuf-c-dev libcurl4-openssl-dev libnghttp2-dev libssl-dev
+    libjansson-dev libcyaml-dev libmicrohttpd-dev libsmartcols-dev
+    # tests, demo, lint
+    libcmocka-dev python3 python3-grpcio python3-grpc-tools prometheus clang-format binutils procps git ca-certificates
+)
+missing=()
+for package in "${packages[@]}"; do
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+echo "installing: ${missing[*]}"
+run=()
+if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo > /dev/null || { echo "error: packages are missing and this is neither root nor is sudo installed; as root run: apt-get install ${missing[*]}" >&2; exit 1; }
+    run=(sudo)
+fi
+# no service may start because a test tool was installed
+policy=/usr/sbin/policy-rc.d
+made_policy=no
+if [ ! -e $policy ]; then printf '#!/bin/sh\nexit 101\n' | "${run[@]}" tee $policy > /dev/null; "${run[@]}" chmod 755 $policy; made_policy=yes; fi
+cleanup() { if [ $made_policy = yes ]; then "${run[@]}" rm -f $policy; fi; }
+trap cleanup EXIT
+"${run[@]}" apt-get update -qq
+"${run[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" > /dev/null

@@ -1,0 +1,285 @@
+/* The replicated state machine: allocations, checkpoints, nodes, targets, queues, sessions, events.
+ *
+ * Flow     fsm_apply_entry() decodes one committed log entry and applies its commands in order; each has an outcome. What agents
+ *          must do is derived from the state by fsm_orders_for_node(); nothing else has effects.
+ * Shapes   one struct fsm owns everything; const pointers handed out live until the next apply or restore. Limits: fsm/limits.h.
+ * Units    milliseconds since the epoch (the leader's stamps), bytes, GPU-milliseconds, parts per million. Integers only.
+ * Errors   business refusals are outcomes (fsm/status.h); stored bytes that do not decode are ERR-like results of restore; anything
+ *          else is a bug (CHECK).
+ * Absent   no I/O, no clock, no randomness, no floating point, no logging. Same entries, same bytes: same state, same hash.
+ * Source   design.md "Replicated state"; requirement rows S1-050.., P-*, F-*.
+ */
+#ifndef CKPT_FSM_FSM_H
+#define CKPT_FSM_FSM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ckpt/log/v1/command.pb-c.h"
+#include "ckpt/v1/common.pb-c.h"
+#include "fsm/limits.h"
+#include "fsm/status.h"
+
+struct fsm;
+
+struct fsm *fsm_new(void);
+void fsm_free(struct fsm *fsm);
+
+/* ---- apply ------------------------------------------------------------------------------------------------------------ */
+
+struct fsm_victim {
+    char allocation_id[FSM_ID_BYTES];
+    uint64_t checkpoint_id; /* 0: terminated without a checkpoint */
+    uint32_t node_count;
+};
+
+/* What a command came to. Kept per request id, so a repeat gets the same one with repeated = true. */
+struct fsm_outcome {
+    enum fsm_status status;
+    bool repeated;
+    uint64_t index;         /* where it first took effect */
+    uint64_t checkpoint_id; /* created or concerned; 0: none */
+    uint64_t preemption_id;
+    uint64_t current;       /* numbers for the refusal's text: what is ... */
+    uint64_t limit;         /* ... and what would be allowed */
+    uint32_t victim_count;
+    struct fsm_victim victims[FSM_VICTIMS_MAX];
+};
+
+/* Called once per command of the entry, in order. The outcome is valid during the call. */
+typedef void fsm_outcome_fn(void *context, size_t command_index, const struct fsm_outcome *outcome);
+
+/* Indexes strictly increase. bytes are a ckpt.log.v1.Entry. on_outcome may be NULL. */
+void fsm_apply_entry(struct fsm *fsm, uint64_t index, uint64_t term, const uint8_t *bytes,
+                     size_t length, fsm_outcome_fn *on_outcome, void *context);
+
+/* Checks a command before it is proposed: shape, ids, limits, unknown fields. OK, or the refusal's status with the numbers in
+ * outcome. Apply repeats what depends on state only. */
+enum fsm_status fsm_validate_command(const Ckpt__Log__V1__Command *command,
+                                     struct fsm_outcome *ret_outcome);
+
+/* One line for people: the status' text with the outcome's numbers and the next step. Returns text. */
+char *fsm_outcome_text(const struct fsm_outcome *outcome, char *text, size_t size);
+
+/* ---- read-only view --------------------------------------------------------------------------------------------------- */
+
+struct fsm_node_share {
+    uint32_t node_slot; /* fsm_node_at() */
+    uint32_t gpu_count;
+    uint64_t gpu_memory_used_bytes;
+    bool borrowed;
+};
+
+struct fsm_allocation {
+    uint32_t slot;                     /* stable while it exists: fsm_allocation_at(slot) */
+    const char *id;
+    const char *tenant, *project, *vcluster, *owner, *profile;
+    uint32_t target_slot;
+    uint8_t preemption_class;
+    bool sensitive;
+    bool non_preemptible;
+    bool walltime_asked;               /* the walltime checkpoint was requested */
+    bool terminating;                  /* a terminate order stands */
+    Ckpt__V1__Strategy strategy;
+    Ckpt__V1__RequeuePolicy requeue_policy;
+    Ckpt__V1__AllocationState state;
+    Ckpt__V1__Reason reason;
+    Ckpt__V1__Reason terminate_reason;
+    uint32_t node_count;
+    const struct fsm_node_share *nodes;
+    uint32_t gpu_count;                /* sum over nodes */
+    uint32_t borrowed_count;
+    uint32_t max_requeue, requeue_count, preempted_count, restart_count;
+    uint32_t reactive_min_nodes, reactive_max_nodes;
+    uint64_t registered_index;
+    uint64_t submitted_at_ms, started_at_ms, state_since_ms;
+    uint64_t walltime_ms, grace_ms, period_ms, checkpoint_timeout_ms; /* walltime 0: none; others resolved against the policy at use */
+    uint64_t write_bytes_per_s;        /* per node; 0: policy */
+    uint64_t active_checkpoint_id;     /* 0: none. PAUSED counts as active */
+    uint64_t last_complete_id;         /* 0: none */
+    uint64_t last_complete_snapshot_ms; /* work after this instant would be recomputed; started_at_ms when there is none */
+    uint64_t previous_complete_id;
+    uint64_t last_attempt_end_ms;      /* of the last terminal checkpoint: min interval counts from here too */
+    uint64_t complete_count;
+    uint64_t size_estimate_bytes;      /* all nodes; learned from completed ones, first from used GPU memory */
+    uint64_t write_estimate_ms;        /* learned; 0: unknown */
+    uint64_t lost_gpu_ms;
+};
+
+struct fsm_shard {
+    uint32_t node_slot;
+    bool started;
+    bool verified;
+    bool stopped_writing;
+    uint64_t size_bytes;
+    uint64_t write_ms;
+    uint8_t manifest_sha256[32];
+};
+
+struct fsm_checkpoint {
+    uint64_t id;
+    uint32_t allocation_slot;
+    uint32_t target_slot;
+    Ckpt__V1__CheckpointState state;
+    Ckpt__V1__Purpose purpose;
+    Ckpt__V1__AfterCheckpoint after;
+    Ckpt__V1__Reason reason;
+    uint32_t attempt;          /* counted at dispatch, from 1 */
+    uint32_t paused_count, resumed_count;
+    bool extended;
+    uint64_t created_at_ms, dispatched_at_ms, started_at_ms, completed_at_ms, state_since_ms;
+    uint64_t deadline_ms;      /* 0: none */
+    uint64_t retry_at_ms;      /* REQUESTED: not granted before this instant; 0: at once */
+    uint64_t timeout_ms;       /* of this attempt */
+    uint64_t granted_bytes_per_s;
+    uint64_t size_bytes;
+    uint64_t snapshot_at_ms;   /* earliest STARTED among the nodes */
+    uint64_t priority_gpu_ms_per_gb; /* order of grants */
+    uint64_t recompute_saved_gpu_ms; /* order after an outage: brought up to date at resume */
+    bool resumed_from_outage;  /* REQUESTED after a pause: granted before all others, by recompute_saved */
+    uint32_t shard_count;
+    const struct fsm_shard *shards; /* one per node of the allocation at creation */
+    const Ckpt__V1__DecisionTerms *terms; /* NULL: not the evaluator's */
+};
+
+struct fsm_node {
+    uint32_t slot;
+    const char *id;
+    const char *boot_id;
+    const char *version;
+    Ckpt__Log__V1__NodeState state;
+    uint64_t state_since_ms;
+    uint64_t last_report_sequence; /* reports up to here are committed */
+    uint32_t allocation_count;     /* not ended ones */
+};
+
+struct fsm_target {
+    uint32_t slot;
+    const char *id;
+    const char *prefix;
+    const char *domain;
+    Ckpt__V1__TargetKind kind;
+    bool available;
+    bool is_default;
+    Ckpt__V1__Reason reason;
+    uint64_t since_ms;
+    uint64_t write_bytes_per_s;
+    uint64_t measured_bytes_per_s;
+    uint32_t staging_share_ppm;
+    uint64_t cost_micro_usd_per_gb_month;
+    uint64_t granted_bytes_per_s; /* sum over DISPATCHED and WRITING */
+    uint64_t budget_bytes_per_s;  /* write_bytes_per_s * (1 - staging share); 0 when unavailable */
+    uint32_t paused_count;
+};
+
+struct fsm_queue {
+    const char *vcluster;
+    uint64_t reported_at_ms;
+    uint64_t queued_gpu_ms, running_gpu_ms;
+    size_t waiting_count;
+    const Ckpt__V1__WaitingJob *const *waiting;
+};
+
+struct fsm_summary {
+    bool initialised;
+    const char *cluster_id;
+    uint64_t epoch;
+    uint64_t now_ms;           /* the state's clock */
+    uint64_t applied_index, applied_term;
+    uint64_t state_hash;
+    uint64_t command_count;
+    uint64_t next_event_sequence;
+    uint32_t allocation_count;
+    uint32_t allocations_by_state[8];
+    uint32_t checkpoint_count;
+    uint32_t checkpoints_by_state[16];
+    uint64_t checkpoints_total[16];      /* ever entered, by state */
+    uint64_t rejected_reports, duplicate_reports, skipped_decisions;
+    uint64_t oldest_paused_since_ms;     /* 0: none */
+    uint64_t resumed_total, paused_total;
+    uint32_t session_count;
+};
+void fsm_get_summary(const struct fsm *fsm, struct fsm_summary *ret_summary);
+const Ckpt__V1__Policy *fsm_policy(const struct fsm *fsm);
+
+/* Slots run 0 .. count-1 and may be empty (NULL). */
+uint32_t fsm_allocation_slots(const struct fsm *fsm);
+const struct fsm_allocation *fsm_allocation_at(const struct fsm *fsm, uint32_t slot);
+const struct fsm_allocation *fsm_allocation_find(const struct fsm *fsm, const char *id);
+uint32_t fsm_node_slots(const struct fsm *fsm);
+const struct fsm_node *fsm_node_at(const struct fsm *fsm, uint32_t slot);
+const struct fsm_node *fsm_node_find(const struct fsm *fsm, const char *id);
+uint32_t fsm_target_slots(const struct fsm *fsm);
+const struct fsm_target *fsm_target_at(const struct fsm *fsm, uint32_t slot);
+const struct fsm_target *fsm_target_find(const struct fsm *fsm, const char *id);
+size_t fsm_queue_count(const struct fsm *fsm);
+void fsm_queue_at(const struct fsm *fsm, size_t i, struct fsm_queue *ret_queue);
+const struct fsm_checkpoint *fsm_checkpoint_find(const struct fsm *fsm, uint64_t id);
+/* Smallest id greater than `after`, or NULL. 0 starts. */
+const struct fsm_checkpoint *fsm_checkpoint_next(const struct fsm *fsm, uint64_t after);
+/* The same among one allocation's. */
+const struct fsm_checkpoint *fsm_checkpoint_next_of(const struct fsm *fsm, uint32_t allocation_slot,
+                                                    uint64_t after);
+
+/* REQUESTED checkpoints that may be granted now, in the order of granting: resumed ones by recompute_saved, then by priority.
+ * Writes at most max ids, returns how many. */
+size_t fsm_grantable(const struct fsm *fsm, uint64_t *ret_ids, size_t max);
+/* Terminal or expired checkpoints whose folder may be removed (never the last complete of a restartable allocation). */
+size_t fsm_collectable(const struct fsm *fsm, uint64_t *ret_ids, size_t max);
+/* The newest COMPLETE one with an id below `before` (0: any); NULL: none. Only these are ever restored from. */
+const struct fsm_checkpoint *fsm_restart_point(const struct fsm *fsm, const char *allocation_id,
+                                               uint64_t before);
+/* Folder of a checkpoint: {prefix}/{tenant}/{project}/{allocation}/checkpoints/{checkpoint}. Returns the length or 0 when too small. */
+size_t fsm_checkpoint_path(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint,
+                           char *ret_path, size_t size);
+/* The earliest instant at which a Tick would change something; UINT64_MAX: none. */
+uint64_t fsm_next_deadline_ms(const struct fsm *fsm);
+
+/* ---- orders: derived, never stored ------------------------------------------------------------------------------------ */
+
+enum fsm_order_kind { FSM_ORDER_CHECKPOINT = 1, FSM_ORDER_TERMINATE = 2 };
+struct fsm_order {
+    enum fsm_order_kind kind;
+    const struct fsm_allocation *allocation;
+    const struct fsm_checkpoint *checkpoint; /* NULL for TERMINATE */
+    uint64_t timeout_ms;
+    uint64_t grace_ms;
+    Ckpt__V1__Reason reason;
+};
+/* The complete set for the node: what is not in it is withdrawn. Returns how many there are; writes at most max. */
+size_t fsm_orders_for_node(const struct fsm *fsm, uint32_t node_slot, struct fsm_order *ret_orders,
+                           size_t max);
+/* Nodes whose orders may have changed since they were last taken; a hint for the dispatcher, not part of the state.
+ * After a restore every node is listed. false: none left. */
+bool fsm_take_changed_node(struct fsm *fsm, uint32_t *ret_node_slot);
+
+/* ---- events ----------------------------------------------------------------------------------------------------------- */
+
+/* The first kept event with sequence > after, or NULL. *ret_gap is true when older ones were dropped in between. */
+const Ckpt__V1__Event *fsm_event_after(const struct fsm *fsm, uint64_t after, bool *ret_gap);
+
+/* ---- snapshot, check -------------------------------------------------------------------------------------------------- */
+
+/* Content of a snapshot as a stream of length-prefixed messages (ckpt.log.v1.SnapshotRecord). write returns 0 or -1. */
+int fsm_snapshot_write(const struct fsm *fsm,
+                       int (*write)(void *context, const void *bytes, size_t length), void *context);
+/* Replaces the whole state. read reads exactly length bytes, 0 or -1. On failure the state is unchanged and text says why. */
+int fsm_snapshot_read(struct fsm *fsm, int (*read)(void *context, void *bytes, size_t length),
+                      void *context, char *ret_text, size_t text_size);
+
+/* Verifies the named invariants over the whole state; calls violation(context, "I21 ...") for each that does not hold.
+ * Returns how many invariants were checked. */
+size_t fsm_check(const struct fsm *fsm, void (*violation)(void *context, const char *text),
+                 void *context);
+
+/* True when a -> b is in the table of moves. */
+bool fsm_checkpoint_move_allowed(Ckpt__V1__CheckpointState from, Ckpt__V1__CheckpointState to);
+bool fsm_allocation_move_allowed(Ckpt__V1__AllocationState from, Ckpt__V1__AllocationState to);
+const char *fsm_checkpoint_state_name(Ckpt__V1__CheckpointState state); /* "PAUSED" */
+const char *fsm_allocation_state_name(Ckpt__V1__AllocationState state); /* "RUNNING" */
+const char *fsm_reason_name(Ckpt__V1__Reason reason);                   /* "walltime_exceeded" */
+const char *fsm_purpose_name(Ckpt__V1__Purpose purpose);                /* "periodic" */
+bool fsm_checkpoint_state_active(Ckpt__V1__CheckpointState state);      /* REQUESTED, DISPATCHED, WRITING, PAUSED */
+
+#endif

@@ -1,0 +1,146 @@
+/* Replication of opaque entries over libraft: the only interface that the rest of the program sees.
+ *
+ * Flow     consensus_open() recovers the folder and starts; the leader's consensus_propose() appends an entry; when a majority
+ *          has it on disk, hooks.apply() runs on every member in log order. All calls and hooks run on the loop thread.
+ * Shapes   one struct consensus per process and data folder (locked). Entries 1 byte .. CONSENSUS_ENTRY_MAX_BYTES.
+ *          At most CONSENSUS_IN_FLIGHT_MAX proposals wait for commit; one more is refused with ERR_FULL.
+ * Units    milliseconds, bytes, log indexes.
+ * Errors   ERR_UNAVAILABLE not the leader; ERR_FULL window full or disk low; ERR_CORRUPT, ERR_LOCKED, ERR_MISMATCH at open.
+ *          After an internal failure hooks.fatal() is called once and nothing else afterwards: the program must exit.
+ * Absent   stock raft_uv, raft_transfer, leases. TLS is a wrapper of the network table (raft/io_ops.h).
+ * Source   Ongaro & Ousterhout 2014; facts on libraft 0.15 in raft/README.md (rules S1-S11).
+ */
+#ifndef CKPT_RAFT_CONSENSUS_H
+#define CKPT_RAFT_CONSENSUS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "src/base/err.h"
+#include "src/base/ops.h"
+
+struct disk_ops;    /* raft/io_ops.h */
+struct network_ops; /* raft/io_ops.h */
+struct consensus;
+
+enum {
+    CONSENSUS_ENTRY_MAX_BYTES = 1 << 20,
+    CONSENSUS_IN_FLIGHT_MAX = 256,
+    CONSENSUS_MEMBERS_MAX = 9,
+    CONSENSUS_ADDRESS_BYTES = 256,
+    CONSENSUS_NAME_BYTES = 129
+};
+
+enum consensus_role {
+    CONSENSUS_FOLLOWER,
+    CONSENSUS_CANDIDATE,
+    CONSENSUS_LEADER, /* elected; propose() works, hooks.role_changed was told */
+};
+
+struct consensus_member {
+    uint64_t id; /* 1..; never reused for another machine or a blank folder */
+    char name[CONSENSUS_NAME_BYTES];
+    char address[CONSENSUS_ADDRESS_BYTES]; /* host:port of its Raft listener; resolved by the transport */
+};
+
+struct consensus_config {
+    uint64_t member_id;
+    const char *cluster_id; /* id_valid(); peers and folders of another cluster are refused */
+    const char *data_dir;   /* created 0700 when bootstrap is true */
+    const char *listen_address;
+    const struct consensus_member *members; /* initial configuration and address book */
+    size_t member_count;
+    bool bootstrap; /* first start of a new cluster: refused when the folder holds data; without it an empty folder is refused */
+    uint32_t election_timeout_ms;  /* 1000 */
+    uint32_t heartbeat_ms;         /* 100 */
+    uint64_t snapshot_after_entries; /* 0: 100,000 */
+    uint64_t snapshot_after_bytes;   /* 0: 64 MiB of log */
+    uint64_t reserve_bytes;          /* 0: 32 MiB kept free for recovery from a full disk */
+    const struct clock_ops *clock;
+    const struct random_ops *random;
+    const struct disk_ops *disk;
+    const struct network_ops *network;
+};
+
+/* Streams of a snapshot's content. Writers and readers return 0 or -1 with err. */
+struct consensus_writer {
+    void *context;
+    int (*write)(void *context, const void *bytes, size_t length, struct err *err);
+};
+struct consensus_reader {
+    void *context;
+    /* Reads exactly length bytes. */
+    int (*read)(void *context, void *bytes, size_t length, struct err *err);
+};
+
+struct consensus_hooks {
+    void *context;
+    /* A committed entry, in log order, on every member. tag is what propose() got when this member proposed it in this
+     * process and term, else NULL. Must not fail. Entries of libraft's own (configuration, barrier) are not shown; index
+     * therefore strictly increases but may skip. */
+    void (*apply)(void *context, uint64_t index, uint64_t term, const uint8_t *bytes, size_t length,
+                  void *tag);
+    /* A proposal of this member whose fate it cannot tell (leadership lost, shutdown): it may still commit elsewhere. */
+    void (*dropped)(void *context, void *tag);
+    void (*role_changed)(void *context, enum consensus_role role, uint64_t term, uint64_t leader_id);
+    /* Serialise the state as of the last apply. Runs off the loop on a copy (forked child), or on the loop in the simulator:
+     * it must only read state and call the writer. */
+    int (*snapshot_write)(void *context, const struct consensus_writer *writer, struct err *err);
+    /* Replace the whole state. On the loop. */
+    int (*snapshot_read)(void *context, const struct consensus_reader *reader, struct err *err);
+    /* The member cannot go on (disk failed, corruption, internal error): log the text and exit. */
+    void (*fatal)(void *context, const struct err *err);
+};
+
+/* Members and hooks are copied. On failure nothing is left running. */
+int consensus_open(const struct consensus_config *config, const struct consensus_hooks *hooks,
+                   struct consensus **ret_consensus, struct err *err);
+/* Waits until nothing is in flight, then calls closed(context) from the loop; tags still waiting are dropped first. */
+void consensus_close(struct consensus *consensus, void (*closed)(void *context), void *context);
+
+/* Copies bytes. apply() or dropped() is called exactly once with tag when this returns 0; tag must not be NULL. */
+int consensus_propose(struct consensus *consensus, const uint8_t *bytes, size_t length, void *tag,
+                      struct err *err);
+
+/* A linearizable read: done(status 0) when everything that was committed before the call is applied here. Leader only, by a
+ * majority's confirmation of the term after the call (no lease); concurrent calls share one round. status -1 with err otherwise. */
+void consensus_read(struct consensus *consensus, void (*done)(void *data, int status, const struct err *err), void *data);
+
+/* Gives up leadership to a caught-up voter, best effort (0: any). Used at SIGTERM. */
+int consensus_transfer(struct consensus *consensus, uint64_t member_id, struct err *err);
+
+struct consensus_peer_status {
+    uint64_t id;
+    bool voter;
+    bool connected;
+    uint64_t match_index;          /* leader only */
+    uint64_t last_contact_age_ms;  /* UINT64_MAX: never */
+};
+struct consensus_status {
+    uint64_t member_id;
+    enum consensus_role role;
+    uint64_t term;
+    uint64_t leader_id; /* 0: unknown */
+    uint64_t commit_index;
+    uint64_t applied_index;
+    uint64_t last_index;
+    uint64_t snapshot_index;
+    uint64_t log_bytes;
+    uint64_t disk_free_bytes;
+    bool accepts_writes;  /* false while the disk is low */
+    bool quorum;          /* leader: in contact with a majority; follower: heard from a leader within the election timeout */
+    uint64_t leader_contact_age_ms;
+    uint64_t proposals_in_flight;
+    uint64_t leader_changes_total;
+    uint64_t fsync_count;
+    uint64_t fsync_us_total;
+    uint64_t fsync_us_max;
+    uint64_t snapshot_count;
+    uint64_t snapshot_ms_last;
+    size_t peer_count;
+    struct consensus_peer_status peers[CONSENSUS_MEMBERS_MAX];
+};
+void consensus_get_status(const struct consensus *consensus, struct consensus_status *ret_status);
+
+#endif

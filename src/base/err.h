@@ -1,0 +1,42 @@
+/* One line of error text with a code, wrapped with context on its way up and logged once by the program.
+ *
+ * Flow     a function that can fail takes `struct err *err` last and writes it only on failure; it returns 0 or -1.
+ * Shapes   caller's storage; no heap. Text longer than ERR_TEXT_BYTES is cut with "...".
+ * Errors   a message names the value, the limit and the next step.
+ */
+#ifndef CKPT_BASE_ERR_H
+#define CKPT_BASE_ERR_H
+
+#include <stddef.h>
+
+enum { ERR_TEXT_BYTES = 512 };
+
+/* Append only. */
+enum err_code {
+    ERR_NONE = 0,
+    ERR_IO = 1,          /* the operating system refused; text carries strerror */
+    ERR_CORRUPT = 2,     /* stored bytes are not what was written */
+    ERR_INVALID = 3,     /* input from outside is wrong */
+    ERR_LOCKED = 4,      /* another process holds the folder */
+    ERR_FULL = 5,        /* no space, or a limit is reached */
+    ERR_NOT_FOUND = 6,
+    ERR_TIMEOUT = 7,     /* outcome unknown */
+    ERR_UNAVAILABLE = 8, /* no leader, no connection; try again */
+    ERR_MISMATCH = 9,    /* belongs to another member, cluster or version */
+    ERR_REFUSED = 10,    /* a precondition or policy refused it */
+    ERR_AUTH = 11
+};
+
+struct err {
+    enum err_code code;
+    char text[ERR_TEXT_BYTES];
+};
+
+/* Both return -1 so that `return err_set(...)` reads well. err may be NULL. */
+__attribute__((format(printf, 3, 4))) int err_set(struct err *err, enum err_code code,
+                                                  const char *format, ...);
+/* Puts "context: " before the text that is there. */
+__attribute__((format(printf, 2, 3))) int err_wrap(struct err *err, const char *format, ...);
+const char *err_code_name(enum err_code code);
+
+#endif

@@ -1,0 +1,67 @@
+/* Ids and checkpoint ids as text. See id.h. */
+#include "src/base/id.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool id_byte(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+}
+
+bool id_valid(const char *text)
+{
+    size_t length = 0;
+
+    if (text == NULL || strcmp(text, ".") == 0 || strcmp(text, "..") == 0)
+        return false;
+    while (text[length] != '\0') {
+        if (length == ID_MAX_BYTES || !id_byte(text[length]))
+            return false;
+        length++;
+    }
+    return length > 0;
+}
+
+char *checkpoint_id_format(uint64_t id, char text[CHECKPOINT_ID_TEXT_BYTES])
+{
+    uint64_t mask = (UINT64_C(1) << CHECKPOINT_SEQUENCE_BITS) - 1;
+
+    snprintf(text, CHECKPOINT_ID_TEXT_BYTES, "%" PRIu64 "-%" PRIu64,
+             id >> CHECKPOINT_SEQUENCE_BITS, id & mask);
+    return text;
+}
+
+/* Reads digits up to `end_byte`; leading zeros are refused so that one id has one text. */
+static const char *id_digits(const char *text, char end_byte, uint64_t maximum, uint64_t *ret_value)
+{
+    uint64_t value = 0;
+
+    if (*text < '1' || *text > '9')
+        return NULL;
+    for (; *text >= '0' && *text <= '9'; text++) {
+        value = value * 10 + (uint64_t)(*text - '0');
+        if (value > maximum)
+            return NULL;
+    }
+    if (*text != end_byte)
+        return NULL;
+    *ret_value = value;
+    return text + 1;
+}
+
+int checkpoint_id_parse(const char *text, uint64_t *ret_id)
+{
+    uint64_t epoch;
+    uint64_t sequence;
+
+    text = id_digits(text, '-', (UINT64_C(1) << (64 - CHECKPOINT_SEQUENCE_BITS)) - 1, &epoch);
+    if (text == NULL)
+        return -1;
+    if (id_digits(text, '\0', (UINT64_C(1) << CHECKPOINT_SEQUENCE_BITS) - 1, &sequence) == NULL)
+        return -1;
+    *ret_id = checkpoint_id_make(epoch, sequence);
+    return 0;
+}

@@ -1,0 +1,25 @@
+/* Ids and checkpoint ids as text. Source: design, "Time, ids, units". */
+#ifndef CKPT_BASE_ID_H
+#define CKPT_BASE_ID_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { ID_MAX_BYTES = 128, CHECKPOINT_ID_TEXT_BYTES = 32 };
+
+/* [A-Za-z0-9._-]{1,128} and neither "." nor "..": such a text can be a file name but never a path. */
+bool id_valid(const char *text);
+
+/* 64-bit checkpoint id: epoch << 40 | sequence, printed "epoch-sequence". */
+#define CHECKPOINT_SEQUENCE_BITS 40
+static inline uint64_t checkpoint_id_make(uint64_t epoch, uint64_t sequence)
+{
+    return epoch << CHECKPOINT_SEQUENCE_BITS | sequence;
+}
+/* Writes at most CHECKPOINT_ID_TEXT_BYTES and returns text. */
+char *checkpoint_id_format(uint64_t id, char text[CHECKPOINT_ID_TEXT_BYTES]);
+/* -1 when the text is not exactly "epoch-sequence" with both in range. */
+int checkpoint_id_parse(const char *text, uint64_t *ret_id);
+
+#endif

@@ -1,0 +1,42 @@
+/* An intrusive circular doubly linked list. Shapes: the head is a node of its own; a node is in one list at a time. */
+#ifndef CKPT_BASE_LIST_H
+#define CKPT_BASE_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct list {
+    struct list *next;
+    struct list *previous;
+};
+
+#define LIST_ITEM(node, type, member) ((type *)(void *)((char *)(node)-offsetof(type, member)))
+
+static inline void list_init(struct list *head)
+{
+    head->next = head;
+    head->previous = head;
+}
+
+static inline bool list_empty(const struct list *head)
+{
+    return head->next == head;
+}
+
+static inline void list_push_back(struct list *head, struct list *node)
+{
+    node->previous = head->previous;
+    node->next = head;
+    head->previous->next = node;
+    head->previous = node;
+}
+
+/* Also right for a node that is in no list but was list_init'ed. */
+static inline void list_remove(struct list *node)
+{
+    node->previous->next = node->next;
+    node->next->previous = node->previous;
+    list_init(node);
+}
+
+#endif

@@ -1,0 +1,82 @@
+/* Logfmt lines on stderr. See log.h. */
+#include "src/base/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static enum log_level log_minimum = LOG_LEVEL_INFO;
+static char log_identity[160];
+
+static const char *const log_level_names[] = {"debug", "info", "warning", "error"};
+
+void log_set_level(enum log_level level)
+{
+    log_minimum = level;
+}
+
+int log_parse_level(const char *text, enum log_level *ret_level)
+{
+    for (int i = 0; i < 4; i++) {
+        if (strcmp(text, log_level_names[i]) == 0) {
+            *ret_level = (enum log_level)i;
+            return 0;
+        }
+    }
+    return -1;
+}
+
+void log_set_identity(const char *program, const char *name)
+{
+    snprintf(log_identity, sizeof(log_identity), "program=%s name=%s ", program, name);
+}
+
+static size_t log_head(char *line, size_t size, enum log_level level, const char *event)
+{
+    struct timespec now;
+    struct tm utc;
+    int used;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &utc);
+    used = snprintf(line, size, "time=%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ level=%s %sevent=%s ",
+                    utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min,
+                    utc.tm_sec, now.tv_nsec / 1000000, log_level_names[level], log_identity, event);
+    return used < 0 ? 0 : (size_t)used;
+}
+
+/* Control bytes in values that came from outside must not forge a second line. */
+static void log_flatten(char *line, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
+            line[i] = ' ';
+    }
+}
+
+void log_event(enum log_level level, const char *event, const char *format, ...)
+{
+    char line[LOG_LINE_BYTES];
+    va_list arguments;
+    size_t used;
+    int more;
+    ssize_t written;
+
+    if (level < log_minimum)
+        return;
+    used = log_head(line, sizeof(line) - 1, level, event);
+    va_start(arguments, format);
+    more = vsnprintf(line + used, sizeof(line) - 1 - used, format, arguments);
+    va_end(arguments);
+    used += more < 0 ? 0 : (size_t)more;
+    if (used > sizeof(line) - 2)
+        used = sizeof(line) - 2;
+    log_flatten(line, used);
+    line[used++] = '\n';
+    do {
+        written = write(STDERR_FILENO, line, used);
+    } while (written < 0 && errno == EINTR);
+}

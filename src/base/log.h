@@ -1,0 +1,28 @@
+/* Logs: one logfmt line per event on stderr, "event=name key=value ...", units in the keys.
+ *
+ * Flow     programs log, libraries return struct err. The state machine never logs.
+ * Shapes   one process-wide level; lines over LOG_LINE_BYTES are cut.
+ * Errors   writing a log line never fails the caller.
+ * Absent   no secret is ever passed here; no file handling, the supervisor owns stderr.
+ */
+#ifndef CKPT_BASE_LOG_H
+#define CKPT_BASE_LOG_H
+
+enum { LOG_LINE_BYTES = 2048 };
+enum log_level { LOG_LEVEL_DEBUG, LOG_LEVEL_INFO, LOG_LEVEL_WARNING, LOG_LEVEL_ERROR };
+
+void log_set_level(enum log_level level);
+/* Accepts debug, info, warning, error; -1 for anything else. */
+int log_parse_level(const char *text, enum log_level *ret_level);
+/* Put on every line as program=... member=...; copied. */
+void log_set_identity(const char *program, const char *name);
+
+/* Format holds the key=value pairs after the event; quote values that may hold blanks: text=\"%s\". */
+__attribute__((format(printf, 3, 4))) void log_event(enum log_level level, const char *event,
+                                                     const char *format, ...);
+#define log_debug(...)   log_event(LOG_LEVEL_DEBUG, __VA_ARGS__)
+#define log_info(...)    log_event(LOG_LEVEL_INFO, __VA_ARGS__)
+#define log_warning(...) log_event(LOG_LEVEL_WARNING, __VA_ARGS__)
+#define log_error(...)   log_event(LOG_LEVEL_ERROR, __VA_ARGS__)
+
+#endif

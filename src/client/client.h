@@ -1,0 +1,41 @@
+/* libckptclient: a C client that follows the leader and retries with request ids.
+ *
+ * Flow     client_new on a libuv loop; client_call() sends one unary request, retries it on UNAVAILABLE, FAILED_PRECONDITION with a
+ *          leader hint and RESOURCE_EXHAUSTED with push-back until its deadline, always with the same bytes (same request id).
+ *          client_call_wait() runs a private loop and is for programs without one (ckptctl).
+ * Errors   gRPC status and text; RPC_DEADLINE_EXCEEDED means: outcome unknown, ask again with the same request id.
+ */
+#ifndef CKPT_CLIENT_CLIENT_H
+#define CKPT_CLIENT_CLIENT_H
+
+#include <protobuf-c/protobuf-c.h>
+
+#include "src/rpc/follow.h"
+
+struct client;
+
+struct client_config {
+    const char *endpoints;   /* "host:port,host:port,..." */
+    uint64_t attempt_ms;     /* 0: 500 per attempt (a hung leader is left after it) */
+    uint64_t timeout_ms;     /* 0: 5,000 overall */
+};
+int client_new(uv_loop_t *loop, const struct client_config *config, struct client **ret_client,
+               struct err *err);
+void client_free(struct client *client);
+
+/* reply is NULL unless status is RPC_OK; it is freed after the callback. */
+typedef void client_done_fn(void *data, int status, const char *text, const ProtobufCMessage *reply);
+/* method: "BrokerService/RegisterAllocation" of package ckpt.v1. The request is packed before the call returns. */
+void client_call(struct client *client, const char *method, const ProtobufCMessage *request,
+                 const ProtobufCMessageDescriptor *reply_type, uint64_t timeout_ms,
+                 client_done_fn *done, void *data);
+/* Unique id for a mutating request: random, 32 hexadecimal digits. */
+char *client_request_id(char text[33]);
+
+/* Blocking form; the caller frees *ret_reply with protobuf_c_message_free_unpacked. Returns the gRPC status. endpoint NULL: follow
+ * the leader; else exactly that one, without retries (status, debug check). */
+int client_call_wait(struct client *client, const char *endpoint, const char *method,
+                     const ProtobufCMessage *request, const ProtobufCMessageDescriptor *reply_type,
+                     uint64_t timeout_ms, ProtobufCMessage **ret_reply, struct err *err);
+
+#endif

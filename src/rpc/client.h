@@ -1,0 +1,54 @@
+/* gRPC client over nghttp2 in the libuv loop: channels to one address, unary and streaming calls.
+ *
+ * Flow     rpc_channel_new dials in the background and re-dials with back-off; rpc_channel_unary / _open start calls.
+ * Shapes   every call ends with exactly one on_end; then its pointer is gone. Closing a channel ends its calls with UNAVAILABLE.
+ * Errors   gRPC statuses; local failures are UNAVAILABLE (not sent: `sent` false) or DEADLINE_EXCEEDED.
+ */
+#ifndef CKPT_RPC_CLIENT_H
+#define CKPT_RPC_CLIENT_H
+
+#include "src/rpc/server.h"
+
+struct rpc_channel;
+struct rpc_client_call;
+
+struct rpc_channel_config {
+    uint64_t connect_timeout_ms; /* 0: 2,000 */
+    uint64_t backoff_min_ms;     /* 0: 50 */
+    uint64_t backoff_max_ms;     /* 0: 1,000 */
+    uint64_t keepalive_ms;       /* 0: 2,000: ping a silent peer while calls are open */
+    size_t message_max_bytes;    /* 0: 4 MiB received */
+};
+
+/* address "host:port" or "unix:PATH". */
+struct rpc_channel *rpc_channel_new(uv_loop_t *loop, const char *address,
+                                    const struct rpc_channel_config *config);
+void rpc_channel_free(struct rpc_channel *channel); /* handles are closed by the loop; no callback after on_end of open calls */
+bool rpc_channel_connected(const struct rpc_channel *channel);
+const char *rpc_channel_address(const struct rpc_channel *channel);
+
+struct rpc_end {
+    int status;             /* enum rpc_status */
+    const char *message;    /* decoded; "" when none */
+    bool sent;              /* false: the request certainly did not reach a server */
+    const char *leader_hint; /* value of the trailer "ckpt-leader-hint" when present, else NULL ("" = leader unknown) */
+};
+struct rpc_client_handlers {
+    void (*on_message)(struct rpc_client_call *call, void *data, const uint8_t *bytes, size_t length);
+    void (*on_writable)(struct rpc_client_call *call, void *data);
+    void (*on_end)(struct rpc_client_call *call, void *data, const struct rpc_end *end);
+};
+
+/* timeout_ms 0: none. wait_for_ready: queue while not connected instead of failing at once. */
+struct rpc_client_call *rpc_channel_unary(struct rpc_channel *channel, const char *path,
+                                          const uint8_t *request, size_t length, uint64_t timeout_ms,
+                                          bool wait_for_ready,
+                                          const struct rpc_client_handlers *handlers, void *data);
+struct rpc_client_call *rpc_channel_open(struct rpc_channel *channel, const char *path,
+                                         uint64_t timeout_ms, bool wait_for_ready,
+                                         const struct rpc_client_handlers *handlers, void *data);
+bool rpc_client_call_send(struct rpc_client_call *call, const uint8_t *bytes, size_t length); /* as rpc_call_send */
+void rpc_client_call_half_close(struct rpc_client_call *call);
+void rpc_client_call_cancel(struct rpc_client_call *call); /* no further callback; the pointer is gone */
+
+#endif

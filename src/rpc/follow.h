@@ -1,0 +1,26 @@
+/* A channel that follows the leader: one of several endpoints, chosen by the leader hint, else by turn.
+ *
+ * Flow     rpc_follow_channel() gives the current channel; the owner tells what each call ended with by rpc_follow_result();
+ *          FAILED_PRECONDITION with a hint moves to the hinted endpoint, UNAVAILABLE or no hint moves to the next one.
+ * Shapes   owned by the client library and by the agent; at most RPC_FOLLOW_ENDPOINTS_MAX endpoints, hints outside the list are
+ *          taken too (a member that joined later) but at most one at a time.
+ */
+#ifndef CKPT_RPC_FOLLOW_H
+#define CKPT_RPC_FOLLOW_H
+
+#include "src/rpc/client.h"
+
+enum { RPC_FOLLOW_ENDPOINTS_MAX = 16 };
+struct rpc_follow;
+
+/* endpoints: "host:port,host:port,...". */
+int rpc_follow_new(uv_loop_t *loop, const char *endpoints, const struct rpc_channel_config *config,
+                   struct rpc_follow **ret_follow, struct err *err);
+void rpc_follow_free(struct rpc_follow *follow);
+struct rpc_channel *rpc_follow_channel(struct rpc_follow *follow);
+/* true: worth another attempt at rpc_follow_channel() after *ret_delay_ms (0 = at once). */
+bool rpc_follow_result(struct rpc_follow *follow, const struct rpc_end *end, uint64_t *ret_delay_ms);
+size_t rpc_follow_count(const struct rpc_follow *follow);
+const char *rpc_follow_endpoint(const struct rpc_follow *follow, size_t i);
+
+#endif

@@ -1,0 +1,100 @@
+/* gRPC server over nghttp2 in the libuv loop. Knows no message of ours: bytes in, bytes out.
+ *
+ * Flow     rpc_server_new, rpc_server_add_method for each path, rpc_server_listen for each address, ... rpc_server_drain, _free.
+ *          Per call: on_request, on_message per message, on_half_close; the handler answers with send and finish.
+ * Shapes   calls are owned by the server; a handler's pointer is valid until on_cancel or its own rpc_call_finish returns.
+ *          Limits in struct rpc_server_config; over them the peer gets RESOURCE_EXHAUSTED or its connection is refused.
+ * Errors   gRPC statuses to the peer; listening errors as struct err.
+ * Source   gRPC over HTTP/2 (grpc/doc/PROTOCOL-HTTP2.md), RFC 9113, RFC 8441 not used.
+ */
+#ifndef CKPT_RPC_SERVER_H
+#define CKPT_RPC_SERVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <uv.h>
+
+#include "src/base/err.h"
+
+struct rpc_server;
+struct rpc_call;
+
+enum rpc_status {
+    RPC_OK = 0, RPC_CANCELLED = 1, RPC_UNKNOWN = 2, RPC_INVALID_ARGUMENT = 3, RPC_DEADLINE_EXCEEDED = 4,
+    RPC_NOT_FOUND = 5, RPC_ALREADY_EXISTS = 6, RPC_PERMISSION_DENIED = 7, RPC_RESOURCE_EXHAUSTED = 8,
+    RPC_FAILED_PRECONDITION = 9, RPC_ABORTED = 10, RPC_OUT_OF_RANGE = 11, RPC_UNIMPLEMENTED = 12,
+    RPC_INTERNAL = 13, RPC_UNAVAILABLE = 14, RPC_DATA_LOSS = 15, RPC_UNAUTHENTICATED = 16
+};
+const char *rpc_status_name(int status); /* "UNAVAILABLE" */
+
+struct rpc_server_config {
+    size_t connections_max;        /* 0: 1024 */
+    size_t calls_per_connection_max; /* 0: 1024 */
+    size_t message_max_bytes;      /* 0: 256 KiB, per message received */
+    size_t write_buffer_bytes;     /* 0: 64 KiB per stream; send() beyond it returns false until on_writable */
+    uint64_t idle_ms;              /* 0: 300,000; a connection without calls is closed */
+    uint64_t keepalive_ms;         /* 0: 10,000; ping an otherwise silent peer, close it when it does not answer in the same time */
+};
+
+struct rpc_peer {
+    bool local;      /* unix socket: pid, uid, gid are SO_PEERCRED's */
+    pid_t pid;
+    uid_t uid;
+    gid_t gid;
+    char address[64]; /* host:port, or "unix" */
+    char identity[192]; /* URI SAN of the client certificate; empty without TLS */
+};
+
+/* Any may be NULL. `data` is the method's; per-call state via rpc_call_set_data. */
+struct rpc_handlers {
+    void (*on_request)(struct rpc_call *call, void *data);  /* headers are in; no message yet */
+    void (*on_message)(struct rpc_call *call, void *data, const uint8_t *bytes, size_t length);
+    void (*on_half_close)(struct rpc_call *call, void *data); /* the client sends no more */
+    void (*on_writable)(struct rpc_call *call, void *data);   /* after send() returned false */
+    void (*on_cancel)(struct rpc_call *call, void *data);     /* reset, disconnect or deadline: the last callback; do not answer */
+};
+
+struct rpc_server *rpc_server_new(uv_loop_t *loop, const struct rpc_server_config *config);
+/* path "/package.Service/Method"; copied. A unary method whose request did not come as exactly one message is answered by the
+ * server itself; unary handlers need on_message only. */
+void rpc_server_add_method(struct rpc_server *server, const char *path, bool client_streaming,
+                           bool server_streaming, const struct rpc_handlers *handlers, void *data);
+/* Adds grpc.health.v1.Health (Check, Watch) and reflection v1alpha. descriptors: bytes of `protoc --include_imports
+ * --descriptor_set_out`; kept by reference. */
+void rpc_server_add_health(struct rpc_server *server);
+void rpc_server_set_health(struct rpc_server *server, const char *service, bool serving);
+void rpc_server_add_reflection(struct rpc_server *server, const uint8_t *descriptors, size_t length);
+/* "host:port" (port 0: any free one, see rpc_server_port) or "unix:PATH" (mode 0666 by the caller's umask choice; a stale socket
+ * is removed, a live one is ERR_LOCKED). */
+int rpc_server_listen(struct rpc_server *server, const char *address, struct err *err);
+int rpc_server_port(const struct rpc_server *server, size_t listener);
+/* GOAWAY, no new calls; drained() when the last call ended or after grace_ms. */
+void rpc_server_drain(struct rpc_server *server, uint64_t grace_ms, void (*drained)(void *), void *data);
+/* Closes everything; freed() from the loop when handles are gone. */
+void rpc_server_free(struct rpc_server *server, void (*freed)(void *), void *data);
+
+struct rpc_server_stats {
+    uint64_t connections, calls_active, calls_total, refused_total, bytes_buffered;
+    uint64_t by_status[17];
+};
+void rpc_server_get_stats(const struct rpc_server *server, struct rpc_server_stats *ret_stats);
+
+void rpc_call_set_data(struct rpc_call *call, void *data);
+void *rpc_call_data(const struct rpc_call *call);
+const struct rpc_peer *rpc_call_peer(const struct rpc_call *call);
+/* Request metadata (lower case name), NULL when absent. */
+const char *rpc_call_metadata(const struct rpc_call *call, const char *name);
+/* Monotonic loop time in ms at which the client gives up; UINT64_MAX: never. */
+uint64_t rpc_call_deadline_ms(const struct rpc_call *call);
+/* Queues one message (copied). false: the buffer is full; it was queued all the same, but wait for on_writable before more. */
+bool rpc_call_send(struct rpc_call *call, const uint8_t *bytes, size_t length);
+size_t rpc_call_buffered(const struct rpc_call *call);
+void rpc_call_trailer(struct rpc_call *call, const char *name, const char *value); /* copied; before finish */
+/* Ends the call; message may be NULL, is percent-encoded. The call must not be used afterwards. */
+void rpc_call_finish(struct rpc_call *call, enum rpc_status status, const char *message);
+/* send + finish(RPC_OK). */
+void rpc_call_reply(struct rpc_call *call, const uint8_t *bytes, size_t length);
+
+#endif
