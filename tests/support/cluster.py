@@ -1,0 +1,411 @@
+"""A cluster of real processes on loopback, for the demo, the integration tests and the benchmarks.
+
+Flow    Cluster() makes a fresh folder, picks free ports, writes one configuration for all members and starts what it is told;
+        stop() ends exactly the processes it started. Stubs are generated from proto/ with protoc, so this is also an
+        independent client of the API (python3-grpcio, no code of the project in it).
+"""
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("BUILD", ROOT / "build"))
+BIN = BUILD / "bin"
+
+
+def generate_stubs():
+    """Generates the Python stubs once per build folder and makes them importable."""
+    out = BUILD / "pygen"
+    protos = sorted((ROOT / "proto").rglob("*.proto"))
+    stamp = out / ".stamp"
+    newest = max(p.stat().st_mtime for p in protos)
+    if not stamp.exists() or stamp.stat().st_mtime < newest:
+        fresh = pathlib.Path(tempfile.mkdtemp(dir=BUILD))
+        subprocess.run(
+            [sys.executable, "-m", "grpc_tools.protoc", f"-I{ROOT / 'proto'}", f"--python_out={fresh}",
+             f"--grpc_python_out={fresh}", *map(str, protos)], check=True)
+        (fresh / ".stamp").touch()
+        if out.exists():
+            shutil.rmtree(out)
+        fresh.rename(out)
+    sys.path.insert(0, str(out))
+
+
+generate_stubs()
+import grpc  # noqa: E402
+from ckpt.v1 import agent_pb2, agent_pb2_grpc, broker_pb2, broker_pb2_grpc  # noqa: E402,F401
+from ckpt.v1 import common_pb2, operator_pb2, operator_pb2_grpc  # noqa: E402
+
+RETRYABLE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.RESOURCE_EXHAUSTED)
+
+
+def free_port():
+    """A free port below the ephemeral range, so that no outgoing connection takes it between here and the bind."""
+    for _ in range(1000):
+        port = random.randrange(12000, 32000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
+    raise RuntimeError("no free port between 12000 and 32000")
+
+
+def wait_until(what, condition, timeout_s, interval_s=0.02):
+    """Polls until the condition returns something true, and returns it; the name of what was awaited is in the failure."""
+    end = time.monotonic() + timeout_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise TimeoutError(f"{what}: not within {timeout_s} s")
+        time.sleep(interval_s)
+
+
+def checkpoint_text(identifier):
+    return f"{identifier >> 40}-{identifier & ((1 << 40) - 1)}"
+
+
+class Client:
+    """Follows the leader by the hint trailer; every mutation keeps its request id over all attempts."""
+
+    def __init__(self, addresses):
+        self.addresses = list(addresses)
+        self.current = 0
+        self.channels = {}
+
+    def channel(self, address):
+        if address not in self.channels:
+            self.channels[address] = grpc.insecure_channel(
+                address, options=[("grpc.initial_reconnect_backoff_ms", 50), ("grpc.min_reconnect_backoff_ms", 50),
+                                  ("grpc.max_reconnect_backoff_ms", 200), ("grpc.enable_retries", 0),
+                                  ("grpc.use_local_subchannel_pool", 1)])
+        return self.channels[address]
+
+    def call(self, service, method, request, timeout_s=10.0, attempt_s=1.0):
+        """One unary call to the leader, retried until timeout_s. Raises grpc.RpcError for a final answer."""
+        stub_class = {"Broker": broker_pb2_grpc.BrokerServiceStub, "Operator": operator_pb2_grpc.OperatorServiceStub}[service]
+        end = time.monotonic() + timeout_s
+        while True:
+            address = self.addresses[self.current]
+            try:
+                return getattr(stub_class(self.channel(address)), method)(request, timeout=attempt_s)
+            except grpc.RpcError as error:
+                hint = dict(error.trailing_metadata() or ()).get("ckpt-leader-hint")
+                moved = error.code() == grpc.StatusCode.FAILED_PRECONDITION and hint is not None
+                if not moved and error.code() not in RETRYABLE:
+                    raise
+                if time.monotonic() > end:
+                    raise
+                if moved and hint in self.addresses:
+                    self.current = self.addresses.index(hint)
+                else:
+                    self.current = (self.current + 1) % len(self.addresses)
+                if not (moved and hint):
+                    time.sleep(0.005)
+
+    def broker(self, method, request, **options):
+        return self.call("Broker", method, request, **options)
+
+    def operator(self, method, request, **options):
+        return self.call("Operator", method, request, **options)
+
+    def close(self):
+        for channel in self.channels.values():
+            channel.close()
+        self.channels = {}
+
+
+class Member:
+    def __init__(self, cluster, number):
+        self.cluster, self.id, self.name = cluster, number, f"n{number}"
+        self.raft, self.api, self.http = (f"127.0.0.1:{free_port()}" for _ in range(3))
+        self.data_dir = cluster.dir / self.name
+        self.log = cluster.dir / f"{self.name}.log"
+        self.process = None
+        self.started_before = False
+
+    def start(self, wait=True):
+        arguments = [str(BIN / "ckptd"), "--config", str(self.cluster.config), "--name", self.name,
+                     "--data-dir", str(self.data_dir)]
+        if not self.started_before:
+            arguments.append("--bootstrap")
+        self.started_before = True
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(arguments, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                                            cwd=self.cluster.dir)
+        if wait:
+            wait_until(f"{self.name} answers /livez", lambda: http_status(self.http, "/livez") == 200 or self.check_alive(), 15)
+
+    def check_alive(self):
+        if self.process.poll() is not None:
+            raise RuntimeError(f"{self.name} exited with {self.process.returncode}: {tail(self.log)}")
+        return False
+
+    def kill(self, signal_number=signal.SIGKILL):
+        self.process.send_signal(signal_number)
+        if signal_number == signal.SIGKILL:
+            self.process.wait()
+
+    def running(self):
+        return self.process is not None and self.process.poll() is None
+
+
+class Agent:
+    def __init__(self, cluster, name):
+        self.cluster, self.name = cluster, name
+        self.state_dir = cluster.dir / f"agent-{name}"
+        self.socket = cluster.dir / f"{name}.sock"
+        self.log = cluster.dir / f"agent-{name}.log"
+        self.process = None
+
+    def start(self):
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                [str(BIN / "ckpt-agentd"), "--config", str(self.cluster.agent_config), "--name", self.name,
+                 "--state-dir", str(self.state_dir), "--socket", str(self.socket)],
+                stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.cluster.dir)
+        wait_until(f"agent {self.name} listens", lambda: self.socket.exists() or self.check_alive(), 15)
+
+    check_alive = Member.check_alive
+    kill = Member.kill
+    running = Member.running
+
+
+class Job:
+    """One ckpt-run on one node."""
+
+    def __init__(self, cluster, agent, allocation, command, options=()):
+        self.cluster, self.agent, self.allocation = cluster, agent, allocation
+        self.work_dir = cluster.dir / "work" / f"{allocation}.{agent.name}"
+        self.work_dir.mkdir(parents=True, exist_ok=True)
+        self.log = cluster.dir / f"job-{allocation}.{agent.name}.log"
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                [str(BIN / "ckpt-run"), "--alloc", allocation, "--profile", "signal", "--work-dir", str(self.work_dir),
+                 "--socket", str(agent.socket), *options, "--", *command],
+                stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=cluster.dir, start_new_session=True)
+
+    def application_pid(self):
+        """The child of ckpt-run, or None between two starts."""
+        try:
+            children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        except OSError:
+            return None
+        return int(children[0]) if children else None
+
+    def running(self):
+        return self.process.poll() is None
+
+
+def tail(path, lines=15):
+    try:
+        return "\n".join(pathlib.Path(path).read_text(errors="replace").splitlines()[-lines:])
+    except OSError:
+        return ""
+
+
+def http_get(address, path, timeout_s=2.0):
+    """(status, body) or (0, '') when nobody answers."""
+    host, port = address.rsplit(":", 1)
+    try:
+        with socket.create_connection((host, int(port)), timeout=timeout_s) as connection:
+            connection.sendall(f"GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n".encode())
+            answer = b""
+            while chunk := connection.recv(65536):
+                answer += chunk
+    except OSError:
+        return 0, ""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    fields = head.split()
+    return (int(fields[1]) if len(fields) > 1 else 0), body.decode(errors="replace")
+
+
+def http_status(address, path):
+    return http_get(address, path, 0.5)[0]
+
+
+def metric(address, name):
+    """Sum over the label sets of one metric."""
+    total = None
+    for line in http_get(address, "/metrics")[1].splitlines():
+        if line.startswith(name + " ") or line.startswith(name + "{"):
+            total = (total or 0.0) + float(line.rsplit(" ", 1)[1])
+    return total
+
+
+class Cluster:
+    def __init__(self, members=3, agents=(), policy=None, target=None, storage_watch=None, timers=None, keep=False,
+                 heartbeat_ms=1000):
+        self.keep = keep
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="ckpt-"))
+        self.scratch = self.dir / "scratch"
+        self.scratch.mkdir()
+        self.config, self.agent_config = self.dir / "ckptd.yaml", self.dir / "agent.yaml"
+        self.members = [Member(self, i + 1) for i in range(members)]
+        self.agents = {name: Agent(self, name) for name in agents}
+        self.jobs = []
+        self.write_config(policy or {}, target or {}, storage_watch or {}, timers or {})
+        self.agent_config.write_text(
+            f"brokers: \"{','.join(m.api for m in self.members)}\"\nheartbeat_ms: {heartbeat_ms}\nlog_level: info\n")
+        self.client = Client([m.api for m in self.members])
+
+    def write_config(self, policy, target, storage_watch, timers):
+        def section(name, values):
+            return "" if not values else f"{name}: {{{', '.join(f'{k}: {v}' for k, v in values.items())}}}\n"
+        target = {"id": "scratch", "kind": "posix", "prefix": f'"{self.scratch}"', "write_bytes_per_s": 1000000000,
+                  "staging_share_ppm": 300000, "default": "yes", **target}
+        storage_watch = {"interval_ms": 200, "timeout_ms": 2000, "failures_down": 2, "successes_up": 2, **storage_watch}
+        timers = {"election_ms": 1000, "heartbeat_ms": 100, **timers}
+        text = f"cluster_id: demo\ndata_dir: \"{self.dir}/data\"\nmembers:\n"
+        for m in self.members:
+            text += f"  - {{id: {m.id}, name: {m.name}, raft: \"{m.raft}\", api: \"{m.api}\", http: \"{m.http}\"}}\n"
+        text += section("timers", timers) + section("policy", policy)
+        text += f"targets:\n  - {{{', '.join(f'{k}: {v}' for k, v in target.items())}}}\n"
+        text += section("storage_watch", storage_watch) + "log_level: info\n"
+        self.config.write_text(text)
+
+    def start(self):
+        for member in self.members:
+            member.start(wait=False)
+        for member in self.members:
+            wait_until(f"{member.name} answers /livez", lambda m=member: http_status(m.http, "/livez") == 200 or m.check_alive(), 15)
+        self.wait_leader()
+        for agent in self.agents.values():
+            agent.start()
+
+    def leader(self):
+        """The member that serves as leader now, by its /leader URL, or None."""
+        for member in self.members:
+            if member.running() and http_status(member.http, "/leader") == 200:
+                return member
+        return None
+
+    def wait_leader(self, timeout_s=20):
+        return wait_until("a leader serves", self.leader, timeout_s, 0.002)
+
+    def ctl(self, *arguments, check=True, endpoints=None):
+        result = subprocess.run(
+            [str(BIN / "ckptctl"), "--endpoints", endpoints or ",".join(m.api for m in self.members), *arguments],
+            capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        if check and result.returncode != 0:
+            raise RuntimeError(f"ckptctl {' '.join(arguments)}: exit {result.returncode}: {result.stderr}{result.stdout}")
+        return result
+
+    def register(self, allocation, nodes, request_id=None, **fields):
+        """nodes: [(node, gpus, used GPU memory in bytes)]."""
+        spec = common_pb2.AllocationSpec(
+            allocation_id=allocation, tenant=fields.pop("tenant", "physics"), project=fields.pop("project", "heat"),
+            vcluster=fields.pop("vcluster", "hpc"), owner=fields.pop("owner", "demo"),
+            nodes=[common_pb2.NodeShare(node_id=n, gpu_count=g, gpu_memory_used_bytes=b) for n, g, b in nodes], **fields)
+        return self.client.broker("RegisterAllocation", broker_pb2.RegisterAllocationRequest(
+            request_id=request_id or uuid.uuid4().hex, spec=spec))
+
+    def allocation(self, identifier):
+        return self.client.broker("GetAllocation", broker_pb2.GetAllocationRequest(allocation_id=identifier))
+
+    def checkpoints(self, allocation="", state=0):
+        found, after = [], 0
+        while True:
+            page = self.client.broker("ListCheckpoints", broker_pb2.ListCheckpointsRequest(
+                allocation_id=allocation, state=state, after_checkpoint_id=after))
+            found.extend(page.checkpoints)
+            after = page.next_after_checkpoint_id
+            if after == 0:
+                return found
+
+    def events(self):
+        """All events kept, from the leader."""
+        for _ in range(100):
+            leader = self.wait_leader()
+            stub = broker_pb2_grpc.BrokerServiceStub(self.client.channel(leader.api))
+            try:
+                return list(stub.Watch(broker_pb2.WatchRequest(), timeout=10))
+            except grpc.RpcError as error:
+                if error.code() not in RETRYABLE + (grpc.StatusCode.FAILED_PRECONDITION,):
+                    raise
+                time.sleep(0.05)
+        raise TimeoutError("no leader answered Watch")
+
+    def run_job(self, agent, allocation, command, options=()):
+        job = Job(self, self.agents[agent], allocation, command, options)
+        self.jobs.append(job)
+        return job
+
+    def storage_down(self):
+        self.scratch.rename(self.dir / "scratch.offline")
+
+    def storage_up(self):
+        (self.dir / "scratch.offline").rename(self.scratch)
+
+    def debug_check(self):
+        """Invariants and equal hashes on all members, by the operator's command; returns its output."""
+        return wait_until("debug check passes", lambda: self._debug_check_once(), 20, 0.2)
+
+    def _debug_check_once(self):
+        result = self.ctl("debug", "check", check=False)
+        self.last_check = result
+        return result.stdout if result.returncode == 0 else None
+
+    def stop(self):
+        self.client.close()
+        for job in self.jobs:
+            if job.running():
+                pid = job.application_pid()
+                job.process.kill()
+                if pid:
+                    try:
+                        os.killpg(pid, signal.SIGKILL)
+                    except (ProcessLookupError, PermissionError):
+                        pass
+                job.process.wait()
+        for daemon in [*self.agents.values(), *self.members]:
+            if daemon.running():
+                daemon.process.send_signal(signal.SIGCONT)
+                daemon.process.kill()
+                daemon.process.wait()
+        if not self.keep:
+            shutil.rmtree(self.dir, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, trace):
+        if kind is not None:
+            for daemon in [*self.members, *self.agents.values(), *self.jobs]:
+                print(f"---- {daemon.log.name}\n{tail(daemon.log, 25)}", file=sys.stderr)
+        self.stop()
+        return False
+
+
+def tap(tests):
+    """Runs test functions in order, prints TAP, returns the exit code. A name given on the command line picks one."""
+    import traceback
+    picked = [t for t in tests if len(sys.argv) < 2 or sys.argv[1] in t.__name__]
+    failed = 0
+    for test in picked:
+        started = time.monotonic()
+        try:
+            reason = test()
+            skip = f" # SKIP {reason}" if isinstance(reason, str) else ""
+            print(f"ok {test.__name__}{skip} # {time.monotonic() - started:.1f} s", flush=True)
+        except Exception:
+            failed += 1
+            traceback.print_exc()
+            print(f"not ok {test.__name__}", flush=True)
+    return 1 if failed else 0
+
+
+def load_json(result):
+    return json.loads(result.stdout)
