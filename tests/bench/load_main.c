@@ -1,0 +1,136 @@
+/* Load generator: RegisterAllocation through the public gRPC API, a fixed number in flight, for a fixed time.
+ *
+ * Flow     one channel to one endpoint (the leader); each answer starts the next request. Prints one JSON line.
+ * Units    microseconds per call, calls per second.
+ * Errors   any status but OK is counted in "failed"; the program exits 1 when a call failed.
+ * Usage    load ENDPOINT IN_FLIGHT SECONDS PREFIX [COUNT_MAX]
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/v1/broker.pb-c.h"
+#include "src/base/check.h"
+#include "src/rpc/client.h"
+
+enum { LATENCIES_MAX = 4 << 20 };
+
+struct slot {
+    uint64_t started_ns;
+};
+
+static struct rpc_channel *channel;
+static uint32_t *latencies_us;
+static size_t latency_count;
+static uint64_t sent_count, failed_count, count_max, end_ns, last_ns, first_ns;
+static size_t in_flight;
+static const char *prefix;
+static char failure[256];
+
+static void send_one(struct slot *slot);
+
+static void on_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)
+{
+    struct slot *slot = data;
+    uint64_t now = uv_hrtime();
+
+    (void)call;
+    in_flight--;
+    last_ns = now;
+    if (end->status != RPC_OK) {
+        if (failed_count++ == 0)
+            snprintf(failure, sizeof(failure), "%d %s", end->status, end->message);
+    } else if (latency_count < LATENCIES_MAX) {
+        latencies_us[latency_count++] = (uint32_t)((now - slot->started_ns) / 1000);
+    }
+    if (now < end_ns && sent_count < count_max && failed_count == 0)
+        send_one(slot);
+    else if (in_flight == 0)
+        uv_stop(uv_default_loop());
+}
+
+static void send_one(struct slot *slot)
+{
+    static const struct rpc_client_handlers handlers = {.on_end = on_end};
+    Ckpt__V1__RegisterAllocationRequest request = CKPT__V1__REGISTER_ALLOCATION_REQUEST__INIT;
+    Ckpt__V1__AllocationSpec spec = CKPT__V1__ALLOCATION_SPEC__INIT;
+    Ckpt__V1__NodeShare node = CKPT__V1__NODE_SHARE__INIT;
+    Ckpt__V1__NodeShare *nodes[1] = {&node};
+    char id[96], request_id[112], node_id[32];
+    uint8_t bytes[1024];
+    size_t length;
+
+    snprintf(id, sizeof(id), "%s-%" PRIu64, prefix, sent_count);
+    snprintf(request_id, sizeof(request_id), "r-%s", id);
+    snprintf(node_id, sizeof(node_id), "node-%" PRIu64, sent_count % 4096);
+    sent_count++;
+    node.node_id = node_id;
+    node.gpu_count = 8;
+    node.gpu_memory_used_bytes = UINT64_C(640) << 30;
+    spec.allocation_id = id;
+    spec.tenant = (char *)(uintptr_t) "physics";
+    spec.project = (char *)(uintptr_t) "bench";
+    spec.vcluster = (char *)(uintptr_t) "hpc";
+    spec.owner = (char *)(uintptr_t) "load";
+    spec.n_nodes = 1;
+    spec.nodes = nodes;
+    request.request_id = request_id;
+    request.spec = &spec;
+    length = ckpt__v1__register_allocation_request__get_packed_size(&request);
+    CHECK(length <= sizeof(bytes));
+    ckpt__v1__register_allocation_request__pack(&request, bytes);
+    slot->started_ns = uv_hrtime();
+    in_flight++;
+    rpc_channel_unary(channel, "/ckpt.v1.BrokerService/RegisterAllocation", bytes, length, 30000,
+                      true, &handlers, slot);
+}
+
+static int compare(const void *a, const void *b)
+{
+    uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+static uint32_t quantile(double q)
+{
+    return latency_count == 0 ? 0 : latencies_us[(size_t)((double)(latency_count - 1) * q)];
+}
+
+static void report(size_t concurrency)
+{
+    double seconds = (double)(last_ns - first_ns) / 1e9;
+
+    qsort(latencies_us, latency_count, sizeof(latencies_us[0]), compare);
+    printf("{\"in_flight\": %zu, \"calls\": %zu, \"failed\": %" PRIu64
+           ", \"seconds\": %.3f, \"per_s\": %.0f, \"p50_us\": %u, \"p99_us\": %u, \"max_us\": %u, "
+           "\"failure\": \"%s\"}\n",
+           concurrency, latency_count, failed_count, seconds, (double)latency_count / seconds,
+           quantile(0.5), quantile(0.99), quantile(1.0), failure);
+}
+
+int main(int argc, char **argv)
+{
+    size_t concurrency;
+    struct slot *slots;
+
+    if (argc < 5 || argc > 6) {
+        fprintf(stderr, "usage: load ENDPOINT IN_FLIGHT SECONDS PREFIX [COUNT_MAX]\n");
+        return 2;
+    }
+    concurrency = (size_t)strtoull(argv[2], NULL, 10);
+    prefix = argv[4];
+    count_max = argc > 5 ? strtoull(argv[5], NULL, 10) : UINT64_MAX;
+    latencies_us = check_calloc(LATENCIES_MAX, sizeof(latencies_us[0]));
+    slots = check_calloc(concurrency, sizeof(slots[0]));
+    channel = rpc_channel_new(uv_default_loop(), argv[1], &(struct rpc_channel_config){0});
+    first_ns = uv_hrtime();
+    end_ns = first_ns + (uint64_t)(strtod(argv[3], NULL) * 1e9);
+    for (size_t i = 0; i < concurrency && sent_count < count_max; i++)
+        send_one(&slots[i]);
+    uv_run(uv_default_loop(), UV_RUN_DEFAULT);
+    report(concurrency);
+    free(slots);
+    free(latencies_us);
+    return failed_count == 0 ? 0 : 1;
+}
