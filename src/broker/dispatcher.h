@@ -1,0 +1,40 @@
+/* Duty of the leader: turns decided checkpoints into bandwidth grants and orders, and takes the
+ * agents' reports.
+ *
+ * Flow     applied state -> grants (dispatcher_grants.h) -> GrantBatch; fsm_take_changed_node() ->
+ * OrderSet on the stream of that node. Up: hello -> NodeSeen -> welcome; report -> NodeReport ->
+ * acknowledged after its commit; heartbeats only touch nodes.h. Everything sent is derived from
+ * applied state: another leader derives the same. Shapes   at most one stream per node, the newest
+ * wins; at most DISPATCHER_REPORTS_MAX reports of one stream in flight; one GrantBatch in flight.
+ * Errors   a stream ends with FAILED_PRECONDITION and the trailer ckpt-leader-hint when this member
+ * does not lead, with ABORTED when it was replaced or its numbering skips, with UNAVAILABLE when a
+ * report could not be proposed: the agent connects again and repeats what was not acknowledged.
+ * Absent   orders kept beside the state; retries of its own.
+ * Source   design.md "The leader's duties", S1-045, D-001, D-002, F-009, F-022; invariants I20,
+ * I22.
+ */
+#ifndef CKPT_BROKER_DISPATCHER_H
+#define CKPT_BROKER_DISPATCHER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct broker;
+struct dispatcher;
+struct nodes;
+
+enum { DISPATCHER_REPORTS_MAX = 256 };
+
+/* Adds ckpt.v1.AgentService/Session to broker->rpc when that is not NULL. */
+struct dispatcher *dispatcher_new(struct broker *broker);
+void dispatcher_free(struct dispatcher *dispatcher);
+
+size_t dispatcher_connected_count(const struct dispatcher *dispatcher);
+/* The age is written also for a lost node; UINT64_MAX when this leader never heard of it. */
+bool dispatcher_node_connected(const struct dispatcher *dispatcher, const char *node_id,
+                               uint64_t *ret_heartbeat_age_ms);
+/* Heartbeat ages and health factors; owned by the dispatcher. */
+const struct nodes *dispatcher_nodes(const struct dispatcher *dispatcher);
+
+#endif

@@ -1,0 +1,41 @@
+/* Duty of the leader: scores every running allocation once a cycle and proposes the checkpoints
+ * that are worth their cost.
+ *
+ * Flow     each policy.evaluation_interval_ms the state is copied into a structure of arrays
+ * (evaluator_view.h), scored by eval_score(), and what fires goes into DecisionBatch commands; the
+ * state machine re-checks every guard. A cycle starts at once after leadership is gained and after
+ * a target came back. Shapes   one row per allocation slot, kept until the next cycle overwrites
+ * it: the last evaluation of every allocation, positive or negative, can be explained. A cycle runs
+ * in chunks of EVALUATOR_CHUNK_ROWS, one per turn of the loop. Units    GPU-seconds and seconds as
+ * double inside, saturated integers in commands. Errors   a batch that cannot be proposed is
+ * dropped: the next cycle decides again from the state. Absent   evaluations by followers; a
+ * history of evaluations beside the last one. Source   design.md "The leader's duties";
+ * S1-050..S1-056, S1-063, S1-068, A-002, T-006.
+ */
+#ifndef CKPT_BROKER_EVALUATOR_H
+#define CKPT_BROKER_EVALUATOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ckpt/v1/broker.pb-c.h"
+
+struct broker;
+struct evaluator;
+
+enum { EVALUATOR_CHUNK_ROWS = 16384 };
+
+struct evaluator *evaluator_new(struct broker *broker);
+void evaluator_free(struct evaluator *evaluator);
+
+/* Hands the last evaluation of the allocation to use() before it returns; the reply is valid during
+ * that call only. false: never evaluated by this leader (not running, or registered since the last
+ * cycle). */
+bool evaluator_explain(const struct evaluator *evaluator, const char *allocation_id,
+                       void (*use)(void *context, const Ckpt__V1__ExplainReply *reply),
+                       void *context);
+
+/* Wall clock at the end of the last complete cycle; 0: none since this member leads. */
+uint64_t evaluator_last_cycle_ms(const struct evaluator *evaluator);
+
+#endif

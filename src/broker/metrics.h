@@ -1,0 +1,121 @@
+/* Prometheus metrics: one table of names, a small registry of counters, gauges and histograms, text exposition.
+ *
+ * Flow     parts of the broker call metrics_add / _set / _observe with an id of the table; metrics_render() first takes what is
+ *          read from the state and from raft (metrics_state.c), then writes the text.
+ * Shapes   a series exists from its first value on; at most METRICS_SERIES_MAX per metric, further label values are counted
+ *          under "other". Label values come from fixed sets (states, reasons, targets, vClusters), never from jobs.
+ * Units    base units as in the names: seconds, bytes, ratios 0..1.
+ * Errors   none; every function accepts a NULL registry and does nothing.
+ * Absent   timestamps, exemplars, per-job labels.
+ * Source   ux.md U14; P-080, F-014, T-004, T-006, S1-070. Gauges are the same on every member (the state is replicated);
+ *          counters count what the leader did, so sums over members are right. ckpt_checkpoints_entered_total is exact.
+ */
+#ifndef CKPT_BROKER_METRICS_H
+#define CKPT_BROKER_METRICS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "src/base/buf.h"
+
+struct broker;
+struct metrics;
+
+enum { METRICS_SERIES_MAX = 512, METRICS_LABELS_MAX = 2, METRICS_LABEL_VALUE_BYTES = 129 };
+
+enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_SECONDS, METRIC_BYTES };
+
+/* id, kind, name, label names (up to two), help. SECONDS and BYTES are histograms with fixed bounds. */
+#define METRICS(X)                                                                                 \
+    X(BUILD_INFO, GAUGE, "ckpt_build_info", "version", NULL, "Always 1; the version is a label.")  \
+    X(START_TIME, GAUGE, "ckpt_start_time_seconds", NULL, NULL, "Unix time at which the process started.") \
+    X(RAFT_IS_LEADER, GAUGE, "ckpt_raft_is_leader", NULL, NULL, "1 on the member that leads.")     \
+    X(RAFT_HAS_LEADER, GAUGE, "ckpt_raft_has_leader", NULL, NULL, "1 when this member knows a leader and is in contact with a majority.") \
+    X(RAFT_TERM, GAUGE, "ckpt_raft_term", NULL, NULL, "Current term.")                             \
+    X(RAFT_COMMIT_INDEX, GAUGE, "ckpt_raft_commit_index", NULL, NULL, "Highest committed log index known here.") \
+    X(RAFT_APPLIED_INDEX, GAUGE, "ckpt_raft_applied_index", NULL, NULL, "Highest applied log index.") \
+    X(RAFT_LEADER_CHANGES, COUNTER, "ckpt_raft_leader_changes_total", NULL, NULL, "Changes of the leader seen by this member.") \
+    X(RAFT_PENDING, GAUGE, "ckpt_raft_proposals_pending", NULL, NULL, "Log entries proposed here that wait for their commit.") \
+    X(RAFT_WAITING, GAUGE, "ckpt_raft_commands_waiting", NULL, NULL, "Commands proposed here that wait for their outcome.") \
+    X(RAFT_COMMIT, SECONDS, "ckpt_raft_commit_duration_seconds", NULL, NULL, "From proposal to applied, for commands of this leader's duties.") \
+    X(RAFT_FSYNC_SECONDS, COUNTER, "ckpt_raft_wal_fsync_seconds_total", NULL, NULL, "Time spent in fdatasync of the log.") \
+    X(RAFT_FSYNCS, COUNTER, "ckpt_raft_wal_fsyncs_total", NULL, NULL, "Calls of fdatasync of the log.") \
+    X(RAFT_FSYNC_MAX, GAUGE, "ckpt_raft_wal_fsync_max_seconds", NULL, NULL, "Longest fdatasync of the log since the start.") \
+    X(RAFT_SNAPSHOT, GAUGE, "ckpt_raft_snapshot_duration_seconds", NULL, NULL, "Duration of the last snapshot written here.") \
+    X(RAFT_SNAPSHOTS, COUNTER, "ckpt_raft_snapshots_total", NULL, NULL, "Snapshots written or installed here.") \
+    X(RAFT_LOG_BYTES, GAUGE, "ckpt_raft_log_size_bytes", NULL, NULL, "Bytes of log segments on disk.") \
+    X(RAFT_PEER_LAG, GAUGE, "ckpt_raft_peer_lag_entries", "member", NULL, "Entries that the peer is behind; known to the leader only.") \
+    X(RAFT_PEER_UP, GAUGE, "ckpt_raft_peer_connected", "member", NULL, "1 when the connection to the peer is up.") \
+    X(DISK_FREE, GAUGE, "ckpt_disk_free_bytes", NULL, NULL, "Free space of the data folder's file system.") \
+    X(DISK_ACCEPTS, GAUGE, "ckpt_disk_accepts_writes", NULL, NULL, "0 while proposals are refused because the disk is nearly full.") \
+    X(LOOP_LAG, GAUGE, "ckpt_loop_lag_max_seconds", NULL, NULL, "Longest time the event loop was blocked since the start.") \
+    X(STATE_ALLOCATIONS, GAUGE, "ckpt_allocations", "state", NULL, "Allocations by state.")        \
+    X(STATE_CHECKPOINTS, GAUGE, "ckpt_checkpoints", "state", NULL, "Checkpoints kept in the state, by state.") \
+    X(ENTERED, COUNTER, "ckpt_checkpoints_entered_total", "state", NULL, "Checkpoints that ever entered the state; replicated, the same on every member: aggregate with max.") \
+    X(PAUSED, GAUGE, "ckpt_paused_requests", NULL, NULL, "Checkpoints that wait for their destination to come back.") \
+    X(OLDEST_PAUSED, GAUGE, "ckpt_oldest_paused_age_seconds", NULL, NULL, "Age of the oldest pause; 0 when nothing is paused.") \
+    X(EVENTS_SEQUENCE, GAUGE, "ckpt_events_sequence", NULL, NULL, "Number of the newest event.")   \
+    X(REPORTS_REJECTED, COUNTER, "ckpt_agent_reports_rejected_total", "reason", NULL, "Agents' reports that were not taken; replicated, aggregate with max.") \
+    X(DECISIONS_SKIPPED, COUNTER, "ckpt_decisions_skipped_total", NULL, NULL, "Decisions that no longer held when applied; replicated, aggregate with max.") \
+    X(DESTINATION_UP, GAUGE, "ckpt_destination_up", "destination", NULL, "1 when the storage target can be written.") \
+    X(DESTINATION_RATE, GAUGE, "ckpt_destination_write_bytes_per_second", "destination", NULL, "Budget of checkpoint writes after the staging share.") \
+    X(GRANTED_RATIO, GAUGE, "ckpt_bandwidth_granted_ratio", "destination", NULL, "Granted share of the budget, 0 to 1.") \
+    X(PROBES, COUNTER, "ckpt_destination_probes_total", "destination", "result", "Write probes by result.") \
+    X(PROBE_DURATION, SECONDS, "ckpt_destination_probe_duration_seconds", NULL, NULL, "Duration of write probes.") \
+    X(EVALUATIONS, COUNTER, "ckpt_evaluations_total", "decision", "reason", "Evaluated allocations by decision and rule.") \
+    X(EVALUATION_DURATION, SECONDS, "ckpt_evaluation_duration_seconds", NULL, NULL, "Loop time that one evaluation cycle took.") \
+    X(EVALUATION_LAST, GAUGE, "ckpt_evaluation_last_timestamp_seconds", NULL, NULL, "Unix time of the last complete cycle of this leader; 0 on followers.") \
+    X(EVALUATION_INTERVAL, GAUGE, "ckpt_evaluation_interval_seconds", NULL, NULL, "Interval of evaluations in the policy.") \
+    X(HINTS, COUNTER, "ckpt_hints_total", "purpose", "result", "Checkpoints that reached a final state, by purpose and result.") \
+    X(HINT_ACK, SECONDS, "ckpt_hint_ack_seconds", NULL, NULL, "From dispatch until the first node reported that its application was asked.") \
+    X(CHECKPOINT_DURATION, SECONDS, "ckpt_checkpoint_duration_seconds", NULL, NULL, "From dispatch until every shard was verified.") \
+    X(CHECKPOINT_SIZE, BYTES, "ckpt_checkpoint_size_bytes", NULL, NULL, "Size of complete checkpoints, all shards.") \
+    X(LOST, COUNTER, "ckpt_node_failures_total", NULL, NULL, "Nodes declared down.")               \
+    X(AGENTS, GAUGE, "ckpt_agent_connected", NULL, NULL, "Agents connected to this member.")       \
+    X(AGENT_REPORTS, COUNTER, "ckpt_agent_reports_total", NULL, NULL, "Reports taken from agents and acknowledged.") \
+    X(GRANTS, COUNTER, "ckpt_grants_total", "destination", NULL, "Bandwidth grants proposed.")     \
+    X(NODES, GAUGE, "ckpt_nodes", "state", NULL, "Known nodes by state.")                          \
+    X(RPC_CONNECTIONS, GAUGE, "ckpt_rpc_connections", NULL, NULL, "Open API connections.")         \
+    X(RPC_CALLS, COUNTER, "ckpt_rpc_calls_total", "code", NULL, "Finished API calls by gRPC status.") \
+    X(MUTATIONS, COUNTER, "ckpt_mutations_total", NULL, NULL, "Mutating requests proposed for callers.") \
+    X(OUTCOMES, COUNTER, "ckpt_mutation_outcomes_total", "status", NULL, "Outcomes of callers' mutations by name.") \
+    X(NOT_LEADER, COUNTER, "ckpt_not_leader_total", NULL, NULL, "Requests answered with a leader hint.") \
+    X(PUSHED_BACK, COUNTER, "ckpt_pushed_back_total", NULL, NULL, "Requests refused because a queue was full.") \
+    X(L_STORAGE, GAUGE, "lattice_checkpoint_storage_unavailable", NULL, NULL, "1 while any storage target is unavailable.") \
+    X(L_LEADER, GAUGE, "lattice_raft_leader", NULL, NULL, "1 on the member that leads.")           \
+    X(L_COMMIT, SECONDS, "lattice_raft_commit_latency_seconds", NULL, NULL, "From proposal to applied, for commands of this leader's duties.") \
+    X(L_ENTRIES, GAUGE, "lattice_raft_log_entries", NULL, NULL, "Log entries kept since the last snapshot.") \
+    X(L_SNAPSHOT, GAUGE, "lattice_raft_snapshot_duration_seconds", NULL, NULL, "Duration of the last snapshot written here.") \
+    X(L_EVALUATIONS, COUNTER, "lattice_checkpoint_evaluations_total", "decision", NULL, "Evaluated allocations by decision.") \
+    X(L_OPERATIONS, COUNTER, "lattice_checkpoint_operations_total", "result", NULL, "Checkpoints that reached a final state, by result.") \
+    X(L_DURATION, SECONDS, "lattice_checkpoint_duration_seconds", NULL, NULL, "From dispatch until every shard was verified.") \
+    X(L_FAILURES, COUNTER, "lattice_checkpoint_failures_total", "reason", NULL, "Failed checkpoints by reason.") \
+    X(L_PREEMPTIONS, COUNTER, "lattice_preemptions_total", "vcluster", "reason", "Victims of preemption by their vCluster and why.") \
+    X(L_PREEMPTION_DURATION, SECONDS, "lattice_preemption_checkpoint_duration_seconds", NULL, NULL, "From the hint to a victim until its checkpoint was complete.") \
+    X(L_PREEMPTION_REQUEUE, COUNTER, "lattice_preemption_victim_requeue_total", NULL, NULL, "Victims that were suspended or requeued to run again.") \
+    X(L_PREEMPTION_FAILED, COUNTER, "lattice_preemption_failed_checkpoint_total", NULL, NULL, "Checkpoints of victims that did not complete.") \
+    X(L_WALLTIME, COUNTER, "lattice_checkpoint_walltime_conflict_total", NULL, NULL, "Walltime ended while a checkpoint was active.")
+
+enum metric {
+#define X(id, kind, name, label0, label1, help) METRIC_##id,
+    METRICS(X)
+#undef X
+        METRIC_COUNT
+};
+
+struct metrics *metrics_new(struct broker *broker);
+void metrics_free(struct metrics *metrics);
+
+/* Labels in the order of the table; NULL where the table has none. */
+void metrics_add(struct metrics *metrics, enum metric metric, const char *label0,
+                 const char *label1, double value);
+void metrics_set(struct metrics *metrics, enum metric metric, const char *label0,
+                 const char *label1, double value);
+void metrics_observe(struct metrics *metrics, enum metric metric, double value);
+/* 0 for a series that does not exist. */
+double metrics_value(const struct metrics *metrics, enum metric metric, const char *label0,
+                     const char *label1);
+/* The text exposition format, version 0.0.4. */
+void metrics_render(struct metrics *metrics, struct buf *text);
+
+#endif

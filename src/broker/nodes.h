@@ -1,0 +1,48 @@
+/* What the leader knows of nodes beside the replicated state: when each was heard of last, and how
+ * healthy it says it is.
+ *
+ * Flow     the dispatcher calls nodes_heard() for hellos and heartbeats; a timer compares ages with
+ * the policy and proposes NodeSeen DEGRADED or DOWN; a node that is heard again is proposed READY.
+ * Health counters become a hazard factor that decays (half-life NODES_HEALTH_HALF_LIFE_MS). Shapes
+ * one record per node slot; one NodeSeen in flight per node. Units    milliseconds, monotonic
+ * clock; the hazard factor is a plain multiplier, 1 = healthy. Errors   a proposal that fails is
+ * repeated by the next look. Absent   replication of heartbeats: a new leader starts every age at
+ * its own start, so that a failover never kills a node. Source   F-006, F-007, S1-051, T-001; facts
+ * "Node health".
+ */
+#ifndef CKPT_BROKER_NODES_H
+#define CKPT_BROKER_NODES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ckpt/log/v1/command.pb-c.h"
+#include "ckpt/v1/agent.pb-c.h"
+
+struct broker;
+struct nodes;
+
+enum { NODES_HEALTH_HALF_LIFE_MS = 6 * 3600 * 1000 };
+
+struct nodes *nodes_new(struct broker *broker);
+void nodes_free(struct nodes *nodes);
+/* Called by the owner when leadership begins and ends. */
+void nodes_start(struct nodes *nodes);
+void nodes_stop(struct nodes *nodes);
+
+/* heartbeat NULL: a sign of life without numbers (hello, report). */
+void nodes_heard(struct nodes *nodes, uint32_t node_slot,
+                 const Ckpt__V1__AgentHeartbeat *heartbeat);
+/* UINT64_MAX: not heard of by this leader. */
+uint64_t nodes_heartbeat_age_ms(const struct nodes *nodes, uint32_t node_slot);
+/* >= 1. */
+double nodes_hazard_factor(const struct nodes *nodes, uint32_t node_slot);
+/* false: every node's factor is 1. */
+bool nodes_any_unhealthy(const struct nodes *nodes);
+
+/* The state that an age means; `now` the state it has. DRAINING stays until the node is down. */
+Ckpt__Log__V1__NodeState nodes_state_for_age(Ckpt__Log__V1__NodeState now, uint64_t age_ms,
+                                             uint64_t degraded_after_ms, uint64_t down_after_ms);
+
+#endif
