@@ -213,6 +213,9 @@ const struct fsm_node *fsm_node_find(const struct fsm *fsm, const char *id);
 uint32_t fsm_target_slots(const struct fsm *fsm);
 const struct fsm_target *fsm_target_at(const struct fsm *fsm, uint32_t slot);
 const struct fsm_target *fsm_target_find(const struct fsm *fsm, const char *id);
+/* Slots of the not ended allocations that have the node; returns how many there are, writes at most max. */
+size_t fsm_allocations_on_node(const struct fsm *fsm, uint32_t node_slot, uint32_t *ret_slots,
+                               size_t max);
 size_t fsm_queue_count(const struct fsm *fsm);
 void fsm_queue_at(const struct fsm *fsm, size_t i, struct fsm_queue *ret_queue);
 const struct fsm_checkpoint *fsm_checkpoint_find(const struct fsm *fsm, uint64_t id);

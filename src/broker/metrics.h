@@ -1,14 +1,15 @@
-/* Prometheus metrics: one table of names, a small registry of counters, gauges and histograms, text exposition.
+/* Prometheus metrics: one table of names, a small registry of counters, gauges and histograms, text
+ * exposition.
  *
- * Flow     parts of the broker call metrics_add / _set / _observe with an id of the table; metrics_render() first takes what is
- *          read from the state and from raft (metrics_state.c), then writes the text.
- * Shapes   a series exists from its first value on; at most METRICS_SERIES_MAX per metric, further label values are counted
- *          under "other". Label values come from fixed sets (states, reasons, targets, vClusters), never from jobs.
- * Units    base units as in the names: seconds, bytes, ratios 0..1.
- * Errors   none; every function accepts a NULL registry and does nothing.
- * Absent   timestamps, exemplars, per-job labels.
- * Source   ux.md U14; P-080, F-014, T-004, T-006, S1-070. Gauges are the same on every member (the state is replicated);
- *          counters count what the leader did, so sums over members are right. ckpt_checkpoints_entered_total is exact.
+ * Flow     parts of the broker call metrics_add / _set / _observe with an id of the table;
+ * metrics_render() first takes what is read from the state and from raft (metrics_state.c), then
+ * writes the text. Shapes   a series exists from its first value on; at most METRICS_SERIES_MAX per
+ * metric, further label values are counted under "other". Label values come from fixed sets
+ * (states, reasons, targets, vClusters), never from jobs. Units    base units as in the names:
+ * seconds, bytes, ratios 0..1. Errors   none; every function accepts a NULL registry and does
+ * nothing. Absent   timestamps, exemplars, per-job labels. Source   ux.md U14; P-080, F-014, T-004,
+ * T-006, S1-070. Gauges are the same on every member (the state is replicated); counters count what
+ * the leader did, so sums over members are right. ckpt_checkpoints_entered_total is exact.
  */
 #ifndef CKPT_BROKER_METRICS_H
 #define CKPT_BROKER_METRICS_H
@@ -25,6 +26,7 @@ enum { METRICS_SERIES_MAX = 512, METRICS_LABELS_MAX = 2, METRICS_LABEL_VALUE_BYT
 
 enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_SECONDS, METRIC_BYTES };
 
+/* clang-format off */
 /* id, kind, name, label names (up to two), help. SECONDS and BYTES are histograms with fixed bounds. */
 #define METRICS(X)                                                                                 \
     X(BUILD_INFO, GAUGE, "ckpt_build_info", "version", NULL, "Always 1; the version is a label.")  \
@@ -95,6 +97,8 @@ enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_SECONDS, METRIC_BYTES };
     X(L_PREEMPTION_REQUEUE, COUNTER, "lattice_preemption_victim_requeue_total", NULL, NULL, "Victims that were suspended or requeued to run again.") \
     X(L_PREEMPTION_FAILED, COUNTER, "lattice_preemption_failed_checkpoint_total", NULL, NULL, "Checkpoints of victims that did not complete.") \
     X(L_WALLTIME, COUNTER, "lattice_checkpoint_walltime_conflict_total", NULL, NULL, "Walltime ended while a checkpoint was active.")
+
+/* clang-format on */
 
 enum metric {
 #define X(id, kind, name, label0, label1, help) METRIC_##id,
