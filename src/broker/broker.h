@@ -1,13 +1,14 @@
 /* The parts of one ckptd process and how they find each other.
  *
- * Flow     main.c fills struct broker in the order of its members, creates the duties, runs the loop, and frees in reverse.
- *          A duty is `struct X *X_new(struct broker *broker)` and `void X_free(struct X *duty)` (accepts NULL): in X_new it
- *          subscribes to the replica (struct replica_observer) and, if it serves methods, adds them to broker->rpc. It does nothing
- *          before `serving` and stops at `not_serving`; what it needs after a failover it derives from the replicated state.
- * Shapes   everything runs on the one loop thread. A member is not NULL once its constructor was called, in the order below;
- *          code that tests use with parts missing checks for NULL where the comment says so.
- * Units    milliseconds unless the name says otherwise.
- * Absent   locks, threads, globals.
+ * Flow     main.c fills struct broker in the order of its members, creates the duties, runs the
+ * loop, and frees in reverse. A duty is `struct X *X_new(struct broker *broker)` and `void
+ * X_free(struct X *duty)` (accepts NULL): in X_new it subscribes to the replica (struct
+ * replica_observer) and, if it serves methods, adds them to broker->rpc. It does nothing before
+ * `serving` and stops at `not_serving`; what it needs after a failover it derives from the
+ * replicated state. Shapes   everything runs on the one loop thread. A member is not NULL once its
+ * constructor was called, in the order below; code that tests use with parts missing checks for
+ * NULL where the comment says so. Units    milliseconds unless the name says otherwise. Absent
+ * locks, threads, globals.
  */
 #ifndef CKPT_BROKER_BROKER_H
 #define CKPT_BROKER_BROKER_H
@@ -33,18 +34,18 @@ enum { BROKER_OUTCOMES_MAX = 64 };
 
 /* Read by metrics.c and status.c; each is written by the part its comment names. */
 struct broker_counters {
-    uint64_t started_at_ms;     /* wall clock; main.c */
-    uint64_t loop_lag_ms;       /* the last measured one; main.c */
-    uint64_t loop_lag_max_ms;   /* since start */
+    uint64_t started_at_ms;       /* wall clock; main.c */
+    uint64_t loop_lag_ms;         /* the last measured one; main.c */
+    uint64_t loop_lag_max_ms;     /* since start */
     uint64_t loop_lag_over_total; /* times over BROKER_LOOP_LAG_WARN_MS */
-    uint64_t mutations_total;   /* proposed for a caller; service.c */
-    uint64_t reads_total;       /* linearizable ones */
+    uint64_t mutations_total;     /* proposed for a caller; service.c */
+    uint64_t reads_total;         /* linearizable ones */
     uint64_t stale_reads_total;
-    uint64_t not_leader_total;  /* answered with a leader hint */
-    uint64_t full_total;        /* answered with push-back */
+    uint64_t not_leader_total; /* answered with a leader hint */
+    uint64_t full_total;       /* answered with push-back */
     uint64_t undecodable_total;
     uint64_t outcomes_total[BROKER_OUTCOMES_MAX]; /* of callers' mutations by enum fsm_status */
-    uint64_t watchers;          /* open Watch calls; watch.c */
+    uint64_t watchers;                            /* open Watch calls; watch.c */
     uint64_t watch_events_total;
 };
 enum { BROKER_LOOP_LAG_WARN_MS = 50 };
@@ -81,13 +82,13 @@ static inline uint64_t broker_wall_ms(const struct broker *broker)
 
 /* What the service asks of the duties (each declared in the duty's own header):
  *   bool evaluator_explain(const struct evaluator *, const char *allocation_id,
- *                          void (*use)(void *context, const Ckpt__V1__ExplainReply *reply), void *context);
- *        the last evaluation; use() is called before it returns; false: never evaluated by this leader
- *   size_t dispatcher_connected_count(const struct dispatcher *);
- *   bool dispatcher_node_connected(const struct dispatcher *, const char *node_id, uint64_t *ret_heartbeat_age_ms);
- *        the age is written also for a lost one, UINT64_MAX when it was never heard of
- *   bool storage_watch_last_probe(const struct storage_watch *, const char *target_id, const char **ret_detail,
- *                                 uint64_t *ret_duration_ms);
+ *                          void (*use)(void *context, const Ckpt__V1__ExplainReply *reply), void
+ * *context); the last evaluation; use() is called before it returns; false: never evaluated by this
+ * leader size_t dispatcher_connected_count(const struct dispatcher *); bool
+ * dispatcher_node_connected(const struct dispatcher *, const char *node_id, uint64_t
+ * *ret_heartbeat_age_ms); the age is written also for a lost one, UINT64_MAX when it was never
+ * heard of bool storage_watch_last_probe(const struct storage_watch *, const char *target_id, const
+ * char **ret_detail, uint64_t *ret_duration_ms);
  */
 
 #endif

@@ -1,11 +1,12 @@
-/* Configuration of ckptd: one YAML file, identical on all members; --name says which member this is.
+/* Configuration of ckptd: one YAML file, identical on all members; --name says which member this
+ * is.
  *
- * Flow     config_load() parses and validates the file against one table of keys; flags override; config_print() shows every
- *          value with where it came from.
- * Shapes   struct config owns all its strings and lists; config_free() accepts NULL.
- * Units    milliseconds, bytes, parts per million. Durations in the file: "500ms", "30s", "5m", "6h", "7d" or plain milliseconds.
- * Errors   ERR_INVALID with "FILE:LINE: ..." naming the key, the value, the limit, and for an unknown key the nearest known one.
- * Absent   environment variables; reloading anything but the log level.
+ * Flow     config_load() parses and validates the file against one table of keys; flags override;
+ * config_print() shows every value with where it came from. Shapes   struct config owns all its
+ * strings and lists; config_free() accepts NULL. Units    milliseconds, bytes, parts per million.
+ * Durations in the file: "500ms", "30s", "5m", "6h", "7d" or plain milliseconds. Errors ERR_INVALID
+ * with "FILE:LINE: ..." naming the key, the value, the limit, and for an unknown key the nearest
+ * known one. Absent   environment variables; reloading anything but the log level.
  */
 #ifndef CKPT_BROKER_CONFIG_H
 #define CKPT_BROKER_CONFIG_H
@@ -44,7 +45,8 @@ struct config {
     size_t member_count;
     const struct config_member *self; /* one of members */
     uint64_t election_ms, heartbeat_ms;
-    Ckpt__V1__Policy policy; /* complete; seeds a new cluster only, the replicated one rules afterwards */
+    Ckpt__V1__Policy
+        policy; /* complete; seeds a new cluster only, the replicated one rules afterwards */
     Ckpt__V1__TargetSpec targets[CONFIG_TARGETS_MAX]; /* seed a new cluster only */
     size_t target_count;
     struct config_storage_watch storage_watch;
@@ -63,13 +65,14 @@ struct config_flags {
 int config_load(const char *path, const struct config_flags *flags, struct config **ret_config,
                 struct err *err);
 /* The same from memory; path is used in messages only. */
-int config_parse(const char *path, const char *text, size_t length, const struct config_flags *flags,
-                 struct config **ret_config, struct err *err);
+int config_parse(const char *path, const char *text, size_t length,
+                 const struct config_flags *flags, struct config **ret_config, struct err *err);
 void config_free(struct config *config);
 /* One line per value: key, value, source (default, file, flag). */
 void config_print(const struct config *config, FILE *stream);
 
-/* "30s", "5m", "500ms", "7d", "1500": milliseconds. -1 for anything else, negative or above 10 years. */
+/* "30s", "5m", "500ms", "7d", "1500": milliseconds. -1 for anything else, negative or above 10
+ * years. */
 int config_parse_duration(const char *text, uint64_t *ret_ms);
 /* 127.0.0.0/8, ::1 and localhost. address is host:port. */
 bool config_address_is_loopback(const char *address);

@@ -1,11 +1,13 @@
 /* Joins consensus, state machine and callers: the only file that knows both raft/ and fsm/.
  *
- * Flow     replica_propose() validates a command, stamps it with the wall clock, and batches it with others that arrive while an
- *          entry is in flight into one log entry; when that is applied here, done() gets the command's outcome.
- *          Duties of the leader (evaluator, dispatcher, ticker, storage watch, collector) are observers.
- * Shapes   one per process. At most REPLICA_WAITING_MAX commands wait; one more is ERR_FULL (RESOURCE_EXHAUSTED to the caller).
- * Errors   done() with an error means: not applied as far as this member knows. ERR_UNAVAILABLE before proposal: certainly not
- *          applied. ERR_TIMEOUT: leadership was lost, it may still commit; a retry with the same request id tells.
+ * Flow     replica_propose() validates a command, stamps it with the wall clock, and batches it
+ * with others that arrive while an entry is in flight into one log entry; when that is applied
+ * here, done() gets the command's outcome. Duties of the leader (evaluator, dispatcher, ticker,
+ * storage watch, collector) are observers. Shapes   one per process. At most REPLICA_WAITING_MAX
+ * commands wait; one more is ERR_FULL (RESOURCE_EXHAUSTED to the caller). Errors   done() with an
+ * error means: not applied as far as this member knows. ERR_UNAVAILABLE before proposal: certainly
+ * not applied. ERR_TIMEOUT: leadership was lost, it may still commit; a retry with the same request
+ * id tells.
  */
 #ifndef CKPT_BROKER_REPLICA_H
 #define CKPT_BROKER_REPLICA_H
@@ -18,30 +20,51 @@ struct replica;
 
 enum { REPLICA_WAITING_MAX = 16384 };
 
-/* Exactly one of failed and outcome is not NULL; both are valid during the call only. */
-typedef void replica_done_fn(void *data, const struct err *failed, const struct fsm_outcome *outcome);
+enum {
+    REPLICA_ENTRY_BYTES = 512 * 1024, /* of commands packed into one log entry */
+    REPLICA_ENTRY_COMMANDS = 4096,
+    REPLICA_ENTRIES_IN_FLIGHT = 4,
+    REPLICA_HASHES = 1024, /* recent (index, hash) pairs kept */
+    REPLICA_LATENCY_BUCKETS = 24
+};
+_Static_assert(FSM_COMMAND_MAX_BYTES + 16 <= REPLICA_ENTRY_BYTES,
+               "every valid command fits into an entry");
+_Static_assert((int)REPLICA_ENTRY_BYTES <= (int)CONSENSUS_ENTRY_MAX_BYTES,
+               "an entry fits into the log");
 
-/* Told in the order of subscription, on the loop. Any callback may be NULL. The caller's storage, never unsubscribed. */
+/* Exactly one of failed and outcome is not NULL; both are valid during the call only. */
+typedef void replica_done_fn(void *data, const struct err *failed,
+                             const struct fsm_outcome *outcome);
+
+/* Told in the order of subscription, on the loop. Any callback may be NULL. The caller's storage,
+ * never unsubscribed. */
 struct replica_observer {
     struct list node;
     void *context;
-    void (*serving)(void *context);     /* this member leads and an entry of its own term is applied: start duties, re-derive all */
+    void (*serving)(void *context); /* this member leads and an entry of its own term is applied:
+                                       start duties, re-derive all */
     void (*not_serving)(void *context); /* stop at once; also told at shutdown */
     void (*applied)(void *context);     /* after each applied entry, on every member */
 };
 
-/* consensus_config's tables and members are the caller's and live as long as the replica. fatal() must exit the process. */
+/* consensus_config's tables and members and `initial` are the caller's and live as long as the
+ * replica. fatal() must exit the process. */
 int replica_open(const struct consensus_config *config,
-                 const Ckpt__Log__V1__ClusterInit *initial, /* proposed by the first leader of an uninitialised cluster */
+                 const Ckpt__Log__V1__ClusterInit
+                     *initial, /* proposed by the first leader of an uninitialised cluster */
                  void (*fatal)(void *context, const struct err *err), void *context,
                  struct replica **ret_replica, struct err *err);
+/* What this member tells about itself when it comes to lead (MemberFacts). Kept by reference. Call
+ * before the loop runs. */
+void replica_set_facts(struct replica *replica, const Ckpt__Log__V1__MemberFacts *facts);
 void replica_close(struct replica *replica, void (*closed)(void *context), void *context);
 void replica_observe(struct replica *replica, struct replica_observer *observer);
 
-/* The command is packed before this returns; now_ms is set here. done is called exactly once, possibly before this returns
- * (refusals found by fsm_validate_command, not serving, full). done may be NULL. */
-void replica_propose(struct replica *replica, Ckpt__Log__V1__Command *command, replica_done_fn *done,
-                     void *data);
+/* The command is packed before this returns; now_ms is set here. done is called exactly once,
+ * possibly before this returns (refusals found by fsm_validate_command, not the leader, full). done
+ * may be NULL. A leader that does not serve yet keeps the command until it does. */
+void replica_propose(struct replica *replica, Ckpt__Log__V1__Command *command,
+                     replica_done_fn *done, void *data);
 /* done(data, NULL, NULL) when a read of replica_fsm() is linearizable. */
 void replica_read(struct replica *replica, replica_done_fn *done, void *data);
 
@@ -52,8 +75,28 @@ void replica_get_status(const struct replica *replica, struct consensus_status *
 uint64_t replica_wall_ms(const struct replica *replica);
 size_t replica_waiting(const struct replica *replica);
 /* Hashes of recent indexes, oldest first; returns how many were written. */
-struct replica_hash { uint64_t index, hash; };
+struct replica_hash {
+    uint64_t index, hash;
+};
 size_t replica_hashes(const struct replica *replica, struct replica_hash *ret_hashes, size_t max);
+
+struct replica_stats {
+    uint64_t entries_total;  /* proposed by this member */
+    uint64_t commands_total; /* in them */
+    uint64_t batch_max;      /* most commands in one entry */
+    uint64_t dropped_total;  /* commands whose fate was unknown when leadership was lost */
+    uint64_t commit_us_total;
+    uint64_t commit_us_max;
+    /* Proposal to apply; bucket i counts entries that took less than 2^i microseconds and at least
+     * 2^(i-1); the last one also counts longer ones. */
+    uint64_t commit_us[REPLICA_LATENCY_BUCKETS];
+    uint64_t leader_since_ms; /* wall clock at which this member learned of the present leader; 0:
+                                 no leader */
+    uint64_t
+        last_commit_age_ms;  /* since this member applied an entry; UINT64_MAX: none since start */
+    uint64_t snapshots_read; /* state replaced by one from disk or from the leader */
+};
+void replica_get_stats(const struct replica *replica, struct replica_stats *ret_stats);
 struct consensus *replica_consensus(struct replica *replica);
 
 #endif

@@ -1,0 +1,651 @@
+/* Joins consensus, state machine and callers. See replica.h.
+ *
+ * Flow     replica_propose: validate, stamp, pack behind the last batch -> (next turn of the loop)
+ * replica_flush: the first batch becomes a log entry, up to REPLICA_ENTRIES_IN_FLIGHT at a time, so
+ * that commands collect while entries are on their way -> replica_apply: the state machine applies
+ * the entry, each outcome goes to the command's done(). A new leader's first entry is its own:
+ * ClusterInit while uninitialised, LeaderElected, MemberFacts; when that is applied it serves, and
+ * what has collected since the election is proposed. Shapes   a batch is an entry under
+ * construction, then in flight; it owns its packed bytes until proposed and its waiters until
+ *          applied or dropped. One timer with zero delay starts the flush: never from inside a
+ * callback of consensus.
+ */
+#include "src/broker/replica.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/buf.h"
+#include "src/base/check.h"
+
+enum {
+    REPLICA_RETRY_US = 100000
+}; /* of the leader's first entry when the log takes none (disk low) */
+
+struct replica_waiter {
+    replica_done_fn *done; /* may be NULL */
+    void *data;
+};
+
+struct replica_batch {
+    struct list node;
+    struct replica *replica;
+    bool first; /* the new leader's own */
+    uint64_t proposed_us;
+    struct buf bytes; /* a ckpt.log.v1.Entry */
+    struct replica_waiter *waiters;
+    size_t count;
+    size_t capacity;
+};
+
+struct replica_read {
+    struct list node;
+    struct replica *replica;
+    replica_done_fn *done;
+    void *data;
+};
+
+struct replica {
+    struct consensus *consensus;
+    struct fsm *fsm;
+    struct clock_ops clock;
+    struct clock_timer *flush_timer;
+    const Ckpt__Log__V1__ClusterInit *initial;
+    const Ckpt__Log__V1__MemberFacts *facts;
+    void (*fatal)(void *context, const struct err *err);
+    void *fatal_context;
+    void (*closed)(void *context);
+    void *closed_context;
+
+    struct list observers;
+    struct list queued; /* batches, oldest first; the last one takes more commands */
+    struct list reads;  /* that wait for serving */
+    size_t in_flight_count;
+    size_t waiting_count; /* commands in queued and in flight */
+
+    uint64_t member_id;
+    uint64_t term;      /* of the present leadership of this member */
+    uint64_t leader_id; /* last told */
+    bool leading;
+    bool first_proposed;
+    bool serving;
+    bool closing;
+    bool flush_scheduled; /* for the next turn of the loop */
+
+    uint64_t applied_at_us; /* 0: nothing since start */
+    struct replica_stats stats;
+    struct replica_hash hashes[REPLICA_HASHES];
+    size_t hash_count; /* ever written */
+};
+
+static const struct err replica_not_leader = {ERR_UNAVAILABLE, "this member is not the leader"};
+static const struct err replica_lost = {
+    ERR_TIMEOUT, "leadership was lost before the command was known to be committed"};
+static const struct err replica_full = {ERR_FULL, "too many commands wait for the log"};
+
+static uint64_t replica_now_us(const struct replica *replica)
+{
+    return replica->clock.monotonic_us(replica->clock.context);
+}
+
+/* ---- batches ---- */
+
+static struct replica_batch *batch_new(struct replica *replica)
+{
+    struct replica_batch *batch = check_calloc(1, sizeof(*batch));
+
+    batch->replica = replica;
+    list_init(&batch->node);
+    buf_init(&batch->bytes);
+    return batch;
+}
+
+static void batch_free(struct replica_batch *batch)
+{
+    list_remove(&batch->node);
+    buf_close(&batch->bytes);
+    free(batch->waiters);
+    free(batch);
+}
+
+/* Appends one element of Entry.commands: key 1, wire type 2, length, bytes. */
+static void batch_append(struct replica_batch *batch, const Ckpt__Log__V1__Command *command,
+                         size_t size, const struct replica_waiter *waiter)
+{
+    uint8_t head[8];
+    size_t used = 0;
+    size_t rest = size;
+
+    head[used++] = 1 << 3 | 2;
+    while (rest >= 0x80) {
+        head[used++] = (uint8_t)(rest | 0x80);
+        rest >>= 7;
+    }
+    head[used++] = (uint8_t)rest;
+    buf_append(&batch->bytes, head, used);
+    CHECK(ckpt__log__v1__command__pack(command, buf_extend(&batch->bytes, size)) == size);
+    if (batch->count == batch->capacity) {
+        batch->capacity = batch->capacity == 0 ? 16 : batch->capacity * 2;
+        batch->waiters = check_realloc(batch->waiters, batch->capacity, sizeof(batch->waiters[0]));
+    }
+    batch->waiters[batch->count++] = *waiter;
+}
+
+/* Ends the batch without an outcome. */
+static void batch_fail(struct replica_batch *batch, const struct err *failed)
+{
+    struct replica *replica = batch->replica;
+
+    list_remove(&batch->node);
+    if (!batch->first) {
+        CHECK(replica->waiting_count >= batch->count);
+        replica->waiting_count -= batch->count;
+    }
+    for (size_t i = 0; i < batch->count; i++) {
+        if (batch->waiters[i].done != NULL)
+            batch->waiters[i].done(batch->waiters[i].data, failed, NULL);
+    }
+    batch_free(batch);
+}
+
+static void replica_schedule(struct replica *replica, uint64_t delay_us)
+{
+    if (replica->closing || replica->flush_scheduled)
+        return;
+    replica->flush_scheduled = delay_us == 0; /* a retry gives way to new work */
+    replica->clock.timer_start(replica->flush_timer, delay_us);
+}
+
+static int batch_propose(struct replica_batch *batch, struct err *err)
+{
+    struct replica *replica = batch->replica;
+
+    CHECK(batch->count > 0 && batch->bytes.length > 0);
+    batch->proposed_us = replica_now_us(replica);
+    replica->in_flight_count++;
+    if (consensus_propose(replica->consensus, batch->bytes.bytes, batch->bytes.length, batch,
+                          err) != 0) {
+        replica->in_flight_count--;
+        return -1;
+    }
+    replica->stats.entries_total++;
+    replica->stats.commands_total += batch->count;
+    if (batch->count > replica->stats.batch_max)
+        replica->stats.batch_max = batch->count;
+    return 0;
+}
+
+/* ---- leadership ---- */
+
+static void first_append(struct replica_batch *batch, Ckpt__Log__V1__Command *command)
+{
+    const struct replica_waiter nobody = {NULL, NULL};
+
+    command->now_ms = replica_wall_ms(batch->replica);
+    batch_append(batch, command, ckpt__log__v1__command__get_packed_size(command), &nobody);
+}
+
+static void replica_propose_first(struct replica *replica)
+{
+    struct replica_batch *batch = batch_new(replica);
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__LeaderElected elected = CKPT__LOG__V1__LEADER_ELECTED__INIT;
+    struct fsm_summary summary;
+    struct err err;
+
+    batch->first = true;
+    fsm_get_summary(replica->fsm, &summary);
+    /* Entries of former leaders may still wait to be applied here: a second ClusterInit is then
+     * refused by the state. */
+    if (!summary.initialised && replica->initial != NULL) {
+        command.body_case = CKPT__LOG__V1__COMMAND__BODY_CLUSTER_INIT;
+        command.cluster_init = (Ckpt__Log__V1__ClusterInit *)(uintptr_t)replica->initial;
+        first_append(batch, &command);
+    }
+    elected.member_id = replica->member_id;
+    elected.term = replica->term;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_LEADER_ELECTED;
+    command.leader_elected = &elected;
+    first_append(batch, &command);
+    if (replica->facts != NULL) {
+        command.body_case = CKPT__LOG__V1__COMMAND__BODY_MEMBER_FACTS;
+        command.member_facts = (Ckpt__Log__V1__MemberFacts *)(uintptr_t)replica->facts;
+        first_append(batch, &command);
+    }
+    if (batch_propose(batch, &err) == 0) {
+        replica->first_proposed = true;
+    } else {
+        batch_free(batch);
+        replica_schedule(replica, REPLICA_RETRY_US);
+    }
+}
+
+static void read_done(void *data, int status, const struct err *err)
+{
+    struct replica_read *read = data;
+
+    read->done(read->data, status == 0 ? NULL : err, NULL);
+    free(read);
+}
+
+static void replica_start_serving(struct replica *replica)
+{
+    struct list *node;
+
+    CHECK(replica->leading && !replica->serving);
+    replica->serving = true;
+    for (node = replica->observers.next; node != &replica->observers; node = node->next) {
+        struct replica_observer *observer = LIST_ITEM(node, struct replica_observer, node);
+        if (observer->serving != NULL)
+            observer->serving(observer->context);
+    }
+    replica_schedule(replica, 0);
+}
+
+/* Leadership is gone: what was never proposed certainly did not happen; entries in flight are told
+ * by replica_dropped(). */
+static void replica_stop_leading(struct replica *replica)
+{
+    struct list *node;
+
+    replica->leading = false;
+    replica->first_proposed = false;
+    if (replica->serving) {
+        replica->serving = false;
+        for (node = replica->observers.next; node != &replica->observers; node = node->next) {
+            struct replica_observer *observer = LIST_ITEM(node, struct replica_observer, node);
+            if (observer->not_serving != NULL)
+                observer->not_serving(observer->context);
+        }
+    }
+    while (!list_empty(&replica->queued))
+        batch_fail(LIST_ITEM(replica->queued.next, struct replica_batch, node),
+                   &replica_not_leader);
+    while (!list_empty(&replica->reads)) {
+        struct replica_read *read = LIST_ITEM(replica->reads.next, struct replica_read, node);
+        list_remove(&read->node);
+        read_done(read, -1, &replica_not_leader);
+    }
+}
+
+static void replica_role_changed(void *context, enum consensus_role role, uint64_t term,
+                                 uint64_t leader_id)
+{
+    struct replica *replica = context;
+
+    if (leader_id != replica->leader_id) {
+        replica->leader_id = leader_id;
+        replica->stats.leader_since_ms = leader_id == 0 ? 0 : replica_wall_ms(replica);
+    }
+    if (replica->leading && (role != CONSENSUS_LEADER || term != replica->term))
+        replica_stop_leading(replica);
+    if (role == CONSENSUS_LEADER && !replica->leading && !replica->closing) {
+        replica->leading = true;
+        replica->term = term;
+        replica_schedule(replica, 0);
+    }
+}
+
+/* ---- proposing ---- */
+
+static void replica_flush(void *data)
+{
+    struct replica *replica = data;
+
+    replica->flush_scheduled = false;
+    if (!replica->leading || replica->closing)
+        return;
+    if (!replica->first_proposed)
+        replica_propose_first(replica);
+    if (!replica->serving)
+        return;
+    while (!list_empty(&replica->reads)) {
+        struct replica_read *read = LIST_ITEM(replica->reads.next, struct replica_read, node);
+        list_remove(&read->node);
+        consensus_read(replica->consensus, read_done, read);
+    }
+    while (replica->serving && !list_empty(&replica->queued) &&
+           replica->in_flight_count < REPLICA_ENTRIES_IN_FLIGHT) {
+        struct replica_batch *batch = LIST_ITEM(replica->queued.next, struct replica_batch, node);
+        struct err err;
+
+        list_remove(&batch->node);
+        if (batch_propose(batch, &err) != 0)
+            batch_fail(batch, &err);
+    }
+}
+
+/* The last queued batch when `size` more bytes fit, else a new one behind it. */
+static struct replica_batch *replica_open_batch(struct replica *replica, size_t size)
+{
+    struct replica_batch *batch;
+
+    if (!list_empty(&replica->queued)) {
+        batch = LIST_ITEM(replica->queued.previous, struct replica_batch, node);
+        if (batch->count < REPLICA_ENTRY_COMMANDS &&
+            batch->bytes.length + size + 16 <= REPLICA_ENTRY_BYTES)
+            return batch;
+    }
+    batch = batch_new(replica);
+    list_push_back(&replica->queued, &batch->node);
+    return batch;
+}
+
+void replica_propose(struct replica *replica, Ckpt__Log__V1__Command *command,
+                     replica_done_fn *done, void *data)
+{
+    const struct replica_waiter waiter = {done, data};
+    struct fsm_outcome outcome;
+    const struct err *failed = NULL;
+    size_t size;
+
+    if (!replica->leading || replica->closing)
+        failed = &replica_not_leader;
+    else if (replica->waiting_count >= REPLICA_WAITING_MAX)
+        failed = &replica_full;
+    if (failed != NULL) {
+        if (done != NULL)
+            done(data, failed, NULL);
+        return;
+    }
+    command->now_ms = replica_wall_ms(replica);
+    memset(&outcome, 0, offsetof(struct fsm_outcome, victims));
+    outcome.status = fsm_validate_command(command, &outcome);
+    size = ckpt__log__v1__command__get_packed_size(command);
+    if (outcome.status == FSM_OK && size > FSM_COMMAND_MAX_BYTES) {
+        outcome.status = FSM_TOO_LARGE;
+        outcome.current = size;
+        outcome.limit = FSM_COMMAND_MAX_BYTES;
+    }
+    if (outcome.status != FSM_OK) {
+        if (done != NULL)
+            done(data, NULL, &outcome);
+        return;
+    }
+    batch_append(replica_open_batch(replica, size), command, size, &waiter);
+    replica->waiting_count++;
+    replica_schedule(replica, 0);
+}
+
+void replica_read(struct replica *replica, replica_done_fn *done, void *data)
+{
+    struct replica_read *read;
+
+    CHECK(done != NULL);
+    if (!replica->leading || replica->closing) {
+        done(data, &replica_not_leader, NULL);
+        return;
+    }
+    read = check_calloc(1, sizeof(*read));
+    read->replica = replica;
+    read->done = done;
+    read->data = data;
+    list_push_back(&replica->reads, &read->node);
+    replica_schedule(replica, 0);
+}
+
+/* ---- applying ---- */
+
+static void replica_outcome(void *context, size_t command_index, const struct fsm_outcome *outcome)
+{
+    struct replica_batch *batch = context;
+
+    CHECK(command_index < batch->count);
+    if (batch->waiters[command_index].done != NULL) {
+        replica_done_fn *done = batch->waiters[command_index].done;
+        batch->waiters[command_index].done = NULL;
+        done(batch->waiters[command_index].data, NULL, outcome);
+    }
+}
+
+static void replica_record_latency(struct replica *replica, uint64_t us)
+{
+    size_t bucket = 0;
+
+    while (bucket < REPLICA_LATENCY_BUCKETS - 1 && us >> bucket != 0)
+        bucket++;
+    replica->stats.commit_us[bucket]++;
+    replica->stats.commit_us_total += us;
+    if (us > replica->stats.commit_us_max)
+        replica->stats.commit_us_max = us;
+}
+
+static void replica_after_apply(struct replica *replica)
+{
+    struct fsm_summary summary;
+
+    fsm_get_summary(replica->fsm, &summary);
+    replica->hashes[replica->hash_count++ % REPLICA_HASHES] =
+        (struct replica_hash){summary.applied_index, summary.state_hash};
+    replica->applied_at_us = replica_now_us(replica);
+    for (struct list *node = replica->observers.next; node != &replica->observers;
+         node = node->next) {
+        struct replica_observer *observer = LIST_ITEM(node, struct replica_observer, node);
+        if (observer->applied != NULL)
+            observer->applied(observer->context);
+    }
+}
+
+static void replica_apply(void *context, uint64_t index, uint64_t term, const uint8_t *bytes,
+                          size_t length, void *tag)
+{
+    struct replica *replica = context;
+    struct replica_batch *batch = tag;
+    bool first = false;
+
+    fsm_apply_entry(replica->fsm, index, term, bytes, length,
+                    batch == NULL ? NULL : replica_outcome, batch);
+    if (batch != NULL) {
+        first = batch->first;
+        CHECK(replica->in_flight_count > 0);
+        replica->in_flight_count--;
+        if (!first) {
+            CHECK(replica->waiting_count >= batch->count);
+            replica->waiting_count -= batch->count;
+        }
+        replica_record_latency(replica, replica_now_us(replica) - batch->proposed_us);
+        for (size_t i = 0; i < batch->count; i++)
+            CHECK(batch->waiters[i].done == NULL);
+        batch_free(batch);
+    }
+    replica_after_apply(replica);
+    if (first && replica->leading && !replica->serving && term == replica->term)
+        replica_start_serving(replica);
+    else if (replica->serving && !list_empty(&replica->queued))
+        replica_schedule(replica, 0);
+}
+
+static void replica_dropped(void *context, void *tag)
+{
+    struct replica *replica = context;
+    struct replica_batch *batch = tag;
+
+    CHECK(batch != NULL && replica->in_flight_count > 0);
+    replica->in_flight_count--;
+    replica->stats.dropped_total += batch->first ? 0 : batch->count;
+    if (batch->first)
+        replica->first_proposed = false;
+    batch_fail(batch, &replica_lost);
+}
+
+/* ---- snapshots: the state machine's stream through consensus ---- */
+
+struct replica_stream {
+    const struct consensus_writer *writer;
+    const struct consensus_reader *reader;
+    struct err *err;
+};
+
+static int stream_write(void *context, const void *bytes, size_t length)
+{
+    struct replica_stream *stream = context;
+
+    return stream->writer->write(stream->writer->context, bytes, length, stream->err);
+}
+
+static int stream_read(void *context, void *bytes, size_t length)
+{
+    struct replica_stream *stream = context;
+
+    return stream->reader->read(stream->reader->context, bytes, length, stream->err);
+}
+
+static int replica_snapshot_write(void *context, const struct consensus_writer *writer,
+                                  struct err *err)
+{
+    const struct replica *replica = context;
+    struct replica_stream stream = {.writer = writer, .err = err};
+
+    return fsm_snapshot_write(replica->fsm, stream_write, &stream) == 0 ? 0 : -1;
+}
+
+static int replica_snapshot_read(void *context, const struct consensus_reader *reader,
+                                 struct err *err)
+{
+    struct replica *replica = context;
+    struct replica_stream stream = {.reader = reader, .err = err};
+    char text[ERR_TEXT_BYTES / 2] = "";
+
+    err->text[0] = '\0';
+    if (fsm_snapshot_read(replica->fsm, stream_read, &stream, text, sizeof(text)) != 0) {
+        if (err->text[0] == '\0')
+            return err_set(err, ERR_CORRUPT, "snapshot of the state does not decode: %s", text);
+        return err_wrap(err, "reading the snapshot of the state");
+    }
+    replica->stats.snapshots_read++;
+    replica_after_apply(replica);
+    return 0;
+}
+
+static void replica_fatal(void *context, const struct err *err)
+{
+    struct replica *replica = context;
+
+    replica->fatal(replica->fatal_context, err);
+}
+
+/* ---- life ---- */
+
+int replica_open(const struct consensus_config *config, const Ckpt__Log__V1__ClusterInit *initial,
+                 void (*fatal)(void *context, const struct err *err), void *context,
+                 struct replica **ret_replica, struct err *err)
+{
+    struct replica *replica = check_calloc(1, sizeof(*replica));
+    const struct consensus_hooks hooks = {.context = replica,
+                                          .apply = replica_apply,
+                                          .dropped = replica_dropped,
+                                          .role_changed = replica_role_changed,
+                                          .snapshot_write = replica_snapshot_write,
+                                          .snapshot_read = replica_snapshot_read,
+                                          .fatal = replica_fatal};
+
+    CHECK(fatal != NULL);
+    list_init(&replica->observers);
+    list_init(&replica->queued);
+    list_init(&replica->reads);
+    replica->clock = *config->clock;
+    replica->member_id = config->member_id;
+    replica->initial = initial;
+    replica->fatal = fatal;
+    replica->fatal_context = context;
+    replica->fsm = fsm_new();
+    replica->flush_timer = replica->clock.timer_new(replica->clock.context, replica_flush, replica);
+    if (consensus_open(config, &hooks, &replica->consensus, err) != 0) {
+        replica->clock.timer_free(replica->flush_timer);
+        fsm_free(replica->fsm);
+        free(replica);
+        return -1;
+    }
+    *ret_replica = replica;
+    return 0;
+}
+
+static void replica_closed(void *context)
+{
+    struct replica *replica = context;
+    void (*closed)(void *) = replica->closed;
+    void *closed_context = replica->closed_context;
+
+    CHECK(replica->in_flight_count == 0 && replica->waiting_count == 0);
+    replica->clock.timer_free(replica->flush_timer);
+    fsm_free(replica->fsm);
+    free(replica);
+    if (closed != NULL)
+        closed(closed_context);
+}
+
+void replica_close(struct replica *replica, void (*closed)(void *context), void *context)
+{
+    CHECK(!replica->closing);
+    replica->closing = true;
+    replica->closed = closed;
+    replica->closed_context = context;
+    replica->clock.timer_stop(replica->flush_timer);
+    replica_stop_leading(replica);
+    consensus_close(replica->consensus, replica_closed, replica);
+}
+
+void replica_set_facts(struct replica *replica, const Ckpt__Log__V1__MemberFacts *facts)
+{
+    replica->facts = facts;
+}
+
+void replica_observe(struct replica *replica, struct replica_observer *observer)
+{
+    list_push_back(&replica->observers, &observer->node);
+}
+
+/* ---- looking ---- */
+
+bool replica_serving(const struct replica *replica)
+{
+    return replica->serving;
+}
+
+const struct fsm *replica_fsm(const struct replica *replica)
+{
+    return replica->fsm;
+}
+
+struct fsm *replica_fsm_mutable(struct replica *replica)
+{
+    return replica->fsm;
+}
+
+void replica_get_status(const struct replica *replica, struct consensus_status *ret_status)
+{
+    consensus_get_status(replica->consensus, ret_status);
+}
+
+uint64_t replica_wall_ms(const struct replica *replica)
+{
+    return replica->clock.wall_ms(replica->clock.context);
+}
+
+size_t replica_waiting(const struct replica *replica)
+{
+    return replica->waiting_count;
+}
+
+size_t replica_hashes(const struct replica *replica, struct replica_hash *ret_hashes, size_t max)
+{
+    size_t kept = replica->hash_count < REPLICA_HASHES ? replica->hash_count : REPLICA_HASHES;
+    size_t count = kept < max ? kept : max;
+
+    for (size_t i = 0; i < count; i++)
+        ret_hashes[i] = replica->hashes[(replica->hash_count - count + i) % REPLICA_HASHES];
+    return count;
+}
+
+void replica_get_stats(const struct replica *replica, struct replica_stats *ret_stats)
+{
+    *ret_stats = replica->stats;
+    ret_stats->last_commit_age_ms = replica->applied_at_us == 0
+                                        ? UINT64_MAX
+                                        : (replica_now_us(replica) - replica->applied_at_us) / 1000;
+}
+
+struct consensus *replica_consensus(struct replica *replica)
+{
+    return replica->consensus;
+}
