@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""SIGKILL of any process at any moment leaves nothing half-done: started again, the invariants hold and every checkpoint finds its end.
+I5, I6, I20-I24, I27, F-025."""
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from cluster import BIN, Cluster, broker_pb2, common_pb2, tap, wait_until  # noqa: E402
+
+SEED = int(os.environ.get("SEED", random.randrange(1 << 32)))
+POLICY = {"evaluation_interval": "1s", "min_interval": "1s", "checkpoint_timeout": "20s", "grace": "2s", "retry_backoff": "200ms",
+          "node_failures_per_1000_node_days_milli": 400000000, "quiesce": "1ms", "near_completion": "1s"}
+ACTIVE = {1, 2, 3, 4}
+
+
+def heat(cluster, name, iterations=100000000):
+    return [str(BIN / "heat"), "--size", "96", "--iterations", str(iterations), "--delay-us", "2000", "--slow-ms", "150",
+            "--output", str(cluster.dir / f"{name}.result")]
+
+
+def shards_on_disk_are_whole(cluster):
+    for record in cluster.checkpoints(state=5):
+        for shard in record.shards:
+            folder = pathlib.Path(record.path) / shard.node_id
+            result = subprocess.run(["sha256sum", "--check", "--quiet", "MANIFEST"], cwd=folder, capture_output=True, text=True)
+            assert result.returncode == 0, f"{folder}: {result.stderr}"
+
+
+def any_process_may_be_killed_at_any_moment():
+    print(f"# SEED={SEED}")
+    draw = random.Random(SEED)
+    with Cluster(agents=("a", "b"), policy=POLICY) as cluster:
+        cluster.start()
+        for name, nodes in (("solo", ["a"]), ("pair", ["a", "b"]), ("third", ["b"])):
+            cluster.register(name, [(n, 2, 4 << 20) for n in nodes], grace_ms=2000)
+            for node in nodes:
+                cluster.run_job(node, name, heat(cluster, f"{name}.{node}"), options=("--max-restarts", "50"))
+        wait_until("the first checkpoint is complete", lambda: cluster.checkpoints(state=5), 30, 0.1)
+        for _ in range(16):
+            time.sleep(draw.random() * 0.8)  # the moment of the kill is what is drawn here
+            kind = draw.choice(["member", "member", "agent", "worker", "application", "leader"])
+            if kind == "worker":
+                found = subprocess.run(["pgrep", "-f", f"ckpt-worker .*{cluster.dir}"], capture_output=True, text=True).stdout.split()
+                for pid in found:
+                    try:
+                        os.kill(int(pid), signal.SIGKILL)
+                    except ProcessLookupError:
+                        pass
+                continue
+            if kind == "application":
+                pid = draw.choice(cluster.jobs).application_pid()
+                if pid:
+                    os.kill(pid, signal.SIGKILL)
+                continue
+            victim = draw.choice(list(cluster.agents.values())) if kind == "agent" else (
+                cluster.wait_leader() if kind == "leader" else draw.choice(cluster.members))
+            victim.kill()
+            if draw.random() < 0.5:
+                time.sleep(draw.random() * 0.3)
+            victim.start()
+        cluster.wait_leader()
+        print("# " + cluster.debug_check().strip().splitlines()[-1])
+        shards_on_disk_are_whole(cluster)
+        done = len(cluster.checkpoints(state=5))
+        wait_until("checkpoints go on completing", lambda: len(cluster.checkpoints(state=5)) > done, 40, 0.2)
+        old = {c.checkpoint_id for s in ACTIVE for c in cluster.checkpoints(state=s)}
+        wait_until("every checkpoint that was active found its end",
+                   lambda: not (old & {c.checkpoint_id for s in ACTIVE for c in cluster.checkpoints(state=s)}), 60, 0.2)
+        starts = {}
+        for event in cluster.events():
+            if event.kind == broker_pb2.EVENT_KIND_CHECKPOINT_STATE and event.new_state == 2:
+                starts.setdefault(event.checkpoint_id, []).append(event.number)
+        for identifier, attempts in starts.items():
+            assert attempts == sorted(set(attempts)), f"{identifier}: attempts {attempts} repeat"
+        cluster.debug_check()
+
+
+def a_killed_job_ends_with_the_result_of_an_undisturbed_run():
+    """S3-060, S4-005."""
+    with Cluster(agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        cluster.register("job", [("a", 2, 4 << 20)])
+        job = cluster.run_job("a", "job", heat(cluster, "job", iterations=3000))
+        for _ in range(2):
+            complete = wait_until("a further checkpoint", lambda: cluster.allocation("job").checkpoint_count or None, 30, 0.05)
+            os.kill(wait_until("it runs", job.application_pid, 10), signal.SIGKILL)
+            wait_until("it is restarted and checkpointed again", lambda: cluster.allocation("job").checkpoint_count > complete
+                       or job.process.poll() is not None, 30, 0.05)
+        assert wait_until("it ends", lambda: job.process.poll() is not None and (job.process.returncode,), 60)[0] == 0, job.log.read_text()[-2000:]
+        reference = cluster.dir / "reference"
+        subprocess.run([str(BIN / "heat"), "--size", "96", "--iterations", "3000", "--output", str(reference)], check=True,
+                       stdout=subprocess.DEVNULL, cwd=cluster.dir)
+        assert (cluster.dir / "job.result").read_bytes() == reference.read_bytes()
+        assert "restored" in job.log.read_text()
+
+
+if __name__ == "__main__":
+    sys.exit(tap([any_process_may_be_killed_at_any_moment, a_killed_job_ends_with_the_result_of_an_undisturbed_run]))
