@@ -24,7 +24,8 @@ enum err_code {
     ERR_UNAVAILABLE = 8, /* no leader, no connection; try again */
     ERR_MISMATCH = 9,    /* belongs to another member, cluster or version */
     ERR_REFUSED = 10,    /* a precondition or policy refused it */
-    ERR_AUTH = 11
+    ERR_AUTH = 11,
+    ERR_EMPTY = 12       /* nothing there where something must be */
 };
 
 struct err {
