@@ -14,18 +14,18 @@ enum { ERR_TEXT_BYTES = 512 };
 /* Append only. */
 enum err_code {
     ERR_NONE = 0,
-    ERR_IO = 1,          /* the operating system refused; text carries strerror */
-    ERR_CORRUPT = 2,     /* stored bytes are not what was written */
-    ERR_INVALID = 3,     /* input from outside is wrong */
-    ERR_LOCKED = 4,      /* another process holds the folder */
-    ERR_FULL = 5,        /* no space, or a limit is reached */
+    ERR_IO = 1,      /* the operating system refused; text carries strerror */
+    ERR_CORRUPT = 2, /* stored bytes are not what was written */
+    ERR_INVALID = 3, /* input from outside is wrong */
+    ERR_LOCKED = 4,  /* another process holds the folder */
+    ERR_FULL = 5,    /* no space, or a limit is reached */
     ERR_NOT_FOUND = 6,
     ERR_TIMEOUT = 7,     /* outcome unknown */
     ERR_UNAVAILABLE = 8, /* no leader, no connection; try again */
     ERR_MISMATCH = 9,    /* belongs to another member, cluster or version */
     ERR_REFUSED = 10,    /* a precondition or policy refused it */
     ERR_AUTH = 11,
-    ERR_EMPTY = 12       /* nothing there where something must be */
+    ERR_EMPTY = 12 /* nothing there where something must be */
 };
 
 struct err {

@@ -29,8 +29,8 @@ char *checkpoint_id_format(uint64_t id, char text[CHECKPOINT_ID_TEXT_BYTES])
 {
     uint64_t mask = (UINT64_C(1) << CHECKPOINT_SEQUENCE_BITS) - 1;
 
-    snprintf(text, CHECKPOINT_ID_TEXT_BYTES, "%" PRIu64 "-%" PRIu64,
-             id >> CHECKPOINT_SEQUENCE_BITS, id & mask);
+    snprintf(text, CHECKPOINT_ID_TEXT_BYTES, "%" PRIu64 "-%" PRIu64, id >> CHECKPOINT_SEQUENCE_BITS,
+             id & mask);
     return text;
 }
 

@@ -18,7 +18,8 @@ struct clock_ops {
     uint64_t (*monotonic_us)(void *context);
     uint64_t (*wall_ms)(void *context);
     struct clock_timer *(*timer_new)(void *context, void (*fire)(void *data), void *data);
-    void (*timer_start)(struct clock_timer *timer, uint64_t delay_us); /* replaces a pending start */
+    void (*timer_start)(struct clock_timer *timer,
+                        uint64_t delay_us); /* replaces a pending start */
     void (*timer_stop)(struct clock_timer *timer);
     void (*timer_free)(struct clock_timer *timer); /* NULL allowed; never fires afterwards */
 };

@@ -55,11 +55,21 @@ static void fill(struct eval_view *view, size_t count)
 /* A pointer that the compiler cannot see through keeps the reads. */
 static double read_once(const struct eval_view *view)
 {
-    const double *arrays[] = {view->age_s, view->gpus, view->nodes, view->size_bytes,
-                              view->bandwidth_bytes_per_s, view->hazard_factor, view->kill_per_s,
-                              view->alarm_h, view->walltime_left_s, view->write_quantile_s,
-                              view->period_s, view->usd_per_gb_month, view->waiting_gain_gpu_s,
-                              view->yield_probability, view->grace_s};
+    const double *arrays[] = {view->age_s,
+                              view->gpus,
+                              view->nodes,
+                              view->size_bytes,
+                              view->bandwidth_bytes_per_s,
+                              view->hazard_factor,
+                              view->kill_per_s,
+                              view->alarm_h,
+                              view->walltime_left_s,
+                              view->write_quantile_s,
+                              view->period_s,
+                              view->usd_per_gb_month,
+                              view->waiting_gain_gpu_s,
+                              view->yield_probability,
+                              view->grace_s};
     double sum = 0;
 
     for (size_t a = 0; a < ARRAY_COUNT(arrays); a++) {
@@ -88,10 +98,16 @@ static void make_cold(void)
 
 static void measure(size_t count)
 {
-    struct eval_policy policy = {.cycle_s = 30, .min_interval_s = 300, .max_interval_s = 21600,
-                                 .lambda_node_per_s = 6.5e-3 / 86400, .quiesce_s = 1,
-                                 .stall_fraction = 1, .restart_s = 180, .usd_per_gpu_hour = 2,
-                                 .retention_months = 0.25, .horizon_clamp = 0.7};
+    struct eval_policy policy = {.cycle_s = 30,
+                                 .min_interval_s = 300,
+                                 .max_interval_s = 21600,
+                                 .lambda_node_per_s = 6.5e-3 / 86400,
+                                 .quiesce_s = 1,
+                                 .stall_fraction = 1,
+                                 .restart_s = 180,
+                                 .usd_per_gpu_hour = 2,
+                                 .retention_months = 0.25,
+                                 .horizon_clamp = 0.7};
     struct eval_view view;
     struct eval_result result;
     double score[ROUNDS], read[ROUNDS];

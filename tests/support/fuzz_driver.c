@@ -92,7 +92,8 @@ int main(int argc, char **argv)
 
     (void)argc;
     signal(SIGPIPE, SIG_IGN);
-    state = seed != NULL ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL) * 1000003 + (uint64_t)getpid();
+    state = seed != NULL ? strtoull(seed, NULL, 10)
+                         : (uint64_t)time(NULL) * 1000003 + (uint64_t)getpid();
     fprintf(stderr, "SEED=%llu\n", (unsigned long long)state);
     while (fuzz_seed_input != NULL && corpus_count < CORPUS_MAX &&
            (corpus_lengths[corpus_count] =

@@ -1,0 +1,229 @@
+/* Errors, buffers, lists, ids and log lines. */
+#include "tests/support/test.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "src/base/buf.h"
+#include "src/base/check.h"
+#include "src/base/err.h"
+#include "src/base/id.h"
+#include "src/base/list.h"
+#include "src/base/log.h"
+
+static void an_error_gets_context_in_front_and_is_cut_with_dots(void **state)
+{
+    struct err err;
+    char longer[ERR_TEXT_BYTES * 2];
+
+    (void)state;
+    assert_int_equal(err_set(&err, ERR_IO, "open %s: %s", "/x", "denied"), -1);
+    assert_int_equal(err_wrap(&err, "member %d", 3), -1);
+    assert_string_equal(err.text, "member 3: open /x: denied");
+    assert_int_equal(err.code, ERR_IO);
+    memset(longer, 'a', sizeof(longer) - 1);
+    longer[sizeof(longer) - 1] = '\0';
+    err_set(&err, ERR_INVALID, "%s", longer);
+    assert_int_equal(strlen(err.text), ERR_TEXT_BYTES - 1);
+    assert_string_equal(err.text + ERR_TEXT_BYTES - 4, "...");
+    err_wrap(&err, "%s", longer);
+    assert_int_equal(strlen(err.text), ERR_TEXT_BYTES - 1);
+    assert_string_equal(err_code_name(ERR_CORRUPT), "CORRUPT");
+    assert_string_equal(err_code_name((enum err_code)99), "UNKNOWN");
+    assert_int_equal(err_set(NULL, ERR_IO, "nobody listens"), -1);
+}
+
+static void a_buffer_grows_consumes_and_gives_its_bytes_away(void **state)
+{
+    struct buf buf;
+    size_t length;
+    uint8_t *bytes;
+
+    (void)state;
+    buf_init(&buf);
+    for (int i = 0; i < 1000; i++)
+        buf_printf(&buf, "%03d,", i);
+    assert_int_equal(buf.length, 4000);
+    buf_consume(&buf, 3996);
+    assert_memory_equal(buf.bytes, "999,", 4);
+    buf_append(&buf, "end", 3);
+    bytes = buf_take(&buf, &length);
+    assert_int_equal(length, 7);
+    assert_memory_equal(bytes, "999,end", 7);
+    assert_null(buf.bytes);
+    free(bytes);
+    buf_close(&buf);
+}
+
+static void a_list_keeps_order_and_removal_is_repeatable(void **state)
+{
+    struct item {
+        int value;
+        struct list node;
+    } items[3] = {{.value = 1}, {.value = 2}, {.value = 3}};
+    struct list head;
+    int sum = 0;
+
+    (void)state;
+    list_init(&head);
+    assert_true(list_empty(&head));
+    for (int i = 0; i < 3; i++)
+        list_push_back(&head, &items[i].node);
+    list_remove(&items[1].node);
+    list_remove(&items[1].node);
+    for (struct list *node = head.next; node != &head; node = node->next)
+        sum = sum * 10 + LIST_ITEM(node, struct item, node)->value;
+    assert_int_equal(sum, 13);
+}
+
+static void an_id_is_a_file_name_and_never_a_path(void **state)
+{
+    static const char *const bad[] = {"",     ".",        "..",  "a/b", "a b",
+                                      "a\nb", "\xc3\xa9", "a:b", "~",   "a*"};
+    char longest[ID_MAX_BYTES + 2];
+
+    (void)state;
+    assert_true(id_valid("job-1.2_X"));
+    assert_true(id_valid("..."));
+    assert_false(id_valid(NULL));
+    for (size_t i = 0; i < ARRAY_COUNT(bad); i++)
+        assert_false(id_valid(bad[i]));
+    memset(longest, 'x', sizeof(longest));
+    longest[ID_MAX_BYTES] = '\0';
+    assert_true(id_valid(longest));
+    longest[ID_MAX_BYTES] = 'x';
+    longest[ID_MAX_BYTES + 1] = '\0';
+    assert_false(id_valid(longest));
+}
+
+static void a_checkpoint_id_has_one_text_and_reads_back(void **state) /* I26 */
+{
+    static const char *const bad[] = {"",
+                                      "1",
+                                      "1-",
+                                      "-1",
+                                      "0-1",
+                                      "1-0",
+                                      "01-1",
+                                      "1-01",
+                                      "1-1x",
+                                      " 1-1",
+                                      "1--1",
+                                      "+1-1",
+                                      "1-+1",
+                                      "1_1",
+                                      "16777216-1",
+                                      "1-1099511627776",
+                                      "99999999999999999999-1"};
+    uint64_t seed = test_seed();
+    char text[CHECKPOINT_ID_TEXT_BYTES];
+    uint64_t id = 0;
+
+    (void)state;
+    for (int i = 0; i < 1000; i++) {
+        uint64_t epoch = 1 + test_random(&seed) % 16777215,
+                 sequence = 1 + (test_random(&seed) >> 25);
+        uint64_t made = checkpoint_id_make(epoch, sequence);
+        assert_int_equal(checkpoint_id_parse(checkpoint_id_format(made, text), &id), 0);
+        assert_uint_equal(id, made);
+    }
+    assert_string_equal(checkpoint_id_format(checkpoint_id_make(1, 42), text), "1-42");
+    assert_true(checkpoint_id_make(2, 1) > checkpoint_id_make(1, (UINT64_C(1) << 40) - 1));
+    for (size_t i = 0; i < ARRAY_COUNT(bad); i++)
+        assert_int_equal(checkpoint_id_parse(bad[i], &id), -1);
+}
+
+/* What a child wrote to stderr while doing `work`. */
+static size_t captured(void (*work)(void), char *text, size_t size, int *ret_status)
+{
+    int ends[2];
+    size_t used = 0;
+    ssize_t got;
+
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        work();
+        _exit(0);
+    }
+    close(ends[1]);
+    while ((got = read(ends[0], text + used, size - 1 - used)) > 0)
+        used += (size_t)got;
+    text[used] = '\0';
+    close(ends[0]);
+    assert_int_equal(waitpid(child, ret_status, 0), child);
+    return used;
+}
+
+static void log_hostile_value(void)
+{
+    log_set_identity("ckptd", "n1");
+    log_debug("hidden", "a=1");
+    log_warning("refused", "id=\"%s\" length=%d", "x\nlevel=error event=forged\r", 5000);
+}
+
+static void log_too_long(void)
+{
+    char value[LOG_LINE_BYTES * 2];
+
+    memset(value, 'v', sizeof(value) - 1);
+    value[sizeof(value) - 1] = '\0';
+    log_info("long", "value=%s", value);
+}
+
+static void a_log_line_is_one_line_whatever_the_values_hold(void **state)
+{
+    char text[8192];
+    int status;
+
+    (void)state;
+    captured(log_hostile_value, text, sizeof(text), &status);
+    assert_non_null(
+        strstr(text, "level=warning program=ckptd name=n1 event=refused id=\"x level=error"));
+    assert_null(strstr(text, "hidden"));
+    assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+    assert_int_equal(captured(log_too_long, text, sizeof(text), &status), LOG_LINE_BYTES - 1);
+    assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+}
+
+static void hook(void)
+{
+    fputs("hook ran\n", stderr);
+}
+
+static void fail_a_check(void)
+{
+    check_set_hook(hook);
+    CHECK(1 + 1 == 3);
+}
+
+static void a_failed_check_names_the_condition_runs_the_hook_and_aborts(void **state)
+{
+    char text[1024];
+    int status;
+
+    (void)state;
+    captured(fail_a_check, text, sizeof(text), &status);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    assert_non_null(strstr(text, "1 + 1 == 3"));
+    assert_non_null(strstr(text, "test_base.c"));
+    assert_non_null(strstr(text, "hook ran"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_error_gets_context_in_front_and_is_cut_with_dots),
+        cmocka_unit_test(a_buffer_grows_consumes_and_gives_its_bytes_away),
+        cmocka_unit_test(a_list_keeps_order_and_removal_is_repeatable),
+        cmocka_unit_test(an_id_is_a_file_name_and_never_a_path),
+        cmocka_unit_test(a_checkpoint_id_has_one_text_and_reads_back),
+        cmocka_unit_test(a_log_line_is_one_line_whatever_the_values_hold),
+        cmocka_unit_test(a_failed_check_names_the_condition_runs_the_hook_and_aborts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
