@@ -1,14 +1,15 @@
 /* The parts of one ckptd process and how they find each other.
  *
  * Flow     main.c fills struct broker in the order of its members, creates the duties, runs the
- * loop, and frees in reverse. A duty is `struct X *X_new(struct broker *broker)` and `void
- * X_free(struct X *duty)` (accepts NULL): in X_new it subscribes to the replica (struct
- * replica_observer) and, if it serves methods, adds them to broker->rpc. It does nothing before
- * `serving` and stops at `not_serving`; what it needs after a failover it derives from the
- * replicated state. Shapes   everything runs on the one loop thread. A member is not NULL once its
- * constructor was called, in the order below; code that tests use with parts missing checks for
- * NULL where the comment says so. Units    milliseconds unless the name says otherwise. Absent
- * locks, threads, globals.
+ *          loop, and frees in reverse. A duty is `struct X *X_new(struct broker *broker)` and
+ *          `void X_free(struct X *duty)` (accepts NULL): in X_new it subscribes to the replica
+ *          (struct replica_observer) and, if it serves methods, adds them to broker->rpc. It does
+ *          nothing before `serving` and stops at `not_serving`; what it needs after a failover it
+ *          derives from the replicated state.
+ * Shapes   everything runs on the one loop thread. A member is not NULL once its constructor was
+ *          called; code that tests use with parts missing checks for NULL where the comment says so.
+ * Units    milliseconds unless the name says otherwise.
+ * Absent   locks, threads, globals.
  */
 #ifndef CKPT_BROKER_BROKER_H
 #define CKPT_BROKER_BROKER_H
@@ -60,7 +61,8 @@ struct broker {
     struct rpc_server *rpc; /* NULL while shutting down and in tests without a server */
     struct service *service;
     struct watch *watch;
-    /* duties of the leader; NULL in tests that do without */
+    /* Duties of the leader; NULL in tests that do without. The service asks them for what only they
+     * know: evaluator_explain, dispatcher_node_connected, storage_watch_last_probe. */
     struct dispatcher *dispatcher;
     struct evaluator *evaluator;
     struct storage_watch *storage_watch;
@@ -79,16 +81,5 @@ static inline uint64_t broker_wall_ms(const struct broker *broker)
 {
     return broker->clock.wall_ms(broker->clock.context);
 }
-
-/* What the service asks of the duties (each declared in the duty's own header):
- *   bool evaluator_explain(const struct evaluator *, const char *allocation_id,
- *                          void (*use)(void *context, const Ckpt__V1__ExplainReply *reply), void
- * *context); the last evaluation; use() is called before it returns; false: never evaluated by this
- * leader size_t dispatcher_connected_count(const struct dispatcher *); bool
- * dispatcher_node_connected(const struct dispatcher *, const char *node_id, uint64_t
- * *ret_heartbeat_age_ms); the age is written also for a lost one, UINT64_MAX when it was never
- * heard of bool storage_watch_last_probe(const struct storage_watch *, const char *target_id, const
- * char **ret_detail, uint64_t *ret_duration_ms);
- */
 
 #endif

@@ -1,12 +1,13 @@
-/* Configuration of ckptd: one YAML file, identical on all members; --name says which member this
- * is.
+/* Configuration of ckptd: one YAML file, identical on all members; --name says which this is.
  *
  * Flow     config_load() parses and validates the file against one table of keys; flags override;
- * config_print() shows every value with where it came from. Shapes   struct config owns all its
- * strings and lists; config_free() accepts NULL. Units    milliseconds, bytes, parts per million.
- * Durations in the file: "500ms", "30s", "5m", "6h", "7d" or plain milliseconds. Errors ERR_INVALID
- * with "FILE:LINE: ..." naming the key, the value, the limit, and for an unknown key the nearest
- * known one. Absent   environment variables; reloading anything but the log level.
+ *          config_print() shows every value with where it came from.
+ * Shapes   struct config owns all its strings and lists; config_free() accepts NULL.
+ * Units    milliseconds, bytes, parts per million. Durations in the file: "500ms", "30s", "5m",
+ *          "6h", "7d" or plain milliseconds.
+ * Errors   ERR_INVALID with "FILE:LINE: ..." naming the key, the value, the limit, and for an
+ *          unknown key the nearest known one.
+ * Absent   environment variables; reloading anything but the log level.
  */
 #ifndef CKPT_BROKER_CONFIG_H
 #define CKPT_BROKER_CONFIG_H

@@ -1,13 +1,14 @@
 /* Joins consensus, state machine and callers: the only file that knows both raft/ and fsm/.
  *
- * Flow     replica_propose() validates a command, stamps it with the wall clock, and batches it
- * with others that arrive while an entry is in flight into one log entry; when that is applied
- * here, done() gets the command's outcome. Duties of the leader (evaluator, dispatcher, ticker,
- * storage watch, collector) are observers. Shapes   one per process. At most REPLICA_WAITING_MAX
- * commands wait; one more is ERR_FULL (RESOURCE_EXHAUSTED to the caller). Errors   done() with an
- * error means: not applied as far as this member knows. ERR_UNAVAILABLE before proposal: certainly
- * not applied. ERR_TIMEOUT: leadership was lost, it may still commit; a retry with the same request
- * id tells.
+ * Flow     replica_propose() validates a command, stamps it with the wall clock, and batches it with
+ *          others that arrive while entries are in flight into one log entry; when that is applied
+ *          here, done() gets the command's outcome. Duties of the leader (evaluator, dispatcher,
+ *          ticker, storage watch, collector) are observers.
+ * Shapes   one per process. At most REPLICA_WAITING_MAX commands wait; one more is ERR_FULL
+ *          (RESOURCE_EXHAUSTED to the caller).
+ * Errors   done() with an error means: not applied as far as this member knows. ERR_UNAVAILABLE and
+ *          ERR_FULL: certainly not applied. ERR_TIMEOUT: leadership was lost, it may still commit; a
+ *          retry with the same request id tells.
  */
 #ifndef CKPT_BROKER_REPLICA_H
 #define CKPT_BROKER_REPLICA_H
@@ -41,17 +42,18 @@ typedef void replica_done_fn(void *data, const struct err *failed,
 struct replica_observer {
     struct list node;
     void *context;
-    void (*serving)(void *context); /* this member leads and an entry of its own term is applied:
-                                       start duties, re-derive all */
-    void (*not_serving)(void *context); /* stop at once; also told at shutdown */
-    void (*applied)(void *context);     /* after each applied entry, on every member */
+    /* This member leads and an entry of its own term is applied: start duties, re-derive all. */
+    void (*serving)(void *context);
+    /* Stop at once; also told at shutdown. */
+    void (*not_serving)(void *context);
+    /* After each applied entry, on every member. */
+    void (*applied)(void *context);
 };
 
 /* consensus_config's tables and members and `initial` are the caller's and live as long as the
- * replica. fatal() must exit the process. */
-int replica_open(const struct consensus_config *config,
-                 const Ckpt__Log__V1__ClusterInit
-                     *initial, /* proposed by the first leader of an uninitialised cluster */
+ * replica. `initial` is proposed by the first leader of an uninitialised cluster; NULL: by no one.
+ * fatal() must exit the process. */
+int replica_open(const struct consensus_config *config, const Ckpt__Log__V1__ClusterInit *initial,
                  void (*fatal)(void *context, const struct err *err), void *context,
                  struct replica **ret_replica, struct err *err);
 /* What this member tells about itself when it comes to lead (MemberFacts). Kept by reference. Call
