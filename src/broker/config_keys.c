@@ -1,0 +1,442 @@
+/* The table of configuration keys and what each kind of value looks like. See config_keys.h. */
+#include "src/broker/config_keys.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fsm/limits.h"
+#include "src/base/check.h"
+#include "src/base/id.h"
+
+#define SECOND_MS UINT64_C(1000)
+#define HOUR_MS   (3600 * SECOND_MS)
+#define DAY_MS    (24 * HOUR_MS)
+#define YEAR_MS   (365 * DAY_MS)
+#define RATE_MAX  UINT64_C(1000000000000000)
+
+#define ROOT(kind, name, member, min, max, initial)                                                \
+    {CONFIG_ROOT, kind, name, offsetof(struct config, member), min, max, initial},
+#define TIMERS(name, member, min, max, initial)                                                    \
+    {CONFIG_TIMERS, CONFIG_DURATION, name, offsetof(struct config, member), min, max, initial},
+#define POLICY(kind, name, member, min, max, initial)                                              \
+    {CONFIG_POLICY, kind, name, offsetof(struct config, policy.member), min, max, initial},
+#define WATCH(kind, name, member, min, max, initial)                                               \
+    {CONFIG_STORAGE_WATCH,                                                                         \
+     kind,                                                                                         \
+     name,                                                                                         \
+     offsetof(struct config, storage_watch.member),                                                \
+     min,                                                                                          \
+     max,                                                                                          \
+     initial},
+#define MEMBER(kind, name, member, min, max, initial)                                              \
+    {CONFIG_MEMBERS, kind, name, offsetof(struct config_member, member), min, max, initial},
+#define TARGET(kind, name, member, min, max, initial)                                              \
+    {CONFIG_TARGETS, kind, name, offsetof(Ckpt__V1__TargetSpec, member), min, max, initial},
+
+/* clang-format off */
+static const struct config_key config_keys[] = {
+    ROOT(CONFIG_ID, "cluster_id", cluster_id, 1, ID_MAX_BYTES, NULL)
+    ROOT(CONFIG_FOLDER, "data_dir", data_dir, 1, 1024, "/var/lib/ckpt")
+    ROOT(CONFIG_PATH, "unix_socket", unix_socket, 0, 107, "")
+    ROOT(CONFIG_YES_NO, "insecure", insecure, 0, 0, "no")
+    ROOT(CONFIG_LEVEL, "log_level", log_level, 0, 0, "info")
+    MEMBER(CONFIG_COUNT, "id", id, 1, UINT32_MAX, NULL)
+    MEMBER(CONFIG_ID, "name", name, 1, ID_MAX_BYTES, NULL)
+    MEMBER(CONFIG_ADDRESS, "raft", raft, 1, 255, NULL)
+    MEMBER(CONFIG_ADDRESS, "api", api, 1, 255, NULL)
+    MEMBER(CONFIG_ADDRESS, "http", http, 0, 255, "")
+    TIMERS("election", election_ms, 50, 60 * SECOND_MS, "1000")
+    TIMERS("heartbeat", heartbeat_ms, 5, 10 * SECOND_MS, "100")
+    POLICY(CONFIG_DURATION, "evaluation_interval", evaluation_interval_ms, 50, HOUR_MS, "30s")
+    POLICY(CONFIG_DURATION, "min_interval", min_interval_ms, 1, 7 * DAY_MS, "5m")
+    POLICY(CONFIG_DURATION, "max_interval", max_interval_ms, 1, YEAR_MS, "6h")
+    POLICY(CONFIG_DURATION, "checkpoint_timeout", checkpoint_timeout_ms, 100, 7 * DAY_MS, "10m")
+    POLICY(CONFIG_DURATION, "grace", grace_ms, 1, HOUR_MS, "30s")
+    POLICY(CONFIG_DURATION, "max_deferral", max_deferral_ms, 1, DAY_MS, "5m")
+    POLICY(CONFIG_COUNT32, "max_victims", max_victims, 1, FSM_VICTIMS_MAX, "3")
+    POLICY(CONFIG_DURATION, "near_completion", near_completion_ms, 1, DAY_MS, "5m")
+    POLICY(CONFIG_DURATION, "retention", retention_ms, SECOND_MS, 10 * YEAR_MS, "7d")
+    POLICY(CONFIG_COUNT32, "keep_complete", keep_complete, 2, FSM_CHECKPOINTS_PER_ALLOCATION_MAX / 2, "2")
+    POLICY(CONFIG_COUNT32, "max_attempts", max_attempts, 1, 16, "3")
+    POLICY(CONFIG_DURATION, "retry_backoff", retry_backoff_ms, 1, HOUR_MS, "5s")
+    POLICY(CONFIG_DURATION, "node_degraded_after", node_degraded_after_ms, 100, DAY_MS, "30s")
+    POLICY(CONFIG_DURATION, "node_down_after", node_down_after_ms, 100, DAY_MS, "90s")
+    POLICY(CONFIG_COUNT32, "node_failures_per_1000_node_days_milli", node_failures_per_1000_node_days_milli, 1, 1000000000, "6500")
+    POLICY(CONFIG_DURATION, "quiesce", quiesce_ms, 1, HOUR_MS, "2s")
+    POLICY(CONFIG_COUNT32, "stall_fraction_ppm", stall_fraction_ppm, 1, 1000000, "1000000")
+    POLICY(CONFIG_DURATION, "restart_cost", restart_cost_ms, 1, DAY_MS, "3m")
+    POLICY(CONFIG_COUNT, "micro_usd_per_gpu_hour", micro_usd_per_gpu_hour, 1, UINT64_C(1000000000000), "2000000")
+    POLICY(CONFIG_COUNT, "default_write_bytes_per_s", default_write_bytes_per_s, 1000, RATE_MAX, "1000000000")
+    POLICY(CONFIG_COUNT32, "max_requeue", max_requeue, 1, 100, "3")
+    POLICY(CONFIG_DURATION, "session_ttl", session_ttl_ms, SECOND_MS, 30 * DAY_MS, "1d")
+    TARGET(CONFIG_ID, "id", target_id, 1, ID_MAX_BYTES, NULL)
+    TARGET(CONFIG_TARGET_KIND, "kind", kind, 0, 0, "posix")
+    TARGET(CONFIG_FOLDER, "prefix", prefix, 1, FSM_PREFIX_MAX_BYTES, NULL)
+    TARGET(CONFIG_COUNT, "write_bytes_per_s", write_bytes_per_s, 1, RATE_MAX, NULL)
+    TARGET(CONFIG_COUNT32, "staging_share_ppm", staging_share_ppm, 0, 1000000, "300000")
+    TARGET(CONFIG_COUNT, "cost_micro_usd_per_gb_month", cost_micro_usd_per_gb_month, 0, UINT64_C(1000000000000), "0")
+    TARGET(CONFIG_SWITCH, "default", is_default, 0, 0, "no")
+    TARGET(CONFIG_PATH, "domain", domain, 0, ID_MAX_BYTES, "")
+    WATCH(CONFIG_DURATION, "interval", interval_ms, 50, HOUR_MS, "5s")
+    WATCH(CONFIG_DURATION, "timeout", timeout_ms, 50, HOUR_MS, "5s")
+    WATCH(CONFIG_COUNT, "failures_down", failures_down, 1, 1000, "3")
+    WATCH(CONFIG_COUNT, "successes_up", successes_up, 1, 1000, "2")
+};
+/* clang-format on */
+_Static_assert(ARRAY_COUNT(config_keys) <= CONFIG_KEYS_MAX, "config_source_of() has room for all");
+
+static const char *const config_sections[CONFIG_SECTION_COUNT] = {
+    "", "timers", "policy", "storage_watch", "members", "targets"};
+
+static const struct {
+    const char *name;
+    uint64_t ms;
+} config_units[] = {
+    {"ms", 1},      {"s", SECOND_MS}, {"m", 60 * SECOND_MS}, {"min", 60 * SECOND_MS},
+    {"h", HOUR_MS}, {"d", DAY_MS}};
+
+size_t config_key_count(void)
+{
+    return ARRAY_COUNT(config_keys);
+}
+
+const struct config_key *config_key_at(size_t i)
+{
+    CHECK(i < ARRAY_COUNT(config_keys));
+    return &config_keys[i];
+}
+
+const char *config_section_name(enum config_section section)
+{
+    CHECK(section < CONFIG_SECTION_COUNT);
+    return config_sections[section];
+}
+
+bool config_section_is_list(enum config_section section)
+{
+    return section == CONFIG_MEMBERS || section == CONFIG_TARGETS;
+}
+
+size_t config_key_find(enum config_section section, const char *name)
+{
+    for (size_t i = 0; i < ARRAY_COUNT(config_keys); i++) {
+        const struct config_key *key = &config_keys[i];
+        size_t length = strlen(key->name);
+
+        if (key->section != section || strncmp(key->name, name, length) != 0)
+            continue;
+        if (name[length] == '\0' ||
+            (key->kind == CONFIG_DURATION && strcmp(name + length, "_ms") == 0))
+            return i;
+    }
+    return SIZE_MAX;
+}
+
+/* Levenshtein distance; long texts count as far away. */
+static size_t text_distance(const char *a, const char *b)
+{
+    size_t row[64];
+    size_t length = strlen(b);
+
+    if (length >= ARRAY_COUNT(row) || strlen(a) >= ARRAY_COUNT(row))
+        return SIZE_MAX;
+    for (size_t j = 0; j <= length; j++)
+        row[j] = j;
+    for (size_t i = 0; a[i] != '\0'; i++) {
+        size_t diagonal = row[0];
+        row[0] = i + 1;
+        for (size_t j = 0; j < length; j++) {
+            size_t best = diagonal + (tolower((unsigned char)a[i]) != tolower((unsigned char)b[j]));
+            diagonal = row[j + 1];
+            if (row[j] + 1 < best)
+                best = row[j] + 1;
+            if (row[j + 1] + 1 < best)
+                best = row[j + 1] + 1;
+            row[j + 1] = best;
+        }
+    }
+    return row[length];
+}
+
+const char *config_key_nearest(enum config_section section, const char *name)
+{
+    const char *nearest = NULL;
+    size_t best = SIZE_MAX;
+
+    for (size_t i = 0; i < ARRAY_COUNT(config_keys); i++) {
+        size_t distance = text_distance(name, config_keys[i].name);
+        if (config_keys[i].section == section && (nearest == NULL || distance < best)) {
+            best = distance;
+            nearest = config_keys[i].name;
+        }
+    }
+    for (size_t i = CONFIG_ROOT + 1; section == CONFIG_ROOT && i < CONFIG_SECTION_COUNT; i++) {
+        size_t distance = text_distance(name, config_sections[i]);
+        if (distance < best) {
+            best = distance;
+            nearest = config_sections[i];
+        }
+    }
+    CHECK(nearest != NULL);
+    return nearest;
+}
+
+struct config_source *config_source_of(const struct config *config, size_t key, size_t item)
+{
+    CHECK(key < CONFIG_KEYS_MAX && item < CONFIG_ITEMS_MAX);
+    return &config->sources[key * CONFIG_ITEMS_MAX + item];
+}
+
+char *config_key_path(size_t key, size_t item, char *text, size_t size)
+{
+    const struct config_key *k = config_key_at(key);
+    const char *suffix = k->kind == CONFIG_DURATION ? "_ms" : "";
+
+    if (config_section_is_list(k->section))
+        snprintf(text, size, "%s[%zu].%s", config_sections[k->section], item, k->name);
+    else
+        snprintf(text, size, "%s%s%s%s", config_sections[k->section],
+                 k->section == CONFIG_ROOT ? "" : ".", k->name, suffix);
+    return text;
+}
+
+/* ---- values ---- */
+
+/* Decimal digits only: no sign, no blanks, no overflow. */
+static int parse_count(const char *text, size_t length, uint64_t *ret_value)
+{
+    uint64_t value = 0;
+
+    if (length == 0)
+        return -1;
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] < '0' || text[i] > '9' || __builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(text[i] - '0'), &value))
+            return -1;
+    }
+    *ret_value = value;
+    return 0;
+}
+
+int config_parse_duration(const char *text, uint64_t *ret_ms)
+{
+    size_t digits = strspn(text, "0123456789");
+    uint64_t value;
+    uint64_t unit = 0;
+
+    if (parse_count(text, digits, &value) != 0)
+        return -1;
+    if (text[digits] == '\0')
+        unit = 1;
+    for (size_t i = 0; i < ARRAY_COUNT(config_units); i++) {
+        if (strcmp(text + digits, config_units[i].name) == 0)
+            unit = config_units[i].ms;
+    }
+    if (unit == 0 || __builtin_mul_overflow(value, unit, &value) || value > 10 * YEAR_MS)
+        return -1;
+    *ret_ms = value;
+    return 0;
+}
+
+/* Host of "host:port" or "[v6]:port"; -1 when it is not one. */
+static int split_address(const char *text, char *ret_host, size_t size, uint64_t *ret_port)
+{
+    const char *colon = strrchr(text, ':');
+    size_t length = colon == NULL ? 0 : (size_t)(colon - text);
+    const char *host = text;
+
+    if (length == 0 || parse_count(colon + 1, strlen(colon + 1), ret_port) != 0)
+        return -1;
+    if (host[0] == '[' && host[length - 1] == ']') {
+        host++;
+        length -= 2;
+        if (strspn(host, "0123456789abcdefABCDEF:.") < length)
+            return -1;
+    } else if (strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") <
+               length) {
+        return -1;
+    }
+    if (length == 0 || length >= size)
+        return -1;
+    memcpy(ret_host, host, length);
+    ret_host[length] = '\0';
+    return 0;
+}
+
+bool config_address_is_loopback(const char *address)
+{
+    char host[256];
+    uint64_t port;
+
+    return split_address(address, host, sizeof(host), &port) == 0 &&
+           (strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0 ||
+            strcmp(host, "localhost") == 0);
+}
+
+static int check_text(const struct config_key *key, const char *value, struct err *err)
+{
+    char host[256];
+    uint64_t port;
+    size_t length = strlen(value);
+
+    if (length < key->min || length > key->max)
+        return err_set(err, ERR_INVALID, "has %zu characters, must have %" PRIu64 " to %" PRIu64,
+                       length, key->min, key->max);
+    if (length == 0)
+        return 0;
+    if (key->kind == CONFIG_ID && !id_valid(value))
+        return err_set(err, ERR_INVALID, "is '%s', must be 1 to %d characters of A-Z a-z 0-9 . _ -",
+                       value, ID_MAX_BYTES);
+    if (key->kind == CONFIG_ADDRESS &&
+        (split_address(value, host, sizeof(host), &port) != 0 || port < 1 || port > 65535))
+        return err_set(err, ERR_INVALID, "is '%s', must be host:port with a port from 1 to 65535",
+                       value);
+    if (key->kind == CONFIG_FOLDER && (value[0] != '/' || strstr(value, "/../") != NULL ||
+                                       (length >= 3 && strcmp(value + length - 3, "/..") == 0)))
+        return err_set(err, ERR_INVALID, "is '%s', must be an absolute path without '..'", value);
+    return 0;
+}
+
+static int set_number(const struct config_key *key, void *place, const char *value, struct err *err)
+{
+    uint64_t number = 0;
+    bool is_duration = key->kind == CONFIG_DURATION;
+
+    if (is_duration ? config_parse_duration(value, &number) != 0
+                    : parse_count(value, strlen(value), &number) != 0)
+        return err_set(err, ERR_INVALID,
+                       is_duration
+                           ? "is '%s', must be a duration such as 500ms, 30s, 5m, 6h or 7d, "
+                             "from %" PRIu64 " to %" PRIu64 " ms"
+                           : "is '%s', must be a whole number from %" PRIu64 " to %" PRIu64,
+                       value, key->min, key->max);
+    if (number < key->min || number > key->max)
+        return err_set(err, ERR_INVALID, "is '%s', must be from %" PRIu64 " to %" PRIu64 "%s",
+                       value, key->min, key->max, is_duration ? " ms" : "");
+    if (key->kind == CONFIG_COUNT32)
+        *(uint32_t *)place = (uint32_t)number;
+    else
+        *(uint64_t *)place = number;
+    return 0;
+}
+
+static int parse_yes_no(const char *value, bool *ret_yes)
+{
+    if (strcmp(value, "yes") == 0 || strcmp(value, "true") == 0)
+        *ret_yes = true;
+    else if (strcmp(value, "no") == 0 || strcmp(value, "false") == 0)
+        *ret_yes = false;
+    else
+        return -1;
+    return 0;
+}
+
+static int set_choice(const struct config_key *key, void *place, const char *value, struct err *err)
+{
+    enum log_level level;
+    bool yes;
+
+    if (key->kind == CONFIG_LEVEL) {
+        if (log_parse_level(value, &level) != 0)
+            return err_set(err, ERR_INVALID, "is '%s', must be debug, info, warning or error",
+                           value);
+        *(enum log_level *)place = level;
+        return 0;
+    }
+    if (key->kind == CONFIG_TARGET_KIND) {
+        if (strcmp(value, "s3") == 0)
+            return err_set(err, ERR_INVALID,
+                           "is 's3', which this version does not write; use posix");
+        if (strcmp(value, "posix") != 0)
+            return err_set(err, ERR_INVALID, "is '%s', must be posix", value);
+        *(Ckpt__V1__TargetKind *)place = CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX;
+        return 0;
+    }
+    if (parse_yes_no(value, &yes) != 0)
+        return err_set(err, ERR_INVALID, "is '%s', must be yes or no", value);
+    if (key->kind == CONFIG_YES_NO)
+        *(bool *)place = yes;
+    else
+        *(protobuf_c_boolean *)place = yes;
+    return 0;
+}
+
+static void *key_place(const struct config *config, const struct config_key *key, size_t item)
+{
+    const char *base = (const char *)config;
+
+    if (key->section == CONFIG_MEMBERS)
+        base = (const char *)&config->members[item];
+    else if (key->section == CONFIG_TARGETS)
+        base = (const char *)&config->targets[item];
+    return (void *)(uintptr_t)(base + key->offset);
+}
+
+int config_key_set(struct config *config, size_t key, size_t item, const char *value,
+                   struct err *err)
+{
+    const struct config_key *k = config_key_at(key);
+    void *place = key_place(config, k, item);
+
+    switch (k->kind) {
+    case CONFIG_ID:
+    case CONFIG_ADDRESS:
+    case CONFIG_FOLDER:
+    case CONFIG_PATH:
+        if (check_text(k, value, err) != 0)
+            return -1;
+        if (*(char **)place != protobuf_c_empty_string)
+            free(*(char **)place);
+        *(char **)place = check_strdup(value);
+        return 0;
+    case CONFIG_DURATION:
+    case CONFIG_COUNT:
+    case CONFIG_COUNT32:
+        return set_number(k, place, value, err);
+    case CONFIG_YES_NO:
+    case CONFIG_SWITCH:
+    case CONFIG_LEVEL:
+    case CONFIG_TARGET_KIND:
+        return set_choice(k, place, value, err);
+    }
+    CHECK_UNREACHABLE("kind of configuration key");
+}
+
+void config_key_show(const struct config *config, size_t key, size_t item, char *text, size_t size)
+{
+    static const char *const levels[] = {"debug", "info", "warning", "error"};
+    const struct config_key *k = config_key_at(key);
+    const void *place = key_place(config, k, item);
+
+    switch (k->kind) {
+    case CONFIG_ID:
+    case CONFIG_ADDRESS:
+    case CONFIG_FOLDER:
+    case CONFIG_PATH:
+        snprintf(text, size, "\"%s\"", *(char *const *)place);
+        return;
+    case CONFIG_DURATION:
+    case CONFIG_COUNT:
+        snprintf(text, size, "%" PRIu64, *(const uint64_t *)place);
+        return;
+    case CONFIG_COUNT32:
+        snprintf(text, size, "%" PRIu32, *(const uint32_t *)place);
+        return;
+    case CONFIG_YES_NO:
+        snprintf(text, size, "%s", *(const bool *)place ? "yes" : "no");
+        return;
+    case CONFIG_SWITCH:
+        snprintf(text, size, "%s", *(const protobuf_c_boolean *)place ? "yes" : "no");
+        return;
+    case CONFIG_LEVEL:
+        snprintf(text, size, "%s", levels[*(const enum log_level *)place]);
+        return;
+    case CONFIG_TARGET_KIND:
+        snprintf(text, size, "posix");
+        return;
+    }
+    CHECK_UNREACHABLE("kind of configuration key");
+}
