@@ -41,8 +41,15 @@ double nodes_hazard_factor(const struct nodes *nodes, uint32_t node_slot);
 /* false: every node's factor is 1. */
 bool nodes_any_unhealthy(const struct nodes *nodes);
 
-/* The state that an age means; `now` the state it has. DRAINING stays until the node is down. */
-Ckpt__Log__V1__NodeState nodes_state_for_age(Ckpt__Log__V1__NodeState now, uint64_t age_ms,
-                                             uint64_t degraded_after_ms, uint64_t down_after_ms);
+struct node_age {
+    bool heard; /* by this leader; else the age runs from the leader's start */
+    uint64_t age_ms;
+    uint64_t degraded_after_ms;
+    uint64_t down_after_ms;
+};
+/* The state that an age means; `now` is the one it has. DRAINING stays until the node is down; only a sign of life makes a node
+ * READY. */
+Ckpt__Log__V1__NodeState nodes_state_for_age(Ckpt__Log__V1__NodeState now,
+                                             const struct node_age *age);
 
 #endif

@@ -1,0 +1,418 @@
+/* See evaluator.h. */
+#include "src/broker/evaluator.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/base/id.h"
+#include "src/base/log.h"
+#include "src/broker/borrow.h"
+#include "src/broker/broker.h"
+#include "src/broker/dispatcher.h"
+#include "src/broker/evaluator_view.h"
+#include "src/broker/metrics.h"
+
+enum {
+    EVALUATOR_BATCH_MAX = 512, /* decisions per command */
+    EVALUATOR_DECISION_MAX_BYTES = 400,
+    EVALUATOR_GUARDS = 5,
+    EVALUATOR_GUARD_BYTES = 160,
+    EVALUATOR_FLIP_BYTES = 256
+};
+_Static_assert(EVALUATOR_BATCH_MAX <= FSM_DECISIONS_PER_COMMAND_MAX, "a batch is one command");
+_Static_assert(EVALUATOR_BATCH_MAX *EVALUATOR_DECISION_MAX_BYTES <= FSM_COMMAND_MAX_BYTES,
+               "a batch fits into a command");
+
+struct evaluator {
+    struct broker *broker;
+    struct replica_observer observer;
+    struct clock_timer *timer;
+    bool serving;
+    bool again; /* another cycle at once after this one */
+    bool target_up[FSM_TARGETS_MAX];
+    uint64_t last_cycle_ms;
+    /* the cycle that runs, and its rows */
+    bool in_cycle;
+    uint32_t next_row;
+    uint64_t cycle_began_us, cycle_spent_us;
+    struct evaluator_cycle cycle;
+    struct eval_view view;
+    struct eval_result result;
+    uint64_t *evaluated_at_ms;  /* per row; 0: never */
+    uint64_t *registered_index; /* per row: whose evaluation it is */
+    uint32_t row_capacity;
+    uint64_t verdict_counts[EVAL_VERDICT_COUNT];
+    /* the batch being filled */
+    size_t decision_count;
+    Ckpt__Log__V1__Decision decisions[EVALUATOR_BATCH_MAX];
+    Ckpt__Log__V1__Decision *decision_pointers[EVALUATOR_BATCH_MAX];
+    Ckpt__V1__DecisionTerms terms[EVALUATOR_BATCH_MAX];
+};
+
+static uint64_t monotonic_us(const struct evaluator *evaluator)
+{
+    return evaluator->broker->clock.monotonic_us(evaluator->broker->clock.context);
+}
+
+/* The state's clock never goes back, the wall may. */
+static uint64_t state_now_ms(const struct evaluator *evaluator)
+{
+    struct fsm_summary summary;
+    uint64_t wall_ms = broker_wall_ms(evaluator->broker);
+
+    fsm_get_summary(replica_fsm(evaluator->broker->replica), &summary);
+    return summary.now_ms > wall_ms ? summary.now_ms : wall_ms;
+}
+
+/* ---- proposals -------------------------------------------------------------------------------------------------------- */
+
+static void propose_batch(struct evaluator *evaluator)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__DecisionBatch batch = CKPT__LOG__V1__DECISION_BATCH__INIT;
+
+    if (evaluator->decision_count == 0)
+        return;
+    batch.n_decisions = evaluator->decision_count;
+    batch.decisions = evaluator->decision_pointers;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_DECISIONS;
+    command.decisions = &batch;
+    evaluator->decision_count = 0;
+    replica_propose(evaluator->broker->replica, &command, NULL, NULL);
+}
+
+static void add_decision(struct evaluator *evaluator, const struct fsm_allocation *allocation,
+                         uint32_t row)
+{
+    size_t i = evaluator->decision_count;
+    Ckpt__Log__V1__Decision *decision = &evaluator->decisions[i];
+
+    CHECK(i < EVALUATOR_BATCH_MAX);
+    ckpt__log__v1__decision__init(decision);
+    decision->allocation_id = borrow(allocation->id);
+    decision->purpose = decision_purpose(&evaluator->view, &evaluator->result, row);
+    decision->after = CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE;
+    decision->priority_gpu_ms_per_gb = decision_priority(&evaluator->view, &evaluator->result, row);
+    decision_terms(&evaluator->view, &evaluator->result, row, decision->purpose,
+                   &evaluator->terms[i]);
+    decision->terms = &evaluator->terms[i];
+    evaluator->decision_pointers[i] = decision;
+    evaluator->decision_count++;
+}
+
+/* ---- one cycle -------------------------------------------------------------------------------------------------------- */
+
+static void count_verdicts(struct evaluator *evaluator)
+{
+    for (int verdict = 0; verdict < EVAL_VERDICT_COUNT; verdict++) {
+        double count = (double)evaluator->verdict_counts[verdict];
+        const char *decision =
+            eval_verdict_fires((enum eval_verdict)verdict) ? "checkpoint" : "skip";
+
+        if (count == 0)
+            continue;
+        metrics_add(evaluator->broker->metrics, METRIC_EVALUATIONS, decision,
+                    eval_verdict_name((enum eval_verdict)verdict), count);
+        metrics_add(evaluator->broker->metrics, METRIC_L_EVALUATIONS, decision, NULL, count);
+    }
+    memset(evaluator->verdict_counts, 0, sizeof(evaluator->verdict_counts));
+}
+
+static void grow_rows(struct evaluator *evaluator, uint32_t rows)
+{
+    if (rows <= evaluator->row_capacity)
+        return;
+    rows = rows < 1024 ? 1024 : rows + rows / 2;
+    eval_view_free(&evaluator->view);
+    eval_result_free(&evaluator->result);
+    eval_view_alloc(&evaluator->view, rows);
+    eval_result_alloc(&evaluator->result, rows);
+    free(evaluator->evaluated_at_ms);
+    free(evaluator->registered_index);
+    evaluator->evaluated_at_ms = check_calloc(rows, sizeof(uint64_t));
+    evaluator->registered_index = check_calloc(rows, sizeof(uint64_t));
+    evaluator->row_capacity = rows;
+}
+
+static void begin_cycle(struct evaluator *evaluator)
+{
+    const struct fsm *fsm = replica_fsm(evaluator->broker->replica);
+
+    CHECK(!evaluator->in_cycle);
+    grow_rows(evaluator, fsm_allocation_slots(fsm));
+    evaluator_cycle_begin(&evaluator->cycle, fsm, dispatcher_nodes(evaluator->broker->dispatcher),
+                          state_now_ms(evaluator));
+    evaluator->in_cycle = true;
+    evaluator->again = false;
+    evaluator->next_row = 0;
+    evaluator->cycle_began_us = monotonic_us(evaluator);
+    evaluator->cycle_spent_us = 0;
+}
+
+static void abandon_cycle(struct evaluator *evaluator)
+{
+    if (!evaluator->in_cycle)
+        return;
+    evaluator_cycle_end(&evaluator->cycle);
+    evaluator->in_cycle = false;
+    evaluator->decision_count = 0;
+}
+
+static void schedule_next(struct evaluator *evaluator)
+{
+    const Ckpt__V1__Policy *policy = fsm_policy(replica_fsm(evaluator->broker->replica));
+    uint64_t due_us = evaluator->cycle_began_us + policy->evaluation_interval_ms * 1000;
+    uint64_t now_us = monotonic_us(evaluator);
+
+    metrics_set(evaluator->broker->metrics, METRIC_EVALUATION_INTERVAL, NULL, NULL,
+                (double)policy->evaluation_interval_ms / 1e3);
+    evaluator->broker->clock.timer_start(
+        evaluator->timer, evaluator->again || due_us <= now_us ? 1000 : due_us - now_us);
+}
+
+static void end_cycle(struct evaluator *evaluator)
+{
+    propose_batch(evaluator);
+    evaluator_cycle_end(&evaluator->cycle);
+    evaluator->in_cycle = false;
+    evaluator->last_cycle_ms = broker_wall_ms(evaluator->broker);
+    count_verdicts(evaluator);
+    metrics_observe(evaluator->broker->metrics, METRIC_EVALUATION_DURATION,
+                    (double)evaluator->cycle_spent_us / 1e6);
+    schedule_next(evaluator);
+}
+
+static void take_row(struct evaluator *evaluator, uint32_t row)
+{
+    const struct fsm_allocation *allocation =
+        fsm_allocation_at(replica_fsm(evaluator->broker->replica), row);
+    enum eval_verdict verdict = evaluator->result.verdict[row];
+
+    CHECK(verdict < EVAL_VERDICT_COUNT);
+    evaluator->evaluated_at_ms[row] = 0;
+    if (allocation == NULL ||
+        allocation->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING)
+        return;
+    evaluator->evaluated_at_ms[row] = evaluator->cycle.now_ms;
+    evaluator->registered_index[row] = allocation->registered_index;
+    evaluator->verdict_counts[verdict]++;
+    if (!eval_verdict_fires(verdict))
+        return;
+    if (evaluator->decision_count == EVALUATOR_BATCH_MAX)
+        propose_batch(evaluator);
+    add_decision(evaluator, allocation, row);
+}
+
+/* Rows of allocations that were registered since the cycle began wait for the next one. */
+static void run_chunk(struct evaluator *evaluator)
+{
+    const struct fsm *fsm = replica_fsm(evaluator->broker->replica);
+    uint64_t began_us = monotonic_us(evaluator);
+    uint32_t first = evaluator->next_row, end = fsm_allocation_slots(fsm);
+    struct eval_view rows;
+    struct eval_result results;
+
+    if (end > evaluator->row_capacity)
+        end = evaluator->row_capacity;
+    if (end > first + EVALUATOR_CHUNK_ROWS)
+        end = first + EVALUATOR_CHUNK_ROWS;
+    if (end > first) {
+        evaluator_fill(&evaluator->cycle, fsm, &evaluator->view, first, end);
+        rows = evaluator_view_rows(&evaluator->view, first, end);
+        results = evaluator_result_rows(&evaluator->result, first);
+        eval_score(&evaluator->cycle.policy, &rows, &results);
+        for (uint32_t row = first; row < end && evaluator->serving; row++)
+            take_row(evaluator, row);
+        propose_batch(evaluator); /* texts of the state are borrowed until here only */
+        evaluator->next_row = end;
+    }
+    evaluator->cycle_spent_us += monotonic_us(evaluator) - began_us;
+}
+
+static void on_timer(void *data)
+{
+    struct evaluator *evaluator = data;
+    uint32_t row_count = fsm_allocation_slots(replica_fsm(evaluator->broker->replica));
+
+    if (!evaluator->serving || fsm_policy(replica_fsm(evaluator->broker->replica)) == NULL)
+        return;
+    if (!evaluator->in_cycle)
+        begin_cycle(evaluator);
+    run_chunk(evaluator);
+    if (!evaluator->serving)
+        return;
+    if (evaluator->next_row < row_count && evaluator->next_row < evaluator->row_capacity)
+        evaluator->broker->clock.timer_start(evaluator->timer, 0);
+    else
+        end_cycle(evaluator);
+}
+
+/* ---- explain ---------------------------------------------------------------------------------------------------------- */
+
+static void write_guards(const struct evaluator *evaluator, const struct fsm_allocation *allocation,
+                         uint32_t row, char texts[EVALUATOR_GUARDS][EVALUATOR_GUARD_BYTES])
+{
+    const struct eval_view *view = &evaluator->view;
+    const Ckpt__V1__Policy *policy = fsm_policy(replica_fsm(evaluator->broker->replica));
+    uint32_t flags = view->flags[row];
+    double min_interval_s = (double)policy->min_interval_ms / 1e3;
+    double near_s = (double)policy->near_completion_ms / 1e3;
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+
+    snprintf(texts[0], EVALUATOR_GUARD_BYTES,
+             "min_interval: %s (%.0f s since the last one, at least %.0f s)",
+             view->age_s[row] >= min_interval_s ? "ok" : "blocks", view->age_s[row],
+             min_interval_s);
+    snprintf(texts[1], EVALUATOR_GUARD_BYTES, "one_active: %s (active now: %s)",
+             flags & EVAL_FLAG_ACTIVE ? "blocks" : "ok",
+             allocation->active_checkpoint_id != 0
+                 ? checkpoint_id_format(allocation->active_checkpoint_id, id)
+                 : "none");
+    snprintf(texts[2], EVALUATOR_GUARD_BYTES, "storage: %s (%.0f bytes/s usable)",
+             flags & EVAL_FLAG_STORAGE_DOWN ? "blocks" : "ok", view->bandwidth_bytes_per_s[row]);
+    snprintf(texts[3], EVALUATOR_GUARD_BYTES, "strategy: %s",
+             flags & EVAL_FLAG_NOT_AUTO ? "blocks (not auto)" : "ok (auto)");
+    if (allocation->walltime_ms == 0)
+        snprintf(texts[4], EVALUATOR_GUARD_BYTES, "near_completion: ok (no walltime)");
+    else
+        snprintf(texts[4], EVALUATOR_GUARD_BYTES,
+                 "near_completion: %s (%.0f s left, protected below %.0f s)",
+                 view->walltime_left_s[row] >= near_s ? "ok" : "blocks", view->walltime_left_s[row],
+                 near_s);
+}
+
+static uint32_t evaluated_row(const struct evaluator *evaluator,
+                              const struct fsm_allocation *allocation)
+{
+    if (evaluator == NULL || allocation == NULL || allocation->slot >= evaluator->row_capacity ||
+        evaluator->evaluated_at_ms[allocation->slot] == 0 ||
+        evaluator->registered_index[allocation->slot] != allocation->registered_index)
+        return UINT32_MAX;
+    return allocation->slot;
+}
+
+bool evaluator_explain(const struct evaluator *evaluator, const char *allocation_id,
+                       void (*use)(void *context, const Ckpt__V1__ExplainReply *reply),
+                       void *context)
+{
+    const struct fsm_allocation *allocation =
+        evaluator != NULL
+            ? fsm_allocation_find(replica_fsm(evaluator->broker->replica), allocation_id)
+            : NULL;
+    uint32_t row = evaluated_row(evaluator, allocation);
+    Ckpt__V1__ExplainReply reply = CKPT__V1__EXPLAIN_REPLY__INIT;
+    Ckpt__V1__DecisionTerms terms;
+    struct consensus_status status;
+    char flip[EVALUATOR_FLIP_BYTES] = "";
+    char guards[EVALUATOR_GUARDS][EVALUATOR_GUARD_BYTES];
+    char *guard_pointers[EVALUATOR_GUARDS];
+
+    if (row == UINT32_MAX)
+        return false;
+    replica_get_status(evaluator->broker->replica, &status);
+    decision_terms(&evaluator->view, &evaluator->result, row,
+                   decision_purpose(&evaluator->view, &evaluator->result, row), &terms);
+    eval_flip_text(&evaluator->cycle.policy, &evaluator->view, row, &evaluator->result, flip,
+                   sizeof(flip));
+    write_guards(evaluator, allocation, row, guards);
+    for (int i = 0; i < EVALUATOR_GUARDS; i++)
+        guard_pointers[i] = guards[i];
+    reply.allocation_id = borrow(allocation->id);
+    reply.evaluated_at_ms = evaluator->evaluated_at_ms[row];
+    reply.checkpoint = eval_verdict_fires((enum eval_verdict)evaluator->result.verdict[row]);
+    reply.terms = &terms;
+    reply.flips_when = flip;
+    reply.leader_id = status.leader_id;
+    reply.term = status.term;
+    reply.n_guards = EVALUATOR_GUARDS;
+    reply.guards = guard_pointers;
+    use(context, &reply);
+    return true;
+}
+
+uint64_t evaluator_last_cycle_ms(const struct evaluator *evaluator)
+{
+    return evaluator != NULL && evaluator->serving ? evaluator->last_cycle_ms : 0;
+}
+
+/* ---- life ------------------------------------------------------------------------------------------------------------- */
+
+/* Remembers which targets are up; true when one came back. */
+static bool note_targets(struct evaluator *evaluator)
+{
+    const struct fsm *fsm = replica_fsm(evaluator->broker->replica);
+    bool recovered = false;
+
+    for (uint32_t slot = 0; slot < fsm_target_slots(fsm); slot++) {
+        const struct fsm_target *target = fsm_target_at(fsm, slot);
+        bool up = target != NULL && target->available;
+
+        CHECK(slot < FSM_TARGETS_MAX);
+        recovered |= up && !evaluator->target_up[slot];
+        evaluator->target_up[slot] = up;
+    }
+    return recovered;
+}
+
+static void on_serving(void *context)
+{
+    struct evaluator *evaluator = context;
+
+    evaluator->serving = true;
+    evaluator->last_cycle_ms = 0;
+    note_targets(evaluator);
+    evaluator->broker->clock.timer_start(evaluator->timer, 0);
+}
+
+static void on_not_serving(void *context)
+{
+    struct evaluator *evaluator = context;
+
+    evaluator->serving = false;
+    abandon_cycle(evaluator);
+    evaluator->broker->clock.timer_stop(evaluator->timer);
+    for (uint32_t row = 0; row < evaluator->row_capacity; row++)
+        evaluator->evaluated_at_ms[row] = 0;
+}
+
+static void on_applied(void *context)
+{
+    struct evaluator *evaluator = context;
+
+    if (!evaluator->serving || !note_targets(evaluator))
+        return;
+    log_info("evaluate_after_recovery", "in_cycle=%d", evaluator->in_cycle);
+    evaluator->again = true;
+    if (!evaluator->in_cycle)
+        evaluator->broker->clock.timer_start(evaluator->timer, 0);
+}
+
+struct evaluator *evaluator_new(struct broker *broker)
+{
+    struct evaluator *evaluator = check_calloc(1, sizeof(*evaluator));
+
+    evaluator->broker = broker;
+    evaluator->timer = broker->clock.timer_new(broker->clock.context, on_timer, evaluator);
+    evaluator->observer = (struct replica_observer){.context = evaluator,
+                                                    .serving = on_serving,
+                                                    .not_serving = on_not_serving,
+                                                    .applied = on_applied};
+    replica_observe(broker->replica, &evaluator->observer);
+    return evaluator;
+}
+
+void evaluator_free(struct evaluator *evaluator)
+{
+    if (evaluator == NULL)
+        return;
+    evaluator->broker->clock.timer_free(evaluator->timer);
+    abandon_cycle(evaluator);
+    eval_view_free(&evaluator->view);
+    eval_result_free(&evaluator->result);
+    free(evaluator->evaluated_at_ms);
+    free(evaluator->registered_index);
+    free(evaluator);
+}

@@ -1,0 +1,443 @@
+/* See evaluator_view.h. */
+#include "src/broker/evaluator_view.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/broker/borrow.h"
+#include "src/broker/nodes.h"
+
+/* A high quantile of the write time beside its learned mean; until enough is learned for a better one. */
+#define WRITE_QUANTILE_FACTOR 1.5
+#define HORIZON_CLAMP         0.7
+#define MS_PER_MONTH          (30.0 * 86400 * 1000)
+#define MICRO                 1e-6
+
+/* ---- the same for every job ------------------------------------------------------------------------------------------- */
+
+struct waiting_item {
+    double gain_per_gpu_s;
+    double gpus;
+    uint32_t preemption_class;
+};
+
+static int by_gain_falling(const void *left, const void *right)
+{
+    const struct waiting_item *a = left, *b = right;
+
+    return (a->gain_per_gpu_s < b->gain_per_gpu_s) - (a->gain_per_gpu_s > b->gain_per_gpu_s);
+}
+
+/* Sums over the fresh queue reports. */
+struct queue_sums {
+    double queued_gpu_ms, running_gpu_ms;
+    double urgency_sum;
+    size_t count; /* waiting jobs */
+    size_t capacity;
+    struct waiting_item *items;
+};
+
+/* Expected remaining wait = the wait so far, at most an hour: all that a queue report tells. */
+static void add_waiting(struct queue_sums *sums, const Ckpt__V1__WaitingJob *job)
+{
+    uint64_t wait_ms =
+        job->waited_ms < EVALUATOR_WAIT_MAX_MS ? job->waited_ms : EVALUATOR_WAIT_MAX_MS;
+    double urgency = job->urgency_milli == 0 ? 1 : job->urgency_milli / 1e3;
+
+    if (sums->count == sums->capacity) {
+        sums->capacity = sums->capacity == 0 ? 256 : sums->capacity * 2;
+        sums->items = check_realloc(sums->items, sums->capacity, sizeof(*sums->items));
+    }
+    sums->items[sums->count++] =
+        (struct waiting_item){.gain_per_gpu_s = urgency * (double)wait_ms / 1e3,
+                              .gpus = job->gpu_count,
+                              .preemption_class = job->preemption_class};
+    sums->urgency_sum += urgency;
+}
+
+static void sum_queues(const struct fsm *fsm, uint64_t now_ms, struct queue_sums *ret_sums)
+{
+    for (size_t i = 0; i < fsm_queue_count(fsm); i++) {
+        struct fsm_queue queue;
+
+        fsm_queue_at(fsm, i, &queue);
+        if (now_ms > queue.reported_at_ms &&
+            now_ms - queue.reported_at_ms > EVALUATOR_QUEUE_MAX_AGE_MS)
+            continue;
+        ret_sums->queued_gpu_ms += (double)queue.queued_gpu_ms;
+        ret_sums->running_gpu_ms += (double)queue.running_gpu_ms;
+        for (size_t j = 0; j < queue.waiting_count; j++)
+            add_waiting(ret_sums, queue.waiting[j]);
+    }
+}
+
+static void build_curve(struct waiting_curve *curve, const struct queue_sums *sums,
+                        uint32_t above_class)
+{
+    double gpus = 0, gain = 0;
+
+    curve->gpus = check_calloc(sums->count, sizeof(double));
+    curve->gain_gpu_s = check_calloc(sums->count, sizeof(double));
+    for (size_t i = 0; i < sums->count; i++) {
+        if (sums->items[i].preemption_class <= above_class)
+            continue;
+        gpus += sums->items[i].gpus;
+        gain += sums->items[i].gpus * sums->items[i].gain_per_gpu_s;
+        curve->gpus[curve->count] = gpus;
+        curve->gain_gpu_s[curve->count++] = gain;
+    }
+}
+
+double waiting_gain_gpu_s(const struct waiting_curve *curve, double gpus)
+{
+    size_t low = 0, high = curve->count;
+    double before_gpus, before_gain, share;
+
+    while (low < high) { /* the first job whose running sum reaches gpus */
+        size_t middle = low + (high - low) / 2;
+
+        if (curve->gpus[middle] < gpus)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    before_gpus = low > 0 ? curve->gpus[low - 1] : 0;
+    before_gain = low > 0 ? curve->gain_gpu_s[low - 1] : 0;
+    if (low == curve->count || curve->gpus[low] <= before_gpus)
+        return before_gain;
+    share = (gpus - before_gpus) / (curve->gpus[low] - before_gpus);
+    return before_gain + share * (curve->gain_gpu_s[low] - before_gain);
+}
+
+/* A-002; 1 when something is queued and nothing runs. */
+static double backlog_pressure(const struct queue_sums *sums)
+{
+    if (sums->running_gpu_ms <= 0)
+        return sums->queued_gpu_ms > 0 ? 1 : 0;
+    return fmin(1, sums->queued_gpu_ms / sums->running_gpu_ms);
+}
+
+/* As the dispatcher sees it: nothing more is granted from three quarters of the budget on. */
+static bool target_is_full(const struct fsm_target *target)
+{
+    return target->granted_bytes_per_s >= target->budget_bytes_per_s / 4 * 3;
+}
+
+/* The price of bandwidth is what the first checkpoint that has to wait would gain per byte. With several targets the lowest
+ * price counts, so that no job pays for the crowd at another target. */
+static double shadow_price(const struct fsm *fsm)
+{
+    enum { LOOKED_AT_MAX = 256 };
+    uint64_t ids[LOOKED_AT_MAX];
+    double prices[FSM_TARGETS_MAX];
+    size_t count = fsm_grantable(fsm, ids, LOOKED_AT_MAX);
+    double lowest = INFINITY;
+
+    for (uint32_t slot = 0; slot < FSM_TARGETS_MAX; slot++)
+        prices[slot] = 0;
+    for (size_t i = count < LOOKED_AT_MAX ? count : LOOKED_AT_MAX; i-- > 0;) {
+        const struct fsm_checkpoint *waiting = fsm_checkpoint_find(fsm, ids[i]);
+
+        CHECK(waiting != NULL && waiting->target_slot < FSM_TARGETS_MAX);
+        prices[waiting->target_slot] = (double)waiting->priority_gpu_ms_per_gb / 1e3 / 1e9;
+    }
+    for (uint32_t slot = 0; slot < fsm_target_slots(fsm); slot++) {
+        const struct fsm_target *target = fsm_target_at(fsm, slot);
+
+        if (target != NULL && target->available)
+            lowest = fmin(lowest, target_is_full(target) ? prices[slot] : 0);
+    }
+    return isfinite(lowest) ? lowest : 0;
+}
+
+static void set_policy(struct eval_policy *policy, const Ckpt__V1__Policy *from)
+{
+    policy->cycle_s = (double)from->evaluation_interval_ms / 1e3;
+    policy->min_interval_s = (double)from->min_interval_ms / 1e3;
+    policy->max_interval_s = (double)from->max_interval_ms / 1e3;
+    policy->lambda_node_per_s = from->node_failures_per_1000_node_days_milli / 1e3 / 1e3 / 86400;
+    policy->quiesce_s = (double)from->quiesce_ms / 1e3;
+    policy->stall_fraction = from->stall_fraction_ppm * MICRO;
+    policy->restart_s = (double)from->restart_cost_ms / 1e3;
+    policy->usd_per_gpu_hour = (double)from->micro_usd_per_gpu_hour * MICRO;
+    policy->retention_months = (double)from->retention_ms / MS_PER_MONTH;
+    policy->horizon_clamp = HORIZON_CLAMP;
+    policy->near_completion_s = (double)from->near_completion_ms / 1e3;
+}
+
+void evaluator_cycle_begin(struct evaluator_cycle *cycle, const struct fsm *fsm,
+                           const struct nodes *nodes, uint64_t now_ms)
+{
+    struct queue_sums sums = {0};
+
+    memset(cycle, 0, sizeof(*cycle));
+    cycle->now_ms = now_ms;
+    cycle->nodes = nodes_any_unhealthy(nodes) ? nodes : NULL;
+    set_policy(&cycle->policy, fsm_policy(fsm));
+    sum_queues(fsm, now_ms, &sums);
+    cycle->policy.pressure = backlog_pressure(&sums);
+    cycle->policy.backlog_urgency = sums.count > 0 ? sums.urgency_sum / (double)sums.count : 1;
+    cycle->policy.phi_gpu_s_per_byte = shadow_price(fsm);
+    if (sums.count > 0) {
+        qsort(sums.items, sums.count, sizeof(*sums.items), by_gain_falling);
+        for (uint32_t class = 0; class <= FSM_CLASS_MAX; class ++)
+            build_curve(&cycle->waiting[class], &sums, class);
+    }
+    free(sums.items);
+}
+
+void evaluator_cycle_end(struct evaluator_cycle *cycle)
+{
+    for (uint32_t class = 0; class <= FSM_CLASS_MAX; class ++) {
+        free(cycle->waiting[class].gpus);
+        free(cycle->waiting[class].gain_gpu_s);
+        cycle->waiting[class] = (struct waiting_curve){0};
+    }
+}
+
+/* ---- rows ------------------------------------------------------------------------------------------------------------- */
+
+static void clear_row(struct eval_view *view, uint32_t row)
+{
+    view->age_s[row] = view->gpus[row] = view->nodes[row] = view->size_bytes[row] = 0;
+    view->bandwidth_bytes_per_s[row] = 0;
+    view->hazard_factor[row] = 1;
+    view->kill_per_s[row] = view->alarm_h[row] = 0;
+    view->walltime_left_s[row] = INFINITY;
+    view->write_quantile_s[row] = view->period_s[row] = view->usd_per_gb_month[row] = 0;
+    view->waiting_gain_gpu_s[row] = view->yield_probability[row] = view->grace_s[row] = 0;
+    view->flags[row] = EVAL_FLAG_NOT_AUTO;
+}
+
+/* Mean over the nodes: the job's hazard is the sum of its nodes'. */
+static double mean_hazard_factor(const struct nodes *nodes, const struct fsm_allocation *allocation)
+{
+    double sum = 0;
+
+    if (nodes == NULL || allocation->node_count == 0)
+        return 1;
+    for (uint32_t i = 0; i < allocation->node_count; i++)
+        sum += nodes_hazard_factor(nodes, allocation->nodes[i].node_slot);
+    return sum / allocation->node_count;
+}
+
+/* What the job's nodes can inject, at most what its target takes. */
+static double usable_bandwidth(const struct fsm_allocation *allocation,
+                               const struct fsm_target *target, const Ckpt__V1__Policy *policy)
+{
+    uint64_t per_node = allocation->write_bytes_per_s > 0 ? allocation->write_bytes_per_s
+                                                          : policy->default_write_bytes_per_s;
+
+    if (target == NULL || !target->available)
+        return 0;
+    return fmin((double)allocation->node_count * (double)per_node,
+                (double)target->budget_bytes_per_s);
+}
+
+static double seconds_between(uint64_t from_ms, uint64_t to_ms)
+{
+    return to_ms > from_ms ? (double)(to_ms - from_ms) / 1e3 : 0;
+}
+
+static double age_s(const struct fsm_allocation *allocation, uint64_t now_ms)
+{
+    uint64_t since_ms = allocation->last_complete_snapshot_ms > allocation->started_at_ms
+                            ? allocation->last_complete_snapshot_ms
+                            : allocation->started_at_ms;
+
+    return seconds_between(since_ms, now_ms);
+}
+
+static double walltime_left_s(const struct fsm_allocation *allocation, uint64_t now_ms)
+{
+    if (allocation->walltime_ms == 0)
+        return INFINITY;
+    return seconds_between(now_ms, allocation->started_at_ms + allocation->walltime_ms);
+}
+
+static uint32_t flags_of(const struct fsm_allocation *allocation, const struct fsm_target *target)
+{
+    uint32_t flags = 0;
+
+    if (allocation->active_checkpoint_id != 0 || allocation->terminating)
+        flags |= EVAL_FLAG_ACTIVE;
+    if (target == NULL || !target->available)
+        flags |= EVAL_FLAG_STORAGE_DOWN;
+    if (allocation->strategy == CKPT__V1__STRATEGY__STRATEGY_MANUAL ||
+        allocation->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE)
+        flags |= EVAL_FLAG_NOT_AUTO;
+    if (allocation->walltime_asked)
+        flags |= EVAL_FLAG_WALLTIME_DONE;
+    if (allocation->borrowed_count > 0)
+        flags |= EVAL_FLAG_RECLAIMABLE;
+    return flags;
+}
+
+static void fill_row(const struct evaluator_cycle *cycle, const struct fsm *fsm,
+                     const struct fsm_allocation *allocation, struct eval_view *view, uint32_t row)
+{
+    const Ckpt__V1__Policy *policy = fsm_policy(fsm);
+    const struct fsm_target *target = fsm_target_at(fsm, allocation->target_slot);
+    bool victim = !allocation->sensitive && !allocation->non_preemptible;
+
+    view->age_s[row] = age_s(allocation, cycle->now_ms);
+    view->gpus[row] = allocation->gpu_count;
+    view->nodes[row] = allocation->node_count;
+    view->size_bytes[row] = (double)allocation->size_estimate_bytes;
+    view->bandwidth_bytes_per_s[row] = usable_bandwidth(allocation, target, policy);
+    view->hazard_factor[row] = mean_hazard_factor(cycle->nodes, allocation);
+    view->kill_per_s[row] = 0;
+    view->alarm_h[row] = 0;
+    view->walltime_left_s[row] = walltime_left_s(allocation, cycle->now_ms);
+    view->write_quantile_s[row] =
+        WRITE_QUANTILE_FACTOR * (double)allocation->write_estimate_ms / 1e3;
+    view->period_s[row] = (double)allocation->period_ms / 1e3;
+    view->usd_per_gb_month[row] =
+        target != NULL ? (double)target->cost_micro_usd_per_gb_month * MICRO : 0;
+    view->waiting_gain_gpu_s[row] =
+        victim ? waiting_gain_gpu_s(&cycle->waiting[allocation->preemption_class],
+                                    allocation->gpu_count)
+               : 0;
+    view->yield_probability[row] = 0;
+    view->grace_s[row] =
+        (double)(allocation->grace_ms > 0 ? allocation->grace_ms : policy->grace_ms) / 1e3;
+    view->flags[row] = flags_of(allocation, target);
+}
+
+void evaluator_fill(const struct evaluator_cycle *cycle, const struct fsm *fsm,
+                    struct eval_view *view, uint32_t first, uint32_t end)
+{
+    CHECK(first <= end && end <= view->capacity);
+    for (uint32_t slot = first; slot < end; slot++) {
+        const struct fsm_allocation *allocation = fsm_allocation_at(fsm, slot);
+
+        if (allocation != NULL &&
+            allocation->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING)
+            fill_row(cycle, fsm, allocation, view, slot);
+        else
+            clear_row(view, slot);
+    }
+}
+
+struct eval_view evaluator_view_rows(const struct eval_view *view, size_t first, size_t end)
+{
+    CHECK(first <= end && end <= view->capacity);
+    return (struct eval_view){.count = end - first,
+                              .capacity = end - first,
+                              .age_s = view->age_s + first,
+                              .gpus = view->gpus + first,
+                              .nodes = view->nodes + first,
+                              .size_bytes = view->size_bytes + first,
+                              .bandwidth_bytes_per_s = view->bandwidth_bytes_per_s + first,
+                              .hazard_factor = view->hazard_factor + first,
+                              .kill_per_s = view->kill_per_s + first,
+                              .alarm_h = view->alarm_h + first,
+                              .walltime_left_s = view->walltime_left_s + first,
+                              .write_quantile_s = view->write_quantile_s + first,
+                              .period_s = view->period_s + first,
+                              .usd_per_gb_month = view->usd_per_gb_month + first,
+                              .waiting_gain_gpu_s = view->waiting_gain_gpu_s + first,
+                              .yield_probability = view->yield_probability + first,
+                              .grace_s = view->grace_s + first,
+                              .flags = view->flags + first};
+}
+
+struct eval_result evaluator_result_rows(const struct eval_result *result, size_t first)
+{
+    return (struct eval_result){.recompute_saved = result->recompute_saved + first,
+                                .preemptability = result->preemptability + first,
+                                .backlog_relief = result->backlog_relief + first,
+                                .write_time = result->write_time + first,
+                                .compute_waste = result->compute_waste + first,
+                                .storage_cost = result->storage_cost + first,
+                                .write_s = result->write_s + first,
+                                .hazard_per_s = result->hazard_per_s + first,
+                                .failure_probability = result->failure_probability + first,
+                                .young_daly_s = result->young_daly_s + first,
+                                .verdict = result->verdict + first};
+}
+
+/* ---- to integers ------------------------------------------------------------------------------------------------------ */
+
+int64_t saturate_int64(double value)
+{
+    if (isnan(value))
+        return 0;
+    if (value >= 9.2e18)
+        return INT64_C(9200000000000000000);
+    if (value <= -9.2e18)
+        return INT64_C(-9200000000000000000);
+    return (int64_t)value;
+}
+
+uint64_t saturate_uint64(double value)
+{
+    return value > 0 ? (uint64_t)saturate_int64(value) : 0;
+}
+
+static double value_gpu_s(const struct eval_result *result, size_t row)
+{
+    return result->recompute_saved[row] + result->preemptability[row] + result->backlog_relief[row];
+}
+
+void decision_terms(const struct eval_view *view, const struct eval_result *result, size_t row,
+                    Ckpt__V1__Purpose purpose, Ckpt__V1__DecisionTerms *ret_terms)
+{
+    ckpt__v1__decision_terms__init(ret_terms);
+    ret_terms->recompute_saved_gpu_ms = saturate_int64(result->recompute_saved[row] * 1e3);
+    ret_terms->preemptability_gpu_ms = saturate_int64(result->preemptability[row] * 1e3);
+    ret_terms->backlog_relief_gpu_ms = saturate_int64(result->backlog_relief[row] * 1e3);
+    ret_terms->write_time_gpu_ms = saturate_int64(result->write_time[row] * 1e3);
+    ret_terms->compute_waste_gpu_ms = saturate_int64(result->compute_waste[row] * 1e3);
+    ret_terms->storage_cost_gpu_ms = saturate_int64(result->storage_cost[row] * 1e3);
+    ret_terms->value_gpu_ms = saturate_int64(value_gpu_s(result, row) * 1e3);
+    ret_terms->cost_gpu_ms = saturate_int64(
+        (result->write_time[row] + result->compute_waste[row] + result->storage_cost[row]) * 1e3);
+    ret_terms->age_ms = saturate_uint64(view->age_s[row] * 1e3);
+    ret_terms->size_bytes = saturate_uint64(view->size_bytes[row]);
+    ret_terms->write_ms = saturate_uint64(result->write_s[row] * 1e3);
+    ret_terms->hazard_per_s_e12 = saturate_uint64(result->hazard_per_s[row] * 1e12);
+    ret_terms->failure_probability_ppm = saturate_uint64(result->failure_probability[row] * 1e6);
+    ret_terms->young_daly_ms = saturate_uint64(result->young_daly_s[row] * 1e3);
+    ret_terms->bandwidth_bytes_per_s = saturate_uint64(view->bandwidth_bytes_per_s[row]);
+    ret_terms->purpose = purpose;
+    ret_terms->gpu_count = (uint32_t)view->gpus[row];
+    ret_terms->verdict = borrow(eval_verdict_name(result->verdict[row]));
+}
+
+Ckpt__V1__Purpose decision_purpose(const struct eval_view *view, const struct eval_result *result,
+                                   size_t row)
+{
+    switch ((enum eval_verdict)result->verdict[row]) {
+    case EVAL_CHECKPOINT_WALLTIME:
+        return CKPT__V1__PURPOSE__PURPOSE_WALLTIME;
+    case EVAL_CHECKPOINT_VALUE:
+        return view->hazard_factor[row] > 1 || view->alarm_h[row] > 0
+                   ? CKPT__V1__PURPOSE__PURPOSE_PROACTIVE
+                   : CKPT__V1__PURPOSE__PURPOSE_PERIODIC;
+    case EVAL_CHECKPOINT_MAX_INTERVAL:
+    case EVAL_CHECKPOINT_PERIOD:
+        return CKPT__V1__PURPOSE__PURPOSE_PERIODIC;
+    case EVAL_SKIP_VALUE:
+    case EVAL_SKIP_ACTIVE:
+    case EVAL_SKIP_MIN_INTERVAL:
+    case EVAL_SKIP_STORAGE_DOWN:
+    case EVAL_SKIP_STRATEGY:
+    case EVAL_SKIP_BAD_INPUT:
+    case EVAL_SKIP_NEAR_COMPLETION:
+    case EVAL_VERDICT_COUNT:
+        break;
+    }
+    return CKPT__V1__PURPOSE__PURPOSE_UNSPECIFIED;
+}
+
+uint64_t decision_priority(const struct eval_view *view, const struct eval_result *result,
+                           size_t row)
+{
+    double gain_gpu_s =
+        value_gpu_s(result, row) - result->compute_waste[row] - result->storage_cost[row];
+
+    return saturate_uint64(gain_gpu_s * 1e3 / fmax(view->size_bytes[row], 1) * 1e9);
+}

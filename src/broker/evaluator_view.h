@@ -1,0 +1,64 @@
+/* From the replicated state to what eval_score() reads, and from its result to integers for the log.
+ *
+ * Flow     evaluator_cycle_begin() takes what is the same for every job (policy, queues, price of bandwidth);
+ *          evaluator_fill() writes one row per allocation slot; decision_terms() turns a scored row into integers.
+ * Shapes   row i of the view is allocation slot i. Rows without a running allocation are zero with EVAL_FLAG_NOT_AUTO.
+ * Units    seconds, bytes, GPU-seconds as double; integers saturate, NaN becomes 0 and never decides.
+ * Source   facts "The decision model"; A-002; S1-053, S1-063.
+ */
+#ifndef CKPT_BROKER_EVALUATOR_VIEW_H
+#define CKPT_BROKER_EVALUATOR_VIEW_H
+
+#include "fsm/fsm.h"
+#include "src/eval/model.h"
+
+struct nodes;
+
+enum {
+    EVALUATOR_QUEUE_MAX_AGE_MS = 300000, /* older queue reports say nothing any more */
+    EVALUATOR_WAIT_MAX_MS = 3600000      /* no more than this is counted as a waiting job's gain */
+};
+
+/* What waiting jobs of classes above c would gain from some GPUs: jobs in falling order of gain per GPU, running sums. */
+struct waiting_curve {
+    size_t count;
+    double *gpus;       /* sum up to and including this job */
+    double *gain_gpu_s; /* likewise */
+};
+
+/* What is the same for every job of a cycle. */
+struct evaluator_cycle {
+    uint64_t now_ms;
+    struct eval_policy policy;
+    const struct nodes *nodes;                       /* NULL: every node is healthy */
+    struct waiting_curve waiting[FSM_CLASS_MAX + 1]; /* by the class of the running job */
+};
+
+void evaluator_cycle_begin(struct evaluator_cycle *cycle, const struct fsm *fsm,
+                           const struct nodes *nodes, uint64_t now_ms);
+void evaluator_cycle_end(struct evaluator_cycle *cycle);
+
+/* Rows first .. end-1. The view has room for them. */
+void evaluator_fill(const struct evaluator_cycle *cycle, const struct fsm *fsm,
+                    struct eval_view *view, uint32_t first, uint32_t end);
+
+/* The rows first .. end-1 as a view and a result of their own (nothing is copied). */
+struct eval_view evaluator_view_rows(const struct eval_view *view, size_t first, size_t end);
+struct eval_result evaluator_result_rows(const struct eval_result *result, size_t first);
+
+/* What waiting jobs would gain from this many GPUs, at most. */
+double waiting_gain_gpu_s(const struct waiting_curve *curve, double gpus);
+
+/* Saturating; NaN is 0. */
+int64_t saturate_int64(double value);
+uint64_t saturate_uint64(double value);
+/* verdict's text is static. */
+void decision_terms(const struct eval_view *view, const struct eval_result *result, size_t row,
+                    Ckpt__V1__Purpose purpose, Ckpt__V1__DecisionTerms *ret_terms);
+Ckpt__V1__Purpose decision_purpose(const struct eval_view *view, const struct eval_result *result,
+                                   size_t row);
+/* (value - waste - storage cost) per 10^9 bytes; never negative. */
+uint64_t decision_priority(const struct eval_view *view, const struct eval_result *result,
+                           size_t row);
+
+#endif

@@ -1,0 +1,315 @@
+/* See nodes.h. */
+#include "src/broker/nodes.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/base/log.h"
+#include "src/broker/borrow.h"
+#include "src/broker/broker.h"
+
+/* Multipliers of the node's hazard (facts "Node health": mapping). */
+#define FACTOR_CORRECTABLE   10.0
+#define FACTOR_UNCORRECTABLE 100.0
+#define FACTOR_HOT           3.0
+#define FACTOR_CRITICAL      20.0
+#define FACTOR_HEALTHY_BELOW 1.01 /* a decayed factor below this is 1 */
+
+enum {
+    NODES_LOOK_MAX_MS = 1000,
+    NODES_LOOK_MIN_MS = 20,
+    NODES_HOT_MILLI_CELSIUS = 85000,
+    NODES_CRITICAL_MILLI_CELSIUS = 95000,
+    NODES_BORROWED_EXTRA_MS = 30 * 1000,   /* F-006: their home may be about to take them back */
+    NODES_SENSITIVE_EXTRA_MS = 300 * 1000, /* F-006: an operator should look first */
+    NODES_ALLOCATIONS_LOOKED_AT = 64
+};
+
+struct node_record {
+    bool heard; /* by this leader */
+    bool proposing;
+    bool has_counters;
+    uint64_t heard_us;
+    uint64_t ecc_correctable_count, ecc_uncorrectable_count;
+    double ecc_factor; /* as of ecc_at_us; 0: never raised */
+    uint64_t ecc_at_us;
+    double thermal_factor; /* of the last heartbeat; 0: unknown */
+};
+
+struct nodes {
+    struct broker *broker;
+    struct clock_timer *timer;
+    bool serving;
+    uint64_t started_us; /* ages of nodes that were not heard of run from here */
+    struct node_record *records;
+    uint32_t count;
+    bool any_unhealthy;
+};
+
+/* One NodeSeen in flight. */
+struct node_proposal {
+    struct nodes *nodes;
+    uint32_t slot;
+};
+
+static uint64_t monotonic_us(const struct nodes *nodes)
+{
+    return nodes->broker->clock.monotonic_us(nodes->broker->clock.context);
+}
+
+static struct node_record *record_at(struct nodes *nodes, uint32_t slot)
+{
+    if (slot >= nodes->count) {
+        uint32_t count = slot + 1 < 64 ? 64 : slot + 1 + slot / 2;
+
+        nodes->records = check_realloc(nodes->records, count, sizeof(*nodes->records));
+        memset(nodes->records + nodes->count, 0, (count - nodes->count) * sizeof(*nodes->records));
+        nodes->count = count;
+    }
+    return &nodes->records[slot];
+}
+
+/* ---- health ----------------------------------------------------------------------------------------------------------- */
+
+static double decayed(const struct node_record *record, uint64_t now_us)
+{
+    double half_lives = (double)(now_us - record->ecc_at_us) / 1e3 / NODES_HEALTH_HALF_LIFE_MS;
+    double factor = 1 + (record->ecc_factor - 1) * exp2(-half_lives);
+
+    return record->ecc_factor > 1 && factor >= FACTOR_HEALTHY_BELOW ? factor : 1;
+}
+
+static double record_factor(const struct node_record *record, uint64_t now_us)
+{
+    double factor = decayed(record, now_us);
+
+    return record->thermal_factor > 1 ? factor * record->thermal_factor : factor;
+}
+
+static void raise_factor(struct node_record *record, double factor, uint64_t now_us)
+{
+    double current = decayed(record, now_us);
+
+    record->ecc_factor = factor > current ? factor : current;
+    record->ecc_at_us = now_us;
+}
+
+static double thermal_factor(uint32_t milli_celsius)
+{
+    if (milli_celsius >= NODES_CRITICAL_MILLI_CELSIUS)
+        return FACTOR_CRITICAL;
+    return milli_celsius >= NODES_HOT_MILLI_CELSIUS ? FACTOR_HOT : 1;
+}
+
+/* The first heartbeat only sets the counters' base line: what was counted before says nothing about now. */
+static void take_health(struct nodes *nodes, struct node_record *record,
+                        const Ckpt__V1__AgentHeartbeat *heartbeat)
+{
+    uint64_t now_us = monotonic_us(nodes);
+
+    if (record->has_counters) {
+        if (heartbeat->ecc_uncorrectable_count > record->ecc_uncorrectable_count)
+            raise_factor(record, FACTOR_UNCORRECTABLE, now_us);
+        else if (heartbeat->ecc_correctable_count > record->ecc_correctable_count)
+            raise_factor(record, FACTOR_CORRECTABLE, now_us);
+    }
+    record->has_counters = true;
+    record->ecc_correctable_count = heartbeat->ecc_correctable_count;
+    record->ecc_uncorrectable_count = heartbeat->ecc_uncorrectable_count;
+    record->thermal_factor = thermal_factor(heartbeat->temperature_milli_celsius);
+    if (record_factor(record, now_us) > 1)
+        nodes->any_unhealthy = true;
+}
+
+double nodes_hazard_factor(const struct nodes *nodes, uint32_t node_slot)
+{
+    if (nodes == NULL || node_slot >= nodes->count)
+        return 1;
+    return record_factor(&nodes->records[node_slot], monotonic_us(nodes));
+}
+
+bool nodes_any_unhealthy(const struct nodes *nodes)
+{
+    return nodes != NULL && nodes->any_unhealthy;
+}
+
+/* ---- ages ------------------------------------------------------------------------------------------------------------- */
+
+Ckpt__Log__V1__NodeState nodes_state_for_age(Ckpt__Log__V1__NodeState now,
+                                             const struct node_age *age)
+{
+    if (age->age_ms >= age->down_after_ms)
+        return CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN;
+    if (now == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING)
+        return now;
+    if (age->age_ms >= age->degraded_after_ms)
+        return now == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN
+                   ? now
+                   : CKPT__LOG__V1__NODE_STATE__NODE_STATE_DEGRADED;
+    return age->heard ? CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY : now;
+}
+
+/* How much longer than the policy says a silent node is kept for the sake of what runs on it. */
+static uint64_t extra_patience_ms(const struct fsm *fsm, uint32_t node_slot)
+{
+    uint32_t slots[NODES_ALLOCATIONS_LOOKED_AT];
+    size_t count = fsm_allocations_on_node(fsm, node_slot, slots, NODES_ALLOCATIONS_LOOKED_AT);
+    uint64_t extra_ms = 0;
+
+    if (count > NODES_ALLOCATIONS_LOOKED_AT)
+        count = NODES_ALLOCATIONS_LOOKED_AT;
+    for (size_t i = 0; i < count; i++) {
+        const struct fsm_allocation *allocation = fsm_allocation_at(fsm, slots[i]);
+
+        CHECK(allocation != NULL);
+        if (allocation->sensitive)
+            return NODES_SENSITIVE_EXTRA_MS;
+        for (uint32_t j = 0; j < allocation->node_count; j++) {
+            if (allocation->nodes[j].node_slot == node_slot && allocation->nodes[j].borrowed)
+                extra_ms = NODES_BORROWED_EXTRA_MS;
+        }
+    }
+    return extra_ms;
+}
+
+static void on_seen(void *data, const struct err *failed, const struct fsm_outcome *outcome)
+{
+    struct node_proposal *proposal = data;
+
+    (void)failed; /* the next look repeats what still differs */
+    (void)outcome;
+    record_at(proposal->nodes, proposal->slot)->proposing = false;
+    free(proposal);
+}
+
+static void propose_state(struct nodes *nodes, const struct fsm_node *node,
+                          Ckpt__Log__V1__NodeState state, uint64_t age_ms)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__NodeSeen seen = CKPT__LOG__V1__NODE_SEEN__INIT;
+    struct node_proposal *proposal = check_alloc(sizeof(*proposal));
+
+    log_info("node_state", "node=%s from=%d to=%d heartbeat_age_ms=%llu", node->id,
+             (int)node->state, (int)state, (unsigned long long)age_ms);
+    *proposal = (struct node_proposal){.nodes = nodes, .slot = node->slot};
+    record_at(nodes, node->slot)->proposing = true;
+    seen.node_id = borrow(node->id);
+    seen.boot_id = borrow(node->boot_id);
+    seen.version = borrow(node->version);
+    seen.state = state;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_SEEN;
+    command.node_seen = &seen;
+    replica_propose(nodes->broker->replica, &command, on_seen, proposal);
+}
+
+static void look_at(struct nodes *nodes, const struct fsm_node *node, uint64_t now_us)
+{
+    const struct fsm *fsm = replica_fsm(nodes->broker->replica);
+    const Ckpt__V1__Policy *policy = fsm_policy(fsm);
+    const struct node_record *record = record_at(nodes, node->slot);
+    struct node_age age = {.heard = record->heard,
+                           .degraded_after_ms = policy->node_degraded_after_ms,
+                           .down_after_ms = policy->node_down_after_ms};
+    Ckpt__Log__V1__NodeState state;
+
+    if (record->proposing)
+        return;
+    age.age_ms = (now_us - (record->heard ? record->heard_us : nodes->started_us)) / 1000;
+    if (age.age_ms >= age.down_after_ms)
+        age.down_after_ms += extra_patience_ms(fsm, node->slot);
+    state = nodes_state_for_age(node->state, &age);
+    if (state != node->state)
+        propose_state(nodes, node, state, age.age_ms);
+}
+
+static void arm(struct nodes *nodes)
+{
+    const Ckpt__V1__Policy *policy = fsm_policy(replica_fsm(nodes->broker->replica));
+    uint64_t delay_ms = policy != NULL ? policy->node_degraded_after_ms / 10 : NODES_LOOK_MAX_MS;
+
+    if (delay_ms > NODES_LOOK_MAX_MS)
+        delay_ms = NODES_LOOK_MAX_MS;
+    if (delay_ms < NODES_LOOK_MIN_MS)
+        delay_ms = NODES_LOOK_MIN_MS;
+    nodes->broker->clock.timer_start(nodes->timer, delay_ms * 1000);
+}
+
+static void on_timer(void *data)
+{
+    struct nodes *nodes = data;
+    const struct fsm *fsm = replica_fsm(nodes->broker->replica);
+    uint64_t now_us = monotonic_us(nodes);
+    bool unhealthy = false;
+
+    if (!nodes->serving)
+        return;
+    for (uint32_t slot = 0; slot < fsm_node_slots(fsm) && nodes->serving; slot++) {
+        const struct fsm_node *node = fsm_node_at(fsm, slot);
+
+        if (node == NULL)
+            continue;
+        unhealthy |= record_factor(record_at(nodes, slot), now_us) > 1;
+        look_at(nodes, node, now_us);
+    }
+    nodes->any_unhealthy = unhealthy;
+    if (nodes->serving)
+        arm(nodes);
+}
+
+void nodes_heard(struct nodes *nodes, uint32_t node_slot, const Ckpt__V1__AgentHeartbeat *heartbeat)
+{
+    struct node_record *record = record_at(nodes, node_slot);
+
+    record->heard = true;
+    record->heard_us = monotonic_us(nodes);
+    if (heartbeat != NULL)
+        take_health(nodes, record, heartbeat);
+}
+
+uint64_t nodes_heartbeat_age_ms(const struct nodes *nodes, uint32_t node_slot)
+{
+    if (nodes == NULL || node_slot >= nodes->count || !nodes->records[node_slot].heard)
+        return UINT64_MAX;
+    return (monotonic_us(nodes) - nodes->records[node_slot].heard_us) / 1000;
+}
+
+/* ---- life ------------------------------------------------------------------------------------------------------------- */
+
+void nodes_start(struct nodes *nodes)
+{
+    for (uint32_t slot = 0; slot < nodes->count; slot++) {
+        bool proposing = nodes->records[slot].proposing; /* its answer is still to come */
+
+        nodes->records[slot] = (struct node_record){.proposing = proposing};
+    }
+    nodes->any_unhealthy = false;
+    nodes->started_us = monotonic_us(nodes);
+    nodes->serving = true;
+    arm(nodes);
+}
+
+void nodes_stop(struct nodes *nodes)
+{
+    nodes->serving = false;
+    nodes->broker->clock.timer_stop(nodes->timer);
+}
+
+struct nodes *nodes_new(struct broker *broker)
+{
+    struct nodes *nodes = check_calloc(1, sizeof(*nodes));
+
+    nodes->broker = broker;
+    nodes->timer = broker->clock.timer_new(broker->clock.context, on_timer, nodes);
+    return nodes;
+}
+
+void nodes_free(struct nodes *nodes)
+{
+    if (nodes == NULL)
+        return;
+    nodes->broker->clock.timer_free(nodes->timer);
+    free(nodes->records);
+    free(nodes);
+}

@@ -1,0 +1,293 @@
+/* See storage_watch.h. */
+#include "src/broker/storage_watch.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/base/log.h"
+#include "src/broker/borrow.h"
+#include "src/broker/broker.h"
+#include "src/broker/collector.h"
+#include "src/broker/metrics.h"
+#include "src/store/worker.h"
+
+enum { STORAGE_DETAIL_BYTES = 512 };
+
+struct probe;
+
+struct watched_target {
+    struct hysteresis hysteresis;
+    struct probe *probe; /* NULL: none runs */
+    bool stuck;          /* the last one hangs in the kernel */
+    bool proposing;
+    bool probed;
+    uint64_t duration_ms; /* of the last probe */
+    char detail[STORAGE_DETAIL_BYTES];
+};
+
+struct storage_watch {
+    struct broker *broker;
+    struct replica_observer observer;
+    struct clock_timer *timer;
+    bool serving;
+    struct watched_target targets[FSM_TARGETS_MAX]; /* by slot */
+};
+
+/* Lives until the worker is done, which may be after the watch was freed. */
+struct probe {
+    struct storage_watch *watch; /* NULL: its result is not wanted any more */
+    uint32_t slot;
+    struct worker *worker;
+};
+
+struct availability_proposal {
+    struct storage_watch *watch;
+    uint32_t slot;
+};
+
+enum hysteresis_verdict hysteresis_sample(struct hysteresis *hysteresis, bool success,
+                                          bool available, uint64_t failures_down,
+                                          uint64_t successes_up)
+{
+    if (success) {
+        hysteresis->successes++;
+        hysteresis->failures = 0;
+    } else {
+        hysteresis->failures++;
+        hysteresis->successes = 0;
+    }
+    if (available && hysteresis->failures >= failures_down && hysteresis->failures > 0)
+        return HYSTERESIS_DOWN;
+    if (!available && hysteresis->successes >= successes_up && hysteresis->successes > 0)
+        return HYSTERESIS_UP;
+    return HYSTERESIS_KEEP;
+}
+
+/* ---- verdicts --------------------------------------------------------------------------------------------------------- */
+
+static void on_proposed(void *data, const struct err *failed, const struct fsm_outcome *outcome)
+{
+    struct availability_proposal *proposal = data;
+
+    (void)failed; /* the evidence stays: the next sample proposes again */
+    (void)outcome;
+    proposal->watch->targets[proposal->slot].proposing = false;
+    free(proposal);
+}
+
+static void propose_availability(struct storage_watch *watch, const struct fsm_target *target,
+                                 bool available)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__TargetAvailability change = CKPT__LOG__V1__TARGET_AVAILABILITY__INIT;
+    struct watched_target *watched = &watch->targets[target->slot];
+    struct availability_proposal *proposal;
+
+    if (watched->proposing)
+        return;
+    if (available)
+        log_info("storage_available", "target=%s", target->id);
+    else
+        log_warning("storage_unavailable", "target=%s prefix=%s detail=\"%s\"", target->id,
+                    target->prefix, watched->detail);
+    proposal = check_alloc(sizeof(*proposal));
+    *proposal = (struct availability_proposal){.watch = watch, .slot = target->slot};
+    watched->proposing = true;
+    change.target_id = borrow(target->id);
+    change.available = available;
+    change.reason =
+        available ? CKPT__V1__REASON__REASON_NONE : CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_TARGET_AVAILABILITY;
+    command.target_availability = &change;
+    replica_propose(watch->broker->replica, &command, on_proposed, proposal);
+}
+
+static void take_sample(struct storage_watch *watch, uint32_t slot, bool success)
+{
+    const struct config_storage_watch *limits = &watch->broker->config->storage_watch;
+    const struct fsm_target *target = fsm_target_at(replica_fsm(watch->broker->replica), slot);
+    enum hysteresis_verdict verdict;
+
+    if (target == NULL)
+        return;
+    metrics_add(watch->broker->metrics, METRIC_PROBES, target->id, success ? "ok" : "failed", 1);
+    verdict = hysteresis_sample(&watch->targets[slot].hysteresis, success, target->available,
+                                limits->failures_down, limits->successes_up);
+    if (verdict != HYSTERESIS_KEEP)
+        propose_availability(watch, target, verdict == HYSTERESIS_UP);
+}
+
+/* ---- probes ----------------------------------------------------------------------------------------------------------- */
+
+static void keep_detail(struct watched_target *watched, const struct worker_result *result)
+{
+    watched->probed = true;
+    watched->duration_ms = result->duration_ms;
+    watched->stuck = result->unkillable;
+    if (result->unkillable)
+        snprintf(watched->detail, sizeof(watched->detail),
+                 "the probe hangs in the kernel and cannot be killed; not repeated until it ends");
+    else if (result->timed_out)
+        snprintf(watched->detail, sizeof(watched->detail), "no answer within %" PRIu64 " ms",
+                 result->duration_ms);
+    else if (result->exit_code != 0)
+        snprintf(watched->detail, sizeof(watched->detail), "%s",
+                 result->error[0] != '\0' ? result->error : "the probe failed");
+    else
+        snprintf(watched->detail, sizeof(watched->detail), "ok");
+}
+
+static void on_probed(void *data, const struct worker_result *result)
+{
+    struct probe *probe = data;
+    struct storage_watch *watch = probe->watch;
+    uint32_t slot = probe->slot;
+
+    free(probe);
+    if (watch == NULL)
+        return;
+    watch->targets[slot].probe = NULL;
+    if (result->cancelled || !watch->serving)
+        return;
+    keep_detail(&watch->targets[slot], result);
+    metrics_observe(watch->broker->metrics, METRIC_PROBE_DURATION,
+                    (double)result->duration_ms / 1e3);
+    take_sample(watch, slot, result->exit_code == 0 && !result->timed_out && !result->unkillable);
+}
+
+static void start_probe(struct storage_watch *watch, const struct fsm_target *target)
+{
+    const char *const arguments[] = {"probe", target->prefix, NULL};
+    struct watched_target *watched = &watch->targets[target->slot];
+    struct probe *probe = check_calloc(1, sizeof(*probe));
+    struct err err;
+
+    probe->watch = watch;
+    probe->slot = target->slot;
+    watched->probe = probe;
+    if (worker_start(watch->broker->loop, arguments, (uid_t)-1, (gid_t)-1,
+                     watch->broker->config->storage_watch.timeout_ms, on_probed, probe,
+                     &probe->worker, &err) == 0)
+        return;
+    watched->probe = NULL;
+    free(probe);
+    watched->probed = true;
+    watched->duration_ms = 0;
+    snprintf(watched->detail, sizeof(watched->detail), "cannot start the probe: %.400s", err.text);
+    take_sample(watch, target->slot, false);
+}
+
+/* Workers of this process that hang in the kernel: those that are neither a running probe nor the collector's. */
+static size_t hanging_workers(const struct storage_watch *watch)
+{
+    size_t known = collector_running(watch->broker->collector);
+
+    for (uint32_t slot = 0; slot < FSM_TARGETS_MAX; slot++)
+        known += watch->targets[slot].probe != NULL;
+    return worker_active() > known ? worker_active() - known : 0;
+}
+
+static void look_at(struct storage_watch *watch, const struct fsm_target *target)
+{
+    struct watched_target *watched = &watch->targets[target->slot];
+
+    if (target->kind != CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX || watched->probe != NULL)
+        return;
+    if (watched->stuck && hanging_workers(watch) > 0) {
+        take_sample(watch, target->slot, false);
+        return;
+    }
+    watched->stuck = false;
+    start_probe(watch, target);
+}
+
+static void on_timer(void *data)
+{
+    struct storage_watch *watch = data;
+    const struct fsm *fsm = replica_fsm(watch->broker->replica);
+
+    if (!watch->serving)
+        return;
+    watch->broker->clock.timer_start(watch->timer,
+                                     watch->broker->config->storage_watch.interval_ms * 1000);
+    for (uint32_t slot = 0; slot < fsm_target_slots(fsm) && watch->serving; slot++) {
+        const struct fsm_target *target = fsm_target_at(fsm, slot);
+
+        CHECK(slot < FSM_TARGETS_MAX);
+        if (target != NULL)
+            look_at(watch, target);
+    }
+}
+
+bool storage_watch_last_probe(const struct storage_watch *watch, const char *target_id,
+                              const char **ret_detail, uint64_t *ret_duration_ms)
+{
+    const struct fsm_target *target;
+
+    if (watch == NULL)
+        return false;
+    target = fsm_target_find(replica_fsm(watch->broker->replica), target_id);
+    if (target == NULL || !watch->targets[target->slot].probed)
+        return false;
+    *ret_detail = watch->targets[target->slot].detail;
+    *ret_duration_ms = watch->targets[target->slot].duration_ms;
+    return true;
+}
+
+/* ---- life ------------------------------------------------------------------------------------------------------------- */
+
+static void on_serving(void *context)
+{
+    struct storage_watch *watch = context;
+
+    for (uint32_t slot = 0; slot < FSM_TARGETS_MAX; slot++)
+        watch->targets[slot].hysteresis = (struct hysteresis){0};
+    watch->serving = true;
+    watch->broker->clock.timer_start(watch->timer, 0);
+}
+
+static void cancel_probes(struct storage_watch *watch, bool forget)
+{
+    for (uint32_t slot = 0; slot < FSM_TARGETS_MAX; slot++) {
+        struct probe *probe = watch->targets[slot].probe;
+
+        if (probe == NULL)
+            continue;
+        if (forget)
+            probe->watch = NULL;
+        worker_cancel(probe->worker);
+    }
+}
+
+static void on_not_serving(void *context)
+{
+    struct storage_watch *watch = context;
+
+    watch->serving = false;
+    watch->broker->clock.timer_stop(watch->timer);
+    cancel_probes(watch, false);
+}
+
+struct storage_watch *storage_watch_new(struct broker *broker)
+{
+    struct storage_watch *watch = check_calloc(1, sizeof(*watch));
+
+    watch->broker = broker;
+    watch->timer = broker->clock.timer_new(broker->clock.context, on_timer, watch);
+    watch->observer = (struct replica_observer){
+        .context = watch, .serving = on_serving, .not_serving = on_not_serving};
+    replica_observe(broker->replica, &watch->observer);
+    return watch;
+}
+
+void storage_watch_free(struct storage_watch *watch)
+{
+    if (watch == NULL)
+        return;
+    watch->broker->clock.timer_free(watch->timer);
+    cancel_probes(watch, true);
+    free(watch);
+}
