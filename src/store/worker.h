@@ -1,12 +1,12 @@
-/* Blocking work on destinations in a process of its own: ckpt-worker. A hung mount hangs the
- * worker, never the daemon.
+/* Blocking work on destinations in a process of its own: ckpt-worker. A hung mount hangs the worker, never the daemon.
  *
- * Flow     worker_start() spawns `ckpt-worker VERB ...` found beside the running program, with the
- * request as arguments; the worker prints result lines "key=value" on stdout and an error text on
- * stderr; worker_done_fn gets them. Verbs: probe PREFIX | put | verify | restore | collect
- * (src/store/README.md has the arguments). Shapes   a worker that passes its deadline is killed;
- * one that does not die (D state) is reported `unkillable` once and kept until it is reaped;
- * worker_active() then still counts it. Units    milliseconds; bytes per second for the rate limit.
+ * Flow     worker_start() spawns `ckpt-worker VERB ...` found beside the running program, with the request as arguments;
+ *          the worker prints result lines "key=value" on stdout and an error text on stderr; worker_done_fn gets them.
+ *          Verbs: probe, put, verify, restore, collect, abandon (src/store/README.md has the arguments).
+ * Shapes   a worker that passes its deadline is killed; one that does not die (D state) is reported `unkillable` once and
+ *          kept until it is reaped; worker_active() then still counts it, but its handle must not be used any more.
+ *          Output beyond WORKER_OUTPUT_MAX_BYTES is read and dropped.
+ * Units    milliseconds; bytes per second for the rate limit.
  */
 #ifndef CKPT_STORE_WORKER_H
 #define CKPT_STORE_WORKER_H
@@ -21,9 +21,20 @@
 
 enum { WORKER_OUTPUT_MAX_BYTES = 65536, WORKER_ARGUMENTS_MAX = 32 };
 
+/* Exit codes of ckpt-worker; scripts and tests may rely on them. Append only. */
+enum worker_exit {
+    WORKER_EXIT_OK = 0,
+    WORKER_EXIT_USAGE = 2,
+    WORKER_EXIT_NOT_FOUND = 3,   /* no such shard or source */
+    WORKER_EXIT_CORRUPT = 4,     /* a shard is not what its manifest says */
+    WORKER_EXIT_UNAVAILABLE = 5, /* prefix missing, no space, I/O error: worth another try */
+    WORKER_EXIT_EMPTY = 6,       /* the source holds no bytes */
+    WORKER_EXIT_REFUSED = 7 /* path outside the prefix, symbolic link, device, a target in use */
+};
+
 struct worker;
 struct worker_result {
-    int exit_code; /* 0 ok; else see `error` */
+    int exit_code; /* enum worker_exit; -1 when a signal ended it; see `error` */
     bool timed_out;
     bool unkillable; /* SIGKILL had no effect within a second: D state */
     bool cancelled;
@@ -33,11 +44,10 @@ struct worker_result {
 };
 typedef void worker_done_fn(void *data, const struct worker_result *result);
 
-/* Full path of the worker program; "" finds `ckpt-worker` in the folder of /proc/self/exe. Copied.
- */
+/* Full path of the worker program; "" finds `ckpt-worker` in the folder of /proc/self/exe. Copied. */
 void worker_set_program(const char *path);
-/* arguments: verb first, NULL-terminated. uid/gid: run as (-1: unchanged). done is called exactly
- * once. */
+/* arguments: verb first, NULL-terminated, at most WORKER_ARGUMENTS_MAX. uid/gid: run as (-1: unchanged); supplementary
+ * groups are dropped with a changed uid. done is called exactly once, never from inside this call. */
 int worker_start(uv_loop_t *loop, const char *const *arguments, uid_t uid, gid_t gid,
                  uint64_t deadline_ms, worker_done_fn *done, void *data, struct worker **ret_worker,
                  struct err *err);

@@ -1,0 +1,223 @@
+/* The command line of ckpt-worker. See verbs.h; src/store/README.md lists arguments and exit codes. */
+#include "src/store/verbs.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/store/copy.h"
+#include "src/store/posix.h"
+#include "src/store/worker.h"
+
+enum option { PREFIX, PATH, NODE, SOURCE, TO, RATE, MANIFEST_SHA256, OPTION_COUNT };
+static const char *const option_names[OPTION_COUNT] = {
+    "--prefix", "--path", "--node", "--source", "--to", "--rate", "--manifest-sha256"};
+#define BIT(option) (1u << (option))
+
+struct request {
+    const char *values[OPTION_COUNT];
+    uint64_t rate_bytes_per_s;
+};
+
+struct verb {
+    const char *name;
+    unsigned required;
+    unsigned allowed; /* beside the required ones */
+    int (*run)(const struct request *request, FILE *out, struct err *err);
+};
+
+static struct posix_place place_of(const struct request *request)
+{
+    return (struct posix_place){.prefix = request->values[PREFIX],
+                                .path = request->values[PATH],
+                                .node = request->values[NODE],
+                                .manifest_sha256 = request->values[MANIFEST_SHA256]};
+}
+
+static int print_summary(const struct posix_summary *summary, FILE *out)
+{
+    fprintf(out, "size_bytes=%" PRIu64 "\nfiles=%" PRIu64 "\nmanifest_sha256=%s\nreused=%d\n",
+            summary->size_bytes, summary->file_count, summary->manifest_sha256, summary->reused);
+    return 0;
+}
+
+static int run_probe(const struct request *request, FILE *out, struct err *err)
+{
+    (void)out;
+    return posix_probe(request->values[PREFIX], err);
+}
+
+static int run_put(const struct request *request, FILE *out, struct err *err)
+{
+    struct posix_place place = place_of(request);
+    struct posix_summary summary;
+
+    if (posix_put(&place, request->values[SOURCE], request->rate_bytes_per_s, &summary, err) != 0)
+        return -1;
+    return print_summary(&summary, out);
+}
+
+static int run_verify(const struct request *request, FILE *out, struct err *err)
+{
+    struct posix_place place = place_of(request);
+    struct posix_summary summary;
+
+    if (posix_verify(&place, &summary, err) != 0)
+        return -1;
+    return print_summary(&summary, out);
+}
+
+static int run_restore(const struct request *request, FILE *out, struct err *err)
+{
+    struct posix_place place = place_of(request);
+    struct posix_summary summary;
+
+    if (posix_restore(&place, request->values[TO], &summary, err) != 0)
+        return -1;
+    return print_summary(&summary, out);
+}
+
+static int run_collect(const struct request *request, FILE *out, struct err *err)
+{
+    bool removed = false;
+
+    if (posix_collect(request->values[PREFIX], request->values[PATH], &removed, err) != 0)
+        return -1;
+    fprintf(out, "removed=%d\n", removed);
+    return 0;
+}
+
+static int run_abandon(const struct request *request, FILE *out, struct err *err)
+{
+    struct posix_place place = place_of(request);
+
+    (void)out;
+    return posix_abandon(&place, err);
+}
+
+static const struct verb verbs[] = {
+    {"probe", BIT(PREFIX), 0, run_probe},
+    {"put", BIT(PREFIX) | BIT(PATH) | BIT(NODE) | BIT(SOURCE), BIT(RATE), run_put},
+    {"verify", BIT(PATH) | BIT(NODE), BIT(PREFIX) | BIT(MANIFEST_SHA256), run_verify},
+    {"restore", BIT(PATH) | BIT(NODE) | BIT(TO), BIT(PREFIX) | BIT(MANIFEST_SHA256), run_restore},
+    {"collect", BIT(PREFIX) | BIT(PATH), 0, run_collect},
+    {"abandon", BIT(PATH) | BIT(NODE), BIT(PREFIX), run_abandon},
+};
+
+static const struct verb *find_verb(const char *name, struct err *err)
+{
+    for (size_t i = 0; i < ARRAY_COUNT(verbs); i++) {
+        if (strcmp(verbs[i].name, name) == 0)
+            return &verbs[i];
+    }
+    err_set(err, ERR_INVALID,
+            "unknown verb \"%.64s\"; use probe, put, verify, restore, collect or "
+            "abandon",
+            name);
+    return NULL;
+}
+
+static int parse_rate(const char *text, uint64_t *ret_rate, struct err *err)
+{
+    size_t digits = strspn(text, "0123456789");
+
+    if (digits == 0 || digits > 18 || text[digits] != '\0')
+        return err_set(err, ERR_INVALID,
+                       "--rate \"%.64s\" is not a whole number of bytes per second; 0 is unlimited",
+                       text);
+    *ret_rate = strtoull(text, NULL, 10);
+    return 0;
+}
+
+static int parse_option(const char *name, const char *value, unsigned allowed,
+                        struct request *request, struct err *err)
+{
+    for (unsigned i = 0; i < OPTION_COUNT; i++) {
+        if (strcmp(option_names[i], name) != 0 || (allowed & BIT(i)) == 0)
+            continue;
+        if (value == NULL || *value == '\0')
+            return err_set(err, ERR_INVALID, "%s needs a value", name);
+        if (request->values[i] != NULL)
+            return err_set(err, ERR_INVALID, "%s is given twice", name);
+        request->values[i] = value;
+        return i == RATE ? parse_rate(value, &request->rate_bytes_per_s, err) : 0;
+    }
+    return err_set(err, ERR_INVALID, "this verb has no argument \"%.64s\"", name);
+}
+
+static const struct verb *parse_request(int argc, char *const *argv, struct request *ret_request,
+                                        struct err *err)
+{
+    struct request request = {0};
+    const struct verb *verb;
+
+    if (argc < 2) {
+        err_set(err, ERR_INVALID,
+                "a verb is missing; use probe, put, verify, restore, collect or "
+                "abandon");
+        return NULL;
+    }
+    verb = find_verb(argv[1], err);
+    for (int i = 2; verb != NULL && i < argc; i += 2) {
+        if (parse_option(argv[i], i + 1 < argc ? argv[i + 1] : NULL, verb->required | verb->allowed,
+                         &request, err) != 0)
+            return NULL;
+    }
+    for (unsigned i = 0; verb != NULL && i < OPTION_COUNT; i++) {
+        if ((verb->required & BIT(i)) != 0 && request.values[i] == NULL) {
+            err_set(err, ERR_INVALID, "%s needs %s", verb->name, option_names[i]);
+            return NULL;
+        }
+    }
+    *ret_request = request;
+    return verb;
+}
+
+static int exit_of(enum err_code code)
+{
+    switch (code) {
+    case ERR_INVALID:
+        return WORKER_EXIT_USAGE;
+    case ERR_NOT_FOUND:
+        return WORKER_EXIT_NOT_FOUND;
+    case ERR_CORRUPT:
+        return WORKER_EXIT_CORRUPT;
+    case ERR_EMPTY:
+        return WORKER_EXIT_EMPTY;
+    case ERR_REFUSED:
+        return WORKER_EXIT_REFUSED;
+    default: /* ERR_IO, ERR_FULL, ERR_UNAVAILABLE and what may be added: worth another try */
+        return WORKER_EXIT_UNAVAILABLE;
+    }
+}
+
+/* One line, whatever bytes a file name brought into it. */
+static int print_error(const char *verb, struct err *err, FILE *errors)
+{
+    for (char *c = err->text; *c != '\0'; c++) {
+        if ((unsigned char)*c < ' ' || *c == 127)
+            *c = '?';
+    }
+    fprintf(errors, "ckpt-worker%s%s: %s\n", *verb == '\0' ? "" : " ", verb, err->text);
+    return exit_of(err->code);
+}
+
+int verbs_main(int argc, char *const *argv, FILE *out, FILE *errors)
+{
+    uint64_t started_us = copy_monotonic_us();
+    struct request request;
+    struct err err = {0};
+    const struct verb *verb = parse_request(argc, argv, &request, &err);
+
+    if (verb == NULL)
+        return print_error("", &err, errors);
+    if (verb->run(&request, out, &err) != 0)
+        return print_error(verb->name, &err, errors);
+    fprintf(out, "duration_ms=%" PRIu64 "\n", (copy_monotonic_us() - started_us) / 1000);
+    if (fflush(out) != 0) {
+        err_set(&err, ERR_IO, "the result could not be written to standard output");
+        return print_error(verb->name, &err, errors);
+    }
+    return WORKER_EXIT_OK;
+}
