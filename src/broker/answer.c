@@ -1,0 +1,108 @@
+/* How the services answer. See answer.h. */
+#include "src/broker/answer.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+
+void answer_reply(struct rpc_call *call, const ProtobufCMessage *reply)
+{
+    uint8_t small[512];
+    size_t size = protobuf_c_message_get_packed_size(reply);
+    uint8_t *bytes = size <= sizeof(small) ? small : check_alloc(size);
+
+    CHECK(protobuf_c_message_pack(reply, bytes) == size);
+    rpc_call_reply(call, bytes, size);
+    if (bytes != small)
+        free(bytes);
+}
+
+void answer_outcome(struct rpc_call *call, const struct fsm_outcome *outcome)
+{
+    char text[ANSWER_TEXT_BYTES];
+
+    CHECK(outcome->status != FSM_OK);
+    rpc_call_finish(call, (enum rpc_status)fsm_status_grpc(outcome->status),
+                    fsm_outcome_text(outcome, text, sizeof(text)));
+}
+
+void answer_status(struct rpc_call *call, enum fsm_status status, uint64_t current, uint64_t limit)
+{
+    struct fsm_outcome outcome;
+
+    memset(&outcome, 0, sizeof(outcome));
+    outcome.status = status;
+    outcome.current = current;
+    outcome.limit = limit;
+    answer_outcome(call, &outcome);
+}
+
+const struct config_member *answer_member(const struct broker *broker, uint64_t member_id)
+{
+    for (size_t i = 0; i < broker->config->member_count; i++) {
+        if (broker->config->members[i].id == member_id)
+            return &broker->config->members[i];
+    }
+    return NULL;
+}
+
+/* The leader as far as this member knows; NULL when none is, or when it is this one. */
+static const struct config_member *answer_leader(const struct broker *broker)
+{
+    struct consensus_status status;
+
+    replica_get_status(broker->replica, &status);
+    if (status.leader_id == 0 || status.leader_id == status.member_id)
+        return NULL;
+    return answer_member(broker, status.leader_id);
+}
+
+void answer_not_leader(struct broker *broker, struct rpc_call *call)
+{
+    const struct config_member *leader = answer_leader(broker);
+    char text[ANSWER_TEXT_BYTES];
+
+    broker->counters.not_leader_total++;
+    if (leader != NULL)
+        snprintf(text, sizeof(text), "NOT_LEADER: member %s does not lead; ask %s at %s",
+                 broker->config->self->name, leader->name, leader->api);
+    else
+        snprintf(text, sizeof(text),
+                 "NOT_LEADER: member %s does not lead and knows no leader; ask again, or see "
+                 "ckptctl status",
+                 broker->config->self->name);
+    rpc_call_trailer(call, "ckpt-leader-hint", leader == NULL ? "" : leader->api);
+    rpc_call_finish(call, RPC_FAILED_PRECONDITION, text);
+}
+
+void answer_failed(struct broker *broker, struct rpc_call *call, const struct err *failed)
+{
+    const struct config_member *leader;
+    char text[ANSWER_TEXT_BYTES];
+
+    switch (failed->code) {
+    case ERR_UNAVAILABLE:
+        answer_not_leader(broker, call);
+        return;
+    case ERR_FULL:
+        broker->counters.full_total++;
+        snprintf(text, sizeof(text), "%d", ANSWER_PUSHBACK_MS);
+        rpc_call_trailer(call, "grpc-retry-pushback-ms", text);
+        snprintf(text, sizeof(text), "FULL: %.400s; send it again in %d ms", failed->text,
+                 ANSWER_PUSHBACK_MS);
+        rpc_call_finish(call, RPC_RESOURCE_EXHAUSTED, text);
+        return;
+    case ERR_TIMEOUT:
+        leader = answer_leader(broker);
+        rpc_call_trailer(call, "ckpt-leader-hint", leader == NULL ? "" : leader->api);
+        answer_status(call, FSM_OUTCOME_UNKNOWN, 0, 0);
+        return;
+    default:
+        snprintf(text, sizeof(text), "%s: %.400s", err_code_name(failed->code), failed->text);
+        rpc_call_finish(call, RPC_INTERNAL, text);
+        return;
+    }
+}

@@ -1,0 +1,26 @@
+/* How the services answer: replies, refusals of the replicated state, and "not here, not now".
+ *
+ * Errors   a refusal is the catalogue's gRPC status with the message "NAME: what happened; next step".
+ *          Not the leader: FAILED_PRECONDITION with the trailer ckpt-leader-hint (host:port, empty
+ *          when unknown). Queue full: RESOURCE_EXHAUSTED with grpc-retry-pushback-ms. Leadership lost
+ *          with the command on its way: UNAVAILABLE, OUTCOME_UNKNOWN, and the hint.
+ */
+#ifndef CKPT_BROKER_ANSWER_H
+#define CKPT_BROKER_ANSWER_H
+
+#include <protobuf-c/protobuf-c.h>
+
+#include "src/broker/broker.h"
+
+enum { ANSWER_PUSHBACK_MS = 100, ANSWER_TEXT_BYTES = 1024 };
+
+/* Each ends the call. */
+void answer_reply(struct rpc_call *call, const ProtobufCMessage *reply);
+void answer_outcome(struct rpc_call *call, const struct fsm_outcome *outcome);
+void answer_status(struct rpc_call *call, enum fsm_status status, uint64_t current, uint64_t limit);
+void answer_not_leader(struct broker *broker, struct rpc_call *call);
+void answer_failed(struct broker *broker, struct rpc_call *call, const struct err *failed);
+/* The configured member with that id, or NULL. */
+const struct config_member *answer_member(const struct broker *broker, uint64_t member_id);
+
+#endif
