@@ -1,0 +1,60 @@
+/* The table behind service.h, and what a method's function sees.
+ *
+ * Shapes   a request's message lives until its function returns; `call` is never NULL there. The
+ *          function ends the call exactly once, by answer_*() or rpc_call_finish().
+ */
+#ifndef CKPT_BROKER_METHODS_H
+#define CKPT_BROKER_METHODS_H
+
+#include "src/broker/answer.h"
+#include "src/broker/broker.h"
+#include "src/broker/translate.h"
+
+enum method_kind { METHOD_MUTATION, METHOD_READ, METHOD_LOCAL, METHOD_LEADER, METHOD_ABSENT };
+
+enum { METHOD_PAGE_DEFAULT = 500, METHOD_PAGE_MAX = 1000 };
+/* One page looks at no more than so many items and packs no more than so many bytes, so that the
+ * loop goes on; the next page continues there. */
+enum { METHOD_SCAN_MAX = 65536, METHOD_PAGE_BYTES = 2 << 20 };
+
+struct request {
+    struct broker *broker;
+    const struct method *method;
+    struct rpc_call *call;     /* NULL: the client gave up */
+    ProtobufCMessage *message; /* NULL once a mutation is proposed */
+    bool stale;                /* a read that the request allowed to be stale */
+};
+
+/* Commands whose body is not the request itself. */
+union method_body {
+    Ckpt__Log__V1__PutTarget put_target;
+    Ckpt__Log__V1__SetPolicy set_policy;
+    Ckpt__Log__V1__DrainNode drain_node;
+};
+
+struct method {
+    const char *path;
+    enum method_kind kind;
+    const ProtobufCMessageDescriptor *type; /* of the request */
+    /* READ, LOCAL, LEADER */
+    void (*answer)(struct request *request, struct scratch *scratch);
+    /* MUTATION: the command's body is the request itself, or what fill() makes of it. */
+    Ckpt__Log__V1__Command__BodyCase body_case;
+    enum fsm_status (*fill)(const ProtobufCMessage *request, Ckpt__Log__V1__Command *command,
+                            union method_body *body, struct fsm_outcome *ret_outcome);
+    /* NULL: MutationReply. */
+    void (*reply)(struct request *request, const struct fsm_outcome *outcome);
+};
+
+extern const struct method service_broker_methods[];
+extern const size_t service_broker_method_count;
+extern const struct method service_operator_methods[];
+extern const size_t service_operator_method_count;
+
+/* status.c; status_targets returns how many */
+size_t status_targets(const struct broker *broker, struct scratch *scratch,
+                      Ckpt__V1__TargetStatus ***ret_targets);
+void status_answer(struct request *request, struct scratch *scratch);
+void status_debug_check(struct request *request, struct scratch *scratch);
+
+#endif

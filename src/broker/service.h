@@ -1,0 +1,24 @@
+/* BrokerService and OperatorService: one table of methods, one way through it.
+ *
+ * Flow     bytes -> decode by the method's type -> by kind:
+ *          MUTATION  validate, propose, answer when it is applied (a refusal is an outcome too)
+ *          READ      linearizable by replica_read(), at once when the request says stale
+ *          LOCAL     any member answers from what it has, also without a leader
+ *          LEADER    the leader answers at once
+ *          ABSENT    UNIMPLEMENTED by name
+ * Shapes   one struct request per call from decoding to the answer. When the client gives up first,
+ *          the answer is dropped, never the command.
+ * Errors   answer.h. Bytes that do not decode and unknown fields of mutations: INVALID_ARGUMENT.
+ * Absent   Watch (watch.h), AgentService (dispatcher.h).
+ */
+#ifndef CKPT_BROKER_SERVICE_H
+#define CKPT_BROKER_SERVICE_H
+
+#include "src/broker/broker.h"
+
+/* Adds the methods and health to broker->rpc; keeps health up to date with leadership. */
+struct service *service_new(struct broker *broker);
+/* After the server is freed and the replica is closed: no call is left. */
+void service_free(struct service *service);
+
+#endif

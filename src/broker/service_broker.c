@@ -1,0 +1,326 @@
+/* The methods of BrokerService: what schedulers call. See methods.h. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/broker/evaluator.h"
+#include "src/broker/methods.h"
+
+/* ---- replies of mutations ---- */
+
+static void reply_preemption(struct request *request, const struct fsm_outcome *outcome)
+{
+    Ckpt__V1__RequestPreemptionReply reply = CKPT__V1__REQUEST_PREEMPTION_REPLY__INIT;
+    Ckpt__V1__Victim victims[FSM_VICTIMS_MAX];
+    Ckpt__V1__Victim *places[FSM_VICTIMS_MAX];
+
+    CHECK(outcome->victim_count <= FSM_VICTIMS_MAX);
+    for (uint32_t i = 0; i < outcome->victim_count; i++) {
+        ckpt__v1__victim__init(&victims[i]);
+        victims[i].allocation_id = translate_text(outcome->victims[i].allocation_id);
+        victims[i].checkpoint_id = outcome->victims[i].checkpoint_id;
+        victims[i].node_count = outcome->victims[i].node_count;
+        places[i] = &victims[i];
+    }
+    reply.index = outcome->index;
+    reply.preemption_id = outcome->preemption_id;
+    reply.n_victims = outcome->victim_count;
+    reply.victims = places;
+    reply.repeated = outcome->repeated;
+    answer_reply(request->call, &reply.base);
+}
+
+/* ---- reads ---- */
+
+static uint64_t applied_index(const struct fsm *fsm)
+{
+    struct fsm_summary summary;
+
+    fsm_get_summary(fsm, &summary);
+    return summary.applied_index;
+}
+
+/* How old a stale answer may be: since this member heard from a leader. */
+static uint64_t data_age_ms(const struct request *request)
+{
+    struct consensus_status status;
+
+    if (!request->stale || replica_serving(request->broker->replica))
+        return 0;
+    replica_get_status(request->broker->replica, &status);
+    return status.leader_contact_age_ms;
+}
+
+static void get_allocation(struct request *request, struct scratch *scratch)
+{
+    const Ckpt__V1__GetAllocationRequest *asked = (const void *)request->message;
+    const struct fsm *fsm = replica_fsm(request->broker->replica);
+    const struct fsm_allocation *allocation = fsm_allocation_find(fsm, asked->allocation_id);
+    Ckpt__V1__Allocation reply;
+
+    if (allocation == NULL) {
+        answer_status(request->call, FSM_ALLOCATION_NOT_FOUND, 0, 0);
+        return;
+    }
+    translate_allocation(fsm, allocation, scratch, &reply);
+    reply.applied_index = applied_index(fsm);
+    reply.data_age_ms = data_age_ms(request);
+    answer_reply(request->call, &reply.base);
+}
+
+/* false: the call is refused and ended. */
+static bool take_page_size(struct request *request, uint32_t asked, uint32_t *ret_size)
+{
+    if (asked > METHOD_PAGE_MAX) {
+        answer_status(request->call, FSM_INVALID_ARGUMENT, asked, METHOD_PAGE_MAX);
+        return false;
+    }
+    *ret_size = asked == 0 ? METHOD_PAGE_DEFAULT : asked;
+    return true;
+}
+
+/* A page token is the slot to go on with: decimal. */
+static bool take_slot_token(struct request *request, const char *token, uint32_t *ret_slot)
+{
+    char *end;
+    unsigned long slot = strtoul(token, &end, 10);
+
+    if (strspn(token, "0123456789") != strlen(token) || slot > FSM_ALLOCATIONS_MAX) {
+        answer_status(request->call, FSM_INVALID_ARGUMENT, slot, FSM_ALLOCATIONS_MAX);
+        return false;
+    }
+    *ret_slot = (uint32_t)slot;
+    return true;
+}
+
+static void list_allocations(struct request *request, struct scratch *scratch)
+{
+    const Ckpt__V1__ListAllocationsRequest *asked = (const void *)request->message;
+    const struct fsm *fsm = replica_fsm(request->broker->replica);
+    const uint32_t slots = fsm_allocation_slots(fsm);
+    const uint64_t age_ms = data_age_ms(request);
+    Ckpt__V1__ListAllocationsReply reply = CKPT__V1__LIST_ALLOCATIONS_REPLY__INIT;
+    size_t bytes = 0;
+    uint32_t size;
+    uint32_t slot;
+    uint32_t scanned = 0;
+
+    if (!take_page_size(request, asked->page_size, &size) ||
+        !take_slot_token(request, asked->page_token, &slot))
+        return;
+    reply.applied_index = applied_index(fsm);
+    reply.allocations = scratch_take(scratch, size, sizeof(reply.allocations[0]));
+    for (; slot < slots && reply.n_allocations < size && scanned < METHOD_SCAN_MAX &&
+           bytes < METHOD_PAGE_BYTES;
+         slot++, scanned++) {
+        const struct fsm_allocation *allocation = fsm_allocation_at(fsm, slot);
+        Ckpt__V1__Allocation *item;
+
+        if (allocation == NULL ||
+            (asked->tenant[0] != '\0' && strcmp(asked->tenant, allocation->tenant) != 0) ||
+            (asked->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_UNSPECIFIED &&
+             asked->state != allocation->state))
+            continue;
+        item = scratch_take(scratch, 1, sizeof(*item));
+        translate_allocation(fsm, allocation, scratch, item);
+        item->applied_index = reply.applied_index;
+        item->data_age_ms = age_ms;
+        bytes += ckpt__v1__allocation__get_packed_size(item);
+        reply.allocations[reply.n_allocations++] = item;
+    }
+    if (slot < slots)
+        reply.next_page_token = scratch_printf(scratch, "%" PRIu32, slot);
+    answer_reply(request->call, &reply.base);
+}
+
+static const struct fsm_checkpoint *next_checkpoint(const struct fsm *fsm,
+                                                    const struct fsm_allocation *allocation,
+                                                    uint64_t after)
+{
+    return allocation == NULL ? fsm_checkpoint_next(fsm, after)
+                              : fsm_checkpoint_next_of(fsm, allocation->slot, after);
+}
+
+static void list_page_of_checkpoints(const struct fsm *fsm,
+                                     const Ckpt__V1__ListCheckpointsRequest *asked, uint32_t size,
+                                     const struct fsm_allocation *allocation,
+                                     struct scratch *scratch, Ckpt__V1__ListCheckpointsReply *reply)
+{
+    const struct fsm_checkpoint *checkpoint =
+        next_checkpoint(fsm, allocation, asked->after_checkpoint_id);
+    size_t bytes = 0;
+
+    reply->checkpoints = scratch_take(scratch, size, sizeof(reply->checkpoints[0]));
+    for (uint32_t scanned = 0; checkpoint != NULL; scanned++) {
+        if (reply->n_checkpoints == size || scanned == METHOD_SCAN_MAX ||
+            bytes >= METHOD_PAGE_BYTES)
+            return;
+        if (asked->state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_UNSPECIFIED ||
+            asked->state == checkpoint->state) {
+            Ckpt__V1__Checkpoint *item = scratch_take(scratch, 1, sizeof(*item));
+            translate_checkpoint(fsm, checkpoint, scratch, item);
+            bytes += ckpt__v1__checkpoint__get_packed_size(item);
+            reply->checkpoints[reply->n_checkpoints++] = item;
+        }
+        reply->next_after_checkpoint_id = checkpoint->id;
+        checkpoint = next_checkpoint(fsm, allocation, checkpoint->id);
+    }
+    reply->next_after_checkpoint_id = 0;
+}
+
+static void list_checkpoints(struct request *request, struct scratch *scratch)
+{
+    const Ckpt__V1__ListCheckpointsRequest *asked = (const void *)request->message;
+    const struct fsm *fsm = replica_fsm(request->broker->replica);
+    const struct fsm_allocation *allocation = NULL;
+    Ckpt__V1__ListCheckpointsReply reply = CKPT__V1__LIST_CHECKPOINTS_REPLY__INIT;
+    Ckpt__V1__Checkpoint one;
+    Ckpt__V1__Checkpoint *places[] = {&one};
+    uint32_t size;
+
+    if (!take_page_size(request, asked->page_size, &size))
+        return;
+    if (asked->allocation_id[0] != '\0') {
+        allocation = fsm_allocation_find(fsm, asked->allocation_id);
+        if (allocation == NULL) {
+            answer_status(request->call, FSM_ALLOCATION_NOT_FOUND, 0, 0);
+            return;
+        }
+    }
+    reply.applied_index = applied_index(fsm);
+    if (asked->checkpoint_id != 0) {
+        const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fsm, asked->checkpoint_id);
+        if (checkpoint == NULL) {
+            answer_status(request->call, FSM_CHECKPOINT_NOT_FOUND, 0, 0);
+            return;
+        }
+        translate_checkpoint(fsm, checkpoint, scratch, &one);
+        reply.n_checkpoints = 1;
+        reply.checkpoints = places;
+    } else {
+        list_page_of_checkpoints(fsm, asked, size, allocation, scratch, &reply);
+    }
+    answer_reply(request->call, &reply.base);
+}
+
+static void get_restart_point(struct request *request, struct scratch *scratch)
+{
+    const Ckpt__V1__GetRestartPointRequest *asked = (const void *)request->message;
+    const struct fsm *fsm = replica_fsm(request->broker->replica);
+    const struct fsm_checkpoint *checkpoint;
+    Ckpt__V1__RestartPoint reply = CKPT__V1__RESTART_POINT__INIT;
+
+    if (fsm_allocation_find(fsm, asked->allocation_id) == NULL) {
+        answer_status(request->call, FSM_ALLOCATION_NOT_FOUND, 0, 0);
+        return;
+    }
+    checkpoint = fsm_restart_point(fsm, asked->allocation_id, asked->before_checkpoint_id);
+    if (checkpoint != NULL) {
+        const struct fsm_target *target = fsm_target_at(fsm, checkpoint->target_slot);
+        CHECK(checkpoint->state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE);
+        reply.checkpoint_id = checkpoint->id;
+        reply.path = translate_checkpoint_path(fsm, checkpoint, scratch);
+        reply.target_id = translate_text(target == NULL ? "" : target->id);
+        reply.n_shards = translate_shards(fsm, checkpoint, scratch, &reply.shards);
+        reply.snapshot_at_ms = checkpoint->snapshot_at_ms;
+    }
+    answer_reply(request->call, &reply.base);
+}
+
+static void send_explanation(void *context, const Ckpt__V1__ExplainReply *reply)
+{
+    struct request *request = context;
+
+    answer_reply(request->call, &reply->base);
+}
+
+static void explain(struct request *request, struct scratch *scratch)
+{
+    const Ckpt__V1__ExplainRequest *asked = (const void *)request->message;
+    struct broker *broker = request->broker;
+
+    (void)scratch;
+    if (asked->at_ms != 0)
+        rpc_call_finish(request->call, RPC_UNIMPLEMENTED,
+                        "UNIMPLEMENTED: only the last evaluation is kept; leave at_ms at 0");
+    else if (fsm_allocation_find(replica_fsm(broker->replica), asked->allocation_id) == NULL)
+        answer_status(request->call, FSM_ALLOCATION_NOT_FOUND, 0, 0);
+    else if (broker->evaluator == NULL ||
+             !evaluator_explain(broker->evaluator, asked->allocation_id, send_explanation, request))
+        rpc_call_finish(request->call, RPC_NOT_FOUND,
+                        "NOT_EVALUATED: this leader has not evaluated the allocation yet; only "
+                        "running ones are, once per evaluation interval: ask again after it");
+}
+
+static void get_placement_hints(struct request *request, struct scratch *scratch)
+{
+    const Ckpt__V1__GetPlacementHintsRequest *asked = (const void *)request->message;
+    const struct fsm *fsm = replica_fsm(request->broker->replica);
+    const uint32_t slots = fsm_allocation_slots(fsm);
+    Ckpt__V1__GetPlacementHintsReply reply = CKPT__V1__GET_PLACEMENT_HINTS_REPLY__INIT;
+    struct fsm_summary summary;
+    uint32_t running;
+
+    fsm_get_summary(fsm, &summary);
+    running = summary.allocations_by_state[CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING];
+    if (running > METHOD_SCAN_MAX)
+        running = METHOD_SCAN_MAX; /* the answer must fit into one message */
+    reply.hints = scratch_take(scratch, running, sizeof(reply.hints[0]));
+    for (uint32_t slot = 0; slot < slots && reply.n_hints < running; slot++) {
+        const struct fsm_allocation *allocation = fsm_allocation_at(fsm, slot);
+        Ckpt__V1__PlacementHint *hint;
+
+        if (allocation == NULL ||
+            allocation->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING ||
+            (asked->vcluster[0] != '\0' && strcmp(asked->vcluster, allocation->vcluster) != 0))
+            continue;
+        hint = scratch_take(scratch, 1, sizeof(*hint));
+        ckpt__v1__placement_hint__init(hint);
+        hint->allocation_id = translate_text(allocation->id);
+        hint->checkpoint_efficiency_ppm =
+            translate_checkpoint_efficiency(fsm_policy(fsm), allocation);
+        hint->non_preemptible = allocation->non_preemptible;
+        hint->avoid_borrowed_nodes = allocation->non_preemptible;
+        reply.hints[reply.n_hints++] = hint;
+    }
+    answer_reply(request->call, &reply.base);
+}
+
+/* ---- the table ---- */
+
+#define MUTATION(method, message, body)                                                            \
+    {                                                                                              \
+        .path = "/ckpt.v1.BrokerService/" method, .kind = METHOD_MUTATION,                         \
+        .type = &ckpt__v1__##message##__descriptor,                                                \
+        .body_case = CKPT__LOG__V1__COMMAND__BODY_##body                                           \
+    }
+#define READ(method, message, function)                                                            \
+    {                                                                                              \
+        .path = "/ckpt.v1.BrokerService/" method, .kind = METHOD_READ,                             \
+        .type = &ckpt__v1__##message##__descriptor, .answer = function                             \
+    }
+
+const struct method service_broker_methods[] = {
+    MUTATION("RegisterAllocation", register_allocation_request, REGISTER_ALLOCATION),
+    MUTATION("UpdateAllocation", update_allocation_request, UPDATE_ALLOCATION),
+    MUTATION("EndAllocation", end_allocation_request, END_ALLOCATION),
+    MUTATION("ReportQueue", report_queue_request, REPORT_QUEUE),
+    MUTATION("RequestCheckpoint", request_checkpoint_request, REQUEST_CHECKPOINT),
+    MUTATION("CancelCheckpoint", cancel_checkpoint_request, CANCEL_CHECKPOINT),
+    MUTATION("RequestMigration", request_migration_request, REQUEST_MIGRATION),
+    MUTATION("RestartAllocation", restart_allocation_request, RESTART_ALLOCATION),
+    {.path = "/ckpt.v1.BrokerService/RequestPreemption",
+     .kind = METHOD_MUTATION,
+     .type = &ckpt__v1__request_preemption_request__descriptor,
+     .body_case = CKPT__LOG__V1__COMMAND__BODY_REQUEST_PREEMPTION,
+     .reply = reply_preemption},
+    READ("GetAllocation", get_allocation_request, get_allocation),
+    READ("ListAllocations", list_allocations_request, list_allocations),
+    READ("ListCheckpoints", list_checkpoints_request, list_checkpoints),
+    READ("GetRestartPoint", get_restart_point_request, get_restart_point),
+    READ("Explain", explain_request, explain),
+    READ("GetPlacementHints", get_placement_hints_request, get_placement_hints),
+};
+const size_t service_broker_method_count = ARRAY_COUNT(service_broker_methods);

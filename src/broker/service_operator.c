@@ -1,0 +1,183 @@
+/* The methods of OperatorService, but for Status and DebugCheck (status.c). See methods.h. */
+#include <stdio.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/broker/dispatcher.h"
+#include "src/broker/methods.h"
+#include "src/broker/storage_watch.h"
+
+/* ---- mutations whose command is not the request itself ---- */
+
+static enum fsm_status fill_put_target(const ProtobufCMessage *message,
+                                       Ckpt__Log__V1__Command *command, union method_body *body,
+                                       struct fsm_outcome *ret_outcome)
+{
+    const Ckpt__V1__PutTargetRequest *asked = (const void *)message;
+    const Ckpt__V1__TargetSpec *spec = asked->spec;
+
+    if (spec == NULL)
+        return FSM_INVALID_ARGUMENT;
+    if (spec->kind == CKPT__V1__TARGET_KIND__TARGET_KIND_S3)
+        return FSM_UNIMPLEMENTED;
+    if (spec->prefix[0] != '/' || strlen(spec->prefix) > FSM_PREFIX_MAX_BYTES ||
+        strstr(spec->prefix, "/..") != NULL) {
+        ret_outcome->current = strlen(spec->prefix);
+        ret_outcome->limit = FSM_PREFIX_MAX_BYTES;
+        return FSM_INVALID_ARGUMENT;
+    }
+    ckpt__log__v1__put_target__init(&body->put_target);
+    body->put_target.spec = asked->spec;
+    command->put_target = &body->put_target;
+    return FSM_OK;
+}
+
+static enum fsm_status fill_set_policy(const ProtobufCMessage *message,
+                                       Ckpt__Log__V1__Command *command, union method_body *body,
+                                       struct fsm_outcome *ret_outcome)
+{
+    const Ckpt__V1__SetPolicyRequest *asked = (const void *)message;
+
+    (void)ret_outcome;
+    if (asked->policy == NULL)
+        return FSM_INVALID_ARGUMENT;
+    ckpt__log__v1__set_policy__init(&body->set_policy);
+    body->set_policy.policy = asked->policy;
+    command->set_policy = &body->set_policy;
+    return FSM_OK;
+}
+
+static enum fsm_status fill_drain_node(const ProtobufCMessage *message,
+                                       Ckpt__Log__V1__Command *command, union method_body *body,
+                                       struct fsm_outcome *ret_outcome)
+{
+    const Ckpt__V1__DrainNodeRequest *asked = (const void *)message;
+
+    (void)ret_outcome;
+    ckpt__log__v1__drain_node__init(&body->drain_node);
+    body->drain_node.node_id = asked->node_id;
+    body->drain_node.urgent = asked->urgent;
+    command->drain_node = &body->drain_node;
+    return FSM_OK;
+}
+
+/* ---- reads ---- */
+
+static void get_policy(struct request *request, struct scratch *scratch)
+{
+    Ckpt__V1__GetPolicyReply reply = CKPT__V1__GET_POLICY_REPLY__INIT;
+
+    (void)scratch;
+    reply.policy = (Ckpt__V1__Policy *)(uintptr_t)fsm_policy(replica_fsm(request->broker->replica));
+    answer_reply(request->call, &reply.base);
+}
+
+static void list_targets(struct request *request, struct scratch *scratch)
+{
+    Ckpt__V1__ListTargetsReply reply = CKPT__V1__LIST_TARGETS_REPLY__INIT;
+
+    reply.n_targets = status_targets(request->broker, scratch, &reply.targets);
+    answer_reply(request->call, &reply.base);
+}
+
+static void list_nodes(struct request *request, struct scratch *scratch)
+{
+    const struct broker *broker = request->broker;
+    const struct fsm *fsm = replica_fsm(broker->replica);
+    const uint32_t slots = fsm_node_slots(fsm);
+    Ckpt__V1__ListNodesReply reply = CKPT__V1__LIST_NODES_REPLY__INIT;
+
+    reply.nodes = scratch_take(scratch, slots, sizeof(reply.nodes[0]));
+    for (uint32_t slot = 0; slot < slots; slot++) {
+        const struct fsm_node *node = fsm_node_at(fsm, slot);
+        Ckpt__V1__NodeStatus *item;
+        uint64_t age_ms = UINT64_MAX;
+
+        if (node == NULL)
+            continue;
+        item = scratch_take(scratch, 1, sizeof(*item));
+        ckpt__v1__node_status__init(item);
+        item->node_id = translate_text(node->id);
+        item->state = translate_text(translate_node_state(node));
+        item->allocation_count = node->allocation_count;
+        item->version = translate_text(node->version);
+        item->boot_id = translate_text(node->boot_id);
+        item->connected = broker->dispatcher != NULL &&
+                          dispatcher_node_connected(broker->dispatcher, node->id, &age_ms);
+        item->last_heartbeat_age_ms = age_ms;
+        reply.nodes[reply.n_nodes++] = item;
+    }
+    answer_reply(request->call, &reply.base);
+}
+
+/* ---- leadership ---- */
+
+static void transfer_leadership(struct request *request, struct scratch *scratch)
+{
+    const Ckpt__V1__MemberRequest *asked = (const void *)request->message;
+    struct broker *broker = request->broker;
+    const struct config *config = broker->config;
+    Ckpt__V1__MutationReply reply = CKPT__V1__MUTATION_REPLY__INIT;
+    uint64_t member_id = asked->member_id;
+    char text[ANSWER_TEXT_BYTES];
+    struct err err;
+
+    (void)scratch;
+    for (size_t i = 0; asked->name[0] != '\0' && i < config->member_count; i++) {
+        if (strcmp(config->members[i].name, asked->name) == 0)
+            member_id = config->members[i].id;
+    }
+    if ((asked->name[0] != '\0' && member_id == 0) ||
+        (member_id != 0 && answer_member(broker, member_id) == NULL)) {
+        rpc_call_finish(request->call, RPC_NOT_FOUND,
+                        "MEMBER_NOT_FOUND: no such member; ckptctl status lists them");
+        return;
+    }
+    if (member_id == config->self->id) {
+        answer_reply(request->call, &reply.base); /* it leads already */
+        return;
+    }
+    if (consensus_transfer(replica_consensus(broker->replica), member_id, &err) != 0) {
+        snprintf(text, sizeof(text),
+                 "TRANSFER_REFUSED: %.500s; ckptctl status shows who is caught up", err.text);
+        rpc_call_finish(request->call, RPC_FAILED_PRECONDITION, text);
+        return;
+    }
+    answer_reply(request->call, &reply.base);
+}
+
+/* ---- the table ---- */
+
+#define METHOD(of_kind, method, message, function)                                                 \
+    {                                                                                              \
+        .path = "/ckpt.v1.OperatorService/" method, .kind = of_kind,                               \
+        .type = &ckpt__v1__##message##__descriptor, .answer = function                             \
+    }
+#define MUTATION(method, message, body, function)                                                  \
+    {                                                                                              \
+        .path = "/ckpt.v1.OperatorService/" method, .kind = METHOD_MUTATION,                       \
+        .type = &ckpt__v1__##message##__descriptor,                                                \
+        .body_case = CKPT__LOG__V1__COMMAND__BODY_##body, .fill = function                         \
+    }
+#define ABSENT(method, message) METHOD(METHOD_ABSENT, method, message, NULL)
+
+const struct method service_operator_methods[] = {
+    METHOD(METHOD_LOCAL, "Status", status_request, status_answer),
+    METHOD(METHOD_LOCAL, "DebugCheck", debug_check_request, status_debug_check),
+    METHOD(METHOD_LEADER, "TransferLeadership", member_request, transfer_leadership),
+    METHOD(METHOD_READ, "GetPolicy", get_policy_request, get_policy),
+    METHOD(METHOD_READ, "ListTargets", list_targets_request, list_targets),
+    METHOD(METHOD_READ, "ListNodes", list_nodes_request, list_nodes),
+    MUTATION("SetPolicy", set_policy_request, SET_POLICY, fill_set_policy),
+    MUTATION("PutTarget", put_target_request, PUT_TARGET, fill_put_target),
+    MUTATION("DrainNode", drain_node_request, DRAIN_NODE, fill_drain_node),
+    ABSENT("AddMember", member_request),
+    ABSENT("PromoteMember", member_request),
+    ABSENT("RemoveMember", member_request),
+    ABSENT("RunDrill", drill_request),
+    ABSENT("Backup", backup_request),
+    ABSENT("PlanGc", gc_request),
+    ABSENT("RunGc", gc_request),
+    ABSENT("PinCheckpoint", pin_request),
+};
+const size_t service_operator_method_count = ARRAY_COUNT(service_operator_methods);
