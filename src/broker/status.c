@@ -1,0 +1,363 @@
+/* OperatorService/Status and DebugCheck: what this member knows of the cluster and of itself, also
+ * without a leader.
+ *
+ * Flow     consensus status + summary of the state + what the duties saw -> members, targets,
+ *          warnings, each of these with its remedy.
+ * Units    ages in milliseconds; UINT64_MAX means never.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/broker/dispatcher.h"
+#include "src/broker/methods.h"
+#include "src/broker/storage_watch.h"
+
+enum { STATUS_WARNINGS_MAX = 128, STATUS_VIOLATIONS_MAX = 64 };
+
+struct status {
+    const struct broker *broker;
+    struct scratch *scratch;
+    struct consensus_status raft;
+    struct replica_stats stats;
+    struct fsm_summary summary;
+    Ckpt__V1__StatusReply *reply;
+};
+
+static const struct consensus_peer_status *status_peer(const struct consensus_status *raft,
+                                                       uint64_t id)
+{
+    for (size_t i = 0; i < raft->peer_count; i++) {
+        if (raft->peers[i].id == id)
+            return &raft->peers[i];
+    }
+    return NULL;
+}
+
+static const char *status_role(enum consensus_role role)
+{
+    switch (role) {
+    case CONSENSUS_FOLLOWER:
+        return "follower";
+    case CONSENSUS_CANDIDATE:
+        return "candidate";
+    case CONSENSUS_LEADER:
+        return "leader";
+    }
+    CHECK_UNREACHABLE("role");
+}
+
+/* ---- members ---- */
+
+static void status_self(const struct status *status, Ckpt__V1__MemberStatus *member)
+{
+    member->role = translate_text(status_role(status->raft.role));
+    member->reachable = true;
+    member->match_index = status->raft.last_index;
+    member->version = translate_text(CKPT_VERSION);
+}
+
+static void status_other(const struct status *status, Ckpt__V1__MemberStatus *member)
+{
+    const struct consensus_status *raft = &status->raft;
+    const struct consensus_peer_status *peer = status_peer(raft, member->member_id);
+
+    member->role = translate_text("unknown");
+    member->last_contact_ms = UINT64_MAX;
+    if (peer == NULL)
+        return;
+    member->reachable = peer->connected;
+    member->last_contact_ms = peer->last_contact_age_ms;
+    if (raft->role == CONSENSUS_LEADER) {
+        member->match_index = peer->match_index;
+        member->lag_entries =
+            raft->last_index > peer->match_index ? raft->last_index - peer->match_index : 0;
+    }
+    if (raft->leader_id == member->member_id)
+        member->role = translate_text("leader");
+    else if (!peer->voter)
+        member->role = translate_text("learner");
+    else if (peer->connected)
+        member->role = translate_text("follower");
+}
+
+static bool status_is_voter(const struct status *status, uint64_t id)
+{
+    const struct consensus_peer_status *peer = status_peer(&status->raft, id);
+
+    /* A member's own entry may be missing from its list of peers. */
+    return peer != NULL ? peer->voter : id == status->raft.member_id;
+}
+
+static void status_members(struct status *status)
+{
+    const struct config *config = status->broker->config;
+    Ckpt__V1__StatusReply *reply = status->reply;
+    uint32_t majority;
+
+    reply->members = scratch_take(status->scratch, config->member_count, sizeof(reply->members[0]));
+    for (size_t i = 0; i < config->member_count; i++) {
+        const struct config_member *from = &config->members[i];
+        Ckpt__V1__MemberStatus *member = scratch_take(status->scratch, 1, sizeof(*member));
+
+        ckpt__v1__member_status__init(member);
+        member->member_id = from->id;
+        member->name = from->name;
+        member->api_address = from->api;
+        member->raft_address = from->raft;
+        if (from->id == status->raft.member_id)
+            status_self(status, member);
+        else
+            status_other(status, member);
+        if (status_is_voter(status, from->id)) {
+            reply->voter_count++;
+            reply->reachable_count += member->reachable;
+        }
+        reply->members[reply->n_members++] = member;
+    }
+    majority = reply->voter_count / 2 + 1;
+    reply->failure_tolerance = reply->quorum && reply->reachable_count >= majority
+                                   ? (int32_t)(reply->reachable_count - majority)
+                                   : -1;
+}
+
+/* ---- targets ---- */
+
+size_t status_targets(const struct broker *broker, struct scratch *scratch,
+                      Ckpt__V1__TargetStatus ***ret_targets)
+{
+    const struct fsm *fsm = replica_fsm(broker->replica);
+    const uint32_t slots = fsm_target_slots(fsm);
+    size_t count = 0;
+
+    *ret_targets = scratch_take(scratch, slots, sizeof((*ret_targets)[0]));
+    for (uint32_t slot = 0; slot < slots; slot++) {
+        const struct fsm_target *target = fsm_target_at(fsm, slot);
+        Ckpt__V1__TargetStatus *item;
+        const char *detail;
+        uint64_t probe_ms;
+
+        if (target == NULL)
+            continue;
+        item = scratch_take(scratch, 1, sizeof(*item));
+        translate_target(target, scratch, item);
+        if (broker->storage_watch != NULL &&
+            storage_watch_last_probe(broker->storage_watch, target->id, &detail, &probe_ms)) {
+            item->detail = translate_text(detail);
+            item->last_probe_ms = probe_ms;
+        }
+        (*ret_targets)[count++] = item;
+    }
+    return count;
+}
+
+/* ---- warnings ---- */
+
+static void status_warn(struct status *status, char *text)
+{
+    Ckpt__V1__StatusReply *reply = status->reply;
+
+    if (reply->n_warnings < STATUS_WARNINGS_MAX)
+        reply->warnings[reply->n_warnings++] = text;
+}
+
+static uint64_t status_age_s(const struct status *status, uint64_t since_ms)
+{
+    return status->reply->now_ms > since_ms ? (status->reply->now_ms - since_ms) / 1000 : 0;
+}
+
+static void status_warn_members(struct status *status)
+{
+    Ckpt__V1__StatusReply *reply = status->reply;
+
+    if (!reply->quorum)
+        status_warn(status, scratch_printf(status->scratch,
+                                           "NO QUORUM (%" PRIu32 " of %" PRIu32
+                                           " reachable): nothing can be changed and this data may "
+                                           "be stale; start the members that are down",
+                                           reply->reachable_count, reply->voter_count));
+    else if (reply->failure_tolerance == 0 && reply->voter_count > 1)
+        status_warn(status, scratch_printf(status->scratch,
+                                           "failure tolerance is 0: one more member down stops all "
+                                           "changes; start the members that are down"));
+    for (size_t i = 0; i < reply->n_members; i++) {
+        const Ckpt__V1__MemberStatus *member = reply->members[i];
+
+        if (member->reachable)
+            continue;
+        if (member->last_contact_ms == UINT64_MAX)
+            status_warn(status, scratch_printf(status->scratch,
+                                               "member %s was not heard of since this member "
+                                               "started: check ckptd there and %s",
+                                               member->name, member->raft_address));
+        else
+            status_warn(status, scratch_printf(status->scratch,
+                                               "member %s is unreachable (last contact %" PRIu64
+                                               " s ago): check ckptd there and %s",
+                                               member->name, member->last_contact_ms / 1000,
+                                               member->raft_address));
+    }
+}
+
+static void status_warn_storage(struct status *status)
+{
+    for (size_t i = 0; i < status->reply->n_targets; i++) {
+        const Ckpt__V1__TargetStatus *target = status->reply->targets[i];
+
+        if (!target->available)
+            status_warn(status, scratch_printf(
+                                    status->scratch,
+                                    "storage target %s is unavailable since %" PRIu64 " s, %" PRIu64
+                                    " checkpoints are paused: repair %s; they resume by themselves",
+                                    target->spec->target_id, status_age_s(status, target->since_ms),
+                                    target->paused_count, target->spec->prefix));
+    }
+    if (status->summary.initialised && status->reply->n_targets == 0)
+        status_warn(status, scratch_printf(status->scratch,
+                                           "no storage target is known, no checkpoint can be "
+                                           "written: ckptctl target put"));
+}
+
+static void status_warn_self(struct status *status)
+{
+    const struct broker *broker = status->broker;
+    const struct consensus_status *raft = &status->raft;
+
+    if (!raft->accepts_writes)
+        status_warn(status,
+                    scratch_printf(status->scratch,
+                                   "the disk of %s is nearly full (%" PRIu64
+                                   " MB free), changes are refused: free space on the file "
+                                   "system of %s",
+                                   broker->config->self->name, raft->disk_free_bytes / 1000000,
+                                   broker->config->data_dir));
+    if (!status->summary.initialised)
+        status_warn(status, scratch_printf(status->scratch,
+                                           "the cluster is not initialised yet: a majority of the "
+                                           "members must be started with --bootstrap"));
+    if (broker->config->insecure)
+        status_warn(status, scratch_printf(status->scratch,
+                                           "insecure: yes: everyone who reaches the addresses can "
+                                           "command this cluster; restrict the network"));
+    if (broker->counters.loop_lag_max_ms > BROKER_LOOP_LAG_WARN_MS)
+        status_warn(status,
+                    scratch_printf(status->scratch,
+                                   "the loop of %s was blocked for up to %" PRIu64
+                                   " ms since its start: give it a CPU and a disk of its own",
+                                   broker->config->self->name, broker->counters.loop_lag_max_ms));
+}
+
+/* ---- Status ---- */
+
+static void status_fill_raft(struct status *status)
+{
+    const struct broker *broker = status->broker;
+    const struct config_member *leader = answer_member(broker, status->raft.leader_id);
+    Ckpt__V1__StatusReply *reply = status->reply;
+
+    reply->term = status->raft.term;
+    reply->leader_id = status->raft.leader_id;
+    reply->leader_name = translate_text(leader == NULL ? "" : leader->name);
+    reply->leader_api_address = translate_text(leader == NULL ? "" : leader->api);
+    reply->leader_since_ms = status->stats.leader_since_ms;
+    reply->member_id = status->raft.member_id;
+    reply->member_name = broker->config->self->name;
+    reply->role = translate_text(status_role(status->raft.role));
+    reply->quorum = status->raft.quorum;
+    reply->commit_index = status->raft.commit_index;
+    reply->applied_index = status->raft.applied_index;
+    reply->last_commit_age_ms = status->stats.last_commit_age_ms;
+}
+
+static void status_fill_state(struct status *status)
+{
+    const struct fsm_summary *summary = &status->summary;
+    Ckpt__V1__StatusReply *reply = status->reply;
+
+    reply->cluster_id = status->broker->config->cluster_id;
+    reply->epoch = summary->epoch;
+    reply->state_hash = summary->state_hash;
+    reply->allocation_count = summary->allocation_count;
+    reply->running_count =
+        summary->allocations_by_state[CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING] +
+        summary->allocations_by_state
+            [CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP];
+    for (unsigned state = 0; state < ARRAY_COUNT(summary->checkpoints_by_state); state++) {
+        if (fsm_checkpoint_state_active((Ckpt__V1__CheckpointState)state))
+            reply->active_checkpoint_count += summary->checkpoints_by_state[state];
+    }
+    reply->paused_count =
+        summary->checkpoints_by_state[CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_PAUSED];
+    if (summary->oldest_paused_since_ms != 0 && reply->now_ms > summary->oldest_paused_since_ms)
+        reply->oldest_paused_age_ms = reply->now_ms - summary->oldest_paused_since_ms;
+}
+
+void status_answer(struct request *request, struct scratch *scratch)
+{
+    const struct broker *broker = request->broker;
+    Ckpt__V1__StatusReply reply = CKPT__V1__STATUS_REPLY__INIT;
+    struct status status = {.broker = broker, .scratch = scratch, .reply = &reply};
+
+    replica_get_status(broker->replica, &status.raft);
+    replica_get_stats(broker->replica, &status.stats);
+    fsm_get_summary(replica_fsm(broker->replica), &status.summary);
+    reply.now_ms = broker_wall_ms(broker);
+    reply.version = translate_text(CKPT_VERSION);
+    reply.loop_lag_max_ms = broker->counters.loop_lag_max_ms;
+    reply.connected_agents =
+        broker->dispatcher == NULL ? 0 : dispatcher_connected_count(broker->dispatcher);
+    reply.warnings = scratch_take(scratch, STATUS_WARNINGS_MAX, sizeof(reply.warnings[0]));
+    status_fill_raft(&status);
+    status_fill_state(&status);
+    status_members(&status);
+    reply.n_targets = status_targets(broker, scratch, &reply.targets);
+    status_warn_members(&status);
+    status_warn_storage(&status);
+    status_warn_self(&status);
+    answer_reply(request->call, &reply.base);
+}
+
+/* ---- DebugCheck ---- */
+
+struct violations {
+    Ckpt__V1__DebugCheckReply *reply;
+    struct scratch *scratch;
+};
+
+static void take_violation(void *context, const char *text)
+{
+    struct violations *violations = context;
+    Ckpt__V1__DebugCheckReply *reply = violations->reply;
+
+    if (reply->n_violations < STATUS_VIOLATIONS_MAX)
+        reply->violations[reply->n_violations++] = scratch_printf(violations->scratch, "%s", text);
+}
+
+void status_debug_check(struct request *request, struct scratch *scratch)
+{
+    const struct broker *broker = request->broker;
+    const struct fsm *fsm = replica_fsm(broker->replica);
+    Ckpt__V1__DebugCheckReply reply = CKPT__V1__DEBUG_CHECK_REPLY__INIT;
+    struct violations violations = {&reply, scratch};
+    struct replica_hash *hashes = scratch_take(scratch, REPLICA_HASHES, sizeof(*hashes));
+    Ckpt__V1__HashAt *history;
+    struct fsm_summary summary;
+
+    fsm_get_summary(fsm, &summary);
+    reply.member_id = broker->config->self->id;
+    reply.applied_index = summary.applied_index;
+    reply.state_hash = summary.state_hash;
+    reply.violations = scratch_take(scratch, STATUS_VIOLATIONS_MAX, sizeof(reply.violations[0]));
+    reply.invariants_checked = fsm_check(fsm, take_violation, &violations);
+    reply.n_history = replica_hashes(broker->replica, hashes, REPLICA_HASHES);
+    history = scratch_take(scratch, reply.n_history, sizeof(*history));
+    reply.history = scratch_take(scratch, reply.n_history, sizeof(reply.history[0]));
+    for (size_t i = 0; i < reply.n_history; i++) {
+        ckpt__v1__hash_at__init(&history[i]);
+        history[i].index = hashes[i].index;
+        history[i].hash = hashes[i].hash;
+        reply.history[i] = &history[i];
+    }
+    answer_reply(request->call, &reply.base);
+}
