@@ -1,0 +1,251 @@
+/* Lock, identity and reserve of the data folder. See folder.h.
+ *
+ * Source   identity file, little endian: "CKPTIDNT", version u32, member id u64, length u8 and bytes of the cluster id,
+ *          crc32c u32 of all before it.
+ */
+#include "raft/folder.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "raft/bytes.h"
+#include "raft/crc32c.h"
+#include "src/base/check.h"
+#include "src/base/id.h"
+
+enum { IDENTITY_VERSION = 1, IDENTITY_BYTES_MAX = 256 };
+
+static const char identity_magic[8] = "CKPTIDNT";
+
+char *folder_path(const struct folder *folder, const char *name, char text[FOLDER_PATH_BYTES])
+{
+    CHECK(strlen(name) < FOLDER_NAME_BYTES - 1);
+    snprintf(text, FOLDER_PATH_BYTES, "%s/%s", folder->path, name);
+    return text;
+}
+
+int folder_write_file(const struct folder *folder, const char *name, const void *bytes,
+                      size_t length, struct err *err)
+{
+    const struct disk_ops *disk = folder->disk;
+    char temporary[FOLDER_PATH_BYTES], path[FOLDER_PATH_BYTES], tmp_name[FOLDER_NAME_BYTES];
+    struct disk_file *file;
+
+    snprintf(tmp_name, sizeof(tmp_name), "tmp-%.40s", name);
+    folder_path(folder, tmp_name, temporary);
+    folder_path(folder, name, path);
+    if (disk->open(disk->context, temporary, DISK_OPEN_CREATE, &file, err) != 0)
+        return -1;
+    if (disk->write(file, 0, bytes, length, err) != 0 || disk->sync(file, err) != 0) {
+        disk->close(file);
+        return err_wrap(err, "%s", temporary);
+    }
+    disk->close(file);
+    if (disk->rename(disk->context, temporary, path, err) != 0)
+        return -1;
+    return disk->sync_dir(disk->context, folder->path, err);
+}
+
+static int identity_decode(struct folder *folder, const uint8_t *bytes, size_t length,
+                           const char *cluster_id, uint64_t member_id, struct err *err)
+{
+    struct bytes_reader reader = {bytes, length, false};
+    const uint8_t *magic = reader_take(&reader, sizeof(identity_magic));
+    uint64_t version = reader_get(&reader, 4), member = reader_get(&reader, 8);
+    size_t cluster_length = reader_get(&reader, 1);
+    const uint8_t *cluster = reader_take(&reader, cluster_length);
+    size_t covered = length - reader.left;
+    uint32_t crc = (uint32_t)reader_get(&reader, 4);
+
+    if (reader.failed || memcmp(magic, identity_magic, sizeof(identity_magic)) != 0 ||
+        crc32c(0, bytes, covered) != crc)
+        return err_set(err, ERR_CORRUPT,
+                       "%s/identity is damaged: give the member a new id and an empty folder",
+                       folder->path);
+    if (version != IDENTITY_VERSION)
+        return err_set(err, ERR_MISMATCH, "%s/identity has version %llu, this program reads %d",
+                       folder->path, (unsigned long long)version, IDENTITY_VERSION);
+    if (member != member_id)
+        return err_set(err, ERR_MISMATCH,
+                       "%s belongs to member %llu, not %llu: start the right member on it",
+                       folder->path, (unsigned long long)member, (unsigned long long)member_id);
+    if (cluster_length != strlen(cluster_id) || memcmp(cluster, cluster_id, cluster_length) != 0)
+        return err_set(err, ERR_MISMATCH, "%s belongs to cluster %.*s, not %s", folder->path,
+                       (int)cluster_length, (const char *)cluster, cluster_id);
+    return 0;
+}
+
+static int identity_read(struct folder *folder, const char *cluster_id, uint64_t member_id,
+                         struct err *err)
+{
+    const struct disk_ops *disk = folder->disk;
+    char path[FOLDER_PATH_BYTES];
+    uint8_t bytes[IDENTITY_BYTES_MAX];
+    struct disk_file *file;
+    struct err open_err;
+    size_t length;
+    int status;
+
+    folder_path(folder, "identity", path);
+    if (disk->open(disk->context, path, DISK_OPEN_READ, &file, &open_err) != 0) {
+        if (open_err.code == ERR_NOT_FOUND)
+            return 0;
+        return err_set(err, open_err.code, "%s", open_err.text);
+    }
+    status = disk->read(file, 0, bytes, sizeof(bytes), &length, err);
+    disk->close(file);
+    if (status != 0)
+        return err_wrap(err, "%s", path);
+    if (identity_decode(folder, bytes, length, cluster_id, member_id, err) != 0)
+        return -1;
+    folder->claimed = true;
+    return 0;
+}
+
+int folder_claim(struct folder *folder, const char *cluster_id, uint64_t member_id,
+                 struct err *err)
+{
+    size_t cluster_length = strlen(cluster_id);
+    struct buf buf;
+    int status;
+
+    CHECK(!folder->claimed && cluster_length <= ID_MAX_BYTES);
+    buf_init(&buf);
+    buf_append(&buf, identity_magic, sizeof(identity_magic));
+    buf_put(&buf, IDENTITY_VERSION, 4);
+    buf_put(&buf, member_id, 8);
+    buf_put(&buf, cluster_length, 1);
+    buf_append(&buf, cluster_id, cluster_length);
+    buf_put(&buf, crc32c(0, buf.bytes, buf.length), 4);
+    status = folder_write_file(folder, "identity", buf.bytes, buf.length, err);
+    buf_close(&buf);
+    folder->claimed = status == 0;
+    return status;
+}
+
+
+static void remove_temporary(void *data, const char *name)
+{
+    const struct folder *folder = data;
+    char path[FOLDER_PATH_BYTES];
+
+    /* A leftover that cannot be removed costs space only; the next write of that name empties it. */
+    if (strncmp(name, "tmp-", 4) == 0 && strlen(name) < FOLDER_NAME_BYTES - 1)
+        (void)folder->disk->unlink(folder->disk->context, folder_path(folder, name, path), NULL);
+}
+
+int folder_open(struct folder *folder, const struct disk_ops *disk, const char *path,
+                const char *cluster_id, uint64_t member_id, bool create, struct err *err)
+{
+    char lock_path[FOLDER_PATH_BYTES];
+
+    memset(folder, 0, sizeof(*folder));
+    folder->disk = disk;
+    folder->accepts_writes = true;
+    if (strlen(path) >= sizeof(folder->path))
+        return err_set(err, ERR_INVALID, "data_dir is longer than %zu bytes",
+                       sizeof(folder->path) - 1);
+    memcpy(folder->path, path, strlen(path) + 1);
+    if (create && disk->make_dir(disk->context, path, err) != 0)
+        return -1;
+    if (disk->lock(disk->context, folder_path(folder, "lock", lock_path), &folder->lock, err) != 0)
+        return -1;
+    if (disk->list_dir(disk->context, folder->path, remove_temporary, folder, err) != 0 ||
+        identity_read(folder, cluster_id, member_id, err) != 0) {
+        folder_close(folder);
+        return -1;
+    }
+    return 0;
+}
+
+void folder_close(struct folder *folder)
+{
+    if (folder->lock != NULL)
+        folder->disk->unlock(folder->disk->context, folder->lock);
+    folder->lock = NULL;
+}
+
+/* ---- reserve ---- */
+
+static void reserve_make(struct folder *folder)
+{
+    const struct disk_ops *disk = folder->disk;
+    char path[FOLDER_PATH_BYTES];
+    struct disk_file *file;
+
+    folder_path(folder, "reserve", path);
+    if (disk->open(disk->context, path, DISK_OPEN_CREATE, &file, NULL) != 0)
+        return;
+    if (disk->allocate(file, folder->reserve_bytes, NULL) == 0 && disk->sync(file, NULL) == 0)
+        atomic_store(&folder->reserve_present, true);
+    else
+        (void)disk->truncate(file, 0, NULL);
+    disk->close(file);
+}
+
+static void reserve_work(struct disk_job *job)
+{
+    reserve_make(
+        (struct folder *)(void *)((char *)job - offsetof(struct folder, reserve_job)));
+}
+
+static void reserve_done(struct disk_job *job)
+{
+    struct folder *folder =
+        (struct folder *)(void *)((char *)job - offsetof(struct folder, reserve_job));
+
+    folder->reserve_in_work = false;
+}
+
+bool folder_busy(const struct folder *folder)
+{
+    return folder->reserve_in_work;
+}
+
+bool folder_spend_reserve(struct folder *folder)
+{
+    char path[FOLDER_PATH_BYTES];
+
+    if (!atomic_exchange(&folder->reserve_present, false))
+        return false;
+    return folder->disk->unlink(folder->disk->context, folder_path(folder, "reserve", path),
+                                NULL) == 0;
+}
+
+void folder_set_reserve(struct folder *folder, uint64_t bytes)
+{
+    char path[FOLDER_PATH_BYTES];
+    struct disk_file *file;
+    uint64_t size = 0;
+
+    folder->reserve_bytes = bytes;
+    folder->free_bytes = folder->disk->free_bytes(folder->disk->context, folder->path);
+    folder_path(folder, "reserve", path);
+    if (folder->disk->open(folder->disk->context, path, DISK_OPEN_READ, &file, NULL) == 0) {
+        (void)folder->disk->size(file, &size, NULL);
+        folder->disk->close(file);
+    }
+    if (size == bytes)
+        atomic_store(&folder->reserve_present, true);
+    else if (folder->free_bytes > 2 * bytes)
+        reserve_make(folder);
+    folder_check_space(folder);
+}
+
+/* Low: less than the reserve's size is free, or the reserve is gone. Writes come back only when the reserve is back, which
+ * needs twice its size: no flapping at the edge. */
+void folder_check_space(struct folder *folder)
+{
+    folder->free_bytes = folder->disk->free_bytes(folder->disk->context, folder->path);
+    if (folder->reserve_bytes == 0)
+        return;
+    if (!atomic_load(&folder->reserve_present) && !folder->reserve_in_work &&
+        folder->free_bytes > 2 * folder->reserve_bytes) {
+        folder->reserve_in_work = true;
+        folder->reserve_job.work = reserve_work;
+        folder->reserve_job.done = reserve_done;
+        folder->disk->submit(folder->disk->context, &folder->reserve_job);
+    }
+    folder->accepts_writes =
+        atomic_load(&folder->reserve_present) && folder->free_bytes > folder->reserve_bytes / 2;
+}

@@ -1,0 +1,106 @@
+/* Operation tables for the disk and the network: everything that raft/ does to the outside goes through these two and through
+ * the clock and random tables of src/base/ops.h, so that the same code runs on a real loop and in a deterministic simulator.
+ *
+ * Flow     disk: synchronous primitives, plus submit() which runs a piece of work made of those primitives off the loop and comes
+ *          back on it. A simulator runs the work as one event, fails or tears any primitive inside it, and so can crash the
+ *          member at every I/O step. spawn() runs a producer on a copy-on-write copy of the process.
+ *          network: byte streams, first in first out, with a notice when the other end is gone. TLS wraps this table.
+ * Shapes   handles belong to the implementation. Every handle got is closed once. Callbacks come on the loop thread, never from
+ *          inside the call that asked for them (except received and closed events, which come from the loop alone).
+ * Units    bytes.
+ * Errors   -1 with err; ERR_FULL when the disk is full, ERR_NOT_FOUND, ERR_LOCKED, else ERR_IO.
+ * Absent   retries: a failed write or sync is final, the member stops (rule S4).
+ */
+#ifndef CKPT_RAFT_IO_OPS_H
+#define CKPT_RAFT_IO_OPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "src/base/err.h"
+
+struct consensus_writer; /* raft/consensus.h */
+struct disk_file;
+struct disk_lock;
+struct network_stream;
+struct network_listener;
+
+enum disk_open_mode {
+    DISK_OPEN_READ,   /* must exist */
+    DISK_OPEN_WRITE,  /* must exist; read and write */
+    DISK_OPEN_CREATE, /* read and write; emptied when it exists */
+};
+
+/* Owned by the caller until done() was called. */
+struct disk_job {
+    void (*work)(struct disk_job *job); /* off the loop: only the synchronous primitives below */
+    void (*done)(struct disk_job *job); /* on the loop, after submit() has returned */
+};
+
+/* Owned by the caller until done() was called. */
+struct disk_child {
+    const char *path; /* created or emptied, then written from its start */
+    /* On a copy of the process: reads state, writes only through the writer. */
+    int (*produce)(struct disk_child *child, const struct consensus_writer *writer, struct err *err);
+    void (*done)(struct disk_child *child, int status, const struct err *err); /* on the loop */
+    void *implementation;
+};
+
+struct disk_ops {
+    void *context;
+    /* Synchronous; also called from jobs, so thread safe for different files. */
+    int (*make_dir)(void *context, const char *path, struct err *err); /* 0700; existing is fine */
+    /* Calls visit for each name, in any order, without . and .. */
+    int (*list_dir)(void *context, const char *path, void (*visit)(void *data, const char *name),
+                    void *data, struct err *err);
+    int (*sync_dir)(void *context, const char *path, struct err *err);
+    int (*rename)(void *context, const char *from, const char *to, struct err *err);
+    int (*unlink)(void *context, const char *path, struct err *err);
+    int (*lock)(void *context, const char *path, struct disk_lock **ret_lock, struct err *err);
+    void (*unlock)(void *context, struct disk_lock *lock); /* NULL allowed */
+    uint64_t (*free_bytes)(void *context, const char *path); /* UINT64_MAX: cannot tell */
+    int (*open)(void *context, const char *path, enum disk_open_mode mode,
+                struct disk_file **ret_file, struct err *err);
+    void (*close)(struct disk_file *file); /* NULL allowed */
+    int (*size)(struct disk_file *file, uint64_t *ret_bytes, struct err *err);
+    /* Short only at the end of the file. */
+    int (*read)(struct disk_file *file, uint64_t offset, void *bytes, size_t length,
+                size_t *ret_length, struct err *err);
+    int (*write)(struct disk_file *file, uint64_t offset, const void *bytes, size_t length,
+                 struct err *err);
+    int (*allocate)(struct disk_file *file, uint64_t bytes, struct err *err); /* grows, zeroed */
+    int (*truncate)(struct disk_file *file, uint64_t bytes, struct err *err);
+    int (*sync)(struct disk_file *file, struct err *err);
+    /* Asynchronous. */
+    void (*submit)(void *context, struct disk_job *job);
+    int (*spawn)(void *context, struct disk_child *child, struct err *err);
+    void (*cancel)(void *context, struct disk_child *child); /* done(-1) follows soon */
+};
+
+struct network_events {
+    void *data;
+    void (*opened)(void *data); /* connect() has succeeded; not for accepted streams */
+    void (*received)(void *data, const uint8_t *bytes, size_t length);
+    /* The other end is gone or cannot be reached. The last event; the stream is freed, do not close it. */
+    void (*closed)(void *data, const struct err *err);
+};
+
+struct network_ops {
+    void *context;
+    /* Each accepted stream must be given to start() or close() inside accepted(). */
+    int (*listen)(void *context, const char *address,
+                  void (*accepted)(void *data, struct network_stream *stream), void *data,
+                  struct network_listener **ret_listener, struct err *err);
+    void (*listener_close)(struct network_listener *listener); /* NULL allowed */
+    /* Never fails at once: closed() tells. */
+    struct network_stream *(*connect)(void *context, const char *address,
+                                      const struct network_events *events);
+    void (*start)(struct network_stream *stream, const struct network_events *events);
+    /* Takes heap bytes. Order is kept; failure shows as closed(). */
+    void (*send)(struct network_stream *stream, uint8_t *take_bytes, size_t length);
+    size_t (*unsent_bytes)(const struct network_stream *stream);
+    void (*close)(struct network_stream *stream); /* no event afterwards; NULL allowed */
+};
+
+#endif

@@ -1,0 +1,479 @@
+/* The disk table over POSIX calls, libuv's thread pool and fork(2). See uv_io.h and io_ops.h.
+ *
+ * Flow     submit() queues to the pool. spawn() forks: the child keeps only the output file and a pipe, writes, syncs nothing,
+ *          sends one byte or an error text through the pipe and leaves with _exit; the parent polls the pipe.
+ * Shapes   a lock is an open file under flock(2); the forked child closes its copy at once, so it never outlives the parent's.
+ * Errors   ENOSPC and EDQUOT are ERR_FULL.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "raft/consensus.h"
+#include "raft/uv_io.h"
+#include "src/base/buf.h"
+#include "src/base/check.h"
+
+struct disk_file {
+    int fd;
+};
+
+struct disk_lock {
+    int fd;
+};
+
+static int fail_errno(struct err *err, const char *what, const char *path)
+{
+    int number = errno;
+    enum err_code code = ERR_IO;
+
+    if (number == ENOSPC || number == EDQUOT)
+        code = ERR_FULL;
+    else if (number == ENOENT)
+        code = ERR_NOT_FOUND;
+    return err_set(err, code, "%s %s: %s", what, path, strerror(number));
+}
+
+/* ---- folders ---- */
+
+static int real_make_dir(void *context, const char *path, struct err *err)
+{
+    (void)context;
+    if (mkdir(path, 0700) != 0 && errno != EEXIST)
+        return fail_errno(err, "create folder", path);
+    return 0;
+}
+
+static int real_list_dir(void *context, const char *path,
+                         void (*visit)(void *data, const char *name), void *data, struct err *err)
+{
+    DIR *dir = opendir(path);
+    struct dirent *entry;
+
+    (void)context;
+    if (dir == NULL)
+        return fail_errno(err, "open folder", path);
+    while (errno = 0, (entry = readdir(dir)) != NULL)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            visit(data, entry->d_name);
+    if (errno != 0) {
+        fail_errno(err, "read folder", path);
+        closedir(dir);
+        return -1;
+    }
+    closedir(dir);
+    return 0;
+}
+
+static int real_sync_dir(void *context, const char *path, struct err *err)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int status = 0;
+
+    (void)context;
+    if (fd < 0)
+        return fail_errno(err, "open folder", path);
+    if (fsync(fd) != 0)
+        status = fail_errno(err, "sync folder", path);
+    close(fd);
+    return status;
+}
+
+static int real_rename(void *context, const char *from, const char *to, struct err *err)
+{
+    (void)context;
+    return rename(from, to) == 0 ? 0 : fail_errno(err, "rename to", to);
+}
+
+static int real_unlink(void *context, const char *path, struct err *err)
+{
+    (void)context;
+    return unlink(path) == 0 ? 0 : fail_errno(err, "remove", path);
+}
+
+static int real_lock(void *context, const char *path, struct disk_lock **ret_lock, struct err *err)
+{
+    struct disk_lock *lock;
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+    (void)context;
+    if (fd < 0)
+        return fail_errno(err, "open lock", path);
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        int number = errno;
+        close(fd);
+        if (number == EWOULDBLOCK)
+            return err_set(err, ERR_LOCKED,
+                           "%s is locked: another process uses this folder; stop it first", path);
+        errno = number;
+        return fail_errno(err, "lock", path);
+    }
+    lock = check_alloc(sizeof(*lock));
+    lock->fd = fd;
+    *ret_lock = lock;
+    return 0;
+}
+
+static void real_unlock(void *context, struct disk_lock *lock)
+{
+    (void)context;
+    if (lock == NULL)
+        return;
+    close(lock->fd);
+    free(lock);
+}
+
+static uint64_t real_free_bytes(void *context, const char *path)
+{
+    struct statvfs stat;
+
+    (void)context;
+    if (statvfs(path, &stat) != 0)
+        return UINT64_MAX;
+    return (uint64_t)stat.f_bavail * stat.f_frsize;
+}
+
+/* ---- files ---- */
+
+static int real_open(void *context, const char *path, enum disk_open_mode mode,
+                     struct disk_file **ret_file, struct err *err)
+{
+    int flags = O_CLOEXEC;
+    struct disk_file *file;
+    int fd;
+
+    (void)context;
+    switch (mode) {
+    case DISK_OPEN_READ:
+        flags |= O_RDONLY;
+        break;
+    case DISK_OPEN_WRITE:
+        flags |= O_RDWR;
+        break;
+    case DISK_OPEN_CREATE:
+        flags |= O_RDWR | O_CREAT | O_TRUNC;
+        break;
+    }
+    fd = open(path, flags, 0600);
+    if (fd < 0)
+        return fail_errno(err, "open", path);
+    file = check_alloc(sizeof(*file));
+    file->fd = fd;
+    *ret_file = file;
+    return 0;
+}
+
+static void real_close(struct disk_file *file)
+{
+    if (file == NULL)
+        return;
+    close(file->fd);
+    free(file);
+}
+
+static int real_size(struct disk_file *file, uint64_t *ret_bytes, struct err *err)
+{
+    struct stat stat;
+
+    if (fstat(file->fd, &stat) != 0)
+        return fail_errno(err, "stat", "file");
+    *ret_bytes = (uint64_t)stat.st_size;
+    return 0;
+}
+
+static int real_read(struct disk_file *file, uint64_t offset, void *bytes, size_t length,
+                     size_t *ret_length, struct err *err)
+{
+    size_t got = 0;
+
+    while (got < length) {
+        ssize_t n = pread(file->fd, (char *)bytes + got, length - got, (off_t)(offset + got));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return fail_errno(err, "read", "file");
+        if (n == 0)
+            break;
+        got += (size_t)n;
+    }
+    *ret_length = got;
+    return 0;
+}
+
+static int real_write(struct disk_file *file, uint64_t offset, const void *bytes, size_t length,
+                      struct err *err)
+{
+    size_t put = 0;
+
+    while (put < length) {
+        ssize_t n =
+            pwrite(file->fd, (const char *)bytes + put, length - put, (off_t)(offset + put));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return fail_errno(err, "write", "file");
+        put += (size_t)n;
+    }
+    return 0;
+}
+
+static int real_allocate(struct disk_file *file, uint64_t bytes, struct err *err)
+{
+    int number = posix_fallocate(file->fd, 0, (off_t)bytes);
+
+    if (number == 0)
+        return 0;
+    errno = number;
+    return fail_errno(err, "allocate", "file");
+}
+
+static int real_truncate(struct disk_file *file, uint64_t bytes, struct err *err)
+{
+    return ftruncate(file->fd, (off_t)bytes) == 0 ? 0 : fail_errno(err, "truncate", "file");
+}
+
+static int real_sync(struct disk_file *file, struct err *err)
+{
+    return fdatasync(file->fd) == 0 ? 0 : fail_errno(err, "sync", "file");
+}
+
+/* ---- work off the loop ---- */
+
+struct submission {
+    uv_work_t work;
+    struct disk_job *job;
+};
+
+static void submission_work(uv_work_t *work)
+{
+    struct submission *submission = work->data;
+
+    submission->job->work(submission->job);
+}
+
+static void submission_done(uv_work_t *work, int status)
+{
+    struct submission *submission = work->data;
+    struct disk_job *job = submission->job;
+
+    CHECK(status == 0); /* nothing cancels */
+    free(submission);
+    job->done(job);
+}
+
+static void real_submit(void *context, struct disk_job *job)
+{
+    struct submission *submission = check_alloc(sizeof(*submission));
+
+    submission->job = job;
+    submission->work.data = submission;
+    CHECK(uv_queue_work(context, &submission->work, submission_work, submission_done) == 0);
+}
+
+/* ---- a child that writes a file ---- */
+
+enum { CHILD_FILE_FD = 3, CHILD_PIPE_FD = 4, CHILD_SPOOL_BYTES = 1 << 16 };
+
+struct spawned {
+    uv_poll_t poll;
+    struct disk_child *child;
+    struct buf answer;
+    pid_t pid;
+    int fd;
+};
+
+struct child_output {
+    size_t used;
+    uint8_t spool[CHILD_SPOOL_BYTES];
+};
+
+static struct child_output child_output;
+
+static int child_flush(struct err *err)
+{
+    for (size_t put = 0; put < child_output.used;) {
+        ssize_t n = write(CHILD_FILE_FD, child_output.spool + put, child_output.used - put);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return fail_errno(err, "write", "snapshot");
+        put += (size_t)n;
+    }
+    child_output.used = 0;
+    return 0;
+}
+
+static int child_write(void *context, const void *bytes, size_t length, struct err *err)
+{
+    const uint8_t *at = bytes;
+
+    (void)context;
+    while (length > 0) {
+        size_t room = CHILD_SPOOL_BYTES - child_output.used;
+        size_t n = length < room ? length : room;
+        memcpy(child_output.spool + child_output.used, at, n);
+        child_output.used += n;
+        at += n;
+        length -= n;
+        if (child_output.used == CHILD_SPOOL_BYTES && child_flush(err) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Moves the two descriptors to their places without one overwriting the other, then closes everything else: sockets kept
+ * open here would hide the parent's death from the peers, and the lock would outlive it. */
+static void child_keep(int file_fd, int pipe_fd)
+{
+    int high_file = fcntl(file_fd, F_DUPFD, 16);
+    int high_pipe = fcntl(pipe_fd, F_DUPFD, 16);
+
+    if (high_file < 0 || high_pipe < 0 || dup2(high_file, CHILD_FILE_FD) < 0 ||
+        dup2(high_pipe, CHILD_PIPE_FD) < 0)
+        _exit(2);
+    if (close_range(CHILD_PIPE_FD + 1, ~0U, 0) != 0)
+        for (long fd = CHILD_PIPE_FD + 1, end = sysconf(_SC_OPEN_MAX); fd < end; fd++)
+            close((int)fd);
+}
+
+__attribute__((noreturn)) static void child_run(struct disk_child *child, int file_fd, int pipe_fd)
+{
+    struct consensus_writer writer = {NULL, child_write};
+    struct err err = {ERR_IO, "no reason given"};
+    ssize_t ignored;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    child_keep(file_fd, pipe_fd);
+    child_output.used = 0;
+    if (child->produce(child, &writer, &err) == 0 && child_flush(&err) == 0) {
+        ignored = write(CHILD_PIPE_FD, "\0", 1);
+        (void)ignored;
+        _exit(0);
+    }
+    ignored = write(CHILD_PIPE_FD, err.text, strlen(err.text) + 1);
+    (void)ignored;
+    _exit(1);
+}
+
+static void spawned_closed(uv_handle_t *handle)
+{
+    struct spawned *spawned = handle->data;
+
+    buf_close(&spawned->answer);
+    free(spawned);
+}
+
+static void spawned_finish(struct spawned *spawned)
+{
+    struct disk_child *child = spawned->child;
+    struct err err = {ERR_IO, ""};
+    int status = -1;
+
+    while (waitpid(spawned->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    close(spawned->fd);
+    if (spawned->answer.length == 0)
+        err_set(&err, ERR_IO, "the process that writes %s died", child->path);
+    else if (spawned->answer.bytes[0] == 0)
+        status = 0;
+    else
+        err_set(&err, ERR_IO, "%.*s", (int)spawned->answer.length, (char *)spawned->answer.bytes);
+    uv_close((uv_handle_t *)&spawned->poll, spawned_closed);
+    child->done(child, status, status == 0 ? NULL : &err);
+}
+
+static void spawned_readable(uv_poll_t *poll, int status, int events)
+{
+    struct spawned *spawned = poll->data;
+    char bytes[ERR_TEXT_BYTES];
+    ssize_t n = read(spawned->fd, bytes, sizeof(bytes));
+
+    (void)status;
+    (void)events;
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n > 0) {
+        buf_append(&spawned->answer, bytes, (size_t)n);
+        return;
+    }
+    uv_poll_stop(poll);
+    spawned_finish(spawned);
+}
+
+static int real_spawn(void *context, struct disk_child *child, struct err *err)
+{
+    struct spawned *spawned;
+    int pipe_fds[2];
+    int fd = open(child->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    pid_t pid;
+
+    if (fd < 0)
+        return fail_errno(err, "create", child->path);
+    if (pipe2(pipe_fds, O_CLOEXEC | O_NONBLOCK) != 0) {
+        fail_errno(err, "pipe for", child->path);
+        close(fd);
+        return -1;
+    }
+    pid = fork();
+    if (pid == 0)
+        child_run(child, fd, pipe_fds[1]);
+    close(fd);
+    close(pipe_fds[1]);
+    if (pid < 0) {
+        fail_errno(err, "fork for", child->path);
+        close(pipe_fds[0]);
+        return -1;
+    }
+    spawned = check_calloc(1, sizeof(*spawned));
+    spawned->child = child;
+    spawned->pid = pid;
+    spawned->fd = pipe_fds[0];
+    spawned->poll.data = spawned;
+    child->implementation = spawned;
+    CHECK(uv_poll_init(context, &spawned->poll, spawned->fd) == 0);
+    CHECK(uv_poll_start(&spawned->poll, UV_READABLE, spawned_readable) == 0);
+    return 0;
+}
+
+static void real_cancel(void *context, struct disk_child *child)
+{
+    struct spawned *spawned = child->implementation;
+
+    (void)context;
+    kill(spawned->pid, SIGKILL); /* not waited for yet, so the number is still its own */
+}
+
+void disk_uv_ops(uv_loop_t *loop, struct disk_ops *ret_ops)
+{
+    *ret_ops = (struct disk_ops){
+        .context = loop,
+        .make_dir = real_make_dir,
+        .list_dir = real_list_dir,
+        .sync_dir = real_sync_dir,
+        .rename = real_rename,
+        .unlink = real_unlink,
+        .lock = real_lock,
+        .unlock = real_unlock,
+        .free_bytes = real_free_bytes,
+        .open = real_open,
+        .close = real_close,
+        .size = real_size,
+        .read = real_read,
+        .write = real_write,
+        .allocate = real_allocate,
+        .truncate = real_truncate,
+        .sync = real_sync,
+        .submit = real_submit,
+        .spawn = real_spawn,
+        .cancel = real_cancel,
+    };
+}
