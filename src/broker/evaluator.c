@@ -9,11 +9,11 @@
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/base/log.h"
-#include "src/broker/borrow.h"
 #include "src/broker/broker.h"
 #include "src/broker/dispatcher.h"
 #include "src/broker/evaluator_view.h"
 #include "src/broker/metrics.h"
+#include "src/broker/translate.h"
 
 enum {
     EVALUATOR_BATCH_MAX = 512, /* decisions per command */
@@ -22,7 +22,7 @@ enum {
     EVALUATOR_GUARD_BYTES = 160,
     EVALUATOR_FLIP_BYTES = 256
 };
-_Static_assert(EVALUATOR_BATCH_MAX <= FSM_DECISIONS_PER_COMMAND_MAX, "a batch is one command");
+_Static_assert(EVALUATOR_BATCH_MAX <= (int)FSM_DECISIONS_PER_COMMAND_MAX, "a batch is one command");
 _Static_assert(EVALUATOR_BATCH_MAX *EVALUATOR_DECISION_MAX_BYTES <= FSM_COMMAND_MAX_BYTES,
                "a batch fits into a command");
 
@@ -92,7 +92,7 @@ static void add_decision(struct evaluator *evaluator, const struct fsm_allocatio
 
     CHECK(i < EVALUATOR_BATCH_MAX);
     ckpt__log__v1__decision__init(decision);
-    decision->allocation_id = borrow(allocation->id);
+    decision->allocation_id = translate_text(allocation->id);
     decision->purpose = decision_purpose(&evaluator->view, &evaluator->result, row);
     decision->after = CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE;
     decision->priority_gpu_ms_per_gb = decision_priority(&evaluator->view, &evaluator->result, row);
@@ -320,7 +320,7 @@ bool evaluator_explain(const struct evaluator *evaluator, const char *allocation
     write_guards(evaluator, allocation, row, guards);
     for (int i = 0; i < EVALUATOR_GUARDS; i++)
         guard_pointers[i] = guards[i];
-    reply.allocation_id = borrow(allocation->id);
+    reply.allocation_id = translate_text(allocation->id);
     reply.evaluated_at_ms = evaluator->evaluated_at_ms[row];
     reply.checkpoint = eval_verdict_fires((enum eval_verdict)evaluator->result.verdict[row]);
     reply.terms = &terms;

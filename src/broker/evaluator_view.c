@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "src/base/check.h"
-#include "src/broker/borrow.h"
 #include "src/broker/nodes.h"
+#include "src/broker/translate.h"
 
 /* A high quantile of the write time beside its learned mean; until enough is learned for a better one. */
 #define WRITE_QUANTILE_FACTOR 1.5
@@ -404,7 +404,7 @@ void decision_terms(const struct eval_view *view, const struct eval_result *resu
     ret_terms->bandwidth_bytes_per_s = saturate_uint64(view->bandwidth_bytes_per_s[row]);
     ret_terms->purpose = purpose;
     ret_terms->gpu_count = (uint32_t)view->gpus[row];
-    ret_terms->verdict = borrow(eval_verdict_name(result->verdict[row]));
+    ret_terms->verdict = translate_text(eval_verdict_name(result->verdict[row]));
 }
 
 Ckpt__V1__Purpose decision_purpose(const struct eval_view *view, const struct eval_result *result,

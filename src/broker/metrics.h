@@ -75,7 +75,7 @@ enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_SECONDS, METRIC_BYTES };
     X(LOST, COUNTER, "ckpt_node_failures_total", NULL, NULL, "Nodes declared down.")               \
     X(AGENTS, GAUGE, "ckpt_agent_connected", NULL, NULL, "Agents connected to this member.")       \
     X(AGENT_REPORTS, COUNTER, "ckpt_agent_reports_total", NULL, NULL, "Reports taken from agents and acknowledged.") \
-    X(GRANTS, COUNTER, "ckpt_grants_total", "destination", NULL, "Bandwidth grants proposed.")     \
+    X(GRANTS, COUNTER, "ckpt_grants_total", NULL, NULL, "Bandwidth grants proposed.")     \
     X(NODES, GAUGE, "ckpt_nodes", "state", NULL, "Known nodes by state.")                          \
     X(RPC_CONNECTIONS, GAUGE, "ckpt_rpc_connections", NULL, NULL, "Open API connections.")         \
     X(RPC_CALLS, COUNTER, "ckpt_rpc_calls_total", "code", NULL, "Finished API calls by gRPC status.") \

@@ -7,8 +7,8 @@
 
 #include "src/base/check.h"
 #include "src/base/log.h"
-#include "src/broker/borrow.h"
 #include "src/broker/broker.h"
+#include "src/broker/translate.h"
 
 /* Multipliers of the node's hazard (facts "Node health": mapping). */
 #define FACTOR_CORRECTABLE   10.0
@@ -195,9 +195,9 @@ static void propose_state(struct nodes *nodes, const struct fsm_node *node,
              (int)node->state, (int)state, (unsigned long long)age_ms);
     *proposal = (struct node_proposal){.nodes = nodes, .slot = node->slot};
     record_at(nodes, node->slot)->proposing = true;
-    seen.node_id = borrow(node->id);
-    seen.boot_id = borrow(node->boot_id);
-    seen.version = borrow(node->version);
+    seen.node_id = translate_text(node->id);
+    seen.boot_id = translate_text(node->boot_id);
+    seen.version = translate_text(node->version);
     seen.state = state;
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_SEEN;
     command.node_seen = &seen;

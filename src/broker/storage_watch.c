@@ -8,10 +8,10 @@
 
 #include "src/base/check.h"
 #include "src/base/log.h"
-#include "src/broker/borrow.h"
 #include "src/broker/broker.h"
 #include "src/broker/collector.h"
 #include "src/broker/metrics.h"
+#include "src/broker/translate.h"
 #include "src/store/worker.h"
 
 enum { STORAGE_DETAIL_BYTES = 512 };
@@ -96,7 +96,7 @@ static void propose_availability(struct storage_watch *watch, const struct fsm_t
     proposal = check_alloc(sizeof(*proposal));
     *proposal = (struct availability_proposal){.watch = watch, .slot = target->slot};
     watched->proposing = true;
-    change.target_id = borrow(target->id);
+    change.target_id = translate_text(target->id);
     change.available = available;
     change.reason =
         available ? CKPT__V1__REASON__REASON_NONE : CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE;

@@ -1,0 +1,233 @@
+/* See dispatcher.h. This file: grants, and the duty's life. */
+#include "src/broker/dispatcher.h"
+
+#include <stdlib.h>
+
+#include "src/base/check.h"
+#include "src/broker/dispatcher_grants.h"
+#include "src/broker/dispatcher_internal.h"
+#include "src/broker/metrics.h"
+#include "src/broker/nodes.h"
+
+enum {
+    GRANTS_PER_COMMAND_MAX = 1024,
+    GRANTS_LOOK_MAX = 65536, /* waiting checkpoints looked at */
+    GRANTS_QUICK_US = 1000,  /* a look that needs no pause */
+    GRANTS_PAUSE_FACTOR = 10,
+    GRANTS_PAUSE_MAX_US = 1000000
+};
+
+/* ---- grants ----------------------------------------------------------------------------------------------------------- */
+
+static bool has_deadline(Ckpt__V1__Purpose purpose)
+{
+    return purpose == CKPT__V1__PURPOSE__PURPOSE_WALLTIME ||
+           purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT;
+}
+
+static uint64_t wanted_rate(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                            uint32_t node_count)
+{
+    uint64_t per_node = allocation->write_bytes_per_s > 0
+                            ? allocation->write_bytes_per_s
+                            : fsm_policy(fsm)->default_write_bytes_per_s;
+    uint64_t rate;
+
+    if (__builtin_mul_overflow(per_node, (uint64_t)node_count, &rate))
+        rate = UINT64_MAX;
+    return rate > 0 ? rate : 1;
+}
+
+static struct grant_candidate candidate_of(const struct fsm *fsm, uint64_t checkpoint_id)
+{
+    const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fsm, checkpoint_id);
+    const struct fsm_allocation *allocation;
+
+    CHECK(checkpoint != NULL);
+    allocation = fsm_allocation_at(fsm, checkpoint->allocation_slot);
+    CHECK(allocation != NULL);
+    CHECK(checkpoint->target_slot < FSM_TARGETS_MAX);
+    return (struct grant_candidate){.checkpoint_id = checkpoint_id,
+                                    .target = checkpoint->target_slot,
+                                    .wanted_bytes_per_s =
+                                        wanted_rate(fsm, allocation, checkpoint->shard_count),
+                                    .size_bytes = allocation->size_estimate_bytes,
+                                    .timeout_ms = allocation->checkpoint_timeout_ms > 0
+                                                      ? allocation->checkpoint_timeout_ms
+                                                      : fsm_policy(fsm)->checkpoint_timeout_ms,
+                                    .bypass = has_deadline(checkpoint->purpose)};
+}
+
+static void targets_of(const struct fsm *fsm, struct grant_target targets[FSM_TARGETS_MAX])
+{
+    for (uint32_t slot = 0; slot < FSM_TARGETS_MAX; slot++) {
+        const struct fsm_target *target =
+            slot < fsm_target_slots(fsm) ? fsm_target_at(fsm, slot) : NULL;
+
+        targets[slot] = (struct grant_target){0};
+        if (target == NULL || !target->available)
+            continue;
+        targets[slot].budget_bytes_per_s = target->budget_bytes_per_s;
+        targets[slot].granted_bytes_per_s = target->granted_bytes_per_s;
+    }
+}
+
+/* What is granted next, from the state alone. The caller frees *ret_grants. */
+static size_t derive_grants(const struct fsm *fsm, struct grant **ret_grants)
+{
+    struct grant_target targets[FSM_TARGETS_MAX];
+    uint64_t *ids = check_calloc(GRANTS_LOOK_MAX, sizeof(*ids));
+    size_t waiting = fsm_grantable(fsm, ids, GRANTS_LOOK_MAX), count;
+    struct grant_candidate *candidates = check_calloc(waiting, sizeof(*candidates));
+
+    CHECK(waiting <= GRANTS_LOOK_MAX);
+    for (size_t i = 0; i < waiting; i++)
+        candidates[i] = candidate_of(fsm, ids[i]);
+    targets_of(fsm, targets);
+    *ret_grants = check_calloc(waiting, sizeof(**ret_grants));
+    count = grants_pack(candidates, waiting, targets, *ret_grants);
+    free(candidates);
+    free(ids);
+    return count;
+}
+
+static void on_granted(void *data, const struct err *failed, const struct fsm_outcome *outcome);
+
+static void propose_grants(struct dispatcher *dispatcher, const struct grant *grants, size_t count)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__GrantBatch batch = CKPT__LOG__V1__GRANT_BATCH__INIT;
+    Ckpt__Log__V1__Grant *messages = check_calloc(count, sizeof(*messages));
+    Ckpt__Log__V1__Grant **pointers = check_calloc(count, sizeof(Ckpt__Log__V1__Grant *));
+
+    for (size_t i = 0; i < count; i++) {
+        ckpt__log__v1__grant__init(&messages[i]);
+        messages[i].checkpoint_id = grants[i].checkpoint_id;
+        messages[i].bytes_per_s = grants[i].bytes_per_s;
+        messages[i].timeout_ms = grants[i].timeout_ms;
+        messages[i].bypass_budget = grants[i].bypass_budget;
+        pointers[i] = &messages[i];
+    }
+    batch.n_grants = count;
+    batch.grants = pointers;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_GRANTS;
+    command.grants = &batch;
+    dispatcher->grant_in_flight = true;
+    metrics_add(dispatcher->broker->metrics, METRIC_GRANTS, NULL, NULL, (double)count);
+    replica_propose(dispatcher->broker->replica, &command, on_granted, dispatcher);
+    free(pointers);
+    free(messages);
+}
+
+/* Level-triggered: any applied entry may have made room. A look that took long is followed by a pause, so that looking never
+ * takes more than a tenth of the loop. */
+static void schedule_grants(struct dispatcher *dispatcher)
+{
+    uint64_t pause_us = dispatcher->grant_look_us >= GRANTS_QUICK_US
+                            ? dispatcher->grant_look_us * GRANTS_PAUSE_FACTOR
+                            : 0;
+
+    if (!dispatcher->serving || dispatcher->grant_scheduled || dispatcher->grant_in_flight)
+        return;
+    dispatcher->grant_scheduled = true;
+    dispatcher->broker->clock.timer_start(
+        dispatcher->grant_timer, pause_us < GRANTS_PAUSE_MAX_US ? pause_us : GRANTS_PAUSE_MAX_US);
+}
+
+static void on_granted(void *data, const struct err *failed, const struct fsm_outcome *outcome)
+{
+    struct dispatcher *dispatcher = data;
+
+    dispatcher->grant_in_flight = false;
+    /* after a failure the next applied entry, at the latest the next evaluation's, looks again */
+    if (failed == NULL && outcome->status == FSM_OK)
+        schedule_grants(dispatcher);
+}
+
+static void on_grant_timer(void *data)
+{
+    struct dispatcher *dispatcher = data;
+    struct broker *broker = dispatcher->broker;
+    uint64_t began_us = broker->clock.monotonic_us(broker->clock.context);
+    struct grant *grants;
+    size_t count;
+
+    dispatcher->grant_scheduled = false;
+    if (!dispatcher->serving || dispatcher->grant_in_flight)
+        return;
+    count = derive_grants(replica_fsm(broker->replica), &grants);
+    dispatcher->grant_look_us = broker->clock.monotonic_us(broker->clock.context) - began_us;
+    if (count > GRANTS_PER_COMMAND_MAX)
+        count = GRANTS_PER_COMMAND_MAX; /* the rest after this one is applied */
+    if (count > 0)
+        propose_grants(dispatcher, grants, count);
+    free(grants);
+}
+
+/* ---- life ------------------------------------------------------------------------------------------------------------- */
+
+static void on_serving(void *context)
+{
+    struct dispatcher *dispatcher = context;
+
+    dispatcher->serving = true;
+    nodes_start(dispatcher->nodes);
+    dispatcher_sessions_changed(dispatcher);
+    schedule_grants(dispatcher);
+}
+
+static void on_not_serving(void *context)
+{
+    struct dispatcher *dispatcher = context;
+
+    dispatcher->serving = false;
+    dispatcher->grant_scheduled = false;
+    dispatcher->broker->clock.timer_stop(dispatcher->grant_timer);
+    nodes_stop(dispatcher->nodes);
+    dispatcher_sessions_end(dispatcher);
+}
+
+static void on_applied(void *context)
+{
+    struct dispatcher *dispatcher = context;
+
+    if (!dispatcher->serving)
+        return;
+    dispatcher_sessions_changed(dispatcher);
+    schedule_grants(dispatcher);
+}
+
+struct dispatcher *dispatcher_new(struct broker *broker)
+{
+    struct dispatcher *dispatcher = check_calloc(1, sizeof(*dispatcher));
+
+    dispatcher->broker = broker;
+    list_init(&dispatcher->sessions);
+    dispatcher->nodes = nodes_new(broker);
+    dispatcher->grant_timer =
+        broker->clock.timer_new(broker->clock.context, on_grant_timer, dispatcher);
+    dispatcher->observer = (struct replica_observer){.context = dispatcher,
+                                                     .serving = on_serving,
+                                                     .not_serving = on_not_serving,
+                                                     .applied = on_applied};
+    replica_observe(broker->replica, &dispatcher->observer);
+    if (broker->rpc != NULL)
+        dispatcher_sessions_serve(dispatcher);
+    return dispatcher;
+}
+
+void dispatcher_free(struct dispatcher *dispatcher)
+{
+    if (dispatcher == NULL)
+        return;
+    dispatcher_sessions_close(dispatcher);
+    dispatcher->broker->clock.timer_free(dispatcher->grant_timer);
+    nodes_free(dispatcher->nodes);
+    free(dispatcher->by_slot);
+    free(dispatcher);
+}
+
+const struct nodes *dispatcher_nodes(const struct dispatcher *dispatcher)
+{
+    return dispatcher != NULL ? dispatcher->nodes : NULL;
+}

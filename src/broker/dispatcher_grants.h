@@ -1,0 +1,41 @@
+/* Which waiting checkpoints get bandwidth now. Pure.
+ *
+ * Flow     candidates in the state's order of granting, targets with their budget and what is granted -> grants.
+ * Shapes   per target: strict order. The first that does not fit holds back all after it, except those that bypass.
+ * Units    bytes per second, milliseconds.
+ * Source   S1-045, D-001, D-002; facts "Pacing": strict order, no skipping, deadline candidates are not held back.
+ */
+#ifndef CKPT_BROKER_DISPATCHER_GRANTS_H
+#define CKPT_BROKER_DISPATCHER_GRANTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct grant_candidate {
+    uint64_t checkpoint_id;
+    uint32_t target;             /* index of its target */
+    uint64_t wanted_bytes_per_s; /* what its nodes can write together; > 0 */
+    uint64_t size_bytes;
+    uint64_t timeout_ms; /* the policy's or the allocation's */
+    bool bypass;         /* a deadline stands behind it */
+};
+struct grant_target {
+    uint64_t budget_bytes_per_s;  /* 0: nothing is granted */
+    uint64_t granted_bytes_per_s; /* brought up to date */
+    bool full;                    /* the first in line did not fit; set here */
+};
+struct grant {
+    uint64_t checkpoint_id;
+    uint64_t bytes_per_s;
+    uint64_t timeout_ms;
+    bool bypass_budget; /* takes the sum over the budget */
+};
+
+/* Writes at most candidate_count grants, returns how many. The sum of those without bypass_budget never exceeds a budget. */
+size_t grants_pack(const struct grant_candidate *candidates, size_t candidate_count,
+                   struct grant_target *targets, struct grant *ret_grants);
+/* max(timeout, twice the time to write size at this rate); decision 4 of the requirements. */
+uint64_t grant_timeout_ms(uint64_t timeout_ms, uint64_t size_bytes, uint64_t bytes_per_s);
+
+#endif

@@ -1,0 +1,37 @@
+/* What the files of the dispatcher share: dispatcher.c (grants, life), dispatcher_session.c (streams), dispatcher_orders.c. */
+#ifndef CKPT_BROKER_DISPATCHER_INTERNAL_H
+#define CKPT_BROKER_DISPATCHER_INTERNAL_H
+
+#include "src/base/buf.h"
+#include "src/broker/broker.h"
+#include "src/broker/dispatcher.h"
+
+struct session;
+
+struct dispatcher {
+    struct broker *broker;
+    struct replica_observer observer;
+    struct nodes *nodes;
+    bool serving;
+    struct clock_timer *grant_timer;
+    bool grant_scheduled;
+    bool grant_in_flight;
+    uint64_t grant_look_us; /* how long the last look took: the next one waits ten times as long */
+    struct list sessions;
+    size_t attached_count;
+    struct session **by_slot; /* the attached stream of each node, NULL: none */
+    uint32_t slot_count;
+};
+
+/* dispatcher_session.c */
+void dispatcher_sessions_serve(struct dispatcher *dispatcher); /* adds the method */
+void dispatcher_sessions_changed(
+    struct dispatcher *dispatcher); /* sends order sets where they changed */
+void dispatcher_sessions_end(struct dispatcher *dispatcher); /* FAILED_PRECONDITION to all */
+void dispatcher_sessions_close(struct dispatcher *dispatcher);
+
+/* dispatcher_orders.c: what the node must do now, as the message of the stream. Replaces what is in ret_bytes. */
+void dispatcher_pack_orders(const struct dispatcher *dispatcher, uint32_t node_slot,
+                            struct buf *ret_bytes);
+
+#endif
