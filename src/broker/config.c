@@ -43,15 +43,17 @@ static int walk_next(struct walk *walk)
         yaml_event_delete(&walk->event);
     walk->has_event = false;
     if (!yaml_parser_parse(&walk->parser, &walk->event))
-        return err_set(walk->err, ERR_INVALID, "%s:%zu: not valid YAML: %s", walk->config->path,
-                       walk->parser.problem_mark.line + 1, walk->parser.problem);
+        return err_set(walk->err, ERR_INVALID, "%s, line %zu: not valid YAML: %s",
+                       walk->config->path, walk->parser.problem_mark.line + 1,
+                       walk->parser.problem);
     walk->has_event = true;
     if (walk->event.type == YAML_ALIAS_EVENT)
-        return err_set(walk->err, ERR_INVALID, "%s:%u: aliases are not supported; repeat the value",
+        return err_set(walk->err, ERR_INVALID,
+                       "%s, line %u: aliases are not supported; repeat the value",
                        walk->config->path, walk_line(walk));
     if (walk->event.type == YAML_SCALAR_EVENT &&
         strlen(walk_text(walk)) != walk->event.data.scalar.length)
-        return err_set(walk->err, ERR_INVALID, "%s:%u: a value holds a NUL byte",
+        return err_set(walk->err, ERR_INVALID, "%s, line %u: a value holds a NUL byte",
                        walk->config->path, walk_line(walk));
     return 0;
 }
@@ -61,7 +63,7 @@ static int walk_expect(struct walk *walk, yaml_event_type_t type, const char *wh
     if (walk_next(walk) != 0)
         return -1;
     if (walk->event.type != type)
-        return err_set(walk->err, ERR_INVALID, "%s:%u: expected %s", walk->config->path,
+        return err_set(walk->err, ERR_INVALID, "%s, line %u: expected %s", walk->config->path,
                        walk_line(walk), what);
     return 0;
 }
@@ -70,10 +72,11 @@ static int walk_unknown(struct walk *walk, enum config_section section)
 {
     const char *name = config_section_name(section);
 
-    return err_set(
-        walk->err, ERR_INVALID, "%s:%u: unknown key '%.64s'%s%s; the nearest known key is '%s'",
-        walk->config->path, walk_line(walk), walk_text(walk), section == CONFIG_ROOT ? "" : " in ",
-        name, config_key_nearest(section, walk_text(walk)));
+    return err_set(walk->err, ERR_INVALID,
+                   "%s, line %u: unknown key '%.64s'%s%s; the nearest known key is '%s'",
+                   walk->config->path, walk_line(walk), walk_text(walk),
+                   section == CONFIG_ROOT ? "" : " in ", name,
+                   config_key_nearest(section, walk_text(walk)));
 }
 
 /* The present event is the name of a scalar key; reads its value. */
@@ -90,17 +93,17 @@ static int walk_scalar(struct walk *walk, enum config_section section, size_t it
     config_key_path(key, item, path, sizeof(path));
     source = config_source_of(walk->config, key, item);
     if (source->from == CONFIG_FROM_FILE)
-        return err_set(walk->err, ERR_INVALID, "%s:%u: %s is given twice, first in line %u",
+        return err_set(walk->err, ERR_INVALID, "%s, line %u: %s is given twice, first in line %u",
                        walk->config->path, line, path, source->line);
     if (walk_next(walk) != 0)
         return -1;
     if (walk->event.type != YAML_SCALAR_EVENT)
-        return err_set(walk->err, ERR_INVALID, "%s:%u: %s must be a single value",
+        return err_set(walk->err, ERR_INVALID, "%s, line %u: %s must be a single value",
                        walk->config->path, line, path);
     source->from = CONFIG_FROM_FILE;
     source->line = line;
     if (config_key_set(walk->config, key, item, walk_text(walk), &problem) != 0)
-        return err_set(walk->err, ERR_INVALID, "%s:%u: %s %s", walk->config->path, line, path,
+        return err_set(walk->err, ERR_INVALID, "%s, line %u: %s %s", walk->config->path, line, path,
                        problem.text);
     return 0;
 }
@@ -117,7 +120,7 @@ static int walk_mapping(struct walk *walk, enum config_section section, size_t i
         if (walk->event.type == YAML_MAPPING_END_EVENT)
             break;
         if (walk->event.type != YAML_SCALAR_EVENT)
-            return err_set(walk->err, ERR_INVALID, "%s:%u: a key must be a name",
+            return err_set(walk->err, ERR_INVALID, "%s, line %u: a key must be a name",
                            walk->config->path, walk_line(walk));
         if (walk_scalar(walk, section, item) != 0)
             return -1;
@@ -125,8 +128,8 @@ static int walk_mapping(struct walk *walk, enum config_section section, size_t i
     for (size_t i = 0; i < config_key_count(); i++) {
         if (config_key_at(i)->section == section && config_key_at(i)->initial == NULL &&
             config_source_of(walk->config, i, item)->from == CONFIG_FROM_DEFAULT)
-            return err_set(walk->err, ERR_INVALID, "%s:%u: %s is missing", walk->config->path, line,
-                           config_key_path(i, item, path, sizeof(path)));
+            return err_set(walk->err, ERR_INVALID, "%s, line %u: %s is missing", walk->config->path,
+                           line, config_key_path(i, item, path, sizeof(path)));
     }
     return 0;
 }
@@ -156,10 +159,10 @@ static int walk_list(struct walk *walk, enum config_section section)
         if (walk->event.type == YAML_SEQUENCE_END_EVENT)
             return 0;
         if (walk->event.type != YAML_MAPPING_START_EVENT)
-            return err_set(walk->err, ERR_INVALID, "%s:%u: each of %s must be a mapping",
+            return err_set(walk->err, ERR_INVALID, "%s, line %u: each of %s must be a mapping",
                            config->path, walk_line(walk), config_section_name(section));
         if (*count == max)
-            return err_set(walk->err, ERR_INVALID, "%s:%u: %s has more than %zu entries",
+            return err_set(walk->err, ERR_INVALID, "%s, line %u: %s has more than %zu entries",
                            config->path, walk_line(walk), config_section_name(section), max);
         if (section == CONFIG_TARGETS)
             ckpt__v1__target_spec__init(&config->targets[*count]);
@@ -176,7 +179,7 @@ static int walk_section(struct walk *walk, enum config_section section, bool *se
     bool is_list = config_section_is_list(section);
 
     if (*seen)
-        return err_set(walk->err, ERR_INVALID, "%s:%u: %s is given twice", walk->config->path,
+        return err_set(walk->err, ERR_INVALID, "%s, line %u: %s is given twice", walk->config->path,
                        walk_line(walk), config_section_name(section));
     *seen = true;
     if (walk_expect(walk, is_list ? YAML_SEQUENCE_START_EVENT : YAML_MAPPING_START_EVENT,
@@ -197,7 +200,7 @@ static int walk_root(struct walk *walk)
         if (walk->event.type == YAML_MAPPING_END_EVENT)
             return 0;
         if (walk->event.type != YAML_SCALAR_EVENT)
-            return err_set(walk->err, ERR_INVALID, "%s:%u: a key must be a name",
+            return err_set(walk->err, ERR_INVALID, "%s, line %u: a key must be a name",
                            walk->config->path, walk_line(walk));
         while (section < CONFIG_SECTION_COUNT &&
                strcmp(walk_text(walk), config_section_name((enum config_section)section)) != 0)
@@ -231,7 +234,7 @@ static int config_complain(const struct config *config, enum config_section sect
     config_key_path(key, item, path, sizeof(path));
     if (line == 0)
         return err_set(err, ERR_INVALID, "%s: %s %s", config->path, path, text);
-    return err_set(err, ERR_INVALID, "%s:%u: %s %s", config->path, line, path, text);
+    return err_set(err, ERR_INVALID, "%s, line %u: %s %s", config->path, line, path, text);
 }
 
 static bool same(const char *a, const char *b)

@@ -5,7 +5,7 @@
  * Shapes   struct config owns all its strings and lists; config_free() accepts NULL.
  * Units    milliseconds, bytes, parts per million. Durations in the file: "500ms", "30s", "5m",
  *          "6h", "7d" or plain milliseconds.
- * Errors   ERR_INVALID with "FILE:LINE: ..." naming the key, the value, the limit, and for an
+ * Errors   ERR_INVALID with "FILE, line N: ..." naming the key, the value, the limit, and for an
  *          unknown key the nearest known one.
  * Absent   environment variables; reloading anything but the log level.
  */

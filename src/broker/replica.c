@@ -279,6 +279,12 @@ static void replica_role_changed(void *context, enum consensus_role role, uint64
     }
     if (replica->leading && (role != CONSENSUS_LEADER || term != replica->term))
         replica_stop_leading(replica);
+    for (struct list *node = replica->observers.next; node != &replica->observers;
+         node = node->next) {
+        struct replica_observer *observer = LIST_ITEM(node, struct replica_observer, node);
+        if (observer->role_changed != NULL)
+            observer->role_changed(observer->context, role, term, leader_id);
+    }
     if (role == CONSENSUS_LEADER && !replica->leading && !replica->closing) {
         replica->leading = true;
         replica->term = term;

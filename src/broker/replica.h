@@ -48,6 +48,9 @@ struct replica_observer {
     void (*not_serving)(void *context);
     /* After each applied entry, on every member. */
     void (*applied)(void *context);
+    /* Raft's view, for logs: told before serving and after not_serving. leader_id 0: unknown. */
+    void (*role_changed)(void *context, enum consensus_role role, uint64_t term,
+                         uint64_t leader_id);
 };
 
 /* consensus_config's tables and members and `initial` are the caller's and live as long as the

@@ -1,0 +1,387 @@
+/* The life of a ckptd. See daemon.h. */
+#include "src/broker/daemon.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "raft/uv_io.h"
+#include "src/base/check.h"
+#include "src/broker/broker.h"
+#include "src/broker/collector.h"
+#include "src/broker/dispatcher.h"
+#include "src/broker/evaluator.h"
+#include "src/broker/http.h"
+#include "src/broker/metrics.h"
+#include "src/broker/process.h"
+#include "src/broker/service.h"
+#include "src/broker/storage_watch.h"
+#include "src/broker/ticker.h"
+#include "src/broker/watch.h"
+#include "src/rpc/uv_clock.h"
+
+/* Bytes of `protoc --descriptor_set_out`, put into the program by the Makefile. */
+extern const uint8_t ckpt_descriptors[];
+extern const uint8_t ckpt_descriptors_end[];
+
+enum { DAEMON_STEP_MS = 10 };
+
+static const int daemon_signals[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR2};
+
+struct daemon {
+    struct broker broker;
+    const struct config_flags *flags;
+    uv_loop_t loop;
+    struct disk_ops disk;
+    struct network_ops network;
+    struct consensus_member members[CONFIG_MEMBERS_MAX];
+    Ckpt__Log__V1__ClusterInit initial;
+    Ckpt__V1__TargetSpec *initial_targets[CONFIG_TARGETS_MAX];
+    Ckpt__Log__V1__MemberFacts facts;
+    struct replica_observer observer;
+    uint64_t leader_id; /* last logged */
+    struct process_lag lag;
+    uv_signal_t signals[ARRAY_COUNT(daemon_signals)];
+    uv_timer_t step;  /* of stopping */
+    uv_timer_t guard; /* ends the process when stopping takes too long */
+    uint64_t stopping_since_ms;
+    bool stopping;
+};
+
+/* ---- what is logged about leadership ---- */
+
+static const char *daemon_member_name(const struct daemon *daemon, uint64_t id)
+{
+    const struct config *config = daemon->broker.config;
+
+    for (size_t i = 0; i < config->member_count; i++) {
+        if (config->members[i].id == id)
+            return config->members[i].name;
+    }
+    return "none";
+}
+
+static void daemon_role_changed(void *context, enum consensus_role role, uint64_t term,
+                                uint64_t leader_id)
+{
+    static const char *const roles[] = {"follower", "candidate", "leader"};
+    struct daemon *daemon = context;
+
+    if (daemon->leader_id != 0 && leader_id != daemon->leader_id)
+        log_warning("leader_lost", "leader=%s term=%" PRIu64,
+                    daemon_member_name(daemon, daemon->leader_id), term);
+    daemon->leader_id = leader_id;
+    log_info("role_changed", "role=%s term=%" PRIu64 " leader=%s", roles[role], term,
+             daemon_member_name(daemon, leader_id));
+    process_notify(role == CONSENSUS_LEADER ? "STATUS=leader"
+                   : leader_id != 0         ? "STATUS=follower"
+                                            : "STATUS=no leader, waiting for quorum");
+}
+
+static void daemon_serving(void *context)
+{
+    struct daemon *daemon = context;
+    struct fsm_summary summary;
+
+    fsm_get_summary(replica_fsm(daemon->broker.replica), &summary);
+    log_info("serving", "applied_index=%" PRIu64 " allocations=%" PRIu32 " paused=%" PRIu32,
+             summary.applied_index, summary.allocation_count,
+             summary.checkpoints_by_state[CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_PAUSED]);
+}
+
+static void daemon_not_serving(void *context)
+{
+    (void)context;
+    log_info("not_serving", "text=\"duties of the leader stopped\"");
+}
+
+static void daemon_fatal(void *context, const struct err *err)
+{
+    (void)context;
+    log_error("fatal", "code=%s text=\"%s\"", err_code_name(err->code), err->text);
+    _exit(DAEMON_EXIT_FATAL);
+}
+
+/* ---- stopping ---- */
+
+static void daemon_close_timer(uv_timer_t *timer)
+{
+    uv_close((uv_handle_t *)timer, NULL);
+}
+
+static void daemon_replica_closed(void *context)
+{
+    struct daemon *daemon = context;
+    struct broker *broker = &daemon->broker;
+
+    broker->replica = NULL;
+    collector_free(broker->collector);
+    ticker_free(broker->ticker);
+    storage_watch_free(broker->storage_watch);
+    evaluator_free(broker->evaluator);
+    dispatcher_free(broker->dispatcher);
+    watch_free(broker->watch);
+    service_free(broker->service);
+    metrics_free(broker->metrics);
+    process_lag_stop(&daemon->lag);
+    daemon_close_timer(&daemon->step);
+    daemon_close_timer(&daemon->guard);
+    for (size_t i = 0; i < ARRAY_COUNT(daemon_signals); i++)
+        uv_close((uv_handle_t *)&daemon->signals[i], NULL);
+    log_info("stopped", "duration_ms=%" PRIu64, uv_now(&daemon->loop) - daemon->stopping_since_ms);
+}
+
+static void daemon_server_freed(void *data)
+{
+    struct daemon *daemon = data;
+
+    daemon->broker.rpc = NULL;
+    replica_close(daemon->broker.replica, daemon_replica_closed, daemon);
+}
+
+static void daemon_drained(void *data)
+{
+    struct daemon *daemon = data;
+
+    http_free(daemon->broker.http);
+    daemon->broker.http = NULL;
+    rpc_server_free(daemon->broker.rpc, daemon_server_freed, daemon);
+}
+
+/* Waits until another member leads, or for DAEMON_TRANSFER_MAX_MS; then drains. */
+static void daemon_step(uv_timer_t *timer)
+{
+    struct daemon *daemon = timer->data;
+
+    if (replica_serving(daemon->broker.replica) &&
+        uv_now(&daemon->loop) - daemon->stopping_since_ms < DAEMON_TRANSFER_MAX_MS)
+        return;
+    uv_timer_stop(timer);
+    rpc_server_drain(daemon->broker.rpc, DAEMON_DRAIN_MS, daemon_drained, daemon);
+}
+
+static void daemon_guard(uv_timer_t *timer)
+{
+    (void)timer;
+    log_error("stop_timeout", "limit_ms=%d text=\"stopping took too long, leaving now\"",
+              DAEMON_STOP_MAX_MS);
+    _exit(1);
+}
+
+static void daemon_stop(struct daemon *daemon)
+{
+    struct err err;
+    uint64_t first_look_ms = DAEMON_STEP_MS;
+
+    if (daemon->stopping)
+        return;
+    daemon->stopping = true;
+    uv_update_time(&daemon->loop);
+    daemon->stopping_since_ms = uv_now(&daemon->loop);
+    process_notify("STOPPING=1");
+    log_info("stopping", "leads=%d", replica_serving(daemon->broker.replica));
+    CHECK(uv_timer_start(&daemon->guard, daemon_guard, DAEMON_STOP_MAX_MS, 0) == 0);
+    if (replica_serving(daemon->broker.replica) &&
+        consensus_transfer(replica_consensus(daemon->broker.replica), 0, &err) != 0) {
+        log_warning("transfer_refused", "text=\"%s\"", err.text);
+        daemon->stopping_since_ms -= DAEMON_TRANSFER_MAX_MS; /* nobody takes over: do not wait */
+        first_look_ms = 0;
+    }
+    CHECK(uv_timer_start(&daemon->step, daemon_step, first_look_ms, DAEMON_STEP_MS) == 0);
+}
+
+/* ---- signals ---- */
+
+static void daemon_reload(struct daemon *daemon)
+{
+    const char *path = daemon->broker.config->path;
+    struct config *config;
+    struct err err;
+
+    if (config_load(path, daemon->flags, &config, &err) != 0) {
+        log_error("reload_failed", "text=\"%s\"", err.text);
+        return;
+    }
+    log_set_level(config->log_level);
+    config_free(config);
+    log_info("reloaded", "path=%s text=\"the log level was taken, other changes need a restart\"",
+             path);
+}
+
+static void daemon_signal(uv_signal_t *handle, int number)
+{
+    struct daemon *daemon = handle->data;
+
+    if (number == SIGHUP)
+        daemon_reload(daemon);
+    else if (number != SIGUSR2)
+        daemon_stop(daemon);
+    else if (daemon->broker.replica != NULL)
+        process_dump(&daemon->broker);
+}
+
+/* ---- starting ---- */
+
+static void daemon_fill_initial(struct daemon *daemon)
+{
+    const struct config *config = daemon->broker.config;
+
+    ckpt__log__v1__cluster_init__init(&daemon->initial);
+    daemon->initial.cluster_id = config->cluster_id;
+    daemon->initial.epoch = 1;
+    daemon->initial.policy = (Ckpt__V1__Policy *)(uintptr_t)&config->policy;
+    daemon->initial.n_targets = config->target_count;
+    daemon->initial.targets = daemon->initial_targets;
+    for (size_t i = 0; i < config->target_count; i++)
+        daemon->initial_targets[i] = (Ckpt__V1__TargetSpec *)(uintptr_t)&config->targets[i];
+    ckpt__log__v1__member_facts__init(&daemon->facts);
+    daemon->facts.member_id = config->self->id;
+    daemon->facts.name = config->self->name;
+    daemon->facts.api_address = config->self->api;
+    daemon->facts.raft_address = config->self->raft;
+    daemon->facts.version = (char *)(uintptr_t)CKPT_VERSION;
+}
+
+static int daemon_open_replica(struct daemon *daemon, bool bootstrap, struct err *err)
+{
+    const struct config *config = daemon->broker.config;
+    struct consensus_config consensus = {.member_id = config->self->id,
+                                         .cluster_id = config->cluster_id,
+                                         .data_dir = config->data_dir,
+                                         .listen_address = config->self->raft,
+                                         .members = daemon->members,
+                                         .member_count = config->member_count,
+                                         .bootstrap = bootstrap,
+                                         .election_timeout_ms = (uint32_t)config->election_ms,
+                                         .heartbeat_ms = (uint32_t)config->heartbeat_ms,
+                                         .clock = &daemon->broker.clock,
+                                         .random = &daemon->broker.random,
+                                         .disk = &daemon->disk,
+                                         .network = &daemon->network};
+
+    for (size_t i = 0; i < config->member_count; i++) {
+        struct consensus_member *member = &daemon->members[i];
+        member->id = config->members[i].id;
+        snprintf(member->name, sizeof(member->name), "%s", config->members[i].name);
+        snprintf(member->address, sizeof(member->address), "%s", config->members[i].raft);
+    }
+    disk_uv_ops(&daemon->loop, &daemon->disk);
+    network_uv_ops(&daemon->loop, &daemon->network);
+    if (replica_open(&consensus, &daemon->initial, daemon_fatal, daemon, &daemon->broker.replica,
+                     err) != 0)
+        return -1;
+    replica_set_facts(daemon->broker.replica, &daemon->facts);
+    daemon->observer.context = daemon;
+    daemon->observer.role_changed = daemon_role_changed;
+    daemon->observer.serving = daemon_serving;
+    daemon->observer.not_serving = daemon_not_serving;
+    replica_observe(daemon->broker.replica, &daemon->observer);
+    return 0;
+}
+
+/* The API's server with its methods, and the duties. */
+static void daemon_add_parts(struct daemon *daemon)
+{
+    struct broker *broker = &daemon->broker;
+    const struct rpc_server_config server = {0};
+
+    broker->rpc = rpc_server_new(&daemon->loop, &server);
+    rpc_server_add_reflection(broker->rpc, ckpt_descriptors,
+                              (size_t)(ckpt_descriptors_end - ckpt_descriptors));
+    broker->metrics = metrics_new(broker);
+    broker->service = service_new(broker);
+    broker->watch = watch_new(broker);
+    broker->dispatcher = dispatcher_new(broker);
+    broker->evaluator = evaluator_new(broker);
+    broker->storage_watch = storage_watch_new(broker);
+    broker->ticker = ticker_new(broker);
+    broker->collector = collector_new(broker);
+}
+
+static int daemon_listen(struct daemon *daemon, struct err *err)
+{
+    struct broker *broker = &daemon->broker;
+    const struct config *config = broker->config;
+    char address[sizeof("unix:") + 108];
+
+    if (rpc_server_listen(broker->rpc, config->self->api, err) != 0)
+        return err_wrap(err, "api address");
+    if (config->unix_socket[0] != '\0') {
+        snprintf(address, sizeof(address), "unix:%s", config->unix_socket);
+        if (rpc_server_listen(broker->rpc, address, err) != 0)
+            return err_wrap(err, "unix_socket");
+    }
+    if (config->self->http[0] != '\0' &&
+        http_open(broker, config->self->http, &broker->http, err) != 0)
+        return err_wrap(err, "http address");
+    return 0;
+}
+
+static void daemon_add_handles(struct daemon *daemon)
+{
+    for (size_t i = 0; i < ARRAY_COUNT(daemon_signals); i++) {
+        CHECK(uv_signal_init(&daemon->loop, &daemon->signals[i]) == 0);
+        daemon->signals[i].data = daemon;
+        CHECK(uv_signal_start(&daemon->signals[i], daemon_signal, daemon_signals[i]) == 0);
+    }
+    CHECK(uv_timer_init(&daemon->loop, &daemon->step) == 0);
+    CHECK(uv_timer_init(&daemon->loop, &daemon->guard) == 0);
+    daemon->step.data = daemon;
+    daemon->guard.data = daemon;
+    process_lag_start(&daemon->lag, &daemon->loop, &daemon->broker.counters);
+}
+
+static void daemon_report_start(const struct daemon *daemon)
+{
+    const struct config *config = daemon->broker.config;
+    struct consensus_status status;
+
+    replica_get_status(daemon->broker.replica, &status);
+    log_info("started",
+             "version=%s cluster=%s member=%" PRIu64 " api=%s raft=%s http=%s data_dir=%s "
+             "last_index=%" PRIu64 " snapshot_index=%" PRIu64,
+             CKPT_VERSION, config->cluster_id, config->self->id, config->self->api,
+             config->self->raft, config->self->http, config->data_dir, status.last_index,
+             status.snapshot_index);
+    if (config->insecure)
+        log_warning("insecure",
+                    "text=\"TLS is off: everyone who reaches %s, %s or %s can command "
+                    "this cluster; restrict the network\"",
+                    config->self->api, config->self->raft, config->self->http);
+    process_notify("READY=1\nSTATUS=waiting for quorum");
+}
+
+int daemon_run(const struct config *config, const struct config_flags *flags, bool bootstrap,
+               struct err *err)
+{
+    struct daemon *daemon = check_calloc(1, sizeof(*daemon));
+    struct broker *broker = &daemon->broker;
+
+    CHECK(config->self != NULL);
+    process_prepare();
+    CHECK(uv_loop_init(&daemon->loop) == 0);
+    daemon->flags = flags;
+    broker->loop = &daemon->loop;
+    broker->config = config;
+    uv_clock_ops(&daemon->loop, &broker->clock);
+    uv_random_ops(&broker->random);
+    broker->counters.started_at_ms = broker_wall_ms(broker);
+    daemon_fill_initial(daemon);
+    /* A start that fails ends the process: nothing was promised yet, and the system takes back what
+     * is open. */
+    if (daemon_open_replica(daemon, bootstrap, err) != 0)
+        return -1;
+    daemon_add_parts(daemon);
+    if (daemon_listen(daemon, err) != 0)
+        return -1;
+    daemon_add_handles(daemon);
+    daemon_report_start(daemon);
+    uv_run(&daemon->loop, UV_RUN_DEFAULT);
+    CHECK(daemon->stopping);
+    CHECK(uv_loop_close(&daemon->loop) == 0);
+    free(daemon);
+    return 0;
+}

@@ -1,0 +1,26 @@
+/* The life of a ckptd: opens the parts in order, runs the loop, ends them in reverse.
+ *
+ * Flow     replica -> API server, services -> duties -> listen -> HTTP -> READY -> loop. SIGTERM or SIGINT:
+ *          leadership is handed over, calls drain, everything closes, within DAEMON_STOP_MAX_MS. SIGHUP
+ *          reads the log level anew; SIGUSR2 dumps the state to the log.
+ * Errors   a start that fails is returned; a failure of consensus later ends the process with exit
+ *          code DAEMON_EXIT_FATAL for its supervisor to start it again.
+ */
+#ifndef CKPT_BROKER_DAEMON_H
+#define CKPT_BROKER_DAEMON_H
+
+#include "src/broker/config.h"
+
+enum {
+    DAEMON_EXIT_FATAL = 3,
+    DAEMON_TRANSFER_MAX_MS = 2000,
+    DAEMON_DRAIN_MS = 1000,
+    DAEMON_STOP_MAX_MS = 9000
+};
+
+/* Returns when the process should end: 0 after a clean stop, -1 with err when it could not start.
+ * flags are used again by SIGHUP. */
+int daemon_run(const struct config *config, const struct config_flags *flags, bool bootstrap,
+               struct err *err);
+
+#endif

@@ -1,0 +1,33 @@
+/* What ckptd does about itself as a process: limits, the supervisor's socket, the lag of its loop, a
+ * dump of its state.
+ *
+ * Errors   none of these fails the program.
+ */
+#ifndef CKPT_BROKER_PROCESS_H
+#define CKPT_BROKER_PROCESS_H
+
+#include "src/broker/broker.h"
+
+enum { PROCESS_LAG_PERIOD_MS = 20, PROCESS_LAG_LOG_MS = 10000 };
+
+/* Ignores SIGPIPE; lifts the soft limit of open files to the hard one. */
+void process_prepare(void);
+/* One sd_notify(3) message to $NOTIFY_SOCKET, for example "READY=1\nSTATUS=follower"; nothing without it. */
+void process_notify(const char *message);
+/* One line per part of the state in the log. */
+void process_dump(const struct broker *broker);
+
+/* A timer that notices when the loop comes late: writes counters->loop_lag_*, warns, and feeds the
+ * supervisor's watchdog when that is on. */
+struct process_lag {
+    uv_timer_t timer;
+    struct broker_counters *counters;
+    uint64_t due_ns;
+    uint64_t warned_ms;   /* at most one line per PROCESS_LAG_LOG_MS */
+    uint64_t watchdog_ms; /* period of the supervisor's feeding; 0: off */
+    uint64_t fed_ms;
+};
+void process_lag_start(struct process_lag *lag, uv_loop_t *loop, struct broker_counters *counters);
+void process_lag_stop(struct process_lag *lag);
+
+#endif
