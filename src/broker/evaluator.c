@@ -167,8 +167,6 @@ static void schedule_next(struct evaluator *evaluator)
     uint64_t due_us = evaluator->cycle_began_us + policy->evaluation_interval_ms * 1000;
     uint64_t now_us = monotonic_us(evaluator);
 
-    metrics_set(evaluator->broker->metrics, METRIC_EVALUATION_INTERVAL, NULL, NULL,
-                (double)policy->evaluation_interval_ms / 1e3);
     evaluator->broker->clock.timer_start(
         evaluator->timer, evaluator->again || due_us <= now_us ? 1000 : due_us - now_us);
 }

@@ -71,6 +71,17 @@ static const double *bounds_of(enum metric metric, size_t *ret_count)
     return bytes ? bounds_bytes : bounds_seconds;
 }
 
+/* The first bound that is not below the value; the last bucket is above all bounds. */
+static size_t bucket_of(enum metric metric, double value)
+{
+    size_t bound_count, i = 0;
+    const double *bounds = bounds_of(metric, &bound_count);
+
+    while (i < bound_count && value > bounds[i])
+        i++;
+    return i;
+}
+
 /* ---- series ----------------------------------------------------------------------------------------------------------- */
 
 static bool series_matches(const struct series *series, const char *const labels[])
@@ -159,19 +170,31 @@ void metrics_set(struct metrics *metrics, enum metric metric, const char *label0
 void metrics_observe(struct metrics *metrics, enum metric metric, double value)
 {
     struct series *series;
-    const double *bounds;
-    size_t bound_count, i = 0;
 
     if (metrics == NULL)
         return;
     CHECK(is_histogram(metric));
     CHECK(isfinite(value));
     series = series_get(metrics, metric, NULL, NULL);
-    bounds = bounds_of(metric, &bound_count);
-    while (i < bound_count && value > bounds[i])
-        i++;
-    series->buckets[i]++;
+    series->buckets[bucket_of(metric, value)]++;
     series->value += value;
+}
+
+void metrics_replace(struct metrics *metrics, enum metric metric, const double *uppers,
+                     const uint64_t *counts, size_t count, double sum)
+{
+    struct series *series;
+    size_t bound_count;
+
+    if (metrics == NULL)
+        return;
+    CHECK(is_histogram(metric));
+    series = series_get(metrics, metric, NULL, NULL);
+    bounds_of(metric, &bound_count);
+    memset(series->buckets, 0, (bound_count + 1) * sizeof(*series->buckets));
+    for (size_t i = 0; i < count; i++)
+        series->buckets[bucket_of(metric, uppers[i])] += counts[i];
+    series->value = sum;
 }
 
 double metrics_value(const struct metrics *metrics, enum metric metric, const char *label0,

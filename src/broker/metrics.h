@@ -39,7 +39,7 @@ enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_SECONDS, METRIC_BYTES };
     X(RAFT_LEADER_CHANGES, COUNTER, "ckpt_raft_leader_changes_total", NULL, NULL, "Changes of the leader seen by this member.") \
     X(RAFT_PENDING, GAUGE, "ckpt_raft_proposals_pending", NULL, NULL, "Log entries proposed here that wait for their commit.") \
     X(RAFT_WAITING, GAUGE, "ckpt_raft_commands_waiting", NULL, NULL, "Commands proposed here that wait for their outcome.") \
-    X(RAFT_COMMIT, SECONDS, "ckpt_raft_commit_duration_seconds", NULL, NULL, "From proposal to applied, for commands of this leader's duties.") \
+    X(RAFT_COMMIT, SECONDS, "ckpt_raft_commit_duration_seconds", NULL, NULL, "From proposal to applied, of log entries proposed by this member.") \
     X(RAFT_FSYNC_SECONDS, COUNTER, "ckpt_raft_wal_fsync_seconds_total", NULL, NULL, "Time spent in fdatasync of the log.") \
     X(RAFT_FSYNCS, COUNTER, "ckpt_raft_wal_fsyncs_total", NULL, NULL, "Calls of fdatasync of the log.") \
     X(RAFT_FSYNC_MAX, GAUGE, "ckpt_raft_wal_fsync_max_seconds", NULL, NULL, "Longest fdatasync of the log since the start.") \
@@ -72,7 +72,7 @@ enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_SECONDS, METRIC_BYTES };
     X(HINT_ACK, SECONDS, "ckpt_hint_ack_seconds", NULL, NULL, "From dispatch until the first node reported that its application was asked.") \
     X(CHECKPOINT_DURATION, SECONDS, "ckpt_checkpoint_duration_seconds", NULL, NULL, "From dispatch until every shard was verified.") \
     X(CHECKPOINT_SIZE, BYTES, "ckpt_checkpoint_size_bytes", NULL, NULL, "Size of complete checkpoints, all shards.") \
-    X(LOST, COUNTER, "ckpt_node_failures_total", NULL, NULL, "Nodes declared down.")               \
+    X(NODE_FAILURES, COUNTER, "ckpt_node_failures_total", NULL, NULL, "Nodes declared down.")               \
     X(AGENTS, GAUGE, "ckpt_agent_connected", NULL, NULL, "Agents connected to this member.")       \
     X(AGENT_REPORTS, COUNTER, "ckpt_agent_reports_total", NULL, NULL, "Reports taken from agents and acknowledged.") \
     X(GRANTS, COUNTER, "ckpt_grants_total", NULL, NULL, "Bandwidth grants proposed.")     \
@@ -85,7 +85,7 @@ enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_SECONDS, METRIC_BYTES };
     X(PUSHED_BACK, COUNTER, "ckpt_pushed_back_total", NULL, NULL, "Requests refused because a queue was full.") \
     X(L_STORAGE, GAUGE, "lattice_checkpoint_storage_unavailable", NULL, NULL, "1 while any storage target is unavailable.") \
     X(L_LEADER, GAUGE, "lattice_raft_leader", NULL, NULL, "1 on the member that leads.")           \
-    X(L_COMMIT, SECONDS, "lattice_raft_commit_latency_seconds", NULL, NULL, "From proposal to applied, for commands of this leader's duties.") \
+    X(L_COMMIT, SECONDS, "lattice_raft_commit_latency_seconds", NULL, NULL, "From proposal to applied, of log entries proposed by this member.") \
     X(L_ENTRIES, GAUGE, "lattice_raft_log_entries", NULL, NULL, "Log entries kept since the last snapshot.") \
     X(L_SNAPSHOT, GAUGE, "lattice_raft_snapshot_duration_seconds", NULL, NULL, "Duration of the last snapshot written here.") \
     X(L_EVALUATIONS, COUNTER, "lattice_checkpoint_evaluations_total", "decision", NULL, "Evaluated allocations by decision.") \
@@ -116,6 +116,9 @@ void metrics_add(struct metrics *metrics, enum metric metric, const char *label0
 void metrics_set(struct metrics *metrics, enum metric metric, const char *label0,
                  const char *label1, double value);
 void metrics_observe(struct metrics *metrics, enum metric metric, double value);
+/* Replaces a whole histogram by counts[i] values of at most uppers[i], rising. */
+void metrics_replace(struct metrics *metrics, enum metric metric, const double *uppers,
+                     const uint64_t *counts, size_t count, double sum);
 /* 0 for a series that does not exist. */
 double metrics_value(const struct metrics *metrics, enum metric metric, const char *label0,
                      const char *label1);

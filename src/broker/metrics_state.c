@@ -1,0 +1,309 @@
+/* See metrics_state.h. */
+#include "src/broker/metrics_state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/broker/broker.h"
+#include "src/broker/dispatcher.h"
+#include "src/broker/evaluator.h"
+#include "src/broker/metrics.h"
+
+/* ---- events of the leader --------------------------------------------------------------------------------------------- */
+
+static double seconds_between(uint64_t from_ms, uint64_t to_ms)
+{
+    return to_ms > from_ms ? (double)(to_ms - from_ms) / 1e3 : 0;
+}
+
+static void lower_case(const char *text, char *ret_text, size_t size)
+{
+    size_t i = 0;
+
+    for (; text[i] != '\0' && i + 1 < size; i++)
+        ret_text[i] = (char)(text[i] >= 'A' && text[i] <= 'Z' ? text[i] + ('a' - 'A') : text[i]);
+    ret_text[i] = '\0';
+}
+
+static void checkpoint_complete(struct metrics *metrics, const struct fsm_checkpoint *checkpoint,
+                                uint64_t at_ms)
+{
+    double seconds = seconds_between(checkpoint->dispatched_at_ms, at_ms);
+
+    metrics_observe(metrics, METRIC_CHECKPOINT_DURATION, seconds);
+    metrics_observe(metrics, METRIC_L_DURATION, seconds);
+    metrics_observe(metrics, METRIC_CHECKPOINT_SIZE, (double)checkpoint->size_bytes);
+    if (checkpoint->purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT)
+        metrics_observe(metrics, METRIC_L_PREEMPTION_DURATION,
+                        seconds_between(checkpoint->created_at_ms, at_ms));
+}
+
+static void checkpoint_event(struct metrics *metrics, const struct fsm *fsm,
+                             const Ckpt__V1__Event *event)
+{
+    const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fsm, event->checkpoint_id);
+    Ckpt__V1__CheckpointState state = (Ckpt__V1__CheckpointState)event->new_state;
+    char result[METRICS_LABEL_VALUE_BYTES];
+
+    if (checkpoint == NULL || state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COLLECTED)
+        return;
+    if (state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_WRITING)
+        metrics_observe(metrics, METRIC_HINT_ACK,
+                        seconds_between(checkpoint->dispatched_at_ms, event->at_ms));
+    if (fsm_checkpoint_state_active(state))
+        return;
+    lower_case(fsm_checkpoint_state_name(state), result, sizeof(result));
+    metrics_add(metrics, METRIC_HINTS, fsm_purpose_name(checkpoint->purpose), result, 1);
+    metrics_add(metrics, METRIC_L_OPERATIONS, result, NULL, 1);
+    if (state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE) {
+        checkpoint_complete(metrics, checkpoint, event->at_ms);
+        return;
+    }
+    if (state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_FAILED ||
+        state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_TIMED_OUT)
+        metrics_add(metrics, METRIC_L_FAILURES, fsm_reason_name(event->reason), NULL, 1);
+    if (checkpoint->purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT)
+        metrics_add(metrics, METRIC_L_PREEMPTION_FAILED, NULL, NULL, 1);
+}
+
+static bool stopped_by_preemption(const Ckpt__V1__Event *event)
+{
+    return event->reason == CKPT__V1__REASON__REASON_PREEMPTED ||
+           event->reason == CKPT__V1__REASON__REASON_PREEMPTED_WITHOUT_CHECKPOINT;
+}
+
+static void allocation_event(struct metrics *metrics, const Ckpt__V1__Event *event)
+{
+    bool goes_on = event->new_state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_SUSPENDED ||
+                   event->new_state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_REQUEUED;
+
+    if (goes_on && stopped_by_preemption(event))
+        metrics_add(metrics, METRIC_L_PREEMPTION_REQUEUE, NULL, NULL, 1);
+}
+
+/* One event per preemption and per victim; those of a victim name its allocation. */
+static void preemption_event(struct metrics *metrics, const struct fsm *fsm,
+                             const Ckpt__V1__Event *event)
+{
+    const struct fsm_allocation *victim = fsm_allocation_find(fsm, event->allocation_id);
+
+    if (victim == NULL)
+        return;
+    metrics_add(metrics, METRIC_L_PREEMPTIONS, victim->vcluster,
+                victim->borrowed_count > 0 ? "reclaim" : "priority", 1);
+}
+
+void metrics_state_events(struct metrics *metrics, const struct broker *broker, uint64_t *cursor)
+{
+    const struct fsm *fsm = replica_fsm(broker->replica);
+    const Ckpt__V1__Event *event;
+    bool gap;
+
+    while ((event = fsm_event_after(fsm, *cursor, &gap)) != NULL) {
+        *cursor = event->sequence;
+        if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_CHECKPOINT_STATE)
+            checkpoint_event(metrics, fsm, event);
+        else if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_ALLOCATION_STATE)
+            allocation_event(metrics, event);
+        else if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_PREEMPTION)
+            preemption_event(metrics, fsm, event);
+        else if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_NODE_STATE &&
+                 event->new_state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
+            metrics_add(metrics, METRIC_NODE_FAILURES, NULL, NULL, 1);
+    }
+}
+
+/* ---- at each exposition ----------------------------------------------------------------------------------------------- */
+
+static void set(struct metrics *metrics, enum metric metric, double value)
+{
+    metrics_set(metrics, metric, NULL, NULL, value);
+}
+
+static void read_commits(struct metrics *metrics, const struct broker *broker)
+{
+    double uppers[REPLICA_LATENCY_BUCKETS];
+    struct replica_stats stats;
+
+    replica_get_stats(broker->replica, &stats);
+    for (int i = 0; i < REPLICA_LATENCY_BUCKETS; i++)
+        uppers[i] = (double)(UINT64_C(1) << i) / 1e6;
+    metrics_replace(metrics, METRIC_RAFT_COMMIT, uppers, stats.commit_us, REPLICA_LATENCY_BUCKETS,
+                    (double)stats.commit_us_total / 1e6);
+    metrics_replace(metrics, METRIC_L_COMMIT, uppers, stats.commit_us, REPLICA_LATENCY_BUCKETS,
+                    (double)stats.commit_us_total / 1e6);
+}
+
+static void read_peers(struct metrics *metrics, const struct consensus_status *status)
+{
+    char member[32];
+
+    for (size_t i = 0; i < status->peer_count; i++) {
+        const struct consensus_peer_status *peer = &status->peers[i];
+
+        if (peer->id == status->member_id)
+            continue;
+        snprintf(member, sizeof(member), "%llu", (unsigned long long)peer->id);
+        metrics_set(metrics, METRIC_RAFT_PEER_UP, member, NULL, peer->connected);
+        metrics_set(metrics, METRIC_RAFT_PEER_LAG, member, NULL,
+                    status->role == CONSENSUS_LEADER && status->last_index > peer->match_index
+                        ? (double)(status->last_index - peer->match_index)
+                        : 0);
+    }
+}
+
+static void read_raft(struct metrics *metrics, const struct broker *broker)
+{
+    bool leads = replica_serving(broker->replica);
+    struct consensus_status status;
+
+    replica_get_status(broker->replica, &status);
+    set(metrics, METRIC_RAFT_IS_LEADER, leads);
+    set(metrics, METRIC_L_LEADER, leads);
+    set(metrics, METRIC_RAFT_HAS_LEADER, status.leader_id != 0 && status.quorum);
+    set(metrics, METRIC_RAFT_TERM, (double)status.term);
+    set(metrics, METRIC_RAFT_COMMIT_INDEX, (double)status.commit_index);
+    set(metrics, METRIC_RAFT_APPLIED_INDEX, (double)status.applied_index);
+    set(metrics, METRIC_RAFT_LEADER_CHANGES, (double)status.leader_changes_total);
+    set(metrics, METRIC_RAFT_PENDING, (double)status.proposals_in_flight);
+    set(metrics, METRIC_RAFT_WAITING, (double)replica_waiting(broker->replica));
+    set(metrics, METRIC_RAFT_FSYNCS, (double)status.fsync_count);
+    set(metrics, METRIC_RAFT_FSYNC_SECONDS, (double)status.fsync_us_total / 1e6);
+    set(metrics, METRIC_RAFT_FSYNC_MAX, (double)status.fsync_us_max / 1e6);
+    set(metrics, METRIC_RAFT_SNAPSHOTS, (double)status.snapshot_count);
+    set(metrics, METRIC_RAFT_SNAPSHOT, (double)status.snapshot_ms_last / 1e3);
+    set(metrics, METRIC_L_SNAPSHOT, (double)status.snapshot_ms_last / 1e3);
+    set(metrics, METRIC_RAFT_LOG_BYTES, (double)status.log_bytes);
+    set(metrics, METRIC_L_ENTRIES, (double)(status.last_index - status.snapshot_index));
+    set(metrics, METRIC_DISK_FREE, (double)status.disk_free_bytes);
+    set(metrics, METRIC_DISK_ACCEPTS, status.accepts_writes);
+    read_peers(metrics, &status);
+    read_commits(metrics, broker);
+}
+
+static void read_checkpoint_states(struct metrics *metrics, const struct fsm_summary *summary)
+{
+    char name[METRICS_LABEL_VALUE_BYTES];
+
+    for (int state = CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_REQUESTED;
+         state <= CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_SUPERSEDED; state++) {
+        lower_case(fsm_checkpoint_state_name((Ckpt__V1__CheckpointState)state), name, sizeof(name));
+        metrics_set(metrics, METRIC_STATE_CHECKPOINTS, name, NULL,
+                    summary->checkpoints_by_state[state]);
+        metrics_set(metrics, METRIC_ENTERED, name, NULL, (double)summary->checkpoints_total[state]);
+    }
+}
+
+static void read_summary(struct metrics *metrics, const struct broker *broker)
+{
+    const struct fsm *fsm = replica_fsm(broker->replica);
+    struct fsm_summary summary;
+    char name[METRICS_LABEL_VALUE_BYTES];
+
+    fsm_get_summary(fsm, &summary);
+    for (int state = CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING;
+         state <= CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_REQUEUED; state++) {
+        lower_case(fsm_allocation_state_name((Ckpt__V1__AllocationState)state), name, sizeof(name));
+        metrics_set(metrics, METRIC_STATE_ALLOCATIONS, name, NULL,
+                    summary.allocations_by_state[state]);
+    }
+    read_checkpoint_states(metrics, &summary);
+    set(metrics, METRIC_PAUSED,
+        summary.checkpoints_by_state[CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_PAUSED]);
+    set(metrics, METRIC_OLDEST_PAUSED,
+        summary.oldest_paused_since_ms == 0
+            ? 0
+            : seconds_between(summary.oldest_paused_since_ms, broker_wall_ms(broker)));
+    set(metrics, METRIC_EVENTS_SEQUENCE,
+        summary.next_event_sequence > 0 ? (double)(summary.next_event_sequence - 1) : 0);
+    metrics_set(metrics, METRIC_REPORTS_REJECTED, "refused", NULL,
+                (double)summary.rejected_reports);
+    metrics_set(metrics, METRIC_REPORTS_REJECTED, "duplicate", NULL,
+                (double)summary.duplicate_reports);
+    set(metrics, METRIC_DECISIONS_SKIPPED, (double)summary.skipped_decisions);
+}
+
+static void read_targets(struct metrics *metrics, const struct fsm *fsm)
+{
+    bool any_down = false;
+
+    for (uint32_t slot = 0; slot < fsm_target_slots(fsm); slot++) {
+        const struct fsm_target *target = fsm_target_at(fsm, slot);
+
+        if (target == NULL)
+            continue;
+        any_down |= !target->available;
+        metrics_set(metrics, METRIC_DESTINATION_UP, target->id, NULL, target->available);
+        metrics_set(metrics, METRIC_DESTINATION_RATE, target->id, NULL,
+                    (double)target->budget_bytes_per_s);
+        metrics_set(metrics, METRIC_GRANTED_RATIO, target->id, NULL,
+                    target->budget_bytes_per_s == 0
+                        ? 0
+                        : (double)target->granted_bytes_per_s / (double)target->budget_bytes_per_s);
+    }
+    set(metrics, METRIC_L_STORAGE, any_down);
+}
+
+static void read_nodes(struct metrics *metrics, const struct fsm *fsm)
+{
+    static const char *const names[] = {"unspecified", "ready", "degraded", "down", "draining"};
+    uint32_t counts[ARRAY_COUNT(names)] = {0};
+
+    for (uint32_t slot = 0; slot < fsm_node_slots(fsm); slot++) {
+        const struct fsm_node *node = fsm_node_at(fsm, slot);
+
+        if (node != NULL && (unsigned)node->state < ARRAY_COUNT(counts))
+            counts[node->state]++;
+    }
+    for (size_t state = CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY; state < ARRAY_COUNT(names);
+         state++)
+        metrics_set(metrics, METRIC_NODES, names[state], NULL, counts[state]);
+}
+
+static void read_rpc(struct metrics *metrics, const struct broker *broker)
+{
+    struct rpc_server_stats stats;
+
+    if (broker->rpc == NULL)
+        return;
+    rpc_server_get_stats(broker->rpc, &stats);
+    set(metrics, METRIC_RPC_CONNECTIONS, (double)stats.connections);
+    for (int code = 0; code < (int)ARRAY_COUNT(stats.by_status); code++) {
+        if (stats.by_status[code] > 0)
+            metrics_set(metrics, METRIC_RPC_CALLS, rpc_status_name(code), NULL,
+                        (double)stats.by_status[code]);
+    }
+}
+
+static void read_counters(struct metrics *metrics, const struct broker *broker)
+{
+    const struct broker_counters *counters = &broker->counters;
+
+    metrics_set(metrics, METRIC_BUILD_INFO, CKPT_VERSION, NULL, 1);
+    set(metrics, METRIC_START_TIME, (double)counters->started_at_ms / 1e3);
+    set(metrics, METRIC_LOOP_LAG, (double)counters->loop_lag_max_ms / 1e3);
+    set(metrics, METRIC_MUTATIONS, (double)counters->mutations_total);
+    set(metrics, METRIC_NOT_LEADER, (double)counters->not_leader_total);
+    set(metrics, METRIC_PUSHED_BACK, (double)counters->full_total);
+    for (int status = 0; status < BROKER_OUTCOMES_MAX; status++) {
+        if (counters->outcomes_total[status] > 0)
+            metrics_set(metrics, METRIC_OUTCOMES, fsm_status_name((enum fsm_status)status), NULL,
+                        (double)counters->outcomes_total[status]);
+    }
+}
+
+void metrics_state_read(struct metrics *metrics, const struct broker *broker)
+{
+    const struct fsm *fsm = replica_fsm(broker->replica);
+
+    read_raft(metrics, broker);
+    read_summary(metrics, broker);
+    read_targets(metrics, fsm);
+    read_nodes(metrics, fsm);
+    read_rpc(metrics, broker);
+    read_counters(metrics, broker);
+    set(metrics, METRIC_AGENTS, (double)dispatcher_connected_count(broker->dispatcher));
+    set(metrics, METRIC_EVALUATION_LAST, (double)evaluator_last_cycle_ms(broker->evaluator) / 1e3);
+    set(metrics, METRIC_EVALUATION_INTERVAL, (double)fsm_policy(fsm)->evaluation_interval_ms / 1e3);
+}
