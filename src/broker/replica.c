@@ -1,42 +1,26 @@
 /* Joins consensus, state machine and callers. See replica.h.
  *
  * Flow     replica_propose: validate, stamp, pack behind the last batch -> (next turn of the loop)
- * replica_flush: the first batch becomes a log entry, up to REPLICA_ENTRIES_IN_FLIGHT at a time, so
- * that commands collect while entries are on their way -> replica_apply: the state machine applies
- * the entry, each outcome goes to the command's done(). A new leader's first entry is its own:
- * ClusterInit while uninitialised, LeaderElected, MemberFacts; when that is applied it serves, and
- * what has collected since the election is proposed. Shapes   a batch is an entry under
- * construction, then in flight; it owns its packed bytes until proposed and its waiters until
- *          applied or dropped. One timer with zero delay starts the flush: never from inside a
- * callback of consensus.
+ *          replica_flush: the first batch becomes a log entry, up to REPLICA_ENTRIES_IN_FLIGHT at a
+ *          time, so that commands collect while entries are on their way -> replica_apply: the state
+ *          machine applies the entry, each outcome goes to the command's done().
+ *          A new leader's first entry is its own: ClusterInit while uninitialised, LeaderElected,
+ *          MemberFacts; when that is applied it serves, and what has collected since the election is
+ *          proposed.
+ * Shapes   batches wait in a queue, then are in flight as the tags of their entries (batch.h). One
+ *          timer with zero delay starts the flush: never from inside a callback of consensus.
  */
 #include "src/broker/replica.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/base/buf.h"
 #include "src/base/check.h"
+#include "src/broker/batch.h"
 
 enum {
     REPLICA_RETRY_US = 100000
 }; /* of the leader's first entry when the log takes none (disk low) */
-
-struct replica_waiter {
-    replica_done_fn *done; /* may be NULL */
-    void *data;
-};
-
-struct replica_batch {
-    struct list node;
-    struct replica *replica;
-    bool first; /* the new leader's own */
-    uint64_t proposed_us;
-    struct buf bytes; /* a ckpt.log.v1.Entry */
-    struct replica_waiter *waiters;
-    size_t count;
-    size_t capacity;
-};
 
 struct replica_read {
     struct list node;
@@ -90,61 +74,16 @@ static uint64_t replica_now_us(const struct replica *replica)
 
 /* ---- batches ---- */
 
-static struct replica_batch *batch_new(struct replica *replica)
+/* Ends a batch without an outcome. */
+static void replica_fail_batch(struct replica *replica, struct batch *batch,
+                               const struct err *failed)
 {
-    struct replica_batch *batch = check_calloc(1, sizeof(*batch));
-
-    batch->replica = replica;
-    list_init(&batch->node);
-    buf_init(&batch->bytes);
-    return batch;
-}
-
-static void batch_free(struct replica_batch *batch)
-{
-    list_remove(&batch->node);
-    buf_close(&batch->bytes);
-    free(batch->waiters);
-    free(batch);
-}
-
-/* Appends one element of Entry.commands: key 1, wire type 2, length, bytes. */
-static void batch_append(struct replica_batch *batch, const Ckpt__Log__V1__Command *command,
-                         size_t size, const struct replica_waiter *waiter)
-{
-    uint8_t head[8];
-    size_t used = 0;
-    size_t rest = size;
-
-    head[used++] = 1 << 3 | 2;
-    while (rest >= 0x80) {
-        head[used++] = (uint8_t)(rest | 0x80);
-        rest >>= 7;
-    }
-    head[used++] = (uint8_t)rest;
-    buf_append(&batch->bytes, head, used);
-    CHECK(ckpt__log__v1__command__pack(command, buf_extend(&batch->bytes, size)) == size);
-    if (batch->count == batch->capacity) {
-        batch->capacity = batch->capacity == 0 ? 16 : batch->capacity * 2;
-        batch->waiters = check_realloc(batch->waiters, batch->capacity, sizeof(batch->waiters[0]));
-    }
-    batch->waiters[batch->count++] = *waiter;
-}
-
-/* Ends the batch without an outcome. */
-static void batch_fail(struct replica_batch *batch, const struct err *failed)
-{
-    struct replica *replica = batch->replica;
-
     list_remove(&batch->node);
     if (!batch->first) {
         CHECK(replica->waiting_count >= batch->count);
         replica->waiting_count -= batch->count;
     }
-    for (size_t i = 0; i < batch->count; i++) {
-        if (batch->waiters[i].done != NULL)
-            batch->waiters[i].done(batch->waiters[i].data, failed, NULL);
-    }
+    batch_fail(batch, failed);
     batch_free(batch);
 }
 
@@ -156,10 +95,8 @@ static void replica_schedule(struct replica *replica, uint64_t delay_us)
     replica->clock.timer_start(replica->flush_timer, delay_us);
 }
 
-static int batch_propose(struct replica_batch *batch, struct err *err)
+static int replica_send_batch(struct replica *replica, struct batch *batch, struct err *err)
 {
-    struct replica *replica = batch->replica;
-
     CHECK(batch->count > 0 && batch->bytes.length > 0);
     batch->proposed_us = replica_now_us(replica);
     replica->in_flight_count++;
@@ -177,23 +114,21 @@ static int batch_propose(struct replica_batch *batch, struct err *err)
 
 /* ---- leadership ---- */
 
-static void first_append(struct replica_batch *batch, Ckpt__Log__V1__Command *command)
+static void first_append(struct batch *batch, Ckpt__Log__V1__Command *command)
 {
-    const struct replica_waiter nobody = {NULL, NULL};
-
-    command->now_ms = replica_wall_ms(batch->replica);
-    batch_append(batch, command, ckpt__log__v1__command__get_packed_size(command), &nobody);
+    batch_append(batch, command, ckpt__log__v1__command__get_packed_size(command), NULL, NULL);
 }
 
 static void replica_propose_first(struct replica *replica)
 {
-    struct replica_batch *batch = batch_new(replica);
+    struct batch *batch = batch_new();
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
     Ckpt__Log__V1__LeaderElected elected = CKPT__LOG__V1__LEADER_ELECTED__INIT;
     struct fsm_summary summary;
     struct err err;
 
     batch->first = true;
+    command.now_ms = replica_wall_ms(replica);
     fsm_get_summary(replica->fsm, &summary);
     /* Entries of former leaders may still wait to be applied here: a second ClusterInit is then
      * refused by the state. */
@@ -212,7 +147,7 @@ static void replica_propose_first(struct replica *replica)
         command.member_facts = (Ckpt__Log__V1__MemberFacts *)(uintptr_t)replica->facts;
         first_append(batch, &command);
     }
-    if (batch_propose(batch, &err) == 0) {
+    if (replica_send_batch(replica, batch, &err) == 0) {
         replica->first_proposed = true;
     } else {
         batch_free(batch);
@@ -259,8 +194,8 @@ static void replica_stop_leading(struct replica *replica)
         }
     }
     while (!list_empty(&replica->queued))
-        batch_fail(LIST_ITEM(replica->queued.next, struct replica_batch, node),
-                   &replica_not_leader);
+        replica_fail_batch(replica, LIST_ITEM(replica->queued.next, struct batch, node),
+                           &replica_not_leader);
     while (!list_empty(&replica->reads)) {
         struct replica_read *read = LIST_ITEM(replica->reads.next, struct replica_read, node);
         list_remove(&read->node);
@@ -312,27 +247,26 @@ static void replica_flush(void *data)
     }
     while (replica->serving && !list_empty(&replica->queued) &&
            replica->in_flight_count < REPLICA_ENTRIES_IN_FLIGHT) {
-        struct replica_batch *batch = LIST_ITEM(replica->queued.next, struct replica_batch, node);
+        struct batch *batch = LIST_ITEM(replica->queued.next, struct batch, node);
         struct err err;
 
         list_remove(&batch->node);
-        if (batch_propose(batch, &err) != 0)
-            batch_fail(batch, &err);
+        if (replica_send_batch(replica, batch, &err) != 0)
+            replica_fail_batch(replica, batch, &err);
     }
 }
 
 /* The last queued batch when `size` more bytes fit, else a new one behind it. */
-static struct replica_batch *replica_open_batch(struct replica *replica, size_t size)
+static struct batch *replica_open_batch(struct replica *replica, size_t size)
 {
-    struct replica_batch *batch;
+    struct batch *batch;
 
     if (!list_empty(&replica->queued)) {
-        batch = LIST_ITEM(replica->queued.previous, struct replica_batch, node);
-        if (batch->count < REPLICA_ENTRY_COMMANDS &&
-            batch->bytes.length + size + 16 <= REPLICA_ENTRY_BYTES)
+        batch = LIST_ITEM(replica->queued.previous, struct batch, node);
+        if (batch_fits(batch, size))
             return batch;
     }
-    batch = batch_new(replica);
+    batch = batch_new();
     list_push_back(&replica->queued, &batch->node);
     return batch;
 }
@@ -340,7 +274,6 @@ static struct replica_batch *replica_open_batch(struct replica *replica, size_t 
 void replica_propose(struct replica *replica, Ckpt__Log__V1__Command *command,
                      replica_done_fn *done, void *data)
 {
-    const struct replica_waiter waiter = {done, data};
     struct fsm_outcome outcome;
     const struct err *failed = NULL;
     size_t size;
@@ -368,7 +301,7 @@ void replica_propose(struct replica *replica, Ckpt__Log__V1__Command *command,
             done(data, NULL, &outcome);
         return;
     }
-    batch_append(replica_open_batch(replica, size), command, size, &waiter);
+    batch_append(replica_open_batch(replica, size), command, size, done, data);
     replica->waiting_count++;
     replica_schedule(replica, 0);
 }
@@ -394,14 +327,7 @@ void replica_read(struct replica *replica, replica_done_fn *done, void *data)
 
 static void replica_outcome(void *context, size_t command_index, const struct fsm_outcome *outcome)
 {
-    struct replica_batch *batch = context;
-
-    CHECK(command_index < batch->count);
-    if (batch->waiters[command_index].done != NULL) {
-        replica_done_fn *done = batch->waiters[command_index].done;
-        batch->waiters[command_index].done = NULL;
-        done(batch->waiters[command_index].data, NULL, outcome);
-    }
+    batch_outcome(context, command_index, outcome);
 }
 
 static void replica_record_latency(struct replica *replica, uint64_t us)
@@ -436,7 +362,7 @@ static void replica_apply(void *context, uint64_t index, uint64_t term, const ui
                           size_t length, void *tag)
 {
     struct replica *replica = context;
-    struct replica_batch *batch = tag;
+    struct batch *batch = tag;
     bool first = false;
 
     fsm_apply_entry(replica->fsm, index, term, bytes, length,
@@ -464,14 +390,14 @@ static void replica_apply(void *context, uint64_t index, uint64_t term, const ui
 static void replica_dropped(void *context, void *tag)
 {
     struct replica *replica = context;
-    struct replica_batch *batch = tag;
+    struct batch *batch = tag;
 
     CHECK(batch != NULL && replica->in_flight_count > 0);
     replica->in_flight_count--;
     replica->stats.dropped_total += batch->first ? 0 : batch->count;
     if (batch->first)
         replica->first_proposed = false;
-    batch_fail(batch, &replica_lost);
+    replica_fail_batch(replica, batch, &replica_lost);
 }
 
 /* ---- snapshots: the state machine's stream through consensus ---- */
