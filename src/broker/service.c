@@ -7,6 +7,7 @@
 
 #include "src/base/check.h"
 #include "src/broker/methods.h"
+#include "src/broker/texts.h"
 
 /* What a method's entry in the table comes to when it is registered. */
 struct service_method {
@@ -193,6 +194,11 @@ static void service_on_message(struct rpc_call *call, void *data, const uint8_t 
                  "UNDECODABLE: the request is no %s; build the client from this version's .proto",
                  method->type->name);
         rpc_call_finish(call, RPC_INVALID_ARGUMENT, text);
+        return;
+    }
+    if (texts_hold_nul(method->type, bytes, length)) {
+        protobuf_c_message_free_unpacked(message, NULL);
+        answer_status(call, FSM_INVALID_ID, 0, 0);
         return;
     }
     request_start(state, request_new(state, call, message));

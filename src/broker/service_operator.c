@@ -9,6 +9,18 @@
 
 /* ---- mutations whose command is not the request itself ---- */
 
+/* Absolute, printable, without "..": it becomes part of every checkpoint's path. */
+static bool prefix_valid(const char *prefix)
+{
+    size_t length = strlen(prefix);
+
+    for (size_t i = 0; i < length; i++) {
+        if (prefix[i] < 0x20 || prefix[i] > 0x7e)
+            return false;
+    }
+    return prefix[0] == '/' && length <= FSM_PREFIX_MAX_BYTES && strstr(prefix, "/..") == NULL;
+}
+
 static enum fsm_status fill_put_target(const ProtobufCMessage *message,
                                        Ckpt__Log__V1__Command *command, union method_body *body,
                                        struct fsm_outcome *ret_outcome)
@@ -20,8 +32,7 @@ static enum fsm_status fill_put_target(const ProtobufCMessage *message,
         return FSM_INVALID_ARGUMENT;
     if (spec->kind == CKPT__V1__TARGET_KIND__TARGET_KIND_S3)
         return FSM_UNIMPLEMENTED;
-    if (spec->prefix[0] != '/' || strlen(spec->prefix) > FSM_PREFIX_MAX_BYTES ||
-        strstr(spec->prefix, "/..") != NULL) {
+    if (!prefix_valid(spec->prefix)) {
         ret_outcome->current = strlen(spec->prefix);
         ret_outcome->limit = FSM_PREFIX_MAX_BYTES;
         return FSM_INVALID_ARGUMENT;
