@@ -1,9 +1,12 @@
 /* The decision model: is a checkpoint of this job worth its cost now? Pure functions, floating point allowed here only.
  *
  * Flow     the broker fills struct eval_view (structure of arrays, one slot per running allocation) from the committed state,
- *          calls eval_score() once a cycle, and turns the slots with verdict CHECKPOINT into proposals (integers).
+ *          calls eval_score() once a cycle, and turns the slots whose verdict fires into proposals (integers).
+ * Shapes   view and result own their arrays; results hold as many elements as their capacity, at least view->count.
  * Units    GPU-seconds for value and cost; seconds; bytes; bytes per second; failures per second.
- * Errors   unknown, zero, NaN or infinite inputs have a defined verdict; NaN never decides.
+ * Errors   an input that is NaN, negative, or 1e30 and more where that makes no sense gives SKIP_BAD_INPUT with all terms 0; NaN
+ *          never decides and never comes out. An outage (bandwidth 0 or the flag) gives write_s, compute_waste and young_daly_s infinity.
+ * Absent   choosing among actions beside checkpointing, and pacing: both work on these results.
  * Source   Young 1974, Daly 2006; the model is written out in src/eval/README.md with each term.
  */
 #ifndef CKPT_EVAL_MODEL_H
@@ -27,6 +30,8 @@
     X(SKIP_BAD_INPUT, "bad_input")                                                                 \
     X(SKIP_NEAR_COMPLETION, "near_completion")
 
+/* Precedence, first that holds: bad input, strategy, active, storage down, walltime slot, near completion, minimum interval,
+ * value above cost, declared period, maximum interval; else value below cost. */
 enum eval_verdict {
 #define X(name, text) EVAL_##name,
     EVAL_VERDICTS(X)
@@ -36,77 +41,104 @@ enum eval_verdict {
 const char *eval_verdict_name(enum eval_verdict verdict);
 bool eval_verdict_fires(enum eval_verdict verdict);
 
-enum eval_flag { /* bits of eval_view.flags */
-    EVAL_FLAG_ACTIVE = 1,        /* a checkpoint is active or paused */
-    EVAL_FLAG_STORAGE_DOWN = 2,  /* its target is unavailable */
-    EVAL_FLAG_NOT_AUTO = 4,      /* strategy manual or none */
-    EVAL_FLAG_WALLTIME_DONE = 8, /* the walltime checkpoint was already asked for */
-    EVAL_FLAG_RECLAIMABLE = 16   /* borrowed nodes */
+enum eval_flag {                              /* bits of eval_view.flags */
+                 EVAL_FLAG_ACTIVE = 1,        /* a checkpoint is active or paused */
+                 EVAL_FLAG_STORAGE_DOWN = 2,  /* its target is unavailable */
+                 EVAL_FLAG_NOT_AUTO = 4,      /* strategy manual or none */
+                 EVAL_FLAG_WALLTIME_DONE = 8, /* the walltime checkpoint was already asked for */
+                 EVAL_FLAG_RECLAIMABLE = 16   /* borrowed nodes */
 };
 
-/* Parameters of one cycle, the same for every job. From the replicated policy. */
+/* Parameters of one cycle, the same for every job. From the replicated policy. A negative or absurd one makes every
+ * verdict SKIP_BAD_INPUT. */
 struct eval_policy {
     double cycle_s;
     double min_interval_s;
-    double max_interval_s;
-    double lambda_node_per_s;  /* prior hazard of one healthy node */
+    double max_interval_s;    /* 0: no backstop */
+    double lambda_node_per_s; /* prior hazard of one healthy node */
     double quiesce_s;
-    double stall_fraction;
+    double stall_fraction; /* of the write during which the job does not compute; 1: synchronous */
     double restart_s;
-    double usd_per_gpu_hour;
+    double usd_per_gpu_hour; /* 0 (below 1e-9): money is not weighed, storage_cost is 0 */
     double retention_months;
-    double horizon_clamp;      /* of H; 0.7 */
+    double horizon_clamp;      /* of H; 0.7, also taken for anything outside (0, 0.74] */
     double phi_gpu_s_per_byte; /* shadow price of shared bandwidth; 0: uncontended */
     double pressure;           /* backlog, 0..1 */
     double backlog_urgency;    /* mean, 1 = equal */
     double near_completion_s;
 };
 
-/* Inputs: one array element per job, all arrays of `count`. The view owns nothing; the caller allocates with eval_view_alloc. */
+/* Inputs: one array element per job, all arrays of `count`. eval_view_alloc sets everything to 0, except hazard_factor to 1 and
+ * walltime_left_s to infinity. */
+#define EVAL_VIEW_COLUMNS(X)                                                                       \
+    X(age_s) /* progress since the snapshot instant of the last complete checkpoint */             \
+    X(gpus)                                                                                        \
+    X(nodes)                                                                                       \
+    X(size_bytes)                                                                                  \
+    X(bandwidth_bytes_per_s) /* min(job's injection, usable share of its target); 0: outage */     \
+    X(hazard_factor)   /* mean over its nodes of the product of health multipliers; 1 = healthy */ \
+    X(kill_per_s)      /* hazard of being killed without warning beside node failures */           \
+    X(alarm_h)         /* sum of eval_alarm_hazard() over its alarms; 0: none */                   \
+    X(walltime_left_s) /* until SIGTERM; infinite: none */                                         \
+    X(write_quantile_s) /* high quantile of its write time; 0: estimate from w */                  \
+    X(period_s)         /* 0: none */                                                              \
+    X(usd_per_gb_month)                                                                            \
+    X(waiting_gain_gpu_s) /* U_pre */                                                              \
+    X(yield_probability)  /* p_y; 0: from backlog alone */                                         \
+    X(grace_s)            /* SIGTERM to SIGKILL */
+
 struct eval_view {
     size_t count;
     size_t capacity;
-    double *age_s;              /* progress since the snapshot instant of the last complete checkpoint */
-    double *gpus;
-    double *nodes;
-    double *size_bytes;
-    double *bandwidth_bytes_per_s; /* min(job's injection, usable share of its target); 0 in an outage */
-    double *hazard_factor;      /* product of health multipliers; 1 = healthy */
-    double *kill_per_s;         /* hazard of being killed without warning beside node failures */
-    double *alarm_h;            /* sum over alarms of -ln(1 - p_post*(1-exp(-h/L))); 0: none */
-    double *walltime_left_s;    /* infinite: none */
-    double *write_quantile_s;   /* high quantile of its write time; 0: estimate from w */
-    double *period_s;           /* 0: none */
-    double *usd_per_gb_month;
-    double *waiting_gain_gpu_s; /* U_pre */
-    double *yield_probability;  /* p_y; 0: from backlog alone */
-    double *grace_s;
+#define X(column) double *column;
+    EVAL_VIEW_COLUMNS(X)
+#undef X
     uint32_t *flags;
 };
 void eval_view_alloc(struct eval_view *view, size_t capacity);
 void eval_view_free(struct eval_view *view);
 
-/* Outputs per job, GPU-seconds. */
+/* Outputs per job. GPU-seconds unless the name says otherwise. */
+#define EVAL_RESULT_COLUMNS(X)                                                                     \
+    X(recompute_saved) /* at the walltime slot: everything since the last checkpoint */            \
+    X(preemptability)                                                                              \
+    X(backlog_relief)                                                                              \
+    X(write_time) /* shadow price of the shared storage, not seconds: those are write_s */         \
+    X(compute_waste)                                                                               \
+    X(storage_cost)                                                                                \
+    X(write_s)                                                                                     \
+    X(hazard_per_s)                                                                                \
+    X(failure_probability) /* over the model's horizon */                                          \
+    X(young_daly_s)
+
 struct eval_result {
-    double *recompute_saved;
-    double *preemptability;
-    double *backlog_relief;
-    double *write_time;
-    double *compute_waste;
-    double *storage_cost;
-    double *write_s;
-    double *hazard_per_s;
-    double *failure_probability;
-    double *young_daly_s;
+#define X(column) double *column;
+    EVAL_RESULT_COLUMNS(X)
+#undef X
     uint8_t *verdict;
 };
 void eval_result_alloc(struct eval_result *result, size_t capacity);
 void eval_result_free(struct eval_result *result);
+double eval_result_value(const struct eval_result *result, size_t i);
+double eval_result_cost(const struct eval_result *result, size_t i);
 
 void eval_score(const struct eval_policy *policy, const struct eval_view *view,
                 struct eval_result *ret_result);
 
-/* Writes in words the smallest single change that flips job i's decision, e.g. "last-checkpoint age >= 3h11m (in 52 min)". */
+/* Seconds over which failures count: half the age, cut at the planned walltime checkpoint. What eval_score() uses for job i; the
+ * broker needs it to fill alarm_h. */
+double eval_horizon_s(const struct eval_policy *policy, const struct eval_view *view, size_t i);
+/* One alarm's share of H: precision p (0..1), mean lead L between alarm and failure, s seconds since the alarm. 0 for inputs
+ * that make no sense; finite for a certain alarm. */
+struct eval_alarm {
+    double precision;
+    double lead_s;
+    double since_s;
+};
+double eval_alarm_hazard(const struct eval_alarm *alarm, double horizon_s);
+
+/* Writes in words the smallest single changes that flip job i's decision, separated by " | ", e.g.
+ * "last-checkpoint age >= 3h11m (in 52m) | bandwidth >= 14.0 GB/s". Cuts at size. Alarms are held as they are. */
 void eval_flip_text(const struct eval_policy *policy, const struct eval_view *view, size_t i,
                     const struct eval_result *result, char *ret_text, size_t size);
 

@@ -1,0 +1,78 @@
+/* Allocating views and results, and the names of verdicts. See model.h. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/eval/model.h"
+
+static double *column_new(size_t capacity)
+{
+    return check_calloc(capacity == 0 ? 1 : capacity, sizeof(double));
+}
+
+void eval_view_alloc(struct eval_view *view, size_t capacity)
+{
+    memset(view, 0, sizeof(*view));
+    view->capacity = capacity;
+#define X(column) view->column = column_new(capacity);
+    EVAL_VIEW_COLUMNS(X)
+#undef X
+    for (size_t i = 0; i < capacity; i++) {
+        view->hazard_factor[i] = 1;
+        view->walltime_left_s[i] = INFINITY;
+    }
+    view->flags = check_calloc(capacity == 0 ? 1 : capacity, sizeof(*view->flags));
+}
+
+void eval_view_free(struct eval_view *view)
+{
+#define X(column) free(view->column);
+    EVAL_VIEW_COLUMNS(X)
+#undef X
+    free(view->flags);
+    memset(view, 0, sizeof(*view));
+}
+
+void eval_result_alloc(struct eval_result *result, size_t capacity)
+{
+#define X(column) result->column = column_new(capacity);
+    EVAL_RESULT_COLUMNS(X)
+#undef X
+    result->verdict = check_calloc(capacity == 0 ? 1 : capacity, sizeof(*result->verdict));
+}
+
+void eval_result_free(struct eval_result *result)
+{
+#define X(column) free(result->column);
+    EVAL_RESULT_COLUMNS(X)
+#undef X
+    free(result->verdict);
+    memset(result, 0, sizeof(*result));
+}
+
+double eval_result_value(const struct eval_result *result, size_t i)
+{
+    return result->recompute_saved[i] + result->preemptability[i] + result->backlog_relief[i];
+}
+
+double eval_result_cost(const struct eval_result *result, size_t i)
+{
+    return result->write_time[i] + result->compute_waste[i] + result->storage_cost[i];
+}
+
+const char *eval_verdict_name(enum eval_verdict verdict)
+{
+    static const char *const names[] = {
+#define X(name, text) text,
+        EVAL_VERDICTS(X)
+#undef X
+    };
+    return (size_t)verdict < ARRAY_COUNT(names) ? names[verdict] : "unknown";
+}
+
+bool eval_verdict_fires(enum eval_verdict verdict)
+{
+    return verdict == EVAL_CHECKPOINT_VALUE || verdict == EVAL_CHECKPOINT_MAX_INTERVAL ||
+           verdict == EVAL_CHECKPOINT_PERIOD || verdict == EVAL_CHECKPOINT_WALLTIME;
+}
