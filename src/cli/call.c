@@ -1,0 +1,366 @@
+/* Asking members. */
+#include "src/cli/call.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/v1/broker.pb-c.h"
+#include "ckpt/v1/operator.pb-c.h"
+#include "fsm/status.h"
+#include "src/base/check.h"
+#include "src/cli/human.h"
+#include "src/cli/output.h"
+#include "src/cli/reflect.h"
+#include "src/client/client.h"
+
+void call_free(ProtobufCMessage *message)
+{
+    if (message != NULL) {
+        protobuf_c_message_free_unpacked(message, NULL);
+    }
+}
+
+/* The catalogue's entry whose name begins the text ("STORAGE_UNAVAILABLE: ..."); -1 when none does. */
+static int catalogue_status(const char *text)
+{
+    static const struct {
+        int number;
+        const char *name;
+    } names[] = {
+#define X(number, name, grpc, sentence, next) {number, #name},
+        FSM_STATUSES(X)
+#undef X
+    };
+
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
+        size_t length = strlen(names[i].name);
+
+        if (strncmp(text, names[i].name, length) == 0 &&
+            (text[length] == ':' || text[length] == '\0' || text[length] == ' ')) {
+            return names[i].number;
+        }
+    }
+    return -1;
+}
+
+static const char *next_of(int number)
+{
+    static const struct {
+        int number;
+        const char *next;
+    } nexts[] = {
+#define X(number, name, grpc, sentence, next) {number, next},
+        FSM_STATUSES(X)
+#undef X
+    };
+
+    for (size_t i = 0; i < ARRAY_COUNT(nexts); i++) {
+        if (nexts[i].number == number && nexts[i].next[0] != '\0') {
+            return nexts[i].next;
+        }
+    }
+    return NULL;
+}
+
+/* Members begin each refusal with a name: "NOT_EVALUATED: ...". Other texts come from the transport. */
+static bool begins_with_name(const char *text)
+{
+    size_t length = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_");
+
+    return length >= 4 && text[length] == ':';
+}
+
+static enum cli_exit exit_of(int status, int catalogue, const char *text)
+{
+    if (catalogue == FSM_OUTCOME_UNKNOWN) {
+        return CLI_TIMEOUT;
+    }
+    switch (status) {
+    case RPC_OK:
+        return CLI_OK;
+    case RPC_INVALID_ARGUMENT:
+    case RPC_OUT_OF_RANGE:
+        return CLI_USAGE;
+    case RPC_NOT_FOUND:
+        return CLI_NOT_FOUND;
+    case RPC_FAILED_PRECONDITION:
+        return strncmp(text, "NOT_LEADER", strlen("NOT_LEADER")) == 0 ? CLI_NO_LEADER : CLI_REFUSED;
+    case RPC_ALREADY_EXISTS:
+    case RPC_ABORTED:
+    case RPC_RESOURCE_EXHAUSTED:
+        return CLI_REFUSED;
+    case RPC_UNAVAILABLE:
+        return CLI_NO_LEADER;
+    case RPC_DEADLINE_EXCEEDED:
+    case RPC_CANCELLED:
+        return CLI_TIMEOUT;
+    case RPC_PERMISSION_DENIED:
+    case RPC_UNAUTHENTICATED:
+        return CLI_AUTH;
+    default:
+        return CLI_FAILED;
+    }
+}
+
+/* How many members answer and whether one of them has a quorum and a leader. */
+static size_t count_members(struct cli *cli, bool *ret_quorum, size_t *ret_asked)
+{
+    struct call_answer answers[CALL_ENDPOINTS_MAX];
+    Ckpt__V1__StatusRequest request = CKPT__V1__STATUS_REQUEST__INIT;
+    size_t count = call_endpoints(cli, answers);
+    size_t answered = 0;
+
+    *ret_asked = count;
+    *ret_quorum = false;
+    call_each(cli, "OperatorService/Status", &request.base, &ckpt__v1__status_reply__descriptor,
+              answers, count);
+    for (size_t i = 0; i < count; i++) {
+        const Ckpt__V1__StatusReply *reply = (const Ckpt__V1__StatusReply *)answers[i].reply;
+
+        answered += reply != NULL;
+        *ret_quorum = *ret_quorum || (reply != NULL && reply->quorum && reply->leader_id != 0);
+    }
+    call_each_free(answers, count);
+    return answered;
+}
+
+static enum cli_exit fail_no_leader(struct cli *cli, const char *what, const char *text)
+{
+    size_t asked;
+    bool quorum;
+    size_t answered = count_members(cli, &quorum, &asked);
+
+    if (answered == 0) {
+        return cli_fail(
+            cli, CLI_NO_LEADER, "systemctl status ckptd on the members, or correct --endpoints",
+            "cannot %s: none of %zu members at %s answers (%s)", what, asked, cli->endpoints, text);
+    }
+    return cli_fail(cli, CLI_NO_LEADER, "ckptctl status",
+                    "cannot %s: %s (%zu of %zu members answer): %s", what,
+                    quorum ? "the leader did not take the request" : "no leader, no quorum",
+                    answered, asked, text);
+}
+
+static enum cli_exit fail_timeout(struct cli *cli, const char *what, const char *text,
+                                  bool mutation)
+{
+    char duration[HUMAN_BYTES], next[300];
+    size_t asked;
+    bool quorum;
+
+    human_duration(cli->timeout_ms, duration);
+    if (mutation) {
+        snprintf(next, sizeof(next), "the same command with --request-id %s", cli->request_id);
+        return cli_fail(
+            cli, CLI_TIMEOUT, next,
+            "cannot tell whether to %s took effect: no answer in %s (%s); request id %s", what,
+            duration, text, cli->request_id);
+    }
+    count_members(cli, &quorum, &asked);
+    if (!quorum) {
+        return fail_no_leader(cli, what, text);
+    }
+    return cli_fail(cli, CLI_TIMEOUT, "a longer --timeout, or ckptctl status",
+                    "cannot %s: no answer in %s (%s)", what, duration, text);
+}
+
+enum cli_exit call_failed(struct cli *cli, const char *what, int status, const char *text,
+                          bool mutation)
+{
+    int catalogue = catalogue_status(text);
+    enum cli_exit code = exit_of(status, catalogue, text);
+    const char *next = next_of(catalogue);
+    bool named = catalogue >= 0 || begins_with_name(text);
+
+    CHECK(status != RPC_OK);
+    if (code == CLI_NO_LEADER) {
+        return fail_no_leader(cli, what, text);
+    }
+    if (code == CLI_TIMEOUT) {
+        return fail_timeout(cli, what, text, mutation);
+    }
+    if (next != NULL && strstr(text, next) != NULL) {
+        next = NULL; /* the member said it already */
+    }
+    return cli_fail(cli, code, next, "cannot %s: %s%s%s", what,
+                    named ? "" : rpc_status_name(status), named ? "" : ": ", text);
+}
+
+static enum cli_exit call_leader(struct cli *cli, const char *what, const char *method,
+                                 const ProtobufCMessage *request,
+                                 const ProtobufCMessageDescriptor *reply_type, bool mutation,
+                                 ProtobufCMessage **ret_reply)
+{
+    struct err err = {0};
+    int status = cli->transport(cli->transport_context, cli->endpoints, NULL, method, request,
+                                reply_type, cli->timeout_ms, ret_reply, &err);
+
+    return status == RPC_OK ? CLI_OK : call_failed(cli, what, status, err.text, mutation);
+}
+
+enum cli_exit call_read(struct cli *cli, const char *what, const char *method,
+                        const ProtobufCMessage *request,
+                        const ProtobufCMessageDescriptor *reply_type, ProtobufCMessage **ret_reply)
+{
+    return call_leader(cli, what, method, request, reply_type, false, ret_reply);
+}
+
+enum cli_exit call_mutate(struct cli *cli, const char *what, const char *method,
+                          ProtobufCMessage *request, const ProtobufCMessageDescriptor *reply_type,
+                          ProtobufCMessage **ret_reply)
+{
+    char **request_id = reflect_text_field(request, "request_id");
+    enum cli_exit code;
+    char made[33];
+    char *before;
+
+    CHECK(request_id != NULL && cli->command->mutates);
+    if (cli->request_id[0] == '\0') {
+        snprintf(cli->request_id, sizeof(cli->request_id), "%s", client_request_id(made));
+    }
+    before = *request_id;
+    *request_id = cli->request_id;
+    *ret_reply = NULL;
+    if (cli_flag(cli, "dry-run")) {
+        json_t *shown = json_object();
+
+        json_object_set_new(shown, "method", json_sprintf("ckpt.v1.%s", method));
+        json_object_set_new(shown, "request", reflect_to_json(request));
+        output_json(cli, "dry_run", shown);
+        code = CLI_OK;
+    } else {
+        code = call_leader(cli, what, method, request, reply_type, true, ret_reply);
+    }
+    *request_id = before;
+    return code;
+}
+
+enum cli_exit call_mutate_simple(struct cli *cli, const char *what, const char *method,
+                                 ProtobufCMessage *request)
+{
+    ProtobufCMessage *message;
+    char checkpoint[HUMAN_BYTES];
+    enum cli_exit code =
+        call_mutate(cli, what, method, request, &ckpt__v1__mutation_reply__descriptor, &message);
+    const Ckpt__V1__MutationReply *reply = (const Ckpt__V1__MutationReply *)message;
+
+    if (code != CLI_OK || message == NULL) {
+        return code;
+    }
+    human_checkpoint(reply->checkpoint_id, checkpoint);
+    if (output_json_message(cli, "reply", message)) {
+        /* printed */
+    } else if (cli->format == OUTPUT_NAME) {
+        fprintf(cli->out, "%s\n", checkpoint);
+    } else {
+        fprintf(cli->out, "done: %s (index %" PRIu64 "%s%s%s)\n", what, reply->index,
+                reply->checkpoint_id != 0 ? ", checkpoint " : "",
+                reply->checkpoint_id != 0 ? checkpoint : "",
+                reply->repeated ? ", the outcome of the first request" : "");
+    }
+    call_free(message);
+    return CLI_OK;
+}
+
+static bool endpoint_known(const struct call_answer *answers, size_t count, const char *endpoint,
+                           size_t length)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strlen(answers[i].endpoint) == length &&
+            memcmp(answers[i].endpoint, endpoint, length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+size_t call_endpoints(struct cli *cli, struct call_answer answers[CALL_ENDPOINTS_MAX])
+{
+    size_t count = 0;
+
+    for (const char *p = cli->endpoints; *p != '\0' && count < CALL_ENDPOINTS_MAX;) {
+        size_t length = strcspn(p, ",");
+
+        if (length > 0 && length < CALL_ENDPOINT_BYTES &&
+            !endpoint_known(answers, count, p, length)) {
+            answers[count] = (struct call_answer){.status = RPC_UNKNOWN};
+            memcpy(answers[count].endpoint, p, length);
+            count++;
+        }
+        p += length + (p[length] == ',');
+    }
+    return count;
+}
+
+struct question {
+    struct cli *cli;
+    const char *method;
+    const ProtobufCMessage *request;
+    const ProtobufCMessageDescriptor *reply_type;
+    struct call_answer *answer;
+    uint64_t timeout_ms;
+};
+
+static void *ask(void *data)
+{
+    struct question *q = data;
+
+    q->answer->status = q->cli->transport(q->cli->transport_context, q->cli->endpoints,
+                                          q->answer->endpoint, q->method, q->request, q->reply_type,
+                                          q->timeout_ms, &q->answer->reply, &q->answer->err);
+    if (q->answer->status != RPC_OK) {
+        q->answer->reply = NULL;
+    }
+    return NULL;
+}
+
+void call_each(struct cli *cli, const char *method, const ProtobufCMessage *request,
+               const ProtobufCMessageDescriptor *reply_type, struct call_answer *answers,
+               size_t count)
+{
+    struct question questions[CALL_ENDPOINTS_MAX];
+    pthread_t threads[CALL_ENDPOINTS_MAX];
+    uint64_t timeout_ms = cli->timeout_set || cli->timeout_ms < CALL_EACH_TIMEOUT_MS
+                              ? cli->timeout_ms
+                              : CALL_EACH_TIMEOUT_MS;
+
+    CHECK(count <= CALL_ENDPOINTS_MAX);
+    for (size_t i = 0; i < count; i++) {
+        questions[i] = (struct question){cli, method, request, reply_type, &answers[i], timeout_ms};
+        CHECK(pthread_create(&threads[i], NULL, ask, &questions[i]) == 0);
+    }
+    for (size_t i = 0; i < count; i++) {
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    }
+}
+
+void call_each_free(struct call_answer *answers, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        call_free(answers[i].reply);
+        answers[i].reply = NULL;
+    }
+}
+
+enum cli_exit call_confirm(struct cli *cli, const char *plan)
+{
+    char answer[16] = "";
+
+    if (cli_flag(cli, "yes") || cli_flag(cli, "dry-run")) {
+        cli_note(cli, "%s", plan);
+        return CLI_OK;
+    }
+    fprintf(cli->error, "%s\n", plan);
+    if (!cli->interactive) {
+        return cli_fail(cli, CLI_USAGE, "the same command with --yes, or with --dry-run",
+                        "%s needs --yes when stdin is not a terminal", cli->command->name);
+    }
+    fprintf(cli->error, "go on? type yes: ");
+    fflush(cli->error);
+    if (fgets(answer, sizeof(answer), cli->in) == NULL || strcmp(answer, "yes\n") != 0) {
+        return cli_fail(cli, CLI_REFUSED, NULL, "not done: the answer was not yes");
+    }
+    return CLI_OK;
+}

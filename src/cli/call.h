@@ -1,0 +1,48 @@
+/* Asking members: reads and mutations at the leader, questions to each member; statuses become messages and exit codes.
+ *
+ * Flow     call_read and call_mutate follow the leader; call_each asks every endpoint at the same time, one thread each, because a
+ *          hung member must not delay the others' answers.
+ * Errors   printed here, in the form: what was tried, the server's name and numbers, the next command.
+ */
+#ifndef CKPT_CLI_CALL_H
+#define CKPT_CLI_CALL_H
+
+#include "src/cli/cli.h"
+
+enum { CALL_ENDPOINTS_MAX = 16, CALL_ENDPOINT_BYTES = 256, CALL_EACH_TIMEOUT_MS = 1000 };
+
+/* what: "show job a-1", after "cannot ". The caller frees *ret_reply. */
+enum cli_exit call_read(struct cli *cli, const char *what, const char *method,
+                        const ProtobufCMessage *request,
+                        const ProtobufCMessageDescriptor *reply_type, ProtobufCMessage **ret_reply);
+/* Fills the request's request_id. With --dry-run it prints the request and sets *ret_reply to NULL. */
+enum cli_exit call_mutate(struct cli *cli, const char *what, const char *method,
+                          ProtobufCMessage *request, const ProtobufCMessageDescriptor *reply_type,
+                          ProtobufCMessage **ret_reply);
+/* call_mutate for a MutationReply, printed as "done: WHAT (index N, checkpoint E-S)". */
+enum cli_exit call_mutate_simple(struct cli *cli, const char *what, const char *method,
+                                 ProtobufCMessage *request);
+void call_free(ProtobufCMessage *message); /* NULL allowed */
+
+struct call_answer {
+    char endpoint[CALL_ENDPOINT_BYTES];
+    int status; /* gRPC */
+    struct err err;
+    ProtobufCMessage *reply; /* NULL unless status is OK */
+};
+/* The endpoints of the options, each once. */
+size_t call_endpoints(struct cli *cli, struct call_answer answers[CALL_ENDPOINTS_MAX]);
+/* Asks the endpoints that answers[0..count) name. */
+void call_each(struct cli *cli, const char *method, const ProtobufCMessage *request,
+               const ProtobufCMessageDescriptor *reply_type, struct call_answer *answers,
+               size_t count);
+void call_each_free(struct call_answer *answers, size_t count);
+
+/* Prints the failure of a call and gives its exit code. mutation: its outcome may be unknown. */
+enum cli_exit call_failed(struct cli *cli, const char *what, int status, const char *text,
+                          bool mutation);
+
+/* Asks whether to go on with what the plan on stderr says. CLI_OK: yes. */
+enum cli_exit call_confirm(struct cli *cli, const char *plan);
+
+#endif

@@ -1,0 +1,288 @@
+/* ckptctl checkpoints, checkpoint, restart-point, cancel. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "ckpt/v1/broker.pb-c.h"
+#include "src/base/check.h"
+#include "src/base/id.h"
+#include "src/cli/call.h"
+#include "src/cli/checkpoints.h"
+#include "src/cli/commands.h"
+#include "src/cli/human.h"
+#include "src/cli/output.h"
+
+static const struct output_column columns[] = {
+    {"CHECKPOINT", OUTPUT_LEFT},
+    {"JOB", OUTPUT_LEFT},
+    {"STATE", OUTPUT_LEFT},
+    {"SINCE", OUTPUT_LEFT},
+    {"PURPOSE", OUTPUT_LEFT},
+    {"REASON", OUTPUT_LEFT},
+    {"ATTEMPT", OUTPUT_RIGHT},
+    {"SHARDS", OUTPUT_RIGHT},
+    {"SIZE", OUTPUT_RIGHT},
+    {"TARGET", OUTPUT_LEFT},
+    {"AFTER", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
+    {"PAUSED", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
+    {"RESUMED", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
+    {"GRANT", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
+    {"SAVES GPU-S", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
+    {"CREATED", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
+    {"PATH", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
+};
+
+static size_t verified_count(const Ckpt__V1__Checkpoint *checkpoint)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < checkpoint->n_shards; i++) {
+        count += checkpoint->shards[i]->verified ? 1 : 0;
+    }
+    return count;
+}
+
+static const char *reason_text(Ckpt__V1__Reason reason, char text[HUMAN_BYTES])
+{
+    return reason == CKPT__V1__REASON__REASON_NONE
+               ? "-"
+               : human_enum(&ckpt__v1__reason__descriptor, (int)reason, text);
+}
+
+static void checkpoint_row(struct output_table *table, const ProtobufCMessage *item)
+{
+    const Ckpt__V1__Checkpoint *c = (const Ckpt__V1__Checkpoint *)item;
+    char text[HUMAN_BYTES];
+
+    output_cell(table, "%s", human_checkpoint(c->checkpoint_id, text));
+    output_cell(table, "%s", c->allocation_id);
+    output_state(table, human_enum(&ckpt__v1__checkpoint_state__descriptor, (int)c->state, text));
+    output_cell(table, "%s", human_clock(c->state_since_ms, text));
+    output_cell(table, "%s", human_enum(&ckpt__v1__purpose__descriptor, (int)c->purpose, text));
+    output_cell(table, "%s", reason_text(c->reason, text));
+    output_cell(table, "%u", c->attempt);
+    output_cell(table, "%zu/%zu", verified_count(c), c->n_shards);
+    output_cell(table, "%s", human_size(c->size_bytes, text));
+    output_cell(table, "%s", c->target_id);
+    output_cell(table, "%s",
+                human_enum(&ckpt__v1__after_checkpoint__descriptor, (int)c->after, text));
+    output_cell(table, "%u", c->paused_count);
+    output_cell(table, "%u", c->resumed_count);
+    output_cell(table, "%s", human_rate(c->granted_bytes_per_s, text));
+    output_cell(table, "%" PRIu64, c->recompute_saved_gpu_ms / 1000);
+    output_cell(table, "%s", human_instant(c->created_at_ms, text));
+    output_cell(table, "%s", c->path);
+}
+
+static const char *checkpoint_name(const ProtobufCMessage *item, char text[HUMAN_BYTES])
+{
+    return human_checkpoint(((const Ckpt__V1__Checkpoint *)item)->checkpoint_id, text);
+}
+
+static const struct output_kind checkpoints_kind = {
+    "checkpoints", "checkpoint", columns, ARRAY_COUNT(columns), checkpoint_row, checkpoint_name};
+
+enum cli_exit checkpoint_argument(struct cli *cli, size_t position, uint64_t *ret_id)
+{
+    const char *text = cli_argument(cli, position);
+    char shown[HUMAN_BYTES];
+
+    if (checkpoint_id_parse(text, ret_id) == 0 && *ret_id != 0) {
+        return CLI_OK;
+    }
+    return cli_fail(cli, CLI_USAGE, "ckptctl checkpoints",
+                    "\"%s\" is not a checkpoint id: the form is EPOCH-SEQUENCE, for example 1-42",
+                    human_safe(text, shown, sizeof(shown)));
+}
+
+enum cli_exit command_checkpoints(struct cli *cli)
+{
+    Ckpt__V1__ListCheckpointsRequest request = CKPT__V1__LIST_CHECKPOINTS_REQUEST__INIT;
+    struct output_list list;
+    enum cli_exit code;
+
+    if (cli->argument_count > 0) {
+        request.allocation_id = cli_argument(cli, 0);
+    }
+    request.state = (Ckpt__V1__CheckpointState)cli_number(cli, "state", 0);
+    request.stale = cli_flag(cli, "stale");
+    output_list_begin(&list, cli, &checkpoints_kind);
+    do {
+        ProtobufCMessage *message;
+
+        code = call_read(cli, "list checkpoints", "BrokerService/ListCheckpoints", &request.base,
+                         &ckpt__v1__list_checkpoints_reply__descriptor, &message);
+        if (code != CLI_OK) {
+            break;
+        }
+        const Ckpt__V1__ListCheckpointsReply *reply =
+            (const Ckpt__V1__ListCheckpointsReply *)message;
+
+        for (size_t i = 0; i < reply->n_checkpoints; i++) {
+            output_list_add(&list, &reply->checkpoints[i]->base);
+        }
+        request.after_checkpoint_id = reply->next_after_checkpoint_id;
+        call_free(message);
+    } while (request.after_checkpoint_id != 0);
+    output_list_end(&list, code == CLI_OK);
+    return code;
+}
+
+enum cli_exit checkpoint_fetch(struct cli *cli, uint64_t id, bool stale,
+                               ProtobufCMessage **ret_reply)
+{
+    Ckpt__V1__ListCheckpointsRequest request = CKPT__V1__LIST_CHECKPOINTS_REQUEST__INIT;
+    char text[HUMAN_BYTES], what[128];
+    ProtobufCMessage *message;
+    enum cli_exit code;
+
+    request.checkpoint_id = id;
+    request.stale = stale;
+    snprintf(what, sizeof(what), "show checkpoint %s", human_checkpoint(id, text));
+    code = call_read(cli, what, "BrokerService/ListCheckpoints", &request.base,
+                     &ckpt__v1__list_checkpoints_reply__descriptor, &message);
+    if (code != CLI_OK) {
+        return code;
+    }
+    if (((const Ckpt__V1__ListCheckpointsReply *)message)->n_checkpoints == 0) {
+        call_free(message);
+        return cli_fail(cli, CLI_NOT_FOUND, "ckptctl checkpoints", "cannot %s: no such checkpoint",
+                        what);
+    }
+    *ret_reply = message;
+    return CLI_OK;
+}
+
+void shards_print(struct cli *cli, Ckpt__V1__ShardInfo *const *shards, size_t count)
+{
+    static const struct output_column shard_columns[] = {{"NODE", OUTPUT_LEFT},
+                                                         {"STATE", OUTPUT_LEFT},
+                                                         {"SIZE", OUTPUT_RIGHT},
+                                                         {"MANIFEST SHA-256", OUTPUT_LEFT}};
+    struct output_table table;
+    char text[HUMAN_BYTES];
+
+    output_table_init(&table, cli, shard_columns, ARRAY_COUNT(shard_columns));
+    for (size_t i = 0; i < count; i++) {
+        output_row(&table);
+        output_cell(&table, "%s", shards[i]->node_id);
+        output_state(&table, shards[i]->verified  ? "verified"
+                             : shards[i]->started ? "writing"
+                                                  : "asked");
+        output_cell(&table, "%s", human_size(shards[i]->size_bytes, text));
+        output_cell(&table, "%s", shards[i]->manifest_sha256);
+    }
+    output_table_print(&table);
+}
+
+static void print_times(struct cli *cli, const Ckpt__V1__Checkpoint *c)
+{
+    char text[HUMAN_BYTES];
+
+    fprintf(cli->out, " created %s", human_clock(c->created_at_ms, text));
+    fprintf(cli->out, "  dispatched %s", human_clock(c->dispatched_at_ms, text));
+    fprintf(cli->out, "  completed %s", human_clock(c->completed_at_ms, text));
+    fprintf(cli->out, "  deadline %s%s\n", human_clock(c->deadline_ms, text),
+            c->extended ? " (extended once)" : "");
+}
+
+static void print_checkpoint(struct cli *cli, const Ckpt__V1__Checkpoint *c)
+{
+    char a[HUMAN_BYTES], b[HUMAN_BYTES], d[HUMAN_BYTES];
+    char job[129], target[129], path[1024];
+
+    fprintf(cli->out, "CHECKPOINT %s of job %s  %s since %s", human_checkpoint(c->checkpoint_id, a),
+            human_safe(c->allocation_id, job, sizeof(job)),
+            human_enum(&ckpt__v1__checkpoint_state__descriptor, (int)c->state, b),
+            human_clock(c->state_since_ms, d));
+    if (c->reason != CKPT__V1__REASON__REASON_NONE) {
+        fprintf(cli->out, "  (%s)",
+                human_enum_words(&ckpt__v1__reason__descriptor, (int)c->reason, a));
+    }
+    fprintf(cli->out, "\n purpose %s  then %s  attempt %u  paused %u  resumed %u\n",
+            human_enum_words(&ckpt__v1__purpose__descriptor, (int)c->purpose, a),
+            human_enum_words(&ckpt__v1__after_checkpoint__descriptor, (int)c->after, b), c->attempt,
+            c->paused_count, c->resumed_count);
+    print_times(cli, c);
+    fprintf(cli->out, " size %s  granted %s  saves %" PRIu64 " GPU-s of recomputation\n",
+            human_size(c->size_bytes, a), human_rate(c->granted_bytes_per_s, b),
+            c->recompute_saved_gpu_ms / 1000);
+    fprintf(cli->out, " target %s  path %s\n\n", human_safe(c->target_id, target, sizeof(target)),
+            human_safe(c->path, path, sizeof(path)));
+    shards_print(cli, c->shards, c->n_shards);
+}
+
+enum cli_exit command_checkpoint(struct cli *cli)
+{
+    ProtobufCMessage *message;
+    uint64_t id;
+    char name[HUMAN_BYTES];
+    enum cli_exit code = checkpoint_argument(cli, 0, &id);
+
+    if (code == CLI_OK) {
+        code = checkpoint_fetch(cli, id, cli_flag(cli, "stale"), &message);
+    }
+    if (code != CLI_OK) {
+        return code;
+    }
+    const Ckpt__V1__Checkpoint *c =
+        ((const Ckpt__V1__ListCheckpointsReply *)message)->checkpoints[0];
+
+    if (cli->format == OUTPUT_NAME) {
+        fprintf(cli->out, "%s\n", checkpoint_name(&c->base, name));
+    } else if (!output_json_message(cli, "checkpoint", &c->base)) {
+        print_checkpoint(cli, c);
+    }
+    call_free(message);
+    return CLI_OK;
+}
+
+enum cli_exit command_restart_point(struct cli *cli)
+{
+    Ckpt__V1__GetRestartPointRequest request = CKPT__V1__GET_RESTART_POINT_REQUEST__INIT;
+    const char *before = cli_text(cli, "before");
+    ProtobufCMessage *message;
+    char what[160], id[HUMAN_BYTES], at[HUMAN_BYTES], path[1024];
+    enum cli_exit code;
+
+    if (before != NULL && checkpoint_id_parse(before, &request.before_checkpoint_id) != 0) {
+        return cli_fail(cli, CLI_USAGE, "ckptctl checkpoints", "--before: not a checkpoint id");
+    }
+    request.allocation_id = cli_argument(cli, 0);
+    snprintf(what, sizeof(what), "find the restart point of %.128s", request.allocation_id);
+    code = call_read(cli, what, "BrokerService/GetRestartPoint", &request.base,
+                     &ckpt__v1__restart_point__descriptor, &message);
+    if (code != CLI_OK) {
+        return code;
+    }
+    const Ckpt__V1__RestartPoint *point = (const Ckpt__V1__RestartPoint *)message;
+
+    human_checkpoint(point->checkpoint_id, id);
+    if (cli->format == OUTPUT_NAME) {
+        fprintf(cli->out, "%s\n", id);
+    } else if (output_json_message(cli, "restart_point", message)) {
+        /* printed */
+    } else if (point->checkpoint_id == 0) {
+        fprintf(cli->out, "no complete checkpoint: the job starts from scratch\n");
+    } else {
+        fprintf(cli->out, "CHECKPOINT %s  work up to %s  path %s\n\n", id,
+                human_clock(point->snapshot_at_ms, at),
+                human_safe(point->path, path, sizeof(path)));
+        shards_print(cli, point->shards, point->n_shards);
+    }
+    call_free(message);
+    return CLI_OK;
+}
+
+enum cli_exit command_cancel(struct cli *cli)
+{
+    Ckpt__V1__CancelCheckpointRequest request = CKPT__V1__CANCEL_CHECKPOINT_REQUEST__INIT;
+    char what[128], text[HUMAN_BYTES];
+    enum cli_exit code = checkpoint_argument(cli, 0, &request.checkpoint_id);
+
+    if (code != CLI_OK) {
+        return code;
+    }
+    snprintf(what, sizeof(what), "cancel checkpoint %s",
+             human_checkpoint(request.checkpoint_id, text));
+    return call_mutate_simple(cli, what, "BrokerService/CancelCheckpoint", &request.base);
+}

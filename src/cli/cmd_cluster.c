@@ -1,0 +1,242 @@
+/* ckptctl nodes, node drain, placement, policy get, policy set, transfer, version. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/v1/broker.pb-c.h"
+#include "ckpt/v1/operator.pb-c.h"
+#include "src/base/check.h"
+#include "src/cli/call.h"
+#include "src/cli/commands.h"
+#include "src/cli/human.h"
+#include "src/cli/output.h"
+#include "src/cli/reflect.h"
+
+static void node_row(struct output_table *table, const ProtobufCMessage *item)
+{
+    const Ckpt__V1__NodeStatus *node = (const Ckpt__V1__NodeStatus *)item;
+    char text[HUMAN_BYTES];
+
+    output_cell(table, "%s", node->node_id);
+    output_state(table, node->state);
+    output_cell(table, "%s", node->connected ? "yes" : "no");
+    output_cell(table, "%s", human_duration(node->last_heartbeat_age_ms, text));
+    output_cell(table, "%u", node->allocation_count);
+    output_cell(table, "%s", node->version);
+    output_cell(table, "%s", node->boot_id);
+}
+
+static const char *node_name(const ProtobufCMessage *item, char text[HUMAN_BYTES])
+{
+    (void)text;
+    return ((const Ckpt__V1__NodeStatus *)item)->node_id;
+}
+
+enum cli_exit command_nodes(struct cli *cli)
+{
+    static const struct output_column columns[] = {{"NODE", OUTPUT_LEFT},
+                                                   {"STATE", OUTPUT_LEFT},
+                                                   {"CONNECTED", OUTPUT_LEFT},
+                                                   {"HEARTBEAT", OUTPUT_RIGHT},
+                                                   {"JOBS", OUTPUT_RIGHT},
+                                                   {"VERSION", OUTPUT_LEFT},
+                                                   {"BOOT", OUTPUT_LEFT | OUTPUT_ONLY_WIDE}};
+    static const struct output_kind kind = {"nodes",  "node",   columns, ARRAY_COUNT(columns),
+                                            node_row, node_name};
+    Ckpt__V1__ListNodesRequest request = CKPT__V1__LIST_NODES_REQUEST__INIT;
+    ProtobufCMessage *message;
+    struct output_list list;
+    enum cli_exit code = call_read(cli, "list nodes", "OperatorService/ListNodes", &request.base,
+                                   &ckpt__v1__list_nodes_reply__descriptor, &message);
+
+    if (code != CLI_OK) {
+        return code;
+    }
+    const Ckpt__V1__ListNodesReply *reply = (const Ckpt__V1__ListNodesReply *)message;
+
+    output_list_begin(&list, cli, &kind);
+    for (size_t i = 0; i < reply->n_nodes; i++) {
+        output_list_add(&list, &reply->nodes[i]->base);
+    }
+    output_list_end(&list, true);
+    call_free(message);
+    return CLI_OK;
+}
+
+enum cli_exit command_node_drain(struct cli *cli)
+{
+    Ckpt__V1__DrainNodeRequest request = CKPT__V1__DRAIN_NODE_REQUEST__INIT;
+    char what[160], plan[256];
+    enum cli_exit code;
+
+    request.node_id = cli_argument(cli, 0);
+    request.urgent = cli_flag(cli, "urgent");
+    snprintf(plan, sizeof(plan), "plan: drain node %.128s%s", request.node_id,
+             request.urgent ? "; every job on it is checkpointed now" : "");
+    code = call_confirm(cli, plan);
+    if (code != CLI_OK) {
+        return code;
+    }
+    snprintf(what, sizeof(what), "drain node %.128s", request.node_id);
+    return call_mutate_simple(cli, what, "OperatorService/DrainNode", &request.base);
+}
+
+static void hint_row(struct output_table *table, const ProtobufCMessage *item)
+{
+    const Ckpt__V1__PlacementHint *hint = (const Ckpt__V1__PlacementHint *)item;
+    char text[HUMAN_BYTES];
+
+    output_cell(table, "%s", hint->allocation_id);
+    output_cell(table, "%s", human_share(hint->checkpoint_efficiency_ppm, text));
+    output_cell(table, "%s", hint->non_preemptible ? "no" : "yes");
+    output_cell(table, "%s", hint->avoid_borrowed_nodes ? "avoid" : "allowed");
+}
+
+static const char *hint_name(const ProtobufCMessage *item, char text[HUMAN_BYTES])
+{
+    (void)text;
+    return ((const Ckpt__V1__PlacementHint *)item)->allocation_id;
+}
+
+enum cli_exit command_placement(struct cli *cli)
+{
+    static const struct output_column columns[] = {{"JOB", OUTPUT_LEFT},
+                                                   {"EFFICIENCY", OUTPUT_RIGHT},
+                                                   {"PREEMPTIBLE", OUTPUT_LEFT},
+                                                   {"BORROWED NODES", OUTPUT_LEFT}};
+    static const struct output_kind kind = {"placement_hints",    "placement_hint", columns,
+                                            ARRAY_COUNT(columns), hint_row,         hint_name};
+    Ckpt__V1__GetPlacementHintsRequest request = CKPT__V1__GET_PLACEMENT_HINTS_REQUEST__INIT;
+    ProtobufCMessage *message;
+    struct output_list list;
+    enum cli_exit code;
+
+    if (cli->argument_count > 0) {
+        request.vcluster = cli_argument(cli, 0);
+    }
+    code = call_read(cli, "get placement hints", "BrokerService/GetPlacementHints", &request.base,
+                     &ckpt__v1__get_placement_hints_reply__descriptor, &message);
+    if (code != CLI_OK) {
+        return code;
+    }
+    const Ckpt__V1__GetPlacementHintsReply *reply =
+        (const Ckpt__V1__GetPlacementHintsReply *)message;
+
+    output_list_begin(&list, cli, &kind);
+    for (size_t i = 0; i < reply->n_hints; i++) {
+        output_list_add(&list, &reply->hints[i]->base);
+    }
+    output_list_end(&list, true);
+    call_free(message);
+    return CLI_OK;
+}
+
+static bool has_suffix(const char *name, const char *suffix)
+{
+    size_t length = strlen(name), suffix_length = strlen(suffix);
+
+    return length > suffix_length && strcmp(name + length - suffix_length, suffix) == 0;
+}
+
+/* A policy value in the unit that its name carries. */
+static const char *policy_text(const char *name, uint64_t value, char text[HUMAN_BYTES])
+{
+    if (has_suffix(name, "_bytes_per_s")) {
+        return human_rate(value, text);
+    }
+    if (has_suffix(name, "_ms")) {
+        return human_duration(value, text);
+    }
+    return has_suffix(name, "_ppm") ? human_share(value, text) : human_count(value, text);
+}
+
+static void print_policy(struct cli *cli, const Ckpt__V1__Policy *policy)
+{
+    static const struct output_column columns[] = {
+        {"KEY", OUTPUT_LEFT}, {"VALUE", OUTPUT_RIGHT}, {"RAW", OUTPUT_RIGHT}};
+    json_t *fields = reflect_to_json(&policy->base);
+    struct output_table table;
+    const char *key;
+    json_t *value;
+    char text[HUMAN_BYTES];
+
+    output_table_init(&table, cli, columns, ARRAY_COUNT(columns));
+    json_object_foreach(fields, key, value)
+    {
+        output_row(&table);
+        output_cell(&table, "%s", key);
+        output_cell(&table, "%s", policy_text(key, (uint64_t)json_integer_value(value), text));
+        output_cell(&table, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    }
+    output_table_print(&table);
+    json_decref(fields);
+}
+
+enum cli_exit command_policy_get(struct cli *cli)
+{
+    Ckpt__V1__GetPolicyRequest request = CKPT__V1__GET_POLICY_REQUEST__INIT;
+    static const Ckpt__V1__Policy none = CKPT__V1__POLICY__INIT;
+    ProtobufCMessage *message;
+    enum cli_exit code =
+        call_read(cli, "get the policy", "OperatorService/GetPolicy", &request.base,
+                  &ckpt__v1__get_policy_reply__descriptor, &message);
+
+    if (code != CLI_OK) {
+        return code;
+    }
+    const Ckpt__V1__Policy *policy = ((const Ckpt__V1__GetPolicyReply *)message)->policy;
+
+    policy = policy != NULL ? policy : &none;
+    if (!output_json_message(cli, "policy", &policy->base)) {
+        print_policy(cli, policy);
+    }
+    call_free(message);
+    return CLI_OK;
+}
+
+enum cli_exit command_policy_set(struct cli *cli)
+{
+    Ckpt__V1__SetPolicyRequest request = CKPT__V1__SET_POLICY_REQUEST__INIT;
+    Ckpt__V1__Policy policy = CKPT__V1__POLICY__INIT;
+    struct err err;
+
+    for (size_t i = 0; i < cli->argument_count; i++) {
+        char *value = cli_argument(cli, i);
+        const char *key = strsep(&value, "=");
+
+        if (value == NULL) {
+            return cli_fail(cli, CLI_USAGE, "ckptctl policy set min_interval=5m",
+                            "\"%s\" is not KEY=VALUE", key);
+        }
+        if (strcmp(value, "0") == 0) {
+            return cli_fail(cli, CLI_USAGE, NULL, "%s=0: a zero leaves a value as it is", key);
+        }
+        if (reflect_set_text(&policy.base, key, value, &err) != 0) {
+            return cli_fail(cli, CLI_USAGE, "ckptctl policy get", "%s", err.text);
+        }
+    }
+    request.policy = &policy;
+    return call_mutate_simple(cli, "set the policy", "OperatorService/SetPolicy", &request.base);
+}
+
+enum cli_exit command_transfer(struct cli *cli)
+{
+    Ckpt__V1__MemberRequest request = CKPT__V1__MEMBER_REQUEST__INIT;
+    char what[160] = "transfer leadership";
+
+    if (cli->argument_count > 0) {
+        request.name = cli_argument(cli, 0);
+        snprintf(what, sizeof(what), "transfer leadership to %.100s", request.name);
+    }
+    return call_mutate_simple(cli, what, "OperatorService/TransferLeadership", &request.base);
+}
+
+enum cli_exit command_version(struct cli *cli)
+{
+    if (cli_is_json(cli)) {
+        output_json(cli, "ckptctl", json_pack("{s:s}", "version", CKPT_VERSION));
+    } else {
+        fprintf(cli->out, "ckptctl %s\n", CKPT_VERSION);
+    }
+    return CLI_OK;
+}

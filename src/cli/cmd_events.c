@@ -1,0 +1,79 @@
+/* ckptctl events: what happened, and with -f what happens. */
+#include <inttypes.h>
+
+#include "src/base/check.h"
+#include "src/cli/commands.h"
+#include "src/cli/event_text.h"
+#include "src/cli/output.h"
+#include "src/cli/reflect.h"
+#include "src/cli/watch.h"
+
+struct printer {
+    struct event_history history;
+    json_t *items; /* of one JSON document; NULL: each event is a line */
+    uint64_t left; /* events still wanted; 0: no limit */
+};
+
+static void print_line(struct cli *cli, struct printer *printer, const Ckpt__V1__Event *event)
+{
+    char text[EVENT_TEXT_BYTES];
+
+    switch (cli->format) {
+    case OUTPUT_JSON:
+    case OUTPUT_JSONL:
+        cli->format = OUTPUT_JSONL; /* an endless stream is lines in either JSON format */
+        output_json(cli, "event", reflect_to_json(&event->base));
+        return;
+    case OUTPUT_NAME:
+        fprintf(cli->out, "%" PRIu64 "\n", event->sequence);
+        return;
+    case OUTPUT_TABLE:
+    case OUTPUT_WIDE:
+        event_text(event, &printer->history, cli->format == OUTPUT_WIDE, text);
+        fprintf(cli->out, "%s\n", text);
+        return;
+    }
+}
+
+static bool on_event(struct cli *cli, void *data, const Ckpt__V1__Event *event)
+{
+    struct printer *printer = data;
+
+    if (event->gap) {
+        cli_note(cli, "remark: events before %" PRIu64 " are no longer kept", event->sequence);
+    }
+    if (printer->items != NULL) {
+        json_array_append_new(printer->items, reflect_to_json(&event->base));
+    } else {
+        print_line(cli, printer, event);
+    }
+    /* a reader that went away ends the watch; cli_run reports it */
+    if (cli_flag(cli, "follow") && fflush(cli->out) != 0) {
+        return false;
+    }
+    return printer->left == 0 || --printer->left > 0;
+}
+
+enum cli_exit command_events(struct cli *cli)
+{
+    static char everything[] = "";
+    struct watch_options options = {.after_sequence = cli_number(cli, "after", 0),
+                                    .allocation_id = cli_argument(cli, 0),
+                                    .follow = cli_flag(cli, "follow")};
+    struct printer printer = {.left = cli_number(cli, "max", 0)};
+    enum cli_exit code;
+
+    if (options.allocation_id == NULL) {
+        options.allocation_id = everything;
+    }
+    if (cli->format == OUTPUT_JSON && !options.follow) {
+        printer.items = json_array();
+    }
+    code = watch_run(cli, &options, on_event, &printer);
+    if (printer.items != NULL && code == CLI_OK) {
+        output_json(cli, "events", printer.items);
+    } else {
+        json_decref(printer.items);
+    }
+    return code;
+}

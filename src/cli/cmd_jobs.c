@@ -1,0 +1,306 @@
+/* ckptctl jobs, job, update, end, restart, migrate, placement. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "ckpt/v1/broker.pb-c.h"
+#include "src/base/check.h"
+#include "src/cli/call.h"
+#include "src/cli/commands.h"
+#include "src/cli/human.h"
+#include "src/cli/nodes_option.h"
+#include "src/cli/output.h"
+
+static const struct output_column columns[] = {
+    {"JOB", OUTPUT_LEFT},
+    {"TENANT", OUTPUT_LEFT},
+    {"STATE", OUTPUT_LEFT},
+    {"REASON", OUTPUT_LEFT},
+    {"SINCE", OUTPUT_LEFT},
+    {"NODES", OUTPUT_RIGHT},
+    {"GPUS", OUTPUT_RIGHT},
+    {"CLASS", OUTPUT_RIGHT},
+    {"ACTIVE", OUTPUT_LEFT},
+    {"LAST", OUTPUT_LEFT},
+    {"LAST AGE", OUTPUT_RIGHT},
+    {"DONE", OUTPUT_RIGHT},
+    {"PROJECT", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
+    {"VCLUSTER", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
+    {"OWNER", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
+    {"STRATEGY", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
+    {"SIZE", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
+    {"WRITE", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
+    {"PREEMPTED", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
+    {"REQUEUED", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
+    {"RESTARTS", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
+    {"LOST GPU-S", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
+};
+
+static const Ckpt__V1__AllocationSpec *spec_of(const Ckpt__V1__Allocation *allocation)
+{
+    static const Ckpt__V1__AllocationSpec none = CKPT__V1__ALLOCATION_SPEC__INIT;
+
+    return allocation->spec != NULL ? allocation->spec : &none;
+}
+
+static uint64_t gpu_count(const Ckpt__V1__AllocationSpec *spec)
+{
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < spec->n_nodes; i++) {
+        count += spec->nodes[i]->gpu_count;
+    }
+    return count;
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static const char *age_text(uint64_t at_ms, char text[HUMAN_BYTES])
+{
+    uint64_t now = now_ms();
+
+    return at_ms == 0 ? "-" : human_duration(now > at_ms ? now - at_ms : 0, text);
+}
+
+static const char *reason_text(Ckpt__V1__Reason reason, char text[HUMAN_BYTES])
+{
+    return reason == CKPT__V1__REASON__REASON_NONE
+               ? "-"
+               : human_enum(&ckpt__v1__reason__descriptor, (int)reason, text);
+}
+
+static void job_row(struct output_table *table, const ProtobufCMessage *item)
+{
+    const Ckpt__V1__Allocation *job = (const Ckpt__V1__Allocation *)item;
+    const Ckpt__V1__AllocationSpec *spec = spec_of(job);
+    char text[HUMAN_BYTES];
+
+    output_cell(table, "%s", spec->allocation_id);
+    output_cell(table, "%s", spec->tenant);
+    output_state(table, human_enum(&ckpt__v1__allocation_state__descriptor, (int)job->state, text));
+    output_cell(table, "%s", reason_text(job->reason, text));
+    output_cell(table, "%s", human_clock(job->state_since_ms, text));
+    output_cell(table, "%zu", spec->n_nodes);
+    output_cell(table, "%" PRIu64, gpu_count(spec));
+    output_cell(table, "%u", spec->preemption_class);
+    output_cell(table, "%s", human_checkpoint(job->active_checkpoint_id, text));
+    output_cell(table, "%s", human_checkpoint(job->last_complete_checkpoint_id, text));
+    output_cell(table, "%s", age_text(job->last_complete_snapshot_at_ms, text));
+    output_cell(table, "%" PRIu64, job->checkpoint_count);
+    output_cell(table, "%s", spec->project);
+    output_cell(table, "%s", spec->vcluster);
+    output_cell(table, "%s", spec->owner);
+    output_cell(table, "%s",
+                human_enum(&ckpt__v1__strategy__descriptor, (int)spec->strategy, text));
+    output_cell(table, "%s", human_size(job->size_estimate_bytes, text));
+    output_cell(table, "%s", human_duration(job->write_estimate_ms, text));
+    output_cell(table, "%u", job->preempted_count);
+    output_cell(table, "%u", job->requeue_count);
+    output_cell(table, "%u", job->restart_count);
+    output_cell(table, "%" PRIu64, job->lost_gpu_ms / 1000);
+}
+
+static const char *job_name(const ProtobufCMessage *item, char text[64])
+{
+    (void)text;
+    return spec_of((const Ckpt__V1__Allocation *)item)->allocation_id;
+}
+
+static const struct output_kind jobs_kind = {"jobs",  "job",   columns, ARRAY_COUNT(columns),
+                                             job_row, job_name};
+
+enum cli_exit command_jobs(struct cli *cli)
+{
+    Ckpt__V1__ListAllocationsRequest request = CKPT__V1__LIST_ALLOCATIONS_REQUEST__INIT;
+    char *token = NULL;
+    struct output_list list;
+    enum cli_exit code;
+
+    cli_set_text(cli, "tenant", &request.tenant);
+    request.state = (Ckpt__V1__AllocationState)cli_number(cli, "state", 0);
+    request.stale = cli_flag(cli, "stale");
+    output_list_begin(&list, cli, &jobs_kind);
+    do {
+        ProtobufCMessage *message;
+
+        request.page_token = token != NULL ? token : request.page_token;
+        code = call_read(cli, "list jobs", "BrokerService/ListAllocations", &request.base,
+                         &ckpt__v1__list_allocations_reply__descriptor, &message);
+        if (code != CLI_OK) {
+            break;
+        }
+        const Ckpt__V1__ListAllocationsReply *reply =
+            (const Ckpt__V1__ListAllocationsReply *)message;
+
+        for (size_t i = 0; i < reply->n_allocations; i++) {
+            output_list_add(&list, &reply->allocations[i]->base);
+        }
+        free(token);
+        token = check_strdup(reply->next_page_token);
+        call_free(message);
+    } while (*token != '\0');
+    free(token);
+    output_list_end(&list, code == CLI_OK);
+    return code;
+}
+
+static void print_nodes(struct cli *cli, const Ckpt__V1__AllocationSpec *spec)
+{
+    static const struct output_column node_columns[] = {{"NODE", OUTPUT_LEFT},
+                                                        {"GPUS", OUTPUT_RIGHT},
+                                                        {"GPU MEMORY USED", OUTPUT_RIGHT},
+                                                        {"BORROWED", OUTPUT_LEFT}};
+    struct output_table table;
+    char text[HUMAN_BYTES];
+
+    output_table_init(&table, cli, node_columns, ARRAY_COUNT(node_columns));
+    for (size_t i = 0; i < spec->n_nodes; i++) {
+        output_row(&table);
+        output_cell(&table, "%s", spec->nodes[i]->node_id);
+        output_cell(&table, "%u", spec->nodes[i]->gpu_count);
+        output_cell(&table, "%s", human_size(spec->nodes[i]->gpu_memory_used_bytes, text));
+        output_cell(&table, "%s", spec->nodes[i]->borrowed ? "yes" : "no");
+    }
+    output_table_print(&table);
+}
+
+static void print_job(struct cli *cli, const Ckpt__V1__Allocation *job)
+{
+    const Ckpt__V1__AllocationSpec *spec = spec_of(job);
+    char a[HUMAN_BYTES], b[HUMAN_BYTES], c[HUMAN_BYTES];
+    char safe[6][129];
+
+    fprintf(cli->out, "JOB %s  %s since %s", human_safe(spec->allocation_id, safe[0], 129),
+            human_enum(&ckpt__v1__allocation_state__descriptor, (int)job->state, a),
+            human_clock(job->state_since_ms, b));
+    if (job->reason != CKPT__V1__REASON__REASON_NONE) {
+        fprintf(cli->out, "  (%s)",
+                human_enum_words(&ckpt__v1__reason__descriptor, (int)job->reason, a));
+    }
+    fprintf(cli->out, "\n tenant %s  project %s  vcluster %s  owner %s  class %u%s%s\n",
+            human_safe(spec->tenant, safe[1], 129), human_safe(spec->project, safe[2], 129),
+            human_safe(spec->vcluster, safe[3], 129), human_safe(spec->owner, safe[4], 129),
+            spec->preemption_class, spec->sensitive ? "  sensitive" : "",
+            job->non_preemptible ? "  not preemptible" : "");
+    fprintf(cli->out, " strategy %s  profile %s  walltime %s  started %s\n",
+            human_enum_words(&ckpt__v1__strategy__descriptor, (int)spec->strategy, a),
+            human_safe(spec->profile[0] != '\0' ? spec->profile : "signal", safe[5], 129),
+            spec->walltime_ms == 0 ? "unlimited" : human_duration(spec->walltime_ms, b),
+            human_clock(spec->started_at_ms, c));
+    fprintf(cli->out, " checkpoints %" PRIu64 " complete  last %s (%s ago)", job->checkpoint_count,
+            human_checkpoint(job->last_complete_checkpoint_id, a),
+            age_text(job->last_complete_snapshot_at_ms, b));
+    fprintf(cli->out, "  active %s\n", human_checkpoint(job->active_checkpoint_id, a));
+    fprintf(cli->out, " estimates size %s  write %s\n", human_size(job->size_estimate_bytes, a),
+            human_duration(job->write_estimate_ms, b));
+    fprintf(cli->out, " restarts %u  requeued %u  preempted %u  lost %" PRIu64 " GPU-s\n\n",
+            job->restart_count, job->requeue_count, job->preempted_count, job->lost_gpu_ms / 1000);
+    print_nodes(cli, spec);
+}
+
+enum cli_exit command_job(struct cli *cli)
+{
+    Ckpt__V1__GetAllocationRequest request = CKPT__V1__GET_ALLOCATION_REQUEST__INIT;
+    ProtobufCMessage *message;
+    char what[160];
+    enum cli_exit code;
+
+    request.allocation_id = cli_argument(cli, 0);
+    request.stale = cli_flag(cli, "stale");
+    snprintf(what, sizeof(what), "show job %.128s", request.allocation_id);
+    code = call_read(cli, what, "BrokerService/GetAllocation", &request.base,
+                     &ckpt__v1__allocation__descriptor, &message);
+    if (code != CLI_OK) {
+        return code;
+    }
+    if (cli->format == OUTPUT_NAME) {
+        char name[64];
+
+        fprintf(cli->out, "%s\n", job_name(message, name));
+    } else if (!output_json_message(cli, "job", message)) {
+        print_job(cli, (const Ckpt__V1__Allocation *)message);
+    }
+    call_free(message);
+    return CLI_OK;
+}
+
+enum cli_exit command_update(struct cli *cli)
+{
+    Ckpt__V1__UpdateAllocationRequest request = CKPT__V1__UPDATE_ALLOCATION_REQUEST__INIT;
+    struct nodes_option nodes;
+    char what[160];
+    enum cli_exit code;
+
+    code = nodes_option_parse(cli, "node", &nodes);
+    if (code != CLI_OK) {
+        return code;
+    }
+    request.allocation_id = cli_argument(cli, 0);
+    request.nodes = nodes.shares;
+    request.n_nodes = nodes.count;
+    request.walltime_ms = cli_number(cli, "walltime", 0);
+    request.period_ms = cli_number(cli, "period", 0);
+    request.strategy = (Ckpt__V1__Strategy)cli_number(cli, "strategy", 0);
+    snprintf(what, sizeof(what), "update job %.128s", request.allocation_id);
+    code = call_mutate_simple(cli, what, "BrokerService/UpdateAllocation", &request.base);
+    nodes_option_free(&nodes);
+    return code;
+}
+
+enum cli_exit command_end(struct cli *cli)
+{
+    Ckpt__V1__EndAllocationRequest request = CKPT__V1__END_ALLOCATION_REQUEST__INIT;
+    char what[160], plan[300];
+    enum cli_exit code;
+
+    request.allocation_id = cli_argument(cli, 0);
+    request.failed = cli_flag(cli, "failed") || cli_flag(cli, "node-failure");
+    request.node_failure = cli_flag(cli, "node-failure");
+    request.reason = (Ckpt__V1__Reason)cli_number(cli, "reason", 0);
+    snprintf(
+        plan, sizeof(plan),
+        "plan: end job %.128s as %s; its active checkpoint is withdrawn, its complete ones stay",
+        request.allocation_id, request.failed ? "FAILED" : "COMPLETED");
+    code = call_confirm(cli, plan);
+    if (code != CLI_OK) {
+        return code;
+    }
+    snprintf(what, sizeof(what), "end job %.128s", request.allocation_id);
+    return call_mutate_simple(cli, what, "BrokerService/EndAllocation", &request.base);
+}
+
+enum cli_exit command_restart(struct cli *cli)
+{
+    Ckpt__V1__RestartAllocationRequest request = CKPT__V1__RESTART_ALLOCATION_REQUEST__INIT;
+    struct nodes_option nodes;
+    char what[160];
+    enum cli_exit code = nodes_option_parse(cli, "node", &nodes);
+
+    if (code != CLI_OK) {
+        return code;
+    }
+    request.allocation_id = cli_argument(cli, 0);
+    request.nodes = nodes.shares;
+    request.n_nodes = nodes.count;
+    snprintf(what, sizeof(what), "restart job %.128s", request.allocation_id);
+    code = call_mutate_simple(cli, what, "BrokerService/RestartAllocation", &request.base);
+    nodes_option_free(&nodes);
+    return code;
+}
+
+enum cli_exit command_migrate(struct cli *cli)
+{
+    Ckpt__V1__RequestMigrationRequest request = CKPT__V1__REQUEST_MIGRATION_REQUEST__INIT;
+    char what[160];
+
+    request.allocation_id = cli_argument(cli, 0);
+    snprintf(what, sizeof(what), "migrate job %.128s", request.allocation_id);
+    return call_mutate_simple(cli, what, "BrokerService/RequestMigration", &request.base);
+}

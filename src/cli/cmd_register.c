@@ -1,0 +1,117 @@
+/* ckptctl register: an allocation from options, or from a YAML or JSON file with the fields of AllocationSpec. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/v1/broker.pb-c.h"
+#include "src/base/check.h"
+#include "src/cli/call.h"
+#include "src/cli/commands.h"
+#include "src/cli/document.h"
+#include "src/cli/nodes_option.h"
+#include "src/cli/reflect.h"
+
+static void fill_texts(const struct cli *cli, Ckpt__V1__AllocationSpec *spec)
+{
+    cli_set_text(cli, "alloc", &spec->allocation_id);
+    cli_set_text(cli, "tenant", &spec->tenant);
+    cli_set_text(cli, "project", &spec->project);
+    cli_set_text(cli, "vcluster", &spec->vcluster);
+    cli_set_text(cli, "owner", &spec->owner);
+    cli_set_text(cli, "profile", &spec->profile);
+    cli_set_text(cli, "target", &spec->target_id);
+}
+
+static void fill_numbers(const struct cli *cli, Ckpt__V1__AllocationSpec *spec)
+{
+    spec->preemption_class = (uint32_t)cli_number(cli, "class", 0);
+    spec->sensitive = cli_flag(cli, "sensitive");
+    spec->strategy = (Ckpt__V1__Strategy)cli_number(cli, "strategy", 0);
+    spec->walltime_ms = cli_number(cli, "walltime", 0);
+    spec->grace_ms = cli_number(cli, "grace", 0);
+    spec->period_ms = cli_number(cli, "period", 0);
+    spec->requeue_policy = (Ckpt__V1__RequeuePolicy)cli_number(cli, "requeue", 0);
+    spec->max_requeue = (uint32_t)cli_number(cli, "max-requeue", 0);
+    spec->checkpoint_timeout_ms = cli_number(cli, "checkpoint-timeout", 0);
+    spec->write_bytes_per_s = cli_number(cli, "write", 0);
+}
+
+static enum cli_exit send_spec(struct cli *cli, Ckpt__V1__AllocationSpec *spec)
+{
+    Ckpt__V1__RegisterAllocationRequest request = CKPT__V1__REGISTER_ALLOCATION_REQUEST__INIT;
+    char what[160];
+
+    request.spec = spec;
+    snprintf(what, sizeof(what), "register job %.128s", spec->allocation_id);
+    return call_mutate_simple(cli, what, "BrokerService/RegisterAllocation", &request.base);
+}
+
+static enum cli_exit register_options(struct cli *cli)
+{
+    Ckpt__V1__AllocationSpec spec = CKPT__V1__ALLOCATION_SPEC__INIT;
+    struct nodes_option nodes;
+    enum cli_exit code;
+
+    if (cli_text(cli, "alloc") == NULL || cli_option(cli, "node")->item_count == 0) {
+        return cli_fail(
+            cli, CLI_USAGE,
+            "ckptctl register --alloc ID --tenant T --project P --node NODE:GPUS:MEMORY",
+            "register needs --alloc and --node, or --file");
+    }
+    code = nodes_option_parse(cli, "node", &nodes);
+    if (code != CLI_OK) {
+        return code;
+    }
+    fill_texts(cli, &spec);
+    fill_numbers(cli, &spec);
+    spec.nodes = nodes.shares;
+    spec.n_nodes = nodes.count;
+    code = send_spec(cli, &spec);
+    nodes_option_free(&nodes);
+    return code;
+}
+
+/* A file describes the whole job: an option beside it would leave open which of the two holds. */
+static const char *option_beside_file(const struct cli *cli)
+{
+    for (size_t i = 0; cli->command->options[i].name != NULL; i++) {
+        const char *name = cli->command->options[i].name;
+
+        if (strcmp(name, "file") != 0 && cli_option(cli, name)->set) {
+            return name;
+        }
+    }
+    return NULL;
+}
+
+static enum cli_exit register_file(struct cli *cli)
+{
+    const char *name = cli_text(cli, "file");
+    const char *beside = option_beside_file(cli);
+    ProtobufCMessage *spec;
+    json_t *json;
+    struct err err;
+    enum cli_exit code;
+
+    if (beside != NULL) {
+        return cli_fail(cli, CLI_USAGE, "the field in the file",
+                        "--%s cannot be given beside --file", beside);
+    }
+    if (document_load(name, cli->in, &json, &err) != 0) {
+        return cli_fail(cli, CLI_USAGE, NULL, "%s", err.text);
+    }
+    if (reflect_from_json(&ckpt__v1__allocation_spec__descriptor, json, &spec, &err) != 0) {
+        json_decref(json);
+        return cli_fail(cli, CLI_USAGE,
+                        "the fields of AllocationSpec in proto/ckpt/v1/common.proto", "%s: %s",
+                        name, err.text);
+    }
+    json_decref(json);
+    code = send_spec(cli, (Ckpt__V1__AllocationSpec *)spec);
+    call_free(spec);
+    return code;
+}
+
+enum cli_exit command_register(struct cli *cli)
+{
+    return cli_text(cli, "file") != NULL ? register_file(cli) : register_options(cli);
+}

@@ -1,0 +1,219 @@
+/* ckptctl status: who leads, how far behind the others are, how many more may fail, what waits. Answers from any member. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/cli/commands.h"
+#include "src/cli/human.h"
+#include "src/cli/members.h"
+#include "src/cli/output.h"
+#include "src/cli/reflect.h"
+#include "src/cli/targets.h"
+
+static const struct output_column member_columns[] = {
+    {"MEMBER", OUTPUT_LEFT},
+    {"ADDRESS", OUTPUT_LEFT},
+    {"ROLE", OUTPUT_LEFT},
+    {"TERM", OUTPUT_RIGHT},
+    {"APPLIED", OUTPUT_RIGHT},
+    {"LAG", OUTPUT_RIGHT},
+    {"CONTACT", OUTPUT_RIGHT},
+    {"VERSION", OUTPUT_LEFT},
+    {"ID", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
+    {"RAFT", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
+    {"MATCH", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
+    {"HASH", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
+    {"LOOP LAG", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
+};
+
+static bool serving(const Ckpt__V1__StatusReply *reply)
+{
+    return reply->quorum && reply->leader_id != 0;
+}
+
+static void print_warning_head(struct cli *cli, const char *text)
+{
+    fprintf(cli->out, cli->colour ? "\033[1;31m%s\033[0m\n" : "%s\n", text);
+}
+
+static void print_head(struct cli *cli, const struct members *members)
+{
+    const Ckpt__V1__StatusReply *best = members->best;
+    char since[HUMAN_BYTES], head[256], commit[64];
+
+    if (best->last_commit_age_ms == UINT64_MAX) {
+        snprintf(commit, sizeof(commit), "no commit since its start");
+    } else {
+        snprintf(commit, sizeof(commit), "last commit %" PRIu64 " s ago",
+                 best->last_commit_age_ms / 1000);
+    }
+
+    if (!best->quorum) {
+        uint64_t reachable = best->reachable_count > 0 ? best->reachable_count : members->answered;
+
+        snprintf(head, sizeof(head),
+                 "NO QUORUM (%" PRIu64 " of %u reachable) — data below may be stale, %s", reachable,
+                 best->voter_count, commit);
+        print_warning_head(cli, head);
+    } else if (best->leader_id == 0) {
+        snprintf(head, sizeof(head),
+                 "NO LEADER (an election is under way) — data below may be stale, %s", commit);
+        print_warning_head(cli, head);
+    }
+    fprintf(cli->out, "cluster ");
+    output_safe(cli->out, best->cluster_id);
+    fprintf(cli->out, "  epoch %" PRIu64 "  term %" PRIu64 "  commit %" PRIu64 "  leader ",
+            best->epoch, best->term, best->commit_index);
+    output_safe(cli->out, best->leader_id == 0 ? "none" : best->leader_name);
+    if (best->leader_since_ms != 0 && best->leader_id != 0) {
+        fprintf(cli->out, " since %s", human_clock(best->leader_since_ms, since));
+    }
+    if (serving(best)) {
+        fprintf(cli->out, "\nfailure tolerance %d (%u of %u members reachable)",
+                best->failure_tolerance, best->reachable_count, best->voter_count);
+    }
+    fprintf(cli->out, "\n\n");
+}
+
+static void print_member(struct output_table *table, const struct members *members,
+                         const Ckpt__V1__MemberStatus *member)
+{
+    const Ckpt__V1__StatusReply *own = members_own(members, member->member_id);
+    const Ckpt__V1__StatusReply *best = members->best;
+    uint64_t applied = own != NULL ? own->applied_index : member->match_index;
+    uint64_t lag = best->commit_index > applied ? best->commit_index - applied : 0;
+    char contact[HUMAN_BYTES];
+
+    output_row(table);
+    output_cell(table, "%s", member->name);
+    output_cell(table, "%s", member->api_address);
+    output_state(table, own != NULL ? own->role : member->reachable ? member->role : "unreachable");
+    if (own != NULL) {
+        output_cell(table, "%" PRIu64, own->term);
+        output_cell(table, "%" PRIu64, own->applied_index);
+        output_cell(table, "%" PRIu64, lag);
+    } else {
+        output_cell(table, "-");
+        output_cell(table, "-");
+        output_cell(table, "-");
+    }
+    output_cell(table, "%s",
+                member->member_id == best->member_id
+                    ? "-"
+                    : human_duration(member->last_contact_ms, contact));
+    output_cell(table, "%s", own != NULL ? own->version : member->version);
+    output_cell(table, "%" PRIu64, member->member_id);
+    output_cell(table, "%s", member->raft_address);
+    output_cell(table, "%" PRIu64, member->match_index);
+    if (own != NULL) {
+        output_cell(table, "%016" PRIx64, own->state_hash);
+        output_cell(table, "%s", human_duration(own->loop_lag_max_ms, contact));
+    }
+}
+
+static void print_members(struct cli *cli, const struct members *members)
+{
+    struct output_table table;
+
+    output_table_init(&table, cli, member_columns, ARRAY_COUNT(member_columns));
+    for (size_t i = 0; i < members->best->n_members; i++) {
+        print_member(&table, members, members->best->members[i]);
+    }
+    output_table_print(&table);
+}
+
+static void print_targets(struct cli *cli, const Ckpt__V1__StatusReply *best)
+{
+    struct output_list list;
+
+    output_list_begin(&list, cli, &targets_kind);
+    for (size_t i = 0; i < best->n_targets; i++) {
+        output_list_add(&list, &best->targets[i]->base);
+    }
+    output_list_end(&list, true);
+}
+
+static void print_counts(struct cli *cli, const Ckpt__V1__StatusReply *best)
+{
+    char age[HUMAN_BYTES];
+
+    fprintf(cli->out,
+            "\njobs %" PRIu64 " running, %" PRIu64 " others   checkpoints %" PRIu64
+            " active, %" PRIu64 " paused",
+            best->running_count,
+            best->allocation_count > best->running_count
+                ? best->allocation_count - best->running_count
+                : 0,
+            best->active_checkpoint_count, best->paused_count);
+    if (best->paused_count > 0) {
+        fprintf(cli->out, " (oldest %s)", human_duration(best->oldest_paused_age_ms, age));
+    }
+    fprintf(cli->out, "   agents %" PRIu64 " connected\n", best->connected_agents);
+}
+
+static void print_warnings(struct cli *cli, const struct members *members)
+{
+    for (size_t i = 0; i < members->best->n_warnings; i++) {
+        fprintf(cli->out, "%swarning: ", i == 0 ? "\n" : "");
+        output_safe(cli->out, members->best->warnings[i]);
+        fputc('\n', cli->out);
+    }
+    for (size_t i = 0; i < members->count; i++) {
+        const struct call_answer *answer = &members->answers[i];
+
+        if (answer->reply == NULL) {
+            cli_note(cli, "remark: %s does not answer: %s", answer->endpoint, answer->err.text);
+        }
+    }
+}
+
+/* The best answer, and beside it what each endpoint said. */
+static json_t *status_json(const struct members *members)
+{
+    json_t *status = reflect_to_json(&members->best->base);
+    json_t *answers = json_array();
+
+    for (size_t i = 0; i < members->count; i++) {
+        const struct call_answer *answer = &members->answers[i];
+        json_t *item = json_object();
+
+        json_object_set_new(item, "endpoint", json_string(answer->endpoint));
+        json_object_set_new(item, "answered", json_boolean(answer->reply != NULL));
+        json_object_set_new(item, "error",
+                            json_string(answer->reply != NULL ? "" : answer->err.text));
+        json_object_set_new(item, "status",
+                            answer->reply != NULL ? reflect_to_json(answer->reply) : json_null());
+        json_array_append_new(answers, item);
+    }
+    json_object_set_new(status, "answers", answers);
+    return status;
+}
+
+enum cli_exit command_status(struct cli *cli)
+{
+    struct members members;
+    enum cli_exit code;
+
+    members_ask(cli, &members);
+    if (members.best == NULL) {
+        code = members_nobody(cli, &members, "show the status");
+        members_free(&members);
+        return code;
+    }
+    if (cli_is_json(cli)) {
+        output_json(cli, "status", status_json(&members));
+    } else if (cli->format == OUTPUT_NAME) {
+        output_safe(cli->out, members.best->leader_id == 0 ? "-" : members.best->leader_name);
+        fputc('\n', cli->out);
+    } else {
+        print_head(cli, &members);
+        print_members(cli, &members);
+        fputc('\n', cli->out);
+        print_targets(cli, members.best);
+        print_counts(cli, members.best);
+        print_warnings(cli, &members);
+    }
+    code = serving(members.best) ? CLI_OK : CLI_NO_LEADER;
+    members_free(&members);
+    return code;
+}

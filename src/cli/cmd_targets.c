@@ -1,0 +1,105 @@
+/* ckptctl targets, target put. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "ckpt/v1/operator.pb-c.h"
+#include "src/base/check.h"
+#include "src/cli/call.h"
+#include "src/cli/commands.h"
+#include "src/cli/human.h"
+#include "src/cli/targets.h"
+
+static const struct output_column columns[] = {
+    {"TARGET", OUTPUT_LEFT},
+    {"STATE", OUTPUT_LEFT},
+    {"SINCE", OUTPUT_LEFT},
+    {"BUDGET", OUTPUT_RIGHT},
+    {"GRANTED", OUTPUT_RIGHT},
+    {"PAUSED", OUTPUT_RIGHT},
+    {"PREFIX", OUTPUT_LEFT},
+    {"DETAIL", OUTPUT_LEFT},
+    {"KIND", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
+    {"PROBE", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
+    {"WRITE", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
+    {"STAGING", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
+    {"DOMAIN", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
+};
+
+static void target_row(struct output_table *table, const ProtobufCMessage *item)
+{
+    const Ckpt__V1__TargetStatus *target = (const Ckpt__V1__TargetStatus *)item;
+    static const Ckpt__V1__TargetSpec no_spec = CKPT__V1__TARGET_SPEC__INIT;
+    const Ckpt__V1__TargetSpec *spec = target->spec != NULL ? target->spec : &no_spec;
+    char text[HUMAN_BYTES];
+
+    output_cell(table, "%s%s", spec->target_id, spec->is_default ? " (default)" : "");
+    output_state(table, target->available ? "available" : "unavailable");
+    output_cell(table, "%s", human_clock(target->since_ms, text));
+    output_cell(table, "%s", human_rate(target->budget_bytes_per_s, text));
+    output_cell(table, "%s", human_rate(target->granted_bytes_per_s, text));
+    output_cell(table, "%" PRIu64, target->paused_count);
+    output_cell(table, "%s", spec->prefix);
+    output_cell(table, "%s", target->detail);
+    output_cell(table, "%s", human_enum(&ckpt__v1__target_kind__descriptor, (int)spec->kind, text));
+    output_cell(table, "%s", human_duration(target->last_probe_ms, text));
+    output_cell(table, "%s", human_rate(spec->write_bytes_per_s, text));
+    output_cell(table, "%s", human_share(spec->staging_share_ppm, text));
+    output_cell(table, "%s", spec->domain);
+}
+
+static const char *target_name(const ProtobufCMessage *item, char text[64])
+{
+    const Ckpt__V1__TargetStatus *target = (const Ckpt__V1__TargetStatus *)item;
+
+    (void)text;
+    return target->spec != NULL ? target->spec->target_id : "-";
+}
+
+const struct output_kind targets_kind = {"targets",  "target",   columns, ARRAY_COUNT(columns),
+                                         target_row, target_name};
+
+enum cli_exit command_targets(struct cli *cli)
+{
+    Ckpt__V1__ListTargetsRequest request = CKPT__V1__LIST_TARGETS_REQUEST__INIT;
+    ProtobufCMessage *message;
+    struct output_list list;
+    enum cli_exit code =
+        call_read(cli, "list targets", "OperatorService/ListTargets", &request.base,
+                  &ckpt__v1__list_targets_reply__descriptor, &message);
+
+    if (code != CLI_OK) {
+        return code;
+    }
+    const Ckpt__V1__ListTargetsReply *reply = (const Ckpt__V1__ListTargetsReply *)message;
+
+    output_list_begin(&list, cli, &targets_kind);
+    for (size_t i = 0; i < reply->n_targets; i++) {
+        output_list_add(&list, &reply->targets[i]->base);
+    }
+    output_list_end(&list, true);
+    call_free(message);
+    return CLI_OK;
+}
+
+enum cli_exit command_target_put(struct cli *cli)
+{
+    Ckpt__V1__PutTargetRequest request = CKPT__V1__PUT_TARGET_REQUEST__INIT;
+    Ckpt__V1__TargetSpec spec = CKPT__V1__TARGET_SPEC__INIT;
+    char what[256];
+
+    if (!cli_option(cli, "prefix")->set || !cli_option(cli, "write")->set) {
+        return cli_fail(cli, CLI_USAGE, "ckptctl help target put",
+                        "target put needs --prefix and --write");
+    }
+    spec.target_id = cli_argument(cli, 0);
+    cli_set_text(cli, "prefix", &spec.prefix);
+    cli_set_text(cli, "domain", &spec.domain);
+    spec.kind =
+        (Ckpt__V1__TargetKind)cli_number(cli, "kind", CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX);
+    spec.write_bytes_per_s = cli_number(cli, "write", 0);
+    spec.staging_share_ppm = (uint32_t)cli_number(cli, "staging-share", 300000);
+    spec.is_default = cli_flag(cli, "default");
+    request.spec = &spec;
+    snprintf(what, sizeof(what), "put target %.128s", spec.target_id);
+    return call_mutate_simple(cli, what, "OperatorService/PutTarget", &request.base);
+}

@@ -1,0 +1,335 @@
+/* The table of commands. */
+#include "src/cli/commands.h"
+
+#include <string.h>
+
+#include "ckpt/v1/common.pb-c.h"
+
+#define NUMBER_MAX_MS ((uint64_t)INT64_MAX)
+
+static const struct option_spec stale_options[] = {
+    {.name = "stale", .kind = OPTION_FLAG, .help = "any member answers from what it has applied"},
+    {0}};
+
+static const struct option_spec jobs_options[] = {
+    {.name = "state",
+     .kind = OPTION_CHOICE,
+     .value = "STATE",
+     .help = "only those in this state",
+     .choices = &ckpt__v1__allocation_state__descriptor},
+    {.name = "tenant", .kind = OPTION_TEXT, .value = "TENANT", .help = "only this tenant's"},
+    {.name = "stale", .kind = OPTION_FLAG, .help = "any member answers from what it has applied"},
+    {0}};
+
+static const struct option_spec checkpoints_options[] = {
+    {.name = "state",
+     .kind = OPTION_CHOICE,
+     .value = "STATE",
+     .help = "only those in this state",
+     .choices = &ckpt__v1__checkpoint_state__descriptor},
+    {.name = "stale", .kind = OPTION_FLAG, .help = "any member answers from what it has applied"},
+    {0}};
+
+static const struct option_spec restart_point_options[] = {
+    {.name = "before",
+     .kind = OPTION_TEXT,
+     .value = "CHECKPOINT",
+     .help = "the newest complete one before this"},
+    {0}};
+
+static const struct option_spec events_options[] = {
+    {.name = "follow",
+     .letter = 'f',
+     .kind = OPTION_FLAG,
+     .help = "go on with what happens, across failovers"},
+    {.name = "after",
+     .kind = OPTION_NUMBER,
+     .value = "SEQUENCE",
+     .help = "only events after this one",
+     .range = {0, UINT64_MAX}},
+    {.name = "max",
+     .kind = OPTION_NUMBER,
+     .value = "N",
+     .help = "end after so many events",
+     .range = {1, UINT32_MAX}},
+    {0}};
+
+static const struct option_spec node_option[] = {
+    {.name = "node",
+     .kind = OPTION_LIST,
+     .value = "NODE:GPUS[:MEMORY[:borrowed]]",
+     .help = "one of the nodes it restarts on; without: its old ones"},
+    {0}};
+
+static const struct option_spec update_options[] = {
+    {.name = "node",
+     .kind = OPTION_LIST,
+     .value = "NODE:GPUS[:MEMORY[:borrowed]]",
+     .help = "one of its nodes; together they replace the old set"},
+    {.name = "walltime",
+     .kind = OPTION_NUMBER,
+     .value = "DURATION",
+     .help = "new walltime",
+     .number = NUMBER_DURATION,
+     .range = {1, NUMBER_MAX_MS}},
+    {.name = "period",
+     .kind = OPTION_NUMBER,
+     .value = "DURATION",
+     .help = "fixed interval beside the model",
+     .number = NUMBER_DURATION,
+     .range = {1, NUMBER_MAX_MS}},
+    {.name = "strategy",
+     .kind = OPTION_CHOICE,
+     .value = "STRATEGY",
+     .help = "AUTO, MANUAL or NONE",
+     .choices = &ckpt__v1__strategy__descriptor},
+    {0}};
+
+static const struct option_spec register_options[] = {
+    {.name = "file",
+     .kind = OPTION_TEXT,
+     .value = "FILE",
+     .help = "YAML or JSON, fields of AllocationSpec; - is stdin"},
+    {.name = "alloc", .kind = OPTION_TEXT, .value = "ID", .help = "the job's id"},
+    {.name = "tenant", .kind = OPTION_TEXT, .value = "TENANT", .help = "tenant"},
+    {.name = "project", .kind = OPTION_TEXT, .value = "PROJECT", .help = "project"},
+    {.name = "vcluster", .kind = OPTION_TEXT, .value = "VCLUSTER", .help = "vCluster"},
+    {.name = "owner", .kind = OPTION_TEXT, .value = "OWNER", .help = "owner"},
+    {.name = "node",
+     .kind = OPTION_LIST,
+     .value = "NODE:GPUS[:MEMORY[:borrowed]]",
+     .help = "one of its nodes; MEMORY is used GPU memory: n1:8:640GiB"},
+    {.name = "class",
+     .kind = OPTION_NUMBER,
+     .value = "0..10",
+     .help = "preemption class",
+     .range = {0, 10}},
+    {.name = "sensitive", .kind = OPTION_FLAG, .help = "never a victim"},
+    {.name = "strategy",
+     .kind = OPTION_CHOICE,
+     .value = "STRATEGY",
+     .help = "AUTO, MANUAL or NONE",
+     .choices = &ckpt__v1__strategy__descriptor},
+    {.name = "profile",
+     .kind = OPTION_TEXT,
+     .value = "PROFILE",
+     .help = "how the agent asks it (signal)"},
+    {.name = "walltime",
+     .kind = OPTION_NUMBER,
+     .value = "DURATION",
+     .help = "its end; without: unlimited",
+     .number = NUMBER_DURATION,
+     .range = {1, NUMBER_MAX_MS}},
+    {.name = "grace",
+     .kind = OPTION_NUMBER,
+     .value = "DURATION",
+     .help = "SIGTERM to SIGKILL",
+     .number = NUMBER_DURATION,
+     .range = {1, NUMBER_MAX_MS}},
+    {.name = "period",
+     .kind = OPTION_NUMBER,
+     .value = "DURATION",
+     .help = "fixed interval beside the model",
+     .number = NUMBER_DURATION,
+     .range = {1, NUMBER_MAX_MS}},
+    {.name = "requeue",
+     .kind = OPTION_CHOICE,
+     .value = "POLICY",
+     .help = "NEVER, ON_NODE_FAILURE or ALWAYS",
+     .choices = &ckpt__v1__requeue_policy__descriptor},
+    {.name = "max-requeue",
+     .kind = OPTION_NUMBER,
+     .value = "N",
+     .help = "requeued at most so often",
+     .range = {0, 100}},
+    {.name = "target",
+     .kind = OPTION_TEXT,
+     .value = "TARGET",
+     .help = "destination; without: the default one"},
+    {.name = "checkpoint-timeout",
+     .kind = OPTION_NUMBER,
+     .value = "DURATION",
+     .help = "limit of one checkpoint",
+     .number = NUMBER_DURATION,
+     .range = {1, NUMBER_MAX_MS}},
+    {.name = "write",
+     .kind = OPTION_NUMBER,
+     .value = "RATE",
+     .help = "what one node can write, e.g. 1.5GB/s",
+     .number = NUMBER_RATE,
+     .range = {1, NUMBER_MAX_MS}},
+    {0}};
+
+static const struct option_spec end_options[] = {
+    {.name = "failed", .kind = OPTION_FLAG, .help = "it failed; without: COMPLETED"},
+    {.name = "node-failure",
+     .kind = OPTION_FLAG,
+     .help = "a node failed: the requeue policy applies"},
+    {.name = "reason",
+     .kind = OPTION_CHOICE,
+     .value = "REASON",
+     .help = "of the failure",
+     .choices = &ckpt__v1__reason__descriptor},
+    {.name = "yes", .kind = OPTION_FLAG, .help = "do not ask"},
+    {0}};
+
+static const struct option_spec hint_options[] = {
+    {.name = "purpose",
+     .kind = OPTION_CHOICE,
+     .value = "PURPOSE",
+     .help = "MANUAL without",
+     .choices = &ckpt__v1__purpose__descriptor},
+    {.name = "after",
+     .kind = OPTION_CHOICE,
+     .value = "ACTION",
+     .help = "once complete: CONTINUE, STOP, KILL or MIGRATE",
+     .choices = &ckpt__v1__after_checkpoint__descriptor},
+    {.name = "wait",
+     .kind = OPTION_FLAG,
+     .help = "until the checkpoint has ended; 0 only when COMPLETE"},
+    {.name = "wait-for",
+     .kind = OPTION_NUMBER,
+     .value = "DURATION",
+     .help = "at most so long (30m)",
+     .number = NUMBER_DURATION,
+     .range = {1, NUMBER_MAX_MS}},
+    {0}};
+
+static const struct option_spec preempt_options[] = {
+    {.name = "class",
+     .kind = OPTION_NUMBER,
+     .value = "0..10",
+     .help = "of the job that needs the nodes",
+     .range = {0, 10}},
+    {.name = "nodes",
+     .kind = OPTION_NUMBER,
+     .value = "N",
+     .help = "how many it needs",
+     .range = {1, 4096}},
+    {.name = "candidates",
+     .kind = OPTION_LIST,
+     .value = "JOB,...",
+     .help = "only these; without: any"},
+    {.name = "forced",
+     .kind = OPTION_FLAG,
+     .help = "terminate without a checkpoint when none can be written"},
+    {.name = "for-job",
+     .kind = OPTION_TEXT,
+     .value = "JOB",
+     .help = "who needs them; shown in events"},
+    {.name = "yes", .kind = OPTION_FLAG, .help = "do not ask"},
+    {0}};
+
+static const struct option_spec target_put_options[] = {
+    {.name = "prefix", .kind = OPTION_TEXT, .value = "FOLDER", .help = "absolute folder (POSIX)"},
+    {.name = "write",
+     .kind = OPTION_NUMBER,
+     .value = "RATE",
+     .help = "budget of all writers together, e.g. 10GB/s",
+     .number = NUMBER_RATE,
+     .range = {1, NUMBER_MAX_MS}},
+    {.name = "staging-share",
+     .kind = OPTION_NUMBER,
+     .value = "SHARE",
+     .help = "part of the budget left to data staging (0.3)",
+     .number = NUMBER_SHARE,
+     .range = {0, 1000000}},
+    {.name = "kind",
+     .kind = OPTION_CHOICE,
+     .value = "KIND",
+     .help = "POSIX without",
+     .choices = &ckpt__v1__target_kind__descriptor},
+    {.name = "domain", .kind = OPTION_TEXT, .value = "DOMAIN", .help = "nearest first"},
+    {.name = "default", .kind = OPTION_FLAG, .help = "of jobs that name no target"},
+    {0}};
+
+static const struct option_spec drain_options[] = {
+    {.name = "urgent", .kind = OPTION_FLAG, .help = "checkpoint every job on it now"},
+    {.name = "yes", .kind = OPTION_FLAG, .help = "do not ask"},
+    {0}};
+
+static const struct option_spec queue_options[] = {{.name = "queued",
+                                                    .kind = OPTION_NUMBER,
+                                                    .value = "DURATION",
+                                                    .help = "GPU-time that waits, e.g. 90h",
+                                                    .number = NUMBER_DURATION,
+                                                    .range = {0, NUMBER_MAX_MS}},
+                                                   {.name = "running",
+                                                    .kind = OPTION_NUMBER,
+                                                    .value = "DURATION",
+                                                    .help = "GPU-time that runs",
+                                                    .number = NUMBER_DURATION,
+                                                    .range = {0, NUMBER_MAX_MS}},
+                                                   {.name = "waiting",
+                                                    .kind = OPTION_LIST,
+                                                    .value = "JOB:CLASS:GPUS[:WAITED]",
+                                                    .help = "a waiting job; at most 64"},
+                                                   {0}};
+
+const struct command commands[] = {
+    {"status", "", 0, 0, "who leads, who lags, how many may fail, what waits (any member)",
+     command_status, NULL, false},
+    {"jobs", "", 0, 0, "list jobs", command_jobs, jobs_options, false},
+    {"job", "JOB", 1, 1, "one job with its nodes and checkpoints", command_job, stale_options,
+     false},
+    {"checkpoints", "[JOB]", 0, 1, "list checkpoints", command_checkpoints, checkpoints_options,
+     false},
+    {"checkpoint", "CHECKPOINT", 1, 1, "one checkpoint with its shards", command_checkpoint,
+     stale_options, false},
+    {"restart-point", "JOB", 1, 1, "the checkpoint a job would restart from", command_restart_point,
+     restart_point_options, false},
+    {"explain", "JOB", 1, 1, "the last decision on a job: terms, guards, what would flip it",
+     command_explain, NULL, false},
+    {"events", "[JOB]", 0, 1, "what happened; -f: what happens", command_events, events_options,
+     false},
+    {"targets", "", 0, 0, "storage targets and their state", command_targets, NULL, false},
+    {"target put", "TARGET", 1, 1, "add or change a storage target", command_target_put,
+     target_put_options, true},
+    {"nodes", "", 0, 0, "compute nodes and their agents", command_nodes, NULL, false},
+    {"node drain", "NODE", 1, 1, "take a node out of use", command_node_drain, drain_options, true},
+    {"register", "", 0, 0, "register a job", command_register, register_options, true},
+    {"update", "JOB", 1, 1, "change a job's nodes, walltime, period or strategy", command_update,
+     update_options, true},
+    {"end", "JOB", 1, 1, "a job has ended", command_end, end_options, true},
+    {"restart", "JOB", 1, 1, "a stopped job runs again", command_restart, node_option, true},
+    {"migrate", "JOB", 1, 1, "checkpoint a job and requeue it elsewhere", command_migrate, NULL,
+     true},
+    {"hint", "JOB", 1, 1, "ask for a checkpoint now", command_hint, hint_options, true},
+    {"cancel", "CHECKPOINT", 1, 1, "cancel an active checkpoint", command_cancel, NULL, true},
+    {"preempt", "", 0, 0, "free nodes for a higher class", command_preempt, preempt_options, true},
+    {"placement", "[VCLUSTER]", 0, 1, "placement hints for schedulers", command_placement, NULL,
+     false},
+    {"queue report", "VCLUSTER", 1, 1, "report what waits in a vCluster", command_queue_report,
+     queue_options, true},
+    {"policy get", "", 0, 0, "the cluster's policy", command_policy_get, NULL, false},
+    {"policy set", "KEY=VALUE...", 1, CLI_ARGUMENTS_MAX,
+     "change the policy: min_interval=5m max_victims=3", command_policy_set, NULL, true},
+    {"transfer", "[MEMBER]", 0, 1, "hand leadership over", command_transfer, NULL, true},
+    {"debug check", "", 0, 0, "invariants and equal state hashes on all members",
+     command_debug_check, NULL, false},
+    {"completion", "bash", 1, 1, "print a completion script: source <(ckptctl completion bash)",
+     command_completion, NULL, false},
+    {"help", "[COMMAND]", 0, 2, "this list, or one command with its options", command_help, NULL,
+     false},
+    {"version", "", 0, 0, "version of this program", command_version, NULL, false},
+    {0}};
+
+const struct command *command_find(const char *const words[2], size_t *ret_words)
+{
+    for (const struct command *command = commands; command->name != NULL; command++) {
+        const char *space = strchr(command->name, ' ');
+
+        if (space == NULL && strcmp(command->name, words[0]) == 0) {
+            *ret_words = 1;
+            return command;
+        }
+        if (space != NULL && words[1] != NULL &&
+            strlen(words[0]) == (size_t)(space - command->name) &&
+            memcmp(command->name, words[0], strlen(words[0])) == 0 &&
+            strcmp(space + 1, words[1]) == 0) {
+            *ret_words = 2;
+            return command;
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,45 @@
+/* The table of commands: help, completion and dispatch all read it. */
+#ifndef CKPT_CLI_COMMANDS_H
+#define CKPT_CLI_COMMANDS_H
+
+#include "src/cli/cli.h"
+
+extern const struct command commands[]; /* ends with name NULL */
+
+/* words[1] may be NULL. Sets how many words the name took. NULL: no such command. */
+const struct command *command_find(const char *const words[2], size_t *ret_words);
+
+enum cli_exit command_help(struct cli *cli);
+enum cli_exit command_completion(struct cli *cli);
+/* Help of one command, or of all when command is NULL. */
+void help_print(FILE *stream, const struct command *command);
+
+enum cli_exit command_status(struct cli *cli);
+enum cli_exit command_debug_check(struct cli *cli);
+enum cli_exit command_jobs(struct cli *cli);
+enum cli_exit command_job(struct cli *cli);
+enum cli_exit command_register(struct cli *cli);
+enum cli_exit command_update(struct cli *cli);
+enum cli_exit command_end(struct cli *cli);
+enum cli_exit command_restart(struct cli *cli);
+enum cli_exit command_migrate(struct cli *cli);
+enum cli_exit command_checkpoints(struct cli *cli);
+enum cli_exit command_checkpoint(struct cli *cli);
+enum cli_exit command_restart_point(struct cli *cli);
+enum cli_exit command_hint(struct cli *cli);
+enum cli_exit command_cancel(struct cli *cli);
+enum cli_exit command_explain(struct cli *cli);
+enum cli_exit command_events(struct cli *cli);
+enum cli_exit command_preempt(struct cli *cli);
+enum cli_exit command_targets(struct cli *cli);
+enum cli_exit command_target_put(struct cli *cli);
+enum cli_exit command_nodes(struct cli *cli);
+enum cli_exit command_node_drain(struct cli *cli);
+enum cli_exit command_placement(struct cli *cli);
+enum cli_exit command_queue_report(struct cli *cli);
+enum cli_exit command_policy_get(struct cli *cli);
+enum cli_exit command_policy_set(struct cli *cli);
+enum cli_exit command_transfer(struct cli *cli);
+enum cli_exit command_version(struct cli *cli);
+
+#endif

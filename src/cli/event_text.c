@@ -1,0 +1,179 @@
+/* One event as a line for people. */
+#include "src/cli/event_text.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/cli/human.h"
+
+enum { ID_BYTES = 129 };
+
+static const char *states(const ProtobufCEnumDescriptor *type, const Ckpt__V1__Event *event,
+                          char text[2 * HUMAN_BYTES])
+{
+    char before[HUMAN_BYTES], after[HUMAN_BYTES];
+
+    human_enum(type, (int)event->new_state, after);
+    if (event->old_state == 0) {
+        snprintf(text, 2 * HUMAN_BYTES, "%s", after);
+    } else {
+        snprintf(text, 2 * HUMAN_BYTES, "%s → %s", human_enum(type, (int)event->old_state, before),
+                 after);
+    }
+    return text;
+}
+
+static const char *reason(const Ckpt__V1__Event *event, char text[HUMAN_BYTES + 3])
+{
+    char words[HUMAN_BYTES];
+
+    if (event->reason == CKPT__V1__REASON__REASON_NONE) {
+        text[0] = '\0';
+    } else {
+        snprintf(text, HUMAN_BYTES + 3, " (%s)",
+                 human_enum_words(&ckpt__v1__reason__descriptor, (int)event->reason, words));
+    }
+    return text;
+}
+
+static void leader_line(const Ckpt__V1__Event *event, struct event_history *history, char *text,
+                        size_t size)
+{
+    char subject[ID_BYTES];
+    bool change;
+
+    human_safe(event->subject, subject, sizeof(subject));
+    change = history->leader[0] != '\0' && strcmp(history->leader, subject) != 0;
+    snprintf(text, size, "%s%s%s %s (term %" PRIu64 "): %" PRIu64 " paused requests carried over",
+             change ? history->leader : "", change ? "→" : "", subject,
+             change ? "leader change" : "leads", event->term, event->number);
+    snprintf(history->leader, sizeof(history->leader), "%s", subject);
+}
+
+static void checkpoint_line(const Ckpt__V1__Event *event, char *text, size_t size)
+{
+    char job[ID_BYTES], id[HUMAN_BYTES], moves[2 * HUMAN_BYTES], why[HUMAN_BYTES + 3];
+    char attempt[32] = "";
+
+    if (event->number > 0) {
+        snprintf(attempt, sizeof(attempt), " attempt %" PRIu64, event->number);
+    }
+    snprintf(
+        text, size, "%s checkpoint %s %s%s%s", human_safe(event->allocation_id, job, sizeof(job)),
+        human_checkpoint(event->checkpoint_id, id),
+        states(&ckpt__v1__checkpoint_state__descriptor, event, moves), attempt, reason(event, why));
+}
+
+static void job_line(const Ckpt__V1__Event *event, const char *what, char *text, size_t size)
+{
+    char job[ID_BYTES], subject[ID_BYTES], id[HUMAN_BYTES], why[HUMAN_BYTES + 3];
+
+    snprintf(text, size, "%s %s%s%s%s%s%s", human_safe(event->allocation_id, job, sizeof(job)),
+             what, event->subject[0] != '\0' ? " on " : "",
+             human_safe(event->subject, subject, sizeof(subject)),
+             event->checkpoint_id != 0 ? " from " : "",
+             event->checkpoint_id != 0 ? human_checkpoint(event->checkpoint_id, id) : "",
+             reason(event, why));
+}
+
+static void subject_line(const Ckpt__V1__Event *event, const char *kind, const char *what,
+                         char *text, size_t size)
+{
+    char subject[ID_BYTES], why[HUMAN_BYTES + 3];
+
+    snprintf(text, size, "%s %s %s%s", kind, human_safe(event->subject, subject, sizeof(subject)),
+             what, reason(event, why));
+}
+
+static const char *node_state(uint32_t state)
+{
+    static const char *const names[] = {"changed", "ready", "degraded", "down", "draining"};
+
+    return state < ARRAY_COUNT(names) ? names[state] : "changed";
+}
+
+static void storage_line(const Ckpt__V1__Event *event, bool up, char *text, size_t size)
+{
+    char what[96];
+
+    snprintf(what, sizeof(what), "%s: %" PRIu64 " checkpoints %s", up ? "available" : "unavailable",
+             event->number, up ? "resumed" : "paused");
+    subject_line(event, "target", what, text, size);
+}
+
+static void preemption_line(const Ckpt__V1__Event *event, char *text, size_t size)
+{
+    char job[ID_BYTES], subject[ID_BYTES], id[HUMAN_BYTES], why[HUMAN_BYTES + 3];
+
+    snprintf(text, size, "%s preempted%s%s, checkpoint %s%s",
+             human_safe(event->allocation_id, job, sizeof(job)),
+             event->subject[0] != '\0' ? " for " : "",
+             human_safe(event->subject, subject, sizeof(subject)),
+             event->checkpoint_id != 0 ? human_checkpoint(event->checkpoint_id, id) : "none",
+             reason(event, why));
+}
+
+static void sentence(const Ckpt__V1__Event *event, struct event_history *history, char *text,
+                     size_t size)
+{
+    char moves[2 * HUMAN_BYTES];
+
+    switch (event->kind) {
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_ALLOCATION_REGISTERED:
+        job_line(event, "registered", text, size);
+        return;
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_ALLOCATION_STATE:
+        job_line(event, states(&ckpt__v1__allocation_state__descriptor, event, moves), text, size);
+        return;
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_ALLOCATION_UPDATED:
+        job_line(event, "updated", text, size);
+        return;
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_RESTARTED:
+        job_line(event, "application restarted", text, size);
+        return;
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_CHECKPOINT_STATE:
+        checkpoint_line(event, text, size);
+        return;
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_DOWN:
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_UP:
+        storage_line(event, event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_UP, text, size);
+        return;
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_LEADER:
+        leader_line(event, history, text, size);
+        return;
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_NODE_STATE:
+        subject_line(event, "node", node_state(event->new_state), text, size);
+        return;
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_PREEMPTION:
+        preemption_line(event, text, size);
+        return;
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_POLICY:
+        snprintf(text, size, "policy changed");
+        return;
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_UNSPECIFIED:
+    case _CKPT__V1__EVENT_KIND_IS_INT_SIZE:
+        break;
+    }
+    /* a newer member may send kinds that this program does not know */
+    snprintf(text, size, "event of kind %d", (int)event->kind);
+}
+
+void event_text(const Ckpt__V1__Event *event, struct event_history *history, bool wide,
+                char text[EVENT_TEXT_BYTES])
+{
+    char at[HUMAN_BYTES];
+    int used;
+
+    if (wide) {
+        used = snprintf(
+            text, EVENT_TEXT_BYTES, "%s  seq %" PRIu64 "  term %" PRIu64 "  index %" PRIu64 "  ",
+            human_instant(event->at_ms, at), event->sequence, event->term, event->index);
+    } else {
+        used = snprintf(text, EVENT_TEXT_BYTES, "%s ", human_clock(event->at_ms, at));
+    }
+    CHECK(used > 0 && used < EVENT_TEXT_BYTES);
+    sentence(event, history, text + used, EVENT_TEXT_BYTES - (size_t)used);
+}

@@ -1,0 +1,270 @@
+/* Values as people read them. */
+#include "src/cli/human.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "src/base/check.h"
+#include "src/base/id.h"
+
+enum { NEAREST_WORD_MAX = 64, NEAREST_DISTANCE_MAX = 3 };
+
+const char *human_count(uint64_t value, char text[HUMAN_BYTES])
+{
+    snprintf(text, HUMAN_BYTES, "%" PRIu64, value);
+    return text;
+}
+
+const char *human_grouped(int64_t value, char text[HUMAN_BYTES])
+{
+    char digits[HUMAN_BYTES];
+    size_t length, out = 0;
+
+    snprintf(digits, sizeof(digits), "%" PRId64, value);
+    length = strlen(digits);
+    for (size_t i = 0; i < length; i++) {
+        text[out++] = digits[i];
+        if (isdigit((unsigned char)digits[i]) && i + 1 < length && (length - i - 1) % 3 == 0) {
+            text[out++] = ' ';
+        }
+    }
+    text[out] = '\0';
+    CHECK(out < HUMAN_BYTES);
+    return text;
+}
+
+const char *human_duration(uint64_t ms, char text[HUMAN_BYTES])
+{
+    uint64_t s = ms / 1000;
+
+    if (ms == UINT64_MAX) {
+        snprintf(text, HUMAN_BYTES, "never");
+    } else if (ms < 1000) {
+        snprintf(text, HUMAN_BYTES, "%" PRIu64 "ms", ms);
+    } else if (s < 10) {
+        snprintf(text, HUMAN_BYTES, "%" PRIu64 ".%" PRIu64 "s", s, ms % 1000 / 100);
+    } else if (s < 60) {
+        snprintf(text, HUMAN_BYTES, "%" PRIu64 "s", s);
+    } else if (s < 3600) {
+        snprintf(text, HUMAN_BYTES, "%" PRIu64 "m%02" PRIu64 "s", s / 60, s % 60);
+    } else if (s < 86400) {
+        snprintf(text, HUMAN_BYTES, "%" PRIu64 "h%02" PRIu64 "m", s / 3600, s % 3600 / 60);
+    } else {
+        snprintf(text, HUMAN_BYTES, "%" PRIu64 "d%02" PRIu64 "h", s / 86400, s % 86400 / 3600);
+    }
+    return text;
+}
+
+static const char *scaled(uint64_t value, unsigned base, const char *const *units,
+                          const char *suffix, char text[HUMAN_BYTES])
+{
+    double scaled_value = (double)value;
+    size_t unit = 0;
+
+    while (units[unit + 1] != NULL && scaled_value >= base) {
+        scaled_value /= base;
+        unit++;
+    }
+    snprintf(text, HUMAN_BYTES, unit == 0 || scaled_value >= 1000 ? "%.0f %s%s" : "%.1f %s%s",
+             scaled_value, units[unit], suffix);
+    return text;
+}
+
+const char *human_size(uint64_t bytes, char text[HUMAN_BYTES])
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", NULL};
+
+    return scaled(bytes, 1024, units, "", text);
+}
+
+const char *human_rate(uint64_t bytes_per_s, char text[HUMAN_BYTES])
+{
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB", NULL};
+
+    return scaled(bytes_per_s, 1000, units, "/s", text);
+}
+
+const char *human_share(uint64_t ppm, char text[HUMAN_BYTES])
+{
+    snprintf(text, HUMAN_BYTES, "%.4g%%", (double)ppm / 10000);
+    return text;
+}
+
+static bool same_day(const struct tm *a, const struct tm *b)
+{
+    return a->tm_year == b->tm_year && a->tm_yday == b->tm_yday;
+}
+
+const char *human_clock(uint64_t at_ms, char text[HUMAN_BYTES])
+{
+    time_t at_s = (time_t)(at_ms / 1000);
+    time_t now_s = time(NULL);
+    struct tm at, now;
+
+    if (at_ms == 0 || localtime_r(&at_s, &at) == NULL || localtime_r(&now_s, &now) == NULL) {
+        snprintf(text, HUMAN_BYTES, "-");
+        return text;
+    }
+    strftime(text, HUMAN_BYTES, same_day(&at, &now) ? "%H:%M:%S" : "%Y-%m-%d %H:%M:%S", &at);
+    return text;
+}
+
+const char *human_instant(uint64_t at_ms, char text[HUMAN_BYTES])
+{
+    time_t at_s = (time_t)(at_ms / 1000);
+    char date[40], zone[8];
+    struct tm at;
+
+    if (at_ms == 0 || localtime_r(&at_s, &at) == NULL) {
+        snprintf(text, HUMAN_BYTES, "-");
+        return text;
+    }
+    strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &at);
+    strftime(zone, sizeof(zone), "%z", &at);
+    snprintf(text, HUMAN_BYTES, "%s.%03u%s", date, (unsigned)(at_ms % 1000), zone);
+    return text;
+}
+
+const char *human_checkpoint(uint64_t checkpoint_id, char text[HUMAN_BYTES])
+{
+    if (checkpoint_id == 0) {
+        snprintf(text, HUMAN_BYTES, "-");
+        return text;
+    }
+    return checkpoint_id_format(checkpoint_id, text);
+}
+
+const char *human_gpu_s(int64_t gpu_ms, char text[HUMAN_BYTES])
+{
+    if (gpu_ms >= INT64_C(9200000000000000000)) {
+        snprintf(text, HUMAN_BYTES, "> 9.2e15");
+        return text;
+    }
+    return human_grouped(gpu_ms / 1000, text);
+}
+
+/* "CheckpointState" -> "CHECKPOINT_STATE_"; returns its length when name begins with it, else 0. */
+static size_t enum_prefix(const ProtobufCEnumDescriptor *type, const char *name)
+{
+    size_t at = 0;
+
+    for (const char *p = type->short_name; *p != '\0'; p++) {
+        if (isupper((unsigned char)*p) && p != type->short_name && name[at++] != '_') {
+            return 0;
+        }
+        if (name[at++] != toupper((unsigned char)*p)) {
+            return 0;
+        }
+    }
+    return name[at] == '_' ? at + 1 : 0;
+}
+
+const char *human_enum(const ProtobufCEnumDescriptor *type, int value, char text[HUMAN_BYTES])
+{
+    const ProtobufCEnumValue *found = protobuf_c_enum_descriptor_get_value(type, value);
+
+    if (found == NULL) {
+        snprintf(text, HUMAN_BYTES, "UNKNOWN(%d)", value);
+    } else {
+        snprintf(text, HUMAN_BYTES, "%s", found->name + enum_prefix(type, found->name));
+    }
+    return text;
+}
+
+const char *human_enum_words(const ProtobufCEnumDescriptor *type, int value, char text[HUMAN_BYTES])
+{
+    human_enum(type, value, text);
+    for (char *p = text; *p != '\0'; p++) {
+        *p = *p == '_' ? ' ' : (char)tolower((unsigned char)*p);
+    }
+    return text;
+}
+
+bool human_enum_parse(const ProtobufCEnumDescriptor *type, const char *text, int *ret_value)
+{
+    for (unsigned i = 0; i < type->n_values; i++) {
+        const char *name = type->values[i].name + enum_prefix(type, type->values[i].name);
+        size_t at = 0;
+
+        while (name[at] != '\0' && text[at] != '\0' &&
+               name[at] == (text[at] == '-' ? '_' : toupper((unsigned char)text[at]))) {
+            at++;
+        }
+        if (name[at] == '\0' && text[at] == '\0') {
+            *ret_value = type->values[i].value;
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *human_safe(const char *from, char *text, size_t size)
+{
+    size_t length = 0;
+
+    CHECK(size >= 4);
+    for (; from != NULL && from[length] != '\0' && length < size - 1; length++) {
+        unsigned char c = (unsigned char)from[length];
+
+        text[length] = c < 0x20 || c == 0x7f ? '?' : (char)c;
+    }
+    text[length] = '\0';
+    if (length == size - 1 && from[length] != '\0') {
+        memcpy(text + length - 3, "...", 3);
+    }
+    return text;
+}
+
+static size_t smallest(size_t a, size_t b, size_t c)
+{
+    size_t least = a < b ? a : b;
+
+    return least < c ? least : c;
+}
+
+/* Levenshtein's distance of two words of at most NEAREST_WORD_MAX bytes. */
+static size_t distance(const char *a, const char *b)
+{
+    size_t row[NEAREST_WORD_MAX + 1];
+    size_t length = strlen(b);
+
+    for (size_t j = 0; j <= length; j++) {
+        row[j] = j;
+    }
+    for (size_t i = 0; a[i] != '\0'; i++) {
+        size_t diagonal = row[0];
+
+        row[0] = i + 1;
+        for (size_t j = 0; j < length; j++) {
+            size_t above = row[j + 1];
+
+            row[j + 1] = smallest(above + 1, row[j] + 1, diagonal + (a[i] == b[j] ? 0 : 1));
+            diagonal = above;
+        }
+    }
+    return row[length];
+}
+
+const char *human_nearest(const char *word, const char *(*next)(const void *context, size_t i),
+                          const void *context)
+{
+    size_t best_distance = NEAREST_DISTANCE_MAX + 1;
+    const char *best = NULL;
+    const char *candidate;
+
+    if (strlen(word) > NEAREST_WORD_MAX) {
+        return NULL;
+    }
+    for (size_t i = 0; (candidate = next(context, i)) != NULL; i++) {
+        size_t d = strlen(candidate) > NEAREST_WORD_MAX ? SIZE_MAX : distance(word, candidate);
+
+        if (d < best_distance && d < strlen(candidate)) {
+            best_distance = d;
+            best = candidate;
+        }
+    }
+    return best;
+}

@@ -1,0 +1,216 @@
+/* Strict parsing of what an operator types.
+ *
+ * Flow     digits, an optional decimal fraction, a unit from a table; all in integers, so that 0.1GB is exactly 100,000,000.
+ */
+#include "src/cli/number.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/cli/human.h"
+
+struct unit {
+    const char *name;
+    uint64_t factor;
+};
+
+static const struct unit duration_units[] = {{"ms", 1},      {"s", 1000},    {"m", 60000},
+                                             {"min", 60000}, {"h", 3600000}, {"d", 86400000},
+                                             {NULL, 0}};
+static const struct unit size_units[] = {{"", 1},
+                                         {"B", 1},
+                                         {"KB", 1000},
+                                         {"kB", 1000},
+                                         {"MB", 1000000},
+                                         {"GB", 1000000000},
+                                         {"TB", 1000000000000},
+                                         {"PB", 1000000000000000},
+                                         {"KiB", UINT64_C(1) << 10},
+                                         {"MiB", UINT64_C(1) << 20},
+                                         {"GiB", UINT64_C(1) << 30},
+                                         {"TiB", UINT64_C(1) << 40},
+                                         {"PiB", UINT64_C(1) << 50},
+                                         {NULL, 0}};
+static const struct unit share_units[] = {{"", 1000000}, {"%", 10000}, {NULL, 0}};
+
+static const char *expected_form(enum number_kind kind)
+{
+    switch (kind) {
+    case NUMBER_PLAIN:
+        return "a whole number";
+    case NUMBER_DURATION:
+        return "a duration like 250ms, 30s, 5m, 2h, 7d or 1h30m";
+    case NUMBER_SIZE:
+        return "a size like 512, 40GB or 1.5GiB";
+    case NUMBER_RATE:
+        return "a rate like 500MB/s or 10GB/s";
+    case NUMBER_SHARE:
+        return "a share like 0.3 or 30%";
+    }
+    CHECK_UNREACHABLE("number kind");
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static const struct unit *find_unit(const struct unit *units, const char *name, size_t length)
+{
+    for (const struct unit *unit = units; unit->name != NULL; unit++) {
+        if (strlen(unit->name) == length && memcmp(unit->name, name, length) == 0) {
+            return unit;
+        }
+    }
+    return NULL;
+}
+
+/* One "digits[.digits]unit" at *text, which is moved behind it. A fraction of the smallest unit is no value. */
+static int parse_part(const struct unit *units, const char **text, uint64_t *ret_value)
+{
+    const char *p = *text;
+    unsigned __int128 mantissa = 0;
+    unsigned __int128 divisor = 1;
+    const struct unit *unit;
+    bool fraction = false;
+
+    if (!is_digit(*p)) {
+        return -1;
+    }
+    for (; is_digit(*p) || (*p == '.' && !fraction && is_digit(p[1])); p++) {
+        if (*p == '.') {
+            fraction = true;
+            continue;
+        }
+        mantissa = mantissa * 10 + (unsigned)(*p - '0');
+        divisor *= fraction ? 10 : 1;
+        if (mantissa > UINT64_MAX || divisor > UINT64_C(1000000000000)) {
+            return -1;
+        }
+    }
+    const char *name = p;
+    while (*p != '\0' && !is_digit(*p) && *p != '.') {
+        p++;
+    }
+    unit = find_unit(units, name, (size_t)(p - name));
+    if (unit == NULL || (fraction && unit->factor == 1)) {
+        return -1;
+    }
+    mantissa = mantissa * unit->factor / divisor;
+    if (mantissa > UINT64_MAX) {
+        return -1;
+    }
+    *text = p;
+    *ret_value = (uint64_t)mantissa;
+    return 0;
+}
+
+static int parse_plain(const char *text, uint64_t *ret_value)
+{
+    uint64_t value = 0;
+
+    if (*text == '\0') {
+        return -1;
+    }
+    for (; *text != '\0'; text++) {
+        if (!is_digit(*text) || __builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(*text - '0'), &value)) {
+            return -1;
+        }
+    }
+    *ret_value = value;
+    return 0;
+}
+
+static int parse_duration(const char *text, uint64_t *ret_value)
+{
+    uint64_t total = 0;
+
+    if (strcmp(text, "0") == 0) {
+        *ret_value = 0;
+        return 0;
+    }
+    do {
+        uint64_t part;
+
+        if (parse_part(duration_units, &text, &part) != 0 ||
+            __builtin_add_overflow(total, part, &total)) {
+            return -1;
+        }
+    } while (*text != '\0');
+    *ret_value = total;
+    return 0;
+}
+
+static int parse_scaled(const struct unit *units, const char *text, const char *suffix,
+                        uint64_t *ret_value)
+{
+    char copy[64];
+    size_t length = strlen(text);
+    const char *p = copy;
+
+    if (length >= sizeof(copy)) {
+        return -1;
+    }
+    memcpy(copy, text, length + 1);
+    if (suffix != NULL && length > strlen(suffix) &&
+        strcmp(copy + length - strlen(suffix), suffix) == 0) {
+        copy[length - strlen(suffix)] = '\0';
+    }
+    return parse_part(units, &p, ret_value) == 0 && *p == '\0' ? 0 : -1;
+}
+
+static int parse_kind(enum number_kind kind, const char *text, uint64_t *ret_value)
+{
+    switch (kind) {
+    case NUMBER_PLAIN:
+        return parse_plain(text, ret_value);
+    case NUMBER_DURATION:
+        return parse_duration(text, ret_value);
+    case NUMBER_SIZE:
+        return parse_scaled(size_units, text, NULL, ret_value);
+    case NUMBER_RATE:
+        return parse_scaled(size_units, text, "/s", ret_value);
+    case NUMBER_SHARE:
+        return parse_scaled(share_units, text, NULL, ret_value);
+    }
+    CHECK_UNREACHABLE("number kind");
+}
+
+static const char *format_limit(enum number_kind kind, uint64_t value, char text[HUMAN_BYTES])
+{
+    switch (kind) {
+    case NUMBER_PLAIN:
+        return human_count(value, text);
+    case NUMBER_DURATION:
+        return human_duration(value, text);
+    case NUMBER_SIZE:
+        return human_size(value, text);
+    case NUMBER_RATE:
+        return human_rate(value, text);
+    case NUMBER_SHARE:
+        return human_share(value, text);
+    }
+    CHECK_UNREACHABLE("number kind");
+}
+
+int number_parse(enum number_kind kind, const char *text, struct number_range range,
+                 uint64_t *ret_number, struct err *err)
+{
+    char low[HUMAN_BYTES], high[HUMAN_BYTES], shown[64];
+    uint64_t value;
+
+    CHECK(range.min <= range.max);
+    human_safe(text, shown, sizeof(shown));
+    if (parse_kind(kind, text, &value) != 0) {
+        return err_set(err, ERR_INVALID, "\"%s\" is not %s", shown, expected_form(kind));
+    }
+    if (value < range.min || value > range.max) {
+        return err_set(err, ERR_INVALID, "%s is out of range: %s to %s are taken", shown,
+                       format_limit(kind, range.min, low), format_limit(kind, range.max, high));
+    }
+    *ret_number = value;
+    return 0;
+}

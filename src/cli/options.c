@@ -1,0 +1,432 @@
+/* Words of the command line -> struct cli. */
+#include "src/cli/options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/base/id.h"
+#include "src/cli/commands.h"
+#include "src/cli/human.h"
+
+static const char *const format_words[] = {"table", "wide", "json", "jsonl", "name", NULL};
+
+const struct option_spec global_options[] = {
+    {.name = "endpoints",
+     .kind = OPTION_TEXT,
+     .value = "HOST:PORT,...",
+     .help = "members to ask (CKPT_ENDPOINTS; 127.0.0.1:7443)"},
+    {.name = "output",
+     .letter = 'o',
+     .kind = OPTION_CHOICE,
+     .value = "FORMAT",
+     .help = "table, wide, json, jsonl or name",
+     .words = format_words},
+    {.name = "no-headers", .kind = OPTION_FLAG, .help = "tables without their first line"},
+    {.name = "quiet", .letter = 'q', .kind = OPTION_FLAG, .help = "no remarks on stderr"},
+    {.name = "timeout",
+     .kind = OPTION_NUMBER,
+     .value = "DURATION",
+     .help = "for the whole request (5s)",
+     .number = NUMBER_DURATION,
+     .range = {10, 3600000}},
+    {.name = "help", .letter = 'h', .kind = OPTION_FLAG, .help = "help on a command"},
+    {0}};
+
+const struct option_spec mutation_options[] = {
+    {.name = "request-id",
+     .kind = OPTION_TEXT,
+     .value = "ID",
+     .help = "repeat a request safely: the first outcome is returned"},
+    {.name = "dry-run", .kind = OPTION_FLAG, .help = "print the request, send nothing"},
+    {0}};
+
+enum { TABLE_COUNT = 3 };
+
+/* The option tables that hold for the command, in order of search. */
+struct tables {
+    const struct option_spec *specs[TABLE_COUNT]; /* global, mutation, the command's own */
+};
+
+static size_t table_length(const struct option_spec *specs)
+{
+    size_t count = 0;
+
+    while (specs != NULL && specs[count].name != NULL) {
+        count++;
+    }
+    CHECK(count <= CLI_OPTIONS_MAX);
+    return count;
+}
+
+static struct tables tables_of(const struct cli *cli)
+{
+    const struct command *command = cli->command;
+    struct tables tables = {{global_options, NULL, NULL}};
+
+    if (command != NULL) {
+        tables.specs[1] = command->mutates ? mutation_options : NULL;
+        tables.specs[2] = command->options;
+    }
+    return tables;
+}
+
+/* Also tells where its value is: cli->values[*ret_table][*ret_position]. */
+static const struct option_spec *find_spec(const struct cli *cli, const char *name, size_t length,
+                                           char letter, size_t *ret_table, size_t *ret_position)
+{
+    struct tables tables = tables_of(cli);
+
+    for (size_t t = 0; t < TABLE_COUNT; t++) {
+        for (size_t i = 0; i < table_length(tables.specs[t]); i++) {
+            const struct option_spec *spec = &tables.specs[t][i];
+            bool found =
+                letter != 0 ? spec->letter == letter
+                            : strlen(spec->name) == length && memcmp(spec->name, name, length) == 0;
+
+            if (found) {
+                *ret_table = t;
+                *ret_position = i;
+                return spec;
+            }
+        }
+    }
+    return NULL;
+}
+
+static const char *next_option(const void *context, size_t i)
+{
+    const struct tables *tables = context;
+
+    for (size_t t = 0; t < TABLE_COUNT; t++) {
+        size_t count = table_length(tables->specs[t]);
+
+        if (i < count) {
+            return tables->specs[t][i].name;
+        }
+        i -= count;
+    }
+    return NULL;
+}
+
+static enum cli_exit unknown_option(struct cli *cli, const char *word)
+{
+    struct tables tables = tables_of(cli);
+    const char *dashless = word + strspn(word, "-");
+    const char *near = human_nearest(dashless, next_option, &tables);
+    char shown[HUMAN_BYTES], next[128];
+
+    human_safe(word, shown, sizeof(shown));
+    if (near != NULL) {
+        snprintf(next, sizeof(next), "--%s", near);
+    } else {
+        snprintf(next, sizeof(next), "ckptctl help %s",
+                 cli->command == NULL ? "" : cli->command->name);
+    }
+    return cli_fail(cli, CLI_USAGE, next, "unknown option %s", shown);
+}
+
+static int choose_word(const char *const *words, const char *text, struct option_value *value)
+{
+    for (size_t i = 0; words[i] != NULL; i++) {
+        if (strcmp(words[i], text) == 0) {
+            value->number = i;
+            return 0;
+        }
+    }
+    return -1;
+}
+
+static void describe_choices(const struct option_spec *spec, char *text, size_t size)
+{
+    size_t used = 0;
+    char word[HUMAN_BYTES];
+
+    text[0] = '\0';
+    for (size_t i = 0; spec->words != NULL && spec->words[i] != NULL && used < size; i++) {
+        used +=
+            (size_t)snprintf(text + used, size - used, "%s%s", i == 0 ? "" : ", ", spec->words[i]);
+    }
+    for (unsigned i = 0; spec->choices != NULL && i < spec->choices->n_values && used < size; i++) {
+        human_enum(spec->choices, spec->choices->values[i].value, word);
+        if (strcmp(word, "UNSPECIFIED") != 0) {
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used == 0 ? "" : ", ", word);
+        }
+    }
+}
+
+static enum cli_exit set_choice(struct cli *cli, const struct option_spec *spec, const char *text,
+                                struct option_value *value)
+{
+    char shown[HUMAN_BYTES], known[512];
+    int number;
+
+    if (spec->words != NULL && choose_word(spec->words, text, value) == 0) {
+        return CLI_OK;
+    }
+    if (spec->choices != NULL && human_enum_parse(spec->choices, text, &number)) {
+        value->number = (uint64_t)number;
+        return CLI_OK;
+    }
+    human_safe(text, shown, sizeof(shown));
+    describe_choices(spec, known, sizeof(known));
+    return cli_fail(cli, CLI_USAGE, NULL, "--%s: \"%s\" is not one of %s", spec->name, shown,
+                    known);
+}
+
+/* Splits at commas in place of argv: the words stay the caller's. Empty words are refused. */
+static enum cli_exit add_items(struct cli *cli, const struct option_spec *spec, char *text,
+                               struct option_value *value)
+{
+    char *rest = text;
+    char *item;
+
+    while ((item = strsep(&rest, ",")) != NULL) {
+        if (*item == '\0') {
+            return cli_fail(cli, CLI_USAGE, NULL, "--%s: an item is empty", spec->name);
+        }
+        value->items = check_realloc(value->items, value->item_count + 1, sizeof(*value->items));
+        value->items[value->item_count++] = item;
+    }
+    return CLI_OK;
+}
+
+static enum cli_exit set_value(struct cli *cli, const struct option_spec *spec, char *text,
+                               struct option_value *value)
+{
+    struct err err;
+
+    if (value->set && spec->kind != OPTION_LIST && spec->kind != OPTION_FLAG) {
+        return cli_fail(cli, CLI_USAGE, NULL, "--%s is given twice", spec->name);
+    }
+    value->set = true;
+    value->text = text;
+    switch (spec->kind) {
+    case OPTION_FLAG:
+        return CLI_OK;
+    case OPTION_TEXT:
+        return *text != '\0'
+                   ? CLI_OK
+                   : cli_fail(cli, CLI_USAGE, NULL, "--%s: the value is empty", spec->name);
+    case OPTION_NUMBER:
+        return number_parse(spec->number, text, spec->range, &value->number, &err) == 0
+                   ? CLI_OK
+                   : cli_fail(cli, CLI_USAGE, NULL, "--%s: %s", spec->name, err.text);
+    case OPTION_CHOICE:
+        return set_choice(cli, spec, text, value);
+    case OPTION_LIST:
+        return add_items(cli, spec, text, value);
+    }
+    CHECK_UNREACHABLE("option kind");
+}
+
+/* One option at argv[*i]; *i moves onto its value when that is a word of its own. */
+static enum cli_exit parse_option(struct cli *cli, int argc, char **argv, int *i)
+{
+    char *word = argv[*i];
+    bool is_long = word[1] == '-';
+    char *equals = is_long ? strchr(word, '=') : NULL;
+    char *attached = equals != NULL ? equals + 1 : NULL;
+    const struct option_spec *spec;
+    size_t table, position;
+
+    if (is_long) {
+        size_t length = equals != NULL ? (size_t)(equals - word - 2) : strlen(word + 2);
+        spec = find_spec(cli, word + 2, length, 0, &table, &position);
+    } else {
+        spec = find_spec(cli, NULL, 0, word[1], &table, &position);
+        attached = word[2] != '\0' ? word + 2 : NULL;
+    }
+    if (spec == NULL || (spec->kind == OPTION_FLAG && attached != NULL)) {
+        return unknown_option(cli, word);
+    }
+    if (spec->kind != OPTION_FLAG && attached == NULL) {
+        if (*i + 1 >= argc) {
+            return cli_fail(cli, CLI_USAGE, NULL, "--%s needs a value: %s", spec->name,
+                            spec->value);
+        }
+        attached = argv[++*i];
+    }
+    return set_value(cli, spec, attached, &cli->values[table][position]);
+}
+
+static const char *next_command(const void *context, size_t i)
+{
+    (void)context;
+    return commands[i].name;
+}
+
+/* First words of two-word commands ("policy") list what they hold. */
+static enum cli_exit unknown_command(struct cli *cli, const char *const words[2])
+{
+    char shown[HUMAN_BYTES], next[256] = "ckptctl help", joined[64];
+    const char *near;
+    size_t used = 0;
+
+    for (const struct command *c = commands; c->name != NULL; c++) {
+        size_t length = strlen(words[0]);
+
+        if (strncmp(c->name, words[0], length) == 0 && c->name[length] == ' ') {
+            used += (size_t)snprintf(next + used, sizeof(next) - used, "%sckptctl %s",
+                                     used == 0 ? "" : "   or: ", c->name);
+        }
+    }
+    human_safe(words[0], shown, sizeof(shown));
+    if (used != 0) {
+        return cli_fail(cli, CLI_USAGE, next, "%s needs a second word", shown);
+    }
+    near = human_nearest(words[0], next_command, NULL);
+    if (near == NULL && words[1] != NULL && strlen(words[0]) + strlen(words[1]) < sizeof(joined) - 2) {
+        snprintf(joined, sizeof(joined), "%s %s", words[0], words[1]);
+        near = human_nearest(joined, next_command, NULL);
+    }
+    if (near != NULL) {
+        snprintf(next, sizeof(next), "ckptctl %s", near);
+    }
+    return cli_fail(cli, CLI_USAGE, next, "unknown command \"%s\"", shown);
+}
+
+static enum cli_exit take_word(struct cli *cli, int argc, char **argv, int *i)
+{
+    const char *words[2] = {argv[*i], *i + 1 < argc ? argv[*i + 1] : NULL};
+    size_t taken;
+
+    if (cli->command == NULL) {
+        cli->command = command_find(words, &taken);
+        if (cli->command == NULL) {
+            return unknown_command(cli, words);
+        }
+        *i += (int)taken - 1;
+        return CLI_OK;
+    }
+    if (cli->argument_count == CLI_ARGUMENTS_MAX) {
+        return cli_fail(cli, CLI_USAGE, NULL, "more than %d arguments", CLI_ARGUMENTS_MAX);
+    }
+    cli->arguments[cli->argument_count++] = argv[*i];
+    return CLI_OK;
+}
+
+static enum cli_exit apply_globals(struct cli *cli)
+{
+    const char *from_environment = getenv("CKPT_ENDPOINTS");
+    const char *request_id;
+
+    cli->endpoints = cli_text(cli, "endpoints");
+    if (cli->endpoints == NULL) {
+        cli->endpoints = from_environment != NULL && *from_environment != '\0' ? from_environment
+                                                                               : "127.0.0.1:7443";
+    }
+    cli->format = (enum output_format)cli_number(cli, "output", OUTPUT_TABLE);
+    cli->headers = !cli_flag(cli, "no-headers");
+    cli->quiet = cli_flag(cli, "quiet");
+    cli->timeout_set = cli_option(cli, "timeout")->set;
+    cli->timeout_ms = cli_number(cli, "timeout", 5000);
+    if (cli->command->mutates) {
+        request_id = cli_text(cli, "request-id");
+        if (request_id == NULL) {
+            return CLI_OK;
+        }
+        if (!id_valid(request_id)) {
+            return cli_fail(cli, CLI_USAGE, NULL,
+                            "--request-id: not 1 to 128 characters of A-Z a-z 0-9 . _ -");
+        }
+        snprintf(cli->request_id, sizeof(cli->request_id), "%s", request_id);
+    }
+    return CLI_OK;
+}
+
+static enum cli_exit check_arguments(struct cli *cli)
+{
+    const struct command *command = cli->command;
+    char next[128];
+
+    snprintf(next, sizeof(next), "ckptctl help %.100s", command->name);
+    if (cli->argument_count < command->arguments_min) {
+        return cli_fail(cli, CLI_USAGE, next, "%s needs %s", command->name, command->arguments);
+    }
+    if (cli->argument_count > command->arguments_max) {
+        char shown[HUMAN_BYTES];
+
+        human_safe(cli->arguments[command->arguments_max], shown, sizeof(shown));
+        return cli_fail(cli, CLI_USAGE, next, "%s takes no further argument: \"%s\"", command->name,
+                        shown);
+    }
+    return CLI_OK;
+}
+
+enum cli_exit options_parse(struct cli *cli, int argc, char **argv)
+{
+    enum cli_exit code = CLI_OK;
+    bool only_words = false;
+
+    for (int i = 1; i < argc && code == CLI_OK; i++) {
+        bool is_option = !only_words && argv[i][0] == '-' && argv[i][1] != '\0';
+
+        if (is_option && strcmp(argv[i], "--") == 0) {
+            only_words = true;
+        } else if (is_option) {
+            code = parse_option(cli, argc, argv, &i);
+        } else {
+            code = take_word(cli, argc, argv, &i);
+        }
+    }
+    if (code != CLI_OK || cli_flag(cli, "help")) {
+        return code;
+    }
+    if (cli->command == NULL) {
+        help_print(cli->error, NULL);
+        return CLI_USAGE;
+    }
+    code = apply_globals(cli);
+    return code == CLI_OK ? check_arguments(cli) : code;
+}
+
+void options_close(struct cli *cli)
+{
+    for (size_t t = 0; t < TABLE_COUNT; t++) {
+        for (size_t i = 0; i < CLI_OPTIONS_MAX; i++) {
+            free(cli->values[t][i].items);
+        }
+    }
+}
+
+const struct option_value *cli_option(const struct cli *cli, const char *name)
+{
+    size_t table, position;
+
+    CHECK(find_spec(cli, name, strlen(name), 0, &table, &position) != NULL);
+    return &cli->values[table][position];
+}
+
+bool cli_flag(const struct cli *cli, const char *name)
+{
+    return cli_option(cli, name)->set;
+}
+
+uint64_t cli_number(const struct cli *cli, const char *name, uint64_t otherwise)
+{
+    const struct option_value *value = cli_option(cli, name);
+
+    return value->set ? value->number : otherwise;
+}
+
+char *cli_text(const struct cli *cli, const char *name)
+{
+    const struct option_value *value = cli_option(cli, name);
+
+    return value->set ? value->text : NULL;
+}
+
+void cli_set_text(const struct cli *cli, const char *name, char **field)
+{
+    char *text = cli_text(cli, name);
+
+    if (text != NULL) {
+        *field = text;
+    }
+}
+
+char *cli_argument(const struct cli *cli, size_t i)
+{
+    return i < cli->argument_count ? cli->arguments[i] : NULL;
+}

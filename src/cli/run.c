@@ -1,0 +1,61 @@
+/* ckptctl from its arguments to its exit code. */
+#include <stdarg.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/cli/commands.h"
+#include "src/cli/human.h"
+#include "src/cli/options.h"
+
+bool cli_is_json(const struct cli *cli)
+{
+    return cli->format == OUTPUT_JSON || cli->format == OUTPUT_JSONL;
+}
+
+enum cli_exit cli_fail(struct cli *cli, enum cli_exit code, const char *next, const char *format,
+                       ...)
+{
+    char text[2048], safe[2048];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    fflush(cli->out);
+    fprintf(cli->error, "error: %s\n", human_safe(text, safe, sizeof(safe)));
+    if (next != NULL) {
+        fprintf(cli->error, "  try: %s\n", human_safe(next, safe, sizeof(safe)));
+    }
+    return code;
+}
+
+void cli_note(struct cli *cli, const char *format, ...)
+{
+    va_list arguments;
+
+    if (cli->quiet) {
+        return;
+    }
+    va_start(arguments, format);
+    vfprintf(cli->error, format, arguments);
+    va_end(arguments);
+    fputc('\n', cli->error);
+}
+
+enum cli_exit cli_run(struct cli *cli, int argc, char **argv)
+{
+    enum cli_exit code = options_parse(cli, argc, argv);
+
+    if (code == CLI_OK && cli_flag(cli, "help")) {
+        help_print(cli->out, cli->command);
+    } else if (code == CLI_OK) {
+        CHECK(cli->command != NULL);
+        code = cli->command->run(cli);
+    }
+    options_close(cli);
+    if (fflush(cli->out) != 0 || ferror(cli->out)) {
+        fprintf(cli->error, "error: cannot write to stdout: %m\n");
+        code = code == CLI_OK ? CLI_FAILED : code;
+    }
+    return code;
+}

@@ -1,0 +1,166 @@
+/* The stream of events, followed from leader to leader. */
+#include "src/cli/watch.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "src/base/check.h"
+#include "src/cli/call.h"
+#include "src/client/client.h"
+
+struct watch {
+    struct cli *cli;
+    const struct watch_options *options;
+    watch_event_fn *on_event;
+    void *data;
+    uv_loop_t loop;
+    uv_timer_t retry;
+    uv_timer_t limit; /* of a watch that does not follow */
+    struct rpc_follow *follow;
+    struct rpc_client_call *call; /* NULL between two streams */
+    uint64_t last_sequence;
+    bool lost; /* a remark about it is out */
+    bool ended;
+    enum cli_exit code;
+};
+
+static void open_stream(uv_timer_t *timer);
+
+static void end_watch(struct watch *watch, enum cli_exit code)
+{
+    if (watch->ended) {
+        return;
+    }
+    watch->ended = true;
+    watch->code = code;
+    uv_timer_stop(&watch->retry);
+    uv_timer_stop(&watch->limit);
+    uv_stop(&watch->loop);
+}
+
+static void on_message(struct rpc_client_call *call, void *data, const uint8_t *bytes,
+                       size_t length)
+{
+    struct watch *watch = data;
+    Ckpt__V1__Event *event = ckpt__v1__event__unpack(NULL, length, bytes);
+
+    (void)call;
+    if (event == NULL) {
+        end_watch(watch, cli_fail(watch->cli, CLI_FAILED, "the same version of ckptctl as of ckptd",
+                                  "an event that cannot be read (%zu bytes)", length));
+        return;
+    }
+    if (watch->lost) {
+        cli_note(watch->cli, "remark: events go on after %" PRIu64, watch->last_sequence);
+        watch->lost = false;
+    }
+    if (!watch->ended && event->sequence > watch->last_sequence) {
+        watch->last_sequence = event->sequence;
+        if (!watch->on_event(watch->cli, watch->data, event)) {
+            end_watch(watch, CLI_OK);
+        }
+    }
+    ckpt__v1__event__free_unpacked(event, NULL);
+}
+
+static void on_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)
+{
+    struct watch *watch = data;
+    uint64_t delay_ms = 0;
+
+    (void)call;
+    watch->call = NULL;
+    if (watch->ended) {
+        return;
+    }
+    if (end->status == RPC_OK && !watch->options->follow) {
+        end_watch(watch, CLI_OK);
+        return;
+    }
+    /* a following stream that ends with OK was closed by a member that shuts down */
+    if (end->status != RPC_OK && !rpc_follow_result(watch->follow, end, &delay_ms)) {
+        end_watch(watch, call_failed(watch->cli, "watch events", end->status, end->message, false));
+        return;
+    }
+    if (!watch->lost && watch->last_sequence > watch->options->after_sequence) {
+        cli_note(watch->cli,
+                 "remark: the stream broke after %" PRIu64 " (%s %s); going on at the leader",
+                 watch->last_sequence, rpc_status_name(end->status), end->message);
+        watch->lost = true;
+    }
+    uv_timer_start(&watch->retry, open_stream, delay_ms, 0);
+}
+
+static void open_stream(uv_timer_t *timer)
+{
+    static const struct rpc_client_handlers handlers = {.on_message = on_message, .on_end = on_end};
+    struct watch *watch = timer->data;
+    Ckpt__V1__WatchRequest request = CKPT__V1__WATCH_REQUEST__INIT;
+    uint8_t *bytes;
+    size_t length;
+
+    CHECK(watch->call == NULL);
+    request.after_sequence = watch->last_sequence;
+    request.follow = watch->options->follow;
+    request.allocation_id = watch->options->allocation_id;
+    length = ckpt__v1__watch_request__get_packed_size(&request);
+    bytes = check_alloc(length + 1);
+    ckpt__v1__watch_request__pack(&request, bytes);
+    watch->call = rpc_channel_open(rpc_follow_channel(watch->follow),
+                                   "/ckpt.v1.BrokerService/Watch", 0, false, &handlers, watch);
+    if (watch->call != NULL) {
+        rpc_client_call_send(watch->call, bytes, length);
+        rpc_client_call_half_close(watch->call);
+    }
+    free(bytes);
+}
+
+static void on_limit(uv_timer_t *timer)
+{
+    struct watch *watch = timer->data;
+
+    end_watch(watch, call_failed(watch->cli, "watch events", RPC_DEADLINE_EXCEEDED,
+                                 "the stream did not end", false));
+}
+
+static void close_all(struct watch *watch)
+{
+    if (watch->call != NULL) {
+        rpc_client_call_cancel(watch->call);
+        watch->call = NULL;
+    }
+    rpc_follow_free(watch->follow);
+    uv_close((uv_handle_t *)&watch->retry, NULL);
+    uv_close((uv_handle_t *)&watch->limit, NULL);
+    uv_run(&watch->loop, UV_RUN_DEFAULT);
+    CHECK(uv_loop_close(&watch->loop) == 0);
+}
+
+enum cli_exit watch_run(struct cli *cli, const struct watch_options *options,
+                        watch_event_fn *on_event, void *data)
+{
+    struct watch watch = {.cli = cli,
+                          .options = options,
+                          .on_event = on_event,
+                          .data = data,
+                          .last_sequence = options->after_sequence};
+    struct err err;
+
+    CHECK(uv_loop_init(&watch.loop) == 0);
+    CHECK(uv_timer_init(&watch.loop, &watch.retry) == 0);
+    CHECK(uv_timer_init(&watch.loop, &watch.limit) == 0);
+    watch.retry.data = &watch;
+    watch.limit.data = &watch;
+    if (rpc_follow_new(&watch.loop, cli->endpoints, NULL, &watch.follow, &err) != 0) {
+        watch.follow = NULL;
+        end_watch(&watch, cli_fail(cli, CLI_USAGE, NULL, "--endpoints: %s", err.text));
+    } else {
+        uv_timer_start(&watch.retry, open_stream, 0, 0);
+        if (!options->follow) {
+            uv_timer_start(&watch.limit, on_limit, cli->timeout_ms, 0);
+        }
+        uv_run(&watch.loop, UV_RUN_DEFAULT);
+    }
+    close_all(&watch);
+    return watch.code;
+}
