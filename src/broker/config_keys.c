@@ -272,8 +272,8 @@ bool config_address_is_loopback(const char *address)
     uint64_t port;
 
     return split_address(address, host, sizeof(host), &port) == 0 &&
-           (strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0 ||
-            strcmp(host, "localhost") == 0);
+           ((strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") == strlen(host)) ||
+            strcmp(host, "::1") == 0 || strcmp(host, "localhost") == 0);
 }
 
 static int check_text(const struct config_key *key, const char *value, struct err *err)

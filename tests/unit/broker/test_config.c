@@ -1,0 +1,352 @@
+/* The configuration file: what is taken, and that each refusal names line, key and limit (U2). */
+#include "tests/support/test.h"
+
+#include "src/broker/config.h"
+#include "src/broker/config_keys.h"
+
+#define HEAD "cluster_id: demo\n"
+#define ONE                                                                                        \
+    "members:\n"                                                                                   \
+    "  - {id: 1, name: n1, raft: \"127.0.0.1:9000\", api: \"127.0.0.1:7443\", http: "              \
+    "\"127.0.0.1:9104\"}\n"
+#define THREE                                                                                      \
+    ONE "  - {id: 2, name: n2, raft: \"127.0.0.1:9001\", api: \"127.0.0.1:7444\"}\n"               \
+        "  - {id: 3, name: n3, raft: \"127.0.0.1:9002\", api: \"127.0.0.1:7445\"}\n"
+
+static const struct config_flags n1 = {.name = "n1"};
+
+static struct config *take(const char *text, const struct config_flags *flags)
+{
+    struct config *config = NULL;
+    struct err err = {ERR_NONE, ""};
+
+    if (config_parse("f.yaml", text, strlen(text), flags, &config, &err) != 0)
+        fail_msg("refused: %s", err.text);
+    assert_non_null(config);
+    return config;
+}
+
+static void refuse(const char *text, const struct config_flags *flags, const char *const *expected)
+{
+    struct config *config = NULL;
+    struct err err = {ERR_NONE, ""};
+
+    if (config_parse("f.yaml", text, strlen(text), flags, &config, &err) == 0)
+        fail_msg("taken:\n%s", text);
+    assert_int_equal(err.code, ERR_INVALID);
+    assert_null(config);
+    for (; *expected != NULL; expected++) {
+        if (strstr(err.text, *expected) == NULL)
+            fail_msg("'%s' is not in: %s", *expected, err.text);
+    }
+}
+
+static void the_smallest_file_gets_defaults(void **state)
+{
+    struct config *config = take(HEAD ONE, &n1);
+
+    (void)state;
+    assert_string_equal(config->cluster_id, "demo");
+    assert_ptr_equal(config->self, &config->members[0]);
+    assert_uint_equal(config->member_count, 1);
+    assert_uint_equal(config->election_ms, 1000);
+    assert_uint_equal(config->heartbeat_ms, 100);
+    assert_uint_equal(config->policy.evaluation_interval_ms, 30000);
+    assert_uint_equal(config->policy.retention_ms, UINT64_C(604800000));
+    assert_uint_equal(config->policy.session_ttl_ms, 86400000);
+    assert_uint_equal(config->storage_watch.failures_down, 3);
+    assert_false(config->insecure);
+    assert_string_equal(config->data_dir, "/var/lib/ckpt");
+    assert_string_equal(config->unix_socket, "");
+    assert_int_equal(config->log_level, LOG_LEVEL_INFO);
+    assert_uint_equal(config->target_count, 0);
+    config_free(config);
+}
+
+static void every_section_is_taken(void **state)
+{
+    struct config *config = take(
+        HEAD "data_dir: \"/d\"\n" THREE "timers: {election_ms: 500, heartbeat: 50ms}\n"
+             "policy:\n  evaluation_interval: 2s\n  grace_ms: 1500\n  max_victims: 5\n"
+             "targets:\n"
+             "  - {id: scratch, kind: posix, prefix: /scratch, write_bytes_per_s: 10000000000, "
+             "staging_share_ppm: 250000, default: yes, domain: east}\n"
+             "  - id: slow\n    prefix: \"/slow\"\n    write_bytes_per_s: 1\n"
+             "storage_watch: {interval_ms: 200, timeout: 2s, failures_down: 2, successes_up: 1}\n"
+             "unix_socket: \"/run/ckptd.sock\"\nlog_level: debug\n",
+        &(struct config_flags){.name = "n3", .data_dir = "/other"});
+
+    (void)state;
+    assert_ptr_equal(config->self, &config->members[2]);
+    assert_string_equal(config->data_dir, "/other");
+    assert_uint_equal(config->election_ms, 500);
+    assert_uint_equal(config->heartbeat_ms, 50);
+    assert_uint_equal(config->policy.evaluation_interval_ms, 2000);
+    assert_uint_equal(config->policy.grace_ms, 1500);
+    assert_uint_equal(config->policy.max_victims, 5);
+    assert_uint_equal(config->target_count, 2);
+    assert_true(config->targets[0].is_default);
+    assert_uint_equal(config->targets[0].staging_share_ppm, 250000);
+    assert_string_equal(config->targets[0].domain, "east");
+    assert_uint_equal(config->targets[1].staging_share_ppm, 300000);
+    assert_int_equal(config->targets[1].kind, CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX);
+    assert_uint_equal(config->storage_watch.timeout_ms, 2000);
+    assert_int_equal(config->log_level, LOG_LEVEL_DEBUG);
+    config_free(config);
+}
+
+static void one_target_alone_is_the_default(void **state)
+{
+    struct config *config =
+        take(HEAD ONE "targets:\n  - {id: a, prefix: /a, write_bytes_per_s: 1}\n", &n1);
+
+    (void)state;
+    assert_true(config->targets[0].is_default);
+    config_free(config);
+}
+
+struct refusal {
+    const char *text;
+    const char *expected[5];
+};
+
+static void each_mistake_names_line_key_and_limit(void **state)
+{
+    static const struct refusal refusals[] = {
+        {"", {"line 1", "empty"}},
+        {"cluster_id: [demo", {"line 1", "single value"}},
+        {"a: b: c\n", {"line 1", "YAML"}},
+        {"- a\n", {"line 1", "keys"}},
+        {ONE, {"cluster_id is missing"}},
+        {HEAD, {"members is missing"}},
+        {HEAD ONE "log_levle: info\n", {"line 4", "log_levle", "'log_level'"}},
+        {HEAD ONE "timer: {}\n", {"line 4", "'timer'", "'timers'"}},
+        {HEAD ONE "policy:\n  grase: 5s\n", {"line 5", "grase", "in policy", "'grace'"}},
+        {HEAD ONE "timers: {election_mss: 5}\n", {"line 4", "election_mss", "'election'"}},
+        {HEAD ONE "timers: {election_ms: -5}\n", {"line 4", "timers.election_ms", "'-5'", "50"}},
+        {HEAD ONE "timers: {election_ms: nan}\n", {"line 4", "timers.election_ms", "'nan'"}},
+        {HEAD ONE "timers: {election_ms: 99999999999999999999}\n",
+         {"line 4", "timers.election_ms", "99999999999999999999", "60000"}},
+        {HEAD ONE "timers: {election: 61s}\n", {"line 4", "'61s'", "50 to 60000 ms"}},
+        {HEAD ONE "timers: {election: 1.5s}\n", {"line 4", "'1.5s'"}},
+        {HEAD ONE "timers: {election: 5 s}\n", {"line 4", "'5 s'"}},
+        {HEAD ONE "timers: {heartbeat: 400ms}\n", {"line 4", "timers.heartbeat_ms", "third"}},
+        {HEAD ONE "policy: {max_victims: 17}\n", {"line 4", "policy.max_victims", "'17'", "16"}},
+        {HEAD ONE "policy: {max_victims: 0x3}\n", {"line 4", "policy.max_victims", "'0x3'"}},
+        {HEAD ONE "policy: {keep_complete: 1}\n", {"line 4", "policy.keep_complete", "2"}},
+        {HEAD ONE "policy: {retention: 99999999d}\n", {"line 4", "policy.retention_ms"}},
+        {HEAD ONE "policy:\n  min_interval: 2h\n  max_interval: 1h\n",
+         {"line 6", "policy.max_interval_ms", "min_interval"}},
+        {HEAD ONE "policy: {node_down_after: 1s}\n", {"line 4", "node_down_after_ms", "degraded"}},
+        {HEAD ONE "policy: [1]\n", {"line 4", "mapping"}},
+        {HEAD ONE "policy: {grace: {a: 1}}\n", {"line 4", "policy.grace_ms", "single value"}},
+        {HEAD ONE "policy: {grace: 1s, grace_ms: 5}\n", {"line 4", "policy.grace_ms", "twice"}},
+        {HEAD ONE "policy: {}\npolicy: {}\n", {"line 5", "policy", "twice"}},
+        {HEAD HEAD ONE, {"line 2", "cluster_id", "twice"}},
+        {HEAD ONE "log_level: loud\n", {"line 4", "log_level", "loud", "debug, info"}},
+        {HEAD ONE "insecure: flase\n", {"line 4", "insecure", "flase", "yes or no"}},
+        {HEAD ONE "data_dir: relative\n", {"line 4", "data_dir", "absolute"}},
+        {HEAD ONE "data_dir: /a/../b\n", {"line 4", "data_dir", "'..'"}},
+        {"cluster_id: a/b\n" ONE, {"line 1", "cluster_id", "a/b", "128"}},
+        {"cluster_id: \"a\\0b\"\n" ONE, {"line 1", "NUL"}},
+        {"cluster_id: &a demo\ndata_dir: *a\n" ONE, {"line 2", "aliases"}},
+        {HEAD ONE "---\na: b\n", {"line 4", "another document"}},
+        {HEAD "members: {id: 1}\n", {"line 2", "list"}},
+        {HEAD "members: [1]\n", {"line 2", "mapping"}},
+        {HEAD "members:\n  - {id: 1, name: n1, api: \"127.0.0.1:1\"}\n",
+         {"line 3", "members[0].raft", "missing"}},
+        {HEAD "members:\n  - {id: 0, name: n1, api: \"127.0.0.1:1\"}\n",
+         {"line 3", "members[0].id", "'0'", "1 to"}},
+        {HEAD "members:\n  - {id: 1, name: n1, raft: \"127.0.0.1\"}\n",
+         {"line 3", "members[0].raft", "host:port"}},
+        {HEAD "members:\n  - {id: 1, name: n1, raft: \"127.0.0.1:65536\"}\n",
+         {"line 3", "members[0].raft", "65535"}},
+        {HEAD ONE "targets:\n  - {id: a, kind: s3, prefix: /a, write_bytes_per_s: 1}\n",
+         {"line 5", "targets[0].kind", "posix"}},
+        {HEAD ONE "targets:\n  - {id: a, prefix: a, write_bytes_per_s: 1}\n",
+         {"line 5", "targets[0].prefix", "absolute"}},
+        {HEAD ONE "targets:\n  - {id: a, prefix: /a, write_bytes_per_s: 0}\n",
+         {"line 5", "targets[0].write_bytes_per_s", "1 to"}},
+        {HEAD ONE "targets:\n  - {id: a, prefix: /a, write_bytes_per_s: 1, staging_share_ppm: "
+                  "1000001}\n",
+         {"line 5", "staging_share_ppm", "1000000"}},
+        {HEAD ONE "targets:\n  - {id: a, prefix: /a, write_bytes_per_s: 1}\n"
+                  "  - {id: a, prefix: /b, write_bytes_per_s: 1, default: yes}\n",
+         {"line 6", "targets[1].id", "another"}},
+        {HEAD ONE "targets:\n  - {id: a, prefix: /a, write_bytes_per_s: 1}\n"
+                  "  - {id: b, prefix: /b, write_bytes_per_s: 1}\n",
+         {"line 5", "default: yes"}},
+        {HEAD ONE "storage_watch: {failures_down: 0}\n",
+         {"line 4", "storage_watch.failures_down", "1 to 1000"}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++)
+        refuse(refusals[i].text, &n1, refusals[i].expected);
+}
+
+static void members_must_differ_and_stay_on_loopback(void **state)
+{
+    static const struct refusal refusals[] = {
+        {HEAD THREE "  - {id: 4, name: n4, raft: \"127.0.0.1:1\", api: \"127.0.0.1:2\"}\n",
+         {"4 entries", "3 or 5"}},
+        {HEAD ONE "  - {id: 1, name: n2, raft: \"127.0.0.1:1\", api: \"127.0.0.1:2\"}\n"
+                  "  - {id: 3, name: n3, raft: \"127.0.0.1:3\", api: \"127.0.0.1:4\"}\n",
+         {"line 4", "members[1].id", "another"}},
+        {HEAD ONE "  - {id: 2, name: n1, raft: \"127.0.0.1:1\", api: \"127.0.0.1:2\"}\n"
+                  "  - {id: 3, name: n3, raft: \"127.0.0.1:3\", api: \"127.0.0.1:4\"}\n",
+         {"line 4", "members[1].name", "another"}},
+        {HEAD ONE "  - {id: 2, name: n2, raft: \"127.0.0.1:9000\", api: \"127.0.0.1:2\"}\n"
+                  "  - {id: 3, name: n3, raft: \"127.0.0.1:3\", api: \"127.0.0.1:4\"}\n",
+         {"line 4", "members[1].raft", "listener"}},
+        {HEAD "members:\n  - {id: 1, name: n1, raft: \"127.0.0.1:1\", api: \"0.0.0.0:2\"}\n",
+         {"line 3", "members[0].api", "insecure: yes"}},
+        {HEAD "members:\n  - {id: 1, name: n1, raft: \"127.0.0.1:1\", api: \"127.0.0.1:1\"}\n",
+         {"line 3", "members[0].api", "listener"}},
+    };
+    struct config *config;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++)
+        refuse(refusals[i].text, &n1, refusals[i].expected);
+    config = take(HEAD "insecure: yes\nmembers:\n  - {id: 1, name: n1, raft: \"10.0.0.1:1\", api: "
+                       "\"broker.example:2\"}\n",
+                  &n1);
+    assert_true(config->insecure);
+    config_free(config);
+}
+
+static void flags_are_checked_too(void **state)
+{
+    (void)state;
+    refuse(HEAD ONE, &(struct config_flags){.name = "nobody"},
+           (const char *const[]){"--name", "nobody", NULL});
+    refuse(HEAD ONE, &(struct config_flags){.name = "n1", .data_dir = "here"},
+           (const char *const[]){"--data-dir", "here", "absolute", NULL});
+}
+
+static void durations_are_whole_and_bounded(void **state)
+{
+    static const struct {
+        const char *text;
+        uint64_t ms;
+    } good[] = {{"0", 0},         {"1500", 1500},    {"500ms", 500},
+                {"30s", 30000},   {"5m", 300000},    {"5min", 300000},
+                {"6h", 21600000}, {"7d", 604800000}, {"3650d", UINT64_C(315360000000)}};
+    static const char *const bad[] = {"",
+                                      "-1",
+                                      "-5s",
+                                      "+5",
+                                      " 5",
+                                      "5 ",
+                                      "nan",
+                                      "inf",
+                                      "1.5s",
+                                      "1e3",
+                                      "s",
+                                      "5x",
+                                      "3651d",
+                                      "0x5",
+                                      "5ss",
+                                      "18446744073709551616",
+                                      "18446744073709551615d"};
+    uint64_t ms;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        assert_int_equal(config_parse_duration(good[i].text, &ms), 0);
+        assert_uint_equal(ms, good[i].ms);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        ms = 77;
+        if (config_parse_duration(bad[i], &ms) == 0)
+            fail_msg("'%s' was taken as %" PRIu64, bad[i], ms);
+        assert_uint_equal(ms, 77);
+    }
+}
+
+static void loopback_is_recognised(void **state)
+{
+    (void)state;
+    assert_true(config_address_is_loopback("127.0.0.1:1"));
+    assert_true(config_address_is_loopback("127.9.9.9:1"));
+    assert_true(config_address_is_loopback("localhost:1"));
+    assert_true(config_address_is_loopback("[::1]:1"));
+    assert_false(config_address_is_loopback("0.0.0.0:1"));
+    assert_false(config_address_is_loopback("[::]:1"));
+    assert_false(config_address_is_loopback("10.0.0.1:1"));
+    assert_false(config_address_is_loopback("127.0.0.1"));
+    assert_false(config_address_is_loopback("127.example.org:1"));
+}
+
+static void print_shows_value_and_source(void **state)
+{
+    struct config *config = take(HEAD ONE "policy: {grace: 7s}\n",
+                                 &(struct config_flags){.name = "n1", .data_dir = "/x"});
+    char *text = NULL;
+    size_t size = 0;
+    FILE *stream = open_memstream(&text, &size);
+
+    (void)state;
+    config_print(config, stream);
+    fclose(stream);
+    assert_non_null(strstr(text, "cluster_id = \"demo\" (file)\n"));
+    assert_non_null(strstr(text, "data_dir = \"/x\" (flag)\n"));
+    assert_non_null(strstr(text, "policy.grace_ms = 7000 (file)\n"));
+    assert_non_null(strstr(text, "policy.max_victims = 3 (default)\n"));
+    assert_non_null(strstr(text, "members[0].api = \"127.0.0.1:7443\" (file)\n"));
+    free(text);
+    config_free(config);
+}
+
+static void an_absent_file_is_an_error(void **state)
+{
+    struct config *config = NULL;
+    struct err err;
+
+    (void)state;
+    assert_int_equal(config_load("/nonexistent/f.yaml", &n1, &config, &err), -1);
+    assert_non_null(strstr(err.text, "/nonexistent/f.yaml"));
+}
+
+/* Whatever stands in the file: refused with a text or taken, never a crash. */
+static void random_changes_never_crash(void **state)
+{
+    static const char text[] = HEAD THREE "timers: {election_ms: 500, heartbeat: 50ms}\n"
+                                          "policy: {grace: 7s, max_victims: 3}\n";
+    uint64_t seed = test_seed();
+
+    (void)state;
+    for (int round = 0; round < 3000; round++) {
+        char changed[sizeof(text)];
+        struct config *config = NULL;
+        struct err err = {ERR_NONE, ""};
+
+        memcpy(changed, text, sizeof(text));
+        for (uint64_t i = 0; i < 1 + test_random(&seed) % 4; i++)
+            changed[test_random(&seed) % (sizeof(text) - 1)] = (char)(test_random(&seed) & 0xff);
+        if (config_parse("f.yaml", changed, sizeof(text) - 1, &n1, &config, &err) == 0)
+            config_free(config);
+        else
+            assert_true(err.text[0] != '\0');
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_smallest_file_gets_defaults),
+        cmocka_unit_test(every_section_is_taken),
+        cmocka_unit_test(one_target_alone_is_the_default),
+        cmocka_unit_test(each_mistake_names_line_key_and_limit),
+        cmocka_unit_test(members_must_differ_and_stay_on_loopback),
+        cmocka_unit_test(flags_are_checked_too),
+        cmocka_unit_test(durations_are_whole_and_bounded),
+        cmocka_unit_test(loopback_is_recognised),
+        cmocka_unit_test(print_shows_value_and_source),
+        cmocka_unit_test(an_absent_file_is_an_error),
+        cmocka_unit_test(random_changes_never_crash),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
