@@ -115,7 +115,7 @@ static void each_mistake_names_line_key_and_limit(void **state)
     static const struct refusal refusals[] = {
         {"", {"line 1", "empty"}},
         {"cluster_id: [demo", {"line 1", "single value"}},
-        {"a: b: c\n", {"line 1", "YAML"}},
+        {"cluster_id: 'demo", {"line 1", "YAML"}},
         {"- a\n", {"line 1", "keys"}},
         {ONE, {"cluster_id is missing"}},
         {HEAD, {"members is missing"}},
