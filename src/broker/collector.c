@@ -138,7 +138,8 @@ static bool start_removal(struct collector *collector, uint64_t checkpoint_id)
     collection->collector = collector;
     collection->checkpoint_id = checkpoint_id;
     collector->running = collection;
-    if (worker_start(collector->broker->loop, (const char *const[]){"collect", prefix, path, NULL},
+    if (worker_start(collector->broker->loop,
+                     (const char *const[]){"collect", "--prefix", prefix, "--path", path, NULL},
                      (uid_t)-1, (gid_t)-1, COLLECTOR_DEADLINE_MS, on_removed, collection,
                      &collection->worker, &err) == 0)
         return true;

@@ -160,7 +160,7 @@ static void on_probed(void *data, const struct worker_result *result)
 
 static void start_probe(struct storage_watch *watch, const struct fsm_target *target)
 {
-    const char *const arguments[] = {"probe", target->prefix, NULL};
+    const char *const arguments[] = {"probe", "--prefix", target->prefix, NULL};
     struct watched_target *watched = &watch->targets[target->slot];
     struct probe *probe = check_calloc(1, sizeof(*probe));
     struct err err;

@@ -1,0 +1,472 @@
+/* A replica of one for tests of the leader's duties: the real state machine, no log, a clock that the test moves.
+ *
+ * Flow     fake_new() -> broker -> X_new(broker) -> fake_serve() -> fake_advance_ms() ... -> fake_free().
+ *          replica_propose() validates and queues; fake_settle() applies what is queued and fires what is due, until nothing is left.
+ * Shapes   defines every function of src/broker/replica.h, so that the real one is not linked. Included once per test program.
+ */
+#ifndef CKPT_TESTS_UNIT_BROKER_FAKE_REPLICA_H
+#define CKPT_TESTS_UNIT_BROKER_FAKE_REPLICA_H
+
+#include "src/base/buf.h"
+#include "src/base/check.h"
+#include "src/broker/broker.h"
+#include "tests/support/test.h"
+
+enum { FAKE_EPOCH_MS = 1000000000 };
+
+struct fake_timer {
+    struct list node;
+    struct fake *fake;
+    bool armed;
+    uint64_t due_us;
+    void (*fire)(void *data);
+    void *data;
+};
+
+struct fake_proposal {
+    struct list node;
+    struct buf entry;
+    replica_done_fn *done;
+    void *data;
+};
+
+struct replica {
+    struct fsm *fsm;
+    struct list observers;
+    struct list proposals;
+    bool serving;
+    bool refuse; /* proposals fail with ERR_UNAVAILABLE */
+    uint64_t index, term, proposed_count;
+    uint64_t leader_id;
+    struct clock_ops clock;
+};
+
+struct fake {
+    uint64_t now_us;
+    int64_t wall_step_ms; /* the wall clock beside the monotonic one */
+    struct list timers;
+    struct replica replica;
+    struct config config;
+    struct broker broker;
+};
+
+/* ---- clock ---- */
+
+static uint64_t fake_monotonic_us(void *context)
+{
+    return ((struct fake *)context)->now_us;
+}
+
+static uint64_t fake_wall_ms(void *context)
+{
+    struct fake *fake = context;
+
+    return FAKE_EPOCH_MS + fake->now_us / 1000 + (uint64_t)fake->wall_step_ms;
+}
+
+static struct clock_timer *fake_timer_new(void *context, void (*fire)(void *data), void *data)
+{
+    struct fake *fake = context;
+    struct fake_timer *timer = check_calloc(1, sizeof(*timer));
+
+    timer->fake = fake;
+    timer->fire = fire;
+    timer->data = data;
+    list_push_back(&fake->timers, &timer->node);
+    return (struct clock_timer *)(void *)timer;
+}
+
+static void fake_timer_start(struct clock_timer *handle, uint64_t delay_us)
+{
+    struct fake_timer *timer = (struct fake_timer *)(void *)handle;
+
+    timer->armed = true;
+    timer->due_us = timer->fake->now_us + delay_us;
+}
+
+static void fake_timer_stop(struct clock_timer *handle)
+{
+    ((struct fake_timer *)(void *)handle)->armed = false;
+}
+
+static void fake_timer_free(struct clock_timer *handle)
+{
+    struct fake_timer *timer = (struct fake_timer *)(void *)handle;
+
+    if (timer == NULL)
+        return;
+    list_remove(&timer->node);
+    free(timer);
+}
+
+static struct fake_timer *fake_earliest(const struct fake *fake)
+{
+    struct fake_timer *earliest = NULL;
+
+    for (struct list *node = fake->timers.next; node != &fake->timers; node = node->next) {
+        struct fake_timer *timer = LIST_ITEM(node, struct fake_timer, node);
+
+        if (timer->armed && (earliest == NULL || timer->due_us < earliest->due_us))
+            earliest = timer;
+    }
+    return earliest;
+}
+
+/* ---- replica ---- */
+
+void replica_observe(struct replica *replica, struct replica_observer *observer)
+{
+    list_push_back(&replica->observers, &observer->node);
+}
+
+void replica_propose(struct replica *replica, Ckpt__Log__V1__Command *command,
+                     replica_done_fn *done, void *data)
+{
+    Ckpt__Log__V1__Entry entry = CKPT__LOG__V1__ENTRY__INIT;
+    struct fsm_outcome outcome = {0};
+    struct fake_proposal *proposal;
+    struct err err;
+
+    if (!replica->serving || replica->refuse) {
+        err_set(&err, ERR_UNAVAILABLE, "not the leader");
+        if (done != NULL)
+            done(data, &err, NULL);
+        return;
+    }
+    command->now_ms = replica_wall_ms(replica);
+    if (fsm_validate_command(command, &outcome) != FSM_OK) {
+        if (done != NULL)
+            done(data, NULL, &outcome);
+        return;
+    }
+    replica->proposed_count++;
+    proposal = check_calloc(1, sizeof(*proposal));
+    proposal->done = done;
+    proposal->data = data;
+    entry.n_commands = 1;
+    entry.commands = &command;
+    buf_init(&proposal->entry);
+    ckpt__log__v1__entry__pack(
+        &entry, buf_extend(&proposal->entry, ckpt__log__v1__entry__get_packed_size(&entry)));
+    list_push_back(&replica->proposals, &proposal->node);
+}
+
+struct fake_outcome {
+    struct fsm_outcome outcome;
+};
+
+static void fake_on_outcome(void *context, size_t command_index, const struct fsm_outcome *outcome)
+{
+    (void)command_index;
+    ((struct fake_outcome *)context)->outcome = *outcome;
+}
+
+static void fake_tell(struct replica *replica, int what)
+{
+    for (struct list *node = replica->observers.next; node != &replica->observers;
+         node = node->next) {
+        struct replica_observer *observer = LIST_ITEM(node, struct replica_observer, node);
+        void (*tell)(void *) = what == 0   ? observer->serving
+                               : what == 1 ? observer->not_serving
+                                           : observer->applied;
+
+        if (tell != NULL)
+            tell(observer->context);
+    }
+}
+
+static void fake_apply_one(struct replica *replica)
+{
+    struct fake_proposal *proposal = LIST_ITEM(replica->proposals.next, struct fake_proposal, node);
+    struct fake_outcome got;
+
+    list_remove(&proposal->node);
+    fsm_apply_entry(replica->fsm, ++replica->index, replica->term, proposal->entry.bytes,
+                    proposal->entry.length, fake_on_outcome, &got);
+    if (proposal->done != NULL)
+        proposal->done(proposal->data, NULL, &got.outcome);
+    fake_tell(replica, 2);
+    buf_close(&proposal->entry);
+    free(proposal);
+}
+
+void replica_read(struct replica *replica, replica_done_fn *done, void *data)
+{
+    (void)replica;
+    done(data, NULL, NULL);
+}
+
+bool replica_serving(const struct replica *replica)
+{
+    return replica->serving;
+}
+
+const struct fsm *replica_fsm(const struct replica *replica)
+{
+    return replica->fsm;
+}
+
+struct fsm *replica_fsm_mutable(struct replica *replica)
+{
+    return replica->fsm;
+}
+
+void replica_get_status(const struct replica *replica, struct consensus_status *ret_status)
+{
+    memset(ret_status, 0, sizeof(*ret_status));
+    ret_status->member_id = 1;
+    ret_status->leader_id = replica->leader_id;
+    ret_status->role = replica->serving ? CONSENSUS_LEADER : CONSENSUS_FOLLOWER;
+    ret_status->term = replica->term;
+    ret_status->quorum = replica->leader_id != 0;
+    ret_status->accepts_writes = true;
+    ret_status->commit_index = ret_status->applied_index = ret_status->last_index = replica->index;
+    ret_status->peer_count = 1;
+    ret_status->peers[0] = (struct consensus_peer_status){.id = 2, .voter = true};
+}
+
+uint64_t replica_wall_ms(const struct replica *replica)
+{
+    return replica->clock.wall_ms(replica->clock.context);
+}
+
+size_t replica_waiting(const struct replica *replica)
+{
+    (void)replica;
+    return 0;
+}
+
+size_t replica_hashes(const struct replica *replica, struct replica_hash *ret_hashes, size_t max)
+{
+    (void)replica;
+    (void)ret_hashes;
+    (void)max;
+    return 0;
+}
+
+void replica_get_stats(const struct replica *replica, struct replica_stats *ret_stats)
+{
+    (void)replica;
+    memset(ret_stats, 0, sizeof(*ret_stats));
+    ret_stats->commit_us[11] = 3; /* under 2.048 ms */
+    ret_stats->commit_us_total = 5000;
+}
+
+struct consensus *replica_consensus(struct replica *replica)
+{
+    (void)replica;
+    return NULL;
+}
+
+/* ---- the test's side ---- */
+
+static void fake_settle(struct fake *fake)
+{
+    for (;;) {
+        struct fake_timer *timer = fake_earliest(fake);
+
+        if (!list_empty(&fake->replica.proposals)) {
+            fake_apply_one(&fake->replica);
+        } else if (timer != NULL && timer->due_us <= fake->now_us) {
+            timer->armed = false;
+            timer->fire(timer->data);
+        } else {
+            return;
+        }
+    }
+}
+
+static void fake_advance_ms(struct fake *fake, uint64_t ms)
+{
+    uint64_t end_us = fake->now_us + ms * 1000;
+    struct fake_timer *timer;
+
+    fake_settle(fake);
+    while ((timer = fake_earliest(fake)) != NULL && timer->due_us <= end_us) {
+        if (timer->due_us > fake->now_us)
+            fake->now_us = timer->due_us;
+        fake_settle(fake);
+    }
+    fake->now_us = end_us;
+    fake_settle(fake);
+}
+
+static void fake_serve(struct fake *fake)
+{
+    fake->replica.term++;
+    fake->replica.serving = true;
+    fake->replica.leader_id = 1;
+    fake_tell(&fake->replica, 0);
+    fake_settle(fake);
+}
+
+/* The command's outcome after it was applied. */
+static void fake_take_outcome(void *data, const struct err *failed,
+                              const struct fsm_outcome *outcome)
+{
+    assert_null(failed);
+    *(struct fsm_outcome *)data = *outcome;
+}
+
+__attribute__((unused)) static struct fsm_outcome fake_do(struct fake *fake,
+                                                          Ckpt__Log__V1__Command *command)
+{
+    struct fsm_outcome outcome = {.status = FSM_UNIMPLEMENTED};
+    bool serving = fake->replica.serving;
+
+    fake->replica.serving = true;
+    replica_propose(&fake->replica, command, fake_take_outcome, &outcome);
+    while (!list_empty(&fake->replica.proposals))
+        fake_apply_one(&fake->replica);
+    fake->replica.serving = serving;
+    return outcome;
+}
+
+__attribute__((unused)) static void fake_stop_serving(struct fake *fake)
+{
+    fake->replica.serving = false;
+    fake->replica.leader_id = 0;
+    while (!list_empty(&fake->replica.proposals)) {
+        struct fake_proposal *proposal =
+            LIST_ITEM(fake->replica.proposals.next, struct fake_proposal, node);
+        struct err err;
+
+        err_set(&err, ERR_TIMEOUT, "leadership was lost");
+        list_remove(&proposal->node);
+        if (proposal->done != NULL)
+            proposal->done(proposal->data, &err, NULL);
+        buf_close(&proposal->entry);
+        free(proposal);
+    }
+    fake_tell(&fake->replica, 1);
+}
+
+/* A cluster with one POSIX target "scratch" of 10 GB/s (budget 7 GB/s) and the given policy (fields at 0: defaults). */
+static void fake_init_cluster(struct fake *fake, const Ckpt__V1__Policy *policy)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__ClusterInit init = CKPT__LOG__V1__CLUSTER_INIT__INIT;
+    Ckpt__V1__TargetSpec target = CKPT__V1__TARGET_SPEC__INIT;
+    Ckpt__V1__TargetSpec *targets[] = {&target};
+    Ckpt__V1__Policy copy = *policy;
+    struct fsm_outcome outcome;
+
+    target.target_id = (char[]){"scratch"};
+    target.kind = CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX;
+    target.prefix = (char[]){"/scratch"};
+    target.write_bytes_per_s = UINT64_C(10000000000);
+    target.staging_share_ppm = 300000;
+    target.is_default = true;
+    init.cluster_id = (char[]){"test"};
+    init.epoch = 1;
+    init.policy = &copy;
+    init.n_targets = 1;
+    init.targets = targets;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_CLUSTER_INIT;
+    command.cluster_init = &init;
+    outcome = fake_do(fake, &command);
+    assert_int_equal(outcome.status, FSM_OK);
+}
+
+static struct fake *fake_new(const Ckpt__V1__Policy *policy)
+{
+    struct fake *fake = check_calloc(1, sizeof(*fake));
+    static const Ckpt__V1__Policy defaults = CKPT__V1__POLICY__INIT;
+
+    list_init(&fake->timers);
+    list_init(&fake->replica.observers);
+    list_init(&fake->replica.proposals);
+    fake->now_us = 1000000;
+    fake->replica.fsm = fsm_new();
+    fake->broker.clock = (struct clock_ops){.context = fake,
+                                            .monotonic_us = fake_monotonic_us,
+                                            .wall_ms = fake_wall_ms,
+                                            .timer_new = fake_timer_new,
+                                            .timer_start = fake_timer_start,
+                                            .timer_stop = fake_timer_stop,
+                                            .timer_free = fake_timer_free};
+    fake->replica.clock = fake->broker.clock;
+    fake->config.storage_watch = (struct config_storage_watch){
+        .interval_ms = 5000, .timeout_ms = 5000, .failures_down = 3, .successes_up = 2};
+    fake->config.members[0] =
+        (struct config_member){.id = 1, .name = (char[]){"n1"}, .api = (char[]){"127.0.0.1:1"}};
+    fake->config.member_count = 1;
+    fake->config.self = &fake->config.members[0];
+    fake->broker.config = &fake->config;
+    fake->broker.replica = &fake->replica;
+    fake_init_cluster(fake, policy != NULL ? policy : &defaults);
+    return fake;
+}
+
+static void fake_free(struct fake *fake)
+{
+    assert_true(list_empty(&fake->timers));
+    assert_true(list_empty(&fake->replica.proposals));
+    fsm_free(fake->replica.fsm);
+    free(fake);
+}
+
+/* Registers a RUNNING allocation on node_count nodes "node-FIRST".. with 8 GPUs of 80 GB each in use. */
+__attribute__((unused)) static struct fsm_outcome fake_register(
+    struct fake *fake, const char *id, uint32_t first_node, uint32_t node_count,
+    void (*change)(Ckpt__V1__AllocationSpec *spec))
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__V1__RegisterAllocationRequest request = CKPT__V1__REGISTER_ALLOCATION_REQUEST__INIT;
+    Ckpt__V1__AllocationSpec spec = CKPT__V1__ALLOCATION_SPEC__INIT;
+    Ckpt__V1__NodeShare shares[64], *pointers[64];
+    char names[64][32], id_copy[64], request_id[80];
+
+    assert_true(node_count <= 64);
+    for (uint32_t i = 0; i < node_count; i++) {
+        snprintf(names[i], sizeof(names[i]), "node-%u", first_node + i);
+        ckpt__v1__node_share__init(&shares[i]);
+        shares[i].node_id = names[i];
+        shares[i].gpu_count = 8;
+        shares[i].gpu_memory_used_bytes = UINT64_C(640000000000);
+        pointers[i] = &shares[i];
+    }
+    snprintf(id_copy, sizeof(id_copy), "%s", id);
+    snprintf(request_id, sizeof(request_id), "register-%s", id);
+    spec.allocation_id = id_copy;
+    spec.tenant = (char[]){"physics"};
+    spec.project = (char[]){"p1"};
+    spec.vcluster = (char[]){"hpc"};
+    spec.owner = (char[]){"alice"};
+    spec.preemption_class = 3;
+    spec.n_nodes = node_count;
+    spec.nodes = pointers;
+    if (change != NULL)
+        change(&spec);
+    request.request_id = request_id;
+    request.spec = &spec;
+    command.request_id = request_id;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_REGISTER_ALLOCATION;
+    command.register_allocation = &request;
+    return fake_do(fake, &command);
+}
+
+/* availability as the storage watch would propose it */
+__attribute__((unused)) static void fake_set_available(struct fake *fake, bool available)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__TargetAvailability change = CKPT__LOG__V1__TARGET_AVAILABILITY__INIT;
+
+    change.target_id = (char[]){"scratch"};
+    change.available = available;
+    change.reason =
+        available ? CKPT__V1__REASON__REASON_NONE : CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_TARGET_AVAILABILITY;
+    command.target_availability = &change;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+}
+
+__attribute__((unused)) static struct fsm_summary fake_summary(const struct fake *fake)
+{
+    struct fsm_summary summary;
+
+    fsm_get_summary(fake->replica.fsm, &summary);
+    return summary;
+}
+
+#endif

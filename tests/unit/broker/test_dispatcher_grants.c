@@ -1,0 +1,163 @@
+/* Bandwidth grants: S1-045, D-001, D-002. */
+#include "src/broker/dispatcher_grants.h"
+#include "tests/support/test.h"
+
+#define GB UINT64_C(1000000000)
+
+static struct grant_candidate candidate(uint64_t id, uint64_t wanted)
+{
+    return (struct grant_candidate){.checkpoint_id = id,
+                                    .wanted_bytes_per_s = wanted,
+                                    .size_bytes = 100 * GB,
+                                    .timeout_ms = 600000};
+}
+
+static void rate_is_what_the_nodes_write_or_what_is_left(void **state)
+{
+    struct grant_candidate candidates[] = {candidate(1, 4 * GB), candidate(2, 20 * GB)};
+    struct grant_target target = {.budget_bytes_per_s = 7 * GB};
+    struct grant grants[2];
+
+    (void)state;
+    assert_uint_equal(grants_pack(candidates, 2, &target, grants), 2);
+    assert_uint_equal(grants[0].bytes_per_s, 4 * GB);
+    assert_uint_equal(grants[1].bytes_per_s, 3 * GB);
+    assert_uint_equal(target.granted_bytes_per_s, 7 * GB);
+}
+
+static void the_first_that_does_not_fit_holds_back_all_behind_it(void **state)
+{
+    struct grant_candidate candidates[] = {candidate(1, 6 * GB), candidate(2, 5 * GB),
+                                           candidate(3, GB / 2)};
+    struct grant_target target = {.budget_bytes_per_s = 7 * GB};
+    struct grant grants[3];
+
+    (void)state;
+    assert_uint_equal(grants_pack(candidates, 3, &target, grants), 1);
+    assert_uint_equal(grants[0].checkpoint_id, 1);
+    assert_true(target.full);
+}
+
+static void a_deadline_is_never_held_back(void **state)
+{
+    struct grant_candidate candidates[] = {candidate(1, 7 * GB), candidate(2, 5 * GB),
+                                           candidate(3, 2 * GB), candidate(4, GB)};
+    struct grant_target target = {.budget_bytes_per_s = 7 * GB};
+    struct grant grants[4];
+
+    (void)state;
+    candidates[2].bypass = true;
+    assert_uint_equal(grants_pack(candidates, 4, &target, grants), 2);
+    assert_uint_equal(grants[1].checkpoint_id, 3);
+    assert_true(grants[1].bypass_budget);
+    assert_true(grants[1].bytes_per_s > 0);
+}
+
+static void a_deadline_that_fits_stays_within_the_budget(void **state)
+{
+    struct grant_candidate candidates[] = {candidate(1, 2 * GB)};
+    struct grant_target target = {.budget_bytes_per_s = 7 * GB};
+    struct grant grants[1];
+
+    (void)state;
+    candidates[0].bypass = true;
+    assert_uint_equal(grants_pack(candidates, 1, &target, grants), 1);
+    assert_false(grants[0].bypass_budget);
+}
+
+static void a_full_target_does_not_hold_back_another(void **state)
+{
+    struct grant_candidate candidates[] = {candidate(1, 7 * GB), candidate(2, 7 * GB),
+                                           candidate(3, 7 * GB)};
+    struct grant_target targets[2] = {{.budget_bytes_per_s = 7 * GB},
+                                      {.budget_bytes_per_s = 7 * GB}};
+    struct grant grants[3];
+
+    (void)state;
+    candidates[2].target = 1;
+    assert_uint_equal(grants_pack(candidates, 3, targets, grants), 2);
+    assert_uint_equal(grants[1].checkpoint_id, 3);
+}
+
+/* S1-063: no division, no grant without bandwidth. */
+static void an_unavailable_target_grants_nothing_not_even_to_a_deadline(void **state)
+{
+    struct grant_candidate candidates[] = {candidate(1, GB)};
+    struct grant_target target = {.budget_bytes_per_s = 0};
+    struct grant grants[1];
+
+    (void)state;
+    candidates[0].bypass = true;
+    assert_uint_equal(grants_pack(candidates, 1, &target, grants), 0);
+}
+
+static void timeout_is_at_least_twice_the_write_time(void **state)
+{
+    (void)state;
+    assert_uint_equal(grant_timeout_ms(600000, 41000 * GB, 100 * GB), 820000);
+    assert_uint_equal(grant_timeout_ms(600000, GB, GB), 600000);
+    assert_true(grant_timeout_ms(1, UINT64_MAX, 1) > UINT64_C(1000000000000));
+}
+
+/* Random candidates: the sum without bypass stays within each budget, order is kept, nobody overtakes. */
+static void grants_never_exceed_the_budget_and_keep_the_order(void **state)
+{
+    uint64_t seed = test_seed();
+
+    (void)state;
+    for (int round = 0; round < 20000; round++) {
+        enum { CANDIDATES = 12, TARGETS = 3 };
+        struct grant_candidate candidates[CANDIDATES];
+        struct grant_target targets[TARGETS], before[TARGETS];
+        struct grant grants[CANDIDATES];
+        uint64_t sums[TARGETS] = {0};
+        bool held_back[TARGETS] = {false};
+        size_t count, next = 0;
+
+        for (int i = 0; i < TARGETS; i++) {
+            targets[i] = (struct grant_target){.budget_bytes_per_s = test_random(&seed) % 20};
+            targets[i].granted_bytes_per_s = test_random(&seed) % 25;
+            before[i] = targets[i];
+        }
+        for (int i = 0; i < CANDIDATES; i++) {
+            candidates[i] = candidate((uint64_t)i + 1, 1 + test_random(&seed) % 12);
+            candidates[i].target = test_random(&seed) % TARGETS;
+            candidates[i].bypass = test_random(&seed) % 6 == 0;
+        }
+        count = grants_pack(candidates, CANDIDATES, targets, grants);
+        for (int i = 0; i < CANDIDATES; i++) {
+            const struct grant_candidate *c = &candidates[i];
+            bool granted = next < count && grants[next].checkpoint_id == c->checkpoint_id;
+
+            if (!granted) {
+                held_back[c->target] = true;
+                continue;
+            }
+            assert_true(grants[next].bytes_per_s > 0);
+            assert_true(grants[next].bytes_per_s <= c->wanted_bytes_per_s);
+            assert_true(c->bypass || !held_back[c->target]);
+            assert_true(c->bypass || !grants[next].bypass_budget);
+            sums[c->target] += grants[next].bytes_per_s;
+            if (!grants[next].bypass_budget)
+                assert_true(before[c->target].granted_bytes_per_s + sums[c->target] <=
+                            before[c->target].budget_bytes_per_s);
+            next++;
+        }
+        assert_uint_equal(next, count); /* in the order of the candidates */
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rate_is_what_the_nodes_write_or_what_is_left),
+        cmocka_unit_test(the_first_that_does_not_fit_holds_back_all_behind_it),
+        cmocka_unit_test(a_deadline_is_never_held_back),
+        cmocka_unit_test(a_deadline_that_fits_stays_within_the_budget),
+        cmocka_unit_test(a_full_target_does_not_hold_back_another),
+        cmocka_unit_test(an_unavailable_target_grants_nothing_not_even_to_a_deadline),
+        cmocka_unit_test(timeout_is_at_least_twice_the_write_time),
+        cmocka_unit_test(grants_never_exceed_the_budget_and_keep_the_order),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
