@@ -276,8 +276,9 @@ static enum cli_exit unknown_command(struct cli *cli, const char *const words[2]
         return cli_fail(cli, CLI_USAGE, next, "%s needs a second word", shown);
     }
     near = human_nearest(words[0], next_command, NULL);
-    if (near == NULL && words[1] != NULL && strlen(words[0]) + strlen(words[1]) < sizeof(joined) - 2) {
-        snprintf(joined, sizeof(joined), "%s %s", words[0], words[1]);
+    if (near == NULL && words[1] != NULL &&
+        strlen(words[0]) + strlen(words[1]) < sizeof(joined) - 2) {
+        snprintf(joined, sizeof(joined), "%.30s %.30s", words[0], words[1]);
         near = human_nearest(joined, next_command, NULL);
     }
     if (near != NULL) {

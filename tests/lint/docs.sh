@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Writes the tables that are generated from catalogues: fsm/STATUSES.md from fsm/status.h. With --check it only compares.
+# Usage: tests/lint/docs.sh [--check] [BUILD]
+set -eu
+cd "$(dirname "$0")/../.."
+check=no
+[ "${1:-}" = --check ] && check=yes
+table=$(printf '#include "fsm/status.h"\nFSM_STATUSES(ROW)\n' | "${CC:-gcc}" -E -P -I. -x c - | /usr/bin/python3 tests/lint/statuses.py)
+if [ $check = no ]; then
+    printf '%s\n' "$table" > fsm/STATUSES.md
+elif [ "$table" != "$(cat fsm/STATUSES.md 2>/dev/null)" ]; then
+    echo "fsm/STATUSES.md is not what fsm/status.h says; run make docs and review the difference" >&2
+    exit 1
+fi

@@ -1,0 +1,292 @@
+"""The project's rules as checks. Run by lint.sh."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from source import blank, functions
+
+BUILD = Path(sys.argv[1])
+FUNCTION_LINES_MAX = 70
+FILE_LINES_MAX = 800
+
+
+def tracked():
+    """Every file of the repository; without git (an unpacked archive) every file that is not built."""
+    try:
+        names = subprocess.run(["git", "ls-files", "-z"], capture_output=True, check=True).stdout.decode().split("\0")
+    except (OSError, subprocess.CalledProcessError):
+        names = [str(p) for p in Path(".").rglob("*") if p.is_file() and p.parts[0] not in ("build", ".git")]
+    return sorted(n for n in names if n and os.path.isfile(n))
+
+
+FILES = tracked()
+TEXT = {name: Path(name).read_text(errors="replace") for name in FILES}
+C_FILES = [n for n in FILES if n.endswith((".c", ".h"))]
+PRODUCT = [n for n in C_FILES if n.startswith(("fsm/", "raft/", "src/"))]
+CODE = {name: blank(TEXT[name]) for name in C_FILES}
+
+# ---- who may include whom (src/ARCHITECTURE.md) ----
+API, OWN_PROTO, ALL_PROTO = ("ckpt/v1/",), ("ckpt/",), ("ckpt/", "grpc/")
+MAY_INCLUDE = {
+    "src/base/": ("src/base/",),
+    "fsm/": ("fsm/", *OWN_PROTO, "src/base/check.h"),
+    "raft/": ("raft/", "src/base/"),
+    "src/eval/": ("src/eval/", "fsm/", *API, "src/base/"),
+    "src/rpc/": ("src/rpc/", "grpc/", "src/base/"),
+    "src/store/": ("src/store/", "src/base/"),
+    "src/telemetry/": ("src/telemetry/", "src/base/"),
+    "src/client/": ("src/client/", "src/rpc/", *API, "src/base/"),
+    "src/broker/": ("src/broker/", "src/eval/", "src/store/", "src/telemetry/", "src/rpc/", "fsm/", *ALL_PROTO, "src/base/"),
+    "src/agent/": ("src/agent/", "src/store/", "src/rpc/", "src/app/", "fsm/limits.h", "fsm/status.h", *API, "src/base/"),
+    "src/app/": ("src/app/",),
+    "src/cli/": ("src/cli/", "src/client/", "fsm/status.h", *API, "src/base/"),
+}
+# the one place where consensus and state machine meet; the program chooses the tables of real disk and network for it
+ALSO = {"src/broker/replica.c": ("raft/",), "src/broker/replica.h": ("raft/",), "src/broker/daemon.c": ("raft/uv_io.h",)}
+LIBRARY_LAYERS = {
+    "raft.h": ("raft/",),
+    "raft/": ("raft/",),
+    "uv.h": ("raft/", "src/rpc/", "src/store/", "src/telemetry/", "src/client/", "src/broker/", "src/agent/", "src/cli/"),
+    "lz4": ("raft/",),
+    "nghttp2/": ("src/rpc/",),
+    "openssl/": ("raft/", "src/rpc/", "src/store/"),
+    "curl/": ("src/store/", "src/telemetry/"),
+    "cyaml/": ("src/broker/", "src/agent/"),
+    "yaml.h": ("src/cli/", "src/broker/", "src/agent/"),
+    "jansson.h": ("src/cli/", "src/store/", "src/telemetry/", "src/broker/"),
+    "microhttpd.h": ("src/broker/", "src/agent/"),
+    "libsmartcols/": ("src/cli/",),
+    "protobuf-c/": ("fsm/", "src/client/", "src/broker/", "src/agent/", "src/cli/"),
+    "math.h": ("src/eval/", "src/broker/", "src/telemetry/"),
+}
+INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]', re.M)
+
+
+def layer_of(name):
+    return next((layer for layer in MAY_INCLUDE if name.startswith(layer)), None)
+
+
+def includes(name):
+    return INCLUDE.findall(blank(TEXT[name], keep_strings=True))
+
+
+def check_layering():
+    for name in PRODUCT:
+        layer = layer_of(name)
+        if layer is None:
+            yield f"{name}: belongs to no layer"
+            continue
+        allowed = MAY_INCLUDE[layer] + ALSO.get(name, ())
+        for quote, path in includes(name):
+            if quote == '"' and not path.startswith(allowed):
+                yield f"{name}: may not include \"{path}\""
+            owner = next((o for library, o in LIBRARY_LAYERS.items() if path.startswith(library)), None)
+            if quote == "<" and owner is not None and not layer.startswith(owner):
+                yield f"{name}: <{path}> belongs to {', '.join(owner)}"
+
+
+def check_include_paths():
+    for name in C_FILES:
+        for quote, path in includes(name):
+            generated = path.startswith(("ckpt/", "grpc/")) and path.endswith(".pb-c.h")
+            if quote == '"' and not generated and not os.path.isfile(path):
+                yield f"{name}: \"{path}\" is not written from the root"
+
+
+# ---- the state machine is pure ----
+PURE = set("""memcpy memmove memset memcmp memchr strlen strnlen strcmp strncmp strchr strrchr strstr strspn strcspn
+    malloc calloc realloc free snprintf vsnprintf bsearch qsort __stack_chk_fail __memcpy_chk __memmove_chk __memset_chk
+    __snprintf_chk __vsnprintf_chk __strncpy_chk _GLOBAL_OFFSET_TABLE_""".split())
+PURE_PREFIXES = ("check_", "ckpt__", "protobuf_c_")
+
+
+def check_fsm_purity():
+    objects = sorted((BUILD / "fsm").glob("*.o"))
+    if not objects:
+        return f"no objects in {BUILD}/fsm"
+    defined, needed = set(), {}
+    for path in objects:
+        listing = subprocess.run(["nm", str(path)], capture_output=True, text=True, check=True).stdout
+        for line in listing.splitlines():
+            kind, symbol = line.split()[-2:]
+            if kind == "U":
+                needed.setdefault(symbol, path.name)
+            else:
+                defined.add(symbol)
+    return [f"{where}: needs {symbol}" for symbol, where in sorted(needed.items())
+            if symbol not in defined and symbol not in PURE and not symbol.startswith(PURE_PREFIXES)]
+
+
+def check_fsm_integers():
+    for name in C_FILES:
+        if name.startswith("fsm/"):
+            for match in re.finditer(r"\b(float|double)\b", CODE[name]):
+                yield f"{name}:{line_of(name, match)}: floating point"
+
+
+# ---- calls and words ----
+BANNED = {
+    "strcat": "buf_printf or snprintf", "strcpy": "snprintf or memcpy with a checked length", "sprintf": "snprintf",
+    "vsprintf": "vsnprintf", "gets": "fgets", "atoi": "a strict parser", "atol": "a strict parser", "atof": "a strict parser",
+    "strtok": "strsep", "system": "a worker process", "popen": "a worker process", "alloca": "a bounded array",
+    "rand": "struct random_ops", "srand": "struct random_ops", "random": "struct random_ops", "sleep": "a timer",
+    "usleep": "a timer", "tmpnam": "mkstemp", "mktemp": "mkstemp",
+}
+CALL = re.compile(r"(?<![\w.>])(" + "|".join(BANNED) + r")\s*\(")
+
+
+def line_of(name, match):
+    return TEXT[name].count("\n", 0, match.start()) + 1
+
+
+def check_banned_calls():
+    for name in PRODUCT:
+        for match in CALL.finditer(CODE[name]):
+            yield f"{name}:{line_of(name, match)}: {match.group(1)}(): use {BANNED[match.group(1)]}"
+
+
+UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+
+
+def check_unfinished():
+    for name, text in TEXT.items():
+        if not name.startswith("tests/lint/"):
+            for match in UNFINISHED.finditer(text):
+                yield f"{name}:{line_of(name, match)}: {match.group(1)}"
+
+
+# words of the workplace in which a file was written, none of which helps its reader
+FOREIGN = re.compile(
+    r"/work/(?:main|shared|\.)|/tmp/w/|\bshared/(?:design|style|ux|requirements|invariants|facts|seeds)\b|\.\./shared/"
+    r"|\b[Ii]ssue #?\d+\b|\b(?:this|next|later|previous|an earlier) issues?\b|\b[Ss]ession #?\d+\b|\b(?:this|next|later|previous) session\b"
+    r"|\bsub-?agents?\b|\bclaude\b|\banthropic\b|\bchatgpt\b|\bLLM\b|\bmy brief\b|\bthe brief\b|\bhelper session\b"
+    r"|\bartifactory\b|\bpypi\.org/simple\b|\bdeb\.debian\.org\b", re.I)
+
+
+def check_foreign_words():
+    for name, text in TEXT.items():
+        if name.startswith("tests/lint/"):
+            continue
+        for match in FOREIGN.finditer(text):
+            yield f"{name}:{line_of(name, match)}: \"{match.group(0)}\""
+
+
+# ---- form ----
+def check_function_length():
+    for name in C_FILES:
+        for function, line, length, comment in functions(TEXT[name]):
+            if length > FUNCTION_LINES_MAX and "long:" not in comment and function != "main":
+                yield f"{name}:{line}: {function}() has {length} lines, at most {FUNCTION_LINES_MAX} (or a comment \"long: why\")"
+
+
+def check_file_length():
+    for name in FILES:
+        if name.endswith((".c", ".h", ".py", ".sh", ".proto")) and TEXT[name].count("\n") > FILE_LINES_MAX:
+            yield f"{name}: {TEXT[name].count(chr(10))} lines, at most {FILE_LINES_MAX}"
+
+
+def check_file_heads():
+    for name in PRODUCT:
+        if not TEXT[name].lstrip().startswith("/*"):
+            yield f"{name}: begins without a comment that says what it is"
+
+
+def check_typedefs():
+    for name in C_FILES:
+        for match in re.finditer(r"\btypedef\s+(struct|union|enum)\b", CODE[name]):
+            yield f"{name}:{line_of(name, match)}: typedef {match.group(1)}"
+
+
+def check_prefixes():
+    for name in PRODUCT:
+        banned = ("cb_", "uv_", "raft_")
+        if os.path.basename(name).startswith("uv_"):
+            banned = ("cb_", "raft_")
+        names = [(f, line) for f, line, _, _ in functions(TEXT[name])]
+        names += [(m.group(1), line_of(name, m)) for m in re.finditer(r"^(?:struct|enum|union) (\w+)\s*\{", CODE[name], re.M)]
+        for defined, line in names:
+            if defined.startswith(banned):
+                yield f"{name}:{line}: {defined} has the prefix of a library"
+
+
+def check_format():
+    if shutil.which("clang-format") is None:
+        return "clang-format is not installed"
+    result = subprocess.run(["clang-format", "--dry-run", "-Werror", "--ferror-limit=1", *C_FILES], capture_output=True, text=True)
+    return sorted({line.split(": error:")[0] for line in result.stderr.splitlines() if "clang-format-violations" in line})
+
+
+# ---- documents ----
+def check_generated_documents():
+    result = subprocess.run(["tests/lint/docs.sh", "--check"], capture_output=True, text=True)
+    return [result.stderr.strip() or "docs.sh failed"] if result.returncode != 0 else []
+
+
+def check_documented_commands():
+    """Each ckptctl line in a code block of a document names a command and options that the program knows."""
+    program = BUILD / "bin" / "ckptctl"
+    if not program.exists():
+        return f"{program} is not built"
+    help_of, bad = {}, []
+    for name in FILES:
+        if not name.endswith(".md"):
+            continue
+        for block in re.findall(r"```[^\n]*\n(.*?)```", TEXT[name], re.S):
+            for line in re.findall(r"^\s*(?:\$ |watch |sudo |-n \d+ )*ckptctl\s+([^|#;&\n]*)", block, re.M):
+                words = line.split()
+                plain = [w for w in re.sub(r"--?(?:endpoints|output|timeout|o)[ =]\S+|-o\S*", "", line).split() if not w.startswith("-")]
+                key = tuple(plain[:2])
+                if key not in help_of:
+                    for length in (2, 1, 0):
+                        result = subprocess.run([program, "help", *plain[:length]], capture_output=True, text=True)
+                        if result.returncode == 0 and (length > 0 or not plain):
+                            break
+                    help_of[key] = result.stdout if result.returncode == 0 and (length > 0 or not plain) else None
+                if help_of[key] is None:
+                    bad.append(f"{name}: no command in \"ckptctl {line.strip()}\"")
+                    continue
+                for option in (w.split("=")[0] for w in words if w.startswith("--") and w != "--"):
+                    if not re.search(re.escape(option) + r"\b", help_of[key]):
+                        bad.append(f"{name}: no option {option} in \"ckptctl {line.strip()}\"")
+    return bad
+
+
+CHECKS = [
+    ("layers include only what they may", check_layering),
+    ("includes are written from the root", check_include_paths),
+    ("the state machine calls nothing impure", check_fsm_purity),
+    ("the state machine has no floating point", check_fsm_integers),
+    ("no banned call", check_banned_calls),
+    ("nothing is marked unfinished", check_unfinished),
+    ("the repository speaks of the project alone", check_foreign_words),
+    ("functions are short", check_function_length),
+    ("files are short", check_file_length),
+    ("files begin with what they are", check_file_heads),
+    ("no typedef of a struct", check_typedefs),
+    ("no definition has a library's prefix", check_prefixes),
+    ("layout is clang-format's", check_format),
+    ("generated documents are current", check_generated_documents),
+    ("documented commands exist", check_documented_commands),
+]
+
+
+def main():
+    failed = 0
+    for title, check in CHECKS:
+        result = check()
+        if isinstance(result, str):
+            print(f"ok {title} # SKIP {result}")
+            continue
+        problems = list(result)
+        print(f"{'not ok' if problems else 'ok'} {title}")
+        for problem in problems:
+            print(f"# {problem}")
+        failed += bool(problems)
+    return 1 if failed else 0
+
+
+sys.exit(main())

@@ -1,0 +1,44 @@
+"""Reading C source without a compiler: comments and literals blanked, functions found by the layout that clang-format makes."""
+import re
+
+TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'', re.S)
+
+
+def blank(text, keep_strings=False):
+    """Comments, and by default string and character literals, become blanks; line numbers stay."""
+    def replace(match):
+        token = match.group(0)
+        if keep_strings and token[0] in "\"'":
+            return token
+        inner = re.sub(r"[^\n]", " ", token)
+        return token[0] + inner[1:-1] + token[-1] if token[0] in "\"'" else inner
+    return TOKEN.sub(replace, text)
+
+
+def functions(text):
+    """(name, line of the opening brace, count of lines between the braces, comment before it) of every function definition."""
+    lines = blank(text).split("\n")
+    original = text.split("\n")
+    found = []
+    start = None
+    for number, line in enumerate(lines):
+        if line.rstrip() == "{":
+            start = number
+        elif line.startswith("}") and start is not None:
+            head = start - 1
+            while head >= 0 and lines[head].strip() and not lines[head].startswith(("}", "#", "{")):
+                head -= 1
+            signature = " ".join(lines[head + 1:start])
+            name = re.search(r"([A-Za-z_]\w*)\s*\(", re.sub(r"__attribute__\s*\(\(.*?\)\)+", "", signature))
+            comment = []
+            above = head + 1
+            while above < start and not lines[above].strip():
+                above += 1
+            above = head
+            while above >= 0 and not lines[above].strip() and original[above].strip():
+                comment.append(original[above])
+                above -= 1
+            if name:
+                found.append((name.group(1), start + 1, number - start - 1, "\n".join(reversed(comment))))
+            start = None
+    return found
