@@ -22,11 +22,13 @@ void answer_reply(struct rpc_call *call, const ProtobufCMessage *reply)
 
 void answer_outcome(struct rpc_call *call, const struct fsm_outcome *outcome)
 {
-    char text[ANSWER_TEXT_BYTES];
+    char what[ANSWER_TEXT_BYTES];
+    char text[ANSWER_TEXT_BYTES + 64];
 
     CHECK(outcome->status != FSM_OK);
-    rpc_call_finish(call, (enum rpc_status)fsm_status_grpc(outcome->status),
-                    fsm_outcome_text(outcome, text, sizeof(text)));
+    snprintf(text, sizeof(text), "%s: %s", fsm_status_name(outcome->status),
+             fsm_outcome_text(outcome, what, sizeof(what)));
+    rpc_call_finish(call, (enum rpc_status)fsm_status_grpc(outcome->status), text);
 }
 
 void answer_status(struct rpc_call *call, enum fsm_status status, uint64_t current, uint64_t limit)

@@ -69,7 +69,7 @@ static const struct config_key config_keys[] = {
     POLICY(CONFIG_COUNT32, "stall_fraction_ppm", stall_fraction_ppm, 1, 1000000, "1000000")
     POLICY(CONFIG_DURATION, "restart_cost", restart_cost_ms, 1, DAY_MS, "3m")
     POLICY(CONFIG_COUNT, "micro_usd_per_gpu_hour", micro_usd_per_gpu_hour, 1, UINT64_C(1000000000000), "2000000")
-    POLICY(CONFIG_COUNT, "default_write_bytes_per_s", default_write_bytes_per_s, 1000, RATE_MAX, "1000000000")
+    POLICY(CONFIG_COUNT, "default_write_bytes_per_s", default_write_bytes_per_s, 1000, RATE_MAX, "2000000000")
     POLICY(CONFIG_COUNT32, "max_requeue", max_requeue, 1, 100, "3")
     POLICY(CONFIG_DURATION, "session_ttl", session_ttl_ms, SECOND_MS, 30 * DAY_MS, "1d")
     TARGET(CONFIG_ID, "id", target_id, 1, ID_MAX_BYTES, NULL)

@@ -1,0 +1,697 @@
+/* The replica over a scripted consensus and the real state machine: batching, outcomes, what happens
+ * to commands when leadership comes and goes. The consensus here keeps proposals until the test
+ * commits or drops them; time only moves when the test says so. */
+#include "tests/support/test.h"
+
+#include "src/base/check.h"
+#include "src/broker/replica.h"
+
+enum { PROPOSALS_MAX = 64 };
+
+/* ---- consensus ---- */
+
+struct proposal {
+    uint8_t *bytes;
+    size_t length;
+    void *tag;
+};
+
+struct consensus {
+    struct consensus_hooks hooks;
+    struct proposal proposals[PROPOSALS_MAX]; /* in flight, oldest first */
+    size_t count;
+    size_t proposed_total;
+    uint64_t index;
+    uint64_t term;
+    enum err_code refuse; /* of propose() */
+    void (*read_done)(void *data, int status, const struct err *err);
+    void *read_data;
+};
+
+static struct consensus fake;
+
+int consensus_open(const struct consensus_config *config, const struct consensus_hooks *hooks,
+                   struct consensus **ret_consensus, struct err *err)
+{
+    (void)config;
+    (void)err;
+    memset(&fake, 0, sizeof(fake));
+    fake.hooks = *hooks;
+    *ret_consensus = &fake;
+    return 0;
+}
+
+static struct proposal take_oldest(void)
+{
+    struct proposal oldest = fake.proposals[0];
+
+    assert_true(fake.count > 0);
+    fake.count--;
+    memmove(fake.proposals, fake.proposals + 1, fake.count * sizeof(fake.proposals[0]));
+    return oldest;
+}
+
+static void drop_all(void)
+{
+    while (fake.count > 0) {
+        struct proposal oldest = take_oldest();
+        fake.hooks.dropped(fake.hooks.context, oldest.tag);
+        free(oldest.bytes);
+    }
+}
+
+void consensus_close(struct consensus *consensus, void (*closed)(void *context), void *context)
+{
+    assert_ptr_equal(consensus, &fake);
+    drop_all();
+    closed(context);
+}
+
+int consensus_propose(struct consensus *consensus, const uint8_t *bytes, size_t length, void *tag,
+                      struct err *err)
+{
+    struct proposal *proposal = &consensus->proposals[consensus->count];
+
+    if (consensus->refuse != ERR_NONE)
+        return err_set(err, consensus->refuse, "refused by the test");
+    assert_true(consensus->count < PROPOSALS_MAX);
+    assert_non_null(tag);
+    proposal->bytes = malloc(length);
+    memcpy(proposal->bytes, bytes, length);
+    proposal->length = length;
+    proposal->tag = tag;
+    consensus->count++;
+    consensus->proposed_total++;
+    return 0;
+}
+
+void consensus_read(struct consensus *consensus,
+                    void (*done)(void *data, int status, const struct err *err), void *data)
+{
+    consensus->read_done = done;
+    consensus->read_data = data;
+}
+
+int consensus_transfer(struct consensus *consensus, uint64_t member_id, struct err *err)
+{
+    (void)consensus;
+    (void)member_id;
+    return err_set(err, ERR_REFUSED, "not in this test");
+}
+
+void consensus_get_status(const struct consensus *consensus, struct consensus_status *ret_status)
+{
+    memset(ret_status, 0, sizeof(*ret_status));
+    ret_status->term = consensus->term;
+}
+
+static void lead(uint64_t term)
+{
+    fake.term = term;
+    fake.hooks.role_changed(fake.hooks.context, CONSENSUS_LEADER, term, 1);
+}
+
+static void follow(uint64_t term, uint64_t leader)
+{
+    fake.term = term;
+    fake.hooks.role_changed(fake.hooks.context, CONSENSUS_FOLLOWER, term, leader);
+}
+
+static void commit_one(void)
+{
+    struct proposal oldest = take_oldest();
+
+    fake.hooks.apply(fake.hooks.context, ++fake.index, fake.term, oldest.bytes, oldest.length,
+                     oldest.tag);
+    free(oldest.bytes);
+}
+
+/* ---- clock ---- */
+
+struct clock_timer {
+    void (*fire)(void *data);
+    void *data;
+    bool started;
+    uint64_t delay_us;
+};
+
+static uint64_t clock_us = 1000000;
+static struct clock_timer *the_timer;
+
+static uint64_t clock_monotonic_us(void *context)
+{
+    (void)context;
+    return clock_us;
+}
+
+static uint64_t clock_wall_ms(void *context)
+{
+    (void)context;
+    return UINT64_C(1700000000000) + clock_us / 1000;
+}
+
+static struct clock_timer *clock_timer_new(void *context, void (*fire)(void *data), void *data)
+{
+    (void)context;
+    the_timer = calloc(1, sizeof(*the_timer));
+    the_timer->fire = fire;
+    the_timer->data = data;
+    return the_timer;
+}
+
+static void clock_timer_start(struct clock_timer *timer, uint64_t delay_us)
+{
+    timer->started = true;
+    timer->delay_us = delay_us;
+}
+
+static void clock_timer_stop(struct clock_timer *timer)
+{
+    timer->started = false;
+}
+
+static void clock_timer_free(struct clock_timer *timer)
+{
+    free(timer);
+}
+
+/* One turn of the loop. */
+static void turn(void)
+{
+    if (the_timer->started) {
+        the_timer->started = false;
+        the_timer->fire(the_timer->data);
+    }
+}
+
+static const struct clock_ops test_clock = {.monotonic_us = clock_monotonic_us,
+                                            .wall_ms = clock_wall_ms,
+                                            .timer_new = clock_timer_new,
+                                            .timer_start = clock_timer_start,
+                                            .timer_stop = clock_timer_stop,
+                                            .timer_free = clock_timer_free};
+
+/* ---- the caller ---- */
+
+struct answer {
+    int count;
+    enum err_code failed;
+    enum fsm_status status;
+    bool repeated;
+};
+
+static void take_answer(void *data, const struct err *failed, const struct fsm_outcome *outcome)
+{
+    struct answer *answer = data;
+
+    answer->count++;
+    answer->failed = failed == NULL ? ERR_NONE : failed->code;
+    if (outcome != NULL) {
+        answer->status = outcome->status;
+        answer->repeated = outcome->repeated;
+    }
+}
+
+struct watcher {
+    struct replica_observer observer;
+    int serving, not_serving, applied;
+};
+
+static void count_serving(void *context)
+{
+    ((struct watcher *)context)->serving++;
+}
+
+static void count_not_serving(void *context)
+{
+    ((struct watcher *)context)->not_serving++;
+}
+
+static void count_applied(void *context)
+{
+    ((struct watcher *)context)->applied++;
+}
+
+static struct replica *replica;
+static struct watcher watcher;
+static Ckpt__Log__V1__ClusterInit initial = CKPT__LOG__V1__CLUSTER_INIT__INIT;
+static Ckpt__V1__Policy policy = CKPT__V1__POLICY__INIT;
+static Ckpt__Log__V1__MemberFacts facts = CKPT__LOG__V1__MEMBER_FACTS__INIT;
+
+static void no_fatal(void *context, const struct err *err)
+{
+    (void)context;
+    fail_msg("fatal: %s", err->text);
+}
+
+static int setup(void **state)
+{
+    const struct consensus_config config = {.member_id = 1, .clock = &test_clock};
+    struct err err;
+
+    (void)state;
+    initial.cluster_id = (char *)(uintptr_t) "demo";
+    initial.epoch = 1;
+    initial.policy = &policy;
+    facts.member_id = 1;
+    facts.name = (char *)(uintptr_t) "n1";
+    facts.api_address = (char *)(uintptr_t) "127.0.0.1:1";
+    facts.raft_address = (char *)(uintptr_t) "127.0.0.1:2";
+    facts.version = (char *)(uintptr_t) "0";
+    memset(&watcher, 0, sizeof(watcher));
+    watcher.observer.context = &watcher;
+    watcher.observer.serving = count_serving;
+    watcher.observer.not_serving = count_not_serving;
+    watcher.observer.applied = count_applied;
+    if (replica_open(&config, &initial, no_fatal, NULL, &replica, &err) != 0)
+        return -1;
+    replica_set_facts(replica, &facts);
+    replica_observe(replica, &watcher.observer);
+    return 0;
+}
+
+static void mark_closed(void *context)
+{
+    *(bool *)context = true;
+}
+
+static int teardown(void **state)
+{
+    bool closed = false;
+
+    (void)state;
+    if (replica != NULL) {
+        replica_close(replica, mark_closed, &closed);
+        replica = NULL;
+        return closed ? 0 : -1;
+    }
+    return 0;
+}
+
+static void serve(uint64_t term)
+{
+    lead(term);
+    turn();
+    commit_one();
+    turn();
+    assert_true(replica_serving(replica));
+}
+
+static void propose(const char *request_id, const char *allocation_id, struct answer *answer)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__V1__EndAllocationRequest end = CKPT__V1__END_ALLOCATION_REQUEST__INIT;
+
+    end.request_id = (char *)(uintptr_t)request_id;
+    end.allocation_id = (char *)(uintptr_t)allocation_id;
+    command.request_id = end.request_id;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_END_ALLOCATION;
+    command.end_allocation = &end;
+    memset(answer, 0, sizeof(*answer));
+    replica_propose(replica, &command, take_answer, answer);
+}
+
+static void propose_numbered(int number, struct answer *answer)
+{
+    char request_id[32];
+
+    snprintf(request_id, sizeof(request_id), "request-%d", number);
+    propose(request_id, "nobody", answer);
+}
+
+static size_t commands_of(const struct proposal *proposal)
+{
+    Ckpt__Log__V1__Entry *entry =
+        ckpt__log__v1__entry__unpack(NULL, proposal->length, proposal->bytes);
+    size_t count;
+
+    assert_non_null(entry);
+    count = entry->n_commands;
+    for (size_t i = 0; i < count; i++)
+        assert_true(entry->commands[i]->now_ms >= UINT64_C(1700000000000));
+    ckpt__log__v1__entry__free_unpacked(entry, NULL);
+    return count;
+}
+
+/* ---- tests ---- */
+
+static void a_new_leader_serves_after_its_own_first_entry(void **state)
+{
+    struct fsm_summary summary;
+    Ckpt__Log__V1__Entry *entry;
+
+    (void)state;
+    assert_false(replica_serving(replica));
+    lead(3);
+    assert_uint_equal(fake.count, 0); /* nothing is proposed from inside the callback */
+    turn();
+    assert_uint_equal(fake.count, 1);
+    entry = ckpt__log__v1__entry__unpack(NULL, fake.proposals[0].length, fake.proposals[0].bytes);
+    assert_uint_equal(entry->n_commands, 3);
+    assert_int_equal(entry->commands[0]->body_case, CKPT__LOG__V1__COMMAND__BODY_CLUSTER_INIT);
+    assert_int_equal(entry->commands[1]->body_case, CKPT__LOG__V1__COMMAND__BODY_LEADER_ELECTED);
+    assert_uint_equal(entry->commands[1]->leader_elected->term, 3);
+    assert_int_equal(entry->commands[2]->body_case, CKPT__LOG__V1__COMMAND__BODY_MEMBER_FACTS);
+    ckpt__log__v1__entry__free_unpacked(entry, NULL);
+    assert_false(replica_serving(replica));
+    commit_one();
+    assert_true(replica_serving(replica));
+    assert_int_equal(watcher.serving, 1);
+    fsm_get_summary(replica_fsm(replica), &summary);
+    assert_true(summary.initialised);
+    /* the next leadership finds the cluster initialised */
+    follow(4, 2);
+    assert_int_equal(watcher.not_serving, 1);
+    lead(5);
+    turn();
+    assert_uint_equal(commands_of(&fake.proposals[0]), 2);
+}
+
+static void a_follower_refuses_and_nothing_is_proposed(void **state)
+{
+    struct answer answer;
+
+    (void)state;
+    propose("r", "nobody", &answer);
+    assert_int_equal(answer.count, 1);
+    assert_int_equal(answer.failed, ERR_UNAVAILABLE);
+    turn();
+    assert_uint_equal(fake.proposed_total, 0);
+}
+
+static void commands_between_election_and_serving_wait_and_are_answered(void **state)
+{
+    struct answer answer;
+
+    (void)state;
+    lead(1);
+    propose("r", "nobody", &answer);
+    turn();
+    assert_uint_equal(fake.count, 1); /* the first entry only */
+    assert_int_equal(answer.count, 0);
+    commit_one();
+    turn();
+    commit_one();
+    assert_int_equal(answer.count, 1);
+    assert_int_equal(answer.failed, ERR_NONE);
+    assert_int_equal(answer.status, FSM_ALLOCATION_NOT_FOUND);
+}
+
+static void commands_of_one_turn_share_an_entry(void **state)
+{
+    struct answer answers[100];
+
+    (void)state;
+    serve(1);
+    for (int i = 0; i < 100; i++)
+        propose_numbered(i, &answers[i]);
+    assert_uint_equal(replica_waiting(replica), 100);
+    turn();
+    assert_uint_equal(fake.count, 1);
+    assert_uint_equal(commands_of(&fake.proposals[0]), 100);
+    commit_one();
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(answers[i].count, 1);
+        assert_int_equal(answers[i].status, FSM_ALLOCATION_NOT_FOUND);
+    }
+    assert_uint_equal(replica_waiting(replica), 0);
+}
+
+static void commands_collect_while_the_window_is_full(void **state)
+{
+    struct answer answers[REPLICA_ENTRIES_IN_FLIGHT + 50];
+    struct replica_stats stats;
+
+    (void)state;
+    serve(1);
+    for (int i = 0; i < REPLICA_ENTRIES_IN_FLIGHT; i++) {
+        propose_numbered(i, &answers[i]);
+        turn();
+    }
+    assert_uint_equal(fake.count, REPLICA_ENTRIES_IN_FLIGHT);
+    for (int i = REPLICA_ENTRIES_IN_FLIGHT; i < REPLICA_ENTRIES_IN_FLIGHT + 50; i++) {
+        propose_numbered(i, &answers[i]);
+        turn();
+    }
+    assert_uint_equal(fake.count, REPLICA_ENTRIES_IN_FLIGHT);
+    commit_one();
+    turn();
+    assert_uint_equal(fake.count, REPLICA_ENTRIES_IN_FLIGHT);
+    assert_uint_equal(commands_of(&fake.proposals[REPLICA_ENTRIES_IN_FLIGHT - 1]), 50);
+    while (fake.count > 0)
+        commit_one();
+    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++)
+        assert_int_equal(answers[i].count, 1);
+    replica_get_stats(replica, &stats);
+    assert_uint_equal(stats.batch_max, 50);
+    assert_uint_equal(stats.commands_total, 3 + REPLICA_ENTRIES_IN_FLIGHT + 50);
+}
+
+static void one_command_more_than_may_wait_is_refused_as_full(void **state)
+{
+    struct answer *answers = calloc(REPLICA_WAITING_MAX + 1, sizeof(*answers));
+
+    (void)state;
+    serve(1);
+    for (int i = 0; i < REPLICA_WAITING_MAX; i++)
+        propose_numbered(i, &answers[i]);
+    assert_int_equal(answers[REPLICA_WAITING_MAX - 1].count, 0);
+    propose_numbered(REPLICA_WAITING_MAX, &answers[REPLICA_WAITING_MAX]);
+    assert_int_equal(answers[REPLICA_WAITING_MAX].failed, ERR_FULL);
+    turn();
+    while (fake.count > 0) {
+        commit_one();
+        turn();
+    }
+    for (int i = 0; i < REPLICA_WAITING_MAX; i++) {
+        assert_int_equal(answers[i].count, 1);
+        assert_int_equal(answers[i].failed, ERR_NONE);
+    }
+    free(answers);
+}
+
+/* Two kinds of "no": in flight may have happened, queued certainly did not. */
+static void losing_leadership_tells_in_flight_from_never_proposed(void **state)
+{
+    struct answer flying[REPLICA_ENTRIES_IN_FLIGHT];
+    struct answer queued;
+    struct replica_stats stats;
+
+    (void)state;
+    serve(1);
+    for (int i = 0; i < REPLICA_ENTRIES_IN_FLIGHT; i++) {
+        propose_numbered(i, &flying[i]);
+        turn();
+    }
+    propose_numbered(99, &queued);
+    follow(2, 2);
+    drop_all();
+    for (int i = 0; i < REPLICA_ENTRIES_IN_FLIGHT; i++) {
+        assert_int_equal(flying[i].count, 1);
+        assert_int_equal(flying[i].failed, ERR_TIMEOUT);
+    }
+    assert_int_equal(queued.count, 1);
+    assert_int_equal(queued.failed, ERR_UNAVAILABLE);
+    assert_uint_equal(replica_waiting(replica), 0);
+    assert_false(replica_serving(replica));
+    replica_get_stats(replica, &stats);
+    assert_uint_equal(stats.dropped_total, REPLICA_ENTRIES_IN_FLIGHT);
+}
+
+static void a_repeated_request_gets_its_first_outcome(void **state)
+{
+    struct answer first;
+    struct answer second;
+
+    (void)state;
+    serve(1);
+    propose("same", "nobody", &first);
+    turn();
+    commit_one();
+    propose("same", "nobody", &second);
+    turn();
+    commit_one();
+    assert_int_equal(second.count, 1);
+    assert_int_equal(second.status, first.status);
+}
+
+static void a_full_log_is_told_and_the_first_entry_is_tried_again(void **state)
+{
+    struct answer answer;
+
+    (void)state;
+    fake.refuse = ERR_FULL;
+    lead(1);
+    turn();
+    assert_false(replica_serving(replica));
+    assert_true(the_timer->started && the_timer->delay_us > 0);
+    fake.refuse = ERR_NONE;
+    turn();
+    commit_one();
+    assert_true(replica_serving(replica));
+    fake.refuse = ERR_FULL;
+    propose("r", "nobody", &answer);
+    turn();
+    assert_int_equal(answer.count, 1);
+    assert_int_equal(answer.failed, ERR_FULL);
+}
+
+static void entries_of_other_members_are_applied_without_a_waiter(void **state)
+{
+    struct replica_hash before[4];
+    struct replica_hash after[4];
+    struct answer answer;
+    struct proposal copy;
+
+    (void)state;
+    serve(1);
+    assert_uint_equal(replica_hashes(replica, before, 4), 1);
+    propose("r", "nobody", &answer);
+    turn();
+    copy = take_oldest();
+    fake.hooks.apply(fake.hooks.context, ++fake.index, 1, copy.bytes, copy.length, NULL);
+    assert_int_equal(answer.count, 0);
+    assert_uint_equal(replica_hashes(replica, after, 4), 2);
+    assert_uint_equal(after[0].hash, before[0].hash);
+    assert_uint_equal(after[1].index, fake.index);
+    assert_true(after[1].hash != after[0].hash);
+    assert_int_equal(watcher.applied, 2);
+    fake.hooks.dropped(fake.hooks.context, copy.tag);
+    assert_int_equal(answer.failed, ERR_TIMEOUT);
+    free(copy.bytes);
+}
+
+static void reads_wait_for_serving_and_fail_with_leadership(void **state)
+{
+    struct answer answer = {0};
+
+    (void)state;
+    replica_read(replica, take_answer, &answer);
+    assert_int_equal(answer.failed, ERR_UNAVAILABLE);
+    lead(1);
+    memset(&answer, 0, sizeof(answer));
+    replica_read(replica, take_answer, &answer);
+    turn();
+    assert_null(fake.read_done);
+    follow(2, 2);
+    assert_int_equal(answer.count, 1);
+    assert_int_equal(answer.failed, ERR_UNAVAILABLE);
+    drop_all();
+    serve(3);
+    memset(&answer, 0, sizeof(answer));
+    replica_read(replica, take_answer, &answer);
+    turn();
+    assert_non_null(fake.read_done);
+    assert_int_equal(answer.count, 0);
+    fake.read_done(fake.read_data, 0, NULL);
+    assert_int_equal(answer.count, 1);
+    assert_int_equal(answer.failed, ERR_NONE);
+}
+
+static void closing_answers_everybody(void **state)
+{
+    struct answer flying;
+    struct answer queued;
+
+    serve(1);
+    propose_numbered(1, &flying);
+    turn();
+    propose_numbered(2, &queued);
+    assert_int_equal(teardown(state), 0);
+    assert_int_equal(flying.failed, ERR_TIMEOUT);
+    assert_int_equal(queued.failed, ERR_UNAVAILABLE);
+    assert_int_equal(watcher.not_serving, 1);
+}
+
+/* ---- snapshots ---- */
+
+struct memory {
+    uint8_t bytes[1 << 16];
+    size_t used, read;
+};
+
+static int memory_write(void *context, const void *bytes, size_t length, struct err *err)
+{
+    struct memory *memory = context;
+
+    (void)err;
+    assert_true(memory->used + length <= sizeof(memory->bytes));
+    memcpy(memory->bytes + memory->used, bytes, length);
+    memory->used += length;
+    return 0;
+}
+
+static int memory_read(void *context, void *bytes, size_t length, struct err *err)
+{
+    struct memory *memory = context;
+
+    if (memory->read + length > memory->used)
+        return err_set(err, ERR_CORRUPT, "the snapshot is cut");
+    memcpy(bytes, memory->bytes + memory->read, length);
+    memory->read += length;
+    return 0;
+}
+
+static void a_snapshot_carries_the_state_and_a_cut_one_changes_nothing(void **state)
+{
+    static struct memory memory;
+    const struct consensus_writer writer = {&memory, memory_write};
+    const struct consensus_reader reader = {&memory, memory_read};
+    struct fsm_summary at_snapshot;
+    struct fsm_summary later;
+    struct fsm_summary restored;
+    struct answer answer;
+    struct err err;
+
+    (void)state;
+    serve(1);
+    fsm_get_summary(replica_fsm(replica), &at_snapshot);
+    assert_int_equal(fake.hooks.snapshot_write(fake.hooks.context, &writer, &err), 0);
+    propose("r", "nobody", &answer);
+    turn();
+    commit_one();
+    fsm_get_summary(replica_fsm(replica), &later);
+    assert_true(later.state_hash != at_snapshot.state_hash);
+
+    memory.used /= 2;
+    assert_int_equal(fake.hooks.snapshot_read(fake.hooks.context, &reader, &err), -1);
+    assert_true(err.text[0] != '\0');
+    fsm_get_summary(replica_fsm(replica), &restored);
+    assert_uint_equal(restored.state_hash, later.state_hash);
+
+    memset(&memory, 0, sizeof(memory));
+    fake.hooks.snapshot_write(fake.hooks.context, &writer, &err);
+    assert_int_equal(fake.hooks.snapshot_read(fake.hooks.context, &reader, &err), 0);
+    fsm_get_summary(replica_fsm(replica), &restored);
+    assert_uint_equal(restored.state_hash, later.state_hash);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_new_leader_serves_after_its_own_first_entry, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_follower_refuses_and_nothing_is_proposed, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(commands_between_election_and_serving_wait_and_are_answered,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(commands_of_one_turn_share_an_entry, setup, teardown),
+        cmocka_unit_test_setup_teardown(commands_collect_while_the_window_is_full, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_command_more_than_may_wait_is_refused_as_full, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(losing_leadership_tells_in_flight_from_never_proposed,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(a_repeated_request_gets_its_first_outcome, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_full_log_is_told_and_the_first_entry_is_tried_again,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(entries_of_other_members_are_applied_without_a_waiter,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(reads_wait_for_serving_and_fail_with_leadership, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(closing_answers_everybody, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_snapshot_carries_the_state_and_a_cut_one_changes_nothing,
+                                        setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
