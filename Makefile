@@ -92,6 +92,8 @@ $(BUILD)/fsm/%.o: fsm/%.c | $(GEN_H)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS_ALL) $(WARN) $(if $(SAN),,$(GENERAL_REGS)) -c -o $@ $<
 GENERAL_REGS = $(if $(filter x86_64 aarch64,$(shell uname -m)),-mgeneral-regs-only)
+# loops of the decision model become vector instructions; these flags change no result
+$(BUILD)/src/eval/%.o: OPT += -O3 -fno-math-errno -fno-trapping-math
 $(BUILD)/%.o: %.c | $(GEN_H)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS_ALL) $(WARN) $(PKG_CFLAGS) -c -o $@ $<

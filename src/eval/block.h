@@ -10,7 +10,7 @@
 
 #include "src/eval/model.h"
 
-enum { BLOCK_JOBS = 256 };
+enum { BLOCK_JOBS = 128 };
 
 /* Constants of the model that are not policy. */
 #define EVAL_NUMBER_MAX 1e30 /* an input from here on makes no sense; keeps every product finite */
@@ -34,6 +34,9 @@ struct block_policy {
 };
 
 struct block {
+    double low[BLOCK_JOBS]; /* of all inputs that must be in [0, EVAL_NUMBER_MAX) */
+    double high[BLOCK_JOBS];
+    double sum[BLOCK_JOBS];
     double bad[BLOCK_JOBS];       /* 1: inputs make no sense */
     double up[BLOCK_JOBS];        /* 1: storage takes writes */
     double write_s[BLOCK_JOBS];   /* expected; 0 in an outage, so that nothing here is infinite */

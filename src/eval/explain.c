@@ -13,7 +13,7 @@
 
 enum { EXPLAIN_BISECTIONS = 60, EXPLAIN_DOUBLINGS = 60, DURATION_TEXT_BYTES = 32 };
 #define EXPLAIN_AGE_MAX_S  (366 * 86400.0)
-#define EXPLAIN_GROWTH_MAX 1e6 /* a change beyond this factor is no advice */
+#define EXPLAIN_GROWTH_MAX 16.0 /* a change beyond this factor is no advice */
 
 struct explain {
     const struct eval_policy *policy;
@@ -126,7 +126,7 @@ static void say_bandwidth(struct explain *explain)
                   : -1;
 
     if (needed >= 0)
-        say(explain, " | bandwidth >= %.3g GB/s (now %.3g)", needed / 1e9, given / 1e9);
+        say(explain, " | bandwidth >= %.1f GB/s (now %.1f)", needed / 1e9, given / 1e9);
 }
 
 static void say_waiting(struct explain *explain)

@@ -7,40 +7,73 @@
 
 #include "src/base/check.h"
 #include "src/eval/block.h"
+#include "src/eval/vector.h"
 
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("O3", "no-math-errno", "no-trapping-math")
-#endif
+static void pass_worth(const struct eval_result *result, size_t first, size_t count, double *worth)
+{
+    const double *saved = result->recompute_saved + first;
+    const double *preempt = result->preemptability + first;
+    const double *relief = result->backlog_relief + first;
+    const double *write_time = result->write_time + first;
+    const double *waste = result->compute_waste + first;
+    const double *storage = result->storage_cost + first;
 
-/* Assigned from the weakest reason to the strongest, so that the first in the order of precedence stays. Equality of value and
- * cost is no checkpoint; comparisons with an infinite cost are false. */
+    VECTOR_LOOP
+    for (size_t i = 0; i < count; i++) {
+        double value = saved[i] + preempt[i] + relief[i];
+        double cost = write_time[i] + waste[i] + storage[i];
+        worth[i] =
+            value > cost ? 1.0 : 0.0; /* equality is no checkpoint; infinity is never exceeded */
+    }
+}
+
+/* Assigned from the weakest reason to the strongest, so that the first in the order of precedence stays. The codes are doubles
+ * for the loop's sake. */
+static void pass_guards(const struct eval_policy *policy, const struct eval_view *view,
+                        size_t first, size_t count, const struct block *block, double *verdict)
+{
+    const double *age = view->age_s + first;
+    const double *left = view->walltime_left_s + first;
+    const double *period = view->period_s + first;
+    const double *late = block->late;
+    const double *due = block->due;
+    const double *up = block->up;
+    double max_interval_s = policy->max_interval_s > 0 ? policy->max_interval_s : INFINITY;
+    double min_interval_s = policy->min_interval_s, near_s = policy->near_completion_s;
+
+    VECTOR_LOOP
+    for (size_t i = 0; i < count; i++) { /* verdict holds 1 where value exceeds cost */
+        double age_s = age[i], left_s = left[i], period_s = period[i], worth = verdict[i];
+        double code = EVAL_SKIP_VALUE;
+        period_s = period_s > 0 ? period_s : INFINITY;
+        left_s = late[i] > 0 ? -1.0 : left_s;
+        code = age_s >= max_interval_s ? (double)EVAL_CHECKPOINT_MAX_INTERVAL : code;
+        code = age_s >= period_s ? (double)EVAL_CHECKPOINT_PERIOD : code;
+        code = worth > 0 ? (double)EVAL_CHECKPOINT_VALUE : code;
+        code = age_s < min_interval_s ? (double)EVAL_SKIP_MIN_INTERVAL : code;
+        code = left_s < near_s ? (double)EVAL_SKIP_NEAR_COMPLETION : code;
+        code = due[i] * worth > 0 ? (double)EVAL_CHECKPOINT_WALLTIME : code;
+        code = up[i] > 0 ? code : (double)EVAL_SKIP_STORAGE_DOWN;
+        verdict[i] = code;
+    }
+}
+
 void block_decide(const struct block_policy *policy, const struct eval_view *view, size_t first,
                   size_t count, const struct block *block, struct eval_result *result)
 {
-    const struct eval_policy *given = policy->given;
-    double max_interval_s = given->max_interval_s > 0 ? given->max_interval_s : INFINITY;
+    const uint32_t *flags = view->flags + first;
+    uint8_t *verdict = result->verdict + first;
+    double code[BLOCK_JOBS];
 
+    pass_worth(result, first, count, code);
+    pass_guards(policy->given, view, first, count, block, code);
+    VECTOR_LOOP
     for (size_t i = 0; i < count; i++) {
-        size_t j = first + i;
-        double value = eval_result_value(result, j), cost = eval_result_cost(result, j);
-        double period_s = view->period_s[j] > 0 ? view->period_s[j] : INFINITY;
-        double age_s = view->age_s[j], left_s = view->walltime_left_s[j];
-        uint32_t flags = view->flags[j];
-        enum eval_verdict verdict = EVAL_SKIP_VALUE;
-
-        verdict = age_s >= max_interval_s ? EVAL_CHECKPOINT_MAX_INTERVAL : verdict;
-        verdict = age_s >= period_s ? EVAL_CHECKPOINT_PERIOD : verdict;
-        verdict = value > cost ? EVAL_CHECKPOINT_VALUE : verdict;
-        verdict = age_s < given->min_interval_s ? EVAL_SKIP_MIN_INTERVAL : verdict;
-        verdict = left_s < given->near_completion_s || block->late[i] > 0
-                      ? EVAL_SKIP_NEAR_COMPLETION
-                      : verdict;
-        verdict = block->due[i] > 0 && value > cost ? EVAL_CHECKPOINT_WALLTIME : verdict;
-        verdict = block->up[i] > 0 ? verdict : EVAL_SKIP_STORAGE_DOWN;
-        verdict = (flags & EVAL_FLAG_ACTIVE) != 0 ? EVAL_SKIP_ACTIVE : verdict;
-        verdict = (flags & EVAL_FLAG_NOT_AUTO) != 0 ? EVAL_SKIP_STRATEGY : verdict;
-        verdict = block->bad[i] > 0 ? EVAL_SKIP_BAD_INPUT : verdict;
-        result->verdict[j] = (uint8_t)verdict;
+        uint32_t flag = flags[i], chosen = (uint32_t)(int32_t)code[i];
+        chosen = (flag & EVAL_FLAG_ACTIVE) != 0 ? (uint32_t)EVAL_SKIP_ACTIVE : chosen;
+        chosen = (flag & EVAL_FLAG_NOT_AUTO) != 0 ? (uint32_t)EVAL_SKIP_STRATEGY : chosen;
+        chosen = block->bad[i] > 0 ? (uint32_t)EVAL_SKIP_BAD_INPUT : chosen;
+        verdict[i] = (uint8_t)chosen;
     }
 }
 

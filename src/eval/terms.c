@@ -6,41 +6,51 @@
 #include <math.h>
 
 #include "src/eval/block.h"
-
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("O3", "no-math-errno", "no-trapping-math")
-#endif
+#include "src/eval/vector.h"
 
 static void pass_hazard(const struct block_policy *policy, const struct eval_view *view,
                         size_t first, size_t count, struct block *block, struct eval_result *result)
 {
-    const double *restrict nodes = view->nodes + first;
-    const double *restrict factor = view->hazard_factor + first;
-    const double *restrict kill = view->kill_per_s + first;
-    const double *restrict alarm = view->alarm_h + first;
-    double *restrict hazard = result->hazard_per_s + first;
-    double *restrict young_daly = result->young_daly_s + first;
-    double *restrict probability = result->failure_probability + first;
+    const double *nodes = view->nodes + first;
+    const double *factor = view->hazard_factor + first;
+    const double *kill = view->kill_per_s + first;
+    const double *alarm = view->alarm_h + first;
+    double *hazard = result->hazard_per_s + first;
+    double *young_daly = result->young_daly_s + first;
+    double *probability = result->failure_probability + first;
+    const double *horizon = block->horizon_s;
+    const double *stall = block->stall_s;
+    const double *up = block->up;
+    double *h_fail = block->h_fail;
+    double *h_kill = block->h_kill;
     double lambda_node = policy->given->lambda_node_per_s, clamp = policy->clamp;
 
+    VECTOR_LOOP
     for (size_t i = 0; i < count; i++) {
         double fail = nodes[i] * lambda_node * factor[i];
-        double alarm_h = alarm[i] < EVAL_ALARM_H_MAX ? alarm[i] : EVAL_ALARM_H_MAX;
-        double h_fail = fail * block->horizon_s[i] + alarm_h;
-        double h_kill = kill[i] * block->horizon_s[i];
-        double h = h_fail + h_kill;
-        double scale = h > clamp ? clamp / h : 1.0;
-        hazard[i] = fail + kill[i];
-        block->h_fail[i] = h_fail * scale;
-        block->h_kill[i] = h_kill * scale;
+        double killed = kill[i], h_alarm = alarm[i];
+        double h, scale;
+        h_alarm = h_alarm < EVAL_ALARM_H_MAX ? h_alarm : EVAL_ALARM_H_MAX;
+        h_alarm += fail * horizon[i];
+        h = h_alarm + killed * horizon[i];
+        scale = clamp / (h > clamp ? h : clamp);
+        hazard[i] = fail + killed;
+        h_fail[i] = h_alarm * scale;
+        h_kill[i] = killed * horizon[i] * scale;
     }
+    VECTOR_LOOP
     for (size_t i = 0; i < count; i++) {
-        double h = block->h_fail[i] + block->h_kill[i];
-        double stall_s = block->up[i] > 0 ? block->stall_s[i] : INFINITY;
-        double interval_s = sqrt(2 * stall_s / (hazard[i] > 0 ? hazard[i] : 1.0));
+        double h = h_fail[i] + h_kill[i], per_s = hazard[i], stall_s = stall[i];
+        double interval_s;
+        stall_s = up[i] > 0 ? stall_s : INFINITY;
+        interval_s = sqrt(2 * stall_s / (per_s > 0 ? per_s : 1.0));
         probability[i] =
-            h * (1 - h / 2 * (1 - h / 3 * (1 - h / 4 * (1 - h / 5 * (1 - h / 6 * (1 - h / 7))))));
-        young_daly[i] = hazard[i] > 0 ? interval_s : INFINITY;
+            h * (1 - h * (1.0 / 2) *
+                         (1 - h * (1.0 / 3) *
+                                  (1 - h * (1.0 / 4) *
+                                           (1 - h * (1.0 / 5) *
+                                                    (1 - h * (1.0 / 6) * (1 - h * (1.0 / 7)))))));
+        young_daly[i] = per_s > 0 ? interval_s : INFINITY;
     }
 }
 
@@ -48,17 +58,21 @@ static void pass_hazard(const struct block_policy *policy, const struct eval_vie
 static void pass_yield(const struct block_policy *policy, const struct eval_view *view,
                        size_t first, size_t count, struct block *block)
 {
-    const double *restrict told = view->yield_probability + first;
-    const double *restrict waiting = view->waiting_gain_gpu_s + first;
-    const uint32_t *restrict flags = view->flags + first;
+    const double *told = view->yield_probability + first;
+    const double *waiting = view->waiting_gain_gpu_s + first;
+    const uint32_t *flags = view->flags + first;
+    double *yield = block->yield;
     double backlog_yield = policy->backlog_yield;
 
+    VECTOR_LOOP
     for (size_t i = 0; i < count; i++)
-        block->yield[i] = (flags[i] & EVAL_FLAG_RECLAIMABLE) != 0 ? EVAL_RECLAIM_PROBABILITY : 0.0;
+        yield[i] = (flags[i] & EVAL_FLAG_RECLAIMABLE) != 0 ? EVAL_RECLAIM_PROBABILITY : 0.0;
+    VECTOR_LOOP
     for (size_t i = 0; i < count; i++) {
-        double yield = told[i] > 0 ? told[i] : backlog_yield;
-        double reclaim = waiting[i] > 0 ? block->yield[i] : 0.0;
-        block->yield[i] = yield + (1 - yield) * reclaim;
+        double probability = told[i], reclaim = yield[i];
+        probability = probability > 0 ? probability : backlog_yield;
+        reclaim = waiting[i] > 0 ? reclaim : 0.0;
+        yield[i] = probability + (1 - probability) * reclaim;
     }
 }
 
@@ -66,27 +80,33 @@ static void pass_value(const struct block_policy *policy, const struct eval_view
                        size_t first, size_t count, const struct block *block,
                        struct eval_result *result)
 {
-    const double *restrict age = view->age_s + first;
-    const double *restrict gpus = view->gpus + first;
-    const double *restrict waiting = view->waiting_gain_gpu_s + first;
-    const double *restrict left = view->walltime_left_s + first;
-    double *restrict saved = result->recompute_saved + first;
-    double *restrict preempt = result->preemptability + first;
-    double *restrict relief = result->backlog_relief + first;
+    const double *age = view->age_s + first;
+    const double *gpus = view->gpus + first;
+    const double *waiting = view->waiting_gain_gpu_s + first;
+    const double *left = view->walltime_left_s + first;
+    double *saved = result->recompute_saved + first;
+    double *preempt = result->preemptability + first;
+    double *relief = result->backlog_relief + first;
+    const double *h_fail = block->h_fail;
+    const double *h_kill = block->h_kill;
+    const double *yield = block->yield;
+    const double *due = block->due;
     double restart_s = policy->given->restart_s, backlog_per_gpu = policy->backlog_per_gpu;
 
+    VECTOR_LOOP
     for (size_t i = 0; i < count; i++) {
-        double progress = gpus[i] * age[i];
-        double h = block->h_fail[i] + block->h_kill[i];
-        double at_risk = progress / (1 - h * (4.0 / 3));
-        double wait_s = left[i] < EVAL_WAIT_SAVED_MAX_S ? left[i] : EVAL_WAIT_SAVED_MAX_S;
-        double u_backlog = backlog_per_gpu * gpus[i] * (wait_s > 0 ? wait_s : 0.0);
-        double u = waiting[i] + u_backlog;
-        double gain = u - gpus[i] * restart_s;
+        double job_gpus = gpus[i], u_waiting = waiting[i], left_s = left[i];
+        double progress = job_gpus * age[i], fail = h_fail[i], killed = h_kill[i];
+        double at_risk = progress / (1 - (fail + killed) * (4.0 / 3));
+        double wait_s = left_s < EVAL_WAIT_SAVED_MAX_S ? left_s : EVAL_WAIT_SAVED_MAX_S;
+        double u_backlog = backlog_per_gpu * job_gpus * (wait_s > 0 ? wait_s : 0.0);
+        double u = u_waiting + u_backlog;
+        double gain = u - job_gpus * restart_s;
         double bounded = gain < progress ? gain : progress;
-        double share = block->yield[i] * (bounded > 0 ? bounded : 0.0) / (u > 0 ? u : 1.0);
-        saved[i] = block->due[i] > 0 ? progress : at_risk * block->h_fail[i];
-        preempt[i] = at_risk * block->h_kill[i] + share * waiting[i];
+        double share = yield[i] * (bounded > 0 ? bounded : 0.0) / (u > 0 ? u : 1.0);
+        double expected = at_risk * fail;
+        saved[i] = due[i] > 0 ? progress : expected;
+        preempt[i] = at_risk * killed + share * u_waiting;
         relief[i] = share * u_backlog;
     }
 }
@@ -94,25 +114,31 @@ static void pass_value(const struct block_policy *policy, const struct eval_view
 static void pass_cost(const struct block_policy *policy, const struct eval_view *view, size_t first,
                       size_t count, const struct block *block, struct eval_result *result)
 {
-    const double *restrict gpus = view->gpus + first;
-    const double *restrict size = view->size_bytes + first;
-    const double *restrict price = view->usd_per_gb_month + first;
-    double *restrict write_time = result->write_time + first;
-    double *restrict waste = result->compute_waste + first;
-    double *restrict storage = result->storage_cost + first;
-    double *restrict write_s = result->write_s + first;
+    const double *gpus = view->gpus + first;
+    const double *size = view->size_bytes + first;
+    const double *price = view->usd_per_gb_month + first;
+    double *write_time = result->write_time + first;
+    double *waste = result->compute_waste + first;
+    double *storage = result->storage_cost + first;
+    double *write_s = result->write_s + first;
+    const double *stall = block->stall_s;
+    const double *expected = block->write_s;
+    const double *up = block->up;
     double phi = policy->given->phi_gpu_s_per_byte, storage_factor = policy->storage_factor;
 
+    VECTOR_LOOP
     for (size_t i = 0; i < count; i++) {
+        double wasted = gpus[i] * stall[i], seconds = expected[i];
         write_time[i] = phi * size[i];
-        waste[i] = block->up[i] > 0 ? gpus[i] * block->stall_s[i] : INFINITY;
+        waste[i] = up[i] > 0 ? wasted : INFINITY;
         storage[i] = size[i] * price[i] * storage_factor;
-        write_s[i] = block->up[i] > 0 ? block->write_s[i] : INFINITY;
+        write_s[i] = up[i] > 0 ? seconds : INFINITY;
     }
 }
 
-static void clean_column(double *restrict column, const double *restrict bad, size_t count)
+static void clean_column(double *column, const double *bad, size_t count)
 {
+    VECTOR_LOOP
     for (size_t i = 0; i < count; i++)
         column[i] = bad[i] > 0 ? 0.0 : column[i];
 }
@@ -122,6 +148,7 @@ static void pass_clean(size_t first, size_t count, const struct block *block,
 {
     double any = 0;
 
+    VECTOR_LOOP
     for (size_t i = 0; i < count; i++)
         any = block->bad[i] > 0 ? 1.0 : any;
     if (any == 0)

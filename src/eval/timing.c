@@ -2,13 +2,10 @@
  * See block.h for how the passes fit together and README.md for the formulas.
  */
 #include <math.h>
+#include <string.h>
 
 #include "src/eval/block.h"
-
-/* The loops hold no branches; this lets gcc turn them into vector instructions in a build with -O2. */
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("O3", "no-math-errno", "no-trapping-math")
-#endif
+#include "src/eval/vector.h"
 
 static bool number_valid(double number)
 {
@@ -48,59 +45,81 @@ void block_policy_init(struct block_policy *ret_block_policy, const struct eval_
             : 0;
 }
 
+/* Columns of a few are folded into their lowest and highest value; a NaN is in the sum and nowhere else. */
+static void fold_columns(const double *const columns[4], size_t count, struct block *block)
+{
+    const double *a = columns[0], *b = columns[1], *c = columns[2], *d = columns[3];
+    double *low = block->low, *high = block->high, *sum = block->sum;
+
+    VECTOR_LOOP
+    for (size_t i = 0; i < count; i++) {
+        double low_ab = a[i] < b[i] ? a[i] : b[i], low_cd = c[i] < d[i] ? c[i] : d[i];
+        double high_ab = a[i] > b[i] ? a[i] : b[i], high_cd = c[i] > d[i] ? c[i] : d[i];
+        double lowest = low_ab < low_cd ? low_ab : low_cd;
+        double highest = high_ab > high_cd ? high_ab : high_cd;
+        low[i] = lowest < low[i] ? lowest : low[i];
+        high[i] = highest > high[i] ? highest : high[i];
+        sum[i] += (a[i] + b[i]) + (c[i] + d[i]);
+    }
+}
+
 /* 1 when any input makes no sense. Comparisons with NaN are false, so the good case is what is asked for. */
 static void pass_check(const struct eval_view *view, size_t first, size_t count,
                        struct block *block)
 {
-    const double *restrict finite[] = {view->age_s + first,
-                                       view->gpus + first,
-                                       view->nodes + first,
-                                       view->size_bytes + first,
-                                       view->hazard_factor + first,
-                                       view->kill_per_s + first,
-                                       view->write_quantile_s + first,
-                                       view->period_s + first,
-                                       view->usd_per_gb_month + first,
-                                       view->waiting_gain_gpu_s + first,
-                                       view->grace_s + first};
-    const double *restrict bandwidth = view->bandwidth_bytes_per_s + first;
-    const double *restrict walltime = view->walltime_left_s + first;
-    const double *restrict alarm = view->alarm_h + first;
-    const double *restrict yield = view->yield_probability + first;
-    double *restrict bad = block->bad;
+    const double *const finite[3][4] = {
+        {view->age_s + first, view->gpus + first, view->nodes + first, view->size_bytes + first},
+        {view->hazard_factor + first, view->kill_per_s + first, view->write_quantile_s + first,
+         view->period_s + first},
+        {view->usd_per_gb_month + first, view->waiting_gain_gpu_s + first, view->grace_s + first,
+         view->grace_s + first}};
+    const double *bandwidth = view->bandwidth_bytes_per_s + first;
+    const double *walltime = view->walltime_left_s + first;
+    const double *alarm = view->alarm_h + first;
+    const double *yield = view->yield_probability + first;
+    double *bad = block->bad;
+    const double *low = block->low, *high = block->high, *sum = block->sum;
 
+    memset(block->low, 0, sizeof(block->low));
+    memset(block->high, 0, sizeof(block->high));
+    memset(block->sum, 0, sizeof(block->sum));
+    for (size_t k = 0; k < sizeof(finite) / sizeof(finite[0]); k++)
+        fold_columns(finite[k], count, block);
+    VECTOR_LOOP
     for (size_t i = 0; i < count; i++) {
-        double good = (bandwidth[i] >= 0 ? 1.0 : 0.0) * (walltime[i] == walltime[i] ? 1.0 : 0.0);
-        good *= (alarm[i] >= 0 ? 1.0 : 0.0) * (yield[i] >= 0 ? 1.0 : 0.0);
-        bad[i] = 1 - good * (yield[i] <= 1 ? 1.0 : 0.0);
-    }
-    for (size_t k = 0; k < sizeof(finite) / sizeof(finite[0]); k++) {
-        const double *restrict column = finite[k];
-        for (size_t i = 0; i < count; i++) {
-            double good = (column[i] >= 0 ? 1.0 : 0.0) * (column[i] < EVAL_NUMBER_MAX ? 1.0 : 0.0);
-            bad[i] = good > 0 ? bad[i] : 1.0;
-        }
+        double good = (low[i] >= 0 ? 1.0 : 0.0) * (high[i] < EVAL_NUMBER_MAX ? 1.0 : 0.0);
+        good *= (sum[i] == sum[i] ? 1.0 : 0.0) * (walltime[i] == walltime[i] ? 1.0 : 0.0);
+        good *= (bandwidth[i] >= 0 ? 1.0 : 0.0) * (alarm[i] >= 0 ? 1.0 : 0.0);
+        good *= (yield[i] >= 0 ? 1.0 : 0.0) * (yield[i] <= 1 ? 1.0 : 0.0);
+        bad[i] = 1 - good;
     }
 }
 
 static void pass_write(const struct eval_policy *policy, const struct eval_view *view, size_t first,
                        size_t count, struct block *block)
 {
-    const double *restrict size = view->size_bytes + first;
-    const double *restrict bandwidth = view->bandwidth_bytes_per_s + first;
-    const uint32_t *restrict flags = view->flags + first;
+    const double *size = view->size_bytes + first;
+    const double *bandwidth = view->bandwidth_bytes_per_s + first;
+    const uint32_t *flags = view->flags + first;
+    double *block_up = block->up;
+    double *block_write = block->write_s;
+    double *block_stall = block->stall_s;
     double stall_fraction = policy->stall_fraction, quiesce_s = policy->quiesce_s;
 
+    VECTOR_LOOP
     for (size_t i = 0; i < count; i++)
-        block->up[i] = (flags[i] & EVAL_FLAG_STORAGE_DOWN) == 0 ? 1.0 : 0.0;
+        block_up[i] = (flags[i] & EVAL_FLAG_STORAGE_DOWN) == 0 ? 1.0 : 0.0;
+    VECTOR_LOOP
     for (size_t i = 0; i < count; i++) {
-        double up = bandwidth[i] > 0 ? block->up[i] : 0.0;
-        double write_s = size[i] / (up > 0 ? bandwidth[i] : INFINITY);
-        up = write_s < EVAL_NUMBER_MAX ? up
-                                       : 0.0; /* a bandwidth so small that the write never ends */
-        block->up[i] = up;
-        block->write_s[i] = up > 0 ? write_s : 0.0;
-        block->stall_s[i] = stall_fraction * block->write_s[i] + quiesce_s;
+        double rate = bandwidth[i], up = block_up[i];
+        double write_s;
+        up = rate > 0 ? up : 0.0;
+        write_s = size[i] / (up > 0 ? rate : INFINITY);
+        up = write_s < EVAL_NUMBER_MAX ? up : 0.0; /* a rate so small that the write never ends */
+        write_s = up > 0 ? write_s : 0.0;
+        block_up[i] = up;
+        block_write[i] = write_s;
+        block_stall[i] = stall_fraction * write_s + quiesce_s;
     }
 }
 
@@ -108,29 +127,38 @@ static void pass_write(const struct eval_policy *policy, const struct eval_view 
 static void pass_walltime(const struct eval_policy *policy, const struct eval_view *view,
                           size_t first, size_t count, struct block *block)
 {
-    const double *restrict age = view->age_s + first;
-    const double *restrict left = view->walltime_left_s + first;
-    const double *restrict quantile = view->write_quantile_s + first;
-    const double *restrict grace = view->grace_s + first;
-    const uint32_t *restrict flags = view->flags + first;
+    const double *age = view->age_s + first;
+    const double *left = view->walltime_left_s + first;
+    const double *quantile = view->write_quantile_s + first;
+    const double *grace = view->grace_s + first;
+    const uint32_t *flags = view->flags + first;
+    const double *write = block->write_s;
+    double *slot = block->slot_s;
+    double *horizon = block->horizon_s;
+    double *late = block->late;
+    double *due = block->due;
     double done[BLOCK_JOBS];
     double cycle_s = policy->cycle_s, quiesce_s = policy->quiesce_s;
 
+    VECTOR_LOOP
     for (size_t i = 0; i < count; i++)
         done[i] = (flags[i] & EVAL_FLAG_WALLTIME_DONE) != 0 ? 1.0 : 0.0;
+    VECTOR_LOOP
     for (size_t i = 0; i < count; i++) {
-        double estimate = EVAL_WRITE_QUANTILE_FACTOR * block->write_s[i];
-        double write_s = quantile[i] > 0 ? quantile[i] : estimate;
-        double margin = cycle_s > grace[i] ? cycle_s : grace[i];
+        double mean_s = write[i], given_s = quantile[i], left_s = left[i], grace_s = grace[i];
+        double asked = done[i], half = age[i] / 2;
+        double estimate = EVAL_WRITE_QUANTILE_FACTOR * mean_s;
+        double write_s = given_s > 0 ? given_s : estimate;
+        double margin = cycle_s > grace_s ? cycle_s : grace_s;
         double slot_s = write_s + quiesce_s + margin;
-        double until = left[i] - (done[i] > 0 ? 0.0 : slot_s);
-        double half = age[i] / 2;
-        double late = left[i] + grace[i] < block->write_s[i] + quiesce_s ? 1.0 : 0.0;
+        double until = left_s - slot_s * (1 - asked);
+        double is_late = left_s + grace_s < mean_s + quiesce_s ? 1.0 : 0.0;
+        double reached = left_s <= slot_s ? 1.0 : 0.0;
         until = until > 0 ? until : 0.0;
-        block->slot_s[i] = slot_s;
-        block->horizon_s[i] = half < until ? half : until;
-        block->due[i] = left[i] <= slot_s ? (1 - late) * (1 - done[i]) : 0.0;
-        block->late[i] = late;
+        slot[i] = slot_s;
+        horizon[i] = half < until ? half : until;
+        late[i] = is_late;
+        due[i] = reached * (1 - is_late) * (1 - asked);
     }
 }
 
