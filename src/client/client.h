@@ -15,17 +15,20 @@
 struct client;
 
 struct client_config {
-    const char *endpoints;   /* "host:port,host:port,..." */
-    uint64_t attempt_ms;     /* 0: 500 per attempt (a hung leader is left after it) */
-    uint64_t timeout_ms;     /* 0: 5,000 overall */
+    const char *endpoints; /* "host:port,host:port,..." */
+    uint64_t attempt_ms;   /* 0: 500 per attempt (a hung leader is left after it) */
+    uint64_t timeout_ms;   /* 0: 5,000 overall */
 };
+/* loop NULL: for client_call_wait alone. An endpoint that is no host:port is ERR_INVALID. */
 int client_new(uv_loop_t *loop, const struct client_config *config, struct client **ret_client,
                struct err *err);
+/* Open calls end with UNAVAILABLE before it returns; handles are closed by the loop. */
 void client_free(struct client *client);
 
 /* reply is NULL unless status is RPC_OK; it is freed after the callback. */
-typedef void client_done_fn(void *data, int status, const char *text, const ProtobufCMessage *reply);
-/* method: "BrokerService/RegisterAllocation" of package ckpt.v1. The request is packed before the call returns. */
+typedef void client_done_fn(void *data, int status, const char *text,
+                            const ProtobufCMessage *reply);
+/* done() never comes before this returns. method: "BrokerService/RegisterAllocation" of package ckpt.v1. The request is packed before the call returns. */
 void client_call(struct client *client, const char *method, const ProtobufCMessage *request,
                  const ProtobufCMessageDescriptor *reply_type, uint64_t timeout_ms,
                  client_done_fn *done, void *data);

@@ -20,35 +20,50 @@ struct rpc_channel_config {
     size_t message_max_bytes;    /* 0: 4 MiB received */
 };
 
-/* address "host:port" or "unix:PATH". */
+/* address "host:port" or "unix:PATH". With another text every call ends with UNAVAILABLE and the reason. A connection that the peer ends
+ * by GOAWAY (drain, idle) is dialled again when the next call starts; one that breaks is dialled again with back-off. */
 struct rpc_channel *rpc_channel_new(uv_loop_t *loop, const char *address,
                                     const struct rpc_channel_config *config);
-void rpc_channel_free(struct rpc_channel *channel); /* handles are closed by the loop; no callback after on_end of open calls */
+void rpc_channel_free(
+    struct rpc_channel
+        *channel); /* handles are closed by the loop; no callback after on_end of open calls */
 bool rpc_channel_connected(const struct rpc_channel *channel);
+/* Dials now if it waits to dial again: for an owner that was told the peer is there. */
+void rpc_channel_hurry(struct rpc_channel *channel);
+size_t rpc_channel_calls(const struct rpc_channel *channel); /* open ones */
 const char *rpc_channel_address(const struct rpc_channel *channel);
 
 struct rpc_end {
-    int status;             /* enum rpc_status */
-    const char *message;    /* decoded; "" when none */
-    bool sent;              /* false: the request certainly did not reach a server */
-    const char *leader_hint; /* value of the trailer "ckpt-leader-hint" when present, else NULL ("" = leader unknown) */
+    int status;          /* enum rpc_status */
+    const char *message; /* decoded; "" when none */
+    bool sent;           /* false: the request certainly did not reach a server */
+    const char *
+        leader_hint; /* value of the trailer "ckpt-leader-hint" when present, else NULL ("" = leader unknown) */
+    bool pushback; /* the trailer "grpc-retry-pushback-ms" asks to come back after pushback_ms */
+    uint64_t pushback_ms;
+    const struct rpc_channel *channel; /* the call's; may be compared, not used */
 };
 struct rpc_client_handlers {
-    void (*on_message)(struct rpc_client_call *call, void *data, const uint8_t *bytes, size_t length);
+    void (*on_message)(struct rpc_client_call *call, void *data, const uint8_t *bytes,
+                       size_t length);
     void (*on_writable)(struct rpc_client_call *call, void *data);
     void (*on_end)(struct rpc_client_call *call, void *data, const struct rpc_end *end);
 };
 
-/* timeout_ms 0: none. wait_for_ready: queue while not connected instead of failing at once. */
+/* timeout_ms 0: none. A call on a channel that is dialling waits for the outcome of this dial; when it fails, or while the channel
+ * waits to dial again, the call ends with UNAVAILABLE, unless wait_for_ready: then it waits for a connection until its timeout.
+ * on_end never comes before these return. */
 struct rpc_client_call *rpc_channel_unary(struct rpc_channel *channel, const char *path,
-                                          const uint8_t *request, size_t length, uint64_t timeout_ms,
-                                          bool wait_for_ready,
+                                          const uint8_t *request, size_t length,
+                                          uint64_t timeout_ms, bool wait_for_ready,
                                           const struct rpc_client_handlers *handlers, void *data);
 struct rpc_client_call *rpc_channel_open(struct rpc_channel *channel, const char *path,
                                          uint64_t timeout_ms, bool wait_for_ready,
                                          const struct rpc_client_handlers *handlers, void *data);
-bool rpc_client_call_send(struct rpc_client_call *call, const uint8_t *bytes, size_t length); /* as rpc_call_send */
+bool rpc_client_call_send(struct rpc_client_call *call, const uint8_t *bytes,
+                          size_t length); /* as rpc_call_send */
 void rpc_client_call_half_close(struct rpc_client_call *call);
-void rpc_client_call_cancel(struct rpc_client_call *call); /* no further callback; the pointer is gone */
+void rpc_client_call_cancel(
+    struct rpc_client_call *call); /* no further callback; the pointer is gone */
 
 #endif

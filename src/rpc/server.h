@@ -22,38 +22,55 @@ struct rpc_server;
 struct rpc_call;
 
 enum rpc_status {
-    RPC_OK = 0, RPC_CANCELLED = 1, RPC_UNKNOWN = 2, RPC_INVALID_ARGUMENT = 3, RPC_DEADLINE_EXCEEDED = 4,
-    RPC_NOT_FOUND = 5, RPC_ALREADY_EXISTS = 6, RPC_PERMISSION_DENIED = 7, RPC_RESOURCE_EXHAUSTED = 8,
-    RPC_FAILED_PRECONDITION = 9, RPC_ABORTED = 10, RPC_OUT_OF_RANGE = 11, RPC_UNIMPLEMENTED = 12,
-    RPC_INTERNAL = 13, RPC_UNAVAILABLE = 14, RPC_DATA_LOSS = 15, RPC_UNAUTHENTICATED = 16
+    RPC_OK = 0,
+    RPC_CANCELLED = 1,
+    RPC_UNKNOWN = 2,
+    RPC_INVALID_ARGUMENT = 3,
+    RPC_DEADLINE_EXCEEDED = 4,
+    RPC_NOT_FOUND = 5,
+    RPC_ALREADY_EXISTS = 6,
+    RPC_PERMISSION_DENIED = 7,
+    RPC_RESOURCE_EXHAUSTED = 8,
+    RPC_FAILED_PRECONDITION = 9,
+    RPC_ABORTED = 10,
+    RPC_OUT_OF_RANGE = 11,
+    RPC_UNIMPLEMENTED = 12,
+    RPC_INTERNAL = 13,
+    RPC_UNAVAILABLE = 14,
+    RPC_DATA_LOSS = 15,
+    RPC_UNAUTHENTICATED = 16
 };
 const char *rpc_status_name(int status); /* "UNAVAILABLE" */
 
 struct rpc_server_config {
-    size_t connections_max;        /* 0: 1024 */
+    size_t connections_max;          /* 0: 1024 */
     size_t calls_per_connection_max; /* 0: 1024 */
-    size_t message_max_bytes;      /* 0: 256 KiB, per message received */
-    size_t write_buffer_bytes;     /* 0: 64 KiB per stream; send() beyond it returns false until on_writable */
-    uint64_t idle_ms;              /* 0: 300,000; a connection without calls is closed */
-    uint64_t keepalive_ms;         /* 0: 10,000; ping an otherwise silent peer, close it when it does not answer in the same time */
+    size_t message_max_bytes;        /* 0: 256 KiB, per message received */
+    size_t
+        write_buffer_bytes; /* 0: 64 KiB per stream; send() beyond it returns false until on_writable */
+    uint64_t idle_ms;       /* 0: 300,000; a connection without calls is closed */
+    uint64_t
+        keepalive_ms; /* 0: 10,000; ping an otherwise silent peer, close it when it does not answer in the same time */
 };
 
 struct rpc_peer {
-    bool local;      /* unix socket: pid, uid, gid are SO_PEERCRED's */
+    bool local; /* unix socket: pid, uid, gid are SO_PEERCRED's */
     pid_t pid;
     uid_t uid;
     gid_t gid;
-    char address[64]; /* host:port, or "unix" */
+    char address[64];   /* host:port, or "unix" */
     char identity[192]; /* URI SAN of the client certificate; empty without TLS */
 };
 
 /* Any may be NULL. `data` is the method's; per-call state via rpc_call_set_data. */
 struct rpc_handlers {
-    void (*on_request)(struct rpc_call *call, void *data);  /* headers are in; no message yet */
+    void (*on_request)(struct rpc_call *call, void *data); /* headers are in; no message yet */
     void (*on_message)(struct rpc_call *call, void *data, const uint8_t *bytes, size_t length);
     void (*on_half_close)(struct rpc_call *call, void *data); /* the client sends no more */
     void (*on_writable)(struct rpc_call *call, void *data);   /* after send() returned false */
-    void (*on_cancel)(struct rpc_call *call, void *data);     /* reset, disconnect or deadline: the last callback; do not answer */
+    void (*on_cancel)(
+        struct rpc_call *call,
+        void *data); /* reset, disconnect or deadline: the last callback; do not answer */
 };
 
 struct rpc_server *rpc_server_new(uv_loop_t *loop, const struct rpc_server_config *config);
@@ -65,13 +82,16 @@ void rpc_server_add_method(struct rpc_server *server, const char *path, bool cli
  * --descriptor_set_out`; kept by reference. */
 void rpc_server_add_health(struct rpc_server *server);
 void rpc_server_set_health(struct rpc_server *server, const char *service, bool serving);
-void rpc_server_add_reflection(struct rpc_server *server, const uint8_t *descriptors, size_t length);
+void rpc_server_add_reflection(struct rpc_server *server, const uint8_t *descriptors,
+                               size_t length);
 /* "host:port" (port 0: any free one, see rpc_server_port) or "unix:PATH" (mode 0666 by the caller's umask choice; a stale socket
  * is removed, a live one is ERR_LOCKED). */
 int rpc_server_listen(struct rpc_server *server, const char *address, struct err *err);
 int rpc_server_port(const struct rpc_server *server, size_t listener);
-/* GOAWAY, no new calls; drained() when the last call ended or after grace_ms. */
-void rpc_server_drain(struct rpc_server *server, uint64_t grace_ms, void (*drained)(void *), void *data);
+/* GOAWAY, no new calls; a connection is closed when its last call ended and is written. drained() from the loop when all are closed
+ * or after grace_ms; rpc_server_free is then the caller's. Long streams are the handlers' to finish. */
+void rpc_server_drain(struct rpc_server *server, uint64_t grace_ms, void (*drained)(void *),
+                      void *data);
 /* Closes everything; freed() from the loop when handles are gone. */
 void rpc_server_free(struct rpc_server *server, void (*freed)(void *), void *data);
 
@@ -91,7 +111,8 @@ uint64_t rpc_call_deadline_ms(const struct rpc_call *call);
 /* Queues one message (copied). false: the buffer is full; it was queued all the same, but wait for on_writable before more. */
 bool rpc_call_send(struct rpc_call *call, const uint8_t *bytes, size_t length);
 size_t rpc_call_buffered(const struct rpc_call *call);
-void rpc_call_trailer(struct rpc_call *call, const char *name, const char *value); /* copied; before finish */
+void rpc_call_trailer(struct rpc_call *call, const char *name,
+                      const char *value); /* copied; before finish */
 /* Ends the call; message may be NULL, is percent-encoded. The call must not be used afterwards. */
 void rpc_call_finish(struct rpc_call *call, enum rpc_status status, const char *message);
 /* send + finish(RPC_OK). */

@@ -1,0 +1,226 @@
+/* Calls that follow the leader and are retried with the same bytes. See client.h.
+ *
+ * Flow     client_call packs once → attempt on the current channel → end: done, or another attempt (at once, after a delay or
+ *          after the peer's push-back) until the deadline.
+ * Shapes   a call is in its client's list until done; the private loop of client_call_wait holds nothing afterwards.
+ * Units    milliseconds.
+ */
+#include "src/client/client_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/base/ops.h"
+#include "src/rpc/uv_clock.h"
+
+enum { ATTEMPT_MS = 500, TIMEOUT_MS = 5000, METHOD_BYTES = 128 };
+
+struct client_pending {
+    struct list node;
+    struct client *client;
+    char path[METHOD_BYTES];
+    uint8_t *request;
+    size_t length;
+    const ProtobufCMessageDescriptor *reply_type;
+    client_done_fn *done;
+    void *data;
+    uint64_t deadline_ms;
+    struct rpc_timer
+        timer; /* until the next attempt, or the deadline while there is none under way */
+    struct rpc_client_call *attempt;
+    ProtobufCMessage *reply;
+    bool reply_bad;
+    char last_text[256]; /* of the last refused attempt: why it took so long */
+};
+
+static void pending_attempt(struct client_pending *pending);
+
+static void pending_timer(struct rpc_timer *timer)
+{
+    pending_attempt(LIST_ITEM(timer, struct client_pending, timer));
+}
+
+struct client *client_make(uv_loop_t *loop, uint64_t attempt_ms, uint64_t timeout_ms)
+{
+    struct client *client = check_calloc(1, sizeof(*client));
+
+    client->loop = loop;
+    client->attempt_ms = attempt_ms > 0 ? attempt_ms : ATTEMPT_MS;
+    client->timeout_ms = timeout_ms > 0 ? timeout_ms : TIMEOUT_MS;
+    list_init(&client->calls);
+    if (loop != NULL)
+        rpc_timers_init(&client->timers, loop);
+    return client;
+}
+
+int client_new(uv_loop_t *loop, const struct client_config *config, struct client **ret_client,
+               struct err *err)
+{
+    const struct rpc_channel_config channel = {
+        .connect_timeout_ms = config->attempt_ms > 0 ? config->attempt_ms : ATTEMPT_MS};
+    struct rpc_follow *follow;
+
+    if (rpc_follow_new(loop, config->endpoints, &channel, &follow, err) != 0)
+        return -1;
+    *ret_client = client_make(loop, config->attempt_ms, config->timeout_ms);
+    (*ret_client)->follow = follow;
+    (*ret_client)->endpoints = check_strdup(config->endpoints);
+    return 0;
+}
+
+static void pending_done(struct client_pending *pending, int status, const char *text)
+{
+    struct client *client = pending->client;
+
+    CHECK(pending->attempt == NULL);
+    rpc_timer_stop(&client->timers, &pending->timer);
+    list_remove(&pending->node);
+    pending->done(pending->data, status, text, status == RPC_OK ? pending->reply : NULL);
+    if (pending->reply != NULL)
+        protobuf_c_message_free_unpacked(pending->reply, NULL);
+    free(pending->request);
+    free(pending);
+}
+
+static void client_timers_closed(void *data)
+{
+    struct client *client = data;
+
+    free(client->endpoints);
+    free(client);
+}
+
+void client_free(struct client *client)
+{
+    if (client == NULL)
+        return;
+    client->freeing = true;
+    while (!list_empty(&client->calls)) {
+        struct client_pending *pending = LIST_ITEM(client->calls.next, struct client_pending, node);
+
+        if (pending->attempt != NULL)
+            rpc_client_call_cancel(pending->attempt);
+        pending->attempt = NULL;
+        pending_done(pending, RPC_UNAVAILABLE, "client closed");
+    }
+    rpc_follow_free(client->follow);
+    rpc_channel_free(client->channel);
+    if (client->loop != NULL)
+        rpc_timers_close(&client->timers, client_timers_closed, client);
+    else
+        client_timers_closed(client);
+}
+
+static void attempt_message(struct rpc_client_call *call, void *data, const uint8_t *bytes,
+                            size_t length)
+{
+    struct client_pending *pending = data;
+
+    (void)call;
+    if (pending->reply != NULL) {
+        pending->reply_bad = true; /* a unary answer is one message */
+        return;
+    }
+    pending->reply = protobuf_c_message_unpack(pending->reply_type, NULL, length, bytes);
+    pending->reply_bad = pending->reply == NULL;
+}
+
+/* Whether another attempt may help, and when. An attempt that ended with the caller's own deadline is not worth one. */
+static bool attempt_retry(struct client_pending *pending, const struct rpc_end *end,
+                          uint64_t *ret_delay_ms)
+{
+    struct client *client = pending->client;
+
+    if (client->follow == NULL || client->freeing)
+        return false;
+    return rpc_follow_result(client->follow, end, ret_delay_ms);
+}
+
+static void attempt_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)
+{
+    struct client_pending *pending = data;
+    struct client *client = pending->client;
+    uint64_t now_ms = uv_now(client->loop);
+    uint64_t delay_ms = 0;
+
+    (void)call;
+    pending->attempt = NULL;
+    if (attempt_retry(pending, end, &delay_ms)) {
+        snprintf(pending->last_text, sizeof(pending->last_text), "%s: %.200s",
+                 rpc_status_name(end->status), end->message);
+        if (pending->reply != NULL)
+            protobuf_c_message_free_unpacked(pending->reply, NULL);
+        pending->reply = NULL;
+        pending->reply_bad = false;
+        /* never inside the callback, and never past the deadline */
+        rpc_timer_start(&client->timers, &pending->timer,
+                        delay_ms < pending->deadline_ms - now_ms ? now_ms + delay_ms
+                                                                 : pending->deadline_ms);
+    } else if (end->status == RPC_OK && (pending->reply == NULL || pending->reply_bad)) {
+        pending_done(pending, RPC_INTERNAL, "answer is not the expected message");
+    } else {
+        pending_done(pending, end->status, end->message);
+    }
+}
+
+static const struct rpc_client_handlers attempt_handlers = {.on_message = attempt_message,
+                                                            .on_end = attempt_end};
+
+static void pending_attempt(struct client_pending *pending)
+{
+    struct client *client = pending->client;
+    uint64_t now_ms = uv_now(client->loop);
+    uint64_t left_ms = pending->deadline_ms > now_ms ? pending->deadline_ms - now_ms : 0;
+    char text[sizeof(pending->last_text) + 64];
+
+    if (left_ms == 0) {
+        snprintf(text, sizeof(text), "no answer in time%s%s",
+                 pending->last_text[0] != '\0' ? "; last attempt: " : "", pending->last_text);
+        pending_done(pending, RPC_DEADLINE_EXCEEDED, text);
+        return;
+    }
+    if (client->follow != NULL && left_ms > client->attempt_ms)
+        left_ms = client->attempt_ms;
+    pending->attempt = rpc_channel_unary(client->follow != NULL ? rpc_follow_channel(client->follow)
+                                                                : client->channel,
+                                         pending->path, pending->request, pending->length, left_ms,
+                                         false, &attempt_handlers, pending);
+}
+
+void client_call(struct client *client, const char *method, const ProtobufCMessage *request,
+                 const ProtobufCMessageDescriptor *reply_type, uint64_t timeout_ms,
+                 client_done_fn *done, void *data)
+{
+    struct client_pending *pending = check_calloc(1, sizeof(*pending));
+    int written = snprintf(pending->path, sizeof(pending->path), "/ckpt.v1.%s", method);
+
+    CHECK(client->loop != NULL && !client->freeing);
+    CHECK(written > 0 && (size_t)written < sizeof(pending->path));
+    pending->client = client;
+    pending->length = protobuf_c_message_get_packed_size(request);
+    pending->request = check_alloc(pending->length + 1); /* also for an empty message */
+    protobuf_c_message_pack(request, pending->request);
+    pending->reply_type = reply_type;
+    pending->done = done;
+    pending->data = data;
+    rpc_timer_init(&pending->timer, pending_timer);
+    uv_update_time(client->loop); /* the program may have computed for long before this */
+    pending->deadline_ms =
+        uv_now(client->loop) + (timeout_ms > 0 ? timeout_ms : client->timeout_ms);
+    list_push_back(&client->calls, &pending->node);
+    pending_attempt(pending);
+}
+
+char *client_request_id(char text[33])
+{
+    struct random_ops random;
+    uint8_t bytes[16];
+
+    uv_random_ops(&random);
+    random.fill(random.context, bytes, sizeof(bytes));
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+    return text;
+}

@@ -1,0 +1,23 @@
+/* What client.c and wait.c share. Shapes: exactly one of follow and channel is set. */
+#ifndef CKPT_CLIENT_CLIENT_INTERNAL_H
+#define CKPT_CLIENT_CLIENT_INTERNAL_H
+
+#include "src/base/list.h"
+#include "src/client/client.h"
+#include "src/rpc/timers.h"
+
+struct client {
+    uv_loop_t *loop;             /* NULL: client_call_wait only */
+    struct rpc_follow *follow;   /* NULL: one endpoint, without retries */
+    struct rpc_channel *channel; /* that one */
+    char *endpoints;
+    uint64_t attempt_ms;
+    uint64_t timeout_ms;
+    struct rpc_timers timers;
+    struct list calls;
+    bool freeing;
+};
+
+struct client *client_make(uv_loop_t *loop, uint64_t attempt_ms, uint64_t timeout_ms);
+
+#endif

@@ -1,0 +1,109 @@
+/* One HTTP/2 connection, server or client side: bytes between a stream and an nghttp2 session, batching, keepalive, policing.
+ *
+ * Flow     bytes in → nghttp2 → the owner's callbacks → what they submit is collected and written once per batch. What is submitted
+ *          outside of that (an answer after a commit) marks the connection dirty; the flusher writes it in the next loop round.
+ *          Data is pulled from outboxes only while the socket takes it: nothing but the outboxes themselves can grow.
+ * Shapes   embedded in the owner's connection. The session lives until on `closed`, so that closing inside a callback is safe.
+ * Units    milliseconds of the loop's clock.
+ * Errors   `lost` once, with a reason; the connection has then begun to close.
+ * Source   RFC 9113; nghttp2 1.52.
+ */
+#ifndef CKPT_RPC_H2_H
+#define CKPT_RPC_H2_H
+
+#include <nghttp2/nghttp2.h>
+
+#include "src/base/list.h"
+#include "src/rpc/stream.h"
+
+enum {
+    RPC_H2_BATCH_BYTES = 65536,  /* no more is collected while this much waits for the socket */
+    RPC_H2_PUMP_BYTES = 1 << 20, /* per round: one fast reader must not hold the loop */
+    RPC_H2_CONTROL_QUEUE_MAX = 10000, /* control frames that wait for a peer who does not read */
+    RPC_H2_CONTROL_BURST =
+        200, /* PING, SETTINGS, PRIORITY, empty DATA, invalid frames of the peer */
+    RPC_H2_CONTROL_PER_SECOND = 20,
+    RPC_H2_RESET_BURST = 1000, /* streams reset by the peer */
+    RPC_H2_RESETS_PER_SECOND = 200,
+    RPC_H2_CONTINUATIONS_MAX = 8,
+    RPC_H2_HEADER_LIST_BYTES = 16384,
+    RPC_H2_STREAM_WINDOW_BYTES = 1 << 18,
+    RPC_H2_CONNECTION_WINDOW_BYTES = 1 << 20
+};
+
+/* Outgoing bytes of one call, pulled by nghttp2 as the peer takes them. */
+struct rpc_outbox {
+    struct buf bytes;
+    size_t offset;    /* before it: already pulled */
+    struct list node; /* in rpc_h2.writable when on_writable is due */
+    bool deferred;    /* nghttp2 was told that nothing is there */
+    bool want_writable;
+};
+void rpc_outbox_init(struct rpc_outbox *outbox);
+void rpc_outbox_close(struct rpc_outbox *outbox);
+void rpc_outbox_append(struct rpc_outbox *outbox, const uint8_t *message,
+                       size_t length); /* with its prefix */
+static inline size_t rpc_outbox_length(const struct rpc_outbox *outbox)
+{
+    return outbox->bytes.length - outbox->offset;
+}
+
+struct rpc_flusher {
+    uv_idle_t idle;
+    struct list dirty;
+    void (*closed)(void *data);
+    void *closed_data;
+};
+void rpc_flusher_init(struct rpc_flusher *flusher, uv_loop_t *loop);
+void rpc_flusher_close(struct rpc_flusher *flusher, void (*closed)(void *data), void *data);
+
+struct rpc_h2;
+struct rpc_h2_ops {
+    void (*connected)(struct rpc_h2 *h2, int status); /* dialled connections only */
+    void (*writable)(struct rpc_h2 *h2, struct rpc_outbox *outbox);
+    void (*lost)(struct rpc_h2 *h2, const char *reason);
+    void (*closed)(struct rpc_h2 *h2); /* nothing refers to it any more */
+};
+
+struct rpc_h2 {
+    struct rpc_stream stream;
+    nghttp2_session *session;
+    const struct rpc_h2_ops *ops;
+    struct rpc_flusher *flusher;
+    struct list dirty_node;
+    struct list writable; /* outboxes */
+    bool busy;            /* inside received bytes or a pump: a pump follows anyway */
+    bool closing;
+    bool settled; /* the peer's SETTINGS came: it speaks HTTP/2 */
+    bool ping_outstanding;
+    uint64_t read_ms; /* when bytes last came */
+    uint64_t ping_ms;
+    uint64_t terminated_ms;  /* 0: not */
+    uint64_t control_tokens; /* in thousandths */
+    uint64_t control_ms;
+};
+
+/* Options that every session of ours has; the caller deletes them. */
+nghttp2_option *rpc_h2_options(void);
+int rpc_h2_init(struct rpc_h2 *h2, uv_loop_t *loop, bool local, struct rpc_flusher *flusher,
+                const struct rpc_h2_ops *ops);
+/* Takes the session, sends our first SETTINGS and starts reading. 0 or a libuv error. */
+int rpc_h2_start(struct rpc_h2 *h2, nghttp2_session *session, uint32_t streams_max);
+/* Something was submitted: it is written soon. */
+void rpc_h2_touch(struct rpc_h2 *h2);
+void rpc_h2_pump(struct rpc_h2 *h2);
+/* GOAWAY with a code and a text, then close when it is written. */
+void rpc_h2_terminate(struct rpc_h2 *h2, uint32_t error_code);
+void rpc_h2_close(struct rpc_h2 *h2); /* `closed` follows; `lost` does not */
+/* Pings a silent peer and gives it up when it stays silent; `timeout_ms` each. False: it was lost. */
+bool rpc_h2_keepalive(struct rpc_h2 *h2, uint64_t timeout_ms);
+/* To be called with each frame received; polices and follows pings and settings. */
+void rpc_h2_frame_received(struct rpc_h2 *h2, const nghttp2_frame *frame);
+void rpc_h2_charge(struct rpc_h2 *h2); /* one control frame of the peer */
+/* Copies out of an outbox for nghttp2's data callback; true when it is empty afterwards. */
+bool rpc_h2_pull(struct rpc_h2 *h2, struct rpc_outbox *outbox, uint8_t *bytes, size_t size,
+                 size_t resume_below_bytes, size_t *ret_length);
+/* Continues a stream whose outbox was empty. */
+void rpc_h2_resume(struct rpc_h2 *h2, struct rpc_outbox *outbox, int32_t stream_id);
+
+#endif

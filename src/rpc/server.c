@@ -1,0 +1,394 @@
+/* Listeners, methods, limits, the periodic sweep, drain and shutdown of a server. See server.h.
+ *
+ * Flow     listen → accept (server_connection.c) ; sweep: keepalive, idle, descriptors ; drain: GOAWAY, wait, tell ; free.
+ */
+#include "src/rpc/server_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "src/base/check.h"
+
+enum { LISTEN_BACKLOG = 1024, SWEEPS_PER_KEEPALIVE = 4 };
+
+static void server_sweep(struct rpc_timer *timer);
+static void server_grace_over(struct rpc_timer *timer);
+
+static int reserve_open(void)
+{
+    return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+/* Connections must leave descriptors for the rest of the process. */
+static size_t connections_possible(size_t wanted)
+{
+    struct rlimit limit;
+
+    CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= wanted + RPC_DESCRIPTORS_RESERVED)
+        return wanted;
+    return limit.rlim_cur > 2 * RPC_DESCRIPTORS_RESERVED
+               ? (size_t)limit.rlim_cur - RPC_DESCRIPTORS_RESERVED
+               : (size_t)limit.rlim_cur / 2;
+}
+
+static void config_fill(struct rpc_server_config *config)
+{
+    if (config->connections_max == 0)
+        config->connections_max = 1024;
+    if (config->calls_per_connection_max == 0)
+        config->calls_per_connection_max = 1024;
+    if (config->message_max_bytes == 0)
+        config->message_max_bytes = 256 << 10;
+    if (config->write_buffer_bytes == 0)
+        config->write_buffer_bytes = 64 << 10;
+    if (config->idle_ms == 0)
+        config->idle_ms = 300000;
+    if (config->keepalive_ms == 0)
+        config->keepalive_ms = 10000;
+    config->connections_max = connections_possible(config->connections_max);
+}
+
+static void sweep_start(struct rpc_server *server)
+{
+    rpc_timer_start(&server->timers, &server->sweep,
+                    uv_now(server->loop) +
+                        (server->config.keepalive_ms + SWEEPS_PER_KEEPALIVE - 1) /
+                            SWEEPS_PER_KEEPALIVE);
+}
+
+struct rpc_server *rpc_server_new(uv_loop_t *loop, const struct rpc_server_config *config)
+{
+    struct rpc_server *server = check_calloc(1, sizeof(*server));
+
+    server->loop = loop;
+    if (config != NULL)
+        server->config = *config;
+    config_fill(&server->config);
+    CHECK(server->config.message_max_bytes <= UINT32_MAX / 2);
+    CHECK(server->config.calls_per_connection_max <= INT32_MAX);
+    list_init(&server->connections);
+    list_init(&server->spare_calls);
+    server->reserve_fd = reserve_open();
+    rpc_flusher_init(&server->flusher, loop);
+    rpc_timers_init(&server->timers, loop);
+    server->handles = 2;
+    rpc_timer_init(&server->sweep, server_sweep);
+    rpc_timer_init(&server->grace, server_grace_over);
+    CHECK(nghttp2_session_callbacks_new(&server->callbacks) == 0);
+    rpc_connection_callbacks(server->callbacks);
+    server->options = rpc_h2_options();
+    sweep_start(server);
+    return server;
+}
+
+void rpc_server_add_method(struct rpc_server *server, const char *path, bool client_streaming,
+                           bool server_streaming, const struct rpc_handlers *handlers, void *data)
+{
+    struct rpc_method *method = &server->methods[server->methods_count];
+
+    CHECK(server->methods_count < RPC_METHODS_MAX);
+    CHECK(path[0] == '/');
+    CHECK(rpc_server_find_method(server, path, strlen(path)) == NULL);
+    method->path = check_strdup(path);
+    method->path_length = strlen(path);
+    method->client_streaming = client_streaming;
+    method->server_streaming = server_streaming;
+    method->handlers = *handlers;
+    method->data = data;
+    server->methods_count++;
+}
+
+/* A few dozen methods whose lengths differ: comparing lengths first leaves one or two comparisons. */
+const struct rpc_method *rpc_server_find_method(const struct rpc_server *server, const char *path,
+                                                size_t length)
+{
+    for (size_t i = 0; i < server->methods_count; i++)
+        if (server->methods[i].path_length == length &&
+            memcmp(server->methods[i].path, path, length) == 0)
+            return &server->methods[i];
+    return NULL;
+}
+
+/* libuv spends its own reserve on EMFILE; when even that is gone, ours lets the next connection in, to be closed. */
+static void listener_connection(uv_stream_t *stream, int status)
+{
+    struct rpc_listener *listener = stream->data;
+    struct rpc_server *server = listener->server;
+
+    if (status == UV_EMFILE || status == UV_ENFILE) {
+        if (server->reserve_fd >= 0)
+            close(server->reserve_fd);
+        server->reserve_fd = -1;
+        server->stats.refused_total++;
+        return;
+    }
+    if (status != 0)
+        return;
+    rpc_connection_accept(server, listener);
+    if (server->reserve_fd < 0)
+        server->reserve_fd = reserve_open();
+}
+
+static void listener_closed(uv_handle_t *handle)
+{
+    struct rpc_listener *listener = handle->data;
+    struct rpc_server *server = listener->server;
+
+    free(listener);
+    rpc_server_handle_closed(server);
+}
+
+/* A socket file that nobody listens on is left from a crash and removed. */
+static int unix_make_way(const char *path, struct err *err)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct stat status;
+    int fd, result, error;
+
+    if (lstat(path, &status) != 0)
+        return 0;
+    if (!S_ISSOCK(status.st_mode))
+        return err_set(err, ERR_INVALID, "%s exists and is not a socket", path);
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return err_set(err, ERR_IO, "socket: %s", strerror(errno));
+    CHECK(strlen(path) < sizeof(address.sun_path));
+    strcpy(address.sun_path, path);
+    result = connect(fd, (const struct sockaddr *)&address, sizeof(address));
+    error = errno;
+    close(fd);
+    if (result == 0 || error != ECONNREFUSED)
+        return err_set(err, ERR_LOCKED, "another process listens on %s", path);
+    if (unlink(path) != 0)
+        return err_set(err, ERR_IO, "cannot remove stale socket %s: %s", path, strerror(errno));
+    return 0;
+}
+
+static int listener_bind_unix(struct rpc_listener *listener, const char *path, struct err *err)
+{
+    int error;
+
+    if (unix_make_way(path, err) != 0)
+        return -1;
+    error = uv_pipe_bind(&listener->uv.pipe, path);
+    return error == 0 ? 0 : err_set(err, ERR_IO, "cannot bind %s: %s", path, uv_strerror(error));
+}
+
+/* Names are looked up while starting, when waiting harms nobody. */
+static int listener_bind_tcp(struct rpc_listener *listener, const struct rpc_address *address,
+                             struct err *err)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+    struct addrinfo *found;
+    char port[8];
+    int error;
+
+    snprintf(port, sizeof(port), "%u", address->port);
+    error = getaddrinfo(address->host, port, &hints, &found);
+    if (error != 0)
+        return err_set(err, ERR_INVALID, "cannot find address %s: %s", address->host,
+                       gai_strerror(error));
+    error = uv_tcp_bind(&listener->uv.tcp, found->ai_addr, 0);
+    freeaddrinfo(found);
+    return error == 0 ? 0
+                      : err_set(err, ERR_IO, "cannot bind %s:%u: %s", address->host, address->port,
+                                uv_strerror(error));
+}
+
+int rpc_server_listen(struct rpc_server *server, const char *address, struct err *err)
+{
+    struct rpc_address parsed;
+    struct rpc_listener *listener;
+    int error;
+
+    if (rpc_address_parse(address, &parsed, err) != 0)
+        return -1;
+    if (server->listeners_count == RPC_LISTENERS_MAX)
+        return err_set(err, ERR_FULL, "more than %d listening addresses", RPC_LISTENERS_MAX);
+    listener = check_calloc(1, sizeof(*listener));
+    listener->server = server;
+    listener->local = parsed.local;
+    CHECK((parsed.local ? uv_pipe_init(server->loop, &listener->uv.pipe, 0)
+                        : uv_tcp_init(server->loop, &listener->uv.tcp)) == 0);
+    listener->uv.handle.data = listener;
+    server->handles++;
+    if ((parsed.local ? listener_bind_unix(listener, parsed.host, err)
+                      : listener_bind_tcp(listener, &parsed, err)) != 0) {
+        uv_close(&listener->uv.handle, listener_closed);
+        return -1;
+    }
+    error = uv_listen(&listener->uv.stream, LISTEN_BACKLOG, listener_connection);
+    if (error != 0) {
+        uv_close(&listener->uv.handle, listener_closed);
+        return err_set(err, ERR_IO, "cannot listen on %s: %s", address, uv_strerror(error));
+    }
+    server->listeners[server->listeners_count++] = listener;
+    return 0;
+}
+
+int rpc_server_port(const struct rpc_server *server, size_t listener)
+{
+    struct sockaddr_storage address;
+    int length = sizeof(address);
+
+    if (listener >= server->listeners_count || server->listeners[listener]->local ||
+        uv_tcp_getsockname(&server->listeners[listener]->uv.tcp, (struct sockaddr *)&address,
+                           &length) != 0)
+        return -1;
+    return ntohs(address.ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)&address)->sin6_port
+                                               : ((const struct sockaddr_in *)&address)->sin_port);
+}
+
+static struct rpc_connection *connection_at(struct list *node)
+{
+    return LIST_ITEM(node, struct rpc_connection, node);
+}
+
+/* Keepalive and idle time of every connection; a fraction of the keepalive time is precise enough for both. */
+static void server_sweep(struct rpc_timer *timer)
+{
+    struct rpc_server *server = LIST_ITEM(timer, struct rpc_server, sweep);
+    uint64_t now_ms = uv_now(server->loop);
+    struct list *next;
+
+    if (server->reserve_fd < 0)
+        server->reserve_fd = reserve_open();
+    for (struct list *node = server->connections.next; node != &server->connections; node = next) {
+        struct rpc_connection *connection = connection_at(node);
+
+        next = node->next; /* closing leaves the list only later, from the loop */
+        if (rpc_h2_keepalive(&connection->h2, server->config.keepalive_ms) &&
+            connection->calls_count == 0 &&
+            now_ms - connection->idle_since_ms >= server->config.idle_ms)
+            rpc_h2_terminate(&connection->h2, NGHTTP2_NO_ERROR);
+    }
+    if (!server->freeing)
+        sweep_start(server);
+}
+
+static void listeners_close(struct rpc_server *server)
+{
+    for (size_t i = 0; i < server->listeners_count; i++)
+        uv_close(&server->listeners[i]->uv.handle, listener_closed);
+    server->listeners_count = 0;
+}
+
+static void drain_over(struct rpc_server *server)
+{
+    void (*drained)(void *) = server->drained;
+
+    rpc_timer_stop(&server->timers, &server->grace);
+    server->drained = NULL;
+    if (drained != NULL)
+        drained(server->drained_data);
+}
+
+static void server_grace_over(struct rpc_timer *timer)
+{
+    drain_over(LIST_ITEM(timer, struct rpc_server, grace));
+}
+
+void rpc_server_connection_ended(struct rpc_server *server)
+{
+    if (server->draining && server->drained != NULL && server->connections_count == 0)
+        rpc_timer_start(&server->timers, &server->grace, uv_now(server->loop));
+}
+
+void rpc_server_drain(struct rpc_server *server, uint64_t grace_ms, void (*drained)(void *),
+                      void *data)
+{
+    CHECK(!server->draining && !server->freeing);
+    server->draining = true;
+    server->drained = drained;
+    server->drained_data = data;
+    listeners_close(server);
+    rpc_health_drain(server->health);
+    for (struct list *node = server->connections.next; node != &server->connections;
+         node = node->next) {
+        struct rpc_h2 *h2 = &connection_at(node)->h2;
+
+        if (h2->closing)
+            continue;
+        /* calls after the last one seen were certainly not begun: clients may send them elsewhere */
+        nghttp2_submit_goaway(h2->session, NGHTTP2_FLAG_NONE,
+                              nghttp2_session_get_last_proc_stream_id(h2->session),
+                              NGHTTP2_NO_ERROR, NULL, 0);
+        rpc_h2_touch(h2);
+    }
+    rpc_timer_start(&server->timers, &server->grace,
+                    uv_now(server->loop) + (server->connections_count == 0 ? 0 : grace_ms));
+}
+
+static void server_part_closed(void *data)
+{
+    rpc_server_handle_closed(data);
+}
+
+void rpc_server_free(struct rpc_server *server, void (*freed)(void *), void *data)
+{
+    CHECK(!server->freeing);
+    server->freeing = true;
+    server->freed = freed;
+    server->freed_data = data;
+    server->drained = NULL;
+    listeners_close(server);
+    for (struct list *node = server->connections.next; node != &server->connections;
+         node = node->next)
+        rpc_connection_close(connection_at(node));
+    rpc_timers_close(&server->timers, server_part_closed, server);
+    rpc_flusher_close(&server->flusher, server_part_closed, server);
+}
+
+void rpc_server_handle_closed(struct rpc_server *server)
+{
+    CHECK(server->handles > 0);
+    if (--server->handles > 0)
+        return;
+    CHECK(server->freeing && list_empty(&server->connections) && server->partial_bytes == 0);
+    while (!list_empty(&server->spare_calls)) {
+        struct rpc_call *call = LIST_ITEM(server->spare_calls.next, struct rpc_call, node);
+
+        list_remove(&call->node);
+        buf_close(&call->inbox.bytes);
+        buf_close(&call->outbox.bytes);
+        buf_close(&call->metadata);
+        buf_close(&call->trailers);
+        free(call);
+    }
+    for (size_t i = 0; i < server->methods_count; i++)
+        free(server->methods[i].path);
+    rpc_health_free(server->health);
+    rpc_reflection_free(server->reflection);
+    nghttp2_session_callbacks_del(server->callbacks);
+    nghttp2_option_del(server->options);
+    if (server->reserve_fd >= 0)
+        close(server->reserve_fd);
+    if (server->freed != NULL)
+        server->freed(server->freed_data);
+    free(server);
+}
+
+void rpc_server_get_stats(const struct rpc_server *server, struct rpc_server_stats *ret_stats)
+{
+    const struct list *node;
+
+    *ret_stats = server->stats;
+    ret_stats->connections = server->connections_count;
+    for (node = server->connections.next; node != &server->connections; node = node->next) {
+        const struct rpc_connection *connection =
+            (const struct rpc_connection *)(const void *)((const char *)node -
+                                                          offsetof(struct rpc_connection, node));
+
+        ret_stats->bytes_buffered += rpc_stream_pending(&connection->h2.stream);
+    }
+}

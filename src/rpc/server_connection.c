@@ -1,0 +1,267 @@
+/* HTTP/2 callbacks of a server's connection: frames and headers become calls.
+ *
+ * Flow     accept → nghttp2 session → begin_headers makes a call, header fills it, frame_recv begins it, data feeds it,
+ *          stream_close frees it.
+ * Errors   what the peer does wrong ends its stream or its connection, never the server.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/rpc/server_internal.h"
+
+static struct rpc_connection *connection_of(struct rpc_h2 *h2)
+{
+    return LIST_ITEM(h2, struct rpc_connection, h2);
+}
+
+static struct rpc_call *call_of(nghttp2_session *session, int32_t stream_id)
+{
+    return stream_id == 0 ? NULL : nghttp2_session_get_stream_user_data(session, stream_id);
+}
+
+/* A handler may have closed everything: nghttp2 must stop at once then. */
+static int callback_result(const struct rpc_connection *connection)
+{
+    return connection->h2.closing ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+}
+
+static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *data)
+{
+    struct rpc_connection *connection = data;
+    struct rpc_call *call;
+
+    if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
+        return 0;
+    call = rpc_call_new(connection, frame->hd.stream_id);
+    CHECK(nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, call) == 0);
+    return 0;
+}
+
+static bool name_is(const uint8_t *name, size_t length, const char *wanted)
+{
+    return length == strlen(wanted) && memcmp(name, wanted, length) == 0;
+}
+
+static bool is_grpc_content_type(const uint8_t *value, size_t length)
+{
+    static const char type[] = "application/grpc";
+    const size_t size = sizeof(type) - 1;
+
+    return length >= size && memcmp(value, type, size) == 0 &&
+           (length == size || value[size] == '+' || value[size] == ';');
+}
+
+static void header_timeout(struct rpc_call *call, const char *value, size_t length)
+{
+    uint64_t timeout_ms;
+
+    if (rpc_timeout_parse(value, length, &timeout_ms) != 0)
+        call->timeout_bad = true;
+    else
+        call->deadline_ms = uv_now(call->connection->server->loop) + timeout_ms;
+}
+
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
+                     size_t name_length, const uint8_t *value, size_t length, uint8_t flags,
+                     void *data)
+{
+    struct rpc_connection *connection = data;
+    struct rpc_call *call = call_of(session, frame->hd.stream_id);
+
+    (void)flags;
+    if (call == NULL || frame->headers.cat != NGHTTP2_HCAT_REQUEST || call->headers_large)
+        return 0;
+    call->header_bytes += name_length + length + 32;
+    if (call->header_bytes > RPC_H2_HEADER_LIST_BYTES) {
+        call->headers_large = true;
+        return 0;
+    }
+    if (name_is(name, name_length, ":path"))
+        call->method = rpc_server_find_method(connection->server, (const char *)value, length);
+    else if (name_is(name, name_length, ":method"))
+        call->post = name_is(value, length, "POST");
+    else if (name_is(name, name_length, "content-type"))
+        call->grpc = is_grpc_content_type(value, length);
+    else if (name_is(name, name_length, "grpc-timeout"))
+        header_timeout(call, (const char *)value, length);
+    else if (name_length > 0 && name[0] != ':' && !name_is(name, name_length, "te")) {
+        buf_append(&call->metadata, name, name_length);
+        buf_append(&call->metadata, "", 1);
+        buf_append(&call->metadata, value, length);
+        buf_append(&call->metadata, "", 1);
+    }
+    return 0;
+}
+
+static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *data)
+{
+    struct rpc_connection *connection = data;
+    struct rpc_call *call = call_of(session, frame->hd.stream_id);
+
+    rpc_h2_frame_received(&connection->h2, frame);
+    if (call == NULL || (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA))
+        return callback_result(connection);
+    if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
+        rpc_call_begin(call);
+    if (!connection->h2.closing && frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
+        rpc_call_half_closed(call);
+    return callback_result(connection);
+}
+
+static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream_id, const uint8_t *bytes,
+                   size_t length, void *data)
+{
+    struct rpc_connection *connection = data;
+    struct rpc_call *call = call_of(session, stream_id);
+
+    (void)flags;
+    if (call != NULL)
+        rpc_call_receive(call, bytes, length);
+    return callback_result(connection);
+}
+
+/* The answer is complete: a client that still sends is told that nobody listens. */
+static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *data)
+{
+    struct rpc_call *call;
+
+    (void)data;
+    if (frame->hd.type != NGHTTP2_HEADERS || !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
+        return 0;
+    call = call_of(session, frame->hd.stream_id);
+    if (call != NULL && !call->half_closed)
+        nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id,
+                                  NGHTTP2_NO_ERROR);
+    return 0;
+}
+
+static int on_stream_close(nghttp2_session *session, int32_t stream_id, uint32_t error_code,
+                           void *data)
+{
+    struct rpc_connection *connection = data;
+    struct rpc_call *call = call_of(session, stream_id);
+
+    (void)error_code;
+    if (call == NULL)
+        return callback_result(connection);
+    nghttp2_session_set_stream_user_data(session, stream_id, NULL);
+    rpc_call_aborted(call);
+    if (!connection->h2.closing)
+        rpc_call_free(call);
+    return callback_result(connection);
+}
+
+static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame, int error,
+                            void *data)
+{
+    struct rpc_connection *connection = data;
+
+    (void)session;
+    (void)frame;
+    (void)error;
+    rpc_h2_charge(&connection->h2);
+    return callback_result(connection);
+}
+
+void rpc_connection_callbacks(nghttp2_session_callbacks *callbacks)
+{
+    nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
+    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame_recv);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
+    nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_send);
+    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
+    nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, on_invalid_frame);
+}
+
+/* The calls are told now and freed when no callback can be inside them any more. */
+static void connection_abort_calls(struct rpc_connection *connection)
+{
+    while (!list_empty(&connection->calls)) {
+        struct rpc_call *call = LIST_ITEM(connection->calls.next, struct rpc_call, node);
+
+        list_remove(&call->node);
+        list_push_back(&connection->dead, &call->node);
+        rpc_timer_stop(&connection->server->timers, &call->deadline);
+        rpc_call_aborted(call);
+    }
+}
+
+void rpc_connection_close(struct rpc_connection *connection)
+{
+    if (connection->h2.closing)
+        return;
+    rpc_h2_close(&connection->h2);
+    connection_abort_calls(connection);
+}
+
+static void connection_lost(struct rpc_h2 *h2, const char *reason)
+{
+    (void)reason;
+    connection_abort_calls(connection_of(h2));
+}
+
+static void connection_writable(struct rpc_h2 *h2, struct rpc_outbox *outbox)
+{
+    (void)h2;
+    rpc_call_writable(LIST_ITEM(outbox, struct rpc_call, outbox));
+}
+
+static void connection_closed(struct rpc_h2 *h2)
+{
+    struct rpc_connection *connection = connection_of(h2);
+    struct rpc_server *server = connection->server;
+
+    connection_abort_calls(connection);
+    while (!list_empty(&connection->dead))
+        rpc_call_free(LIST_ITEM(connection->dead.next, struct rpc_call, node));
+    CHECK(connection->calls_count == 0 && connection->partial_bytes == 0);
+    if (!list_empty(&connection->node)) {
+        list_remove(&connection->node);
+        server->connections_count--;
+        rpc_server_connection_ended(server);
+    }
+    free(connection);
+    rpc_server_handle_closed(server);
+}
+
+static const struct rpc_h2_ops connection_ops = {
+    .writable = connection_writable, .lost = connection_lost, .closed = connection_closed};
+
+/* One connection too many, or no descriptor for it: it is accepted, so that it does not wait for ever, and closed. */
+static bool connection_refused(struct rpc_server *server)
+{
+    return server->draining || server->reserve_fd < 0 ||
+           server->connections_count >= server->config.connections_max;
+}
+
+void rpc_connection_accept(struct rpc_server *server, struct rpc_listener *listener)
+{
+    struct rpc_connection *connection = check_calloc(1, sizeof(*connection));
+    nghttp2_session *session;
+
+    connection->server = server;
+    connection->idle_since_ms = uv_now(server->loop);
+    list_init(&connection->node);
+    list_init(&connection->calls);
+    list_init(&connection->dead);
+    CHECK(rpc_h2_init(&connection->h2, server->loop, listener->local, &server->flusher,
+                      &connection_ops) == 0);
+    server->handles++;
+    if (rpc_stream_accept(&connection->h2.stream, &listener->uv.stream) != 0 ||
+        connection_refused(server)) {
+        server->stats.refused_total++;
+        rpc_connection_close(connection);
+        return;
+    }
+    rpc_stream_get_peer(&connection->h2.stream, &connection->peer);
+    list_push_back(&server->connections, &connection->node);
+    server->connections_count++;
+    server->stats.connections++;
+    CHECK(nghttp2_session_server_new2(&session, server->callbacks, connection, server->options) ==
+          0);
+    if (rpc_h2_start(&connection->h2, session, (uint32_t)server->config.calls_per_connection_max) !=
+        0)
+        rpc_connection_close(connection);
+}

@@ -1,0 +1,138 @@
+/* What server.c (listeners, limits, drain), server_connection.c (HTTP/2 callbacks) and server_call.c (the call's API) share.
+ *
+ * Shapes   server 1→n connection 1→n call. A call is in its connection's list until its HTTP/2 stream is closed; closed calls of a
+ *          connection that is being torn down wait in `dead` for the end of the callbacks that may still hold them.
+ */
+#ifndef CKPT_RPC_SERVER_INTERNAL_H
+#define CKPT_RPC_SERVER_INTERNAL_H
+
+#include "src/rpc/h2.h"
+#include "src/rpc/server.h"
+#include "src/rpc/timers.h"
+#include "src/rpc/wire.h"
+
+enum {
+    RPC_LISTENERS_MAX = 8,
+    RPC_METHODS_MAX = 256,
+    RPC_CONNECTION_PARTIAL_MAX_BYTES = 4 << 20, /* incomplete messages of one connection */
+    RPC_SERVER_PARTIAL_MAX_BYTES = 128 << 20,   /* of all */
+    RPC_DESCRIPTORS_RESERVED = 128,             /* for the log, its snapshots and the like */
+    RPC_SPARE_CALLS_MAX = 256
+};
+
+struct rpc_method {
+    char *path;
+    size_t path_length;
+    bool client_streaming;
+    bool server_streaming;
+    struct rpc_handlers handlers;
+    void *data;
+};
+
+struct rpc_listener {
+    struct rpc_server *server;
+    bool local;
+    union {
+        uv_handle_t handle;
+        uv_stream_t stream;
+        uv_tcp_t tcp;
+        uv_pipe_t pipe;
+    } uv;
+};
+
+struct rpc_server {
+    uv_loop_t *loop;
+    struct rpc_server_config config;
+    struct rpc_flusher flusher;
+    struct rpc_timers timers;
+    struct rpc_timer sweep;
+    struct rpc_timer grace;
+    nghttp2_session_callbacks *callbacks;
+    nghttp2_option *options;
+    struct rpc_method methods[RPC_METHODS_MAX];
+    size_t methods_count;
+    struct rpc_listener *listeners[RPC_LISTENERS_MAX];
+    size_t listeners_count;
+    struct list connections;
+    size_t connections_count;
+    struct list spare_calls;
+    size_t spare_calls_count;
+    int reserve_fd; /* given up for a moment to get out of EMFILE; -1 then */
+    size_t partial_bytes;
+    struct rpc_server_stats stats;
+    bool draining;
+    void (*drained)(void *data);
+    void *drained_data;
+    bool freeing;
+    size_t handles; /* that libuv still holds */
+    void (*freed)(void *data);
+    void *freed_data;
+    struct rpc_health *health;
+    struct rpc_reflection *reflection;
+};
+
+struct rpc_connection {
+    struct rpc_h2 h2;
+    struct rpc_server *server;
+    struct list node;
+    struct list calls;
+    struct list dead;
+    size_t calls_count;
+    uint64_t idle_since_ms;
+    size_t partial_bytes;
+    struct rpc_peer peer;
+};
+
+struct rpc_call {
+    struct list node;
+    struct rpc_connection *connection;
+    const struct rpc_method *method;
+    void *data;
+    int32_t stream_id;
+    uint64_t deadline_ms;
+    struct rpc_timer deadline;
+    struct rpc_inbox inbox;
+    size_t partial_bytes; /* of the inbox, as counted in the limits */
+    struct rpc_outbox outbox;
+    struct buf metadata; /* name NUL value NUL ... */
+    struct buf trailers; /* likewise */
+    size_t header_bytes;
+    enum rpc_status status;
+    bool post, grpc; /* what the headers said */
+    bool timeout_bad, headers_large, path_known;
+    bool begun;       /* on_request was due */
+    bool responding;  /* response headers are submitted */
+    bool half_closed; /* the client sends no more */
+    bool ended;       /* finished or cancelled: no further callback */
+};
+
+/* server_connection.c */
+void rpc_connection_callbacks(nghttp2_session_callbacks *callbacks);
+void rpc_connection_accept(struct rpc_server *server, struct rpc_listener *listener);
+/* Ends its calls and closes it. */
+void rpc_connection_close(struct rpc_connection *connection);
+const struct rpc_method *rpc_server_find_method(const struct rpc_server *server, const char *path,
+                                                size_t length);
+
+/* server_call.c */
+struct rpc_call *rpc_call_new(struct rpc_connection *connection, int32_t stream_id);
+void rpc_call_free(struct rpc_call *call); /* the stream is closed */
+void rpc_call_begin(struct rpc_call *call);
+void rpc_call_receive(struct rpc_call *call, const uint8_t *bytes, size_t length);
+void rpc_call_half_closed(struct rpc_call *call);
+/* The peer or the connection is gone: on_cancel unless it has ended already. */
+void rpc_call_aborted(struct rpc_call *call);
+/* nghttp2's pull of response bytes. */
+ssize_t rpc_call_pull(struct rpc_call *call, uint8_t *bytes, size_t size, uint32_t *data_flags);
+void rpc_call_writable(struct rpc_call *call);
+
+/* server.c */
+void rpc_server_connection_ended(struct rpc_server *server); /* the drain may be over */
+void rpc_server_handle_closed(struct rpc_server *server);
+
+/* health.c, reflection.c */
+void rpc_health_drain(struct rpc_health *health); /* ends all watches */
+void rpc_health_free(struct rpc_health *health);
+void rpc_reflection_free(struct rpc_reflection *reflection);
+
+#endif

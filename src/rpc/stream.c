@@ -1,0 +1,199 @@
+/* Reading and writing one socket. See stream.h. */
+#include "src/rpc/stream.h"
+
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "src/base/check.h"
+
+enum { READ_BYTES = 65536 };
+
+/* libuv asks for a buffer, reads and reports in one go, so one buffer serves every stream of the loop's thread. */
+static _Thread_local uint8_t read_bytes[READ_BYTES];
+
+int rpc_stream_init(struct rpc_stream *stream, uv_loop_t *loop, bool local,
+                    const struct rpc_stream_handlers *handlers)
+{
+    *stream = (struct rpc_stream){.handlers = handlers, .local = local};
+    stream->uv.handle.data = stream;
+    stream->connect.data = stream;
+    stream->write.data = stream;
+    return local ? uv_pipe_init(loop, &stream->uv.pipe, 0) : uv_tcp_init(loop, &stream->uv.tcp);
+}
+
+int rpc_stream_accept(struct rpc_stream *stream, uv_stream_t *listener)
+{
+    int error = uv_accept(listener, &stream->uv.stream);
+
+    if (error == 0 && !stream->local)
+        error = uv_tcp_nodelay(&stream->uv.tcp, 1);
+    return error;
+}
+
+static void stream_connected(uv_connect_t *request, int status)
+{
+    struct rpc_stream *stream = request->data;
+
+    if (stream->closing)
+        return;
+    if (status == 0 && !stream->local)
+        status = uv_tcp_nodelay(&stream->uv.tcp, 1);
+    stream->handlers->on_connected(stream, status);
+}
+
+int rpc_stream_connect(struct rpc_stream *stream, const struct sockaddr *address)
+{
+    return uv_tcp_connect(&stream->connect, &stream->uv.tcp, address, stream_connected);
+}
+
+void rpc_stream_connect_local(struct rpc_stream *stream, const char *path)
+{
+    uv_pipe_connect(&stream->connect, &stream->uv.pipe, path, stream_connected);
+}
+
+static void stream_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buffer)
+{
+    (void)handle;
+    (void)suggested;
+    *ret_buffer = uv_buf_init((char *)read_bytes, READ_BYTES);
+}
+
+static void stream_read(uv_stream_t *uv, ssize_t length, const uv_buf_t *buffer)
+{
+    struct rpc_stream *stream = uv->data;
+
+    if (stream->closing || length == 0)
+        return;
+    if (length < 0) {
+        uv_read_stop(uv);
+        stream->handlers->on_lost(stream, (int)length);
+        return;
+    }
+    stream->handlers->on_bytes(stream, (const uint8_t *)buffer->base, (size_t)length);
+}
+
+int rpc_stream_start(struct rpc_stream *stream)
+{
+    return uv_read_start(&stream->uv.stream, stream_buffer, stream_read);
+}
+
+static void stream_written(uv_write_t *request, int status);
+
+/* Hands what waits to libuv; in_flight stays untouched until it reports. */
+static int stream_push(struct rpc_stream *stream)
+{
+    struct buf spare = stream->in_flight;
+    uv_buf_t buffer;
+
+    CHECK(!stream->writing);
+    stream->in_flight = stream->waiting;
+    stream->waiting = spare;
+    buf_close(&stream->waiting);
+    buffer = uv_buf_init((char *)stream->in_flight.bytes, (unsigned)stream->in_flight.length);
+    stream->writing = true;
+    return uv_write(&stream->write, &stream->uv.stream, &buffer, 1, stream_written);
+}
+
+static void stream_written(uv_write_t *request, int status)
+{
+    struct rpc_stream *stream = request->data;
+
+    stream->writing = false;
+    buf_close(&stream->in_flight);
+    if (stream->closing)
+        return;
+    if (status == 0 && stream->waiting.length > 0)
+        status = stream_push(stream);
+    if (status != 0)
+        stream->handlers->on_lost(stream, status);
+    else if (!stream->writing)
+        stream->handlers->on_drained(stream);
+}
+
+int rpc_stream_write(struct rpc_stream *stream, const uint8_t *bytes, size_t length)
+{
+    uv_buf_t buffer = uv_buf_init((char *)(uintptr_t)bytes, (unsigned)length);
+    int written = 0;
+
+    CHECK(length <= INT32_MAX);
+    if (stream->closing)
+        return UV_ECANCELED;
+    if (!stream->writing)
+        written = uv_try_write(&stream->uv.stream, &buffer, 1);
+    if (written == UV_EAGAIN)
+        written = 0;
+    if (written < 0)
+        return written;
+    if ((size_t)written == length)
+        return 0;
+    buf_append(&stream->waiting, bytes + written, length - (size_t)written);
+    return stream->writing ? 0 : stream_push(stream);
+}
+
+size_t rpc_stream_pending(const struct rpc_stream *stream)
+{
+    return stream->in_flight.length + stream->waiting.length;
+}
+
+static void stream_closed(uv_handle_t *handle)
+{
+    struct rpc_stream *stream = handle->data;
+
+    buf_close(&stream->in_flight);
+    buf_close(&stream->waiting);
+    stream->handlers->on_closed(stream);
+}
+
+void rpc_stream_close(struct rpc_stream *stream)
+{
+    if (stream->closing)
+        return;
+    stream->closing = true;
+    uv_close(&stream->uv.handle, stream_closed);
+}
+
+static void peer_credentials(const struct rpc_stream *stream, struct rpc_peer *ret_peer)
+{
+    struct ucred credentials;
+    socklen_t length = sizeof(credentials);
+    uv_os_fd_t fd;
+
+    if (uv_fileno(&stream->uv.handle, &fd) == 0 &&
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0) {
+        ret_peer->pid = credentials.pid;
+        ret_peer->uid = credentials.uid;
+        ret_peer->gid = credentials.gid;
+    }
+}
+
+void rpc_stream_get_peer(const struct rpc_stream *stream, struct rpc_peer *ret_peer)
+{
+    struct sockaddr_storage address;
+    int length = sizeof(address);
+    char host[INET6_ADDRSTRLEN] = "?";
+
+    /* nobody's ids until the kernel has told */
+    *ret_peer =
+        (struct rpc_peer){.local = stream->local, .pid = -1, .uid = (uid_t)-1, .gid = (gid_t)-1};
+    if (stream->local) {
+        snprintf(ret_peer->address, sizeof(ret_peer->address), "unix");
+        peer_credentials(stream, ret_peer);
+        return;
+    }
+    if (uv_tcp_getpeername(&stream->uv.tcp, (struct sockaddr *)&address, &length) != 0)
+        return;
+    if (address.ss_family == AF_INET6) {
+        const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&address;
+
+        uv_ip6_name(v6, host, sizeof(host));
+        snprintf(ret_peer->address, sizeof(ret_peer->address), "[%s]:%u", host,
+                 ntohs(v6->sin6_port));
+    } else {
+        const struct sockaddr_in *v4 = (const struct sockaddr_in *)&address;
+
+        uv_ip4_name(v4, host, sizeof(host));
+        snprintf(ret_peer->address, sizeof(ret_peer->address), "%s:%u", host, ntohs(v4->sin_port));
+    }
+}

@@ -1,0 +1,57 @@
+/* A byte stream over a TCP or unix socket of libuv: the place where encryption is put between HTTP/2 and the socket.
+ *
+ * Flow     rpc_stream_accept or rpc_stream_connect, rpc_stream_start; bytes arrive in on_bytes; rpc_stream_write takes all it is
+ *          given, writes what the kernel takes at once and keeps the rest; on_drained tells when nothing is kept any more.
+ * Shapes   embedded in its connection, which must outlive on_closed. What waits to be written is the caller's to bound:
+ *          it stops handing bytes over while rpc_stream_pending() is high. All streams read into one buffer of the thread.
+ * Errors   on_lost once for end of file and every error; the owner then closes.
+ * Absent   TLS: it belongs between rpc_stream_write and the socket, and between the socket and on_bytes, in this file alone.
+ */
+#ifndef CKPT_RPC_STREAM_H
+#define CKPT_RPC_STREAM_H
+
+#include <uv.h>
+
+#include "src/base/buf.h"
+#include "src/rpc/server.h"
+
+struct rpc_stream;
+struct rpc_stream_handlers {
+    void (*on_connected)(struct rpc_stream *stream,
+                         int status); /* 0 or a libuv error; after rpc_stream_connect only */
+    void (*on_bytes)(struct rpc_stream *stream, const uint8_t *bytes, size_t length);
+    void (*on_drained)(struct rpc_stream *stream);
+    void (*on_lost)(struct rpc_stream *stream, int error);
+    void (*on_closed)(struct rpc_stream *stream);
+};
+
+struct rpc_stream {
+    union {
+        uv_handle_t handle;
+        uv_stream_t stream;
+        uv_tcp_t tcp;
+        uv_pipe_t pipe;
+    } uv;
+    const struct rpc_stream_handlers *handlers;
+    bool local;
+    bool writing;
+    bool closing;
+    uv_connect_t connect;
+    uv_write_t write;
+    struct buf in_flight; /* the kernel has not taken these yet */
+    struct buf waiting;   /* come after in_flight */
+};
+
+int rpc_stream_init(struct rpc_stream *stream, uv_loop_t *loop, bool local,
+                    const struct rpc_stream_handlers *handlers);
+int rpc_stream_accept(struct rpc_stream *stream, uv_stream_t *listener);
+int rpc_stream_connect(struct rpc_stream *stream, const struct sockaddr *address);
+void rpc_stream_connect_local(struct rpc_stream *stream, const char *path);
+int rpc_stream_start(struct rpc_stream *stream);
+/* 0, or a libuv error: the stream is lost, on_lost is not called. */
+int rpc_stream_write(struct rpc_stream *stream, const uint8_t *bytes, size_t length);
+size_t rpc_stream_pending(const struct rpc_stream *stream);
+void rpc_stream_close(struct rpc_stream *stream); /* again: harmless */
+void rpc_stream_get_peer(const struct rpc_stream *stream, struct rpc_peer *ret_peer);
+
+#endif

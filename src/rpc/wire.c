@@ -1,0 +1,231 @@
+/* Timeouts, percent encoding, message prefixes and addresses. See wire.h. */
+#include "src/rpc/wire.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "src/base/check.h"
+
+enum { TIMEOUT_DIGITS_MAX = 8, UNIX_PATH_MAX_BYTES = 107 };
+
+static const struct {
+    char unit;
+    uint64_t multiply; /* to nanoseconds */
+} timeout_units[] = {{'n', 1},
+                     {'u', 1000},
+                     {'m', 1000000},
+                     {'S', UINT64_C(1000000000)},
+                     {'M', UINT64_C(60000000000)},
+                     {'H', UINT64_C(3600000000000)}};
+
+int rpc_timeout_parse(const char *text, size_t length, uint64_t *ret_ms)
+{
+    uint64_t value = 0;
+
+    if (length < 2 || length > TIMEOUT_DIGITS_MAX + 1)
+        return -1;
+    for (size_t i = 0; i + 1 < length; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return -1;
+        value = value * 10 + (uint64_t)(text[i] - '0');
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(timeout_units); i++) {
+        uint64_t multiply = timeout_units[i].multiply;
+
+        if (timeout_units[i].unit != text[length - 1])
+            continue;
+        /* 99,999,999 hours in milliseconds fit; in nanoseconds they would not */
+        *ret_ms = multiply >= 1000000 ? value * (multiply / 1000000)
+                                      : (value * multiply + 999999) / 1000000;
+        return 0;
+    }
+    return -1;
+}
+
+char *rpc_timeout_format(uint64_t ms, char text[RPC_TIMEOUT_TEXT_BYTES])
+{
+    const uint64_t limit = 99999999;
+
+    if (ms <= limit)
+        snprintf(text, RPC_TIMEOUT_TEXT_BYTES, "%um", (unsigned)ms);
+    else if (ms / 1000 < limit)
+        snprintf(text, RPC_TIMEOUT_TEXT_BYTES, "%uS", (unsigned)(ms / 1000 + 1));
+    else
+        snprintf(text, RPC_TIMEOUT_TEXT_BYTES, "%uH",
+                 (unsigned)(ms / 3600000 < limit ? ms / 3600000 + 1 : limit));
+    return text;
+}
+
+void rpc_percent_encode(struct buf *buf, const char *text)
+{
+    static const char digits[] = "0123456789ABCDEF";
+
+    for (const unsigned char *at = (const unsigned char *)text; *at != '\0'; at++) {
+        if (*at >= 0x20 && *at <= 0x7e && *at != '%') {
+            buf_append(buf, at, 1);
+        } else {
+            const char escaped[3] = {'%', digits[*at >> 4], digits[*at & 15]};
+
+            buf_append(buf, escaped, sizeof(escaped));
+        }
+    }
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+void rpc_percent_decode(struct buf *buf, const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        int high = i + 2 < length && text[i] == '%' ? hex_digit(text[i + 1]) : -1;
+        int low = high >= 0 ? hex_digit(text[i + 2]) : -1;
+        uint8_t byte = (uint8_t)text[i];
+
+        if (low >= 0) {
+            byte = (uint8_t)(high << 4 | low);
+            i += 2;
+        }
+        if (byte == '\0' || byte == '\n' || byte == '\r')
+            byte = ' ';
+        buf_append(buf, &byte, 1);
+    }
+}
+
+void rpc_prefix_write(uint8_t prefix[RPC_PREFIX_BYTES], size_t length)
+{
+    CHECK(length <= UINT32_MAX);
+    prefix[0] = 0;
+    for (int i = 0; i < 4; i++)
+        prefix[1 + i] = (uint8_t)(length >> (24 - 8 * i));
+}
+
+uint32_t rpc_prefix_length(const uint8_t prefix[RPC_PREFIX_BYTES])
+{
+    return (uint32_t)prefix[1] << 24 | (uint32_t)prefix[2] << 16 | (uint32_t)prefix[3] << 8 |
+           prefix[4];
+}
+
+/* What the prefix at `bytes` announces. */
+static enum rpc_inbox_result prefix_check(const uint8_t *bytes, size_t message_max_bytes)
+{
+    if (bytes[0] != 0)
+        return RPC_INBOX_COMPRESSED;
+    return rpc_prefix_length(bytes) > message_max_bytes ? RPC_INBOX_TOO_LARGE : RPC_INBOX_OK;
+}
+
+/* Completes the message that an earlier call began. Returns how many bytes it took; 0 only when there is none. */
+static size_t inbox_top_up(struct rpc_inbox *inbox, const uint8_t *bytes, size_t length)
+{
+    size_t have = inbox->bytes.length;
+    size_t want = have < RPC_PREFIX_BYTES
+                      ? RPC_PREFIX_BYTES
+                      : RPC_PREFIX_BYTES + (size_t)rpc_prefix_length(inbox->bytes.bytes);
+    size_t taken = want - have < length ? want - have : length;
+
+    buf_append(&inbox->bytes, bytes, taken);
+    return taken;
+}
+
+static bool inbox_complete(const struct rpc_inbox *inbox)
+{
+    return inbox->bytes.length >= RPC_PREFIX_BYTES &&
+           inbox->bytes.length == RPC_PREFIX_BYTES + (size_t)rpc_prefix_length(inbox->bytes.bytes);
+}
+
+enum rpc_inbox_result rpc_inbox_feed(
+    struct rpc_inbox *inbox, const uint8_t *bytes, size_t length, size_t message_max_bytes,
+    bool (*message)(void *data, const uint8_t *bytes, size_t length), void *data)
+{
+    enum rpc_inbox_result result = RPC_INBOX_OK;
+
+    while (length > 0) {
+        size_t taken;
+        bool more = true;
+
+        /* the usual case: a whole message in one piece, which is not copied */
+        if (inbox->bytes.length == 0 && length >= RPC_PREFIX_BYTES &&
+            (result = prefix_check(bytes, message_max_bytes)) == RPC_INBOX_OK &&
+            length - RPC_PREFIX_BYTES >= rpc_prefix_length(bytes)) {
+            taken = RPC_PREFIX_BYTES + (size_t)rpc_prefix_length(bytes);
+            more = message(data, bytes + RPC_PREFIX_BYTES, taken - RPC_PREFIX_BYTES);
+        } else {
+            if (result != RPC_INBOX_OK)
+                return result;
+            taken = inbox_top_up(inbox, bytes, length);
+            if (inbox->bytes.length >= RPC_PREFIX_BYTES)
+                result = prefix_check(inbox->bytes.bytes, message_max_bytes);
+            if (result == RPC_INBOX_OK && inbox_complete(inbox)) {
+                more = message(data, inbox->bytes.bytes + RPC_PREFIX_BYTES,
+                               inbox->bytes.length - RPC_PREFIX_BYTES);
+                buf_clear(&inbox->bytes);
+            }
+        }
+        if (result != RPC_INBOX_OK)
+            return result;
+        if (!more)
+            return RPC_INBOX_STOPPED;
+        bytes += taken;
+        length -= taken;
+    }
+    return RPC_INBOX_OK;
+}
+
+static int port_parse(const char *text, uint16_t *ret_port)
+{
+    uint32_t value = 0;
+
+    if (*text == '\0' || strlen(text) > 5)
+        return -1;
+    for (; *text != '\0'; text++) {
+        if (*text < '0' || *text > '9')
+            return -1;
+        value = value * 10 + (uint32_t)(*text - '0');
+    }
+    if (value > UINT16_MAX)
+        return -1;
+    *ret_port = (uint16_t)value;
+    return 0;
+}
+
+int rpc_address_parse(const char *text, struct rpc_address *ret_address, struct err *err)
+{
+    const char *colon = strrchr(text, ':');
+    const char *host = text;
+    struct rpc_address address = {0};
+    size_t length;
+
+    if (strncmp(text, "unix:", 5) == 0) {
+        length = strlen(text + 5);
+        if (length == 0 || length > UNIX_PATH_MAX_BYTES)
+            return err_set(err, ERR_INVALID,
+                           "socket path of %zu bytes in \"%.300s\": 1 to %d bytes are possible",
+                           length, text, UNIX_PATH_MAX_BYTES);
+        address.local = true;
+        memcpy(address.host, text + 5, length);
+        *ret_address = address;
+        return 0;
+    }
+    if (colon == NULL || port_parse(colon + 1, &address.port) != 0)
+        return err_set(err, ERR_INVALID, "address \"%.300s\" is not host:port or unix:PATH", text);
+    length = (size_t)(colon - text);
+    if (length >= 2 && host[0] == '[' && host[length - 1] == ']') {
+        host++;
+        length -= 2;
+    } else if (memchr(host, ':', length) != NULL) {
+        return err_set(err, ERR_INVALID, "address \"%.300s\": write an IPv6 host as [host]:port",
+                       text);
+    }
+    if (length == 0 || length >= sizeof(address.host))
+        return err_set(err, ERR_INVALID, "address \"%.300s\" has no usable host", text);
+    memcpy(address.host, host, length);
+    *ret_address = address;
+    return 0;
+}
