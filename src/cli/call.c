@@ -188,14 +188,35 @@ enum cli_exit call_failed(struct cli *cli, const char *what, int status, const c
                     named ? "" : rpc_status_name(status), named ? "" : ": ", text);
 }
 
+static int ask_member(struct cli *cli, const char *endpoint, const char *method,
+                      const ProtobufCMessage *request, const ProtobufCMessageDescriptor *reply_type,
+                      uint64_t timeout_ms, ProtobufCMessage **ret_reply, struct err *err)
+{
+    struct client_config config = {.endpoints = cli->endpoints, .timeout_ms = timeout_ms};
+    struct client *client;
+    int status;
+
+    if (cli->transport != NULL) {
+        return cli->transport(cli->transport_context, endpoint, method, request, reply_type,
+                              ret_reply, err);
+    }
+    if (client_new(NULL, &config, &client, err) != 0) {
+        return RPC_INVALID_ARGUMENT;
+    }
+    status =
+        client_call_wait(client, endpoint, method, request, reply_type, timeout_ms, ret_reply, err);
+    client_free(client);
+    return status;
+}
+
 static enum cli_exit call_leader(struct cli *cli, const char *what, const char *method,
                                  const ProtobufCMessage *request,
                                  const ProtobufCMessageDescriptor *reply_type, bool mutation,
                                  ProtobufCMessage **ret_reply)
 {
     struct err err = {0};
-    int status = cli->transport(cli->transport_context, cli->endpoints, NULL, method, request,
-                                reply_type, cli->timeout_ms, ret_reply, &err);
+    int status =
+        ask_member(cli, NULL, method, request, reply_type, cli->timeout_ms, ret_reply, &err);
 
     return status == RPC_OK ? CLI_OK : call_failed(cli, what, status, err.text, mutation);
 }
@@ -307,9 +328,9 @@ static void *ask(void *data)
 {
     struct question *q = data;
 
-    q->answer->status = q->cli->transport(q->cli->transport_context, q->cli->endpoints,
-                                          q->answer->endpoint, q->method, q->request, q->reply_type,
-                                          q->timeout_ms, &q->answer->reply, &q->answer->err);
+    q->answer->status =
+        ask_member(q->cli, q->answer->endpoint, q->method, q->request, q->reply_type, q->timeout_ms,
+                   &q->answer->reply, &q->answer->err);
     if (q->answer->status != RPC_OK) {
         q->answer->reply = NULL;
     }
@@ -334,6 +355,16 @@ void call_each(struct cli *cli, const char *method, const ProtobufCMessage *requ
     for (size_t i = 0; i < count; i++) {
         CHECK(pthread_join(threads[i], NULL) == 0);
     }
+}
+
+const char *call_answer_text(const struct call_answer *answer, char text[CALL_ANSWER_BYTES])
+{
+    size_t length = strlen(answer->endpoint);
+    bool named = strncmp(answer->err.text, answer->endpoint, length) == 0;
+
+    snprintf(text, CALL_ANSWER_BYTES, "%s%s%s", named ? "" : answer->endpoint, named ? "" : ": ",
+             answer->err.text);
+    return text;
 }
 
 void call_each_free(struct call_answer *answers, size_t count)

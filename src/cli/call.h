@@ -36,6 +36,9 @@ size_t call_endpoints(struct cli *cli, struct call_answer answers[CALL_ENDPOINTS
 void call_each(struct cli *cli, const char *method, const ProtobufCMessage *request,
                const ProtobufCMessageDescriptor *reply_type, struct call_answer *answers,
                size_t count);
+enum { CALL_ANSWER_BYTES = CALL_ENDPOINT_BYTES + ERR_TEXT_BYTES + 2 };
+/* "host:port: why it did not answer". */
+const char *call_answer_text(const struct call_answer *answer, char text[CALL_ANSWER_BYTES]);
 void call_each_free(struct call_answer *answers, size_t count);
 
 /* Prints the failure of a call and gives its exit code. mutation: its outcome may be unknown. */

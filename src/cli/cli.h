@@ -71,10 +71,10 @@ struct command {
     bool mutates;                      /* takes --request-id and --dry-run */
 };
 
-/* How a member is asked; client_call_wait, or a test's. */
-typedef int cli_transport_fn(void *context, const char *endpoints, const char *endpoint,
-                             const char *method, const ProtobufCMessage *request,
-                             const ProtobufCMessageDescriptor *reply_type, uint64_t timeout_ms,
+/* Stands in for client_call_wait in tests. endpoint NULL: the leader. Called by several threads at once. */
+typedef int cli_transport_fn(void *context, const char *endpoint, const char *method,
+                             const ProtobufCMessage *request,
+                             const ProtobufCMessageDescriptor *reply_type,
                              ProtobufCMessage **ret_reply, struct err *err);
 
 enum { CLI_OPTIONS_MAX = 24, CLI_ARGUMENTS_MAX = 64 };
@@ -85,7 +85,7 @@ struct cli {
     FILE *in;         /* answers to a plan's question */
     bool interactive; /* in and error are terminals */
     bool colour;
-    cli_transport_fn *transport;
+    cli_transport_fn *transport; /* NULL: the network */
     void *transport_context;
 
     const char *endpoints;

@@ -208,8 +208,9 @@ enum cli_exit command_policy_set(struct cli *cli)
             return cli_fail(cli, CLI_USAGE, "ckptctl policy set min_interval=5m",
                             "\"%s\" is not KEY=VALUE", key);
         }
-        if (strcmp(value, "0") == 0) {
-            return cli_fail(cli, CLI_USAGE, NULL, "%s=0: a zero leaves a value as it is", key);
+        if (value[0] == '0' && strpbrk(value, "123456789") == NULL) {
+            return cli_fail(cli, CLI_USAGE, NULL, "%s=%s: a zero leaves a value as it is", key,
+                            value);
         }
         if (reflect_set_text(&policy.base, key, value, &err) != 0) {
             return cli_fail(cli, CLI_USAGE, "ckptctl policy get", "%s", err.text);

@@ -232,6 +232,13 @@ enum cli_exit command_debug_check(struct cli *cli)
     /* the same endpoints again; the status answers are no longer needed */
     members_free(&members);
     ask_until_common(cli, members.answers, members.count, &verdicts);
+    for (size_t i = 0; i < members.count; i++) {
+        char text[CALL_ANSWER_BYTES];
+
+        if (members.answers[i].reply == NULL) {
+            cli_note(cli, "remark: no answer from %s", call_answer_text(&members.answers[i], text));
+        }
+    }
     print_checks(cli, members.answers, members.count, &verdicts);
     call_each_free(members.answers, members.count);
     if (verdicts.violations > 0 || verdicts.different > 0) {

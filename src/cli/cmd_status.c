@@ -160,9 +160,10 @@ static void print_warnings(struct cli *cli, const struct members *members)
     }
     for (size_t i = 0; i < members->count; i++) {
         const struct call_answer *answer = &members->answers[i];
+        char text[CALL_ANSWER_BYTES];
 
         if (answer->reply == NULL) {
-            cli_note(cli, "remark: %s does not answer: %s", answer->endpoint, answer->err.text);
+            cli_note(cli, "remark: no answer from %s", call_answer_text(answer, text));
         }
     }
 }

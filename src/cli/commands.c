@@ -5,7 +5,9 @@
 
 #include "ckpt/v1/common.pb-c.h"
 
-#define NUMBER_MAX_MS ((uint64_t)INT64_MAX)
+/* ten years, and a petabyte per second: above what any site has, below what could overflow a sum */
+#define DURATION_MAX_MS UINT64_C(315360000000)
+#define RATE_MAX        UINT64_C(1000000000000000)
 
 static const struct option_spec stale_options[] = {
     {.name = "stale", .kind = OPTION_FLAG, .help = "any member answers from what it has applied"},
@@ -71,13 +73,13 @@ static const struct option_spec update_options[] = {
      .value = "DURATION",
      .help = "new walltime",
      .number = NUMBER_DURATION,
-     .range = {1, NUMBER_MAX_MS}},
+     .range = {1, DURATION_MAX_MS}},
     {.name = "period",
      .kind = OPTION_NUMBER,
      .value = "DURATION",
      .help = "fixed interval beside the model",
      .number = NUMBER_DURATION,
-     .range = {1, NUMBER_MAX_MS}},
+     .range = {1, DURATION_MAX_MS}},
     {.name = "strategy",
      .kind = OPTION_CHOICE,
      .value = "STRATEGY",
@@ -119,19 +121,19 @@ static const struct option_spec register_options[] = {
      .value = "DURATION",
      .help = "its end; without: unlimited",
      .number = NUMBER_DURATION,
-     .range = {1, NUMBER_MAX_MS}},
+     .range = {1, DURATION_MAX_MS}},
     {.name = "grace",
      .kind = OPTION_NUMBER,
      .value = "DURATION",
      .help = "SIGTERM to SIGKILL",
      .number = NUMBER_DURATION,
-     .range = {1, NUMBER_MAX_MS}},
+     .range = {1, DURATION_MAX_MS}},
     {.name = "period",
      .kind = OPTION_NUMBER,
      .value = "DURATION",
      .help = "fixed interval beside the model",
      .number = NUMBER_DURATION,
-     .range = {1, NUMBER_MAX_MS}},
+     .range = {1, DURATION_MAX_MS}},
     {.name = "requeue",
      .kind = OPTION_CHOICE,
      .value = "POLICY",
@@ -151,13 +153,13 @@ static const struct option_spec register_options[] = {
      .value = "DURATION",
      .help = "limit of one checkpoint",
      .number = NUMBER_DURATION,
-     .range = {1, NUMBER_MAX_MS}},
+     .range = {1, DURATION_MAX_MS}},
     {.name = "write",
      .kind = OPTION_NUMBER,
      .value = "RATE",
      .help = "what one node can write, e.g. 1.5GB/s",
      .number = NUMBER_RATE,
-     .range = {1, NUMBER_MAX_MS}},
+     .range = {1, RATE_MAX}},
     {0}};
 
 static const struct option_spec end_options[] = {
@@ -192,7 +194,7 @@ static const struct option_spec hint_options[] = {
      .value = "DURATION",
      .help = "at most so long (30m)",
      .number = NUMBER_DURATION,
-     .range = {1, NUMBER_MAX_MS}},
+     .range = {1, DURATION_MAX_MS}},
     {0}};
 
 static const struct option_spec preempt_options[] = {
@@ -227,7 +229,7 @@ static const struct option_spec target_put_options[] = {
      .value = "RATE",
      .help = "budget of all writers together, e.g. 10GB/s",
      .number = NUMBER_RATE,
-     .range = {1, NUMBER_MAX_MS}},
+     .range = {1, RATE_MAX}},
     {.name = "staging-share",
      .kind = OPTION_NUMBER,
      .value = "SHARE",
@@ -253,13 +255,13 @@ static const struct option_spec queue_options[] = {{.name = "queued",
                                                     .value = "DURATION",
                                                     .help = "GPU-time that waits, e.g. 90h",
                                                     .number = NUMBER_DURATION,
-                                                    .range = {0, NUMBER_MAX_MS}},
+                                                    .range = {0, DURATION_MAX_MS}},
                                                    {.name = "running",
                                                     .kind = OPTION_NUMBER,
                                                     .value = "DURATION",
                                                     .help = "GPU-time that runs",
                                                     .number = NUMBER_DURATION,
-                                                    .range = {0, NUMBER_MAX_MS}},
+                                                    .range = {0, DURATION_MAX_MS}},
                                                    {.name = "waiting",
                                                     .kind = OPTION_LIST,
                                                     .value = "JOB:CLASS:GPUS[:WAITED]",

@@ -7,26 +7,6 @@
 #include <unistd.h>
 
 #include "src/cli/cli.h"
-#include "src/client/client.h"
-
-static int ask_member(void *context, const char *endpoints, const char *endpoint,
-                      const char *method, const ProtobufCMessage *request,
-                      const ProtobufCMessageDescriptor *reply_type, uint64_t timeout_ms,
-                      ProtobufCMessage **ret_reply, struct err *err)
-{
-    struct client_config config = {.endpoints = endpoints, .timeout_ms = timeout_ms};
-    struct client *client;
-    int status;
-
-    (void)context;
-    if (client_new(NULL, &config, &client, err) != 0) {
-        return RPC_INVALID_ARGUMENT;
-    }
-    status =
-        client_call_wait(client, endpoint, method, request, reply_type, timeout_ms, ret_reply, err);
-    client_free(client);
-    return status;
-}
 
 int main(int argc, char **argv)
 {
@@ -37,7 +17,6 @@ int main(int argc, char **argv)
         .in = stdin,
         .interactive = isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1,
         .colour = isatty(STDOUT_FILENO) == 1 && (no_colour == NULL || *no_colour == '\0'),
-        .transport = ask_member,
     };
 
     signal(SIGPIPE, SIG_IGN);

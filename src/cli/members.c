@@ -110,6 +110,8 @@ const Ckpt__V1__StatusReply *members_own(const struct members *members, uint64_t
 
 enum cli_exit members_nobody(struct cli *cli, const struct members *members, const char *what)
 {
+    char text[CALL_ANSWER_BYTES];
+
     CHECK(members->answered == 0);
     if (members->count == 0) {
         return cli_fail(cli, CLI_USAGE, NULL, "--endpoints holds no address: \"%s\"",
@@ -117,6 +119,6 @@ enum cli_exit members_nobody(struct cli *cli, const struct members *members, con
     }
     return cli_fail(cli, CLI_NO_LEADER,
                     "systemctl status ckptd on the members, or correct --endpoints",
-                    "cannot %s: none of %zu members answers; %s: %s", what, members->count,
-                    members->answers[0].endpoint, members->answers[0].err.text);
+                    "cannot %s: none of %zu members answers; %s", what, members->count,
+                    call_answer_text(&members->answers[0], text));
 }

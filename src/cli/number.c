@@ -204,12 +204,15 @@ int number_parse(enum number_kind kind, const char *text, struct number_range ra
 
     CHECK(range.min <= range.max);
     human_safe(text, shown, sizeof(shown));
+    format_limit(kind, range.min, low);
+    format_limit(kind, range.max, high);
     if (parse_kind(kind, text, &value) != 0) {
-        return err_set(err, ERR_INVALID, "\"%s\" is not %s", shown, expected_form(kind));
+        return err_set(err, ERR_INVALID, "\"%s\" is not %s; %s to %s are taken", shown,
+                       expected_form(kind), low, high);
     }
     if (value < range.min || value > range.max) {
-        return err_set(err, ERR_INVALID, "%s is out of range: %s to %s are taken", shown,
-                       format_limit(kind, range.min, low), format_limit(kind, range.max, high));
+        return err_set(err, ERR_INVALID, "\"%s\" is out of range; %s to %s are taken", shown, low,
+                       high);
     }
     *ret_number = value;
     return 0;
