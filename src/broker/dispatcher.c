@@ -14,7 +14,8 @@ enum {
     GRANTS_LOOK_MAX = 65536, /* waiting checkpoints looked at */
     GRANTS_QUICK_US = 1000,  /* a look that needs no pause */
     GRANTS_PAUSE_FACTOR = 10,
-    GRANTS_PAUSE_MAX_US = 1000000
+    GRANTS_PAUSE_MAX_US = 1000000,
+    GRANTS_RETRY_US = 100000 /* after a refusal */
 };
 
 /* ---- grants ----------------------------------------------------------------------------------------------------------- */
@@ -121,7 +122,7 @@ static void propose_grants(struct dispatcher *dispatcher, const struct grant *gr
 
 /* Level-triggered: any applied entry may have made room. A look that took long is followed by a pause, so that looking never
  * takes more than a tenth of the loop. */
-static void schedule_grants(struct dispatcher *dispatcher)
+static void schedule_grants(struct dispatcher *dispatcher, uint64_t delay_us)
 {
     uint64_t pause_us = dispatcher->grant_look_us >= GRANTS_QUICK_US
                             ? dispatcher->grant_look_us * GRANTS_PAUSE_FACTOR
@@ -129,9 +130,11 @@ static void schedule_grants(struct dispatcher *dispatcher)
 
     if (!dispatcher->serving || dispatcher->grant_scheduled || dispatcher->grant_in_flight)
         return;
+    if (pause_us > GRANTS_PAUSE_MAX_US)
+        pause_us = GRANTS_PAUSE_MAX_US;
     dispatcher->grant_scheduled = true;
-    dispatcher->broker->clock.timer_start(
-        dispatcher->grant_timer, pause_us < GRANTS_PAUSE_MAX_US ? pause_us : GRANTS_PAUSE_MAX_US);
+    dispatcher->broker->clock.timer_start(dispatcher->grant_timer,
+                                          delay_us > pause_us ? delay_us : pause_us);
 }
 
 static void on_granted(void *data, const struct err *failed, const struct fsm_outcome *outcome)
@@ -139,9 +142,7 @@ static void on_granted(void *data, const struct err *failed, const struct fsm_ou
     struct dispatcher *dispatcher = data;
 
     dispatcher->grant_in_flight = false;
-    /* after a failure the next applied entry, at the latest the next evaluation's, looks again */
-    if (failed == NULL && outcome->status == FSM_OK)
-        schedule_grants(dispatcher);
+    schedule_grants(dispatcher, failed == NULL && outcome->status == FSM_OK ? 0 : GRANTS_RETRY_US);
 }
 
 static void on_grant_timer(void *data)
@@ -173,7 +174,7 @@ static void on_serving(void *context)
     dispatcher->serving = true;
     nodes_start(dispatcher->nodes);
     dispatcher_sessions_changed(dispatcher);
-    schedule_grants(dispatcher);
+    schedule_grants(dispatcher, 0);
 }
 
 static void on_not_serving(void *context)
@@ -194,7 +195,7 @@ static void on_applied(void *context)
     if (!dispatcher->serving)
         return;
     dispatcher_sessions_changed(dispatcher);
-    schedule_grants(dispatcher);
+    schedule_grants(dispatcher, 0);
 }
 
 struct dispatcher *dispatcher_new(struct broker *broker)

@@ -183,17 +183,35 @@ static void end_cycle(struct evaluator *evaluator)
     schedule_next(evaluator);
 }
 
+/* The model counts from the last complete checkpoint. A failed one counts as well: the state machine would skip the decision. */
+static void guard_last_attempt(struct evaluator *evaluator, const struct fsm_allocation *allocation,
+                               uint32_t row)
+{
+    uint64_t interval_ms = fsm_policy(replica_fsm(evaluator->broker->replica))->min_interval_ms;
+
+    if (decision_purpose(&evaluator->view, &evaluator->result, row) !=
+        CKPT__V1__PURPOSE__PURPOSE_PERIODIC)
+        return;
+    if (allocation->period_ms != 0 && allocation->period_ms < interval_ms)
+        interval_ms = allocation->period_ms;
+    if (allocation->last_attempt_end_ms != 0 &&
+        evaluator->cycle.now_ms < allocation->last_attempt_end_ms + interval_ms)
+        evaluator->result.verdict[row] = EVAL_SKIP_MIN_INTERVAL;
+}
+
 static void take_row(struct evaluator *evaluator, uint32_t row)
 {
     const struct fsm_allocation *allocation =
         fsm_allocation_at(replica_fsm(evaluator->broker->replica), row);
-    enum eval_verdict verdict = evaluator->result.verdict[row];
+    enum eval_verdict verdict;
 
-    CHECK(verdict < EVAL_VERDICT_COUNT);
     evaluator->evaluated_at_ms[row] = 0;
     if (allocation == NULL ||
         allocation->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING)
         return;
+    guard_last_attempt(evaluator, allocation, row);
+    verdict = evaluator->result.verdict[row];
+    CHECK(verdict < EVAL_VERDICT_COUNT);
     evaluator->evaluated_at_ms[row] = evaluator->cycle.now_ms;
     evaluator->registered_index[row] = allocation->registered_index;
     evaluator->verdict_counts[verdict]++;
@@ -250,36 +268,39 @@ static void on_timer(void *data)
 
 /* ---- explain ---------------------------------------------------------------------------------------------------------- */
 
+static const char *ok_or_blocks(bool ok)
+{
+    return ok ? "ok" : "blocks";
+}
+
 static void write_guards(const struct evaluator *evaluator, const struct fsm_allocation *allocation,
                          uint32_t row, char texts[EVALUATOR_GUARDS][EVALUATOR_GUARD_BYTES])
 {
     const struct eval_view *view = &evaluator->view;
-    const Ckpt__V1__Policy *policy = fsm_policy(replica_fsm(evaluator->broker->replica));
+    const struct eval_policy *policy = &evaluator->cycle.policy;
     uint32_t flags = view->flags[row];
-    double min_interval_s = (double)policy->min_interval_ms / 1e3;
-    double near_s = (double)policy->near_completion_ms / 1e3;
-    char id[CHECKPOINT_ID_TEXT_BYTES];
+    bool near = view->walltime_left_s[row] < policy->near_completion_s;
+    bool too_soon = evaluator->result.verdict[row] == EVAL_SKIP_MIN_INTERVAL ||
+                    view->age_s[row] < policy->min_interval_s;
+    char id[CHECKPOINT_ID_TEXT_BYTES] = "none";
 
+    if (allocation->active_checkpoint_id != 0)
+        checkpoint_id_format(allocation->active_checkpoint_id, id);
     snprintf(texts[0], EVALUATOR_GUARD_BYTES,
-             "min_interval: %s (%.0f s since the last one, at least %.0f s)",
-             view->age_s[row] >= min_interval_s ? "ok" : "blocks", view->age_s[row],
-             min_interval_s);
-    snprintf(texts[1], EVALUATOR_GUARD_BYTES, "one_active: %s (active now: %s)",
-             flags & EVAL_FLAG_ACTIVE ? "blocks" : "ok",
-             allocation->active_checkpoint_id != 0
-                 ? checkpoint_id_format(allocation->active_checkpoint_id, id)
-                 : "none");
+             "min_interval: %s (%.0f s of progress at stake, at least %.0f s between two)",
+             ok_or_blocks(!too_soon), view->age_s[row], policy->min_interval_s);
+    snprintf(texts[1], EVALUATOR_GUARD_BYTES, "one_active: %s (now: %s)",
+             ok_or_blocks((flags & EVAL_FLAG_ACTIVE) == 0), id);
     snprintf(texts[2], EVALUATOR_GUARD_BYTES, "storage: %s (%.0f bytes/s usable)",
-             flags & EVAL_FLAG_STORAGE_DOWN ? "blocks" : "ok", view->bandwidth_bytes_per_s[row]);
+             ok_or_blocks((flags & EVAL_FLAG_STORAGE_DOWN) == 0), view->bandwidth_bytes_per_s[row]);
     snprintf(texts[3], EVALUATOR_GUARD_BYTES, "strategy: %s",
              flags & EVAL_FLAG_NOT_AUTO ? "blocks (not auto)" : "ok (auto)");
     if (allocation->walltime_ms == 0)
         snprintf(texts[4], EVALUATOR_GUARD_BYTES, "near_completion: ok (no walltime)");
     else
         snprintf(texts[4], EVALUATOR_GUARD_BYTES,
-                 "near_completion: %s (%.0f s left, protected below %.0f s)",
-                 view->walltime_left_s[row] >= near_s ? "ok" : "blocks", view->walltime_left_s[row],
-                 near_s);
+                 "near_completion: %s (%.0f s left, protected below %.0f s)", ok_or_blocks(!near),
+                 view->walltime_left_s[row], policy->near_completion_s);
 }
 
 static uint32_t evaluated_row(const struct evaluator *evaluator,
