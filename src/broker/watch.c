@@ -132,7 +132,7 @@ static void watch_on_message(struct rpc_call *rpc, void *data, const uint8_t *by
         call->call = rpc;
         call->after = asked->after_sequence;
         call->follow = asked->follow != 0;
-        strcpy(call->allocation_id, asked->allocation_id);
+        memcpy(call->allocation_id, asked->allocation_id, strlen(asked->allocation_id) + 1);
         list_push_back(&watch->calls, &call->node);
         broker->counters.watchers++;
         rpc_call_set_data(rpc, call);
