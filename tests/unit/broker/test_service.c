@@ -1,0 +1,822 @@
+/* BrokerService and OperatorService over loopback: a real server, a real client, a real replica of one
+ * member (or one of three that never finds the others) in a folder of its own. U6, U7. */
+#include "tests/support/test.h"
+
+#include <ftw.h>
+#include <unistd.h>
+
+#include "ckpt/v1/operator.pb-c.h"
+#include "raft/uv_io.h"
+#include "src/base/check.h"
+#include "src/broker/service.h"
+#include "src/broker/translate.h"
+#include "src/broker/watch.h"
+#include "src/rpc/client.h"
+#include "src/rpc/uv_clock.h"
+
+enum { WAIT_MAX_MS = 10000 };
+
+struct fixture {
+    uv_loop_t loop;
+    struct broker broker;
+    struct config *config;
+    struct disk_ops disk;
+    struct network_ops network;
+    struct consensus_member members[3];
+    Ckpt__Log__V1__ClusterInit initial;
+    Ckpt__V1__TargetSpec *targets[1];
+    struct rpc_channel *channel;
+    uv_timer_t guard;
+    bool late;
+    bool closed;
+    char dir[64];
+};
+
+static struct fixture *fixture;
+
+static void be_late(uv_timer_t *timer)
+{
+    ((struct fixture *)timer->data)->late = true;
+}
+
+/* Runs the loop until *flag, or fails. */
+static void run_until(const bool *flag)
+{
+    uv_update_time(&fixture->loop);
+    uv_timer_start(&fixture->guard, be_late, WAIT_MAX_MS, 0);
+    fixture->late = false;
+    while (!*flag && !fixture->late)
+        uv_run(&fixture->loop, UV_RUN_ONCE);
+    uv_timer_stop(&fixture->guard);
+    if (!*flag)
+        fail_msg("not within %d ms", WAIT_MAX_MS);
+}
+
+static void no_fatal(void *context, const struct err *err)
+{
+    (void)context;
+    fail_msg("fatal: %s", err->text);
+}
+
+static int free_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &length), 0);
+    close(fd);
+    return ntohs(address.sin_port);
+}
+
+static struct config *make_config(size_t member_count, const char *dir)
+{
+    char text[2048];
+    int used = snprintf(text, sizeof(text), "cluster_id: demo\ndata_dir: %s/data\nmembers:\n", dir);
+    struct config_flags flags = {.name = "n1"};
+    struct config *config = NULL;
+    struct err err;
+
+    for (size_t i = 1; i <= member_count; i++)
+        used +=
+            snprintf(text + used, sizeof(text) - (size_t)used,
+                     "  - {id: %zu, name: n%zu, raft: \"127.0.0.1:%d\", api: \"127.0.0.1:%d\"}\n",
+                     i, i, free_port(), free_port());
+    used +=
+        snprintf(text + used, sizeof(text) - (size_t)used,
+                 "timers: {election: 100ms, heartbeat: 20ms}\n"
+                 "targets:\n  - {id: scratch, prefix: %s/scratch, write_bytes_per_s: 1000000}\n",
+                 dir);
+    if (config_parse("test", text, (size_t)used, &flags, &config, &err) != 0)
+        fail_msg("%s", err.text);
+    return config;
+}
+
+static void open_replica(struct fixture *f)
+{
+    struct consensus_config consensus = {.member_id = 1,
+                                         .cluster_id = f->config->cluster_id,
+                                         .data_dir = f->config->data_dir,
+                                         .listen_address = f->config->self->raft,
+                                         .members = f->members,
+                                         .member_count = f->config->member_count,
+                                         .bootstrap = true,
+                                         .election_timeout_ms = 100,
+                                         .heartbeat_ms = 20,
+                                         .clock = &f->broker.clock,
+                                         .random = &f->broker.random,
+                                         .disk = &f->disk,
+                                         .network = &f->network};
+    struct err err;
+
+    for (size_t i = 0; i < f->config->member_count; i++) {
+        f->members[i].id = f->config->members[i].id;
+        snprintf(f->members[i].name, sizeof(f->members[i].name), "%s", f->config->members[i].name);
+        snprintf(f->members[i].address, sizeof(f->members[i].address), "%s",
+                 f->config->members[i].raft);
+    }
+    ckpt__log__v1__cluster_init__init(&f->initial);
+    f->initial.cluster_id = f->config->cluster_id;
+    f->initial.epoch = 1;
+    f->initial.policy = &f->config->policy;
+    f->targets[0] = &f->config->targets[0];
+    f->initial.n_targets = 1;
+    f->initial.targets = f->targets;
+    if (replica_open(&consensus, &f->initial, no_fatal, f, &f->broker.replica, &err) != 0)
+        fail_msg("%s", err.text);
+}
+
+static void open_fixture(size_t member_count)
+{
+    struct fixture *f = check_calloc(1, sizeof(*f));
+    struct rpc_server_config server = {0};
+    struct rpc_channel_config channel = {0};
+    char address[64];
+    struct err err;
+
+    fixture = f;
+    snprintf(f->dir, sizeof(f->dir), "/tmp/ckpt-service-XXXXXX");
+    assert_non_null(mkdtemp(f->dir));
+    assert_int_equal(uv_loop_init(&f->loop), 0);
+    uv_timer_init(&f->loop, &f->guard);
+    f->guard.data = f;
+    f->config = make_config(member_count, f->dir);
+    f->broker.loop = &f->loop;
+    f->broker.config = f->config;
+    uv_clock_ops(&f->loop, &f->broker.clock);
+    uv_random_ops(&f->broker.random);
+    disk_uv_ops(&f->loop, &f->disk);
+    network_uv_ops(&f->loop, &f->network);
+    open_replica(f);
+    f->broker.rpc = rpc_server_new(&f->loop, &server);
+    f->broker.service = service_new(&f->broker);
+    f->broker.watch = watch_new(&f->broker);
+    if (rpc_server_listen(f->broker.rpc, "127.0.0.1:0", &err) != 0)
+        fail_msg("%s", err.text);
+    snprintf(address, sizeof(address), "127.0.0.1:%d", rpc_server_port(f->broker.rpc, 0));
+    f->channel = rpc_channel_new(&f->loop, address, &channel);
+}
+
+static void set_flag(void *flag)
+{
+    *(bool *)flag = true;
+}
+
+static int remove_visited(const char *path, const struct stat *status, int kind, struct FTW *ftw)
+{
+    (void)status;
+    (void)kind;
+    (void)ftw;
+    return remove(path);
+}
+
+static int close_fixture(void **state)
+{
+    struct fixture *f = fixture;
+    bool freed = false;
+    bool closed = false;
+
+    (void)state;
+    rpc_channel_free(f->channel);
+    rpc_server_free(f->broker.rpc, set_flag, &freed);
+    run_until(&freed);
+    f->broker.rpc = NULL;
+    replica_close(f->broker.replica, set_flag, &closed);
+    run_until(&closed);
+    service_free(f->broker.service);
+    watch_free(f->broker.watch);
+    uv_close((uv_handle_t *)&f->guard, NULL);
+    uv_run(&f->loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&f->loop), 0);
+    config_free(f->config);
+    nftw(f->dir, remove_visited, 16, FTW_DEPTH | FTW_PHYS);
+    free(f);
+    fixture = NULL;
+    return 0;
+}
+
+static int open_one(void **state)
+{
+    (void)state;
+    open_fixture(1);
+    for (int i = 0; i < 10000 && !replica_serving(fixture->broker.replica); i++)
+        uv_run(&fixture->loop, UV_RUN_ONCE);
+    return replica_serving(fixture->broker.replica) ? 0 : -1;
+}
+
+static int open_lonely(void **state)
+{
+    (void)state;
+    open_fixture(3);
+    return 0;
+}
+
+/* ---- calls ---- */
+
+struct answer {
+    bool ended;
+    int status;
+    char message[1024];
+    char hint[64];
+    bool has_hint;
+    uint8_t bytes[1 << 16];
+    size_t length;
+    size_t messages;
+    uint64_t last_sequence; /* of events */
+};
+
+static void take_message(struct rpc_client_call *call, void *data, const uint8_t *bytes,
+                         size_t length)
+{
+    struct answer *answer = data;
+
+    (void)call;
+    assert_true(length <= sizeof(answer->bytes));
+    memcpy(answer->bytes, bytes, length);
+    answer->length = length;
+    answer->messages++;
+}
+
+static void take_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)
+{
+    struct answer *answer = data;
+
+    (void)call;
+    answer->ended = true;
+    answer->status = end->status;
+    snprintf(answer->message, sizeof(answer->message), "%s", end->message);
+    answer->has_hint = end->leader_hint != NULL;
+    snprintf(answer->hint, sizeof(answer->hint), "%s",
+             end->leader_hint == NULL ? "" : end->leader_hint);
+}
+
+static const struct rpc_client_handlers unary_handlers = {.on_message = take_message,
+                                                          .on_end = take_end};
+
+static void start_bytes(const char *path, const uint8_t *bytes, size_t length,
+                        struct answer *answer)
+{
+    memset(answer, 0, sizeof(*answer));
+    assert_non_null(rpc_channel_unary(fixture->channel, path, bytes, length, 5000, true,
+                                      &unary_handlers, answer));
+}
+
+static void start(const char *path, const ProtobufCMessage *request, struct answer *answer)
+{
+    uint8_t bytes[4096];
+    size_t length = protobuf_c_message_get_packed_size(request);
+
+    assert_true(length <= sizeof(bytes));
+    protobuf_c_message_pack(request, bytes);
+    start_bytes(path, bytes, length, answer);
+}
+
+static void call(const char *path, const ProtobufCMessage *request, struct answer *answer)
+{
+    start(path, request, answer);
+    run_until(&answer->ended);
+}
+
+static void expect(const struct answer *answer, int status, const char *text)
+{
+    if (answer->status != status || strstr(answer->message, text) == NULL)
+        fail_msg("%s '%s', expected %s '%s'", rpc_status_name(answer->status), answer->message,
+                 rpc_status_name(status), text);
+}
+
+static void pack_registration(const char *request_id, const char *id, uint8_t *bytes,
+                              size_t *ret_length)
+{
+    Ckpt__V1__RegisterAllocationRequest request = CKPT__V1__REGISTER_ALLOCATION_REQUEST__INIT;
+    Ckpt__V1__AllocationSpec spec = CKPT__V1__ALLOCATION_SPEC__INIT;
+    Ckpt__V1__NodeShare node = CKPT__V1__NODE_SHARE__INIT;
+    Ckpt__V1__NodeShare *nodes[] = {&node};
+
+    node.node_id = (char *)(uintptr_t) "node-1";
+    node.gpu_count = 4;
+    node.gpu_memory_used_bytes = 1 << 30;
+    spec.allocation_id = (char *)(uintptr_t)id;
+    spec.tenant = (char *)(uintptr_t) "physics";
+    spec.project = (char *)(uintptr_t) "heat";
+    spec.vcluster = (char *)(uintptr_t) "hpc";
+    spec.owner = (char *)(uintptr_t) "ada";
+    spec.preemption_class = 3;
+    spec.n_nodes = 1;
+    spec.nodes = nodes;
+    request.request_id = (char *)(uintptr_t)request_id;
+    request.spec = &spec;
+    *ret_length = ckpt__v1__register_allocation_request__pack(&request, bytes);
+}
+
+#define BROKER(method)   "/ckpt.v1.BrokerService/" method
+#define OPERATOR(method) "/ckpt.v1.OperatorService/" method
+
+static void start_registration(const char *request_id, const char *id, struct answer *answer)
+{
+    uint8_t bytes[1024];
+    size_t length;
+
+    pack_registration(request_id, id, bytes, &length);
+    start_bytes(BROKER("RegisterAllocation"), bytes, length, answer);
+}
+
+static Ckpt__V1__MutationReply *register_allocation(const char *request_id, const char *id)
+{
+    static struct answer answer;
+    Ckpt__V1__MutationReply *reply;
+
+    start_registration(request_id, id, &answer);
+    run_until(&answer.ended);
+    expect(&answer, RPC_OK, "");
+    reply = ckpt__v1__mutation_reply__unpack(NULL, answer.length, answer.bytes);
+    assert_non_null(reply);
+    return reply;
+}
+
+static void get_allocation(const char *id, bool stale, struct answer *answer)
+{
+    Ckpt__V1__GetAllocationRequest request = CKPT__V1__GET_ALLOCATION_REQUEST__INIT;
+
+    request.allocation_id = (char *)(uintptr_t)id;
+    request.stale = stale;
+    call(BROKER("GetAllocation"), &request.base, answer);
+}
+
+/* ---- tests: the leader ---- */
+
+static void a_registration_is_answered_after_its_commit_and_read_back(void **state)
+{
+    static struct answer answer;
+    Ckpt__V1__MutationReply *reply = register_allocation("r1", "job-1");
+    Ckpt__V1__Allocation *allocation;
+
+    (void)state;
+    assert_true(reply->index > 0);
+    assert_false(reply->repeated);
+    get_allocation("job-1", false, &answer);
+    expect(&answer, RPC_OK, "");
+    allocation = ckpt__v1__allocation__unpack(NULL, answer.length, answer.bytes);
+    assert_string_equal(allocation->spec->allocation_id, "job-1");
+    assert_string_equal(allocation->spec->tenant, "physics");
+    assert_string_equal(allocation->spec->target_id, "scratch");
+    assert_uint_equal(allocation->spec->n_nodes, 1);
+    assert_string_equal(allocation->spec->nodes[0]->node_id, "node-1");
+    assert_uint_equal(allocation->spec->nodes[0]->gpu_count, 4);
+    assert_int_equal(allocation->state, CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING);
+    assert_uint_equal(allocation->registered_index, reply->index);
+    assert_uint_equal(allocation->applied_index, reply->index);
+    ckpt__v1__allocation__free_unpacked(allocation, NULL);
+    ckpt__v1__mutation_reply__free_unpacked(reply, NULL);
+}
+
+static void the_same_request_id_gets_the_first_outcome(void **state)
+{
+    Ckpt__V1__MutationReply *first = register_allocation("same", "job-1");
+    Ckpt__V1__MutationReply *second = register_allocation("same", "job-1");
+
+    (void)state;
+    assert_false(first->repeated);
+    assert_true(second->repeated);
+    assert_uint_equal(first->index, second->index);
+    ckpt__v1__mutation_reply__free_unpacked(first, NULL);
+    ckpt__v1__mutation_reply__free_unpacked(second, NULL);
+}
+
+static void many_registrations_in_flight_share_entries(void **state)
+{
+    enum { COUNT = 300 };
+    struct answer *answers = check_calloc(COUNT, sizeof(*answers));
+    struct replica_stats stats;
+
+    (void)state;
+    for (int i = 0; i < COUNT; i++) {
+        char id[32];
+        snprintf(id, sizeof(id), "job-%d", i);
+        start_registration(id, id, &answers[i]);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        run_until(&answers[i].ended);
+        expect(&answers[i], RPC_OK, "");
+    }
+    replica_get_stats(fixture->broker.replica, &stats);
+    assert_true(stats.entries_total < COUNT / 2);
+    assert_true(stats.batch_max > 1);
+    assert_uint_equal(fixture->broker.counters.outcomes_total[FSM_OK], COUNT);
+    free(answers);
+}
+
+static void refusals_carry_name_and_next_step(void **state)
+{
+    static struct answer answer;
+    Ckpt__V1__EndAllocationRequest end = CKPT__V1__END_ALLOCATION_REQUEST__INIT;
+
+    (void)state;
+    end.request_id = (char *)(uintptr_t) "e1";
+    end.allocation_id = (char *)(uintptr_t) "nobody";
+    call(BROKER("EndAllocation"), &end.base, &answer);
+    expect(&answer, RPC_NOT_FOUND, "ALLOCATION_NOT_FOUND: no such allocation; ckptctl jobs");
+    end.request_id = (char *)(uintptr_t) "";
+    call(BROKER("EndAllocation"), &end.base, &answer);
+    expect(&answer, RPC_INVALID_ARGUMENT, "REQUEST_ID_MISSING: ");
+    start_registration("r1", "a/b", &answer);
+    run_until(&answer.ended);
+    expect(&answer, RPC_INVALID_ARGUMENT, "INVALID_ID: ");
+    get_allocation("nobody", false, &answer);
+    expect(&answer, RPC_NOT_FOUND, "ALLOCATION_NOT_FOUND: ");
+    get_allocation("nobody", true, &answer);
+    expect(&answer, RPC_NOT_FOUND, "ALLOCATION_NOT_FOUND: ");
+}
+
+static void garbage_and_unknown_fields_are_refused(void **state)
+{
+    static struct answer answer;
+    uint8_t bytes[1024];
+    size_t length;
+
+    (void)state;
+    start_bytes(BROKER("RegisterAllocation"), (const uint8_t *)"\xff\xff\xff", 3, &answer);
+    run_until(&answer.ended);
+    expect(&answer, RPC_INVALID_ARGUMENT, "UNDECODABLE: the request is no ckpt.v1.Register");
+    pack_registration("u", "job-u", bytes, &length);
+    memcpy(bytes + length, "\xfa\x7f\x01x", 4); /* field 2047 */
+    start_bytes(BROKER("RegisterAllocation"), bytes, length + 4, &answer);
+    run_until(&answer.ended);
+    expect(&answer, RPC_INVALID_ARGUMENT, "UNKNOWN_FIELD: ");
+    start_bytes(BROKER("RegisterAllocation"), bytes, length - 3, &answer);
+    run_until(&answer.ended);
+    assert_int_equal(answer.status, RPC_INVALID_ARGUMENT);
+    start_bytes(BROKER("GetAllocation"), (const uint8_t *)"\x0a\x03j\0b", 5, &answer);
+    run_until(&answer.ended);
+    expect(&answer, RPC_INVALID_ARGUMENT, "INVALID_ID: ");
+    start_bytes(BROKER("Nothing"), bytes, 0, &answer);
+    run_until(&answer.ended);
+    assert_int_equal(answer.status, RPC_UNIMPLEMENTED);
+    get_allocation("job-u", false, &answer);
+    expect(&answer, RPC_NOT_FOUND, "");
+}
+
+static void what_this_version_lacks_is_unimplemented_by_name(void **state)
+{
+    static const char *const names[] = {"AddMember", "PromoteMember", "RemoveMember",
+                                        "RunDrill",  "Backup",        "PlanGc",
+                                        "RunGc",     "PinCheckpoint"};
+    static struct answer answer;
+    Ckpt__V1__PutTargetRequest put = CKPT__V1__PUT_TARGET_REQUEST__INIT;
+    Ckpt__V1__TargetSpec spec = CKPT__V1__TARGET_SPEC__INIT;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
+        char path[64];
+        char text[64];
+        snprintf(path, sizeof(path), OPERATOR("%s"), names[i]);
+        snprintf(text, sizeof(text), "UNIMPLEMENTED: %s ", names[i]);
+        start_bytes(path, NULL, 0, &answer);
+        run_until(&answer.ended);
+        expect(&answer, RPC_UNIMPLEMENTED, text);
+    }
+    put.request_id = (char *)(uintptr_t) "p";
+    put.spec = &spec;
+    spec.target_id = (char *)(uintptr_t) "bucket";
+    spec.kind = CKPT__V1__TARGET_KIND__TARGET_KIND_S3;
+    spec.prefix = (char *)(uintptr_t) "s3://b";
+    spec.write_bytes_per_s = 1;
+    call(OPERATOR("PutTarget"), &put.base, &answer);
+    expect(&answer, RPC_UNIMPLEMENTED, "UNIMPLEMENTED: ");
+    spec.kind = CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX;
+    spec.prefix = (char *)(uintptr_t) "relative";
+    call(OPERATOR("PutTarget"), &put.base, &answer);
+    expect(&answer, RPC_INVALID_ARGUMENT, "INVALID_ARGUMENT: ");
+    spec.prefix = (char *)(uintptr_t) "/second";
+    call(OPERATOR("PutTarget"), &put.base, &answer);
+    expect(&answer, RPC_OK, "");
+}
+
+static void lists_come_in_pages(void **state)
+{
+    enum { COUNT = 7 };
+    static struct answer answer;
+    Ckpt__V1__ListAllocationsRequest list = CKPT__V1__LIST_ALLOCATIONS_REQUEST__INIT;
+    char token[32] = "";
+    size_t found = 0;
+    size_t pages = 0;
+
+    (void)state;
+    for (int i = 0; i < COUNT; i++) {
+        char id[32];
+        snprintf(id, sizeof(id), "job-%d", i);
+        ckpt__v1__mutation_reply__free_unpacked(register_allocation(id, id), NULL);
+    }
+    list.page_size = 3;
+    do {
+        Ckpt__V1__ListAllocationsReply *reply;
+        list.page_token = token;
+        call(BROKER("ListAllocations"), &list.base, &answer);
+        expect(&answer, RPC_OK, "");
+        reply = ckpt__v1__list_allocations_reply__unpack(NULL, answer.length, answer.bytes);
+        found += reply->n_allocations;
+        pages++;
+        snprintf(token, sizeof(token), "%s", reply->next_page_token);
+        ckpt__v1__list_allocations_reply__free_unpacked(reply, NULL);
+    } while (token[0] != '\0' && pages < 10);
+    assert_uint_equal(found, COUNT);
+    assert_uint_equal(pages, 3);
+    list.page_token = (char *)(uintptr_t) "x";
+    call(BROKER("ListAllocations"), &list.base, &answer);
+    expect(&answer, RPC_INVALID_ARGUMENT, "INVALID_ARGUMENT: ");
+    list.page_token = (char *)(uintptr_t) "";
+    list.page_size = 1001;
+    call(BROKER("ListAllocations"), &list.base, &answer);
+    expect(&answer, RPC_INVALID_ARGUMENT, "1000");
+}
+
+static void a_checkpoint_can_be_asked_for_listed_and_cancelled(void **state)
+{
+    static struct answer answer;
+    Ckpt__V1__RequestCheckpointRequest ask = CKPT__V1__REQUEST_CHECKPOINT_REQUEST__INIT;
+    Ckpt__V1__CancelCheckpointRequest cancel = CKPT__V1__CANCEL_CHECKPOINT_REQUEST__INIT;
+    Ckpt__V1__ListCheckpointsRequest list = CKPT__V1__LIST_CHECKPOINTS_REQUEST__INIT;
+    Ckpt__V1__MutationReply *reply;
+    Ckpt__V1__ListCheckpointsReply *found;
+
+    (void)state;
+    ckpt__v1__mutation_reply__free_unpacked(register_allocation("r", "job"), NULL);
+    ask.request_id = (char *)(uintptr_t) "c1";
+    ask.allocation_id = (char *)(uintptr_t) "job";
+    call(BROKER("RequestCheckpoint"), &ask.base, &answer);
+    expect(&answer, RPC_OK, "");
+    reply = ckpt__v1__mutation_reply__unpack(NULL, answer.length, answer.bytes);
+    assert_true(reply->checkpoint_id != 0);
+    list.allocation_id = (char *)(uintptr_t) "job";
+    call(BROKER("ListCheckpoints"), &list.base, &answer);
+    expect(&answer, RPC_OK, "");
+    found = ckpt__v1__list_checkpoints_reply__unpack(NULL, answer.length, answer.bytes);
+    assert_uint_equal(found->n_checkpoints, 1);
+    assert_uint_equal(found->checkpoints[0]->checkpoint_id, reply->checkpoint_id);
+    assert_int_equal(found->checkpoints[0]->purpose, CKPT__V1__PURPOSE__PURPOSE_MANUAL);
+    assert_non_null(
+        strstr(found->checkpoints[0]->path, "/scratch/physics/heat/job/checkpoints/1-"));
+    assert_uint_equal(found->next_after_checkpoint_id, 0);
+    ckpt__v1__list_checkpoints_reply__free_unpacked(found, NULL);
+    cancel.request_id = (char *)(uintptr_t) "c2";
+    cancel.checkpoint_id = reply->checkpoint_id;
+    call(BROKER("CancelCheckpoint"), &cancel.base, &answer);
+    expect(&answer, RPC_OK, "");
+    list.allocation_id = (char *)(uintptr_t) "nobody";
+    call(BROKER("ListCheckpoints"), &list.base, &answer);
+    expect(&answer, RPC_NOT_FOUND, "ALLOCATION_NOT_FOUND");
+    ckpt__v1__mutation_reply__free_unpacked(reply, NULL);
+}
+
+static void placement_hints_follow_the_estimated_write_time(void **state)
+{
+    static struct answer answer;
+    Ckpt__V1__GetPlacementHintsRequest ask = CKPT__V1__GET_PLACEMENT_HINTS_REQUEST__INIT;
+    Ckpt__V1__GetPlacementHintsReply *reply;
+    Ckpt__V1__Policy policy = CKPT__V1__POLICY__INIT;
+    struct fsm_allocation allocation = {.node_count = 1, .write_estimate_ms = 60000};
+
+    (void)state;
+    ckpt__v1__mutation_reply__free_unpacked(register_allocation("r", "job"), NULL);
+    call(BROKER("GetPlacementHints"), &ask.base, &answer);
+    expect(&answer, RPC_OK, "");
+    reply = ckpt__v1__get_placement_hints_reply__unpack(NULL, answer.length, answer.bytes);
+    assert_uint_equal(reply->n_hints, 1);
+    assert_true(reply->hints[0]->checkpoint_efficiency_ppm > 0);
+    assert_true(reply->hints[0]->checkpoint_efficiency_ppm <= 1000000);
+    ckpt__v1__get_placement_hints_reply__free_unpacked(reply, NULL);
+    policy.default_write_bytes_per_s = 1000;
+    assert_uint_equal(translate_checkpoint_efficiency(&policy, &allocation), 500000);
+    allocation.write_estimate_ms = 0;
+    allocation.size_estimate_bytes = 180000; /* three minutes */
+    assert_uint_equal(translate_checkpoint_efficiency(&policy, &allocation), 250000);
+    allocation.strategy = CKPT__V1__STRATEGY__STRATEGY_NONE;
+    assert_uint_equal(translate_checkpoint_efficiency(&policy, &allocation), 0);
+}
+
+static void status_and_debug_check_describe_the_member(void **state)
+{
+    static struct answer answer;
+    Ckpt__V1__StatusRequest ask = CKPT__V1__STATUS_REQUEST__INIT;
+    Ckpt__V1__DebugCheckRequest check = CKPT__V1__DEBUG_CHECK_REQUEST__INIT;
+    Ckpt__V1__StatusReply *status;
+    Ckpt__V1__DebugCheckReply *debug;
+
+    (void)state;
+    ckpt__v1__mutation_reply__free_unpacked(register_allocation("r", "job"), NULL);
+    call(OPERATOR("Status"), &ask.base, &answer);
+    expect(&answer, RPC_OK, "");
+    status = ckpt__v1__status_reply__unpack(NULL, answer.length, answer.bytes);
+    assert_string_equal(status->cluster_id, "demo");
+    assert_string_equal(status->role, "leader");
+    assert_string_equal(status->leader_name, "n1");
+    assert_true(status->quorum);
+    assert_uint_equal(status->voter_count, 1);
+    assert_int_equal(status->failure_tolerance, 0);
+    assert_uint_equal(status->running_count, 1);
+    assert_uint_equal(status->n_targets, 1);
+    assert_uint_equal(status->epoch, 1);
+    assert_true(status->leader_since_ms > 0);
+    call(OPERATOR("DebugCheck"), &check.base, &answer);
+    expect(&answer, RPC_OK, "");
+    debug = ckpt__v1__debug_check_reply__unpack(NULL, answer.length, answer.bytes);
+    assert_uint_equal(debug->n_violations, 0);
+    assert_true(debug->invariants_checked > 0);
+    assert_true(debug->n_history >= 2);
+    assert_uint_equal(debug->history[debug->n_history - 1]->hash, debug->state_hash);
+    assert_uint_equal(debug->state_hash, status->state_hash);
+    ckpt__v1__debug_check_reply__free_unpacked(debug, NULL);
+    ckpt__v1__status_reply__free_unpacked(status, NULL);
+}
+
+static void a_policy_change_is_read_back(void **state)
+{
+    static struct answer answer;
+    Ckpt__V1__SetPolicyRequest set = CKPT__V1__SET_POLICY_REQUEST__INIT;
+    Ckpt__V1__GetPolicyRequest get = CKPT__V1__GET_POLICY_REQUEST__INIT;
+    Ckpt__V1__Policy policy = CKPT__V1__POLICY__INIT;
+    Ckpt__V1__GetPolicyReply *reply;
+
+    (void)state;
+    set.request_id = (char *)(uintptr_t) "s";
+    call(OPERATOR("SetPolicy"), &set.base, &answer);
+    assert_int_equal(answer.status, RPC_INVALID_ARGUMENT);
+    set.policy = &policy;
+    policy.min_interval_ms = 60000;
+    call(OPERATOR("SetPolicy"), &set.base, &answer);
+    expect(&answer, RPC_OK, "");
+    call(OPERATOR("GetPolicy"), &get.base, &answer);
+    expect(&answer, RPC_OK, "");
+    reply = ckpt__v1__get_policy_reply__unpack(NULL, answer.length, answer.bytes);
+    assert_uint_equal(reply->policy->min_interval_ms, 60000);
+    assert_uint_equal(reply->policy->max_interval_ms, 21600000);
+    ckpt__v1__get_policy_reply__free_unpacked(reply, NULL);
+}
+
+static void explain_says_when_there_is_nothing_to_explain(void **state)
+{
+    static struct answer answer;
+    Ckpt__V1__ExplainRequest ask = CKPT__V1__EXPLAIN_REQUEST__INIT;
+
+    (void)state;
+    ask.allocation_id = (char *)(uintptr_t) "nobody";
+    call(BROKER("Explain"), &ask.base, &answer);
+    expect(&answer, RPC_NOT_FOUND, "ALLOCATION_NOT_FOUND");
+    ckpt__v1__mutation_reply__free_unpacked(register_allocation("r", "job"), NULL);
+    ask.allocation_id = (char *)(uintptr_t) "job";
+    call(BROKER("Explain"), &ask.base, &answer);
+    expect(&answer, RPC_NOT_FOUND, "NOT_EVALUATED: ");
+    ask.at_ms = 1;
+    call(BROKER("Explain"), &ask.base, &answer);
+    expect(&answer, RPC_UNIMPLEMENTED, "UNIMPLEMENTED: ");
+}
+
+/* A client that gives up loses its answer, not its command. */
+static void a_cancelled_call_drops_the_answer_and_not_the_command(void **state)
+{
+    static struct answer answer;
+    uint8_t bytes[1024];
+    size_t length;
+    struct rpc_client_call *given_up;
+
+    (void)state;
+    get_allocation("job", false, &answer); /* the connection is up */
+    pack_registration("r", "job", bytes, &length);
+    given_up = rpc_channel_unary(fixture->channel, BROKER("RegisterAllocation"), bytes, length, 0,
+                                 true, &unary_handlers, &answer);
+    for (int i = 0; i < 1000 && fixture->broker.counters.mutations_total == 0; i++)
+        uv_run(&fixture->loop, UV_RUN_ONCE);
+    rpc_client_call_cancel(given_up);
+    for (int i = 0; i < 1000 && fixture->broker.counters.outcomes_total[FSM_OK] == 0; i++)
+        uv_run(&fixture->loop, UV_RUN_ONCE);
+    get_allocation("job", false, &answer);
+    expect(&answer, RPC_OK, "");
+}
+
+/* ---- tests: Watch ---- */
+
+static void take_event(struct rpc_client_call *rpc, void *data, const uint8_t *bytes, size_t length)
+{
+    struct answer *answer = data;
+    Ckpt__V1__Event *event = ckpt__v1__event__unpack(NULL, length, bytes);
+
+    (void)rpc;
+    assert_non_null(event);
+    assert_true(event->sequence > answer->last_sequence);
+    answer->last_sequence = event->sequence;
+    answer->messages++;
+    ckpt__v1__event__free_unpacked(event, NULL);
+}
+
+static const struct rpc_client_handlers watch_handlers = {.on_message = take_event,
+                                                          .on_end = take_end};
+
+static struct rpc_client_call *watch(uint64_t after, bool follow, struct answer *answer)
+{
+    Ckpt__V1__WatchRequest request = CKPT__V1__WATCH_REQUEST__INIT;
+    uint8_t bytes[256];
+    struct rpc_client_call *rpc;
+
+    request.after_sequence = after;
+    request.follow = follow;
+    memset(answer, 0, sizeof(*answer));
+    rpc = rpc_channel_open(fixture->channel, BROKER("Watch"), 0, true, &watch_handlers, answer);
+    rpc_client_call_send(rpc, bytes, ckpt__v1__watch_request__pack(&request, bytes));
+    rpc_client_call_half_close(rpc);
+    return rpc;
+}
+
+static void a_watch_resumes_after_a_sequence_and_goes_on_live(void **state)
+{
+    static struct answer all;
+    static struct answer rest;
+    static struct answer live;
+    struct rpc_client_call *following;
+    uint64_t seen;
+
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        char id[32];
+        snprintf(id, sizeof(id), "job-%d", i);
+        ckpt__v1__mutation_reply__free_unpacked(register_allocation(id, id), NULL);
+    }
+    watch(0, false, &all);
+    run_until(&all.ended);
+    assert_int_equal(all.status, RPC_OK);
+    assert_true(all.messages >= 20);
+    watch(all.last_sequence - 5, false, &rest);
+    run_until(&rest.ended);
+    assert_uint_equal(rest.messages, 5);
+    following = watch(all.last_sequence, true, &live);
+    ckpt__v1__mutation_reply__free_unpacked(register_allocation("new", "new"), NULL);
+    for (int i = 0; i < 1000 && live.messages == 0; i++)
+        uv_run(&fixture->loop, UV_RUN_ONCE);
+    seen = live.last_sequence;
+    assert_true(seen > all.last_sequence);
+    assert_false(live.ended);
+    assert_uint_equal(fixture->broker.counters.watchers, 1);
+    rpc_client_call_cancel(following);
+    for (int i = 0; i < 1000 && fixture->broker.counters.watchers > 0; i++)
+        uv_run(&fixture->loop, UV_RUN_ONCE);
+    assert_uint_equal(fixture->broker.counters.watchers, 0);
+}
+
+/* ---- tests: no leader ---- */
+
+static void without_a_leader_mutations_and_reads_name_nobody_and_status_answers(void **state)
+{
+    static struct answer answer;
+    Ckpt__V1__StatusRequest ask = CKPT__V1__STATUS_REQUEST__INIT;
+    Ckpt__V1__StatusReply *status;
+    bool no_quorum = false;
+
+    (void)state;
+    start_registration("r", "job", &answer);
+    run_until(&answer.ended);
+    expect(&answer, RPC_FAILED_PRECONDITION, "NOT_LEADER: member n1 does not lead");
+    assert_true(answer.has_hint);
+    assert_string_equal(answer.hint, "");
+    get_allocation("job", false, &answer);
+    expect(&answer, RPC_FAILED_PRECONDITION, "NOT_LEADER: ");
+    get_allocation("job", true, &answer);
+    expect(&answer, RPC_NOT_FOUND, "ALLOCATION_NOT_FOUND");
+    watch(0, true, &answer);
+    run_until(&answer.ended);
+    expect(&answer, RPC_FAILED_PRECONDITION, "NOT_LEADER: ");
+    call(OPERATOR("Status"), &ask.base, &answer);
+    expect(&answer, RPC_OK, "");
+    status = ckpt__v1__status_reply__unpack(NULL, answer.length, answer.bytes);
+    assert_false(status->quorum);
+    assert_int_equal(status->failure_tolerance, -1);
+    assert_uint_equal(status->n_members, 3);
+    assert_uint_equal(status->leader_id, 0);
+    for (size_t i = 0; i < status->n_warnings; i++)
+        no_quorum = no_quorum || strncmp(status->warnings[i], "NO QUORUM (1 of 3", 17) == 0;
+    assert_true(no_quorum);
+    ckpt__v1__status_reply__free_unpacked(status, NULL);
+}
+
+#define WITH(open, test) cmocka_unit_test_setup_teardown(test, open, close_fixture)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH(open_one, a_registration_is_answered_after_its_commit_and_read_back),
+        WITH(open_one, the_same_request_id_gets_the_first_outcome),
+        WITH(open_one, many_registrations_in_flight_share_entries),
+        WITH(open_one, refusals_carry_name_and_next_step),
+        WITH(open_one, garbage_and_unknown_fields_are_refused),
+        WITH(open_one, what_this_version_lacks_is_unimplemented_by_name),
+        WITH(open_one, lists_come_in_pages),
+        WITH(open_one, a_checkpoint_can_be_asked_for_listed_and_cancelled),
+        WITH(open_one, placement_hints_follow_the_estimated_write_time),
+        WITH(open_one, status_and_debug_check_describe_the_member),
+        WITH(open_one, a_policy_change_is_read_back),
+        WITH(open_one, explain_says_when_there_is_nothing_to_explain),
+        WITH(open_one, a_cancelled_call_drops_the_answer_and_not_the_command),
+        WITH(open_one, a_watch_resumes_after_a_sequence_and_goes_on_live),
+        WITH(open_lonely, without_a_leader_mutations_and_reads_name_nobody_and_status_answers),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
