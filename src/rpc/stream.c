@@ -2,6 +2,7 @@
 #include "src/rpc/stream.h"
 
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -13,9 +14,23 @@ enum { READ_BYTES = 65536 };
 /* libuv asks for a buffer, reads and reports in one go, so one buffer serves every stream of the loop's thread. */
 static _Thread_local uint8_t read_bytes[READ_BYTES];
 
+/* libuv writes without MSG_NOSIGNAL, so a peer that is gone would end the process. */
+static void sigpipe_ignore(void)
+{
+    struct sigaction action;
+
+    if (sigaction(SIGPIPE, NULL, &action) == 0 && action.sa_handler == SIG_DFL)
+        signal(SIGPIPE, SIG_IGN);
+}
+
 int rpc_stream_init(struct rpc_stream *stream, uv_loop_t *loop, bool local,
                     const struct rpc_stream_handlers *handlers)
 {
+    static _Thread_local bool ignored;
+
+    if (!ignored)
+        sigpipe_ignore();
+    ignored = true;
     *stream = (struct rpc_stream){.handlers = handlers, .local = local};
     stream->uv.handle.data = stream;
     stream->connect.data = stream;

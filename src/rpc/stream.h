@@ -4,7 +4,8 @@
  *          given, writes what the kernel takes at once and keeps the rest; on_drained tells when nothing is kept any more.
  * Shapes   embedded in its connection, which must outlive on_closed. What waits to be written is the caller's to bound:
  *          it stops handing bytes over while rpc_stream_pending() is high. All streams read into one buffer of the thread.
- * Errors   on_lost once for end of file and every error; the owner then closes.
+ * Errors   on_lost once for end of file and every error; the owner then closes. SIGPIPE is ignored from the first stream on, unless
+ *          the program has a handler of its own.
  * Absent   TLS: it belongs between rpc_stream_write and the socket, and between the socket and on_bytes, in this file alone.
  */
 #ifndef CKPT_RPC_STREAM_H
