@@ -41,8 +41,8 @@ struct fsm_outcome {
     uint64_t index;         /* where it first took effect */
     uint64_t checkpoint_id; /* created or concerned; 0: none */
     uint64_t preemption_id;
-    uint64_t current;       /* numbers for the refusal's text: what is ... */
-    uint64_t limit;         /* ... and what would be allowed */
+    uint64_t current; /* numbers for the refusal's text: what is ... */
+    uint64_t limit;   /* ... and what would be allowed */
     uint32_t victim_count;
     struct fsm_victim victims[FSM_VICTIMS_MAX];
 };
@@ -72,15 +72,15 @@ struct fsm_node_share {
 };
 
 struct fsm_allocation {
-    uint32_t slot;                     /* stable while it exists: fsm_allocation_at(slot) */
+    uint32_t slot; /* stable while it exists: fsm_allocation_at(slot) */
     const char *id;
     const char *tenant, *project, *vcluster, *owner, *profile;
     uint32_t target_slot;
     uint8_t preemption_class;
     bool sensitive;
     bool non_preemptible;
-    bool walltime_asked;               /* the walltime checkpoint was requested */
-    bool terminating;                  /* a terminate order stands */
+    bool walltime_asked; /* the walltime checkpoint was requested */
+    bool terminating;    /* a terminate order stands */
     Ckpt__V1__Strategy strategy;
     Ckpt__V1__RequeuePolicy requeue_policy;
     Ckpt__V1__AllocationState state;
@@ -88,22 +88,26 @@ struct fsm_allocation {
     Ckpt__V1__Reason terminate_reason;
     uint32_t node_count;
     const struct fsm_node_share *nodes;
-    uint32_t gpu_count;                /* sum over nodes */
+    uint32_t gpu_count; /* sum over nodes */
     uint32_t borrowed_count;
     uint32_t max_requeue, requeue_count, preempted_count, restart_count;
     uint32_t reactive_min_nodes, reactive_max_nodes;
     uint64_t registered_index;
     uint64_t submitted_at_ms, started_at_ms, state_since_ms;
-    uint64_t walltime_ms, grace_ms, period_ms, checkpoint_timeout_ms; /* walltime 0: none; others resolved against the policy at use */
-    uint64_t write_bytes_per_s;        /* per node; 0: policy */
-    uint64_t active_checkpoint_id;     /* 0: none. PAUSED counts as active */
-    uint64_t last_complete_id;         /* 0: none */
-    uint64_t last_complete_snapshot_ms; /* work after this instant would be recomputed; started_at_ms when there is none */
+    uint64_t walltime_ms, grace_ms, period_ms,
+        checkpoint_timeout_ms;     /* walltime 0: none; others resolved against the policy at use */
+    uint64_t write_bytes_per_s;    /* per node; 0: policy */
+    uint64_t active_checkpoint_id; /* 0: none. PAUSED counts as active */
+    uint64_t last_complete_id;     /* 0: none */
+    uint64_t
+        last_complete_snapshot_ms; /* work after this instant would be recomputed; started_at_ms when there is none */
     uint64_t previous_complete_id;
-    uint64_t last_attempt_end_ms;      /* of the last terminal checkpoint: min interval counts from here too */
+    uint64_t
+        last_attempt_end_ms; /* of the last terminal checkpoint: min interval counts from here too */
     uint64_t complete_count;
-    uint64_t size_estimate_bytes;      /* all nodes; learned from completed ones, first from used GPU memory */
-    uint64_t write_estimate_ms;        /* learned; 0: unknown */
+    uint64_t
+        size_estimate_bytes; /* all nodes; learned from completed ones, first from used GPU memory */
+    uint64_t write_estimate_ms; /* learned; 0: unknown */
     uint64_t lost_gpu_ms;
 };
 
@@ -125,21 +129,22 @@ struct fsm_checkpoint {
     Ckpt__V1__Purpose purpose;
     Ckpt__V1__AfterCheckpoint after;
     Ckpt__V1__Reason reason;
-    uint32_t attempt;          /* counted at dispatch, from 1 */
+    uint32_t attempt; /* counted at dispatch, from 1 */
     uint32_t paused_count, resumed_count;
     bool extended;
     uint64_t created_at_ms, dispatched_at_ms, started_at_ms, completed_at_ms, state_since_ms;
-    uint64_t deadline_ms;      /* 0: none */
-    uint64_t retry_at_ms;      /* REQUESTED: not granted before this instant; 0: at once */
-    uint64_t timeout_ms;       /* of this attempt */
+    uint64_t deadline_ms; /* 0: none */
+    uint64_t retry_at_ms; /* REQUESTED: not granted before this instant; 0: at once */
+    uint64_t timeout_ms;  /* of this attempt */
     uint64_t granted_bytes_per_s;
     uint64_t size_bytes;
-    uint64_t snapshot_at_ms;   /* earliest STARTED among the nodes */
+    uint64_t snapshot_at_ms;         /* earliest STARTED among the nodes */
     uint64_t priority_gpu_ms_per_gb; /* order of grants */
     uint64_t recompute_saved_gpu_ms; /* order after an outage: brought up to date at resume */
-    bool resumed_from_outage;  /* REQUESTED after a pause: granted before all others, by recompute_saved */
+    bool
+        resumed_from_outage; /* REQUESTED after a pause: granted before all others, by recompute_saved */
     uint32_t shard_count;
-    const struct fsm_shard *shards; /* one per node of the allocation at creation */
+    const struct fsm_shard *shards;       /* one per node of the allocation at creation */
     const Ckpt__V1__DecisionTerms *terms; /* NULL: not the evaluator's */
 };
 
@@ -185,7 +190,7 @@ struct fsm_summary {
     bool initialised;
     const char *cluster_id;
     uint64_t epoch;
-    uint64_t now_ms;           /* the state's clock */
+    uint64_t now_ms; /* the state's clock */
     uint64_t applied_index, applied_term;
     uint64_t state_hash;
     uint64_t command_count;
@@ -194,14 +199,21 @@ struct fsm_summary {
     uint32_t allocations_by_state[8];
     uint32_t checkpoint_count;
     uint32_t checkpoints_by_state[16];
-    uint64_t checkpoints_total[16];      /* ever entered, by state */
+    uint64_t checkpoints_total[16]; /* ever entered, by state */
     uint64_t rejected_reports, duplicate_reports, skipped_decisions;
-    uint64_t oldest_paused_since_ms;     /* 0: none */
+    uint64_t oldest_paused_since_ms; /* 0: none */
     uint64_t resumed_total, paused_total;
     uint32_t session_count;
+    uint64_t walltime_conflicts; /* walltime ended during a checkpoint (F-014) */
+    uint64_t preemptions_total;  /* victims */
+    uint64_t requeues_total;
+    uint64_t malformed_entries; /* log entries that do not decode: ignored by every member alike */
 };
 void fsm_get_summary(const struct fsm *fsm, struct fsm_summary *ret_summary);
 const Ckpt__V1__Policy *fsm_policy(const struct fsm *fsm);
+
+/* What members said of themselves, in order of first appearance; NULL: no more. */
+const Ckpt__Log__V1__MemberFacts *fsm_member_at(const struct fsm *fsm, size_t i);
 
 /* Slots run 0 .. count-1 and may be empty (NULL). */
 uint32_t fsm_allocation_slots(const struct fsm *fsm);
@@ -266,7 +278,8 @@ const Ckpt__V1__Event *fsm_event_after(const struct fsm *fsm, uint64_t after, bo
 
 /* Content of a snapshot as a stream of length-prefixed messages (ckpt.log.v1.SnapshotRecord). write returns 0 or -1. */
 int fsm_snapshot_write(const struct fsm *fsm,
-                       int (*write)(void *context, const void *bytes, size_t length), void *context);
+                       int (*write)(void *context, const void *bytes, size_t length),
+                       void *context);
 /* Replaces the whole state. read reads exactly length bytes, 0 or -1. On failure the state is unchanged and text says why. */
 int fsm_snapshot_read(struct fsm *fsm, int (*read)(void *context, void *bytes, size_t length),
                       void *context, char *ret_text, size_t text_size);
@@ -283,6 +296,7 @@ const char *fsm_checkpoint_state_name(Ckpt__V1__CheckpointState state); /* "PAUS
 const char *fsm_allocation_state_name(Ckpt__V1__AllocationState state); /* "RUNNING" */
 const char *fsm_reason_name(Ckpt__V1__Reason reason);                   /* "walltime_exceeded" */
 const char *fsm_purpose_name(Ckpt__V1__Purpose purpose);                /* "periodic" */
-bool fsm_checkpoint_state_active(Ckpt__V1__CheckpointState state);      /* REQUESTED, DISPATCHED, WRITING, PAUSED */
+bool fsm_checkpoint_state_active(
+    Ckpt__V1__CheckpointState state); /* REQUESTED, DISPATCHED, WRITING, PAUSED */
 
 #endif

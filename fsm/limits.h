@@ -2,27 +2,58 @@
 #ifndef CKPT_FSM_LIMITS_H
 #define CKPT_FSM_LIMITS_H
 
+#include <stdint.h>
+
 enum {
     FSM_ID_BYTES = 129, /* 128 and the terminator */
     FSM_ALLOCATIONS_MAX = 2000000,
     FSM_NODES_MAX = 65536,
     FSM_NODES_PER_ALLOCATION_MAX = 4096,
     FSM_GPUS_PER_NODE_MAX = 1024,
-    FSM_CHECKPOINTS_PER_ALLOCATION_MAX = 64, /* records kept; the oldest collected or failed ones go first */
+    FSM_CHECKPOINTS_PER_ALLOCATION_MAX =
+        64, /* records kept; the oldest collected or failed ones go first */
+    FSM_COMPLETE_KEPT_MAX =
+        32, /* uncollected complete ones of an allocation; older ones expire at once */
+    FSM_ENDED_KEPT_MAX = 16, /* records without a folder kept as history of an allocation */
     FSM_TARGETS_MAX = 64,
     FSM_QUEUES_MAX = 256,
     FSM_WAITING_PER_QUEUE_MAX = 64,
     FSM_SESSIONS_MAX = 1000000,
+    FSM_SESSION_MIN_AGE_MS = 60000, /* a younger one is never evicted: SESSIONS_FULL instead */
+    FSM_SESSIONS_EVICTED_PER_COMMAND_MAX = 64,
     FSM_EVENTS_MAX = 65536,
+    FSM_MEMBERS_MAX = 16,
     FSM_VICTIMS_MAX = 16,
+    FSM_VICTIM_CANDIDATES_MAX = 65536, /* examined by one preemption, lowest class first */
     FSM_DECISIONS_PER_COMMAND_MAX = 4096,
+    FSM_TIMERS_PER_TICK_MAX = 4096,  /* the next Tick goes on */
     FSM_COMMAND_MAX_BYTES = 1 << 18, /* 256 KiB, one request */
     FSM_PREFIX_MAX_BYTES = 1024,
+    FSM_DETAIL_MAX_BYTES = 1024,
     FSM_ORDERS_PER_NODE_MAX = 1024,
-    FSM_CLASS_MAX = 10
+    FSM_CLASS_MAX = 10,
+    FSM_REQUEUE_MAX = 100,
+    FSM_ATTEMPTS_MAX = 16,
+    FSM_TERMINATE_SLACK_MS =
+        30000, /* beyond the grace: then a silent node's part counts as ended */
+    FSM_REPORT_SLACK_MAX_MS =
+        5000, /* a STARTED report restarts the deadline with this much for delivery */
+    FSM_REPORT_SLACK_MIN_MS = 250
 };
 
+#define FSM_TIME_MAX_MS     (UINT64_C(1) << 48)    /* of any instant: year 10889 */
+#define FSM_DURATION_MAX_MS UINT64_C(315360000000) /* ten years */
+#define FSM_NODE_BYTES_MAX  (UINT64_C(1) << 50)    /* memory or shard of one node */
+#define FSM_BANDWIDTH_MAX   (UINT64_C(1) << 50)    /* bytes per second */
+#define FSM_EPOCH_MAX       ((UINT64_C(1) << 24) - 1)
+#define FSM_PPM             UINT64_C(1000000)
+
 _Static_assert(FSM_VICTIMS_MAX >= 3, "the policy's default of three victims must fit");
-_Static_assert(FSM_NODES_PER_ALLOCATION_MAX <= FSM_NODES_MAX, "an allocation may span all nodes at most");
+_Static_assert(FSM_NODES_PER_ALLOCATION_MAX <= FSM_NODES_MAX,
+               "an allocation may span all nodes at most");
+_Static_assert(FSM_COMPLETE_KEPT_MAX * 2 <= FSM_CHECKPOINTS_PER_ALLOCATION_MAX,
+               "complete ones leave room for the others");
+_Static_assert(FSM_NODE_BYTES_MAX <= UINT64_MAX / FSM_NODES_PER_ALLOCATION_MAX,
+               "an allocation's bytes never overflow");
 
 #endif

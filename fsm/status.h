@@ -8,40 +8,67 @@
 
 #define FSM_STATUSES(X)                                                                            \
     X(0, OK, 0, "done", "")                                                                        \
-    X(1, INVALID_ID, 3, "an id is not 1 to 128 characters of A-Z a-z 0-9 . _ - (found {c} bytes)", "correct the id; it must be usable as a file name") \
-    X(2, INVALID_ARGUMENT, 3, "a value is out of range (found {c}, limit {l})", "correct the request and send it again with a new request id") \
-    X(3, UNKNOWN_FIELD, 3, "the request holds a field that this version does not know", "upgrade the members, or leave the field out") \
-    X(4, TOO_LARGE, 8, "the request has {c} bytes or items, at most {l} are taken", "split it") \
-    X(5, ALLOCATION_EXISTS, 6, "the allocation is registered already with another content", "ckptctl job ID shows it; use UpdateAllocation") \
-    X(6, ALLOCATION_NOT_FOUND, 5, "no such allocation", "ckptctl jobs lists them") \
-    X(7, CHECKPOINT_NOT_FOUND, 5, "no such checkpoint", "ckptctl checkpoints lists them") \
-    X(8, TARGET_NOT_FOUND, 5, "no such storage target", "ckptctl targets lists them") \
-    X(9, NODE_NOT_FOUND, 5, "no such node", "ckptctl nodes lists them") \
-    X(10, ALLOCATION_ENDED, 9, "the allocation has ended (state {c})", "ckptctl job ID shows when and why") \
-    X(11, CHECKPOINT_ACTIVE, 9, "a checkpoint of this allocation is active already", "wait for it: ckptctl checkpoints JOB") \
-    X(12, CHECKPOINT_ENDED, 9, "the checkpoint is in a final state ({c})", "nothing to do") \
-    X(13, NOT_CHECKPOINTABLE, 9, "the allocation declared strategy none", "register it with a profile and strategy auto or manual") \
-    X(14, STORAGE_UNAVAILABLE, 9, "the destination is unavailable; no checkpoint can be written now", "ckptctl targets; repeat with forced to terminate without a checkpoint") \
-    X(15, NO_VICTIMS, 9, "no set of at most {l} allocations frees the nodes needed ({c} could be freed)", "lower the need, or wait") \
-    X(16, CLASS_TOO_LOW, 9, "preemption only goes to strictly lower classes (class {c})", "submit with a higher class") \
-    X(17, ALLOCATIONS_FULL, 8, "{c} allocations are registered, the limit is {l}", "end some; collected ones leave by themselves") \
-    X(18, SESSIONS_FULL, 8, "{c} request ids are remembered, the limit is {l}", "retry later") \
-    X(19, NODES_FULL, 8, "{c} nodes are known, the limit is {l}", "remove nodes") \
-    X(20, ALREADY_INITIALISED, 9, "the cluster is initialised already", "start without --bootstrap") \
-    X(21, NOT_INITIALISED, 9, "the cluster is not initialised yet", "wait until a leader has started it") \
-    X(22, STALE_REPORT, 10, "the report was taken already or its number skips (report {c}, expected {l})", "the agent sends what is not acknowledged in order") \
-    X(23, NODE_NOT_ASSIGNED, 9, "the reporting node does not belong to the allocation", "none; the report is dropped and counted") \
-    X(24, SENSITIVE, 9, "a sensitive allocation is never a victim and never requeued by itself", "an operator must act on it") \
-    X(25, NEAR_COMPLETION, 9, "the allocation ends in {c} ms, protected below {l} ms", "wait for its end") \
-    X(26, BUDGET_EXCEEDED, 9, "the grant would take {c} bytes/s of {l}", "wait for running writers") \
-    X(27, NOT_RESTARTABLE, 9, "the allocation is not stopped (state {c})", "only SUSPENDED, REQUEUED or FAILED ones are restarted") \
-    X(28, TARGETS_FULL, 8, "{c} targets are known, the limit is {l}", "remove one") \
-    X(29, QUEUES_FULL, 8, "{c} queues are known, the limit is {l}", "report fewer vClusters") \
-    X(30, UNIMPLEMENTED, 12, "this version cannot do that", "see the release notes") \
-    X(31, REQUEST_ID_MISSING, 3, "a mutating request needs a request id", "set request_id to a new unique value and keep it for retries") \
-    X(32, REQUEST_ID_REUSED, 3, "this request id was used for another kind of request", "use a new id for each request") \
-    X(33, CHECKPOINTING, 9, "the allocation is being checkpointed to stop", "repeat after it ended") \
-    X(34, OUTCOME_UNKNOWN, 14, "leadership was lost before the request committed; it may or may not have been applied", "send it again with the same request id")
+    X(1, INVALID_ID, 3, "an id is not 1 to 128 characters of A-Z a-z 0-9 . _ - (found {c} bytes)", \
+      "correct the id; it must be usable as a file name")                                          \
+    X(2, INVALID_ARGUMENT, 3, "a value is out of range (found {c}, limit {l})",                    \
+      "correct the request and send it again with a new request id")                               \
+    X(3, UNKNOWN_FIELD, 3, "the request holds a field that this version does not know",            \
+      "upgrade the members, or leave the field out")                                               \
+    X(4, TOO_LARGE, 8, "the request has {c} bytes or items, at most {l} are taken", "split it")    \
+    X(5, ALLOCATION_EXISTS, 6, "the allocation is registered already with another content",        \
+      "ckptctl job ID shows it; use UpdateAllocation")                                             \
+    X(6, ALLOCATION_NOT_FOUND, 5, "no such allocation", "ckptctl jobs lists them")                 \
+    X(7, CHECKPOINT_NOT_FOUND, 5, "no such checkpoint", "ckptctl checkpoints lists them")          \
+    X(8, TARGET_NOT_FOUND, 5, "no such storage target", "ckptctl targets lists them")              \
+    X(9, NODE_NOT_FOUND, 5, "no such node", "ckptctl nodes lists them")                            \
+    X(10, ALLOCATION_ENDED, 9, "the allocation has ended (state {c})",                             \
+      "ckptctl job ID shows when and why")                                                         \
+    X(11, CHECKPOINT_ACTIVE, 9, "a checkpoint of this allocation is active already",               \
+      "wait for it: ckptctl checkpoints JOB")                                                      \
+    X(12, CHECKPOINT_ENDED, 9, "the checkpoint is in a final state ({c})", "nothing to do")        \
+    X(13, NOT_CHECKPOINTABLE, 9, "the allocation declared strategy none",                          \
+      "register it with a profile and strategy auto or manual")                                    \
+    X(14, STORAGE_UNAVAILABLE, 9,                                                                  \
+      "the destination is unavailable; no checkpoint can be written now",                          \
+      "ckptctl targets; repeat with forced to terminate without a checkpoint")                     \
+    X(15, NO_VICTIMS, 9,                                                                           \
+      "no set of at most {l} allocations frees the nodes needed ({c} could be freed)",             \
+      "lower the need, or wait")                                                                   \
+    X(16, CLASS_TOO_LOW, 9, "preemption only goes to strictly lower classes (class {c})",          \
+      "submit with a higher class")                                                                \
+    X(17, ALLOCATIONS_FULL, 8, "{c} allocations are registered, the limit is {l}",                 \
+      "end some; collected ones leave by themselves")                                              \
+    X(18, SESSIONS_FULL, 8, "{c} request ids are remembered, the limit is {l}", "retry later")     \
+    X(19, NODES_FULL, 8, "{c} nodes are known, the limit is {l}", "remove nodes")                  \
+    X(20, ALREADY_INITIALISED, 9, "the cluster is initialised already",                            \
+      "start without --bootstrap")                                                                 \
+    X(21, NOT_INITIALISED, 9, "the cluster is not initialised yet",                                \
+      "wait until a leader has started it")                                                        \
+    X(22, STALE_REPORT, 10,                                                                        \
+      "the report was taken already or its number skips (report {c}, expected {l})",               \
+      "the agent sends what is not acknowledged in order")                                         \
+    X(23, NODE_NOT_ASSIGNED, 9, "the reporting node does not belong to the allocation",            \
+      "none; the report is dropped and counted")                                                   \
+    X(24, SENSITIVE, 9, "a sensitive allocation is never a victim and never requeued by itself",   \
+      "an operator must act on it")                                                                \
+    X(25, NEAR_COMPLETION, 9, "the allocation ends in {c} ms, protected below {l} ms",             \
+      "wait for its end")                                                                          \
+    X(26, BUDGET_EXCEEDED, 9, "the grant would take {c} bytes/s of {l}",                           \
+      "wait for running writers")                                                                  \
+    X(27, NOT_RESTARTABLE, 9, "the allocation is not stopped (state {c})",                         \
+      "only SUSPENDED, REQUEUED or FAILED ones are restarted")                                     \
+    X(28, TARGETS_FULL, 8, "{c} targets are known, the limit is {l}", "remove one")                \
+    X(29, QUEUES_FULL, 8, "{c} queues are known, the limit is {l}", "report fewer vClusters")      \
+    X(30, UNIMPLEMENTED, 12, "this version cannot do that", "see the release notes")               \
+    X(31, REQUEST_ID_MISSING, 3, "a mutating request needs a request id",                          \
+      "set request_id to a new unique value and keep it for retries")                              \
+    X(32, REQUEST_ID_REUSED, 3, "this request id was used for another kind of request",            \
+      "use a new id for each request")                                                             \
+    X(33, CHECKPOINTING, 9, "the allocation is being checkpointed to stop",                        \
+      "repeat after it ended")                                                                     \
+    X(34, OUTCOME_UNKNOWN, 14,                                                                     \
+      "leadership was lost before the request committed; it may or may not have been applied",     \
+      "send it again with the same request id")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

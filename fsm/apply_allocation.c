@@ -1,0 +1,282 @@
+/* Commands about allocations: register, update, end, restart. Rows S1-080, F-008, F-015, F-016, R-002, P-001. */
+#include "fsm/state.h"
+
+#define ENDS(name) CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
+
+/* Room for the nodes that are named for the first time. */
+static enum fsm_status shares_check(struct fsm *fsm, size_t count, fsm_share_message **messages,
+                                    struct fsm_outcome *outcome)
+{
+    uint32_t unknown = 0;
+
+    for (size_t i = 0; i < count; i++)
+        unknown += fsm_node_get(fsm, messages[i]->node_id) == NULL;
+    outcome->current = fsm->nodes.used;
+    outcome->limit = FSM_NODES_MAX;
+    if (unknown > FSM_NODES_MAX - fsm->nodes.used)
+        return FSM_NODES_FULL;
+    outcome->current = 0;
+    outcome->limit = 0;
+    return FSM_OK;
+}
+
+static void shares_take(struct fsm *fsm, struct allocation *allocation, size_t count,
+                        fsm_share_message **messages)
+{
+    struct fsm_node_share *shares = fsm_allocation_set_shares(allocation, (uint32_t)count);
+
+    for (size_t i = 0; i < count; i++) {
+        struct node *node = fsm_node_get(fsm, messages[i]->node_id);
+
+        if (node == NULL)
+            node = fsm_node_create(fsm, fsm_pool_free_slot(&fsm->nodes), messages[i]->node_id);
+        shares[i].node_slot = node->view.slot;
+        shares[i].gpu_count = messages[i]->gpu_count;
+        shares[i].gpu_memory_used_bytes = messages[i]->gpu_memory_used_bytes;
+        shares[i].borrowed = messages[i]->borrowed;
+    }
+    fsm_allocation_sum_shares(allocation);
+}
+
+/* S1-004: used GPU memory, until a completed checkpoint taught better; then scaled with the nodes (S1-080). */
+static void shares_estimate(struct allocation *allocation, uint32_t old_count)
+{
+    struct fsm_allocation *view = &allocation->view;
+    uint64_t memory_bytes = 0;
+
+    if (view->complete_count > 0 && old_count > 0) {
+        view->size_estimate_bytes =
+            (uint64_t)((__uint128_t)view->size_estimate_bytes * view->node_count / old_count);
+        return;
+    }
+    for (uint32_t i = 0; i < view->node_count; i++)
+        memory_bytes += view->nodes[i].gpu_memory_used_bytes;
+    view->size_estimate_bytes = memory_bytes;
+}
+
+static struct target *register_target(struct fsm *fsm, const char *id)
+{
+    if (id[0] != '\0')
+        return fsm_target_get(fsm, id);
+    for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++) {
+        struct target *target = fsm_target_slot(fsm, slot);
+
+        if (target != NULL && target->view.is_default)
+            return target;
+    }
+    return NULL;
+}
+
+static void register_texts(struct fsm *fsm, struct fsm_allocation *view,
+                           const Ckpt__V1__AllocationSpec *spec)
+{
+    view->tenant = fsm_intern(fsm, spec->tenant);
+    view->project = fsm_intern(fsm, spec->project);
+    view->vcluster = fsm_intern(fsm, spec->vcluster);
+    view->owner = fsm_intern(fsm, spec->owner);
+    view->profile = fsm_intern(fsm, spec->profile[0] != '\0' ? spec->profile : "signal");
+}
+
+static void register_numbers(struct fsm *fsm, struct fsm_allocation *view,
+                             const Ckpt__V1__AllocationSpec *spec)
+{
+    view->preemption_class = (uint8_t)spec->preemption_class;
+    view->sensitive = spec->sensitive;
+    view->strategy = spec->strategy != 0 ? spec->strategy : CKPT__V1__STRATEGY__STRATEGY_AUTO;
+    view->non_preemptible = view->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE; /* S1-046 */
+    view->requeue_policy = spec->requeue_policy;
+    if (view->requeue_policy == CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_UNSPECIFIED)
+        view->requeue_policy = CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_ON_NODE_FAILURE;
+    view->max_requeue = spec->max_requeue;
+    view->reactive_min_nodes = spec->reactive_min_nodes;
+    view->reactive_max_nodes = spec->reactive_max_nodes;
+    view->registered_index = fsm->index;
+    view->submitted_at_ms = spec->submitted_at_ms != 0 ? spec->submitted_at_ms : fsm->now_ms;
+    view->started_at_ms = spec->started_at_ms != 0 ? spec->started_at_ms : fsm->now_ms;
+    view->last_complete_snapshot_ms = view->started_at_ms;
+    view->walltime_ms = spec->walltime_ms;
+    view->grace_ms = spec->grace_ms;
+    view->period_ms = spec->period_ms;
+    view->checkpoint_timeout_ms = spec->checkpoint_timeout_ms;
+    view->write_bytes_per_s = spec->write_bytes_per_s;
+}
+
+enum fsm_status fsm_apply_register(struct fsm *fsm, const fsm_command *command,
+                                   struct fsm_outcome *outcome)
+{
+    const Ckpt__V1__AllocationSpec *spec = command->register_allocation->spec;
+    const struct target *target = register_target(fsm, spec->target_id);
+    struct allocation *allocation;
+    enum fsm_status status;
+
+    if (fsm_allocation_get(fsm, spec->allocation_id) != NULL)
+        return FSM_ALLOCATION_EXISTS;
+    if (target == NULL)
+        return FSM_TARGET_NOT_FOUND;
+    if (fsm->allocations.used >= FSM_ALLOCATIONS_MAX) {
+        outcome->current = fsm->allocations.used;
+        outcome->limit = FSM_ALLOCATIONS_MAX;
+        return FSM_ALLOCATIONS_FULL;
+    }
+    status = shares_check(fsm, spec->n_nodes, spec->nodes, outcome);
+    if (status != FSM_OK)
+        return status;
+    allocation =
+        fsm_allocation_create(fsm, fsm_pool_free_slot(&fsm->allocations), spec->allocation_id);
+    allocation->view.target_slot = target->view.slot;
+    register_texts(fsm, &allocation->view, spec);
+    register_numbers(fsm, &allocation->view, spec);
+    shares_take(fsm, allocation, spec->n_nodes, spec->nodes);
+    shares_estimate(allocation, 0);
+    fsm_allocation_move(fsm, allocation, ENDS(RUNNING), CKPT__V1__REASON__REASON_NONE);
+    fsm_allocation_assign(fsm, allocation);
+    fsm_allocation_arm(fsm, allocation);
+    return FSM_OK;
+}
+
+/* The node set may change while nothing is written: what waits is for the new set (S1-080). */
+static enum fsm_status update_nodes_check(struct fsm *fsm, const struct allocation *allocation,
+                                          const Ckpt__V1__UpdateAllocationRequest *request,
+                                          struct fsm_outcome *outcome)
+{
+    const struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
+
+    if (allocation->view.terminating || allocation->view.state == ENDS(CHECKPOINTING_TO_STOP) ||
+        (active != NULL && fsm_checkpoint_writes(active))) {
+        outcome->checkpoint_id = allocation->view.active_checkpoint_id;
+        return FSM_CHECKPOINTING; /* */
+    }
+    return shares_check(fsm, request->n_nodes, request->nodes, outcome);
+}
+
+static void update_nodes(struct fsm *fsm, struct allocation *allocation,
+                         const Ckpt__V1__UpdateAllocationRequest *request)
+{
+    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
+    uint32_t old_count = allocation->view.node_count;
+
+    fsm_allocation_release(fsm, allocation);
+    shares_take(fsm, allocation, request->n_nodes, request->nodes);
+    shares_estimate(allocation, old_count);
+    fsm_allocation_assign(fsm, allocation);
+    if (active != NULL)
+        fsm_checkpoint_shards_from(active, allocation);
+}
+
+enum fsm_status fsm_apply_update(struct fsm *fsm, const fsm_command *command,
+                                 struct fsm_outcome *outcome)
+{
+    const Ckpt__V1__UpdateAllocationRequest *request = command->update_allocation;
+    struct allocation *allocation = fsm_allocation_get(fsm, request->allocation_id);
+    struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_ALLOCATION_UPDATED};
+    enum fsm_status status;
+
+    if (allocation == NULL)
+        return FSM_ALLOCATION_NOT_FOUND;
+    outcome->current = allocation->view.state;
+    if (!fsm_allocation_runs(allocation))
+        return FSM_ALLOCATION_ENDED;
+    if (request->n_nodes > 0) {
+        status = update_nodes_check(fsm, allocation, request, outcome);
+        if (status != FSM_OK)
+            return status;
+        update_nodes(fsm, allocation, request);
+    }
+    if (request->walltime_ms != 0) {
+        allocation->view.walltime_ms = request->walltime_ms;
+        allocation->view.walltime_asked = false;
+        fsm_allocation_changed(fsm, allocation);
+    }
+    if (request->period_ms != 0)
+        allocation->view.period_ms = request->period_ms;
+    if (request->strategy != CKPT__V1__STRATEGY__STRATEGY_UNSPECIFIED) {
+        allocation->view.strategy = request->strategy;
+        allocation->view.non_preemptible = request->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE;
+    }
+    fsm_allocation_arm(fsm, allocation);
+    event.allocation_id = allocation->view.id;
+    event.number = allocation->view.node_count;
+    fsm_event_emit(fsm, &event);
+    outcome->current = 0;
+    return FSM_OK;
+}
+
+enum fsm_status fsm_apply_end(struct fsm *fsm, const fsm_command *command,
+                              struct fsm_outcome *outcome)
+{
+    const Ckpt__V1__EndAllocationRequest *request = command->end_allocation;
+    struct allocation *allocation = fsm_allocation_get(fsm, request->allocation_id);
+    struct fsm_plan plan = {0, ENDS(COMPLETED), CKPT__V1__REASON__REASON_NONE};
+
+    if (allocation == NULL)
+        return FSM_ALLOCATION_NOT_FOUND;
+    outcome->current = allocation->view.state;
+    if (request->failed) {
+        Ckpt__V1__Reason reason = request->reason != CKPT__V1__REASON__REASON_NONE
+                                      ? request->reason
+                                      : CKPT__V1__REASON__REASON_ENDED_BY_SCHEDULER;
+
+        plan = fsm_plan_failure(fsm, allocation, reason, request->node_failure);
+    }
+    if (!fsm_allocation_runs(allocation) && plan.state == ENDS(REQUEUED))
+        plan.state = ENDS(FAILED); /* it did not run: there is no run to repeat */
+    if (!fsm_allocation_move_allowed(allocation->view.state, plan.state))
+        return FSM_ALLOCATION_ENDED;
+    outcome->current = 0;
+    fsm_allocation_end(fsm, allocation, plan.state, plan.reason);
+    return FSM_OK;
+}
+
+/* F-016: what belongs to a placement is cleared, checkpoints and counts are kept. */
+static void restart_clear(struct fsm *fsm, struct allocation *allocation)
+{
+    struct fsm_allocation *view = &allocation->view;
+
+    for (uint32_t i = 0; i < view->node_count; i++) {
+        allocation->assignments[i].terminated = false;
+        allocation->assignments[i].exited = false;
+    }
+    allocation->terminated_count = 0;
+    allocation->exited_count = 0;
+    allocation->plan_state = 0;
+    allocation->plan_reason = 0;
+    allocation->preemptor_class = 0;
+    allocation->grace_end_ms = 0;
+    allocation->terminate_deadline_ms = 0;
+    view->terminate_reason = CKPT__V1__REASON__REASON_NONE;
+    view->walltime_asked = false;
+    view->non_preemptible = view->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE;
+    view->started_at_ms = fsm->now_ms;
+    view->last_complete_snapshot_ms = fsm->now_ms;
+}
+
+enum fsm_status fsm_apply_restart(struct fsm *fsm, const fsm_command *command,
+                                  struct fsm_outcome *outcome)
+{
+    const Ckpt__V1__RestartAllocationRequest *request = command->restart_allocation;
+    struct allocation *allocation = fsm_allocation_get(fsm, request->allocation_id);
+    uint32_t old_count;
+    enum fsm_status status;
+
+    if (allocation == NULL)
+        return FSM_ALLOCATION_NOT_FOUND;
+    outcome->current = allocation->view.state;
+    if (allocation->expired || allocation->assigned ||
+        !fsm_allocation_move_allowed(allocation->view.state, ENDS(RUNNING)))
+        return FSM_NOT_RESTARTABLE;
+    status = shares_check(fsm, request->n_nodes, request->nodes, outcome);
+    if (status != FSM_OK)
+        return status;
+    old_count = allocation->view.node_count;
+    if (request->n_nodes > 0) {
+        shares_take(fsm, allocation, request->n_nodes, request->nodes);
+        shares_estimate(allocation, old_count);
+    }
+    restart_clear(fsm, allocation);
+    fsm_allocation_move(fsm, allocation, ENDS(RUNNING), CKPT__V1__REASON__REASON_NONE);
+    fsm_allocation_assign(fsm, allocation);
+    fsm_allocation_arm(fsm, allocation);
+    fsm_retention_review(fsm, allocation);
+    outcome->checkpoint_id = allocation->view.last_complete_id;
+    return FSM_OK;
+}

@@ -1,0 +1,117 @@
+/* Commands about the cluster: init, members, leader, policy, queues, time. */
+#include "fsm/state.h"
+
+enum fsm_status fsm_apply_cluster_init(struct fsm *fsm, const fsm_command *command,
+                                       struct fsm_outcome *outcome)
+{
+    const Ckpt__Log__V1__ClusterInit *init = command->cluster_init;
+
+    if (fsm->initialised)
+        return FSM_ALREADY_INITIALISED;
+    fsm->initialised = true;
+    strcpy(fsm->cluster_id, init->cluster_id);
+    fsm->epoch = init->epoch;
+    if (init->policy != NULL)
+        fsm_policy_merge(&fsm->policy, init->policy);
+    for (size_t i = 0; i < init->n_targets; i++) {
+        enum fsm_status status = fsm_put_target(fsm, init->targets[i], outcome);
+
+        CHECK(status == FSM_OK); /* at most FSM_TARGETS_MAX, all new: validated */
+    }
+    return FSM_OK;
+}
+
+enum fsm_status fsm_apply_member_facts(struct fsm *fsm, const fsm_command *command,
+                                       struct fsm_outcome *outcome)
+{
+    size_t i = 0;
+
+    while (i < fsm->member_count && fsm->members[i]->member_id != command->member_facts->member_id)
+        i++;
+    if (i == FSM_MEMBERS_MAX) {
+        outcome->current = FSM_MEMBERS_MAX;
+        outcome->limit = FSM_MEMBERS_MAX;
+        return FSM_TOO_LARGE;
+    }
+    if (i < fsm->member_count)
+        fsm_message_free(&fsm->members[i]->base);
+    else
+        fsm->member_count++;
+    fsm->members[i] =
+        (Ckpt__Log__V1__MemberFacts *)fsm_message_copy(fsm, &command->member_facts->base);
+    return FSM_OK;
+}
+
+const Ckpt__Log__V1__MemberFacts *fsm_member_at(const struct fsm *fsm, size_t i)
+{
+    return i < fsm->member_count ? fsm->members[i] : NULL;
+}
+
+enum fsm_status fsm_apply_leader_elected(struct fsm *fsm, const fsm_command *command,
+                                         struct fsm_outcome *outcome)
+{
+    struct fsm_event event = {
+        .kind = CKPT__V1__EVENT_KIND__EVENT_KIND_LEADER,
+        .new_state = (uint32_t)command->leader_elected->member_id,
+        .number = fsm->checkpoints_by_state[CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_PAUSED]};
+
+    (void)outcome;
+    for (size_t i = 0; i < fsm->member_count; i++)
+        if (fsm->members[i]->member_id == command->leader_elected->member_id)
+            event.subject = fsm->members[i]->name;
+    fsm_event_emit(fsm, &event);
+    return FSM_OK;
+}
+
+/* Retention and session age reach records at their next review (retention.c). */
+enum fsm_status fsm_apply_set_policy(struct fsm *fsm, const fsm_command *command,
+                                     struct fsm_outcome *outcome)
+{
+    struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_POLICY};
+
+    (void)outcome;
+    fsm_policy_merge(&fsm->policy, command->set_policy->policy);
+    fsm_event_emit(fsm, &event);
+    return FSM_OK;
+}
+
+enum fsm_status fsm_apply_report_queue(struct fsm *fsm, const fsm_command *command,
+                                       struct fsm_outcome *outcome)
+{
+    const Ckpt__V1__ReportQueueRequest *report = command->report_queue;
+    size_t i = 0;
+
+    while (i < fsm->queue_count && strcmp(fsm->queues[i].report->vcluster, report->vcluster) != 0)
+        i++;
+    if (i == FSM_QUEUES_MAX) {
+        outcome->current = FSM_QUEUES_MAX;
+        outcome->limit = FSM_QUEUES_MAX;
+        return FSM_QUEUES_FULL;
+    }
+    if (i < fsm->queue_count)
+        fsm_message_free(&fsm->queues[i].report->base);
+    else
+        fsm->queue_count++;
+    fsm->queues[i].report = (Ckpt__V1__ReportQueueRequest *)fsm_message_copy(fsm, &report->base);
+    fsm->queues[i].reported_at_ms = fsm->now_ms;
+    return FSM_OK;
+}
+
+/* Fires what is due, the earliest first. What is left of a long list is due at the next Tick. outcome: current fired. */
+enum fsm_status fsm_apply_tick(struct fsm *fsm, const fsm_command *command,
+                               struct fsm_outcome *outcome)
+{
+    (void)command;
+    for (uint32_t i = 0; i < FSM_TIMERS_PER_TICK_MAX; i++) {
+        struct timer *timer = fsm_timer_first(&fsm->timers);
+
+        if (timer == NULL || timer->at_ms > fsm->now_ms)
+            return FSM_OK;
+        outcome->current++;
+        if (timer->kind == TIMER_CHECKPOINT)
+            fsm_checkpoint_due(fsm, LIST_ITEM(timer, struct checkpoint, timer));
+        else
+            fsm_terminate_due(fsm, LIST_ITEM(timer, struct allocation, timer));
+    }
+    return FSM_OK;
+}

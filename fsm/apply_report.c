@@ -1,0 +1,241 @@
+/* Reports of node agents: each taken once, in order, whatever was duplicated, delayed or replayed (F-022, F-023, I22).
+ *
+ * Flow     the node's next report number is last + 1. A smaller one was taken already (STALE_REPORT, acknowledged all the same), a
+ *          larger one shows a gap (STALE_REPORT, not taken: the agent sends the missing ones first). A report that is taken uses up
+ *          its number even when it is about nothing that exists any more.
+ */
+#include "fsm/state.h"
+
+#define KIND(name)   CKPT__V1__REPORT_KIND__REPORT_KIND_##name
+#define REASON(name) CKPT__V1__REASON__REASON_##name
+#define ENDS(name)   CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
+
+enum { SHA256_BYTES = 32, SHA256_HEX = 64 };
+
+struct report {
+    const Ckpt__V1__AgentReport *message;
+    struct node *node;
+    struct allocation *allocation;
+    struct assignment *part;
+    struct checkpoint *checkpoint;
+    struct fsm_shard *shard;
+};
+
+static int report_hex(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+static bool report_sha256(const char *text, uint8_t ret_bytes[SHA256_BYTES])
+{
+    if (strlen(text) != SHA256_HEX)
+        return false;
+    for (size_t i = 0; i < SHA256_BYTES; i++) {
+        int high = report_hex(text[2 * i]);
+        int low = report_hex(text[2 * i + 1]);
+
+        if (high < 0 || low < 0)
+            return false;
+        ret_bytes[i] = (uint8_t)(high << 4 | low);
+    }
+    return true;
+}
+
+static void report_verified(struct fsm *fsm, const struct report *report)
+{
+    struct checkpoint *checkpoint = report->checkpoint;
+    struct fsm_shard *shard = report->shard;
+    uint64_t size_bytes = report->message->size_bytes;
+
+    if (shard->verified)
+        return;
+    fsm_checkpoint_started(fsm, checkpoint, shard, report->message->snapshot_age_ms);
+    if (size_bytes == 0) { /* S5-007 */
+        fsm_checkpoint_attempt_failed(fsm, checkpoint, REASON(EMPTY_CHECKPOINT));
+        return;
+    }
+    if (size_bytes > FSM_NODE_BYTES_MAX ||
+        !report_sha256(report->message->manifest_sha256, shard->manifest_sha256)) {
+        fsm_checkpoint_attempt_failed(fsm, checkpoint, REASON(VERIFY_FAILED));
+        return;
+    }
+    shard->verified = true;
+    shard->size_bytes = size_bytes;
+    shard->write_ms = fsm_min(report->message->write_ms, FSM_DURATION_MAX_MS);
+    for (uint32_t i = 0; i < checkpoint->view.shard_count; i++)
+        if (!checkpoint->shards[i].verified)
+            return;
+    fsm_checkpoint_complete(fsm, checkpoint);
+}
+
+static void report_failed(struct fsm *fsm, const struct report *report)
+{
+    if (report->message->reason == REASON(CHECKPOINT_TIMEOUT))
+        fsm_checkpoint_timed_out(fsm, report->checkpoint);
+    else
+        fsm_checkpoint_attempt_failed(fsm, report->checkpoint, report->message->reason);
+}
+
+static void report_mark_exited(const struct report *report, bool exited)
+{
+    if (report->part->exited == exited)
+        return;
+    report->part->exited = exited;
+    if (exited)
+        report->allocation->exited_count++;
+    else
+        report->allocation->exited_count--;
+}
+
+/* ckpt-run starts it again in place: the work since the last checkpoint is lost, the attempt that was under way too. */
+static void report_restarting(struct fsm *fsm, const struct report *report)
+{
+    struct fsm_allocation *view = &report->allocation->view;
+    struct checkpoint *active = fsm_checkpoint_active(fsm, report->allocation);
+
+    view->restart_count++;
+    view->lost_gpu_ms =
+        fsm_add(view->lost_gpu_ms, fsm_allocation_age_gpu_ms(fsm, report->allocation));
+    view->last_complete_snapshot_ms = fsm_max(view->last_complete_snapshot_ms, fsm->now_ms);
+    if (active != NULL && fsm_checkpoint_writes(active))
+        fsm_checkpoint_attempt_failed(fsm, active, REASON(APPLICATION_EXITED));
+}
+
+static void report_exited(struct fsm *fsm, const struct report *report)
+{
+    struct allocation *allocation = report->allocation;
+
+    if (allocation->view.terminating) {
+        report_mark_exited(report, true);
+        fsm_terminate_part(fsm, allocation, report->part);
+    } else if (report->message->will_restart != 0) {
+        report_restarting(fsm, report);
+    } else if (report->message->exit_status != 0) {
+        report_mark_exited(report, true);
+        fsm_terminate_begin(fsm, allocation,
+                            fsm_plan_failure(fsm, allocation, REASON(APPLICATION_EXITED), false));
+    } else {
+        report_mark_exited(report, true);
+        if (allocation->exited_count == allocation->view.node_count) /* F-021 */
+            fsm_allocation_end(fsm, allocation, ENDS(COMPLETED), REASON(NONE));
+    }
+}
+
+static void report_application_started(struct fsm *fsm, const struct report *report)
+{
+    struct fsm_allocation *view = &report->allocation->view;
+    struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_RESTARTED,
+                              .allocation_id = view->id,
+                              .checkpoint_id = report->message->restored_checkpoint_id,
+                              .subject = report->node->view.id,
+                              .number = view->restart_count};
+
+    report_mark_exited(report, false);
+    if (view->restart_count == 0 && report->message->restored_checkpoint_id == 0)
+        return; /* its first start */
+    view->last_complete_snapshot_ms = fsm_max(view->last_complete_snapshot_ms, fsm->now_ms);
+    fsm_event_emit(fsm, &event);
+}
+
+static void report_walltime_killed(struct fsm *fsm, const struct report *report)
+{
+    struct fsm_plan plan = {REASON(WALLTIME_EXCEEDED), ENDS(FAILED), REASON(WALLTIME_EXCEEDED)};
+
+    report_mark_exited(report, true);
+    if (report->allocation->view.terminating)
+        fsm_terminate_part(fsm, report->allocation, report->part);
+    else
+        fsm_terminate_begin(fsm, report->allocation, plan);
+}
+
+/* Kinds about a checkpoint. Late ones (an older attempt, a final state, paused) are taken and change nothing. */
+static enum fsm_status report_checkpoint(struct fsm *fsm, struct report *report)
+{
+    const struct checkpoint *checkpoint = report->checkpoint;
+
+    if (checkpoint == NULL)
+        return FSM_CHECKPOINT_NOT_FOUND;
+    for (uint32_t i = 0; i < checkpoint->view.shard_count && report->shard == NULL; i++)
+        if (checkpoint->shards[i].node_slot == report->node->view.slot)
+            report->shard = &checkpoint->shards[i];
+    if (report->shard == NULL)
+        return FSM_NODE_NOT_ASSIGNED;
+    if (report->message->attempt != checkpoint->view.attempt) {
+        fsm->duplicate_reports++;
+        return FSM_OK;
+    }
+    if (report->message->kind == KIND(STOPPED_WRITING))
+        report->shard->stopped_writing = true;
+    if (!fsm_checkpoint_writes(checkpoint))
+        return FSM_OK;
+    if (report->message->kind == KIND(STARTED))
+        fsm_checkpoint_started(fsm, report->checkpoint, report->shard,
+                               report->message->snapshot_age_ms);
+    else if (report->message->kind == KIND(SHARD_VERIFIED))
+        report_verified(fsm, report);
+    else if (report->message->kind == KIND(CHECKPOINT_FAILED))
+        report_failed(fsm, report);
+    else if (report->message->kind == KIND(RESPONSIVE))
+        fsm_checkpoint_extend(fsm, report->checkpoint);
+    return FSM_OK;
+}
+
+/* Kinds about the application. */
+static enum fsm_status report_application(struct fsm *fsm, struct report *report)
+{
+    if (report->allocation == NULL)
+        return FSM_ALLOCATION_NOT_FOUND;
+    report->part = fsm_allocation_part(report->allocation, report->node->view.slot);
+    if (report->part == NULL)
+        return FSM_NODE_NOT_ASSIGNED;
+    if (!fsm_allocation_runs(report->allocation))
+        return FSM_OK; /* F-022: the final state wins */
+    if (report->message->kind == KIND(APPLICATION_EXITED))
+        report_exited(fsm, report);
+    else if (report->message->kind == KIND(APPLICATION_STARTED))
+        report_application_started(fsm, report);
+    else if (report->message->kind == KIND(WALLTIME_KILLED))
+        report_walltime_killed(fsm, report);
+    else if (report->allocation->view.terminating)
+        fsm_terminate_part(fsm, report->allocation, report->part);
+    return FSM_OK;
+}
+
+static bool report_about_checkpoint(Ckpt__V1__ReportKind kind)
+{
+    return kind == KIND(STARTED) || kind == KIND(SHARD_VERIFIED) ||
+           kind == KIND(CHECKPOINT_FAILED) || kind == KIND(RESPONSIVE) ||
+           kind == KIND(STOPPED_WRITING);
+}
+
+enum fsm_status fsm_apply_node_report(struct fsm *fsm, const fsm_command *command,
+                                      struct fsm_outcome *outcome)
+{
+    const Ckpt__V1__AgentReport *message = command->node_report->report;
+    struct report report = {.message = message,
+                            .node = fsm_node_get(fsm, command->node_report->node_id)};
+    enum fsm_status status;
+
+    if (report.node == NULL) {
+        fsm->rejected_reports++;
+        return FSM_NODE_NOT_FOUND;
+    }
+    outcome->current = message->sequence;
+    outcome->limit = report.node->view.last_report_sequence + 1;
+    if (message->sequence != outcome->limit) {
+        fsm->duplicate_reports += message->sequence < outcome->limit;
+        return FSM_STALE_REPORT;
+    }
+    report.node->view.last_report_sequence = message->sequence;
+    report.allocation = fsm_allocation_get(fsm, message->allocation_id);
+    report.checkpoint = fsm_registry_find(fsm, message->checkpoint_id);
+    outcome->checkpoint_id = message->checkpoint_id;
+    status = report_about_checkpoint(message->kind) ? report_checkpoint(fsm, &report)
+                                                    : report_application(fsm, &report);
+    fsm->rejected_reports += status != FSM_OK;
+    return status;
+}

@@ -1,0 +1,122 @@
+/* Commands about storage targets: put, availability. The outage rows: S1-060..S1-074, I24, I35. */
+#include "fsm/state.h"
+
+static void target_texts(struct fsm *fsm, struct target *target, const Ckpt__V1__TargetSpec *spec)
+{
+    const char *prefix = fsm_intern(fsm, spec->prefix);
+    const char *domain = fsm_intern(fsm, spec->domain);
+
+    fsm_intern_release(fsm, target->view.prefix);
+    fsm_intern_release(fsm, target->view.domain);
+    target->view.prefix = prefix;
+    target->view.domain = domain;
+}
+
+static void target_make_default(struct fsm *fsm, const struct target *chosen)
+{
+    for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++) {
+        struct target *target = fsm_target_slot(fsm, slot);
+
+        if (target != NULL)
+            target->view.is_default = target == chosen;
+    }
+}
+
+enum fsm_status fsm_put_target(struct fsm *fsm, const Ckpt__V1__TargetSpec *spec,
+                               struct fsm_outcome *outcome)
+{
+    struct target *target = fsm_target_get(fsm, spec->target_id);
+
+    if (target == NULL && fsm->targets.used >= FSM_TARGETS_MAX) {
+        outcome->current = fsm->targets.used;
+        outcome->limit = FSM_TARGETS_MAX;
+        return FSM_TARGETS_FULL;
+    }
+    /* S2-009: folders are found below the prefix, so it stays while checkpoints name the target */
+    if (target != NULL && target->checkpoint_count > 0 &&
+        (strcmp(target->view.prefix, spec->prefix) != 0 || target->view.kind != spec->kind)) {
+        outcome->current = target->checkpoint_count;
+        return FSM_INVALID_ARGUMENT;
+    }
+    if (target == NULL)
+        target = fsm_target_create(fsm, fsm_pool_free_slot(&fsm->targets), spec->target_id);
+    target_texts(fsm, target, spec);
+    target->view.kind = spec->kind;
+    target->view.write_bytes_per_s = spec->write_bytes_per_s;
+    target->view.staging_share_ppm = spec->staging_share_ppm;
+    target->view.cost_micro_usd_per_gb_month = spec->cost_micro_usd_per_gb_month;
+    if (spec->is_default)
+        target_make_default(fsm, target);
+    fsm_target_budget(target);
+    return FSM_OK;
+}
+
+enum fsm_status fsm_apply_put_target(struct fsm *fsm, const fsm_command *command,
+                                     struct fsm_outcome *outcome)
+{
+    return fsm_put_target(fsm, command->put_target->spec, outcome);
+}
+
+static void target_pause_all(struct fsm *fsm, struct target *target)
+{
+    for (struct list *at = target->active.next; at != &target->active; at = at->next)
+        fsm_checkpoint_pause(fsm, LIST_ITEM(at, struct checkpoint, queue));
+    CHECK(target->view.granted_bytes_per_s == 0);
+}
+
+/* What would be lost now decides the order, not what would have been lost when it was paused (S1-069, L3). */
+static void target_resume_all(struct fsm *fsm, struct target *target)
+{
+    uint32_t count = 0;
+    struct sort_item *items =
+        fsm_arena_take(&fsm->arena, (target->view.paused_count + 1) * sizeof(*items));
+
+    for (struct list *at = target->active.next; at != &target->active; at = at->next) {
+        struct checkpoint *checkpoint = LIST_ITEM(at, struct checkpoint, queue);
+
+        CHECK(count < target->view.paused_count);
+        checkpoint->view.recompute_saved_gpu_ms = fsm_allocation_age_gpu_ms(
+            fsm, fsm_allocation_slot(fsm, checkpoint->view.allocation_slot));
+        items[count].high = checkpoint->view.recompute_saved_gpu_ms;
+        items[count].low = checkpoint->view.id;
+        items[count].item = checkpoint;
+        count++;
+    }
+    fsm_sort(items, count);
+    for (uint32_t i = 0; i < count; i++)
+        fsm_checkpoint_resume(fsm, items[i].item);
+    CHECK(target->view.paused_count == 0);
+}
+
+enum fsm_status fsm_apply_target_availability(struct fsm *fsm, const fsm_command *command,
+                                              struct fsm_outcome *outcome)
+{
+    const Ckpt__Log__V1__TargetAvailability *change = command->target_availability;
+    struct target *target = fsm_target_get(fsm, change->target_id);
+    struct fsm_event event = {.kind = change->available
+                                          ? CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_UP
+                                          : CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_DOWN,
+                              .reason = change->reason};
+
+    (void)outcome;
+    if (target == NULL)
+        return FSM_TARGET_NOT_FOUND;
+    if (change->write_bytes_per_s != 0)
+        target->view.measured_bytes_per_s = change->write_bytes_per_s;
+    if (target->view.available == change->available)
+        return FSM_OK;
+    target->view.available = change->available;
+    target->view.reason = change->reason;
+    target->view.since_ms = fsm->now_ms;
+    event.subject = target->view.id;
+    event.old_state = !change->available;
+    event.new_state = change->available;
+    event.number = target->view.paused_count;
+    fsm_event_emit(fsm, &event);
+    if (change->available)
+        target_resume_all(fsm, target);
+    else
+        target_pause_all(fsm, target);
+    fsm_target_budget(target);
+    return FSM_OK;
+}

@@ -1,0 +1,357 @@
+/* The life of a checkpoint record, from the request to the terminal state; progress.c has what nodes report about it.
+ *
+ * Flow     ask() creates it REQUESTED; dispatch() grants bandwidth and starts an attempt with a deadline; pause() and resume() follow
+ *          its target. A stopping request (preempt, migrate, ...) that meets an active periodic one upgrades it in place: the same id
+ *          then stops the allocation when complete. The application is asked once, and no written byte is lost (S5-015).
+ * Shapes   at most one active per allocation (I21), PAUSED included. Active ones are in their target's list, by id.
+ * Units    a target's granted_bytes_per_s is the sum over DISPATCHED and WRITING.
+ */
+#include "fsm/state.h"
+
+#include <malloc.h>
+
+#define STATE(name) CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name
+
+bool fsm_checkpoint_writes(const struct checkpoint *checkpoint)
+{
+    return checkpoint->view.state == STATE(DISPATCHED) || checkpoint->view.state == STATE(WRITING);
+}
+
+struct checkpoint *fsm_checkpoint_active(const struct fsm *fsm, const struct allocation *allocation)
+{
+    struct checkpoint *active;
+
+    if (allocation->view.active_checkpoint_id == 0)
+        return NULL;
+    active = fsm_registry_find(fsm, allocation->view.active_checkpoint_id);
+    CHECK(active != NULL);
+    return active;
+}
+
+struct checkpoint *fsm_checkpoint_create(struct fsm *fsm, uint64_t id,
+                                         struct allocation *allocation)
+{
+    struct checkpoint *checkpoint = check_calloc(1, sizeof(*checkpoint));
+
+    checkpoint->view.id = id;
+    checkpoint->view.allocation_slot = allocation->view.slot;
+    checkpoint->view.target_slot = allocation->view.target_slot;
+    checkpoint->timer.kind = TIMER_CHECKPOINT;
+    checkpoint->timer.key = id;
+    list_init(&checkpoint->queue);
+    list_push_back(&allocation->checkpoints, &checkpoint->in_allocation);
+    allocation->checkpoint_count++;
+    fsm_registry_add(fsm, checkpoint);
+    return checkpoint;
+}
+
+/* Called when the target slot is final. */
+void fsm_checkpoint_link(struct fsm *fsm, struct checkpoint *checkpoint)
+{
+    struct target *target = fsm_target_slot(fsm, checkpoint->view.target_slot);
+
+    target->checkpoint_count++;
+    if (fsm_checkpoint_state_active(checkpoint->view.state) ||
+        checkpoint->view.state == STATE(UNSPECIFIED))
+        list_push_back(&target->active, &checkpoint->queue);
+}
+
+void fsm_checkpoint_free(struct fsm *fsm, struct checkpoint *checkpoint)
+{
+    struct allocation *allocation = fsm_allocation_slot(fsm, checkpoint->view.allocation_slot);
+    union {
+        const Ckpt__V1__DecisionTerms *constant;
+        Ckpt__V1__DecisionTerms *changing;
+    } terms = {checkpoint->view.terms};
+
+    CHECK(!fsm_checkpoint_state_active(checkpoint->view.state));
+    fsm_timer_set(&fsm->timers, &checkpoint->timer, 0);
+    list_remove(&checkpoint->queue);
+    list_remove(&checkpoint->in_allocation);
+    allocation->checkpoint_count--;
+    fsm_target_slot(fsm, checkpoint->view.target_slot)->checkpoint_count--;
+    fsm_checkpoint_forget(fsm, checkpoint);
+    fsm_registry_remove(fsm, checkpoint);
+    fsm_message_free((ProtobufCMessage *)terms.changing);
+    free(checkpoint->shards);
+    free(checkpoint);
+}
+
+void fsm_checkpoint_set_shards(struct checkpoint *checkpoint, uint32_t count)
+{
+    free(checkpoint->shards);
+    checkpoint->shards = check_calloc(count, sizeof(*checkpoint->shards));
+    checkpoint->view.shards = checkpoint->shards;
+    checkpoint->view.shard_count = count;
+}
+
+void fsm_checkpoint_shards_from(struct checkpoint *checkpoint, const struct allocation *allocation)
+{
+    fsm_checkpoint_set_shards(checkpoint, allocation->view.node_count);
+    for (uint32_t i = 0; i < allocation->view.node_count; i++)
+        checkpoint->shards[i].node_slot = allocation->view.nodes[i].node_slot;
+}
+
+/* What an attempt wrote is worth nothing for the next one. */
+void fsm_checkpoint_clear_shards(struct checkpoint *checkpoint)
+{
+    for (uint32_t i = 0; i < checkpoint->view.shard_count; i++) {
+        uint32_t node_slot = checkpoint->shards[i].node_slot;
+
+        memset(&checkpoint->shards[i], 0, sizeof(checkpoint->shards[i]));
+        checkpoint->shards[i].node_slot = node_slot;
+    }
+    checkpoint->view.snapshot_at_ms = 0;
+    checkpoint->view.size_bytes = 0;
+    checkpoint->view.started_at_ms = 0;
+}
+
+void fsm_checkpoint_arm(struct fsm *fsm, struct checkpoint *checkpoint)
+{
+    const struct fsm_checkpoint *view = &checkpoint->view;
+    uint64_t at_ms = checkpoint->collect_at_ms;
+
+    if (fsm_checkpoint_writes(checkpoint))
+        at_ms = view->deadline_ms;
+    else if (view->state == STATE(REQUESTED))
+        at_ms = view->retry_at_ms;
+    else if (view->state == STATE(PAUSED))
+        at_ms = 0;
+    fsm_timer_set(&fsm->timers, &checkpoint->timer, at_ms);
+}
+
+static bool checkpoint_urgent(Ckpt__V1__Purpose purpose)
+{
+    return purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT ||
+           purpose == CKPT__V1__PURPOSE__PURPOSE_WALLTIME;
+}
+
+static uint64_t checkpoint_priority(const struct checkpoint_ask *ask)
+{
+    if (checkpoint_urgent(ask->purpose))
+        return UINT64_MAX;
+    if (ask->terms == NULL) /* people asked: before the evaluator's */
+        return UINT64_MAX - 1;
+    return fsm_min(ask->priority_gpu_ms_per_gb, UINT64_MAX - 2);
+}
+
+static void checkpoint_new(struct fsm *fsm, struct allocation *allocation,
+                           const struct checkpoint_ask *ask)
+{
+    struct checkpoint *checkpoint;
+    uint64_t recompute_gpu_ms = fsm_allocation_age_gpu_ms(fsm, allocation);
+
+    CHECK(fsm->checkpoint_sequence + 1 < UINT64_C(1) << CHECKPOINT_SEQUENCE_BITS);
+    checkpoint = fsm_checkpoint_create(
+        fsm, checkpoint_id_make(fsm->epoch, ++fsm->checkpoint_sequence), allocation);
+    checkpoint->view.purpose = ask->purpose;
+    checkpoint->view.after = ask->after;
+    checkpoint->view.created_at_ms = fsm->now_ms;
+    checkpoint->view.priority_gpu_ms_per_gb = checkpoint_priority(ask);
+    if (ask->terms != NULL) {
+        checkpoint->view.terms =
+            (const Ckpt__V1__DecisionTerms *)fsm_message_copy(fsm, &ask->terms->base);
+        if (ask->terms->recompute_saved_gpu_ms > 0)
+            recompute_gpu_ms = (uint64_t)ask->terms->recompute_saved_gpu_ms;
+    }
+    checkpoint->view.recompute_saved_gpu_ms = recompute_gpu_ms;
+    fsm_checkpoint_shards_from(checkpoint, allocation);
+    fsm_checkpoint_link(fsm, checkpoint);
+    fsm_checkpoint_move(fsm, checkpoint, STATE(REQUESTED), CKPT__V1__REASON__REASON_NONE);
+    allocation->view.active_checkpoint_id = checkpoint->view.id;
+}
+
+static void checkpoint_upgrade(struct fsm *fsm, struct checkpoint *checkpoint,
+                               const struct checkpoint_ask *ask)
+{
+    checkpoint->view.purpose = ask->purpose;
+    checkpoint->view.after = ask->after;
+    checkpoint->view.priority_gpu_ms_per_gb = checkpoint_priority(ask);
+    if (fsm_checkpoint_writes(checkpoint))
+        checkpoint->stop_deadline_ms = checkpoint->view.deadline_ms;
+    fsm_allocation_changed(fsm, fsm_allocation_slot(fsm, checkpoint->view.allocation_slot));
+}
+
+static enum fsm_status checkpoint_refusal(const struct fsm *fsm,
+                                          const struct allocation *allocation,
+                                          const struct checkpoint_ask *ask,
+                                          struct fsm_outcome *outcome)
+{
+    const struct fsm_allocation *view = &allocation->view;
+
+    outcome->checkpoint_id = view->active_checkpoint_id;
+    outcome->current = view->state;
+    if (!fsm_allocation_runs(allocation))
+        return FSM_ALLOCATION_ENDED;
+    if (view->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE)
+        return FSM_NOT_CHECKPOINTABLE;
+    if (view->terminating ||
+        view->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP)
+        return FSM_CHECKPOINTING;
+    if (view->active_checkpoint_id != 0 &&
+        ask->after == CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE)
+        return FSM_CHECKPOINT_ACTIVE;
+    if (!fsm_target_slot(fsm, view->target_slot)->view.available)
+        return FSM_STORAGE_UNAVAILABLE;
+    return FSM_OK;
+}
+
+enum fsm_status fsm_checkpoint_ask(struct fsm *fsm, struct allocation *allocation,
+                                   const struct checkpoint_ask *ask, struct fsm_outcome *outcome)
+{
+    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
+    enum fsm_status status = checkpoint_refusal(fsm, allocation, ask, outcome);
+
+    if (status != FSM_OK)
+        return status;
+    if (active == NULL && !fsm_retention_make_room(fsm, allocation)) {
+        outcome->current = allocation->checkpoint_count;
+        outcome->limit = FSM_CHECKPOINTS_PER_ALLOCATION_MAX;
+        return FSM_TOO_LARGE;
+    }
+    if (active == NULL)
+        checkpoint_new(fsm, allocation, ask);
+    else
+        checkpoint_upgrade(fsm, active, ask);
+    if (ask->after != CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE)
+        fsm_allocation_move(fsm, allocation,
+                            CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP,
+                            CKPT__V1__REASON__REASON_NONE);
+    if (ask->purpose == CKPT__V1__PURPOSE__PURPOSE_WALLTIME)
+        allocation->view.walltime_asked = true;
+    outcome->checkpoint_id = allocation->view.active_checkpoint_id;
+    outcome->current = 0;
+    return FSM_OK;
+}
+
+/* Declared or the policy's, never below twice the learned write time (decision 4). */
+uint64_t fsm_checkpoint_timeout_ms(const struct fsm *fsm, const struct allocation *allocation)
+{
+    uint64_t timeout_ms = allocation->view.checkpoint_timeout_ms;
+
+    if (timeout_ms == 0)
+        timeout_ms = fsm->policy.checkpoint_timeout_ms;
+    timeout_ms = fsm_max(timeout_ms, fsm_multiply(allocation->view.write_estimate_ms, 2));
+    return fsm_min(fsm_max(timeout_ms, 1), FSM_DURATION_MAX_MS);
+}
+
+static void checkpoint_take_grant(struct fsm *fsm, struct checkpoint *checkpoint,
+                                  uint64_t bytes_per_s, bool bypass)
+{
+    struct target *target = fsm_target_slot(fsm, checkpoint->view.target_slot);
+
+    checkpoint->view.granted_bytes_per_s = bytes_per_s;
+    checkpoint->bypass_budget = bypass;
+    target->view.granted_bytes_per_s += bytes_per_s;
+    if (!bypass)
+        target->budgeted_bytes_per_s += bytes_per_s;
+}
+
+static void checkpoint_give_grant(struct fsm *fsm, struct checkpoint *checkpoint)
+{
+    struct target *target = fsm_target_slot(fsm, checkpoint->view.target_slot);
+    uint64_t bytes_per_s = checkpoint->view.granted_bytes_per_s;
+
+    CHECK(target->view.granted_bytes_per_s >= bytes_per_s);
+    target->view.granted_bytes_per_s -= bytes_per_s;
+    if (!checkpoint->bypass_budget) {
+        CHECK(target->budgeted_bytes_per_s >= bytes_per_s);
+        target->budgeted_bytes_per_s -= bytes_per_s;
+    }
+    checkpoint->view.granted_bytes_per_s = 0;
+    checkpoint->bypass_budget = false;
+    checkpoint->view.deadline_ms = 0;
+    fsm_target_budget(target);
+}
+
+void fsm_checkpoint_dispatch(struct fsm *fsm, struct checkpoint *checkpoint,
+                             const Ckpt__Log__V1__Grant *grant)
+{
+    struct fsm_checkpoint *view = &checkpoint->view;
+    const struct allocation *allocation = fsm_allocation_slot(fsm, view->allocation_slot);
+    uint64_t timeout_ms =
+        grant->timeout_ms != 0 ? grant->timeout_ms : fsm_checkpoint_timeout_ms(fsm, allocation);
+
+    CHECK(view->state == STATE(REQUESTED));
+    CHECK(view->retry_at_ms == 0);
+    checkpoint_take_grant(fsm, checkpoint, grant->bytes_per_s, grant->bypass_budget);
+    fsm_checkpoint_clear_shards(checkpoint);
+    view->attempt++;
+    view->resumed_from_outage = false;
+    view->dispatched_at_ms = fsm->now_ms;
+    view->timeout_ms = timeout_ms;
+    checkpoint->base_timeout_ms = timeout_ms;
+    view->deadline_ms = fsm->now_ms + timeout_ms;
+    if (view->purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT) { /* L4: attempts share one time */
+        if (checkpoint->stop_deadline_ms == 0)
+            checkpoint->stop_deadline_ms = view->deadline_ms;
+        view->deadline_ms =
+            fsm_max(fsm_min(view->deadline_ms, checkpoint->stop_deadline_ms), fsm->now_ms + 1);
+    }
+    fsm_checkpoint_move(fsm, checkpoint, STATE(DISPATCHED), CKPT__V1__REASON__REASON_NONE);
+    fsm_checkpoint_arm(fsm, checkpoint);
+    fsm_allocation_changed(fsm, allocation);
+}
+
+/* S1-062: the attempt is given up, the checkpoint is not. */
+void fsm_checkpoint_pause(struct fsm *fsm, struct checkpoint *checkpoint)
+{
+    checkpoint_give_grant(fsm, checkpoint);
+    fsm_checkpoint_clear_shards(checkpoint);
+    checkpoint->view.retry_at_ms = 0;
+    checkpoint->view.resumed_from_outage = false;
+    checkpoint->stop_deadline_ms = 0;
+    checkpoint->view.paused_count++;
+    fsm->paused_total++;
+    fsm_checkpoint_move(fsm, checkpoint, STATE(PAUSED),
+                        CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE);
+    fsm_checkpoint_arm(fsm, checkpoint);
+    fsm_allocation_changed(fsm, fsm_allocation_slot(fsm, checkpoint->view.allocation_slot));
+}
+
+void fsm_checkpoint_resume(struct fsm *fsm, struct checkpoint *checkpoint)
+{
+    CHECK(checkpoint->view.resumed_count + 1 == checkpoint->view.paused_count); /* I24 */
+    checkpoint->view.resumed_count++;
+    checkpoint->view.resumed_from_outage = true;
+    fsm->resumed_total++;
+    fsm_checkpoint_move(fsm, checkpoint, STATE(REQUESTED), CKPT__V1__REASON__REASON_NONE);
+    fsm_checkpoint_arm(fsm, checkpoint);
+}
+
+void fsm_checkpoint_leave_active(struct fsm *fsm, struct checkpoint *checkpoint)
+{
+    struct allocation *allocation = fsm_allocation_slot(fsm, checkpoint->view.allocation_slot);
+
+    CHECK(allocation->view.active_checkpoint_id == checkpoint->view.id);
+    checkpoint_give_grant(fsm, checkpoint);
+    list_remove(&checkpoint->queue);
+    checkpoint->view.retry_at_ms = 0;
+    checkpoint->view.resumed_from_outage = false;
+    allocation->view.active_checkpoint_id = 0;
+    allocation->view.last_attempt_end_ms = fsm->now_ms;
+    fsm_allocation_changed(fsm, allocation);
+}
+
+void fsm_checkpoint_end(struct fsm *fsm, struct checkpoint *checkpoint,
+                        Ckpt__V1__CheckpointState state, Ckpt__V1__Reason reason)
+{
+    CHECK(fsm_checkpoint_state_active(checkpoint->view.state));
+    CHECK(state != STATE(COMPLETE));
+    fsm_checkpoint_leave_active(fsm, checkpoint);
+    fsm_checkpoint_move(fsm, checkpoint, state, reason);
+    fsm_retention_review(fsm, fsm_allocation_slot(fsm, checkpoint->view.allocation_slot));
+    fsm_checkpoint_arm(fsm, checkpoint);
+}
+
+/* Back to the queue of the same target; the next dispatch is the next attempt. */
+void fsm_checkpoint_retry(struct fsm *fsm, struct checkpoint *checkpoint, Ckpt__V1__Reason reason,
+                          uint64_t retry_at_ms)
+{
+    checkpoint_give_grant(fsm, checkpoint);
+    fsm_checkpoint_clear_shards(checkpoint);
+    checkpoint->view.retry_at_ms = retry_at_ms;
+    fsm_checkpoint_move(fsm, checkpoint, STATE(REQUESTED), reason);
+    fsm_checkpoint_arm(fsm, checkpoint);
+    fsm_allocation_changed(fsm, fsm_allocation_slot(fsm, checkpoint->view.allocation_slot));
+}

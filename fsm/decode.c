@@ -1,0 +1,121 @@
+/* From a log entry's bytes to commands. See decode.h.
+ *
+ * Flow     the outer message is walked by hand, so that each command's own bytes are known: its body's hash tells a retry from
+ *          another request under the same id. The inner message is protobuf-c's business.
+ */
+#include "fsm/decode.h"
+
+enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5, VARINT_MAX_BYTES = 10 };
+enum { FIELD_NOW_MS = 1, FIELD_REQUEST_ID = 2, FIELD_COMMANDS = 1 };
+
+struct reader {
+    const uint8_t *at, *end;
+};
+
+static bool read_varint(struct reader *reader, uint64_t *ret_value)
+{
+    uint64_t value = 0;
+
+    for (unsigned i = 0; i < VARINT_MAX_BYTES && reader->at < reader->end; i++) {
+        uint8_t byte = *reader->at++;
+
+        value |= (uint64_t)(byte & 0x7f) << (7 * i);
+        if ((byte & 0x80) == 0) {
+            *ret_value = value;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Moves past a field's value, whatever its type. */
+static bool read_skip(struct reader *reader, unsigned wire)
+{
+    uint64_t length;
+
+    if (wire == WIRE_VARINT)
+        return read_varint(reader, &length);
+    if (wire == WIRE_BYTES) {
+        if (!read_varint(reader, &length))
+            return false;
+    } else if (wire == WIRE_64 || wire == WIRE_32) {
+        length = wire == WIRE_64 ? 8 : 4;
+    } else {
+        return false;
+    }
+    if (length > (uint64_t)(reader->end - reader->at))
+        return false;
+    reader->at += length;
+    return true;
+}
+
+static bool decode_content_hash(const uint8_t *bytes, size_t length, uint64_t *ret_hash)
+{
+    struct reader reader = {bytes, bytes + length};
+    uint64_t hash = 0;
+
+    while (reader.at < reader.end) {
+        const uint8_t *start = reader.at;
+        uint64_t tag;
+
+        if (!read_varint(&reader, &tag) || !read_skip(&reader, tag & 7))
+            return false;
+        if (tag >> 3 != FIELD_NOW_MS && tag >> 3 != FIELD_REQUEST_ID)
+            hash = fsm_hash_bytes(hash, start, (size_t)(reader.at - start));
+    }
+    *ret_hash = hash;
+    return true;
+}
+
+static bool decode_next(struct reader *reader, const uint8_t **ret_bytes, uint64_t *ret_length)
+{
+    uint64_t tag;
+
+    if (!read_varint(reader, &tag) || tag != (FIELD_COMMANDS << 3 | WIRE_BYTES) ||
+        !read_varint(reader, ret_length))
+        return false;
+    if (*ret_length > (uint64_t)(reader->end - reader->at))
+        return false;
+    *ret_bytes = reader->at;
+    reader->at += *ret_length;
+    return true;
+}
+
+static bool decode_count(const uint8_t *bytes, size_t length, size_t *ret_count)
+{
+    struct reader reader = {bytes, bytes + length};
+    const uint8_t *command;
+    uint64_t command_length;
+
+    for (*ret_count = 0; reader.at < reader.end; (*ret_count)++)
+        if (!decode_next(&reader, &command, &command_length))
+            return false;
+    return true;
+}
+
+bool fsm_decode_entry(struct fsm *fsm, const uint8_t *bytes, size_t length,
+                      struct decoded **ret_commands, size_t *ret_count)
+{
+    ProtobufCAllocator allocator = fsm_arena_allocator(&fsm->arena);
+    struct reader reader = {bytes, bytes + length};
+    struct decoded *commands;
+    size_t count;
+
+    if (!decode_count(bytes, length, &count))
+        return false;
+    commands = fsm_arena_take(&fsm->arena, (count + 1) * sizeof(*commands));
+    for (size_t i = 0; i < count; i++) {
+        const uint8_t *command;
+        uint64_t command_length;
+
+        if (!decode_next(&reader, &command, &command_length) ||
+            !decode_content_hash(command, command_length, &commands[i].content_hash))
+            return false;
+        commands[i].command = ckpt__log__v1__command__unpack(&allocator, command_length, command);
+        if (commands[i].command == NULL)
+            return false;
+    }
+    *ret_commands = commands;
+    *ret_count = count;
+    return true;
+}

@@ -1,0 +1,16 @@
+/* From a log entry's bytes to commands. Shapes: everything decoded lives in the arena until it is reset. */
+#ifndef CKPT_FSM_DECODE_H
+#define CKPT_FSM_DECODE_H
+
+#include "fsm/state.h"
+
+struct decoded {
+    const fsm_command *command;
+    uint64_t content_hash; /* of the body alone: equal for a retry of the same request */
+};
+
+/* false: the bytes are not a well-formed Entry; nothing of it may be applied. */
+bool fsm_decode_entry(struct fsm *fsm, const uint8_t *bytes, size_t length,
+                      struct decoded **ret_commands, size_t *ret_count);
+
+#endif

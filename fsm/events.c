@@ -1,0 +1,81 @@
+/* The bounded history that watches read: a ring of the last FSM_EVENTS_MAX events, numbered without gaps. */
+#include <malloc.h>
+
+#include "fsm/state.h"
+
+static char empty_text[] = "";
+
+static char *event_text(struct fsm *fsm, const char *text)
+{
+    union {
+        const char *constant;
+        char *changing;
+    } pointer = {text == NULL || text[0] == '\0' ? NULL : fsm_intern(fsm, text)};
+
+    return pointer.constant == NULL ? empty_text : pointer.changing;
+}
+
+static void event_clear(struct fsm *fsm, Ckpt__V1__Event *event)
+{
+    if (event->allocation_id != NULL && event->allocation_id[0] != '\0')
+        fsm_intern_release(fsm, event->allocation_id);
+    if (event->subject != NULL && event->subject[0] != '\0')
+        fsm_intern_release(fsm, event->subject);
+    event->allocation_id = empty_text;
+    event->subject = empty_text;
+}
+
+Ckpt__V1__Event *fsm_event_slot(struct fsm *fsm, uint64_t sequence)
+{
+    if (fsm->events == NULL) {
+        fsm->events = check_calloc(FSM_EVENTS_MAX, sizeof(*fsm->events));
+        for (size_t i = 0; i < FSM_EVENTS_MAX; i++)
+            ckpt__v1__event__init(&fsm->events[i]);
+    }
+    return &fsm->events[sequence % FSM_EVENTS_MAX];
+}
+
+void fsm_event_emit(struct fsm *fsm, const struct fsm_event *source)
+{
+    Ckpt__V1__Event *event = fsm_event_slot(fsm, fsm->next_event_sequence);
+
+    event_clear(fsm, event);
+    event->sequence = fsm->next_event_sequence++;
+    event->index = fsm->index;
+    event->term = fsm->term;
+    event->at_ms = fsm->now_ms;
+    event->kind = source->kind;
+    event->allocation_id = event_text(fsm, source->allocation_id);
+    event->checkpoint_id = source->checkpoint_id;
+    event->old_state = source->old_state;
+    event->new_state = source->new_state;
+    event->reason = source->reason;
+    event->subject = event_text(fsm, source->subject);
+    event->number = source->number;
+    if (fsm->event_count < FSM_EVENTS_MAX)
+        fsm->event_count++;
+    fsm->state_hash =
+        fsm_hash_mix(fsm->state_hash, (uint64_t)source->kind << 32 | source->new_state);
+    fsm->state_hash = fsm_hash_mix(fsm->state_hash, source->checkpoint_id ^ source->number);
+}
+
+const Ckpt__V1__Event *fsm_event_after(const struct fsm *fsm, uint64_t after, bool *ret_gap)
+{
+    uint64_t oldest = fsm->next_event_sequence - fsm->event_count;
+    uint64_t wanted = after == UINT64_MAX ? UINT64_MAX : after + 1;
+
+    *ret_gap = fsm->event_count > 0 && wanted < oldest;
+    if (wanted < oldest)
+        wanted = oldest;
+    if (wanted >= fsm->next_event_sequence || fsm->event_count == 0)
+        return NULL;
+    return &fsm->events[wanted % FSM_EVENTS_MAX];
+}
+
+void fsm_events_free(struct fsm *fsm)
+{
+    for (size_t i = 0; fsm->events != NULL && i < FSM_EVENTS_MAX; i++)
+        event_clear(fsm, &fsm->events[i]);
+    free(fsm->events);
+    fsm->events = NULL;
+}

@@ -1,0 +1,42 @@
+/* 64-bit mixing. See hash.h. */
+#include "fsm/hash.h"
+
+#include <string.h>
+
+#define HASH_A UINT64_C(0xa0761d6478bd642f)
+#define HASH_B UINT64_C(0xe7037ed1a0b428db)
+
+uint64_t fsm_hash_mix(uint64_t hash, uint64_t value)
+{
+    __uint128_t product;
+
+    /* the rotation keeps the old hash alive when the product collapses to 0 */
+    product = (__uint128_t)(hash ^ HASH_A) * (value ^ HASH_B);
+    return (uint64_t)product ^ (uint64_t)(product >> 64) ^ (hash << 23 | hash >> 41);
+}
+
+static uint64_t hash_load(const uint8_t *bytes, size_t length)
+{
+    uint64_t value = 0;
+
+    for (size_t i = 0; i < length; i++)
+        value |= (uint64_t)bytes[i] << (8 * i);
+    return value;
+}
+
+uint64_t fsm_hash_bytes(uint64_t hash, const void *bytes, size_t length)
+{
+    const uint8_t *at = bytes;
+    size_t left = length;
+
+    for (; left >= 8; left -= 8, at += 8)
+        hash = fsm_hash_mix(hash, hash_load(at, 8));
+    return fsm_hash_mix(fsm_hash_mix(hash, hash_load(at, left)), length);
+}
+
+uint32_t fsm_hash_text(const char *text)
+{
+    uint64_t hash = fsm_hash_bytes(0, text, strlen(text));
+
+    return (uint32_t)(hash ^ hash >> 32);
+}

@@ -1,0 +1,233 @@
+/* States of allocations and checkpoints: the tables of allowed moves, and the only functions that move.
+ *
+ * Checkpoint (design.md):
+ *   REQUESTED --grant--> DISPATCHED --node reports--> WRITING --all shards verified--> COMPLETE --retention--> COLLECTED
+ *     ^  ^                  |                          |  |
+ *     |  +--- resume --- PAUSED <--- storage outage ---+  +-- failed | timed out | cancelled | superseded (terminal, reason)
+ *     +-- retry with back-off (attempt + 1 at the next dispatch)
+ *
+ * Allocation:
+ *   RUNNING -> (CHECKPOINTING_TO_STOP ->) SUSPENDED | COMPLETED | FAILED | REQUEUED
+ *   CHECKPOINTING_TO_STOP -> RUNNING when that checkpoint fails or is cancelled; SUSPENDED, REQUEUED, FAILED -> RUNNING by restart.
+ */
+#include "fsm/state.h"
+
+#define CHECKPOINT_STATES(X)                                                                       \
+    X(REQUESTED)                                                                                   \
+    X(DISPATCHED) X(WRITING) X(PAUSED) X(COMPLETE) X(COLLECTED) X(FAILED) X(TIMED_OUT)             \
+        X(CANCELLED) X(SUPERSEDED)
+#define ALLOCATION_STATES(X)                                                                       \
+    X(RUNNING) X(CHECKPOINTING_TO_STOP) X(SUSPENDED) X(COMPLETED) X(FAILED) X(REQUEUED)
+
+#define C(name) (1u << CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name)
+#define A(name) (1u << CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name)
+
+enum { CHECKPOINT_ENDINGS = C(FAILED) | C(CANCELLED) | C(SUPERSEDED) };
+
+static const uint32_t checkpoint_moves[FSM_STATES_CHECKPOINT] = {
+    [CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_UNSPECIFIED] = C(REQUESTED),
+    [CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_REQUESTED] =
+        C(DISPATCHED) | C(PAUSED) | CHECKPOINT_ENDINGS,
+    [CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_DISPATCHED] =
+        C(WRITING) | C(PAUSED) | C(REQUESTED) | C(TIMED_OUT) | CHECKPOINT_ENDINGS,
+    [CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_WRITING] =
+        C(COMPLETE) | C(PAUSED) | C(REQUESTED) | C(TIMED_OUT) | CHECKPOINT_ENDINGS,
+    [CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_PAUSED] = C(REQUESTED) | CHECKPOINT_ENDINGS,
+    [CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE] = C(COLLECTED),
+};
+
+static const uint32_t allocation_moves[FSM_STATES_ALLOCATION] = {
+    [CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_UNSPECIFIED] = A(RUNNING),
+    [CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING] =
+        A(CHECKPOINTING_TO_STOP) | A(SUSPENDED) | A(COMPLETED) | A(FAILED) | A(REQUEUED),
+    [CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP] =
+        A(RUNNING) | A(SUSPENDED) | A(COMPLETED) | A(FAILED) | A(REQUEUED),
+    [CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_SUSPENDED] =
+        A(RUNNING) | A(COMPLETED) | A(FAILED),
+    [CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_REQUEUED] = A(RUNNING) | A(COMPLETED) | A(FAILED),
+    [CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED] = A(RUNNING),
+};
+
+bool fsm_checkpoint_move_allowed(Ckpt__V1__CheckpointState from, Ckpt__V1__CheckpointState to)
+{
+    return (unsigned)from < FSM_STATES_CHECKPOINT && (unsigned)to < FSM_STATES_CHECKPOINT &&
+           (checkpoint_moves[from] >> to & 1) != 0;
+}
+
+bool fsm_allocation_move_allowed(Ckpt__V1__AllocationState from, Ckpt__V1__AllocationState to)
+{
+    return (unsigned)from < FSM_STATES_ALLOCATION && (unsigned)to < FSM_STATES_ALLOCATION &&
+           (allocation_moves[from] >> to & 1) != 0;
+}
+
+bool fsm_checkpoint_state_active(Ckpt__V1__CheckpointState state)
+{
+    return (unsigned)state < FSM_STATES_CHECKPOINT &&
+           ((C(REQUESTED) | C(DISPATCHED) | C(WRITING) | C(PAUSED)) >> state & 1) != 0;
+}
+
+bool fsm_allocation_runs(const struct allocation *allocation)
+{
+    return ((A(RUNNING) | A(CHECKPOINTING_TO_STOP)) >> allocation->view.state & 1) != 0;
+}
+
+/* A FAILED one stays restartable for the retention time, a SUSPENDED or REQUEUED one for ever. */
+bool fsm_allocation_restartable(const struct allocation *allocation)
+{
+    return allocation->view.state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED &&
+           !allocation->expired;
+}
+
+void fsm_checkpoint_adopt(struct fsm *fsm, const struct checkpoint *checkpoint)
+{
+    struct target *target = fsm_target_slot(fsm, checkpoint->view.target_slot);
+
+    fsm->checkpoints_by_state[checkpoint->view.state]++;
+    if (checkpoint->view.state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_PAUSED)
+        target->view.paused_count++;
+}
+
+void fsm_checkpoint_forget(struct fsm *fsm, const struct checkpoint *checkpoint)
+{
+    struct target *target = fsm_target_slot(fsm, checkpoint->view.target_slot);
+
+    if (checkpoint->view.state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_UNSPECIFIED)
+        return;
+    CHECK(fsm->checkpoints_by_state[checkpoint->view.state] > 0);
+    fsm->checkpoints_by_state[checkpoint->view.state]--;
+    if (checkpoint->view.state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_PAUSED)
+        target->view.paused_count--;
+}
+
+void fsm_checkpoint_move(struct fsm *fsm, struct checkpoint *checkpoint,
+                         Ckpt__V1__CheckpointState to, Ckpt__V1__Reason reason)
+{
+    struct fsm_checkpoint *view = &checkpoint->view;
+    const struct allocation *allocation = fsm_allocation_slot(fsm, view->allocation_slot);
+    struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_CHECKPOINT_STATE,
+                              .allocation_id = allocation->view.id,
+                              .checkpoint_id = view->id,
+                              .old_state = view->state,
+                              .new_state = to,
+                              .reason = reason,
+                              .number = view->attempt};
+
+    CHECK(fsm_checkpoint_move_allowed(view->state, to));
+    fsm_checkpoint_forget(fsm, checkpoint);
+    view->state = to;
+    view->reason = reason;
+    view->state_since_ms = fsm->now_ms;
+    fsm_checkpoint_adopt(fsm, checkpoint);
+    fsm->checkpoints_total[to]++;
+    fsm_event_emit(fsm, &event);
+}
+
+static bool allocation_may_be_victim(const struct allocation *allocation)
+{
+    return fsm_allocation_runs(allocation) && !allocation->view.sensitive;
+}
+
+void fsm_allocation_adopt(struct fsm *fsm, const struct allocation *allocation)
+{
+    struct bitmap *victims = &fsm->running_by_class[allocation->view.preemption_class];
+
+    fsm->allocations_by_state[allocation->view.state]++;
+    if (allocation_may_be_victim(allocation))
+        fsm_bitmap_set(victims, allocation->view.slot);
+}
+
+void fsm_allocation_forget(struct fsm *fsm, const struct allocation *allocation)
+{
+    if (allocation->view.state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_UNSPECIFIED)
+        return;
+    CHECK(fsm->allocations_by_state[allocation->view.state] > 0);
+    fsm->allocations_by_state[allocation->view.state]--;
+    fsm_bitmap_clear(&fsm->running_by_class[allocation->view.preemption_class],
+                     allocation->view.slot);
+}
+
+void fsm_allocation_move(struct fsm *fsm, struct allocation *allocation,
+                         Ckpt__V1__AllocationState to, Ckpt__V1__Reason reason)
+{
+    struct fsm_allocation *view = &allocation->view;
+    struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_ALLOCATION_STATE,
+                              .allocation_id = view->id,
+                              .checkpoint_id = view->active_checkpoint_id,
+                              .old_state = view->state,
+                              .new_state = to,
+                              .reason = reason};
+
+    CHECK(fsm_allocation_move_allowed(view->state, to));
+    if (view->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_UNSPECIFIED)
+        event.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_ALLOCATION_REGISTERED;
+    fsm_allocation_forget(fsm, allocation);
+    view->state = to;
+    view->reason = reason;
+    view->state_since_ms = fsm->now_ms;
+    fsm_allocation_adopt(fsm, allocation);
+    fsm_event_emit(fsm, &event);
+}
+
+const char *fsm_checkpoint_state_name(Ckpt__V1__CheckpointState state)
+{
+    static const char *const names[FSM_STATES_CHECKPOINT] = {
+#define X(name) [CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name] = #name,
+        CHECKPOINT_STATES(X)
+#undef X
+    };
+
+    if ((unsigned)state >= ARRAY_COUNT(names) || names[state] == NULL)
+        return "UNSPECIFIED";
+    return names[state];
+}
+
+const char *fsm_allocation_state_name(Ckpt__V1__AllocationState state)
+{
+    static const char *const names[FSM_STATES_ALLOCATION] = {
+#define X(name) [CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name] = #name,
+        ALLOCATION_STATES(X)
+#undef X
+    };
+
+    if ((unsigned)state >= ARRAY_COUNT(names) || names[state] == NULL)
+        return "UNSPECIFIED";
+    return names[state];
+}
+
+const char *fsm_reason_name(Ckpt__V1__Reason reason)
+{
+    static const char *const names[] = {"none",
+                                        "walltime_exceeded",
+                                        "preempted_without_checkpoint",
+                                        "node_down",
+                                        "application_exited",
+                                        "checkpoint_timeout",
+                                        "no_handler",
+                                        "write_failed",
+                                        "verify_failed",
+                                        "application_refused",
+                                        "cancelled_by_request",
+                                        "allocation_ended",
+                                        "agent_lost_attempt",
+                                        "empty_checkpoint",
+                                        "not_attached",
+                                        "ended_by_scheduler",
+                                        "retries_exhausted",
+                                        "storage_unavailable",
+                                        "replaced",
+                                        "preempted",
+                                        "migrated"};
+
+    _Static_assert(ARRAY_COUNT(names) == CKPT__V1__REASON__REASON_MIGRATED + 1, "one name each");
+    return (unsigned)reason < ARRAY_COUNT(names) ? names[reason] : "unknown";
+}
+
+const char *fsm_purpose_name(Ckpt__V1__Purpose purpose)
+{
+    static const char *const names[] = {"unspecified", "periodic", "proactive",
+                                        "preempt",     "migrate",  "scale_down",
+                                        "walltime",    "manual",   "drain"};
+
+    _Static_assert(ARRAY_COUNT(names) == CKPT__V1__PURPOSE__PURPOSE_DRAIN + 1, "one name each");
+    return (unsigned)purpose < ARRAY_COUNT(names) ? names[purpose] : "unknown";
+}

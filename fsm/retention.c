@@ -1,0 +1,176 @@
+/* Which checkpoints may be removed, and when (D-004, I28, I29, K-007).
+ *
+ * Flow     review() runs whenever an allocation's checkpoints or its restartability change: it arms each unprotected one with the
+ *          instant it expires. Expired ones form the collectable list; the collector removes their folders and says so.
+ *          Protected: the newest keep_complete (at least one) COMPLETE ones of a restartable allocation.
+ *          COMPLETE ones expire retention_ms after completion, at once beyond FSM_COMPLETE_KEPT_MAX. Folders of failed attempts
+ *          expire one checkpoint timeout after the end, when no agent writes there any more.
+ * Shapes   expiry is never taken back: between listing and removal nothing may start to need the folder.
+ *          A changed policy reaches an allocation at its next review.
+ */
+#include "fsm/state.h"
+
+static bool retention_complete(const struct checkpoint *checkpoint)
+{
+    return checkpoint->view.state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE;
+}
+
+static bool retention_has_folder(const struct checkpoint *checkpoint)
+{
+    return checkpoint->view.attempt > 0 && !checkpoint->collected;
+}
+
+static void retention_set(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t at_ms)
+{
+    if (checkpoint->expired)
+        return;
+    if (at_ms != 0 && at_ms <= fsm->now_ms) {
+        CHECK(list_empty(&checkpoint->queue));
+        checkpoint->expired = true;
+        list_push_back(fsm->collectable, &checkpoint->queue);
+    }
+    checkpoint->collect_at_ms = checkpoint->expired ? 0 : at_ms;
+    fsm_checkpoint_arm(fsm, checkpoint);
+}
+
+void fsm_retention_review(struct fsm *fsm, struct allocation *allocation)
+{
+    uint32_t keep = 0;
+    uint32_t rank = 0; /* among COMPLETE ones, the newest first */
+
+    if (fsm_allocation_restartable(allocation))
+        keep = fsm->policy.keep_complete > 0 ? fsm->policy.keep_complete : 1;
+    for (struct list *at = allocation->checkpoints.previous; at != &allocation->checkpoints;
+         at = at->previous) {
+        struct checkpoint *checkpoint = LIST_ITEM(at, struct checkpoint, in_allocation);
+
+        if (retention_complete(checkpoint)) {
+            uint64_t at_ms = checkpoint->view.completed_at_ms + fsm->policy.retention_ms;
+
+            if (rank < keep)
+                at_ms = 0;
+            else if (rank >= FSM_COMPLETE_KEPT_MAX)
+                at_ms = fsm->now_ms;
+            retention_set(fsm, checkpoint, at_ms);
+            rank++;
+        } else if (!fsm_checkpoint_state_active(checkpoint->view.state) &&
+                   retention_has_folder(checkpoint)) {
+            retention_set(fsm, checkpoint,
+                          checkpoint->view.state_since_ms + fsm->policy.checkpoint_timeout_ms);
+        }
+    }
+}
+
+void fsm_retention_due(struct fsm *fsm, struct checkpoint *checkpoint)
+{
+    fsm_timer_set(&fsm->timers, &checkpoint->timer, 0);
+    fsm_retention_review(fsm, fsm_allocation_slot(fsm, checkpoint->view.allocation_slot));
+}
+
+/* The oldest record without a folder; with any_failed also one whose folder was not collected. */
+static struct checkpoint *retention_oldest(struct allocation *allocation, bool any_failed,
+                                           uint32_t *ret_count)
+{
+    struct checkpoint *oldest = NULL;
+
+    *ret_count = 0;
+    for (struct list *at = allocation->checkpoints.next; at != &allocation->checkpoints;
+         at = at->next) {
+        struct checkpoint *checkpoint = LIST_ITEM(at, struct checkpoint, in_allocation);
+
+        if (fsm_checkpoint_state_active(checkpoint->view.state) || retention_complete(checkpoint) ||
+            (!any_failed && retention_has_folder(checkpoint)))
+            continue;
+        if (oldest == NULL)
+            oldest = checkpoint;
+        (*ret_count)++;
+    }
+    return oldest;
+}
+
+bool fsm_retention_make_room(struct fsm *fsm, struct allocation *allocation)
+{
+    uint32_t count;
+    struct checkpoint *oldest = retention_oldest(allocation, false, &count);
+
+    if (count >= FSM_ENDED_KEPT_MAX)
+        fsm_checkpoint_free(fsm, oldest);
+    if (allocation->checkpoint_count < FSM_CHECKPOINTS_PER_ALLOCATION_MAX)
+        return true;
+    oldest = retention_oldest(allocation, false, &count);
+    if (oldest == NULL)
+        oldest = retention_oldest(allocation, true, &count);
+    if (oldest == NULL)
+        return false;
+    fsm_checkpoint_free(fsm, oldest);
+    return true;
+}
+
+/* I28: what is not expired is not taken, whoever says so. */
+enum fsm_status fsm_retention_collected(struct fsm *fsm, uint64_t checkpoint_id)
+{
+    struct checkpoint *checkpoint = fsm_registry_find(fsm, checkpoint_id);
+    struct allocation *allocation;
+
+    if (checkpoint == NULL)
+        return FSM_CHECKPOINT_NOT_FOUND;
+    if (checkpoint->collected)
+        return FSM_OK;
+    if (!checkpoint->expired)
+        return FSM_INVALID_ARGUMENT;
+    allocation = fsm_allocation_slot(fsm, checkpoint->view.allocation_slot);
+    list_remove(&checkpoint->queue);
+    checkpoint->collected = true;
+    if (allocation->view.last_complete_id == checkpoint_id)
+        allocation->view.last_complete_id = 0;
+    if (allocation->view.previous_complete_id == checkpoint_id)
+        allocation->view.previous_complete_id = 0;
+    if (retention_complete(checkpoint))
+        fsm_checkpoint_move(fsm, checkpoint, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COLLECTED,
+                            CKPT__V1__REASON__REASON_NONE);
+    fsm_retention_leave(fsm, allocation);
+    return FSM_OK;
+}
+
+void fsm_retention_leave(struct fsm *fsm, struct allocation *allocation)
+{
+    if (!allocation->expired)
+        return;
+    for (struct list *at = allocation->checkpoints.next; at != &allocation->checkpoints;
+         at = at->next)
+        if (retention_has_folder(LIST_ITEM(at, struct checkpoint, in_allocation)))
+            return;
+    fsm_allocation_remove(fsm, allocation);
+}
+
+size_t fsm_collectable(const struct fsm *fsm, uint64_t *ret_ids, size_t max)
+{
+    size_t count = 0;
+
+    for (const struct list *at = fsm->collectable->next; at != fsm->collectable && count < max;
+         at = at->next) {
+        const struct checkpoint *checkpoint =
+            (const struct checkpoint *)(const void *)((const char *)at -
+                                                      offsetof(struct checkpoint, queue));
+        ret_ids[count++] = checkpoint->view.id;
+    }
+    return count;
+}
+
+const struct fsm_checkpoint *fsm_restart_point(const struct fsm *fsm, const char *allocation_id,
+                                               uint64_t before)
+{
+    const struct allocation *allocation = fsm_allocation_get(fsm, allocation_id);
+
+    if (allocation == NULL)
+        return NULL;
+    for (struct list *at = allocation->checkpoints.previous; at != &allocation->checkpoints;
+         at = at->previous) {
+        const struct checkpoint *checkpoint = LIST_ITEM(at, struct checkpoint, in_allocation);
+
+        if (retention_complete(checkpoint) && !checkpoint->expired &&
+            (before == 0 || checkpoint->view.id < before))
+            return &checkpoint->view;
+    }
+    return NULL;
+}

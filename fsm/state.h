@@ -1,0 +1,357 @@
+/* The inside of the state machine: what the files of this folder share, nobody else includes it.
+ *
+ * Flow     apply_*.c (one per entity) call checkpoint.c, allocation.c, retention.c, which alone change records; lifecycle.c alone changes
+ *          a state field. Each keeps the indices (maps, lists, heap, counters) right at once: nothing is recomputed per command.
+ * Shapes   struct fsm owns all. Allocations, nodes and targets live in pools with stable addresses and lowest-free slots, so that
+ *          two members (also one restored from a snapshot) number alike. struct fsm itself can be moved: no pointer leads into it.
+ * Units    as in fsm.h.
+ */
+#ifndef CKPT_FSM_STATE_H
+#define CKPT_FSM_STATE_H
+
+#include <string.h>
+
+#include "fsm/arena.h"
+#include "fsm/fsm.h"
+#include "fsm/hash.h"
+#include "fsm/map.h"
+#include "fsm/pool.h"
+#include "fsm/timers.h"
+#include "src/base/check.h"
+#include "src/base/id.h"
+#include "src/base/list.h"
+
+/* Short names of generated types that nearly every line needs. */
+typedef Ckpt__Log__V1__Command fsm_command;
+typedef Ckpt__V1__NodeShare fsm_share_message;
+
+enum { FSM_STATES_ALLOCATION = 8, FSM_STATES_CHECKPOINT = 16, FSM_SLOT_NONE = 0xffffffff };
+
+/* Text held once and counted: ids, tenants, projects ... */
+struct interned {
+    uint32_t reference_count;
+    uint32_t hash;
+    char text[];
+};
+
+/* One allocation's part on one node, beside its struct fsm_node_share. */
+struct assignment {
+    struct list in_node; /* while the allocation runs */
+    struct allocation *allocation;
+    uint32_t share;
+    bool terminated; /* its terminate order is carried out, or its node is down */
+    bool exited;     /* its application ended by itself */
+};
+
+struct allocation {
+    struct fsm_allocation view;     /* first: views are handed out as such */
+    struct assignment *assignments; /* node_count; shares follow in the same block */
+    struct list checkpoints;        /* by id */
+    struct timer timer;
+    uint64_t terminate_deadline_ms;
+    uint64_t grace_end_ms;
+    uint32_t checkpoint_count;
+    uint32_t terminated_count, exited_count; /* of its parts */
+    uint8_t plan_state;                      /* what it becomes when its nodes are done */
+    uint8_t plan_reason;
+    uint8_t preemptor_class; /* of the last preemption; 0: none */
+    bool assigned;           /* linked to its nodes: RUNNING or CHECKPOINTING_TO_STOP */
+    bool
+        expired; /* FAILED or COMPLETED for longer than the retention: leaves when its folders are collected */
+};
+
+struct checkpoint {
+    struct fsm_checkpoint view; /* first */
+    struct list in_allocation;
+    struct list queue; /* active: its target's; expired: the collectable ones' */
+    struct timer timer;
+    struct fsm_shard *shards;
+    uint64_t stop_deadline_ms; /* PREEMPT: no attempt goes beyond; 0: not dispatched yet */
+    uint64_t base_timeout_ms;  /* before the extension */
+    uint64_t collect_at_ms;    /* terminal: when it expires; 0: kept */
+    uint32_t failure_count;    /* of attempts; pauses do not count */
+    bool bypass_budget;
+    bool expired;   /* may be collected; never taken back */
+    bool collected; /* its folder is gone */
+};
+
+struct node {
+    struct fsm_node view; /* first */
+    struct list assignments;
+    struct node *next_changed;
+    uint64_t stamp; /* finds duplicates in one pass */
+    bool changed;
+};
+
+struct target {
+    struct fsm_target view;        /* first */
+    struct list active;            /* checkpoints by id */
+    uint64_t budgeted_bytes_per_s; /* part of granted that did not bypass the budget */
+    uint64_t excused_bytes_per_s;  /* granted before the budget was lowered */
+    uint32_t checkpoint_count;     /* records that name it */
+};
+
+struct queue {
+    uint64_t reported_at_ms;
+    Ckpt__V1__ReportQueueRequest *report;
+};
+
+struct session {
+    struct session *next; /* younger */
+    uint64_t content_hash;
+    uint64_t at_ms;
+    uint64_t index, checkpoint_id, preemption_id, current, limit;
+    struct fsm_victim *victims;
+    uint32_t hash;
+    uint16_t status;
+    uint8_t command;
+    uint8_t victim_count;
+    char request_id[];
+};
+
+struct checkpoint_ref {
+    uint64_t id;
+    struct checkpoint *checkpoint; /* NULL: removed */
+};
+
+struct fsm {
+    /* cluster */
+    bool initialised;
+    char cluster_id[FSM_ID_BYTES];
+    uint64_t epoch, checkpoint_sequence, preemption_sequence;
+    uint64_t now_ms, index, term, state_hash, command_count, stamp;
+    Ckpt__V1__Policy policy;
+    Ckpt__Log__V1__MemberFacts *members[FSM_MEMBERS_MAX];
+    size_t member_count;
+    /* tables */
+    struct pool allocations, nodes, targets;
+    struct map allocation_map, node_map, intern_map, session_map;
+    struct checkpoint_ref *checkpoints; /* by id, with holes */
+    size_t checkpoint_refs, checkpoint_holes, checkpoint_capacity;
+    struct timers timers;
+    struct list *collectable; /* heap: struct fsm may move */
+    struct queue queues[FSM_QUEUES_MAX];
+    size_t queue_count;
+    struct session *session_oldest, *session_newest;
+    uint32_t session_count;
+    Ckpt__V1__Event *events; /* ring of FSM_EVENTS_MAX, made at the first event */
+    uint64_t next_event_sequence;
+    uint32_t event_count;
+    struct bitmap
+        running_by_class[FSM_CLASS_MAX + 1]; /* slots of RUNNING ones that may be victims */
+    /* counters */
+    uint32_t allocations_by_state[FSM_STATES_ALLOCATION];
+    uint32_t checkpoints_by_state[FSM_STATES_CHECKPOINT];
+    uint64_t checkpoints_total[FSM_STATES_CHECKPOINT];
+    uint64_t rejected_reports, duplicate_reports, skipped_decisions, resumed_total, paused_total;
+    uint64_t walltime_conflicts, preemptions_total, requeues_total, malformed_entries;
+    /* not part of the state */
+    struct node *changed_first, *changed_last;
+    struct arena arena;
+};
+
+static inline uint64_t fsm_min(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+static inline uint64_t fsm_max(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+static inline uint64_t fsm_multiply(uint64_t a, uint64_t b) /* saturates */
+{
+    uint64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+static inline uint64_t fsm_add(uint64_t a, uint64_t b) /* saturates */
+{
+    uint64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+static inline uint64_t fsm_since(const struct fsm *fsm, uint64_t then_ms)
+{
+    return fsm->now_ms > then_ms ? fsm->now_ms - then_ms : 0;
+}
+
+/* intern.c: equal texts are one pointer. release accepts NULL. */
+const char *fsm_intern(struct fsm *fsm, const char *text);
+const char *fsm_intern_share(const char *interned);
+void fsm_intern_release(struct fsm *fsm, const char *interned);
+
+/* message.c */
+ProtobufCMessage *fsm_message_copy(struct fsm *fsm, const ProtobufCMessage *message);
+void fsm_message_free(ProtobufCMessage *message);
+
+/* events.c: mixes the event into the state hash as well. */
+struct fsm_event {
+    Ckpt__V1__EventKind kind;
+    const char *allocation_id; /* NULL: none */
+    uint64_t checkpoint_id;
+    uint32_t old_state, new_state;
+    Ckpt__V1__Reason reason;
+    const char *subject; /* NULL: none */
+    uint64_t number;
+};
+void fsm_event_emit(struct fsm *fsm, const struct fsm_event *event);
+Ckpt__V1__Event *fsm_event_slot(struct fsm *fsm, uint64_t sequence); /* of the ring; makes it */
+void fsm_events_free(struct fsm *fsm);
+
+/* sessions.c */
+struct session *fsm_session_find(const struct fsm *fsm, const char *request_id);
+enum fsm_status fsm_session_make_room(struct fsm *fsm, struct fsm_outcome *outcome);
+void fsm_session_add(struct fsm *fsm, const char *request_id, uint8_t command,
+                     uint64_t content_hash, uint64_t at_ms, const struct fsm_outcome *outcome);
+void fsm_session_outcome(const struct session *session, struct fsm_outcome *ret_outcome);
+void fsm_sessions_expire(struct fsm *fsm);
+void fsm_sessions_free(struct fsm *fsm);
+
+/* lifecycle.c: the only writers of the state fields. */
+void fsm_checkpoint_move(struct fsm *fsm, struct checkpoint *checkpoint,
+                         Ckpt__V1__CheckpointState to, Ckpt__V1__Reason reason);
+void fsm_allocation_move(struct fsm *fsm, struct allocation *allocation,
+                         Ckpt__V1__AllocationState to, Ckpt__V1__Reason reason);
+/* Counts a restored record in its state, without an event. */
+void fsm_checkpoint_adopt(struct fsm *fsm, const struct checkpoint *checkpoint);
+void fsm_allocation_adopt(struct fsm *fsm, const struct allocation *allocation);
+void fsm_allocation_forget(struct fsm *fsm, const struct allocation *allocation);
+void fsm_checkpoint_forget(struct fsm *fsm, const struct checkpoint *checkpoint);
+bool fsm_allocation_runs(
+    const struct allocation *allocation); /* RUNNING or CHECKPOINTING_TO_STOP */
+bool fsm_allocation_restartable(const struct allocation *allocation);
+
+/* registry.c: checkpoints by id; nodes and targets by name. */
+void fsm_registry_add(struct fsm *fsm, struct checkpoint *checkpoint);
+void fsm_registry_remove(struct fsm *fsm, struct checkpoint *checkpoint);
+struct checkpoint *fsm_registry_find(const struct fsm *fsm, uint64_t id);
+struct checkpoint *fsm_registry_next(const struct fsm *fsm, uint64_t after);
+struct node *fsm_node_get(const struct fsm *fsm, const char *id);
+struct node *fsm_node_slot(const struct fsm *fsm, uint32_t slot);
+struct node *fsm_node_create(struct fsm *fsm, uint32_t slot, const char *id);
+void fsm_node_changed(struct fsm *fsm, struct node *node);
+struct target *fsm_target_get(const struct fsm *fsm, const char *id);
+struct target *fsm_target_slot(const struct fsm *fsm, uint32_t slot);
+struct target *fsm_target_create(struct fsm *fsm, uint32_t slot, const char *id);
+void fsm_target_budget(struct target *target); /* after any change of what it depends on */
+struct allocation *fsm_allocation_get(const struct fsm *fsm, const char *id);
+struct allocation *fsm_allocation_slot(const struct fsm *fsm, uint32_t slot);
+
+/* allocation.c */
+struct allocation *fsm_allocation_create(struct fsm *fsm, uint32_t slot, const char *id);
+void fsm_allocation_remove(struct fsm *fsm, struct allocation *allocation);
+struct fsm_node_share *fsm_allocation_set_shares(struct allocation *allocation, uint32_t count);
+void fsm_allocation_sum_shares(struct allocation *allocation);
+void fsm_allocation_assign(struct fsm *fsm, struct allocation *allocation);
+void fsm_allocation_release(struct fsm *fsm, struct allocation *allocation);
+struct assignment *fsm_allocation_part(const struct allocation *allocation, uint32_t node_slot);
+void fsm_allocation_changed(struct fsm *fsm, const struct allocation *allocation);
+void fsm_allocation_arm(struct fsm *fsm, struct allocation *allocation);
+uint64_t fsm_allocation_grace_ms(const struct fsm *fsm, const struct allocation *allocation);
+uint64_t fsm_allocation_age_gpu_ms(const struct fsm *fsm, const struct allocation *allocation);
+
+/* terminate.c */
+struct fsm_plan {
+    Ckpt__V1__Reason order_reason; /* in the terminate order */
+    Ckpt__V1__AllocationState state;
+    Ckpt__V1__Reason reason;
+};
+void fsm_terminate_begin(struct fsm *fsm, struct allocation *allocation, struct fsm_plan plan);
+void fsm_terminate_part(struct fsm *fsm, struct allocation *allocation, struct assignment *part);
+void fsm_terminate_mark(struct allocation *allocation, struct assignment *part);
+void fsm_terminate_settle(
+    struct fsm *fsm, struct allocation *allocation); /* ends it when nothing is left to wait for */
+void fsm_terminate_due(struct fsm *fsm, struct allocation *allocation);
+void fsm_allocation_end(struct fsm *fsm, struct allocation *allocation,
+                        Ckpt__V1__AllocationState state, Ckpt__V1__Reason reason);
+/* What a failure makes of it by the requeue policy. */
+struct fsm_plan fsm_plan_failure(const struct fsm *fsm, const struct allocation *allocation,
+                                 Ckpt__V1__Reason reason, bool node_failure);
+
+/* checkpoint.c */
+struct checkpoint_ask {
+    Ckpt__V1__Purpose purpose;
+    Ckpt__V1__AfterCheckpoint after;
+    const Ckpt__V1__DecisionTerms *terms; /* NULL: not the evaluator's */
+    uint64_t priority_gpu_ms_per_gb;
+};
+/* Creates one, or turns the active one into a stopping one (see checkpoint.c). OK, or why not; outcome->checkpoint_id: which. */
+enum fsm_status fsm_checkpoint_ask(struct fsm *fsm, struct allocation *allocation,
+                                   const struct checkpoint_ask *ask, struct fsm_outcome *outcome);
+struct checkpoint *fsm_checkpoint_create(struct fsm *fsm, uint64_t id,
+                                         struct allocation *allocation);
+void fsm_checkpoint_free(struct fsm *fsm, struct checkpoint *checkpoint);
+void fsm_checkpoint_set_shards(struct checkpoint *checkpoint, uint32_t count);
+void fsm_checkpoint_shards_from(struct checkpoint *checkpoint, const struct allocation *allocation);
+void fsm_checkpoint_dispatch(struct fsm *fsm, struct checkpoint *checkpoint,
+                             const Ckpt__Log__V1__Grant *grant);
+void fsm_checkpoint_started(struct fsm *fsm, struct checkpoint *checkpoint, struct fsm_shard *shard,
+                            uint64_t age_ms);
+void fsm_checkpoint_extend(struct fsm *fsm, struct checkpoint *checkpoint);
+void fsm_checkpoint_complete(struct fsm *fsm, struct checkpoint *checkpoint);
+void fsm_checkpoint_attempt_failed(struct fsm *fsm, struct checkpoint *checkpoint,
+                                   Ckpt__V1__Reason reason);
+void fsm_checkpoint_timed_out(struct fsm *fsm, struct checkpoint *checkpoint);
+void fsm_checkpoint_due(struct fsm *fsm, struct checkpoint *checkpoint);
+void fsm_checkpoint_pause(struct fsm *fsm, struct checkpoint *checkpoint);
+void fsm_checkpoint_resume(struct fsm *fsm, struct checkpoint *checkpoint);
+/* Ends an active one for good: releases its grant, frees the allocation for the next. Not for COMPLETE. */
+void fsm_checkpoint_end(struct fsm *fsm, struct checkpoint *checkpoint,
+                        Ckpt__V1__CheckpointState state, Ckpt__V1__Reason reason);
+void fsm_checkpoint_leave_active(struct fsm *fsm, struct checkpoint *checkpoint);
+void fsm_checkpoint_retry(struct fsm *fsm, struct checkpoint *checkpoint, Ckpt__V1__Reason reason,
+                          uint64_t retry_at_ms);
+struct checkpoint *fsm_checkpoint_active(const struct fsm *fsm,
+                                         const struct allocation *allocation);
+void fsm_checkpoint_arm(struct fsm *fsm, struct checkpoint *checkpoint);
+void fsm_checkpoint_link(struct fsm *fsm, struct checkpoint *checkpoint); /* into the active list */
+void fsm_checkpoint_clear_shards(struct checkpoint *checkpoint);
+uint64_t fsm_checkpoint_timeout_ms(const struct fsm *fsm, const struct allocation *allocation);
+bool fsm_checkpoint_writes(const struct checkpoint *checkpoint); /* DISPATCHED or WRITING */
+
+/* retention.c */
+void fsm_retention_review(struct fsm *fsm, struct allocation *allocation);
+void fsm_retention_due(struct fsm *fsm, struct checkpoint *checkpoint);
+bool fsm_retention_make_room(struct fsm *fsm, struct allocation *allocation);
+enum fsm_status fsm_retention_collected(struct fsm *fsm, uint64_t checkpoint_id);
+void fsm_retention_leave(struct fsm *fsm,
+                         struct allocation *allocation); /* removes it when expired and collected */
+
+/* sort.c: by high descending, then low ascending. */
+struct sort_item {
+    uint64_t high, low;
+    void *item;
+};
+void fsm_sort(struct sort_item *items, size_t count);
+
+/* apply_*.c, in the table of command.c. The command has passed fsm_validate_command. */
+typedef enum fsm_status fsm_handler(struct fsm *fsm, const fsm_command *command,
+                                    struct fsm_outcome *outcome);
+fsm_handler fsm_apply_cluster_init, fsm_apply_member_facts, fsm_apply_register, fsm_apply_update,
+    fsm_apply_end, fsm_apply_report_queue, fsm_apply_request_checkpoint, fsm_apply_cancel,
+    fsm_apply_preemption, fsm_apply_migration, fsm_apply_restart, fsm_apply_decisions,
+    fsm_apply_grants, fsm_apply_node_report, fsm_apply_node_seen, fsm_apply_target_availability,
+    fsm_apply_put_target, fsm_apply_set_policy, fsm_apply_tick, fsm_apply_leader_elected,
+    fsm_apply_collected, fsm_apply_drain_node;
+enum fsm_status fsm_put_target(struct fsm *fsm, const Ckpt__V1__TargetSpec *spec,
+                               struct fsm_outcome *outcome);
+/* Ends or requeues what runs on a node that is gone. */
+void fsm_node_lost(struct fsm *fsm, struct node *node);
+
+/* policy.c */
+void fsm_policy_defaults(Ckpt__V1__Policy *policy);
+void fsm_policy_merge(Ckpt__V1__Policy *policy, const Ckpt__V1__Policy *changes);
+
+/* command.c */
+struct fsm_command_info {
+    uint32_t number; /* field number in ckpt.log.v1.Command */
+    const char *name;
+    fsm_handler *apply;
+    bool from_client; /* needs a request id, its outcome is remembered */
+    bool before_init; /* taken by a cluster that is not initialised */
+};
+const struct fsm_command_info *fsm_command_info(uint32_t number); /* NULL: unknown */
+const struct fsm_command_info *fsm_command_at(size_t i);          /* NULL: no more */
+
+/* validate_fields.c: unknown fields and enum values, text lengths, at any depth. */
+enum fsm_status fsm_validate_fields(const ProtobufCMessage *message, struct fsm_outcome *outcome);
+
+#endif

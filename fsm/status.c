@@ -1,0 +1,106 @@
+/* Names and texts of the catalogue in status.h. */
+#include "fsm/fsm.h"
+
+#include <string.h>
+
+struct status_row {
+    const char *name;
+    int grpc;
+    const char *text;
+    const char *next;
+};
+
+static const struct status_row status_rows[] = {
+#define X(number, name, grpc, text, next) [number] = {#name, grpc, text, next},
+    FSM_STATUSES(X)
+#undef X
+};
+
+enum { STATUS_COUNT = sizeof(status_rows) / sizeof(status_rows[0]), GRPC_UNKNOWN = 2 };
+
+static const struct status_row *status_row(enum fsm_status status)
+{
+    static const struct status_row unknown = {
+        "UNKNOWN", GRPC_UNKNOWN, "a status of a newer version", "upgrade this program"};
+
+    return (unsigned)status < STATUS_COUNT ? &status_rows[status] : &unknown;
+}
+
+const char *fsm_status_name(enum fsm_status status)
+{
+    return status_row(status)->name;
+}
+
+int fsm_status_grpc(enum fsm_status status)
+{
+    return status_row(status)->grpc;
+}
+
+const char *fsm_status_text(enum fsm_status status)
+{
+    return status_row(status)->text;
+}
+
+const char *fsm_status_next(enum fsm_status status)
+{
+    return status_row(status)->next;
+}
+
+size_t fsm_status_count(void)
+{
+    return STATUS_COUNT;
+}
+
+struct line {
+    char *text;
+    size_t size, length;
+};
+
+static void line_add(struct line *line, const char *text, size_t length)
+{
+    size_t room = line->size - 1 - line->length;
+
+    if (length > room)
+        length = room;
+    memcpy(line->text + line->length, text, length);
+    line->length += length;
+    line->text[line->length] = '\0';
+}
+
+static void line_add_number(struct line *line, uint64_t number)
+{
+    char digits[20];
+    size_t at = sizeof(digits);
+
+    do {
+        digits[--at] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    line_add(line, digits + at, sizeof(digits) - at);
+}
+
+char *fsm_outcome_text(const struct fsm_outcome *outcome, char *text, size_t size)
+{
+    const struct status_row *row = status_row(outcome->status);
+    struct line line = {text, size, 0};
+
+    if (size == 0)
+        return text;
+    text[0] = '\0';
+    for (const char *at = row->text; *at != '\0';) {
+        if (strncmp(at, "{c}", 3) == 0) {
+            line_add_number(&line, outcome->current);
+            at += 3;
+        } else if (strncmp(at, "{l}", 3) == 0) {
+            line_add_number(&line, outcome->limit);
+            at += 3;
+        } else {
+            line_add(&line, at++, 1);
+        }
+    }
+    if (row->next[0] != '\0') {
+        line_add(&line, "; ", 2);
+        line_add(&line, row->next, strlen(row->next));
+    }
+    return text;
+}

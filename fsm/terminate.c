@@ -1,0 +1,156 @@
+/* How an allocation stops: the terminate order, waiting for its nodes, the end with all nodes released at once (I30).
+ *
+ * Flow     begin() sets the order and the plan (what it becomes); each node's report or loss marks its part; settle() ends the
+ *          allocation when every part is done. Parts that stay silent count as done at the deadline (grace + slack).
+ *          Walltime: a checkpoint that is being written may still complete until the grace ends; then the plan becomes SUSPENDED (F-013).
+ * Source   decision 5; rows P-022, P-041, F-007, F-012..F-015, S1-090..S1-093.
+ */
+#include "fsm/state.h"
+
+struct fsm_plan fsm_plan_failure(const struct fsm *fsm, const struct allocation *allocation,
+                                 Ckpt__V1__Reason reason, bool node_failure)
+{
+    const struct fsm_allocation *view = &allocation->view;
+    uint32_t limit = view->max_requeue != 0 ? view->max_requeue : fsm->policy.max_requeue;
+    bool wanted = view->requeue_policy == CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_ALWAYS ||
+                  (node_failure && view->requeue_policy ==
+                                       CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_ON_NODE_FAILURE);
+    struct fsm_plan plan = {reason, CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED, reason};
+
+    if (wanted && !view->sensitive && view->requeue_count < limit) /* F-008, F-015 */
+        plan.state = CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_REQUEUED;
+    return plan;
+}
+
+void fsm_allocation_end(struct fsm *fsm, struct allocation *allocation,
+                        Ckpt__V1__AllocationState state, Ckpt__V1__Reason reason)
+{
+    struct fsm_allocation *view = &allocation->view;
+    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
+    bool preempted = state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_SUSPENDED ||
+                     reason == CKPT__V1__REASON__REASON_PREEMPTED_WITHOUT_CHECKPOINT;
+
+    if (active != NULL)
+        fsm_checkpoint_end(fsm, active, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_SUPERSEDED,
+                           CKPT__V1__REASON__REASON_ALLOCATION_ENDED);
+    if (fsm_allocation_runs(allocation) &&
+        state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED)
+        view->lost_gpu_ms = fsm_add(view->lost_gpu_ms, fsm_allocation_age_gpu_ms(fsm, allocation));
+    if (state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_REQUEUED &&
+        reason != CKPT__V1__REASON__REASON_MIGRATED) {
+        view->requeue_count++;
+        fsm->requeues_total++;
+    }
+    if (preempted && allocation->preemptor_class != 0)
+        view->preempted_count++;
+    view->terminating = false;
+    fsm_allocation_release(fsm, allocation);
+    fsm_allocation_move(fsm, allocation, state, reason);
+    fsm_retention_review(fsm, allocation);
+    fsm_allocation_arm(fsm, allocation);
+}
+
+void fsm_terminate_mark(struct allocation *allocation, struct assignment *part)
+{
+    if (part->terminated)
+        return;
+    part->terminated = true;
+    allocation->terminated_count++;
+    CHECK(allocation->terminated_count <= allocation->view.node_count);
+}
+
+/* Parts that need no order: their node is down, or their application ended by itself. */
+static void terminate_mark_gone(struct fsm *fsm, struct allocation *allocation)
+{
+    for (uint32_t i = 0; i < allocation->view.node_count; i++) {
+        const struct node *node = fsm_node_slot(fsm, allocation->view.nodes[i].node_slot);
+        struct assignment *part = &allocation->assignments[i];
+
+        if (part->exited || node->view.state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
+            fsm_terminate_mark(allocation, part);
+    }
+}
+
+void fsm_terminate_begin(struct fsm *fsm, struct allocation *allocation, struct fsm_plan plan)
+{
+    struct fsm_allocation *view = &allocation->view;
+    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
+    bool walltime = plan.order_reason == CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED;
+
+    CHECK(fsm_allocation_runs(allocation));
+    CHECK(!view->terminating);
+    CHECK(fsm_allocation_move_allowed(view->state, plan.state));
+    view->terminating = true;
+    view->terminate_reason = plan.order_reason;
+    allocation->plan_state = (uint8_t)plan.state;
+    allocation->plan_reason = (uint8_t)plan.reason;
+    allocation->grace_end_ms = fsm->now_ms + fsm_allocation_grace_ms(fsm, allocation);
+    allocation->terminate_deadline_ms = allocation->grace_end_ms + FSM_TERMINATE_SLACK_MS;
+    if (active != NULL && walltime)
+        fsm->walltime_conflicts++; /* F-014 */
+    if (active != NULL && !walltime)
+        fsm_checkpoint_end(fsm, active, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_SUPERSEDED,
+                           CKPT__V1__REASON__REASON_ALLOCATION_ENDED);
+    else if (active != NULL && !fsm_checkpoint_writes(active))
+        fsm_checkpoint_end(fsm, active, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_FAILED,
+                           CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED);
+    terminate_mark_gone(fsm, allocation);
+    fsm_allocation_changed(fsm, allocation);
+    fsm_terminate_settle(fsm, allocation);
+}
+
+void fsm_terminate_part(struct fsm *fsm, struct allocation *allocation, struct assignment *part)
+{
+    fsm_terminate_mark(allocation, part);
+    fsm_node_changed(fsm, fsm_node_slot(fsm, allocation->view.nodes[part->share].node_slot));
+    fsm_terminate_settle(fsm, allocation);
+}
+
+void fsm_terminate_settle(struct fsm *fsm, struct allocation *allocation)
+{
+    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
+    bool may_complete = active != NULL && fsm->now_ms < allocation->grace_end_ms;
+
+    if (!allocation->view.terminating)
+        return;
+    if (may_complete || allocation->terminated_count < allocation->view.node_count) {
+        fsm_allocation_arm(fsm, allocation);
+        return;
+    }
+    if (active != NULL)
+        fsm_checkpoint_end(fsm, active, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_FAILED,
+                           CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED);
+    fsm_allocation_end(fsm, allocation, (Ckpt__V1__AllocationState)allocation->plan_state,
+                       (Ckpt__V1__Reason)allocation->plan_reason);
+}
+
+static void terminate_overdue(struct fsm *fsm, struct allocation *allocation)
+{
+    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
+
+    if (active != NULL && fsm->now_ms >= allocation->grace_end_ms) /* S1-092 */
+        fsm_checkpoint_end(fsm, active, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_FAILED,
+                           CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED);
+    if (fsm->now_ms >= allocation->terminate_deadline_ms)
+        for (uint32_t i = 0; i < allocation->view.node_count; i++)
+            fsm_terminate_mark(allocation, &allocation->assignments[i]);
+    fsm_terminate_settle(fsm, allocation);
+}
+
+void fsm_terminate_due(struct fsm *fsm, struct allocation *allocation)
+{
+    struct fsm_plan walltime = {CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED,
+                                CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED,
+                                CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED};
+
+    if (!fsm_allocation_runs(allocation)) {
+        allocation->expired = true;
+        fsm_allocation_arm(fsm, allocation);
+        fsm_retention_review(fsm, allocation);
+        fsm_retention_leave(fsm, allocation);
+    } else if (allocation->view.terminating) {
+        terminate_overdue(fsm, allocation);
+    } else {
+        fsm_terminate_begin(fsm, allocation, walltime);
+    }
+}

@@ -1,0 +1,374 @@
+/* What a command must look like before it is proposed: ids, ranges, counts. What depends on state is apply's.
+ *
+ * Flow     fsm_validate_command() checks what holds for all commands, then calls the check of its body. Apply calls it again, so that
+ *          bytes that never passed a leader of this version cannot do more harm than a refusal.
+ *          Checks are chained with GNU's a ?: b: the first status that is not OK ends the chain.
+ * Errors   the status, with the value found in outcome->current and the limit in outcome->limit.
+ */
+#include "fsm/state.h"
+
+typedef enum fsm_status validator(const fsm_command *command, struct fsm_outcome *outcome);
+
+static enum fsm_status check_id(const char *text, struct fsm_outcome *outcome)
+{
+    if (text != NULL && id_valid(text))
+        return FSM_OK;
+    outcome->current = text == NULL ? 0 : strlen(text);
+    return FSM_INVALID_ID;
+}
+
+static enum fsm_status check_id_or_empty(const char *text, struct fsm_outcome *outcome)
+{
+    return text != NULL && text[0] == '\0' ? FSM_OK : check_id(text, outcome);
+}
+
+static enum fsm_status check_range(uint64_t value, uint64_t lowest, uint64_t highest,
+                                   struct fsm_outcome *outcome)
+{
+    if (value >= lowest && value <= highest)
+        return FSM_OK;
+    outcome->current = value;
+    outcome->limit = value < lowest ? lowest : highest;
+    return FSM_INVALID_ARGUMENT;
+}
+
+static enum fsm_status check_count(size_t count, size_t highest, struct fsm_outcome *outcome)
+{
+    if (count <= highest)
+        return FSM_OK;
+    outcome->current = count;
+    outcome->limit = highest;
+    return FSM_TOO_LARGE;
+}
+
+enum { SHARE_TABLE = 8192 };
+_Static_assert(SHARE_TABLE >= 2 * FSM_NODES_PER_ALLOCATION_MAX, "the table is at most half full");
+_Static_assert((SHARE_TABLE & (SHARE_TABLE - 1)) == 0, "a power of two");
+
+static enum fsm_status check_nodes_distinct(size_t count, fsm_share_message **shares,
+                                            struct fsm_outcome *outcome)
+{
+    uint16_t table[SHARE_TABLE] = {0}; /* 1 + index; 0: free */
+
+    for (size_t i = 0; i < count; i++) {
+        uint32_t at = fsm_hash_text(shares[i]->node_id) & (SHARE_TABLE - 1);
+
+        for (; table[at] != 0; at = (at + 1) & (SHARE_TABLE - 1)) {
+            if (strcmp(shares[table[at] - 1]->node_id, shares[i]->node_id) == 0) {
+                outcome->current = i;
+                return FSM_INVALID_ARGUMENT;
+            }
+        }
+        table[at] = (uint16_t)(i + 1);
+    }
+    return FSM_OK;
+}
+
+static enum fsm_status check_nodes(size_t count, fsm_share_message **shares, bool required,
+                                   struct fsm_outcome *outcome)
+{
+    enum fsm_status status = check_count(count, FSM_NODES_PER_ALLOCATION_MAX, outcome);
+
+    if (status == FSM_OK && required)
+        status = check_range(count, 1, FSM_NODES_PER_ALLOCATION_MAX, outcome);
+    for (size_t i = 0; i < count && status == FSM_OK; i++)
+        status =
+            check_id(shares[i]->node_id, outcome) ?: check_range(shares[i]->gpu_count, 0, FSM_GPUS_PER_NODE_MAX, outcome) ?: check_range(shares[i]->gpu_memory_used_bytes, 0, FSM_NODE_BYTES_MAX, outcome);
+    if (status == FSM_OK)
+        status = check_nodes_distinct(count, shares, outcome);
+    return status;
+}
+
+static enum fsm_status validate_spec(const Ckpt__V1__AllocationSpec *spec,
+                                     struct fsm_outcome *outcome)
+{
+    return check_id(spec->allocation_id, outcome) ?: check_id(spec->tenant, outcome) ?: check_id(spec->project, outcome) ?: check_id_or_empty(spec->vcluster, outcome) ?: check_id_or_empty(spec->owner, outcome) ?: check_id_or_empty(spec->profile, outcome) ?: check_id_or_empty(spec->target_id, outcome) ?: check_range(spec->preemption_class, 0, FSM_CLASS_MAX, outcome) ?: check_range(spec->reactive_max_nodes, spec->reactive_min_nodes,
+                                FSM_NODES_PER_ALLOCATION_MAX, outcome) ?: check_range(spec->submitted_at_ms, 0, FSM_TIME_MAX_MS, outcome) ?: check_range(spec->started_at_ms, 0, FSM_TIME_MAX_MS, outcome) ?: check_range(spec->walltime_ms, 0, FSM_DURATION_MAX_MS, outcome) ?: check_range(spec->grace_ms, 0, FSM_DURATION_MAX_MS, outcome) ?: check_range(spec->period_ms, 0, FSM_DURATION_MAX_MS, outcome) ?: check_range(spec->checkpoint_timeout_ms, 0, FSM_DURATION_MAX_MS, outcome) ?: check_range(spec->max_requeue, 0, FSM_REQUEUE_MAX, outcome) ?: check_range(spec->write_bytes_per_s, 0, FSM_BANDWIDTH_MAX, outcome) ?: check_nodes(spec->n_nodes, spec->nodes, true, outcome);
+}
+
+/* An absolute folder without "..", empty parts or control characters. */
+static bool prefix_valid(const char *prefix)
+{
+    size_t length = strlen(prefix);
+
+    if (prefix[0] != '/' || (length > 1 && prefix[length - 1] == '/'))
+        return false;
+    for (const char *at = prefix; *at != '\0'; at++)
+        if ((unsigned char)*at < ' ' || strncmp(at, "//", 2) == 0 || strncmp(at, "/../", 4) == 0 ||
+            strcmp(at, "/..") == 0)
+            return false;
+    return true;
+}
+
+static enum fsm_status validate_target_spec(const Ckpt__V1__TargetSpec *spec,
+                                            struct fsm_outcome *outcome)
+{
+    enum fsm_status status;
+
+    if (spec == NULL)
+        return FSM_INVALID_ARGUMENT;
+    if (spec->kind == CKPT__V1__TARGET_KIND__TARGET_KIND_S3)
+        return FSM_UNIMPLEMENTED;
+    status =
+        check_id(spec->target_id, outcome) ?: check_id_or_empty(spec->domain, outcome) ?: check_range(spec->kind, CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX,
+                             CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX, outcome) ?: check_range(spec->write_bytes_per_s, 1, FSM_BANDWIDTH_MAX, outcome) ?: check_range(spec->staging_share_ppm, 0, FSM_PPM, outcome) ?: check_range(spec->cost_micro_usd_per_gb_month, 0, FSM_BANDWIDTH_MAX, outcome);
+    if (status == FSM_OK && !prefix_valid(spec->prefix))
+        return FSM_INVALID_ARGUMENT;
+    return status;
+}
+
+static enum fsm_status validate_policy(const Ckpt__V1__Policy *policy, struct fsm_outcome *outcome)
+{
+    const uint64_t durations[] = {
+        policy->evaluation_interval_ms, policy->min_interval_ms,    policy->max_interval_ms,
+        policy->checkpoint_timeout_ms,  policy->grace_ms,           policy->max_deferral_ms,
+        policy->near_completion_ms,     policy->retention_ms,       policy->retry_backoff_ms,
+        policy->node_degraded_after_ms, policy->node_down_after_ms, policy->quiesce_ms,
+        policy->restart_cost_ms,        policy->session_ttl_ms};
+    enum fsm_status status =
+        check_range(policy->max_victims, 0, FSM_VICTIMS_MAX, outcome) ?: check_range(policy->keep_complete, 0, FSM_COMPLETE_KEPT_MAX, outcome) ?: check_range(policy->max_attempts, 0, FSM_ATTEMPTS_MAX, outcome) ?: check_range(policy->max_requeue, 0, FSM_REQUEUE_MAX, outcome) ?: check_range(policy->stall_fraction_ppm, 0, FSM_PPM, outcome) ?: check_range(policy->micro_usd_per_gpu_hour, 0, FSM_BANDWIDTH_MAX, outcome) ?: check_range(policy->default_write_bytes_per_s, 0, FSM_BANDWIDTH_MAX, outcome);
+
+    for (size_t i = 0; i < ARRAY_COUNT(durations) && status == FSM_OK; i++)
+        status = check_range(durations[i], 0, FSM_DURATION_MAX_MS, outcome);
+    return status;
+}
+
+static enum fsm_status validate_cluster_init(const fsm_command *command,
+                                             struct fsm_outcome *outcome)
+{
+    const Ckpt__Log__V1__ClusterInit *init = command->cluster_init;
+    enum fsm_status status = check_id(init->cluster_id, outcome) ?: check_range(init->epoch, 1, FSM_EPOCH_MAX, outcome) ?: check_count(init->n_targets, FSM_TARGETS_MAX, outcome);
+
+    if (status == FSM_OK && init->policy != NULL)
+        status = validate_policy(init->policy, outcome);
+    for (size_t i = 0; i < init->n_targets && status == FSM_OK; i++) {
+        status = validate_target_spec(init->targets[i], outcome);
+        for (size_t j = 0; j < i && status == FSM_OK; j++)
+            if (strcmp(init->targets[i]->target_id, init->targets[j]->target_id) == 0)
+                status = FSM_INVALID_ARGUMENT;
+    }
+    return status;
+}
+
+static enum fsm_status validate_member_facts(const fsm_command *command,
+                                             struct fsm_outcome *outcome)
+{
+    return check_id(command->member_facts->name, outcome)
+               ?: check_range(command->member_facts->member_id, 1, UINT64_MAX, outcome);
+}
+
+static enum fsm_status validate_register(const fsm_command *command, struct fsm_outcome *outcome)
+{
+    if (command->register_allocation->spec == NULL)
+        return FSM_INVALID_ARGUMENT;
+    return validate_spec(command->register_allocation->spec, outcome);
+}
+
+static enum fsm_status validate_update(const fsm_command *command, struct fsm_outcome *outcome)
+{
+    const Ckpt__V1__UpdateAllocationRequest *request = command->update_allocation;
+
+    return check_id(request->allocation_id, outcome) ?: check_range(request->walltime_ms, 0, FSM_DURATION_MAX_MS, outcome) ?: check_range(request->period_ms, 0, FSM_DURATION_MAX_MS, outcome) ?: check_nodes(request->n_nodes, request->nodes, false, outcome);
+}
+
+static enum fsm_status validate_end(const fsm_command *command, struct fsm_outcome *outcome)
+{
+    return check_id(command->end_allocation->allocation_id, outcome);
+}
+
+static enum fsm_status validate_report_queue(const fsm_command *command,
+                                             struct fsm_outcome *outcome)
+{
+    const Ckpt__V1__ReportQueueRequest *request = command->report_queue;
+    enum fsm_status status =
+        check_id(request->vcluster, outcome) ?: check_count(request->n_waiting, FSM_WAITING_PER_QUEUE_MAX, outcome) ?: check_range(request->queued_gpu_ms, 0, INT64_MAX, outcome) ?: check_range(request->running_gpu_ms, 0, INT64_MAX, outcome);
+
+    for (size_t i = 0; i < request->n_waiting && status == FSM_OK; i++)
+        status =
+            check_id_or_empty(request->waiting[i]->job_id, outcome) ?: check_range(request->waiting[i]->preemption_class, 0, FSM_CLASS_MAX, outcome) ?: check_range(request->waiting[i]->waited_ms, 0, FSM_DURATION_MAX_MS, outcome);
+    return status;
+}
+
+/* PREEMPT has its own request: only there classes are compared. */
+static enum fsm_status validate_request_checkpoint(const fsm_command *command,
+                                                   struct fsm_outcome *outcome)
+{
+    if (command->request_checkpoint->purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT) {
+        outcome->current = CKPT__V1__PURPOSE__PURPOSE_PREEMPT;
+        return FSM_INVALID_ARGUMENT;
+    }
+    return check_id(command->request_checkpoint->allocation_id, outcome);
+}
+
+static enum fsm_status validate_cancel(const fsm_command *command, struct fsm_outcome *outcome)
+{
+    return check_range(command->cancel_checkpoint->checkpoint_id, 1, UINT64_MAX, outcome);
+}
+
+static enum fsm_status validate_preemption(const fsm_command *command, struct fsm_outcome *outcome)
+{
+    const Ckpt__V1__RequestPreemptionRequest *request = command->request_preemption;
+    enum fsm_status status =
+        check_range(request->preemption_class, 0, FSM_CLASS_MAX, outcome) ?: check_range(request->nodes_needed, 1, FSM_NODES_MAX, outcome) ?: check_count(request->n_candidates, FSM_NODES_PER_ALLOCATION_MAX, outcome) ?: check_id_or_empty(request->for_job, outcome);
+
+    for (size_t i = 0; i < request->n_candidates && status == FSM_OK; i++)
+        status = check_id(request->candidates[i], outcome);
+    return status;
+}
+
+static enum fsm_status validate_migration(const fsm_command *command, struct fsm_outcome *outcome)
+{
+    return check_id(command->request_migration->allocation_id, outcome);
+}
+
+static enum fsm_status validate_restart(const fsm_command *command, struct fsm_outcome *outcome)
+{
+    const Ckpt__V1__RestartAllocationRequest *request = command->restart_allocation;
+
+    return check_id(request->allocation_id, outcome)
+               ?: check_nodes(request->n_nodes, request->nodes, false, outcome);
+}
+
+static enum fsm_status validate_decisions(const fsm_command *command, struct fsm_outcome *outcome)
+{
+    const Ckpt__Log__V1__DecisionBatch *batch = command->decisions;
+    enum fsm_status status =
+        check_count(batch->n_decisions, FSM_DECISIONS_PER_COMMAND_MAX, outcome);
+
+    for (size_t i = 0; i < batch->n_decisions && status == FSM_OK; i++)
+        status = check_id(batch->decisions[i]->allocation_id, outcome);
+    return status;
+}
+
+static enum fsm_status validate_grants(const fsm_command *command, struct fsm_outcome *outcome)
+{
+    const Ckpt__Log__V1__GrantBatch *batch = command->grants;
+    enum fsm_status status = check_count(batch->n_grants, FSM_DECISIONS_PER_COMMAND_MAX, outcome);
+
+    for (size_t i = 0; i < batch->n_grants && status == FSM_OK; i++) {
+        const Ckpt__Log__V1__Grant *grant = batch->grants[i];
+
+        status = check_range(grant->checkpoint_id, 1, UINT64_MAX, outcome) ?: check_range(grant->bytes_per_s, grant->bypass_budget ? 0 : 1,
+                                      FSM_BANDWIDTH_MAX, outcome) ?: check_range(grant->timeout_ms, 0, FSM_DURATION_MAX_MS, outcome);
+    }
+    return status;
+}
+
+/* Loose on purpose: a report that is refused here would block all later ones of its node, so apply judges its content. */
+static enum fsm_status validate_node_report(const fsm_command *command, struct fsm_outcome *outcome)
+{
+    const Ckpt__V1__AgentReport *report = command->node_report->report;
+
+    if (report == NULL)
+        return FSM_INVALID_ARGUMENT;
+    return check_id(command->node_report->node_id, outcome) ?: check_id_or_empty(report->allocation_id, outcome) ?: check_range(report->sequence, 1, INT64_MAX, outcome) ?: check_range(report->kind, CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED,
+                                CKPT__V1__REPORT_KIND__REPORT_KIND_WALLTIME_KILLED, outcome);
+}
+
+static enum fsm_status validate_node_seen(const fsm_command *command, struct fsm_outcome *outcome)
+{
+    return check_id(command->node_seen->node_id, outcome)
+               ?: check_range(command->node_seen->state,
+                              CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY,
+                              CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING, outcome);
+}
+
+static enum fsm_status validate_availability(const fsm_command *command,
+                                             struct fsm_outcome *outcome)
+{
+    return check_id(command->target_availability->target_id, outcome)
+               ?: check_range(command->target_availability->write_bytes_per_s, 0, FSM_BANDWIDTH_MAX,
+                              outcome);
+}
+
+static enum fsm_status validate_put_target(const fsm_command *command, struct fsm_outcome *outcome)
+{
+    return validate_target_spec(command->put_target->spec, outcome);
+}
+
+static enum fsm_status validate_set_policy(const fsm_command *command, struct fsm_outcome *outcome)
+{
+    if (command->set_policy->policy == NULL)
+        return FSM_INVALID_ARGUMENT;
+    return validate_policy(command->set_policy->policy, outcome);
+}
+
+static enum fsm_status validate_nothing(const fsm_command *command, struct fsm_outcome *outcome)
+{
+    (void)command;
+    (void)outcome;
+    return FSM_OK;
+}
+
+static enum fsm_status validate_collected(const fsm_command *command, struct fsm_outcome *outcome)
+{
+    return check_count(command->checkpoints_collected->n_checkpoint_ids,
+                       FSM_DECISIONS_PER_COMMAND_MAX, outcome);
+}
+
+static enum fsm_status validate_drain_node(const fsm_command *command, struct fsm_outcome *outcome)
+{
+    return check_id(command->drain_node->node_id, outcome);
+}
+
+enum { COMMAND_FIRST = CKPT__LOG__V1__COMMAND__BODY_CLUSTER_INIT };
+
+static validator *const validators[] = {
+#define V(name) [CKPT__LOG__V1__COMMAND__BODY_##name - COMMAND_FIRST]
+    V(CLUSTER_INIT) = validate_cluster_init,
+    V(MEMBER_FACTS) = validate_member_facts,
+    V(REGISTER_ALLOCATION) = validate_register,
+    V(UPDATE_ALLOCATION) = validate_update,
+    V(END_ALLOCATION) = validate_end,
+    V(REPORT_QUEUE) = validate_report_queue,
+    V(REQUEST_CHECKPOINT) = validate_request_checkpoint,
+    V(CANCEL_CHECKPOINT) = validate_cancel,
+    V(REQUEST_PREEMPTION) = validate_preemption,
+    V(REQUEST_MIGRATION) = validate_migration,
+    V(RESTART_ALLOCATION) = validate_restart,
+    V(DECISIONS) = validate_decisions,
+    V(GRANTS) = validate_grants,
+    V(NODE_REPORT) = validate_node_report,
+    V(NODE_SEEN) = validate_node_seen,
+    V(TARGET_AVAILABILITY) = validate_availability,
+    V(PUT_TARGET) = validate_put_target,
+    V(SET_POLICY) = validate_set_policy,
+    V(TICK) = validate_nothing,
+    V(LEADER_ELECTED) = validate_nothing,
+    V(CHECKPOINTS_COLLECTED) = validate_collected,
+    V(DRAIN_NODE) = validate_drain_node,
+#undef V
+};
+
+/* Only a client's command can grow without the leader's doing; the leader's batches have counts. */
+static enum fsm_status validate_request(const fsm_command *command,
+                                        const struct fsm_command_info *info,
+                                        struct fsm_outcome *outcome)
+{
+    if (command->request_id[0] == '\0')
+        return info->from_client ? FSM_REQUEST_ID_MISSING : FSM_OK;
+    return check_id(command->request_id, outcome);
+}
+
+enum fsm_status fsm_validate_command(const fsm_command *command, struct fsm_outcome *ret_outcome)
+{
+    const struct fsm_command_info *info = fsm_command_info((uint32_t)command->body_case);
+    size_t number = (size_t)command->body_case - COMMAND_FIRST;
+    enum fsm_status status = fsm_validate_fields(&command->base, ret_outcome);
+
+    if (status != FSM_OK)
+        return status;
+    /* a body of this case is never absent, but a oneof may be unset */
+    if (info == NULL || command->register_allocation == NULL)
+        return FSM_INVALID_ARGUMENT;
+    CHECK(number < ARRAY_COUNT(validators));
+    status = check_range(command->now_ms, 0, FSM_TIME_MAX_MS, ret_outcome);
+    if (status == FSM_OK)
+        status = validate_request(command, info, ret_outcome);
+    if (status == FSM_OK)
+        status = validators[number](command, ret_outcome);
+    if (status == FSM_OK && info->from_client)
+        status = check_count(ckpt__log__v1__command__get_packed_size(command),
+                             FSM_COMMAND_MAX_BYTES, ret_outcome);
+    return status;
+}

@@ -1,0 +1,104 @@
+/* What holds for every message by its descriptor: no unknown field, no unknown enum value, no over-long text, at any depth.
+ * Shapes: messages nest at most FIELDS_DEPTH_MAX deep, so a small stack replaces recursion. */
+#include "fsm/state.h"
+
+enum { FIELDS_DEPTH_MAX = 8 };
+
+struct frame {
+    const ProtobufCMessage *message;
+    unsigned field;
+    size_t element;
+};
+
+static size_t field_count(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
+{
+    const char *base = (const char *)message;
+
+    if (field->label == PROTOBUF_C_LABEL_REPEATED)
+        return *(const size_t *)(const void *)(base + field->quantifier_offset);
+    if ((field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0)
+        return *(const uint32_t *)(const void *)(base + field->quantifier_offset) == field->id;
+    return 1;
+}
+
+/* Address of the i-th value. */
+static const void *field_value(const ProtobufCMessage *message,
+                               const ProtobufCFieldDescriptor *field, size_t i)
+{
+    const char *at = (const char *)message + field->offset;
+    size_t size = field->type == PROTOBUF_C_TYPE_ENUM ? sizeof(uint32_t) : sizeof(void *);
+
+    if (field->label != PROTOBUF_C_LABEL_REPEATED)
+        return at;
+    return *(const char *const *)(const void *)at + i * size;
+}
+
+static enum fsm_status field_check(const ProtobufCFieldDescriptor *field, const void *value,
+                                   struct fsm_outcome *outcome)
+{
+    if (field->type == PROTOBUF_C_TYPE_ENUM) {
+        int number = *(const int *)value;
+
+        outcome->current = (uint64_t)(unsigned)number;
+        if (protobuf_c_enum_descriptor_get_value(field->descriptor, number) == NULL)
+            return FSM_INVALID_ARGUMENT;
+    } else if (field->type == PROTOBUF_C_TYPE_STRING) {
+        const char *text = *(const char *const *)value;
+
+        outcome->limit = FSM_PREFIX_MAX_BYTES;
+        outcome->current = text == NULL ? 0 : strlen(text);
+        if (outcome->current > FSM_PREFIX_MAX_BYTES)
+            return FSM_TOO_LARGE;
+    }
+    outcome->current = 0;
+    outcome->limit = 0;
+    return FSM_OK;
+}
+
+/* The next message below the frame, NULL when it is done; checks the plain fields on the way. */
+static const ProtobufCMessage *frame_next(struct frame *frame, struct fsm_outcome *outcome,
+                                          enum fsm_status *ret_status)
+{
+    const ProtobufCMessageDescriptor *descriptor = frame->message->descriptor;
+
+    for (; frame->field < descriptor->n_fields; frame->field++, frame->element = 0) {
+        const ProtobufCFieldDescriptor *field = &descriptor->fields[frame->field];
+        size_t count = field_count(frame->message, field);
+        bool plain = field->type != PROTOBUF_C_TYPE_MESSAGE;
+
+        if (plain && field->type != PROTOBUF_C_TYPE_ENUM && field->type != PROTOBUF_C_TYPE_STRING)
+            continue;
+        while (frame->element < count) {
+            const void *value = field_value(frame->message, field, frame->element++);
+
+            if (!plain && *(const ProtobufCMessage *const *)value != NULL)
+                return *(const ProtobufCMessage *const *)value;
+            if (plain)
+                *ret_status = field_check(field, value, outcome);
+            if (*ret_status != FSM_OK)
+                return NULL;
+        }
+    }
+    return NULL;
+}
+
+enum fsm_status fsm_validate_fields(const ProtobufCMessage *message, struct fsm_outcome *outcome)
+{
+    struct frame frames[FIELDS_DEPTH_MAX] = {{message, 0, 0}};
+    size_t depth = 1;
+    enum fsm_status status = message->n_unknown_fields > 0 ? FSM_UNKNOWN_FIELD : FSM_OK;
+
+    while (depth > 0 && status == FSM_OK) {
+        const ProtobufCMessage *below = frame_next(&frames[depth - 1], outcome, &status);
+
+        if (below == NULL) {
+            depth--;
+            continue;
+        }
+        CHECK(depth < FIELDS_DEPTH_MAX);
+        frames[depth++] = (struct frame){below, 0, 0};
+        if (below->n_unknown_fields > 0)
+            status = FSM_UNKNOWN_FIELD;
+    }
+    return status;
+}

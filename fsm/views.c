@@ -1,0 +1,258 @@
+/* What others may read: pointers into the state, valid until the next apply or restore. */
+#include "fsm/state.h"
+
+#include <malloc.h>
+
+static uint64_t oldest_paused_ms(const struct fsm *fsm)
+{
+    uint64_t oldest_ms = 0;
+
+    /* all paused ones of a target were paused when it went down */
+    for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++) {
+        const struct target *target = fsm_target_slot(fsm, slot);
+
+        if (target != NULL && target->view.paused_count > 0 &&
+            (oldest_ms == 0 || target->view.since_ms < oldest_ms))
+            oldest_ms = target->view.since_ms;
+    }
+    return oldest_ms;
+}
+
+void fsm_get_summary(const struct fsm *fsm, struct fsm_summary *ret_summary)
+{
+    struct fsm_summary summary = {
+        .initialised = fsm->initialised,
+        .cluster_id = fsm->cluster_id,
+        .epoch = fsm->epoch,
+        .now_ms = fsm->now_ms,
+        .applied_index = fsm->index,
+        .applied_term = fsm->term,
+        .state_hash = fsm->state_hash,
+        .command_count = fsm->command_count,
+        .next_event_sequence = fsm->next_event_sequence,
+        .allocation_count = fsm->allocations.used,
+        .checkpoint_count = (uint32_t)(fsm->checkpoint_refs - fsm->checkpoint_holes),
+        .rejected_reports = fsm->rejected_reports,
+        .duplicate_reports = fsm->duplicate_reports,
+        .skipped_decisions = fsm->skipped_decisions,
+        .oldest_paused_since_ms = oldest_paused_ms(fsm),
+        .resumed_total = fsm->resumed_total,
+        .paused_total = fsm->paused_total,
+        .session_count = fsm->session_count,
+        .walltime_conflicts = fsm->walltime_conflicts,
+        .preemptions_total = fsm->preemptions_total,
+        .requeues_total = fsm->requeues_total,
+        .malformed_entries = fsm->malformed_entries,
+    };
+
+    memcpy(summary.allocations_by_state, fsm->allocations_by_state,
+           sizeof(summary.allocations_by_state));
+    memcpy(summary.checkpoints_by_state, fsm->checkpoints_by_state,
+           sizeof(summary.checkpoints_by_state));
+    memcpy(summary.checkpoints_total, fsm->checkpoints_total, sizeof(summary.checkpoints_total));
+    *ret_summary = summary;
+}
+
+const Ckpt__V1__Policy *fsm_policy(const struct fsm *fsm)
+{
+    return &fsm->policy;
+}
+
+uint32_t fsm_allocation_slots(const struct fsm *fsm)
+{
+    return fsm->allocations.slot_end;
+}
+
+const struct fsm_allocation *fsm_allocation_at(const struct fsm *fsm, uint32_t slot)
+{
+    const struct allocation *allocation = fsm_allocation_slot(fsm, slot);
+
+    return allocation == NULL ? NULL : &allocation->view;
+}
+
+const struct fsm_allocation *fsm_allocation_find(const struct fsm *fsm, const char *id)
+{
+    const struct allocation *allocation = fsm_allocation_get(fsm, id);
+
+    return allocation == NULL ? NULL : &allocation->view;
+}
+
+uint32_t fsm_node_slots(const struct fsm *fsm)
+{
+    return fsm->nodes.slot_end;
+}
+
+const struct fsm_node *fsm_node_at(const struct fsm *fsm, uint32_t slot)
+{
+    const struct node *node = fsm_node_slot(fsm, slot);
+
+    return node == NULL ? NULL : &node->view;
+}
+
+const struct fsm_node *fsm_node_find(const struct fsm *fsm, const char *id)
+{
+    const struct node *node = fsm_node_get(fsm, id);
+
+    return node == NULL ? NULL : &node->view;
+}
+
+uint32_t fsm_target_slots(const struct fsm *fsm)
+{
+    return fsm->targets.slot_end;
+}
+
+const struct fsm_target *fsm_target_at(const struct fsm *fsm, uint32_t slot)
+{
+    const struct target *target = fsm_target_slot(fsm, slot);
+
+    return target == NULL ? NULL : &target->view;
+}
+
+const struct fsm_target *fsm_target_find(const struct fsm *fsm, const char *id)
+{
+    const struct target *target = fsm_target_get(fsm, id);
+
+    return target == NULL ? NULL : &target->view;
+}
+
+size_t fsm_queue_count(const struct fsm *fsm)
+{
+    return fsm->queue_count;
+}
+
+void fsm_queue_at(const struct fsm *fsm, size_t i, struct fsm_queue *ret_queue)
+{
+    const Ckpt__V1__ReportQueueRequest *report;
+
+    CHECK(i < fsm->queue_count);
+    report = fsm->queues[i].report;
+    ret_queue->vcluster = report->vcluster;
+    ret_queue->reported_at_ms = fsm->queues[i].reported_at_ms;
+    ret_queue->queued_gpu_ms = report->queued_gpu_ms;
+    ret_queue->running_gpu_ms = report->running_gpu_ms;
+    ret_queue->waiting_count = report->n_waiting;
+    ret_queue->waiting = (const Ckpt__V1__WaitingJob *const *)report->waiting;
+}
+
+const struct fsm_checkpoint *fsm_checkpoint_find(const struct fsm *fsm, uint64_t id)
+{
+    const struct checkpoint *checkpoint = fsm_registry_find(fsm, id);
+
+    return checkpoint == NULL ? NULL : &checkpoint->view;
+}
+
+const struct fsm_checkpoint *fsm_checkpoint_next(const struct fsm *fsm, uint64_t after)
+{
+    const struct checkpoint *checkpoint = fsm_registry_next(fsm, after);
+
+    return checkpoint == NULL ? NULL : &checkpoint->view;
+}
+
+const struct fsm_checkpoint *fsm_checkpoint_next_of(const struct fsm *fsm, uint32_t allocation_slot,
+                                                    uint64_t after)
+{
+    const struct allocation *allocation = fsm_allocation_slot(fsm, allocation_slot);
+
+    if (allocation == NULL)
+        return NULL;
+    for (struct list *at = allocation->checkpoints.next; at != &allocation->checkpoints;
+         at = at->next) {
+        const struct checkpoint *checkpoint = LIST_ITEM(at, struct checkpoint, in_allocation);
+
+        if (checkpoint->view.id > after)
+            return &checkpoint->view;
+    }
+    return NULL;
+}
+
+static bool grantable(const struct fsm *fsm, const struct checkpoint *checkpoint)
+{
+    return checkpoint->view.state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_REQUESTED &&
+           checkpoint->view.retry_at_ms == 0 &&
+           !fsm_allocation_slot(fsm, checkpoint->view.allocation_slot)->view.terminating;
+}
+
+static size_t grantable_gather(const struct fsm *fsm, struct sort_item *items, bool resumed)
+{
+    size_t count = 0;
+
+    for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++) {
+        const struct target *target = fsm_target_slot(fsm, slot);
+
+        if (target == NULL || !target->view.available)
+            continue;
+        for (struct list *at = target->active.next; at != &target->active; at = at->next) {
+            const struct checkpoint *checkpoint = LIST_ITEM(at, struct checkpoint, queue);
+
+            if (!grantable(fsm, checkpoint) || checkpoint->view.resumed_from_outage != resumed)
+                continue;
+            items[count].high = resumed ? checkpoint->view.recompute_saved_gpu_ms
+                                        : checkpoint->view.priority_gpu_ms_per_gb;
+            items[count].low = checkpoint->view.id;
+            count++;
+        }
+    }
+    fsm_sort(items, count);
+    return count;
+}
+
+size_t fsm_grantable(const struct fsm *fsm, uint64_t *ret_ids, size_t max)
+{
+    uint32_t requested =
+        fsm->checkpoints_by_state[CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_REQUESTED];
+    struct sort_item *items;
+    size_t count = 0;
+
+    if (requested == 0 || max == 0)
+        return 0;
+    items = check_calloc(requested, sizeof(*items));
+    for (int resumed = 1; resumed >= 0; resumed--) {
+        size_t gathered = grantable_gather(fsm, items, resumed != 0);
+
+        for (size_t i = 0; i < gathered && count < max; i++)
+            ret_ids[count++] = items[i].low;
+    }
+    free(items);
+    return count;
+}
+
+struct path {
+    char *text;
+    size_t size, length;
+};
+
+static void path_add(struct path *path, const char *text)
+{
+    size_t length = strlen(text);
+
+    if (path->length + length < path->size)
+        memcpy(path->text + path->length, text, length + 1);
+    path->length += length;
+}
+
+size_t fsm_checkpoint_path(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint,
+                           char *ret_path, size_t size)
+{
+    const struct fsm_allocation *view =
+        &fsm_allocation_slot(fsm, checkpoint->allocation_slot)->view;
+    struct path path = {ret_path, size, 0};
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+
+    path_add(&path, fsm_target_slot(fsm, checkpoint->target_slot)->view.prefix);
+    path_add(&path, "/");
+    path_add(&path, view->tenant);
+    path_add(&path, "/");
+    path_add(&path, view->project);
+    path_add(&path, "/");
+    path_add(&path, view->id);
+    path_add(&path, "/checkpoints/");
+    path_add(&path, checkpoint_id_format(checkpoint->id, id));
+    return path.length < size ? path.length : 0;
+}
+
+uint64_t fsm_next_deadline_ms(const struct fsm *fsm)
+{
+    const struct timer *timer = fsm_timer_first(&fsm->timers);
+
+    return timer == NULL ? UINT64_MAX : timer->at_ms;
+}
