@@ -54,12 +54,11 @@ const struct config_member *answer_member(const struct broker *broker, uint64_t 
 /* The leader as far as this member knows; NULL when none is, or when it is this one. */
 static const struct config_member *answer_leader(const struct broker *broker)
 {
-    struct consensus_status status;
+    uint64_t leader_id = replica_leader_id(broker->replica);
 
-    replica_get_status(broker->replica, &status);
-    if (status.leader_id == 0 || status.leader_id == status.member_id)
+    if (leader_id == 0 || leader_id == broker->config->self->id)
         return NULL;
-    return answer_member(broker, status.leader_id);
+    return answer_member(broker, leader_id);
 }
 
 void answer_not_leader(struct broker *broker, struct rpc_call *call)

@@ -534,6 +534,11 @@ bool replica_serving(const struct replica *replica)
     return replica->serving;
 }
 
+uint64_t replica_leader_id(const struct replica *replica)
+{
+    return replica->leader_id;
+}
+
 const struct fsm *replica_fsm(const struct replica *replica)
 {
     return replica->fsm;

@@ -74,6 +74,7 @@ void replica_propose(struct replica *replica, Ckpt__Log__V1__Command *command,
 void replica_read(struct replica *replica, replica_done_fn *done, void *data);
 
 bool replica_serving(const struct replica *replica);
+uint64_t replica_leader_id(const struct replica *replica); /* 0: unknown */
 const struct fsm *replica_fsm(const struct replica *replica);
 struct fsm *replica_fsm_mutable(struct replica *replica); /* for fsm_take_changed_node only */
 void replica_get_status(const struct replica *replica, struct consensus_status *ret_status);

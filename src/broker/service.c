@@ -111,7 +111,7 @@ static void request_mutate(struct service_method *state, struct request *request
     union method_body body;
     struct fsm_outcome outcome;
 
-    memset(&outcome, 0, sizeof(outcome));
+    memset(&outcome, 0, offsetof(struct fsm_outcome, victims));
     command.request_id = *(char **)(void *)((char *)message + state->request_id_offset);
     command.body_case = method->body_case;
     /* Every member of the body's union is a pointer to a message. */
