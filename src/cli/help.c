@@ -122,7 +122,11 @@ static void print_choices(FILE *stream, const struct option_spec *specs)
         if (specs->kind != OPTION_CHOICE) {
             continue;
         }
-        fprintf(stream, "            --%s) words=\"", specs->name);
+        fprintf(stream, "            --%s", specs->name);
+        if (specs->letter != 0) {
+            fprintf(stream, "|-%c", specs->letter);
+        }
+        fprintf(stream, ") words=\"");
         for (size_t i = 0; specs->words != NULL && specs->words[i] != NULL; i++) {
             fprintf(stream, "%s ", specs->words[i]);
         }

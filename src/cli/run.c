@@ -1,4 +1,5 @@
 /* ckptctl from its arguments to its exit code. */
+#include <errno.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -53,9 +54,13 @@ enum cli_exit cli_run(struct cli *cli, int argc, char **argv)
         code = cli->command->run(cli);
     }
     options_close(cli);
+    errno = 0;
     if (fflush(cli->out) != 0 || ferror(cli->out)) {
-        fprintf(cli->error, "error: cannot write to stdout: %m\n");
         code = code == CLI_OK ? CLI_FAILED : code;
+        /* a reader that has seen enough (head, less) closes the pipe on purpose */
+        if (errno != EPIPE) {
+            fprintf(cli->error, "error: cannot write to stdout: %m\n");
+        }
     }
     return code;
 }
