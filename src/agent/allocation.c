@@ -1,0 +1,72 @@
+/* One allocation on this node. See allocation.h. */
+#include "src/agent/allocation.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "src/agent/app_server.h"
+#include "src/agent/walltime.h"
+#include "src/base/check.h"
+
+struct allocation *allocation_new(struct agent *agent, const char *allocation_id,
+                                  const struct ledger_entry *entry)
+{
+    struct allocation *allocation = check_calloc(1, sizeof(*allocation));
+
+    CHECK(id_valid(allocation_id));
+    allocation->agent = agent;
+    if (entry != NULL)
+        allocation->entry = *entry;
+    else
+        snprintf(allocation->entry.allocation_id, sizeof(allocation->entry.allocation_id), "%s",
+                 allocation_id);
+    process_init(allocation);
+    attempt_init(allocation);
+    walltime_init(allocation);
+    list_init(&allocation->node);
+    return allocation;
+}
+
+void allocation_free(struct allocation *allocation)
+{
+    if (allocation->stream != NULL)
+        app_stream_orphan(allocation->stream);
+    walltime_close(allocation);
+    attempt_close(allocation);
+    process_close(allocation);
+    list_remove(&allocation->node);
+    free(allocation);
+}
+
+void allocation_commit(struct allocation *allocation, Ckpt__V1__AgentReport *report,
+                       uint64_t asked_at_us)
+{
+    if (report != NULL)
+        report->allocation_id = allocation->entry.allocation_id;
+    agent_commit(allocation->agent, &allocation->entry, report, asked_at_us);
+}
+
+void allocation_hand(const struct allocation *allocation, struct hand *ret_hand)
+{
+    const struct attempt *attempt = &allocation->attempt;
+    const struct ledger_entry *entry = &allocation->entry;
+    bool busy = attempt_busy(attempt);
+
+    *ret_hand = (struct hand){
+        .allocation_id = entry->allocation_id,
+        .checkpoint_id = busy ? attempt->checkpoint_id : entry->checkpoint_id,
+        .attempt = busy ? attempt->attempt : entry->attempt,
+        .busy = busy,
+        .cancelling = attempt->state == ATTEMPT_CLEANING,
+        .extended = attempt->extended,
+        .stopping = allocation->process.state == PROCESS_TERMINATING ||
+                    allocation->process.state == PROCESS_KILLING,
+        .terminated = entry->terminated,
+    };
+}
+
+bool allocation_idle(const struct allocation *allocation)
+{
+    return allocation->process.state == PROCESS_ABSENT && allocation->stream == NULL &&
+           !attempt_busy(&allocation->attempt);
+}

@@ -1,0 +1,38 @@
+/* One allocation on this node: its process, its checkpoint attempt, its walltime, behind one coordinator (F-027).
+ *
+ * Flow     orders, ckpt-run's messages, timers and process exits all arrive here, one at a time on the loop. While a stop is under
+ *          way no new attempt starts; an attempt that was under way may still complete within the grace.
+ * Shapes   `entry` is the durable part and is written by agent_commit before anything acts on it.
+ */
+#ifndef CKPT_AGENT_ALLOCATION_H
+#define CKPT_AGENT_ALLOCATION_H
+
+#include "src/agent/agent.h"
+#include "src/agent/attempt.h"
+#include "src/agent/process.h"
+#include "src/agent/reconcile.h"
+
+struct app_stream;
+struct restore;
+
+struct allocation {
+    struct list node;
+    struct agent *agent;
+    struct ledger_entry entry;
+    struct process process;
+    struct attempt attempt;
+    struct clock_timer *walltime_timer;
+    struct app_stream *stream; /* ckpt-run's; NULL while none is connected */
+};
+
+struct allocation *allocation_new(struct agent *agent, const char *allocation_id,
+                                  const struct ledger_entry *entry);
+void allocation_free(struct allocation *allocation);
+/* The entry as it is now, with an optional report. */
+void allocation_commit(struct allocation *allocation, Ckpt__V1__AgentReport *report,
+                       uint64_t asked_at_us);
+void allocation_hand(const struct allocation *allocation, struct hand *ret_hand);
+/* Nothing is under way and nobody is connected: it may be forgotten when room is needed. */
+bool allocation_idle(const struct allocation *allocation);
+
+#endif

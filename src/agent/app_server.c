@@ -1,0 +1,566 @@
+/* The agent's unix socket. See app_server.h.
+ *
+ * A stream's life:  GREETING --hello--> WAITING (order to terminate stands, attempt or reports of the life before) --> SWEEPING
+ *                   --> RESTORING --> READY --started--> RUNNING --exited--> OVER; a re-attach goes to RUNNING at once.
+ */
+#include "src/agent/app_server.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "ckpt/v1/app.pb-c.h"
+#include "src/agent/allocation.h"
+#include "src/agent/ask.h"
+#include "src/agent/cleanup.h"
+#include "src/agent/proc.h"
+#include "src/agent/restart_points.h"
+#include "src/base/buf.h"
+#include "src/base/check.h"
+#include "src/base/log.h"
+#include "src/rpc/server.h"
+
+#define ATTACH_METHOD   "/ckpt.v1.AppService/Attach"
+#define REGISTER_METHOD "/ckpt.v1.AppService/Register"
+
+enum { TERMINATE_WAIT_US = 5000000, STREAM_POLL_US = 200000, ERROR_BYTES = 512 };
+
+enum stream_state {
+    STREAM_GREETING,
+    STREAM_WAITING,
+    STREAM_SWEEPING,
+    STREAM_RESTORING,
+    STREAM_READY,
+    STREAM_RUNNING,
+    STREAM_OVER
+};
+
+struct app_stream {
+    struct app_server *server;
+    struct rpc_call *call;
+    struct allocation *allocation; /* NULL before the hello and once orphaned */
+    enum stream_state state;
+    bool want_restore;
+    bool first; /* of this ckpt-run: not a restart in place */
+    uint64_t hello_us;
+    uint64_t
+        reports_until; /* a restart waits until these are taken: the restart point may depend on them */
+    struct clock_timer *timer;
+    struct cleanup *cleanup;
+    struct restore *restore;
+};
+
+struct app_server {
+    struct agent *agent;
+    struct rpc_server *server;
+};
+
+/* ---- answers ---- */
+
+static void stream_send(struct app_stream *stream, const Ckpt__V1__AttachDown *down)
+{
+    struct buf bytes;
+
+    buf_init(&bytes);
+    ckpt__v1__attach_down__pack(down,
+                                buf_extend(&bytes, ckpt__v1__attach_down__get_packed_size(down)));
+    rpc_call_send(stream->call, bytes.bytes, bytes.length);
+    buf_close(&bytes);
+}
+
+static void stream_ready(struct app_stream *stream, uint64_t checkpoint_id, const char *folder,
+                         const char *error)
+{
+    Ckpt__V1__AttachDown down = CKPT__V1__ATTACH_DOWN__INIT;
+    Ckpt__V1__AttachReady ready = CKPT__V1__ATTACH_READY__INIT;
+    char folder_text[4096];
+    char error_text[ERROR_BYTES];
+    char node[ID_MAX_BYTES + 1];
+
+    snprintf(node, sizeof(node), "%s", stream->server->agent->node_id);
+    snprintf(folder_text, sizeof(folder_text), "%s", folder);
+    snprintf(error_text, sizeof(error_text), "%s", error);
+    ready.checkpoint_id = checkpoint_id;
+    ready.restore_dir = folder_text;
+    ready.error = error_text;
+    ready.node_id = node;
+    down.body_case = CKPT__V1__ATTACH_DOWN__BODY_READY;
+    down.ready = &ready;
+    stream_send(stream, &down);
+}
+
+static void stream_release(struct app_stream *stream)
+{
+    if (stream->allocation != NULL && stream->allocation->stream == stream)
+        stream->allocation->stream = NULL;
+    cleanup_detach(stream->cleanup);
+    restore_cancel(stream->restore);
+    stream->server->agent->clock.timer_free(stream->timer);
+    free(stream);
+}
+
+/* Ends the stream; it is gone. */
+static void stream_finish(struct app_stream *stream)
+{
+    struct rpc_call *call = stream->call;
+
+    rpc_call_set_data(call, NULL);
+    stream_release(stream);
+    rpc_call_finish(call, RPC_OK, NULL);
+}
+
+__attribute__((format(printf, 2, 3))) static void stream_refuse(struct app_stream *stream,
+                                                                const char *format, ...)
+{
+    char text[ERROR_BYTES];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    log_warning("attach_refused", "allocation=%s text=\"%s\"",
+                stream->allocation != NULL ? stream->allocation->entry.allocation_id : "", text);
+    stream_ready(stream, 0, "", text);
+    stream_finish(stream);
+}
+
+static void stream_send_end(struct app_stream *stream, Ckpt__V1__Reason reason)
+{
+    Ckpt__V1__AttachDown down = CKPT__V1__ATTACH_DOWN__INIT;
+    Ckpt__V1__AttachEnd end = CKPT__V1__ATTACH_END__INIT;
+    const ProtobufCEnumValue *value =
+        protobuf_c_enum_descriptor_get_value(&ckpt__v1__reason__descriptor, (int)reason);
+    char text[64];
+
+    snprintf(text, sizeof(text), "%s", value == NULL ? "ended" : value->name);
+    end.reason = text;
+    down.body_case = CKPT__V1__ATTACH_DOWN__BODY_END;
+    down.end = &end;
+    stream_send(stream, &down);
+}
+
+void app_stream_end(struct app_stream *stream, Ckpt__V1__Reason reason)
+{
+    stream_send_end(stream, reason);
+    if (stream->state != STREAM_RUNNING)
+        stream_finish(stream);
+}
+
+void app_stream_orphan(struct app_stream *stream)
+{
+    cleanup_detach(stream->cleanup);
+    stream->cleanup = NULL;
+    restore_cancel(stream->restore);
+    stream->restore = NULL;
+    stream->state = STREAM_OVER;
+    stream->allocation = NULL;
+}
+
+/* ---- before the application starts ---- */
+
+static void restore_done(void *data, const struct restore_result *result)
+{
+    struct app_stream *stream = data;
+
+    stream->restore = NULL;
+    if (result->error[0] != '\0') {
+        stream_refuse(stream, "%s", result->error);
+        return;
+    }
+    stream->state = STREAM_READY;
+    stream_ready(stream, result->checkpoint_id, result->folder, "");
+}
+
+/* What an earlier life left in out/ and restore/ is gone now. */
+static void sweep_done(void *data)
+{
+    struct app_stream *stream = data;
+    struct agent *agent = stream->server->agent;
+    const struct ledger_entry *entry = &stream->allocation->entry;
+
+    stream->cleanup = NULL;
+    if (!stream->want_restore) {
+        stream->state = STREAM_READY;
+        stream_ready(stream, 0, "", "");
+        return;
+    }
+    stream->state = STREAM_RESTORING;
+    stream->restore = restore_start(agent->restart_points, entry->allocation_id, entry->work_dir,
+                                    entry->uid, entry->gid, restore_done, stream);
+}
+
+static void stream_sweep(struct app_stream *stream)
+{
+    const struct ledger_entry *entry = &stream->allocation->entry;
+    char out[LEDGER_WORK_DIR_BYTES + 16];
+    char restore[LEDGER_WORK_DIR_BYTES + 16];
+    const char *folders[] = {out, restore};
+
+    snprintf(out, sizeof(out), "%s/out", entry->work_dir);
+    snprintf(restore, sizeof(restore), "%s/restore", entry->work_dir);
+    stream->state = STREAM_SWEEPING;
+    stream->cleanup = cleanup_start(stream->server->agent->loop, folders, 2, entry->uid, entry->gid,
+                                    sweep_done, stream);
+}
+
+static void clear_end(struct allocation *allocation)
+{
+    struct ledger_entry *entry = &allocation->entry;
+
+    entry->ended = false;
+    entry->terminated = false;
+    entry->end_reason = 0;
+    if (entry->deadline_us <= agent_now_us(allocation->agent))
+        entry->deadline_us = 0;
+}
+
+/* An order to terminate may still stand from before a restart of the allocation; the next order set is without it. */
+static bool terminate_stands(struct app_stream *stream)
+{
+    return agent_ordered_to_terminate(stream->server->agent,
+                                      stream->allocation->entry.allocation_id);
+}
+
+static void stream_wait(struct app_stream *stream)
+{
+    struct allocation *allocation = stream->allocation;
+    struct agent *agent = stream->server->agent;
+    const struct ledger_report *first;
+
+    if (allocation->entry.ended && !stream->first) {
+        app_stream_end(stream, (Ckpt__V1__Reason)allocation->entry.end_reason);
+        return;
+    }
+    if (terminate_stands(stream) && agent_now_us(agent) - stream->hello_us > TERMINATE_WAIT_US) {
+        app_stream_end(stream, CKPT__V1__REASON__REASON_ALLOCATION_ENDED);
+        return;
+    }
+    first = ledger_report_after(agent->ledger, 0);
+    if (terminate_stands(stream) || allocation->process.state != PROCESS_ABSENT ||
+        attempt_busy(&allocation->attempt) ||
+        (stream->want_restore && first != NULL && first->sequence <= stream->reports_until)) {
+        agent->clock.timer_start(stream->timer, STREAM_POLL_US);
+        return;
+    }
+    agent->clock.timer_stop(stream->timer);
+    if (stream->first)
+        clear_end(allocation);
+    allocation_commit(allocation, NULL, 0);
+    stream_sweep(stream);
+}
+
+void app_stream_poll(struct app_stream *stream)
+{
+    /* from the loop, not from within whatever has just changed */
+    if (stream->state == STREAM_WAITING)
+        stream->server->agent->clock.timer_start(stream->timer, 0);
+}
+
+static void stream_timer(void *data)
+{
+    struct app_stream *stream = data;
+
+    if (stream->state == STREAM_WAITING)
+        stream_wait(stream);
+}
+
+/* ---- hello ---- */
+
+static bool work_dir_right(const char *work_dir, uid_t uid, char *ret_why, size_t size)
+{
+    struct stat stat;
+
+    if (work_dir[0] != '/' || strlen(work_dir) >= LEDGER_WORK_DIR_BYTES - 1) {
+        snprintf(ret_why, size, "the work folder must be an absolute path of less than %d bytes",
+                 LEDGER_WORK_DIR_BYTES - 1);
+        return false;
+    }
+    if (lstat(work_dir, &stat) != 0 || !S_ISDIR(stat.st_mode) || stat.st_uid != uid) {
+        snprintf(ret_why, size, "the work folder %s is not a folder of user %u", work_dir,
+                 (unsigned)uid);
+        return false;
+    }
+    return true;
+}
+
+/* The identity that ckpt-run gives, checked: the caller's user, its own process group. */
+static bool identity_right(const struct app_stream *stream, uint32_t pid, uint64_t start_ticks,
+                           struct process_identity *ret_identity, const char **ret_why)
+{
+    const struct rpc_peer *peer = rpc_call_peer(stream->call);
+    struct proc_status status;
+    struct proc_stat stat;
+
+    if (pid < 2 || pid > INT32_MAX || proc_read_stat((pid_t)pid, &stat) != 0 ||
+        stat.start_ticks != start_ticks || proc_read_status((pid_t)pid, &status) != 0) {
+        *ret_why = "no such process";
+        return false;
+    }
+    if (status.uid != peer->uid) {
+        *ret_why = "the process belongs to another user";
+        return false;
+    }
+    if (stat.group != (pid_t)pid) {
+        *ret_why = "the process does not lead a process group of its own";
+        return false;
+    }
+    *ret_identity = (struct process_identity){(pid_t)pid, start_ticks, status.uid, status.gid};
+    return true;
+}
+
+/* ckpt-run comes back: after the agent's restart, or after a broken stream. */
+static void hello_running(struct app_stream *stream, const Ckpt__V1__AttachHello *hello)
+{
+    struct allocation *allocation = stream->allocation;
+    struct process_identity identity;
+    const char *why;
+
+    stream->state = STREAM_RUNNING;
+    if (allocation->process.state == PROCESS_ABSENT && !allocation->entry.ended &&
+        identity_right(stream, hello->pid, hello->start_time_ticks, &identity, &why)) {
+        /* the journal does not know it: its folder was lost, or the agent died before it was told */
+        process_attached(allocation, &identity, 0, false);
+        agent_reconcile_soon(stream->server->agent);
+    }
+    log_info("reattached", "allocation=%s pid=%" PRIu32 " process=%s",
+             allocation->entry.allocation_id, hello->pid,
+             process_state_name(allocation->process.state));
+    stream_ready(stream, 0, "", "");
+    if (allocation->entry.ended)
+        stream_send_end(stream, (Ckpt__V1__Reason)allocation->entry.end_reason);
+}
+
+static void take_identity(struct app_stream *stream, const Ckpt__V1__AttachHello *hello)
+{
+    struct ledger_entry *entry = &stream->allocation->entry;
+    const struct rpc_peer *peer = rpc_call_peer(stream->call);
+
+    snprintf(entry->profile, sizeof(entry->profile), "%s", ask_find(hello->profile)->profile);
+    snprintf(entry->work_dir, sizeof(entry->work_dir), "%s", hello->work_dir);
+    entry->uid = peer->uid;
+    entry->gid = peer->gid;
+}
+
+static bool hello_right(struct app_stream *stream, const Ckpt__V1__AttachHello *hello)
+{
+    const struct rpc_peer *peer = rpc_call_peer(stream->call);
+    char why[ERROR_BYTES];
+
+    if (!id_valid(hello->allocation_id))
+        stream_refuse(stream, "the allocation id must be 1 to 128 characters of A-Z a-z 0-9 . _ -");
+    else if (ask_find(hello->profile) == NULL)
+        stream_refuse(stream, "the profile \"%.64s\" is unknown; there are: %s", hello->profile,
+                      ask_profiles());
+    else if (!work_dir_right(hello->work_dir, peer->uid, why, sizeof(why)))
+        stream_refuse(stream, "%s", why);
+    else
+        return true;
+    return false;
+}
+
+static void take_hello(struct app_stream *stream, const Ckpt__V1__AttachHello *hello)
+{
+    struct agent *agent = stream->server->agent;
+    const struct rpc_peer *peer = rpc_call_peer(stream->call);
+    struct allocation *allocation;
+    bool same;
+
+    if (!hello_right(stream, hello))
+        return;
+    allocation = agent_get(agent, hello->allocation_id);
+    if (allocation == NULL) {
+        stream_refuse(stream, "this node holds %d allocations already", AGENT_ALLOCATIONS_MAX);
+        return;
+    }
+    same = hello->running && allocation->entry.pid == hello->pid &&
+           allocation->entry.start_ticks == hello->start_time_ticks;
+    if (allocation->process.state != PROCESS_ABSENT &&
+        (allocation->entry.uid != peer->uid ||
+         (!same && proc_alive((pid_t)allocation->entry.pid, allocation->entry.start_ticks)))) {
+        stream_refuse(stream, "allocation %s already runs on this node as pid %" PRIu32,
+                      hello->allocation_id, allocation->entry.pid);
+        return;
+    }
+    if (allocation->stream != NULL && !same && !hello->running) {
+        stream_refuse(stream, "another ckpt-run is attached to allocation %s",
+                      hello->allocation_id);
+        return;
+    }
+    if (allocation->stream != NULL)
+        stream_finish(allocation->stream); /* its connection is half dead: ckpt-run came back */
+    stream->allocation = allocation;
+    allocation->stream = stream;
+    if (allocation->process.state == PROCESS_ABSENT)
+        take_identity(stream, hello);
+    if (hello->running) {
+        hello_running(stream, hello);
+        return;
+    }
+    stream->state = STREAM_WAITING;
+    stream->want_restore = hello->want_restore;
+    stream->first = hello->restart_count == 0;
+    stream->hello_us = agent_now_us(agent);
+    stream->reports_until = ledger_last_sequence(agent->ledger);
+    stream_wait(stream);
+}
+
+/* ---- the application's life ---- */
+
+static void take_started(struct app_stream *stream, const Ckpt__V1__AttachStarted *started)
+{
+    struct process_identity identity;
+    const char *why;
+
+    if (stream->state != STREAM_READY) {
+        stream_refuse(stream, "the application was started before this agent was ready for it");
+        return;
+    }
+    if (!identity_right(stream, started->pid, started->start_time_ticks, &identity, &why)) {
+        stream_refuse(stream, "pid %" PRIu32 ": %s", started->pid, why);
+        return;
+    }
+    if (stream->allocation->process.state != PROCESS_ABSENT) {
+        stream_refuse(stream, "another process of this allocation is attached");
+        return;
+    }
+    stream->state = STREAM_RUNNING;
+    process_attached(stream->allocation, &identity, started->restored_checkpoint_id, true);
+    agent_reconcile_soon(stream->server->agent);
+}
+
+static void take_exited(struct app_stream *stream, const Ckpt__V1__AttachExited *exited)
+{
+    if (stream->state != STREAM_RUNNING) {
+        stream_refuse(stream, "no application was started on this stream");
+        return;
+    }
+    stream->state = STREAM_OVER;
+    process_exited(stream->allocation, exited->wait_status, exited->will_restart);
+}
+
+static void on_request(struct rpc_call *call, void *data)
+{
+    struct app_server *server = data;
+    const struct clock_ops *clock = &server->agent->clock;
+    struct app_stream *stream = check_calloc(1, sizeof(*stream));
+
+    stream->server = server;
+    stream->call = call;
+    stream->state = STREAM_GREETING;
+    stream->timer = clock->timer_new(clock->context, stream_timer, stream);
+    rpc_call_set_data(call, stream);
+}
+
+static void on_message(struct rpc_call *call, void *data, const uint8_t *bytes, size_t length)
+{
+    struct app_stream *stream = rpc_call_data(call);
+    Ckpt__V1__AttachUp *up = ckpt__v1__attach_up__unpack(NULL, length, bytes);
+
+    (void)data;
+    if (stream == NULL) {
+        /* finished already */
+    } else if (up == NULL || (stream->state == STREAM_GREETING) !=
+                                 (up->body_case == CKPT__V1__ATTACH_UP__BODY_HELLO)) {
+        stream_refuse(stream, "a hello is expected first, and once");
+    } else if (stream->state != STREAM_GREETING && stream->allocation == NULL) {
+        stream_refuse(stream, "the agent has forgotten this allocation; attach again");
+    } else {
+        switch (up->body_case) {
+        case CKPT__V1__ATTACH_UP__BODY_HELLO:
+            take_hello(stream, up->hello);
+            break;
+        case CKPT__V1__ATTACH_UP__BODY_STARTED:
+            take_started(stream, up->started);
+            break;
+        case CKPT__V1__ATTACH_UP__BODY_EXITED:
+            take_exited(stream, up->exited);
+            break;
+        case CKPT__V1__ATTACH_UP__BODY__NOT_SET:
+        case _CKPT__V1__ATTACH_UP__BODY__CASE_IS_INT_SIZE:
+            break;
+        }
+    }
+    if (up != NULL)
+        ckpt__v1__attach_up__free_unpacked(up, NULL);
+}
+
+static void on_half_close(struct rpc_call *call, void *data)
+{
+    struct app_stream *stream = rpc_call_data(call);
+
+    (void)data;
+    if (stream != NULL)
+        stream_finish(stream);
+}
+
+static void on_cancel(struct rpc_call *call, void *data)
+{
+    struct app_stream *stream = rpc_call_data(call);
+
+    (void)data;
+    if (stream != NULL)
+        stream_release(stream);
+}
+
+static void on_register(struct rpc_call *call, void *data, const uint8_t *bytes, size_t length)
+{
+    (void)data;
+    (void)bytes;
+    (void)length;
+    rpc_call_finish(call, RPC_UNIMPLEMENTED,
+                    "UNIMPLEMENTED: the gRPC way of asking is not in this version; use ckpt-run "
+                    "with --profile signal");
+}
+
+/* ---- life ---- */
+
+int app_server_new(struct agent *agent, const char *socket_path, struct app_server **ret_server,
+                   struct err *err)
+{
+    static const struct rpc_handlers attach = {.on_request = on_request,
+                                               .on_message = on_message,
+                                               .on_half_close = on_half_close,
+                                               .on_cancel = on_cancel};
+    static const struct rpc_handlers refuse = {.on_message = on_register};
+    struct app_server *server = check_calloc(1, sizeof(*server));
+    char address[512];
+    mode_t mask;
+    int result;
+
+    server->agent = agent;
+    server->server = rpc_server_new(agent->loop, NULL);
+    rpc_server_add_method(server->server, ATTACH_METHOD, true, true, &attach, server);
+    rpc_server_add_method(server->server, REGISTER_METHOD, false, false, &refuse, server);
+    snprintf(address, sizeof(address), "unix:%s", socket_path);
+    mask = umask(0); /* every user's jobs attach; who they are is told by the kernel */
+    result = rpc_server_listen(server->server, address, err);
+    umask(mask);
+    *ret_server = server;
+    return result;
+}
+
+struct closing {
+    struct app_server *server;
+    void (*freed)(void *data);
+    void *data;
+};
+
+static void server_freed(void *data)
+{
+    struct closing closing = *(struct closing *)data;
+
+    free(data);
+    free(closing.server);
+    closing.freed(closing.data);
+}
+
+void app_server_free(struct app_server *server, void (*freed)(void *data), void *data)
+{
+    struct closing *closing = check_calloc(1, sizeof(*closing));
+
+    *closing = (struct closing){server, freed, data};
+    rpc_server_free(server->server, server_freed, closing);
+}

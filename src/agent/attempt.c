@@ -1,0 +1,540 @@
+/* One checkpoint attempt of an allocation. See attempt.h. */
+#include "src/agent/attempt.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/agent/allocation.h"
+#include "src/agent/ask.h"
+#include "src/agent/attempt_put.h"
+#include "src/agent/cleanup.h"
+#include "src/agent/user.h"
+#include "src/base/check.h"
+#include "src/base/log.h"
+
+enum {
+    WAITING_POLL_US = 100000,
+    ASKED_POLL_US = 200000,
+    ATTACH_WAIT_US = 5000000,  /* an application that is just being started, or attached again */
+    HANDLER_WAIT_US = 5000000, /* after its start: time to install its handler */
+    RESPONSIVE_LEAD_MAX_MS = 5000
+};
+
+static const char *const state_names[] = {
+#define X(name) #name,
+    ATTEMPT_STATES(X)
+#undef X
+};
+static const bool state_moves[ATTEMPT_STATE_COUNT][ATTEMPT_STATE_COUNT] = {
+    [ATTEMPT_NONE] = {[ATTEMPT_WAITING] = true, [ATTEMPT_ASKED] = true},
+    [ATTEMPT_WAITING] = {[ATTEMPT_NONE] = true, [ATTEMPT_ASKED] = true, [ATTEMPT_CLEANING] = true},
+    [ATTEMPT_ASKED] = {[ATTEMPT_PUTTING] = true, [ATTEMPT_CLEANING] = true},
+    [ATTEMPT_PUTTING] = {[ATTEMPT_CLEANING] = true},
+    [ATTEMPT_CLEANING] = {[ATTEMPT_NONE] = true},
+};
+
+const char *attempt_state_name(enum attempt_state state)
+{
+    return state_names[state];
+}
+
+bool attempt_move_allowed(enum attempt_state from, enum attempt_state to)
+{
+    return state_moves[from][to];
+}
+
+bool attempt_busy(const struct attempt *attempt)
+{
+    return attempt->state != ATTEMPT_NONE;
+}
+
+static void attempt_move(struct allocation *allocation, enum attempt_state to)
+{
+    struct attempt *attempt = &allocation->attempt;
+
+    CHECK(attempt_move_allowed(attempt->state, to));
+    log_info("attempt", "allocation=%s hint=%s from=%s to=%s", allocation->entry.allocation_id,
+             attempt->hint, attempt_state_name(attempt->state), attempt_state_name(to));
+    attempt->state = to;
+}
+
+static const struct clock_ops *clock_of(const struct allocation *allocation)
+{
+    return &allocation->agent->clock;
+}
+
+static struct ask_target attempt_target(const struct allocation *allocation)
+{
+    return (struct ask_target){.group = (pid_t)allocation->entry.pid,
+                               .uid = allocation->entry.uid,
+                               .gid = allocation->entry.gid,
+                               .work_dir = allocation->entry.work_dir};
+}
+
+/* ---- ends ---- */
+
+static void report_prepare(const struct attempt *attempt, Ckpt__V1__AgentReport *report)
+{
+    ckpt__v1__agent_report__init(report);
+    report->checkpoint_id = attempt->checkpoint_id;
+    report->attempt = attempt->attempt;
+}
+
+/* The attempt is used up and its end is known to the journal in one step. */
+static void attempt_report_end(struct allocation *allocation, Ckpt__V1__AgentReport *report,
+                               uint64_t asked_at_us)
+{
+    struct attempt *attempt = &allocation->attempt;
+
+    CHECK(!attempt->reported);
+    attempt->reported = true;
+    allocation->entry.checkpoint_id = attempt->checkpoint_id;
+    allocation->entry.attempt = attempt->attempt;
+    allocation->entry.phase = PHASE_ENDED;
+    allocation_commit(allocation, report, asked_at_us);
+}
+
+static void report_outcome(struct allocation *allocation)
+{
+    struct attempt *attempt = &allocation->attempt;
+    struct agent_counters *counters = &allocation->agent->counters;
+    Ckpt__V1__AgentReport report;
+
+    report_prepare(attempt, &report);
+    report.kind = attempt->outcome.kind;
+    report.reason = attempt->outcome.reason;
+    report.detail = attempt->outcome.detail;
+    if (report.kind == CKPT__V1__REPORT_KIND__REPORT_KIND_STOPPED_WRITING)
+        counters->checkpoints_abandoned++;
+    else
+        counters->checkpoints_failed++;
+    attempt_report_end(allocation, &report, 0);
+}
+
+static void attempt_end(struct allocation *allocation)
+{
+    struct attempt *attempt = &allocation->attempt;
+
+    CHECK(attempt->reported && attempt->worker == NULL && attempt->cleanup == NULL);
+    clock_of(allocation)->timer_stop(attempt->timer);
+    attempt_move(allocation, ATTEMPT_NONE);
+    process_attempt_ended(allocation);
+    agent_reconcile_soon(allocation->agent);
+}
+
+static void attempt_cleaned(void *data)
+{
+    struct allocation *allocation = data;
+
+    allocation->attempt.cleanup = NULL;
+    if (!allocation->attempt.reported)
+        report_outcome(allocation);
+    attempt_end(allocation);
+}
+
+void attempt_clean_local(struct allocation *allocation)
+{
+    struct attempt *attempt = &allocation->attempt;
+    const char *folders[] = {attempt->directory};
+
+    CHECK(attempt->state == ATTEMPT_CLEANING);
+    attempt->cleanup = cleanup_start(allocation->agent->loop, folders, 1, allocation->entry.uid,
+                                     allocation->entry.gid, attempt_cleaned, allocation);
+}
+
+static void stop_watching(struct allocation *allocation)
+{
+    struct ask_target target = attempt_target(allocation);
+
+    ask_watch_free(allocation->attempt.watch);
+    allocation->attempt.watch = NULL;
+    clock_of(allocation)->timer_stop(allocation->attempt.timer);
+    allocation->attempt.ask->clear(&target);
+}
+
+void attempt_finish(struct allocation *allocation, Ckpt__V1__ReportKind kind,
+                    Ckpt__V1__Reason reason, const char *detail)
+{
+    struct attempt *attempt = &allocation->attempt;
+
+    attempt->outcome = (struct attempt_outcome){.kind = kind, .reason = reason};
+    snprintf(attempt->outcome.detail, sizeof(attempt->outcome.detail), "%s", detail);
+    if (attempt->state == ATTEMPT_WAITING) {
+        report_outcome(allocation);
+        attempt_end(allocation);
+        return;
+    }
+    stop_watching(allocation);
+    attempt_move(allocation, ATTEMPT_CLEANING);
+    attempt_clean(allocation);
+}
+
+static void attempt_fail(struct allocation *allocation, Ckpt__V1__Reason reason, const char *detail)
+{
+    attempt_finish(allocation, CKPT__V1__REPORT_KIND__REPORT_KIND_CHECKPOINT_FAILED, reason,
+                   detail);
+}
+
+void attempt_verified(struct allocation *allocation, const struct attempt_shard *shard)
+{
+    struct attempt *attempt = &allocation->attempt;
+    Ckpt__V1__AgentReport report;
+    char manifest[72];
+
+    report_prepare(attempt, &report);
+    snprintf(manifest, sizeof(manifest), "%s", shard->manifest_sha256);
+    report.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED;
+    report.size_bytes = shard->size_bytes;
+    report.manifest_sha256 = manifest;
+    report.write_ms = shard->write_ms;
+    if (allocation->entry.asked_at_us > 0 && attempt->done_at_us > allocation->entry.asked_at_us)
+        report.stall_ms = (attempt->done_at_us - allocation->entry.asked_at_us) / 1000;
+    allocation->agent->counters.checkpoints_verified++;
+    attempt_report_end(allocation, &report, allocation->entry.asked_at_us);
+    stop_watching(allocation);
+    attempt_move(allocation, ATTEMPT_CLEANING);
+    attempt_clean_local(allocation);
+}
+
+/* ---- asking ---- */
+
+/* The work folder is known once the application is attached. */
+static void attempt_set_directory(struct allocation *allocation)
+{
+    struct attempt *attempt = &allocation->attempt;
+
+    snprintf(attempt->directory, sizeof(attempt->directory), "%s/out/%s",
+             allocation->entry.work_dir, attempt->hint);
+}
+
+static void entry_take_attempt(struct allocation *allocation)
+{
+    const struct attempt *attempt = &allocation->attempt;
+    struct ledger_entry *entry = &allocation->entry;
+
+    entry->checkpoint_id = attempt->checkpoint_id;
+    entry->attempt = attempt->attempt;
+    entry->phase = PHASE_ASKING;
+    entry->asked_at_us = agent_now_us(allocation->agent);
+    entry->timeout_ms = attempt->timeout_ms;
+    entry->granted_bytes_per_s = attempt->granted_bytes_per_s;
+    entry->extended = attempt->extended;
+    entry->responsive_reported = false;
+    strcpy(entry->target_prefix, attempt->target_prefix);
+    strcpy(entry->path, attempt->path);
+}
+
+static void sentinel_changed(void *data);
+
+static void attempt_watch(struct allocation *allocation)
+{
+    struct attempt *attempt = &allocation->attempt;
+
+    attempt->watch = ask_watch_new(allocation->agent->loop, allocation->entry.work_dir,
+                                   sentinel_changed, allocation);
+    attempt->progress_taken = false;
+    clock_of(allocation)->timer_start(attempt->timer, ASKED_POLL_US);
+}
+
+static void report_started(struct allocation *allocation)
+{
+    Ckpt__V1__AgentReport report;
+
+    report_prepare(&allocation->attempt, &report);
+    report.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED;
+    allocation->entry.phase = PHASE_ASKED;
+    allocation->agent->counters.checkpoints_started++;
+    allocation_commit(allocation, &report, allocation->entry.asked_at_us);
+}
+
+/* The journal first: from here on this (id, attempt) is used up, whatever happens to the agent. */
+static void attempt_ask(struct allocation *allocation)
+{
+    struct attempt *attempt = &allocation->attempt;
+    struct ask_target target = attempt_target(allocation);
+    uint64_t wall_ms = clock_of(allocation)->wall_ms(clock_of(allocation)->context);
+    struct err err = {0};
+
+    attempt_set_directory(allocation);
+    entry_take_attempt(allocation);
+    allocation_commit(allocation, NULL, 0);
+    attempt_move(allocation, ATTEMPT_ASKED);
+    if (attempt->ask->prepare(&target, attempt->hint, attempt->directory,
+                              wall_ms + attempt->timeout_ms, &err) != 0) {
+        attempt_fail(allocation, CKPT__V1__REASON__REASON_WRITE_FAILED, err.text);
+        return;
+    }
+    attempt_watch(allocation);
+    if (attempt->ask->fire(attempt->ask, &target, &err) != 0) {
+        attempt_fail(allocation, CKPT__V1__REASON__REASON_NOT_ATTACHED, err.text);
+        return;
+    }
+    allocation->agent->counters.signals_sent++;
+    report_started(allocation);
+}
+
+static void attempt_try(struct allocation *allocation)
+{
+    struct attempt *attempt = &allocation->attempt;
+    struct ask_target target = attempt_target(allocation);
+    uint64_t now_us = agent_now_us(allocation->agent);
+    char detail[ATTEMPT_DETAIL_BYTES] = "";
+
+    CHECK(attempt->state == ATTEMPT_WAITING);
+    if (allocation->process.state == PROCESS_TERMINATING ||
+        allocation->process.state == PROCESS_KILLING) {
+        attempt_fail(allocation, CKPT__V1__REASON__REASON_ALLOCATION_ENDED,
+                     "the application is being stopped");
+    } else if (allocation->process.state == PROCESS_ABSENT || allocation->process.gone_us != 0) {
+        if (now_us - attempt->seen_at_us > ATTACH_WAIT_US)
+            attempt_fail(allocation, CKPT__V1__REASON__REASON_NOT_ATTACHED,
+                         "no application of the allocation runs on this node");
+        else
+            clock_of(allocation)->timer_start(attempt->timer, WAITING_POLL_US);
+    } else if (attempt->ask->preflight(attempt->ask, &target, detail, sizeof(detail)) ==
+               ASK_READY) {
+        attempt_ask(allocation);
+    } else if (now_us - allocation->process.started_us > HANDLER_WAIT_US) {
+        attempt_fail(allocation, CKPT__V1__REASON__REASON_NO_HANDLER, detail);
+    } else {
+        clock_of(allocation)->timer_start(attempt->timer, WAITING_POLL_US);
+    }
+}
+
+/* ---- waiting for the application ---- */
+
+static void take_sentinel(struct allocation *allocation, const struct sentinel *sentinel)
+{
+    struct attempt *attempt = &allocation->attempt;
+    struct ask_target target = attempt_target(allocation);
+    char detail[ATTEMPT_DETAIL_BYTES];
+
+    attempt->done_at_us = agent_now_us(allocation->agent);
+    if (strcmp(sentinel->status, "0") != 0) {
+        snprintf(detail, sizeof(detail), "the application says status=%s", sentinel->status);
+        attempt_fail(allocation, CKPT__V1__REASON__REASON_APPLICATION_REFUSED, detail);
+        return;
+    }
+    if (attempt->ask->empty(&target, attempt->directory)) {
+        attempt_fail(allocation, CKPT__V1__REASON__REASON_EMPTY_CHECKPOINT,
+                     "the application said done and left no file");
+        return;
+    }
+    ask_watch_free(attempt->watch);
+    attempt->watch = NULL;
+    attempt_move(allocation, ATTEMPT_PUTTING);
+    clock_of(allocation)->timer_start(attempt->timer, ASKED_POLL_US);
+    attempt_put(allocation);
+}
+
+/* True when the sentinel was there. */
+static bool look_for_sentinel(struct allocation *allocation)
+{
+    struct ask_target target = attempt_target(allocation);
+    struct sentinel sentinel;
+
+    if (allocation->attempt.ask->poll(&target, allocation->attempt.hint, &sentinel) != ASK_DONE)
+        return false;
+    take_sentinel(allocation, &sentinel);
+    return true;
+}
+
+static void sentinel_changed(void *data)
+{
+    struct allocation *allocation = data;
+
+    if (allocation->attempt.state == ATTEMPT_ASKED)
+        look_for_sentinel(allocation);
+}
+
+static void report_responsive(struct allocation *allocation)
+{
+    Ckpt__V1__AgentReport report;
+
+    report_prepare(&allocation->attempt, &report);
+    report.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_RESPONSIVE;
+    allocation->entry.responsive_reported = true;
+    allocation_commit(allocation, &report, 0);
+}
+
+/* P-040: who has written in the last half of the timeout, or has written all and is being copied, gets the one extension. It is
+ * asked for a little before the end, so that the request reaches the leader before its own deadline fires. */
+static void watch_progress(struct allocation *allocation)
+{
+    struct attempt *attempt = &allocation->attempt;
+    struct ask_target target = attempt_target(allocation);
+    uint64_t elapsed_ms = (agent_now_us(allocation->agent) - allocation->entry.asked_at_us) / 1000;
+    uint64_t lead_ms = attempt->timeout_ms / 10;
+
+    if (attempt->extended || allocation->entry.responsive_reported)
+        return;
+    if (lead_ms > RESPONSIVE_LEAD_MAX_MS)
+        lead_ms = RESPONSIVE_LEAD_MAX_MS;
+    if (!attempt->progress_taken && elapsed_ms >= attempt->timeout_ms / 2) {
+        attempt->progress_taken = true;
+        attempt->progress = attempt->ask->progress(&target, attempt->directory);
+    }
+    if (elapsed_ms < attempt->timeout_ms - lead_ms)
+        return;
+    if (attempt->state == ATTEMPT_PUTTING ||
+        (attempt->progress_taken &&
+         attempt->ask->progress(&target, attempt->directory) != attempt->progress))
+        report_responsive(allocation);
+}
+
+static void attempt_tick(void *data)
+{
+    struct allocation *allocation = data;
+    struct attempt *attempt = &allocation->attempt;
+
+    switch (attempt->state) {
+    case ATTEMPT_WAITING:
+        attempt_try(allocation);
+        return;
+    case ATTEMPT_ASKED:
+        if (look_for_sentinel(allocation))
+            return;
+        watch_progress(allocation);
+        clock_of(allocation)->timer_start(attempt->timer, ASKED_POLL_US);
+        return;
+    case ATTEMPT_PUTTING:
+        watch_progress(allocation);
+        clock_of(allocation)->timer_start(attempt->timer, ASKED_POLL_US);
+        return;
+    case ATTEMPT_NONE:
+    case ATTEMPT_CLEANING:
+    case ATTEMPT_STATE_COUNT:
+        return;
+    }
+}
+
+/* ---- from outside ---- */
+
+void attempt_init(struct allocation *allocation)
+{
+    allocation->attempt = (struct attempt){.state = ATTEMPT_NONE, .ask = ask_find("")};
+    allocation->attempt.timer =
+        clock_of(allocation)->timer_new(clock_of(allocation)->context, attempt_tick, allocation);
+}
+
+void attempt_close(struct allocation *allocation)
+{
+    struct attempt *attempt = &allocation->attempt;
+
+    attempt_put_detach(allocation);
+    cleanup_detach(attempt->cleanup);
+    ask_watch_free(attempt->watch);
+    clock_of(allocation)->timer_free(attempt->timer);
+    *attempt = (struct attempt){0};
+}
+
+static void attempt_reset(struct allocation *allocation, uint64_t checkpoint_id,
+                          uint32_t attempt_number)
+{
+    struct attempt *attempt = &allocation->attempt;
+
+    CHECK(attempt->state == ATTEMPT_NONE && attempt->worker == NULL && attempt->cleanup == NULL);
+    attempt->checkpoint_id = checkpoint_id;
+    attempt->attempt = attempt_number;
+    attempt->seen_at_us = agent_now_us(allocation->agent);
+    attempt->done_at_us = 0;
+    attempt->put_started = false;
+    attempt->reported = false;
+    hint_format(checkpoint_id, attempt_number, attempt->hint);
+    if (ask_find(allocation->entry.profile) != NULL)
+        attempt->ask = ask_find(allocation->entry.profile);
+}
+
+void attempt_start(struct allocation *allocation, const Ckpt__V1__Order *order)
+{
+    struct attempt *attempt = &allocation->attempt;
+
+    attempt_reset(allocation, order->checkpoint_id, order->attempt);
+    attempt->timeout_ms = order->timeout_ms;
+    attempt->granted_bytes_per_s = order->granted_bytes_per_s;
+    attempt->extended = order->extended;
+    snprintf(attempt->target_prefix, sizeof(attempt->target_prefix), "%s", order->target_prefix);
+    snprintf(attempt->path, sizeof(attempt->path), "%s", order->path);
+    attempt_move(allocation, ATTEMPT_WAITING);
+    attempt_try(allocation);
+}
+
+void attempt_resume(struct allocation *allocation)
+{
+    struct attempt *attempt = &allocation->attempt;
+    const struct ledger_entry *entry = &allocation->entry;
+    struct ask_target target = attempt_target(allocation);
+
+    CHECK(entry->phase == PHASE_ASKING || entry->phase == PHASE_ASKED);
+    attempt_reset(allocation, entry->checkpoint_id, entry->attempt);
+    attempt_set_directory(allocation);
+    attempt->timeout_ms = entry->timeout_ms;
+    attempt->granted_bytes_per_s = entry->granted_bytes_per_s;
+    attempt->extended = entry->extended;
+    strcpy(attempt->target_prefix, entry->target_prefix);
+    strcpy(attempt->path, entry->path);
+    attempt->put_started = true; /* perhaps: the worker died with the agent */
+    attempt_move(allocation, ATTEMPT_ASKED);
+    if (look_for_sentinel(allocation))
+        return;
+    if (entry->phase == PHASE_ASKING && !attempt->ask->prepared(&target, attempt->hint)) {
+        attempt_fail(allocation, CKPT__V1__REASON__REASON_AGENT_LOST_ATTEMPT,
+                     "the agent ended before it asked the application");
+        return;
+    }
+    if (allocation->process.state == PROCESS_ABSENT || allocation->process.gone_us != 0) {
+        attempt_fail(allocation, CKPT__V1__REASON__REASON_AGENT_LOST_ATTEMPT,
+                     "the application ended while the agent was away");
+        return;
+    }
+    if (entry->phase == PHASE_ASKING)
+        report_started(
+            allocation); /* the request is there: the signal may have been sent, and is never sent twice */
+    attempt_watch(allocation);
+}
+
+void attempt_cancel(struct allocation *allocation)
+{
+    struct attempt *attempt = &allocation->attempt;
+
+    if (attempt->state == ATTEMPT_NONE || attempt->state == ATTEMPT_CLEANING)
+        return;
+    attempt_put_cancel(allocation);
+    attempt_finish(allocation, CKPT__V1__REPORT_KIND__REPORT_KIND_STOPPED_WRITING,
+                   CKPT__V1__REASON__REASON_NONE, "");
+}
+
+void attempt_extend(struct allocation *allocation, const Ckpt__V1__Order *order)
+{
+    struct attempt *attempt = &allocation->attempt;
+
+    if (attempt->extended || attempt->state == ATTEMPT_NONE || attempt->state == ATTEMPT_CLEANING)
+        return;
+    attempt->extended = true;
+    attempt->timeout_ms = order->timeout_ms;
+    if (attempt->state == ATTEMPT_WAITING)
+        return;
+    allocation->entry.extended = true;
+    allocation->entry.timeout_ms = order->timeout_ms;
+    allocation_commit(allocation, NULL, 0);
+}
+
+void attempt_application_gone(struct allocation *allocation)
+{
+    struct attempt *attempt = &allocation->attempt;
+
+    if (attempt->state == ATTEMPT_WAITING)
+        attempt_try(allocation);
+    else if (attempt->state == ATTEMPT_ASKED && !look_for_sentinel(allocation))
+        attempt_fail(allocation, CKPT__V1__REASON__REASON_APPLICATION_EXITED,
+                     "the application ended before it had written its checkpoint");
+}
+
+void attempt_give_up(struct allocation *allocation, Ckpt__V1__Reason reason)
+{
+    if (allocation->attempt.state == ATTEMPT_NONE || allocation->attempt.state == ATTEMPT_CLEANING)
+        return;
+    attempt_put_cancel(allocation);
+    attempt_fail(allocation, reason, "the checkpoint was not complete when the grace ended");
+}

@@ -1,0 +1,21 @@
+/* Removes a folder tree of a job off the loop, as the job's user.
+ *
+ * Flow     cleanup_start() runs on the uv pool; done() comes on the loop, exactly once. cleanup_detach() forgets the caller.
+ * Shapes   never follows a link; folders deeper than CLEANUP_DEPTH_MAX stay.
+ * Errors   what cannot be removed stays and is not reported: it is swept again before the application starts next time.
+ */
+#ifndef CKPT_AGENT_CLEANUP_H
+#define CKPT_AGENT_CLEANUP_H
+
+#include <stddef.h>
+#include <sys/types.h>
+#include <uv.h>
+
+enum { CLEANUP_DEPTH_MAX = 64, CLEANUP_FOLDERS_MAX = 2 };
+
+struct cleanup;
+struct cleanup *cleanup_start(uv_loop_t *loop, const char *const *folders, size_t folder_count,
+                              uid_t uid, gid_t gid, void (*done)(void *data), void *data);
+void cleanup_detach(struct cleanup *cleanup); /* NULL allowed; done() does not come any more */
+
+#endif

@@ -1,0 +1,220 @@
+/* The agent's configuration. See config.h. */
+#include "src/agent/config.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yaml.h>
+
+#include "src/base/check.h"
+
+enum { HEARTBEAT_MIN_MS = 100, HEARTBEAT_MAX_MS = 600000 };
+
+enum key {
+    KEY_BROKERS,
+    KEY_STATE_DIR,
+    KEY_SOCKET,
+    KEY_HTTP,
+    KEY_HEARTBEAT_MS,
+    KEY_LOG_LEVEL,
+    KEY_COUNT
+};
+static const char *const key_names[KEY_COUNT] = {"brokers", "state_dir",    "socket",
+                                                 "http",    "heartbeat_ms", "log_level"};
+
+void config_defaults(struct agent_config *ret_config)
+{
+    *ret_config = (struct agent_config){.state_dir = "/var/lib/ckpt-agent",
+                                        .socket = "/run/ckpt/agent.sock",
+                                        .heartbeat_ms = 10000,
+                                        .log_level = LOG_LEVEL_INFO};
+}
+
+static size_t smallest(size_t a, size_t b, size_t c)
+{
+    size_t ab = a < b ? a : b;
+
+    return ab < c ? ab : c;
+}
+
+/* Edit distance; texts over the limit count as far away. */
+static size_t distance(const char *a, const char *b)
+{
+    enum { LIMIT = 32 };
+    size_t row[LIMIT + 1];
+    size_t a_length = strlen(a);
+    size_t b_length = strlen(b);
+
+    if (a_length > LIMIT || b_length > LIMIT)
+        return SIZE_MAX;
+    for (size_t j = 0; j <= b_length; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= a_length; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= b_length; j++) {
+            size_t above = row[j];
+            row[j] = smallest(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
+            diagonal = above;
+        }
+    }
+    return row[b_length];
+}
+
+static const char *nearest_key(const char *text)
+{
+    size_t best = 0;
+
+    for (size_t i = 1; i < KEY_COUNT; i++) {
+        if (distance(text, key_names[i]) < distance(text, key_names[best]))
+            best = i;
+    }
+    return key_names[best];
+}
+
+static int set_text(char *ret_text, const char *key, const char *value, struct err *err)
+{
+    if (strlen(value) >= CONFIG_TEXT_BYTES)
+        return err_set(err, ERR_INVALID, "%s is longer than %d bytes", key, CONFIG_TEXT_BYTES - 1);
+    strcpy(ret_text, value);
+    return 0;
+}
+
+static int set_heartbeat(struct agent_config *config, const char *value, struct err *err)
+{
+    char *end;
+    unsigned long long number;
+
+    errno = 0;
+    number = strtoull(value, &end, 10);
+    if (errno != 0 || *value < '0' || *value > '9' || *end != '\0' || number < HEARTBEAT_MIN_MS ||
+        number > HEARTBEAT_MAX_MS)
+        return err_set(err, ERR_INVALID, "heartbeat_ms is %s, it must be a number from %d to %d",
+                       value, HEARTBEAT_MIN_MS, HEARTBEAT_MAX_MS);
+    config->heartbeat_ms = number;
+    return 0;
+}
+
+static int set_key(struct agent_config *config, enum key key, const char *value, struct err *err)
+{
+    switch (key) {
+    case KEY_BROKERS:
+        return set_text(config->brokers, "brokers", value, err);
+    case KEY_STATE_DIR:
+        return set_text(config->state_dir, "state_dir", value, err);
+    case KEY_SOCKET:
+        return set_text(config->socket, "socket", value, err);
+    case KEY_HTTP:
+        return set_text(config->http, "http", value, err);
+    case KEY_HEARTBEAT_MS:
+        return set_heartbeat(config, value, err);
+    case KEY_LOG_LEVEL:
+        if (log_parse_level(value, &config->log_level) != 0)
+            return err_set(err, ERR_INVALID,
+                           "log_level is %s, it must be debug, info, warning or error", value);
+        return 0;
+    case KEY_COUNT:
+        break;
+    }
+    CHECK_UNREACHABLE("key");
+}
+
+static int take_pair(struct agent_config *config, const char *key, const char *value,
+                     unsigned *seen, struct err *err)
+{
+    for (size_t i = 0; i < KEY_COUNT; i++) {
+        if (strcmp(key, key_names[i]) != 0)
+            continue;
+        if (*seen & 1u << i)
+            return err_set(err, ERR_INVALID, "%s is given twice", key);
+        *seen |= 1u << i;
+        return set_key(config, (enum key)i, value, err);
+    }
+    return err_set(err, ERR_INVALID, "unknown key \"%.64s\"; did you mean \"%s\"?", key,
+                   nearest_key(key));
+}
+
+static int read_pairs(yaml_document_t *document, struct agent_config *config, size_t *ret_line,
+                      struct err *err)
+{
+    yaml_node_t *root = yaml_document_get_root_node(document);
+    unsigned seen = 0;
+
+    if (root == NULL)
+        return 0; /* an empty file: the defaults */
+    *ret_line = root->start_mark.line + 1;
+    if (root->type != YAML_MAPPING_NODE)
+        return err_set(err, ERR_INVALID, "key: value lines are expected");
+    for (yaml_node_pair_t *pair = root->data.mapping.pairs.start;
+         pair < root->data.mapping.pairs.top; pair++) {
+        yaml_node_t *key = yaml_document_get_node(document, pair->key);
+        yaml_node_t *value = yaml_document_get_node(document, pair->value);
+
+        *ret_line = key->start_mark.line + 1;
+        if (key->type != YAML_SCALAR_NODE || value->type != YAML_SCALAR_NODE)
+            return err_set(err, ERR_INVALID, "a plain key and a plain value are expected");
+        if (take_pair(config, (const char *)key->data.scalar.value,
+                      (const char *)value->data.scalar.value, &seen, err) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+int config_parse(const char *name, const char *text, size_t length, struct agent_config *config,
+                 struct err *err)
+{
+    yaml_parser_t parser;
+    yaml_document_t document;
+    size_t line = 0;
+    int result;
+
+    CHECK(yaml_parser_initialize(&parser));
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, length);
+    if (!yaml_parser_load(&parser, &document)) {
+        result = err_set(err, ERR_INVALID, "%s:%zu: %s", name, parser.problem_mark.line + 1,
+                         parser.problem == NULL ? "not YAML" : parser.problem);
+    } else {
+        result = read_pairs(&document, config, &line, err);
+        if (result != 0)
+            err_wrap(err, "%s:%zu", name, line);
+        yaml_document_delete(&document);
+    }
+    yaml_parser_delete(&parser);
+    return result;
+}
+
+int config_load(const char *path, struct agent_config *config, struct err *err)
+{
+    char text[CONFIG_FILE_MAX_BYTES];
+    FILE *file = fopen(path, "re");
+    size_t length;
+    bool failed;
+
+    if (file == NULL)
+        return err_set(err, ERR_NOT_FOUND, "%s: %s", path, strerror(errno));
+    length = fread(text, 1, sizeof(text), file);
+    failed = ferror(file) != 0;
+    fclose(file);
+    if (failed || length == sizeof(text))
+        return err_set(err, ERR_INVALID, "%s: not readable, or over %d bytes", path,
+                       CONFIG_FILE_MAX_BYTES);
+    return config_parse(path, text, length, config, err);
+}
+
+int config_check(const struct agent_config *config, struct err *err)
+{
+    if (config->brokers[0] == '\0')
+        return err_set(err, ERR_INVALID,
+                       "brokers is missing: \"host:port,host:port,...\" of the control nodes");
+    if (config->state_dir[0] != '/')
+        return err_set(err, ERR_INVALID, "state_dir is \"%s\", it must be an absolute path",
+                       config->state_dir);
+    if (config->socket[0] != '/' || strlen(config->socket) > CONFIG_SOCKET_MAX_BYTES)
+        return err_set(err, ERR_INVALID,
+                       "socket is \"%s\", it must be an absolute path of at most %d bytes",
+                       config->socket, CONFIG_SOCKET_MAX_BYTES);
+    return 0;
+}

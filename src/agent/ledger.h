@@ -1,0 +1,123 @@
+/* What the agent must remember through its own death: fencing, each allocation's process, attempt and walltime, and the reports
+ * that are not acknowledged yet.
+ *
+ * Flow     ledger_open() replays the journal; ledger_commit() stores an allocation's entry and a report in one record, so that an
+ *          attempt never ends without its report; the session sends reports in order and drops them by ledger_acknowledge().
+ * Shapes   the ledger owns its copies; pointers handed out live until the next change. Limits below.
+ * Units    *_us on the machine's monotonic clock, which outlives the process but not the boot: ledger_open() forgets them when the
+ *          boot id differs.
+ * Errors   any failed change: the caller stops the program (the disk no longer tells the truth).
+ * Source   invariants I22 (once per attempt), I25 (fencing), F-025 (re-attach); journal.h for the file.
+ */
+#ifndef CKPT_AGENT_LEDGER_H
+#define CKPT_AGENT_LEDGER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "src/base/err.h"
+#include "src/base/id.h"
+#include "src/base/list.h"
+
+enum {
+    LEDGER_ENTRIES_MAX = 4096,
+    LEDGER_REPORTS_MAX = 65536,
+    LEDGER_REPORT_MAX_BYTES = 4096,
+    LEDGER_PATH_BYTES = 2048,
+    LEDGER_PREFIX_BYTES = 1025,
+    LEDGER_WORK_DIR_BYTES = 1024
+};
+
+enum attempt_phase {
+    PHASE_NONE = 0,
+    PHASE_ASKING =
+        1, /* about to write the request and send the signal: after a crash it may or may not have happened */
+    PHASE_ASKED = 2,
+    PHASE_ENDED = 3
+};
+
+struct ledger_entry {
+    char allocation_id[ID_MAX_BYTES + 1];
+    /* the application; pid 0: none */
+    uint32_t pid;
+    uint32_t uid;
+    uint32_t gid;
+    uint64_t start_ticks;
+    uint64_t started_at_ms;
+    char profile[ID_MAX_BYTES + 1];
+    char work_dir[LEDGER_WORK_DIR_BYTES];
+    /* the highest attempt ever started; checkpoint_id 0: none */
+    uint64_t checkpoint_id;
+    uint32_t attempt;
+    uint32_t phase;
+    uint64_t asked_at_us;
+    uint64_t timeout_ms;
+    uint64_t granted_bytes_per_s;
+    bool extended;
+    bool responsive_reported;
+    char target_prefix[LEDGER_PREFIX_BYTES];
+    char path[LEDGER_PATH_BYTES];
+    /* walltime; deadline_us 0: none */
+    uint64_t deadline_us;
+    uint64_t walltime_ms;
+    uint64_t grace_ms;
+    /* the allocation is over on this node: its application must not be started again */
+    bool ended;
+    bool terminated; /* the order to terminate was reported as carried out */
+    uint32_t end_reason;
+};
+
+struct ledger_report {
+    struct list node;
+    uint64_t sequence;
+    uint64_t asked_at_us; /* 0: the report carries no age */
+    size_t length;
+    uint8_t bytes[]; /* packed ckpt.v1.AgentReport; its own sequence field is set when it is sent */
+};
+
+struct ledger;
+
+int ledger_open(const char *folder, const char *boot_id, struct ledger **ret_ledger,
+                struct err *err);
+void ledger_close(struct ledger *ledger); /* NULL allowed */
+
+/* ---- fencing ---- */
+struct fence {
+    uint64_t epoch;
+    uint64_t term;
+};
+struct fence ledger_fence(const struct ledger *ledger);
+bool ledger_fence_refuses(const struct ledger *ledger, struct fence fence);
+/* Durable when it returns 0; nothing to do when the fence is not above the one kept. */
+int ledger_raise_fence(struct ledger *ledger, struct fence fence, struct err *err);
+
+/* ---- allocations ---- */
+const struct ledger_entry *ledger_find(const struct ledger *ledger, const char *allocation_id);
+/* In order of first appearance; NULL starts and ends. */
+const struct ledger_entry *ledger_next(const struct ledger *ledger,
+                                       const struct ledger_entry *after);
+/* One record: the entry (or NULL) and a report (report_bytes NULL: none). */
+int ledger_commit(struct ledger *ledger, const struct ledger_entry *entry,
+                  const uint8_t *report_bytes, size_t report_length, uint64_t asked_at_us,
+                  struct err *err);
+int ledger_forget(struct ledger *ledger, const char *allocation_id, struct err *err);
+
+/* ---- reports ---- */
+uint64_t ledger_last_sequence(const struct ledger *ledger);
+size_t ledger_pending_count(const struct ledger *ledger);
+/* The first kept report numbered above `sequence`, or NULL. */
+const struct ledger_report *ledger_report_after(const struct ledger *ledger, uint64_t sequence);
+int ledger_acknowledge(struct ledger *ledger, uint64_t sequence, struct err *err);
+/* At the start of a session: the broker has taken reports up to `acknowledged`. Drops those; when the numbering does not meet (a
+ * new state folder, a restored cluster), what is kept is numbered again from acknowledged + 1. */
+int ledger_align(struct ledger *ledger, uint64_t acknowledged, struct err *err);
+
+/* Applies the items of one journal record; for the fuzz target as well. */
+int ledger_apply(struct ledger *ledger, const uint8_t *bytes, size_t length, struct err *err);
+struct ledger *ledger_new(void); /* in memory only */
+/* Appends the record that stores the entry; what ledger_apply() reads. */
+struct buf;
+void ledger_encode_entry(struct buf *record, const struct ledger_entry *entry);
+
+#endif

@@ -1,0 +1,206 @@
+/* What /proc tells about processes. See proc.h. */
+#include "src/agent/proc.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "src/base/check.h"
+
+enum { PROC_TEXT_BYTES = 8192 };
+
+/* The name stands in brackets and may itself hold brackets and blanks: the last ')' ends it. */
+int proc_parse_stat(const char *text, struct proc_stat *ret_stat)
+{
+    struct proc_stat stat = {0};
+    const char *open = strchr(text, '(');
+    const char *close = strrchr(text, ')');
+    int pid;
+    int parent;
+    int group;
+    unsigned long long ticks;
+    size_t length;
+
+    if (open == NULL || close == NULL || close < open || sscanf(text, "%d", &pid) != 1)
+        return -1;
+    if (sscanf(close + 1,
+               " %c %d %d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+               &stat.state, &parent, &group, &ticks) != 4)
+        return -1;
+    length = (size_t)(close - open) - 1;
+    if (length >= sizeof(stat.name))
+        length = sizeof(stat.name) - 1;
+    memcpy(stat.name, open + 1, length);
+    stat.pid = pid;
+    stat.parent = parent;
+    stat.group = group;
+    stat.start_ticks = ticks;
+    *ret_stat = stat;
+    return 0;
+}
+
+/* The value of the line that begins with `key`, or NULL. */
+static const char *proc_line(const char *text, const char *key)
+{
+    size_t length = strlen(key);
+
+    while (text != NULL && *text != '\0') {
+        if (strncmp(text, key, length) == 0)
+            return text + length;
+        text = strchr(text, '\n');
+        if (text != NULL)
+            text++;
+    }
+    return NULL;
+}
+
+static int proc_hex(const char *text, const char *key, uint64_t *ret_value)
+{
+    const char *value = proc_line(text, key);
+    char *end;
+
+    if (value == NULL)
+        return -1;
+    value += strspn(value, " \t");
+    errno = 0;
+    *ret_value = strtoull(value, &end, 16);
+    return errno != 0 || end == value || (*end != '\n' && *end != '\0') ? -1 : 0;
+}
+
+static int proc_first_id(const char *text, const char *key, uint32_t *ret_id)
+{
+    const char *value = proc_line(text, key);
+    unsigned id;
+
+    if (value == NULL || sscanf(value, "%u", &id) != 1)
+        return -1;
+    *ret_id = id;
+    return 0;
+}
+
+int proc_parse_status(const char *text, struct proc_status *ret_status)
+{
+    struct proc_status status = {0};
+    uint32_t uid;
+    uint32_t gid;
+
+    if (proc_first_id(text, "Uid:", &uid) != 0 || proc_first_id(text, "Gid:", &gid) != 0)
+        return -1;
+    if (proc_hex(text, "SigCgt:", &status.caught) != 0 ||
+        proc_hex(text, "SigIgn:", &status.ignored) != 0)
+        return -1;
+    status.uid = uid;
+    status.gid = gid;
+    *ret_status = status;
+    return 0;
+}
+
+static int proc_read_text(pid_t pid, const char *file, char text[PROC_TEXT_BYTES])
+{
+    char path[64];
+    size_t used = 0;
+    ssize_t got;
+    int fd;
+
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    while (used < PROC_TEXT_BYTES - 1 &&
+           (got = read(fd, text + used, PROC_TEXT_BYTES - 1 - used)) > 0)
+        used += (size_t)got;
+    close(fd);
+    text[used] = '\0';
+    return used > 0 ? 0 : -1;
+}
+
+int proc_read_stat(pid_t pid, struct proc_stat *ret_stat)
+{
+    char text[PROC_TEXT_BYTES];
+
+    return proc_read_text(pid, "stat", text) != 0 ? -1 : proc_parse_stat(text, ret_stat);
+}
+
+int proc_read_status(pid_t pid, struct proc_status *ret_status)
+{
+    char text[PROC_TEXT_BYTES];
+
+    return proc_read_text(pid, "status", text) != 0 ? -1 : proc_parse_status(text, ret_status);
+}
+
+static bool proc_living(const struct proc_stat *stat)
+{
+    return stat->state != 'Z' && stat->state != 'X';
+}
+
+bool proc_alive(pid_t pid, uint64_t start_ticks)
+{
+    struct proc_stat stat;
+
+    return pid > 0 && proc_read_stat(pid, &stat) == 0 && stat.start_ticks == start_ticks &&
+           proc_living(&stat);
+}
+
+size_t proc_group(pid_t group, proc_each_fn *each, void *data)
+{
+    DIR *folder = opendir("/proc");
+    struct dirent *entry;
+    size_t count = 0;
+
+    CHECK(group > 1);
+    if (folder == NULL)
+        return 0;
+    while ((entry = readdir(folder)) != NULL) {
+        struct proc_stat stat;
+        if (entry->d_name[0] < '1' || entry->d_name[0] > '9')
+            continue;
+        if (proc_read_stat((pid_t)atoi(entry->d_name), &stat) != 0 || stat.group != group ||
+            !proc_living(&stat))
+            continue;
+        count++;
+        if (!each(data, &stat))
+            break;
+    }
+    closedir(folder);
+    return count;
+}
+
+struct catches {
+    uint64_t bit;
+    bool any;
+    bool dies;
+    struct proc_stat culprit;
+};
+
+static bool catches_each(void *data, const struct proc_stat *stat)
+{
+    struct catches *catches = data;
+    struct proc_status status;
+
+    if (proc_read_status(stat->pid, &status) != 0)
+        return true; /* gone between the two reads */
+    if (status.caught & catches->bit) {
+        catches->any = true;
+    } else if (!(status.ignored & catches->bit)) {
+        catches->dies = true;
+        catches->culprit = *stat;
+    }
+    return !catches->dies;
+}
+
+enum proc_catches proc_group_catches(pid_t group, int signal, struct proc_stat *ret_culprit)
+{
+    struct catches catches = {.bit = UINT64_C(1) << (signal - 1)};
+
+    CHECK(signal >= 1 && signal <= 64);
+    proc_group(group, catches_each, &catches);
+    if (catches.dies) {
+        *ret_culprit = catches.culprit;
+        return PROC_WOULD_DIE;
+    }
+    return catches.any ? PROC_CATCHES : PROC_NONE_CATCHES;
+}

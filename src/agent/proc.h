@@ -1,0 +1,50 @@
+/* What /proc tells about processes: who is in a group, which signals it catches, when it was started.
+ *
+ * Flow     proc_read() for one process; proc_group() calls back for each living process of a process group.
+ * Shapes   caller's storage; parsing is separate from reading, so that it can be tested with texts.
+ * Units    start_ticks as in /proc/PID/stat field 22: with the pid it names a process for the life of the boot.
+ * Errors   -1: no such process, or a text that is not what the kernel writes.
+ * Source   proc(5). Requirement decision 11: SIGUSR1's default action kills, so the handler is looked for first.
+ */
+#ifndef CKPT_AGENT_PROC_H
+#define CKPT_AGENT_PROC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct proc_stat {
+    pid_t pid;
+    char name[64];
+    char state; /* R S D Z T ... */
+    pid_t parent;
+    pid_t group;
+    uint64_t start_ticks;
+};
+struct proc_status {
+    uid_t uid; /* real */
+    gid_t gid;
+    uint64_t caught; /* bit n - 1 is signal n */
+    uint64_t ignored;
+};
+
+int proc_parse_stat(const char *text, struct proc_stat *ret_stat);
+int proc_parse_status(const char *text, struct proc_status *ret_status);
+int proc_read_stat(pid_t pid, struct proc_stat *ret_stat);
+int proc_read_status(pid_t pid, struct proc_status *ret_status);
+/* True when `pid` lives (a zombie does not) and was started at `start_ticks`. */
+bool proc_alive(pid_t pid, uint64_t start_ticks);
+
+/* Living processes of the group; each() returns false to stop. Returns how many it saw. */
+typedef bool proc_each_fn(void *data, const struct proc_stat *stat);
+size_t proc_group(pid_t group, proc_each_fn *each, void *data);
+
+enum proc_catches {
+    PROC_CATCHES,     /* at least one process catches the signal, and none would die from it */
+    PROC_WOULD_DIE,   /* `culprit` neither catches nor ignores it */
+    PROC_NONE_CATCHES /* all ignore it: nobody would answer */
+};
+enum proc_catches proc_group_catches(pid_t group, int signal, struct proc_stat *ret_culprit);
+
+#endif

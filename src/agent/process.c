@@ -1,0 +1,374 @@
+/* The application's process group. See process.h. */
+#include "src/agent/process.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/agent/allocation.h"
+#include "src/agent/app_server.h"
+#include "src/agent/pid_watch.h"
+#include "src/agent/proc.h"
+#include "src/base/check.h"
+#include "src/base/log.h"
+
+enum {
+    STOP_POLL_US = 50000,
+    RUN_POLL_US = 2000000, /* beside the pidfd */
+    STATUS_WAIT_US =
+        3000000, /* ckpt-run tells the wait status, also when it has to attach again first */
+    STOPPED_STATUS_WAIT_US = 500000,
+    UNKILLABLE_LOG_US = 30000000
+};
+
+static const char *const state_names[] = {
+#define X(name) #name,
+    PROCESS_STATES(X)
+#undef X
+};
+static const bool state_moves[PROCESS_STATE_COUNT][PROCESS_STATE_COUNT] = {
+    [PROCESS_ABSENT] = {[PROCESS_RUNNING] = true},
+    [PROCESS_RUNNING] = {[PROCESS_ABSENT] = true, [PROCESS_TERMINATING] = true},
+    [PROCESS_TERMINATING] = {[PROCESS_ABSENT] = true, [PROCESS_KILLING] = true},
+    [PROCESS_KILLING] = {[PROCESS_ABSENT] = true},
+};
+
+const char *process_state_name(enum process_state state)
+{
+    return state_names[state];
+}
+
+bool process_move_allowed(enum process_state from, enum process_state to)
+{
+    return state_moves[from][to];
+}
+
+static void process_move(struct allocation *allocation, enum process_state to)
+{
+    CHECK(process_move_allowed(allocation->process.state, to));
+    log_info("process", "allocation=%s pid=%" PRIu32 " from=%s to=%s",
+             allocation->entry.allocation_id, allocation->entry.pid,
+             process_state_name(allocation->process.state), process_state_name(to));
+    allocation->process.state = to;
+}
+
+static const struct clock_ops *clock_of(const struct allocation *allocation)
+{
+    return &allocation->agent->clock;
+}
+
+static bool leader_alive(const struct allocation *allocation)
+{
+    return proc_alive((pid_t)allocation->entry.pid, allocation->entry.start_ticks);
+}
+
+static bool group_each(void *data, const struct proc_stat *stat)
+{
+    (void)data;
+    (void)stat;
+    return false; /* one is enough */
+}
+
+/* The group's number stays taken while any member lives, also after its leader. */
+static bool group_alive(const struct allocation *allocation)
+{
+    return proc_group((pid_t)allocation->entry.pid, group_each, NULL) > 0;
+}
+
+static void signal_group(const struct allocation *allocation, int signal)
+{
+    pid_t group = (pid_t)allocation->entry.pid;
+
+    CHECK(group > 1);
+    if (kill(-group, signal) == 0)
+        log_info("signal", "allocation=%s group=%d signal=%d", allocation->entry.allocation_id,
+                 (int)group, signal);
+}
+
+/* ---- ends ---- */
+
+static void process_forget(struct allocation *allocation)
+{
+    struct process *process = &allocation->process;
+
+    pid_watch_free(process->watch);
+    process->watch = NULL;
+    process->exit_waits = false;
+    clock_of(allocation)->timer_stop(process->timer);
+    process_move(allocation, PROCESS_ABSENT);
+    allocation->entry.pid = 0;
+    allocation->entry.start_ticks = 0;
+}
+
+static void report_exit(struct allocation *allocation)
+{
+    struct process *process = &allocation->process;
+    Ckpt__V1__AgentReport report;
+    char detail[] = "exit status unknown: neither ckpt-run nor the agent saw the end";
+
+    ckpt__v1__agent_report__init(&report);
+    report.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED;
+    report.exit_status = process->wait_status;
+    report.will_restart = process->will_restart ? 1 : 0;
+    if (!process->status_known)
+        report.detail = detail;
+    if (process->wait_status != 0)
+        report.reason = CKPT__V1__REASON__REASON_APPLICATION_EXITED;
+    process_forget(allocation);
+    allocation_commit(allocation, &report, 0);
+    agent_reconcile_soon(allocation->agent);
+}
+
+/* A shard that the worker is copying is worth more than telling at once that the application crashed: it is what the restart
+ * needs. An application that finished needs no checkpoint, so that is told at once. */
+static void process_ended_by_itself(struct allocation *allocation)
+{
+    struct process *process = &allocation->process;
+
+    attempt_application_gone(allocation);
+    if (process->state != PROCESS_RUNNING)
+        return; /* told by what the attempt's end brought about */
+    if (process->wait_status != 0 && allocation->attempt.state == ATTEMPT_PUTTING) {
+        process->exit_waits = true;
+        clock_of(allocation)->timer_stop(process->timer);
+        return;
+    }
+    report_exit(allocation);
+}
+
+static void finish_stop(struct allocation *allocation)
+{
+    struct process *process = &allocation->process;
+    Ckpt__V1__AgentReport report;
+
+    ckpt__v1__agent_report__init(&report);
+    report.kind = process->walltime ? CKPT__V1__REPORT_KIND__REPORT_KIND_WALLTIME_KILLED
+                                    : CKPT__V1__REPORT_KIND__REPORT_KIND_TERMINATED;
+    report.reason = (Ckpt__V1__Reason)allocation->entry.end_reason;
+    report.exit_status = process->status_known ? process->wait_status : PROCESS_STATUS_UNKNOWN;
+    if (process->state != PROCESS_ABSENT)
+        process_forget(allocation);
+    allocation->entry.terminated = allocation->entry.terminated || !process->walltime;
+    allocation_commit(allocation, &report, 0);
+    agent_reconcile_soon(allocation->agent);
+}
+
+/* ---- stopping ---- */
+
+static void kill_group(struct allocation *allocation)
+{
+    struct process *process = &allocation->process;
+
+    process->killed_us = agent_now_us(allocation->agent);
+    process_move(allocation, PROCESS_KILLING);
+    if (group_alive(allocation))
+        signal_group(allocation, SIGKILL);
+    attempt_give_up(allocation, (Ckpt__V1__Reason)allocation->entry.end_reason);
+}
+
+/* The wait status comes with ckpt-run's message, a moment after the end. */
+static bool status_awaited(const struct allocation *allocation, uint64_t now_us)
+{
+    const struct process *process = &allocation->process;
+
+    return !process->status_known && allocation->stream != NULL &&
+           now_us - process->gone_us < STOPPED_STATUS_WAIT_US;
+}
+
+/* A checkpoint that the worker is still copying may complete until the grace ends; then it is reported before the end. */
+static void stop_poll(struct allocation *allocation)
+{
+    struct process *process = &allocation->process;
+    uint64_t now_us = agent_now_us(allocation->agent);
+
+    clock_of(allocation)->timer_start(process->timer, STOP_POLL_US);
+    if (!group_alive(allocation)) {
+        if (process->gone_us == 0)
+            process->gone_us = now_us;
+        attempt_application_gone(allocation);
+        if (!attempt_busy(&allocation->attempt) && !status_awaited(allocation, now_us)) {
+            finish_stop(allocation);
+            return;
+        }
+    }
+    if (process->state == PROCESS_TERMINATING && now_us >= process->kill_at_us)
+        kill_group(allocation);
+    if (process->state == PROCESS_KILLING && now_us - process->killed_us > UNKILLABLE_LOG_US &&
+        process->gone_us == 0) {
+        process->killed_us = now_us;
+        log_error("unkillable",
+                  "allocation=%s group=%" PRIu32 " text=\"still there after SIGKILL\"",
+                  allocation->entry.allocation_id, allocation->entry.pid);
+    }
+}
+
+/* A second stop while one runs: the grace may become shorter. */
+static void stop_sooner(struct allocation *allocation, uint64_t kill_at_us)
+{
+    if (kill_at_us < allocation->process.kill_at_us)
+        allocation->process.kill_at_us = kill_at_us;
+}
+
+void process_stop(struct allocation *allocation, bool walltime, Ckpt__V1__Reason reason,
+                  uint64_t grace_ms)
+{
+    struct process *process = &allocation->process;
+    uint64_t kill_at_us = agent_now_us(allocation->agent) + grace_ms * 1000;
+
+    if (process->state == PROCESS_TERMINATING || process->state == PROCESS_KILLING) {
+        stop_sooner(allocation, kill_at_us);
+        return;
+    }
+    log_info("stop", "allocation=%s pid=%" PRIu32 " walltime=%d reason=%d grace_ms=%" PRIu64,
+             allocation->entry.allocation_id, allocation->entry.pid, walltime, (int)reason,
+             grace_ms);
+    process->walltime = walltime;
+    allocation->entry.ended = true;
+    allocation->entry.end_reason = (uint32_t)reason;
+    allocation_commit(allocation, NULL, 0);
+    if (allocation->stream != NULL)
+        app_stream_end(allocation->stream, reason);
+    if (process->state == PROCESS_ABSENT) {
+        finish_stop(allocation);
+        return;
+    }
+    process_move(allocation, PROCESS_TERMINATING);
+    process->exit_waits = false;
+    process->kill_at_us = kill_at_us;
+    if (group_alive(allocation)) {
+        signal_group(allocation, SIGTERM);
+        signal_group(allocation, SIGCONT);
+    }
+    stop_poll(allocation);
+}
+
+/* ---- watching ---- */
+
+/* Dead, but ckpt-run has not told how: give it a moment. */
+static void run_poll(struct allocation *allocation)
+{
+    struct process *process = &allocation->process;
+    uint64_t now_us = agent_now_us(allocation->agent);
+
+    if (process->exit_waits)
+        return;
+    if (leader_alive(allocation)) {
+        clock_of(allocation)->timer_start(process->timer, RUN_POLL_US);
+        return;
+    }
+    if (process->gone_us == 0) {
+        process->gone_us = now_us;
+        clock_of(allocation)->timer_start(process->timer, STATUS_WAIT_US);
+    } else if (now_us - process->gone_us >= STATUS_WAIT_US) {
+        process->wait_status = PROCESS_STATUS_UNKNOWN;
+        process_ended_by_itself(allocation);
+    } else {
+        clock_of(allocation)
+            ->timer_start(process->timer, STATUS_WAIT_US - (now_us - process->gone_us));
+    }
+}
+
+static void process_poll(void *data)
+{
+    struct allocation *allocation = data;
+
+    switch (allocation->process.state) {
+    case PROCESS_RUNNING:
+        run_poll(allocation);
+        return;
+    case PROCESS_TERMINATING:
+    case PROCESS_KILLING:
+        stop_poll(allocation);
+        return;
+    case PROCESS_ABSENT:
+    case PROCESS_STATE_COUNT:
+        return;
+    }
+}
+
+static void process_watch(struct allocation *allocation)
+{
+    struct process *process = &allocation->process;
+
+    process->started_us = agent_now_us(allocation->agent);
+    process->gone_us = 0;
+    process->killed_us = 0;
+    process->walltime = false;
+    process->status_known = false;
+    process->wait_status = PROCESS_STATUS_UNKNOWN;
+    process->will_restart = false;
+    process->exit_waits = false;
+    process_move(allocation, PROCESS_RUNNING);
+    process->watch = pid_watch_new(allocation->agent->loop, (pid_t)allocation->entry.pid,
+                                   process_poll, allocation);
+    clock_of(allocation)->timer_start(process->timer, RUN_POLL_US);
+}
+
+/* ---- from outside ---- */
+
+void process_init(struct allocation *allocation)
+{
+    allocation->process = (struct process){.state = PROCESS_ABSENT};
+    allocation->process.timer =
+        clock_of(allocation)->timer_new(clock_of(allocation)->context, process_poll, allocation);
+}
+
+void process_close(struct allocation *allocation)
+{
+    pid_watch_free(allocation->process.watch);
+    clock_of(allocation)->timer_free(allocation->process.timer);
+    allocation->process = (struct process){.state = PROCESS_ABSENT};
+}
+
+void process_attached(struct allocation *allocation, const struct process_identity *identity,
+                      uint64_t restored_checkpoint_id, bool report)
+{
+    struct ledger_entry *entry = &allocation->entry;
+    Ckpt__V1__AgentReport started;
+
+    CHECK(allocation->process.state == PROCESS_ABSENT);
+    entry->pid = (uint32_t)identity->pid;
+    entry->start_ticks = identity->start_ticks;
+    entry->uid = identity->uid;
+    entry->gid = identity->gid;
+    entry->started_at_ms = clock_of(allocation)->wall_ms(clock_of(allocation)->context);
+    ckpt__v1__agent_report__init(&started);
+    started.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED;
+    started.restored_checkpoint_id = restored_checkpoint_id;
+    allocation_commit(allocation, report ? &started : NULL, 0);
+    process_watch(allocation);
+}
+
+void process_resume(struct allocation *allocation)
+{
+    CHECK(allocation->entry.pid != 0);
+    process_watch(allocation);
+    if (!leader_alive(allocation))
+        run_poll(allocation);
+}
+
+void process_exited(struct allocation *allocation, int32_t wait_status, bool will_restart)
+{
+    struct process *process = &allocation->process;
+
+    if (process->state == PROCESS_ABSENT)
+        return; /* told already, as unknown */
+    if (process->gone_us == 0)
+        process->gone_us = agent_now_us(allocation->agent);
+    process->status_known = true;
+    process->wait_status = wait_status;
+    process->will_restart = will_restart && !allocation->entry.ended;
+    if (process->state == PROCESS_RUNNING)
+        process_ended_by_itself(allocation);
+    else
+        stop_poll(allocation);
+}
+
+void process_attempt_ended(struct allocation *allocation)
+{
+    if (allocation->process.exit_waits)
+        report_exit(allocation);
+    if (allocation->stream != NULL)
+        app_stream_poll(allocation->stream);
+}

@@ -1,0 +1,123 @@
+/* Orders against what is in hand. See reconcile.h.
+ *
+ *   order                       hand                                step
+ *   ------------------------    --------------------------------    ---------------------------------
+ *   none for the attempt        busy, not cancelling                CANCEL
+ *   CHECKPOINT, (id, n) above   not busy                            START
+ *   CHECKPOINT, (id, n) above   busy                                (CANCEL above; START once it ended)
+ *   CHECKPOINT, (id, n) equal   busy, order extended, hand not      EXTEND
+ *   CHECKPOINT, not above       any                                 -
+ *   TERMINATE                   not terminated, not stopping        TERMINATE
+ */
+#include "src/agent/reconcile.h"
+
+#include <string.h>
+
+#include "src/base/id.h"
+
+static const struct hand *hand_of(const struct hand *hands, size_t count, const char *id)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(hands[i].allocation_id, id) == 0)
+            return &hands[i];
+    }
+    return NULL;
+}
+
+/* A folder that a worker may be pointed at: absolute, without "..", of a sane length. */
+static bool path_sane(const char *path, size_t size)
+{
+    size_t length = strlen(path);
+
+    if (path[0] != '/' || length >= size)
+        return false;
+    for (const char *at = strstr(path, "/.."); at != NULL; at = strstr(at + 1, "/..")) {
+        if (at[3] == '/' || at[3] == '\0')
+            return false;
+    }
+    return true;
+}
+
+static const char *order_wrong(const Ckpt__V1__Order *order)
+{
+    if (!id_valid(order->allocation_id))
+        return "the allocation id is not valid";
+    switch (order->kind) {
+    case CKPT__V1__ORDER_KIND__ORDER_KIND_CHECKPOINT:
+        if (order->checkpoint_id == 0 || order->attempt == 0)
+            return "checkpoint id or attempt is 0";
+        if (!path_sane(order->path, RECONCILE_PATH_MAX_BYTES) ||
+            !path_sane(order->target_prefix, RECONCILE_PREFIX_MAX_BYTES))
+            return "the path or its prefix is not an absolute folder";
+        return order->timeout_ms == 0 ? "the timeout is 0" : NULL;
+    case CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE:
+        return NULL;
+    case CKPT__V1__ORDER_KIND__ORDER_KIND_UNSPECIFIED:
+    case _CKPT__V1__ORDER_KIND_IS_INT_SIZE:
+        break;
+    }
+    return "the kind of order is unknown";
+}
+
+static bool attempt_above(const Ckpt__V1__Order *order, const struct hand *hand)
+{
+    if (order->checkpoint_id != hand->checkpoint_id)
+        return order->checkpoint_id > hand->checkpoint_id;
+    return order->attempt > hand->attempt;
+}
+
+static bool order_names_attempt(const Ckpt__V1__Order *order, const struct hand *hand)
+{
+    return order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_CHECKPOINT &&
+           order->checkpoint_id == hand->checkpoint_id && order->attempt == hand->attempt &&
+           strcmp(order->allocation_id, hand->allocation_id) == 0;
+}
+
+static bool withdrawn(const struct hand *hand, Ckpt__V1__Order *const *orders, size_t count)
+{
+    if (!hand->busy || hand->cancelling)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        if (order_names_attempt(orders[i], hand))
+            return false;
+    }
+    return true;
+}
+
+static enum step_kind step_of(const Ckpt__V1__Order *order, const struct hand *hand)
+{
+    if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE)
+        return hand != NULL && (hand->terminated || hand->stopping) ? 0 : STEP_TERMINATE;
+    if (hand == NULL)
+        return STEP_START;
+    if (attempt_above(order, hand))
+        return hand->busy ? 0 : STEP_START;
+    if (order_names_attempt(order, hand) && hand->busy && order->extended && !hand->extended)
+        return STEP_EXTEND;
+    return 0;
+}
+
+size_t reconcile(const struct hand *hands, size_t hand_count, Ckpt__V1__Order *const *orders,
+                 size_t order_count, struct step *ret_steps)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < hand_count; i++) {
+        if (withdrawn(&hands[i], orders, order_count))
+            ret_steps[count++] = (struct step){STEP_CANCEL, hands[i].allocation_id, NULL, NULL};
+    }
+    for (size_t i = 0; i < order_count; i++) {
+        const Ckpt__V1__Order *order = orders[i];
+        const char *wrong = order_wrong(order);
+        enum step_kind kind;
+
+        if (wrong != NULL) {
+            ret_steps[count++] = (struct step){STEP_IGNORE, order->allocation_id, order, wrong};
+            continue;
+        }
+        kind = step_of(order, hand_of(hands, hand_count, order->allocation_id));
+        if (kind != 0)
+            ret_steps[count++] = (struct step){kind, order->allocation_id, order, NULL};
+    }
+    return count;
+}

@@ -1,0 +1,49 @@
+/* Orders against what is in hand: which steps follow. Pure, so that the whole table is a unit test.
+ *
+ * Flow     the broker sends the whole set of orders each time it changes; what is in hand but not in the set is withdrawn.
+ *          The caller runs it again after each set and after each end of an attempt, until it yields nothing.
+ * Shapes   caller's arrays; at most two steps per order and one per hand.
+ * Errors   an order that does not make sense (id, kind, path) yields STEP_IGNORE with a text: it is logged, never carried out.
+ * Absent   no I/O, no clock. Fencing is done before (ledger.h).
+ * Source   design.md "Orders to agents"; invariants I22, I25.
+ */
+#ifndef CKPT_AGENT_RECONCILE_H
+#define CKPT_AGENT_RECONCILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ckpt/v1/agent.pb-c.h"
+
+enum {
+    RECONCILE_ORDERS_MAX = 1024,
+    RECONCILE_PATH_MAX_BYTES = 2048,
+    RECONCILE_PREFIX_MAX_BYTES = 1025
+};
+
+/* Of one allocation. (checkpoint_id, attempt) is the highest ever started here: anything not above it is used up. */
+struct hand {
+    const char *allocation_id;
+    uint64_t checkpoint_id;
+    uint32_t attempt;
+    bool busy;       /* the attempt is in progress */
+    bool cancelling; /* ... and on its way out already */
+    bool extended;   /* the one extension is known */
+    bool stopping;   /* SIGTERM was sent, by order or walltime */
+    bool terminated; /* the order to terminate was carried out and reported */
+};
+
+enum step_kind { STEP_START = 1, STEP_CANCEL, STEP_EXTEND, STEP_TERMINATE, STEP_IGNORE };
+struct step {
+    enum step_kind kind;
+    const char *allocation_id;
+    const Ckpt__V1__Order *order; /* NULL for STEP_CANCEL */
+    const char *why;              /* STEP_IGNORE */
+};
+
+/* ret_steps has room for 2 * order_count + hand_count. Cancels come first. Returns how many. */
+size_t reconcile(const struct hand *hands, size_t hand_count, Ckpt__V1__Order *const *orders,
+                 size_t order_count, struct step *ret_steps);
+
+#endif

@@ -1,0 +1,36 @@
+/* Where an application starts from: asks the leader for the newest complete checkpoint and brings its shard here, verified.
+ *
+ * Flow     restore_start() -> BrokerService/GetRestartPoint (repeated until a leader answers) -> worker `restore` -> done(); a shard
+ *          that does not verify or is not there falls back to the checkpoint before it.
+ * Shapes   one restore per attached ckpt-run; restore_cancel() when it goes away. One channel pair for all restores.
+ * Errors   no leader, storage away: tried again for as long as ckpt-run waits, never "from scratch". An allocation that the broker
+ *          does not know is told by `error`.
+ * Source   I27, S1-091; design.md "Restore verifies before use and falls back".
+ */
+#ifndef CKPT_AGENT_RESTART_POINTS_H
+#define CKPT_AGENT_RESTART_POINTS_H
+
+#include <stdint.h>
+
+#include "src/agent/agent.h"
+
+struct restart_points;
+struct restore;
+
+struct restore_result {
+    uint64_t checkpoint_id; /* 0: there is none, start from scratch */
+    const char *folder;     /* "" then */
+    const char *error;      /* "": none */
+};
+typedef void restore_done_fn(void *data, const struct restore_result *result);
+
+int restart_points_new(struct agent *agent, const char *brokers, struct restart_points **ret_points,
+                       struct err *err);
+void restart_points_free(struct restart_points *points);
+
+struct restore *restore_start(struct restart_points *points, const char *allocation_id,
+                              const char *work_dir, uid_t uid, gid_t gid, restore_done_fn *done,
+                              void *data);
+void restore_cancel(struct restore *restore); /* NULL allowed; done does not come any more */
+
+#endif

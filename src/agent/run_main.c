@@ -1,0 +1,391 @@
+/* ckpt-run: runs an application under the node's agent.
+ *
+ * Flow     attach (waits for the agent) -> ready, perhaps with restored files -> start the application -> tell the agent -> wait. An
+ *          abnormal end: tell it, attach again, start again from what was restored. A broken stream: attach again, nothing else.
+ *          SIGTERM, SIGINT and SIGHUP go to the application's group and end the restarts.
+ * Errors   RUN_EXIT_SELF with one line on stderr; else the application's own status.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "ckpt/v1/app.pb-c.h"
+#include "src/agent/proc.h"
+#include "src/agent/run_child.h"
+#include "src/agent/run_options.h"
+#include "src/base/buf.h"
+#include "src/base/check.h"
+#include "src/rpc/client.h"
+
+#define ATTACH_METHOD "/ckpt.v1.AppService/Attach"
+
+enum {
+    ATTACH_AGAIN_MS = 200,
+    WAITING_NOTICE_MS = 3000,
+    LAST_WORD_MS = 4000 /* to deliver the wait status to an agent that is away just now */
+};
+
+/*   ATTACHING --ready, started--> RUNNING --ended--> ENDED --told--> TOLD --stream over--> ATTACHING (restart) | exit   */
+enum run_state {
+    RUN_ATTACHING, /* no application */
+    RUN_RUNNING,
+    RUN_ENDED, /* the agent has not been told yet */
+    RUN_TOLD
+};
+
+static struct run {
+    struct run_options options;
+    uv_loop_t loop;
+    struct rpc_channel *channel;
+    struct rpc_client_call *call;
+    uv_timer_t timer;     /* attach again; or the notice that it takes long */
+    uv_timer_t last_word; /* the agent is away: leave without having told it */
+    uv_signal_t signals[4];
+    char work_dir[PATH_MAX];
+    enum run_state state;
+    pid_t pid; /* of this life's application; 0 in ATTACHING */
+    uint64_t start_ticks;
+    uint32_t restart_count;
+    bool ready; /* the agent answered on this stream */
+    bool ended; /* the allocation is over, or somebody asked to stop: no restart */
+    bool will_restart;
+    int wait_status; /* of the last life */
+} run;
+
+static void attach(void);
+
+__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    fputs("ckpt-run: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+}
+
+__attribute__((noreturn)) static void leave(int code)
+{
+    fflush(NULL);
+    _exit(code);
+}
+
+/* ---- up ---- */
+
+static void send_up(const Ckpt__V1__AttachUp *up)
+{
+    struct buf bytes;
+
+    buf_init(&bytes);
+    ckpt__v1__attach_up__pack(up, buf_extend(&bytes, ckpt__v1__attach_up__get_packed_size(up)));
+    rpc_client_call_send(run.call, bytes.bytes, bytes.length);
+    buf_close(&bytes);
+}
+
+static void send_hello(void)
+{
+    Ckpt__V1__AttachUp up = CKPT__V1__ATTACH_UP__INIT;
+    Ckpt__V1__AttachHello hello = CKPT__V1__ATTACH_HELLO__INIT;
+    char *allocation_id = check_strdup(run.options.allocation_id);
+    char *profile = check_strdup(run.options.profile);
+
+    hello.allocation_id = allocation_id;
+    hello.profile = profile;
+    hello.work_dir = run.work_dir;
+    hello.running = run.state != RUN_ATTACHING;
+    hello.pid = (uint32_t)run.pid;
+    hello.start_time_ticks = run.start_ticks;
+    hello.want_restore = !run.options.from_scratch || run.restart_count > 0;
+    hello.restart_count = run.restart_count;
+    up.body_case = CKPT__V1__ATTACH_UP__BODY_HELLO;
+    up.hello = &hello;
+    send_up(&up);
+    free(allocation_id);
+    free(profile);
+}
+
+static void send_started(uint64_t restored_id)
+{
+    Ckpt__V1__AttachUp up = CKPT__V1__ATTACH_UP__INIT;
+    Ckpt__V1__AttachStarted started = CKPT__V1__ATTACH_STARTED__INIT;
+
+    started.pid = (uint32_t)run.pid;
+    started.start_time_ticks = run.start_ticks;
+    started.restored_checkpoint_id = restored_id;
+    up.body_case = CKPT__V1__ATTACH_UP__BODY_STARTED;
+    up.started = &started;
+    send_up(&up);
+}
+
+static void wait_ms(uint64_t delay_ms, uv_timer_cb fire)
+{
+    uv_timer_start(&run.timer, fire, delay_ms, 0);
+}
+
+static void attach_fire(uv_timer_t *timer)
+{
+    (void)timer;
+    attach();
+}
+
+/* The last thing that is said about a process. Then either the next life, or the end. */
+static void send_exited(void)
+{
+    Ckpt__V1__AttachUp up = CKPT__V1__ATTACH_UP__INIT;
+    Ckpt__V1__AttachExited exited = CKPT__V1__ATTACH_EXITED__INIT;
+
+    exited.wait_status = run.wait_status;
+    exited.will_restart = run.will_restart;
+    up.body_case = CKPT__V1__ATTACH_UP__BODY_EXITED;
+    up.exited = &exited;
+    send_up(&up);
+    rpc_client_call_half_close(run.call);
+    run.state = RUN_TOLD;
+}
+
+/* ---- the application ---- */
+
+static void leave_fire(uv_timer_t *timer)
+{
+    (void)timer;
+    leave(run_exit_code(run.wait_status));
+}
+
+static void application_ended(int wait_status)
+{
+    run.wait_status = wait_status;
+    run.will_restart = !run.ended && run_restarts(&run.options, wait_status, run.restart_count);
+    if (run.will_restart)
+        kill(-run.pid, SIGKILL); /* what is left of this life must not write beside the next one */
+    run.state = RUN_ENDED;
+    if (!run.will_restart)
+        uv_timer_start(&run.last_word, leave_fire, LAST_WORD_MS, 0);
+    if (run.call != NULL && run.ready)
+        send_exited();
+}
+
+static void reap(uv_signal_t *handle, int number)
+{
+    int wait_status;
+
+    (void)handle;
+    (void)number;
+    if (run.state != RUN_RUNNING || waitpid(run.pid, &wait_status, WNOHANG) != run.pid)
+        return;
+    if (WIFSIGNALED(wait_status))
+        say("the application was ended by signal %d (%s)", WTERMSIG(wait_status),
+            strsignal(WTERMSIG(wait_status)));
+    application_ended(wait_status);
+}
+
+static void forward(uv_signal_t *handle, int number)
+{
+    (void)handle;
+    run.ended = true;
+    if (run.state == RUN_RUNNING)
+        kill(-run.pid, number);
+    else if (run.state == RUN_ATTACHING)
+        leave(128 + number);
+}
+
+static void start_application(const Ckpt__V1__AttachReady *ready)
+{
+    const struct run_environment environment = {.allocation_id = run.options.allocation_id,
+                                                .node_id = ready->node_id,
+                                                .work_dir = run.work_dir,
+                                                .restore_dir = ready->restore_dir,
+                                                .restart_count = run.restart_count};
+    struct proc_stat stat;
+    int failure = run_child_start(run.options.command, &environment, &run.pid);
+
+    if (failure != 0) {
+        say("%s: %s", run.options.command[0], strerror(failure));
+        leave(failure == ENOENT ? RUN_EXIT_NOT_FOUND : RUN_EXIT_NOT_EXECUTABLE);
+    }
+    /* our child, not reaped: its entry in /proc is there even if it ended already */
+    CHECK(proc_read_stat(run.pid, &stat) == 0);
+    run.start_ticks = stat.start_ticks;
+    if (ready->checkpoint_id != 0)
+        say("started pid %d from checkpoint %s", (int)run.pid, ready->restore_dir);
+    run.state = RUN_RUNNING;
+    send_started(ready->checkpoint_id);
+    reap(NULL, SIGCHLD);
+}
+
+/* ---- down ---- */
+
+static void take_ready(const Ckpt__V1__AttachReady *ready)
+{
+    if (ready->error[0] != '\0') {
+        say("the agent refuses: %s", ready->error);
+        if (run.state == RUN_RUNNING)
+            kill(-run.pid, SIGTERM);
+        leave(RUN_EXIT_SELF);
+    }
+    run.ready = true;
+    uv_timer_stop(&run.timer);
+    if (run.state == RUN_ENDED)
+        send_exited();
+    else if (run.state == RUN_ATTACHING)
+        start_application(ready);
+}
+
+static void take_end(const Ckpt__V1__AttachEnd *end)
+{
+    say("the allocation is over on this node: %s", end->reason);
+    run.ended = true;
+    if (run.state == RUN_ATTACHING)
+        leave(run.restart_count > 0 ? run_exit_code(run.wait_status) : RUN_EXIT_SELF);
+}
+
+static void on_message(struct rpc_client_call *call, void *data, const uint8_t *bytes,
+                       size_t length)
+{
+    Ckpt__V1__AttachDown *down = ckpt__v1__attach_down__unpack(NULL, length, bytes);
+
+    (void)call;
+    (void)data;
+    if (down == NULL)
+        return;
+    if (down->body_case == CKPT__V1__ATTACH_DOWN__BODY_READY)
+        take_ready(down->ready);
+    else if (down->body_case == CKPT__V1__ATTACH_DOWN__BODY_END)
+        take_end(down->end);
+    ckpt__v1__attach_down__free_unpacked(down, NULL);
+}
+
+static void next_life(void)
+{
+    if (run.ended)
+        leave(run_exit_code(run.wait_status));
+    run.restart_count++;
+    say("restart %" PRIu32 " of %" PRIu32, run.restart_count, run.options.restarts_max);
+    run.pid = 0;
+    run.state = RUN_ATTACHING;
+    wait_ms(0, attach_fire);
+}
+
+static void on_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)
+{
+    (void)call;
+    (void)data;
+    run.call = NULL;
+    if (run.state == RUN_ATTACHING && end->status == RPC_UNIMPLEMENTED) {
+        say("what listens at %s is not an agent: %s", run.options.socket, end->message);
+        leave(RUN_EXIT_SELF);
+    }
+    if (run.state == RUN_TOLD && end->status != RPC_OK)
+        run.state = RUN_ENDED; /* it may not have arrived */
+    if (run.state != RUN_TOLD)
+        wait_ms(ATTACH_AGAIN_MS, attach_fire);
+    else if (run.will_restart)
+        next_life();
+    else
+        leave(run_exit_code(run.wait_status));
+}
+
+static void waiting_notice(uv_timer_t *timer)
+{
+    (void)timer;
+    if (!run.ready)
+        say("waiting for the agent at %s, or for it to find the last checkpoint",
+            run.options.socket);
+}
+
+static void attach(void)
+{
+    static const struct rpc_client_handlers handlers = {.on_message = on_message, .on_end = on_end};
+
+    CHECK(run.call == NULL);
+    run.ready = false;
+    if (run.state == RUN_ATTACHING)
+        wait_ms(WAITING_NOTICE_MS, waiting_notice);
+    run.call = rpc_channel_open(run.channel, ATTACH_METHOD, 0, true, &handlers, NULL);
+    send_hello();
+}
+
+/* ---- start ---- */
+
+static int make_folders(char *path)
+{
+    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdir(path, 0700) != 0 && errno != EEXIST && errno != EROFS && errno != EACCES)
+            return -1;
+        *slash = '/';
+    }
+    return mkdir(path, 0700) == 0 || errno == EEXIST ? 0 : -1;
+}
+
+static void make_work_dir(void)
+{
+    const char *temporary = getenv("TMPDIR");
+    char path[PATH_MAX];
+    struct stat stat;
+    int length;
+
+    if (run.options.work_dir != NULL)
+        length = snprintf(path, sizeof(path), "%s", run.options.work_dir);
+    else
+        length = snprintf(path, sizeof(path), "%s/ckpt-%u/%s",
+                          temporary != NULL && temporary[0] == '/' ? temporary : "/tmp",
+                          (unsigned)getuid(), run.options.allocation_id);
+    if (length <= 0 || (size_t)length >= sizeof(path) || make_folders(path) != 0 ||
+        realpath(path, run.work_dir) == NULL) {
+        say("cannot create the work folder %s: %s", path, strerror(errno));
+        leave(RUN_EXIT_SELF);
+    }
+    if (lstat(run.work_dir, &stat) != 0 || stat.st_uid != geteuid()) {
+        say("the work folder %s belongs to another user", run.work_dir);
+        leave(RUN_EXIT_SELF);
+    }
+}
+
+static void watch_signals(void)
+{
+    static const int forwarded[] = {SIGTERM, SIGINT, SIGHUP};
+
+    for (size_t i = 0; i < ARRAY_COUNT(forwarded); i++) {
+        CHECK(uv_signal_init(&run.loop, &run.signals[i]) == 0);
+        CHECK(uv_signal_start(&run.signals[i], forward, forwarded[i]) == 0);
+    }
+    CHECK(uv_signal_init(&run.loop, &run.signals[3]) == 0);
+    CHECK(uv_signal_start(&run.signals[3], reap, SIGCHLD) == 0);
+}
+
+int main(int argc, char **argv)
+{
+    char address[PATH_MAX];
+    struct err err;
+
+    if (run_options_parse(argc, argv, &run.options, &err) != 0) {
+        say("%s", err.text);
+        fputs(run_usage, stderr);
+        return RUN_EXIT_SELF;
+    }
+    if (run.options.help || run.options.version) {
+        fputs(run.options.help ? run_usage : "ckpt-run " CKPT_VERSION "\n", stdout);
+        return EXIT_SUCCESS;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    make_work_dir();
+    CHECK(uv_loop_init(&run.loop) == 0);
+    CHECK(uv_timer_init(&run.loop, &run.timer) == 0);
+    CHECK(uv_timer_init(&run.loop, &run.last_word) == 0);
+    watch_signals();
+    snprintf(address, sizeof(address), "unix:%s", run.options.socket);
+    run.channel = rpc_channel_new(&run.loop, address, NULL);
+    attach();
+    uv_run(&run.loop, UV_RUN_DEFAULT);
+    CHECK_UNREACHABLE("ckpt-run leaves by its status");
+}

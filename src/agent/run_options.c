@@ -1,0 +1,138 @@
+/* The command line of ckpt-run. See run_options.h. */
+#include "src/agent/run_options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "src/base/id.h"
+
+enum { RESTARTS_LIMIT = 1000 };
+
+const char run_usage[] =
+    "usage: ckpt-run --alloc ID [--profile signal] [--work-dir DIR] [--socket PATH]\n"
+    "                [--max-restarts 3] [--restart-on any|signal|never] [--from-scratch]\n"
+    "                -- command arguments...\n"
+    "Runs an application under the node's agent: it is asked for checkpoints, and after a crash "
+    "it\n"
+    "is started again from the newest complete one ($CKPT_RESTORE_DIR). The exit code is the\n"
+    "application's, 128 + n when signal n ended it, 125 when ckpt-run itself failed.\n";
+
+static int parse_count(const char *text, uint32_t *ret_count, struct err *err)
+{
+    char *end;
+    unsigned long value;
+
+    errno = 0;
+    value = strtoul(text, &end, 10);
+    if (errno != 0 || *text < '0' || *text > '9' || *end != '\0' || value > RESTARTS_LIMIT)
+        return err_set(err, ERR_INVALID, "--max-restarts is \"%.32s\", it must be 0 to %d", text,
+                       RESTARTS_LIMIT);
+    *ret_count = (uint32_t)value;
+    return 0;
+}
+
+static int parse_restart_on(const char *text, enum run_restart *ret_restart, struct err *err)
+{
+    static const char *const names[] = {"any", "signal", "never"};
+
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *ret_restart = (enum run_restart)i;
+            return 0;
+        }
+    }
+    return err_set(err, ERR_INVALID, "--restart-on is \"%.32s\", it must be any, signal or never",
+                   text);
+}
+
+static int take_option(int option, const char *value, struct run_options *options, struct err *err)
+{
+    switch (option) {
+    case 'a':
+        options->allocation_id = value;
+        return 0;
+    case 'p':
+        options->profile = value;
+        return 0;
+    case 'w':
+        options->work_dir = value;
+        return 0;
+    case 's':
+        options->socket = value;
+        return 0;
+    case 'm':
+        return parse_count(value, &options->restarts_max, err);
+    case 'r':
+        return parse_restart_on(value, &options->restart_on, err);
+    case 'f':
+        options->from_scratch = true;
+        return 0;
+    case 'h':
+        options->help = true;
+        return 0;
+    case 'v':
+        options->version = true;
+        return 0;
+    default:
+        return err_set(err, ERR_INVALID, "an option is unknown or lacks its value");
+    }
+}
+
+int run_options_parse(int argc, char **argv, struct run_options *ret_options, struct err *err)
+{
+    static const struct option table[] = {{"alloc", required_argument, NULL, 'a'},
+                                          {"profile", required_argument, NULL, 'p'},
+                                          {"work-dir", required_argument, NULL, 'w'},
+                                          {"socket", required_argument, NULL, 's'},
+                                          {"max-restarts", required_argument, NULL, 'm'},
+                                          {"restart-on", required_argument, NULL, 'r'},
+                                          {"from-scratch", no_argument, NULL, 'f'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {"version", no_argument, NULL, 'v'},
+                                          {NULL, 0, NULL, 0}};
+    struct run_options options = {.profile = "signal",
+                                  .socket = "/run/ckpt/agent.sock",
+                                  .restarts_max = 3,
+                                  .restart_on = RUN_RESTART_ANY};
+    int option;
+
+    /* "+": options end at the command */
+    while ((option = getopt_long(argc, argv, "+", table, NULL)) != -1) {
+        if (take_option(option, optarg, &options, err) != 0)
+            return -1;
+    }
+    options.command = argv + optind;
+    *ret_options = options;
+    if (options.help || options.version)
+        return 0;
+    if (options.allocation_id == NULL || !id_valid(options.allocation_id))
+        return err_set(err, ERR_INVALID,
+                       "--alloc must be the allocation's id, 1 to 128 characters of A-Z a-z 0-9 . "
+                       "_ -");
+    if (optind == argc)
+        return err_set(err, ERR_INVALID, "the command is missing; it goes behind --");
+    return 0;
+}
+
+bool run_restarts(const struct run_options *options, int wait_status, uint32_t restart_count)
+{
+    if (wait_status == 0 || restart_count >= options->restarts_max)
+        return false;
+    switch (options->restart_on) {
+    case RUN_RESTART_ANY:
+        return true;
+    case RUN_RESTART_SIGNAL:
+        return WIFSIGNALED(wait_status);
+    case RUN_RESTART_NEVER:
+        return false;
+    }
+    return false;
+}
+
+int run_exit_code(int wait_status)
+{
+    return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}

@@ -1,0 +1,38 @@
+/* The command line of ckpt-run.
+ *
+ * Errors   run_options_parse: ERR_INVALID with what is wrong; the program prints it with the usage and exits with RUN_EXIT_SELF.
+ */
+#ifndef CKPT_AGENT_RUN_OPTIONS_H
+#define CKPT_AGENT_RUN_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "src/base/err.h"
+
+/* Beside the application's own status (128 + n when signal n ended it). */
+enum { RUN_EXIT_SELF = 125, RUN_EXIT_NOT_EXECUTABLE = 126, RUN_EXIT_NOT_FOUND = 127 };
+
+enum run_restart { RUN_RESTART_ANY, RUN_RESTART_SIGNAL, RUN_RESTART_NEVER };
+
+struct run_options {
+    const char *allocation_id;
+    const char *profile;
+    const char *work_dir; /* NULL: a default below TMPDIR */
+    const char *socket;
+    uint32_t restarts_max;
+    enum run_restart restart_on;
+    bool from_scratch; /* do not restore at the first start */
+    bool help;
+    bool version;
+    char **command; /* NULL-terminated */
+};
+
+extern const char run_usage[];
+int run_options_parse(int argc, char **argv, struct run_options *ret_options, struct err *err);
+/* Would this end of the application make ckpt-run start it again? */
+bool run_restarts(const struct run_options *options, int wait_status, uint32_t restart_count);
+/* The exit code that tells a wait status. */
+int run_exit_code(int wait_status);
+
+#endif

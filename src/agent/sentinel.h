@@ -1,0 +1,29 @@
+/* Texts of the signal way: the hint, the request file that the agent writes, the done file that the application writes.
+ *
+ * Flow     hint_format(); request_format() is written to <work>/request by rename; sentinel_parse() reads <work>/done.
+ * Shapes   a hint is "<epoch>-<sequence>-<attempt>"; both files are lines of key=value.
+ * Errors   sentinel_parse: -1 for what is not a complete sentinel. A complete one with another hint is stale; the caller compares.
+ * Source   requirement S1-032 and decision 14: the sentinel is created by rename(2) and carries hint, bytes and status.
+ */
+#ifndef CKPT_AGENT_SENTINEL_H
+#define CKPT_AGENT_SENTINEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { HINT_TEXT_BYTES = 48, SENTINEL_MAX_BYTES = 4096 };
+
+struct sentinel {
+    char hint[HINT_TEXT_BYTES];
+    uint64_t bytes;
+    char status[128]; /* "0": written; else what the application says went wrong */
+};
+
+/* Writes at most HINT_TEXT_BYTES and returns text. */
+char *hint_format(uint64_t checkpoint_id, uint32_t attempt, char text[HINT_TEXT_BYTES]);
+/* Returns the length, or 0 when it does not fit. deadline_ms: milliseconds since the epoch. */
+size_t request_format(const char *hint, const char *directory, uint64_t deadline_ms, char *ret_text,
+                      size_t size);
+int sentinel_parse(const char *text, size_t length, struct sentinel *ret_sentinel);
+
+#endif

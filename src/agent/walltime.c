@@ -1,0 +1,88 @@
+/* The agent's own walltime. See walltime.h. */
+#include "src/agent/walltime.h"
+
+#include <inttypes.h>
+
+#include "src/agent/allocation.h"
+#include "src/base/log.h"
+
+/* Estimates differ by how long a message travelled; a journal write for each of those would be noise. */
+enum { WALLTIME_TOLERANCE_US = 50000 };
+
+uint64_t walltime_choose(uint64_t kept_us, uint64_t estimate_us, bool running, bool changed)
+{
+    if (kept_us == 0 || !running || changed)
+        return estimate_us;
+    return estimate_us + WALLTIME_TOLERANCE_US < kept_us ? estimate_us : kept_us;
+}
+
+static void walltime_fired(void *data)
+{
+    struct allocation *allocation = data;
+
+    if (allocation->process.state == PROCESS_ABSENT && allocation->stream == NULL)
+        return;
+    if (allocation->process.state == PROCESS_ABSENT && allocation->entry.ended)
+        return;
+    if (allocation->process.state == PROCESS_RUNNING) {
+        allocation->agent->counters.walltime_kills++;
+        if (attempt_busy(&allocation->attempt))
+            allocation->agent->counters.walltime_conflicts++;
+    }
+    process_stop(allocation, true, CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED,
+                 allocation->entry.grace_ms);
+}
+
+void walltime_init(struct allocation *allocation)
+{
+    const struct clock_ops *clock = &allocation->agent->clock;
+
+    allocation->walltime_timer = clock->timer_new(clock->context, walltime_fired, allocation);
+}
+
+void walltime_close(struct allocation *allocation)
+{
+    allocation->agent->clock.timer_free(allocation->walltime_timer);
+    allocation->walltime_timer = NULL;
+}
+
+void walltime_start(struct allocation *allocation)
+{
+    const struct clock_ops *clock = &allocation->agent->clock;
+    uint64_t now_us = agent_now_us(allocation->agent);
+    uint64_t deadline_us = allocation->entry.deadline_us;
+
+    if (deadline_us == 0)
+        clock->timer_stop(allocation->walltime_timer);
+    else
+        clock->timer_start(allocation->walltime_timer,
+                           deadline_us > now_us ? deadline_us - now_us : 0);
+}
+
+void walltime_set(struct allocation *allocation, const Ckpt__V1__AllocationDeadline *deadline)
+{
+    struct ledger_entry *entry = &allocation->entry;
+    bool changed = deadline->walltime_ms != 0 && entry->walltime_ms != 0 &&
+                   deadline->walltime_ms != entry->walltime_ms;
+    bool running = allocation->process.state != PROCESS_ABSENT;
+    uint64_t remaining_ms =
+        deadline->remaining_ms < UINT64_MAX / 2000 ? deadline->remaining_ms : UINT64_MAX / 2000;
+    uint64_t chosen_us =
+        walltime_choose(entry->deadline_us, agent_now_us(allocation->agent) + remaining_ms * 1000,
+                        running, changed);
+
+    if (chosen_us == entry->deadline_us && deadline->grace_ms == entry->grace_ms &&
+        deadline->walltime_ms == entry->walltime_ms)
+        return;
+    if (!running && entry->deadline_us != 0 &&
+        chosen_us + WALLTIME_TOLERANCE_US > entry->deadline_us &&
+        chosen_us < entry->deadline_us + WALLTIME_TOLERANCE_US)
+        return;
+    entry->deadline_us = chosen_us;
+    entry->grace_ms = deadline->grace_ms;
+    entry->walltime_ms = deadline->walltime_ms;
+    allocation_commit(allocation, NULL, 0);
+    log_info("walltime", "allocation=%s remaining_ms=%" PRIu64 " grace_ms=%" PRIu64,
+             entry->allocation_id, remaining_ms, entry->grace_ms);
+    walltime_start(allocation);
+}

@@ -1,0 +1,27 @@
+/* The agent's own walltime: a monotonic timer per allocation that no checkpoint and no broker outage extends.
+ *
+ * Flow     walltime_set() with each deadline of an order set; walltime_start() after a restart of the agent; when it fires:
+ *          process_stop(walltime).
+ * Shapes   the deadline is kept in the journal. While an application runs it only moves earlier, except when the scheduler
+ *          registered another walltime (AllocationDeadline.walltime_ms differs from the one kept).
+ * Source   S1-090, F-012, F-019; invariant I33.
+ */
+#ifndef CKPT_AGENT_WALLTIME_H
+#define CKPT_AGENT_WALLTIME_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ckpt/v1/agent.pb-c.h"
+
+struct allocation;
+
+void walltime_init(struct allocation *allocation);
+void walltime_close(struct allocation *allocation);
+void walltime_set(struct allocation *allocation, const Ckpt__V1__AllocationDeadline *deadline);
+void walltime_start(struct allocation *allocation);
+
+/* The rule alone: which deadline holds, given the one kept (0: none) and a new estimate. */
+uint64_t walltime_choose(uint64_t kept_us, uint64_t estimate_us, bool running, bool changed);
+
+#endif
