@@ -225,6 +225,14 @@ void replica_get_status(const struct replica *replica, struct consensus_status *
     ret_status->peers[0] = (struct consensus_peer_status){.id = 2, .voter = true};
 }
 
+uint64_t replica_leader_id(const struct replica *replica)
+{
+    struct consensus_status status;
+
+    replica_get_status(replica, &status);
+    return status.leader_id;
+}
+
 uint64_t replica_wall_ms(const struct replica *replica)
 {
     return replica->clock.wall_ms(replica->clock.context);
@@ -260,7 +268,7 @@ struct consensus *replica_consensus(struct replica *replica)
 
 /* ---- the test's side ---- */
 
-static void fake_settle(struct fake *fake)
+__attribute__((unused)) static void fake_settle(struct fake *fake)
 {
     for (;;) {
         struct fake_timer *timer = fake_earliest(fake);
@@ -276,7 +284,7 @@ static void fake_settle(struct fake *fake)
     }
 }
 
-static void fake_advance_ms(struct fake *fake, uint64_t ms)
+__attribute__((unused)) static void fake_advance_ms(struct fake *fake, uint64_t ms)
 {
     uint64_t end_us = fake->now_us + ms * 1000;
     struct fake_timer *timer;
@@ -291,7 +299,7 @@ static void fake_advance_ms(struct fake *fake, uint64_t ms)
     fake_settle(fake);
 }
 
-static void fake_serve(struct fake *fake)
+__attribute__((unused)) static void fake_serve(struct fake *fake)
 {
     fake->replica.term++;
     fake->replica.serving = true;
@@ -368,7 +376,7 @@ static void fake_init_cluster(struct fake *fake, const Ckpt__V1__Policy *policy)
     assert_int_equal(outcome.status, FSM_OK);
 }
 
-static struct fake *fake_new(const Ckpt__V1__Policy *policy)
+__attribute__((unused)) static struct fake *fake_new(const Ckpt__V1__Policy *policy)
 {
     struct fake *fake = check_calloc(1, sizeof(*fake));
     static const Ckpt__V1__Policy defaults = CKPT__V1__POLICY__INIT;
@@ -398,7 +406,7 @@ static struct fake *fake_new(const Ckpt__V1__Policy *policy)
     return fake;
 }
 
-static void fake_free(struct fake *fake)
+__attribute__((unused)) static void fake_free(struct fake *fake)
 {
     assert_true(list_empty(&fake->timers));
     assert_true(list_empty(&fake->replica.proposals));
