@@ -167,20 +167,29 @@ static void say_first_bad_input(struct explain *explain)
     say(explain, "walltime_left_s is a number and yield_probability is between 0 and 1");
 }
 
+static bool near_with(struct explain *explain, double left_s)
+{
+    explain->one.walltime_left_s[0] = left_s;
+    eval_score(explain->policy, &explain->one, &explain->score);
+    return explain->score.verdict[0] == EVAL_SKIP_NEAR_COMPLETION;
+}
+
 static void say_near_completion(struct explain *explain)
 {
     char text[DURATION_TEXT_BYTES];
-    double *left = &explain->one.walltime_left_s[0];
-    double given = *left;
+    double given = fmax(explain->one.walltime_left_s[0], -EXPLAIN_AGE_MAX_S);
+    double near = 0, far = 1;
 
-    for (double more_s = 1; more_s < EXPLAIN_AGE_MAX_S; more_s *= 2) {
-        eval_score(explain->policy, &explain->one, &explain->score);
-        if (explain->score.verdict[0] != EVAL_SKIP_NEAR_COMPLETION)
-            break;
-        *left = given + more_s;
+    while (far < EXPLAIN_AGE_MAX_S && near_with(explain, given + far))
+        far *= 2;
+    for (int i = 0; i < EXPLAIN_BISECTIONS; i++) {
+        double middle = near + (far - near) / 2;
+        if (near_with(explain, given + middle))
+            near = middle;
+        else
+            far = middle;
     }
-    say(explain, "walltime longer by %s", duration(*left - given, text));
-    *left = given;
+    say(explain, "walltime longer by %s", duration(far, text));
 }
 
 /* What fires now: how much less age would not. */
