@@ -59,6 +59,14 @@ static const char *duration(double seconds, char text[DURATION_TEXT_BYTES])
     return text;
 }
 
+/* To three digits, upwards, so that the advice holds as printed. */
+static double round_up(double number)
+{
+    double unit = number > 0 ? pow(10, floor(log10(number)) - 2) : 1;
+
+    return ceil(number / unit) * unit;
+}
+
 static bool fires_now(struct explain *explain)
 {
     eval_score(explain->policy, &explain->one, &explain->score);
@@ -126,7 +134,7 @@ static void say_bandwidth(struct explain *explain)
                   : -1;
 
     if (needed >= 0)
-        say(explain, " | bandwidth >= %.1f GB/s (now %.1f)", needed / 1e9, given / 1e9);
+        say(explain, " | bandwidth >= %.3g GB/s (now %.3g)", round_up(needed / 1e9), given / 1e9);
 }
 
 static void say_waiting(struct explain *explain)
@@ -138,8 +146,8 @@ static void say_waiting(struct explain *explain)
         return; /* nothing would be yielded however much waits */
     needed = grow_until_fires(explain, waiting, explain->one.gpus[0] + 1, 1e15);
     if (needed >= 0)
-        say(explain, " | gain of waiting higher-class work >= %.3g GPU-s (now %.3g)", needed,
-            given);
+        say(explain, " | gain of waiting higher-class work >= %.3g GPU-s (now %.3g)",
+            round_up(needed), given);
 }
 
 static void say_value_flip(struct explain *explain)
