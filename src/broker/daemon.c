@@ -48,6 +48,7 @@ struct daemon {
     uv_timer_t step;  /* of stopping */
     uv_timer_t guard; /* ends the process when stopping takes too long */
     uint64_t stopping_since_ms;
+    uint64_t transfer_until_ms; /* until then another member may take over */
     bool stopping;
 };
 
@@ -157,7 +158,7 @@ static void daemon_step(uv_timer_t *timer)
     struct daemon *daemon = timer->data;
 
     if (replica_serving(daemon->broker.replica) &&
-        uv_now(&daemon->loop) - daemon->stopping_since_ms < DAEMON_TRANSFER_MAX_MS)
+        uv_now(&daemon->loop) < daemon->transfer_until_ms)
         return;
     uv_timer_stop(timer);
     rpc_server_drain(daemon->broker.rpc, DAEMON_DRAIN_MS, daemon_drained, daemon);
@@ -174,7 +175,6 @@ static void daemon_guard(uv_timer_t *timer)
 static void daemon_stop(struct daemon *daemon)
 {
     struct err err;
-    uint64_t first_look_ms = DAEMON_STEP_MS;
 
     if (daemon->stopping)
         return;
@@ -184,13 +184,13 @@ static void daemon_stop(struct daemon *daemon)
     process_notify("STOPPING=1");
     log_info("stopping", "leads=%d", replica_serving(daemon->broker.replica));
     CHECK(uv_timer_start(&daemon->guard, daemon_guard, DAEMON_STOP_MAX_MS, 0) == 0);
-    if (replica_serving(daemon->broker.replica) &&
-        consensus_transfer(replica_consensus(daemon->broker.replica), 0, &err) != 0) {
-        log_warning("transfer_refused", "text=\"%s\"", err.text);
-        daemon->stopping_since_ms -= DAEMON_TRANSFER_MAX_MS; /* nobody takes over: do not wait */
-        first_look_ms = 0;
+    if (replica_serving(daemon->broker.replica)) {
+        if (consensus_transfer(replica_consensus(daemon->broker.replica), 0, &err) == 0)
+            daemon->transfer_until_ms = daemon->stopping_since_ms + DAEMON_TRANSFER_MAX_MS;
+        else
+            log_warning("transfer_refused", "text=\"%s\"", err.text);
     }
-    CHECK(uv_timer_start(&daemon->step, daemon_step, first_look_ms, DAEMON_STEP_MS) == 0);
+    CHECK(uv_timer_start(&daemon->step, daemon_step, 0, DAEMON_STEP_MS) == 0);
 }
 
 /* ---- signals ---- */
