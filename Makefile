@@ -116,9 +116,14 @@ $(BUILD)/bin/$(1): $(patsubst %.c,$(BUILD)/%.o,$(MAIN_$(1))) $(call LIB_of,$(LAY
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $$@ $$(filter %.o %.a,$$^) $(PKG_LIBS) -lm
 endef
 $(foreach p,$(PROGRAMS),$(eval $(call PROGRAM_RULE,$(p))))
-$(BUILD)/bin/%: $(BUILD)/tests/support/%_main.o $(BUILD)/lib/libbase.a
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o %.a,$^) -lm
+# support programs link base, or the closure of the layer in SUPPORT_LAYER_name
+SUPPORT_LAYER_rpc_echo = rpc
+define SUPPORT_RULE
+$(BUILD)/bin/$(1): $(BUILD)/tests/support/$(1)_main.o $(call LIB_of,$(or $(SUPPORT_LAYER_$(1)),base))
+	@mkdir -p $$(@D)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $$@ $$(filter %.o %.a,$$^) $(if $(SUPPORT_LAYER_$(1)),$(PKG_LIBS)) -lm
+endef
+$(foreach s,$(SUPPORT),$(eval $(call SUPPORT_RULE,$(s))))
 # benchmarks may use every layer
 $(BUILD)/bench/%: $(BUILD)/tests/bench/%_main.o $(foreach l,client $(USE_broker),$(BUILD)/lib/lib$(l).a)
 	@mkdir -p $(@D)
