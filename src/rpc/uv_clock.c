@@ -2,6 +2,7 @@
 #include "src/rpc/uv_clock.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <time.h>
@@ -12,6 +13,7 @@ struct clock_timer {
     uv_timer_t uv;
     void (*fire)(void *data);
     void *data;
+    bool firing;
 };
 
 static uint64_t clock_monotonic_us(void *context)
@@ -45,10 +47,13 @@ static void timer_fired(uv_timer_t *uv)
 {
     struct clock_timer *timer = uv->data;
 
+    timer->firing = true;
     timer->fire(timer->data);
+    timer->firing = false; /* freed by the loop, so not before this */
 }
 
-/* The loop's time is cached and may lag: the due time is taken from the real clock and rounded up to the loop's
+/* No delay means the next turn of the loop. libuv runs a timer that restarts itself at once in the same turn, so that one
+ * waits for the next millisecond: I/O comes in between. The loop's time is cached and may lag: the due time is taken from the real clock and rounded up to the loop's
  * milliseconds, so that a timer never fires before monotonic_us() says it is due. */
 static void clock_timer_start(struct clock_timer *timer, uint64_t delay_us)
 {
@@ -57,7 +62,11 @@ static void clock_timer_start(struct clock_timer *timer, uint64_t delay_us)
     uint64_t due_ms = (due_us + 999) / 1000;
     uint64_t loop_ms = uv_now(timer->uv.loop);
 
-    CHECK(uv_timer_start(&timer->uv, timer_fired, due_ms > loop_ms ? due_ms - loop_ms : 0, 0) == 0);
+    uint64_t wait_ms = due_ms > loop_ms ? due_ms - loop_ms : 0;
+
+    if (delay_us == 0 && !timer->firing)
+        wait_ms = 0;
+    CHECK(uv_timer_start(&timer->uv, timer_fired, wait_ms, 0) == 0);
 }
 
 static void clock_timer_stop(struct clock_timer *timer)
