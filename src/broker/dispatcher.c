@@ -34,8 +34,8 @@ static uint64_t wanted_rate(const struct fsm *fsm, const struct fsm_allocation *
                             : fsm_policy(fsm)->default_write_bytes_per_s;
     uint64_t rate;
 
-    if (__builtin_mul_overflow(per_node, (uint64_t)node_count, &rate))
-        rate = UINT64_MAX;
+    if (__builtin_mul_overflow(per_node, (uint64_t)node_count, &rate) || rate > FSM_BANDWIDTH_MAX)
+        rate = FSM_BANDWIDTH_MAX;
     return rate > 0 ? rate : 1;
 }
 
@@ -105,7 +105,8 @@ static void propose_grants(struct dispatcher *dispatcher, const struct grant *gr
         ckpt__log__v1__grant__init(&messages[i]);
         messages[i].checkpoint_id = grants[i].checkpoint_id;
         messages[i].bytes_per_s = grants[i].bytes_per_s;
-        messages[i].timeout_ms = grants[i].timeout_ms;
+        messages[i].timeout_ms =
+            grants[i].timeout_ms < FSM_DURATION_MAX_MS ? grants[i].timeout_ms : FSM_DURATION_MAX_MS;
         messages[i].bypass_budget = grants[i].bypass_budget;
         pointers[i] = &messages[i];
     }

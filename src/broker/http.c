@@ -148,11 +148,11 @@ static struct MHD_Daemon *start_daemon(struct http *http, const struct sockaddr_
 
     if (address->ss_family == AF_INET6)
         flags |= MHD_USE_IPv6;
-    return MHD_start_daemon(
-        flags, 0, NULL, NULL, on_request, http, MHD_OPTION_EXTERNAL_LOGGER, quiet, NULL,
-        MHD_OPTION_SOCK_ADDR, address, MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_CONNECTIONS_MAX,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)HTTP_IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)HTTP_MEMORY_PER_CONNECTION, MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_END);
+    return MHD_start_daemon(flags, 0, NULL, NULL, on_request, http, MHD_OPTION_EXTERNAL_LOGGER,
+                            quiet, NULL, MHD_OPTION_SOCK_ADDR, address, MHD_OPTION_CONNECTION_LIMIT,
+                            (unsigned)HTTP_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
+                            (unsigned)HTTP_IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                            (size_t)HTTP_MEMORY_PER_CONNECTION, MHD_OPTION_END);
 }
 
 int http_open(struct broker *broker, const char *address, struct http **ret_http, struct err *err)

@@ -59,6 +59,8 @@ enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_SECONDS, METRIC_BYTES };
     X(EVENTS_SEQUENCE, GAUGE, "ckpt_events_sequence", NULL, NULL, "Number of the newest event.")   \
     X(REPORTS_REJECTED, COUNTER, "ckpt_agent_reports_rejected_total", "reason", NULL, "Agents' reports that were not taken; replicated, aggregate with max.") \
     X(DECISIONS_SKIPPED, COUNTER, "ckpt_decisions_skipped_total", NULL, NULL, "Decisions that no longer held when applied; replicated, aggregate with max.") \
+    X(REQUEUES, COUNTER, "ckpt_allocation_requeues_total", NULL, NULL, "Allocations that were requeued; replicated, aggregate with max.") \
+    X(MALFORMED, COUNTER, "ckpt_raft_malformed_entries_total", NULL, NULL, "Log entries that do not decode; replicated, aggregate with max.") \
     X(DESTINATION_UP, GAUGE, "ckpt_destination_up", "destination", NULL, "1 when the storage target can be written.") \
     X(DESTINATION_RATE, GAUGE, "ckpt_destination_write_bytes_per_second", "destination", NULL, "Budget of checkpoint writes after the staging share.") \
     X(GRANTED_RATIO, GAUGE, "ckpt_bandwidth_granted_ratio", "destination", NULL, "Granted share of the budget, 0 to 1.") \
@@ -96,7 +98,7 @@ enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_SECONDS, METRIC_BYTES };
     X(L_PREEMPTION_DURATION, SECONDS, "lattice_preemption_checkpoint_duration_seconds", NULL, NULL, "From the hint to a victim until its checkpoint was complete.") \
     X(L_PREEMPTION_REQUEUE, COUNTER, "lattice_preemption_victim_requeue_total", NULL, NULL, "Victims that were suspended or requeued to run again.") \
     X(L_PREEMPTION_FAILED, COUNTER, "lattice_preemption_failed_checkpoint_total", NULL, NULL, "Checkpoints of victims that did not complete.") \
-    X(L_WALLTIME, COUNTER, "lattice_checkpoint_walltime_conflict_total", NULL, NULL, "Walltime ended while a checkpoint was active.")
+    X(L_WALLTIME, COUNTER, "lattice_checkpoint_walltime_conflict_total", NULL, NULL, "Walltime ended while a checkpoint was active; replicated, aggregate with max.")
 
 /* clang-format on */
 

@@ -82,7 +82,7 @@ static void allocation_event(struct metrics *metrics, const Ckpt__V1__Event *eve
         metrics_add(metrics, METRIC_L_PREEMPTION_REQUEUE, NULL, NULL, 1);
 }
 
-/* One event per preemption and per victim; those of a victim name its allocation. */
+/* One event per victim. What the claim was for is not told by the event: a sensitive one counts as priority. */
 static void preemption_event(struct metrics *metrics, const struct fsm *fsm,
                              const Ckpt__V1__Event *event)
 {
@@ -222,6 +222,9 @@ static void read_summary(struct metrics *metrics, const struct broker *broker)
     metrics_set(metrics, METRIC_REPORTS_REJECTED, "duplicate", NULL,
                 (double)summary.duplicate_reports);
     set(metrics, METRIC_DECISIONS_SKIPPED, (double)summary.skipped_decisions);
+    set(metrics, METRIC_L_WALLTIME, (double)summary.walltime_conflicts);
+    set(metrics, METRIC_REQUEUES, (double)summary.requeues_total);
+    set(metrics, METRIC_MALFORMED, (double)summary.malformed_entries);
 }
 
 static void read_targets(struct metrics *metrics, const struct fsm *fsm)

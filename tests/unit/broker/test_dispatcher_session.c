@@ -1,0 +1,518 @@
+/* Agents' streams over real sockets: hello, orders, reports, heartbeats, failover (I20, F-009, F-022, F-023).
+ * The broker's clock is the test's, so that nothing here waits for time; the loop runs until what is awaited has come. */
+#include "ckpt/v1/agent.pb-c.h"
+#include "src/broker/dispatcher.h"
+#include "src/broker/nodes.h"
+#include "src/rpc/client.h"
+#include "src/rpc/server.h"
+#include "tests/unit/broker/fake_replica.h"
+
+enum { DOWNS_MAX = 64, TURNS_MAX = 200000 };
+#define STATE(name) CKPT__LOG__V1__NODE_STATE__NODE_STATE_##name
+
+struct agent {
+    struct rpc_channel *channel;
+    struct rpc_client_call *call;
+    size_t count;
+    Ckpt__V1__AgentDown *downs[DOWNS_MAX];
+    bool ended;
+    int status;
+    char hint[64];
+};
+
+struct stand {
+    uv_loop_t loop;
+    struct fake *fake;
+    struct agent agents[2];
+    struct config_member member2;
+};
+
+/* ---- agents ---- */
+
+static void on_down(struct rpc_client_call *call, void *data, const uint8_t *bytes, size_t length)
+{
+    struct agent *agent = data;
+
+    (void)call;
+    assert_true(agent->count < DOWNS_MAX);
+    agent->downs[agent->count] = ckpt__v1__agent_down__unpack(NULL, length, bytes);
+    assert_non_null(agent->downs[agent->count]);
+    agent->count++;
+}
+
+static void on_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)
+{
+    struct agent *agent = data;
+
+    (void)call;
+    agent->ended = true;
+    agent->status = end->status;
+    agent->call = NULL;
+    snprintf(agent->hint, sizeof(agent->hint), "%s",
+             end->leader_hint != NULL ? end->leader_hint : "(none)");
+}
+
+static void open_stream(struct agent *agent)
+{
+    static const struct rpc_client_handlers handlers = {.on_message = on_down, .on_end = on_end};
+
+    agent->ended = false;
+    agent->call = rpc_channel_open(agent->channel, "/ckpt.v1.AgentService/Session", 0, true,
+                                   &handlers, agent);
+    assert_non_null(agent->call);
+}
+
+static void send_up(struct agent *agent, const Ckpt__V1__AgentUp *up)
+{
+    uint8_t bytes[1024];
+    size_t length = ckpt__v1__agent_up__get_packed_size(up);
+
+    assert_true(length <= sizeof(bytes));
+    ckpt__v1__agent_up__pack(up, bytes);
+    rpc_client_call_send(agent->call, bytes, length);
+}
+
+static void hello(struct agent *agent, const char *node_id)
+{
+    Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
+    Ckpt__V1__AgentHello message = CKPT__V1__AGENT_HELLO__INIT;
+    char id[64];
+
+    snprintf(id, sizeof(id), "%s", node_id);
+    message.node_id = id;
+    message.boot_id = (char[]){"boot-1"};
+    message.version = (char[]){"0.1.0"};
+    up.body_case = CKPT__V1__AGENT_UP__BODY_HELLO;
+    up.hello = &message;
+    send_up(agent, &up);
+}
+
+static void report_started(struct agent *agent, uint64_t sequence, uint64_t checkpoint_id,
+                           uint32_t attempt)
+{
+    Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
+    Ckpt__V1__AgentReport report = CKPT__V1__AGENT_REPORT__INIT;
+
+    report.sequence = sequence;
+    report.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED;
+    report.allocation_id = (char[]){"job"};
+    report.checkpoint_id = checkpoint_id;
+    report.attempt = attempt;
+    up.body_case = CKPT__V1__AGENT_UP__BODY_REPORT;
+    up.report = &report;
+    send_up(agent, &up);
+}
+
+static void heartbeat(struct agent *agent, uint64_t sequence)
+{
+    Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
+    Ckpt__V1__AgentHeartbeat message = CKPT__V1__AGENT_HEARTBEAT__INIT;
+
+    message.sequence = sequence;
+    up.body_case = CKPT__V1__AGENT_UP__BODY_HEARTBEAT;
+    up.heartbeat = &message;
+    send_up(agent, &up);
+}
+
+/* ---- the stand ---- */
+
+static void turn(struct stand *stand)
+{
+    uv_run(&stand->loop, UV_RUN_NOWAIT);
+    fake_settle(stand->fake);
+}
+
+#define await(stand, condition)                                                                    \
+    do {                                                                                           \
+        int turns = 0;                                                                             \
+        while (!(condition) && turns++ < TURNS_MAX)                                                \
+            turn(stand);                                                                           \
+        if (!(condition))                                                                          \
+            print_error("never came: %s\n", #condition);                                           \
+        assert_true(condition);                                                                    \
+    } while (0)
+
+static Ckpt__V1__AgentDown *last(const struct agent *agent, Ckpt__V1__AgentDown__BodyCase kind)
+{
+    for (size_t i = agent->count; i-- > 0;)
+        if (agent->downs[i]->body_case == kind)
+            return agent->downs[i];
+    return NULL;
+}
+
+static Ckpt__V1__OrderSet *orders(const struct agent *agent)
+{
+    Ckpt__V1__AgentDown *down = last(agent, CKPT__V1__AGENT_DOWN__BODY_ORDERS);
+
+    return down != NULL ? down->orders : NULL;
+}
+
+static uint64_t acknowledged(const struct agent *agent)
+{
+    Ckpt__V1__AgentDown *down = last(agent, CKPT__V1__AGENT_DOWN__BODY_ACK);
+
+    return down != NULL ? down->ack->sequence : 0;
+}
+
+static int setup(void **state)
+{
+    struct stand *stand = check_calloc(1, sizeof(*stand));
+    struct err err;
+    char address[64];
+
+    assert_int_equal(uv_loop_init(&stand->loop), 0);
+    stand->fake = fake_new(NULL);
+    stand->fake->config.members[1] =
+        (struct config_member){.id = 2, .name = (char[]){"n2"}, .api = (char[]){"127.0.0.1:7444"}};
+    stand->fake->config.member_count = 2;
+    stand->fake->broker.loop = &stand->loop;
+    stand->fake->broker.rpc = rpc_server_new(&stand->loop, &(struct rpc_server_config){0});
+    stand->fake->broker.dispatcher = dispatcher_new(&stand->fake->broker);
+    if (rpc_server_listen(stand->fake->broker.rpc, "127.0.0.1:0", &err) != 0)
+        fail_msg("%s", err.text);
+    snprintf(address, sizeof(address), "127.0.0.1:%d", rpc_server_port(stand->fake->broker.rpc, 0));
+    for (int i = 0; i < 2; i++)
+        stand->agents[i].channel =
+            rpc_channel_new(&stand->loop, address, &(struct rpc_channel_config){0});
+    *state = stand;
+    return 0;
+}
+
+static void on_freed(void *data)
+{
+    *(bool *)data = true;
+}
+
+static int teardown(void **state)
+{
+    struct stand *stand = *state;
+    bool freed = false;
+
+    for (int i = 0; i < 2; i++)
+        rpc_channel_free(stand->agents[i].channel);
+    fake_stop_serving(stand->fake);
+    rpc_server_free(stand->fake->broker.rpc, on_freed, &freed);
+    while (!freed)
+        uv_run(&stand->loop, UV_RUN_ONCE);
+    uv_run(&stand->loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&stand->loop), 0);
+    dispatcher_free(stand->fake->broker.dispatcher);
+    fake_free(stand->fake);
+    for (int i = 0; i < 2; i++)
+        for (size_t j = 0; j < stand->agents[i].count; j++)
+            ckpt__v1__agent_down__free_unpacked(stand->agents[i].downs[j], NULL);
+    free(stand);
+    return 0;
+}
+
+static void connect_agent(struct stand *stand, struct agent *agent, const char *node_id)
+{
+    size_t before = agent->count;
+
+    open_stream(agent);
+    hello(agent, node_id);
+    await(stand, agent->count >= before + 2);
+}
+
+static uint64_t request_checkpoint(struct fake *fake, const char *request_id)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__V1__RequestCheckpointRequest request = CKPT__V1__REQUEST_CHECKPOINT_REQUEST__INIT;
+    struct fsm_outcome outcome;
+    char id[64];
+
+    snprintf(id, sizeof(id), "%s", request_id);
+    request.request_id = id;
+    request.allocation_id = (char[]){"job"};
+    command.request_id = id;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_REQUEST_CHECKPOINT;
+    command.request_checkpoint = &request;
+    outcome = fake_do(fake, &command);
+    assert_int_equal(outcome.status, FSM_OK);
+    return outcome.checkpoint_id;
+}
+
+/* ---- tests ---- */
+
+static void hello_is_answered_by_a_welcome_and_the_whole_order_set(void **state)
+{
+    struct stand *stand = *state;
+    struct agent *agent = &stand->agents[0];
+    uint64_t age_ms;
+
+    fake_serve(stand->fake);
+    connect_agent(stand, agent, "node-1");
+    assert_int_equal(agent->downs[0]->body_case, CKPT__V1__AGENT_DOWN__BODY_WELCOME);
+    assert_string_equal(agent->downs[0]->welcome->cluster_id, "test");
+    assert_uint_equal(agent->downs[0]->welcome->epoch, 1);
+    assert_uint_equal(agent->downs[0]->welcome->term, 1);
+    assert_uint_equal(agent->downs[0]->welcome->heartbeat_interval_ms, 10000);
+    assert_non_null(orders(agent));
+    assert_uint_equal(orders(agent)->n_orders, 0);
+    assert_int_equal(fsm_node_find(stand->fake->replica.fsm, "node-1")->state, STATE(READY));
+    assert_uint_equal(dispatcher_connected_count(stand->fake->broker.dispatcher), 1);
+    assert_true(dispatcher_node_connected(stand->fake->broker.dispatcher, "node-1", &age_ms));
+    assert_uint_equal(age_ms, 0);
+    assert_false(dispatcher_node_connected(stand->fake->broker.dispatcher, "node-2", &age_ms));
+    assert_uint_equal(age_ms, UINT64_MAX);
+}
+
+/* S1-045: the order comes with a grant; its rate is the node's share. */
+static void a_requested_checkpoint_is_granted_and_ordered_on_every_node(void **state)
+{
+    struct stand *stand = *state;
+    const struct fsm_checkpoint *checkpoint;
+    uint64_t id;
+
+    fake_serve(stand->fake);
+    assert_int_equal(fake_register(stand->fake, "job", 1, 2, NULL).status, FSM_OK);
+    connect_agent(stand, &stand->agents[0], "node-1");
+    connect_agent(stand, &stand->agents[1], "node-2");
+    id = request_checkpoint(stand->fake, "r1");
+    for (int i = 0; i < 2; i++) {
+        struct agent *agent = &stand->agents[i];
+
+        await(stand, orders(agent)->n_orders == 1);
+        checkpoint = fsm_checkpoint_find(stand->fake->replica.fsm, id);
+        assert_int_equal(checkpoint->state,
+                         CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_DISPATCHED);
+        assert_uint_equal(orders(agent)->orders[0]->checkpoint_id, id);
+        assert_uint_equal(orders(agent)->orders[0]->attempt, 1);
+        assert_int_equal(orders(agent)->orders[0]->kind,
+                         CKPT__V1__ORDER_KIND__ORDER_KIND_CHECKPOINT);
+        assert_uint_equal(orders(agent)->orders[0]->granted_bytes_per_s,
+                          checkpoint->granted_bytes_per_s / 2);
+        assert_true(orders(agent)->orders[0]->timeout_ms >= 600000);
+        assert_non_null(strstr(orders(agent)->orders[0]->path, "/scratch/physics/p1/job/"));
+        assert_uint_equal(orders(agent)->term, 1);
+    }
+    assert_true(fsm_target_find(stand->fake->replica.fsm, "scratch")->granted_bytes_per_s <=
+                fsm_target_find(stand->fake->replica.fsm, "scratch")->budget_bytes_per_s);
+    /* S1-062: an outage withdraws the orders */
+    fake_set_available(stand->fake, false);
+    await(stand, orders(&stand->agents[0])->n_orders == 0);
+    /* S1-072: resumed once, as the next attempt */
+    fake_set_available(stand->fake, true);
+    await(stand, orders(&stand->agents[0])->n_orders == 1);
+    assert_uint_equal(orders(&stand->agents[0])->orders[0]->attempt, 2);
+}
+
+/* I6: acknowledged only when committed, repetitions too. */
+static void reports_are_acknowledged_after_their_commit(void **state)
+{
+    struct stand *stand = *state;
+    struct agent *agent = &stand->agents[0];
+    size_t count;
+    uint64_t id, index;
+
+    fake_serve(stand->fake);
+    assert_int_equal(fake_register(stand->fake, "job", 1, 1, NULL).status, FSM_OK);
+    connect_agent(stand, agent, "node-1");
+    id = request_checkpoint(stand->fake, "r1");
+    await(stand, orders(agent)->n_orders == 1);
+    report_started(agent, 1, id, 1);
+    for (int i = 0; i < 1000 && list_empty(&stand->fake->replica.proposals); i++)
+        uv_run(&stand->loop, UV_RUN_NOWAIT); /* without applying anything */
+    for (int i = 0; i < 100; i++)
+        uv_run(&stand->loop, UV_RUN_NOWAIT);
+    assert_uint_equal(acknowledged(agent), 0);
+    await(stand, acknowledged(agent) == 1);
+    assert_int_equal(fsm_checkpoint_find(stand->fake->replica.fsm, id)->state,
+                     CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_WRITING);
+    /* the same again: acknowledged, not proposed */
+    index = stand->fake->replica.index;
+    count = agent->count;
+    report_started(agent, 1, id, 1);
+    await(stand, agent->count > count);
+    assert_uint_equal(acknowledged(agent), 1);
+    assert_uint_equal(stand->fake->replica.index, index);
+}
+
+static void reports_in_a_row_are_acknowledged_in_order(void **state)
+{
+    struct stand *stand = *state;
+    struct agent *agent = &stand->agents[0];
+
+    fake_serve(stand->fake);
+    assert_int_equal(fake_register(stand->fake, "job", 1, 1, NULL).status, FSM_OK);
+    open_stream(agent);
+    hello(agent, "node-1"); /* and at once, without waiting for the welcome */
+    for (uint64_t sequence = 1; sequence <= 20; sequence++)
+        report_started(agent, sequence, 77, 1); /* refused reports are taken and acknowledged too */
+    await(stand,
+          acknowledged(agent) == 20 ||
+              (agent->count > 0 && agent->downs[0]->welcome->acknowledged_report_sequence == 20));
+    assert_uint_equal(fsm_node_find(stand->fake->replica.fsm, "node-1")->last_report_sequence, 20);
+}
+
+static void a_report_whose_number_skips_ends_the_stream(void **state)
+{
+    struct stand *stand = *state;
+    struct agent *agent = &stand->agents[0];
+
+    fake_serve(stand->fake);
+    connect_agent(stand, agent, "node-1");
+    report_started(agent, 5, 1, 1);
+    await(stand, agent->ended);
+    assert_int_equal(agent->status, RPC_ABORTED);
+    assert_uint_equal(fsm_node_find(stand->fake->replica.fsm, "node-1")->last_report_sequence, 0);
+}
+
+static void the_newest_stream_of_a_node_replaces_the_older(void **state)
+{
+    struct stand *stand = *state;
+    uint64_t age_ms;
+
+    fake_serve(stand->fake);
+    connect_agent(stand, &stand->agents[0], "node-1");
+    connect_agent(stand, &stand->agents[1], "node-1");
+    await(stand, stand->agents[0].ended);
+    assert_int_equal(stand->agents[0].status, RPC_ABORTED);
+    assert_false(stand->agents[1].ended);
+    assert_uint_equal(dispatcher_connected_count(stand->fake->broker.dispatcher), 1);
+    assert_true(dispatcher_node_connected(stand->fake->broker.dispatcher, "node-1", &age_ms));
+}
+
+static void heartbeats_keep_a_node_ready_and_cost_no_log_entry(void **state)
+{
+    struct stand *stand = *state;
+    struct agent *agent = &stand->agents[0];
+    struct fake *fake = stand->fake;
+    uint64_t index, age_ms = 1;
+
+    fake_serve(fake);
+    connect_agent(stand, agent, "node-1");
+    index = fake->replica.index;
+    for (uint64_t i = 1; i <= 20; i++) {
+        fake_advance_ms(fake, 10000);
+        heartbeat(agent, i);
+        await(stand,
+              (dispatcher_node_connected(fake->broker.dispatcher, "node-1", &age_ms), age_ms == 0));
+    }
+    assert_uint_equal(fake->replica.index, index);
+    fake_advance_ms(fake, 95000);
+    assert_int_equal(fsm_node_find(fake->replica.fsm, "node-1")->state, STATE(DOWN));
+    heartbeat(agent, 21);
+    await(stand, (fake_advance_ms(fake, 50),
+                  fsm_node_find(fake->replica.fsm, "node-1")->state == STATE(READY)));
+}
+
+static void a_follower_refuses_with_the_leaders_address(void **state)
+{
+    struct stand *stand = *state;
+    struct agent *agent = &stand->agents[0];
+
+    stand->fake->replica.leader_id = 2;
+    open_stream(agent);
+    await(stand, agent->ended);
+    assert_int_equal(agent->status, RPC_FAILED_PRECONDITION);
+    assert_string_equal(agent->hint, "127.0.0.1:7444");
+}
+
+/* The next leader derives the same orders, in a higher term. */
+static void streams_end_with_leadership_and_go_on_with_the_next_leader(void **state)
+{
+    struct stand *stand = *state;
+    struct agent *agent = &stand->agents[0];
+    uint64_t id;
+
+    fake_serve(stand->fake);
+    assert_int_equal(fake_register(stand->fake, "job", 1, 1, NULL).status, FSM_OK);
+    connect_agent(stand, agent, "node-1");
+    id = request_checkpoint(stand->fake, "r1");
+    await(stand, orders(agent)->n_orders == 1);
+    fake_stop_serving(stand->fake);
+    await(stand, agent->ended);
+    assert_int_equal(agent->status, RPC_FAILED_PRECONDITION);
+    assert_string_equal(agent->hint, "");
+    assert_uint_equal(dispatcher_connected_count(stand->fake->broker.dispatcher), 0);
+    fake_serve(stand->fake);
+    connect_agent(stand, agent, "node-1");
+    assert_uint_equal(orders(agent)->n_orders, 1);
+    assert_uint_equal(orders(agent)->orders[0]->checkpoint_id, id);
+    assert_uint_equal(orders(agent)->orders[0]->attempt, 1);
+    assert_uint_equal(orders(agent)->term, 2);
+}
+
+static void walltime(Ckpt__V1__AllocationSpec *spec)
+{
+    spec->walltime_ms = 3600000;
+    spec->grace_ms = 7000;
+}
+
+/* F-019: the agent gets what is left of the walltime. */
+static void walltime_ends_are_sent_as_remaining_time(void **state)
+{
+    struct stand *stand = *state;
+    struct agent *agent = &stand->agents[0];
+
+    fake_serve(stand->fake);
+    assert_int_equal(fake_register(stand->fake, "job", 1, 1, walltime).status, FSM_OK);
+    fake_advance_ms(stand->fake, 600000);
+    connect_agent(stand, agent, "node-1");
+    assert_uint_equal(orders(agent)->n_deadlines, 1);
+    assert_string_equal(orders(agent)->deadlines[0]->allocation_id, "job");
+    assert_uint_equal(orders(agent)->deadlines[0]->remaining_ms, 3000000);
+    assert_uint_equal(orders(agent)->deadlines[0]->grace_ms, 7000);
+}
+
+static void wrong_first_messages_and_garbage_are_refused(void **state)
+{
+    struct stand *stand = *state;
+    struct agent *agent = &stand->agents[0];
+    static const uint8_t garbage[] = {0xff, 0xff, 0xff, 0xff, 0x01};
+
+    fake_serve(stand->fake);
+    open_stream(agent);
+    heartbeat(agent, 1);
+    await(stand, agent->ended);
+    assert_int_equal(agent->status, RPC_INVALID_ARGUMENT);
+    open_stream(agent);
+    hello(agent, "../etc");
+    await(stand, agent->ended);
+    assert_int_equal(agent->status, RPC_INVALID_ARGUMENT);
+    open_stream(agent);
+    rpc_client_call_send(agent->call, garbage, sizeof(garbage));
+    await(stand, agent->ended);
+    assert_int_equal(agent->status, RPC_INVALID_ARGUMENT);
+    connect_agent(stand, agent, "node-1");
+    hello(agent, "node-1");
+    await(stand, agent->ended);
+    assert_int_equal(agent->status, RPC_INVALID_ARGUMENT);
+}
+
+static void a_stream_ends_when_its_report_cannot_be_proposed(void **state)
+{
+    struct stand *stand = *state;
+    struct agent *agent = &stand->agents[0];
+
+    fake_serve(stand->fake);
+    connect_agent(stand, agent, "node-1");
+    stand->fake->replica.refuse = true;
+    report_started(agent, 1, 1, 1);
+    await(stand, agent->ended);
+    assert_int_equal(agent->status, RPC_FAILED_PRECONDITION);
+    stand->fake->replica.refuse = false;
+    connect_agent(stand, agent, "node-1");
+    assert_uint_equal(acknowledged(agent), 0);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(hello_is_answered_by_a_welcome_and_the_whole_order_set),
+        TEST(a_requested_checkpoint_is_granted_and_ordered_on_every_node),
+        TEST(reports_are_acknowledged_after_their_commit),
+        TEST(reports_in_a_row_are_acknowledged_in_order),
+        TEST(a_report_whose_number_skips_ends_the_stream),
+        TEST(the_newest_stream_of_a_node_replaces_the_older),
+        TEST(heartbeats_keep_a_node_ready_and_cost_no_log_entry),
+        TEST(a_follower_refuses_with_the_leaders_address),
+        TEST(streams_end_with_leadership_and_go_on_with_the_next_leader),
+        TEST(walltime_ends_are_sent_as_remaining_time),
+        TEST(wrong_first_messages_and_garbage_are_refused),
+        TEST(a_stream_ends_when_its_report_cannot_be_proposed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,449 @@
+/* Evaluation: from committed state to decisions (S1-050..S1-056, S1-063, S1-068, A-002, T-001). */
+#include <math.h>
+#include <time.h>
+
+#include "src/broker/dispatcher.h"
+#include "src/broker/evaluator.h"
+#include "src/broker/evaluator_view.h"
+#include "src/broker/metrics.h"
+#include "src/broker/nodes.h"
+#include "tests/unit/broker/fake_replica.h"
+
+enum { HOUR_MS = 3600000 };
+
+static struct fake *start(void)
+{
+    struct fake *fake = fake_new(NULL);
+
+    fake->broker.metrics = metrics_new(&fake->broker);
+    fake->broker.evaluator = evaluator_new(&fake->broker);
+    return fake;
+}
+
+static void finish(struct fake *fake)
+{
+    fake_stop_serving(fake);
+    evaluator_free(fake->broker.evaluator);
+    metrics_free(fake->broker.metrics);
+    fake_free(fake);
+}
+
+static const struct fsm_allocation *job(struct fake *fake)
+{
+    return fsm_allocation_find(fake->replica.fsm, "job");
+}
+
+static Ckpt__V1__CheckpointState checkpoint_state(struct fake *fake)
+{
+    const struct fsm_checkpoint *checkpoint = fsm_checkpoint_next(fake->replica.fsm, 0);
+
+    return checkpoint == NULL ? CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_UNSPECIFIED
+                              : checkpoint->state;
+}
+
+struct explained {
+    int count;
+    bool checkpoint;
+    char verdict[64], flips[256], guards[8][160];
+    size_t guard_count;
+    uint64_t evaluated_at_ms, term;
+    Ckpt__V1__DecisionTerms terms;
+};
+
+static void keep(void *context, const Ckpt__V1__ExplainReply *reply)
+{
+    struct explained *explained = context;
+
+    explained->count++;
+    explained->checkpoint = reply->checkpoint;
+    explained->evaluated_at_ms = reply->evaluated_at_ms;
+    explained->term = reply->term;
+    explained->terms = *reply->terms;
+    snprintf(explained->verdict, sizeof(explained->verdict), "%s", reply->terms->verdict);
+    snprintf(explained->flips, sizeof(explained->flips), "%s", reply->flips_when);
+    assert_true(reply->n_guards <= 8);
+    explained->guard_count = reply->n_guards;
+    for (size_t i = 0; i < reply->n_guards; i++)
+        snprintf(explained->guards[i], sizeof(explained->guards[i]), "%s", reply->guards[i]);
+}
+
+static struct explained explain(struct fake *fake)
+{
+    struct explained explained = {0};
+
+    assert_true(evaluator_explain(fake->broker.evaluator, "job", keep, &explained));
+    assert_int_equal(explained.count, 1);
+    return explained;
+}
+
+static double counted(struct fake *fake, const char *decision, const char *reason)
+{
+    return metrics_value(fake->broker.metrics, METRIC_EVALUATIONS, decision, reason);
+}
+
+/* ---- cycles ---- */
+
+/* S1-054 */
+static void every_running_allocation_is_evaluated_once_per_interval(void **state)
+{
+    struct fake *fake = start();
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "job", 1, 4, NULL).status, FSM_OK);
+    fake_serve(fake); /* at once after gaining leadership */
+    assert_double_near(metrics_value(fake->broker.metrics, METRIC_L_EVALUATIONS, "skip", NULL), 1,
+                       0);
+    fake_advance_ms(fake, 30000);
+    assert_double_near(metrics_value(fake->broker.metrics, METRIC_L_EVALUATIONS, "skip", NULL), 2,
+                       0);
+    fake_advance_ms(fake, 60000);
+    assert_double_near(metrics_value(fake->broker.metrics, METRIC_L_EVALUATIONS, "skip", NULL), 4,
+                       0);
+    assert_uint_equal(evaluator_last_cycle_ms(fake->broker.evaluator), fake_wall_ms(fake));
+    finish(fake);
+}
+
+/* S1-055, S1-056 */
+static void value_over_cost_becomes_exactly_one_checkpoint(void **state)
+{
+    struct fake *fake = start();
+    const struct fsm_checkpoint *checkpoint;
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "job", 1, 16, NULL).status, FSM_OK);
+    fake_serve(fake);
+    fake_advance_ms(fake, 10 * 60000);
+    assert_int_equal(checkpoint_state(fake),
+                     CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_UNSPECIFIED);
+    fake_advance_ms(fake, 12 * (uint64_t)HOUR_MS);
+    checkpoint = fsm_checkpoint_next(fake->replica.fsm, 0);
+    assert_non_null(checkpoint);
+    assert_int_equal(checkpoint->state, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_REQUESTED);
+    assert_int_equal(checkpoint->purpose, CKPT__V1__PURPOSE__PURPOSE_PERIODIC);
+    assert_non_null(checkpoint->terms);
+    assert_null(fsm_checkpoint_next(fake->replica.fsm, checkpoint->id));
+    assert_double_near(
+        metrics_value(fake->broker.metrics, METRIC_L_EVALUATIONS, "checkpoint", NULL), 1, 0);
+    assert_true(counted(fake, "skip", "one_active") > 0);
+    finish(fake);
+}
+
+/* S1-063: no decision, no trap, without bandwidth. S1-064: the job goes on. */
+static void nothing_is_decided_while_the_storage_is_down(void **state)
+{
+    struct fake *fake = start();
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "job", 1, 16, NULL).status, FSM_OK);
+    fake_set_available(fake, false);
+    fake_serve(fake);
+    fake_advance_ms(fake, 24 * (uint64_t)HOUR_MS);
+    assert_int_equal(checkpoint_state(fake),
+                     CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_UNSPECIFIED);
+    assert_true(counted(fake, "skip", "storage_unavailable") > 100);
+    assert_int_equal(job(fake)->state, CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING);
+    assert_string_equal(explain(fake).verdict, "storage_unavailable");
+    finish(fake);
+}
+
+/* S1-068: not at the next interval but now. */
+static void a_recovered_target_is_evaluated_at_once(void **state)
+{
+    struct fake *fake = start();
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "job", 1, 16, NULL).status, FSM_OK);
+    fake_set_available(fake, false);
+    fake_serve(fake);
+    fake_advance_ms(fake, 24 * (uint64_t)HOUR_MS + 10000);
+    fake_set_available(fake, true);
+    fake_advance_ms(fake, 10);
+    assert_int_equal(checkpoint_state(fake),
+                     CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_REQUESTED);
+    finish(fake);
+}
+
+static void a_follower_decides_nothing_and_explains_nothing(void **state)
+{
+    struct fake *fake = start();
+    struct explained unused = {0};
+    uint64_t proposed;
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "job", 1, 16, NULL).status, FSM_OK);
+    fake_serve(fake);
+    explain(fake);
+    fake_stop_serving(fake);
+    proposed = fake->replica.proposed_count;
+    fake_advance_ms(fake, 24 * (uint64_t)HOUR_MS);
+    assert_uint_equal(fake->replica.proposed_count, proposed);
+    assert_false(evaluator_explain(fake->broker.evaluator, "job", keep, &unused));
+    assert_uint_equal(evaluator_last_cycle_ms(fake->broker.evaluator), 0);
+    fake_serve(fake);
+    assert_int_equal(checkpoint_state(fake),
+                     CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_REQUESTED);
+    finish(fake);
+}
+
+static void set_manual(Ckpt__V1__AllocationSpec *spec)
+{
+    spec->strategy = CKPT__V1__STRATEGY__STRATEGY_MANUAL;
+}
+
+static void a_manual_allocation_is_never_hinted(void **state)
+{
+    struct fake *fake = start();
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "job", 1, 16, set_manual).status, FSM_OK);
+    fake_serve(fake);
+    fake_advance_ms(fake, 24 * (uint64_t)HOUR_MS);
+    assert_int_equal(checkpoint_state(fake),
+                     CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_UNSPECIFIED);
+    assert_string_equal(explain(fake).verdict, "strategy_not_auto");
+    finish(fake);
+}
+
+static void set_period(Ckpt__V1__AllocationSpec *spec)
+{
+    spec->period_ms = 10 * 60000;
+}
+
+static void a_declared_period_fires_beside_the_model(void **state)
+{
+    struct fake *fake = start();
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "job", 1, 1, set_period).status, FSM_OK);
+    fake_serve(fake);
+    fake_advance_ms(fake, 9 * 60000);
+    assert_int_equal(checkpoint_state(fake),
+                     CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_UNSPECIFIED);
+    fake_advance_ms(fake, 2 * 60000);
+    assert_int_equal(checkpoint_state(fake),
+                     CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_REQUESTED);
+    finish(fake);
+}
+
+/* More rows than one chunk and more decisions than one command; the time is for people, the limit generous. */
+static void many_allocations_are_evaluated_in_chunks(void **state)
+{
+    enum { ALLOCATIONS = EVALUATOR_CHUNK_ROWS + 2000 };
+    struct fake *fake = start();
+    struct timespec began, ended;
+    char id[32];
+    double ms;
+
+    (void)state;
+    for (int i = 0; i < ALLOCATIONS; i++) {
+        snprintf(id, sizeof(id), "job-%d", i);
+        assert_int_equal(fake_register(fake, id, (uint32_t)(i % 50), 1, NULL).status, FSM_OK);
+    }
+    fake->now_us += 24 * (uint64_t)HOUR_MS * 1000;
+    clock_gettime(CLOCK_MONOTONIC, &began);
+    fake_serve(fake);
+    clock_gettime(CLOCK_MONOTONIC, &ended);
+    ms =
+        (double)(ended.tv_sec - began.tv_sec) * 1e3 + (double)(ended.tv_nsec - began.tv_nsec) / 1e6;
+    print_message("%d allocations, all fire, evaluated and applied in %.1f ms\n", ALLOCATIONS, ms);
+    assert_uint_equal(
+        fake_summary(fake)
+            .checkpoints_by_state[CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_REQUESTED],
+        ALLOCATIONS);
+    finish(fake);
+}
+
+/* ---- explain ---- */
+
+static void a_negative_evaluation_is_explained_with_numbers(void **state)
+{
+    struct fake *fake = start();
+    struct explained explained;
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "job", 1, 16, NULL).status, FSM_OK);
+    fake_serve(fake);
+    fake_advance_ms(fake, 600000);
+    explained = explain(fake);
+    assert_false(explained.checkpoint);
+    assert_string_equal(explained.verdict, "value_below_cost");
+    assert_uint_equal(explained.evaluated_at_ms, fake_wall_ms(fake));
+    assert_uint_equal(explained.term, 1);
+    assert_uint_equal(explained.terms.age_ms, 600000);
+    assert_uint_equal(explained.terms.gpu_count, 128);
+    assert_uint_equal(explained.terms.bandwidth_bytes_per_s,
+                      fsm_target_find(fake->replica.fsm, "scratch")->budget_bytes_per_s <
+                              16 * fsm_policy(fake->replica.fsm)->default_write_bytes_per_s
+                          ? fsm_target_find(fake->replica.fsm, "scratch")->budget_bytes_per_s
+                          : 16 * fsm_policy(fake->replica.fsm)->default_write_bytes_per_s);
+    assert_true(explained.terms.value_gpu_ms > 0);
+    assert_true(explained.terms.cost_gpu_ms > explained.terms.value_gpu_ms);
+    assert_true(strlen(explained.flips) > 0);
+    assert_true(explained.guard_count >= 4);
+    for (size_t i = 0; i < explained.guard_count; i++)
+        assert_non_null(strstr(explained.guards[i], ": ok"));
+    finish(fake);
+}
+
+static void an_allocation_that_was_not_evaluated_is_not_explained(void **state)
+{
+    struct fake *fake = start();
+    struct explained unused = {0};
+
+    (void)state;
+    fake_serve(fake);
+    assert_false(evaluator_explain(fake->broker.evaluator, "job", keep, &unused));
+    assert_int_equal(fake_register(fake, "job", 1, 1, NULL).status, FSM_OK);
+    assert_false(evaluator_explain(fake->broker.evaluator, "job", keep, &unused));
+    assert_false(evaluator_explain(NULL, "job", keep, &unused));
+    finish(fake);
+}
+
+/* ---- health ---- */
+
+/* T-001: one heartbeat later the next evaluation sees it, and says why. */
+static void rising_errors_of_one_node_raise_the_value(void **state)
+{
+    struct fake *fake = start();
+    Ckpt__V1__AgentHeartbeat heartbeat = CKPT__V1__AGENT_HEARTBEAT__INIT;
+    struct nodes *nodes;
+    struct evaluator_cycle healthy, sick;
+    struct eval_view view = {0};
+    double before;
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "job", 1, 4, NULL).status, FSM_OK);
+    fake_serve(fake);
+    nodes = nodes_new(&fake->broker);
+    eval_view_alloc(&view, 16);
+    nodes_start(nodes);
+    evaluator_cycle_begin(&healthy, fake->replica.fsm, nodes, fake_wall_ms(fake));
+    evaluator_fill(&healthy, fake->replica.fsm, &view, 0, 1);
+    before = view.hazard_factor[0];
+    nodes_heard(nodes, job(fake)->nodes[2].node_slot, &heartbeat);
+    heartbeat.ecc_uncorrectable_count = 1;
+    nodes_heard(nodes, job(fake)->nodes[2].node_slot, &heartbeat);
+    evaluator_cycle_begin(&sick, fake->replica.fsm, nodes, fake_wall_ms(fake));
+    evaluator_fill(&sick, fake->replica.fsm, &view, 0, 1);
+    assert_double_near(before, 1, 0);
+    assert_double_near(view.hazard_factor[0], (1 + 1 + 100 + 1) / 4.0, 1e-9);
+    evaluator_cycle_end(&healthy);
+    evaluator_cycle_end(&sick);
+    eval_view_free(&view);
+    nodes_stop(nodes);
+    nodes_free(nodes);
+    finish(fake);
+}
+
+/* ---- queues ---- */
+
+static void report_queue(struct fake *fake, uint64_t queued_gpu_ms, uint64_t running_gpu_ms,
+                         uint32_t preemption_class)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__V1__ReportQueueRequest request = CKPT__V1__REPORT_QUEUE_REQUEST__INIT;
+    Ckpt__V1__WaitingJob waiting = CKPT__V1__WAITING_JOB__INIT;
+    Ckpt__V1__WaitingJob *pointers[] = {&waiting};
+    static int number;
+    char request_id[32];
+
+    snprintf(request_id, sizeof(request_id), "queue-%d", ++number);
+    waiting.job_id = (char[]){"w1"};
+    waiting.preemption_class = preemption_class;
+    waiting.urgency_milli = 2000;
+    waiting.gpu_count = 64;
+    waiting.waited_ms = 600000;
+    request.request_id = request_id;
+    request.vcluster = (char[]){"hpc"};
+    request.queued_gpu_ms = queued_gpu_ms;
+    request.running_gpu_ms = running_gpu_ms;
+    request.n_waiting = 1;
+    request.waiting = pointers;
+    command.request_id = request_id;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_REPORT_QUEUE;
+    command.report_queue = &request;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+}
+
+/* S1-053, A-002 */
+static void queues_give_pressure_and_gain_and_grow_old(void **state)
+{
+    struct fake *fake = start();
+    struct evaluator_cycle cycle;
+    struct eval_view view = {0};
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "job", 1, 4, NULL).status, FSM_OK); /* class 3, 32 GPUs */
+    eval_view_alloc(&view, 16);
+    report_queue(fake, 500, 1000, 5);
+    evaluator_cycle_begin(&cycle, fake->replica.fsm, NULL, fake_wall_ms(fake));
+    evaluator_fill(&cycle, fake->replica.fsm, &view, 0, 1);
+    assert_double_near(cycle.policy.pressure, 0.5, 1e-12);
+    assert_double_near(cycle.policy.backlog_urgency, 2, 1e-12);
+    assert_double_near(view.waiting_gain_gpu_s[0], 32 * 2 * 600,
+                       1e-6); /* bounded by its own GPUs */
+    evaluator_cycle_end(&cycle);
+    report_queue(fake, 500, 0, 3); /* equal class gains nothing; running 0 is defined */
+    evaluator_cycle_begin(&cycle, fake->replica.fsm, NULL, fake_wall_ms(fake));
+    evaluator_fill(&cycle, fake->replica.fsm, &view, 0, 1);
+    assert_double_near(cycle.policy.pressure, 1, 1e-12);
+    assert_double_near(view.waiting_gain_gpu_s[0], 0, 0);
+    evaluator_cycle_end(&cycle);
+    evaluator_cycle_begin(&cycle, fake->replica.fsm, NULL,
+                          fake_wall_ms(fake) + EVALUATOR_QUEUE_MAX_AGE_MS + 1);
+    assert_double_near(cycle.policy.pressure, 0, 0);
+    evaluator_cycle_end(&cycle);
+    eval_view_free(&view);
+    finish(fake);
+}
+
+static void the_gain_of_waiting_jobs_is_taken_in_order_and_in_part(void **state)
+{
+    double gpus[] = {10, 30, 30, 70}, gain[] = {100, 140, 140, 150};
+    struct waiting_curve curve = {.count = 4, .gpus = gpus, .gain_gpu_s = gain};
+    struct waiting_curve empty = {0};
+
+    (void)state;
+    assert_double_near(waiting_gain_gpu_s(&curve, 0), 0, 1e-12);
+    assert_double_near(waiting_gain_gpu_s(&curve, 5), 50, 1e-12);
+    assert_double_near(waiting_gain_gpu_s(&curve, 10), 100, 1e-12);
+    assert_double_near(waiting_gain_gpu_s(&curve, 20), 120, 1e-12);
+    assert_double_near(waiting_gain_gpu_s(&curve, 50), 145, 1e-12);
+    assert_double_near(waiting_gain_gpu_s(&curve, 1e9), 150, 1e-12);
+    assert_double_near(waiting_gain_gpu_s(&empty, 8), 0, 0);
+}
+
+/* ---- integers ---- */
+
+static void conversion_saturates_and_nan_is_zero(void **state)
+{
+    (void)state;
+    assert_int_equal(saturate_int64(NAN), 0);
+    assert_true(saturate_int64(INFINITY) == INT64_C(9200000000000000000));
+    assert_true(saturate_int64(-INFINITY) == INT64_C(-9200000000000000000));
+    assert_int_equal(saturate_int64(-1.9), -1);
+    assert_uint_equal(saturate_uint64(-1), 0);
+    assert_uint_equal(saturate_uint64(NAN), 0);
+    assert_uint_equal(saturate_uint64(1e30), 9200000000000000000u);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_running_allocation_is_evaluated_once_per_interval),
+        cmocka_unit_test(value_over_cost_becomes_exactly_one_checkpoint),
+        cmocka_unit_test(nothing_is_decided_while_the_storage_is_down),
+        cmocka_unit_test(a_recovered_target_is_evaluated_at_once),
+        cmocka_unit_test(a_follower_decides_nothing_and_explains_nothing),
+        cmocka_unit_test(a_manual_allocation_is_never_hinted),
+        cmocka_unit_test(a_declared_period_fires_beside_the_model),
+        cmocka_unit_test(many_allocations_are_evaluated_in_chunks),
+        cmocka_unit_test(a_negative_evaluation_is_explained_with_numbers),
+        cmocka_unit_test(an_allocation_that_was_not_evaluated_is_not_explained),
+        cmocka_unit_test(rising_errors_of_one_node_raise_the_value),
+        cmocka_unit_test(queues_give_pressure_and_gain_and_grow_old),
+        cmocka_unit_test(the_gain_of_waiting_jobs_is_taken_in_order_and_in_part),
+        cmocka_unit_test(conversion_saturates_and_nan_is_zero),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

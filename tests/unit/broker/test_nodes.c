@@ -1,0 +1,213 @@
+/* Heartbeat ages and health of nodes: F-006, F-007, S1-051, T-001. */
+#include "src/broker/nodes.h"
+#include "tests/unit/broker/fake_replica.h"
+
+#define STATE(name) CKPT__LOG__V1__NODE_STATE__NODE_STATE_##name
+
+static struct node_age age(bool heard, uint64_t age_ms)
+{
+    return (struct node_age){
+        .heard = heard, .age_ms = age_ms, .degraded_after_ms = 30000, .down_after_ms = 90000};
+}
+
+static void states_follow_the_age(void **state)
+{
+    const struct {
+        Ckpt__Log__V1__NodeState now;
+        struct node_age age;
+        Ckpt__Log__V1__NodeState expected;
+    } cases[] = {
+        {STATE(READY), age(true, 29999), STATE(READY)},
+        {STATE(READY), age(true, 30000), STATE(DEGRADED)},
+        {STATE(DEGRADED), age(true, 89999), STATE(DEGRADED)},
+        {STATE(DEGRADED), age(true, 90000), STATE(DOWN)},
+        {STATE(DOWN), age(true, 10), STATE(READY)},
+        {STATE(DOWN), age(false, 10), STATE(DOWN)}, /* nothing heard: no reason to call it READY */
+        {STATE(DEGRADED), age(false, 10), STATE(DEGRADED)},
+        {STATE(DOWN), age(true, 50000), STATE(DOWN)},
+        {STATE(DRAINING), age(true, 50000), STATE(DRAINING)},
+        {STATE(DRAINING), age(true, 90000), STATE(DOWN)},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++)
+        assert_int_equal(nodes_state_for_age(cases[i].now, &cases[i].age), cases[i].expected);
+}
+
+static const struct fsm_node *seen(struct fake *fake, const char *id)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__NodeSeen message = CKPT__LOG__V1__NODE_SEEN__INIT;
+    char id_copy[64];
+
+    snprintf(id_copy, sizeof(id_copy), "%s", id);
+    message.node_id = id_copy;
+    message.boot_id = (char[]){"boot-1"};
+    message.state = STATE(READY);
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_SEEN;
+    command.node_seen = &message;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+    return fsm_node_find(fake->replica.fsm, id);
+}
+
+static struct nodes *serve(struct fake *fake)
+{
+    struct nodes *nodes = nodes_new(&fake->broker);
+
+    fake_serve(fake);
+    nodes_start(nodes);
+    return nodes;
+}
+
+static void finish(struct fake *fake, struct nodes *nodes)
+{
+    nodes_stop(nodes);
+    nodes_free(nodes);
+    fake_free(fake);
+}
+
+/* F-006 */
+static void a_silent_node_is_degraded_after_30_s_and_down_after_90_s(void **state)
+{
+    struct fake *fake = fake_new(NULL);
+    const struct fsm_node *node = seen(fake, "node-1");
+    struct nodes *nodes = serve(fake);
+
+    (void)state;
+    nodes_heard(nodes, node->slot, NULL);
+    fake_advance_ms(fake, 29000);
+    assert_int_equal(node->state, STATE(READY));
+    assert_uint_equal(nodes_heartbeat_age_ms(nodes, node->slot), 29000);
+    fake_advance_ms(fake, 2500);
+    assert_int_equal(node->state, STATE(DEGRADED));
+    fake_advance_ms(fake, 57000);
+    assert_int_equal(node->state, STATE(DEGRADED));
+    fake_advance_ms(fake, 3000);
+    assert_int_equal(node->state, STATE(DOWN));
+    nodes_heard(nodes, node->slot, NULL);
+    fake_advance_ms(fake, 1500);
+    assert_int_equal(node->state, STATE(READY));
+    finish(fake, nodes);
+}
+
+/* A failover must never look like the death of every node. */
+static void a_new_leader_starts_all_ages_at_its_own_start(void **state)
+{
+    struct fake *fake = fake_new(NULL);
+    const struct fsm_node *node = seen(fake, "node-1");
+    struct nodes *nodes = serve(fake);
+
+    (void)state;
+    nodes_heard(nodes, node->slot, NULL);
+    fake_advance_ms(fake, 25000);
+    nodes_stop(nodes);
+    fake_advance_ms(fake, 600000);
+    assert_int_equal(node->state, STATE(READY));
+    nodes_start(nodes);
+    assert_uint_equal(nodes_heartbeat_age_ms(nodes, node->slot), UINT64_MAX);
+    fake_advance_ms(fake, 29000);
+    assert_int_equal(node->state, STATE(READY));
+    fake_advance_ms(fake, 65000);
+    assert_int_equal(node->state, STATE(DOWN));
+    finish(fake, nodes);
+}
+
+static void make_sensitive(Ckpt__V1__AllocationSpec *spec)
+{
+    spec->sensitive = true;
+}
+
+static void borrow_nodes(Ckpt__V1__AllocationSpec *spec)
+{
+    for (size_t i = 0; i < spec->n_nodes; i++)
+        spec->nodes[i]->borrowed = true;
+}
+
+/* F-006: sensitive +5 min, borrowed +30 s */
+static void nodes_of_sensitive_and_borrowed_work_are_given_more_time(void **state)
+{
+    struct fake *fake = fake_new(NULL);
+    const struct fsm_node *sensitive, *borrowed;
+    struct nodes *nodes;
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "secret", 1, 1, make_sensitive).status, FSM_OK);
+    assert_int_equal(fake_register(fake, "guest", 2, 1, borrow_nodes).status, FSM_OK);
+    sensitive = seen(fake, "node-1");
+    borrowed = seen(fake, "node-2");
+    nodes = serve(fake);
+    fake_advance_ms(fake, 115000);
+    assert_int_equal(borrowed->state, STATE(DEGRADED));
+    assert_int_equal(sensitive->state, STATE(DEGRADED));
+    fake_advance_ms(fake, 10000);
+    assert_int_equal(borrowed->state, STATE(DOWN));
+    assert_int_equal(sensitive->state, STATE(DEGRADED));
+    fake_advance_ms(fake, 270000);
+    assert_int_equal(sensitive->state, STATE(DOWN));
+    finish(fake, nodes);
+}
+
+static void beat(struct nodes *nodes, uint32_t slot, uint64_t correctable, uint64_t uncorrectable,
+                 uint32_t milli_celsius)
+{
+    Ckpt__V1__AgentHeartbeat heartbeat = CKPT__V1__AGENT_HEARTBEAT__INIT;
+
+    heartbeat.ecc_correctable_count = correctable;
+    heartbeat.ecc_uncorrectable_count = uncorrectable;
+    heartbeat.temperature_milli_celsius = milli_celsius;
+    nodes_heard(nodes, slot, &heartbeat);
+}
+
+/* T-001: within one heartbeat; old counts say nothing; the factor decays; a counter that restarts is no alarm. */
+static void rising_error_counters_raise_the_hazard(void **state)
+{
+    struct fake *fake = fake_new(NULL);
+    const struct fsm_node *node = seen(fake, "node-1");
+    struct nodes *nodes = serve(fake);
+
+    (void)state;
+    beat(nodes, node->slot, 1000, 0, 40000);
+    assert_false(nodes_any_unhealthy(nodes));
+    assert_double_near(nodes_hazard_factor(nodes, node->slot), 1, 0);
+    beat(nodes, node->slot, 1001, 0, 40000);
+    assert_true(nodes_any_unhealthy(nodes));
+    assert_double_near(nodes_hazard_factor(nodes, node->slot), 10, 1e-9);
+    beat(nodes, node->slot, 1001, 1, 40000);
+    assert_double_near(nodes_hazard_factor(nodes, node->slot), 100, 1e-9);
+    beat(nodes, node->slot, 0, 0, 40000);
+    assert_double_near(nodes_hazard_factor(nodes, node->slot), 100, 1e-9);
+    fake->now_us += (uint64_t)NODES_HEALTH_HALF_LIFE_MS * 1000;
+    assert_double_near(nodes_hazard_factor(nodes, node->slot), 1 + 99 / 2.0, 1e-6);
+    finish(fake, nodes);
+}
+
+static void heat_raises_the_hazard_while_it_lasts(void **state)
+{
+    struct fake *fake = fake_new(NULL);
+    const struct fsm_node *node = seen(fake, "node-1");
+    struct nodes *nodes = serve(fake);
+
+    (void)state;
+    beat(nodes, node->slot, 0, 0, 90000);
+    assert_double_near(nodes_hazard_factor(nodes, node->slot), 3, 1e-9);
+    beat(nodes, node->slot, 0, 0, 96000);
+    assert_double_near(nodes_hazard_factor(nodes, node->slot), 20, 1e-9);
+    beat(nodes, node->slot, 0, 0, 50000);
+    assert_double_near(nodes_hazard_factor(nodes, node->slot), 1, 1e-9);
+    fake_advance_ms(fake, 1500);
+    assert_false(nodes_any_unhealthy(nodes));
+    finish(fake, nodes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(states_follow_the_age),
+        cmocka_unit_test(a_silent_node_is_degraded_after_30_s_and_down_after_90_s),
+        cmocka_unit_test(a_new_leader_starts_all_ages_at_its_own_start),
+        cmocka_unit_test(nodes_of_sensitive_and_borrowed_work_are_given_more_time),
+        cmocka_unit_test(rising_error_counters_raise_the_hazard),
+        cmocka_unit_test(heat_raises_the_hazard_while_it_lasts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,302 @@
+/* The storage watch: S1-060, S1-062, S1-073, S1-074 and what a new leader knows. Probes are the test's own. */
+#include "src/broker/collector.h"
+#include "src/broker/storage_watch.h"
+#include "src/store/worker.h"
+#include "tests/unit/broker/fake_replica.h"
+
+/* ---- workers that end when the test says so ---- */
+
+struct worker {
+    worker_done_fn *done;
+    void *data;
+    bool cancelled;
+};
+static struct worker running;
+static size_t running_count, hanging_count, started_count;
+static bool start_fails;
+static char last_arguments[256];
+
+int worker_start(uv_loop_t *loop, const char *const *arguments, uid_t uid, gid_t gid,
+                 uint64_t deadline_ms, worker_done_fn *done, void *data, struct worker **ret_worker,
+                 struct err *err)
+{
+    (void)loop;
+    (void)uid;
+    (void)gid;
+    assert_uint_equal(deadline_ms, 5000);
+    last_arguments[0] = '\0';
+    for (int i = 0; arguments[i] != NULL; i++) {
+        strcat(last_arguments, arguments[i]);
+        strcat(last_arguments, " ");
+    }
+    if (start_fails)
+        return err_set(err, ERR_IO, "no such program");
+    assert_uint_equal(running_count, 0); /* one target: one probe at a time */
+    running = (struct worker){.done = done, .data = data};
+    running_count = 1;
+    started_count++;
+    *ret_worker = &running;
+    return 0;
+}
+
+void worker_cancel(struct worker *worker)
+{
+    worker->cancelled = true;
+}
+
+size_t worker_active(void)
+{
+    return running_count + hanging_count;
+}
+
+static void end_probe(struct worker_result result)
+{
+    struct worker ended = running;
+
+    assert_uint_equal(running_count, 1);
+    running_count = 0;
+    result.output = "";
+    result.cancelled = ended.cancelled;
+    ended.done(ended.data, &result);
+}
+
+static void succeed(struct fake *fake)
+{
+    end_probe((struct worker_result){.duration_ms = 4});
+    fake_settle(fake);
+}
+
+static void fail_probe(struct fake *fake)
+{
+    end_probe(
+        (struct worker_result){.exit_code = 5, .error = "mkdir: no space left", .duration_ms = 9});
+    fake_settle(fake);
+}
+
+static bool available(struct fake *fake)
+{
+    return fsm_target_find(fake->replica.fsm, "scratch")->available;
+}
+
+static struct storage_watch *setup_watch(struct fake **ret_fake)
+{
+    struct fake *fake = fake_new(NULL);
+
+    running_count = hanging_count = started_count = 0;
+    start_fails = false;
+    fake->broker.storage_watch = storage_watch_new(&fake->broker);
+    *ret_fake = fake;
+    return fake->broker.storage_watch;
+}
+
+static void teardown_watch(struct fake *fake)
+{
+    fake_stop_serving(fake);
+    storage_watch_free(fake->broker.storage_watch);
+    if (running_count > 0) /* also after the watch is gone */
+        end_probe((struct worker_result){.duration_ms = 1});
+    fake_free(fake);
+}
+
+/* ---- hysteresis ---- */
+
+static void only_failures_in_a_row_take_a_target_down(void **state)
+{
+    struct hysteresis h = {0};
+
+    (void)state;
+    assert_int_equal(hysteresis_sample(&h, false, true, 3, 2), HYSTERESIS_KEEP);
+    assert_int_equal(hysteresis_sample(&h, false, true, 3, 2), HYSTERESIS_KEEP);
+    assert_int_equal(hysteresis_sample(&h, true, true, 3, 2), HYSTERESIS_KEEP);
+    assert_int_equal(hysteresis_sample(&h, false, true, 3, 2), HYSTERESIS_KEEP);
+    assert_int_equal(hysteresis_sample(&h, false, true, 3, 2), HYSTERESIS_KEEP);
+    assert_int_equal(hysteresis_sample(&h, false, true, 3, 2), HYSTERESIS_DOWN);
+    assert_int_equal(hysteresis_sample(&h, false, true, 3, 2), HYSTERESIS_DOWN); /* not taken yet */
+    assert_int_equal(hysteresis_sample(&h, false, false, 3, 2), HYSTERESIS_KEEP);
+    assert_int_equal(hysteresis_sample(&h, true, false, 3, 2), HYSTERESIS_KEEP);
+    assert_int_equal(hysteresis_sample(&h, true, false, 3, 2), HYSTERESIS_UP);
+}
+
+/* S1-074: whatever comes in, a change needs N, M samples of one kind in a row just before it. */
+static void flapping_never_changes_faster_than_the_limits(void **state)
+{
+    uint64_t seed = test_seed();
+    struct hysteresis h = {0};
+    bool up = true;
+    unsigned row = 0;
+    bool last = true;
+
+    (void)state;
+    for (int i = 0; i < 100000; i++) {
+        bool sample = test_random(&seed) % 3 != 0;
+        enum hysteresis_verdict verdict = hysteresis_sample(&h, sample, up, 3, 2);
+
+        row = sample == last ? row + 1 : 1;
+        last = sample;
+        assert_int_equal(verdict, up && !sample && row >= 3   ? HYSTERESIS_DOWN
+                                  : !up && sample && row >= 2 ? HYSTERESIS_UP
+                                                              : HYSTERESIS_KEEP);
+        if (verdict != HYSTERESIS_KEEP)
+            up = !up;
+    }
+}
+
+/* ---- the watch ---- */
+
+/* S1-060, S1-062 */
+static void three_failed_probes_make_a_target_unavailable_and_two_good_ones_bring_it_back(
+    void **state)
+{
+    struct fake *fake;
+
+    (void)state;
+    setup_watch(&fake);
+    fake_serve(fake);
+    assert_string_equal(last_arguments, "probe --prefix /scratch ");
+    fail_probe(fake);
+    fake_advance_ms(fake, 5000);
+    fail_probe(fake);
+    assert_true(available(fake));
+    fake_advance_ms(fake, 5000);
+    fail_probe(fake);
+    assert_false(available(fake));
+    fake_advance_ms(fake, 5000);
+    succeed(fake);
+    assert_false(available(fake));
+    fake_advance_ms(fake, 5000);
+    succeed(fake);
+    assert_true(available(fake));
+    teardown_watch(fake);
+}
+
+static void details_of_the_last_probe_are_kept_for_status(void **state)
+{
+    struct fake *fake;
+    struct storage_watch *watch;
+    const char *detail;
+    uint64_t duration_ms;
+
+    (void)state;
+    watch = setup_watch(&fake);
+    assert_false(storage_watch_last_probe(watch, "scratch", &detail, &duration_ms));
+    fake_serve(fake);
+    fail_probe(fake);
+    assert_true(storage_watch_last_probe(watch, "scratch", &detail, &duration_ms));
+    assert_string_equal(detail, "mkdir: no space left");
+    assert_uint_equal(duration_ms, 9);
+    assert_false(storage_watch_last_probe(watch, "nowhere", &detail, &duration_ms));
+    teardown_watch(fake);
+}
+
+static void a_running_probe_is_not_doubled(void **state)
+{
+    struct fake *fake;
+
+    (void)state;
+    setup_watch(&fake);
+    fake_serve(fake);
+    fake_advance_ms(fake, 60000); /* worker_start would fail the test */
+    assert_uint_equal(started_count, 1);
+    teardown_watch(fake);
+}
+
+/* A probe in D state: counts as failures, is not repeated until it is reaped. */
+static void an_unkillable_probe_counts_as_failures_and_is_not_repeated(void **state)
+{
+    struct fake *fake;
+
+    (void)state;
+    setup_watch(&fake);
+    fake_serve(fake);
+    hanging_count = 1;
+    end_probe((struct worker_result){.timed_out = true, .unkillable = true, .exit_code = -1});
+    fake_settle(fake);
+    assert_true(available(fake));
+    fake_advance_ms(fake, 10000);
+    assert_false(available(fake));
+    assert_uint_equal(started_count, 1);
+    hanging_count = 0; /* the kernel let it go */
+    fake_advance_ms(fake, 5000);
+    assert_uint_equal(started_count, 2);
+    succeed(fake);
+    fake_advance_ms(fake, 5000);
+    succeed(fake);
+    assert_true(available(fake));
+    teardown_watch(fake);
+}
+
+static void a_worker_that_cannot_start_is_a_failure(void **state)
+{
+    struct fake *fake;
+
+    (void)state;
+    setup_watch(&fake);
+    start_fails = true;
+    fake_serve(fake);
+    fake_advance_ms(fake, 10000);
+    assert_false(available(fake));
+    teardown_watch(fake);
+}
+
+/* Two failures seen by the old leader and one by the new one are not three. */
+static void a_new_leader_needs_fresh_evidence(void **state)
+{
+    struct fake *fake;
+
+    (void)state;
+    setup_watch(&fake);
+    fake_serve(fake);
+    fail_probe(fake);
+    fake_advance_ms(fake, 5000);
+    fail_probe(fake);
+    fake_stop_serving(fake);
+    fake_serve(fake);
+    fail_probe(fake);
+    assert_true(available(fake));
+    fake_advance_ms(fake, 5000);
+    fail_probe(fake);
+    fake_advance_ms(fake, 5000);
+    fail_probe(fake);
+    assert_false(available(fake));
+    /* and the state stays as replicated until there is evidence against it */
+    fake_stop_serving(fake);
+    fake_serve(fake);
+    assert_false(available(fake));
+    succeed(fake);
+    assert_false(available(fake));
+    teardown_watch(fake);
+}
+
+static void a_follower_cancels_its_probe_and_ignores_the_result(void **state)
+{
+    struct fake *fake;
+
+    (void)state;
+    setup_watch(&fake);
+    fake->config.storage_watch.failures_down = 1;
+    fake_serve(fake);
+    fake_stop_serving(fake);
+    assert_true(running.cancelled);
+    fail_probe(fake);
+    assert_true(available(fake));
+    fake_advance_ms(fake, 60000);
+    assert_uint_equal(started_count, 1);
+    teardown_watch(fake);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_failures_in_a_row_take_a_target_down),
+        cmocka_unit_test(flapping_never_changes_faster_than_the_limits),
+        cmocka_unit_test(
+            three_failed_probes_make_a_target_unavailable_and_two_good_ones_bring_it_back),
+        cmocka_unit_test(details_of_the_last_probe_are_kept_for_status),
+        cmocka_unit_test(a_running_probe_is_not_doubled),
+        cmocka_unit_test(an_unkillable_probe_counts_as_failures_and_is_not_repeated),
+        cmocka_unit_test(a_worker_that_cannot_start_is_a_failure),
+        cmocka_unit_test(a_new_leader_needs_fresh_evidence),
+        cmocka_unit_test(a_follower_cancels_its_probe_and_ignores_the_result),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
