@@ -1,0 +1,211 @@
+/* gRPC statuses become exit codes, messages and next commands (U6, U7); changes are safe to repeat. */
+#include "src/rpc/server.h"
+#include "tests/support/test.h"
+#include "tests/unit/cli/harness.h"
+
+static void each_status_has_its_exit_code_and_next_command(void **state)
+{
+    static const struct {
+        int status;
+        const char *text;
+        int code;
+        const char *error;
+    } outcomes[] = {
+        {RPC_INVALID_ARGUMENT, "INVALID_ID: an id is not", CLI_USAGE, "try: correct the id"},
+        {RPC_NOT_FOUND, "ALLOCATION_NOT_FOUND: no such allocation", CLI_NOT_FOUND,
+         "error: cannot request a checkpoint of j: ALLOCATION_NOT_FOUND: no such allocation\n  "
+         "try: "
+         "ckptctl jobs lists them\n"},
+        {RPC_FAILED_PRECONDITION, "STORAGE_UNAVAILABLE: the destination is unavailable",
+         CLI_REFUSED, "try: ckptctl targets"},
+        {RPC_ALREADY_EXISTS, "ALLOCATION_EXISTS: x", CLI_REFUSED, "try: ckptctl job ID"},
+        {RPC_RESOURCE_EXHAUSTED, "FULL: 16384 wait", CLI_REFUSED, "FULL: 16384 wait"},
+        {RPC_FAILED_PRECONDITION, "TRANSFER_REFUSED: n3 lags", CLI_REFUSED, "TRANSFER_REFUSED"},
+        {RPC_FAILED_PRECONDITION, "NOT_LEADER: member n1 does not lead", CLI_NO_LEADER,
+         "none of 1 members at a:1 answers"},
+        {RPC_UNAVAILABLE, "connection refused", CLI_NO_LEADER, "connection refused"},
+        {RPC_DEADLINE_EXCEEDED, "no answer in time", CLI_TIMEOUT, "--request-id "},
+        {RPC_UNAVAILABLE, "OUTCOME_UNKNOWN: leadership was lost", CLI_TIMEOUT, "--request-id "},
+        {RPC_PERMISSION_DENIED, "role viewer", CLI_AUTH, "PERMISSION_DENIED: role viewer"},
+        {RPC_UNAUTHENTICATED, "no certificate", CLI_AUTH, "UNAUTHENTICATED: no certificate"},
+        {RPC_UNIMPLEMENTED, "UNIMPLEMENTED: this version cannot", CLI_FAILED,
+         "try: see the release"},
+        {RPC_INTERNAL, "boom \033[2J", CLI_FAILED, "INTERNAL: boom ?[2J"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(outcomes) / sizeof(outcomes[0]); i++) {
+        struct harness h;
+        int code;
+
+        harness_init(&h);
+        harness_answer(&h, NULL, "BrokerService/RequestCheckpoint", outcomes[i].status,
+                       outcomes[i].text, NULL);
+        code = harness_run(&h, "--endpoints a:1 hint j");
+        if (code != outcomes[i].code) {
+            print_error("%s: exit %d\n%s", outcomes[i].text, code, h.error);
+        }
+        assert_int_equal(code, outcomes[i].code);
+        assert_contains(h.error, outcomes[i].error);
+        assert_string_equal(h.out, "");
+        harness_close(&h);
+    }
+}
+
+static void an_unknown_outcome_prints_the_request_id_that_was_sent(void **state)
+{
+    struct harness h;
+    char expected[128];
+
+    (void)state;
+    harness_init(&h);
+    harness_answer(&h, NULL, "BrokerService/RequestCheckpoint", RPC_DEADLINE_EXCEEDED, "late",
+                   NULL);
+    assert_int_equal(harness_run(&h, "--endpoints a:1 hint j"), CLI_TIMEOUT);
+    const char *sent = ((const Ckpt__V1__RequestCheckpointRequest *)h.last_request)->request_id;
+
+    assert_int_equal(strlen(sent), 32);
+    snprintf(expected, sizeof(expected), "--request-id %s", sent);
+    assert_contains(h.error, expected);
+    assert_int_equal(harness_run(&h, "--endpoints a:1 hint j --request-id mine-1"), CLI_TIMEOUT);
+    assert_string_equal(((const Ckpt__V1__RequestCheckpointRequest *)h.last_request)->request_id,
+                        "mine-1");
+    assert_contains(h.error, "request id mine-1");
+    harness_close(&h);
+}
+
+static void a_read_without_quorum_says_so_and_not_timeout(void **state)
+{
+    Ckpt__V1__StatusReply status = CKPT__V1__STATUS_REPLY__INIT;
+    struct harness h;
+
+    (void)state;
+    harness_init(&h);
+    harness_answer(&h, NULL, "BrokerService/ListAllocations", RPC_DEADLINE_EXCEEDED, "late", NULL);
+    harness_answer(&h, "a:1", "OperatorService/Status", RPC_OK, NULL, &status.base);
+    assert_int_equal(harness_run(&h, "--endpoints a:1,b:1 jobs"), CLI_NO_LEADER);
+    assert_contains(h.error, "no leader, no quorum (1 of 2 members answer)");
+    assert_contains(h.error, "try: ckptctl status");
+    status.quorum = true;
+    status.leader_id = 1;
+    assert_int_equal(harness_run(&h, "--endpoints a:1,b:1 jobs"), CLI_TIMEOUT);
+    harness_close(&h);
+}
+
+static void success_prints_index_and_checkpoint(void **state)
+{
+    Ckpt__V1__MutationReply reply = CKPT__V1__MUTATION_REPLY__INIT;
+    struct harness h;
+
+    (void)state;
+    reply.index = 918233;
+    reply.checkpoint_id = (UINT64_C(1) << 40) | 42;
+    harness_init(&h);
+    harness_answer(&h, NULL, "BrokerService/RequestCheckpoint", RPC_OK, NULL, &reply.base);
+    assert_int_equal(harness_run(&h, "hint j"), CLI_OK);
+    assert_string_equal(h.out, "done: request a checkpoint of j (index 918233, checkpoint 1-42)\n");
+    assert_int_equal(harness_run(&h, "hint j -o name"), CLI_OK);
+    assert_string_equal(h.out, "1-42\n");
+    assert_int_equal(harness_run(&h, "hint j -o jsonl"), CLI_OK);
+    assert_string_equal(h.out,
+                        "{\"version\":1,\"reply\":{\"index\":918233,\"checkpoint_id\":\"1-42\","
+                        "\"repeated\":false,\"status\":0}}\n");
+    reply.repeated = true;
+    assert_int_equal(harness_run(&h, "hint j"), CLI_OK);
+    assert_contains(h.out, "the outcome of the first request");
+    harness_close(&h);
+}
+
+static void waiting_ends_with_the_checkpoint(void **state)
+{
+    Ckpt__V1__MutationReply reply = CKPT__V1__MUTATION_REPLY__INIT;
+    Ckpt__V1__Checkpoint writing = CKPT__V1__CHECKPOINT__INIT, ended = CKPT__V1__CHECKPOINT__INIT;
+    Ckpt__V1__Checkpoint *first = &writing, *second = &ended;
+    Ckpt__V1__ListCheckpointsReply before = CKPT__V1__LIST_CHECKPOINTS_REPLY__INIT;
+    Ckpt__V1__ListCheckpointsReply after = CKPT__V1__LIST_CHECKPOINTS_REPLY__INIT;
+
+    (void)state;
+    reply.checkpoint_id = writing.checkpoint_id = ended.checkpoint_id = (UINT64_C(1) << 40) | 42;
+    writing.state = CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_WRITING;
+    before.n_checkpoints = after.n_checkpoints = 1;
+    before.checkpoints = &first;
+    after.checkpoints = &second;
+    for (int failed = 0; failed < 2; failed++) {
+        struct harness h;
+
+        harness_init(&h);
+        ended.state = failed ? CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_FAILED
+                             : CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE;
+        ended.reason = failed ? CKPT__V1__REASON__REASON_WRITE_FAILED : 0;
+        harness_answer(&h, NULL, "BrokerService/RequestCheckpoint", RPC_OK, NULL, &reply.base);
+        harness_answer(&h, NULL, "BrokerService/ListCheckpoints", RPC_OK, NULL, &before.base);
+        h.answers[1].turns = 2;
+        harness_answer(&h, NULL, "BrokerService/ListCheckpoints", RPC_OK, NULL, &after.base);
+        assert_int_equal(harness_run(&h, "hint j --wait"), failed ? CLI_FAILED : CLI_OK);
+        assert_contains(h.out, failed ? "checkpoint 1-42 FAILED" : "checkpoint 1-42 COMPLETE");
+        assert_contains(h.error, "checkpoint 1-42 WRITING");
+        if (failed) {
+            assert_contains(h.error, "ended FAILED: write failed");
+        }
+        assert_uint_equal(h.call_count, 4);
+        harness_close(&h);
+    }
+}
+
+static void waiting_longer_than_allowed_leaves_the_outcome_open(void **state)
+{
+    Ckpt__V1__MutationReply reply = CKPT__V1__MUTATION_REPLY__INIT;
+    Ckpt__V1__Checkpoint writing = CKPT__V1__CHECKPOINT__INIT;
+    Ckpt__V1__Checkpoint *first = &writing;
+    Ckpt__V1__ListCheckpointsReply list = CKPT__V1__LIST_CHECKPOINTS_REPLY__INIT;
+    struct harness h;
+
+    (void)state;
+    reply.checkpoint_id = writing.checkpoint_id = 5;
+    writing.state = CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_PAUSED;
+    list.n_checkpoints = 1;
+    list.checkpoints = &first;
+    harness_init(&h);
+    harness_answer(&h, NULL, "BrokerService/RequestCheckpoint", RPC_OK, NULL, &reply.base);
+    harness_answer(&h, NULL, "BrokerService/ListCheckpoints", RPC_OK, NULL, &list.base);
+    assert_int_equal(harness_run(&h, "hint j --wait --wait-for 20ms"), CLI_TIMEOUT);
+    assert_contains(h.error, "it goes on");
+    harness_close(&h);
+}
+
+static void destructive_commands_ask_on_a_terminal(void **state)
+{
+    Ckpt__V1__MutationReply reply = CKPT__V1__MUTATION_REPLY__INIT;
+    struct harness h;
+
+    (void)state;
+    harness_init(&h);
+    harness_answer(&h, NULL, "BrokerService/EndAllocation", RPC_OK, NULL, &reply.base);
+    h.input = "no\n";
+    assert_int_equal(harness_run(&h, "end j"), CLI_REFUSED);
+    assert_uint_equal(h.call_count, 0);
+    h.input = "yes\n";
+    assert_int_equal(harness_run(&h, "end j --failed --reason node_down"), CLI_OK);
+    assert_contains(h.error, "plan: end job j as FAILED");
+    assert_int_equal(((const Ckpt__V1__EndAllocationRequest *)h.last_request)->reason,
+                     CKPT__V1__REASON__REASON_NODE_DOWN);
+    h.input = NULL;
+    assert_int_equal(harness_run(&h, "end j --yes"), CLI_OK);
+    assert_uint_equal(h.call_count, 2);
+    harness_close(&h);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_status_has_its_exit_code_and_next_command),
+        cmocka_unit_test(an_unknown_outcome_prints_the_request_id_that_was_sent),
+        cmocka_unit_test(a_read_without_quorum_says_so_and_not_timeout),
+        cmocka_unit_test(success_prints_index_and_checkpoint),
+        cmocka_unit_test(waiting_ends_with_the_checkpoint),
+        cmocka_unit_test(waiting_longer_than_allowed_leaves_the_outcome_open),
+        cmocka_unit_test(destructive_commands_ask_on_a_terminal),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

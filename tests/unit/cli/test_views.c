@@ -1,0 +1,281 @@
+/* What commands print about jobs, checkpoints, decisions and preemptions. */
+#include "src/rpc/server.h"
+#include "tests/support/test.h"
+#include "tests/unit/cli/harness.h"
+
+struct jobs {
+    Ckpt__V1__NodeShare share;
+    Ckpt__V1__NodeShare *shares[2];
+    Ckpt__V1__AllocationSpec specs[3];
+    Ckpt__V1__Allocation items[3];
+    Ckpt__V1__Allocation *pointers[3];
+};
+
+/* a-1 and a-2 are of class 2, a-3 is sensitive; all run on two nodes of 8 GPUs. */
+static void jobs_init(struct jobs *jobs)
+{
+    static char n1[] = "n1", tenant[] = "physics";
+    static char ids[3][4] = {"a-1", "a-2", "a-3"};
+
+    ckpt__v1__node_share__init(&jobs->share);
+    jobs->share.node_id = n1;
+    jobs->share.gpu_count = 8;
+    jobs->shares[0] = jobs->shares[1] = &jobs->share;
+    for (size_t i = 0; i < 3; i++) {
+        ckpt__v1__allocation_spec__init(&jobs->specs[i]);
+        ckpt__v1__allocation__init(&jobs->items[i]);
+        jobs->specs[i].allocation_id = ids[i];
+        jobs->specs[i].tenant = tenant;
+        jobs->specs[i].preemption_class = 2;
+        jobs->specs[i].sensitive = i == 2;
+        jobs->specs[i].nodes = jobs->shares;
+        jobs->specs[i].n_nodes = 2;
+        jobs->items[i].spec = &jobs->specs[i];
+        jobs->items[i].state = CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING;
+        jobs->pointers[i] = &jobs->items[i];
+    }
+    jobs->items[0].last_complete_checkpoint_id = (UINT64_C(1) << 40) | 42;
+}
+
+static void a_list_is_read_to_its_last_page(void **state)
+{
+    static char token[] = "a-2";
+    Ckpt__V1__ListAllocationsReply first = CKPT__V1__LIST_ALLOCATIONS_REPLY__INIT;
+    Ckpt__V1__ListAllocationsReply last = CKPT__V1__LIST_ALLOCATIONS_REPLY__INIT;
+    struct jobs jobs;
+    struct harness h;
+
+    (void)state;
+    jobs_init(&jobs);
+    first.allocations = jobs.pointers;
+    first.n_allocations = 2;
+    first.next_page_token = token;
+    last.allocations = jobs.pointers + 2;
+    last.n_allocations = 1;
+    harness_init(&h);
+    harness_answer(&h, NULL, "BrokerService/ListAllocations", RPC_OK, NULL, &first.base);
+    h.answers[0].turns = 1;
+    harness_answer(&h, NULL, "BrokerService/ListAllocations", RPC_OK, NULL, &last.base);
+    assert_int_equal(harness_run(&h, "jobs -o name --state RUNNING --tenant physics"), CLI_OK);
+    assert_string_equal(h.out, "a-1\na-2\na-3\n");
+    const Ckpt__V1__ListAllocationsRequest *request =
+        (const Ckpt__V1__ListAllocationsRequest *)h.last_request;
+
+    assert_string_equal(request->page_token, "a-2");
+    assert_string_equal(request->tenant, "physics");
+    assert_int_equal(request->state, CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING);
+    harness_close(&h);
+}
+
+static void a_page_that_fails_prints_no_half_table(void **state)
+{
+    static char token[] = "a-2";
+    Ckpt__V1__ListAllocationsReply first = CKPT__V1__LIST_ALLOCATIONS_REPLY__INIT;
+    struct jobs jobs;
+    struct harness h;
+
+    (void)state;
+    jobs_init(&jobs);
+    first.allocations = jobs.pointers;
+    first.n_allocations = 2;
+    first.next_page_token = token;
+    for (int json = 0; json < 2; json++) {
+        harness_init(&h);
+        harness_answer(&h, NULL, "BrokerService/ListAllocations", RPC_OK, NULL, &first.base);
+        h.answers[0].turns = 1;
+        assert_int_equal(harness_run(&h, json ? "-o json jobs" : "jobs"), CLI_NO_LEADER);
+        assert_string_equal(h.out, "");
+        harness_close(&h);
+    }
+}
+
+static void tables_json_and_lines_show_the_same_jobs(void **state)
+{
+    Ckpt__V1__ListAllocationsReply reply = CKPT__V1__LIST_ALLOCATIONS_REPLY__INIT;
+    struct jobs jobs;
+    struct harness h;
+
+    (void)state;
+    jobs_init(&jobs);
+    reply.allocations = jobs.pointers;
+    reply.n_allocations = 3;
+    harness_init(&h);
+    harness_answer(&h, NULL, "BrokerService/ListAllocations", RPC_OK, NULL, &reply.base);
+    assert_int_equal(harness_run(&h, "jobs"), CLI_OK);
+    assert_contains(h.out, "JOB  TENANT   STATE");
+    assert_contains(h.out, "a-1  physics  RUNNING");
+    assert_contains(h.out, "1-42");
+    assert_lacks(h.out, "VCLUSTER");
+    assert_int_equal(harness_run(&h, "jobs -o wide --no-headers"), CLI_OK);
+    assert_lacks(h.out, "JOB");
+    assert_int_equal(harness_run(&h, "jobs -o wide"), CLI_OK);
+    assert_contains(h.out, "VCLUSTER");
+    assert_int_equal(harness_run(&h, "jobs -o jsonl"), CLI_OK);
+    assert_ptr_equal(strstr(h.out, "{\"version\":1,\"job\":{\"spec\":{\"allocation_id\":\"a-1\""),
+                     h.out);
+    assert_int_equal(harness_run(&h, "jobs -o json"), CLI_OK);
+    assert_contains(h.out, "\"jobs\": [");
+    assert_lacks(h.out, "\033");
+    harness_close(&h);
+}
+
+static void an_empty_list_is_said_on_stderr_only(void **state)
+{
+    Ckpt__V1__ListCheckpointsReply reply = CKPT__V1__LIST_CHECKPOINTS_REPLY__INIT;
+    struct harness h;
+
+    (void)state;
+    harness_init(&h);
+    harness_answer(&h, NULL, "BrokerService/ListCheckpoints", RPC_OK, NULL, &reply.base);
+    assert_int_equal(harness_run(&h, "checkpoints a-1"), CLI_OK);
+    assert_string_equal(h.out, "");
+    assert_string_equal(h.error, "no checkpoints\n");
+    assert_int_equal(harness_run(&h, "checkpoints -q -o json"), CLI_OK);
+    assert_contains(h.out, "\"checkpoints\": []");
+    assert_string_equal(h.error, "");
+    assert_int_equal(harness_run(&h, "checkpoint 1-7"), CLI_NOT_FOUND);
+    assert_contains(h.error, "no such checkpoint");
+    harness_close(&h);
+}
+
+static void explain_prints_terms_guards_and_what_would_flip_it(void **state)
+{
+    static char id[] = "a-1", flips[] = "last-checkpoint age >= 3h11m",
+                guard[] = "min_interval: ok", verdict[] = "value_below_cost";
+    char *guards[] = {guard};
+    Ckpt__V1__DecisionTerms terms = CKPT__V1__DECISION_TERMS__INIT;
+    Ckpt__V1__ExplainReply reply = CKPT__V1__EXPLAIN_REPLY__INIT;
+    struct jobs jobs;
+    struct harness h;
+
+    (void)state;
+    jobs_init(&jobs);
+    terms.value_gpu_ms = 41902000;
+    terms.recompute_saved_gpu_ms = 39120000;
+    terms.preemptability_gpu_ms = 2782000;
+    terms.cost_gpu_ms = 58310000;
+    terms.compute_waste_gpu_ms = 57856000;
+    terms.storage_cost_gpu_ms = 454000;
+    terms.failure_probability_ppm = 61000;
+    terms.age_ms = 1252000;
+    terms.gpu_count = 512;
+    terms.write_ms = 512000;
+    terms.bandwidth_bytes_per_s = UINT64_C(10000000000);
+    terms.young_daly_ms = 10680000;
+    terms.verdict = verdict;
+    reply.allocation_id = id;
+    reply.evaluated_at_ms = 1700000000000;
+    reply.terms = &terms;
+    reply.flips_when = flips;
+    reply.guards = guards;
+    reply.n_guards = 1;
+    reply.leader_id = 2;
+    reply.term = 7;
+    harness_init(&h);
+    harness_answer(&h, NULL, "BrokerService/Explain", RPC_OK, NULL, &reply.base);
+    harness_answer(&h, NULL, "BrokerService/GetAllocation", RPC_OK, NULL, &jobs.items[0].base);
+    assert_int_equal(harness_run(&h, "--endpoints a:1 explain a-1"), CLI_OK);
+    assert_contains(h.out, "JOB a-1 (tenant physics, 2 nodes, running since");
+    assert_contains(h.out, "decision: SKIP at 2023-11-1");
+    assert_contains(h.out, "(leader member 2, term 7, value_below_cost)");
+    assert_contains(
+        h.out,
+        " value 41 902 GPU-s   recompute 39 120 (p=0.061 × 641 024)  preempt 2 782  backlog 0\n");
+    assert_contains(h.out, " cost  58 310 GPU-s   write 8m32s of 0 B @ 10.0 GB/s  pause 57 856");
+    assert_contains(h.out, "storage 454\n");
+    assert_contains(h.out,
+                    " flips when: last-checkpoint age >= 3h11m\n guards: min_interval: ok\n");
+    assert_contains(h.out, " Young/Daly for this job: 2h58m");
+    assert_int_equal(harness_run(&h, "explain a-1 -o json"), CLI_OK);
+    assert_contains(h.out, "\"value_gpu_ms\": 41902000");
+    harness_close(&h);
+}
+
+static void preempt_shows_whom_it_may_hit_before_it_acts(void **state)
+{
+    static char victim_id[] = "a-1";
+    Ckpt__V1__ListAllocationsReply list = CKPT__V1__LIST_ALLOCATIONS_REPLY__INIT;
+    Ckpt__V1__Victim victim = CKPT__V1__VICTIM__INIT;
+    Ckpt__V1__Victim *victims[] = {&victim};
+    Ckpt__V1__RequestPreemptionReply reply = CKPT__V1__REQUEST_PREEMPTION_REPLY__INIT;
+    struct jobs jobs;
+    struct harness h;
+
+    (void)state;
+    jobs_init(&jobs);
+    list.allocations = jobs.pointers;
+    list.n_allocations = 3;
+    victim.allocation_id = victim_id;
+    victim.node_count = 2;
+    reply.victims = victims;
+    reply.n_victims = 1;
+    harness_init(&h);
+    harness_answer(&h, NULL, "BrokerService/ListAllocations", RPC_OK, NULL, &list.base);
+    harness_answer(&h, NULL, "BrokerService/RequestPreemption", RPC_OK, NULL, &reply.base);
+    assert_int_equal(harness_run(&h, "preempt --class 5 --nodes 2"), CLI_USAGE);
+    assert_contains(h.error, "a-1: class 2, 2 nodes, last checkpoint 1-42");
+    assert_contains(h.error, "possible victims: 2 with 4 nodes");
+    assert_lacks(h.error, "a-3");
+    assert_contains(h.error, "needs --yes");
+    assert_string_equal(h.last_method, "BrokerService/ListAllocations");
+    assert_int_equal(harness_run(&h, "preempt --class 5 --nodes 9 --candidates a-1,a-3 --dry-run"),
+                     CLI_OK);
+    assert_contains(h.error, "a-3: no (sensitive)");
+    assert_contains(h.error, "too few: expect a refusal");
+    assert_contains(h.out, "\"candidates\": [");
+    assert_string_equal(h.last_method, "BrokerService/ListAllocations");
+    assert_int_equal(harness_run(&h, "preempt --class 5 --nodes 2 --forced --yes --candidates a-1"),
+                     CLI_OK);
+    assert_contains(h.out, "a-1     none: terminated      2");
+    const Ckpt__V1__RequestPreemptionRequest *request =
+        (const Ckpt__V1__RequestPreemptionRequest *)h.last_request;
+
+    assert_true(request->forced);
+    assert_uint_equal(request->n_candidates, 1);
+    assert_string_equal(request->candidates[0], "a-1");
+    harness_close(&h);
+}
+
+static void policy_is_shown_and_set_by_units(void **state)
+{
+    Ckpt__V1__Policy policy = CKPT__V1__POLICY__INIT;
+    Ckpt__V1__GetPolicyReply get = CKPT__V1__GET_POLICY_REPLY__INIT;
+    Ckpt__V1__MutationReply done = CKPT__V1__MUTATION_REPLY__INIT;
+    struct harness h;
+
+    (void)state;
+    policy.min_interval_ms = 300000;
+    policy.default_write_bytes_per_s = 1500000000;
+    get.policy = &policy;
+    harness_init(&h);
+    harness_answer(&h, NULL, "OperatorService/GetPolicy", RPC_OK, NULL, &get.base);
+    harness_answer(&h, NULL, "OperatorService/SetPolicy", RPC_OK, NULL, &done.base);
+    assert_int_equal(harness_run(&h, "policy get"), CLI_OK);
+    assert_contains(h.out, "5m00s");
+    assert_contains(h.out, "1.5 GB/s");
+    assert_contains(h.out, "300000");
+    assert_int_equal(
+        harness_run(&h, "policy set min_interval=10m max_victims=2 max_interval_ms=60000"), CLI_OK);
+    const Ckpt__V1__Policy *sent = ((const Ckpt__V1__SetPolicyRequest *)h.last_request)->policy;
+
+    assert_uint_equal(sent->min_interval_ms, 600000);
+    assert_uint_equal(sent->max_victims, 2);
+    assert_uint_equal(sent->max_interval_ms, 60000);
+    assert_uint_equal(sent->grace_ms, 0);
+    harness_close(&h);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_list_is_read_to_its_last_page),
+        cmocka_unit_test(a_page_that_fails_prints_no_half_table),
+        cmocka_unit_test(tables_json_and_lines_show_the_same_jobs),
+        cmocka_unit_test(an_empty_list_is_said_on_stderr_only),
+        cmocka_unit_test(explain_prints_terms_guards_and_what_would_flip_it),
+        cmocka_unit_test(preempt_shows_whom_it_may_hit_before_it_acts),
+        cmocka_unit_test(policy_is_shown_and_set_by_units),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
