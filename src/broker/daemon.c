@@ -152,12 +152,15 @@ static void daemon_drained(void *data)
     rpc_server_free(daemon->broker.rpc, daemon_server_freed, daemon);
 }
 
-/* Waits until another member leads, or for DAEMON_TRANSFER_MAX_MS; then drains. */
+/* Waits until another member leads (so that callers can be told which), at most until
+ * transfer_until_ms; then drains. */
 static void daemon_step(uv_timer_t *timer)
 {
     struct daemon *daemon = timer->data;
 
-    if (replica_serving(daemon->broker.replica) &&
+    uint64_t leader_id = replica_leader_id(daemon->broker.replica);
+
+    if ((leader_id == 0 || leader_id == daemon->broker.config->self->id) &&
         uv_now(&daemon->loop) < daemon->transfer_until_ms)
         return;
     uv_timer_stop(timer);
