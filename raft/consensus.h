@@ -41,7 +41,8 @@ enum consensus_role {
 struct consensus_member {
     uint64_t id; /* 1..; never reused for another machine or a blank folder */
     char name[CONSENSUS_NAME_BYTES];
-    char address[CONSENSUS_ADDRESS_BYTES]; /* host:port of its Raft listener; resolved by the transport */
+    char address
+        [CONSENSUS_ADDRESS_BYTES]; /* host:port of its Raft listener; resolved by the transport */
 };
 
 struct consensus_config {
@@ -51,9 +52,10 @@ struct consensus_config {
     const char *listen_address;
     const struct consensus_member *members; /* initial configuration and address book */
     size_t member_count;
-    bool bootstrap; /* first start of a new cluster: refused when the folder holds data; without it an empty folder is refused */
-    uint32_t election_timeout_ms;  /* 1000 */
-    uint32_t heartbeat_ms;         /* 100 */
+    bool
+        bootstrap; /* first start of a new cluster: refused when the folder holds data; without it an empty folder is refused */
+    uint32_t election_timeout_ms;    /* 1000 */
+    uint32_t heartbeat_ms;           /* 100 */
     uint64_t snapshot_after_entries; /* 0: 100,000 */
     uint64_t snapshot_after_bytes;   /* 0: 64 MiB of log */
     uint64_t reserve_bytes;          /* 0: 32 MiB kept free for recovery from a full disk */
@@ -83,7 +85,8 @@ struct consensus_hooks {
                   void *tag);
     /* A proposal of this member whose fate it cannot tell (leadership lost, shutdown): it may still commit elsewhere. */
     void (*dropped)(void *context, void *tag);
-    void (*role_changed)(void *context, enum consensus_role role, uint64_t term, uint64_t leader_id);
+    void (*role_changed)(void *context, enum consensus_role role, uint64_t term,
+                         uint64_t leader_id);
     /* Serialise the state as of the last apply. Runs off the loop on a copy (forked child), or on the loop in the simulator:
      * it must only read state and call the writer. */
     int (*snapshot_write)(void *context, const struct consensus_writer *writer, struct err *err);
@@ -99,13 +102,18 @@ int consensus_open(const struct consensus_config *config, const struct consensus
 /* Waits until nothing is in flight, then calls closed(context) from the loop; tags still waiting are dropped first. */
 void consensus_close(struct consensus *consensus, void (*closed)(void *context), void *context);
 
+/* For tests and the simulator: frees the memory as if the process had been killed. Nothing is written, no job may still be
+ * running; tags that wait are dropped, reads fail. */
+void consensus_abandon(struct consensus *consensus);
+
 /* Copies bytes. apply() or dropped() is called exactly once with tag when this returns 0; tag must not be NULL. */
 int consensus_propose(struct consensus *consensus, const uint8_t *bytes, size_t length, void *tag,
                       struct err *err);
 
 /* A linearizable read: done(status 0) when everything that was committed before the call is applied here. Leader only, by a
  * majority's confirmation of the term after the call (no lease); concurrent calls share one round. status -1 with err otherwise. */
-void consensus_read(struct consensus *consensus, void (*done)(void *data, int status, const struct err *err), void *data);
+void consensus_read(struct consensus *consensus,
+                    void (*done)(void *data, int status, const struct err *err), void *data);
 
 /* Gives up leadership to a caught-up voter, best effort (0: any). Used at SIGTERM. */
 int consensus_transfer(struct consensus *consensus, uint64_t member_id, struct err *err);
@@ -114,8 +122,8 @@ struct consensus_peer_status {
     uint64_t id;
     bool voter;
     bool connected;
-    uint64_t match_index;          /* leader only */
-    uint64_t last_contact_age_ms;  /* UINT64_MAX: never */
+    uint64_t match_index;         /* leader only */
+    uint64_t last_contact_age_ms; /* UINT64_MAX: never */
 };
 struct consensus_status {
     uint64_t member_id;
@@ -128,8 +136,9 @@ struct consensus_status {
     uint64_t snapshot_index;
     uint64_t log_bytes;
     uint64_t disk_free_bytes;
-    bool accepts_writes;  /* false while the disk is low */
-    bool quorum;          /* leader: in contact with a majority; follower: heard from a leader within the election timeout */
+    bool accepts_writes; /* false while the disk is low */
+    bool
+        quorum; /* leader: in contact with a majority; follower: heard from a leader within the election timeout */
     uint64_t leader_contact_age_ms;
     uint64_t proposals_in_flight;
     uint64_t leader_changes_total;

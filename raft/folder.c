@@ -102,8 +102,7 @@ static int identity_read(struct folder *folder, const char *cluster_id, uint64_t
     return 0;
 }
 
-int folder_claim(struct folder *folder, const char *cluster_id, uint64_t member_id,
-                 struct err *err)
+int folder_claim(struct folder *folder, const char *cluster_id, uint64_t member_id, struct err *err)
 {
     size_t cluster_length = strlen(cluster_id);
     struct buf buf;
@@ -122,7 +121,6 @@ int folder_claim(struct folder *folder, const char *cluster_id, uint64_t member_
     folder->claimed = status == 0;
     return status;
 }
-
 
 static void remove_temporary(void *data, const char *name)
 {
@@ -185,8 +183,7 @@ static void reserve_make(struct folder *folder)
 
 static void reserve_work(struct disk_job *job)
 {
-    reserve_make(
-        (struct folder *)(void *)((char *)job - offsetof(struct folder, reserve_job)));
+    reserve_make((struct folder *)(void *)((char *)job - offsetof(struct folder, reserve_job)));
 }
 
 static void reserve_done(struct disk_job *job)

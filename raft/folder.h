@@ -19,9 +19,9 @@ struct folder {
     const struct disk_ops *disk;
     char path[FOLDER_PATH_BYTES - FOLDER_NAME_BYTES];
     struct disk_lock *lock;
-    bool claimed;           /* the identity is there and ours */
+    bool claimed; /* the identity is there and ours */
     bool accepts_writes;
-    uint64_t free_bytes;    /* at the last check */
+    uint64_t free_bytes; /* at the last check */
     uint64_t reserve_bytes;
     atomic_bool reserve_present; /* cleared by jobs */
     bool reserve_in_work;

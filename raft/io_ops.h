@@ -42,7 +42,8 @@ struct disk_job {
 struct disk_child {
     const char *path; /* created or emptied, then written from its start */
     /* On a copy of the process: reads state, writes only through the writer. */
-    int (*produce)(struct disk_child *child, const struct consensus_writer *writer, struct err *err);
+    int (*produce)(struct disk_child *child, const struct consensus_writer *writer,
+                   struct err *err);
     void (*done)(struct disk_child *child, int status, const struct err *err); /* on the loop */
     void *implementation;
 };
@@ -58,7 +59,7 @@ struct disk_ops {
     int (*rename)(void *context, const char *from, const char *to, struct err *err);
     int (*unlink)(void *context, const char *path, struct err *err);
     int (*lock)(void *context, const char *path, struct disk_lock **ret_lock, struct err *err);
-    void (*unlock)(void *context, struct disk_lock *lock); /* NULL allowed */
+    void (*unlock)(void *context, struct disk_lock *lock);   /* NULL allowed */
     uint64_t (*free_bytes)(void *context, const char *path); /* UINT64_MAX: cannot tell */
     int (*open)(void *context, const char *path, enum disk_open_mode mode,
                 struct disk_file **ret_file, struct err *err);

@@ -268,8 +268,8 @@ int snapshot_keep_work(const struct folder *folder, const char *temporary, uint6
         snapshot_list(folder, names, NAMES_MAX, &count, err) != 0)
         return err_wrap(err, "keep snapshot %" PRIu64, index);
     for (size_t i = SNAPSHOTS_KEPT; i < count; i++)
-        if (disk->unlink(disk->context,
-                         snapshot_path(folder, names[i].index, names[i].term, to), err) != 0)
+        if (disk->unlink(disk->context, snapshot_path(folder, names[i].index, names[i].term, to),
+                         err) != 0)
             return err_wrap(err, "remove an old snapshot");
     return 0;
 }

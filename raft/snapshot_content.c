@@ -37,10 +37,10 @@ static int encoder_write(void *context, const void *bytes, size_t length, struct
 
     while (length > 0) {
         size_t n = length < PIECE_BYTES ? length : PIECE_BYTES;
-        if (encoder_put(encoder,
-                        LZ4F_compressUpdate(encoder->lz4, encoder->out, encoder->out_size, at, n,
-                                            NULL),
-                        err) != 0)
+        if (encoder_put(
+                encoder,
+                LZ4F_compressUpdate(encoder->lz4, encoder->out, encoder->out_size, at, n, NULL),
+                err) != 0)
             return -1;
         at += n;
         length -= n;

@@ -54,10 +54,11 @@ static int slots_read(struct vote_store *store, struct err *err)
         store->voted_for = bytes_get(bytes + 28, 8);
     }
     if (!found)
-        return err_set(err, ERR_CORRUPT,
-                       "%s/vote: both copies are damaged, the member could vote twice in a term; remove "
-                       "the member from the cluster and add it under a new id with an empty folder",
-                       store->folder->path);
+        return err_set(
+            err, ERR_CORRUPT,
+            "%s/vote: both copies are damaged, the member could vote twice in a term; remove "
+            "the member from the cluster and add it under a new id with an empty folder",
+            store->folder->path);
     /* What is acted upon from here on must not hang on one copy. */
     if (counters[0] != counters[1])
         return vote_save(store, store->term, store->voted_for, err);
@@ -77,7 +78,7 @@ int vote_open(struct vote_store *store, const struct folder *folder, bool create
         return -1;
     if (create)
         status = disk->sync_dir(disk->context, folder->path, err) == 0 ? vote_save(store, 0, 0, err)
-                                                                      : -1;
+                                                                       : -1;
     else
         status = slots_read(store, err);
     if (status != 0)

@@ -194,8 +194,8 @@ static int cut_visit(void *data, const struct wal_record *record, struct err *er
 
     (void)err;
     if (record->index < cut->index)
-        cut->offset += WAL_RECORD_HEADER_BYTES +
-                       ((record->length + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1));
+        cut->offset +=
+            WAL_RECORD_HEADER_BYTES + ((record->length + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1));
     return 0;
 }
 
@@ -211,7 +211,8 @@ static int tail_cut(struct wal *wal, uint64_t index, struct err *err)
 
     if (wal_segment_load(wal, segment->first_index, &bytes, &length, err) != 0)
         return -1;
-    status = wal_segment_scan(bytes, length, "the log", true, cut_visit, &cut, &ignored, &torn, err);
+    status =
+        wal_segment_scan(bytes, length, "the log", true, cut_visit, &cut, &ignored, &torn, err);
     free(bytes);
     if (status != 0)
         return -1;
@@ -292,8 +293,8 @@ static void wal_work(struct disk_job *job)
     struct wal *wal = of_job(job);
 
     wal->job_sync_us = wal->job_sync_us_max = wal->job_sync_count = 0;
-    wal->job_status = operation_work(wal, LIST_ITEM(wal->running.next, struct operation, node),
-                                     &wal->job_err);
+    wal->job_status =
+        operation_work(wal, LIST_ITEM(wal->running.next, struct operation, node), &wal->job_err);
 }
 
 /* ---- on the loop ---- */

@@ -70,7 +70,8 @@ struct wal {
     bool spare_busy;
     atomic_bool spare_ready;
     uint64_t log_bytes;
-    uint64_t first_index, last_index; /* durable; last_index = first_index - 1 when empty; 0,0 without any segment */
+    uint64_t first_index,
+        last_index; /* durable; last_index = first_index - 1 when empty; 0,0 without any segment */
     uint64_t sync_count, sync_us_total, sync_us_max;
 };
 
@@ -82,8 +83,9 @@ void wal_close(struct wal *wal);
 bool wal_busy(const struct wal *wal);
 
 /* At open only. Visits every record in order; visit returns -1 to stop with its err. */
-int wal_walk(struct wal *wal, int (*visit)(void *data, const struct wal_record *record, struct err *err),
-             void *data, struct err *err);
+int wal_walk(struct wal *wal,
+             int (*visit)(void *data, const struct wal_record *record, struct err *err), void *data,
+             struct err *err);
 int wal_reset_now(struct wal *wal, uint64_t next_index, struct err *err);
 /* At open only: one synced batch, for the bootstrap. */
 int wal_append_now(struct wal *wal, uint64_t index, const struct raft_entry *entry,

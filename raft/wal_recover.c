@@ -59,11 +59,12 @@ static int judge_tail(const uint8_t *bytes, size_t length, size_t end, uint64_t 
         if (!wal_record_decode(bytes + at, length - at, &later, &size))
             continue;
         if (later.index > last_index && later.index - last_index - 1 > later.ordinal)
-            return err_set(err, ERR_CORRUPT,
-                           "%s offset %zu: record %" PRIu64
-                           " is damaged but later ones are whole, so acknowledged data was lost on this disk; "
-                           "remove the member and add it under a new id with an empty folder",
-                           path, end, last_index + 1);
+            return err_set(
+                err, ERR_CORRUPT,
+                "%s offset %zu: record %" PRIu64
+                " is damaged but later ones are whole, so acknowledged data was lost on this disk; "
+                "remove the member and add it under a new id with an empty folder",
+                path, end, last_index + 1);
         at += size - ALIGNMENT;
     }
     return 0;
@@ -74,10 +75,11 @@ static int header_check(const uint8_t *bytes, size_t length, const char *path,
 {
     if (length < WAL_SEGMENT_HEADER_BYTES || memcmp(bytes, segment_magic, 8) != 0 ||
         bytes_get(bytes + 60, 4) != crc32c(0, bytes, 60) || bytes_get(bytes + 16, 8) == 0)
-        return err_set(err, ERR_CORRUPT,
-                       "%s offset 0: segment header is damaged; remove the member and add it under a "
-                       "new id with an empty folder",
-                       path);
+        return err_set(
+            err, ERR_CORRUPT,
+            "%s offset 0: segment header is damaged; remove the member and add it under a "
+            "new id with an empty folder",
+            path);
     if (bytes_get(bytes + 8, 4) != SEGMENT_VERSION)
         return err_set(err, ERR_MISMATCH, "%s has version %" PRIu64 ", this program reads %d", path,
                        bytes_get(bytes + 8, 4), SEGMENT_VERSION);
@@ -194,8 +196,7 @@ static int segment_recover(struct wal *wal, uint64_t first_index, bool is_last, 
     wal_segment_path(wal, first_index, path);
     if (wal_segment_load(wal, first_index, &bytes, &length, err) != 0)
         return -1;
-    status =
-        wal_segment_scan(bytes, length, path, is_last, NULL, NULL, &segment, &torn, err);
+    status = wal_segment_scan(bytes, length, path, is_last, NULL, NULL, &segment, &torn, err);
     free(bytes);
     if (status != 0)
         return -1;
@@ -255,8 +256,9 @@ int wal_recover(struct wal *wal, struct err *err)
     return status;
 }
 
-int wal_walk(struct wal *wal, int (*visit)(void *data, const struct wal_record *record, struct err *err),
-             void *data, struct err *err)
+int wal_walk(struct wal *wal,
+             int (*visit)(void *data, const struct wal_record *record, struct err *err), void *data,
+             struct err *err)
 {
     for (size_t i = 0; i < wal->segment_count; i++) {
         struct wal_segment segment;

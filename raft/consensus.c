@@ -1,0 +1,539 @@
+/* Opening, closing, proposing: the outside of raft/. See consensus.h and consensus_internal.h.
+ *
+ * Flow     open: folder -> (bootstrap) -> vote -> log -> libraft -> listen -> ticks. close: no new input, wait for the disk, then
+ *          raft_close() with nothing in flight (C6), then free.
+ */
+#include "raft/consensus.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "raft/consensus_internal.h"
+#include "src/base/check.h"
+#include "src/base/id.h"
+
+enum {
+    DEFAULT_SNAPSHOT_ENTRIES = 100000,
+    DEFAULT_SNAPSHOT_BYTES = 64 << 20,
+    DEFAULT_RESERVE_BYTES = 32 << 20,
+    DEFAULT_ELECTION_MS = 1000,
+    DEFAULT_HEARTBEAT_MS = 100,
+};
+
+uint64_t core_now_us(const struct consensus *consensus)
+{
+    return consensus->config.clock->monotonic_us(consensus->config.clock->context);
+}
+
+uint64_t core_now_ms(const struct consensus *consensus)
+{
+    return core_now_us(consensus) / 1000;
+}
+
+bool core_is_leader(const struct consensus *consensus)
+{
+    return consensus->raft.state == RAFT_LEADER;
+}
+
+const char *core_member_name(const struct consensus *consensus, uint64_t id)
+{
+    for (size_t i = 0; i < consensus->config.member_count; i++)
+        if (consensus->members[i].id == id)
+            return consensus->members[i].name;
+    return "unknown";
+}
+
+unsigned core_server_place(const struct consensus *consensus, uint64_t id)
+{
+    const struct raft_configuration *configuration = &consensus->raft.configuration;
+    unsigned place = 0;
+
+    while (place < configuration->n && configuration->servers[place].id != id)
+        place++;
+    return place;
+}
+
+size_t core_voter_count(const struct consensus *consensus)
+{
+    size_t count = 0;
+
+    for (unsigned i = 0; i < consensus->raft.configuration.n; i++)
+        count += consensus->raft.configuration.servers[i].role == RAFT_VOTER;
+    return count;
+}
+
+/* ---- open ---- */
+
+static int members_check(const struct consensus_config *config, struct err *err)
+{
+    bool self = false;
+
+    if (config->member_count == 0 || config->member_count > CONSENSUS_MEMBERS_MAX)
+        return err_set(err, ERR_INVALID, "%zu members, 1 to %d are possible", config->member_count,
+                       CONSENSUS_MEMBERS_MAX);
+    for (size_t i = 0; i < config->member_count; i++) {
+        const struct consensus_member *member = &config->members[i];
+        if (member->id == 0 || !id_valid(member->name) || member->address[0] == '\0')
+            return err_set(err, ERR_INVALID, "member %zu: id, name or address is not valid", i + 1);
+        for (size_t j = 0; j < i; j++)
+            if (config->members[j].id == member->id ||
+                strcmp(config->members[j].name, member->name) == 0)
+                return err_set(err, ERR_INVALID, "member %s: its id or name is used twice",
+                               member->name);
+        self |= member->id == config->member_id;
+    }
+    if (!self)
+        return err_set(err, ERR_INVALID, "member %" PRIu64 " is not in the list of members",
+                       config->member_id);
+    return 0;
+}
+
+static int config_take(struct consensus *consensus, const struct consensus_config *config,
+                       struct err *err)
+{
+    struct consensus_config *own = &consensus->config;
+
+    if (!id_valid(config->cluster_id))
+        return err_set(err, ERR_INVALID, "cluster_id is not [A-Za-z0-9._-]{1,128}");
+    if (members_check(config, err) != 0)
+        return -1;
+    *own = *config;
+    memcpy(consensus->members, config->members, config->member_count * sizeof(config->members[0]));
+    snprintf(consensus->cluster_id, sizeof(consensus->cluster_id), "%s", config->cluster_id);
+    own->members = consensus->members;
+    own->cluster_id = consensus->cluster_id;
+    if (own->election_timeout_ms == 0)
+        own->election_timeout_ms = DEFAULT_ELECTION_MS;
+    if (own->heartbeat_ms == 0)
+        own->heartbeat_ms = DEFAULT_HEARTBEAT_MS;
+    if (own->snapshot_after_entries == 0)
+        own->snapshot_after_entries = DEFAULT_SNAPSHOT_ENTRIES;
+    if (own->snapshot_after_bytes == 0)
+        own->snapshot_after_bytes = DEFAULT_SNAPSHOT_BYTES;
+    if (own->reserve_bytes == 0)
+        own->reserve_bytes = DEFAULT_RESERVE_BYTES;
+    if (own->heartbeat_ms * 2 > own->election_timeout_ms)
+        return err_set(err, ERR_INVALID, "election_ms %u must be at least twice heartbeat_ms %u",
+                       own->election_timeout_ms, own->heartbeat_ms);
+    if (own->snapshot_after_entries > UINT32_MAX)
+        return err_set(err, ERR_INVALID, "snapshot_after_entries is over %u", UINT32_MAX);
+    return 0;
+}
+
+static int first_entry(const struct consensus *consensus, struct raft_entry *ret_entry)
+{
+    struct raft_configuration configuration;
+    int status = 0;
+
+    raft_configuration_init(&configuration);
+    for (size_t i = 0; i < consensus->config.member_count && status == 0; i++)
+        status = raft_configuration_add(&configuration, consensus->members[i].id,
+                                        consensus->members[i].name, RAFT_VOTER);
+    *ret_entry = (struct raft_entry){.term = 1, .type = RAFT_CHANGE};
+    if (status == 0)
+        status = raft_configuration_encode(&configuration, &ret_entry->buf);
+    raft_configuration_close(&configuration);
+    return status;
+}
+
+/* The identity comes last: a bootstrap that was cut short is simply done again. */
+static int bootstrap(struct consensus *consensus, struct err *err)
+{
+    struct folder *folder = &consensus->folder;
+    struct snapshot_name name;
+    struct raft_entry entry;
+    size_t snapshots;
+    int status;
+
+    if (folder->claimed)
+        return err_set(err, ERR_REFUSED,
+                       "%s already holds this member's data: start it without bootstrap",
+                       folder->path);
+    if (snapshot_list(folder, &name, 1, &snapshots, err) != 0)
+        return -1;
+    if (snapshots > 0 || consensus->wal.last_index > 1)
+        return err_set(
+            err, ERR_REFUSED,
+            "%s holds data but no identity: give the member an empty folder and a new id",
+            folder->path);
+    if (first_entry(consensus, &entry) != 0)
+        return err_set(err, ERR_INVALID, "the list of members cannot be encoded");
+    status = vote_open(&consensus->vote, folder, true, err);
+    consensus->vote_opened = status == 0;
+    if (status == 0)
+        status = vote_save(&consensus->vote, 1, 0, err);
+    if (status == 0)
+        status = wal_reset_now(&consensus->wal, 1, err);
+    if (status == 0)
+        status = wal_append_now(&consensus->wal, 1, &entry, err);
+    if (status == 0)
+        status = folder_claim(folder, consensus->cluster_id, consensus->config.member_id, err);
+    raft_free(entry.buf.base);
+    return status == 0 ? 0 : err_wrap(err, "bootstrap");
+}
+
+static int storage_open(struct consensus *consensus, struct err *err)
+{
+    struct folder *folder = &consensus->folder;
+
+    if (folder_open(folder, consensus->config.disk, consensus->config.data_dir,
+                    consensus->cluster_id, consensus->config.member_id, consensus->config.bootstrap,
+                    err) != 0)
+        return -1;
+    if (!consensus->config.bootstrap && !folder->claimed)
+        return err_set(err, ERR_NOT_FOUND,
+                       "%s holds no member: start a new cluster with bootstrap, or check data_dir",
+                       folder->path);
+    folder_set_reserve(folder, consensus->config.reserve_bytes);
+    if (wal_open(&consensus->wal, folder, consensus->config.clock, core_wal_failed, consensus,
+                 err) != 0)
+        return -1;
+    consensus->wal_opened = true;
+    if (consensus->config.bootstrap)
+        return bootstrap(consensus, err);
+    if (vote_open(&consensus->vote, folder, false, err) != 0)
+        return -1;
+    consensus->vote_opened = true;
+    return 0;
+}
+
+static int known_servers_check(const struct consensus *consensus, struct err *err)
+{
+    const struct raft_configuration *configuration = &consensus->raft.configuration;
+
+    for (unsigned i = 0; i < configuration->n; i++)
+        if (configuration->servers[i].id != consensus->config.member_id &&
+            transport_peer(&consensus->transport, configuration->servers[i].id) == NULL)
+            return err_set(err, ERR_INVALID,
+                           "member %llu (%s) of the cluster is not in the list of members",
+                           configuration->servers[i].id, configuration->servers[i].address);
+    return 0;
+}
+
+static int core_start(struct consensus *consensus, struct err *err)
+{
+    struct raft *raft = &consensus->raft;
+    const struct consensus_config *config = &consensus->config;
+    int status;
+
+    raft_set_election_timeout(raft, config->election_timeout_ms);
+    raft_set_heartbeat_timeout(raft, config->heartbeat_ms);
+    raft_set_install_snapshot_timeout(raft, CORE_INSTALL_TIMEOUT_MS);
+    raft_set_snapshot_threshold(raft, (unsigned)config->snapshot_after_entries);
+    raft_set_pre_vote(raft, true);
+    core_enter(consensus);
+    status = raft_start(raft);
+    core_leave(consensus);
+    if (consensus->failure.code != ERR_NONE)
+        return err_set(err, consensus->failure.code, "%s", consensus->failure.text);
+    if (status != 0)
+        return err_set(err, ERR_IO, "start consensus: %s", raft_errmsg(raft));
+    if (known_servers_check(consensus, err) != 0 ||
+        transport_listen(&consensus->transport, config->listen_address, err) != 0)
+        return -1;
+    consensus->core_started = true;
+    consensus->last_tick_us = core_now_us(consensus);
+    config->clock->timer_start(consensus->tick_timer, 0);
+    return 0;
+}
+
+static void parts_init(struct consensus *consensus)
+{
+    const struct clock_ops *clock = consensus->config.clock;
+    struct transport_events events = {consensus, core_on_message, core_on_greeted,
+                                      core_on_inbound_lost, core_on_outbound_lost};
+
+    list_init(&consensus->deferred);
+    list_init(&consensus->proposals);
+    list_init(&consensus->dropped);
+    list_init(&consensus->reads_waiting);
+    list_init(&consensus->reads_round);
+    list_init(&consensus->reads_confirmed);
+    list_init(&consensus->reads_refused);
+    consensus->tick_timer = clock->timer_new(clock->context, core_tick, consensus);
+    consensus->eof_timer = clock->timer_new(clock->context, core_eof_fire, consensus);
+    consensus->read_timer = clock->timer_new(clock->context, core_reads_fire, consensus);
+    transport_init(&consensus->transport, &consensus->config, &events);
+    transfer_init(&consensus->transfer, &consensus->folder, &consensus->transport, clock,
+                  core_snapshot_received, consensus);
+    safety_init(&consensus->safety, &consensus->raft);
+    core_io_init(consensus);
+    core_fsm_init(consensus);
+}
+
+/* ---- close ---- */
+
+static void reads_refuse_all(struct consensus *consensus)
+{
+    core_reads_fail(consensus, &consensus->reads_waiting);
+    core_reads_fail(consensus, &consensus->reads_round);
+    core_reads_fail(consensus, &consensus->reads_confirmed);
+    core_reads_fire(consensus);
+}
+
+static void consensus_free(struct consensus *consensus)
+{
+    const struct clock_ops *clock = consensus->config.clock;
+
+    transport_close(&consensus->transport);
+    clock->timer_free(consensus->tick_timer);
+    clock->timer_free(consensus->eof_timer);
+    clock->timer_free(consensus->read_timer);
+    if (consensus->wal_opened)
+        wal_close(&consensus->wal);
+    vote_close(&consensus->vote);
+    folder_close(&consensus->folder);
+    snapshot_meta_close(&consensus->taking);
+    if (consensus->received_waiting)
+        snapshot_meta_close(&consensus->received);
+    free(consensus);
+}
+
+static void core_closed(struct raft *raft)
+{
+    (void)raft; /* raft_close() came back inside its own call */
+}
+
+/* Tags and reads get their answer; then nothing of libraft is left. */
+static void core_shut(struct consensus *consensus)
+{
+    transport_close(&consensus->transport);
+    core_enter(consensus);
+    raft_close(&consensus->raft, core_closed);
+    core_leave(consensus);
+    while (!list_empty(&consensus->dropped)) {
+        struct proposal *proposal = LIST_ITEM(consensus->dropped.next, struct proposal, node);
+        void *tag = proposal->tag;
+        list_remove(&proposal->node);
+        free(proposal);
+        consensus->hooks.dropped(consensus->hooks.context, tag);
+    }
+    reads_refuse_all(consensus);
+}
+
+static bool disk_busy(const struct consensus *consensus)
+{
+    return wal_busy(&consensus->wal) || transfer_busy(&consensus->transfer) ||
+           folder_busy(&consensus->folder) || consensus->keep_running || consensus->child_running;
+}
+
+static void close_poll(void *data)
+{
+    struct consensus *consensus = data;
+    void (*closed)(void *context) = consensus->closed;
+    void *context = consensus->closed_context;
+
+    if (disk_busy(consensus)) {
+        consensus->config.clock->timer_start(consensus->tick_timer,
+                                             UINT64_C(1000) * CORE_CLOSE_POLL_MS);
+        return;
+    }
+    core_shut(consensus);
+    consensus_free(consensus);
+    closed(context);
+}
+
+void consensus_close(struct consensus *consensus, void (*closed)(void *context), void *context)
+{
+    const struct clock_ops *clock = consensus->config.clock;
+
+    CHECK(!consensus->closing);
+    consensus->closing = true;
+    consensus->closed = closed;
+    consensus->closed_context = context;
+    transport_close(&consensus->transport);
+    if (consensus->child_running)
+        consensus->folder.disk->cancel(consensus->folder.disk->context, &consensus->child);
+    clock->timer_free(consensus->tick_timer);
+    consensus->tick_timer = clock->timer_new(clock->context, close_poll, consensus);
+    clock->timer_start(consensus->tick_timer, 0);
+}
+
+void consensus_abandon(struct consensus *consensus)
+{
+    consensus->failed = true;
+    consensus->closing = true;
+    core_shut(consensus);
+    consensus_free(consensus);
+}
+
+int consensus_open(const struct consensus_config *config, const struct consensus_hooks *hooks,
+                   struct consensus **ret_consensus, struct err *err)
+{
+    struct consensus *consensus = check_calloc(1, sizeof(*consensus));
+
+    if (config_take(consensus, config, err) != 0) {
+        free(consensus);
+        return -1;
+    }
+    consensus->hooks = *hooks;
+    parts_init(consensus);
+    if (storage_open(consensus, err) != 0) {
+        consensus_free(consensus);
+        return -1;
+    }
+    if (raft_init(&consensus->raft, &consensus->io, &consensus->fsm, config->member_id,
+                  core_member_name(consensus, config->member_id)) != 0) {
+        consensus_free(consensus);
+        return err_set(err, ERR_IO, "consensus cannot be set up");
+    }
+    if (core_start(consensus, err) != 0) {
+        consensus_abandon(consensus);
+        return -1;
+    }
+    *ret_consensus = consensus;
+    return 0;
+}
+
+/* ---- propose and transfer ---- */
+
+static void proposal_done(struct raft_apply *request, int status, void *result)
+{
+    struct proposal *proposal = (struct proposal *)(void *)request;
+    struct consensus *consensus = proposal->consensus;
+
+    (void)result;
+    if (status == 0) {
+        free(proposal); /* applied: the tag was handed over */
+        return;
+    }
+    list_remove(&proposal->node);
+    consensus->proposal_count--;
+    list_push_back(&consensus->dropped, &proposal->node);
+}
+
+static int propose_check(const struct consensus *consensus, size_t length, struct err *err)
+{
+    if (length == 0 || length > CONSENSUS_ENTRY_MAX_BYTES)
+        return err_set(err, ERR_INVALID, "entry of %zu bytes, 1 to %d are possible", length,
+                       CONSENSUS_ENTRY_MAX_BYTES);
+    if (consensus->failed || consensus->closing || !core_is_leader(consensus))
+        return err_set(err, ERR_UNAVAILABLE, "this member is not the leader: ask the leader");
+    if (!consensus->folder.accepts_writes)
+        return err_set(err, ERR_FULL,
+                       "%s has %" PRIu64 " bytes free: make room, writes then resume by themselves",
+                       consensus->folder.path, consensus->folder.free_bytes);
+    if (consensus->proposal_count >= CONSENSUS_IN_FLIGHT_MAX)
+        return err_set(err, ERR_FULL, "%d proposals wait for commit: try again",
+                       CONSENSUS_IN_FLIGHT_MAX);
+    return 0;
+}
+
+int consensus_propose(struct consensus *consensus, const uint8_t *bytes, size_t length, void *tag,
+                      struct err *err)
+{
+    struct raft_buffer buffer = {NULL, length};
+    struct proposal *proposal;
+    int status;
+
+    CHECK(tag != NULL);
+    if (propose_check(consensus, length, err) != 0)
+        return -1;
+    buffer.base = raft_malloc(length);
+    CHECK(buffer.base != NULL);
+    memcpy(buffer.base, bytes, length);
+    proposal = check_calloc(1, sizeof(*proposal));
+    proposal->consensus = consensus;
+    proposal->tag = tag;
+    list_push_back(&consensus->proposals, &proposal->node);
+    consensus->proposal_count++;
+    core_enter(consensus);
+    status = raft_apply(&consensus->raft, &proposal->request, &buffer, 1, proposal_done);
+    if (status != 0) {
+        list_remove(&proposal->node);
+        consensus->proposal_count--;
+        free(proposal);
+        raft_free(buffer.base);
+        err_set(err, ERR_UNAVAILABLE, "propose: %s", raft_strerror(status));
+    }
+    core_leave(consensus);
+    return status == 0 ? 0 : -1;
+}
+
+int consensus_transfer(struct consensus *consensus, uint64_t member_id, struct err *err)
+{
+    struct frame_message message = {.type = FRAME_CAMPAIGN};
+    const struct raft *raft = &consensus->raft;
+
+    if (consensus->failed || consensus->closing || !core_is_leader(consensus))
+        return err_set(err, ERR_UNAVAILABLE, "this member is not the leader");
+    message.read.term = raft->current_term;
+    for (unsigned i = 0; i < raft->configuration.n; i++) {
+        const struct raft_server *server = &raft->configuration.servers[i];
+        if (server->id == consensus->config.member_id || server->role != RAFT_VOTER ||
+            (member_id != 0 && server->id != member_id) ||
+            raft->leader_state.progress[i].match_index < raft->last_stored)
+            continue;
+        if (transport_send(&consensus->transport, server->id, &message))
+            return 0;
+    }
+    return err_set(err, ERR_UNAVAILABLE, "no connected voter has caught up: try again");
+}
+
+/* ---- status ---- */
+
+static uint64_t age_ms(const struct consensus *consensus, const struct peer *peer)
+{
+    return peer->heard ? (core_now_us(consensus) - peer->last_heard_us) / 1000 : UINT64_MAX;
+}
+
+static void peers_status(const struct consensus *consensus, struct consensus_status *status)
+{
+    const struct raft *raft = &consensus->raft;
+    size_t in_contact = 1;
+
+    for (size_t i = 0; i < consensus->transport.peer_count; i++) {
+        const struct peer *peer = &consensus->transport.peers[i];
+        struct consensus_peer_status *out = &status->peers[status->peer_count++];
+        unsigned place = core_server_place(consensus, peer->member.id);
+        bool known = place < raft->configuration.n;
+        out->id = peer->member.id;
+        out->voter = known && raft->configuration.servers[place].role == RAFT_VOTER;
+        out->connected = peer->out_ready;
+        out->match_index =
+            known && core_is_leader(consensus) ? raft->leader_state.progress[place].match_index : 0;
+        out->last_contact_age_ms = age_ms(consensus, peer);
+        if (out->voter && out->last_contact_age_ms < consensus->config.election_timeout_ms)
+            in_contact++;
+        if (peer->member.id == status->leader_id)
+            status->leader_contact_age_ms =
+                core_now_ms(consensus) - consensus->safety.leader_heard_ms;
+    }
+    if (core_is_leader(consensus))
+        status->quorum = in_contact > core_voter_count(consensus) / 2;
+    else
+        status->quorum = status->leader_id != 0 &&
+                         status->leader_contact_age_ms < consensus->config.election_timeout_ms;
+}
+
+void consensus_get_status(const struct consensus *consensus, struct consensus_status *ret_status)
+{
+    const struct wal *wal = &consensus->wal;
+    const struct raft *raft = &consensus->raft;
+
+    *ret_status = (struct consensus_status){
+        .member_id = consensus->config.member_id,
+        .role = consensus->role,
+        .term = raft->current_term,
+        .leader_id = consensus->role_leader,
+        .commit_index = raft->commit_index,
+        .applied_index = raft->last_applied,
+        .last_index = raft_last_index((struct raft *)(uintptr_t)raft),
+        .snapshot_index = consensus->snapshot.index,
+        .log_bytes = wal->log_bytes,
+        .disk_free_bytes = consensus->folder.free_bytes,
+        .accepts_writes = consensus->folder.accepts_writes,
+        .proposals_in_flight = consensus->proposal_count,
+        .leader_changes_total = consensus->leader_changes_total,
+        .fsync_count = wal->sync_count,
+        .fsync_us_total = wal->sync_us_total,
+        .fsync_us_max = wal->sync_us_max,
+        .snapshot_count = consensus->snapshot_count,
+        .snapshot_ms_last = consensus->snapshot_ms_last,
+    };
+    ret_status->leader_contact_age_ms =
+        ret_status->leader_id == consensus->config.member_id ? 0 : UINT64_MAX;
+    peers_status(consensus, ret_status);
+}

@@ -1,0 +1,192 @@
+/* The inside of struct consensus, shared by the consensus*.c files.
+ *
+ * Flow     every call into libraft is bracketed by core_enter() and core_leave(). What libraft may not see from inside its own
+ *          calls (completed sends, dropped tags, role changes, reads) happens in the outermost core_leave().
+ * Shapes   one per member. consensus.c opens, closes, proposes; consensus_io.c is libraft's struct raft_io; consensus_apply.c its
+ *          struct raft_fsm; consensus_election.c settles, ticks and elects; consensus_read.c reads.
+ */
+#ifndef CKPT_RAFT_CONSENSUS_INTERNAL_H
+#define CKPT_RAFT_CONSENSUS_INTERNAL_H
+
+#include <raft.h>
+
+#include "raft/consensus.h"
+#include "raft/folder.h"
+#include "raft/safety.h"
+#include "raft/snapshot.h"
+#include "raft/snapshot_transfer.h"
+#include "raft/transport.h"
+#include "raft/vote.h"
+#include "raft/wal.h"
+#include "src/base/list.h"
+
+enum {
+    CORE_TICKS_PER_HEARTBEAT = 4,
+    CORE_TICK_MIN_MS = 5,
+    CORE_STAGGER_MS = 15, /* S11: between the ranks that follow a dead leader */
+    CORE_SPACE_CHECK_MS = 1000,
+    CORE_SNAPSHOT_RETRY_MS = 10000,   /* after a failed one */
+    CORE_INSTALL_TIMEOUT_MS = 600000, /* the transfer has its own, shorter ones */
+    CORE_TRAILING_BYTES_MAX = 16 << 20,
+    CORE_TRAILING_ENTRIES_MAX = 100000,
+    CORE_TRAILING_ENTRIES_LOADED = 1024,
+    CORE_CLOSE_POLL_MS = 5,
+};
+
+/* libraft's state of struct raft_progress; its names are not in the public header. */
+enum { CORE_PROGRESS_PROBE = 0, CORE_PROGRESS_PIPELINE = 1 };
+
+enum deferred_kind { DEFERRED_SEND, DEFERRED_GET };
+struct deferred {
+    struct list node;
+    enum deferred_kind kind;
+    int status;
+    struct raft_io_send *send;
+    raft_io_send_cb sent;
+    struct raft_io_snapshot_get *get;
+    raft_io_snapshot_get_cb got;
+};
+
+struct proposal {
+    struct raft_apply request;
+    struct list node;
+    struct consensus *consensus;
+    void *tag;
+};
+
+struct read {
+    struct list node;
+    void (*done)(void *data, int status, const struct err *err);
+    void *data;
+    uint64_t index; /* must be applied first */
+};
+
+/* Entries beyond next_index were not sent: told to libraft when its call has ended. */
+struct send_limit {
+    uint64_t peer; /* 0: none */
+    uint64_t next_index;
+};
+
+struct consensus {
+    struct consensus_config config;
+    struct consensus_hooks hooks;
+    struct consensus_member members[CONSENSUS_MEMBERS_MAX];
+    char cluster_id[FRAME_CLUSTER_BYTES];
+    struct folder folder;
+    struct vote_store vote;
+    struct wal wal;
+    struct transport transport;
+    struct transfer transfer;
+    struct safety safety;
+    struct raft raft;
+    struct raft_io io;
+    struct raft_fsm fsm;
+    raft_io_tick_cb tick;
+    struct clock_timer *tick_timer;
+    struct clock_timer *eof_timer;
+    struct clock_timer *read_timer;
+    uint64_t last_tick_us, space_checked_us;
+
+    unsigned depth; /* of core_enter() */
+    bool wal_opened, vote_opened, core_started, listening;
+    bool failed;  /* fatal() was called */
+    bool closing; /* nothing new is taken */
+    bool closed_core;
+    struct err failure; /* the first one; code ERR_NONE: none yet */
+    void (*closed)(void *context);
+    void *closed_context;
+
+    struct list deferred;
+    struct send_limit limits[CONSENSUS_MEMBERS_MAX];
+
+    struct list proposals; /* by index */
+    size_t proposal_count;
+    struct list dropped;
+    struct raft_barrier barrier;
+
+    /* What hooks.role_changed was told last. */
+    enum consensus_role role;
+    uint64_t role_term;
+    uint64_t role_leader;
+    uint64_t leader_last; /* the last known one, to count changes */
+    uint64_t leader_changes_total;
+    uint64_t eof_leader; /* whose connection ended */
+    uint64_t eof_term;
+
+    struct snapshot_name snapshot; /* the newest one here; index 0: none */
+    uint64_t snapshot_previous_index;
+    struct disk_child child;
+    char child_path[FOLDER_PATH_BYTES];
+    bool child_running;
+    struct snapshot_meta taking; /* while a snapshot of ours is in work */
+    struct disk_job keep_job;
+    bool keep_running;
+    bool keep_installs;
+    int keep_status;
+    struct err keep_err;
+    struct snapshot_name keeping;
+    struct raft_io_snapshot_put *put;
+    raft_io_snapshot_put_cb put_done;
+    struct raft_buffer
+        *put_bufs; /* of an installation: libraft forgets to free it when cancelled */
+    struct snapshot_meta received; /* a snapshot that waits for libraft to be free */
+    uint64_t received_from, received_term;
+    bool received_waiting;
+    uint64_t snapshot_begun_us, snapshot_failed_us;
+    uint64_t snapshot_count, snapshot_ms_last;
+    uint64_t bytes_since_snapshot;
+
+    struct list reads_waiting, reads_round, reads_confirmed, reads_refused;
+    uint64_t read_round, read_term, read_sent_us;
+    uint64_t read_voters; /* bits by place in the configuration that have confirmed */
+};
+
+uint64_t core_now_us(const struct consensus *consensus);
+uint64_t core_now_ms(const struct consensus *consensus);
+bool core_is_leader(const struct consensus *consensus);
+const char *core_member_name(const struct consensus *consensus, uint64_t id);
+/* Place of a member in libraft's configuration, or its size. */
+unsigned core_server_place(const struct consensus *consensus, uint64_t id);
+size_t core_voter_count(const struct consensus *consensus);
+
+/* consensus_election.c */
+void core_enter(struct consensus *consensus);
+void core_leave(struct consensus *consensus);
+/* Remembers the first failure; the outermost core_leave() or the caller reports it. */
+void core_fail(struct consensus *consensus, const struct err *err);
+void core_report_failure(struct consensus *consensus);
+void core_tick(void *data);
+void core_eof_fire(void *data);
+void core_on_message(void *context, uint64_t from, struct frame_message *message);
+void core_on_greeted(void *context, uint64_t peer);
+void core_on_inbound_lost(void *context, uint64_t peer);
+void core_on_outbound_lost(void *context, uint64_t peer);
+
+/* consensus_io.c */
+void core_io_init(struct consensus *consensus);
+void core_defer_send(struct consensus *consensus, struct raft_io_send *send, raft_io_send_cb sent,
+                     int status);
+void core_deferred_run(struct consensus *consensus);
+void core_wal_failed(void *context, const struct err *err);
+
+/* consensus_snapshot.c */
+void core_fsm_init(struct consensus *consensus);
+int core_io_load(struct raft_io *io, raft_term *term, raft_id *voted_for,
+                 struct raft_snapshot **snapshot, raft_index *start_index,
+                 struct raft_entry *entries[], size_t *n_entries);
+int core_io_snapshot_put(struct raft_io *io, unsigned trailing, struct raft_io_snapshot_put *req,
+                         const struct raft_snapshot *snapshot, raft_io_snapshot_put_cb cb);
+struct raft_snapshot *core_snapshot_token(const struct consensus *consensus);
+void core_snapshot_received(void *context, uint64_t from, uint64_t term,
+                            struct snapshot_meta *take_meta);
+void core_snapshot_deliver(struct consensus *consensus);
+
+/* consensus_read.c */
+void core_reads_fire(void *data);
+void core_reads_progress(struct consensus *consensus);
+void core_reads_tick(struct consensus *consensus);
+void core_reads_fail(struct consensus *consensus, struct list *reads);
+void core_on_ping(struct consensus *consensus, uint64_t from, const struct frame_read *ping);
+void core_on_pong(struct consensus *consensus, uint64_t from, const struct frame_read *pong);
+
+#endif

@@ -1,0 +1,335 @@
+/* libraft's struct raft_fsm: applying entries, taking and installing snapshots. See consensus_internal.h.
+ *
+ * Flow     take:    libraft asks -> spawn a child that writes -> job syncs and renames -> libraft and the log drop old entries.
+ *          install: a stream has arrived and verified -> libraft is asked as soon as it is free -> job renames -> the log is
+ *          replaced -> restore() reads the state on the loop.
+ * Shapes   one snapshot in work at a time, of either kind.
+ * Errors   a failed own snapshot is tried again later; a failed installation ends the member.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "raft/consensus_internal.h"
+#include "src/base/check.h"
+
+#define TAKE_FILE "tmp-snapshot-take"
+
+static struct consensus *of_fsm(struct raft_fsm *fsm)
+{
+    return fsm->data;
+}
+
+/* ---- apply ---- */
+
+static void *tag_take(struct consensus *consensus, uint64_t index)
+{
+    struct proposal *proposal;
+
+    if (list_empty(&consensus->proposals))
+        return NULL;
+    proposal = LIST_ITEM(consensus->proposals.next, struct proposal, node);
+    CHECK(proposal->request.index >= index);
+    if (proposal->request.index != index)
+        return NULL;
+    list_remove(&proposal->node);
+    consensus->proposal_count--;
+    return proposal->tag; /* libraft's callback frees the proposal */
+}
+
+static int fsm_apply(struct raft_fsm *fsm, const struct raft_buffer *buf, void **result)
+{
+    struct consensus *consensus = of_fsm(fsm);
+    uint64_t index = consensus->raft.last_applied + 1;
+    uint64_t term = safety_term_of(&consensus->raft, index);
+
+    CHECK(term != 0);
+    consensus->bytes_since_snapshot += buf->len;
+    *result = NULL;
+    consensus->hooks.apply(consensus->hooks.context, index, term, buf->base, buf->len,
+                           tag_take(consensus, index));
+    return 0; /* anything else stops libraft for ever */
+}
+
+/* ---- take ---- */
+
+static bool may_take(const struct consensus *consensus)
+{
+    const struct raft *raft = &consensus->raft;
+    uint64_t limit = consensus->config.snapshot_after_bytes;
+
+    if (consensus->closing || consensus->failed || consensus->child_running ||
+        consensus->keep_running || consensus->received_waiting || consensus->transfer.in_held)
+        return false;
+    /* libraft would store a configuration that may still be rolled back (C12, C13). */
+    if (raft->configuration_uncommitted_index != 0)
+        return false;
+    /* A member that is being sent our snapshot needs the log after it; but the log is not endless. */
+    if (transfer_sending(&consensus->transfer) && consensus->bytes_since_snapshot < 4 * limit &&
+        raft->last_applied - raft->log.snapshot.last_index <
+            4 * consensus->config.snapshot_after_entries)
+        return false;
+    return consensus->snapshot_failed_us == 0 ||
+           core_now_us(consensus) - consensus->snapshot_failed_us >
+               UINT64_C(1000) * CORE_SNAPSHOT_RETRY_MS;
+}
+
+/* Entries kept in memory behind a snapshot for members that are a little late. */
+static unsigned trailing_entries(const struct consensus *consensus)
+{
+    const struct raft *raft = &consensus->raft;
+    uint64_t bytes = 0, max = consensus->config.snapshot_after_entries;
+    unsigned count = 0;
+
+    if (max > CORE_TRAILING_ENTRIES_MAX)
+        max = CORE_TRAILING_ENTRIES_MAX;
+    while (count < max) {
+        const struct raft_entry *entry = safety_entry(raft, raft->last_applied - count);
+        if (entry == NULL || bytes + entry->buf.len > CORE_TRAILING_BYTES_MAX)
+            break;
+        bytes += entry->buf.len;
+        count++;
+    }
+    return count;
+}
+
+static int child_produce(struct disk_child *child, const struct consensus_writer *writer,
+                         struct err *err)
+{
+    struct consensus *consensus =
+        (struct consensus *)(void *)((char *)child - offsetof(struct consensus, child));
+
+    return snapshot_write(writer, &consensus->taking, consensus->hooks.snapshot_write,
+                          consensus->hooks.context, err);
+}
+
+/* Ends an own snapshot in libraft's eyes. */
+static void take_finish(struct consensus *consensus, int status)
+{
+    struct raft_io_snapshot_put *put = consensus->put;
+
+    CHECK(put != NULL);
+    snapshot_meta_close(&consensus->taking);
+    consensus->put = NULL;
+    if (status != 0)
+        consensus->snapshot_failed_us = core_now_us(consensus);
+    core_enter(consensus);
+    consensus->put_done(put, status);
+    core_leave(consensus);
+}
+
+static void keep_work(struct disk_job *job)
+{
+    struct consensus *consensus =
+        (struct consensus *)(void *)((char *)job - offsetof(struct consensus, keep_job));
+
+    consensus->keep_status =
+        snapshot_keep_work(&consensus->folder, consensus->keep_installs ? TRANSFER_FILE : TAKE_FILE,
+                           consensus->keeping.index, consensus->keeping.term, &consensus->keep_err);
+}
+
+static void install_done(void *data)
+{
+    struct consensus *consensus = data;
+    struct raft_io_snapshot_put *put = consensus->put;
+
+    transfer_in_release(&consensus->transfer);
+    if (consensus->closed_core)
+        return; /* io_close() answers libraft */
+    consensus->put = NULL;
+    consensus->put_bufs = NULL; /* libraft's again */
+    consensus->bytes_since_snapshot = 0;
+    core_enter(consensus);
+    consensus->put_done(put, 0);
+    safety_replay(&consensus->safety);
+    core_leave(consensus);
+}
+
+static void keep_done(struct disk_job *job)
+{
+    struct consensus *consensus =
+        (struct consensus *)(void *)((char *)job - offsetof(struct consensus, keep_job));
+    uint64_t index = consensus->keeping.index, trailing = consensus->raft.snapshot.trailing;
+    uint64_t before = index > trailing ? index - trailing + 1 : 1;
+
+    consensus->keep_running = false;
+    if (consensus->failed)
+        return;
+    if (consensus->keep_status != 0) {
+        if (consensus->keep_installs) {
+            core_fail(consensus, &consensus->keep_err);
+            core_report_failure(consensus);
+        } else {
+            take_finish(consensus, RAFT_IOERR);
+        }
+        return;
+    }
+    consensus->snapshot_previous_index = consensus->snapshot.index;
+    consensus->snapshot = consensus->keeping;
+    consensus->snapshot_count++;
+    consensus->snapshot_ms_last = (core_now_us(consensus) - consensus->snapshot_begun_us) / 1000;
+    if (consensus->keep_installs) {
+        wal_reset(&consensus->wal, index + 1, install_done, consensus);
+        return;
+    }
+    consensus->snapshot_failed_us = 0;
+    /* On disk the log also reaches back to the snapshot before, in case this one rots. */
+    if (before > consensus->snapshot_previous_index + 1)
+        before = consensus->snapshot_previous_index + 1;
+    wal_drop_before(&consensus->wal, before);
+    take_finish(consensus, 0);
+}
+
+static void keep_start(struct consensus *consensus, uint64_t index, uint64_t term, bool installs)
+{
+    CHECK(!consensus->keep_running);
+    consensus->keep_running = true;
+    consensus->keep_installs = installs;
+    consensus->keeping = (struct snapshot_name){index, term};
+    consensus->keep_job.work = keep_work;
+    consensus->keep_job.done = keep_done;
+    consensus->folder.disk->submit(consensus->folder.disk->context, &consensus->keep_job);
+}
+
+static void child_done(struct disk_child *child, int status, const struct err *err)
+{
+    struct consensus *consensus =
+        (struct consensus *)(void *)((char *)child - offsetof(struct consensus, child));
+
+    (void)err; /* seen by the operator as a snapshot that does not advance */
+    consensus->child_running = false;
+    if (consensus->failed)
+        return;
+    if (status != 0)
+        take_finish(consensus, RAFT_IOERR);
+    else
+        keep_start(consensus, consensus->taking.index, consensus->taking.term, false);
+}
+
+static int fsm_snapshot(struct raft_fsm *fsm, struct raft_buffer *bufs[], unsigned *n_bufs)
+{
+    struct consensus *consensus = of_fsm(fsm);
+    const struct raft_snapshot *pending = &consensus->raft.snapshot.pending;
+
+    if (!may_take(consensus))
+        return RAFT_BUSY;
+    consensus->taking.index = pending->index;
+    consensus->taking.term = pending->term;
+    consensus->taking.configuration_index = pending->configuration_index;
+    if (snapshot_configuration_copy(&pending->configuration, &consensus->taking.configuration) != 0)
+        return RAFT_BUSY;
+    consensus->raft.snapshot.trailing = trailing_entries(consensus);
+    consensus->snapshot_begun_us = core_now_us(consensus);
+    folder_path(&consensus->folder, TAKE_FILE, consensus->child_path);
+    consensus->child.path = consensus->child_path;
+    consensus->child.produce = child_produce;
+    consensus->child.done = child_done;
+    if (consensus->folder.disk->spawn(consensus->folder.disk->context, &consensus->child, NULL) !=
+        0) {
+        snapshot_meta_close(&consensus->taking);
+        consensus->snapshot_failed_us = core_now_us(consensus);
+        return RAFT_BUSY;
+    }
+    consensus->child_running = true;
+    consensus->bytes_since_snapshot = 0;
+    *n_bufs = 1;
+    *bufs = raft_calloc(1, sizeof(**bufs));
+    CHECK(*bufs != NULL);
+    return 0;
+}
+
+static int fsm_snapshot_finalize(struct raft_fsm *fsm, struct raft_buffer *bufs[], unsigned *n_bufs)
+{
+    (void)fsm;
+    raft_free(*bufs);
+    *bufs = NULL;
+    *n_bufs = 0;
+    return 0;
+}
+
+/* ---- install ---- */
+
+static int fsm_restore(struct raft_fsm *fsm, struct raft_buffer *buf)
+{
+    struct consensus *consensus = of_fsm(fsm);
+    char path[FOLDER_PATH_BYTES];
+    struct err err = {ERR_IO, "no reason given"};
+
+    snapshot_path(&consensus->folder, consensus->snapshot.index, consensus->snapshot.term, path);
+    if (snapshot_read(&consensus->folder, path, consensus->hooks.snapshot_read,
+                      consensus->hooks.context, &err) != 0) {
+        core_fail(consensus, &err);
+        return RAFT_CORRUPT; /* libraft frees buf itself then */
+    }
+    raft_free(buf->base);
+    return 0;
+}
+
+int core_io_snapshot_put(struct raft_io *io, unsigned trailing, struct raft_io_snapshot_put *req,
+                         const struct raft_snapshot *snapshot, raft_io_snapshot_put_cb cb)
+{
+    struct consensus *consensus = io->impl;
+
+    (void)trailing;
+    CHECK(consensus->put == NULL);
+    consensus->put = req;
+    consensus->put_done = cb;
+    if (snapshot == &consensus->raft.snapshot.pending)
+        return 0; /* the child is at it */
+    consensus->put_bufs = snapshot->bufs;
+    consensus->snapshot_begun_us = core_now_us(consensus);
+    keep_start(consensus, snapshot->index, snapshot->term, true);
+    return 0;
+}
+
+void core_snapshot_received(void *context, uint64_t from, uint64_t term,
+                            struct snapshot_meta *take_meta)
+{
+    struct consensus *consensus = context;
+
+    CHECK(!consensus->received_waiting);
+    consensus->received = *take_meta;
+    consensus->received_from = from;
+    consensus->received_term = term;
+    consensus->received_waiting = true;
+    core_snapshot_deliver(consensus);
+}
+
+/* libraft ignores an InstallSnapshot without a word while it takes one itself, so it waits here for its turn. */
+void core_snapshot_deliver(struct consensus *consensus)
+{
+    struct raft_message message = {.type = RAFT_IO_INSTALL_SNAPSHOT};
+    struct raft_install_snapshot *install = &message.install_snapshot;
+
+    if (!consensus->received_waiting || consensus->failed || consensus->closing ||
+        consensus->raft.snapshot.pending.term != 0 || consensus->raft.snapshot.put.data != NULL ||
+        consensus->keep_running || consensus->child_running)
+        return;
+    consensus->received_waiting = false;
+    message.server_id = consensus->received_from;
+    message.server_address = core_member_name(consensus, consensus->received_from);
+    install->term = consensus->received_term;
+    install->last_index = consensus->received.index;
+    install->last_term = consensus->received.term;
+    install->conf = consensus->received.configuration;
+    install->conf_index = consensus->received.configuration_index;
+    install->data.len = sizeof(uint64_t);
+    install->data.base = raft_calloc(1, sizeof(uint64_t));
+    CHECK(install->data.base != NULL);
+    core_enter(consensus);
+    safety_receive(&consensus->safety, &message);
+    if (consensus->put == NULL)
+        transfer_in_release(&consensus->transfer); /* not needed, or of an old term */
+    core_leave(consensus);
+}
+
+void core_fsm_init(struct consensus *consensus)
+{
+    consensus->fsm = (struct raft_fsm){
+        .version = 2,
+        .data = consensus,
+        .apply = fsm_apply,
+        .snapshot = fsm_snapshot,
+        .restore = fsm_restore,
+        .snapshot_finalize = fsm_snapshot_finalize,
+    };
+}

@@ -1,0 +1,277 @@
+/* Rules S1-S3 and S5-S9 around libraft. See safety.h and raft/README.md. */
+#include "raft/safety.h"
+
+#include <string.h>
+
+#include "src/base/check.h"
+
+void safety_init(struct safety *safety, struct raft *raft)
+{
+    memset(safety, 0, sizeof(*safety));
+    safety->raft = raft;
+}
+
+const struct raft_entry *safety_entry(const struct raft *raft, uint64_t index)
+{
+    const struct raft_log *log = &raft->log;
+    size_t count =
+        log->front <= log->back ? log->back - log->front : log->size - log->front + log->back;
+
+    if (index <= log->offset || index > log->offset + count)
+        return NULL;
+    return &log->entries[(log->front + (index - log->offset - 1)) % log->size];
+}
+
+uint64_t safety_term_of(const struct raft *raft, uint64_t index)
+{
+    const struct raft_entry *entry = safety_entry(raft, index);
+
+    if (entry != NULL)
+        return entry->term;
+    return index != 0 && index == raft->log.snapshot.last_index ? raft->log.snapshot.last_term : 0;
+}
+
+bool safety_installing(const struct raft *raft)
+{
+    return raft->last_stored == 0 && raft->snapshot.put.data != NULL;
+}
+
+/* S8: libraft's timers and votes do not know that half a snapshot is no log. */
+bool safety_may_tick(const struct safety *safety)
+{
+    return !safety_installing(safety->raft);
+}
+
+static void entries_free(struct raft_append_entries *append)
+{
+    if (append->n_entries > 0)
+        raft_free(append->entries[0].batch);
+    raft_free(append->entries);
+    append->entries = NULL;
+    append->n_entries = 0;
+}
+
+/* S6: what lies at or before our commit index needs no comparison, and may be compacted away here. libraft would append it at
+ * the wrong place. The first entries are dropped, and what precedes the rest is an entry that we know. */
+static void append_rebase(const struct raft *raft, struct raft_append_entries *append)
+{
+    uint64_t base = raft->commit_index, drop;
+
+    if (safety_installing(raft) || append->prev_log_index >= base ||
+        (append->prev_log_index == 0 ? raft->log.offset == 0
+                                     : safety_term_of(raft, append->prev_log_index) != 0))
+        return;
+    drop = base - append->prev_log_index;
+    if (drop >= append->n_entries) {
+        entries_free(append);
+    } else {
+        void *batch = append->entries[0].batch;
+        append->n_entries -= (unsigned)drop;
+        memmove(append->entries, append->entries + drop,
+                append->n_entries * sizeof(append->entries[0]));
+        CHECK(append->entries[0].batch == batch);
+    }
+    append->prev_log_index = base;
+    append->prev_log_term = safety_term_of(raft, base);
+}
+
+static void verified_set(struct safety *safety, uint64_t term, uint64_t index)
+{
+    if (safety->verified_term != term) {
+        safety->verified_term = term;
+        safety->verified_index = 0;
+    }
+    if (safety->verified_index < index)
+        safety->verified_index = index;
+}
+
+static void leader_heard(struct safety *safety, uint64_t term)
+{
+    if (safety->raft->current_term != term)
+        return;
+    safety->leader_gone = false;
+    safety->leader_heard_ms = safety->raft->io->time(safety->raft->io);
+}
+
+/* S1: an answer may only claim what this leader's messages have compared, not everything that happens to be stored. */
+static void receive_append(struct safety *safety, struct raft_message *message)
+{
+    struct raft *raft = safety->raft;
+    struct raft_append_entries *append = &message->append_entries;
+    uint64_t term = append->term, end, end_term;
+    bool matches;
+
+    append_rebase(raft, append);
+    end = append->prev_log_index + append->n_entries;
+    end_term =
+        append->n_entries > 0 ? append->entries[append->n_entries - 1].term : append->prev_log_term;
+    matches = append->prev_log_index == 0 ||
+              safety_term_of(raft, append->prev_log_index) == append->prev_log_term;
+    if (term >= raft->current_term) {
+        verified_set(safety, term, 0);
+        safety->verifying_index = matches ? end : 0;
+    }
+    safety->receive(raft->io, message);
+    safety->verifying_index = 0;
+    if (raft->current_term == term && raft->state == RAFT_FOLLOWER && matches &&
+        (end == 0 || safety_term_of(raft, end) == end_term))
+        verified_set(safety, term, end);
+    leader_heard(safety, term);
+}
+
+/* S3: libraft asks for a quorum only at the end of its own log, which a follower never reaches under load. Lend it the index
+ * that was answered, when that is an entry of this term (S2 holds for it too). */
+static void receive_success(struct safety *safety, struct raft_message *message)
+{
+    struct raft *raft = safety->raft;
+    uint64_t stored = raft->last_stored, index = message->append_entries_result.last_log_index;
+
+    if (raft->state != RAFT_LEADER || index >= stored ||
+        message->append_entries_result.term != raft->current_term) {
+        safety->receive(raft->io, message);
+        return;
+    }
+    raft->last_stored =
+        safety_term_of(raft, index) == raft->current_term ? index : raft->commit_index;
+    safety->receive(raft->io, message);
+    raft->last_stored = stored;
+}
+
+/* S2: entries of older terms are never committed by counting. Until an entry of our own term is stored here, good answers
+ * wait; the newest per peer says all. */
+static bool result_held(struct safety *safety, const struct raft_message *message)
+{
+    const struct raft *raft = safety->raft;
+    struct safety_held *free_slot = NULL;
+
+    if (raft->state != RAFT_LEADER || message->append_entries_result.term != raft->current_term ||
+        safety_term_of(raft, raft->last_stored) == raft->current_term)
+        return false;
+    for (size_t i = 0; i < CONSENSUS_MEMBERS_MAX; i++) {
+        struct safety_held *held = &safety->held[i];
+        if (held->peer == message->server_id) {
+            if (held->result.term < message->append_entries_result.term ||
+                held->result.last_log_index < message->append_entries_result.last_log_index)
+                held->result = message->append_entries_result;
+            return true;
+        }
+        if (held->peer == 0 && free_slot == NULL)
+            free_slot = held;
+    }
+    if (free_slot != NULL) {
+        free_slot->peer = message->server_id;
+        free_slot->result = message->append_entries_result;
+    }
+    return true;
+}
+
+void safety_replay(struct safety *safety)
+{
+    struct raft *raft = safety->raft;
+
+    for (size_t i = 0; i < CONSENSUS_MEMBERS_MAX; i++) {
+        struct safety_held held = safety->held[i];
+        struct raft_message message = {.type = RAFT_IO_APPEND_ENTRIES_RESULT};
+        if (held.peer == 0)
+            continue;
+        if (raft->state == RAFT_LEADER && held.result.term == raft->current_term &&
+            safety_term_of(raft, raft->last_stored) != raft->current_term)
+            continue;
+        safety->held[i].peer = 0;
+        if (raft->state != RAFT_LEADER || held.result.term != raft->current_term)
+            continue;
+        message.server_id = held.peer;
+        message.server_address = "";
+        message.append_entries_result = held.result;
+        receive_success(safety, &message);
+    }
+}
+
+/* S9: a follower keeps a dead leader until its own timer ends and refuses every vote until then. When the leader's connection
+ * is gone or it has been silent for an election timeout, the candidate has permission. */
+static void vote_permit(const struct safety *safety, struct raft_request_vote *vote)
+{
+    const struct raft *raft = safety->raft;
+    uint64_t now_ms;
+
+    if (raft->state != RAFT_FOLLOWER || raft->follower_state.current_leader.id == 0)
+        return;
+    now_ms = raft->io->time(raft->io);
+    if (safety->leader_gone || now_ms - safety->leader_heard_ms >= raft->election_timeout)
+        vote->disrupt_leader = true;
+}
+
+/* S1 again: libraft may ignore the snapshot, so what counts is what the log says afterwards. */
+static void receive_install(struct safety *safety, struct raft_message *message)
+{
+    struct raft *raft = safety->raft;
+    uint64_t term = message->install_snapshot.term;
+    uint64_t last_index = message->install_snapshot.last_index;
+    uint64_t last_term = message->install_snapshot.last_term;
+
+    if (term >= raft->current_term) {
+        verified_set(safety, term, 0);
+        safety->verifying_index = last_index;
+    }
+    safety->receive(raft->io, message);
+    safety->verifying_index = 0;
+    if (raft->current_term == term && safety_term_of(raft, last_index) == last_term)
+        verified_set(safety, term, last_index);
+    leader_heard(safety, term);
+}
+
+void safety_receive(struct safety *safety, struct raft_message *message)
+{
+    struct raft *raft = safety->raft;
+
+    switch (message->type) {
+    case RAFT_IO_APPEND_ENTRIES:
+        receive_append(safety, message);
+        return;
+    case RAFT_IO_APPEND_ENTRIES_RESULT:
+        if (message->append_entries_result.rejected != 0)
+            safety->receive(raft->io, message);
+        else if (!result_held(safety, message))
+            receive_success(safety, message);
+        return;
+    case RAFT_IO_REQUEST_VOTE:
+        if (safety_installing(raft))
+            return; /* S8 */
+        vote_permit(safety, &message->request_vote);
+        safety->receive(raft->io, message);
+        return;
+    case RAFT_IO_TIMEOUT_NOW:
+        if (!safety_installing(raft)) /* S8 */
+            safety->receive(raft->io, message);
+        return;
+    case RAFT_IO_INSTALL_SNAPSHOT:
+        receive_install(safety, message);
+        return;
+    default:
+        safety->receive(raft->io, message);
+    }
+}
+
+bool safety_send(const struct safety *safety, struct raft_message *message)
+{
+    struct raft_append_entries_result *result = &message->append_entries_result;
+    const struct raft *raft = safety->raft;
+    uint64_t known;
+
+    if (message->server_id == 0 || message->server_address == NULL)
+        return false; /* S5 */
+    if (message->type != RAFT_IO_APPEND_ENTRIES_RESULT)
+        return true;
+    if (result->rejected != 0) {
+        if (result->last_log_index < raft->log.snapshot.last_index)
+            result->last_log_index = raft->log.snapshot.last_index; /* S7 */
+        return true;
+    }
+    if (result->term != safety->verified_term)
+        return false; /* S1 */
+    known = safety->verified_index > safety->verifying_index ? safety->verified_index
+                                                             : safety->verifying_index;
+    if (result->last_log_index > known)
+        result->last_log_index = known; /* S1 */
+    return true;
+}

@@ -1,0 +1,49 @@
+/* The rules that make libraft 0.15 safe, applied around its five entry points. Without them it loses committed entries.
+ *
+ * Flow     every received message goes through safety_receive(), every sent one through safety_send(), every tick asks
+ *          safety_may_tick(), every finished append is followed by safety_replay().
+ * Shapes   one per member; at most one held result per peer.
+ * Units    log indexes, terms, milliseconds.
+ * Source   the table in raft/README.md says why each rule exists; S4 (fail-stop) is in wal.c and consensus.c, S10 (warm connections)
+ *          in transport.c, the trigger of S11 in consensus_election.c.
+ */
+#ifndef CKPT_RAFT_SAFETY_H
+#define CKPT_RAFT_SAFETY_H
+
+#include <raft.h>
+
+#include "raft/consensus.h"
+
+struct safety_held {
+    uint64_t peer; /* 0: free */
+    struct raft_append_entries_result result;
+};
+
+struct safety {
+    struct raft *raft;
+    void (*receive)(struct raft_io *io, struct raft_message *message); /* libraft's */
+    /* S1: what the leader of verified_term has proved to share with us. */
+    uint64_t verified_term;
+    uint64_t verified_index;
+    uint64_t verifying_index;                       /* while an AppendEntries is handled, else 0 */
+    struct safety_held held[CONSENSUS_MEMBERS_MAX]; /* S2 */
+    bool leader_gone;                               /* S9: its connection is dead */
+    uint64_t leader_heard_ms;
+};
+
+void safety_init(struct safety *safety, struct raft *raft);
+/* Takes the message's entries like libraft does. */
+void safety_receive(struct safety *safety, struct raft_message *message);
+/* May change the message; false: it must not be sent. */
+bool safety_send(const struct safety *safety, struct raft_message *message);
+bool safety_may_tick(const struct safety *safety);
+void safety_replay(struct safety *safety);
+
+/* The entry at index, NULL when it is not in memory. */
+const struct raft_entry *safety_entry(const struct raft *raft, uint64_t index);
+/* The term of the entry at index, 0 when it is not known (compacted, or not there yet). */
+uint64_t safety_term_of(const struct raft *raft, uint64_t index);
+/* A snapshot is being installed. */
+bool safety_installing(const struct raft *raft);
+
+#endif

@@ -1,0 +1,396 @@
+/* Snapshot streams in both directions. See snapshot_transfer.h. */
+#include "raft/snapshot_transfer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+
+static uint64_t now_us(const struct transfer *transfer)
+{
+    return transfer->clock->monotonic_us(transfer->clock->context);
+}
+
+/* ---- sending ---- */
+
+static void out_read_done(struct disk_job *job);
+
+static struct transfer_out *out_of(struct disk_job *job)
+{
+    return (struct transfer_out *)(void *)((char *)job - offsetof(struct transfer_out, job));
+}
+
+static void out_end(struct transfer_out *out, int status)
+{
+    void (*sent)(void *data, int status) = out->sent;
+    void *data = out->data;
+
+    if (out->reading) {
+        out->ended = true;
+        out->ended_status = status;
+        return;
+    }
+    out->transfer->folder->disk->close(out->file);
+    free(out->chunk);
+    out->file = NULL;
+    out->chunk = NULL;
+    out->active = false;
+    sent(data, status);
+}
+
+static void out_read_work(struct disk_job *job)
+{
+    struct transfer_out *out = out_of(job);
+    uint64_t left = out->size_bytes - out->sent_bytes;
+    size_t want = left < FRAME_SNAPSHOT_CHUNK_BYTES ? left : FRAME_SNAPSHOT_CHUNK_BYTES;
+
+    out->job_status = out->transfer->folder->disk->read(out->file, out->sent_bytes, out->chunk,
+                                                        want, &out->chunk_length, NULL);
+    if (out->job_status == 0 && out->chunk_length != want)
+        out->job_status = -1;
+}
+
+static void out_continue(struct transfer_out *out)
+{
+    if (out->reading || out->sent_bytes == out->size_bytes ||
+        out->sent_bytes - out->acknowledged_bytes >= TRANSFER_WINDOW_BYTES)
+        return;
+    out->reading = true;
+    out->job.work = out_read_work;
+    out->job.done = out_read_done;
+    out->transfer->folder->disk->submit(out->transfer->folder->disk->context, &out->job);
+}
+
+static void out_read_done(struct disk_job *job)
+{
+    struct transfer_out *out = out_of(job);
+    struct frame_message message = {.type = FRAME_SNAPSHOT_CHUNK};
+
+    out->reading = false;
+    if (out->ended || out->job_status != 0) {
+        out_end(out, out->ended ? out->ended_status : -1);
+        return;
+    }
+    message.snapshot.stream = out->stream;
+    message.snapshot.offset = out->sent_bytes;
+    message.snapshot.bytes = out->chunk;
+    message.snapshot.length = out->chunk_length;
+    if (!transport_send(out->transfer->transport, out->peer, &message)) {
+        out_end(out, -1);
+        return;
+    }
+    out->sent_bytes += out->chunk_length;
+    out_continue(out);
+}
+
+static struct transfer_out *out_find(struct transfer *transfer, uint64_t peer, bool active)
+{
+    for (size_t i = 0; i < CONSENSUS_MEMBERS_MAX; i++)
+        if (transfer->out[i].active == active && (!active || transfer->out[i].peer == peer))
+            return &transfer->out[i];
+    return NULL;
+}
+
+int transfer_send(struct transfer *transfer, uint64_t peer, const struct snapshot_name *snapshot,
+                  uint64_t term, void (*sent)(void *data, int status), void *data)
+{
+    const struct disk_ops *disk = transfer->folder->disk;
+    struct frame_message begin = {.type = FRAME_SNAPSHOT_BEGIN};
+    struct transfer_out *out = out_find(transfer, 0, false);
+    char path[FOLDER_PATH_BYTES];
+    struct disk_file *file;
+    uint64_t size;
+
+    if (out == NULL || out_find(transfer, peer, true) != NULL)
+        return -1;
+    snapshot_path(transfer->folder, snapshot->index, snapshot->term, path);
+    if (disk->open(disk->context, path, DISK_OPEN_READ, &file, NULL) != 0)
+        return -1;
+    if (disk->size(file, &size, NULL) != 0 || size == 0) {
+        disk->close(file);
+        return -1;
+    }
+    begin.snapshot.stream = ++transfer->stream_last;
+    begin.snapshot.offset = size;
+    begin.snapshot.term = term;
+    begin.snapshot.index = snapshot->index;
+    if (!transport_send(transfer->transport, peer, &begin)) {
+        disk->close(file);
+        return -1;
+    }
+    *out = (struct transfer_out){.transfer = transfer,
+                                 .active = true,
+                                 .peer = peer,
+                                 .stream = begin.snapshot.stream,
+                                 .term = term,
+                                 .index = snapshot->index,
+                                 .file = file,
+                                 .size_bytes = size,
+                                 .progress_us = now_us(transfer),
+                                 .chunk = check_alloc(FRAME_SNAPSHOT_CHUNK_BYTES),
+                                 .sent = sent,
+                                 .data = data};
+    out_continue(out);
+    return 0;
+}
+
+static void out_acknowledged(struct transfer *transfer, uint64_t from,
+                             const struct frame_snapshot *frame)
+{
+    struct transfer_out *out = out_find(transfer, from, true);
+
+    if (out == NULL || out->stream != frame->stream || out->ended)
+        return;
+    if (frame->failed || frame->offset > out->sent_bytes ||
+        frame->offset < out->acknowledged_bytes) {
+        out_end(out, -1);
+        return;
+    }
+    out->acknowledged_bytes = frame->offset;
+    out->progress_us = now_us(transfer);
+    if (out->acknowledged_bytes == out->size_bytes)
+        out_end(out, 0);
+    else
+        out_continue(out);
+}
+
+void transfer_outbound_lost(struct transfer *transfer, uint64_t peer)
+{
+    struct transfer_out *out = out_find(transfer, peer, true);
+
+    if (out != NULL && !out->ended)
+        out_end(out, -1);
+}
+
+bool transfer_sending(const struct transfer *transfer)
+{
+    for (size_t i = 0; i < CONSENSUS_MEMBERS_MAX; i++)
+        if (transfer->out[i].active)
+            return true;
+    return false;
+}
+
+/* ---- receiving ---- */
+
+static void in_acknowledge(struct transfer *transfer, uint64_t to, uint64_t stream, uint64_t offset,
+                           bool failed)
+{
+    struct frame_message message = {.type = FRAME_SNAPSHOT_ACK};
+
+    message.snapshot.stream = stream;
+    message.snapshot.offset = offset;
+    message.snapshot.failed = failed;
+    /* Lost: the sender notices that its connection or ours is gone, or that nothing moves. */
+    (void)transport_send(transfer->transport, to, &message);
+}
+
+static struct transfer *in_of(struct disk_job *job)
+{
+    return (struct transfer *)(void *)((char *)job - offsetof(struct transfer, in.job));
+}
+
+static void in_reset(struct transfer_in *in, const struct disk_ops *disk)
+{
+    for (size_t i = 0; i < in->chunk_count; i++)
+        free(in->chunks[i].bytes);
+    disk->close(in->file);
+    if (in->verified)
+        snapshot_meta_close(&in->meta);
+    memset(in, 0, sizeof(*in));
+}
+
+static void in_fail(struct transfer *transfer)
+{
+    struct transfer_in *in = &transfer->in;
+
+    in_acknowledge(transfer, in->from, in->stream, in->written_bytes, true);
+    if (in->working)
+        in->active = false; /* reset when the job is back */
+    else
+        in_reset(in, transfer->folder->disk);
+}
+
+static int in_write(struct transfer *transfer, struct err *err)
+{
+    struct transfer_in *in = &transfer->in;
+    const struct disk_ops *disk = transfer->folder->disk;
+    char path[FOLDER_PATH_BYTES];
+
+    folder_path(transfer->folder, TRANSFER_FILE, path);
+    if (in->file == NULL && disk->open(disk->context, path, DISK_OPEN_CREATE, &in->file, err) != 0)
+        return -1;
+    if (disk->write(in->file, in->written_bytes, in->chunks[0].bytes, in->chunks[0].length, err) !=
+        0)
+        return -1;
+    if (in->written_bytes + in->chunks[0].length < in->size_bytes)
+        return 0;
+    if (disk->sync(in->file, err) != 0 ||
+        snapshot_verify(transfer->folder, path, &in->meta, err) != 0)
+        return -1;
+    in->verified = true;
+    return 0;
+}
+
+static void in_work(struct disk_job *job)
+{
+    struct transfer *transfer = in_of(job);
+
+    transfer->in.job_status = in_write(transfer, NULL);
+}
+
+static void in_continue(struct transfer *transfer);
+
+static void in_done(struct disk_job *job)
+{
+    struct transfer *transfer = in_of(job);
+    struct transfer_in *in = &transfer->in;
+    struct snapshot_meta meta;
+    uint64_t from = in->from, term = in->term;
+
+    in->working = false;
+    if (!in->active) {
+        in_reset(in, transfer->folder->disk);
+        return;
+    }
+    if (in->job_status != 0) {
+        in_fail(transfer);
+        return;
+    }
+    in->written_bytes += in->chunks[0].length;
+    free(in->chunks[0].bytes);
+    in->chunk_count--;
+    memmove(in->chunks, in->chunks + 1, in->chunk_count * sizeof(in->chunks[0]));
+    in->progress_us = now_us(transfer);
+    in_acknowledge(transfer, from, in->stream, in->written_bytes, false);
+    if (!in->verified) {
+        in_continue(transfer);
+        return;
+    }
+    meta = in->meta;
+    in->verified = false; /* meta moves on */
+    in_reset(in, transfer->folder->disk);
+    transfer->in_held = true;
+    transfer->received(transfer->context, from, term, &meta);
+}
+
+static void in_continue(struct transfer *transfer)
+{
+    struct transfer_in *in = &transfer->in;
+
+    if (in->working || in->chunk_count == 0)
+        return;
+    in->working = true;
+    in->job.work = in_work;
+    in->job.done = in_done;
+    transfer->folder->disk->submit(transfer->folder->disk->context, &in->job);
+}
+
+static void in_begin(struct transfer *transfer, uint64_t from, const struct frame_snapshot *frame)
+{
+    struct transfer_in *in = &transfer->in;
+
+    if (in->working || transfer->in_held || (in->active && in->from != from) ||
+        frame->offset == 0) {
+        in_acknowledge(transfer, from, frame->stream, 0, true);
+        return;
+    }
+    in_reset(in, transfer->folder->disk);
+    in->active = true;
+    in->from = from;
+    in->stream = frame->stream;
+    in->term = frame->term;
+    in->size_bytes = frame->offset;
+    in->progress_us = now_us(transfer);
+}
+
+static void in_chunk(struct transfer *transfer, uint64_t from, const struct frame_snapshot *frame)
+{
+    struct transfer_in *in = &transfer->in;
+
+    if (!in->active || in->from != from || in->stream != frame->stream)
+        return; /* of a stream that was given up */
+    if (frame->offset != in->queued_bytes || in->chunk_count == TRANSFER_CHUNKS_MAX ||
+        frame->length > in->size_bytes - in->queued_bytes) {
+        in_fail(transfer);
+        return;
+    }
+    in->chunks[in->chunk_count].bytes = check_alloc(frame->length);
+    memcpy(in->chunks[in->chunk_count].bytes, frame->bytes, frame->length);
+    in->chunks[in->chunk_count].length = frame->length;
+    in->chunk_count++;
+    in->queued_bytes += frame->length;
+    in_continue(transfer);
+}
+
+void transfer_inbound_lost(struct transfer *transfer, uint64_t peer)
+{
+    if (transfer->in.active && transfer->in.from == peer)
+        in_fail(transfer);
+}
+
+void transfer_in_release(struct transfer *transfer)
+{
+    transfer->in_held = false;
+}
+
+/* ---- both ---- */
+
+void transfer_message(struct transfer *transfer, uint64_t from, enum frame_type type,
+                      const struct frame_snapshot *frame)
+{
+    if (type == FRAME_SNAPSHOT_BEGIN)
+        in_begin(transfer, from, frame);
+    else if (type == FRAME_SNAPSHOT_CHUNK)
+        in_chunk(transfer, from, frame);
+    else if (type == FRAME_SNAPSHOT_ACK)
+        out_acknowledged(transfer, from, frame);
+    else
+        CHECK_UNREACHABLE("snapshot frame");
+}
+
+void transfer_tick(struct transfer *transfer)
+{
+    uint64_t now = now_us(transfer), limit = UINT64_C(1000) * TRANSFER_STALL_MS;
+
+    for (size_t i = 0; i < CONSENSUS_MEMBERS_MAX; i++) {
+        struct transfer_out *out = &transfer->out[i];
+        if (out->active && !out->ended && now - out->progress_us > limit)
+            out_end(out, -1);
+    }
+    if (transfer->in.active && now - transfer->in.progress_us > limit)
+        in_fail(transfer);
+}
+
+bool transfer_busy(const struct transfer *transfer)
+{
+    if (transfer->in.working)
+        return true;
+    for (size_t i = 0; i < CONSENSUS_MEMBERS_MAX; i++)
+        if (transfer->out[i].reading)
+            return true;
+    return false;
+}
+
+void transfer_close(struct transfer *transfer)
+{
+    for (size_t i = 0; i < CONSENSUS_MEMBERS_MAX; i++) {
+        transfer->out[i].reading = false;
+        if (transfer->out[i].active)
+            out_end(&transfer->out[i], -1);
+    }
+    in_reset(&transfer->in, transfer->folder->disk);
+}
+
+void transfer_init(struct transfer *transfer, const struct folder *folder,
+                   struct transport *transport, const struct clock_ops *clock,
+                   void (*received)(void *context, uint64_t from, uint64_t term,
+                                    struct snapshot_meta *take_meta),
+                   void *context)
+{
+    memset(transfer, 0, sizeof(*transfer));
+    transfer->folder = folder;
+    transfer->transport = transport;
+    transfer->clock = clock;
+    transfer->received = received;
+    transfer->context = context;
+}
