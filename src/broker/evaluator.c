@@ -325,6 +325,8 @@ bool evaluator_explain(const struct evaluator *evaluator, const char *allocation
     Ckpt__V1__ExplainReply reply = CKPT__V1__EXPLAIN_REPLY__INIT;
     Ckpt__V1__DecisionTerms terms;
     struct consensus_status status;
+    struct eval_view one;
+    struct eval_result one_result;
     char flip[EVALUATOR_FLIP_BYTES] = "";
     char guards[EVALUATOR_GUARDS][EVALUATOR_GUARD_BYTES];
     char *guard_pointers[EVALUATOR_GUARDS];
@@ -334,8 +336,9 @@ bool evaluator_explain(const struct evaluator *evaluator, const char *allocation
     replica_get_status(evaluator->broker->replica, &status);
     decision_terms(&evaluator->view, &evaluator->result, row,
                    decision_purpose(&evaluator->view, &evaluator->result, row), &terms);
-    eval_flip_text(&evaluator->cycle.policy, &evaluator->view, row, &evaluator->result, flip,
-                   sizeof(flip));
+    one = evaluator_view_rows(&evaluator->view, row, row + 1);
+    one_result = evaluator_result_rows(&evaluator->result, row);
+    eval_flip_text(&evaluator->cycle.policy, &one, 0, &one_result, flip, sizeof(flip));
     write_guards(evaluator, allocation, row, guards);
     for (int i = 0; i < EVALUATOR_GUARDS; i++)
         guard_pointers[i] = guards[i];

@@ -380,6 +380,7 @@ __attribute__((unused)) static struct fake *fake_new(const Ckpt__V1__Policy *pol
 {
     struct fake *fake = check_calloc(1, sizeof(*fake));
     static const Ckpt__V1__Policy defaults = CKPT__V1__POLICY__INIT;
+    static char name[] = "n1", api[] = "127.0.0.1:7443";
 
     list_init(&fake->timers);
     list_init(&fake->replica.observers);
@@ -396,8 +397,7 @@ __attribute__((unused)) static struct fake *fake_new(const Ckpt__V1__Policy *pol
     fake->replica.clock = fake->broker.clock;
     fake->config.storage_watch = (struct config_storage_watch){
         .interval_ms = 5000, .timeout_ms = 5000, .failures_down = 3, .successes_up = 2};
-    fake->config.members[0] =
-        (struct config_member){.id = 1, .name = (char[]){"n1"}, .api = (char[]){"127.0.0.1:1"}};
+    fake->config.members[0] = (struct config_member){.id = 1, .name = name, .api = api};
     fake->config.member_count = 1;
     fake->config.self = &fake->config.members[0];
     fake->broker.config = &fake->config;

@@ -24,7 +24,6 @@ struct stand {
     uv_loop_t loop;
     struct fake *fake;
     struct agent agents[2];
-    struct config_member member2;
 };
 
 /* ---- agents ---- */
@@ -157,13 +156,13 @@ static uint64_t acknowledged(const struct agent *agent)
 static int setup(void **state)
 {
     struct stand *stand = check_calloc(1, sizeof(*stand));
+    static char name[] = "n2", api[] = "127.0.0.1:7444";
     struct err err;
     char address[64];
 
     assert_int_equal(uv_loop_init(&stand->loop), 0);
     stand->fake = fake_new(NULL);
-    stand->fake->config.members[1] =
-        (struct config_member){.id = 2, .name = (char[]){"n2"}, .api = (char[]){"127.0.0.1:7444"}};
+    stand->fake->config.members[1] = (struct config_member){.id = 2, .name = name, .api = api};
     stand->fake->config.member_count = 2;
     stand->fake->broker.loop = &stand->loop;
     stand->fake->broker.rpc = rpc_server_new(&stand->loop, &(struct rpc_server_config){0});
@@ -448,11 +447,11 @@ static void walltime_ends_are_sent_as_remaining_time(void **state)
 
     fake_serve(stand->fake);
     assert_int_equal(fake_register(stand->fake, "job", 1, 1, walltime).status, FSM_OK);
-    fake_advance_ms(stand->fake, 600000);
+    fake_advance_ms(stand->fake, 20000);
     connect_agent(stand, agent, "node-1");
     assert_uint_equal(orders(agent)->n_deadlines, 1);
     assert_string_equal(orders(agent)->deadlines[0]->allocation_id, "job");
-    assert_uint_equal(orders(agent)->deadlines[0]->remaining_ms, 3000000);
+    assert_uint_equal(orders(agent)->deadlines[0]->remaining_ms, 3580000);
     assert_uint_equal(orders(agent)->deadlines[0]->grace_ms, 7000);
 }
 

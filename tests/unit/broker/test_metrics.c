@@ -225,7 +225,7 @@ static void rules_use_only_names_that_exist(void **state)
         checked++;
         p += length - 1;
     }
-    assert_true(checked > 20);
+    assert_true(checked > 15);
     buf_close(&text);
     free(rules);
 }
