@@ -35,6 +35,14 @@ Ckpt__V1__Event *fsm_event_slot(struct fsm *fsm, uint64_t sequence)
     return &fsm->events[sequence % FSM_EVENTS_MAX];
 }
 
+void fsm_event_fill(struct fsm *fsm, Ckpt__V1__Event *event, const Ckpt__V1__Event *source)
+{
+    event_clear(fsm, event);
+    *event = *source;
+    event->allocation_id = event_text(fsm, source->allocation_id);
+    event->subject = event_text(fsm, source->subject);
+}
+
 void fsm_event_emit(struct fsm *fsm, const struct fsm_event *source)
 {
     Ckpt__V1__Event *event = fsm_event_slot(fsm, fsm->next_event_sequence);

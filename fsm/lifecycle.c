@@ -14,8 +14,8 @@
 
 #define CHECKPOINT_STATES(X)                                                                       \
     X(REQUESTED)                                                                                   \
-    X(DISPATCHED) X(WRITING) X(PAUSED) X(COMPLETE) X(COLLECTED) X(FAILED) X(TIMED_OUT)             \
-        X(CANCELLED) X(SUPERSEDED)
+    X(DISPATCHED)                                                                                  \
+    X(WRITING) X(PAUSED) X(COMPLETE) X(COLLECTED) X(FAILED) X(TIMED_OUT) X(CANCELLED) X(SUPERSEDED)
 #define ALLOCATION_STATES(X)                                                                       \
     X(RUNNING) X(CHECKPOINTING_TO_STOP) X(SUSPENDED) X(COMPLETED) X(FAILED) X(REQUEUED)
 

@@ -137,6 +137,7 @@ struct fsm {
     Ckpt__V1__Event *events; /* ring of FSM_EVENTS_MAX, made at the first event */
     uint64_t next_event_sequence;
     uint32_t event_count;
+    uint64_t event_first; /* while a snapshot is read */
     struct bitmap
         running_by_class[FSM_CLASS_MAX + 1]; /* slots of RUNNING ones that may be victims */
     /* counters */
@@ -194,6 +195,7 @@ struct fsm_event {
 };
 void fsm_event_emit(struct fsm *fsm, const struct fsm_event *event);
 Ckpt__V1__Event *fsm_event_slot(struct fsm *fsm, uint64_t sequence); /* of the ring; makes it */
+void fsm_event_fill(struct fsm *fsm, Ckpt__V1__Event *event, const Ckpt__V1__Event *source);
 void fsm_events_free(struct fsm *fsm);
 
 /* sessions.c */

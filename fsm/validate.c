@@ -2,7 +2,7 @@
  *
  * Flow     fsm_validate_command() checks what holds for all commands, then calls the check of its body. Apply calls it again, so that
  *          bytes that never passed a leader of this version cannot do more harm than a refusal.
- *          Checks are chained with GNU's a ?: b: the first status that is not OK ends the chain.
+ *          Each check keeps the first refusal in outcome->status and does nothing after one, so checks are simply listed.
  * Errors   the status, with the value found in outcome->current and the limit in outcome->limit.
  */
 #include "fsm/state.h"
@@ -11,34 +11,37 @@ typedef enum fsm_status validator(const fsm_command *command, struct fsm_outcome
 
 static enum fsm_status check_id(const char *text, struct fsm_outcome *outcome)
 {
-    if (text != NULL && id_valid(text))
-        return FSM_OK;
+    if (outcome->status != FSM_OK || (text != NULL && id_valid(text)))
+        return outcome->status;
     outcome->current = text == NULL ? 0 : strlen(text);
-    return FSM_INVALID_ID;
+    outcome->status = FSM_INVALID_ID;
+    return outcome->status;
 }
 
 static enum fsm_status check_id_or_empty(const char *text, struct fsm_outcome *outcome)
 {
-    return text != NULL && text[0] == '\0' ? FSM_OK : check_id(text, outcome);
+    return text != NULL && text[0] == '\0' ? outcome->status : check_id(text, outcome);
 }
 
 static enum fsm_status check_range(uint64_t value, uint64_t lowest, uint64_t highest,
                                    struct fsm_outcome *outcome)
 {
-    if (value >= lowest && value <= highest)
-        return FSM_OK;
+    if (outcome->status != FSM_OK || (value >= lowest && value <= highest))
+        return outcome->status;
     outcome->current = value;
     outcome->limit = value < lowest ? lowest : highest;
-    return FSM_INVALID_ARGUMENT;
+    outcome->status = FSM_INVALID_ARGUMENT;
+    return outcome->status;
 }
 
 static enum fsm_status check_count(size_t count, size_t highest, struct fsm_outcome *outcome)
 {
-    if (count <= highest)
-        return FSM_OK;
+    if (outcome->status != FSM_OK || count <= highest)
+        return outcome->status;
     outcome->current = count;
     outcome->limit = highest;
-    return FSM_TOO_LARGE;
+    outcome->status = FSM_TOO_LARGE;
+    return outcome->status;
 }
 
 enum { SHARE_TABLE = 8192 };
@@ -67,23 +70,41 @@ static enum fsm_status check_nodes_distinct(size_t count, fsm_share_message **sh
 static enum fsm_status check_nodes(size_t count, fsm_share_message **shares, bool required,
                                    struct fsm_outcome *outcome)
 {
-    enum fsm_status status = check_count(count, FSM_NODES_PER_ALLOCATION_MAX, outcome);
-
-    if (status == FSM_OK && required)
-        status = check_range(count, 1, FSM_NODES_PER_ALLOCATION_MAX, outcome);
-    for (size_t i = 0; i < count && status == FSM_OK; i++)
-        status =
-            check_id(shares[i]->node_id, outcome) ?: check_range(shares[i]->gpu_count, 0, FSM_GPUS_PER_NODE_MAX, outcome) ?: check_range(shares[i]->gpu_memory_used_bytes, 0, FSM_NODE_BYTES_MAX, outcome);
-    if (status == FSM_OK)
-        status = check_nodes_distinct(count, shares, outcome);
-    return status;
+    check_count(count, FSM_NODES_PER_ALLOCATION_MAX, outcome);
+    check_range(count, required ? 1 : 0, FSM_NODES_PER_ALLOCATION_MAX, outcome);
+    for (size_t i = 0; i < count && outcome->status == FSM_OK; i++) {
+        check_id(shares[i]->node_id, outcome);
+        check_range(shares[i]->gpu_count, 0, FSM_GPUS_PER_NODE_MAX, outcome);
+        check_range(shares[i]->gpu_memory_used_bytes, 0, FSM_NODE_BYTES_MAX, outcome);
+    }
+    if (count > 1 && outcome->status == FSM_OK)
+        outcome->status = check_nodes_distinct(count, shares, outcome);
+    return outcome->status;
 }
 
 static enum fsm_status validate_spec(const Ckpt__V1__AllocationSpec *spec,
                                      struct fsm_outcome *outcome)
 {
-    return check_id(spec->allocation_id, outcome) ?: check_id(spec->tenant, outcome) ?: check_id(spec->project, outcome) ?: check_id_or_empty(spec->vcluster, outcome) ?: check_id_or_empty(spec->owner, outcome) ?: check_id_or_empty(spec->profile, outcome) ?: check_id_or_empty(spec->target_id, outcome) ?: check_range(spec->preemption_class, 0, FSM_CLASS_MAX, outcome) ?: check_range(spec->reactive_max_nodes, spec->reactive_min_nodes,
-                                FSM_NODES_PER_ALLOCATION_MAX, outcome) ?: check_range(spec->submitted_at_ms, 0, FSM_TIME_MAX_MS, outcome) ?: check_range(spec->started_at_ms, 0, FSM_TIME_MAX_MS, outcome) ?: check_range(spec->walltime_ms, 0, FSM_DURATION_MAX_MS, outcome) ?: check_range(spec->grace_ms, 0, FSM_DURATION_MAX_MS, outcome) ?: check_range(spec->period_ms, 0, FSM_DURATION_MAX_MS, outcome) ?: check_range(spec->checkpoint_timeout_ms, 0, FSM_DURATION_MAX_MS, outcome) ?: check_range(spec->max_requeue, 0, FSM_REQUEUE_MAX, outcome) ?: check_range(spec->write_bytes_per_s, 0, FSM_BANDWIDTH_MAX, outcome) ?: check_nodes(spec->n_nodes, spec->nodes, true, outcome);
+    check_id(spec->allocation_id, outcome);
+    check_id(spec->tenant, outcome);
+    check_id(spec->project, outcome);
+    check_id_or_empty(spec->vcluster, outcome);
+    check_id_or_empty(spec->owner, outcome);
+    check_id_or_empty(spec->profile, outcome);
+    check_id_or_empty(spec->target_id, outcome);
+    check_range(spec->preemption_class, 0, FSM_CLASS_MAX, outcome);
+    check_range(spec->reactive_max_nodes, spec->reactive_min_nodes, FSM_NODES_PER_ALLOCATION_MAX,
+                outcome);
+    check_range(spec->submitted_at_ms, 0, FSM_TIME_MAX_MS, outcome);
+    check_range(spec->started_at_ms, 0, FSM_TIME_MAX_MS, outcome);
+    check_range(spec->walltime_ms, 0, FSM_DURATION_MAX_MS, outcome);
+    check_range(spec->grace_ms, 0, FSM_DURATION_MAX_MS, outcome);
+    check_range(spec->period_ms, 0, FSM_DURATION_MAX_MS, outcome);
+    check_range(spec->checkpoint_timeout_ms, 0, FSM_DURATION_MAX_MS, outcome);
+    check_range(spec->max_requeue, 0, FSM_REQUEUE_MAX, outcome);
+    check_range(spec->write_bytes_per_s, 0, FSM_BANDWIDTH_MAX, outcome);
+    check_nodes(spec->n_nodes, spec->nodes, true, outcome);
+    return outcome->status;
 }
 
 /* An absolute folder without "..", empty parts or control characters. */
@@ -109,9 +130,14 @@ static enum fsm_status validate_target_spec(const Ckpt__V1__TargetSpec *spec,
         return FSM_INVALID_ARGUMENT;
     if (spec->kind == CKPT__V1__TARGET_KIND__TARGET_KIND_S3)
         return FSM_UNIMPLEMENTED;
-    status =
-        check_id(spec->target_id, outcome) ?: check_id_or_empty(spec->domain, outcome) ?: check_range(spec->kind, CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX,
-                             CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX, outcome) ?: check_range(spec->write_bytes_per_s, 1, FSM_BANDWIDTH_MAX, outcome) ?: check_range(spec->staging_share_ppm, 0, FSM_PPM, outcome) ?: check_range(spec->cost_micro_usd_per_gb_month, 0, FSM_BANDWIDTH_MAX, outcome);
+    check_id(spec->target_id, outcome);
+    check_id_or_empty(spec->domain, outcome);
+    check_range(spec->kind, CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX,
+                CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX, outcome);
+    check_range(spec->write_bytes_per_s, 1, FSM_BANDWIDTH_MAX, outcome);
+    check_range(spec->staging_share_ppm, 0, FSM_PPM, outcome);
+    check_range(spec->cost_micro_usd_per_gb_month, 0, FSM_BANDWIDTH_MAX, outcome);
+    status = outcome->status;
     if (status == FSM_OK && !prefix_valid(spec->prefix))
         return FSM_INVALID_ARGUMENT;
     return status;
@@ -125,20 +151,29 @@ static enum fsm_status validate_policy(const Ckpt__V1__Policy *policy, struct fs
         policy->near_completion_ms,     policy->retention_ms,       policy->retry_backoff_ms,
         policy->node_degraded_after_ms, policy->node_down_after_ms, policy->quiesce_ms,
         policy->restart_cost_ms,        policy->session_ttl_ms};
-    enum fsm_status status =
-        check_range(policy->max_victims, 0, FSM_VICTIMS_MAX, outcome) ?: check_range(policy->keep_complete, 0, FSM_COMPLETE_KEPT_MAX, outcome) ?: check_range(policy->max_attempts, 0, FSM_ATTEMPTS_MAX, outcome) ?: check_range(policy->max_requeue, 0, FSM_REQUEUE_MAX, outcome) ?: check_range(policy->stall_fraction_ppm, 0, FSM_PPM, outcome) ?: check_range(policy->micro_usd_per_gpu_hour, 0, FSM_BANDWIDTH_MAX, outcome) ?: check_range(policy->default_write_bytes_per_s, 0, FSM_BANDWIDTH_MAX, outcome);
 
-    for (size_t i = 0; i < ARRAY_COUNT(durations) && status == FSM_OK; i++)
-        status = check_range(durations[i], 0, FSM_DURATION_MAX_MS, outcome);
-    return status;
+    check_range(policy->max_victims, 0, FSM_VICTIMS_MAX, outcome);
+    check_range(policy->keep_complete, 0, FSM_COMPLETE_KEPT_MAX, outcome);
+    check_range(policy->max_attempts, 0, FSM_ATTEMPTS_MAX, outcome);
+    check_range(policy->max_requeue, 0, FSM_REQUEUE_MAX, outcome);
+    check_range(policy->stall_fraction_ppm, 0, FSM_PPM, outcome);
+    check_range(policy->micro_usd_per_gpu_hour, 0, FSM_BANDWIDTH_MAX, outcome);
+    check_range(policy->default_write_bytes_per_s, 0, FSM_BANDWIDTH_MAX, outcome);
+    for (size_t i = 0; i < ARRAY_COUNT(durations) && outcome->status == FSM_OK; i++)
+        check_range(durations[i], 0, FSM_DURATION_MAX_MS, outcome);
+    return outcome->status;
 }
 
 static enum fsm_status validate_cluster_init(const fsm_command *command,
                                              struct fsm_outcome *outcome)
 {
     const Ckpt__Log__V1__ClusterInit *init = command->cluster_init;
-    enum fsm_status status = check_id(init->cluster_id, outcome) ?: check_range(init->epoch, 1, FSM_EPOCH_MAX, outcome) ?: check_count(init->n_targets, FSM_TARGETS_MAX, outcome);
+    enum fsm_status status;
 
+    check_id(init->cluster_id, outcome);
+    check_range(init->epoch, 1, FSM_EPOCH_MAX, outcome);
+    check_count(init->n_targets, FSM_TARGETS_MAX, outcome);
+    status = outcome->status;
     if (status == FSM_OK && init->policy != NULL)
         status = validate_policy(init->policy, outcome);
     for (size_t i = 0; i < init->n_targets && status == FSM_OK; i++) {
@@ -153,8 +188,9 @@ static enum fsm_status validate_cluster_init(const fsm_command *command,
 static enum fsm_status validate_member_facts(const fsm_command *command,
                                              struct fsm_outcome *outcome)
 {
-    return check_id(command->member_facts->name, outcome)
-               ?: check_range(command->member_facts->member_id, 1, UINT64_MAX, outcome);
+    check_id(command->member_facts->name, outcome);
+    check_range(command->member_facts->member_id, 1, UINT64_MAX, outcome);
+    return outcome->status;
 }
 
 static enum fsm_status validate_register(const fsm_command *command, struct fsm_outcome *outcome)
@@ -168,7 +204,11 @@ static enum fsm_status validate_update(const fsm_command *command, struct fsm_ou
 {
     const Ckpt__V1__UpdateAllocationRequest *request = command->update_allocation;
 
-    return check_id(request->allocation_id, outcome) ?: check_range(request->walltime_ms, 0, FSM_DURATION_MAX_MS, outcome) ?: check_range(request->period_ms, 0, FSM_DURATION_MAX_MS, outcome) ?: check_nodes(request->n_nodes, request->nodes, false, outcome);
+    check_id(request->allocation_id, outcome);
+    check_range(request->walltime_ms, 0, FSM_DURATION_MAX_MS, outcome);
+    check_range(request->period_ms, 0, FSM_DURATION_MAX_MS, outcome);
+    check_nodes(request->n_nodes, request->nodes, false, outcome);
+    return outcome->status;
 }
 
 static enum fsm_status validate_end(const fsm_command *command, struct fsm_outcome *outcome)
@@ -180,13 +220,17 @@ static enum fsm_status validate_report_queue(const fsm_command *command,
                                              struct fsm_outcome *outcome)
 {
     const Ckpt__V1__ReportQueueRequest *request = command->report_queue;
-    enum fsm_status status =
-        check_id(request->vcluster, outcome) ?: check_count(request->n_waiting, FSM_WAITING_PER_QUEUE_MAX, outcome) ?: check_range(request->queued_gpu_ms, 0, INT64_MAX, outcome) ?: check_range(request->running_gpu_ms, 0, INT64_MAX, outcome);
 
-    for (size_t i = 0; i < request->n_waiting && status == FSM_OK; i++)
-        status =
-            check_id_or_empty(request->waiting[i]->job_id, outcome) ?: check_range(request->waiting[i]->preemption_class, 0, FSM_CLASS_MAX, outcome) ?: check_range(request->waiting[i]->waited_ms, 0, FSM_DURATION_MAX_MS, outcome);
-    return status;
+    check_id(request->vcluster, outcome);
+    check_count(request->n_waiting, FSM_WAITING_PER_QUEUE_MAX, outcome);
+    check_range(request->queued_gpu_ms, 0, INT64_MAX, outcome);
+    check_range(request->running_gpu_ms, 0, INT64_MAX, outcome);
+    for (size_t i = 0; i < request->n_waiting && outcome->status == FSM_OK; i++) {
+        check_id_or_empty(request->waiting[i]->job_id, outcome);
+        check_range(request->waiting[i]->preemption_class, 0, FSM_CLASS_MAX, outcome);
+        check_range(request->waiting[i]->waited_ms, 0, FSM_DURATION_MAX_MS, outcome);
+    }
+    return outcome->status;
 }
 
 /* PREEMPT has its own request: only there classes are compared. */
@@ -208,12 +252,14 @@ static enum fsm_status validate_cancel(const fsm_command *command, struct fsm_ou
 static enum fsm_status validate_preemption(const fsm_command *command, struct fsm_outcome *outcome)
 {
     const Ckpt__V1__RequestPreemptionRequest *request = command->request_preemption;
-    enum fsm_status status =
-        check_range(request->preemption_class, 0, FSM_CLASS_MAX, outcome) ?: check_range(request->nodes_needed, 1, FSM_NODES_MAX, outcome) ?: check_count(request->n_candidates, FSM_NODES_PER_ALLOCATION_MAX, outcome) ?: check_id_or_empty(request->for_job, outcome);
 
-    for (size_t i = 0; i < request->n_candidates && status == FSM_OK; i++)
-        status = check_id(request->candidates[i], outcome);
-    return status;
+    check_range(request->preemption_class, 0, FSM_CLASS_MAX, outcome);
+    check_range(request->nodes_needed, 1, FSM_NODES_MAX, outcome);
+    check_count(request->n_candidates, FSM_NODES_PER_ALLOCATION_MAX, outcome);
+    check_id_or_empty(request->for_job, outcome);
+    for (size_t i = 0; i < request->n_candidates && outcome->status == FSM_OK; i++)
+        check_id(request->candidates[i], outcome);
+    return outcome->status;
 }
 
 static enum fsm_status validate_migration(const fsm_command *command, struct fsm_outcome *outcome)
@@ -225,33 +271,34 @@ static enum fsm_status validate_restart(const fsm_command *command, struct fsm_o
 {
     const Ckpt__V1__RestartAllocationRequest *request = command->restart_allocation;
 
-    return check_id(request->allocation_id, outcome)
-               ?: check_nodes(request->n_nodes, request->nodes, false, outcome);
+    check_id(request->allocation_id, outcome);
+    check_nodes(request->n_nodes, request->nodes, false, outcome);
+    return outcome->status;
 }
 
 static enum fsm_status validate_decisions(const fsm_command *command, struct fsm_outcome *outcome)
 {
     const Ckpt__Log__V1__DecisionBatch *batch = command->decisions;
-    enum fsm_status status =
-        check_count(batch->n_decisions, FSM_DECISIONS_PER_COMMAND_MAX, outcome);
 
-    for (size_t i = 0; i < batch->n_decisions && status == FSM_OK; i++)
-        status = check_id(batch->decisions[i]->allocation_id, outcome);
-    return status;
+    check_count(batch->n_decisions, FSM_DECISIONS_PER_COMMAND_MAX, outcome);
+    for (size_t i = 0; i < batch->n_decisions && outcome->status == FSM_OK; i++)
+        check_id(batch->decisions[i]->allocation_id, outcome);
+    return outcome->status;
 }
 
 static enum fsm_status validate_grants(const fsm_command *command, struct fsm_outcome *outcome)
 {
     const Ckpt__Log__V1__GrantBatch *batch = command->grants;
-    enum fsm_status status = check_count(batch->n_grants, FSM_DECISIONS_PER_COMMAND_MAX, outcome);
 
-    for (size_t i = 0; i < batch->n_grants && status == FSM_OK; i++) {
+    check_count(batch->n_grants, FSM_DECISIONS_PER_COMMAND_MAX, outcome);
+    for (size_t i = 0; i < batch->n_grants && outcome->status == FSM_OK; i++) {
         const Ckpt__Log__V1__Grant *grant = batch->grants[i];
 
-        status = check_range(grant->checkpoint_id, 1, UINT64_MAX, outcome) ?: check_range(grant->bytes_per_s, grant->bypass_budget ? 0 : 1,
-                                      FSM_BANDWIDTH_MAX, outcome) ?: check_range(grant->timeout_ms, 0, FSM_DURATION_MAX_MS, outcome);
+        check_range(grant->checkpoint_id, 1, UINT64_MAX, outcome);
+        check_range(grant->bytes_per_s, grant->bypass_budget ? 0 : 1, FSM_BANDWIDTH_MAX, outcome);
+        check_range(grant->timeout_ms, 0, FSM_DURATION_MAX_MS, outcome);
     }
-    return status;
+    return outcome->status;
 }
 
 /* Loose on purpose: a report that is refused here would block all later ones of its node, so apply judges its content. */
@@ -261,24 +308,28 @@ static enum fsm_status validate_node_report(const fsm_command *command, struct f
 
     if (report == NULL)
         return FSM_INVALID_ARGUMENT;
-    return check_id(command->node_report->node_id, outcome) ?: check_id_or_empty(report->allocation_id, outcome) ?: check_range(report->sequence, 1, INT64_MAX, outcome) ?: check_range(report->kind, CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED,
-                                CKPT__V1__REPORT_KIND__REPORT_KIND_WALLTIME_KILLED, outcome);
+    check_id(command->node_report->node_id, outcome);
+    check_id_or_empty(report->allocation_id, outcome);
+    check_range(report->sequence, 1, INT64_MAX, outcome);
+    check_range(report->kind, CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED,
+                CKPT__V1__REPORT_KIND__REPORT_KIND_WALLTIME_KILLED, outcome);
+    return outcome->status;
 }
 
 static enum fsm_status validate_node_seen(const fsm_command *command, struct fsm_outcome *outcome)
 {
-    return check_id(command->node_seen->node_id, outcome)
-               ?: check_range(command->node_seen->state,
-                              CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY,
-                              CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING, outcome);
+    check_id(command->node_seen->node_id, outcome);
+    check_range(command->node_seen->state, CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY,
+                CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING, outcome);
+    return outcome->status;
 }
 
 static enum fsm_status validate_availability(const fsm_command *command,
                                              struct fsm_outcome *outcome)
 {
-    return check_id(command->target_availability->target_id, outcome)
-               ?: check_range(command->target_availability->write_bytes_per_s, 0, FSM_BANDWIDTH_MAX,
-                              outcome);
+    check_id(command->target_availability->target_id, outcome);
+    check_range(command->target_availability->write_bytes_per_s, 0, FSM_BANDWIDTH_MAX, outcome);
+    return outcome->status;
 }
 
 static enum fsm_status validate_put_target(const fsm_command *command, struct fsm_outcome *outcome)
@@ -354,8 +405,10 @@ enum fsm_status fsm_validate_command(const fsm_command *command, struct fsm_outc
 {
     const struct fsm_command_info *info = fsm_command_info((uint32_t)command->body_case);
     size_t number = (size_t)command->body_case - COMMAND_FIRST;
-    enum fsm_status status = fsm_validate_fields(&command->base, ret_outcome);
+    enum fsm_status status;
 
+    ret_outcome->status = FSM_OK;
+    status = fsm_validate_fields(&command->base, ret_outcome);
     if (status != FSM_OK)
         return status;
     /* a body of this case is never absent, but a oneof may be unset */

@@ -1,0 +1,430 @@
+/* One record of a snapshot back into a state that is being built.
+ *
+ * Errors   false when the record contradicts the ones before it: a slot taken twice, a name unknown, a number out of its range.
+ *          What remains (sums, indices, invariants) is found by fsm_check over the finished state.
+ */
+#include "fsm/snapshot.h"
+
+#define BODY(name) CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_##name
+
+static bool restore_header(struct fsm *fsm, const Ckpt__Log__V1__SnapshotHeader *header)
+{
+    if (header->version != SNAPSHOT_VERSION || strlen(header->cluster_id) >= FSM_ID_BYTES ||
+        header->n_checkpoints_total != FSM_STATES_CHECKPOINT || header->epoch > FSM_EPOCH_MAX ||
+        header->checkpoint_sequence >> CHECKPOINT_SEQUENCE_BITS != 0 ||
+        header->now_ms > FSM_TIME_MAX_MS || header->next_event_sequence == 0)
+        return false;
+    fsm->initialised = header->initialised;
+    strcpy(fsm->cluster_id, header->cluster_id);
+    fsm->epoch = header->epoch;
+    fsm->checkpoint_sequence = header->checkpoint_sequence;
+    fsm->preemption_sequence = header->preemption_sequence;
+    fsm->now_ms = header->now_ms;
+    fsm->index = header->applied_index;
+    fsm->term = header->applied_term;
+    fsm->state_hash = header->state_hash;
+    fsm->command_count = header->command_count;
+    fsm->next_event_sequence = header->next_event_sequence;
+    memcpy(fsm->checkpoints_total, header->checkpoints_total, sizeof(fsm->checkpoints_total));
+    fsm->rejected_reports = header->rejected_reports;
+    fsm->duplicate_reports = header->duplicate_reports;
+    fsm->skipped_decisions = header->skipped_decisions;
+    fsm->resumed_total = header->resumed_total;
+    fsm->paused_total = header->paused_total;
+    fsm->walltime_conflicts = header->walltime_conflicts;
+    fsm->preemptions_total = header->preemptions_total;
+    fsm->requeues_total = header->requeues_total;
+    fsm->malformed_entries = header->malformed_entries;
+    return true;
+}
+
+static bool restore_policy(struct fsm *fsm, const Ckpt__V1__Policy *policy)
+{
+    if (policy->keep_complete > FSM_COMPLETE_KEPT_MAX ||
+        policy->retention_ms > FSM_DURATION_MAX_MS || policy->grace_ms > FSM_DURATION_MAX_MS ||
+        policy->max_victims > FSM_VICTIMS_MAX ||
+        policy->checkpoint_timeout_ms > FSM_DURATION_MAX_MS ||
+        policy->retry_backoff_ms > FSM_DURATION_MAX_MS)
+        return false;
+    fsm_policy_merge(&fsm->policy, policy);
+    return true;
+}
+
+static bool restore_member(struct fsm *fsm, const Ckpt__Log__V1__MemberFacts *member)
+{
+    if (fsm->member_count == FSM_MEMBERS_MAX)
+        return false;
+    fsm->members[fsm->member_count++] =
+        (Ckpt__Log__V1__MemberFacts *)fsm_message_copy(fsm, &member->base);
+    return true;
+}
+
+static bool restore_target(struct fsm *fsm, const Ckpt__Log__V1__TargetRecord *record)
+{
+    const Ckpt__V1__TargetSpec *spec = record->spec;
+    struct fsm_outcome ignored;
+    struct target *target;
+
+    if (spec == NULL || record->slot >= FSM_TARGETS_MAX || !id_valid(spec->target_id) ||
+        fsm_target_slot(fsm, record->slot) != NULL ||
+        fsm_target_get(fsm, spec->target_id) != NULL || spec->write_bytes_per_s > FSM_BANDWIDTH_MAX)
+        return false;
+    fsm_target_create(fsm, record->slot, spec->target_id);
+    CHECK(fsm_put_target(fsm, spec, &ignored) == FSM_OK);
+    target = fsm_target_slot(fsm, record->slot);
+    target->view.available = record->available;
+    target->view.reason = record->reason;
+    target->view.since_ms = record->since_ms;
+    target->view.measured_bytes_per_s = record->measured_bytes_per_s;
+    target->excused_bytes_per_s = record->excused_bytes_per_s;
+    fsm_target_budget(target);
+    return true;
+}
+
+static bool restore_node(struct fsm *fsm, const Ckpt__Log__V1__NodeRecord *record)
+{
+    struct node *node;
+
+    if (record->slot >= FSM_NODES_MAX || !id_valid(record->node_id) ||
+        (unsigned)record->state > CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING ||
+        fsm_node_slot(fsm, record->slot) != NULL || fsm_node_get(fsm, record->node_id) != NULL)
+        return false;
+    node = fsm_node_create(fsm, record->slot, record->node_id);
+    fsm_intern_release(fsm, node->view.boot_id);
+    fsm_intern_release(fsm, node->view.version);
+    node->view.boot_id = fsm_intern(fsm, record->boot_id);
+    node->view.version = fsm_intern(fsm, record->version);
+    node->view.state = record->state;
+    node->view.state_since_ms = record->state_since_ms;
+    node->view.last_report_sequence = record->last_report_sequence;
+    fsm_node_changed(fsm, node);
+    return true;
+}
+
+static bool allocation_valid(struct fsm *fsm, const Ckpt__Log__V1__AllocationRecord *record)
+{
+    uint64_t stamp = ++fsm->stamp;
+
+    if (record->slot >= FSM_ALLOCATIONS_MAX || !id_valid(record->allocation_id) ||
+        fsm_allocation_slot(fsm, record->slot) != NULL ||
+        fsm_allocation_get(fsm, record->allocation_id) != NULL ||
+        fsm_target_slot(fsm, record->target_slot) == NULL ||
+        record->preemption_class > FSM_CLASS_MAX || record->preemptor_class > FSM_CLASS_MAX ||
+        record->state < CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING ||
+        record->state > CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_REQUEUED ||
+        record->started_at_ms > FSM_TIME_MAX_MS || record->walltime_ms > FSM_DURATION_MAX_MS ||
+        record->grace_ms > FSM_DURATION_MAX_MS || record->state_since_ms > FSM_TIME_MAX_MS ||
+        record->checkpoint_timeout_ms > FSM_DURATION_MAX_MS || record->n_shares == 0 ||
+        record->n_shares > FSM_NODES_PER_ALLOCATION_MAX ||
+        (record->terminating && !fsm_allocation_move_allowed(record->state, record->plan_state)))
+        return false;
+    for (size_t i = 0; i < record->n_shares; i++) {
+        struct node *node = fsm_node_slot(fsm, record->shares[i]->node_slot);
+
+        if (node == NULL || node->stamp == stamp ||
+            record->shares[i]->gpu_count > FSM_GPUS_PER_NODE_MAX ||
+            record->shares[i]->gpu_memory_used_bytes > FSM_NODE_BYTES_MAX)
+            return false;
+        node->stamp = stamp;
+    }
+    return true;
+}
+
+static void restore_shares(struct allocation *allocation,
+                           const Ckpt__Log__V1__AllocationRecord *record)
+{
+    struct fsm_node_share *shares =
+        fsm_allocation_set_shares(allocation, (uint32_t)record->n_shares);
+
+    for (size_t i = 0; i < record->n_shares; i++) {
+        const Ckpt__Log__V1__ShareRecord *source = record->shares[i];
+
+        shares[i].node_slot = source->node_slot;
+        shares[i].gpu_count = source->gpu_count;
+        shares[i].gpu_memory_used_bytes = source->gpu_memory_used_bytes;
+        shares[i].borrowed = source->borrowed;
+        allocation->assignments[i].terminated = source->terminated;
+        allocation->assignments[i].exited = source->exited;
+        allocation->terminated_count += source->terminated;
+        allocation->exited_count += source->exited;
+    }
+    fsm_allocation_sum_shares(allocation);
+}
+
+static void restore_allocation_facts(struct fsm *fsm, struct fsm_allocation *view,
+                                     const Ckpt__Log__V1__AllocationRecord *record)
+{
+    view->tenant = fsm_intern(fsm, record->tenant);
+    view->project = fsm_intern(fsm, record->project);
+    view->vcluster = fsm_intern(fsm, record->vcluster);
+    view->owner = fsm_intern(fsm, record->owner);
+    view->profile = fsm_intern(fsm, record->profile);
+    view->target_slot = record->target_slot;
+    view->preemption_class = (uint8_t)record->preemption_class;
+    view->sensitive = record->sensitive;
+    view->non_preemptible = record->non_preemptible;
+    view->walltime_asked = record->walltime_asked;
+    view->terminating = record->terminating;
+    view->strategy = record->strategy;
+    view->requeue_policy = record->requeue_policy;
+    view->state = record->state;
+    view->reason = record->reason;
+    view->terminate_reason = record->terminate_reason;
+    view->max_requeue = record->max_requeue;
+    view->requeue_count = record->requeue_count;
+    view->preempted_count = record->preempted_count;
+    view->restart_count = record->restart_count;
+    view->reactive_min_nodes = record->reactive_min_nodes;
+    view->reactive_max_nodes = record->reactive_max_nodes;
+    view->registered_index = record->registered_index;
+}
+
+static void restore_allocation_times(struct allocation *allocation,
+                                     const Ckpt__Log__V1__AllocationRecord *record)
+{
+    struct fsm_allocation *view = &allocation->view;
+
+    view->submitted_at_ms = record->submitted_at_ms;
+    view->started_at_ms = record->started_at_ms;
+    view->state_since_ms = record->state_since_ms;
+    view->walltime_ms = record->walltime_ms;
+    view->grace_ms = record->grace_ms;
+    view->period_ms = record->period_ms;
+    view->checkpoint_timeout_ms = record->checkpoint_timeout_ms;
+    view->write_bytes_per_s = record->write_bytes_per_s;
+    view->last_complete_id = record->last_complete_id;
+    view->last_complete_snapshot_ms = record->last_complete_snapshot_ms;
+    view->previous_complete_id = record->previous_complete_id;
+    view->last_attempt_end_ms = record->last_attempt_end_ms;
+    view->complete_count = record->complete_count;
+    view->size_estimate_bytes = record->size_estimate_bytes;
+    view->write_estimate_ms = record->write_estimate_ms;
+    view->lost_gpu_ms = record->lost_gpu_ms;
+    allocation->terminate_deadline_ms = record->terminate_deadline_ms;
+    allocation->grace_end_ms = record->grace_end_ms;
+    allocation->plan_state = (uint8_t)record->plan_state;
+    allocation->plan_reason = (uint8_t)record->plan_reason;
+    allocation->preemptor_class = (uint8_t)record->preemptor_class;
+    allocation->expired = record->expired;
+}
+
+static bool restore_allocation(struct fsm *fsm, const Ckpt__Log__V1__AllocationRecord *record)
+{
+    struct allocation *allocation;
+
+    if (!allocation_valid(fsm, record))
+        return false;
+    allocation = fsm_allocation_create(fsm, record->slot, record->allocation_id);
+    restore_allocation_facts(fsm, &allocation->view, record);
+    restore_allocation_times(allocation, record);
+    restore_shares(allocation, record);
+    fsm_allocation_adopt(fsm, allocation);
+    if (fsm_allocation_runs(allocation))
+        fsm_allocation_assign(fsm, allocation);
+    fsm_allocation_arm(fsm, allocation);
+    return true;
+}
+
+static bool checkpoint_valid(const struct fsm *fsm, const Ckpt__Log__V1__CheckpointRecord *record)
+{
+    const struct allocation *allocation = fsm_allocation_slot(fsm, record->allocation_slot);
+    bool active = fsm_checkpoint_state_active(record->state);
+    bool writes = record->state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_DISPATCHED ||
+                  record->state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_WRITING;
+
+    if (allocation == NULL || fsm_target_slot(fsm, record->target_slot) == NULL ||
+        fsm_registry_next(fsm, record->checkpoint_id - 1) != NULL || record->checkpoint_id == 0 ||
+        record->state < CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_REQUESTED ||
+        record->state > CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_SUPERSEDED ||
+        record->n_shards == 0 || record->n_shards > FSM_NODES_PER_ALLOCATION_MAX ||
+        allocation->checkpoint_count >= FSM_CHECKPOINTS_PER_ALLOCATION_MAX ||
+        record->granted_bytes_per_s > FSM_BANDWIDTH_MAX || record->timeout_ms > FSM_TIME_MAX_MS ||
+        record->completed_at_ms > FSM_TIME_MAX_MS || record->state_since_ms > FSM_TIME_MAX_MS ||
+        record->deadline_ms > 2 * FSM_TIME_MAX_MS || record->failure_count > FSM_ATTEMPTS_MAX ||
+        (active && (allocation->view.active_checkpoint_id != 0 || record->expired)) ||
+        (!writes && (record->granted_bytes_per_s != 0 || record->bypass_budget)))
+        return false;
+    for (size_t i = 0; i < record->n_shards; i++)
+        if (fsm_node_slot(fsm, record->shards[i]->node_slot) == NULL ||
+            record->shards[i]->size_bytes > FSM_NODE_BYTES_MAX ||
+            record->shards[i]->manifest_sha256.len != (record->shards[i]->verified ? 32 : 0))
+            return false;
+    return true;
+}
+
+static void restore_shards(struct checkpoint *checkpoint,
+                           const Ckpt__Log__V1__CheckpointRecord *record)
+{
+    fsm_checkpoint_set_shards(checkpoint, (uint32_t)record->n_shards);
+    for (size_t i = 0; i < record->n_shards; i++) {
+        const Ckpt__Log__V1__ShardRecord *source = record->shards[i];
+        struct fsm_shard *shard = &checkpoint->shards[i];
+
+        shard->node_slot = source->node_slot;
+        shard->started = source->started;
+        shard->verified = source->verified;
+        shard->stopped_writing = source->stopped_writing;
+        shard->size_bytes = source->size_bytes;
+        shard->write_ms = source->write_ms;
+        if (source->verified)
+            memcpy(shard->manifest_sha256, source->manifest_sha256.data,
+                   sizeof(shard->manifest_sha256));
+    }
+}
+
+static void restore_checkpoint_facts(struct fsm_checkpoint *view,
+                                     const Ckpt__Log__V1__CheckpointRecord *record)
+{
+    view->target_slot = record->target_slot;
+    view->state = record->state;
+    view->purpose = record->purpose;
+    view->after = record->after;
+    view->reason = record->reason;
+    view->attempt = record->attempt;
+    view->paused_count = record->paused_count;
+    view->resumed_count = record->resumed_count;
+    view->extended = record->extended;
+    view->created_at_ms = record->created_at_ms;
+    view->dispatched_at_ms = record->dispatched_at_ms;
+    view->started_at_ms = record->started_at_ms;
+    view->completed_at_ms = record->completed_at_ms;
+    view->state_since_ms = record->state_since_ms;
+    view->deadline_ms = record->deadline_ms;
+    view->retry_at_ms = record->retry_at_ms;
+    view->timeout_ms = record->timeout_ms;
+    view->granted_bytes_per_s = record->granted_bytes_per_s;
+    view->size_bytes = record->size_bytes;
+    view->snapshot_at_ms = record->snapshot_at_ms;
+    view->priority_gpu_ms_per_gb = record->priority_gpu_ms_per_gb;
+    view->recompute_saved_gpu_ms = record->recompute_saved_gpu_ms;
+    view->resumed_from_outage = record->resumed_from_outage;
+}
+
+static void restore_checkpoint_indices(struct fsm *fsm, struct checkpoint *checkpoint)
+{
+    struct allocation *allocation = fsm_allocation_slot(fsm, checkpoint->view.allocation_slot);
+    struct target *target = fsm_target_slot(fsm, checkpoint->view.target_slot);
+
+    fsm_checkpoint_link(fsm, checkpoint);
+    fsm_checkpoint_adopt(fsm, checkpoint);
+    target->view.granted_bytes_per_s += checkpoint->view.granted_bytes_per_s;
+    if (!checkpoint->bypass_budget)
+        target->budgeted_bytes_per_s += checkpoint->view.granted_bytes_per_s;
+    if (fsm_checkpoint_state_active(checkpoint->view.state)) {
+        allocation->view.active_checkpoint_id = checkpoint->view.id;
+        fsm_allocation_arm(fsm, allocation); /* an active one has its own grace */
+    } else if (checkpoint->expired && !checkpoint->collected) {
+        list_push_back(fsm->collectable, &checkpoint->queue);
+    }
+    fsm_checkpoint_arm(fsm, checkpoint);
+}
+
+static bool restore_checkpoint(struct fsm *fsm, const Ckpt__Log__V1__CheckpointRecord *record)
+{
+    struct checkpoint *checkpoint;
+
+    if (!checkpoint_valid(fsm, record))
+        return false;
+    checkpoint = fsm_checkpoint_create(fsm, record->checkpoint_id,
+                                       fsm_allocation_slot(fsm, record->allocation_slot));
+    restore_checkpoint_facts(&checkpoint->view, record);
+    restore_shards(checkpoint, record);
+    if (record->terms != NULL)
+        checkpoint->view.terms =
+            (const Ckpt__V1__DecisionTerms *)fsm_message_copy(fsm, &record->terms->base);
+    checkpoint->failure_count = record->failure_count;
+    checkpoint->stop_deadline_ms = record->stop_deadline_ms;
+    checkpoint->base_timeout_ms = record->base_timeout_ms;
+    checkpoint->bypass_budget = record->bypass_budget;
+    checkpoint->expired = record->expired;
+    checkpoint->collected = record->collected;
+    checkpoint->collect_at_ms = record->collect_at_ms;
+    restore_checkpoint_indices(fsm, checkpoint);
+    return true;
+}
+
+static bool restore_queue(struct fsm *fsm, const Ckpt__Log__V1__QueueRecord *record)
+{
+    if (record->report == NULL || fsm->queue_count == FSM_QUEUES_MAX)
+        return false;
+    fsm->queues[fsm->queue_count].reported_at_ms = record->reported_at_ms;
+    fsm->queues[fsm->queue_count++].report =
+        (Ckpt__V1__ReportQueueRequest *)fsm_message_copy(fsm, &record->report->base);
+    return true;
+}
+
+static bool restore_session(struct fsm *fsm, const Ckpt__Log__V1__SessionRecord *record)
+{
+    struct fsm_outcome outcome = {.status = (enum fsm_status)record->status,
+                                  .index = record->index,
+                                  .checkpoint_id = record->checkpoint_id,
+                                  .preemption_id = record->preemption_id,
+                                  .current = record->current,
+                                  .limit = record->limit,
+                                  .victim_count = (uint32_t)record->n_victims};
+
+    if (!id_valid(record->request_id) || fsm_session_find(fsm, record->request_id) != NULL ||
+        fsm_command_info(record->command) == NULL || record->status >= fsm_status_count() ||
+        record->n_victims > FSM_VICTIMS_MAX || fsm->session_count >= FSM_SESSIONS_MAX)
+        return false;
+    for (size_t i = 0; i < record->n_victims; i++) {
+        if (!id_valid(record->victims[i]->allocation_id))
+            return false;
+        strcpy(outcome.victims[i].allocation_id, record->victims[i]->allocation_id);
+        outcome.victims[i].checkpoint_id = record->victims[i]->checkpoint_id;
+        outcome.victims[i].node_count = record->victims[i]->node_count;
+    }
+    fsm_session_add(fsm, record->request_id, (uint8_t)record->command, record->content_hash,
+                    record->at_ms, &outcome);
+    return true;
+}
+
+/* The ring's events are the last ones before next_event_sequence, without gaps: the first record says how many. */
+static bool restore_event(struct fsm *fsm, const Ckpt__V1__Event *source)
+{
+    uint64_t next = fsm->next_event_sequence;
+    Ckpt__V1__Event *event;
+
+    if (fsm->event_count == 0) {
+        if (source->sequence == 0 || source->sequence >= next ||
+            next - source->sequence > FSM_EVENTS_MAX)
+            return false;
+        fsm->event_first = source->sequence;
+    }
+    if (source->sequence != fsm->event_first + fsm->event_count || source->sequence >= next)
+        return false;
+    event = fsm_event_slot(fsm, source->sequence);
+    fsm_event_fill(fsm, event, source);
+    fsm->event_count++;
+    return true;
+}
+
+bool fsm_restore_record(struct fsm *fsm, const snapshot_record *record)
+{
+    switch (record->body_case) {
+    case BODY(HEADER):
+        return restore_header(fsm, record->header);
+    case BODY(POLICY):
+        return restore_policy(fsm, record->policy);
+    case BODY(MEMBER):
+        return restore_member(fsm, record->member);
+    case BODY(TARGET):
+        return restore_target(fsm, record->target);
+    case BODY(NODE):
+        return restore_node(fsm, record->node);
+    case BODY(ALLOCATION):
+        return restore_allocation(fsm, record->allocation);
+    case BODY(CHECKPOINT):
+        return restore_checkpoint(fsm, record->checkpoint);
+    case BODY(QUEUE):
+        return restore_queue(fsm, record->queue);
+    case BODY(SESSION):
+        return restore_session(fsm, record->session);
+    case BODY(EVENT):
+        return restore_event(fsm, record->event);
+    case BODY(FOOTER):
+    case CKPT__LOG__V1__SNAPSHOT_RECORD__BODY__NOT_SET:
+    default: /* protobuf-c adds a value that only sizes the enum */
+        return false;
+    }
+}

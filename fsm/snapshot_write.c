@@ -1,0 +1,411 @@
+/* The whole state as a stream of records (proto/ckpt/log/v1/snapshot.proto).
+ * Shapes: one record in memory at a time. Pointers into the state are borrowed, nothing is copied but packed bytes. */
+#include <malloc.h>
+
+#include "fsm/snapshot.h"
+
+struct writer {
+    int (*write)(void *context, const void *bytes, size_t length);
+    void *context;
+    uint8_t *buffer;
+    size_t capacity;
+    uint64_t record_count;
+    bool failed;
+};
+
+/* protobuf-c wants char *, and only reads. */
+static char *text(const char *constant)
+{
+    union {
+        const char *constant;
+        char *changing;
+    } pointer = {constant};
+
+    return pointer.changing;
+}
+
+static void write_record(struct writer *writer, const snapshot_record *record)
+{
+    size_t length = ckpt__log__v1__snapshot_record__get_packed_size(record);
+
+    if (writer->failed)
+        return;
+    CHECK(length <= SNAPSHOT_RECORD_MAX);
+    if (SNAPSHOT_LENGTH_BYTES + length > writer->capacity) {
+        writer->capacity = 2 * (SNAPSHOT_LENGTH_BYTES + length);
+        writer->buffer = check_realloc(writer->buffer, writer->capacity, 1);
+    }
+    for (size_t i = 0; i < SNAPSHOT_LENGTH_BYTES; i++)
+        writer->buffer[i] = (uint8_t)(length >> (8 * i));
+    ckpt__log__v1__snapshot_record__pack(record, writer->buffer + SNAPSHOT_LENGTH_BYTES);
+    if (writer->write(writer->context, writer->buffer, SNAPSHOT_LENGTH_BYTES + length) != 0)
+        writer->failed = true;
+    writer->record_count++;
+}
+
+#define RECORD(member, field, value)                                                               \
+    {                                                                                              \
+        .base = PROTOBUF_C_MESSAGE_INIT(&ckpt__log__v1__snapshot_record__descriptor),              \
+        .body_case = CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_##member, .field = (value)               \
+    }
+
+static void write_header(struct writer *writer, const struct fsm *fsm)
+{
+    Ckpt__Log__V1__SnapshotHeader header = CKPT__LOG__V1__SNAPSHOT_HEADER__INIT;
+    uint64_t totals[FSM_STATES_CHECKPOINT];
+    snapshot_record record = RECORD(HEADER, header, &header);
+
+    memcpy(totals, fsm->checkpoints_total, sizeof(totals));
+    header.version = SNAPSHOT_VERSION;
+    header.initialised = fsm->initialised;
+    header.cluster_id = text(fsm->cluster_id);
+    header.epoch = fsm->epoch;
+    header.checkpoint_sequence = fsm->checkpoint_sequence;
+    header.preemption_sequence = fsm->preemption_sequence;
+    header.now_ms = fsm->now_ms;
+    header.applied_index = fsm->index;
+    header.applied_term = fsm->term;
+    header.state_hash = fsm->state_hash;
+    header.command_count = fsm->command_count;
+    header.next_event_sequence = fsm->next_event_sequence;
+    header.checkpoints_total = totals;
+    header.n_checkpoints_total = FSM_STATES_CHECKPOINT;
+    header.rejected_reports = fsm->rejected_reports;
+    header.duplicate_reports = fsm->duplicate_reports;
+    header.skipped_decisions = fsm->skipped_decisions;
+    header.resumed_total = fsm->resumed_total;
+    header.paused_total = fsm->paused_total;
+    header.walltime_conflicts = fsm->walltime_conflicts;
+    header.preemptions_total = fsm->preemptions_total;
+    header.requeues_total = fsm->requeues_total;
+    header.malformed_entries = fsm->malformed_entries;
+    write_record(writer, &record);
+}
+
+static void write_cluster(struct writer *writer, const struct fsm *fsm)
+{
+    Ckpt__V1__Policy policy = fsm->policy;
+    snapshot_record policy_record = RECORD(POLICY, policy, &policy);
+
+    write_record(writer, &policy_record);
+    for (size_t i = 0; i < fsm->member_count; i++) {
+        snapshot_record record = RECORD(MEMBER, member, fsm->members[i]);
+
+        write_record(writer, &record);
+    }
+}
+
+static void write_targets(struct writer *writer, const struct fsm *fsm)
+{
+    for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++) {
+        const struct target *target = fsm_target_slot(fsm, slot);
+        Ckpt__V1__TargetSpec spec = CKPT__V1__TARGET_SPEC__INIT;
+        Ckpt__Log__V1__TargetRecord message = CKPT__LOG__V1__TARGET_RECORD__INIT;
+        snapshot_record record = RECORD(TARGET, target, &message);
+
+        if (target == NULL)
+            continue;
+        spec.target_id = text(target->view.id);
+        spec.kind = target->view.kind;
+        spec.prefix = text(target->view.prefix);
+        spec.domain = text(target->view.domain);
+        spec.write_bytes_per_s = target->view.write_bytes_per_s;
+        spec.staging_share_ppm = target->view.staging_share_ppm;
+        spec.cost_micro_usd_per_gb_month = target->view.cost_micro_usd_per_gb_month;
+        spec.is_default = target->view.is_default;
+        message.slot = slot;
+        message.spec = &spec;
+        message.available = target->view.available;
+        message.reason = target->view.reason;
+        message.since_ms = target->view.since_ms;
+        message.measured_bytes_per_s = target->view.measured_bytes_per_s;
+        message.excused_bytes_per_s = target->excused_bytes_per_s;
+        write_record(writer, &record);
+    }
+}
+
+static void write_nodes(struct writer *writer, const struct fsm *fsm)
+{
+    for (uint32_t slot = 0; slot < fsm->nodes.slot_end; slot++) {
+        const struct node *node = fsm_node_slot(fsm, slot);
+        Ckpt__Log__V1__NodeRecord message = CKPT__LOG__V1__NODE_RECORD__INIT;
+        snapshot_record record = RECORD(NODE, node, &message);
+
+        if (node == NULL)
+            continue;
+        message.slot = slot;
+        message.node_id = text(node->view.id);
+        message.boot_id = text(node->view.boot_id);
+        message.version = text(node->view.version);
+        message.state = node->view.state;
+        message.state_since_ms = node->view.state_since_ms;
+        message.last_report_sequence = node->view.last_report_sequence;
+        write_record(writer, &record);
+    }
+}
+
+/* Space for n messages and n pointers to them. */
+static void *message_array(size_t count, size_t size, void ***ret_pointers)
+{
+    char *items = check_calloc(count + 1, size);
+
+    *ret_pointers = check_calloc(count + 1, sizeof(void *));
+    for (size_t i = 0; i < count; i++)
+        (*ret_pointers)[i] = items + i * size;
+    return items;
+}
+
+static void fill_shares(Ckpt__Log__V1__ShareRecord *shares, const struct allocation *allocation)
+{
+    for (uint32_t i = 0; i < allocation->view.node_count; i++) {
+        ckpt__log__v1__share_record__init(&shares[i]);
+        shares[i].node_slot = allocation->view.nodes[i].node_slot;
+        shares[i].gpu_count = allocation->view.nodes[i].gpu_count;
+        shares[i].gpu_memory_used_bytes = allocation->view.nodes[i].gpu_memory_used_bytes;
+        shares[i].borrowed = allocation->view.nodes[i].borrowed;
+        shares[i].terminated = allocation->assignments[i].terminated;
+        shares[i].exited = allocation->assignments[i].exited;
+    }
+}
+
+static void fill_allocation(Ckpt__Log__V1__AllocationRecord *message,
+                            const struct allocation *allocation)
+{
+    const struct fsm_allocation *view = &allocation->view;
+
+    message->slot = view->slot;
+    message->allocation_id = text(view->id);
+    message->tenant = text(view->tenant);
+    message->project = text(view->project);
+    message->vcluster = text(view->vcluster);
+    message->owner = text(view->owner);
+    message->profile = text(view->profile);
+    message->target_slot = view->target_slot;
+    message->preemption_class = view->preemption_class;
+    message->sensitive = view->sensitive;
+    message->non_preemptible = view->non_preemptible;
+    message->walltime_asked = view->walltime_asked;
+    message->terminating = view->terminating;
+    message->strategy = view->strategy;
+    message->requeue_policy = view->requeue_policy;
+    message->state = view->state;
+    message->reason = view->reason;
+    message->terminate_reason = view->terminate_reason;
+    message->max_requeue = view->max_requeue;
+    message->requeue_count = view->requeue_count;
+    message->preempted_count = view->preempted_count;
+    message->restart_count = view->restart_count;
+    message->reactive_min_nodes = view->reactive_min_nodes;
+    message->reactive_max_nodes = view->reactive_max_nodes;
+    message->registered_index = view->registered_index;
+}
+
+static void fill_allocation_times(Ckpt__Log__V1__AllocationRecord *message,
+                                  const struct allocation *allocation)
+{
+    const struct fsm_allocation *view = &allocation->view;
+
+    message->submitted_at_ms = view->submitted_at_ms;
+    message->started_at_ms = view->started_at_ms;
+    message->state_since_ms = view->state_since_ms;
+    message->walltime_ms = view->walltime_ms;
+    message->grace_ms = view->grace_ms;
+    message->period_ms = view->period_ms;
+    message->checkpoint_timeout_ms = view->checkpoint_timeout_ms;
+    message->write_bytes_per_s = view->write_bytes_per_s;
+    message->last_complete_id = view->last_complete_id;
+    message->last_complete_snapshot_ms = view->last_complete_snapshot_ms;
+    message->previous_complete_id = view->previous_complete_id;
+    message->last_attempt_end_ms = view->last_attempt_end_ms;
+    message->complete_count = view->complete_count;
+    message->size_estimate_bytes = view->size_estimate_bytes;
+    message->write_estimate_ms = view->write_estimate_ms;
+    message->lost_gpu_ms = view->lost_gpu_ms;
+    message->terminate_deadline_ms = allocation->terminate_deadline_ms;
+    message->grace_end_ms = allocation->grace_end_ms;
+    message->plan_state = (Ckpt__V1__AllocationState)allocation->plan_state;
+    message->plan_reason = (Ckpt__V1__Reason)allocation->plan_reason;
+    message->preemptor_class = allocation->preemptor_class;
+    message->expired = allocation->expired;
+}
+
+static void write_allocation(struct writer *writer, const struct allocation *allocation)
+{
+    Ckpt__Log__V1__AllocationRecord message = CKPT__LOG__V1__ALLOCATION_RECORD__INIT;
+    snapshot_record record = RECORD(ALLOCATION, allocation, &message);
+    void **pointers;
+    Ckpt__Log__V1__ShareRecord *shares =
+        message_array(allocation->view.node_count, sizeof(*shares), &pointers);
+
+    fill_allocation(&message, allocation);
+    fill_allocation_times(&message, allocation);
+    fill_shares(shares, allocation);
+    message.n_shares = allocation->view.node_count;
+    message.shares = (Ckpt__Log__V1__ShareRecord **)pointers;
+    write_record(writer, &record);
+    free(pointers);
+    free(shares);
+}
+
+static void fill_shards(Ckpt__Log__V1__ShardRecord *shards, struct checkpoint *checkpoint)
+{
+    for (uint32_t i = 0; i < checkpoint->view.shard_count; i++) {
+        struct fsm_shard *shard = &checkpoint->shards[i];
+
+        ckpt__log__v1__shard_record__init(&shards[i]);
+        shards[i].node_slot = shard->node_slot;
+        shards[i].started = shard->started;
+        shards[i].verified = shard->verified;
+        shards[i].stopped_writing = shard->stopped_writing;
+        shards[i].size_bytes = shard->size_bytes;
+        shards[i].write_ms = shard->write_ms;
+        if (shard->verified) {
+            shards[i].manifest_sha256.len = sizeof(shard->manifest_sha256);
+            shards[i].manifest_sha256.data = shard->manifest_sha256;
+        }
+    }
+}
+
+static void fill_checkpoint(Ckpt__Log__V1__CheckpointRecord *message,
+                            const struct fsm_checkpoint *view)
+{
+    message->checkpoint_id = view->id;
+    message->allocation_slot = view->allocation_slot;
+    message->target_slot = view->target_slot;
+    message->state = view->state;
+    message->purpose = view->purpose;
+    message->after = view->after;
+    message->reason = view->reason;
+    message->attempt = view->attempt;
+    message->paused_count = view->paused_count;
+    message->resumed_count = view->resumed_count;
+    message->extended = view->extended;
+    message->created_at_ms = view->created_at_ms;
+    message->dispatched_at_ms = view->dispatched_at_ms;
+    message->started_at_ms = view->started_at_ms;
+    message->completed_at_ms = view->completed_at_ms;
+    message->state_since_ms = view->state_since_ms;
+    message->deadline_ms = view->deadline_ms;
+    message->retry_at_ms = view->retry_at_ms;
+    message->timeout_ms = view->timeout_ms;
+    message->granted_bytes_per_s = view->granted_bytes_per_s;
+    message->size_bytes = view->size_bytes;
+    message->snapshot_at_ms = view->snapshot_at_ms;
+    message->priority_gpu_ms_per_gb = view->priority_gpu_ms_per_gb;
+    message->recompute_saved_gpu_ms = view->recompute_saved_gpu_ms;
+    message->resumed_from_outage = view->resumed_from_outage;
+}
+
+static void write_checkpoint(struct writer *writer, struct checkpoint *checkpoint)
+{
+    Ckpt__Log__V1__CheckpointRecord message = CKPT__LOG__V1__CHECKPOINT_RECORD__INIT;
+    snapshot_record record = RECORD(CHECKPOINT, checkpoint, &message);
+    union {
+        const Ckpt__V1__DecisionTerms *constant;
+        Ckpt__V1__DecisionTerms *changing;
+    } terms = {checkpoint->view.terms};
+    void **pointers;
+    Ckpt__Log__V1__ShardRecord *shards =
+        message_array(checkpoint->view.shard_count, sizeof(*shards), &pointers);
+
+    fill_checkpoint(&message, &checkpoint->view);
+    message.terms = terms.changing;
+    message.failure_count = checkpoint->failure_count;
+    message.stop_deadline_ms = checkpoint->stop_deadline_ms;
+    message.base_timeout_ms = checkpoint->base_timeout_ms;
+    message.bypass_budget = checkpoint->bypass_budget;
+    message.expired = checkpoint->expired;
+    message.collected = checkpoint->collected;
+    message.collect_at_ms = checkpoint->collect_at_ms;
+    fill_shards(shards, checkpoint);
+    message.n_shards = checkpoint->view.shard_count;
+    message.shards = (Ckpt__Log__V1__ShardRecord **)pointers;
+    write_record(writer, &record);
+    free(pointers);
+    free(shards);
+}
+
+static void write_queues(struct writer *writer, const struct fsm *fsm)
+{
+    for (size_t i = 0; i < fsm->queue_count; i++) {
+        Ckpt__Log__V1__QueueRecord message = CKPT__LOG__V1__QUEUE_RECORD__INIT;
+        snapshot_record record = RECORD(QUEUE, queue, &message);
+
+        message.reported_at_ms = fsm->queues[i].reported_at_ms;
+        message.report = fsm->queues[i].report;
+        write_record(writer, &record);
+    }
+}
+
+static void write_session(struct writer *writer, struct session *session)
+{
+    Ckpt__Log__V1__SessionRecord message = CKPT__LOG__V1__SESSION_RECORD__INIT;
+    snapshot_record record = RECORD(SESSION, session, &message);
+    Ckpt__V1__Victim victims[FSM_VICTIMS_MAX];
+    Ckpt__V1__Victim *pointers[FSM_VICTIMS_MAX];
+
+    message.request_id = session->request_id;
+    message.command = session->command;
+    message.content_hash = session->content_hash;
+    message.at_ms = session->at_ms;
+    message.status = session->status;
+    message.index = session->index;
+    message.checkpoint_id = session->checkpoint_id;
+    message.preemption_id = session->preemption_id;
+    message.current = session->current;
+    message.limit = session->limit;
+    for (uint32_t i = 0; i < session->victim_count; i++) {
+        ckpt__v1__victim__init(&victims[i]);
+        victims[i].allocation_id = session->victims[i].allocation_id;
+        victims[i].checkpoint_id = session->victims[i].checkpoint_id;
+        victims[i].node_count = session->victims[i].node_count;
+        pointers[i] = &victims[i];
+    }
+    message.n_victims = session->victim_count;
+    message.victims = pointers;
+    write_record(writer, &record);
+}
+
+static void write_events(struct writer *writer, const struct fsm *fsm)
+{
+    for (uint64_t i = fsm->event_count; i > 0; i--) {
+        Ckpt__V1__Event *event = &fsm->events[(fsm->next_event_sequence - i) % FSM_EVENTS_MAX];
+        snapshot_record record = RECORD(EVENT, event, event);
+
+        write_record(writer, &record);
+    }
+}
+
+static void write_footer(struct writer *writer, const struct fsm *fsm)
+{
+    Ckpt__Log__V1__SnapshotFooter footer = CKPT__LOG__V1__SNAPSHOT_FOOTER__INIT;
+    snapshot_record record = RECORD(FOOTER, footer, &footer);
+
+    footer.record_count = writer->record_count;
+    footer.state_hash = fsm->state_hash;
+    write_record(writer, &record);
+}
+
+int fsm_snapshot_write(const struct fsm *fsm,
+                       int (*write)(void *context, const void *bytes, size_t length), void *context)
+{
+    struct writer writer = {.write = write, .context = context};
+
+    write_header(&writer, fsm);
+    write_cluster(&writer, fsm);
+    write_targets(&writer, fsm);
+    write_nodes(&writer, fsm);
+    for (uint32_t slot = 0; slot < fsm->allocations.slot_end && !writer.failed; slot++)
+        if (fsm_allocation_slot(fsm, slot) != NULL)
+            write_allocation(&writer, fsm_allocation_slot(fsm, slot));
+    for (size_t i = 0; i < fsm->checkpoint_refs && !writer.failed; i++)
+        if (fsm->checkpoints[i].checkpoint != NULL)
+            write_checkpoint(&writer, fsm->checkpoints[i].checkpoint);
+    write_queues(&writer, fsm);
+    for (struct session *at = fsm->session_oldest; at != NULL && !writer.failed; at = at->next)
+        write_session(&writer, at);
+    write_events(&writer, fsm);
+    write_footer(&writer, fsm);
+    free(writer.buffer);
+    return writer.failed ? -1 : 0;
+}
