@@ -33,7 +33,7 @@ CODE = {name: blank(TEXT[name]) for name in C_FILES}
 API, OWN_PROTO, ALL_PROTO = ("ckpt/v1/",), ("ckpt/",), ("ckpt/", "grpc/")
 MAY_INCLUDE = {
     "src/base/": ("src/base/",),
-    "fsm/": ("fsm/", *OWN_PROTO, "src/base/check.h"),
+    "fsm/": ("fsm/", *OWN_PROTO, "src/base/check.h", "src/base/id.h", "src/base/list.h"),  # the parts of base that are pure
     "raft/": ("raft/", "src/base/"),
     "src/eval/": ("src/eval/", "fsm/", *API, "src/base/"),
     "src/rpc/": ("src/rpc/", "grpc/", "src/base/"),
@@ -100,7 +100,8 @@ def check_include_paths():
 # ---- the state machine is pure ----
 PURE = set("""memcpy memmove memset memcmp memchr strlen strnlen strcmp strncmp strchr strrchr strstr strspn strcspn
     malloc calloc realloc free snprintf vsnprintf bsearch qsort __stack_chk_fail __memcpy_chk __memmove_chk __memset_chk
-    __snprintf_chk __vsnprintf_chk __strncpy_chk _GLOBAL_OFFSET_TABLE_""".split())
+    __snprintf_chk __vsnprintf_chk _GLOBAL_OFFSET_TABLE_ __udivti3 __divti3 __umodti3 __modti3
+    id_valid checkpoint_id_format checkpoint_id_parse""".split())
 PURE_PREFIXES = ("check_", "ckpt__", "protobuf_c_")
 
 
@@ -197,7 +198,7 @@ def check_file_heads():
 
 def check_typedefs():
     for name in C_FILES:
-        for match in re.finditer(r"\btypedef\s+(struct|union|enum)\b", CODE[name]):
+        for match in re.finditer(r"\btypedef\s+(struct|union)\b", CODE[name]):
             yield f"{name}:{line_of(name, match)}: typedef {match.group(1)}"
 
 
@@ -255,6 +256,29 @@ def check_documented_commands():
     return bad
 
 
+def anchors(text):
+    return {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in re.findall(r"^#+ (.*)$", text, re.M)}
+
+
+def check_links():
+    """Links between documents, and from alerts to the runbook, lead somewhere."""
+    for name in FILES:
+        found = []
+        if name.endswith(".md"):
+            prose = re.sub(r"```.*?```", "", TEXT[name], flags=re.S)
+            found = [(os.path.dirname(name), link) for link in re.findall(r"\]\(([^)\s]+)\)", prose) if "://" not in link]
+            found = [(base, link if not link.startswith("#") else os.path.basename(name) + link) for base, link in found]
+        elif name.endswith((".yml", ".yaml")):
+            found = [("", link) for link in re.findall(r"runbook_url: (\S+)", TEXT[name])]
+        for base, link in found:
+            path, _, anchor = link.partition("#")
+            target = os.path.normpath(os.path.join(base, path))
+            if not os.path.exists(target):
+                yield f"{name}: {link} leads nowhere"
+            elif anchor and anchor not in anchors(Path(target).read_text()):
+                yield f"{name}: {target} has no heading #{anchor}"
+
+
 CHECKS = [
     ("layers include only what they may", check_layering),
     ("includes are written from the root", check_include_paths),
@@ -271,6 +295,7 @@ CHECKS = [
     ("layout is clang-format's", check_format),
     ("generated documents are current", check_generated_documents),
     ("documented commands exist", check_documented_commands),
+    ("links and alerts lead to what exists", check_links),
 ]
 
 

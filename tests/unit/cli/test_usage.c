@@ -3,6 +3,7 @@
 #include "tests/support/test.h"
 #include "tests/unit/cli/harness.h"
 
+/* long: the table of mistakes */
 static void each_mistake_is_a_usage_error_that_says_what_to_do(void **state)
 {
     static const struct {
