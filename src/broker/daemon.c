@@ -175,10 +175,20 @@ static void daemon_guard(uv_timer_t *timer)
     _exit(1);
 }
 
+static void daemon_transferred(void *data, const struct err *failed,
+                               const struct fsm_outcome *outcome)
+{
+    struct daemon *daemon = data;
+
+    (void)outcome;
+    if (failed != NULL) {
+        log_warning("transfer_failed", "text=\"%s\"", failed->text);
+        daemon->transfer_until_ms = 0;
+    }
+}
+
 static void daemon_stop(struct daemon *daemon)
 {
-    struct err err;
-
     if (daemon->stopping)
         return;
     daemon->stopping = true;
@@ -187,11 +197,9 @@ static void daemon_stop(struct daemon *daemon)
     process_notify("STOPPING=1");
     log_info("stopping", "leads=%d", replica_serving(daemon->broker.replica));
     CHECK(uv_timer_start(&daemon->guard, daemon_guard, DAEMON_STOP_MAX_MS, 0) == 0);
-    if (replica_serving(daemon->broker.replica)) {
-        if (consensus_transfer(replica_consensus(daemon->broker.replica), 0, &err) == 0)
-            daemon->transfer_until_ms = daemon->stopping_since_ms + DAEMON_TRANSFER_MAX_MS;
-        else
-            log_warning("transfer_refused", "text=\"%s\"", err.text);
+    if (replica_serving(daemon->broker.replica) && daemon->broker.config->member_count > 1) {
+        daemon->transfer_until_ms = daemon->stopping_since_ms + DAEMON_TRANSFER_MAX_MS;
+        replica_transfer(daemon->broker.replica, 0, daemon_transferred, daemon);
     }
     CHECK(uv_timer_start(&daemon->step, daemon_step, 0, DAEMON_STEP_MS) == 0);
 }

@@ -10,7 +10,7 @@
 #include "src/broker/broker.h"
 #include "src/broker/translate.h"
 
-enum method_kind { METHOD_MUTATION, METHOD_READ, METHOD_LOCAL, METHOD_LEADER, METHOD_ABSENT };
+enum method_kind { METHOD_MUTATION, METHOD_READ, METHOD_LOCAL, METHOD_OWN, METHOD_ABSENT };
 
 enum { METHOD_PAGE_DEFAULT = 500, METHOD_PAGE_MAX = 1000 };
 /* One page looks at no more than so many items and packs no more than so many bytes, so that the
@@ -36,8 +36,10 @@ struct method {
     const char *path;
     enum method_kind kind;
     const ProtobufCMessageDescriptor *type; /* of the request */
-    /* READ, LOCAL, LEADER */
+    /* READ, LOCAL */
     void (*answer)(struct request *request, struct scratch *scratch);
+    /* OWN: takes the request; ends the call when it is not NULL by then, and calls request_end(). */
+    void (*start)(struct request *request);
     /* MUTATION: the command's body is the request itself, or what fill() makes of it. */
     Ckpt__Log__V1__Command__BodyCase body_case;
     enum fsm_status (*fill)(const ProtobufCMessage *request, Ckpt__Log__V1__Command *command,
@@ -45,6 +47,8 @@ struct method {
     /* NULL: MutationReply. */
     void (*reply)(struct request *request, const struct fsm_outcome *outcome);
 };
+
+void request_end(struct request *request); /* service.c */
 
 extern const struct method service_broker_methods[];
 extern const size_t service_broker_method_count;

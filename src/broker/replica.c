@@ -19,14 +19,24 @@
 #include "src/broker/batch.h"
 
 enum {
-    REPLICA_RETRY_US = 100000
-}; /* of the leader's first entry when the log takes none (disk low) */
+    REPLICA_RETRY_US = 100000,      /* of the first entry when the log takes none (disk low) */
+    REPLICA_TRANSFER_STEP_US = 2000 /* between two looks whether a hand-over can go on */
+};
 
 struct replica_read {
     struct list node;
     struct replica *replica;
     replica_done_fn *done;
     void *data;
+};
+
+/* A hand-over of leadership; done is NULL when there is none. */
+struct replica_transfer {
+    replica_done_fn *done;
+    void *data;
+    uint64_t member_id;
+    uint64_t until_us;
+    bool asked; /* the other member was told to campaign */
 };
 
 struct replica {
@@ -44,6 +54,7 @@ struct replica {
     struct list observers;
     struct list queued; /* batches, oldest first; the last one takes more commands */
     struct list reads;  /* that wait for serving */
+    struct replica_transfer transfer;
     size_t in_flight_count;
     size_t waiting_count; /* commands in queued and in flight */
 
@@ -65,6 +76,8 @@ struct replica {
 static const struct err replica_not_leader = {ERR_UNAVAILABLE, "this member is not the leader"};
 static const struct err replica_lost = {
     ERR_TIMEOUT, "leadership was lost before the command was known to be committed"};
+static const struct err replica_kept = {
+    ERR_REFUSED, "no other member took over in time; this one goes on leading"};
 static const struct err replica_full = {ERR_FULL, "too many commands wait for the log"};
 
 static uint64_t replica_now_us(const struct replica *replica)
@@ -177,6 +190,34 @@ static void replica_start_serving(struct replica *replica)
     replica_schedule(replica, 0);
 }
 
+static void transfer_end(struct replica *replica, const struct err *failed)
+{
+    struct replica_transfer ended = replica->transfer;
+
+    memset(&replica->transfer, 0, sizeof(replica->transfer));
+    if (ended.done != NULL)
+        ended.done(ended.data, failed, NULL);
+}
+
+/* One look at the hand-over. false: there is none (any more), proposals may go on. */
+static bool transfer_step(struct replica *replica)
+{
+    struct replica_transfer *transfer = &replica->transfer;
+    struct err err;
+
+    if (transfer->done == NULL)
+        return false;
+    if (replica_now_us(replica) >= transfer->until_us) {
+        transfer_end(replica, &replica_kept);
+        return false;
+    }
+    /* Refused as long as no voter has caught up: asked again at the next look. */
+    if (!transfer->asked && replica->in_flight_count == 0)
+        transfer->asked = consensus_transfer(replica->consensus, transfer->member_id, &err) == 0;
+    replica_schedule(replica, REPLICA_TRANSFER_STEP_US);
+    return true;
+}
+
 /* Leadership is gone: what was never proposed certainly did not happen; entries in flight are told
  * by replica_dropped(). */
 static void replica_stop_leading(struct replica *replica)
@@ -201,6 +242,7 @@ static void replica_stop_leading(struct replica *replica)
         list_remove(&read->node);
         read_done(read, -1, &replica_not_leader);
     }
+    transfer_end(replica, NULL);
 }
 
 static void replica_role_changed(void *context, enum consensus_role role, uint64_t term,
@@ -245,6 +287,8 @@ static void replica_flush(void *data)
         list_remove(&read->node);
         consensus_read(replica->consensus, read_done, read);
     }
+    if (transfer_step(replica))
+        return;
     while (replica->serving && !list_empty(&replica->queued) &&
            replica->in_flight_count < REPLICA_ENTRIES_IN_FLIGHT) {
         struct batch *batch = LIST_ITEM(replica->queued.next, struct batch, node);
@@ -303,6 +347,27 @@ void replica_propose(struct replica *replica, Ckpt__Log__V1__Command *command,
     }
     batch_append(replica_open_batch(replica, size), command, size, done, data);
     replica->waiting_count++;
+    replica_schedule(replica, 0);
+}
+
+void replica_transfer(struct replica *replica, uint64_t member_id, replica_done_fn *done,
+                      void *data)
+{
+    static const struct err busy = {ERR_REFUSED, "a transfer of leadership is on its way already"};
+
+    CHECK(done != NULL);
+    if (!replica->serving || replica->closing) {
+        done(data, &replica_not_leader, NULL);
+        return;
+    }
+    if (replica->transfer.done != NULL) {
+        done(data, &busy, NULL);
+        return;
+    }
+    replica->transfer.done = done;
+    replica->transfer.data = data;
+    replica->transfer.member_id = member_id;
+    replica->transfer.until_us = replica_now_us(replica) + REPLICA_TRANSFER_MS * UINT64_C(1000);
     replica_schedule(replica, 0);
 }
 

@@ -25,7 +25,8 @@ enum {
     REPLICA_ENTRY_BYTES = 512 * 1024, /* of commands packed into one log entry */
     REPLICA_ENTRY_COMMANDS = 4096,
     REPLICA_ENTRIES_IN_FLIGHT = 4,
-    REPLICA_HASHES = 1024, /* recent (index, hash) pairs kept */
+    REPLICA_TRANSFER_MS = 2000, /* a hand-over that takes longer is given up */
+    REPLICA_HASHES = 1024,      /* recent (index, hash) pairs kept */
     REPLICA_LATENCY_BUCKETS = 24
 };
 _Static_assert(FSM_COMMAND_MAX_BYTES + 16 <= REPLICA_ENTRY_BYTES,
@@ -72,6 +73,12 @@ void replica_propose(struct replica *replica, Ckpt__Log__V1__Command *command,
                      replica_done_fn *done, void *data);
 /* done(data, NULL, NULL) when a read of replica_fsm() is linearizable. */
 void replica_read(struct replica *replica, replica_done_fn *done, void *data);
+
+/* Hands leadership over to a voter (0: any that has caught up). Commands wait from now on; when none is
+ * in flight any more the other member is told to campaign, so no fate is left unknown. done(data, NULL,
+ * NULL) when this member leads no more; failed: refused or nobody took over, and this one goes on. */
+void replica_transfer(struct replica *replica, uint64_t member_id, replica_done_fn *done,
+                      void *data);
 
 bool replica_serving(const struct replica *replica);
 uint64_t replica_leader_id(const struct replica *replica); /* 0: unknown */

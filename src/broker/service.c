@@ -41,7 +41,7 @@ static struct request *request_new(struct service_method *state, struct rpc_call
     return request;
 }
 
-static void request_free(struct request *request)
+void request_end(struct request *request)
 {
     if (request->message != NULL)
         protobuf_c_message_free_unpacked(request->message, NULL);
@@ -55,7 +55,7 @@ static void request_answer(struct request *request)
     CHECK(request->call != NULL && request->message != NULL);
     request->method->answer(request, &scratch);
     scratch_free(&scratch);
-    request_free(request);
+    request_end(request);
 }
 
 static void read_done(void *data, const struct err *failed, const struct fsm_outcome *outcome)
@@ -64,10 +64,10 @@ static void read_done(void *data, const struct err *failed, const struct fsm_out
 
     CHECK(outcome == NULL);
     if (request->call == NULL) {
-        request_free(request);
+        request_end(request);
     } else if (failed != NULL) {
         answer_failed(request->broker, request->call, failed);
-        request_free(request);
+        request_end(request);
     } else {
         request_answer(request);
     }
@@ -100,7 +100,7 @@ static void mutation_done(void *data, const struct err *failed, const struct fsm
         else
             reply_mutation(request->call, outcome);
     }
-    request_free(request);
+    request_end(request);
 }
 
 static void request_mutate(struct service_method *state, struct request *request)
@@ -153,13 +153,8 @@ static void request_start(struct service_method *state, struct request *request)
     case METHOD_READ:
         request_read(state, request);
         return;
-    case METHOD_LEADER:
-        if (!replica_serving(request->broker->replica)) {
-            answer_not_leader(request->broker, request->call);
-            request_free(request);
-            return;
-        }
-        request_answer(request);
+    case METHOD_OWN:
+        state->method->start(request);
         return;
     case METHOD_LOCAL:
         request_answer(request);
@@ -253,7 +248,8 @@ static void service_add(struct service *service, const struct method *method)
     state->stale_offset = service_field_offset(method->type, "stale");
     CHECK(method->kind != METHOD_MUTATION || state->request_id_offset != SIZE_MAX);
     CHECK((method->answer != NULL) ==
-          (method->kind != METHOD_MUTATION && method->kind != METHOD_ABSENT));
+          (method->kind == METHOD_READ || method->kind == METHOD_LOCAL));
+    CHECK((method->start != NULL) == (method->kind == METHOD_OWN));
     rpc_server_add_method(service->broker->rpc, method->path, false, false, &handlers, state);
 }
 

@@ -4,7 +4,7 @@
  *          MUTATION  validate, propose, answer when it is applied (a refusal is an outcome too)
  *          READ      linearizable by replica_read(), at once when the request says stale
  *          LOCAL     any member answers from what it has, also without a leader
- *          LEADER    the leader answers at once
+ *          OWN       a way of its own (TransferLeadership)
  *          ABSENT    UNIMPLEMENTED by name
  * Shapes   one struct request per call from decoding to the answer. When the client gives up first,
  *          the answer is dropped, never the command.

@@ -24,6 +24,9 @@ struct consensus {
     uint64_t index;
     uint64_t term;
     enum err_code refuse; /* of propose() */
+    size_t transfers_asked;
+    size_t refuse_transfers; /* so many are refused */
+    uint64_t transfer_member;
     void (*read_done)(void *data, int status, const struct err *err);
     void *read_data;
 };
@@ -94,9 +97,13 @@ void consensus_read(struct consensus *consensus,
 
 int consensus_transfer(struct consensus *consensus, uint64_t member_id, struct err *err)
 {
-    (void)consensus;
-    (void)member_id;
-    return err_set(err, ERR_REFUSED, "not in this test");
+    consensus->transfers_asked++;
+    consensus->transfer_member = member_id;
+    if (consensus->refuse_transfers > 0) {
+        consensus->refuse_transfers--;
+        return err_set(err, ERR_UNAVAILABLE, "no voter has caught up yet");
+    }
+    return 0;
 }
 
 void consensus_get_status(const struct consensus *consensus, struct consensus_status *ret_status)
@@ -588,6 +595,63 @@ static void reads_wait_for_serving_and_fail_with_leadership(void **state)
     assert_int_equal(answer.failed, ERR_NONE);
 }
 
+static void a_hand_over_waits_for_what_is_in_flight_and_leaves_no_fate_unknown(void **state)
+{
+    struct answer flying;
+    struct answer queued;
+    struct answer transfer = {0};
+    struct answer second = {0};
+
+    (void)state;
+    serve(1);
+    propose_numbered(1, &flying);
+    turn();
+    propose_numbered(2, &queued);
+    replica_transfer(replica, 3, take_answer, &transfer);
+    replica_transfer(replica, 2, take_answer, &second);
+    assert_int_equal(second.failed, ERR_REFUSED);
+    turn();
+    assert_uint_equal(fake.count, 1); /* the second one is held back */
+    assert_uint_equal(fake.transfers_asked, 0);
+    commit_one();
+    assert_int_equal(flying.failed, ERR_NONE);
+    fake.refuse_transfers = 1;
+    turn();
+    turn();
+    assert_uint_equal(fake.transfers_asked, 2);
+    assert_uint_equal(fake.transfer_member, 3);
+    turn();
+    assert_uint_equal(fake.transfers_asked, 2); /* it was told once */
+    assert_int_equal(transfer.count, 0);
+    follow(2, 3);
+    assert_int_equal(transfer.count, 1);
+    assert_int_equal(transfer.failed, ERR_NONE);
+    assert_int_equal(queued.failed, ERR_UNAVAILABLE);
+}
+
+static void a_hand_over_that_nobody_takes_is_given_up(void **state)
+{
+    struct answer waiting;
+    struct answer transfer = {0};
+
+    (void)state;
+    serve(1);
+    replica_transfer(replica, 0, take_answer, &transfer);
+    propose_numbered(1, &waiting);
+    turn();
+    assert_uint_equal(fake.count, 0);
+    clock_us += REPLICA_TRANSFER_MS * UINT64_C(1000);
+    turn();
+    assert_int_equal(transfer.failed, ERR_REFUSED);
+    assert_uint_equal(fake.count, 1);
+    commit_one();
+    assert_int_equal(waiting.failed, ERR_NONE);
+    memset(&transfer, 0, sizeof(transfer));
+    follow(2, 3);
+    replica_transfer(replica, 0, take_answer, &transfer);
+    assert_int_equal(transfer.failed, ERR_UNAVAILABLE);
+}
+
 static void closing_answers_everybody(void **state)
 {
     struct answer flying;
@@ -688,6 +752,9 @@ int main(void)
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(reads_wait_for_serving_and_fail_with_leadership, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(
+            a_hand_over_waits_for_what_is_in_flight_and_leaves_no_fate_unknown, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_hand_over_that_nobody_takes_is_given_up, setup, teardown),
         cmocka_unit_test_setup_teardown(closing_answers_everybody, setup, teardown),
         cmocka_unit_test_setup_teardown(a_snapshot_carries_the_state_and_a_cut_one_changes_nothing,
                                         setup, teardown),
