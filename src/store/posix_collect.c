@@ -63,12 +63,12 @@ static void remove_empty_parents(int prefix, char *relative)
         if (name == NULL)
             return;
         parent = tree_open_beneath(prefix, relative, O_RDONLY | O_DIRECTORY, 0);
-        if (parent < 0)
-            return;
-        result = unlinkat(parent, name, AT_REMOVEDIR);
-        close(parent);
-        if (result != 0)
-            return;
+        result = parent < 0 ? -1 : unlinkat(parent, name, AT_REMOVEDIR);
+        if (result != 0 &&
+            errno != ENOENT) /* gone already: a collect before this one was killed here */
+            i = COLLECT_PARENTS;
+        if (parent >= 0)
+            close(parent);
     }
 }
 
@@ -97,9 +97,9 @@ int posix_collect(const char *prefix, const char *path, bool *ret_removed, struc
     } else {
         result = remove_checkpoint(parent, name, &removed, err);
         close(parent);
-        if (result == 0)
-            remove_empty_parents(prefix_fd, relative);
     }
+    if (result == 0)
+        remove_empty_parents(prefix_fd, relative);
     close(prefix_fd);
     if (result == 0)
         *ret_removed = removed;

@@ -1,0 +1,366 @@
+/* Worker processes: their results, deadlines, and what is said of one that cannot be killed. */
+#include "src/store/worker.h"
+
+#include <limits.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/support/test.h"
+#include "tests/unit/store/folders.h"
+
+enum { LONG_MS = 30000 }; /* a deadline that no test reaches unless something is wrong */
+
+struct run {
+    uv_loop_t loop;
+    char folder[64];
+    char script[128];
+    struct worker *worker;
+    struct worker_result result;
+    char output[WORKER_OUTPUT_MAX_BYTES + 1];
+    int done_count;
+};
+
+static int setup(void **state)
+{
+    struct run *run = calloc(1, sizeof(*run));
+
+    assert_int_equal(uv_loop_init(&run->loop), 0);
+    snprintf(run->folder, sizeof(run->folder), "/tmp/ckpt-worker-XXXXXX");
+    assert_non_null(mkdtemp(run->folder));
+    assert_int_equal(chmod(run->folder, 0755), 0);
+    snprintf(run->script, sizeof(run->script), "%s/ckpt-worker", run->folder);
+    *state = run;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct run *run = *state;
+
+    assert_uint_equal(worker_active(), 0);
+    assert_int_equal(uv_run(&run->loop, UV_RUN_DEFAULT), 0);
+    assert_int_equal(uv_loop_close(&run->loop), 0); /* no handle is left */
+    remove_tree(run->folder);
+    worker_set_program("");
+    free(run);
+    return 0;
+}
+
+static void done(void *data, const struct worker_result *result)
+{
+    struct run *run = data;
+
+    run->result = *result;
+    snprintf(run->output, sizeof(run->output), "%s", result->output);
+    run->result.output = run->output;
+    run->done_count++;
+}
+
+static void start(struct run *run, const char *script, uint64_t deadline_ms, uid_t uid)
+{
+    static const char *const arguments[] = {"verb", "--key", "value", NULL};
+    struct err err = {0};
+
+    write_text(run->folder, "ckpt-worker", script);
+    assert_int_equal(chmod(run->script, 0755), 0);
+    worker_set_program(run->script);
+    if (worker_start(&run->loop, arguments, uid, uid == (uid_t)-1 ? (gid_t)-1 : (gid_t)uid,
+                     deadline_ms, done, run, &run->worker, &err) != 0)
+        fail_msg("%s", err.text);
+    assert_int_equal(run->done_count, 0);
+    assert_uint_equal(worker_active(), 1);
+}
+
+static void finish(struct run *run)
+{
+    assert_int_equal(uv_run(&run->loop, UV_RUN_DEFAULT), 0);
+    assert_int_equal(run->done_count, 1);
+    assert_uint_equal(worker_active(), 0);
+}
+
+static void output_and_exit_code_are_reported(void **state)
+{
+    struct run *run = *state;
+    char value[16];
+
+    start(run, "#!/bin/sh\necho \"arguments=$*\"\necho size_bytes=42\necho files=1\n", LONG_MS,
+          (uid_t)-1);
+    finish(run);
+    assert_int_equal(run->result.exit_code, 0);
+    assert_string_equal(run->result.error, "");
+    assert_false(run->result.timed_out || run->result.unkillable || run->result.cancelled);
+    assert_int_equal(worker_output_get(run->output, "size_bytes", value, sizeof(value)), 0);
+    assert_string_equal(value, "42");
+    assert_string_equal(run->output, "arguments=verb --key value\nsize_bytes=42\nfiles=1\n");
+}
+
+static void values_are_found_by_their_whole_key(void **state)
+{
+    const char *output = "files=1\nother_files=2\nlong=1234567\nempty=\nlast=x";
+    char value[8];
+
+    (void)state;
+    assert_int_equal(worker_output_get(output, "files", value, sizeof(value)), 0);
+    assert_string_equal(value, "1");
+    assert_int_equal(worker_output_get(output, "long", value, sizeof(value)), 0);
+    assert_int_equal(worker_output_get(output, "long", value, 7), -1);
+    assert_int_equal(worker_output_get(output, "empty", value, sizeof(value)), 0);
+    assert_string_equal(value, "");
+    assert_int_equal(worker_output_get(output, "last", value, sizeof(value)), 0);
+    assert_int_equal(worker_output_get(output, "file", value, sizeof(value)), -1);
+    assert_int_equal(worker_output_get("", "x", value, sizeof(value)), -1);
+}
+
+static void first_line_of_the_error_text_is_reported(void **state)
+{
+    struct run *run = *state;
+
+    start(run, "#!/bin/sh\necho 'no space; free some' >&2\necho more >&2\nexit 5\n", LONG_MS,
+          (uid_t)-1);
+    finish(run);
+    assert_int_equal(run->result.exit_code, WORKER_EXIT_UNAVAILABLE);
+    assert_string_equal(run->result.error, "no space; free some");
+}
+
+static void death_by_a_signal_is_an_error(void **state)
+{
+    struct run *run = *state;
+
+    start(run, "#!/bin/sh\nkill -11 $$\n", LONG_MS, (uid_t)-1);
+    finish(run);
+    assert_int_equal(run->result.exit_code, -1);
+    assert_string_equal(run->result.error, "ckpt-worker was ended by signal 11");
+}
+
+static void output_is_bounded(void **state)
+{
+    struct run *run = *state;
+
+    start(run, "#!/bin/sh\nhead -c 1000000 /dev/zero | tr '\\0' x\nhead -c 1000000 /dev/zero >&2\n",
+          LONG_MS, (uid_t)-1);
+    finish(run);
+    assert_int_equal(run->result.exit_code, 0);
+    assert_uint_equal(strlen(run->output), WORKER_OUTPUT_MAX_BYTES);
+}
+
+/* A hung mount: the worker and what it started are killed at the deadline, and the caller hears it once. */
+static void hung_worker_is_killed_at_its_deadline(void **state)
+{
+    struct run *run = *state;
+
+    start(run, "#!/bin/sh\necho begun=1\nsleep 600\n", 200, (uid_t)-1);
+    finish(run);
+    assert_true(run->result.timed_out);
+    assert_false(run->result.unkillable);
+    assert_int_equal(run->result.exit_code, -1);
+    assert_true(run->result.duration_ms >= 200 && run->result.duration_ms < 1200);
+    assert_string_equal(run->output, "begun=1\n");
+    assert_non_null(strstr(run->result.error, "did not end within"));
+}
+
+static void cancelled_worker_is_killed_and_reported(void **state)
+{
+    struct run *run = *state;
+
+    start(run, "#!/bin/sh\nsleep 600\n", LONG_MS, (uid_t)-1);
+    worker_cancel(run->worker);
+    worker_cancel(run->worker); /* twice is as good as once */
+    assert_int_equal(run->done_count, 0);
+    finish(run);
+    assert_true(run->result.cancelled);
+    assert_false(run->result.timed_out);
+    assert_string_equal(run->result.error, "cancelled");
+}
+
+/* What the worker left running must not hold its result back. */
+static void stray_grandchild_does_not_delay_the_result(void **state)
+{
+    struct run *run = *state;
+    char pid[16];
+
+    start(run, "#!/bin/sh\nsleep 600 &\necho pid=$!\n", LONG_MS, (uid_t)-1);
+    finish(run);
+    assert_int_equal(run->result.exit_code, 0);
+    assert_true(run->result.duration_ms < 5000);
+    assert_int_equal(worker_output_get(run->output, "pid", pid, sizeof(pid)), 0);
+    assert_int_equal(kill((pid_t)atoi(pid), SIGKILL), 0);
+}
+
+static void missing_program_is_said_at_once(void **state)
+{
+    struct run *run = *state;
+    static const char *const arguments[] = {"probe", NULL};
+    struct err err = {0};
+
+    worker_set_program("/nowhere/ckpt-worker");
+    assert_int_equal(worker_start(&run->loop, arguments, (uid_t)-1, (gid_t)-1, LONG_MS, done, run,
+                                  &run->worker, &err),
+                     -1);
+    assert_non_null(strstr(err.text, "/nowhere/ckpt-worker"));
+    assert_int_equal(uv_run(&run->loop, UV_RUN_DEFAULT), 0);
+    assert_int_equal(run->done_count, 0);
+}
+
+static void program_is_looked_for_beside_the_running_one(void **state)
+{
+    struct run *run = *state;
+    static const char *const arguments[] = {"probe", NULL};
+    char self[PATH_MAX] = {0};
+    struct err err = {0};
+
+    assert_true(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
+    strrchr(self, '/')[1] = '\0';
+    assert_int_equal(worker_start(&run->loop, arguments, (uid_t)-1, (gid_t)-1, LONG_MS, done, run,
+                                  &run->worker, &err),
+                     -1); /* there is none beside the unit tests */
+    assert_non_null(strstr(err.text, self));
+    assert_int_equal(uv_run(&run->loop, UV_RUN_DEFAULT), 0);
+}
+
+static void need_root(void)
+{
+    if (geteuid() != 0) {
+        print_message("# SKIP changing the user needs root\n");
+        skip();
+    }
+}
+
+static void worker_runs_as_the_jobs_user(void **state)
+{
+    struct run *run = *state;
+
+    need_root();
+    start(run, "#!/bin/sh\necho ids=$(id -u):$(id -g):$(id -G)\n", LONG_MS, 65534);
+    finish(run);
+    assert_string_equal(run->output, "ids=65534:65534:65534\n");
+}
+
+/* Stands for a process in D state: a signal from a user without the right to send it has no effect either. */
+static void worker_that_cannot_be_killed_is_reported_once_and_reaped_later(void **state)
+{
+    struct run *run = *state;
+    pid_t pid = 0;
+    FILE *file;
+    char path[128];
+
+    need_root();
+    snprintf(path, sizeof(path), "%s/pid", run->folder);
+    start(run,
+          "#!/bin/sh\necho $$ > \"${0%/*}/pid.new\"\nmv \"${0%/*}/pid.new\" \"${0%/*}/pid\"\n"
+          "exec sleep 600\n",
+          500, (uid_t)-1);
+    while ((file = fopen(path, "r")) == NULL)
+        usleep(1000);
+    assert_int_equal(fscanf(file, "%d", &pid), 1);
+    fclose(file);
+    assert_int_equal(setresuid(65534, 65534, 0), 0);
+    while (run->done_count == 0)
+        uv_run(&run->loop, UV_RUN_ONCE);
+    assert_int_equal(setresuid(0, 0, 0), 0);
+    assert_true(run->result.unkillable && run->result.timed_out);
+    assert_non_null(strstr(run->result.error, "cannot be killed"));
+    assert_uint_equal(worker_active(), 1); /* until the kernel lets it go */
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    finish(run);
+}
+
+/* ---- the program itself ---- */
+
+static bool find_product(char ret_path[PATH_MAX])
+{
+    char self[PATH_MAX] = {0};
+
+    assert_true(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
+    *strstr(self, "/tests/unit/") = '\0';
+    assert_true(snprintf(ret_path, PATH_MAX, "%.4000s/bin/ckpt-worker", self) < PATH_MAX);
+    return access(ret_path, X_OK) == 0;
+}
+
+static void need_product(char ret_path[PATH_MAX])
+{
+    if (!find_product(ret_path)) {
+        print_message("# SKIP ckpt-worker is not built: make programs\n");
+        skip();
+    }
+}
+
+static void ckpt_worker_answers_through_worker_start(void **state)
+{
+    struct run *run = *state;
+    char product[PATH_MAX], value[32];
+    const char *arguments[] = {"probe", "--prefix", run->folder, NULL};
+    struct err err;
+
+    need_product(product);
+    worker_set_program(product);
+    assert_int_equal(worker_start(&run->loop, arguments, (uid_t)-1, (gid_t)-1, LONG_MS, done, run,
+                                  &run->worker, &err),
+                     0);
+    finish(run);
+    assert_int_equal(run->result.exit_code, 0);
+    assert_int_equal(worker_output_get(run->output, "duration_ms", value, sizeof(value)), 0);
+}
+
+/* A put that nobody waits for would write beside the next one. */
+static void ckpt_worker_dies_with_its_daemon(void **state)
+{
+    struct run *run = *state;
+    char product[PATH_MAX], path[128];
+    static char bytes[100000];
+    int ready[2], status;
+    pid_t daemon_pid, worker_pid;
+
+    need_product(product);
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    write_file(run->folder, "data", bytes, sizeof(bytes));
+    snprintf(path, sizeof(path), "%s/t/p/a/checkpoints/1-1", run->folder);
+    assert_int_equal(pipe(ready), 0);
+    daemon_pid = fork();
+    if (daemon_pid == 0) {
+        worker_pid = fork();
+        if (worker_pid == 0) {
+            execl(product, "ckpt-worker", "put", "--prefix", run->folder, "--path", path, "--node",
+                  "n1", "--source", run->folder, "--rate", "100", (char *)NULL);
+            _exit(99);
+        }
+        while (count_hidden(path) == 0) /* until it writes, at 100 bytes a second */
+            usleep(1000);
+        if (write(ready[1], &worker_pid, sizeof(worker_pid)) != (ssize_t)sizeof(worker_pid))
+            _exit(98);
+        pause();
+    }
+    assert_int_equal(read(ready[0], &worker_pid, sizeof(worker_pid)), (ssize_t)sizeof(worker_pid));
+    assert_int_equal(kill(daemon_pid, SIGKILL), 0);
+    assert_int_equal(waitpid(daemon_pid, &status, 0), daemon_pid);
+    assert_int_equal(waitpid(worker_pid, &status, 0), worker_pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    close(ready[0]);
+    close(ready[1]);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(output_and_exit_code_are_reported),
+        T(values_are_found_by_their_whole_key),
+        T(first_line_of_the_error_text_is_reported),
+        T(death_by_a_signal_is_an_error),
+        T(output_is_bounded),
+        T(hung_worker_is_killed_at_its_deadline),
+        T(cancelled_worker_is_killed_and_reported),
+        T(stray_grandchild_does_not_delay_the_result),
+        T(missing_program_is_said_at_once),
+        T(program_is_looked_for_beside_the_running_one),
+        T(worker_runs_as_the_jobs_user),
+        T(worker_that_cannot_be_killed_is_reported_once_and_reaped_later),
+        T(ckpt_worker_answers_through_worker_start),
+        T(ckpt_worker_dies_with_its_daemon),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
