@@ -57,16 +57,17 @@ static int remove_checkpoint(int parent, const char *name, bool *ret_removed, st
 /* {allocation}/checkpoints and {allocation} once they are empty. Best effort: they hold no data. */
 static void remove_empty_parents(int prefix, char *relative)
 {
-    for (int i = 0; i < COLLECT_PARENTS; i++) {
+    bool going_on = true;
+
+    for (int i = 0; going_on && i < COLLECT_PARENTS; i++) {
         const char *name = split_last(relative);
         int parent, result;
         if (name == NULL)
             return;
         parent = tree_open_beneath(prefix, relative, O_RDONLY | O_DIRECTORY, 0);
         result = parent < 0 ? -1 : unlinkat(parent, name, AT_REMOVEDIR);
-        if (result != 0 &&
-            errno != ENOENT) /* gone already: a collect before this one was killed here */
-            i = COLLECT_PARENTS;
+        going_on =
+            result == 0 || errno == ENOENT; /* gone: a collect before this one was killed here */
         if (parent >= 0)
             close(parent);
     }
