@@ -2,7 +2,6 @@
 #include "src/cli/call.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -188,23 +187,23 @@ enum cli_exit call_failed(struct cli *cli, const char *what, int status, const c
                     named ? "" : rpc_status_name(status), named ? "" : ": ", text);
 }
 
-static int ask_member(struct cli *cli, const char *endpoint, const char *method,
-                      const ProtobufCMessage *request, const ProtobufCMessageDescriptor *reply_type,
-                      uint64_t timeout_ms, ProtobufCMessage **ret_reply, struct err *err)
+static int ask_leader(struct cli *cli, const char *method, const ProtobufCMessage *request,
+                      const ProtobufCMessageDescriptor *reply_type, uint64_t timeout_ms,
+                      ProtobufCMessage **ret_reply, struct err *err)
 {
     struct client_config config = {.endpoints = cli->endpoints, .timeout_ms = timeout_ms};
     struct client *client;
     int status;
 
     if (cli->transport != NULL) {
-        return cli->transport(cli->transport_context, endpoint, method, request, reply_type,
-                              ret_reply, err);
+        return cli->transport(cli->transport_context, NULL, method, request, reply_type, ret_reply,
+                              err);
     }
     if (client_new(NULL, &config, &client, err) != 0) {
         return RPC_INVALID_ARGUMENT;
     }
     status =
-        client_call_wait(client, endpoint, method, request, reply_type, timeout_ms, ret_reply, err);
+        client_call_wait(client, NULL, method, request, reply_type, timeout_ms, ret_reply, err);
     client_free(client);
     return status;
 }
@@ -215,8 +214,7 @@ static enum cli_exit call_leader(struct cli *cli, const char *what, const char *
                                  ProtobufCMessage **ret_reply)
 {
     struct err err = {0};
-    int status =
-        ask_member(cli, NULL, method, request, reply_type, cli->timeout_ms, ret_reply, &err);
+    int status = ask_leader(cli, method, request, reply_type, cli->timeout_ms, ret_reply, &err);
 
     return status == RPC_OK ? CLI_OK : call_failed(cli, what, status, err.text, mutation);
 }
@@ -283,96 +281,6 @@ enum cli_exit call_mutate_simple(struct cli *cli, const char *what, const char *
     }
     call_free(message);
     return CLI_OK;
-}
-
-static bool endpoint_known(const struct call_answer *answers, size_t count, const char *endpoint,
-                           size_t length)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (strlen(answers[i].endpoint) == length &&
-            memcmp(answers[i].endpoint, endpoint, length) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-size_t call_endpoints(struct cli *cli, struct call_answer answers[CALL_ENDPOINTS_MAX])
-{
-    size_t count = 0;
-
-    for (const char *p = cli->endpoints; *p != '\0' && count < CALL_ENDPOINTS_MAX;) {
-        size_t length = strcspn(p, ",");
-
-        if (length > 0 && length < CALL_ENDPOINT_BYTES &&
-            !endpoint_known(answers, count, p, length)) {
-            answers[count] = (struct call_answer){.status = RPC_UNKNOWN};
-            memcpy(answers[count].endpoint, p, length);
-            count++;
-        }
-        p += length + (p[length] == ',');
-    }
-    return count;
-}
-
-struct question {
-    struct cli *cli;
-    const char *method;
-    const ProtobufCMessage *request;
-    const ProtobufCMessageDescriptor *reply_type;
-    struct call_answer *answer;
-    uint64_t timeout_ms;
-};
-
-static void *ask(void *data)
-{
-    struct question *q = data;
-
-    q->answer->status =
-        ask_member(q->cli, q->answer->endpoint, q->method, q->request, q->reply_type, q->timeout_ms,
-                   &q->answer->reply, &q->answer->err);
-    if (q->answer->status != RPC_OK) {
-        q->answer->reply = NULL;
-    }
-    return NULL;
-}
-
-void call_each(struct cli *cli, const char *method, const ProtobufCMessage *request,
-               const ProtobufCMessageDescriptor *reply_type, struct call_answer *answers,
-               size_t count)
-{
-    struct question questions[CALL_ENDPOINTS_MAX];
-    pthread_t threads[CALL_ENDPOINTS_MAX];
-    uint64_t timeout_ms = cli->timeout_set || cli->timeout_ms < CALL_EACH_TIMEOUT_MS
-                              ? cli->timeout_ms
-                              : CALL_EACH_TIMEOUT_MS;
-
-    CHECK(count <= CALL_ENDPOINTS_MAX);
-    for (size_t i = 0; i < count; i++) {
-        questions[i] = (struct question){cli, method, request, reply_type, &answers[i], timeout_ms};
-        CHECK(pthread_create(&threads[i], NULL, ask, &questions[i]) == 0);
-    }
-    for (size_t i = 0; i < count; i++) {
-        CHECK(pthread_join(threads[i], NULL) == 0);
-    }
-}
-
-const char *call_answer_text(const struct call_answer *answer, char text[CALL_ANSWER_BYTES])
-{
-    size_t length = strlen(answer->endpoint);
-    bool named = strncmp(answer->err.text, answer->endpoint, length) == 0;
-
-    snprintf(text, CALL_ANSWER_BYTES, "%s%s%s", named ? "" : answer->endpoint, named ? "" : ": ",
-             answer->err.text);
-    return text;
-}
-
-void call_each_free(struct call_answer *answers, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        call_free(answers[i].reply);
-        answers[i].reply = NULL;
-    }
 }
 
 enum cli_exit call_confirm(struct cli *cli, const char *plan)

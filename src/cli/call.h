@@ -1,7 +1,6 @@
 /* Asking members: reads and mutations at the leader, questions to each member; statuses become messages and exit codes.
  *
- * Flow     call_read and call_mutate follow the leader; call_each asks every endpoint at the same time, one thread each, because a
- *          hung member must not delay the others' answers.
+ * Flow     call_read and call_mutate follow the leader; call_each asks every endpoint at the same time.
  * Errors   printed here, in the form: what was tried, the server's name and numbers, the next command.
  */
 #ifndef CKPT_CLI_CALL_H

@@ -71,7 +71,7 @@ struct command {
     bool mutates;                      /* takes --request-id and --dry-run */
 };
 
-/* Stands in for client_call_wait in tests. endpoint NULL: the leader. Called by several threads at once. */
+/* Stands in for client_call_wait in tests. endpoint NULL: the leader. */
 typedef int cli_transport_fn(void *context, const char *endpoint, const char *method,
                              const ProtobufCMessage *request,
                              const ProtobufCMessageDescriptor *reply_type,

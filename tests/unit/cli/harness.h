@@ -6,8 +6,6 @@
 #ifndef CKPT_TESTS_UNIT_CLI_HARNESS_H
 #define CKPT_TESTS_UNIT_CLI_HARNESS_H
 
-#include <pthread.h>
-
 #include "ckpt/v1/broker.pb-c.h"
 #include "ckpt/v1/operator.pb-c.h"
 #include "src/cli/cli.h"
@@ -25,7 +23,6 @@ struct harness_answer {
 
 struct harness {
     struct cli cli;
-    pthread_mutex_t mutex;
     struct harness_answer answers[HARNESS_ANSWERS_MAX];
     size_t answer_count;
     size_t call_count;
