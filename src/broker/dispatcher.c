@@ -74,21 +74,19 @@ static void targets_of(const struct fsm *fsm, struct grant_target targets[FSM_TA
 }
 
 /* What is granted next, from the state alone. The caller frees *ret_grants. */
-static size_t derive_grants(const struct fsm *fsm, struct grant **ret_grants)
+static size_t derive_grants(const struct fsm *fsm, const uint64_t *ids, size_t waiting,
+                            struct grant **ret_grants)
 {
     struct grant_target targets[FSM_TARGETS_MAX];
-    uint64_t *ids = check_calloc(GRANTS_LOOK_MAX, sizeof(*ids));
-    size_t waiting = fsm_grantable(fsm, ids, GRANTS_LOOK_MAX), count;
     struct grant_candidate *candidates = check_calloc(waiting, sizeof(*candidates));
+    size_t count;
 
-    CHECK(waiting <= GRANTS_LOOK_MAX);
     for (size_t i = 0; i < waiting; i++)
         candidates[i] = candidate_of(fsm, ids[i]);
     targets_of(fsm, targets);
     *ret_grants = check_calloc(waiting, sizeof(**ret_grants));
     count = grants_pack(candidates, waiting, targets, *ret_grants);
     free(candidates);
-    free(ids);
     return count;
 }
 
@@ -146,24 +144,34 @@ static void on_granted(void *data, const struct err *failed, const struct fsm_ou
     schedule_grants(dispatcher, failed == NULL && outcome->status == FSM_OK ? 0 : GRANTS_RETRY_US);
 }
 
-static void on_grant_timer(void *data)
+static void grant(struct dispatcher *dispatcher)
 {
-    struct dispatcher *dispatcher = data;
-    struct broker *broker = dispatcher->broker;
-    uint64_t began_us = broker->clock.monotonic_us(broker->clock.context);
+    const struct fsm *fsm = replica_fsm(dispatcher->broker->replica);
+    size_t waiting = fsm_grantable(fsm, dispatcher->grant_ids, GRANTS_LOOK_MAX), count;
     struct grant *grants;
-    size_t count;
 
-    dispatcher->grant_scheduled = false;
-    if (!dispatcher->serving || dispatcher->grant_in_flight)
+    CHECK(waiting <= GRANTS_LOOK_MAX);
+    if (waiting == 0)
         return;
-    count = derive_grants(replica_fsm(broker->replica), &grants);
-    dispatcher->grant_look_us = broker->clock.monotonic_us(broker->clock.context) - began_us;
+    count = derive_grants(fsm, dispatcher->grant_ids, waiting, &grants);
     if (count > GRANTS_PER_COMMAND_MAX)
         count = GRANTS_PER_COMMAND_MAX; /* the rest after this one is applied */
     if (count > 0)
         propose_grants(dispatcher, grants, count);
     free(grants);
+}
+
+static void on_grant_timer(void *data)
+{
+    struct dispatcher *dispatcher = data;
+    const struct clock_ops *clock = &dispatcher->broker->clock;
+    uint64_t began_us = clock->monotonic_us(clock->context);
+
+    dispatcher->grant_scheduled = false;
+    if (!dispatcher->serving || dispatcher->grant_in_flight)
+        return;
+    grant(dispatcher);
+    dispatcher->grant_look_us = clock->monotonic_us(clock->context) - began_us;
 }
 
 /* ---- life ------------------------------------------------------------------------------------------------------------- */
@@ -205,6 +213,7 @@ struct dispatcher *dispatcher_new(struct broker *broker)
 
     dispatcher->broker = broker;
     list_init(&dispatcher->sessions);
+    dispatcher->grant_ids = check_calloc(GRANTS_LOOK_MAX, sizeof(*dispatcher->grant_ids));
     dispatcher->nodes = nodes_new(broker);
     dispatcher->grant_timer =
         broker->clock.timer_new(broker->clock.context, on_grant_timer, dispatcher);
@@ -226,6 +235,7 @@ void dispatcher_free(struct dispatcher *dispatcher)
     dispatcher->broker->clock.timer_free(dispatcher->grant_timer);
     nodes_free(dispatcher->nodes);
     free(dispatcher->by_slot);
+    free(dispatcher->grant_ids);
     free(dispatcher);
 }
 

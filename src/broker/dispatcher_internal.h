@@ -17,6 +17,7 @@ struct dispatcher {
     bool grant_scheduled;
     bool grant_in_flight;
     uint64_t grant_look_us; /* how long the last look took: the next one waits ten times as long */
+    uint64_t *grant_ids;    /* GRANTS_LOOK_MAX, reused */
     struct list sessions;
     size_t attached_count;
     struct session **by_slot; /* the attached stream of each node, NULL: none */

@@ -245,6 +245,15 @@ static void render_name(struct buf *text, enum metric metric, const struct serie
     buf_printf(text, "%s ", *separator == ',' ? "}" : "");
 }
 
+/* The shortest of two texts that reads back as the same number. */
+static void render_number(struct buf *text, double value)
+{
+    char digits[32];
+
+    snprintf(digits, sizeof(digits), "%.15g", value);
+    buf_printf(text, strtod(digits, NULL) == value ? "%.15g\n" : "%.17g\n", value);
+}
+
 static void render_histogram(struct buf *text, enum metric metric, const struct series *series)
 {
     size_t bound_count;
@@ -260,7 +269,7 @@ static void render_histogram(struct buf *text, enum metric metric, const struct 
         buf_printf(text, "%llu\n", (unsigned long long)below);
     }
     render_name(text, metric, series, "_sum", NULL);
-    buf_printf(text, "%.17g\n", series->value);
+    render_number(text, series->value);
     render_name(text, metric, series, "_count", NULL);
     buf_printf(text, "%llu\n", (unsigned long long)below);
 }
@@ -280,7 +289,7 @@ static void render_metric(struct buf *text, enum metric metric, const struct met
             render_histogram(text, metric, &state->series[i]);
         } else {
             render_name(text, metric, &state->series[i], "", NULL);
-            buf_printf(text, "%.17g\n", state->series[i].value);
+            render_number(text, state->series[i].value);
         }
     }
 }

@@ -20,6 +20,7 @@
 enum {
     NODES_LOOK_MAX_MS = 1000,
     NODES_LOOK_MIN_MS = 20,
+    NODES_PAUSE_MS = 1000, /* a look that comes later than this was not the nodes' fault */
     NODES_HOT_MILLI_CELSIUS = 85000,
     NODES_CRITICAL_MILLI_CELSIUS = 95000,
     NODES_BORROWED_EXTRA_MS = 30 * 1000,   /* F-006: their home may be about to take them back */
@@ -28,10 +29,11 @@ enum {
 };
 
 struct node_record {
+    bool known; /* looked at by this leader: ages run from then at the latest */
     bool heard; /* by this leader */
     bool proposing;
     bool has_counters;
-    uint64_t heard_us;
+    uint64_t since_us; /* heard of last, or known since */
     uint64_t ecc_correctable_count, ecc_uncorrectable_count;
     double ecc_factor; /* as of ecc_at_us; 0: never raised */
     uint64_t ecc_at_us;
@@ -42,7 +44,7 @@ struct nodes {
     struct broker *broker;
     struct clock_timer *timer;
     bool serving;
-    uint64_t started_us; /* ages of nodes that were not heard of run from here */
+    uint64_t next_look_us; /* when the timer should fire */
     struct node_record *records;
     uint32_t count;
     bool any_unhealthy;
@@ -208,15 +210,19 @@ static void look_at(struct nodes *nodes, const struct fsm_node *node, uint64_t n
 {
     const struct fsm *fsm = replica_fsm(nodes->broker->replica);
     const Ckpt__V1__Policy *policy = fsm_policy(fsm);
-    const struct node_record *record = record_at(nodes, node->slot);
+    struct node_record *record = record_at(nodes, node->slot);
     struct node_age age = {.heard = record->heard,
                            .degraded_after_ms = policy->node_degraded_after_ms,
                            .down_after_ms = policy->node_down_after_ms};
     Ckpt__Log__V1__NodeState state;
 
+    if (!record->known) {
+        record->known = true;
+        record->since_us = now_us;
+    }
     if (record->proposing)
         return;
-    age.age_ms = (now_us - (record->heard ? record->heard_us : nodes->started_us)) / 1000;
+    age.age_ms = (now_us - record->since_us) / 1000;
     if (age.age_ms >= age.down_after_ms)
         age.down_after_ms += extra_patience_ms(fsm, node->slot);
     state = nodes_state_for_age(node->state, &age);
@@ -233,7 +239,24 @@ static void arm(struct nodes *nodes)
         delay_ms = NODES_LOOK_MAX_MS;
     if (delay_ms < NODES_LOOK_MIN_MS)
         delay_ms = NODES_LOOK_MIN_MS;
+    nodes->next_look_us = monotonic_us(nodes) + delay_ms * 1000;
     nodes->broker->clock.timer_start(nodes->timer, delay_ms * 1000);
+}
+
+/* This process did not run (stopped, starved): heartbeats of that time still wait in sockets, so it ages nobody. */
+static void forgive_own_pause(struct nodes *nodes, uint64_t now_us)
+{
+    uint64_t late_us = now_us > nodes->next_look_us ? now_us - nodes->next_look_us : 0;
+
+    if (late_us < NODES_PAUSE_MS * 1000)
+        return;
+    log_warning("node_ages_held", "paused_ms=%llu", (unsigned long long)(late_us / 1000));
+    for (uint32_t slot = 0; slot < nodes->count; slot++) {
+        struct node_record *record = &nodes->records[slot];
+
+        record->since_us =
+            now_us - record->since_us > late_us ? record->since_us + late_us : now_us;
+    }
 }
 
 static void on_timer(void *data)
@@ -245,6 +268,7 @@ static void on_timer(void *data)
 
     if (!nodes->serving)
         return;
+    forgive_own_pause(nodes, now_us);
     for (uint32_t slot = 0; slot < fsm_node_slots(fsm) && nodes->serving; slot++) {
         const struct fsm_node *node = fsm_node_at(fsm, slot);
 
@@ -262,8 +286,8 @@ void nodes_heard(struct nodes *nodes, uint32_t node_slot, const Ckpt__V1__AgentH
 {
     struct node_record *record = record_at(nodes, node_slot);
 
-    record->heard = true;
-    record->heard_us = monotonic_us(nodes);
+    record->known = record->heard = true;
+    record->since_us = monotonic_us(nodes);
     if (heartbeat != NULL)
         take_health(nodes, record, heartbeat);
 }
@@ -272,7 +296,7 @@ uint64_t nodes_heartbeat_age_ms(const struct nodes *nodes, uint32_t node_slot)
 {
     if (nodes == NULL || node_slot >= nodes->count || !nodes->records[node_slot].heard)
         return UINT64_MAX;
-    return (monotonic_us(nodes) - nodes->records[node_slot].heard_us) / 1000;
+    return (monotonic_us(nodes) - nodes->records[node_slot].since_us) / 1000;
 }
 
 /* ---- life ------------------------------------------------------------------------------------------------------------- */
@@ -285,7 +309,6 @@ void nodes_start(struct nodes *nodes)
         nodes->records[slot] = (struct node_record){.proposing = proposing};
     }
     nodes->any_unhealthy = false;
-    nodes->started_us = monotonic_us(nodes);
     nodes->serving = true;
     arm(nodes);
 }

@@ -42,7 +42,7 @@ double nodes_hazard_factor(const struct nodes *nodes, uint32_t node_slot);
 bool nodes_any_unhealthy(const struct nodes *nodes);
 
 struct node_age {
-    bool heard; /* by this leader; else the age runs from the leader's start */
+    bool heard; /* by this leader; else the age runs since this leader knows the node */
     uint64_t age_ms;
     uint64_t degraded_after_ms;
     uint64_t down_after_ms;

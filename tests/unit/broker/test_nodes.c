@@ -91,7 +91,7 @@ static void a_silent_node_is_degraded_after_30_s_and_down_after_90_s(void **stat
 }
 
 /* A failover must never look like the death of every node. */
-static void a_new_leader_starts_all_ages_at_its_own_start(void **state)
+static void a_new_leader_starts_all_ages_anew(void **state)
 {
     struct fake *fake = fake_new(NULL);
     const struct fsm_node *node = seen(fake, "node-1");
@@ -109,6 +109,42 @@ static void a_new_leader_starts_all_ages_at_its_own_start(void **state)
     assert_int_equal(node->state, STATE(READY));
     fake_advance_ms(fake, 65000);
     assert_int_equal(node->state, STATE(DOWN));
+    finish(fake, nodes);
+}
+
+/* A node that becomes known an hour after the leader's start has its full time to be heard of. */
+static void a_node_that_is_new_is_as_old_as_its_first_sight(void **state)
+{
+    struct fake *fake = fake_new(NULL);
+    struct nodes *nodes = serve(fake);
+    const struct fsm_node *node;
+
+    (void)state;
+    fake_advance_ms(fake, 3600000);
+    node = seen(fake, "node-1");
+    fake_advance_ms(fake, 29000);
+    assert_int_equal(node->state, STATE(READY));
+    fake_advance_ms(fake, 3000);
+    assert_int_equal(node->state, STATE(DEGRADED));
+    finish(fake, nodes);
+}
+
+/* SIGSTOP of the broker for ten minutes: the agents' heartbeats wait in its sockets. */
+static void a_pause_of_the_broker_ages_no_node(void **state)
+{
+    struct fake *fake = fake_new(NULL);
+    const struct fsm_node *node = seen(fake, "node-1");
+    struct nodes *nodes = serve(fake);
+
+    (void)state;
+    nodes_heard(nodes, node->slot, NULL);
+    fake_advance_ms(fake, 20000);
+    fake->now_us += UINT64_C(600000000); /* nothing ran */
+    fake_settle(fake);
+    assert_int_equal(node->state, STATE(READY));
+    assert_true(nodes_heartbeat_age_ms(nodes, node->slot) <= 21000);
+    fake_advance_ms(fake, 11000);
+    assert_int_equal(node->state, STATE(DEGRADED));
     finish(fake, nodes);
 }
 
@@ -204,7 +240,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(states_follow_the_age),
         cmocka_unit_test(a_silent_node_is_degraded_after_30_s_and_down_after_90_s),
-        cmocka_unit_test(a_new_leader_starts_all_ages_at_its_own_start),
+        cmocka_unit_test(a_new_leader_starts_all_ages_anew),
+        cmocka_unit_test(a_node_that_is_new_is_as_old_as_its_first_sight),
+        cmocka_unit_test(a_pause_of_the_broker_ages_no_node),
         cmocka_unit_test(nodes_of_sensitive_and_borrowed_work_are_given_more_time),
         cmocka_unit_test(rising_error_counters_raise_the_hazard),
         cmocka_unit_test(heat_raises_the_hazard_while_it_lasts),
