@@ -1,0 +1,170 @@
+/* The agent's configuration and ckpt-run's command line: what is wrong is named with its line, value and limit. */
+#include "src/agent/config.h"
+#include "src/agent/run_options.h"
+#include "tests/support/test.h"
+
+static struct agent_config config;
+static struct err err;
+
+static int parse(const char *text)
+{
+    config_defaults(&config);
+    return config_parse("agent.yaml", text, strlen(text), &config, &err);
+}
+
+static void known_keys_are_taken(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("brokers: \"127.0.0.1:7443,127.0.0.1:7444\"\n"
+                           "state_dir: /var/lib/x\n# a remark\nsocket: /run/x.sock\n"
+                           "http: \"127.0.0.1:9103\"\nheartbeat_ms: 500\nlog_level: debug\n"),
+                     0);
+    assert_string_equal(config.brokers, "127.0.0.1:7443,127.0.0.1:7444");
+    assert_string_equal(config.state_dir, "/var/lib/x");
+    assert_string_equal(config.socket, "/run/x.sock");
+    assert_string_equal(config.http, "127.0.0.1:9103");
+    assert_uint_equal(config.heartbeat_ms, 500);
+    assert_int_equal(config.log_level, LOG_LEVEL_DEBUG);
+    assert_int_equal(config_check(&config, &err), 0);
+}
+
+static void empty_file_leaves_defaults_and_lacks_brokers(void **state)
+{
+    (void)state;
+    assert_int_equal(parse(""), 0);
+    assert_uint_equal(config.heartbeat_ms, 10000);
+    assert_int_equal(config_check(&config, &err), -1);
+    assert_non_null(strstr(err.text, "brokers is missing"));
+}
+
+static void unknown_key_is_refused_with_line_and_nearest_key(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("brokers: \"a:1\"\n\nheartbeat: 500\n"), -1);
+    assert_string_equal(err.text,
+                        "agent.yaml:3: unknown key \"heartbeat\"; did you mean \"heartbeat_ms\"?");
+    assert_int_equal(parse("broker: x\n"), -1);
+    assert_non_null(strstr(err.text, "did you mean \"brokers\"?"));
+}
+
+static void wrong_values_are_refused_with_line_and_limit(void **state)
+{
+    static const char *const wrong[] = {"heartbeat_ms: 99\n",       "heartbeat_ms: -1\n",
+                                        "heartbeat_ms: nan\n",      "heartbeat_ms: 600001\n",
+                                        "heartbeat_ms: 1e3\n",      "log_level: loud\n",
+                                        "brokers: [a, b]\n",        "brokers: {a: b}\n",
+                                        "socket: /a\nsocket: /b\n", "- brokers\n",
+                                        "brokers: \"unclosed\n",    "{"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        assert_int_equal(parse(wrong[i]), -1);
+        assert_memory_equal(err.text, "agent.yaml:", 11);
+        assert_int_equal(err.code, ERR_INVALID);
+    }
+    assert_int_equal(parse("brokers: a\nheartbeat_ms: 99\n"), -1);
+    assert_non_null(strstr(err.text, "agent.yaml:2: heartbeat_ms is 99"));
+}
+
+static void paths_must_be_absolute_and_fit_a_socket(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("brokers: a\nstate_dir: here\n"), 0);
+    assert_int_equal(config_check(&config, &err), -1);
+    assert_int_equal(parse("brokers: a\n"), 0);
+    memset(config.socket, 'x', 108);
+    config.socket[0] = '/';
+    assert_int_equal(config_check(&config, &err), -1);
+    config.socket[107] = '\0';
+    assert_int_equal(config_check(&config, &err), 0);
+}
+
+/* ---- ckpt-run ---- */
+
+#include <getopt.h>
+
+static struct run_options options;
+
+static int run(int count, const char *const *arguments)
+{
+    static char texts[16][64];
+    static char *argv[17];
+
+    for (int i = 0; i < count; i++) {
+        snprintf(texts[i], sizeof(texts[i]), "%s", arguments[i]);
+        argv[i] = texts[i];
+    }
+    argv[count] = NULL;
+    optind = 0; /* start over */
+    opterr = 0;
+    return run_options_parse(count, argv, &options, &err);
+}
+#define RUN(...)                                                                                   \
+    run((int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)),                             \
+        (const char *[]){__VA_ARGS__})
+
+static void command_behind_the_options_is_left_alone(void **state)
+{
+    (void)state;
+    assert_int_equal(RUN("ckpt-run", "--alloc", "job-1", "--max-restarts", "0", "--restart-on",
+                         "signal", "--", "app", "--alloc", "x"),
+                     0);
+    assert_string_equal(options.allocation_id, "job-1");
+    assert_uint_equal(options.restarts_max, 0);
+    assert_int_equal(options.restart_on, RUN_RESTART_SIGNAL);
+    assert_string_equal(options.command[0], "app");
+    assert_string_equal(options.command[2], "x");
+    assert_int_equal(RUN("ckpt-run", "--alloc", "job-1", "app", "--max-restarts", "9"), 0);
+    assert_uint_equal(options.restarts_max, 3);
+    assert_string_equal(options.command[1], "--max-restarts");
+}
+
+static void wrong_command_lines_are_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(RUN("ckpt-run", "--", "app"), -1);
+    assert_int_equal(RUN("ckpt-run", "--alloc", "a/b", "app"), -1);
+    assert_int_equal(RUN("ckpt-run", "--alloc", "job-1"), -1);
+    assert_non_null(strstr(err.text, "command is missing"));
+    assert_int_equal(RUN("ckpt-run", "--alloc", "job-1", "--max-restarts", "-1", "app"), -1);
+    assert_int_equal(RUN("ckpt-run", "--alloc", "job-1", "--max-restarts", "1001", "app"), -1);
+    assert_int_equal(RUN("ckpt-run", "--alloc", "job-1", "--restart-on", "often", "app"), -1);
+    assert_int_equal(RUN("ckpt-run", "--bogus", "--alloc", "job-1", "app"), -1);
+}
+
+static void restarts_follow_the_options(void **state)
+{
+    const int crashed = 9;
+    const int failed = 3 << 8;
+    struct run_options any = {.restarts_max = 2, .restart_on = RUN_RESTART_ANY};
+    struct run_options by_signal = {.restarts_max = 2, .restart_on = RUN_RESTART_SIGNAL};
+    struct run_options never = {.restarts_max = 2, .restart_on = RUN_RESTART_NEVER};
+
+    (void)state;
+    assert_false(run_restarts(&any, 0, 0));
+    assert_true(run_restarts(&any, failed, 0));
+    assert_true(run_restarts(&any, crashed, 1));
+    assert_false(run_restarts(&any, crashed, 2));
+    assert_false(run_restarts(&by_signal, failed, 0));
+    assert_true(run_restarts(&by_signal, crashed, 0));
+    assert_false(run_restarts(&never, crashed, 0));
+    assert_int_equal(run_exit_code(crashed), 137);
+    assert_int_equal(run_exit_code(failed), 3);
+    assert_int_equal(run_exit_code(0), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(known_keys_are_taken),
+        cmocka_unit_test(empty_file_leaves_defaults_and_lacks_brokers),
+        cmocka_unit_test(unknown_key_is_refused_with_line_and_nearest_key),
+        cmocka_unit_test(wrong_values_are_refused_with_line_and_limit),
+        cmocka_unit_test(paths_must_be_absolute_and_fit_a_socket),
+        cmocka_unit_test(command_behind_the_options_is_left_alone),
+        cmocka_unit_test(wrong_command_lines_are_refused),
+        cmocka_unit_test(restarts_follow_the_options),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,228 @@
+/* The table of orders against what is in hand (I22, I25, F-027). */
+#include "src/agent/reconcile.h"
+#include "tests/support/test.h"
+
+static char job[] = "job-1";
+static char path[] = "/scratch/t/p/job-1/checkpoints/1-42";
+static char prefix[] = "/scratch";
+
+static Ckpt__V1__Order checkpoint_order(uint64_t id, uint32_t attempt)
+{
+    Ckpt__V1__Order order = CKPT__V1__ORDER__INIT;
+
+    order.kind = CKPT__V1__ORDER_KIND__ORDER_KIND_CHECKPOINT;
+    order.allocation_id = job;
+    order.checkpoint_id = id;
+    order.attempt = attempt;
+    order.path = path;
+    order.target_prefix = prefix;
+    order.timeout_ms = 1000;
+    return order;
+}
+
+static Ckpt__V1__Order terminate_order(void)
+{
+    Ckpt__V1__Order order = CKPT__V1__ORDER__INIT;
+
+    order.kind = CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE;
+    order.allocation_id = job;
+    return order;
+}
+
+/* The steps for one hand (NULL: none) and one order (NULL: none) as a text: "START", "CANCEL TERMINATE", "". */
+static const char *steps_of(const struct hand *hand, Ckpt__V1__Order *first,
+                            Ckpt__V1__Order *second)
+{
+    static const char *const names[] = {"", "START", "CANCEL", "EXTEND", "TERMINATE", "IGNORE"};
+    static char text[64];
+    Ckpt__V1__Order *orders[2];
+    struct step steps[8];
+    size_t order_count = 0;
+    size_t count;
+
+    if (first != NULL)
+        orders[order_count++] = first;
+    if (second != NULL)
+        orders[order_count++] = second;
+    count = reconcile(hand, hand != NULL ? 1 : 0, orders, order_count, steps);
+    text[0] = '\0';
+    for (size_t i = 0; i < count; i++) {
+        strcat(text, i > 0 ? " " : "");
+        strcat(text, names[steps[i].kind]);
+        assert_string_equal(steps[i].allocation_id, job);
+    }
+    return text;
+}
+
+static void order_that_was_never_seen_starts(void **state)
+{
+    Ckpt__V1__Order order = checkpoint_order(42, 1);
+    struct hand fresh = {.allocation_id = job};
+
+    (void)state;
+    assert_string_equal(steps_of(NULL, &order, NULL), "START");
+    assert_string_equal(steps_of(&fresh, &order, NULL), "START");
+}
+
+static void attempt_that_was_started_never_starts_again(void **state)
+{
+    struct hand ended = {.allocation_id = job, .checkpoint_id = 42, .attempt = 2};
+    Ckpt__V1__Order same = checkpoint_order(42, 2);
+    Ckpt__V1__Order earlier_attempt = checkpoint_order(42, 1);
+    Ckpt__V1__Order earlier_id = checkpoint_order(41, 9);
+
+    (void)state;
+    assert_string_equal(steps_of(&ended, &same, NULL), "");
+    assert_string_equal(steps_of(&ended, &earlier_attempt, NULL), "");
+    assert_string_equal(steps_of(&ended, &earlier_id, NULL), "");
+}
+
+static void later_attempt_and_later_checkpoint_start(void **state)
+{
+    struct hand ended = {.allocation_id = job, .checkpoint_id = 42, .attempt = 2};
+    Ckpt__V1__Order attempt = checkpoint_order(42, 3);
+    Ckpt__V1__Order id = checkpoint_order(43, 1);
+
+    (void)state;
+    assert_string_equal(steps_of(&ended, &attempt, NULL), "START");
+    assert_string_equal(steps_of(&ended, &id, NULL), "START");
+}
+
+static void withdrawn_order_cancels_once(void **state)
+{
+    struct hand busy = {.allocation_id = job, .checkpoint_id = 42, .attempt = 1, .busy = true};
+    Ckpt__V1__Order same = checkpoint_order(42, 1);
+
+    (void)state;
+    assert_string_equal(steps_of(&busy, &same, NULL), "");
+    assert_string_equal(steps_of(&busy, NULL, NULL), "CANCEL");
+    busy.cancelling = true;
+    assert_string_equal(steps_of(&busy, NULL, NULL), "");
+}
+
+static void newer_order_waits_until_the_older_attempt_is_cleaned(void **state)
+{
+    struct hand busy = {.allocation_id = job, .checkpoint_id = 42, .attempt = 1, .busy = true};
+    Ckpt__V1__Order newer = checkpoint_order(42, 2);
+
+    (void)state;
+    assert_string_equal(steps_of(&busy, &newer, NULL), "CANCEL");
+    busy.cancelling = true;
+    assert_string_equal(steps_of(&busy, &newer, NULL), "");
+    busy.busy = false;
+    assert_string_equal(steps_of(&busy, &newer, NULL), "START");
+}
+
+static void extension_is_taken_once(void **state)
+{
+    struct hand busy = {.allocation_id = job, .checkpoint_id = 42, .attempt = 1, .busy = true};
+    Ckpt__V1__Order extended = checkpoint_order(42, 1);
+
+    (void)state;
+    extended.extended = 1;
+    assert_string_equal(steps_of(&busy, &extended, NULL), "EXTEND");
+    busy.extended = true;
+    assert_string_equal(steps_of(&busy, &extended, NULL), "");
+    busy = (struct hand){.allocation_id = job, .checkpoint_id = 42, .attempt = 1};
+    assert_string_equal(steps_of(&busy, &extended, NULL), "");
+}
+
+static void terminate_is_carried_out_once(void **state)
+{
+    struct hand hand = {.allocation_id = job};
+    Ckpt__V1__Order order = terminate_order();
+
+    (void)state;
+    assert_string_equal(steps_of(NULL, &order, NULL), "TERMINATE");
+    assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
+    hand.stopping = true;
+    assert_string_equal(steps_of(&hand, &order, NULL), "");
+    hand.stopping = false;
+    hand.terminated = true;
+    assert_string_equal(steps_of(&hand, &order, NULL), "");
+}
+
+static void terminate_in_place_of_a_checkpoint_cancels_first(void **state)
+{
+    struct hand busy = {.allocation_id = job, .checkpoint_id = 42, .attempt = 1, .busy = true};
+    Ckpt__V1__Order order = terminate_order();
+    Ckpt__V1__Order same = checkpoint_order(42, 1);
+
+    (void)state;
+    assert_string_equal(steps_of(&busy, &order, NULL), "CANCEL TERMINATE");
+    assert_string_equal(steps_of(&busy, &order, &same), "TERMINATE");
+}
+
+static void order_of_another_allocation_withdraws_nothing_of_this_and_starts_there(void **state)
+{
+    struct hand busy = {.allocation_id = "job-2", .checkpoint_id = 42, .attempt = 1, .busy = true};
+    Ckpt__V1__Order order = checkpoint_order(42, 1);
+    Ckpt__V1__Order *orders[] = {&order};
+    struct step steps[4];
+
+    (void)state;
+    assert_uint_equal(reconcile(&busy, 1, orders, 1, steps), 2);
+    assert_int_equal(steps[0].kind, STEP_CANCEL);
+    assert_string_equal(steps[0].allocation_id, "job-2");
+    assert_int_equal(steps[1].kind, STEP_START);
+    assert_string_equal(steps[1].allocation_id, job);
+}
+
+static void senseless_orders_are_ignored(void **state)
+{
+    static char long_path[RECONCILE_PATH_MAX_BYTES + 1];
+    static char climbing[] = "/scratch/../etc";
+    static char climbing_at_the_end[] = "/scratch/..";
+    static char dotted[] = "/scratch/a..b/..c";
+    static char relative[] = "scratch";
+    static char wrong_id[] = "a/b";
+    Ckpt__V1__Order order = checkpoint_order(42, 1);
+
+    (void)state;
+    memset(long_path, '/', RECONCILE_PATH_MAX_BYTES);
+    order.path = climbing;
+    assert_string_equal(steps_of(NULL, &order, NULL), "IGNORE");
+    order.path = climbing_at_the_end;
+    assert_string_equal(steps_of(NULL, &order, NULL), "IGNORE");
+    order.path = relative;
+    assert_string_equal(steps_of(NULL, &order, NULL), "IGNORE");
+    order.path = long_path;
+    assert_string_equal(steps_of(NULL, &order, NULL), "IGNORE");
+    order.path = dotted;
+    assert_string_equal(steps_of(NULL, &order, NULL), "START");
+    order.target_prefix = relative;
+    assert_string_equal(steps_of(NULL, &order, NULL), "IGNORE");
+    order = checkpoint_order(0, 1);
+    assert_string_equal(steps_of(NULL, &order, NULL), "IGNORE");
+    order = checkpoint_order(42, 0);
+    assert_string_equal(steps_of(NULL, &order, NULL), "IGNORE");
+    order = checkpoint_order(42, 1);
+    order.timeout_ms = 0;
+    assert_string_equal(steps_of(NULL, &order, NULL), "IGNORE");
+    order.kind = (Ckpt__V1__OrderKind)99;
+    assert_string_equal(steps_of(NULL, &order, NULL), "IGNORE");
+    order = checkpoint_order(42, 1);
+    order.allocation_id = wrong_id;
+    Ckpt__V1__Order *orders[] = {&order};
+    struct step steps[4];
+    assert_uint_equal(reconcile(NULL, 0, orders, 1, steps), 1);
+    assert_int_equal(steps[0].kind, STEP_IGNORE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(order_that_was_never_seen_starts),
+        cmocka_unit_test(attempt_that_was_started_never_starts_again),
+        cmocka_unit_test(later_attempt_and_later_checkpoint_start),
+        cmocka_unit_test(withdrawn_order_cancels_once),
+        cmocka_unit_test(newer_order_waits_until_the_older_attempt_is_cleaned),
+        cmocka_unit_test(extension_is_taken_once),
+        cmocka_unit_test(terminate_is_carried_out_once),
+        cmocka_unit_test(terminate_in_place_of_a_checkpoint_cancels_first),
+        cmocka_unit_test(order_of_another_allocation_withdraws_nothing_of_this_and_starts_there),
+        cmocka_unit_test(senseless_orders_are_ignored),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

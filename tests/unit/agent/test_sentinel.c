@@ -1,0 +1,92 @@
+/* Request and sentinel texts (S1-032, decision 14). */
+#include "src/agent/sentinel.h"
+#include "src/base/id.h"
+#include "tests/support/test.h"
+
+static int parse(const char *text, struct sentinel *sentinel)
+{
+    return sentinel_parse(text, strlen(text), sentinel);
+}
+
+static void hint_names_checkpoint_and_attempt(void **state)
+{
+    char text[HINT_TEXT_BYTES];
+
+    (void)state;
+    assert_string_equal(hint_format(checkpoint_id_make(1, 42), 1, text), "1-42-1");
+    hint_format(UINT64_MAX, UINT32_MAX, text);
+    assert_string_equal(text, "16777215-1099511627775-4294967295");
+}
+
+static void request_holds_hint_directory_and_deadline(void **state)
+{
+    char text[128];
+    size_t length = request_format("1-42-1", "/w/out/1-42-1", 1700000000000, text, sizeof(text));
+
+    (void)state;
+    assert_string_equal(text, "hint=1-42-1\ndirectory=/w/out/1-42-1\ndeadline_ms=1700000000000\n");
+    assert_uint_equal(length, strlen(text));
+    assert_uint_equal(request_format("1-42-1", "/w", 1, text, 10), 0);
+}
+
+static void complete_sentinel_is_read(void **state)
+{
+    struct sentinel sentinel;
+
+    (void)state;
+    assert_int_equal(parse("hint=1-42-1\nbytes=320044\nstatus=0\n", &sentinel), 0);
+    assert_string_equal(sentinel.hint, "1-42-1");
+    assert_uint_equal(sentinel.bytes, 320044);
+    assert_string_equal(sentinel.status, "0");
+    /* any order, unknown keys, no last line feed */
+    assert_int_equal(parse("status=disk full\nextra=1\nbytes=0\nhint=2-1-3", &sentinel), 0);
+    assert_string_equal(sentinel.status, "disk full");
+}
+
+static void incomplete_or_wrong_sentinel_is_none(void **state)
+{
+    static const char *const texts[] = {
+        "",
+        "hint=1-42-1\n",
+        "hint=1-42-1\nbytes=1\n",
+        "hint=1-42-1\nstatus=0\n",
+        "bytes=1\nstatus=0\n",
+        "hint=\nbytes=1\nstatus=0\n",
+        "hint=1-42-1\nbytes=-1\nstatus=0\n",
+        "hint=1-42-1\nbytes=nan\nstatus=0\n",
+        "hint=1-42-1\nbytes=99999999999999999999\nstatus=0\n",
+        "hint=1-42-1\nbytes=1\nstatus=\n",
+        "hint=0123456789012345678901234567890123456789012345678901234567890\nbytes=1\nstatus=0\n",
+    };
+    struct sentinel sentinel;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        assert_int_equal(parse(texts[i], &sentinel), -1);
+}
+
+static void sentinel_with_nul_or_too_long_is_none(void **state)
+{
+    static char large[SENTINEL_MAX_BYTES + 1];
+    struct sentinel sentinel;
+
+    (void)state;
+    assert_int_equal(sentinel_parse("hint=1\0-1\nbytes=1\nstatus=0\n", 27, &sentinel), -1);
+    memset(large, '\n', sizeof(large));
+    memcpy(large, "hint=1-1-1\nbytes=1\nstatus=0\n", 28);
+    assert_int_equal(sentinel_parse(large, SENTINEL_MAX_BYTES, &sentinel), 0);
+    assert_int_equal(sentinel_parse(large, SENTINEL_MAX_BYTES + 1, &sentinel), -1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hint_names_checkpoint_and_attempt),
+        cmocka_unit_test(request_holds_hint_directory_and_deadline),
+        cmocka_unit_test(complete_sentinel_is_read),
+        cmocka_unit_test(incomplete_or_wrong_sentinel_is_none),
+        cmocka_unit_test(sentinel_with_nul_or_too_long_is_none),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
