@@ -1,6 +1,7 @@
 /* The part of an HTTP/2 connection that server and client share. See h2.h. */
 #include "src/rpc/h2.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "src/base/check.h"
@@ -12,9 +13,6 @@ enum {
     OUTBOX_MOVE_BYTES = 65536     /* sent bytes at the front are dropped when they are so many */
 };
 _Static_assert(RPC_H2_BATCH_BYTES >= 2 * FRAME_MAX_BYTES, "a batch holds whole frames");
-
-/* Frames are collected here and written at once; used by the loop's thread only between two callbacks. */
-static _Thread_local uint8_t batch[RPC_H2_BATCH_BYTES];
 
 void rpc_outbox_init(struct rpc_outbox *outbox)
 {
@@ -100,12 +98,16 @@ void rpc_flusher_init(struct rpc_flusher *flusher, uv_loop_t *loop)
     CHECK(uv_idle_init(loop, &flusher->idle) == 0);
     flusher->idle.data = flusher;
     list_init(&flusher->dirty);
+    flusher->read_bytes = check_alloc(RPC_STREAM_READ_BYTES);
+    flusher->batch = check_alloc(RPC_H2_BATCH_BYTES);
 }
 
 static void flusher_closed(uv_handle_t *handle)
 {
     struct rpc_flusher *flusher = handle->data;
 
+    free(flusher->read_bytes);
+    free(flusher->batch);
     flusher->closed(flusher->closed_data);
 }
 
@@ -126,7 +128,7 @@ nghttp2_option *rpc_h2_options(void)
     nghttp2_option_set_stream_reset_rate_limit(option, RPC_H2_RESET_BURST,
                                                RPC_H2_RESETS_PER_SECOND);
     nghttp2_option_set_max_settings(option, 32);
-    nghttp2_option_set_max_outbound_ack(option, 100);
+    nghttp2_option_set_max_outbound_ack(option, RPC_H2_CONTROL_BURST + 100);
     return option;
 }
 
@@ -149,10 +151,11 @@ static void h2_end_if_done(struct rpc_h2 *h2)
 /* Collects and writes one batch. Returns its length, 0 when there is nothing to send, -1 when the connection is lost. */
 static ssize_t h2_send_batch(struct rpc_h2 *h2)
 {
+    uint8_t *batch = h2->flusher->batch;
     size_t used = 0;
     int error;
 
-    while (used + FRAME_MAX_BYTES <= sizeof(batch)) {
+    while (used + FRAME_MAX_BYTES <= RPC_H2_BATCH_BYTES) {
         const uint8_t *bytes;
         ssize_t length = nghttp2_session_mem_send(h2->session, &bytes);
 
@@ -164,7 +167,7 @@ static ssize_t h2_send_batch(struct rpc_h2 *h2)
         }
         if (length == 0)
             break;
-        CHECK((size_t)length <= sizeof(batch) - used);
+        CHECK((size_t)length <= RPC_H2_BATCH_BYTES - used);
         memcpy(batch + used, bytes, (size_t)length);
         used += (size_t)length;
     }
@@ -289,9 +292,10 @@ int rpc_h2_init(struct rpc_h2 *h2, uv_loop_t *loop, bool local, struct rpc_flush
     list_init(&h2->dirty_node);
     list_init(&h2->writable);
     h2->read_ms = uv_now(loop);
+    h2->opened_ms = h2->read_ms;
     h2->control_ms = h2->read_ms;
     h2->control_tokens = (uint64_t)RPC_H2_CONTROL_BURST * 1000;
-    return rpc_stream_init(&h2->stream, loop, local, &h2_stream_handlers);
+    return rpc_stream_init(&h2->stream, loop, local, flusher->read_bytes, &h2_stream_handlers);
 }
 
 int rpc_h2_start(struct rpc_h2 *h2, nghttp2_session *session, uint32_t streams_max)
@@ -343,6 +347,11 @@ bool rpc_h2_keepalive(struct rpc_h2 *h2, uint64_t timeout_ms)
         h2_fail(h2, "peer does not read");
         return false;
     }
+    /* also one that sends a byte now and then */
+    if (!h2->settled && now_ms - h2->opened_ms >= timeout_ms) {
+        h2_fail(h2, "peer does not speak HTTP/2");
+        return false;
+    }
     if (h2->ping_outstanding && h2->read_ms > h2->ping_ms)
         h2->ping_outstanding = false;
     if (h2->ping_outstanding && now_ms - h2->ping_ms >= timeout_ms) {
@@ -350,10 +359,6 @@ bool rpc_h2_keepalive(struct rpc_h2 *h2, uint64_t timeout_ms)
         return false;
     }
     if (!h2->ping_outstanding && now_ms - h2->read_ms >= timeout_ms) {
-        if (!h2->settled) {
-            h2_fail(h2, "peer does not speak HTTP/2");
-            return false;
-        }
         h2->ping_outstanding = true;
         h2->ping_ms = now_ms;
         nghttp2_submit_ping(h2->session, NGHTTP2_FLAG_NONE, NULL);

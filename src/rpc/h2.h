@@ -48,9 +48,12 @@ static inline size_t rpc_outbox_length(const struct rpc_outbox *outbox)
     return outbox->bytes.length - outbox->offset;
 }
 
+/* What the connections of one server or channel share. */
 struct rpc_flusher {
     uv_idle_t idle;
     struct list dirty;
+    uint8_t *read_bytes; /* RPC_STREAM_READ_BYTES: what just came */
+    uint8_t *batch;      /* RPC_H2_BATCH_BYTES: frames that are collected to be written at once */
     void (*closed)(void *data);
     void *closed_data;
 };
@@ -76,6 +79,7 @@ struct rpc_h2 {
     bool closing;
     bool settled; /* the peer's SETTINGS came: it speaks HTTP/2 */
     bool ping_outstanding;
+    uint64_t opened_ms;
     uint64_t read_ms; /* when bytes last came */
     uint64_t ping_ms;
     uint64_t terminated_ms;  /* 0: not */

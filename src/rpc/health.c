@@ -65,7 +65,7 @@ static bool health_name(struct rpc_call *call, const uint8_t *bytes, size_t leng
     bool fits = request != NULL && strlen(request->service) < HEALTH_NAME_BYTES;
 
     if (fits)
-        strcpy(ret_name, request->service);
+        memcpy(ret_name, request->service, strlen(request->service) + 1);
     else if (request == NULL)
         rpc_call_finish(call, RPC_INVALID_ARGUMENT, "not a HealthCheckRequest");
     else
@@ -117,7 +117,7 @@ static void watch_message(struct rpc_call *call, void *data, const uint8_t *byte
     watcher->health = health;
     watcher->call = call;
     watcher->told = -1;
-    strcpy(watcher->name, name);
+    memcpy(watcher->name, name, sizeof(name));
     list_push_back(&health->watchers, &watcher->node);
     health->watchers_count++;
     rpc_call_set_data(call, watcher);
@@ -172,7 +172,7 @@ void rpc_server_set_health(struct rpc_server *server, const char *service, bool 
         i++;
     if (i == health->services_count) {
         CHECK(i < HEALTH_SERVICES_MAX);
-        strcpy(health->services[i].name, service);
+        memcpy(health->services[i].name, service, strlen(service) + 1);
         health->services_count++;
     }
     health->services[i].serving = serving;

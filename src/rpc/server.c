@@ -163,7 +163,7 @@ static int unix_make_way(const char *path, struct err *err)
     if (fd < 0)
         return err_set(err, ERR_IO, "socket: %s", strerror(errno));
     CHECK(strlen(path) < sizeof(address.sun_path));
-    strcpy(address.sun_path, path);
+    memcpy(address.sun_path, path, strlen(path) + 1);
     result = connect(fd, (const struct sockaddr *)&address, sizeof(address));
     error = errno;
     close(fd);

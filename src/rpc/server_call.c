@@ -71,6 +71,20 @@ static bool call_count_partial(struct rpc_call *call)
            server->partial_bytes <= RPC_SERVER_PARTIAL_MAX_BYTES;
 }
 
+static void call_count_sent(struct rpc_call *call, size_t length)
+{
+    call->connection->buffered_bytes -= length;
+    call->connection->server->stats.bytes_buffered -= length;
+}
+
+static void call_queue(struct rpc_call *call, const uint8_t *bytes, size_t length)
+{
+    CHECK(!call->ended);
+    rpc_outbox_append(&call->outbox, bytes, length);
+    call->connection->buffered_bytes += length + RPC_PREFIX_BYTES;
+    call->connection->server->stats.bytes_buffered += length + RPC_PREFIX_BYTES;
+}
+
 static void call_drop_input(struct rpc_call *call)
 {
     buf_recycle(&call->inbox.bytes);
@@ -86,7 +100,7 @@ void rpc_call_free(struct rpc_call *call)
     rpc_timer_stop(&server->timers, &call->deadline);
     list_remove(&call->node);
     list_remove(&call->outbox.node);
-    server->stats.bytes_buffered -= rpc_outbox_length(&call->outbox);
+    call_count_sent(call, rpc_outbox_length(&call->outbox));
     call_drop_input(call);
     CHECK(connection->calls_count > 0 && server->stats.calls_active > 0);
     if (--connection->calls_count == 0)
@@ -190,7 +204,7 @@ ssize_t rpc_call_pull(struct rpc_call *call, uint8_t *bytes, size_t size, uint32
     bool empty = rpc_h2_pull(&connection->h2, &call->outbox, bytes, size,
                              server->config.write_buffer_bytes / 2, &length);
 
-    server->stats.bytes_buffered -= length;
+    call_count_sent(call, length);
     if (empty && call->ended) {
         *data_flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
         if (nghttp2_submit_trailer(connection->h2.session, call->stream_id, nvs,
@@ -304,6 +318,10 @@ void rpc_call_begin(struct rpc_call *call)
         call_refuse_http(call, "405");
     } else if (!call->grpc) {
         call_refuse_http(call, "415");
+    } else if (call->connection->buffered_bytes > RPC_CONNECTION_BUFFERED_MAX_BYTES ||
+               server->stats.bytes_buffered > RPC_SERVER_BUFFERED_MAX_BYTES) {
+        rpc_call_trailer(call, "grpc-retry-pushback-ms", "100");
+        call_answer(call, RPC_RESOURCE_EXHAUSTED, "too many answers wait to be read");
     } else if (call->method == NULL) {
         call_answer(call, RPC_UNIMPLEMENTED, "unknown method");
     } else if (call->timeout_bad) {
@@ -462,13 +480,9 @@ size_t rpc_call_buffered(const struct rpc_call *call)
 
 bool rpc_call_send(struct rpc_call *call, const uint8_t *bytes, size_t length)
 {
-    struct rpc_server *server = call->connection->server;
-
-    CHECK(!call->ended);
-    rpc_outbox_append(&call->outbox, bytes, length);
-    server->stats.bytes_buffered += length + RPC_PREFIX_BYTES;
+    call_queue(call, bytes, length);
     call_flush(call);
-    if (rpc_outbox_length(&call->outbox) <= server->config.write_buffer_bytes)
+    if (rpc_outbox_length(&call->outbox) <= call->connection->server->config.write_buffer_bytes)
         return true;
     call->outbox.want_writable = true;
     return false;
@@ -495,10 +509,6 @@ void rpc_call_finish(struct rpc_call *call, enum rpc_status status, const char *
 
 void rpc_call_reply(struct rpc_call *call, const uint8_t *bytes, size_t length)
 {
-    struct rpc_server *server = call->connection->server;
-
-    CHECK(!call->ended);
-    rpc_outbox_append(&call->outbox, bytes, length);
-    server->stats.bytes_buffered += length + RPC_PREFIX_BYTES;
+    call_queue(call, bytes, length);
     call_answer(call, RPC_OK, NULL);
 }

@@ -16,7 +16,10 @@ enum {
     RPC_METHODS_MAX = 256,
     RPC_CONNECTION_PARTIAL_MAX_BYTES = 4 << 20, /* incomplete messages of one connection */
     RPC_SERVER_PARTIAL_MAX_BYTES = 128 << 20,   /* of all */
-    RPC_DESCRIPTORS_RESERVED = 128,             /* for the log, its snapshots and the like */
+    RPC_CONNECTION_BUFFERED_MAX_BYTES = 16
+                                        << 20, /* answers not read: no new calls until they are */
+    RPC_SERVER_BUFFERED_MAX_BYTES = 256 << 20,
+    RPC_DESCRIPTORS_RESERVED = 128, /* for the log, its snapshots and the like */
     RPC_SPARE_CALLS_MAX = 256
 };
 
@@ -80,6 +83,7 @@ struct rpc_connection {
     size_t calls_count;
     uint64_t idle_since_ms;
     size_t partial_bytes;
+    size_t buffered_bytes; /* in the outboxes of its calls */
     struct rpc_peer peer;
 };
 

@@ -9,11 +9,6 @@
 
 #include "src/base/check.h"
 
-enum { READ_BYTES = 65536 };
-
-/* libuv asks for a buffer, reads and reports in one go, so one buffer serves every stream of the loop's thread. */
-static _Thread_local uint8_t read_bytes[READ_BYTES];
-
 /* libuv writes without MSG_NOSIGNAL, so a peer that is gone would end the process. */
 static void sigpipe_ignore(void)
 {
@@ -23,7 +18,7 @@ static void sigpipe_ignore(void)
         signal(SIGPIPE, SIG_IGN);
 }
 
-int rpc_stream_init(struct rpc_stream *stream, uv_loop_t *loop, bool local,
+int rpc_stream_init(struct rpc_stream *stream, uv_loop_t *loop, bool local, uint8_t *read_bytes,
                     const struct rpc_stream_handlers *handlers)
 {
     static _Thread_local bool ignored;
@@ -31,7 +26,7 @@ int rpc_stream_init(struct rpc_stream *stream, uv_loop_t *loop, bool local,
     if (!ignored)
         sigpipe_ignore();
     ignored = true;
-    *stream = (struct rpc_stream){.handlers = handlers, .local = local};
+    *stream = (struct rpc_stream){.handlers = handlers, .read_bytes = read_bytes, .local = local};
     stream->uv.handle.data = stream;
     stream->connect.data = stream;
     stream->write.data = stream;
@@ -68,11 +63,13 @@ void rpc_stream_connect_local(struct rpc_stream *stream, const char *path)
     uv_pipe_connect(&stream->connect, &stream->uv.pipe, path, stream_connected);
 }
 
+/* libuv asks for a buffer, reads and reports in one go, so one buffer serves many streams. */
 static void stream_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buffer)
 {
-    (void)handle;
+    struct rpc_stream *stream = handle->data;
+
     (void)suggested;
-    *ret_buffer = uv_buf_init((char *)read_bytes, READ_BYTES);
+    *ret_buffer = uv_buf_init((char *)stream->read_bytes, RPC_STREAM_READ_BYTES);
 }
 
 static void stream_read(uv_stream_t *uv, ssize_t length, const uv_buf_t *buffer)

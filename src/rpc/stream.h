@@ -3,7 +3,7 @@
  * Flow     rpc_stream_accept or rpc_stream_connect, rpc_stream_start; bytes arrive in on_bytes; rpc_stream_write takes all it is
  *          given, writes what the kernel takes at once and keeps the rest; on_drained tells when nothing is kept any more.
  * Shapes   embedded in its connection, which must outlive on_closed. What waits to be written is the caller's to bound:
- *          it stops handing bytes over while rpc_stream_pending() is high. All streams read into one buffer of the thread.
+ *          it stops handing bytes over while rpc_stream_pending() is high. Streams of one owner read into one buffer of its.
  * Errors   on_lost once for end of file and every error; the owner then closes. SIGPIPE is ignored from the first stream on, unless
  *          the program has a handler of its own.
  * Absent   TLS: it belongs between rpc_stream_write and the socket, and between the socket and on_bytes, in this file alone.
@@ -15,6 +15,8 @@
 
 #include "src/base/buf.h"
 #include "src/rpc/server.h"
+
+enum { RPC_STREAM_READ_BYTES = 65536 };
 
 struct rpc_stream;
 struct rpc_stream_handlers {
@@ -34,6 +36,7 @@ struct rpc_stream {
         uv_pipe_t pipe;
     } uv;
     const struct rpc_stream_handlers *handlers;
+    uint8_t *read_bytes; /* RPC_STREAM_READ_BYTES, in use during on_bytes only */
     bool local;
     bool writing;
     bool closing;
@@ -43,7 +46,7 @@ struct rpc_stream {
     struct buf waiting;   /* come after in_flight */
 };
 
-int rpc_stream_init(struct rpc_stream *stream, uv_loop_t *loop, bool local,
+int rpc_stream_init(struct rpc_stream *stream, uv_loop_t *loop, bool local, uint8_t *read_bytes,
                     const struct rpc_stream_handlers *handlers);
 int rpc_stream_accept(struct rpc_stream *stream, uv_stream_t *listener);
 int rpc_stream_connect(struct rpc_stream *stream, const struct sockaddr *address);
