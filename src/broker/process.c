@@ -57,6 +57,9 @@ static void lag_fire(uv_timer_t *timer)
     uint64_t now_ms = now_ns / 1000000;
     uint64_t late_ms = now_ns > lag->due_ns ? (now_ns - lag->due_ns) / 1000000 : 0;
 
+    if (counters->loop_lag_excused)
+        late_ms = 0;
+    counters->loop_lag_excused = false;
     counters->loop_lag_ms = late_ms;
     if (late_ms > counters->loop_lag_max_ms)
         counters->loop_lag_max_ms = late_ms;
