@@ -395,8 +395,9 @@ static void proposal_done(struct raft_apply *request, int status, void *result)
     struct consensus *consensus = proposal->consensus;
 
     (void)result;
-    if (status == 0) {
-        free(proposal); /* applied: the tag was handed over */
+    (void)status; /* not 0: leadership was lost, or the member stops */
+    if (proposal->applied) {
+        free(proposal);
         return;
     }
     list_remove(&proposal->node);

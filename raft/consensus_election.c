@@ -17,6 +17,7 @@ void core_fail(struct consensus *consensus, const struct err *err)
 {
     if (consensus->failure.code == ERR_NONE)
         consensus->failure = *err;
+    consensus->wal.broken = true; /* nothing that is decided from here on may reach the disk */
 }
 
 void core_report_failure(struct consensus *consensus)

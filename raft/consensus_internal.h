@@ -52,6 +52,7 @@ struct proposal {
     struct list node;
     struct consensus *consensus;
     void *tag;
+    bool applied; /* and the tag handed over */
 };
 
 struct read {

@@ -152,7 +152,8 @@ static int io_send(struct raft_io *io, struct raft_io_send *req, const struct ra
     struct raft_message copy = *message;
     int status = 0;
 
-    if (consensus->failed || consensus->closing || !safety_send(&consensus->safety, &copy)) {
+    if (consensus->failure.code != ERR_NONE || consensus->closing ||
+        !safety_send(&consensus->safety, &copy)) {
         core_defer_send(consensus, req, cb, 0);
         return 0;
     }
@@ -234,16 +235,17 @@ void core_wal_failed(void *context, const struct err *err)
 
 /* ---- term and vote ---- */
 
+/* A failure is not returned: libraft would free what it has not allocated (convertToCandidate leaves half a follower). It is
+ * told to the program, which exits; until then nothing is sent, written or applied any more. */
 static int vote_write(struct consensus *consensus, uint64_t term, uint64_t voted_for)
 {
     struct err err;
 
-    if (consensus->failed)
-        return RAFT_IOERR;
-    if (vote_save(&consensus->vote, term, voted_for, &err) == 0)
+    if (consensus->failed || vote_save(&consensus->vote, term, voted_for, &err) == 0)
         return 0;
     core_fail(consensus, &err);
-    return RAFT_IOERR;
+    core_report_failure(consensus);
+    return 0;
 }
 
 static int io_set_term(struct raft_io *io, raft_term term)

@@ -33,7 +33,8 @@ static void *tag_take(struct consensus *consensus, uint64_t index)
         return NULL;
     list_remove(&proposal->node);
     consensus->proposal_count--;
-    return proposal->tag; /* libraft's callback frees the proposal */
+    proposal->applied = true; /* libraft's callback frees it */
+    return proposal->tag;
 }
 
 static int fsm_apply(struct raft_fsm *fsm, const struct raft_buffer *buf, void **result)
@@ -45,6 +46,8 @@ static int fsm_apply(struct raft_fsm *fsm, const struct raft_buffer *buf, void *
     CHECK(term != 0);
     consensus->bytes_since_snapshot += buf->len;
     *result = NULL;
+    if (consensus->failure.code != ERR_NONE)
+        return 0; /* nobody is told any more; its tag is dropped */
     consensus->hooks.apply(consensus->hooks.context, index, term, buf->base, buf->len,
                            tag_take(consensus, index));
     return 0; /* anything else stops libraft for ever */

@@ -146,7 +146,8 @@ int folder_open(struct folder *folder, const struct disk_ops *disk, const char *
     memcpy(folder->path, path, strlen(path) + 1);
     if (create && disk->make_dir(disk->context, path, err) != 0)
         return -1;
-    if (disk->lock(disk->context, folder_path(folder, "lock", lock_path), &folder->lock, err) != 0) {
+    if (disk->lock(disk->context, folder_path(folder, "lock", lock_path), &folder->lock, err) !=
+        0) {
         if (!create && err->code == ERR_NOT_FOUND)
             err_set(err, ERR_NOT_FOUND,
                     "%s does not exist: members of a new cluster are started once with --bootstrap",

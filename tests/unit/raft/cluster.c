@@ -1,0 +1,380 @@
+/* The simulated cluster and its checks. See cluster.h. */
+#include "tests/unit/raft/cluster.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+
+struct tag {
+    struct cluster *cluster;
+    uint64_t payload;
+};
+
+struct reading {
+    struct cluster_node *node;
+    uint64_t must_see;
+};
+
+static uint64_t mix(uint64_t hash, const void *bytes, size_t length)
+{
+    const uint8_t *at = bytes;
+
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
+    return hash == 0 ? 1 : hash;
+}
+
+/* ---- hooks ---- */
+
+static void equal_or_record(uint64_t *table, uint64_t index, uint64_t hash, const char *what)
+{
+    CHECK(index < CLUSTER_INDEXES_MAX);
+    if (table[index] == 0)
+        table[index] = hash;
+    if (table[index] != hash) {
+        fprintf(stderr, "%s at index %" PRIu64 " differs between members\n", what, index);
+        abort();
+    }
+}
+
+static void hook_apply(void *context, uint64_t index, uint64_t term, const uint8_t *bytes,
+                       size_t length, void *tag)
+{
+    struct cluster_node *node = context;
+    struct cluster *cluster = node->cluster;
+    struct tag *own = tag;
+    uint64_t hash = mix(mix(UINT64_C(0xcbf29ce484222325), bytes, length), &term, sizeof(term));
+
+    CHECK(index > node->state.index);
+    equal_or_record(cluster->entry_hashes, index, hash, "entry");
+    node->state.index = index;
+    node->state.hash = mix(node->state.hash, &hash, sizeof(hash));
+    node->state.entries++;
+    node->applied_here++;
+    equal_or_record(cluster->state_hashes, index, node->state.hash, "state");
+    sim_trace_add(cluster->sim, hash);
+    if (own == NULL)
+        return;
+    CHECK(memcmp(bytes, &own->payload, length < 8 ? length : 8) == 0);
+    if (index > cluster->acknowledged_index)
+        cluster->acknowledged_index = index;
+    cluster->acknowledged++;
+    free(own);
+}
+
+static void hook_dropped(void *context, void *tag)
+{
+    ((struct cluster_node *)context)->cluster->dropped++;
+    free(tag);
+}
+
+static void hook_role(void *context, enum consensus_role role, uint64_t term, uint64_t leader_id)
+{
+    struct cluster_node *node = context;
+    struct cluster *cluster = node->cluster;
+
+    (void)leader_id;
+    node->role = role;
+    if (role != CONSENSUS_LEADER)
+        return;
+    CHECK(term < CLUSTER_TERMS_MAX);
+    if (cluster->leaders[term] == 0)
+        cluster->leaders[term] = node->number + 1;
+    CHECK(cluster->leaders[term] == node->number + 1); /* I1 */
+}
+
+static int hook_write(void *context, const struct consensus_writer *writer, struct err *err)
+{
+    struct cluster_node *node = context;
+    uint8_t ballast[1000];
+
+    if (writer->write(writer->context, &node->state, sizeof(node->state), err) != 0 ||
+        writer->write(writer->context, &node->ballast_bytes, sizeof(node->ballast_bytes), err) != 0)
+        return -1;
+    for (uint64_t left = node->ballast_bytes; left > 0;) {
+        size_t n = left < sizeof(ballast) ? left : sizeof(ballast);
+        for (size_t i = 0; i < n; i++)
+            ballast[i] = (uint8_t)((left + i) * 2654435761u >> 13);
+        if (writer->write(writer->context, ballast, n, err) != 0)
+            return -1;
+        left -= n;
+    }
+    return 0;
+}
+
+static int hook_read(void *context, const struct consensus_reader *reader, struct err *err)
+{
+    struct cluster_node *node = context;
+    struct cluster_state state;
+    uint8_t ballast[1000];
+    uint64_t left;
+
+    if (reader->read(reader->context, &state, sizeof(state), err) != 0 ||
+        reader->read(reader->context, &left, sizeof(left), err) != 0)
+        return -1;
+    while (left > 0) {
+        size_t n = left < sizeof(ballast) ? left : sizeof(ballast);
+        if (reader->read(reader->context, ballast, n, err) != 0)
+            return -1;
+        left -= n;
+    }
+    node->state = state;
+    node->restored++;
+    if (state.index > 0)
+        equal_or_record(node->cluster->state_hashes, state.index, state.hash, "snapshot");
+    return 0;
+}
+
+static void hook_fatal(void *context, const struct err *err)
+{
+    struct cluster_node *node = context;
+
+    node->doomed = true;
+    node->fatal = *err;
+}
+
+static const struct consensus_hooks node_hooks = {
+    .apply = hook_apply,
+    .dropped = hook_dropped,
+    .role_changed = hook_role,
+    .snapshot_write = hook_write,
+    .snapshot_read = hook_read,
+    .fatal = hook_fatal,
+};
+
+/* ---- life ---- */
+
+struct cluster *cluster_new(uint64_t seed, unsigned count)
+{
+    struct cluster *cluster = check_calloc(1, sizeof(*cluster));
+
+    CHECK(count <= SIM_NODES_MAX);
+    cluster->sim = sim_new(seed);
+    cluster->count = count;
+    cluster->entry_bytes_max = 200;
+    cluster->entry_hashes = check_calloc(CLUSTER_INDEXES_MAX, sizeof(uint64_t));
+    cluster->state_hashes = check_calloc(CLUSTER_INDEXES_MAX, sizeof(uint64_t));
+    cluster->leaders = check_calloc(CLUSTER_TERMS_MAX, sizeof(uint64_t));
+    for (unsigned i = 0; i < count; i++) {
+        struct cluster_node *node = &cluster->nodes[i];
+        node->cluster = cluster;
+        node->number = i;
+        sim_node_clock(cluster->sim, i, &node->clock);
+        sim_node_random(cluster->sim, i, &node->random);
+        sim_node_disk(cluster->sim, i, &node->disk);
+        sim_node_network(cluster->sim, i, &node->network);
+        cluster->members[i].id = i + 1;
+        snprintf(cluster->members[i].name, sizeof(cluster->members[i].name), "n%u", i + 1);
+        snprintf(cluster->members[i].address, sizeof(cluster->members[i].address), "node%u:1", i);
+    }
+    cluster->config = (struct consensus_config){.cluster_id = "sim",
+                                                .data_dir = "/sim",
+                                                .members = cluster->members,
+                                                .member_count = count,
+                                                .election_timeout_ms = 300,
+                                                .heartbeat_ms = 50,
+                                                .snapshot_after_entries = 100,
+                                                .snapshot_after_bytes = 1 << 20,
+                                                .reserve_bytes = 1 << 20};
+    return cluster;
+}
+
+int cluster_try_start(struct cluster *cluster, unsigned number, bool bootstrap, struct err *err)
+{
+    struct cluster_node *node = &cluster->nodes[number];
+    struct consensus_config config = cluster->config;
+    struct consensus_hooks hooks = node_hooks;
+
+    CHECK(node->consensus == NULL);
+    hooks.context = node;
+    config.member_id = number + 1;
+    config.listen_address = cluster->members[number].address;
+    config.bootstrap = bootstrap;
+    config.clock = &node->clock;
+    config.random = &node->random;
+    config.disk = &node->disk;
+    config.network = &node->network;
+    memset(&node->state, 0, sizeof(node->state));
+    node->doomed = false;
+    node->applied_here = node->restored = 0;
+    node->role = CONSENSUS_FOLLOWER;
+    return consensus_open(&config, &hooks, &node->consensus, err);
+}
+
+void cluster_start(struct cluster *cluster, unsigned number, bool bootstrap)
+{
+    struct err err;
+
+    if (cluster_try_start(cluster, number, bootstrap, &err) == 0)
+        return;
+    if (sim_disk_dead(cluster->sim, number)) {
+        sim_crash(cluster->sim, number); /* died while recovering */
+        return;
+    }
+    fprintf(stderr, "member %u cannot start: %s\n", number, err.text);
+    abort();
+}
+
+void cluster_kill(struct cluster *cluster, unsigned number)
+{
+    struct cluster_node *node = &cluster->nodes[number];
+    struct consensus *consensus = node->consensus;
+
+    if (consensus == NULL)
+        return;
+    /* First the disk, so that nothing the teardown does reaches it; the first thing it does is to close its connections. */
+    node->consensus = NULL;
+    node->role = CONSENSUS_FOLLOWER;
+    sim_disk_die_after(cluster->sim, number, 1);
+    consensus_abandon(consensus);
+    sim_crash(cluster->sim, number);
+}
+
+void cluster_free(struct cluster *cluster)
+{
+    for (unsigned i = 0; i < cluster->count; i++)
+        cluster_kill(cluster, i);
+    sim_free(cluster->sim);
+    free(cluster->entry_hashes);
+    free(cluster->state_hashes);
+    free(cluster->leaders);
+    free(cluster);
+}
+
+bool cluster_step(struct cluster *cluster)
+{
+    bool more = sim_step(cluster->sim);
+
+    for (unsigned i = 0; i < cluster->count; i++)
+        if (cluster->nodes[i].consensus != NULL &&
+            (cluster->nodes[i].doomed || sim_disk_dead(cluster->sim, i)))
+            cluster_kill(cluster, i);
+    return more;
+}
+
+void cluster_run(struct cluster *cluster, uint64_t us)
+{
+    uint64_t end = sim_now_us(cluster->sim) + us;
+
+    while (sim_now_us(cluster->sim) < end && cluster_step(cluster))
+        ;
+}
+
+int cluster_leader(struct cluster *cluster)
+{
+    uint64_t term = 0;
+    int leader = -1;
+
+    for (unsigned i = 0; i < cluster->count; i++) {
+        struct consensus_status status;
+        if (cluster->nodes[i].consensus == NULL || cluster->nodes[i].role != CONSENSUS_LEADER)
+            continue;
+        consensus_get_status(cluster->nodes[i].consensus, &status);
+        if (status.term > term) {
+            term = status.term;
+            leader = (int)i;
+        }
+    }
+    return leader;
+}
+
+bool cluster_run_until_leader(struct cluster *cluster, uint64_t us_max)
+{
+    uint64_t end = sim_now_us(cluster->sim) + us_max;
+
+    while (cluster_leader(cluster) < 0 && sim_now_us(cluster->sim) < end)
+        if (!cluster_step(cluster))
+            break;
+    return cluster_leader(cluster) >= 0;
+}
+
+/* ---- work ---- */
+
+static bool propose_to(struct cluster *cluster, unsigned number)
+{
+    struct cluster_node *node = &cluster->nodes[number];
+    size_t length = 1 + sim_random(cluster->sim, cluster->entry_bytes_max);
+    uint8_t *bytes = check_calloc(1, length < 8 ? 8 : length);
+    struct tag *tag = check_alloc(sizeof(*tag));
+    struct err err;
+    int status;
+
+    *tag = (struct tag){cluster, ++cluster->next_payload};
+    memcpy(bytes, &tag->payload, 8);
+    status = consensus_propose(node->consensus, bytes, length, tag, &err);
+    free(bytes);
+    if (status == 0)
+        return true;
+    free(tag);
+    cluster->refused++;
+    return false;
+}
+
+/* Also to a leader that was deposed and does not know it yet. */
+bool cluster_propose(struct cluster *cluster)
+{
+    bool any = false;
+
+    for (unsigned i = 0; i < cluster->count; i++)
+        if (cluster->nodes[i].consensus != NULL && cluster->nodes[i].role == CONSENSUS_LEADER)
+            any |= propose_to(cluster, i);
+    return any;
+}
+
+static void read_done(void *data, int status, const struct err *err)
+{
+    struct reading *reading = data;
+
+    (void)err;
+    if (status == 0) {
+        CHECK(reading->node->state.index >= reading->must_see); /* I7 */
+        reading->node->cluster->reads_done++;
+    } else {
+        reading->node->cluster->reads_failed++;
+    }
+    free(reading);
+}
+
+void cluster_read(struct cluster *cluster)
+{
+    for (unsigned i = 0; i < cluster->count; i++) {
+        struct reading *reading;
+        if (cluster->nodes[i].consensus == NULL)
+            continue;
+        reading = check_alloc(sizeof(*reading));
+        *reading = (struct reading){&cluster->nodes[i], cluster->acknowledged_index};
+        consensus_read(cluster->nodes[i].consensus, read_done, reading);
+    }
+}
+
+static bool all_equal(struct cluster *cluster)
+{
+    uint64_t index = cluster->nodes[0].state.index;
+
+    if (index < cluster->acknowledged_index)
+        return false;
+    for (unsigned i = 0; i < cluster->count; i++) {
+        struct consensus_status status;
+        if (cluster->nodes[i].consensus == NULL || cluster->nodes[i].state.index != index)
+            return false;
+        consensus_get_status(cluster->nodes[i].consensus, &status);
+        if (status.applied_index != status.last_index)
+            return false;
+    }
+    return cluster_leader(cluster) >= 0;
+}
+
+bool cluster_run_until_equal(struct cluster *cluster, uint64_t us_max)
+{
+    uint64_t end = sim_now_us(cluster->sim) + us_max;
+
+    while (sim_now_us(cluster->sim) < end) {
+        if (all_equal(cluster))
+            return true;
+        cluster_run(cluster, 10000);
+    }
+    return all_equal(cluster);
+}

@@ -1,0 +1,72 @@
+/* Members of a cluster in the simulated world, with a small state machine and the checks that must hold at every step.
+ *
+ * Checks   I1 one leader per term; I3/I5 equal entries and equal state at equal index on all members, also through snapshots;
+ *          I6 an acknowledged proposal is never lost; I7 a confirmed read sees everything acknowledged before it began.
+ */
+#ifndef CKPT_TESTS_RAFT_CLUSTER_H
+#define CKPT_TESTS_RAFT_CLUSTER_H
+
+#include "raft/consensus.h"
+#include "tests/unit/raft/sim.h"
+
+enum { CLUSTER_TERMS_MAX = 65536, CLUSTER_INDEXES_MAX = 400000 };
+
+struct cluster;
+
+struct cluster_state { /* of the state machine */
+    uint64_t index;
+    uint64_t hash;
+    uint64_t entries;
+};
+
+struct cluster_node {
+    struct cluster *cluster;
+    unsigned number;
+    struct clock_ops clock;
+    struct random_ops random;
+    struct disk_ops disk;
+    struct network_ops network;
+    struct consensus *consensus; /* NULL: down */
+    bool doomed;                 /* fatal() was called */
+    struct cluster_state state;
+    uint64_t ballast_bytes; /* written with each snapshot */
+    uint64_t applied_here;  /* by apply(), in this life */
+    uint64_t restored;      /* snapshots read */
+    enum consensus_role role;
+    struct err fatal;
+};
+
+struct cluster {
+    struct sim *sim;
+    unsigned count;
+    struct consensus_member members[SIM_NODES_MAX];
+    struct consensus_config config;
+    struct cluster_node nodes[SIM_NODES_MAX];
+    uint64_t *entry_hashes; /* by index, 0: nobody has applied it */
+    uint64_t *state_hashes;
+    uint64_t *leaders; /* by term */
+    uint64_t acknowledged_index;
+    uint64_t acknowledged, dropped, refused, reads_done, reads_failed;
+    uint64_t next_payload;
+    unsigned entry_bytes_max;
+};
+
+struct cluster *cluster_new(uint64_t seed, unsigned count);
+void cluster_free(struct cluster *cluster);
+void cluster_start(struct cluster *cluster, unsigned node, bool bootstrap);
+/* Opens and tells whether it worked. */
+int cluster_try_start(struct cluster *cluster, unsigned node, bool bootstrap, struct err *err);
+void cluster_kill(struct cluster *cluster, unsigned node);
+/* One event, then buries members that have failed. */
+bool cluster_step(struct cluster *cluster);
+void cluster_run(struct cluster *cluster, uint64_t us);
+/* The member that leads the highest term, or -1. */
+int cluster_leader(struct cluster *cluster);
+bool cluster_run_until_leader(struct cluster *cluster, uint64_t us_max);
+/* Proposes to whoever leads; false when nobody takes it. */
+bool cluster_propose(struct cluster *cluster);
+void cluster_read(struct cluster *cluster);
+/* All members are up and have applied what the leader has. */
+bool cluster_run_until_equal(struct cluster *cluster, uint64_t us_max);
+
+#endif

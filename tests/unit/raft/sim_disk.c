@@ -1,0 +1,610 @@
+/* Memory disks with what a power cut leaves behind. See sim.h.
+ *
+ * Shapes   a file has what the process sees (content) and what the platter holds (durable). Writes mark ranges dirty; sync copies
+ *          them. A crash lets each dirty range through whole, not at all, or sector by sector, and a prefix of the directory
+ *          changes since the last sync of the folder.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "raft/consensus.h"
+#include "src/base/buf.h"
+#include "src/base/check.h"
+#include "tests/unit/raft/sim.h"
+
+enum { SECTOR_BYTES = 512, NAMES_MAX = 512, NAME_BYTES = 64 };
+
+struct range {
+    uint64_t offset, length;
+};
+
+struct inode {
+    uint8_t *content, *durable;
+    uint64_t size, durable_size, capacity;
+    struct range *dirty;
+    size_t dirty_count;
+    struct inode *next; /* all of the disk */
+};
+
+struct entry {
+    char name[NAME_BYTES];
+    struct inode *inode;
+};
+
+struct directory {
+    struct entry entries[NAMES_MAX];
+    size_t count;
+};
+
+struct change { /* inode NULL: unlink */
+    char name[NAME_BYTES];
+    struct inode *inode;
+};
+
+struct sim_disk {
+    struct sim *sim;
+    unsigned node;
+    struct inode *inodes;
+    struct directory seen, durable;
+    struct change *changes;
+    size_t change_count;
+    uint64_t operations_left; /* 0: never dies */
+    bool dead;
+    bool locked;
+    uint64_t free_bytes;
+};
+
+struct disk_file {
+    struct sim_disk *disk;
+    struct inode *inode;
+};
+
+struct disk_lock {
+    struct sim_disk *disk;
+};
+
+/* ---- helpers ---- */
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash == NULL ? path : slash + 1;
+}
+
+static struct entry *entry_find(struct directory *directory, const char *name)
+{
+    for (size_t i = 0; i < directory->count; i++)
+        if (strcmp(directory->entries[i].name, name) == 0)
+            return &directory->entries[i];
+    return NULL;
+}
+
+static void entry_set(struct directory *directory, const char *name, struct inode *inode)
+{
+    struct entry *entry = entry_find(directory, name);
+
+    if (inode == NULL) {
+        if (entry != NULL)
+            *entry = directory->entries[--directory->count];
+        return;
+    }
+    if (entry == NULL) {
+        CHECK(directory->count < NAMES_MAX);
+        entry = &directory->entries[directory->count++];
+        snprintf(entry->name, sizeof(entry->name), "%s", name);
+    }
+    entry->inode = inode;
+}
+
+static void directory_change(struct sim_disk *disk, const char *name, struct inode *inode)
+{
+    struct change *change;
+
+    entry_set(&disk->seen, name, inode);
+    disk->changes = check_realloc(disk->changes, disk->change_count + 1, sizeof(*disk->changes));
+    change = &disk->changes[disk->change_count++];
+    snprintf(change->name, sizeof(change->name), "%s", name);
+    change->inode = inode;
+}
+
+/* True when the disk is dead now. */
+static bool spend(struct sim_disk *disk, struct err *err)
+{
+    if (!disk->dead && disk->operations_left > 0 && --disk->operations_left == 0)
+        disk->dead = true;
+    if (disk->dead)
+        err_set(err, ERR_IO, "simulated disk of node %u is dead", disk->node);
+    return disk->dead;
+}
+
+static void inode_reserve(struct inode *inode, uint64_t size)
+{
+    uint64_t capacity = inode->capacity == 0 ? 4096 : inode->capacity;
+
+    if (size <= inode->capacity)
+        return;
+    while (capacity < size)
+        capacity *= 2;
+    inode->content = check_realloc(inode->content, capacity, 1);
+    inode->durable = check_realloc(inode->durable, capacity, 1);
+    memset(inode->content + inode->capacity, 0, capacity - inode->capacity);
+    memset(inode->durable + inode->capacity, 0, capacity - inode->capacity);
+    inode->capacity = capacity;
+}
+
+static void inode_dirty(struct inode *inode, uint64_t offset, uint64_t length)
+{
+    if (length == 0)
+        return;
+    inode->dirty = check_realloc(inode->dirty, inode->dirty_count + 1, sizeof(*inode->dirty));
+    inode->dirty[inode->dirty_count++] = (struct range){offset, length};
+}
+
+/* ---- the table ---- */
+
+static int sim_make_dir(void *context, const char *path, struct err *err)
+{
+    (void)context;
+    (void)path;
+    (void)err;
+    return 0;
+}
+
+static int sim_list_dir(void *context, const char *path,
+                        void (*visit)(void *data, const char *name), void *data, struct err *err)
+{
+    struct sim_disk *disk = context;
+    struct directory copy = disk->seen; /* visitors unlink */
+
+    (void)path;
+    if (disk->dead)
+        return err_set(err, ERR_IO, "dead");
+    for (size_t i = 0; i < copy.count; i++)
+        visit(data, copy.entries[i].name);
+    return 0;
+}
+
+static int sim_sync_dir(void *context, const char *path, struct err *err)
+{
+    struct sim_disk *disk = context;
+
+    (void)path;
+    if (spend(disk, err))
+        return -1;
+    disk->durable = disk->seen;
+    disk->change_count = 0;
+    return 0;
+}
+
+static int sim_rename(void *context, const char *from, const char *to, struct err *err)
+{
+    struct sim_disk *disk = context;
+    struct entry *entry = entry_find(&disk->seen, base_name(from));
+    struct inode *inode;
+
+    if (spend(disk, err))
+        return -1;
+    if (entry == NULL)
+        return err_set(err, ERR_NOT_FOUND, "rename %s: no such file", from);
+    inode = entry->inode;
+    directory_change(disk, base_name(to), inode);
+    directory_change(disk, base_name(from), NULL);
+    return 0;
+}
+
+static int sim_unlink(void *context, const char *path, struct err *err)
+{
+    struct sim_disk *disk = context;
+
+    if (spend(disk, err))
+        return -1;
+    if (entry_find(&disk->seen, base_name(path)) == NULL)
+        return err_set(err, ERR_NOT_FOUND, "unlink %s: no such file", path);
+    directory_change(disk, base_name(path), NULL);
+    return 0;
+}
+
+static int sim_lock(void *context, const char *path, struct disk_lock **ret_lock, struct err *err)
+{
+    struct sim_disk *disk = context;
+
+    if (disk->dead)
+        return err_set(err, ERR_IO, "dead");
+    if (disk->locked)
+        return err_set(err, ERR_LOCKED, "%s is locked", path);
+    disk->locked = true;
+    *ret_lock = check_alloc(sizeof(**ret_lock));
+    (*ret_lock)->disk = disk;
+    return 0;
+}
+
+static void sim_unlock(void *context, struct disk_lock *lock)
+{
+    (void)context;
+    if (lock != NULL)
+        lock->disk->locked = false;
+    free(lock);
+}
+
+static uint64_t sim_free_bytes(void *context, const char *path)
+{
+    (void)path;
+    return ((struct sim_disk *)context)->free_bytes;
+}
+
+static int sim_open(void *context, const char *path, enum disk_open_mode mode,
+                    struct disk_file **ret_file, struct err *err)
+{
+    struct sim_disk *disk = context;
+    struct entry *entry = entry_find(&disk->seen, base_name(path));
+    struct inode *inode = entry == NULL ? NULL : entry->inode;
+    struct disk_file *file;
+
+    if (mode == DISK_OPEN_CREATE ? spend(disk, err) : disk->dead)
+        return err_set(err, ERR_IO, "dead");
+    if (mode == DISK_OPEN_CREATE) {
+        /* A new inode also when the file exists: its old content may survive a crash under the name. */
+        inode = check_calloc(1, sizeof(*inode));
+        inode->next = disk->inodes;
+        disk->inodes = inode;
+        directory_change(disk, base_name(path), inode);
+    }
+    if (inode == NULL)
+        return err_set(err, ERR_NOT_FOUND, "open %s: no such file", path);
+    file = check_alloc(sizeof(*file));
+    *file = (struct disk_file){disk, inode};
+    *ret_file = file;
+    return 0;
+}
+
+static void sim_close(struct disk_file *file)
+{
+    free(file);
+}
+
+static int sim_size(struct disk_file *file, uint64_t *ret_bytes, struct err *err)
+{
+    (void)err;
+    *ret_bytes = file->inode->size;
+    return 0;
+}
+
+static int sim_read(struct disk_file *file, uint64_t offset, void *bytes, size_t length,
+                    size_t *ret_length, struct err *err)
+{
+    struct inode *inode = file->inode;
+    uint64_t left = offset < inode->size ? inode->size - offset : 0;
+
+    if (file->disk->dead)
+        return err_set(err, ERR_IO, "dead");
+    *ret_length = length < left ? length : left;
+    if (*ret_length > 0)
+        memcpy(bytes, inode->content + offset, *ret_length);
+    return 0;
+}
+
+static int sim_write(struct disk_file *file, uint64_t offset, const void *bytes, size_t length,
+                     struct err *err)
+{
+    struct inode *inode = file->inode;
+    bool was_dead = file->disk->dead, died;
+
+    if (was_dead)
+        return err_set(err, ERR_IO, "dead");
+    died = spend(file->disk, err);
+    inode_reserve(inode, offset + length);
+    memcpy(inode->content + offset, bytes, length);
+    if (offset + length > inode->size)
+        inode->size = offset + length;
+    inode_dirty(inode, offset, length);
+    return died ? -1 : 0;
+}
+
+static int sim_allocate(struct disk_file *file, uint64_t bytes, struct err *err)
+{
+    struct inode *inode = file->inode;
+    uint64_t more = bytes > inode->size ? bytes - inode->size : 0;
+
+    if (spend(file->disk, err))
+        return -1;
+    if (more > file->disk->free_bytes)
+        return err_set(err, ERR_FULL, "simulated disk of node %u is full", file->disk->node);
+    inode_reserve(inode, bytes);
+    if (bytes > inode->size)
+        inode->size = bytes;
+    return 0;
+}
+
+static int sim_truncate(struct disk_file *file, uint64_t bytes, struct err *err)
+{
+    struct inode *inode = file->inode;
+
+    if (spend(file->disk, err))
+        return -1;
+    inode_reserve(inode, bytes);
+    if (bytes < inode->size) {
+        memset(inode->content + bytes, 0, inode->size - bytes);
+        inode_dirty(inode, bytes, inode->size - bytes);
+    }
+    inode->size = bytes;
+    return 0;
+}
+
+static int sim_sync(struct disk_file *file, struct err *err)
+{
+    struct inode *inode = file->inode;
+
+    if (spend(file->disk, err))
+        return -1;
+    for (size_t i = 0; i < inode->dirty_count; i++)
+        memcpy(inode->durable + inode->dirty[i].offset, inode->content + inode->dirty[i].offset,
+               inode->dirty[i].length);
+    inode->dirty_count = 0;
+    inode->durable_size = inode->size;
+    return 0;
+}
+
+/* ---- asynchronous ---- */
+
+struct submission {
+    struct sim_disk *disk;
+    struct disk_job *job;
+};
+
+static uint64_t latency_us(struct sim *sim)
+{
+    uint64_t kind = sim_random(sim, 100);
+
+    if (kind == 0)
+        return 20000 + sim_random(sim, 200000);
+    return 100 + sim_random(sim, kind < 10 ? 10000 : 900);
+}
+
+static void submission_fire(void *data)
+{
+    struct submission submission = *(struct submission *)data;
+
+    free(data);
+    if (submission.disk->dead)
+        return;
+    submission.job->work(submission.job);
+    submission.job->done(submission.job);
+}
+
+static void sim_submit(void *context, struct disk_job *job)
+{
+    struct sim_disk *disk = context;
+    struct submission *submission = check_alloc(sizeof(*submission));
+
+    *submission = (struct submission){disk, job};
+    sim_on_drop(
+        sim_schedule(disk->sim, disk->node, latency_us(disk->sim), submission_fire, submission),
+        free);
+}
+
+struct spawned {
+    struct sim_disk *disk;
+    struct disk_child *child;
+    struct buf content;
+    bool cancelled;
+    int status;
+};
+
+static int spawned_write(void *context, const void *bytes, size_t length, struct err *err)
+{
+    (void)err;
+    buf_append(context, bytes, length);
+    return 0;
+}
+
+static void spawned_fire(void *data)
+{
+    struct spawned *spawned = data;
+    struct disk_child *child = spawned->child;
+    struct err err = {ERR_IO, "child failed"};
+    struct disk_file *file;
+    int status = spawned->cancelled ? -1 : spawned->status;
+
+    if (status == 0)
+        status = sim_open(spawned->disk, child->path, DISK_OPEN_CREATE, &file, &err);
+    if (status == 0) {
+        status = sim_write(file, 0, spawned->content.bytes, spawned->content.length, &err);
+        sim_close(file);
+    }
+    buf_close(&spawned->content);
+    free(spawned);
+    child->done(child, status, status == 0 ? NULL : &err);
+}
+
+static void spawned_drop(void *data)
+{
+    buf_close(&((struct spawned *)data)->content);
+    free(data);
+}
+
+static int sim_spawn(void *context, struct disk_child *child, struct err *err)
+{
+    struct sim_disk *disk = context;
+    struct spawned *spawned = check_calloc(1, sizeof(*spawned));
+    struct consensus_writer writer = {&spawned->content, spawned_write};
+
+    (void)err;
+    spawned->disk = disk;
+    spawned->child = child;
+    buf_init(&spawned->content);
+    /* Now, because a fork sees the state of now. */
+    spawned->status = child->produce(child, &writer, err);
+    child->implementation = spawned;
+    sim_on_drop(sim_schedule(disk->sim, disk->node, 1000 + sim_random(disk->sim, 50000),
+                             spawned_fire, spawned),
+                spawned_drop);
+    return 0;
+}
+
+static void sim_cancel_child(void *context, struct disk_child *child)
+{
+    (void)context;
+    ((struct spawned *)child->implementation)->cancelled = true;
+}
+
+void sim_node_disk(struct sim *sim, unsigned node, struct disk_ops *ret_ops)
+{
+    *ret_ops = (struct disk_ops){
+        .context = sim_disk_of(sim, node),
+        .make_dir = sim_make_dir,
+        .list_dir = sim_list_dir,
+        .sync_dir = sim_sync_dir,
+        .rename = sim_rename,
+        .unlink = sim_unlink,
+        .lock = sim_lock,
+        .unlock = sim_unlock,
+        .free_bytes = sim_free_bytes,
+        .open = sim_open,
+        .close = sim_close,
+        .size = sim_size,
+        .read = sim_read,
+        .write = sim_write,
+        .allocate = sim_allocate,
+        .truncate = sim_truncate,
+        .sync = sim_sync,
+        .submit = sim_submit,
+        .spawn = sim_spawn,
+        .cancel = sim_cancel_child,
+    };
+}
+
+/* ---- crash ---- */
+
+static void range_survive(struct sim *sim, struct inode *inode, struct range range)
+{
+    uint64_t kind = sim_random(sim, 3), end = range.offset + range.length;
+
+    for (uint64_t at = range.offset; kind != 0 && at < end;) {
+        uint64_t next = (at / SECTOR_BYTES + 1) * SECTOR_BYTES;
+        if (next > end)
+            next = end;
+        if (kind == 1 || sim_random(sim, 2) == 0)
+            memcpy(inode->durable + at, inode->content + at, next - at);
+        at = next;
+    }
+}
+
+static void inode_crash(struct sim *sim, struct inode *inode)
+{
+    for (size_t i = 0; i < inode->dirty_count; i++)
+        range_survive(sim, inode, inode->dirty[i]);
+    inode->dirty_count = 0;
+    if (inode->size != inode->durable_size && sim_random(sim, 2) == 0)
+        inode->durable_size = inode->size;
+    if (inode->capacity > inode->durable_size)
+        memset(inode->durable + inode->durable_size, 0, inode->capacity - inode->durable_size);
+    inode->size = inode->durable_size;
+    if (inode->capacity > 0)
+        memcpy(inode->content, inode->durable, inode->capacity);
+}
+
+static bool inode_used(const struct sim_disk *disk, const struct inode *inode)
+{
+    for (size_t i = 0; i < disk->seen.count; i++)
+        if (disk->seen.entries[i].inode == inode)
+            return true;
+    return false;
+}
+
+static void inode_free(struct inode *inode)
+{
+    free(inode->content);
+    free(inode->durable);
+    free(inode->dirty);
+    free(inode);
+}
+
+void sim_disk_crash(struct sim_disk *disk)
+{
+    size_t survive = sim_random(disk->sim, disk->change_count + 1);
+    struct inode **at = &disk->inodes;
+
+    for (size_t i = 0; i < survive; i++)
+        entry_set(&disk->durable, disk->changes[i].name, disk->changes[i].inode);
+    disk->change_count = 0;
+    disk->seen = disk->durable;
+    while (*at != NULL) {
+        struct inode *inode = *at;
+        if (inode_used(disk, inode)) {
+            inode_crash(disk->sim, inode);
+            at = &inode->next;
+        } else {
+            *at = inode->next;
+            inode_free(inode);
+        }
+    }
+    disk->dead = false;
+    disk->operations_left = 0;
+    disk->locked = false;
+}
+
+void sim_disk_die_after(struct sim *sim, unsigned node, uint64_t operations)
+{
+    sim_disk_of(sim, node)->operations_left = operations;
+}
+
+bool sim_disk_dead(const struct sim *sim, unsigned node)
+{
+    return sim_disk_of((struct sim *)(uintptr_t)sim, node)->dead;
+}
+
+void sim_disk_set_free(struct sim *sim, unsigned node, uint64_t bytes)
+{
+    sim_disk_of(sim, node)->free_bytes = bytes;
+}
+
+uint8_t *sim_file(struct sim *sim, unsigned node, const char *name, size_t *ret_length)
+{
+    struct entry *entry = entry_find(&sim_disk_of(sim, node)->seen, name);
+
+    if (entry == NULL)
+        return NULL;
+    *ret_length = entry->inode->size;
+    return entry->inode->content;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+const char *sim_file_name(struct sim *sim, unsigned node, const char *prefix, unsigned i)
+{
+    struct directory *seen = &sim_disk_of(sim, node)->seen;
+    const char *found[NAMES_MAX];
+    size_t count = 0;
+
+    for (size_t j = 0; j < seen->count; j++)
+        if (strncmp(seen->entries[j].name, prefix, strlen(prefix)) == 0)
+            found[count++] = seen->entries[j].name;
+    qsort(found, count, sizeof(found[0]), compare_names);
+    return i < count ? found[i] : NULL;
+}
+
+struct sim_disk *sim_disk_new(struct sim *sim, unsigned node)
+{
+    struct sim_disk *disk = check_calloc(1, sizeof(*disk));
+
+    disk->sim = sim;
+    disk->node = node;
+    disk->free_bytes = UINT64_C(1) << 40;
+    return disk;
+}
+
+void sim_disk_free(struct sim_disk *disk)
+{
+    while (disk->inodes != NULL) {
+        struct inode *inode = disk->inodes;
+        disk->inodes = inode->next;
+        inode_free(inode);
+    }
+    free(disk->changes);
+    free(disk);
+}

@@ -1,0 +1,317 @@
+/* Consensus in the simulated world: crashes, torn disks, partitions; committed entries are never lost (I1, I3-I7, I12). */
+#include "tests/support/test.h"
+
+#include "tests/unit/raft/cluster.h"
+
+enum { SECOND_US = 1000000 };
+
+static struct cluster *cluster_up(uint64_t seed, unsigned count)
+{
+    struct cluster *cluster = cluster_new(seed, count);
+
+    for (unsigned i = 0; i < count; i++)
+        cluster_start(cluster, i, true);
+    assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
+    return cluster;
+}
+
+static void propose_many(struct cluster *cluster, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        while (!cluster_propose(cluster))
+            cluster_run(cluster, 10000);
+        if (i % 8 == 0)
+            cluster_run(cluster, 1000);
+    }
+}
+
+static void three_members_elect_and_agree(void **state)
+{
+    struct cluster *cluster = cluster_up(1, 3);
+
+    (void)state;
+    propose_many(cluster, 50);
+    assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
+    assert_uint_equal(cluster->acknowledged, 50);
+    cluster_free(cluster);
+}
+
+static void a_single_member_leads_itself_and_survives_a_restart(void **state)
+{
+    struct cluster *cluster = cluster_up(2, 1);
+
+    (void)state;
+    propose_many(cluster, 20);
+    cluster_read(cluster);
+    assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
+    assert_uint_equal(cluster->reads_done, 1);
+    cluster_kill(cluster, 0);
+    cluster_start(cluster, 0, false);
+    assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
+    assert_uint_equal(cluster->nodes[0].state.entries, 20);
+    cluster_free(cluster);
+}
+
+/* Failover by the end of the leader's connections takes milliseconds, not an election timeout (S9-S11). */
+static void a_killed_leader_is_replaced_long_before_the_election_timeout(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        struct cluster *cluster = cluster_up(seed, 3);
+        uint64_t begin;
+        int leader;
+
+        propose_many(cluster, 20);
+        cluster_run(cluster, SECOND_US);
+        leader = cluster_leader(cluster);
+        begin = sim_now_us(cluster->sim);
+        cluster_kill(cluster, (unsigned)leader);
+        assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
+        assert_in_range(sim_now_us(cluster->sim) - begin, 0, 250000);
+        cluster_free(cluster);
+    }
+}
+
+static void a_late_member_catches_up_by_snapshot(void **state)
+{
+    struct cluster *cluster = cluster_up(3, 3);
+    unsigned late = (unsigned)(cluster_leader(cluster) + 1) % 3;
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++)
+        cluster->nodes[i].ballast_bytes = 3000000;
+    cluster_kill(cluster, late);
+    propose_many(cluster, 600);
+    cluster_run(cluster, 2 * SECOND_US);
+    cluster_start(cluster, late, false);
+    assert_true(cluster_run_until_equal(cluster, 30 * SECOND_US));
+    assert_uint_equal(cluster->nodes[late].restored, 1);
+    assert_in_range(cluster->nodes[late].applied_here, 0, 400);
+    cluster_free(cluster);
+}
+
+static void entries_of_every_length_are_replicated(void **state)
+{
+    struct cluster *cluster = cluster_up(4, 3);
+
+    (void)state;
+    cluster->entry_bytes_max = CONSENSUS_ENTRY_MAX_BYTES;
+    propose_many(cluster, 30);
+    cluster->entry_bytes_max = 17;
+    propose_many(cluster, 30);
+    assert_true(cluster_run_until_equal(cluster, 30 * SECOND_US));
+    assert_uint_equal(cluster->acknowledged, 60);
+    cluster_free(cluster);
+}
+
+static void a_deposed_leader_confirms_no_read(void **state)
+{
+    struct cluster *cluster = cluster_up(5, 3);
+    unsigned old = (unsigned)cluster_leader(cluster);
+
+    (void)state;
+    propose_many(cluster, 5);
+    cluster_run(cluster, SECOND_US);
+    for (unsigned i = 0; i < 3; i++) {
+        sim_link_set(cluster->sim, old, i, i == old);
+        sim_link_set(cluster->sim, i, old, i == old);
+    }
+    cluster_read(cluster);
+    cluster_run(cluster, 3 * SECOND_US);
+    assert_uint_equal(cluster->reads_done, 0);
+    assert_uint_equal(cluster->reads_failed, 3);
+    assert_int_not_equal(cluster_leader(cluster), (int)old);
+    cluster_free(cluster);
+}
+
+static void leadership_moves_to_another_member_on_request(void **state)
+{
+    struct cluster *cluster = cluster_up(6, 3);
+    unsigned old = (unsigned)cluster_leader(cluster);
+    struct err err;
+
+    (void)state;
+    propose_many(cluster, 5);
+    cluster_run(cluster, SECOND_US);
+    assert_int_equal(consensus_transfer(cluster->nodes[old].consensus, (old + 1) % 3 + 1, &err), 0);
+    cluster_run(cluster, SECOND_US / 4);
+    assert_int_equal(cluster_leader(cluster), (old + 1) % 3);
+    propose_many(cluster, 5);
+    assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
+    cluster_free(cluster);
+}
+
+static void a_full_disk_refuses_writes_and_recovers_by_itself(void **state)
+{
+    struct cluster *cluster = cluster_up(7, 3);
+    unsigned leader = (unsigned)cluster_leader(cluster);
+
+    (void)state;
+    sim_disk_set_free(cluster->sim, leader, 1000);
+    cluster_run(cluster, 2 * SECOND_US);
+    assert_int_equal(cluster_leader(cluster), (int)leader);
+    assert_false(cluster_propose(cluster));
+    sim_disk_set_free(cluster->sim, leader, UINT64_C(1) << 30);
+    cluster_run(cluster, 2 * SECOND_US);
+    assert_true(cluster_propose(cluster));
+    assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
+    cluster_free(cluster);
+}
+
+static void set_true(void *context)
+{
+    *(bool *)context = true;
+}
+
+static void close_waits_for_the_disk_and_answers_every_tag(void **state)
+{
+    struct cluster *cluster = cluster_up(8, 3);
+    unsigned leader = (unsigned)cluster_leader(cluster);
+    struct consensus *consensus = cluster->nodes[leader].consensus;
+    bool closed = false;
+
+    (void)state;
+    for (int i = 0; i < 40; i++)
+        assert_true(cluster_propose(cluster));
+    cluster_read(cluster);
+    cluster->nodes[leader].consensus = NULL;
+    consensus_close(consensus, set_true, &closed);
+    cluster_run(cluster, SECOND_US);
+    assert_true(closed);
+    assert_uint_equal(cluster->acknowledged + cluster->dropped, 40);
+    assert_uint_equal(cluster->reads_failed, 3);
+    cluster_start(cluster, leader, false);
+    assert_true(cluster_run_until_equal(cluster, 10 * SECOND_US));
+    cluster_free(cluster);
+}
+
+/* ---- random faults ---- */
+
+static void chaos_step(struct cluster *cluster)
+{
+    struct sim *sim = cluster->sim;
+    unsigned a = (unsigned)sim_random(sim, cluster->count);
+    unsigned b = (unsigned)sim_random(sim, cluster->count);
+
+    switch (sim_random(sim, 12)) {
+    case 0:
+        cluster_kill(cluster, a);
+        break;
+    case 1:
+    case 2:
+        if (cluster->nodes[a].consensus != NULL)
+            sim_disk_die_after(sim, a, 1 + sim_random(sim, 60));
+        break;
+    case 3:
+    case 4:
+        sim_link_set(sim, a, b, a == b);
+        break;
+    case 5:
+        for (unsigned i = 0; i < cluster->count; i++)
+            if (i != a) {
+                sim_link_set(sim, a, i, false);
+                sim_link_set(sim, i, a, sim_random(sim, 2) == 0);
+            }
+        break;
+    case 6:
+        if (a != b)
+            sim_reset_connections(sim, a, b);
+        break;
+    case 7:
+    case 8:
+        for (unsigned i = 0; i < cluster->count; i++)
+            for (unsigned j = 0; j < cluster->count; j++)
+                sim_link_set(sim, i, j, true);
+        break;
+    default:
+        for (unsigned i = 0; i < cluster->count; i++)
+            if (cluster->nodes[i].consensus == NULL && sim_random(sim, 2) == 0) {
+                if (sim_random(sim, 8) == 0)
+                    sim_disk_die_after(sim, i, 1 + sim_random(sim, 20));
+                cluster_start(cluster, i, false);
+            }
+    }
+}
+
+static void calm_down(struct cluster *cluster)
+{
+    for (unsigned i = 0; i < cluster->count; i++) {
+        sim_disk_die_after(cluster->sim, i, 0);
+        for (unsigned j = 0; j < cluster->count; j++)
+            sim_link_set(cluster->sim, i, j, true);
+    }
+    for (unsigned i = 0; i < cluster->count; i++)
+        if (cluster->nodes[i].consensus == NULL)
+            cluster_start(cluster, i, false);
+}
+
+static uint64_t chaos_run(uint64_t seed, unsigned count, unsigned seconds, uint64_t *ret_acked)
+{
+    struct cluster *cluster = cluster_up(seed, count);
+    uint64_t end = sim_now_us(cluster->sim) + (uint64_t)seconds * SECOND_US, trace;
+
+    cluster->config.snapshot_after_entries = 20 + sim_random(cluster->sim, 200);
+    cluster->entry_bytes_max = sim_random(cluster->sim, 4) == 0 ? 20000 : 200;
+    for (unsigned i = 0; i < count; i++)
+        cluster->nodes[i].ballast_bytes = sim_random(cluster->sim, 1000000);
+    while (sim_now_us(cluster->sim) < end) {
+        for (uint64_t n = sim_random(cluster->sim, 12); n > 0; n--)
+            (void)cluster_propose(cluster);
+        if (sim_random(cluster->sim, 4) == 0)
+            cluster_read(cluster);
+        if (sim_random(cluster->sim, 20) == 0)
+            chaos_step(cluster);
+        cluster_run(cluster, sim_random(cluster->sim, 20000));
+    }
+    calm_down(cluster);
+    assert_true(cluster_run_until_leader(cluster, 30 * SECOND_US));
+    cluster_run(cluster, SECOND_US);
+    propose_many(cluster, 3);
+    assert_true(cluster_run_until_equal(cluster, 60 * SECOND_US));
+    trace = sim_trace(cluster->sim);
+    *ret_acked += cluster->acknowledged;
+    cluster_free(cluster);
+    return trace;
+}
+
+static void committed_entries_survive_crashes_and_partitions(void **state)
+{
+    uint64_t seed = test_seed(), acked = 0;
+    const char *runs = getenv("RUNS");
+    int count = runs != NULL ? atoi(runs) : 12;
+
+    (void)state;
+    for (int i = 0; i < count; i++) {
+        print_message("run %d SEED=%" PRIu64 "\n", i, seed + (uint64_t)i);
+        chaos_run(seed + (uint64_t)i, i % 4 == 3 ? 5 : 3, 20, &acked);
+    }
+    print_message("%" PRIu64 " acknowledged\n", acked);
+    assert_true(acked > 100);
+}
+
+static void the_same_seed_gives_the_same_run(void **state)
+{
+    uint64_t acked = 0, first = chaos_run(99, 3, 5, &acked);
+
+    (void)state;
+    assert_true(first == chaos_run(99, 3, 5, &acked));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(three_members_elect_and_agree),
+        cmocka_unit_test(a_single_member_leads_itself_and_survives_a_restart),
+        cmocka_unit_test(a_killed_leader_is_replaced_long_before_the_election_timeout),
+        cmocka_unit_test(a_late_member_catches_up_by_snapshot),
+        cmocka_unit_test(entries_of_every_length_are_replicated),
+        cmocka_unit_test(a_deposed_leader_confirms_no_read),
+        cmocka_unit_test(leadership_moves_to_another_member_on_request),
+        cmocka_unit_test(a_full_disk_refuses_writes_and_recovers_by_itself),
+        cmocka_unit_test(close_waits_for_the_disk_and_answers_every_tag),
+        cmocka_unit_test(committed_entries_survive_crashes_and_partitions),
+        cmocka_unit_test(the_same_seed_gives_the_same_run),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
