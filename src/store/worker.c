@@ -49,8 +49,9 @@ static size_t active_count;
 
 void worker_set_program(const char *path)
 {
-    CHECK(strlen(path) < sizeof(program_path));
-    strcpy(program_path, path);
+    int length = snprintf(program_path, sizeof(program_path), "%s", path);
+
+    CHECK(length >= 0 && (size_t)length < sizeof(program_path));
 }
 
 size_t worker_active(void)
