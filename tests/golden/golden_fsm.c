@@ -1,0 +1,347 @@
+/* Golden scenarios of the state machine: tests/golden/NAME.txt holds commands ("> ...") and what each came to, exactly.
+ *
+ * Flow     each file is replayed on a fresh state machine; the transcript must equal the file. --update rewrites the files; the diff
+ *          is then reviewed. Lines with "#" are comments. Invariants are verified after each command.
+ * Shapes   besides commands (tests/unit/fsm/script.h): show jobs | checkpoints | grantable | collectable | deadline | target NAME |
+ *          orders NODE | restart JOB, and `snapshot`, which replaces the state by its own restored snapshot.
+ */
+#include <dirent.h>
+
+#include "tests/unit/fsm/script.h"
+
+enum { TRANSCRIPT_BYTES = 1 << 18, NAMES_MAX = 64, IDS_MAX = 64 };
+
+struct transcript {
+    char text[TRANSCRIPT_BYTES];
+    size_t length;
+};
+
+__attribute__((format(printf, 2, 3))) static void say(struct transcript *transcript,
+                                                      const char *format, ...)
+{
+    va_list arguments;
+    size_t room = sizeof(transcript->text) - transcript->length;
+
+    va_start(arguments, format);
+    transcript->length +=
+        (size_t)vsnprintf(transcript->text + transcript->length, room, format, arguments);
+    va_end(arguments);
+    if (transcript->length >= sizeof(transcript->text))
+        abort();
+}
+
+static const char *id_text(uint64_t id, char text[CHECKPOINT_ID_TEXT_BYTES])
+{
+    return id == 0 ? "-" : checkpoint_id_format(id, text);
+}
+
+static void say_event(struct transcript *out, const Ckpt__V1__Event *event)
+{
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+
+    say(out, "  [%" PRIu64 "] ", event->sequence);
+    switch (event->kind) {
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_ALLOCATION_REGISTERED:
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_ALLOCATION_STATE:
+        say(out, "job %s %s -> %s", event->allocation_id,
+            fsm_allocation_state_name((Ckpt__V1__AllocationState)event->old_state),
+            fsm_allocation_state_name((Ckpt__V1__AllocationState)event->new_state));
+        break;
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_CHECKPOINT_STATE:
+        say(out, "checkpoint %s of %s %s -> %s attempt %" PRIu64, id_text(event->checkpoint_id, id),
+            event->allocation_id,
+            fsm_checkpoint_state_name((Ckpt__V1__CheckpointState)event->old_state),
+            fsm_checkpoint_state_name((Ckpt__V1__CheckpointState)event->new_state), event->number);
+        break;
+    default:
+        say(out, "%s job=%s subject=%s new=%u number=%" PRIu64,
+            protobuf_c_enum_descriptor_get_value(&ckpt__v1__event_kind__descriptor,
+                                                 (int)event->kind)
+                    ->name +
+                strlen("EVENT_KIND_"),
+            event->allocation_id, event->subject, event->new_state, event->number);
+    }
+    if (event->reason != CKPT__V1__REASON__REASON_NONE)
+        say(out, " (%s)", fsm_reason_name(event->reason));
+    say(out, "\n");
+}
+
+static void say_outcome(struct transcript *out, const struct fsm_outcome *outcome)
+{
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+
+    say(out, "  = %s", fsm_status_name(outcome->status));
+    if (outcome->repeated)
+        say(out, " repeated");
+    if (outcome->checkpoint_id != 0)
+        say(out, " checkpoint=%s", id_text(outcome->checkpoint_id, id));
+    if (outcome->preemption_id != 0)
+        say(out, " preemption=%" PRIu64, outcome->preemption_id);
+    if (outcome->current != 0 || outcome->limit != 0)
+        say(out, " current=%" PRIu64 " limit=%" PRIu64, outcome->current, outcome->limit);
+    for (uint32_t i = 0; i < outcome->victim_count; i++)
+        say(out, " victim=%s/%s", outcome->victims[i].allocation_id,
+            id_text(outcome->victims[i].checkpoint_id, id));
+    say(out, "\n");
+}
+
+static void say_events(struct transcript *out, struct script *script)
+{
+    const Ckpt__V1__Event *event;
+    bool gap;
+
+    while ((event = fsm_event_after(script->fsm, script->event_sequence, &gap)) != NULL) {
+        say_event(out, event);
+        script->event_sequence = event->sequence;
+    }
+}
+
+static void show_jobs(struct transcript *out, const struct fsm *fsm)
+{
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+
+    for (uint32_t slot = 0; slot < fsm_allocation_slots(fsm); slot++) {
+        const struct fsm_allocation *job = fsm_allocation_at(fsm, slot);
+
+        if (job == NULL)
+            continue;
+        say(out, "  job %s %s reason=%s nodes=%u active=%s", job->id,
+            fsm_allocation_state_name(job->state), fsm_reason_name(job->reason), job->node_count,
+            id_text(job->active_checkpoint_id, id));
+        say(out, " last=%s", id_text(job->last_complete_id, id));
+        say(out, " previous=%s complete=%" PRIu64, id_text(job->previous_complete_id, id),
+            job->complete_count);
+        say(out, " lost_gpu_ms=%" PRIu64 " requeued=%u preempted=%u restarts=%u%s%s\n",
+            job->lost_gpu_ms, job->requeue_count, job->preempted_count, job->restart_count,
+            job->terminating ? " terminating" : "", job->non_preemptible ? " non_preemptible" : "");
+    }
+}
+
+static void show_checkpoints(struct transcript *out, const struct fsm *fsm)
+{
+    const struct fsm_checkpoint *at = NULL;
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+
+    while ((at = fsm_checkpoint_next(fsm, at == NULL ? 0 : at->id)) != NULL)
+        say(out,
+            "  checkpoint %s %s purpose=%s attempt=%u paused=%u resumed=%u deadline=%" PRIu64
+            " size=%" PRIu64 " recompute=%" PRIu64 "%s\n",
+            id_text(at->id, id), fsm_checkpoint_state_name(at->state),
+            fsm_purpose_name(at->purpose), at->attempt, at->paused_count, at->resumed_count,
+            at->deadline_ms, at->size_bytes, at->recompute_saved_gpu_ms,
+            at->extended ? " extended" : "");
+}
+
+static void show_orders(struct transcript *out, const struct fsm *fsm, const char *name)
+{
+    const struct fsm_node *node = fsm_node_find(fsm, name);
+    struct fsm_order orders[IDS_MAX];
+    size_t count = node == NULL ? 0 : fsm_orders_for_node(fsm, node->slot, orders, IDS_MAX);
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+    char path[FSM_PREFIX_MAX_BYTES + 600];
+
+    for (size_t i = 0; i < count; i++) {
+        if (orders[i].kind == FSM_ORDER_TERMINATE) {
+            say(out, "  order terminate %s grace=%" PRIu64 " (%s)\n", orders[i].allocation->id,
+                orders[i].grace_ms, fsm_reason_name(orders[i].reason));
+            continue;
+        }
+        fsm_checkpoint_path(fsm, orders[i].checkpoint, path, sizeof(path));
+        say(out, "  order checkpoint %s attempt=%u timeout=%" PRIu64 " path=%s\n",
+            id_text(orders[i].checkpoint->id, id), orders[i].checkpoint->attempt,
+            orders[i].timeout_ms, path);
+    }
+    if (count == 0)
+        say(out, "  no orders\n");
+}
+
+static void show_ids(struct transcript *out, const uint64_t *ids, size_t count)
+{
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+
+    say(out, " ");
+    for (size_t i = 0; i < count; i++)
+        say(out, " %s", id_text(ids[i], id));
+    say(out, "%s\n", count == 0 ? " none" : "");
+}
+
+static void show(struct transcript *out, struct script *script)
+{
+    const char *what = script_word(script, 1);
+    const struct fsm *fsm = script->fsm;
+    uint64_t ids[IDS_MAX];
+
+    if (strcmp(what, "jobs") == 0) {
+        show_jobs(out, fsm);
+    } else if (strcmp(what, "checkpoints") == 0) {
+        show_checkpoints(out, fsm);
+    } else if (strcmp(what, "orders") == 0) {
+        show_orders(out, fsm, script_word(script, 2));
+    } else if (strcmp(what, "grantable") == 0) {
+        show_ids(out, ids, fsm_grantable(fsm, ids, IDS_MAX));
+    } else if (strcmp(what, "collectable") == 0) {
+        show_ids(out, ids, fsm_collectable(fsm, ids, IDS_MAX));
+    } else if (strcmp(what, "restart") == 0) {
+        const struct fsm_checkpoint *point = fsm_restart_point(fsm, script_word(script, 2), 0);
+
+        ids[0] = point == NULL ? 0 : point->id;
+        show_ids(out, ids, point != NULL);
+    } else if (strcmp(what, "deadline") == 0) {
+        uint64_t deadline_ms = fsm_next_deadline_ms(fsm);
+
+        say(out, deadline_ms == UINT64_MAX ? "  none\n" : "  %" PRIu64 "\n", deadline_ms);
+    } else if (strcmp(what, "target") == 0) {
+        const struct fsm_target *target = fsm_target_find(fsm, script_word(script, 2));
+
+        say(out, "  target %s %s granted=%" PRIu64 " budget=%" PRIu64 " paused=%u\n", target->id,
+            target->available ? "up" : "down", target->granted_bytes_per_s,
+            target->budget_bytes_per_s, target->paused_count);
+    } else {
+        script_die(script, "cannot show that");
+    }
+}
+
+static void snapshot(struct transcript *out, struct script *script)
+{
+    struct script_bytes bytes = {NULL, 0, 0, 0};
+    struct fsm_summary before;
+    struct fsm_summary after;
+    char text[256] = "";
+
+    fsm_get_summary(script->fsm, &before);
+    fsm_snapshot_write(script->fsm, script_write, &bytes);
+    fsm_free(script->fsm);
+    script->fsm = fsm_new();
+    if (fsm_snapshot_read(script->fsm, script_read, &bytes, text, sizeof(text)) != 0)
+        script_die(script, text);
+    fsm_get_summary(script->fsm, &after);
+    say(out, "  restored, hash %s\n", before.state_hash == after.state_hash ? "equal" : "DIFFERS");
+    free(bytes.bytes);
+}
+
+static void play_line(struct transcript *out, struct script *script, const char *line)
+{
+    say(out, "> %s\n", line);
+    script->line = line;
+    script_split(script, line);
+    if (strcmp(script_word(script, 0), "show") == 0) {
+        show(out, script);
+    } else if (strcmp(script_word(script, 0), "snapshot") == 0) {
+        snapshot(out, script);
+    } else {
+        memset(&script->outcome, 0, sizeof(script->outcome));
+        script_run(script, "%s", line);
+        if (strncmp(line, "at ", 3) != 0 && strncmp(line, "after ", 6) != 0)
+            say_outcome(out, &script->outcome);
+        say_events(out, script);
+    }
+}
+
+/* Keeps comments and empty lines, replays "> " lines, drops the old output. */
+static void play(struct transcript *out, const char *source)
+{
+    struct script script;
+    char line[2048];
+
+    script_open(&script);
+    out->length = 0;
+    for (const char *at = source; *at != '\0';) {
+        size_t length = strcspn(at, "\n");
+
+        if (length >= sizeof(line))
+            abort();
+        memcpy(line, at, length);
+        line[length] = '\0';
+        at += length + (at[length] == '\n');
+        if (strncmp(line, "> ", 2) == 0)
+            play_line(out, &script, line + 2);
+        else if (line[0] == '#' || line[0] == '\0')
+            say(out, "%s\n", line);
+    }
+    script_close(&script);
+}
+
+static char *read_file(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    char *text = calloc(1, TRANSCRIPT_BYTES);
+
+    if (file == NULL || text == NULL || fread(text, 1, TRANSCRIPT_BYTES - 1, file) == 0)
+        abort();
+    fclose(file);
+    return text;
+}
+
+static void write_file(const char *path, const struct transcript *transcript)
+{
+    FILE *file = fopen(path, "w");
+
+    if (file == NULL || fwrite(transcript->text, 1, transcript->length, file) != transcript->length)
+        abort();
+    fclose(file);
+}
+
+static void print_difference(const char *wanted, const char *got)
+{
+    size_t at = 0;
+    size_t line = 0;
+
+    while (wanted[at] != '\0' && wanted[at] == got[at])
+        at++;
+    while (at > 0 && wanted[at - 1] != '\n')
+        at--;
+    for (size_t i = 0; i < at; i++)
+        line += wanted[i] == '\n';
+    printf("# line %zu\n# wanted: %.*s\n# got:    %.*s\n", line + 1,
+           (int)strcspn(wanted + at, "\n"), wanted + at, (int)strcspn(got + at, "\n"), got + at);
+}
+
+static bool scenario(const char *name, bool update)
+{
+    static struct transcript transcript;
+    char path[512];
+    char *wanted;
+    bool equal;
+
+    snprintf(path, sizeof(path), "tests/golden/%s", name);
+    wanted = read_file(path);
+    play(&transcript, wanted);
+    equal = strcmp(wanted, transcript.text) == 0;
+    if (update)
+        write_file(path, &transcript);
+    printf("%s %s\n", equal || update ? "ok" : "not ok", name);
+    if (!equal && !update)
+        print_difference(wanted, transcript.text);
+    free(wanted);
+    return equal || update;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+int main(int argc, char **argv)
+{
+    bool update = argc > 1 && strcmp(argv[1], "--update") == 0;
+    DIR *folder = opendir("tests/golden");
+    char *names[NAMES_MAX];
+    size_t count = 0;
+    bool all = true;
+    struct dirent *entry;
+
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+        size_t length = strlen(entry->d_name);
+
+        if (length > 4 && strcmp(entry->d_name + length - 4, ".txt") == 0 && count < NAMES_MAX)
+            names[count++] = strdup(entry->d_name);
+    }
+    if (folder != NULL)
+        closedir(folder);
+    qsort(names, count, sizeof(names[0]), by_name);
+    for (size_t i = 0; i < count; i++) {
+        all = scenario(names[i], update) && all;
+        free(names[i]);
+    }
+    return all && count > 0 ? 0 : 1;
+}

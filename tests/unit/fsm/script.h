@@ -1,0 +1,703 @@
+/* Drives a state machine with lines of text: used by unit tests, golden scenarios, fuzz seeds and the property test.
+ *
+ * Flow     script_run(script, "register j1 nodes=n1,n2 gpus=8") builds the command, packs it into an entry of its own, applies it, and
+ *          verifies all invariants. What happened can be printed: the outcome and the events since the last line.
+ * Shapes   words are "name", "key=value" or a bare flag. `at MS` sets the leader's clock. Request ids are made up unless id=...
+ * Errors   a line that is not understood, or a violated invariant, stops the program with the line.
+ */
+#ifndef CKPT_TESTS_FSM_SCRIPT_H
+#define CKPT_TESTS_FSM_SCRIPT_H
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fsm/fsm.h"
+#include "src/base/id.h"
+
+enum { SCRIPT_WORDS_MAX = 40, SCRIPT_LIST_MAX = 64, SCRIPT_ENTRY_MAX = 1 << 16 };
+
+struct script {
+    struct fsm *fsm;
+    uint64_t index, term, now_ms, event_sequence, request_number;
+    struct fsm_outcome outcome; /* of the last line */
+    bool unchecked;             /* fsm_check is left to the caller */
+    bool keep_entries;
+    size_t entry_length;
+    uint8_t entry[SCRIPT_ENTRY_MAX];
+    /* of the line */
+    const char *line;
+    char text[2048];
+    char *words[SCRIPT_WORDS_MAX];
+    size_t word_count;
+};
+
+static inline void script_die(const struct script *script, const char *what)
+{
+    fprintf(stderr, "script: %s: %s\n", what, script->line);
+    abort();
+}
+
+static inline void script_violation(void *context, const char *text)
+{
+    script_die(context, text);
+}
+
+static inline void script_on_outcome(void *context, size_t i, const struct fsm_outcome *outcome)
+{
+    struct script *script = context;
+
+    (void)i;
+    script->outcome = *outcome;
+}
+
+/* Applies the command as the next entry. */
+static inline enum fsm_status script_apply(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__Entry entry = CKPT__LOG__V1__ENTRY__INIT;
+
+    entry.n_commands = 1;
+    entry.commands = &command;
+    if (ckpt__log__v1__entry__get_packed_size(&entry) > sizeof(script->entry))
+        script_die(script, "the entry is too large");
+    script->entry_length = ckpt__log__v1__entry__pack(&entry, script->entry);
+    memset(&script->outcome, 0, sizeof(script->outcome));
+    fsm_apply_entry(script->fsm, ++script->index, script->term, script->entry, script->entry_length,
+                    script_on_outcome, script);
+    if (!script->unchecked)
+        fsm_check(script->fsm, script_violation, script);
+    return script->outcome.status;
+}
+
+static inline void script_split(struct script *script, const char *line)
+{
+    char *at;
+
+    if (strlen(line) >= sizeof(script->text))
+        script_die(script, "the line is too long");
+    strcpy(script->text, line);
+    script->word_count = 0;
+    for (at = strtok(script->text, " \n"); at != NULL; at = strtok(NULL, " \n")) {
+        if (script->word_count == SCRIPT_WORDS_MAX)
+            script_die(script, "too many words");
+        script->words[script->word_count++] = at;
+    }
+}
+
+static inline const char *script_word(const struct script *script, size_t i)
+{
+    return i < script->word_count ? script->words[i] : "";
+}
+
+/* The value of key=value, or `otherwise`. */
+static inline const char *script_value(const struct script *script, const char *key,
+                                       const char *otherwise)
+{
+    size_t length = strlen(key);
+
+    for (size_t i = 1; i < script->word_count; i++)
+        if (strncmp(script->words[i], key, length) == 0 && script->words[i][length] == '=')
+            return script->words[i] + length + 1;
+    return otherwise;
+}
+
+static inline bool script_flag(const struct script *script, const char *flag)
+{
+    for (size_t i = 1; i < script->word_count; i++)
+        if (strcmp(script->words[i], flag) == 0)
+            return true;
+    return false;
+}
+
+static inline uint64_t script_number(const struct script *script, const char *key,
+                                     uint64_t otherwise)
+{
+    const char *text = script_value(script, key, NULL);
+
+    return text == NULL ? otherwise : strtoull(text, NULL, 10);
+}
+
+static inline uint64_t script_checkpoint(const struct script *script, const char *text)
+{
+    uint64_t id = 0;
+
+    if (text[0] != '\0' && checkpoint_id_parse(text, &id) != 0)
+        script_die(script, "not a checkpoint id");
+    return id;
+}
+
+/* A lower-case name to an enum value: PREFIX + upper case. */
+static inline int script_enum(const struct script *script,
+                              const ProtobufCEnumDescriptor *descriptor, const char *prefix,
+                              const char *key, const char *otherwise)
+{
+    const char *text = script_value(script, key, otherwise);
+    char name[128];
+    const ProtobufCEnumValue *value;
+    size_t at = (size_t)snprintf(name, sizeof(name), "%s%s", prefix, text);
+
+    for (size_t i = strlen(prefix); i < at; i++)
+        if (name[i] >= 'a' && name[i] <= 'z')
+            name[i] = (char)(name[i] - 'a' + 'A');
+    value = protobuf_c_enum_descriptor_get_value_by_name(descriptor, name);
+    if (value == NULL && text[0] >= '0' && text[0] <= '9')
+        return atoi(text);
+    if (value == NULL)
+        script_die(script, name);
+    return value->value;
+}
+
+static inline int script_purpose(const struct script *script)
+{
+    return script_enum(script, &ckpt__v1__purpose__descriptor, "PURPOSE_", "purpose",
+                       "unspecified");
+}
+
+static inline int script_after(const struct script *script)
+{
+    return script_enum(script, &ckpt__v1__after_checkpoint__descriptor, "AFTER_CHECKPOINT_",
+                       "after", "unspecified");
+}
+
+static inline int script_reason(const struct script *script)
+{
+    const char *text = script_value(script, "reason", "none");
+
+    for (int i = 0; i <= CKPT__V1__REASON__REASON_MIGRATED; i++)
+        if (strcmp(fsm_reason_name((Ckpt__V1__Reason)i), text) == 0)
+            return i;
+    script_die(script, "unknown reason");
+    return 0;
+}
+
+struct script_shares {
+    char names[2048];
+    Ckpt__V1__NodeShare shares[SCRIPT_LIST_MAX];
+    Ckpt__V1__NodeShare *pointers[SCRIPT_LIST_MAX];
+    size_t count;
+};
+
+/* nodes=a,b,c gpus=8 memory=80000000000 borrowed */
+static inline void script_nodes(const struct script *script, struct script_shares *ret)
+{
+    ret->count = 0;
+    snprintf(ret->names, sizeof(ret->names), "%s", script_value(script, "nodes", ""));
+    for (char *at = ret->names; *at != '\0' && ret->count < SCRIPT_LIST_MAX;) {
+        Ckpt__V1__NodeShare *share = &ret->shares[ret->count];
+        char *comma = strchr(at, ',');
+
+        if (comma != NULL)
+            *comma = '\0';
+        ckpt__v1__node_share__init(share);
+        share->node_id = at;
+        share->gpu_count = (uint32_t)script_number(script, "gpus", 8);
+        share->gpu_memory_used_bytes = script_number(script, "memory", 80000000000);
+        share->borrowed = script_flag(script, "borrowed");
+        ret->pointers[ret->count++] = share;
+        if (comma == NULL)
+            break;
+        at = comma + 1;
+    }
+}
+
+static inline char *script_text(const char *constant)
+{
+    union {
+        const char *constant;
+        char *changing;
+    } pointer = {constant};
+
+    return pointer.changing;
+}
+
+#define SCRIPT_BODY(name, field, message)                                                          \
+    (command->body_case = CKPT__LOG__V1__COMMAND__BODY_##name, command->field = (message))
+
+static inline enum fsm_status script_init_cluster(struct script *script,
+                                                  Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__ClusterInit init = CKPT__LOG__V1__CLUSTER_INIT__INIT;
+    Ckpt__V1__TargetSpec targets[2] = {CKPT__V1__TARGET_SPEC__INIT, CKPT__V1__TARGET_SPEC__INIT};
+    Ckpt__V1__TargetSpec *pointers[2] = {&targets[0], &targets[1]};
+
+    init.cluster_id = script_text(script_value(script, "cluster", "demo"));
+    init.epoch = script_number(script, "epoch", 1);
+    init.n_targets = script_flag(script, "bare") ? 0 : 2;
+    init.targets = pointers;
+    for (size_t i = 0; i < 2; i++) {
+        targets[i].target_id = script_text(i == 0 ? "scratch" : "other");
+        targets[i].prefix = script_text(i == 0 ? "/scratch" : "/other");
+        targets[i].kind = CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX;
+        targets[i].write_bytes_per_s = script_number(script, "write", 10000000000);
+        targets[i].staging_share_ppm = 300000;
+        targets[i].is_default = i == 0;
+    }
+    SCRIPT_BODY(CLUSTER_INIT, cluster_init, &init);
+    return script_apply(script, command);
+}
+
+static inline enum fsm_status script_register(struct script *script,
+                                              Ckpt__Log__V1__Command *command)
+{
+    Ckpt__V1__RegisterAllocationRequest request = CKPT__V1__REGISTER_ALLOCATION_REQUEST__INIT;
+    Ckpt__V1__AllocationSpec spec = CKPT__V1__ALLOCATION_SPEC__INIT;
+    struct script_shares shares;
+
+    script_nodes(script, &shares);
+    spec.allocation_id = script_text(script_word(script, 1));
+    spec.tenant = script_text(script_value(script, "tenant", "physics"));
+    spec.project = script_text(script_value(script, "project", "climate"));
+    spec.vcluster = script_text(script_value(script, "vcluster", "hpc"));
+    spec.owner = script_text(script_value(script, "owner", "ada"));
+    spec.preemption_class = (uint32_t)script_number(script, "class", 3);
+    spec.sensitive = script_flag(script, "sensitive");
+    spec.strategy = (Ckpt__V1__Strategy)script_enum(script, &ckpt__v1__strategy__descriptor,
+                                                    "STRATEGY_", "strategy", "auto");
+    spec.requeue_policy = (Ckpt__V1__RequeuePolicy)script_enum(
+        script, &ckpt__v1__requeue_policy__descriptor, "REQUEUE_POLICY_", "requeue", "unspecified");
+    spec.max_requeue = (uint32_t)script_number(script, "max_requeue", 0);
+    spec.walltime_ms = script_number(script, "walltime", 0);
+    spec.grace_ms = script_number(script, "grace", 0);
+    spec.period_ms = script_number(script, "period", 0);
+    spec.started_at_ms = script_number(script, "started", 0);
+    spec.checkpoint_timeout_ms = script_number(script, "timeout", 0);
+    spec.write_bytes_per_s = script_number(script, "speed", 0);
+    spec.target_id = script_text(script_value(script, "target", ""));
+    spec.n_nodes = shares.count;
+    spec.nodes = shares.pointers;
+    request.spec = &spec;
+    SCRIPT_BODY(REGISTER_ALLOCATION, register_allocation, &request);
+    return script_apply(script, command);
+}
+
+static inline enum fsm_status script_update(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__V1__UpdateAllocationRequest request = CKPT__V1__UPDATE_ALLOCATION_REQUEST__INIT;
+    struct script_shares shares;
+
+    script_nodes(script, &shares);
+    request.allocation_id = script_text(script_word(script, 1));
+    request.n_nodes = shares.count;
+    request.nodes = shares.pointers;
+    request.walltime_ms = script_number(script, "walltime", 0);
+    request.period_ms = script_number(script, "period", 0);
+    request.strategy = (Ckpt__V1__Strategy)script_enum(script, &ckpt__v1__strategy__descriptor,
+                                                       "STRATEGY_", "strategy", "unspecified");
+    SCRIPT_BODY(UPDATE_ALLOCATION, update_allocation, &request);
+    return script_apply(script, command);
+}
+
+static inline enum fsm_status script_end(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__V1__EndAllocationRequest request = CKPT__V1__END_ALLOCATION_REQUEST__INIT;
+
+    request.allocation_id = script_text(script_word(script, 1));
+    request.failed = script_flag(script, "failed");
+    request.node_failure = script_flag(script, "node_failure");
+    request.reason = (Ckpt__V1__Reason)script_reason(script);
+    SCRIPT_BODY(END_ALLOCATION, end_allocation, &request);
+    return script_apply(script, command);
+}
+
+static inline enum fsm_status script_queue(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__V1__ReportQueueRequest request = CKPT__V1__REPORT_QUEUE_REQUEST__INIT;
+    Ckpt__V1__WaitingJob job = CKPT__V1__WAITING_JOB__INIT;
+    Ckpt__V1__WaitingJob *pointers[] = {&job};
+
+    job.job_id = script_text("w1");
+    job.gpu_count = 8;
+    request.vcluster = script_text(script_word(script, 1));
+    request.queued_gpu_ms = script_number(script, "queued", 0);
+    request.running_gpu_ms = script_number(script, "running", 0);
+    request.n_waiting = script_flag(script, "waiting");
+    request.waiting = pointers;
+    SCRIPT_BODY(REPORT_QUEUE, report_queue, &request);
+    return script_apply(script, command);
+}
+
+static inline enum fsm_status script_request(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__V1__RequestCheckpointRequest request = CKPT__V1__REQUEST_CHECKPOINT_REQUEST__INIT;
+
+    request.allocation_id = script_text(script_word(script, 1));
+    request.purpose = (Ckpt__V1__Purpose)script_purpose(script);
+    request.after = (Ckpt__V1__AfterCheckpoint)script_after(script);
+    SCRIPT_BODY(REQUEST_CHECKPOINT, request_checkpoint, &request);
+    return script_apply(script, command);
+}
+
+static inline enum fsm_status script_cancel(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__V1__CancelCheckpointRequest request = CKPT__V1__CANCEL_CHECKPOINT_REQUEST__INIT;
+
+    request.checkpoint_id = script_checkpoint(script, script_word(script, 1));
+    SCRIPT_BODY(CANCEL_CHECKPOINT, cancel_checkpoint, &request);
+    return script_apply(script, command);
+}
+
+static inline enum fsm_status script_preempt(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__V1__RequestPreemptionRequest request = CKPT__V1__REQUEST_PREEMPTION_REQUEST__INIT;
+    struct script_shares list;
+    char *names[SCRIPT_LIST_MAX];
+
+    script_nodes(script, &list); /* nodes=a,b are the candidates here */
+    for (size_t i = 0; i < list.count; i++)
+        names[i] = list.shares[i].node_id;
+    request.preemption_class = (uint32_t)script_number(script, "class", 8);
+    request.nodes_needed = (uint32_t)script_number(script, "need", 1);
+    request.n_candidates = list.count;
+    request.candidates = names;
+    request.forced = script_flag(script, "forced");
+    request.for_job = script_text(script_value(script, "for", ""));
+    SCRIPT_BODY(REQUEST_PREEMPTION, request_preemption, &request);
+    return script_apply(script, command);
+}
+
+static inline enum fsm_status script_migrate(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__V1__RequestMigrationRequest request = CKPT__V1__REQUEST_MIGRATION_REQUEST__INIT;
+
+    request.allocation_id = script_text(script_word(script, 1));
+    SCRIPT_BODY(REQUEST_MIGRATION, request_migration, &request);
+    return script_apply(script, command);
+}
+
+static inline enum fsm_status script_restart(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__V1__RestartAllocationRequest request = CKPT__V1__RESTART_ALLOCATION_REQUEST__INIT;
+    struct script_shares shares;
+
+    script_nodes(script, &shares);
+    request.allocation_id = script_text(script_word(script, 1));
+    request.n_nodes = shares.count;
+    request.nodes = shares.pointers;
+    SCRIPT_BODY(RESTART_ALLOCATION, restart_allocation, &request);
+    return script_apply(script, command);
+}
+
+/* decide j1 j2 ... purpose= after= recompute= priority= */
+static inline enum fsm_status script_decide(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__DecisionBatch batch = CKPT__LOG__V1__DECISION_BATCH__INIT;
+    Ckpt__Log__V1__Decision decisions[SCRIPT_WORDS_MAX];
+    Ckpt__Log__V1__Decision *pointers[SCRIPT_WORDS_MAX];
+    Ckpt__V1__DecisionTerms terms = CKPT__V1__DECISION_TERMS__INIT;
+
+    terms.recompute_saved_gpu_ms = (int64_t)script_number(script, "recompute", 0);
+    terms.verdict = script_text("value_exceeds_cost");
+    for (size_t i = 1; i < script->word_count && strchr(script->words[i], '=') == NULL; i++) {
+        Ckpt__Log__V1__Decision *decision = &decisions[batch.n_decisions];
+
+        ckpt__log__v1__decision__init(decision);
+        decision->allocation_id = script->words[i];
+        decision->purpose = (Ckpt__V1__Purpose)script_purpose(script);
+        decision->after = (Ckpt__V1__AfterCheckpoint)script_after(script);
+        decision->terms = &terms;
+        decision->priority_gpu_ms_per_gb = script_number(script, "priority", 1);
+        pointers[batch.n_decisions++] = decision;
+    }
+    batch.decisions = pointers;
+    SCRIPT_BODY(DECISIONS, decisions, &batch);
+    return script_apply(script, command);
+}
+
+/* grant 1-1 1-2 ... bytes= timeout= bypass */
+static inline enum fsm_status script_grant(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__GrantBatch batch = CKPT__LOG__V1__GRANT_BATCH__INIT;
+    Ckpt__Log__V1__Grant grants[SCRIPT_WORDS_MAX];
+    Ckpt__Log__V1__Grant *pointers[SCRIPT_WORDS_MAX];
+
+    for (size_t i = 1; i < script->word_count; i++) {
+        Ckpt__Log__V1__Grant *grant = &grants[batch.n_grants];
+
+        if (strchr(script->words[i], '-') == NULL)
+            continue;
+        ckpt__log__v1__grant__init(grant);
+        grant->checkpoint_id = script_checkpoint(script, script->words[i]);
+        grant->bytes_per_s = script_number(script, "bytes", 1000000000);
+        grant->timeout_ms = script_number(script, "timeout", 0);
+        grant->bypass_budget = script_flag(script, "bypass");
+        pointers[batch.n_grants++] = grant;
+    }
+    batch.grants = pointers;
+    SCRIPT_BODY(GRANTS, grants, &batch);
+    return script_apply(script, command);
+}
+
+/* report n1 started j1 ckpt=1-1 attempt=1 [seq=N] size= age= write= status= restored= restart reason= */
+static inline enum fsm_status script_report(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__NodeReport message = CKPT__LOG__V1__NODE_REPORT__INIT;
+    Ckpt__V1__AgentReport report = CKPT__V1__AGENT_REPORT__INIT;
+    const struct fsm_node *node = fsm_node_find(script->fsm, script_word(script, 1));
+    char kind[80];
+
+    snprintf(kind, sizeof(kind), "kind=%s", script_word(script, 2));
+    script->words[2] = kind;
+    message.node_id = script_text(script_word(script, 1));
+    message.report = &report;
+    report.sequence =
+        script_number(script, "seq", node == NULL ? 1 : node->last_report_sequence + 1);
+    report.kind = (Ckpt__V1__ReportKind)script_enum(script, &ckpt__v1__report_kind__descriptor,
+                                                    "REPORT_KIND_", "kind", "");
+    report.allocation_id = script_text(script_word(script, 3));
+    report.checkpoint_id = script_checkpoint(script, script_value(script, "ckpt", ""));
+    report.attempt = (uint32_t)script_number(script, "attempt", report.checkpoint_id != 0);
+    report.reason = (Ckpt__V1__Reason)script_reason(script);
+    report.size_bytes = script_number(script, "size", 5000000000);
+    report.manifest_sha256 = script_text(script_value(
+        script, "sha", "00112233445566778899aabbccddeeff00112233445566778899AABBCCDDEEFF"));
+    report.exit_status = (int32_t)script_number(script, "status", 0);
+    report.write_ms = script_number(script, "write", 0);
+    report.snapshot_age_ms = script_number(script, "age", 0);
+    report.restored_checkpoint_id = script_checkpoint(script, script_value(script, "restored", ""));
+    report.will_restart = script_flag(script, "restart");
+    SCRIPT_BODY(NODE_REPORT, node_report, &message);
+    return script_apply(script, command);
+}
+
+static inline enum fsm_status script_node(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__NodeSeen seen = CKPT__LOG__V1__NODE_SEEN__INIT;
+    char state[80];
+
+    snprintf(state, sizeof(state), "state=%s", script_word(script, 2));
+    script->words[2] = state;
+    seen.node_id = script_text(script_word(script, 1));
+    seen.boot_id = script_text(script_value(script, "boot", ""));
+    seen.version = script_text("0.1.0");
+    seen.state = (Ckpt__Log__V1__NodeState)script_enum(
+        script, &ckpt__log__v1__node_state__descriptor, "NODE_STATE_", "state", "");
+    SCRIPT_BODY(NODE_SEEN, node_seen, &seen);
+    return script_apply(script, command);
+}
+
+/* target scratch up|down */
+static inline enum fsm_status script_target(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__TargetAvailability change = CKPT__LOG__V1__TARGET_AVAILABILITY__INIT;
+
+    change.target_id = script_text(script_word(script, 1));
+    change.available = script_flag(script, "up");
+    change.reason = change.available ? CKPT__V1__REASON__REASON_NONE
+                                     : CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE;
+    change.write_bytes_per_s = script_number(script, "measured", 0);
+    SCRIPT_BODY(TARGET_AVAILABILITY, target_availability, &change);
+    return script_apply(script, command);
+}
+
+static inline enum fsm_status script_put_target(struct script *script,
+                                                Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__PutTarget put = CKPT__LOG__V1__PUT_TARGET__INIT;
+    Ckpt__V1__TargetSpec spec = CKPT__V1__TARGET_SPEC__INIT;
+
+    spec.target_id = script_text(script_word(script, 1));
+    spec.kind = script_flag(script, "s3") ? CKPT__V1__TARGET_KIND__TARGET_KIND_S3
+                                          : CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX;
+    spec.prefix = script_text(script_value(script, "prefix", "/scratch"));
+    spec.write_bytes_per_s = script_number(script, "write", 10000000000);
+    spec.staging_share_ppm = (uint32_t)script_number(script, "staging", 300000);
+    spec.is_default = script_flag(script, "default");
+    put.spec = &spec;
+    SCRIPT_BODY(PUT_TARGET, put_target, &put);
+    return script_apply(script, command);
+}
+
+static inline enum fsm_status script_policy(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__SetPolicy set = CKPT__LOG__V1__SET_POLICY__INIT;
+    Ckpt__V1__Policy policy = CKPT__V1__POLICY__INIT;
+
+    policy.min_interval_ms = script_number(script, "min_interval", 0);
+    policy.checkpoint_timeout_ms = script_number(script, "timeout", 0);
+    policy.grace_ms = script_number(script, "grace", 0);
+    policy.retention_ms = script_number(script, "retention", 0);
+    policy.keep_complete = (uint32_t)script_number(script, "keep", 0);
+    policy.max_attempts = (uint32_t)script_number(script, "attempts", 0);
+    policy.max_victims = (uint32_t)script_number(script, "victims", 0);
+    policy.retry_backoff_ms = script_number(script, "backoff", 0);
+    policy.session_ttl_ms = script_number(script, "session_ttl", 0);
+    policy.near_completion_ms = script_number(script, "near", 0);
+    set.policy = &policy;
+    SCRIPT_BODY(SET_POLICY, set_policy, &set);
+    return script_apply(script, command);
+}
+
+static inline enum fsm_status script_member(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__MemberFacts facts = CKPT__LOG__V1__MEMBER_FACTS__INIT;
+
+    facts.member_id = strtoull(script_word(script, 1), NULL, 10);
+    facts.name = script_text(script_value(script, "name", "n1"));
+    facts.version = script_text("0.1.0");
+    SCRIPT_BODY(MEMBER_FACTS, member_facts, &facts);
+    return script_apply(script, command);
+}
+
+static inline enum fsm_status script_leader(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__LeaderElected elected = CKPT__LOG__V1__LEADER_ELECTED__INIT;
+
+    elected.member_id = strtoull(script_word(script, 1), NULL, 10);
+    elected.term = ++script->term;
+    SCRIPT_BODY(LEADER_ELECTED, leader_elected, &elected);
+    return script_apply(script, command);
+}
+
+static inline enum fsm_status script_collected(struct script *script,
+                                               Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__CheckpointsCollected collected = CKPT__LOG__V1__CHECKPOINTS_COLLECTED__INIT;
+    uint64_t ids[SCRIPT_WORDS_MAX];
+
+    for (size_t i = 1; i < script->word_count; i++)
+        ids[collected.n_checkpoint_ids++] = script_checkpoint(script, script->words[i]);
+    collected.checkpoint_ids = ids;
+    SCRIPT_BODY(CHECKPOINTS_COLLECTED, checkpoints_collected, &collected);
+    return script_apply(script, command);
+}
+
+static inline enum fsm_status script_drain(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__DrainNode drain = CKPT__LOG__V1__DRAIN_NODE__INIT;
+
+    drain.node_id = script_text(script_word(script, 1));
+    drain.urgent = script_flag(script, "urgent");
+    SCRIPT_BODY(DRAIN_NODE, drain_node, &drain);
+    return script_apply(script, command);
+}
+
+static inline enum fsm_status script_tick(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__Tick tick = CKPT__LOG__V1__TICK__INIT;
+
+    SCRIPT_BODY(TICK, tick, &tick);
+    return script_apply(script, command);
+}
+
+/* Sorted by command number: the property test and the table test use the names. */
+static const struct script_verb {
+    const char *verb;
+    uint32_t number;
+    bool from_client;
+    enum fsm_status (*run)(struct script *script, Ckpt__Log__V1__Command *command);
+} script_verbs[] = {
+    {"init", 10, false, script_init_cluster},
+    {"member", 11, false, script_member},
+    {"register", 12, true, script_register},
+    {"update", 13, true, script_update},
+    {"end", 14, true, script_end},
+    {"queue", 15, true, script_queue},
+    {"request", 16, true, script_request},
+    {"cancel", 17, true, script_cancel},
+    {"preempt", 18, true, script_preempt},
+    {"migrate", 19, true, script_migrate},
+    {"restart", 20, true, script_restart},
+    {"decide", 21, false, script_decide},
+    {"grant", 22, false, script_grant},
+    {"report", 23, false, script_report},
+    {"node", 24, false, script_node},
+    {"target", 25, false, script_target},
+    {"put", 26, true, script_put_target},
+    {"policy", 27, true, script_policy},
+    {"tick", 28, false, script_tick},
+    {"leader", 29, false, script_leader},
+    {"collected", 30, false, script_collected},
+    {"drain", 31, true, script_drain},
+};
+
+enum { SCRIPT_VERBS = sizeof(script_verbs) / sizeof(script_verbs[0]) };
+
+/* `at MS` and `after MS` move the clock; every other line is one command. */
+static inline enum fsm_status script_run(struct script *script, const char *format, ...)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    char line[2048];
+    char request_id[FSM_ID_BYTES + 8];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    script->line = line;
+    script_split(script, line);
+    if (strcmp(script_word(script, 0), "at") == 0)
+        script->now_ms = strtoull(script_word(script, 1), NULL, 10);
+    else if (strcmp(script_word(script, 0), "after") == 0)
+        script->now_ms += strtoull(script_word(script, 1), NULL, 10);
+    command.now_ms = script->now_ms;
+    for (size_t i = 0; i < SCRIPT_VERBS; i++) {
+        const char *id = script_value(script, "id", NULL);
+
+        if (strcmp(script_verbs[i].verb, script_word(script, 0)) != 0)
+            continue;
+        snprintf(request_id, sizeof(request_id), "request-%" PRIu64, ++script->request_number);
+        if (script_verbs[i].from_client)
+            command.request_id = script_text(id == NULL ? request_id : id[0] == '!' ? "" : id);
+        return script_verbs[i].run(script, &command);
+    }
+    if (strcmp(script_word(script, 0), "at") != 0 && strcmp(script_word(script, 0), "after") != 0)
+        script_die(script, "unknown verb");
+    return FSM_OK;
+}
+
+static inline void script_open(struct script *script)
+{
+    memset(script, 0, sizeof(*script));
+    script->fsm = fsm_new();
+    script->term = 1;
+    script->now_ms = 1000000;
+}
+
+static inline void script_close(struct script *script)
+{
+    fsm_free(script->fsm);
+    script->fsm = NULL;
+}
+
+/* A cluster with two targets, a policy without a smallest interval, and that is all. */
+static inline void script_start(struct script *script)
+{
+    script_open(script);
+    script_run(script, "init");
+    script_run(script, "policy min_interval=1 backoff=1000");
+}
+
+/* ---- snapshots in memory ------------------------------------------------------------------------------------------------ */
+
+struct script_bytes {
+    uint8_t *bytes;
+    size_t length, capacity, at;
+};
+
+static inline int script_write(void *context, const void *bytes, size_t length)
+{
+    struct script_bytes *sink = context;
+
+    if (sink->length + length > sink->capacity) {
+        sink->capacity = (sink->length + length) * 2;
+        sink->bytes = realloc(sink->bytes, sink->capacity);
+    }
+    memcpy(sink->bytes + sink->length, bytes, length);
+    sink->length += length;
+    return 0;
+}
+
+static inline int script_read(void *context, void *bytes, size_t length)
+{
+    struct script_bytes *source = context;
+
+    if (length > source->length - source->at)
+        return -1;
+    memcpy(bytes, source->bytes + source->at, length);
+    source->at += length;
+    return 0;
+}
+
+#endif
