@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The gRPC server against grpcio, the C-core client: every shape of call, errors, metadata, health, reflection, drain.
+"""Our gRPC server and client against grpcio (C-core): every shape of call, errors, metadata, health, reflection, drain.
 
 Prints TAP. BUILD names the build folder.
 """
@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent import futures
 
 try:
     import grpc
@@ -16,7 +17,8 @@ except ImportError as missing:
     print("1..1\nok 1 - interoperation with grpcio # SKIP %s" % missing)
     sys.exit(0)
 
-PROGRAM = os.path.join(os.environ.get("BUILD", "build"), "bin", "rpc_echo")
+BIN = os.path.join(os.environ.get("BUILD", "build"), "bin")
+PROGRAM = os.path.join(BIN, "rpc_echo")
 IDENTITY = dict(request_serializer=lambda b: b, response_deserializer=lambda b: b)
 
 
@@ -68,8 +70,8 @@ def unary_calls_carry_bytes_and_metadata(server):
 def many_calls_at_once(server):
     with server.channel() as channel:
         unary = channel.unary_unary("/test.T/Unary", **IDENTITY)
-        futures = [unary.future(b"%d" % i, timeout=20) for i in range(2000)]
-        assert [f.result() for f in futures] == [b"%d" % i for i in range(2000)]
+        replies = [unary.future(b"%d" % i, timeout=20) for i in range(2000)]
+        assert [r.result() for r in replies] == [b"%d" % i for i in range(2000)]
 
 
 def errors_carry_status_and_text(server):
@@ -219,10 +221,61 @@ def draining_finishes_open_streams(server):
     assert server.stop() == 0
 
 
+class Handlers(grpc.GenericRpcHandler):
+    """A server of grpcio for our client; notes the time each call has left."""
+
+    def __init__(self):
+        self.left = {}
+
+    def service(self, details):
+        name = details.method.rsplit("/", 1)[1]
+
+        def note(context):
+            self.left.setdefault(name, []).append(context.time_remaining())
+
+        def unary(request, context):
+            note(context)
+            if name == "Fail":
+                context.abort(grpc.StatusCode.FAILED_PRECONDITION, "100% \u00e4pfel")
+            if name == "Hold":
+                time.sleep(1)
+            return request
+
+        def chat(requests, context):
+            note(context)
+            yield from requests
+
+        if name == "Chat":
+            return grpc.stream_stream_rpc_method_handler(chat)
+        return None if name == "Missing" else grpc.unary_unary_rpc_method_handler(unary)
+
+
+def our_client_speaks_with_their_server(_):
+    handlers = Handlers()
+    server = grpc.server(futures.ThreadPoolExecutor(4), handlers=[handlers])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        out = subprocess.run([os.path.join(BIN, "rpc_ask"), "127.0.0.1:%d" % port], stdout=subprocess.PIPE, timeout=60, check=True)
+    finally:
+        server.stop(None)
+    got = dict(line.split(" ", 1) for line in out.stdout.decode().splitlines())
+    got["hold"] = got["hold"].lower()  # either side's timer may be first
+    expected = {"empty": "OK messages=1 bytes=0 ", "small": "OK messages=1 bytes=200 ", "large": "OK messages=1 bytes=3000000 ",
+                "fail": "FAILED_PRECONDITION messages=0 bytes=0 100% \u00e4pfel",
+                "missing": "UNIMPLEMENTED messages=0 bytes=0 Method not found!",
+                "hold": "deadline_exceeded messages=0 bytes=0 deadline exceeded",
+                "chat": "OK messages=2000 bytes=1000000 ", "none": "OK messages=0 bytes=0 ", "forever": "OK messages=1 bytes=10 "}
+    assert got == expected, got
+    assert 0 < handlers.left["Hold"][0] <= 0.2, handlers.left
+    assert handlers.left["Unary"][3] is None or handlers.left["Unary"][3] > 1e6, handlers.left  # no timeout was sent
+
+
 TESTS = [unary_calls_carry_bytes_and_metadata, many_calls_at_once, errors_carry_status_and_text,
          unknown_methods_and_large_messages, compressed_messages_are_unimplemented, streams_go_both_ways,
          deadlines_and_cancellation, health_is_checked_and_watched, a_health_checking_client_follows,
-         reflection_lists_services_and_files, fast_keepalive_pings_are_tolerated, draining_finishes_open_streams]
+         reflection_lists_services_and_files, fast_keepalive_pings_are_tolerated, draining_finishes_open_streams,
+         our_client_speaks_with_their_server]
 
 
 def main():
