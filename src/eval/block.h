@@ -1,8 +1,9 @@
 /* The intermediate numbers of a block of jobs, in the first-level cache between the passes of the model.
  *
- * Flow     eval_score() (score.c) -> for each block: block_timing (timing.c), then hazard, value, cost and verdict (terms.c).
- * Shapes   BLOCK_JOBS jobs at once; each pass is one loop without branches over arrays that do not overlap, so that the compiler
- *          vectorises it.
+ * Flow     eval_score() (score.c) -> for each block: block_timing (timing.c), then hazard, value, cost and verdict
+ *          (terms.c).
+ * Shapes   BLOCK_JOBS jobs at once; each pass is one loop without branches over arrays that do not overlap, so
+ *          that the compiler vectorises it.
  * Units    seconds and GPU-seconds; the 0/1 arrays are doubles because a pass of one element type vectorises best.
  */
 #ifndef CKPT_EVAL_BLOCK_H

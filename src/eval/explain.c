@@ -1,7 +1,7 @@
 /* The smallest single changes that would flip one job's decision, in words. See model.h.
  *
- * Flow     the job is copied into a view of one and scored again with one input changed; where the answer is monotone in that
- *          input the turning point is found by bisection.
+ * Flow     the job is copied into a view of one and scored again with one input changed; where the answer is
+ *          monotone in that input the turning point is found by bisection.
  */
 #include <math.h>
 #include <stdarg.h>

@@ -1,11 +1,15 @@
-/* The decision model: is a checkpoint of this job worth its cost now? Pure functions, floating point allowed here only.
+/* The decision model: is a checkpoint of this job worth its cost now? Pure functions, floating point allowed here
+ * only.
  *
- * Flow     the broker fills struct eval_view (structure of arrays, one slot per running allocation) from the committed state,
- *          calls eval_score() once a cycle, and turns the slots whose verdict fires into proposals (integers).
- * Shapes   view and result own their arrays; results hold as many elements as their capacity, at least view->count.
+ * Flow     the broker fills struct eval_view (structure of arrays, one slot per running allocation) from the
+ *          committed state, calls eval_score() once a cycle, and turns the slots whose verdict fires into
+ *          proposals (integers).
+ * Shapes   view and result own their arrays; results hold as many elements as their capacity, at least
+ *          view->count.
  * Units    GPU-seconds for value and cost; seconds; bytes; bytes per second; failures per second.
- * Errors   an input that is NaN, negative, or 1e30 and more where that makes no sense gives SKIP_BAD_INPUT with all terms 0; NaN
- *          never decides and never comes out. An outage (bandwidth 0 or the flag) gives write_s, compute_waste and young_daly_s infinity.
+ * Errors   an input that is NaN, negative, or 1e30 and more where that makes no sense gives SKIP_BAD_INPUT with
+ *          all terms 0; NaN never decides and never comes out. An outage (bandwidth 0 or the flag) gives write_s,
+ *          compute_waste and young_daly_s infinity.
  * Absent   choosing among actions beside checkpointing, and pacing: both work on these results.
  * Source   Young 1974, Daly 2006; the model is written out in src/eval/README.md with each term.
  */
@@ -76,10 +80,10 @@ struct eval_policy {
     X(nodes)                                                                                       \
     X(size_bytes)                                                                                  \
     X(bandwidth_bytes_per_s) /* min(job's injection, usable share of its target); 0: outage */     \
-    X(hazard_factor)   /* mean over its nodes of the product of health multipliers; 1 = healthy */ \
-    X(kill_per_s)      /* hazard of being killed without warning beside node failures */           \
-    X(alarm_h)         /* sum of eval_alarm_hazard() over its alarms; 0: none */                   \
-    X(walltime_left_s) /* until SIGTERM; infinite: none */                                         \
+    X(hazard_factor)    /* mean over its nodes of the health multipliers' product; 1: healthy */   \
+    X(kill_per_s)       /* hazard of being killed without warning beside node failures */          \
+    X(alarm_h)          /* sum of eval_alarm_hazard() over its alarms; 0: none */                  \
+    X(walltime_left_s)  /* until SIGTERM; infinite: none */                                        \
     X(write_quantile_s) /* high quantile of its write time; 0: estimate from w */                  \
     X(period_s)         /* 0: none */                                                              \
     X(usd_per_gb_month)                                                                            \

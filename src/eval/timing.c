@@ -1,6 +1,5 @@
-/* Checking inputs, write times, the walltime slot and the horizon: everything about one job that is measured in seconds.
- * See block.h for how the passes fit together and README.md for the formulas.
- */
+/* Checking inputs, write times, the walltime slot and the horizon: everything about one job that is measured in
+ * seconds. See block.h for how the passes fit together and README.md for the formulas. */
 #include <math.h>
 #include <string.h>
 

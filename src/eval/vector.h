@@ -1,5 +1,6 @@
-/* VECTOR_LOOP before a loop says that its arrays do not overlap (they are different columns), so that gcc makes it vector
- * instructions. The build compiles this folder with -O3 -fno-math-errno -fno-trapping-math for the same reason.
+/* VECTOR_LOOP before a loop says that its arrays do not overlap (they are different columns), so that gcc makes it
+ * vector instructions. The build compiles this folder with -O3 -fno-math-errno -fno-trapping-math for the same
+ * reason.
  *
  * Absent   nothing that changes results: no -ffast-math, no fused multiply-add.
  */

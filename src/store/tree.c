@@ -14,6 +14,9 @@
 #include "src/base/check.h"
 #include "src/store/fault.h"
 
+/* Reading a large folder on NFS while it is emptied may skip entries: they are found in another pass. */
+enum { TREE_REMOVE_PASSES = 8 };
+
 /* One component. Linux answers ENOTDIR for a symbolic link where a folder is wanted; callers are told ELOOP. */
 static int open_component(int base, const char *name, int flags, mode_t mode)
 {
@@ -111,10 +114,11 @@ static int remove_entry(int parent, const char *name, bool *ret_is_directory, st
         return fault_set(err, "unlink", name);
     if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
         return 0;
-    if (errno != ENOTEMPTY && errno != EEXIST)
-        return fault_set(err, "rmdir", name);
-    *ret_is_directory = true;
-    return 0;
+    *ret_is_directory = errno == ENOTEMPTY || errno == EEXIST;
+    if (*ret_is_directory)
+        return 0;
+    errno = errno == ENOTDIR ? EPERM : errno; /* a file after all: what unlink said */
+    return fault_set(err, "remove", name);
 }
 
 static int remove_contents(int parent, const char *name, unsigned depth, struct err *err);
@@ -127,11 +131,15 @@ static int remove_one(int parent, const char *name, unsigned depth, struct err *
         return -1;
     if (!full_directory)
         return 0;
-    if (remove_contents(parent, name, depth, err) != 0)
-        return -1;
-    if (unlinkat(parent, name, AT_REMOVEDIR) != 0 && errno != ENOENT)
-        return fault_set(err, "rmdir", name);
-    return 0;
+    for (int i = 0; i < TREE_REMOVE_PASSES; i++) {
+        if (remove_contents(parent, name, depth, err) != 0)
+            return -1;
+        if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+            return 0;
+        if (errno != ENOTEMPTY && errno != EEXIST)
+            break;
+    }
+    return fault_set(err, "rmdir", name);
 }
 
 static int remove_contents(int parent, const char *name, unsigned depth, struct err *err)

@@ -1,11 +1,13 @@
-/* Blocking work on destinations in a process of its own: ckpt-worker. A hung mount hangs the worker, never the daemon.
+/* Blocking work on destinations in a process of its own: ckpt-worker. A hung mount hangs the worker, never the
+ * daemon.
  *
- * Flow     worker_start() spawns `ckpt-worker VERB ...` found beside the running program, with the request as arguments;
- *          the worker prints result lines "key=value" on stdout and an error text on stderr; worker_done_fn gets them.
- *          Verbs: probe, put, verify, restore, collect, abandon (src/store/README.md has the arguments).
- * Shapes   a worker that passes its deadline is killed; one that does not die (D state) is reported `unkillable` once and
- *          kept until it is reaped; worker_active() then still counts it, but its handle must not be used any more.
- *          Output beyond WORKER_OUTPUT_MAX_BYTES is read and dropped.
+ * Flow     worker_start() spawns `ckpt-worker VERB ...` found beside the running program, with the request as
+ *          arguments; the worker prints result lines "key=value" on stdout and an error text on stderr;
+ *          worker_done_fn gets them. Verbs: probe, put, verify, restore, collect, abandon (src/store/README.md has
+ *          the arguments).
+ * Shapes   a worker that passes its deadline is killed; one that does not die (D state) is reported `unkillable`
+ *          once and kept until it is reaped; worker_active() then still counts it, but its handle must not be used
+ *          any more. Output beyond WORKER_OUTPUT_MAX_BYTES is read and dropped.
  * Units    milliseconds; bytes per second for the rate limit.
  */
 #ifndef CKPT_STORE_WORKER_H
