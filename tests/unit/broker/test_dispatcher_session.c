@@ -1,117 +1,18 @@
 /* Agents' streams over real sockets: hello, orders, reports, heartbeats, failover (I20, F-009, F-022, F-023).
  * The broker's clock is the test's, so that nothing here waits for time; the loop runs until what is awaited has come. */
-#include "ckpt/v1/agent.pb-c.h"
 #include "src/broker/dispatcher.h"
 #include "src/broker/nodes.h"
-#include "src/rpc/client.h"
-#include "src/rpc/server.h"
 #include "tests/unit/broker/fake_replica.h"
+#include "tests/unit/broker/stream_agent.h"
 
-enum { DOWNS_MAX = 64, TURNS_MAX = 200000 };
+enum { TURNS_MAX = 200000 };
 #define STATE(name) CKPT__LOG__V1__NODE_STATE__NODE_STATE_##name
-
-struct agent {
-    struct rpc_channel *channel;
-    struct rpc_client_call *call;
-    size_t count;
-    Ckpt__V1__AgentDown *downs[DOWNS_MAX];
-    bool ended;
-    int status;
-    char hint[64];
-};
 
 struct stand {
     uv_loop_t loop;
     struct fake *fake;
     struct agent agents[2];
 };
-
-/* ---- agents ---- */
-
-static void on_down(struct rpc_client_call *call, void *data, const uint8_t *bytes, size_t length)
-{
-    struct agent *agent = data;
-
-    (void)call;
-    assert_true(agent->count < DOWNS_MAX);
-    agent->downs[agent->count] = ckpt__v1__agent_down__unpack(NULL, length, bytes);
-    assert_non_null(agent->downs[agent->count]);
-    agent->count++;
-}
-
-static void on_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)
-{
-    struct agent *agent = data;
-
-    (void)call;
-    agent->ended = true;
-    agent->status = end->status;
-    agent->call = NULL;
-    snprintf(agent->hint, sizeof(agent->hint), "%s",
-             end->leader_hint != NULL ? end->leader_hint : "(none)");
-}
-
-static void open_stream(struct agent *agent)
-{
-    static const struct rpc_client_handlers handlers = {.on_message = on_down, .on_end = on_end};
-
-    agent->ended = false;
-    agent->call = rpc_channel_open(agent->channel, "/ckpt.v1.AgentService/Session", 0, true,
-                                   &handlers, agent);
-    assert_non_null(agent->call);
-}
-
-static void send_up(struct agent *agent, const Ckpt__V1__AgentUp *up)
-{
-    uint8_t bytes[1024];
-    size_t length = ckpt__v1__agent_up__get_packed_size(up);
-
-    assert_true(length <= sizeof(bytes));
-    ckpt__v1__agent_up__pack(up, bytes);
-    rpc_client_call_send(agent->call, bytes, length);
-}
-
-static void hello(struct agent *agent, const char *node_id)
-{
-    Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
-    Ckpt__V1__AgentHello message = CKPT__V1__AGENT_HELLO__INIT;
-    char id[64];
-
-    snprintf(id, sizeof(id), "%s", node_id);
-    message.node_id = id;
-    message.boot_id = (char[]){"boot-1"};
-    message.version = (char[]){"0.1.0"};
-    up.body_case = CKPT__V1__AGENT_UP__BODY_HELLO;
-    up.hello = &message;
-    send_up(agent, &up);
-}
-
-static void report_started(struct agent *agent, uint64_t sequence, uint64_t checkpoint_id,
-                           uint32_t attempt)
-{
-    Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
-    Ckpt__V1__AgentReport report = CKPT__V1__AGENT_REPORT__INIT;
-
-    report.sequence = sequence;
-    report.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED;
-    report.allocation_id = (char[]){"job"};
-    report.checkpoint_id = checkpoint_id;
-    report.attempt = attempt;
-    up.body_case = CKPT__V1__AGENT_UP__BODY_REPORT;
-    up.report = &report;
-    send_up(agent, &up);
-}
-
-static void heartbeat(struct agent *agent, uint64_t sequence)
-{
-    Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
-    Ckpt__V1__AgentHeartbeat message = CKPT__V1__AGENT_HEARTBEAT__INIT;
-
-    message.sequence = sequence;
-    up.body_case = CKPT__V1__AGENT_UP__BODY_HEARTBEAT;
-    up.heartbeat = &message;
-    send_up(agent, &up);
-}
 
 /* ---- the stand ---- */
 
@@ -130,28 +31,6 @@ static void turn(struct stand *stand)
             print_error("never came: %s\n", #condition);                                           \
         assert_true(condition);                                                                    \
     } while (0)
-
-static Ckpt__V1__AgentDown *last(const struct agent *agent, Ckpt__V1__AgentDown__BodyCase kind)
-{
-    for (size_t i = agent->count; i-- > 0;)
-        if (agent->downs[i]->body_case == kind)
-            return agent->downs[i];
-    return NULL;
-}
-
-static Ckpt__V1__OrderSet *orders(const struct agent *agent)
-{
-    Ckpt__V1__AgentDown *down = last(agent, CKPT__V1__AGENT_DOWN__BODY_ORDERS);
-
-    return down != NULL ? down->orders : NULL;
-}
-
-static uint64_t acknowledged(const struct agent *agent)
-{
-    Ckpt__V1__AgentDown *down = last(agent, CKPT__V1__AGENT_DOWN__BODY_ACK);
-
-    return down != NULL ? down->ack->sequence : 0;
-}
 
 static int setup(void **state)
 {
@@ -198,8 +77,7 @@ static int teardown(void **state)
     dispatcher_free(stand->fake->broker.dispatcher);
     fake_free(stand->fake);
     for (int i = 0; i < 2; i++)
-        for (size_t j = 0; j < stand->agents[i].count; j++)
-            ckpt__v1__agent_down__free_unpacked(stand->agents[i].downs[j], NULL);
+        agent_close(&stand->agents[i]);
     free(stand);
     return 0;
 }

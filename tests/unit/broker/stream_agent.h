@@ -1,0 +1,142 @@
+/* An agent as seen from the wire: a stream of ckpt.v1.AgentService/Session and what came down on it. */
+#ifndef CKPT_TESTS_UNIT_BROKER_STREAM_AGENT_H
+#define CKPT_TESTS_UNIT_BROKER_STREAM_AGENT_H
+
+#include "ckpt/v1/agent.pb-c.h"
+#include "src/rpc/client.h"
+#include "src/rpc/server.h"
+#include "tests/support/test.h"
+
+enum { DOWNS_MAX = 64 };
+
+struct agent {
+    struct rpc_channel *channel;
+    struct rpc_client_call *call;
+    size_t count;
+    Ckpt__V1__AgentDown *downs[DOWNS_MAX];
+    bool ended;
+    int status;
+    char hint[64];
+};
+
+static void on_down(struct rpc_client_call *call, void *data, const uint8_t *bytes, size_t length)
+{
+    struct agent *agent = data;
+
+    (void)call;
+    assert_true(agent->count < DOWNS_MAX);
+    agent->downs[agent->count] = ckpt__v1__agent_down__unpack(NULL, length, bytes);
+    assert_non_null(agent->downs[agent->count]);
+    agent->count++;
+}
+
+static void on_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)
+{
+    struct agent *agent = data;
+
+    (void)call;
+    agent->ended = true;
+    agent->status = end->status;
+    agent->call = NULL;
+    snprintf(agent->hint, sizeof(agent->hint), "%s",
+             end->leader_hint != NULL ? end->leader_hint : "(none)");
+}
+
+static void open_stream(struct agent *agent)
+{
+    static const struct rpc_client_handlers handlers = {.on_message = on_down, .on_end = on_end};
+
+    agent->ended = false;
+    agent->call = rpc_channel_open(agent->channel, "/ckpt.v1.AgentService/Session", 0, true,
+                                   &handlers, agent);
+    assert_non_null(agent->call);
+}
+
+static void send_up(struct agent *agent, const Ckpt__V1__AgentUp *up)
+{
+    uint8_t bytes[1024];
+    size_t length = ckpt__v1__agent_up__get_packed_size(up);
+
+    assert_true(length <= sizeof(bytes));
+    ckpt__v1__agent_up__pack(up, bytes);
+    rpc_client_call_send(agent->call, bytes, length);
+}
+
+static void hello(struct agent *agent, const char *node_id)
+{
+    Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
+    Ckpt__V1__AgentHello message = CKPT__V1__AGENT_HELLO__INIT;
+    char id[64];
+
+    snprintf(id, sizeof(id), "%s", node_id);
+    message.node_id = id;
+    message.boot_id = (char[]){"boot-1"};
+    message.version = (char[]){"0.1.0"};
+    up.body_case = CKPT__V1__AGENT_UP__BODY_HELLO;
+    up.hello = &message;
+    send_up(agent, &up);
+}
+
+static void report(struct agent *agent, Ckpt__V1__AgentReport *message)
+{
+    Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
+
+    up.body_case = CKPT__V1__AGENT_UP__BODY_REPORT;
+    up.report = message;
+    send_up(agent, &up);
+}
+
+static void report_started(struct agent *agent, uint64_t sequence, uint64_t checkpoint_id,
+                           uint32_t attempt)
+{
+    Ckpt__V1__AgentReport message = CKPT__V1__AGENT_REPORT__INIT;
+
+    message.sequence = sequence;
+    message.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED;
+    message.allocation_id = (char[]){"job"};
+    message.checkpoint_id = checkpoint_id;
+    message.attempt = attempt;
+    report(agent, &message);
+}
+
+__attribute__((unused)) static void heartbeat(struct agent *agent, uint64_t sequence)
+{
+    Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
+    Ckpt__V1__AgentHeartbeat message = CKPT__V1__AGENT_HEARTBEAT__INIT;
+
+    message.sequence = sequence;
+    up.body_case = CKPT__V1__AGENT_UP__BODY_HEARTBEAT;
+    up.heartbeat = &message;
+    send_up(agent, &up);
+}
+
+static Ckpt__V1__AgentDown *last(const struct agent *agent, Ckpt__V1__AgentDown__BodyCase kind)
+{
+    for (size_t i = agent->count; i-- > 0;)
+        if (agent->downs[i]->body_case == kind)
+            return agent->downs[i];
+    return NULL;
+}
+
+static Ckpt__V1__OrderSet *orders(const struct agent *agent)
+{
+    Ckpt__V1__AgentDown *down = last(agent, CKPT__V1__AGENT_DOWN__BODY_ORDERS);
+
+    return down != NULL ? down->orders : NULL;
+}
+
+static uint64_t acknowledged(const struct agent *agent)
+{
+    Ckpt__V1__AgentDown *down = last(agent, CKPT__V1__AGENT_DOWN__BODY_ACK);
+
+    return down != NULL ? down->ack->sequence : 0;
+}
+
+static void agent_close(struct agent *agent)
+{
+    for (size_t i = 0; i < agent->count; i++)
+        ckpt__v1__agent_down__free_unpacked(agent->downs[i], NULL);
+    agent->count = 0;
+}
+
+#endif

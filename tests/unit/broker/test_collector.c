@@ -1,0 +1,227 @@
+/* The collector: D-004, I28. Workers are the test's own. */
+#include "src/base/id.h"
+#include "src/broker/collector.h"
+#include "src/store/worker.h"
+#include "tests/unit/broker/fake_replica.h"
+
+struct worker {
+    worker_done_fn *done;
+    void *data;
+    bool running;
+    bool cancelled;
+    char arguments[512];
+};
+static struct worker worker;
+static int started_count;
+
+int worker_start(uv_loop_t *loop, const char *const *arguments, uid_t uid, gid_t gid,
+                 uint64_t deadline_ms, worker_done_fn *done, void *data, struct worker **ret_worker,
+                 struct err *err)
+{
+    (void)loop;
+    (void)uid;
+    (void)gid;
+    (void)err;
+    assert_uint_equal(deadline_ms, COLLECTOR_DEADLINE_MS);
+    assert_false(worker.running); /* one at a time */
+    worker = (struct worker){.done = done, .data = data, .running = true};
+    for (int i = 0; arguments[i] != NULL; i++) {
+        strcat(worker.arguments, arguments[i]);
+        strcat(worker.arguments, " ");
+    }
+    started_count++;
+    *ret_worker = &worker;
+    return 0;
+}
+
+void worker_cancel(struct worker *cancelled)
+{
+    cancelled->cancelled = true;
+}
+
+size_t worker_active(void)
+{
+    return worker.running;
+}
+
+static void end_worker(struct fake *fake, int exit_code)
+{
+    struct worker_result result = {
+        .exit_code = exit_code, .cancelled = worker.cancelled, .output = "", .error = "busy"};
+
+    assert_true(worker.running);
+    worker.running = false;
+    worker.done(worker.data, &result);
+    fake_settle(fake);
+}
+
+/* A job with one cancelled checkpoint whose folder is of no use to anybody. */
+static uint64_t leave_a_folder(struct fake *fake, const char *job)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__V1__RequestCheckpointRequest request = CKPT__V1__REQUEST_CHECKPOINT_REQUEST__INIT;
+    Ckpt__V1__CancelCheckpointRequest cancel = CKPT__V1__CANCEL_CHECKPOINT_REQUEST__INIT;
+    Ckpt__Log__V1__GrantBatch grants = CKPT__LOG__V1__GRANT_BATCH__INIT;
+    Ckpt__Log__V1__Grant grant = CKPT__LOG__V1__GRANT__INIT;
+    Ckpt__Log__V1__Grant *pointers[] = {&grant};
+    char id[64], request_id[80], cancel_id[80];
+    uint64_t checkpoint_id;
+
+    snprintf(id, sizeof(id), "%s", job);
+    snprintf(request_id, sizeof(request_id), "request-%s", job);
+    snprintf(cancel_id, sizeof(cancel_id), "cancel-%s", job);
+    assert_int_equal(fake_register(fake, job, 1, 1, NULL).status, FSM_OK);
+    request.request_id = command.request_id = request_id;
+    request.allocation_id = id;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_REQUEST_CHECKPOINT;
+    command.request_checkpoint = &request;
+    checkpoint_id = fake_do(fake, &command).checkpoint_id;
+    assert_true(checkpoint_id > 0);
+    grant.checkpoint_id = checkpoint_id;
+    grant.bytes_per_s = 1000000;
+    grant.timeout_ms = 600000;
+    grants.n_grants = 1;
+    grants.grants = pointers;
+    command.request_id = (char[]){""};
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_GRANTS;
+    command.grants = &grants;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+    cancel.request_id = command.request_id = cancel_id;
+    cancel.checkpoint_id = checkpoint_id;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_CANCEL_CHECKPOINT;
+    command.cancel_checkpoint = &cancel;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+    return checkpoint_id;
+}
+
+static size_t collectable(struct fake *fake)
+{
+    uint64_t ids[8];
+
+    return fsm_collectable(fake->replica.fsm, ids, 8);
+}
+
+/* Until retention lets the folder go. */
+static void tick_until_collectable(struct fake *fake)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__Tick tick = CKPT__LOG__V1__TICK__INIT;
+
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_TICK;
+    command.tick = &tick;
+    for (int i = 0; i < 20 && collectable(fake) == 0; i++) {
+        uint64_t deadline_ms = fsm_next_deadline_ms(fake->replica.fsm);
+
+        if (deadline_ms == UINT64_MAX)
+            break;
+        if (deadline_ms > fake_wall_ms(fake))
+            fake->now_us += (deadline_ms - fake_wall_ms(fake)) * 1000;
+        fake_do(fake, &command);
+    }
+    assert_uint_equal(collectable(fake), 1);
+}
+
+static struct fake *start(void)
+{
+    struct fake *fake = fake_new(NULL);
+
+    worker = (struct worker){0};
+    started_count = 0;
+    fake->broker.collector = collector_new(&fake->broker);
+    return fake;
+}
+
+static void finish(struct fake *fake)
+{
+    fake_stop_serving(fake);
+    collector_free(fake->broker.collector);
+    fake_free(fake);
+}
+
+static void an_expired_folder_is_removed_and_then_recorded(void **state)
+{
+    struct fake *fake = start();
+    char expected[256], id[CHECKPOINT_ID_TEXT_BYTES];
+    uint64_t checkpoint_id;
+
+    (void)state;
+    checkpoint_id = leave_a_folder(fake, "job");
+    tick_until_collectable(fake);
+    fake_serve(fake);
+    fake_advance_ms(fake, COLLECTOR_INTERVAL_MS);
+    assert_true(worker.running);
+    snprintf(expected, sizeof(expected),
+             "collect --prefix /scratch --path /scratch/physics/p1/job/checkpoints/%s ",
+             checkpoint_id_format(checkpoint_id, id));
+    assert_string_equal(worker.arguments, expected);
+    assert_uint_equal(collectable(fake), 1); /* not before it is gone */
+    end_worker(fake, 0);
+    assert_uint_equal(collectable(fake), 0);
+    finish(fake);
+}
+
+static void a_failed_removal_is_tried_again_later(void **state)
+{
+    struct fake *fake = start();
+
+    (void)state;
+    leave_a_folder(fake, "job");
+    tick_until_collectable(fake);
+    fake_serve(fake);
+    fake_advance_ms(fake, COLLECTOR_INTERVAL_MS);
+    end_worker(fake, WORKER_EXIT_UNAVAILABLE);
+    assert_uint_equal(collectable(fake), 1);
+    fake_advance_ms(fake, COLLECTOR_INTERVAL_MS - 1);
+    assert_int_equal(started_count, 1);
+    fake_advance_ms(fake, 1);
+    assert_int_equal(started_count, 2);
+    end_worker(fake, 0);
+    assert_uint_equal(collectable(fake), 0);
+    finish(fake);
+}
+
+static void nothing_is_removed_from_an_unavailable_target(void **state)
+{
+    struct fake *fake = start();
+
+    (void)state;
+    leave_a_folder(fake, "job");
+    tick_until_collectable(fake);
+    fake_set_available(fake, false);
+    fake_serve(fake);
+    fake_advance_ms(fake, 10 * COLLECTOR_INTERVAL_MS);
+    assert_int_equal(started_count, 0);
+    fake_set_available(fake, true);
+    fake_advance_ms(fake, COLLECTOR_INTERVAL_MS);
+    assert_int_equal(started_count, 1);
+    end_worker(fake, 0);
+    finish(fake);
+}
+
+static void losing_leadership_cancels_the_worker(void **state)
+{
+    struct fake *fake = start();
+
+    (void)state;
+    leave_a_folder(fake, "job");
+    tick_until_collectable(fake);
+    fake_serve(fake);
+    fake_advance_ms(fake, COLLECTOR_INTERVAL_MS);
+    fake_stop_serving(fake);
+    assert_true(worker.cancelled);
+    collector_free(fake->broker.collector); /* before the worker has ended */
+    end_worker(fake, -1);
+    assert_uint_equal(collectable(fake), 1);
+    fake_free(fake);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_expired_folder_is_removed_and_then_recorded),
+        cmocka_unit_test(a_failed_removal_is_tried_again_later),
+        cmocka_unit_test(nothing_is_removed_from_an_unavailable_target),
+        cmocka_unit_test(losing_leadership_cancels_the_worker),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
