@@ -165,6 +165,20 @@ static enum cli_exit fail_timeout(struct cli *cli, const char *what, const char 
                     "cannot %s: no answer in %s (%s)", what, duration, text);
 }
 
+/* Members end a refusal with "; NEXT"; here that goes on a line of its own. */
+static size_t length_before(const char *text, const char *next)
+{
+    size_t length = strlen(text);
+    size_t next_length = next == NULL ? 0 : strlen(next) + 2;
+
+    if (next != NULL && length > next_length &&
+        strcmp(text + length - next_length + 2, next) == 0 &&
+        strncmp(text + length - next_length, "; ", 2) == 0) {
+        return length - next_length;
+    }
+    return length;
+}
+
 enum cli_exit call_failed(struct cli *cli, const char *what, int status, const char *text,
                           bool mutation)
 {
@@ -180,11 +194,9 @@ enum cli_exit call_failed(struct cli *cli, const char *what, int status, const c
     if (code == CLI_TIMEOUT) {
         return fail_timeout(cli, what, text, mutation);
     }
-    if (next != NULL && strstr(text, next) != NULL) {
-        next = NULL; /* the member said it already */
-    }
-    return cli_fail(cli, code, next, "cannot %s: %s%s%s", what,
-                    named ? "" : rpc_status_name(status), named ? "" : ": ", text);
+    return cli_fail(cli, code, next, "cannot %s: %s%s%.*s", what,
+                    named ? "" : rpc_status_name(status), named ? "" : ": ",
+                    (int)length_before(text, next), text);
 }
 
 static int ask_leader(struct cli *cli, const char *method, const ProtobufCMessage *request,
@@ -273,6 +285,8 @@ enum cli_exit call_mutate_simple(struct cli *cli, const char *what, const char *
         /* printed */
     } else if (cli->format == OUTPUT_NAME) {
         fprintf(cli->out, "%s\n", checkpoint);
+    } else if (reply->index == 0) {
+        fprintf(cli->out, "done: %s\n", what); /* nothing entered the log */
     } else {
         fprintf(cli->out, "done: %s (index %" PRIu64 "%s%s%s)\n", what, reply->index,
                 reply->checkpoint_id != 0 ? ", checkpoint " : "",

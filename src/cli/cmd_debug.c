@@ -130,6 +130,9 @@ static void print_row(struct output_table *table, const struct call_answer *answ
         output_cell(table, "-");
         output_cell(table, "%s", answer->endpoint);
         output_state(table, verdict);
+        for (int blank = 0; blank < 4; blank++) {
+            output_cell(table, "-");
+        }
         return;
     }
     output_cell(table, "%" PRIu64, reply->member_id);

@@ -4,20 +4,60 @@
 #include "src/base/check.h"
 #include "src/cli/commands.h"
 #include "src/cli/event_text.h"
+#include "src/cli/members.h"
 #include "src/cli/output.h"
 #include "src/cli/reflect.h"
 #include "src/cli/watch.h"
 
+/* A member's first lead is logged before its name is known to the state: the members themselves tell it. */
+struct leader_names {
+    bool asked;
+    struct members members;
+};
+
 struct printer {
+    struct leader_names names;
     struct event_history history;
     json_t *items; /* of one JSON document; NULL: each event is a line */
     uint64_t left; /* events still wanted; 0: no limit */
 };
 
-static void print_line(struct cli *cli, struct printer *printer, const Ckpt__V1__Event *event)
+/* NULL: not known. The text lives as long as names. */
+static char *leader_name(struct cli *cli, struct leader_names *names, uint64_t member_id)
+{
+    const Ckpt__V1__StatusReply *best;
+
+    if (!names->asked) {
+        names->asked = true;
+        members_ask(cli, &names->members);
+    }
+    best = names->members.best;
+    for (size_t i = 0; best != NULL && i < best->n_members; i++) {
+        if (best->members[i]->member_id == member_id) {
+            return best->members[i]->name;
+        }
+    }
+    return NULL;
+}
+
+static void print_text(struct cli *cli, struct printer *printer, const Ckpt__V1__Event *event)
 {
     char text[EVENT_TEXT_BYTES];
+    Ckpt__V1__Event named = *event;
+    char *name = NULL;
 
+    if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_LEADER && event->subject[0] == '\0') {
+        name = leader_name(cli, &printer->names, event->new_state);
+    }
+    if (name != NULL) {
+        named.subject = name;
+    }
+    event_text(&named, &printer->history, cli->format == OUTPUT_WIDE, text);
+    fprintf(cli->out, "%s\n", text);
+}
+
+static void print_line(struct cli *cli, struct printer *printer, const Ckpt__V1__Event *event)
+{
     switch (cli->format) {
     case OUTPUT_JSON:
     case OUTPUT_JSONL:
@@ -29,8 +69,7 @@ static void print_line(struct cli *cli, struct printer *printer, const Ckpt__V1_
         return;
     case OUTPUT_TABLE:
     case OUTPUT_WIDE:
-        event_text(event, &printer->history, cli->format == OUTPUT_WIDE, text);
-        fprintf(cli->out, "%s\n", text);
+        print_text(cli, printer, event);
         return;
     }
 }
@@ -70,6 +109,7 @@ enum cli_exit command_events(struct cli *cli)
         printer.items = json_array();
     }
     code = watch_run(cli, &options, on_event, &printer);
+    members_free(&printer.names.members);
     if (printer.items != NULL && code == CLI_OK) {
         output_json(cli, "events", printer.items);
     } else {

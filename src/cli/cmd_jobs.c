@@ -69,6 +69,14 @@ static const char *age_text(uint64_t at_ms, char text[HUMAN_BYTES])
     return at_ms == 0 ? "-" : human_duration(now > at_ms ? now - at_ms : 0, text);
 }
 
+/* Without a complete checkpoint the instant is that of the start: no age of a checkpoint. */
+static const char *last_age(const Ckpt__V1__Allocation *job, char text[HUMAN_BYTES])
+{
+    return job->last_complete_checkpoint_id == 0
+               ? "-"
+               : age_text(job->last_complete_snapshot_at_ms, text);
+}
+
 static const char *reason_text(Ckpt__V1__Reason reason, char text[HUMAN_BYTES])
 {
     return reason == CKPT__V1__REASON__REASON_NONE
@@ -92,7 +100,7 @@ static void job_row(struct output_table *table, const ProtobufCMessage *item)
     output_cell(table, "%u", spec->preemption_class);
     output_cell(table, "%s", human_checkpoint(job->active_checkpoint_id, text));
     output_cell(table, "%s", human_checkpoint(job->last_complete_checkpoint_id, text));
-    output_cell(table, "%s", age_text(job->last_complete_snapshot_at_ms, text));
+    output_cell(table, "%s", last_age(job, text));
     output_cell(table, "%" PRIu64, job->checkpoint_count);
     output_cell(table, "%s", spec->project);
     output_cell(table, "%s", spec->vcluster);
@@ -194,9 +202,8 @@ static void print_job(struct cli *cli, const Ckpt__V1__Allocation *job)
             human_safe(spec->profile[0] != '\0' ? spec->profile : "signal", safe[5], 129),
             spec->walltime_ms == 0 ? "unlimited" : human_duration(spec->walltime_ms, b),
             human_clock(spec->started_at_ms, c));
-    fprintf(cli->out, " checkpoints %" PRIu64 " complete  last %s (%s ago)", job->checkpoint_count,
-            human_checkpoint(job->last_complete_checkpoint_id, a),
-            age_text(job->last_complete_snapshot_at_ms, b));
+    fprintf(cli->out, " checkpoints %" PRIu64 " complete  last %s (age %s)", job->checkpoint_count,
+            human_checkpoint(job->last_complete_checkpoint_id, a), last_age(job, b));
     fprintf(cli->out, "  active %s\n", human_checkpoint(job->active_checkpoint_id, a));
     fprintf(cli->out, " estimates size %s  write %s\n", human_size(job->size_estimate_bytes, a),
             human_duration(job->write_estimate_ms, b));

@@ -45,7 +45,12 @@ static void leader_line(const Ckpt__V1__Event *event, struct event_history *hist
     char subject[ID_BYTES];
     bool change;
 
-    human_safe(event->subject, subject, sizeof(subject));
+    /* the first leader of a cluster is elected before its members' names are known */
+    if (event->subject[0] == '\0') {
+        snprintf(subject, sizeof(subject), "member %u", event->new_state);
+    } else {
+        human_safe(event->subject, subject, sizeof(subject));
+    }
     change = history->leader[0] != '\0' && strcmp(history->leader, subject) != 0;
     snprintf(text, size, "%s%s%s %s (term %" PRIu64 "): %" PRIu64 " paused requests carried over",
              change ? history->leader : "", change ? "→" : "", subject,
@@ -95,24 +100,25 @@ static const char *node_state(uint32_t state)
     return state < ARRAY_COUNT(names) ? names[state] : "changed";
 }
 
-static void storage_line(const Ckpt__V1__Event *event, bool up, char *text, size_t size)
+static void storage_line(const Ckpt__V1__Event *event, char *text, size_t size)
 {
-    char what[96];
+    char what[96] = "unavailable";
 
-    snprintf(what, sizeof(what), "%s: %" PRIu64 " checkpoints %s", up ? "available" : "unavailable",
-             event->number, up ? "resumed" : "paused");
+    if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_UP) {
+        snprintf(what, sizeof(what), "available: %" PRIu64 " paused checkpoints resume",
+                 event->number);
+    }
     subject_line(event, "target", what, text, size);
 }
 
 static void preemption_line(const Ckpt__V1__Event *event, char *text, size_t size)
 {
-    char job[ID_BYTES], subject[ID_BYTES], id[HUMAN_BYTES], why[HUMAN_BYTES + 3];
+    char job[ID_BYTES], subject[ID_BYTES], why[HUMAN_BYTES + 3];
 
-    snprintf(text, size, "%s preempted%s%s, checkpoint %s%s",
+    snprintf(text, size, "%s preempted%s%s by preemption %" PRIu64 "%s",
              human_safe(event->allocation_id, job, sizeof(job)),
              event->subject[0] != '\0' ? " for " : "",
-             human_safe(event->subject, subject, sizeof(subject)),
-             event->checkpoint_id != 0 ? human_checkpoint(event->checkpoint_id, id) : "none",
+             human_safe(event->subject, subject, sizeof(subject)), event->number,
              reason(event, why));
 }
 
@@ -139,7 +145,7 @@ static void sentence(const Ckpt__V1__Event *event, struct event_history *history
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_DOWN:
     case CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_UP:
-        storage_line(event, event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_UP, text, size);
+        storage_line(event, text, size);
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_LEADER:
         leader_line(event, history, text, size);

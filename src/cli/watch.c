@@ -19,7 +19,8 @@ struct watch {
     struct rpc_follow *follow;
     struct rpc_client_call *call; /* NULL between two streams */
     uint64_t last_sequence;
-    bool lost; /* a remark about it is out */
+    char last_text[256]; /* why the last stream ended */
+    bool lost;           /* a remark about it is out */
     bool ended;
     enum cli_exit code;
 };
@@ -77,6 +78,7 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
         end_watch(watch, CLI_OK);
         return;
     }
+    snprintf(watch->last_text, sizeof(watch->last_text), "%s", end->message);
     /* a following stream that ends with OK was closed by a member that shuts down */
     if (end->status != RPC_OK && !rpc_follow_result(watch->follow, end, &delay_ms)) {
         end_watch(watch, call_failed(watch->cli, "watch events", end->status, end->message, false));
@@ -119,8 +121,10 @@ static void on_limit(uv_timer_t *timer)
 {
     struct watch *watch = timer->data;
 
-    end_watch(watch, call_failed(watch->cli, "watch events", RPC_DEADLINE_EXCEEDED,
-                                 "the stream did not end", false));
+    end_watch(watch,
+              call_failed(watch->cli, "watch events", RPC_DEADLINE_EXCEEDED,
+                          watch->last_text[0] != '\0' ? watch->last_text : "the stream did not end",
+                          false));
 }
 
 static void close_all(struct watch *watch)

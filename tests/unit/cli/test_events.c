@@ -252,7 +252,7 @@ static void assert_line(Ckpt__V1__Event *event, struct event_history *history, c
 
 static void each_kind_reads_as_a_sentence(void **state)
 {
-    static char n2[] = "n2", n3[] = "n3", scratch[] = "scratch", job[] = "a-1";
+    static char n2[] = "n2", n3[] = "n3", scratch[] = "scratch", job[] = "a-1", empty[] = "";
     struct event_history history = {0};
     Ckpt__V1__Event event = CKPT__V1__EVENT__INIT;
 
@@ -276,9 +276,19 @@ static void each_kind_reads_as_a_sentence(void **state)
                 "a-1 checkpoint 1-42 WRITING → PAUSED attempt 1 (storage unavailable)");
     event.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_DOWN;
     event.subject = scratch;
+    assert_line(&event, &history, "target scratch unavailable (storage unavailable)");
+    event.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_UP;
     event.number = 3;
     event.reason = 0;
-    assert_line(&event, &history, "target scratch unavailable: 3 checkpoints paused");
+    assert_line(&event, &history, "target scratch available: 3 paused checkpoints resume");
+    event.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_PREEMPTION;
+    event.subject = empty;
+    assert_line(&event, &history, "a-1 preempted by preemption 3");
+    event.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_LEADER;
+    event.new_state = 2;
+    assert_line(&event, &(struct event_history){0},
+                "member 2 leads (term 8): 3 paused requests carried over");
+    event.subject = scratch;
     event.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_NODE_STATE;
     event.new_state = 3;
     assert_line(&event, &history, "node scratch down");

@@ -12,7 +12,8 @@ static void each_status_has_its_exit_code_and_next_command(void **state)
         const char *error;
     } outcomes[] = {
         {RPC_INVALID_ARGUMENT, "INVALID_ID: an id is not", CLI_USAGE, "try: correct the id"},
-        {RPC_NOT_FOUND, "ALLOCATION_NOT_FOUND: no such allocation", CLI_NOT_FOUND,
+        {RPC_NOT_FOUND, "ALLOCATION_NOT_FOUND: no such allocation; ckptctl jobs lists them",
+         CLI_NOT_FOUND,
          "error: cannot request a checkpoint of j: ALLOCATION_NOT_FOUND: no such allocation\n  "
          "try: "
          "ckptctl jobs lists them\n"},
