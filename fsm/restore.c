@@ -76,8 +76,8 @@ static bool restore_target(struct fsm *fsm, const Ckpt__Log__V1__TargetRecord *r
     target->view.reason = record->reason;
     target->view.since_ms = record->since_ms;
     target->view.measured_bytes_per_s = record->measured_bytes_per_s;
-    target->excused_bytes_per_s = record->excused_bytes_per_s;
     fsm_target_budget(target);
+    target->excused_bytes_per_s = record->excused_bytes_per_s;
     return true;
 }
 
@@ -221,7 +221,7 @@ static bool restore_allocation(struct fsm *fsm, const Ckpt__Log__V1__AllocationR
     fsm_allocation_adopt(fsm, allocation);
     if (fsm_allocation_runs(allocation))
         fsm_allocation_assign(fsm, allocation);
-    fsm_allocation_arm(fsm, allocation);
+    fsm_timer_set(&fsm->timers, &allocation->timer, record->timer_at_ms);
     return true;
 }
 
@@ -312,7 +312,6 @@ static void restore_checkpoint_indices(struct fsm *fsm, struct checkpoint *check
         target->budgeted_bytes_per_s += checkpoint->view.granted_bytes_per_s;
     if (fsm_checkpoint_state_active(checkpoint->view.state)) {
         allocation->view.active_checkpoint_id = checkpoint->view.id;
-        fsm_allocation_arm(fsm, allocation); /* an active one has its own grace */
     } else if (checkpoint->expired && !checkpoint->collected) {
         list_push_back(fsm->collectable, &checkpoint->queue);
     }

@@ -227,6 +227,7 @@ static void fill_allocation_times(Ckpt__Log__V1__AllocationRecord *message,
     message->plan_reason = (Ckpt__V1__Reason)allocation->plan_reason;
     message->preemptor_class = allocation->preemptor_class;
     message->expired = allocation->expired;
+    message->timer_at_ms = allocation->timer.at_ms;
 }
 
 static void write_allocation(struct writer *writer, const struct allocation *allocation)

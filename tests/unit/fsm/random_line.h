@@ -1,0 +1,229 @@
+/* Random script lines: plausible commands over a few names, with a share of nonsense. The same state gives the same lines. */
+#ifndef CKPT_TESTS_FSM_RANDOM_LINE_H
+#define CKPT_TESTS_FSM_RANDOM_LINE_H
+
+#include "tests/unit/fsm/script.h"
+
+enum { RANDOM_JOBS = 12, RANDOM_NODES = 8 };
+
+static inline uint64_t random_draw(uint64_t *state, uint64_t below)
+{
+    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
+
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return (z ^ (z >> 31)) % below;
+}
+
+/* A checkpoint that exists, mostly an active one. */
+static inline const struct fsm_checkpoint *random_checkpoint(const struct script *script,
+                                                             uint64_t *state)
+{
+    const struct fsm_checkpoint *chosen = NULL;
+    const struct fsm_checkpoint *at = NULL;
+    uint64_t weight = 0;
+
+    while ((at = fsm_checkpoint_next(script->fsm, at == NULL ? 0 : at->id)) != NULL) {
+        uint64_t mine = fsm_checkpoint_state_active(at->state) ? 30 : 1;
+
+        weight += mine;
+        if (random_draw(state, weight) < mine)
+            chosen = at;
+    }
+    return chosen;
+}
+
+static inline void random_nodes(uint64_t *state, char *ret_text, size_t size)
+{
+    uint64_t first = random_draw(state, RANDOM_NODES);
+    uint64_t count = 1 + random_draw(state, 3);
+    size_t length = 0;
+
+    ret_text[0] = '\0';
+    for (uint64_t i = 0; i < count && length < size; i++)
+        length += (size_t)snprintf(ret_text + length, size - length, "%sn%" PRIu64,
+                                   i == 0 ? "" : ",", (first + i) % RANDOM_NODES);
+}
+
+/* A report about a checkpoint by one of its nodes, usually of the current attempt and in order. */
+static inline void random_report(struct script *script, uint64_t *state, char *line, size_t size)
+{
+    static const char *const kinds[] = {"started",        "shard_verified",    "shard_verified",
+                                        "shard_verified", "checkpoint_failed", "responsive",
+                                        "stopped_writing"};
+    static const char *const reasons[] = {"write_failed", "no_handler", "agent_lost_attempt",
+                                          "checkpoint_timeout", "application_refused"};
+    const struct fsm_checkpoint *checkpoint = random_checkpoint(script, state);
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+    const struct fsm_node *node;
+
+    if (checkpoint == NULL) {
+        snprintf(line, size, "node n%" PRIu64 " ready", random_draw(state, RANDOM_NODES));
+        return;
+    }
+    node = fsm_node_at(script->fsm,
+                       checkpoint->shards[random_draw(state, checkpoint->shard_count)].node_slot);
+    snprintf(line, size, "report %s %s %s ckpt=%s attempt=%u reason=%s size=%d seq=%" PRIu64,
+             node->id, kinds[random_draw(state, 7)],
+             fsm_allocation_at(script->fsm, checkpoint->allocation_slot)->id,
+             checkpoint_id_format(checkpoint->id, id),
+             checkpoint->attempt - (random_draw(state, 10) == 0), reasons[random_draw(state, 5)],
+             random_draw(state, 20) == 0 ? 0 : 1000,
+             node->last_report_sequence + (random_draw(state, 10) != 0) -
+                 (random_draw(state, 20) == 0 && node->last_report_sequence > 0));
+}
+
+static inline void random_application(uint64_t *state, char *line, size_t size)
+{
+    static const char *const kinds[] = {"terminated",
+                                        "terminated",
+                                        "terminated",
+                                        "application_exited",
+                                        "application_exited restart",
+                                        "application_started",
+                                        "walltime_killed"};
+    uint64_t kind = random_draw(state, 7);
+    char copy[64];
+    char *flag;
+
+    strcpy(copy, kinds[kind]);
+    flag = strchr(copy, ' ');
+    if (flag != NULL)
+        *flag++ = '\0';
+    snprintf(line, size, "report n%" PRIu64 " %s j%" PRIu64 " status=%d %s",
+             random_draw(state, RANDOM_NODES), copy, random_draw(state, RANDOM_JOBS),
+             (int)random_draw(state, 2), flag == NULL ? "" : flag);
+}
+
+static inline void random_register(uint64_t *state, char *line, size_t size)
+{
+    static const char *const strategies[] = {"auto", "auto", "auto", "manual", "none"};
+    static const char *const requeues[] = {"never", "on_node_failure", "always"};
+    char nodes[128];
+
+    random_nodes(state, nodes, sizeof(nodes));
+    snprintf(line, size,
+             "register j%" PRIu64 " nodes=%s gpus=%d class=%d strategy=%s requeue=%s "
+             "walltime=%d target=%s %s",
+             random_draw(state, RANDOM_JOBS), nodes, (int)random_draw(state, 9),
+             (int)random_draw(state, 11), strategies[random_draw(state, 5)],
+             requeues[random_draw(state, 3)], (int)(random_draw(state, 3) * 400000),
+             random_draw(state, 4) == 0 ? "other" : "scratch",
+             random_draw(state, 8) == 0 ? "sensitive" : "");
+}
+
+static inline void random_grant(struct script *script, uint64_t *state, char *line, size_t size)
+{
+    uint64_t ids[8];
+    size_t count = fsm_grantable(script->fsm, ids, 8);
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+
+    if (count == 0)
+        snprintf(line, size, "after %" PRIu64, random_draw(state, 3000));
+    else
+        snprintf(line, size, "grant %s bytes=%" PRIu64 " timeout=%" PRIu64 " %s",
+                 checkpoint_id_format(ids[random_draw(state, count)], id),
+                 UINT64_C(1) + random_draw(state, 4000000000), random_draw(state, 60000),
+                 random_draw(state, 4) == 0 ? "bypass" : "");
+}
+
+static inline void random_collected(struct script *script, uint64_t *state, char *line, size_t size)
+{
+    const struct fsm_checkpoint *any = random_checkpoint(script, state);
+    uint64_t ids[4];
+    size_t count = fsm_collectable(script->fsm, ids, 4);
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+
+    if (count > 0 && random_draw(state, 4) != 0)
+        snprintf(line, size, "collected %s", checkpoint_id_format(ids[0], id));
+    else
+        snprintf(line, size, "collected %s",
+                 any == NULL ? "1-99" : checkpoint_id_format(any->id, id));
+}
+
+static inline void random_rare(struct script *script, uint64_t *state, char *line, size_t size)
+{
+    static const char *const states[] = {"ready", "ready", "degraded", "down"};
+    const struct fsm_checkpoint *any = random_checkpoint(script, state);
+    char nodes[128];
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+    uint64_t job = random_draw(state, RANDOM_JOBS);
+    uint64_t which = random_draw(state, 14);
+
+    random_nodes(state, nodes, sizeof(nodes));
+    if (which < 3)
+        snprintf(line, size, "target %s %s", random_draw(state, 2) ? "scratch" : "other",
+                 which == 0 ? "down" : "up");
+    else if (which == 3)
+        snprintf(line, size, "put %s write=%" PRIu64 " prefix=/%s",
+                 random_draw(state, 2) ? "scratch" : "third",
+                 UINT64_C(1) + random_draw(state, 10000000000),
+                 random_draw(state, 4) ? "scratch" : "moved");
+    else if (which < 6)
+        snprintf(line, size, "%s %d", which == 4 ? "leader" : "member",
+                 random_draw(state, 2) ? 1 : 2);
+    else if (which == 6)
+        snprintf(line, size, "queue %s queued=100 waiting", random_draw(state, 2) ? "hpc" : "ml");
+    else if (which == 7)
+        snprintf(line, size, "node n%" PRIu64 " %s boot=b%" PRIu64,
+                 random_draw(state, RANDOM_NODES), states[random_draw(state, 4)],
+                 random_draw(state, 30) / 29);
+    else if (which == 8)
+        snprintf(line, size, "drain n%" PRIu64 " urgent", random_draw(state, RANDOM_NODES));
+    else if (which == 9)
+        snprintf(line, size, "policy keep=%" PRIu64 " retention=%" PRIu64 " attempts=%" PRIu64,
+                 1 + random_draw(state, 3), 1 + random_draw(state, 100000),
+                 1 + random_draw(state, 3));
+    else if (which == 10)
+        snprintf(line, size, "update j%" PRIu64 " nodes=%s walltime=%" PRIu64, job, nodes,
+                 random_draw(state, 2) * 900000);
+    else if (which == 11)
+        snprintf(line, size, "end j%" PRIu64 " %s %s", job, random_draw(state, 2) ? "failed" : "",
+                 random_draw(state, 2) ? "node_failure" : "");
+    else if (which == 12)
+        snprintf(line, size, "cancel %s", any == NULL ? "1-9" : checkpoint_id_format(any->id, id));
+    else
+        snprintf(line, size, "init");
+}
+
+static inline void random_line(struct script *script, uint64_t *state, char *line, size_t size)
+{
+    static const char *const purposes[] = {"periodic", "proactive", "walltime", "preempt"};
+    static const char *const afters[] = {"continue", "continue", "stop", "kill", "migrate"};
+    uint64_t job = random_draw(state, RANDOM_JOBS);
+    uint64_t which = random_draw(state, 100);
+
+    if (which < 8)
+        random_register(state, line, size);
+    else if (which < 20)
+        snprintf(line, size, "decide j%" PRIu64 " j%" PRIu64 " purpose=%s recompute=%" PRIu64, job,
+                 random_draw(state, RANDOM_JOBS), purposes[random_draw(state, 16) / 5],
+                 random_draw(state, 1000));
+    else if (which < 32)
+        random_grant(script, state, line, size);
+    else if (which < 62)
+        random_report(script, state, line, size);
+    else if (which < 70)
+        random_application(state, line, size);
+    else if (which < 73)
+        snprintf(line, size, "request j%" PRIu64 " after=%s", job, afters[random_draw(state, 5)]);
+    else if (which < 75)
+        snprintf(line, size, "preempt class=%" PRIu64 " need=%" PRIu64 " %s",
+                 random_draw(state, 11), 1 + random_draw(state, 4),
+                 random_draw(state, 2) ? "forced" : "");
+    else if (which < 76)
+        snprintf(line, size, "migrate j%" PRIu64, job);
+    else if (which < 80)
+        snprintf(line, size, "restart j%" PRIu64 " id=restart-%" PRIu64, job,
+                 random_draw(state, 400));
+    else if (which < 84)
+        random_collected(script, state, line, size);
+    else if (which < 90)
+        random_rare(script, state, line, size);
+    else if (which < 95)
+        snprintf(line, size, "tick");
+    else
+        snprintf(line, size, "after %" PRIu64, random_draw(state, 20000));
+}
+
+#endif

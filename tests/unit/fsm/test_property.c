@@ -1,0 +1,137 @@
+/* Random commands: all invariants hold after each entry, two instances agree, and a restored snapshot is the state itself. */
+#include "tests/support/test.h"
+
+#include "tests/unit/fsm/random_line.h"
+
+enum { RUNS = 12, LINES = 2500, SNAPSHOT_EVERY = 97 };
+
+static uint64_t hash_of(const struct fsm *fsm)
+{
+    struct fsm_summary summary;
+
+    fsm_get_summary(fsm, &summary);
+    return summary.state_hash;
+}
+
+static struct script_bytes snapshot_of(const struct fsm *fsm)
+{
+    struct script_bytes bytes = {NULL, 0, 0, 0};
+
+    assert_int_equal(fsm_snapshot_write(fsm, script_write, &bytes), 0);
+    return bytes;
+}
+
+static struct fsm *restored(const struct fsm *fsm)
+{
+    struct script_bytes bytes = snapshot_of(fsm);
+    struct fsm *copy = fsm_new();
+    char text[256] = "";
+
+    if (fsm_snapshot_read(copy, script_read, &bytes, text, sizeof(text)) != 0)
+        fail_msg("%s", text);
+    assert_int_equal(bytes.at, bytes.length);
+    free(bytes.bytes);
+    return copy;
+}
+
+static void assert_same_state(const struct fsm *a, const struct fsm *b)
+{
+    struct script_bytes left = snapshot_of(a);
+    struct script_bytes right = snapshot_of(b);
+
+    assert_int_equal(left.length, right.length);
+    assert_memory_equal(left.bytes, right.bytes, left.length);
+    free(left.bytes);
+    free(right.bytes);
+}
+
+static void run_once(uint64_t seed, uint64_t totals[16])
+{
+    struct script script;
+    struct fsm *twin = fsm_new();
+    uint64_t state = seed;
+    char line[512];
+    struct fsm_summary summary;
+
+    script_open(&script);
+    for (int i = 0; i < LINES; i++) {
+        uint64_t index = script.index;
+
+        if (i == 0)
+            strcpy(line, "init");
+        else if (i == 1)
+            strcpy(line, "policy min_interval=1 backoff=1000 retention=50000 timeout=30000");
+        else
+            random_line(&script, &state, line, sizeof(line));
+        script_run(&script, "%s", line);
+        if (script.index == index)
+            continue;
+        fsm_apply_entry(twin, script.index, script.term, script.entry, script.entry_length, NULL,
+                        NULL);
+        if (hash_of(script.fsm) != hash_of(twin))
+            fail_msg("seed %" PRIu64 " line %d: %s", seed, i, line);
+        if (i % SNAPSHOT_EVERY == 0) {
+            struct fsm *copy = restored(twin);
+
+            assert_same_state(twin, copy);
+            fsm_free(twin);
+            twin = copy;
+        }
+    }
+    assert_same_state(script.fsm, twin);
+    fsm_get_summary(script.fsm, &summary);
+    for (size_t i = 0; i < 16; i++)
+        totals[i] += summary.checkpoints_total[i];
+    fsm_free(twin);
+    script_close(&script);
+}
+
+/* I5, I12, I21, I23, I24, I26-I36 */
+static void random_commands_keep_all_invariants_and_equal_members(void **unused)
+{
+    uint64_t seed = test_seed();
+    uint64_t totals[16] = {0};
+
+    (void)unused;
+    for (uint64_t run = 0; run < RUNS; run++)
+        run_once(seed + run, totals);
+    for (int state = CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_REQUESTED;
+         state <= CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_SUPERSEDED; state++) {
+        print_message("%s %" PRIu64 "\n",
+                      fsm_checkpoint_state_name((Ckpt__V1__CheckpointState)state), totals[state]);
+        assert_true(totals[state] > 0); /* the walk reaches every state */
+    }
+}
+
+static void a_cut_snapshot_is_refused_and_changes_nothing(void **unused)
+{
+    struct script script;
+    struct script_bytes bytes;
+    char text[256];
+    uint64_t hash;
+
+    (void)unused;
+    script_start(&script);
+    script_run(&script, "register j1 nodes=n1");
+    script_run(&script, "request j1");
+    bytes = snapshot_of(script.fsm);
+    hash = hash_of(script.fsm);
+    for (size_t length = 0; length < bytes.length; length++) {
+        struct script_bytes cut = {bytes.bytes, length, 0, 0};
+
+        assert_int_equal(fsm_snapshot_read(script.fsm, script_read, &cut, text, sizeof(text)), -1);
+        assert_int_equal(hash_of(script.fsm), hash);
+    }
+    free(bytes.bytes);
+    script_close(&script);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_commands_keep_all_invariants_and_equal_members),
+        cmocka_unit_test(a_cut_snapshot_is_refused_and_changes_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
