@@ -1,0 +1,214 @@
+/* Metrics that are counted from the state's events: P-080, T-006, F-014. */
+#include "src/broker/metrics.h"
+#include "tests/unit/broker/fake_replica.h"
+
+static struct fake *start(void)
+{
+    struct fake *fake = fake_new(NULL);
+
+    fake->broker.metrics = metrics_new(&fake->broker);
+    fake_serve(fake);
+    return fake;
+}
+
+static void finish(struct fake *fake)
+{
+    fake_stop_serving(fake);
+    metrics_free(fake->broker.metrics);
+    fake_free(fake);
+}
+
+static double value(struct fake *fake, enum metric metric, const char *label0, const char *label1)
+{
+    return metrics_value(fake->broker.metrics, metric, label0, label1);
+}
+
+static bool rendered(struct fake *fake, const char *line)
+{
+    struct buf text;
+    bool found;
+
+    buf_init(&text);
+    metrics_render(fake->broker.metrics, &text);
+    buf_append(&text, "", 1);
+    found = strstr((const char *)text.bytes, line) != NULL;
+    buf_close(&text);
+    return found;
+}
+
+/* ---- commands ---- */
+
+static uint64_t request_checkpoint(struct fake *fake, const char *job, const char *request_id)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__V1__RequestCheckpointRequest request = CKPT__V1__REQUEST_CHECKPOINT_REQUEST__INIT;
+    char id[32], name[32];
+
+    snprintf(id, sizeof(id), "%s", job);
+    snprintf(name, sizeof(name), "%s", request_id);
+    request.request_id = command.request_id = name;
+    request.allocation_id = id;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_REQUEST_CHECKPOINT;
+    command.request_checkpoint = &request;
+    return fake_do(fake, &command).checkpoint_id;
+}
+
+static void grant(struct fake *fake, uint64_t checkpoint_id)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__GrantBatch batch = CKPT__LOG__V1__GRANT_BATCH__INIT;
+    Ckpt__Log__V1__Grant message = CKPT__LOG__V1__GRANT__INIT;
+    Ckpt__Log__V1__Grant *pointers[] = {&message};
+
+    message.checkpoint_id = checkpoint_id;
+    message.bytes_per_s = 1000000;
+    message.timeout_ms = 600000;
+    batch.n_grants = 1;
+    batch.grants = pointers;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_GRANTS;
+    command.grants = &batch;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+}
+
+static void node_report(struct fake *fake, const char *job, uint64_t sequence,
+                        Ckpt__V1__ReportKind kind, uint64_t checkpoint_id)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__NodeReport message = CKPT__LOG__V1__NODE_REPORT__INIT;
+    Ckpt__V1__AgentReport report = CKPT__V1__AGENT_REPORT__INIT;
+    char id[32], node[] = "node-1",
+                 sha256[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+    snprintf(id, sizeof(id), "%s", job);
+    report.sequence = sequence;
+    report.kind = kind;
+    report.allocation_id = id;
+    report.checkpoint_id = checkpoint_id;
+    report.attempt = 1;
+    if (kind == CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED) {
+        report.size_bytes = 5000000;
+        report.manifest_sha256 = sha256;
+        report.write_ms = 700;
+    }
+    message.node_id = node;
+    message.report = &report;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_REPORT;
+    command.node_report = &message;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+}
+
+/* Asked 2 s after the grant, written 5 s later. */
+static void write_checkpoint(struct fake *fake, const char *job, uint64_t checkpoint_id)
+{
+    grant(fake, checkpoint_id);
+    fake_advance_ms(fake, 2000);
+    node_report(fake, job, 1, CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED, checkpoint_id);
+    fake_advance_ms(fake, 5000);
+    node_report(fake, job, 2, CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED, checkpoint_id);
+}
+
+static uint64_t preempt(struct fake *fake)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__V1__RequestPreemptionRequest request = CKPT__V1__REQUEST_PREEMPTION_REQUEST__INIT;
+    char name[] = "p1", job[] = "urgent";
+    struct fsm_outcome outcome;
+
+    request.request_id = command.request_id = name;
+    request.preemption_class = 9;
+    request.nodes_needed = 1;
+    request.for_job = job;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_REQUEST_PREEMPTION;
+    command.request_preemption = &request;
+    outcome = fake_do(fake, &command);
+    assert_int_equal(outcome.status, FSM_OK);
+    assert_uint_equal(outcome.victim_count, 1);
+    return outcome.victims[0].checkpoint_id;
+}
+
+/* ---- tests ---- */
+
+static void a_complete_checkpoint_is_counted_and_timed(void **state)
+{
+    struct fake *fake = start();
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "job", 1, 1, NULL).status, FSM_OK);
+    write_checkpoint(fake, "job", request_checkpoint(fake, "job", "r1"));
+    assert_double_near(value(fake, METRIC_HINTS, "manual", "complete"), 1, 0);
+    assert_double_near(value(fake, METRIC_L_OPERATIONS, "complete", NULL), 1, 0);
+    assert_double_near(value(fake, METRIC_CHECKPOINT_DURATION, NULL, NULL), 7, 1e-9);
+    assert_double_near(value(fake, METRIC_HINT_ACK, NULL, NULL), 2, 1e-9);
+    assert_double_near(value(fake, METRIC_CHECKPOINT_SIZE, NULL, NULL), 5000000, 0);
+    assert_true(rendered(fake, "lattice_checkpoint_duration_seconds_count 1\n"));
+    assert_true(rendered(fake, "ckpt_checkpoints_entered_total{state=\"complete\"} 1\n"));
+    assert_true(rendered(fake, "ckpt_checkpoints{state=\"complete\"} 1\n"));
+    finish(fake);
+}
+
+static void a_failed_one_names_its_reason(void **state)
+{
+    struct fake *fake = start();
+    uint64_t id;
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "job", 1, 1, NULL).status, FSM_OK);
+    id = request_checkpoint(fake, "job", "r1");
+    grant(fake, id);
+    fake_stop_serving(fake);
+    fake_serve(fake); /* what the last leader counted stays, what is old is not counted twice */
+    node_report(fake, "job", 1, CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED, 0);
+    assert_double_near(value(fake, METRIC_L_OPERATIONS, "complete", NULL), 0, 0);
+    assert_double_near(value(fake, METRIC_HINTS, "manual", "superseded") +
+                           value(fake, METRIC_HINTS, "manual", "failed"),
+                       1, 0);
+    finish(fake);
+}
+
+/* P-080 */
+static void a_preemption_is_counted_from_the_claim_to_the_suspended_victim(void **state)
+{
+    struct fake *fake = start();
+    uint64_t id;
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "job", 1, 1, NULL).status, FSM_OK);
+    fake_advance_ms(fake, 3600000);
+    id = preempt(fake);
+    assert_double_near(value(fake, METRIC_L_PREEMPTIONS, "hpc", "priority"), 1, 0);
+    write_checkpoint(fake, "job", id);
+    assert_double_near(value(fake, METRIC_L_PREEMPTION_DURATION, NULL, NULL), 7, 1e-9);
+    assert_true(rendered(fake, "lattice_preemption_checkpoint_duration_seconds_count 1\n"));
+    node_report(fake, "job", 3, CKPT__V1__REPORT_KIND__REPORT_KIND_TERMINATED, 0);
+    assert_int_equal(fsm_allocation_find(fake->replica.fsm, "job")->state,
+                     CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_SUSPENDED);
+    assert_double_near(value(fake, METRIC_L_PREEMPTION_REQUEUE, NULL, NULL), 1, 0);
+    assert_double_near(value(fake, METRIC_L_PREEMPTION_FAILED, NULL, NULL), 0, 0);
+    finish(fake);
+}
+
+static void a_follower_counts_nothing(void **state)
+{
+    struct fake *fake = start();
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "job", 1, 1, NULL).status, FSM_OK);
+    fake_stop_serving(fake);
+    write_checkpoint(fake, "job", request_checkpoint(fake, "job", "r1"));
+    assert_double_near(value(fake, METRIC_L_OPERATIONS, "complete", NULL), 0, 0);
+    fake_serve(fake);
+    assert_double_near(value(fake, METRIC_L_OPERATIONS, "complete", NULL), 0, 0);
+    assert_true(rendered(fake, "ckpt_checkpoints_entered_total{state=\"complete\"} 1\n"));
+    finish(fake);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_complete_checkpoint_is_counted_and_timed),
+        cmocka_unit_test(a_failed_one_names_its_reason),
+        cmocka_unit_test(a_preemption_is_counted_from_the_claim_to_the_suspended_victim),
+        cmocka_unit_test(a_follower_counts_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
