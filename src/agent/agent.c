@@ -62,7 +62,7 @@ static struct allocation *agent_add(struct agent *agent, const char *allocation_
     return allocation;
 }
 
-static void agent_stop_on(const struct err *err)
+void agent_journal_failed(const struct err *err)
 {
     log_error("journal_failed", "text=\"%s\" next=\"free or repair the disk; applications run on\"",
               err->text);
@@ -95,7 +95,7 @@ static void agent_prune(struct agent *agent, size_t keep)
         if (!allocation_idle(allocation) || ordered(agent, allocation->entry.allocation_id))
             continue;
         if (ledger_forget(agent->ledger, allocation->entry.allocation_id, &err) != 0)
-            agent_stop_on(&err);
+            agent_journal_failed(&err);
         allocation_free(allocation);
         agent->allocation_count--;
     }
@@ -192,7 +192,7 @@ void agent_commit(struct agent *agent, const struct ledger_entry *entry,
     }
     if (ledger_commit(agent->ledger, entry, report == NULL ? NULL : bytes, length, asked_at_us,
                       &err) != 0)
-        agent_stop_on(&err);
+        agent_journal_failed(&err);
     if (report != NULL && agent->session != NULL)
         session_send_reports(agent->session);
 }

@@ -71,6 +71,9 @@ void agent_reconcile_soon(struct agent *agent);
 void agent_commit(struct agent *agent, const struct ledger_entry *entry,
                   Ckpt__V1__AgentReport *report, uint64_t asked_at_us);
 
+/* A failed journal: logs and ends the program. */
+__attribute__((noreturn)) void agent_journal_failed(const struct err *err);
+
 struct allocation *agent_find(const struct agent *agent, const char *allocation_id);
 /* Finds or creates; NULL when AGENT_ALLOCATIONS_MAX are in use. */
 struct allocation *agent_get(struct agent *agent, const char *allocation_id);

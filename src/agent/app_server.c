@@ -377,9 +377,13 @@ static void take_hello(struct app_stream *stream, const Ckpt__V1__AttachHello *h
     }
     same = hello->running && allocation->entry.pid == hello->pid &&
            allocation->entry.start_ticks == hello->start_time_ticks;
-    if (allocation->process.state != PROCESS_ABSENT &&
-        (allocation->entry.uid != peer->uid ||
-         (!same && proc_alive((pid_t)allocation->entry.pid, allocation->entry.start_ticks)))) {
+    if ((allocation->process.state != PROCESS_ABSENT || allocation->stream != NULL) &&
+        allocation->entry.uid != peer->uid) {
+        stream_refuse(stream, "allocation %s is another user's on this node", hello->allocation_id);
+        return;
+    }
+    if (allocation->process.state != PROCESS_ABSENT && !same &&
+        proc_alive((pid_t)allocation->entry.pid, allocation->entry.start_ticks)) {
         stream_refuse(stream, "allocation %s already runs on this node as pid %" PRIu32,
                       hello->allocation_id, allocation->entry.pid);
         return;

@@ -274,6 +274,14 @@ static void attempt_ask(struct allocation *allocation)
     report_started(allocation);
 }
 
+static void attempt_set_ask(struct allocation *allocation)
+{
+    const struct ask_ops *ask = ask_find(allocation->entry.profile);
+
+    CHECK(ask != NULL); /* checked when it was attached; "" before */
+    allocation->attempt.ask = ask;
+}
+
 static void attempt_try(struct allocation *allocation)
 {
     struct attempt *attempt = &allocation->attempt;
@@ -282,6 +290,7 @@ static void attempt_try(struct allocation *allocation)
     char detail[ATTEMPT_DETAIL_BYTES] = "";
 
     CHECK(attempt->state == ATTEMPT_WAITING);
+    attempt_set_ask(allocation); /* it may have been attached since */
     if (allocation->process.state == PROCESS_TERMINATING ||
         allocation->process.state == PROCESS_KILLING) {
         attempt_fail(allocation, CKPT__V1__REASON__REASON_ALLOCATION_ENDED,
@@ -442,8 +451,7 @@ static void attempt_reset(struct allocation *allocation, uint64_t checkpoint_id,
     attempt->put_started = false;
     attempt->reported = false;
     hint_format(checkpoint_id, attempt_number, attempt->hint);
-    if (ask_find(allocation->entry.profile) != NULL)
-        attempt->ask = ask_find(allocation->entry.profile);
+    attempt_set_ask(allocation);
 }
 
 void attempt_start(struct allocation *allocation, const Ckpt__V1__Order *order)

@@ -131,8 +131,10 @@ void attempt_put_cancel(struct allocation *allocation)
 
 void attempt_put_detach(struct allocation *allocation)
 {
-    if (allocation->attempt.put_job != NULL)
-        allocation->attempt.put_job->allocation = NULL;
+    if (allocation->attempt.put_job == NULL)
+        return;
+    allocation->attempt.put_job->allocation = NULL;
+    worker_cancel(allocation->attempt.worker);
 }
 
 static void abandon_done(void *data, const struct worker_result *result)

@@ -21,7 +21,7 @@ struct attempt_shard {
 void attempt_put(struct allocation *allocation);
 /* Kills the put, if one runs. */
 void attempt_put_cancel(struct allocation *allocation);
-/* The attempt goes away: a worker that still runs tells nobody. */
+/* The agent ends: a worker that still runs is killed and tells nobody; the next start of the agent puts again. */
 void attempt_put_detach(struct allocation *allocation);
 /* In CLEANING: removes what is at the destination, then what is local. Waits for a cancelled put. */
 void attempt_clean(struct allocation *allocation);

@@ -23,7 +23,7 @@
 #include "src/base/id.h"
 #include "src/rpc/uv_clock.h"
 
-enum { EXIT_CONFIG = 2 };
+enum { EXIT_CONFIG = 2, STOP_MAX_MS = 3000 };
 
 struct daemon {
     struct agent_config config;
@@ -35,6 +35,7 @@ struct daemon {
     struct http *http;
     uv_signal_t terminate;
     uv_signal_t interrupt;
+    uv_timer_t stop_timer;
     bool stopping;
 };
 
@@ -146,6 +147,14 @@ static void handle_closed(void *data)
     (void)data;
 }
 
+/* A worker that hangs in the kernel does not end; everything that matters is in the journal. */
+static void stop_late(uv_timer_t *timer)
+{
+    (void)timer;
+    log_warning("stopped_late", "text=\"a worker does not end\"");
+    _exit(EXIT_SUCCESS);
+}
+
 static void daemon_stop(uv_signal_t *handle, int number)
 {
     struct daemon *daemon = handle->data;
@@ -162,6 +171,8 @@ static void daemon_stop(uv_signal_t *handle, int number)
     restart_points_free(daemon->agent.restart_points);
     uv_close((uv_handle_t *)&daemon->terminate, NULL);
     uv_close((uv_handle_t *)&daemon->interrupt, NULL);
+    uv_timer_start(&daemon->stop_timer, stop_late, STOP_MAX_MS, 0);
+    uv_unref((uv_handle_t *)&daemon->stop_timer);
 }
 
 static void watch_signal(struct daemon *daemon, uv_signal_t *handle, int number)
@@ -205,6 +216,7 @@ static int daemon_run(struct daemon *daemon)
         log_error("start_failed", "text=\"%s\"", err.text);
         return EXIT_FAILURE;
     }
+    CHECK(uv_timer_init(&daemon->loop, &daemon->stop_timer) == 0);
     watch_signal(daemon, &daemon->terminate, SIGTERM);
     watch_signal(daemon, &daemon->interrupt, SIGINT);
     log_info("started", "version=%s socket=%s state_dir=%s brokers=\"%s\"", CKPT_VERSION,

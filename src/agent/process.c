@@ -10,6 +10,7 @@
 #include "src/agent/app_server.h"
 #include "src/agent/pid_watch.h"
 #include "src/agent/proc.h"
+#include "src/agent/walltime.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 
@@ -19,7 +20,8 @@ enum {
     STATUS_WAIT_US =
         3000000, /* ckpt-run tells the wait status, also when it has to attach again first */
     STOPPED_STATUS_WAIT_US = 500000,
-    UNKILLABLE_LOG_US = 30000000
+    UNKILLABLE_LOG_US = 30000000,
+    RESUMED_GRACE_MS = 30000
 };
 
 static const char *const state_names[] = {
@@ -338,6 +340,7 @@ void process_attached(struct allocation *allocation, const struct process_identi
     started.restored_checkpoint_id = restored_checkpoint_id;
     allocation_commit(allocation, report ? &started : NULL, 0);
     process_watch(allocation);
+    walltime_start(allocation); /* it may be over already */
 }
 
 void process_resume(struct allocation *allocation)
@@ -346,6 +349,11 @@ void process_resume(struct allocation *allocation)
     process_watch(allocation);
     if (!leader_alive(allocation))
         run_poll(allocation);
+    else if (allocation->entry.ended) /* the stop was under way */
+        process_stop(
+            allocation, allocation->entry.end_reason == CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED,
+            (Ckpt__V1__Reason)allocation->entry.end_reason,
+            allocation->entry.grace_ms > 0 ? allocation->entry.grace_ms : RESUMED_GRACE_MS);
 }
 
 void process_exited(struct allocation *allocation, int32_t wait_status, bool will_restart)

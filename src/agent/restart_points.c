@@ -33,7 +33,8 @@ struct restart_points {
 };
 
 struct restore {
-    struct restart_points *points;
+    struct agent *agent;
+    struct restart_points *points; /* may be gone when a cancelled worker ends */
     char allocation_id[ID_MAX_BYTES + 1];
     char work_dir[LEDGER_WORK_DIR_BYTES];
     char folder[PATH_MAX];
@@ -57,7 +58,7 @@ static void restore_ask(void *data);
 static void restore_free(struct restore *restore)
 {
     CHECK(restore->call == NULL && restore->worker == NULL);
-    restore->points->agent->clock.timer_free(restore->timer);
+    restore->agent->clock.timer_free(restore->timer);
     free(restore);
 }
 
@@ -74,7 +75,7 @@ static void restore_finish(struct restore *restore, const struct restore_result 
 
 static void restore_again(struct restore *restore, uint64_t delay_ms)
 {
-    restore->points->agent->clock.timer_start(restore->timer, delay_ms * 1000);
+    restore->agent->clock.timer_start(restore->timer, delay_ms * 1000);
 }
 
 /* ---- bringing the files ---- */
@@ -120,7 +121,7 @@ static void restore_fetch(struct restore *restore)
     char id[CHECKPOINT_ID_TEXT_BYTES];
     struct err err = {0};
     const char *arguments[12] = {
-        "restore", "--path",       restore->path, "--node", restore->points->agent->node_id,
+        "restore", "--path",       restore->path, "--node", restore->agent->node_id,
         "--to",    restore->folder};
 
     if (restore->manifest_sha256[0] != '\0') {
@@ -130,7 +131,7 @@ static void restore_fetch(struct restore *restore)
     snprintf(restore->folder, sizeof(restore->folder), "%s/restore/%s", restore->work_dir,
              checkpoint_id_format(restore->checkpoint_id, id));
     if (make_restore_folder(restore) != 0 ||
-        worker_start(restore->points->agent->loop, arguments, user_worker_uid(restore->uid),
+        worker_start(restore->agent->loop, arguments, user_worker_uid(restore->uid),
                      user_worker_gid(restore->gid), RESTORE_DEADLINE_MS, restore_worker_done,
                      restore, &restore->worker, &err) != 0) {
         restore->worker = NULL;
@@ -157,7 +158,7 @@ static void take_point(struct restore *restore, const Ckpt__V1__RestartPoint *po
     snprintf(restore->path, sizeof(restore->path), "%s", point->path);
     restore->manifest_sha256[0] = '\0';
     for (size_t i = 0; i < point->n_shards; i++) {
-        if (strcmp(point->shards[i]->node_id, restore->points->agent->node_id) == 0)
+        if (strcmp(point->shards[i]->node_id, restore->agent->node_id) == 0)
             snprintf(restore->manifest_sha256, sizeof(restore->manifest_sha256), "%s",
                      point->shards[i]->manifest_sha256);
     }
@@ -253,6 +254,7 @@ struct restore *restore_start(struct restart_points *points, const char *allocat
     struct restore *restore = check_calloc(1, sizeof(*restore));
     const struct clock_ops *clock = &points->agent->clock;
 
+    restore->agent = points->agent;
     restore->points = points;
     snprintf(restore->allocation_id, sizeof(restore->allocation_id), "%s", allocation_id);
     snprintf(restore->work_dir, sizeof(restore->work_dir), "%s", work_dir);
@@ -269,7 +271,7 @@ void restore_cancel(struct restore *restore)
 {
     if (restore == NULL)
         return;
-    restore->points->agent->clock.timer_stop(restore->timer);
+    restore->agent->clock.timer_stop(restore->timer);
     if (restore->call != NULL)
         rpc_client_call_cancel(restore->call);
     restore->call = NULL;

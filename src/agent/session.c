@@ -214,16 +214,6 @@ static void on_writable(struct rpc_client_call *call, void *data)
 
 /* ---- down ---- */
 
-static void journal_must(struct session *session, int result, const struct err *err)
-{
-    (void)session;
-    if (result == 0)
-        return;
-    log_error("journal_failed", "text=\"%s\" next=\"free or repair the disk; applications run on\"",
-              err->text);
-    exit(EXIT_FAILURE);
-}
-
 /* False: below the fence, and the stream is left. */
 static bool fence_passed(struct session *session, uint64_t epoch, uint64_t term)
 {
@@ -239,7 +229,8 @@ static bool fence_passed(struct session *session, uint64_t epoch, uint64_t term)
         session_leave(session, "an older leader");
         return false;
     }
-    journal_must(session, ledger_raise_fence(ledger, fence, &err), &err);
+    if (ledger_raise_fence(ledger, fence, &err) != 0)
+        agent_journal_failed(&err);
     return true;
 }
 
@@ -249,9 +240,8 @@ static void take_welcome(struct session *session, const Ckpt__V1__AgentWelcome *
 
     if (session->welcomed || !fence_passed(session, welcome->epoch, welcome->term))
         return;
-    journal_must(session,
-                 ledger_align(session->agent->ledger, welcome->acknowledged_report_sequence, &err),
-                 &err);
+    if (ledger_align(session->agent->ledger, welcome->acknowledged_report_sequence, &err) != 0)
+        agent_journal_failed(&err);
     session->welcomed = true;
     session->retry_ms = RETRY_MIN_MS;
     session->sent_sequence = welcome->acknowledged_report_sequence;
@@ -277,7 +267,8 @@ static void take_ack(struct session *session, const Ckpt__V1__ReportAck *ack)
 
     if (!session->welcomed || ack->sequence > session->sent_sequence)
         return; /* never sent: not an acknowledgement of anything */
-    journal_must(session, ledger_acknowledge(agent->ledger, ack->sequence, &err), &err);
+    if (ledger_acknowledge(agent->ledger, ack->sequence, &err) != 0)
+        agent_journal_failed(&err);
     for (struct list *at = agent->allocations.next; at != &agent->allocations; at = at->next) {
         struct allocation *allocation = LIST_ITEM(at, struct allocation, node);
         if (allocation->stream != NULL)
