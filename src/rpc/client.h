@@ -24,9 +24,9 @@ struct rpc_channel_config {
  * by GOAWAY (drain, idle) is dialled again when the next call starts; one that breaks is dialled again with back-off. */
 struct rpc_channel *rpc_channel_new(uv_loop_t *loop, const char *address,
                                     const struct rpc_channel_config *config);
-void rpc_channel_free(
-    struct rpc_channel
-        *channel); /* handles are closed by the loop; no callback after on_end of open calls */
+/* Open calls end with UNAVAILABLE before it returns, no callback comes afterwards; handles are closed by the loop. Allowed inside a
+ * callback. NULL: nothing. */
+void rpc_channel_free(struct rpc_channel *channel);
 bool rpc_channel_connected(const struct rpc_channel *channel);
 /* Dials now if it waits to dial again: for an owner that was told the peer is there. */
 void rpc_channel_hurry(struct rpc_channel *channel);

@@ -42,15 +42,14 @@ enum rpc_status {
 };
 const char *rpc_status_name(int status); /* "UNAVAILABLE" */
 
+/* 0 in a field: the value in its comment. connections_max is lowered so that descriptors remain for the rest of the process. */
 struct rpc_server_config {
-    size_t connections_max;          /* 0: 1024 */
-    size_t calls_per_connection_max; /* 0: 1024 */
-    size_t message_max_bytes;        /* 0: 256 KiB, per message received */
-    size_t
-        write_buffer_bytes; /* 0: 64 KiB per stream; send() beyond it returns false until on_writable */
-    uint64_t idle_ms;       /* 0: 300,000; a connection without calls is closed */
-    uint64_t
-        keepalive_ms; /* 0: 10,000; ping an otherwise silent peer, close it when it does not answer in the same time */
+    size_t connections_max;          /* 1024 */
+    size_t calls_per_connection_max; /* 1024 */
+    size_t message_max_bytes;        /* 256 KiB, per message received */
+    size_t write_buffer_bytes;       /* 64 KiB per call: send() is false over it */
+    uint64_t idle_ms;                /* 300,000: a connection without calls is closed */
+    uint64_t keepalive_ms; /* 10,000: a silent peer is pinged, and closed after as long again */
 };
 
 struct rpc_peer {
@@ -68,9 +67,8 @@ struct rpc_handlers {
     void (*on_message)(struct rpc_call *call, void *data, const uint8_t *bytes, size_t length);
     void (*on_half_close)(struct rpc_call *call, void *data); /* the client sends no more */
     void (*on_writable)(struct rpc_call *call, void *data);   /* after send() returned false */
-    void (*on_cancel)(
-        struct rpc_call *call,
-        void *data); /* reset, disconnect or deadline: the last callback; do not answer */
+    /* reset, disconnect or deadline: the last callback; do not answer */
+    void (*on_cancel)(struct rpc_call *call, void *data);
 };
 
 struct rpc_server *rpc_server_new(uv_loop_t *loop, const struct rpc_server_config *config);
@@ -92,7 +90,7 @@ int rpc_server_port(const struct rpc_server *server, size_t listener);
  * or after grace_ms; rpc_server_free is then the caller's. Long streams are the handlers' to finish. */
 void rpc_server_drain(struct rpc_server *server, uint64_t grace_ms, void (*drained)(void *),
                       void *data);
-/* Closes everything; freed() from the loop when handles are gone. */
+/* Closes everything, calls are told by on_cancel; freed() from the loop when handles are gone. Allowed inside a handler. */
 void rpc_server_free(struct rpc_server *server, void (*freed)(void *), void *data);
 
 struct rpc_server_stats {
@@ -111,8 +109,8 @@ uint64_t rpc_call_deadline_ms(const struct rpc_call *call);
 /* Queues one message (copied). false: the buffer is full; it was queued all the same, but wait for on_writable before more. */
 bool rpc_call_send(struct rpc_call *call, const uint8_t *bytes, size_t length);
 size_t rpc_call_buffered(const struct rpc_call *call);
-void rpc_call_trailer(struct rpc_call *call, const char *name,
-                      const char *value); /* copied; before finish */
+/* Copied; before finish; at most 15, printable ASCII. */
+void rpc_call_trailer(struct rpc_call *call, const char *name, const char *value);
 /* Ends the call; message may be NULL, is percent-encoded. The call must not be used afterwards. */
 void rpc_call_finish(struct rpc_call *call, enum rpc_status status, const char *message);
 /* send + finish(RPC_OK). */

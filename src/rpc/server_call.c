@@ -493,6 +493,8 @@ void rpc_call_trailer(struct rpc_call *call, const char *name, const char *value
     size_t start;
 
     CHECK(!call->ended);
+    call->trailers_count++;
+    CHECK(call->trailers_count < TRAILERS_MAX); /* one is left for the message */
     buf_append(&call->trailers, name, strlen(name) + 1);
     start = call->trailers.length;
     buf_append(&call->trailers, value, strlen(value) + 1);

@@ -100,6 +100,7 @@ struct rpc_call {
     struct rpc_outbox outbox;
     struct buf metadata; /* name NUL value NUL ... */
     struct buf trailers; /* likewise */
+    size_t trailers_count;
     size_t header_bytes;
     enum rpc_status status;
     bool post, grpc; /* what the headers said */
