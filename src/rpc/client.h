@@ -60,10 +60,10 @@ struct rpc_client_call *rpc_channel_unary(struct rpc_channel *channel, const cha
 struct rpc_client_call *rpc_channel_open(struct rpc_channel *channel, const char *path,
                                          uint64_t timeout_ms, bool wait_for_ready,
                                          const struct rpc_client_handlers *handlers, void *data);
-bool rpc_client_call_send(struct rpc_client_call *call, const uint8_t *bytes,
-                          size_t length); /* as rpc_call_send */
+/* As rpc_call_send. */
+bool rpc_client_call_send(struct rpc_client_call *call, const uint8_t *bytes, size_t length);
 void rpc_client_call_half_close(struct rpc_client_call *call);
-void rpc_client_call_cancel(
-    struct rpc_client_call *call); /* no further callback; the pointer is gone */
+/* No further callback; the pointer is gone. */
+void rpc_client_call_cancel(struct rpc_client_call *call);
 
 #endif
