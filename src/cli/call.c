@@ -114,7 +114,7 @@ static size_t count_members(struct cli *cli, bool *ret_quorum, size_t *ret_asked
     *ret_asked = count;
     *ret_quorum = false;
     call_each(cli, "OperatorService/Status", &request.base, &ckpt__v1__status_reply__descriptor,
-              answers, count);
+              CALL_PATIENT, answers, count);
     for (size_t i = 0; i < count; i++) {
         const Ckpt__V1__StatusReply *reply = (const Ckpt__V1__StatusReply *)answers[i].reply;
 

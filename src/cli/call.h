@@ -8,7 +8,12 @@
 
 #include "src/cli/cli.h"
 
-enum { CALL_ENDPOINTS_MAX = 16, CALL_ENDPOINT_BYTES = 256, CALL_EACH_TIMEOUT_MS = 1000 };
+enum {
+    CALL_ENDPOINTS_MAX = 16,
+    CALL_ENDPOINT_BYTES = 256,
+    CALL_EACH_TIMEOUT_MS = 1000,
+    CALL_QUICK_MS = 150
+};
 
 /* what: "show job a-1", after "cannot ". The caller frees *ret_reply. */
 enum cli_exit call_read(struct cli *cli, const char *what, const char *method,
@@ -31,10 +36,12 @@ struct call_answer {
 };
 /* The endpoints of the options, each once. */
 size_t call_endpoints(struct cli *cli, struct call_answer answers[CALL_ENDPOINTS_MAX]);
+/* QUICK: the others have CALL_QUICK_MS after the first answer, so that a hung member costs people no second. */
+enum call_patience { CALL_QUICK, CALL_PATIENT };
 /* Asks the endpoints that answers[0..count) name. */
 void call_each(struct cli *cli, const char *method, const ProtobufCMessage *request,
-               const ProtobufCMessageDescriptor *reply_type, struct call_answer *answers,
-               size_t count);
+               const ProtobufCMessageDescriptor *reply_type, enum call_patience patience,
+               struct call_answer *answers, size_t count);
 enum { CALL_ANSWER_BYTES = CALL_ENDPOINT_BYTES + ERR_TEXT_BYTES + 2 };
 /* "host:port: why it did not answer". */
 const char *call_answer_text(const struct call_answer *answer, char text[CALL_ANSWER_BYTES]);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/buf.h"
 #include "src/base/check.h"
 #include "src/cli/call.h"
 #include "src/client/client.h"
@@ -10,7 +11,18 @@ struct question {
     struct call_answer *answer;
     const ProtobufCMessageDescriptor *reply_type;
     struct rpc_channel *channel;
-    size_t *open_count; /* of all questions of the round */
+    struct rpc_client_call *call; /* NULL: ended */
+    bool ended;
+    struct round *round;
+};
+
+struct round {
+    uv_loop_t loop;
+    uv_timer_t patience; /* started by the first answer */
+    bool quick;
+    struct question questions[CALL_ENDPOINTS_MAX];
+    size_t count;
+    size_t open_count;
 };
 
 static bool endpoint_known(const struct call_answer *answers, size_t count, const char *endpoint,
@@ -55,14 +67,35 @@ static void on_message(struct rpc_client_call *call, void *data, const uint8_t *
     }
 }
 
+static void on_patience_over(uv_timer_t *timer)
+{
+    struct round *round = timer->data;
+
+    for (size_t i = 0; i < round->count; i++) {
+        struct question *question = &round->questions[i];
+
+        if (!question->ended) {
+            rpc_client_call_cancel(question->call);
+            question->ended = true;
+            round->open_count--;
+            call_free(question->answer->reply);
+            question->answer->reply = NULL;
+            question->answer->status = RPC_DEADLINE_EXCEEDED;
+            err_set(&question->answer->err, ERR_TIMEOUT, "no answer within %d ms of the first one",
+                    CALL_QUICK_MS);
+        }
+    }
+}
+
 static void on_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)
 {
     struct question *question = data;
     struct call_answer *answer = question->answer;
 
     (void)call;
-    CHECK(*question->open_count > 0);
-    --*question->open_count;
+    CHECK(question->round->open_count > 0 && !question->ended);
+    question->round->open_count--;
+    question->ended = true;
     answer->status = end->status;
     if (end->status == RPC_OK && answer->reply == NULL) {
         answer->status = RPC_INTERNAL;
@@ -72,44 +105,60 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
                 end->message[0] != '\0' ? end->message : rpc_status_name(end->status));
         call_free(answer->reply);
         answer->reply = NULL;
+    } else if (question->round->quick && !uv_is_active((uv_handle_t *)&question->round->patience)) {
+        uv_timer_start(&question->round->patience, on_patience_over, CALL_QUICK_MS, 0);
     }
+}
+
+static void ask_round(const char *path, const struct buf *request,
+                      const ProtobufCMessageDescriptor *reply_type, uint64_t timeout_ms,
+                      struct round *round, struct call_answer *answers)
+{
+    static const struct rpc_client_handlers handlers = {.on_message = on_message, .on_end = on_end};
+
+    CHECK(uv_loop_init(&round->loop) == 0);
+    CHECK(uv_timer_init(&round->loop, &round->patience) == 0);
+    round->patience.data = round;
+    round->open_count = round->count;
+    for (size_t i = 0; i < round->count; i++) {
+        struct question *question = &round->questions[i];
+
+        *question =
+            (struct question){.answer = &answers[i], .reply_type = reply_type, .round = round};
+        question->channel = rpc_channel_new(&round->loop, answers[i].endpoint, NULL);
+        question->call = rpc_channel_unary(question->channel, path, request->bytes, request->length,
+                                           timeout_ms, false, &handlers, question);
+    }
+    while (round->open_count > 0) {
+        uv_run(&round->loop, UV_RUN_ONCE);
+    }
+    for (size_t i = 0; i < round->count; i++) {
+        rpc_channel_free(round->questions[i].channel);
+    }
+    uv_close((uv_handle_t *)&round->patience, NULL);
+    uv_run(&round->loop, UV_RUN_DEFAULT);
+    CHECK(uv_loop_close(&round->loop) == 0);
 }
 
 static void ask_network(const char *method, const ProtobufCMessage *request,
                         const ProtobufCMessageDescriptor *reply_type, uint64_t timeout_ms,
-                        struct call_answer *answers, size_t count)
+                        bool quick, struct call_answer *answers, size_t count)
 {
-    static const struct rpc_client_handlers handlers = {.on_message = on_message, .on_end = on_end};
-    struct question questions[CALL_ENDPOINTS_MAX];
-    size_t open_count = count;
-    size_t length = protobuf_c_message_get_packed_size(request);
-    uint8_t *bytes = check_alloc(length + 1);
+    struct round round = {.quick = quick, .count = count};
+    struct buf bytes;
     char path[128];
-    uv_loop_t loop;
 
-    CHECK(uv_loop_init(&loop) == 0);
-    protobuf_c_message_pack(request, bytes);
+    buf_init(&bytes);
+    protobuf_c_message_pack(request,
+                            buf_extend(&bytes, protobuf_c_message_get_packed_size(request)));
     snprintf(path, sizeof(path), "/ckpt.v1.%s", method);
-    for (size_t i = 0; i < count; i++) {
-        questions[i] = (struct question){&answers[i], reply_type, NULL, &open_count};
-        questions[i].channel = rpc_channel_new(&loop, answers[i].endpoint, NULL);
-        rpc_channel_unary(questions[i].channel, path, bytes, length, timeout_ms, false, &handlers,
-                          &questions[i]);
-    }
-    while (open_count > 0) {
-        uv_run(&loop, UV_RUN_ONCE);
-    }
-    for (size_t i = 0; i < count; i++) {
-        rpc_channel_free(questions[i].channel);
-    }
-    uv_run(&loop, UV_RUN_DEFAULT);
-    CHECK(uv_loop_close(&loop) == 0);
-    free(bytes);
+    ask_round(path, &bytes, reply_type, timeout_ms, &round, answers);
+    buf_close(&bytes);
 }
 
 void call_each(struct cli *cli, const char *method, const ProtobufCMessage *request,
-               const ProtobufCMessageDescriptor *reply_type, struct call_answer *answers,
-               size_t count)
+               const ProtobufCMessageDescriptor *reply_type, enum call_patience patience,
+               struct call_answer *answers, size_t count)
 {
     uint64_t timeout_ms = cli->timeout_set || cli->timeout_ms < CALL_EACH_TIMEOUT_MS
                               ? cli->timeout_ms
@@ -117,7 +166,8 @@ void call_each(struct cli *cli, const char *method, const ProtobufCMessage *requ
 
     CHECK(count <= CALL_ENDPOINTS_MAX);
     if (cli->transport == NULL) {
-        ask_network(method, request, reply_type, timeout_ms, answers, count);
+        ask_network(method, request, reply_type, timeout_ms,
+                    patience == CALL_QUICK && !cli->timeout_set, answers, count);
         return;
     }
     for (size_t i = 0; i < count; i++) {

@@ -211,7 +211,7 @@ static void ask_until_common(struct cli *cli, struct call_answer *answers, size_
     for (int round = 0; round < CHECK_ROUNDS; round++) {
         call_each_free(answers, count);
         call_each(cli, "OperatorService/DebugCheck", &request.base,
-                  &ckpt__v1__debug_check_reply__descriptor, answers, count);
+                  &ckpt__v1__debug_check_reply__descriptor, CALL_PATIENT, answers, count);
         verdicts->common_index = find_common(answers, count);
         if (verdicts->common_index != 0) {
             return;
@@ -226,7 +226,7 @@ enum cli_exit command_debug_check(struct cli *cli)
     struct verdicts verdicts = {0};
     enum cli_exit code = CLI_OK;
 
-    members_ask(cli, &members);
+    members_ask(cli, CALL_PATIENT, &members);
     if (members.best == NULL) {
         code = members_nobody(cli, &members, "check the members");
         members_free(&members);

@@ -29,7 +29,7 @@ static char *leader_name(struct cli *cli, struct leader_names *names, uint64_t m
 
     if (!names->asked) {
         names->asked = true;
-        members_ask(cli, &names->members);
+        members_ask(cli, CALL_QUICK, &names->members);
     }
     best = names->members.best;
     for (size_t i = 0; best != NULL && i < best->n_members; i++) {

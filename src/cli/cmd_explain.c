@@ -13,7 +13,7 @@ static void leader_text(struct cli *cli, uint64_t leader_id, char *text, size_t 
     struct members members;
     bool found = false;
 
-    members_ask(cli, &members);
+    members_ask(cli, CALL_QUICK, &members);
     for (size_t i = 0; members.best != NULL && i < members.best->n_members && !found; i++) {
         if (members.best->members[i]->member_id == leader_id) {
             human_safe(members.best->members[i]->name, text, size);

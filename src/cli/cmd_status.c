@@ -87,7 +87,7 @@ static void print_member(struct output_table *table, const struct members *membe
     output_row(table);
     output_cell(table, "%s", member->name);
     output_cell(table, "%s", member->api_address);
-    output_state(table, own != NULL ? own->role : member->reachable ? member->role : "unreachable");
+    output_state(table, own != NULL ? own->role : member->reachable ? "no answer" : "unreachable");
     if (own != NULL) {
         output_cell(table, "%" PRIu64, own->term);
         output_cell(table, "%" PRIu64, own->applied_index);
@@ -195,7 +195,7 @@ enum cli_exit command_status(struct cli *cli)
     struct members members;
     enum cli_exit code;
 
-    members_ask(cli, &members);
+    members_ask(cli, CALL_QUICK, &members);
     if (members.best == NULL) {
         code = members_nobody(cli, &members, "show the status");
         members_free(&members);

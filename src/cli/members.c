@@ -72,19 +72,19 @@ static size_t add_named(struct members *members)
     return members->count - before;
 }
 
-void members_ask(struct cli *cli, struct members *members)
+void members_ask(struct cli *cli, enum call_patience patience, struct members *members)
 {
     Ckpt__V1__StatusRequest request = CKPT__V1__STATUS_REQUEST__INIT;
     size_t added;
 
     members->count = call_endpoints(cli, members->answers);
     call_each(cli, "OperatorService/Status", &request.base, &ckpt__v1__status_reply__descriptor,
-              members->answers, members->count);
+              patience, members->answers, members->count);
     find_best(members);
     added = add_named(members);
     if (added > 0) {
         call_each(cli, "OperatorService/Status", &request.base, &ckpt__v1__status_reply__descriptor,
-                  members->answers + members->count - added, added);
+                  patience, members->answers + members->count - added, added);
         find_best(members);
     }
     CHECK((members->best == NULL) == (members->answered == 0));

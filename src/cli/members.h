@@ -16,7 +16,7 @@ struct members {
 };
 
 /* Asks the endpoints of the options, then the members that the answers name beyond them. */
-void members_ask(struct cli *cli, struct members *members);
+void members_ask(struct cli *cli, enum call_patience patience, struct members *members);
 void members_free(struct members *members);
 /* The member's own answer, NULL when it gave none. */
 const Ckpt__V1__StatusReply *members_own(const struct members *members, uint64_t member_id);

@@ -81,8 +81,8 @@ static bool is_among(const char *word, const char *const *words)
 
 void output_state(struct output_table *table, const char *word)
 {
-    static const char *const bad[] = {"FAILED",      "TIMED_OUT", "down", "unavailable",
-                                      "unreachable", "MISMATCH",  NULL};
+    static const char *const bad[] = {"FAILED",      "TIMED_OUT", "down",     "unavailable",
+                                      "unreachable", "no answer", "MISMATCH", NULL};
     static const char *const waiting[] = {"PAUSED",   "REQUESTED", "SUSPENDED", "REQUEUED",
                                           "degraded", "candidate", "draining",  NULL};
     static const char *const good[] = {"COMPLETE", "RUNNING",   "COMPLETED", "leader",

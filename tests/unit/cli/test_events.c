@@ -18,6 +18,7 @@ struct member {
     bool leads;    /* else it names the other one */
     bool breaks;   /* its stream ends with UNAVAILABLE after what it knows */
     bool repeats;  /* sends the last event seen once more */
+    bool hangs;    /* never answers Status */
     int requests;
     uint64_t last_after; /* of the last request */
 };
@@ -83,6 +84,9 @@ static void on_status(struct rpc_call *call, void *data, const uint8_t *bytes, s
 
     (void)bytes;
     (void)length;
+    if (member->hangs) {
+        return;
+    }
     reply.leader_id = 1;
     reply.leader_name = name;
     reply.member_id = member->leads ? 1 : 2;
@@ -238,6 +242,38 @@ static void status_over_the_network_asks_each_member_once(void **state)
     harness_close(&h);
 }
 
+static uint64_t monotonic_ms(void)
+{
+    return uv_hrtime() / 1000000;
+}
+
+/* U3: a stopped process that still accepts connections does not cost its whole timeout. */
+static void a_hung_member_does_not_delay_the_status(void **state)
+{
+    struct cluster cluster;
+    struct harness h;
+    uint64_t started_ms;
+
+    (void)state;
+    cluster_prepare(&cluster);
+    cluster.members[0].hangs = true;
+    cluster.members[1].leads = true;
+    harness_init(&h);
+    h.network = true;
+    cluster_start(&cluster);
+    started_ms = monotonic_ms();
+    assert_int_equal(run(&h, &cluster, "status -o name"), CLI_OK);
+    assert_true(monotonic_ms() - started_ms < 900);
+    assert_string_equal(h.out, "n1\n");
+    assert_int_equal(run(&h, &cluster, "status"), CLI_OK);
+    assert_contains(h.error, "no answer within 150 ms of the first one");
+    started_ms = monotonic_ms();
+    assert_int_equal(run(&h, &cluster, "status --timeout 400ms"), CLI_OK);
+    assert_true(monotonic_ms() - started_ms >= 390);
+    cluster_stop(&cluster);
+    harness_close(&h);
+}
+
 /* ---- lines ---- */
 
 static void assert_line(Ckpt__V1__Event *event, struct event_history *history, const char *expected)
@@ -303,6 +339,7 @@ int main(void)
         cmocka_unit_test(a_follower_sends_the_watch_to_the_leader),
         cmocka_unit_test(without_a_leader_the_history_ends_with_its_exit_code),
         cmocka_unit_test(status_over_the_network_asks_each_member_once),
+        cmocka_unit_test(a_hung_member_does_not_delay_the_status),
         cmocka_unit_test(each_kind_reads_as_a_sentence),
     };
 
