@@ -16,9 +16,8 @@
 
 void call_free(ProtobufCMessage *message)
 {
-    if (message != NULL) {
+    if (message != NULL)
         protobuf_c_message_free_unpacked(message, NULL);
-    }
 }
 
 /* The catalogue's entry whose name begins the text ("STORAGE_UNAVAILABLE: ..."); -1 when none does. */
@@ -37,9 +36,8 @@ static int catalogue_status(const char *text)
         size_t length = strlen(names[i].name);
 
         if (strncmp(text, names[i].name, length) == 0 &&
-            (text[length] == ':' || text[length] == '\0' || text[length] == ' ')) {
+            (text[length] == ':' || text[length] == '\0' || text[length] == ' '))
             return names[i].number;
-        }
     }
     return -1;
 }
@@ -55,11 +53,9 @@ static const char *next_of(int number)
 #undef X
     };
 
-    for (size_t i = 0; i < ARRAY_COUNT(nexts); i++) {
-        if (nexts[i].number == number && nexts[i].next[0] != '\0') {
+    for (size_t i = 0; i < ARRAY_COUNT(nexts); i++)
+        if (nexts[i].number == number && nexts[i].next[0] != '\0')
             return nexts[i].next;
-        }
-    }
     return NULL;
 }
 
@@ -73,9 +69,8 @@ static bool begins_with_name(const char *text)
 
 static enum cli_exit exit_of(int status, int catalogue, const char *text)
 {
-    if (catalogue == FSM_OUTCOME_UNKNOWN) {
+    if (catalogue == FSM_OUTCOME_UNKNOWN)
         return CLI_TIMEOUT;
-    }
     switch (status) {
     case RPC_OK:
         return CLI_OK;
@@ -158,9 +153,8 @@ static enum cli_exit fail_timeout(struct cli *cli, const char *what, const char 
             duration, text, cli->request_id);
     }
     count_members(cli, &quorum, &asked);
-    if (!quorum) {
+    if (!quorum)
         return fail_no_leader(cli, what, text);
-    }
     return cli_fail(cli, CLI_TIMEOUT, "a longer --timeout, or ckptctl status",
                     "cannot %s: no answer in %s (%s)", what, duration, text);
 }
@@ -173,9 +167,8 @@ static size_t length_before(const char *text, const char *next)
 
     if (next != NULL && length > next_length &&
         strcmp(text + length - next_length + 2, next) == 0 &&
-        strncmp(text + length - next_length, "; ", 2) == 0) {
+        strncmp(text + length - next_length, "; ", 2) == 0)
         return length - next_length;
-    }
     return length;
 }
 
@@ -188,12 +181,10 @@ enum cli_exit call_failed(struct cli *cli, const char *what, int status, const c
     bool named = catalogue >= 0 || begins_with_name(text);
 
     CHECK(status != RPC_OK);
-    if (code == CLI_NO_LEADER) {
+    if (code == CLI_NO_LEADER)
         return fail_no_leader(cli, what, text);
-    }
-    if (code == CLI_TIMEOUT) {
+    if (code == CLI_TIMEOUT)
         return fail_timeout(cli, what, text, mutation);
-    }
     return cli_fail(cli, code, next, "cannot %s: %s%s%.*s", what,
                     named ? "" : rpc_status_name(status), named ? "" : ": ",
                     (int)length_before(text, next), text);
@@ -211,9 +202,8 @@ static int ask_leader(struct cli *cli, const char *method, const ProtobufCMessag
         return cli->transport(cli->transport_context, NULL, method, request, reply_type, ret_reply,
                               err);
     }
-    if (client_new(NULL, &config, &client, err) != 0) {
+    if (client_new(NULL, &config, &client, err) != 0)
         return RPC_INVALID_ARGUMENT;
-    }
     status =
         client_call_wait(client, NULL, method, request, reply_type, timeout_ms, ret_reply, err);
     client_free(client);
@@ -248,9 +238,8 @@ enum cli_exit call_mutate(struct cli *cli, const char *what, const char *method,
     char *before;
 
     CHECK(request_id != NULL && cli->command->mutates);
-    if (cli->request_id[0] == '\0') {
+    if (cli->request_id[0] == '\0')
         snprintf(cli->request_id, sizeof(cli->request_id), "%s", client_request_id(made));
-    }
     before = *request_id;
     *request_id = cli->request_id;
     *ret_reply = NULL;
@@ -277,9 +266,8 @@ enum cli_exit call_mutate_simple(struct cli *cli, const char *what, const char *
         call_mutate(cli, what, method, request, &ckpt__v1__mutation_reply__descriptor, &message);
     const Ckpt__V1__MutationReply *reply = (const Ckpt__V1__MutationReply *)message;
 
-    if (code != CLI_OK || message == NULL) {
+    if (code != CLI_OK || message == NULL)
         return code;
-    }
     human_checkpoint(reply->checkpoint_id, checkpoint);
     if (output_json_message(cli, "reply", message)) {
         /* printed */
@@ -312,8 +300,7 @@ enum cli_exit call_confirm(struct cli *cli, const char *plan)
     }
     fprintf(cli->error, "go on? type yes: ");
     fflush(cli->error);
-    if (fgets(answer, sizeof(answer), cli->in) == NULL || strcmp(answer, "yes\n") != 0) {
+    if (fgets(answer, sizeof(answer), cli->in) == NULL || strcmp(answer, "yes\n") != 0)
         return cli_fail(cli, CLI_REFUSED, NULL, "not done: the answer was not yes");
-    }
     return CLI_OK;
 }

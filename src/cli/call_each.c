@@ -28,12 +28,10 @@ struct round {
 static bool endpoint_known(const struct call_answer *answers, size_t count, const char *endpoint,
                            size_t length)
 {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         if (strlen(answers[i].endpoint) == length &&
-            memcmp(answers[i].endpoint, endpoint, length) == 0) {
+            memcmp(answers[i].endpoint, endpoint, length) == 0)
             return true;
-        }
-    }
     return false;
 }
 
@@ -129,12 +127,10 @@ static void ask_round(const char *path, const struct buf *request,
         question->call = rpc_channel_unary(question->channel, path, request->bytes, request->length,
                                            timeout_ms, false, &handlers, question);
     }
-    while (round->open_count > 0) {
+    while (round->open_count > 0)
         uv_run(&round->loop, UV_RUN_ONCE);
-    }
-    for (size_t i = 0; i < round->count; i++) {
+    for (size_t i = 0; i < round->count; i++)
         rpc_channel_free(round->questions[i].channel);
-    }
     uv_close((uv_handle_t *)&round->patience, NULL);
     uv_run(&round->loop, UV_RUN_DEFAULT);
     CHECK(uv_loop_close(&round->loop) == 0);

@@ -35,9 +35,8 @@ static size_t verified_count(const Ckpt__V1__Checkpoint *checkpoint)
 {
     size_t count = 0;
 
-    for (size_t i = 0; i < checkpoint->n_shards; i++) {
+    for (size_t i = 0; i < checkpoint->n_shards; i++)
         count += checkpoint->shards[i]->verified ? 1 : 0;
-    }
     return count;
 }
 
@@ -86,9 +85,8 @@ enum cli_exit checkpoint_argument(struct cli *cli, size_t position, uint64_t *re
     const char *text = cli_argument(cli, position);
     char shown[HUMAN_BYTES];
 
-    if (checkpoint_id_parse(text, ret_id) == 0 && *ret_id != 0) {
+    if (checkpoint_id_parse(text, ret_id) == 0 && *ret_id != 0)
         return CLI_OK;
-    }
     return cli_fail(cli, CLI_USAGE, "ckptctl checkpoints",
                     "\"%s\" is not a checkpoint id: the form is EPOCH-SEQUENCE, for example 1-42",
                     human_safe(text, shown, sizeof(shown)));
@@ -100,9 +98,8 @@ enum cli_exit command_checkpoints(struct cli *cli)
     struct output_list list;
     enum cli_exit code;
 
-    if (cli->argument_count > 0) {
+    if (cli->argument_count > 0)
         request.allocation_id = cli_argument(cli, 0);
-    }
     request.state = (Ckpt__V1__CheckpointState)cli_number(cli, "state", 0);
     request.stale = cli_flag(cli, "stale");
     output_list_begin(&list, cli, &checkpoints_kind);
@@ -111,15 +108,13 @@ enum cli_exit command_checkpoints(struct cli *cli)
 
         code = call_read(cli, "list checkpoints", "BrokerService/ListCheckpoints", &request.base,
                          &ckpt__v1__list_checkpoints_reply__descriptor, &message);
-        if (code != CLI_OK) {
+        if (code != CLI_OK)
             break;
-        }
         const Ckpt__V1__ListCheckpointsReply *reply =
             (const Ckpt__V1__ListCheckpointsReply *)message;
 
-        for (size_t i = 0; i < reply->n_checkpoints; i++) {
+        for (size_t i = 0; i < reply->n_checkpoints; i++)
             output_list_add(&list, &reply->checkpoints[i]->base);
-        }
         request.after_checkpoint_id = reply->next_after_checkpoint_id;
         call_free(message);
     } while (request.after_checkpoint_id != 0);
@@ -140,9 +135,8 @@ enum cli_exit checkpoint_fetch(struct cli *cli, uint64_t id, bool stale,
     snprintf(what, sizeof(what), "show checkpoint %s", human_checkpoint(id, text));
     code = call_read(cli, what, "BrokerService/ListCheckpoints", &request.base,
                      &ckpt__v1__list_checkpoints_reply__descriptor, &message);
-    if (code != CLI_OK) {
+    if (code != CLI_OK)
         return code;
-    }
     if (((const Ckpt__V1__ListCheckpointsReply *)message)->n_checkpoints == 0) {
         call_free(message);
         return cli_fail(cli, CLI_NOT_FOUND, "ckptctl checkpoints", "cannot %s: no such checkpoint",
@@ -218,20 +212,17 @@ enum cli_exit command_checkpoint(struct cli *cli)
     char name[HUMAN_BYTES];
     enum cli_exit code = checkpoint_argument(cli, 0, &id);
 
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = checkpoint_fetch(cli, id, cli_flag(cli, "stale"), &message);
-    }
-    if (code != CLI_OK) {
+    if (code != CLI_OK)
         return code;
-    }
     const Ckpt__V1__Checkpoint *c =
         ((const Ckpt__V1__ListCheckpointsReply *)message)->checkpoints[0];
 
-    if (cli->format == OUTPUT_NAME) {
+    if (cli->format == OUTPUT_NAME)
         fprintf(cli->out, "%s\n", checkpoint_name(&c->base, name));
-    } else if (!output_json_message(cli, "checkpoint", &c->base)) {
+    else if (!output_json_message(cli, "checkpoint", &c->base))
         print_checkpoint(cli, c);
-    }
     call_free(message);
     return CLI_OK;
 }
@@ -244,16 +235,14 @@ enum cli_exit command_restart_point(struct cli *cli)
     char what[160], id[HUMAN_BYTES], at[HUMAN_BYTES], path[1024];
     enum cli_exit code;
 
-    if (before != NULL && checkpoint_id_parse(before, &request.before_checkpoint_id) != 0) {
+    if (before != NULL && checkpoint_id_parse(before, &request.before_checkpoint_id) != 0)
         return cli_fail(cli, CLI_USAGE, "ckptctl checkpoints", "--before: not a checkpoint id");
-    }
     request.allocation_id = cli_argument(cli, 0);
     snprintf(what, sizeof(what), "find the restart point of %.128s", request.allocation_id);
     code = call_read(cli, what, "BrokerService/GetRestartPoint", &request.base,
                      &ckpt__v1__restart_point__descriptor, &message);
-    if (code != CLI_OK) {
+    if (code != CLI_OK)
         return code;
-    }
     const Ckpt__V1__RestartPoint *point = (const Ckpt__V1__RestartPoint *)message;
 
     human_checkpoint(point->checkpoint_id, id);
@@ -279,9 +268,8 @@ enum cli_exit command_cancel(struct cli *cli)
     char what[128], text[HUMAN_BYTES];
     enum cli_exit code = checkpoint_argument(cli, 0, &request.checkpoint_id);
 
-    if (code != CLI_OK) {
+    if (code != CLI_OK)
         return code;
-    }
     snprintf(what, sizeof(what), "cancel checkpoint %s",
              human_checkpoint(request.checkpoint_id, text));
     return call_mutate_simple(cli, what, "BrokerService/CancelCheckpoint", &request.base);

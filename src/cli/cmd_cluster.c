@@ -49,15 +49,13 @@ enum cli_exit command_nodes(struct cli *cli)
     enum cli_exit code = call_read(cli, "list nodes", "OperatorService/ListNodes", &request.base,
                                    &ckpt__v1__list_nodes_reply__descriptor, &message);
 
-    if (code != CLI_OK) {
+    if (code != CLI_OK)
         return code;
-    }
     const Ckpt__V1__ListNodesReply *reply = (const Ckpt__V1__ListNodesReply *)message;
 
     output_list_begin(&list, cli, &kind);
-    for (size_t i = 0; i < reply->n_nodes; i++) {
+    for (size_t i = 0; i < reply->n_nodes; i++)
         output_list_add(&list, &reply->nodes[i]->base);
-    }
     output_list_end(&list, true);
     call_free(message);
     return CLI_OK;
@@ -74,9 +72,8 @@ enum cli_exit command_node_drain(struct cli *cli)
     snprintf(plan, sizeof(plan), "plan: drain node %.128s%s", request.node_id,
              request.urgent ? "; every job on it is checkpointed now" : "");
     code = call_confirm(cli, plan);
-    if (code != CLI_OK) {
+    if (code != CLI_OK)
         return code;
-    }
     snprintf(what, sizeof(what), "drain node %.128s", request.node_id);
     return call_mutate_simple(cli, what, "OperatorService/DrainNode", &request.base);
 }
@@ -111,21 +108,18 @@ enum cli_exit command_placement(struct cli *cli)
     struct output_list list;
     enum cli_exit code;
 
-    if (cli->argument_count > 0) {
+    if (cli->argument_count > 0)
         request.vcluster = cli_argument(cli, 0);
-    }
     code = call_read(cli, "get placement hints", "BrokerService/GetPlacementHints", &request.base,
                      &ckpt__v1__get_placement_hints_reply__descriptor, &message);
-    if (code != CLI_OK) {
+    if (code != CLI_OK)
         return code;
-    }
     const Ckpt__V1__GetPlacementHintsReply *reply =
         (const Ckpt__V1__GetPlacementHintsReply *)message;
 
     output_list_begin(&list, cli, &kind);
-    for (size_t i = 0; i < reply->n_hints; i++) {
+    for (size_t i = 0; i < reply->n_hints; i++)
         output_list_add(&list, &reply->hints[i]->base);
-    }
     output_list_end(&list, true);
     call_free(message);
     return CLI_OK;
@@ -141,12 +135,10 @@ static bool has_suffix(const char *name, const char *suffix)
 /* A policy value in the unit that its name carries. */
 static const char *policy_text(const char *name, uint64_t value, char text[HUMAN_BYTES])
 {
-    if (has_suffix(name, "_bytes_per_s")) {
+    if (has_suffix(name, "_bytes_per_s"))
         return human_rate(value, text);
-    }
-    if (has_suffix(name, "_ms")) {
+    if (has_suffix(name, "_ms"))
         return human_duration(value, text);
-    }
     return has_suffix(name, "_ppm") ? human_share(value, text) : human_count(value, text);
 }
 
@@ -181,15 +173,13 @@ enum cli_exit command_policy_get(struct cli *cli)
         call_read(cli, "get the policy", "OperatorService/GetPolicy", &request.base,
                   &ckpt__v1__get_policy_reply__descriptor, &message);
 
-    if (code != CLI_OK) {
+    if (code != CLI_OK)
         return code;
-    }
     const Ckpt__V1__Policy *policy = ((const Ckpt__V1__GetPolicyReply *)message)->policy;
 
     policy = policy != NULL ? policy : &none;
-    if (!output_json_message(cli, "policy", &policy->base)) {
+    if (!output_json_message(cli, "policy", &policy->base))
         print_policy(cli, policy);
-    }
     call_free(message);
     return CLI_OK;
 }
@@ -212,9 +202,8 @@ enum cli_exit command_policy_set(struct cli *cli)
             return cli_fail(cli, CLI_USAGE, NULL, "%s=%s: a zero leaves a value as it is", key,
                             value);
         }
-        if (reflect_set_text(&policy.base, key, value, &err) != 0) {
+        if (reflect_set_text(&policy.base, key, value, &err) != 0)
             return cli_fail(cli, CLI_USAGE, "ckptctl policy get", "%s", err.text);
-        }
     }
     request.policy = &policy;
     return call_mutate_simple(cli, "set the policy", "OperatorService/SetPolicy", &request.base);
@@ -234,10 +223,9 @@ enum cli_exit command_transfer(struct cli *cli)
 
 enum cli_exit command_version(struct cli *cli)
 {
-    if (cli_is_json(cli)) {
+    if (cli_is_json(cli))
         output_json(cli, "ckptctl", json_pack("{s:s}", "version", CKPT_VERSION));
-    } else {
+    else
         fprintf(cli->out, "ckptctl %s\n", CKPT_VERSION);
-    }
     return CLI_OK;
 }

@@ -48,11 +48,9 @@ static bool known_to_all(const struct call_answer *answers, size_t count, uint64
 {
     uint64_t hash;
 
-    for (size_t i = 0; i < count; i++) {
-        if (answers[i].reply != NULL && !hash_at(reply_of(&answers[i]), index, &hash)) {
+    for (size_t i = 0; i < count; i++)
+        if (answers[i].reply != NULL && !hash_at(reply_of(&answers[i]), index, &hash))
             return false;
-        }
-    }
     return true;
 }
 
@@ -64,18 +62,15 @@ static uint64_t find_common(const struct call_answer *answers, size_t count)
     for (size_t i = 0; i < count; i++) {
         const Ckpt__V1__DebugCheckReply *reply = reply_of(&answers[i]);
 
-        if (reply == NULL) {
+        if (reply == NULL)
             continue;
-        }
-        if (reply->applied_index > best && known_to_all(answers, count, reply->applied_index)) {
+        if (reply->applied_index > best && known_to_all(answers, count, reply->applied_index))
             best = reply->applied_index;
-        }
         for (size_t k = 0; k < reply->n_history; k++) {
             uint64_t index = reply->history[k]->index;
 
-            if (index > best && known_to_all(answers, count, index)) {
+            if (index > best && known_to_all(answers, count, index))
                 best = index;
-            }
         }
     }
     return best;
@@ -130,20 +125,18 @@ static void print_row(struct output_table *table, const struct call_answer *answ
         output_cell(table, "-");
         output_cell(table, "%s", answer->endpoint);
         output_state(table, verdict);
-        for (int blank = 0; blank < 4; blank++) {
+        for (int blank = 0; blank < 4; blank++)
             output_cell(table, "-");
-        }
         return;
     }
     output_cell(table, "%" PRIu64, reply->member_id);
     output_cell(table, "%s", answer->endpoint);
     output_state(table, verdict);
     output_cell(table, "%" PRIu64, reply->applied_index);
-    if (index != 0 && hash_at(reply, index, &hash)) {
+    if (index != 0 && hash_at(reply, index, &hash))
         output_cell(table, "%016" PRIx64, hash);
-    } else {
+    else
         output_cell(table, "-");
-    }
     output_cell(table, "%" PRIu64, reply->invariants_checked);
     output_cell(table, "%zu", reply->n_violations);
 }
@@ -213,9 +206,8 @@ static void ask_until_common(struct cli *cli, struct call_answer *answers, size_
         call_each(cli, "OperatorService/DebugCheck", &request.base,
                   &ckpt__v1__debug_check_reply__descriptor, CALL_PATIENT, answers, count);
         verdicts->common_index = find_common(answers, count);
-        if (verdicts->common_index != 0) {
+        if (verdicts->common_index != 0)
             return;
-        }
         nanosleep(&rest, NULL);
     }
 }
@@ -238,9 +230,8 @@ enum cli_exit command_debug_check(struct cli *cli)
     for (size_t i = 0; i < members.count; i++) {
         char text[CALL_ANSWER_BYTES];
 
-        if (members.answers[i].reply == NULL) {
+        if (members.answers[i].reply == NULL)
             cli_note(cli, "remark: no answer from %s", call_answer_text(&members.answers[i], text));
-        }
     }
     print_checks(cli, members.answers, members.count, &verdicts);
     call_each_free(members.answers, members.count);

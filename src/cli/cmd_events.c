@@ -32,11 +32,9 @@ static char *leader_name(struct cli *cli, struct leader_names *names, uint64_t m
         members_ask(cli, CALL_QUICK, &names->members);
     }
     best = names->members.best;
-    for (size_t i = 0; best != NULL && i < best->n_members; i++) {
-        if (best->members[i]->member_id == member_id) {
+    for (size_t i = 0; best != NULL && i < best->n_members; i++)
+        if (best->members[i]->member_id == member_id)
             return best->members[i]->name;
-        }
-    }
     return NULL;
 }
 
@@ -46,12 +44,10 @@ static void print_text(struct cli *cli, struct printer *printer, const Ckpt__V1_
     Ckpt__V1__Event named = *event;
     char *name = NULL;
 
-    if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_LEADER && event->subject[0] == '\0') {
+    if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_LEADER && event->subject[0] == '\0')
         name = leader_name(cli, &printer->names, event->new_state);
-    }
-    if (name != NULL) {
+    if (name != NULL)
         named.subject = name;
-    }
     event_text(&named, &printer->history, cli->format == OUTPUT_WIDE, text);
     fprintf(cli->out, "%s\n", text);
 }
@@ -78,18 +74,15 @@ static bool on_event(struct cli *cli, void *data, const Ckpt__V1__Event *event)
 {
     struct printer *printer = data;
 
-    if (event->gap) {
+    if (event->gap)
         cli_note(cli, "remark: events before %" PRIu64 " are no longer kept", event->sequence);
-    }
-    if (printer->items != NULL) {
+    if (printer->items != NULL)
         json_array_append_new(printer->items, reflect_to_json(&event->base));
-    } else {
+    else
         print_line(cli, printer, event);
-    }
     /* a reader that went away ends the watch; cli_run reports it */
-    if (cli_flag(cli, "follow") && fflush(cli->out) != 0) {
+    if (cli_flag(cli, "follow") && fflush(cli->out) != 0)
         return false;
-    }
     return printer->left == 0 || --printer->left > 0;
 }
 
@@ -102,18 +95,15 @@ enum cli_exit command_events(struct cli *cli)
     struct printer printer = {.left = cli_number(cli, "max", 0)};
     enum cli_exit code;
 
-    if (options.allocation_id == NULL) {
+    if (options.allocation_id == NULL)
         options.allocation_id = everything;
-    }
-    if (cli->format == OUTPUT_JSON && !options.follow) {
+    if (cli->format == OUTPUT_JSON && !options.follow)
         printer.items = json_array();
-    }
     code = watch_run(cli, &options, on_event, &printer);
     members_free(&printer.names.members);
-    if (printer.items != NULL && code == CLI_OK) {
+    if (printer.items != NULL && code == CLI_OK)
         output_json(cli, "events", printer.items);
-    } else {
+    else
         json_decref(printer.items);
-    }
     return code;
 }

@@ -20,9 +20,8 @@ static void leader_text(struct cli *cli, uint64_t leader_id, char *text, size_t 
             found = true;
         }
     }
-    if (!found) {
+    if (!found)
         snprintf(text, size, "member %" PRIu64, leader_id);
-    }
     members_free(&members);
 }
 
@@ -75,9 +74,8 @@ static void print_explanation(struct cli *cli, const Ckpt__V1__ExplainReply *rep
     char text[HUMAN_BYTES], age[HUMAN_BYTES];
 
     print_job_line(cli, reply, job);
-    if (reply->terms != NULL) {
+    if (reply->terms != NULL)
         print_terms(cli, reply->terms);
-    }
     if (reply->flips_when[0] != '\0') {
         fprintf(cli->out, " flips when: ");
         output_safe(cli->out, reply->flips_when);
@@ -87,9 +85,8 @@ static void print_explanation(struct cli *cli, const Ckpt__V1__ExplainReply *rep
         fprintf(cli->out, "%s", i == 0 ? " guards: " : ", ");
         output_safe(cli->out, reply->guards[i]);
     }
-    if (reply->n_guards > 0) {
+    if (reply->n_guards > 0)
         fputc('\n', cli->out);
-    }
     if (reply->terms != NULL && reply->terms->young_daly_ms > 0) {
         fprintf(cli->out, " Young/Daly for this job: %s   work since the last checkpoint: %s\n",
                 human_duration(reply->terms->young_daly_ms, text),
@@ -111,9 +108,8 @@ enum cli_exit command_explain(struct cli *cli)
     snprintf(what, sizeof(what), "explain job %.128s", request.allocation_id);
     code = call_read(cli, what, "BrokerService/Explain", &request.base,
                      &ckpt__v1__explain_reply__descriptor, &message);
-    if (code != CLI_OK) {
+    if (code != CLI_OK)
         return code;
-    }
     if (cli->format == OUTPUT_NAME) {
         fprintf(cli->out, "%s\n",
                 ((const Ckpt__V1__ExplainReply *)message)->checkpoint ? "CHECKPOINT" : "SKIP");

@@ -69,9 +69,8 @@ static enum cli_exit print_end(struct cli *cli, const Ckpt__V1__Checkpoint *c, e
         fprintf(cli->out, "checkpoint %s %s, %s in %zu shards\n", id, state,
                 human_size(c->size_bytes, size), c->n_shards);
     }
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         return CLI_OK;
-    }
     return cli_fail(cli, code, "ckptctl checkpoint ID, ckptctl events JOB",
                     "checkpoint %s ended %s: %s", id, state,
                     human_enum_words(&ckpt__v1__reason__descriptor, (int)c->reason, reason));
@@ -89,9 +88,8 @@ static enum cli_exit wait_end(struct cli *cli, uint64_t id)
         enum cli_exit code = checkpoint_fetch(cli, id, false, &message);
         enum cli_exit end_code;
 
-        if (code != CLI_OK) {
+        if (code != CLI_OK)
             return code;
-        }
         const Ckpt__V1__Checkpoint *c =
             ((const Ckpt__V1__ListCheckpointsReply *)message)->checkpoints[0];
 
@@ -125,14 +123,12 @@ enum cli_exit command_hint(struct cli *cli)
         (Ckpt__V1__Purpose)cli_number(cli, "purpose", CKPT__V1__PURPOSE__PURPOSE_MANUAL);
     request.after = (Ckpt__V1__AfterCheckpoint)cli_number(cli, "after", 0);
     snprintf(what, sizeof(what), "request a checkpoint of %.128s", request.allocation_id);
-    if (!cli_flag(cli, "wait")) {
+    if (!cli_flag(cli, "wait"))
         return call_mutate_simple(cli, what, "BrokerService/RequestCheckpoint", &request.base);
-    }
     code = call_mutate(cli, what, "BrokerService/RequestCheckpoint", &request.base,
                        &ckpt__v1__mutation_reply__descriptor, &message);
-    if (code != CLI_OK || message == NULL) {
+    if (code != CLI_OK || message == NULL)
         return code;
-    }
     id = ((const Ckpt__V1__MutationReply *)message)->checkpoint_id;
     call_free(message);
     return wait_end(cli, id);

@@ -48,9 +48,8 @@ static uint64_t gpu_count(const Ckpt__V1__AllocationSpec *spec)
 {
     uint64_t count = 0;
 
-    for (size_t i = 0; i < spec->n_nodes; i++) {
+    for (size_t i = 0; i < spec->n_nodes; i++)
         count += spec->nodes[i]->gpu_count;
-    }
     return count;
 }
 
@@ -141,15 +140,13 @@ enum cli_exit command_jobs(struct cli *cli)
         request.page_token = token != NULL ? token : request.page_token;
         code = call_read(cli, "list jobs", "BrokerService/ListAllocations", &request.base,
                          &ckpt__v1__list_allocations_reply__descriptor, &message);
-        if (code != CLI_OK) {
+        if (code != CLI_OK)
             break;
-        }
         const Ckpt__V1__ListAllocationsReply *reply =
             (const Ckpt__V1__ListAllocationsReply *)message;
 
-        for (size_t i = 0; i < reply->n_allocations; i++) {
+        for (size_t i = 0; i < reply->n_allocations; i++)
             output_list_add(&list, &reply->allocations[i]->base);
-        }
         free(token);
         token = check_strdup(reply->next_page_token);
         call_free(message);
@@ -224,9 +221,8 @@ enum cli_exit command_job(struct cli *cli)
     snprintf(what, sizeof(what), "show job %.128s", request.allocation_id);
     code = call_read(cli, what, "BrokerService/GetAllocation", &request.base,
                      &ckpt__v1__allocation__descriptor, &message);
-    if (code != CLI_OK) {
+    if (code != CLI_OK)
         return code;
-    }
     if (cli->format == OUTPUT_NAME) {
         char name[64];
 
@@ -246,9 +242,8 @@ enum cli_exit command_update(struct cli *cli)
     enum cli_exit code;
 
     code = nodes_option_parse(cli, "node", &nodes);
-    if (code != CLI_OK) {
+    if (code != CLI_OK)
         return code;
-    }
     request.allocation_id = cli_argument(cli, 0);
     request.nodes = nodes.shares;
     request.n_nodes = nodes.count;
@@ -276,9 +271,8 @@ enum cli_exit command_end(struct cli *cli)
         "plan: end job %.128s as %s; its active checkpoint is withdrawn, its complete ones stay",
         request.allocation_id, request.failed ? "FAILED" : "COMPLETED");
     code = call_confirm(cli, plan);
-    if (code != CLI_OK) {
+    if (code != CLI_OK)
         return code;
-    }
     snprintf(what, sizeof(what), "end job %.128s", request.allocation_id);
     return call_mutate_simple(cli, what, "BrokerService/EndAllocation", &request.base);
 }
@@ -290,9 +284,8 @@ enum cli_exit command_restart(struct cli *cli)
     char what[160];
     enum cli_exit code = nodes_option_parse(cli, "node", &nodes);
 
-    if (code != CLI_OK) {
+    if (code != CLI_OK)
         return code;
-    }
     request.allocation_id = cli_argument(cli, 0);
     request.nodes = nodes.shares;
     request.n_nodes = nodes.count;

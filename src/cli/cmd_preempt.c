@@ -14,11 +14,9 @@
 
 static bool is_candidate(const Ckpt__V1__RequestPreemptionRequest *request, const char *id)
 {
-    for (size_t i = 0; i < request->n_candidates; i++) {
-        if (strcmp(request->candidates[i], id) == 0) {
+    for (size_t i = 0; i < request->n_candidates; i++)
+        if (strcmp(request->candidates[i], id) == 0)
             return true;
-        }
-    }
     return request->n_candidates == 0;
 }
 
@@ -26,15 +24,12 @@ static bool is_candidate(const Ckpt__V1__RequestPreemptionRequest *request, cons
 static const char *excluded(const Ckpt__V1__RequestPreemptionRequest *request,
                             const Ckpt__V1__Allocation *job)
 {
-    if (job->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING) {
+    if (job->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING)
         return "not running";
-    }
-    if (job->spec->preemption_class >= request->preemption_class) {
+    if (job->spec->preemption_class >= request->preemption_class)
         return "class not lower";
-    }
-    if (job->spec->sensitive) {
+    if (job->spec->sensitive)
         return "sensitive";
-    }
     return job->non_preemptible ? "not preemptible" : NULL;
 }
 
@@ -60,9 +55,8 @@ static void describe_jobs(const Ckpt__V1__RequestPreemptionRequest *request,
         const Ckpt__V1__Allocation *job = reply->allocations[i];
         const char *why;
 
-        if (job->spec == NULL || !is_candidate(request, job->spec->allocation_id)) {
+        if (job->spec == NULL || !is_candidate(request, job->spec->allocation_id))
             continue;
-        }
         why = excluded(request, job);
         human_safe(job->spec->allocation_id, id, sizeof(id));
         if (why != NULL && request->n_candidates > 0) {
@@ -74,9 +68,8 @@ static void describe_jobs(const Ckpt__V1__RequestPreemptionRequest *request,
         }
         freed += why == NULL ? job->spec->n_nodes : 0;
     }
-    if (possible > PLAN_JOBS_SHOWN) {
+    if (possible > PLAN_JOBS_SHOWN)
         buf_printf(plan, "  and %zu more\n", possible - PLAN_JOBS_SHOWN);
-    }
     buf_printf(plan, "  possible victims: %zu with %zu nodes%s%s", possible, freed,
                reply->next_page_token[0] != '\0' ? " among the first 1000 jobs" : "",
                freed < request->nodes_needed ? "; too few: expect a refusal" : "");
@@ -157,12 +150,10 @@ enum cli_exit command_preempt(struct cli *cli)
         code = call_mutate(cli, "preempt", "BrokerService/RequestPreemption", &request.base,
                            &ckpt__v1__request_preemption_reply__descriptor, &message);
     }
-    if (code != CLI_OK || message == NULL) {
+    if (code != CLI_OK || message == NULL)
         return code;
-    }
-    if (!output_json_message(cli, "preemption", message)) {
+    if (!output_json_message(cli, "preemption", message))
         print_victims(cli, (const Ckpt__V1__RequestPreemptionReply *)message);
-    }
     call_free(message);
     return CLI_OK;
 }

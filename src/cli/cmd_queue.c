@@ -19,21 +19,17 @@ static int parse_waiting(char *text, Ckpt__V1__WaitingJob *job, struct err *err)
     char *gpus_text = strsep(&rest, ":");
     uint64_t class_number, gpus;
 
-    if (!id_valid(id) || class_text == NULL || gpus_text == NULL) {
+    if (!id_valid(id) || class_text == NULL || gpus_text == NULL)
         return err_set(err, ERR_INVALID, "the form is JOB:CLASS:GPUS[:WAITED]");
-    }
     if (number_parse(NUMBER_PLAIN, class_text, (struct number_range){0, WAITING_CLASS_MAX},
-                     &class_number, err) != 0) {
+                     &class_number, err) != 0)
         return err_wrap(err, "%s: class", id);
-    }
     if (number_parse(NUMBER_PLAIN, gpus_text, (struct number_range){1, WAITING_GPUS_MAX}, &gpus,
-                     err) != 0) {
+                     err) != 0)
         return err_wrap(err, "%s: GPUs", id);
-    }
     if (rest != NULL && number_parse(NUMBER_DURATION, rest, (struct number_range){0, INT64_MAX},
-                                     &job->waited_ms, err) != 0) {
+                                     &job->waited_ms, err) != 0)
         return err_wrap(err, "%s: waited", id);
-    }
     job->job_id = id;
     job->preemption_class = (uint32_t)class_number;
     job->gpu_count = (uint32_t)gpus;
@@ -55,9 +51,8 @@ static enum cli_exit fill_waiting(struct cli *cli, Ckpt__V1__WaitingJob jobs[WAI
     for (size_t i = 0; i < waiting->item_count; i++) {
         ckpt__v1__waiting_job__init(&jobs[i]);
         pointers[i] = &jobs[i];
-        if (parse_waiting(waiting->items[i], &jobs[i], &err) != 0) {
+        if (parse_waiting(waiting->items[i], &jobs[i], &err) != 0)
             return cli_fail(cli, CLI_USAGE, NULL, "--waiting: %s", err.text);
-        }
     }
     return CLI_OK;
 }
@@ -70,9 +65,8 @@ enum cli_exit command_queue_report(struct cli *cli)
     char what[160];
     enum cli_exit code = fill_waiting(cli, jobs, pointers);
 
-    if (code != CLI_OK) {
+    if (code != CLI_OK)
         return code;
-    }
     request.vcluster = cli_argument(cli, 0);
     request.queued_gpu_ms = cli_number(cli, "queued", 0);
     request.running_gpu_ms = cli_number(cli, "running", 0);

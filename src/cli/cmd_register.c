@@ -58,9 +58,8 @@ static enum cli_exit register_options(struct cli *cli)
             "register needs --alloc and --node, or --file");
     }
     code = nodes_option_parse(cli, "node", &nodes);
-    if (code != CLI_OK) {
+    if (code != CLI_OK)
         return code;
-    }
     fill_texts(cli, &spec);
     fill_numbers(cli, &spec);
     spec.nodes = nodes.shares;
@@ -76,9 +75,8 @@ static const char *option_beside_file(const struct cli *cli)
     for (size_t i = 0; cli->command->options[i].name != NULL; i++) {
         const char *name = cli->command->options[i].name;
 
-        if (strcmp(name, "file") != 0 && cli_option(cli, name)->set) {
+        if (strcmp(name, "file") != 0 && cli_option(cli, name)->set)
             return name;
-        }
     }
     return NULL;
 }
@@ -96,9 +94,8 @@ static enum cli_exit register_file(struct cli *cli)
         return cli_fail(cli, CLI_USAGE, "the field in the file",
                         "--%s cannot be given beside --file", beside);
     }
-    if (document_load(name, cli->in, &json, &err) != 0) {
+    if (document_load(name, cli->in, &json, &err) != 0)
         return cli_fail(cli, CLI_USAGE, NULL, "%s", err.text);
-    }
     if (reflect_from_json(&ckpt__v1__allocation_spec__descriptor, json, &spec, &err) != 0) {
         json_decref(json);
         return cli_fail(cli, CLI_USAGE,

@@ -65,9 +65,8 @@ static void print_head(struct cli *cli, const struct members *members)
     fprintf(cli->out, "  epoch %" PRIu64 "  term %" PRIu64 "  commit %" PRIu64 "  leader ",
             best->epoch, best->term, best->commit_index);
     output_safe(cli->out, best->leader_id == 0 ? "none" : best->leader_name);
-    if (best->leader_since_ms != 0 && best->leader_id != 0) {
+    if (best->leader_since_ms != 0 && best->leader_id != 0)
         fprintf(cli->out, " since %s", human_clock(best->leader_since_ms, since));
-    }
     if (serving(best)) {
         fprintf(cli->out, "\nfailure tolerance %d (%u of %u members reachable)",
                 best->failure_tolerance, best->reachable_count, best->voter_count);
@@ -116,9 +115,8 @@ static void print_members(struct cli *cli, const struct members *members)
     struct output_table table;
 
     output_table_init(&table, cli, member_columns, ARRAY_COUNT(member_columns));
-    for (size_t i = 0; i < members->best->n_members; i++) {
+    for (size_t i = 0; i < members->best->n_members; i++)
         print_member(&table, members, members->best->members[i]);
-    }
     output_table_print(&table);
 }
 
@@ -127,9 +125,8 @@ static void print_targets(struct cli *cli, const Ckpt__V1__StatusReply *best)
     struct output_list list;
 
     output_list_begin(&list, cli, &targets_kind);
-    for (size_t i = 0; i < best->n_targets; i++) {
+    for (size_t i = 0; i < best->n_targets; i++)
         output_list_add(&list, &best->targets[i]->base);
-    }
     output_list_end(&list, true);
 }
 
@@ -145,9 +142,8 @@ static void print_counts(struct cli *cli, const Ckpt__V1__StatusReply *best)
                 ? best->allocation_count - best->running_count
                 : 0,
             best->active_checkpoint_count, best->paused_count);
-    if (best->paused_count > 0) {
+    if (best->paused_count > 0)
         fprintf(cli->out, " (oldest %s)", human_duration(best->oldest_paused_age_ms, age));
-    }
     fprintf(cli->out, "   agents %" PRIu64 " connected\n", best->connected_agents);
 }
 
@@ -162,9 +158,8 @@ static void print_warnings(struct cli *cli, const struct members *members)
         const struct call_answer *answer = &members->answers[i];
         char text[CALL_ANSWER_BYTES];
 
-        if (answer->reply == NULL) {
+        if (answer->reply == NULL)
             cli_note(cli, "remark: no answer from %s", call_answer_text(answer, text));
-        }
     }
 }
 

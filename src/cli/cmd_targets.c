@@ -67,15 +67,13 @@ enum cli_exit command_targets(struct cli *cli)
         call_read(cli, "list targets", "OperatorService/ListTargets", &request.base,
                   &ckpt__v1__list_targets_reply__descriptor, &message);
 
-    if (code != CLI_OK) {
+    if (code != CLI_OK)
         return code;
-    }
     const Ckpt__V1__ListTargetsReply *reply = (const Ckpt__V1__ListTargetsReply *)message;
 
     output_list_begin(&list, cli, &targets_kind);
-    for (size_t i = 0; i < reply->n_targets; i++) {
+    for (size_t i = 0; i < reply->n_targets; i++)
         output_list_add(&list, &reply->targets[i]->base);
-    }
     output_list_end(&list, true);
     call_free(message);
     return CLI_OK;

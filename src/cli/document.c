@@ -61,18 +61,15 @@ static json_t *scalar_value(const char *text, size_t length, bool plain)
     char *end;
     long long number;
 
-    if (plain && (strcmp(text, "true") == 0 || strcmp(text, "yes") == 0)) {
+    if (plain && (strcmp(text, "true") == 0 || strcmp(text, "yes") == 0))
         return json_true();
-    }
-    if (plain && (strcmp(text, "false") == 0 || strcmp(text, "no") == 0)) {
+    if (plain && (strcmp(text, "false") == 0 || strcmp(text, "no") == 0))
         return json_false();
-    }
     if (plain && text[0] >= '0' && text[0] <= '9') {
         errno = 0;
         number = strtoll(text, &end, 10);
-        if (*end == '\0' && errno == 0) {
+        if (*end == '\0' && errno == 0)
             return json_integer(number);
-        }
     }
     return json_stringn(text, length);
 }
@@ -84,12 +81,10 @@ static int take_scalar(struct builder *b, const yaml_event_t *event, struct err 
     bool plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
     struct level *level = b->depth == 0 ? NULL : &b->levels[b->depth - 1];
 
-    if (event->data.scalar.anchor != NULL) {
+    if (event->data.scalar.anchor != NULL)
         return fail_at(err, b, event, "anchors are not taken");
-    }
-    if (strlen(text) != length) {
+    if (strlen(text) != length)
         return fail_at(err, b, event, "a NUL byte in a text");
-    }
     if (level != NULL && json_is_object(level->container) && level->key == NULL) {
         level->key = check_strdup(text);
         return 0;
@@ -110,9 +105,8 @@ static int open_level(struct builder *b, const yaml_event_t *event, json_t *cont
                        b->depth == DOCUMENT_DEPTH_MAX ? "nested too deeply"
                                                       : "a key must be a text");
     }
-    if (put_value(b, event, container, err) != 0) {
+    if (put_value(b, event, container, err) != 0)
         return -1;
-    }
     b->levels[b->depth++] = (struct level){.container = container};
     return 0;
 }
@@ -168,12 +162,10 @@ int document_parse(const char *name, const char *text, size_t length, json_t **r
         yaml_event_delete(&event);
     }
     yaml_parser_delete(&parser);
-    for (size_t i = 0; i < DOCUMENT_DEPTH_MAX; i++) {
+    for (size_t i = 0; i < DOCUMENT_DEPTH_MAX; i++)
         free(b.levels[i].key);
-    }
-    if (result == 0 && b.root == NULL) {
+    if (result == 0 && b.root == NULL)
         result = err_set(err, ERR_INVALID, "%s is empty", name);
-    }
     if (result != 0) {
         json_decref(b.root);
         return -1;
@@ -190,24 +182,19 @@ int document_load(const char *name, FILE *in, json_t **ret_json, struct err *err
     size_t got;
     int result;
 
-    if (file == NULL) {
+    if (file == NULL)
         return err_set(err, ERR_IO, "cannot open %s: %s", name, strerror(errno));
-    }
     buf_init(&content);
-    while (content.length <= DOCUMENT_MAX_BYTES &&
-           (got = fread(block, 1, sizeof(block), file)) > 0) {
+    while (content.length <= DOCUMENT_MAX_BYTES && (got = fread(block, 1, sizeof(block), file)) > 0)
         buf_append(&content, block, got);
-    }
-    if (ferror(file)) {
+    if (ferror(file))
         result = err_set(err, ERR_IO, "cannot read %s: %s", name, strerror(errno));
-    } else if (content.length > DOCUMENT_MAX_BYTES) {
+    else if (content.length > DOCUMENT_MAX_BYTES)
         result = err_set(err, ERR_INVALID, "%s is larger than %d bytes", name, DOCUMENT_MAX_BYTES);
-    } else {
+    else
         result = document_parse(name, (const char *)content.bytes, content.length, ret_json, err);
-    }
-    if (file != in) {
+    if (file != in)
         fclose(file);
-    }
     buf_close(&content);
     return result;
 }

@@ -46,11 +46,10 @@ static void leader_line(const Ckpt__V1__Event *event, struct event_history *hist
     bool change;
 
     /* the first leader of a cluster is elected before its members' names are known */
-    if (event->subject[0] == '\0') {
+    if (event->subject[0] == '\0')
         snprintf(subject, sizeof(subject), "member %u", event->new_state);
-    } else {
+    else
         human_safe(event->subject, subject, sizeof(subject));
-    }
     change = history->leader[0] != '\0' && strcmp(history->leader, subject) != 0;
     snprintf(text, size, "%s%s%s %s (term %" PRIu64 "): %" PRIu64 " paused requests carried over",
              change ? history->leader : "", change ? "→" : "", subject,
@@ -63,9 +62,8 @@ static void checkpoint_line(const Ckpt__V1__Event *event, char *text, size_t siz
     char job[ID_BYTES], id[HUMAN_BYTES], moves[2 * HUMAN_BYTES], why[HUMAN_BYTES + 3];
     char attempt[32] = "";
 
-    if (event->number > 0) {
+    if (event->number > 0)
         snprintf(attempt, sizeof(attempt), " attempt %" PRIu64, event->number);
-    }
     snprintf(
         text, size, "%s checkpoint %s %s%s%s", human_safe(event->allocation_id, job, sizeof(job)),
         human_checkpoint(event->checkpoint_id, id),

@@ -10,9 +10,8 @@ static void print_option(FILE *stream, const struct option_spec *spec)
     char left[80];
     char letter[8] = "";
 
-    if (spec->letter != 0) {
+    if (spec->letter != 0)
         snprintf(letter, sizeof(letter), "-%c, ", spec->letter);
-    }
     snprintf(left, sizeof(left), "%s--%s%s%s", letter, spec->name, spec->value != NULL ? " " : "",
              spec->value != NULL ? spec->value : "");
     fprintf(stream, "  %-38s %s\n", left, spec->help);
@@ -20,13 +19,11 @@ static void print_option(FILE *stream, const struct option_spec *spec)
 
 static void print_options(FILE *stream, const char *title, const struct option_spec *specs)
 {
-    if (specs == NULL || specs[0].name == NULL) {
+    if (specs == NULL || specs[0].name == NULL)
         return;
-    }
     fprintf(stream, "\n%s:\n", title);
-    for (; specs->name != NULL; specs++) {
+    for (; specs->name != NULL; specs++)
         print_option(stream, specs);
-    }
 }
 
 static void print_command(FILE *stream, const struct command *command)
@@ -34,9 +31,8 @@ static void print_command(FILE *stream, const struct command *command)
     fprintf(stream, "usage: ckptctl %s%s%s [options]\n\n%s\n", command->name,
             command->arguments[0] != '\0' ? " " : "", command->arguments, command->help);
     print_options(stream, "options", command->options);
-    if (command->mutates) {
+    if (command->mutates)
         print_options(stream, "options of every change", mutation_options);
-    }
     print_options(stream, "global options", global_options);
 }
 
@@ -81,9 +77,8 @@ enum cli_exit command_help(struct cli *cli)
 
 static void print_option_words(FILE *stream, const struct option_spec *specs)
 {
-    for (; specs != NULL && specs->name != NULL; specs++) {
+    for (; specs != NULL && specs->name != NULL; specs++)
         fprintf(stream, " --%s", specs->name);
-    }
 }
 
 /* First words, each once: two-word commands follow one another in the table. */
@@ -93,24 +88,20 @@ static void print_first_words(FILE *stream)
         int length = (int)strcspn(c->name, " ");
 
         if (c == commands || strncmp(c[-1].name, c->name, (size_t)length) != 0 ||
-            c[-1].name[length] != ' ') {
+            c[-1].name[length] != ' ')
             fprintf(stream, " %.*s", length, c->name);
-        }
     }
 }
 
 /* What the shell offers for a positional argument, by the word that the help shows. */
 static const char *argument_source(const struct command *command)
 {
-    if (strstr(command->arguments, "JOB") != NULL) {
+    if (strstr(command->arguments, "JOB") != NULL)
         return "$(ckptctl jobs -o name -q 2>/dev/null)";
-    }
-    if (strstr(command->arguments, "CHECKPOINT") != NULL) {
+    if (strstr(command->arguments, "CHECKPOINT") != NULL)
         return "$(ckptctl checkpoints -o name -q 2>/dev/null)";
-    }
-    if (strstr(command->arguments, "NODE") != NULL) {
+    if (strstr(command->arguments, "NODE") != NULL)
         return "$(ckptctl nodes -o name -q 2>/dev/null)";
-    }
     return strstr(command->arguments, "bash") != NULL ? "bash" : "";
 }
 
@@ -119,17 +110,14 @@ static void print_choices(FILE *stream, const struct option_spec *specs)
     char word[HUMAN_BYTES];
 
     for (; specs != NULL && specs->name != NULL; specs++) {
-        if (specs->kind != OPTION_CHOICE) {
+        if (specs->kind != OPTION_CHOICE)
             continue;
-        }
         fprintf(stream, "            --%s", specs->name);
-        if (specs->letter != 0) {
+        if (specs->letter != 0)
             fprintf(stream, "|-%c", specs->letter);
-        }
         fprintf(stream, ") words=\"");
-        for (size_t i = 0; specs->words != NULL && specs->words[i] != NULL; i++) {
+        for (size_t i = 0; specs->words != NULL && specs->words[i] != NULL; i++)
             fprintf(stream, "%s ", specs->words[i]);
-        }
         for (unsigned i = 0; specs->choices != NULL && i < specs->choices->n_values; i++) {
             human_enum(specs->choices, specs->choices->values[i].value, word);
             fprintf(stream, "%s ", strcmp(word, "UNSPECIFIED") == 0 ? "" : word);
@@ -166,9 +154,8 @@ static void print_second_words(FILE *stream)
 
 enum cli_exit command_completion(struct cli *cli)
 {
-    if (strcmp(cli_argument(cli, 0), "bash") != 0) {
+    if (strcmp(cli_argument(cli, 0), "bash") != 0)
         return cli_fail(cli, CLI_USAGE, "ckptctl completion bash", "only bash is supported");
-    }
     fprintf(cli->out, "# bash completion of ckptctl %s\n_ckptctl() {\n", CKPT_VERSION);
     fprintf(
         cli->out,
@@ -179,19 +166,16 @@ enum cli_exit command_completion(struct cli *cli)
         "        if [[ -z $one ]]; then one=\"${COMP_WORDS[i]}\"\n"
         "        elif [[ -z $two ]]; then two=\"${COMP_WORDS[i]}\"; fi\n"
         "    done\n    local command=\"$one\"\n    case \"$one $two\" in\n");
-    for (const struct command *c = commands; c->name != NULL; c++) {
-        if (strchr(c->name, ' ') != NULL) {
+    for (const struct command *c = commands; c->name != NULL; c++)
+        if (strchr(c->name, ' ') != NULL)
             fprintf(cli->out, "    \"%s\") command=\"%s\" ;;\n", c->name, c->name);
-        }
-    }
     fprintf(cli->out, "    esac\n    case \"$command\" in\n    \"\") words=\"");
     print_first_words(cli->out);
     print_option_words(cli->out, global_options);
     fprintf(cli->out, "\" ;;\n");
     print_second_words(cli->out);
-    for (const struct command *c = commands; c->name != NULL; c++) {
+    for (const struct command *c = commands; c->name != NULL; c++)
         print_case(cli->out, c);
-    }
     fprintf(cli->out, "    esac\n    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n}\n"
                       "complete -F _ckptctl ckptctl\n");
     return CLI_OK;

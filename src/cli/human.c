@@ -27,9 +27,8 @@ const char *human_grouped(int64_t value, char text[HUMAN_BYTES])
     length = strlen(digits);
     for (size_t i = 0; i < length; i++) {
         text[out++] = digits[i];
-        if (isdigit((unsigned char)digits[i]) && i + 1 < length && (length - i - 1) % 3 == 0) {
+        if (isdigit((unsigned char)digits[i]) && i + 1 < length && (length - i - 1) % 3 == 0)
             text[out++] = ' ';
-        }
     }
     text[out] = '\0';
     CHECK(out < HUMAN_BYTES);
@@ -40,21 +39,20 @@ const char *human_duration(uint64_t ms, char text[HUMAN_BYTES])
 {
     uint64_t s = ms / 1000;
 
-    if (ms == UINT64_MAX) {
+    if (ms == UINT64_MAX)
         snprintf(text, HUMAN_BYTES, "never");
-    } else if (ms < 1000) {
+    else if (ms < 1000)
         snprintf(text, HUMAN_BYTES, "%" PRIu64 "ms", ms);
-    } else if (s < 10) {
+    else if (s < 10)
         snprintf(text, HUMAN_BYTES, "%" PRIu64 ".%" PRIu64 "s", s, ms % 1000 / 100);
-    } else if (s < 60) {
+    else if (s < 60)
         snprintf(text, HUMAN_BYTES, "%" PRIu64 "s", s);
-    } else if (s < 3600) {
+    else if (s < 3600)
         snprintf(text, HUMAN_BYTES, "%" PRIu64 "m%02" PRIu64 "s", s / 60, s % 60);
-    } else if (s < 86400) {
+    else if (s < 86400)
         snprintf(text, HUMAN_BYTES, "%" PRIu64 "h%02" PRIu64 "m", s / 3600, s % 3600 / 60);
-    } else {
+    else
         snprintf(text, HUMAN_BYTES, "%" PRIu64 "d%02" PRIu64 "h", s / 86400, s % 86400 / 3600);
-    }
     return text;
 }
 
@@ -152,12 +150,10 @@ static size_t enum_prefix(const ProtobufCEnumDescriptor *type, const char *name)
     size_t at = 0;
 
     for (const char *p = type->short_name; *p != '\0'; p++) {
-        if (isupper((unsigned char)*p) && p != type->short_name && name[at++] != '_') {
+        if (isupper((unsigned char)*p) && p != type->short_name && name[at++] != '_')
             return 0;
-        }
-        if (name[at++] != toupper((unsigned char)*p)) {
+        if (name[at++] != toupper((unsigned char)*p))
             return 0;
-        }
     }
     return name[at] == '_' ? at + 1 : 0;
 }
@@ -166,20 +162,18 @@ const char *human_enum(const ProtobufCEnumDescriptor *type, int value, char text
 {
     const ProtobufCEnumValue *found = protobuf_c_enum_descriptor_get_value(type, value);
 
-    if (found == NULL) {
+    if (found == NULL)
         snprintf(text, HUMAN_BYTES, "UNKNOWN(%d)", value);
-    } else {
+    else
         snprintf(text, HUMAN_BYTES, "%s", found->name + enum_prefix(type, found->name));
-    }
     return text;
 }
 
 const char *human_enum_words(const ProtobufCEnumDescriptor *type, int value, char text[HUMAN_BYTES])
 {
     human_enum(type, value, text);
-    for (char *p = text; *p != '\0'; p++) {
+    for (char *p = text; *p != '\0'; p++)
         *p = *p == '_' ? ' ' : (char)tolower((unsigned char)*p);
-    }
     return text;
 }
 
@@ -190,9 +184,8 @@ bool human_enum_parse(const ProtobufCEnumDescriptor *type, const char *text, int
         size_t at = 0;
 
         while (name[at] != '\0' && text[at] != '\0' &&
-               name[at] == (text[at] == '-' ? '_' : toupper((unsigned char)text[at]))) {
+               name[at] == (text[at] == '-' ? '_' : toupper((unsigned char)text[at])))
             at++;
-        }
         if (name[at] == '\0' && text[at] == '\0') {
             *ret_value = type->values[i].value;
             return true;
@@ -212,9 +205,8 @@ const char *human_safe(const char *from, char *text, size_t size)
         text[length] = c < 0x20 || c == 0x7f ? '?' : (char)c;
     }
     text[length] = '\0';
-    if (length == size - 1 && from[length] != '\0') {
+    if (length == size - 1 && from[length] != '\0')
         memcpy(text + length - 3, "...", 3);
-    }
     return text;
 }
 
@@ -231,9 +223,8 @@ static size_t distance(const char *a, const char *b)
     size_t row[NEAREST_WORD_MAX + 1];
     size_t length = strlen(b);
 
-    for (size_t j = 0; j <= length; j++) {
+    for (size_t j = 0; j <= length; j++)
         row[j] = j;
-    }
     for (size_t i = 0; a[i] != '\0'; i++) {
         size_t diagonal = row[0];
 
@@ -255,9 +246,8 @@ const char *human_nearest(const char *word, const char *(*next)(const void *cont
     const char *best = NULL;
     const char *candidate;
 
-    if (strlen(word) > NEAREST_WORD_MAX) {
+    if (strlen(word) > NEAREST_WORD_MAX)
         return NULL;
-    }
     for (size_t i = 0; (candidate = next(context, i)) != NULL; i++) {
         size_t d = strlen(candidate) > NEAREST_WORD_MAX ? SIZE_MAX : distance(word, candidate);
 

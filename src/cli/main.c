@@ -21,8 +21,7 @@ int main(int argc, char **argv)
 
     signal(SIGPIPE, SIG_IGN);
     /* column widths need a UTF-8 locale; numbers keep the C one */
-    if (setlocale(LC_CTYPE, "") == NULL || strcmp(nl_langinfo(CODESET), "UTF-8") != 0) {
+    if (setlocale(LC_CTYPE, "") == NULL || strcmp(nl_langinfo(CODESET), "UTF-8") != 0)
         setlocale(LC_CTYPE, "C.UTF-8");
-    }
     return (int)cli_run(&cli, argc, argv);
 }

@@ -16,12 +16,10 @@ static bool knows_more(const Ckpt__V1__StatusReply *a, const Ckpt__V1__StatusRep
     bool a_leads = a->quorum && a->leader_id == a->member_id && a->leader_id != 0;
     bool b_leads = b->quorum && b->leader_id == b->member_id && b->leader_id != 0;
 
-    if (a_leads != b_leads) {
+    if (a_leads != b_leads)
         return a_leads;
-    }
-    if (a->quorum != b->quorum) {
+    if (a->quorum != b->quorum)
         return a->quorum;
-    }
     return a->term != b->term ? a->term > b->term : a->applied_index > b->applied_index;
 }
 
@@ -32,23 +30,19 @@ static void find_best(struct members *members)
     for (size_t i = 0; i < members->count; i++) {
         const Ckpt__V1__StatusReply *reply = reply_of(&members->answers[i]);
 
-        if (reply == NULL) {
+        if (reply == NULL)
             continue;
-        }
         members->answered++;
-        if (members->best == NULL || knows_more(reply, members->best)) {
+        if (members->best == NULL || knows_more(reply, members->best))
             members->best = reply;
-        }
     }
 }
 
 static bool asked(const struct members *members, const Ckpt__V1__MemberStatus *member)
 {
-    for (size_t i = 0; i < members->count; i++) {
-        if (strcmp(members->answers[i].endpoint, member->api_address) == 0) {
+    for (size_t i = 0; i < members->count; i++)
+        if (strcmp(members->answers[i].endpoint, member->api_address) == 0)
             return true;
-        }
-    }
     return members_own(members, member->member_id) != NULL;
 }
 
@@ -101,9 +95,8 @@ const Ckpt__V1__StatusReply *members_own(const struct members *members, uint64_t
     for (size_t i = 0; i < members->count; i++) {
         const Ckpt__V1__StatusReply *reply = reply_of(&members->answers[i]);
 
-        if (reply != NULL && reply->member_id == member_id) {
+        if (reply != NULL && reply->member_id == member_id)
             return reply;
-        }
     }
     return NULL;
 }

@@ -18,25 +18,20 @@ static int parse_share(char *text, Ckpt__V1__NodeShare *share, struct err *err)
     char *memory = strsep(&rest, ":");
     uint64_t number;
 
-    if (!id_valid(node)) {
+    if (!id_valid(node))
         return err_set(err, ERR_INVALID, "a node is 1 to 128 characters of A-Z a-z 0-9 . _ -");
-    }
     share->node_id = node;
-    if (gpus == NULL) {
+    if (gpus == NULL)
         return err_set(err, ERR_INVALID, "%s: the form is NODE:GPUS[:MEMORY[:borrowed]]", node);
-    }
     if (number_parse(NUMBER_PLAIN, gpus, (struct number_range){0, NODE_GPUS_MAX}, &number, err) !=
-        0) {
+        0)
         return err_wrap(err, "%s: GPUs", node);
-    }
     share->gpu_count = (uint32_t)number;
     if (memory != NULL && number_parse(NUMBER_SIZE, memory, (struct number_range){0, INT64_MAX},
-                                       &share->gpu_memory_used_bytes, err) != 0) {
+                                       &share->gpu_memory_used_bytes, err) != 0)
         return err_wrap(err, "%s: memory", node);
-    }
-    if (rest != NULL && strcmp(rest, "borrowed") != 0) {
+    if (rest != NULL && strcmp(rest, "borrowed") != 0)
         return err_set(err, ERR_INVALID, "%s: after the memory only \"borrowed\" may follow", node);
-    }
     share->borrowed = rest != NULL;
     return 0;
 }
@@ -47,9 +42,8 @@ enum cli_exit nodes_option_parse(struct cli *cli, const char *option, struct nod
     struct err err;
 
     *nodes = (struct nodes_option){0};
-    if (value->item_count == 0) {
+    if (value->item_count == 0)
         return CLI_OK;
-    }
     nodes->shares = check_calloc(value->item_count, sizeof(*nodes->shares));
     for (size_t i = 0; i < value->item_count; i++) {
         Ckpt__V1__NodeShare *share = check_alloc(sizeof(*share));
@@ -66,9 +60,8 @@ enum cli_exit nodes_option_parse(struct cli *cli, const char *option, struct nod
 
 void nodes_option_free(struct nodes_option *nodes)
 {
-    for (size_t i = 0; i < nodes->count; i++) {
+    for (size_t i = 0; i < nodes->count; i++)
         free(nodes->shares[i]);
-    }
     free(nodes->shares);
     *nodes = (struct nodes_option){0};
 }

@@ -59,11 +59,9 @@ static bool is_digit(char c)
 
 static const struct unit *find_unit(const struct unit *units, const char *name, size_t length)
 {
-    for (const struct unit *unit = units; unit->name != NULL; unit++) {
-        if (strlen(unit->name) == length && memcmp(unit->name, name, length) == 0) {
+    for (const struct unit *unit = units; unit->name != NULL; unit++)
+        if (strlen(unit->name) == length && memcmp(unit->name, name, length) == 0)
             return unit;
-        }
-    }
     return NULL;
 }
 
@@ -76,9 +74,8 @@ static int parse_part(const struct unit *units, const char **text, uint64_t *ret
     const struct unit *unit;
     bool fraction = false;
 
-    if (!is_digit(*p)) {
+    if (!is_digit(*p))
         return -1;
-    }
     for (; is_digit(*p) || (*p == '.' && !fraction && is_digit(p[1])); p++) {
         if (*p == '.') {
             fraction = true;
@@ -86,22 +83,18 @@ static int parse_part(const struct unit *units, const char **text, uint64_t *ret
         }
         mantissa = mantissa * 10 + (unsigned)(*p - '0');
         divisor *= fraction ? 10 : 1;
-        if (mantissa > UINT64_MAX || divisor > UINT64_C(1000000000000)) {
+        if (mantissa > UINT64_MAX || divisor > UINT64_C(1000000000000))
             return -1;
-        }
     }
     const char *name = p;
-    while (*p != '\0' && !is_digit(*p) && *p != '.') {
+    while (*p != '\0' && !is_digit(*p) && *p != '.')
         p++;
-    }
     unit = find_unit(units, name, (size_t)(p - name));
-    if (unit == NULL || (fraction && unit->factor == 1)) {
+    if (unit == NULL || (fraction && unit->factor == 1))
         return -1;
-    }
     mantissa = mantissa * unit->factor / divisor;
-    if (mantissa > UINT64_MAX) {
+    if (mantissa > UINT64_MAX)
         return -1;
-    }
     *text = p;
     *ret_value = (uint64_t)mantissa;
     return 0;
@@ -111,15 +104,12 @@ static int parse_plain(const char *text, uint64_t *ret_value)
 {
     uint64_t value = 0;
 
-    if (*text == '\0') {
+    if (*text == '\0')
         return -1;
-    }
-    for (; *text != '\0'; text++) {
+    for (; *text != '\0'; text++)
         if (!is_digit(*text) || __builtin_mul_overflow(value, 10, &value) ||
-            __builtin_add_overflow(value, (uint64_t)(*text - '0'), &value)) {
+            __builtin_add_overflow(value, (uint64_t)(*text - '0'), &value))
             return -1;
-        }
-    }
     *ret_value = value;
     return 0;
 }
@@ -136,9 +126,8 @@ static int parse_duration(const char *text, uint64_t *ret_value)
         uint64_t part;
 
         if (parse_part(duration_units, &text, &part) != 0 ||
-            __builtin_add_overflow(total, part, &total)) {
+            __builtin_add_overflow(total, part, &total))
             return -1;
-        }
     } while (*text != '\0');
     *ret_value = total;
     return 0;
@@ -151,14 +140,12 @@ static int parse_scaled(const struct unit *units, const char *text, const char *
     size_t length = strlen(text);
     const char *p = copy;
 
-    if (length >= sizeof(copy)) {
+    if (length >= sizeof(copy))
         return -1;
-    }
     memcpy(copy, text, length + 1);
     if (suffix != NULL && length > strlen(suffix) &&
-        strcmp(copy + length - strlen(suffix), suffix) == 0) {
+        strcmp(copy + length - strlen(suffix), suffix) == 0)
         copy[length - strlen(suffix)] = '\0';
-    }
     return parse_part(units, &p, ret_value) == 0 && *p == '\0' ? 0 : -1;
 }
 

@@ -52,9 +52,8 @@ static size_t table_length(const struct option_spec *specs)
 {
     size_t count = 0;
 
-    while (specs != NULL && specs[count].name != NULL) {
+    while (specs != NULL && specs[count].name != NULL)
         count++;
-    }
     CHECK(count <= CLI_OPTIONS_MAX);
     return count;
 }
@@ -101,9 +100,8 @@ static const char *next_option(const void *context, size_t i)
     for (size_t t = 0; t < TABLE_COUNT; t++) {
         size_t count = table_length(tables->specs[t]);
 
-        if (i < count) {
+        if (i < count)
             return tables->specs[t][i].name;
-        }
         i -= count;
     }
     return NULL;
@@ -149,9 +147,8 @@ static void describe_choices(const struct option_spec *spec, char *text, size_t 
     }
     for (unsigned i = 0; spec->choices != NULL && i < spec->choices->n_values && used < size; i++) {
         human_enum(spec->choices, spec->choices->values[i].value, word);
-        if (strcmp(word, "UNSPECIFIED") != 0) {
+        if (strcmp(word, "UNSPECIFIED") != 0)
             used += (size_t)snprintf(text + used, size - used, "%s%s", used == 0 ? "" : ", ", word);
-        }
     }
 }
 
@@ -161,9 +158,8 @@ static enum cli_exit set_choice(struct cli *cli, const struct option_spec *spec,
     char shown[HUMAN_BYTES], known[512];
     int number;
 
-    if (spec->words != NULL && choose_word(spec->words, text, value) == 0) {
+    if (spec->words != NULL && choose_word(spec->words, text, value) == 0)
         return CLI_OK;
-    }
     if (spec->choices != NULL && human_enum_parse(spec->choices, text, &number)) {
         value->number = (uint64_t)number;
         return CLI_OK;
@@ -182,9 +178,8 @@ static enum cli_exit add_items(struct cli *cli, const struct option_spec *spec, 
     char *item;
 
     while ((item = strsep(&rest, ",")) != NULL) {
-        if (*item == '\0') {
+        if (*item == '\0')
             return cli_fail(cli, CLI_USAGE, NULL, "--%s: an item is empty", spec->name);
-        }
         value->items = check_realloc(value->items, value->item_count + 1, sizeof(*value->items));
         value->items[value->item_count++] = item;
     }
@@ -196,9 +191,8 @@ static enum cli_exit set_value(struct cli *cli, const struct option_spec *spec, 
 {
     struct err err;
 
-    if (value->set && spec->kind != OPTION_LIST && spec->kind != OPTION_FLAG) {
+    if (value->set && spec->kind != OPTION_LIST && spec->kind != OPTION_FLAG)
         return cli_fail(cli, CLI_USAGE, NULL, "--%s is given twice", spec->name);
-    }
     value->set = true;
     value->text = text;
     switch (spec->kind) {
@@ -237,9 +231,8 @@ static enum cli_exit parse_option(struct cli *cli, int argc, char **argv, int *i
         spec = find_spec(cli, NULL, 0, word[1], &table, &position);
         attached = word[2] != '\0' ? word + 2 : NULL;
     }
-    if (spec == NULL || (spec->kind == OPTION_FLAG && attached != NULL)) {
+    if (spec == NULL || (spec->kind == OPTION_FLAG && attached != NULL))
         return unknown_option(cli, word);
-    }
     if (spec->kind != OPTION_FLAG && attached == NULL) {
         if (*i + 1 >= argc) {
             return cli_fail(cli, CLI_USAGE, NULL, "--%s needs a value: %s", spec->name,
@@ -272,18 +265,16 @@ static enum cli_exit unknown_command(struct cli *cli, const char *const words[2]
         }
     }
     human_safe(words[0], shown, sizeof(shown));
-    if (used != 0) {
+    if (used != 0)
         return cli_fail(cli, CLI_USAGE, next, "%s needs a second word", shown);
-    }
     near = human_nearest(words[0], next_command, NULL);
     if (near == NULL && words[1] != NULL &&
         strlen(words[0]) + strlen(words[1]) < sizeof(joined) - 2) {
         snprintf(joined, sizeof(joined), "%.30s %.30s", words[0], words[1]);
         near = human_nearest(joined, next_command, NULL);
     }
-    if (near != NULL) {
+    if (near != NULL)
         snprintf(next, sizeof(next), "ckptctl %s", near);
-    }
     return cli_fail(cli, CLI_USAGE, next, "unknown command \"%s\"", shown);
 }
 
@@ -294,15 +285,13 @@ static enum cli_exit take_word(struct cli *cli, int argc, char **argv, int *i)
 
     if (cli->command == NULL) {
         cli->command = command_find(words, &taken);
-        if (cli->command == NULL) {
+        if (cli->command == NULL)
             return unknown_command(cli, words);
-        }
         *i += (int)taken - 1;
         return CLI_OK;
     }
-    if (cli->argument_count == CLI_ARGUMENTS_MAX) {
+    if (cli->argument_count == CLI_ARGUMENTS_MAX)
         return cli_fail(cli, CLI_USAGE, NULL, "more than %d arguments", CLI_ARGUMENTS_MAX);
-    }
     cli->arguments[cli->argument_count++] = argv[*i];
     return CLI_OK;
 }
@@ -324,9 +313,8 @@ static enum cli_exit apply_globals(struct cli *cli)
     cli->timeout_ms = cli_number(cli, "timeout", 5000);
     if (cli->command->mutates) {
         request_id = cli_text(cli, "request-id");
-        if (request_id == NULL) {
+        if (request_id == NULL)
             return CLI_OK;
-        }
         if (!id_valid(request_id)) {
             return cli_fail(cli, CLI_USAGE, NULL,
                             "--request-id: not 1 to 128 characters of A-Z a-z 0-9 . _ -");
@@ -342,9 +330,8 @@ static enum cli_exit check_arguments(struct cli *cli)
     char next[128];
 
     snprintf(next, sizeof(next), "ckptctl help %.100s", command->name);
-    if (cli->argument_count < command->arguments_min) {
+    if (cli->argument_count < command->arguments_min)
         return cli_fail(cli, CLI_USAGE, next, "%s needs %s", command->name, command->arguments);
-    }
     if (cli->argument_count > command->arguments_max) {
         char shown[HUMAN_BYTES];
 
@@ -363,17 +350,15 @@ enum cli_exit options_parse(struct cli *cli, int argc, char **argv)
     for (int i = 1; i < argc && code == CLI_OK; i++) {
         bool is_option = !only_words && argv[i][0] == '-' && argv[i][1] != '\0';
 
-        if (is_option && strcmp(argv[i], "--") == 0) {
+        if (is_option && strcmp(argv[i], "--") == 0)
             only_words = true;
-        } else if (is_option) {
+        else if (is_option)
             code = parse_option(cli, argc, argv, &i);
-        } else {
+        else
             code = take_word(cli, argc, argv, &i);
-        }
     }
-    if (code != CLI_OK || cli_flag(cli, "help")) {
+    if (code != CLI_OK || cli_flag(cli, "help"))
         return code;
-    }
     if (cli->command == NULL) {
         help_print(cli->error, NULL);
         return CLI_USAGE;
@@ -384,11 +369,9 @@ enum cli_exit options_parse(struct cli *cli, int argc, char **argv)
 
 void options_close(struct cli *cli)
 {
-    for (size_t t = 0; t < TABLE_COUNT; t++) {
-        for (size_t i = 0; i < CLI_OPTIONS_MAX; i++) {
+    for (size_t t = 0; t < TABLE_COUNT; t++)
+        for (size_t i = 0; i < CLI_OPTIONS_MAX; i++)
             free(cli->values[t][i].items);
-        }
-    }
 }
 
 const struct option_value *cli_option(const struct cli *cli, const char *name)
@@ -422,9 +405,8 @@ void cli_set_text(const struct cli *cli, const char *name, char **field)
 {
     char *text = cli_text(cli, name);
 
-    if (text != NULL) {
+    if (text != NULL)
         *field = text;
-    }
 }
 
 char *cli_argument(const struct cli *cli, size_t i)

@@ -47,9 +47,8 @@ static struct libscols_cell *next_cell(struct output_table *table)
 {
     CHECK(table->line != NULL);
     CHECK(table->next_column < table->column_count);
-    if (!column_shown(table, table->next_column++)) {
+    if (!column_shown(table, table->next_column++))
         return NULL;
-    }
     return scols_line_get_cell(table->line, table->next_shown++);
 }
 
@@ -59,9 +58,8 @@ void output_cell(struct output_table *table, const char *format, ...)
     char text[1024], safe[1024];
     va_list arguments;
 
-    if (cell == NULL) {
+    if (cell == NULL)
         return;
-    }
     va_start(arguments, format);
     vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
@@ -71,11 +69,9 @@ void output_cell(struct output_table *table, const char *format, ...)
 
 static bool is_among(const char *word, const char *const *words)
 {
-    for (; *words != NULL; words++) {
-        if (strcmp(word, *words) == 0) {
+    for (; *words != NULL; words++)
+        if (strcmp(word, *words) == 0)
             return true;
-        }
-    }
     return false;
 }
 
@@ -93,20 +89,17 @@ void output_state(struct output_table *table, const char *word)
                          : is_among(word, good)    ? "green"
                                                    : NULL;
 
-    if (cell == NULL) {
+    if (cell == NULL)
         return;
-    }
     CHECK(scols_cell_set_data(cell, word) == 0);
-    if (colour != NULL) {
+    if (colour != NULL)
         CHECK(scols_cell_set_color(cell, colour) == 0);
-    }
 }
 
 void output_table_print(struct output_table *table)
 {
-    if (scols_table_get_nlines(table->table) > 0) {
+    if (scols_table_get_nlines(table->table) > 0)
         scols_print_table(table->table);
-    }
     output_table_drop(table);
 }
 
@@ -119,11 +112,10 @@ void output_table_drop(struct output_table *table)
 void output_list_begin(struct output_list *list, struct cli *cli, const struct output_kind *kind)
 {
     *list = (struct output_list){.cli = cli, .kind = kind};
-    if (cli->format == OUTPUT_JSON) {
+    if (cli->format == OUTPUT_JSON)
         list->items = json_array();
-    } else if (cli->format == OUTPUT_TABLE || cli->format == OUTPUT_WIDE) {
+    else if (cli->format == OUTPUT_TABLE || cli->format == OUTPUT_WIDE)
         output_table_init(&list->table, cli, kind->columns, kind->column_count);
-    }
 }
 
 void output_list_add(struct output_list *list, const ProtobufCMessage *item)
@@ -157,14 +149,12 @@ void output_list_end(struct output_list *list, bool complete)
         output_table_drop(&list->table);
         return;
     }
-    if (list->cli->format == OUTPUT_JSON) {
+    if (list->cli->format == OUTPUT_JSON)
         output_json(list->cli, list->kind->plural, list->items);
-    } else if (list->table.table != NULL) {
+    else if (list->table.table != NULL)
         output_table_print(&list->table);
-    }
-    if (list->count == 0) {
+    if (list->count == 0)
         cli_note(list->cli, "no %s", list->kind->plural);
-    }
 }
 
 void output_json(struct cli *cli, const char *key, json_t *json)
@@ -181,9 +171,8 @@ void output_json(struct cli *cli, const char *key, json_t *json)
 
 bool output_json_message(struct cli *cli, const char *key, const ProtobufCMessage *message)
 {
-    if (!cli_is_json(cli)) {
+    if (!cli_is_json(cli))
         return false;
-    }
     output_json(cli, key, reflect_to_json(message));
     return true;
 }

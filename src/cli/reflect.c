@@ -35,15 +35,12 @@ static json_t *json_from_uint64(const ProtobufCFieldDescriptor *field, uint64_t 
 {
     char text[CHECKPOINT_ID_TEXT_BYTES];
 
-    if (is_checkpoint_id(field)) {
+    if (is_checkpoint_id(field))
         return value == 0 ? json_null() : json_string(checkpoint_id_format(value, text));
-    }
-    if (is_hash(field)) {
+    if (is_hash(field))
         return json_sprintf("%016" PRIx64, value);
-    }
-    if (value == UINT64_MAX && ends_with(field->name, "_ms")) {
+    if (value == UINT64_MAX && ends_with(field->name, "_ms"))
         return json_null(); /* never */
-    }
     return value <= INT64_MAX ? json_integer((json_int_t)value) : json_sprintf("%" PRIu64, value);
 }
 
@@ -55,9 +52,8 @@ static json_t *json_from_text(const char *text)
     /* jansson refuses text that is not UTF-8; it is shown all the same, with its odd bytes replaced */
     if (json == NULL) {
         human_safe(text, safe, sizeof(safe));
-        for (char *p = safe; *p != '\0'; p++) {
+        for (char *p = safe; *p != '\0'; p++)
             *p = (unsigned char)*p >= 0x80 ? '?' : *p;
-        }
         json = json_string(safe);
     }
     CHECK(json != NULL);
@@ -69,9 +65,8 @@ static json_t *json_from_bytes(const ProtobufCBinaryData *data)
     char *text = check_alloc(data->len * 2 + 1);
     json_t *json;
 
-    for (size_t i = 0; i < data->len; i++) {
+    for (size_t i = 0; i < data->len; i++)
         snprintf(text + i * 2, 3, "%02x", data->data[i]);
-    }
     text[data->len * 2] = '\0';
     json = json_string(text);
     free(text);
@@ -173,9 +168,8 @@ json_t *reflect_to_json(const ProtobufCMessage *message)
             const char *items = *(char *const *)place;
 
             json = json_array();
-            for (size_t k = 0; k < count; k++) {
+            for (size_t k = 0; k < count; k++)
                 json_array_append_new(json, json_from_value(field, items + k * value_size(field)));
-            }
         } else {
             json = json_from_value(field, place);
         }
@@ -211,11 +205,10 @@ static uint64_t unsigned_max(const ProtobufCFieldDescriptor *field)
 static void set_unsigned(const ProtobufCFieldDescriptor *field, void *place, uint64_t value)
 {
     CHECK(value <= unsigned_max(field));
-    if (field->type == PROTOBUF_C_TYPE_UINT32) {
+    if (field->type == PROTOBUF_C_TYPE_UINT32)
         *(uint32_t *)place = (uint32_t)value;
-    } else {
+    else
         *(uint64_t *)place = value;
-    }
 }
 
 /* The kind of number that a unit suffix in a field's name promises; *ret_length is the name without it. */
@@ -250,27 +243,23 @@ static int set_scalar(const ProtobufCFieldDescriptor *field, void *place, enum n
     switch (field->type) {
     case PROTOBUF_C_TYPE_UINT32:
     case PROTOBUF_C_TYPE_UINT64:
-        if (number_parse(kind, text, range, &number, err) != 0) {
+        if (number_parse(kind, text, range, &number, err) != 0)
             return err_wrap(err, "%s", field->name);
-        }
         set_unsigned(field, place, number);
         return 0;
     case PROTOBUF_C_TYPE_BOOL:
-        if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0) {
+        if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
             return err_set(err, ERR_INVALID, "%s: neither true nor false", field->name);
-        }
         *(protobuf_c_boolean *)place = strcmp(text, "true") == 0;
         return 0;
     case PROTOBUF_C_TYPE_ENUM:
-        if (!human_enum_parse(field->descriptor, text, &value)) {
+        if (!human_enum_parse(field->descriptor, text, &value))
             return err_set(err, ERR_INVALID, "%s: no such value", field->name);
-        }
         *(int *)place = value;
         return 0;
     case PROTOBUF_C_TYPE_STRING:
-        if (*(char **)place != protobuf_c_empty_string) {
+        if (*(char **)place != protobuf_c_empty_string)
             free(*(char **)place);
-        }
         *(char **)place = check_strdup(text);
         return 0;
     default:
@@ -287,15 +276,12 @@ int reflect_set_text(ProtobufCMessage *message, const char *key, const char *tex
         size_t stem;
         enum number_kind kind = kind_of_suffix(field->name, &stem);
 
-        if (field->label == PROTOBUF_C_LABEL_REPEATED) {
+        if (field->label == PROTOBUF_C_LABEL_REPEATED)
             continue;
-        }
-        if (strcmp(field->name, key) == 0) {
+        if (strcmp(field->name, key) == 0)
             return set_scalar(field, member(message, field->offset), NUMBER_PLAIN, text, err);
-        }
-        if (strlen(key) == stem && memcmp(field->name, key, stem) == 0) {
+        if (strlen(key) == stem && memcmp(field->name, key, stem) == 0)
             return set_scalar(field, member(message, field->offset), kind, text, err);
-        }
     }
     return unknown_key(type, key, err);
 }
@@ -305,16 +291,14 @@ static int set_from_json(const ProtobufCFieldDescriptor *field, void *place, jso
 {
     char digits[32];
 
-    if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
+    if (field->type == PROTOBUF_C_TYPE_MESSAGE)
         return reflect_from_json(field->descriptor, json, place, err);
-    }
     if (json_is_integer(json)) {
         snprintf(digits, sizeof(digits), "%" JSON_INTEGER_FORMAT, json_integer_value(json));
         return set_scalar(field, place, NUMBER_PLAIN, digits, err);
     }
-    if (json_is_boolean(json)) {
+    if (json_is_boolean(json))
         return set_scalar(field, place, NUMBER_PLAIN, json_is_true(json) ? "true" : "false", err);
-    }
     if (json_is_string(json)) {
         size_t stem;
 
@@ -331,19 +315,15 @@ static int set_repeated(ProtobufCMessage *message, const ProtobufCFieldDescripto
     char **items = member(message, field->offset);
     size_t length = json_array_size(json);
 
-    if (!json_is_array(json)) {
+    if (!json_is_array(json))
         return err_set(err, ERR_INVALID, "%s is a list", field->name);
-    }
-    if (length == 0) {
+    if (length == 0)
         return 0;
-    }
     *items = check_calloc(length, value_size(field));
-    for (; *count < length; (*count)++) {
+    for (; *count < length; (*count)++)
         if (set_from_json(field, *items + *count * value_size(field), json_array_get(json, *count),
-                          err) != 0) {
+                          err) != 0)
             return err_wrap(err, "item %zu of %s", *count + 1, field->name);
-        }
-    }
     return 0;
 }
 
@@ -356,9 +336,8 @@ static const ProtobufCFieldDescriptor *find_field(const ProtobufCMessageDescript
 
         kind_of_suffix(type->fields[i].name, &stem);
         if (strcmp(type->fields[i].name, key) == 0 ||
-            (strlen(key) == stem && memcmp(type->fields[i].name, key, stem) == 0)) {
+            (strlen(key) == stem && memcmp(type->fields[i].name, key, stem) == 0))
             return &type->fields[i];
-        }
     }
     return NULL;
 }
@@ -371,25 +350,23 @@ int reflect_from_json(const ProtobufCMessageDescriptor *type, json_t *json,
     json_t *value;
     int result = 0;
 
-    if (!json_is_object(json)) {
+    if (!json_is_object(json))
         return err_set(err, ERR_INVALID, "%s is a set of keys and values", type->short_name);
-    }
     message = check_calloc(1, type->sizeof_message);
     protobuf_c_message_init(type, message);
     json_object_foreach(json, key, value)
     {
         const ProtobufCFieldDescriptor *field = find_field(type, key);
 
-        if (field == NULL) {
+        if (field == NULL)
             result = unknown_key(type, key, err);
-        } else if (strcmp(field->name, key) != 0 && json_is_integer(value) &&
-                   json_integer_value(value) != 0) {
+        else if (strcmp(field->name, key) != 0 && json_is_integer(value) &&
+                 json_integer_value(value) != 0)
             result = err_set(err, ERR_INVALID, "%s needs a unit (or the key %s)", key, field->name);
-        } else if (field->label == PROTOBUF_C_LABEL_REPEATED) {
+        else if (field->label == PROTOBUF_C_LABEL_REPEATED)
             result = set_repeated(message, field, value, err);
-        } else {
+        else
             result = set_from_json(field, member(message, field->offset), value, err);
-        }
         if (result != 0) {
             protobuf_c_message_free_unpacked(message, NULL);
             return -1;

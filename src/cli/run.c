@@ -24,9 +24,8 @@ enum cli_exit cli_fail(struct cli *cli, enum cli_exit code, const char *next, co
     va_end(arguments);
     fflush(cli->out);
     fprintf(cli->error, "error: %s\n", human_safe(text, safe, sizeof(safe)));
-    if (next != NULL) {
+    if (next != NULL)
         fprintf(cli->error, "  try: %s\n", human_safe(next, safe, sizeof(safe)));
-    }
     return code;
 }
 
@@ -34,9 +33,8 @@ void cli_note(struct cli *cli, const char *format, ...)
 {
     va_list arguments;
 
-    if (cli->quiet) {
+    if (cli->quiet)
         return;
-    }
     va_start(arguments, format);
     vfprintf(cli->error, format, arguments);
     va_end(arguments);
@@ -58,9 +56,8 @@ enum cli_exit cli_run(struct cli *cli, int argc, char **argv)
     if (fflush(cli->out) != 0 || ferror(cli->out)) {
         code = code == CLI_OK ? CLI_FAILED : code;
         /* a reader that has seen enough (head, less) closes the pipe on purpose */
-        if (errno != EPIPE) {
+        if (errno != EPIPE)
             fprintf(cli->error, "error: cannot write to stdout: %m\n");
-        }
     }
     return code;
 }

@@ -29,9 +29,8 @@ static void open_stream(uv_timer_t *timer);
 
 static void end_watch(struct watch *watch, enum cli_exit code)
 {
-    if (watch->ended) {
+    if (watch->ended)
         return;
-    }
     watch->ended = true;
     watch->code = code;
     uv_timer_stop(&watch->retry);
@@ -57,9 +56,8 @@ static void on_message(struct rpc_client_call *call, void *data, const uint8_t *
     }
     if (!watch->ended && event->sequence > watch->last_sequence) {
         watch->last_sequence = event->sequence;
-        if (!watch->on_event(watch->cli, watch->data, event)) {
+        if (!watch->on_event(watch->cli, watch->data, event))
             end_watch(watch, CLI_OK);
-        }
     }
     ckpt__v1__event__free_unpacked(event, NULL);
 }
@@ -71,9 +69,8 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
 
     (void)call;
     watch->call = NULL;
-    if (watch->ended) {
+    if (watch->ended)
         return;
-    }
     if (end->status == RPC_OK && !watch->options->follow) {
         end_watch(watch, CLI_OK);
         return;
@@ -160,9 +157,8 @@ enum cli_exit watch_run(struct cli *cli, const struct watch_options *options,
         end_watch(&watch, cli_fail(cli, CLI_USAGE, NULL, "--endpoints: %s", err.text));
     } else {
         uv_timer_start(&watch.retry, open_stream, 0, 0);
-        if (!options->follow) {
+        if (!options->follow)
             uv_timer_start(&watch.limit, on_limit, cli->timeout_ms, 0);
-        }
         uv_run(&watch.loop, UV_RUN_DEFAULT);
     }
     close_all(&watch);

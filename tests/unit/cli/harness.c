@@ -38,9 +38,8 @@ static int answer_call(void *context, const char *endpoint, const char *method,
 
     h->call_count++;
     if (endpoint == NULL) {
-        if (h->last_request != NULL) {
+        if (h->last_request != NULL)
             protobuf_c_message_free_unpacked(h->last_request, NULL);
-        }
         h->last_request = copy_message(request);
         snprintf(h->last_method, sizeof(h->last_method), "%s", method);
     }
@@ -125,7 +124,6 @@ int harness_run(struct harness *h, const char *words)
 void harness_close(struct harness *h)
 {
     drop_output(h);
-    if (h->last_request != NULL) {
+    if (h->last_request != NULL)
         protobuf_c_message_free_unpacked(h->last_request, NULL);
-    }
 }

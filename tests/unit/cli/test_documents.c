@@ -50,14 +50,12 @@ static int load_spec(const char *text, Ckpt__V1__AllocationSpec **ret_spec, stru
     ProtobufCMessage *message;
     int result;
 
-    if (document_parse("job.yaml", text, strlen(text), &json, err) != 0) {
+    if (document_parse("job.yaml", text, strlen(text), &json, err) != 0)
         return -1;
-    }
     result = reflect_from_json(&ckpt__v1__allocation_spec__descriptor, json, &message, err);
     json_decref(json);
-    if (result == 0) {
+    if (result == 0)
         *ret_spec = (Ckpt__V1__AllocationSpec *)message;
-    }
     return result;
 }
 
@@ -80,9 +78,8 @@ static void yaml_and_json_describe_the_same_job(void **state)
         Ckpt__V1__AllocationSpec *spec = NULL;
         struct err err = {0};
 
-        if (load_spec(texts[i], &spec, &err) != 0) {
+        if (load_spec(texts[i], &spec, &err) != 0)
             fail_msg("%s", err.text);
-        }
         assert_string_equal(spec->allocation_id, "a-1");
         assert_int_equal(spec->strategy, CKPT__V1__STRATEGY__STRATEGY_MANUAL);
         assert_true(spec->sensitive);
@@ -145,12 +142,10 @@ static void damaged_files_do_not_crash(void **state)
         struct err err;
 
         memcpy(text, whole, sizeof(whole));
-        for (uint64_t k = 0; k <= test_random(&seed) % 4; k++) {
+        for (uint64_t k = 0; k <= test_random(&seed) % 4; k++)
             text[test_random(&seed) % (sizeof(whole) - 1)] = (char)(1 + test_random(&seed) % 255);
-        }
-        if (load_spec(text, &spec, &err) == 0) {
+        if (load_spec(text, &spec, &err) == 0)
             ckpt__v1__allocation_spec__free_unpacked(spec, NULL);
-        }
     }
 }
 

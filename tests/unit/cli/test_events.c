@@ -63,9 +63,8 @@ static void on_watch(struct rpc_call *call, void *data, const uint8_t *bytes, si
         rpc_call_finish(call, RPC_FAILED_PRECONDITION, "NOT_LEADER: ask the other one");
         return;
     }
-    for (uint64_t s = after + (member->repeats && after > 0 ? 0 : 1); s <= member->last; s++) {
+    for (uint64_t s = after + (member->repeats && after > 0 ? 0 : 1); s <= member->last; s++)
         send_event(call, s);
-    }
     if (member->breaks) {
         member->leads = false;
         other->leads = true;
@@ -84,9 +83,8 @@ static void on_status(struct rpc_call *call, void *data, const uint8_t *bytes, s
 
     (void)bytes;
     (void)length;
-    if (member->hangs) {
+    if (member->hangs)
         return;
-    }
     reply.leader_id = 1;
     reply.leader_name = name;
     reply.member_id = member->leads ? 1 : 2;
@@ -98,9 +96,8 @@ static void on_stop(uv_async_t *async)
 {
     struct cluster *cluster = async->data;
 
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 2; i++)
         rpc_server_free(cluster->members[i].server, NULL, NULL);
-    }
     uv_close((uv_handle_t *)async, NULL);
 }
 

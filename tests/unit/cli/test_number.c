@@ -72,11 +72,9 @@ static void nothing_is_guessed(void **state)
                                         "18446744073709551616x"};
 
     (void)state;
-    for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++) {
-        for (int kind = NUMBER_PLAIN; kind <= NUMBER_SHARE; kind++) {
+    for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++)
+        for (int kind = NUMBER_PLAIN; kind <= NUMBER_SHARE; kind++)
             assert_refused((enum number_kind)kind, never[i]);
-        }
-    }
     assert_refused(NUMBER_PLAIN, "18446744073709551616");
     assert_refused(NUMBER_PLAIN, "1.5");
     assert_refused(NUMBER_DURATION, "30");
@@ -116,9 +114,8 @@ static void random_text_never_escapes_the_range(void **state)
         size_t length = test_random(&seed) % (sizeof(text) - 1);
         uint64_t value = 5;
 
-        for (size_t k = 0; k < length; k++) {
+        for (size_t k = 0; k < length; k++)
             text[k] = alphabet[test_random(&seed) % (sizeof(alphabet) - 1)];
-        }
         text[length] = '\0';
         number_parse((enum number_kind)(test_random(&seed) % 5), text, range, &value, NULL);
         assert_in_range(value, range.min, range.max);

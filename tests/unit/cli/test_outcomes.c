@@ -43,9 +43,8 @@ static void each_status_has_its_exit_code_and_next_command(void **state)
         harness_answer(&h, NULL, "BrokerService/RequestCheckpoint", outcomes[i].status,
                        outcomes[i].text, NULL);
         code = harness_run(&h, "--endpoints a:1 hint j");
-        if (code != outcomes[i].code) {
+        if (code != outcomes[i].code)
             print_error("%s: exit %d\n%s", outcomes[i].text, code, h.error);
-        }
         assert_int_equal(code, outcomes[i].code);
         assert_contains(h.error, outcomes[i].error);
         assert_string_equal(h.out, "");
@@ -145,9 +144,8 @@ static void waiting_ends_with_the_checkpoint(void **state)
         assert_int_equal(harness_run(&h, "hint j --wait"), failed ? CLI_FAILED : CLI_OK);
         assert_contains(h.out, failed ? "checkpoint 1-42 FAILED" : "checkpoint 1-42 COMPLETE");
         assert_contains(h.error, "checkpoint 1-42 WRITING");
-        if (failed) {
+        if (failed)
             assert_contains(h.error, "ended FAILED: write failed");
-        }
         assert_uint_equal(h.call_count, 4);
         harness_close(&h);
     }

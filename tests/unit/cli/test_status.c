@@ -100,9 +100,8 @@ static void status_shows_leader_lag_tolerance_and_what_waits(void **state)
     cluster_init(&c);
     c.status[1].warnings = c.warnings;
     c.status[1].n_warnings = 1;
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 3; i++)
         member_answers(&c, i);
-    }
     assert_int_equal(harness_run(&c.h, ENDPOINTS "status"), CLI_OK);
     assert_contains(c.h.out, "cluster demo  epoch 1  term 7  commit 100  leader n2");
     assert_contains(c.h.out, "failure tolerance 1 (3 of 3 members reachable)");
@@ -183,9 +182,8 @@ static void members_beyond_the_given_endpoint_are_found(void **state)
 
     (void)state;
     cluster_init(&c);
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 3; i++)
         member_answers(&c, i);
-    }
     assert_int_equal(harness_run(&c.h, "--endpoints a:1 -o json status"), CLI_OK);
     assert_uint_equal(c.h.call_count, 3);
     assert_contains(c.h.out, "\"version\": 1");
@@ -251,9 +249,8 @@ static void equal_hashes_at_a_common_index_pass(void **state)
 
     (void)state;
     checks_init(&k);
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 3; i++)
         check_answers(&k, i);
-    }
     assert_int_equal(harness_run(&k.c.h, ENDPOINTS "debug check"), CLI_OK);
     assert_contains(k.c.h.out, "hashes compared at index 100");
     assert_lacks(k.c.h.out, "MISMATCH");
@@ -267,9 +264,8 @@ static void the_member_with_another_hash_is_named(void **state)
     (void)state;
     checks_init(&k);
     k.at[2][0].hash = 0xbad; /* n3 at index 100 */
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 3; i++)
         check_answers(&k, i);
-    }
     assert_int_equal(harness_run(&k.c.h, ENDPOINTS "debug check"), CLI_FAILED);
     assert_contains(k.c.h.out, "3  c:1       MISMATCH");
     assert_contains(k.c.h.out, "1  a:1       ok");
@@ -287,9 +283,8 @@ static void a_violated_invariant_fails(void **state)
     checks_init(&k);
     k.replies[0].violations = violations;
     k.replies[0].n_violations = 1;
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 3; i++)
         check_answers(&k, i);
-    }
     assert_int_equal(harness_run(&k.c.h, ENDPOINTS "debug check"), CLI_FAILED);
     assert_contains(k.c.h.out, "violation on member 1: I24: checkpoint 1-4 is active twice");
     assert_int_equal(harness_run(&k.c.h, ENDPOINTS "-o json debug check"), CLI_FAILED);

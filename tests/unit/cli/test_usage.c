@@ -69,9 +69,8 @@ static void each_mistake_is_a_usage_error_that_says_what_to_do(void **state)
     for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
         int code = harness_run(&h, mistakes[i].words);
 
-        if (code != CLI_USAGE) {
+        if (code != CLI_USAGE)
             print_error("ckptctl %s: exit %d\n%s", mistakes[i].words, code, h.error);
-        }
         assert_int_equal(code, CLI_USAGE);
         assert_contains(h.error, mistakes[i].error);
         assert_string_equal(h.out, "");
