@@ -1,4 +1,4 @@
-/* Rules S1-S3 and S5-S9 around libraft. See safety.h and raft/README.md. */
+/* Rules S1-S3, S5-S9 and S13 around libraft. See safety.h and raft/README.md. */
 #include "raft/safety.h"
 
 #include <string.h>
@@ -252,6 +252,15 @@ void safety_receive(struct safety *safety, struct raft_message *message)
     }
 }
 
+/* S13: libraft answers a pre-vote with the candidate's own term. A member with the best log but an old term then never learns
+ * why it is refused, the others may not lead for their worse logs, and nobody is ever elected. */
+static void pre_vote_answer(const struct raft *raft, struct raft_request_vote_result *result)
+{
+    if (result->pre_vote == raft_tribool_true && !result->vote_granted &&
+        result->term < raft->current_term)
+        result->term = raft->current_term;
+}
+
 bool safety_send(const struct safety *safety, struct raft_message *message)
 {
     struct raft_append_entries_result *result = &message->append_entries_result;
@@ -260,6 +269,8 @@ bool safety_send(const struct safety *safety, struct raft_message *message)
 
     if (message->server_id == 0 || message->server_address == NULL)
         return false; /* S5 */
+    if (message->type == RAFT_IO_REQUEST_VOTE_RESULT)
+        pre_vote_answer(raft, &message->request_vote_result);
     if (message->type != RAFT_IO_APPEND_ENTRIES_RESULT)
         return true;
     if (result->rejected != 0) {

@@ -281,6 +281,28 @@ int cluster_leader(struct cluster *cluster)
     return leader;
 }
 
+void cluster_print(struct cluster *cluster)
+{
+    for (unsigned i = 0; i < cluster->count; i++) {
+        struct consensus_status status;
+        if (cluster->nodes[i].consensus == NULL) {
+            fprintf(stderr, "member %u is down: %s\n", i + 1, cluster->nodes[i].fatal.text);
+            continue;
+        }
+        consensus_get_status(cluster->nodes[i].consensus, &status);
+        fprintf(stderr,
+                "member %u role=%d term=%" PRIu64 " leader=%" PRIu64 " last=%" PRIu64
+                " commit=%" PRIu64 " applied=%" PRIu64 " snapshot=%" PRIu64 " peers",
+                i + 1, (int)status.role, status.term, status.leader_id, status.last_index,
+                status.commit_index, status.applied_index, status.snapshot_index);
+        for (size_t j = 0; j < status.peer_count; j++)
+            fprintf(stderr, " %" PRIu64 ":connected=%d,match=%" PRIu64 ",age_ms=%" PRIu64,
+                    status.peers[j].id, status.peers[j].connected, status.peers[j].match_index,
+                    status.peers[j].last_contact_age_ms);
+        fprintf(stderr, "\n");
+    }
+}
+
 bool cluster_run_until_leader(struct cluster *cluster, uint64_t us_max)
 {
     uint64_t end = sim_now_us(cluster->sim) + us_max;
@@ -288,6 +310,8 @@ bool cluster_run_until_leader(struct cluster *cluster, uint64_t us_max)
     while (cluster_leader(cluster) < 0 && sim_now_us(cluster->sim) < end)
         if (!cluster_step(cluster))
             break;
+    if (cluster_leader(cluster) < 0)
+        cluster_print(cluster);
     return cluster_leader(cluster) >= 0;
 }
 
@@ -376,5 +400,6 @@ bool cluster_run_until_equal(struct cluster *cluster, uint64_t us_max)
             return true;
         cluster_run(cluster, 10000);
     }
-    return all_equal(cluster);
+    cluster_print(cluster);
+    return false;
 }

@@ -62,7 +62,9 @@ bool cluster_step(struct cluster *cluster);
 void cluster_run(struct cluster *cluster, uint64_t us);
 /* The member that leads the highest term, or -1. */
 int cluster_leader(struct cluster *cluster);
+/* These two print the members when they give up. */
 bool cluster_run_until_leader(struct cluster *cluster, uint64_t us_max);
+void cluster_print(struct cluster *cluster);
 /* Proposes to whoever leads; false when nobody takes it. */
 bool cluster_propose(struct cluster *cluster);
 void cluster_read(struct cluster *cluster);
