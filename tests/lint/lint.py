@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+import selfcheck
 from source import blank, functions
 
 BUILD = Path(sys.argv[1])
@@ -280,6 +281,7 @@ def check_links():
 
 
 CHECKS = [
+    ("the checks find what they must", lambda: selfcheck.problems(CALL, FOREIGN, INCLUDE)),
     ("layers include only what they may", check_layering),
     ("includes are written from the root", check_include_paths),
     ("the state machine calls nothing impure", check_fsm_purity),

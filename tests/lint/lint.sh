@@ -3,4 +3,4 @@
 # Checks on objects and programs are skipped, by name, when BUILD does not hold them.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-exec /usr/bin/python3 tests/lint/lint.py "${1:-${BUILD:-build}}"
+exec /usr/bin/python3 -B tests/lint/lint.py "${1:-${BUILD:-build}}"
