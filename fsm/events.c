@@ -25,14 +25,30 @@ static void event_clear(struct fsm *fsm, Ckpt__V1__Event *event)
     event->subject = empty_text;
 }
 
+static size_t event_page(uint64_t sequence)
+{
+    return sequence % FSM_EVENTS_MAX / FSM_EVENTS_PER_PAGE;
+}
+
 Ckpt__V1__Event *fsm_event_slot(struct fsm *fsm, uint64_t sequence)
 {
-    if (fsm->events == NULL) {
-        fsm->events = check_calloc(FSM_EVENTS_MAX, sizeof(*fsm->events));
-        for (size_t i = 0; i < FSM_EVENTS_MAX; i++)
-            ckpt__v1__event__init(&fsm->events[i]);
+    Ckpt__V1__Event **page = &fsm->event_pages[event_page(sequence)];
+
+    if (*page == NULL) {
+        *page = check_calloc(FSM_EVENTS_PER_PAGE, sizeof(**page));
+        for (size_t i = 0; i < FSM_EVENTS_PER_PAGE; i++)
+            ckpt__v1__event__init(&(*page)[i]);
     }
-    return &fsm->events[sequence % FSM_EVENTS_MAX];
+    return &(*page)[sequence % FSM_EVENTS_PER_PAGE];
+}
+
+const Ckpt__V1__Event *fsm_event_at(const struct fsm *fsm, uint64_t sequence)
+{
+    const Ckpt__V1__Event *page = fsm->event_pages[event_page(sequence)];
+
+    CHECK(page != NULL);
+    CHECK(page[sequence % FSM_EVENTS_PER_PAGE].sequence == sequence);
+    return &page[sequence % FSM_EVENTS_PER_PAGE];
 }
 
 void fsm_event_fill(struct fsm *fsm, Ckpt__V1__Event *event, const Ckpt__V1__Event *source)
@@ -77,13 +93,15 @@ const Ckpt__V1__Event *fsm_event_after(const struct fsm *fsm, uint64_t after, bo
         wanted = oldest;
     if (wanted >= fsm->next_event_sequence || fsm->event_count == 0)
         return NULL;
-    return &fsm->events[wanted % FSM_EVENTS_MAX];
+    return fsm_event_at(fsm, wanted);
 }
 
 void fsm_events_free(struct fsm *fsm)
 {
-    for (size_t i = 0; fsm->events != NULL && i < FSM_EVENTS_MAX; i++)
-        event_clear(fsm, &fsm->events[i]);
-    free(fsm->events);
-    fsm->events = NULL;
+    for (size_t page = 0; page < FSM_EVENT_PAGES; page++) {
+        for (size_t i = 0; fsm->event_pages[page] != NULL && i < FSM_EVENTS_PER_PAGE; i++)
+            event_clear(fsm, &fsm->event_pages[page][i]);
+        free(fsm->event_pages[page]);
+        fsm->event_pages[page] = NULL;
+    }
 }

@@ -49,6 +49,7 @@ enum {
 #define FSM_PPM             UINT64_C(1000000)
 
 _Static_assert(FSM_VICTIMS_MAX >= 3, "the policy's default of three victims must fit");
+_Static_assert(FSM_EVENTS_MAX % 1024 == 0, "the ring is whole pages");
 _Static_assert(FSM_NODES_PER_ALLOCATION_MAX <= FSM_NODES_MAX,
                "an allocation may span all nodes at most");
 _Static_assert(FSM_COMPLETE_KEPT_MAX * 2 <= FSM_CHECKPOINTS_PER_ALLOCATION_MAX,

@@ -370,8 +370,8 @@ static void write_session(struct writer *writer, struct session *session)
 static void write_events(struct writer *writer, const struct fsm *fsm)
 {
     for (uint64_t i = fsm->event_count; i > 0; i--) {
-        Ckpt__V1__Event *event = &fsm->events[(fsm->next_event_sequence - i) % FSM_EVENTS_MAX];
-        snapshot_record record = RECORD(EVENT, event, event);
+        Ckpt__V1__Event event = *fsm_event_at(fsm, fsm->next_event_sequence - i);
+        snapshot_record record = RECORD(EVENT, event, &event);
 
         write_record(writer, &record);
     }

@@ -25,6 +25,7 @@
 typedef Ckpt__Log__V1__Command fsm_command;
 typedef Ckpt__V1__NodeShare fsm_share_message;
 
+enum { FSM_EVENTS_PER_PAGE = 1024, FSM_EVENT_PAGES = FSM_EVENTS_MAX / FSM_EVENTS_PER_PAGE };
 enum { FSM_STATES_ALLOCATION = 8, FSM_STATES_CHECKPOINT = 16, FSM_SLOT_NONE = 0xffffffff };
 
 /* Text held once and counted: ids, tenants, projects ... */
@@ -134,7 +135,7 @@ struct fsm {
     size_t queue_count;
     struct session *session_oldest, *session_newest;
     uint32_t session_count;
-    Ckpt__V1__Event *events; /* ring of FSM_EVENTS_MAX, made at the first event */
+    Ckpt__V1__Event *event_pages[FSM_EVENT_PAGES]; /* one ring; a page is made at its first event */
     uint64_t next_event_sequence;
     uint32_t event_count;
     uint64_t event_first; /* while a snapshot is read */
@@ -194,7 +195,9 @@ struct fsm_event {
     uint64_t number;
 };
 void fsm_event_emit(struct fsm *fsm, const struct fsm_event *event);
-Ckpt__V1__Event *fsm_event_slot(struct fsm *fsm, uint64_t sequence); /* of the ring; makes it */
+Ckpt__V1__Event *fsm_event_slot(struct fsm *fsm,
+                                uint64_t sequence); /* of the ring; makes its page */
+const Ckpt__V1__Event *fsm_event_at(const struct fsm *fsm, uint64_t sequence); /* a kept one */
 void fsm_event_fill(struct fsm *fsm, Ckpt__V1__Event *event, const Ckpt__V1__Event *source);
 void fsm_events_free(struct fsm *fsm);
 
