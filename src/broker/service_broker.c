@@ -261,14 +261,17 @@ static void get_placement_hints(struct request *request, struct scratch *scratch
     const uint32_t slots = fsm_allocation_slots(fsm);
     Ckpt__V1__GetPlacementHintsReply reply = CKPT__V1__GET_PLACEMENT_HINTS_REPLY__INIT;
     struct fsm_summary summary;
+    size_t bytes = 0;
     uint32_t running;
 
     fsm_get_summary(fsm, &summary);
     running = summary.allocations_by_state[CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING];
     if (running > METHOD_SCAN_MAX)
-        running = METHOD_SCAN_MAX; /* the answer must fit into one message */
+        running = METHOD_SCAN_MAX;
     reply.hints = scratch_take(scratch, running, sizeof(reply.hints[0]));
-    for (uint32_t slot = 0; slot < slots && reply.n_hints < running; slot++) {
+    /* All fit into one message that clients take by default, or as many as do. */
+    for (uint32_t slot = 0; slot < slots && reply.n_hints < running && bytes < METHOD_PAGE_BYTES;
+         slot++) {
         const struct fsm_allocation *allocation = fsm_allocation_at(fsm, slot);
         Ckpt__V1__PlacementHint *hint;
 
@@ -283,6 +286,7 @@ static void get_placement_hints(struct request *request, struct scratch *scratch
             translate_checkpoint_efficiency(fsm_policy(fsm), allocation);
         hint->non_preemptible = allocation->non_preemptible;
         hint->avoid_borrowed_nodes = allocation->non_preemptible;
+        bytes += ckpt__v1__placement_hint__get_packed_size(hint);
         reply.hints[reply.n_hints++] = hint;
     }
     answer_reply(request->call, &reply.base);
