@@ -237,6 +237,8 @@ const struct fsm_checkpoint *fsm_checkpoint_next(const struct fsm *fsm, uint64_t
 const struct fsm_checkpoint *fsm_checkpoint_next_of(const struct fsm *fsm, uint32_t allocation_slot,
                                                     uint64_t after);
 
+/* Value per byte of a waiting checkpoint by the state's clock: what was decided, grown with the square of the age since. */
+uint64_t fsm_grant_priority(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint);
 /* REQUESTED checkpoints that may be granted now, in the order of granting: resumed ones by recompute_saved, then by priority.
  * Writes at most max ids, returns how many. */
 size_t fsm_grantable(const struct fsm *fsm, uint64_t *ret_ids, size_t max);

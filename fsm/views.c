@@ -172,6 +172,33 @@ static bool grantable(const struct fsm *fsm, const struct checkpoint *checkpoint
            !fsm_allocation_slot(fsm, checkpoint->view.allocation_slot)->view.terminating;
 }
 
+/* a * milli / 1000, saturated. */
+static uint64_t scaled_by_milli(uint64_t a, uint64_t milli)
+{
+    uint64_t product;
+
+    return __builtin_mul_overflow(a, milli, &product) ? UINT64_MAX : product / 1000;
+}
+
+/* The work at stake, and with it the chance to lose it, goes on growing while a checkpoint waits: its value per byte grows with the
+ * square of its age. Without that, large jobs would starve behind small ones that are asked again and again. */
+uint64_t fsm_grant_priority(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint)
+{
+    enum { GROWTH_MILLI_MAX = 1000000000 };
+    uint64_t age_ms = checkpoint->terms == NULL ? 0 : checkpoint->terms->age_ms;
+    uint64_t waited_ms =
+        fsm->now_ms > checkpoint->created_at_ms ? fsm->now_ms - checkpoint->created_at_ms : 0;
+    uint64_t growth_milli;
+
+    if (age_ms == 0)
+        return checkpoint->priority_gpu_ms_per_gb;
+    growth_milli = waited_ms / age_ms >= GROWTH_MILLI_MAX / 1000
+                       ? GROWTH_MILLI_MAX
+                       : 1000 + scaled_by_milli(1000000, waited_ms) / age_ms;
+    return scaled_by_milli(scaled_by_milli(checkpoint->priority_gpu_ms_per_gb, growth_milli),
+                           growth_milli);
+}
+
 static size_t grantable_gather(const struct fsm *fsm, struct sort_item *items, bool resumed)
 {
     size_t count = 0;
@@ -187,7 +214,7 @@ static size_t grantable_gather(const struct fsm *fsm, struct sort_item *items, b
             if (!grantable(fsm, checkpoint) || checkpoint->view.resumed_from_outage != resumed)
                 continue;
             items[count].high = resumed ? checkpoint->view.recompute_saved_gpu_ms
-                                        : checkpoint->view.priority_gpu_ms_per_gb;
+                                        : fsm_grant_priority(fsm, &checkpoint->view);
             items[count].low = checkpoint->view.id;
             count++;
         }

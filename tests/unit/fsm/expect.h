@@ -1,0 +1,62 @@
+/* What unit tests of the state machine assert with. */
+#ifndef CKPT_TESTS_FSM_EXPECT_H
+#define CKPT_TESTS_FSM_EXPECT_H
+
+#include "tests/support/test.h"
+#include "tests/unit/fsm/script.h"
+
+/* The line is applied with this status; invariants are verified by script_run. */
+#define expect_status(script, status_name, ...)                                                    \
+    assert_string_equal(fsm_status_name(script_run((script), __VA_ARGS__)), #status_name)
+#define expect_ok(script, ...) expect_status(script, OK, __VA_ARGS__)
+
+#define expect_job(script, id, state_name)                                                         \
+    assert_string_equal(                                                                           \
+        fsm_allocation_state_name(fsm_allocation_find((script)->fsm, (id))->state), #state_name)
+#define expect_reason(script, id, reason_name)                                                     \
+    assert_string_equal(fsm_reason_name(fsm_allocation_find((script)->fsm, (id))->reason),         \
+                        (reason_name))
+#define expect_checkpoint(script, sequence, state_name)                                            \
+    assert_string_equal(fsm_checkpoint_state_name(checkpoint_of((script), (sequence))->state),     \
+                        #state_name)
+
+static inline const struct fsm_checkpoint *checkpoint_of(const struct script *script,
+                                                         uint64_t sequence)
+{
+    const struct fsm_checkpoint *checkpoint =
+        fsm_checkpoint_find(script->fsm, checkpoint_id_make(1, sequence));
+
+    assert_non_null(checkpoint);
+    return checkpoint;
+}
+
+static inline struct fsm_summary summary_of(const struct script *script)
+{
+    struct fsm_summary summary;
+
+    fsm_get_summary(script->fsm, &summary);
+    return summary;
+}
+
+static inline const struct fsm_allocation *job_of(const struct script *script, const char *id)
+{
+    const struct fsm_allocation *job = fsm_allocation_find(script->fsm, id);
+
+    assert_non_null(job);
+    return job;
+}
+
+/* How many orders the node has, and the first of them. */
+static inline size_t orders_of(const struct script *script, const char *node,
+                               struct fsm_order *ret_first)
+{
+    struct fsm_order orders[8];
+    size_t count =
+        fsm_orders_for_node(script->fsm, fsm_node_find(script->fsm, node)->slot, orders, 8);
+
+    if (count > 0)
+        *ret_first = orders[0];
+    return count;
+}
+
+#endif

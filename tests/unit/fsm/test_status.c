@@ -1,0 +1,160 @@
+/* Every status of the catalogue is reached here, or is listed as produced elsewhere. */
+#include "tests/unit/fsm/expect.h"
+
+struct row {
+    const char *status;
+    const char *lines[10]; /* the last one is refused */
+};
+
+static const struct row rows[] = {
+    {"OK", {"register j1 nodes=n1"}},
+    {"INVALID_ID", {"register j/1 nodes=n1"}},
+    {"INVALID_ID", {"register .. nodes=n1"}},
+    {"INVALID_ID", {"register j1 nodes=n1 tenant=a/b"}},
+    {"INVALID_ARGUMENT", {"register j1 nodes=n1 class=11"}}, /* P-001 */
+    {"INVALID_ARGUMENT", {"register j1 nodes=n1,n1"}},
+    {"INVALID_ARGUMENT", {"register j1"}},
+    {"INVALID_ARGUMENT", {"register j1 nodes=n1 gpus=1025"}},
+    {"INVALID_ARGUMENT", {"register j1 nodes=n1 memory=18446744073709551615"}},
+    {"INVALID_ARGUMENT", {"register j1 nodes=n1 strategy=77"}},
+    {"INVALID_ARGUMENT", {"register j1 nodes=n1", "request j1 purpose=preempt"}},
+    {"INVALID_ARGUMENT", {"put fast prefix=relative"}},
+    {"INVALID_ARGUMENT", {"put fast prefix=/a/../b"}},
+    {"INVALID_ARGUMENT",
+     {"register j1 nodes=n1", "request j1", "put scratch prefix=/moved"}}, /* S2-009 */
+    {"INVALID_ARGUMENT", {"preempt class=3 need=0"}},
+    {"ALLOCATION_EXISTS", {"register j1 nodes=n1", "register j1 nodes=n1"}},
+    {"ALLOCATION_NOT_FOUND", {"request nobody"}},
+    {"ALLOCATION_NOT_FOUND", {"migrate nobody"}},
+    {"ALLOCATION_NOT_FOUND", {"update nobody"}},
+    {"ALLOCATION_NOT_FOUND", {"end nobody"}},
+    {"ALLOCATION_NOT_FOUND", {"restart nobody"}},
+    {"ALLOCATION_NOT_FOUND", {"preempt class=5 nodes=nobody"}},
+    {"CHECKPOINT_NOT_FOUND", {"cancel 1-7"}},
+    {"CHECKPOINT_NOT_FOUND", {"grant 1-7"}},
+    {"TARGET_NOT_FOUND", {"register j1 nodes=n1 target=nowhere"}},
+    {"TARGET_NOT_FOUND", {"target nowhere down"}},
+    {"NODE_NOT_FOUND", {"drain n1"}},
+    {"ALLOCATION_ENDED", {"register j1 nodes=n1", "end j1", "request j1"}},
+    {"ALLOCATION_ENDED", {"register j1 nodes=n1", "end j1", "update j1 period=5"}},
+    {"ALLOCATION_ENDED", {"register j1 nodes=n1", "end j1", "preempt class=5 nodes=j1"}},
+    {"CHECKPOINT_ACTIVE", {"register j1 nodes=n1", "request j1", "request j1"}},
+    {"CHECKPOINT_ACTIVE", {"register j1 nodes=n1", "request j1", "grant 1-1", "grant 1-1"}},
+    {"CHECKPOINT_ENDED", {"register j1 nodes=n1", "request j1", "cancel 1-1", "cancel 1-1"}},
+    {"CHECKPOINT_ENDED", {"register j1 nodes=n1", "request j1", "cancel 1-1", "grant 1-1"}},
+    {"NOT_CHECKPOINTABLE", {"register j1 nodes=n1 strategy=none", "request j1"}},
+    {"NOT_CHECKPOINTABLE",
+     {"register j1 nodes=n1 strategy=none class=7", "preempt class=9 nodes=j1"}}, /* P-070 */
+    {"STORAGE_UNAVAILABLE", {"register j1 nodes=n1", "target scratch down", "request j1"}},
+    {"STORAGE_UNAVAILABLE",
+     {"register j1 nodes=n1", "target scratch down", "preempt class=9"}},            /* S1-065 */
+    {"NO_VICTIMS", {"register j1 nodes=n1", "preempt class=9 need=2"}},              /* P-016 */
+    {"CLASS_TOO_LOW", {"register j1 nodes=n1 class=5", "preempt class=5 nodes=j1"}}, /* P-002 */
+    {"CLASS_TOO_LOW", {"preempt class=0"}},
+    {"ALREADY_INITIALISED", {"init"}},
+    {"STALE_REPORT", {"register j1 nodes=n1", "report n1 terminated j1 seq=5"}},
+    {"NODE_NOT_ASSIGNED",
+     {"register j1 nodes=n1", "node n2 ready", "report n2 terminated j1"}},        /* F-023 */
+    {"SENSITIVE", {"register j1 nodes=n1 sensitive", "preempt class=9 nodes=j1"}}, /* N-001 */
+    {"NEAR_COMPLETION", {"register j1 nodes=n1 walltime=200000", "preempt class=9 nodes=j1"}},
+    {"BUDGET_EXCEEDED",
+     {"register j1 nodes=n1", "request j1", "grant 1-1 bytes=7000000001"}}, /* I36 */
+    {"NOT_RESTARTABLE", {"register j1 nodes=n1", "restart j1"}},
+    {"NOT_RESTARTABLE", {"register j1 nodes=n1", "end j1", "restart j1"}},
+    {"UNIMPLEMENTED", {"put fast s3 prefix=/b"}},
+    {"REQUEST_ID_MISSING", {"request j1 id=!"}},
+    {"REQUEST_ID_REUSED", {"register j1 nodes=n1 id=x", "register j2 nodes=n1 id=x"}},
+    {"REQUEST_ID_REUSED", {"register j1 nodes=n1 id=x", "request j1 id=x"}},
+    {"CHECKPOINTING", {"register j1 nodes=n1", "request j1 after=stop", "request j1"}},
+    {"CHECKPOINTING",
+     {"register j1 nodes=n1", "request j1 after=stop", "update j1 nodes=n2"}}, /* */
+    {"CHECKPOINTING", {"register j1 nodes=n1", "request j1", "grant 1-1", "update j1 nodes=n2"}},
+};
+
+/* Where the others come from. */
+static const char *const elsewhere[] = {
+    "UNKNOWN_FIELD",    /* test_validate.c */
+    "TOO_LARGE",        /* test_validate.c, test_retention.c */
+    "ALLOCATIONS_FULL", /* two million allocations: not in a unit test */
+    "SESSIONS_FULL",    /* a million requests within a minute: not in a unit test */
+    "NODES_FULL",       /* test_cluster.c */
+    "TARGETS_FULL",     /* test_cluster.c */
+    "QUEUES_FULL",      /* test_cluster.c */
+    "NOT_INITIALISED",  /* test_commands.c */
+    "OUTCOME_UNKNOWN",  /* src/broker/replica.c: never a replicated outcome */
+};
+
+static void every_row_ends_with_its_status(void **unused)
+{
+    (void)unused;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct script script;
+        size_t line = 0;
+
+        script_start(&script);
+        for (; rows[i].lines[line + 1] != NULL; line++)
+            expect_ok(&script, "%s", rows[i].lines[line]);
+        script_run(&script, "%s", rows[i].lines[line]);
+        if (strcmp(fsm_status_name(script.outcome.status), rows[i].status) != 0)
+            fail_msg("row %zu, %s: %s instead of %s", i, rows[i].lines[line],
+                     fsm_status_name(script.outcome.status), rows[i].status);
+        script_close(&script);
+    }
+}
+
+static bool listed(const char *name)
+{
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (strcmp(rows[i].status, name) == 0)
+            return true;
+    for (size_t i = 0; i < sizeof(elsewhere) / sizeof(elsewhere[0]); i++)
+        if (strcmp(elsewhere[i], name) == 0)
+            return true;
+    return false;
+}
+
+static void every_status_is_reached_or_listed(void **unused)
+{
+    (void)unused;
+    for (size_t i = 0; i < fsm_status_count(); i++)
+        if (!listed(fsm_status_name((enum fsm_status)i)))
+            fail_msg("%s is reached nowhere", fsm_status_name((enum fsm_status)i));
+}
+
+/* U7 */
+static void a_refusals_text_has_its_numbers_and_the_next_step(void **unused)
+{
+    struct fsm_outcome outcome = {.status = FSM_BUDGET_EXCEEDED, .current = 12, .limit = 7};
+    char text[256];
+
+    (void)unused;
+    assert_string_equal(fsm_outcome_text(&outcome, text, sizeof(text)),
+                        "the grant would take 12 bytes/s of 7; wait for running writers");
+    assert_string_equal(fsm_outcome_text(&outcome, text, 10), "the grant");
+    outcome.status = FSM_OK;
+    assert_string_equal(fsm_outcome_text(&outcome, text, sizeof(text)), "done");
+    assert_string_equal(fsm_status_name((enum fsm_status)999), "UNKNOWN");
+}
+
+static void statuses_have_texts_and_grpc_numbers(void **unused)
+{
+    (void)unused;
+    for (size_t i = 1; i < fsm_status_count(); i++) {
+        assert_true(fsm_status_grpc((enum fsm_status)i) > 0);
+        assert_true(fsm_status_grpc((enum fsm_status)i) <= 16);
+        assert_true(strlen(fsm_status_text((enum fsm_status)i)) > 0);
+        assert_true(strlen(fsm_status_next((enum fsm_status)i)) > 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_row_ends_with_its_status),
+        cmocka_unit_test(every_status_is_reached_or_listed),
+        cmocka_unit_test(a_refusals_text_has_its_numbers_and_the_next_step),
+        cmocka_unit_test(statuses_have_texts_and_grpc_numbers),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,138 @@
+/* What is refused before it is proposed. */
+#include "tests/unit/fsm/expect.h"
+
+static enum fsm_status validate(Ckpt__Log__V1__Command *command)
+{
+    struct fsm_outcome outcome;
+
+    return fsm_validate_command(command, &outcome);
+}
+
+/* Appends field 1000 = 1 to the packed message and unpacks it again. */
+static Ckpt__Log__V1__Command *with_unknown_field(size_t depth)
+{
+    /* command { request_id "r", register_allocation { request_id "r", spec { allocation_id "j", unknown } } } */
+    static const uint8_t unknown[] = {0xc0, 0x3e, 0x01};
+    uint8_t spec[16] = {0x0a, 1, 'j'};
+    uint8_t request[32] = {0x0a, 1, 'r', 0x12, 3};
+    uint8_t command[64] = {0x12, 1, 'r', 0x62};
+    size_t spec_length = 3;
+    size_t request_length = 5;
+    size_t command_length = 5;
+
+    if (depth == 2) {
+        memcpy(spec + spec_length, unknown, 3);
+        spec_length += 3;
+    }
+    request[4] = (uint8_t)spec_length;
+    memcpy(request + request_length, spec, spec_length);
+    request_length += spec_length;
+    if (depth == 1) {
+        memcpy(request + request_length, unknown, 3);
+        request_length += 3;
+    }
+    command[4] = (uint8_t)request_length;
+    memcpy(command + command_length, request, request_length);
+    command_length += request_length;
+    if (depth == 0) {
+        memcpy(command + command_length, unknown, 3);
+        command_length += 3;
+    }
+    return ckpt__log__v1__command__unpack(NULL, command_length, command);
+}
+
+static void an_unknown_field_at_any_depth_is_refused(void **unused)
+{
+    (void)unused;
+    for (size_t depth = 0; depth < 3; depth++) {
+        Ckpt__Log__V1__Command *command = with_unknown_field(depth);
+
+        assert_non_null(command);
+        assert_int_equal(validate(command), FSM_UNKNOWN_FIELD);
+        ckpt__log__v1__command__free_unpacked(command, NULL);
+    }
+}
+
+static void a_command_without_a_body_is_refused(void **unused)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__SetPolicy set = CKPT__LOG__V1__SET_POLICY__INIT;
+
+    (void)unused;
+    assert_int_equal(validate(&command), FSM_INVALID_ARGUMENT);
+    command.request_id = script_text("r");
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_SET_POLICY;
+    command.set_policy = &set; /* without a policy */
+    assert_int_equal(validate(&command), FSM_INVALID_ARGUMENT);
+}
+
+static void a_time_out_of_range_is_refused(void **unused)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__Tick tick = CKPT__LOG__V1__TICK__INIT;
+
+    (void)unused;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_TICK;
+    command.tick = &tick;
+    command.now_ms = FSM_TIME_MAX_MS;
+    assert_int_equal(validate(&command), FSM_OK);
+    command.now_ms++;
+    assert_int_equal(validate(&command), FSM_INVALID_ARGUMENT);
+}
+
+static void too_many_items_are_refused_with_the_limit(void **unused)
+{
+    static Ckpt__Log__V1__Grant grants[FSM_DECISIONS_PER_COMMAND_MAX + 1];
+    static Ckpt__Log__V1__Grant *pointers[FSM_DECISIONS_PER_COMMAND_MAX + 1];
+    Ckpt__Log__V1__GrantBatch batch = CKPT__LOG__V1__GRANT_BATCH__INIT;
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    struct fsm_outcome outcome;
+
+    (void)unused;
+    for (size_t i = 0; i <= FSM_DECISIONS_PER_COMMAND_MAX; i++) {
+        ckpt__log__v1__grant__init(&grants[i]);
+        grants[i].checkpoint_id = i + 1;
+        grants[i].bytes_per_s = 1;
+        pointers[i] = &grants[i];
+    }
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_GRANTS;
+    command.grants = &batch;
+    batch.grants = pointers;
+    batch.n_grants = FSM_DECISIONS_PER_COMMAND_MAX;
+    assert_int_equal(validate(&command), FSM_OK);
+    batch.n_grants++;
+    assert_int_equal(fsm_validate_command(&command, &outcome), FSM_TOO_LARGE);
+    assert_int_equal(outcome.current, FSM_DECISIONS_PER_COMMAND_MAX + 1);
+    assert_int_equal(outcome.limit, FSM_DECISIONS_PER_COMMAND_MAX);
+}
+
+static void malformed_entries_change_nothing(void **unused)
+{
+    static const uint8_t garbage[] = {0x0a, 0x7f, 1, 2};
+    struct script script;
+    struct fsm_summary before;
+    struct fsm_summary after;
+
+    (void)unused;
+    script_start(&script);
+    before = summary_of(&script);
+    fsm_apply_entry(script.fsm, ++script.index, 1, garbage, sizeof(garbage), NULL, NULL);
+    after = summary_of(&script);
+    assert_int_equal(after.malformed_entries, before.malformed_entries + 1);
+    assert_int_equal(after.command_count, before.command_count);
+    assert_true(after.state_hash != before.state_hash); /* members still agree on what they saw */
+    script_close(&script);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_unknown_field_at_any_depth_is_refused),
+        cmocka_unit_test(a_command_without_a_body_is_refused),
+        cmocka_unit_test(a_time_out_of_range_is_refused),
+        cmocka_unit_test(too_many_items_are_refused_with_the_limit),
+        cmocka_unit_test(malformed_entries_change_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
