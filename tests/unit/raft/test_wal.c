@@ -1,0 +1,405 @@
+/* The log on a simulated disk: what recovery keeps, cuts and refuses. */
+#include "tests/support/test.h"
+
+#include "raft/crc32c.h"
+#include "raft/folder.h"
+#include "raft/wal.h"
+#include "tests/unit/raft/sim.h"
+
+struct fixture {
+    struct sim *sim;
+    struct disk_ops disk;
+    struct folder folder;
+    struct wal wal;
+    struct err failure;
+    int done_count;
+};
+
+static void failed(void *context, const struct err *err)
+{
+    ((struct fixture *)context)->failure = *err;
+}
+
+static void count_done(void *data)
+{
+    ((struct fixture *)data)->done_count++;
+}
+
+static void fixture_open(struct fixture *f)
+{
+    struct err err;
+
+    memset(f, 0, sizeof(*f));
+    f->sim = sim_new(test_seed());
+    sim_node_disk(f->sim, 0, &f->disk);
+    assert_int_equal(folder_open(&f->folder, &f->disk, "/wal", "c", 1, true, &err), 0);
+    assert_int_equal(wal_open(&f->wal, &f->folder, NULL, failed, f, &err), 0);
+    assert_int_equal(wal_reset_now(&f->wal, 1, &err), 0);
+}
+
+static int fixture_reopen(struct fixture *f, struct err *err)
+{
+    wal_close(&f->wal);
+    return wal_open(&f->wal, &f->folder, NULL, failed, f, err);
+}
+
+static void fixture_close(struct fixture *f)
+{
+    wal_close(&f->wal);
+    folder_close(&f->folder);
+    sim_free(f->sim);
+}
+
+static void drain(struct fixture *f)
+{
+    while (wal_busy(&f->wal) && sim_step(f->sim))
+        ;
+}
+
+static struct raft_entry entry_of(uint64_t term, const char *text)
+{
+    return (struct raft_entry){
+        .term = term, .type = RAFT_COMMAND, .buf = {(void *)(uintptr_t)text, strlen(text)}};
+}
+
+/* One batch per call. */
+static void append_text(struct fixture *f, uint64_t index, uint64_t term, const char *text)
+{
+    struct raft_entry entry = entry_of(term, text);
+
+    wal_append(&f->wal, index, &entry, 1, count_done, f);
+    drain(f);
+}
+
+struct seen {
+    uint64_t first, last, terms[64];
+    char texts[64][32];
+};
+
+static int see(void *data, const struct wal_record *record, struct err *err)
+{
+    struct seen *seen = data;
+
+    (void)err;
+    if (seen->first == 0)
+        seen->first = record->index;
+    else
+        assert_uint_equal(record->index, seen->last + 1);
+    seen->last = record->index;
+    if (record->index < 64) {
+        seen->terms[record->index] = record->term;
+        snprintf(seen->texts[record->index], 32, "%.*s", (int)record->length,
+                 (const char *)record->payload);
+    }
+    return 0;
+}
+
+static struct seen walk(struct fixture *f)
+{
+    struct seen seen = {0};
+    struct err err;
+
+    assert_int_equal(wal_walk(&f->wal, see, &seen, &err), 0);
+    return seen;
+}
+
+static void what_was_appended_is_there_after_reopening(void **state)
+{
+    struct fixture f;
+    struct seen seen;
+    struct err err;
+
+    (void)state;
+    fixture_open(&f);
+    append_text(&f, 1, 1, "one");
+    append_text(&f, 2, 1, "");
+    append_text(&f, 3, 2, "three");
+    assert_int_equal(fixture_reopen(&f, &err), 0);
+    seen = walk(&f);
+    assert_uint_equal(seen.last, 3);
+    assert_string_equal(seen.texts[1], "one");
+    assert_string_equal(seen.texts[2], "");
+    assert_string_equal(seen.texts[3], "three");
+    assert_uint_equal(seen.terms[3], 2);
+    fixture_close(&f);
+}
+
+static size_t used_bytes(struct fixture *f)
+{
+    return f->wal.segments[f->wal.segment_count - 1].used_bytes;
+}
+
+static const char first_name[] = "wal-0000000000000001";
+
+/* The last record torn at every byte is cut, and the next append takes its place. */
+static void a_torn_tail_is_cut_at_every_byte(void **state)
+{
+    struct fixture f;
+    struct err err;
+    uint8_t keep[256];
+    size_t begin, end, length;
+    uint8_t *file;
+
+    (void)state;
+    fixture_open(&f);
+    append_text(&f, 1, 1, "one");
+    append_text(&f, 2, 1, "two");
+    begin = used_bytes(&f);
+    append_text(&f, 3, 1, "the last record");
+    end = used_bytes(&f);
+    file = sim_file(f.sim, 0, first_name, &length);
+    assert_true(end - begin <= sizeof(keep));
+    memcpy(keep, file + begin, end - begin);
+    for (size_t cut = begin; cut < end; cut++) {
+        memcpy(file + begin, keep, end - begin);
+        if (keep[cut - begin] == 0 && cut + 1 == end)
+            break; /* padding: nothing is missing */
+        memset(file + cut, 0, end - cut);
+        assert_int_equal(fixture_reopen(&f, &err), 0);
+        file = sim_file(f.sim, 0, first_name, &length);
+        if (f.wal.last_index == 3)
+            assert_memory_equal(file + begin, keep, end - begin);
+        else
+            assert_uint_equal(f.wal.last_index, 2);
+        assert_uint_equal(length, WAL_SEGMENT_BYTES);
+    }
+    memset(file + begin, 0xee, end - begin);
+    assert_int_equal(fixture_reopen(&f, &err), 0);
+    assert_uint_equal(f.wal.last_index, 2);
+    append_text(&f, 3, 2, "again");
+    assert_int_equal(fixture_reopen(&f, &err), 0);
+    assert_string_equal(walk(&f).texts[3], "again");
+    fixture_close(&f);
+}
+
+/* Any flipped byte of a record that others follow is refused: it had been acknowledged. */
+static void damage_before_a_later_batch_is_refused_with_path_and_offset(void **state)
+{
+    struct fixture f;
+    struct err err;
+    size_t begin, end, length;
+
+    (void)state;
+    fixture_open(&f);
+    append_text(&f, 1, 1, "one");
+    begin = used_bytes(&f);
+    append_text(&f, 2, 1, "payload!");
+    end = used_bytes(&f);
+    append_text(&f, 3, 1, "three");
+    for (size_t at = begin; at < end; at++) {
+        uint8_t *file = sim_file(f.sim, 0, first_name, &length);
+        file[at] ^= 0x20;
+        assert_int_equal(fixture_reopen(&f, &err), -1);
+        assert_int_equal(err.code, ERR_CORRUPT);
+        assert_non_null(strstr(err.text, "/wal/wal-0000000000000001 offset"));
+        assert_non_null(strstr(err.text, "new id"));
+        sim_file(f.sim, 0, first_name, &length)[at] ^= 0x20;
+        assert_int_equal(wal_open(&f.wal, &f.folder, NULL, failed, &f, &err), 0);
+    }
+    assert_uint_equal(walk(&f).last, 3);
+    fixture_close(&f);
+}
+
+/* Within one batch nothing was acknowledged before all of it was synced. */
+static void a_hole_in_the_last_batch_is_torn_not_damaged(void **state)
+{
+    struct raft_entry entries[3] = {entry_of(1, "a"), entry_of(1, "b"), entry_of(1, "c")};
+    struct fixture f;
+    struct err err;
+    size_t begin, length;
+
+    (void)state;
+    fixture_open(&f);
+    append_text(&f, 1, 1, "one");
+    begin = used_bytes(&f);
+    wal_append(&f.wal, 2, entries, 3, count_done, &f);
+    drain(&f);
+    memset(sim_file(f.sim, 0, first_name, &length) + begin, 0, 40);
+    assert_int_equal(fixture_reopen(&f, &err), 0);
+    assert_uint_equal(f.wal.last_index, 1);
+    fixture_close(&f);
+}
+
+static void truncated_records_never_come_back(void **state)
+{
+    struct fixture f;
+    struct seen seen;
+    struct err err;
+
+    (void)state;
+    fixture_open(&f);
+    for (uint64_t i = 1; i <= 10; i++)
+        append_text(&f, i, 1, "old");
+    wal_truncate(&f.wal, 6);
+    append_text(&f, 6, 2, "new");
+    assert_int_equal(fixture_reopen(&f, &err), 0);
+    seen = walk(&f);
+    assert_uint_equal(seen.last, 6);
+    assert_string_equal(seen.texts[6], "new");
+    assert_string_equal(seen.texts[5], "old");
+    fixture_close(&f);
+}
+
+static void fill_segments(struct fixture *f, uint64_t first, uint64_t count)
+{
+    static char big[1 << 20];
+
+    memset(big, 'x', sizeof(big) - 1);
+    for (uint64_t i = 0; i < count; i++)
+        append_text(f, first + i, 1, big);
+}
+
+static void segments_roll_and_old_ones_are_dropped(void **state)
+{
+    struct fixture f;
+    struct err err;
+
+    (void)state;
+    fixture_open(&f);
+    fill_segments(&f, 1, 40);
+    assert_true(f.wal.segment_count >= 5);
+    assert_int_equal(fixture_reopen(&f, &err), 0);
+    assert_uint_equal(f.wal.last_index, 40);
+    wal_drop_before(&f.wal, 30);
+    drain(&f);
+    assert_in_range(f.wal.first_index, 2, 30);
+    assert_int_equal(fixture_reopen(&f, &err), 0);
+    assert_uint_equal(f.wal.last_index, 40);
+    wal_truncate(&f.wal, 25);
+    drain(&f);
+    assert_uint_equal(f.wal.last_index, 24);
+    f.done_count = 0;
+    wal_reset(&f.wal, 100, count_done, &f);
+    append_text(&f, 100, 7, "after");
+    assert_int_equal(f.done_count, 2);
+    assert_int_equal(fixture_reopen(&f, &err), 0);
+    assert_uint_equal(f.wal.first_index, 100);
+    assert_uint_equal(f.wal.last_index, 100);
+    fixture_close(&f);
+}
+
+static void a_missing_segment_is_refused(void **state)
+{
+    struct fixture f;
+    struct err err;
+
+    (void)state;
+    fixture_open(&f);
+    fill_segments(&f, 1, 24);
+    assert_true(f.wal.segment_count >= 3);
+    wal_close(&f.wal);
+    assert_int_equal(f.disk.unlink(f.disk.context, sim_file_name(f.sim, 0, "wal-", 1), &err), 0);
+    assert_int_equal(wal_open(&f.wal, &f.folder, NULL, failed, &f, &err), -1);
+    assert_int_equal(err.code, ERR_CORRUPT);
+    assert_non_null(strstr(err.text, "missing"));
+    folder_close(&f.folder);
+    sim_free(f.sim);
+}
+
+static void a_full_disk_spends_the_reserve_before_it_fails(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    fixture_open(&f);
+    folder_set_reserve(&f.folder, 1 << 20);
+    assert_true(f.folder.accepts_writes);
+    fill_segments(&f, 1, 3); /* no spare yet */
+    sim_disk_set_free(f.sim, 0, 0);
+    folder_check_space(&f.folder);
+    assert_false(f.folder.accepts_writes);
+    fill_segments(&f, 4, 8);
+    /* The simulated disk frees nothing when a file goes, so the second try fails too. */
+    assert_int_equal(f.failure.code, ERR_FULL);
+    assert_false(atomic_load(&f.folder.reserve_present));
+    fixture_close(&f);
+}
+
+static void a_failed_write_is_told_once_and_nothing_is_acknowledged_afterwards(void **state)
+{
+    struct raft_entry entry = entry_of(1, "lost");
+    struct fixture f;
+
+    (void)state;
+    fixture_open(&f);
+    append_text(&f, 1, 1, "one");
+    f.done_count = 0;
+    f.wal.clock = NULL;
+    sim_disk_die_after(f.sim, 0, 1);
+    wal_append(&f.wal, 2, &entry, 1, count_done, &f);
+    wal_append(&f.wal, 3, &entry, 1, count_done, &f);
+    for (int i = 0; i < 100 && sim_step(f.sim); i++)
+        ;
+    assert_int_equal(f.failure.code, ERR_IO);
+    assert_int_equal(f.done_count, 0);
+    fixture_close(&f);
+}
+
+/* Whatever survives a power cut, what done() was called for is there, in order (I6 on one disk). */
+static void acknowledged_records_survive_random_power_cuts(void **state)
+{
+    uint64_t seed = test_seed();
+
+    (void)state;
+    for (int run = 0; run < 200; run++) {
+        struct fixture f;
+        struct err err;
+        uint64_t next = 1, acknowledged;
+        struct raft_entry entries[4] = {entry_of(1, "some text"), entry_of(1, "more"),
+                                        entry_of(1, ""), entry_of(1, "x")};
+
+        memset(&f, 0, sizeof(f));
+        f.sim = sim_new(seed + (uint64_t)run);
+        sim_node_disk(f.sim, 0, &f.disk);
+        assert_int_equal(folder_open(&f.folder, &f.disk, "/wal", "c", 1, true, &err), 0);
+        assert_int_equal(wal_open(&f.wal, &f.folder, NULL, failed, &f, &err), 0);
+        assert_int_equal(wal_reset_now(&f.wal, 1, &err), 0);
+        sim_disk_die_after(f.sim, 0, 1 + sim_random(f.sim, 40));
+        while (!sim_disk_dead(f.sim, 0) && next < 500) {
+            unsigned count = 1 + (unsigned)sim_random(f.sim, 4);
+            wal_append(&f.wal, next, entries, count, NULL, NULL);
+            next += count;
+            for (uint64_t n = sim_random(f.sim, 3); n > 0; n--)
+                sim_step(f.sim);
+        }
+        acknowledged = f.wal.last_index;
+        wal_close(&f.wal);
+        folder_close(&f.folder);
+        sim_crash(f.sim, 0);
+        assert_int_equal(folder_open(&f.folder, &f.disk, "/wal", "c", 1, true, &err), 0);
+        if (wal_open(&f.wal, &f.folder, NULL, failed, &f, &err) != 0)
+            fail_msg("run %d: %s", run, err.text);
+        assert_in_range(f.wal.last_index, acknowledged, next - 1);
+        fixture_close(&f);
+    }
+}
+
+static void crc32c_matches_the_published_vectors(void **state)
+{
+    uint8_t zeros[32] = {0}, digits[9];
+
+    (void)state;
+    memcpy(digits, "123456789", 9);
+    assert_uint_equal(crc32c(0, zeros, 32), 0x8a9136aa); /* RFC 3720 B.4 */
+    assert_uint_equal(crc32c(0, digits, 9), 0xe3069283);
+    assert_uint_equal(crc32c(crc32c(0, digits, 4), digits + 4, 5), 0xe3069283);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(crc32c_matches_the_published_vectors),
+        cmocka_unit_test(what_was_appended_is_there_after_reopening),
+        cmocka_unit_test(a_torn_tail_is_cut_at_every_byte),
+        cmocka_unit_test(damage_before_a_later_batch_is_refused_with_path_and_offset),
+        cmocka_unit_test(a_hole_in_the_last_batch_is_torn_not_damaged),
+        cmocka_unit_test(truncated_records_never_come_back),
+        cmocka_unit_test(segments_roll_and_old_ones_are_dropped),
+        cmocka_unit_test(a_missing_segment_is_refused),
+        cmocka_unit_test(a_full_disk_spends_the_reserve_before_it_fails),
+        cmocka_unit_test(a_failed_write_is_told_once_and_nothing_is_acknowledged_afterwards),
+        cmocka_unit_test(acknowledged_records_survive_random_power_cuts),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
