@@ -1,0 +1,187 @@
+/* Frames: what is encoded decodes to the same, and nothing else is taken. */
+#include "tests/support/test.h"
+
+#include "raft/frame.h"
+#include "src/base/check.h"
+
+static struct buf encode(const struct frame_message *message)
+{
+    struct buf buf = {0};
+
+    frame_encode(&buf, message);
+    return buf;
+}
+
+static struct frame_message decode_ok(const struct buf *buf)
+{
+    struct frame_message message;
+    struct frame frame;
+    struct err err;
+
+    assert_int_equal(frame_parse(buf->bytes, buf->length, &frame, &err), 1);
+    assert_uint_equal(frame.frame_bytes, buf->length);
+    assert_int_equal(frame_decode(&frame, &message, &err), 0);
+    return message;
+}
+
+static struct frame_message append_message(struct raft_entry *entries, unsigned count)
+{
+    struct frame_message message = {.type = FRAME_APPEND};
+
+    message.core.append_entries = (struct raft_append_entries){.term = 5,
+                                                               .prev_log_index = 10,
+                                                               .prev_log_term = 4,
+                                                               .leader_commit = 9,
+                                                               .entries = entries,
+                                                               .n_entries = count};
+    return message;
+}
+
+static void appends_come_back_entry_by_entry(void **state)
+{
+    struct raft_entry entries[] = {
+        {.term = 4, .type = RAFT_COMMAND, .buf = {(void *)(uintptr_t) "hello", 5}},
+        {.term = 5, .type = RAFT_BARRIER, .buf = {(void *)(uintptr_t) "", 0}},
+        {.term = 5, .type = RAFT_COMMAND, .buf = {(void *)(uintptr_t) "x", 1}}};
+    struct frame_message message = append_message(entries, 3), got;
+    struct buf buf = encode(&message);
+
+    (void)state;
+    got = decode_ok(&buf);
+    assert_uint_equal(got.core.append_entries.n_entries, 3);
+    assert_uint_equal(got.core.append_entries.prev_log_index, 10);
+    assert_uint_equal(got.core.append_entries.entries[1].type, RAFT_BARRIER);
+    assert_memory_equal(got.core.append_entries.entries[0].buf.base, "hello", 5);
+    assert_memory_equal(got.core.append_entries.entries[2].buf.base, "x", 1);
+    frame_message_close(&got);
+    buf_close(&buf);
+}
+
+static void every_small_message_comes_back(void **state)
+{
+    struct frame_message message = {.type = FRAME_HELLO}, got;
+    struct buf buf;
+
+    (void)state;
+    snprintf(message.hello.cluster_id, sizeof(message.hello.cluster_id), "demo");
+    message.hello.from = 1;
+    message.hello.to = 2;
+    buf = encode(&message);
+    got = decode_ok(&buf);
+    assert_string_equal(got.hello.cluster_id, "demo");
+    assert_uint_equal(got.hello.to, 2);
+    buf_close(&buf);
+
+    message = (struct frame_message){.type = FRAME_VOTE};
+    message.core.request_vote = (struct raft_request_vote){7, 3, 100, 6, true, false};
+    buf = encode(&message);
+    got = decode_ok(&buf);
+    assert_uint_equal(got.core.request_vote.last_log_index, 100);
+    assert_true(got.core.request_vote.disrupt_leader);
+    assert_false(got.core.request_vote.pre_vote);
+    buf_close(&buf);
+
+    message = (struct frame_message){.type = FRAME_SNAPSHOT_CHUNK};
+    message.snapshot.stream = 4;
+    message.snapshot.offset = 4096;
+    message.snapshot.bytes = (const uint8_t *)"bytes";
+    message.snapshot.length = 5;
+    buf = encode(&message);
+    got = decode_ok(&buf);
+    assert_uint_equal(got.snapshot.offset, 4096);
+    assert_memory_equal(got.snapshot.bytes, "bytes", 5);
+    buf_close(&buf);
+}
+
+static void a_cut_frame_waits_and_a_flipped_one_ends_the_connection(void **state)
+{
+    struct raft_entry entry = {
+        .term = 4, .type = RAFT_COMMAND, .buf = {(void *)(uintptr_t) "payload", 7}};
+    struct frame_message message = append_message(&entry, 1);
+    struct buf buf = encode(&message);
+    struct frame frame;
+    struct err err;
+
+    (void)state;
+    for (size_t cut = 0; cut < buf.length; cut++)
+        assert_int_equal(frame_parse(buf.bytes, cut, &frame, &err), 0);
+    for (size_t i = 0; i < buf.length; i++) {
+        buf.bytes[i] ^= 0x10;
+        assert_int_not_equal(frame_parse(buf.bytes, buf.length, &frame, &err), 1);
+        buf.bytes[i] ^= 0x10;
+    }
+    buf_close(&buf);
+}
+
+static void an_oversized_frame_is_refused_from_its_header(void **state)
+{
+    struct frame_message message = {.type = FRAME_READ_PING};
+    struct buf buf = encode(&message);
+    struct frame frame;
+    struct err err;
+
+    (void)state;
+    bytes_put(buf.bytes + 8, FRAME_BODY_MAX_BYTES + 1, 4);
+    assert_int_equal(frame_parse(buf.bytes, FRAME_HEADER_BYTES, &frame, &err), -1);
+    assert_int_equal(err.code, ERR_CORRUPT);
+    buf_close(&buf);
+}
+
+/* The body is what a peer wrote, but it lies about its counts. */
+static void lying_counts_and_lengths_are_refused(void **state)
+{
+    struct raft_entry entry = {
+        .term = 4, .type = RAFT_COMMAND, .buf = {(void *)(uintptr_t) "payload", 7}};
+    struct frame_message message = append_message(&entry, 1), got;
+    struct buf buf = encode(&message);
+    struct frame frame;
+    struct err err;
+    uint8_t *body;
+
+    (void)state;
+    assert_int_equal(frame_parse(buf.bytes, buf.length, &frame, &err), 1);
+    body = buf.bytes + FRAME_HEADER_BYTES;
+    bytes_put(body + 32, UINT32_MAX, 4); /* entries */
+    assert_int_equal(frame_decode(&frame, &got, &err), -1);
+    bytes_put(body + 32, 1, 4);
+    bytes_put(body + 45, 8, 4); /* length of the entry */
+    assert_int_equal(frame_decode(&frame, &got, &err), -1);
+    bytes_put(body + 45, 6, 4);
+    assert_int_equal(frame_decode(&frame, &got, &err), -1);
+    bytes_put(body + 45, 7, 4);
+    body[44] = RAFT_CHANGE; /* "payload" is no configuration */
+    assert_int_equal(frame_decode(&frame, &got, &err), -1);
+    body[44] = RAFT_COMMAND;
+    assert_int_equal(frame_decode(&frame, &got, &err), 0);
+    frame_message_close(&got);
+    buf_close(&buf);
+}
+
+static void entries_are_split_at_a_megabyte_but_one_always_fits(void **state)
+{
+    struct raft_entry entries[4];
+    struct raft_append_entries append = {.entries = entries, .n_entries = 4};
+
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        entries[i] = (struct raft_entry){.buf = {NULL, 400000}};
+    assert_uint_equal(frame_entries_that_fit(&append, 0), 2);
+    assert_uint_equal(frame_entries_that_fit(&append, 3), 1);
+    entries[3].buf.len = CONSENSUS_ENTRY_MAX_BYTES;
+    assert_uint_equal(frame_entries_that_fit(&append, 3), 1);
+    assert_uint_equal(frame_entries_that_fit(&append, 4), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(appends_come_back_entry_by_entry),
+        cmocka_unit_test(every_small_message_comes_back),
+        cmocka_unit_test(a_cut_frame_waits_and_a_flipped_one_ends_the_connection),
+        cmocka_unit_test(an_oversized_frame_is_refused_from_its_header),
+        cmocka_unit_test(lying_counts_and_lengths_are_refused),
+        cmocka_unit_test(entries_are_split_at_a_megabyte_but_one_always_fits),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,400 @@
+/* Identity, term and vote, snapshots: the rest of the data folder, on a simulated disk. */
+#include "tests/support/test.h"
+
+#include "raft/snapshot.h"
+#include "raft/vote.h"
+#include "src/base/buf.h"
+#include "tests/unit/raft/cluster.h"
+
+struct fixture {
+    struct sim *sim;
+    struct disk_ops disk;
+    struct folder folder;
+};
+
+static void fixture_open(struct fixture *f)
+{
+    struct err err;
+
+    memset(f, 0, sizeof(*f));
+    f->sim = sim_new(1);
+    sim_node_disk(f->sim, 0, &f->disk);
+    assert_int_equal(folder_open(&f->folder, &f->disk, "/d", "c1", 7, true, &err), 0);
+}
+
+static void fixture_close(struct fixture *f)
+{
+    folder_close(&f->folder);
+    sim_free(f->sim);
+}
+
+/* ---- identity and lock ---- */
+
+static void a_folder_serves_one_process(void **state)
+{
+    struct fixture f;
+    struct folder second;
+    struct err err;
+
+    (void)state;
+    fixture_open(&f);
+    assert_int_equal(folder_open(&second, &f.disk, "/d", "c1", 7, true, &err), -1);
+    assert_int_equal(err.code, ERR_LOCKED);
+    fixture_close(&f);
+}
+
+static void another_members_or_clusters_folder_is_refused(void **state)
+{
+    struct fixture f;
+    struct err err;
+
+    (void)state;
+    fixture_open(&f);
+    assert_false(f.folder.claimed);
+    assert_int_equal(folder_claim(&f.folder, "c1", 7, &err), 0);
+    folder_close(&f.folder);
+    assert_int_equal(folder_open(&f.folder, &f.disk, "/d", "c1", 8, false, &err), -1);
+    assert_int_equal(err.code, ERR_MISMATCH);
+    assert_int_equal(folder_open(&f.folder, &f.disk, "/d", "c2", 7, false, &err), -1);
+    assert_int_equal(err.code, ERR_MISMATCH);
+    assert_int_equal(folder_open(&f.folder, &f.disk, "/d", "c1", 7, false, &err), 0);
+    assert_true(f.folder.claimed);
+    fixture_close(&f);
+}
+
+static void a_damaged_identity_is_refused_at_every_byte(void **state)
+{
+    struct fixture f;
+    struct err err;
+    size_t length = 0;
+
+    (void)state;
+    fixture_open(&f);
+    assert_int_equal(folder_claim(&f.folder, "c1", 7, &err), 0);
+    folder_close(&f.folder);
+    (void)sim_file(f.sim, 0, "identity", &length);
+    for (size_t i = 0; i < length; i++) {
+        sim_file(f.sim, 0, "identity", &length)[i] ^= 1;
+        assert_int_equal(folder_open(&f.folder, &f.disk, "/d", "c1", 7, false, &err), -1);
+        assert_int_equal(err.code, ERR_CORRUPT);
+        sim_file(f.sim, 0, "identity", &length)[i] ^= 1;
+    }
+    sim_free(f.sim);
+}
+
+/* ---- term and vote (I8) ---- */
+
+static void a_vote_is_there_after_a_power_cut(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 300; seed++) {
+        struct sim *sim = sim_new(seed);
+        struct disk_ops disk;
+        struct folder folder;
+        struct vote_store vote;
+        struct err err;
+        uint64_t term = 0, saved_term = 0, saved_vote = 0, next_vote = 0;
+
+        sim_node_disk(sim, 0, &disk);
+        assert_int_equal(folder_open(&folder, &disk, "/d", "c", 1, true, &err), 0);
+        assert_int_equal(vote_open(&vote, &folder, true, &err), 0);
+        sim_disk_die_after(sim, 0, 1 + sim_random(sim, 30));
+        for (;;) {
+            next_vote = next_vote == 0 && term > 0 ? 1 + sim_random(sim, 3) : 0;
+            if (next_vote == 0)
+                term++;
+            if (vote_save(&vote, term, next_vote, &err) != 0)
+                break;
+            saved_term = term;
+            saved_vote = next_vote;
+        }
+        vote_close(&vote);
+        folder_close(&folder);
+        sim_crash(sim, 0);
+        assert_int_equal(folder_open(&folder, &disk, "/d", "c", 1, true, &err), 0);
+        assert_int_equal(vote_open(&vote, &folder, false, &err), 0);
+        if (!(vote.term == saved_term && vote.voted_for == saved_vote)) {
+            assert_uint_equal(vote.term, term);
+            assert_uint_equal(vote.voted_for, next_vote);
+        }
+        vote_close(&vote);
+        folder_close(&folder);
+        sim_free(sim);
+    }
+}
+
+static void one_rotten_copy_of_the_vote_changes_nothing_and_two_are_refused(void **state)
+{
+    struct fixture f;
+    struct vote_store vote;
+    struct err err;
+    size_t length;
+
+    (void)state;
+    fixture_open(&f);
+    assert_int_equal(vote_open(&vote, &f.folder, true, &err), 0);
+    assert_int_equal(vote_save(&vote, 9, 3, &err), 0);
+    for (size_t copy = 0; copy < 2; copy++) {
+        vote_close(&vote);
+        sim_file(f.sim, 0, "vote", &length)[copy * 4096 + 25] ^= 4;
+        assert_int_equal(vote_open(&vote, &f.folder, false, &err), 0);
+        assert_uint_equal(vote.term, 9);
+        assert_uint_equal(vote.voted_for, 3);
+    }
+    vote_close(&vote);
+    sim_file(f.sim, 0, "vote", &length)[25] ^= 4;
+    sim_file(f.sim, 0, "vote", &length)[4096 + 25] ^= 4;
+    assert_int_equal(vote_open(&vote, &f.folder, false, &err), -1);
+    assert_int_equal(err.code, ERR_CORRUPT);
+    fixture_close(&f);
+}
+
+/* ---- snapshots ---- */
+
+static int file_write(void *context, const void *bytes, size_t length, struct err *err)
+{
+    struct buf *buf = context;
+
+    (void)err;
+    buf_append(buf, bytes, length);
+    return 0;
+}
+
+static int content_write(void *context, const struct consensus_writer *writer, struct err *err)
+{
+    const uint32_t *count = context;
+
+    for (uint32_t i = 0; i < *count; i++)
+        if (writer->write(writer->context, &i, sizeof(i), err) != 0)
+            return -1;
+    return 0;
+}
+
+static int content_read(void *context, const struct consensus_reader *reader, struct err *err)
+{
+    const uint32_t *count = context;
+    uint32_t value;
+
+    for (uint32_t i = 0; i < *count; i++) {
+        if (reader->read(reader->context, &value, sizeof(value), err) != 0)
+            return -1;
+        assert_uint_equal(value, i);
+    }
+    return 0;
+}
+
+static void keep(struct fixture *f, uint64_t index, uint32_t count)
+{
+    struct snapshot_meta meta = {.index = index, .term = 2, .configuration_index = 1};
+    struct buf buf = {0};
+    struct consensus_writer raw = {&buf, file_write};
+    struct disk_file *file;
+    struct err err;
+    char path[FOLDER_PATH_BYTES];
+
+    raft_configuration_init(&meta.configuration);
+    assert_int_equal(raft_configuration_add(&meta.configuration, 7, "n7", RAFT_VOTER), 0);
+    assert_int_equal(snapshot_write(&raw, &meta, content_write, &count, &err), 0);
+    folder_path(&f->folder, "tmp-x", path);
+    assert_int_equal(f->disk.open(f->disk.context, path, DISK_OPEN_CREATE, &file, &err), 0);
+    assert_int_equal(f->disk.write(file, 0, buf.bytes, buf.length, &err), 0);
+    f->disk.close(file);
+    buf_close(&buf);
+    snapshot_meta_close(&meta);
+    assert_int_equal(snapshot_keep_work(&f->folder, "tmp-x", index, 2, &err), 0);
+}
+
+static void a_snapshot_reads_back_and_the_newest_two_are_kept(void **state)
+{
+    struct fixture f;
+    struct snapshot_name names[8];
+    struct snapshot_meta meta;
+    struct err err;
+    uint32_t size = 200000;
+    char path[FOLDER_PATH_BYTES];
+    size_t count;
+
+    (void)state;
+    fixture_open(&f);
+    keep(&f, 10, 5);
+    keep(&f, 20, 0);
+    keep(&f, 300, size);
+    assert_int_equal(snapshot_list(&f.folder, names, 8, &count, &err), 0);
+    assert_uint_equal(count, 2);
+    assert_uint_equal(names[0].index, 300);
+    assert_uint_equal(names[1].index, 20);
+    snapshot_path(&f.folder, 300, 2, path);
+    assert_int_equal(snapshot_verify(&f.folder, path, &meta, &err), 0);
+    assert_uint_equal(meta.configuration.n, 1);
+    assert_string_equal(meta.configuration.servers[0].address, "n7");
+    snapshot_meta_close(&meta);
+    assert_int_equal(snapshot_read(&f.folder, path, content_read, &size, &err), 0);
+    size++; /* one more than there is */
+    assert_int_equal(snapshot_read(&f.folder, path, content_read, &size, &err), -1);
+    assert_int_equal(err.code, ERR_CORRUPT);
+    fixture_close(&f);
+}
+
+static void a_damaged_or_short_snapshot_is_refused_at_every_byte(void **state)
+{
+    struct fixture f;
+    struct err err;
+    char path[FOLDER_PATH_BYTES];
+    const char *name;
+    size_t length = 0;
+
+    (void)state;
+    fixture_open(&f);
+    keep(&f, 10, 50);
+    snapshot_path(&f.folder, 10, 2, path);
+    name = sim_file_name(f.sim, 0, "snapshot-", 0);
+    (void)sim_file(f.sim, 0, name, &length);
+    for (size_t i = 0; i < length; i++) {
+        sim_file(f.sim, 0, name, &length)[i] ^= 8;
+        assert_int_equal(snapshot_verify(&f.folder, path, NULL, &err), -1);
+        sim_file(f.sim, 0, name, &length)[i] ^= 8;
+    }
+    assert_int_equal(snapshot_verify(&f.folder, path, NULL, &err), 0);
+    for (size_t cut = length; cut-- > 0;) {
+        struct disk_file *file;
+        assert_int_equal(f.disk.open(f.disk.context, path, DISK_OPEN_WRITE, &file, &err), 0);
+        assert_int_equal(f.disk.truncate(file, cut, &err), 0);
+        f.disk.close(file);
+        assert_int_equal(snapshot_verify(&f.folder, path, NULL, &err), -1);
+    }
+    fixture_close(&f);
+}
+
+/* ---- the whole member ---- */
+
+enum { SECOND_US = 1000000 };
+
+static struct cluster *one_member_with_snapshots(void)
+{
+    struct cluster *cluster = cluster_new(3, 1);
+
+    cluster_start(cluster, 0, true);
+    assert_true(cluster_run_until_leader(cluster, 5 * SECOND_US));
+    for (int i = 0; i < 350; i++) {
+        assert_true(cluster_propose(cluster));
+        cluster_run(cluster, 20000);
+    }
+    assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
+    return cluster;
+}
+
+static unsigned snapshots_here(struct cluster *cluster)
+{
+    unsigned count = 0;
+
+    while (sim_file_name(cluster->sim, 0, "snapshot-", count) != NULL)
+        count++;
+    return count;
+}
+
+/* Names sort by index. */
+static void rot_snapshot(struct cluster *cluster, unsigned which)
+{
+    size_t length;
+    uint8_t *bytes =
+        sim_file(cluster->sim, 0, sim_file_name(cluster->sim, 0, "snapshot-", which), &length);
+
+    bytes[length / 2] ^= 1;
+}
+
+static void a_rotten_newest_snapshot_is_replaced_by_the_previous_and_the_log(void **state)
+{
+    struct cluster *cluster = one_member_with_snapshots();
+
+    (void)state;
+    cluster_kill(cluster, 0);
+    assert_true(snapshots_here(cluster) >= 2);
+    rot_snapshot(cluster, snapshots_here(cluster) - 1);
+    cluster_start(cluster, 0, false);
+    assert_true(cluster_run_until_equal(cluster, 10 * SECOND_US));
+    assert_uint_equal(cluster->nodes[0].state.entries, 350);
+    assert_non_null(sim_file_name(cluster->sim, 0, "damaged-", 0));
+    cluster_free(cluster);
+}
+
+/* Without any good snapshot and with a log that no longer begins at 1 the member must not start. */
+static void rotten_snapshots_without_a_log_are_refused(void **state)
+{
+    struct cluster *cluster = one_member_with_snapshots();
+    struct err err;
+
+    (void)state;
+    cluster_kill(cluster, 0);
+    for (unsigned i = 0; i < snapshots_here(cluster); i++)
+        rot_snapshot(cluster, i);
+    while (sim_file_name(cluster->sim, 0, "wal-", 0) != NULL) {
+        char path[64];
+        snprintf(path, sizeof(path), "/sim/%s", sim_file_name(cluster->sim, 0, "wal-", 0));
+        assert_int_equal(
+            cluster->nodes[0].disk.unlink(cluster->nodes[0].disk.context, path, &err), 0);
+    }
+    assert_int_equal(cluster_try_start(cluster, 0, false, &err), -1);
+    assert_int_equal(err.code, ERR_CORRUPT);
+    assert_non_null(strstr(err.text, "new id"));
+    cluster_free(cluster);
+}
+
+static void bootstrap_and_start_check_what_the_folder_holds(void **state)
+{
+    struct cluster *cluster = cluster_new(4, 1);
+    struct err err;
+
+    (void)state;
+    assert_int_equal(cluster_try_start(cluster, 0, false, &err), -1);
+    assert_int_equal(err.code, ERR_NOT_FOUND);
+    cluster_start(cluster, 0, true);
+    cluster_kill(cluster, 0);
+    assert_int_equal(cluster_try_start(cluster, 0, true, &err), -1);
+    assert_int_equal(err.code, ERR_REFUSED);
+    cluster_start(cluster, 0, false);
+    cluster_free(cluster);
+}
+
+/* A bootstrap that dies anywhere is either whole or can be done again. */
+static void bootstrap_may_be_cut_short_anywhere(void **state)
+{
+    (void)state;
+    for (uint64_t operations = 1; operations < 60; operations++) {
+        struct cluster *cluster = cluster_new(operations, 1);
+        struct err err;
+
+        sim_disk_die_after(cluster->sim, 0, operations);
+        if (cluster_try_start(cluster, 0, true, &err) == 0)
+            cluster_kill(cluster, 0);
+        else
+            sim_crash(cluster->sim, 0);
+        sim_disk_die_after(cluster->sim, 0, 0);
+        if (cluster_try_start(cluster, 0, false, &err) != 0) {
+            assert_int_equal(err.code, ERR_NOT_FOUND);
+            cluster_start(cluster, 0, true);
+        }
+        assert_true(cluster_run_until_leader(cluster, 5 * SECOND_US));
+        assert_true(cluster_propose(cluster));
+        assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
+        cluster_free(cluster);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_folder_serves_one_process),
+        cmocka_unit_test(another_members_or_clusters_folder_is_refused),
+        cmocka_unit_test(a_damaged_identity_is_refused_at_every_byte),
+        cmocka_unit_test(a_vote_is_there_after_a_power_cut),
+        cmocka_unit_test(one_rotten_copy_of_the_vote_changes_nothing_and_two_are_refused),
+        cmocka_unit_test(a_snapshot_reads_back_and_the_newest_two_are_kept),
+        cmocka_unit_test(a_damaged_or_short_snapshot_is_refused_at_every_byte),
+        cmocka_unit_test(a_rotten_newest_snapshot_is_replaced_by_the_previous_and_the_log),
+        cmocka_unit_test(rotten_snapshots_without_a_log_are_refused),
+        cmocka_unit_test(bootstrap_and_start_check_what_the_folder_holds),
+        cmocka_unit_test(bootstrap_may_be_cut_short_anywhere),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
