@@ -1,7 +1,8 @@
 /* ckptctl debug check: every member checks its invariants; their state hashes are compared at one common index.
  *
  * Flow     members are asked at the same time, so they are a few entries apart: each also sends the hashes of recent indexes.
- *          When no index is common to all yet, they are asked again a few times.
+ *          When no index is common to all yet, they are asked again, but not often:
+ *          each time every member walks its whole state.
  * Errors   CLI_FAILED: a violation or a different hash. CLI_PARTIAL: a member did not answer or could not be compared.
  */
 #include <inttypes.h>
@@ -15,7 +16,7 @@
 #include "src/cli/output.h"
 #include "src/cli/reflect.h"
 
-enum { CHECK_ROUNDS = 10, CHECK_PAUSE_MS = 100 };
+enum { CHECK_ROUNDS = 3, CHECK_PAUSE_MS = 200 };
 
 struct verdicts {
     uint64_t common_index; /* 0: none */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "src/base/check.h"
+#include "src/cli/human.h"
 
 static const Ckpt__V1__StatusReply *reply_of(const struct call_answer *answer)
 {
@@ -36,6 +37,31 @@ static void find_best(struct members *members)
         if (members->best == NULL || knows_more(reply, members->best))
             members->best = reply;
     }
+}
+
+/* Members of another cluster (a wrong address in --endpoints) must not be mixed in: the first endpoint that answers says which
+ * cluster is meant. */
+static void drop_foreign(struct cli *cli, struct members *members)
+{
+    const char *cluster_id = NULL;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < members->count; i++) {
+        const Ckpt__V1__StatusReply *reply = reply_of(&members->answers[i]);
+        char safe[129];
+
+        if (reply != NULL && cluster_id == NULL)
+            cluster_id = reply->cluster_id;
+        if (reply != NULL && strcmp(reply->cluster_id, cluster_id) != 0) {
+            cli_note(cli, "remark: %s is left out: it belongs to cluster %s",
+                     members->answers[i].endpoint,
+                     human_safe(reply->cluster_id, safe, sizeof(safe)));
+            call_free(members->answers[i].reply);
+            continue;
+        }
+        members->answers[kept++] = members->answers[i];
+    }
+    members->count = kept;
 }
 
 static bool asked(const struct members *members, const Ckpt__V1__MemberStatus *member)
@@ -74,11 +100,13 @@ void members_ask(struct cli *cli, enum call_patience patience, struct members *m
     members->count = call_endpoints(cli, members->answers);
     call_each(cli, "OperatorService/Status", &request.base, &ckpt__v1__status_reply__descriptor,
               patience, members->answers, members->count);
+    drop_foreign(cli, members);
     find_best(members);
     added = add_named(members);
     if (added > 0) {
         call_each(cli, "OperatorService/Status", &request.base, &ckpt__v1__status_reply__descriptor,
                   patience, members->answers + members->count - added, added);
+        drop_foreign(cli, members);
         find_best(members);
     }
     CHECK((members->best == NULL) == (members->answered == 0));

@@ -204,6 +204,25 @@ static void nobody_answering_is_said_with_the_reason(void **state)
     harness_close(&c.h);
 }
 
+/* A wrong address must not put two clusters into one table. */
+static void members_of_another_cluster_are_left_out(void **state)
+{
+    static char other[] = "other";
+    struct cluster c;
+
+    (void)state;
+    cluster_init(&c);
+    c.status[2].cluster_id = other;
+    c.status[2].term = 99;
+    for (size_t i = 0; i < 3; i++)
+        member_answers(&c, i);
+    assert_int_equal(harness_run(&c.h, "--endpoints a:1,b:1,c:1 status"), CLI_OK);
+    assert_contains(c.h.error, "remark: c:1 is left out: it belongs to cluster other");
+    assert_contains(c.h.out, "cluster demo  epoch 1  term 7");
+    assert_lacks(c.h.out, "99");
+    harness_close(&c.h);
+}
+
 /* ---- debug check ---- */
 
 struct checks {
@@ -314,6 +333,7 @@ int main(void)
         cmocka_unit_test(an_election_is_named_as_such),
         cmocka_unit_test(the_member_with_a_quorum_is_believed),
         cmocka_unit_test(members_beyond_the_given_endpoint_are_found),
+        cmocka_unit_test(members_of_another_cluster_are_left_out),
         cmocka_unit_test(nobody_answering_is_said_with_the_reason),
         cmocka_unit_test(equal_hashes_at_a_common_index_pass),
         cmocka_unit_test(the_member_with_another_hash_is_named),
