@@ -141,7 +141,7 @@ static double shadow_price(const struct fsm *fsm)
         const struct fsm_checkpoint *waiting = fsm_checkpoint_find(fsm, ids[i]);
 
         CHECK(waiting != NULL && waiting->target_slot < FSM_TARGETS_MAX);
-        prices[waiting->target_slot] = (double)waiting->priority_gpu_ms_per_gb / 1e3 / 1e9;
+        prices[waiting->target_slot] = (double)fsm_grant_priority(fsm, waiting) / 1e3 / 1e9;
     }
     for (uint32_t slot = 0; slot < fsm_target_slots(fsm); slot++) {
         const struct fsm_target *target = fsm_target_at(fsm, slot);

@@ -96,7 +96,7 @@ def a_killed_job_ends_with_the_result_of_an_undisturbed_run():
         subprocess.run([str(BIN / "heat"), "--size", "96", "--iterations", "3000", "--output", str(reference)], check=True,
                        stdout=subprocess.DEVNULL, cwd=cluster.dir)
         assert (cluster.dir / "job.result").read_bytes() == reference.read_bytes()
-        assert "restored" in job.log.read_text()
+        assert "from checkpoint" in job.log.read_text()
 
 
 if __name__ == "__main__":

@@ -113,7 +113,7 @@ def a_preempted_job_is_suspended_with_its_checkpoint():
         cluster.client.broker("RestartAllocation", broker_pb2.RestartAllocationRequest(request_id=uuid.uuid4().hex, allocation_id="low"))
         again = cluster.run_job("a", "low", [str(BIN / "heat"), "--size", "64", "--iterations", "100000000", "--delay-us", "2000",
                                              "--output", str(cluster.dir / "low.result")])
-        wait_until("it continues from its checkpoint", lambda: "restored" in again.log.read_text(), 20)
+        wait_until("it continues from its checkpoint", lambda: "from checkpoint" in again.log.read_text(), 20)
         cluster.debug_check()
 
 
