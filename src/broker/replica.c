@@ -367,7 +367,7 @@ void replica_transfer(struct replica *replica, uint64_t member_id, replica_done_
     replica->transfer.done = done;
     replica->transfer.data = data;
     replica->transfer.member_id = member_id;
-    replica->transfer.until_us = replica_now_us(replica) + REPLICA_TRANSFER_MS * UINT64_C(1000);
+    replica->transfer.until_us = replica_now_us(replica) + REPLICA_CATCH_UP_MS * UINT64_C(1000);
     replica_schedule(replica, 0);
 }
 

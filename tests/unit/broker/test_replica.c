@@ -652,6 +652,26 @@ static void a_hand_over_that_nobody_takes_is_given_up(void **state)
     assert_int_equal(transfer.failed, ERR_UNAVAILABLE);
 }
 
+static void a_hand_over_without_a_voter_that_caught_up_is_refused_soon(void **state)
+{
+    struct answer waiting;
+    struct answer transfer = {0};
+
+    (void)state;
+    serve(1);
+    fake.refuse_transfers = SIZE_MAX;
+    replica_transfer(replica, 0, take_answer, &transfer);
+    propose_numbered(1, &waiting);
+    turn();
+    assert_int_equal(transfer.count, 0);
+    clock_us += REPLICA_CATCH_UP_MS * UINT64_C(1000);
+    turn();
+    assert_int_equal(transfer.failed, ERR_REFUSED);
+    assert_uint_equal(fake.count, 1);
+    commit_one();
+    assert_int_equal(waiting.failed, ERR_NONE);
+}
+
 static void closing_answers_everybody(void **state)
 {
     struct answer flying;
@@ -755,6 +775,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             a_hand_over_waits_for_what_is_in_flight_and_leaves_no_fate_unknown, setup, teardown),
         cmocka_unit_test_setup_teardown(a_hand_over_that_nobody_takes_is_given_up, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_hand_over_without_a_voter_that_caught_up_is_refused_soon,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(closing_answers_everybody, setup, teardown),
         cmocka_unit_test_setup_teardown(a_snapshot_carries_the_state_and_a_cut_one_changes_nothing,
                                         setup, teardown),
