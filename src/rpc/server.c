@@ -23,9 +23,10 @@ enum { LISTEN_BACKLOG = 1024, SWEEPS_PER_KEEPALIVE = 4 };
 static void server_sweep(struct rpc_timer *timer);
 static void server_grace_over(struct rpc_timer *timer);
 
-static int reserve_open(void)
+static void reserve_regain(struct rpc_server *server)
 {
-    return open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (server->reserve_fd < 0)
+        server->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
 /* Connections must leave descriptors for the rest of the process. */
@@ -78,7 +79,8 @@ struct rpc_server *rpc_server_new(uv_loop_t *loop, const struct rpc_server_confi
     CHECK(server->config.calls_per_connection_max <= INT32_MAX);
     list_init(&server->connections);
     list_init(&server->spare_calls);
-    server->reserve_fd = reserve_open();
+    server->reserve_fd = -1;
+    reserve_regain(server);
     rpc_flusher_init(&server->flusher, loop);
     rpc_timers_init(&server->timers, loop);
     server->handles = 2;
@@ -134,9 +136,10 @@ static void listener_connection(uv_stream_t *stream, int status)
     }
     if (status != 0)
         return;
+    /* before: descriptors may be free again; after: the one of a connection that was refused for the lack of them is */
+    reserve_regain(server);
     rpc_connection_accept(server, listener);
-    if (server->reserve_fd < 0)
-        server->reserve_fd = reserve_open();
+    reserve_regain(server);
 }
 
 static void listener_closed(uv_handle_t *handle)
@@ -261,8 +264,7 @@ static void server_sweep(struct rpc_timer *timer)
     uint64_t now_ms = uv_now(server->loop);
     struct list *next;
 
-    if (server->reserve_fd < 0)
-        server->reserve_fd = reserve_open();
+    reserve_regain(server);
     for (struct list *node = server->connections.next; node != &server->connections; node = next) {
         struct rpc_connection *connection = connection_at(node);
 
