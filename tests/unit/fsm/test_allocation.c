@@ -1,0 +1,217 @@
+/* Allocations: registration, scaling, ends, restarts, the walltime. */
+#include "tests/unit/fsm/expect.h"
+
+/* S1-004, S1-080 */
+static void estimates_follow_the_nodes(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1,n2 memory=100");
+    assert_int_equal(job_of(&script, "j1")->size_estimate_bytes, 200);
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1 size=30");
+    expect_ok(&script, "report n2 shard_verified j1 ckpt=1-1 size=30");
+    assert_int_equal(job_of(&script, "j1")->size_estimate_bytes, 60);
+    expect_ok(&script, "update j1 nodes=n2,n3,n4");
+    assert_int_equal(job_of(&script, "j1")->size_estimate_bytes, 90);
+    assert_int_equal(fsm_node_find(script.fsm, "n1")->allocation_count, 0);
+    assert_int_equal(fsm_node_find(script.fsm, "n4")->allocation_count, 1);
+    script_close(&script);
+}
+
+/* S1-080 */
+static void a_waiting_checkpoint_follows_new_nodes(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "update j1 nodes=n2,n3");
+    assert_int_equal(checkpoint_of(&script, 1)->shard_count, 2);
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n2 shard_verified j1 ckpt=1-1");
+    expect_status(&script, NODE_NOT_ASSIGNED, "report n1 shard_verified j1 ckpt=1-1");
+    expect_ok(&script, "report n3 shard_verified j1 ckpt=1-1");
+    expect_checkpoint(&script, 1, COMPLETE);
+    script_close(&script);
+}
+
+/* F-015 */
+static void the_requeue_policy_decides_and_is_bounded(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register always nodes=n1 requeue=always max_requeue=1");
+    expect_ok(&script, "register node nodes=n1");
+    expect_ok(&script, "end always failed");
+    expect_job(&script, "always", REQUEUED);
+    expect_ok(&script, "restart always");
+    expect_ok(&script, "end always failed");
+    expect_job(&script, "always", FAILED);
+    expect_ok(&script, "end node failed");
+    expect_job(&script, "node", FAILED);
+    expect_ok(&script, "restart node");
+    expect_ok(&script, "end node failed node_failure");
+    expect_job(&script, "node", REQUEUED);
+    script_close(&script);
+}
+
+static void a_suspended_job_can_be_ended(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1");
+    expect_ok(&script, "request j1 after=stop");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
+    expect_ok(&script, "report n1 terminated j1");
+    expect_ok(&script, "end j1");
+    expect_job(&script, "j1", COMPLETED);
+    script_close(&script);
+}
+
+/* Natural completion first: the hint is a no-op (F-021) */
+static void an_end_supersedes_the_active_checkpoint(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1");
+    expect_ok(&script, "request j1 after=stop");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n1 application_exited j1 status=0");
+    expect_job(&script, "j1", COMPLETED);
+    expect_checkpoint(&script, 1, SUPERSEDED);
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
+    assert_null(fsm_restart_point(script.fsm, "j1", 0));
+    script_close(&script);
+}
+
+static void a_failed_rank_ends_the_job_on_all_nodes(void **unused)
+{
+    struct script script;
+    struct fsm_order order;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1,n2");
+    expect_ok(&script, "report n1 application_exited j1 status=9");
+    assert_int_equal(orders_of(&script, "n1", &order), 0);
+    assert_int_equal(orders_of(&script, "n2", &order), 1);
+    assert_int_equal(order.kind, FSM_ORDER_TERMINATE);
+    expect_job(&script, "j1", RUNNING);
+    expect_ok(&script, "report n2 terminated j1");
+    expect_job(&script, "j1", FAILED);
+    expect_reason(&script, "j1", "application_exited");
+    script_close(&script);
+}
+
+static void a_restart_in_place_counts_the_loss_and_fails_the_attempt(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1 gpus=4");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "after 10000");
+    expect_ok(&script, "report n1 application_exited j1 status=9 restart");
+    expect_job(&script, "j1", RUNNING);
+    expect_checkpoint(&script, 1, REQUESTED);
+    assert_int_equal(job_of(&script, "j1")->restart_count, 1);
+    assert_int_equal(job_of(&script, "j1")->lost_gpu_ms, 40000);
+    expect_ok(&script, "report n1 application_started j1");
+    assert_int_equal(job_of(&script, "j1")->last_complete_snapshot_ms, script.now_ms);
+    script_close(&script);
+}
+
+/* I30: a silent node holds the others for the grace and the slack, not longer */
+static void silent_nodes_are_given_up_at_the_deadline(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1,n2 walltime=1000 grace=5000");
+    expect_ok(&script, "after 1000");
+    expect_ok(&script, "tick");
+    expect_ok(&script, "report n1 terminated j1");
+    expect_ok(&script, "after %d", 5000 + FSM_TERMINATE_SLACK_MS - 1);
+    expect_ok(&script, "tick");
+    expect_job(&script, "j1", RUNNING);
+    expect_ok(&script, "after 1");
+    expect_ok(&script, "tick");
+    expect_job(&script, "j1", FAILED);
+    expect_reason(&script, "j1", "walltime_exceeded");
+    script_close(&script);
+}
+
+/* I33, F-014 */
+static void a_walltime_during_a_checkpoint_is_counted_and_not_extended(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1 walltime=1000 grace=5000");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1 timeout=900000");
+    expect_ok(&script, "report n1 started j1 ckpt=1-1");
+    expect_ok(&script, "after 1000");
+    expect_ok(&script, "tick");
+    expect_ok(&script, "report n1 responsive j1 ckpt=1-1");
+    assert_int_equal(summary_of(&script).walltime_conflicts, 1);
+    assert_int_equal(fsm_next_deadline_ms(script.fsm), script.now_ms + 5000);
+    expect_ok(&script, "report n1 walltime_killed j1");
+    expect_job(&script, "j1", RUNNING); /* the data may still arrive within the grace */
+    expect_ok(&script, "after 5000");
+    expect_ok(&script, "tick");
+    expect_checkpoint(&script, 1, FAILED);
+    expect_job(&script, "j1", FAILED);
+    script_close(&script);
+}
+
+/* A clock that steps backwards changes nothing */
+static void the_states_clock_never_goes_back(void **unused)
+{
+    struct script script;
+    uint64_t now_ms;
+
+    (void)unused;
+    script_start(&script);
+    now_ms = script.now_ms;
+    expect_ok(&script, "at 5");
+    expect_ok(&script, "register j1 nodes=n1");
+    assert_int_equal(summary_of(&script).now_ms, now_ms);
+    assert_int_equal(job_of(&script, "j1")->started_at_ms, now_ms);
+    script_close(&script);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(estimates_follow_the_nodes),
+        cmocka_unit_test(a_waiting_checkpoint_follows_new_nodes),
+        cmocka_unit_test(the_requeue_policy_decides_and_is_bounded),
+        cmocka_unit_test(a_suspended_job_can_be_ended),
+        cmocka_unit_test(an_end_supersedes_the_active_checkpoint),
+        cmocka_unit_test(a_failed_rank_ends_the_job_on_all_nodes),
+        cmocka_unit_test(a_restart_in_place_counts_the_loss_and_fails_the_attempt),
+        cmocka_unit_test(silent_nodes_are_given_up_at_the_deadline),
+        cmocka_unit_test(a_walltime_during_a_checkpoint_is_counted_and_not_extended),
+        cmocka_unit_test(the_states_clock_never_goes_back),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,253 @@
+/* Checkpoints from the request to the end: attempts, deadlines, pauses, what follows. */
+#include "tests/unit/fsm/expect.h"
+
+static void stop_after(struct script *script, const char *after)
+{
+    expect_ok(script, "register j1 nodes=n1");
+    expect_ok(script, "request j1 after=%s", after);
+    expect_job(script, "j1", CHECKPOINTING_TO_STOP);
+    expect_ok(script, "grant 1-1 timeout=60000");
+    expect_ok(script, "report n1 shard_verified j1 ckpt=1-1");
+    expect_checkpoint(script, 1, COMPLETE);
+    expect_job(script, "j1", CHECKPOINTING_TO_STOP);
+    assert_true(job_of(script, "j1")->terminating);
+    expect_ok(script, "report n1 terminated j1");
+}
+
+/* S3-016, P-024 */
+static void stop_suspends_once_the_nodes_are_done(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    stop_after(&script, "stop");
+    expect_job(&script, "j1", SUSPENDED);
+    assert_int_equal(fsm_node_find(script.fsm, "n1")->allocation_count, 0);
+    script_close(&script);
+}
+
+/* S3-015, S3-041 */
+static void kill_completes_the_allocation(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    stop_after(&script, "kill");
+    expect_job(&script, "j1", COMPLETED);
+    script_close(&script);
+}
+
+/* S3-056, S1-022 */
+static void migrate_requeues_without_counting_a_failure(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    stop_after(&script, "migrate");
+    expect_job(&script, "j1", REQUEUED);
+    expect_reason(&script, "j1", "migrated");
+    assert_int_equal(job_of(&script, "j1")->requeue_count, 0);
+    script_close(&script);
+}
+
+/* S3-017 */
+static void a_failed_stopping_checkpoint_leaves_the_job_running(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1");
+    expect_ok(&script, "request j1 after=kill");
+    expect_ok(&script, "grant 1-1 timeout=60000");
+    expect_ok(&script, "report n1 checkpoint_failed j1 ckpt=1-1 reason=application_refused");
+    expect_checkpoint(&script, 1, FAILED);
+    expect_job(&script, "j1", RUNNING);
+    assert_false(job_of(&script, "j1")->terminating);
+    script_close(&script);
+}
+
+/* S2-005: 1, 2, 4 s ... */
+static void retries_back_off_and_end(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1");
+    expect_ok(&script, "request j1");
+    for (unsigned attempt = 1; attempt <= 3; attempt++) {
+        expect_ok(&script, "grant 1-1 timeout=60000");
+        assert_int_equal(checkpoint_of(&script, 1)->attempt, attempt);
+        expect_ok(&script, "report n1 checkpoint_failed j1 ckpt=1-1 attempt=%u reason=write_failed",
+                  attempt);
+        if (attempt == 3)
+            break;
+        expect_checkpoint(&script, 1, REQUESTED);
+        expect_status(&script, CHECKPOINT_ACTIVE, "grant 1-1");
+        assert_int_equal(fsm_next_deadline_ms(script.fsm),
+                         script.now_ms + (UINT64_C(1000) << (attempt - 1)));
+        expect_ok(&script, "after %u", 1000u << (attempt - 1));
+        expect_ok(&script, "tick");
+        assert_int_equal(checkpoint_of(&script, 1)->retry_at_ms, 0);
+    }
+    expect_checkpoint(&script, 1, FAILED);
+    assert_int_equal(checkpoint_of(&script, 1)->reason, CKPT__V1__REASON__REASON_RETRIES_EXHAUSTED);
+    expect_job(&script, "j1", RUNNING);
+    script_close(&script);
+}
+
+/* P-040, I34: also across attempts */
+static void the_extension_is_granted_once_in_a_checkpoints_life(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1 timeout=60000");
+    assert_int_equal(checkpoint_of(&script, 1)->deadline_ms, script.now_ms + 60000);
+    expect_ok(&script, "report n1 responsive j1 ckpt=1-1");
+    assert_int_equal(checkpoint_of(&script, 1)->deadline_ms, script.now_ms + 90000);
+    expect_ok(&script, "report n1 checkpoint_failed j1 ckpt=1-1 reason=write_failed");
+    expect_ok(&script, "after 1000");
+    expect_ok(&script, "tick");
+    expect_ok(&script, "grant 1-1 timeout=60000");
+    expect_ok(&script, "report n1 responsive j1 ckpt=1-1 attempt=2");
+    assert_int_equal(checkpoint_of(&script, 1)->timeout_ms, 60000);
+    script_close(&script);
+}
+
+/* Decision 4 */
+static void the_timeout_is_never_below_twice_the_learned_write_time(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1 timeout=5000");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1");
+    assert_int_equal(checkpoint_of(&script, 1)->timeout_ms, 5000);
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1 write=4000");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-2");
+    assert_int_equal(checkpoint_of(&script, 2)->timeout_ms, 8000);
+    script_close(&script);
+}
+
+/* S1-017: from the snapshot, not from the completion; a failed one changes nothing */
+static void progress_counts_from_the_snapshot_of_the_last_complete_one(void **unused)
+{
+    struct script script;
+    uint64_t dispatched_ms;
+
+    (void)unused;
+    script_start(&script);
+    dispatched_ms = script.now_ms + 5000;
+    expect_ok(&script, "register j1 nodes=n1");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "after 5000");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "after 400");
+    expect_ok(&script, "report n1 started j1 ckpt=1-1 age=300");
+    assert_int_equal(checkpoint_of(&script, 1)->snapshot_at_ms, dispatched_ms + 100);
+    expect_ok(&script, "after 9000");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1 age=1");
+    assert_int_equal(job_of(&script, "j1")->last_complete_snapshot_ms, dispatched_ms + 100);
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "cancel 1-2");
+    assert_int_equal(job_of(&script, "j1")->last_complete_snapshot_ms, dispatched_ms + 100);
+    script_close(&script);
+}
+
+/* S1-062, S1-072, I24: three outages, each paused and resumed once, by whatever leader */
+static void each_outage_pauses_and_resumes_once(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1");
+    expect_ok(&script, "request j1");
+    for (unsigned outage = 1; outage <= 3; outage++) {
+        expect_ok(&script, "grant 1-1");
+        expect_ok(&script, "target scratch down");
+        expect_ok(&script, "target scratch down");
+        expect_checkpoint(&script, 1, PAUSED);
+        expect_ok(&script, "leader %u", outage);
+        expect_status(&script, CHECKPOINT_ACTIVE, "request j1");
+        expect_ok(&script, "target scratch up");
+        expect_ok(&script, "target scratch up");
+        expect_checkpoint(&script, 1, REQUESTED);
+        assert_int_equal(checkpoint_of(&script, 1)->paused_count, outage);
+        assert_int_equal(checkpoint_of(&script, 1)->resumed_count, outage);
+        assert_int_equal(checkpoint_of(&script, 1)->attempt, outage);
+    }
+    script_close(&script);
+}
+
+/* S5-015 */
+static void a_stopping_request_upgrades_the_active_checkpoint(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1");
+    expect_ok(&script, "decide j1 purpose=periodic after=continue");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n1 started j1 ckpt=1-1");
+    expect_ok(&script, "migrate j1");
+    assert_int_equal(script.outcome.checkpoint_id, checkpoint_id_make(1, 1));
+    assert_int_equal(checkpoint_of(&script, 1)->attempt, 1);
+    assert_int_equal(checkpoint_of(&script, 1)->purpose, CKPT__V1__PURPOSE__PURPOSE_MIGRATE);
+    expect_job(&script, "j1", CHECKPOINTING_TO_STOP);
+    script_close(&script);
+}
+
+/* Decision 5: what an earlier checkpoint saves is told from what is lost */
+static void a_timed_out_migration_suspends_from_the_previous_checkpoint(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1 gpus=2");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
+    expect_ok(&script, "migrate j1");
+    expect_ok(&script, "grant 1-2 timeout=60000");
+    expect_ok(&script, "after 60000");
+    expect_ok(&script, "tick");
+    expect_checkpoint(&script, 2, TIMED_OUT);
+    expect_ok(&script, "report n1 terminated j1");
+    expect_job(&script, "j1", SUSPENDED);
+    assert_int_equal(job_of(&script, "j1")->lost_gpu_ms, 120000);
+    assert_int_equal(fsm_restart_point(script.fsm, "j1", 0)->id, checkpoint_id_make(1, 1));
+    script_close(&script);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stop_suspends_once_the_nodes_are_done),
+        cmocka_unit_test(kill_completes_the_allocation),
+        cmocka_unit_test(migrate_requeues_without_counting_a_failure),
+        cmocka_unit_test(a_failed_stopping_checkpoint_leaves_the_job_running),
+        cmocka_unit_test(retries_back_off_and_end),
+        cmocka_unit_test(the_extension_is_granted_once_in_a_checkpoints_life),
+        cmocka_unit_test(the_timeout_is_never_below_twice_the_learned_write_time),
+        cmocka_unit_test(progress_counts_from_the_snapshot_of_the_last_complete_one),
+        cmocka_unit_test(each_outage_pauses_and_resumes_once),
+        cmocka_unit_test(a_stopping_request_upgrades_the_active_checkpoint),
+        cmocka_unit_test(a_timed_out_migration_suspends_from_the_previous_checkpoint),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

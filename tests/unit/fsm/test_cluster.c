@@ -1,0 +1,181 @@
+/* Limits of tables, sessions, events, changed nodes, grants. */
+#include "tests/unit/fsm/expect.h"
+
+static void tables_are_bounded_by_outcomes(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    for (int i = 0; i < FSM_TARGETS_MAX - 2; i++)
+        expect_ok(&script, "put t%d prefix=/t%d", i, i);
+    expect_status(&script, TARGETS_FULL, "put more prefix=/more");
+    for (int i = 0; i < FSM_QUEUES_MAX; i++)
+        expect_ok(&script, "queue q%d", i);
+    expect_status(&script, QUEUES_FULL, "queue more");
+    expect_ok(&script, "queue q0 queued=7");
+    assert_int_equal(fsm_queue_count(script.fsm), FSM_QUEUES_MAX);
+    for (int i = 1; i <= FSM_MEMBERS_MAX; i++)
+        expect_ok(&script, "member %d", i);
+    expect_status(&script, TOO_LARGE, "member 99");
+    assert_int_equal(fsm_member_at(script.fsm, 2)->member_id, 3);
+    assert_null(fsm_member_at(script.fsm, FSM_MEMBERS_MAX));
+    script_close(&script);
+}
+
+static void the_number_of_nodes_is_bounded(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    script.unchecked = true;
+    for (int i = 0; i < FSM_NODES_MAX; i++)
+        expect_ok(&script, "node n%d ready", i);
+    expect_status(&script, NODES_FULL, "node more ready");
+    expect_status(&script, NODES_FULL, "register j1 nodes=n1,more");
+    expect_ok(&script, "register j1 nodes=n1,n2");
+    script.unchecked = false;
+    expect_ok(&script, "tick");
+    script_close(&script);
+}
+
+/* K-004 */
+static void sessions_are_forgotten_by_age(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "policy session_ttl=10000");
+    expect_ok(&script, "register j1 nodes=n1 id=a");
+    expect_ok(&script, "register j1 nodes=n1 id=a");
+    assert_true(script.outcome.repeated);
+    expect_ok(&script, "after 10000");
+    expect_status(&script, ALLOCATION_EXISTS, "register j1 nodes=n1 id=a");
+    assert_false(script.outcome.repeated);
+    script_close(&script);
+}
+
+/* A refusal is the outcome of its request as well */
+static void refusals_are_remembered(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_status(&script, ALLOCATION_NOT_FOUND, "request j1 id=a");
+    expect_ok(&script, "register j1 nodes=n1");
+    expect_status(&script, ALLOCATION_NOT_FOUND, "request j1 id=a");
+    assert_true(script.outcome.repeated);
+    expect_ok(&script, "request j1 id=b");
+    script_close(&script);
+}
+
+static void a_new_policy_keeps_what_is_not_named(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "policy grace=77");
+    assert_int_equal(fsm_policy(script.fsm)->grace_ms, 77);
+    assert_int_equal(fsm_policy(script.fsm)->checkpoint_timeout_ms, 600000);
+    assert_int_equal(fsm_policy(script.fsm)->retry_backoff_ms, 1000);
+    script_close(&script);
+}
+
+static void watches_learn_of_dropped_events(void **unused)
+{
+    struct script script;
+    const Ckpt__V1__Event *event;
+    bool gap;
+
+    (void)unused;
+    script_start(&script);
+    script.unchecked = true;
+    for (int i = 0; i < FSM_EVENTS_MAX + 10; i++)
+        expect_ok(&script, "node n1 %s", i % 2 ? "ready" : "degraded");
+    event = fsm_event_after(script.fsm, 0, &gap);
+    assert_true(gap);
+    assert_int_equal(event->sequence, summary_of(&script).next_event_sequence - FSM_EVENTS_MAX);
+    event = fsm_event_after(script.fsm, event->sequence, &gap);
+    assert_false(gap);
+    assert_null(fsm_event_after(script.fsm, summary_of(&script).next_event_sequence - 1, &gap));
+    assert_null(fsm_event_after(script.fsm, UINT64_MAX, &gap));
+    script_close(&script);
+}
+
+static void changed_nodes_are_listed_once(void **unused)
+{
+    struct script script;
+    uint32_t slot;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1,n2");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1");
+    assert_true(fsm_take_changed_node(script.fsm, &slot));
+    assert_int_equal(slot, 0);
+    assert_true(fsm_take_changed_node(script.fsm, &slot));
+    assert_int_equal(slot, 1);
+    assert_false(fsm_take_changed_node(script.fsm, &slot));
+    expect_ok(&script, "report n2 responsive j1 ckpt=1-1");
+    assert_true(fsm_take_changed_node(script.fsm, &slot));
+    script_close(&script);
+}
+
+/* D-001, I36: a lowered budget takes nothing back, and nothing more is granted */
+static void a_lowered_budget_stops_further_grants(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1");
+    expect_ok(&script, "register j2 nodes=n2");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "request j2");
+    expect_ok(&script, "grant 1-1 bytes=6000000000");
+    expect_ok(&script, "put scratch write=1000000000 default");
+    assert_int_equal(fsm_target_find(script.fsm, "scratch")->budget_bytes_per_s, 700000000);
+    assert_int_equal(fsm_target_find(script.fsm, "scratch")->granted_bytes_per_s, 6000000000);
+    expect_status(&script, BUDGET_EXCEEDED, "grant 1-2 bytes=1");
+    expect_ok(&script, "grant 1-2 bytes=1 bypass");
+    script_close(&script);
+}
+
+/* S1-044 */
+static void the_path_of_a_checkpoint_is_that_of_the_rows(void **unused)
+{
+    struct script script;
+    char path[256];
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1");
+    expect_ok(&script, "request j1");
+    assert_int_equal(fsm_checkpoint_path(script.fsm, checkpoint_of(&script, 1), path, sizeof(path)),
+                     strlen("/scratch/physics/climate/j1/checkpoints/1-1"));
+    assert_string_equal(path, "/scratch/physics/climate/j1/checkpoints/1-1");
+    assert_int_equal(fsm_checkpoint_path(script.fsm, checkpoint_of(&script, 1), path, 20), 0);
+    script_close(&script);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tables_are_bounded_by_outcomes),
+        cmocka_unit_test(the_number_of_nodes_is_bounded),
+        cmocka_unit_test(sessions_are_forgotten_by_age),
+        cmocka_unit_test(refusals_are_remembered),
+        cmocka_unit_test(a_new_policy_keeps_what_is_not_named),
+        cmocka_unit_test(watches_learn_of_dropped_events),
+        cmocka_unit_test(changed_nodes_are_listed_once),
+        cmocka_unit_test(a_lowered_budget_stops_further_grants),
+        cmocka_unit_test(the_path_of_a_checkpoint_is_that_of_the_rows),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

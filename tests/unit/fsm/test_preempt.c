@@ -1,0 +1,171 @@
+/* Victims: who, how many, what becomes of them. */
+#include "tests/unit/fsm/expect.h"
+
+static void expect_victims(struct script *script, const char *names)
+{
+    char text[512] = "";
+
+    for (uint32_t i = 0; i < script->outcome.victim_count; i++) {
+        strcat(text, i == 0 ? "" : " ");
+        strcat(text, script->outcome.victims[i].allocation_id);
+    }
+    assert_string_equal(text, names);
+}
+
+/* P-003, P-015 */
+static void the_cheapest_of_the_lowest_class_is_chosen(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register dear nodes=n1 class=1 memory=90000000000");
+    expect_ok(&script, "register cheap nodes=n2 class=1 memory=10000000000");
+    expect_ok(&script, "register higher nodes=n3 class=2 memory=1");
+    expect_ok(&script, "preempt class=5");
+    expect_victims(&script, "cheap");
+    script_close(&script);
+}
+
+/* P-050 */
+static void one_larger_is_preferred_to_many_smaller(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register a nodes=n1 class=1 memory=1");
+    expect_ok(&script, "register b nodes=n2 class=1 memory=1");
+    expect_ok(&script, "register large nodes=n3,n4 class=1 memory=90000000000");
+    expect_ok(&script, "preempt class=5 need=2");
+    expect_victims(&script, "large");
+    script_close(&script);
+}
+
+/* P-050: the third must bring what is missing */
+static void a_set_of_at_most_max_victims_covers_the_need(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    for (int i = 0; i < 6; i++)
+        expect_ok(&script, "register small%d nodes=n%d class=1 memory=1", i, i);
+    expect_ok(&script, "register wide nodes=m1,m2,m3 class=1 memory=90000000000");
+    expect_status(&script, NO_VICTIMS, "preempt class=5 need=6");
+    assert_int_equal(summary_of(&script).preemptions_total, 0);
+    expect_ok(&script, "preempt class=5 need=5");
+    expect_victims(&script, "small0 small1 wide");
+    script_close(&script);
+}
+
+/* P-022, P-070 */
+static void a_victim_that_cannot_checkpoint_is_terminated(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1 strategy=none class=6");
+    expect_ok(&script, "preempt class=7");
+    assert_int_equal(script.outcome.victims[0].checkpoint_id, 0);
+    expect_ok(&script, "report n1 terminated j1");
+    expect_job(&script, "j1", FAILED);
+    expect_reason(&script, "j1", "preempted_without_checkpoint");
+    script_close(&script);
+}
+
+/* P-025, I30, I32 */
+static void a_preempted_job_is_suspended_and_counts_it(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1,n2 class=1");
+    expect_ok(&script, "preempt class=5");
+    expect_ok(&script, "grant 1-1 timeout=60000 bypass bytes=0");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
+    expect_ok(&script, "report n2 shard_verified j1 ckpt=1-1");
+    expect_ok(&script, "report n2 terminated j1");
+    assert_int_equal(fsm_node_find(script.fsm, "n2")->allocation_count, 1);
+    expect_ok(&script, "report n1 terminated j1");
+    expect_job(&script, "j1", SUSPENDED);
+    assert_int_equal(fsm_node_find(script.fsm, "n2")->allocation_count, 0);
+    assert_int_equal(job_of(&script, "j1")->preempted_count, 1);
+    script_close(&script);
+}
+
+/* L4: a retry does not go beyond the first attempt's time */
+static void a_failing_victim_is_terminated_in_time(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1 class=1 requeue=never");
+    expect_ok(&script, "preempt class=5");
+    expect_ok(&script, "grant 1-1 timeout=3000");
+    expect_ok(&script, "after 2500");
+    expect_ok(&script, "report n1 checkpoint_failed j1 ckpt=1-1 reason=write_failed");
+    expect_checkpoint(&script, 1, FAILED);
+    assert_true(job_of(&script, "j1")->terminating);
+    expect_ok(&script, "report n1 terminated j1");
+    expect_job(&script, "j1", FAILED);
+    script_close(&script);
+}
+
+/* S1-066: also one that was to stop with a checkpoint when the storage went away */
+static void a_paused_victim_can_be_forced(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1 class=1");
+    expect_ok(&script, "preempt class=5");
+    expect_ok(&script, "target scratch down");
+    expect_status(&script, CHECKPOINTING, "preempt class=6 nodes=j1");
+    expect_ok(&script, "preempt class=6 nodes=j1 forced");
+    expect_checkpoint(&script, 1, SUPERSEDED);
+    expect_ok(&script, "report n1 terminated j1");
+    expect_job(&script, "j1", FAILED);
+    script_close(&script);
+}
+
+/* Decision 6: a flag raises the cost, it does not protect */
+static void a_job_that_did_not_answer_is_dearer_not_safe(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register silent nodes=n1 class=1");
+    expect_ok(&script, "register good nodes=n2 class=1");
+    expect_ok(&script, "request silent");
+    expect_ok(&script, "grant 1-1 timeout=600000");
+    expect_ok(&script, "after 600000");
+    expect_ok(&script, "tick");
+    assert_true(job_of(&script, "silent")->non_preemptible);
+    expect_ok(&script, "preempt class=5");
+    expect_victims(&script, "good");
+    expect_ok(&script, "preempt class=5");
+    expect_victims(&script, "silent");
+    script_close(&script);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_cheapest_of_the_lowest_class_is_chosen),
+        cmocka_unit_test(one_larger_is_preferred_to_many_smaller),
+        cmocka_unit_test(a_set_of_at_most_max_victims_covers_the_need),
+        cmocka_unit_test(a_victim_that_cannot_checkpoint_is_terminated),
+        cmocka_unit_test(a_preempted_job_is_suspended_and_counts_it),
+        cmocka_unit_test(a_failing_victim_is_terminated_in_time),
+        cmocka_unit_test(a_paused_victim_can_be_forced),
+        cmocka_unit_test(a_job_that_did_not_answer_is_dearer_not_safe),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
