@@ -330,8 +330,8 @@ static void rotten_snapshots_without_a_log_are_refused(void **state)
     while (sim_file_name(cluster->sim, 0, "wal-", 0) != NULL) {
         char path[64];
         snprintf(path, sizeof(path), "/sim/%s", sim_file_name(cluster->sim, 0, "wal-", 0));
-        assert_int_equal(
-            cluster->nodes[0].disk.unlink(cluster->nodes[0].disk.context, path, &err), 0);
+        assert_int_equal(cluster->nodes[0].disk.unlink(cluster->nodes[0].disk.context, path, &err),
+                         0);
     }
     assert_int_equal(cluster_try_start(cluster, 0, false, &err), -1);
     assert_int_equal(err.code, ERR_CORRUPT);

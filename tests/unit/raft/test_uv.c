@@ -168,8 +168,7 @@ static void hook_fatal(void *context, const struct err *err)
 
 static unsigned free_port(void)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof(address);
     int fd = socket(AF_INET, SOCK_STREAM, 0);
 
