@@ -6,6 +6,7 @@
 #include "src/base/check.h"
 #include "src/broker/dispatcher_grants.h"
 #include "src/broker/dispatcher_internal.h"
+#include "src/broker/evaluator.h"
 #include "src/broker/metrics.h"
 #include "src/broker/nodes.h"
 
@@ -39,16 +40,59 @@ static uint64_t wanted_rate(const struct fsm *fsm, const struct fsm_allocation *
     return rate > 0 ? rate : 1;
 }
 
-static struct grant_candidate candidate_of(const struct fsm *fsm, uint64_t checkpoint_id)
-{
-    const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fsm, checkpoint_id);
+/* One that waits for its grant. */
+struct waiting {
+    const struct fsm_checkpoint *checkpoint;
     const struct fsm_allocation *allocation;
+    double gain_gpu_s_per_byte;
+};
 
-    CHECK(checkpoint != NULL);
-    allocation = fsm_allocation_at(fsm, checkpoint->allocation_slot);
-    CHECK(allocation != NULL);
+static struct waiting waiting_of(const struct dispatcher *dispatcher, uint64_t checkpoint_id)
+{
+    const struct fsm *fsm = replica_fsm(dispatcher->broker->replica);
+    struct waiting waiting = {.checkpoint = fsm_checkpoint_find(fsm, checkpoint_id)};
+
+    CHECK(waiting.checkpoint != NULL);
+    waiting.allocation = fsm_allocation_at(fsm, waiting.checkpoint->allocation_slot);
+    CHECK(waiting.allocation != NULL);
+    if (!evaluator_gain(dispatcher->broker->evaluator, waiting.allocation,
+                        &waiting.gain_gpu_s_per_byte))
+        waiting.gain_gpu_s_per_byte = (double)waiting.checkpoint->priority_gpu_ms_per_gb / 1e12;
+    return waiting;
+}
+
+/* What somebody asked for goes before what the evaluator decided. Among equals the gain of now counts, not that of the decision: what
+ * waits goes on computing, so its gain grows and it is not passed over for ever. */
+static int by_gain(const void *left, const void *right)
+{
+    const struct waiting *a = left, *b = right;
+    bool a_asked = a->checkpoint->terms == NULL, b_asked = b->checkpoint->terms == NULL;
+
+    if (a_asked != b_asked)
+        return a_asked ? -1 : 1;
+    if (a->gain_gpu_s_per_byte != b->gain_gpu_s_per_byte)
+        return a->gain_gpu_s_per_byte < b->gain_gpu_s_per_byte ? 1 : -1;
+    return (a->checkpoint->id > b->checkpoint->id) - (a->checkpoint->id < b->checkpoint->id);
+}
+
+/* Those that an outage held up stay in front, in the state's order. */
+static void sort_waiting(struct waiting *waiting, size_t count)
+{
+    size_t resumed = 0;
+
+    while (resumed < count && waiting[resumed].checkpoint->resumed_from_outage)
+        resumed++;
+    if (count > resumed)
+        qsort(waiting + resumed, count - resumed, sizeof(*waiting), by_gain);
+}
+
+static struct grant_candidate candidate_of(const struct fsm *fsm, const struct waiting *waiting)
+{
+    const struct fsm_checkpoint *checkpoint = waiting->checkpoint;
+    const struct fsm_allocation *allocation = waiting->allocation;
+
     CHECK(checkpoint->target_slot < FSM_TARGETS_MAX);
-    return (struct grant_candidate){.checkpoint_id = checkpoint_id,
+    return (struct grant_candidate){.checkpoint_id = checkpoint->id,
                                     .target = checkpoint->target_slot,
                                     .wanted_bytes_per_s =
                                         wanted_rate(fsm, allocation, checkpoint->shard_count),
@@ -73,21 +117,27 @@ static void targets_of(const struct fsm *fsm, struct grant_target targets[FSM_TA
     }
 }
 
-/* What is granted next, from the state alone. The caller frees *ret_grants. */
-static size_t derive_grants(const struct fsm *fsm, const uint64_t *ids, size_t waiting,
+/* What is granted next. The caller frees *ret_grants. */
+static size_t derive_grants(const struct dispatcher *dispatcher, size_t count,
                             struct grant **ret_grants)
 {
+    const struct fsm *fsm = replica_fsm(dispatcher->broker->replica);
     struct grant_target targets[FSM_TARGETS_MAX];
-    struct grant_candidate *candidates = check_calloc(waiting, sizeof(*candidates));
-    size_t count;
+    struct waiting *waiting = check_calloc(count, sizeof(*waiting));
+    struct grant_candidate *candidates = check_calloc(count, sizeof(*candidates));
+    size_t granted;
 
-    for (size_t i = 0; i < waiting; i++)
-        candidates[i] = candidate_of(fsm, ids[i]);
+    for (size_t i = 0; i < count; i++)
+        waiting[i] = waiting_of(dispatcher, dispatcher->grant_ids[i]);
+    sort_waiting(waiting, count);
+    for (size_t i = 0; i < count; i++)
+        candidates[i] = candidate_of(fsm, &waiting[i]);
     targets_of(fsm, targets);
-    *ret_grants = check_calloc(waiting, sizeof(**ret_grants));
-    count = grants_pack(candidates, waiting, targets, *ret_grants);
+    *ret_grants = check_calloc(count, sizeof(**ret_grants));
+    granted = grants_pack(candidates, count, targets, *ret_grants);
     free(candidates);
-    return count;
+    free(waiting);
+    return granted;
 }
 
 static void on_granted(void *data, const struct err *failed, const struct fsm_outcome *outcome);
@@ -153,7 +203,7 @@ static void grant(struct dispatcher *dispatcher)
     CHECK(waiting <= GRANTS_LOOK_MAX);
     if (waiting == 0)
         return;
-    count = derive_grants(fsm, dispatcher->grant_ids, waiting, &grants);
+    count = derive_grants(dispatcher, waiting, &grants);
     if (count > GRANTS_PER_COMMAND_MAX)
         count = GRANTS_PER_COMMAND_MAX; /* the rest after this one is applied */
     if (count > 0)

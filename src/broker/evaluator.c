@@ -282,15 +282,16 @@ static void write_guards(const struct evaluator *evaluator, const struct fsm_all
     bool near = view->walltime_left_s[row] < policy->near_completion_s;
     bool too_soon = evaluator->result.verdict[row] == EVAL_SKIP_MIN_INTERVAL ||
                     view->age_s[row] < policy->min_interval_s;
-    char id[CHECKPOINT_ID_TEXT_BYTES] = "none";
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+    const char *active = (flags & EVAL_FLAG_ACTIVE) == 0 ? "none" : "ended since";
 
-    if (allocation->active_checkpoint_id != 0)
-        checkpoint_id_format(allocation->active_checkpoint_id, id);
+    if ((flags & EVAL_FLAG_ACTIVE) != 0 && allocation->active_checkpoint_id != 0)
+        active = checkpoint_id_format(allocation->active_checkpoint_id, id);
     snprintf(texts[0], EVALUATOR_GUARD_BYTES,
-             "min_interval: %s (%.0f s of progress at stake, at least %.0f s between two)",
+             "min_interval: %s (%.1f s of progress at stake, at least %.1f s between two)",
              ok_or_blocks(!too_soon), view->age_s[row], policy->min_interval_s);
-    snprintf(texts[1], EVALUATOR_GUARD_BYTES, "one_active: %s (now: %s)",
-             ok_or_blocks((flags & EVAL_FLAG_ACTIVE) == 0), id);
+    snprintf(texts[1], EVALUATOR_GUARD_BYTES, "one_active: %s (%s)",
+             ok_or_blocks((flags & EVAL_FLAG_ACTIVE) == 0), active);
     snprintf(texts[2], EVALUATOR_GUARD_BYTES, "storage: %s (%.0f bytes/s usable)",
              ok_or_blocks((flags & EVAL_FLAG_STORAGE_DOWN) == 0), view->bandwidth_bytes_per_s[row]);
     snprintf(texts[3], EVALUATOR_GUARD_BYTES, "strategy: %s",
@@ -352,6 +353,17 @@ bool evaluator_explain(const struct evaluator *evaluator, const char *allocation
     reply.n_guards = EVALUATOR_GUARDS;
     reply.guards = guard_pointers;
     use(context, &reply);
+    return true;
+}
+
+bool evaluator_gain(const struct evaluator *evaluator, const struct fsm_allocation *allocation,
+                    double *ret_gpu_s_per_byte)
+{
+    uint32_t row = evaluated_row(evaluator, allocation);
+
+    if (row == UINT32_MAX)
+        return false;
+    *ret_gpu_s_per_byte = decision_gain(&evaluator->view, &evaluator->result, row);
     return true;
 }
 

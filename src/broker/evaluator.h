@@ -22,6 +22,7 @@
 
 struct broker;
 struct evaluator;
+struct fsm_allocation;
 
 enum { EVALUATOR_CHUNK_ROWS = 16384 };
 
@@ -34,6 +35,11 @@ void evaluator_free(struct evaluator *evaluator);
 bool evaluator_explain(const struct evaluator *evaluator, const char *allocation_id,
                        void (*use)(void *context, const Ckpt__V1__ExplainReply *reply),
                        void *context);
+
+/* What a checkpoint of the allocation would gain, GPU-seconds per byte, as of the last evaluation; negative below its cost. Also while
+ * one waits for its grant: the gain grows with the work at stake. false as for evaluator_explain; allocation may be NULL. */
+bool evaluator_gain(const struct evaluator *evaluator, const struct fsm_allocation *allocation,
+                    double *ret_gpu_s_per_byte);
 
 /* Wall clock at the end of the last complete cycle; 0: none since this member leads. */
 uint64_t evaluator_last_cycle_ms(const struct evaluator *evaluator);

@@ -433,11 +433,16 @@ Ckpt__V1__Purpose decision_purpose(const struct eval_view *view, const struct ev
     return CKPT__V1__PURPOSE__PURPOSE_UNSPECIFIED;
 }
 
-uint64_t decision_priority(const struct eval_view *view, const struct eval_result *result,
-                           size_t row)
+double decision_gain(const struct eval_view *view, const struct eval_result *result, size_t row)
 {
     double gain_gpu_s =
         value_gpu_s(result, row) - result->compute_waste[row] - result->storage_cost[row];
 
-    return saturate_uint64(gain_gpu_s * 1e3 / fmax(view->size_bytes[row], 1) * 1e9);
+    return isnan(gain_gpu_s) ? 0 : gain_gpu_s / fmax(view->size_bytes[row], 1);
+}
+
+uint64_t decision_priority(const struct eval_view *view, const struct eval_result *result,
+                           size_t row)
+{
+    return saturate_uint64(decision_gain(view, result, row) * 1e3 * 1e9);
 }

@@ -57,7 +57,9 @@ void decision_terms(const struct eval_view *view, const struct eval_result *resu
                     Ckpt__V1__Purpose purpose, Ckpt__V1__DecisionTerms *ret_terms);
 Ckpt__V1__Purpose decision_purpose(const struct eval_view *view, const struct eval_result *result,
                                    size_t row);
-/* (value - waste - storage cost) per 10^9 bytes; never negative. */
+/* (value - waste - storage cost) per byte, GPU-seconds; never NaN. */
+double decision_gain(const struct eval_view *view, const struct eval_result *result, size_t row);
+/* The same in GPU-milliseconds per 10^9 bytes; never negative. */
 uint64_t decision_priority(const struct eval_view *view, const struct eval_result *result,
                            size_t row);
 

@@ -134,7 +134,8 @@ void replica_propose(struct replica *replica, Ckpt__Log__V1__Command *command,
         return;
     }
     command->now_ms = replica_wall_ms(replica);
-    if (fsm_validate_command(command, &outcome) != FSM_OK) {
+    outcome.status = fsm_validate_command(command, &outcome);
+    if (outcome.status != FSM_OK) {
         if (done != NULL)
             done(data, NULL, &outcome);
         return;

@@ -1,0 +1,238 @@
+/* Who gets bandwidth when not all can (D-002, S1-069, L3): the dispatcher with evaluator and state, without streams. */
+#include "src/broker/dispatcher.h"
+#include "src/broker/evaluator.h"
+#include "tests/unit/broker/fake_replica.h"
+
+enum { HOUR_MS = 3600000 };
+
+static struct fake *start(void)
+{
+    struct fake *fake = fake_new(NULL);
+
+    fake->broker.dispatcher = dispatcher_new(&fake->broker);
+    fake->broker.evaluator = evaluator_new(&fake->broker);
+    return fake;
+}
+
+static void finish(struct fake *fake)
+{
+    fake_stop_serving(fake);
+    evaluator_free(fake->broker.evaluator);
+    dispatcher_free(fake->broker.dispatcher);
+    fake_free(fake);
+}
+
+/* Never hinted by itself, as wide as the whole budget. */
+static void manual_and_wide(Ckpt__V1__AllocationSpec *spec)
+{
+    spec->strategy = CKPT__V1__STRATEGY__STRATEGY_MANUAL;
+    spec->write_bytes_per_s = UINT64_C(10000000000);
+}
+
+static void add_job(struct fake *fake, const char *id, uint32_t node)
+{
+    assert_int_equal(fake_register(fake, id, node, 1, manual_and_wide).status, FSM_OK);
+}
+
+static const struct fsm_checkpoint *request(struct fake *fake, const char *job, const char *name)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__V1__RequestCheckpointRequest message = CKPT__V1__REQUEST_CHECKPOINT_REQUEST__INIT;
+    char id[32], request_id[32];
+    struct fsm_outcome outcome;
+
+    snprintf(id, sizeof(id), "%s", job);
+    snprintf(request_id, sizeof(request_id), "%s", name);
+    message.request_id = command.request_id = request_id;
+    message.allocation_id = id;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_REQUEST_CHECKPOINT;
+    command.request_checkpoint = &message;
+    outcome = fake_do(fake, &command);
+    assert_int_equal(outcome.status, FSM_OK);
+    fake_settle(fake);
+    return fsm_checkpoint_find(fake->replica.fsm, outcome.checkpoint_id);
+}
+
+static void cancel(struct fake *fake, uint64_t checkpoint_id, const char *name)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__V1__CancelCheckpointRequest message = CKPT__V1__CANCEL_CHECKPOINT_REQUEST__INIT;
+    char request_id[32];
+
+    snprintf(request_id, sizeof(request_id), "%s", name);
+    message.request_id = command.request_id = request_id;
+    message.checkpoint_id = checkpoint_id;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_CANCEL_CHECKPOINT;
+    command.cancel_checkpoint = &message;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+    fake_settle(fake);
+}
+
+static bool granted(const struct fsm_checkpoint *checkpoint)
+{
+    return checkpoint->state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_DISPATCHED;
+}
+
+static void sum_is_within_budget(struct fake *fake)
+{
+    const struct fsm_target *target = fsm_target_find(fake->replica.fsm, "scratch");
+
+    assert_true(target->granted_bytes_per_s <= target->budget_bytes_per_s);
+}
+
+/* Nodes without agents are given up after 90 s; here nothing may end but by the test. */
+static void keep_nodes(struct fake *fake)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__SetPolicy message = CKPT__LOG__V1__SET_POLICY__INIT;
+    Ckpt__V1__Policy policy = CKPT__V1__POLICY__INIT;
+    char request_id[] = "policy";
+
+    command.request_id = request_id;
+    policy.node_degraded_after_ms = 100 * (uint64_t)HOUR_MS;
+    policy.node_down_after_ms = 200 * (uint64_t)HOUR_MS;
+    message.policy = &policy;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_SET_POLICY;
+    command.set_policy = &message;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+}
+
+/* Requests carry no gain of their own; the evaluation's present one decides, so the one with more at stake goes first although it
+ * asked last. */
+static void the_one_with_more_at_stake_now_goes_first(void **state)
+{
+    struct fake *fake = start();
+    const struct fsm_checkpoint *blocker, *young, *old;
+
+    (void)state;
+    keep_nodes(fake);
+    fake_serve(fake);
+    add_job(fake, "old", 1);
+    fake_advance_ms(fake, 6 * (uint64_t)HOUR_MS);
+    add_job(fake, "blocker", 2);
+    add_job(fake, "young", 3);
+    fake_advance_ms(fake, 60000);
+    blocker = request(fake, "blocker", "r1");
+    assert_true(granted(blocker));
+    young = request(fake, "young", "r2");
+    old = request(fake, "old", "r3");
+    assert_false(granted(young) || granted(old));
+    sum_is_within_budget(fake);
+    cancel(fake, blocker->id, "c1");
+    assert_true(granted(old));
+    assert_false(granted(young));
+    sum_is_within_budget(fake);
+    cancel(fake, old->id, "c2");
+    assert_true(granted(young));
+    finish(fake);
+}
+
+/* S1-069: whatever is worth more by then, those that the outage held up go first, by what would be lost. */
+static void resumed_ones_go_before_all_others(void **state)
+{
+    struct fake *fake = start();
+    const struct fsm_checkpoint *small, *large, *fresh;
+
+    (void)state;
+    keep_nodes(fake);
+    fake_serve(fake);
+    add_job(fake, "large", 1);
+    add_job(fake, "fresh", 3);
+    fake_advance_ms(fake, 6 * (uint64_t)HOUR_MS);
+    add_job(fake, "small", 2);
+    fake_advance_ms(fake, 60000);
+    small = request(fake, "small", "r1");
+    large = request(fake, "large", "r2");
+    assert_true(granted(small));
+    fake_set_available(fake, false);
+    fake_settle(fake);
+    assert_false(granted(small));
+    assert_int_equal(small->state, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_PAUSED);
+    fake_set_available(fake, true);
+    fake_settle(fake);
+    assert_true(granted(large));
+    assert_false(granted(small));
+    fresh = request(fake, "fresh", "r3");
+    cancel(fake, large->id, "c1");
+    assert_true(granted(small));
+    assert_false(granted(fresh));
+    finish(fake);
+}
+
+static void hourly_and_wide(Ckpt__V1__AllocationSpec *spec)
+{
+    spec->period_ms = HOUR_MS;
+    spec->write_bytes_per_s = UINT64_C(10000000000);
+}
+
+static void what_was_asked_for_goes_before_what_was_decided(void **state)
+{
+    struct fake *fake = start();
+    const struct fsm_checkpoint *blocker, *decided, *asked;
+
+    (void)state;
+    keep_nodes(fake);
+    fake_serve(fake);
+    assert_int_equal(fake_register(fake, "auto", 1, 1, hourly_and_wide).status, FSM_OK);
+    add_job(fake, "blocker", 2);
+    add_job(fake, "asked", 3);
+    fake_advance_ms(fake, HOUR_MS - 60000);
+    blocker = request(fake, "blocker", "r1");
+    fake_advance_ms(fake, 120000);
+    decided = fsm_checkpoint_next(fake->replica.fsm, blocker->id);
+    assert_non_null(decided);
+    assert_int_equal(decided->state, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_REQUESTED);
+    asked = request(fake, "asked", "r2");
+    cancel(fake, blocker->id, "c1");
+    assert_true(granted(asked));
+    assert_false(granted(decided));
+    finish(fake);
+}
+
+/* A new leader grants what is waiting without being told again. */
+static void grants_are_derived_from_the_state_by_the_next_leader(void **state)
+{
+    struct fake *fake = start();
+    const struct fsm_checkpoint *checkpoint;
+
+    (void)state;
+    add_job(fake, "job", 1);
+    checkpoint = request(fake, "job", "r1");
+    fake_advance_ms(fake, 60000);
+    assert_false(granted(checkpoint)); /* nobody leads */
+    fake_serve(fake);
+    assert_true(granted(checkpoint));
+    assert_true(checkpoint->timeout_ms >= 600000);
+    finish(fake);
+}
+
+static void a_refused_proposal_is_repeated(void **state)
+{
+    struct fake *fake = start();
+    const struct fsm_checkpoint *checkpoint;
+
+    (void)state;
+    add_job(fake, "job", 1);
+    fake->replica.refuse = true;
+    fake_serve(fake);
+    fake->replica.refuse = false;
+    checkpoint = request(fake, "job", "r1");
+    fake->replica.refuse = true;
+    fake_advance_ms(fake, 1000);
+    fake->replica.refuse = false;
+    fake_advance_ms(fake, 1000);
+    assert_true(granted(checkpoint));
+    finish(fake);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_one_with_more_at_stake_now_goes_first),
+        cmocka_unit_test(resumed_ones_go_before_all_others),
+        cmocka_unit_test(what_was_asked_for_goes_before_what_was_decided),
+        cmocka_unit_test(grants_are_derived_from_the_state_by_the_next_leader),
+        cmocka_unit_test(a_refused_proposal_is_repeated),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
