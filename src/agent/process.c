@@ -194,10 +194,10 @@ static void stop_poll(struct allocation *allocation)
             return;
         }
     }
-    if (process->state == PROCESS_TERMINATING && now_us >= process->kill_at_us)
-        kill_group(allocation);
-    if (process->state == PROCESS_KILLING && now_us - process->killed_us > UNKILLABLE_LOG_US &&
-        process->gone_us == 0) {
+    if (process->state == PROCESS_TERMINATING) {
+        if (now_us >= process->kill_at_us)
+            kill_group(allocation);
+    } else if (now_us - process->killed_us > UNKILLABLE_LOG_US && process->gone_us == 0) {
         process->killed_us = now_us;
         log_error("unkillable",
                   "allocation=%s group=%" PRIu32 " text=\"still there after SIGKILL\"",

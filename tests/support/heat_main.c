@@ -163,8 +163,8 @@ static int save_file(const char *path, const struct state *state, const struct s
 
 static int save_text(const char *folder, const char *name, const char *text)
 {
-    char temporary[PATH_BYTES];
-    char path[PATH_BYTES];
+    char temporary[PATH_BYTES + 128];
+    char path[PATH_BYTES + 128];
     FILE *file;
     int failed;
 
@@ -183,7 +183,7 @@ static int save_state(const char *directory, const struct state *state, uint64_t
 {
     const struct state_head head = {state_magic, options.size, state->iteration,
                                     checksum(state->grid, cells() * sizeof(double))};
-    char path[PATH_BYTES];
+    char path[PATH_BYTES + 128];
     char text[64];
 
     snprintf(path, sizeof(path), "%s/grid.bin", directory);
@@ -196,7 +196,7 @@ static int save_state(const char *directory, const struct state *state, uint64_t
 
 static bool read_request(const char *work_dir, char hint[128], char directory[PATH_BYTES])
 {
-    char path[PATH_BYTES];
+    char path[PATH_BYTES + 128];
     char line[PATH_BYTES + 32];
     FILE *file;
 
@@ -239,7 +239,7 @@ static void checkpoint(const struct state *state)
 static int restore(struct state *state, const char *folder)
 {
     struct state_head head;
-    char path[PATH_BYTES];
+    char path[PATH_BYTES + 128];
     FILE *file;
     bool right;
 
@@ -265,7 +265,7 @@ static int restore(struct state *state, const char *folder)
 
 static int save_result(const struct state *state)
 {
-    char temporary[PATH_BYTES];
+    char temporary[PATH_BYTES + 128];
     FILE *file;
     int failed;
 
