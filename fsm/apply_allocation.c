@@ -144,6 +144,7 @@ static enum fsm_status update_nodes_check(struct fsm *fsm, const struct allocati
     if (allocation->view.terminating || allocation->view.state == ENDS(CHECKPOINTING_TO_STOP) ||
         (active != NULL && fsm_checkpoint_writes(active))) {
         outcome->checkpoint_id = allocation->view.active_checkpoint_id;
+        outcome->current = allocation->view.state;
         return FSM_CHECKPOINTING; /* */
     }
     return shares_check(fsm, request->n_nodes, request->nodes, outcome);

@@ -9,7 +9,7 @@ enum fsm_status fsm_apply_cluster_init(struct fsm *fsm, const fsm_command *comma
     if (fsm->initialised)
         return FSM_ALREADY_INITIALISED;
     fsm->initialised = true;
-    strcpy(fsm->cluster_id, init->cluster_id);
+    fsm_copy_id(fsm->cluster_id, init->cluster_id);
     fsm->epoch = init->epoch;
     if (init->policy != NULL)
         fsm_policy_merge(&fsm->policy, init->policy);

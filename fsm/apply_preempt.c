@@ -90,6 +90,8 @@ static enum fsm_status candidate_check(const struct fsm *fsm, const struct alloc
     *ret_limit = fsm->policy.near_completion_ms;
     if (view->walltime_ms != 0 && left_ms < fsm->policy.near_completion_ms)
         return FSM_NEAR_COMPLETION;
+    *ret_current = view->state;
+    *ret_limit = 0;
     /* one that waits to stop in an outage can still be forced */
     if (view->terminating ||
         (view->state == ENDS(CHECKPOINTING_TO_STOP) && (storage || !request->forced)))
@@ -249,7 +251,7 @@ static void victim_stop(struct fsm *fsm, struct allocation *allocation, struct f
                                CKPT__V1__REASON__REASON_PREEMPTED_WITHOUT_CHECKPOINT};
     struct fsm_outcome asked = {.status = FSM_OK};
 
-    strcpy(victim->allocation_id, allocation->view.id);
+    fsm_copy_id(victim->allocation_id, allocation->view.id);
     victim->node_count = allocation->view.node_count;
     victim->checkpoint_id = 0;
     if (candidate_can_checkpoint(fsm, allocation) &&

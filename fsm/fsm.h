@@ -41,8 +41,9 @@ struct fsm_outcome {
     uint64_t index;         /* where it first took effect */
     uint64_t checkpoint_id; /* created or concerned; 0: none */
     uint64_t preemption_id;
-    uint64_t current; /* numbers for the refusal's text: what is ... */
-    uint64_t limit;   /* ... and what would be allowed */
+    uint64_t
+        current; /* numbers for the refusal's text: what is ... (OK batches: how many were taken) */
+    uint64_t limit; /* ... and what would be allowed */
     uint32_t victim_count;
     struct fsm_victim victims[FSM_VICTIMS_MAX];
 };
@@ -50,7 +51,8 @@ struct fsm_outcome {
 /* Called once per command of the entry, in order. The outcome is valid during the call. */
 typedef void fsm_outcome_fn(void *context, size_t command_index, const struct fsm_outcome *outcome);
 
-/* Indexes strictly increase. bytes are a ckpt.log.v1.Entry. on_outcome may be NULL. */
+/* Indexes strictly increase. bytes are a ckpt.log.v1.Entry; ones that do not decode are counted and change nothing else, on
+ * every member alike. on_outcome may be NULL. */
 void fsm_apply_entry(struct fsm *fsm, uint64_t index, uint64_t term, const uint8_t *bytes,
                      size_t length, fsm_outcome_fn *on_outcome, void *context);
 
@@ -153,7 +155,7 @@ struct fsm_node {
     const char *id;
     const char *boot_id;
     const char *version;
-    Ckpt__Log__V1__NodeState state;
+    Ckpt__Log__V1__NodeState state; /* UNSPECIFIED: named by an allocation, no agent was seen yet */
     uint64_t state_since_ms;
     uint64_t last_report_sequence; /* reports up to here are committed */
     uint32_t allocation_count;     /* not ended ones */
@@ -242,9 +244,11 @@ uint64_t fsm_grant_priority(const struct fsm *fsm, const struct fsm_checkpoint *
 /* REQUESTED checkpoints that may be granted now, in the order of granting: resumed ones by recompute_saved, then by priority.
  * Writes at most max ids, returns how many. */
 size_t fsm_grantable(const struct fsm *fsm, uint64_t *ret_ids, size_t max);
-/* Terminal or expired checkpoints whose folder may be removed (never the last complete of a restartable allocation). */
+/* Checkpoints whose folder may be removed: expired complete ones (never the last of a restartable allocation) and what failed
+ * attempts left. Once listed, listed until collected; expiry needs a Tick. */
 size_t fsm_collectable(const struct fsm *fsm, uint64_t *ret_ids, size_t max);
-/* The newest COMPLETE one with an id below `before` (0: any); NULL: none. Only these are ever restored from. */
+/* The newest COMPLETE one that is not collectable, with an id below `before` (0: any); NULL: none. Only these are ever restored
+ * from. */
 const struct fsm_checkpoint *fsm_restart_point(const struct fsm *fsm, const char *allocation_id,
                                                uint64_t before);
 /* Folder of a checkpoint: {prefix}/{tenant}/{project}/{allocation}/checkpoints/{checkpoint}. Returns the length or 0 when too small. */

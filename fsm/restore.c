@@ -15,7 +15,7 @@ static bool restore_header(struct fsm *fsm, const Ckpt__Log__V1__SnapshotHeader 
         header->now_ms > FSM_TIME_MAX_MS || header->next_event_sequence == 0)
         return false;
     fsm->initialised = header->initialised;
-    strcpy(fsm->cluster_id, header->cluster_id);
+    fsm_copy_id(fsm->cluster_id, header->cluster_id);
     fsm->epoch = header->epoch;
     fsm->checkpoint_sequence = header->checkpoint_sequence;
     fsm->preemption_sequence = header->preemption_sequence;
@@ -369,7 +369,7 @@ static bool restore_session(struct fsm *fsm, const Ckpt__Log__V1__SessionRecord 
     for (size_t i = 0; i < record->n_victims; i++) {
         if (!id_valid(record->victims[i]->allocation_id))
             return false;
-        strcpy(outcome.victims[i].allocation_id, record->victims[i]->allocation_id);
+        fsm_copy_id(outcome.victims[i].allocation_id, record->victims[i]->allocation_id);
         outcome.victims[i].checkpoint_id = record->victims[i]->checkpoint_id;
         outcome.victims[i].node_count = record->victims[i]->node_count;
     }

@@ -152,6 +152,15 @@ struct fsm {
     struct arena arena;
 };
 
+/* Of an id that was validated: it fits. */
+static inline void fsm_copy_id(char ret_id[FSM_ID_BYTES], const char *id)
+{
+    size_t size = strlen(id) + 1;
+
+    CHECK(size <= FSM_ID_BYTES);
+    memcpy(ret_id, id, size);
+}
+
 static inline uint64_t fsm_min(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;

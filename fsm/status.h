@@ -64,8 +64,8 @@
       "set request_id to a new unique value and keep it for retries")                              \
     X(32, REQUEST_ID_REUSED, 3, "this request id was used for another kind of request",            \
       "use a new id for each request")                                                             \
-    X(33, CHECKPOINTING, 9, "the allocation is being checkpointed to stop",                        \
-      "repeat after it ended")                                                                     \
+    X(33, CHECKPOINTING, 9, "the allocation is being checkpointed or stopped (state {c})",         \
+      "repeat after that ended")                                                                   \
     X(34, OUTCOME_UNKNOWN, 14,                                                                     \
       "leadership was lost before the request committed; it may or may not have been applied",     \
       "send it again with the same request id")
