@@ -239,8 +239,8 @@ void process_stop(struct allocation *allocation, bool walltime, Ckpt__V1__Reason
     process->exit_waits = false;
     process->kill_at_us = kill_at_us;
     if (group_alive(allocation)) {
+        signal_group(allocation, SIGCONT); /* a stopped process would not see the next one */
         signal_group(allocation, SIGTERM);
-        signal_group(allocation, SIGCONT);
     }
     stop_poll(allocation);
 }
