@@ -65,11 +65,13 @@ static void fill_order(const struct fsm *fsm, const struct fsm_order *order,
 
 static void fill_orders(const struct fsm *fsm, uint32_t node_slot, struct order_messages *messages)
 {
-    struct fsm_order *orders = check_calloc(FSM_ORDERS_PER_NODE_MAX, sizeof(*orders));
-    size_t count = fsm_orders_for_node(fsm, node_slot, orders, FSM_ORDERS_PER_NODE_MAX);
+    size_t count = fsm_orders_for_node(fsm, node_slot, NULL, 0);
+    struct fsm_order *orders;
 
     if (count > FSM_ORDERS_PER_NODE_MAX)
         count = FSM_ORDERS_PER_NODE_MAX;
+    orders = check_calloc(count, sizeof(*orders));
+    fsm_orders_for_node(fsm, node_slot, orders, count);
     messages->order_count = count;
     messages->orders = check_calloc(count, sizeof(*messages->orders));
     messages->order_pointers = check_calloc(count, sizeof(Ckpt__V1__Order *));
