@@ -533,6 +533,7 @@ void consensus_get_status(const struct consensus *consensus, struct consensus_st
         .fsync_us_max = wal->sync_us_max,
         .snapshot_count = consensus->snapshot_count,
         .snapshot_ms_last = consensus->snapshot_ms_last,
+        .snapshot_failures_total = consensus->snapshot_failures_total,
     };
     ret_status->leader_contact_age_ms =
         ret_status->leader_id == consensus->config.member_id ? 0 : UINT64_MAX;

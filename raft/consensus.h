@@ -59,7 +59,7 @@ struct consensus_config {
     uint64_t snapshot_after_entries; /* 0: 100,000 */
     uint64_t snapshot_after_bytes;   /* 0: 64 MiB of log */
     uint64_t reserve_bytes;          /* 0: 32 MiB kept free for recovery from a full disk */
-    const struct clock_ops *clock;
+    const struct clock_ops *clock;   /* monotonic_us is also called from disk jobs, off the loop */
     const struct random_ops *random;
     const struct disk_ops *disk;
     const struct network_ops *network;
@@ -96,7 +96,8 @@ struct consensus_hooks {
     void (*fatal)(void *context, const struct err *err);
 };
 
-/* Members and hooks are copied. On failure nothing is left running. */
+/* Members and hooks are copied. On failure nothing is left running. snapshot_read() and, in a cluster of one, apply() are
+ * called before this returns. */
 int consensus_open(const struct consensus_config *config, const struct consensus_hooks *hooks,
                    struct consensus **ret_consensus, struct err *err);
 /* Waits until nothing is in flight, then calls closed(context) from the loop; tags still waiting are dropped first. */
@@ -147,6 +148,7 @@ struct consensus_status {
     uint64_t fsync_us_max;
     uint64_t snapshot_count;
     uint64_t snapshot_ms_last;
+    uint64_t snapshot_failures_total; /* of own ones; each is tried again */
     size_t peer_count;
     struct consensus_peer_status peers[CONSENSUS_MEMBERS_MAX];
 };

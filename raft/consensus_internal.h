@@ -134,7 +134,7 @@ struct consensus {
     uint64_t received_from, received_term;
     bool received_waiting;
     uint64_t snapshot_begun_us, snapshot_failed_us;
-    uint64_t snapshot_count, snapshot_ms_last;
+    uint64_t snapshot_count, snapshot_ms_last, snapshot_failures_total;
     uint64_t bytes_since_snapshot;
 
     struct list reads_waiting, reads_round, reads_confirmed, reads_refused;

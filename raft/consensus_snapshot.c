@@ -113,8 +113,10 @@ static void take_finish(struct consensus *consensus, int status)
     CHECK(put != NULL);
     snapshot_meta_close(&consensus->taking);
     consensus->put = NULL;
-    if (status != 0)
+    if (status != 0) {
+        consensus->snapshot_failures_total++;
         consensus->snapshot_failed_us = core_now_us(consensus);
+    }
     core_enter(consensus);
     consensus->put_done(put, status);
     core_leave(consensus);
@@ -198,7 +200,7 @@ static void child_done(struct disk_child *child, int status, const struct err *e
     struct consensus *consensus =
         (struct consensus *)(void *)((char *)child - offsetof(struct consensus, child));
 
-    (void)err; /* seen by the operator as a snapshot that does not advance */
+    (void)err; /* the operator sees snapshot_failures_total */
     consensus->child_running = false;
     if (consensus->failed)
         return;
@@ -229,6 +231,7 @@ static int fsm_snapshot(struct raft_fsm *fsm, struct raft_buffer *bufs[], unsign
     if (consensus->folder.disk->spawn(consensus->folder.disk->context, &consensus->child, NULL) !=
         0) {
         snapshot_meta_close(&consensus->taking);
+        consensus->snapshot_failures_total++;
         consensus->snapshot_failed_us = core_now_us(consensus);
         return RAFT_BUSY;
     }

@@ -210,8 +210,8 @@ void cluster_start(struct cluster *cluster, unsigned number, bool bootstrap)
 
     if (cluster_try_start(cluster, number, bootstrap, &err) == 0)
         return;
-    if (sim_disk_dead(cluster->sim, number)) {
-        sim_crash(cluster->sim, number); /* died while recovering */
+    if (sim_disk_dead(cluster->sim, number) || err.code == ERR_FULL) {
+        sim_crash(cluster->sim, number); /* died while recovering, or waits for room */
         return;
     }
     fprintf(stderr, "member %u cannot start: %s\n", number, err.text);

@@ -193,7 +193,7 @@ static void chaos_step(struct cluster *cluster)
     unsigned a = (unsigned)sim_random(sim, cluster->count);
     unsigned b = (unsigned)sim_random(sim, cluster->count);
 
-    switch (sim_random(sim, 12)) {
+    switch (sim_random(sim, 13)) {
     case 0:
         cluster_kill(cluster, a);
         break;
@@ -219,9 +219,14 @@ static void chaos_step(struct cluster *cluster)
         break;
     case 7:
     case 8:
-        for (unsigned i = 0; i < cluster->count; i++)
+        for (unsigned i = 0; i < cluster->count; i++) {
+            sim_disk_set_free(sim, i, UINT64_C(1) << 40);
             for (unsigned j = 0; j < cluster->count; j++)
                 sim_link_set(sim, i, j, true);
+        }
+        break;
+    case 9:
+        sim_disk_set_free(sim, a, sim_random(sim, 4 << 20));
         break;
     default:
         for (unsigned i = 0; i < cluster->count; i++)
@@ -237,6 +242,7 @@ static void calm_down(struct cluster *cluster)
 {
     for (unsigned i = 0; i < cluster->count; i++) {
         sim_disk_die_after(cluster->sim, i, 0);
+        sim_disk_set_free(cluster->sim, i, UINT64_C(1) << 40);
         for (unsigned j = 0; j < cluster->count; j++)
             sim_link_set(cluster->sim, i, j, true);
     }
@@ -247,11 +253,12 @@ static void calm_down(struct cluster *cluster)
 
 static uint64_t chaos_run(uint64_t seed, unsigned count, unsigned seconds, uint64_t *ret_acked)
 {
+    static const unsigned entry_sizes[] = {200, 200, 20000, 200000};
     struct cluster *cluster = cluster_up(seed, count);
     uint64_t end = sim_now_us(cluster->sim) + (uint64_t)seconds * SECOND_US, trace;
 
     cluster->config.snapshot_after_entries = 20 + sim_random(cluster->sim, 200);
-    cluster->entry_bytes_max = sim_random(cluster->sim, 4) == 0 ? 20000 : 200;
+    cluster->entry_bytes_max = entry_sizes[sim_random(cluster->sim, 4)];
     for (unsigned i = 0; i < count; i++)
         cluster->nodes[i].ballast_bytes = sim_random(cluster->sim, 1000000);
     while (sim_now_us(cluster->sim) < end) {
@@ -278,12 +285,12 @@ static void committed_entries_survive_crashes_and_partitions(void **state)
 {
     uint64_t seed = test_seed(), acked = 0;
     const char *runs = getenv("RUNS");
-    int count = runs != NULL ? atoi(runs) : 12;
+    int count = runs != NULL ? atoi(runs) : 8;
 
     (void)state;
     for (int i = 0; i < count; i++) {
         print_message("run %d SEED=%" PRIu64 "\n", i, seed + (uint64_t)i);
-        chaos_run(seed + (uint64_t)i, i % 4 == 3 ? 5 : 3, 20, &acked);
+        chaos_run(seed + (uint64_t)i, i % 4 == 3 ? 5 : 3, 10, &acked);
     }
     print_message("%" PRIu64 " acknowledged\n", acked);
     assert_true(acked > 100);
