@@ -13,6 +13,7 @@ struct exchange {
     int port;
     const char *bytes;
     size_t length;
+    bool impatient; /* leaves when nothing has come for a moment */
     char answer[1 << 17];
     uv_async_t done;
 };
@@ -24,9 +25,11 @@ static void *client(void *argument)
                                   .sin_port = htons((uint16_t)exchange->port),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct timeval patience = {.tv_sec = exchange->impatient ? 0 : 30, .tv_usec = 20000};
     size_t got = 0;
     ssize_t n;
 
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
         send(fd, exchange->bytes, exchange->length, MSG_NOSIGNAL) == (ssize_t)exchange->length) {
         shutdown(fd, SHUT_WR);
@@ -47,12 +50,13 @@ static void on_done(uv_async_t *async)
 }
 
 static const char *exchange_bytes(uv_loop_t *loop, struct http *http, const char *bytes,
-                                  size_t length)
+                                  size_t length, bool impatient)
 {
     static struct exchange exchange;
     pthread_t thread;
 
-    exchange = (struct exchange){.port = http_port(http), .bytes = bytes, .length = length};
+    exchange = (struct exchange){
+        .port = http_port(http), .bytes = bytes, .length = length, .impatient = impatient};
     assert_int_equal(uv_async_init(loop, &exchange.done, on_done), 0);
     assert_int_equal(pthread_create(&thread, NULL, client, &exchange), 0);
     uv_run(loop, UV_RUN_DEFAULT);
@@ -66,7 +70,7 @@ static const char *get(uv_loop_t *loop, struct http *http, const char *path)
     int length = snprintf(request, sizeof(request),
                           "GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", path);
 
-    return exchange_bytes(loop, http, request, (size_t)length);
+    return exchange_bytes(loop, http, request, (size_t)length, false);
 }
 
 static bool answers(const char *answer, int status, const char *text)
@@ -164,8 +168,8 @@ static void everything_else_is_refused(void **state)
 
     assert_true(answers(get(&port->loop, port->http, "/../etc/passwd"), 404, "not found"));
     assert_true(answers(get(&port->loop, port->http, "/metrics/x"), 404, "not found"));
-    assert_true(
-        answers(exchange_bytes(&port->loop, port->http, post, sizeof(post) - 1), 405, "only GET"));
+    assert_true(answers(exchange_bytes(&port->loop, port->http, post, sizeof(post) - 1, false), 405,
+                        "only GET"));
 }
 
 /* Whatever bytes come in, the port goes on. */
@@ -181,7 +185,7 @@ static void garbage_does_no_harm(void **state)
 
         for (size_t i = head; i < length; i++)
             bytes[i] = (char)test_random(&seed);
-        exchange_bytes(&port->loop, port->http, bytes, length);
+        exchange_bytes(&port->loop, port->http, bytes, length, true);
     }
     assert_true(answers(get(&port->loop, port->http, "/livez"), 200, "alive"));
 }
