@@ -240,7 +240,7 @@ static void stream_wait(struct app_stream *stream)
     }
     first = ledger_report_after(agent->ledger, 0);
     if (terminate_stands(stream) || allocation->process.state != PROCESS_ABSENT ||
-        attempt_busy(&allocation->attempt) ||
+        attempt_writes(&allocation->attempt) ||
         (stream->want_restore && first != NULL && first->sequence <= stream->reports_until)) {
         agent->clock.timer_start(stream->timer, STREAM_POLL_US);
         return;

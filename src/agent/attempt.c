@@ -16,7 +16,7 @@
 enum {
     WAITING_POLL_US = 100000,
     ASKED_POLL_US = 200000,
-    ATTACH_WAIT_US = 5000000,  /* an application that is just being started, or attached again */
+    ATTACH_WAIT_US = 5000000,  /* for ckpt-run to come; one that is there may restore for longer */
     HANDLER_WAIT_US = 5000000, /* after its start: time to install its handler */
     RESPONSIVE_LEAD_MAX_MS = 5000
 };
@@ -47,6 +47,11 @@ bool attempt_move_allowed(enum attempt_state from, enum attempt_state to)
 bool attempt_busy(const struct attempt *attempt)
 {
     return attempt->state != ATTEMPT_NONE;
+}
+
+bool attempt_writes(const struct attempt *attempt)
+{
+    return attempt->state != ATTEMPT_NONE && attempt->state != ATTEMPT_WAITING;
 }
 
 static void attempt_move(struct allocation *allocation, enum attempt_state to)
@@ -296,7 +301,7 @@ static void attempt_try(struct allocation *allocation)
         attempt_fail(allocation, CKPT__V1__REASON__REASON_ALLOCATION_ENDED,
                      "the application is being stopped");
     } else if (allocation->process.state == PROCESS_ABSENT || allocation->process.gone_us != 0) {
-        if (now_us - attempt->seen_at_us > ATTACH_WAIT_US)
+        if (allocation->stream == NULL && now_us - attempt->seen_at_us > ATTACH_WAIT_US)
             attempt_fail(allocation, CKPT__V1__REASON__REASON_NOT_ATTACHED,
                          "no application of the allocation runs on this node");
         else

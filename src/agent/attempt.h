@@ -86,6 +86,8 @@ void attempt_application_gone(struct allocation *allocation);
 /* No more time: also what is with the worker is given up. */
 void attempt_give_up(struct allocation *allocation, Ckpt__V1__Reason reason);
 bool attempt_busy(const struct attempt *attempt);
+/* Files of the attempt are being written, copied or removed: the work folder is in use. */
+bool attempt_writes(const struct attempt *attempt);
 const char *attempt_state_name(enum attempt_state state);
 bool attempt_move_allowed(enum attempt_state from, enum attempt_state to);
 

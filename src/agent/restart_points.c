@@ -39,6 +39,7 @@ struct restore {
     char work_dir[LEDGER_WORK_DIR_BYTES];
     char folder[PATH_MAX];
     char path[LEDGER_PATH_BYTES];
+    char shard[ID_MAX_BYTES + 1]; /* whose part of the checkpoint comes here */
     char manifest_sha256[72];
     uid_t uid;
     gid_t gid;
@@ -120,9 +121,8 @@ static void restore_fetch(struct restore *restore)
 {
     char id[CHECKPOINT_ID_TEXT_BYTES];
     struct err err = {0};
-    const char *arguments[12] = {
-        "restore", "--path",       restore->path, "--node", restore->agent->node_id,
-        "--to",    restore->folder};
+    const char *arguments[12] = {"restore",      "--path", restore->path,  "--node",
+                                 restore->shard, "--to",   restore->folder};
 
     if (restore->manifest_sha256[0] != '\0') {
         arguments[7] = "--manifest-sha256";
@@ -144,11 +144,33 @@ static void restore_fetch(struct restore *restore)
 
 /* ---- asking the leader ---- */
 
+/* This node's own shard; of a job on one node, the only one, wherever it was written. Which of several shards a new node should
+ * take over is not known here. A broker that lists none leaves it to the folder. */
+static bool choose_shard(struct restore *restore, const Ckpt__V1__RestartPoint *point)
+{
+    const char *node_id = restore->agent->node_id;
+    const Ckpt__V1__ShardInfo *chosen = point->n_shards == 1 ? point->shards[0] : NULL;
+
+    for (size_t i = 0; i < point->n_shards; i++) {
+        if (strcmp(point->shards[i]->node_id, node_id) == 0)
+            chosen = point->shards[i];
+    }
+    snprintf(restore->shard, sizeof(restore->shard), "%s",
+             chosen != NULL ? chosen->node_id : node_id);
+    snprintf(restore->manifest_sha256, sizeof(restore->manifest_sha256), "%s",
+             chosen != NULL ? chosen->manifest_sha256 : "");
+    return chosen != NULL || point->n_shards == 0;
+}
+
 static void take_point(struct restore *restore, const Ckpt__V1__RestartPoint *point)
 {
     const struct restore_result scratch = {0, "", ""};
     const struct restore_result lost = {
         0, "", "no complete checkpoint of this allocation verifies any more; see the agent's log"};
+    const struct restore_result elsewhere = {
+        0, "",
+        "this node has no shard in the last checkpoint, which several other nodes wrote; restart "
+        "the allocation on its old nodes"};
 
     if (point->checkpoint_id == 0) {
         restore_finish(restore, restore->before_id == 0 ? &scratch : &lost);
@@ -156,11 +178,9 @@ static void take_point(struct restore *restore, const Ckpt__V1__RestartPoint *po
     }
     restore->checkpoint_id = point->checkpoint_id;
     snprintf(restore->path, sizeof(restore->path), "%s", point->path);
-    restore->manifest_sha256[0] = '\0';
-    for (size_t i = 0; i < point->n_shards; i++) {
-        if (strcmp(point->shards[i]->node_id, restore->agent->node_id) == 0)
-            snprintf(restore->manifest_sha256, sizeof(restore->manifest_sha256), "%s",
-                     point->shards[i]->manifest_sha256);
+    if (!choose_shard(restore, point)) {
+        restore_finish(restore, &elsewhere);
+        return;
     }
     restore_fetch(restore);
 }
