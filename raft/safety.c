@@ -1,4 +1,4 @@
-/* Rules S1-S3, S5-S9 and S13 around libraft. See safety.h and raft/README.md. */
+/* Rules S1-S3, S5-S9, S13 and S14 around libraft. See safety.h and raft/README.md. */
 #include "raft/safety.h"
 
 #include <string.h>
@@ -103,6 +103,10 @@ static void receive_append(struct safety *safety, struct raft_message *message)
 
     append_rebase(raft, append);
     end = append->prev_log_index + append->n_entries;
+    /* S14: libraft commits up to what is stored here, trusting that each message reaches to the leader's end. Ours are cut at a
+     * megabyte, and what lies behind the last entry of this one may be an older leader's. */
+    if (append->leader_commit > end)
+        append->leader_commit = end;
     end_term =
         append->n_entries > 0 ? append->entries[append->n_entries - 1].term : append->prev_log_term;
     matches = append->prev_log_index == 0 ||
