@@ -432,6 +432,7 @@ static void take_started(struct app_stream *stream, const Ckpt__V1__AttachStarte
     }
     stream->state = STREAM_RUNNING;
     process_attached(stream->allocation, &identity, started->restored_checkpoint_id, true);
+    stream_ready(stream, 0, "", ""); /* ckpt-run may reap it now, should it have ended already */
     agent_reconcile_soon(stream->server->agent);
 }
 

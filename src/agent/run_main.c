@@ -55,6 +55,8 @@ static struct run {
     pid_t pid; /* of this life's application; 0 in ATTACHING */
     uint64_t start_ticks;
     uint32_t restart_count;
+    bool
+        confirmed; /* the agent has seen this life's process: before, a zombie keeps its entry in /proc */
     bool ready; /* the agent answered on this stream */
     bool ended; /* the allocation is over, or somebody asked to stop: no restart */
     bool will_restart;
@@ -180,7 +182,8 @@ static void reap(uv_signal_t *handle, int number)
 
     (void)handle;
     (void)number;
-    if (run.state != RUN_RUNNING || waitpid(run.pid, &wait_status, WNOHANG) != run.pid)
+    if (run.state != RUN_RUNNING || !run.confirmed ||
+        waitpid(run.pid, &wait_status, WNOHANG) != run.pid)
         return;
     if (WIFSIGNALED(wait_status))
         say("the application was ended by signal %d (%s)", WTERMSIG(wait_status),
@@ -218,8 +221,8 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
     if (ready->checkpoint_id != 0)
         say("started pid %d from checkpoint %s", (int)run.pid, ready->restore_dir);
     run.state = RUN_RUNNING;
+    run.confirmed = false;
     send_started(ready->checkpoint_id);
-    reap(NULL, SIGCHLD);
 }
 
 /* ---- down ---- */
@@ -238,6 +241,10 @@ static void take_ready(const Ckpt__V1__AttachReady *ready)
         send_exited();
     else if (run.state == RUN_ATTACHING)
         start_application(ready);
+    else if (run.state == RUN_RUNNING) {
+        run.confirmed = true;
+        reap(NULL, SIGCHLD);
+    }
 }
 
 static void take_end(const Ckpt__V1__AttachEnd *end)
