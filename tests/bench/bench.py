@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """First figures of a three-replica cluster on this machine: commits, failover, evaluation, memory. Prints tables; gates nothing.
 
 Flow    `make bench` runs all; a name as argument (commits, failover, evaluation, memory) runs one. Everything shares this machine's

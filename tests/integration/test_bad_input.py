@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Bad input on every port, in every id, configuration and folder: a clear error each, nothing lost, nothing crashed."""
 import os
 import pathlib

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """SIGKILL of any process at any moment leaves nothing half-done: started again, the invariants hold and every checkpoint finds its end.
 I5, I6, I20-I24, I27, F-025."""
 import os

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """A storage outage with a dead leader in it: paused, not cancelled, resumed exactly once, in order. S1-060..S1-074, I24, I35."""
 import pathlib
 import sys
@@ -23,7 +23,7 @@ def paused_checkpoints_survive_the_leader_and_resume_once():
         cluster.start()
         names = ["one", "two", "three"]
         for i, name in enumerate(names):
-            cluster.register(name, [("a", 1 + i, 4 << 20)])
+            cluster.register(name, [("a", 1 + i, 4 << 20)], write_bytes_per_s=100000000)
             cluster.run_job("a", name, [str(BIN / "heat"), "--size", "64", "--iterations", "100000000", "--delay-us", "2000",
                                         "--slow-ms", "2500", "--output", str(cluster.dir / f"{name}.result")])
         wait_until("all jobs run", lambda: all(j.application_pid() for j in cluster.jobs), 15)
@@ -32,7 +32,8 @@ def paused_checkpoints_survive_the_leader_and_resume_once():
         cluster.storage_down()
         wait_until("all are paused", lambda: {c.checkpoint_id for c in cluster.checkpoints(state=PAUSED)} == set(ids.values()), 15)
         assert metric(cluster.wait_leader().http, GAUGE) == 1
-        cluster.wait_leader().kill()
+        dead = cluster.wait_leader()
+        dead.kill()
         cluster.wait_leader()
         assert {c.checkpoint_id for c in cluster.checkpoints(state=PAUSED)} == set(ids.values())
         assert metric(cluster.wait_leader().http, GAUGE) == 1
@@ -50,6 +51,7 @@ def paused_checkpoints_survive_the_leader_and_resume_once():
         hints = [e.checkpoint_id for e in cluster.events() if e.kind == broker_pb2.EVENT_KIND_CHECKPOINT_STATE and e.new_state == 2]
         again = hints[len(ids):]
         assert again == [ids["three"], ids["two"], ids["one"]], "not in the order of recompute_saved (3, 2, 1 GPUs)"
+        dead.start()
         cluster.debug_check()
 
 
@@ -58,8 +60,8 @@ def a_flapping_destination_needs_several_probes():
     with Cluster(members=1, policy=POLICY, storage_watch={"interval_ms": 100, "failures_down": 1000, "successes_up": 2}) as cluster:
         cluster.start()
         cluster.storage_down()
-        before = metric(cluster.wait_leader().http, "ckpt_probes_total")
-        wait_until("ten more probes", lambda: metric(cluster.wait_leader().http, "ckpt_probes_total") >= before + 10, 20)
+        before = wait_until("a first probe", lambda: metric(cluster.wait_leader().http, "ckpt_destination_probes_total"), 20)
+        wait_until("ten more probes", lambda: metric(cluster.wait_leader().http, "ckpt_destination_probes_total") >= before + 10, 20)
         assert metric(cluster.wait_leader().http, GAUGE) == 0
         cluster.storage_up()
 
@@ -125,7 +127,7 @@ def walltime_is_never_extended():
         job = cluster.run_job("a", "short", [str(BIN / "heat"), "--size", "64", "--iterations", "100000000", "--delay-us", "2000",
                                              "--output", str(cluster.dir / "short.result")])
         wait_until("it runs", job.application_pid, 10)
-        wait_until("the agent knows the deadline", lambda: "deadline" in cluster.agents["a"].log.read_text(), 10)
+        wait_until("the agent knows the deadline", lambda: "event=walltime" in cluster.agents["a"].log.read_text(), 10)
         cluster.members[0].kill()
         wait_until("the agent ended it", lambda: job.process.poll() is not None, 20)
         cluster.members[0].start()
@@ -150,7 +152,8 @@ def metrics_pass_promtool_and_carry_the_documented_names():
         for path, leader, follower in (("/leader", 200, 503), ("/follower", 503, 200), ("/livez", 200, 200), ("/readyz", 200, 200)):
             for member in cluster.members:
                 expected = leader if member is cluster.wait_leader() else follower
-                assert http_get(member.http, path)[0] == expected, (path, member.name)
+                wait_until(f"{member.name} answers {path} with {expected}",  # a follower is ready once it has applied the first entries
+                           lambda m=member, p=path, e=expected: http_get(m.http, p)[0] == e, 5)
 
 
 if __name__ == "__main__":

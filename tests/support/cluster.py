@@ -42,6 +42,7 @@ def generate_stubs():
 
 generate_stubs()
 import grpc  # noqa: E402
+grpc.__path__.append(str(BUILD / "pygen" / "grpc"))  # the generated grpc.health and grpc.reflection beside the package
 from ckpt.v1 import agent_pb2, agent_pb2_grpc, broker_pb2, broker_pb2_grpc  # noqa: E402,F401
 from ckpt.v1 import common_pb2, operator_pb2, operator_pb2_grpc  # noqa: E402
 
