@@ -226,8 +226,8 @@ static void entry_take_attempt(struct allocation *allocation)
     entry->granted_bytes_per_s = attempt->granted_bytes_per_s;
     entry->extended = attempt->extended;
     entry->responsive_reported = false;
-    strcpy(entry->target_prefix, attempt->target_prefix);
-    strcpy(entry->path, attempt->path);
+    snprintf(entry->target_prefix, sizeof(entry->target_prefix), "%s", attempt->target_prefix);
+    snprintf(entry->path, sizeof(entry->path), "%s", attempt->path);
 }
 
 static void sentinel_changed(void *data);
@@ -485,8 +485,8 @@ void attempt_resume(struct allocation *allocation)
     attempt->timeout_ms = entry->timeout_ms;
     attempt->granted_bytes_per_s = entry->granted_bytes_per_s;
     attempt->extended = entry->extended;
-    strcpy(attempt->target_prefix, entry->target_prefix);
-    strcpy(attempt->path, entry->path);
+    snprintf(attempt->target_prefix, sizeof(attempt->target_prefix), "%s", entry->target_prefix);
+    snprintf(attempt->path, sizeof(attempt->path), "%s", entry->path);
     attempt->put_started = true; /* perhaps: the worker died with the agent */
     attempt_move(allocation, ATTEMPT_ASKED);
     if (look_for_sentinel(allocation))

@@ -79,7 +79,7 @@ static int set_text(char *ret_text, const char *key, const char *value, struct e
 {
     if (strlen(value) >= CONFIG_TEXT_BYTES)
         return err_set(err, ERR_INVALID, "%s is longer than %d bytes", key, CONFIG_TEXT_BYTES - 1);
-    strcpy(ret_text, value);
+    memcpy(ret_text, value, strlen(value) + 1);
     return 0;
 }
 

@@ -430,7 +430,7 @@ int ledger_open(const char *folder, const char *boot_id, struct ledger **ret_led
         goto fail;
     if (strcmp(ledger->boot_id, boot_id) != 0) {
         forget_boot(ledger);
-        strcpy(ledger->boot_id, boot_id);
+        memcpy(ledger->boot_id, boot_id, strlen(boot_id) + 1); /* checked above */
     }
     if (ledger_compact(ledger, err) != 0)
         goto fail;

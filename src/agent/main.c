@@ -61,7 +61,7 @@ static int set_flag(char *ret_text, const char *flag, const char *value, struct 
 {
     if (strlen(value) >= CONFIG_TEXT_BYTES)
         return err_set(err, ERR_INVALID, "%s is too long", flag);
-    strcpy(ret_text, value);
+    memcpy(ret_text, value, strlen(value) + 1);
     return 0;
 }
 

@@ -158,8 +158,8 @@ size_t proc_group(pid_t group, proc_each_fn *each, void *data)
         struct proc_stat stat;
         if (entry->d_name[0] < '1' || entry->d_name[0] > '9')
             continue;
-        if (proc_read_stat((pid_t)atoi(entry->d_name), &stat) != 0 || stat.group != group ||
-            !proc_living(&stat))
+        if (proc_read_stat((pid_t)strtol(entry->d_name, NULL, 10), &stat) != 0 ||
+            stat.group != group || !proc_living(&stat))
             continue;
         count++;
         if (!each(data, &stat))
