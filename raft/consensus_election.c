@@ -187,6 +187,19 @@ static uint64_t tick_us(const struct consensus *consensus)
     return 1000 * (ms < CORE_TICK_MIN_MS ? CORE_TICK_MIN_MS : ms);
 }
 
+/* libraft's timeout for an installation counts from its first byte; ours lets it run from the last. */
+static void installs_extend(struct consensus *consensus)
+{
+    struct raft *raft = &consensus->raft;
+
+    if (!core_is_leader(consensus))
+        return;
+    for (unsigned i = 0; i < raft->configuration.n; i++)
+        if (raft->leader_state.progress[i].state == CORE_PROGRESS_SNAPSHOT &&
+            transfer_sending_to(&consensus->transfer, raft->configuration.servers[i].id))
+            raft->leader_state.progress[i].snapshot_last_send = core_now_ms(consensus);
+}
+
 void core_tick(void *data)
 {
     struct consensus *consensus = data;
@@ -207,6 +220,7 @@ void core_tick(void *data)
         folder_check_space(&consensus->folder);
     }
     core_snapshot_deliver(consensus);
+    installs_extend(consensus);
     if (!stalled && safety_may_tick(&consensus->safety))
         consensus->tick(&consensus->io);
     core_reads_tick(consensus);

@@ -25,8 +25,8 @@ enum {
     CORE_TICK_MIN_MS = 5,
     CORE_STAGGER_MS = 15, /* S11: between the ranks that follow a dead leader */
     CORE_SPACE_CHECK_MS = 1000,
-    CORE_SNAPSHOT_RETRY_MS = 10000,   /* after a failed one */
-    CORE_INSTALL_TIMEOUT_MS = 600000, /* the transfer has its own, shorter ones */
+    CORE_SNAPSHOT_RETRY_MS = 10000,  /* after a failed one */
+    CORE_INSTALL_TIMEOUT_MS = 10000, /* after the last byte was sent */
     CORE_TRAILING_BYTES_MAX = 16 << 20,
     CORE_TRAILING_ENTRIES_MAX = 100000,
     CORE_TRAILING_ENTRIES_LOADED = 1024,
@@ -34,7 +34,7 @@ enum {
 };
 
 /* libraft's state of struct raft_progress; its names are not in the public header. */
-enum { CORE_PROGRESS_PROBE = 0, CORE_PROGRESS_PIPELINE = 1 };
+enum { CORE_PROGRESS_PROBE = 0, CORE_PROGRESS_PIPELINE = 1, CORE_PROGRESS_SNAPSHOT = 2 };
 
 enum deferred_kind { DEFERRED_SEND, DEFERRED_GET };
 struct deferred {

@@ -145,6 +145,22 @@ static int plain_send(struct consensus *consensus, enum frame_type type,
                                                                              : RAFT_NOCONNECTION;
 }
 
+/* S15: with a refusal goes what is certain in spite of it: every leader has what is committed here. A leader whose snapshot we
+ * have installed, but who never heard so, would otherwise wait for its timeout. */
+static void commit_report(struct consensus *consensus, const struct raft_message *refusal)
+{
+    struct raft_message report = *refusal;
+    const struct raft *raft = &consensus->raft;
+
+    if (safety_installing(raft) || raft->commit_index == 0 ||
+        raft->last_stored < raft->commit_index)
+        return;
+    report.append_entries_result.rejected = 0;
+    report.append_entries_result.last_log_index = raft->commit_index;
+    (void)plain_send(consensus, FRAME_APPEND_RESULT,
+                     &report); /* comes again with the next refusal */
+}
+
 static int io_send(struct raft_io *io, struct raft_io_send *req, const struct raft_message *message,
                    raft_io_send_cb cb)
 {
@@ -163,6 +179,8 @@ static int io_send(struct raft_io *io, struct raft_io_send *req, const struct ra
         break;
     case RAFT_IO_APPEND_ENTRIES_RESULT:
         status = plain_send(consensus, FRAME_APPEND_RESULT, &copy);
+        if (copy.append_entries_result.rejected != 0)
+            commit_report(consensus, &copy);
         break;
     case RAFT_IO_REQUEST_VOTE:
         status = plain_send(consensus, FRAME_VOTE, &copy);

@@ -170,6 +170,14 @@ bool transfer_sending(const struct transfer *transfer)
     return false;
 }
 
+bool transfer_sending_to(const struct transfer *transfer, uint64_t peer)
+{
+    for (size_t i = 0; i < CONSENSUS_MEMBERS_MAX; i++)
+        if (transfer->out[i].active && transfer->out[i].peer == peer)
+            return true;
+    return false;
+}
+
 /* ---- receiving ---- */
 
 static void in_acknowledge(struct transfer *transfer, uint64_t to, uint64_t stream, uint64_t offset,
