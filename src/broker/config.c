@@ -378,6 +378,7 @@ int config_parse(const char *path, const char *text, size_t length,
     yaml_parser_set_input_string(&walk.parser, (const unsigned char *)text, length);
     if (set_initial(config, CONFIG_ROOT, 0, err) == 0 &&
         set_initial(config, CONFIG_TIMERS, 0, err) == 0 &&
+        set_initial(config, CONFIG_RAFT, 0, err) == 0 &&
         set_initial(config, CONFIG_POLICY, 0, err) == 0 &&
         set_initial(config, CONFIG_STORAGE_WATCH, 0, err) == 0 && walk_document(&walk) == 0 &&
         check_together(config, err) == 0 && apply_flags(config, flags, err) == 0)

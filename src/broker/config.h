@@ -46,6 +46,8 @@ struct config {
     size_t member_count;
     const struct config_member *self; /* one of members */
     uint64_t election_ms, heartbeat_ms;
+    /* A snapshot is taken after so many entries, or so many bytes of them. */
+    uint64_t snapshot_after_entries, snapshot_after_bytes;
     Ckpt__V1__Policy
         policy; /* complete; seeds a new cluster only, the replicated one rules afterwards */
     Ckpt__V1__TargetSpec targets[CONFIG_TARGETS_MAX]; /* seed a new cluster only */

@@ -21,6 +21,8 @@
     {CONFIG_ROOT, kind, name, offsetof(struct config, member), min, max, initial},
 #define TIMERS(name, member, min, max, initial)                                                    \
     {CONFIG_TIMERS, CONFIG_DURATION, name, offsetof(struct config, member), min, max, initial},
+#define RAFT(name, member, min, max, initial)                                                      \
+    {CONFIG_RAFT, CONFIG_COUNT, name, offsetof(struct config, member), min, max, initial},
 #define POLICY(kind, name, member, min, max, initial)                                              \
     {CONFIG_POLICY, kind, name, offsetof(struct config, policy.member), min, max, initial},
 #define WATCH(kind, name, member, min, max, initial)                                               \
@@ -50,6 +52,8 @@ static const struct config_key config_keys[] = {
     MEMBER(CONFIG_ADDRESS, "http", http, 0, 255, "")
     TIMERS("election", election_ms, 50, 60 * SECOND_MS, "1000")
     TIMERS("heartbeat", heartbeat_ms, 5, 10 * SECOND_MS, "100")
+    RAFT("snapshot_after_entries", snapshot_after_entries, 100, UINT64_C(10000000), "100000")
+    RAFT("snapshot_after_bytes", snapshot_after_bytes, UINT64_C(1) << 20, UINT64_C(1) << 32, "67108864")
     POLICY(CONFIG_DURATION, "evaluation_interval", evaluation_interval_ms, 50, HOUR_MS, "30s")
     POLICY(CONFIG_DURATION, "min_interval", min_interval_ms, 1, 7 * DAY_MS, "5m")
     POLICY(CONFIG_DURATION, "max_interval", max_interval_ms, 1, YEAR_MS, "6h")
@@ -89,7 +93,7 @@ static const struct config_key config_keys[] = {
 _Static_assert(ARRAY_COUNT(config_keys) <= CONFIG_KEYS_MAX, "config_source_of() has room for all");
 
 static const char *const config_sections[CONFIG_SECTION_COUNT] = {
-    "", "timers", "policy", "storage_watch", "members", "targets"};
+    "", "timers", "raft", "policy", "storage_watch", "members", "targets"};
 
 static const struct {
     const char *name;

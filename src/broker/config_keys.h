@@ -12,6 +12,7 @@
 enum config_section {
     CONFIG_ROOT,
     CONFIG_TIMERS,
+    CONFIG_RAFT,
     CONFIG_POLICY,
     CONFIG_STORAGE_WATCH,
     CONFIG_MEMBERS, /* a list */

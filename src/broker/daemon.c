@@ -268,6 +268,8 @@ static int daemon_open_replica(struct daemon *daemon, bool bootstrap, struct err
                                          .bootstrap = bootstrap,
                                          .election_timeout_ms = (uint32_t)config->election_ms,
                                          .heartbeat_ms = (uint32_t)config->heartbeat_ms,
+                                         .snapshot_after_entries = config->snapshot_after_entries,
+                                         .snapshot_after_bytes = config->snapshot_after_bytes,
                                          .clock = &daemon->broker.clock,
                                          .random = &daemon->broker.random,
                                          .disk = &daemon->disk,

@@ -248,7 +248,7 @@ def metric(address, name):
 
 class Cluster:
     def __init__(self, members=3, agents=(), policy=None, target=None, storage_watch=None, timers=None, keep=False,
-                 heartbeat_ms=1000):
+                 heartbeat_ms=1000, raft=None):
         self.keep = keep
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="ckpt-"))
         self.scratch = self.dir / "scratch"
@@ -257,12 +257,12 @@ class Cluster:
         self.members = [Member(self, i + 1) for i in range(members)]
         self.agents = {name: Agent(self, name) for name in agents}
         self.jobs = []
-        self.write_config(policy or {}, target or {}, storage_watch or {}, timers or {})
+        self.write_config(policy or {}, target or {}, storage_watch or {}, timers or {}, raft or {})
         self.agent_config.write_text(
             f"brokers: \"{','.join(m.api for m in self.members)}\"\nheartbeat_ms: {heartbeat_ms}\nlog_level: info\n")
         self.client = Client([m.api for m in self.members])
 
-    def write_config(self, policy, target, storage_watch, timers):
+    def write_config(self, policy, target, storage_watch, timers, raft):
         def section(name, values):
             return "" if not values else f"{name}: {{{', '.join(f'{k}: {v}' for k, v in values.items())}}}\n"
         target = {"id": "scratch", "kind": "posix", "prefix": f'"{self.scratch}"', "write_bytes_per_s": 1000000000,
@@ -272,7 +272,7 @@ class Cluster:
         text = f"cluster_id: demo\ndata_dir: \"{self.dir}/data\"\nmembers:\n"
         for m in self.members:
             text += f"  - {{id: {m.id}, name: {m.name}, raft: \"{m.raft}\", api: \"{m.api}\", http: \"{m.http}\"}}\n"
-        text += section("timers", timers) + section("policy", policy)
+        text += section("timers", timers) + section("raft", raft) + section("policy", policy)
         text += f"targets:\n  - {{{', '.join(f'{k}: {v}' for k, v in target.items())}}}\n"
         text += section("storage_watch", storage_watch) + "log_level: info\n"
         self.config.write_text(text)

@@ -51,6 +51,8 @@ static void the_smallest_file_gets_defaults(void **state)
     assert_uint_equal(config->member_count, 1);
     assert_uint_equal(config->election_ms, 1000);
     assert_uint_equal(config->heartbeat_ms, 100);
+    assert_uint_equal(config->snapshot_after_entries, 100000);
+    assert_uint_equal(config->snapshot_after_bytes, 64 << 20);
     assert_uint_equal(config->policy.evaluation_interval_ms, 30000);
     assert_uint_equal(config->policy.retention_ms, UINT64_C(604800000));
     assert_uint_equal(config->policy.session_ttl_ms, 86400000);
@@ -67,6 +69,7 @@ static void every_section_is_taken(void **state)
 {
     struct config *config = take(
         HEAD "data_dir: \"/d\"\n" THREE "timers: {election_ms: 500, heartbeat: 50ms}\n"
+             "raft: {snapshot_after_entries: 500, snapshot_after_bytes: 2000000}\n"
              "policy:\n  evaluation_interval: 2s\n  grace_ms: 1500\n  max_victims: 5\n"
              "targets:\n"
              "  - {id: scratch, kind: posix, prefix: /scratch, write_bytes_per_s: 10000000000, "
@@ -81,6 +84,8 @@ static void every_section_is_taken(void **state)
     assert_string_equal(config->data_dir, "/other");
     assert_uint_equal(config->election_ms, 500);
     assert_uint_equal(config->heartbeat_ms, 50);
+    assert_uint_equal(config->snapshot_after_entries, 500);
+    assert_uint_equal(config->snapshot_after_bytes, 2000000);
     assert_uint_equal(config->policy.evaluation_interval_ms, 2000);
     assert_uint_equal(config->policy.grace_ms, 1500);
     assert_uint_equal(config->policy.max_victims, 5);
@@ -129,6 +134,10 @@ static const struct refusal mistakes[] = {
     {HEAD ONE "timers: {election: 1.5s}\n", {"line 4", "'1.5s'"}},
     {HEAD ONE "timers: {election: 5 s}\n", {"line 4", "'5 s'"}},
     {HEAD ONE "timers: {heartbeat: 400ms}\n", {"line 4", "timers.heartbeat_ms", "third"}},
+    {HEAD ONE "raft: {snapshot_after_entries: 99}\n",
+     {"line 4", "raft.snapshot_after_entries", "'99'", "100"}},
+    {HEAD ONE "raft: {snapshot_after_bytes: 4294967297}\n",
+     {"line 4", "raft.snapshot_after_bytes", "4294967296"}},
     {HEAD ONE "policy: {max_victims: 17}\n", {"line 4", "policy.max_victims", "'17'", "16"}},
     {HEAD ONE "policy: {max_victims: 0x3}\n", {"line 4", "policy.max_victims", "'0x3'"}},
     {HEAD ONE "policy: {keep_complete: 1}\n", {"line 4", "policy.keep_complete", "2"}},
