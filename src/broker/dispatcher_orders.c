@@ -93,6 +93,7 @@ static void fill_deadline(const struct fsm *fsm, const struct fsm_allocation *al
     message->allocation_id = translate_text(allocation->id);
     message->remaining_ms = end_ms > now_ms ? end_ms - now_ms : 0;
     message->grace_ms = allocation->grace_ms > 0 ? allocation->grace_ms : fsm_policy(fsm)->grace_ms;
+    message->walltime_ms = allocation->walltime_ms;
 }
 
 static void fill_deadlines(const struct fsm *fsm, uint32_t node_slot, uint64_t now_ms,

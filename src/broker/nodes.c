@@ -1,6 +1,7 @@
 /* See nodes.h. */
 #include "src/broker/nodes.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,8 @@ enum {
     NODES_CRITICAL_MILLI_CELSIUS = 95000,
     NODES_BORROWED_EXTRA_MS = 30 * 1000,   /* F-006: their home may be about to take them back */
     NODES_SENSITIVE_EXTRA_MS = 300 * 1000, /* F-006: an operator should look first */
-    NODES_ALLOCATIONS_LOOKED_AT = 64
+    NODES_ALLOCATIONS_LOOKED_AT = 64,
+    NODES_STATES = CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING + 1
 };
 
 struct node_record {
@@ -48,6 +50,17 @@ struct nodes {
     struct node_record *records;
     uint32_t count;
     bool any_unhealthy;
+    uint32_t in_flight; /* proposals */
+    uint32_t next_slot; /* the next look begins here */
+    bool cut_short;     /* the last look ended for lack of room in flight */
+};
+
+/* What one look proposed, for its log line. */
+struct node_look {
+    uint64_t now_us;
+    uint32_t by_state[NODES_STATES];
+    uint32_t proposed;
+    const char *first_id;
 };
 
 /* One NodeSeen in flight. */
@@ -176,27 +189,37 @@ static uint64_t extra_patience_ms(const struct fsm *fsm, uint32_t node_slot)
     return extra_ms;
 }
 
+static void arm(struct nodes *nodes, uint64_t delay_ms)
+{
+    nodes->next_look_us = monotonic_us(nodes) + delay_ms * 1000;
+    nodes->broker->clock.timer_start(nodes->timer, delay_ms * 1000);
+}
+
 static void on_seen(void *data, const struct err *failed, const struct fsm_outcome *outcome)
 {
     struct node_proposal *proposal = data;
+    struct nodes *nodes = proposal->nodes;
 
-    (void)failed; /* the next look repeats what still differs */
+    (void)failed; /* a later look repeats what still differs */
     (void)outcome;
-    record_at(proposal->nodes, proposal->slot)->proposing = false;
+    record_at(nodes, proposal->slot)->proposing = false;
     free(proposal);
+    CHECK(nodes->in_flight > 0);
+    nodes->in_flight--;
+    if (failed == NULL && nodes->in_flight == 0 && nodes->cut_short && nodes->serving)
+        arm(nodes, 0);
 }
 
 static void propose_state(struct nodes *nodes, const struct fsm_node *node,
-                          Ckpt__Log__V1__NodeState state, uint64_t age_ms)
+                          Ckpt__Log__V1__NodeState state)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
     Ckpt__Log__V1__NodeSeen seen = CKPT__LOG__V1__NODE_SEEN__INIT;
     struct node_proposal *proposal = check_alloc(sizeof(*proposal));
 
-    log_info("node_state", "node=%s from=%d to=%d heartbeat_age_ms=%llu", node->id,
-             (int)node->state, (int)state, (unsigned long long)age_ms);
     *proposal = (struct node_proposal){.nodes = nodes, .slot = node->slot};
     record_at(nodes, node->slot)->proposing = true;
+    nodes->in_flight++;
     seen.node_id = translate_text(node->id);
     seen.boot_id = translate_text(node->boot_id);
     seen.version = translate_text(node->version);
@@ -206,7 +229,7 @@ static void propose_state(struct nodes *nodes, const struct fsm_node *node,
     replica_propose(nodes->broker->replica, &command, on_seen, proposal);
 }
 
-static void look_at(struct nodes *nodes, const struct fsm_node *node, uint64_t now_us)
+static void look_at(struct nodes *nodes, const struct fsm_node *node, struct node_look *look)
 {
     const struct fsm *fsm = replica_fsm(nodes->broker->replica);
     const Ckpt__V1__Policy *policy = fsm_policy(fsm);
@@ -218,29 +241,42 @@ static void look_at(struct nodes *nodes, const struct fsm_node *node, uint64_t n
 
     if (!record->known) {
         record->known = true;
-        record->since_us = now_us;
+        record->since_us = look->now_us;
     }
     if (record->proposing)
         return;
-    age.age_ms = (now_us - record->since_us) / 1000;
+    age.age_ms = (look->now_us - record->since_us) / 1000;
     if (age.age_ms >= age.down_after_ms)
         age.down_after_ms += extra_patience_ms(fsm, node->slot);
     state = nodes_state_for_age(node->state, &age);
-    if (state != node->state)
-        propose_state(nodes, node, state, age.age_ms);
+    if (state == node->state)
+        return;
+    log_debug("node_state", "node=%s from=%d to=%d heartbeat_age_ms=%" PRIu64, node->id,
+              (int)node->state, (int)state, age.age_ms);
+    if (look->proposed++ == 0)
+        look->first_id = node->id;
+    look->by_state[state]++;
+    propose_state(nodes, node, state);
 }
 
-static void arm(struct nodes *nodes)
+static void log_look(const struct nodes *nodes, const struct node_look *look)
+{
+    if (look->proposed > 0)
+        log_info("node_states", "ready=%u degraded=%u down=%u first=%s more=%d",
+                 look->by_state[CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY],
+                 look->by_state[CKPT__LOG__V1__NODE_STATE__NODE_STATE_DEGRADED],
+                 look->by_state[CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN], look->first_id,
+                 nodes->cut_short);
+}
+
+static uint64_t look_delay_ms(const struct nodes *nodes)
 {
     const Ckpt__V1__Policy *policy = fsm_policy(replica_fsm(nodes->broker->replica));
     uint64_t delay_ms = policy != NULL ? policy->node_degraded_after_ms / 10 : NODES_LOOK_MAX_MS;
 
     if (delay_ms > NODES_LOOK_MAX_MS)
-        delay_ms = NODES_LOOK_MAX_MS;
-    if (delay_ms < NODES_LOOK_MIN_MS)
-        delay_ms = NODES_LOOK_MIN_MS;
-    nodes->next_look_us = monotonic_us(nodes) + delay_ms * 1000;
-    nodes->broker->clock.timer_start(nodes->timer, delay_ms * 1000);
+        return NODES_LOOK_MAX_MS;
+    return delay_ms < NODES_LOOK_MIN_MS ? NODES_LOOK_MIN_MS : delay_ms;
 }
 
 /* This process did not run (stopped, starved): heartbeats of that time still wait in sockets, so it ages nobody. */
@@ -259,27 +295,43 @@ static void forgive_own_pause(struct nodes *nodes, uint64_t now_us)
     }
 }
 
-static void on_timer(void *data)
+/* Looks at every node once, from where the last look stopped. Proposing may end this leadership. */
+static void look_around(struct nodes *nodes, struct node_look *look)
 {
-    struct nodes *nodes = data;
     const struct fsm *fsm = replica_fsm(nodes->broker->replica);
-    uint64_t now_us = monotonic_us(nodes);
+    uint32_t slots = fsm_node_slots(fsm);
+    uint32_t slot = nodes->next_slot < slots ? nodes->next_slot : 0;
     bool unhealthy = false;
 
-    if (!nodes->serving)
-        return;
-    forgive_own_pause(nodes, now_us);
-    for (uint32_t slot = 0; slot < fsm_node_slots(fsm) && nodes->serving; slot++) {
+    nodes->cut_short = false;
+    for (uint32_t i = 0; i < slots && nodes->serving; i++, slot = slot + 1 < slots ? slot + 1 : 0) {
         const struct fsm_node *node = fsm_node_at(fsm, slot);
 
         if (node == NULL)
             continue;
-        unhealthy |= record_factor(record_at(nodes, slot), now_us) > 1;
-        look_at(nodes, node, now_us);
+        unhealthy |= record_factor(record_at(nodes, slot), look->now_us) > 1;
+        if (nodes->in_flight < NODES_IN_FLIGHT_MAX) {
+            look_at(nodes, node, look);
+            nodes->next_slot = slot + 1;
+        } else {
+            nodes->cut_short = true;
+        }
     }
     nodes->any_unhealthy = unhealthy;
+}
+
+static void on_timer(void *data)
+{
+    struct nodes *nodes = data;
+    struct node_look look = {.now_us = monotonic_us(nodes)};
+
+    if (!nodes->serving)
+        return;
+    forgive_own_pause(nodes, look.now_us);
+    look_around(nodes, &look);
+    log_look(nodes, &look);
     if (nodes->serving)
-        arm(nodes);
+        arm(nodes, look_delay_ms(nodes));
 }
 
 void nodes_heard(struct nodes *nodes, uint32_t node_slot, const Ckpt__V1__AgentHeartbeat *heartbeat)
@@ -309,8 +361,9 @@ void nodes_start(struct nodes *nodes)
         nodes->records[slot] = (struct node_record){.proposing = proposing};
     }
     nodes->any_unhealthy = false;
+    nodes->cut_short = false;
     nodes->serving = true;
-    arm(nodes);
+    arm(nodes, look_delay_ms(nodes));
 }
 
 void nodes_stop(struct nodes *nodes)

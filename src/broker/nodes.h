@@ -2,13 +2,16 @@
  * healthy it says it is.
  *
  * Flow     the dispatcher calls nodes_heard() for hellos and heartbeats; a timer compares ages with
- * the policy and proposes NodeSeen DEGRADED or DOWN; a node that is heard again is proposed READY.
- * Health counters become a hazard factor that decays (half-life NODES_HEALTH_HALF_LIFE_MS). Shapes
- * one record per node slot; one NodeSeen in flight per node. Units    milliseconds, monotonic
- * clock; the hazard factor is a plain multiplier, 1 = healthy. Errors   a proposal that fails is
- * repeated by the next look. Absent   replication of heartbeats: a new leader starts every age at
- * its own start, so that a failover never kills a node. Source   F-006, F-007, S1-051, T-001; facts
- * "Node health".
+ *          the policy and proposes NodeSeen DEGRADED or DOWN; a node that is heard again is proposed
+ *          READY. Health counters become a hazard factor that decays (half-life
+ *          NODES_HEALTH_HALF_LIFE_MS).
+ * Shapes   one record per node slot; one NodeSeen in flight per node, NODES_IN_FLIGHT_MAX in all: a
+ *          look stops there, and goes on where it stopped when these are applied. One log line per look.
+ * Units    milliseconds, monotonic clock; the hazard factor is a plain multiplier, 1 = healthy.
+ * Errors   a proposal that fails is repeated by a later look.
+ * Absent   replication of heartbeats: a new leader starts every age at its own start, so that a
+ *          failover never kills a node.
+ * Source   F-006, F-007, S1-051, T-001; facts "Node health".
  */
 #ifndef CKPT_BROKER_NODES_H
 #define CKPT_BROKER_NODES_H
@@ -23,7 +26,7 @@
 struct broker;
 struct nodes;
 
-enum { NODES_HEALTH_HALF_LIFE_MS = 6 * 3600 * 1000 };
+enum { NODES_HEALTH_HALF_LIFE_MS = 6 * 3600 * 1000, NODES_IN_FLIGHT_MAX = 256 };
 
 struct nodes *nodes_new(struct broker *broker);
 void nodes_free(struct nodes *nodes);

@@ -331,6 +331,7 @@ static void walltime_ends_are_sent_as_remaining_time(void **state)
     assert_string_equal(orders(agent)->deadlines[0]->allocation_id, "job");
     assert_uint_equal(orders(agent)->deadlines[0]->remaining_ms, 3580000);
     assert_uint_equal(orders(agent)->deadlines[0]->grace_ms, 7000);
+    assert_uint_equal(orders(agent)->deadlines[0]->walltime_ms, 3600000);
 }
 
 static void wrong_first_messages_and_garbage_are_refused(void **state)

@@ -90,6 +90,72 @@ static void a_silent_node_is_degraded_after_30_s_and_down_after_90_s(void **stat
     finish(fake, nodes);
 }
 
+/* A rack that was registered and never came up: its nodes go down in bounded portions, and soon. */
+static void thousands_of_silent_nodes_are_proposed_in_portions(void **state)
+{
+    enum { NODES = 4096, ALLOCATION_NODES = 64 };
+    struct fake *fake = fake_new(NULL);
+    struct nodes *nodes;
+    uint64_t before;
+    char id[32];
+
+    (void)state;
+    for (uint32_t i = 0; i < NODES / ALLOCATION_NODES; i++) {
+        snprintf(id, sizeof(id), "job-%u", i);
+        assert_int_equal(
+            fake_register(fake, id, i * ALLOCATION_NODES, ALLOCATION_NODES, NULL).status, FSM_OK);
+    }
+    nodes = serve(fake);
+    fake_advance_ms(fake, 29500);
+    before = fake->replica.proposed_count;
+    while (fake_earliest(fake)->due_us < UINT64_C(36000000)) {
+        struct fake_timer *timer = fake_earliest(fake);
+
+        fake->now_us = timer->due_us > fake->now_us ? timer->due_us : fake->now_us;
+        timer->armed = false;
+        timer->fire(timer->data);
+        assert_true(fake->replica.proposed_count - before <= NODES_IN_FLIGHT_MAX);
+        while (!list_empty(&fake->replica.proposals))
+            fake_apply_one(&fake->replica);
+        before = fake->replica.proposed_count;
+    }
+    for (uint32_t slot = 0; slot < fsm_node_slots(fake->replica.fsm); slot++)
+        assert_int_equal(fsm_node_at(fake->replica.fsm, slot)->state, STATE(DEGRADED));
+    fake_advance_ms(fake, 62000);
+    for (uint32_t slot = 0; slot < fsm_node_slots(fake->replica.fsm); slot++)
+        assert_int_equal(fsm_node_at(fake->replica.fsm, slot)->state, STATE(DOWN));
+    finish(fake, nodes);
+}
+
+/* One line per look, however many nodes it is about. */
+static void a_look_logs_one_line(void **state)
+{
+    struct fake *fake = fake_new(NULL);
+    struct nodes *nodes;
+    char line[1024];
+    int pipe_fds[2], saved = dup(STDERR_FILENO);
+    ssize_t length;
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "job", 1, 64, NULL).status, FSM_OK);
+    nodes = serve(fake);
+    fake_advance_ms(fake, 28500);
+    assert_int_equal(pipe(pipe_fds), 0);
+    assert_int_equal(dup2(pipe_fds[1], STDERR_FILENO), STDERR_FILENO);
+    fake_advance_ms(fake, 3000);
+    assert_int_equal(dup2(saved, STDERR_FILENO), STDERR_FILENO);
+    close(pipe_fds[1]);
+    length = read(pipe_fds[0], line, sizeof(line) - 1);
+    assert_true(length > 0);
+    line[length] = '\0';
+    assert_ptr_equal(strchr(line, '\n'), line + length - 1);
+    assert_non_null(strstr(line, "event=node_states"));
+    assert_non_null(strstr(line, "degraded=64"));
+    close(pipe_fds[0]);
+    close(saved);
+    finish(fake, nodes);
+}
+
 /* A failover must never look like the death of every node. */
 static void a_new_leader_starts_all_ages_anew(void **state)
 {
@@ -240,6 +306,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(states_follow_the_age),
         cmocka_unit_test(a_silent_node_is_degraded_after_30_s_and_down_after_90_s),
+        cmocka_unit_test(thousands_of_silent_nodes_are_proposed_in_portions),
+        cmocka_unit_test(a_look_logs_one_line),
         cmocka_unit_test(a_new_leader_starts_all_ages_anew),
         cmocka_unit_test(a_node_that_is_new_is_as_old_as_its_first_sight),
         cmocka_unit_test(a_pause_of_the_broker_ages_no_node),
