@@ -5,7 +5,7 @@
  * Shapes   one per member; at most one held result per peer.
  * Units    log indexes, terms, milliseconds.
  * Source   the table in raft/README.md says why each rule exists; S4 (fail-stop) is in wal.c and consensus.c, S10 (warm connections)
- *          in transport.c, the trigger of S11 in consensus_election.c.
+ *          in transport.c, the trigger of S11 in consensus_election.c, S15 in consensus_io.c.
  */
 #ifndef CKPT_RAFT_SAFETY_H
 #define CKPT_RAFT_SAFETY_H
