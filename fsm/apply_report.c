@@ -92,7 +92,7 @@ static void report_mark_exited(const struct report *report, bool exited)
 }
 
 /* ckpt-run starts it again in place: the work since the last checkpoint is lost, the attempt that was under way too. */
-static void report_restarting(struct fsm *fsm, const struct report *report)
+static void report_restarting_alone(struct fsm *fsm, const struct report *report)
 {
     struct fsm_allocation *view = &report->allocation->view;
     struct checkpoint *active = fsm_checkpoint_active(fsm, report->allocation);
@@ -103,6 +103,19 @@ static void report_restarting(struct fsm *fsm, const struct report *report)
     view->last_complete_snapshot_ms = fsm_max(view->last_complete_snapshot_ms, fsm->now_ms);
     if (active != NULL && fsm_checkpoint_writes(active))
         fsm_checkpoint_attempt_failed(fsm, active, REASON(APPLICATION_EXITED));
+}
+
+/* One part of several may not go back to a checkpoint while the others go on: what they would write together next would be of two
+ * histories. All stop, this part by its order too, and start again from one checkpoint. */
+static void report_restarting(struct fsm *fsm, const struct report *report)
+{
+    struct allocation *allocation = report->allocation;
+
+    if (allocation->view.node_count == 1)
+        report_restarting_alone(fsm, report);
+    else
+        fsm_terminate_begin(fsm, allocation,
+                            fsm_plan_failure(fsm, allocation, REASON(APPLICATION_EXITED), false));
 }
 
 static void report_exited(struct fsm *fsm, const struct report *report)

@@ -136,6 +136,28 @@ static void a_restart_in_place_counts_the_loss_and_fails_the_attempt(void **unus
     script_close(&script);
 }
 
+/* I27: parts of two histories must never meet in one checkpoint. */
+static void a_part_that_dies_stops_the_others_instead_of_restarting_alone(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1,n2");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n1 started j1 ckpt=1-1");
+    expect_ok(&script, "report n1 application_exited j1 status=9 restart");
+    expect_checkpoint(&script, 1, SUPERSEDED);
+    assert_true(job_of(&script, "j1")->terminating);
+    expect_ok(&script, "report n1 terminated j1");
+    expect_job(&script, "j1", RUNNING);
+    expect_ok(&script, "report n2 terminated j1");
+    expect_job(&script, "j1", FAILED);
+    assert_int_equal(job_of(&script, "j1")->reason, CKPT__V1__REASON__REASON_APPLICATION_EXITED);
+    script_close(&script);
+}
+
 /* I30: a silent node holds the others for the grace and the slack, not longer */
 static void silent_nodes_are_given_up_at_the_deadline(void **unused)
 {
@@ -208,6 +230,7 @@ int main(void)
         cmocka_unit_test(an_end_supersedes_the_active_checkpoint),
         cmocka_unit_test(a_failed_rank_ends_the_job_on_all_nodes),
         cmocka_unit_test(a_restart_in_place_counts_the_loss_and_fails_the_attempt),
+        cmocka_unit_test(a_part_that_dies_stops_the_others_instead_of_restarting_alone),
         cmocka_unit_test(silent_nodes_are_given_up_at_the_deadline),
         cmocka_unit_test(a_walltime_during_a_checkpoint_is_counted_and_not_extended),
         cmocka_unit_test(the_states_clock_never_goes_back),
