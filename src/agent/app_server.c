@@ -58,6 +58,8 @@ struct app_server {
     struct rpc_server *server;
 };
 
+static const struct restore_result nothing_restored = {0, "", "", ""};
+
 /* ---- answers ---- */
 
 static void stream_send(struct app_stream *stream, const Ckpt__V1__AttachDown *down)
@@ -71,21 +73,23 @@ static void stream_send(struct app_stream *stream, const Ckpt__V1__AttachDown *d
     buf_close(&bytes);
 }
 
-static void stream_ready(struct app_stream *stream, uint64_t checkpoint_id, const char *folder,
-                         const char *error)
+static void stream_ready(struct app_stream *stream, const struct restore_result *result)
 {
     Ckpt__V1__AttachDown down = CKPT__V1__ATTACH_DOWN__INIT;
     Ckpt__V1__AttachReady ready = CKPT__V1__ATTACH_READY__INIT;
     char folder_text[4096];
     char error_text[ERROR_BYTES];
+    char notice_text[ATTACH_NOTICE_BYTES];
     char node[ID_MAX_BYTES + 1];
 
     snprintf(node, sizeof(node), "%s", stream->server->agent->node_id);
-    snprintf(folder_text, sizeof(folder_text), "%s", folder);
-    snprintf(error_text, sizeof(error_text), "%s", error);
-    ready.checkpoint_id = checkpoint_id;
+    snprintf(folder_text, sizeof(folder_text), "%s", result->folder);
+    snprintf(error_text, sizeof(error_text), "%s", result->error);
+    snprintf(notice_text, sizeof(notice_text), "%s", result->notice);
+    ready.checkpoint_id = result->checkpoint_id;
     ready.restore_dir = folder_text;
     ready.error = error_text;
+    ready.notice = notice_text;
     ready.node_id = node;
     down.body_case = CKPT__V1__ATTACH_DOWN__BODY_READY;
     down.ready = &ready;
@@ -123,7 +127,7 @@ __attribute__((format(printf, 2, 3))) static void stream_refuse(struct app_strea
     va_end(arguments);
     log_warning("attach_refused", "allocation=%s text=\"%s\"",
                 stream->allocation != NULL ? stream->allocation->entry.allocation_id : "", text);
-    stream_ready(stream, 0, "", text);
+    stream_ready(stream, &(struct restore_result){0, "", "", text});
     stream_finish(stream);
 }
 
@@ -171,7 +175,7 @@ static void restore_done(void *data, const struct restore_result *result)
         return;
     }
     stream->state = STREAM_READY;
-    stream_ready(stream, result->checkpoint_id, result->folder, "");
+    stream_ready(stream, result);
 }
 
 /* What an earlier life left in out/ and restore/ is gone now. */
@@ -184,7 +188,7 @@ static void sweep_done(void *data)
     stream->cleanup = NULL;
     if (!stream->want_restore) {
         stream->state = STREAM_READY;
-        stream_ready(stream, 0, "", "");
+        stream_ready(stream, &nothing_restored);
         return;
     }
     stream->state = STREAM_RESTORING;
@@ -328,7 +332,7 @@ static void hello_running(struct app_stream *stream, const Ckpt__V1__AttachHello
     log_info("reattached", "allocation=%s pid=%" PRIu32 " process=%s",
              allocation->entry.allocation_id, hello->pid,
              process_state_name(allocation->process.state));
-    stream_ready(stream, 0, "", "");
+    stream_ready(stream, &nothing_restored);
     if (allocation->entry.ended)
         stream_send_end(stream, (Ckpt__V1__Reason)allocation->entry.end_reason);
 }
@@ -432,7 +436,8 @@ static void take_started(struct app_stream *stream, const Ckpt__V1__AttachStarte
     }
     stream->state = STREAM_RUNNING;
     process_attached(stream->allocation, &identity, started->restored_checkpoint_id, true);
-    stream_ready(stream, 0, "", ""); /* ckpt-run may reap it now, should it have ended already */
+    stream_ready(stream,
+                 &nothing_restored); /* ckpt-run may reap it now, should it have ended already */
     agent_reconcile_soon(stream->server->agent);
 }
 

@@ -24,7 +24,14 @@ enum {
     RETRY_MS = 500,
     STORAGE_RETRY_MS = 2000,
     RESTORE_DEADLINE_MS = 24 * 3600 * 1000, /* a hung mount; ckpt-run may give up earlier */
-    NOT_FOUND_MAX = 10 /* a job may be started a moment before it is registered */
+    REFUSALS_MAX = 10, /* a job may be started a moment before it is registered or restarted */
+    PARTS_MAX = 16,    /* of a job of several nodes that falls back by itself */
+    REFUSAL_BYTES = 512
+};
+
+struct part {
+    char node_id[ID_MAX_BYTES + 1];
+    char manifest_sha256[72];
 };
 
 struct restart_points {
@@ -38,14 +45,18 @@ struct restore {
     char allocation_id[ID_MAX_BYTES + 1];
     char work_dir[LEDGER_WORK_DIR_BYTES];
     char folder[PATH_MAX];
+    char target_prefix[LEDGER_PREFIX_BYTES];
     char path[LEDGER_PATH_BYTES];
-    char shard[ID_MAX_BYTES + 1]; /* whose part of the checkpoint comes here */
-    char manifest_sha256[72];
+    struct part part;              /* what comes here */
+    struct part others[PARTS_MAX]; /* of a job of several nodes: verified first */
+    size_t other_count, other_next;
+    bool many;                        /* more nodes than PARTS_MAX */
+    char notice[ATTACH_NOTICE_BYTES]; /* which newer checkpoint was passed over, and why */
     uid_t uid;
     gid_t gid;
     uint64_t before_id; /* 0: the newest */
     uint64_t checkpoint_id;
-    unsigned not_found;
+    unsigned refusals;
     struct clock_timer *timer;
     struct rpc_client_call *call;
     struct worker *worker;
@@ -81,28 +92,59 @@ static void restore_again(struct restore *restore, uint64_t delay_ms)
 
 /* ---- bringing the files ---- */
 
+static void restore_next(struct restore *restore);
+
+/* A shard is not there or is not what was recorded. The parts of a job of several nodes each look at all shards, so they pass over the
+ * same checkpoint; where that is too much to read, none falls back alone. */
+static void restore_pass_over(struct restore *restore, const char *node_id, const char *text)
+{
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+    const struct restore_result damaged = {0, "", "", restore->notice};
+
+    checkpoint_id_format(restore->checkpoint_id, id);
+    if (restore->many) {
+        snprintf(restore->notice, sizeof(restore->notice),
+                 "checkpoint %s is damaged (shard of %s: %.200s); of more than %d nodes none falls "
+                 "back alone",
+                 id, node_id, text, PARTS_MAX);
+        restore_finish(restore, &damaged);
+        return;
+    }
+    snprintf(restore->notice, sizeof(restore->notice),
+             "checkpoint %s is passed over, the shard of %s is damaged: %.200s", id, node_id, text);
+    restore->before_id = restore->checkpoint_id;
+    restore_again(restore, 0);
+}
+
 static void restore_worker_done(void *data, const struct worker_result *result)
 {
     struct restore *restore = data;
-    const struct restore_result ready = {restore->checkpoint_id, restore->folder, ""};
+    bool other = restore->other_next < restore->other_count;
+    const char *node_id =
+        other ? restore->others[restore->other_next].node_id : restore->part.node_id;
 
     restore->worker = NULL;
     if (restore->cancelled) {
         restore_free(restore);
         return;
     }
-    if (result->exit_code == WORKER_EXIT_OK) {
-        restore_finish(restore, &ready);
+    if (result->exit_code == WORKER_EXIT_OK && other) {
+        restore->other_next++;
+        restore_next(restore);
         return;
     }
-    log_warning("restore_failed", "allocation=%s checkpoint=%" PRIu64 " exit_code=%d text=\"%s\"",
-                restore->allocation_id, restore->checkpoint_id, result->exit_code, result->error);
-    if (result->exit_code == WORKER_EXIT_CORRUPT || result->exit_code == WORKER_EXIT_NOT_FOUND) {
-        restore->before_id = restore->checkpoint_id;
-        restore_again(restore, 0);
-    } else {
-        restore_again(restore, STORAGE_RETRY_MS);
+    if (result->exit_code == WORKER_EXIT_OK) {
+        restore_finish(restore, &(struct restore_result){restore->checkpoint_id, restore->folder,
+                                                         restore->notice, ""});
+        return;
     }
+    log_warning(
+        "restore_failed", "allocation=%s checkpoint=%" PRIu64 " shard=%s exit_code=%d text=\"%s\"",
+        restore->allocation_id, restore->checkpoint_id, node_id, result->exit_code, result->error);
+    if (result->exit_code == WORKER_EXIT_CORRUPT || result->exit_code == WORKER_EXIT_NOT_FOUND)
+        restore_pass_over(restore, node_id, result->error);
+    else
+        restore_again(restore, STORAGE_RETRY_MS);
 }
 
 static int make_restore_folder(const struct restore *restore)
@@ -117,32 +159,66 @@ static int make_restore_folder(const struct restore *restore)
     return result;
 }
 
-static void restore_fetch(struct restore *restore)
+static int start_worker(struct restore *restore, const char *verb, const struct part *part,
+                        const char *to, struct err *err)
+{
+    const char *arguments[12] = {verb, "--path", restore->path, "--node", part->node_id};
+    size_t count = 5;
+
+    if (to != NULL) {
+        arguments[count++] = "--to";
+        arguments[count++] = to;
+    }
+    if (restore->target_prefix[0] != '\0') {
+        arguments[count++] = "--prefix";
+        arguments[count++] = restore->target_prefix;
+    }
+    if (part->manifest_sha256[0] != '\0') {
+        arguments[count++] = "--manifest-sha256";
+        arguments[count++] = part->manifest_sha256;
+    }
+    CHECK(count < ARRAY_COUNT(arguments));
+    return worker_start(restore->agent->loop, arguments, user_worker_uid(restore->uid),
+                        user_worker_gid(restore->gid), RESTORE_DEADLINE_MS, restore_worker_done,
+                        restore, &restore->worker, err);
+}
+
+static int start_restore(struct restore *restore, struct err *err)
 {
     char id[CHECKPOINT_ID_TEXT_BYTES];
-    struct err err = {0};
-    const char *arguments[12] = {"restore",      "--path", restore->path,  "--node",
-                                 restore->shard, "--to",   restore->folder};
 
-    if (restore->manifest_sha256[0] != '\0') {
-        arguments[7] = "--manifest-sha256";
-        arguments[8] = restore->manifest_sha256;
-    }
     snprintf(restore->folder, sizeof(restore->folder), "%s/restore/%s", restore->work_dir,
              checkpoint_id_format(restore->checkpoint_id, id));
-    if (make_restore_folder(restore) != 0 ||
-        worker_start(restore->agent->loop, arguments, user_worker_uid(restore->uid),
-                     user_worker_gid(restore->gid), RESTORE_DEADLINE_MS, restore_worker_done,
-                     restore, &restore->worker, &err) != 0) {
-        restore->worker = NULL;
-        log_warning("restore_failed", "allocation=%s checkpoint=%" PRIu64 " text=\"%s\"",
-                    restore->allocation_id, restore->checkpoint_id,
-                    err.text[0] != '\0' ? err.text : "cannot create the restore folder");
-        restore_again(restore, STORAGE_RETRY_MS);
-    }
+    if (make_restore_folder(restore) != 0)
+        return err_set(err, ERR_IO, "cannot create the folder of %s", restore->folder);
+    return start_worker(restore, "restore", &restore->part, restore->folder, err);
+}
+
+/* The shards of the other nodes, then the own one. */
+static void restore_next(struct restore *restore)
+{
+    struct err err = {0};
+    int result;
+
+    if (restore->other_next < restore->other_count)
+        result = start_worker(restore, "verify", &restore->others[restore->other_next], NULL, &err);
+    else
+        result = start_restore(restore, &err);
+    if (result == 0)
+        return;
+    restore->worker = NULL;
+    log_warning("restore_failed", "allocation=%s checkpoint=%" PRIu64 " text=\"%s\"",
+                restore->allocation_id, restore->checkpoint_id, err.text);
+    restore_again(restore, STORAGE_RETRY_MS);
 }
 
 /* ---- asking the leader ---- */
+
+static void take_part(struct part *part, const Ckpt__V1__ShardInfo *shard)
+{
+    snprintf(part->node_id, sizeof(part->node_id), "%s", shard->node_id);
+    snprintf(part->manifest_sha256, sizeof(part->manifest_sha256), "%s", shard->manifest_sha256);
+}
 
 /* This node's own shard; of a job on one node, the only one, wherever it was written. Which of several shards a new node should
  * take over is not known here. A broker that lists none leaves it to the folder. */
@@ -151,38 +227,101 @@ static bool choose_shard(struct restore *restore, const Ckpt__V1__RestartPoint *
     const char *node_id = restore->agent->node_id;
     const Ckpt__V1__ShardInfo *chosen = point->n_shards == 1 ? point->shards[0] : NULL;
 
+    restore->other_count = restore->other_next = 0;
+    restore->many = point->n_shards > PARTS_MAX;
     for (size_t i = 0; i < point->n_shards; i++) {
         if (strcmp(point->shards[i]->node_id, node_id) == 0)
             chosen = point->shards[i];
     }
-    snprintf(restore->shard, sizeof(restore->shard), "%s",
-             chosen != NULL ? chosen->node_id : node_id);
-    snprintf(restore->manifest_sha256, sizeof(restore->manifest_sha256), "%s",
-             chosen != NULL ? chosen->manifest_sha256 : "");
+    for (size_t i = 0; i < point->n_shards && !restore->many; i++) {
+        if (point->shards[i] != chosen)
+            take_part(&restore->others[restore->other_count++], point->shards[i]);
+    }
+    restore->part = (struct part){{0}, {0}};
+    if (chosen != NULL)
+        take_part(&restore->part, chosen);
+    else
+        snprintf(restore->part.node_id, sizeof(restore->part.node_id), "%s", node_id);
     return chosen != NULL || point->n_shards == 0;
+}
+
+static bool point_names_node(const struct restore *restore, const Ckpt__V1__RestartPoint *point)
+{
+    for (size_t i = 0; i < point->n_node_ids; i++) {
+        if (strcmp(point->node_ids[i], restore->agent->node_id) == 0)
+            return true;
+    }
+    return point->n_node_ids == 0; /* of an older broker */
+}
+
+static bool allocation_runs(Ckpt__V1__AllocationState state)
+{
+    return state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_UNSPECIFIED || /* older broker */
+           state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING ||
+           state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP;
+}
+
+/* True: the broker does not count on this allocation here, which may change in a moment. */
+static bool point_refuses(struct restore *restore, const Ckpt__V1__RestartPoint *point)
+{
+    const ProtobufCEnumValue *state = protobuf_c_enum_descriptor_get_value(
+        &ckpt__v1__allocation_state__descriptor, (int)point->allocation_state);
+    char text[REFUSAL_BYTES];
+
+    if (!allocation_runs(point->allocation_state))
+        snprintf(text, sizeof(text),
+                 "allocation %s does not run, its state is %s; restart it first (ckptctl restart "
+                 "%s) or register a new one",
+                 restore->allocation_id, state == NULL ? "unknown" : state->name,
+                 restore->allocation_id);
+    else if (!point_names_node(restore, point))
+        snprintf(text, sizeof(text),
+                 "allocation %s is not registered on node %s but on %s%s; start it there, or "
+                 "update the allocation's nodes",
+                 restore->allocation_id, restore->agent->node_id, point->node_ids[0],
+                 point->n_node_ids > 1 ? " and others" : "");
+    else
+        return false;
+    if (++restore->refusals >= REFUSALS_MAX)
+        restore_finish(restore,
+                       &(struct restore_result){.folder = "", .notice = "", .error = text});
+    else
+        restore_again(restore, RETRY_MS);
+    return true;
 }
 
 static void take_point(struct restore *restore, const Ckpt__V1__RestartPoint *point)
 {
-    const struct restore_result scratch = {0, "", ""};
-    const struct restore_result lost = {
-        0, "", "no complete checkpoint of this allocation verifies any more; see the agent's log"};
+    const struct restore_result scratch = {0, "", "", ""};
     const struct restore_result elsewhere = {
-        0, "",
+        0, "", "",
         "this node has no shard in the last checkpoint, which several other nodes wrote; restart "
         "the allocation on its old nodes"};
+    char text[REFUSAL_BYTES];
 
+    if (point_refuses(restore, point))
+        return;
+    if (point->checkpoint_id == 0 && restore->before_id == 0) {
+        restore_finish(restore, &scratch);
+        return;
+    }
     if (point->checkpoint_id == 0) {
-        restore_finish(restore, restore->before_id == 0 ? &scratch : &lost);
+        snprintf(text, sizeof(text),
+                 "no complete checkpoint of this allocation verifies any more (%.300s); repair the "
+                 "destination, or start with --from-scratch",
+                 restore->notice);
+        restore_finish(restore,
+                       &(struct restore_result){.folder = "", .notice = "", .error = text});
         return;
     }
     restore->checkpoint_id = point->checkpoint_id;
     snprintf(restore->path, sizeof(restore->path), "%s", point->path);
+    snprintf(restore->target_prefix, sizeof(restore->target_prefix), "%s", point->target_prefix);
     if (!choose_shard(restore, point)) {
         restore_finish(restore, &elsewhere);
         return;
     }
-    restore_fetch(restore);
+    restore_next(restore);
 }
 
 static void point_message(struct rpc_client_call *call, void *data, const uint8_t *bytes,
@@ -205,13 +344,13 @@ static void point_end(struct rpc_client_call *call, void *data, const struct rpc
 {
     struct restore *restore = data;
     const struct restore_result unknown = {
-        0, "",
+        0, "", "",
         "the broker does not know this allocation; register it first (ckptctl jobs lists them)"};
     uint64_t delay_ms = RETRY_MS;
 
     (void)call;
     restore->call = NULL;
-    if (end->status == RPC_NOT_FOUND && ++restore->not_found >= NOT_FOUND_MAX) {
+    if (end->status == RPC_NOT_FOUND && ++restore->refusals >= REFUSALS_MAX) {
         restore_finish(restore, &unknown);
         return;
     }

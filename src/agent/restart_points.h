@@ -1,10 +1,12 @@
 /* Where an application starts from: asks the leader for the newest complete checkpoint and brings its shard here, verified.
  *
- * Flow     restore_start() -> BrokerService/GetRestartPoint (repeated until a leader answers) -> worker `restore` -> done(); a shard
- *          that does not verify or is not there falls back to the checkpoint before it.
+ * Flow     restore_start() -> BrokerService/GetRestartPoint (repeated until a leader answers) -> worker `verify` for the other nodes'
+ *          shards -> worker `restore` -> done(); a shard that does not verify or is not there falls back to the checkpoint before
+ *          it, on every node of the job alike.
  * Shapes   one restore per attached ckpt-run; restore_cancel() when it goes away. One channel pair for all restores.
  * Errors   no leader, storage away: tried again for as long as ckpt-run waits, never "from scratch". An allocation that the broker
- *          does not know is told by `error`.
+ *          does not know, that has ended or that is not of this node is told by `error`, after a few seconds of patience.
+ *          Of a job of more than 16 nodes each reads its own shard only, and none falls back: that is told by `error` too.
  * Source   I27, S1-091; design.md "Restore verifies before use and falls back".
  */
 #ifndef CKPT_AGENT_RESTART_POINTS_H
@@ -14,12 +16,15 @@
 
 #include "src/agent/agent.h"
 
+enum { ATTACH_NOTICE_BYTES = 512 };
+
 struct restart_points;
 struct restore;
 
 struct restore_result {
     uint64_t checkpoint_id; /* 0: there is none, start from scratch */
     const char *folder;     /* "" then */
+    const char *notice;     /* which newer checkpoint was passed over, and why; "": none */
     const char *error;      /* "": none */
 };
 typedef void restore_done_fn(void *data, const struct restore_result *result);

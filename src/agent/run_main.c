@@ -235,6 +235,8 @@ static void take_ready(const Ckpt__V1__AttachReady *ready)
             kill(-run.pid, SIGTERM);
         leave(RUN_EXIT_SELF);
     }
+    if (ready->notice[0] != '\0')
+        say("%s", ready->notice);
     run.ready = true;
     uv_timer_stop(&run.timer);
     if (run.state == RUN_ENDED)

@@ -205,17 +205,29 @@ static void list_checkpoints(struct request *request, struct scratch *scratch)
     answer_reply(request->call, &reply.base);
 }
 
+static void fill_node_ids(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                          struct scratch *scratch, Ckpt__V1__RestartPoint *reply)
+{
+    reply->node_ids = scratch_take(scratch, allocation->node_count, sizeof(reply->node_ids[0]));
+    for (uint32_t i = 0; i < allocation->node_count; i++)
+        reply->node_ids[i] = translate_text(fsm_node_at(fsm, allocation->nodes[i].node_slot)->id);
+    reply->n_node_ids = allocation->node_count;
+}
+
 static void get_restart_point(struct request *request, struct scratch *scratch)
 {
     const Ckpt__V1__GetRestartPointRequest *asked = (const void *)request->message;
     const struct fsm *fsm = replica_fsm(request->broker->replica);
+    const struct fsm_allocation *allocation = fsm_allocation_find(fsm, asked->allocation_id);
     const struct fsm_checkpoint *checkpoint;
     Ckpt__V1__RestartPoint reply = CKPT__V1__RESTART_POINT__INIT;
 
-    if (fsm_allocation_find(fsm, asked->allocation_id) == NULL) {
+    if (allocation == NULL) {
         answer_status(request->call, FSM_ALLOCATION_NOT_FOUND, 0, 0);
         return;
     }
+    reply.allocation_state = allocation->state;
+    fill_node_ids(fsm, allocation, scratch, &reply);
     checkpoint = fsm_restart_point(fsm, asked->allocation_id, asked->before_checkpoint_id);
     if (checkpoint != NULL) {
         const struct fsm_target *target = fsm_target_at(fsm, checkpoint->target_slot);
@@ -223,6 +235,7 @@ static void get_restart_point(struct request *request, struct scratch *scratch)
         reply.checkpoint_id = checkpoint->id;
         reply.path = translate_checkpoint_path(fsm, checkpoint, scratch);
         reply.target_id = translate_text(target == NULL ? "" : target->id);
+        reply.target_prefix = translate_text(target == NULL ? "" : target->prefix);
         reply.n_shards = translate_shards(fsm, checkpoint, scratch, &reply.shards);
         reply.snapshot_at_ms = checkpoint->snapshot_at_ms;
     }
