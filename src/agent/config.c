@@ -10,6 +10,7 @@
 #include <yaml.h>
 
 #include "src/base/check.h"
+#include "src/base/text.h"
 
 enum { HEARTBEAT_MIN_MS = 100, HEARTBEAT_MAX_MS = 600000 };
 
@@ -33,43 +34,12 @@ void config_defaults(struct agent_config *ret_config)
                                         .log_level = LOG_LEVEL_INFO};
 }
 
-static size_t smallest(size_t a, size_t b, size_t c)
-{
-    size_t ab = a < b ? a : b;
-
-    return ab < c ? ab : c;
-}
-
-/* Edit distance; texts over the limit count as far away. */
-static size_t distance(const char *a, const char *b)
-{
-    enum { LIMIT = 32 };
-    size_t row[LIMIT + 1];
-    size_t a_length = strlen(a);
-    size_t b_length = strlen(b);
-
-    if (a_length > LIMIT || b_length > LIMIT)
-        return SIZE_MAX;
-    for (size_t j = 0; j <= b_length; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= a_length; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= b_length; j++) {
-            size_t above = row[j];
-            row[j] = smallest(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
-            diagonal = above;
-        }
-    }
-    return row[b_length];
-}
-
 static const char *nearest_key(const char *text)
 {
     size_t best = 0;
 
     for (size_t i = 1; i < KEY_COUNT; i++) {
-        if (distance(text, key_names[i]) < distance(text, key_names[best]))
+        if (text_distance(text, key_names[i]) < text_distance(text, key_names[best]))
             best = i;
     }
     return key_names[best];

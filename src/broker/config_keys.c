@@ -1,7 +1,6 @@
 /* The table of configuration keys and what each kind of value looks like. See config_keys.h. */
 #include "src/broker/config_keys.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include "fsm/limits.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
+#include "src/base/text.h"
 
 #define SECOND_MS UINT64_C(1000)
 #define HOUR_MS   (3600 * SECOND_MS)
@@ -137,32 +137,6 @@ size_t config_key_find(enum config_section section, const char *name)
             return i;
     }
     return SIZE_MAX;
-}
-
-/* Levenshtein distance; long texts count as far away. */
-static size_t text_distance(const char *a, const char *b)
-{
-    size_t row[64];
-    size_t length = strlen(b);
-
-    if (length >= ARRAY_COUNT(row) || strlen(a) >= ARRAY_COUNT(row))
-        return SIZE_MAX;
-    for (size_t j = 0; j <= length; j++)
-        row[j] = j;
-    for (size_t i = 0; a[i] != '\0'; i++) {
-        size_t diagonal = row[0];
-        row[0] = i + 1;
-        for (size_t j = 0; j < length; j++) {
-            size_t best = diagonal + (tolower((unsigned char)a[i]) != tolower((unsigned char)b[j]));
-            diagonal = row[j + 1];
-            if (row[j] + 1 < best)
-                best = row[j] + 1;
-            if (row[j + 1] + 1 < best)
-                best = row[j + 1] + 1;
-            row[j + 1] = best;
-        }
-    }
-    return row[length];
 }
 
 const char *config_key_nearest(enum config_section section, const char *name)

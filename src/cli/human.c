@@ -9,8 +9,9 @@
 
 #include "src/base/check.h"
 #include "src/base/id.h"
+#include "src/base/text.h"
 
-enum { NEAREST_WORD_MAX = 64, NEAREST_DISTANCE_MAX = 3 };
+enum { NEAREST_DISTANCE_MAX = 3 };
 
 const char *human_count(uint64_t value, char text[HUMAN_BYTES])
 {
@@ -210,35 +211,6 @@ const char *human_safe(const char *from, char *text, size_t size)
     return text;
 }
 
-static size_t smallest(size_t a, size_t b, size_t c)
-{
-    size_t least = a < b ? a : b;
-
-    return least < c ? least : c;
-}
-
-/* Levenshtein's distance of two words of at most NEAREST_WORD_MAX bytes. */
-static size_t distance(const char *a, const char *b)
-{
-    size_t row[NEAREST_WORD_MAX + 1];
-    size_t length = strlen(b);
-
-    for (size_t j = 0; j <= length; j++)
-        row[j] = j;
-    for (size_t i = 0; a[i] != '\0'; i++) {
-        size_t diagonal = row[0];
-
-        row[0] = i + 1;
-        for (size_t j = 0; j < length; j++) {
-            size_t above = row[j + 1];
-
-            row[j + 1] = smallest(above + 1, row[j] + 1, diagonal + (a[i] == b[j] ? 0 : 1));
-            diagonal = above;
-        }
-    }
-    return row[length];
-}
-
 const char *human_nearest(const char *word, const char *(*next)(const void *context, size_t i),
                           const void *context)
 {
@@ -246,10 +218,8 @@ const char *human_nearest(const char *word, const char *(*next)(const void *cont
     const char *best = NULL;
     const char *candidate;
 
-    if (strlen(word) > NEAREST_WORD_MAX)
-        return NULL;
     for (size_t i = 0; (candidate = next(context, i)) != NULL; i++) {
-        size_t d = strlen(candidate) > NEAREST_WORD_MAX ? SIZE_MAX : distance(word, candidate);
+        size_t d = text_distance(word, candidate);
 
         if (d < best_distance && d < strlen(candidate)) {
             best_distance = d;

@@ -11,6 +11,7 @@
 #include "src/base/id.h"
 #include "src/base/list.h"
 #include "src/base/log.h"
+#include "src/base/text.h"
 
 static void an_error_gets_context_in_front_and_is_cut_with_dots(void **state)
 {
@@ -214,6 +215,33 @@ static void a_failed_check_names_the_condition_runs_the_hook_and_aborts(void **s
     assert_non_null(strstr(text, "hook ran"));
 }
 
+static void the_distance_of_words_counts_what_must_be_typed_anew(void **state)
+{
+    static const struct {
+        const char *a, *b;
+        size_t distance;
+    } rows[] = {{"", "", 0},
+                {"", "abc", 3},
+                {"policy", "policy", 0},
+                {"polcy", "policy", 1},
+                {"heartbaet", "heartbeat", 2},
+                {"kitten", "sitting", 3},
+                {"Cluster_ID", "cluster_id", 0}};
+    char longest[TEXT_DISTANCE_MAX_BYTES + 2];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_uint_equal(text_distance(rows[i].a, rows[i].b), rows[i].distance);
+        assert_uint_equal(text_distance(rows[i].b, rows[i].a), rows[i].distance);
+    }
+    memset(longest, 'x', sizeof(longest) - 1);
+    longest[sizeof(longest) - 1] = '\0';
+    assert_true(text_distance(longest, "x") == SIZE_MAX);
+    assert_true(text_distance("x", longest) == SIZE_MAX);
+    longest[TEXT_DISTANCE_MAX_BYTES] = '\0';
+    assert_uint_equal(text_distance(longest, "x"), TEXT_DISTANCE_MAX_BYTES - 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -223,6 +251,7 @@ int main(void)
         cmocka_unit_test(an_id_is_a_file_name_and_never_a_path),
         cmocka_unit_test(a_checkpoint_id_has_one_text_and_reads_back),
         cmocka_unit_test(a_log_line_is_one_line_whatever_the_values_hold),
+        cmocka_unit_test(the_distance_of_words_counts_what_must_be_typed_anew),
         cmocka_unit_test(a_failed_check_names_the_condition_runs_the_hook_and_aborts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,41 @@
+/* Distance of two words. See text.h. */
+#include "src/base/text.h"
+
+#include <stdint.h>
+#include <string.h>
+
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+static size_t smallest(size_t a, size_t b, size_t c)
+{
+    size_t least = a < b ? a : b;
+
+    return least < c ? least : c;
+}
+
+size_t text_distance(const char *a, const char *b)
+{
+    size_t row[TEXT_DISTANCE_MAX_BYTES + 1]; /* to each beginning of b, from the part of a so far */
+    size_t length = strlen(b);
+
+    if (length > TEXT_DISTANCE_MAX_BYTES || strlen(a) > TEXT_DISTANCE_MAX_BYTES)
+        return SIZE_MAX;
+    for (size_t j = 0; j <= length; j++)
+        row[j] = j;
+    for (size_t i = 0; a[i] != '\0'; i++) {
+        size_t diagonal = row[0];
+
+        row[0] = i + 1;
+        for (size_t j = 0; j < length; j++) {
+            size_t above = row[j + 1];
+
+            row[j + 1] =
+                smallest(above + 1, row[j] + 1, diagonal + (lower(a[i]) == lower(b[j]) ? 0 : 1));
+            diagonal = above;
+        }
+    }
+    return row[length];
+}
