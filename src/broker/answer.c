@@ -42,46 +42,68 @@ void answer_status(struct rpc_call *call, enum fsm_status status, uint64_t curre
     answer_outcome(call, &outcome);
 }
 
-const struct config_member *answer_member(const struct broker *broker, uint64_t member_id)
+const Ckpt__Log__V1__MemberFacts *answer_facts(const struct broker *broker, uint64_t member_id)
 {
-    for (size_t i = 0; i < broker->config->member_count; i++) {
-        if (broker->config->members[i].id == member_id)
-            return &broker->config->members[i];
+    const struct fsm *fsm = replica_fsm(broker->replica);
+    const Ckpt__Log__V1__MemberFacts *facts;
+
+    for (size_t i = 0; (facts = fsm_member_at(fsm, i)) != NULL; i++) {
+        if (facts->member_id == member_id)
+            return facts;
     }
     return NULL;
 }
 
-/* The leader as far as this member knows; NULL when none is, or when it is this one. */
-static const struct config_member *answer_leader(const struct broker *broker)
+bool answer_find_member(const struct broker *broker, uint64_t member_id,
+                        struct answer_member *ret_member)
+{
+    const Ckpt__Log__V1__MemberFacts *facts = answer_facts(broker, member_id);
+
+    for (size_t i = 0; i < broker->config->member_count; i++) {
+        const struct config_member *member = &broker->config->members[i];
+
+        if (member->id == member_id) {
+            *ret_member = (struct answer_member){member->name, member->api};
+            return true;
+        }
+    }
+    if (facts == NULL)
+        return false;
+    *ret_member = (struct answer_member){facts->name, facts->api_address};
+    return true;
+}
+
+/* The leader as far as this member knows; false when none is, or when it is this one. */
+static bool answer_leader(const struct broker *broker, struct answer_member *ret_leader)
 {
     uint64_t leader_id = replica_leader_id(broker->replica);
 
-    if (leader_id == 0 || leader_id == broker->config->self->id)
-        return NULL;
-    return answer_member(broker, leader_id);
+    return leader_id != 0 && leader_id != broker->config->self->id &&
+           answer_find_member(broker, leader_id, ret_leader);
 }
 
 void answer_not_leader(struct broker *broker, struct rpc_call *call)
 {
-    const struct config_member *leader = answer_leader(broker);
+    struct answer_member leader = {NULL, ""};
+    bool known = answer_leader(broker, &leader);
     char text[ANSWER_TEXT_BYTES];
 
     broker->counters.not_leader_total++;
-    if (leader != NULL)
+    if (known)
         snprintf(text, sizeof(text), "NOT_LEADER: member %s does not lead; ask %s at %s",
-                 broker->config->self->name, leader->name, leader->api);
+                 broker->config->self->name, leader.name, leader.api);
     else
         snprintf(text, sizeof(text),
                  "NOT_LEADER: member %s does not lead and knows no leader; ask again, or see "
                  "ckptctl status",
                  broker->config->self->name);
-    rpc_call_trailer(call, "ckpt-leader-hint", leader == NULL ? "" : leader->api);
+    rpc_call_trailer(call, "ckpt-leader-hint", leader.api);
     rpc_call_finish(call, RPC_FAILED_PRECONDITION, text);
 }
 
 void answer_failed(struct broker *broker, struct rpc_call *call, const struct err *failed)
 {
-    const struct config_member *leader;
+    struct answer_member leader = {NULL, ""};
     char text[ANSWER_TEXT_BYTES];
 
     switch (failed->code) {
@@ -97,8 +119,8 @@ void answer_failed(struct broker *broker, struct rpc_call *call, const struct er
         rpc_call_finish(call, RPC_RESOURCE_EXHAUSTED, text);
         return;
     case ERR_TIMEOUT:
-        leader = answer_leader(broker);
-        rpc_call_trailer(call, "ckpt-leader-hint", leader == NULL ? "" : leader->api);
+        (void)answer_leader(broker, &leader); /* without one the hint is empty */
+        rpc_call_trailer(call, "ckpt-leader-hint", leader.api);
         answer_status(call, FSM_OUTCOME_UNKNOWN, 0, 0);
         return;
     default:

@@ -20,7 +20,14 @@ void answer_outcome(struct rpc_call *call, const struct fsm_outcome *outcome);
 void answer_status(struct rpc_call *call, enum fsm_status status, uint64_t current, uint64_t limit);
 void answer_not_leader(struct broker *broker, struct rpc_call *call);
 void answer_failed(struct broker *broker, struct rpc_call *call, const struct err *failed);
-/* The configured member with that id, or NULL. */
-const struct config_member *answer_member(const struct broker *broker, uint64_t member_id);
+/* What the member said of itself when it last began to lead; NULL: it never did. */
+const Ckpt__Log__V1__MemberFacts *answer_facts(const struct broker *broker, uint64_t member_id);
+struct answer_member {
+    const char *name;
+    const char *api;
+};
+/* From the configuration, else from the member's facts; false: neither knows it. */
+bool answer_find_member(const struct broker *broker, uint64_t member_id,
+                        struct answer_member *ret_member);
 
 #endif

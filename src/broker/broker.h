@@ -51,6 +51,7 @@ struct broker_counters {
     uint64_t watch_events_total;
 };
 enum { BROKER_LOOP_LAG_WARN_MS = 50 };
+enum { BROKER_SILENT_ELECTIONS = 2 }; /* election timeouts without a word: unreachable */
 
 struct broker {
     uv_loop_t *loop; /* for I/O glue only; time goes through clock */
@@ -81,6 +82,20 @@ static inline uint64_t broker_monotonic_ms(const struct broker *broker)
 static inline uint64_t broker_wall_ms(const struct broker *broker)
 {
     return broker->clock.wall_ms(broker->clock.context);
+}
+
+/* A process that hangs or was stopped keeps its connections: whoever is expected to speak is
+ * reachable only while it does. Followers do not speak to each other: there the connection is all
+ * that is known. */
+static inline bool broker_peer_reachable(const struct broker *broker,
+                                         const struct consensus_status *status,
+                                         const struct consensus_peer_status *peer)
+{
+    bool speaks = status->role != CONSENSUS_FOLLOWER || peer->id == status->leader_id;
+
+    return peer->connected &&
+           (!speaks ||
+            peer->last_contact_age_ms < BROKER_SILENT_ELECTIONS * broker->config->election_ms);
 }
 
 #endif

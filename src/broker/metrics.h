@@ -47,7 +47,7 @@ enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_SECONDS, METRIC_BYTES };
     X(RAFT_SNAPSHOTS, COUNTER, "ckpt_raft_snapshots_total", NULL, NULL, "Snapshots written or installed here.") \
     X(RAFT_LOG_BYTES, GAUGE, "ckpt_raft_log_size_bytes", NULL, NULL, "Bytes of log segments on disk.") \
     X(RAFT_PEER_LAG, GAUGE, "ckpt_raft_peer_lag_entries", "member", NULL, "Entries that the peer is behind; known to the leader only.") \
-    X(RAFT_PEER_UP, GAUGE, "ckpt_raft_peer_connected", "member", NULL, "1 when the connection to the peer is up.") \
+    X(RAFT_PEER_UP, GAUGE, "ckpt_raft_peer_connected", "member", NULL, "1 when the peer is connected and, where it should speak, heard of.") \
     X(DISK_FREE, GAUGE, "ckpt_disk_free_bytes", NULL, NULL, "Free space of the data folder's file system.") \
     X(DISK_ACCEPTS, GAUGE, "ckpt_disk_accepts_writes", NULL, NULL, "0 while proposals are refused because the disk is nearly full.") \
     X(LOOP_LAG, GAUGE, "ckpt_loop_lag_max_seconds", NULL, NULL, "Longest time the event loop was blocked since the start.") \

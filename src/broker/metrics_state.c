@@ -135,7 +135,8 @@ static void read_commits(struct metrics *metrics, const struct broker *broker)
                     (double)stats.commit_us_total / 1e6);
 }
 
-static void read_peers(struct metrics *metrics, const struct consensus_status *status)
+static void read_peers(struct metrics *metrics, const struct broker *broker,
+                       const struct consensus_status *status)
 {
     char member[32];
 
@@ -145,7 +146,8 @@ static void read_peers(struct metrics *metrics, const struct consensus_status *s
         if (peer->id == status->member_id)
             continue;
         snprintf(member, sizeof(member), "%llu", (unsigned long long)peer->id);
-        metrics_set(metrics, METRIC_RAFT_PEER_UP, member, NULL, peer->connected);
+        metrics_set(metrics, METRIC_RAFT_PEER_UP, member, NULL,
+                    broker_peer_reachable(broker, status, peer));
         metrics_set(metrics, METRIC_RAFT_PEER_LAG, member, NULL,
                     status->role == CONSENSUS_LEADER && status->last_index > peer->match_index
                         ? (double)(status->last_index - peer->match_index)
@@ -178,7 +180,7 @@ static void read_raft(struct metrics *metrics, const struct broker *broker)
     set(metrics, METRIC_L_ENTRIES, (double)(status.last_index - status.snapshot_index));
     set(metrics, METRIC_DISK_FREE, (double)status.disk_free_bytes);
     set(metrics, METRIC_DISK_ACCEPTS, status.accepts_writes);
-    read_peers(metrics, &status);
+    read_peers(metrics, broker, &status);
     read_commits(metrics, broker);
 }
 

@@ -62,12 +62,15 @@ static void status_other(const struct status *status, Ckpt__V1__MemberStatus *me
 {
     const struct consensus_status *raft = &status->raft;
     const struct consensus_peer_status *peer = status_peer(raft, member->member_id);
+    const Ckpt__Log__V1__MemberFacts *facts = answer_facts(status->broker, member->member_id);
 
+    if (facts != NULL)
+        member->version = facts->version;
     member->role = translate_text("unknown");
     member->last_contact_ms = UINT64_MAX;
     if (peer == NULL)
         return;
-    member->reachable = peer->connected;
+    member->reachable = broker_peer_reachable(status->broker, raft, peer);
     member->last_contact_ms = peer->last_contact_age_ms;
     if (raft->role == CONSENSUS_LEADER) {
         member->match_index = peer->match_index;
@@ -78,7 +81,7 @@ static void status_other(const struct status *status, Ckpt__V1__MemberStatus *me
         member->role = translate_text("leader");
     else if (!peer->voter)
         member->role = translate_text("learner");
-    else if (peer->connected)
+    else if (member->reachable)
         member->role = translate_text("follower");
 }
 
@@ -253,13 +256,14 @@ static void status_warn_self(struct status *status)
 static void status_fill_raft(struct status *status)
 {
     const struct broker *broker = status->broker;
-    const struct config_member *leader = answer_member(broker, status->raft.leader_id);
+    struct answer_member leader = {"", ""};
     Ckpt__V1__StatusReply *reply = status->reply;
 
+    (void)answer_find_member(broker, status->raft.leader_id, &leader);
     reply->term = status->raft.term;
     reply->leader_id = status->raft.leader_id;
-    reply->leader_name = translate_text(leader == NULL ? "" : leader->name);
-    reply->leader_api_address = translate_text(leader == NULL ? "" : leader->api);
+    reply->leader_name = translate_text(leader.name);
+    reply->leader_api_address = translate_text(leader.api);
     reply->leader_since_ms = status->stats.leader_since_ms;
     reply->member_id = status->raft.member_id;
     reply->member_name = broker->config->self->name;

@@ -1,5 +1,6 @@
 /* BrokerService and OperatorService over loopback: a real server, a real client, a real replica of one
  * member (or one of three that never finds the others) in a folder of its own. U6, U7. */
+#include "src/broker/answer.h"
 #include "tests/unit/broker/service_fixture.h"
 
 /* ---- calls ---- */
@@ -419,6 +420,79 @@ static void status_and_debug_check_describe_the_member(void **state)
     ckpt__v1__status_reply__free_unpacked(status, NULL);
 }
 
+/* A stopped process keeps its connections (S1-062): whoever should speak and does not is not there. */
+static void a_silent_peer_is_unreachable_although_connected(void **state)
+{
+    static struct config config = {.election_ms = 1000};
+    const struct broker broker = {.config = &config};
+    const struct {
+        enum consensus_role role;
+        uint64_t leader_id;
+        bool connected;
+        uint64_t age_ms;
+        bool expected;
+    } cases[] = {
+        {CONSENSUS_LEADER, 1, true, 100, true},
+        {CONSENSUS_LEADER, 1, true, 1999, true},
+        {CONSENSUS_LEADER, 1, true, 2000, false},
+        {CONSENSUS_LEADER, 1, true, UINT64_MAX, false},
+        {CONSENSUS_LEADER, 1, false, 100, false},
+        {CONSENSUS_CANDIDATE, 0, true, 2000, false},
+        {CONSENSUS_FOLLOWER, 2, true, 2000, false}, /* the leader */
+        {CONSENSUS_FOLLOWER, 2, true, 100, true},
+        {CONSENSUS_FOLLOWER, 3, true, UINT64_MAX, true}, /* another follower: nothing is due */
+        {CONSENSUS_FOLLOWER, 3, false, UINT64_MAX, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        const struct consensus_status status = {.role = cases[i].role,
+                                                .leader_id = cases[i].leader_id};
+        const struct consensus_peer_status peer = {.id = 2,
+                                                   .voter = true,
+                                                   .connected = cases[i].connected,
+                                                   .last_contact_age_ms = cases[i].age_ms};
+
+        if (broker_peer_reachable(&broker, &status, &peer) != cases[i].expected)
+            fail_msg("case %zu", i);
+    }
+}
+
+static void mark_applied(void *data, const struct err *failed, const struct fsm_outcome *outcome)
+{
+    assert_null(failed);
+    assert_int_equal(outcome->status, FSM_OK);
+    *(bool *)data = true;
+}
+
+static void a_member_outside_the_configuration_is_known_by_its_facts(void **state)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__MemberFacts facts = CKPT__LOG__V1__MEMBER_FACTS__INIT;
+    struct answer_member member;
+    bool applied = false;
+
+    (void)state;
+    ckpt__v1__mutation_reply__free_unpacked(register_allocation("r", "job"), NULL);
+    facts.member_id = 9;
+    facts.name = (char[]){"n9"};
+    facts.api_address = (char[]){"127.0.0.1:9999"};
+    facts.raft_address = (char[]){"127.0.0.1:9998"};
+    facts.version = (char[]){"9.9"};
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_MEMBER_FACTS;
+    command.member_facts = &facts;
+    assert_false(answer_find_member(&fixture->broker, 9, &member));
+    replica_propose(fixture->broker.replica, &command, mark_applied, &applied);
+    run_until(&applied);
+    assert_true(answer_find_member(&fixture->broker, 9, &member));
+    assert_string_equal(member.name, "n9");
+    assert_string_equal(member.api, "127.0.0.1:9999");
+    assert_string_equal(answer_facts(&fixture->broker, 9)->version, "9.9");
+    assert_true(answer_find_member(&fixture->broker, 1, &member));
+    assert_string_equal(member.api, fixture->config->self->api);
+    assert_false(answer_find_member(&fixture->broker, 8, &member));
+}
+
 static void a_policy_change_is_read_back(void **state)
 {
     static struct answer answer;
@@ -601,6 +675,8 @@ int main(void)
         WITH(open_one, a_checkpoint_can_be_asked_for_listed_and_cancelled),
         WITH(open_one, placement_hints_follow_the_estimated_write_time),
         WITH(open_one, status_and_debug_check_describe_the_member),
+        cmocka_unit_test(a_silent_peer_is_unreachable_although_connected),
+        WITH(open_one, a_member_outside_the_configuration_is_known_by_its_facts),
         WITH(open_one, a_policy_change_is_read_back),
         WITH(open_one, explain_says_when_there_is_nothing_to_explain),
         WITH(open_one, a_cancelled_call_drops_the_answer_and_not_the_command),
