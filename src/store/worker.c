@@ -259,8 +259,28 @@ static void pipe_init(struct worker *worker, struct worker_pipe *pipe, uv_loop_t
     worker->open_handles++;
 }
 
+/* This process' environment with WORKER_PARENT, which lives in `parent`. The caller frees the list. */
+static char **worker_environment(char *parent, size_t size)
+{
+    const size_t key_length = strlen(WORKER_PARENT "=");
+    size_t count = 0, kept = 0;
+    char **list;
+
+    snprintf(parent, size, WORKER_PARENT "=%d", (int)getpid());
+    while (environ[count] != NULL)
+        count++;
+    list = check_calloc(count + 2, sizeof(*list));
+    for (size_t i = 0; i < count; i++) {
+        if (strncmp(environ[i], parent, key_length) != 0)
+            list[kept++] = environ[i];
+    }
+    list[kept] = parent;
+    return list;
+}
+
 static int spawn(struct worker *worker, uv_loop_t *loop, char **argv, uid_t uid, gid_t gid)
 {
+    char parent[sizeof(WORKER_PARENT) + 16];
     uv_stdio_container_t stdio[3] = {{.flags = UV_IGNORE},
                                      {.flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE,
                                       .data.stream = (uv_stream_t *)&worker->out.handle},
@@ -273,6 +293,7 @@ static int spawn(struct worker *worker, uv_loop_t *loop, char **argv, uid_t uid,
         .stdio_count = 3,
         .stdio = stdio,
         .flags = UV_PROCESS_DETACHED}; /* a group of its own: killed as one */
+    int status;
 
     if (uid != (uid_t)-1) {
         options.flags |= UV_PROCESS_SETUID;
@@ -282,7 +303,10 @@ static int spawn(struct worker *worker, uv_loop_t *loop, char **argv, uid_t uid,
         options.flags |= UV_PROCESS_SETGID;
         options.gid = gid;
     }
-    return uv_spawn(loop, &worker->process, &options);
+    options.env = worker_environment(parent, sizeof(parent));
+    status = uv_spawn(loop, &worker->process, &options);
+    free(options.env);
+    return status;
 }
 
 static struct worker *worker_new(uv_loop_t *loop, worker_done_fn *done, void *data)

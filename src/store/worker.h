@@ -9,6 +9,8 @@
  *          once and kept until it is reaped; worker_active() then still counts it, but its handle must not be used
  *          any more. Output beyond WORKER_OUTPUT_MAX_BYTES is read and dropped.
  * Units    milliseconds; bytes per second for the rate limit.
+ * Errors   WORKER_PARENT in the worker's environment is the process id of its daemon: a worker that finds
+ *          itself with another parent lost its daemon before the kernel knew that it wants to die with it.
  */
 #ifndef CKPT_STORE_WORKER_H
 #define CKPT_STORE_WORKER_H
@@ -21,6 +23,7 @@
 
 #include "src/base/err.h"
 
+#define WORKER_PARENT "CKPT_WORKER_PARENT"
 enum { WORKER_OUTPUT_MAX_BYTES = 65536, WORKER_ARGUMENTS_MAX = 32 };
 
 /* Exit codes of ckpt-worker; scripts and tests may rely on them. Append only. */

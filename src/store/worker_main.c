@@ -3,20 +3,20 @@
  * Flow     the kernel is asked to kill this process when its daemon dies, so that no put outlives the one who
  *          counts on it; then verbs_main().
  */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 
+#include "src/store/parent.h"
 #include "src/store/verbs.h"
 #include "src/store/worker.h"
 
 int main(int argc, char **argv)
 {
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) {
-        fprintf(stderr, "ckpt-worker: prctl: %s\n", strerror(errno));
+    struct err err;
+
+    if (parent_bind(&err) != 0) {
+        fprintf(stderr, "ckpt-worker: %s\n", err.text);
         return WORKER_EXIT_UNAVAILABLE;
     }
     signal(SIGPIPE, SIG_IGN);

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "src/store/parent.h"
 #include "tests/support/test.h"
 #include "tests/unit/store/folders.h"
 
@@ -342,6 +343,72 @@ static void ckpt_worker_dies_with_its_daemon(void **state)
     close(ready[1]);
 }
 
+/* The daemon dies between fork() and the worker's prctl(): the kernel would not tell it any more. */
+static void worker_whose_daemon_is_gone_already_ends_at_once(void **state)
+{
+    struct err err;
+    char text[32];
+    int ready[2], status = 0;
+    pid_t daemon_pid, worker_pid;
+
+    (void)state;
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    assert_int_equal(pipe(ready), 0);
+    daemon_pid = fork();
+    if (daemon_pid == 0) {
+        worker_pid = fork();
+        if (worker_pid == 0) {
+            snprintf(text, sizeof(text), "%d", (int)getppid());
+            setenv(WORKER_PARENT, text, 1);
+            while (getppid() == (pid_t)atoi(text))
+                usleep(1000);
+            _exit(parent_bind(&err) == 0 ? 1 : WORKER_EXIT_UNAVAILABLE);
+        }
+        _exit(write(ready[1], &worker_pid, sizeof(worker_pid)) == (ssize_t)sizeof(worker_pid) ? 0
+                                                                                              : 98);
+    }
+    assert_int_equal(read(ready[0], &worker_pid, sizeof(worker_pid)), (ssize_t)sizeof(worker_pid));
+    assert_int_equal(waitpid(daemon_pid, &status, 0), daemon_pid);
+    assert_int_equal(waitpid(worker_pid, &status, 0), worker_pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), WORKER_EXIT_UNAVAILABLE);
+    close(ready[0]);
+    close(ready[1]);
+}
+
+/* Also when the daemon was itself started with such a variable. */
+static void worker_is_told_who_its_daemon_is(void **state)
+{
+    struct run *run = *state;
+    char expected[64];
+
+    assert_int_equal(setenv(WORKER_PARENT, "1", 1), 0);
+    start(run, "#!/bin/sh\necho parent=$CKPT_WORKER_PARENT:$PPID\n", LONG_MS, (uid_t)-1);
+    finish(run);
+    assert_int_equal(unsetenv(WORKER_PARENT), 0);
+    snprintf(expected, sizeof(expected), "parent=%d:%d\n", (int)getpid(), (int)getpid());
+    assert_string_equal(run->output, expected);
+}
+
+static void ckpt_worker_of_another_daemon_does_nothing(void **state)
+{
+    struct run *run = *state;
+    char product[PATH_MAX];
+    int status;
+    pid_t pid;
+
+    need_product(product);
+    pid = fork();
+    if (pid == 0) {
+        setenv(WORKER_PARENT, "1", 1);
+        execl(product, "ckpt-worker", "probe", "--prefix", run->folder, (char *)NULL);
+        _exit(99);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), WORKER_EXIT_UNAVAILABLE);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 int main(void)
 {
@@ -360,6 +427,9 @@ int main(void)
         T(worker_that_cannot_be_killed_is_reported_once_and_reaped_later),
         T(ckpt_worker_answers_through_worker_start),
         T(ckpt_worker_dies_with_its_daemon),
+        T(worker_whose_daemon_is_gone_already_ends_at_once),
+        T(worker_is_told_who_its_daemon_is),
+        T(ckpt_worker_of_another_daemon_does_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
