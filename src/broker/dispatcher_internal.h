@@ -2,11 +2,21 @@
 #ifndef CKPT_BROKER_DISPATCHER_INTERNAL_H
 #define CKPT_BROKER_DISPATCHER_INTERNAL_H
 
+#include "ckpt/v1/agent.pb-c.h"
 #include "src/base/buf.h"
+#include "src/base/id.h"
 #include "src/broker/broker.h"
 #include "src/broker/dispatcher.h"
 
 struct session;
+
+enum { DISPATCHER_RUNNING_MAX = 1024 };
+
+/* dispatcher_running.c: the allocations whose applications run on a node, as its agent says. */
+struct running_set {
+    char (*ids)[ID_MAX_BYTES + 1];
+    size_t count, capacity;
+};
 
 struct dispatcher {
     struct broker *broker;
@@ -31,8 +41,17 @@ void dispatcher_sessions_changed(
 void dispatcher_sessions_end(struct dispatcher *dispatcher); /* FAILED_PRECONDITION to all */
 void dispatcher_sessions_close(struct dispatcher *dispatcher);
 
+/* Both tell whether the set changed. */
+bool running_take_all(struct running_set *set, Ckpt__V1__RunningAllocation *const *items,
+                      size_t count);
+bool running_take_report(struct running_set *set, const Ckpt__V1__AgentReport *report);
+void running_close(struct running_set *set);
+/* Those that must not run on the node; room for DISPATCHER_RUNNING_MAX. */
+size_t running_orphans(const struct running_set *set, const struct fsm *fsm, uint32_t node_slot,
+                       const struct fsm_allocation **ret_orphans);
+
 /* dispatcher_orders.c: what the node must do now, as the message of the stream. Replaces what is in ret_bytes. */
 void dispatcher_pack_orders(const struct dispatcher *dispatcher, uint32_t node_slot,
-                            struct buf *ret_bytes);
+                            const struct running_set *running, struct buf *ret_bytes);
 
 #endif

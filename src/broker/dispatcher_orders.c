@@ -1,6 +1,6 @@
 /* From fsm_orders_for_node() to the OrderSet that an agent gets.
  *
- * Flow     orders and walltime ends of one node -> AgentDown -> bytes.
+ * Flow     orders and walltime ends of one node, and what runs there but must not (dispatcher_running.c) -> AgentDown -> bytes.
  * Shapes   messages live during one call; texts are the state's or part of one block per call.
  * Source   agent.proto; invariant I20: only applied state is looked at, so every order's entry is committed.
  */
@@ -63,15 +63,36 @@ static void fill_order(const struct fsm *fsm, const struct fsm_order *order,
     CHECK_UNREACHABLE("order kind");
 }
 
-static void fill_orders(const struct fsm *fsm, uint32_t node_slot, struct order_messages *messages)
+/* Orders to end what runs on the node although its allocation has ended or is elsewhere. */
+static size_t derive_orphans(const struct fsm *fsm, uint32_t node_slot,
+                             const struct running_set *running, struct fsm_order *ret_orders)
+{
+    const struct fsm_allocation **orphans = check_calloc(running->count + 1, sizeof(*orphans));
+    size_t count = running_orphans(running, fsm, node_slot, orphans);
+
+    for (size_t i = 0; i < count; i++)
+        ret_orders[i] = (struct fsm_order){
+            .kind = FSM_ORDER_TERMINATE,
+            .allocation = orphans[i],
+            .grace_ms = orphans[i]->grace_ms > 0 ? orphans[i]->grace_ms : fsm_policy(fsm)->grace_ms,
+            .reason = CKPT__V1__REASON__REASON_ALLOCATION_ENDED};
+    free(orphans);
+    return count;
+}
+
+static void fill_orders(const struct fsm *fsm, uint32_t node_slot,
+                        const struct running_set *running, struct order_messages *messages)
 {
     size_t count = fsm_orders_for_node(fsm, node_slot, NULL, 0);
     struct fsm_order *orders;
 
     if (count > FSM_ORDERS_PER_NODE_MAX)
         count = FSM_ORDERS_PER_NODE_MAX;
-    orders = check_calloc(count, sizeof(*orders));
+    orders = check_calloc(count + running->count, sizeof(*orders));
     fsm_orders_for_node(fsm, node_slot, orders, count);
+    count += derive_orphans(fsm, node_slot, running, orders + count);
+    if (count > FSM_ORDERS_PER_NODE_MAX)
+        count = FSM_ORDERS_PER_NODE_MAX;
     messages->order_count = count;
     messages->orders = check_calloc(count, sizeof(*messages->orders));
     messages->order_pointers = check_calloc(count, sizeof(Ckpt__V1__Order *));
@@ -93,6 +114,7 @@ static void fill_deadline(const struct fsm *fsm, const struct fsm_allocation *al
     message->allocation_id = translate_text(allocation->id);
     message->remaining_ms = end_ms > now_ms ? end_ms - now_ms : 0;
     message->grace_ms = allocation->grace_ms > 0 ? allocation->grace_ms : fsm_policy(fsm)->grace_ms;
+    message->walltime_ms = allocation->walltime_ms;
     message->walltime_ms = allocation->walltime_ms;
 }
 
@@ -129,7 +151,7 @@ static void free_messages(struct order_messages *messages)
 }
 
 void dispatcher_pack_orders(const struct dispatcher *dispatcher, uint32_t node_slot,
-                            struct buf *ret_bytes)
+                            const struct running_set *running, struct buf *ret_bytes)
 {
     const struct fsm *fsm = replica_fsm(dispatcher->broker->replica);
     uint64_t wall_ms = broker_wall_ms(dispatcher->broker);
@@ -141,7 +163,7 @@ void dispatcher_pack_orders(const struct dispatcher *dispatcher, uint32_t node_s
 
     fsm_get_summary(fsm, &summary);
     replica_get_status(dispatcher->broker->replica, &status);
-    fill_orders(fsm, node_slot, &messages);
+    fill_orders(fsm, node_slot, running, &messages);
     fill_deadlines(fsm, node_slot, summary.now_ms > wall_ms ? summary.now_ms : wall_ms, &messages);
     set.epoch = summary.epoch;
     set.term = status.term;

@@ -37,6 +37,7 @@ struct session {
     char node_id[SESSION_TEXT_BYTES];
     char boot_id[SESSION_TEXT_BYTES];
     char version[SESSION_TEXT_BYTES];
+    struct running_set running;
 };
 
 /* One NodeReport in flight. */
@@ -57,6 +58,7 @@ static void session_release(struct session *session)
     if (session->call != NULL || session->pending > 0)
         return;
     list_remove(&session->node);
+    running_close(&session->running);
     free(session);
 }
 
@@ -123,7 +125,7 @@ static void session_send_orders(struct session *session)
     }
     session->dirty = false;
     buf_init(&bytes);
-    dispatcher_pack_orders(session->dispatcher, session->slot, &bytes);
+    dispatcher_pack_orders(session->dispatcher, session->slot, &session->running, &bytes);
     if (!rpc_call_send(session->call, bytes.bytes, bytes.length))
         session->blocked = true;
     buf_close(&bytes);
@@ -267,6 +269,7 @@ static void take_hello(struct session *session, const Ckpt__V1__AgentHello *hell
     snprintf(session->node_id, sizeof(session->node_id), "%s", hello->node_id);
     snprintf(session->boot_id, sizeof(session->boot_id), "%s", hello->boot_id);
     snprintf(session->version, sizeof(session->version), "%s", hello->version);
+    running_take_all(&session->running, hello->running, hello->n_running);
     node = fsm_node_find(session_fsm(session), session->node_id);
     if (node != NULL && strcmp(node->boot_id, session->boot_id) == 0 &&
         strcmp(node->version, session->version) == 0 &&
@@ -347,12 +350,24 @@ static void take_report(struct session *session, Ckpt__V1__AgentReport *report)
         session_send_ack(session); /* a repetition of what is committed */
         return;
     }
+    if (running_take_report(&session->running, report) && session->slot != SLOT_NONE)
+        session_send_orders(session);
     if (session->pending >= DISPATCHER_REPORTS_MAX) {
         session_finish(session, RPC_RESOURCE_EXHAUSTED,
                        "too many reports wait for their acknowledgement");
         return;
     }
     propose_report(session, report);
+}
+
+/* Heartbeats cost no log entry; what runs is not state. */
+static void take_heartbeat(struct session *session, const Ckpt__V1__AgentHeartbeat *heartbeat)
+{
+    if (session->slot == SLOT_NONE)
+        return;
+    nodes_heard(session->dispatcher->nodes, session->slot, heartbeat);
+    if (running_take_all(&session->running, heartbeat->running, heartbeat->n_running))
+        session_send_orders(session);
 }
 
 /* ---- up --------------------------------------------------------------------------------------------------------------- */
@@ -368,8 +383,7 @@ static void take_message(struct session *session, Ckpt__V1__AgentUp *up)
         take_hello(session, up->hello);
         return;
     case CKPT__V1__AGENT_UP__BODY_HEARTBEAT:
-        if (session->slot != SLOT_NONE)
-            nodes_heard(session->dispatcher->nodes, session->slot, up->heartbeat);
+        take_heartbeat(session, up->heartbeat);
         return;
     case CKPT__V1__AGENT_UP__BODY_REPORT:
         take_report(session, up->report);
@@ -500,6 +514,7 @@ void dispatcher_sessions_close(struct dispatcher *dispatcher)
         if (session->call != NULL)
             rpc_call_set_data(session->call, NULL);
         list_remove(&session->node);
+        running_close(&session->running);
         free(session);
     }
 }

@@ -334,6 +334,50 @@ static void walltime_ends_are_sent_as_remaining_time(void **state)
     assert_uint_equal(orders(agent)->deadlines[0]->walltime_ms, 3600000);
 }
 
+static void report_application(struct agent *agent, uint64_t sequence, Ckpt__V1__ReportKind kind)
+{
+    Ckpt__V1__AgentReport message = CKPT__V1__AGENT_REPORT__INIT;
+
+    message.sequence = sequence;
+    message.kind = kind;
+    message.allocation_id = (char[]){"job"};
+    report(agent, &message);
+}
+
+/* F-006, F-022: a node that comes back, or a job that was ended from outside: what still runs is ended; what is not known is left. */
+static void what_runs_without_an_allocation_is_ordered_to_end(void **state)
+{
+    struct stand *stand = *state;
+    struct agent *agent = &stand->agents[0];
+    Ckpt__V1__RunningAllocation other = CKPT__V1__RUNNING_ALLOCATION__INIT;
+    Ckpt__V1__RunningAllocation unknown = CKPT__V1__RUNNING_ALLOCATION__INIT;
+    Ckpt__V1__RunningAllocation *both[] = {&other, &unknown};
+    Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
+    Ckpt__V1__AgentHeartbeat beat = CKPT__V1__AGENT_HEARTBEAT__INIT;
+
+    fake_serve(stand->fake);
+    assert_int_equal(fake_register(stand->fake, "job", 1, 1, NULL).status, FSM_OK);
+    connect_agent(stand, agent, "node-9"); /* the job is node-1's */
+    assert_uint_equal(orders(agent)->n_orders, 0);
+    report_application(agent, 1, CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED);
+    await(stand, orders(agent)->n_orders == 1);
+    assert_int_equal(orders(agent)->orders[0]->kind, CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE);
+    assert_string_equal(orders(agent)->orders[0]->allocation_id, "job");
+    assert_int_equal(orders(agent)->orders[0]->reason, CKPT__V1__REASON__REASON_ALLOCATION_ENDED);
+    report_application(agent, 2, CKPT__V1__REPORT_KIND__REPORT_KIND_TERMINATED);
+    await(stand, orders(agent)->n_orders == 0);
+    other.allocation_id = (char[]){"job"};
+    unknown.allocation_id = (char[]){"unknown"};
+    beat.sequence = 1;
+    beat.n_running = 2;
+    beat.running = both;
+    up.body_case = CKPT__V1__AGENT_UP__BODY_HEARTBEAT;
+    up.heartbeat = &beat;
+    send_up(agent, &up);
+    await(stand, orders(agent)->n_orders == 1);
+    assert_string_equal(orders(agent)->orders[0]->allocation_id, "job");
+}
+
 static void wrong_first_messages_and_garbage_are_refused(void **state)
 {
     struct stand *stand = *state;
@@ -389,6 +433,7 @@ int main(void)
         TEST(a_follower_refuses_with_the_leaders_address),
         TEST(streams_end_with_leadership_and_go_on_with_the_next_leader),
         TEST(walltime_ends_are_sent_as_remaining_time),
+        TEST(what_runs_without_an_allocation_is_ordered_to_end),
         TEST(wrong_first_messages_and_garbage_are_refused),
         TEST(a_stream_ends_when_its_report_cannot_be_proposed),
     };
