@@ -15,6 +15,7 @@ enum {
     DAEMON_EXIT_FATAL = 3,
     DAEMON_TRANSFER_MAX_MS = 3000,
     DAEMON_DRAIN_MS = 1000,
+    DAEMON_WORKERS_MAX_MS = 1500, /* longer than a worker takes to be called unkillable */
     DAEMON_STOP_MAX_MS = 9000
 };
 
