@@ -412,7 +412,9 @@ static int propose_check(const struct consensus *consensus, size_t length, struc
                        CONSENSUS_ENTRY_MAX_BYTES);
     if (consensus->failed || consensus->closing || !core_is_leader(consensus))
         return err_set(err, ERR_UNAVAILABLE, "this member is not the leader: ask the leader");
-    if (!consensus->folder.accepts_writes)
+    /* The first one of a leadership is taken all the same: without it the member could not even be read. */
+    if (!consensus->folder.accepts_writes &&
+        consensus->proposed_term == consensus->raft.current_term)
         return err_set(err, ERR_FULL,
                        "%s has %" PRIu64 " bytes free: make room, writes then resume by themselves",
                        consensus->folder.path, consensus->folder.free_bytes);
@@ -427,6 +429,7 @@ int consensus_propose(struct consensus *consensus, const uint8_t *bytes, size_t 
 {
     struct raft_buffer buffer = {NULL, length};
     struct proposal *proposal;
+    uint64_t term = consensus->raft.current_term;
     int status;
 
     CHECK(tag != NULL);
@@ -450,6 +453,8 @@ int consensus_propose(struct consensus *consensus, const uint8_t *bytes, size_t 
         err_set(err, ERR_UNAVAILABLE, "propose: %s", raft_strerror(status));
     }
     core_leave(consensus);
+    if (status == 0)
+        consensus->proposed_term = term;
     return status == 0 ? 0 : -1;
 }
 

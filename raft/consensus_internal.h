@@ -102,6 +102,7 @@ struct consensus {
 
     struct list proposals; /* by index */
     size_t proposal_count;
+    uint64_t proposed_term; /* of the last proposal that was taken */
     struct list dropped;
     struct raft_barrier barrier;
 

@@ -12,6 +12,7 @@
 #include "src/base/check.h"
 #include "src/broker/broker.h"
 #include "src/broker/collector.h"
+#include "src/broker/disk_watch.h"
 #include "src/broker/dispatcher.h"
 #include "src/broker/evaluator.h"
 #include "src/broker/http.h"
@@ -44,6 +45,7 @@ struct daemon {
     struct replica_observer observer;
     uint64_t leader_id; /* last logged */
     struct process_lag lag;
+    struct disk_watch *disk_watch;
     uv_signal_t signals[ARRAY_COUNT(daemon_signals)];
     uv_timer_t step;  /* of stopping */
     uv_timer_t guard; /* ends the process when stopping takes too long */
@@ -119,6 +121,7 @@ static void daemon_replica_closed(void *context)
     struct broker *broker = &daemon->broker;
 
     broker->replica = NULL;
+    disk_watch_free(daemon->disk_watch);
     collector_free(broker->collector);
     ticker_free(broker->ticker);
     storage_watch_free(broker->storage_watch);
@@ -312,6 +315,7 @@ static void daemon_add_parts(struct daemon *daemon)
     broker->storage_watch = storage_watch_new(broker);
     broker->ticker = ticker_new(broker);
     broker->collector = collector_new(broker);
+    daemon->disk_watch = disk_watch_new(broker);
 }
 
 static int daemon_listen(struct daemon *daemon, struct err *err)

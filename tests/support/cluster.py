@@ -136,9 +136,10 @@ class Member:
         self.log = cluster.dir / f"{self.name}.log"
         self.process = None
         self.started_before = False
+        self.prefix = []  # command that starts the member, such as nsenter
 
     def start(self, wait=True):
-        arguments = [str(BIN / "ckptd"), "--config", str(self.cluster.config), "--name", self.name,
+        arguments = [*self.prefix, str(BIN / "ckptd"), "--config", str(self.cluster.config), "--name", self.name,
                      "--data-dir", str(self.data_dir)]
         if not self.started_before:
             arguments.append("--bootstrap")

@@ -1,0 +1,84 @@
+/* See disk_watch.h. */
+#include "src/broker/disk_watch.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "src/base/check.h"
+#include "src/base/log.h"
+#include "src/broker/broker.h"
+
+struct disk_watch {
+    struct broker *broker;
+    struct clock_timer *timer;
+    uint64_t asked_ms; /* monotonic, of the last hand-over; 0: none */
+    bool low;
+    bool handing_over;
+};
+
+static void handed_over(void *data, const struct err *failed, const struct fsm_outcome *outcome)
+{
+    struct disk_watch *watch = data;
+
+    (void)outcome;
+    watch->handing_over = false;
+    if (failed != NULL)
+        log_warning("transfer_failed", "reason=disk_low text=\"%s\"", failed->text);
+}
+
+static void hand_over(struct disk_watch *watch)
+{
+    struct broker *broker = watch->broker;
+    uint64_t now_ms = broker_monotonic_ms(broker);
+
+    if (watch->handing_over || broker->config->member_count == 1 ||
+        !replica_serving(broker->replica) ||
+        (watch->asked_ms != 0 && now_ms - watch->asked_ms < DISK_WATCH_HANDOVER_MS))
+        return;
+    watch->asked_ms = now_ms;
+    watch->handing_over = true;
+    log_warning("transfer", "reason=disk_low text=\"another member is asked to lead\"");
+    replica_transfer(broker->replica, 0, handed_over, watch);
+}
+
+static void look(void *data)
+{
+    struct disk_watch *watch = data;
+    struct consensus_status status;
+
+    replica_get_status(watch->broker->replica, &status);
+    if (watch->low == status.accepts_writes) {
+        watch->low = !status.accepts_writes;
+        if (watch->low)
+            log_warning("disk_low",
+                        "path=%s free_bytes=%" PRIu64
+                        " text=\"no changes are taken by this member until there is room\"",
+                        watch->broker->config->data_dir, status.disk_free_bytes);
+        else
+            log_info("disk_ok", "path=%s free_bytes=%" PRIu64, watch->broker->config->data_dir,
+                     status.disk_free_bytes);
+    }
+    if (watch->low)
+        hand_over(watch);
+    watch->broker->clock.timer_start(watch->timer, DISK_WATCH_MS * UINT64_C(1000));
+}
+
+struct disk_watch *disk_watch_new(struct broker *broker)
+{
+    struct disk_watch *watch = check_calloc(1, sizeof(*watch));
+
+    CHECK(broker->replica != NULL);
+    watch->broker = broker;
+    watch->timer = broker->clock.timer_new(broker->clock.context, look, watch);
+    broker->clock.timer_start(watch->timer, 0);
+    return watch;
+}
+
+void disk_watch_free(struct disk_watch *watch)
+{
+    if (watch == NULL)
+        return;
+    CHECK(!watch->handing_over);
+    watch->broker->clock.timer_free(watch->timer);
+    free(watch);
+}

@@ -1,0 +1,20 @@
+/* Says when the disk of this member gets full or has room again, and hands leadership over while it is full.
+ *
+ * Flow     every DISK_WATCH_MS one look at the replica's status; a change is logged. A leader with a full disk refuses all
+ *          writes, so it asks the other members to take over, again every DISK_WATCH_HANDOVER_MS while it lasts.
+ * Units    milliseconds.
+ * Absent   the judgement what is full (raft/folder.c); knowledge of the other members' disks: when all are full, leadership
+ *          goes round, and reads are served all the same.
+ */
+#ifndef CKPT_BROKER_DISK_WATCH_H
+#define CKPT_BROKER_DISK_WATCH_H
+
+struct broker;
+struct disk_watch;
+
+enum { DISK_WATCH_MS = 500, DISK_WATCH_HANDOVER_MS = 10000 };
+
+struct disk_watch *disk_watch_new(struct broker *broker);
+void disk_watch_free(struct disk_watch *watch);
+
+#endif
