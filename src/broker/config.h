@@ -53,8 +53,9 @@ struct config {
     Ckpt__V1__TargetSpec targets[CONFIG_TARGETS_MAX]; /* seed a new cluster only */
     size_t target_count;
     struct config_storage_watch storage_watch;
-    char *unix_socket; /* "": none */
-    bool insecure;     /* addresses that are not loopback are bound without TLS */
+    char *unix_socket;        /* "": none */
+    uint64_t connections_max; /* of the API; lowered when the process may not open so many files */
+    bool insecure;            /* addresses that are not loopback are bound without TLS */
     enum log_level log_level;
     struct config_source *sources; /* which keys the file or a flag set; for config_print */
 };

@@ -23,6 +23,7 @@
 #include "src/broker/ticker.h"
 #include "src/broker/watch.h"
 #include "src/rpc/uv_clock.h"
+#include "src/store/worker.h"
 
 /* Bytes of `protoc --descriptor_set_out`, put into the program by the Makefile. */
 extern const uint8_t ckpt_descriptors[];
@@ -51,6 +52,7 @@ struct daemon {
     uv_timer_t guard; /* ends the process when stopping takes too long */
     uint64_t stopping_since_ms;
     uint64_t transfer_until_ms; /* until then another member may take over */
+    uint64_t workers_until_ms;  /* until then killed workers may end */
     bool stopping;
 };
 
@@ -115,6 +117,32 @@ static void daemon_close_timer(uv_timer_t *timer)
     uv_close((uv_handle_t *)timer, NULL);
 }
 
+static void daemon_report_stop(const struct daemon *daemon)
+{
+    log_info("stopped", "duration_ms=%" PRIu64, uv_now(&daemon->loop) - daemon->stopping_since_ms);
+}
+
+/* All workers were told to end; one that hangs in the kernel ends when the kernel lets it, without us. */
+static void daemon_await_workers(uv_timer_t *timer)
+{
+    struct daemon *daemon = timer->data;
+
+    if (worker_active() > 0 && uv_now(&daemon->loop) < daemon->workers_until_ms)
+        return;
+    if (worker_active() > 0) {
+        log_warning("workers_left", "count=%zu text=\"they hang in the kernel; check the mounts\"",
+                    worker_active());
+        daemon_report_stop(daemon);
+        _exit(EXIT_SUCCESS);
+    }
+    process_lag_stop(&daemon->lag);
+    daemon_close_timer(&daemon->step);
+    daemon_close_timer(&daemon->guard);
+    for (size_t i = 0; i < ARRAY_COUNT(daemon_signals); i++)
+        uv_close((uv_handle_t *)&daemon->signals[i], NULL);
+    daemon_report_stop(daemon);
+}
+
 static void daemon_replica_closed(void *context)
 {
     struct daemon *daemon = context;
@@ -130,12 +158,8 @@ static void daemon_replica_closed(void *context)
     watch_free(broker->watch);
     service_free(broker->service);
     metrics_free(broker->metrics);
-    process_lag_stop(&daemon->lag);
-    daemon_close_timer(&daemon->step);
-    daemon_close_timer(&daemon->guard);
-    for (size_t i = 0; i < ARRAY_COUNT(daemon_signals); i++)
-        uv_close((uv_handle_t *)&daemon->signals[i], NULL);
-    log_info("stopped", "duration_ms=%" PRIu64, uv_now(&daemon->loop) - daemon->stopping_since_ms);
+    daemon->workers_until_ms = uv_now(&daemon->loop) + DAEMON_WORKERS_MAX_MS;
+    CHECK(uv_timer_start(&daemon->step, daemon_await_workers, 0, DAEMON_STEP_MS) == 0);
 }
 
 static void daemon_server_freed(void *data)
@@ -200,6 +224,7 @@ static void daemon_stop(struct daemon *daemon)
     process_notify("STOPPING=1");
     log_info("stopping", "leads=%d", replica_serving(daemon->broker.replica));
     CHECK(uv_timer_start(&daemon->guard, daemon_guard, DAEMON_STOP_MAX_MS, 0) == 0);
+    alarm(DAEMON_STOP_MAX_MS / 1000 + 1); /* ends the process even when the loop itself hangs */
     if (replica_serving(daemon->broker.replica) && daemon->broker.config->member_count > 1) {
         daemon->transfer_until_ms = daemon->stopping_since_ms + DAEMON_TRANSFER_MAX_MS;
         replica_transfer(daemon->broker.replica, 0, daemon_transferred, daemon);
@@ -302,9 +327,15 @@ static int daemon_open_replica(struct daemon *daemon, bool bootstrap, struct err
 static void daemon_add_parts(struct daemon *daemon)
 {
     struct broker *broker = &daemon->broker;
-    const struct rpc_server_config server = {0};
+    const uint64_t connections_max = broker->config->connections_max;
+    const struct rpc_server_config server = {.connections_max = connections_max};
 
     broker->rpc = rpc_server_new(&daemon->loop, &server);
+    if (rpc_server_connections_max(broker->rpc) < connections_max)
+        log_warning("connections_limited",
+                    "wanted=%" PRIu64 " possible=%zu text=\"raise the limit of open files "
+                    "(LimitNOFILE) or lower connections_max\"",
+                    connections_max, rpc_server_connections_max(broker->rpc));
     rpc_server_add_reflection(broker->rpc, ckpt_descriptors,
                               (size_t)(ckpt_descriptors_end - ckpt_descriptors));
     broker->metrics = metrics_new(broker);

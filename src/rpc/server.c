@@ -380,6 +380,11 @@ void rpc_server_handle_closed(struct rpc_server *server)
     free(server);
 }
 
+size_t rpc_server_connections_max(const struct rpc_server *server)
+{
+    return server->config.connections_max;
+}
+
 void rpc_server_get_stats(const struct rpc_server *server, struct rpc_server_stats *ret_stats)
 {
     const struct list *node;

@@ -72,6 +72,8 @@ struct rpc_handlers {
 };
 
 struct rpc_server *rpc_server_new(uv_loop_t *loop, const struct rpc_server_config *config);
+/* What became of the wanted connections_max. */
+size_t rpc_server_connections_max(const struct rpc_server *server);
 /* path "/package.Service/Method"; copied. A unary method whose request did not come as exactly one message is answered by the
  * server itself; unary handlers need on_message only. */
 void rpc_server_add_method(struct rpc_server *server, const char *path, bool client_streaming,

@@ -52,6 +52,7 @@ static void the_smallest_file_gets_defaults(void **state)
     assert_uint_equal(config->election_ms, 1000);
     assert_uint_equal(config->heartbeat_ms, 100);
     assert_uint_equal(config->snapshot_after_entries, 100000);
+    assert_uint_equal(config->connections_max, 12000);
     assert_uint_equal(config->snapshot_after_bytes, 64 << 20);
     assert_uint_equal(config->policy.evaluation_interval_ms, 30000);
     assert_uint_equal(config->policy.retention_ms, UINT64_C(604800000));
@@ -134,6 +135,7 @@ static const struct refusal mistakes[] = {
     {HEAD ONE "timers: {election: 1.5s}\n", {"line 4", "'1.5s'"}},
     {HEAD ONE "timers: {election: 5 s}\n", {"line 4", "'5 s'"}},
     {HEAD ONE "timers: {heartbeat: 400ms}\n", {"line 4", "timers.heartbeat_ms", "third"}},
+    {HEAD ONE "connections_max: 15\n", {"line 4", "connections_max", "'15'", "16"}},
     {HEAD ONE "raft: {snapshot_after_entries: 99}\n",
      {"line 4", "raft.snapshot_after_entries", "'99'", "100"}},
     {HEAD ONE "raft: {snapshot_after_bytes: 4294967297}\n",

@@ -1,0 +1,127 @@
+#!/usr/bin/python3
+"""One ckptd under difficulties: what Status says of stopped members, how it ends and starts. S1-062, S1-071, U5."""
+import os
+import pathlib
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from cluster import BIN, Cluster, grpc, metric, operator_pb2, operator_pb2_grpc, tap, wait_until  # noqa: E402
+
+
+def status(cluster, member):
+    stub = operator_pb2_grpc.OperatorServiceStub(cluster.client.channel(member.api))
+    return stub.Status(operator_pb2.StatusRequest(), timeout=2)
+
+
+def a_stopped_member_is_not_reachable():
+    """SIGSTOP leaves its TCP connections open."""
+    with Cluster() as cluster:
+        cluster.start()
+        leader = cluster.wait_leader()
+        wait_until("all are reachable", lambda: status(cluster, leader).reachable_count == 3, 10)
+        assert status(cluster, leader).failure_tolerance == 1
+        stopped = next(m for m in cluster.members if m is not leader)
+        stopped.kill(signal.SIGSTOP)
+        try:
+            reply = wait_until("it is told unreachable",
+                               lambda: (lambda r: r if r.reachable_count == 2 else None)(status(cluster, leader)), 5)
+            assert reply.quorum and reply.failure_tolerance == 0, reply
+            member = next(m for m in reply.members if m.name == stopped.name)
+            assert not member.reachable and member.role == "unknown" and member.last_contact_ms >= 1000, member
+            assert any("failure tolerance is 0" in w for w in reply.warnings), reply.warnings
+            assert any(f"member {stopped.name} is unreachable" in w for w in reply.warnings), reply.warnings
+            assert metric(leader.http, "ckpt_raft_peer_connected") == 1
+            begun = time.monotonic()
+            assert cluster.ctl("status", check=False).returncode in (0, 1)
+            assert time.monotonic() - begun < 1, "ckptctl status waits for the stopped member"
+        finally:
+            stopped.kill(signal.SIGCONT)
+        wait_until("it is back", lambda: status(cluster, leader).failure_tolerance == 1, 10)
+
+
+def versions_of_members_that_led_are_told():
+    with Cluster() as cluster:
+        cluster.start()
+        first = cluster.wait_leader()
+        first.kill()
+        second = cluster.wait_leader()
+        versions = {m.name: m.version for m in status(cluster, second).members}
+        assert versions[first.name] == versions[second.name] != "", versions
+
+
+def an_unkillable_worker_does_not_hold_the_end_up():
+    """A process of root that a daemon of nobody's may not kill stands for one that hangs in the kernel."""
+    if os.geteuid() != 0:
+        return "needs root"
+    with Cluster(members=1) as cluster:
+        programs, seen = cluster.dir / "bin", cluster.dir / "hung"
+        programs.mkdir()
+        shutil.copy(BIN / "ckptd", programs / "ckptd")
+        shutil.copy(BIN / "hang", programs / "ckpt-worker")
+        (programs / "ckpt-worker").chmod(0o4755)
+        member = cluster.members[0]
+        for path in (cluster.dir, cluster.scratch):
+            path.chmod(0o777)
+        with open(member.log, "ab") as log:
+            member.process = subprocess.Popen(
+                [str(programs / "ckptd"), "--config", str(cluster.config), "--name", member.name, "--data-dir", str(member.data_dir),
+                 "--bootstrap"], stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=cluster.dir, user=65534, group=65534,
+                env={**os.environ, "HANG_PID_FILE": str(seen)})
+        cluster.wait_leader()
+        worker = int(wait_until("a probe hangs", lambda: seen.exists() and seen.read_text(), 10))
+        try:
+            wait_until("it is told unkillable", lambda: "cannot be killed" in "".join(status(cluster, member).targets[0].detail), 10)
+            begun = time.monotonic()
+            member.kill(signal.SIGTERM)
+            assert member.process.wait(15) == 0, "not a clean end"
+            assert time.monotonic() - begun < 10, "SIGTERM took longer than 10 s"
+            assert "event=workers_left" in member.log.read_text()
+        finally:
+            os.kill(worker, signal.SIGKILL)
+
+
+def ten_thousand_agents_fit():
+    """Each keeps one connection to the leader; a member that may not open so many files says so when it starts."""
+    wanted = 10000
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < wanted + 1000:
+        return f"needs {wanted + 1000} open files"
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+    connections = []
+    with Cluster(members=1) as cluster:
+        cluster.start()
+        host, port = cluster.members[0].api.rsplit(":", 1)
+        try:
+            for _ in range(wanted):
+                connections.append(socket.create_connection((host, int(port)), timeout=10))
+                connections[-1].sendall(preface)
+            wait_until("all are taken", lambda: metric(cluster.members[0].http, "ckpt_rpc_connections") >= wanted, 20)
+            assert status(cluster, cluster.members[0]).quorum
+        finally:
+            for connection in connections:
+                connection.close()
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def a_low_limit_of_open_files_is_told_at_the_start():
+    with Cluster(members=1) as cluster:
+        member = cluster.members[0]
+        with open(member.log, "ab") as log:
+            member.process = subprocess.Popen(
+                ["prlimit", "--nofile=1000:1000", str(BIN / "ckptd"), "--config", str(cluster.config), "--name", member.name,
+                 "--data-dir", str(member.data_dir), "--bootstrap"], stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=cluster.dir)
+        cluster.wait_leader()
+        assert "event=connections_limited wanted=12000 possible=872" in member.log.read_text(), member.log.read_text()
+
+
+if __name__ == "__main__":
+    sys.exit(tap([a_stopped_member_is_not_reachable, versions_of_members_that_led_are_told,
+                  an_unkillable_worker_does_not_hold_the_end_up,
+                  ten_thousand_agents_fit, a_low_limit_of_open_files_is_told_at_the_start]))
