@@ -36,12 +36,6 @@ const char *fsm_intern(struct fsm *fsm, const char *text)
     return interned->text;
 }
 
-const char *fsm_intern_share(const char *interned)
-{
-    intern_of(interned)->reference_count++;
-    return interned;
-}
-
 void fsm_intern_release(struct fsm *fsm, const char *text)
 {
     struct interned *interned;

@@ -29,7 +29,6 @@ enum {
     FSM_TIMERS_PER_TICK_MAX = 4096,  /* the next Tick goes on */
     FSM_COMMAND_MAX_BYTES = 1 << 18, /* 256 KiB, one request */
     FSM_PREFIX_MAX_BYTES = 1024,
-    FSM_DETAIL_MAX_BYTES = 1024,
     FSM_ORDERS_PER_NODE_MAX = 1024,
     FSM_CLASS_MAX = 10,
     FSM_REQUEUE_MAX = 100,

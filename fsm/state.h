@@ -26,7 +26,7 @@ typedef Ckpt__Log__V1__Command fsm_command;
 typedef Ckpt__V1__NodeShare fsm_share_message;
 
 enum { FSM_EVENTS_PER_PAGE = 1024, FSM_EVENT_PAGES = FSM_EVENTS_MAX / FSM_EVENTS_PER_PAGE };
-enum { FSM_STATES_ALLOCATION = 8, FSM_STATES_CHECKPOINT = 16, FSM_SLOT_NONE = 0xffffffff };
+enum { FSM_STATES_ALLOCATION = 8, FSM_STATES_CHECKPOINT = 16 };
 
 /* Text held once and counted: ids, tenants, projects ... */
 struct interned {
@@ -186,7 +186,6 @@ static inline uint64_t fsm_since(const struct fsm *fsm, uint64_t then_ms)
 
 /* intern.c: equal texts are one pointer. release accepts NULL. */
 const char *fsm_intern(struct fsm *fsm, const char *text);
-const char *fsm_intern_share(const char *interned);
 void fsm_intern_release(struct fsm *fsm, const char *interned);
 
 /* message.c */

@@ -82,7 +82,9 @@ static int apply_flags(struct agent_config *config, const struct flags *flags, s
         return -1;
     if (flags->brokers != NULL && set_flag(config->brokers, "--brokers", flags->brokers, err) != 0)
         return -1;
-    if (flags->name == NULL || !id_valid(flags->name))
+    if (flags->name == NULL)
+        return err_set(err, ERR_INVALID, "--name NODE is missing");
+    if (!id_valid(flags->name))
         return err_set(err, ERR_INVALID,
                        "--name must be this node's name, 1 to 128 characters of A-Z a-z 0-9 . _ -");
     return config_check(config, err);
@@ -190,7 +192,7 @@ static int daemon_open(struct daemon *daemon, struct err *err)
 
     if (mkdir(daemon->config.state_dir, 0700) != 0 && errno != EEXIST)
         return err_set(err, ERR_IO, "%s: %s", daemon->config.state_dir, strerror(errno));
-    if (ledger_open(daemon->config.state_dir, daemon->boot_id, &ledger, err) != 0)
+    if (ledger_open(daemon->config.state_dir, daemon->name, daemon->boot_id, &ledger, err) != 0)
         return -1;
     uv_clock_ops(&daemon->loop, &clock);
     agent_init(agent, &daemon->loop, &clock, daemon->name, daemon->boot_id, ledger);

@@ -646,8 +646,3 @@ void replica_get_stats(const struct replica *replica, struct replica_stats *ret_
                                         ? UINT64_MAX
                                         : (replica_now_us(replica) - replica->applied_at_us) / 1000;
 }
-
-struct consensus *replica_consensus(struct replica *replica)
-{
-    return replica->consensus;
-}

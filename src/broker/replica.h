@@ -111,6 +111,5 @@ struct replica_stats {
     uint64_t snapshots_read; /* state replaced by one from disk or from the leader */
 };
 void replica_get_stats(const struct replica *replica, struct replica_stats *ret_stats);
-struct consensus *replica_consensus(struct replica *replica);
 
 #endif

@@ -31,6 +31,7 @@ const struct option_spec global_options[] = {
      .number = NUMBER_DURATION,
      .range = {10, 3600000}},
     {.name = "help", .letter = 'h', .kind = OPTION_FLAG, .help = "help on a command"},
+    {.name = "version", .kind = OPTION_FLAG, .help = "version of this program"},
     {0}};
 
 const struct option_spec mutation_options[] = {
@@ -118,7 +119,7 @@ static enum cli_exit unknown_option(struct cli *cli, const char *word)
     if (near != NULL) {
         snprintf(next, sizeof(next), "--%s", near);
     } else {
-        snprintf(next, sizeof(next), "ckptctl help %s",
+        snprintf(next, sizeof(next), "ckptctl help%s%s", cli->command == NULL ? "" : " ",
                  cli->command == NULL ? "" : cli->command->name);
     }
     return cli_fail(cli, CLI_USAGE, next, "unknown option %s", shown);
@@ -359,6 +360,8 @@ enum cli_exit options_parse(struct cli *cli, int argc, char **argv)
     }
     if (code != CLI_OK || cli_flag(cli, "help"))
         return code;
+    if (cli->command == NULL && cli_flag(cli, "version"))
+        cli->command = command_find((const char *const[]){"version", NULL}, &(size_t){0});
     if (cli->command == NULL) {
         help_print(cli->error, NULL);
         return CLI_USAGE;

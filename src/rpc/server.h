@@ -106,8 +106,6 @@ void *rpc_call_data(const struct rpc_call *call);
 const struct rpc_peer *rpc_call_peer(const struct rpc_call *call);
 /* Request metadata (lower case name), NULL when absent. */
 const char *rpc_call_metadata(const struct rpc_call *call, const char *name);
-/* Monotonic loop time in ms at which the client gives up; UINT64_MAX: never. */
-uint64_t rpc_call_deadline_ms(const struct rpc_call *call);
 /* Queues one message (copied). false: the buffer is full; it was queued all the same, but wait for on_writable before more. */
 bool rpc_call_send(struct rpc_call *call, const uint8_t *bytes, size_t length);
 size_t rpc_call_buffered(const struct rpc_call *call);

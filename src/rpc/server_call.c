@@ -468,11 +468,6 @@ const char *rpc_call_metadata(const struct rpc_call *call, const char *name)
     return NULL;
 }
 
-uint64_t rpc_call_deadline_ms(const struct rpc_call *call)
-{
-    return call->deadline_ms;
-}
-
 size_t rpc_call_buffered(const struct rpc_call *call)
 {
     return rpc_outbox_length(&call->outbox);

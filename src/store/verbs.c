@@ -203,13 +203,43 @@ static int print_error(const char *verb, struct err *err, FILE *errors)
     return exit_of(err->code);
 }
 
+static const char usage[] =
+    "usage: ckpt-worker probe   --prefix P\n"
+    "       ckpt-worker put     --prefix P --path DIR --node NAME --source DIR [--rate "
+    "BYTES_PER_S]\n"
+    "       ckpt-worker verify  --path DIR --node NAME [--prefix P] [--manifest-sha256 HEX]\n"
+    "       ckpt-worker restore --path DIR --node NAME --to DIR [--prefix P] [--manifest-sha256 "
+    "HEX]\n"
+    "       ckpt-worker collect --prefix P --path DIR\n"
+    "       ckpt-worker abandon --path DIR --node NAME [--prefix P]\n"
+    "One blocking job on a destination; started by ckptd and ckpt-agentd, and good by hand. --path "
+    "is\n"
+    "the checkpoint's folder, --prefix the destination that holds it.\n"
+    "exit codes: 0 done, 2 usage, 3 not found, 4 corrupt, 5 unavailable (retry), 6 empty, 7 "
+    "refused\n";
+
+/* What people ask of any program. */
+static bool print_asked(const char *word, FILE *out)
+{
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+        fputs(usage, out);
+    else if (strcmp(word, "--version") == 0)
+        fputs("ckpt-worker " CKPT_VERSION "\n", out);
+    else
+        return false;
+    return true;
+}
+
 int verbs_main(int argc, char *const *argv, FILE *out, FILE *errors)
 {
     uint64_t started_us = copy_monotonic_us();
     struct request request;
     struct err err = {0};
-    const struct verb *verb = parse_request(argc, argv, &request, &err);
+    const struct verb *verb;
 
+    if (argc == 2 && print_asked(argv[1], out))
+        return WORKER_EXIT_OK;
+    verb = parse_request(argc, argv, &request, &err);
     if (verb == NULL)
         return print_error("", &err, errors);
     if (verb->run(&request, out, &err) != 0)

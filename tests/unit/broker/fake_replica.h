@@ -261,12 +261,6 @@ void replica_get_stats(const struct replica *replica, struct replica_stats *ret_
     ret_stats->commit_us_total = 5000;
 }
 
-struct consensus *replica_consensus(struct replica *replica)
-{
-    (void)replica;
-    return NULL;
-}
-
 /* ---- the test's side ---- */
 
 __attribute__((unused)) static void fake_settle(struct fake *fake)
