@@ -171,6 +171,7 @@ static void restore_done(void *data, const struct restore_result *result)
 
     stream->restore = NULL;
     if (result->error[0] != '\0') {
+        process_restart_failed(stream->allocation, result->error);
         stream_refuse(stream, "%s", result->error);
         return;
     }

@@ -5,6 +5,7 @@
  */
 #include "src/agent/ledger.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,8 @@ enum {
     ITEM_FORGET = 4,
     ITEM_REPORT = 5,
     ITEM_ACKNOWLEDGED = 6,
-    ITEM_LAST_SEQUENCE = 7
+    ITEM_LAST_SEQUENCE = 7,
+    ITEM_NODE = 8
 };
 enum { BOOT_ID_BYTES = 64, COMPACT_MIN_BYTES = 1 << 20 };
 
@@ -30,6 +32,7 @@ struct kept_entry {
 
 struct ledger {
     struct journal *journal;
+    char node_id[ID_MAX_BYTES + 1];
     char boot_id[BOOT_ID_BYTES];
     struct fence fence;
     struct list entries;
@@ -295,6 +298,9 @@ static void apply_item(struct ledger *ledger, uint8_t tag, struct reader *reader
     case ITEM_BOOT:
         get_text(reader, ledger->boot_id, sizeof(ledger->boot_id));
         return;
+    case ITEM_NODE:
+        get_text(reader, ledger->node_id, sizeof(ledger->node_id));
+        return;
     case ITEM_FENCE:
         ledger->fence.epoch = get_number(reader);
         ledger->fence.term = get_number(reader);
@@ -357,6 +363,8 @@ static int ledger_compact(struct ledger *ledger, struct err *err)
     buf_init(&content);
     buf_init(&record);
     journal_head(&content);
+    put_tag(&record, ITEM_NODE);
+    put_text(&record, ledger->node_id);
     put_tag(&record, ITEM_BOOT);
     put_text(&record, ledger->boot_id);
     put_tag(&record, ITEM_FENCE);
@@ -420,13 +428,27 @@ static void forget_boot(struct ledger *ledger)
         LIST_ITEM(at, struct ledger_report, node)->asked_at_us = 0;
 }
 
-int ledger_open(const char *folder, const char *boot_id, struct ledger **ret_ledger,
-                struct err *err)
+static int take_node(struct ledger *ledger, const char *folder, const char *node_id,
+                     struct err *err)
+{
+    if (ledger->node_id[0] != '\0' && strcmp(ledger->node_id, node_id) != 0)
+        return err_set(err, ERR_REFUSED,
+                       "%s is the state folder of node %s, not of %s; correct --name or "
+                       "--state-dir, or begin with an empty folder",
+                       folder, ledger->node_id, node_id);
+    snprintf(ledger->node_id, sizeof(ledger->node_id), "%s", node_id);
+    return 0;
+}
+
+int ledger_open(const char *folder, const char *node_id, const char *boot_id,
+                struct ledger **ret_ledger, struct err *err)
 {
     struct ledger *ledger = ledger_new();
 
+    CHECK(id_valid(node_id));
     CHECK(strlen(boot_id) < sizeof(ledger->boot_id));
-    if (journal_open(folder, replay_record, ledger, &ledger->journal, err) != 0)
+    if (journal_open(folder, replay_record, ledger, &ledger->journal, err) != 0 ||
+        take_node(ledger, folder, node_id, err) != 0)
         goto fail;
     if (strcmp(ledger->boot_id, boot_id) != 0) {
         forget_boot(ledger);

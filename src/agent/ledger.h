@@ -78,8 +78,9 @@ struct ledger_report {
 
 struct ledger;
 
-int ledger_open(const char *folder, const char *boot_id, struct ledger **ret_ledger,
-                struct err *err);
+/* Refuses the folder of another node: its reports and its fence are not this one's. */
+int ledger_open(const char *folder, const char *node_id, const char *boot_id,
+                struct ledger **ret_ledger, struct err *err);
 void ledger_close(struct ledger *ledger); /* NULL allowed */
 
 /* ---- fencing ---- */

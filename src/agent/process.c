@@ -20,8 +20,11 @@ enum {
     STATUS_WAIT_US =
         3000000, /* ckpt-run tells the wait status, also when it has to attach again first */
     STOPPED_STATUS_WAIT_US = 500000,
+    RESTART_POLL_US = 1000000,
+    RESTART_WAIT_US = 5000000, /* for ckpt-run to come back, or to connect again */
     UNKILLABLE_LOG_US = 30000000,
-    RESUMED_GRACE_MS = 30000
+    RESUMED_GRACE_MS = 30000,
+    REPORT_WHY_BYTES = 200
 };
 
 static const char *const state_names[] = {
@@ -118,8 +121,47 @@ static void report_exit(struct allocation *allocation)
     if (process->wait_status != 0)
         report.reason = CKPT__V1__REASON__REASON_APPLICATION_EXITED;
     process_forget(allocation);
+    if (process->will_restart) {
+        process->alone_us = agent_now_us(allocation->agent);
+        clock_of(allocation)->timer_start(process->timer, RESTART_POLL_US);
+    }
     allocation_commit(allocation, &report, 0);
     agent_reconcile_soon(allocation->agent);
+}
+
+void process_restart_failed(struct allocation *allocation, const char *why)
+{
+    struct process *process = &allocation->process;
+    Ckpt__V1__AgentReport report;
+    char detail[REPORT_WHY_BYTES];
+
+    if (process->state != PROCESS_ABSENT || process->alone_us == 0)
+        return;
+    process->alone_us = 0;
+    clock_of(allocation)->timer_stop(process->timer);
+    snprintf(detail, sizeof(detail), "not started again: %s", why);
+    ckpt__v1__agent_report__init(&report);
+    report.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED;
+    report.reason = CKPT__V1__REASON__REASON_APPLICATION_EXITED;
+    report.exit_status = process->wait_status;
+    report.detail = detail;
+    allocation_commit(allocation, &report, 0);
+    agent_reconcile_soon(allocation->agent);
+}
+
+static void restart_poll(struct allocation *allocation)
+{
+    struct process *process = &allocation->process;
+    uint64_t now_us = agent_now_us(allocation->agent);
+
+    if (process->alone_us == 0)
+        return;
+    if (allocation->stream != NULL)
+        process->alone_us = now_us;
+    if (now_us - process->alone_us >= RESTART_WAIT_US)
+        process_restart_failed(allocation, "ckpt-run is gone");
+    else
+        clock_of(allocation)->timer_start(process->timer, RESTART_POLL_US);
 }
 
 /* A shard that the worker is copying is worth more than telling at once that the application crashed: it is what the restart
@@ -232,6 +274,7 @@ void process_stop(struct allocation *allocation, bool walltime, Ckpt__V1__Reason
     if (allocation->stream != NULL)
         app_stream_end(allocation->stream, reason);
     if (process->state == PROCESS_ABSENT) {
+        process->alone_us = 0; /* told by what follows */
         finish_stop(allocation);
         return;
     }
@@ -284,6 +327,8 @@ static void process_poll(void *data)
         stop_poll(allocation);
         return;
     case PROCESS_ABSENT:
+        restart_poll(allocation);
+        return;
     case PROCESS_STATE_COUNT:
         return;
     }
@@ -301,6 +346,7 @@ static void process_watch(struct allocation *allocation)
     process->wait_status = PROCESS_STATUS_UNKNOWN;
     process->will_restart = false;
     process->exit_waits = false;
+    process->alone_us = 0;
     process_move(allocation, PROCESS_RUNNING);
     process->watch = pid_watch_new(allocation->agent->loop, (pid_t)allocation->entry.pid,
                                    process_poll, allocation);

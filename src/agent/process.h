@@ -43,6 +43,8 @@ struct process {
     int32_t wait_status;
     bool will_restart;
     bool exit_waits; /* the exit is reported after the attempt that still writes */
+    uint64_t
+        alone_us; /* ABSENT: ckpt-run was to start it again and is away since; 0: nothing is awaited */
 };
 
 struct process_identity {
@@ -59,6 +61,8 @@ void process_close(struct allocation *allocation);
 /* The application that ckpt-run has just started. */
 void process_attached(struct allocation *allocation, const struct process_identity *identity,
                       uint64_t restored_checkpoint_id, bool report);
+/* It was to be started again in place, and will not be: the allocation has ended. Nothing when no restart is awaited. */
+void process_restart_failed(struct allocation *allocation, const char *why);
 /* After the agent's own restart: the one in the journal. */
 void process_resume(struct allocation *allocation);
 void process_exited(struct allocation *allocation, int32_t wait_status, bool will_restart);

@@ -12,7 +12,7 @@ static void open_ledger(const char *boot_id)
 {
     struct err err;
 
-    if (ledger_open(folder, boot_id, &ledger, &err) != 0)
+    if (ledger_open(folder, "node-a", boot_id, &ledger, &err) != 0)
         fail_msg("%s", err.text);
 }
 
@@ -313,10 +313,23 @@ static void items_that_do_not_decode_are_refused(void **state)
     ledger_close(fresh);
 }
 
+static void the_folder_of_another_node_is_refused(void **state)
+{
+    struct err err = {0};
+
+    (void)state;
+    ledger_close(ledger);
+    ledger = NULL;
+    assert_int_not_equal(ledger_open(folder, "node-b", "boot-1", &ledger, &err), 0);
+    assert_non_null(strstr(err.text, "state folder of node node-a, not of node-b"));
+    open_ledger("boot-1");
+}
+
 int main(void)
 {
 #define LEDGER_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
+        LEDGER_TEST(the_folder_of_another_node_is_refused),
         LEDGER_TEST(fence_only_rises_and_survives),
         LEDGER_TEST(entry_comes_back_as_it_was),
         LEDGER_TEST(another_boot_knows_no_process_and_no_clock),
