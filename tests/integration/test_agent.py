@@ -1,0 +1,271 @@
+#!/usr/bin/python3
+"""The data path with real brokers, agents, applications and destinations: what an application answers, what becomes of a job of several
+nodes, of a dead agent, of a damaged or vanished checkpoint. I22, I24, I27, I28, I34, P-040, decision 5."""
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import uuid
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from cluster import BIN, Cluster, broker_pb2, checkpoint_text, common_pb2, grpc, metric, tail, tap, wait_until  # noqa: E402
+
+POLICY = {"evaluation_interval": "1s", "min_interval": "1h", "checkpoint_timeout": "20s", "grace": "1s", "max_attempts": 2,
+          "node_failures_per_1000_node_days_milli": 1, "quiesce": "1ms", "near_completion": "1s", "retry_backoff": "200ms"}
+REQUESTED, DISPATCHED, WRITING, PAUSED, COMPLETE, FAILED, TIMED_OUT = 1, 2, 3, 4, 5, 7, 8
+RUNNING, SUSPENDED = common_pb2.ALLOCATION_STATE_RUNNING, common_pb2.ALLOCATION_STATE_SUSPENDED
+ENDED_FAILED, REQUEUED = common_pb2.ALLOCATION_STATE_FAILED, common_pb2.ALLOCATION_STATE_REQUEUED
+MIB = 1 << 20
+
+# An application that answers in a way of its own: argv[1] names it.
+ODD = r"""
+import os, signal, sys, time
+mode, work = sys.argv[1], os.environ["CKPT_DIR"]
+asked = []
+def say(text):
+    with open(work + "/done.new", "w") as file:
+        file.write(text)
+    os.rename(work + "/done.new", work + "/done")
+def on_ask(number, frame):
+    if mode == "dies":
+        os._exit(3)
+    asked.append(1)
+signal.signal(signal.SIGUSR1, on_ask)
+while True:
+    time.sleep(0.02)
+    if not asked:
+        continue
+    asked.clear()
+    fields = dict(line.strip().split("=", 1) for line in open(work + "/request"))
+    if mode == "stale":
+        say("hint=1-999-1\nbytes=5\nstatus=0\n")
+        time.sleep(0.6)
+        say("hint=%s\nbytes=" % fields["hint"])
+        time.sleep(0.6)
+    with open(fields["directory"] + "/state", "w") as file:
+        file.write("state %s\n" % fields["hint"])
+    say("hint=%s\nbytes=9\nstatus=0\n" % fields["hint"])
+"""
+
+
+def heat(cluster, name, *options):
+    return [str(BIN / "heat"), "--size", "64", "--iterations", "100000000", "--delay-us", "2000", "--output",
+            str(cluster.dir / f"{name}.result"), *options]
+
+
+def odd(mode):
+    return [sys.executable, "-c", ODD, mode]
+
+
+def hint(cluster, name):
+    return cluster.client.broker("RequestCheckpoint", broker_pb2.RequestCheckpointRequest(
+        request_id=uuid.uuid4().hex, allocation_id=name)).checkpoint_id
+
+
+def restart(cluster, name):
+    return cluster.client.broker("RestartAllocation", broker_pb2.RestartAllocationRequest(request_id=uuid.uuid4().hex, allocation_id=name))
+
+
+def restart_point(cluster, name):
+    return cluster.client.broker("GetRestartPoint", broker_pb2.GetRestartPointRequest(allocation_id=name))
+
+
+def checkpoint(cluster, name, identifier):
+    return next(c for c in cluster.checkpoints(name) if c.checkpoint_id == identifier)
+
+
+def ends_in(cluster, name, identifier, states, timeout_s=20):
+    return wait_until(f"{name}'s checkpoint in one of {states}",
+                      lambda: (lambda c: c if c.state in states else None)(checkpoint(cluster, name, identifier)), timeout_s, 0.05)
+
+
+def complete(cluster, name):
+    return ends_in(cluster, name, hint(cluster, name), (COMPLETE,))
+
+
+def allocation_in(cluster, name, *states):
+    return wait_until(f"{name} in one of {states}", lambda: (lambda a: a if a.state in states else None)(cluster.allocation(name)), 20, 0.05)
+
+
+def all_run(cluster):
+    wait_until("all applications run", lambda: all(j.application_pid() for j in cluster.jobs if j.running()), 15)
+    # attached is a moment after started: the agent says so
+    for job in cluster.jobs:
+        wait_until(f"{job.allocation} is attached", lambda j=job: f"allocation={j.allocation} " in j.agent.log.read_text()
+                   and "to=RUNNING" in j.agent.log.read_text(), 10)
+
+
+def says(job, text, timeout_s=20):
+    return wait_until(f"ckpt-run of {job.allocation} says \"{text}\"", lambda: text in job.log.read_text(), timeout_s)
+
+
+def ends(job, timeout_s=20):
+    wait_until(f"ckpt-run of {job.allocation} ends", lambda: job.process.poll() is not None, timeout_s)
+    return job.process.returncode
+
+
+def no_litter(cluster):
+    """Nothing half-written at the destination, nothing of an attempt in the work folders, no worker."""
+    def clean():
+        litter = [p for p in cluster.scratch.rglob(".*") if not p.name.startswith(".probe.")]
+        litter += [p for p in (cluster.dir / "work").glob("*/out/*")]
+        return not litter
+    wait_until("nothing is left over", clean, 10)
+
+
+def what_applications_answer():
+    """S1-031..033, P-040, I34: late, too late, dead, empty, refusing, stale and incomplete answers, ten jobs on one node."""
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        jobs = {"late": heat(cluster, "late", "--slow-ms", "2600"), "toolate": heat(cluster, "toolate", "--slow-ms", "9000"),
+                "empty": heat(cluster, "empty", "--empty"), "refuses": heat(cluster, "refuses", "--fail-status", "5"),
+                "dies": odd("dies"), "stale": odd("stale"), **{f"plain{i}": heat(cluster, f"plain{i}") for i in range(4)}}
+        for name, command in jobs.items():
+            cluster.register(name, [("a", 1, MIB)], checkpoint_timeout_ms=2000)
+            cluster.run_job("a", name, command, ("--max-restarts", "0"))
+        all_run(cluster)
+        ids = {name: hint(cluster, name) for name in jobs}
+        assert ends_in(cluster, "late", ids["late"], (COMPLETE, FAILED, TIMED_OUT)).state == COMPLETE
+        for name in ("stale", "plain0", "plain1", "plain2", "plain3"):
+            assert ends_in(cluster, name, ids[name], (COMPLETE, FAILED, TIMED_OUT)).state == COMPLETE, name
+        stale = checkpoint(cluster, "stale", ids["stale"])
+        folder = pathlib.Path(stale.path) / "a"
+        assert (folder / "state").read_text() == f"state {checkpoint_text(ids['stale'])}-1\n"
+        record = ends_in(cluster, "toolate", ids["toolate"], (COMPLETE, FAILED, TIMED_OUT))
+        assert record.state == TIMED_OUT and record.attempt == 1, record
+        assert ends_in(cluster, "empty", ids["empty"], (COMPLETE, FAILED)).reason == common_pb2.REASON_EMPTY_CHECKPOINT
+        assert ends_in(cluster, "refuses", ids["refuses"], (COMPLETE, FAILED)).reason == common_pb2.REASON_APPLICATION_REFUSED
+        assert allocation_in(cluster, "dies", ENDED_FAILED).reason == common_pb2.REASON_APPLICATION_EXITED
+        log = cluster.agents["a"].log.read_text()
+        assert log.count("kind=REPORT_KIND_RESPONSIVE") == 2, "late and toolate ask for the one extension, once"
+        for name in ("late", "toolate", "empty", "refuses", "plain0"):
+            assert cluster.allocation(name).state == RUNNING, name
+        no_litter(cluster)
+        cluster.debug_check()
+
+
+
+def a_job_of_several_nodes_stays_of_one_piece():
+    """All shards or no checkpoint (I27); a rank that dies stops the others; all restart from the same checkpoint, also when a shard is damaged."""
+    with Cluster(members=1, agents=("a", "b"), policy=POLICY) as cluster:
+        cluster.start()
+        nodes = [("a", 1, MIB), ("b", 1, MIB)]
+        for name in ("half", "pair"):
+            cluster.register(name, nodes, grace_ms=500)
+        half = [cluster.run_job("a", "half", heat(cluster, "half.a")), cluster.run_job("b", "half", heat(cluster, "half.b", "--fail-status", "5"))]
+        pair = [cluster.run_job(node, "pair", heat(cluster, f"pair.{node}")) for node in "ab"]
+        all_run(cluster)
+        half_id = hint(cluster, "half")
+        first = complete(cluster, "pair").checkpoint_id
+        second = complete(cluster, "pair")
+        record = ends_in(cluster, "half", half_id, (COMPLETE, FAILED))
+        assert record.state == FAILED and restart_point(cluster, "half").checkpoint_id == 0, record
+        assert all(j.application_pid() for j in half), "a failed checkpoint must not stop the job"
+
+        os.kill(pair[1].application_pid(), signal.SIGKILL)  # one rank
+        allocation = allocation_in(cluster, "pair", ENDED_FAILED)
+        assert allocation.reason == common_pb2.REASON_APPLICATION_EXITED, allocation
+        for job in pair:
+            ends(job)
+        shard = pathlib.Path(second.path) / "b" / "grid.bin"
+        shard.write_bytes(b"tampered" + shard.read_bytes()[8:])
+        restart(cluster, "pair")
+        again = [cluster.run_job(node, "pair", heat(cluster, f"pair.{node}")) for node in "ab"]
+        for job in again:
+            says(job, f"from checkpoint {job.work_dir}/restore/{checkpoint_text(first)}")
+            says(job, f"checkpoint {checkpoint_text(second.checkpoint_id)} is passed over")
+        all_run(cluster)
+        third = complete(cluster, "pair").checkpoint_id
+        assert restart_point(cluster, "pair").checkpoint_id == third
+        no_litter(cluster)
+        cluster.debug_check()
+
+
+def a_lost_node_comes_back_and_its_old_application_is_stopped():
+    """F-006, F-007: requeued, started elsewhere; the copy on the node that comes back must not run beside it."""
+    policy = {**POLICY, "node_degraded_after": "600ms", "node_down_after": "1500ms"}
+    with Cluster(members=1, agents=("a", "b"), policy=policy, heartbeat_ms=200) as cluster:
+        cluster.start()
+        cluster.register("moves", [("a", 1, MIB)], grace_ms=500)
+        cluster.register("stays", [("b", 1, MIB)], grace_ms=500)
+        cluster.register("cancelled", [("b", 1, MIB)], grace_ms=500)
+        old = cluster.run_job("a", "moves", heat(cluster, "moves"))
+        stays = cluster.run_job("b", "stays", heat(cluster, "stays"))
+        cancelled = cluster.run_job("b", "cancelled", heat(cluster, "cancelled"))
+        all_run(cluster)
+        point = complete(cluster, "moves").checkpoint_id
+        pid = old.application_pid()
+        cluster.agents["a"].kill()
+        assert allocation_in(cluster, "moves", REQUEUED, ENDED_FAILED).state == REQUEUED
+        assert pathlib.Path(f"/proc/{pid}").exists()
+        cluster.client.broker("RestartAllocation", broker_pb2.RestartAllocationRequest(
+            request_id=uuid.uuid4().hex, allocation_id="moves", nodes=[common_pb2.NodeShare(node_id="b", gpu_count=1)]))
+        new = cluster.run_job("b", "moves", heat(cluster, "moves"))
+        says(new, f"restore/{checkpoint_text(point)}")
+        cluster.agents["a"].start()
+        ends(old)
+        wait_until("the old application is gone", lambda: not pathlib.Path(f"/proc/{pid}").exists(), 10)
+        # what the scheduler ended does not go on running either
+        cluster.client.broker("EndAllocation", broker_pb2.EndAllocationRequest(request_id=uuid.uuid4().hex, allocation_id="cancelled"))
+        ends(cancelled)
+        assert new.application_pid() and stays.application_pid()
+        assert cluster.allocation("moves").state == RUNNING
+        cluster.debug_check()
+
+
+
+def damaged_and_missing_checkpoints_are_passed_over_and_said():
+    """I27: tampered bytes, a deleted manifest, a missing destination; and starts that nobody counts on."""
+    with Cluster(members=1, agents=("a", "b"), policy=POLICY) as cluster:
+        cluster.start()
+        for name in ("tampered", "unlinked", "ruined", "away"):
+            cluster.register(name, [("a", 1, MIB)], grace_ms=500)
+            cluster.run_job("a", name, heat(cluster, name))
+        all_run(cluster)
+        jobs = {job.allocation: job for job in cluster.jobs}
+        first = {name: complete(cluster, name) for name in jobs}
+        second = {name: complete(cluster, name) for name in ("tampered", "unlinked")}
+
+        def text(record):
+            return checkpoint_text(record.checkpoint_id)
+
+        def spoil(record):
+            path = pathlib.Path(record.path) / "a" / "grid.bin"
+            path.write_bytes(b"tampered" + path.read_bytes()[8:])
+        spoil(second["tampered"])
+        (pathlib.Path(second["unlinked"].path) / "a" / "MANIFEST").unlink()
+        spoil(first["ruined"])
+        for name in ("tampered", "unlinked", "ruined"):
+            os.kill(jobs[name].application_pid(), signal.SIGKILL)
+        for name in ("tampered", "unlinked"):
+            says(jobs[name], f"checkpoint {text(second[name])} is passed over, the shard of a is damaged")
+            says(jobs[name], f"from checkpoint {jobs[name].work_dir}/restore/{text(first[name])}")
+        says(jobs["ruined"], "no complete checkpoint of this allocation verifies any more")
+        assert ends(jobs["ruined"]) == 125, "never from scratch in silence"
+        assert cluster.allocation("ruined").state != RUNNING, "the broker must hear that the application did not come back"
+
+        cluster.storage_down()  # neither lost nor damaged: just not there
+        os.kill(jobs["away"].application_pid(), signal.SIGKILL)
+        wait_until("the agent looks for it", lambda: "event=restore_failed allocation=away" in cluster.agents["a"].log.read_text(), 10)
+        assert jobs["away"].running()
+        cluster.storage_up()
+        says(jobs["away"], f"from checkpoint {jobs['away'].work_dir}/restore/{text(first['away'])}")
+
+        cluster.client.broker("EndAllocation", broker_pb2.EndAllocationRequest(request_id=uuid.uuid4().hex, allocation_id="unlinked"))
+        ends(jobs["unlinked"])
+        refused = {"nobody": cluster.run_job("a", "nobody", ["sleep", "60"]), "unlinked": cluster.run_job("a", "unlinked", ["sleep", "60"]),
+                   "away": cluster.run_job("b", "away", ["sleep", "60"])}
+        says(refused["nobody"], "the broker does not know this allocation")
+        says(refused["unlinked"], "allocation unlinked does not run, its state is ALLOCATION_STATE_COMPLETED")
+        says(refused["away"], "allocation away is not registered on node b but on a")
+        assert [ends(job) for job in refused.values()] == [125] * 3
+        cluster.debug_check()
+
+
+if __name__ == "__main__":
+    sys.exit(tap([what_applications_answer, a_job_of_several_nodes_stays_of_one_piece,
+                  a_lost_node_comes_back_and_its_old_application_is_stopped,
+                  damaged_and_missing_checkpoints_are_passed_over_and_said]))
