@@ -49,10 +49,16 @@ from ckpt.v1 import common_pb2, operator_pb2, operator_pb2_grpc  # noqa: E402
 RETRYABLE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.RESOURCE_EXHAUSTED)
 
 
+given_ports = set()
+
+
 def free_port():
-    """A free port below the ephemeral range, so that no outgoing connection takes it between here and the bind."""
+    """A free port below the ephemeral range, so that no outgoing connection takes it between here and the bind; never the same twice."""
     for _ in range(1000):
         port = random.randrange(12000, 32000)
+        if port in given_ports:
+            continue
+        given_ports.add(port)
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
