@@ -39,7 +39,8 @@ struct broker_counters {
     uint64_t loop_lag_ms;         /* the last measured one; main.c */
     uint64_t loop_lag_max_ms;     /* since start */
     uint64_t loop_lag_over_total; /* times over BROKER_LOOP_LAG_WARN_MS */
-    bool loop_lag_excused;    /* the next sample follows an operator's check of the whole state */
+    bool
+        loop_lag_excused; /* the next sample follows an operator's check of the whole state, or replay */
     uint64_t mutations_total; /* proposed for a caller; service.c */
     uint64_t reads_total;     /* linearizable ones */
     uint64_t stale_reads_total;

@@ -103,6 +103,15 @@ static void daemon_not_serving(void *context)
     log_info("not_serving", "text=\"duties of the leader stopped\"");
 }
 
+static void daemon_applied(void *context)
+{
+    struct daemon *daemon = context;
+    struct fsm_summary summary;
+
+    fsm_get_summary(replica_fsm(daemon->broker.replica), &summary);
+    process_lag_applied(&daemon->lag, summary.applied_index);
+}
+
 static void daemon_fatal(void *context, const struct err *err)
 {
     (void)context;
@@ -319,6 +328,7 @@ static int daemon_open_replica(struct daemon *daemon, bool bootstrap, struct err
     daemon->observer.role_changed = daemon_role_changed;
     daemon->observer.serving = daemon_serving;
     daemon->observer.not_serving = daemon_not_serving;
+    daemon->observer.applied = daemon_applied;
     replica_observe(daemon->broker.replica, &daemon->observer);
     return 0;
 }
@@ -370,6 +380,8 @@ static int daemon_listen(struct daemon *daemon, struct err *err)
 
 static void daemon_add_handles(struct daemon *daemon)
 {
+    struct consensus_status status;
+
     for (size_t i = 0; i < ARRAY_COUNT(daemon_signals); i++) {
         CHECK(uv_signal_init(&daemon->loop, &daemon->signals[i]) == 0);
         daemon->signals[i].data = daemon;
@@ -380,6 +392,8 @@ static void daemon_add_handles(struct daemon *daemon)
     daemon->step.data = daemon;
     daemon->guard.data = daemon;
     process_lag_start(&daemon->lag, &daemon->loop, &daemon->broker.counters);
+    replica_get_status(daemon->broker.replica, &status);
+    process_lag_excuse_replay(&daemon->lag, status.last_index);
 }
 
 static void daemon_report_start(const struct daemon *daemon)

@@ -80,6 +80,17 @@ static void lag_fire(uv_timer_t *timer)
     CHECK(uv_timer_start(timer, lag_fire, PROCESS_LAG_PERIOD_MS, 0) == 0);
 }
 
+void process_lag_excuse_replay(struct process_lag *lag, uint64_t last_index)
+{
+    lag->replay_last_index = last_index;
+}
+
+void process_lag_applied(struct process_lag *lag, uint64_t applied_index)
+{
+    if (applied_index <= lag->replay_last_index)
+        lag->counters->loop_lag_excused = true;
+}
+
 void process_lag_start(struct process_lag *lag, uv_loop_t *loop, struct broker_counters *counters)
 {
     const char *watchdog_us = getenv("WATCHDOG_USEC");

@@ -26,7 +26,13 @@ struct process_lag {
     uint64_t warned_ms;   /* at most one line per PROCESS_LAG_LOG_MS */
     uint64_t watchdog_ms; /* period of the supervisor's feeding; 0: off */
     uint64_t fed_ms;
+    uint64_t replay_last_index; /* of the log as it was at the start */
 };
+/* A member that starts applies its whole log in one turn of the loop, before anyone is served: applying up to this index is
+ * no stall. */
+void process_lag_excuse_replay(struct process_lag *lag, uint64_t last_index);
+/* To be called after each applied entry. */
+void process_lag_applied(struct process_lag *lag, uint64_t applied_index);
 void process_lag_start(struct process_lag *lag, uv_loop_t *loop, struct broker_counters *counters);
 void process_lag_stop(struct process_lag *lag);
 

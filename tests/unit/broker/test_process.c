@@ -1,0 +1,103 @@
+/* The lag of the loop: what is counted as a stall and what is not. */
+#include "src/broker/process.h"
+
+#include <unistd.h>
+
+#include "tests/support/test.h"
+
+enum { STALL_MS = 250 };
+
+struct stand {
+    uv_loop_t loop;
+    uv_timer_t work;
+    struct process_lag lag;
+    struct broker_counters counters;
+    uint64_t applied_index; /* 0: nothing is applied in the long turn */
+};
+
+static void long_turn(uv_timer_t *timer)
+{
+    struct stand *stand = timer->data;
+
+    usleep(STALL_MS * 1000);
+    if (stand->applied_index != 0)
+        process_lag_applied(&stand->lag, stand->applied_index);
+}
+
+/* One long turn, then as many samples as it takes to see it. */
+static void stall(struct stand *stand, uint64_t applied_index)
+{
+    uint64_t end_ns;
+
+    stand->applied_index = applied_index;
+    assert_int_equal(uv_timer_start(&stand->work, long_turn, 0, 0), 0);
+    end_ns = uv_hrtime() + (STALL_MS + 4 * PROCESS_LAG_PERIOD_MS) * UINT64_C(1000000);
+    while (uv_hrtime() < end_ns)
+        uv_run(&stand->loop, UV_RUN_ONCE);
+}
+
+static int setup(void **state)
+{
+    struct stand *stand = calloc(1, sizeof(*stand));
+
+    assert_int_equal(uv_loop_init(&stand->loop), 0);
+    assert_int_equal(uv_timer_init(&stand->loop, &stand->work), 0);
+    stand->work.data = stand;
+    process_lag_start(&stand->lag, &stand->loop, &stand->counters);
+    process_lag_excuse_replay(&stand->lag, 1000);
+    *state = stand;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct stand *stand = *state;
+
+    process_lag_stop(&stand->lag);
+    uv_close((uv_handle_t *)&stand->work, NULL);
+    assert_int_equal(uv_run(&stand->loop, UV_RUN_DEFAULT), 0);
+    assert_int_equal(uv_loop_close(&stand->loop), 0);
+    free(stand);
+    return 0;
+}
+
+static void a_long_turn_is_counted(void **state)
+{
+    struct stand *stand = *state;
+
+    stall(stand, 0);
+    assert_true(stand->counters.loop_lag_max_ms >= STALL_MS - 2 * PROCESS_LAG_PERIOD_MS);
+    assert_true(stand->counters.loop_lag_over_total >= 1);
+}
+
+/* The log of before the start: applied in one go when its commit becomes known. */
+static void replay_at_the_start_is_no_stall(void **state)
+{
+    struct stand *stand = *state;
+
+    stall(stand, 1000);
+    assert_true(stand->counters.loop_lag_max_ms < STALL_MS - 2 * PROCESS_LAG_PERIOD_MS);
+}
+
+static void entries_behind_the_replay_are_counted(void **state)
+{
+    struct stand *stand = *state;
+
+    stall(stand, 1001);
+    assert_true(stand->counters.loop_lag_max_ms >= STALL_MS - 2 * PROCESS_LAG_PERIOD_MS);
+    stand->counters.loop_lag_max_ms = 0;
+    stall(stand, 0); /* the excuse is used up */
+    assert_true(stand->counters.loop_lag_max_ms >= STALL_MS - 2 * PROCESS_LAG_PERIOD_MS);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(a_long_turn_is_counted),
+        T(replay_at_the_start_is_no_stall),
+        T(entries_behind_the_replay_are_counted),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
