@@ -128,7 +128,7 @@ void agent_resume(struct agent *agent)
         struct allocation *allocation = LIST_ITEM(at, struct allocation, node);
         if (allocation->entry.pid != 0)
             process_resume(allocation);
-        if (allocation->entry.phase == PHASE_ASKING || allocation->entry.phase == PHASE_ASKED)
+        if (allocation->entry.phase != PHASE_NONE)
             attempt_resume(allocation);
         walltime_start(allocation);
     }

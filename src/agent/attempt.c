@@ -325,6 +325,7 @@ static void take_sentinel(struct allocation *allocation, const struct sentinel *
     char detail[ATTEMPT_DETAIL_BYTES];
 
     attempt->done_at_us = agent_now_us(allocation->agent);
+    attempt->told_bytes = sentinel->bytes;
     if (strcmp(sentinel->status, "0") != 0) {
         snprintf(detail, sizeof(detail), "the application says status=%s", sentinel->status);
         attempt_fail(allocation, CKPT__V1__REASON__REASON_APPLICATION_REFUSED, detail);
@@ -473,15 +474,29 @@ void attempt_start(struct allocation *allocation, const Ckpt__V1__Order *order)
     attempt_try(allocation);
 }
 
+/* The agent may have ended between the report and the removal. */
+static void sweep_ended(struct allocation *allocation)
+{
+    const char *folders[] = {allocation->attempt.directory};
+
+    if (allocation->entry.work_dir[0] != '\0')
+        cleanup_start(allocation->agent->loop, folders, 1, allocation->entry.uid,
+                      allocation->entry.gid, NULL, NULL);
+}
+
 void attempt_resume(struct allocation *allocation)
 {
     struct attempt *attempt = &allocation->attempt;
     const struct ledger_entry *entry = &allocation->entry;
     struct ask_target target = attempt_target(allocation);
 
-    CHECK(entry->phase == PHASE_ASKING || entry->phase == PHASE_ASKED);
+    CHECK(entry->phase != PHASE_NONE);
     attempt_reset(allocation, entry->checkpoint_id, entry->attempt);
     attempt_set_directory(allocation);
+    if (entry->phase == PHASE_ENDED) {
+        sweep_ended(allocation);
+        return;
+    }
     attempt->timeout_ms = entry->timeout_ms;
     attempt->granted_bytes_per_s = entry->granted_bytes_per_s;
     attempt->extended = entry->extended;

@@ -63,6 +63,7 @@ struct attempt {
     struct clock_timer *timer;
     uint64_t seen_at_us; /* of the order */
     uint64_t done_at_us; /* of the sentinel */
+    uint64_t told_bytes; /* in it: at least these must arrive */
     uint64_t progress;   /* of the application's files in the middle of the timeout */
     bool progress_taken;
     struct worker *worker;

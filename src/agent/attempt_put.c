@@ -47,6 +47,7 @@ static void put_done(void *data, const struct worker_result *result)
     struct allocation *allocation = job->allocation;
     bool cancelled = job->cancelled;
     struct attempt_shard shard = {.write_ms = result->duration_ms};
+    char detail[ATTEMPT_DETAIL_BYTES];
     char size[32];
 
     free(job);
@@ -71,6 +72,13 @@ static void put_done(void *data, const struct worker_result *result)
         return;
     }
     shard.size_bytes = strtoull(size, NULL, 10);
+    if (shard.size_bytes < allocation->attempt.told_bytes) {
+        snprintf(detail, sizeof(detail),
+                 "the application says it wrote %" PRIu64 " bytes, %" PRIu64 " are there",
+                 allocation->attempt.told_bytes, shard.size_bytes);
+        put_fail(allocation, CKPT__V1__REASON__REASON_VERIFY_FAILED, detail);
+        return;
+    }
     attempt_verified(allocation, &shard);
 }
 

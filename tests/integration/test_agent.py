@@ -47,7 +47,7 @@ while True:
         time.sleep(0.6)
     with open(fields["directory"] + "/state", "w") as file:
         file.write("state %s\n" % fields["hint"])
-    say("hint=%s\nbytes=9\nstatus=0\n" % fields["hint"])
+    say("hint=%s\nbytes=%d\nstatus=0\n" % (fields["hint"], 5000 if mode == "short" else 9))
 """
 
 
@@ -117,12 +117,12 @@ def no_litter(cluster):
 
 
 def what_applications_answer():
-    """S1-031..033, P-040, I34: late, too late, dead, empty, refusing, stale and incomplete answers, ten jobs on one node."""
+    """S1-031..033, P-040, I34: late, too late, dead, empty, refusing, stale and incomplete answers, eleven jobs on one node."""
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         cluster.start()
         jobs = {"late": heat(cluster, "late", "--slow-ms", "2600"), "toolate": heat(cluster, "toolate", "--slow-ms", "9000"),
                 "empty": heat(cluster, "empty", "--empty"), "refuses": heat(cluster, "refuses", "--fail-status", "5"),
-                "dies": odd("dies"), "stale": odd("stale"), **{f"plain{i}": heat(cluster, f"plain{i}") for i in range(4)}}
+                "dies": odd("dies"), "stale": odd("stale"), "short": odd("short"), **{f"plain{i}": heat(cluster, f"plain{i}") for i in range(4)}}
         for name, command in jobs.items():
             cluster.register(name, [("a", 1, MIB)], checkpoint_timeout_ms=2000)
             cluster.run_job("a", name, command, ("--max-restarts", "0"))
@@ -138,6 +138,8 @@ def what_applications_answer():
         assert record.state == TIMED_OUT and record.attempt == 1, record
         assert ends_in(cluster, "empty", ids["empty"], (COMPLETE, FAILED)).reason == common_pb2.REASON_EMPTY_CHECKPOINT
         assert ends_in(cluster, "refuses", ids["refuses"], (COMPLETE, FAILED)).reason == common_pb2.REASON_APPLICATION_REFUSED
+        record = ends_in(cluster, "short", ids["short"], (COMPLETE, FAILED))
+        assert record.state == FAILED and record.attempt == 2 and restart_point(cluster, "short").checkpoint_id == 0, record
         assert allocation_in(cluster, "dies", ENDED_FAILED).reason == common_pb2.REASON_APPLICATION_EXITED
         log = cluster.agents["a"].log.read_text()
         assert log.count("kind=REPORT_KIND_RESPONSIVE") == 2, "late and toolate ask for the one extension, once"
@@ -265,7 +267,50 @@ def damaged_and_missing_checkpoints_are_passed_over_and_said():
         cluster.debug_check()
 
 
+
+def killed_agents_lose_and_repeat_nothing():
+    """I22, F-009: SIGKILL while the application writes, while the worker copies, just after; both agents; nothing is asked twice."""
+    with Cluster(members=1, agents=("a", "b"), policy={**POLICY, "max_attempts": 5}) as cluster:
+        cluster.start()
+        names = [f"k{i}" for i in range(4)]
+        for name in names:
+            # a low rate makes the copy take a second, so that kills fall into it
+            cluster.register(name, [("a", 1, MIB), ("b", 1, MIB)], grace_ms=500, write_bytes_per_s=60000)
+            for node in "ab":
+                cluster.run_job(node, name, heat(cluster, f"{name}.{node}", "--slow-ms", "400"))
+        all_run(cluster)
+        agents = list(cluster.agents.values())
+        for round_number in range(4):
+            ids = {name: hint(cluster, name) for name in names}
+            wait_until("they are asked", lambda: any(checkpoint(cluster, n, i).state == WRITING for n, i in ids.items()), 10)
+            moments = [agent.log.read_text().count("from=ASKED to=PUTTING") for agent in agents]
+            if round_number % 2:
+                wait_until("a worker copies", lambda: any(a.log.read_text().count("from=ASKED to=PUTTING") > m
+                                                          for a, m in zip(agents, moments)), 10)
+            for agent in agents[:1 + (round_number >= 2)]:
+                agent.kill()
+            for agent in agents[:1 + (round_number >= 2)]:
+                agent.start()
+            for name, identifier in ids.items():
+                assert ends_in(cluster, name, identifier, (COMPLETE, FAILED, TIMED_OUT)).state == COMPLETE, name
+        for agent in agents:
+            asked = [line.split("allocation=")[1].split()[0] + line.split("checkpoint=")[1].split(" reason")[0]
+                     for line in agent.log.read_text().splitlines() if "kind=REPORT_KIND_STARTED" in line]
+            assert len(asked) == len(set(asked)), f"{agent.name} asked twice: {sorted(asked)}"
+        no_litter(cluster)
+        left = subprocess.run(["pgrep", "-f", f"ckpt-worker .*{cluster.dir}"], capture_output=True, text=True)
+        assert left.stdout == "", "workers are left over"
+        # killed between the report and the removal of the files
+        agents[0].kill()
+        litter = cluster.dir / "work" / "k0.a" / "out" / f"{checkpoint_text(ids['k0'])}-{checkpoint(cluster, 'k0', ids['k0']).attempt}"
+        litter.mkdir()
+        (litter / "grid.bin").write_bytes(b"left over")
+        agents[0].start()
+        no_litter(cluster)
+        cluster.debug_check()
+
+
 if __name__ == "__main__":
     sys.exit(tap([what_applications_answer, a_job_of_several_nodes_stays_of_one_piece,
                   a_lost_node_comes_back_and_its_old_application_is_stopped,
-                  damaged_and_missing_checkpoints_are_passed_over_and_said]))
+                  damaged_and_missing_checkpoints_are_passed_over_and_said, killed_agents_lose_and_repeat_nothing]))
