@@ -8,7 +8,8 @@ PKGS = raft libuv liblz4 libprotobuf-c libcurl libnghttp2 openssl jansson yaml-0
 WARN = -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wundef -Wvla -Wformat=2 -Wimplicit-fallthrough
 OPT ?= -O2 -g
 CFLAGS_ALL = -std=c11 -D_GNU_SOURCE -D_FORTIFY_SOURCE=2 -fno-strict-aliasing -fstack-protector-strong -fno-omit-frame-pointer -pthread -MMD -MP -I. -I$(BUILD)/gen -DCKPT_VERSION='"$(VERSION)"' $(OPT) $(SAN)
-LDFLAGS_ALL = -pthread $(SAN) -Wl,-z,relro,-z,now
+# a program depends on the libraries that it calls, not on all of PKGS
+LDFLAGS_ALL = -pthread $(SAN) -Wl,-z,relro,-z,now,--as-needed
 VERSION = 0.1.0
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
@@ -166,7 +167,7 @@ fuzz-bins: $(FUZZ_BIN)
 fuzz-smoke:                                     ## each fuzz target for a few seconds, sanitizers on
 	$(MAKE) --no-print-directory BUILD=$(BUILD)/fuzz SAN="$(FUZZ_SAN)" OPT="-O1 -g" fuzz-bins
 	tests/run.sh $(FUZZ_SRC:%.c=$(BUILD)/fuzz/%)
-fuzz: deps                                      ## libFuzzer on one target: make fuzz F=fsm_command
+fuzz: deps                                      ## libFuzzer on one target: make fuzz F=fsm_command (needs clang)
 	$(MAKE) --no-print-directory BUILD=$(BUILD)/libfuzzer CC=clang SAN="-fsanitize=fuzzer-no-link,address" OPT="-O1 -g" $(BUILD)/libfuzzer/tests/fuzz/fuzz_$(F).o $(foreach l,$(LAYERS),$(BUILD)/libfuzzer/lib/lib$(l).a)
 	clang -fsanitize=fuzzer,address -o $(BUILD)/libfuzzer/$(F) $(BUILD)/libfuzzer/tests/fuzz/fuzz_$(F).o $(foreach l,$(USE_$(call fuzz_layer,fuzz_$(F))),$(BUILD)/libfuzzer/lib/lib$(l).a) $(PKG_LIBS) -lm
 	mkdir -p $(BUILD)/corpus/$(F) && $(BUILD)/libfuzzer/$(F) -max_total_time=$(or $(SECONDS_MAX),60) $(BUILD)/corpus/$(F)
@@ -184,7 +185,7 @@ test: deps                                      ## everything CI runs
 	$(MAKE) --no-print-directory programs $(UNIT_BIN) $(GOLDEN_BIN)
 	$(MAKE) --no-print-directory BUILD=$(BUILD)/fuzz SAN="$(FUZZ_SAN)" OPT="-O1 -g" fuzz-bins
 	BUILD=$(abspath $(BUILD)) tests/run.sh tests/lint/lint.sh $(UNIT_BIN) $(GOLDEN_BIN) $(FUZZ_SRC:%.c=$(BUILD)/fuzz/%) $(sort $(wildcard tests/integration/test_*.py))
-bench: deps                                     ## figures; see tests/bench/README.md
+bench: deps                                     ## first figures: commits, failover, evaluation, memory
 	$(MAKE) --no-print-directory programs $(BENCH:%=$(BUILD)/bench/%)
 	BUILD=$(abspath $(BUILD)) /usr/bin/python3 tests/bench/bench.py
 
@@ -199,12 +200,13 @@ tsan:                                           ## ... under ThreadSanitizer
 FORMATTED = $(wildcard fsm/*.[ch] raft/*.[ch] src/*/*.[ch] tests/*/*.[ch] tests/unit/*/*.[ch])
 format:                                         ## clang-format everything
 	clang-format -i $(FORMATTED)
-tidy: $(GEN_H)                                  ## clang-tidy
+tidy: $(GEN_H)                                  ## clang-tidy (needs clang-tidy)
 	clang-tidy --quiet $(filter %.c,$(FORMATTED)) -- $(CFLAGS_ALL) $(PKG_CFLAGS)
 cover:                                          ## line coverage of unit and golden tests (gcov)
 	$(MAKE) --no-print-directory unit golden BUILD=$(BUILD)/cover SAN="--coverage" OPT="-O0 -g"
 	cd $(BUILD)/cover && find . -name '*.gcda' -not -path './gen/*' -not -path './tests/*' | xargs gcov -n 2>/dev/null | grep -A1 "^File '[^/]" || true
 compdb:                                         ## compile_commands.json (needs bear)
+	@command -v bear > /dev/null || { echo "error: bear is not installed; apt-get install bear" >&2; exit 1; }
 	bear -- $(MAKE) --no-print-directory -B programs
 docs:                                           ## tables generated from the catalogues
 	tests/lint/docs.sh $(BUILD)

@@ -7,7 +7,7 @@
  * Errors   business refusals are outcomes (fsm/status.h); stored bytes that do not decode are ERR-like results of restore; anything
  *          else is a bug (CHECK).
  * Absent   no I/O, no clock, no randomness, no floating point, no logging. Same entries, same bytes: same state, same hash.
- * Source   design.md "Replicated state"; requirement rows S1-050.., P-*, F-*.
+ * Source   requirement rows S1-050.., P-*, F-*.
  */
 #ifndef CKPT_FSM_FSM_H
 #define CKPT_FSM_FSM_H

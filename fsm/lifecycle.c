@@ -1,6 +1,6 @@
 /* States of allocations and checkpoints: the tables of allowed moves, and the only functions that move.
  *
- * Checkpoint (design.md):
+ * Checkpoint:
  *   REQUESTED --grant--> DISPATCHED --node reports--> WRITING --all shards verified--> COMPLETE --retention--> COLLECTED
  *     ^  ^                  |                          |  |
  *     |  +--- resume --- PAUSED <--- storage outage ---+  +-- failed | timed out | cancelled | superseded (terminal, reason)

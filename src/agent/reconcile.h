@@ -5,7 +5,7 @@
  * Shapes   caller's arrays; at most two steps per order and one per hand.
  * Errors   an order that does not make sense (id, kind, path) yields STEP_IGNORE with a text: it is logged, never carried out.
  * Absent   no I/O, no clock. Fencing is done before (ledger.h).
- * Source   design.md "Orders to agents"; invariants I22, I25.
+ * Source   invariants I22, I25.
  */
 #ifndef CKPT_AGENT_RECONCILE_H
 #define CKPT_AGENT_RECONCILE_H

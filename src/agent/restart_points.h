@@ -7,7 +7,7 @@
  * Errors   no leader, storage away: tried again for as long as ckpt-run waits, never "from scratch". An allocation that the broker
  *          does not know, that has ended or that is not of this node is told by `error`, after a few seconds of patience.
  *          Of a job of more than 16 nodes each reads its own shard only, and none falls back: that is told by `error` too.
- * Source   I27, S1-091; design.md "Restore verifies before use and falls back".
+ * Source   I27, S1-091.
  */
 #ifndef CKPT_AGENT_RESTART_POINTS_H
 #define CKPT_AGENT_RESTART_POINTS_H

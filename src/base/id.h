@@ -1,4 +1,4 @@
-/* Ids and checkpoint ids as text. Source: design, "Time, ids, units". */
+/* Ids and checkpoint ids as text. */
 #ifndef CKPT_BASE_ID_H
 #define CKPT_BASE_ID_H
 

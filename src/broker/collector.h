@@ -2,10 +2,13 @@
  * superfluous.
  *
  * Flow     every COLLECTOR_INTERVAL_MS fsm_collectable() -> `ckpt-worker collect` for one folder
- * after the other -> CheckpointsCollected. Removing a folder twice is harmless, so a leader that
- * dies in between costs nothing. Shapes   one worker at a time; at most COLLECTOR_BATCH_MAX ids per
- * look. Errors   a folder that cannot be removed is left for a later look; ids of unavailable
- * targets wait. Absent   S3 folders. Source   D-004, I28, I29.
+ *          after the other -> CheckpointsCollected. Removing a folder twice is harmless, so a
+ *          leader that dies in between costs nothing.
+ * Shapes   one worker at a time; at most COLLECTOR_BATCH_MAX ids per look.
+ * Errors   a folder that cannot be removed is left for a later look; ids of unavailable targets
+ *          wait.
+ * Absent   S3 folders.
+ * Source   D-004, I28, I29.
  */
 #ifndef CKPT_BROKER_COLLECTOR_H
 #define CKPT_BROKER_COLLECTOR_H

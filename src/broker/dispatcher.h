@@ -2,16 +2,18 @@
  * agents' reports.
  *
  * Flow     applied state -> grants (dispatcher_grants.h) -> GrantBatch; fsm_take_changed_node() ->
- * OrderSet on the stream of that node. Up: hello -> NodeSeen -> welcome; report -> NodeReport ->
- * acknowledged after its commit; heartbeats only touch nodes.h. Everything sent is derived from
- * applied state: another leader derives the same. Shapes   at most one stream per node, the newest
- * wins; at most DISPATCHER_REPORTS_MAX reports of one stream in flight; one GrantBatch in flight.
+ *          OrderSet on the stream of that node. Up: hello -> NodeSeen -> welcome; report ->
+ *          NodeReport -> acknowledged after its commit; heartbeats only touch nodes.h. Everything
+ *          sent is derived from applied state: another leader derives the same.
+ * Shapes   at most one stream per node, the newest wins; at most DISPATCHER_REPORTS_MAX reports of
+ *          one stream in flight; one GrantBatch in flight.
  * Errors   a stream ends with FAILED_PRECONDITION and the trailer ckpt-leader-hint when this member
- * does not lead, with ABORTED when it was replaced or its numbering skips, with UNAVAILABLE when a
- * report could not be proposed: the agent connects again and repeats what was not acknowledged.
+ *          does not lead, with ABORTED when it was replaced or its numbering skips, with
+ *          UNAVAILABLE when a report could not be proposed: the agent connects again and repeats
+ *          what was not acknowledged.
  * Absent   orders kept beside the state; retries of its own.
- * Source   design.md "The leader's duties", S1-045, D-001, D-002, F-009, F-022; invariants I20,
- * I22.
+ * Source   S1-045, D-001, D-002, F-009, F-022; invariants I20,
+ *          I22.
  */
 #ifndef CKPT_BROKER_DISPATCHER_H
 #define CKPT_BROKER_DISPATCHER_H

@@ -3,7 +3,7 @@
  * Flow     candidates in the order of granting, targets with their budget and what is granted -> grants.
  * Shapes   per target: strict order. The first that does not fit holds back all after it, except those that bypass.
  * Units    bytes per second, milliseconds.
- * Source   S1-045, D-001, D-002; facts "Pacing": strict order, no skipping, deadline candidates are not held back.
+ * Source   S1-045, D-001, D-002; strict order, no skipping, deadline candidates are not held back.
  */
 #ifndef CKPT_BROKER_DISPATCHER_GRANTS_H
 #define CKPT_BROKER_DISPATCHER_GRANTS_H

@@ -2,15 +2,16 @@
  * that are worth their cost.
  *
  * Flow     each policy.evaluation_interval_ms the state is copied into a structure of arrays
- * (evaluator_view.h), scored by eval_score(), and what fires goes into DecisionBatch commands; the
- * state machine re-checks every guard. A cycle starts at once after leadership is gained and after
- * a target came back. Shapes   one row per allocation slot, kept until the next cycle overwrites
- * it: the last evaluation of every allocation, positive or negative, can be explained. A cycle runs
- * in chunks of EVALUATOR_CHUNK_ROWS, one per turn of the loop. Units    GPU-seconds and seconds as
- * double inside, saturated integers in commands. Errors   a batch that cannot be proposed is
- * dropped: the next cycle decides again from the state. Absent   evaluations by followers; a
- * history of evaluations beside the last one. Source   design.md "The leader's duties";
- * S1-050..S1-056, S1-063, S1-068, A-002, T-006.
+ *          (evaluator_view.h), scored by eval_score(), and what fires goes into DecisionBatch
+ *          commands; the state machine re-checks every guard. A cycle starts at once after
+ *          leadership is gained and after a target came back.
+ * Shapes   one row per allocation slot, kept until the next cycle overwrites it: the last
+ *          evaluation of every allocation, positive or negative, can be explained. A cycle runs in
+ *          chunks of EVALUATOR_CHUNK_ROWS, one per turn of the loop.
+ * Units    GPU-seconds and seconds as double inside, saturated integers in commands.
+ * Errors   a batch that cannot be proposed is dropped: the next cycle decides again from the state.
+ * Absent   evaluations by followers; a history of evaluations beside the last one.
+ * Source   S1-050..S1-056, S1-063, S1-068, A-002, T-006.
  */
 #ifndef CKPT_BROKER_EVALUATOR_H
 #define CKPT_BROKER_EVALUATOR_H

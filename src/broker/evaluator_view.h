@@ -4,7 +4,7 @@
  *          evaluator_fill() writes one row per allocation slot; decision_terms() turns a scored row into integers.
  * Shapes   row i of the view is allocation slot i. Rows without a running allocation are zero with EVAL_FLAG_NOT_AUTO.
  * Units    seconds, bytes, GPU-seconds as double; integers saturate, NaN becomes 0 and never decides.
- * Source   facts "The decision model"; A-002; S1-053, S1-063.
+ * Source   src/eval/README.md; A-002; S1-053, S1-063.
  */
 #ifndef CKPT_BROKER_EVALUATOR_VIEW_H
 #define CKPT_BROKER_EVALUATOR_VIEW_H

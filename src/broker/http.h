@@ -2,11 +2,14 @@
  * inside the loop.
  *
  * Flow     MHD's epoll descriptor is polled by the loop and its timeout is a timer of the loop; no
- * threads. Each request is answered at once from what this process holds. /metrics  /livez
- * /readyz[?verbose]  /leader  /follower  /  (200 or 503 with one line of text; anything else 404)
+ *          threads. Each request is answered at once from what this process holds. /metrics /livez
+ *          /readyz[?verbose] /leader /follower / (200 or 503 with one line of text; anything else
+ *          404)
  * Shapes   at most HTTP_CONNECTIONS_MAX connections, idle ones are closed after HTTP_IDLE_S; GET
- * and HEAD only. Errors   an address that cannot be bound fails http_open; anything from a peer is
- * answered or cut, never logged. Source   ux.md U11, U14; T-003.
+ *          and HEAD only.
+ * Errors   an address that cannot be bound fails http_open; anything from a peer is answered or
+ *          cut, never logged.
+ * Source   U11, U14, T-003.
  */
 #ifndef CKPT_BROKER_HTTP_H
 #define CKPT_BROKER_HTTP_H

@@ -2,14 +2,17 @@
  * exposition.
  *
  * Flow     parts of the broker call metrics_add / _set / _observe with an id of the table;
- * metrics_render() first takes what is read from the state and from raft (metrics_state.c), then
- * writes the text. Shapes   a series exists from its first value on; at most METRICS_SERIES_MAX per
- * metric, further label values are counted under "other". Label values come from fixed sets
- * (states, reasons, targets, vClusters), never from jobs. Units    base units as in the names:
- * seconds, bytes, ratios 0..1. Errors   none; every function accepts a NULL registry and does
- * nothing. Absent   timestamps, exemplars, per-job labels. Source   ux.md U14; P-080, F-014, T-004,
- * T-006, S1-070. Gauges are the same on every member (the state is replicated); counters count what
- * the leader did, so sums over members are right. ckpt_checkpoints_entered_total is exact.
+ *          metrics_render() first takes what is read from the state and from raft
+ *          (metrics_state.c), then writes the text.
+ * Shapes   a series exists from its first value on; at most METRICS_SERIES_MAX per metric, further
+ *          label values are counted under "other". Label values come from fixed sets (states,
+ *          reasons, targets, vClusters), never from jobs.
+ * Units    base units as in the names: seconds, bytes, ratios 0..1. Gauges are the same on every
+ *          member (the state is replicated); counters count what the leader did, so sums over
+ *          members are right. ckpt_checkpoints_entered_total is exact.
+ * Errors   none; every function accepts a NULL registry and does nothing.
+ * Absent   timestamps, exemplars, per-job labels.
+ * Source   U14, P-080, F-014, T-004, T-006, S1-070.
  */
 #ifndef CKPT_BROKER_METRICS_H
 #define CKPT_BROKER_METRICS_H

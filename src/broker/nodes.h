@@ -11,7 +11,7 @@
  * Errors   a proposal that fails is repeated by a later look.
  * Absent   replication of heartbeats: a new leader starts every age at its own start, so that a
  *          failover never kills a node.
- * Source   F-006, F-007, S1-051, T-001; facts "Node health".
+ * Source   F-006, F-007, S1-051, T-001.
  */
 #ifndef CKPT_BROKER_NODES_H
 #define CKPT_BROKER_NODES_H

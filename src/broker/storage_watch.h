@@ -2,13 +2,16 @@
  * their availability.
  *
  * Flow     every storage_watch.interval_ms one `ckpt-worker probe` per POSIX target; its outcome
- * goes through hysteresis (failures_down failures in a row, successes_up successes in a row); a
- * verdict that differs from the replicated state becomes a TargetAvailability command. Shapes   one
- * probe per target at a time. A probe that hangs in the kernel counts as a failure every interval
- * and is not repeated until no worker of this process is left hanging. Units    milliseconds.
+ *          goes through hysteresis (failures_down failures in a row, successes_up successes in a
+ *          row); a verdict that differs from the replicated state becomes a TargetAvailability
+ *          command.
+ * Shapes   one probe per target at a time. A probe that hangs in the kernel counts as a failure
+ *          every interval and is not repeated until no worker of this process is left hanging.
+ * Units    milliseconds.
  * Errors   a probe that cannot be started counts as a failure; the text is kept for Status.
  * Absent   targets of kind S3 (never probed: their availability stays as replicated); bandwidth
- * measurement. Source   S1-060, S1-062, S1-073, S1-074, F-011; facts "NFS and POSIX destinations".
+ *          measurement.
+ * Source   S1-060, S1-062, S1-073, S1-074, F-011.
  */
 #ifndef CKPT_BROKER_STORAGE_WATCH_H
 #define CKPT_BROKER_STORAGE_WATCH_H

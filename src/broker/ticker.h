@@ -2,9 +2,11 @@
  * cluster writes nothing.
  *
  * Flow     after each applied entry the timer is set to fsm_next_deadline_ms(); when the wall clock
- * has reached it, Tick. Shapes   one Tick in flight. Units    milliseconds. The timer runs at most
- * TICKER_CHECK_MS so that a step of the wall clock is noticed. Errors   a Tick that fails is
- * repeated after TICKER_RETRY_MS while this member leads.
+ *          has reached it, Tick.
+ * Shapes   one Tick in flight.
+ * Units    milliseconds. The timer runs at most TICKER_CHECK_MS so that a step of the wall clock is
+ *          noticed.
+ * Errors   a Tick that fails is repeated after TICKER_RETRY_MS while this member leads.
  */
 #ifndef CKPT_BROKER_TICKER_H
 #define CKPT_BROKER_TICKER_H

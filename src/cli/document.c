@@ -1,6 +1,6 @@
 /* A YAML or JSON file as a JSON value, read event by event from libyaml.
  *
- * Source   libyaml comes with libcyaml; its events keep line numbers, which a schema-less tree needs for good messages.
+ * Source   libyaml: its events keep line numbers, which a schema-less tree needs for good messages.
  */
 #include "src/cli/document.h"
 

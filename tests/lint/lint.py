@@ -166,7 +166,8 @@ FOREIGN = re.compile(
     r"/work/(?:main|shared|\.)|/tmp/w/|\bshared/(?:design|style|ux|requirements|invariants|facts|seeds)\b|\.\./shared/"
     r"|\b[Ii]ssue #?\d+\b|\b(?:this|next|later|previous|an earlier) issues?\b|\b[Ss]ession #?\d+\b|\b(?:this|next|later|previous) session\b"
     r"|\bsub-?agents?\b|\bclaude\b|\banthropic\b|\bchatgpt\b|\bLLM\b|\bmy brief\b|\bthe brief\b|\bhelper session\b"
-    r"|\bartifactory\b|\bpypi\.org/simple\b|\bdeb\.debian\.org\b", re.I)
+    r"|\bartifactory\b|\bpypi\.org/simple\b|\bdeb\.debian\.org\b"
+    r"|\b(?:design|ux|requirements|invariants)\.md\b", re.I)
 
 
 def check_foreign_words():

@@ -35,7 +35,7 @@ def problems(call, foreign, include):
     for innocent in ("my_strcpy(a)", "ops->sleep(1)", "x.system(2)", "nanosleep(&t)", "uv_random(x)", "grand(1)"):
         if call.search(innocent):
             yield f"{innocent} counts as a banned call"
-    for guilty in ("see /work/main/x", "this issue builds", "done in session 3", "the brief says", "../shared/design.md"):
+    for guilty in ("see /work/main/x", "this issue builds", "done in session 3", "the brief says", "../shared/design.md", "ux.md says"):
         if not foreign.search(guilty):
             yield f"\"{guilty}\" is not found"
     for innocent in ("issued a hint", "the session ends", "a brief pause", "shared memory", "/workspace/x", "agents"):

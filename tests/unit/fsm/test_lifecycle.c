@@ -1,4 +1,4 @@
-/* The tables of moves say what the drawings in design.md say. */
+/* The tables of moves say what the drawings in fsm/README.md say. */
 #include "tests/unit/fsm/expect.h"
 
 static void moves_of_checkpoints_are_those_of_the_drawing(void **unused)
