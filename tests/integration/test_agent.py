@@ -310,7 +310,95 @@ def killed_agents_lose_and_repeat_nothing():
         cluster.debug_check()
 
 
+
+def a_destination_that_is_full_read_only_or_hangs():
+    """ENOSPC fails the attempt, read-only is an outage, a worker that hangs is killed at the deadline; nothing half-written is left."""
+    with Cluster(members=1, agents=("a",), policy=POLICY, storage_watch={"timeout_ms": 400}) as cluster:
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k,mode=1777", "tmpfs", cluster.scratch], capture_output=True, text=True)
+        if mounted.returncode != 0:
+            return f"mount: {mounted.stderr.strip()}"
+        try:
+            destination_faults(cluster)
+        finally:
+            subprocess.run(["umount", "-l", cluster.scratch], check=True)
+
+
+def destination_faults(cluster):
+    gauge = "lattice_checkpoint_storage_unavailable"
+    cluster.start()
+    cluster.register("big", [("a", 1, MIB)])
+    cluster.register("small", [("a", 1, MIB)])
+    cluster.register("stuck", [("a", 1, 1000)], checkpoint_timeout_ms=1500, write_bytes_per_s=10000)
+    cluster.run_job("a", "big", [str(BIN / "heat"), "--size", "300", "--iterations", "100000000", "--delay-us", "2000"])
+    cluster.run_job("a", "small", heat(cluster, "small"))
+    cluster.run_job("a", "stuck", heat(cluster, "stuck"))
+    all_run(cluster)
+    asked = {name: hint(cluster, name) for name in ("big", "stuck")}
+    worker = int(wait_until("stuck's worker copies", lambda: subprocess.run(
+        ["pgrep", "-f", f"ckpt-worker put .*/stuck/.*{cluster.dir}"], capture_output=True, text=True).stdout, 10))
+    os.kill(worker, signal.SIGSTOP)
+    record = ends_in(cluster, "big", asked["big"], (COMPLETE, FAILED))
+    assert record.state == FAILED and record.attempt == 2, record
+    assert "No space left on device" in cluster.agents["a"].log.read_text()
+    complete(cluster, "small")
+    assert ends_in(cluster, "stuck", asked["stuck"], (COMPLETE, FAILED, TIMED_OUT)).state == TIMED_OUT
+    wait_until("the stopped worker is killed", lambda: not pathlib.Path(f"/proc/{worker}").exists(), 10)
+
+    subprocess.run(["mount", "-o", "remount,ro", cluster.scratch], check=True)
+    wait_until("read-only is an outage", lambda: metric(cluster.wait_leader().http, gauge) == 1, 10)
+    try:
+        hint(cluster, "small")
+        raise AssertionError("a hint was taken in an outage")
+    except grpc.RpcError as error:
+        assert "STORAGE_UNAVAILABLE" in error.details(), error
+    subprocess.run(["mount", "-o", "remount,rw", cluster.scratch], check=True)
+    wait_until("it is over", lambda: metric(cluster.wait_leader().http, gauge) == 0, 10)
+    complete(cluster, "small")
+    assert all(job.application_pid() for job in cluster.jobs), "the destination's faults are not the applications'"
+    no_litter(cluster)
+    cluster.debug_check()
+
+
+def walltime_and_several_victims():
+    """F-012..F-014, I33, P-050, I30: complete in the grace is SUSPENDED, later is FAILED; an extended walltime reaches the agent; all victims stop."""
+    slow = ODD.replace("on_ask)", "on_ask); signal.signal(signal.SIGTERM, signal.SIG_IGN)").replace(
+        'with open(fields["directory"]', 'time.sleep(float(sys.argv[2]))\n    with open(fields["directory"]')
+    with Cluster(members=1, agents=("a", "b"), policy=POLICY, heartbeat_ms=300) as cluster:
+        cluster.start()
+        for name, grace_ms, needs_s in (("intime", 2500, "1.5"), ("late", 1000, "6")):
+            cluster.register(name, [("a", 1, MIB)], walltime_ms=4000, grace_ms=grace_ms, strategy=common_pb2.STRATEGY_MANUAL)
+            cluster.run_job("a", name, [sys.executable, "-c", slow, "slow", needs_s])
+        cluster.register("longer", [("a", 1, MIB)], walltime_ms=5000, grace_ms=500, strategy=common_pb2.STRATEGY_MANUAL)
+        longer = cluster.run_job("a", "longer", heat(cluster, "longer"))
+        for name, nodes in (("v1", "a"), ("v2", "b"), ("v3", "ab")):
+            cluster.register(name, [(node, 1, MIB) for node in nodes], preemption_class=1, grace_ms=500)
+            for node in nodes:
+                cluster.run_job(node, name, heat(cluster, name + node))
+        began_ms = next(e.at_ms for e in cluster.events() if e.allocation_id == "longer")
+        all_run(cluster)
+        cluster.client.broker("UpdateAllocation", broker_pb2.UpdateAllocationRequest(
+            request_id=uuid.uuid4().hex, allocation_id="longer", walltime_ms=60000))
+        victims = cluster.client.broker("RequestPreemption", broker_pb2.RequestPreemptionRequest(
+            request_id=uuid.uuid4().hex, preemption_class=5, nodes_needed=4, candidates=["v1", "v2", "v3"])).victims
+        assert [v.allocation_id for v in victims] == ["v1", "v2", "v3"], victims
+        wait_until("a moment before the walltime ends", lambda: time.time() * 1000 > began_ms + 3400, 10)
+        hint(cluster, "intime")
+        late = hint(cluster, "late")
+        for name in ("v1", "v2", "v3"):
+            assert allocation_in(cluster, name, SUSPENDED, ENDED_FAILED).last_complete_checkpoint_id, name
+        assert allocation_in(cluster, "intime", SUSPENDED, ENDED_FAILED).state == SUSPENDED
+        assert restart_point(cluster, "intime").checkpoint_id
+        allocation = allocation_in(cluster, "late", SUSPENDED, ENDED_FAILED)
+        assert allocation.state == ENDED_FAILED and allocation.reason == common_pb2.REASON_WALLTIME_EXCEEDED, allocation
+        assert checkpoint(cluster, "late", late).state == FAILED and restart_point(cluster, "late").checkpoint_id == 0
+        wait_until("longer's old walltime is over", lambda: time.time() * 1000 > began_ms + 6500, 10)
+        assert longer.application_pid() and cluster.allocation("longer").state == RUNNING
+        no_litter(cluster)
+        cluster.debug_check()
+
+
 if __name__ == "__main__":
     sys.exit(tap([what_applications_answer, a_job_of_several_nodes_stays_of_one_piece,
                   a_lost_node_comes_back_and_its_old_application_is_stopped,
-                  damaged_and_missing_checkpoints_are_passed_over_and_said, killed_agents_lose_and_repeat_nothing]))
+                  damaged_and_missing_checkpoints_are_passed_over_and_said, killed_agents_lose_and_repeat_nothing,
+                  a_destination_that_is_full_read_only_or_hangs, walltime_and_several_victims]))
