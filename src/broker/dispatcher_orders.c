@@ -154,7 +154,7 @@ void dispatcher_pack_orders(const struct dispatcher *dispatcher, uint32_t node_s
                             const struct running_set *running, struct buf *ret_bytes)
 {
     const struct fsm *fsm = replica_fsm(dispatcher->broker->replica);
-    uint64_t wall_ms = broker_wall_ms(dispatcher->broker);
+    uint64_t now_ms = replica_state_ms(dispatcher->broker->replica);
     Ckpt__V1__AgentDown down = CKPT__V1__AGENT_DOWN__INIT;
     Ckpt__V1__OrderSet set = CKPT__V1__ORDER_SET__INIT;
     struct order_messages messages = {0};
@@ -164,7 +164,7 @@ void dispatcher_pack_orders(const struct dispatcher *dispatcher, uint32_t node_s
     fsm_get_summary(fsm, &summary);
     replica_get_status(dispatcher->broker->replica, &status);
     fill_orders(fsm, node_slot, running, &messages);
-    fill_deadlines(fsm, node_slot, summary.now_ms > wall_ms ? summary.now_ms : wall_ms, &messages);
+    fill_deadlines(fsm, node_slot, now_ms, &messages);
     set.epoch = summary.epoch;
     set.term = status.term;
     set.index = summary.applied_index;

@@ -57,14 +57,9 @@ static uint64_t monotonic_us(const struct evaluator *evaluator)
     return evaluator->broker->clock.monotonic_us(evaluator->broker->clock.context);
 }
 
-/* The state's clock never goes back, the wall may. */
 static uint64_t state_now_ms(const struct evaluator *evaluator)
 {
-    struct fsm_summary summary;
-    uint64_t wall_ms = broker_wall_ms(evaluator->broker);
-
-    fsm_get_summary(replica_fsm(evaluator->broker->replica), &summary);
-    return summary.now_ms > wall_ms ? summary.now_ms : wall_ms;
+    return replica_state_ms(evaluator->broker->replica);
 }
 
 /* ---- proposals -------------------------------------------------------------------------------------------------------- */

@@ -17,6 +17,7 @@
 
 #include "src/base/check.h"
 #include "src/broker/batch.h"
+#include "src/broker/state_clock.h"
 
 enum {
     REPLICA_RETRY_US = 100000,      /* of the first entry when the log takes none (disk low) */
@@ -43,6 +44,7 @@ struct replica {
     struct consensus *consensus;
     struct fsm *fsm;
     struct clock_ops clock;
+    struct state_clock state_clock;
     struct clock_timer *flush_timer;
     const Ckpt__Log__V1__ClusterInit *initial;
     const Ckpt__Log__V1__MemberFacts *facts;
@@ -141,7 +143,7 @@ static void replica_propose_first(struct replica *replica)
     struct err err;
 
     batch->first = true;
-    command.now_ms = replica_wall_ms(replica);
+    command.now_ms = replica_state_ms(replica);
     fsm_get_summary(replica->fsm, &summary);
     /* Entries of former leaders may still wait to be applied here: a second ClusterInit is then
      * refused by the state. */
@@ -331,7 +333,7 @@ void replica_propose(struct replica *replica, Ckpt__Log__V1__Command *command,
             done(data, failed, NULL);
         return;
     }
-    command->now_ms = replica_wall_ms(replica);
+    command->now_ms = replica_state_ms(replica);
     memset(&outcome, 0, offsetof(struct fsm_outcome, victims));
     outcome.status = fsm_validate_command(command, &outcome);
     size = ckpt__log__v1__command__get_packed_size(command);
@@ -415,6 +417,7 @@ static void replica_after_apply(struct replica *replica)
     replica->hashes[replica->hash_count++ % REPLICA_HASHES] =
         (struct replica_hash){summary.applied_index, summary.state_hash};
     replica->applied_at_us = replica_now_us(replica);
+    state_clock_applied(&replica->state_clock, replica->applied_at_us, summary.now_ms);
     for (struct list *node = replica->observers.next; node != &replica->observers;
          node = node->next) {
         struct replica_observer *observer = LIST_ITEM(node, struct replica_observer, node);
@@ -622,6 +625,15 @@ void replica_get_status(const struct replica *replica, struct consensus_status *
 uint64_t replica_wall_ms(const struct replica *replica)
 {
     return replica->clock.wall_ms(replica->clock.context);
+}
+
+uint64_t replica_state_ms(struct replica *replica)
+{
+    struct fsm_summary summary;
+
+    fsm_get_summary(replica->fsm, &summary);
+    return state_clock_now(&replica->state_clock, replica_now_us(replica), replica_wall_ms(replica),
+                           summary.now_ms);
 }
 
 size_t replica_waiting(const struct replica *replica)

@@ -87,6 +87,8 @@ const struct fsm *replica_fsm(const struct replica *replica);
 struct fsm *replica_fsm_mutable(struct replica *replica); /* for fsm_take_changed_node only */
 void replica_get_status(const struct replica *replica, struct consensus_status *ret_status);
 uint64_t replica_wall_ms(const struct replica *replica);
+/* What a command proposed now would be stamped with: every look whether a deadline has come goes by it (state_clock.h). */
+uint64_t replica_state_ms(struct replica *replica);
 size_t replica_waiting(const struct replica *replica);
 /* Hashes of recent indexes, oldest first; returns how many were written. */
 struct replica_hash {

@@ -15,11 +15,11 @@ struct ticker {
     bool just_ticked; /* wait a little before the next one, whatever the state says */
 };
 
-uint64_t ticker_delay_ms(uint64_t deadline_ms, uint64_t wall_ms)
+uint64_t ticker_delay_ms(uint64_t deadline_ms, uint64_t now_ms)
 {
-    if (deadline_ms <= wall_ms)
+    if (deadline_ms <= now_ms)
         return 0;
-    return deadline_ms - wall_ms < TICKER_CHECK_MS ? deadline_ms - wall_ms : TICKER_CHECK_MS;
+    return deadline_ms - now_ms < TICKER_CHECK_MS ? deadline_ms - now_ms : TICKER_CHECK_MS;
 }
 
 static void on_ticked(void *data, const struct err *failed, const struct fsm_outcome *outcome);
@@ -48,7 +48,7 @@ static void arm(struct ticker *ticker)
         ticker->broker->clock.timer_stop(ticker->timer);
         return;
     }
-    delay_ms = ticker_delay_ms(deadline_ms, broker_wall_ms(ticker->broker));
+    delay_ms = ticker_delay_ms(deadline_ms, replica_state_ms(ticker->broker->replica));
     if (ticker->just_ticked && delay_ms < TICKER_RETRY_MS)
         delay_ms = TICKER_RETRY_MS;
     ticker->broker->clock.timer_start(ticker->timer, delay_ms * 1000);
@@ -74,7 +74,7 @@ static void on_timer(void *data)
     if (!ticker->serving || ticker->in_flight)
         return;
     if (deadline_ms != UINT64_MAX &&
-        ticker_delay_ms(deadline_ms, broker_wall_ms(ticker->broker)) == 0)
+        ticker_delay_ms(deadline_ms, replica_state_ms(ticker->broker->replica)) == 0)
         propose_tick(ticker);
     else
         arm(ticker);

@@ -22,6 +22,6 @@ struct ticker *ticker_new(struct broker *broker);
 void ticker_free(struct ticker *ticker);
 
 /* How long to wait before looking again; 0: propose now. */
-uint64_t ticker_delay_ms(uint64_t deadline_ms, uint64_t wall_ms);
+uint64_t ticker_delay_ms(uint64_t deadline_ms, uint64_t now_ms);
 
 #endif

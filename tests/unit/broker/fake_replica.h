@@ -234,6 +234,15 @@ uint64_t replica_leader_id(const struct replica *replica)
     return status.leader_id;
 }
 
+uint64_t replica_state_ms(struct replica *replica)
+{
+    struct fsm_summary summary;
+    uint64_t wall_ms = replica->clock.wall_ms(replica->clock.context);
+
+    fsm_get_summary(replica->fsm, &summary);
+    return summary.now_ms > wall_ms ? summary.now_ms : wall_ms;
+}
+
 uint64_t replica_wall_ms(const struct replica *replica)
 {
     return replica->clock.wall_ms(replica->clock.context);
