@@ -121,7 +121,24 @@ def a_low_limit_of_open_files_is_told_at_the_start():
         assert "event=connections_limited wanted=12000 possible=872" in member.log.read_text(), member.log.read_text()
 
 
+def a_reload_takes_the_log_level_only():
+    with Cluster(members=1) as cluster:
+        cluster.start()
+        member, text = cluster.members[0], cluster.config.read_text()
+        for content, answer in ((text.replace("log_level: info", "log_level: debug"), "the log level was taken, other changes need a restart"),
+                                (text + "no_such_key: 1\n", "event=reload_failed")):
+            cluster.config.write_text(content)
+            member.kill(signal.SIGHUP)
+            wait_until("the reload is told", lambda: answer in member.log.read_text(), 5)
+        cluster.config.write_text(text)
+        before = status(cluster, member).leader_since_ms
+        member.kill(signal.SIGHUP)
+        wait_until("the level is back", lambda: member.log.read_text().count("event=reloaded") == 2, 5)
+        assert status(cluster, member).leader_since_ms == before, "a reload is no restart"
+
+
 if __name__ == "__main__":
     sys.exit(tap([a_stopped_member_is_not_reachable, versions_of_members_that_led_are_told,
                   an_unkillable_worker_does_not_hold_the_end_up,
-                  ten_thousand_agents_fit, a_low_limit_of_open_files_is_told_at_the_start]))
+                  ten_thousand_agents_fit, a_low_limit_of_open_files_is_told_at_the_start,
+                  a_reload_takes_the_log_level_only]))
