@@ -397,8 +397,115 @@ def walltime_and_several_victims():
         cluster.debug_check()
 
 
+
+def a_flapping_destination_and_dying_leaders_lose_no_checkpoint():
+    """I24, S1-074, L3: down and up every 0.7 s, three leader kills: each pause is resumed once, everything asked for completes."""
+    with Cluster(members=3, agents=("a", "b"), policy={**POLICY, "max_attempts": 16},
+                 storage_watch={"interval_ms": 100, "failures_down": 1, "successes_up": 1}) as cluster:
+        cluster.start()
+        jobs = {f"f{i}": "ab" if i % 2 else "a" for i in range(4)}
+        for name, nodes in jobs.items():
+            cluster.register(name, [(node, 1, MIB) for node in nodes], write_bytes_per_s=100000)
+            for node in nodes:
+                cluster.run_job(node, name, heat(cluster, name + node, "--slow-ms", "300"))
+        all_run(cluster)
+        asked, down, flips, kills = [], False, 0, 0
+        began = time.monotonic()
+        while flips < 12:
+            for name in jobs:
+                try:
+                    asked.append(hint(cluster, name))
+                except grpc.RpcError as error:
+                    assert "CHECKPOINT_ACTIVE" in error.details() or "STORAGE_UNAVAILABLE" in error.details(), error
+            if time.monotonic() - began > 0.7 * flips + 0.7:
+                (cluster.storage_up if down else cluster.storage_down)()
+                down, flips = not down, flips + 1
+            if time.monotonic() - began > 2 * kills + 2 and kills < 3:
+                dead = cluster.wait_leader()
+                dead.kill()
+                cluster.wait_leader()
+                dead.start()
+                kills += 1
+            time.sleep(0.05)
+        records = wait_until("all is settled", lambda: (lambda c: c if all(r.state not in (REQUESTED, DISPATCHED, WRITING, PAUSED) for r in c)
+                                                        else None)(cluster.checkpoints()), 40, 0.1)
+        assert sorted(asked) == sorted(r.checkpoint_id for r in records) and len(set(asked)) == len(asked)
+        assert all(r.state == COMPLETE and r.paused_count == r.resumed_count for r in records), records
+        assert any(r.paused_count for r in records), "the outages met no checkpoint"
+        assert all(job.application_pid() for job in cluster.jobs)
+        no_litter(cluster)
+        cluster.debug_check()
+
+
+def wrong_folders_wrong_users_and_damaged_journals_are_refused():
+    """Two agents on one folder or socket, the folder of another node, a journal damaged in the middle or torn, a lost folder; jobs of other users."""
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        agent = cluster.agents["a"]
+
+        def refused(name, state_dir, socket):
+            result = subprocess.run([str(BIN / "ckpt-agentd"), "--config", str(cluster.agent_config), "--name", name, "--state-dir",
+                                     str(state_dir), "--socket", str(socket)], capture_output=True, text=True, timeout=10)
+            assert result.returncode == 1, result
+            return result.stdout + result.stderr
+        assert "another agent holds this folder" in refused("a", agent.state_dir, cluster.dir / "x.sock")
+        assert "another process listens" in refused("z", cluster.dir / "z", agent.socket)
+        cluster.register("job", [("a", 1, MIB)])
+        job = cluster.run_job("a", "job", heat(cluster, "job"))
+        all_run(cluster)
+        complete(cluster, "job")
+        pid = job.application_pid()
+        agent.kill()
+        assert "is the state folder of node a, not of z" in refused("z", agent.state_dir, agent.socket)
+        journal = agent.state_dir / "journal"
+        whole = journal.read_bytes()
+        journal.write_bytes(whole[:len(whole) // 2] + bytes([whole[len(whole) // 2] ^ 255]) + whole[len(whole) // 2 + 1:])
+        assert "is damaged and valid ones follow" in refused("a", agent.state_dir, agent.socket)
+        journal.write_bytes(whole[:-7])
+        agent.start()
+        complete(cluster, "job")
+        agent.kill()
+        shutil.rmtree(agent.state_dir)
+        agent.start()
+        complete(cluster, "job")
+        second = cluster.run_job("a", "job", ["sleep", "60"])
+        says(second, f"allocation job already runs on this node as pid {pid}")
+        assert ends(second) == 125 and job.application_pid() == pid
+        if os.geteuid() == 0:
+            another_user(cluster, agent)
+        cluster.debug_check()
+
+
+def another_user(cluster, agent):
+    """The application, its files and its data workers are the user's, not root's."""
+    cluster.dir.chmod(0o755)
+    cluster.scratch.chmod(0o1777)
+    cluster.register("theirs", [("a", 1, MIB)])
+    work, log = cluster.dir / "theirs", cluster.dir / "theirs.log"
+    work.mkdir()
+    os.chown(work, 65534, 65534)
+    with open(log, "w") as out:
+        run = subprocess.Popen(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", str(BIN / "ckpt-run"), "--alloc", "theirs",
+                                "--work-dir", str(work), "--socket", str(agent.socket), "--", str(BIN / "heat"), "--size", "64",
+                                "--iterations", "100000000", "--delay-us", "2000"], stderr=out)
+    try:
+        wait_until("their application runs", lambda: "starts at iteration 0" in log.read_text() or run.poll() is not None, 10)
+        folder = pathlib.Path(complete(cluster, "theirs").path) / "a"
+        assert {path.stat().st_uid for path in [folder, *folder.iterdir()]} == {65534}
+        os.kill(int(pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text()), signal.SIGKILL)
+        wait_until("it is restored", lambda: "from checkpoint" in log.read_text(), 20)
+        stranger = cluster.run_job("a", "theirs", ["sleep", "60"])
+        says(stranger, "allocation theirs is another user's on this node")
+        assert ends(stranger) == 125
+    finally:
+        run.terminate()
+        run.wait()
+
+
 if __name__ == "__main__":
     sys.exit(tap([what_applications_answer, a_job_of_several_nodes_stays_of_one_piece,
                   a_lost_node_comes_back_and_its_old_application_is_stopped,
                   damaged_and_missing_checkpoints_are_passed_over_and_said, killed_agents_lose_and_repeat_nothing,
-                  a_destination_that_is_full_read_only_or_hangs, walltime_and_several_victims]))
+                  a_destination_that_is_full_read_only_or_hangs, walltime_and_several_victims,
+                  a_flapping_destination_and_dying_leaders_lose_no_checkpoint,
+                  wrong_folders_wrong_users_and_damaged_journals_are_refused]))

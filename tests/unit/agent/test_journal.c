@@ -1,6 +1,8 @@
 /* The agent's journal: what was appended is there again, a torn tail goes, a damaged middle stops the agent. */
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "src/agent/journal.h"
@@ -220,6 +222,35 @@ static void rewrite_replaces_the_content_and_appends_follow(void **state)
     buf_close(&content);
 }
 
+/* As after SIGKILL to an agent that was just starting a worker: the child has the lock until its exec. */
+static void a_lock_that_only_a_child_still_holds_is_waited_for(void **state)
+{
+    struct journal *journal;
+    struct seen seen = {0};
+    struct err err = {0};
+    int held[2];
+    pid_t child;
+
+    (void)state;
+    assert_int_equal(pipe(held), 0);
+    assert_int_equal(journal_open(folder, see, &seen, &journal, &err), 0);
+    child = fork();
+    if (child == 0) {
+        struct timespec moment = {0, 100000000};
+        if (write(held[1], "x", 1) == 1)
+            nanosleep(&moment, NULL);
+        _exit(0);
+    }
+    assert_int_equal(read(held[0], &(char){0}, 1), 1);
+    journal_close(journal);
+    if (journal_open(folder, see, &seen, &journal, &err) != 0)
+        fail_msg("%s", err.text);
+    journal_close(journal);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    close(held[0]);
+    close(held[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -229,6 +260,8 @@ int main(void)
         cmocka_unit_test(damaged_middle_is_an_error_at_each_byte),
         cmocka_unit_test(refused_record_refuses_the_file),
         cmocka_unit_test_setup_teardown(second_process_is_locked_out, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(a_lock_that_only_a_child_still_holds_is_waited_for,
+                                        make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(rewrite_replaces_the_content_and_appends_follow,
                                         make_folder, remove_folder),
     };
