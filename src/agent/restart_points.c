@@ -2,7 +2,6 @@
 #include "src/agent/restart_points.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,9 +77,12 @@ static void restore_finish(struct restore *restore, const struct restore_result 
 {
     restore_done_fn *done = restore->done;
     void *data = restore->data;
+    char id[CHECKPOINT_ID_TEXT_BYTES];
 
-    log_info("restart_point", "allocation=%s checkpoint=%" PRIu64 " folder=\"%s\" error=\"%s\"",
-             restore->allocation_id, result->checkpoint_id, result->folder, result->error);
+    log_info("restart_point",
+             "allocation=%s checkpoint=%s folder=\"%s\" notice=\"%s\" error=\"%s\"",
+             restore->allocation_id, checkpoint_id_format(result->checkpoint_id, id),
+             result->folder, result->notice, result->error);
     done(data, result);
     restore_free(restore);
 }
@@ -122,6 +124,7 @@ static void restore_worker_done(void *data, const struct worker_result *result)
     bool other = restore->other_next < restore->other_count;
     const char *node_id =
         other ? restore->others[restore->other_next].node_id : restore->part.node_id;
+    char id[CHECKPOINT_ID_TEXT_BYTES];
 
     restore->worker = NULL;
     if (restore->cancelled) {
@@ -138,9 +141,9 @@ static void restore_worker_done(void *data, const struct worker_result *result)
                                                          restore->notice, ""});
         return;
     }
-    log_warning(
-        "restore_failed", "allocation=%s checkpoint=%" PRIu64 " shard=%s exit_code=%d text=\"%s\"",
-        restore->allocation_id, restore->checkpoint_id, node_id, result->exit_code, result->error);
+    log_warning("restore_failed", "allocation=%s checkpoint=%s shard=%s exit_code=%d text=\"%s\"",
+                restore->allocation_id, checkpoint_id_format(restore->checkpoint_id, id), node_id,
+                result->exit_code, result->error);
     if (result->exit_code == WORKER_EXIT_CORRUPT || result->exit_code == WORKER_EXIT_NOT_FOUND)
         restore_pass_over(restore, node_id, result->error);
     else
@@ -197,6 +200,7 @@ static int start_restore(struct restore *restore, struct err *err)
 /* The shards of the other nodes, then the own one. */
 static void restore_next(struct restore *restore)
 {
+    char id[CHECKPOINT_ID_TEXT_BYTES];
     struct err err = {0};
     int result;
 
@@ -207,8 +211,8 @@ static void restore_next(struct restore *restore)
     if (result == 0)
         return;
     restore->worker = NULL;
-    log_warning("restore_failed", "allocation=%s checkpoint=%" PRIu64 " text=\"%s\"",
-                restore->allocation_id, restore->checkpoint_id, err.text);
+    log_warning("restore_failed", "allocation=%s checkpoint=%s text=\"%s\"", restore->allocation_id,
+                checkpoint_id_format(restore->checkpoint_id, id), err.text);
     restore_again(restore, STORAGE_RETRY_MS);
 }
 
