@@ -356,9 +356,9 @@ static void worker_whose_daemon_is_gone_already_ends_at_once(void **state)
     assert_int_equal(pipe(ready), 0);
     daemon_pid = fork();
     if (daemon_pid == 0) {
+        snprintf(text, sizeof(text), "%d", (int)getpid());
         worker_pid = fork();
         if (worker_pid == 0) {
-            snprintf(text, sizeof(text), "%d", (int)getppid());
             setenv(WORKER_PARENT, text, 1);
             while (getppid() == (pid_t)atoi(text))
                 usleep(1000);
