@@ -251,6 +251,26 @@ static void restart_clear(struct fsm *fsm, struct allocation *allocation)
     view->last_complete_snapshot_ms = fsm->now_ms;
 }
 
+/* What was lost with a node may still run there: it is ended when the agent is back, and must not be taken for the new run before. */
+static enum fsm_status restart_nodes_check(struct fsm *fsm, const struct allocation *allocation,
+                                           const Ckpt__V1__RestartAllocationRequest *request,
+                                           struct fsm_outcome *outcome)
+{
+    size_t count = request->n_nodes > 0 ? request->n_nodes : allocation->view.node_count;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct node *node = request->n_nodes > 0
+                                      ? fsm_node_get(fsm, request->nodes[i]->node_id)
+                                      : fsm_node_slot(fsm, allocation->view.nodes[i].node_slot);
+
+        outcome->current = i + 1;
+        outcome->limit = count;
+        if (node != NULL && node->view.state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
+            return FSM_NODE_DOWN;
+    }
+    return shares_check(fsm, request->n_nodes, request->nodes, outcome);
+}
+
 enum fsm_status fsm_apply_restart(struct fsm *fsm, const fsm_command *command,
                                   struct fsm_outcome *outcome)
 {
@@ -265,7 +285,7 @@ enum fsm_status fsm_apply_restart(struct fsm *fsm, const fsm_command *command,
     if (allocation->expired || allocation->assigned ||
         !fsm_allocation_move_allowed(allocation->view.state, ENDS(RUNNING)))
         return FSM_NOT_RESTARTABLE;
-    status = shares_check(fsm, request->n_nodes, request->nodes, outcome);
+    status = restart_nodes_check(fsm, allocation, request, outcome);
     if (status != FSM_OK)
         return status;
     old_count = allocation->view.node_count;

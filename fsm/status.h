@@ -68,7 +68,9 @@
       "repeat after that ended")                                                                   \
     X(34, OUTCOME_UNKNOWN, 14,                                                                     \
       "leadership was lost before the request committed; it may or may not have been applied",     \
-      "send it again with the same request id")
+      "send it again with the same request id")                                                    \
+    X(35, NODE_DOWN, 9, "node {c} of {l} of the allocation is down; what ran there may still run", \
+      "name other nodes, or start its agent first (ckptctl nodes)")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

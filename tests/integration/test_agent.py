@@ -203,6 +203,11 @@ def a_lost_node_comes_back_and_its_old_application_is_stopped():
         cluster.agents["a"].kill()
         assert allocation_in(cluster, "moves", REQUEUED, ENDED_FAILED).state == REQUEUED
         assert pathlib.Path(f"/proc/{pid}").exists()
+        try:
+            restart(cluster, "moves")
+            raise AssertionError("restarted where its old application may still run")
+        except grpc.RpcError as error:
+            assert "NODE_DOWN" in error.details(), error
         cluster.client.broker("RestartAllocation", broker_pb2.RestartAllocationRequest(
             request_id=uuid.uuid4().hex, allocation_id="moves", nodes=[common_pb2.NodeShare(node_id="b", gpu_count=1)]))
         new = cluster.run_job("b", "moves", heat(cluster, "moves"))
