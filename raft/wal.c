@@ -128,6 +128,28 @@ static int segment_start(struct wal *wal, uint64_t first_index, struct err *err)
     return 0;
 }
 
+/* The last segment becomes a new file with the first `keep` bytes: in one step, so that no file is ever shorter than it was made. */
+int wal_segment_replace(struct wal *wal, uint64_t first_index, const uint8_t *bytes, size_t keep,
+                        struct err *err)
+{
+    const struct disk_ops *disk = wal->folder->disk;
+    char temporary[FOLDER_PATH_BYTES], path[FOLDER_PATH_BYTES];
+    struct disk_file *file;
+
+    if (segment_take(wal, temporary, &file, err) != 0)
+        return err_wrap(err, "new log segment");
+    wal_segment_path(wal, first_index, path);
+    if (disk->write(file, 0, bytes, keep, err) != 0 || disk->sync(file, err) != 0 ||
+        disk->rename(disk->context, temporary, path, err) != 0 ||
+        disk->sync_dir(disk->context, wal->folder->path, err) != 0) {
+        disk->close(file);
+        return err_wrap(err, "replace %s", path);
+    }
+    disk->close(wal->tail);
+    wal->tail = file;
+    return 0;
+}
+
 static int record_write(struct wal *wal, uint64_t index, const struct raft_entry *entry,
                         uint32_t ordinal, struct err *err)
 {
@@ -201,7 +223,6 @@ static int cut_visit(void *data, const struct wal_record *record, struct err *er
 
 static int tail_cut(struct wal *wal, uint64_t index, struct err *err)
 {
-    const struct disk_ops *disk = wal->folder->disk;
     struct wal_segment *segment = tail_segment(wal), ignored;
     struct cut cut = {index, WAL_SEGMENT_HEADER_BYTES};
     uint8_t *bytes;
@@ -213,33 +234,55 @@ static int tail_cut(struct wal *wal, uint64_t index, struct err *err)
         return -1;
     status =
         wal_segment_scan(bytes, length, "the log", true, cut_visit, &cut, &ignored, &torn, err);
+    if (status == 0)
+        status = wal_segment_replace(wal, segment->first_index, bytes, cut.offset, err);
     free(bytes);
     if (status != 0)
-        return -1;
-    if (disk->truncate(wal->tail, cut.offset, err) != 0 ||
-        disk->allocate(wal->tail, segment->size_bytes, err) != 0 || tail_sync(wal, err) != 0)
         return err_wrap(err, "truncate the log");
     segment->used_bytes = cut.offset;
     segment->last_index = index - 1;
     return 0;
 }
 
-static int truncate_work(struct wal *wal, uint64_t index, struct err *err)
+/* Removes all segments but the last. Oldest first: what is left is without gaps whenever the member dies. */
+int wal_drop_all_but_last(struct wal *wal, struct err *err)
 {
-    while (wal->segment_count > 0 && tail_segment(wal)->first_index >= index)
-        if (segment_pop(wal, err) != 0)
-            return -1;
-    if (wal->segment_count == 0)
-        return segment_start(wal, index, err);
-    return tail_segment(wal)->last_index < index ? 0 : tail_cut(wal, index, err);
+    const struct disk_ops *disk = wal->folder->disk;
+    char path[FOLDER_PATH_BYTES];
+
+    while (wal->segment_count > 1) {
+        /* The last one may have taken the name of one before. */
+        if (wal->segments[0].first_index != tail_segment(wal)->first_index) {
+            wal_segment_path(wal, wal->segments[0].first_index, path);
+            if (disk->unlink(disk->context, path, err) != 0 ||
+                disk->sync_dir(disk->context, wal->folder->path, err) != 0)
+                return err_wrap(err, "remove %s", path);
+        }
+        wal->segment_count--;
+        memmove(wal->segments, wal->segments + 1, wal->segment_count * sizeof(*wal->segments));
+    }
+    return 0;
 }
 
+/* There is a segment at every moment: a folder without any has lost them. */
 static int reset_work(struct wal *wal, uint64_t next_index, struct err *err)
 {
-    while (wal->segment_count > 0)
+    while (wal->segment_count > 1 && tail_segment(wal)->first_index > next_index)
         if (segment_pop(wal, err) != 0)
             return -1;
-    return segment_start(wal, next_index, err);
+    if (segment_start(wal, next_index, err) != 0)
+        return -1;
+    return wal_drop_all_but_last(wal, err);
+}
+
+static int truncate_work(struct wal *wal, uint64_t index, struct err *err)
+{
+    while (wal->segment_count > 1 && tail_segment(wal)->first_index >= index)
+        if (segment_pop(wal, err) != 0)
+            return -1;
+    if (wal->segment_count == 0 || tail_segment(wal)->first_index > index)
+        return reset_work(wal, index, err);
+    return tail_segment(wal)->last_index < index ? 0 : tail_cut(wal, index, err);
 }
 
 static int drop_work(struct wal *wal, uint64_t index, struct err *err)

@@ -3,7 +3,8 @@
  * Flow     wal_open() verifies every record, cuts a torn tail and refuses damage in the middle. Then operations queue up first
  *          in, first out; consecutive appends share one sync; done() comes when the operation is durable.
  * Shapes   files "wal-<first index in 16 hex digits>", preallocated to WAL_SEGMENT_BYTES (more for a larger record). A segment is
- *          synced before its successor is created, so only the last one can have a torn tail.
+ *          synced before its successor is created, so only the last one can have a torn tail. From the bootstrap on there is at
+ *          least one, and none is ever shorter than it was made: what is missing was taken away.
  *          Torn or damaged: a record carries its position in the batch that was synced with it. A bad record followed by a whole
  *          one of the same batch was never acknowledged: torn. Followed by one of a later batch it had been synced: damage.
  * Units    bytes, log indexes, microseconds.
@@ -113,6 +114,9 @@ int wal_segment_scan(const uint8_t *bytes, size_t length, const char *path, bool
                      void *data, struct wal_segment *ret_segment, bool *ret_torn, struct err *err);
 void wal_segment_header_encode(uint8_t bytes[WAL_SEGMENT_HEADER_BYTES], uint64_t first_index);
 int wal_recover(struct wal *wal, struct err *err);
+int wal_segment_replace(struct wal *wal, uint64_t first_index, const uint8_t *bytes, size_t keep,
+                        struct err *err);
+int wal_drop_all_but_last(struct wal *wal, struct err *err);
 char *wal_segment_path(const struct wal *wal, uint64_t first_index, char text[FOLDER_PATH_BYTES]);
 int wal_segment_load(const struct wal *wal, uint64_t first_index, uint8_t **ret_bytes,
                      size_t *ret_length, struct err *err);

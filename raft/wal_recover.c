@@ -6,6 +6,7 @@
 
 #include "raft/bytes.h"
 #include "raft/crc32c.h"
+#include "raft/snapshot.h"
 #include "raft/wal.h"
 #include "src/base/check.h"
 
@@ -197,44 +198,64 @@ static int segment_recover(struct wal *wal, uint64_t first_index, bool is_last, 
     if (wal_segment_load(wal, first_index, &bytes, &length, err) != 0)
         return -1;
     status = wal_segment_scan(bytes, length, path, is_last, NULL, NULL, &segment, &torn, err);
+    if (status == 0 && length < WAL_SEGMENT_BYTES)
+        status = err_set(err, ERR_CORRUPT,
+                         "%s has %zu bytes of %d: it was cut, and acknowledged data with it; "
+                         "remove the member and add it under a new id with an empty folder",
+                         path, length, WAL_SEGMENT_BYTES);
+    if (status == 0 && segment.first_index != first_index)
+        status = err_set(err, ERR_CORRUPT, "%s says it begins at record %" PRIu64, path,
+                         segment.first_index);
+    /* Never acknowledged; gone for good before anything is written after it. */
+    if (status == 0 && is_last && torn)
+        status = wal_segment_replace(wal, first_index, bytes, segment.used_bytes, err);
     free(bytes);
     if (status != 0)
         return -1;
-    if (segment.first_index != first_index)
-        return err_set(err, ERR_CORRUPT, "%s says it begins at record %" PRIu64, path,
-                       segment.first_index);
     wal->segments = check_realloc(wal->segments, wal->segment_count + 1, sizeof(*wal->segments));
     wal->segments[wal->segment_count++] = segment;
-    if (!is_last)
+    if (!is_last || torn)
         return 0;
-    if (wal->folder->disk->open(wal->folder->disk->context, path, DISK_OPEN_WRITE, &wal->tail,
-                                err) != 0)
-        return -1;
-    if (!torn)
-        return 0;
-    /* Never acknowledged; gone for good before anything is written after it. */
-    if (wal->folder->disk->truncate(wal->tail, segment.used_bytes, err) != 0 ||
-        wal->folder->disk->allocate(wal->tail, segment.size_bytes, err) != 0 ||
-        wal->folder->disk->sync(wal->tail, err) != 0)
-        return err_wrap(err, "cut the torn tail of %s", path);
-    return 0;
+    return wal->folder->disk->open(wal->folder->disk->context, path, DISK_OPEN_WRITE, &wal->tail,
+                                   err);
+}
+
+/* A snapshot was installed, an empty segment follows it, and the member died before the older ones were removed. */
+static bool reset_was_cut_short(const struct wal *wal)
+{
+    const struct wal_segment *last = &wal->segments[wal->segment_count - 1];
+    struct snapshot_name newest;
+    size_t count;
+
+    return last->last_index + 1 == last->first_index &&
+           snapshot_list(wal->folder, &newest, 1, &count, NULL) == 0 && count > 0 &&
+           newest.index == last->last_index;
+}
+
+static int gap_refuse(const struct wal *wal, size_t i, uint64_t next_first, struct err *err)
+{
+    char path[FOLDER_PATH_BYTES];
+
+    return err_set(err, ERR_CORRUPT,
+                   "%s offset %" PRIu64 ": record %" PRIu64
+                   " is damaged or missing, the next segment begins at %" PRIu64
+                   "; remove the member and add it under a new id with an empty folder",
+                   wal_segment_path(wal, wal->segments[i].first_index, path),
+                   wal->segments[i].used_bytes, wal->segments[i].last_index + 1, next_first);
 }
 
 static int segments_recover(struct wal *wal, const struct found_segments *found, struct err *err)
 {
-    char path[FOLDER_PATH_BYTES];
-
     for (size_t i = 0; i < found->count; i++) {
-        if (segment_recover(wal, found->first[i], i + 1 == found->count, err) != 0)
+        bool is_last = i + 1 == found->count;
+        bool gap = i > 0 && wal->segments[i - 1].last_index + 1 != found->first[i];
+        if (gap && !is_last)
+            return gap_refuse(wal, i - 1, found->first[i], err);
+        if (segment_recover(wal, found->first[i], is_last, err) != 0)
             return -1;
-        if (i + 1 < found->count && wal->segments[i].last_index + 1 != found->first[i + 1])
-            return err_set(err, ERR_CORRUPT,
-                           "%s offset %" PRIu64 ": record %" PRIu64
-                           " is damaged or missing, the next segment begins at %" PRIu64
-                           "; remove the member and add it under a new id with an empty folder",
-                           wal_segment_path(wal, found->first[i], path),
-                           wal->segments[i].used_bytes, wal->segments[i].last_index + 1,
-                           found->first[i + 1]);
+        if (gap)
+            return reset_was_cut_short(wal) ? wal_drop_all_but_last(wal, err)
+                                            : gap_refuse(wal, i - 1, found->first[i], err);
     }
     return 0;
 }
@@ -248,6 +269,12 @@ int wal_recover(struct wal *wal, struct err *err)
     if (status == 0 && found.count > WAL_SEGMENTS_MAX)
         status = err_set(err, ERR_CORRUPT, "%s holds %zu log segments, at most %d are kept",
                          wal->folder->path, found.count, WAL_SEGMENTS_MAX);
+    if (status == 0 && found.count == 0 && wal->folder->claimed)
+        status =
+            err_set(err, ERR_CORRUPT,
+                    "%s holds no log segment (wal-*): files are missing; remove the member and "
+                    "add it under a new id with an empty folder",
+                    wal->folder->path);
     if (status == 0 && found.count > 0) {
         qsort(found.first, found.count, sizeof(*found.first), compare_index);
         status = segments_recover(wal, &found, err);

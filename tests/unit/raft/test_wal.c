@@ -296,6 +296,35 @@ static void a_missing_segment_is_refused(void **state)
     sim_free(f.sim);
 }
 
+/* I11: what was taken away must not look like what was never written. */
+static void a_log_that_was_cut_or_taken_away_is_refused(void **state)
+{
+    struct fixture f;
+    struct disk_file *file;
+    struct err err;
+    const char *path;
+
+    (void)state;
+    fixture_open(&f);
+    for (uint64_t i = 1; i <= 10; i++)
+        append_text(&f, i, 1, "acknowledged");
+    assert_int_equal(folder_claim(&f.folder, "c", 1, &err), 0);
+    wal_close(&f.wal);
+    path = sim_file_name(f.sim, 0, "wal-", 0);
+    assert_int_equal(f.disk.open(f.disk.context, path, DISK_OPEN_WRITE, &file, &err), 0);
+    assert_int_equal(f.disk.truncate(file, 200, &err), 0);
+    f.disk.close(file);
+    assert_int_equal(wal_open(&f.wal, &f.folder, NULL, failed, &f, &err), -1);
+    assert_int_equal(err.code, ERR_CORRUPT);
+    assert_non_null(strstr(err.text, "it was cut"));
+    assert_int_equal(f.disk.unlink(f.disk.context, path, &err), 0);
+    assert_int_equal(wal_open(&f.wal, &f.folder, NULL, failed, &f, &err), -1);
+    assert_int_equal(err.code, ERR_CORRUPT);
+    assert_non_null(strstr(err.text, "no log segment"));
+    folder_close(&f.folder);
+    sim_free(f.sim);
+}
+
 static void a_full_disk_spends_the_reserve_before_it_fails(void **state)
 {
     struct fixture f;
@@ -396,6 +425,7 @@ int main(void)
         cmocka_unit_test(truncated_records_never_come_back),
         cmocka_unit_test(segments_roll_and_old_ones_are_dropped),
         cmocka_unit_test(a_missing_segment_is_refused),
+        cmocka_unit_test(a_log_that_was_cut_or_taken_away_is_refused),
         cmocka_unit_test(a_full_disk_spends_the_reserve_before_it_fails),
         cmocka_unit_test(a_failed_write_is_told_once_and_nothing_is_acknowledged_afterwards),
         cmocka_unit_test(acknowledged_records_survive_random_power_cuts),
