@@ -1,0 +1,363 @@
+#!/usr/bin/python3
+"""Faults of members, disks, networks and clocks under load: nothing acknowledged is lost or done twice, and the states stay equal.
+I1, I5, I6, I7, I12, L1, L5, L7, S1-062.
+
+Flow    every test starts its own cluster with small snapshots, lets writers register allocations through it, breaks something, and at
+        the end compares what was acknowledged with what is there, and the states of all members with each other.
+Absent  what needs tools or rights that the machine lacks is skipped with the reason.
+"""
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from cluster import (BIN, Client, Cluster, broker_pb2, broker_pb2_grpc, common_pb2, grpc, http_status, metric, tail,  # noqa: E402
+                     tap, wait_until)
+
+SEED = int(os.environ.get("SEED", random.randrange(1 << 32)))
+KILLS = int(os.environ.get("KILLS", 12))
+INSIDE = "CKPT_TEST_NAMESPACES"
+RAFT = {"snapshot_after_entries": 200}
+
+
+def spec(identifier, node="n"):
+    return common_pb2.AllocationSpec(
+        allocation_id=identifier, tenant="t", project="p", vcluster="v", owner="o",
+        nodes=[common_pb2.NodeShare(node_id=node, gpu_count=1, gpu_memory_used_bytes=1 << 20)])
+
+
+class Writers:
+    """Threads that register allocations; a request keeps its id until it is answered."""
+
+    def __init__(self, cluster, count=4):
+        self.acknowledged, self.failed, self.stop = [], [], threading.Event()
+        self.addresses = [m.api for m in cluster.members]
+        self.threads = [threading.Thread(target=self._run, args=(i,), daemon=True) for i in range(count)]
+        for thread in self.threads:
+            thread.start()
+
+    def _run(self, writer):
+        client, number = Client(self.addresses), 0
+        while not self.stop.is_set():
+            number += 1
+            name = f"w{writer}-{number}"
+            request = broker_pb2.RegisterAllocationRequest(request_id=uuid.uuid4().hex, spec=spec(name, f"node{writer}"))
+            try:
+                client.broker("RegisterAllocation", request, timeout_s=40, attempt_s=0.5)
+                self.acknowledged.append(name)
+            except grpc.RpcError as error:
+                self.failed.append(f"{name}: {error.code()} {error.details()}")
+        client.close()
+
+    def end(self):
+        self.stop.set()
+        for thread in self.threads:
+            thread.join(60)
+            assert not thread.is_alive()
+
+    def progress(self, timeout_s=20):
+        before = len(self.acknowledged)
+        wait_until("writes go on", lambda: len(self.acknowledged) > before + 20, timeout_s)
+
+
+def allocations(cluster):
+    found, token = [], ""
+    while True:
+        page = cluster.client.broker("ListAllocations", broker_pb2.ListAllocationsRequest(page_token=token, page_size=500),
+                                     timeout_s=20, attempt_s=5)
+        found.extend(a.spec.allocation_id for a in page.allocations)
+        token = page.next_page_token
+        if not token:
+            return found
+
+
+def finish(cluster, writers):
+    """Ends the writers; then everything acknowledged is there once and all members hold the same."""
+    writers.end()
+    cluster.wait_leader()
+    for member in cluster.members:
+        wait_until(f"{member.name} lives", lambda m=member: http_status(m.http, "/livez") == 200, 15)
+    assert not writers.failed, writers.failed[:3]
+    cluster.debug_check()
+    found = allocations(cluster)
+    assert len(found) == len(set(found)), "an allocation is listed twice"
+    lost = set(writers.acknowledged) - set(found)
+    assert not lost, f"{len(lost)} acknowledged registrations are lost, such as {sorted(lost)[:3]}"
+    assert len(writers.acknowledged) > 50
+    for member in cluster.members:
+        bad = re.findall(r".*(?:event=bug|level=error|Sanitizer|runtime error).*", member.log.read_text(errors="replace"))
+        assert not bad, bad[:3]
+    print(f"# {len(found)} registrations")
+
+
+def members_killed_stopped_and_cut_off_from_power_lose_nothing():
+    print(f"# SEED={SEED}")
+    draw = random.Random(SEED)
+    with Cluster(raft=RAFT) as cluster:
+        cluster.start()
+        writers = Writers(cluster)
+        for _ in range(KILLS):
+            time.sleep(draw.random() * 0.4)  # the moment of the fault is what is drawn here
+            leader = cluster.wait_leader()
+            kind = draw.choice(["leader", "leader", "follower", "two", "all", "stopped", "term"])
+            if kind == "stopped":
+                leader.kill(signal.SIGSTOP)
+                time.sleep(1 + draw.random())
+                leader.kill(signal.SIGCONT)
+                continue
+            victims = {"leader": [leader], "term": [leader], "all": cluster.members, "two": draw.sample(cluster.members, 2),
+                       "follower": [draw.choice([m for m in cluster.members if m is not leader])]}[kind]
+            for victim in victims:
+                victim.kill(signal.SIGTERM if kind == "term" else signal.SIGKILL)
+                if kind == "term":
+                    assert victim.process.wait(20) == 0
+            time.sleep(draw.random() * 0.3)
+            for victim in draw.sample(victims, len(victims)):
+                victim.start(wait=False)
+        writers.progress()
+        finish(cluster, writers)
+
+
+def a_member_killed_while_it_installs_a_snapshot_catches_up():
+    """I12, L5."""
+    draw = random.Random(SEED)
+    with Cluster(raft={"snapshot_after_entries": 100}) as cluster:
+        cluster.start()
+        writers = Writers(cluster, 6)
+        follower = next(m for m in cluster.members if m is not cluster.wait_leader())
+        for _ in range(3):
+            follower.kill()
+            snapshots = metric(cluster.wait_leader().http, "ckpt_raft_snapshots_total")
+            wait_until("the others drop the log that it needs",
+                       lambda: metric(cluster.wait_leader().http, "ckpt_raft_snapshots_total") >= snapshots + 3, 20)
+            for _ in range(4):
+                follower.start(wait=False)
+                time.sleep(0.03 + draw.random() * 0.15)
+                assert follower.running(), tail(follower.log)
+                follower.kill()
+            follower.start()
+        finish(cluster, writers)
+
+
+def damaged_files_are_named_and_never_served():
+    """S1-062: a file that was changed, emptied or removed is refused with its path, or replaced by what says the same."""
+    with Cluster(raft=RAFT) as cluster:
+        cluster.start()
+        for i in range(500):
+            cluster.register(f"a{i}", [("n", 1, 1)])
+        victim = next(m for m in cluster.members if m is not cluster.wait_leader())
+        wait_until("it has two snapshots", lambda: len(list(victim.data_dir.glob("snapshot-*"))) == 2, 10)
+        victim.kill()
+        whole = cluster.dir / "whole"
+        shutil.copytree(victim.data_dir, whole)
+        log = sorted(p.name for p in whole.glob("wal-*"))[-1]
+        snapshot = sorted(p.name for p in whole.glob("snapshot-*"))[-1]
+        used = len((whole / log).read_bytes().rstrip(b"\0"))
+
+        def flip(offset):
+            def change(path):
+                content = bytearray(path.read_bytes())
+                content[offset] ^= 4
+                path.write_bytes(content)
+            return change
+
+        cases = [("vote", pathlib.Path.unlink, False), ("vote", lambda p: os.truncate(p, 0), False), ("vote", flip(10), True),
+                 ("identity", flip(20), False), ("identity", pathlib.Path.unlink, False), (log, flip(3), False),
+                 (log, flip(used // 2), False), (log, lambda p: os.truncate(p, 0), False),
+                 (log, lambda p: os.truncate(p, used // 2), False), (log, pathlib.Path.unlink, False),
+                 (snapshot, flip(200), True), (snapshot, lambda p: os.truncate(p, 100), True)]
+        for name, change, starts in cases:
+            shutil.rmtree(victim.data_dir)
+            shutil.copytree(whole, victim.data_dir)
+            change(victim.data_dir / name)
+            before = victim.log.stat().st_size
+            victim.start(wait=False)
+            wait_until("it starts or gives up", lambda: http_status(victim.http, "/readyz") == 200 or not victim.running(), 10)
+            text = victim.log.read_bytes()[before:].decode(errors="replace")
+            assert victim.running() == starts, f"{name}: {text[-600:]}"
+            if starts:
+                cluster.debug_check()
+                victim.kill()
+            else:
+                assert "event=start_failed" in text and str(victim.data_dir) in text, text
+        shutil.rmtree(victim.data_dir)
+        shutil.copytree(whole, victim.data_dir)
+        victim.start()
+        second = subprocess.run([str(BIN / "ckptd"), "--config", str(cluster.config), "--name", victim.name, "--data-dir",
+                                 str(victim.data_dir)], capture_output=True, text=True, timeout=10)
+        assert second.returncode == 1 and "LOCKED" in second.stderr + second.stdout
+        cluster.debug_check()
+
+
+def _inside(test, *unshare):
+    """Runs one test again in namespaces of its own, so that mounts and links vanish with it; a text says why not."""
+    if os.geteuid() != 0 or shutil.which("unshare") is None:
+        return "namespaces need root and unshare(1)"
+    if subprocess.run(["unshare", *unshare, "true"], capture_output=True).returncode != 0:
+        return f"unshare {' '.join(unshare)} is not permitted"
+    result = subprocess.run(["unshare", *unshare, sys.executable, __file__, test], env={**os.environ, INSIDE: "1", "SEED": str(SEED)},
+                            capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return None
+
+
+def a_full_disk_of_the_leader_stops_nobody():
+    """L7."""
+    if INSIDE not in os.environ:
+        return _inside("a_full_disk", "--mount")
+    cluster = Cluster(raft=RAFT)
+    for member in cluster.members:
+        member.data_dir.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=80m", "none", str(member.data_dir)], check=True)
+    with cluster:
+        try:
+            cluster.start()
+            writers = Writers(cluster)
+            writers.progress()
+            full = cluster.wait_leader()
+            try:
+                with open(full.data_dir / "ballast", "wb", buffering=0) as ballast:
+                    while True:
+                        ballast.write(bytes(65536))
+            except OSError:
+                pass
+            wait_until("it says so", lambda: "event=disk_low" in full.log.read_text(), 10)
+            wait_until("another member leads", lambda: cluster.leader() not in (None, full), 10)
+            writers.progress()
+            assert http_status(full.http, "/readyz") == 503
+            (full.data_dir / "ballast").unlink()
+            wait_until("it takes writes again", lambda: http_status(full.http, "/readyz") == 200, 15)
+            finish(cluster, writers)
+        finally:
+            for member in cluster.members:
+                if member.running():
+                    member.kill()
+                subprocess.run(["umount", "--lazy", str(member.data_dir)], check=True)
+
+
+class Network:
+    """One network namespace per member on a bridge; a cut makes one member's packets to another vanish."""
+
+    def __init__(self, cluster):
+        self.holders, self.cuts = [], []
+        for command in ("link set lo up", "link add br0 type bridge", "link set br0 up", "addr add 10.77.0.254/24 dev br0"):
+            self.ip(*command.split())
+        own = os.readlink("/proc/self/ns/net")
+        for member in cluster.members:
+            holder = subprocess.Popen(["unshare", "--net", "sleep", "1000"])
+            self.holders.append(holder)
+            wait_until("the namespace is there", lambda h=holder: os.readlink(f"/proc/{h.pid}/ns/net") != own, 5)
+            member.prefix = ["nsenter", "-t", str(holder.pid), "-n"]
+            self.ip("link", "add", f"v{member.id}", "type", "veth", "peer", "name", "eth0", "netns", str(holder.pid))
+            self.ip("link", "set", f"v{member.id}", "master", "br0", "up")
+            for command in (f"addr add 10.77.0.{member.id}/24 dev eth0", "link set eth0 up", "link set lo up"):
+                self.ip(*command.split(), of=member)
+            member.raft, member.api, member.http = (f"10.77.0.{member.id}:{port}" for port in (9000, 7443, 9104))
+        cluster.write_config({}, {}, {}, {}, RAFT)
+        cluster.config.write_text("insecure: yes\n" + cluster.config.read_text())
+        cluster.client = Client([m.api for m in cluster.members])
+
+    @staticmethod
+    def ip(*arguments, of=None):
+        subprocess.run([*(of.prefix if of else []), "ip", *arguments], check=True, capture_output=True)
+
+    def cut(self, sender, receiver):
+        self.ip("neigh", "replace", f"10.77.0.{receiver.id}", "lladdr", "02:00:00:00:00:ff", "dev", "eth0", "nud", "permanent",
+                of=sender)
+        self.cuts.append((sender, receiver))
+
+    def heal(self):
+        for sender, receiver in self.cuts:
+            self.ip("neigh", "del", f"10.77.0.{receiver.id}", "dev", "eth0", of=sender)
+        self.cuts = []
+
+    def end(self):
+        for holder in self.holders:
+            holder.kill()
+            holder.wait()
+
+
+def acknowledged_alone(member, name):
+    """Whether this one member acknowledges a write, asked without following hints."""
+    with grpc.insecure_channel(member.api, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
+        try:
+            broker_pb2_grpc.BrokerServiceStub(channel).RegisterAllocation(
+                broker_pb2.RegisterAllocationRequest(request_id=uuid.uuid4().hex, spec=spec(name)), timeout=0.7)
+            return True
+        except grpc.RpcError:
+            return False
+
+
+def a_minority_acknowledges_nothing_and_catches_up():
+    """I1, I6, I7."""
+    if INSIDE not in os.environ:
+        missing = [tool for tool in ("ip", "nsenter") if shutil.which(tool) is None]
+        return f"needs {missing[0]}" if missing else _inside("a_minority", "--net")
+    cluster = Cluster(raft=RAFT)
+    network = Network(cluster)
+    with cluster:
+        try:
+            cluster.start()
+            writers = Writers(cluster)
+            for kind in ("alone", "mute", "deaf", "bridge"):
+                writers.progress()
+                old = cluster.wait_leader()
+                others = [m for m in cluster.members if m is not old]
+                for other in others[:1] if kind == "bridge" else others:
+                    if kind != "deaf":
+                        network.cut(old, other)
+                    if kind != "mute":
+                        network.cut(other, old)
+                if kind == "bridge":
+                    writers.progress()
+                else:
+                    wait_until("a majority goes on", lambda: cluster.leader() in others, 15)
+                    writers.progress()
+                    assert not any(acknowledged_alone(old, f"{kind}-{i}") for i in range(2)), "a minority acknowledged a write"
+                    assert http_status(old.http, "/leader") != 200
+                network.heal()
+                wait_until("all are in contact again", lambda: all(http_status(m.http, "/readyz") == 200 for m in cluster.members), 20)
+            finish(cluster, writers)
+        finally:
+            network.end()
+
+
+def a_clock_one_hour_off_moves_no_timer():
+    """The wall clock of one member is an hour off: once it has followed for a while, the state's time goes on as before under it."""
+    library = next(iter(pathlib.Path("/usr/lib").glob("*/faketime/libfaketime.so.1")), None)
+    if library is None:
+        return "needs faketime"
+    for shift in ("+1h", "-1h"):
+        with Cluster(raft=RAFT) as cluster:
+            odd = cluster.members[0]
+            odd.prefix = ["env", f"LD_PRELOAD={library}", f"FAKETIME={shift}", "FAKETIME_DONT_FAKE_MONOTONIC=1"]
+            for member in cluster.members[1:]:
+                member.start(wait=False)
+            cluster.wait_leader()
+            odd.start()
+            writers = Writers(cluster, 2)
+            time.sleep(2.5)  # it learns the time from entries that come in for two seconds
+            cluster.ctl("transfer", odd.name)
+            wait_until("it leads", lambda: cluster.leader() is odd, 10)
+            writers.progress()
+            cluster.ctl("transfer")
+            wait_until("another one leads", lambda: cluster.leader() not in (None, odd), 10)
+            writers.progress()
+            finish(cluster, writers)
+            times = [event.at_ms for event in cluster.events()]
+            assert times == sorted(times), "the time of the state went back"
+            assert abs(times[-1] - time.time() * 1000) < 30000, f"the time of the state is {times[-1] / 1000 - time.time():.0f} s off"
+
+
+if __name__ == "__main__":
+    sys.exit(tap([members_killed_stopped_and_cut_off_from_power_lose_nothing, a_member_killed_while_it_installs_a_snapshot_catches_up,
+                  damaged_files_are_named_and_never_served, a_full_disk_of_the_leader_stops_nobody,
+                  a_minority_acknowledges_nothing_and_catches_up, a_clock_one_hour_off_moves_no_timer]))
