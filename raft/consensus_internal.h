@@ -2,7 +2,7 @@
  *
  * Flow     every call into libraft is bracketed by core_enter() and core_leave(). What libraft may not see from inside its own
  *          calls (completed sends, dropped tags, role changes, reads) happens in the outermost core_leave().
- * Shapes   one per member. consensus.c opens, closes, proposes; consensus_io.c is libraft's struct raft_io; consensus_apply.c its
+ * Shapes   one per member. consensus.c opens, closes, proposes; consensus_io.c is libraft's struct raft_io; consensus_snapshot.c its
  *          struct raft_fsm; consensus_election.c settles, ticks and elects; consensus_read.c reads.
  */
 #ifndef CKPT_RAFT_CONSENSUS_INTERNAL_H

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # Runs test programs one after another and ends with "N passed, N failed". A program's cases are read from its output:
 # cmocka's "[       OK ]" and "[  FAILED  ]", or TAP's "ok" and "not ok" (with "# SKIP"). A program that exits non-zero, or that
-# reports no case at all, counts as one failure.
+# reports no case at all, counts as one failure; one that does not end within TEST_TIMEOUT_S (900) is ended and has failed.
 set -u
 passed=0 failed=0 skipped=0
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 for program in "$@"; do
     started=$(date +%s%N)
-    "$program" > "$log" 2>&1 < /dev/null
+    timeout -k 10 "${TEST_TIMEOUT_S:-900}" "$program" > "$log" 2>&1 < /dev/null
     status=$?
+    if [ $status -eq 124 ]; then echo "it did not end within ${TEST_TIMEOUT_S:-900} s" >> "$log"; fi
     ok=$(grep -cE '^\[       OK \]|^ok ' "$log")
     skip=$(grep -cE '^\[  SKIPPED \]|^ok .*# SKIP' "$log")
     tap_skip=$(grep -cE '^ok .*# SKIP' "$log")

@@ -1,6 +1,6 @@
 /* What /proc tells about processes: who is in a group, which signals it catches, when it was started.
  *
- * Flow     proc_read() for one process; proc_group() calls back for each living process of a process group.
+ * Flow     proc_read_stat() and proc_read_status() for one process; proc_group() calls back for each living process of a process group.
  * Shapes   caller's storage; parsing is separate from reading, so that it can be tested with texts.
  * Units    start_ticks as in /proc/PID/stat field 22: with the pid it names a process for the life of the boot.
  * Errors   -1: no such process, or a text that is not what the kernel writes.

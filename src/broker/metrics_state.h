@@ -1,7 +1,7 @@
 /* What metrics read from the state, from raft and from the parts of the broker.
  *
  * Flow     metrics_state_read() runs before each exposition and sets gauges;
- *          metrics_state_applied() runs after each applied entry on the leader and counts the new
+ *          metrics_state_events() runs after each applied entry on the leader and counts the new
  *          events of the state.
  * Shapes   no storage of its own beside the cursor into the events.
  */
