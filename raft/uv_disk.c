@@ -11,7 +11,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -22,6 +21,7 @@
 #include "raft/uv_io.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
+#include "src/base/lockfile.h"
 
 struct disk_file {
     int fd;
@@ -108,7 +108,7 @@ static int real_lock(void *context, const char *path, struct disk_lock **ret_loc
     (void)context;
     if (fd < 0)
         return fail_errno(err, "open lock", path);
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (lockfile_take(fd) != 0) {
         int number = errno;
         close(fd);
         if (number == EWOULDBLOCK)

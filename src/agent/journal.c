@@ -5,22 +5,16 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <stdbool.h>
 #include <stdlib.h>
 
 #include "src/base/check.h"
+#include "src/base/lockfile.h"
 
-enum {
-    JOURNAL_PATH_BYTES = 4096,
-    JOURNAL_FILE_MAX_BYTES = 1 << 28,
-    LOCK_TRIES = 50,
-    LOCK_PAUSE_MS = 20
-};
+enum { JOURNAL_PATH_BYTES = 4096, JOURNAL_FILE_MAX_BYTES = 1 << 28 };
 
 static const uint8_t journal_magic[JOURNAL_HEAD_BYTES] = {'C', 'K', 'P', 'T', 'A', 'J', '0', '1'};
 static const uint32_t journal_mark =
@@ -214,19 +208,14 @@ done:
     return result;
 }
 
-/* An agent that is killed while it starts a worker leaves a child that holds the lock, and the sockets, until its exec: a moment. */
 static int lock_folder(struct journal *journal, struct err *err)
 {
-    const struct timespec pause = {0, LOCK_PAUSE_MS * 1000000L};
-
     journal->lock_fd = openat(journal->folder_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (journal->lock_fd < 0)
         return err_set(err, ERR_IO, "create lock: %s", strerror(errno));
-    for (int i = 0; flock(journal->lock_fd, LOCK_EX | LOCK_NB) != 0; i++) {
-        if (i == LOCK_TRIES)
-            return err_set(err, ERR_LOCKED, "another agent holds this folder");
-        nanosleep(&pause, NULL);
-    }
+    if (lockfile_take(journal->lock_fd) != 0)
+        return errno == EWOULDBLOCK ? err_set(err, ERR_LOCKED, "another agent holds this folder")
+                                    : err_set(err, ERR_IO, "lock: %s", strerror(errno));
     return 0;
 }
 

@@ -1,6 +1,8 @@
 /* Errors, buffers, lists, ids and log lines. */
 #include "tests/support/test.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,6 +12,7 @@
 #include "src/base/err.h"
 #include "src/base/id.h"
 #include "src/base/list.h"
+#include "src/base/lockfile.h"
 #include "src/base/log.h"
 #include "src/base/text.h"
 
@@ -242,6 +245,34 @@ static void the_distance_of_words_counts_what_must_be_typed_anew(void **state)
     assert_uint_equal(text_distance(longest, "x"), TEXT_DISTANCE_MAX_BYTES - 1);
 }
 
+/* A child that inherited the lock holds it until it closes its copy; then the next one gets it, without being told. */
+static void a_lock_is_waited_for_a_moment_and_then_refused(void **state)
+{
+    char path[] = "/tmp/ckpt-lock-XXXXXX";
+    int first = mkstemp(path), second = open(path, O_RDWR), status, ends[2];
+    char byte;
+
+    (void)state;
+    assert_int_equal(lockfile_take(first), 0);
+    assert_int_equal(lockfile_take(second), -1);
+    assert_int_equal(errno, EWOULDBLOCK);
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        close(ends[1]);
+        _exit(read(ends[0], &byte, 1) == 1 && usleep(100000) == 0 ? 0 : 1);
+    }
+    close(first);
+    assert_int_equal(write(ends[1], "x", 1), 1);
+    assert_int_equal(lockfile_take(second), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    close(second);
+    close(ends[0]);
+    close(ends[1]);
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -252,6 +283,7 @@ int main(void)
         cmocka_unit_test(a_checkpoint_id_has_one_text_and_reads_back),
         cmocka_unit_test(a_log_line_is_one_line_whatever_the_values_hold),
         cmocka_unit_test(the_distance_of_words_counts_what_must_be_typed_anew),
+        cmocka_unit_test(a_lock_is_waited_for_a_moment_and_then_refused),
         cmocka_unit_test(a_failed_check_names_the_condition_runs_the_hook_and_aborts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
