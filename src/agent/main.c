@@ -247,6 +247,7 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     daemon.name = flags.name;
     log_set_identity("ckpt-agentd", flags.name);
+    check_set_hook(log_dump);
     log_set_level(daemon.config.log_level);
     read_boot_id(daemon.boot_id, sizeof(daemon.boot_id));
     return daemon_run(&daemon);

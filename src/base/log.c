@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -10,6 +11,13 @@
 
 static enum log_level log_minimum = LOG_LEVEL_INFO;
 static char log_identity[160];
+
+/* The flight recorder: the last lines, cut, as a ring. */
+static struct log_kept {
+    uint16_t length;
+    char text[LOG_KEPT_BYTES];
+} log_kept[LOG_KEPT_LINES];
+static unsigned log_kept_next;
 
 static const char *const log_level_names[] = {"debug", "info", "warning", "error"};
 
@@ -57,16 +65,43 @@ static void log_flatten(char *line, size_t length)
     }
 }
 
+static void log_write(const char *bytes, size_t length)
+{
+    ssize_t written;
+
+    do {
+        written = write(STDERR_FILENO, bytes, length);
+    } while (written < 0 && errno == EINTR);
+}
+
+static void log_keep(const char *line, size_t length)
+{
+    struct log_kept *kept = &log_kept[log_kept_next++ % LOG_KEPT_LINES];
+
+    kept->length = (uint16_t)(length < LOG_KEPT_BYTES ? length : LOG_KEPT_BYTES);
+    memcpy(kept->text, line, kept->length);
+    kept->text[kept->length - 1] = '\n';
+}
+
+void log_dump(void)
+{
+    for (unsigned i = 0; i < LOG_KEPT_LINES; i++) {
+        const struct log_kept *kept = &log_kept[(log_kept_next + i) % LOG_KEPT_LINES];
+
+        if (kept->length > 0) {
+            log_write("kept ", 5);
+            log_write(kept->text, kept->length);
+        }
+    }
+}
+
 void log_event(enum log_level level, const char *event, const char *format, ...)
 {
     char line[LOG_LINE_BYTES];
     va_list arguments;
     size_t used;
     int more;
-    ssize_t written;
 
-    if (level < log_minimum)
-        return;
     used = log_head(line, sizeof(line) - 1, level, event);
     va_start(arguments, format);
     more = vsnprintf(line + used, sizeof(line) - 1 - used, format, arguments);
@@ -76,7 +111,7 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
         used = sizeof(line) - 2;
     log_flatten(line, used);
     line[used++] = '\n';
-    do {
-        written = write(STDERR_FILENO, line, used);
-    } while (written < 0 && errno == EINTR);
+    log_keep(line, used);
+    if (level >= log_minimum)
+        log_write(line, used);
 }

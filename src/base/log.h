@@ -8,7 +8,7 @@
 #ifndef CKPT_BASE_LOG_H
 #define CKPT_BASE_LOG_H
 
-enum { LOG_LINE_BYTES = 2048 };
+enum { LOG_LINE_BYTES = 2048, LOG_KEPT_LINES = 64, LOG_KEPT_BYTES = 512 };
 enum log_level { LOG_LEVEL_DEBUG, LOG_LEVEL_INFO, LOG_LEVEL_WARNING, LOG_LEVEL_ERROR };
 
 void log_set_level(enum log_level level);
@@ -20,6 +20,10 @@ void log_set_identity(const char *program, const char *name);
 /* Format holds the key=value pairs after the event; quote values that may hold blanks: text=\"%s\". */
 __attribute__((format(printf, 3, 4))) void log_event(enum log_level level, const char *event,
                                                      const char *format, ...);
+/* Writes the last LOG_KEPT_LINES lines, those below the level included, to stderr: what a failed CHECK wants told
+ * (check_set_hook). Does not allocate. */
+void log_dump(void);
+
 #define log_debug(...)   log_event(LOG_LEVEL_DEBUG, __VA_ARGS__)
 #define log_info(...)    log_event(LOG_LEVEL_INFO, __VA_ARGS__)
 #define log_warning(...) log_event(LOG_LEVEL_WARNING, __VA_ARGS__)

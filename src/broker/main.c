@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/check.h"
 #include "src/broker/config.h"
 #include "src/broker/daemon.h"
 
@@ -92,6 +93,7 @@ static int run(const struct config *config, const struct options *options)
     struct err err;
 
     log_set_identity("ckptd", config->self->name);
+    check_set_hook(log_dump);
     log_set_level(config->log_level);
     if (daemon_run(config, &options->flags, options->bootstrap, &err) == 0)
         return EXIT_SUCCESS;

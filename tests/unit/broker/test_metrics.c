@@ -159,8 +159,6 @@ static void promtool_accepts_the_text(void **state)
     FILE *pipe;
 
     (void)state;
-    if (system("promtool --version > /dev/null 2>&1") != 0)
-        skip();
     render(&text);
     pipe = popen("promtool check metrics", "w");
     assert_non_null(pipe);
@@ -233,8 +231,6 @@ static void rules_use_only_names_that_exist(void **state)
 static void promtool_accepts_the_rules_and_their_tests_pass(void **state)
 {
     (void)state;
-    if (system("promtool --version > /dev/null 2>&1") != 0)
-        skip();
     assert_int_equal(system("cd deploy/prometheus && promtool check rules ckpt.rules.yml && "
                             "promtool test rules ckpt.rules.test.yml"),
                      0);

@@ -328,19 +328,23 @@ static void ckpt_worker_dies_with_its_daemon(void **state)
                   "n1", "--source", run->folder, "--rate", "100", (char *)NULL);
             _exit(99);
         }
-        while (count_hidden(path) == 0) /* until it writes, at 100 bytes a second */
+        for (int waited_ms = 0; count_hidden(path) == 0;
+             waited_ms++) { /* until it writes, at 100 bytes a second */
+            if (waited_ms == 20000)
+                _exit(97);
             usleep(1000);
+        }
         if (write(ready[1], &worker_pid, sizeof(worker_pid)) != (ssize_t)sizeof(worker_pid))
             _exit(98);
         pause();
     }
+    close(ready[1]); /* or a daemon that gave up would leave the read waiting */
     assert_int_equal(read(ready[0], &worker_pid, sizeof(worker_pid)), (ssize_t)sizeof(worker_pid));
     assert_int_equal(kill(daemon_pid, SIGKILL), 0);
     assert_int_equal(waitpid(daemon_pid, &status, 0), daemon_pid);
     assert_int_equal(waitpid(worker_pid, &status, 0), worker_pid);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     close(ready[0]);
-    close(ready[1]);
 }
 
 /* The daemon dies between fork() and the worker's prctl(): the kernel would not tell it any more. */
