@@ -6,78 +6,143 @@
 
 #include "src/base/check.h"
 
-enum { MAP_CAPACITY_MIN = 16 };
+/* A table of C slots is full again after 3/4 C additions: more than 4/3 slots an addition have to move to be done by then. */
+enum { MAP_CAPACITY_MIN = 16, MAP_MOVED_PER_ADDITION = 8 };
 
-void *fsm_map_find(const struct map *map, uint32_t hash, fsm_map_equal *equal, const char *key)
+_Static_assert(MAP_MOVED_PER_ADDITION * 3 > 4, "moving ends before the next table is full");
+
+/* The slot after i; behind the last one comes the first that may still hold something. */
+static uint32_t slot_next(const struct map_table *table, uint32_t i)
 {
-    if (map->count == 0)
-        return NULL;
-    for (uint32_t i = hash & (map->capacity - 1);; i = (i + 1) & (map->capacity - 1)) {
-        const struct map_entry *entry = &map->entries[i];
+    return i + 1 < table->capacity ? i + 1 : table->moved;
+}
+
+/* Where probing for the hash begins. What belongs further down and is still here lies in the run that begins at `moved`. */
+static uint32_t slot_first(const struct map_table *table, uint32_t hash)
+{
+    uint32_t home = hash & (table->capacity - 1);
+
+    return home < table->moved ? table->moved : home;
+}
+
+static void *table_find(const struct map_table *table, uint32_t hash, fsm_map_equal *equal,
+                        const char *key)
+{
+    uint32_t i = slot_first(table, hash);
+
+    for (uint32_t left = table->capacity - table->moved; left > 0; left--) {
+        const struct map_entry *entry = &table->entries[i];
 
         if (entry->item == NULL)
             return NULL;
         if (entry->hash == hash && equal(entry->item, key))
             return entry->item;
+        i = slot_next(table, i);
     }
+    return NULL;
 }
 
-static void map_put(struct map *map, uint32_t hash, void *item)
+void *fsm_map_find(const struct map *map, uint32_t hash, fsm_map_equal *equal, const char *key)
 {
-    uint32_t i = hash & (map->capacity - 1);
+    void *item = table_find(&map->now, hash, equal, key);
 
-    while (map->entries[i].item != NULL)
-        i = (i + 1) & (map->capacity - 1);
-    map->entries[i].item = item;
-    map->entries[i].hash = hash;
+    return item != NULL ? item : table_find(&map->old, hash, equal, key);
+}
+
+static void table_put(struct map_table *table, uint32_t hash, void *item)
+{
+    uint32_t i = hash & (table->capacity - 1);
+
+    CHECK(table->moved == 0);
+    while (table->entries[i].item != NULL)
+        i = slot_next(table, i);
+    table->entries[i].item = item;
+    table->entries[i].hash = hash;
+}
+
+static void map_move(struct map *map, uint32_t slots)
+{
+    struct map_table *old = &map->old;
+
+    for (; slots > 0 && old->moved < old->capacity; slots--, old->moved++) {
+        const struct map_entry *entry = &old->entries[old->moved];
+
+        if (entry->item != NULL)
+            table_put(&map->now, entry->hash, entry->item);
+    }
+    if (old->capacity > 0 && old->moved == old->capacity) {
+        free(old->entries);
+        memset(old, 0, sizeof(*old));
+    }
 }
 
 static void map_grow(struct map *map)
 {
-    struct map grown = {.capacity = map->capacity == 0 ? MAP_CAPACITY_MIN : map->capacity * 2};
+    struct map_table grown = {.capacity = map->now.capacity == 0 ? MAP_CAPACITY_MIN
+                                                                 : map->now.capacity * 2};
 
-    CHECK(grown.capacity > map->capacity);
+    CHECK(map->old.capacity == 0);
+    CHECK(grown.capacity > map->now.capacity);
     grown.entries = check_calloc(grown.capacity, sizeof(*grown.entries));
-    for (uint32_t i = 0; i < map->capacity; i++)
-        if (map->entries[i].item != NULL)
-            map_put(&grown, map->entries[i].hash, map->entries[i].item);
-    grown.count = map->count;
-    free(map->entries);
-    *map = grown;
+    map->old = map->now;
+    map->now = grown;
 }
 
 void fsm_map_add(struct map *map, uint32_t hash, void *item)
 {
     CHECK(item != NULL);
-    if ((uint64_t)(map->count + 1) * 4 > (uint64_t)map->capacity * 3)
+    if ((uint64_t)(map->count + 1) * 4 > (uint64_t)map->now.capacity * 3)
         map_grow(map);
-    map_put(map, hash, item);
+    table_put(&map->now, hash, item);
     map->count++;
+    map_move(map, MAP_MOVED_PER_ADDITION);
 }
 
 /* Moves later entries of the run back, so that no marks of removed ones remain. */
-void fsm_map_remove(struct map *map, uint32_t hash, const void *item)
+static void table_close_hole(struct map_table *table, uint32_t hole)
 {
-    uint32_t mask = map->capacity - 1;
-    uint32_t hole;
+    uint32_t mask = table->capacity - 1;
 
-    CHECK(map->count > 0);
-    for (hole = hash & mask; map->entries[hole].item != item; hole = (hole + 1) & mask)
-        CHECK(map->entries[hole].item != NULL);
-    for (uint32_t i = (hole + 1) & mask; map->entries[i].item != NULL; i = (i + 1) & mask) {
-        uint32_t home = map->entries[i].hash & mask;
+    for (uint32_t i = slot_next(table, hole); i != hole && table->entries[i].item != NULL;
+         i = slot_next(table, i)) {
+        uint32_t home = slot_first(table, table->entries[i].hash);
 
         if (((i - home) & mask) >= ((i - hole) & mask)) {
-            map->entries[hole] = map->entries[i];
+            table->entries[hole] = table->entries[i];
             hole = i;
         }
     }
-    map->entries[hole].item = NULL;
+    table->entries[hole].item = NULL;
+}
+
+static bool table_remove(struct map_table *table, uint32_t hash, const void *item)
+{
+    uint32_t i = slot_first(table, hash);
+
+    for (uint32_t left = table->capacity - table->moved; left > 0; left--) {
+        if (table->entries[i].item == NULL)
+            return false;
+        if (table->entries[i].item == item) {
+            table_close_hole(table, i);
+            return true;
+        }
+        i = slot_next(table, i);
+    }
+    return false;
+}
+
+void fsm_map_remove(struct map *map, uint32_t hash, const void *item)
+{
+    bool removed = table_remove(&map->now, hash, item) || table_remove(&map->old, hash, item);
+
+    CHECK(removed);
+    CHECK(map->count > 0);
     map->count--;
 }
 
 void fsm_map_free(struct map *map)
 {
-    free(map->entries);
+    free(map->now.entries);
+    free(map->old.entries);
     memset(map, 0, sizeof(*map));
 }

@@ -1,5 +1,7 @@
 /* A hash table of pointers: open addressing, linear probing, the hash kept beside the pointer so that growing reads no items.
- * Shapes: items are the caller's. Load at most 3/4. Absent: iteration (its order would depend on history). */
+ * Flow: a table that is full at 3/4 is replaced by one of twice the size, and its entries move over a few at a time with each
+ * later addition, so that no single addition takes milliseconds. Shapes: items are the caller's. Absent: iteration (its order
+ * would depend on history). */
 #ifndef CKPT_FSM_MAP_H
 #define CKPT_FSM_MAP_H
 
@@ -11,10 +13,16 @@ struct map_entry {
     uint32_t hash;
 };
 
-struct map {
+struct map_table {
     struct map_entry *entries;
     uint32_t capacity; /* 0 or a power of two */
-    uint32_t count;
+    uint32_t moved;    /* of the old table: slots below hold nothing any more */
+};
+
+struct map {
+    struct map_table now;
+    struct map_table old; /* capacity 0: nothing is left to move */
+    uint32_t count;       /* of both */
 };
 
 typedef bool fsm_map_equal(const void *item, const char *key);
