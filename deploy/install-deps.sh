@@ -8,7 +8,7 @@ packages=(
     libraft-dev libuv1-dev liblz4-dev libprotobuf-c-dev libcurl4-openssl-dev libnghttp2-dev libssl-dev
     libjansson-dev libyaml-dev libmicrohttpd-dev libsmartcols-dev
     # tests, demo, lint
-    libcmocka-dev python3 python3-grpcio python3-grpc-tools python3-pkg-resources prometheus clang-format binutils procps iproute2 git
+    libcmocka-dev python3 python3-grpcio python3-grpc-tools python3-pkg-resources prometheus clang-format binutils procps iproute2 nftables faketime git
     ca-certificates
 )
 missing=()

@@ -19,7 +19,7 @@ enum {
     FSM_QUEUES_MAX = 256,
     FSM_WAITING_PER_QUEUE_MAX = 64,
     FSM_SESSIONS_MAX = 1000000,
-    FSM_SESSION_MIN_AGE_MS = 60000, /* a younger one is never evicted: SESSIONS_FULL instead */
+    FSM_SESSION_MIN_AGE_MS = 15000, /* a younger one is never evicted: SESSIONS_FULL instead */
     FSM_SESSIONS_EVICTED_PER_COMMAND_MAX = 64,
     FSM_EVENTS_MAX = 65536,
     FSM_MEMBERS_MAX = 16,

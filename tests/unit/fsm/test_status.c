@@ -77,7 +77,7 @@ static const char *const elsewhere[] = {
     "UNKNOWN_FIELD",    /* test_validate.c */
     "TOO_LARGE",        /* test_validate.c, test_retention.c */
     "ALLOCATIONS_FULL", /* two million allocations: not in a unit test */
-    "SESSIONS_FULL",    /* a million requests within a minute: not in a unit test */
+    "SESSIONS_FULL",    /* a million requests within 15 s: not in a unit test */
     "NODES_FULL",       /* test_cluster.c */
     "TARGETS_FULL",     /* test_cluster.c */
     "QUEUES_FULL",      /* test_cluster.c */
