@@ -445,6 +445,7 @@ def a_flapping_destination_and_dying_leaders_lose_no_checkpoint():
 def wrong_folders_wrong_users_and_damaged_journals_are_refused():
     """Two agents on one folder or socket, the folder of another node, a journal damaged in the middle or torn, a lost folder; jobs of other users."""
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        cluster.let_others_in()
         cluster.start()
         agent = cluster.agents["a"]
 
@@ -483,15 +484,13 @@ def wrong_folders_wrong_users_and_damaged_journals_are_refused():
 
 def another_user(cluster, agent):
     """The application, its files and its data workers are the user's, not root's."""
-    cluster.dir.chmod(0o755)
-    cluster.scratch.chmod(0o1777)
     cluster.register("theirs", [("a", 1, MIB)])
     work, log = cluster.dir / "theirs", cluster.dir / "theirs.log"
     work.mkdir()
     os.chown(work, 65534, 65534)
     with open(log, "w") as out:
-        run = subprocess.Popen(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", str(BIN / "ckpt-run"), "--alloc", "theirs",
-                                "--work-dir", str(work), "--socket", str(agent.socket), "--", str(BIN / "heat"), "--size", "64",
+        run = subprocess.Popen(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", str(cluster.bin / "ckpt-run"), "--alloc", "theirs",
+                                "--work-dir", str(work), "--socket", str(agent.socket), "--", str(cluster.bin / "heat"), "--size", "64",
                                 "--iterations", "100000000", "--delay-us", "2000"], stderr=out)
     try:
         wait_until("their application runs", lambda: "starts at iteration 0" in log.read_text() or run.poll() is not None, 10)

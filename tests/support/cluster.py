@@ -181,7 +181,7 @@ class Agent:
     def start(self):
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                [str(BIN / "ckpt-agentd"), "--config", str(self.cluster.agent_config), "--name", self.name,
+                [str(self.cluster.bin / "ckpt-agentd"), "--config", str(self.cluster.agent_config), "--name", self.name,
                  "--state-dir", str(self.state_dir), "--socket", str(self.socket)],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.cluster.dir)
         wait_until(f"agent {self.name} listens", lambda: self.socket.exists() or self.check_alive(), 15)
@@ -258,6 +258,7 @@ class Cluster:
                  heartbeat_ms=1000, raft=None):
         self.keep = keep
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="ckpt-"))
+        self.bin = BIN
         self.scratch = self.dir / "scratch"
         self.scratch.mkdir()
         self.config, self.agent_config = self.dir / "ckptd.yaml", self.dir / "agent.yaml"
@@ -350,6 +351,15 @@ class Cluster:
         job = Job(self, self.agents[agent], allocation, command, options)
         self.jobs.append(job)
         return job
+
+    def let_others_in(self):
+        """Before start(): other users reach the cluster's folder, its destination and a copy of the programs (the agent's workers run
+        as the job's user, and the build folder may be private)."""
+        self.bin = self.dir / "bin"
+        shutil.copytree(BIN, self.bin)
+        self.dir.chmod(0o755)
+        self.bin.chmod(0o755)
+        self.scratch.chmod(0o1777)
 
     def storage_down(self):
         self.scratch.rename(self.dir / "scratch.offline")
