@@ -4,6 +4,7 @@
  * Errors   what comes without a grpc-status is mapped as gRPC prescribes (HTTP status, reset code).
  * Source   grpc/doc/http-grpc-status-mapping.md; the table of reset codes in PROTOCOL-HTTP2.md.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -236,6 +237,16 @@ static bool call_message(void *data, const uint8_t *bytes, size_t length)
     return !call->ended;
 }
 
+static void call_end_large(struct rpc_client_call *call)
+{
+    char text[96];
+
+    snprintf(text, sizeof(text),
+             "an answer is larger than the %zu bytes taken here; ask for a smaller page",
+             call->channel->config.message_max_bytes);
+    rpc_client_call_end(call, RPC_RESOURCE_EXHAUSTED, text);
+}
+
 void rpc_client_call_receive(struct rpc_client_call *call, const uint8_t *bytes, size_t length)
 {
     enum rpc_inbox_result result;
@@ -247,8 +258,7 @@ void rpc_client_call_receive(struct rpc_client_call *call, const uint8_t *bytes,
     if (call->ended)
         call_free(call);
     else if (result == RPC_INBOX_TOO_LARGE)
-        rpc_client_call_end(call, RPC_RESOURCE_EXHAUSTED,
-                            "answer is larger than this client accepts");
+        call_end_large(call);
     else if (result == RPC_INBOX_COMPRESSED)
         rpc_client_call_end(call, RPC_INTERNAL, "answer is compressed");
 }

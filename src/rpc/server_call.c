@@ -281,6 +281,15 @@ static void call_refuse(struct rpc_call *call, enum rpc_status status, const cha
     call_flush(call);
 }
 
+static void call_refuse_large(struct rpc_call *call, size_t max)
+{
+    char text[96];
+
+    snprintf(text, sizeof(text), "a message is larger than the %zu bytes taken here; split it",
+             max);
+    call_refuse(call, RPC_RESOURCE_EXHAUSTED, text);
+}
+
 static void call_deadline(struct rpc_timer *timer)
 {
     struct rpc_call *call = LIST_ITEM(timer, struct rpc_call, deadline);
@@ -392,7 +401,7 @@ void rpc_call_receive(struct rpc_call *call, const uint8_t *bytes, size_t length
         call_refuse(call, RPC_UNIMPLEMENTED, "compressed messages are not supported");
         break;
     case RPC_INBOX_TOO_LARGE:
-        call_refuse(call, RPC_RESOURCE_EXHAUSTED, "message is larger than this server accepts");
+        call_refuse_large(call, max);
         break;
     }
 }

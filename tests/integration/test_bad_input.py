@@ -100,7 +100,7 @@ def bad_requests_are_refused_by_name_and_number():
             assert "INVALID_ID" in text or bad == "", text
             register([invalid], tenant=bad)
             register([invalid], nodes=[node(node_id=bad, gpu_count=1)])
-        register([invalid, full], allocation_id="x" * (10 << 20))
+        assert "262144 bytes" in register([full], allocation_id="x" * (10 << 20))
         register([invalid], request_id="")
         register([invalid], request_id="x" * 129)
         register([invalid], preemption_class=11)
