@@ -366,6 +366,22 @@ static bool hello_right(struct app_stream *stream, const Ckpt__V1__AttachHello *
     return false;
 }
 
+/* An application outlives its ckpt-run and goes on being checkpointed; it is never started twice, and never ended for that alone. */
+static void refuse_second(struct app_stream *stream, const struct allocation *allocation)
+{
+    const struct ledger_entry *entry = &allocation->entry;
+
+    if (allocation->stream != NULL)
+        stream_refuse(stream, "allocation %s already runs on this node as pid %" PRIu32,
+                      entry->allocation_id, entry->pid);
+    else
+        stream_refuse(stream,
+                      "allocation %s already runs on this node as pid %" PRIu32
+                      ", without its ckpt-run; to start it from its last checkpoint, end it (kill "
+                      "-TERM -- -%" PRIu32 "), then ckptctl restart %s, then this command again",
+                      entry->allocation_id, entry->pid, entry->pid, entry->allocation_id);
+}
+
 static void take_hello(struct app_stream *stream, const Ckpt__V1__AttachHello *hello)
 {
     struct agent *agent = stream->server->agent;
@@ -389,8 +405,7 @@ static void take_hello(struct app_stream *stream, const Ckpt__V1__AttachHello *h
     }
     if (allocation->process.state != PROCESS_ABSENT && !same &&
         proc_alive((pid_t)allocation->entry.pid, allocation->entry.start_ticks)) {
-        stream_refuse(stream, "allocation %s already runs on this node as pid %" PRIu32,
-                      hello->allocation_id, allocation->entry.pid);
+        refuse_second(stream, allocation);
         return;
     }
     if (allocation->stream != NULL && !same && !hello->running) {

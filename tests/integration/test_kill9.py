@@ -80,6 +80,31 @@ def any_process_may_be_killed_at_any_moment():
         cluster.debug_check()
 
 
+def an_application_outlives_its_ckpt_run_and_is_never_started_twice():
+    """SIGKILL of ckpt-run: the application runs on and is checkpointed; a second ckpt-run is told what to do, and doing it works."""
+    with Cluster(agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        cluster.register("job", [("a", 2, 4 << 20)], grace_ms=2000)
+        job = cluster.run_job("a", "job", heat(cluster, "job"))
+        count = wait_until("a checkpoint", lambda: cluster.allocation("job").checkpoint_count, 30, 0.05)
+        pid = job.application_pid()
+        job.process.kill()
+        job.process.wait()
+        try:
+            wait_until("it is checkpointed as before", lambda: cluster.allocation("job").checkpoint_count > count + 1, 30, 0.05)
+            second = cluster.run_job("a", "job", heat(cluster, "job"))
+            wait_until("a second ckpt-run is refused", lambda: second.process.poll() == 125, 10)
+            assert f"kill -TERM -- -{pid}" in second.log.read_text(), second.log.read_text()
+            assert pathlib.Path(f"/proc/{pid}").exists()
+        finally:
+            os.killpg(pid, signal.SIGTERM)
+        wait_until("its end is known", lambda: cluster.allocation("job").state != common_pb2.ALLOCATION_STATE_RUNNING, 20)
+        cluster.ctl("restart", "job")
+        third = cluster.run_job("a", "job", heat(cluster, "job"))
+        wait_until("it continues", lambda: "from checkpoint" in third.log.read_text(), 20)
+        cluster.debug_check()
+
+
 def a_killed_job_ends_with_the_result_of_an_undisturbed_run():
     """S3-060, S4-005."""
     with Cluster(agents=("a",), policy=POLICY) as cluster:
@@ -100,4 +125,5 @@ def a_killed_job_ends_with_the_result_of_an_undisturbed_run():
 
 
 if __name__ == "__main__":
-    sys.exit(tap([any_process_may_be_killed_at_any_moment, a_killed_job_ends_with_the_result_of_an_undisturbed_run]))
+    sys.exit(tap([any_process_may_be_killed_at_any_moment, an_application_outlives_its_ckpt_run_and_is_never_started_twice,
+                  a_killed_job_ends_with_the_result_of_an_undisturbed_run]))
