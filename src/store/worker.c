@@ -1,22 +1,26 @@
 /* ckpt-worker processes and their deadlines, on a libuv loop. See worker.h. (Links libuv; nothing else of this layer does.)
  *
- * Flow     start: spawn in a process group of its own with two pipes -> exit, and both pipes at their end -> done.
+ * Flow     start: spawn (spawn.h) in a process group of its own with two pipes -> exit, and both pipes at their end -> done.
  *          Deadline or cancel -> SIGKILL to the group -> no exit within a second -> done with `unkillable`; the process
  *          handle stays until the kernel lets the process go, then everything is freed.
  *          Exit but a pipe still open (held by a stray grandchild): what is there is taken, the pipes are closed.
- * Shapes   one heap object per worker with four handles (process, timer, two pipes), freed when the last one is closed.
+ * Shapes   one heap object per worker with four handles (a poll of the process, timer, two pipes), freed when the last one is closed.
  */
 #include "src/store/worker.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "src/base/buf.h"
 #include "src/base/check.h"
+#include "src/store/spawn.h"
 
 enum { WORKER_KILL_WAIT_MS = 1000, WORKER_DRAIN_MS = 200, WORKER_ERRORS_MAX_BYTES = 4096 };
 
@@ -33,7 +37,9 @@ struct worker_pipe {
 
 struct worker {
     enum worker_state state;
-    uv_process_t process;
+    pid_t pid;
+    int pidfd;
+    uv_poll_t exit; /* of pidfd; only when there is a process */
     uv_timer_t timer;
     struct worker_pipe out;
     struct worker_pipe errors;
@@ -104,7 +110,10 @@ static void close_all(struct worker *worker)
     close_handle((uv_handle_t *)&worker->out.handle);
     close_handle((uv_handle_t *)&worker->errors.handle);
     close_handle((uv_handle_t *)&worker->timer);
-    close_handle((uv_handle_t *)&worker->process);
+    if (worker->pidfd >= 0) {
+        close_handle((uv_handle_t *)&worker->exit);
+        close(worker->pidfd);
+    }
 }
 
 static void describe(struct worker *worker)
@@ -180,19 +189,25 @@ static void drain_timed_out(uv_timer_t *timer)
     finish_drained(timer->data);
 }
 
-static void process_exited(uv_process_t *process, int64_t status, int signal_number)
+static void process_exited(uv_poll_t *poll, int poll_status, int events)
 {
-    struct worker *worker = process->data;
+    struct worker *worker = poll->data;
     struct worker_result *result = &worker->result;
+    int status = 0;
 
+    (void)poll_status;
+    (void)events;
+    if (waitpid(worker->pid, &status, WNOHANG) != worker->pid)
+        return; /* not yet */
+    uv_poll_stop(poll);
     if (worker->state == WORKER_UNKILLABLE) {
         close_all(worker);
         return;
     }
-    result->exit_code = signal_number == 0 ? (int)status : -1;
-    if (signal_number != 0 && worker->state == WORKER_RUNNING)
+    result->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    if (WIFSIGNALED(status) && worker->state == WORKER_RUNNING)
         snprintf(result->error, sizeof(result->error), "ckpt-worker was ended by signal %d",
-                 signal_number);
+                 WTERMSIG(status));
     worker->state = WORKER_DRAINING;
     uv_timer_stop(&worker->timer);
     if (worker->out.ended && worker->errors.ended)
@@ -211,7 +226,7 @@ static void kill_had_no_effect(uv_timer_t *timer)
     worker->result.exit_code = -1;
     snprintf(worker->result.error, sizeof(worker->result.error),
              "ckpt-worker (pid %d) cannot be killed: it hangs in the kernel; check the mount",
-             (int)worker->process.pid);
+             (int)worker->pid);
     uv_read_stop((uv_stream_t *)&worker->out.handle);
     uv_read_stop((uv_stream_t *)&worker->errors.handle);
     report(worker);
@@ -221,7 +236,7 @@ static void kill_worker(struct worker *worker)
 {
     CHECK(worker->state == WORKER_RUNNING);
     worker->state = WORKER_KILLED;
-    (void)kill(-worker->process.pid,
+    (void)kill(-worker->pid,
                SIGKILL); /* whether it worked is seen by the exit, or by its absence */
     CHECK(uv_timer_start(&worker->timer, kill_had_no_effect, WORKER_KILL_WAIT_MS, 0) == 0);
 }
@@ -278,35 +293,54 @@ static char **worker_environment(char *parent, size_t size)
     return list;
 }
 
-static int spawn(struct worker *worker, uv_loop_t *loop, char **argv, uid_t uid, gid_t gid)
+static void close_ends(int fds[2])
+{
+    close(fds[0]);
+    close(fds[1]);
+}
+
+/* The reading ends become the pipes' own. */
+static int open_pipes(struct worker *worker, int out[2], int errors[2])
+{
+    int status = 0;
+
+    if (pipe2(out, O_CLOEXEC) != 0)
+        return -errno;
+    if (pipe2(errors, O_CLOEXEC) != 0) {
+        status = -errno;
+        close_ends(out);
+        return status;
+    }
+    CHECK(uv_pipe_open(&worker->out.handle, out[0]) == 0);
+    CHECK(uv_pipe_open(&worker->errors.handle, errors[0]) == 0);
+    return 0;
+}
+
+static int start_process(struct worker *worker, uv_loop_t *loop, char **argv, uid_t uid, gid_t gid)
 {
     char parent[sizeof(WORKER_PARENT) + 16];
-    uv_stdio_container_t stdio[3] = {{.flags = UV_IGNORE},
-                                     {.flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE,
-                                      .data.stream = (uv_stream_t *)&worker->out.handle},
-                                     {.flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE,
-                                      .data.stream = (uv_stream_t *)&worker->errors.handle}};
-    uv_process_options_t options = {
-        .exit_cb = process_exited,
-        .file = argv[0],
-        .args = argv,
-        .stdio_count = 3,
-        .stdio = stdio,
-        .flags = UV_PROCESS_DETACHED}; /* a group of its own: killed as one */
-    int status;
+    int out[2], errors[2];
+    struct spawn spawn = {.file = argv[0], .arguments = argv, .uid = uid, .gid = gid};
+    char **environment;
+    int status = open_pipes(worker, out, errors);
 
-    if (uid != (uid_t)-1) {
-        options.flags |= UV_PROCESS_SETUID;
-        options.uid = uid;
-    }
-    if (gid != (gid_t)-1) {
-        options.flags |= UV_PROCESS_SETGID;
-        options.gid = gid;
-    }
-    options.env = worker_environment(parent, sizeof(parent));
-    status = uv_spawn(loop, &worker->process, &options);
-    free(options.env);
-    return status;
+    if (status != 0)
+        return status;
+    environment = worker_environment(parent, sizeof(parent));
+    spawn.environment = environment;
+    spawn.output_fd = out[1];
+    spawn.errors_fd = errors[1];
+    status = spawn_start(&spawn, &worker->pid, &worker->pidfd);
+    free(environment);
+    close(out[1]);
+    close(errors[1]);
+    if (status != 0)
+        return status;
+    CHECK(uv_poll_init(loop, &worker->exit, worker->pidfd) == 0);
+    worker->exit.data = worker;
+    worker->open_handles++;
+    CHECK(uv_poll_start(&worker->exit, UV_READABLE, process_exited) == 0);
+    return 0;
 }
 
 static struct worker *worker_new(uv_loop_t *loop, worker_done_fn *done, void *data)
@@ -315,8 +349,8 @@ static struct worker *worker_new(uv_loop_t *loop, worker_done_fn *done, void *da
 
     worker->done = done;
     worker->data = data;
-    worker->process.data = worker;
-    worker->open_handles = 2; /* process and timer */
+    worker->pidfd = -1;
+    worker->open_handles = 1; /* the timer */
     CHECK(uv_timer_init(loop, &worker->timer) == 0);
     worker->timer.data = worker;
     pipe_init(worker, &worker->out, loop, WORKER_OUTPUT_MAX_BYTES);
@@ -344,11 +378,11 @@ int worker_start(uv_loop_t *loop, const char *const *arguments, uid_t uid, gid_t
     if (find_program(program, err) != 0)
         return -1;
     worker = worker_new(loop, done, data);
-    status = spawn(worker, loop, argv, uid, gid);
+    status = start_process(worker, loop, argv, uid, gid);
     if (status != 0) {
         close_all(worker);
         return err_set(err, ERR_IO, "start %s: %s; install it beside the program", program,
-                       uv_strerror(status));
+                       strerror(-status));
     }
     uv_update_time(loop);
     worker->started_ms = uv_now(loop);

@@ -2,6 +2,7 @@
 #include "src/store/worker.h"
 
 #include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -413,6 +414,53 @@ static void ckpt_worker_of_another_daemon_does_nothing(void **state)
     assert_int_equal(WEXITSTATUS(status), WORKER_EXIT_UNAVAILABLE);
 }
 
+static int copies; /* of this process */
+
+static void copy_counted(void)
+{
+    copies++;
+}
+
+/* fork(2) of a daemon with a million allocations holds its loop for tens of milliseconds. */
+static void worker_is_started_without_copying_the_daemon(void **state)
+{
+    struct run *run = *state;
+
+    assert_int_equal(pthread_atfork(copy_counted, NULL, NULL), 0);
+    start(run, "#!/bin/sh\n", LONG_MS, (uid_t)-1);
+    finish(run);
+    assert_int_equal(run->result.exit_code, 0);
+    assert_int_equal(copies, 0);
+    assert_true(fork() != 0 || (_exit(0), true)); /* the counter counts */
+    assert_int_equal(copies, 1);
+    assert_true(wait(NULL) > 0);
+}
+
+/* A worker that ignored what its daemon ignores could not be ended by a closed pipe. */
+static void worker_has_default_signals_and_a_session_and_nothing_to_read(void **state)
+{
+    struct run *run = *state;
+    unsigned long long blocked_found, ignored_found;
+    sigset_t blocked, before;
+
+    assert_true(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGUSR1);
+    assert_int_equal(pthread_sigmask(SIG_BLOCK, &blocked, &before), 0);
+    start(run,
+          "#!/bin/sh\nsed -n 's/^Sig\\(Blk\\|Ign\\):.//p' /proc/$$/status\n"
+          "read line || echo nothing to read\n"
+          "test $(ps -o sid= -p $$) = $$ && echo session\n",
+          LONG_MS, (uid_t)-1);
+    finish(run);
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, &before, NULL), 0);
+    assert_true(signal(SIGPIPE, SIG_DFL) != SIG_ERR);
+    assert_int_equal(sscanf(run->output, "%llx %llx", &blocked_found, &ignored_found), 2);
+    assert_true(blocked_found == 0);
+    assert_true((ignored_found >> (SIGPIPE - 1) & 1) == 0);
+    assert_non_null(strstr(run->output, "\nnothing to read\nsession\n"));
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 int main(void)
 {
@@ -434,6 +482,8 @@ int main(void)
         T(worker_whose_daemon_is_gone_already_ends_at_once),
         T(worker_is_told_who_its_daemon_is),
         T(ckpt_worker_of_another_daemon_does_nothing),
+        T(worker_is_started_without_copying_the_daemon),
+        T(worker_has_default_signals_and_a_session_and_nothing_to_read),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
