@@ -18,10 +18,15 @@ enum { TERMINATE_ATTACH_WAIT_US = 3000000, RECONCILE_AGAIN_US = 200000, REPORT_D
 static void reconcile_fire(void *data);
 
 void agent_init(struct agent *agent, uv_loop_t *loop, const struct clock_ops *clock,
-                const char *node_id, const char *boot_id, struct ledger *ledger)
+                const struct machine_ops *machine, const char *node_id, const char *boot_id,
+                struct ledger *ledger)
 {
-    *agent = (struct agent){
-        .loop = loop, .clock = *clock, .node_id = node_id, .boot_id = boot_id, .ledger = ledger};
+    *agent = (struct agent){.loop = loop,
+                            .clock = *clock,
+                            .machine = *machine,
+                            .node_id = node_id,
+                            .boot_id = boot_id,
+                            .ledger = ledger};
     agent->started_at_ms = agent->clock.wall_ms(agent->clock.context);
     agent->started_us = agent_now_us(agent);
     list_init(&agent->allocations);
@@ -62,11 +67,11 @@ static struct allocation *agent_add(struct agent *agent, const char *allocation_
     return allocation;
 }
 
-void agent_journal_failed(const struct err *err)
+void agent_journal_failed(struct agent *agent, const struct err *err)
 {
     log_error("journal_failed", "text=\"%s\" next=\"free or repair the disk; applications run on\"",
               err->text);
-    exit(EXIT_FAILURE);
+    agent->machine.fail(agent->machine.context);
 }
 
 static bool ordered(const struct agent *agent, const char *allocation_id)
@@ -95,7 +100,7 @@ static void agent_prune(struct agent *agent, size_t keep)
         if (!allocation_idle(allocation) || ordered(agent, allocation->entry.allocation_id))
             continue;
         if (ledger_forget(agent->ledger, allocation->entry.allocation_id, &err) != 0)
-            agent_journal_failed(&err);
+            agent_journal_failed(agent, &err);
         allocation_free(allocation);
         agent->allocation_count--;
     }
@@ -192,7 +197,7 @@ void agent_commit(struct agent *agent, const struct ledger_entry *entry,
     }
     if (ledger_commit(agent->ledger, entry, report == NULL ? NULL : bytes, length, asked_at_us,
                       &err) != 0)
-        agent_journal_failed(&err);
+        agent_journal_failed(agent, &err);
     if (report != NULL && agent->session != NULL)
         session_send_reports(agent->session);
 }

@@ -13,6 +13,7 @@
 
 #include "ckpt/v1/agent.pb-c.h"
 #include "src/agent/ledger.h"
+#include "src/agent/machine.h"
 #include "src/base/list.h"
 #include "src/base/ops.h"
 
@@ -38,6 +39,7 @@ struct agent_counters {
 struct agent {
     uv_loop_t *loop;
     struct clock_ops clock;
+    struct machine_ops machine;
     const char *node_id;
     const char *boot_id;
     uint64_t started_at_ms;
@@ -52,8 +54,10 @@ struct agent {
     struct agent_counters counters;
 };
 
+/* loop is for RPC alone. */
 void agent_init(struct agent *agent, uv_loop_t *loop, const struct clock_ops *clock,
-                const char *node_id, const char *boot_id, struct ledger *ledger);
+                const struct machine_ops *machine, const char *node_id, const char *boot_id,
+                struct ledger *ledger);
 /* Takes up what the journal says was running. */
 void agent_resume(struct agent *agent);
 void agent_close(struct agent *agent); /* applications are left running */
@@ -72,7 +76,7 @@ void agent_commit(struct agent *agent, const struct ledger_entry *entry,
                   Ckpt__V1__AgentReport *report, uint64_t asked_at_us);
 
 /* A failed journal: logs and ends the program. */
-__attribute__((noreturn)) void agent_journal_failed(const struct err *err);
+__attribute__((noreturn)) void agent_journal_failed(struct agent *agent, const struct err *err);
 
 struct allocation *agent_find(const struct agent *agent, const char *allocation_id);
 /* Finds or creates; NULL when AGENT_ALLOCATIONS_MAX are in use. */

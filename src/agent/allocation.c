@@ -46,6 +46,16 @@ void allocation_commit(struct allocation *allocation, Ckpt__V1__AgentReport *rep
     agent_commit(allocation->agent, &allocation->entry, report, asked_at_us);
 }
 
+struct machine_user allocation_user(const struct allocation *allocation)
+{
+    return (struct machine_user){allocation->entry.uid, allocation->entry.gid};
+}
+
+const struct machine_ops *allocation_machine(const struct allocation *allocation)
+{
+    return &allocation->agent->machine;
+}
+
 void allocation_hand(const struct allocation *allocation, struct hand *ret_hand)
 {
     const struct attempt *attempt = &allocation->attempt;

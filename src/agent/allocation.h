@@ -31,6 +31,9 @@ void allocation_free(struct allocation *allocation);
 /* The entry as it is now, with an optional report. */
 void allocation_commit(struct allocation *allocation, Ckpt__V1__AgentReport *report,
                        uint64_t asked_at_us);
+/* The job's user, and the table that does things as it. */
+struct machine_user allocation_user(const struct allocation *allocation);
+const struct machine_ops *allocation_machine(const struct allocation *allocation);
 void allocation_hand(const struct allocation *allocation, struct hand *ret_hand);
 /* Nothing is under way and nobody is connected: it may be forgotten when room is needed. */
 bool allocation_idle(const struct allocation *allocation);

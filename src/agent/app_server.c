@@ -10,13 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "ckpt/v1/app.pb-c.h"
 #include "src/agent/allocation.h"
 #include "src/agent/ask.h"
-#include "src/agent/cleanup.h"
-#include "src/agent/proc.h"
 #include "src/agent/restart_points.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
@@ -100,7 +97,7 @@ static void stream_release(struct app_stream *stream)
 {
     if (stream->allocation != NULL && stream->allocation->stream == stream)
         stream->allocation->stream = NULL;
-    cleanup_detach(stream->cleanup);
+    stream->server->agent->machine.remove_detach(stream->cleanup);
     restore_cancel(stream->restore);
     stream->server->agent->clock.timer_free(stream->timer);
     free(stream);
@@ -155,7 +152,7 @@ void app_stream_end(struct app_stream *stream, Ckpt__V1__Reason reason)
 
 void app_stream_orphan(struct app_stream *stream)
 {
-    cleanup_detach(stream->cleanup);
+    stream->server->agent->machine.remove_detach(stream->cleanup);
     stream->cleanup = NULL;
     restore_cancel(stream->restore);
     stream->restore = NULL;
@@ -194,11 +191,12 @@ static void sweep_done(void *data)
     }
     stream->state = STREAM_RESTORING;
     stream->restore = restore_start(agent->restart_points, entry->allocation_id, entry->work_dir,
-                                    entry->uid, entry->gid, restore_done, stream);
+                                    allocation_user(stream->allocation), restore_done, stream);
 }
 
 static void stream_sweep(struct app_stream *stream)
 {
+    const struct machine_ops *machine = &stream->server->agent->machine;
     const struct ledger_entry *entry = &stream->allocation->entry;
     char out[LEDGER_WORK_DIR_BYTES + 16];
     char restore[LEDGER_WORK_DIR_BYTES + 16];
@@ -207,8 +205,8 @@ static void stream_sweep(struct app_stream *stream)
     snprintf(out, sizeof(out), "%s/out", entry->work_dir);
     snprintf(restore, sizeof(restore), "%s/restore", entry->work_dir);
     stream->state = STREAM_SWEEPING;
-    stream->cleanup = cleanup_start(stream->server->agent->loop, folders, 2, entry->uid, entry->gid,
-                                    sweep_done, stream);
+    stream->cleanup = machine->folders_remove(machine->context, allocation_user(stream->allocation),
+                                              folders, 2, sweep_done, stream);
 }
 
 static void clear_end(struct allocation *allocation)
@@ -274,16 +272,17 @@ static void stream_timer(void *data)
 
 /* ---- hello ---- */
 
-static bool work_dir_right(const char *work_dir, uid_t uid, char *ret_why, size_t size)
+static bool work_dir_right(const struct app_stream *stream, const char *work_dir, uid_t uid,
+                           char *ret_why, size_t size)
 {
-    struct stat stat;
+    const struct machine_ops *machine = &stream->server->agent->machine;
 
     if (work_dir[0] != '/' || strlen(work_dir) >= LEDGER_WORK_DIR_BYTES - 1) {
         snprintf(ret_why, size, "the work folder must be an absolute path of less than %d bytes",
                  LEDGER_WORK_DIR_BYTES - 1);
         return false;
     }
-    if (lstat(work_dir, &stat) != 0 || !S_ISDIR(stat.st_mode) || stat.st_uid != uid) {
+    if (!machine->folder_owned(machine->context, work_dir, uid)) {
         snprintf(ret_why, size, "the work folder %s is not a folder of user %u", work_dir,
                  (unsigned)uid);
         return false;
@@ -295,12 +294,14 @@ static bool work_dir_right(const char *work_dir, uid_t uid, char *ret_why, size_
 static bool identity_right(const struct app_stream *stream, uint32_t pid, uint64_t start_ticks,
                            struct process_identity *ret_identity, const char **ret_why)
 {
+    const struct machine_ops *machine = &stream->server->agent->machine;
     const struct rpc_peer *peer = rpc_call_peer(stream->call);
     struct proc_status status;
     struct proc_stat stat;
 
-    if (pid < 2 || pid > INT32_MAX || proc_read_stat((pid_t)pid, &stat) != 0 ||
-        stat.start_ticks != start_ticks || proc_read_status((pid_t)pid, &status) != 0) {
+    if (pid < 2 || pid > INT32_MAX ||
+        machine->process_read(machine->context, (pid_t)pid, &stat, &status) != 0 ||
+        stat.start_ticks != start_ticks) {
         *ret_why = "no such process";
         return false;
     }
@@ -359,7 +360,7 @@ static bool hello_right(struct app_stream *stream, const Ckpt__V1__AttachHello *
     else if (ask_find(hello->profile) == NULL)
         stream_refuse(stream, "the profile \"%.64s\" is unknown; there are: %s", hello->profile,
                       ask_profiles());
-    else if (!work_dir_right(hello->work_dir, peer->uid, why, sizeof(why)))
+    else if (!work_dir_right(stream, hello->work_dir, peer->uid, why, sizeof(why)))
         stream_refuse(stream, "%s", why);
     else
         return true;
@@ -404,7 +405,8 @@ static void take_hello(struct app_stream *stream, const Ckpt__V1__AttachHello *h
         return;
     }
     if (allocation->process.state != PROCESS_ABSENT && !same &&
-        proc_alive((pid_t)allocation->entry.pid, allocation->entry.start_ticks)) {
+        machine_alive(&agent->machine, (pid_t)allocation->entry.pid,
+                      allocation->entry.start_ticks)) {
         refuse_second(stream, allocation);
         return;
     }
@@ -553,7 +555,6 @@ int app_server_new(struct agent *agent, const char *socket_path, struct app_serv
     static const struct rpc_handlers refuse = {.on_message = on_register};
     struct app_server *server = check_calloc(1, sizeof(*server));
     char address[512];
-    mode_t mask;
     int result;
 
     server->agent = agent;
@@ -561,9 +562,7 @@ int app_server_new(struct agent *agent, const char *socket_path, struct app_serv
     rpc_server_add_method(server->server, ATTACH_METHOD, true, true, &attach, server);
     rpc_server_add_method(server->server, REGISTER_METHOD, false, false, &refuse, server);
     snprintf(address, sizeof(address), "unix:%s", socket_path);
-    mask = umask(0); /* every user's jobs attach; who they are is told by the kernel */
     result = rpc_server_listen(server->server, address, err);
-    umask(mask);
     *ret_server = server;
     return result;
 }

@@ -3,6 +3,7 @@
  * Flow     hello -> checks -> sweep of the work folder -> restore -> ready; started -> process_attached; exited -> process_exited.
  *          A stream that breaks changes nothing for the application: ckpt-run opens another one with running = true.
  * Shapes   one stream per allocation; the caller is who SO_PEERCRED says, and the application must run as that user.
+ *          The socket gets its mode by the program's umask.
  * Errors   a refusal is AttachReady.error (one line with the next step), then the stream ends.
  */
 #ifndef CKPT_AGENT_APP_SERVER_H

@@ -13,15 +13,15 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include <uv.h>
 
+#include "src/agent/machine.h"
 #include "src/agent/sentinel.h"
 #include "src/base/err.h"
 
 struct ask_target {
+    const struct machine_ops *machine;
     pid_t group;
-    uid_t uid;
-    gid_t gid;
+    struct machine_user user;
     const char *work_dir;
 };
 
@@ -41,9 +41,8 @@ struct ask_ops {
     bool (*prepared)(const struct ask_target *target, const char *hint);
     enum ask_answer (*poll)(const struct ask_target *target, const char *hint,
                             struct sentinel *ret_sentinel);
-    /* A number that changes while the application writes into the folder. */
-    uint64_t (*progress)(const struct ask_target *target, const char *directory);
-    bool (*empty)(const struct ask_target *target, const char *directory);
+    /* Of what the application writes into the folder. */
+    struct machine_growth (*growth)(const struct ask_target *target, const char *directory);
     void (*clear)(const struct ask_target *target);
 };
 
@@ -51,12 +50,5 @@ struct ask_ops {
 const struct ask_ops *ask_find(const char *profile);
 /* Names of all profiles, for messages. */
 const char *ask_profiles(void);
-
-/* Calls changed() when something is created in or moved into the folder; polling goes on beside it. NULL when the kernel has no
- * watch to give. */
-struct ask_watch;
-struct ask_watch *ask_watch_new(uv_loop_t *loop, const char *folder, void (*changed)(void *data),
-                                void *data);
-void ask_watch_free(struct ask_watch *watch); /* NULL allowed */
 
 #endif

@@ -1,7 +1,7 @@
-/* inotify on a job's work folder, by libuv. See ask.h. */
+/* inotify on a folder, by libuv. See ask_watch.h. */
 #include <stdlib.h>
 
-#include "src/agent/ask.h"
+#include "src/agent/ask_watch.h"
 #include "src/base/check.h"
 
 struct ask_watch {

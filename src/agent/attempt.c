@@ -8,8 +8,6 @@
 #include "src/agent/allocation.h"
 #include "src/agent/ask.h"
 #include "src/agent/attempt_put.h"
-#include "src/agent/cleanup.h"
-#include "src/agent/user.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 
@@ -71,9 +69,9 @@ static const struct clock_ops *clock_of(const struct allocation *allocation)
 
 static struct ask_target attempt_target(const struct allocation *allocation)
 {
-    return (struct ask_target){.group = (pid_t)allocation->entry.pid,
-                               .uid = allocation->entry.uid,
-                               .gid = allocation->entry.gid,
+    return (struct ask_target){.machine = allocation_machine(allocation),
+                               .group = (pid_t)allocation->entry.pid,
+                               .user = allocation_user(allocation),
                                .work_dir = allocation->entry.work_dir};
 }
 
@@ -140,19 +138,20 @@ static void attempt_cleaned(void *data)
 
 void attempt_clean_local(struct allocation *allocation)
 {
+    const struct machine_ops *machine = allocation_machine(allocation);
     struct attempt *attempt = &allocation->attempt;
     const char *folders[] = {attempt->directory};
 
     CHECK(attempt->state == ATTEMPT_CLEANING);
-    attempt->cleanup = cleanup_start(allocation->agent->loop, folders, 1, allocation->entry.uid,
-                                     allocation->entry.gid, attempt_cleaned, allocation);
+    attempt->cleanup = machine->folders_remove(machine->context, allocation_user(allocation),
+                                               folders, 1, attempt_cleaned, allocation);
 }
 
 static void stop_watching(struct allocation *allocation)
 {
     struct ask_target target = attempt_target(allocation);
 
-    ask_watch_free(allocation->attempt.watch);
+    allocation_machine(allocation)->folder_watch_free(allocation->attempt.watch);
     allocation->attempt.watch = NULL;
     clock_of(allocation)->timer_stop(allocation->attempt.timer);
     allocation->attempt.ask->clear(&target);
@@ -234,10 +233,11 @@ static void sentinel_changed(void *data);
 
 static void attempt_watch(struct allocation *allocation)
 {
+    const struct machine_ops *machine = allocation_machine(allocation);
     struct attempt *attempt = &allocation->attempt;
 
-    attempt->watch = ask_watch_new(allocation->agent->loop, allocation->entry.work_dir,
-                                   sentinel_changed, allocation);
+    attempt->watch = machine->folder_watch(machine->context, allocation->entry.work_dir,
+                                           sentinel_changed, allocation);
     attempt->progress_taken = false;
     clock_of(allocation)->timer_start(attempt->timer, ASKED_POLL_US);
 }
@@ -331,12 +331,12 @@ static void take_sentinel(struct allocation *allocation, const struct sentinel *
         attempt_fail(allocation, CKPT__V1__REASON__REASON_APPLICATION_REFUSED, detail);
         return;
     }
-    if (attempt->ask->empty(&target, attempt->directory)) {
+    if (attempt->ask->growth(&target, attempt->directory).files == 0) {
         attempt_fail(allocation, CKPT__V1__REASON__REASON_EMPTY_CHECKPOINT,
                      "the application said done and left no file");
         return;
     }
-    ask_watch_free(attempt->watch);
+    allocation_machine(allocation)->folder_watch_free(attempt->watch);
     attempt->watch = NULL;
     attempt_move(allocation, ATTEMPT_PUTTING);
     clock_of(allocation)->timer_start(attempt->timer, ASKED_POLL_US);
@@ -388,13 +388,13 @@ static void watch_progress(struct allocation *allocation)
         lead_ms = RESPONSIVE_LEAD_MAX_MS;
     if (!attempt->progress_taken && elapsed_ms >= attempt->timeout_ms / 2) {
         attempt->progress_taken = true;
-        attempt->progress = attempt->ask->progress(&target, attempt->directory);
+        attempt->progress = attempt->ask->growth(&target, attempt->directory).sum;
     }
     if (elapsed_ms < attempt->timeout_ms - lead_ms)
         return;
     if (attempt->state == ATTEMPT_PUTTING ||
         (attempt->progress_taken &&
-         attempt->ask->progress(&target, attempt->directory) != attempt->progress))
+         attempt->ask->growth(&target, attempt->directory).sum != attempt->progress))
         report_responsive(allocation);
 }
 
@@ -438,8 +438,8 @@ void attempt_close(struct allocation *allocation)
     struct attempt *attempt = &allocation->attempt;
 
     attempt_put_detach(allocation);
-    cleanup_detach(attempt->cleanup);
-    ask_watch_free(attempt->watch);
+    allocation_machine(allocation)->remove_detach(attempt->cleanup);
+    allocation_machine(allocation)->folder_watch_free(attempt->watch);
     clock_of(allocation)->timer_free(attempt->timer);
     *attempt = (struct attempt){0};
 }
@@ -477,11 +477,12 @@ void attempt_start(struct allocation *allocation, const Ckpt__V1__Order *order)
 /* The agent may have ended between the report and the removal. */
 static void sweep_ended(struct allocation *allocation)
 {
+    const struct machine_ops *machine = allocation_machine(allocation);
     const char *folders[] = {allocation->attempt.directory};
 
     if (allocation->entry.work_dir[0] != '\0')
-        cleanup_start(allocation->agent->loop, folders, 1, allocation->entry.uid,
-                      allocation->entry.gid, NULL, NULL);
+        machine->folders_remove(machine->context, allocation_user(allocation), folders, 1, NULL,
+                                NULL);
 }
 
 void attempt_resume(struct allocation *allocation)

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "src/agent/allocation.h"
-#include "src/agent/user.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/store/worker.h"
@@ -85,13 +84,13 @@ static void put_done(void *data, const struct worker_result *result)
 static int start_worker(struct allocation *allocation, const char *const *arguments,
                         uint64_t deadline_ms, worker_done_fn *done, struct err *err)
 {
+    const struct machine_ops *machine = allocation_machine(allocation);
     struct attempt *attempt = &allocation->attempt;
     struct put_job *job = check_calloc(1, sizeof(*job));
 
     job->allocation = allocation;
-    if (worker_start(allocation->agent->loop, arguments, user_worker_uid(allocation->entry.uid),
-                     user_worker_gid(allocation->entry.gid), deadline_ms, done, job,
-                     &attempt->worker, err) != 0) {
+    if (machine->worker_start(machine->context, arguments, allocation_user(allocation), deadline_ms,
+                              done, job, &attempt->worker, err) != 0) {
         free(job);
         attempt->worker = NULL;
         return -1;
@@ -134,7 +133,7 @@ void attempt_put_cancel(struct allocation *allocation)
     if (attempt->state != ATTEMPT_PUTTING || attempt->worker == NULL)
         return;
     attempt->put_job->cancelled = true;
-    worker_cancel(attempt->worker);
+    allocation_machine(allocation)->worker_cancel(attempt->worker);
 }
 
 void attempt_put_detach(struct allocation *allocation)
@@ -142,7 +141,7 @@ void attempt_put_detach(struct allocation *allocation)
     if (allocation->attempt.put_job == NULL)
         return;
     allocation->attempt.put_job->allocation = NULL;
-    worker_cancel(allocation->attempt.worker);
+    allocation_machine(allocation)->worker_cancel(allocation->attempt.worker);
 }
 
 static void abandon_done(void *data, const struct worker_result *result)

@@ -30,6 +30,7 @@ struct daemon {
     const char *name;
     char boot_id[64];
     uv_loop_t loop;
+    struct machine_ops machine;
     struct agent agent;
     struct app_server *app_server;
     struct http *http;
@@ -189,20 +190,28 @@ static int daemon_open(struct daemon *daemon, struct err *err)
     struct agent *agent = &daemon->agent;
     struct clock_ops clock;
     struct ledger *ledger;
+    mode_t mask;
+    int result;
 
     if (mkdir(daemon->config.state_dir, 0700) != 0 && errno != EEXIST)
         return err_set(err, ERR_IO, "%s: %s", daemon->config.state_dir, strerror(errno));
-    if (ledger_open(daemon->config.state_dir, daemon->name, daemon->boot_id, &ledger, err) != 0)
-        return -1;
     uv_clock_ops(&daemon->loop, &clock);
-    agent_init(agent, &daemon->loop, &clock, daemon->name, daemon->boot_id, ledger);
+    machine_uv_ops(&daemon->loop, &daemon->machine);
+    if (ledger_open(&daemon->machine, daemon->config.state_dir, daemon->name, daemon->boot_id,
+                    &ledger, err) != 0)
+        return -1;
+    agent_init(agent, &daemon->loop, &clock, &daemon->machine, daemon->name, daemon->boot_id,
+               ledger);
     if (restart_points_new(agent, daemon->config.brokers, &agent->restart_points, err) != 0)
         return -1;
     if (session_new(agent, daemon->config.brokers, daemon->config.heartbeat_ms, &agent->session,
                     err) != 0)
         return -1;
     agent_resume(agent);
-    if (app_server_new(agent, daemon->config.socket, &daemon->app_server, err) != 0)
+    mask = umask(0); /* every user's jobs attach; who they are is told by the kernel */
+    result = app_server_new(agent, daemon->config.socket, &daemon->app_server, err);
+    umask(mask);
+    if (result != 0)
         return -1;
     if (daemon->config.http[0] != '\0')
         return http_new(agent, daemon->config.http, &daemon->http, err);

@@ -132,17 +132,9 @@ int proc_read_status(pid_t pid, struct proc_status *ret_status)
     return proc_read_text(pid, "status", text) != 0 ? -1 : proc_parse_status(text, ret_status);
 }
 
-static bool proc_living(const struct proc_stat *stat)
+bool proc_living(const struct proc_stat *stat)
 {
     return stat->state != 'Z' && stat->state != 'X';
-}
-
-bool proc_alive(pid_t pid, uint64_t start_ticks)
-{
-    struct proc_stat stat;
-
-    return pid > 0 && proc_read_stat(pid, &stat) == 0 && stat.start_ticks == start_ticks &&
-           proc_living(&stat);
 }
 
 size_t proc_group(pid_t group, proc_each_fn *each, void *data)
@@ -167,40 +159,4 @@ size_t proc_group(pid_t group, proc_each_fn *each, void *data)
     }
     closedir(folder);
     return count;
-}
-
-struct catches {
-    uint64_t bit;
-    bool any;
-    bool dies;
-    struct proc_stat culprit;
-};
-
-static bool catches_each(void *data, const struct proc_stat *stat)
-{
-    struct catches *catches = data;
-    struct proc_status status;
-
-    if (proc_read_status(stat->pid, &status) != 0)
-        return true; /* gone between the two reads */
-    if (status.caught & catches->bit) {
-        catches->any = true;
-    } else if (!(status.ignored & catches->bit)) {
-        catches->dies = true;
-        catches->culprit = *stat;
-    }
-    return !catches->dies;
-}
-
-enum proc_catches proc_group_catches(pid_t group, int signal, struct proc_stat *ret_culprit)
-{
-    struct catches catches = {.bit = UINT64_C(1) << (signal - 1)};
-
-    CHECK(signal >= 1 && signal <= 64);
-    proc_group(group, catches_each, &catches);
-    if (catches.dies) {
-        *ret_culprit = catches.culprit;
-        return PROC_WOULD_DIE;
-    }
-    return catches.any ? PROC_CATCHES : PROC_NONE_CATCHES;
 }

@@ -33,18 +33,10 @@ int proc_parse_stat(const char *text, struct proc_stat *ret_stat);
 int proc_parse_status(const char *text, struct proc_status *ret_status);
 int proc_read_stat(pid_t pid, struct proc_stat *ret_stat);
 int proc_read_status(pid_t pid, struct proc_status *ret_status);
-/* True when `pid` lives (a zombie does not) and was started at `start_ticks`. */
-bool proc_alive(pid_t pid, uint64_t start_ticks);
+bool proc_living(const struct proc_stat *stat); /* a zombie does not */
 
 /* Living processes of the group; each() returns false to stop. Returns how many it saw. */
 typedef bool proc_each_fn(void *data, const struct proc_stat *stat);
 size_t proc_group(pid_t group, proc_each_fn *each, void *data);
-
-enum proc_catches {
-    PROC_CATCHES,     /* at least one process catches the signal, and none would die from it */
-    PROC_WOULD_DIE,   /* `culprit` neither catches nor ignores it */
-    PROC_NONE_CATCHES /* all ignore it: nobody would answer */
-};
-enum proc_catches proc_group_catches(pid_t group, int signal, struct proc_stat *ret_culprit);
 
 #endif

@@ -8,8 +8,6 @@
 
 #include "src/agent/allocation.h"
 #include "src/agent/app_server.h"
-#include "src/agent/pid_watch.h"
-#include "src/agent/proc.h"
 #include "src/agent/walltime.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
@@ -65,28 +63,22 @@ static const struct clock_ops *clock_of(const struct allocation *allocation)
 
 static bool leader_alive(const struct allocation *allocation)
 {
-    return proc_alive((pid_t)allocation->entry.pid, allocation->entry.start_ticks);
+    return machine_alive(allocation_machine(allocation), (pid_t)allocation->entry.pid,
+                         allocation->entry.start_ticks);
 }
 
-static bool group_each(void *data, const struct proc_stat *stat)
-{
-    (void)data;
-    (void)stat;
-    return false; /* one is enough */
-}
-
-/* The group's number stays taken while any member lives, also after its leader. */
 static bool group_alive(const struct allocation *allocation)
 {
-    return proc_group((pid_t)allocation->entry.pid, group_each, NULL) > 0;
+    return machine_group_alive(allocation_machine(allocation), (pid_t)allocation->entry.pid);
 }
 
 static void signal_group(const struct allocation *allocation, int signal)
 {
+    const struct machine_ops *machine = allocation_machine(allocation);
     pid_t group = (pid_t)allocation->entry.pid;
 
     CHECK(group > 1);
-    if (kill(-group, signal) == 0)
+    if (machine->group_signal(machine->context, group, signal, NULL) == 0)
         log_info("signal", "allocation=%s group=%d signal=%d", allocation->entry.allocation_id,
                  (int)group, signal);
 }
@@ -97,7 +89,7 @@ static void process_forget(struct allocation *allocation)
 {
     struct process *process = &allocation->process;
 
-    pid_watch_free(process->watch);
+    allocation_machine(allocation)->pid_watch_free(process->watch);
     process->watch = NULL;
     process->exit_waits = false;
     clock_of(allocation)->timer_stop(process->timer);
@@ -336,6 +328,7 @@ static void process_poll(void *data)
 
 static void process_watch(struct allocation *allocation)
 {
+    const struct machine_ops *machine = allocation_machine(allocation);
     struct process *process = &allocation->process;
 
     process->started_us = agent_now_us(allocation->agent);
@@ -348,8 +341,8 @@ static void process_watch(struct allocation *allocation)
     process->exit_waits = false;
     process->alone_us = 0;
     process_move(allocation, PROCESS_RUNNING);
-    process->watch = pid_watch_new(allocation->agent->loop, (pid_t)allocation->entry.pid,
-                                   process_poll, allocation);
+    process->watch = machine->pid_watch(machine->context, (pid_t)allocation->entry.pid,
+                                        process_poll, allocation);
     clock_of(allocation)->timer_start(process->timer, RUN_POLL_US);
 }
 
@@ -364,7 +357,7 @@ void process_init(struct allocation *allocation)
 
 void process_close(struct allocation *allocation)
 {
-    pid_watch_free(allocation->process.watch);
+    allocation_machine(allocation)->pid_watch_free(allocation->process.watch);
     clock_of(allocation)->timer_free(allocation->process.timer);
     allocation->process = (struct process){.state = PROCESS_ABSENT};
 }

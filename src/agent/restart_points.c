@@ -1,15 +1,12 @@
 /* Where an application starts from. See restart_points.h. */
 #include "src/agent/restart_points.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "ckpt/v1/broker.pb-c.h"
-#include "src/agent/user.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
@@ -51,8 +48,7 @@ struct restore {
     size_t other_count, other_next;
     bool many;                        /* more nodes than PARTS_MAX */
     char notice[ATTACH_NOTICE_BYTES]; /* which newer checkpoint was passed over, and why */
-    uid_t uid;
-    gid_t gid;
+    struct machine_user user;
     uint64_t before_id; /* 0: the newest */
     uint64_t checkpoint_id;
     unsigned refusals;
@@ -150,22 +146,20 @@ static void restore_worker_done(void *data, const struct worker_result *result)
         restore_again(restore, STORAGE_RETRY_MS);
 }
 
-static int make_restore_folder(const struct restore *restore)
+static int make_restore_folder(const struct restore *restore, struct err *err)
 {
+    const struct machine_ops *machine = &restore->agent->machine;
     char folder[PATH_MAX];
-    int result;
 
     snprintf(folder, sizeof(folder), "%s/restore", restore->work_dir);
-    user_enter(restore->uid, restore->gid);
-    result = mkdir(folder, 0700) == 0 || errno == EEXIST ? 0 : -1;
-    user_leave();
-    return result;
+    return machine->folder_make(machine->context, restore->user, folder, true, err);
 }
 
 static int start_worker(struct restore *restore, const char *verb, const struct part *part,
                         const char *to, struct err *err)
 {
     const char *arguments[12] = {verb, "--path", restore->path, "--node", part->node_id};
+    const struct machine_ops *machine = &restore->agent->machine;
     size_t count = 5;
 
     if (to != NULL) {
@@ -181,9 +175,8 @@ static int start_worker(struct restore *restore, const char *verb, const struct 
         arguments[count++] = part->manifest_sha256;
     }
     CHECK(count < ARRAY_COUNT(arguments));
-    return worker_start(restore->agent->loop, arguments, user_worker_uid(restore->uid),
-                        user_worker_gid(restore->gid), RESTORE_DEADLINE_MS, restore_worker_done,
-                        restore, &restore->worker, err);
+    return machine->worker_start(machine->context, arguments, restore->user, RESTORE_DEADLINE_MS,
+                                 restore_worker_done, restore, &restore->worker, err);
 }
 
 static int start_restore(struct restore *restore, struct err *err)
@@ -192,8 +185,8 @@ static int start_restore(struct restore *restore, struct err *err)
 
     snprintf(restore->folder, sizeof(restore->folder), "%s/restore/%s", restore->work_dir,
              checkpoint_id_format(restore->checkpoint_id, id));
-    if (make_restore_folder(restore) != 0)
-        return err_set(err, ERR_IO, "cannot create the folder of %s", restore->folder);
+    if (make_restore_folder(restore, err) != 0)
+        return -1;
     return start_worker(restore, "restore", &restore->part, restore->folder, err);
 }
 
@@ -411,7 +404,7 @@ void restart_points_free(struct restart_points *points)
 }
 
 struct restore *restore_start(struct restart_points *points, const char *allocation_id,
-                              const char *work_dir, uid_t uid, gid_t gid, restore_done_fn *done,
+                              const char *work_dir, struct machine_user user, restore_done_fn *done,
                               void *data)
 {
     struct restore *restore = check_calloc(1, sizeof(*restore));
@@ -421,8 +414,7 @@ struct restore *restore_start(struct restart_points *points, const char *allocat
     restore->points = points;
     snprintf(restore->allocation_id, sizeof(restore->allocation_id), "%s", allocation_id);
     snprintf(restore->work_dir, sizeof(restore->work_dir), "%s", work_dir);
-    restore->uid = uid;
-    restore->gid = gid;
+    restore->user = user;
     restore->done = done;
     restore->data = data;
     restore->timer = clock->timer_new(clock->context, restore_ask, restore);
@@ -443,5 +435,5 @@ void restore_cancel(struct restore *restore)
         return;
     }
     restore->cancelled = true;
-    worker_cancel(restore->worker);
+    restore->agent->machine.worker_cancel(restore->worker);
 }

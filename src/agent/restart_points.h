@@ -34,7 +34,7 @@ int restart_points_new(struct agent *agent, const char *brokers, struct restart_
 void restart_points_free(struct restart_points *points);
 
 struct restore *restore_start(struct restart_points *points, const char *allocation_id,
-                              const char *work_dir, uid_t uid, gid_t gid, restore_done_fn *done,
+                              const char *work_dir, struct machine_user user, restore_done_fn *done,
                               void *data);
 void restore_cancel(struct restore *restore); /* NULL allowed; done does not come any more */
 

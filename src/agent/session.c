@@ -162,10 +162,9 @@ static void send_heartbeat(struct session *session)
     Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
     Ckpt__V1__AgentHeartbeat heartbeat = CKPT__V1__AGENT_HEARTBEAT__INIT;
     Ckpt__V1__RunningAllocation *items;
-    double load = 0;
+    const struct machine_ops *machine = &session->agent->machine;
 
-    if (getloadavg(&load, 1) == 1)
-        heartbeat.load_milli = (uint32_t)(load * 1000);
+    heartbeat.load_milli = machine->load_milli(machine->context);
     heartbeat.sequence = ++session->heartbeat_sequence;
     heartbeat.running = running_list(session, &items, &heartbeat.n_running);
     up.body_case = CKPT__V1__AGENT_UP__BODY_HEARTBEAT;
@@ -230,7 +229,7 @@ static bool fence_passed(struct session *session, uint64_t epoch, uint64_t term)
         return false;
     }
     if (ledger_raise_fence(ledger, fence, &err) != 0)
-        agent_journal_failed(&err);
+        agent_journal_failed(session->agent, &err);
     return true;
 }
 
@@ -241,7 +240,7 @@ static void take_welcome(struct session *session, const Ckpt__V1__AgentWelcome *
     if (session->welcomed || !fence_passed(session, welcome->epoch, welcome->term))
         return;
     if (ledger_align(session->agent->ledger, welcome->acknowledged_report_sequence, &err) != 0)
-        agent_journal_failed(&err);
+        agent_journal_failed(session->agent, &err);
     session->welcomed = true;
     session->retry_ms = RETRY_MIN_MS;
     session->sent_sequence = welcome->acknowledged_report_sequence;
@@ -268,7 +267,7 @@ static void take_ack(struct session *session, const Ckpt__V1__ReportAck *ack)
     if (!session->welcomed || ack->sequence > session->sent_sequence)
         return; /* never sent: not an acknowledgement of anything */
     if (ledger_acknowledge(agent->ledger, ack->sequence, &err) != 0)
-        agent_journal_failed(&err);
+        agent_journal_failed(session->agent, &err);
     for (struct list *at = agent->allocations.next; at != &agent->allocations; at = at->next) {
         struct allocation *allocation = LIST_ITEM(at, struct allocation, node);
         if (allocation->stream != NULL)

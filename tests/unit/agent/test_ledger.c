@@ -2,9 +2,11 @@
 #include <unistd.h>
 
 #include "src/agent/ledger.h"
+#include "src/agent/machine.h"
 #include "src/base/buf.h"
 #include "tests/support/test.h"
 
+static struct machine_ops machine;
 static char folder[64];
 static struct ledger *ledger;
 
@@ -12,7 +14,7 @@ static void open_ledger(const char *boot_id)
 {
     struct err err;
 
-    if (ledger_open(folder, "node-a", boot_id, &ledger, &err) != 0)
+    if (ledger_open(&machine, folder, "node-a", boot_id, &ledger, &err) != 0)
         fail_msg("%s", err.text);
 }
 
@@ -320,7 +322,7 @@ static void the_folder_of_another_node_is_refused(void **state)
     (void)state;
     ledger_close(ledger);
     ledger = NULL;
-    assert_int_not_equal(ledger_open(folder, "node-b", "boot-1", &ledger, &err), 0);
+    assert_int_not_equal(ledger_open(&machine, folder, "node-b", "boot-1", &ledger, &err), 0);
     assert_non_null(strstr(err.text, "state folder of node node-a, not of node-b"));
     open_ledger("boot-1");
 }
@@ -342,5 +344,6 @@ int main(void)
         LEDGER_TEST(items_that_do_not_decode_are_refused),
     };
 
+    machine_journal_ops(&machine);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "src/agent/machine.h"
 #include "src/agent/proc.h"
 #include "tests/support/test.h"
 
@@ -62,6 +63,8 @@ static void status_without_masks_is_refused(void **state)
                      -1);
 }
 
+static struct machine_ops machine;
+
 static void on_signal(int number)
 {
     (void)number;
@@ -105,7 +108,7 @@ static void group_of_handlers_catches(void **state)
     pid_t member = start(leader, SIG_IGN);
 
     (void)state;
-    assert_int_equal(proc_group_catches(leader, SIGUSR1, &culprit), PROC_CATCHES);
+    assert_int_equal(machine_group_catches(&machine, leader, SIGUSR1, &culprit), MACHINE_CATCHES);
     end(member);
     end(leader);
 }
@@ -117,10 +120,10 @@ static void one_member_without_handler_is_the_culprit(void **state)
     pid_t member = start(leader, SIG_DFL);
 
     (void)state;
-    assert_int_equal(proc_group_catches(leader, SIGUSR1, &culprit), PROC_WOULD_DIE);
+    assert_int_equal(machine_group_catches(&machine, leader, SIGUSR1, &culprit), MACHINE_WOULD_DIE);
     assert_int_equal(culprit.pid, member);
     end(member);
-    assert_int_equal(proc_group_catches(leader, SIGUSR1, &culprit), PROC_CATCHES);
+    assert_int_equal(machine_group_catches(&machine, leader, SIGUSR1, &culprit), MACHINE_CATCHES);
     end(leader);
 }
 
@@ -130,7 +133,8 @@ static void group_that_only_ignores_does_not_catch(void **state)
     pid_t leader = start(0, SIG_IGN);
 
     (void)state;
-    assert_int_equal(proc_group_catches(leader, SIGUSR1, &culprit), PROC_NONE_CATCHES);
+    assert_int_equal(machine_group_catches(&machine, leader, SIGUSR1, &culprit),
+                     MACHINE_NONE_CATCHES);
     end(leader);
 }
 
@@ -141,15 +145,15 @@ static void process_is_alive_by_pid_and_start_time_only(void **state)
 
     (void)state;
     assert_int_equal(proc_read_stat(pid, &stat), 0);
-    assert_true(proc_alive(pid, stat.start_ticks));
-    assert_false(proc_alive(pid, stat.start_ticks + 1));
+    assert_true(machine_alive(&machine, pid, stat.start_ticks));
+    assert_false(machine_alive(&machine, pid, stat.start_ticks + 1));
     kill(pid, SIGKILL);
     /* a zombie keeps its entry and counts as ended */
     assert_int_equal(waitid(P_PID, (id_t)pid, &(siginfo_t){0}, WEXITED | WNOWAIT), 0);
     assert_int_equal(proc_read_stat(pid, &stat), 0);
-    assert_false(proc_alive(pid, stat.start_ticks));
+    assert_false(machine_alive(&machine, pid, stat.start_ticks));
     assert_int_equal(waitpid(pid, NULL, 0), pid);
-    assert_false(proc_alive(0, 0));
+    assert_false(machine_alive(&machine, 0, 0));
 }
 
 int main(void)
@@ -165,5 +169,6 @@ int main(void)
         cmocka_unit_test(process_is_alive_by_pid_and_start_time_only),
     };
 
+    machine_uv_ops(NULL, &machine); /* no watches here: no loop */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

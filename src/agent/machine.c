@@ -1,0 +1,62 @@
+/* Logic over the machine's table. See machine.h. */
+#include "src/agent/machine.h"
+
+#include "src/base/check.h"
+
+bool machine_alive(const struct machine_ops *machine, pid_t pid, uint64_t start_ticks)
+{
+    struct proc_stat stat;
+
+    return pid > 0 && machine->process_read(machine->context, pid, &stat, NULL) == 0 &&
+           stat.start_ticks == start_ticks && proc_living(&stat);
+}
+
+static bool group_first(void *data, const struct proc_stat *stat)
+{
+    (void)data;
+    (void)stat;
+    return false; /* one is enough */
+}
+
+bool machine_group_alive(const struct machine_ops *machine, pid_t group)
+{
+    return machine->group_each(machine->context, group, group_first, NULL) > 0;
+}
+
+struct catches {
+    const struct machine_ops *machine;
+    uint64_t bit;
+    bool any;
+    bool dies;
+    struct proc_stat culprit;
+};
+
+static bool catches_each(void *data, const struct proc_stat *stat)
+{
+    struct catches *catches = data;
+    struct proc_status status;
+
+    if (catches->machine->process_read(catches->machine->context, stat->pid, NULL, &status) != 0)
+        return true; /* gone between the two reads */
+    if (status.caught & catches->bit) {
+        catches->any = true;
+    } else if (!(status.ignored & catches->bit)) {
+        catches->dies = true;
+        catches->culprit = *stat;
+    }
+    return !catches->dies;
+}
+
+enum machine_catches machine_group_catches(const struct machine_ops *machine, pid_t group,
+                                           int signal, struct proc_stat *ret_culprit)
+{
+    struct catches catches = {.machine = machine, .bit = UINT64_C(1) << (signal - 1)};
+
+    CHECK(signal >= 1 && signal <= 64);
+    machine->group_each(machine->context, group, catches_each, &catches);
+    if (catches.dies) {
+        *ret_culprit = catches.culprit;
+        return MACHINE_WOULD_DIE;
+    }
+    return catches.any ? MACHINE_CATCHES : MACHINE_NONE_CATCHES;
+}

@@ -1,0 +1,123 @@
+/* Operation table for the machine under the agent: processes, work folders, destinations, and the disk of the journal. With the clock
+ * table (src/base/ops.h) it is everything that the agent's logic takes from its node beside RPC, so that the same logic runs on a
+ * real node and in the simulator.
+ *
+ * Flow     real: machine_uv_ops(); the simulator brings its own. machine_alive() and machine_group_catches() are logic over the table.
+ * Shapes   handles belong to the implementation and are given back once. Callbacks come on the loop thread, never from inside the call
+ *          that asked for them.
+ * Errors   -1 with err; ERR_FULL when there is no space, ERR_LOCKED, ERR_NOT_FOUND, else ERR_IO. What has no err is best effort.
+ * Absent   retries.
+ */
+#ifndef CKPT_AGENT_MACHINE_H
+#define CKPT_AGENT_MACHINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <uv.h>
+
+#include "src/agent/proc.h"
+#include "src/base/buf.h"
+#include "src/base/err.h"
+#include "src/store/worker.h"
+
+struct ask_watch;    /* of a folder */
+struct cleanup;      /* a removal that runs */
+struct journal_file; /* the one file of a locked folder */
+struct pid_watch;    /* of a process */
+
+/* Files of a job are touched as its user, so that a link in its folder never makes the agent write elsewhere. */
+struct machine_user {
+    uid_t uid;
+    gid_t gid;
+};
+
+/* Of the files below a folder, a few levels deep. */
+struct machine_growth {
+    uint64_t sum; /* changes with any name's size or time of change */
+    size_t files;
+};
+
+enum { MACHINE_FOLDERS_MAX = 2 };
+
+struct machine_ops {
+    void *context;
+
+    /* ---- processes ---- */
+    /* Either result may be NULL: not wanted. -1: no such process. */
+    int (*process_read)(void *context, pid_t pid, struct proc_stat *ret_stat,
+                        struct proc_status *ret_status);
+    /* Calls each() for the living processes of the group until it says false; how many it saw. */
+    size_t (*group_each)(void *context, pid_t group, proc_each_fn *each, void *data);
+    int (*group_signal)(void *context, pid_t group, int signal, struct err *err);
+    /* ended() once when the process is gone. NULL: cannot be watched, or gone already; the caller polls as well. */
+    struct pid_watch *(*pid_watch)(void *context, pid_t pid, void (*ended)(void *data), void *data);
+    void (*pid_watch_free)(struct pid_watch *watch); /* NULL allowed; no callback afterwards */
+    uint32_t (*load_milli)(void *context);           /* load average of a minute, in thousandths */
+
+    /* ---- work folders: absolute paths ---- */
+    bool (*folder_owned)(void *context, const char *path, uid_t uid); /* a folder, no link to one */
+    /* may_exist: one that is there already is fine. */
+    int (*folder_make)(void *context, struct machine_user user, const char *path, bool may_exist,
+                       struct err *err);
+    struct machine_growth (*folder_growth)(void *context, struct machine_user user,
+                                           const char *path);
+    /* Removes the trees off the loop, as far as it can; done() comes once, unless detached. done NULL: nobody waits. */
+    struct cleanup *(*folders_remove)(void *context, struct machine_user user,
+                                      const char *const *folders, size_t folder_count,
+                                      void (*done)(void *data), void *data);
+    void (*remove_detach)(struct cleanup *cleanup); /* NULL allowed */
+    /* changed() when something is created in or moved into the folder; the caller polls as well. NULL: cannot be watched. */
+    struct ask_watch *(*folder_watch)(void *context, const char *path, void (*changed)(void *data),
+                                      void *data);
+    void (*folder_watch_free)(struct ask_watch *watch); /* NULL allowed */
+    /* Of a regular file, at most size - 1 bytes and a NUL; -1: there is none. */
+    ssize_t (*file_read)(void *context, struct machine_user user, const char *path, char *text,
+                         size_t size);
+    /* Replaces: a reader finds the old content or the new one. Outlives the agent, not the machine. */
+    int (*file_write)(void *context, struct machine_user user, const char *path, const char *text,
+                      size_t length, struct err *err);
+    void (*file_remove)(void *context, struct machine_user user, const char *path);
+
+    /* ---- destinations: ckpt-worker, see src/store/worker.h ---- */
+    int (*worker_start)(void *context, const char *const *arguments, struct machine_user user,
+                        uint64_t deadline_ms, worker_done_fn *done, void *data,
+                        struct worker **ret_worker, struct err *err);
+    void (*worker_cancel)(struct worker *worker);
+
+    /* ---- the journal's file: what returns 0 is on disk ---- */
+    /* Locks the folder. What the file holds is appended to `content`, if it exists; else replace first. */
+    int (*journal_open)(void *context, const char *folder, struct journal_file **ret_file,
+                        bool *ret_exists, struct buf *content, struct err *err);
+    int (*journal_write)(struct journal_file *file, uint64_t offset, const void *bytes,
+                         size_t length, struct err *err);
+    int (*journal_cut)(struct journal_file *file, uint64_t bytes, struct err *err);
+    /* All or nothing, also over a loss of power. */
+    int (*journal_replace)(struct journal_file *file, const void *bytes, size_t length,
+                           struct err *err);
+    void (*journal_close)(struct journal_file *file); /* NULL allowed */
+
+    /* Ends the agent's program, not its machine. */
+    __attribute__((noreturn)) void (*fail)(void *context);
+};
+
+/* The machine that this program runs on. */
+void machine_uv_ops(uv_loop_t *loop, struct machine_ops *ret_ops);
+/* The journal's part of it, which needs no loop (machine_journal.c). */
+void machine_journal_ops(struct machine_ops *ops);
+
+/* `pid` lives (a zombie does not) and was started at `start_ticks`. */
+bool machine_alive(const struct machine_ops *machine, pid_t pid, uint64_t start_ticks);
+/* The group's number stays taken while any member lives, also after its leader. */
+bool machine_group_alive(const struct machine_ops *machine, pid_t group);
+
+enum machine_catches {
+    MACHINE_CATCHES,     /* at least one process catches the signal, and none would die from it */
+    MACHINE_WOULD_DIE,   /* `culprit` neither catches nor ignores it */
+    MACHINE_NONE_CATCHES /* all ignore it: nobody would answer */
+};
+enum machine_catches machine_group_catches(const struct machine_ops *machine, pid_t group,
+                                           int signal, struct proc_stat *ret_culprit);
+
+#endif
