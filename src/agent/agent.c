@@ -283,7 +283,7 @@ static void carry_out(struct agent *agent, const struct step *step)
         if (terminate_too_early(agent, allocation))
             agent->clock.timer_start(agent->reconcile_timer, RECONCILE_AGAIN_US);
         else
-            process_stop(allocation, false, step->order->reason, step->order->grace_ms);
+            process_stop(allocation, STOP_BY_ORDER, step->order->reason, step->order->grace_ms);
         return;
     case STEP_IGNORE:
         return;

@@ -69,8 +69,7 @@ void allocation_hand(const struct allocation *allocation, struct hand *ret_hand)
         .busy = busy,
         .cancelling = attempt->state == ATTEMPT_CLEANING,
         .extended = attempt->extended,
-        .stopping = allocation->process.state == PROCESS_TERMINATING ||
-                    allocation->process.state == PROCESS_KILLING,
+        .stopping = process_stopping(allocation) && allocation->process.cause != STOP_BY_TAKEOVER,
         .terminated = entry->terminated,
     };
 }

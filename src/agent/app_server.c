@@ -1,7 +1,8 @@
 /* The agent's unix socket. See app_server.h.
  *
  * A stream's life:  GREETING --hello--> WAITING (order to terminate stands, attempt or reports of the life before) --> SWEEPING
- *                   --> RESTORING --> READY --started--> RUNNING --exited--> OVER; a re-attach goes to RUNNING at once.
+ *                   --> RESTORING --> READY --started--> RUNNING --exited--> OVER; a re-attach goes to RUNNING at once. A hello for
+ *                   an application whose ckpt-run has just gone stays PARKED until that one is back, or is taken for lost.
  */
 #include "src/agent/app_server.h"
 
@@ -27,6 +28,7 @@ enum { TERMINATE_WAIT_US = 5000000, STREAM_POLL_US = 200000, ERROR_BYTES = 512 }
 
 enum stream_state {
     STREAM_GREETING,
+    STREAM_PARKED,
     STREAM_WAITING,
     STREAM_SWEEPING,
     STREAM_RESTORING,
@@ -38,11 +40,14 @@ enum stream_state {
 struct app_stream {
     struct app_server *server;
     struct rpc_call *call;
-    struct allocation *allocation; /* NULL before the hello and once orphaned */
+    struct allocation *allocation; /* NULL before the hello is taken and once orphaned */
     enum stream_state state;
+    Ckpt__V1__AttachHello *hello;
+    uint32_t taken_over_pid; /* of the application that had to end for this one; 0: none */
     bool want_restore;
     bool first; /* of this ckpt-run: not a restart in place */
     uint64_t hello_us;
+    bool absent_seen; /* WAITING: nothing of the life before is alive */
     uint64_t
         reports_until; /* a restart waits until these are taken: the restart point may depend on them */
     struct clock_timer *timer;
@@ -54,6 +59,8 @@ struct app_server {
     struct agent *agent;
     struct rpc_server *server;
 };
+
+static void take_hello(struct app_stream *stream);
 
 static const struct restore_result nothing_restored = {0, "", "", ""};
 
@@ -82,7 +89,13 @@ static void stream_ready(struct app_stream *stream, const struct restore_result 
     snprintf(node, sizeof(node), "%s", stream->server->agent->node_id);
     snprintf(folder_text, sizeof(folder_text), "%s", result->folder);
     snprintf(error_text, sizeof(error_text), "%s", result->error);
-    snprintf(notice_text, sizeof(notice_text), "%s", result->notice);
+    if (result->notice[0] == '\0' && stream->taken_over_pid != 0)
+        snprintf(notice_text, sizeof(notice_text),
+                 "pid %" PRIu32 " ran on after its ckpt-run had gone; it was ended",
+                 stream->taken_over_pid);
+    else
+        snprintf(notice_text, sizeof(notice_text), "%s", result->notice);
+    stream->taken_over_pid = 0;
     ready.checkpoint_id = result->checkpoint_id;
     ready.restore_dir = folder_text;
     ready.error = error_text;
@@ -95,8 +108,12 @@ static void stream_ready(struct app_stream *stream, const struct restore_result 
 
 static void stream_release(struct app_stream *stream)
 {
-    if (stream->allocation != NULL && stream->allocation->stream == stream)
+    if (stream->allocation != NULL && stream->allocation->stream == stream) {
         stream->allocation->stream = NULL;
+        process_unattended(stream->allocation);
+    }
+    if (stream->hello != NULL)
+        ckpt__v1__attach_hello__free_unpacked(stream->hello, NULL);
     stream->server->agent->machine.remove_detach(stream->cleanup);
     restore_cancel(stream->restore);
     stream->server->agent->clock.timer_free(stream->timer);
@@ -220,6 +237,19 @@ static void clear_end(struct allocation *allocation)
         entry->deadline_us = 0;
 }
 
+/* The life before is over: what is known of the allocation is the caller's from here on. */
+static void take_identity(struct app_stream *stream)
+{
+    struct ledger_entry *entry = &stream->allocation->entry;
+    const Ckpt__V1__AttachHello *hello = stream->hello;
+    const struct rpc_peer *peer = rpc_call_peer(stream->call);
+
+    snprintf(entry->profile, sizeof(entry->profile), "%s", ask_find(hello->profile)->profile);
+    snprintf(entry->work_dir, sizeof(entry->work_dir), "%s", hello->work_dir);
+    entry->uid = peer->uid;
+    entry->gid = peer->gid;
+}
+
 /* An order to terminate may still stand from before a restart of the allocation; the next order set is without it. */
 static bool terminate_stands(struct app_stream *stream)
 {
@@ -241,14 +271,18 @@ static void stream_wait(struct app_stream *stream)
         app_stream_end(stream, CKPT__V1__REASON__REASON_ALLOCATION_ENDED);
         return;
     }
+    if (allocation->process.state == PROCESS_ABSENT && !stream->absent_seen) {
+        stream->absent_seen = true;
+        stream->reports_until = ledger_last_sequence(agent->ledger);
+    }
     first = ledger_report_after(agent->ledger, 0);
-    if (terminate_stands(stream) || allocation->process.state != PROCESS_ABSENT ||
-        attempt_writes(&allocation->attempt) ||
+    if (terminate_stands(stream) || !stream->absent_seen || attempt_writes(&allocation->attempt) ||
         (stream->want_restore && first != NULL && first->sequence <= stream->reports_until)) {
         agent->clock.timer_start(stream->timer, STREAM_POLL_US);
         return;
     }
     agent->clock.timer_stop(stream->timer);
+    take_identity(stream);
     if (stream->first)
         clear_end(allocation);
     allocation_commit(allocation, NULL, 0);
@@ -262,11 +296,18 @@ void app_stream_poll(struct app_stream *stream)
         stream->server->agent->clock.timer_start(stream->timer, 0);
 }
 
+bool app_stream_waits(const struct app_stream *stream)
+{
+    return stream->state == STREAM_WAITING;
+}
+
 static void stream_timer(void *data)
 {
     struct app_stream *stream = data;
 
-    if (stream->state == STREAM_WAITING)
+    if (stream->state == STREAM_PARKED)
+        take_hello(stream);
+    else if (stream->state == STREAM_WAITING)
         stream_wait(stream);
 }
 
@@ -325,6 +366,8 @@ static void hello_running(struct app_stream *stream, const Ckpt__V1__AttachHello
     const char *why;
 
     stream->state = STREAM_RUNNING;
+    if (allocation->process.state == PROCESS_ABSENT)
+        take_identity(stream);
     if (allocation->process.state == PROCESS_ABSENT && !allocation->entry.ended &&
         identity_right(stream, hello->pid, hello->start_time_ticks, &identity, &why)) {
         /* the journal does not know it: its folder was lost, or the agent died before it was told */
@@ -337,17 +380,6 @@ static void hello_running(struct app_stream *stream, const Ckpt__V1__AttachHello
     stream_ready(stream, &nothing_restored);
     if (allocation->entry.ended)
         stream_send_end(stream, (Ckpt__V1__Reason)allocation->entry.end_reason);
-}
-
-static void take_identity(struct app_stream *stream, const Ckpt__V1__AttachHello *hello)
-{
-    struct ledger_entry *entry = &stream->allocation->entry;
-    const struct rpc_peer *peer = rpc_call_peer(stream->call);
-
-    snprintf(entry->profile, sizeof(entry->profile), "%s", ask_find(hello->profile)->profile);
-    snprintf(entry->work_dir, sizeof(entry->work_dir), "%s", hello->work_dir);
-    entry->uid = peer->uid;
-    entry->gid = peer->gid;
 }
 
 static bool hello_right(struct app_stream *stream, const Ckpt__V1__AttachHello *hello)
@@ -367,26 +399,70 @@ static bool hello_right(struct app_stream *stream, const Ckpt__V1__AttachHello *
     return false;
 }
 
-/* An application outlives its ckpt-run and goes on being checkpointed; it is never started twice, and never ended for that alone. */
 static void refuse_second(struct app_stream *stream, const struct allocation *allocation)
 {
-    const struct ledger_entry *entry = &allocation->entry;
-
-    if (allocation->stream != NULL)
-        stream_refuse(stream, "allocation %s already runs on this node as pid %" PRIu32,
-                      entry->allocation_id, entry->pid);
-    else
-        stream_refuse(stream,
-                      "allocation %s already runs on this node as pid %" PRIu32
-                      ", without its ckpt-run; to start it from its last checkpoint, end it (kill "
-                      "-TERM -- -%" PRIu32 "), then ckptctl restart %s, then this command again",
-                      entry->allocation_id, entry->pid, entry->pid, entry->allocation_id);
+    stream_refuse(stream,
+                  "allocation %s already runs on this node as pid %" PRIu32
+                  "; end its ckpt-run first, or the job: ckptctl end %s",
+                  allocation->entry.allocation_id, allocation->entry.pid,
+                  allocation->entry.allocation_id);
 }
 
-static void take_hello(struct app_stream *stream, const Ckpt__V1__AttachHello *hello)
+static void stream_park(struct app_stream *stream)
+{
+    if (stream->state != STREAM_PARKED)
+        log_info("attach_parked", "allocation=%s text=\"its ckpt-run may come back\"",
+                 stream->hello->allocation_id);
+    stream->state = STREAM_PARKED;
+    stream->server->agent->clock.timer_start(stream->timer, STREAM_POLL_US);
+}
+
+/* The application that is known runs; the caller is not the ckpt-run that started it. True: go on, it is being ended. An
+ * application outlives its ckpt-run and goes on being checkpointed: it ends only when there is somebody to start it again. */
+static bool take_over(struct app_stream *stream, struct allocation *allocation)
+{
+    uint32_t pid;
+
+    if (stream->hello->running || allocation->stream != NULL) {
+        refuse_second(stream, allocation);
+        return false;
+    }
+    if (!process_abandoned(allocation)) {
+        stream_park(stream);
+        return false;
+    }
+    pid = allocation->entry.pid; /* it may be gone before the next call returns */
+    if (process_take_over(allocation))
+        stream->taken_over_pid = pid;
+    return true;
+}
+
+/* Who may not have the allocation is refused; who must wait for it is parked. */
+static bool hello_admitted(struct app_stream *stream, struct allocation *allocation, bool same)
+{
+    const Ckpt__V1__AttachHello *hello = stream->hello;
+
+    if ((allocation->process.state != PROCESS_ABSENT || allocation->stream != NULL) &&
+        allocation->entry.uid != rpc_call_peer(stream->call)->uid) {
+        stream_refuse(stream, "allocation %s is another user's on this node", hello->allocation_id);
+        return false;
+    }
+    if (allocation->process.state != PROCESS_ABSENT && !same &&
+        machine_alive(&stream->server->agent->machine, (pid_t)allocation->entry.pid,
+                      allocation->entry.start_ticks))
+        return take_over(stream, allocation);
+    if (allocation->stream != NULL && !same && !hello->running) {
+        stream_refuse(stream, "another ckpt-run is attached to allocation %s",
+                      hello->allocation_id);
+        return false;
+    }
+    return true;
+}
+
+static void take_hello(struct app_stream *stream)
 {
     struct agent *agent = stream->server->agent;
-    const struct rpc_peer *peer = rpc_call_peer(stream->call);
+    const Ckpt__V1__AttachHello *hello = stream->hello;
     struct allocation *allocation;
     bool same;
 
@@ -399,28 +475,12 @@ static void take_hello(struct app_stream *stream, const Ckpt__V1__AttachHello *h
     }
     same = hello->running && allocation->entry.pid == hello->pid &&
            allocation->entry.start_ticks == hello->start_time_ticks;
-    if ((allocation->process.state != PROCESS_ABSENT || allocation->stream != NULL) &&
-        allocation->entry.uid != peer->uid) {
-        stream_refuse(stream, "allocation %s is another user's on this node", hello->allocation_id);
+    if (!hello_admitted(stream, allocation, same))
         return;
-    }
-    if (allocation->process.state != PROCESS_ABSENT && !same &&
-        machine_alive(&agent->machine, (pid_t)allocation->entry.pid,
-                      allocation->entry.start_ticks)) {
-        refuse_second(stream, allocation);
-        return;
-    }
-    if (allocation->stream != NULL && !same && !hello->running) {
-        stream_refuse(stream, "another ckpt-run is attached to allocation %s",
-                      hello->allocation_id);
-        return;
-    }
     if (allocation->stream != NULL)
         stream_finish(allocation->stream); /* its connection is half dead: ckpt-run came back */
     stream->allocation = allocation;
     allocation->stream = stream;
-    if (allocation->process.state == PROCESS_ABSENT)
-        take_identity(stream, hello);
     if (hello->running) {
         hello_running(stream, hello);
         return;
@@ -429,7 +489,6 @@ static void take_hello(struct app_stream *stream, const Ckpt__V1__AttachHello *h
     stream->want_restore = hello->want_restore;
     stream->first = hello->restart_count == 0;
     stream->hello_us = agent_now_us(agent);
-    stream->reports_until = ledger_last_sequence(agent->ledger);
     stream_wait(stream);
 }
 
@@ -498,7 +557,10 @@ static void on_message(struct rpc_call *call, void *data, const uint8_t *bytes, 
     } else {
         switch (up->body_case) {
         case CKPT__V1__ATTACH_UP__BODY_HELLO:
-            take_hello(stream, up->hello);
+            stream->hello = up->hello;
+            up->hello = NULL;
+            up->body_case = CKPT__V1__ATTACH_UP__BODY__NOT_SET;
+            take_hello(stream);
             break;
         case CKPT__V1__ATTACH_UP__BODY_STARTED:
             take_started(stream, up->started);

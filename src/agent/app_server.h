@@ -1,7 +1,8 @@
 /* The agent's unix socket: ckpt-run attaches here for each life of its application.
  *
  * Flow     hello -> checks -> sweep of the work folder -> restore -> ready; started -> process_attached; exited -> process_exited.
- *          A stream that breaks changes nothing for the application: ckpt-run opens another one with running = true.
+ *          A stream that breaks changes nothing for the application: ckpt-run opens another one with running = true. When that one
+ *          does not come but another ckpt-run does, the application that was left behind is ended and started again by it.
  * Shapes   one stream per allocation; the caller is who SO_PEERCRED says, and the application must run as that user.
  *          The socket gets its mode by the program's umask.
  * Errors   a refusal is AttachReady.error (one line with the next step), then the stream ends.
@@ -25,5 +26,7 @@ void app_stream_end(struct app_stream *stream, Ckpt__V1__Reason reason);
 void app_stream_orphan(struct app_stream *stream);
 /* Something a waiting hello may have waited for has happened: an attempt ended, reports were acknowledged, orders changed. */
 void app_stream_poll(struct app_stream *stream);
+/* A ckpt-run without an application is attached, to start one. */
+bool app_stream_waits(const struct app_stream *stream);
 
 #endif

@@ -296,9 +296,8 @@ static void attempt_try(struct allocation *allocation)
 
     CHECK(attempt->state == ATTEMPT_WAITING);
     attempt_set_ask(allocation); /* it may have been attached since */
-    if (allocation->process.state == PROCESS_TERMINATING ||
-        allocation->process.state == PROCESS_KILLING) {
-        attempt_fail(allocation, CKPT__V1__REASON__REASON_ALLOCATION_ENDED,
+    if (process_stopping(allocation)) {
+        attempt_fail(allocation, process_stop_reason(allocation),
                      "the application is being stopped");
     } else if (allocation->process.state == PROCESS_ABSENT || allocation->process.gone_us != 0) {
         if (allocation->stream == NULL && now_us - attempt->seen_at_us > ATTACH_WAIT_US)

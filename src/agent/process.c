@@ -19,9 +19,10 @@ enum {
         3000000, /* ckpt-run tells the wait status, also when it has to attach again first */
     STOPPED_STATUS_WAIT_US = 500000,
     RESTART_POLL_US = 1000000,
-    RESTART_WAIT_US = 5000000, /* for ckpt-run to come back, or to connect again */
+    RESTART_WAIT_US = 5000000,      /* for ckpt-run to come back, or to connect again */
+    ATTACH_AGAIN_WAIT_US = 3000000, /* a living ckpt-run connects again within a few tries */
     UNKILLABLE_LOG_US = 30000000,
-    RESUMED_GRACE_MS = 30000,
+    OWN_GRACE_MS = 30000, /* where no order tells it */
     REPORT_WHY_BYTES = 200
 };
 
@@ -102,14 +103,16 @@ static void report_exit(struct allocation *allocation)
 {
     struct process *process = &allocation->process;
     Ckpt__V1__AgentReport report;
-    char detail[] = "exit status unknown: neither ckpt-run nor the agent saw the end";
+    char unseen[] = "exit status unknown: neither ckpt-run nor the agent saw the end";
+    char taken_over[] =
+        "its ckpt-run was gone: ended by the agent, another ckpt-run starts it again";
 
     ckpt__v1__agent_report__init(&report);
     report.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED;
     report.exit_status = process->wait_status;
     report.will_restart = process->will_restart ? 1 : 0;
     if (!process->status_known)
-        report.detail = detail;
+        report.detail = process_stopping(allocation) ? taken_over : unseen;
     if (process->wait_status != 0)
         report.reason = CKPT__V1__REASON__REASON_APPLICATION_EXITED;
     process_forget(allocation);
@@ -176,16 +179,22 @@ static void process_ended_by_itself(struct allocation *allocation)
 static void finish_stop(struct allocation *allocation)
 {
     struct process *process = &allocation->process;
+    bool walltime = process->cause == STOP_BY_WALLTIME;
     Ckpt__V1__AgentReport report;
 
+    if (process->cause == STOP_BY_TAKEOVER) {
+        process->will_restart = true;
+        report_exit(allocation);
+        return;
+    }
     ckpt__v1__agent_report__init(&report);
-    report.kind = process->walltime ? CKPT__V1__REPORT_KIND__REPORT_KIND_WALLTIME_KILLED
-                                    : CKPT__V1__REPORT_KIND__REPORT_KIND_TERMINATED;
+    report.kind = walltime ? CKPT__V1__REPORT_KIND__REPORT_KIND_WALLTIME_KILLED
+                           : CKPT__V1__REPORT_KIND__REPORT_KIND_TERMINATED;
     report.reason = (Ckpt__V1__Reason)allocation->entry.end_reason;
     report.exit_status = process->status_known ? process->wait_status : PROCESS_STATUS_UNKNOWN;
     if (process->state != PROCESS_ABSENT)
         process_forget(allocation);
-    allocation->entry.terminated = allocation->entry.terminated || !process->walltime;
+    allocation->entry.terminated = allocation->entry.terminated || !walltime;
     allocation_commit(allocation, &report, 0);
     agent_reconcile_soon(allocation->agent);
 }
@@ -200,7 +209,7 @@ static void kill_group(struct allocation *allocation)
     process_move(allocation, PROCESS_KILLING);
     if (group_alive(allocation))
         signal_group(allocation, SIGKILL);
-    attempt_give_up(allocation, (Ckpt__V1__Reason)allocation->entry.end_reason);
+    attempt_give_up(allocation, process_stop_reason(allocation));
 }
 
 /* The wait status comes with ckpt-run's message, a moment after the end. */
@@ -246,30 +255,10 @@ static void stop_sooner(struct allocation *allocation, uint64_t kill_at_us)
         allocation->process.kill_at_us = kill_at_us;
 }
 
-void process_stop(struct allocation *allocation, bool walltime, Ckpt__V1__Reason reason,
-                  uint64_t grace_ms)
+static void stop_start(struct allocation *allocation, uint64_t kill_at_us)
 {
     struct process *process = &allocation->process;
-    uint64_t kill_at_us = agent_now_us(allocation->agent) + grace_ms * 1000;
 
-    if (process->state == PROCESS_TERMINATING || process->state == PROCESS_KILLING) {
-        stop_sooner(allocation, kill_at_us);
-        return;
-    }
-    log_info("stop", "allocation=%s pid=%" PRIu32 " walltime=%d reason=%d grace_ms=%" PRIu64,
-             allocation->entry.allocation_id, allocation->entry.pid, walltime, (int)reason,
-             grace_ms);
-    process->walltime = walltime;
-    allocation->entry.ended = true;
-    allocation->entry.end_reason = (uint32_t)reason;
-    allocation_commit(allocation, NULL, 0);
-    if (allocation->stream != NULL)
-        app_stream_end(allocation->stream, reason);
-    if (process->state == PROCESS_ABSENT) {
-        process->alone_us = 0; /* told by what follows */
-        finish_stop(allocation);
-        return;
-    }
     process_move(allocation, PROCESS_TERMINATING);
     process->exit_waits = false;
     process->kill_at_us = kill_at_us;
@@ -278,6 +267,85 @@ void process_stop(struct allocation *allocation, bool walltime, Ckpt__V1__Reason
         signal_group(allocation, SIGTERM);
     }
     stop_poll(allocation);
+}
+
+/* Journalled before anything acts on it, and told to whoever waits to start the application. */
+static void end_allocation(struct allocation *allocation, enum process_stop_cause cause,
+                           Ckpt__V1__Reason reason)
+{
+    allocation->process.cause = cause;
+    allocation->entry.ended = true;
+    allocation->entry.end_reason = (uint32_t)reason;
+    allocation_commit(allocation, NULL, 0);
+    if (allocation->stream != NULL)
+        app_stream_end(allocation->stream, reason);
+}
+
+void process_stop(struct allocation *allocation, enum process_stop_cause cause,
+                  Ckpt__V1__Reason reason, uint64_t grace_ms)
+{
+    struct process *process = &allocation->process;
+    uint64_t kill_at_us = agent_now_us(allocation->agent) + grace_ms * 1000;
+    bool stopping = process_stopping(allocation);
+
+    CHECK(cause != STOP_BY_TAKEOVER);
+    log_info("stop", "allocation=%s pid=%" PRIu32 " cause=%d reason=%d grace_ms=%" PRIu64,
+             allocation->entry.allocation_id, allocation->entry.pid, (int)cause, (int)reason,
+             grace_ms);
+    if (!stopping || process->cause == STOP_BY_TAKEOVER)
+        end_allocation(allocation, cause, reason);
+    if (stopping) {
+        stop_sooner(allocation, kill_at_us);
+    } else if (process->state == PROCESS_ABSENT) {
+        process->alone_us = 0; /* told by what follows */
+        finish_stop(allocation);
+    } else {
+        stop_start(allocation, kill_at_us);
+    }
+}
+
+static uint64_t own_grace_us(const struct allocation *allocation)
+{
+    return (allocation->entry.grace_ms > 0 ? allocation->entry.grace_ms : OWN_GRACE_MS) * 1000;
+}
+
+bool process_take_over(struct allocation *allocation)
+{
+    struct process *process = &allocation->process;
+
+    if (process->state != PROCESS_RUNNING)
+        return false;
+    log_warning("take_over", "allocation=%s pid=%" PRIu32 " text=\"its ckpt-run is gone\"",
+                allocation->entry.allocation_id, allocation->entry.pid);
+    process->cause = STOP_BY_TAKEOVER;
+    stop_start(allocation, agent_now_us(allocation->agent) + own_grace_us(allocation));
+    return true;
+}
+
+bool process_stopping(const struct allocation *allocation)
+{
+    return allocation->process.state == PROCESS_TERMINATING ||
+           allocation->process.state == PROCESS_KILLING;
+}
+
+Ckpt__V1__Reason process_stop_reason(const struct allocation *allocation)
+{
+    return allocation->process.cause == STOP_BY_TAKEOVER
+               ? CKPT__V1__REASON__REASON_APPLICATION_EXITED
+               : (Ckpt__V1__Reason)allocation->entry.end_reason;
+}
+
+void process_unattended(struct allocation *allocation)
+{
+    allocation->process.unattended_us = agent_now_us(allocation->agent);
+}
+
+bool process_abandoned(const struct allocation *allocation)
+{
+    const struct process *process = &allocation->process;
+
+    return process->state != PROCESS_ABSENT && allocation->stream == NULL &&
+           agent_now_us(allocation->agent) - process->unattended_us >= ATTACH_AGAIN_WAIT_US;
 }
 
 /* ---- watching ---- */
@@ -299,6 +367,7 @@ static void run_poll(struct allocation *allocation)
         clock_of(allocation)->timer_start(process->timer, STATUS_WAIT_US);
     } else if (now_us - process->gone_us >= STATUS_WAIT_US) {
         process->wait_status = PROCESS_STATUS_UNKNOWN;
+        process->will_restart = allocation->stream != NULL && app_stream_waits(allocation->stream);
         process_ended_by_itself(allocation);
     } else {
         clock_of(allocation)
@@ -334,7 +403,7 @@ static void process_watch(struct allocation *allocation)
     process->started_us = agent_now_us(allocation->agent);
     process->gone_us = 0;
     process->killed_us = 0;
-    process->walltime = false;
+    process->unattended_us = process->started_us;
     process->status_known = false;
     process->wait_status = PROCESS_STATUS_UNKNOWN;
     process->will_restart = false;
@@ -389,10 +458,12 @@ void process_resume(struct allocation *allocation)
     if (!leader_alive(allocation))
         run_poll(allocation);
     else if (allocation->entry.ended) /* the stop was under way */
-        process_stop(
-            allocation, allocation->entry.end_reason == CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED,
-            (Ckpt__V1__Reason)allocation->entry.end_reason,
-            allocation->entry.grace_ms > 0 ? allocation->entry.grace_ms : RESUMED_GRACE_MS);
+        process_stop(allocation,
+                     allocation->entry.end_reason == CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED
+                         ? STOP_BY_WALLTIME
+                         : STOP_BY_ORDER,
+                     (Ckpt__V1__Reason)allocation->entry.end_reason,
+                     own_grace_us(allocation) / 1000);
 }
 
 void process_exited(struct allocation *allocation, int32_t wait_status, bool will_restart)

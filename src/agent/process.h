@@ -5,7 +5,8 @@
  *               '------- exited -----'------ group gone -'-------------------------'
  *
  * Flow     process_attached() from ckpt-run's message; process_exited() from its message, or by the pidfd when ckpt-run is gone;
- *          process_stop() by an order or by walltime. The end of a stop is one report: TERMINATED or WALLTIME_KILLED.
+ *          process_stop() by an order, by walltime, or because another ckpt-run takes over. The end of a stop is one report:
+ *          TERMINATED, WALLTIME_KILLED, or APPLICATION_EXITED that says that it is started again.
  * Shapes   one per allocation, inside it. The pid with its start time names the process; signals go to the group.
  * Errors   a process that does not die after SIGKILL (D state) is logged and waited for: its nodes are not released before.
  * Source   S1-090..S1-093, P-041, F-012, F-013, F-019, F-025; invariants I30, I33.
@@ -30,6 +31,9 @@ enum process_state {
         PROCESS_STATE_COUNT
 };
 
+/* Why it is being stopped. A later cause overrules a takeover, nothing overrules the others. */
+enum process_stop_cause { STOP_BY_ORDER, STOP_BY_WALLTIME, STOP_BY_TAKEOVER };
+
 struct process {
     enum process_state state;
     struct pid_watch *watch;
@@ -38,11 +42,12 @@ struct process {
     uint64_t gone_us;    /* the leader was seen dead; 0: not yet */
     uint64_t kill_at_us; /* end of the grace */
     uint64_t killed_us;
-    bool walltime;     /* the stop is walltime's, not an order's */
-    bool status_known; /* ckpt-run told the wait status */
+    enum process_stop_cause cause; /* TERMINATING, KILLING */
+    bool status_known;             /* ckpt-run told the wait status */
     int32_t wait_status;
     bool will_restart;
-    bool exit_waits; /* the exit is reported after the attempt that still writes */
+    bool exit_waits;        /* the exit is reported after the attempt that still writes */
+    uint64_t unattended_us; /* no ckpt-run is attached since; it may come back */
     uint64_t
         alone_us; /* ABSENT: ckpt-run was to start it again and is away since; 0: nothing is awaited */
 };
@@ -66,9 +71,19 @@ void process_restart_failed(struct allocation *allocation, const char *why);
 /* After the agent's own restart: the one in the journal. */
 void process_resume(struct allocation *allocation);
 void process_exited(struct allocation *allocation, int32_t wait_status, bool will_restart);
-/* walltime: report WALLTIME_KILLED, else TERMINATED. A second stop may shorten the grace, never lengthen it. */
-void process_stop(struct allocation *allocation, bool walltime, Ckpt__V1__Reason reason,
-                  uint64_t grace_ms);
+/* The allocation ends, by an order or by walltime. A second stop may shorten the grace, never lengthen it. */
+void process_stop(struct allocation *allocation, enum process_stop_cause cause,
+                  Ckpt__V1__Reason reason, uint64_t grace_ms);
+/* ckpt-run is gone for good and another one has come: this life of the application ends, the allocation goes on.
+ * False when it is being stopped already. */
+bool process_take_over(struct allocation *allocation);
+/* Its ckpt-run has just gone, perhaps to come back. */
+void process_unattended(struct allocation *allocation);
+/* It runs, and its ckpt-run has not come back in the time that one needs for it. */
+bool process_abandoned(const struct allocation *allocation);
+bool process_stopping(const struct allocation *allocation);
+/* For an attempt that the stop ends. */
+Ckpt__V1__Reason process_stop_reason(const struct allocation *allocation);
 /* The attempt ended: a report or a stop may have waited for it. */
 void process_attempt_ended(struct allocation *allocation);
 const char *process_state_name(enum process_state state);

@@ -4,11 +4,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/wait.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+enum { EXIT_NEVER_RELEASED = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
 static void child_environment(const struct run_environment *environment)
 {
@@ -35,50 +40,129 @@ static void child_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+struct gate {
+    int held[2];    /* a byte from ckpt-run opens it; its end closes it for good */
+    int failure[2]; /* errno of execve; closed without one by its success */
+};
+
+static void gate_close(struct gate *gate)
+{
+    close(gate->held[0]);
+    close(gate->held[1]);
+    close(gate->failure[0]);
+    close(gate->failure[1]);
+}
+
+static ssize_t read_whole(int fd, void *bytes, size_t length)
+{
+    ssize_t got;
+
+    do {
+        got = read(fd, bytes, length);
+    } while (got < 0 && errno == EINTR);
+    return got;
+}
+
 __attribute__((noreturn)) static void child_run(char *const *command,
                                                 const struct run_environment *environment,
-                                                int failure_fd)
+                                                const struct gate *gate)
 {
+    char opened;
     int failure;
 
     setpgid(0, 0);
     child_environment(environment);
     child_signals();
+    close(gate->held[1]); /* else it would hold itself */
+    if (read_whole(gate->held[0], &opened, 1) != 1)
+        _exit(EXIT_NEVER_RELEASED);
     execvp(command[0], command);
     failure = errno;
-    if (write(failure_fd, &failure, sizeof(failure)) != sizeof(failure))
-        _exit(126);
-    _exit(127);
+    if (write(gate->failure[1], &failure, sizeof(failure)) != sizeof(failure))
+        _exit(EXIT_NOT_EXECUTABLE);
+    _exit(failure == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE);
 }
 
-int run_child_start(char *const *command, const struct run_environment *environment, pid_t *ret_pid)
+int run_child_start(char *const *command, const struct run_environment *environment,
+                    struct run_child *ret_child)
 {
-    int failure = 0;
-    ssize_t got;
-    int pipes[2];
+    struct gate gate;
+    int failure;
     pid_t pid;
 
-    if (pipe2(pipes, O_CLOEXEC) != 0)
+    if (pipe2(gate.held, O_CLOEXEC) != 0)
         return errno;
+    if (pipe2(gate.failure, O_CLOEXEC) != 0) {
+        failure = errno;
+        close(gate.held[0]);
+        close(gate.held[1]);
+        return failure;
+    }
     fflush(NULL);
     pid = fork();
     if (pid < 0) {
         failure = errno;
-        close(pipes[0]);
-        close(pipes[1]);
+        gate_close(&gate);
         return failure;
     }
     if (pid == 0)
-        child_run(command, environment, pipes[1]);
-    close(pipes[1]);
-    do {
-        got = read(pipes[0], &failure, sizeof(failure));
-    } while (got < 0 && errno == EINTR);
-    close(pipes[0]);
-    if (got == (ssize_t)sizeof(failure)) {
-        waitpid(pid, NULL, 0);
-        return failure;
-    }
-    *ret_pid = pid;
+        child_run(command, environment, &gate);
+    setpgid(pid, pid); /* both do it: whoever comes first, it is done when either goes on */
+    close(gate.held[0]);
+    close(gate.failure[1]);
+    *ret_child = (struct run_child){pid, gate.held[1], gate.failure[0]};
     return 0;
+}
+
+int run_child_release(struct run_child *child)
+{
+    int failure = 0;
+    bool released = write(child->gate_fd, "", 1) == 1; /* EPIPE: a signal ended it before */
+
+    close(child->gate_fd);
+    if (!released || read_whole(child->failure_fd, &failure, sizeof(failure)) != sizeof(failure))
+        failure = 0;
+    close(child->failure_fd);
+    child->gate_fd = -1;
+    child->failure_fd = -1;
+    return failure;
+}
+
+/* ---- the command ---- */
+
+static int executable(const char *path)
+{
+    struct stat stat_of;
+
+    if (stat(path, &stat_of) != 0)
+        return errno;
+    if (S_ISDIR(stat_of.st_mode))
+        return EISDIR;
+    return access(path, X_OK) == 0 ? 0 : errno;
+}
+
+int run_child_find(const char *command)
+{
+    const char *folders = getenv("PATH");
+    char path[PATH_MAX];
+    int result = ENOENT;
+
+    if (strchr(command, '/') != NULL)
+        return executable(command);
+    if (folders == NULL)
+        return 0; /* execvp has its own list then */
+    while (*folders != '\0') {
+        size_t length = strcspn(folders, ":");
+        int found;
+
+        snprintf(path, sizeof(path), "%.*s%s%s", (int)length, folders, length > 0 ? "/" : "",
+                 command);
+        found = executable(path);
+        if (found == 0)
+            return 0;
+        if (found == EACCES)
+            result = EACCES;
+        folders += length + (folders[length] == ':');
+    }
+    return result;
 }

@@ -1,6 +1,8 @@
-/* Starts the application in a process group of its own.
+/* Starts the application in a process group of its own, held at a gate until the agent knows it.
  *
- * Errors   run_child_start: errno of what failed: execvp's, when the command cannot be run, else of fork or pipe.
+ * Flow     run_child_find() once; run_child_start() makes the process, held; run_child_release() lets it become the command. A
+ *          held process whose ckpt-run ends first ends itself: no application runs that the agent has not written down.
+ * Errors   errno values: of fork or pipe, of looking for the command, of execve.
  */
 #ifndef CKPT_AGENT_RUN_CHILD_H
 #define CKPT_AGENT_RUN_CHILD_H
@@ -16,8 +18,17 @@ struct run_environment {
     uint32_t restart_count;
 };
 
-/* 0, or an errno. The child is the leader of group *ret_pid when this returns. */
+struct run_child {
+    pid_t pid;      /* leader of a group of its own from the start */
+    int gate_fd;    /* -1 once it is released */
+    int failure_fd; /* tells what execve said */
+};
+
+/* 0 when the command can probably be run, as execvp would look for it. */
+int run_child_find(const char *command);
 int run_child_start(char *const *command, const struct run_environment *environment,
-                    pid_t *ret_pid);
+                    struct run_child *ret_child);
+/* 0 also when it ended before; else errno of what failed, and the child exits with 126 or 127. Once. */
+int run_child_release(struct run_child *child);
 
 #endif

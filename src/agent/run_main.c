@@ -52,13 +52,14 @@ static struct run {
     uv_signal_t signals[4];
     char work_dir[PATH_MAX];
     enum run_state state;
+    struct run_child child;
     pid_t pid; /* of this life's application; 0 in ATTACHING */
     uint64_t start_ticks;
     uint32_t restart_count;
     bool
-        confirmed; /* the agent has seen this life's process: before, a zombie keeps its entry in /proc */
-    bool ready; /* the agent answered on this stream */
-    bool ended; /* the allocation is over, or somebody asked to stop: no restart */
+        confirmed; /* the agent has written this life's process down: before, it is held, and a zombie keeps its entry in /proc */
+    bool ready;    /* the agent answered on this stream */
+    bool ended;    /* the allocation is over, or somebody asked to stop: no restart */
     bool will_restart;
     int wait_status; /* of the last life */
 } run;
@@ -201,6 +202,12 @@ static void forward(uv_signal_t *handle, int number)
         leave(128 + number);
 }
 
+__attribute__((noreturn)) static void cannot_run(int failure)
+{
+    say("%s: %s", run.options.command[0], strerror(failure));
+    leave(failure == ENOENT ? RUN_EXIT_NOT_FOUND : RUN_EXIT_NOT_EXECUTABLE);
+}
+
 static void start_application(const Ckpt__V1__AttachReady *ready)
 {
     const struct run_environment environment = {.allocation_id = run.options.allocation_id,
@@ -209,12 +216,13 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
                                                 .restore_dir = ready->restore_dir,
                                                 .restart_count = run.restart_count};
     struct proc_stat stat;
-    int failure = run_child_start(run.options.command, &environment, &run.pid);
+    int failure = run_child_find(run.options.command[0]);
 
-    if (failure != 0) {
-        say("%s: %s", run.options.command[0], strerror(failure));
-        leave(failure == ENOENT ? RUN_EXIT_NOT_FOUND : RUN_EXIT_NOT_EXECUTABLE);
-    }
+    if (failure == 0)
+        failure = run_child_start(run.options.command, &environment, &run.child);
+    if (failure != 0)
+        cannot_run(failure);
+    run.pid = run.child.pid;
     /* our child, not reaped: its entry in /proc is there even if it ended already */
     CHECK(proc_read_stat(run.pid, &stat) == 0);
     run.start_ticks = stat.start_ticks;
@@ -223,6 +231,17 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
     run.state = RUN_RUNNING;
     run.confirmed = false;
     send_started(ready->checkpoint_id);
+}
+
+/* The agent has it in its journal: from here on the application is one that will be found again. */
+static void release_application(void)
+{
+    int failure = run_child_release(&run.child);
+
+    if (failure != 0) {
+        say("%s: %s", run.options.command[0], strerror(failure));
+        run.ended = true; /* its exit status says the rest; another try would end the same */
+    }
 }
 
 /* ---- down ---- */
@@ -244,6 +263,8 @@ static void take_ready(const Ckpt__V1__AttachReady *ready)
     else if (run.state == RUN_ATTACHING)
         start_application(ready);
     else if (run.state == RUN_RUNNING) {
+        if (!run.confirmed)
+            release_application();
         run.confirmed = true;
         reap(NULL, SIGCHLD);
     }

@@ -29,7 +29,7 @@ static void walltime_fired(void *data)
         if (attempt_busy(&allocation->attempt))
             allocation->agent->counters.walltime_conflicts++;
     }
-    process_stop(allocation, true, CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED,
+    process_stop(allocation, STOP_BY_WALLTIME, CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED,
                  allocation->entry.grace_ms);
 }
 

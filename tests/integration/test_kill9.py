@@ -10,7 +10,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import BIN, Cluster, broker_pb2, common_pb2, tap, wait_until  # noqa: E402
+from cluster import BIN, Cluster, broker_pb2, common_pb2, tail, tap, wait_until  # noqa: E402
 
 SEED = int(os.environ.get("SEED", random.randrange(1 << 32)))
 POLICY = {"evaluation_interval": "1s", "min_interval": "1s", "checkpoint_timeout": "20s", "grace": "2s", "retry_backoff": "200ms",
@@ -31,6 +31,14 @@ def shards_on_disk_are_whole(cluster):
             assert result.returncode == 0, f"{folder}: {result.stderr}"
 
 
+def settled(cluster, job):
+    """A job of several nodes ends as a whole when one of its parts dies; the others are started again in place."""
+    if cluster.allocation(job.allocation).state != common_pb2.ALLOCATION_STATE_RUNNING:
+        assert job.allocation == "pair", f"{job.allocation} is over"
+        return not job.running() and not job.applications()
+    return job.application_pid() is not None and job.applications() == [job.application_pid()]
+
+
 def any_process_may_be_killed_at_any_moment():
     print(f"# SEED={SEED}")
     draw = random.Random(SEED)
@@ -43,7 +51,7 @@ def any_process_may_be_killed_at_any_moment():
         wait_until("the first checkpoint is complete", lambda: cluster.checkpoints(state=5), 30, 0.1)
         for _ in range(16):
             time.sleep(draw.random() * 0.8)  # the moment of the kill is what is drawn here
-            kind = draw.choice(["member", "member", "agent", "worker", "application", "leader"])
+            kind = draw.choice(["member", "member", "agent", "worker", "application", "runner", "leader"])
             if kind == "worker":
                 found = subprocess.run(["pgrep", "-f", f"ckpt-worker .*{cluster.dir}"], capture_output=True, text=True).stdout.split()
                 for pid in found:
@@ -57,13 +65,14 @@ def any_process_may_be_killed_at_any_moment():
                 if pid:
                     os.kill(pid, signal.SIGKILL)
                 continue
-            victim = draw.choice(list(cluster.agents.values())) if kind == "agent" else (
-                cluster.wait_leader() if kind == "leader" else draw.choice(cluster.members))
+            victims = {"agent": list(cluster.agents.values()), "runner": cluster.jobs, "member": cluster.members}
+            victim = cluster.wait_leader() if kind == "leader" else draw.choice(victims[kind])
             victim.kill()
             if draw.random() < 0.5:
                 time.sleep(draw.random() * 0.3)
             victim.start()
         cluster.wait_leader()
+        wait_until("every job runs once under its own ckpt-run, or is over", lambda: all(settled(cluster, j) for j in cluster.jobs), 40, 0.2)
         print("# " + cluster.debug_check().strip().splitlines()[-1])
         shards_on_disk_are_whole(cluster)
         done = len(cluster.checkpoints(state=5))
@@ -80,29 +89,57 @@ def any_process_may_be_killed_at_any_moment():
         cluster.debug_check()
 
 
-def an_application_outlives_its_ckpt_run_and_is_never_started_twice():
-    """SIGKILL of ckpt-run: the application runs on and is checkpointed; a second ckpt-run is told what to do, and doing it works."""
+def an_application_outlives_its_ckpt_run_and_the_next_one_takes_over():
+    """SIGKILL of ckpt-run: the application runs on and is checkpointed; the next ckpt-run ends it and goes on from its last checkpoint.
+    While a ckpt-run is attached, another one is refused; at no moment are there two."""
     with Cluster(agents=("a",), policy=POLICY) as cluster:
         cluster.start()
         cluster.register("job", [("a", 2, 4 << 20)], grace_ms=2000)
         job = cluster.run_job("a", "job", heat(cluster, "job"))
         count = wait_until("a checkpoint", lambda: cluster.allocation("job").checkpoint_count, 30, 0.05)
         pid = job.application_pid()
-        job.process.kill()
-        job.process.wait()
-        try:
-            wait_until("it is checkpointed as before", lambda: cluster.allocation("job").checkpoint_count > count + 1, 30, 0.05)
-            second = cluster.run_job("a", "job", heat(cluster, "job"))
-            wait_until("a second ckpt-run is refused", lambda: second.process.poll() == 125, 10)
-            assert f"kill -TERM -- -{pid}" in second.log.read_text(), second.log.read_text()
-            assert pathlib.Path(f"/proc/{pid}").exists()
-        finally:
-            os.killpg(pid, signal.SIGTERM)
-        wait_until("its end is known", lambda: cluster.allocation("job").state != common_pb2.ALLOCATION_STATE_RUNNING, 20)
-        cluster.ctl("restart", "job")
-        third = cluster.run_job("a", "job", heat(cluster, "job"))
-        wait_until("it continues", lambda: "from checkpoint" in third.log.read_text(), 20)
+        intruder = cluster.run_job("a", "job", heat(cluster, "job"))
+        wait_until("another ckpt-run beside the living one is refused", lambda: intruder.process.poll() == 125, 10)
+        assert f"already runs on this node as pid {pid}" in intruder.log.read_text()
+        job.kill()
+        wait_until("it is checkpointed as before", lambda: cluster.allocation("job").checkpoint_count > count + 1, 30, 0.05)
+        assert job.applications() == [pid]
+        job.start()
+        most = 0
+
+        def taken_over():
+            nonlocal most
+            now = job.applications()
+            most = max(most, len(now))
+            return now and pid not in now
+        wait_until("the next one takes over", taken_over, 30, 0.02)
+        assert most == 1, f"{most} processes of the application at once"
+        wait_until("it says so", lambda: f"pid {pid} ran on after its ckpt-run had gone" in job.log.read_text(), 5)
+        assert "from checkpoint" in job.log.read_text()
+        count = cluster.allocation("job").checkpoint_count
+        wait_until("it is checkpointed again", lambda: cluster.allocation("job").checkpoint_count > count, 30, 0.05)
+        assert cluster.allocation("job").state == common_pb2.ALLOCATION_STATE_RUNNING
         cluster.debug_check()
+
+
+def a_ckpt_run_that_the_agent_lost_sight_of_keeps_its_application():
+    """The agent restarts: a second ckpt-run that comes first must not take over from the one that attaches again."""
+    with Cluster(agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        cluster.register("job", [("a", 2, 4 << 20)], grace_ms=2000)
+        job = cluster.run_job("a", "job", heat(cluster, "job"))
+        wait_until("a checkpoint", lambda: cluster.allocation("job").checkpoint_count, 30, 0.05)
+        pid = job.application_pid()
+        os.kill(job.process.pid, signal.SIGSTOP)
+        try:
+            cluster.agents["a"].kill()
+            intruder = cluster.run_job("a", "job", heat(cluster, "job"))
+            cluster.agents["a"].start()
+            wait_until("the second one waits", lambda: "attach_parked" in tail(cluster.agents["a"].log, 50), 10, 0.02)
+        finally:
+            os.kill(job.process.pid, signal.SIGCONT)
+        wait_until("the second one is refused", lambda: intruder.process.poll() == 125, 10)
+        assert job.applications() == [pid]
 
 
 def a_killed_job_ends_with_the_result_of_an_undisturbed_run():
@@ -125,5 +162,6 @@ def a_killed_job_ends_with_the_result_of_an_undisturbed_run():
 
 
 if __name__ == "__main__":
-    sys.exit(tap([any_process_may_be_killed_at_any_moment, an_application_outlives_its_ckpt_run_and_is_never_started_twice,
+    sys.exit(tap([any_process_may_be_killed_at_any_moment, an_application_outlives_its_ckpt_run_and_the_next_one_takes_over,
+                  a_ckpt_run_that_the_agent_lost_sight_of_keeps_its_application,
                   a_killed_job_ends_with_the_result_of_an_undisturbed_run]))

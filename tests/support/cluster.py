@@ -199,11 +199,31 @@ class Job:
         self.work_dir = cluster.dir / "work" / f"{allocation}.{agent.name}"
         self.work_dir.mkdir(parents=True, exist_ok=True)
         self.log = cluster.dir / f"job-{allocation}.{agent.name}.log"
+        self.arguments = [str(BIN / "ckpt-run"), "--alloc", allocation, "--profile", "signal", "--work-dir", str(self.work_dir),
+                          "--socket", str(agent.socket), *options, "--", *command]
+        self.start()
+
+    def start(self):
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(
-                [str(BIN / "ckpt-run"), "--alloc", allocation, "--profile", "signal", "--work-dir", str(self.work_dir),
-                 "--socket", str(agent.socket), *options, "--", *command],
-                stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=cluster.dir, start_new_session=True)
+            self.process = subprocess.Popen(self.arguments, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.cluster.dir,
+                                            start_new_session=True)
+
+    def kill(self):
+        """SIGKILL of ckpt-run alone: its application runs on."""
+        self.process.kill()
+        self.process.wait()
+
+    def applications(self):
+        """Every living process that was started as this job's application, also without its ckpt-run."""
+        found = []
+        for folder in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                environment = (folder / "environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if f"CKPT_DIR={self.work_dir}".encode() in environment:
+                found.append(int(folder.name))
+        return found
 
     def application_pid(self):
         """The child of ckpt-run, or None between two starts."""
@@ -379,15 +399,12 @@ class Cluster:
     def stop(self):
         self.client.close()
         for job in self.jobs:
-            if job.running():
-                pid = job.application_pid()
-                job.process.kill()
-                if pid:
-                    try:
-                        os.killpg(pid, signal.SIGKILL)
-                    except (ProcessLookupError, PermissionError):
-                        pass
-                job.process.wait()
+            job.kill()
+            for pid in job.applications():
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except (ProcessLookupError, PermissionError):
+                    pass
         for daemon in [*self.agents.values(), *self.members]:
             if daemon.running():
                 daemon.process.send_signal(signal.SIGCONT)

@@ -1,0 +1,123 @@
+/* The application is held until the agent knows it: a ckpt-run that dies in between leaves nothing that runs (I22, F-025). */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "src/agent/run_child.h"
+#include "tests/support/test.h"
+
+static const struct run_environment environment = {
+    .allocation_id = "job", .node_id = "n1", .work_dir = "/nowhere", .restore_dir = ""};
+
+/* A folder that the command would make: there or not is what tells whether it ran. */
+static char mark[64];
+static char mkdir_name[] = "mkdir";
+
+static int make_mark_name(void **state)
+{
+    (void)state;
+    snprintf(mark, sizeof(mark), "/tmp/ckpt-run-child-XXXXXX");
+    if (mkdtemp(mark) == NULL)
+        return -1;
+    return rmdir(mark);
+}
+
+static int remove_mark(void **state)
+{
+    (void)state;
+    rmdir(mark);
+    return 0;
+}
+
+static int wait_of(pid_t pid)
+{
+    int status = -1;
+
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return status;
+}
+
+static void a_released_child_becomes_the_command(void **state)
+{
+    char *command[] = {mkdir_name, mark, NULL};
+    struct run_child child;
+
+    (void)state;
+    assert_int_equal(run_child_find(command[0]), 0);
+    assert_int_equal(run_child_start(command, &environment, &child), 0);
+    assert_int_equal(getpgid(child.pid), child.pid);
+    assert_int_equal(run_child_release(&child), 0);
+    assert_int_equal(wait_of(child.pid), 0);
+    assert_int_equal(access(mark, F_OK), 0);
+}
+
+static void a_child_whose_gate_closes_runs_nothing(void **state)
+{
+    char *command[] = {mkdir_name, mark, NULL};
+    struct run_child child;
+    int status;
+
+    (void)state;
+    assert_int_equal(run_child_start(command, &environment, &child), 0);
+    close(child.gate_fd); /* what the kernel does when ckpt-run is killed */
+    status = wait_of(child.pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 125);
+    assert_int_not_equal(access(mark, F_OK), 0);
+    close(child.failure_fd);
+}
+
+static void a_held_child_dies_of_a_signal_and_its_release_is_no_failure(void **state)
+{
+    char *command[] = {mkdir_name, mark, NULL};
+    struct run_child child;
+    void (*old)(int) = signal(SIGPIPE, SIG_IGN); /* as in ckpt-run */
+
+    (void)state;
+    assert_int_equal(run_child_start(command, &environment, &child), 0);
+    assert_int_equal(kill(-child.pid, SIGKILL), 0);
+    assert_true(WIFSIGNALED(wait_of(child.pid)));
+    assert_int_equal(run_child_release(&child), 0);
+    assert_int_not_equal(access(mark, F_OK), 0);
+    signal(SIGPIPE, old);
+}
+
+static void what_cannot_be_run_is_told(void **state)
+{
+    char file[] = "/etc/passwd";
+    char nothing[] = "/no/such/command";
+    char *command[] = {file, NULL};
+    char *missing[] = {nothing, NULL};
+    struct run_child child;
+
+    (void)state;
+    assert_int_equal(run_child_find("no-such-command-anywhere"), ENOENT);
+    assert_int_equal(run_child_find("/no/such/command"), ENOENT);
+    assert_int_equal(run_child_find("/tmp"), EISDIR);
+    assert_int_equal(run_child_start(command, &environment, &child), 0);
+    assert_int_equal(run_child_release(&child), EACCES);
+    assert_int_equal(WEXITSTATUS(wait_of(child.pid)), 126);
+    assert_int_equal(run_child_start(missing, &environment, &child), 0);
+    assert_int_equal(run_child_release(&child), ENOENT);
+    assert_int_equal(WEXITSTATUS(wait_of(child.pid)), 127);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_released_child_becomes_the_command, make_mark_name,
+                                        remove_mark),
+        cmocka_unit_test_setup_teardown(a_child_whose_gate_closes_runs_nothing, make_mark_name,
+                                        remove_mark),
+        cmocka_unit_test_setup_teardown(a_held_child_dies_of_a_signal_and_its_release_is_no_failure,
+                                        make_mark_name, remove_mark),
+        cmocka_unit_test(what_cannot_be_run_is_told),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
