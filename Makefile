@@ -38,7 +38,7 @@ USE_store = store base
 USE_telemetry = telemetry base
 USE_client = client rpc proto base
 USE_broker = broker eval store telemetry rpc raft fsm proto base
-USE_agent = agent store rpc fsm proto base
+USE_agent = agent store rpc fsm raft proto base
 USE_app = app
 USE_cli = cli client rpc fsm proto base
 

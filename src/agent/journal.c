@@ -1,19 +1,27 @@
 /* An append-only file of checksummed records. See journal.h. */
 #include "src/agent/journal.h"
 
+#include <inttypes.h>
+#include <limits.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "raft/io_ops.h"
 #include "src/base/check.h"
+
+enum { JOURNAL_FILE_MAX_BYTES = 1 << 28 };
 
 static const uint8_t journal_magic[JOURNAL_HEAD_BYTES] = {'C', 'K', 'P', 'T', 'A', 'J', '0', '1'};
 static const uint32_t journal_mark =
     0x4a726563; /* where to look for a valid record behind a wrong one */
 
 struct journal {
-    const struct machine_ops *machine;
-    struct journal_file *file;
+    const struct disk_ops *disk;
+    char *folder;
+    struct disk_lock *lock;
+    struct disk_file *file;
     size_t bytes;
 };
 
@@ -111,11 +119,35 @@ int journal_scan(const uint8_t *bytes, size_t length, journal_record_fn *record,
     return 0;
 }
 
+/* ---- the file ---- */
+
+static void journal_path(const struct journal *journal, const char *name, char path[PATH_MAX])
+{
+    int length = snprintf(path, PATH_MAX, "%s/%s", journal->folder, name);
+
+    CHECK(length > 0 && length < PATH_MAX); /* of the configuration, which is shorter */
+}
+
 int journal_rewrite(struct journal *journal, const struct buf *content, struct err *err)
 {
+    const struct disk_ops *disk = journal->disk;
+    struct disk_file *file;
+    char temporary[PATH_MAX];
+    char final[PATH_MAX];
+
     CHECK(content->length >= JOURNAL_HEAD_BYTES);
-    if (journal->machine->journal_replace(journal->file, content->bytes, content->length, err) != 0)
+    journal_path(journal, "journal.new", temporary);
+    journal_path(journal, "journal", final);
+    if (disk->open(disk->context, temporary, DISK_OPEN_CREATE, &file, err) != 0)
         return -1;
+    if (disk->write(file, 0, content->bytes, content->length, err) != 0 ||
+        disk->sync(file, err) != 0 || disk->rename(disk->context, temporary, final, err) != 0 ||
+        disk->sync_dir(disk->context, journal->folder, err) != 0) {
+        disk->close(file);
+        return -1;
+    }
+    disk->close(journal->file);
+    journal->file = file;
     journal->bytes = content->length;
     return 0;
 }
@@ -132,58 +164,104 @@ static int journal_begin(struct journal *journal, struct err *err)
     return result;
 }
 
-static int journal_load(struct journal *journal, const struct buf *content,
-                        journal_record_fn *record, void *data, struct err *err)
+static int read_content(struct journal *journal, struct buf *content, struct err *err)
 {
-    if (journal_scan(content->bytes, content->length, record, data, &journal->bytes, err) != 0)
+    const struct disk_ops *disk = journal->disk;
+    uint64_t size;
+    size_t got;
+
+    if (disk->size(journal->file, &size, err) != 0)
         return -1;
-    return journal->bytes == content->length
-               ? 0
-               : journal->machine->journal_cut(journal->file, journal->bytes, err);
+    if (size > JOURNAL_FILE_MAX_BYTES)
+        return err_set(err, ERR_CORRUPT, "journal has %" PRIu64 " bytes, at most %d are expected",
+                       size, JOURNAL_FILE_MAX_BYTES);
+    buf_extend(content, size);
+    if (disk->read(journal->file, 0, content->bytes, content->length, &got, err) != 0)
+        return -1;
+    return got == content->length ? 0 : err_set(err, ERR_IO, "the journal became shorter");
 }
 
-int journal_open(const struct machine_ops *machine, const char *folder, journal_record_fn *record,
+static int journal_load(struct journal *journal, journal_record_fn *record, void *data,
+                        struct err *err)
+{
+    const struct disk_ops *disk = journal->disk;
+    struct buf content;
+    int result = -1;
+
+    buf_init(&content);
+    if (read_content(journal, &content, err) != 0)
+        goto done;
+    if (journal_scan(content.bytes, content.length, record, data, &journal->bytes, err) != 0)
+        goto done;
+    if (journal->bytes < content.length &&
+        (disk->truncate(journal->file, journal->bytes, err) != 0 ||
+         disk->sync(journal->file, err) != 0)) {
+        err_wrap(err, "cut the torn tail");
+        goto done;
+    }
+    result = 0;
+done:
+    buf_close(&content);
+    return result;
+}
+
+static int journal_start(struct journal *journal, journal_record_fn *record, void *data,
+                         struct err *err)
+{
+    const struct disk_ops *disk = journal->disk;
+    struct err absent;
+    char path[PATH_MAX];
+
+    journal_path(journal, "lock", path);
+    if (disk->lock(disk->context, path, &journal->lock, err) != 0)
+        return -1;
+    journal_path(journal, "journal", path);
+    if (disk->open(disk->context, path, DISK_OPEN_WRITE, &journal->file, &absent) == 0)
+        return journal_load(journal, record, data, err);
+    journal->file = NULL;
+    if (absent.code == ERR_NOT_FOUND)
+        return journal_begin(journal, err);
+    *err = absent;
+    return -1;
+}
+
+int journal_open(const struct disk_ops *disk, const char *folder, journal_record_fn *record,
                  void *data, struct journal **ret_journal, struct err *err)
 {
     struct journal *journal = check_calloc(1, sizeof(*journal));
-    struct buf content;
-    bool exists;
 
-    buf_init(&content);
-    journal->machine = machine;
-    if (machine->journal_open(machine->context, folder, &journal->file, &exists, &content, err) !=
-        0)
-        goto fail;
-    if ((exists ? journal_load(journal, &content, record, data, err)
-                : journal_begin(journal, err)) != 0)
-        goto fail;
-    buf_close(&content);
+    journal->disk = disk;
+    journal->folder = check_strdup(folder);
+    if (journal_start(journal, record, data, err) != 0) {
+        err_wrap(err, "%s", folder);
+        journal_close(journal);
+        return -1;
+    }
     *ret_journal = journal;
     return 0;
-fail:
-    err_wrap(err, "%s", folder);
-    buf_close(&content);
-    journal_close(journal);
-    return -1;
 }
 
 void journal_close(struct journal *journal)
 {
     if (journal == NULL)
         return;
-    journal->machine->journal_close(journal->file);
+    journal->disk->close(journal->file);
+    journal->disk->unlock(journal->disk->context, journal->lock);
+    free(journal->folder);
     free(journal);
 }
 
 int journal_append(struct journal *journal, const uint8_t *body, size_t length, struct err *err)
 {
+    const struct disk_ops *disk = journal->disk;
     struct buf frame;
     int result;
 
     buf_init(&frame);
     journal_frame(&frame, body, length);
-    result = journal->machine->journal_write(journal->file, journal->bytes, frame.bytes,
-                                             frame.length, err);
+    result = disk->write(journal->file, journal->bytes, frame.bytes, frame.length, err) == 0
+                 ? disk->sync(journal->file, err)
+                 : -1;
     if (result == 0)
         journal->bytes += frame.length;
     buf_close(&frame);

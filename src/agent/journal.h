@@ -7,7 +7,7 @@
  * Errors   a record that is incomplete or wrong with nothing valid behind it is the torn tail of the last append, which was
  *          never acted upon: it is cut. A wrong record with a valid one behind it is corruption: ERR_CORRUPT, nothing is touched.
  *          After a failed append or rewrite the journal must not be used: the program stops and its supervisor restarts it.
- *          The machine's table outlives the journal.
+ *          The disk's table (raft/io_ops.h) outlives the journal.
  * Absent   no background flushing: an agent makes a few changes per minute, and acts only on what is on disk.
  */
 #ifndef CKPT_AGENT_JOURNAL_H
@@ -16,12 +16,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "src/agent/machine.h"
 #include "src/base/buf.h"
 #include "src/base/err.h"
 
 enum { JOURNAL_RECORD_MAX_BYTES = 1 << 16, JOURNAL_HEAD_BYTES = 8, JOURNAL_RECORD_HEAD_BYTES = 12 };
 
+struct disk_ops;
 struct journal;
 /* Called per record in order; -1 (err set) refuses the file. */
 typedef int journal_record_fn(void *data, const uint8_t *bytes, size_t length, struct err *err);
@@ -30,7 +30,7 @@ typedef int journal_record_fn(void *data, const uint8_t *bytes, size_t length, s
 int journal_scan(const uint8_t *bytes, size_t length, journal_record_fn *record, void *data,
                  size_t *ret_valid_bytes, struct err *err);
 
-int journal_open(const struct machine_ops *machine, const char *folder, journal_record_fn *record,
+int journal_open(const struct disk_ops *disk, const char *folder, journal_record_fn *record,
                  void *data, struct journal **ret_journal, struct err *err);
 void journal_close(struct journal *journal); /* NULL allowed */
 int journal_append(struct journal *journal, const uint8_t *body, size_t length, struct err *err);

@@ -440,14 +440,14 @@ static int take_node(struct ledger *ledger, const char *folder, const char *node
     return 0;
 }
 
-int ledger_open(const struct machine_ops *machine, const char *folder, const char *node_id,
+int ledger_open(const struct disk_ops *disk, const char *folder, const char *node_id,
                 const char *boot_id, struct ledger **ret_ledger, struct err *err)
 {
     struct ledger *ledger = ledger_new();
 
     CHECK(id_valid(node_id));
     CHECK(strlen(boot_id) < sizeof(ledger->boot_id));
-    if (journal_open(machine, folder, replay_record, ledger, &ledger->journal, err) != 0 ||
+    if (journal_open(disk, folder, replay_record, ledger, &ledger->journal, err) != 0 ||
         take_node(ledger, folder, node_id, err) != 0)
         goto fail;
     if (strcmp(ledger->boot_id, boot_id) != 0) {

@@ -77,10 +77,10 @@ struct ledger_report {
 };
 
 struct ledger;
-struct machine_ops;
+struct disk_ops;
 
 /* Refuses the folder of another node: its reports and its fence are not this one's. */
-int ledger_open(const struct machine_ops *machine, const char *folder, const char *node_id,
+int ledger_open(const struct disk_ops *disk, const char *folder, const char *node_id,
                 const char *boot_id, struct ledger **ret_ledger, struct err *err);
 void ledger_close(struct ledger *ledger); /* NULL allowed */
 

@@ -1,5 +1,5 @@
-/* Operation table for the machine under the agent: processes, work folders, destinations, and the disk of the journal. With the clock
- * table (src/base/ops.h) it is everything that the agent's logic takes from its node beside RPC, so that the same logic runs on a
+/* Operation table for the machine under the agent: processes, work folders and destinations. With the clock
+ * table (src/base/ops.h) and, for the journal, the disk table (raft/io_ops.h) it is everything that the agent's logic takes from its node beside RPC, so that the same logic runs on a
  * real node and in the simulator.
  *
  * Flow     real: machine_uv_ops(); the simulator brings its own. machine_alive() and machine_group_catches() are logic over the table.
@@ -18,14 +18,12 @@
 #include <uv.h>
 
 #include "src/agent/proc.h"
-#include "src/base/buf.h"
 #include "src/base/err.h"
 #include "src/store/worker.h"
 
-struct ask_watch;    /* of a folder */
-struct cleanup;      /* a removal that runs */
-struct journal_file; /* the one file of a locked folder */
-struct pid_watch;    /* of a process */
+struct ask_watch; /* of a folder */
+struct cleanup;   /* a removal that runs */
+struct pid_watch; /* of a process */
 
 /* Files of a job are touched as its user, so that a link in its folder never makes the agent write elsewhere. */
 struct machine_user {
@@ -86,26 +84,12 @@ struct machine_ops {
                         struct worker **ret_worker, struct err *err);
     void (*worker_cancel)(struct worker *worker);
 
-    /* ---- the journal's file: what returns 0 is on disk ---- */
-    /* Locks the folder. What the file holds is appended to `content`, if it exists; else replace first. */
-    int (*journal_open)(void *context, const char *folder, struct journal_file **ret_file,
-                        bool *ret_exists, struct buf *content, struct err *err);
-    int (*journal_write)(struct journal_file *file, uint64_t offset, const void *bytes,
-                         size_t length, struct err *err);
-    int (*journal_cut)(struct journal_file *file, uint64_t bytes, struct err *err);
-    /* All or nothing, also over a loss of power. */
-    int (*journal_replace)(struct journal_file *file, const void *bytes, size_t length,
-                           struct err *err);
-    void (*journal_close)(struct journal_file *file); /* NULL allowed */
-
     /* Ends the agent's program, not its machine. */
     __attribute__((noreturn)) void (*fail)(void *context);
 };
 
 /* The machine that this program runs on. */
 void machine_uv_ops(uv_loop_t *loop, struct machine_ops *ret_ops);
-/* The journal's part of it, which needs no loop (machine_journal.c). */
-void machine_journal_ops(struct machine_ops *ops);
 
 /* `pid` lives (a zombie does not) and was started at `start_ticks`. */
 bool machine_alive(const struct machine_ops *machine, pid_t pid, uint64_t start_ticks);

@@ -1,7 +1,7 @@
 /* The machine that the program runs on: /proc, POSIX files as the job's user, libuv. See machine.h.
  *
- * Flow     the context is the loop. Processes: proc.c, pid_watch.c; folders: here, ask_watch.c, cleanup.c; workers: src/store/worker.c;
- *          the journal: machine_journal.c.
+ * Flow     the context is the loop. Processes: proc.c, pid_watch.c; folders: here, ask_watch.c, cleanup.c;
+ *          workers: src/store/worker.c.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -245,5 +245,4 @@ void machine_uv_ops(uv_loop_t *loop, struct machine_ops *ret_ops)
         .worker_cancel = worker_cancel,
         .fail = real_fail,
     };
-    machine_journal_ops(ret_ops);
 }

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "raft/uv_io.h"
 #include "src/agent/agent.h"
 #include "src/agent/app_server.h"
 #include "src/agent/config.h"
@@ -30,6 +31,7 @@ struct daemon {
     const char *name;
     char boot_id[64];
     uv_loop_t loop;
+    struct disk_ops disk;
     struct machine_ops machine;
     struct agent agent;
     struct app_server *app_server;
@@ -196,9 +198,10 @@ static int daemon_open(struct daemon *daemon, struct err *err)
     if (mkdir(daemon->config.state_dir, 0700) != 0 && errno != EEXIST)
         return err_set(err, ERR_IO, "%s: %s", daemon->config.state_dir, strerror(errno));
     uv_clock_ops(&daemon->loop, &clock);
+    disk_uv_ops(&daemon->loop, &daemon->disk);
     machine_uv_ops(&daemon->loop, &daemon->machine);
-    if (ledger_open(&daemon->machine, daemon->config.state_dir, daemon->name, daemon->boot_id,
-                    &ledger, err) != 0)
+    if (ledger_open(&daemon->disk, daemon->config.state_dir, daemon->name, daemon->boot_id, &ledger,
+                    err) != 0)
         return -1;
     agent_init(agent, &daemon->loop, &clock, &daemon->machine, daemon->name, daemon->boot_id,
                ledger);

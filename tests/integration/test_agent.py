@@ -454,7 +454,7 @@ def wrong_folders_wrong_users_and_damaged_journals_are_refused():
                                      str(state_dir), "--socket", str(socket)], capture_output=True, text=True, timeout=10)
             assert result.returncode == 1, result
             return result.stdout + result.stderr
-        assert "another agent holds this folder" in refused("a", agent.state_dir, cluster.dir / "x.sock")
+        assert "another process uses this folder" in refused("a", agent.state_dir, cluster.dir / "x.sock")
         assert "another process listens" in refused("z", cluster.dir / "z", agent.socket)
         cluster.register("job", [("a", 1, MIB)])
         job = cluster.run_job("a", "job", heat(cluster, "job"))

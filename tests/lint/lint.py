@@ -47,7 +47,8 @@ MAY_INCLUDE = {
     "src/cli/": ("src/cli/", "src/client/", "fsm/status.h", *API, "src/base/"),
 }
 # the one place where consensus and state machine meet; the program chooses the tables of real disk and network for it
-ALSO = {"src/broker/replica.c": ("raft/",), "src/broker/replica.h": ("raft/",), "src/broker/daemon.c": ("raft/uv_io.h",)}
+ALSO = {"src/broker/replica.c": ("raft/",), "src/broker/replica.h": ("raft/",), "src/broker/daemon.c": ("raft/uv_io.h",),
+        "src/agent/journal.c": ("raft/io_ops.h",), "src/agent/main.c": ("raft/uv_io.h",)}
 LIBRARY_LAYERS = {
     "raft.h": ("raft/",),
     "raft/": ("raft/",),

@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "raft/uv_io.h"
 #include "src/agent/journal.h"
 #include "tests/support/test.h"
 
@@ -36,7 +37,7 @@ static int refuse(void *data, const uint8_t *bytes, size_t length, struct err *e
     return err_set(err, ERR_CORRUPT, "not understood");
 }
 
-static struct machine_ops machine;
+static struct disk_ops disk;
 static char folder[64];
 
 static int make_folder(void **state)
@@ -95,12 +96,12 @@ static void records_come_back_in_order(void **state)
     struct err err;
 
     (void)state;
-    assert_int_equal(journal_open(&machine, folder, see, &seen, &journal, &err), 0);
+    assert_int_equal(journal_open(&disk, folder, see, &seen, &journal, &err), 0);
     assert_uint_equal(seen.count, 0);
     for (uint8_t i = 1; i <= 3; i++)
         assert_int_equal(journal_append(journal, &i, 1, &err), 0);
     journal_close(journal);
-    assert_int_equal(journal_open(&machine, folder, see, &seen, &journal, &err), 0);
+    assert_int_equal(journal_open(&disk, folder, see, &seen, &journal, &err), 0);
     assert_uint_equal(seen.count, 3);
     for (uint8_t i = 0; i < 3; i++)
         assert_int_equal(seen.first_bytes[i], i + 1);
@@ -122,12 +123,12 @@ static void torn_tail_is_cut_at_each_byte(void **state)
         uint8_t more = 99;
 
         write_journal(content.bytes, cut);
-        assert_int_equal(journal_open(&machine, folder, see, &seen, &journal, &err), 0);
+        assert_int_equal(journal_open(&disk, folder, see, &seen, &journal, &err), 0);
         assert_uint_equal(seen.count, RECORDS - 1);
         assert_uint_equal(journal_bytes(journal), end_of(RECORDS - 1));
         assert_int_equal(journal_append(journal, &more, 1, &err), 0);
         journal_close(journal);
-        assert_int_equal(journal_open(&machine, folder, see, &again, &journal, &err), 0);
+        assert_int_equal(journal_open(&disk, folder, see, &again, &journal, &err), 0);
         assert_uint_equal(again.count, RECORDS);
         assert_int_equal(again.first_bytes[RECORDS - 1], 99);
         journal_close(journal);
@@ -192,11 +193,11 @@ static void second_process_is_locked_out(void **state)
     struct err err;
 
     (void)state;
-    assert_int_equal(journal_open(&machine, folder, see, &seen, &first, &err), 0);
-    assert_int_equal(journal_open(&machine, folder, see, &seen, &second, &err), -1);
+    assert_int_equal(journal_open(&disk, folder, see, &seen, &first, &err), 0);
+    assert_int_equal(journal_open(&disk, folder, see, &seen, &second, &err), -1);
     assert_int_equal(err.code, ERR_LOCKED);
     journal_close(first);
-    assert_int_equal(journal_open(&machine, folder, see, &seen, &second, &err), 0);
+    assert_int_equal(journal_open(&disk, folder, see, &seen, &second, &err), 0);
     journal_close(second);
 }
 
@@ -209,13 +210,13 @@ static void rewrite_replaces_the_content_and_appends_follow(void **state)
     uint8_t more = 77;
 
     (void)state;
-    assert_int_equal(journal_open(&machine, folder, see, &seen, &journal, &err), 0);
+    assert_int_equal(journal_open(&disk, folder, see, &seen, &journal, &err), 0);
     assert_int_equal(journal_append(journal, &more, 1, &err), 0);
     content_of_records(&content);
     assert_int_equal(journal_rewrite(journal, &content, &err), 0);
     assert_int_equal(journal_append(journal, &more, 1, &err), 0);
     journal_close(journal);
-    assert_int_equal(journal_open(&machine, folder, see, &seen, &journal, &err), 0);
+    assert_int_equal(journal_open(&disk, folder, see, &seen, &journal, &err), 0);
     assert_uint_equal(seen.count, RECORDS + 1);
     assert_int_equal(seen.first_bytes[0], 1);
     assert_int_equal(seen.first_bytes[RECORDS], 77);
@@ -234,7 +235,7 @@ static void a_lock_that_only_a_child_still_holds_is_waited_for(void **state)
 
     (void)state;
     assert_int_equal(pipe(held), 0);
-    assert_int_equal(journal_open(&machine, folder, see, &seen, &journal, &err), 0);
+    assert_int_equal(journal_open(&disk, folder, see, &seen, &journal, &err), 0);
     child = fork();
     if (child == 0) {
         struct timespec moment = {0, 100000000};
@@ -244,7 +245,7 @@ static void a_lock_that_only_a_child_still_holds_is_waited_for(void **state)
     }
     assert_int_equal(read(held[0], &(char){0}, 1), 1);
     journal_close(journal);
-    if (journal_open(&machine, folder, see, &seen, &journal, &err) != 0)
+    if (journal_open(&disk, folder, see, &seen, &journal, &err) != 0)
         fail_msg("%s", err.text);
     journal_close(journal);
     assert_int_equal(waitpid(child, NULL, 0), child);
@@ -267,6 +268,6 @@ int main(void)
                                         make_folder, remove_folder),
     };
 
-    machine_journal_ops(&machine);
+    disk_uv_ops(NULL, &disk); /* nothing here needs its loop */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

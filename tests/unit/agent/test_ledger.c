@@ -1,12 +1,12 @@
 /* The ledger through restarts: fencing (I25), attempts (I22), reports until acknowledged (F-009). */
 #include <unistd.h>
 
+#include "raft/uv_io.h"
 #include "src/agent/ledger.h"
-#include "src/agent/machine.h"
 #include "src/base/buf.h"
 #include "tests/support/test.h"
 
-static struct machine_ops machine;
+static struct disk_ops disk;
 static char folder[64];
 static struct ledger *ledger;
 
@@ -14,7 +14,7 @@ static void open_ledger(const char *boot_id)
 {
     struct err err;
 
-    if (ledger_open(&machine, folder, "node-a", boot_id, &ledger, &err) != 0)
+    if (ledger_open(&disk, folder, "node-a", boot_id, &ledger, &err) != 0)
         fail_msg("%s", err.text);
 }
 
@@ -322,7 +322,7 @@ static void the_folder_of_another_node_is_refused(void **state)
     (void)state;
     ledger_close(ledger);
     ledger = NULL;
-    assert_int_not_equal(ledger_open(&machine, folder, "node-b", "boot-1", &ledger, &err), 0);
+    assert_int_not_equal(ledger_open(&disk, folder, "node-b", "boot-1", &ledger, &err), 0);
     assert_non_null(strstr(err.text, "state folder of node node-a, not of node-b"));
     open_ledger("boot-1");
 }
@@ -344,6 +344,6 @@ int main(void)
         LEDGER_TEST(items_that_do_not_decode_are_refused),
     };
 
-    machine_journal_ops(&machine);
+    disk_uv_ops(NULL, &disk); /* nothing here needs its loop */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
