@@ -7,7 +7,7 @@
 #define CKPT_TESTS_RAFT_CLUSTER_H
 
 #include "raft/consensus.h"
-#include "tests/unit/raft/sim.h"
+#include "tests/sim/sim.h"
 
 enum { CLUSTER_TERMS_MAX = 65536, CLUSTER_INDEXES_MAX = 400000 };
 

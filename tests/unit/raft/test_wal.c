@@ -4,7 +4,7 @@
 #include "raft/crc32c.h"
 #include "raft/folder.h"
 #include "raft/wal.h"
-#include "tests/unit/raft/sim.h"
+#include "tests/sim/sim.h"
 
 struct fixture {
     struct sim *sim;

@@ -1,12 +1,15 @@
-/* A deterministic world for raft/: virtual clock, memory disks that tear and forget, a network that delays, cuts and partitions.
+/* A deterministic world: virtual clock, memory disks that tear and forget, a network that delays, cuts and partitions.
  *
  * Flow     sim_new(seed); nodes get tables from sim_node_*(); sim_step() fires the next event. The same seed gives the same run.
- * Shapes   at most SIM_NODES_MAX nodes, one folder each. Everything is freed by sim_free().
+ * Shapes   at most SIM_NODES_MAX nodes, one folder each. Everything is freed by sim_free(). While a node's code runs, sim_current_node()
+ *          names it, for what has no context of its own (getrandom(2), worker_active()).
+ * Units    microseconds of the world's time unless the name says otherwise. A node's clocks may drift and step.
  * Faults   a crash after the n-th disk operation or at once: unsynced sectors, sizes and directory changes survive by chance;
- *          one-way partitions; reset connections; a full or failing disk.
+ *          slow, full, failing and rotting disks; one-way partitions, reset connections, messages lost, repeated or out of order;
+ *          processes that are stopped for a while.
  */
-#ifndef CKPT_TESTS_RAFT_SIM_H
-#define CKPT_TESTS_RAFT_SIM_H
+#ifndef CKPT_TESTS_SIM_SIM_H
+#define CKPT_TESTS_SIM_SIM_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,7 +17,7 @@
 #include "raft/io_ops.h"
 #include "src/base/ops.h"
 
-enum { SIM_NODES_MAX = 9 };
+enum { SIM_NODES_MAX = 32 };
 
 struct sim;
 struct sim_disk;
@@ -23,8 +26,11 @@ struct sim *sim_new(uint64_t seed);
 void sim_free(struct sim *sim);
 uint64_t sim_now_us(const struct sim *sim);
 uint64_t sim_random(struct sim *sim, uint64_t below);
+/* True once in `in` times. */
+bool sim_chance(struct sim *sim, uint64_t in);
 /* False when nothing is left to do. */
 bool sim_step(struct sim *sim);
+uint64_t sim_steps(const struct sim *sim);
 /* For the test's own events; owner SIM_NODES_MAX survives crashes. */
 void sim_after(struct sim *sim, unsigned owner, uint64_t delay_us, void (*fire)(void *data),
                void *data);
@@ -39,20 +45,54 @@ void sim_node_network(struct sim *sim, unsigned node, struct network_ops *ret_op
 
 /* The process of the node is gone: call after its memory was freed. Peers see their connections end. */
 void sim_crash(struct sim *sim, unsigned node);
+/* Stopped like by SIGSTOP: nothing of it runs until then, its connections stay. */
+void sim_pause(struct sim *sim, unsigned node, uint64_t us);
+bool sim_paused(const struct sim *sim, unsigned node);
+/* Clocks: both run faster by drift_ppm (negative: slower), from the beginning of the world; set before the node starts. */
+void sim_clock_set_drift(struct sim *sim, unsigned node, int64_t drift_ppm);
+void sim_clock_step(struct sim *sim, unsigned node, int64_t wall_ms);
+uint64_t sim_wall_ms(const struct sim *sim, unsigned node);
+
 /* The disk fails at its n-th operation from now on, and stays dead until the next sim_crash(). 0: never. */
 void sim_disk_die_after(struct sim *sim, unsigned node, uint64_t operations);
 bool sim_disk_dead(const struct sim *sim, unsigned node);
+/* One operation returns an error, the process finds out and stops; later ones work. 0: none. */
+void sim_disk_fail_after(struct sim *sim, unsigned node, uint64_t operations);
 void sim_disk_set_free(struct sim *sim, unsigned node, uint64_t bytes);
+/* Latencies times slowness (1: as usual). */
+void sim_disk_set_slowness(struct sim *sim, unsigned node, unsigned slowness);
+
 void sim_link_set(struct sim *sim, unsigned from, unsigned to, bool up);
-/* All connections between the two end. */
+bool sim_link_up(struct sim *sim, unsigned from, unsigned to);
+/* All connections between the two end; what is under way is lost. */
 void sim_reset_connections(struct sim *sim, unsigned a, unsigned b);
+/* Of what is sent between nodes below `nodes` one in lost_in is lost, one in doubled_in comes twice and one in swapped_in comes after
+ * its successor; the first of a stream never (0: never). TCP does none of this within a connection: replication survives it. */
+struct sim_unruly {
+    unsigned nodes;
+    uint64_t lost_in, doubled_in, swapped_in;
+};
+void sim_network_set_unruly(struct sim *sim, const struct sim_unruly *unruly);
+/* One message in slow_in takes up to slow_us; the others up to 1 ms. */
+void sim_network_set_latency(struct sim *sim, uint64_t slow_in, uint64_t slow_us);
 
 /* Direct access to a node's files, for tests that damage them. NULL when there is none. */
 uint8_t *sim_file(struct sim *sim, unsigned node, const char *name, size_t *ret_length);
+/* Flips one bit of what is on the platter and of what is read. */
+void sim_file_rot(struct sim *sim, unsigned node, const char *name, uint64_t offset, unsigned bit);
 /* The i-th name that begins with prefix, NULL when there are no more. */
 const char *sim_file_name(struct sim *sim, unsigned node, const char *prefix, unsigned i);
 
-/* ---- between sim.c, sim_disk.c and sim_network.c ---- */
+/* ---- whose code runs ---- */
+
+/* The world whose event is firing (NULL: none) and the node that owns it (SIM_NODES_MAX: none). */
+struct sim *sim_current(void);
+unsigned sim_current_node(void);
+/* Brackets calls into a node's code from outside of its events; returns what leave() takes. */
+unsigned sim_enter(struct sim *sim, unsigned node);
+void sim_leave(struct sim *sim, unsigned before);
+
+/* ---- between the files of this folder ---- */
 
 struct sim_event;
 struct sim_network;
@@ -64,6 +104,7 @@ void sim_cancel(struct sim_event *event);
 struct sim_disk *sim_disk_of(struct sim *sim, unsigned node);
 struct sim_network *sim_network_of(struct sim *sim);
 uint64_t sim_node_epoch(const struct sim *sim, unsigned node); /* counts crashes */
+uint64_t sim_pause_left_us(const struct sim *sim, unsigned node);
 
 struct sim_disk *sim_disk_new(struct sim *sim, unsigned node);
 void sim_disk_free(struct sim_disk *disk);

@@ -11,9 +11,9 @@
 #include "raft/consensus.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
-#include "tests/unit/raft/sim.h"
+#include "tests/sim/sim.h"
 
-enum { SECTOR_BYTES = 512, NAMES_MAX = 512, NAME_BYTES = 64 };
+enum { SECTOR_BYTES = 512, NAMES_MAX = 256, NAME_BYTES = 64, INODE_MIN_BYTES = 4096 };
 
 struct range {
     uint64_t offset, length;
@@ -24,6 +24,7 @@ struct inode {
     uint64_t size, durable_size, capacity;
     struct range *dirty;
     size_t dirty_count;
+    unsigned open_count;
     struct inode *next; /* all of the disk */
 };
 
@@ -50,6 +51,8 @@ struct sim_disk {
     struct change *changes;
     size_t change_count;
     uint64_t operations_left; /* 0: never dies */
+    uint64_t failure_left;    /* 0: none comes */
+    unsigned slowness;
     bool dead;
     bool locked;
     uint64_t free_bytes;
@@ -114,30 +117,54 @@ static bool spend(struct sim_disk *disk, struct err *err)
 {
     if (!disk->dead && disk->operations_left > 0 && --disk->operations_left == 0)
         disk->dead = true;
-    if (disk->dead)
+    if (disk->dead) {
         err_set(err, ERR_IO, "simulated disk of node %u is dead", disk->node);
-    return disk->dead;
+        return true;
+    }
+    if (disk->failure_left > 0 && --disk->failure_left == 0) {
+        err_set(err, ERR_IO, "simulated disk of node %u had an error", disk->node);
+        return true;
+    }
+    return false;
 }
 
+static uint8_t *grown(uint8_t *bytes, uint64_t size, uint64_t capacity)
+{
+    uint8_t *more = check_calloc(capacity, 1); /* not touched before it is written */
+
+    if (size > 0)
+        memcpy(more, bytes, size);
+    free(bytes);
+    return more;
+}
+
+/* Behind its size a file is all zeros in both forms. */
 static void inode_reserve(struct inode *inode, uint64_t size)
 {
-    uint64_t capacity = inode->capacity == 0 ? 4096 : inode->capacity;
+    uint64_t capacity = inode->capacity == 0 ? INODE_MIN_BYTES : inode->capacity;
+    uint64_t used = inode->size > inode->durable_size ? inode->size : inode->durable_size;
 
     if (size <= inode->capacity)
         return;
     while (capacity < size)
         capacity *= 2;
-    inode->content = check_realloc(inode->content, capacity, 1);
-    inode->durable = check_realloc(inode->durable, capacity, 1);
-    memset(inode->content + inode->capacity, 0, capacity - inode->capacity);
-    memset(inode->durable + inode->capacity, 0, capacity - inode->capacity);
+    inode->content = grown(inode->content, used, capacity);
+    inode->durable = grown(inode->durable, used, capacity);
     inode->capacity = capacity;
 }
 
 static void inode_dirty(struct inode *inode, uint64_t offset, uint64_t length)
 {
+    struct range *last = inode->dirty_count > 0 ? &inode->dirty[inode->dirty_count - 1] : NULL;
+
     if (length == 0)
         return;
+    if (last != NULL && last->offset <= offset && offset <= last->offset + last->length &&
+        offset / SECTOR_BYTES == (last->offset + last->length) / SECTOR_BYTES) {
+        if (offset + length > last->offset + last->length)
+            last->length = offset + length - last->offset;
+        return;
+    }
     inode->dirty = check_realloc(inode->dirty, inode->dirty_count + 1, sizeof(*inode->dirty));
     inode->dirty[inode->dirty_count++] = (struct range){offset, length};
 }
@@ -156,14 +183,51 @@ static int sim_list_dir(void *context, const char *path,
                         void (*visit)(void *data, const char *name), void *data, struct err *err)
 {
     struct sim_disk *disk = context;
-    struct directory copy = disk->seen; /* visitors unlink */
+    size_t count = disk->seen.count;
+    struct entry *copy; /* visitors unlink */
 
     (void)path;
     if (disk->dead)
         return err_set(err, ERR_IO, "dead");
-    for (size_t i = 0; i < copy.count; i++)
-        visit(data, copy.entries[i].name);
+    copy = check_calloc(count + 1, sizeof(*copy));
+    memcpy(copy, disk->seen.entries, count * sizeof(*copy));
+    for (size_t i = 0; i < count; i++)
+        visit(data, copy[i].name);
+    free(copy);
     return 0;
+}
+
+static bool inode_named(const struct directory *directory, const struct inode *inode)
+{
+    for (size_t i = 0; i < directory->count; i++)
+        if (directory->entries[i].inode == inode)
+            return true;
+    return false;
+}
+
+static void inode_free(struct inode *inode)
+{
+    free(inode->content);
+    free(inode->durable);
+    free(inode->dirty);
+    free(inode);
+}
+
+/* Those without a name, on the platter neither, that nobody has open. */
+static void inodes_collect(struct sim_disk *disk)
+{
+    struct inode **at = &disk->inodes;
+
+    while (*at != NULL) {
+        struct inode *inode = *at;
+        if (inode->open_count > 0 || inode_named(&disk->seen, inode) ||
+            inode_named(&disk->durable, inode)) {
+            at = &inode->next;
+        } else {
+            *at = inode->next;
+            inode_free(inode);
+        }
+    }
 }
 
 static int sim_sync_dir(void *context, const char *path, struct err *err)
@@ -173,8 +237,10 @@ static int sim_sync_dir(void *context, const char *path, struct err *err)
     (void)path;
     if (spend(disk, err))
         return -1;
-    disk->durable = disk->seen;
+    for (size_t i = 0; i < disk->change_count; i++)
+        entry_set(&disk->durable, disk->changes[i].name, disk->changes[i].inode);
     disk->change_count = 0;
+    inodes_collect(disk);
     return 0;
 }
 
@@ -211,7 +277,7 @@ static int sim_lock(void *context, const char *path, struct disk_lock **ret_lock
     struct sim_disk *disk = context;
 
     if (disk->dead)
-        return err_set(err, ERR_IO, "dead");
+        return err_set(err, ERR_IO, "simulated disk of node %u is dead", disk->node);
     if (disk->locked)
         return err_set(err, ERR_LOCKED, "%s is locked", path);
     disk->locked = true;
@@ -255,12 +321,15 @@ static int sim_open(void *context, const char *path, enum disk_open_mode mode,
         return err_set(err, ERR_NOT_FOUND, "open %s: no such file", path);
     file = check_alloc(sizeof(*file));
     *file = (struct disk_file){disk, inode};
+    inode->open_count++;
     *ret_file = file;
     return 0;
 }
 
 static void sim_close(struct disk_file *file)
 {
+    if (file != NULL)
+        file->inode->open_count--;
     free(file);
 }
 
@@ -294,6 +363,8 @@ static int sim_write(struct disk_file *file, uint64_t offset, const void *bytes,
     if (was_dead)
         return err_set(err, ERR_IO, "dead");
     died = spend(file->disk, err);
+    if (died && !file->disk->dead)
+        return -1;
     inode_reserve(inode, offset + length);
     memcpy(inode->content + offset, bytes, length);
     if (offset + length > inode->size)
@@ -353,13 +424,13 @@ struct submission {
     struct disk_job *job;
 };
 
-static uint64_t latency_us(struct sim *sim)
+static uint64_t latency_us(const struct sim_disk *disk)
 {
-    uint64_t kind = sim_random(sim, 100);
+    uint64_t kind = sim_random(disk->sim, 100);
 
     if (kind == 0)
-        return 20000 + sim_random(sim, 200000);
-    return 100 + sim_random(sim, kind < 10 ? 10000 : 900);
+        return disk->slowness * (20000 + sim_random(disk->sim, 200000));
+    return disk->slowness * (100 + sim_random(disk->sim, kind < 10 ? 10000 : 900));
 }
 
 static void submission_fire(void *data)
@@ -380,7 +451,7 @@ static void sim_submit(void *context, struct disk_job *job)
 
     *submission = (struct submission){disk, job};
     sim_on_drop(
-        sim_schedule(disk->sim, disk->node, latency_us(disk->sim), submission_fire, submission),
+        sim_schedule(disk->sim, disk->node, latency_us(disk), submission_fire, submission),
         free);
 }
 
@@ -493,32 +564,22 @@ static void range_survive(struct sim *sim, struct inode *inode, struct range ran
 
 static void inode_crash(struct sim *sim, struct inode *inode)
 {
+    uint64_t used;
+
     for (size_t i = 0; i < inode->dirty_count; i++)
         range_survive(sim, inode, inode->dirty[i]);
-    inode->dirty_count = 0;
     if (inode->size != inode->durable_size && sim_random(sim, 2) == 0)
         inode->durable_size = inode->size;
-    if (inode->capacity > inode->durable_size)
-        memset(inode->durable + inode->durable_size, 0, inode->capacity - inode->durable_size);
+    used = inode->size > inode->durable_size ? inode->size : inode->durable_size;
     inode->size = inode->durable_size;
-    if (inode->capacity > 0)
-        memcpy(inode->content, inode->durable, inode->capacity);
-}
-
-static bool inode_used(const struct sim_disk *disk, const struct inode *inode)
-{
-    for (size_t i = 0; i < disk->seen.count; i++)
-        if (disk->seen.entries[i].inode == inode)
-            return true;
-    return false;
-}
-
-static void inode_free(struct inode *inode)
-{
-    free(inode->content);
-    free(inode->durable);
-    free(inode->dirty);
-    free(inode);
+    for (size_t i = 0; i < inode->dirty_count; i++)
+        memcpy(inode->content + inode->dirty[i].offset, inode->durable + inode->dirty[i].offset,
+               inode->dirty[i].length);
+    inode->dirty_count = 0;
+    if (used > inode->size) {
+        memset(inode->content + inode->size, 0, used - inode->size);
+        memset(inode->durable + inode->size, 0, used - inode->size);
+    }
 }
 
 void sim_disk_crash(struct sim_disk *disk)
@@ -532,8 +593,9 @@ void sim_disk_crash(struct sim_disk *disk)
     disk->seen = disk->durable;
     while (*at != NULL) {
         struct inode *inode = *at;
-        if (inode_used(disk, inode)) {
+        if (inode_named(&disk->seen, inode)) {
             inode_crash(disk->sim, inode);
+            inode->open_count = 0;
             at = &inode->next;
         } else {
             *at = inode->next;
@@ -542,12 +604,23 @@ void sim_disk_crash(struct sim_disk *disk)
     }
     disk->dead = false;
     disk->operations_left = 0;
+    disk->failure_left = 0;
     disk->locked = false;
 }
 
 void sim_disk_die_after(struct sim *sim, unsigned node, uint64_t operations)
 {
     sim_disk_of(sim, node)->operations_left = operations;
+}
+
+void sim_disk_fail_after(struct sim *sim, unsigned node, uint64_t operations)
+{
+    sim_disk_of(sim, node)->failure_left = operations;
+}
+
+void sim_disk_set_slowness(struct sim *sim, unsigned node, unsigned slowness)
+{
+    sim_disk_of(sim, node)->slowness = slowness;
 }
 
 bool sim_disk_dead(const struct sim *sim, unsigned node)
@@ -568,6 +641,15 @@ uint8_t *sim_file(struct sim *sim, unsigned node, const char *name, size_t *ret_
         return NULL;
     *ret_length = entry->inode->size;
     return entry->inode->content;
+}
+
+void sim_file_rot(struct sim *sim, unsigned node, const char *name, uint64_t offset, unsigned bit)
+{
+    struct entry *entry = entry_find(&sim_disk_of(sim, node)->seen, name);
+
+    CHECK(entry != NULL && offset < entry->inode->size);
+    entry->inode->content[offset] ^= (uint8_t)(1u << bit);
+    entry->inode->durable[offset] ^= (uint8_t)(1u << bit);
 }
 
 static int compare_names(const void *a, const void *b)
@@ -594,6 +676,7 @@ struct sim_disk *sim_disk_new(struct sim *sim, unsigned node)
 
     disk->sim = sim;
     disk->node = node;
+    disk->slowness = 1;
     disk->free_bytes = UINT64_C(1) << 40;
     return disk;
 }

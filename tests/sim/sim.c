@@ -1,0 +1,444 @@
+/* The event loop, clock and random tables of the simulated world. See sim.h. */
+#include "tests/sim/sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+
+struct sim_event {
+    uint64_t at_us;
+    uint64_t sequence;
+    unsigned owner;
+    uint64_t epoch;
+    bool cancelled;
+    void (*fire)(void *data);
+    void (*drop)(void *data);
+    void *data;
+};
+
+/* Keys beside the pointer: the heap is where the time goes. */
+struct heap_slot {
+    uint64_t at_us;
+    uint64_t sequence;
+    struct sim_event *event;
+};
+
+struct sim_node {
+    struct sim *sim;
+    unsigned number;
+    uint64_t epoch;
+    uint64_t paused_until_us;
+    int64_t drift_ppm;
+    int64_t wall_offset_ms;
+    struct sim_disk *disk;
+};
+
+struct sim {
+    uint64_t now_us;
+    uint64_t state; /* of the generator */
+    uint64_t trace;
+    uint64_t sequence;
+    uint64_t steps;
+    unsigned current; /* the node whose code runs */
+    struct heap_slot *heap;
+    size_t count, capacity;
+    struct sim_event *spare; /* linked by data */
+    struct sim_node nodes[SIM_NODES_MAX + 1];
+    struct sim_network *network;
+};
+
+struct clock_timer {
+    struct sim_node *node;
+    struct sim_event *event; /* NULL: not started */
+    void (*fire)(void *data);
+    void *data;
+    bool freed;
+    bool firing;
+};
+
+static uint64_t draw(struct sim *sim)
+{
+    uint64_t z = (sim->state += UINT64_C(0x9e3779b97f4a7c15));
+
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+uint64_t sim_random(struct sim *sim, uint64_t below)
+{
+    CHECK(below > 0);
+    return draw(sim) % below;
+}
+
+bool sim_chance(struct sim *sim, uint64_t in)
+{
+    return in > 0 && draw(sim) % in == 0;
+}
+
+uint64_t sim_now_us(const struct sim *sim)
+{
+    return sim->now_us;
+}
+
+uint64_t sim_trace(const struct sim *sim)
+{
+    return sim->trace;
+}
+
+void sim_trace_add(struct sim *sim, uint64_t value)
+{
+    sim->trace = (sim->trace ^ value) * UINT64_C(0x100000001b3);
+}
+
+uint64_t sim_node_epoch(const struct sim *sim, unsigned node)
+{
+    return sim->nodes[node].epoch;
+}
+
+struct sim_disk *sim_disk_of(struct sim *sim, unsigned node)
+{
+    return sim->nodes[node].disk;
+}
+
+struct sim_network *sim_network_of(struct sim *sim)
+{
+    return sim->network;
+}
+
+/* ---- whose code runs ---- */
+
+static struct sim *current_sim;
+
+struct sim *sim_current(void)
+{
+    return current_sim;
+}
+
+unsigned sim_current_node(void)
+{
+    return current_sim == NULL ? SIM_NODES_MAX : current_sim->current;
+}
+
+unsigned sim_enter(struct sim *sim, unsigned node)
+{
+    unsigned before = sim->current;
+
+    current_sim = sim;
+    sim->current = node;
+    return before;
+}
+
+void sim_leave(struct sim *sim, unsigned before)
+{
+    sim->current = before;
+}
+
+/* ---- heap ---- */
+
+static bool earlier(const struct heap_slot *a, const struct heap_slot *b)
+{
+    return a->at_us != b->at_us ? a->at_us < b->at_us : a->sequence < b->sequence;
+}
+
+static void heap_push(struct sim *sim, struct sim_event *event)
+{
+    struct heap_slot slot = {event->at_us, event->sequence, event};
+    size_t i = sim->count++;
+
+    if (i == sim->capacity) {
+        sim->capacity = sim->capacity == 0 ? 256 : sim->capacity * 2;
+        sim->heap = check_realloc(sim->heap, sim->capacity, sizeof(*sim->heap));
+    }
+    for (; i > 0 && earlier(&slot, &sim->heap[(i - 1) / 2]); i = (i - 1) / 2)
+        sim->heap[i] = sim->heap[(i - 1) / 2];
+    sim->heap[i] = slot;
+}
+
+static struct sim_event *heap_pop(struct sim *sim)
+{
+    struct sim_event *top = sim->heap[0].event;
+    struct heap_slot last = sim->heap[--sim->count];
+    size_t i = 0;
+
+    for (;;) {
+        size_t least = 2 * i + 1;
+        if (least >= sim->count)
+            break;
+        if (least + 1 < sim->count && earlier(&sim->heap[least + 1], &sim->heap[least]))
+            least++;
+        if (!earlier(&sim->heap[least], &last))
+            break;
+        sim->heap[i] = sim->heap[least];
+        i = least;
+    }
+    sim->heap[i] = last;
+    return top;
+}
+
+struct sim_event *sim_schedule(struct sim *sim, unsigned owner, uint64_t delay_us,
+                               void (*fire)(void *data), void *data)
+{
+    struct sim_event *event = sim->spare;
+
+    if (event == NULL)
+        event = check_alloc(sizeof(*event));
+    else
+        sim->spare = event->data;
+    *event = (struct sim_event){.at_us = sim->now_us + delay_us,
+                                .sequence = sim->sequence++,
+                                .owner = owner,
+                                .epoch = sim->nodes[owner].epoch,
+                                .fire = fire,
+                                .data = data};
+    heap_push(sim, event);
+    return event;
+}
+
+void sim_on_drop(struct sim_event *event, void (*drop)(void *data))
+{
+    event->drop = drop;
+}
+
+static void event_free(struct sim *sim, struct sim_event *event, bool fired)
+{
+    if (!fired && event->drop != NULL)
+        event->drop(event->data);
+    event->data = sim->spare;
+    sim->spare = event;
+}
+
+/* Its pointer must not be used any more. */
+void sim_cancel(struct sim_event *event)
+{
+    event->cancelled = true;
+}
+
+void sim_after(struct sim *sim, unsigned owner, uint64_t delay_us, void (*fire)(void *data),
+               void *data)
+{
+    (void)sim_schedule(sim, owner, delay_us, fire, data);
+}
+
+/* What is due at a stopped process waits for it, in its order. */
+static bool event_wait(struct sim *sim, struct sim_event *event)
+{
+    const struct sim_node *node = &sim->nodes[event->owner];
+
+    if (node->paused_until_us <= event->at_us)
+        return false;
+    event->at_us = node->paused_until_us;
+    heap_push(sim, event);
+    return true;
+}
+
+bool sim_step(struct sim *sim)
+{
+    struct sim_event *event;
+    bool live;
+
+    if (sim->count == 0)
+        return false;
+    event = heap_pop(sim);
+    live = !event->cancelled && event->epoch == sim->nodes[event->owner].epoch;
+    if (live && event_wait(sim, event))
+        return true;
+    if (live) {
+        CHECK(event->at_us >= sim->now_us);
+        sim->now_us = event->at_us;
+        sim->steps++;
+        sim_trace_add(sim, event->at_us << 8 ^ event->owner);
+        current_sim = sim;
+        sim->current = event->owner;
+        event->fire(event->data);
+        sim->current = SIM_NODES_MAX;
+    }
+    event_free(sim, event, live);
+    return true;
+}
+
+uint64_t sim_steps(const struct sim *sim)
+{
+    return sim->steps;
+}
+
+/* ---- clock and random ---- */
+
+static uint64_t node_us(const struct sim_node *node)
+{
+    uint64_t now = node->sim->now_us;
+
+    return node->drift_ppm == 0
+               ? now
+               : (uint64_t)((int64_t)now + (int64_t)(now / 1000) * node->drift_ppm / 1000);
+}
+
+static uint64_t clock_monotonic(void *context)
+{
+    return node_us(context);
+}
+
+static uint64_t node_wall_ms(const struct sim_node *node)
+{
+    return (uint64_t)(INT64_C(1700000000000) + node->wall_offset_ms) + node_us(node) / 1000;
+}
+
+static uint64_t clock_wall(void *context)
+{
+    return node_wall_ms(context);
+}
+
+uint64_t sim_wall_ms(const struct sim *sim, unsigned node)
+{
+    return node_wall_ms(&sim->nodes[node]);
+}
+
+void sim_clock_set_drift(struct sim *sim, unsigned node, int64_t drift_ppm)
+{
+    sim->nodes[node].drift_ppm = drift_ppm;
+}
+
+void sim_clock_step(struct sim *sim, unsigned node, int64_t wall_ms)
+{
+    sim->nodes[node].wall_offset_ms += wall_ms;
+}
+
+/* In the world's time, and never early: a little more than the division says. */
+static uint64_t node_delay_us(const struct sim_node *node, uint64_t delay_us)
+{
+    if (node->drift_ppm == 0 || delay_us == 0 || delay_us > UINT64_MAX / 4000000)
+        return delay_us;
+    return delay_us * 1000000 / (uint64_t)(1000000 + node->drift_ppm) + 50;
+}
+
+static struct clock_timer *timer_new(void *context, void (*fire)(void *data), void *data)
+{
+    struct clock_timer *timer = check_calloc(1, sizeof(*timer));
+
+    timer->node = context;
+    timer->fire = fire;
+    timer->data = data;
+    return timer;
+}
+
+static void timer_stop(struct clock_timer *timer)
+{
+    if (timer->event != NULL)
+        sim_cancel(timer->event);
+    timer->event = NULL;
+}
+
+static void timer_fire(void *data)
+{
+    struct clock_timer *timer = data;
+
+    timer->event = NULL;
+    timer->firing = true;
+    timer->fire(timer->data);
+    timer->firing = false;
+    if (timer->freed)
+        free(timer);
+}
+
+static void timer_start(struct clock_timer *timer, uint64_t delay_us)
+{
+    timer_stop(timer);
+    if (delay_us > UINT64_MAX / 4)
+        delay_us = UINT64_MAX / 4;
+    timer->event = sim_schedule(timer->node->sim, timer->node->number,
+                                node_delay_us(timer->node, delay_us), timer_fire, timer);
+}
+
+static void timer_free(struct clock_timer *timer)
+{
+    if (timer == NULL)
+        return;
+    timer_stop(timer);
+    timer->freed = true;
+    if (!timer->firing)
+        free(timer);
+}
+
+void sim_node_clock(struct sim *sim, unsigned node, struct clock_ops *ret_ops)
+{
+    *ret_ops = (struct clock_ops){&sim->nodes[node], clock_monotonic, clock_wall, timer_new,
+                                  timer_start,       timer_stop,      timer_free};
+}
+
+static void random_fill(void *context, void *bytes, size_t length)
+{
+    struct sim_node *node = context;
+    uint8_t *at = bytes;
+
+    for (size_t i = 0; i < length;) {
+        uint64_t bits = draw(node->sim);
+        size_t n = length - i < sizeof(bits) ? length - i : sizeof(bits);
+        memcpy(at + i, &bits, n);
+        i += n;
+    }
+}
+
+void sim_node_random(struct sim *sim, unsigned node, struct random_ops *ret_ops)
+{
+    *ret_ops = (struct random_ops){&sim->nodes[node], random_fill};
+}
+
+/* ---- life ---- */
+
+struct sim *sim_new(uint64_t seed)
+{
+    struct sim *sim = check_calloc(1, sizeof(*sim));
+
+    sim->state = seed;
+    sim->current = SIM_NODES_MAX;
+    sim->network = sim_network_new(sim);
+    for (unsigned i = 0; i <= SIM_NODES_MAX; i++) {
+        sim->nodes[i].sim = sim;
+        sim->nodes[i].number = i;
+    }
+    for (unsigned i = 0; i < SIM_NODES_MAX; i++)
+        sim->nodes[i].disk = sim_disk_new(sim, i);
+    return sim;
+}
+
+void sim_pause(struct sim *sim, unsigned node, uint64_t us)
+{
+    sim->nodes[node].paused_until_us = sim->now_us + us;
+}
+
+bool sim_paused(const struct sim *sim, unsigned node)
+{
+    return sim->nodes[node].paused_until_us > sim->now_us;
+}
+
+uint64_t sim_pause_left_us(const struct sim *sim, unsigned node)
+{
+    return sim_paused(sim, node) ? sim->nodes[node].paused_until_us - sim->now_us : 0;
+}
+
+void sim_crash(struct sim *sim, unsigned node)
+{
+    sim->nodes[node].epoch++;
+    sim->nodes[node].paused_until_us = 0;
+    sim_disk_crash(sim->nodes[node].disk);
+    sim_network_crash(sim->network, node);
+}
+
+void sim_free(struct sim *sim)
+{
+    for (size_t i = 0; i < sim->count; i++)
+        event_free(sim, sim->heap[i].event, false);
+    free(sim->heap);
+    while (sim->spare != NULL) {
+        struct sim_event *event = sim->spare;
+        sim->spare = event->data;
+        free(event);
+    }
+    for (unsigned i = 0; i < SIM_NODES_MAX; i++)
+        sim_disk_free(sim->nodes[i].disk);
+    sim_network_free(sim->network);
+    if (current_sim == sim)
+        current_sim = NULL;
+    free(sim);
+}

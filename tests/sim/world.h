@@ -1,0 +1,127 @@
+/* One run of the simulator: members, compute nodes and schedulers of a whole cluster, the faults that befall them, and the checks.
+ *
+ * Flow     world_options_draw() from the seed → world_new() → world_run(): chaos for a while, then heal, then converge → world_free().
+ *          After every event the checkers look; a violation prints what does not hold and the line that repeats the run, and aborts it.
+ * Shapes   nodes of the simulation: members first, then compute nodes, then schedulers. One world per process at a time.
+ *          A job is an allocation as its scheduler sees it; its application runs on every node of `nodes`.
+ * Seam     what runs on a compute node is a struct world_agent_ops: agent_model.c (small, and misbehaving) or the shipping agent.
+ * Units    microseconds of the world's time unless the name says otherwise.
+ */
+#ifndef CKPT_TESTS_SIM_WORLD_H
+#define CKPT_TESTS_SIM_WORLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fsm/fsm.h"
+#include "tests/sim/sim.h"
+#include "tests/sim/sim_rpc.h"
+#include "tests/sim/sim_worker.h"
+
+enum {
+    WORLD_MEMBERS_MAX = 9,
+    WORLD_AGENTS_MAX = 8,
+    WORLD_SCHEDULERS_MAX = 4,
+    WORLD_AGENT_NODE = WORLD_MEMBERS_MAX, /* the first compute node's number in the simulation */
+    WORLD_SCHEDULER_NODE = WORLD_AGENT_NODE + WORLD_AGENTS_MAX,
+    WORLD_JOBS_MAX = 256,
+    WORLD_TARGETS_MAX = 2,
+    WORLD_PATH_BYTES = 512
+};
+
+struct world;
+struct world_member;
+
+/* Drawn from the seed, printed with a violation; every one can be set on the command line. */
+struct world_options {
+    uint64_t seed;
+    unsigned replicas;
+    unsigned agents, schedulers, targets;
+    unsigned shipping_agents; /* so many of the agents are the shipping ones, the others the model */
+    unsigned seconds;         /* of chaos; healing comes on top */
+    unsigned operations_per_s;
+    uint64_t snapshot_entries;
+    /* Faults: how many of each kind per minute, all nodes together. 0: none. */
+    unsigned crashes, disk_deaths, disk_errors, partitions, one_way, resets, pauses, clock_steps;
+    unsigned slow_disks, full_disks, rots, storage_flaps, agent_crashes, transfers;
+    unsigned membership; /* changes of membership */
+    bool drift;          /* clocks run up to 1 % wrong */
+    bool unruly;         /* messages between members get lost, doubled, swapped */
+    unsigned unsafe;     /* 0, or the number of the safety rule that is switched off */
+    bool verbose;
+};
+
+enum world_storage_state {
+    WORLD_STORAGE_UP,
+    WORLD_STORAGE_DOWN,    /* every access fails at once */
+    WORLD_STORAGE_HANGING, /* accesses never end */
+    WORLD_STORAGE_SLOW     /* they take many times longer */
+};
+struct world_target {
+    char id[32];
+    char prefix[64];
+    enum world_storage_state state;
+};
+
+struct world_job {
+    char id[64];
+    uint32_t node_mask; /* of compute nodes */
+    bool runs;          /* as its scheduler knows */
+};
+
+/* What runs on compute nodes. Processes belong to the implementation; `agent` counts from 0. */
+struct world_agent_ops {
+    const char *name;
+    /* The agent's process starts, also after a crash: it finds what it had made durable. */
+    void *(*start)(struct world *world, unsigned agent);
+    /* The process is gone at once: free its memory, write nothing, answer nobody. sim_crash() follows. Applications go on. */
+    void (*crash)(struct world *world, unsigned agent, void *process);
+    /* An application of the job starts, or ends by itself, on this node. process is NULL while the agent is down: the implementation
+     * tells the agent when it is back, as ckpt-run does. */
+    void (*job_started)(struct world *world, unsigned agent, void *process,
+                        const struct world_job *job);
+    void (*job_exited)(struct world *world, unsigned agent, void *process,
+                       const struct world_job *job, int exit_status);
+    /* Chaos is over: behave from now on. */
+    void (*calm)(struct world *world, unsigned agent, void *process);
+    /* Checks of its own; called after every event of this node. NULL: none. */
+    void (*check)(struct world *world, unsigned agent, void *process);
+    /* End of the world: frees what outlives processes. */
+    void (*close)(struct world *world, unsigned agent);
+};
+extern const struct world_agent_ops world_agent_model;
+
+struct world *world_new(const struct world_options *options);
+void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *ret_options);
+void world_run(struct world *world);
+void world_free(struct world *world);
+
+/* ---- for agents ---- */
+
+struct sim *world_sim(struct world *world);
+const struct world_options *world_options(const struct world *world);
+/* Members' API addresses, comma separated, for rpc_follow_new(). */
+const char *world_endpoints(const struct world *world);
+/* Kept by the world for the process of a compute node's or scheduler's agent; renewed by a crash. */
+uv_loop_t *world_loop(struct world *world, unsigned node);
+const char *world_agent_name(unsigned agent); /* "node-0" */
+struct world_target *world_target_of_path(struct world *world, const char *path);
+
+/* Facts that only the nodes know, for the checkers. Each is told at the moment it happens.
+ * An application was asked for (checkpoint, attempt): I20, I22, I25. (epoch, term) are the order's. */
+void world_asked(struct world *world, unsigned agent, const char *allocation_id,
+                 uint64_t checkpoint_id, uint32_t attempt, uint64_t epoch, uint64_t term);
+/* The shard is whole at the destination; only then may it be reported verified: I27. */
+void world_shard_written(struct world *world, unsigned agent, const char *allocation_id,
+                         uint64_t checkpoint_id, uint32_t attempt);
+/* The application was told to end, or was killed, by the agent: I30, I39. */
+void world_terminated(struct world *world, unsigned agent, const char *allocation_id);
+/* A checkpoint's folder was removed at the destination: I28. */
+void world_collected(struct world *world, const char *path);
+
+/* ---- violations ---- */
+
+__attribute__((noreturn, format(printf, 3, 4))) void
+world_violation(struct world *world, const char *invariant, const char *format, ...);
+
+#endif
