@@ -69,7 +69,7 @@ BENCH = $(patsubst tests/bench/%_main.c,%,$(wildcard tests/bench/*_main.c))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all programs deps demo test lint unit golden golden-update fuzz-smoke fuzz integration bench t asan ubsan tsan format tidy cover compdb docs clean help
+.PHONY: all programs deps demo test lint unit golden golden-update fuzz-smoke fuzz integration kills bench t asan ubsan tsan format tidy cover compdb docs clean help
 
 all: programs                                   ## build the programs (default)
 programs: $(PROGRAMS:%=$(BUILD)/bin/%) $(SUPPORT:%=$(BUILD)/bin/%)
@@ -178,6 +178,8 @@ lint:                                           ## layering, purity, banned call
 	tests/lint/lint.sh $(BUILD)
 integration: programs                           ## real processes
 	BUILD=$(abspath $(BUILD)) tests/run.sh $(sort $(wildcard tests/integration/test_*.py))
+kills: programs                                 ## leader kills under load: make kills KILLS=1000 [MEMBERS=5]
+	KILLS=$(or $(KILLS),1000) BUILD=$(abspath $(BUILD)) /usr/bin/python3 tests/integration/test_faults_kills.py a_leader_killed
 deps:                                           ## install missing packages (root or sudo)
 	deploy/install-deps.sh
 demo: deps                                      ## the main job, end to end, under 90 s

@@ -91,6 +91,7 @@ class Client:
         self.addresses = list(addresses)
         self.current = 0
         self.channels = {}
+        self.attempt_started = 0.0
 
     def channel(self, address):
         if address not in self.channels:
@@ -106,6 +107,7 @@ class Client:
         end = time.monotonic() + timeout_s
         while True:
             address = self.addresses[self.current]
+            self.attempt_started = time.monotonic()
             try:
                 return getattr(stub_class(self.channel(address)), method)(request, timeout=attempt_s)
             except grpc.RpcError as error:
