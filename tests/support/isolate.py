@@ -48,7 +48,7 @@ def _refused():
     return None if tried.returncode == 0 else f"unshare is not permitted: {tried.stderr.strip()}"
 
 
-def _die_with_parent():
+def die_with_parent():
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -69,7 +69,7 @@ def main(tests):
     folder = tempfile.mkdtemp(prefix="ckpt-isolated-")
     sys.stdout.flush()
     child = subprocess.Popen(["unshare", *FLAGS, sys.executable, *sys.argv], env={**os.environ, INSIDE: "1", "TMPDIR": folder},
-                             preexec_fn=_die_with_parent)
+                             preexec_fn=die_with_parent)
     try:
         return child.wait()
     except KeyboardInterrupt:

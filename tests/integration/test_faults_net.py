@@ -1,0 +1,236 @@
+#!/usr/bin/python3
+"""Broken networks of real interfaces under load: one order explains every answer, a connected majority goes on. I1, I5, I6, I7, L1.
+
+Flow    five members in namespaces of their own; filters cut, lose and slow what they send each other, clients reach all of them.
+        CUTS=n draws n partitions, default 5.
+"""
+import os
+import pathlib
+import random
+import socket
+import struct
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from cluster import Cluster, http_status, metric, wait_until  # noqa: E402
+from isolate import main, needs  # noqa: E402
+from netns import Network, can_delay  # noqa: E402
+from workload import Load  # noqa: E402
+
+SEED = int(os.environ.get("SEED", random.randrange(1 << 32)))
+CUTS = int(os.environ.get("CUTS", 5))
+RAFT = {"snapshot_after_entries": 500}
+TOOLS = ("ip", "nft", "nsenter")
+
+
+class Broken:
+    """A cluster on a network of its own with load on it; the verdict at the end."""
+
+    def __init__(self, members, clients=4):
+        self.cluster = Cluster(members=members)
+        self.network = Network(self.cluster, raft=RAFT)
+        self.clients = clients
+
+    def __enter__(self):
+        self.cluster.__enter__()
+        self.cluster.start()
+        self.load = Load(self.cluster, clients=self.clients, seed=SEED, attempt_s=0.3)
+        self.load.progress()
+        return self
+
+    def __exit__(self, kind, value, trace):
+        try:
+            self.network.heal()
+            if kind is None:
+                self.load.verdict()
+        except BaseException as error:
+            self.cluster.__exit__(type(error), error, None)
+            raise
+        finally:
+            self.cluster.__exit__(kind, value, trace)
+            self.network.end()
+
+    def all_ready(self, timeout_s=20):
+        wait_until("all members are ready", lambda: all(http_status(m.http, "/readyz") == 200 for m in self.cluster.members), timeout_s)
+
+
+def links(kind, members, leader, draw):
+    """The pairs that stay joined, and who may lead then (None: whoever is in contact with a majority)."""
+    others = [m for m in members if m is not leader]
+    draw.shuffle(others)
+    every = [(a, b) for i, a in enumerate(members) for b in members[i + 1:]]
+    if kind == "leader alone":
+        return [pair for pair in every if leader not in pair], others
+    if kind == "leader in the minority":
+        few = {leader, others[0]}
+        return [pair for pair in every if len(few.intersection(pair)) != 1], others[1:]
+    if kind == "ring":  # each reaches itself and two neighbours: a majority, but never the same
+        circle = [leader, *others]
+        return list(zip(circle, circle[1:] + circle[:1])), members
+    middle = draw.choice(members)  # two halves that only one member joins
+    ends = [m for m in members if m is not middle]
+    return [pair for pair in every if middle in pair or (pair[0] in ends[:2]) == (pair[1] in ends[:2])], members
+
+
+@needs(*TOOLS)
+def members_parted_in_every_way_keep_one_history():
+    """Symmetric: the leader alone, the leader in the minority, a ring of majorities, two halves with a bridge; drawn with one way cuts."""
+    print(f"# SEED={SEED}")
+    draw = random.Random(SEED)
+    kinds = ["leader alone", "ring", "bridge", "leader in the minority", "one way"]
+    with Broken(5) as broken:
+        for number in range(CUTS):
+            broken.all_ready()
+            broken.load.progress()
+            leader, members = broken.cluster.wait_leader(), broken.cluster.members
+            kind = kinds[number % len(kinds)]
+            started = time.monotonic()
+            if kind == "one way":
+                for _ in range(6):
+                    broken.network.cut(*draw.sample(members, 2))
+                time.sleep(1 + draw.random() * 2)  # no majority may be left: only safety is asked for
+            else:
+                joined, may_lead = links(kind, members, leader, draw)
+                broken.network.keep(joined)
+                wait_until(f"{kind}: a majority goes on", lambda: broken.cluster.leader() in may_lead, 20)
+                broken.load.progress()
+                if kind not in ("ring", "bridge"):
+                    wait_until("the leader that was cut off gives up", lambda: http_status(leader.http, "/leader") != 200, 3)
+                time.sleep(2.5)  # two election timeouts: nobody who misses the leader may take its office again and again
+                broken.load.progress()
+            print(f"# {kind}: {time.monotonic() - started:.1f} s", flush=True)
+            broken.network.heal()
+
+
+@needs(*TOOLS, "tc")
+def lost_and_slow_packets_cost_time_only():
+    """A tenth of all packets lost, then links of 4 Mbit/s, then (where the kernel can) delays of 20 to 60 ms."""
+    with Broken(3) as broken:
+        for member in broken.cluster.members:
+            broken.network.lose(member, 10)
+        for _ in range(3):
+            broken.load.progress(20, 30)
+        broken.network.heal()
+        for member in broken.cluster.members:
+            broken.network.slow(member, "tbf", "rate", "4mbit", "burst", "16kb", "latency", "200ms")
+        broken.load.progress(100, 30)
+        broken.network.heal()
+        if can_delay():
+            term = metric(broken.cluster.wait_leader().http, "ckpt_raft_term")
+            for member in broken.cluster.members:
+                broken.network.slow(member, "netem", "delay", "40ms", "20ms")
+            broken.load.progress(50, 30)
+            assert metric(broken.cluster.wait_leader().http, "ckpt_raft_term") == term, "a delay below the timers cost an election"
+        else:
+            print("# SKIP delays: the kernel has no netem (sch_netem)")
+
+
+@needs(*TOOLS, "ss")
+def connections_that_died_silently_are_replaced():
+    """Half-open TCP: no end and no reset arrives; heartbeats that are not answered must tell."""
+    with Broken(3) as broken:
+        for which in ("leader", "follower"):
+            broken.all_ready()
+            leader = broken.cluster.wait_leader()
+            victim = leader if which == "leader" else next(m for m in broken.cluster.members if m is not leader)
+            started = time.monotonic()
+            count = broken.network.forget_connections(victim)
+            assert count >= 2, count
+            broken.load.progress(20, 15)
+            wait_until("a member that was cut off is in contact again", lambda: in_contact(broken.cluster), 20)
+            print(f"# {count} connections of the {which} forgotten: whole again after {time.monotonic() - started:.1f} s", flush=True)
+        broken.all_ready()
+
+
+def in_contact(cluster):
+    """All members hear the leader, and apply what it commits: their applied index comes close to its commit index."""
+    leader = cluster.leader()
+    if leader is None:
+        return False
+    commit = metric(leader.http, "ckpt_raft_commit_index")
+    return commit is not None and all((metric(m.http, "ckpt_raft_applied_index") or 0) >= commit for m in cluster.members)
+
+
+@needs(*TOOLS)
+def a_leader_whose_host_loses_its_power_is_replaced():
+    """Nobody tells the others that it is gone, and it comes back as if from nowhere with the same address."""
+    with Broken(3) as broken:
+        for _ in range(2):
+            broken.all_ready()
+            leader = broken.cluster.wait_leader()
+            dark = time.monotonic()
+            broken.network.dark(leader)
+            leader.kill()
+            gone = time.monotonic()
+            first = wait_until("a write is acknowledged", lambda: broken.load.first_answer_after(gone), 20, 0.005)
+            print(f"# host of the leader gone to the next acknowledged write: {first - dark:.2f} s")
+            broken.load.progress()
+            broken.network.heal()
+            leader.start()
+
+
+def http2_request_with_no_window(address):
+    """A client that asks for everything and takes nothing: its window is 0, so that no byte of an answer may be sent to it."""
+    host, port = address.rsplit(":", 1)
+    connection = socket.create_connection((host, int(port)), timeout=5)
+
+    def frame(kind, flags, stream, payload):
+        return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
+
+    def literal(name, value):
+        return b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value
+
+    headers = b"".join(literal(*pair) for pair in (
+        (b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/ckpt.v1.BrokerService/ListAllocations"), (b":authority", b"x"),
+        (b"content-type", b"application/grpc"), (b"te", b"trailers")))
+    connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, struct.pack(">HI", 4, 0)) + frame(4, 1, 0, b""))
+    for number in range(40):
+        stream = 1 + 2 * number
+        connection.sendall(frame(1, 4, stream, headers) + frame(0, 1, stream, b"\0\0\0\0\0"))
+    return connection
+
+
+def resident_mib(member):
+    text = pathlib.Path(f"/proc/{member.process.pid}/status").read_text()
+    return next(int(line.split()[1]) / 1024 for line in text.splitlines() if line.startswith("VmRSS"))
+
+
+@needs(*TOOLS)
+def readers_that_take_nothing_hold_nobody_up():
+    """Clients with a closed window, clients of the side port that never read, a follower that is stopped: memory stays bounded."""
+    with Broken(3) as broken:
+        wait_until("there is something to list", lambda: broken.load.created > 60, 30)
+        leader = broken.cluster.wait_leader()
+        follower = next(m for m in broken.cluster.members if m is not leader)
+        before, connections = resident_mib(leader), []
+        follower.kill(19)
+        try:
+            for _ in range(30):
+                connections.append(http2_request_with_no_window(leader.api))
+                side = socket.create_connection(tuple(leader.http.split(":")), timeout=5)
+                side.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                side.setblocking(False)
+                try:
+                    for _ in range(400):
+                        side.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+                except BlockingIOError:
+                    pass
+                connections.append(side)
+            for _ in range(3):
+                broken.load.progress(100, 20)
+            grown = resident_mib(leader) - before
+            assert broken.cluster.leader() is leader, "readers cost the leader its office"
+            print(f"# 30 x 40 unread answers, 30 unread pipelines, one stopped follower: {grown:.0f} MiB")
+            assert grown < 100, f"{grown:.0f} MiB"
+        finally:
+            follower.kill(18)
+            for connection in connections:
+                connection.close()
+        broken.load.progress()
+
+
+if __name__ == "__main__":
+    sys.exit(main([members_parted_in_every_way_keep_one_history, lost_and_slow_packets_cost_time_only,
+                   connections_that_died_silently_are_replaced, a_leader_whose_host_loses_its_power_is_replaced,
+                   readers_that_take_nothing_hold_nobody_up]))
