@@ -160,6 +160,7 @@ static int bootstrap(struct consensus *consensus, struct err *err)
             folder->path);
     if (first_entry(consensus, &entry) != 0)
         return err_set(err, ERR_INVALID, "the list of members cannot be encoded");
+    folder->incarnation = folder_incarnation_first(consensus->cluster_id);
     status = vote_open(&consensus->vote, folder, true, err);
     consensus->vote_opened = status == 0;
     if (status == 0)
@@ -169,7 +170,7 @@ static int bootstrap(struct consensus *consensus, struct err *err)
     if (status == 0)
         status = wal_append_now(&consensus->wal, 1, &entry, err);
     if (status == 0)
-        status = folder_claim(folder, consensus->cluster_id, consensus->config.member_id, err);
+        status = folder_claim(folder, err);
     raft_free(entry.buf.base);
     return status == 0 ? 0 : err_wrap(err, "bootstrap");
 }
@@ -230,6 +231,7 @@ static int core_start(struct consensus *consensus, struct err *err)
         return err_set(err, consensus->failure.code, "%s", consensus->failure.text);
     if (status != 0)
         return err_set(err, ERR_IO, "start consensus: %s", raft_errmsg(raft));
+    consensus->transport.incarnation = consensus->folder.incarnation;
     if (known_servers_check(consensus, err) != 0 ||
         transport_listen(&consensus->transport, config->listen_address, err) != 0)
         return -1;
@@ -239,11 +241,24 @@ static int core_start(struct consensus *consensus, struct err *err)
     return 0;
 }
 
+static int on_adopt(void *context, uint64_t incarnation)
+{
+    struct consensus *consensus = context;
+    struct err err;
+
+    if (folder_adopt(&consensus->folder, incarnation, &err) == 0)
+        return 0;
+    core_fail(consensus, &err);
+    core_report_failure(consensus);
+    return -1;
+}
+
 static void parts_init(struct consensus *consensus)
 {
     const struct clock_ops *clock = consensus->config.clock;
-    struct transport_events events = {consensus, core_on_message, core_on_greeted,
-                                      core_on_inbound_lost, core_on_outbound_lost};
+    struct transport_events events = {
+        consensus, core_on_message, core_on_greeted, core_on_inbound_lost, core_on_outbound_lost,
+        on_adopt};
 
     list_init(&consensus->deferred);
     list_init(&consensus->proposals);
@@ -501,6 +516,7 @@ static void peers_status(const struct consensus *consensus, struct consensus_sta
         out->match_index =
             known && core_is_leader(consensus) ? raft->leader_state.progress[place].match_index : 0;
         out->last_contact_age_ms = age_ms(consensus, peer);
+        out->foreign_incarnation = peer->foreign_incarnation;
         if (out->voter && out->last_contact_age_ms < consensus->config.election_timeout_ms)
             in_contact++;
         if (peer->member.id == status->leader_id)
@@ -539,8 +555,16 @@ void consensus_get_status(const struct consensus *consensus, struct consensus_st
         .snapshot_count = consensus->snapshot_count,
         .snapshot_ms_last = consensus->snapshot_ms_last,
         .snapshot_failures_total = consensus->snapshot_failures_total,
+        .incarnation = consensus->folder.incarnation,
+        .epoch_min = consensus->folder.epoch_min,
     };
     ret_status->leader_contact_age_ms =
         ret_status->leader_id == consensus->config.member_id ? 0 : UINT64_MAX;
+    ret_status->leader_heard_age_ms = UINT64_MAX;
+    if (ret_status->leader_id == consensus->config.member_id)
+        ret_status->leader_heard_age_ms = 0;
+    else if (consensus->safety.leader_heard_ms != 0)
+        ret_status->leader_heard_age_ms =
+            core_now_ms(consensus) - consensus->safety.leader_heard_ms;
     peers_status(consensus, ret_status);
 }

@@ -125,6 +125,8 @@ struct consensus_peer_status {
     bool connected;
     uint64_t match_index;         /* leader only */
     uint64_t last_contact_age_ms; /* UINT64_MAX: never */
+    uint64_t
+        foreign_incarnation; /* it said that it belongs to another incarnation and was refused; 0: no */
 };
 struct consensus_status {
     uint64_t member_id;
@@ -141,6 +143,7 @@ struct consensus_status {
     bool
         quorum; /* leader: in contact with a majority; follower: heard from a leader within the election timeout */
     uint64_t leader_contact_age_ms;
+    uint64_t leader_heard_age_ms; /* of whichever leader spoke last; UINT64_MAX: none since start */
     uint64_t proposals_in_flight;
     uint64_t leader_changes_total;
     uint64_t fsync_count;
@@ -149,6 +152,9 @@ struct consensus_status {
     uint64_t snapshot_count;
     uint64_t snapshot_ms_last;
     uint64_t snapshot_failures_total; /* of own ones; each is tried again */
+    uint64_t incarnation;             /* raft/folder.h; 0: not known yet */
+    uint64_t
+        epoch_min; /* the leader's first command makes it the state's epoch when that is lower */
     size_t peer_count;
     struct consensus_peer_status peers[CONSENSUS_MEMBERS_MAX];
 };

@@ -1,11 +1,2 @@
-/* CRC-32C (Castagnoli), as used by every record, frame and header below raft/. Source: RFC 3720 B.4. */
-#ifndef CKPT_RAFT_CRC32C_H
-#define CKPT_RAFT_CRC32C_H
-
-#include <stddef.h>
-#include <stdint.h>
-
-/* Start with crc 0; feeding pieces one after the other equals feeding them at once. */
-uint32_t crc32c(uint32_t crc, const void *bytes, size_t length);
-
-#endif
+/* Where it was; include src/base/crc32c.h. */
+#include "src/base/crc32c.h"

@@ -1,19 +1,18 @@
 /* Lock, identity and reserve of the data folder. See folder.h.
  *
  * Source   identity file, little endian: "CKPTIDNT", version u32, member id u64, length u8 and bytes of the cluster id,
- *          crc32c u32 of all before it.
+ *          incarnation u64, epoch u64 (both since version 2), crc32c u32 of all before it.
  */
 #include "raft/folder.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "raft/bytes.h"
-#include "raft/crc32c.h"
+#include "src/base/bytes.h"
 #include "src/base/check.h"
-#include "src/base/id.h"
+#include "src/base/crc32c.h"
 
-enum { IDENTITY_VERSION = 1, IDENTITY_BYTES_MAX = 256 };
+enum { IDENTITY_VERSION = 2, IDENTITY_BYTES_MAX = 256 };
 
 static const char identity_magic[8] = "CKPTIDNT";
 
@@ -54,6 +53,9 @@ static int identity_decode(struct folder *folder, const uint8_t *bytes, size_t l
     uint64_t version = reader_get(&reader, 4), member = reader_get(&reader, 8);
     size_t cluster_length = reader_get(&reader, 1);
     const uint8_t *cluster = reader_take(&reader, cluster_length);
+    uint64_t incarnation =
+        version == 1 ? folder_incarnation_first(cluster_id) : reader_get(&reader, 8);
+    uint64_t epoch_min = version == 1 ? 0 : reader_get(&reader, 8);
     size_t covered = length - reader.left;
     uint32_t crc = (uint32_t)reader_get(&reader, 4);
 
@@ -62,9 +64,10 @@ static int identity_decode(struct folder *folder, const uint8_t *bytes, size_t l
         return err_set(err, ERR_CORRUPT,
                        "%s/identity is damaged: give the member a new id and an empty folder",
                        folder->path);
-    if (version != IDENTITY_VERSION)
-        return err_set(err, ERR_MISMATCH, "%s/identity has version %llu, this program reads %d",
-                       folder->path, (unsigned long long)version, IDENTITY_VERSION);
+    if (version < 1 || version > IDENTITY_VERSION)
+        return err_set(err, ERR_MISMATCH,
+                       "%s/identity has version %llu, this program reads 1 to %d", folder->path,
+                       (unsigned long long)version, IDENTITY_VERSION);
     if (member != member_id)
         return err_set(err, ERR_MISMATCH,
                        "%s belongs to member %llu, not %llu: start the right member on it",
@@ -72,6 +75,8 @@ static int identity_decode(struct folder *folder, const uint8_t *bytes, size_t l
     if (cluster_length != strlen(cluster_id) || memcmp(cluster, cluster_id, cluster_length) != 0)
         return err_set(err, ERR_MISMATCH, "%s belongs to cluster %.*s, not %s", folder->path,
                        (int)cluster_length, (const char *)cluster, cluster_id);
+    folder->incarnation = incarnation;
+    folder->epoch_min = epoch_min;
     return 0;
 }
 
@@ -102,24 +107,42 @@ static int identity_read(struct folder *folder, const char *cluster_id, uint64_t
     return 0;
 }
 
-int folder_claim(struct folder *folder, const char *cluster_id, uint64_t member_id, struct err *err)
+/* FNV-1a, never 0. */
+uint64_t folder_incarnation_first(const char *cluster_id)
 {
-    size_t cluster_length = strlen(cluster_id);
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    for (const char *at = cluster_id; *at != '\0'; at++)
+        hash = (hash ^ (uint8_t)*at) * UINT64_C(0x100000001b3);
+    return hash == 0 ? 1 : hash;
+}
+
+int folder_claim(struct folder *folder, struct err *err)
+{
+    size_t cluster_length = strlen(folder->cluster_id);
     struct buf buf;
     int status;
 
-    CHECK(!folder->claimed && cluster_length <= ID_MAX_BYTES);
     buf_init(&buf);
     buf_append(&buf, identity_magic, sizeof(identity_magic));
     buf_put(&buf, IDENTITY_VERSION, 4);
-    buf_put(&buf, member_id, 8);
+    buf_put(&buf, folder->member_id, 8);
     buf_put(&buf, cluster_length, 1);
-    buf_append(&buf, cluster_id, cluster_length);
+    buf_append(&buf, folder->cluster_id, cluster_length);
+    buf_put(&buf, folder->incarnation, 8);
+    buf_put(&buf, folder->epoch_min, 8);
     buf_put(&buf, crc32c(0, buf.bytes, buf.length), 4);
     status = folder_write_file(folder, "identity", buf.bytes, buf.length, err);
     buf_close(&buf);
-    folder->claimed = status == 0;
+    folder->claimed |= status == 0;
     return status;
+}
+
+int folder_adopt(struct folder *folder, uint64_t incarnation, struct err *err)
+{
+    CHECK(folder->claimed && folder->incarnation == 0 && incarnation != 0);
+    folder->incarnation = incarnation;
+    return folder_claim(folder, err);
 }
 
 static void remove_temporary(void *data, const char *name)
@@ -143,7 +166,10 @@ int folder_open(struct folder *folder, const struct disk_ops *disk, const char *
     if (strlen(path) >= sizeof(folder->path))
         return err_set(err, ERR_INVALID, "data_dir is longer than %zu bytes",
                        sizeof(folder->path) - 1);
+    CHECK(strlen(cluster_id) <= ID_MAX_BYTES);
     memcpy(folder->path, path, strlen(path) + 1);
+    memcpy(folder->cluster_id, cluster_id, strlen(cluster_id) + 1);
+    folder->member_id = member_id;
     if (create && disk->make_dir(disk->context, path, err) != 0)
         return -1;
     if (disk->lock(disk->context, folder_path(folder, "lock", lock_path), &folder->lock, err) !=

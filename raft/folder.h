@@ -3,6 +3,10 @@
  * Flow     folder_open() locks and reads the identity; folder_claim() writes it as the last step of a bootstrap, so that its
  *          presence means the bootstrap is whole. folder_check_space() is called about once a second; a job that meets a full
  *          disk calls folder_spend_reserve() once and tries again.
+ *          An incarnation is a history that all members share. A recovery from lost quorum, or a restore from a backup, begins
+ *          another one, under another number; members of different ones refuse each other (transport.h). So recovering two members
+ *          separately, or starting old members beside a restored cluster, never mixes two histories. 0: a member that joined
+ *          and was not greeted yet.
  * Shapes   files: lock, identity, reserve; vote (vote.h), wal-* (wal.h), snapshot-* (snapshot.h), tmp-* (removed at open).
  * Errors   ERR_LOCKED; ERR_MISMATCH another member's or cluster's folder; ERR_CORRUPT identity damaged.
  */
@@ -12,6 +16,7 @@
 #include <stdatomic.h>
 
 #include "raft/io_ops.h"
+#include "src/base/id.h"
 
 enum { FOLDER_PATH_BYTES = 512, FOLDER_NAME_BYTES = 64 };
 
@@ -20,6 +25,11 @@ struct folder {
     char path[FOLDER_PATH_BYTES - FOLDER_NAME_BYTES];
     struct disk_lock *lock;
     bool claimed; /* the identity is there and ours */
+    uint64_t incarnation;
+    uint64_t
+        epoch_min; /* the state must have at least this epoch before anything else is decided; 0: any */
+    char cluster_id[ID_MAX_BYTES + 1];
+    uint64_t member_id;
     bool accepts_writes;
     uint64_t free_bytes; /* at the last check */
     uint64_t reserve_bytes;
@@ -34,8 +44,12 @@ char *folder_path(const struct folder *folder, const char *name, char text[FOLDE
 int folder_open(struct folder *folder, const struct disk_ops *disk, const char *path,
                 const char *cluster_id, uint64_t member_id, bool create, struct err *err);
 void folder_close(struct folder *folder);
-int folder_claim(struct folder *folder, const char *cluster_id, uint64_t member_id,
-                 struct err *err);
+/* Writes the identity with incarnation and epoch_min as they are set. */
+int folder_claim(struct folder *folder, struct err *err);
+/* Of the members of a new cluster: the same for all of them, another one than any restore or recovery gives. */
+uint64_t folder_incarnation_first(const char *cluster_id);
+/* The incarnation of a member that joined, as its first peer told it; durable when it returns 0. */
+int folder_adopt(struct folder *folder, uint64_t incarnation, struct err *err);
 
 /* Makes the reserve when there is room for it; at open. */
 void folder_set_reserve(struct folder *folder, uint64_t bytes);

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "raft/crc32c.h"
 #include "src/base/check.h"
+#include "src/base/crc32c.h"
 
 enum { FRAME_MAGIC = 0x46504b43, FRAME_VERSION = 1, ENTRY_HEADER_BYTES = 13 };
 
@@ -56,6 +56,7 @@ static void hello_encode(struct buf *buf, const struct frame_hello *hello)
     buf_put(buf, hello->to, 8);
     buf_put(buf, strlen(hello->cluster_id), 1);
     buf_append(buf, hello->cluster_id, strlen(hello->cluster_id));
+    buf_put(buf, hello->incarnation, 8);
 }
 
 static void snapshot_encode(struct buf *buf, enum frame_type type,
@@ -306,7 +307,8 @@ static int hello_decode(struct bytes_reader *reader, struct frame_hello *hello)
         return -1;
     memcpy(hello->cluster_id, text, length);
     hello->cluster_id[length] = '\0';
-    return 0;
+    hello->incarnation = reader_get(reader, 8);
+    return reader->failed ? -1 : 0;
 }
 
 static int snapshot_decode(struct bytes_reader *reader, enum frame_type type,

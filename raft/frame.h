@@ -14,8 +14,8 @@
 
 #include <raft.h>
 
-#include "raft/bytes.h"
 #include "raft/consensus.h"
+#include "src/base/bytes.h"
 
 enum {
     FRAME_HEADER_BYTES = 16,
@@ -46,6 +46,7 @@ struct frame_hello {
     char cluster_id[FRAME_CLUSTER_BYTES];
     uint64_t from;
     uint64_t to;
+    uint64_t incarnation; /* folder.h; 0: not known to the sender */
 };
 
 struct frame_snapshot {

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "raft/bytes.h"
-#include "raft/crc32c.h"
 #include "raft/snapshot_format.h"
+#include "src/base/bytes.h"
 #include "src/base/check.h"
+#include "src/base/crc32c.h"
 
 enum { VERIFY_CHUNK_BYTES = 1 << 20, NAMES_MAX = 256 };
 

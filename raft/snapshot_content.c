@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "raft/crc32c.h"
 #include "raft/snapshot_format.h"
 #include "src/base/check.h"
+#include "src/base/crc32c.h"
 
 enum { PIECE_BYTES = 1 << 16 };
 

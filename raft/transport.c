@@ -67,6 +67,7 @@ static void out_opened(void *data)
     snprintf(hello.hello.cluster_id, sizeof(hello.hello.cluster_id), "%s", transport->cluster_id);
     hello.hello.from = transport->member_id;
     hello.hello.to = peer->member.id;
+    hello.hello.incarnation = transport->incarnation;
     peer->out_ready = true;
     out_send(peer, &hello);
 }
@@ -170,13 +171,30 @@ static void in_drop(struct inbound *in, bool tell)
     in_free(in);
 }
 
+/* Two members of different incarnations hold histories that contradict each other: they never exchange another frame. */
+static int incarnation_check(struct transport *transport, struct peer *peer, uint64_t incarnation)
+{
+    peer->foreign_incarnation = 0;
+    if (incarnation == transport->incarnation || incarnation == 0)
+        return 0;
+    if (transport->incarnation != 0) {
+        peer->foreign_incarnation = incarnation;
+        return -1;
+    }
+    if (transport->events.adopt(transport->events.context, incarnation) != 0)
+        return -1;
+    transport->incarnation = incarnation;
+    return 0;
+}
+
 static int in_hello(struct inbound *in, const struct frame_hello *hello)
 {
     struct transport *transport = in->transport;
     struct peer *peer = find_peer(transport, hello->from);
 
     if (strcmp(hello->cluster_id, transport->cluster_id) != 0 ||
-        hello->to != transport->member_id || peer == NULL)
+        hello->to != transport->member_id || peer == NULL ||
+        incarnation_check(transport, peer, hello->incarnation) != 0)
         return -1;
     list_remove(&in->node);
     transport->greeting_count--;

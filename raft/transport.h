@@ -6,7 +6,8 @@
  * Shapes   one struct peer per other member, at most CONSENSUS_MEMBERS_MAX; at most TRANSPORT_GREETING_MAX accepted connections
  *          without a hello, for TRANSPORT_GREETING_MS. A peer's queue is bounded by TRANSPORT_QUEUE_MAX_BYTES: one frame more
  *          is refused, and Raft sends it again later. A receive buffer holds one frame.
- * Errors   a frame that is not right ends its connection. A hello of another cluster, or for another member, likewise.
+ * Errors   a frame that is not right ends its connection. A hello of another cluster, of another incarnation of this cluster
+ *          (after a recovery or restore that this or the other member was no part of), or for another member, likewise.
  * Absent   TLS (a wrapper of the network table).
  */
 #ifndef CKPT_RAFT_TRANSPORT_H
@@ -34,6 +35,8 @@ struct transport_events {
     void (*greeted)(void *context, uint64_t peer);      /* it has dialled us */
     void (*inbound_lost)(void *context, uint64_t peer); /* and that connection is gone */
     void (*outbound_lost)(void *context, uint64_t peer);
+    /* A member without an incarnation was greeted by one that has it. -1: it cannot be kept. */
+    int (*adopt)(void *context, uint64_t incarnation);
 };
 
 struct inbound;
@@ -49,6 +52,7 @@ struct peer {
     struct inbound *in;
     bool heard; /* last_heard_us means something */
     uint64_t last_heard_us;
+    uint64_t foreign_incarnation; /* of its last refused hello; 0: it belongs to us */
 };
 
 struct transport {
@@ -58,6 +62,7 @@ struct transport {
     struct network_listener *listener;
     char cluster_id[FRAME_CLUSTER_BYTES];
     uint64_t member_id;
+    uint64_t incarnation; /* set before the first dial; 0: not known yet (folder.h) */
     struct peer peers[CONSENSUS_MEMBERS_MAX];
     size_t peer_count;
     struct list greeting; /* of struct inbound */

@@ -7,9 +7,9 @@
 
 #include <string.h>
 
-#include "raft/bytes.h"
-#include "raft/crc32c.h"
+#include "src/base/bytes.h"
 #include "src/base/check.h"
+#include "src/base/crc32c.h"
 
 enum { SLOT_COUNT = 2, SLOT_STRIDE = 4096, SLOT_BYTES = 44, SLOT_VERSION = 1 };
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "raft/bytes.h"
-#include "raft/crc32c.h"
+#include "src/base/bytes.h"
 #include "src/base/check.h"
+#include "src/base/crc32c.h"
 
 enum { STAGING_BYTES = 1 << 20, GROUP_BYTES_MAX = 8 << 20, ALIGNMENT = 8 };
 _Static_assert(WAL_PAYLOAD_MAX_BYTES + WAL_RECORD_HEADER_BYTES + WAL_SEGMENT_HEADER_BYTES <

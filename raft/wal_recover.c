@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "raft/bytes.h"
-#include "raft/crc32c.h"
 #include "raft/snapshot.h"
 #include "raft/wal.h"
+#include "src/base/bytes.h"
 #include "src/base/check.h"
+#include "src/base/crc32c.h"
 
 enum { SEGMENT_VERSION = 1, SEGMENT_FILE_MAX_BYTES = 64 << 20, ALIGNMENT = 8 };
 

@@ -30,6 +30,8 @@ struct metrics;
 struct http;
 struct service;
 struct watch;
+struct backup;
+struct disk_ops; /* raft/io_ops.h */
 
 enum { BROKER_OUTCOMES_MAX = 64 };
 
@@ -58,12 +60,14 @@ struct broker {
     uv_loop_t *loop; /* for I/O glue only; time goes through clock */
     struct clock_ops clock;
     struct random_ops random;
+    const struct disk_ops *disk; /* of the data folder; NULL in tests that make no backup */
     const struct config *config;
     struct broker_counters counters;
     struct replica *replica;
     struct rpc_server *rpc; /* NULL while shutting down and in tests without a server */
     struct service *service;
     struct watch *watch;
+    struct backup *backup;
     /* Duties of the leader; NULL in tests that do without. The service asks them for what only they
      * know: evaluator_explain, dispatcher_node_connected, storage_watch_last_probe. */
     struct dispatcher *dispatcher;

@@ -10,6 +10,7 @@
 
 #include "raft/uv_io.h"
 #include "src/base/check.h"
+#include "src/broker/backup.h"
 #include "src/broker/broker.h"
 #include "src/broker/collector.h"
 #include "src/broker/disk_watch.h"
@@ -165,6 +166,7 @@ static void daemon_replica_closed(void *context)
     evaluator_free(broker->evaluator);
     dispatcher_free(broker->dispatcher);
     watch_free(broker->watch);
+    backup_free(broker->backup);
     service_free(broker->service);
     metrics_free(broker->metrics);
     daemon->workers_until_ms = uv_now(&daemon->loop) + DAEMON_WORKERS_MAX_MS;
@@ -319,6 +321,7 @@ static int daemon_open_replica(struct daemon *daemon, bool bootstrap, struct err
         snprintf(member->address, sizeof(member->address), "%s", config->members[i].raft);
     }
     disk_uv_ops(&daemon->loop, &daemon->disk);
+    daemon->broker.disk = &daemon->disk;
     network_uv_ops(&daemon->loop, &daemon->network);
     if (replica_open(&consensus, &daemon->initial, daemon_fatal, daemon, &daemon->broker.replica,
                      err) != 0)
@@ -351,6 +354,7 @@ static void daemon_add_parts(struct daemon *daemon)
     broker->metrics = metrics_new(broker);
     broker->service = service_new(broker);
     broker->watch = watch_new(broker);
+    broker->backup = backup_new(broker);
     broker->dispatcher = dispatcher_new(broker);
     broker->evaluator = evaluator_new(broker);
     broker->storage_watch = storage_watch_new(broker);

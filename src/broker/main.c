@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "src/base/check.h"
+#include "src/broker/backup_load.h"
 #include "src/broker/config.h"
 #include "src/broker/daemon.h"
 
@@ -21,11 +22,13 @@ struct options {
     bool bootstrap;
     bool check_config;
     bool print_config;
+    const char *verify_backup;
 };
 
 static const char usage[] =
     "usage: ckptd --config FILE --name NAME [--data-dir DIR] [--bootstrap]\n"
     "       ckptd --config FILE [--name NAME] --check-config | --print-config\n"
+    "       ckptd --verify-backup FILE\n"
     "\n"
     "  --config FILE    configuration, identical on all members\n"
     "  --name NAME      which member this is (default: the host name)\n"
@@ -33,6 +36,7 @@ static const char usage[] =
     "  --bootstrap      first start of a new cluster; each of its members once\n"
     "  --check-config   exit 0 when the configuration is valid, 2 when not\n"
     "  --print-config   show every value and where it comes from\n"
+    "  --verify-backup FILE  restore a backup in memory, check the state, and end\n"
     "  --version        show the version\n";
 
 /* -1: go on; else the exit code. */
@@ -44,6 +48,7 @@ static int parse_options(int argc, char **argv, struct options *options)
                                           {"bootstrap", no_argument, NULL, 'b'},
                                           {"check-config", no_argument, NULL, 'k'},
                                           {"print-config", no_argument, NULL, 'p'},
+                                          {"verify-backup", required_argument, NULL, 'V'},
                                           {"version", no_argument, NULL, 'v'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
@@ -69,6 +74,9 @@ static int parse_options(int argc, char **argv, struct options *options)
         case 'p':
             options->print_config = true;
             break;
+        case 'V':
+            options->verify_backup = optarg;
+            break;
         case 'v':
             puts("ckptd " CKPT_VERSION);
             return EXIT_SUCCESS;
@@ -80,7 +88,7 @@ static int parse_options(int argc, char **argv, struct options *options)
             return EXIT_USAGE;
         }
     }
-    if (optind < argc || options->config == NULL) {
+    if (optind < argc || (options->config == NULL && options->verify_backup == NULL)) {
         fprintf(stderr, "error: %s%s\n%s", optind < argc ? "unexpected argument " : "--config FILE",
                 optind < argc ? argv[optind] : " is missing", usage);
         return EXIT_USAGE;
@@ -110,6 +118,12 @@ int main(int argc, char **argv)
 
     if (status >= 0)
         return status;
+    if (options.verify_backup != NULL) {
+        if (backup_verify(options.verify_backup, stdout, &err) == 0)
+            return EXIT_SUCCESS;
+        fprintf(stderr, "error: %s\n", err.text);
+        return EXIT_FAILURE;
+    }
     if (config_load(options.config, &options.flags, &config, &err) != 0) {
         fprintf(stderr, "error: %s\n", err.text);
         return EXIT_USAGE;

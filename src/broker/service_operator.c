@@ -207,7 +207,6 @@ const struct method service_operator_methods[] = {
     ABSENT("PromoteMember", member_request),
     ABSENT("RemoveMember", member_request),
     ABSENT("RunDrill", drill_request),
-    ABSENT("Backup", backup_request),
     ABSENT("PlanGc", gc_request),
     ABSENT("RunGc", gc_request),
     ABSENT("PinCheckpoint", pin_request),

@@ -268,6 +268,13 @@ static const struct option_spec queue_options[] = {{.name = "queued",
                                                     .help = "a waiting job; at most 64"},
                                                    {0}};
 
+static const struct option_spec backup_options[] = {
+    {.name = "stale",
+     .kind = OPTION_FLAG,
+     .help = "from any member, also without a leader; the file says how old its state may be"},
+    {.name = "force", .kind = OPTION_FLAG, .help = "replace FILE when it exists"},
+    {0}};
+
 const struct command commands[] = {
     {"status", "", 0, 0, "who leads, who lags, how many may fail, what waits (any member)",
      command_status, NULL, false},
@@ -307,6 +314,12 @@ const struct command commands[] = {
     {"policy set", "KEY=VALUE...", 1, CLI_ARGUMENTS_MAX,
      "change the policy: min_interval=5m max_victims=3", command_policy_set, NULL, true},
     {"transfer", "[MEMBER]", 0, 1, "hand leadership over", command_transfer, NULL, true},
+    {"backup save", "FILE", 1, 1, "the whole replicated state into one file", command_backup_save,
+     backup_options, false},
+    {"backup inspect", "FILE", 1, 1, "check a backup's bytes and show what it is (offline)",
+     command_backup_inspect, NULL, false},
+    {"backup verify", "FILE", 1, 1, "restore a backup in memory and check the state (offline)",
+     command_backup_verify, NULL, false},
     {"debug check", "", 0, 0, "invariants and equal state hashes on all members",
      command_debug_check, NULL, false},
     {"completion", "bash", 1, 1, "print a completion script: source <(ckptctl completion bash)",

@@ -40,6 +40,9 @@ enum cli_exit command_queue_report(struct cli *cli);
 enum cli_exit command_policy_get(struct cli *cli);
 enum cli_exit command_policy_set(struct cli *cli);
 enum cli_exit command_transfer(struct cli *cli);
+enum cli_exit command_backup_save(struct cli *cli);
+enum cli_exit command_backup_inspect(struct cli *cli);
+enum cli_exit command_backup_verify(struct cli *cli);
 enum cli_exit command_version(struct cli *cli);
 
 #endif

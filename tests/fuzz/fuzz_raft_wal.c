@@ -2,10 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "raft/bytes.h"
-#include "raft/crc32c.h"
 #include "raft/wal.h"
+#include "src/base/bytes.h"
 #include "src/base/check.h"
+#include "src/base/crc32c.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 size_t fuzz_seed_input(size_t i, uint8_t *bytes, size_t size);

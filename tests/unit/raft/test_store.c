@@ -51,7 +51,7 @@ static void another_members_or_clusters_folder_is_refused(void **state)
     (void)state;
     fixture_open(&f);
     assert_false(f.folder.claimed);
-    assert_int_equal(folder_claim(&f.folder, "c1", 7, &err), 0);
+    assert_int_equal(folder_claim(&f.folder, &err), 0);
     folder_close(&f.folder);
     assert_int_equal(folder_open(&f.folder, &f.disk, "/d", "c1", 8, false, &err), -1);
     assert_int_equal(err.code, ERR_MISMATCH);
@@ -70,7 +70,7 @@ static void a_damaged_identity_is_refused_at_every_byte(void **state)
 
     (void)state;
     fixture_open(&f);
-    assert_int_equal(folder_claim(&f.folder, "c1", 7, &err), 0);
+    assert_int_equal(folder_claim(&f.folder, &err), 0);
     folder_close(&f.folder);
     (void)sim_file(f.sim, 0, "identity", &length);
     for (size_t i = 0; i < length; i++) {

@@ -1,9 +1,9 @@
 /* The log on a simulated disk: what recovery keeps, cuts and refuses. */
 #include "tests/support/test.h"
 
-#include "raft/crc32c.h"
 #include "raft/folder.h"
 #include "raft/wal.h"
+#include "src/base/crc32c.h"
 #include "tests/sim/sim.h"
 
 struct fixture {
@@ -308,7 +308,7 @@ static void a_log_that_was_cut_or_taken_away_is_refused(void **state)
     fixture_open(&f);
     for (uint64_t i = 1; i <= 10; i++)
         append_text(&f, i, 1, "acknowledged");
-    assert_int_equal(folder_claim(&f.folder, "c", 1, &err), 0);
+    assert_int_equal(folder_claim(&f.folder, &err), 0);
     wal_close(&f.wal);
     path = sim_file_name(f.sim, 0, "wal-", 0);
     assert_int_equal(f.disk.open(f.disk.context, path, DISK_OPEN_WRITE, &file, &err), 0);

@@ -1,5 +1,5 @@
 /* CRC-32C by slicing: eight table look-ups for eight bytes. See crc32c.h. */
-#include "raft/crc32c.h"
+#include "src/base/crc32c.h"
 
 #include <pthread.h>
 #include <string.h>

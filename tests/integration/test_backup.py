@@ -1,0 +1,136 @@
+#!/usr/bin/python3
+"""Backups of a running cluster and restoring them: one consistent state per file, refused when a byte is wrong, ids never used again.
+I25, I26, "restore wrong cluster's backup".
+
+Flow    every test starts its own cluster; files are damaged on purpose and must be refused with name, offset and the next step.
+"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from cluster import BIN, Cluster, http_status, load_json, metric, operator_pb2, operator_pb2_grpc, tail, tap, wait_until  # noqa: E402
+
+
+def fill(cluster, count, prefix="a"):
+    for i in range(count):
+        cluster.register(f"{prefix}{i}", [("n", 1, 1 << 20)])
+
+
+def inspect(cluster, path):
+    return load_json(cluster.ctl("-o", "json", "backup", "inspect", str(path)))["backup"]
+
+
+def a_backup_holds_what_was_acknowledged_and_verifies():
+    with Cluster() as cluster:
+        cluster.start()
+        fill(cluster, 300)
+        file = cluster.dir / "one.ckptbackup"
+        saved = cluster.ctl("backup", "save", str(file)).stdout
+        header = inspect(cluster, file)
+        assert header["allocation_count"] == 300 and header["linearizable"], header
+        assert header["state_hash"] in saved, saved
+        checked = cluster.ctl("debug", "check", "-o", "wide").stdout
+        assert header["cluster_id"] == "demo" and header["epoch"] == 1 and len(header["members"]) == 3, header
+        verified = cluster.ctl("backup", "verify", str(file)).stdout
+        assert header["state_hash"] in verified and "300 allocations" in verified, verified + checked
+        again = cluster.ctl("backup", "save", str(file), check=False)
+        assert again.returncode == 4 and "exists already" in again.stderr, again
+        fill(cluster, 5, "b")
+        cluster.ctl("backup", "save", "--force", str(file))
+        assert inspect(cluster, file)["allocation_count"] == 305
+        assert not list(cluster.dir.glob("*.part")) and not list(cluster.dir.glob("*/tmp-export*"))
+
+
+def every_member_gives_one_also_without_a_leader_and_says_how_old_it_is():
+    with Cluster() as cluster:
+        cluster.start()
+        fill(cluster, 50)
+        leader = cluster.wait_leader()
+        followers = [m for m in cluster.members if m is not leader]
+        wait_until("all have applied it",
+                   lambda: len({metric(m.http, "ckpt_raft_applied_index") for m in cluster.members}) == 1, 10)
+        for member in cluster.members:
+            file = cluster.dir / f"{member.name}.ckptbackup"
+            cluster.ctl("backup", "save", "--stale", str(file), endpoints=member.api)
+            header = inspect(cluster, file)
+            assert header["member_name"] == member.name and not header.get("linearizable"), header
+            assert header["allocation_count"] == 50, header
+        refused = cluster.ctl("--timeout", "2s", "backup", "save", str(cluster.dir / "x"), check=False, endpoints=followers[0].api)
+        assert refused.returncode == 0, refused  # the hint leads to the leader
+        leader.kill()
+        followers[0].kill()
+        wait_until("it notices", lambda: http_status(followers[1].http, "/readyz") == 503, 15)
+        file = cluster.dir / "alone"
+        cluster.ctl("backup", "save", "--stale", str(file), endpoints=followers[1].api)
+        header = inspect(cluster, file)
+        assert header["age_ms"] > 0 and header["allocation_count"] == 50, header
+        failed = cluster.ctl("--timeout", "2s", "backup", "save", str(cluster.dir / "y"), check=False)
+        assert failed.returncode == 5, failed
+        assert not (cluster.dir / "y").exists() and not (cluster.dir / "y.part").exists()
+
+
+def a_backup_under_load_is_one_state():
+    """The file's own hash is that of the log at its index: members are asked for it by their history."""
+    with Cluster() as cluster:
+        cluster.start()
+        stop = threading.Event()
+        count = [0]
+
+        def write():
+            while not stop.is_set():
+                count[0] += 1
+                cluster.register(f"w{count[0]}", [("n", 1, 1)])
+
+        writer = threading.Thread(target=write, daemon=True)
+        writer.start()
+        wait_until("it writes", lambda: count[0] > 100, 20)
+        files = []
+        for i in range(3):
+            files.append(cluster.dir / f"{i}.ckptbackup")
+            before = count[0]
+            cluster.ctl("backup", "save", str(files[-1]))
+            header = inspect(cluster, files[-1])
+            assert header["allocation_count"] >= before - 1, (header, before)
+            stub = operator_pb2_grpc.OperatorServiceStub(cluster.client.channel(cluster.wait_leader().api))
+            history = {h.index: f"{h.hash:016x}" for h in stub.DebugCheck(operator_pb2.DebugCheckRequest(), timeout=10).history}
+            assert history[header["index"]] == header["state_hash"]
+        stop.set()
+        writer.join(20)
+        for file in files:
+            cluster.ctl("backup", "verify", str(file))
+
+
+def damaged_files_are_refused_with_the_offset():
+    with Cluster(members=1) as cluster:
+        cluster.start()
+        fill(cluster, 200)
+        whole = cluster.dir / "whole"
+        cluster.ctl("backup", "save", str(whole))
+        content = whole.read_bytes()
+        bad = cluster.dir / "bad"
+        cases = [bytes(content[:n]) for n in (0, 7, 15, 40, len(content) // 2, len(content) - 1)] + [content + b"x"]
+        for offset in (3, 9, 13, 30, 200, len(content) // 3, len(content) // 2, len(content) - 40, len(content) - 1):
+            flipped = bytearray(content)
+            flipped[offset] ^= 0x10
+            cases.append(bytes(flipped))
+        for case in cases:
+            bad.write_bytes(case)
+            for verb in ("inspect", "verify"):
+                result = cluster.ctl("backup", verb, str(bad), check=False)
+                assert result.returncode == 1, (len(case), result)
+                assert str(bad) in result.stderr and ("offset" in result.stderr or "no backup" in result.stderr
+                                                      or "format version" in result.stderr), result.stderr
+        missing = cluster.ctl("backup", "inspect", str(cluster.dir / "none"), check=False)
+        assert missing.returncode == 3, missing
+
+
+if __name__ == "__main__":
+    sys.exit(tap([a_backup_holds_what_was_acknowledged_and_verifies,
+                  every_member_gives_one_also_without_a_leader_and_says_how_old_it_is,
+                  a_backup_under_load_is_one_state, damaged_files_are_refused_with_the_offset]))
