@@ -382,6 +382,12 @@ void rpc_h2_charge(struct rpc_h2 *h2)
         h2->control_tokens -= 1000;
 }
 
+/* Peers measure the path with a PING per round trip while they send (grpc-go): who sends something of use may do so. */
+static void h2_credit(struct rpc_h2 *h2)
+{
+    h2->control_tokens += 1000; /* the next charge cuts it to the burst */
+}
+
 void rpc_h2_frame_received(struct rpc_h2 *h2, const nghttp2_frame *frame)
 {
     bool acknowledges = frame->hd.flags & NGHTTP2_FLAG_ACK;
@@ -404,8 +410,13 @@ void rpc_h2_frame_received(struct rpc_h2 *h2, const nghttp2_frame *frame)
     case NGHTTP2_DATA:
         if (frame->hd.length == 0 && !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
             rpc_h2_charge(h2);
+        else
+            h2_credit(h2);
+        break;
+    case NGHTTP2_HEADERS:
+        h2_credit(h2);
         break;
     default:
-        break; /* HEADERS, RST_STREAM and WINDOW_UPDATE come with calls and have limits of their own */
+        break; /* RST_STREAM and WINDOW_UPDATE come with calls and have limits of their own */
     }
 }

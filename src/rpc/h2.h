@@ -21,7 +21,7 @@ enum {
     RPC_H2_PUMP_BYTES = 1 << 20, /* per round: one fast reader must not hold the loop */
     RPC_H2_CONTROL_QUEUE_MAX = 10000, /* control frames that wait for a peer who does not read */
     RPC_H2_CONTROL_BURST =
-        200, /* PING, SETTINGS, PRIORITY, empty DATA, invalid frames of the peer */
+        200, /* PING, SETTINGS, PRIORITY, empty DATA, invalid frames of the peer, over its HEADERS and DATA */
     RPC_H2_CONTROL_PER_SECOND = 20,
     RPC_H2_RESET_BURST = 1000, /* streams reset by the peer */
     RPC_H2_RESETS_PER_SECOND = 200,

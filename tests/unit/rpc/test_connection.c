@@ -272,6 +272,36 @@ static void floods_of_control_frames_end_the_connection(void **state)
     fixture_close(&fixture);
 }
 
+/* grpc-go does so, as client and as server. */
+static void a_ping_beside_every_call_is_no_flood(void **state)
+{
+    struct fixture fixture;
+    uint8_t unread[65536];
+    struct buf out;
+    int fd;
+
+    (void)state;
+    fixture_open(&fixture, NULL);
+    fd = fixture_raw(&fixture);
+    buf_init(&out);
+    raw_preface(&out);
+    for (uint32_t i = 0; i < 2000; i++) {
+        raw_request(&out, 2 * i + 1, "/test.T/Echo", 0, NULL, NULL);
+        raw_message(&out, 2 * i + 1, RAW_END_STREAM, "x");
+        raw_frame(&out, RAW_PING, 0, 0, "12345678", 8);
+        if (i % 50 == 49) {
+            assert_true(raw_send(fd, &out));
+            while (fixture.messages <= i) {
+                fixture_run_ms(&fixture, 1);
+                assert_int_not_equal(recv(fd, unread, sizeof(unread), MSG_DONTWAIT), 0);
+            }
+        }
+    }
+    close(fd);
+    buf_close(&out);
+    fixture_close(&fixture);
+}
+
 static void a_stalled_reader_costs_bounded_memory_and_is_closed(void **state)
 {
     const struct rpc_server_config config = {.keepalive_ms = 200};
@@ -670,6 +700,7 @@ int main(void)
         cmocka_unit_test(huge_headers_are_refused),
         cmocka_unit_test(rapid_resets_end_the_connection),
         cmocka_unit_test(floods_of_control_frames_end_the_connection),
+        cmocka_unit_test(a_ping_beside_every_call_is_no_flood),
         cmocka_unit_test(a_stalled_reader_costs_bounded_memory_and_is_closed),
         cmocka_unit_test(unread_answers_hold_back_new_calls),
         cmocka_unit_test(a_peer_that_drips_bytes_is_closed),
