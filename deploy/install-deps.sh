@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing to build, test and run on Debian 12. Does nothing (and needs no root) when all is there.
+# Installs what is missing to build, test and run on Debian 12; `bench`: also what make bench compares with. Does nothing (and needs no
+# root) when all is there.
 set -eu
 packages=(
     # toolchain
@@ -11,6 +12,7 @@ packages=(
     libcmocka-dev python3 python3-grpcio python3-grpc-tools python3-pkg-resources prometheus clang-format binutils procps iproute2 nftables faketime git
     ca-certificates
 )
+[ "${1-}" = bench ] && packages+=(etcd-server)
 missing=()
 for package in "${packages[@]}"; do
     dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")

@@ -1,11 +1,13 @@
 #!/usr/bin/python3
-"""First figures of a three-replica cluster on this machine: commits, failover, evaluation, memory. Prints tables; gates nothing.
+"""Figures of a cluster on this machine, beside etcd's in the same run: commits, failover, evaluation, memory. Prints tables; gates nothing.
 
 Flow    `make bench` runs all; a name as argument (commits, failover, evaluation, memory) runs one. Everything shares this machine's
         cores: the load generator, three replicas, one disk. Medians of several runs.
 """
 import json
+import os
 import pathlib
+import signal
 import statistics
 import subprocess
 import sys
@@ -13,6 +15,7 @@ import time
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import peer  # noqa: E402
 from cluster import BUILD, Cluster, broker_pb2, metric, operator_pb2, wait_until  # noqa: E402
 
 QUIET = {"evaluation_interval": "30s"}
@@ -31,49 +34,95 @@ def lag_ms(cluster, member):
     return cluster.client.operator("Status", operator_pb2.StatusRequest()).loop_lag_max_ms
 
 
+def median_of(runs):
+    return {key: statistics.median(run[key] for run in runs) for key in ("per_s", "p50_us", "p99_us")}
+
+
 def bench_commits():
-    print("commits through the gRPC API (RegisterAllocation), 3 replicas, one machine, medians of "
-          f"{RUNS} runs of {SECONDS} s\nin flight   commits/s   p50 us   p99 us")
-    with Cluster(policy=QUIET) as cluster:
+    """Both clusters stay up; their runs alternate, so that what else this machine does falls on both."""
+    print(f"writes through the gRPC API, same message size, 3 replicas each, one machine and disk, medians of {RUNS} runs of {SECONDS} s\n"
+          "in flight           commits/s   p50 us   p99 us   beside etcd: commits/s     p50     p99")
+    with Cluster(policy=QUIET) as cluster, peer.Etcd() as etcd:
         cluster.start()
         leader = cluster.wait_leader()
-        load(leader.api, 64, 1)
+        endpoints = (leader.api, "etcd:" + etcd.leader().api)
+        for endpoint in endpoints:
+            load(endpoint, 64, 1)
         for in_flight in (1, 64, 1000):
-            runs = [load(leader.api, in_flight, SECONDS) for _ in range(RUNS)]
-            print("%9d %11.0f %8.0f %8.0f" % (in_flight, *(statistics.median(r[k] for r in runs) for k in ("per_s", "p50_us", "p99_us"))),
-                  flush=True)
+            runs = [[load(endpoint, in_flight, SECONDS) for endpoint in endpoints] for _ in range(RUNS)]
+            ours, theirs = (median_of([run[i] for run in runs]) for i in (0, 1))
+            for name, row in (("broker", ours), ("etcd", theirs)):
+                print("%9d %-7s %11.0f %8.0f %8.0f" % (in_flight, name, row["per_s"], row["p50_us"], row["p99_us"]),
+                      end="" if name == "broker" else "\n", flush=True)
+                if name == "broker":
+                    print("   %21.2f x %7.2f %7.2f" % tuple(ours[k] / theirs[k] for k in ("per_s", "p50_us", "p99_us")))
         print(f"longest stall of the leader's loop: {lag_ms(cluster, leader)} ms")
 
 
-def bench_failover(kills=30):
-    detect = []
-    with Cluster(policy=QUIET) as cluster:
+def write_once(cluster, without=None):
+    """Until it is acknowledged, asking first a member that was not the one that went."""
+    client = cluster.client
+    if without is not None and client.addresses[client.current] == without.api:
+        client.current = (client.current + 1) % len(client.addresses)
+    client.broker("ReportQueue", broker_pb2.ReportQueueRequest(request_id=uuid.uuid4().hex, vcluster="hpc"), timeout_s=30, attempt_s=0.25)
+
+
+def outage_ms(strike, write):
+    struck = time.monotonic()
+    strike()
+    write()
+    return (time.monotonic() - struck) * 1000
+
+
+def table_row(name, values):
+    values.sort()
+    print("%-28s %6d %8.0f %8.0f %8.0f %8.0f" % (name, len(values), statistics.median(values), values[int(len(values) * .9)],
+                                                values[int(len(values) * .99)], values[-1]), flush=True)
+
+
+def broker_outages(members, rounds, strike, mend):
+    found = []
+    with Cluster(members=members, policy=QUIET) as cluster:
         cluster.start()
-        client = cluster.client
-        for _ in range(kills):
+        for _ in range(rounds):
             leader = cluster.wait_leader()
-            wait_until("all members caught up", lambda: caught_up(cluster), 20, 0.05)
-            client.current = cluster.members.index(leader)
-            report(client)
-            killed = time.monotonic()
-            leader.kill()
-            report(client)
-            detect.append((time.monotonic() - killed) * 1000)
-            leader.start()
-    detect.sort()
-    print(f"failover: SIGKILL of the leader to the next acknowledged commit through the API, {kills} kills, timers 1000/100 ms\n"
-          f"p50 {statistics.median(detect):.0f} ms   p90 {detect[int(len(detect) * .9)]:.0f} ms   "
-          f"p99 {detect[int(len(detect) * .99)]:.0f} ms   max {detect[-1]:.0f} ms", flush=True)
+            wait_until("all members caught up", lambda: caught_up(cluster), 30, 0.05)
+            write_once(cluster)
+            found.append(outage_ms(lambda: strike(leader), lambda: write_once(cluster, leader)))
+            mend(leader)
+    return found
+
+
+def etcd_outages(members, rounds, strike, mend, pre_vote):
+    found = []
+    with peer.Etcd(members, pre_vote) as etcd:
+        for _ in range(rounds):
+            leader = wait_until("etcd has a leader", etcd.leader, 30, 0.05)
+            wait_until("all members caught up", etcd.caught_up, 30, 0.05)
+            etcd.write(leader)
+            found.append(outage_ms(lambda: strike(leader), lambda: etcd.write(leader)))
+            mend(leader)
+    return found
+
+
+def bench_failover(kills=100, etcd_kills=20, stops=10):
+    print("the leader goes; time to the next acknowledged write through the API of another member; timers 1000/100 ms\n"
+          "what                              n   p50 ms   p90 ms   p99 ms   max ms")
+    for members in (3, 5):
+        table_row(f"SIGKILL, broker, {members}", broker_outages(members, kills, lambda m: m.kill(), lambda m: m.start()))
+        table_row(f"SIGKILL, etcd, {members}", etcd_outages(members, etcd_kills, lambda m: m.kill(), lambda m: m.start(), False))
+    def stop(member):
+        os.kill(member.process.pid, signal.SIGSTOP)
+
+    def resume(member):
+        os.kill(member.process.pid, signal.SIGCONT)
+    table_row("SIGSTOP, broker, 3", broker_outages(3, stops, stop, resume))
+    table_row("SIGSTOP, etcd pre-vote, 3", etcd_outages(3, stops, stop, resume, True))
 
 
 def caught_up(cluster):
     status = cluster.client.operator("Status", operator_pb2.StatusRequest())
-    return len([m for m in status.members if m.reachable]) == 3 and all(m.lag_entries < 5 for m in status.members)
-
-
-def report(client):
-    client.broker("ReportQueue", broker_pb2.ReportQueueRequest(request_id=uuid.uuid4().hex, vcluster="hpc"),
-                  timeout_s=20, attempt_s=0.25)
+    return len([m for m in status.members if m.reachable]) == len(cluster.members) and all(m.lag_entries < 5 for m in status.members)
 
 
 def bench_evaluation():

@@ -1,9 +1,10 @@
-/* Load generator: RegisterAllocation through the public gRPC API, a fixed number in flight, for a fixed time.
+/* Load generator: writes through a public gRPC API, a fixed number in flight, for a fixed time: RegisterAllocation of this broker, or
+ * Put of etcd with a message of exactly as many bytes.
  *
  * Flow     one channel to one endpoint (the leader); each answer starts the next request. Prints one JSON line.
  * Units    microseconds per call, calls per second.
  * Errors   any status but OK is counted in "failed"; the program exits 1 when a call failed.
- * Usage    load ENDPOINT IN_FLIGHT SECONDS PREFIX [COUNT_MAX]
+ * Usage    load ENDPOINT IN_FLIGHT SECONDS PREFIX [COUNT_MAX]; ENDPOINT etcd:HOST:PORT for etcd
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@
 #include "src/base/check.h"
 #include "src/rpc/client.h"
 
-enum { LATENCIES_MAX = 4 << 20 };
+enum { LATENCIES_MAX = 4 << 20, REQUEST_BYTES = 1024 };
 
 struct slot {
     uint64_t started_ns;
@@ -27,6 +28,8 @@ static uint64_t sent_count, failed_count, count_max, end_ns, last_ns, first_ns;
 static size_t in_flight;
 static const char *prefix;
 static char failure[256];
+static const char *method = "/ckpt.v1.BrokerService/RegisterAllocation";
+static bool etcd;
 
 static void send_one(struct slot *slot);
 
@@ -50,40 +53,62 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
         uv_stop(uv_default_loop());
 }
 
-static void send_one(struct slot *slot)
+static size_t pack_registration(const char *id, const char *request_id, uint8_t *ret_bytes)
 {
-    static const struct rpc_client_handlers handlers = {.on_end = on_end};
     Ckpt__V1__RegisterAllocationRequest request = CKPT__V1__REGISTER_ALLOCATION_REQUEST__INIT;
     Ckpt__V1__AllocationSpec spec = CKPT__V1__ALLOCATION_SPEC__INIT;
     Ckpt__V1__NodeShare node = CKPT__V1__NODE_SHARE__INIT;
     Ckpt__V1__NodeShare *nodes[1] = {&node};
-    char id[96], request_id[112], node_id[32];
-    uint8_t bytes[1024];
-    size_t length;
+    char node_id[32];
 
-    snprintf(id, sizeof(id), "%s-%" PRIu64, prefix, sent_count);
-    snprintf(request_id, sizeof(request_id), "r-%s", id);
     snprintf(node_id, sizeof(node_id), "node-%" PRIu64, sent_count % 4096);
-    sent_count++;
     node.node_id = node_id;
     node.gpu_count = 8;
     node.gpu_memory_used_bytes = UINT64_C(640) << 30;
-    spec.allocation_id = id;
+    spec.allocation_id = (char *)(uintptr_t)id;
     spec.tenant = (char *)(uintptr_t) "physics";
     spec.project = (char *)(uintptr_t) "bench";
     spec.vcluster = (char *)(uintptr_t) "hpc";
     spec.owner = (char *)(uintptr_t) "load";
     spec.n_nodes = 1;
     spec.nodes = nodes;
-    request.request_id = request_id;
+    request.request_id = (char *)(uintptr_t)request_id;
     request.spec = &spec;
-    length = ckpt__v1__register_allocation_request__get_packed_size(&request);
-    CHECK(length <= sizeof(bytes));
-    ckpt__v1__register_allocation_request__pack(&request, bytes);
+    CHECK(ckpt__v1__register_allocation_request__get_packed_size(&request) <= REQUEST_BYTES);
+    return ckpt__v1__register_allocation_request__pack(&request, ret_bytes);
+}
+
+/* etcdserverpb.PutRequest {bytes key = 1; bytes value = 2;}, both shorter than 128 bytes: as long as the registration that is there. */
+static void turn_into_put(const char *key, uint8_t *bytes, size_t length)
+{
+    size_t key_length = strlen(key);
+    size_t value_length = length - key_length - 4;
+
+    CHECK(key_length < 128 && length > key_length + 4 && value_length < 128);
+    bytes[0] = 1 << 3 | 2;
+    bytes[1] = (uint8_t)key_length;
+    memcpy(bytes + 2, key, key_length);
+    bytes[2 + key_length] = 2 << 3 | 2;
+    bytes[3 + key_length] = (uint8_t)value_length;
+    memset(bytes + 4 + key_length, 'v', value_length);
+}
+
+static void send_one(struct slot *slot)
+{
+    static const struct rpc_client_handlers handlers = {.on_end = on_end};
+    char id[96], request_id[112];
+    uint8_t bytes[REQUEST_BYTES];
+    size_t length;
+
+    snprintf(id, sizeof(id), "%s-%" PRIu64, prefix, sent_count);
+    snprintf(request_id, sizeof(request_id), "r-%s", id);
+    length = pack_registration(id, request_id, bytes);
+    if (etcd)
+        turn_into_put(request_id, bytes, length);
+    sent_count++;
     slot->started_ns = uv_hrtime();
     in_flight++;
-    rpc_channel_unary(channel, "/ckpt.v1.BrokerService/RegisterAllocation", bytes, length, 30000,
-                      true, &handlers, slot);
+    rpc_channel_unary(channel, method, bytes, length, 30000, true, &handlers, slot);
 }
 
 static int compare(const void *a, const void *b)
@@ -111,6 +136,7 @@ static void report(size_t concurrency)
 
 int main(int argc, char **argv)
 {
+    const char *endpoint;
     size_t concurrency;
     struct slot *slots;
 
@@ -118,12 +144,18 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: load ENDPOINT IN_FLIGHT SECONDS PREFIX [COUNT_MAX]\n");
         return 2;
     }
+    endpoint = argv[1];
+    etcd = strncmp(endpoint, "etcd:", 5) == 0;
+    if (etcd) {
+        endpoint += 5;
+        method = "/etcdserverpb.KV/Put";
+    }
     concurrency = (size_t)strtoull(argv[2], NULL, 10);
     prefix = argv[4];
     count_max = argc > 5 ? strtoull(argv[5], NULL, 10) : UINT64_MAX;
     latencies_us = check_calloc(LATENCIES_MAX, sizeof(latencies_us[0]));
     slots = check_calloc(concurrency, sizeof(slots[0]));
-    channel = rpc_channel_new(uv_default_loop(), argv[1], &(struct rpc_channel_config){0});
+    channel = rpc_channel_new(uv_default_loop(), endpoint, &(struct rpc_channel_config){0});
     first_ns = uv_hrtime();
     end_ns = first_ns + (uint64_t)(strtod(argv[3], NULL) * 1e9);
     for (size_t i = 0; i < concurrency && sent_count < count_max; i++)
