@@ -15,8 +15,9 @@ PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
 
 # ---- layers: a folder is an archive; what a layer may link is its line (tests/lint checks the includes) ----
-LAYERS = base proto fsm raft eval rpc store backup telemetry client broker agent app cli
+LAYERS = base tls proto fsm raft eval rpc store backup telemetry client broker agent app cli
 DIR_base = src/base
+DIR_tls = src/tls
 DIR_fsm = fsm
 DIR_raft = raft
 DIR_eval = src/eval
@@ -30,19 +31,20 @@ DIR_agent = src/agent
 DIR_app = src/app
 DIR_cli = src/cli
 USE_base = base
+USE_tls = tls base
 USE_proto = proto
 USE_fsm = fsm proto base
-USE_raft = raft base
+USE_raft = raft tls base
 USE_eval = eval base
-USE_rpc = rpc proto base
+USE_rpc = rpc tls proto base
 USE_store = store base
 USE_backup = backup store proto base
 USE_telemetry = telemetry base
-USE_client = client rpc proto base
-USE_broker = broker eval backup store telemetry rpc raft fsm proto base
-USE_agent = agent store rpc fsm raft proto base
+USE_client = client rpc tls proto base
+USE_broker = broker eval backup store telemetry rpc raft tls fsm proto base
+USE_agent = agent store rpc fsm raft tls proto base
 USE_app = app
-USE_cli = cli client rpc backup store fsm proto base
+USE_cli = cli client rpc backup store tls fsm proto base
 
 PROTOS = $(wildcard proto/ckpt/v1/*.proto proto/ckpt/log/v1/*.proto proto/grpc/health/v1/*.proto proto/grpc/reflection/v1alpha/*.proto)
 GEN_C = $(PROTOS:proto/%.proto=$(BUILD)/gen/%.pb-c.c)

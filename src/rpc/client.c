@@ -23,7 +23,7 @@ static void channel_dial(struct rpc_channel *channel);
 
 static void channel_reason(struct rpc_channel *channel, const char *reason)
 {
-    snprintf(channel->reason, sizeof(channel->reason), "%.90s: %.60s", channel->text, reason);
+    snprintf(channel->reason, sizeof(channel->reason), "%.90s: %.400s", channel->text, reason);
 }
 
 /* Calls that must not wait for a connection are over. */
@@ -98,10 +98,13 @@ static void channel_dial_next(struct rpc_channel *channel, const char *reason)
 void rpc_channel_dialled(struct rpc_channel *channel, struct rpc_client_connection *connection,
                          int status)
 {
+    char reason[ERR_TEXT_BYTES];
+
     CHECK(status != 0);
-    rpc_client_connection_close(connection, uv_strerror(status));
+    snprintf(reason, sizeof(reason), "%s", rpc_stream_reason(&connection->h2.stream, status));
+    rpc_client_connection_close(connection, reason);
     if (connection == channel->current && !channel->freeing)
-        channel_dial_next(channel, uv_strerror(status));
+        channel_dial_next(channel, reason);
 }
 
 static void lookup_done(uv_getaddrinfo_t *request, int status, struct addrinfo *found)

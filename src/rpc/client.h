@@ -18,6 +18,8 @@ struct rpc_channel_config {
     uint64_t backoff_max_ms;     /* 0: 1,000 */
     uint64_t keepalive_ms;       /* 0: 2,000: ping a silent peer while calls are open */
     size_t message_max_bytes;    /* 0: 4 MiB received */
+    /* NULL: plain; outlives the channel. The server must be a replica of our certificate's cluster. Unix sockets stay plain. */
+    const struct tls_context *tls;
 };
 
 /* address "host:port" or "unix:PATH". With another text every call ends with UNAVAILABLE and the reason. A connection that the peer ends

@@ -155,6 +155,8 @@ static void connection_connected(struct rpc_h2 *h2, int status)
     struct rpc_channel *channel = connection->channel;
     nghttp2_session *session;
 
+    if (status == 0 && h2->stream.tls != NULL && tls_engine_expect_replica(h2->stream.tls, 0) != 0)
+        status = UV_EPROTO;
     if (status == 0) {
         CHECK(nghttp2_session_client_new2(&session, channel->callbacks, connection,
                                           channel->options) == 0);
@@ -204,6 +206,10 @@ struct rpc_client_connection *rpc_client_connection_new(struct rpc_channel *chan
     list_init(&connection->calls);
     CHECK(rpc_h2_init(&connection->h2, channel->loop, channel->address.local, &channel->flusher,
                       &connection_ops) == 0);
+    if (channel->config.tls != NULL && !channel->address.local)
+        rpc_stream_secure(&connection->h2.stream,
+                          tls_engine_new(channel->config.tls, TLS_CLIENT, RPC_PROTOCOL),
+                          channel->flusher.plain_bytes);
     list_push_back(&channel->connections, &connection->node);
     channel->handles++;
     return connection;

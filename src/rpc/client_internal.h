@@ -41,7 +41,7 @@ struct rpc_channel {
     struct rpc_timer sweep;  /* keepalive while calls are open */
     uint64_t backoff_ms;
     uint64_t ready_ms;
-    char reason[160]; /* why it is not connected */
+    char reason[ERR_TEXT_BYTES]; /* why it is not connected */
     struct rpc_lookup *lookup;
     struct addrinfo *found; /* addresses of the name, and the next one to try */
     const struct addrinfo *next;

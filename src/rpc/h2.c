@@ -99,6 +99,7 @@ void rpc_flusher_init(struct rpc_flusher *flusher, uv_loop_t *loop)
     flusher->idle.data = flusher;
     list_init(&flusher->dirty);
     flusher->read_bytes = check_alloc(RPC_STREAM_READ_BYTES);
+    flusher->plain_bytes = check_alloc(TLS_PLAIN_BYTES);
     flusher->batch = check_alloc(RPC_H2_BATCH_BYTES);
 }
 
@@ -107,6 +108,7 @@ static void flusher_closed(uv_handle_t *handle)
     struct rpc_flusher *flusher = handle->data;
 
     free(flusher->read_bytes);
+    free(flusher->plain_bytes);
     free(flusher->batch);
     flusher->closed(flusher->closed_data);
 }
@@ -175,7 +177,7 @@ static ssize_t h2_send_batch(struct rpc_h2 *h2)
         return 0;
     error = rpc_stream_write(&h2->stream, batch, used);
     if (error != 0) {
-        h2_fail(h2, uv_strerror(error));
+        h2_fail(h2, rpc_stream_reason(&h2->stream, error));
         return -1;
     }
     return (ssize_t)used;
@@ -232,13 +234,32 @@ static struct rpc_h2 *h2_of(struct rpc_stream *stream)
     return LIST_ITEM(stream, struct rpc_h2, stream);
 }
 
+const char rpc_h2_speaks_tls[] = "peer begins a TLS handshake, but this port has no TLS";
+
+/* Plain text and TLS have met when a first byte is that of a TLS record. */
+static bool h2_met_tls(struct rpc_h2 *h2, const uint8_t *bytes, size_t length)
+{
+    enum { RECORD_ALERT = 21, RECORD_HANDSHAKE = 22, RECORD_VERSION = 3 };
+
+    if (h2->settled || h2->met || h2->stream.tls != NULL || length < 2)
+        return false;
+    h2->met = true;
+    if (bytes[1] != RECORD_VERSION)
+        return false;
+    if (bytes[0] == RECORD_HANDSHAKE)
+        h2_fail(h2, rpc_h2_speaks_tls);
+    else if (bytes[0] == RECORD_ALERT)
+        h2_fail(h2, "peer wants TLS; give it a CA, a certificate and a key");
+    return h2->closing;
+}
+
 static void h2_bytes(struct rpc_stream *stream, const uint8_t *bytes, size_t length)
 {
     struct rpc_h2 *h2 = h2_of(stream);
     ssize_t taken;
 
     h2->read_ms = uv_now(stream->uv.handle.loop);
-    if (h2->terminated_ms != 0)
+    if (h2->terminated_ms != 0 || h2_met_tls(h2, bytes, length))
         return;
     h2->busy = true;
     taken = nghttp2_session_mem_recv(h2->session, bytes, length);
@@ -267,7 +288,7 @@ static void h2_drained(struct rpc_stream *stream)
 
 static void h2_lost(struct rpc_stream *stream, int error)
 {
-    h2_fail(h2_of(stream), error == UV_EOF ? "connection closed by peer" : uv_strerror(error));
+    h2_fail(h2_of(stream), rpc_stream_reason(stream, error));
 }
 
 static void h2_closed(struct rpc_stream *stream)
@@ -341,7 +362,7 @@ bool rpc_h2_keepalive(struct rpc_h2 *h2, uint64_t timeout_ms)
 {
     uint64_t now_ms = uv_now(h2->stream.uv.handle.loop);
 
-    if (h2->closing)
+    if (h2->closing || h2->session == NULL) /* the handshake of TLS has a timer of its own */
         return false;
     if (h2->terminated_ms != 0 && now_ms - h2->terminated_ms >= timeout_ms) {
         h2_fail(h2, "peer does not read");

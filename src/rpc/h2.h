@@ -52,8 +52,9 @@ static inline size_t rpc_outbox_length(const struct rpc_outbox *outbox)
 struct rpc_flusher {
     uv_idle_t idle;
     struct list dirty;
-    uint8_t *read_bytes; /* RPC_STREAM_READ_BYTES: what just came */
-    uint8_t *batch;      /* RPC_H2_BATCH_BYTES: frames that are collected to be written at once */
+    uint8_t *read_bytes;  /* RPC_STREAM_READ_BYTES: what just came */
+    uint8_t *plain_bytes; /* TLS_PLAIN_BYTES: what came out of TLS */
+    uint8_t *batch;       /* RPC_H2_BATCH_BYTES: frames that are collected to be written at once */
     void (*closed)(void *data);
     void *closed_data;
 };
@@ -62,7 +63,8 @@ void rpc_flusher_close(struct rpc_flusher *flusher, void (*closed)(void *data), 
 
 struct rpc_h2;
 struct rpc_h2_ops {
-    void (*connected)(struct rpc_h2 *h2, int status); /* dialled connections only */
+    /* dialled connections, and those with TLS; why it failed: rpc_stream_reason */
+    void (*connected)(struct rpc_h2 *h2, int status);
     void (*writable)(struct rpc_h2 *h2, struct rpc_outbox *outbox);
     void (*lost)(struct rpc_h2 *h2, const char *reason);
     void (*closed)(struct rpc_h2 *h2); /* nothing refers to it any more */
@@ -77,6 +79,7 @@ struct rpc_h2 {
     struct list writable; /* outboxes */
     bool busy;            /* inside received bytes or a pump: a pump follows anyway */
     bool closing;
+    bool met;     /* its first bytes came */
     bool settled; /* the peer's SETTINGS came: it speaks HTTP/2 */
     bool ping_outstanding;
     uint64_t opened_ms;
@@ -86,6 +89,9 @@ struct rpc_h2 {
     uint64_t control_tokens; /* in thousandths */
     uint64_t control_ms;
 };
+
+/* `lost` says this of a peer that begins a TLS handshake where none is expected. */
+extern const char rpc_h2_speaks_tls[];
 
 /* Options that every session of ours has; the caller deletes them. */
 nghttp2_option *rpc_h2_options(void);

@@ -22,6 +22,7 @@ enum { LISTEN_BACKLOG = 1024, SWEEPS_PER_KEEPALIVE = 4 };
 
 static void server_sweep(struct rpc_timer *timer);
 static void server_grace_over(struct rpc_timer *timer);
+static void server_recheck(struct rpc_timer *timer);
 
 static void reserve_regain(struct rpc_server *server)
 {
@@ -56,6 +57,8 @@ static void config_fill(struct rpc_server_config *config)
         config->idle_ms = 300000;
     if (config->keepalive_ms == 0)
         config->keepalive_ms = 10000;
+    if (config->handshake_ms == 0)
+        config->handshake_ms = 3000;
     config->connections_max = connections_possible(config->connections_max);
 }
 
@@ -86,11 +89,23 @@ struct rpc_server *rpc_server_new(uv_loop_t *loop, const struct rpc_server_confi
     server->handles = 2;
     rpc_timer_init(&server->sweep, server_sweep);
     rpc_timer_init(&server->grace, server_grace_over);
+    rpc_timer_init(&server->recheck, server_recheck);
+    if (server->config.tls != NULL)
+        rpc_timer_start(&server->timers, &server->recheck, uv_now(loop) + RPC_RECHECK_STEP_MS);
     CHECK(nghttp2_session_callbacks_new(&server->callbacks) == 0);
     rpc_connection_callbacks(server->callbacks);
     server->options = rpc_h2_options();
     sweep_start(server);
     return server;
+}
+
+void rpc_server_set_access(struct rpc_server *server,
+                           bool (*allowed)(void *data, const struct rpc_peer *peer,
+                                           const char *path, char *text, size_t size),
+                           void *data)
+{
+    server->allowed = allowed;
+    server->allowed_data = data;
 }
 
 void rpc_server_add_method(struct rpc_server *server, const char *path, bool client_streaming,
@@ -278,6 +293,28 @@ static void server_sweep(struct rpc_timer *timer)
         sweep_start(server);
 }
 
+/* Clients' certificates: all of them soon after a reload, each of them now and then, a few at a time. The list is in the order
+ * of the last check. */
+static void server_recheck(struct rpc_timer *timer)
+{
+    struct rpc_server *server = LIST_ITEM(timer, struct rpc_server, recheck);
+    uint64_t generation = tls_context_generation(server->config.tls);
+    uint64_t now_ms = uv_now(server->loop);
+
+    for (size_t i = 0; i < RPC_RECHECK_STEP_COUNT && !list_empty(&server->connections); i++) {
+        struct rpc_connection *connection = connection_at(server->connections.next);
+
+        if (connection->checked_generation == generation &&
+            now_ms - connection->checked_ms < RPC_RECHECK_MS)
+            break;
+        list_remove(&connection->node);
+        list_push_back(&server->connections, &connection->node);
+        rpc_connection_recheck(connection);
+    }
+    if (!server->freeing)
+        rpc_timer_start(&server->timers, &server->recheck, now_ms + RPC_RECHECK_STEP_MS);
+}
+
 static void listeners_close(struct rpc_server *server)
 {
     for (size_t i = 0; i < server->listeners_count; i++)
@@ -321,6 +358,10 @@ void rpc_server_drain(struct rpc_server *server, uint64_t grace_ms, void (*drain
 
         if (h2->closing)
             continue;
+        if (h2->session == NULL) { /* still shaking hands */
+            rpc_connection_close(connection_at(node));
+            continue;
+        }
         /* calls after the last one seen were certainly not begun: clients may send them elsewhere */
         nghttp2_submit_goaway(h2->session, NGHTTP2_FLAG_NONE,
                               nghttp2_session_get_last_proc_stream_id(h2->session),

@@ -317,9 +317,18 @@ static void call_refuse_http(struct rpc_call *call, const char *status)
     nghttp2_submit_response(call->connection->h2.session, call->stream_id, &nv, 1, NULL);
 }
 
+static bool call_allowed(struct rpc_call *call, char *text, size_t size)
+{
+    const struct rpc_server *server = call->connection->server;
+
+    return server->allowed == NULL || server->allowed(server->allowed_data, &call->connection->peer,
+                                                      call->method->path, text, size);
+}
+
 void rpc_call_begin(struct rpc_call *call)
 {
     struct rpc_server *server = call->connection->server;
+    char text[MESSAGE_MAX_BYTES];
 
     if (call->headers_large) {
         call_answer(call, RPC_RESOURCE_EXHAUSTED, "request headers are larger than 16384 bytes");
@@ -333,6 +342,8 @@ void rpc_call_begin(struct rpc_call *call)
         call_answer(call, RPC_RESOURCE_EXHAUSTED, "too many answers wait to be read");
     } else if (call->method == NULL) {
         call_answer(call, RPC_UNIMPLEMENTED, "unknown method");
+    } else if (!call_allowed(call, text, sizeof(text))) {
+        call_answer(call, RPC_PERMISSION_DENIED, text);
     } else if (call->timeout_bad) {
         call_answer(call, RPC_INVALID_ARGUMENT,
                     "grpc-timeout is not 1 to 8 digits and one of HMSmun");

@@ -1,6 +1,6 @@
 /* HTTP/2 callbacks of a server's connection: frames and headers become calls.
  *
- * Flow     accept → nghttp2 session → begin_headers makes a call, header fills it, frame_recv begins it, data feeds it,
+ * Flow     accept → TLS handshake, if any → nghttp2 session → begin_headers makes a call, header fills it, frame_recv begins it, data feeds it,
  *          stream_close frees it.
  * Errors   what the peer does wrong ends its stream or its connection, never the server.
  */
@@ -192,14 +192,87 @@ void rpc_connection_close(struct rpc_connection *connection)
 {
     if (connection->h2.closing)
         return;
+    rpc_timer_stop(&connection->server->timers, &connection->handshake);
     rpc_h2_close(&connection->h2);
     connection_abort_calls(connection);
 }
 
+static void connection_refuse(struct rpc_connection *connection, const char *text)
+{
+    const struct rpc_server_config *config = &connection->server->config;
+
+    connection->server->stats.refused_total++;
+    if (config->refused != NULL)
+        config->refused(config->refused_data, connection->peer.address, text);
+}
+
 static void connection_lost(struct rpc_h2 *h2, const char *reason)
 {
-    (void)reason;
-    connection_abort_calls(connection_of(h2));
+    struct rpc_connection *connection = connection_of(h2);
+
+    if (reason == rpc_h2_speaks_tls)
+        connection_refuse(connection, reason);
+    connection_abort_calls(connection);
+}
+
+/* The byte stream is there: HTTP/2 begins. */
+static void connection_begin(struct rpc_connection *connection)
+{
+    struct rpc_server *server = connection->server;
+    nghttp2_session *session;
+
+    CHECK(nghttp2_session_server_new2(&session, server->callbacks, connection, server->options) ==
+          0);
+    if (rpc_h2_start(&connection->h2, session, (uint32_t)server->config.calls_per_connection_max) !=
+        0)
+        rpc_connection_close(connection);
+}
+
+/* The TLS handshake is over. */
+static void connection_connected(struct rpc_h2 *h2, int status)
+{
+    struct rpc_connection *connection = connection_of(h2);
+    struct err err;
+
+    rpc_timer_stop(&connection->server->timers, &connection->handshake);
+    if (status != 0) {
+        connection_refuse(connection, rpc_stream_reason(&h2->stream, status));
+        rpc_stream_linger(&h2->stream);
+        rpc_timer_start(&connection->server->timers, &connection->handshake,
+                        uv_now(connection->server->loop) + RPC_LINGER_MS);
+        return;
+    }
+    rpc_stream_get_peer(&h2->stream, &connection->peer);
+    if (tls_engine_peer(h2->stream.tls, &err) == NULL)
+        connection_refuse(connection, err.text); /* each of its calls is, too */
+    connection_begin(connection);
+}
+
+static void connection_handshake_late(struct rpc_timer *timer)
+{
+    struct rpc_connection *connection = LIST_ITEM(timer, struct rpc_connection, handshake);
+
+    if (!connection->h2.stream.lingering)
+        connection_refuse(connection, tls_engine_timed_out(connection->h2.stream.tls,
+                                                           connection->server->config.handshake_ms)
+                                          ->text);
+    rpc_connection_close(connection);
+}
+
+bool rpc_connection_recheck(struct rpc_connection *connection)
+{
+    const struct tls_context *tls = connection->server->config.tls;
+    struct rpc_stream *stream = &connection->h2.stream;
+    struct err err;
+
+    connection->checked_ms = uv_now(connection->server->loop);
+    connection->checked_generation = tls_context_generation(tls);
+    if (connection->h2.closing || stream->tls == NULL || !tls_engine_established(stream->tls) ||
+        tls_engine_recheck(stream->tls, tls, &err) == 0)
+        return true;
+    connection_refuse(connection, err.text);
+    rpc_connection_close(connection);
+    return false;
 }
 
 static void connection_writable(struct rpc_h2 *h2, struct rpc_outbox *outbox)
@@ -214,6 +287,7 @@ static void connection_closed(struct rpc_h2 *h2)
     struct rpc_server *server = connection->server;
 
     connection_abort_calls(connection);
+    rpc_timer_stop(&server->timers, &connection->handshake);
     while (!list_empty(&connection->dead))
         rpc_call_free(LIST_ITEM(connection->dead.next, struct rpc_call, node));
     CHECK(connection->calls_count == 0 && connection->partial_bytes == 0);
@@ -226,8 +300,10 @@ static void connection_closed(struct rpc_h2 *h2)
     rpc_server_handle_closed(server);
 }
 
-static const struct rpc_h2_ops connection_ops = {
-    .writable = connection_writable, .lost = connection_lost, .closed = connection_closed};
+static const struct rpc_h2_ops connection_ops = {.connected = connection_connected,
+                                                 .writable = connection_writable,
+                                                 .lost = connection_lost,
+                                                 .closed = connection_closed};
 
 /* One connection too many, or no descriptor for it: it is accepted, so that it does not wait for ever, and closed. */
 static bool connection_refused(struct rpc_server *server)
@@ -236,12 +312,27 @@ static bool connection_refused(struct rpc_server *server)
            server->connections_count >= server->config.connections_max;
 }
 
+static void connection_shake_hands(struct rpc_connection *connection)
+{
+    struct rpc_server *server = connection->server;
+
+    connection->checked_ms = uv_now(server->loop);
+    connection->checked_generation = tls_context_generation(server->config.tls);
+    rpc_stream_secure(&connection->h2.stream,
+                      tls_engine_new(server->config.tls, TLS_SERVER, RPC_PROTOCOL),
+                      server->flusher.plain_bytes);
+    rpc_timer_start(&server->timers, &connection->handshake,
+                    uv_now(server->loop) + server->config.handshake_ms);
+    if (rpc_stream_start(&connection->h2.stream) != 0)
+        rpc_connection_close(connection);
+}
+
 void rpc_connection_accept(struct rpc_server *server, struct rpc_listener *listener)
 {
     struct rpc_connection *connection = check_calloc(1, sizeof(*connection));
-    nghttp2_session *session;
 
     connection->server = server;
+    rpc_timer_init(&connection->handshake, connection_handshake_late);
     connection->idle_since_ms = uv_now(server->loop);
     list_init(&connection->node);
     list_init(&connection->calls);
@@ -259,9 +350,8 @@ void rpc_connection_accept(struct rpc_server *server, struct rpc_listener *liste
     list_push_back(&server->connections, &connection->node);
     server->connections_count++;
     server->stats.connections++;
-    CHECK(nghttp2_session_server_new2(&session, server->callbacks, connection, server->options) ==
-          0);
-    if (rpc_h2_start(&connection->h2, session, (uint32_t)server->config.calls_per_connection_max) !=
-        0)
-        rpc_connection_close(connection);
+    if (server->config.tls != NULL && !listener->local)
+        connection_shake_hands(connection);
+    else
+        connection_begin(connection);
 }

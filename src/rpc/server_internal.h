@@ -20,7 +20,11 @@ enum {
                                         << 20, /* answers not read: no new calls until they are */
     RPC_SERVER_BUFFERED_MAX_BYTES = 256 << 20,
     RPC_DESCRIPTORS_RESERVED = 128, /* for the log, its snapshots and the like */
-    RPC_SPARE_CALLS_MAX = 256
+    RPC_SPARE_CALLS_MAX = 256,
+    RPC_LINGER_MS = 500,        /* after a refused handshake */
+    RPC_RECHECK_MS = 300000,    /* a client's certificate is looked at again */
+    RPC_RECHECK_STEP_MS = 20,   /* between steps of ... */
+    RPC_RECHECK_STEP_COUNT = 16 /* ... so many, so that the loop goes on */
 };
 
 struct rpc_method {
@@ -50,13 +54,14 @@ struct rpc_server {
     struct rpc_timers timers;
     struct rpc_timer sweep;
     struct rpc_timer grace;
+    struct rpc_timer recheck;
     nghttp2_session_callbacks *callbacks;
     nghttp2_option *options;
     struct rpc_method methods[RPC_METHODS_MAX];
     size_t methods_count;
     struct rpc_listener *listeners[RPC_LISTENERS_MAX];
     size_t listeners_count;
-    struct list connections;
+    struct list connections; /* with TLS: those whose certificates were checked longest ago first */
     size_t connections_count;
     struct list spare_calls;
     size_t spare_calls_count;
@@ -72,6 +77,9 @@ struct rpc_server {
     void *freed_data;
     struct rpc_health *health;
     struct rpc_reflection *reflection;
+    bool (*allowed)(void *data, const struct rpc_peer *peer, const char *path, char *text,
+                    size_t size);
+    void *allowed_data;
 };
 
 struct rpc_connection {
@@ -85,6 +93,9 @@ struct rpc_connection {
     size_t partial_bytes;
     size_t buffered_bytes; /* in the outboxes of its calls */
     struct rpc_peer peer;
+    struct rpc_timer handshake; /* of TLS */
+    uint64_t checked_ms;        /* its certificate */
+    uint64_t checked_generation;
 };
 
 struct rpc_call {
@@ -114,6 +125,8 @@ struct rpc_call {
 /* server_connection.c */
 void rpc_connection_callbacks(nghttp2_session_callbacks *callbacks);
 void rpc_connection_accept(struct rpc_server *server, struct rpc_listener *listener);
+/* False: the certificate is no longer good, it is being closed. */
+bool rpc_connection_recheck(struct rpc_connection *connection);
 /* Ends its calls and closes it. */
 void rpc_connection_close(struct rpc_connection *connection);
 const struct rpc_method *rpc_server_find_method(const struct rpc_server *server, const char *path,

@@ -9,6 +9,8 @@
 
 #include "src/base/check.h"
 
+enum { OUTPUT_KEEP_BYTES = 4096 }; /* a buffer up to this size is kept for the next record */
+
 /* libuv writes without MSG_NOSIGNAL, so a peer that is gone would end the process. */
 static void sigpipe_ignore(void)
 {
@@ -33,6 +35,14 @@ int rpc_stream_init(struct rpc_stream *stream, uv_loop_t *loop, bool local, uint
     return local ? uv_pipe_init(loop, &stream->uv.pipe, 0) : uv_tcp_init(loop, &stream->uv.tcp);
 }
 
+void rpc_stream_secure(struct rpc_stream *stream, struct tls_engine *take_engine,
+                       uint8_t *plain_bytes)
+{
+    CHECK(stream->tls == NULL && !stream->reading && !stream->local);
+    stream->tls = take_engine;
+    stream->plain_bytes = plain_bytes;
+}
+
 int rpc_stream_accept(struct rpc_stream *stream, uv_stream_t *listener)
 {
     int error = uv_accept(listener, &stream->uv.stream);
@@ -42,6 +52,8 @@ int rpc_stream_accept(struct rpc_stream *stream, uv_stream_t *listener)
     return error;
 }
 
+static void stream_decrypt(struct rpc_stream *stream, const uint8_t *bytes, size_t length);
+
 static void stream_connected(uv_connect_t *request, int status)
 {
     struct rpc_stream *stream = request->data;
@@ -50,7 +62,12 @@ static void stream_connected(uv_connect_t *request, int status)
         return;
     if (status == 0 && !stream->local)
         status = uv_tcp_nodelay(&stream->uv.tcp, 1);
-    stream->handlers->on_connected(stream, status);
+    if (status == 0 && stream->tls != NULL)
+        status = rpc_stream_start(stream);
+    if (status == 0 && stream->tls != NULL)
+        stream_decrypt(stream, NULL, 0); /* says hello */
+    else
+        stream->handlers->on_connected(stream, status);
 }
 
 int rpc_stream_connect(struct rpc_stream *stream, const struct sockaddr *address)
@@ -72,22 +89,89 @@ static void stream_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_b
     *ret_buffer = uv_buf_init((char *)stream->read_bytes, RPC_STREAM_READ_BYTES);
 }
 
+/* before: whether the handshake was over then */
+static void stream_lost(struct rpc_stream *stream, int error, bool before)
+{
+    uv_read_stop(&stream->uv.stream);
+    if (stream->tls == NULL || before)
+        stream->handlers->on_lost(stream, error);
+    else
+        stream->handlers->on_connected(stream, error);
+}
+
+static int stream_send(struct rpc_stream *stream, const uint8_t *bytes, size_t length);
+
+/* What TLS has to say to the other end: records, its part of the handshake, an alert. */
+static int stream_send_output(struct rpc_stream *stream)
+{
+    struct buf *output = tls_engine_output(stream->tls);
+    int error = 0;
+
+    if (output->length > 0)
+        error = stream_send(stream, output->bytes, output->length);
+    if (output->capacity > OUTPUT_KEEP_BYTES)
+        buf_close(output);
+    else
+        buf_clear(output);
+    return error;
+}
+
+static void stream_decrypt(struct rpc_stream *stream, const uint8_t *bytes, size_t length)
+{
+    bool established;
+    enum tls_progress progress;
+    size_t plain_length;
+    int error;
+
+    tls_engine_feed(stream->tls, bytes, length);
+    do {
+        established = tls_engine_established(stream->tls);
+        progress =
+            tls_engine_read(stream->tls, stream->plain_bytes, TLS_PLAIN_BYTES, &plain_length);
+        error = stream_send_output(stream);
+        if (error == 0 && rpc_stream_pending(stream) > RPC_STREAM_PENDING_MAX_BYTES)
+            error = UV_ENOBUFS; /* it asks for answers that it does not read */
+        if (error != 0)
+            progress = TLS_FAILED;
+        if (progress == TLS_ESTABLISHED)
+            stream->handlers->on_connected(stream, 0);
+        else if (progress == TLS_PLAIN)
+            stream->handlers->on_bytes(stream, stream->plain_bytes, plain_length);
+    } while (!stream->closing && (progress == TLS_ESTABLISHED || progress == TLS_PLAIN));
+    if (stream->closing || progress == TLS_WANTS_MORE)
+        return;
+    if (error == 0)
+        error = progress == TLS_ENDED ? UV_EOF : UV_EPROTO;
+    stream_lost(stream, error, established);
+}
+
 static void stream_read(uv_stream_t *uv, ssize_t length, const uv_buf_t *buffer)
 {
     struct rpc_stream *stream = uv->data;
 
     if (stream->closing || length == 0)
         return;
-    if (length < 0) {
-        uv_read_stop(uv);
-        stream->handlers->on_lost(stream, (int)length);
-        return;
+    if (stream->lingering) {
+        if (length < 0)
+            stream_lost(stream, (int)length, true);
+    } else if (length < 0) {
+        bool established = stream->tls != NULL && tls_engine_established(stream->tls);
+
+        if (stream->tls != NULL)
+            tls_engine_closed(stream->tls);
+        stream_lost(stream, (int)length, established);
+    } else if (stream->tls != NULL) {
+        stream_decrypt(stream, (const uint8_t *)buffer->base, (size_t)length);
+    } else {
+        stream->handlers->on_bytes(stream, (const uint8_t *)buffer->base, (size_t)length);
     }
-    stream->handlers->on_bytes(stream, (const uint8_t *)buffer->base, (size_t)length);
 }
 
 int rpc_stream_start(struct rpc_stream *stream)
 {
+    if (stream->reading)
+        return 0; /* since the handshake */
+    stream->reading = true;
     return uv_read_start(&stream->uv.stream, stream_buffer, stream_read);
 }
 
@@ -124,14 +208,12 @@ static void stream_written(uv_write_t *request, int status)
         stream->handlers->on_drained(stream);
 }
 
-int rpc_stream_write(struct rpc_stream *stream, const uint8_t *bytes, size_t length)
+static int stream_send(struct rpc_stream *stream, const uint8_t *bytes, size_t length)
 {
     uv_buf_t buffer = uv_buf_init((char *)(uintptr_t)bytes, (unsigned)length);
     int written = 0;
 
     CHECK(length <= INT32_MAX);
-    if (stream->closing)
-        return UV_ECANCELED;
     if (!stream->writing)
         written = uv_try_write(&stream->uv.stream, &buffer, 1);
     if (written == UV_EAGAIN)
@@ -142,6 +224,34 @@ int rpc_stream_write(struct rpc_stream *stream, const uint8_t *bytes, size_t len
         return 0;
     buf_append(&stream->waiting, bytes + written, length - (size_t)written);
     return stream->writing ? 0 : stream_push(stream);
+}
+
+int rpc_stream_write(struct rpc_stream *stream, const uint8_t *bytes, size_t length)
+{
+    if (stream->closing)
+        return UV_ECANCELED;
+    if (stream->tls == NULL)
+        return stream_send(stream, bytes, length);
+    if (tls_engine_write(stream->tls, bytes, length) != 0)
+        return UV_EPROTO;
+    return stream_send_output(stream);
+}
+
+void rpc_stream_linger(struct rpc_stream *stream)
+{
+    uv_os_fd_t fd;
+
+    stream->lingering = true;
+    if (uv_fileno(&stream->uv.handle, &fd) == 0)
+        (void)shutdown(fd, SHUT_WR);
+    uv_read_start(&stream->uv.stream, stream_buffer, stream_read);
+}
+
+const char *rpc_stream_reason(const struct rpc_stream *stream, int error)
+{
+    if (stream->tls != NULL && tls_engine_error(stream->tls)->code != ERR_NONE)
+        return tls_engine_error(stream->tls)->text;
+    return error == UV_EOF ? "connection closed by peer" : uv_strerror(error);
 }
 
 size_t rpc_stream_pending(const struct rpc_stream *stream)
@@ -155,6 +265,8 @@ static void stream_closed(uv_handle_t *handle)
 
     buf_close(&stream->in_flight);
     buf_close(&stream->waiting);
+    tls_engine_free(stream->tls);
+    stream->tls = NULL;
     stream->handlers->on_closed(stream);
 }
 
@@ -186,9 +298,17 @@ void rpc_stream_get_peer(const struct rpc_stream *stream, struct rpc_peer *ret_p
     int length = sizeof(address);
     char host[INET6_ADDRSTRLEN] = "?";
 
+    const struct tls_identity *identity;
+
     /* nobody's ids until the kernel has told */
-    *ret_peer =
-        (struct rpc_peer){.local = stream->local, .pid = -1, .uid = (uid_t)-1, .gid = (gid_t)-1};
+    *ret_peer = (struct rpc_peer){.local = stream->local,
+                                  .tls = stream->tls != NULL,
+                                  .pid = -1,
+                                  .uid = (uid_t)-1,
+                                  .gid = (gid_t)-1};
+    if (stream->tls != NULL && tls_engine_established(stream->tls) &&
+        (identity = tls_engine_peer(stream->tls, NULL)) != NULL)
+        tls_identity_format(identity, ret_peer->identity);
     if (stream->local) {
         snprintf(ret_peer->address, sizeof(ret_peer->address), "unix");
         peer_credentials(stream, ret_peer);

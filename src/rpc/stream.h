@@ -1,12 +1,14 @@
-/* A byte stream over a TCP or unix socket of libuv: the place where encryption is put between HTTP/2 and the socket.
+/* A byte stream over a TCP or unix socket of libuv, plain or TLS: encryption is between HTTP/2 and the socket, in this file alone.
  *
  * Flow     rpc_stream_accept or rpc_stream_connect, rpc_stream_start; bytes arrive in on_bytes; rpc_stream_write takes all it is
  *          given, writes what the kernel takes at once and keeps the rest; on_drained tells when nothing is kept any more.
+ *          With TLS (rpc_stream_secure before the start), on_connected comes when the handshake is over, also on accepted streams;
+ *          nothing is written before.
  * Shapes   embedded in its connection, which must outlive on_closed. What waits to be written is the caller's to bound:
  *          it stops handing bytes over while rpc_stream_pending() is high. Streams of one owner read into one buffer of its.
  * Errors   on_lost once for end of file and every error; the owner then closes. SIGPIPE is ignored from the first stream on, unless
  *          the program has a handler of its own.
- * Absent   TLS: it belongs between rpc_stream_write and the socket, and between the socket and on_bytes, in this file alone.
+ * Absent   a timer for handshakes: the owner has it. A farewell of TLS (close_notify): the end of the socket is the end.
  */
 #ifndef CKPT_RPC_STREAM_H
 #define CKPT_RPC_STREAM_H
@@ -15,13 +17,20 @@
 
 #include "src/base/buf.h"
 #include "src/rpc/server.h"
+#include "src/tls/engine.h"
 
-enum { RPC_STREAM_READ_BYTES = 65536 };
+enum {
+    RPC_STREAM_READ_BYTES = 65536,
+    RPC_STREAM_PENDING_MAX_BYTES =
+        1 << 20 /* owners stop far below; answers of TLS itself count too */
+};
+
+#define RPC_PROTOCOL "h2" /* what TLS agrees on (ALPN) */
 
 struct rpc_stream;
 struct rpc_stream_handlers {
-    void (*on_connected)(struct rpc_stream *stream,
-                         int status); /* 0 or a libuv error; after rpc_stream_connect only */
+    /* 0 or a libuv error; after rpc_stream_connect, and with TLS */
+    void (*on_connected)(struct rpc_stream *stream, int status);
     void (*on_bytes)(struct rpc_stream *stream, const uint8_t *bytes, size_t length);
     void (*on_drained)(struct rpc_stream *stream);
     void (*on_lost)(struct rpc_stream *stream, int error);
@@ -36,9 +45,13 @@ struct rpc_stream {
         uv_pipe_t pipe;
     } uv;
     const struct rpc_stream_handlers *handlers;
-    uint8_t *read_bytes; /* RPC_STREAM_READ_BYTES, in use during on_bytes only */
+    uint8_t *read_bytes;    /* RPC_STREAM_READ_BYTES, in use during on_bytes only */
+    struct tls_engine *tls; /* NULL: plain */
+    uint8_t *plain_bytes;   /* TLS_PLAIN_BYTES, in use during on_bytes only */
     bool local;
+    bool reading;
     bool writing;
+    bool lingering;
     bool closing;
     uv_connect_t connect;
     uv_write_t write;
@@ -48,6 +61,9 @@ struct rpc_stream {
 
 int rpc_stream_init(struct rpc_stream *stream, uv_loop_t *loop, bool local, uint8_t *read_bytes,
                     const struct rpc_stream_handlers *handlers);
+/* Before the stream is started or connected. */
+void rpc_stream_secure(struct rpc_stream *stream, struct tls_engine *take_engine,
+                       uint8_t *plain_bytes);
 int rpc_stream_accept(struct rpc_stream *stream, uv_stream_t *listener);
 int rpc_stream_connect(struct rpc_stream *stream, const struct sockaddr *address);
 void rpc_stream_connect_local(struct rpc_stream *stream, const char *path);
@@ -55,6 +71,11 @@ int rpc_stream_start(struct rpc_stream *stream);
 /* 0, or a libuv error: the stream is lost, on_lost is not called. */
 int rpc_stream_write(struct rpc_stream *stream, const uint8_t *bytes, size_t length);
 size_t rpc_stream_pending(const struct rpc_stream *stream);
+/* Sends no more, and drops what comes until the peer closes (on_lost): were it closed at once, bytes that the peer has sent
+ * meanwhile would take the reason, an alert on its way, from it. */
+void rpc_stream_linger(struct rpc_stream *stream);
+/* What `error` of on_connected or on_lost means; TLS has more to say than libuv's numbers. */
+const char *rpc_stream_reason(const struct rpc_stream *stream, int error);
 void rpc_stream_close(struct rpc_stream *stream); /* again: harmless */
 void rpc_stream_get_peer(const struct rpc_stream *stream, struct rpc_peer *ret_peer);
 

@@ -1,0 +1,56 @@
+/* What context.c and engine.c share. */
+#ifndef CKPT_TLS_INTERNAL_H
+#define CKPT_TLS_INTERNAL_H
+
+#include <openssl/ssl.h>
+#include <sys/stat.h>
+
+#include "src/base/buf.h"
+#include "src/tls/context.h"
+#include "src/tls/engine.h"
+
+enum { TLS_FILE_COUNT = 3 };
+
+/* What tells one version of a file from another. */
+struct tls_stamp {
+    struct timespec changed;
+    ino_t inode;
+    off_t size;
+};
+
+struct tls_context {
+    char *paths[TLS_FILE_COUNT]; /* ca, cert, key */
+    struct tls_identity expected;
+    struct tls_identity own;
+    SSL_CTX *ssl;
+    int64_t expiry_s;
+    int64_t ca_expiry_s;
+    uint64_t generation;
+    struct tls_stamp tried[TLS_FILE_COUNT]; /* before the last load, good or bad */
+    struct tls_stamp seen[TLS_FILE_COUNT];  /* by the last poll */
+};
+
+enum engine_state { ENGINE_HANDSHAKE, ENGINE_OPEN, ENGINE_ENDED, ENGINE_FAILED };
+
+struct tls_engine {
+    SSL *ssl;
+    enum tls_side side;
+    enum engine_state state;
+    const char *protocol;
+    struct tls_identity own;
+    const uint8_t *input; /* of the last feed, not yet read */
+    size_t input_length;
+    struct buf output;
+    char verify_text[400]; /* why the peer's certificate was not taken; "" */
+    struct tls_identity peer;
+    struct err peer_err; /* why peer is nobody */
+    struct err err;
+};
+
+/* Callbacks that context.c puts into each SSL_CTX; the engine is the SSL's app data. */
+int tls_engine_verified(int good, X509_STORE_CTX *store);
+int tls_engine_choose_protocol(SSL *ssl, const unsigned char **ret_chosen,
+                               unsigned char *ret_length, const unsigned char *offered,
+                               unsigned length, void *data);
+
+#endif
