@@ -7,7 +7,7 @@
  * Units    milliseconds, bytes, log indexes.
  * Errors   ERR_UNAVAILABLE not the leader; ERR_FULL window full or disk low; ERR_CORRUPT, ERR_LOCKED, ERR_MISMATCH at open.
  *          After an internal failure hooks.fatal() is called once and nothing else afterwards: the program must exit.
- * Absent   stock raft_uv, raft_transfer, leases. TLS is a wrapper of the network table (raft/io_ops.h).
+ * Absent   stock raft_uv, raft_transfer, leases. TLS is a wrapper of the network table (raft/tls_network.h).
  * Source   Ongaro & Ousterhout 2014; facts on libraft 0.15 in raft/README.md (rules S1-S11).
  */
 #ifndef CKPT_RAFT_CONSENSUS_H

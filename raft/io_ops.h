@@ -4,7 +4,7 @@
  * Flow     disk: synchronous primitives, plus submit() which runs a piece of work made of those primitives off the loop and comes
  *          back on it. A simulator runs the work as one event, fails or tears any primitive inside it, and so can crash the
  *          member at every I/O step. spawn() runs a producer on a copy-on-write copy of the process.
- *          network: byte streams, first in first out, with a notice when the other end is gone. TLS wraps this table.
+ *          network: byte streams, first in first out, with a notice when the other end is gone. tls_network.h puts TLS around it.
  * Shapes   handles belong to the implementation. Every handle got is closed once. Callbacks come on the loop thread, never from
  *          inside the call that asked for them (except received and closed events, which come from the loop alone).
  * Units    bytes.
@@ -101,6 +101,11 @@ struct network_ops {
     /* Takes heap bytes. Order is kept; failure shows as closed(). */
     void (*send)(struct network_stream *stream, uint8_t *take_bytes, size_t length);
     size_t (*unsent_bytes)(const struct network_stream *stream);
+    /* Whether the other end has proven to be this member; to be asked once it is open. The stream is of no use when not.
+     * NULL: this network proves nothing. */
+    bool (*peer_is)(struct network_stream *stream, uint64_t member_id);
+    /* host:port of the other end, for messages; NULL: not known. */
+    void (*describe)(const struct network_stream *stream, char *text, size_t size);
     void (*close)(struct network_stream *stream); /* no event afterwards; NULL allowed */
 };
 

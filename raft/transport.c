@@ -44,6 +44,12 @@ bool transport_connected(const struct transport *transport, uint64_t to)
     return peer != NULL && peer->out_ready;
 }
 
+/* A certificate speaks for one member: nobody answers or calls in another's name. */
+static bool stream_is(const struct transport *transport, struct network_stream *stream, uint64_t id)
+{
+    return transport->network->peer_is == NULL || transport->network->peer_is(stream, id);
+}
+
 /* ---- outbound ---- */
 
 static void out_send(struct peer *peer, const struct frame_message *message)
@@ -56,20 +62,6 @@ static void out_send(struct peer *peer, const struct frame_message *message)
     frame_encode(&buf, message);
     bytes = buf_take(&buf, &length);
     peer->transport->network->send(peer->out, bytes, length);
-}
-
-static void out_opened(void *data)
-{
-    struct peer *peer = data;
-    struct transport *transport = peer->transport;
-    struct frame_message hello = {.type = FRAME_HELLO};
-
-    snprintf(hello.hello.cluster_id, sizeof(hello.hello.cluster_id), "%s", transport->cluster_id);
-    hello.hello.from = transport->member_id;
-    hello.hello.to = peer->member.id;
-    hello.hello.incarnation = transport->incarnation;
-    peer->out_ready = true;
-    out_send(peer, &hello);
 }
 
 /* The backoff shrinks only after a connection has lasted, so that a peer which refuses us is not dialled in a hurry. */
@@ -88,6 +80,25 @@ static void out_lost(struct peer *peer)
         peer->backoff_ms = TRANSPORT_BACKOFF_MAX_MS;
     if (was_ready)
         peer->transport->events.outbound_lost(peer->transport->events.context, peer->member.id);
+}
+
+static void out_opened(void *data)
+{
+    struct peer *peer = data;
+    struct transport *transport = peer->transport;
+    struct frame_message hello = {.type = FRAME_HELLO};
+
+    if (!stream_is(transport, peer->out, peer->member.id)) {
+        transport->network->close(peer->out);
+        out_lost(peer);
+        return;
+    }
+    snprintf(hello.hello.cluster_id, sizeof(hello.hello.cluster_id), "%s", transport->cluster_id);
+    hello.hello.from = transport->member_id;
+    hello.hello.to = peer->member.id;
+    hello.hello.incarnation = transport->incarnation;
+    peer->out_ready = true;
+    out_send(peer, &hello);
 }
 
 static void out_closed(void *data, const struct err *err)
@@ -194,6 +205,7 @@ static int in_hello(struct inbound *in, const struct frame_hello *hello)
 
     if (strcmp(hello->cluster_id, transport->cluster_id) != 0 ||
         hello->to != transport->member_id || peer == NULL ||
+        !stream_is(transport, in->stream, hello->from) ||
         incarnation_check(transport, peer, hello->incarnation) != 0)
         return -1;
     list_remove(&in->node);

@@ -8,6 +8,7 @@
  *          is refused, and Raft sends it again later. A receive buffer holds one frame.
  * Errors   a frame that is not right ends its connection. A hello of another cluster, of another incarnation of this cluster
  *          (after a recovery or restore that this or the other member was no part of), or for another member, likewise.
+ *          Where the network proves who a peer is (tls_network.h), it must be the member that was dialled, or that hello names.
  * Absent   TLS (a wrapper of the network table).
  */
 #ifndef CKPT_RAFT_TRANSPORT_H

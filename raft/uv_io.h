@@ -4,7 +4,7 @@
  *          Streams are TCP with TCP_NODELAY, keepalive and a user timeout of 5 s.
  * Shapes   the context of each table is the loop; nothing to free. Streams live until libuv has closed them, so run the loop
  *          once more after closing.
- * Absent   TLS: a wrapper of the network table.
+ * Absent   TLS: tls_network.h, around the network table.
  */
 #ifndef CKPT_RAFT_UV_IO_H
 #define CKPT_RAFT_UV_IO_H

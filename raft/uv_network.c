@@ -230,6 +230,28 @@ static size_t real_unsent_bytes(const struct network_stream *stream)
     return uv_stream_get_write_queue_size((const uv_stream_t *)&stream->tcp);
 }
 
+static void real_describe(const struct network_stream *stream, char *text, size_t size)
+{
+    struct sockaddr_storage address;
+    int length = sizeof(address);
+    char host[INET6_ADDRSTRLEN] = "?";
+
+    snprintf(text, size, "%s", stream->address[0] != '\0' ? stream->address : "peer");
+    if (uv_tcp_getpeername(&stream->tcp, (struct sockaddr *)&address, &length) != 0)
+        return;
+    if (address.ss_family == AF_INET6) {
+        const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&address;
+
+        uv_ip6_name(v6, host, sizeof(host));
+        snprintf(text, size, "[%s]:%u", host, ntohs(v6->sin6_port));
+    } else {
+        const struct sockaddr_in *v4 = (const struct sockaddr_in *)&address;
+
+        uv_ip4_name(v4, host, sizeof(host));
+        snprintf(text, size, "%s:%u", host, ntohs(v4->sin_port));
+    }
+}
+
 static void real_close(struct network_stream *stream)
 {
     if (stream != NULL)
@@ -307,6 +329,7 @@ void network_uv_ops(uv_loop_t *loop, struct network_ops *ret_ops)
         .start = real_start,
         .send = real_send,
         .unsent_bytes = real_unsent_bytes,
+        .describe = real_describe,
         .close = real_close,
     };
 }

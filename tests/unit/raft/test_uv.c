@@ -1,5 +1,6 @@
-/* Three members in one process on a real loop, loopback and disk: elect, commit, fail over, catch up by snapshot. */
-#include "tests/support/test.h"
+/* Three members in one process on a real loop, loopback and disk: elect, commit, fail over, catch up by snapshot; in plain text and
+ * over TLS. */
+#include "tests/support/tls_site.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -11,6 +12,7 @@
 
 #include "raft/consensus.h"
 #include "raft/folder.h"
+#include "raft/tls_network.h"
 #include "raft/uv_io.h"
 #include "src/base/check.h"
 
@@ -28,7 +30,9 @@ static uv_loop_t loop;
 static struct clock_ops clock_table;
 static struct random_ops random_table;
 static struct disk_ops disk_table;
-static struct network_ops network_table;
+static struct network_ops network_tables[MEMBERS];
+static struct tls_network secure[MEMBERS];
+static struct site site;
 static struct consensus_member list[MEMBERS];
 static struct member members[MEMBERS];
 static uint64_t acknowledged, dropped;
@@ -196,7 +200,7 @@ static void member_start(unsigned i, bool bootstrap)
                                       .clock = &clock_table,
                                       .random = &random_table,
                                       .disk = &disk_table,
-                                      .network = &network_table};
+                                      .network = &network_tables[i]};
     struct err err;
 
     members[i].entries = members[i].sum = 0;
@@ -329,8 +333,9 @@ static int setup(void **state)
                                      timer_start, timer_stop,      timer_free};
     random_table = (struct random_ops){NULL, random_fill};
     disk_uv_ops(&loop, &disk_table);
-    network_uv_ops(&loop, &network_table);
+    acknowledged = dropped = 0;
     for (unsigned i = 0; i < MEMBERS; i++) {
+        network_uv_ops(&loop, &network_tables[i]);
         snprintf(members[i].dir, sizeof(members[i].dir), "/tmp/ckpt-raft-XXXXXX");
         CHECK(mkdtemp(members[i].dir) != NULL);
         list[i].id = i + 1;
@@ -386,6 +391,43 @@ static void three_members_commit_fail_over_and_catch_up_by_snapshot(void **state
     for (unsigned i = 0; i < MEMBERS; i++)
         member_stop(i);
     assert_uint_equal(dropped, 0);
+}
+
+static void refused(void *data, const char *address, const char *text)
+{
+    (void)data;
+    fail_msg("%s: %s", address, text);
+}
+
+static int setup_tls(void **state)
+{
+    char name[2] = "1";
+
+    setup(state);
+    site_open(&site, "uv");
+    for (unsigned i = 0; i < MEMBERS; i++, name[0]++) {
+        secure[i] = (struct tls_network){.below = network_tables[i],
+                                         .clock = &clock_table,
+                                         .context = site_context(&site, TLS_REPLICA, name),
+                                         .refused = refused};
+        network_tls_ops(&secure[i], &network_tables[i]);
+    }
+    return 0;
+}
+
+static int teardown_tls(void **state)
+{
+    int status = teardown(state);
+
+    for (unsigned i = 0; i < MEMBERS; i++)
+        tls_context_free((struct tls_context *)(uintptr_t)secure[i].context);
+    site_close(&site);
+    return status;
+}
+
+static void three_members_do_the_same_over_tls(void **state)
+{
+    three_members_commit_fail_over_and_catch_up_by_snapshot(state);
 }
 
 /* ---- single operations of the real tables ---- */
@@ -502,6 +544,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(three_members_commit_fail_over_and_catch_up_by_snapshot,
                                         setup, teardown),
+        cmocka_unit_test_setup_teardown(three_members_do_the_same_over_tls, setup_tls,
+                                        teardown_tls),
         cmocka_unit_test_setup_teardown(a_forked_child_writes_fails_and_is_cancelled, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_second_process_cannot_use_the_folder, setup, teardown),

@@ -1,0 +1,31 @@
+/* TLS around a network table of io_ops.h: the same streams, between members that have shown their certificates.
+ *
+ * Flow     dial or accept -> handshake -> the peer must be a replica of our cluster -> opened, received..., closed. peer_is()
+ *          then says which one it is; the transport asks with the id that it dialled, or that a newcomer claims.
+ * Shapes   the struct is the caller's and outlives the streams. A handshake has TLS_NETWORK_HANDSHAKE_MS. What waits to be sent
+ *          is in the table below, encrypted; unsent_bytes() is its.
+ * Errors   closed() says why; the reason of each refusal also goes to refused(), once per connection.
+ * Absent   a look at certificates after the handshake: a cluster whose certificates have all expired goes on until connections
+ *          break. A farewell of TLS: frames say themselves whether they are whole.
+ */
+#ifndef CKPT_RAFT_TLS_NETWORK_H
+#define CKPT_RAFT_TLS_NETWORK_H
+
+#include "raft/io_ops.h"
+#include "src/base/ops.h"
+#include "src/tls/engine.h"
+
+enum { TLS_NETWORK_HANDSHAKE_MS = 1500 };
+
+struct tls_network {
+    struct network_ops below;
+    const struct clock_ops *clock;
+    const struct tls_context *context;
+    void (*refused)(void *data, const char *address, const char *text); /* NULL allowed */
+    void *data;
+    uint8_t plain[TLS_PLAIN_BYTES];
+};
+
+void network_tls_ops(struct tls_network *network, struct network_ops *ret_ops);
+
+#endif
