@@ -99,15 +99,6 @@ struct rpc_server *rpc_server_new(uv_loop_t *loop, const struct rpc_server_confi
     return server;
 }
 
-void rpc_server_set_access(struct rpc_server *server,
-                           bool (*allowed)(void *data, const struct rpc_peer *peer,
-                                           const char *path, char *text, size_t size),
-                           void *data)
-{
-    server->allowed = allowed;
-    server->allowed_data = data;
-}
-
 void rpc_server_add_method(struct rpc_server *server, const char *path, bool client_streaming,
                            bool server_streaming, const struct rpc_handlers *handlers, void *data)
 {

@@ -43,6 +43,17 @@ enum rpc_status {
 };
 const char *rpc_status_name(int status); /* "UNAVAILABLE" */
 
+struct rpc_peer {
+    bool local; /* unix socket: pid, uid, gid are SO_PEERCRED's */
+    pid_t pid;
+    uid_t uid;
+    gid_t gid;
+    char address[64]; /* host:port, or "unix" */
+    bool tls;
+    char identity
+        [TLS_IDENTITY_TEXT_BYTES]; /* of the client certificate; "" without TLS, or when it names nobody */
+};
+
 /* 0 in a field: the value in its comment. connections_max is lowered so that descriptors remain for the rest of the process. */
 struct rpc_server_config {
     size_t connections_max;          /* 1024 */
@@ -53,20 +64,13 @@ struct rpc_server_config {
     uint64_t keepalive_ms; /* 10,000: a silent peer is pinged, and closed after as long again */
     uint64_t handshake_ms; /* 3,000: a TLS handshake that is not over by then */
     const struct tls_context *tls; /* NULL: plain; outlives the server. Unix sockets stay plain. */
-    /* A connection that TLS refused, or a certificate that is no longer good. From the loop; may be NULL. */
+    /* Both may be NULL and are called from the loop. Asked before each call of a known method: false refuses it with
+     * PERMISSION_DENIED and what was written into text. */
+    bool (*allowed)(void *data, const struct rpc_peer *peer, const char *path, char *text,
+                    size_t size);
+    /* A connection that TLS refused, or whose certificate is no longer good. */
     void (*refused)(void *data, const char *address, const char *text);
-    void *refused_data;
-};
-
-struct rpc_peer {
-    bool local; /* unix socket: pid, uid, gid are SO_PEERCRED's */
-    pid_t pid;
-    uid_t uid;
-    gid_t gid;
-    char address[64]; /* host:port, or "unix" */
-    bool tls;
-    char identity
-        [TLS_IDENTITY_TEXT_BYTES]; /* of the client certificate; "" without TLS, or when it names nobody */
+    void *data; /* of these two */
 };
 
 /* Any may be NULL. `data` is the method's; per-call state via rpc_call_set_data. */
@@ -86,12 +90,6 @@ size_t rpc_server_connections_max(const struct rpc_server *server);
  * server itself; unary handlers need on_message only. */
 void rpc_server_add_method(struct rpc_server *server, const char *path, bool client_streaming,
                            bool server_streaming, const struct rpc_handlers *handlers, void *data);
-/* Asked before each call of a known method: false refuses it with PERMISSION_DENIED and what allowed() wrote into text. Without
- * it everybody may call everything. */
-void rpc_server_set_access(struct rpc_server *server,
-                           bool (*allowed)(void *data, const struct rpc_peer *peer,
-                                           const char *path, char *text, size_t size),
-                           void *data);
 /* Adds grpc.health.v1.Health (Check, Watch) and reflection v1alpha. descriptors: bytes of `protoc --include_imports
  * --descriptor_set_out`; kept by reference. */
 void rpc_server_add_health(struct rpc_server *server);

@@ -319,10 +319,10 @@ static void call_refuse_http(struct rpc_call *call, const char *status)
 
 static bool call_allowed(struct rpc_call *call, char *text, size_t size)
 {
-    const struct rpc_server *server = call->connection->server;
+    const struct rpc_server_config *config = &call->connection->server->config;
 
-    return server->allowed == NULL || server->allowed(server->allowed_data, &call->connection->peer,
-                                                      call->method->path, text, size);
+    return config->allowed == NULL ||
+           config->allowed(config->data, &call->connection->peer, call->method->path, text, size);
 }
 
 void rpc_call_begin(struct rpc_call *call)

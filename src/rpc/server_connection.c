@@ -203,7 +203,7 @@ static void connection_refuse(struct rpc_connection *connection, const char *tex
 
     connection->server->stats.refused_total++;
     if (config->refused != NULL)
-        config->refused(config->refused_data, connection->peer.address, text);
+        config->refused(config->data, connection->peer.address, text);
 }
 
 static void connection_lost(struct rpc_h2 *h2, const char *reason)

@@ -77,9 +77,6 @@ struct rpc_server {
     void *freed_data;
     struct rpc_health *health;
     struct rpc_reflection *reflection;
-    bool (*allowed)(void *data, const struct rpc_peer *peer, const char *path, char *text,
-                    size_t size);
-    void *allowed_data;
 };
 
 struct rpc_connection {

@@ -123,15 +123,18 @@ int tls_engine_verified(int good, X509_STORE_CTX *store)
     X509 *certificate = X509_STORE_CTX_get_current_cert(store);
     int error = X509_STORE_CTX_get_error(store);
     char name[TLS_IDENTITY_TEXT_BYTES] = "of the peer", time[X509_TIME_TEXT_BYTES];
-    const char *hint = "both sides need certificates of one CA";
+    const char *hint = error == X509_V_ERR_INVALID_PURPOSE
+                           ? "it is for clients only"
+                           : "both sides need certificates of one CA";
 
     if (good || engine->verify_text[0] != '\0')
         return good;
-    if (certificate != NULL)
-        x509_name(certificate, name);
+    if (X509_STORE_CTX_get0_cert(store) != NULL)
+        x509_name(X509_STORE_CTX_get0_cert(store), name);
     if (error == X509_V_ERR_CERT_HAS_EXPIRED && certificate != NULL)
         snprintf(engine->verify_text, sizeof(engine->verify_text),
-                 "certificate %s expired at %s; issue a new one for that host", name,
+                 "certificate %s%s expired at %s; issue a new one", name,
+                 certificate == X509_STORE_CTX_get0_cert(store) ? "" : ": its CA's",
                  x509_time_text(x509_not_after(certificate), time));
     else if (error == X509_V_ERR_CERT_NOT_YET_VALID && certificate != NULL)
         snprintf(engine->verify_text, sizeof(engine->verify_text),
@@ -139,8 +142,7 @@ int tls_engine_verified(int good, X509_STORE_CTX *store)
                  x509_time_text(x509_not_before(certificate), time));
     else
         snprintf(engine->verify_text, sizeof(engine->verify_text), "certificate %s: %s; %s", name,
-                 X509_verify_cert_error_string(error),
-                 error == X509_V_ERR_INVALID_PURPOSE ? "it is for clients only" : hint);
+                 X509_verify_cert_error_string(error), hint);
     return 0;
 }
 
@@ -196,8 +198,19 @@ static void describe_failure(const struct tls_engine *engine, struct err *err)
         err_set(err, ERR_INVALID, "TLS: %s", text == NULL ? "broken off" : text);
 }
 
+/* OpenSSL is silent to who does not speak TLS at all. This many clients know, and ours tell their users. */
+static void alert_foreigner(struct tls_engine *engine)
+{
+    static const uint8_t alert[] = {21, 3, 3, 0, 2, 2, 70}; /* fatal: protocol_version */
+
+    if (engine->side == TLS_SERVER && engine->state == ENGINE_HANDSHAKE &&
+        engine->output.length == 0)
+        buf_append(&engine->output, alert, sizeof(alert));
+}
+
 static enum tls_progress engine_fail(struct tls_engine *engine)
 {
+    alert_foreigner(engine);
     describe_failure(engine, &engine->err);
     ERR_clear_error();
     engine->state = ENGINE_FAILED;
