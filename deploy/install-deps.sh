@@ -10,6 +10,7 @@ packages=(
     libjansson-dev libyaml-dev libmicrohttpd-dev libsmartcols-dev
     # tests, demo, lint
     libcmocka-dev python3 python3-grpcio python3-grpc-tools python3-pkg-resources prometheus clang-format binutils procps iproute2 nftables faketime git
+    e2fsprogs mount # disks that lose their power (integration tests)
     ca-certificates
 )
 [ "${1-}" = bench ] && packages+=(etcd-server)

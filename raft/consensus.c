@@ -552,6 +552,7 @@ void consensus_get_status(const struct consensus *consensus, struct consensus_st
         .fsync_count = wal->sync_count,
         .fsync_us_total = wal->sync_us_total,
         .fsync_us_max = wal->sync_us_max,
+        .log_write_ms = wal_busy_us(wal) / 1000,
         .snapshot_count = consensus->snapshot_count,
         .snapshot_ms_last = consensus->snapshot_ms_last,
         .snapshot_failures_total = consensus->snapshot_failures_total,

@@ -149,6 +149,7 @@ struct consensus_status {
     uint64_t fsync_count;
     uint64_t fsync_us_total;
     uint64_t fsync_us_max;
+    uint64_t log_write_ms; /* how long the write of the log under way has taken; 0: none */
     uint64_t snapshot_count;
     uint64_t snapshot_ms_last;
     uint64_t snapshot_failures_total; /* of own ones; each is tried again */

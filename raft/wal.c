@@ -44,6 +44,16 @@ static uint64_t now_us(const struct wal *wal)
     return wal->clock == NULL ? 0 : wal->clock->monotonic_us(wal->clock->context);
 }
 
+/* Says where it was: the operator looks at this disk, and at this place of this file when it is read back wrongly. */
+static int tail_failed(struct wal *wal, const char *side, struct err *err)
+{
+    const struct wal_segment *segment = tail_segment(wal);
+    char path[FOLDER_PATH_BYTES];
+
+    return err_wrap(err, "%s %s offset %" PRIu64, wal_segment_path(wal, segment->first_index, path),
+                    side, segment->used_bytes - wal->staged);
+}
+
 static int tail_sync(struct wal *wal, struct err *err)
 {
     uint64_t begin = now_us(wal), took;
@@ -54,7 +64,7 @@ static int tail_sync(struct wal *wal, struct err *err)
     wal->job_sync_us += took;
     if (took > wal->job_sync_us_max)
         wal->job_sync_us_max = took;
-    return status;
+    return status == 0 ? 0 : tail_failed(wal, "up to", err);
 }
 
 static int tail_flush(struct wal *wal, struct err *err)
@@ -65,7 +75,7 @@ static int tail_flush(struct wal *wal, struct err *err)
         return 0;
     if (wal->folder->disk->write(wal->tail, segment->used_bytes - wal->staged, wal->staging,
                                  wal->staged, err) != 0)
-        return -1;
+        return tail_failed(wal, "from", err);
     wal->staged = 0;
     return 0;
 }
@@ -418,6 +428,7 @@ static void kick(struct wal *wal)
             break;
     } while (!list_empty(&wal->queue) && bytes < GROUP_BYTES_MAX);
     wal->busy = true;
+    wal->busy_since_us = now_us(wal);
     wal->folder->disk->submit(wal->folder->disk->context, &wal->job);
 }
 
@@ -507,6 +518,11 @@ void wal_drop_before(struct wal *wal, uint64_t index)
 bool wal_busy(const struct wal *wal)
 {
     return wal->busy || wal->spare_busy || (!wal->broken && !list_empty(&wal->queue));
+}
+
+uint64_t wal_busy_us(const struct wal *wal)
+{
+    return wal->busy ? now_us(wal) - wal->busy_since_us : 0;
 }
 
 int wal_open(struct wal *wal, struct folder *folder, const struct clock_ops *clock,

@@ -65,6 +65,7 @@ struct wal {
     struct list queue;
     struct list running;
     bool busy;
+    uint64_t busy_since_us; /* with busy */
     bool broken;
     struct disk_job job;
     struct disk_job spare_job;
@@ -82,6 +83,8 @@ int wal_open(struct wal *wal, struct folder *folder, const struct clock_ops *clo
 /* Not busy. Operations still queued are completed with done() so that their owners can free them: only after a failure. */
 void wal_close(struct wal *wal);
 bool wal_busy(const struct wal *wal);
+/* How long the job under way has taken; 0: none. A disk that hangs neither fails nor ends it. */
+uint64_t wal_busy_us(const struct wal *wal);
 
 /* At open only. Visits every record in order; visit returns -1 to stop with its err. */
 int wal_walk(struct wal *wal,

@@ -116,7 +116,11 @@ static void daemon_applied(void *context)
 static void daemon_fatal(void *context, const struct err *err)
 {
     (void)context;
-    log_error("fatal", "code=%s text=\"%s\"", err_code_name(err->code), err->text);
+    log_error("fatal",
+              "code=%s text=\"%s\" next=\"this member has stopped, the others go on; repair the "
+              "disk (dmesg), then start it "
+              "again: what it refuses then is in the runbook under 'Member with corrupt data'\"",
+              err_code_name(err->code), err->text);
     _exit(DAEMON_EXIT_FATAL);
 }
 

@@ -13,8 +13,14 @@ struct disk_watch {
     struct clock_timer *timer;
     uint64_t asked_ms; /* monotonic, of the last hand-over; 0: none */
     bool low;
+    bool hangs;
     bool handing_over;
 };
+
+static const char *reason(const struct disk_watch *watch)
+{
+    return watch->hangs ? "disk_hangs" : "disk_low";
+}
 
 static void handed_over(void *data, const struct err *failed, const struct fsm_outcome *outcome)
 {
@@ -23,7 +29,7 @@ static void handed_over(void *data, const struct err *failed, const struct fsm_o
     (void)outcome;
     watch->handing_over = false;
     if (failed != NULL)
-        log_warning("transfer_failed", "reason=disk_low text=\"%s\"", failed->text);
+        log_warning("transfer_failed", "reason=%s text=\"%s\"", reason(watch), failed->text);
 }
 
 static void hand_over(struct disk_watch *watch)
@@ -37,8 +43,40 @@ static void hand_over(struct disk_watch *watch)
         return;
     watch->asked_ms = now_ms;
     watch->handing_over = true;
-    log_warning("transfer", "reason=disk_low text=\"another member is asked to lead\"");
+    log_warning("transfer", "reason=%s text=\"another member is asked to lead\"", reason(watch));
     replica_transfer(broker->replica, 0, handed_over, watch);
+}
+
+static void look_at_room(struct disk_watch *watch, const struct consensus_status *status)
+{
+    if (watch->low != status->accepts_writes)
+        return;
+    watch->low = !status->accepts_writes;
+    if (watch->low)
+        log_warning("disk_low",
+                    "path=%s free_bytes=%" PRIu64
+                    " text=\"no changes are taken by this member until there is room\"",
+                    watch->broker->config->data_dir, status->disk_free_bytes);
+    else
+        log_info("disk_ok", "path=%s free_bytes=%" PRIu64, watch->broker->config->data_dir,
+                 status->disk_free_bytes);
+}
+
+static void look_at_time(struct disk_watch *watch, const struct consensus_status *status)
+{
+    bool hangs = status->log_write_ms >= watch->broker->config->election_ms;
+
+    if (watch->hangs == hangs)
+        return;
+    watch->hangs = hangs;
+    if (hangs)
+        log_warning("disk_hangs",
+                    "path=%s write_ms=%" PRIu64 " limit_ms=%" PRIu64
+                    " text=\"a write of the log has not ended; look at the disk and at dmesg\"",
+                    watch->broker->config->data_dir, status->log_write_ms,
+                    watch->broker->config->election_ms);
+    else
+        log_info("disk_writes", "path=%s", watch->broker->config->data_dir);
 }
 
 static void look(void *data)
@@ -47,18 +85,9 @@ static void look(void *data)
     struct consensus_status status;
 
     replica_get_status(watch->broker->replica, &status);
-    if (watch->low == status.accepts_writes) {
-        watch->low = !status.accepts_writes;
-        if (watch->low)
-            log_warning("disk_low",
-                        "path=%s free_bytes=%" PRIu64
-                        " text=\"no changes are taken by this member until there is room\"",
-                        watch->broker->config->data_dir, status.disk_free_bytes);
-        else
-            log_info("disk_ok", "path=%s free_bytes=%" PRIu64, watch->broker->config->data_dir,
-                     status.disk_free_bytes);
-    }
-    if (watch->low)
+    look_at_room(watch, &status);
+    look_at_time(watch, &status);
+    if (watch->low || watch->hangs)
         hand_over(watch);
     watch->broker->clock.timer_start(watch->timer, DISK_WATCH_MS * UINT64_C(1000));
 }

@@ -1,7 +1,8 @@
-/* Says when the disk of this member gets full or has room again, and hands leadership over while it is full.
+/* Says when the disk of this member gets full, hangs, or is well again, and hands leadership over while it is not.
  *
  * Flow     every DISK_WATCH_MS one look at the replica's status; a change is logged. A leader with a full disk refuses all
- *          writes, so it asks the other members to take over, again every DISK_WATCH_HANDOVER_MS while it lasts.
+ *          writes, and one whose disk neither ends nor fails a write commits nothing, so it asks the other members to take over,
+ *          again every DISK_WATCH_HANDOVER_MS while it lasts. It hangs when a write takes longer than an election.
  * Units    milliseconds.
  * Absent   the judgement what is full (raft/folder.c); knowledge of the other members' disks: when all are full, leadership
  *          goes round, and reads are served all the same.

@@ -201,6 +201,17 @@ static void transfer_end(struct replica *replica, const struct err *failed)
         ended.done(ended.data, failed, NULL);
 }
 
+/* What is in flight ends first, but on a disk that hangs it does not end here: its outcome comes from the next leader. */
+static bool transfer_may_ask(const struct replica *replica)
+{
+    struct consensus_status status;
+
+    if (replica->in_flight_count == 0)
+        return true;
+    consensus_get_status(replica->consensus, &status);
+    return status.log_write_ms >= REPLICA_LOG_HANGS_MS;
+}
+
 /* One look at the hand-over. false: there is none (any more), proposals may go on. */
 static bool transfer_step(struct replica *replica)
 {
@@ -214,7 +225,7 @@ static bool transfer_step(struct replica *replica)
         return false;
     }
     /* Refused as long as no voter has caught up: asked again at the next look. */
-    if (!transfer->asked && replica->in_flight_count == 0)
+    if (!transfer->asked && transfer_may_ask(replica))
         transfer->asked = consensus_transfer(replica->consensus, transfer->member_id, &err) == 0;
     replica_schedule(replica, REPLICA_TRANSFER_STEP_US);
     return true;

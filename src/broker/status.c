@@ -235,6 +235,13 @@ static void status_warn_self(struct status *status)
                                    "system of %s",
                                    broker->config->self->name, raft->disk_free_bytes / 1000000,
                                    broker->config->data_dir));
+    if (raft->log_write_ms >= broker->config->election_ms)
+        status_warn(status,
+                    scratch_printf(status->scratch,
+                                   "the disk of %s hangs, a write of the log has taken %" PRIu64
+                                   " ms so far: look at the file system of %s and at dmesg",
+                                   broker->config->self->name, raft->log_write_ms,
+                                   broker->config->data_dir));
     if (!status->summary.initialised)
         status_warn(status, scratch_printf(status->scratch,
                                            "the cluster is not initialised yet: a majority of the "

@@ -1,0 +1,104 @@
+"""Real file systems for the members' data folders that lose their power, fail, fill up and hang.
+
+Flow    Disk(folder) puts an ext4 on a loop device on a sparse file on a tmpfs and mounts it at the folder. The program runs under
+        isolate.py, so the mounts vanish with it, and mount -o loop makes the kernel detach the loop device with the last user.
+Units   MiB.
+Source  EXT4_IOC_SHUTDOWN (fs/ext4/ext4.h, include/uapi/linux/ext4.h), FIFREEZE and FITHAW (include/uapi/linux/fs.h).
+"""
+import contextlib
+import errno
+import fcntl
+import os
+import struct
+import subprocess
+import tempfile
+import pathlib
+
+from cluster import wait_until
+
+EXT4_IOC_SHUTDOWN = 0x8004587D
+LOGFLUSH, NOLOGFLUSH = 1, 2
+FIFREEZE, FITHAW = 0xC0045877, 0xC0045878
+
+
+def run(*command):
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode != 0:
+        raise RuntimeError(f"{' '.join(map(str, command))}: exit {result.returncode}: {result.stderr.strip()}")
+
+
+class Disk:
+    def __init__(self, folder, size_mib=256, backing_mib=512):
+        self.folder = pathlib.Path(folder)
+        self.folder.mkdir(exist_ok=True)
+        self.backing = pathlib.Path(tempfile.mkdtemp(prefix="ckpt-disk-"))
+        run("mount", "-t", "tmpfs", "-o", f"size={backing_mib}m", "none", self.backing)
+        self.image = self.backing / "image"
+        with open(self.image, "wb") as image:
+            image.truncate(size_mib << 20)
+        run("mkfs.ext4", "-q", "-F", "-E", "nodiscard", self.image)
+        self._mount()
+
+    def _mount(self):
+        run("mount", "-o", "loop,errors=remount-ro", self.image, self.folder)
+
+    def _ioctl(self, number, value):
+        descriptor = os.open(self.folder, os.O_RDONLY)
+        try:
+            fcntl.ioctl(descriptor, number, struct.pack("I", value))
+        finally:
+            os.close(descriptor)
+
+    def cut_power(self, flag=NOLOGFLUSH):
+        """From now on nothing reaches the disk. What was not synced is gone after restore_power(); with LOGFLUSH the journal's part of it
+        is still written."""
+        self._ioctl(EXT4_IOC_SHUTDOWN, flag)
+
+    def restore_power(self):
+        """Mounts it again, which replays its journal. Nobody may have files open on it."""
+        wait_until(f"{self.folder} can be unmounted", lambda: subprocess.run(["umount", self.folder], capture_output=True).returncode == 0, 10)
+        self._mount()
+
+    @contextlib.contextmanager
+    def hanging(self):
+        """Writes and syncs neither fail nor end until the end of the block."""
+        self._ioctl(FIFREEZE, 0)
+        try:
+            yield
+        finally:
+            self._ioctl(FITHAW, 0)
+
+    def fill_backing(self):
+        """Blocks of the disk that were never written cannot be stored any more: EIO."""
+        fill(self.backing)
+
+    def free_backing(self):
+        (self.backing / "ballast").unlink()
+
+    def fill(self):
+        fill(self.folder)
+
+    def free(self):
+        (self.folder / "ballast").unlink()
+
+    def end(self):
+        subprocess.run(["umount", "--lazy", self.folder], capture_output=True)
+        subprocess.run(["umount", "--lazy", self.backing], capture_output=True)
+        os.rmdir(self.backing)
+
+
+def fill(folder):
+    """Takes all the free space of a file system."""
+    descriptor = os.open(folder / "ballast", os.O_CREAT | os.O_WRONLY, 0o600)
+    try:
+        for size in (1 << 20, 1 << 12):
+            with contextlib.suppress(OSError):
+                while True:
+                    os.write(descriptor, b"\xff" * size)
+        try:
+            os.write(descriptor, b"\xff" * 4096)
+            raise AssertionError(f"{folder} is not full")
+        except OSError as error:
+            assert error.errno == errno.ENOSPC, error
+    finally:
+        os.close(descriptor)
