@@ -12,8 +12,11 @@
 /* A high quantile of the write time beside its learned mean; until enough is learned for a better one. */
 #define WRITE_QUANTILE_FACTOR 1.5
 #define HORIZON_CLAMP         0.7
-#define MS_PER_MONTH          (30.0 * 86400 * 1000)
-#define MICRO                 1e-6
+/* of sensitive jobs: the 10 min and 1 h of the design's sensitive policy */
+#define SENSITIVE_MIN_INTERVAL_S 600.0
+#define SENSITIVE_MAX_INTERVAL_S 3600.0
+#define MS_PER_MONTH             (30.0 * 86400 * 1000)
+#define MICRO                    1e-6
 
 /* ---- the same for every job ------------------------------------------------------------------------------------------- */
 
@@ -157,6 +160,8 @@ static void set_policy(struct eval_policy *policy, const Ckpt__V1__Policy *from)
     policy->cycle_s = (double)from->evaluation_interval_ms / 1e3;
     policy->min_interval_s = (double)from->min_interval_ms / 1e3;
     policy->max_interval_s = (double)from->max_interval_ms / 1e3;
+    policy->sensitive_min_interval_s = SENSITIVE_MIN_INTERVAL_S;
+    policy->sensitive_max_interval_s = SENSITIVE_MAX_INTERVAL_S;
     policy->lambda_node_per_s = from->node_failures_per_1000_node_days_milli / 1e3 / 1e3 / 86400;
     policy->quiesce_s = (double)from->quiesce_ms / 1e3;
     policy->stall_fraction = from->stall_fraction_ppm * MICRO;
@@ -208,6 +213,7 @@ static void clear_row(struct eval_view *view, uint32_t row)
     view->walltime_left_s[row] = INFINITY;
     view->write_quantile_s[row] = view->period_s[row] = view->usd_per_gb_month[row] = 0;
     view->waiting_gain_gpu_s[row] = view->yield_probability[row] = view->grace_s[row] = 0;
+    view->success_probability[row] = view->stall_factor[row] = 1;
     view->flags[row] = EVAL_FLAG_NOT_AUTO;
 }
 
@@ -272,6 +278,8 @@ static uint32_t flags_of(const struct fsm_allocation *allocation, const struct f
         flags |= EVAL_FLAG_WALLTIME_DONE;
     if (allocation->borrowed_count > 0)
         flags |= EVAL_FLAG_RECLAIMABLE;
+    if (allocation->sensitive)
+        flags |= EVAL_FLAG_SENSITIVE;
     return flags;
 }
 
@@ -303,6 +311,8 @@ static void fill_row(const struct evaluator_cycle *cycle, const struct fsm *fsm,
     view->yield_probability[row] = 0;
     view->grace_s[row] =
         (double)(allocation->grace_ms > 0 ? allocation->grace_ms : policy->grace_ms) / 1e3;
+    view->success_probability[row] = 1;
+    view->stall_factor[row] = 1;
     view->flags[row] = flags_of(allocation, target);
 }
 
@@ -341,6 +351,8 @@ struct eval_view evaluator_view_rows(const struct eval_view *view, size_t first,
                               .waiting_gain_gpu_s = view->waiting_gain_gpu_s + first,
                               .yield_probability = view->yield_probability + first,
                               .grace_s = view->grace_s + first,
+                              .success_probability = view->success_probability + first,
+                              .stall_factor = view->stall_factor + first,
                               .flags = view->flags + first};
 }
 

@@ -40,6 +40,7 @@ struct block {
     double sum[BLOCK_JOBS];
     double bad[BLOCK_JOBS];       /* 1: inputs make no sense */
     double up[BLOCK_JOBS];        /* 1: storage takes writes */
+    double sensitive[BLOCK_JOBS]; /* 1: intervals of its own */
     double write_s[BLOCK_JOBS];   /* expected; 0 in an outage, so that nothing here is infinite */
     double stall_s[BLOCK_JOBS];   /* c */
     double slot_s[BLOCK_JOBS];    /* walltime left at the last safe moment */
@@ -55,6 +56,8 @@ void block_policy_init(struct block_policy *ret_block_policy, const struct eval_
 bool eval_policy_valid(const struct eval_policy *policy);
 void block_timing(const struct block_policy *policy, const struct eval_view *view, size_t first,
                   size_t count, struct block *block);
+/* Results from here on are those of the block alone (row 0 is the block's first job). block_terms() leaves out what is only
+ * shown when young_daly_s and failure_probability are NULL. */
 void block_terms(const struct block_policy *policy, const struct eval_view *view, size_t first,
                  size_t count, struct block *block, struct eval_result *result);
 void block_decide(const struct block_policy *policy, const struct eval_view *view, size_t first,

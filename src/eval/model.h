@@ -10,7 +10,7 @@
  * Errors   an input that is NaN, negative, or 1e30 and more where that makes no sense gives SKIP_BAD_INPUT with
  *          all terms 0; NaN never decides and never comes out. An outage (bandwidth 0 or the flag) gives write_s,
  *          compute_waste and young_daly_s infinity.
- * Absent   choosing among actions beside checkpointing, and pacing: both work on these results.
+ * Absent   choosing among actions beside checkpointing (actions.h), pacing (pace.h), learning the inputs (learn.h).
  * Source   Young 1974, Daly 2006; the model is written out in src/eval/README.md with each term.
  */
 #ifndef CKPT_EVAL_MODEL_H
@@ -50,7 +50,8 @@ enum eval_flag {                              /* bits of eval_view.flags */
                  EVAL_FLAG_STORAGE_DOWN = 2,  /* its target is unavailable */
                  EVAL_FLAG_NOT_AUTO = 4,      /* strategy manual or none */
                  EVAL_FLAG_WALLTIME_DONE = 8, /* the walltime checkpoint was already asked for */
-                 EVAL_FLAG_RECLAIMABLE = 16   /* borrowed nodes */
+                 EVAL_FLAG_RECLAIMABLE = 16,  /* borrowed nodes */
+                 EVAL_FLAG_SENSITIVE = 32     /* has minimum and maximum interval of its own */
 };
 
 /* Parameters of one cycle, the same for every job. From the replicated policy. A negative or absurd one makes every
@@ -58,8 +59,10 @@ enum eval_flag {                              /* bits of eval_view.flags */
 struct eval_policy {
     double cycle_s;
     double min_interval_s;
-    double max_interval_s;    /* 0: no backstop */
-    double lambda_node_per_s; /* prior hazard of one healthy node */
+    double max_interval_s; /* 0: no backstop */
+    double sensitive_min_interval_s;
+    double sensitive_max_interval_s; /* 0: no backstop */
+    double lambda_node_per_s;        /* prior hazard of one healthy node */
     double quiesce_s;
     double stall_fraction; /* of the write during which the job does not compute; 1: synchronous */
     double restart_s;
@@ -72,8 +75,8 @@ struct eval_policy {
     double near_completion_s;
 };
 
-/* Inputs: one array element per job, all arrays of `count`. eval_view_alloc sets everything to 0, except hazard_factor to 1 and
- * walltime_left_s to infinity. */
+/* Inputs: one array element per job, all arrays of `count`. eval_view_alloc sets everything to 0, except hazard_factor,
+ * success_probability and stall_factor to 1 and walltime_left_s to infinity. */
 #define EVAL_VIEW_COLUMNS(X)                                                                       \
     X(age_s) /* progress since the snapshot instant of the last complete checkpoint */             \
     X(gpus)                                                                                        \
@@ -87,9 +90,11 @@ struct eval_policy {
     X(write_quantile_s) /* high quantile of its write time; 0: estimate from w */                  \
     X(period_s)         /* 0: none */                                                              \
     X(usd_per_gb_month)                                                                            \
-    X(waiting_gain_gpu_s) /* U_pre */                                                              \
-    X(yield_probability)  /* p_y; 0: from backlog alone */                                         \
-    X(grace_s)            /* SIGTERM to SIGKILL */
+    X(waiting_gain_gpu_s)  /* U_pre */                                                             \
+    X(yield_probability)   /* p_y; 0: from backlog alone */                                        \
+    X(grace_s)             /* SIGTERM to SIGKILL */                                                \
+    X(success_probability) /* that a checkpoint begun now completes; multiplies value */           \
+    X(stall_factor)        /* measured stall fraction over the policy's; 1: as the policy says */
 
 struct eval_view {
     size_t count;
@@ -128,6 +133,10 @@ double eval_result_cost(const struct eval_result *result, size_t i);
 
 void eval_score(const struct eval_policy *policy, const struct eval_view *view,
                 struct eval_result *ret_result);
+/* The verdicts alone, bit for bit those of eval_score(), at about the cost of reading the view: for clusters where few of many
+ * jobs fire. */
+void eval_decide(const struct eval_policy *policy, const struct eval_view *view,
+                 uint8_t *ret_verdict);
 
 /* Seconds over which failures count: half the age, cut at the planned walltime checkpoint. What eval_score() uses for job i; the
  * broker needs it to fill alarm_h. */

@@ -9,14 +9,14 @@
 #include "src/eval/block.h"
 #include "src/eval/vector.h"
 
-static void pass_worth(const struct eval_result *result, size_t first, size_t count, double *worth)
+static void pass_worth(const struct eval_result *result, size_t count, double *worth)
 {
-    const double *saved = result->recompute_saved + first;
-    const double *preempt = result->preemptability + first;
-    const double *relief = result->backlog_relief + first;
-    const double *write_time = result->write_time + first;
-    const double *waste = result->compute_waste + first;
-    const double *storage = result->storage_cost + first;
+    const double *saved = result->recompute_saved;
+    const double *preempt = result->preemptability;
+    const double *relief = result->backlog_relief;
+    const double *write_time = result->write_time;
+    const double *waste = result->compute_waste;
+    const double *storage = result->storage_cost;
 
     VECTOR_LOOP
     for (size_t i = 0; i < count; i++) {
@@ -25,6 +25,11 @@ static void pass_worth(const struct eval_result *result, size_t first, size_t co
         worth[i] =
             value > cost ? 1.0 : 0.0; /* equality is no checkpoint; infinity is never exceeded */
     }
+}
+
+static double or_infinity(double seconds)
+{
+    return seconds > 0 ? seconds : INFINITY;
 }
 
 /* Assigned from the weakest reason to the strongest, so that the first in the order of precedence stays. The codes are doubles
@@ -38,13 +43,19 @@ static void pass_guards(const struct eval_policy *policy, const struct eval_view
     const double *late = block->late;
     const double *due = block->due;
     const double *up = block->up;
-    double max_interval_s = policy->max_interval_s > 0 ? policy->max_interval_s : INFINITY;
-    double min_interval_s = policy->min_interval_s, near_s = policy->near_completion_s;
+    const double *sensitive = block->sensitive;
+    double max_usual_s = or_infinity(policy->max_interval_s);
+    double max_sensitive_s = or_infinity(policy->sensitive_max_interval_s);
+    double min_usual_s = policy->min_interval_s;
+    double min_sensitive_s = policy->sensitive_min_interval_s;
+    double near_s = policy->near_completion_s;
 
     VECTOR_LOOP
     for (size_t i = 0; i < count; i++) { /* verdict holds 1 where value exceeds cost */
         double age_s = age[i], left_s = left[i], period_s = period[i], worth = verdict[i];
-        double code = EVAL_SKIP_VALUE;
+        double code = EVAL_SKIP_VALUE, own = sensitive[i];
+        double min_interval_s = own > 0 ? min_sensitive_s : min_usual_s;
+        double max_interval_s = own > 0 ? max_sensitive_s : max_usual_s;
         period_s = period_s > 0 ? period_s : INFINITY;
         left_s = late[i] > 0 ? -1.0 : left_s;
         code = age_s >= max_interval_s ? (double)EVAL_CHECKPOINT_MAX_INTERVAL : code;
@@ -62,10 +73,10 @@ void block_decide(const struct block_policy *policy, const struct eval_view *vie
                   size_t count, const struct block *block, struct eval_result *result)
 {
     const uint32_t *flags = view->flags + first;
-    uint8_t *verdict = result->verdict + first;
+    uint8_t *verdict = result->verdict;
     double code[BLOCK_JOBS];
 
-    pass_worth(result, first, count, code);
+    pass_worth(result, count, code);
     pass_guards(policy->given, view, first, count, block, code);
     VECTOR_LOOP
     for (size_t i = 0; i < count; i++) {
@@ -85,11 +96,28 @@ static void refuse_all(const struct eval_view *view, struct eval_result *result)
     memset(result->verdict, EVAL_SKIP_BAD_INPUT, view->count);
 }
 
+static size_t block_jobs(const struct eval_view *view, size_t first)
+{
+    size_t left = view->count - first;
+
+    return left < BLOCK_JOBS ? left : BLOCK_JOBS;
+}
+
+static void score_block(const struct block_policy *policy, const struct eval_view *view,
+                        size_t first, struct eval_result *rows)
+{
+    size_t count = block_jobs(view, first);
+    struct block block;
+
+    block_timing(policy, view, first, count, &block);
+    block_terms(policy, view, first, count, &block, rows);
+    block_decide(policy, view, first, count, &block, rows);
+}
+
 void eval_score(const struct eval_policy *policy, const struct eval_view *view,
                 struct eval_result *ret_result)
 {
     struct block_policy block_policy;
-    struct block block;
 
     CHECK(view->count <= view->capacity);
     if (!eval_policy_valid(policy)) {
@@ -98,10 +126,38 @@ void eval_score(const struct eval_policy *policy, const struct eval_view *view,
     }
     block_policy_init(&block_policy, policy);
     for (size_t first = 0; first < view->count; first += BLOCK_JOBS) {
-        size_t left = view->count - first;
-        size_t count = left < BLOCK_JOBS ? left : BLOCK_JOBS;
-        block_timing(&block_policy, view, first, count, &block);
-        block_terms(&block_policy, view, first, count, &block, ret_result);
-        block_decide(&block_policy, view, first, count, &block, ret_result);
+        struct eval_result rows = {.verdict = ret_result->verdict + first};
+#define X(column) rows.column = ret_result->column + first;
+        EVAL_RESULT_COLUMNS(X)
+#undef X
+        score_block(&block_policy, view, first, &rows);
+    }
+}
+
+void eval_decide(const struct eval_policy *policy, const struct eval_view *view,
+                 uint8_t *ret_verdict)
+{
+    struct block_policy block_policy;
+    double saved[BLOCK_JOBS], preempt[BLOCK_JOBS], relief[BLOCK_JOBS];
+    double write_time[BLOCK_JOBS], waste[BLOCK_JOBS], storage[BLOCK_JOBS];
+    double write_s[BLOCK_JOBS], hazard[BLOCK_JOBS];
+    struct eval_result rows = {.recompute_saved = saved,
+                               .preemptability = preempt,
+                               .backlog_relief = relief,
+                               .write_time = write_time,
+                               .compute_waste = waste,
+                               .storage_cost = storage,
+                               .write_s = write_s,
+                               .hazard_per_s = hazard};
+
+    CHECK(view->count <= view->capacity);
+    if (!eval_policy_valid(policy)) {
+        memset(ret_verdict, EVAL_SKIP_BAD_INPUT, view->count);
+        return;
+    }
+    block_policy_init(&block_policy, policy);
+    for (size_t first = 0; first < view->count; first += BLOCK_JOBS) {
+        rows.verdict = ret_verdict + first;
+        score_block(&block_policy, view, first, &rows);
     }
 }

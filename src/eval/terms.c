@@ -6,6 +6,7 @@
  * Absent   no exp(): 1 - exp(-H) is a polynomial, because H is at most 0.74 and a call would end the vector loop.
  */
 #include <math.h>
+#include <stddef.h>
 
 #include "src/eval/block.h"
 #include "src/eval/vector.h"
@@ -17,12 +18,8 @@ static void pass_hazard(const struct block_policy *policy, const struct eval_vie
     const double *factor = view->hazard_factor + first;
     const double *kill = view->kill_per_s + first;
     const double *alarm = view->alarm_h + first;
-    double *hazard = result->hazard_per_s + first;
-    double *young_daly = result->young_daly_s + first;
-    double *probability = result->failure_probability + first;
+    double *hazard = result->hazard_per_s;
     const double *horizon = block->horizon_s;
-    const double *stall = block->stall_s;
-    const double *up = block->up;
     double *h_fail = block->h_fail;
     double *h_kill = block->h_kill;
     double lambda_node = policy->given->lambda_node_per_s, clamp = policy->clamp;
@@ -40,6 +37,19 @@ static void pass_hazard(const struct block_policy *policy, const struct eval_vie
         h_fail[i] = h_alarm * scale;
         h_kill[i] = killed * horizon[i] * scale;
     }
+}
+
+/* What explain shows beside the decision. */
+static void pass_shown(size_t count, const struct block *block, struct eval_result *result)
+{
+    const double *hazard = result->hazard_per_s;
+    double *young_daly = result->young_daly_s;
+    double *probability = result->failure_probability;
+    const double *stall = block->stall_s;
+    const double *up = block->up;
+    const double *h_fail = block->h_fail;
+    const double *h_kill = block->h_kill;
+
     VECTOR_LOOP
     for (size_t i = 0; i < count; i++) {
         double h = h_fail[i] + h_kill[i], per_s = hazard[i], stall_s = stall[i];
@@ -86,9 +96,10 @@ static void pass_value(const struct block_policy *policy, const struct eval_view
     const double *gpus = view->gpus + first;
     const double *waiting = view->waiting_gain_gpu_s + first;
     const double *left = view->walltime_left_s + first;
-    double *saved = result->recompute_saved + first;
-    double *preempt = result->preemptability + first;
-    double *relief = result->backlog_relief + first;
+    const double *success = view->success_probability + first;
+    double *saved = result->recompute_saved;
+    double *preempt = result->preemptability;
+    double *relief = result->backlog_relief;
     const double *h_fail = block->h_fail;
     const double *h_kill = block->h_kill;
     const double *yield = block->yield;
@@ -106,10 +117,11 @@ static void pass_value(const struct block_policy *policy, const struct eval_view
         double gain = u - job_gpus * restart_s;
         double bounded = gain < progress ? gain : progress;
         double share = yield[i] * (bounded > 0 ? bounded : 0.0) / (u > 0 ? u : 1.0);
-        double expected = at_risk * fail;
-        saved[i] = due[i] > 0 ? progress : expected;
-        preempt[i] = at_risk * killed + share * u_waiting;
-        relief[i] = share * u_backlog;
+        double expected = at_risk * fail, completes = success[i];
+        expected = due[i] > 0 ? progress : expected;
+        saved[i] = completes * expected;
+        preempt[i] = completes * (at_risk * killed + share * u_waiting);
+        relief[i] = completes * (share * u_backlog);
     }
 }
 
@@ -119,10 +131,10 @@ static void pass_cost(const struct block_policy *policy, const struct eval_view 
     const double *gpus = view->gpus + first;
     const double *size = view->size_bytes + first;
     const double *price = view->usd_per_gb_month + first;
-    double *write_time = result->write_time + first;
-    double *waste = result->compute_waste + first;
-    double *storage = result->storage_cost + first;
-    double *write_s = result->write_s + first;
+    double *write_time = result->write_time;
+    double *waste = result->compute_waste;
+    double *storage = result->storage_cost;
+    double *write_s = result->write_s;
     const double *stall = block->stall_s;
     const double *expected = block->write_s;
     const double *up = block->up;
@@ -145,8 +157,7 @@ static void clean_column(double *column, const double *bad, size_t count)
         column[i] = bad[i] > 0 ? 0.0 : column[i];
 }
 
-static void pass_clean(size_t first, size_t count, const struct block *block,
-                       struct eval_result *result)
+static void pass_clean(size_t count, const struct block *block, struct eval_result *result)
 {
     double any = 0;
 
@@ -155,7 +166,9 @@ static void pass_clean(size_t first, size_t count, const struct block *block,
         any = block->bad[i] > 0 ? 1.0 : any;
     if (any == 0)
         return;
-#define X(column) clean_column(result->column + first, block->bad, count);
+#define X(column)                                                                                  \
+    if (result->column != NULL)                                                                    \
+        clean_column(result->column, block->bad, count);
     EVAL_RESULT_COLUMNS(X)
 #undef X
 }
@@ -164,8 +177,10 @@ void block_terms(const struct block_policy *policy, const struct eval_view *view
                  size_t count, struct block *block, struct eval_result *result)
 {
     pass_hazard(policy, view, first, count, block, result);
+    if (result->young_daly_s != NULL)
+        pass_shown(count, block, result);
     pass_yield(policy, view, first, count, block);
     pass_value(policy, view, first, count, block, result);
     pass_cost(policy, view, first, count, block, result);
-    pass_clean(first, count, block, result);
+    pass_clean(count, block, result);
 }

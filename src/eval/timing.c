@@ -13,12 +13,21 @@ static bool number_valid(double number)
 
 bool eval_policy_valid(const struct eval_policy *policy)
 {
-    const double numbers[] = {
-        policy->cycle_s,           policy->min_interval_s,     policy->max_interval_s,
-        policy->lambda_node_per_s, policy->quiesce_s,          policy->stall_fraction,
-        policy->restart_s,         policy->usd_per_gpu_hour,   policy->retention_months,
-        policy->pressure,          policy->phi_gpu_s_per_byte, policy->backlog_urgency,
-        policy->near_completion_s};
+    const double numbers[] = {policy->cycle_s,
+                              policy->min_interval_s,
+                              policy->max_interval_s,
+                              policy->lambda_node_per_s,
+                              policy->quiesce_s,
+                              policy->stall_fraction,
+                              policy->restart_s,
+                              policy->usd_per_gpu_hour,
+                              policy->retention_months,
+                              policy->pressure,
+                              policy->phi_gpu_s_per_byte,
+                              policy->backlog_urgency,
+                              policy->near_completion_s,
+                              policy->sensitive_min_interval_s,
+                              policy->sensitive_max_interval_s};
 
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
         if (!number_valid(numbers[i]))
@@ -71,11 +80,12 @@ static void pass_check(const struct eval_view *view, size_t first, size_t count,
         {view->hazard_factor + first, view->kill_per_s + first, view->write_quantile_s + first,
          view->period_s + first},
         {view->usd_per_gb_month + first, view->waiting_gain_gpu_s + first, view->grace_s + first,
-         view->grace_s + first}};
+         view->stall_factor + first}};
     const double *bandwidth = view->bandwidth_bytes_per_s + first;
     const double *walltime = view->walltime_left_s + first;
     const double *alarm = view->alarm_h + first;
     const double *yield = view->yield_probability + first;
+    const double *success = view->success_probability + first;
     double *bad = block->bad;
     const double *low = block->low, *high = block->high, *sum = block->sum;
 
@@ -90,6 +100,7 @@ static void pass_check(const struct eval_view *view, size_t first, size_t count,
         good *= (sum[i] == sum[i] ? 1.0 : 0.0) * (walltime[i] == walltime[i] ? 1.0 : 0.0);
         good *= (bandwidth[i] >= 0 ? 1.0 : 0.0) * (alarm[i] >= 0 ? 1.0 : 0.0);
         good *= (yield[i] >= 0 ? 1.0 : 0.0) * (yield[i] <= 1 ? 1.0 : 0.0);
+        good *= (success[i] >= 0 ? 1.0 : 0.0) * (success[i] <= 1 ? 1.0 : 0.0);
         bad[i] = 1 - good;
     }
 }
@@ -100,14 +111,18 @@ static void pass_write(const struct eval_policy *policy, const struct eval_view 
     const double *size = view->size_bytes + first;
     const double *bandwidth = view->bandwidth_bytes_per_s + first;
     const uint32_t *flags = view->flags + first;
+    const double *measured = view->stall_factor + first;
     double *block_up = block->up;
+    double *block_sensitive = block->sensitive;
     double *block_write = block->write_s;
     double *block_stall = block->stall_s;
     double stall_fraction = policy->stall_fraction, quiesce_s = policy->quiesce_s;
 
     VECTOR_LOOP
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         block_up[i] = (flags[i] & EVAL_FLAG_STORAGE_DOWN) == 0 ? 1.0 : 0.0;
+        block_sensitive[i] = (flags[i] & EVAL_FLAG_SENSITIVE) != 0 ? 1.0 : 0.0;
+    }
     VECTOR_LOOP
     for (size_t i = 0; i < count; i++) {
         double rate = bandwidth[i], up = block_up[i];
@@ -118,7 +133,7 @@ static void pass_write(const struct eval_policy *policy, const struct eval_view 
         write_s = up > 0 ? write_s : 0.0;
         block_up[i] = up;
         block_write[i] = write_s;
-        block_stall[i] = stall_fraction * write_s + quiesce_s;
+        block_stall[i] = stall_fraction * measured[i] * write_s + quiesce_s;
     }
 }
 

@@ -20,6 +20,8 @@ void eval_view_alloc(struct eval_view *view, size_t capacity)
 #undef X
     for (size_t i = 0; i < capacity; i++) {
         view->hazard_factor[i] = 1;
+        view->success_probability[i] = 1;
+        view->stall_factor[i] = 1;
         view->walltime_left_s[i] = INFINITY;
     }
     view->flags = check_calloc(capacity == 0 ? 1 : capacity, sizeof(*view->flags));

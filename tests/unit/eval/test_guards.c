@@ -205,6 +205,111 @@ static void horizon_ends_at_the_planned_walltime_checkpoint(void **state)
     assert_double_near(eval_horizon_s(&policy, &job->view, 0), 1500, 1e-9);
 }
 
+/* The sensitive policy: at least 10 min, at most 1 h, whatever holds for the others; never in an outage */
+static void sensitive_jobs_have_intervals_of_their_own(void **state)
+{
+    struct job *job = *state;
+    struct eval_policy policy = seed_policy(6.5);
+
+    policy.min_interval_s = 300;
+    policy.max_interval_s = 21600;
+    policy.sensitive_min_interval_s = 600;
+    policy.sensitive_max_interval_s = 3600;
+    job->view.flags[0] = EVAL_FLAG_SENSITIVE;
+    job->view.hazard_factor[0] = 1e6;
+    assert_double_near(job_interval_s(job, &policy), 600, 0.02);
+    job->view.hazard_factor[0] = 0;
+    assert_double_near(job_interval_s(job, &policy), 3600, 0.02);
+    policy.sensitive_max_interval_s = 0; /* no backstop */
+    job->view.age_s[0] = 1e6;
+    assert_int_equal(job_score(job, &policy), EVAL_SKIP_VALUE);
+    job->view.flags[0] = EVAL_FLAG_SENSITIVE | EVAL_FLAG_STORAGE_DOWN;
+    policy.sensitive_max_interval_s = 3600;
+    assert_int_equal(job_score(job, &policy), EVAL_SKIP_STORAGE_DOWN);
+}
+
+/* What will not complete is worth less: half as likely, half the value; never, nothing but the backstop fires */
+static void value_counts_only_checkpoints_that_complete(void **state)
+{
+    struct job *job = *state;
+    struct eval_policy policy = seed_policy(6.5);
+    double sure;
+
+    job->view.age_s[0] = 3600;
+    job->view.kill_per_s[0] = 1e-5;
+    job->view.waiting_gain_gpu_s[0] = 1e6;
+    job->view.yield_probability[0] = 0.1;
+    job_score(job, &policy);
+    sure = job_value(job);
+    job->view.success_probability[0] = 0.5;
+    job_score(job, &policy);
+    assert_double_near(job_value(job), sure / 2, 1e-6);
+    job->view.success_probability[0] = 0;
+    make_worthwhile(job);
+    assert_int_equal(job_score(job, &policy), EVAL_SKIP_VALUE);
+    policy.max_interval_s = 3600;
+    assert_int_equal(job_score(job, &policy), EVAL_CHECKPOINT_MAX_INTERVAL);
+}
+
+/* S1-049: a measured pause replaces the policy's */
+static void measured_stall_changes_the_cost_of_one_job(void **state)
+{
+    struct job *job = *state;
+    struct eval_policy policy = seed_policy(6.5);
+
+    policy.stall_fraction = 0.5;
+    policy.quiesce_s = 1;
+    job->view.stall_factor[0] = 0.2;
+    job_score(job, &policy);
+    assert_double_near(job->result.compute_waste[0], 512 * (0.1 * 409.6 + 1), 1e-6);
+}
+
+/* eval_decide() leaves out what is only shown and decides the same, for any inputs */
+static void verdicts_alone_are_those_of_the_whole_score(void **state)
+{
+    enum { JOBS = 1000 };
+    static const double extremes[] = {0, 1e-9, 1, 100, 1e5, 1e12, INFINITY, -1, NAN};
+    struct eval_policy policy = seed_policy(6.5);
+    struct eval_view view;
+    struct eval_result result;
+    uint8_t verdicts[JOBS];
+    uint64_t random = test_seed();
+    size_t fires = 0;
+
+    (void)state;
+    policy.max_interval_s = 1e5;
+    policy.min_interval_s = 300;
+    policy.near_completion_s = 300;
+    eval_view_alloc(&view, JOBS);
+    eval_result_alloc(&result, JOBS);
+    view.count = JOBS;
+    for (size_t i = 0; i < JOBS; i++) {
+        view.age_s[i] = (double)(test_random(&random) % 40000);
+        view.nodes[i] = 64;
+        view.gpus[i] = 512;
+        view.size_bytes[i] = 4e13;
+        view.bandwidth_bytes_per_s[i] = 1e11;
+        view.flags[i] = test_random(&random) % 4 == 0 ? (uint32_t)test_random(&random) % 64 : 0;
+#define X(column)                                                                                  \
+    if (test_random(&random) % 40 == 0)                                                            \
+        view.column[i] = extremes[test_random(&random) % 9];
+        EVAL_VIEW_COLUMNS(X)
+#undef X
+    }
+    eval_score(&policy, &view, &result);
+    eval_decide(&policy, &view, verdicts);
+    assert_memory_equal(verdicts, result.verdict, JOBS);
+    for (size_t i = 0; i < JOBS; i++)
+        fires += eval_verdict_fires(verdicts[i]);
+    assert_true(fires > 10 && fires < JOBS - 10);
+    policy.cycle_s = NAN;
+    eval_decide(&policy, &view, verdicts);
+    for (size_t i = 0; i < JOBS; i++)
+        assert_int_equal(verdicts[i], EVAL_SKIP_BAD_INPUT);
+    eval_view_free(&view);
+    eval_result_free(&result);
+}
+
 /* ---- inputs that make no sense ---- */
 
 static void check_result_clean(const struct job *job)
@@ -229,7 +334,8 @@ static void senseless_input_never_decides_and_leaves_zeros(void **state)
                          job->view.period_s,
                          job->view.usd_per_gb_month,
                          job->view.waiting_gain_gpu_s,
-                         job->view.grace_s};
+                         job->view.grace_s,
+                         job->view.stall_factor};
 
     policy.max_interval_s = 3600;
     make_worthwhile(job);
@@ -261,7 +367,10 @@ static void senseless_bandwidth_walltime_alarm_or_probability_never_decides(void
                 {job->view.alarm_h, -0.1},
                 {job->view.yield_probability, NAN},
                 {job->view.yield_probability, 1.01},
-                {job->view.yield_probability, -0.01}};
+                {job->view.yield_probability, -0.01},
+                {job->view.success_probability, NAN},
+                {job->view.success_probability, 1.01},
+                {job->view.success_probability, -0.01}};
 
     make_worthwhile(job);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -517,6 +626,10 @@ static void verdicts_have_distinct_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        T(sensitive_jobs_have_intervals_of_their_own),
+        T(value_counts_only_checkpoints_that_complete),
+        T(measured_stall_changes_the_cost_of_one_job),
+        T(verdicts_alone_are_those_of_the_whole_score),
         T(value_equal_to_cost_is_no_checkpoint),
         T(storage_down_never_fires_and_gives_no_nan),
         T(recompute_saved_is_known_during_an_outage),

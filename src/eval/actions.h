@@ -1,0 +1,54 @@
+/* What to do with a job: one ledger in GPU-seconds over continue, checkpoint, yield with or without a checkpoint, migrate.
+ *
+ * Flow     the terms of eval_score() for one job, what yielding would gain, and its alarms -> eval_ledger() -> the action of the
+ *          highest net gain. Ties and NaN go to the earlier action, so that nothing is done without a reason.
+ * Units    GPU-seconds; seconds; probabilities.
+ * Errors   an action that cannot be taken (storage down, no claim, no spare) or whose number is NaN nets minus infinity.
+ * Absent   which jobs to take as victims together: the state machine's rules (class, placement, at most three).
+ * Source   src/eval/README.md, "Actions".
+ */
+#ifndef CKPT_EVAL_ACTIONS_H
+#define CKPT_EVAL_ACTIONS_H
+
+#include <stdbool.h>
+
+#define EVAL_ACTIONS(X)                                                                            \
+    X(CONTINUE, "continue")                                                                        \
+    X(CHECKPOINT, "checkpoint")                                                                    \
+    X(CHECKPOINT_AND_YIELD, "checkpoint_and_yield")                                                \
+    X(KILL_AND_YIELD, "kill_and_yield")                                                            \
+    X(MIGRATE, "checkpoint_and_migrate")
+
+enum eval_action {
+#define X(name, text) EVAL_ACTION_##name,
+    EVAL_ACTIONS(X)
+#undef X
+        EVAL_ACTION_COUNT
+};
+const char *eval_action_name(enum eval_action action);
+
+struct eval_situation {
+    double gpus;
+    double age_s;       /* a: progress that is not saved */
+    double value_gpu_s; /* of a checkpoint, without what yielding gains */
+    double cost_gpu_s;  /* of a checkpoint; infinite in an outage */
+    bool guards_allow;  /* a checkpoint may be begun now */
+    bool yield_asked;   /* the scheduler names this job */
+    double claim_gpu_s; /* U: what the claimant gains when the nodes are free at once */
+    double claim_per_s; /* and loses per second that it waits for the checkpoint: urgency x GPUs */
+    double stall_s;     /* c: how long the claimant would wait for it */
+    double restart_s;   /* R */
+    bool spare;         /* a healthy node waits */
+    double alarm_p;     /* p_post: probability that an alarm's failure comes */
+    double down_s;      /* D: how long a failure stops the job before it restarts */
+    double lost_s;      /* work lost in the window until it would strike, checkpoints considered */
+};
+
+struct eval_ledger {
+    double net_gpu_s[EVAL_ACTION_COUNT];
+    enum eval_action best;
+};
+
+void eval_ledger(const struct eval_situation *situation, struct eval_ledger *ret_ledger);
+
+#endif

@@ -1,0 +1,231 @@
+/* See learn.h. */
+#include "src/eval/learn.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/eval/block.h"
+
+#define HISTORY_WEIGHT_MIN 0.2  /* of the newest observation, once there are five */
+#define DEVIATION_MIN      0.01 /* of the mean: no write repeats more exactly than this */
+#define LATE_MIN           1.6  /* of 0.4 A/s: keeps z at about 1 at least */
+#define SUCCESS_DONE       49.0 /* prior: 49 of 50 complete */
+#define SUCCESS_FAILED     1.0
+#define SUCCESS_KEPT       0.95 /* of what is remembered, per outcome */
+#define STALL_WEIGHT       0.3
+#define SAVED_UNIT         1e6
+
+static const double bin_end_s[EVAL_AGE_BINS] = {3600,       4 * 3600,   86400,   4 * 86400,
+                                                16 * 86400, 64 * 86400, INFINITY};
+
+static bool sane(double number)
+{
+    return number >= 0 && number < EVAL_NUMBER_MAX;
+}
+
+/* ---- hazard ------------------------------------------------------------------------------------------------------------ */
+
+void eval_hazard_init(struct eval_hazard *hazard, const struct eval_hazard_prior *prior)
+{
+    CHECK(sane(prior->failures_per_s) && sane(prior->weight));
+    CHECK(sane(prior->forget_s) && sane(prior->bin_weight));
+    memset(hazard, 0, sizeof(*hazard));
+    hazard->prior = *prior;
+}
+
+int eval_hazard_bin(double node_age_s)
+{
+    int bin = 0;
+
+    if (!(node_age_s >= 0))
+        return EVAL_AGE_BINS - 1; /* unknown: as a node that did not fail for long */
+    while (node_age_s >= bin_end_s[bin] && bin + 1 < EVAL_AGE_BINS)
+        bin++;
+    return bin;
+}
+
+double eval_hazard_bin_end_s(int bin)
+{
+    CHECK(bin >= 0 && bin < EVAL_AGE_BINS);
+    return bin_end_s[bin];
+}
+
+double eval_hazard_fleet_per_s(const struct eval_hazard *hazard)
+{
+    double prior_per_s = hazard->prior.failures_per_s, weight = hazard->prior.weight;
+    double prior_s = prior_per_s > 0 ? weight / prior_per_s : 0;
+    double exposure_s = hazard->node_s + prior_s;
+
+    return exposure_s > 0 ? (hazard->failures + (prior_s > 0 ? weight : 0)) / exposure_s
+                          : prior_per_s;
+}
+
+void eval_hazard_advance(struct eval_hazard *hazard, const double nodes[EVAL_AGE_BINS],
+                         double seconds)
+{
+    double fleet_per_s = eval_hazard_fleet_per_s(hazard), sum = 0, kept = 1;
+
+    if (!sane(seconds))
+        return;
+    if (hazard->prior.forget_s > 0)
+        kept = exp(-seconds / hazard->prior.forget_s);
+    for (int bin = 0; bin < EVAL_AGE_BINS; bin++) {
+        double count = sane(nodes[bin]) ? nodes[bin] : 0;
+        sum += count;
+        hazard->bin_expected[bin] += count * seconds * fleet_per_s;
+    }
+    hazard->failures *= kept;
+    hazard->node_s = hazard->node_s * kept + sum * seconds;
+}
+
+void eval_hazard_note_failure(struct eval_hazard *hazard, double node_age_s)
+{
+    hazard->failures += 1;
+    hazard->bin_failures[eval_hazard_bin(node_age_s)] += 1;
+}
+
+double eval_hazard_bin_factor(const struct eval_hazard *hazard, int bin)
+{
+    double weight = hazard->prior.bin_weight, expected;
+
+    if (bin < 0 || bin >= EVAL_AGE_BINS)
+        return 1;
+    expected = hazard->bin_expected[bin] + weight;
+    return expected > 0 ? (hazard->bin_failures[bin] + weight) / expected : 1;
+}
+
+static int64_t to_word(double number)
+{
+    double scaled = number * SAVED_UNIT;
+
+    return scaled < 9e18 ? (int64_t)(scaled + 0.5) : INT64_C(9000000000000000000);
+}
+
+void eval_hazard_save(const struct eval_hazard *hazard, int64_t ret_words[EVAL_HAZARD_WORDS])
+{
+    ret_words[0] = to_word(hazard->failures);
+    ret_words[1] = to_word(hazard->node_s / SAVED_UNIT); /* whole node-seconds */
+    for (int bin = 0; bin < EVAL_AGE_BINS; bin++) {
+        ret_words[2 + bin] = to_word(hazard->bin_failures[bin]);
+        ret_words[2 + EVAL_AGE_BINS + bin] = to_word(hazard->bin_expected[bin]);
+    }
+}
+
+bool eval_hazard_load(struct eval_hazard *hazard, const int64_t words[EVAL_HAZARD_WORDS])
+{
+    for (size_t i = 0; i < EVAL_HAZARD_WORDS; i++) {
+        if (words[i] < 0)
+            return false;
+    }
+    hazard->failures = (double)words[0] / SAVED_UNIT;
+    hazard->node_s = (double)words[1];
+    for (int bin = 0; bin < EVAL_AGE_BINS; bin++) {
+        hazard->bin_failures[bin] = (double)words[2 + bin] / SAVED_UNIT;
+        hazard->bin_expected[bin] = (double)words[2 + EVAL_AGE_BINS + bin] / SAVED_UNIT;
+    }
+    return true;
+}
+
+double eval_multiplier_decayed(double multiplier, double since_s, double half_life_s)
+{
+    if (!sane(multiplier) || !(since_s >= 0) || !(half_life_s > 0))
+        return 1;
+    return 1 + (multiplier - 1) * exp2(-since_s / half_life_s);
+}
+
+/* ---- rates ------------------------------------------------------------------------------------------------------------- */
+
+/* Pulled back to the prior as it forgets: after a long calm the rate is low, and after no observation it is the prior's. */
+void eval_rate_advance(struct eval_rate *rate, const struct eval_rate *prior, double exposed_s,
+                       double forget_s)
+{
+    double kept;
+
+    if (!sane(exposed_s) || !(forget_s > 0))
+        return;
+    kept = exp(-exposed_s / forget_s);
+    rate->events = prior->events + (rate->events - prior->events) * kept;
+    rate->seconds = prior->seconds + (rate->seconds - prior->seconds) * kept + exposed_s * kept;
+}
+
+void eval_rate_note(struct eval_rate *rate)
+{
+    rate->events += 1;
+}
+
+double eval_rate_per_s(const struct eval_rate *rate)
+{
+    return rate->seconds > 0 && sane(rate->events) ? rate->events / rate->seconds : 0;
+}
+
+double eval_rate_probability(double events_per_s, double horizon_s)
+{
+    if (!(events_per_s > 0) || !(horizon_s > 0))
+        return 0;
+    return -expm1(-events_per_s * horizon_s);
+}
+
+/* ---- histories --------------------------------------------------------------------------------------------------------- */
+
+void eval_history_note(struct eval_history *history, double observed)
+{
+    double weight, error;
+
+    if (!sane(observed))
+        return;
+    history->count = fmin(history->count + 1, EVAL_NUMBER_MAX);
+    weight = fmax(1 / history->count, HISTORY_WEIGHT_MIN);
+    error = observed - history->mean;
+    if (history->count > 1)
+        history->deviation =
+            sqrt((1 - weight) * (history->deviation * history->deviation + weight * error * error));
+    history->mean += weight * error;
+}
+
+double eval_write_quantile_s(const struct eval_history *history, double expected_s,
+                             double at_risk_s)
+{
+    double deviation, late, mean = history->mean;
+
+    if (!(history->count >= 1) || !sane(mean) || !sane(history->deviation))
+        return EVAL_WRITE_QUANTILE_FACTOR * (sane(expected_s) ? expected_s : 0);
+    deviation = fmax(history->deviation, DEVIATION_MIN * mean);
+    if (history->count < 3) /* one or two say little about their spread */
+        deviation = fmax(deviation, (EVAL_WRITE_QUANTILE_FACTOR - 1) / 2 * mean);
+    late = deviation > 0 && sane(at_risk_s) ? 0.4 * at_risk_s / deviation : 0;
+    return mean + deviation * sqrt(2 * log(fmax(late, LATE_MIN)));
+}
+
+double eval_history_ratio(const struct eval_history *history, double predicted)
+{
+    return history->count >= 1 && history->mean > 0 && sane(predicted) ? predicted / history->mean
+                                                                       : 1;
+}
+
+/* ---- success and stall ------------------------------------------------------------------------------------------------- */
+
+void eval_success_note(struct eval_success *success, bool completed)
+{
+    success->done = success->done * SUCCESS_KEPT + (completed ? 1 : 0);
+    success->failed = success->failed * SUCCESS_KEPT + (completed ? 0 : 1);
+}
+
+double eval_success_probability(const struct eval_success *success)
+{
+    double done = sane(success->done) ? success->done : 0;
+    double failed = sane(success->failed) ? success->failed : 0;
+
+    return (done + SUCCESS_DONE) / (done + failed + SUCCESS_DONE + SUCCESS_FAILED);
+}
+
+void eval_stall_note(double *fraction, double stopped_s, double write_s)
+{
+    double observed;
+
+    if (!sane(stopped_s) || !sane(write_s) || write_s <= 0)
+        return;
+    observed = fmin(stopped_s / write_s, 1);
+    *fraction = *fraction >= 0 ? *fraction + STALL_WEIGHT * (observed - *fraction) : observed;
+}

@@ -1,0 +1,99 @@
+/* What the model's inputs are learned from: failures, write times, sizes, completions, pauses. Pure functions over small states
+ * that the caller keeps.
+ *
+ * Flow     the owner of a state feeds it with what happened (eval_*_note) and with time that passed (eval_hazard_advance), and
+ *          asks it when it fills a row of struct eval_view.
+ * Shapes   every state is a flat struct of numbers. eval_hazard_save() and _load() make integers of it, so that what is learned
+ *          survives a failover in the log; the others are a mean and a deviation, which the owner rounds itself.
+ * Units    seconds; failures per second of one node; fractions 0..1.
+ * Errors   what is NaN, negative or absurd (1e30 and more) is not learned from. Divisions by zero have an answer: without any
+ *          exposure the prior, without any history EVAL_UNKNOWN's factor on the expectation.
+ * Absent   Weibull fits: the bins of node age hold any shape, and need no iteration.
+ * Source   Gamma-Poisson updating with forgetting; Young and Daly need the rate only. The quantile of the write time is where
+ *          the expected loss of being too late equals that of being early by a second: z = sqrt(2 ln(0.4 A/s)).
+ */
+#ifndef CKPT_EVAL_LEARN_H
+#define CKPT_EVAL_LEARN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* ---- hazard of a node ---- */
+
+/* Age = time since the node's last failure, or since it was first seen. Bins end at 1 h, 4 h, 1 d, 4 d, 16 d, 64 d. */
+enum { EVAL_AGE_BINS = 7, EVAL_HAZARD_WORDS = 2 + 2 * EVAL_AGE_BINS };
+
+struct eval_hazard_prior {
+    double failures_per_s; /* of one node */
+    double weight;         /* in failures: how many observed ones outweigh the prior */
+    double forget_s;       /* the fleet's rate forgets with this time constant; 0: never */
+    double bin_weight;     /* likewise for the bins' multipliers */
+};
+
+struct eval_hazard {
+    struct eval_hazard_prior prior;
+    double failures; /* forgotten ones taken out */
+    double node_s;   /* exposure, likewise */
+    double bin_failures[EVAL_AGE_BINS];
+    double bin_expected[EVAL_AGE_BINS]; /* failures that the fleet's rate alone would have given */
+};
+
+void eval_hazard_init(struct eval_hazard *hazard, const struct eval_hazard_prior *prior);
+int eval_hazard_bin(double node_age_s);
+/* When a node of this age enters the next bin; infinite in the last. */
+double eval_hazard_bin_end_s(int bin);
+/* `seconds` passed with so many nodes in each bin. */
+void eval_hazard_advance(struct eval_hazard *hazard, const double nodes[EVAL_AGE_BINS],
+                         double seconds);
+void eval_hazard_note_failure(struct eval_hazard *hazard, double node_age_s);
+/* Of a node of average age, and how many times as likely one of this bin fails. */
+double eval_hazard_fleet_per_s(const struct eval_hazard *hazard);
+double eval_hazard_bin_factor(const struct eval_hazard *hazard, int bin);
+/* In millionths, saturating; the prior is policy and not part of it. False, and the state untouched, when a word is negative. */
+void eval_hazard_save(const struct eval_hazard *hazard, int64_t ret_words[EVAL_HAZARD_WORDS]);
+bool eval_hazard_load(struct eval_hazard *hazard, const int64_t words[EVAL_HAZARD_WORDS]);
+
+/* A health multiplier fades to 1 with this half-life after the signal was last seen. What makes no sense is 1. */
+double eval_multiplier_decayed(double multiplier, double since_s, double half_life_s);
+
+/* ---- events of a job or a queue, at a rate that changes: kills, demands to yield ---- */
+
+struct eval_rate {
+    double events;
+    double seconds;
+};
+/* Prior: so many events in so many seconds; forget_s > 0. */
+void eval_rate_advance(struct eval_rate *rate, const struct eval_rate *prior, double exposed_s,
+                       double forget_s);
+void eval_rate_note(struct eval_rate *rate);
+double eval_rate_per_s(const struct eval_rate *rate); /* 0 without any exposure */
+/* Probability of at least one event at this rate within the horizon: p_y, when nobody names the job. */
+double eval_rate_probability(double events_per_s, double horizon_s);
+
+/* ---- write times and sizes of a job's own completed checkpoints ---- */
+
+struct eval_history {
+    double mean;
+    double deviation; /* standard, of one observation from the mean before it */
+    double count;
+};
+void eval_history_note(struct eval_history *history, double observed);
+/* The quantile of the write time that the walltime slot keeps free, when `at_risk_s` seconds of work would be lost by being late.
+ * expected_s: from size and bandwidth, taken while there is no history. */
+double eval_write_quantile_s(const struct eval_history *history, double expected_s,
+                             double at_risk_s);
+/* Predicted over actual: 1 without history. */
+double eval_history_ratio(const struct eval_history *history, double predicted);
+
+/* ---- does a checkpoint complete, and how much of its write stops the job ---- */
+
+struct eval_success {
+    double done;
+    double failed;
+};
+void eval_success_note(struct eval_success *success, bool completed);
+double eval_success_probability(const struct eval_success *success); /* 0.98 without history */
+/* Moving mean of stopped / write; *fraction < 0 is "not measured yet". */
+void eval_stall_note(double *fraction, double stopped_s, double write_s);
+
+#endif
