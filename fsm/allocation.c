@@ -8,6 +8,8 @@ struct allocation *fsm_allocation_create(struct fsm *fsm, uint32_t slot, const c
     struct allocation *allocation = fsm_pool_take(&fsm->allocations, slot);
 
     CHECK(fsm->allocations.used <= FSM_ALLOCATIONS_MAX);
+    if (fsm->taking != NULL)
+        fsm_taking_new_allocation(fsm, slot);
     allocation->view.slot = slot;
     allocation->view.id = fsm_intern(fsm, id);
     list_init(&allocation->checkpoints);
@@ -32,6 +34,7 @@ void fsm_allocation_remove(struct fsm *fsm, struct allocation *allocation)
     uint32_t slot = allocation->view.slot;
 
     CHECK(!allocation->assigned);
+    fsm_hold_allocation(fsm, allocation);
     while (!list_empty(&allocation->checkpoints))
         fsm_checkpoint_free(
             fsm, LIST_ITEM(allocation->checkpoints.next, struct checkpoint, in_allocation));

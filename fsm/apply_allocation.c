@@ -10,7 +10,7 @@ static enum fsm_status shares_check(struct fsm *fsm, size_t count, fsm_share_mes
     uint32_t unknown = 0;
 
     for (size_t i = 0; i < count; i++)
-        unknown += fsm_node_get(fsm, messages[i]->node_id) == NULL;
+        unknown += fsm_node_named(fsm, messages[i]->node_id) == NULL;
     outcome->current = fsm->nodes.used;
     outcome->limit = FSM_NODES_MAX;
     if (unknown > FSM_NODES_MAX - fsm->nodes.used)
@@ -26,7 +26,7 @@ static void shares_take(struct fsm *fsm, struct allocation *allocation, size_t c
     struct fsm_node_share *shares = fsm_allocation_set_shares(allocation, (uint32_t)count);
 
     for (size_t i = 0; i < count; i++) {
-        struct node *node = fsm_node_get(fsm, messages[i]->node_id);
+        const struct node *node = fsm_node_named(fsm, messages[i]->node_id);
 
         if (node == NULL)
             node = fsm_node_create(fsm, fsm_pool_free_slot(&fsm->nodes), messages[i]->node_id);
@@ -109,7 +109,7 @@ enum fsm_status fsm_apply_register(struct fsm *fsm, const fsm_command *command,
     struct allocation *allocation;
     enum fsm_status status;
 
-    if (fsm_allocation_get(fsm, spec->allocation_id) != NULL)
+    if (fsm_allocation_named(fsm, spec->allocation_id) != NULL)
         return FSM_ALLOCATION_EXISTS;
     if (target == NULL)
         return FSM_TARGET_NOT_FOUND;
@@ -139,7 +139,7 @@ static enum fsm_status update_nodes_check(struct fsm *fsm, const struct allocati
                                           const Ckpt__V1__UpdateAllocationRequest *request,
                                           struct fsm_outcome *outcome)
 {
-    const struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
+    const struct checkpoint *active = fsm_checkpoint_look_active(fsm, allocation);
 
     if (allocation->view.terminating || allocation->view.state == ENDS(CHECKPOINTING_TO_STOP) ||
         (active != NULL && fsm_checkpoint_writes(active))) {
@@ -260,8 +260,8 @@ static enum fsm_status restart_nodes_check(struct fsm *fsm, const struct allocat
 
     for (size_t i = 0; i < count; i++) {
         const struct node *node = request->n_nodes > 0
-                                      ? fsm_node_get(fsm, request->nodes[i]->node_id)
-                                      : fsm_node_slot(fsm, allocation->view.nodes[i].node_slot);
+                                      ? fsm_node_named(fsm, request->nodes[i]->node_id)
+                                      : fsm_node_look(fsm, allocation->view.nodes[i].node_slot);
 
         outcome->current = i + 1;
         outcome->limit = count;

@@ -99,12 +99,13 @@ static bool decision_holds(const struct fsm *fsm, const struct allocation *alloc
 static bool decision_apply(struct fsm *fsm, const Ckpt__Log__V1__Decision *decision,
                            struct fsm_outcome *outcome)
 {
-    struct allocation *allocation = fsm_allocation_get(fsm, decision->allocation_id);
+    struct allocation *allocation;
     struct checkpoint_ask ask = {decision->purpose, decision->after, decision->terms,
                                  decision->priority_gpu_ms_per_gb};
 
-    if (!decision_holds(fsm, allocation, decision))
+    if (!decision_holds(fsm, fsm_allocation_named(fsm, decision->allocation_id), decision))
         return false;
+    allocation = fsm_allocation_get(fsm, decision->allocation_id);
     if (ask.purpose == PURPOSE(UNSPECIFIED))
         ask.purpose = PURPOSE(PERIODIC);
     if (ask.purpose == PURPOSE(PREEMPT))
@@ -147,7 +148,7 @@ static enum fsm_status grant_apply(struct fsm *fsm, const Ckpt__Log__V1__Grant *
     if (!fsm_checkpoint_state_active(checkpoint->view.state))
         return FSM_CHECKPOINT_ENDED;
     if (fsm_checkpoint_writes(checkpoint) || checkpoint->view.retry_at_ms != 0 ||
-        fsm_allocation_slot(fsm, checkpoint->view.allocation_slot)->view.terminating)
+        fsm_allocation_look(fsm, checkpoint->view.allocation_slot)->view.terminating)
         return FSM_CHECKPOINT_ACTIVE;
     target = fsm_target_slot(fsm, checkpoint->view.target_slot);
     if (!target->view.available)

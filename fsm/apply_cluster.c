@@ -88,6 +88,8 @@ enum fsm_status fsm_apply_report_queue(struct fsm *fsm, const fsm_command *comma
         outcome->limit = FSM_QUEUES_MAX;
         return FSM_QUEUES_FULL;
     }
+    if (fsm->taking != NULL)
+        fsm_taking_queue(fsm, i);
     if (i < fsm->queue_count)
         fsm_message_free(&fsm->queues[i].report->base);
     else
@@ -108,10 +110,17 @@ enum fsm_status fsm_apply_tick(struct fsm *fsm, const fsm_command *command,
         if (timer == NULL || timer->at_ms > fsm->now_ms)
             return FSM_OK;
         outcome->current++;
-        if (timer->kind == TIMER_CHECKPOINT)
-            fsm_checkpoint_due(fsm, LIST_ITEM(timer, struct checkpoint, timer));
-        else
-            fsm_terminate_due(fsm, LIST_ITEM(timer, struct allocation, timer));
+        if (timer->kind == TIMER_CHECKPOINT) {
+            struct checkpoint *checkpoint = LIST_ITEM(timer, struct checkpoint, timer);
+
+            fsm_hold_checkpoint(fsm, checkpoint);
+            fsm_checkpoint_due(fsm, checkpoint);
+        } else {
+            struct allocation *allocation = LIST_ITEM(timer, struct allocation, timer);
+
+            fsm_hold_allocation(fsm, allocation);
+            fsm_terminate_due(fsm, allocation);
+        }
     }
     return FSM_OK;
 }

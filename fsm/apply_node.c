@@ -19,6 +19,7 @@ static size_t node_allocations(struct fsm *fsm, const struct node *node,
                                                       offsetof(struct assignment, in_node));
 
         CHECK(count < node->view.allocation_count);
+        fsm_hold_allocation(fsm, part->allocation);
         items[count].high = 0;
         items[count].low = part->allocation->view.slot;
         items[count].item = part->allocation;

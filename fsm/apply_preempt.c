@@ -13,7 +13,7 @@
 enum { WALLTIME_LATE_PERCENT = 90, WALLTIME_EARLY_PERCENT = 10 };
 
 struct candidate {
-    struct allocation *allocation;
+    const struct allocation *allocation;
     uint64_t cost;
     uint32_t node_count;
     uint8_t class;
@@ -100,7 +100,7 @@ static enum fsm_status candidate_check(const struct fsm *fsm, const struct alloc
 }
 
 static void candidates_add(const struct fsm *fsm, struct candidates *candidates,
-                           struct allocation *allocation,
+                           const struct allocation *allocation,
                            const Ckpt__V1__RequestPreemptionRequest *request)
 {
     struct candidate *candidate = &candidates->items[candidates->count];
@@ -123,11 +123,11 @@ static void candidates_add(const struct fsm *fsm, struct candidates *candidates,
     candidates->count++;
 }
 
-static void candidates_add_named(struct fsm *fsm, struct candidates *candidates,
+static void candidates_add_named(const struct fsm *fsm, struct candidates *candidates,
                                  const Ckpt__V1__RequestPreemptionRequest *request)
 {
     for (size_t i = 0; i < request->n_candidates; i++) {
-        struct allocation *allocation = fsm_allocation_get(fsm, request->candidates[i]);
+        const struct allocation *allocation = fsm_allocation_named(fsm, request->candidates[i]);
         bool named_before = false;
 
         for (size_t j = 0; j < candidates->count; j++)
@@ -139,7 +139,7 @@ static void candidates_add_named(struct fsm *fsm, struct candidates *candidates,
     }
 }
 
-static void candidates_add_any(struct fsm *fsm, struct candidates *candidates,
+static void candidates_add_any(const struct fsm *fsm, struct candidates *candidates,
                                const Ckpt__V1__RequestPreemptionRequest *request)
 {
     uint32_t looked_at = 0;
@@ -150,7 +150,7 @@ static void candidates_add_any(struct fsm *fsm, struct candidates *candidates,
         for (uint32_t slot = fsm_bitmap_next(slots, 0);
              slot != UINT32_MAX && looked_at < FSM_VICTIM_CANDIDATES_MAX;
              slot = fsm_bitmap_next(slots, slot + 1)) {
-            candidates_add(fsm, candidates, fsm_allocation_slot(fsm, slot), request);
+            candidates_add(fsm, candidates, fsm_allocation_look(fsm, slot), request);
             looked_at++;
         }
     }
@@ -267,15 +267,16 @@ static void preempt_apply(struct fsm *fsm, const struct candidates *candidates,
 {
     outcome->preemption_id = ++fsm->preemption_sequence;
     for (size_t i = 0; i < candidates->count; i++) {
-        struct allocation *allocation = candidates->items[i].allocation;
+        struct allocation *allocation;
         struct fsm_victim *victim = &outcome->victims[outcome->victim_count];
         struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_PREEMPTION,
-                                  .allocation_id = allocation->view.id,
                                   .subject = request->for_job,
                                   .number = outcome->preemption_id};
 
         if (!candidates->items[i].chosen)
             continue;
+        allocation = fsm_allocation_slot(fsm, candidates->items[i].allocation->view.slot);
+        event.allocation_id = allocation->view.id;
         CHECK(outcome->victim_count < FSM_VICTIMS_MAX);
         CHECK(!allocation->view.sensitive);
         CHECK(allocation->view.preemption_class < request->preemption_class);

@@ -59,8 +59,12 @@ enum fsm_status fsm_apply_put_target(struct fsm *fsm, const fsm_command *command
 
 static void target_pause_all(struct fsm *fsm, struct target *target)
 {
-    for (struct list *at = target->active.next; at != &target->active; at = at->next)
-        fsm_checkpoint_pause(fsm, LIST_ITEM(at, struct checkpoint, queue));
+    for (struct list *at = target->active.next; at != &target->active; at = at->next) {
+        struct checkpoint *checkpoint = LIST_ITEM(at, struct checkpoint, queue);
+
+        fsm_hold_checkpoint(fsm, checkpoint);
+        fsm_checkpoint_pause(fsm, checkpoint);
+    }
     CHECK(target->view.granted_bytes_per_s == 0);
 }
 
@@ -75,8 +79,9 @@ static void target_resume_all(struct fsm *fsm, struct target *target)
         struct checkpoint *checkpoint = LIST_ITEM(at, struct checkpoint, queue);
 
         CHECK(count < target->view.paused_count);
+        fsm_hold_checkpoint(fsm, checkpoint);
         checkpoint->view.recompute_saved_gpu_ms = fsm_allocation_age_gpu_ms(
-            fsm, fsm_allocation_slot(fsm, checkpoint->view.allocation_slot));
+            fsm, fsm_allocation_look(fsm, checkpoint->view.allocation_slot));
         items[count].high = checkpoint->view.recompute_saved_gpu_ms;
         items[count].low = checkpoint->view.id;
         items[count].item = checkpoint;

@@ -75,7 +75,7 @@ static void check_allocation_checkpoints(struct checker *checker,
 static void check_restart_point(struct checker *checker, const struct allocation *allocation)
 {
     const struct fsm_allocation *view = &allocation->view;
-    const struct checkpoint *last = fsm_registry_find(checker->fsm, view->last_complete_id);
+    const struct checkpoint *last = fsm_registry_look(checker->fsm, view->last_complete_id);
     bool restartable = fsm_allocation_restartable(allocation);
 
     if (view->last_complete_id == 0) {
@@ -129,7 +129,7 @@ static void check_parts(struct checker *checker, const struct allocation *alloca
 static void check_stopping(struct checker *checker, const struct allocation *allocation)
 {
     const struct fsm_allocation *view = &allocation->view;
-    const struct checkpoint *active = fsm_registry_find(checker->fsm, view->active_checkpoint_id);
+    const struct checkpoint *active = fsm_registry_look(checker->fsm, view->active_checkpoint_id);
     bool stops = active != NULL &&
                  active->view.after != CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE;
 
@@ -159,7 +159,7 @@ static void check_allocation(struct checker *checker, const struct allocation *a
 
     checker->allocations_by_state[view->state]++;
     checker->armed += allocation->timer.position != 0;
-    expect(checker, fsm_allocation_get(checker->fsm, view->id) == allocation,
+    expect(checker, fsm_allocation_named(checker->fsm, view->id) == allocation,
            "INDEX allocation map", view->id, view->slot);
     expect(checker,
            fsm_bitmap_get(&checker->fsm->running_by_class[view->preemption_class], view->slot) ==
@@ -273,7 +273,7 @@ static void check_node(struct checker *checker, const struct node *node)
         count++;
     expect(checker, count == node->view.allocation_count, "INDEX allocations of a node",
            node->view.id, count);
-    expect(checker, fsm_node_get(checker->fsm, node->view.id) == node, "INDEX node map",
+    expect(checker, fsm_node_named(checker->fsm, node->view.id) == node, "INDEX node map",
            node->view.id, node->view.slot);
 }
 
@@ -282,8 +282,8 @@ static void check_tables(struct checker *checker)
     const struct fsm *fsm = checker->fsm;
 
     for (uint32_t slot = 0; slot < fsm->allocations.slot_end; slot++)
-        if (fsm_allocation_slot(fsm, slot) != NULL)
-            check_allocation(checker, fsm_allocation_slot(fsm, slot));
+        if (fsm_allocation_look(fsm, slot) != NULL)
+            check_allocation(checker, fsm_allocation_look(fsm, slot));
     for (size_t i = 0; i < fsm->checkpoint_refs; i++) {
         expect(checker, i == 0 || fsm->checkpoints[i].id > fsm->checkpoints[i - 1].id,
                "I26 ids strictly increase", "checkpoint", fsm->checkpoints[i].id);
@@ -294,8 +294,8 @@ static void check_tables(struct checker *checker)
         if (fsm_target_slot(fsm, slot) != NULL)
             check_target(checker, fsm_target_slot(fsm, slot));
     for (uint32_t slot = 0; slot < fsm->nodes.slot_end; slot++)
-        if (fsm_node_slot(fsm, slot) != NULL)
-            check_node(checker, fsm_node_slot(fsm, slot));
+        if (fsm_node_look(fsm, slot) != NULL)
+            check_node(checker, fsm_node_look(fsm, slot));
 }
 
 static void check_sums(struct checker *checker)

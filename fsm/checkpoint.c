@@ -17,13 +17,25 @@ bool fsm_checkpoint_writes(const struct checkpoint *checkpoint)
     return checkpoint->view.state == STATE(DISPATCHED) || checkpoint->view.state == STATE(WRITING);
 }
 
-struct checkpoint *fsm_checkpoint_active(const struct fsm *fsm, const struct allocation *allocation)
+struct checkpoint *fsm_checkpoint_active(struct fsm *fsm, const struct allocation *allocation)
 {
     struct checkpoint *active;
 
     if (allocation->view.active_checkpoint_id == 0)
         return NULL;
     active = fsm_registry_find(fsm, allocation->view.active_checkpoint_id);
+    CHECK(active != NULL);
+    return active;
+}
+
+const struct checkpoint *fsm_checkpoint_look_active(const struct fsm *fsm,
+                                                    const struct allocation *allocation)
+{
+    const struct checkpoint *active;
+
+    if (allocation->view.active_checkpoint_id == 0)
+        return NULL;
+    active = fsm_registry_look(fsm, allocation->view.active_checkpoint_id);
     CHECK(active != NULL);
     return active;
 }
@@ -65,6 +77,7 @@ void fsm_checkpoint_free(struct fsm *fsm, struct checkpoint *checkpoint)
     } terms = {checkpoint->view.terms};
 
     CHECK(!fsm_checkpoint_state_active(checkpoint->view.state));
+    fsm_hold_checkpoint(fsm, checkpoint);
     fsm_timer_set(&fsm->timers, &checkpoint->timer, 0);
     list_remove(&checkpoint->queue);
     list_remove(&checkpoint->in_allocation);
@@ -169,7 +182,7 @@ static void checkpoint_upgrade(struct fsm *fsm, struct checkpoint *checkpoint,
     checkpoint->view.priority_gpu_ms_per_gb = checkpoint_priority(ask);
     if (fsm_checkpoint_writes(checkpoint))
         checkpoint->stop_deadline_ms = checkpoint->view.deadline_ms;
-    fsm_allocation_changed(fsm, fsm_allocation_slot(fsm, checkpoint->view.allocation_slot));
+    fsm_allocation_changed(fsm, fsm_allocation_look(fsm, checkpoint->view.allocation_slot));
 }
 
 static enum fsm_status checkpoint_refusal(const struct fsm *fsm,
@@ -268,7 +281,7 @@ void fsm_checkpoint_dispatch(struct fsm *fsm, struct checkpoint *checkpoint,
                              const Ckpt__Log__V1__Grant *grant)
 {
     struct fsm_checkpoint *view = &checkpoint->view;
-    const struct allocation *allocation = fsm_allocation_slot(fsm, view->allocation_slot);
+    const struct allocation *allocation = fsm_allocation_look(fsm, view->allocation_slot);
     uint64_t timeout_ms =
         grant->timeout_ms != 0 ? grant->timeout_ms : fsm_checkpoint_timeout_ms(fsm, allocation);
 
@@ -306,7 +319,7 @@ void fsm_checkpoint_pause(struct fsm *fsm, struct checkpoint *checkpoint)
     fsm_checkpoint_move(fsm, checkpoint, STATE(PAUSED),
                         CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE);
     fsm_checkpoint_arm(fsm, checkpoint);
-    fsm_allocation_changed(fsm, fsm_allocation_slot(fsm, checkpoint->view.allocation_slot));
+    fsm_allocation_changed(fsm, fsm_allocation_look(fsm, checkpoint->view.allocation_slot));
 }
 
 void fsm_checkpoint_resume(struct fsm *fsm, struct checkpoint *checkpoint)
@@ -353,5 +366,5 @@ void fsm_checkpoint_retry(struct fsm *fsm, struct checkpoint *checkpoint, Ckpt__
     checkpoint->view.retry_at_ms = retry_at_ms;
     fsm_checkpoint_move(fsm, checkpoint, STATE(REQUESTED), reason);
     fsm_checkpoint_arm(fsm, checkpoint);
-    fsm_allocation_changed(fsm, fsm_allocation_slot(fsm, checkpoint->view.allocation_slot));
+    fsm_allocation_changed(fsm, fsm_allocation_look(fsm, checkpoint->view.allocation_slot));
 }

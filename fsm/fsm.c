@@ -41,7 +41,7 @@ static void fsm_free_allocations(struct fsm *fsm)
 static void fsm_free_names(struct fsm *fsm)
 {
     for (uint32_t slot = 0; slot < fsm->nodes.slot_end; slot++) {
-        const struct node *node = fsm_node_slot(fsm, slot);
+        const struct node *node = fsm_node_look(fsm, slot);
 
         if (node == NULL)
             continue;
@@ -64,6 +64,7 @@ void fsm_free(struct fsm *fsm)
 {
     if (fsm == NULL)
         return;
+    fsm_snapshot_end(fsm);
     fsm_free_allocations(fsm);
     fsm_free_names(fsm);
     fsm_sessions_free(fsm);

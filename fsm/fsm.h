@@ -286,6 +286,14 @@ const Ckpt__V1__Event *fsm_event_after(const struct fsm *fsm, uint64_t after, bo
 int fsm_snapshot_write(const struct fsm *fsm,
                        int (*write)(void *context, const void *bytes, size_t length),
                        void *context);
+/* The same in slices: begin() marks the instant, each next() writes about `bytes` of the state as it was then, however often
+ * entries are applied meanwhile; end() when *ret_done is true, or at any time to give up. next: -1 when write failed.
+ * At most one at a time. */
+void fsm_snapshot_begin(struct fsm *fsm);
+int fsm_snapshot_next(struct fsm *fsm, size_t bytes,
+                      int (*write)(void *context, const void *bytes, size_t length), void *context,
+                      bool *ret_done);
+void fsm_snapshot_end(struct fsm *fsm); /* nothing to do without one */
 /* Replaces the whole state. read reads exactly length bytes, 0 or -1. On failure the state is unchanged and text says why. */
 int fsm_snapshot_read(struct fsm *fsm, int (*read)(void *context, void *bytes, size_t length),
                       void *context, char *ret_text, size_t text_size);

@@ -103,7 +103,7 @@ void fsm_checkpoint_move(struct fsm *fsm, struct checkpoint *checkpoint,
                          Ckpt__V1__CheckpointState to, Ckpt__V1__Reason reason)
 {
     struct fsm_checkpoint *view = &checkpoint->view;
-    const struct allocation *allocation = fsm_allocation_slot(fsm, view->allocation_slot);
+    const struct allocation *allocation = fsm_allocation_look(fsm, view->allocation_slot);
     struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_CHECKPOINT_STATE,
                               .allocation_id = allocation->view.id,
                               .checkpoint_id = view->id,

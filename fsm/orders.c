@@ -21,7 +21,7 @@ static void order_add(struct order_sink *sink, const struct fsm_order *order)
 static void orders_of(const struct fsm *fsm, const struct assignment *part, struct order_sink *sink)
 {
     const struct allocation *allocation = part->allocation;
-    const struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
+    const struct checkpoint *active = fsm_checkpoint_look_active(fsm, allocation);
     struct fsm_order order = {.allocation = &allocation->view,
                               .grace_ms = fsm_allocation_grace_ms(fsm, allocation)};
 
@@ -43,7 +43,7 @@ static void orders_of(const struct fsm *fsm, const struct assignment *part, stru
 size_t fsm_orders_for_node(const struct fsm *fsm, uint32_t node_slot, struct fsm_order *ret_orders,
                            size_t max)
 {
-    const struct node *node = fsm_node_slot(fsm, node_slot);
+    const struct node *node = fsm_node_look(fsm, node_slot);
     struct order_sink sink = {ret_orders, max, 0};
 
     if (node == NULL)
@@ -59,7 +59,7 @@ size_t fsm_orders_for_node(const struct fsm *fsm, uint32_t node_slot, struct fsm
 size_t fsm_allocations_on_node(const struct fsm *fsm, uint32_t node_slot, uint32_t *ret_slots,
                                size_t max)
 {
-    const struct node *node = fsm_node_slot(fsm, node_slot);
+    const struct node *node = fsm_node_look(fsm, node_slot);
     size_t count = 0;
 
     if (node == NULL)

@@ -55,12 +55,21 @@ void fsm_registry_remove(struct fsm *fsm, struct checkpoint *checkpoint)
     CHECK(fsm->checkpoints[i].checkpoint == checkpoint);
     fsm->checkpoints[i].checkpoint = NULL;
     fsm->checkpoint_holes++;
-    if (fsm->checkpoint_holes > REGISTRY_HOLES_MIN &&
+    if (fsm->taking == NULL && fsm->checkpoint_holes > REGISTRY_HOLES_MIN &&
         fsm->checkpoint_holes > fsm->checkpoint_refs / 2)
         registry_compact(fsm);
 }
 
-struct checkpoint *fsm_registry_find(const struct fsm *fsm, uint64_t id)
+size_t fsm_registry_place(const struct fsm *fsm, uint64_t id)
+{
+    size_t i = registry_search(fsm, id);
+
+    CHECK(i < fsm->checkpoint_refs);
+    CHECK(fsm->checkpoints[i].id == id);
+    return i;
+}
+
+static struct checkpoint *registry_find(const struct fsm *fsm, uint64_t id)
 {
     size_t i = registry_search(fsm, id);
 
@@ -69,7 +78,20 @@ struct checkpoint *fsm_registry_find(const struct fsm *fsm, uint64_t id)
     return fsm->checkpoints[i].checkpoint;
 }
 
-struct checkpoint *fsm_registry_next(const struct fsm *fsm, uint64_t after)
+const struct checkpoint *fsm_registry_look(const struct fsm *fsm, uint64_t id)
+{
+    return registry_find(fsm, id);
+}
+
+struct checkpoint *fsm_registry_find(struct fsm *fsm, uint64_t id)
+{
+    struct checkpoint *checkpoint = registry_find(fsm, id);
+
+    fsm_hold_checkpoint(fsm, checkpoint);
+    return checkpoint;
+}
+
+const struct checkpoint *fsm_registry_next(const struct fsm *fsm, uint64_t after)
 {
     size_t i = after == UINT64_MAX ? fsm->checkpoint_refs : registry_search(fsm, after + 1);
 
@@ -83,14 +105,30 @@ static bool node_equal(const void *item, const char *key)
     return strcmp(((const struct node *)item)->view.id, key) == 0;
 }
 
-struct node *fsm_node_get(const struct fsm *fsm, const char *id)
+const struct node *fsm_node_named(const struct fsm *fsm, const char *id)
 {
     return fsm_map_find(&fsm->node_map, fsm_hash_text(id), node_equal, id);
 }
 
-struct node *fsm_node_slot(const struct fsm *fsm, uint32_t slot)
+const struct node *fsm_node_look(const struct fsm *fsm, uint32_t slot)
 {
     return fsm_pool_at(&fsm->nodes, slot);
+}
+
+struct node *fsm_node_get(struct fsm *fsm, const char *id)
+{
+    struct node *node = fsm_map_find(&fsm->node_map, fsm_hash_text(id), node_equal, id);
+
+    fsm_hold_node(fsm, node);
+    return node;
+}
+
+struct node *fsm_node_slot(struct fsm *fsm, uint32_t slot)
+{
+    struct node *node = fsm_pool_at(&fsm->nodes, slot);
+
+    fsm_hold_node(fsm, node);
+    return node;
 }
 
 struct node *fsm_node_create(struct fsm *fsm, uint32_t slot, const char *id)
@@ -98,6 +136,8 @@ struct node *fsm_node_create(struct fsm *fsm, uint32_t slot, const char *id)
     struct node *node = fsm_pool_take(&fsm->nodes, slot);
 
     CHECK(fsm->nodes.used <= FSM_NODES_MAX);
+    if (fsm->taking != NULL)
+        fsm_taking_new_node(fsm, slot);
     node->view.slot = slot;
     node->view.id = fsm_intern(fsm, id);
     node->view.boot_id = fsm_intern(fsm, "");
@@ -187,12 +227,29 @@ static bool allocation_equal(const void *item, const char *key)
     return strcmp(((const struct allocation *)item)->view.id, key) == 0;
 }
 
-struct allocation *fsm_allocation_get(const struct fsm *fsm, const char *id)
+const struct allocation *fsm_allocation_named(const struct fsm *fsm, const char *id)
 {
     return fsm_map_find(&fsm->allocation_map, fsm_hash_text(id), allocation_equal, id);
 }
 
-struct allocation *fsm_allocation_slot(const struct fsm *fsm, uint32_t slot)
+const struct allocation *fsm_allocation_look(const struct fsm *fsm, uint32_t slot)
 {
     return fsm_pool_at(&fsm->allocations, slot);
+}
+
+struct allocation *fsm_allocation_get(struct fsm *fsm, const char *id)
+{
+    struct allocation *allocation =
+        fsm_map_find(&fsm->allocation_map, fsm_hash_text(id), allocation_equal, id);
+
+    fsm_hold_allocation(fsm, allocation);
+    return allocation;
+}
+
+struct allocation *fsm_allocation_slot(struct fsm *fsm, uint32_t slot)
+{
+    struct allocation *allocation = fsm_pool_at(&fsm->allocations, slot);
+
+    fsm_hold_allocation(fsm, allocation);
+    return allocation;
 }

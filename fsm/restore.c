@@ -87,7 +87,7 @@ static bool restore_node(struct fsm *fsm, const Ckpt__Log__V1__NodeRecord *recor
 
     if (record->slot >= FSM_NODES_MAX || !id_valid(record->node_id) ||
         (unsigned)record->state > CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING ||
-        fsm_node_slot(fsm, record->slot) != NULL || fsm_node_get(fsm, record->node_id) != NULL)
+        fsm_node_look(fsm, record->slot) != NULL || fsm_node_named(fsm, record->node_id) != NULL)
         return false;
     node = fsm_node_create(fsm, record->slot, record->node_id);
     fsm_intern_release(fsm, node->view.boot_id);
@@ -106,8 +106,8 @@ static bool allocation_valid(struct fsm *fsm, const Ckpt__Log__V1__AllocationRec
     uint64_t stamp = ++fsm->stamp;
 
     if (record->slot >= FSM_ALLOCATIONS_MAX || !id_valid(record->allocation_id) ||
-        fsm_allocation_slot(fsm, record->slot) != NULL ||
-        fsm_allocation_get(fsm, record->allocation_id) != NULL ||
+        fsm_allocation_look(fsm, record->slot) != NULL ||
+        fsm_allocation_named(fsm, record->allocation_id) != NULL ||
         fsm_target_slot(fsm, record->target_slot) == NULL ||
         record->preemption_class > FSM_CLASS_MAX || record->preemptor_class > FSM_CLASS_MAX ||
         record->state < CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING ||
@@ -227,7 +227,7 @@ static bool restore_allocation(struct fsm *fsm, const Ckpt__Log__V1__AllocationR
 
 static bool checkpoint_valid(const struct fsm *fsm, const Ckpt__Log__V1__CheckpointRecord *record)
 {
-    const struct allocation *allocation = fsm_allocation_slot(fsm, record->allocation_slot);
+    const struct allocation *allocation = fsm_allocation_look(fsm, record->allocation_slot);
     bool active = fsm_checkpoint_state_active(record->state);
     bool writes = record->state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_DISPATCHED ||
                   record->state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_WRITING;
@@ -245,7 +245,7 @@ static bool checkpoint_valid(const struct fsm *fsm, const Ckpt__Log__V1__Checkpo
         (!writes && (record->granted_bytes_per_s != 0 || record->bypass_budget)))
         return false;
     for (size_t i = 0; i < record->n_shards; i++)
-        if (fsm_node_slot(fsm, record->shards[i]->node_slot) == NULL ||
+        if (fsm_node_look(fsm, record->shards[i]->node_slot) == NULL ||
             record->shards[i]->size_bytes > FSM_NODE_BYTES_MAX ||
             record->shards[i]->manifest_sha256.len != (record->shards[i]->verified ? 32 : 0))
             return false;

@@ -24,6 +24,7 @@ static void retention_set(struct fsm *fsm, struct checkpoint *checkpoint, uint64
 {
     if (checkpoint->expired)
         return;
+    fsm_hold_checkpoint(fsm, checkpoint);
     if (at_ms != 0 && at_ms <= fsm->now_ms) {
         CHECK(list_empty(&checkpoint->queue));
         checkpoint->expired = true;
@@ -160,7 +161,7 @@ size_t fsm_collectable(const struct fsm *fsm, uint64_t *ret_ids, size_t max)
 const struct fsm_checkpoint *fsm_restart_point(const struct fsm *fsm, const char *allocation_id,
                                                uint64_t before)
 {
-    const struct allocation *allocation = fsm_allocation_get(fsm, allocation_id);
+    const struct allocation *allocation = fsm_allocation_named(fsm, allocation_id);
 
     if (allocation == NULL)
         return NULL;

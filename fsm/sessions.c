@@ -18,6 +18,12 @@ struct session *fsm_session_find(const struct fsm *fsm, const char *request_id)
     return fsm_map_find(&fsm->session_map, fsm_hash_text(request_id), session_equal, request_id);
 }
 
+void fsm_session_free(struct session *session)
+{
+    free(session->victims);
+    free(session);
+}
+
 static void session_drop_oldest(struct fsm *fsm)
 {
     struct session *session = fsm->session_oldest;
@@ -29,8 +35,8 @@ static void session_drop_oldest(struct fsm *fsm)
         fsm->session_newest = NULL;
     fsm->session_count--;
     fsm_map_remove(&fsm->session_map, session->hash, session);
-    free(session->victims);
-    free(session);
+    if (fsm->taking == NULL || !fsm_taking_session(fsm))
+        fsm_session_free(session);
 }
 
 void fsm_sessions_expire(struct fsm *fsm)

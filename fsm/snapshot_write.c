@@ -1,17 +1,10 @@
-/* The whole state as a stream of records (proto/ckpt/log/v1/snapshot.proto).
+/* The state's parts as records (proto/ckpt/log/v1/snapshot.proto); the whole state at once. In slices: snapshot_take.c.
  * Shapes: one record in memory at a time. Pointers into the state are borrowed, nothing is copied but packed bytes. */
 #include <malloc.h>
 
 #include "fsm/snapshot.h"
 
-struct writer {
-    int (*write)(void *context, const void *bytes, size_t length);
-    void *context;
-    uint8_t *buffer;
-    size_t capacity;
-    uint64_t record_count;
-    bool failed;
-};
+enum { FEW_WORDS = 128 }; /* messages about this many bytes need no heap */
 
 /* protobuf-c wants char *, and only reads. */
 static char *text(const char *constant)
@@ -24,7 +17,7 @@ static char *text(const char *constant)
     return pointer.changing;
 }
 
-static void write_record(struct writer *writer, const snapshot_record *record)
+static void write_record(struct snapshot_writer *writer, const snapshot_record *record)
 {
     size_t length = ckpt__log__v1__snapshot_record__get_packed_size(record);
 
@@ -49,7 +42,7 @@ static void write_record(struct writer *writer, const snapshot_record *record)
         .body_case = CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_##member, .field = (value)               \
     }
 
-static void write_header(struct writer *writer, const struct fsm *fsm)
+static void write_header(struct snapshot_writer *writer, const struct fsm *fsm)
 {
     Ckpt__Log__V1__SnapshotHeader header = CKPT__LOG__V1__SNAPSHOT_HEADER__INIT;
     uint64_t totals[FSM_STATES_CHECKPOINT];
@@ -82,7 +75,7 @@ static void write_header(struct writer *writer, const struct fsm *fsm)
     write_record(writer, &record);
 }
 
-static void write_cluster(struct writer *writer, const struct fsm *fsm)
+static void write_cluster(struct snapshot_writer *writer, const struct fsm *fsm)
 {
     Ckpt__V1__Policy policy = fsm->policy;
     snapshot_record policy_record = RECORD(POLICY, policy, &policy);
@@ -95,7 +88,7 @@ static void write_cluster(struct writer *writer, const struct fsm *fsm)
     }
 }
 
-static void write_targets(struct writer *writer, const struct fsm *fsm)
+static void write_targets(struct snapshot_writer *writer, const struct fsm *fsm)
 {
     for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++) {
         const struct target *target = fsm_target_slot(fsm, slot);
@@ -124,35 +117,41 @@ static void write_targets(struct writer *writer, const struct fsm *fsm)
     }
 }
 
-static void write_nodes(struct writer *writer, const struct fsm *fsm)
+void fsm_write_node(struct snapshot_writer *writer, const struct node *node)
 {
-    for (uint32_t slot = 0; slot < fsm->nodes.slot_end; slot++) {
-        const struct node *node = fsm_node_slot(fsm, slot);
-        Ckpt__Log__V1__NodeRecord message = CKPT__LOG__V1__NODE_RECORD__INIT;
-        snapshot_record record = RECORD(NODE, node, &message);
+    Ckpt__Log__V1__NodeRecord message = CKPT__LOG__V1__NODE_RECORD__INIT;
+    snapshot_record record = RECORD(NODE, node, &message);
 
-        if (node == NULL)
-            continue;
-        message.slot = slot;
-        message.node_id = text(node->view.id);
-        message.boot_id = text(node->view.boot_id);
-        message.version = text(node->view.version);
-        message.state = node->view.state;
-        message.state_since_ms = node->view.state_since_ms;
-        message.last_report_sequence = node->view.last_report_sequence;
-        write_record(writer, &record);
-    }
+    message.slot = node->view.slot;
+    message.node_id = text(node->view.id);
+    message.boot_id = text(node->view.boot_id);
+    message.version = text(node->view.version);
+    message.state = node->view.state;
+    message.state_since_ms = node->view.state_since_ms;
+    message.last_report_sequence = node->view.last_report_sequence;
+    write_record(writer, &record);
 }
 
-/* Space for n messages and n pointers to them. */
-static void *message_array(size_t count, size_t size, void ***ret_pointers)
-{
-    char *items = check_calloc(count + 1, size);
+/* Space for n messages and n pointers to them: `few` when they fit, else from the heap. */
+struct message_array {
+    void *items;
+    void **pointers;
+    void *heap; /* to be freed */
+};
 
-    *ret_pointers = check_calloc(count + 1, sizeof(void *));
+static struct message_array message_array(size_t count, size_t size, void *few, size_t few_bytes)
+{
+    struct message_array array = {.heap = NULL};
+    size_t pointers_bytes = count * sizeof(void *);
+    char *space = few;
+
+    if (pointers_bytes + count * size > few_bytes)
+        space = array.heap = check_alloc(pointers_bytes + count * size);
+    array.pointers = (void **)(void *)space;
+    array.items = space + pointers_bytes;
     for (size_t i = 0; i < count; i++)
-        (*ret_pointers)[i] = items + i * size;
-    return items;
+        array.pointers[i] = (char *)array.items + i * size;
+    return array;
 }
 
 static void fill_shares(Ckpt__Log__V1__ShareRecord *shares, const struct allocation *allocation)
@@ -230,25 +229,24 @@ static void fill_allocation_times(Ckpt__Log__V1__AllocationRecord *message,
     message->timer_at_ms = allocation->timer.at_ms;
 }
 
-static void write_allocation(struct writer *writer, const struct allocation *allocation)
+void fsm_write_allocation(struct snapshot_writer *writer, const struct allocation *allocation)
 {
     Ckpt__Log__V1__AllocationRecord message = CKPT__LOG__V1__ALLOCATION_RECORD__INIT;
     snapshot_record record = RECORD(ALLOCATION, allocation, &message);
-    void **pointers;
-    Ckpt__Log__V1__ShareRecord *shares =
-        message_array(allocation->view.node_count, sizeof(*shares), &pointers);
+    uint64_t few[FEW_WORDS];
+    struct message_array shares = message_array(
+        allocation->view.node_count, sizeof(Ckpt__Log__V1__ShareRecord), few, sizeof(few));
 
     fill_allocation(&message, allocation);
     fill_allocation_times(&message, allocation);
-    fill_shares(shares, allocation);
+    fill_shares(shares.items, allocation);
     message.n_shares = allocation->view.node_count;
-    message.shares = (Ckpt__Log__V1__ShareRecord **)pointers;
+    message.shares = (Ckpt__Log__V1__ShareRecord **)shares.pointers;
     write_record(writer, &record);
-    free(pointers);
-    free(shares);
+    free(shares.heap);
 }
 
-static void fill_shards(Ckpt__Log__V1__ShardRecord *shards, struct checkpoint *checkpoint)
+static void fill_shards(Ckpt__Log__V1__ShardRecord *shards, const struct checkpoint *checkpoint)
 {
     for (uint32_t i = 0; i < checkpoint->view.shard_count; i++) {
         struct fsm_shard *shard = &checkpoint->shards[i];
@@ -297,7 +295,7 @@ static void fill_checkpoint(Ckpt__Log__V1__CheckpointRecord *message,
     message->resumed_from_outage = view->resumed_from_outage;
 }
 
-static void write_checkpoint(struct writer *writer, struct checkpoint *checkpoint)
+void fsm_write_checkpoint(struct snapshot_writer *writer, const struct checkpoint *checkpoint)
 {
     Ckpt__Log__V1__CheckpointRecord message = CKPT__LOG__V1__CHECKPOINT_RECORD__INIT;
     snapshot_record record = RECORD(CHECKPOINT, checkpoint, &message);
@@ -305,9 +303,9 @@ static void write_checkpoint(struct writer *writer, struct checkpoint *checkpoin
         const Ckpt__V1__DecisionTerms *constant;
         Ckpt__V1__DecisionTerms *changing;
     } terms = {checkpoint->view.terms};
-    void **pointers;
-    Ckpt__Log__V1__ShardRecord *shards =
-        message_array(checkpoint->view.shard_count, sizeof(*shards), &pointers);
+    uint64_t few[FEW_WORDS];
+    struct message_array shards = message_array(
+        checkpoint->view.shard_count, sizeof(Ckpt__Log__V1__ShardRecord), few, sizeof(few));
 
     fill_checkpoint(&message, &checkpoint->view);
     message.terms = terms.changing;
@@ -318,34 +316,31 @@ static void write_checkpoint(struct writer *writer, struct checkpoint *checkpoin
     message.expired = checkpoint->expired;
     message.collected = checkpoint->collected;
     message.collect_at_ms = checkpoint->collect_at_ms;
-    fill_shards(shards, checkpoint);
+    fill_shards(shards.items, checkpoint);
     message.n_shards = checkpoint->view.shard_count;
-    message.shards = (Ckpt__Log__V1__ShardRecord **)pointers;
+    message.shards = (Ckpt__Log__V1__ShardRecord **)shards.pointers;
     write_record(writer, &record);
-    free(pointers);
-    free(shards);
+    free(shards.heap);
 }
 
-static void write_queues(struct writer *writer, const struct fsm *fsm)
+void fsm_write_queue(struct snapshot_writer *writer, const struct queue *queue)
 {
-    for (size_t i = 0; i < fsm->queue_count; i++) {
-        Ckpt__Log__V1__QueueRecord message = CKPT__LOG__V1__QUEUE_RECORD__INIT;
-        snapshot_record record = RECORD(QUEUE, queue, &message);
+    Ckpt__Log__V1__QueueRecord message = CKPT__LOG__V1__QUEUE_RECORD__INIT;
+    snapshot_record record = RECORD(QUEUE, queue, &message);
 
-        message.reported_at_ms = fsm->queues[i].reported_at_ms;
-        message.report = fsm->queues[i].report;
-        write_record(writer, &record);
-    }
+    message.reported_at_ms = queue->reported_at_ms;
+    message.report = queue->report;
+    write_record(writer, &record);
 }
 
-static void write_session(struct writer *writer, struct session *session)
+void fsm_write_session(struct snapshot_writer *writer, const struct session *session)
 {
     Ckpt__Log__V1__SessionRecord message = CKPT__LOG__V1__SESSION_RECORD__INIT;
     snapshot_record record = RECORD(SESSION, session, &message);
     Ckpt__V1__Victim victims[FSM_VICTIMS_MAX];
     Ckpt__V1__Victim *pointers[FSM_VICTIMS_MAX];
 
-    message.request_id = session->request_id;
+    message.request_id = text(session->request_id);
     message.command = session->command;
     message.content_hash = session->content_hash;
     message.at_ms = session->at_ms;
@@ -367,46 +362,62 @@ static void write_session(struct writer *writer, struct session *session)
     write_record(writer, &record);
 }
 
-static void write_events(struct writer *writer, const struct fsm *fsm)
+void fsm_write_event(struct snapshot_writer *writer, const Ckpt__V1__Event *source)
 {
-    for (uint64_t i = fsm->event_count; i > 0; i--) {
-        Ckpt__V1__Event event = *fsm_event_at(fsm, fsm->next_event_sequence - i);
-        snapshot_record record = RECORD(EVENT, event, &event);
+    Ckpt__V1__Event event = *source;
+    snapshot_record record = RECORD(EVENT, event, &event);
 
-        write_record(writer, &record);
-    }
+    write_record(writer, &record);
 }
 
-static void write_footer(struct writer *writer, const struct fsm *fsm)
+void fsm_write_prologue(struct snapshot_writer *writer, const struct fsm *fsm)
+{
+    write_header(writer, fsm);
+    write_cluster(writer, fsm);
+    write_targets(writer, fsm);
+}
+
+void fsm_write_footer(struct snapshot_writer *writer, uint64_t state_hash)
 {
     Ckpt__Log__V1__SnapshotFooter footer = CKPT__LOG__V1__SNAPSHOT_FOOTER__INIT;
     snapshot_record record = RECORD(FOOTER, footer, &footer);
 
     footer.record_count = writer->record_count;
-    footer.state_hash = fsm->state_hash;
+    footer.state_hash = state_hash;
     write_record(writer, &record);
+}
+
+void fsm_write_saved(struct snapshot_writer *writer, const uint8_t *bytes, size_t length)
+{
+    if (writer->failed)
+        return;
+    if (writer->write(writer->context, bytes, length) != 0)
+        writer->failed = true;
+    writer->record_count++;
 }
 
 int fsm_snapshot_write(const struct fsm *fsm,
                        int (*write)(void *context, const void *bytes, size_t length), void *context)
 {
-    struct writer writer = {.write = write, .context = context};
+    struct snapshot_writer writer = {.write = write, .context = context};
 
-    write_header(&writer, fsm);
-    write_cluster(&writer, fsm);
-    write_targets(&writer, fsm);
-    write_nodes(&writer, fsm);
+    fsm_write_prologue(&writer, fsm);
+    for (uint32_t slot = 0; slot < fsm->nodes.slot_end && !writer.failed; slot++)
+        if (fsm_node_look(fsm, slot) != NULL)
+            fsm_write_node(&writer, fsm_node_look(fsm, slot));
     for (uint32_t slot = 0; slot < fsm->allocations.slot_end && !writer.failed; slot++)
-        if (fsm_allocation_slot(fsm, slot) != NULL)
-            write_allocation(&writer, fsm_allocation_slot(fsm, slot));
+        if (fsm_allocation_look(fsm, slot) != NULL)
+            fsm_write_allocation(&writer, fsm_allocation_look(fsm, slot));
     for (size_t i = 0; i < fsm->checkpoint_refs && !writer.failed; i++)
         if (fsm->checkpoints[i].checkpoint != NULL)
-            write_checkpoint(&writer, fsm->checkpoints[i].checkpoint);
-    write_queues(&writer, fsm);
+            fsm_write_checkpoint(&writer, fsm->checkpoints[i].checkpoint);
+    for (size_t i = 0; i < fsm->queue_count; i++)
+        fsm_write_queue(&writer, &fsm->queues[i]);
     for (struct session *at = fsm->session_oldest; at != NULL && !writer.failed; at = at->next)
-        write_session(&writer, at);
-    write_events(&writer, fsm);
-    write_footer(&writer, fsm);
+        fsm_write_session(&writer, at);
+    for (uint64_t i = fsm->event_count; i > 0 && !writer.failed; i--)
+        fsm_write_event(&writer, fsm_event_at(fsm, fsm->next_event_sequence - i));
+    fsm_write_footer(&writer, fsm->state_hash);
     free(writer.buffer);
     return writer.failed ? -1 : 0;
 }

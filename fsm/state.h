@@ -148,6 +148,7 @@ struct fsm {
     uint64_t rejected_reports, duplicate_reports, skipped_decisions, resumed_total, paused_total;
     uint64_t walltime_conflicts, preemptions_total, requeues_total, malformed_entries;
     /* not part of the state */
+    struct fsm_taking *taking; /* a snapshot at work; NULL: none */
     struct node *changed_first, *changed_last;
     struct arena arena;
 };
@@ -209,6 +210,34 @@ const Ckpt__V1__Event *fsm_event_at(const struct fsm *fsm, uint64_t sequence); /
 void fsm_event_fill(struct fsm *fsm, Ckpt__V1__Event *event, const Ckpt__V1__Event *source);
 void fsm_events_free(struct fsm *fsm);
 
+/* snapshot_take.c: while a snapshot is at work, called through fsm_hold_*() before a record changes or leaves, and before a new
+ * one takes a place. */
+void fsm_taking_node(struct fsm *fsm, const struct node *node);
+void fsm_taking_allocation(struct fsm *fsm, const struct allocation *allocation);
+void fsm_taking_checkpoint(struct fsm *fsm, const struct checkpoint *checkpoint);
+void fsm_taking_queue(struct fsm *fsm, size_t i);
+void fsm_taking_new_node(struct fsm *fsm, uint32_t slot);
+void fsm_taking_new_allocation(struct fsm *fsm, uint32_t slot);
+void fsm_taking_event(struct fsm *fsm, const Ckpt__V1__Event *event);
+/* Before the oldest session leaves: true when the snapshot still needs it, and will free it. */
+bool fsm_taking_session(struct fsm *fsm);
+
+static inline void fsm_hold_node(struct fsm *fsm, const struct node *node)
+{
+    if (fsm->taking != NULL && node != NULL)
+        fsm_taking_node(fsm, node);
+}
+static inline void fsm_hold_allocation(struct fsm *fsm, const struct allocation *allocation)
+{
+    if (fsm->taking != NULL && allocation != NULL)
+        fsm_taking_allocation(fsm, allocation);
+}
+static inline void fsm_hold_checkpoint(struct fsm *fsm, const struct checkpoint *checkpoint)
+{
+    if (fsm->taking != NULL && checkpoint != NULL)
+        fsm_taking_checkpoint(fsm, checkpoint);
+}
+
 /* sessions.c */
 struct session *fsm_session_find(const struct fsm *fsm, const char *request_id);
 enum fsm_status fsm_session_make_room(struct fsm *fsm, struct fsm_outcome *outcome);
@@ -216,6 +245,7 @@ void fsm_session_add(struct fsm *fsm, const char *request_id, uint8_t command,
                      uint64_t content_hash, uint64_t at_ms, const struct fsm_outcome *outcome);
 void fsm_session_outcome(const struct session *session, struct fsm_outcome *ret_outcome);
 void fsm_sessions_expire(struct fsm *fsm);
+void fsm_session_free(struct session *session); /* one that left */
 void fsm_sessions_free(struct fsm *fsm);
 
 /* lifecycle.c: the only writers of the state fields. */
@@ -232,21 +262,28 @@ bool fsm_allocation_runs(
     const struct allocation *allocation); /* RUNNING or CHECKPOINTING_TO_STOP */
 bool fsm_allocation_restartable(const struct allocation *allocation);
 
-/* registry.c: checkpoints by id; nodes and targets by name. */
+/* registry.c: checkpoints by id; nodes, targets and allocations by name and slot. What takes a struct fsm that may change is for
+ * those who change the record: it holds the record for a snapshot at work first. Others look. */
 void fsm_registry_add(struct fsm *fsm, struct checkpoint *checkpoint);
 void fsm_registry_remove(struct fsm *fsm, struct checkpoint *checkpoint);
-struct checkpoint *fsm_registry_find(const struct fsm *fsm, uint64_t id);
-struct checkpoint *fsm_registry_next(const struct fsm *fsm, uint64_t after);
-struct node *fsm_node_get(const struct fsm *fsm, const char *id);
-struct node *fsm_node_slot(const struct fsm *fsm, uint32_t slot);
+struct checkpoint *fsm_registry_find(struct fsm *fsm, uint64_t id);
+const struct checkpoint *fsm_registry_look(const struct fsm *fsm, uint64_t id);
+const struct checkpoint *fsm_registry_next(const struct fsm *fsm, uint64_t after);
+size_t fsm_registry_place(const struct fsm *fsm, uint64_t id); /* of a present one */
+struct node *fsm_node_get(struct fsm *fsm, const char *id);
+struct node *fsm_node_slot(struct fsm *fsm, uint32_t slot);
+const struct node *fsm_node_named(const struct fsm *fsm, const char *id);
+const struct node *fsm_node_look(const struct fsm *fsm, uint32_t slot);
 struct node *fsm_node_create(struct fsm *fsm, uint32_t slot, const char *id);
 void fsm_node_changed(struct fsm *fsm, struct node *node);
 struct target *fsm_target_get(const struct fsm *fsm, const char *id);
 struct target *fsm_target_slot(const struct fsm *fsm, uint32_t slot);
 struct target *fsm_target_create(struct fsm *fsm, uint32_t slot, const char *id);
 void fsm_target_budget(struct target *target); /* after any change of what it depends on */
-struct allocation *fsm_allocation_get(const struct fsm *fsm, const char *id);
-struct allocation *fsm_allocation_slot(const struct fsm *fsm, uint32_t slot);
+struct allocation *fsm_allocation_get(struct fsm *fsm, const char *id);
+struct allocation *fsm_allocation_slot(struct fsm *fsm, uint32_t slot);
+const struct allocation *fsm_allocation_named(const struct fsm *fsm, const char *id);
+const struct allocation *fsm_allocation_look(const struct fsm *fsm, uint32_t slot);
 
 /* allocation.c */
 struct allocation *fsm_allocation_create(struct fsm *fsm, uint32_t slot, const char *id);
@@ -312,8 +349,9 @@ void fsm_checkpoint_end(struct fsm *fsm, struct checkpoint *checkpoint,
 void fsm_checkpoint_leave_active(struct fsm *fsm, struct checkpoint *checkpoint);
 void fsm_checkpoint_retry(struct fsm *fsm, struct checkpoint *checkpoint, Ckpt__V1__Reason reason,
                           uint64_t retry_at_ms);
-struct checkpoint *fsm_checkpoint_active(const struct fsm *fsm,
-                                         const struct allocation *allocation);
+struct checkpoint *fsm_checkpoint_active(struct fsm *fsm, const struct allocation *allocation);
+const struct checkpoint *fsm_checkpoint_look_active(const struct fsm *fsm,
+                                                    const struct allocation *allocation);
 void fsm_checkpoint_arm(struct fsm *fsm, struct checkpoint *checkpoint);
 void fsm_checkpoint_link(struct fsm *fsm, struct checkpoint *checkpoint); /* into the active list */
 void fsm_checkpoint_clear_shards(struct checkpoint *checkpoint);

@@ -63,7 +63,7 @@ void fsm_terminate_mark(struct allocation *allocation, struct assignment *part)
 static void terminate_mark_gone(struct fsm *fsm, struct allocation *allocation)
 {
     for (uint32_t i = 0; i < allocation->view.node_count; i++) {
-        const struct node *node = fsm_node_slot(fsm, allocation->view.nodes[i].node_slot);
+        const struct node *node = fsm_node_look(fsm, allocation->view.nodes[i].node_slot);
         struct assignment *part = &allocation->assignments[i];
 
         if (part->exited || node->view.state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)

@@ -65,14 +65,14 @@ uint32_t fsm_allocation_slots(const struct fsm *fsm)
 
 const struct fsm_allocation *fsm_allocation_at(const struct fsm *fsm, uint32_t slot)
 {
-    const struct allocation *allocation = fsm_allocation_slot(fsm, slot);
+    const struct allocation *allocation = fsm_allocation_look(fsm, slot);
 
     return allocation == NULL ? NULL : &allocation->view;
 }
 
 const struct fsm_allocation *fsm_allocation_find(const struct fsm *fsm, const char *id)
 {
-    const struct allocation *allocation = fsm_allocation_get(fsm, id);
+    const struct allocation *allocation = fsm_allocation_named(fsm, id);
 
     return allocation == NULL ? NULL : &allocation->view;
 }
@@ -84,14 +84,14 @@ uint32_t fsm_node_slots(const struct fsm *fsm)
 
 const struct fsm_node *fsm_node_at(const struct fsm *fsm, uint32_t slot)
 {
-    const struct node *node = fsm_node_slot(fsm, slot);
+    const struct node *node = fsm_node_look(fsm, slot);
 
     return node == NULL ? NULL : &node->view;
 }
 
 const struct fsm_node *fsm_node_find(const struct fsm *fsm, const char *id)
 {
-    const struct node *node = fsm_node_get(fsm, id);
+    const struct node *node = fsm_node_named(fsm, id);
 
     return node == NULL ? NULL : &node->view;
 }
@@ -136,7 +136,7 @@ void fsm_queue_at(const struct fsm *fsm, size_t i, struct fsm_queue *ret_queue)
 
 const struct fsm_checkpoint *fsm_checkpoint_find(const struct fsm *fsm, uint64_t id)
 {
-    const struct checkpoint *checkpoint = fsm_registry_find(fsm, id);
+    const struct checkpoint *checkpoint = fsm_registry_look(fsm, id);
 
     return checkpoint == NULL ? NULL : &checkpoint->view;
 }
@@ -151,7 +151,7 @@ const struct fsm_checkpoint *fsm_checkpoint_next(const struct fsm *fsm, uint64_t
 const struct fsm_checkpoint *fsm_checkpoint_next_of(const struct fsm *fsm, uint32_t allocation_slot,
                                                     uint64_t after)
 {
-    const struct allocation *allocation = fsm_allocation_slot(fsm, allocation_slot);
+    const struct allocation *allocation = fsm_allocation_look(fsm, allocation_slot);
 
     if (allocation == NULL)
         return NULL;
@@ -169,7 +169,7 @@ static bool grantable(const struct fsm *fsm, const struct checkpoint *checkpoint
 {
     return checkpoint->view.state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_REQUESTED &&
            checkpoint->view.retry_at_ms == 0 &&
-           !fsm_allocation_slot(fsm, checkpoint->view.allocation_slot)->view.terminating;
+           !fsm_allocation_look(fsm, checkpoint->view.allocation_slot)->view.terminating;
 }
 
 /* a * milli / 1000, saturated. */
@@ -261,7 +261,7 @@ size_t fsm_checkpoint_path(const struct fsm *fsm, const struct fsm_checkpoint *c
                            char *ret_path, size_t size)
 {
     const struct fsm_allocation *view =
-        &fsm_allocation_slot(fsm, checkpoint->allocation_slot)->view;
+        &fsm_allocation_look(fsm, checkpoint->allocation_slot)->view;
     struct path path = {ret_path, size, 0};
     char id[CHECKPOINT_ID_TEXT_BYTES];
 

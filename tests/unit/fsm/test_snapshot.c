@@ -1,0 +1,172 @@
+/* Snapshots in slices: whatever happens between two slices, the bytes are those of the instant at which it began. */
+#include "tests/support/test.h"
+
+#include "tests/unit/fsm/random_line.h"
+
+enum { RUNS = 8, LINES = 2500 };
+
+/* A snapshot in slices of one state, beside the one that was written at once when it began. */
+struct slices {
+    struct fsm *fsm;
+    bool active;
+    struct script_bytes expected, got;
+    size_t slice_bytes_max;
+    uint64_t compared;
+};
+
+static void slices_begin(struct slices *slices, struct fsm *fsm)
+{
+    slices->fsm = fsm;
+    slices->expected.length = 0;
+    slices->got.length = 0;
+    assert_int_equal(fsm_snapshot_write(fsm, script_write, &slices->expected), 0);
+    fsm_snapshot_begin(fsm);
+    slices->active = true;
+}
+
+/* true: that was the last one, and it is right. */
+static bool slices_next(struct slices *slices, size_t bytes)
+{
+    size_t before = slices->got.length;
+    bool done = false;
+
+    assert_int_equal(fsm_snapshot_next(slices->fsm, bytes, script_write, &slices->got, &done), 0);
+    if (slices->got.length - before > slices->slice_bytes_max)
+        slices->slice_bytes_max = slices->got.length - before;
+    if (!done)
+        return false;
+    fsm_snapshot_end(slices->fsm);
+    slices->active = false;
+    slices->compared++;
+    assert_int_equal(slices->got.length, slices->expected.length);
+    assert_memory_equal(slices->got.bytes, slices->expected.bytes, slices->got.length);
+    return true;
+}
+
+static void slices_close(struct slices *slices)
+{
+    free(slices->expected.bytes);
+    free(slices->got.bytes);
+}
+
+static void run_once(uint64_t seed, uint64_t *compared)
+{
+    struct slices slices = {NULL};
+    struct script script;
+    uint64_t state = seed, dice = seed ^ 0x5eed;
+    char line[512];
+
+    script_open(&script);
+    script_run(&script, "init");
+    script_run(&script, "policy min_interval=1 backoff=1000 retention=50000 timeout=30000");
+    for (int i = 0; i < LINES; i++) {
+        random_line(&script, &state, line, sizeof(line));
+        script_run(&script, "%s", line);
+        if (!slices.active && random_draw(&dice, 4) == 0)
+            slices_begin(&slices, script.fsm);
+        else if (slices.active && random_draw(&dice, 200) == 0) {
+            fsm_snapshot_end(script.fsm); /* given up */
+            slices.active = false;
+        } else if (slices.active && random_draw(&dice, 3) == 0)
+            slices_next(&slices, 1 + random_draw(&dice, 6000));
+    }
+    *compared += slices.compared;
+    slices_close(&slices);
+    script_close(&script); /* perhaps in the middle of one */
+}
+
+/* I12: snapshot + tail is the whole log, also when the snapshot was written while the log went on. */
+static void slices_are_the_state_as_it_was_when_they_began(void **unused)
+{
+    uint64_t seed = test_seed();
+    uint64_t compared = 0;
+
+    (void)unused;
+    for (uint64_t run = 0; run < RUNS; run++)
+        run_once(seed + run, &compared);
+    print_message("%" PRIu64 " snapshots compared\n", compared);
+    assert_true(compared > RUNS * 10);
+}
+
+static void events_that_are_overwritten_meanwhile_are_in_the_snapshot(void **unused)
+{
+    struct slices slices = {NULL};
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    script.unchecked = true; /* every entry would be checked against all events */
+    for (int i = 0; i < FSM_EVENTS_MAX + 100; i++)
+        script_run(&script, "policy min_interval=%d", 1 + i);
+    slices_begin(&slices, script.fsm);
+    for (int i = 0; i < 1000; i++)
+        script_run(&script, "policy min_interval=%d", 1 + i);
+    for (int i = 0; !slices_next(&slices, 4096); i++)
+        script_run(&script, "policy min_interval=%d", 1 + i);
+    slices_begin(&slices, script.fsm);
+    for (int i = 0; i < FSM_EVENTS_MAX + 1; i++) /* all of them, and the first new one */
+        script_run(&script, "policy min_interval=%d", 1 + i);
+    while (!slices_next(&slices, SIZE_MAX))
+        continue;
+    slices_close(&slices);
+    script_close(&script);
+}
+
+static void requests_that_are_forgotten_meanwhile_are_in_the_snapshot(void **unused)
+{
+    struct slices slices = {NULL};
+    struct script script;
+    struct fsm_summary summary;
+
+    (void)unused;
+    script_start(&script);
+    script_run(&script, "policy session_ttl=60000");
+    for (int i = 0; i < 300; i++)
+        script_run(&script, "register j%d nodes=n%d", i, i % 7);
+    slices_begin(&slices, script.fsm);
+    assert_false(slices_next(&slices, 1));
+    script_run(&script, "after 100000");
+    for (int i = 0; i < 10; i++) /* each command forgets a few */
+        script_run(&script, "queue v%d", i);
+    fsm_get_summary(script.fsm, &summary);
+    assert_true(summary.session_count < 20);
+    while (!slices_next(&slices, 512))
+        script_run(&script, "queue v1");
+    slices_begin(&slices, script.fsm);
+    script_run(&script, "after 100000");
+    script_run(&script, "queue v2");
+    fsm_snapshot_end(script.fsm); /* given up while it alone still holds some */
+    slices_close(&slices);
+    script_close(&script);
+}
+
+static void a_slice_is_bounded_whatever_the_state_holds(void **unused)
+{
+    struct slices slices = {NULL};
+    struct script script;
+    size_t count = 0;
+
+    (void)unused;
+    script_start(&script);
+    for (int i = 0; i < 2000; i++)
+        script_run(&script, "register j%d nodes=n%d", i, i % 7);
+    slices_begin(&slices, script.fsm);
+    while (!slices_next(&slices, 4096))
+        count++;
+    assert_true(count > slices.expected.length / (2 * 4096));
+    assert_true(slices.slice_bytes_max < 2 * 4096);
+    slices_close(&slices);
+    script_close(&script);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slices_are_the_state_as_it_was_when_they_began),
+        cmocka_unit_test(events_that_are_overwritten_meanwhile_are_in_the_snapshot),
+        cmocka_unit_test(requests_that_are_forgotten_meanwhile_are_in_the_snapshot),
+        cmocka_unit_test(a_slice_is_bounded_whatever_the_state_holds),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
