@@ -297,6 +297,10 @@ void fsm_snapshot_end(struct fsm *fsm); /* nothing to do without one */
 /* Replaces the whole state. read reads exactly length bytes, 0 or -1. On failure the state is unchanged and text says why. */
 int fsm_snapshot_read(struct fsm *fsm, int (*read)(void *context, void *bytes, size_t length),
                       void *context, char *ret_text, size_t text_size);
+/* The same in two steps: a new state is made, on any thread, NULL with a text when refused; then two states trade places. */
+struct fsm *fsm_snapshot_load(int (*read)(void *context, void *bytes, size_t length), void *context,
+                              char *ret_text, size_t text_size);
+void fsm_swap(struct fsm *a, struct fsm *b);
 
 /* Verifies the named invariants over the whole state; calls violation(context, "I21 ...") for each that does not hold.
  * Returns how many invariants were checked. */

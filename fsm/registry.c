@@ -136,8 +136,6 @@ struct node *fsm_node_create(struct fsm *fsm, uint32_t slot, const char *id)
     struct node *node = fsm_pool_take(&fsm->nodes, slot);
 
     CHECK(fsm->nodes.used <= FSM_NODES_MAX);
-    if (fsm->taking != NULL)
-        fsm_taking_new_node(fsm, slot);
     node->view.slot = slot;
     node->view.id = fsm_intern(fsm, id);
     node->view.boot_id = fsm_intern(fsm, "");

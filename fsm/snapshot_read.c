@@ -95,26 +95,43 @@ static void loader_violation(void *context, const char *text)
     loader->problem = loader->violation;
 }
 
-int fsm_snapshot_read(struct fsm *fsm, int (*read)(void *context, void *bytes, size_t length),
-                      void *context, char *ret_text, size_t text_size)
+struct fsm *fsm_snapshot_load(int (*read)(void *context, void *bytes, size_t length), void *context,
+                              char *ret_text, size_t text_size)
 {
     struct loader loader = {.read = read,
                             .context = context,
                             .fsm = fsm_new(),
                             .buffer = check_alloc(SNAPSHOT_RECORD_MAX)};
-    struct fsm old;
 
     if (loader_run(&loader))
         fsm_check(loader.fsm, loader_violation, &loader);
     free(loader.buffer);
-    if (loader.problem == NULL) {
-        old = *fsm; /* no pointer leads into struct fsm: the two can trade places */
-        *fsm = *loader.fsm;
-        *loader.fsm = old;
-    } else if (text_size > 0) {
+    if (loader.problem == NULL)
+        return loader.fsm;
+    if (text_size > 0)
         snprintf(ret_text, text_size, "snapshot refused: %s (record %llu)", loader.problem,
                  (unsigned long long)loader.record_count);
-    }
     fsm_free(loader.fsm);
-    return loader.problem == NULL ? 0 : -1;
+    return NULL;
+}
+
+void fsm_swap(struct fsm *a, struct fsm *b)
+{
+    struct fsm kept = *a; /* no pointer leads into struct fsm: the two can trade places */
+
+    CHECK(a->taking == NULL && b->taking == NULL);
+    *a = *b;
+    *b = kept;
+}
+
+int fsm_snapshot_read(struct fsm *fsm, int (*read)(void *context, void *bytes, size_t length),
+                      void *context, char *ret_text, size_t text_size)
+{
+    struct fsm *loaded = fsm_snapshot_load(read, context, ret_text, text_size);
+
+    if (loaded == NULL)
+        return -1;
+    fsm_swap(fsm, loaded);
+    fsm_free(loaded);
+    return 0;
 }

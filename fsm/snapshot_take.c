@@ -106,12 +106,6 @@ static void place_put_saved(struct fsm_taking *taking, enum take_table table, ui
     taking->saved = NULL;
 }
 
-static void place_put_empty(struct fsm_taking *taking, enum take_table table, uint32_t i)
-{
-    if (place_wanted(taking, table, i))
-        place_put(taking, table, i, check_calloc(1, sizeof(struct take_saved)));
-}
-
 void fsm_taking_node(struct fsm *fsm, const struct node *node)
 {
     struct fsm_taking *taking = fsm->taking;
@@ -156,14 +150,11 @@ void fsm_taking_queue(struct fsm *fsm, size_t i)
     place_put_saved(taking, TAKE_QUEUES, (uint32_t)i);
 }
 
-void fsm_taking_new_node(struct fsm *fsm, uint32_t slot)
-{
-    place_put_empty(fsm->taking, TAKE_NODES, slot);
-}
-
+/* Only allocations leave and give their slots to others. */
 void fsm_taking_new_allocation(struct fsm *fsm, uint32_t slot)
 {
-    place_put_empty(fsm->taking, TAKE_ALLOCATIONS, slot);
+    if (place_wanted(fsm->taking, TAKE_ALLOCATIONS, slot))
+        place_put(fsm->taking, TAKE_ALLOCATIONS, slot, check_calloc(1, sizeof(struct take_saved)));
 }
 
 bool fsm_taking_session(struct fsm *fsm)

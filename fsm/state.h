@@ -216,7 +216,6 @@ void fsm_taking_node(struct fsm *fsm, const struct node *node);
 void fsm_taking_allocation(struct fsm *fsm, const struct allocation *allocation);
 void fsm_taking_checkpoint(struct fsm *fsm, const struct checkpoint *checkpoint);
 void fsm_taking_queue(struct fsm *fsm, size_t i);
-void fsm_taking_new_node(struct fsm *fsm, uint32_t slot);
 void fsm_taking_new_allocation(struct fsm *fsm, uint32_t slot);
 void fsm_taking_event(struct fsm *fsm, const Ckpt__V1__Event *event);
 /* Before the oldest session leaves: true when the snapshot still needs it, and will free it. */

@@ -299,6 +299,7 @@ static void consensus_free(struct consensus *consensus)
     if (consensus->wal_opened)
         wal_close(&consensus->wal);
     vote_close(&consensus->vote);
+    core_fsm_close(consensus);
     folder_close(&consensus->folder);
     snapshot_meta_close(&consensus->taking);
     if (consensus->received_waiting)
@@ -331,7 +332,8 @@ static void core_shut(struct consensus *consensus)
 static bool disk_busy(const struct consensus *consensus)
 {
     return wal_busy(&consensus->wal) || transfer_busy(&consensus->transfer) ||
-           folder_busy(&consensus->folder) || consensus->keep_running || consensus->child_running;
+           folder_busy(&consensus->folder) || consensus->keep_running || consensus->take.running ||
+           consensus->discarded != NULL;
 }
 
 static void close_poll(void *data)
@@ -359,8 +361,7 @@ void consensus_close(struct consensus *consensus, void (*closed)(void *context),
     consensus->closed = closed;
     consensus->closed_context = context;
     transport_close(&consensus->transport);
-    if (consensus->child_running)
-        consensus->folder.disk->cancel(consensus->folder.disk->context, &consensus->child);
+    take_cancel(&consensus->take);
     clock->timer_free(consensus->tick_timer);
     consensus->tick_timer = clock->timer_new(clock->context, close_poll, consensus);
     clock->timer_start(consensus->tick_timer, 0);

@@ -87,17 +87,26 @@ struct consensus_hooks {
     void (*dropped)(void *context, void *tag);
     void (*role_changed)(void *context, enum consensus_role role, uint64_t term,
                          uint64_t leader_id);
-    /* Serialise the state as of the last apply. Runs off the loop on a copy (forked child), or on the loop in the simulator:
-     * it must only read state and call the writer. */
-    int (*snapshot_write)(void *context, const struct consensus_writer *writer, struct err *err);
-    /* Replace the whole state. On the loop. */
-    int (*snapshot_read)(void *context, const struct consensus_reader *reader, struct err *err);
+    /* The state as of the last apply is written while it goes on changing: begin() marks the instant, each next() writes about
+     * `bytes` more of it (it fails only when the writer does), end() follows the last one or gives up. On the loop; one at a
+     * time. */
+    void (*snapshot_begin)(void *context);
+    int (*snapshot_next)(void *context, size_t bytes, const struct consensus_writer *writer,
+                         bool *ret_done, struct err *err);
+    void (*snapshot_end)(void *context);
+    /* A state of its own from a snapshot's content. Off the loop: it touches nothing that the loop may touch meanwhile. */
+    int (*snapshot_load)(void *context, const struct consensus_reader *reader, void **ret_state,
+                         struct err *err);
+    /* On the loop: the loaded state replaces the present one, which is returned. */
+    void *(*snapshot_adopt)(void *context, void *take_state);
+    /* Off the loop: frees one that was returned by adopt(), or was loaded and is not needed. */
+    void (*snapshot_discard)(void *context, void *take_state);
     /* The member cannot go on (disk failed, corruption, internal error): log the text and exit. */
     void (*fatal)(void *context, const struct err *err);
 };
 
-/* Members and hooks are copied. On failure nothing is left running. snapshot_read() and, in a cluster of one, apply() are
- * called before this returns. */
+/* Members and hooks are copied. On failure nothing is left running. snapshot_load(), snapshot_adopt() and, in a cluster of one,
+ * apply() are called before this returns. */
 int consensus_open(const struct consensus_config *config, const struct consensus_hooks *hooks,
                    struct consensus **ret_consensus, struct err *err);
 /* Waits until nothing is in flight, then calls closed(context) from the loop; tags still waiting are dropped first. */

@@ -14,6 +14,7 @@
 #include "raft/folder.h"
 #include "raft/safety.h"
 #include "raft/snapshot.h"
+#include "raft/snapshot_take.h"
 #include "raft/snapshot_transfer.h"
 #include "raft/transport.h"
 #include "raft/vote.h"
@@ -117,9 +118,7 @@ struct consensus {
 
     struct snapshot_name snapshot; /* the newest one here; index 0: none */
     uint64_t snapshot_previous_index;
-    struct disk_child child;
-    char child_path[FOLDER_PATH_BYTES];
-    bool child_running;
+    struct snapshot_take take;
     struct snapshot_meta taking; /* while a snapshot of ours is in work */
     struct disk_job keep_job;
     bool keep_running;
@@ -127,6 +126,9 @@ struct consensus {
     int keep_status;
     struct err keep_err;
     struct snapshot_name keeping;
+    void *loaded; /* a state that waits for its installation to end */
+    struct disk_job discard_job;
+    void *discarded; /* a state that is being freed off the loop */
     struct raft_io_snapshot_put *put;
     raft_io_snapshot_put_cb put_done;
     struct raft_buffer
@@ -173,6 +175,7 @@ void core_wal_failed(void *context, const struct err *err);
 
 /* consensus_snapshot.c */
 void core_fsm_init(struct consensus *consensus);
+void core_fsm_close(struct consensus *consensus);
 int core_io_load(struct raft_io *io, raft_term *term, raft_id *voted_for,
                  struct raft_snapshot **snapshot, raft_index *start_index,
                  struct raft_entry *entries[], size_t *n_entries);

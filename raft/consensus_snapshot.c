@@ -1,8 +1,8 @@
 /* libraft's struct raft_fsm: applying entries, taking and installing snapshots. See consensus_internal.h.
  *
- * Flow     take:    libraft asks -> spawn a child that writes -> job syncs and renames -> libraft and the log drop old entries.
- *          install: a stream has arrived and verified -> libraft is asked as soon as it is free -> job renames -> the log is
- *          replaced -> restore() reads the state on the loop.
+ * Flow     take:    libraft asks -> written in slices -> job syncs and renames -> libraft and the log drop old entries.
+ *          install: a stream has arrived and verified -> libraft is asked as soon as it is free -> job renames and loads a new
+ *          state -> the log is replaced -> restore() puts the new state in the old one's place -> job frees the old one.
  * Shapes   one snapshot in work at a time, of either kind.
  * Errors   a failed own snapshot is tried again later; a failed installation ends the member.
  */
@@ -60,7 +60,7 @@ static bool may_take(const struct consensus *consensus)
     const struct raft *raft = &consensus->raft;
     uint64_t limit = consensus->config.snapshot_after_bytes;
 
-    if (consensus->closing || consensus->failed || consensus->child_running ||
+    if (consensus->closing || consensus->failed || consensus->take.running ||
         consensus->keep_running || consensus->received_waiting || consensus->transfer.in_held)
         return false;
     /* libraft would store a configuration that may still be rolled back (C12, C13). */
@@ -95,16 +95,6 @@ static unsigned trailing_entries(const struct consensus *consensus)
     return count;
 }
 
-static int child_produce(struct disk_child *child, const struct consensus_writer *writer,
-                         struct err *err)
-{
-    struct consensus *consensus =
-        (struct consensus *)(void *)((char *)child - offsetof(struct consensus, child));
-
-    return snapshot_write(writer, &consensus->taking, consensus->hooks.snapshot_write,
-                          consensus->hooks.context, err);
-}
-
 /* Ends an own snapshot in libraft's eyes. */
 static void take_finish(struct consensus *consensus, int status)
 {
@@ -122,6 +112,23 @@ static void take_finish(struct consensus *consensus, int status)
     core_leave(consensus);
 }
 
+static int state_load(void *context, const struct consensus_reader *reader, struct err *err)
+{
+    struct consensus *consensus = context;
+
+    CHECK(consensus->loaded == NULL);
+    return consensus->hooks.snapshot_load(consensus->hooks.context, reader, &consensus->loaded,
+                                          err);
+}
+
+static int load_work(struct consensus *consensus, const struct snapshot_name *name, struct err *err)
+{
+    char path[FOLDER_PATH_BYTES];
+
+    snapshot_path(&consensus->folder, name->index, name->term, path);
+    return snapshot_read(&consensus->folder, path, state_load, consensus, err);
+}
+
 static void keep_work(struct disk_job *job)
 {
     struct consensus *consensus =
@@ -130,6 +137,8 @@ static void keep_work(struct disk_job *job)
     consensus->keep_status =
         snapshot_keep_work(&consensus->folder, consensus->keep_installs ? TRANSFER_FILE : TAKE_FILE,
                            consensus->keeping.index, consensus->keeping.term, &consensus->keep_err);
+    if (consensus->keep_status == 0 && consensus->keep_installs)
+        consensus->keep_status = load_work(consensus, &consensus->keeping, &consensus->keep_err);
 }
 
 static void install_done(void *data)
@@ -195,16 +204,13 @@ static void keep_start(struct consensus *consensus, uint64_t index, uint64_t ter
     consensus->folder.disk->submit(consensus->folder.disk->context, &consensus->keep_job);
 }
 
-static void child_done(struct disk_child *child, int status, const struct err *err)
+static void take_ended(void *context, int status)
 {
-    struct consensus *consensus =
-        (struct consensus *)(void *)((char *)child - offsetof(struct consensus, child));
+    struct consensus *consensus = context;
 
-    (void)err; /* the operator sees snapshot_failures_total */
-    consensus->child_running = false;
     if (consensus->failed)
         return;
-    if (status != 0)
+    if (status != 0) /* the operator sees snapshot_failures_total */
         take_finish(consensus, RAFT_IOERR);
     else
         keep_start(consensus, consensus->taking.index, consensus->taking.term, false);
@@ -224,18 +230,7 @@ static int fsm_snapshot(struct raft_fsm *fsm, struct raft_buffer *bufs[], unsign
         return RAFT_BUSY;
     consensus->raft.snapshot.trailing = trailing_entries(consensus);
     consensus->snapshot_begun_us = core_now_us(consensus);
-    folder_path(&consensus->folder, TAKE_FILE, consensus->child_path);
-    consensus->child.path = consensus->child_path;
-    consensus->child.produce = child_produce;
-    consensus->child.done = child_done;
-    if (consensus->folder.disk->spawn(consensus->folder.disk->context, &consensus->child, NULL) !=
-        0) {
-        snapshot_meta_close(&consensus->taking);
-        consensus->snapshot_failures_total++;
-        consensus->snapshot_failed_us = core_now_us(consensus);
-        return RAFT_BUSY;
-    }
-    consensus->child_running = true;
+    take_begin(&consensus->take, TAKE_FILE, &consensus->taking);
     consensus->bytes_since_snapshot = 0;
     *n_bufs = 1;
     *bufs = raft_calloc(1, sizeof(**bufs));
@@ -254,18 +249,50 @@ static int fsm_snapshot_finalize(struct raft_fsm *fsm, struct raft_buffer *bufs[
 
 /* ---- install ---- */
 
+static void discard_work(struct disk_job *job)
+{
+    struct consensus *consensus =
+        (struct consensus *)(void *)((char *)job - offsetof(struct consensus, discard_job));
+
+    consensus->hooks.snapshot_discard(consensus->hooks.context, consensus->discarded);
+}
+
+static void discard_done(struct disk_job *job)
+{
+    struct consensus *consensus =
+        (struct consensus *)(void *)((char *)job - offsetof(struct consensus, discard_job));
+
+    consensus->discarded = NULL;
+    core_snapshot_deliver(consensus);
+}
+
+/* Freeing a large state takes as long as many heartbeats. */
+static void discard_start(struct consensus *consensus, void *state)
+{
+    CHECK(consensus->discarded == NULL);
+    consensus->discarded = state;
+    consensus->discard_job.work = discard_work;
+    consensus->discard_job.done = discard_done;
+    consensus->folder.disk->submit(consensus->folder.disk->context, &consensus->discard_job);
+}
+
 static int fsm_restore(struct raft_fsm *fsm, struct raft_buffer *buf)
 {
     struct consensus *consensus = of_fsm(fsm);
-    char path[FOLDER_PATH_BYTES];
     struct err err = {ERR_IO, "no reason given"};
+    bool starts = consensus->loaded == NULL; /* nobody waits for this loop yet */
+    void *before;
 
-    snapshot_path(&consensus->folder, consensus->snapshot.index, consensus->snapshot.term, path);
-    if (snapshot_read(&consensus->folder, path, consensus->hooks.snapshot_read,
-                      consensus->hooks.context, &err) != 0) {
+    if (starts && load_work(consensus, &consensus->snapshot, &err) != 0) {
         core_fail(consensus, &err);
         return RAFT_CORRUPT; /* libraft frees buf itself then */
     }
+    before = consensus->hooks.snapshot_adopt(consensus->hooks.context, consensus->loaded);
+    consensus->loaded = NULL;
+    if (starts)
+        consensus->hooks.snapshot_discard(consensus->hooks.context, before);
+    else
+        discard_start(consensus, before);
     raft_free(buf->base);
     return 0;
 }
@@ -308,7 +335,7 @@ void core_snapshot_deliver(struct consensus *consensus)
 
     if (!consensus->received_waiting || consensus->failed || consensus->closing ||
         consensus->raft.snapshot.pending.term != 0 || consensus->raft.snapshot.put.data != NULL ||
-        consensus->keep_running || consensus->child_running)
+        consensus->keep_running || consensus->take.running || consensus->discarded != NULL)
         return;
     consensus->received_waiting = false;
     message.server_id = consensus->received_from;
@@ -338,4 +365,14 @@ void core_fsm_init(struct consensus *consensus)
         .restore = fsm_restore,
         .snapshot_finalize = fsm_snapshot_finalize,
     };
+    take_init(&consensus->take, &consensus->folder, &consensus->hooks, take_ended, consensus);
+}
+
+void core_fsm_close(struct consensus *consensus)
+{
+    take_close(&consensus->take);
+    if (consensus->loaded != NULL)
+        consensus->hooks.snapshot_discard(consensus->hooks.context, consensus->loaded);
+    if (consensus->discarded != NULL)
+        consensus->hooks.snapshot_discard(consensus->hooks.context, consensus->discarded);
 }

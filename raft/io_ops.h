@@ -3,7 +3,7 @@
  *
  * Flow     disk: synchronous primitives, plus submit() which runs a piece of work made of those primitives off the loop and comes
  *          back on it. A simulator runs the work as one event, fails or tears any primitive inside it, and so can crash the
- *          member at every I/O step. spawn() runs a producer on a copy-on-write copy of the process.
+ *          member at every I/O step.
  *          network: byte streams, first in first out, with a notice when the other end is gone. tls_network.h puts TLS around it.
  * Shapes   handles belong to the implementation. Every handle got is closed once. Callbacks come on the loop thread, never from
  *          inside the call that asked for them (except received and closed events, which come from the loop alone).
@@ -20,7 +20,6 @@
 
 #include "src/base/err.h"
 
-struct consensus_writer; /* raft/consensus.h */
 struct disk_file;
 struct disk_lock;
 struct network_stream;
@@ -36,16 +35,6 @@ enum disk_open_mode {
 struct disk_job {
     void (*work)(struct disk_job *job); /* off the loop: only the synchronous primitives below */
     void (*done)(struct disk_job *job); /* on the loop, after submit() has returned */
-};
-
-/* Owned by the caller until done() was called. */
-struct disk_child {
-    const char *path; /* created or emptied, then written from its start */
-    /* On a copy of the process: reads state, writes only through the writer. */
-    int (*produce)(struct disk_child *child, const struct consensus_writer *writer,
-                   struct err *err);
-    void (*done)(struct disk_child *child, int status, const struct err *err); /* on the loop */
-    void *implementation;
 };
 
 struct disk_ops {
@@ -75,8 +64,6 @@ struct disk_ops {
     int (*sync)(struct disk_file *file, struct err *err);
     /* Asynchronous. */
     void (*submit)(void *context, struct disk_job *job);
-    int (*spawn)(void *context, struct disk_child *child, struct err *err);
-    void (*cancel)(void *context, struct disk_child *child); /* done(-1) follows soon */
 };
 
 struct network_events {

@@ -1,7 +1,7 @@
 /* Snapshots: one file each, versioned and checksummed, content as an LZ4 frame. libraft sees only a token; content is streamed.
  *
- * Flow     taking: snapshot_write() in a forked child writes tmp-snapshot-take; snapshot_keep_work() then syncs, renames and syncs
- *          the folder in a job, and removes all but the newest two. Installing: the same with tmp-snapshot-install, after
+ * Flow     taking: snapshot_take.h writes tmp-snapshot-take; snapshot_keep_work() then syncs, renames and syncs the folder in a
+ *          job, and removes all but the newest two. Installing: the same with tmp-snapshot-install, after
  *          snapshot_verify(). Opening: snapshot_list(), newest first, until one verifies.
  * Shapes   files "snapshot-<index>-<term>", 16 hex digits each, so that names sort by index.
  * Units    bytes, log indexes.
@@ -44,6 +44,14 @@ int snapshot_list(const struct folder *folder, struct snapshot_name *ret_names, 
 /* Checks every byte. ret_meta may be NULL. */
 int snapshot_verify(const struct folder *folder, const char *path, struct snapshot_meta *ret_meta,
                     struct err *err);
+/* Piece by piece: new() writes the header, put() content, finish() the trailer, all through raw. */
+struct snapshot_encoder;
+int snapshot_encoder_new(const struct consensus_writer *raw, const struct snapshot_meta *meta,
+                         struct snapshot_encoder **ret_encoder, struct err *err);
+int snapshot_encoder_put(struct snapshot_encoder *encoder, const void *bytes, size_t length,
+                         struct err *err);
+int snapshot_encoder_finish(struct snapshot_encoder *encoder, struct err *err);
+void snapshot_encoder_free(struct snapshot_encoder *encoder); /* NULL allowed */
 /* Header, what content() writes, trailer: all through raw. */
 int snapshot_write(const struct consensus_writer *raw, const struct snapshot_meta *meta,
                    int (*content)(void *context, const struct consensus_writer *writer,

@@ -11,8 +11,8 @@ enum { PIECE_BYTES = 1 << 16 };
 
 /* ---- writing ---- */
 
-struct encoder {
-    const struct consensus_writer *raw;
+struct snapshot_encoder {
+    struct consensus_writer raw;
     LZ4F_cctx *lz4;
     uint8_t *out;
     size_t out_size;
@@ -21,23 +21,58 @@ struct encoder {
 };
 
 /* length: what LZ4 returned. */
-static int encoder_put(struct encoder *encoder, size_t length, struct err *err)
+static int encoder_out(struct snapshot_encoder *encoder, size_t length, struct err *err)
 {
     if (LZ4F_isError(length))
         return err_set(err, ERR_IO, "compress snapshot: %s", LZ4F_getErrorName(length));
     encoder->crc = crc32c(encoder->crc, encoder->out, length);
     encoder->frame_bytes += length;
-    return length == 0 ? 0 : encoder->raw->write(encoder->raw->context, encoder->out, length, err);
+    return length == 0 ? 0 : encoder->raw.write(encoder->raw.context, encoder->out, length, err);
 }
 
-static int encoder_write(void *context, const void *bytes, size_t length, struct err *err)
+static int header_write(const struct consensus_writer *raw, const struct snapshot_meta *meta,
+                        struct err *err)
 {
-    struct encoder *encoder = context;
+    struct buf header;
+    int status;
+
+    buf_init(&header);
+    snapshot_header_encode(meta, &header);
+    status = raw->write(raw->context, header.bytes, header.length, err);
+    buf_close(&header);
+    return status;
+}
+
+int snapshot_encoder_new(const struct consensus_writer *raw, const struct snapshot_meta *meta,
+                         struct snapshot_encoder **ret_encoder, struct err *err)
+{
+    struct snapshot_encoder *encoder;
+
+    if (header_write(raw, meta, err) != 0)
+        return -1;
+    encoder = check_calloc(1, sizeof(*encoder));
+    encoder->raw = *raw;
+    encoder->out_size = LZ4F_compressBound(PIECE_BYTES, NULL) + LZ4F_HEADER_SIZE_MAX;
+    encoder->out = check_alloc(encoder->out_size);
+    CHECK(!LZ4F_isError(LZ4F_createCompressionContext(&encoder->lz4, LZ4F_VERSION)));
+    if (encoder_out(encoder,
+                    LZ4F_compressBegin(encoder->lz4, encoder->out, encoder->out_size, NULL),
+                    err) != 0) {
+        snapshot_encoder_free(encoder);
+        return -1;
+    }
+    *ret_encoder = encoder;
+    return 0;
+}
+
+int snapshot_encoder_put(struct snapshot_encoder *encoder, const void *bytes, size_t length,
+                         struct err *err)
+{
     const uint8_t *at = bytes;
 
     while (length > 0) {
         size_t n = length < PIECE_BYTES ? length : PIECE_BYTES;
-        if (encoder_put(
+        if (encoder_out(
                 encoder,
                 LZ4F_compressUpdate(encoder->lz4, encoder->out, encoder->out_size, at, n, NULL),
                 err) != 0)
@@ -48,20 +83,29 @@ static int encoder_write(void *context, const void *bytes, size_t length, struct
     return 0;
 }
 
-static int frame_write(struct encoder *encoder,
-                       int (*content)(void *context, const struct consensus_writer *writer,
-                                      struct err *err),
-                       void *context, struct err *err)
+int snapshot_encoder_finish(struct snapshot_encoder *encoder, struct err *err)
 {
-    struct consensus_writer writer = {encoder, encoder_write};
+    uint8_t trailer[SNAPSHOT_TRAILER_BYTES];
 
-    if (encoder_put(encoder,
-                    LZ4F_compressBegin(encoder->lz4, encoder->out, encoder->out_size, NULL),
-                    err) != 0 ||
-        content(context, &writer, err) != 0)
+    if (encoder_out(encoder, LZ4F_compressEnd(encoder->lz4, encoder->out, encoder->out_size, NULL),
+                    err) != 0)
         return -1;
-    return encoder_put(encoder,
-                       LZ4F_compressEnd(encoder->lz4, encoder->out, encoder->out_size, NULL), err);
+    snapshot_trailer_encode(encoder->frame_bytes, encoder->crc, trailer);
+    return encoder->raw.write(encoder->raw.context, trailer, sizeof(trailer), err);
+}
+
+void snapshot_encoder_free(struct snapshot_encoder *encoder)
+{
+    if (encoder == NULL)
+        return;
+    LZ4F_freeCompressionContext(encoder->lz4);
+    free(encoder->out);
+    free(encoder);
+}
+
+static int encoder_write(void *context, const void *bytes, size_t length, struct err *err)
+{
+    return snapshot_encoder_put(context, bytes, length, err);
 }
 
 int snapshot_write(const struct consensus_writer *raw, const struct snapshot_meta *meta,
@@ -69,27 +113,18 @@ int snapshot_write(const struct consensus_writer *raw, const struct snapshot_met
                                   struct err *err),
                    void *context, struct err *err)
 {
-    struct encoder encoder = {.raw = raw};
-    uint8_t trailer[SNAPSHOT_TRAILER_BYTES];
-    struct buf header;
+    struct snapshot_encoder *encoder;
+    struct consensus_writer writer = {.write = encoder_write};
     int status;
 
-    buf_init(&header);
-    snapshot_header_encode(meta, &header);
-    status = raw->write(raw->context, header.bytes, header.length, err);
-    buf_close(&header);
-    if (status != 0)
+    if (snapshot_encoder_new(raw, meta, &encoder, err) != 0)
         return -1;
-    encoder.out_size = LZ4F_compressBound(PIECE_BYTES, NULL) + LZ4F_HEADER_SIZE_MAX;
-    encoder.out = check_alloc(encoder.out_size);
-    CHECK(!LZ4F_isError(LZ4F_createCompressionContext(&encoder.lz4, LZ4F_VERSION)));
-    status = frame_write(&encoder, content, context, err);
-    LZ4F_freeCompressionContext(encoder.lz4);
-    free(encoder.out);
-    if (status != 0)
-        return -1;
-    snapshot_trailer_encode(encoder.frame_bytes, encoder.crc, trailer);
-    return raw->write(raw->context, trailer, sizeof(trailer), err);
+    writer.context = encoder;
+    status = content(context, &writer, err);
+    if (status == 0)
+        status = snapshot_encoder_finish(encoder, err);
+    snapshot_encoder_free(encoder);
+    return status;
 }
 
 /* ---- reading ---- */

@@ -1,25 +1,19 @@
-/* The disk table over POSIX calls, libuv's thread pool and fork(2). See uv_io.h and io_ops.h.
+/* The disk table over POSIX calls and libuv's thread pool. See uv_io.h and io_ops.h.
  *
- * Flow     submit() queues to the pool. spawn() forks: the child keeps only the output file and a pipe, writes, syncs nothing,
- *          sends one byte or an error text through the pipe and leaves with _exit; the parent polls the pipe.
- * Shapes   a lock is an open file under flock(2); the forked child closes its copy at once, so it never outlives the parent's.
+ * Flow     submit() queues to the pool.
+ * Shapes   a lock is an open file under flock(2).
  * Errors   ENOSPC and EDQUOT are ERR_FULL.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "raft/consensus.h"
 #include "raft/uv_io.h"
-#include "src/base/buf.h"
 #include "src/base/check.h"
 #include "src/base/lockfile.h"
 
@@ -279,179 +273,6 @@ static void real_submit(void *context, struct disk_job *job)
     CHECK(uv_queue_work(context, &submission->work, submission_work, submission_done) == 0);
 }
 
-/* ---- a child that writes a file ---- */
-
-enum { CHILD_FILE_FD = 3, CHILD_PIPE_FD = 4, CHILD_SPOOL_BYTES = 1 << 16 };
-
-struct spawned {
-    uv_poll_t poll;
-    struct disk_child *child;
-    struct buf answer;
-    pid_t pid;
-    int fd;
-};
-
-struct child_output {
-    size_t used;
-    uint8_t spool[CHILD_SPOOL_BYTES];
-};
-
-static struct child_output child_output;
-
-static int child_flush(struct err *err)
-{
-    for (size_t put = 0; put < child_output.used;) {
-        ssize_t n = write(CHILD_FILE_FD, child_output.spool + put, child_output.used - put);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return fail_errno(err, "write", "snapshot");
-        put += (size_t)n;
-    }
-    child_output.used = 0;
-    return 0;
-}
-
-static int child_write(void *context, const void *bytes, size_t length, struct err *err)
-{
-    const uint8_t *at = bytes;
-
-    (void)context;
-    while (length > 0) {
-        size_t room = CHILD_SPOOL_BYTES - child_output.used;
-        size_t n = length < room ? length : room;
-        memcpy(child_output.spool + child_output.used, at, n);
-        child_output.used += n;
-        at += n;
-        length -= n;
-        if (child_output.used == CHILD_SPOOL_BYTES && child_flush(err) != 0)
-            return -1;
-    }
-    return 0;
-}
-
-/* Moves the two descriptors to their places without one overwriting the other, then closes everything else: sockets kept
- * open here would hide the parent's death from the peers, and the lock would outlive it. */
-static void child_keep(int file_fd, int pipe_fd)
-{
-    int high_file = fcntl(file_fd, F_DUPFD, 16);
-    int high_pipe = fcntl(pipe_fd, F_DUPFD, 16);
-
-    if (high_file < 0 || high_pipe < 0 || dup2(high_file, CHILD_FILE_FD) < 0 ||
-        dup2(high_pipe, CHILD_PIPE_FD) < 0)
-        _exit(2);
-    if (close_range(CHILD_PIPE_FD + 1, ~0U, 0) != 0)
-        for (long fd = CHILD_PIPE_FD + 1, end = sysconf(_SC_OPEN_MAX); fd < end; fd++)
-            close((int)fd);
-}
-
-__attribute__((noreturn)) static void child_run(struct disk_child *child, int file_fd, int pipe_fd)
-{
-    struct consensus_writer writer = {NULL, child_write};
-    struct err err = {ERR_IO, "no reason given"};
-    ssize_t ignored;
-
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    child_keep(file_fd, pipe_fd);
-    child_output.used = 0;
-    if (child->produce(child, &writer, &err) == 0 && child_flush(&err) == 0) {
-        ignored = write(CHILD_PIPE_FD, "\0", 1);
-        (void)ignored;
-        _exit(0);
-    }
-    ignored = write(CHILD_PIPE_FD, err.text, strlen(err.text) + 1);
-    (void)ignored;
-    _exit(1);
-}
-
-static void spawned_closed(uv_handle_t *handle)
-{
-    struct spawned *spawned = handle->data;
-
-    buf_close(&spawned->answer);
-    free(spawned);
-}
-
-static void spawned_finish(struct spawned *spawned)
-{
-    struct disk_child *child = spawned->child;
-    struct err err = {ERR_IO, ""};
-    int status = -1;
-
-    while (waitpid(spawned->pid, NULL, 0) < 0 && errno == EINTR)
-        ;
-    close(spawned->fd);
-    if (spawned->answer.length == 0)
-        err_set(&err, ERR_IO, "the process that writes %s died", child->path);
-    else if (spawned->answer.bytes[0] == 0)
-        status = 0;
-    else
-        err_set(&err, ERR_IO, "%.*s", (int)spawned->answer.length, (char *)spawned->answer.bytes);
-    uv_close((uv_handle_t *)&spawned->poll, spawned_closed);
-    child->done(child, status, status == 0 ? NULL : &err);
-}
-
-static void spawned_readable(uv_poll_t *poll, int status, int events)
-{
-    struct spawned *spawned = poll->data;
-    char bytes[ERR_TEXT_BYTES];
-    ssize_t n = read(spawned->fd, bytes, sizeof(bytes));
-
-    (void)status;
-    (void)events;
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    if (n > 0) {
-        buf_append(&spawned->answer, bytes, (size_t)n);
-        return;
-    }
-    uv_poll_stop(poll);
-    spawned_finish(spawned);
-}
-
-static int real_spawn(void *context, struct disk_child *child, struct err *err)
-{
-    struct spawned *spawned;
-    int pipe_fds[2];
-    int fd = open(child->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    pid_t pid;
-
-    if (fd < 0)
-        return fail_errno(err, "create", child->path);
-    if (pipe2(pipe_fds, O_CLOEXEC | O_NONBLOCK) != 0) {
-        fail_errno(err, "pipe for", child->path);
-        close(fd);
-        return -1;
-    }
-    pid = fork();
-    if (pid == 0)
-        child_run(child, fd, pipe_fds[1]);
-    close(fd);
-    close(pipe_fds[1]);
-    if (pid < 0) {
-        fail_errno(err, "fork for", child->path);
-        close(pipe_fds[0]);
-        return -1;
-    }
-    spawned = check_calloc(1, sizeof(*spawned));
-    spawned->child = child;
-    spawned->pid = pid;
-    spawned->fd = pipe_fds[0];
-    spawned->poll.data = spawned;
-    child->implementation = spawned;
-    CHECK(uv_poll_init(context, &spawned->poll, spawned->fd) == 0);
-    CHECK(uv_poll_start(&spawned->poll, UV_READABLE, spawned_readable) == 0);
-    return 0;
-}
-
-static void real_cancel(void *context, struct disk_child *child)
-{
-    struct spawned *spawned = child->implementation;
-
-    (void)context;
-    kill(spawned->pid, SIGKILL); /* not waited for yet, so the number is still its own */
-}
-
 void disk_uv_ops(uv_loop_t *loop, struct disk_ops *ret_ops)
 {
     *ret_ops = (struct disk_ops){
@@ -473,7 +294,5 @@ void disk_uv_ops(uv_loop_t *loop, struct disk_ops *ret_ops)
         .truncate = real_truncate,
         .sync = real_sync,
         .submit = real_submit,
-        .spawn = real_spawn,
-        .cancel = real_cancel,
     };
 }

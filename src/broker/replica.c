@@ -501,31 +501,60 @@ static int stream_read(void *context, void *bytes, size_t length)
     return stream->reader->read(stream->reader->context, bytes, length, stream->err);
 }
 
-static int replica_snapshot_write(void *context, const struct consensus_writer *writer,
-                                  struct err *err)
-{
-    const struct replica *replica = context;
-    struct replica_stream stream = {.writer = writer, .err = err};
-
-    return fsm_snapshot_write(replica->fsm, stream_write, &stream) == 0 ? 0 : -1;
-}
-
-static int replica_snapshot_read(void *context, const struct consensus_reader *reader,
-                                 struct err *err)
+static void replica_snapshot_begin(void *context)
 {
     struct replica *replica = context;
+
+    fsm_snapshot_begin(replica->fsm);
+}
+
+static int replica_snapshot_next(void *context, size_t bytes, const struct consensus_writer *writer,
+                                 bool *ret_done, struct err *err)
+{
+    struct replica *replica = context;
+    struct replica_stream stream = {.writer = writer, .err = err};
+
+    return fsm_snapshot_next(replica->fsm, bytes, stream_write, &stream, ret_done);
+}
+
+static void replica_snapshot_end(void *context)
+{
+    struct replica *replica = context;
+
+    fsm_snapshot_end(replica->fsm);
+}
+
+/* Off the loop: nothing of the replica is touched. */
+static int replica_snapshot_load(void *context, const struct consensus_reader *reader,
+                                 void **ret_state, struct err *err)
+{
     struct replica_stream stream = {.reader = reader, .err = err};
     char text[ERR_TEXT_BYTES / 2] = "";
 
+    (void)context;
     err->text[0] = '\0';
-    if (fsm_snapshot_read(replica->fsm, stream_read, &stream, text, sizeof(text)) != 0) {
-        if (err->text[0] == '\0')
-            return err_set(err, ERR_CORRUPT, "snapshot of the state does not decode: %s", text);
-        return err_wrap(err, "reading the snapshot of the state");
-    }
+    *ret_state = fsm_snapshot_load(stream_read, &stream, text, sizeof(text));
+    if (*ret_state != NULL)
+        return 0;
+    if (err->text[0] == '\0')
+        return err_set(err, ERR_CORRUPT, "snapshot of the state does not decode: %s", text);
+    return err_wrap(err, "reading the snapshot of the state");
+}
+
+static void *replica_snapshot_adopt(void *context, void *take_state)
+{
+    struct replica *replica = context;
+
+    fsm_swap(replica->fsm, take_state);
     replica->stats.snapshots_read++;
     replica_after_apply(replica);
-    return 0;
+    return take_state;
+}
+
+static void replica_snapshot_discard(void *context, void *take_state)
+{
+    (void)context;
+    fsm_free(take_state);
 }
 
 static void replica_fatal(void *context, const struct err *err)
@@ -546,8 +575,12 @@ int replica_open(const struct consensus_config *config, const Ckpt__Log__V1__Clu
                                           .apply = replica_apply,
                                           .dropped = replica_dropped,
                                           .role_changed = replica_role_changed,
-                                          .snapshot_write = replica_snapshot_write,
-                                          .snapshot_read = replica_snapshot_read,
+                                          .snapshot_begin = replica_snapshot_begin,
+                                          .snapshot_next = replica_snapshot_next,
+                                          .snapshot_end = replica_snapshot_end,
+                                          .snapshot_load = replica_snapshot_load,
+                                          .snapshot_adopt = replica_snapshot_adopt,
+                                          .snapshot_discard = replica_snapshot_discard,
                                           .fatal = replica_fatal};
 
     CHECK(fatal != NULL);

@@ -455,71 +455,6 @@ static void sim_submit(void *context, struct disk_job *job)
         free);
 }
 
-struct spawned {
-    struct sim_disk *disk;
-    struct disk_child *child;
-    struct buf content;
-    bool cancelled;
-    int status;
-};
-
-static int spawned_write(void *context, const void *bytes, size_t length, struct err *err)
-{
-    (void)err;
-    buf_append(context, bytes, length);
-    return 0;
-}
-
-static void spawned_fire(void *data)
-{
-    struct spawned *spawned = data;
-    struct disk_child *child = spawned->child;
-    struct err err = {ERR_IO, "child failed"};
-    struct disk_file *file;
-    int status = spawned->cancelled ? -1 : spawned->status;
-
-    if (status == 0)
-        status = sim_open(spawned->disk, child->path, DISK_OPEN_CREATE, &file, &err);
-    if (status == 0) {
-        status = sim_write(file, 0, spawned->content.bytes, spawned->content.length, &err);
-        sim_close(file);
-    }
-    buf_close(&spawned->content);
-    free(spawned);
-    child->done(child, status, status == 0 ? NULL : &err);
-}
-
-static void spawned_drop(void *data)
-{
-    buf_close(&((struct spawned *)data)->content);
-    free(data);
-}
-
-static int sim_spawn(void *context, struct disk_child *child, struct err *err)
-{
-    struct sim_disk *disk = context;
-    struct spawned *spawned = check_calloc(1, sizeof(*spawned));
-    struct consensus_writer writer = {&spawned->content, spawned_write};
-
-    (void)err;
-    spawned->disk = disk;
-    spawned->child = child;
-    buf_init(&spawned->content);
-    /* Now, because a fork sees the state of now. */
-    spawned->status = child->produce(child, &writer, err);
-    child->implementation = spawned;
-    sim_on_drop(sim_schedule(disk->sim, disk->node, 1000 + sim_random(disk->sim, 50000),
-                             spawned_fire, spawned),
-                spawned_drop);
-    return 0;
-}
-
-static void sim_cancel_child(void *context, struct disk_child *child)
-{
-    (void)context;
-    ((struct spawned *)child->implementation)->cancelled = true;
-}
-
 void sim_node_disk(struct sim *sim, unsigned node, struct disk_ops *ret_ops)
 {
     *ret_ops = (struct disk_ops){
@@ -541,8 +476,6 @@ void sim_node_disk(struct sim *sim, unsigned node, struct disk_ops *ret_ops)
         .truncate = sim_truncate,
         .sync = sim_sync,
         .submit = sim_submit,
-        .spawn = sim_spawn,
-        .cancel = sim_cancel_child,
     };
 }
 

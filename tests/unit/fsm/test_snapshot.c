@@ -140,6 +140,37 @@ static void requests_that_are_forgotten_meanwhile_are_in_the_snapshot(void **unu
     script_close(&script);
 }
 
+static void ask_and_cancel(struct script *script)
+{
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+
+    script_run(script, "request j1");
+    script_run(
+        script, "cancel %s",
+        checkpoint_id_format(fsm_allocation_find(script->fsm, "j1")->active_checkpoint_id, id));
+}
+
+/* Records are known to a snapshot by their place in the registry, which is compacted when half of it is gone. */
+static void checkpoints_that_leave_meanwhile_are_in_the_snapshot(void **unused)
+{
+    struct slices slices = {NULL};
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    script.unchecked = true;
+    script_run(&script, "register j1 nodes=n1");
+    for (int i = 0; i < 1000; i++) /* the newest 16 of the cancelled ones are kept */
+        ask_and_cancel(&script);
+    slices_begin(&slices, script.fsm);
+    for (int i = 0; i < 300; i++)
+        ask_and_cancel(&script);
+    while (!slices_next(&slices, 1024))
+        ask_and_cancel(&script);
+    slices_close(&slices);
+    script_close(&script);
+}
+
 static void a_slice_is_bounded_whatever_the_state_holds(void **unused)
 {
     struct slices slices = {NULL};
@@ -165,6 +196,7 @@ int main(void)
         cmocka_unit_test(slices_are_the_state_as_it_was_when_they_began),
         cmocka_unit_test(events_that_are_overwritten_meanwhile_are_in_the_snapshot),
         cmocka_unit_test(requests_that_are_forgotten_meanwhile_are_in_the_snapshot),
+        cmocka_unit_test(checkpoints_that_leave_meanwhile_are_in_the_snapshot),
         cmocka_unit_test(a_slice_is_bounded_whatever_the_state_holds),
     };
 

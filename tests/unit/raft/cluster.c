@@ -86,46 +86,92 @@ static void hook_role(void *context, enum consensus_role role, uint64_t term, ui
     CHECK(cluster->leaders[term] == node->number + 1); /* I1 */
 }
 
-static int hook_write(void *context, const struct consensus_writer *writer, struct err *err)
+static void hook_begin(void *context)
+{
+    struct cluster_node *node = context;
+
+    CHECK(!node->taking);
+    node->taking = true;
+    node->taken_head = false;
+    node->taken = node->state;
+    node->taken_left = node->ballast_bytes;
+}
+
+static int hook_next(void *context, size_t bytes, const struct consensus_writer *writer,
+                     bool *ret_done, struct err *err)
 {
     struct cluster_node *node = context;
     uint8_t ballast[1000];
 
-    if (writer->write(writer->context, &node->state, sizeof(node->state), err) != 0 ||
-        writer->write(writer->context, &node->ballast_bytes, sizeof(node->ballast_bytes), err) != 0)
+    CHECK(node->taking);
+    if (!node->taken_head &&
+        (writer->write(writer->context, &node->taken, sizeof(node->taken), err) != 0 ||
+         writer->write(writer->context, &node->taken_left, sizeof(node->taken_left), err) != 0))
         return -1;
-    for (uint64_t left = node->ballast_bytes; left > 0;) {
-        size_t n = left < sizeof(ballast) ? left : sizeof(ballast);
+    node->taken_head = true;
+    for (size_t written = 0; node->taken_left > 0 && written < bytes;) {
+        size_t n = node->taken_left < sizeof(ballast) ? node->taken_left : sizeof(ballast);
         for (size_t i = 0; i < n; i++)
-            ballast[i] = (uint8_t)((left + i) * 2654435761u >> 13);
+            ballast[i] = (uint8_t)((node->taken_left + i) * 2654435761u >> 13);
         if (writer->write(writer->context, ballast, n, err) != 0)
             return -1;
-        left -= n;
+        node->taken_left -= n;
+        written += n;
     }
+    *ret_done = node->taken_left == 0;
     return 0;
 }
 
-static int hook_read(void *context, const struct consensus_reader *reader, struct err *err)
+static void hook_end(void *context)
 {
     struct cluster_node *node = context;
-    struct cluster_state state;
+
+    CHECK(node->taking);
+    node->taking = false;
+}
+
+static int hook_load(void *context, const struct consensus_reader *reader, void **ret_state,
+                     struct err *err)
+{
+    struct cluster_state *state = check_alloc(sizeof(*state));
     uint8_t ballast[1000];
     uint64_t left;
 
-    if (reader->read(reader->context, &state, sizeof(state), err) != 0 ||
-        reader->read(reader->context, &left, sizeof(left), err) != 0)
+    (void)context;
+    if (reader->read(reader->context, state, sizeof(*state), err) != 0 ||
+        reader->read(reader->context, &left, sizeof(left), err) != 0) {
+        free(state);
         return -1;
+    }
     while (left > 0) {
         size_t n = left < sizeof(ballast) ? left : sizeof(ballast);
-        if (reader->read(reader->context, ballast, n, err) != 0)
+        if (reader->read(reader->context, ballast, n, err) != 0) {
+            free(state);
             return -1;
+        }
         left -= n;
     }
-    node->state = state;
-    node->restored++;
-    if (state.index > 0)
-        equal_or_record(node->cluster->state_hashes, state.index, state.hash, "snapshot");
+    *ret_state = state;
     return 0;
+}
+
+static void *hook_adopt(void *context, void *take_state)
+{
+    struct cluster_node *node = context;
+
+    CHECK(!node->taking);
+    node->state = *(struct cluster_state *)take_state;
+    node->restored++;
+    if (node->state.index > 0)
+        equal_or_record(node->cluster->state_hashes, node->state.index, node->state.hash,
+                        "snapshot");
+    return take_state;
+}
+
+static void hook_discard(void *context, void *take_state)
+{
+    (void)context;
+    free(take_state);
 }
 
 static void hook_fatal(void *context, const struct err *err)
@@ -140,8 +186,12 @@ static const struct consensus_hooks node_hooks = {
     .apply = hook_apply,
     .dropped = hook_dropped,
     .role_changed = hook_role,
-    .snapshot_write = hook_write,
-    .snapshot_read = hook_read,
+    .snapshot_begin = hook_begin,
+    .snapshot_next = hook_next,
+    .snapshot_end = hook_end,
+    .snapshot_load = hook_load,
+    .snapshot_adopt = hook_adopt,
+    .snapshot_discard = hook_discard,
     .fatal = hook_fatal,
 };
 

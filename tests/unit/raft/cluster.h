@@ -29,9 +29,12 @@ struct cluster_node {
     struct consensus *consensus; /* NULL: down */
     bool doomed;                 /* fatal() was called */
     struct cluster_state state;
-    uint64_t ballast_bytes; /* written with each snapshot */
-    uint64_t applied_here;  /* by apply(), in this life */
-    uint64_t restored;      /* snapshots read */
+    uint64_t ballast_bytes;     /* written with each snapshot */
+    uint64_t applied_here;      /* by apply(), in this life */
+    uint64_t restored;          /* snapshots adopted */
+    struct cluster_state taken; /* of the snapshot at work */
+    uint64_t taken_left;        /* of its ballast */
+    bool taking, taken_head;
     enum consensus_role role;
     struct err fatal;
 };
