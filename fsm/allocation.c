@@ -8,8 +8,8 @@ struct allocation *fsm_allocation_create(struct fsm *fsm, uint32_t slot, const c
     struct allocation *allocation = fsm_pool_take(&fsm->allocations, slot);
 
     CHECK(fsm->allocations.used <= FSM_ALLOCATIONS_MAX);
-    if (fsm->taking != NULL)
-        fsm_taking_new_allocation(fsm, slot);
+    if (!list_empty(fsm->snapshots))
+        fsm_save_empty_slot(fsm, slot);
     allocation->view.slot = slot;
     allocation->view.id = fsm_intern(fsm, id);
     list_init(&allocation->checkpoints);

@@ -88,8 +88,8 @@ enum fsm_status fsm_apply_report_queue(struct fsm *fsm, const fsm_command *comma
         outcome->limit = FSM_QUEUES_MAX;
         return FSM_QUEUES_FULL;
     }
-    if (fsm->taking != NULL)
-        fsm_taking_queue(fsm, i);
+    if (!list_empty(fsm->snapshots))
+        fsm_save_queue(fsm, i);
     if (i < fsm->queue_count)
         fsm_message_free(&fsm->queues[i].report->base);
     else

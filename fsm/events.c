@@ -63,8 +63,8 @@ void fsm_event_emit(struct fsm *fsm, const struct fsm_event *source)
 {
     Ckpt__V1__Event *event = fsm_event_slot(fsm, fsm->next_event_sequence);
 
-    if (fsm->taking != NULL)
-        fsm_taking_event(fsm, event);
+    if (!list_empty(fsm->snapshots))
+        fsm_save_event(fsm, event);
     event_clear(fsm, event);
     event->sequence = fsm->next_event_sequence++;
     event->index = fsm->index;

@@ -16,6 +16,8 @@ struct fsm *fsm_new(void)
     fsm_pool_init(&fsm->targets, sizeof(struct target));
     fsm->collectable = check_alloc(sizeof(*fsm->collectable));
     list_init(fsm->collectable);
+    fsm->snapshots = check_alloc(sizeof(*fsm->snapshots));
+    list_init(fsm->snapshots);
     fsm->next_event_sequence = 1;
     return fsm;
 }
@@ -64,7 +66,7 @@ void fsm_free(struct fsm *fsm)
 {
     if (fsm == NULL)
         return;
-    fsm_snapshot_end(fsm);
+    fsm_snapshots_leave(fsm);
     fsm_free_allocations(fsm);
     fsm_free_names(fsm);
     fsm_sessions_free(fsm);
@@ -87,6 +89,7 @@ void fsm_free(struct fsm *fsm)
     fsm_arena_free(&fsm->arena);
     free(fsm->checkpoints);
     free(fsm->collectable);
+    free(fsm->snapshots);
     free(fsm);
 }
 

@@ -287,20 +287,21 @@ int fsm_snapshot_write(const struct fsm *fsm,
                        int (*write)(void *context, const void *bytes, size_t length),
                        void *context);
 /* The same in slices: begin() marks the instant, each next() writes about `bytes` of the state as it was then, however often
- * entries are applied meanwhile; end() when *ret_done is true, or at any time to give up. next: -1 when write failed.
- * At most one at a time. */
-void fsm_snapshot_begin(struct fsm *fsm);
-int fsm_snapshot_next(struct fsm *fsm, size_t bytes,
+ * entries are applied meanwhile; end() when *ret_done is true, or at any time to give up. next: -1 when write failed, or the state
+ * was replaced or freed. Several may be at work. */
+struct fsm_snapshot;
+struct fsm_snapshot *fsm_snapshot_begin(struct fsm *fsm);
+int fsm_snapshot_next(struct fsm_snapshot *snapshot, size_t bytes,
                       int (*write)(void *context, const void *bytes, size_t length), void *context,
                       bool *ret_done);
-void fsm_snapshot_end(struct fsm *fsm); /* nothing to do without one */
+void fsm_snapshot_end(struct fsm_snapshot *snapshot); /* NULL allowed */
 /* Replaces the whole state. read reads exactly length bytes, 0 or -1. On failure the state is unchanged and text says why. */
 int fsm_snapshot_read(struct fsm *fsm, int (*read)(void *context, void *bytes, size_t length),
                       void *context, char *ret_text, size_t text_size);
 /* The same in two steps: a new state is made, on any thread, NULL with a text when refused; then two states trade places. */
 struct fsm *fsm_snapshot_load(int (*read)(void *context, void *bytes, size_t length), void *context,
                               char *ret_text, size_t text_size);
-void fsm_swap(struct fsm *a, struct fsm *b);
+void fsm_swap(struct fsm *a, struct fsm *b); /* snapshots at work cannot go on */
 
 /* Verifies the named invariants over the whole state; calls violation(context, "I21 ...") for each that does not hold.
  * Returns how many invariants were checked. */

@@ -55,7 +55,7 @@ void fsm_registry_remove(struct fsm *fsm, struct checkpoint *checkpoint)
     CHECK(fsm->checkpoints[i].checkpoint == checkpoint);
     fsm->checkpoints[i].checkpoint = NULL;
     fsm->checkpoint_holes++;
-    if (fsm->taking == NULL && fsm->checkpoint_holes > REGISTRY_HOLES_MIN &&
+    if (list_empty(fsm->snapshots) && fsm->checkpoint_holes > REGISTRY_HOLES_MIN &&
         fsm->checkpoint_holes > fsm->checkpoint_refs / 2)
         registry_compact(fsm);
 }

@@ -35,7 +35,7 @@ static void session_drop_oldest(struct fsm *fsm)
         fsm->session_newest = NULL;
     fsm->session_count--;
     fsm_map_remove(&fsm->session_map, session->hash, session);
-    if (fsm->taking == NULL || !fsm_taking_session(fsm))
+    if (list_empty(fsm->snapshots) || !fsm_save_session(fsm, session))
         fsm_session_free(session);
 }
 

@@ -119,7 +119,8 @@ void fsm_swap(struct fsm *a, struct fsm *b)
 {
     struct fsm kept = *a; /* no pointer leads into struct fsm: the two can trade places */
 
-    CHECK(a->taking == NULL && b->taking == NULL);
+    fsm_snapshots_leave(a);
+    fsm_snapshots_leave(b);
     *a = *b;
     *b = kept;
 }

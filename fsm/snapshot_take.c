@@ -3,7 +3,7 @@
  * Flow     begin() notes where each table ends and packs what is small. next() packs records up to a number of bytes, in the order of
  *          fsm_snapshot_write and with the same bytes. A record that is about to change before its turn (state.h: whoever gets a
  *          record to change it, gets it through hold) is packed first and kept until its turn. end() forgets all.
- * Shapes   at most one at a time; memory: a packed record of each that changed meanwhile. Nodes, allocations, checkpoints and
+ * Shapes   any number at a time (an own snapshot, backups); memory of each: a packed record of each that changed meanwhile. Nodes, allocations, checkpoints and
  *          queues are known by their place in their table, where no other one takes it meanwhile (the registry of checkpoints is
  *          not compacted). Sessions and events never change, they only leave, the oldest first: sessions that left stay allocated,
  *          events are packed before they are overwritten.
@@ -36,7 +36,9 @@ struct take_events {
     size_t length, capacity, at;
 };
 
-struct fsm_taking {
+struct fsm_snapshot {
+    struct list node; /* in the state's list of those at work */
+    struct fsm *fsm;  /* NULL: the state is gone */
     enum take_stage stage;
     uint32_t position; /* in the table */
     struct take_places places[TAKE_TABLES];
@@ -60,12 +62,12 @@ struct fsm_taking {
 
 static int save_record(void *context, const void *bytes, size_t length)
 {
-    struct fsm_taking *taking = context;
+    struct fsm_snapshot *snapshot = context;
 
-    CHECK(taking->saved == NULL);
-    taking->saved = check_alloc(sizeof(*taking->saved) + length);
-    taking->saved->length = (uint32_t)length;
-    memcpy(taking->saved->bytes, bytes, length);
+    CHECK(snapshot->saved == NULL);
+    snapshot->saved = check_alloc(sizeof(*snapshot->saved) + length);
+    snapshot->saved->length = (uint32_t)length;
+    memcpy(snapshot->saved->bytes, bytes, length);
     return 0;
 }
 
@@ -77,22 +79,22 @@ static struct take_saved **place_at(const struct take_places *places, uint32_t i
 }
 
 /* Whether the place is part of the snapshot, not written yet and not saved yet. */
-static bool place_wanted(const struct fsm_taking *taking, enum take_table table, uint32_t i)
+static bool place_wanted(const struct fsm_snapshot *snapshot, enum take_table table, uint32_t i)
 {
-    const struct take_places *places = &taking->places[table];
+    const struct take_places *places = &snapshot->places[table];
     struct take_saved **place;
 
-    if (i >= places->end || (enum take_stage)table < taking->stage ||
-        ((enum take_stage)table == taking->stage && i < taking->position))
+    if (i >= places->end || (enum take_stage)table < snapshot->stage ||
+        ((enum take_stage)table == snapshot->stage && i < snapshot->position))
         return false;
     place = place_at(places, i);
     return place == NULL || *place == NULL;
 }
 
-static void place_put(struct fsm_taking *taking, enum take_table table, uint32_t i,
+static void place_put(struct fsm_snapshot *snapshot, enum take_table table, uint32_t i,
                       struct take_saved *take_saved)
 {
-    struct take_saved ***page = &taking->places[table].pages[i / TAKE_PAGE];
+    struct take_saved ***page = &snapshot->places[table].pages[i / TAKE_PAGE];
 
     CHECK(take_saved != NULL);
     if (*page == NULL)
@@ -100,75 +102,98 @@ static void place_put(struct fsm_taking *taking, enum take_table table, uint32_t
     (*page)[i % TAKE_PAGE] = take_saved;
 }
 
-static void place_put_saved(struct fsm_taking *taking, enum take_table table, uint32_t i)
+static void place_put_saved(struct fsm_snapshot *snapshot, enum take_table table, uint32_t i)
 {
-    place_put(taking, table, i, taking->saved);
-    taking->saved = NULL;
+    place_put(snapshot, table, i, snapshot->saved);
+    snapshot->saved = NULL;
 }
 
-void fsm_taking_node(struct fsm *fsm, const struct node *node)
-{
-    struct fsm_taking *taking = fsm->taking;
+/* Each of those at work. */
+#define FOR_EACH_SNAPSHOT(snapshot, fsm)                                                           \
+    for (struct fsm_snapshot *snapshot =                                                           \
+             LIST_ITEM((fsm)->snapshots->next, struct fsm_snapshot, node);                         \
+         &snapshot->node != (fsm)->snapshots;                                                      \
+         snapshot = LIST_ITEM(snapshot->node.next, struct fsm_snapshot, node))
 
-    if (!place_wanted(taking, TAKE_NODES, node->view.slot))
-        return;
-    fsm_write_node(&taking->saver, node);
-    place_put_saved(taking, TAKE_NODES, node->view.slot);
+void fsm_save_node(struct fsm *fsm, const struct node *node)
+{
+    FOR_EACH_SNAPSHOT(snapshot, fsm)
+    {
+        if (!place_wanted(snapshot, TAKE_NODES, node->view.slot))
+            continue;
+        fsm_write_node(&snapshot->saver, node);
+        place_put_saved(snapshot, TAKE_NODES, node->view.slot);
+    }
 }
 
-void fsm_taking_allocation(struct fsm *fsm, const struct allocation *allocation)
+void fsm_save_allocation(struct fsm *fsm, const struct allocation *allocation)
 {
-    struct fsm_taking *taking = fsm->taking;
-
-    if (!place_wanted(taking, TAKE_ALLOCATIONS, allocation->view.slot))
-        return;
-    fsm_write_allocation(&taking->saver, allocation);
-    place_put_saved(taking, TAKE_ALLOCATIONS, allocation->view.slot);
+    FOR_EACH_SNAPSHOT(snapshot, fsm)
+    {
+        if (!place_wanted(snapshot, TAKE_ALLOCATIONS, allocation->view.slot))
+            continue;
+        fsm_write_allocation(&snapshot->saver, allocation);
+        place_put_saved(snapshot, TAKE_ALLOCATIONS, allocation->view.slot);
+    }
 }
 
-void fsm_taking_checkpoint(struct fsm *fsm, const struct checkpoint *checkpoint)
+void fsm_save_checkpoint(struct fsm *fsm, const struct checkpoint *checkpoint)
 {
-    struct fsm_taking *taking = fsm->taking;
-    uint32_t i;
+    uint32_t i = (uint32_t)fsm_registry_place(fsm, checkpoint->view.id);
 
-    if (taking->stage > (enum take_stage)TAKE_CHECKPOINTS)
-        return;
-    i = (uint32_t)fsm_registry_place(fsm, checkpoint->view.id);
-    if (!place_wanted(taking, TAKE_CHECKPOINTS, i))
-        return;
-    fsm_write_checkpoint(&taking->saver, checkpoint);
-    place_put_saved(taking, TAKE_CHECKPOINTS, i);
+    FOR_EACH_SNAPSHOT(snapshot, fsm)
+    {
+        if (!place_wanted(snapshot, TAKE_CHECKPOINTS, i))
+            continue;
+        fsm_write_checkpoint(&snapshot->saver, checkpoint);
+        place_put_saved(snapshot, TAKE_CHECKPOINTS, i);
+    }
 }
 
-void fsm_taking_queue(struct fsm *fsm, size_t i)
+void fsm_save_queue(struct fsm *fsm, size_t i)
 {
-    struct fsm_taking *taking = fsm->taking;
-
-    if (!place_wanted(taking, TAKE_QUEUES, (uint32_t)i))
-        return;
-    fsm_write_queue(&taking->saver, &fsm->queues[i]);
-    place_put_saved(taking, TAKE_QUEUES, (uint32_t)i);
+    FOR_EACH_SNAPSHOT(snapshot, fsm)
+    {
+        if (!place_wanted(snapshot, TAKE_QUEUES, (uint32_t)i))
+            continue;
+        fsm_write_queue(&snapshot->saver, &fsm->queues[i]);
+        place_put_saved(snapshot, TAKE_QUEUES, (uint32_t)i);
+    }
 }
 
 /* Only allocations leave and give their slots to others. */
-void fsm_taking_new_allocation(struct fsm *fsm, uint32_t slot)
+void fsm_save_empty_slot(struct fsm *fsm, uint32_t slot)
 {
-    if (place_wanted(fsm->taking, TAKE_ALLOCATIONS, slot))
-        place_put(fsm->taking, TAKE_ALLOCATIONS, slot, check_calloc(1, sizeof(struct take_saved)));
+    FOR_EACH_SNAPSHOT(snapshot, fsm)
+    {
+        if (place_wanted(snapshot, TAKE_ALLOCATIONS, slot))
+            place_put(snapshot, TAKE_ALLOCATIONS, slot, check_calloc(1, sizeof(struct take_saved)));
+    }
 }
 
-bool fsm_taking_session(struct fsm *fsm)
+bool fsm_save_session(struct fsm *fsm, struct session *session)
 {
-    struct fsm_taking *taking = fsm->taking;
+    CHECK(session->held_by == 0);
+    FOR_EACH_SNAPSHOT(snapshot, fsm)
+    {
+        if (snapshot->sessions_dropped == snapshot->sessions)
+            continue;
+        if (++snapshot->sessions_dropped > snapshot->sessions_written)
+            session->held_by++;
+    }
+    return session->held_by > 0;
+}
 
-    if (taking->sessions_dropped == taking->sessions)
-        return false;
-    return ++taking->sessions_dropped > taking->sessions_written;
+static void session_let_go(struct session *session)
+{
+    CHECK(session->held_by > 0);
+    if (--session->held_by == 0)
+        fsm_session_free(session);
 }
 
 static int save_event(void *context, const void *bytes, size_t length)
 {
-    struct take_events *events = &((struct fsm_taking *)context)->events;
+    struct take_events *events = &((struct fsm_snapshot *)context)->events;
 
     if (events->length + length > events->capacity) {
         events->capacity = 2 * (events->length + length);
@@ -179,130 +204,131 @@ static int save_event(void *context, const void *bytes, size_t length)
     return 0;
 }
 
-void fsm_taking_event(struct fsm *fsm, const Ckpt__V1__Event *event)
+void fsm_save_event(struct fsm *fsm, const Ckpt__V1__Event *event)
 {
-    struct fsm_taking *taking = fsm->taking;
-
-    if (event->sequence < taking->event_next || event->sequence >= taking->event_end)
-        return;
-    taking->saver.write = save_event;
-    fsm_write_event(&taking->saver, event);
-    taking->saver.write = save_record;
+    FOR_EACH_SNAPSHOT(snapshot, fsm)
+    {
+        if (event->sequence < snapshot->event_next || event->sequence >= snapshot->event_end)
+            continue;
+        snapshot->saver.write = save_event;
+        fsm_write_event(&snapshot->saver, event);
+        snapshot->saver.write = save_record;
+    }
 }
 
 /* ---- writing ---- */
 
 static int slice_write(void *context, const void *bytes, size_t length)
 {
-    struct fsm_taking *taking = context;
+    struct fsm_snapshot *snapshot = context;
 
-    taking->written_bytes += length;
-    return taking->write(taking->context, bytes, length);
+    snapshot->written_bytes += length;
+    return snapshot->write(snapshot->context, bytes, length);
 }
 
-static void write_live(struct fsm *fsm, struct fsm_taking *taking, uint32_t i)
+static void write_live(struct fsm *fsm, struct fsm_snapshot *snapshot, uint32_t i)
 {
-    switch ((enum take_table)taking->stage) {
+    switch ((enum take_table)snapshot->stage) {
     case TAKE_NODES:
         if (fsm_node_look(fsm, i) != NULL)
-            fsm_write_node(&taking->writer, fsm_node_look(fsm, i));
+            fsm_write_node(&snapshot->writer, fsm_node_look(fsm, i));
         break;
     case TAKE_ALLOCATIONS:
         if (fsm_allocation_look(fsm, i) != NULL)
-            fsm_write_allocation(&taking->writer, fsm_allocation_look(fsm, i));
+            fsm_write_allocation(&snapshot->writer, fsm_allocation_look(fsm, i));
         break;
     case TAKE_CHECKPOINTS:
         if (fsm->checkpoints[i].checkpoint != NULL)
-            fsm_write_checkpoint(&taking->writer, fsm->checkpoints[i].checkpoint);
+            fsm_write_checkpoint(&snapshot->writer, fsm->checkpoints[i].checkpoint);
         break;
     case TAKE_QUEUES:
-        fsm_write_queue(&taking->writer, &fsm->queues[i]);
+        fsm_write_queue(&snapshot->writer, &fsm->queues[i]);
         break;
     case TAKE_TABLES:
         CHECK_UNREACHABLE("table");
     }
 }
 
-static void write_place(struct fsm *fsm, struct fsm_taking *taking)
+static void write_place(struct fsm *fsm, struct fsm_snapshot *snapshot)
 {
-    struct take_places *places = &taking->places[taking->stage];
-    uint32_t i = taking->position;
+    struct take_places *places = &snapshot->places[snapshot->stage];
+    uint32_t i = snapshot->position;
     struct take_saved **place;
 
     if (i == places->end) {
-        taking->stage++;
-        taking->position = 0;
+        snapshot->stage++;
+        snapshot->position = 0;
         return;
     }
     place = place_at(places, i);
     if (place == NULL || *place == NULL) {
-        write_live(fsm, taking, i);
+        write_live(fsm, snapshot, i);
     } else {
         if ((*place)->length > 0)
-            fsm_write_saved(&taking->writer, (*place)->bytes, (*place)->length);
+            fsm_write_saved(&snapshot->writer, (*place)->bytes, (*place)->length);
         free(*place);
         *place = NULL;
     }
-    taking->position++;
+    snapshot->position++;
 }
 
-static void write_session(struct fsm_taking *taking)
+static void write_session(struct fsm_snapshot *snapshot)
 {
-    struct session *session = taking->session;
+    struct session *session = snapshot->session;
 
-    if (taking->sessions_written == taking->sessions) {
-        taking->stage++;
+    if (snapshot->sessions_written == snapshot->sessions) {
+        snapshot->stage++;
         return;
     }
-    fsm_write_session(&taking->writer, session);
-    taking->session = session->next;
-    if (++taking->sessions_written <= taking->sessions_dropped)
-        fsm_session_free(session);
+    fsm_write_session(&snapshot->writer, session);
+    snapshot->session = session->next;
+    if (++snapshot->sessions_written <= snapshot->sessions_dropped)
+        session_let_go(session);
 }
 
-static void write_event(struct fsm *fsm, struct fsm_taking *taking)
+static void write_event(struct fsm *fsm, struct fsm_snapshot *snapshot)
 {
-    struct take_events *events = &taking->events;
+    struct take_events *events = &snapshot->events;
     size_t length = SNAPSHOT_LENGTH_BYTES;
 
-    if (taking->event_next == taking->event_end) {
-        taking->stage++;
+    if (snapshot->event_next == snapshot->event_end) {
+        snapshot->stage++;
         return;
     }
     if (events->at < events->length) {
         for (size_t i = 0; i < SNAPSHOT_LENGTH_BYTES; i++)
             length += (size_t)events->bytes[events->at + i] << (8 * i);
-        fsm_write_saved(&taking->writer, events->bytes + events->at, length);
+        fsm_write_saved(&snapshot->writer, events->bytes + events->at, length);
         events->at += length;
     } else {
-        fsm_write_event(&taking->writer, fsm_event_at(fsm, taking->event_next));
+        fsm_write_event(&snapshot->writer, fsm_event_at(fsm, snapshot->event_next));
     }
-    taking->event_next++;
+    snapshot->event_next++;
 }
 
-static void write_step(struct fsm *fsm, struct fsm_taking *taking)
+static void write_step(struct fsm *fsm, struct fsm_snapshot *snapshot)
 {
-    if (taking->stage < (enum take_stage)TAKE_TABLES) {
-        write_place(fsm, taking);
-    } else if (taking->stage == TAKE_SESSIONS) {
-        write_session(taking);
-    } else if (taking->stage == TAKE_EVENTS) {
-        write_event(fsm, taking);
+    if (snapshot->stage < (enum take_stage)TAKE_TABLES) {
+        write_place(fsm, snapshot);
+    } else if (snapshot->stage == TAKE_SESSIONS) {
+        write_session(snapshot);
+    } else if (snapshot->stage == TAKE_EVENTS) {
+        write_event(fsm, snapshot);
     } else {
-        CHECK(taking->stage == TAKE_FOOTER);
-        fsm_write_footer(&taking->writer, taking->state_hash);
-        taking->stage++;
+        CHECK(snapshot->stage == TAKE_FOOTER);
+        fsm_write_footer(&snapshot->writer, snapshot->state_hash);
+        snapshot->stage++;
     }
 }
 
-static void write_prologue(struct fsm_taking *taking)
+static void write_prologue(struct fsm_snapshot *snapshot)
 {
-    if (taking->prologue == NULL)
+    if (snapshot->prologue == NULL)
         return;
-    if (slice_write(taking, taking->prologue, taking->prologue_bytes) != 0)
-        taking->writer.failed = true;
-    free(taking->prologue);
-    taking->prologue = NULL;
+    if (slice_write(snapshot, snapshot->prologue, snapshot->prologue_bytes) != 0)
+        snapshot->writer.failed = true;
+    free(snapshot->prologue);
+    snapshot->prologue = NULL;
 }
 
 /* ---- life ---- */
@@ -329,52 +355,52 @@ static void places_init(struct take_places *places, size_t end)
     places->pages = check_calloc(end / TAKE_PAGE + 1, sizeof(*places->pages));
 }
 
-void fsm_snapshot_begin(struct fsm *fsm)
+struct fsm_snapshot *fsm_snapshot_begin(struct fsm *fsm)
 {
-    struct fsm_taking *taking = check_calloc(1, sizeof(*taking));
+    struct fsm_snapshot *snapshot = check_calloc(1, sizeof(*snapshot));
     struct take_sink sink = {NULL, 0};
 
-    CHECK(fsm->taking == NULL);
-    places_init(&taking->places[TAKE_NODES], fsm->nodes.slot_end);
-    places_init(&taking->places[TAKE_ALLOCATIONS], fsm->allocations.slot_end);
-    places_init(&taking->places[TAKE_CHECKPOINTS], fsm->checkpoint_refs);
-    places_init(&taking->places[TAKE_QUEUES], fsm->queue_count);
-    taking->writer.write = sink_write;
-    taking->writer.context = &sink;
-    fsm_write_prologue(&taking->writer, fsm);
-    taking->prologue = sink.bytes;
-    taking->prologue_bytes = sink.length;
-    taking->writer.write = slice_write;
-    taking->writer.context = taking;
-    taking->saver.write = save_record;
-    taking->saver.context = taking;
-    taking->session = fsm->session_oldest;
-    taking->sessions = fsm->session_count;
-    taking->event_end = fsm->next_event_sequence;
-    taking->event_next = fsm->next_event_sequence - fsm->event_count;
-    taking->state_hash = fsm->state_hash;
-    fsm->taking = taking;
+    places_init(&snapshot->places[TAKE_NODES], fsm->nodes.slot_end);
+    places_init(&snapshot->places[TAKE_ALLOCATIONS], fsm->allocations.slot_end);
+    places_init(&snapshot->places[TAKE_CHECKPOINTS], fsm->checkpoint_refs);
+    places_init(&snapshot->places[TAKE_QUEUES], fsm->queue_count);
+    snapshot->writer.write = sink_write;
+    snapshot->writer.context = &sink;
+    fsm_write_prologue(&snapshot->writer, fsm);
+    snapshot->prologue = sink.bytes;
+    snapshot->prologue_bytes = sink.length;
+    snapshot->writer.write = slice_write;
+    snapshot->writer.context = snapshot;
+    snapshot->saver.write = save_record;
+    snapshot->saver.context = snapshot;
+    snapshot->session = fsm->session_oldest;
+    snapshot->sessions = fsm->session_count;
+    snapshot->event_end = fsm->next_event_sequence;
+    snapshot->event_next = fsm->next_event_sequence - fsm->event_count;
+    snapshot->state_hash = fsm->state_hash;
+    snapshot->fsm = fsm;
+    list_push_back(fsm->snapshots, &snapshot->node);
+    return snapshot;
 }
 
-int fsm_snapshot_next(struct fsm *fsm, size_t bytes,
+int fsm_snapshot_next(struct fsm_snapshot *snapshot, size_t bytes,
                       int (*write)(void *context, const void *bytes, size_t length), void *context,
                       bool *ret_done)
 {
-    struct fsm_taking *taking = fsm->taking;
-
-    CHECK(taking != NULL);
-    CHECK(taking->stage != TAKE_DONE);
-    taking->write = write;
-    taking->context = context;
-    taking->written_bytes = 0;
-    write_prologue(taking);
-    for (uint32_t visits = 0; visits < TAKE_VISITS_MAX && taking->written_bytes < bytes &&
-                              taking->stage != TAKE_DONE && !taking->writer.failed;
-         visits++)
-        write_step(fsm, taking);
-    if (taking->writer.failed)
+    CHECK(snapshot->stage != TAKE_DONE);
+    if (snapshot->fsm == NULL)
         return -1;
-    *ret_done = taking->stage == TAKE_DONE;
+    snapshot->write = write;
+    snapshot->context = context;
+    snapshot->written_bytes = 0;
+    write_prologue(snapshot);
+    for (uint32_t visits = 0; visits < TAKE_VISITS_MAX && snapshot->written_bytes < bytes &&
+                              snapshot->stage != TAKE_DONE && !snapshot->writer.failed;
+         visits++)
+        write_step(snapshot->fsm, snapshot);
+    if (snapshot->writer.failed)
+        return -1;
+    *ret_done = snapshot->stage == TAKE_DONE;
     return 0;
 }
 
@@ -388,24 +414,36 @@ static void places_close(struct take_places *places)
     free(places->pages);
 }
 
-void fsm_snapshot_end(struct fsm *fsm)
+static void snapshot_leave(struct fsm_snapshot *snapshot)
 {
-    struct fsm_taking *taking = fsm->taking;
+    list_remove(&snapshot->node);
+    snapshot->fsm = NULL;
+    while (snapshot->sessions_written < snapshot->sessions_dropped) {
+        struct session *session = snapshot->session;
 
-    if (taking == NULL)
-        return;
-    for (; taking->sessions_written < taking->sessions_dropped; taking->sessions_written++) {
-        struct session *session = taking->session;
-
-        taking->session = session->next;
-        fsm_session_free(session);
+        snapshot->session = session->next;
+        snapshot->sessions_written++;
+        session_let_go(session);
     }
+}
+
+void fsm_snapshots_leave(struct fsm *fsm)
+{
+    while (!list_empty(fsm->snapshots))
+        snapshot_leave(LIST_ITEM(fsm->snapshots->next, struct fsm_snapshot, node));
+}
+
+void fsm_snapshot_end(struct fsm_snapshot *snapshot)
+{
+    if (snapshot == NULL)
+        return;
+    if (snapshot->fsm != NULL)
+        snapshot_leave(snapshot);
     for (size_t table = 0; table < TAKE_TABLES; table++)
-        places_close(&taking->places[table]);
-    free(taking->prologue);
-    free(taking->events.bytes);
-    free(taking->writer.buffer);
-    free(taking->saver.buffer);
-    free(taking);
-    fsm->taking = NULL;
+        places_close(&snapshot->places[table]);
+    free(snapshot->prologue);
+    free(snapshot->events.bytes);
+    free(snapshot->writer.buffer);
+    free(snapshot->saver.buffer);
+    free(snapshot);
 }

@@ -107,6 +107,7 @@ struct session {
     uint16_t status;
     uint8_t command;
     uint8_t victim_count;
+    uint8_t held_by; /* snapshots at work that still need it, when it has left */
     char request_id[];
 };
 
@@ -148,7 +149,7 @@ struct fsm {
     uint64_t rejected_reports, duplicate_reports, skipped_decisions, resumed_total, paused_total;
     uint64_t walltime_conflicts, preemptions_total, requeues_total, malformed_entries;
     /* not part of the state */
-    struct fsm_taking *taking; /* a snapshot at work; NULL: none */
+    struct list *snapshots; /* at work; heap: struct fsm may move */
     struct node *changed_first, *changed_last;
     struct arena arena;
 };
@@ -210,31 +211,32 @@ const Ckpt__V1__Event *fsm_event_at(const struct fsm *fsm, uint64_t sequence); /
 void fsm_event_fill(struct fsm *fsm, Ckpt__V1__Event *event, const Ckpt__V1__Event *source);
 void fsm_events_free(struct fsm *fsm);
 
-/* snapshot_take.c: while a snapshot is at work, called through fsm_hold_*() before a record changes or leaves, and before a new
- * one takes a place. */
-void fsm_taking_node(struct fsm *fsm, const struct node *node);
-void fsm_taking_allocation(struct fsm *fsm, const struct allocation *allocation);
-void fsm_taking_checkpoint(struct fsm *fsm, const struct checkpoint *checkpoint);
-void fsm_taking_queue(struct fsm *fsm, size_t i);
-void fsm_taking_new_allocation(struct fsm *fsm, uint32_t slot);
-void fsm_taking_event(struct fsm *fsm, const Ckpt__V1__Event *event);
+/* snapshot_take.c: while a snapshot is at work, called (most through fsm_hold_*) before a record changes or leaves, and before a
+ * new one takes a place. */
+void fsm_save_node(struct fsm *fsm, const struct node *node);
+void fsm_save_allocation(struct fsm *fsm, const struct allocation *allocation);
+void fsm_save_checkpoint(struct fsm *fsm, const struct checkpoint *checkpoint);
+void fsm_save_queue(struct fsm *fsm, size_t i);
+void fsm_save_empty_slot(struct fsm *fsm, uint32_t slot);
+void fsm_save_event(struct fsm *fsm, const Ckpt__V1__Event *event);
 /* Before the oldest session leaves: true when the snapshot still needs it, and will free it. */
-bool fsm_taking_session(struct fsm *fsm);
+bool fsm_save_session(struct fsm *fsm, struct session *session);
+void fsm_snapshots_leave(struct fsm *fsm); /* what is at work cannot go on: the state goes */
 
 static inline void fsm_hold_node(struct fsm *fsm, const struct node *node)
 {
-    if (fsm->taking != NULL && node != NULL)
-        fsm_taking_node(fsm, node);
+    if (!list_empty(fsm->snapshots) && node != NULL)
+        fsm_save_node(fsm, node);
 }
 static inline void fsm_hold_allocation(struct fsm *fsm, const struct allocation *allocation)
 {
-    if (fsm->taking != NULL && allocation != NULL)
-        fsm_taking_allocation(fsm, allocation);
+    if (!list_empty(fsm->snapshots) && allocation != NULL)
+        fsm_save_allocation(fsm, allocation);
 }
 static inline void fsm_hold_checkpoint(struct fsm *fsm, const struct checkpoint *checkpoint)
 {
-    if (fsm->taking != NULL && checkpoint != NULL)
-        fsm_taking_checkpoint(fsm, checkpoint);
+    if (!list_empty(fsm->snapshots) && checkpoint != NULL)
+        fsm_save_checkpoint(fsm, checkpoint);
 }
 
 /* sessions.c */

@@ -332,8 +332,8 @@ static void core_shut(struct consensus *consensus)
 static bool disk_busy(const struct consensus *consensus)
 {
     return wal_busy(&consensus->wal) || transfer_busy(&consensus->transfer) ||
-           folder_busy(&consensus->folder) || consensus->keep_running || consensus->take.running ||
-           consensus->discarded != NULL;
+           folder_busy(&consensus->folder) || consensus->keep_running ||
+           take_running(&consensus->take) || consensus->discarded != NULL;
 }
 
 static void close_poll(void *data)
@@ -361,7 +361,7 @@ void consensus_close(struct consensus *consensus, void (*closed)(void *context),
     consensus->closed = closed;
     consensus->closed_context = context;
     transport_close(&consensus->transport);
-    take_cancel(&consensus->take);
+    slices_cancel(&consensus->take.slices);
     clock->timer_free(consensus->tick_timer);
     consensus->tick_timer = clock->timer_new(clock->context, close_poll, consensus);
     clock->timer_start(consensus->tick_timer, 0);

@@ -88,12 +88,11 @@ struct consensus_hooks {
     void (*role_changed)(void *context, enum consensus_role role, uint64_t term,
                          uint64_t leader_id);
     /* The state as of the last apply is written while it goes on changing: begin() marks the instant, each next() writes about
-     * `bytes` more of it (it fails only when the writer does), end() follows the last one or gives up. On the loop; one at a
-     * time. */
-    void (*snapshot_begin)(void *context);
-    int (*snapshot_next)(void *context, size_t bytes, const struct consensus_writer *writer,
-                         bool *ret_done, struct err *err);
-    void (*snapshot_end)(void *context);
+     * `bytes` more of it, end() follows the last one or gives up. On the loop; one at a time. */
+    void *(*snapshot_begin)(void *context);
+    int (*snapshot_next)(void *context, void *snapshot, size_t bytes,
+                         const struct consensus_writer *writer, bool *ret_done, struct err *err);
+    void (*snapshot_end)(void *context, void *snapshot);
     /* A state of its own from a snapshot's content. Off the loop: it touches nothing that the loop may touch meanwhile. */
     int (*snapshot_load)(void *context, const struct consensus_reader *reader, void **ret_state,
                          struct err *err);

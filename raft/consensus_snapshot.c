@@ -60,7 +60,7 @@ static bool may_take(const struct consensus *consensus)
     const struct raft *raft = &consensus->raft;
     uint64_t limit = consensus->config.snapshot_after_bytes;
 
-    if (consensus->closing || consensus->failed || consensus->take.running ||
+    if (consensus->closing || consensus->failed || take_running(&consensus->take) ||
         consensus->keep_running || consensus->received_waiting || consensus->transfer.in_held)
         return false;
     /* libraft would store a configuration that may still be rolled back (C12, C13). */
@@ -204,13 +204,14 @@ static void keep_start(struct consensus *consensus, uint64_t index, uint64_t ter
     consensus->folder.disk->submit(consensus->folder.disk->context, &consensus->keep_job);
 }
 
-static void take_ended(void *context, int status)
+static void take_ended(void *context, int status, const struct err *err)
 {
     struct consensus *consensus = context;
 
+    (void)err; /* the operator sees snapshot_failures_total */
     if (consensus->failed)
         return;
-    if (status != 0) /* the operator sees snapshot_failures_total */
+    if (status != 0)
         take_finish(consensus, RAFT_IOERR);
     else
         keep_start(consensus, consensus->taking.index, consensus->taking.term, false);
@@ -230,7 +231,8 @@ static int fsm_snapshot(struct raft_fsm *fsm, struct raft_buffer *bufs[], unsign
         return RAFT_BUSY;
     consensus->raft.snapshot.trailing = trailing_entries(consensus);
     consensus->snapshot_begun_us = core_now_us(consensus);
-    take_begin(&consensus->take, TAKE_FILE, &consensus->taking);
+    take_begin(&consensus->take, &consensus->folder, &consensus->hooks, TAKE_FILE,
+               &consensus->taking, take_ended, consensus);
     consensus->bytes_since_snapshot = 0;
     *n_bufs = 1;
     *bufs = raft_calloc(1, sizeof(**bufs));
@@ -335,7 +337,7 @@ void core_snapshot_deliver(struct consensus *consensus)
 
     if (!consensus->received_waiting || consensus->failed || consensus->closing ||
         consensus->raft.snapshot.pending.term != 0 || consensus->raft.snapshot.put.data != NULL ||
-        consensus->keep_running || consensus->take.running || consensus->discarded != NULL)
+        consensus->keep_running || take_running(&consensus->take) || consensus->discarded != NULL)
         return;
     consensus->received_waiting = false;
     message.server_id = consensus->received_from;
@@ -365,12 +367,11 @@ void core_fsm_init(struct consensus *consensus)
         .restore = fsm_restore,
         .snapshot_finalize = fsm_snapshot_finalize,
     };
-    take_init(&consensus->take, &consensus->folder, &consensus->hooks, take_ended, consensus);
 }
 
 void core_fsm_close(struct consensus *consensus)
 {
-    take_close(&consensus->take);
+    slices_close(&consensus->take.slices);
     if (consensus->loaded != NULL)
         consensus->hooks.snapshot_discard(consensus->hooks.context, consensus->loaded);
     if (consensus->discarded != NULL)

@@ -16,7 +16,7 @@ struct export_call {
     enum export_state state;
     bool closing; /* freed as soon as nothing is under way */
     char path[FOLDER_PATH_BYTES];
-    struct disk_child child;
+    struct slices slices;
     struct disk_job job; /* opening and reading; removing */
     struct disk_file *file;
     uint64_t size_bytes;
@@ -76,7 +76,7 @@ void export_close(struct export_call *call)
     CHECK(!call->closing);
     call->closing = true;
     if (call->state == EXPORT_WRITING)
-        call->request.disk->cancel(call->request.disk->context, &call->child);
+        slices_cancel(&call->slices);
     else if (call->state != EXPORT_READING)
         export_remove(call);
 }
@@ -105,19 +105,9 @@ static void open_done(struct disk_job *job)
                            call->status == 0 ? NULL : &call->err);
 }
 
-static int child_produce(struct disk_child *child, const struct consensus_writer *writer,
-                         struct err *err)
+static void written(void *context, int status, const struct err *err)
 {
-    struct export_call *call =
-        (struct export_call *)(void *)((char *)child - offsetof(struct export_call, child));
-
-    return call->request.produce(call->request.context, writer, err);
-}
-
-static void child_done(struct disk_child *child, int status, const struct err *err)
-{
-    struct export_call *call =
-        (struct export_call *)(void *)((char *)child - offsetof(struct export_call, child));
+    struct export_call *call = context;
 
     if (call->closing) {
         export_remove(call);
@@ -148,14 +138,7 @@ int export_start(const struct export_request *request, struct export_call **ret_
     call->request = *request;
     snprintf(call->path, sizeof(call->path), "%s/tmp-export-%" PRIu64, request->data_dir,
              ++export_number);
-    call->child.path = call->path;
-    call->child.produce = child_produce;
-    call->child.done = child_done;
-    if (disk->spawn(disk->context, &call->child, err) != 0) {
-        (void)disk->unlink(disk->context, call->path, NULL);
-        free(call);
-        return -1;
-    }
+    slices_begin(&call->slices, disk, call->path, &request->source, written, call);
     *ret_export = call;
     return 0;
 }

@@ -48,6 +48,8 @@ int snapshot_verify(const struct folder *folder, const char *path, struct snapsh
 struct snapshot_encoder;
 int snapshot_encoder_new(const struct consensus_writer *raw, const struct snapshot_meta *meta,
                          struct snapshot_encoder **ret_encoder, struct err *err);
+/* From now on through this one. */
+void snapshot_encoder_writer(struct snapshot_encoder *encoder, const struct consensus_writer *raw);
 int snapshot_encoder_put(struct snapshot_encoder *encoder, const void *bytes, size_t length,
                          struct err *err);
 int snapshot_encoder_finish(struct snapshot_encoder *encoder, struct err *err);

@@ -65,6 +65,11 @@ int snapshot_encoder_new(const struct consensus_writer *raw, const struct snapsh
     return 0;
 }
 
+void snapshot_encoder_writer(struct snapshot_encoder *encoder, const struct consensus_writer *raw)
+{
+    encoder->raw = *raw;
+}
+
 int snapshot_encoder_put(struct snapshot_encoder *encoder, const void *bytes, size_t length,
                          struct err *err)
 {

@@ -1,6 +1,6 @@
 /* The disk and network tables of raft/io_ops.h over a libuv loop.
  *
- * Flow     disk jobs run in libuv's thread pool; snapshots are written by a forked child that is watched through a pipe.
+ * Flow     disk jobs run in libuv's thread pool; nothing else does.
  *          Streams are TCP with TCP_NODELAY, keepalive and a user timeout of 5 s.
  * Shapes   the context of each table is the loop; nothing to free. Streams live until libuv has closed them, so run the loop
  *          once more after closing.

@@ -39,7 +39,14 @@ static void take_end(struct backup_take *take, struct export_call *call, uint64_
     taken(context, call, size_bytes, err);
 }
 
-/* ---- on the copy ---- */
+/* What becomes the file: read on the loop, worked on off it (raft/slices.h). Lives until its release. */
+struct backup_content {
+    struct fsm_snapshot *snapshot;
+    struct backup_writer *writer;
+    struct buf ready; /* from the writer, for the file */
+};
+
+/* ---- the header ---- */
 
 static void fill_state(const struct fsm *fsm, Ckpt__V1__BackupHeader *header)
 {
@@ -88,15 +95,8 @@ static void fill_member(const struct broker *broker, uint64_t id, bool voter,
     member->voter = voter;
 }
 
-static int writer_put(void *context, const void *bytes, size_t length)
-{
-    struct err ignored;
-
-    return backup_writer_put(context, bytes, length, &ignored);
-}
-
-static int write_content(const struct backup_take *take, struct backup_writer *writer,
-                         struct err *err)
+static int write_header(const struct backup_take *take, struct backup_writer *writer,
+                        struct err *err)
 {
     const struct broker *broker = take->broker;
     Ckpt__V1__BackupHeader header = CKPT__V1__BACKUP_HEADER__INIT;
@@ -121,24 +121,70 @@ static int write_content(const struct backup_take *take, struct backup_writer *w
                         &members[header.n_members++]);
     for (size_t i = 0; i < header.n_members; i++)
         pointers[i] = &members[i];
-    if (backup_writer_begin(writer, &header, err) != 0)
-        return -1;
-    if (fsm_snapshot_write(replica_fsm(broker->replica), writer_put, writer) != 0)
-        return err_set(err, ERR_FULL,
-                       "the backup cannot be written to %s: the file system is full or refuses",
-                       broker->config->data_dir);
-    return backup_writer_end(writer, err);
+    return backup_writer_begin(writer, &header, err);
 }
 
-static int produce(void *context, const struct consensus_writer *out, struct err *err)
-{
-    const struct backup_take *take = context;
-    const struct backup_sink sink = {out->context, out->write};
-    struct backup_writer *writer = backup_writer_new(&sink);
-    int status = write_content(take, writer, err);
+/* ---- the content ---- */
 
-    backup_writer_free(writer);
-    return status;
+static int ready_append(void *context, const void *bytes, size_t length, struct err *err)
+{
+    (void)err;
+    buf_append(&((struct backup_content *)context)->ready, bytes, length);
+    return 0;
+}
+
+static int slice_append(void *context, const void *bytes, size_t length)
+{
+    buf_append(context, bytes, length);
+    return 0;
+}
+
+static int content_fill(void *context, struct buf *slice, bool *ret_last, struct err *err)
+{
+    struct backup_content *content = context;
+
+    if (fsm_snapshot_next(content->snapshot, SLICE_BYTES, slice_append, slice, ret_last) != 0)
+        return err_set(
+            err, ERR_UNAVAILABLE,
+            "this member received a newer state while it was being backed up; ask again");
+    return 0;
+}
+
+static int content_write(void *context, const struct buf *slice, bool last,
+                         const struct consensus_writer *file, struct err *err)
+{
+    struct backup_content *content = context;
+
+    if (backup_writer_put(content->writer, slice->bytes, slice->length, err) != 0 ||
+        (last && backup_writer_end(content->writer, err) != 0) ||
+        file->write(file->context, content->ready.bytes, content->ready.length, err) != 0)
+        return -1;
+    buf_clear(&content->ready);
+    return 0;
+}
+
+static void content_release(void *context)
+{
+    struct backup_content *content = context;
+
+    fsm_snapshot_end(content->snapshot);
+    backup_writer_free(content->writer);
+    buf_close(&content->ready);
+    free(content);
+}
+
+static struct backup_content *content_new(const struct backup_take *take, struct err *err)
+{
+    struct backup_content *content = check_calloc(1, sizeof(*content));
+    const struct backup_sink sink = {content, ready_append};
+
+    buf_init(&content->ready);
+    content->writer = backup_writer_new(&sink);
+    content->snapshot = fsm_snapshot_begin(replica_fsm_mutable(take->broker->replica));
+    if (write_header(take, content->writer, err) == 0)
+        return content;
+    content_release(content);
+    return NULL;
 }
 
 /* ---- on the loop ---- */
@@ -157,30 +203,42 @@ static void exported(void *context, int status, uint64_t size_bytes, const struc
     take_end(take, call, size_bytes, err);
 }
 
-static void start_export(struct backup_take *take)
+static int start_content(struct backup_take *take, struct err *err)
 {
     const struct broker *broker = take->broker;
+    struct backup_content *content = content_new(take, err);
     const struct export_request request = {
         .disk = broker->disk,
         .data_dir = broker->config->data_dir,
         .room_bytes = BACKUP_ROOM_BYTES + 2 * backup_size_last,
-        .produce = produce,
+        .source = {content, content_fill, content_write, content_release},
         .done = exported,
         .context = take,
     };
+
+    if (content == NULL)
+        return -1;
+    if (export_start(&request, &take->call, err) == 0)
+        return 0;
+    content_release(content);
+    return -1;
+}
+
+static void start_export(struct backup_take *take)
+{
     struct fsm_summary summary;
     struct consensus_status raft;
     struct err err;
 
-    fsm_get_summary(replica_fsm(broker->replica), &summary);
-    replica_get_status(broker->replica, &raft);
+    fsm_get_summary(replica_fsm(take->broker->replica), &summary);
+    replica_get_status(take->broker->replica, &raft);
     if (!take->linearizable)
         take->age_ms = raft.leader_heard_age_ms;
     if (!summary.initialised) {
         err_set(&err, ERR_EMPTY, "member %s has no state yet: nothing was committed",
-                broker->config->self->name);
+                take->broker->config->self->name);
         take_end(take, NULL, 0, &err);
-    } else if (export_start(&request, &take->call, &err) != 0) {
+    } else if (start_content(take, &err) != 0) {
         take_end(take, NULL, 0, &err);
     }
 }

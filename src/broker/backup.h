@@ -1,6 +1,6 @@
 /* Backups of the replicated state: taking one, streaming it to an operator, writing one now and then.
  *
- * Flow     backup_take(): (a linearizable read first, when wanted) -> a copy of the process writes header and state to a file of the
+ * Flow     backup_take(): (a linearizable read first, when wanted) -> header and state as it is then are written to a file of the
  *          data folder (raft/export.h) -> taken() with the file, which the taker reads and closes.
  *          OperatorService/Backup streams it. The schedule hands it to a worker process, which copies it to backups.directory.
  * Shapes   the file holds one consistent state: the one at an applied index, between two entries. At most BACKUP_CALLS_MAX streams

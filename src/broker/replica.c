@@ -501,27 +501,27 @@ static int stream_read(void *context, void *bytes, size_t length)
     return stream->reader->read(stream->reader->context, bytes, length, stream->err);
 }
 
-static void replica_snapshot_begin(void *context)
+static void *replica_snapshot_begin(void *context)
 {
     struct replica *replica = context;
 
-    fsm_snapshot_begin(replica->fsm);
+    return fsm_snapshot_begin(replica->fsm);
 }
 
-static int replica_snapshot_next(void *context, size_t bytes, const struct consensus_writer *writer,
-                                 bool *ret_done, struct err *err)
+static int replica_snapshot_next(void *context, void *snapshot, size_t bytes,
+                                 const struct consensus_writer *writer, bool *ret_done,
+                                 struct err *err)
 {
-    struct replica *replica = context;
     struct replica_stream stream = {.writer = writer, .err = err};
 
-    return fsm_snapshot_next(replica->fsm, bytes, stream_write, &stream, ret_done);
+    (void)context;
+    return fsm_snapshot_next(snapshot, bytes, stream_write, &stream, ret_done);
 }
 
-static void replica_snapshot_end(void *context)
+static void replica_snapshot_end(void *context, void *snapshot)
 {
-    struct replica *replica = context;
-
-    fsm_snapshot_end(replica->fsm);
+    (void)context;
+    fsm_snapshot_end(snapshot);
 }
 
 /* Off the loop: nothing of the replica is touched. */

@@ -450,9 +450,8 @@ static void sim_submit(void *context, struct disk_job *job)
     struct submission *submission = check_alloc(sizeof(*submission));
 
     *submission = (struct submission){disk, job};
-    sim_on_drop(
-        sim_schedule(disk->sim, disk->node, latency_us(disk), submission_fire, submission),
-        free);
+    sim_on_drop(sim_schedule(disk->sim, disk->node, latency_us(disk), submission_fire, submission),
+                free);
 }
 
 void sim_node_disk(struct sim *sim, unsigned node, struct disk_ops *ret_ops)

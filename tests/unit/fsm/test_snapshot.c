@@ -7,8 +7,7 @@ enum { RUNS = 8, LINES = 2500 };
 
 /* A snapshot in slices of one state, beside the one that was written at once when it began. */
 struct slices {
-    struct fsm *fsm;
-    bool active;
+    struct fsm_snapshot *snapshot; /* NULL: none is at work */
     struct script_bytes expected, got;
     size_t slice_bytes_max;
     uint64_t compared;
@@ -16,12 +15,10 @@ struct slices {
 
 static void slices_begin(struct slices *slices, struct fsm *fsm)
 {
-    slices->fsm = fsm;
     slices->expected.length = 0;
     slices->got.length = 0;
     assert_int_equal(fsm_snapshot_write(fsm, script_write, &slices->expected), 0);
-    fsm_snapshot_begin(fsm);
-    slices->active = true;
+    slices->snapshot = fsm_snapshot_begin(fsm);
 }
 
 /* true: that was the last one, and it is right. */
@@ -30,13 +27,14 @@ static bool slices_next(struct slices *slices, size_t bytes)
     size_t before = slices->got.length;
     bool done = false;
 
-    assert_int_equal(fsm_snapshot_next(slices->fsm, bytes, script_write, &slices->got, &done), 0);
+    assert_int_equal(fsm_snapshot_next(slices->snapshot, bytes, script_write, &slices->got, &done),
+                     0);
     if (slices->got.length - before > slices->slice_bytes_max)
         slices->slice_bytes_max = slices->got.length - before;
     if (!done)
         return false;
-    fsm_snapshot_end(slices->fsm);
-    slices->active = false;
+    fsm_snapshot_end(slices->snapshot);
+    slices->snapshot = NULL;
     slices->compared++;
     assert_int_equal(slices->got.length, slices->expected.length);
     assert_memory_equal(slices->got.bytes, slices->expected.bytes, slices->got.length);
@@ -45,13 +43,28 @@ static bool slices_next(struct slices *slices, size_t bytes)
 
 static void slices_close(struct slices *slices)
 {
+    fsm_snapshot_end(slices->snapshot);
     free(slices->expected.bytes);
     free(slices->got.bytes);
 }
 
+/* Now and then one begins, goes on, is given up. */
+static void slices_play(struct slices *slices, struct fsm *fsm, uint64_t *dice)
+{
+    if (slices->snapshot == NULL) {
+        if (random_draw(dice, 4) == 0)
+            slices_begin(slices, fsm);
+    } else if (random_draw(dice, 200) == 0) {
+        fsm_snapshot_end(slices->snapshot);
+        slices->snapshot = NULL;
+    } else if (random_draw(dice, 3) == 0) {
+        slices_next(slices, 1 + random_draw(dice, 6000));
+    }
+}
+
 static void run_once(uint64_t seed, uint64_t *compared)
 {
-    struct slices slices = {NULL};
+    struct slices own = {NULL}, backup = {NULL};
     struct script script;
     uint64_t state = seed, dice = seed ^ 0x5eed;
     char line[512];
@@ -62,17 +75,13 @@ static void run_once(uint64_t seed, uint64_t *compared)
     for (int i = 0; i < LINES; i++) {
         random_line(&script, &state, line, sizeof(line));
         script_run(&script, "%s", line);
-        if (!slices.active && random_draw(&dice, 4) == 0)
-            slices_begin(&slices, script.fsm);
-        else if (slices.active && random_draw(&dice, 200) == 0) {
-            fsm_snapshot_end(script.fsm); /* given up */
-            slices.active = false;
-        } else if (slices.active && random_draw(&dice, 3) == 0)
-            slices_next(&slices, 1 + random_draw(&dice, 6000));
+        slices_play(&own, script.fsm, &dice);
+        slices_play(&backup, script.fsm, &dice);
     }
-    *compared += slices.compared;
-    slices_close(&slices);
+    *compared += own.compared + backup.compared;
     script_close(&script); /* perhaps in the middle of one */
+    slices_close(&own);
+    slices_close(&backup);
 }
 
 /* I12: snapshot + tail is the whole log, also when the snapshot was written while the log went on. */
@@ -135,8 +144,31 @@ static void requests_that_are_forgotten_meanwhile_are_in_the_snapshot(void **unu
     slices_begin(&slices, script.fsm);
     script_run(&script, "after 100000");
     script_run(&script, "queue v2");
-    fsm_snapshot_end(script.fsm); /* given up while it alone still holds some */
+    slices_close(&slices); /* given up while it alone still holds some */
+    script_close(&script);
+}
+
+/* A member that installs a newer state cannot finish what it began to write of the old one. */
+static void a_state_that_is_replaced_ends_its_snapshots(void **unused)
+{
+    struct slices slices = {NULL};
+    struct script script;
+    struct script_bytes bytes = {NULL, 0, 0, 0};
+    char text[256] = "";
+    bool done;
+
+    (void)unused;
+    script_start(&script);
+    for (int i = 0; i < 50; i++)
+        script_run(&script, "register j%d nodes=n%d", i, i % 7);
+    slices_begin(&slices, script.fsm);
+    assert_false(slices_next(&slices, 512));
+    assert_int_equal(fsm_snapshot_write(script.fsm, script_write, &bytes), 0);
+    assert_int_equal(fsm_snapshot_read(script.fsm, script_read, &bytes, text, sizeof(text)), 0);
+    assert_int_equal(fsm_snapshot_next(slices.snapshot, 512, script_write, &slices.got, &done), -1);
+    script_run(&script, "end j1"); /* and nothing is held for it any more */
     slices_close(&slices);
+    free(bytes.bytes);
     script_close(&script);
 }
 
@@ -196,6 +228,7 @@ int main(void)
         cmocka_unit_test(slices_are_the_state_as_it_was_when_they_began),
         cmocka_unit_test(events_that_are_overwritten_meanwhile_are_in_the_snapshot),
         cmocka_unit_test(requests_that_are_forgotten_meanwhile_are_in_the_snapshot),
+        cmocka_unit_test(a_state_that_is_replaced_ends_its_snapshots),
         cmocka_unit_test(checkpoints_that_leave_meanwhile_are_in_the_snapshot),
         cmocka_unit_test(a_slice_is_bounded_whatever_the_state_holds),
     };

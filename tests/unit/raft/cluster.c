@@ -86,7 +86,7 @@ static void hook_role(void *context, enum consensus_role role, uint64_t term, ui
     CHECK(cluster->leaders[term] == node->number + 1); /* I1 */
 }
 
-static void hook_begin(void *context)
+static void *hook_begin(void *context)
 {
     struct cluster_node *node = context;
 
@@ -95,14 +95,16 @@ static void hook_begin(void *context)
     node->taken_head = false;
     node->taken = node->state;
     node->taken_left = node->ballast_bytes;
+    return context;
 }
 
-static int hook_next(void *context, size_t bytes, const struct consensus_writer *writer,
-                     bool *ret_done, struct err *err)
+static int hook_next(void *context, void *snapshot, size_t bytes,
+                     const struct consensus_writer *writer, bool *ret_done, struct err *err)
 {
     struct cluster_node *node = context;
     uint8_t ballast[1000];
 
+    (void)snapshot;
     CHECK(node->taking);
     if (!node->taken_head &&
         (writer->write(writer->context, &node->taken, sizeof(node->taken), err) != 0 ||
@@ -122,11 +124,11 @@ static int hook_next(void *context, size_t bytes, const struct consensus_writer 
     return 0;
 }
 
-static void hook_end(void *context)
+static void hook_end(void *context, void *snapshot)
 {
     struct cluster_node *node = context;
 
-    CHECK(node->taking);
+    CHECK(node->taking && snapshot == context);
     node->taking = false;
 }
 

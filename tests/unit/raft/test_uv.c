@@ -142,22 +142,24 @@ static void hook_role(void *context, enum consensus_role role, uint64_t term, ui
     member->term = term;
 }
 
-static void hook_begin(void *context)
+static void *hook_begin(void *context)
 {
     struct member *member = context;
 
     member->taken.entries = member->entries;
     member->taken.sum = member->sum;
     member->taken_bytes = 0;
+    return context;
 }
 
-static int hook_next(void *context, size_t bytes, const struct consensus_writer *writer,
-                     bool *ret_done, struct err *err)
+static int hook_next(void *context, void *snapshot, size_t bytes,
+                     const struct consensus_writer *writer, bool *ret_done, struct err *err)
 {
     struct member *member = context;
     static uint8_t ballast[BALLAST_BYTES];
     size_t left = sizeof(ballast) - member->taken_bytes, length = left < bytes ? left : bytes;
 
+    (void)snapshot;
     for (size_t i = 0; i < sizeof(ballast); i++)
         ballast[i] = (uint8_t)(i * 2654435761u >> 11);
     if (member->taken_bytes == 0 &&
@@ -168,9 +170,10 @@ static int hook_next(void *context, size_t bytes, const struct consensus_writer 
     return writer->write(writer->context, ballast, length, err);
 }
 
-static void hook_end(void *context)
+static void hook_end(void *context, void *snapshot)
 {
     (void)context;
+    (void)snapshot;
 }
 
 static int hook_load(void *context, const struct consensus_reader *reader, void **ret_state,
