@@ -460,7 +460,9 @@ int consensus_propose(struct consensus *consensus, const uint8_t *bytes, size_t 
     list_push_back(&consensus->proposals, &proposal->node);
     consensus->proposal_count++;
     core_enter(consensus);
+    wal_hold(&consensus->wal);
     status = raft_apply(&consensus->raft, &proposal->request, &buffer, 1, proposal_done);
+    wal_release(&consensus->wal);
     if (status != 0) {
         list_remove(&proposal->node);
         consensus->proposal_count--;

@@ -59,6 +59,9 @@ struct disk_ops {
                 size_t *ret_length, struct err *err);
     int (*write)(struct disk_file *file, uint64_t offset, const void *bytes, size_t length,
                  struct err *err);
+    /* These bytes are durable afterwards, as by write() and sync() of them; of earlier writes nothing is said. */
+    int (*write_sync)(struct disk_file *file, uint64_t offset, const void *bytes, size_t length,
+                      struct err *err);
     int (*allocate)(struct disk_file *file, uint64_t bytes, struct err *err); /* grows, zeroed */
     int (*truncate)(struct disk_file *file, uint64_t bytes, struct err *err);
     int (*sync)(struct disk_file *file, struct err *err);

@@ -107,6 +107,9 @@ static void receive_append(struct safety *safety, struct raft_message *message)
      * megabyte, and what lies behind the last entry of this one may be an older leader's. */
     if (append->leader_commit > end)
         append->leader_commit = end;
+    /* S3 again: as leader we may have committed what our disk has not stored yet; libraft would take it back to what is stored. */
+    if (raft->last_stored < raft->commit_index && append->leader_commit > raft->commit_index)
+        append->leader_commit = raft->commit_index;
     end_term =
         append->n_entries > 0 ? append->entries[append->n_entries - 1].term : append->prev_log_term;
     matches = append->prev_log_index == 0 ||
@@ -123,15 +126,17 @@ static void receive_append(struct safety *safety, struct raft_message *message)
     leader_heard(safety, term);
 }
 
-/* S3: libraft asks for a quorum only at the end of its own log, which a follower never reaches under load. Lend it the index
- * that was answered, when that is an entry of this term (S2 holds for it too). */
+/* S3: libraft asks for a quorum only at the end of what is stored here, which followers do not reach under load, and which a
+ * quorum of followers may be ahead of while our own disk is busy. Lend it the index that was answered, when that is an entry of
+ * this term (S2 holds for it too); libraft counts our own copy by another field, so one that is not stored here does not count. */
 static void receive_success(struct safety *safety, struct raft_message *message)
 {
     struct raft *raft = safety->raft;
     uint64_t stored = raft->last_stored, index = message->append_entries_result.last_log_index;
 
-    if (raft->state != RAFT_LEADER || index >= stored ||
-        message->append_entries_result.term != raft->current_term) {
+    if (raft->state != RAFT_LEADER || index == stored ||
+        message->append_entries_result.term != raft->current_term ||
+        (index > stored && safety_term_of(raft, index) != raft->current_term)) {
         safety->receive(raft->io, message);
         return;
     }

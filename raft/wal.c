@@ -54,17 +54,14 @@ static int tail_failed(struct wal *wal, const char *side, struct err *err)
                     side, segment->used_bytes - wal->staged);
 }
 
-static int tail_sync(struct wal *wal, struct err *err)
+static void sync_measured(struct wal *wal, uint64_t begin)
 {
-    uint64_t begin = now_us(wal), took;
-    int status = wal->folder->disk->sync(wal->tail, err);
+    uint64_t took = now_us(wal) - begin;
 
-    took = now_us(wal) - begin;
     wal->job_sync_count++;
     wal->job_sync_us += took;
     if (took > wal->job_sync_us_max)
         wal->job_sync_us_max = took;
-    return status == 0 ? 0 : tail_failed(wal, "up to", err);
 }
 
 static int tail_flush(struct wal *wal, struct err *err)
@@ -77,6 +74,31 @@ static int tail_flush(struct wal *wal, struct err *err)
                                  wal->staged, err) != 0)
         return tail_failed(wal, "from", err);
     wal->staged = 0;
+    wal->flushed_unsynced = true;
+    return 0;
+}
+
+/* All that was appended is durable afterwards. */
+static int tail_commit(struct wal *wal, struct err *err)
+{
+    struct wal_segment *segment = tail_segment(wal);
+    const struct disk_ops *disk = wal->folder->disk;
+    uint64_t begin;
+    int status;
+
+    if (wal->flushed_unsynced && tail_flush(wal, err) != 0)
+        return -1;
+    begin = now_us(wal);
+    if (wal->staged > 0)
+        status = disk->write_sync(wal->tail, segment->used_bytes - wal->staged, wal->staging,
+                                  wal->staged, err);
+    else
+        status = disk->sync(wal->tail, err);
+    sync_measured(wal, begin);
+    if (status != 0)
+        return tail_failed(wal, wal->staged > 0 ? "from" : "up to", err);
+    wal->staged = 0;
+    wal->flushed_unsynced = false;
     return 0;
 }
 
@@ -171,8 +193,7 @@ static int record_write(struct wal *wal, uint64_t index, const struct raft_entry
     CHECK(entry->buf.len <= WAL_PAYLOAD_MAX_BYTES);
     CHECK(index == segment->last_index + 1);
     if (segment->used_bytes + padded > segment->size_bytes) {
-        if (tail_flush(wal, err) != 0 || tail_sync(wal, err) != 0 ||
-            segment_start(wal, index, err) != 0)
+        if (tail_commit(wal, err) != 0 || segment_start(wal, index, err) != 0)
             return -1;
         segment = tail_segment(wal);
     }
@@ -321,7 +342,7 @@ static int appends_work(struct wal *wal, struct err *err)
             if (record_write(wal, operation->index + i, &operation->entries[i], ordinal, err) != 0)
                 return err_wrap(err, "append to the log");
     }
-    if (tail_flush(wal, err) != 0 || tail_sync(wal, err) != 0)
+    if (tail_commit(wal, err) != 0)
         return err_wrap(err, "append to the log");
     return 0;
 }
@@ -414,7 +435,7 @@ static void kick(struct wal *wal)
 {
     size_t bytes = 0;
 
-    if (wal->busy || wal->broken || list_empty(&wal->queue))
+    if (wal->busy || wal->broken || wal->held || list_empty(&wal->queue))
         return;
     do {
         struct list *node = wal->queue.next;
@@ -481,6 +502,19 @@ static struct operation *operation_new(enum operation_kind kind, uint64_t index)
     operation->kind = kind;
     operation->index = index;
     return operation;
+}
+
+void wal_hold(struct wal *wal)
+{
+    CHECK(!wal->held);
+    wal->held = true;
+}
+
+void wal_release(struct wal *wal)
+{
+    CHECK(wal->held);
+    wal->held = false;
+    kick(wal);
 }
 
 void wal_append(struct wal *wal, uint64_t index, const struct raft_entry *entries, unsigned count,
@@ -572,8 +606,7 @@ int wal_reset_now(struct wal *wal, uint64_t next_index, struct err *err)
 int wal_append_now(struct wal *wal, uint64_t index, const struct raft_entry *entry, struct err *err)
 {
     CHECK(!wal->busy);
-    if (record_write(wal, index, entry, 0, err) != 0 || tail_flush(wal, err) != 0 ||
-        tail_sync(wal, err) != 0)
+    if (record_write(wal, index, entry, 0, err) != 0 || tail_commit(wal, err) != 0)
         return -1;
     publish(wal);
     return 0;

@@ -58,6 +58,7 @@ struct wal {
     struct disk_file *tail; /* the last segment's file */
     uint8_t *staging;
     size_t staged;
+    bool flushed_unsynced; /* a part of this group was written before the rest was staged */
     struct err job_err;
     int job_status;
     uint64_t job_sync_us, job_sync_us_max, job_sync_count;
@@ -67,6 +68,7 @@ struct wal {
     bool busy;
     uint64_t busy_since_us; /* with busy */
     bool broken;
+    bool held;
     struct disk_job job;
     struct disk_job spare_job;
     bool spare_busy;
@@ -95,6 +97,9 @@ int wal_reset_now(struct wal *wal, uint64_t next_index, struct err *err);
 int wal_append_now(struct wal *wal, uint64_t index, const struct raft_entry *entry,
                    struct err *err);
 
+/* Between the two nothing is started: what the caller sends to the peers meanwhile is on its way before our own disk is. */
+void wal_hold(struct wal *wal);
+void wal_release(struct wal *wal);
 /* entries stay the caller's until done. Indexes must follow the last one queued. */
 void wal_append(struct wal *wal, uint64_t index, const struct raft_entry *entries, unsigned count,
                 void (*done)(void *data), void *data);

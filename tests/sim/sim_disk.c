@@ -417,6 +417,30 @@ static int sim_sync(struct disk_file *file, struct err *err)
     return 0;
 }
 
+/* Only what lies in the range: a caller that relies on more is wrong. */
+static int sim_write_sync(struct disk_file *file, uint64_t offset, const void *bytes, size_t length,
+                          struct err *err)
+{
+    struct inode *inode = file->inode;
+    size_t kept = 0;
+
+    if (sim_write(file, offset, bytes, length, err) != 0 || spend(file->disk, err))
+        return -1;
+    for (size_t i = 0; i < inode->dirty_count; i++) {
+        if (inode->dirty[i].offset < offset ||
+            inode->dirty[i].offset + inode->dirty[i].length > offset + length) {
+            inode->dirty[kept++] = inode->dirty[i];
+            continue;
+        }
+        memcpy(inode->durable + inode->dirty[i].offset, inode->content + inode->dirty[i].offset,
+               inode->dirty[i].length);
+    }
+    inode->dirty_count = kept;
+    if (inode->durable_size < offset + length)
+        inode->durable_size = offset + length;
+    return 0;
+}
+
 /* ---- asynchronous ---- */
 
 struct submission {
@@ -473,6 +497,7 @@ void sim_node_disk(struct sim *sim, unsigned node, struct disk_ops *ret_ops)
         .write = sim_write,
         .allocate = sim_allocate,
         .truncate = sim_truncate,
+        .write_sync = sim_write_sync,
         .sync = sim_sync,
         .submit = sim_submit,
     };
