@@ -140,6 +140,34 @@ static bool dropped_settle(struct consensus *consensus)
     return any;
 }
 
+static unsigned rank_of(const struct consensus *consensus, uint64_t without)
+{
+    const struct raft_configuration *configuration = &consensus->raft.configuration;
+    unsigned rank = 0;
+
+    for (unsigned i = 0; i < configuration->n; i++)
+        if (configuration->servers[i].role == RAFT_VOTER &&
+            configuration->servers[i].id < consensus->config.member_id &&
+            configuration->servers[i].id != without)
+            rank++;
+    return rank;
+}
+
+/* S11: members that campaign at the same moment split the votes, likely so when processes wait for CPU time longer than the
+ * ranks are apart. libraft then waits for its timeout, although everyone knows that the leader is gone. */
+static void retry_soon(struct consensus *consensus)
+{
+    struct raft *raft = &consensus->raft;
+    unsigned wait_ms = CORE_RETRY_MS * (rank_of(consensus, consensus->leader_last) + 1);
+
+    if (raft->state != RAFT_CANDIDATE || !consensus->safety.leader_gone ||
+        consensus->eof_retries == CORE_RETRIES_MAX || wait_ms >= raft->election_timeout ||
+        raft->candidate_state.randomized_election_timeout < raft->election_timeout)
+        return; /* the last: of this election, shortened already */
+    raft->candidate_state.randomized_election_timeout = wait_ms;
+    consensus->eof_retries++;
+}
+
 static void settle(struct consensus *consensus)
 {
     bool again = true;
@@ -158,6 +186,8 @@ static void settle(struct consensus *consensus)
         core_reads_progress(consensus);
         again |= !list_empty(&consensus->deferred) || !list_empty(&consensus->dropped);
     }
+    if (consensus->core_started)
+        retry_soon(consensus);
     /* libraft counts entries; bytes count too. */
     raft_set_snapshot_threshold(
         &consensus->raft, consensus->bytes_since_snapshot >= consensus->config.snapshot_after_bytes
@@ -229,19 +259,6 @@ void core_tick(void *data)
 
 /* ---- S11 ---- */
 
-static unsigned rank_of(const struct consensus *consensus, uint64_t without)
-{
-    const struct raft_configuration *configuration = &consensus->raft.configuration;
-    unsigned rank = 0;
-
-    for (unsigned i = 0; i < configuration->n; i++)
-        if (configuration->servers[i].role == RAFT_VOTER &&
-            configuration->servers[i].id < consensus->config.member_id &&
-            configuration->servers[i].id != without)
-            rank++;
-    return rank;
-}
-
 static void campaign(struct consensus *consensus, uint64_t leader)
 {
     struct raft *raft = &consensus->raft;
@@ -287,6 +304,7 @@ void core_on_inbound_lost(void *context, uint64_t peer)
     consensus->safety.leader_gone = true;
     consensus->eof_leader = peer;
     consensus->eof_term = raft->current_term;
+    consensus->eof_retries = 0;
     consensus->config.clock->timer_start(consensus->eof_timer, UINT64_C(1000) * CORE_STAGGER_MS *
                                                                    rank_of(consensus, peer));
 }

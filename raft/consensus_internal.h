@@ -25,6 +25,8 @@ enum {
     CORE_TICKS_PER_HEARTBEAT = 4,
     CORE_TICK_MIN_MS = 5,
     CORE_STAGGER_MS = 15, /* S11: between the ranks that follow a dead leader */
+    CORE_RETRY_MS = 50, /* S11: times rank + 1, from an election that elected nobody to the next */
+    CORE_RETRIES_MAX = 8, /* then libraft's own timeout counts again */
     CORE_SPACE_CHECK_MS = 1000,
     CORE_SNAPSHOT_RETRY_MS = 10000,  /* after a failed one */
     CORE_INSTALL_TIMEOUT_MS = 10000, /* after the last byte was sent */
@@ -115,6 +117,7 @@ struct consensus {
     uint64_t leader_changes_total;
     uint64_t eof_leader; /* whose connection ended */
     uint64_t eof_term;
+    unsigned eof_retries;
 
     struct snapshot_name snapshot; /* the newest one here; index 0: none */
     uint64_t snapshot_previous_index;

@@ -72,6 +72,28 @@ static void a_killed_leader_is_replaced_long_before_the_election_timeout(void **
     }
 }
 
+/* With messages slower than the ranks are apart two members campaign at once and split the votes: they try again soon (S11). */
+static void a_split_vote_is_repeated_long_before_the_election_timeout(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct cluster *cluster = cluster_up(seed, 3);
+        uint64_t begin;
+        int leader;
+
+        propose_many(cluster, 20);
+        cluster_run(cluster, SECOND_US);
+        sim_network_set_latency(cluster->sim, 1, 20000); /* each message: 10 to 30 ms */
+        cluster_run(cluster, SECOND_US);
+        leader = cluster_leader(cluster);
+        begin = sim_now_us(cluster->sim);
+        cluster_kill(cluster, (unsigned)leader);
+        assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
+        assert_in_range(sim_now_us(cluster->sim) - begin, 0, 600000);
+        cluster_free(cluster);
+    }
+}
+
 static void a_late_member_catches_up_by_snapshot(void **state)
 {
     struct cluster *cluster = cluster_up(3, 3);
@@ -311,6 +333,7 @@ int main(void)
         cmocka_unit_test(three_members_elect_and_agree),
         cmocka_unit_test(a_single_member_leads_itself_and_survives_a_restart),
         cmocka_unit_test(a_killed_leader_is_replaced_long_before_the_election_timeout),
+        cmocka_unit_test(a_split_vote_is_repeated_long_before_the_election_timeout),
         cmocka_unit_test(a_late_member_catches_up_by_snapshot),
         cmocka_unit_test(entries_of_every_length_are_replicated),
         cmocka_unit_test(a_deposed_leader_confirms_no_read),
