@@ -1,4 +1,4 @@
-/* Commands about the cluster: init, members, leader, policy, queues, time. */
+/* Commands about the cluster: init, epoch, members, leader, policy, queues, time. */
 #include "fsm/state.h"
 
 enum fsm_status fsm_apply_cluster_init(struct fsm *fsm, const fsm_command *command,
@@ -18,6 +18,44 @@ enum fsm_status fsm_apply_cluster_init(struct fsm *fsm, const fsm_command *comma
 
         CHECK(status == FSM_OK); /* at most FSM_TARGETS_MAX, all new: validated */
     }
+    return FSM_OK;
+}
+
+/* Work in proportion to the state, once in a cluster's life. */
+static uint64_t epoch_renew_checkpoints(struct fsm *fsm)
+{
+    uint64_t count = 0;
+
+    for (uint32_t slot = 0; slot < fsm->allocations.slot_end; slot++) {
+        struct allocation *allocation = fsm_allocation_slot(fsm, slot);
+        struct checkpoint *active =
+            allocation == NULL ? NULL : fsm_checkpoint_active(fsm, allocation);
+
+        if (active == NULL)
+            continue;
+        fsm_checkpoint_renew(fsm, active);
+        count++;
+    }
+    return count;
+}
+
+enum fsm_status fsm_apply_new_epoch(struct fsm *fsm, const fsm_command *command,
+                                    struct fsm_outcome *outcome)
+{
+    const Ckpt__Log__V1__NewEpoch *asked = command->new_epoch;
+    struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_EPOCH,
+                              .new_state = (uint32_t)asked->epoch,
+                              .subject = asked->cluster_id};
+
+    if (asked->epoch <= fsm->epoch)
+        return FSM_ALREADY_INITIALISED;
+    fsm->epoch = asked->epoch;
+    fsm_copy_id(fsm->cluster_id, asked->cluster_id);
+    while (fsm->member_count > 0) /* they are others, or say it again */
+        fsm_message_free(&fsm->members[--fsm->member_count]->base);
+    event.number = epoch_renew_checkpoints(fsm);
+    outcome->current = event.number;
+    fsm_event_emit(fsm, &event);
     return FSM_OK;
 }
 

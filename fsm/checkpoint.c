@@ -368,3 +368,21 @@ void fsm_checkpoint_retry(struct fsm *fsm, struct checkpoint *checkpoint, Ckpt__
     fsm_checkpoint_arm(fsm, checkpoint);
     fsm_allocation_changed(fsm, fsm_allocation_look(fsm, checkpoint->view.allocation_slot));
 }
+
+/* The attempts that agents began under the old epoch are not all known here: only a new id is certainly above every one of them
+ * (I22, I26). A checkpoint of an allocation that is being terminated ends with it. */
+void fsm_checkpoint_renew(struct fsm *fsm, struct checkpoint *old)
+{
+    struct allocation *allocation = fsm_allocation_slot(fsm, old->view.allocation_slot);
+    struct checkpoint_ask ask = {old->view.purpose, old->view.after, old->view.terms,
+                                 old->view.priority_gpu_ms_per_gb};
+    bool paused = old->view.state == STATE(PAUSED);
+
+    CHECK(fsm_checkpoint_state_active(old->view.state));
+    if (allocation->view.terminating || !fsm_retention_make_room(fsm, allocation))
+        return;
+    fsm_checkpoint_end(fsm, old, STATE(SUPERSEDED), CKPT__V1__REASON__REASON_NEW_EPOCH);
+    checkpoint_new(fsm, allocation, &ask);
+    if (paused)
+        fsm_checkpoint_pause(fsm, fsm_checkpoint_active(fsm, allocation));
+}

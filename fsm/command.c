@@ -25,6 +25,7 @@ static const struct fsm_command_info commands[] = {
     {29, "leader_elected", fsm_apply_leader_elected, false, true},
     {30, "checkpoints_collected", fsm_apply_collected, false, false},
     {31, "drain_node", fsm_apply_drain_node, true, false},
+    {32, "new_epoch", fsm_apply_new_epoch, false, false},
 };
 
 const struct fsm_command_info *fsm_command_at(size_t i)

@@ -216,7 +216,8 @@ const char *fsm_reason_name(Ckpt__V1__Reason reason)
                                         "storage_unavailable",
                                         "replaced",
                                         "preempted",
-                                        "migrated"};
+                                        "migrated",
+                                        "new_epoch"};
 
     _Static_assert(ARRAY_COUNT(names) == CKPT__V1__REASON__REASON_MIGRATED + 1, "one name each");
     return (unsigned)reason < ARRAY_COUNT(names) ? names[reason] : "unknown";

@@ -348,6 +348,8 @@ void fsm_checkpoint_resume(struct fsm *fsm, struct checkpoint *checkpoint);
 void fsm_checkpoint_end(struct fsm *fsm, struct checkpoint *checkpoint,
                         Ckpt__V1__CheckpointState state, Ckpt__V1__Reason reason);
 void fsm_checkpoint_leave_active(struct fsm *fsm, struct checkpoint *checkpoint);
+/* Ends it and asks for the same under a new id; a paused one goes on waiting. */
+void fsm_checkpoint_renew(struct fsm *fsm, struct checkpoint *checkpoint);
 void fsm_checkpoint_retry(struct fsm *fsm, struct checkpoint *checkpoint, Ckpt__V1__Reason reason,
                           uint64_t retry_at_ms);
 struct checkpoint *fsm_checkpoint_active(struct fsm *fsm, const struct allocation *allocation);
@@ -382,7 +384,7 @@ fsm_handler fsm_apply_cluster_init, fsm_apply_member_facts, fsm_apply_register, 
     fsm_apply_preemption, fsm_apply_migration, fsm_apply_restart, fsm_apply_decisions,
     fsm_apply_grants, fsm_apply_node_report, fsm_apply_node_seen, fsm_apply_target_availability,
     fsm_apply_put_target, fsm_apply_set_policy, fsm_apply_tick, fsm_apply_leader_elected,
-    fsm_apply_collected, fsm_apply_drain_node;
+    fsm_apply_new_epoch, fsm_apply_collected, fsm_apply_drain_node;
 enum fsm_status fsm_put_target(struct fsm *fsm, const Ckpt__V1__TargetSpec *spec,
                                struct fsm_outcome *outcome);
 /* Ends or requeues what runs on a node that is gone. */

@@ -362,6 +362,12 @@ static enum fsm_status validate_drain_node(const fsm_command *command, struct fs
     return check_id(command->drain_node->node_id, outcome);
 }
 
+static enum fsm_status validate_new_epoch(const fsm_command *command, struct fsm_outcome *outcome)
+{
+    check_id(command->new_epoch->cluster_id, outcome);
+    return check_range(command->new_epoch->epoch, 2, FSM_EPOCH_MAX, outcome);
+}
+
 enum { COMMAND_FIRST = CKPT__LOG__V1__COMMAND__BODY_CLUSTER_INIT };
 
 static validator *const validators[] = {
@@ -388,6 +394,7 @@ static validator *const validators[] = {
     V(LEADER_ELECTED) = validate_nothing,
     V(CHECKPOINTS_COLLECTED) = validate_collected,
     V(DRAIN_NODE) = validate_drain_node,
+    V(NEW_EPOCH) = validate_new_epoch,
 #undef V
 };
 

@@ -4,14 +4,15 @@
  *          replica_flush: the first batch becomes a log entry, up to REPLICA_ENTRIES_IN_FLIGHT at a
  *          time, so that commands collect while entries are on their way -> replica_apply: the state
  *          machine applies the entry, each outcome goes to the command's done().
- *          A new leader's first entry is its own: ClusterInit while uninitialised, LeaderElected,
- *          MemberFacts; when that is applied it serves, and what has collected since the election is
+ *          A new leader's first entry is its own: ClusterInit while uninitialised, NewEpoch after a
+ *          restore or recovery, LeaderElected, MemberFacts; when that is applied it serves, and what has collected since the election is
  *          proposed.
  * Shapes   batches wait in a queue, then are in flight as the tags of their entries (batch.h). One
  *          timer with zero delay starts the flush: never from inside a callback of consensus.
  */
 #include "src/broker/replica.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,6 +61,7 @@ struct replica {
     size_t in_flight_count;
     size_t waiting_count; /* commands in queued and in flight */
 
+    char cluster_id[CONSENSUS_NAME_BYTES];
     uint64_t member_id;
     uint64_t term;      /* of the present leadership of this member */
     uint64_t leader_id; /* last told */
@@ -139,6 +141,8 @@ static void replica_propose_first(struct replica *replica)
     struct batch *batch = batch_new();
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
     Ckpt__Log__V1__LeaderElected elected = CKPT__LOG__V1__LEADER_ELECTED__INIT;
+    Ckpt__Log__V1__NewEpoch epoch = CKPT__LOG__V1__NEW_EPOCH__INIT;
+    struct consensus_status raft;
     struct fsm_summary summary;
     struct err err;
 
@@ -150,6 +154,15 @@ static void replica_propose_first(struct replica *replica)
     if (!summary.initialised && replica->initial != NULL) {
         command.body_case = CKPT__LOG__V1__COMMAND__BODY_CLUSTER_INIT;
         command.cluster_init = (Ckpt__Log__V1__ClusterInit *)(uintptr_t)replica->initial;
+        first_append(batch, &command);
+    }
+    /* This folder was restored or recovered, and nobody has said so in the log yet. */
+    consensus_get_status(replica->consensus, &raft);
+    if (summary.initialised && summary.epoch < raft.epoch_min) {
+        epoch.epoch = raft.epoch_min;
+        epoch.cluster_id = replica->cluster_id;
+        command.body_case = CKPT__LOG__V1__COMMAND__BODY_NEW_EPOCH;
+        command.new_epoch = &epoch;
         first_append(batch, &command);
     }
     elected.member_id = replica->member_id;
@@ -589,6 +602,7 @@ int replica_open(const struct consensus_config *config, const Ckpt__Log__V1__Clu
     list_init(&replica->reads);
     replica->clock = *config->clock;
     replica->member_id = config->member_id;
+    snprintf(replica->cluster_id, sizeof(replica->cluster_id), "%s", config->cluster_id);
     replica->initial = initial;
     replica->fatal = fatal;
     replica->fatal_context = context;

@@ -120,6 +120,16 @@ static void preemption_line(const Ckpt__V1__Event *event, char *text, size_t siz
              reason(event, why));
 }
 
+static void epoch_line(const Ckpt__V1__Event *event, char *text, size_t size)
+{
+    char subject[ID_BYTES];
+
+    snprintf(text, size,
+             "cluster %s restored or recovered: epoch %" PRIu32 ", %" PRIu64
+             " unfinished checkpoints begin again under new ids",
+             human_safe(event->subject, subject, sizeof(subject)), event->new_state, event->number);
+}
+
 static void sentence(const Ckpt__V1__Event *event, struct event_history *history, char *text,
                      size_t size)
 {
@@ -156,6 +166,9 @@ static void sentence(const Ckpt__V1__Event *event, struct event_history *history
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_POLICY:
         snprintf(text, size, "policy changed");
+        return;
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_EPOCH:
+        epoch_line(event, text, size);
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_UNSPECIFIED:
     case _CKPT__V1__EVENT_KIND_IS_INT_SIZE:

@@ -159,6 +159,8 @@ static inline void random_rare(struct script *script, uint64_t *state, char *lin
                  random_draw(state, 2) ? "scratch" : "third",
                  UINT64_C(1) + random_draw(state, 10000000000),
                  random_draw(state, 4) ? "scratch" : "moved");
+    else if (which == 5 && random_draw(state, 16) == 0)
+        snprintf(line, size, "epoch %" PRIu64, 2 + random_draw(state, 12));
     else if (which < 6)
         snprintf(line, size, "%s %d", which == 4 ? "leader" : "member",
                  random_draw(state, 2) ? 1 : 2);

@@ -573,6 +573,16 @@ static inline enum fsm_status script_drain(struct script *script, Ckpt__Log__V1_
     return script_apply(script, command);
 }
 
+static inline enum fsm_status script_epoch(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__NewEpoch epoch = CKPT__LOG__V1__NEW_EPOCH__INIT;
+
+    epoch.epoch = strtoull(script_word(script, 1), NULL, 10);
+    epoch.cluster_id = script_text(script_value(script, "cluster", "test"));
+    SCRIPT_BODY(NEW_EPOCH, new_epoch, &epoch);
+    return script_apply(script, command);
+}
+
 static inline enum fsm_status script_tick(struct script *script, Ckpt__Log__V1__Command *command)
 {
     Ckpt__Log__V1__Tick tick = CKPT__LOG__V1__TICK__INIT;
@@ -610,6 +620,7 @@ static const struct script_verb {
     {"leader", 29, false, script_leader},
     {"collected", 30, false, script_collected},
     {"drain", 31, true, script_drain},
+    {"epoch", 32, false, script_epoch},
 };
 
 enum { SCRIPT_VERBS = sizeof(script_verbs) / sizeof(script_verbs[0]) };
