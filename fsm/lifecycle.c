@@ -219,7 +219,7 @@ const char *fsm_reason_name(Ckpt__V1__Reason reason)
                                         "migrated",
                                         "new_epoch"};
 
-    _Static_assert(ARRAY_COUNT(names) == CKPT__V1__REASON__REASON_MIGRATED + 1, "one name each");
+    _Static_assert(ARRAY_COUNT(names) == CKPT__V1__REASON__REASON_NEW_EPOCH + 1, "one name each");
     return (unsigned)reason < ARRAY_COUNT(names) ? names[reason] : "unknown";
 }
 

@@ -48,7 +48,8 @@ MAY_INCLUDE = {
     "src/broker/": ("src/broker/", "src/eval/", "src/store/", "src/backup/", "src/telemetry/", "src/rpc/", "fsm/", *ALL_PROTO, *TLS, "src/base/"),
     "src/agent/": ("src/agent/", "src/store/", "src/rpc/", "src/app/", "fsm/limits.h", "fsm/status.h", *API, *TLS, "src/base/"),
     "src/app/": ("src/app/",),
-    "src/cli/": ("src/cli/", "src/client/", "src/backup/", "fsm/status.h", *API, *TLS, "src/tls/authority.h", "src/base/"),
+    "src/cli/": ("src/cli/", "src/client/", "src/backup/", "src/store/sha256.h", "fsm/status.h", *API, *TLS, "src/tls/authority.h",
+                 "src/base/"),
 }
 # the one place where consensus and state machine meet; the program chooses the tables of real disk and network for it
 # (and the offline work on a data folder is the same joint without a loop; backups are written by the copy of the process that writes
