@@ -68,13 +68,14 @@ static int identity_decode(struct folder *folder, const uint8_t *bytes, size_t l
         return err_set(err, ERR_MISMATCH,
                        "%s/identity has version %llu, this program reads 1 to %d", folder->path,
                        (unsigned long long)version, IDENTITY_VERSION);
-    if (member != member_id)
+    if (member_id != 0 && member != member_id)
         return err_set(err, ERR_MISMATCH,
                        "%s belongs to member %llu, not %llu: start the right member on it",
                        folder->path, (unsigned long long)member, (unsigned long long)member_id);
     if (cluster_length != strlen(cluster_id) || memcmp(cluster, cluster_id, cluster_length) != 0)
         return err_set(err, ERR_MISMATCH, "%s belongs to cluster %.*s, not %s", folder->path,
                        (int)cluster_length, (const char *)cluster, cluster_id);
+    folder->member_id = member;
     folder->incarnation = incarnation;
     folder->epoch_min = epoch_min;
     return 0;

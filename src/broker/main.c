@@ -1,7 +1,8 @@
 /* ckptd: a replica of the checkpoint broker.
  *
- * Flow     options -> configuration -> --check-config and --print-config end here -> daemon_run().
- * Errors   exit code 2: usage or configuration; 1: it could not start; 3: consensus failed while it ran.
+ * Flow     options -> --verify-backup ends here -> configuration -> --check-config, --print-config, --inspect-data and --recover end
+ *          here -> (--restore) -> daemon_run().
+ * Errors   exit codes: daemon.h; 2: usage or configuration.
  */
 #include <getopt.h>
 #include <stdbool.h>
@@ -13,6 +14,8 @@
 #include "src/broker/backup_load.h"
 #include "src/broker/config.h"
 #include "src/broker/daemon.h"
+#include "src/broker/recovery.h"
+#include "src/broker/restore.h"
 
 enum { EXIT_USAGE = 2 };
 
@@ -23,12 +26,20 @@ struct options {
     bool check_config;
     bool print_config;
     const char *verify_backup;
+    bool inspect_data;
+    struct restore_options restore; /* path NULL: none */
+    struct recovery_options recovery;
 };
 
 static const char usage[] =
     "usage: ckptd --config FILE --name NAME [--data-dir DIR] [--bootstrap]\n"
     "       ckptd --config FILE [--name NAME] --check-config | --print-config\n"
-    "       ckptd --verify-backup FILE\n"
+    "       ckptd --config FILE --name NAME --bootstrap --restore BACKUP [--new-cluster-id] "
+    "[--epoch N]\n"
+    "       ckptd --config FILE --name NAME --inspect-data [--compare DIR]...\n"
+    "       ckptd --config FILE --name NAME --recover [--compare DIR]... [--confirm HASH] "
+    "[--accept-loss]\n"
+    "       ckptd --verify-backup BACKUP\n"
     "\n"
     "  --config FILE    configuration, identical on all members\n"
     "  --name NAME      which member this is (default: the host name)\n"
@@ -36,8 +47,60 @@ static const char usage[] =
     "  --bootstrap      first start of a new cluster; each of its members once\n"
     "  --check-config   exit 0 when the configuration is valid, 2 when not\n"
     "  --print-config   show every value and where it comes from\n"
-    "  --verify-backup FILE  restore a backup in memory, check the state, and end\n"
+    "\n"
+    "  --restore BACKUP with --bootstrap: all members begin with the state of this same file\n"
+    "  --new-cluster-id the backup may be of a cluster with another cluster_id\n"
+    "  --epoch N        of the restored cluster (the backup's + 1); higher when that was used "
+    "before\n"
+    "  --inspect-data   boot the data folder in memory, say what it holds, and end\n"
+    "  --recover        quorum is lost for good: go on alone with this data folder\n"
+    "  --compare DIR    another member's data folder, or a copy of it\n"
+    "  --confirm HASH   of the folder to recover, instead of typing it\n"
+    "  --accept-loss    recover although another folder is ahead\n"
+    "  --verify-backup BACKUP  restore it in memory, check the state, and end\n"
+    "\n"
     "  --version        show the version\n";
+
+/* Options of backups and recovery; false: another one. */
+static bool parse_offline(struct options *options, int option)
+{
+    struct recovery_options *recovery = &options->recovery;
+
+    switch (option) {
+    case 'r':
+        options->restore.path = optarg;
+        return true;
+    case 'i':
+        options->restore.new_cluster_id = true;
+        return true;
+    case 'e':
+        options->restore.epoch = strtoull(optarg, NULL, 10);
+        if (options->restore.epoch == 0 || optarg[strspn(optarg, "0123456789")] != '\0')
+            options->restore.epoch = UINT64_MAX; /* refused with the range */
+        return true;
+    case 'I':
+        options->inspect_data = true;
+        return true;
+    case 'R':
+        recovery->recover = true;
+        return true;
+    case 'C':
+        if (recovery->other_count < RECOVERY_FOLDERS_MAX)
+            recovery->others[recovery->other_count++] = optarg;
+        return true;
+    case 'H':
+        recovery->confirm = optarg;
+        return true;
+    case 'L':
+        recovery->accept_loss = true;
+        return true;
+    case 'V':
+        options->verify_backup = optarg;
+        return true;
+    default:
+        return false;
+    }
+}
 
 /* -1: go on; else the exit code. */
 static int parse_options(int argc, char **argv, struct options *options)
@@ -48,6 +111,14 @@ static int parse_options(int argc, char **argv, struct options *options)
                                           {"bootstrap", no_argument, NULL, 'b'},
                                           {"check-config", no_argument, NULL, 'k'},
                                           {"print-config", no_argument, NULL, 'p'},
+                                          {"restore", required_argument, NULL, 'r'},
+                                          {"new-cluster-id", no_argument, NULL, 'i'},
+                                          {"epoch", required_argument, NULL, 'e'},
+                                          {"inspect-data", no_argument, NULL, 'I'},
+                                          {"recover", no_argument, NULL, 'R'},
+                                          {"compare", required_argument, NULL, 'C'},
+                                          {"confirm", required_argument, NULL, 'H'},
+                                          {"accept-loss", no_argument, NULL, 'L'},
                                           {"verify-backup", required_argument, NULL, 'V'},
                                           {"version", no_argument, NULL, 'v'},
                                           {"help", no_argument, NULL, 'h'},
@@ -55,6 +126,8 @@ static int parse_options(int argc, char **argv, struct options *options)
     int option;
 
     while ((option = getopt_long(argc, argv, "", table, NULL)) != -1) {
+        if (parse_offline(options, option))
+            continue;
         switch (option) {
         case 'c':
             options->config = optarg;
@@ -73,9 +146,6 @@ static int parse_options(int argc, char **argv, struct options *options)
             break;
         case 'p':
             options->print_config = true;
-            break;
-        case 'V':
-            options->verify_backup = optarg;
             break;
         case 'v':
             puts("ckptd " CKPT_VERSION);
@@ -96,14 +166,40 @@ static int parse_options(int argc, char **argv, struct options *options)
     return -1;
 }
 
+/* What ends without a member that runs; -1: nothing of that was asked. */
+static int run_offline(const struct config *config, const struct options *options)
+{
+    struct err err;
+    int status;
+
+    if (options->recovery.recover || options->inspect_data)
+        status = recovery_run(config, &options->recovery, stdin, stdout, &err);
+    else if (options->restore.path != NULL && !options->bootstrap)
+        status =
+            err_set(&err, ERR_INVALID, "--restore goes with --bootstrap: it begins a new cluster");
+    else
+        return -1;
+    if (status == 0)
+        return EXIT_SUCCESS;
+    fprintf(stderr, "error: %s\n", err.text);
+    return EXIT_FAILURE;
+}
+
 static int run(const struct config *config, const struct options *options)
 {
+    bool bootstrap = options->bootstrap && options->restore.path == NULL;
     struct err err;
 
     log_set_identity("ckptd", config->self->name);
     check_set_hook(log_dump);
     log_set_level(config->log_level);
-    if (daemon_run(config, &options->flags, options->bootstrap, &err) == 0)
+    if (options->restore.path != NULL &&
+        restore_run(config, &options->restore, stdout, &err) != 0) {
+        log_error("restore_failed", "code=%s text=\"%s\"", err_code_name(err.code), err.text);
+        return EXIT_FAILURE;
+    }
+    fflush(stdout);
+    if (daemon_run(config, &options->flags, bootstrap, &err) == 0)
         return EXIT_SUCCESS;
     log_error("start_failed", "code=%s text=\"%s\"", err_code_name(err.code), err.text);
     return EXIT_FAILURE;
@@ -137,7 +233,9 @@ int main(int argc, char **argv)
                 options.config);
         status = EXIT_USAGE;
     } else {
-        status = run(config, &options);
+        status = run_offline(config, &options);
+        if (status < 0)
+            status = run(config, &options);
     }
     config_free(config);
     return status;

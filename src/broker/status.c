@@ -70,7 +70,8 @@ static void status_other(const struct status *status, Ckpt__V1__MemberStatus *me
     member->last_contact_ms = UINT64_MAX;
     if (peer == NULL)
         return;
-    member->reachable = broker_peer_reachable(status->broker, raft, peer);
+    member->reachable =
+        broker_peer_reachable(status->broker, raft, peer) && peer->foreign_incarnation == 0;
     member->last_contact_ms = peer->last_contact_age_ms;
     if (raft->role == CONSENSUS_LEADER) {
         member->match_index = peer->match_index;
@@ -222,6 +223,26 @@ static void status_warn_storage(struct status *status)
                                            "written: ckptctl target put"));
 }
 
+/* Two histories of one cluster are alive: people must know before they believe either. */
+static void status_warn_incarnations(struct status *status)
+{
+    for (size_t i = 0; i < status->raft.peer_count; i++) {
+        const struct consensus_peer_status *peer = &status->raft.peers[i];
+        struct answer_member member = {"?", ""};
+
+        if (peer->foreign_incarnation == 0)
+            continue;
+        (void)answer_find_member(status->broker, peer->id, &member);
+        status_warn(status, scratch_printf(
+                                status->scratch,
+                                "member %s is of another incarnation of this cluster (%016" PRIx64
+                                ", here %016" PRIx64
+                                "): it was not restored or recovered with this one and is refused; "
+                                "stop it, move its data folder away, and add it under a new id",
+                                member.name, peer->foreign_incarnation, status->raft.incarnation));
+    }
+}
+
 static void status_warn_self(struct status *status)
 {
     const struct broker *broker = status->broker;
@@ -288,6 +309,7 @@ static void status_fill_state(struct status *status)
 
     reply->cluster_id = status->broker->config->cluster_id;
     reply->epoch = summary->epoch;
+    reply->incarnation = status->raft.incarnation;
     reply->state_hash = summary->state_hash;
     reply->allocation_count = summary->allocation_count;
     reply->running_count =
@@ -325,6 +347,7 @@ void status_answer(struct request *request, struct scratch *scratch)
     reply.n_targets = status_targets(broker, scratch, &reply.targets);
     status_warn_members(&status);
     status_warn_storage(&status);
+    status_warn_incarnations(&status);
     status_warn_self(&status);
     answer_reply(request->call, &reply.base);
 }

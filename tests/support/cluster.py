@@ -145,12 +145,14 @@ class Member:
         self.process = None
         self.started_before = False
         self.prefix = []  # command that starts the member, such as nsenter
+        self.extra = []   # further options of ckptd
 
     def start(self, wait=True):
         arguments = [*self.prefix, str(BIN / "ckptd"), "--config", str(self.cluster.config), "--name", self.name,
                      "--data-dir", str(self.data_dir)]
         if not self.started_before:
             arguments.append("--bootstrap")
+        arguments += self.extra
         self.started_before = True
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(arguments, stdout=log, stderr=log, stdin=subprocess.DEVNULL,

@@ -1,0 +1,257 @@
+#!/usr/bin/python3
+"""Recovery from lost quorum and restoring backups: one history goes on, no other one can join it, ids and request ids stay unique.
+I6, I11, I25, I26, "restore wrong cluster's backup, run recover on two members".
+"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+import uuid
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from cluster import BIN, Cluster, broker_pb2, common_pb2, http_status, load_json, metric, tail, tap, wait_until  # noqa: E402
+
+
+def fill(cluster, count, prefix="a"):
+    for i in range(count):
+        cluster.register(f"{prefix}{i}", [("n", 1, 1 << 20)])
+
+
+def names(cluster):
+    found, token = set(), ""
+    while True:
+        page = cluster.client.broker("ListAllocations", broker_pb2.ListAllocationsRequest(page_token=token, page_size=500), timeout_s=20)
+        found.update(a.spec.allocation_id for a in page.allocations)
+        token = page.next_page_token
+        if not token:
+            return found
+
+
+def daemon(cluster, member, *arguments, answer=None):
+    return subprocess.run([str(BIN / "ckptd"), "--config", str(cluster.config), "--name", member.name, "--data-dir",
+                           str(member.data_dir), *arguments], capture_output=True, text=True, timeout=60, input=answer or "")
+
+
+def hash_of(text):
+    return re.findall(r"^hash +([0-9a-f]{16})$", text, re.M)
+
+
+def checkpoint_id(cluster, job):
+    reply = cluster.client.broker("RequestCheckpoint", broker_pb2.RequestCheckpointRequest(
+        request_id=uuid.uuid4().hex, allocation_id=job))
+    return reply.checkpoint_id >> 40, reply.checkpoint_id & ((1 << 40) - 1)
+
+
+def one_survivor_goes_on_alone_with_everything_it_held():
+    with Cluster(raft={"snapshot_after_entries": 200}) as cluster:
+        cluster.start()
+        fill(cluster, 300)
+        kept = cluster.client.broker("RegisterAllocation", broker_pb2.RegisterAllocationRequest(
+            request_id="kept", spec=common_pb2.AllocationSpec(allocation_id="kept", tenant="t", project="p", vcluster="v", owner="o",
+                                                              nodes=[common_pb2.NodeShare(node_id="n", gpu_count=1)])))
+        first = checkpoint_id(cluster, "a1")
+        wait_until("all have applied it", lambda: len({metric(m.http, "ckpt_raft_applied_index") for m in cluster.members}) == 1, 10)
+        n1, n2, n3 = cluster.members
+        for member in cluster.members:
+            member.kill()
+        shutil.rmtree(n1.data_dir)
+        shutil.rmtree(n2.data_dir)
+        looked = daemon(cluster, n3, "--inspect-data")
+        assert looked.returncode == 0, looked
+        (digest,) = hash_of(looked.stdout)
+        refused = daemon(cluster, n3, "--recover", answer="0123456789abcdef\n")
+        assert refused.returncode == 1 and "nothing was changed" in refused.stderr and digest in refused.stderr, refused
+        done = daemon(cluster, n3, "--recover", answer=digest + "\n")
+        assert done.returncode == 0 and "recovered" in done.stdout and "lost" in done.stdout, done
+        n3.start()
+        wait_until("it leads alone", lambda: http_status(n3.http, "/leader") == 200, 10)
+        assert names(cluster) == {f"a{i}" for i in range(300)} | {"kept"}
+        again = cluster.client.broker("RegisterAllocation", broker_pb2.RegisterAllocationRequest(
+            request_id="kept", spec=common_pb2.AllocationSpec(allocation_id="kept", tenant="t", project="p", vcluster="v", owner="o",
+                                                              nodes=[common_pb2.NodeShare(node_id="n", gpu_count=1)])))
+        assert again.repeated and again.index == kept.index
+        status = load_json(cluster.ctl("-o", "json", "status", check=False))["status"]
+        assert status["epoch"] == 4, status  # n3 is third in the configuration: 1 + 1 + 2
+        second = checkpoint_id(cluster, "a2")
+        assert second[0] == 4 and second[1] > first[1], (first, second)
+        renewed = cluster.checkpoints("a1")
+        assert {(c.checkpoint_id >> 40) for c in renewed} == {1, 4}, renewed
+        n3.kill()
+        n3.start()
+        wait_until("it leads again", lambda: http_status(n3.http, "/leader") == 200, 10)
+        assert load_json(cluster.ctl("-o", "json", "status", check=False))["status"]["epoch"] == 4
+
+
+def two_members_recovered_separately_refuse_each_other():
+    with Cluster() as cluster:
+        cluster.start()
+        fill(cluster, 50)
+        wait_until("all have applied it", lambda: len({metric(m.http, "ckpt_raft_applied_index") for m in cluster.members}) == 1, 10)
+        for member in cluster.members:
+            member.kill()
+        n1, n2, n3 = cluster.members
+        epochs = []
+        for member in (n1, n2):
+            (digest,) = hash_of(daemon(cluster, member, "--inspect-data").stdout)
+            done = daemon(cluster, member, "--recover", "--confirm", digest)
+            assert done.returncode == 0, done
+            member.start()
+            wait_until("it leads alone", lambda m=member: http_status(m.http, "/leader") == 200, 10)
+            epochs.append(load_json(cluster.ctl("-o", "json", "status", endpoints=member.api, check=False))["status"]["epoch"])
+        assert len(set(epochs)) == 2, epochs
+        for member, other in ((n1, n2), (n2, n1)):
+            warnings = wait_until("it says so", lambda m=member, o=other: [
+                w for w in load_json(cluster.ctl("-o", "json", "status", endpoints=m.api, check=False))["status"].get("warnings", [])
+                if f"member {o.name} is of another incarnation" in w], 10)
+            assert warnings
+        n3.start(wait=False)  # of the incarnation before: nobody lets it in, and it cannot lead
+        wait_until("it is refused", lambda: "another incarnation" in cluster.ctl("status", endpoints=n3.api, check=False).stdout, 10)
+        assert http_status(n3.http, "/readyz") != 200
+        for member in (n1, n2):
+            assert http_status(member.http, "/leader") == 200
+
+
+def a_member_that_is_behind_is_not_recovered_unnoticed():
+    with Cluster() as cluster:
+        cluster.start()
+        fill(cluster, 20)
+        leader = cluster.wait_leader()
+        behind, ahead = [m for m in cluster.members if m is not leader]
+        wait_until("all have applied it", lambda: len({metric(m.http, "ckpt_raft_applied_index") for m in cluster.members}) == 1, 10)
+        behind.kill()
+        fill(cluster, 20, "b")
+        wait_until("it has them", lambda: metric(ahead.http, "ckpt_raft_applied_index") == metric(leader.http, "ckpt_raft_applied_index"),
+                   10)
+        leader.kill()
+        ahead.kill()
+        shutil.rmtree(leader.data_dir)
+        copy = cluster.dir / "copy"
+        shutil.copytree(ahead.data_dir, copy)
+        (digest, _) = hash_of(daemon(cluster, behind, "--inspect-data", "--compare", str(copy)).stdout)
+        refused = daemon(cluster, behind, "--recover", "--compare", str(copy), "--confirm", digest)
+        assert refused.returncode == 1 and "is ahead" in refused.stderr and "LOST" in refused.stdout, refused
+        (digest, _) = hash_of(daemon(cluster, ahead, "--inspect-data", "--compare", str(behind.data_dir)).stdout)
+        done = daemon(cluster, ahead, "--recover", "--compare", str(behind.data_dir), "--confirm", digest)
+        assert done.returncode == 0 and "holds everything" in done.stdout, done
+        mixed = daemon(cluster, ahead, "--recover", "--compare", str(behind.data_dir), "--confirm", digest)
+        assert mixed.returncode == 1 and "incarnation" in mixed.stderr, mixed
+        ahead.start()
+        wait_until("it leads alone", lambda: http_status(ahead.http, "/leader") == 200, 10)
+        assert len(names(cluster)) == 40
+        running = daemon(cluster, ahead, "--inspect-data")
+        assert running.returncode == 1 and "locked" in running.stderr, running
+
+
+def a_restored_cluster_goes_on_where_the_backup_was():
+    with Cluster() as cluster:
+        cluster.start()
+        fill(cluster, 120)
+        before = checkpoint_id(cluster, "a5")
+        outcome = cluster.register("again", [("n", 1, 1)], request_id="once")
+        file = cluster.dir / "b.ckptbackup"
+        cluster.ctl("backup", "save", str(file))
+        fill(cluster, 10, "later")
+        late = checkpoint_id(cluster, "later3")
+        refused = daemon(cluster, cluster.members[0], "--bootstrap", "--restore", str(file))
+        assert refused.returncode == 1 and "locked" in refused.stderr, refused
+        for member in cluster.members:
+            member.kill()
+        refused = daemon(cluster, cluster.members[0], "--bootstrap", "--restore", str(file))
+        assert refused.returncode == 1 and "is not empty" in refused.stderr, refused
+        old = cluster.dir / "old"
+        for i, member in enumerate(cluster.members):
+            shutil.move(member.data_dir, old / member.name) if old.exists() else shutil.copytree(member.data_dir, old / member.name)
+            shutil.rmtree(member.data_dir, ignore_errors=True)
+            member.started_before = False
+            member.extra = ["--restore", str(file)]
+        for member in cluster.members:
+            member.start(wait=False)
+        cluster.wait_leader()
+        for member in cluster.members:
+            member.extra = []
+        assert names(cluster) == {f"a{i}" for i in range(120)} | {"again"}
+        repeated = cluster.register("again", [("n", 1, 1)], request_id="once")
+        assert repeated.repeated and repeated.index == outcome.index
+        after = checkpoint_id(cluster, "a7")
+        assert after[0] == 2 and after > late > before, (before, late, after)
+        assert {c.checkpoint_id >> 40 for c in cluster.checkpoints("a5")} == {1, 2}
+        cluster.debug_check()
+        events = cluster.ctl("events").stdout
+        assert "epoch 2" in events, events[-500:]
+        # a member of the old cluster is not let in, whoever starts it
+        victim = next(m for m in cluster.members if m is not cluster.wait_leader())
+        victim.kill()
+        shutil.rmtree(victim.data_dir)
+        shutil.copytree(old / victim.name, victim.data_dir)
+        victim.start(wait=False)
+        wait_until("it is refused", lambda: f"member {victim.name} is of another incarnation" in cluster.ctl(
+            "status", endpoints=cluster.wait_leader().api, check=False).stdout, 10)
+        assert metric(victim.http, "ckpt_raft_applied_index") != metric(cluster.wait_leader().http, "ckpt_raft_applied_index")
+
+
+def wrong_files_are_refused_before_anything_is_written():
+    with Cluster(members=1) as cluster:
+        cluster.start()
+        fill(cluster, 30)
+        file = cluster.dir / "b.ckptbackup"
+        cluster.ctl("backup", "save", str(file))
+        (member,) = cluster.members
+        member.kill()
+        shutil.rmtree(member.data_dir)
+        content = file.read_bytes()
+        bad = cluster.dir / "bad"
+        for case in (content[:-1], content[: len(content) // 2], content[:100] + b"\xff" + content[101:], b""):
+            bad.write_bytes(case)
+            refused = daemon(cluster, member, "--bootstrap", "--restore", str(bad))
+            assert refused.returncode == 1 and str(bad) in refused.stderr, refused
+            assert not member.data_dir.exists() or not any(member.data_dir.glob("[iswv]*")), list(member.data_dir.iterdir())
+        cluster.config.write_text(cluster.config.read_text().replace("cluster_id: demo", "cluster_id: other"))
+        refused = daemon(cluster, member, "--bootstrap", "--restore", str(file))
+        assert refused.returncode == 1 and "cluster demo" in refused.stderr and "--new-cluster-id" in refused.stderr, refused
+        for epoch in ("1", "0", "x", "99999999999"):
+            refused = daemon(cluster, member, "--bootstrap", "--restore", str(file), "--new-cluster-id", "--epoch", epoch)
+            assert refused.returncode == 1 and "--epoch" in refused.stderr, refused
+        alone = daemon(cluster, member, "--restore", str(file))
+        assert alone.returncode == 1 and "--bootstrap" in alone.stderr, alone
+        member.started_before = False
+        member.extra = ["--restore", str(file), "--new-cluster-id", "--epoch", "7"]
+        member.start()
+        wait_until("it leads", lambda: http_status(member.http, "/leader") == 200, 10)
+        status = load_json(cluster.ctl("-o", "json", "status", check=False))["status"]
+        assert status["cluster_id"] == "other" and status["epoch"] == 7, status
+        assert len(names(cluster)) == 30
+        member.kill()
+        member.extra = []
+        member.start()
+        wait_until("it leads", lambda: http_status(member.http, "/leader") == 200, 10)
+        assert len(names(cluster)) == 30
+
+
+def members_restored_from_different_files_do_not_form_a_cluster():
+    with Cluster() as cluster:
+        cluster.start()
+        files = []
+        for i in range(3):
+            fill(cluster, 5, f"x{i}-")
+            files.append(cluster.dir / f"{i}.ckptbackup")
+            cluster.ctl("backup", "save", str(files[-1]))
+        for member, file in zip(cluster.members, files):
+            member.kill()
+            shutil.rmtree(member.data_dir)
+            member.started_before = False
+            member.extra = ["--restore", str(file)]
+        for member in cluster.members:
+            member.start(wait=False)
+        for member in cluster.members:
+            wait_until("it refuses the others", lambda m=member: cluster.ctl(
+                "status", endpoints=m.api, check=False).stdout.count("another incarnation") == 2, 15)
+        assert cluster.leader() is None
+
+
+if __name__ == "__main__":
+    sys.exit(tap([one_survivor_goes_on_alone_with_everything_it_held, two_members_recovered_separately_refuse_each_other,
+                  a_member_that_is_behind_is_not_recovered_unnoticed, a_restored_cluster_goes_on_where_the_backup_was,
+                  wrong_files_are_refused_before_anything_is_written, members_restored_from_different_files_do_not_form_a_cluster]))
