@@ -58,11 +58,15 @@ class Etcd:
         self.channels = {}
 
     def __enter__(self):
-        for member in self.members:
-            member.start()
-        for member in self.members:
-            wait_until(f"{member.name} answers /health", lambda m=member: http_status(m.api, "/health") == 200, 30)
-        wait_until("etcd has a leader", self.leader, 30, 0.05)
+        try:
+            for member in self.members:
+                member.start()
+            for member in self.members:
+                wait_until(f"{member.name} answers /health", lambda m=member: http_status(m.api, "/health") == 200, 30)
+            wait_until("etcd has a leader", self.leader, 30, 0.05)
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_):
