@@ -341,6 +341,8 @@ static raft_time io_time(struct raft_io *io)
     return core_now_ms(of_io(io));
 }
 
+/* libraft draws only its election timeout, from once to twice the configured one. The first half is enough to keep few members
+ * apart, whose pre-votes collide at the cost of one more try; and a leader that hangs is replaced sooner. */
 static int io_random(struct raft_io *io, int min, int max)
 {
     const struct random_ops *random = of_io(io)->config.random;
@@ -348,7 +350,7 @@ static int io_random(struct raft_io *io, int min, int max)
 
     CHECK(min <= max);
     random->fill(random->context, &value, sizeof(value));
-    return min + (int)(value % (uint32_t)(max - min + 1));
+    return min + (int)(value % (uint32_t)((max - min) / 2 + 1));
 }
 
 void core_io_init(struct consensus *consensus)

@@ -14,6 +14,8 @@ import grpc
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import free_port, http_status, tail, wait_until  # noqa: E402
 
+ATTEMPT_S = 0.1  # how long a client waits for one member before it asks the next
+
 
 def put_request(key, value):
     """etcdserverpb.PutRequest {bytes key = 1; bytes value = 2;}; both shorter than 128 bytes."""
@@ -112,7 +114,7 @@ class Etcd:
         indexes = [index for _, leader, index in self.statuses().values() if leader]
         return len(indexes) == len(self.members) and max(indexes) - min(indexes) < 5
 
-    def write(self, without=None, timeout_s=30.0, attempt_s=0.25):
+    def write(self, without=None, timeout_s=30.0, attempt_s=ATTEMPT_S):
         """One Put, tried at one member after the other until it is acknowledged."""
         end = time.monotonic() + timeout_s
         while True:
