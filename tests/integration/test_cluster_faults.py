@@ -20,11 +20,12 @@ import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import (BIN, Client, Cluster, broker_pb2, broker_pb2_grpc, common_pb2, grpc, http_status, metric, tail,  # noqa: E402
-                     tap, wait_until)
+                     wait_until)
+from isolate import main, needs  # noqa: E402
+from netns import Network, refused  # noqa: E402
 
 SEED = int(os.environ.get("SEED", random.randrange(1 << 32)))
 KILLS = int(os.environ.get("KILLS", 12))
-INSIDE = "CKPT_TEST_NAMESPACES"
 RAFT = {"snapshot_after_entries": 200}
 
 
@@ -197,22 +198,9 @@ def damaged_files_are_named_and_never_served():
         cluster.debug_check()
 
 
-def _inside(test, *unshare):
-    """Runs one test again in namespaces of its own, so that mounts and links vanish with it; a text says why not."""
-    if os.geteuid() != 0 or shutil.which("unshare") is None:
-        return "namespaces need root and unshare(1)"
-    if subprocess.run(["unshare", *unshare, "true"], capture_output=True).returncode != 0:
-        return f"unshare {' '.join(unshare)} is not permitted"
-    result = subprocess.run(["unshare", *unshare, sys.executable, __file__, test], env={**os.environ, INSIDE: "1", "SEED": str(SEED)},
-                            capture_output=True, text=True)
-    assert result.returncode == 0, result.stdout + result.stderr
-    return None
-
-
+@needs("mount", "umount")
 def a_full_disk_of_the_leader_stops_nobody():
     """L7."""
-    if INSIDE not in os.environ:
-        return _inside("a_full_disk", "--mount")
     cluster = Cluster(raft=RAFT)
     for member in cluster.members:
         member.data_dir.mkdir()
@@ -243,48 +231,6 @@ def a_full_disk_of_the_leader_stops_nobody():
                 subprocess.run(["umount", "--lazy", str(member.data_dir)], check=True)
 
 
-class Network:
-    """One network namespace per member on a bridge; a cut makes one member's packets to another vanish."""
-
-    def __init__(self, cluster):
-        self.holders, self.cuts = [], []
-        for command in ("link set lo up", "link add br0 type bridge", "link set br0 up", "addr add 10.77.0.254/24 dev br0"):
-            self.ip(*command.split())
-        own = os.readlink("/proc/self/ns/net")
-        for member in cluster.members:
-            holder = subprocess.Popen(["unshare", "--net", "sleep", "1000"])
-            self.holders.append(holder)
-            wait_until("the namespace is there", lambda h=holder: os.readlink(f"/proc/{h.pid}/ns/net") != own, 5)
-            member.prefix = ["nsenter", "-t", str(holder.pid), "-n"]
-            self.ip("link", "add", f"v{member.id}", "type", "veth", "peer", "name", "eth0", "netns", str(holder.pid))
-            self.ip("link", "set", f"v{member.id}", "master", "br0", "up")
-            for command in (f"addr add 10.77.0.{member.id}/24 dev eth0", "link set eth0 up", "link set lo up"):
-                self.ip(*command.split(), of=member)
-            member.raft, member.api, member.http = (f"10.77.0.{member.id}:{port}" for port in (9000, 7443, 9104))
-        cluster.write_config({}, {}, {}, {}, RAFT)
-        cluster.config.write_text("insecure: yes\n" + cluster.config.read_text())
-        cluster.client = Client([m.api for m in cluster.members])
-
-    @staticmethod
-    def ip(*arguments, of=None):
-        subprocess.run([*(of.prefix if of else []), "ip", *arguments], check=True, capture_output=True)
-
-    def cut(self, sender, receiver):
-        self.ip("neigh", "replace", f"10.77.0.{receiver.id}", "lladdr", "02:00:00:00:00:ff", "dev", "eth0", "nud", "permanent",
-                of=sender)
-        self.cuts.append((sender, receiver))
-
-    def heal(self):
-        for sender, receiver in self.cuts:
-            self.ip("neigh", "del", f"10.77.0.{receiver.id}", "dev", "eth0", of=sender)
-        self.cuts = []
-
-    def end(self):
-        for holder in self.holders:
-            holder.kill()
-            holder.wait()
-
-
 def acknowledged_alone(member, name):
     """Whether this one member acknowledges a write, asked without following hints."""
     with grpc.insecure_channel(member.api, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
@@ -296,13 +242,11 @@ def acknowledged_alone(member, name):
             return False
 
 
+@needs("ip", "nft", "nsenter", probe=refused)
 def a_minority_acknowledges_nothing_and_catches_up():
     """I1, I6, I7."""
-    if INSIDE not in os.environ:
-        missing = [tool for tool in ("ip", "nsenter") if shutil.which(tool) is None]
-        return f"needs {missing[0]}" if missing else _inside("a_minority", "--net")
     cluster = Cluster(raft=RAFT)
-    network = Network(cluster)
+    network = Network(cluster, raft=RAFT)
     with cluster:
         try:
             cluster.start()
@@ -358,6 +302,6 @@ def a_clock_one_hour_off_moves_no_timer():
 
 
 if __name__ == "__main__":
-    sys.exit(tap([members_killed_stopped_and_cut_off_from_power_lose_nothing, a_member_killed_while_it_installs_a_snapshot_catches_up,
+    sys.exit(main([members_killed_stopped_and_cut_off_from_power_lose_nothing, a_member_killed_while_it_installs_a_snapshot_catches_up,
                   damaged_files_are_named_and_never_served, a_full_disk_of_the_leader_stops_nobody,
                   a_minority_acknowledges_nothing_and_catches_up, a_clock_one_hour_off_moves_no_timer]))

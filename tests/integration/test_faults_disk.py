@@ -11,7 +11,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import Cluster, http_status, tail, wait_until  # noqa: E402
-from disks import LOGFLUSH, NOLOGFLUSH, Disk  # noqa: E402
+from disks import LOGFLUSH, NOLOGFLUSH, Disk, refused  # noqa: E402
 from isolate import main, needs  # noqa: E402
 from workload import Load  # noqa: E402
 
@@ -69,7 +69,7 @@ def stopped_itself(member, since):
     return said
 
 
-@needs(*TOOLS)
+@needs(*TOOLS, probe=refused)
 def power_cuts_under_load_lose_nothing_acknowledged():
     """Of one, two or all members at the same moment: unsynced data is gone, synced data is there."""
     print(f"# SEED={SEED}")
@@ -102,7 +102,7 @@ def power_cuts_under_load_lose_nothing_acknowledged():
             print(f"# power cut of {kind} ({'journal flushed' if flag == LOGFLUSH else 'nothing flushed'}): goes on", flush=True)
 
 
-@needs(*TOOLS)
+@needs(*TOOLS, probe=refused)
 def a_disk_that_cannot_sync_ends_its_member_and_nobody_else():
     """A sync that fails once may succeed the next time without the data (the kernel forgets): the member must not try again."""
     with OnDisks(backing_mib=96) as it:
@@ -120,7 +120,7 @@ def a_disk_that_cannot_sync_ends_its_member_and_nobody_else():
             victim.start()
 
 
-@needs(*TOOLS)
+@needs(*TOOLS, probe=refused)
 def all_disks_full_refuse_writes_and_recover_by_themselves():
     """L7: reads go on, no member stops, and when there is room again writes go on without anybody's help."""
     with OnDisks() as it:
@@ -139,7 +139,7 @@ def all_disks_full_refuse_writes_and_recover_by_themselves():
         it.all_ready()
 
 
-@needs(*TOOLS)
+@needs(*TOOLS, probe=refused)
 def a_disk_that_hangs_holds_up_its_member_only():
     """Syncs that take seconds: neither lost nor acknowledged early; with one disk hanging a majority goes on."""
     with OnDisks() as it:

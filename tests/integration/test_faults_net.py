@@ -15,13 +15,13 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import Cluster, http_status, metric, wait_until  # noqa: E402
 from isolate import main, needs  # noqa: E402
-from netns import Network, can_delay  # noqa: E402
+from netns import Network, can_delay, refused  # noqa: E402
 from workload import Load  # noqa: E402
 
 SEED = int(os.environ.get("SEED", random.randrange(1 << 32)))
 CUTS = int(os.environ.get("CUTS", 5))
 RAFT = {"snapshot_after_entries": 500}
-TOOLS = ("ip", "nft", "nsenter")
+TOOLS = ("ip", "nft", "tc", "nsenter")
 
 
 class Broken:
@@ -73,7 +73,7 @@ def links(kind, members, leader, draw):
     return [pair for pair in every if middle in pair or (pair[0] in ends[:2]) == (pair[1] in ends[:2])], members
 
 
-@needs(*TOOLS)
+@needs(*TOOLS, probe=refused)
 def members_parted_in_every_way_keep_one_history():
     """Symmetric: the leader alone, the leader in the minority, a ring of majorities, two halves with a bridge; drawn with one way cuts."""
     print(f"# SEED={SEED}")
@@ -103,7 +103,7 @@ def members_parted_in_every_way_keep_one_history():
             broken.network.heal()
 
 
-@needs(*TOOLS, "tc")
+@needs(*TOOLS, probe=refused)
 def lost_and_slow_packets_cost_time_only():
     """A tenth of all packets lost, then links of 4 Mbit/s, then (where the kernel can) delays of 20 to 60 ms."""
     with Broken(3) as broken:
@@ -126,7 +126,7 @@ def lost_and_slow_packets_cost_time_only():
             print("# SKIP delays: the kernel has no netem (sch_netem)")
 
 
-@needs(*TOOLS, "ss")
+@needs(*TOOLS, "ss", probe=refused)
 def connections_that_died_silently_are_replaced():
     """Half-open TCP: no end and no reset arrives; heartbeats that are not answered must tell."""
     with Broken(3) as broken:
@@ -152,7 +152,7 @@ def in_contact(cluster):
     return commit is not None and all((metric(m.http, "ckpt_raft_applied_index") or 0) >= commit for m in cluster.members)
 
 
-@needs(*TOOLS)
+@needs(*TOOLS, probe=refused)
 def a_leader_whose_host_loses_its_power_is_replaced():
     """Nobody tells the others that it is gone, and it comes back as if from nowhere with the same address."""
     with Broken(3) as broken:
@@ -196,7 +196,7 @@ def resident_mib(member):
     return next(int(line.split()[1]) / 1024 for line in text.splitlines() if line.startswith("VmRSS"))
 
 
-@needs(*TOOLS)
+@needs(*TOOLS, probe=refused)
 def readers_that_take_nothing_hold_nobody_up():
     """Clients with a closed window, clients of the side port that never read, a follower that is stopped: memory stays bounded."""
     with Broken(3) as broken:

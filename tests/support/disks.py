@@ -8,6 +8,7 @@ Source  EXT4_IOC_SHUTDOWN (fs/ext4/ext4.h, include/uapi/linux/ext4.h), FIFREEZE 
 import contextlib
 import errno
 import fcntl
+import functools
 import os
 import struct
 import subprocess
@@ -25,6 +26,22 @@ def run(*command):
     result = subprocess.run(command, capture_output=True, text=True)
     if result.returncode != 0:
         raise RuntimeError(f"{' '.join(map(str, command))}: exit {result.returncode}: {result.stderr.strip()}")
+
+
+@functools.lru_cache
+def refused():
+    """Why there can be no such disk here, or None."""
+    with tempfile.TemporaryDirectory() as folder:
+        disk = None
+        try:
+            disk = Disk(folder, 16, 32)
+            disk.cut_power()
+            return None
+        except (OSError, RuntimeError) as error:
+            return f"no ext4 on a loop device that can be shut down: {error}"
+        finally:
+            if disk is not None:
+                disk.end()
 
 
 class Disk:

@@ -25,15 +25,17 @@ def inside():
     return os.environ.get(INSIDE) == "1"
 
 
-def needs(*tools, isolated=True):
-    """Before a test: skips it, with the reason, where a tool or the right to isolate it is missing."""
+def needs(*tools, probe=None):
+    """Before a test: skips it, with the reason, where a tool, the right to isolate it, or what the probe tries is missing."""
     def wrap(test):
         @functools.wraps(test)
         def run():
             missing = [tool for tool in tools if shutil.which(tool) is None]
             if missing:
                 return f"needs {', '.join(missing)}"
-            return os.environ.get(INSIDE, "not isolated") if isolated and not inside() else test()
+            if not inside():
+                return os.environ.get(INSIDE, "not isolated: run the whole file")
+            return (probe() if probe else None) or test()
         return run
     return wrap
 
