@@ -16,6 +16,7 @@
 #include "src/agent/machine.h"
 #include "src/base/list.h"
 #include "src/base/ops.h"
+#include "src/tls/context.h"
 
 enum { AGENT_ALLOCATIONS_MAX = LEDGER_ENTRIES_MAX, AGENT_ALLOCATIONS_KEPT = 1024 };
 
@@ -47,6 +48,7 @@ struct agent {
     struct ledger *ledger;
     struct session *session;
     struct restart_points *restart_points;
+    const struct tls_context *tls; /* to the control nodes; NULL: plain */
     struct list allocations;
     size_t allocation_count;
     Ckpt__V1__OrderSet *orders; /* the newest taken; NULL before the first */

@@ -21,10 +21,14 @@ enum key {
     KEY_HTTP,
     KEY_HEARTBEAT_MS,
     KEY_LOG_LEVEL,
+    KEY_TLS_CA,
+    KEY_TLS_CERT,
+    KEY_TLS_KEY,
     KEY_COUNT
 };
 static const char *const key_names[KEY_COUNT] = {"brokers", "state_dir",    "socket",
-                                                 "http",    "heartbeat_ms", "log_level"};
+                                                 "http",    "heartbeat_ms", "log_level",
+                                                 "tls.ca",  "tls.cert",     "tls.key"};
 
 void config_defaults(struct agent_config *ret_config)
 {
@@ -86,6 +90,12 @@ static int set_key(struct agent_config *config, enum key key, const char *value,
             return err_set(err, ERR_INVALID,
                            "log_level is %s, it must be debug, info, warning or error", value);
         return 0;
+    case KEY_TLS_CA:
+        return set_text(config->tls_ca, "tls.ca", value, err);
+    case KEY_TLS_CERT:
+        return set_text(config->tls_cert, "tls.cert", value, err);
+    case KEY_TLS_KEY:
+        return set_text(config->tls_key, "tls.key", value, err);
     case KEY_COUNT:
         break;
     }
@@ -107,28 +117,59 @@ static int take_pair(struct agent_config *config, const char *key, const char *v
                    nearest_key(key));
 }
 
-static int read_pairs(yaml_document_t *document, struct agent_config *config, size_t *ret_line,
-                      struct err *err)
+struct reading {
+    yaml_document_t *document;
+    struct agent_config *config;
+    unsigned seen; /* bits of enum key */
+    size_t line;
+    struct err *err;
+};
+
+static int read_pair(struct reading *reading, const yaml_node_pair_t *pair, const char *section)
 {
-    yaml_node_t *root = yaml_document_get_root_node(document);
-    unsigned seen = 0;
+    const yaml_node_t *key = yaml_document_get_node(reading->document, pair->key);
+    const yaml_node_t *value = yaml_document_get_node(reading->document, pair->value);
+    char name[128];
+
+    reading->line = key->start_mark.line + 1;
+    if (key->type != YAML_SCALAR_NODE || value->type != YAML_SCALAR_NODE)
+        return err_set(reading->err, ERR_INVALID, "a plain key and a plain value are expected");
+    snprintf(name, sizeof(name), "%s%.100s", section, (const char *)key->data.scalar.value);
+    return take_pair(reading->config, name, (const char *)value->data.scalar.value, &reading->seen,
+                     reading->err);
+}
+
+/* The mapping below "tls", or NULL. */
+static const yaml_node_t *tls_mapping(const struct reading *reading, const yaml_node_pair_t *pair)
+{
+    const yaml_node_t *key = yaml_document_get_node(reading->document, pair->key);
+    const yaml_node_t *value = yaml_document_get_node(reading->document, pair->value);
+
+    return key->type == YAML_SCALAR_NODE && value->type == YAML_MAPPING_NODE &&
+                   strcmp((const char *)key->data.scalar.value, "tls") == 0
+               ? value
+               : NULL;
+}
+
+static int read_root(struct reading *reading)
+{
+    const yaml_node_t *root = yaml_document_get_root_node(reading->document);
 
     if (root == NULL)
         return 0; /* an empty file: the defaults */
-    *ret_line = root->start_mark.line + 1;
+    reading->line = root->start_mark.line + 1;
     if (root->type != YAML_MAPPING_NODE)
-        return err_set(err, ERR_INVALID, "key: value lines are expected");
-    for (yaml_node_pair_t *pair = root->data.mapping.pairs.start;
+        return err_set(reading->err, ERR_INVALID, "key: value lines are expected");
+    for (const yaml_node_pair_t *pair = root->data.mapping.pairs.start;
          pair < root->data.mapping.pairs.top; pair++) {
-        yaml_node_t *key = yaml_document_get_node(document, pair->key);
-        yaml_node_t *value = yaml_document_get_node(document, pair->value);
+        const yaml_node_t *tls = tls_mapping(reading, pair);
+        const yaml_node_pair_t *at = tls != NULL ? tls->data.mapping.pairs.start : pair;
+        const yaml_node_pair_t *end = tls != NULL ? tls->data.mapping.pairs.top : pair + 1;
 
-        *ret_line = key->start_mark.line + 1;
-        if (key->type != YAML_SCALAR_NODE || value->type != YAML_SCALAR_NODE)
-            return err_set(err, ERR_INVALID, "a plain key and a plain value are expected");
-        if (take_pair(config, (const char *)key->data.scalar.value,
-                      (const char *)value->data.scalar.value, &seen, err) != 0)
-            return -1;
+        for (; at < end; at++) {
+            if (read_pair(reading, at, tls != NULL ? "tls." : "") != 0)
+                return -1;
+        }
     }
     return 0;
 }
@@ -138,7 +179,7 @@ int config_parse(const char *name, const char *text, size_t length, struct agent
 {
     yaml_parser_t parser;
     yaml_document_t document;
-    size_t line = 0;
+    struct reading reading = {.document = &document, .config = config, .err = err};
     int result;
 
     CHECK(yaml_parser_initialize(&parser));
@@ -147,9 +188,9 @@ int config_parse(const char *name, const char *text, size_t length, struct agent
         result = err_set(err, ERR_INVALID, "%s:%zu: %s", name, parser.problem_mark.line + 1,
                          parser.problem == NULL ? "not YAML" : parser.problem);
     } else {
-        result = read_pairs(&document, config, &line, err);
+        result = read_root(&reading);
         if (result != 0)
-            err_wrap(err, "%s:%zu", name, line);
+            err_wrap(err, "%s:%zu", name, reading.line);
         yaml_document_delete(&document);
     }
     yaml_parser_delete(&parser);
@@ -179,6 +220,9 @@ int config_check(const struct agent_config *config, struct err *err)
     if (config->brokers[0] == '\0')
         return err_set(err, ERR_INVALID,
                        "brokers is missing: \"host:port,host:port,...\" of the control nodes");
+    if ((config->tls_ca[0] != '\0') != (config->tls_cert[0] != '\0') ||
+        (config->tls_ca[0] != '\0') != (config->tls_key[0] != '\0'))
+        return err_set(err, ERR_INVALID, "tls takes all of ca, cert and key");
     if (config->state_dir[0] != '/')
         return err_set(err, ERR_INVALID, "state_dir is \"%s\", it must be an absolute path",
                        config->state_dir);

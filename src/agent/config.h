@@ -1,6 +1,7 @@
 /* The agent's configuration: a YAML file of plain keys, overridden by flags.
  *
  * Flow     config_parse() (a text) or config_load() (a file); then flags; then config_check().
+ * Shapes   `tls: {ca: FILE, cert: FILE, key: FILE}` is the only key with keys below it.
  * Errors   an unknown key, a repeated one or a value out of range is refused with its line and the nearest known key.
  * Absent   libcyaml: it does not keep the line of a value; libyaml, on which it stands, does.
  */
@@ -20,6 +21,8 @@ struct agent_config {
     char state_dir[CONFIG_TEXT_BYTES];
     char socket[CONFIG_TEXT_BYTES];
     char http[CONFIG_TEXT_BYTES]; /* "": no HTTP side port */
+    /* PEM files, "{name}" in the last two is the node's name; "": no TLS */
+    char tls_ca[CONFIG_TEXT_BYTES], tls_cert[CONFIG_TEXT_BYTES], tls_key[CONFIG_TEXT_BYTES];
     uint64_t heartbeat_ms;
     enum log_level log_level;
 };

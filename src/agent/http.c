@@ -45,6 +45,7 @@ static uint64_t running_count(const struct agent *agent)
 
 static void render_metrics(const struct agent *agent, struct buf *out)
 {
+    static const char expiry[] = "ckpt_tls_certificate_expiry_timestamp_seconds";
     const struct agent_counters *counters = &agent->counters;
 
     metric(out, "ckpt_agent_connected", "gauge", "1 while a leader has welcomed this agent.",
@@ -71,6 +72,13 @@ static void render_metrics(const struct agent *agent, struct buf *out)
            counters->checkpoints_abandoned);
     metric(out, "ckpt_agent_walltime_kills_total", "counter",
            "Applications ended by the agent's own walltime timer.", counters->walltime_kills);
+    if (agent->tls != NULL)
+        buf_printf(out,
+                   "# HELP %s Unix time at which this agent's certificate, or its CA, ends.\n"
+                   "# TYPE %s gauge\n%s{certificate=\"own\"} %" PRId64
+                   "\n%s{certificate=\"ca\"} %" PRId64 "\n",
+                   expiry, expiry, expiry, tls_context_expiry(agent->tls), expiry,
+                   tls_context_ca_expiry(agent->tls));
     metric(out, "lattice_checkpoint_walltime_conflict_total", "counter",
            "Walltime ended while a checkpoint was in progress.", counters->walltime_conflicts);
 }

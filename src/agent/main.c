@@ -17,6 +17,7 @@
 #include "src/agent/agent.h"
 #include "src/agent/app_server.h"
 #include "src/agent/config.h"
+#include "src/agent/credentials.h"
 #include "src/agent/http.h"
 #include "src/agent/restart_points.h"
 #include "src/agent/session.h"
@@ -34,10 +35,12 @@ struct daemon {
     struct disk_ops disk;
     struct machine_ops machine;
     struct agent agent;
+    struct credentials credentials;
     struct app_server *app_server;
     struct http *http;
     uv_signal_t terminate;
     uv_signal_t interrupt;
+    uv_signal_t hangup;
     uv_timer_t stop_timer;
     bool stopping;
 };
@@ -46,7 +49,7 @@ static const char usage[] =
     "usage: ckpt-agentd --config FILE --name NODE [--state-dir DIR] [--socket PATH]\n"
     "                   [--brokers HOST:PORT,...] [--check-config] [--version]\n"
     "The agent of one compute node. FILE is YAML: brokers, state_dir, socket, http, heartbeat_ms,\n"
-    "log_level. Flags override it.\n";
+    "log_level, tls: {ca, cert, key}. Flags override it.\n";
 
 static void read_boot_id(char *ret_text, size_t size)
 {
@@ -174,17 +177,29 @@ static void daemon_stop(uv_signal_t *handle, int number)
     agent_close(&daemon->agent);
     app_server_free(daemon->app_server, handle_closed, NULL);
     restart_points_free(daemon->agent.restart_points);
+    tls_watch_stop(&daemon->credentials.watch);
     uv_close((uv_handle_t *)&daemon->terminate, NULL);
     uv_close((uv_handle_t *)&daemon->interrupt, NULL);
+    uv_close((uv_handle_t *)&daemon->hangup, NULL);
     uv_timer_start(&daemon->stop_timer, stop_late, STOP_MAX_MS, 0);
     uv_unref((uv_handle_t *)&daemon->stop_timer);
 }
 
-static void watch_signal(struct daemon *daemon, uv_signal_t *handle, int number)
+static void daemon_reload(uv_signal_t *handle, int number)
+{
+    struct daemon *daemon = handle->data;
+
+    (void)number;
+    credentials_reload(&daemon->credentials);
+    log_info("reloaded", "text=\"certificates were read, other changes need a restart\"");
+}
+
+static void watch_signal(struct daemon *daemon, uv_signal_t *handle, int number,
+                         void (*received)(uv_signal_t *handle, int number))
 {
     CHECK(uv_signal_init(&daemon->loop, handle) == 0);
     handle->data = daemon;
-    CHECK(uv_signal_start(handle, daemon_stop, number) == 0);
+    CHECK(uv_signal_start(handle, received, number) == 0);
 }
 
 static int daemon_open(struct daemon *daemon, struct err *err)
@@ -205,6 +220,10 @@ static int daemon_open(struct daemon *daemon, struct err *err)
         return -1;
     agent_init(agent, &daemon->loop, &clock, &daemon->machine, daemon->name, daemon->boot_id,
                ledger);
+    if (credentials_open(&daemon->credentials, &daemon->config, daemon->name, &agent->clock, err) !=
+        0)
+        return -1;
+    agent->tls = daemon->credentials.context;
     if (restart_points_new(agent, daemon->config.brokers, &agent->restart_points, err) != 0)
         return -1;
     if (session_new(agent, daemon->config.brokers, daemon->config.heartbeat_ms, &agent->session,
@@ -231,11 +250,13 @@ static int daemon_run(struct daemon *daemon)
         return EXIT_FAILURE;
     }
     CHECK(uv_timer_init(&daemon->loop, &daemon->stop_timer) == 0);
-    watch_signal(daemon, &daemon->terminate, SIGTERM);
-    watch_signal(daemon, &daemon->interrupt, SIGINT);
+    watch_signal(daemon, &daemon->terminate, SIGTERM, daemon_stop);
+    watch_signal(daemon, &daemon->interrupt, SIGINT, daemon_stop);
+    watch_signal(daemon, &daemon->hangup, SIGHUP, daemon_reload);
     log_info("started", "version=%s socket=%s state_dir=%s brokers=\"%s\"", CKPT_VERSION,
              daemon->config.socket, daemon->config.state_dir, daemon->config.brokers);
     uv_run(&daemon->loop, UV_RUN_DEFAULT);
+    credentials_close(&daemon->credentials);
     ledger_close(daemon->agent.ledger);
     log_info("stopped", "applications=%s", "left running");
     return EXIT_SUCCESS;

@@ -384,10 +384,11 @@ static void restore_ask(void *data)
 int restart_points_new(struct agent *agent, const char *brokers, struct restart_points **ret_points,
                        struct err *err)
 {
+    const struct rpc_channel_config config = {.tls = agent->tls};
     struct restart_points *points = check_calloc(1, sizeof(*points));
 
     points->agent = agent;
-    if (rpc_follow_new(agent->loop, brokers, NULL, &points->follow, err) != 0) {
+    if (rpc_follow_new(agent->loop, brokers, &config, &points->follow, err) != 0) {
         free(points);
         return -1;
     }

@@ -354,7 +354,8 @@ static void session_dial(struct session *session)
 int session_new(struct agent *agent, const char *brokers, uint64_t heartbeat_ms,
                 struct session **ret_session, struct err *err)
 {
-    const struct rpc_channel_config config = {.message_max_bytes = MESSAGE_MAX_BYTES};
+    const struct rpc_channel_config config = {.message_max_bytes = MESSAGE_MAX_BYTES,
+                                              .tls = agent->tls};
     struct session *session = check_calloc(1, sizeof(*session));
 
     if (rpc_follow_new(agent->loop, brokers, &config, &session->follow, err) != 0) {

@@ -27,6 +27,7 @@ struct storage_watch;
 struct collector;
 struct ticker;
 struct metrics;
+struct credentials;
 struct http;
 struct service;
 struct watch;
@@ -52,6 +53,9 @@ struct broker_counters {
     uint64_t outcomes_total[BROKER_OUTCOMES_MAX]; /* of callers' mutations by enum fsm_status */
     uint64_t watchers;                            /* open Watch calls; watch.c */
     uint64_t watch_events_total;
+    int64_t tls_expiry_s;    /* when our certificate ends, Unix time; 0: no TLS; credentials.c */
+    int64_t tls_ca_expiry_s; /* when its CA does */
+    bool tls_reload_failed;  /* the files on disk cannot be used */
 };
 enum { BROKER_LOOP_LAG_WARN_MS = 50 };
 enum { BROKER_SILENT_ELECTIONS = 2 }; /* election timeouts without a word: unreachable */
@@ -76,7 +80,8 @@ struct broker {
     struct ticker *ticker;
     struct collector *collector;
     struct metrics *metrics;
-    struct http *http; /* NULL when the member has no http address */
+    struct credentials *credentials; /* NULL without TLS */
+    struct http *http;               /* NULL when the member has no http address */
 };
 
 static inline uint64_t broker_monotonic_ms(const struct broker *broker)

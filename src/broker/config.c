@@ -274,11 +274,35 @@ static int check_member(const struct config *config, size_t i, struct err *err)
         if (address_used_before(config, i, addresses[k], k))
             return config_complain(config, CONFIG_MEMBERS, names[k], i, err,
                                    "is used for another listener too");
-        if (addresses[k][0] != '\0' && !config->insecure &&
-            !config_address_is_loopback(addresses[k]))
+        if (addresses[k][0] == '\0' || config->insecure || config_address_is_loopback(addresses[k]))
+            continue;
+        if (config->tls_ca[0] == '\0')
             return config_complain(config, CONFIG_MEMBERS, names[k], i, err,
                                    "is not a loopback address, and without TLS everyone who "
-                                   "reaches it is trusted; set 'insecure: yes' to accept that");
+                                   "reaches it is trusted; set tls, or 'insecure: yes' to accept "
+                                   "that");
+        if (addresses[k] == member->http)
+            return config_complain(config, CONFIG_MEMBERS, names[k], i, err,
+                                   "is not a loopback address, and this port has no TLS: everyone "
+                                   "who reaches it reads the metrics; set 'insecure: yes' to "
+                                   "accept that");
+    }
+    return 0;
+}
+
+/* All three or none: half of TLS is none, and nobody wants to learn that late. */
+static int check_tls(const struct config *config, struct err *err)
+{
+    static const char *const names[] = {"ca", "cert", "key"};
+    const char *const paths[] = {config->tls_ca, config->tls_cert, config->tls_key};
+    size_t set = 0;
+
+    for (size_t i = 0; i < ARRAY_COUNT(paths); i++)
+        set += paths[i][0] != '\0';
+    for (size_t i = 0; i < ARRAY_COUNT(paths); i++) {
+        if (set > 0 && paths[i][0] == '\0')
+            return config_complain(config, CONFIG_TLS, names[i], 0, err,
+                                   "is missing; tls takes ca, cert and key");
     }
     return 0;
 }
@@ -320,6 +344,8 @@ static int check_together(struct config *config, struct err *err)
                        "%s: members has %zu entries; use 1, 3 or 5: an even number only lowers "
                        "availability",
                        config->path, config->member_count);
+    if (check_tls(config, err) != 0)
+        return -1;
     for (size_t i = 0; i < config->member_count; i++) {
         if (check_member(config, i, err) != 0)
             return -1;
@@ -380,7 +406,8 @@ int config_parse(const char *path, const char *text, size_t length,
         set_initial(config, CONFIG_TIMERS, 0, err) == 0 &&
         set_initial(config, CONFIG_RAFT, 0, err) == 0 &&
         set_initial(config, CONFIG_POLICY, 0, err) == 0 &&
-        set_initial(config, CONFIG_STORAGE_WATCH, 0, err) == 0 && walk_document(&walk) == 0 &&
+        set_initial(config, CONFIG_STORAGE_WATCH, 0, err) == 0 &&
+        set_initial(config, CONFIG_TLS, 0, err) == 0 && walk_document(&walk) == 0 &&
         check_together(config, err) == 0 && apply_flags(config, flags, err) == 0)
         status = 0;
     if (walk.has_event)
@@ -442,6 +469,9 @@ void config_free(struct config *config)
     free(config->cluster_id);
     free(config->data_dir);
     free(config->unix_socket);
+    free(config->tls_ca);
+    free(config->tls_cert);
+    free(config->tls_key);
     free(config->sources);
     free(config);
 }

@@ -7,7 +7,7 @@
  *          "6h", "7d" or plain milliseconds.
  * Errors   ERR_INVALID with "FILE, line N: ..." naming the key, the value, the limit, and for an
  *          unknown key the nearest known one.
- * Absent   environment variables; reloading anything but the log level.
+ * Absent   environment variables; reloading anything but the log level (certificates are read again by credentials.h).
  */
 #ifndef CKPT_BROKER_CONFIG_H
 #define CKPT_BROKER_CONFIG_H
@@ -56,6 +56,7 @@ struct config {
     char *unix_socket;        /* "": none */
     uint64_t connections_max; /* of the API; lowered when the process may not open so many files */
     bool insecure;            /* addresses that are not loopback are bound without TLS */
+    char *tls_ca, *tls_cert, *tls_key; /* PEM files, "{id}" is the member's id; "": no TLS */
     enum log_level log_level;
     struct config_source *sources; /* which keys the file or a flag set; for config_print */
 };

@@ -23,6 +23,8 @@
     {CONFIG_TIMERS, CONFIG_DURATION, name, offsetof(struct config, member), min, max, initial},
 #define RAFT(name, member, min, max, initial)                                                      \
     {CONFIG_RAFT, CONFIG_COUNT, name, offsetof(struct config, member), min, max, initial},
+#define TLS(name, member)                                                                          \
+    {CONFIG_TLS, CONFIG_PATH, name, offsetof(struct config, member), 0, 1024, ""},
 #define POLICY(kind, name, member, min, max, initial)                                              \
     {CONFIG_POLICY, kind, name, offsetof(struct config, policy.member), min, max, initial},
 #define WATCH(kind, name, member, min, max, initial)                                               \
@@ -46,6 +48,9 @@ static const struct config_key config_keys[] = {
     ROOT(CONFIG_COUNT, "connections_max", connections_max, 16, 1000000, "12000")
     ROOT(CONFIG_YES_NO, "insecure", insecure, 0, 0, "no")
     ROOT(CONFIG_LEVEL, "log_level", log_level, 0, 0, "info")
+    TLS("ca", tls_ca)
+    TLS("cert", tls_cert)
+    TLS("key", tls_key)
     MEMBER(CONFIG_COUNT, "id", id, 1, UINT32_MAX, NULL)
     MEMBER(CONFIG_ID, "name", name, 1, ID_MAX_BYTES, NULL)
     MEMBER(CONFIG_ADDRESS, "raft", raft, 1, 255, NULL)
@@ -94,7 +99,7 @@ static const struct config_key config_keys[] = {
 _Static_assert(ARRAY_COUNT(config_keys) <= CONFIG_KEYS_MAX, "config_source_of() has room for all");
 
 static const char *const config_sections[CONFIG_SECTION_COUNT] = {
-    "", "timers", "raft", "policy", "storage_watch", "members", "targets"};
+    "", "timers", "raft", "policy", "storage_watch", "tls", "members", "targets"};
 
 static const struct {
     const char *name;

@@ -15,6 +15,7 @@ enum config_section {
     CONFIG_RAFT,
     CONFIG_POLICY,
     CONFIG_STORAGE_WATCH,
+    CONFIG_TLS,
     CONFIG_MEMBERS, /* a list */
     CONFIG_TARGETS, /* a list */
     CONFIG_SECTION_COUNT

@@ -13,6 +13,7 @@
 #include "src/broker/backup.h"
 #include "src/broker/broker.h"
 #include "src/broker/collector.h"
+#include "src/broker/credentials.h"
 #include "src/broker/disk_watch.h"
 #include "src/broker/dispatcher.h"
 #include "src/broker/evaluator.h"
@@ -172,6 +173,7 @@ static void daemon_replica_closed(void *context)
     watch_free(broker->watch);
     backup_free(broker->backup);
     service_free(broker->service);
+    credentials_free(broker->credentials);
     metrics_free(broker->metrics);
     daemon->workers_until_ms = uv_now(&daemon->loop) + DAEMON_WORKERS_MAX_MS;
     CHECK(uv_timer_start(&daemon->step, daemon_await_workers, 0, DAEMON_STEP_MS) == 0);
@@ -261,7 +263,10 @@ static void daemon_reload(struct daemon *daemon)
     }
     log_set_level(config->log_level);
     config_free(config);
-    log_info("reloaded", "path=%s text=\"the log level was taken, other changes need a restart\"",
+    credentials_reload(daemon->broker.credentials);
+    log_info("reloaded",
+             "path=%s text=\"log level and certificates were read, other "
+             "changes need a restart\"",
              path);
 }
 
@@ -327,6 +332,7 @@ static int daemon_open_replica(struct daemon *daemon, bool bootstrap, struct err
     disk_uv_ops(&daemon->loop, &daemon->disk);
     daemon->broker.disk = &daemon->disk;
     network_uv_ops(&daemon->loop, &daemon->network);
+    credentials_wrap(daemon->broker.credentials, &daemon->network);
     if (replica_open(&consensus, &daemon->initial, daemon_fatal, daemon, &daemon->broker.replica,
                      err) != 0)
         return -1;
@@ -345,8 +351,9 @@ static void daemon_add_parts(struct daemon *daemon)
 {
     struct broker *broker = &daemon->broker;
     const uint64_t connections_max = broker->config->connections_max;
-    const struct rpc_server_config server = {.connections_max = connections_max};
+    struct rpc_server_config server = {.connections_max = connections_max};
 
+    credentials_configure(broker->credentials, &server);
     broker->rpc = rpc_server_new(&daemon->loop, &server);
     if (rpc_server_connections_max(broker->rpc) < connections_max)
         log_warning("connections_limited",
@@ -356,6 +363,7 @@ static void daemon_add_parts(struct daemon *daemon)
     rpc_server_add_reflection(broker->rpc, ckpt_descriptors,
                               (size_t)(ckpt_descriptors_end - ckpt_descriptors));
     broker->metrics = metrics_new(broker);
+    credentials_watch(broker->credentials);
     broker->service = service_new(broker);
     broker->watch = watch_new(broker);
     broker->backup = backup_new(broker);
@@ -416,11 +424,14 @@ static void daemon_report_start(const struct daemon *daemon)
              CKPT_VERSION, config->cluster_id, config->self->id, config->self->api,
              config->self->raft, config->self->http, config->data_dir, status.last_index,
              status.snapshot_index);
-    if (config->insecure)
+    if (config->insecure && config->tls_ca[0] == '\0')
         log_warning("insecure",
-                    "text=\"TLS is off: everyone who reaches %s, %s or %s can command "
-                    "this cluster; restrict the network\"",
+                    "text=\"TLS IS OFF: everyone who reaches %s, %s or %s can command "
+                    "this cluster; set tls, or restrict the network\"",
                     config->self->api, config->self->raft, config->self->http);
+    else if (config->insecure)
+        log_warning("insecure", "text=\"everyone who reaches %s reads the metrics\"",
+                    config->self->http);
     process_notify("READY=1\nSTATUS=waiting for quorum");
 }
 
@@ -442,7 +453,8 @@ int daemon_run(const struct config *config, const struct config_flags *flags, bo
     daemon_fill_initial(daemon);
     /* A start that fails ends the process: nothing was promised yet, and the system takes back what
      * is open. */
-    if (daemon_open_replica(daemon, bootstrap, err) != 0)
+    if (credentials_new(broker, &broker->credentials, err) != 0 ||
+        daemon_open_replica(daemon, bootstrap, err) != 0)
         return -1;
     daemon_add_parts(daemon);
     if (daemon_listen(daemon, err) != 0)

@@ -15,6 +15,7 @@
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/base/log.h"
+#include "src/broker/access.h"
 #include "src/broker/answer.h"
 #include "src/broker/dispatcher_internal.h"
 #include "src/broker/metrics.h"
@@ -232,18 +233,19 @@ static void propose_seen(struct session *session, Ckpt__Log__V1__NodeState state
     replica_propose(session->dispatcher->broker->replica, &command, on_seen, session);
 }
 
-/* A certificate's identity ends with the node's name: .../node or ...:node. Without TLS there is none to compare. */
-static bool identity_matches(const struct rpc_peer *peer, const char *node_id)
+/* A certificate speaks for its own node, or a broken node could report for all others. */
+static void refuse_node(struct session *session, const char *node_id)
 {
-    const char *name = peer->identity;
+    const struct rpc_peer *peer = rpc_call_peer(session->call);
+    char text[512];
 
-    if (name[0] == '\0')
-        return true;
-    for (const char *p = name; *p != '\0'; p++) {
-        if (*p == '/' || *p == ':')
-            name = p + 1;
-    }
-    return strcmp(name, node_id) == 0;
+    log_warning("agent_refused", "peer=%s identity=%s node=%s text=\"not its own node\"",
+                peer->address, peer->identity, node_id);
+    snprintf(text, sizeof(text),
+             "PERMISSION_DENIED: %s may not speak for node %s; start the agent with the --name of "
+             "its certificate, or issue one: ckptctl tls issue agent %s",
+             peer->identity, node_id, node_id);
+    session_finish(session, RPC_PERMISSION_DENIED, text);
 }
 
 static void take_hello(struct session *session, const Ckpt__V1__AgentHello *hello)
@@ -260,9 +262,8 @@ static void take_hello(struct session *session, const Ckpt__V1__AgentHello *hell
                        "node_id must be 1 to 128 characters of A-Z a-z 0-9 . _ -");
         return;
     }
-    if (!identity_matches(rpc_call_peer(session->call), hello->node_id)) {
-        session_finish(session, RPC_PERMISSION_DENIED,
-                       "the certificate belongs to another node than node_id");
+    if (!access_is_agent(rpc_call_peer(session->call), hello->node_id)) {
+        refuse_node(session, hello->node_id);
         return;
     }
     session->greeted = true;

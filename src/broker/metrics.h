@@ -82,6 +82,9 @@ enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_SECONDS, METRIC_BYTES };
     X(AGENT_REPORTS, COUNTER, "ckpt_agent_reports_total", NULL, NULL, "Reports taken from agents and acknowledged.") \
     X(GRANTS, COUNTER, "ckpt_grants_total", NULL, NULL, "Bandwidth grants proposed.")     \
     X(NODES, GAUGE, "ckpt_nodes", "state", NULL, "Known nodes by state.")                          \
+    X(TLS_EXPIRY, GAUGE, "ckpt_tls_certificate_expiry_timestamp_seconds", "certificate", NULL, "Unix time at which this member's own certificate, or its CA, ends.") \
+    X(TLS_RELOAD_FAILED, GAUGE, "ckpt_tls_reload_failed", NULL, NULL, "1 while the certificate files on disk cannot be used and the old ones are.") \
+    X(TLS_REFUSED, COUNTER, "ckpt_tls_refused_total", "port", NULL, "Connections that TLS refused, by port: api or raft.") \
     X(RPC_CONNECTIONS, GAUGE, "ckpt_rpc_connections", NULL, NULL, "Open API connections.")         \
     X(RPC_CALLS, COUNTER, "ckpt_rpc_calls_total", "code", NULL, "Finished API calls by gRPC status.") \
     X(MUTATIONS, COUNTER, "ckpt_mutations_total", NULL, NULL, "Mutating requests proposed for callers.") \

@@ -13,6 +13,7 @@
 #include "src/broker/dispatcher.h"
 #include "src/broker/methods.h"
 #include "src/broker/storage_watch.h"
+#include "src/tls/watch.h"
 
 enum { STATUS_WARNINGS_MAX = 128, STATUS_VIOLATIONS_MAX = 64 };
 
@@ -243,6 +244,36 @@ static void status_warn_incarnations(struct status *status)
     }
 }
 
+static void status_warn_expiry(struct status *status, const char *what, int64_t expiry_s,
+                               const char *next)
+{
+    int64_t left_s = expiry_s - (int64_t)(status->reply->now_ms / 1000);
+
+    if (left_s < TLS_EXPIRY_WARN_S)
+        status_warn(status, scratch_printf(status->scratch,
+                                           "the %s of %s %s %" PRId64
+                                           " days; connections are refused from then on: %s",
+                                           what, status->broker->config->self->name,
+                                           left_s < 0 ? "ended" : "ends in",
+                                           (left_s < 0 ? -left_s : left_s) / 86400, next));
+}
+
+static void status_warn_tls(struct status *status)
+{
+    const struct broker_counters *counters = &status->broker->counters;
+
+    if (counters->tls_expiry_s == 0)
+        return;
+    status_warn_expiry(status, "certificate", counters->tls_expiry_s,
+                       "ckptctl tls issue replica --replace");
+    status_warn_expiry(status, "CA", counters->tls_ca_expiry_s, "ckptctl tls init in a new folder");
+    if (counters->tls_reload_failed)
+        status_warn(status, scratch_printf(status->scratch,
+                                           "the certificate files of %s cannot be used, the old "
+                                           "ones stay in use: see tls_reload_failed in its log",
+                                           status->broker->config->self->name));
+}
+
 static void status_warn_self(struct status *status)
 {
     const struct broker *broker = status->broker;
@@ -268,9 +299,13 @@ static void status_warn_self(struct status *status)
                                            "the cluster is not initialised yet: a majority of the "
                                            "members must be started with --bootstrap"));
     if (broker->config->insecure)
-        status_warn(status, scratch_printf(status->scratch,
-                                           "insecure: yes: everyone who reaches the addresses can "
-                                           "command this cluster; restrict the network"));
+        status_warn(status,
+                    scratch_printf(status->scratch, "insecure: yes: %s; restrict the network",
+                                   broker->config->tls_ca[0] != '\0'
+                                       ? "everyone who reaches the HTTP port reads metrics"
+                                       : "everyone who reaches the addresses can command "
+                                         "this cluster"));
+    status_warn_tls(status);
     if (broker->counters.loop_lag_max_ms > BROKER_LOOP_LAG_WARN_MS)
         status_warn(status,
                     scratch_printf(status->scratch,
@@ -338,6 +373,8 @@ void status_answer(struct request *request, struct scratch *scratch)
     reply.now_ms = broker_wall_ms(broker);
     reply.version = translate_text(CKPT_VERSION);
     reply.loop_lag_max_ms = broker->counters.loop_lag_max_ms;
+    reply.certificate_expires_ms = (uint64_t)broker->counters.tls_expiry_s * 1000;
+    reply.ca_expires_ms = (uint64_t)broker->counters.tls_ca_expiry_s * 1000;
     reply.connected_agents =
         broker->dispatcher == NULL ? 0 : dispatcher_connected_count(broker->dispatcher);
     reply.warnings = scratch_take(scratch, STATUS_WARNINGS_MAX, sizeof(reply.warnings[0]));

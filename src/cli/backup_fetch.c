@@ -175,6 +175,7 @@ static void close_all(struct fetch *fetch)
 enum cli_exit backup_fetch(struct cli *cli, bool stale, int fd, const char *path)
 {
     struct fetch fetch = {.cli = cli, .fd = fd, .path = path, .stale = stale};
+    const struct rpc_channel_config config = {.tls = cli->tls};
     struct err err;
 
     sha256_init(&fetch.sha256);
@@ -183,7 +184,7 @@ enum cli_exit backup_fetch(struct cli *cli, bool stale, int fd, const char *path
     CHECK(uv_timer_init(&fetch.loop, &fetch.limit) == 0);
     fetch.retry.data = &fetch;
     fetch.limit.data = &fetch;
-    if (rpc_follow_new(&fetch.loop, cli->endpoints, NULL, &fetch.follow, &err) != 0) {
+    if (rpc_follow_new(&fetch.loop, cli->endpoints, &config, &fetch.follow, &err) != 0) {
         fetch.follow = NULL;
         end_fetch(&fetch, cli_fail(cli, CLI_USAGE, NULL, "--endpoints: %s", err.text));
     } else {

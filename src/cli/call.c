@@ -120,12 +120,22 @@ static size_t count_members(struct cli *cli, bool *ret_quorum, size_t *ret_asked
     return answered;
 }
 
+/* Transports say what TLS refused in such words (src/tls/engine.c, src/rpc/h2.c). */
+static bool is_about_tls(const char *text)
+{
+    return strstr(text, "TLS: ") != NULL || strstr(text, "wants TLS") != NULL;
+}
+
 static enum cli_exit fail_no_leader(struct cli *cli, const char *what, const char *text)
 {
     size_t asked;
     bool quorum;
     size_t answered = count_members(cli, &quorum, &asked);
 
+    if (answered == 0 && is_about_tls(text)) {
+        return cli_fail(cli, CLI_AUTH, "--ca, --cert and --key; ckptctl tls show FILE",
+                        "cannot %s: no member at %s lets us in: %s", what, cli->endpoints, text);
+    }
     if (answered == 0) {
         return cli_fail(
             cli, CLI_NO_LEADER, "systemctl status ckptd on the members, or correct --endpoints",
@@ -144,6 +154,8 @@ static enum cli_exit fail_timeout(struct cli *cli, const char *what, const char 
     size_t asked;
     bool quorum;
 
+    if (is_about_tls(text) && count_members(cli, &quorum, &asked) == 0)
+        return fail_no_leader(cli, what, text);
     human_duration(cli->timeout_ms, duration);
     if (mutation) {
         snprintf(next, sizeof(next), "the same command with --request-id %s", cli->request_id);
@@ -194,7 +206,8 @@ static int ask_leader(struct cli *cli, const char *method, const ProtobufCMessag
                       const ProtobufCMessageDescriptor *reply_type, uint64_t timeout_ms,
                       ProtobufCMessage **ret_reply, struct err *err)
 {
-    struct client_config config = {.endpoints = cli->endpoints, .timeout_ms = timeout_ms};
+    struct client_config config = {
+        .endpoints = cli->endpoints, .timeout_ms = timeout_ms, .tls = cli->tls};
     struct client *client;
     int status;
 

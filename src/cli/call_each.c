@@ -108,11 +108,12 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
     }
 }
 
-static void ask_round(const char *path, const struct buf *request,
+static void ask_round(const struct tls_context *tls, const char *path, const struct buf *request,
                       const ProtobufCMessageDescriptor *reply_type, uint64_t timeout_ms,
                       struct round *round, struct call_answer *answers)
 {
     static const struct rpc_client_handlers handlers = {.on_message = on_message, .on_end = on_end};
+    const struct rpc_channel_config config = {.tls = tls};
 
     CHECK(uv_loop_init(&round->loop) == 0);
     CHECK(uv_timer_init(&round->loop, &round->patience) == 0);
@@ -123,7 +124,7 @@ static void ask_round(const char *path, const struct buf *request,
 
         *question =
             (struct question){.answer = &answers[i], .reply_type = reply_type, .round = round};
-        question->channel = rpc_channel_new(&round->loop, answers[i].endpoint, NULL);
+        question->channel = rpc_channel_new(&round->loop, answers[i].endpoint, &config);
         question->call = rpc_channel_unary(question->channel, path, request->bytes, request->length,
                                            timeout_ms, false, &handlers, question);
     }
@@ -136,7 +137,8 @@ static void ask_round(const char *path, const struct buf *request,
     CHECK(uv_loop_close(&round->loop) == 0);
 }
 
-static void ask_network(const char *method, const ProtobufCMessage *request,
+static void ask_network(const struct tls_context *tls, const char *method,
+                        const ProtobufCMessage *request,
                         const ProtobufCMessageDescriptor *reply_type, uint64_t timeout_ms,
                         bool quick, struct call_answer *answers, size_t count)
 {
@@ -148,7 +150,7 @@ static void ask_network(const char *method, const ProtobufCMessage *request,
     protobuf_c_message_pack(request,
                             buf_extend(&bytes, protobuf_c_message_get_packed_size(request)));
     snprintf(path, sizeof(path), "/ckpt.v1.%s", method);
-    ask_round(path, &bytes, reply_type, timeout_ms, &round, answers);
+    ask_round(tls, path, &bytes, reply_type, timeout_ms, &round, answers);
     buf_close(&bytes);
 }
 
@@ -162,7 +164,7 @@ void call_each(struct cli *cli, const char *method, const ProtobufCMessage *requ
 
     CHECK(count <= CALL_ENDPOINTS_MAX);
     if (cli->transport == NULL) {
-        ask_network(method, request, reply_type, timeout_ms,
+        ask_network(cli->tls, method, request, reply_type, timeout_ms,
                     patience == CALL_QUICK && !cli->timeout_set, answers, count);
         return;
     }

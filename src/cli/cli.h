@@ -15,6 +15,7 @@
 
 #include "src/base/err.h"
 #include "src/cli/number.h"
+#include "src/tls/context.h"
 
 /* Exit codes are an interface: append only. */
 enum cli_exit {
@@ -89,6 +90,7 @@ struct cli {
     void *transport_context;
 
     const char *endpoints;
+    struct tls_context *tls; /* NULL: plain */
     enum output_format format;
     bool headers;
     bool quiet;

@@ -275,6 +275,33 @@ static const struct option_spec backup_options[] = {
     {.name = "force", .kind = OPTION_FLAG, .help = "replace FILE when it exists"},
     {0}};
 
+static const struct option_spec tls_init_options[] = {
+    {.name = "cluster", .kind = OPTION_TEXT, .value = "ID", .help = "the cluster_id of ckptd"},
+    {.name = "dir", .kind = OPTION_TEXT, .value = "DIR", .help = "where the CA lies (.)"},
+    {.name = "valid",
+     .kind = OPTION_NUMBER,
+     .value = "DURATION",
+     .help = "how long the CA is good (3650d)",
+     .number = NUMBER_DURATION,
+     .range = {1000, DURATION_MAX_MS}},
+    {0}};
+
+static const struct option_spec tls_issue_options[] = {
+    {.name = "dir", .kind = OPTION_TEXT, .value = "DIR", .help = "where the CA lies (.)"},
+    {.name = "out", .kind = OPTION_TEXT, .value = "DIR", .help = "where the files go (--dir)"},
+    {.name = "host",
+     .kind = OPTION_LIST,
+     .value = "NAME,ADDRESS",
+     .help = "for clients that check host names"},
+    {.name = "valid",
+     .kind = OPTION_NUMBER,
+     .value = "DURATION",
+     .help = "how long it is good, at most as long as the CA (365d)",
+     .number = NUMBER_DURATION,
+     .range = {1000, DURATION_MAX_MS}},
+    {.name = "replace", .kind = OPTION_FLAG, .help = "renew files that exist"},
+    {0}};
+
 const struct command commands[] = {
     {"status", "", 0, 0, "who leads, who lags, how many may fail, what waits (any member)",
      command_status, NULL, false},
@@ -322,12 +349,32 @@ const struct command commands[] = {
      command_backup_verify, NULL, false},
     {"debug check", "", 0, 0, "invariants and equal state hashes on all members",
      command_debug_check, NULL, false},
+    {"tls init", "", 0, 0, "make a CA for this site (local)", command_tls_init, tls_init_options,
+     false},
+    {"tls issue", "KIND NAME", 2, 2,
+     "issue a certificate: replica ID, agent NODE, scheduler NAME, operator NAME (local)",
+     command_tls_issue, tls_issue_options, false},
+    {"tls show", "FILE", 1, 1, "what a certificate holds and when it ends (local)",
+     command_tls_show, NULL, false},
     {"completion", "bash", 1, 1, "print a completion script: source <(ckptctl completion bash)",
      command_completion, NULL, false},
     {"help", "[COMMAND]", 0, 2, "this list, or one command with its options", command_help, NULL,
      false},
     {"version", "", 0, 0, "version of this program", command_version, NULL, false},
     {0}};
+
+bool command_is_local(const struct command *command)
+{
+    enum cli_exit (*const local[])(struct cli * cli) = {
+        command_backup_inspect, command_backup_verify, command_tls_init, command_tls_issue,
+        command_tls_show,       command_completion,    command_help,     command_version};
+
+    for (size_t i = 0; i < sizeof(local) / sizeof(local[0]); i++) {
+        if (command->run == local[i])
+            return true;
+    }
+    return false;
+}
 
 const struct command *command_find(const char *const words[2], size_t *ret_words)
 {

@@ -9,6 +9,9 @@ extern const struct command commands[]; /* ends with name NULL */
 /* words[1] may be NULL. Sets how many words the name took. NULL: no such command. */
 const struct command *command_find(const char *const words[2], size_t *ret_words);
 
+/* Asks no member: needs no endpoints and no certificate. */
+bool command_is_local(const struct command *command);
+
 enum cli_exit command_help(struct cli *cli);
 enum cli_exit command_completion(struct cli *cli);
 /* Help of one command, or of all when command is NULL. */
@@ -44,5 +47,8 @@ enum cli_exit command_backup_save(struct cli *cli);
 enum cli_exit command_backup_inspect(struct cli *cli);
 enum cli_exit command_backup_verify(struct cli *cli);
 enum cli_exit command_version(struct cli *cli);
+enum cli_exit command_tls_init(struct cli *cli);
+enum cli_exit command_tls_issue(struct cli *cli);
+enum cli_exit command_tls_show(struct cli *cli);
 
 #endif

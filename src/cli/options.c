@@ -16,6 +16,18 @@ const struct option_spec global_options[] = {
      .kind = OPTION_TEXT,
      .value = "HOST:PORT,...",
      .help = "members to ask (CKPT_ENDPOINTS; 127.0.0.1:7443)"},
+    {.name = "ca",
+     .kind = OPTION_TEXT,
+     .value = "FILE",
+     .help = "TLS: the CA of the members (CKPT_CA)"},
+    {.name = "cert",
+     .kind = OPTION_TEXT,
+     .value = "FILE",
+     .help = "TLS: own certificate, of an operator or scheduler (CKPT_CERT)"},
+    {.name = "key",
+     .kind = OPTION_TEXT,
+     .value = "FILE",
+     .help = "TLS: its key, readable by the owner only (CKPT_KEY)"},
     {.name = "output",
      .letter = 'o',
      .kind = OPTION_CHOICE,
@@ -297,16 +309,45 @@ static enum cli_exit take_word(struct cli *cli, int argc, char **argv, int *i)
     return CLI_OK;
 }
 
+/* The option, else the variable; NULL when neither says anything. */
+static const char *text_or_environment(const struct cli *cli, const char *option,
+                                       const char *variable)
+{
+    const char *text = cli_text(cli, option);
+
+    if (text == NULL)
+        text = getenv(variable);
+    return text != NULL && *text != '\0' ? text : NULL;
+}
+
+/* All three or none: with half of them the operator believes to be safe and is not. */
+static enum cli_exit apply_tls(struct cli *cli)
+{
+    const struct tls_files files = {.ca = text_or_environment(cli, "ca", "CKPT_CA"),
+                                    .cert = text_or_environment(cli, "cert", "CKPT_CERT"),
+                                    .key = text_or_environment(cli, "key", "CKPT_KEY")};
+    struct err err;
+
+    if (command_is_local(cli->command) ||
+        (files.ca == NULL && files.cert == NULL && files.key == NULL))
+        return CLI_OK;
+    if (files.ca == NULL || files.cert == NULL || files.key == NULL)
+        return cli_fail(cli, CLI_USAGE, NULL, "--ca, --cert and --key go together: --%s is missing",
+                        files.ca == NULL     ? "ca"
+                        : files.cert == NULL ? "cert"
+                                             : "key");
+    if (tls_context_new(&files, NULL, &cli->tls, &err) != 0)
+        return cli_fail(cli, CLI_AUTH, "ckptctl tls show FILE", "%s", err.text);
+    return CLI_OK;
+}
+
 static enum cli_exit apply_globals(struct cli *cli)
 {
-    const char *from_environment = getenv("CKPT_ENDPOINTS");
     const char *request_id;
 
-    cli->endpoints = cli_text(cli, "endpoints");
-    if (cli->endpoints == NULL) {
-        cli->endpoints = from_environment != NULL && *from_environment != '\0' ? from_environment
-                                                                               : "127.0.0.1:7443";
-    }
+    cli->endpoints = text_or_environment(cli, "endpoints", "CKPT_ENDPOINTS");
+    if (cli->endpoints == NULL)
+        cli->endpoints = "127.0.0.1:7443";
     cli->format = (enum output_format)cli_number(cli, "output", OUTPUT_TABLE);
     cli->headers = !cli_flag(cli, "no-headers");
     cli->quiet = cli_flag(cli, "quiet");
@@ -367,11 +408,15 @@ enum cli_exit options_parse(struct cli *cli, int argc, char **argv)
         return CLI_USAGE;
     }
     code = apply_globals(cli);
-    return code == CLI_OK ? check_arguments(cli) : code;
+    if (code == CLI_OK)
+        code = check_arguments(cli);
+    return code == CLI_OK ? apply_tls(cli) : code;
 }
 
 void options_close(struct cli *cli)
 {
+    tls_context_free(cli->tls);
+    cli->tls = NULL;
     for (size_t t = 0; t < TABLE_COUNT; t++)
         for (size_t i = 0; i < CLI_OPTIONS_MAX; i++)
             free(cli->values[t][i].items);

@@ -145,6 +145,7 @@ enum cli_exit watch_run(struct cli *cli, const struct watch_options *options,
                           .on_event = on_event,
                           .data = data,
                           .last_sequence = options->after_sequence};
+    const struct rpc_channel_config config = {.tls = cli->tls};
     struct err err;
 
     CHECK(uv_loop_init(&watch.loop) == 0);
@@ -152,7 +153,7 @@ enum cli_exit watch_run(struct cli *cli, const struct watch_options *options,
     CHECK(uv_timer_init(&watch.loop, &watch.limit) == 0);
     watch.retry.data = &watch;
     watch.limit.data = &watch;
-    if (rpc_follow_new(&watch.loop, cli->endpoints, NULL, &watch.follow, &err) != 0) {
+    if (rpc_follow_new(&watch.loop, cli->endpoints, &config, &watch.follow, &err) != 0) {
         watch.follow = NULL;
         end_watch(&watch, cli_fail(cli, CLI_USAGE, NULL, "--endpoints: %s", err.text));
     } else {

@@ -59,7 +59,8 @@ int client_new(uv_loop_t *loop, const struct client_config *config, struct clien
                struct err *err)
 {
     const struct rpc_channel_config channel = {
-        .connect_timeout_ms = config->attempt_ms > 0 ? config->attempt_ms : ATTEMPT_MS};
+        .connect_timeout_ms = config->attempt_ms > 0 ? config->attempt_ms : ATTEMPT_MS,
+        .tls = config->tls};
     struct rpc_follow *follow;
 
     if (rpc_follow_new(loop, config->endpoints, &channel, &follow, err) != 0)
@@ -67,6 +68,7 @@ int client_new(uv_loop_t *loop, const struct client_config *config, struct clien
     *ret_client = client_make(loop, config->attempt_ms, config->timeout_ms);
     (*ret_client)->follow = follow;
     (*ret_client)->endpoints = check_strdup(config->endpoints);
+    (*ret_client)->tls = config->tls;
     return 0;
 }
 

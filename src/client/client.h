@@ -15,9 +15,10 @@
 struct client;
 
 struct client_config {
-    const char *endpoints; /* "host:port,host:port,..." */
-    uint64_t attempt_ms;   /* 0: 500 per attempt (a hung leader is left after it) */
-    uint64_t timeout_ms;   /* 0: 5,000 overall */
+    const char *endpoints;         /* "host:port,host:port,..." */
+    uint64_t attempt_ms;           /* 0: 500 per attempt (a hung leader is left after it) */
+    uint64_t timeout_ms;           /* 0: 5,000 overall */
+    const struct tls_context *tls; /* NULL: plain; outlives the client */
 };
 /* loop NULL: for client_call_wait alone. An endpoint that is no host:port is ERR_INVALID. */
 int client_new(uv_loop_t *loop, const struct client_config *config, struct client **ret_client,

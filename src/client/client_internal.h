@@ -11,6 +11,7 @@ struct client {
     struct rpc_follow *follow;   /* NULL: one endpoint, without retries */
     struct rpc_channel *channel; /* that one */
     char *endpoints;
+    const struct tls_context *tls;
     uint64_t attempt_ms;
     uint64_t timeout_ms;
     struct rpc_timers timers;

@@ -73,12 +73,14 @@ static int wait_client(uv_loop_t *loop, const struct client *client, const char 
 {
     const struct client_config config = {.endpoints = client->endpoints,
                                          .attempt_ms = client->attempt_ms,
-                                         .timeout_ms = client->timeout_ms};
+                                         .timeout_ms = client->timeout_ms,
+                                         .tls = client->tls};
+    const struct rpc_channel_config channel = {.tls = client->tls};
 
     if (endpoint == NULL)
         return client_new(loop, &config, ret_private, err);
     *ret_private = client_make(loop, client->attempt_ms, client->timeout_ms);
-    (*ret_private)->channel = rpc_channel_new(loop, endpoint, NULL);
+    (*ret_private)->channel = rpc_channel_new(loop, endpoint, &channel);
     return 0;
 }
 

@@ -146,12 +146,18 @@ static void set_serial(X509 *certificate)
 static void set_subject(X509 *certificate, const struct tls_identity *identity)
 {
     X509_NAME *name = X509_get_subject_name(certificate);
+    const uint8_t *serial = ASN1_STRING_get0_data(X509_get_serialNumber(certificate));
     char text[COMMON_NAME_MAX_BYTES + 1];
 
     snprintf(text, sizeof(text), "%.64s", identity->cluster);
     CHECK(X509_NAME_add_entry_by_txt(name, "O", MBSTRING_ASC, (const unsigned char *)text, -1, -1,
                                      0) == 1);
-    snprintf(text, sizeof(text), "%.9s %.54s", tls_kind_name(identity->kind), identity->name);
+    /* while a CA is replaced two of them are trusted: their names must tell them apart */
+    if (identity->kind == TLS_AUTHORITY)
+        snprintf(text, sizeof(text), "authority %02x%02x%02x%02x", serial[0], serial[1], serial[2],
+                 serial[3]);
+    else
+        snprintf(text, sizeof(text), "%.9s %.54s", tls_kind_name(identity->kind), identity->name);
     CHECK(X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const unsigned char *)text, -1, -1,
                                      0) == 1);
 }

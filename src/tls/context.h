@@ -22,7 +22,7 @@ struct tls_files {
     const char *key;  /* own key; refused when others may read it */
 };
 
-/* own: who the certificate must name; kind TLS_NOBODY: any of the cluster, cluster "": any. */
+/* own: whom the certificate must name; NULL or kind TLS_NOBODY: anybody; cluster "": of any cluster. */
 int tls_context_new(const struct tls_files *files, const struct tls_identity *own,
                     struct tls_context **ret_context, struct err *err);
 void tls_context_free(struct tls_context *context); /* NULL allowed */

@@ -131,10 +131,9 @@ static void the_certificate_must_name_whom_it_is_for(void **state)
     (void)state;
     assert_int_equal(tls_identity_make("demo", TLS_REPLICA, "2", &own, &err), 0);
     refused(&files, &own,
-            "names ckpt://demo/replica/1, it must name ckpt://demo/replica/2; "
-            "ckptctl tls issue replica 2");
+            "names ckpt://demo/replica/1, not replica 2; ckptctl tls issue replica 2");
     assert_int_equal(tls_identity_make("prod", TLS_REPLICA, "1", &own, &err), 0);
-    refused(&files, &own, "it must name ckpt://prod/replica/1");
+    refused(&files, &own, "names ckpt://demo/replica/1, which is not of cluster prod");
     own.kind = TLS_NOBODY; /* any of that cluster */
     refused(&files, &own, "not of cluster prod");
     snprintf(authority[0], sizeof(authority[0]), "%s/ca.crt", site.dir);

@@ -1,0 +1,22 @@
+/* Who may call what: the kinds of certificates and the methods of the API.
+ *
+ * Flow     access_allowed() is asked before each call when the API has TLS; without TLS everybody may call everything.
+ * Errors   the text names who asked, for what, and which certificate would do.
+ * Absent   rights of single schedulers and operators: a certificate's name is for logs. That an agent speaks for its own node only
+ *          is checked where its hello is taken (dispatcher_session.c).
+ * Source   K-001; the matrix is in README.md.
+ */
+#ifndef CKPT_BROKER_ACCESS_H
+#define CKPT_BROKER_ACCESS_H
+
+#include "src/rpc/server.h"
+#include "src/tls/identity.h"
+
+/* Bits 1 << enum tls_kind. */
+unsigned access_kinds(const char *path);
+bool access_allowed(const char *cluster, const struct rpc_peer *peer, const char *path, char *text,
+                    size_t size);
+/* Whether the peer may speak for this node: always without TLS. */
+bool access_is_agent(const struct rpc_peer *peer, const char *node_id);
+
+#endif

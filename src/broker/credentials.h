@@ -1,0 +1,27 @@
+/* ckptd's certificates at work: TLS under Raft and the API, who may call what, reload, warnings, metrics.
+ *
+ * Flow     credentials_new before the ports are opened; _wrap puts TLS around Raft's network, _configure into the API's server;
+ *          _watch, when the metrics are there. Everything accepts NULL: a ckptd without TLS.
+ * Errors   start: the file and what is wrong with it. Later: logged, the old certificates stay. Refused peers are logged at most
+ *          CREDENTIALS_LOG_BURST at once and one per CREDENTIALS_LOG_MS, with the number left out.
+ */
+#ifndef CKPT_BROKER_CREDENTIALS_H
+#define CKPT_BROKER_CREDENTIALS_H
+
+#include "src/broker/broker.h"
+
+enum { CREDENTIALS_LOG_BURST = 10, CREDENTIALS_LOG_MS = 5000 };
+
+struct credentials;
+struct network_ops;
+
+/* *ret_credentials is NULL when the configuration has no tls. */
+int credentials_new(struct broker *broker, struct credentials **ret_credentials, struct err *err);
+void credentials_wrap(struct credentials *credentials, struct network_ops *network);
+void credentials_configure(struct credentials *credentials, struct rpc_server_config *config);
+void credentials_watch(struct credentials *credentials);
+void credentials_reload(struct credentials *credentials);
+/* The network and the server are closed. */
+void credentials_free(struct credentials *credentials);
+
+#endif
