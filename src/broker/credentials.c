@@ -122,7 +122,7 @@ static void expiring(void *data, const char *what, int64_t left_s)
                 "from then on: ckptctl tls %s\"",
                 what, left_s / 86400, what, config->self->name,
                 left_s < 0 ? "has ended" : "ends soon",
-                strcmp(what, "CA") == 0 ? "init in a new folder" : "issue replica --replace");
+                strcmp(what, "CA") == 0 ? "init in a new folder" : "issue replica ID --replace");
 }
 
 /* "{id}" stands for the member's id, so that all members have the same configuration. */

@@ -265,7 +265,9 @@ static void status_warn_tls(struct status *status)
     if (counters->tls_expiry_s == 0)
         return;
     status_warn_expiry(status, "certificate", counters->tls_expiry_s,
-                       "ckptctl tls issue replica --replace");
+                       scratch_printf(status->scratch,
+                                      "ckptctl tls issue replica %" PRIu64 " --replace",
+                                      status->broker->config->self->id));
     status_warn_expiry(status, "CA", counters->tls_ca_expiry_s, "ckptctl tls init in a new folder");
     if (counters->tls_reload_failed)
         status_warn(status, scratch_printf(status->scratch,

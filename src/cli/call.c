@@ -120,8 +120,7 @@ static size_t count_members(struct cli *cli, bool *ret_quorum, size_t *ret_asked
     return answered;
 }
 
-/* Transports say what TLS refused in such words (src/tls/engine.c, src/rpc/h2.c). */
-static bool is_about_tls(const char *text)
+bool call_is_about_tls(const char *text)
 {
     return strstr(text, "TLS: ") != NULL || strstr(text, "wants TLS") != NULL;
 }
@@ -132,7 +131,7 @@ static enum cli_exit fail_no_leader(struct cli *cli, const char *what, const cha
     bool quorum;
     size_t answered = count_members(cli, &quorum, &asked);
 
-    if (answered == 0 && is_about_tls(text)) {
+    if (answered == 0 && call_is_about_tls(text)) {
         return cli_fail(cli, CLI_AUTH, "--ca, --cert and --key; ckptctl tls show FILE",
                         "cannot %s: no member at %s lets us in: %s", what, cli->endpoints, text);
     }
@@ -154,7 +153,7 @@ static enum cli_exit fail_timeout(struct cli *cli, const char *what, const char 
     size_t asked;
     bool quorum;
 
-    if (is_about_tls(text) && count_members(cli, &quorum, &asked) == 0)
+    if (call_is_about_tls(text) && count_members(cli, &quorum, &asked) == 0)
         return fail_no_leader(cli, what, text);
     human_duration(cli->timeout_ms, duration);
     if (mutation) {

@@ -51,6 +51,9 @@ void call_each_free(struct call_answer *answers, size_t count);
 enum cli_exit call_failed(struct cli *cli, const char *what, int status, const char *text,
                           bool mutation);
 
+/* Transports say what TLS refused in certain words (src/tls/engine.c, src/rpc/h2.c). */
+bool call_is_about_tls(const char *text);
+
 /* Asks whether to go on with what the plan on stderr says. CLI_OK: yes. */
 enum cli_exit call_confirm(struct cli *cli, const char *plan);
 

@@ -24,6 +24,7 @@ static const struct output_column member_columns[] = {
     {"MATCH", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
     {"HASH", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
     {"LOOP LAG", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
+    {"CERTIFICATE", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
 };
 
 static bool serving(const Ckpt__V1__StatusReply *reply)
@@ -74,6 +75,19 @@ static void print_head(struct cli *cli, const struct members *members)
     fprintf(cli->out, "\n\n");
 }
 
+static const char *certificate_text(const Ckpt__V1__StatusReply *own, char text[HUMAN_BYTES])
+{
+    int64_t left_ms = (int64_t)(own->certificate_expires_ms - own->now_ms);
+
+    if (own->certificate_expires_ms == 0)
+        snprintf(text, HUMAN_BYTES, "no TLS");
+    else if (left_ms <= 0)
+        snprintf(text, HUMAN_BYTES, "EXPIRED");
+    else
+        snprintf(text, HUMAN_BYTES, "%" PRId64 "d left", left_ms / 86400000);
+    return text;
+}
+
 static void print_member(struct output_table *table, const struct members *members,
                          const Ckpt__V1__MemberStatus *member)
 {
@@ -107,6 +121,7 @@ static void print_member(struct output_table *table, const struct members *membe
     if (own != NULL) {
         output_cell(table, "%016" PRIx64, own->state_hash);
         output_cell(table, "%s", human_duration(own->loop_lag_max_ms, contact));
+        output_cell(table, "%s", certificate_text(own, contact));
     }
 }
 
@@ -147,12 +162,30 @@ static void print_counts(struct cli *cli, const Ckpt__V1__StatusReply *best)
     fprintf(cli->out, "   agents %" PRIu64 " connected\n", best->connected_agents);
 }
 
+/* The best answer's warnings; those of the others that only they can give, about their certificates. */
+static void print_warnings_of(struct cli *cli, const Ckpt__V1__StatusReply *reply, bool all,
+                              size_t *count)
+{
+    for (size_t i = 0; i < reply->n_warnings; i++) {
+        if (!all && strncmp(reply->warnings[i], "the certificate", strlen("the certificate")) != 0)
+            continue;
+        fprintf(cli->out, "%swarning: ", (*count)++ == 0 ? "\n" : "");
+        output_safe(cli->out, reply->warnings[i]);
+        fputc('\n', cli->out);
+    }
+}
+
 static void print_warnings(struct cli *cli, const struct members *members)
 {
-    for (size_t i = 0; i < members->best->n_warnings; i++) {
-        fprintf(cli->out, "%swarning: ", i == 0 ? "\n" : "");
-        output_safe(cli->out, members->best->warnings[i]);
-        fputc('\n', cli->out);
+    size_t count = 0;
+
+    print_warnings_of(cli, members->best, true, &count);
+    for (size_t i = 0; i < members->count; i++) {
+        const Ckpt__V1__StatusReply *reply =
+            (const Ckpt__V1__StatusReply *)members->answers[i].reply;
+
+        if (reply != NULL && reply != members->best)
+            print_warnings_of(cli, reply, false, &count);
     }
     for (size_t i = 0; i < members->count; i++) {
         const struct call_answer *answer = &members->answers[i];

@@ -5,6 +5,7 @@
 
 #include "src/base/check.h"
 #include "src/cli/human.h"
+#include "src/client/client.h"
 
 static const Ckpt__V1__StatusReply *reply_of(const struct call_answer *answer)
 {
@@ -138,6 +139,11 @@ enum cli_exit members_nobody(struct cli *cli, const struct members *members, con
         return cli_fail(cli, CLI_USAGE, NULL, "--endpoints holds no address: \"%s\"",
                         cli->endpoints);
     }
+    if (members->answers[0].status == RPC_PERMISSION_DENIED ||
+        call_is_about_tls(members->answers[0].err.text))
+        return cli_fail(cli, CLI_AUTH, "--ca, --cert and --key; ckptctl tls show FILE",
+                        "cannot %s: none of %zu members lets us in; %s", what, members->count,
+                        call_answer_text(&members->answers[0], text));
     return cli_fail(cli, CLI_NO_LEADER,
                     "systemctl status ckptd on the members, or correct --endpoints",
                     "cannot %s: none of %zu members answers; %s", what, members->count,

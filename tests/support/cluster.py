@@ -46,6 +46,8 @@ grpc.__path__.append(str(BUILD / "pygen" / "grpc"))  # the generated grpc.health
 from ckpt.v1 import agent_pb2, agent_pb2_grpc, broker_pb2, broker_pb2_grpc  # noqa: E402,F401
 from ckpt.v1 import common_pb2, operator_pb2, operator_pb2_grpc  # noqa: E402
 
+from site_files import Site  # noqa: E402
+
 RETRYABLE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.RESOURCE_EXHAUSTED)
 
 
@@ -87,18 +89,19 @@ def checkpoint_text(identifier):
 class Client:
     """Follows the leader by the hint trailer; every mutation keeps its request id over all attempts."""
 
-    def __init__(self, addresses):
+    def __init__(self, addresses, credentials=None):
         self.addresses = list(addresses)
+        self.credentials = credentials  # of grpc.secure_channel; None: plain
         self.current = 0
         self.channels = {}
         self.attempt_started = 0.0
 
     def channel(self, address):
         if address not in self.channels:
-            self.channels[address] = grpc.insecure_channel(
-                address, options=[("grpc.initial_reconnect_backoff_ms", 50), ("grpc.min_reconnect_backoff_ms", 50),
-                                  ("grpc.max_reconnect_backoff_ms", 200), ("grpc.enable_retries", 0),
-                                  ("grpc.use_local_subchannel_pool", 1)])
+            options = [("grpc.initial_reconnect_backoff_ms", 50), ("grpc.min_reconnect_backoff_ms", 50),
+                       ("grpc.max_reconnect_backoff_ms", 200), ("grpc.enable_retries", 0), ("grpc.use_local_subchannel_pool", 1)]
+            self.channels[address] = (grpc.insecure_channel(address, options=options) if self.credentials is None
+                                      else grpc.secure_channel(address, self.credentials, options=options))
         return self.channels[address]
 
     def call(self, service, method, request, timeout_s=10.0, attempt_s=1.0):
@@ -279,7 +282,7 @@ def metric(address, name):
 
 class Cluster:
     def __init__(self, members=3, agents=(), policy=None, target=None, storage_watch=None, timers=None, keep=False,
-                 heartbeat_ms=1000, raft=None):
+                 heartbeat_ms=1000, raft=None, tls=False):
         self.keep = keep
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="ckpt-"))
         self.bin = BIN
@@ -289,10 +292,28 @@ class Cluster:
         self.members = [Member(self, i + 1) for i in range(members)]
         self.agents = {name: Agent(self, name) for name in agents}
         self.jobs = []
+        self.site = self.make_site() if tls else None
         self.write_config(policy or {}, target or {}, storage_watch or {}, timers or {}, raft or {})
         self.agent_config.write_text(
-            f"brokers: \"{','.join(m.api for m in self.members)}\"\nheartbeat_ms: {heartbeat_ms}\nlog_level: info\n")
-        self.client = Client([m.api for m in self.members])
+            f"brokers: \"{','.join(m.api for m in self.members)}\"\nheartbeat_ms: {heartbeat_ms}\nlog_level: info\n"
+            + self.tls_section("agent-{name}"))
+        self.client = Client([m.api for m in self.members], self.site and self.site.credentials("operator-test"))
+
+    def make_site(self):
+        """A CA in a folder of its own, and a certificate for everybody here."""
+        site = Site(self.dir / "tls", BIN / "ckptctl")
+        for member in self.members:
+            site.issue("replica", member.id, "--host", "127.0.0.1,localhost")
+        for name in self.agents:
+            site.issue("agent", name)
+        site.issue("operator", "test")
+        site.issue("scheduler", "test")
+        return site
+
+    def tls_section(self, stem):
+        if self.site is None:
+            return ""
+        return f'tls: {{ca: "{self.site.ca}", cert: "{self.site.dir}/{stem}.crt", key: "{self.site.dir}/{stem}.key"}}\n'
 
     def write_config(self, policy, target, storage_watch, timers, raft):
         def section(name, values):
@@ -306,7 +327,7 @@ class Cluster:
             text += f"  - {{id: {m.id}, name: {m.name}, raft: \"{m.raft}\", api: \"{m.api}\", http: \"{m.http}\"}}\n"
         text += section("timers", timers) + section("raft", raft) + section("policy", policy)
         text += f"targets:\n  - {{{', '.join(f'{k}: {v}' for k, v in target.items())}}}\n"
-        text += section("storage_watch", storage_watch) + "log_level: info\n"
+        text += section("storage_watch", storage_watch) + "log_level: info\n" + self.tls_section("replica-{id}")
         self.config.write_text(text)
 
     def start(self):
@@ -328,9 +349,10 @@ class Cluster:
     def wait_leader(self, timeout_s=20):
         return wait_until("a leader serves", self.leader, timeout_s, 0.002)
 
-    def ctl(self, *arguments, check=True, endpoints=None):
+    def ctl(self, *arguments, check=True, endpoints=None, tls=None):
+        tls = tls if tls is not None else self.site.arguments("operator-test") if self.site else []
         result = subprocess.run(
-            [str(BIN / "ckptctl"), "--endpoints", endpoints or ",".join(m.api for m in self.members), *arguments],
+            [str(BIN / "ckptctl"), "--endpoints", endpoints or ",".join(m.api for m in self.members), *tls, *arguments],
             capture_output=True, text=True, stdin=subprocess.DEVNULL)
         if check and result.returncode != 0:
             raise RuntimeError(f"ckptctl {' '.join(arguments)}: exit {result.returncode}: {result.stderr}{result.stdout}")

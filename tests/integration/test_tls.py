@@ -1,0 +1,419 @@
+#!/usr/bin/python3
+"""Mutual TLS on Raft and API ports with real processes: everything works as without it, strangers are refused by name, certificates
+are replaced while everything runs. K-001, K-009, S11, U3, U11."""
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+
+os.environ["GRPC_VERBOSITY"] = "NONE"  # it prints what these tests provoke
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from cluster import (BIN, Agent, Client, Cluster, agent_pb2, agent_pb2_grpc, broker_pb2, broker_pb2_grpc, grpc, load_json,  # noqa: E402
+                     metric, operator_pb2, operator_pb2_grpc, tail, tap, wait_until)
+from site_files import Site  # noqa: E402
+
+EXPIRY = "ckpt_tls_certificate_expiry_timestamp_seconds"
+
+
+def log_has(path, *words):
+    text = pathlib.Path(path).read_text(errors="replace")
+    return any(all(w in line for w in words) for line in text.splitlines())
+
+
+def wait_log(path, *words, timeout_s=10):
+    try:
+        wait_until(f"{path.name} says {words}", lambda: log_has(path, *words), timeout_s, 0.05)
+    except TimeoutError as error:
+        raise TimeoutError(f"{error}\n{tail(path, 25)}")
+
+
+def register(cluster, name, node="a"):
+    return cluster.register(name, [(node, 1, 1 << 20)])
+
+
+def code_of(call):
+    try:
+        call()
+    except grpc.RpcError as error:
+        return error.code(), error.details()
+    return grpc.StatusCode.OK, ""
+
+
+def stub(cluster, address, stem, service=broker_pb2_grpc.BrokerServiceStub, site=None, ca=None):
+    channel = grpc.secure_channel(address, (site or cluster.site).credentials(stem, ca),
+                                  options=[("grpc.use_local_subchannel_pool", 1), ("grpc.initial_reconnect_backoff_ms", 50),
+                                           ("grpc.max_reconnect_backoff_ms", 100)])
+    return service(channel), channel
+
+
+def a_cluster_over_tls_commits_fails_over_and_its_agents_follow():
+    with Cluster(agents=("a", "b"), tls=True) as cluster:
+        cluster.start()
+        for i in range(50):
+            register(cluster, f"job-{i}")
+        for name in ("a", "b"):
+            wait_log(cluster.agents[name].log, "event=session_open")
+        for turn in range(4):
+            leader = cluster.wait_leader()
+            started = time.monotonic()
+            leader.kill(signal.SIGKILL)
+            register(cluster, f"after-{turn}")
+            took_s = time.monotonic() - started
+            print(f"# SIGKILL of the leader to the next acknowledged registration: {took_s * 1000:.0f} ms")
+            assert took_s < 0.9, f"{took_s} s: not by the end of the connection (S11), but by timers"
+            leader.start()
+            wait_until("all members are reachable", lambda: all_reachable(cluster), 10, 0.05)
+        for i in range(50):
+            assert cluster.allocation(f"job-{i}").spec.allocation_id == f"job-{i}"
+        check = cluster.ctl("debug", "check")
+        assert check.returncode == 0, check.stdout + check.stderr
+        status = load_json(cluster.ctl("status", "-o", "json"))["status"]
+        assert all(a["status"]["certificate_expires_ms"] > time.time() * 1000 for a in status["answers"]), status
+        for member in cluster.members:
+            lines = [line for line in pathlib.Path(member.log).read_text().splitlines() if "event=tls_refused" in line]
+            # a member that was killed in the middle of a handshake broke it off; nothing else is refused here
+            assert all("closed the connection during the handshake" in line for line in lines), lines
+
+
+def all_reachable(cluster):
+    status = load_json(cluster.ctl("status", "-o", "json", check=False))["status"]
+    return status["reachable_count"] == len(cluster.members)
+
+
+def only_the_certificates_kind_decides_who_may_call_what():
+    with Cluster(members=1, agents=("a",), tls=True) as cluster:
+        cluster.start()
+        member = cluster.members[0]
+        request = broker_pb2.ListAllocationsRequest()
+        policy = operator_pb2.GetPolicyRequest()
+        drain = operator_pb2.DrainNodeRequest(request_id="x", node_id="a")
+        cases = [("agent-a", "PERMISSION_DENIED", "PERMISSION_DENIED", "PERMISSION_DENIED"),
+                 ("scheduler-test", "OK", "OK", "PERMISSION_DENIED"), ("operator-test", "OK", "OK", "other"),
+                 ("replica-1", "PERMISSION_DENIED", "PERMISSION_DENIED", "PERMISSION_DENIED")]
+        for stem, broker, reading, changing in cases:
+            found, channel = stub(cluster, member.api, stem)
+            operator = operator_pb2_grpc.OperatorServiceStub(channel)
+            for wanted, (code, details) in ((broker, code_of(lambda: found.ListAllocations(request, timeout=5))),
+                                            (reading, code_of(lambda: operator.GetPolicy(policy, timeout=5))),
+                                            (changing, code_of(lambda: operator.DrainNode(drain, timeout=5)))):
+                if wanted == "other":
+                    assert code != grpc.StatusCode.PERMISSION_DENIED, details
+                else:
+                    assert code.name == wanted, (stem, code, details)
+                if wanted == "PERMISSION_DENIED":
+                    assert f"ckpt://demo/{stem.replace('-', '/')} may not call" in details, details
+                    assert "takes a certificate of kind" in details, details
+            channel.close()
+        wait_log(member.log, "event=access_denied", "ckpt://demo/agent/a")
+        refused = cluster.ctl("policy", "set", "max_victims=2", check=False, tls=cluster.site.arguments("scheduler-test"))
+        assert refused.returncode == 7, refused
+        assert "ckpt://demo/scheduler/test may not call" in refused.stderr, refused.stderr
+
+
+def an_agent_cannot_speak_for_another_node():
+    with Cluster(members=1, agents=("a", "b"), tls=True) as cluster:
+        cluster.start()
+        spoof, channel = stub(cluster, cluster.members[0].api, "agent-a", agent_pb2_grpc.AgentServiceStub)
+
+        def hello(node):
+            yield agent_pb2.AgentUp(hello=agent_pb2.AgentHello(node_id=node, boot_id="x", version="x"))
+
+        code, details = code_of(lambda: list(spoof.Session(hello("b"), timeout=5)))
+        assert code == grpc.StatusCode.PERMISSION_DENIED, (code, details)
+        assert "ckpt://demo/agent/a may not speak for node b" in details, details
+        wait_log(cluster.members[0].log, "event=agent_refused", "identity=ckpt://demo/agent/a", "node=b")
+        channel.close()
+        # the program itself does not start with a certificate of another node
+        shutil.copy(cluster.site.cert("agent-a"), cluster.site.cert("agent-c"))
+        shutil.copy(cluster.site.key("agent-a"), cluster.site.key("agent-c"))
+        agent = Agent(cluster, "c")
+        try:
+            agent.start()
+            raise AssertionError("the agent started with another node's certificate")
+        except RuntimeError as error:
+            assert "names ckpt://demo/agent/a, not agent c" in str(error), error
+
+
+def certificates_are_replaced_while_everything_runs():
+    with Cluster(agents=("a",), tls=True) as cluster:
+        cluster.start()
+        register(cluster, "before")
+        wait_log(cluster.agents["a"].log, "event=session_open")
+        leader = cluster.wait_leader()
+        pids = [m.process.pid for m in cluster.members]
+        before = {m.id: expiry(m) for m in cluster.members}
+
+        # by the change of the files
+        for member in cluster.members:
+            cluster.site.issue("replica", member.id, "--host", "127.0.0.1,localhost", "--valid", "90d", replace=True)
+        for member in cluster.members:
+            wait_log(member.log, "event=tls_reloaded")
+            wait_until("the metric moves", lambda m=member: expiry(m) < before[m.id] - 86400, 5)
+        assert cluster.wait_leader() is leader, "a reload must not cost the leadership"
+        register(cluster, "after-files")
+
+        # broken files change nothing, and say so
+        victim = next(m for m in cluster.members if m is not leader)
+        good = cluster.site.cert(f"replica-{victim.id}").read_bytes()
+        cluster.site.cert(f"replica-{victim.id}").write_text("half a certificate")
+        wait_log(victim.log, "event=tls_reload_failed", f"replica-{victim.id}.crt: holds no certificate")
+        wait_until("the metric says so", lambda: metric(victim.http, "ckpt_tls_reload_failed") == 1, 5)
+        shown = cluster.ctl("status").stdout  # also when another member knows best
+        assert f"warning: the certificate files of {victim.name} cannot be used" in shown, shown
+        register(cluster, "while-broken")
+
+        # by SIGHUP
+        cluster.site.cert(f"replica-{victim.id}").write_bytes(good)
+        victim.process.send_signal(signal.SIGHUP)
+        wait_until("the metric is well again", lambda: metric(victim.http, "ckpt_tls_reload_failed") == 0, 5)
+
+        # new connections between all members use the new certificates
+        leader.kill()
+        register(cluster, "after-failover")
+        leader.start()
+        wait_until("all members are reachable", lambda: all_reachable(cluster), 10, 0.05)
+        assert [m.process.pid for m in cluster.members if m is not leader] == [p for p, m in zip(pids, cluster.members) if m is not leader]
+
+        # the agent's, too
+        cluster.site.issue("agent", "a", replace=True)
+        wait_log(cluster.agents["a"].log, "event=tls_reloaded")
+
+
+def expiry(member):
+    from cluster import http_get
+    for line in http_get(member.http, "/metrics")[1].splitlines():
+        if line.startswith(EXPIRY + '{certificate="own"}'):
+            return float(line.rsplit(" ", 1)[1])
+    raise AssertionError(f"{member.name} shows no {EXPIRY}")
+
+
+def a_whole_ca_is_replaced_without_an_outage():
+    """Trust both, issue from the new one, trust the new one only: the order that the runbook gives."""
+    with Cluster(agents=("a",), tls=True) as cluster:
+        cluster.start()
+        site = cluster.site
+        fresh = Site(cluster.dir / "tls2", BIN / "ckptctl")
+        old_ca = site.ca.read_bytes()
+        register(cluster, "old")
+        replace(site.ca, old_ca + fresh.ca.read_bytes())
+        for member in cluster.members:
+            wait_log(member.log, "event=tls_reloaded")
+        wait_log(cluster.agents["a"].log, "event=tls_reloaded")
+        register(cluster, "both")
+        stale, stale_channel = stub(cluster, cluster.members[0].api, "operator-test", operator_pb2_grpc.OperatorServiceStub)
+        assert code_of(lambda: stale.Status(operator_pb2.StatusRequest(), timeout=5))[0] == grpc.StatusCode.OK
+        for number, member in enumerate(cluster.members):
+            fresh.issue("replica", member.id, "--host", "127.0.0.1,localhost")
+            move_pair(fresh, site, f"replica-{member.id}")
+            wait_until("it was read", lambda m=member: reloads(m.log) >= 2, 10, 0.05)
+        fresh.issue("agent", "a")
+        move_pair(fresh, site, "agent-a")
+        fresh.issue("operator", "new")
+        cluster.client.close()
+        cluster.client = Client([m.api for m in cluster.members], fresh.credentials("operator-new"))
+        wait_until("the agent read it", lambda: reloads(cluster.agents["a"].log) >= 2, 10, 0.05)
+        register(cluster, "new")
+        replace(site.ca, fresh.ca.read_bytes())
+        for member in cluster.members:
+            wait_until("it was read", lambda m=member: reloads(m.log) >= 3, 10, 0.05)
+        register(cluster, "only-new")
+        # who still has an old certificate is put out, on open connections as well
+        wait_until("the old operator is out", lambda: code_of(
+            lambda: stale.Status(operator_pb2.StatusRequest(), timeout=2))[0] == grpc.StatusCode.UNAVAILABLE, 10, 0.1)
+        stale_channel.close()
+        wait_log(cluster.members[0].log, "event=tls_refused", "ckpt://demo/operator/test is no longer good")
+        cluster.wait_leader().kill()
+        register(cluster, "after-failover")
+        for name in ("old", "both", "new", "only-new", "after-failover"):
+            assert cluster.allocation(name).spec.allocation_id == name
+
+
+def reloads(path):
+    return pathlib.Path(path).read_text().count("event=tls_reloaded")
+
+
+def replace(path, content):
+    temporary = path.with_suffix(".new")
+    temporary.write_bytes(content)
+    temporary.rename(path)
+
+
+def move_pair(source, target, stem):
+    os.rename(source.key(stem), target.key(stem))
+    os.rename(source.cert(stem), target.cert(stem))
+
+
+def each_kind_of_wrong_peer_is_refused_and_named():
+    with Cluster(members=1, tls=True) as cluster:
+        cluster.start()
+        member, site = cluster.members[0], cluster.site
+        api_host, api_port = member.api.split(":")
+        raft_port = int(member.raft.split(":")[1])
+
+        foreign = Site(cluster.dir / "foreign", BIN / "ckptctl")
+        foreign.issue("operator", "mallory")
+        _, details = code_of(lambda: stub(cluster, member.api, "operator-mallory", operator_pb2_grpc.OperatorServiceStub, foreign,
+                                          site.ca)[0].Status(operator_pb2.StatusRequest(), timeout=3))
+        wait_log(member.log, "event=tls_refused", "port=api", "ckpt://demo/operator/mallory", "one CA")
+        ours = cluster.ctl("status", check=False, tls=foreign.arguments("operator-mallory"))
+        assert ours.returncode in (5, 7) and "TLS:" in ours.stderr, (ours.returncode, ours.stderr)
+
+        other = Site(cluster.dir / "other", BIN / "ckptctl", cluster="prod")
+        # the same CA key, but a name of another cluster, as if one CA served both
+        other_ca = subprocess.run(["openssl", "x509", "-in", str(other.ca), "-noout", "-subject"], capture_output=True, text=True)
+        assert other_ca.returncode == 0, other_ca.stderr
+        other.issue("operator", "ann")
+        both = site.ca.read_bytes()
+        replace(site.ca, both + other.ca.read_bytes())
+        wait_log(member.log, "event=tls_reloaded")
+        code, details = code_of(lambda: stub(cluster, member.api, "operator-ann", operator_pb2_grpc.OperatorServiceStub, other,
+                                             site.ca)[0].Status(operator_pb2.StatusRequest(), timeout=5))
+        assert code == grpc.StatusCode.PERMISSION_DENIED and "is of another cluster than demo" in details, (code, details)
+
+        # no certificate at all
+        context = ssl.create_default_context(cafile=str(site.ca))
+        context.set_alpn_protocols(["h2"])
+        with socket.create_connection((api_host, int(api_port)), timeout=5) as raw:
+            try:
+                with context.wrap_socket(raw, server_hostname="localhost") as wrapped:
+                    assert wrapped.recv(100) == b"", "an answer without a certificate"
+            except OSError as error:
+                assert "CERTIFICATE_REQUIRED" in str(error).upper().replace(" ", "_") or "reset" in str(error), error
+        wait_log(member.log, "event=tls_refused", "the peer showed no certificate")
+
+        # a name that is not its own: the client refuses
+        site.issue("replica", 1, "--host", "elsewhere.example", replace=True)
+        wait_until("it was read", lambda: reloads(member.log) >= 2, 10, 0.05)
+        code, _ = code_of(lambda: stub(cluster, member.api, "operator-test", operator_pb2_grpc.OperatorServiceStub)[0].Status(
+            operator_pb2.StatusRequest(), timeout=2))
+        assert code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED), code
+        assert cluster.ctl("status").returncode == 0  # ours goes by the identity
+
+        # plain text on a TLS port, and the other way round
+        plain = cluster.ctl("status", check=False, tls=[])
+        assert plain.returncode == 7 and "wants TLS" in plain.stderr, (plain.returncode, plain.stderr)
+        wait_log(member.log, "event=tls_refused", "port=api", "what came is not TLS")
+        for port in (raft_port, int(api_port)):
+            with socket.create_connection(("127.0.0.1", port), timeout=5) as raw:
+                raw.sendall(b"GET / HTTP/1.1\r\n\r\n")
+                while raw.recv(100):
+                    pass
+        wait_log(member.log, "event=tls_refused", "port=raft", "what came is not TLS")
+
+        # a handshake that stalls, on both ports
+        started = time.monotonic()
+        stalled = [socket.create_connection(("127.0.0.1", port), timeout=10) for port in (raft_port, int(api_port))]
+        for raw in stalled:
+            raw.sendall(bytes([22, 3, 1, 2, 0, 1]))
+            assert raw.recv(100) == b""
+            raw.close()
+        assert time.monotonic() - started < 8
+        wait_log(member.log, "event=tls_refused", "port=raft", "no complete handshake within 1500 ms")
+        wait_log(member.log, "event=tls_refused", "port=api", "no complete handshake within 3000 ms")
+
+        # an API certificate that is no replica's cannot join the members' conversation
+        context = ssl.create_default_context(cafile=str(site.ca))
+        context.check_hostname = False
+        context.load_cert_chain(site.cert("operator-test"), site.key("operator-test"))
+        context.set_alpn_protocols(["ckpt-raft"])
+        with socket.create_connection(("127.0.0.1", raft_port), timeout=5) as raw:
+            with context.wrap_socket(raw) as wrapped:
+                try:
+                    assert wrapped.recv(100) == b""
+                except OSError:
+                    pass
+        wait_log(member.log, "event=tls_refused", "port=raft", "ckpt://demo/operator/test, not a replica of cluster demo")
+        assert metric(member.http, "ckpt_tls_refused_total") >= 8
+        assert cluster.ctl("status").returncode == 0
+
+
+def a_member_whose_certificate_names_another_id_stays_out():
+    with Cluster(tls=True) as cluster:
+        cluster.start()
+        register(cluster, "before")
+        leader = cluster.wait_leader()
+        victim, witness = [m for m in cluster.members if m is not leader]
+        victim.kill()
+
+        # its own ckptd refuses to start with it
+        good = {p: p.read_bytes() for p in (cluster.site.cert(f"replica-{victim.id}"), cluster.site.key(f"replica-{victim.id}"))}
+        for make in (cluster.site.cert, cluster.site.key):
+            replace_keeping_mode(make(f"replica-{victim.id}"), make(f"replica-{witness.id}").read_bytes())
+        try:
+            victim.start()
+            raise AssertionError("it started with another member's certificate")
+        except RuntimeError as error:
+            assert f"names ckpt://demo/replica/{witness.id}, not replica {victim.id}" in str(error), error
+        # another replica's certificate under the address of the victim is refused by those who dial it: a stand-in with witness's files
+        impostor = impostor_start(cluster, victim, witness)
+        try:
+            for member in (leader, witness):
+                wait_log(member.log, "event=tls_refused", "port=raft",
+                         f"names ckpt://demo/replica/{witness.id}, not member {victim.id}")
+        finally:
+            impostor.kill()
+            impostor.wait()
+        for path, content in good.items():
+            replace_keeping_mode(path, content)
+        victim.start()
+        wait_until("all members are reachable", lambda: all_reachable(cluster), 10, 0.05)
+        register(cluster, "after")
+
+
+def impostor_start(cluster, victim, witness):
+    """openssl s_server at the victim's Raft address with the witness's certificate."""
+    host, port = victim.raft.split(":")
+    process = subprocess.Popen(
+        ["openssl", "s_server", "-accept", f"{host}:{port}", "-cert", str(cluster.site.cert(f"replica-{witness.id}")), "-key",
+         str(cluster.site.key(f"replica-{witness.id}")), "-CAfile", str(cluster.site.ca), "-Verify", "1", "-alpn", "ckpt-raft", "-quiet"],
+        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return process
+
+
+def replace_keeping_mode(path, content):
+    mode = path.stat().st_mode & 0o777
+    replace(path, content)
+    path.chmod(mode)
+
+
+def certificates_that_end_soon_are_warned_of_and_ended_ones_refused():
+    with Cluster(members=1, tls=True) as cluster:
+        site, member = cluster.site, cluster.members[0]
+        site.issue("replica", 1, "--host", "127.0.0.1", "--valid", "8d12h", replace=True)
+        cluster.start()
+        wait_log(member.log, "event=tls_expiring", "what=certificate", "days_left=8")
+        shown = cluster.ctl("status").stdout
+        assert "the certificate of n1 ends in 8 days" in shown, shown
+        site.issue("operator", "brief", "--valid", "2s")
+        assert cluster.ctl("status", tls=site.arguments("operator-brief")).returncode == 0
+        wait_until("it has expired", lambda: cluster.ctl("status", check=False, tls=site.arguments("operator-brief")).returncode == 7, 10)
+        late = cluster.ctl("status", check=False, tls=site.arguments("operator-brief"))
+        assert "expired at" in late.stderr, late.stderr
+        show = cluster.ctl("tls", "show", str(site.cert("operator-brief")))
+        assert "EXPIRED" in show.stdout, show.stdout
+
+
+def without_tls_only_loopback_is_bound():
+    with Cluster(members=1) as cluster:
+        cluster.config.write_text(cluster.config.read_text().replace(cluster.members[0].api, "0.0.0.0:7443"))
+        result = subprocess.run([str(BIN / "ckptd"), "--config", str(cluster.config), "--name", "n1", "--check-config"],
+                                capture_output=True, text=True)
+        assert result.returncode == 2 and "set tls, or 'insecure: yes'" in result.stderr, result.stderr
+        cluster.config.write_text("insecure: yes\n" + cluster.config.read_text())
+        member = cluster.members[0]
+        member.start()
+        wait_log(member.log, "level=warning", "event=insecure", "TLS IS OFF")
+
+
+TESTS = [a_cluster_over_tls_commits_fails_over_and_its_agents_follow, only_the_certificates_kind_decides_who_may_call_what,
+         an_agent_cannot_speak_for_another_node, certificates_are_replaced_while_everything_runs,
+         a_whole_ca_is_replaced_without_an_outage, each_kind_of_wrong_peer_is_refused_and_named,
+         a_member_whose_certificate_names_another_id_stays_out, certificates_that_end_soon_are_warned_of_and_ended_ones_refused,
+         without_tls_only_loopback_is_bound]
+
+sys.exit(tap(TESTS))
