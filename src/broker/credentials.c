@@ -55,18 +55,18 @@ static void report_refused(struct credentials *credentials, const char *port, co
     credentials->left_out = 0;
 }
 
-static void api_refused(void *data, const char *address, const char *text)
+static void client_refused(void *data, const char *address, const char *text)
 {
     report_refused(data, "api", address, text);
 }
 
-static void raft_refused(void *data, const char *address, const char *text)
+static void member_refused(void *data, const char *address, const char *text)
 {
     report_refused(data, "raft", address, text);
 }
 
-static bool api_allowed(void *data, const struct rpc_peer *peer, const char *path, char *text,
-                        size_t size)
+static bool client_allowed(void *data, const struct rpc_peer *peer, const char *path, char *text,
+                           size_t size)
 {
     struct credentials *credentials = data;
 
@@ -191,7 +191,7 @@ void credentials_wrap(struct credentials *credentials, struct network_ops *netwo
     credentials->network = (struct tls_network){.below = *network,
                                                 .clock = &credentials->broker->clock,
                                                 .context = credentials->context,
-                                                .refused = raft_refused,
+                                                .refused = member_refused,
                                                 .data = credentials};
     network_tls_ops(&credentials->network, network);
 }
@@ -201,8 +201,8 @@ void credentials_configure(struct credentials *credentials, struct rpc_server_co
     if (credentials == NULL)
         return;
     config->tls = credentials->context;
-    config->allowed = api_allowed;
-    config->refused = api_refused;
+    config->allowed = client_allowed;
+    config->refused = client_refused;
     config->data = credentials;
 }
 
