@@ -39,10 +39,17 @@ bool core_is_leader(const struct consensus *consensus)
 
 const char *core_member_name(const struct consensus *consensus, uint64_t id)
 {
-    for (size_t i = 0; i < consensus->config.member_count; i++)
-        if (consensus->members[i].id == id)
-            return consensus->members[i].name;
-    return "unknown";
+    const struct raft_server *server = membership_find(&consensus->raft.configuration, id);
+    const struct peer *peer = transport_peer(&consensus->transport, id);
+    const struct book_record *record = book_find(&consensus->book, id);
+
+    if (id == consensus->config.member_id)
+        return consensus->transport.self.name;
+    if (server != NULL)
+        return server->address;
+    if (peer != NULL)
+        return peer->member.name;
+    return record != NULL ? record->member.name : "unknown";
 }
 
 unsigned core_server_place(const struct consensus *consensus, uint64_t id)
@@ -62,6 +69,13 @@ size_t core_voter_count(const struct consensus *consensus)
     for (unsigned i = 0; i < consensus->raft.configuration.n; i++)
         count += consensus->raft.configuration.servers[i].role == RAFT_VOTER;
     return count;
+}
+
+bool core_term_committed(const struct consensus *consensus)
+{
+    const struct raft *raft = &consensus->raft;
+
+    return safety_term_of(raft, raft->commit_index) == raft->current_term;
 }
 
 /* ---- open ---- */
@@ -95,6 +109,9 @@ static int config_take(struct consensus *consensus, const struct consensus_confi
 {
     struct consensus_config *own = &consensus->config;
 
+    if (config->bootstrap && config->join)
+        return err_set(err, ERR_INVALID,
+                       "a member either bootstraps a new cluster or joins one that runs");
     if (!id_valid(config->cluster_id))
         return err_set(err, ERR_INVALID, "cluster_id is not [A-Za-z0-9._-]{1,128}");
     if (members_check(config, err) != 0)
@@ -138,19 +155,12 @@ static int first_entry(const struct consensus *consensus, struct raft_entry *ret
     return status;
 }
 
-/* The identity comes last: a bootstrap that was cut short is simply done again. */
-static int bootstrap(struct consensus *consensus, struct err *err)
+static int begin_check(struct consensus *consensus, struct err *err)
 {
     struct folder *folder = &consensus->folder;
     struct snapshot_name name;
-    struct raft_entry entry;
     size_t snapshots;
-    int status;
 
-    if (folder->claimed)
-        return err_set(err, ERR_REFUSED,
-                       "%s already holds this member's data: start it without bootstrap",
-                       folder->path);
     if (snapshot_list(folder, &name, 1, &snapshots, err) != 0)
         return -1;
     if (snapshots > 0 || consensus->wal.last_index > 1)
@@ -158,6 +168,22 @@ static int bootstrap(struct consensus *consensus, struct err *err)
             err, ERR_REFUSED,
             "%s holds data but no identity: give the member an empty folder and a new id",
             folder->path);
+    return 0;
+}
+
+/* The identity comes last: a bootstrap that was cut short is simply done again. */
+static int bootstrap(struct consensus *consensus, struct err *err)
+{
+    struct folder *folder = &consensus->folder;
+    struct raft_entry entry;
+    int status;
+
+    if (folder->claimed)
+        return err_set(err, ERR_REFUSED,
+                       "%s already holds this member's data: start it without bootstrap",
+                       folder->path);
+    if (begin_check(consensus, err) != 0)
+        return -1;
     if (first_entry(consensus, &entry) != 0)
         return err_set(err, ERR_INVALID, "the list of members cannot be encoded");
     folder->incarnation = folder_incarnation_first(consensus->cluster_id);
@@ -175,41 +201,85 @@ static int bootstrap(struct consensus *consensus, struct err *err)
     return status == 0 ? 0 : err_wrap(err, "bootstrap");
 }
 
-static int storage_open(struct consensus *consensus, struct err *err)
+/* An empty log: the leader of the cluster that adds this member fills it. The marker tells this from a log that was lost. */
+static int join(struct consensus *consensus, struct err *err)
+{
+    struct folder *folder = &consensus->folder;
+    int status;
+
+    if (begin_check(consensus, err) != 0)
+        return -1;
+    status = vote_open(&consensus->vote, folder, true, err);
+    consensus->vote_opened = status == 0;
+    if (status == 0)
+        status = vote_save(&consensus->vote, 1, 0, err);
+    if (status == 0)
+        status = wal_reset_now(&consensus->wal, 1, err);
+    if (status == 0)
+        status = folder_write_file(folder, CORE_JOINING_FILE, "", 0, err);
+    if (status == 0)
+        status = folder_claim(folder, err);
+    consensus->joining = status == 0;
+    return status == 0 ? 0 : err_wrap(err, "join");
+}
+
+static bool folder_holds(const struct folder *folder, const char *name)
+{
+    char path[FOLDER_PATH_BYTES];
+    struct disk_file *file;
+
+    if (folder->disk->open(folder->disk->context, folder_path(folder, name, path), DISK_OPEN_READ,
+                           &file, NULL) != 0)
+        return false;
+    folder->disk->close(file);
+    return true;
+}
+
+/* What an existing folder says about joining and leaving. */
+static int claimed_check(struct consensus *consensus, struct err *err)
 {
     struct folder *folder = &consensus->folder;
 
-    if (folder_open(folder, consensus->config.disk, consensus->config.data_dir,
-                    consensus->cluster_id, consensus->config.member_id, consensus->config.bootstrap,
-                    err) != 0)
-        return -1;
-    if (!consensus->config.bootstrap && !folder->claimed)
-        return err_set(err, ERR_NOT_FOUND,
-                       "%s holds no member: start a new cluster with bootstrap, or check data_dir",
-                       folder->path);
-    folder_set_reserve(folder, consensus->config.reserve_bytes);
-    if (wal_open(&consensus->wal, folder, consensus->config.clock, core_wal_failed, consensus,
-                 err) != 0)
-        return -1;
-    consensus->wal_opened = true;
-    if (consensus->config.bootstrap)
-        return bootstrap(consensus, err);
-    if (vote_open(&consensus->vote, folder, false, err) != 0)
-        return -1;
-    consensus->vote_opened = true;
+    if (folder_holds(folder, CORE_REMOVED_FILE))
+        return err_set(err, ERR_REMOVED,
+                       "member %" PRIu64 " was removed from cluster %s, and ids are never used "
+                       "again: to come back give it a new id, an empty folder instead of %s, and "
+                       "--join",
+                       consensus->config.member_id, consensus->cluster_id, folder->path);
+    consensus->joining = folder_holds(folder, CORE_JOINING_FILE);
+    if (consensus->config.join && !consensus->joining)
+        return err_set(err, ERR_REFUSED,
+                       "%s already holds this member's data: start it without join", folder->path);
     return 0;
 }
 
-static int known_servers_check(const struct consensus *consensus, struct err *err)
+static int storage_open(struct consensus *consensus, struct err *err)
 {
-    const struct raft_configuration *configuration = &consensus->raft.configuration;
+    const struct consensus_config *config = &consensus->config;
+    struct folder *folder = &consensus->folder;
 
-    for (unsigned i = 0; i < configuration->n; i++)
-        if (configuration->servers[i].id != consensus->config.member_id &&
-            transport_peer(&consensus->transport, configuration->servers[i].id) == NULL)
-            return err_set(err, ERR_INVALID,
-                           "member %llu (%s) of the cluster is not in the list of members",
-                           configuration->servers[i].id, configuration->servers[i].address);
+    if (folder_open(folder, config->disk, config->data_dir, consensus->cluster_id,
+                    config->member_id, config->bootstrap || config->join, err) != 0)
+        return -1;
+    if (!config->bootstrap && !config->join && !folder->claimed)
+        return err_set(err, ERR_NOT_FOUND,
+                       "%s holds no member: start a new cluster with bootstrap, let a member join "
+                       "a running one with join, or check data_dir",
+                       folder->path);
+    if (folder->claimed && claimed_check(consensus, err) != 0)
+        return -1;
+    core_peers_open(consensus);
+    folder_set_reserve(folder, config->reserve_bytes);
+    if (wal_open(&consensus->wal, folder, config->clock, core_wal_failed, consensus, err) != 0)
+        return -1;
+    consensus->wal_opened = true;
+    if (config->bootstrap)
+        return bootstrap(consensus, err);
+    if (config->join && !folder->claimed)
+        return join(consensus, err);
+    if (vote_open(&consensus->vote, folder, false, err) != 0)
+        return -1;
+    consensus->vote_opened = true;
     return 0;
 }
 
@@ -226,16 +296,18 @@ static int core_start(struct consensus *consensus, struct err *err)
     raft_set_pre_vote(raft, true);
     core_enter(consensus);
     status = raft_start(raft);
+    if (status == 0)
+        membership_started(&consensus->safety.membership);
     core_leave(consensus);
     if (consensus->failure.code != ERR_NONE)
         return err_set(err, consensus->failure.code, "%s", consensus->failure.text);
     if (status != 0)
         return err_set(err, ERR_IO, "start consensus: %s", raft_errmsg(raft));
     consensus->transport.incarnation = consensus->folder.incarnation;
-    if (known_servers_check(consensus, err) != 0 ||
-        transport_listen(&consensus->transport, config->listen_address, err) != 0)
+    if (transport_listen(&consensus->transport, config->listen_address, err) != 0)
         return -1;
     consensus->core_started = true;
+    (void)core_peers_settle(consensus);
     consensus->last_tick_us = core_now_us(consensus);
     config->clock->timer_start(consensus->tick_timer, 0);
     return 0;
@@ -256,9 +328,14 @@ static int on_adopt(void *context, uint64_t incarnation)
 static void parts_init(struct consensus *consensus)
 {
     const struct clock_ops *clock = consensus->config.clock;
-    struct transport_events events = {
-        consensus, core_on_message, core_on_greeted, core_on_inbound_lost, core_on_outbound_lost,
-        on_adopt};
+    struct transport_events events = {.context = consensus,
+                                      .message = core_on_message,
+                                      .hello = core_on_hello,
+                                      .refused = core_on_refused,
+                                      .greeted = core_on_greeted,
+                                      .inbound_lost = core_on_inbound_lost,
+                                      .outbound_lost = core_on_outbound_lost,
+                                      .adopt = on_adopt};
 
     list_init(&consensus->deferred);
     list_init(&consensus->proposals);
@@ -292,7 +369,9 @@ static void consensus_free(struct consensus *consensus)
 {
     const struct clock_ops *clock = consensus->config.clock;
 
+    probe_cancel(&consensus->probe);
     transport_close(&consensus->transport);
+    safety_close(&consensus->safety);
     clock->timer_free(consensus->tick_timer);
     clock->timer_free(consensus->eof_timer);
     clock->timer_free(consensus->read_timer);
@@ -315,6 +394,7 @@ static void core_closed(struct raft *raft)
 /* Tags and reads get their answer; then nothing of libraft is left. */
 static void core_shut(struct consensus *consensus)
 {
+    probe_cancel(&consensus->probe);
     transport_close(&consensus->transport);
     core_enter(consensus);
     raft_close(&consensus->raft, core_closed);
@@ -326,6 +406,7 @@ static void core_shut(struct consensus *consensus)
         free(proposal);
         consensus->hooks.dropped(consensus->hooks.context, tag);
     }
+    core_change_drop(consensus);
     reads_refuse_all(consensus);
 }
 
@@ -360,6 +441,7 @@ void consensus_close(struct consensus *consensus, void (*closed)(void *context),
     consensus->closing = true;
     consensus->closed = closed;
     consensus->closed_context = context;
+    probe_cancel(&consensus->probe);
     transport_close(&consensus->transport);
     slices_cancel(&consensus->take.slices);
     clock->timer_free(consensus->tick_timer);
@@ -494,81 +576,4 @@ int consensus_transfer(struct consensus *consensus, uint64_t member_id, struct e
             return 0;
     }
     return err_set(err, ERR_UNAVAILABLE, "no connected voter has caught up: try again");
-}
-
-/* ---- status ---- */
-
-static uint64_t age_ms(const struct consensus *consensus, const struct peer *peer)
-{
-    return peer->heard ? (core_now_us(consensus) - peer->last_heard_us) / 1000 : UINT64_MAX;
-}
-
-static void peers_status(const struct consensus *consensus, struct consensus_status *status)
-{
-    const struct raft *raft = &consensus->raft;
-    size_t in_contact = 1;
-
-    for (size_t i = 0; i < consensus->transport.peer_count; i++) {
-        const struct peer *peer = &consensus->transport.peers[i];
-        struct consensus_peer_status *out = &status->peers[status->peer_count++];
-        unsigned place = core_server_place(consensus, peer->member.id);
-        bool known = place < raft->configuration.n;
-        out->id = peer->member.id;
-        out->voter = known && raft->configuration.servers[place].role == RAFT_VOTER;
-        out->connected = peer->out_ready;
-        out->match_index =
-            known && core_is_leader(consensus) ? raft->leader_state.progress[place].match_index : 0;
-        out->last_contact_age_ms = age_ms(consensus, peer);
-        out->foreign_incarnation = peer->foreign_incarnation;
-        if (out->voter && out->last_contact_age_ms < consensus->config.election_timeout_ms)
-            in_contact++;
-        if (peer->member.id == status->leader_id)
-            status->leader_contact_age_ms =
-                core_now_ms(consensus) - consensus->safety.leader_heard_ms;
-    }
-    if (core_is_leader(consensus))
-        status->quorum = in_contact > core_voter_count(consensus) / 2;
-    else
-        status->quorum = status->leader_id != 0 &&
-                         status->leader_contact_age_ms < consensus->config.election_timeout_ms;
-}
-
-void consensus_get_status(const struct consensus *consensus, struct consensus_status *ret_status)
-{
-    const struct wal *wal = &consensus->wal;
-    const struct raft *raft = &consensus->raft;
-
-    *ret_status = (struct consensus_status){
-        .member_id = consensus->config.member_id,
-        .role = consensus->role,
-        .term = raft->current_term,
-        .leader_id = consensus->role_leader,
-        .commit_index = raft->commit_index,
-        .applied_index = raft->last_applied,
-        .last_index = raft_last_index((struct raft *)(uintptr_t)raft),
-        .snapshot_index = consensus->snapshot.index,
-        .log_bytes = wal->log_bytes,
-        .disk_free_bytes = consensus->folder.free_bytes,
-        .accepts_writes = consensus->folder.accepts_writes,
-        .proposals_in_flight = consensus->proposal_count,
-        .leader_changes_total = consensus->leader_changes_total,
-        .fsync_count = wal->sync_count,
-        .fsync_us_total = wal->sync_us_total,
-        .fsync_us_max = wal->sync_us_max,
-        .log_write_ms = wal_busy_us(wal) / 1000,
-        .snapshot_count = consensus->snapshot_count,
-        .snapshot_ms_last = consensus->snapshot_ms_last,
-        .snapshot_failures_total = consensus->snapshot_failures_total,
-        .incarnation = consensus->folder.incarnation,
-        .epoch_min = consensus->folder.epoch_min,
-    };
-    ret_status->leader_contact_age_ms =
-        ret_status->leader_id == consensus->config.member_id ? 0 : UINT64_MAX;
-    ret_status->leader_heard_age_ms = UINT64_MAX;
-    if (ret_status->leader_id == consensus->config.member_id)
-        ret_status->leader_heard_age_ms = 0;
-    else if (consensus->safety.leader_heard_ms != 0)
-        ret_status->leader_heard_age_ms =
-            core_now_ms(consensus) - consensus->safety.leader_heard_ms;
-    peers_status(consensus, ret_status);
 }

@@ -5,10 +5,11 @@
  * Shapes   one struct consensus per process and data folder (locked). Entries 1 byte .. CONSENSUS_ENTRY_MAX_BYTES.
  *          At most CONSENSUS_IN_FLIGHT_MAX proposals wait for commit; one more is refused with ERR_FULL.
  * Units    milliseconds, bytes, log indexes.
- * Errors   ERR_UNAVAILABLE not the leader; ERR_FULL window full or disk low; ERR_CORRUPT, ERR_LOCKED, ERR_MISMATCH at open.
- *          After an internal failure hooks.fatal() is called once and nothing else afterwards: the program must exit.
+ * Errors   ERR_UNAVAILABLE not the leader; ERR_FULL window full or disk low; ERR_CORRUPT, ERR_LOCKED, ERR_MISMATCH, ERR_REMOVED
+ *          at open. After an internal failure, or when this member was removed from the cluster (ERR_REMOVED), hooks.fatal()
+ *          is called once and nothing else afterwards: the program must exit.
  * Absent   stock raft_uv, raft_transfer, leases. TLS is a wrapper of the network table (raft/tls_network.h).
- * Source   Ongaro & Ousterhout 2014; facts on libraft 0.15 in raft/README.md (rules S1-S11).
+ * Source   Ongaro & Ousterhout 2014; facts on libraft 0.15 in raft/README.md (rules S1-S17).
  */
 #ifndef CKPT_RAFT_CONSENSUS_H
 #define CKPT_RAFT_CONSENSUS_H
@@ -29,7 +30,10 @@ enum {
     CONSENSUS_IN_FLIGHT_MAX = 256,
     CONSENSUS_MEMBERS_MAX = 9,
     CONSENSUS_ADDRESS_BYTES = 256,
-    CONSENSUS_NAME_BYTES = 129
+    CONSENSUS_NAME_BYTES = 129,
+    CONSENSUS_PROMOTE_LAG_MAX =
+        1000, /* entries that a learner may be behind when it becomes a voter */
+    CONSENSUS_SILENT_ELECTIONS = 2 /* election timeouts without a word: unreachable */
 };
 
 enum consensus_role {
@@ -50,10 +54,14 @@ struct consensus_config {
     const char *cluster_id; /* id_valid(); peers and folders of another cluster are refused */
     const char *data_dir;   /* created 0700 when bootstrap is true */
     const char *listen_address;
-    const struct consensus_member *members; /* initial configuration and address book */
+    /* Addresses to begin with, this member's own among them; with bootstrap also the initial configuration. What members say of
+     * themselves later goes before the addresses given here for others. */
+    const struct consensus_member *members;
     size_t member_count;
     bool
         bootstrap; /* first start of a new cluster: refused when the folder holds data; without it an empty folder is refused */
+    bool
+        join; /* first start of a member that a running cluster will add: waits, and votes only when promoted; may stay set until then */
     uint32_t election_timeout_ms;    /* 1000 */
     uint32_t heartbeat_ms;           /* 100 */
     uint64_t snapshot_after_entries; /* 0: 100,000 */
@@ -100,8 +108,11 @@ struct consensus_hooks {
     void *(*snapshot_adopt)(void *context, void *take_state);
     /* Off the loop: frees one that was returned by adopt(), or was loaded and is not needed. */
     void (*snapshot_discard)(void *context, void *take_state);
-    /* The member cannot go on (disk failed, corruption, internal error): log the text and exit. */
+    /* The member cannot go on (disk failed, corruption, internal error; ERR_REMOVED: it is no member any more): log the text
+     * and exit. */
     void (*fatal)(void *context, const struct err *err);
+    /* May be NULL. Another configuration is in use or committed, or a member was found at another address: look at the status. */
+    void (*members_changed)(void *context);
 };
 
 /* Members and hooks are copied. On failure nothing is left running. snapshot_load(), snapshot_adopt() and, in a cluster of one,
@@ -127,8 +138,42 @@ void consensus_read(struct consensus *consensus,
 /* Gives up leadership to a caught-up voter, best effort (0: any). Used at SIGTERM. */
 int consensus_transfer(struct consensus *consensus, uint64_t member_id, struct err *err);
 
+/* ---- members: changed one at a time, by the leader ----
+ * done() is called exactly once, possibly before the call returns. status 0: the change is committed. -1 with ERR_UNAVAILABLE (not
+ * the leader, or the new member does not answer), ERR_REFUSED, ERR_NOT_FOUND, ERR_INVALID, ERR_MISMATCH: nothing was changed, the
+ * text has the numbers and the next step. ERR_TIMEOUT: leadership was lost meanwhile, the change may still be committed. */
+typedef void consensus_change_fn(void *data, int status, const struct err *err);
+
+/* As a learner: it gets the log and has no vote. Its address is asked first whether this very member waits there with an empty
+ * folder (config.join). The other members must know the address: see consensus_member_put(). */
+void consensus_member_add(struct consensus *consensus, const struct consensus_member *member,
+                          consensus_change_fn *done, void *data);
+/* Only asks the address, with all the checks of consensus_member_add(); changes nothing. */
+void consensus_member_probe(struct consensus *consensus, const struct consensus_member *member,
+                            consensus_change_fn *done, void *data);
+/* Gives a learner that is at most CONSENSUS_PROMOTE_LAG_MAX entries behind its vote. */
+void consensus_member_promote(struct consensus *consensus, uint64_t member_id,
+                              consensus_change_fn *done, void *data);
+/* Never the leader itself (transfer first), the last voter, or one without whom the rest would have no majority. */
+void consensus_member_remove(struct consensus *consensus, uint64_t member_id,
+                             consensus_change_fn *done, void *data);
+/* The address book, on any member: where a member listens, by the newest word. Kept in the data folder. Members that say hello from
+ * elsewhere are put by themselves. */
+void consensus_member_put(struct consensus *consensus, const struct consensus_member *member);
+
+/* Append only. */
+enum consensus_member_role {
+    CONSENSUS_NO_MEMBER, /* not in the configuration (yet) */
+    CONSENSUS_JOINING,   /* an add that is half done; the leader finishes it */
+    CONSENSUS_LEARNER,
+    CONSENSUS_VOTER
+};
+
 struct consensus_peer_status {
     uint64_t id;
+    char name[CONSENSUS_NAME_BYTES];
+    char address[CONSENSUS_ADDRESS_BYTES]; /* "": not known yet */
+    enum consensus_member_role role;
     bool voter;
     bool connected;
     uint64_t match_index;         /* leader only */
@@ -139,6 +184,7 @@ struct consensus_peer_status {
 struct consensus_status {
     uint64_t member_id;
     enum consensus_role role;
+    enum consensus_member_role member_role; /* of this member, by the configuration in use */
     uint64_t term;
     uint64_t leader_id; /* 0: unknown */
     uint64_t commit_index;
@@ -164,6 +210,11 @@ struct consensus_status {
     uint64_t incarnation;             /* raft/folder.h; 0: not known yet */
     uint64_t
         epoch_min; /* the leader's first command makes it the state's epoch when that is lower */
+    uint64_t configuration_index;      /* of the committed configuration's entry */
+    uint64_t change_index;             /* of one that is not committed yet; 0: none */
+    bool change_under_way;             /* leader: asked for, and not done */
+    size_t voter_count, learner_count; /* in use, this member included */
+    /* The others of the configuration in use; before there is one, those that are known. */
     size_t peer_count;
     struct consensus_peer_status peers[CONSENSUS_MEMBERS_MAX];
 };

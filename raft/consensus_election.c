@@ -180,8 +180,13 @@ static void settle(struct consensus *consensus)
             check_alive(consensus);
         if (consensus->failed || consensus->closed_core)
             return;
-        if (consensus->core_started)
+        if (consensus->core_started) {
             again = role_settle(consensus);
+            again |= core_peers_settle(consensus);
+            again |= core_change_settle(consensus);
+        }
+        if (consensus->failed)
+            return;
         again |= dropped_settle(consensus);
         core_reads_progress(consensus);
         again |= !list_empty(&consensus->deferred) || !list_empty(&consensus->dropped);
@@ -254,6 +259,7 @@ void core_tick(void *data)
     if (!stalled && safety_may_tick(&consensus->safety))
         consensus->tick(&consensus->io);
     core_reads_tick(consensus);
+    core_members_tick(consensus);
     core_leave(consensus);
 }
 
@@ -367,6 +373,7 @@ void core_on_message(void *context, uint64_t from, struct frame_message *message
             campaign(consensus, from);
         break;
     case FRAME_HELLO:
+    case FRAME_HELLO_REPLY:
     case FRAME_TYPE_END:
         CHECK_UNREACHABLE("the transport keeps hellos");
     }

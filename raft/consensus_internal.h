@@ -3,15 +3,18 @@
  * Flow     every call into libraft is bracketed by core_enter() and core_leave(). What libraft may not see from inside its own
  *          calls (completed sends, dropped tags, role changes, reads) happens in the outermost core_leave().
  * Shapes   one per member. consensus.c opens, closes, proposes; consensus_io.c is libraft's struct raft_io; consensus_snapshot.c its
- *          struct raft_fsm; consensus_election.c settles, ticks and elects; consensus_read.c reads.
+ *          struct raft_fsm; consensus_election.c settles, ticks and elects; consensus_read.c reads;
+ *          consensus_member.c changes the members, consensus_peers.c knows where they are.
  */
 #ifndef CKPT_RAFT_CONSENSUS_INTERNAL_H
 #define CKPT_RAFT_CONSENSUS_INTERNAL_H
 
 #include <raft.h>
 
+#include "raft/book.h"
 #include "raft/consensus.h"
 #include "raft/folder.h"
+#include "raft/probe.h"
 #include "raft/safety.h"
 #include "raft/snapshot.h"
 #include "raft/snapshot_take.h"
@@ -35,6 +38,9 @@ enum {
     CORE_TRAILING_ENTRIES_LOADED = 1024,
     CORE_CLOSE_POLL_MS = 5,
 };
+
+#define CORE_JOINING_FILE "joining" /* until this member is a voter: its log may be empty */
+#define CORE_REMOVED_FILE "removed" /* for ever */
 
 /* libraft's state of struct raft_progress; its names are not in the public header. */
 enum { CORE_PROGRESS_PROBE = 0, CORE_PROGRESS_PIPELINE = 1, CORE_PROGRESS_SNAPSHOT = 2 };
@@ -69,6 +75,27 @@ struct read {
 struct send_limit {
     uint64_t peer; /* 0: none */
     uint64_t next_index;
+};
+
+enum change_kind { CHANGE_NONE, CHANGE_PROBE, CHANGE_ADD, CHANGE_PROMOTE, CHANGE_REMOVE };
+enum change_stage {
+    CHANGE_PROBING,
+    CHANGE_READY,     /* to be given to libraft, outside of its own calls */
+    CHANGE_UNDER_WAY, /* libraft has it */
+    CHANGE_COMMITTED, /* libraft says so; an add has two steps */
+    CHANGE_OVER       /* done() is next */
+};
+
+/* The one change of the members that is asked for here. */
+struct change {
+    enum change_kind kind;
+    enum change_stage stage;
+    struct consensus_member member;
+    struct raft_change request;
+    consensus_change_fn
+        *done; /* NULL: asked for by nobody, an add of a former leader is finished */
+    void *data;
+    struct err err; /* ERR_NONE: it worked */
 };
 
 struct consensus {
@@ -145,7 +172,15 @@ struct consensus {
 
     struct list reads_waiting, reads_round, reads_confirmed, reads_refused;
     uint64_t read_round, read_term, read_sent_us;
-    uint64_t read_voters; /* bits by place in the configuration that have confirmed */
+    uint64_t read_voters[CONSENSUS_MEMBERS_MAX]; /* ids that have confirmed; 0: free */
+
+    struct book book;
+    struct probe probe;
+    struct change change;
+    bool joining; /* the folder was made by config.join, and this member was no voter since */
+    /* What hooks.members_changed was told last. */
+    uint64_t told_committed, told_uncommitted;
+    bool moved; /* some member is elsewhere now */
 };
 
 uint64_t core_now_us(const struct consensus *consensus);
@@ -155,6 +190,10 @@ const char *core_member_name(const struct consensus *consensus, uint64_t id);
 /* Place of a member in libraft's configuration, or its size. */
 unsigned core_server_place(const struct consensus *consensus, uint64_t id);
 size_t core_voter_count(const struct consensus *consensus);
+/* Connected, and heard of lately. This member itself is. */
+bool core_reachable(const struct consensus *consensus, uint64_t id);
+/* An entry of this leader's own term is committed: before that it may change no members (S16) and answer no read. */
+bool core_term_committed(const struct consensus *consensus);
 
 /* consensus_election.c */
 void core_enter(struct consensus *consensus);
@@ -188,6 +227,24 @@ struct raft_snapshot *core_snapshot_token(const struct consensus *consensus);
 void core_snapshot_received(void *context, uint64_t from, uint64_t term,
                             struct snapshot_meta *take_meta);
 void core_snapshot_deliver(struct consensus *consensus);
+
+/* consensus_member.c */
+void core_members_tick(struct consensus *consensus);
+/* True when something was done. */
+bool core_change_settle(struct consensus *consensus);
+void core_change_drop(struct consensus *consensus);
+
+/* consensus_peers.c */
+void core_peers_open(struct consensus *consensus);
+void core_peers_tick(struct consensus *consensus);
+/* After each call into libraft. True when members_changed() was told. */
+bool core_peers_settle(struct consensus *consensus);
+void core_on_hello(void *context, const struct frame_hello *hello,
+                   struct frame_hello_reply *ret_reply);
+void core_on_refused(void *context, uint64_t peer, const struct frame_hello_reply *reply);
+const char *core_peer_address(const struct consensus *consensus, uint64_t id); /* "": unknown */
+
+/* consensus_status.c has consensus_get_status() */
 
 /* consensus_read.c */
 void core_reads_fire(void *data);

@@ -219,8 +219,11 @@ static void append_done(void *data)
     free(append);
     core_enter(consensus);
     done(request, 0);
-    if (!consensus->closed_core && !consensus->failed)
+    if (!consensus->closed_core && !consensus->failed) {
+        if (consensus->raft.configuration_uncommitted_index != 0)
+            membership_settle(&consensus->safety.membership);
         safety_replay(&consensus->safety);
+    }
     core_leave(consensus);
 }
 

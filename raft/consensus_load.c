@@ -144,7 +144,7 @@ static int log_reconcile(struct consensus *consensus, const struct snapshot_meta
                        ": files are missing; remove the member and add it under a new id",
                        consensus->folder.path, wal->first_index, meta->index);
     if (meta->index == 0) {
-        if (loading->count > 0 && loading->entries[0].type == RAFT_CHANGE)
+        if (loading->count > 0 ? loading->entries[0].type == RAFT_CHANGE : consensus->joining)
             return 0;
         return err_set(
             err, ERR_CORRUPT,
@@ -232,6 +232,9 @@ int core_io_load(struct raft_io *io, raft_term *term, raft_id *voted_for,
     }
     *term = consensus->vote.term;
     *voted_for = consensus->vote.voted_for;
+    if (meta.index != 0)
+        membership_loaded(&consensus->safety.membership, &meta.configuration,
+                          meta.configuration_index);
     *snapshot = meta.index == 0 ? NULL : token_of(&meta);
     *start_index = loading.count > 0 ? loading.from : meta.index + 1;
     *entries = loading.entries;

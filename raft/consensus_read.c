@@ -7,6 +7,7 @@
  * Source   Ongaro 2014, 6.4. No leases: the EOF trigger may elect another leader at any time.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "raft/consensus_internal.h"
 #include "src/base/check.h"
@@ -61,19 +62,41 @@ void core_reads_fire(void *data)
 
 static void pings_send(struct consensus *consensus)
 {
+    const struct raft_configuration *configuration = &consensus->raft.configuration;
     struct frame_message ping = {.type = FRAME_READ_PING};
 
     ping.read.term = consensus->read_term;
     ping.read.round = consensus->read_round;
     consensus->read_sent_us = core_now_us(consensus);
-    for (size_t i = 0; i < consensus->config.member_count; i++)
-        if (consensus->members[i].id != consensus->config.member_id)
-            (void)transport_send(&consensus->transport, consensus->members[i].id, &ping);
+    for (unsigned i = 0; i < configuration->n; i++)
+        if (configuration->servers[i].role == RAFT_VOTER &&
+            configuration->servers[i].id != consensus->config.member_id)
+            (void)transport_send(&consensus->transport, configuration->servers[i].id, &ping);
+}
+
+static bool has_confirmed(const struct consensus *consensus, uint64_t id)
+{
+    for (size_t i = 0; i < CONSENSUS_MEMBERS_MAX; i++)
+        if (consensus->read_voters[i] == id)
+            return true;
+    return false;
+}
+
+/* Of the voters of now: the members may change while a round is out. */
+static bool majority_has_confirmed(const struct consensus *consensus)
+{
+    const struct raft_configuration *configuration = &consensus->raft.configuration;
+    size_t count = 0;
+
+    for (unsigned i = 0; i < configuration->n; i++)
+        count += configuration->servers[i].role == RAFT_VOTER &&
+                 has_confirmed(consensus, configuration->servers[i].id);
+    return count > core_voter_count(consensus) / 2;
 }
 
 static void round_confirm_if_majority(struct consensus *consensus)
 {
-    if ((size_t)__builtin_popcountll(consensus->read_voters) <= core_voter_count(consensus) / 2)
+    if (!majority_has_confirmed(consensus))
         return;
     while (!list_empty(&consensus->reads_round)) {
         struct list *node = consensus->reads_round.next;
@@ -84,11 +107,13 @@ static void round_confirm_if_majority(struct consensus *consensus)
 
 static void voter_mark(struct consensus *consensus, uint64_t id)
 {
-    unsigned place = core_server_place(consensus, id);
-
-    if (place < consensus->raft.configuration.n && place < 64 &&
-        consensus->raft.configuration.servers[place].role == RAFT_VOTER)
-        consensus->read_voters |= UINT64_C(1) << place;
+    if (has_confirmed(consensus, id))
+        return;
+    for (size_t i = 0; i < CONSENSUS_MEMBERS_MAX; i++)
+        if (consensus->read_voters[i] == 0) {
+            consensus->read_voters[i] = id;
+            return;
+        }
 }
 
 static void round_start(struct consensus *consensus)
@@ -96,8 +121,7 @@ static void round_start(struct consensus *consensus)
     const struct raft *raft = &consensus->raft;
 
     if (list_empty(&consensus->reads_waiting) || !list_empty(&consensus->reads_round) ||
-        !core_is_leader(consensus) ||
-        safety_term_of(raft, raft->commit_index) != raft->current_term)
+        !core_is_leader(consensus) || !core_term_committed(consensus))
         return;
     while (!list_empty(&consensus->reads_waiting)) {
         struct read *read = LIST_ITEM(consensus->reads_waiting.next, struct read, node);
@@ -107,7 +131,7 @@ static void round_start(struct consensus *consensus)
     }
     consensus->read_round++;
     consensus->read_term = raft->current_term;
-    consensus->read_voters = 0;
+    memset(consensus->read_voters, 0, sizeof(consensus->read_voters));
     voter_mark(consensus, consensus->config.member_id);
     pings_send(consensus);
     round_confirm_if_majority(consensus);

@@ -5,6 +5,7 @@
 
 #include "src/base/check.h"
 #include "src/base/crc32c.h"
+#include "src/base/id.h"
 
 enum { FRAME_MAGIC = 0x46504b43, FRAME_VERSION = 1, ENTRY_HEADER_BYTES = 13 };
 
@@ -50,13 +51,34 @@ static void vote_encode(struct buf *buf, const struct raft_request_vote *vote)
     buf_put(buf, vote->pre_vote, 1);
 }
 
+static void text_encode(struct buf *buf, const char *text)
+{
+    size_t length = strlen(text);
+
+    CHECK(length < 256);
+    buf_put(buf, length, 1);
+    buf_append(buf, text, length);
+}
+
 static void hello_encode(struct buf *buf, const struct frame_hello *hello)
 {
     buf_put(buf, hello->from, 8);
     buf_put(buf, hello->to, 8);
-    buf_put(buf, strlen(hello->cluster_id), 1);
-    buf_append(buf, hello->cluster_id, strlen(hello->cluster_id));
+    text_encode(buf, hello->cluster_id);
     buf_put(buf, hello->incarnation, 8);
+    buf_put(buf, hello->probe, 1);
+    text_encode(buf, hello->name);
+    text_encode(buf, hello->address);
+}
+
+static void reply_encode(struct buf *buf, const struct frame_hello_reply *reply)
+{
+    buf_put(buf, reply->welcome, 1);
+    text_encode(buf, reply->cluster_id);
+    buf_put(buf, reply->member_id, 8);
+    buf_put(buf, reply->joining, 1);
+    buf_put(buf, reply->last_index, 8);
+    buf_put(buf, reply->index, 8);
 }
 
 static void snapshot_encode(struct buf *buf, enum frame_type type,
@@ -81,6 +103,9 @@ static void body_encode(struct buf *buf, const struct frame_message *message)
     switch (message->type) {
     case FRAME_HELLO:
         hello_encode(buf, &message->hello);
+        return;
+    case FRAME_HELLO_REPLY:
+        reply_encode(buf, &message->reply);
         return;
     case FRAME_APPEND:
         append_encode(buf, &core->append_entries);
@@ -294,21 +319,45 @@ static int append_result_decode(struct bytes_reader *reader, struct raft_message
     return result->last_log_index > INT64_MAX ? -1 : 0;
 }
 
+static void text_decode(struct bytes_reader *reader, char *text, size_t size)
+{
+    size_t length = reader_get(reader, 1);
+    const uint8_t *bytes = reader_take(reader, length);
+
+    text[0] = '\0';
+    if (reader->failed || length >= size || memchr(bytes, 0, length) != NULL) {
+        reader->failed = true;
+        return;
+    }
+    memcpy(text, bytes, length);
+    text[length] = '\0';
+}
+
 static int hello_decode(struct bytes_reader *reader, struct frame_hello *hello)
 {
-    const uint8_t *text;
-    size_t length;
-
     hello->from = reader_get(reader, 8);
     hello->to = reader_get(reader, 8);
-    length = reader_get(reader, 1);
-    text = reader_take(reader, length);
-    if (reader->failed || length >= sizeof(hello->cluster_id) || memchr(text, 0, length) != NULL)
-        return -1;
-    memcpy(hello->cluster_id, text, length);
-    hello->cluster_id[length] = '\0';
+    text_decode(reader, hello->cluster_id, sizeof(hello->cluster_id));
     hello->incarnation = reader_get(reader, 8);
-    return reader->failed ? -1 : 0;
+    hello->probe = reader_get(reader, 1) != 0;
+    text_decode(reader, hello->name, sizeof(hello->name));
+    text_decode(reader, hello->address, sizeof(hello->address));
+    return reader->failed || hello->from == 0 || !id_valid(hello->name) || hello->address[0] == '\0'
+               ? -1
+               : 0;
+}
+
+static int reply_decode(struct bytes_reader *reader, struct frame_hello_reply *reply)
+{
+    uint64_t welcome = reader_get(reader, 1);
+
+    reply->welcome = (enum frame_welcome)welcome;
+    text_decode(reader, reply->cluster_id, sizeof(reply->cluster_id));
+    reply->member_id = reader_get(reader, 8);
+    reply->joining = reader_get(reader, 1) != 0;
+    reply->last_index = reader_get(reader, 8);
+    reply->index = reader_get(reader, 8);
+    return reader->failed || welcome >= FRAME_WELCOME_END ? -1 : 0;
 }
 
 static int snapshot_decode(struct bytes_reader *reader, enum frame_type type,
@@ -336,6 +385,8 @@ static int body_decode(struct bytes_reader *reader, struct frame_message *messag
     switch (message->type) {
     case FRAME_HELLO:
         return hello_decode(reader, &message->hello);
+    case FRAME_HELLO_REPLY:
+        return reply_decode(reader, &message->reply);
     case FRAME_APPEND:
         return append_decode(reader, &message->core);
     case FRAME_APPEND_RESULT:

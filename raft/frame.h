@@ -39,6 +39,7 @@ enum frame_type {
     FRAME_READ_PING = 9,
     FRAME_READ_PONG = 10,
     FRAME_CAMPAIGN = 11,
+    FRAME_HELLO_REPLY = 12, /* the only one that goes back on an accepted connection */
     FRAME_TYPE_END
 };
 
@@ -47,6 +48,27 @@ struct frame_hello {
     uint64_t from;
     uint64_t to;
     uint64_t incarnation; /* folder.h; 0: not known to the sender */
+    bool probe;           /* only asks who is there: no frame follows */
+    char name[CONSENSUS_NAME_BYTES];
+    char address[CONSENSUS_ADDRESS_BYTES]; /* where `from` listens */
+};
+
+/* Append only. */
+enum frame_welcome {
+    FRAME_WELCOME = 0,
+    FRAME_WELCOME_REMOVED = 1, /* the sender of the hello was removed from the cluster */
+    FRAME_WELCOME_OTHER = 2,   /* another cluster or another member listens here */
+    FRAME_WELCOME_FULL = 3,    /* no place for one more peer */
+    FRAME_WELCOME_END
+};
+
+struct frame_hello_reply {
+    enum frame_welcome welcome;
+    char cluster_id[FRAME_CLUSTER_BYTES]; /* of who answers */
+    uint64_t member_id;                   /* of who answers */
+    bool joining;        /* who answers has an empty folder and waits to be added */
+    uint64_t last_index; /* of its log */
+    uint64_t index;      /* removed: since this log index */
 };
 
 struct frame_snapshot {
@@ -69,6 +91,7 @@ struct frame_message {
     enum frame_type type;
     union {
         struct frame_hello hello;
+        struct frame_hello_reply reply;
         struct raft_message
             core; /* append, append result, vote, vote result; server_id and address are the receiver's to set */
         struct frame_snapshot snapshot;

@@ -1,4 +1,4 @@
-/* Rules S1-S3, S5-S9, S13 and S14 around libraft. See safety.h and raft/README.md. */
+/* Rules S1-S3, S5-S9, S13, S14 and S16-S17 around libraft. See safety.h and raft/README.md. */
 #include "raft/safety.h"
 
 #include <string.h>
@@ -9,6 +9,12 @@ void safety_init(struct safety *safety, struct raft *raft)
 {
     memset(safety, 0, sizeof(*safety));
     safety->raft = raft;
+    membership_init(&safety->membership, raft);
+}
+
+void safety_close(struct safety *safety)
+{
+    membership_close(&safety->membership);
 }
 
 const struct raft_entry *safety_entry(const struct raft *raft, uint64_t index)
@@ -99,7 +105,7 @@ static void receive_append(struct safety *safety, struct raft_message *message)
     struct raft *raft = safety->raft;
     struct raft_append_entries *append = &message->append_entries;
     uint64_t term = append->term, end, end_term;
-    bool matches;
+    bool matches, configures;
 
     append_rebase(raft, append);
     end = append->prev_log_index + append->n_entries;
@@ -118,8 +124,12 @@ static void receive_append(struct safety *safety, struct raft_message *message)
         verified_set(safety, term, 0);
         safety->verifying_index = matches ? end : 0;
     }
+    configures =
+        term >= raft->current_term && membership_before_append(&safety->membership, append);
     safety->receive(raft->io, message);
     safety->verifying_index = 0;
+    if (configures)
+        membership_settle(&safety->membership);
     if (raft->current_term == term && raft->state == RAFT_FOLLOWER && matches &&
         (end == 0 || safety_term_of(raft, end) == end_term))
         verified_set(safety, term, end);
@@ -224,9 +234,18 @@ static void receive_install(struct safety *safety, struct raft_message *message)
     }
     safety->receive(raft->io, message);
     safety->verifying_index = 0;
+    if (safety_installing(raft))
+        membership_install_begun(&safety->membership);
     if (raft->current_term == term && safety_term_of(raft, last_index) == last_term)
         verified_set(safety, term, last_index);
     leader_heard(safety, term);
+}
+
+/* S17: a log that holds no more than its bootstrap may be the blank replacement of one that had acknowledged entries (I11). It
+ * has a say among members that have no more either, that is in a new cluster; elsewhere a leader must fill it first. */
+static bool vote_is_blank(const struct raft *raft, const struct raft_request_vote *vote)
+{
+    return raft_last_index((struct raft *)(uintptr_t)raft) <= 1 && vote->last_log_index > 1;
 }
 
 void safety_receive(struct safety *safety, struct raft_message *message)
@@ -244,8 +263,8 @@ void safety_receive(struct safety *safety, struct raft_message *message)
             receive_success(safety, message);
         return;
     case RAFT_IO_REQUEST_VOTE:
-        if (safety_installing(raft))
-            return; /* S8 */
+        if (safety_installing(raft) || vote_is_blank(raft, &message->request_vote))
+            return; /* S8, S17 */
         vote_permit(safety, &message->request_vote);
         safety->receive(raft->io, message);
         return;

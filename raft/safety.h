@@ -13,6 +13,7 @@
 #include <raft.h>
 
 #include "raft/consensus.h"
+#include "raft/membership.h"
 
 struct safety_held {
     uint64_t peer; /* 0: free */
@@ -27,11 +28,13 @@ struct safety {
     uint64_t verified_index;
     uint64_t verifying_index;                       /* while an AppendEntries is handled, else 0 */
     struct safety_held held[CONSENSUS_MEMBERS_MAX]; /* S2 */
+    struct membership membership;                   /* S16 */
     bool leader_gone;                               /* S9: its connection is dead */
     uint64_t leader_heard_ms;
 };
 
 void safety_init(struct safety *safety, struct raft *raft);
+void safety_close(struct safety *safety);
 /* Takes the message's entries like libraft does. */
 void safety_receive(struct safety *safety, struct raft_message *message);
 /* May change the message; false: it must not be sent. */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/types.h>
 
+#include "raft/membership.h"
 #include "src/base/check.h"
 
 struct inbound {
@@ -15,8 +16,9 @@ struct inbound {
     struct peer *peer;
     struct buf buf;
     uint64_t accepted_us;
-    bool in_use;  /* frames are being delivered: free later */
-    bool dropped; /* to be freed */
+    bool in_use;   /* frames are being delivered: free later */
+    bool answered; /* not welcome: no frame may follow */
+    bool dropped;  /* to be freed */
 };
 
 static uint64_t now_us(const struct transport *transport)
@@ -27,8 +29,8 @@ static uint64_t now_us(const struct transport *transport)
 static struct peer *find_peer(const struct transport *transport, uint64_t id)
 {
     for (size_t i = 0; i < transport->peer_count; i++)
-        if (transport->peers[i].member.id == id)
-            return (struct peer *)(uintptr_t)&transport->peers[i];
+        if (transport->peers[i]->member.id == id)
+            return transport->peers[i];
     return NULL;
 }
 
@@ -50,9 +52,8 @@ static bool stream_is(const struct transport *transport, struct network_stream *
     return transport->network->peer_is == NULL || transport->network->peer_is(stream, id);
 }
 
-/* ---- outbound ---- */
-
-static void out_send(struct peer *peer, const struct frame_message *message)
+static void frame_send(struct transport *transport, struct network_stream *stream,
+                       const struct frame_message *message)
 {
     struct buf buf;
     size_t length;
@@ -61,8 +62,10 @@ static void out_send(struct peer *peer, const struct frame_message *message)
     buf_init(&buf);
     frame_encode(&buf, message);
     bytes = buf_take(&buf, &length);
-    peer->transport->network->send(peer->out, bytes, length);
+    transport->network->send(stream, bytes, length);
 }
+
+/* ---- outbound ---- */
 
 /* The backoff shrinks only after a connection has lasted, so that a peer which refuses us is not dialled in a hurry. */
 static void out_lost(struct peer *peer)
@@ -72,6 +75,10 @@ static void out_lost(struct peer *peer)
 
     peer->out = NULL;
     peer->out_ready = false;
+    buf_consume(&peer->replies, peer->replies.length);
+    if (peer->address_in_config[0] != '\0' &&
+        (!was_ready || now - peer->dialled_us < UINT64_C(1000) * TRANSPORT_BACKOFF_MAX_MS))
+        peer->dials_config = !peer->dials_config;
     if (was_ready && now - peer->dialled_us > UINT64_C(1000) * TRANSPORT_BACKOFF_MAX_MS)
         peer->backoff_ms = TRANSPORT_BACKOFF_MIN_MS;
     peer->next_dial_us = now + UINT64_C(1000) * peer->backoff_ms;
@@ -94,11 +101,13 @@ static void out_opened(void *data)
         return;
     }
     snprintf(hello.hello.cluster_id, sizeof(hello.hello.cluster_id), "%s", transport->cluster_id);
-    hello.hello.from = transport->member_id;
+    hello.hello.from = transport->self.id;
     hello.hello.to = peer->member.id;
     hello.hello.incarnation = transport->incarnation;
+    snprintf(hello.hello.name, sizeof(hello.hello.name), "%s", transport->self.name);
+    snprintf(hello.hello.address, sizeof(hello.hello.address), "%s", transport->self.address);
     peer->out_ready = true;
-    out_send(peer, &hello);
+    frame_send(transport, peer->out, &hello);
 }
 
 static void out_closed(void *data, const struct err *err)
@@ -107,25 +116,46 @@ static void out_closed(void *data, const struct err *err)
     out_lost(data);
 }
 
+static void out_end(struct peer *peer)
+{
+    peer->transport->network->close(peer->out);
+    out_lost(peer);
+}
+
+/* The one thing that is said in this direction: the reply to our hello, and later, perhaps, that we were removed. */
 static void out_received(void *data, const uint8_t *bytes, size_t length)
 {
     struct peer *peer = data;
+    const struct transport *transport = peer->transport;
+    struct frame_message message;
+    struct frame frame;
+    int status = 0;
 
-    (void)bytes;
-    (void)length;
-    /* Nothing is ever said in this direction. */
-    peer->transport->network->close(peer->out);
-    out_lost(peer);
+    buf_append(&peer->replies, bytes, length);
+    while ((status = frame_parse(peer->replies.bytes, peer->replies.length, &frame, NULL)) > 0) {
+        const struct frame_hello_reply *reply = &message.reply;
+        if (frame.type != FRAME_HELLO_REPLY || frame_decode(&frame, &message, NULL) != 0)
+            break;
+        if (strcmp(reply->cluster_id, transport->cluster_id) != 0 ||
+            reply->member_id != peer->member.id || reply->welcome != FRAME_WELCOME) {
+            out_end(peer);
+            transport->events.refused(transport->events.context, peer->member.id, reply);
+            return;
+        }
+        buf_consume(&peer->replies, frame.frame_bytes);
+    }
+    if (status != 0 || peer->replies.length > TRANSPORT_REPLIES_BYTES)
+        out_end(peer);
 }
 
 static void dial(struct peer *peer)
 {
     struct transport *transport = peer->transport;
     struct network_events events = {peer, out_opened, out_received, out_closed};
+    const char *address = peer->dials_config ? peer->address_in_config : peer->member.address;
 
     peer->dialled_us = now_us(transport);
-    peer->out =
-        transport->network->connect(transport->network->context, peer->member.address, &events);
+    peer->out = transport->network->connect(transport->network->context, address, &events);
 }
 
 bool transport_send(struct transport *transport, uint64_t to, const struct frame_message *message)
@@ -135,7 +165,7 @@ bool transport_send(struct transport *transport, uint64_t to, const struct frame
     if (peer == NULL || !peer->out_ready ||
         transport->network->unsent_bytes(peer->out) > TRANSPORT_QUEUE_MAX_BYTES)
         return false;
-    out_send(peer, message);
+    frame_send(transport, peer->out, message);
     return true;
 }
 
@@ -176,38 +206,50 @@ static void in_drop(struct inbound *in, bool tell)
         transport->greeting_count--;
     } else if (peer->in == in) {
         peer->in = NULL;
+        if (peer->stranger)
+            peer->drop_us = now_us(transport) + UINT64_C(1000) * TRANSPORT_STRANGER_MS;
         if (tell)
             transport->events.inbound_lost(transport->events.context, peer->member.id);
     }
     in_free(in);
 }
 
-/* Two members of different incarnations hold histories that contradict each other: they never exchange another frame. */
-static int incarnation_check(struct transport *transport, struct peer *peer, uint64_t incarnation)
+static struct peer *peer_new(struct transport *transport, const struct consensus_member *member)
 {
-    peer->foreign_incarnation = 0;
-    if (incarnation == transport->incarnation || incarnation == 0)
-        return 0;
-    if (transport->incarnation != 0) {
-        peer->foreign_incarnation = incarnation;
-        return -1;
-    }
-    if (transport->events.adopt(transport->events.context, incarnation) != 0)
-        return -1;
-    transport->incarnation = incarnation;
-    return 0;
+    struct peer *peer;
+
+    if (transport->peer_count == TRANSPORT_PEERS_MAX)
+        return NULL;
+    peer = check_calloc(1, sizeof(*peer));
+    peer->transport = transport;
+    peer->member = *member;
+    peer->backoff_ms = TRANSPORT_BACKOFF_MIN_MS;
+    buf_init(&peer->replies);
+    for (size_t i = 0; i < transport->in_config_count; i++)
+        if (transport->in_config[i].id == member->id)
+            snprintf(peer->address_in_config, sizeof(peer->address_in_config), "%s",
+                     transport->in_config[i].address);
+    transport->peers[transport->peer_count++] = peer;
+    return peer;
 }
 
-static int in_hello(struct inbound *in, const struct frame_hello *hello)
+static struct peer *stranger_new(struct transport *transport, const struct frame_hello *hello)
+{
+    struct consensus_member member = {.id = hello->from};
+    struct peer *peer;
+
+    snprintf(member.name, sizeof(member.name), "%s", hello->name);
+    snprintf(member.address, sizeof(member.address), "%s", hello->address);
+    peer = peer_new(transport, &member);
+    if (peer != NULL)
+        peer->stranger = true;
+    return peer;
+}
+
+static void in_adopt(struct inbound *in, struct peer *peer)
 {
     struct transport *transport = in->transport;
-    struct peer *peer = find_peer(transport, hello->from);
 
-    if (strcmp(hello->cluster_id, transport->cluster_id) != 0 ||
-        hello->to != transport->member_id || peer == NULL ||
-        !stream_is(transport, in->stream, hello->from) ||
-        incarnation_check(transport, peer, hello->incarnation) != 0)
-        return -1;
     list_remove(&in->node);
     transport->greeting_count--;
     in->peer = peer;
@@ -217,12 +259,74 @@ static int in_hello(struct inbound *in, const struct frame_hello *hello)
         in_drop(old, false);
     }
     peer->in = in;
+    if (peer->stranger)
+        peer->drop_us = 0;
     /* It lives: no reason to wait for the next dial. */
     if (peer->out == NULL) {
         peer->backoff_ms = TRANSPORT_BACKOFF_MIN_MS;
         dial(peer);
     }
     transport->events.greeted(transport->events.context, peer->member.id);
+}
+
+/* Two members of different incarnations hold histories that contradict each other: they never exchange another frame. */
+static bool incarnation_fits(struct transport *transport, struct peer *peer,
+                             const struct frame_hello *hello)
+{
+    if (peer != NULL)
+        peer->foreign_incarnation = 0;
+    if (hello->incarnation == transport->incarnation || hello->incarnation == 0)
+        return true;
+    if (transport->incarnation == 0 && hello->probe)
+        return true;
+    if (transport->incarnation != 0) {
+        if (peer != NULL)
+            peer->foreign_incarnation = hello->incarnation;
+        return false;
+    }
+    if (transport->events.adopt(transport->events.context, hello->incarnation) != 0)
+        return false;
+    transport->incarnation = hello->incarnation;
+    return true;
+}
+
+/* Who says hello and what it is answered; NULL: it is not welcome, or only asked. */
+static struct peer *welcome(struct transport *transport, const struct frame_hello *hello,
+                            struct frame_hello_reply *reply)
+{
+    struct peer *peer = find_peer(transport, hello->from);
+
+    snprintf(reply->cluster_id, sizeof(reply->cluster_id), "%s", transport->cluster_id);
+    reply->member_id = transport->self.id;
+    if (strcmp(hello->cluster_id, transport->cluster_id) != 0 || hello->to != transport->self.id ||
+        hello->from == transport->self.id || !incarnation_fits(transport, peer, hello)) {
+        reply->welcome = FRAME_WELCOME_OTHER;
+        return NULL;
+    }
+    transport->events.hello(transport->events.context, hello, reply);
+    if (reply->welcome != FRAME_WELCOME || hello->probe)
+        return NULL;
+    peer = find_peer(transport, hello->from);
+    if (peer == NULL)
+        peer = stranger_new(transport, hello);
+    if (peer == NULL)
+        reply->welcome = FRAME_WELCOME_FULL;
+    return peer;
+}
+
+static int in_hello(struct inbound *in, const struct frame_hello *hello)
+{
+    struct frame_message message = {.type = FRAME_HELLO_REPLY};
+    struct peer *peer;
+
+    if (!stream_is(in->transport, in->stream, hello->from))
+        return -1;
+    peer = welcome(in->transport, hello, &message.reply);
+    frame_send(in->transport, in->stream, &message);
+    if (peer == NULL)
+        in->answered = true; /* the other end closes, or TRANSPORT_GREETING_MS end it */
+    else
+        in_adopt(in, peer);
     return 0;
 }
 
@@ -233,11 +337,14 @@ static int in_frame(struct inbound *in, const struct frame *frame)
 
     if (frame_decode(frame, &message, NULL) != 0)
         return -1;
-    if (in->peer == NULL)
+    if (in->peer == NULL && !in->answered)
         return message.type == FRAME_HELLO ? in_hello(in, &message.hello)
                                            : (frame_message_close(&message), -1);
-    if (message.type == FRAME_HELLO)
+    if (in->answered || in->peer->drop_us != 0 || message.type == FRAME_HELLO ||
+        message.type == FRAME_HELLO_REPLY) {
+        frame_message_close(&message);
         return -1;
+    }
     in->peer->heard = true;
     in->peer->last_heard_us = now_us(transport);
     transport->events.message(transport->events.context, in->peer->member.id, &message);
@@ -323,18 +430,94 @@ void transport_init(struct transport *transport, const struct consensus_config *
     transport->network = config->network;
     transport->clock = config->clock;
     transport->events = *events;
-    transport->member_id = config->member_id;
     snprintf(transport->cluster_id, sizeof(transport->cluster_id), "%s", config->cluster_id);
     list_init(&transport->greeting);
-    for (size_t i = 0; i < config->member_count; i++) {
-        struct peer *peer = &transport->peers[transport->peer_count];
+    transport->in_config = config->members;
+    transport->in_config_count = config->member_count;
+    for (size_t i = 0; i < config->member_count; i++)
         if (config->members[i].id == config->member_id)
-            continue;
-        peer->transport = transport;
-        peer->member = config->members[i];
-        peer->backoff_ms = TRANSPORT_BACKOFF_MIN_MS;
-        transport->peer_count++;
+            transport->self = config->members[i];
+        else
+            CHECK(peer_new(transport, &config->members[i]) != NULL);
+}
+
+bool transport_put(struct transport *transport, const struct consensus_member *member)
+{
+    struct peer *peer = find_peer(transport, member->id);
+    bool moved;
+
+    if (member->id == transport->self.id)
+        return true;
+    if (peer == NULL) {
+        peer = peer_new(transport, member);
+        if (peer != NULL && transport->listener != NULL)
+            dial(peer);
+        return peer != NULL;
     }
+    moved = strcmp(peer->member.address, member->address) != 0;
+    peer->member = *member;
+    peer->stranger = false;
+    peer->drop_us = 0;
+    if (!moved)
+        return true;
+    peer->dials_config = false;
+    if (peer->out != NULL && !peer->out_ready)
+        out_end(peer);
+    peer->backoff_ms = TRANSPORT_BACKOFF_MIN_MS;
+    peer->next_dial_us = 0;
+    return true;
+}
+
+void transport_keep(struct transport *transport, const struct raft_configuration *configuration)
+{
+    uint64_t drop_us = now_us(transport) + UINT64_C(1000) * TRANSPORT_STRANGER_MS;
+
+    for (size_t i = 0; i < transport->peer_count; i++) {
+        struct peer *peer = transport->peers[i];
+        if (peer->stranger || peer->drop_us != 0 ||
+            membership_find(configuration, peer->member.id) != NULL)
+            continue;
+        peer->stranger = true;
+        peer->drop_us = peer->in == NULL ? drop_us : 0;
+    }
+}
+
+void transport_dismiss(struct transport *transport, uint64_t id, uint64_t index)
+{
+    struct peer *peer = find_peer(transport, id);
+    struct frame_message message = {.type = FRAME_HELLO_REPLY};
+
+    if (peer == NULL)
+        return;
+    message.reply.welcome = FRAME_WELCOME_REMOVED;
+    message.reply.member_id = transport->self.id;
+    message.reply.index = index;
+    snprintf(message.reply.cluster_id, sizeof(message.reply.cluster_id), "%s",
+             transport->cluster_id);
+    if (peer->in != NULL && peer->in->stream != NULL)
+        frame_send(transport, peer->in->stream, &message);
+    peer->drop_us = now_us(transport) + UINT64_C(1000) * TRANSPORT_FAREWELL_MS;
+}
+
+static void peer_free(struct peer *peer, bool tell)
+{
+    struct transport *transport = peer->transport;
+    size_t place = 0;
+    bool was_ready = peer->out_ready;
+
+    while (transport->peers[place] != peer)
+        place++;
+    transport->peer_count--;
+    memmove(&transport->peers[place], &transport->peers[place + 1],
+            (transport->peer_count - place) * sizeof(transport->peers[0]));
+    if (peer->out != NULL)
+        transport->network->close(peer->out);
+    if (peer->in != NULL)
+        in_drop(peer->in, false);
+    if (tell && was_ready)
+        transport->events.outbound_lost(transport->events.context, peer->member.id);
+    buf_close(&peer->replies);
+    free(peer);
 }
 
 int transport_listen(struct transport *transport, const char *address, struct err *err)
@@ -343,7 +526,8 @@ int transport_listen(struct transport *transport, const char *address, struct er
                                    &transport->listener, err) != 0)
         return -1;
     for (size_t i = 0; i < transport->peer_count; i++)
-        dial(&transport->peers[i]);
+        if (transport->peers[i]->out == NULL)
+            dial(transport->peers[i]);
     return 0;
 }
 
@@ -352,15 +536,15 @@ void transport_tick(struct transport *transport)
     uint64_t now = now_us(transport);
     struct list *at = transport->greeting.next;
 
-    for (size_t i = 0; i < transport->peer_count; i++) {
-        struct peer *peer = &transport->peers[i];
-        if (peer->out == NULL && now >= peer->next_dial_us) {
+    for (size_t i = transport->peer_count; i-- > 0;) {
+        struct peer *peer = transport->peers[i];
+        if (peer->drop_us != 0 && now >= peer->drop_us)
+            peer_free(peer, true);
+        else if (peer->out == NULL && now >= peer->next_dial_us)
             dial(peer);
-        } else if (peer->out != NULL && !peer->out_ready &&
-                   now - peer->dialled_us > UINT64_C(1000) * TRANSPORT_DIAL_TIMEOUT_MS) {
-            transport->network->close(peer->out);
-            out_lost(peer);
-        }
+        else if (peer->out != NULL && !peer->out_ready &&
+                 now - peer->dialled_us > UINT64_C(1000) * TRANSPORT_DIAL_TIMEOUT_MS)
+            out_end(peer);
     }
     while (at != &transport->greeting) {
         struct inbound *in = LIST_ITEM(at, struct inbound, node);
@@ -376,15 +560,8 @@ void transport_close(struct transport *transport)
         return;
     transport->network->listener_close(transport->listener);
     transport->listener = NULL;
-    for (size_t i = 0; i < transport->peer_count; i++) {
-        struct peer *peer = &transport->peers[i];
-        if (peer->out != NULL)
-            transport->network->close(peer->out);
-        peer->out = NULL;
-        peer->out_ready = false;
-        if (peer->in != NULL)
-            in_drop(peer->in, false);
-    }
+    while (transport->peer_count > 0)
+        peer_free(transport->peers[0], false);
     while (!list_empty(&transport->greeting))
         in_drop(LIST_ITEM(transport->greeting.next, struct inbound, node), false);
 }

@@ -20,6 +20,12 @@ static void seed_message(enum frame_type type, struct frame_message *message)
     switch (type) {
     case FRAME_HELLO:
         strcpy(message->hello.cluster_id, "demo");
+        strcpy(message->hello.name, "n1");
+        strcpy(message->hello.address, "10.0.0.1:9000");
+        message->hello.from = message->hello.to = 1;
+        break;
+    case FRAME_HELLO_REPLY:
+        strcpy(message->reply.cluster_id, "demo");
         break;
     case FRAME_APPEND:
         message->core.append_entries = (struct raft_append_entries){.term = 4,

@@ -58,6 +58,8 @@ void sim_disk_die_after(struct sim *sim, unsigned node, uint64_t operations);
 bool sim_disk_dead(const struct sim *sim, unsigned node);
 /* One operation returns an error, the process finds out and stops; later ones work. 0: none. */
 void sim_disk_fail_after(struct sim *sim, unsigned node, uint64_t operations);
+/* The folder of a node that is down is empty from now on. */
+void sim_wipe(struct sim *sim, unsigned node);
 void sim_disk_set_free(struct sim *sim, unsigned node, uint64_t bytes);
 /* Latencies times slowness (1: as usual). */
 void sim_disk_set_slowness(struct sim *sim, unsigned node, unsigned slowness);

@@ -614,6 +614,13 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+void sim_wipe(struct sim *sim, unsigned node)
+{
+    struct sim_disk *disk = sim_disk_of(sim, node);
+
+    disk->durable.count = disk->seen.count = disk->change_count = 0;
+}
+
 const char *sim_file_name(struct sim *sim, unsigned node, const char *prefix, unsigned i)
 {
     struct directory *seen = &sim_disk_of(sim, node)->seen;

@@ -182,6 +182,31 @@ static void hook_fatal(void *context, const struct err *err)
 
     node->doomed = true;
     node->fatal = *err;
+    node->gone |= err->code == ERR_REMOVED;
+}
+
+static uint64_t configuration_hash(const struct consensus_status *status)
+{
+    uint64_t roles[SIM_NODES_MAX + 1] = {0};
+
+    roles[status->member_id] = status->member_role;
+    for (size_t i = 0; i < status->peer_count; i++)
+        roles[status->peers[i].id] = status->peers[i].role;
+    return mix(UINT64_C(0xcbf29ce484222325), roles, sizeof(roles));
+}
+
+/* I9: the same committed configuration at the same index on all members. */
+static void hook_members(void *context)
+{
+    struct cluster_node *node = context;
+    struct consensus_status status;
+
+    if (node->consensus == NULL)
+        return; /* still opening */
+    consensus_get_status(node->consensus, &status);
+    if (status.change_index == 0 && status.configuration_index != 0)
+        equal_or_record(node->cluster->configurations, status.configuration_index,
+                        configuration_hash(&status), "configuration");
 }
 
 static const struct consensus_hooks node_hooks = {
@@ -195,25 +220,34 @@ static const struct consensus_hooks node_hooks = {
     .snapshot_adopt = hook_adopt,
     .snapshot_discard = hook_discard,
     .fatal = hook_fatal,
+    .members_changed = hook_members,
 };
 
 /* ---- life ---- */
 
 struct cluster *cluster_new(uint64_t seed, unsigned count)
 {
+    return cluster_new_with(seed, count, count);
+}
+
+struct cluster *cluster_new_with(uint64_t seed, unsigned count, unsigned founders)
+{
     struct cluster *cluster = check_calloc(1, sizeof(*cluster));
 
     CHECK(count <= SIM_NODES_MAX);
     cluster->sim = sim_new(seed);
     cluster->count = count;
+    cluster->founders = founders;
     cluster->entry_bytes_max = 200;
     cluster->entry_hashes = check_calloc(CLUSTER_INDEXES_MAX, sizeof(uint64_t));
     cluster->state_hashes = check_calloc(CLUSTER_INDEXES_MAX, sizeof(uint64_t));
+    cluster->configurations = check_calloc(CLUSTER_INDEXES_MAX, sizeof(uint64_t));
     cluster->leaders = check_calloc(CLUSTER_TERMS_MAX, sizeof(uint64_t));
     for (unsigned i = 0; i < count; i++) {
         struct cluster_node *node = &cluster->nodes[i];
         node->cluster = cluster;
         node->number = i;
+        node->joins = i >= founders;
         sim_node_clock(cluster->sim, i, &node->clock);
         sim_node_random(cluster->sim, i, &node->random);
         sim_node_disk(cluster->sim, i, &node->disk);
@@ -241,10 +275,15 @@ int cluster_try_start(struct cluster *cluster, unsigned number, bool bootstrap, 
     struct consensus_hooks hooks = node_hooks;
 
     CHECK(node->consensus == NULL);
+    node->started = true;
     hooks.context = node;
     config.member_id = number + 1;
     config.listen_address = cluster->members[number].address;
-    config.bootstrap = bootstrap;
+    config.bootstrap = bootstrap && !node->joins;
+    config.join = node->joins && !node->settled;
+    /* A bootstrap's list is the configuration; later, and for who joins, it is addresses only. */
+    if (bootstrap && !node->joins)
+        config.member_count = cluster->founders;
     config.clock = &node->clock;
     config.random = &node->random;
     config.disk = &node->disk;
@@ -253,15 +292,22 @@ int cluster_try_start(struct cluster *cluster, unsigned number, bool bootstrap, 
     node->doomed = false;
     node->applied_here = node->restored = 0;
     node->role = CONSENSUS_FOLLOWER;
-    return consensus_open(&config, &hooks, &node->consensus, err);
+    if (consensus_open(&config, &hooks, &node->consensus, err) != 0)
+        return -1;
+    node->settled = true;
+    return 0;
 }
 
 void cluster_start(struct cluster *cluster, unsigned number, bool bootstrap)
 {
     struct err err;
 
-    if (cluster_try_start(cluster, number, bootstrap, &err) == 0)
+    if (cluster->nodes[number].gone || cluster_try_start(cluster, number, bootstrap, &err) == 0)
         return;
+    if (err.code == ERR_REMOVED) {
+        cluster->nodes[number].gone = true;
+        return;
+    }
     if (sim_disk_dead(cluster->sim, number) || err.code == ERR_FULL) {
         sim_crash(cluster->sim, number); /* died while recovering, or waits for room */
         return;
@@ -292,6 +338,7 @@ void cluster_free(struct cluster *cluster)
     sim_free(cluster->sim);
     free(cluster->entry_hashes);
     free(cluster->state_hashes);
+    free(cluster->configurations);
     free(cluster->leaders);
     free(cluster);
 }
@@ -400,6 +447,83 @@ bool cluster_propose(struct cluster *cluster)
     return any;
 }
 
+/* ---- members ---- */
+
+static void change_done(void *data, int status, const struct err *err)
+{
+    struct cluster *cluster = data;
+
+    if (status == 0) {
+        cluster->changes_done++;
+        return;
+    }
+    cluster->change_err = *err;
+    if (err->code == ERR_TIMEOUT)
+        cluster->changes_unknown++;
+    else
+        cluster->changes_refused++;
+}
+
+static int change_leader(struct cluster *cluster)
+{
+    cluster->change_base = cluster->changes_done + cluster->changes_refused +
+                           cluster->changes_unknown;
+    cluster->change_done_base = cluster->changes_done;
+    return cluster_leader(cluster);
+}
+
+static void spread(struct cluster *cluster, unsigned number)
+{
+    for (unsigned i = 0; i < cluster->count; i++)
+        if (cluster->nodes[i].consensus != NULL)
+            consensus_member_put(cluster->nodes[i].consensus, &cluster->members[number]);
+}
+
+bool cluster_add(struct cluster *cluster, unsigned number)
+{
+    int leader = change_leader(cluster);
+
+    if (leader < 0)
+        return false;
+    spread(cluster, number);
+    consensus_member_add(cluster->nodes[leader].consensus, &cluster->members[number], change_done,
+                         cluster);
+    return true;
+}
+
+bool cluster_promote(struct cluster *cluster, unsigned number)
+{
+    int leader = change_leader(cluster);
+
+    if (leader >= 0)
+        consensus_member_promote(cluster->nodes[leader].consensus, number + 1, change_done,
+                                 cluster);
+    return leader >= 0;
+}
+
+bool cluster_remove(struct cluster *cluster, unsigned number)
+{
+    int leader = change_leader(cluster);
+
+    if (leader >= 0)
+        consensus_member_remove(cluster->nodes[leader].consensus, number + 1, change_done, cluster);
+    return leader >= 0;
+}
+
+static uint64_t changes_total(const struct cluster *cluster)
+{
+    return cluster->changes_done + cluster->changes_refused + cluster->changes_unknown;
+}
+
+bool cluster_change_wait(struct cluster *cluster)
+{
+    uint64_t end = sim_now_us(cluster->sim) + 30 * UINT64_C(1000000);
+
+    while (changes_total(cluster) == cluster->change_base && sim_now_us(cluster->sim) < end)
+        cluster_step(cluster);
+    return cluster->changes_done > cluster->change_done_base;
+}
+
 static void read_done(void *data, int status, const struct err *err)
 {
     struct reading *reading = data;
@@ -426,21 +550,34 @@ void cluster_read(struct cluster *cluster)
     }
 }
 
+static bool has_all(struct cluster *cluster, unsigned number, uint64_t index)
+{
+    struct consensus_status status;
+
+    if (number >= cluster->count || cluster->nodes[number].consensus == NULL ||
+        cluster->nodes[number].state.index != index)
+        return false;
+    consensus_get_status(cluster->nodes[number].consensus, &status);
+    return status.applied_index == status.last_index && status.change_index == 0;
+}
+
+/* Of the leader's configuration. */
 static bool all_equal(struct cluster *cluster)
 {
-    uint64_t index = cluster->nodes[0].state.index;
+    struct consensus_status status;
+    int leader = cluster_leader(cluster);
+    uint64_t index;
 
-    if (index < cluster->acknowledged_index)
+    if (leader < 0)
         return false;
-    for (unsigned i = 0; i < cluster->count; i++) {
-        struct consensus_status status;
-        if (cluster->nodes[i].consensus == NULL || cluster->nodes[i].state.index != index)
+    index = cluster->nodes[leader].state.index;
+    if (index < cluster->acknowledged_index || !has_all(cluster, (unsigned)leader, index))
+        return false;
+    consensus_get_status(cluster->nodes[leader].consensus, &status);
+    for (size_t i = 0; i < status.peer_count; i++)
+        if (!has_all(cluster, (unsigned)status.peers[i].id - 1, index))
             return false;
-        consensus_get_status(cluster->nodes[i].consensus, &status);
-        if (status.applied_index != status.last_index)
-            return false;
-    }
-    return cluster_leader(cluster) >= 0;
+    return true;
 }
 
 bool cluster_run_until_equal(struct cluster *cluster, uint64_t us_max)
@@ -454,4 +591,71 @@ bool cluster_run_until_equal(struct cluster *cluster, uint64_t us_max)
     }
     cluster_print(cluster);
     return false;
+}
+
+/* ---- faults ---- */
+
+void cluster_fault(struct cluster *cluster)
+{
+    struct sim *sim = cluster->sim;
+    unsigned a = (unsigned)sim_random(sim, cluster->count);
+    unsigned b = (unsigned)sim_random(sim, cluster->count);
+
+    switch (sim_random(sim, 13)) {
+    case 0:
+        cluster_kill(cluster, a);
+        break;
+    case 1:
+    case 2:
+        if (cluster->nodes[a].consensus != NULL)
+            sim_disk_die_after(sim, a, 1 + sim_random(sim, 60));
+        break;
+    case 3:
+    case 4:
+        sim_link_set(sim, a, b, a == b);
+        break;
+    case 5:
+        for (unsigned i = 0; i < cluster->count; i++)
+            if (i != a) {
+                sim_link_set(sim, a, i, false);
+                sim_link_set(sim, i, a, sim_random(sim, 2) == 0);
+            }
+        break;
+    case 6:
+        if (a != b)
+            sim_reset_connections(sim, a, b);
+        break;
+    case 7:
+    case 8:
+        for (unsigned i = 0; i < cluster->count; i++) {
+            sim_disk_set_free(sim, i, UINT64_C(1) << 40);
+            for (unsigned j = 0; j < cluster->count; j++)
+                sim_link_set(sim, i, j, true);
+        }
+        break;
+    case 9:
+        sim_disk_set_free(sim, a, sim_random(sim, 4 << 20));
+        break;
+    default:
+        for (unsigned i = 0; i < cluster->count; i++)
+            if (cluster->nodes[i].consensus == NULL && cluster->nodes[i].started &&
+                sim_random(sim, 2) == 0) {
+                if (sim_random(sim, 8) == 0)
+                    sim_disk_die_after(sim, i, 1 + sim_random(sim, 20));
+                cluster_start(cluster, i, false);
+            }
+    }
+}
+
+void cluster_heal(struct cluster *cluster)
+{
+    for (unsigned i = 0; i < cluster->count; i++) {
+        sim_disk_die_after(cluster->sim, i, 0);
+        sim_disk_set_free(cluster->sim, i, UINT64_C(1) << 40);
+        for (unsigned j = 0; j < cluster->count; j++)
+            sim_link_set(cluster->sim, i, j, true);
+    }
+    for (unsigned i = 0; i < cluster->count; i++)
+        if (cluster->nodes[i].consensus == NULL && cluster->nodes[i].started)
+            cluster_start(cluster, i, false);
 }

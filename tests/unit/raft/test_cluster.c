@@ -210,70 +210,6 @@ static void close_waits_for_the_disk_and_answers_every_tag(void **state)
 
 /* ---- random faults ---- */
 
-static void chaos_step(struct cluster *cluster)
-{
-    struct sim *sim = cluster->sim;
-    unsigned a = (unsigned)sim_random(sim, cluster->count);
-    unsigned b = (unsigned)sim_random(sim, cluster->count);
-
-    switch (sim_random(sim, 13)) {
-    case 0:
-        cluster_kill(cluster, a);
-        break;
-    case 1:
-    case 2:
-        if (cluster->nodes[a].consensus != NULL)
-            sim_disk_die_after(sim, a, 1 + sim_random(sim, 60));
-        break;
-    case 3:
-    case 4:
-        sim_link_set(sim, a, b, a == b);
-        break;
-    case 5:
-        for (unsigned i = 0; i < cluster->count; i++)
-            if (i != a) {
-                sim_link_set(sim, a, i, false);
-                sim_link_set(sim, i, a, sim_random(sim, 2) == 0);
-            }
-        break;
-    case 6:
-        if (a != b)
-            sim_reset_connections(sim, a, b);
-        break;
-    case 7:
-    case 8:
-        for (unsigned i = 0; i < cluster->count; i++) {
-            sim_disk_set_free(sim, i, UINT64_C(1) << 40);
-            for (unsigned j = 0; j < cluster->count; j++)
-                sim_link_set(sim, i, j, true);
-        }
-        break;
-    case 9:
-        sim_disk_set_free(sim, a, sim_random(sim, 4 << 20));
-        break;
-    default:
-        for (unsigned i = 0; i < cluster->count; i++)
-            if (cluster->nodes[i].consensus == NULL && sim_random(sim, 2) == 0) {
-                if (sim_random(sim, 8) == 0)
-                    sim_disk_die_after(sim, i, 1 + sim_random(sim, 20));
-                cluster_start(cluster, i, false);
-            }
-    }
-}
-
-static void calm_down(struct cluster *cluster)
-{
-    for (unsigned i = 0; i < cluster->count; i++) {
-        sim_disk_die_after(cluster->sim, i, 0);
-        sim_disk_set_free(cluster->sim, i, UINT64_C(1) << 40);
-        for (unsigned j = 0; j < cluster->count; j++)
-            sim_link_set(cluster->sim, i, j, true);
-    }
-    for (unsigned i = 0; i < cluster->count; i++)
-        if (cluster->nodes[i].consensus == NULL)
-            cluster_start(cluster, i, false);
-}
-
 static uint64_t chaos_run(uint64_t seed, unsigned count, unsigned seconds, uint64_t *ret_acked)
 {
     static const unsigned entry_sizes[] = {200, 200, 20000, 200000};
@@ -290,10 +226,10 @@ static uint64_t chaos_run(uint64_t seed, unsigned count, unsigned seconds, uint6
         if (sim_random(cluster->sim, 4) == 0)
             cluster_read(cluster);
         if (sim_random(cluster->sim, 20) == 0)
-            chaos_step(cluster);
+            cluster_fault(cluster);
         cluster_run(cluster, sim_random(cluster->sim, 20000));
     }
-    calm_down(cluster);
+    cluster_heal(cluster);
     assert_true(cluster_run_until_leader(cluster, 30 * SECOND_US));
     cluster_run(cluster, SECOND_US);
     propose_many(cluster, 3);

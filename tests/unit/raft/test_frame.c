@@ -66,10 +66,27 @@ static void every_small_message_comes_back(void **state)
     snprintf(message.hello.cluster_id, sizeof(message.hello.cluster_id), "demo");
     message.hello.from = 1;
     message.hello.to = 2;
+    message.hello.probe = true;
+    snprintf(message.hello.name, sizeof(message.hello.name), "n1");
+    snprintf(message.hello.address, sizeof(message.hello.address), "10.0.0.1:9000");
     buf = encode(&message);
     got = decode_ok(&buf);
     assert_string_equal(got.hello.cluster_id, "demo");
     assert_uint_equal(got.hello.to, 2);
+    assert_true(got.hello.probe);
+    assert_string_equal(got.hello.name, "n1");
+    assert_string_equal(got.hello.address, "10.0.0.1:9000");
+    buf_close(&buf);
+
+    message = (struct frame_message){.type = FRAME_HELLO_REPLY};
+    message.reply = (struct frame_hello_reply){
+        .welcome = FRAME_WELCOME_REMOVED, .cluster_id = "demo", .member_id = 3, .index = 77};
+    buf = encode(&message);
+    got = decode_ok(&buf);
+    assert_int_equal(got.reply.welcome, FRAME_WELCOME_REMOVED);
+    assert_string_equal(got.reply.cluster_id, "demo");
+    assert_uint_equal(got.reply.index, 77);
+    assert_false(got.reply.joining);
     buf_close(&buf);
 
     message = (struct frame_message){.type = FRAME_VOTE};

@@ -1,0 +1,203 @@
+/* Where the other members are, and who was removed. See consensus_internal.h.
+ *
+ * Flow     the newest word about an address is the member's own hello, or the replicated book (consensus_member_put()); it is kept in
+ *          the folder's book. The configuration in use says whom to dial. When a configuration without a member is committed,
+ *          that member is told and entered as removed; later hellos of it are answered so.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "raft/consensus_internal.h"
+#include "src/base/check.h"
+
+static const struct consensus_member *member_in_config(const struct consensus *consensus,
+                                                       uint64_t id)
+{
+    for (size_t i = 0; i < consensus->config.member_count; i++)
+        if (consensus->members[i].id == id)
+            return &consensus->members[i];
+    return NULL;
+}
+
+/* The newest word; NULL: nothing is known. */
+static const struct consensus_member *member_known(const struct consensus *consensus, uint64_t id)
+{
+    const struct book_record *record = book_find(&consensus->book, id);
+
+    if (record != NULL && !record->removed)
+        return &record->member;
+    return member_in_config(consensus, id);
+}
+
+const char *core_peer_address(const struct consensus *consensus, uint64_t id)
+{
+    const struct peer *peer = transport_peer(&consensus->transport, id);
+    const struct consensus_member *member = member_known(consensus, id);
+
+    if (peer != NULL)
+        return peer->member.address;
+    return member != NULL ? member->address : "";
+}
+
+void core_peers_open(struct consensus *consensus)
+{
+    book_load(&consensus->book, &consensus->folder);
+}
+
+static void member_heard(struct consensus *consensus, const struct consensus_member *member)
+{
+    const struct peer *peer = transport_peer(&consensus->transport, member->id);
+    bool known = membership_find(&consensus->raft.configuration, member->id) != NULL;
+
+    if (book_put(&consensus->book, member))
+        consensus->moved = true;
+    if (known || (peer != NULL && !peer->stranger))
+        (void)transport_put(&consensus->transport, member);
+}
+
+void consensus_member_put(struct consensus *consensus, const struct consensus_member *member)
+{
+    if (member->id != consensus->config.member_id && !consensus->closing)
+        member_heard(consensus, member);
+}
+
+/* ---- hellos ---- */
+
+void core_on_hello(void *context, const struct frame_hello *hello,
+                   struct frame_hello_reply *ret_reply)
+{
+    struct consensus *consensus = context;
+    const struct book_record *record = book_find(&consensus->book, hello->from);
+    const struct consensus_member *known = member_known(consensus, hello->from);
+    struct consensus_member member = {.id = hello->from};
+
+    ret_reply->joining = consensus->joining && consensus->raft.configuration.n == 0;
+    ret_reply->last_index = raft_last_index(&consensus->raft);
+    if (record != NULL && record->removed) {
+        ret_reply->welcome = FRAME_WELCOME_REMOVED;
+        ret_reply->index = record->removed_index;
+        return;
+    }
+    if (hello->probe || (known != NULL && strcmp(known->address, hello->address) == 0))
+        return;
+    if (known == NULL && membership_find(&consensus->raft.configuration, hello->from) == NULL)
+        return; /* a stranger: answered, but not written down */
+    snprintf(member.name, sizeof(member.name), "%s", hello->name);
+    snprintf(member.address, sizeof(member.address), "%s", hello->address);
+    member_heard(consensus, &member);
+}
+
+static void removed_here(struct consensus *consensus, uint64_t index, const char *by)
+{
+    struct err err;
+
+    if (consensus->failure.code != ERR_NONE)
+        return;
+    err_set(&err, ERR_REMOVED,
+            "member %" PRIu64 " (%s) was removed from cluster %s (log index %" PRIu64
+            ", %s): it stops for good; to come back give it a new id, an empty folder and --join",
+            consensus->config.member_id, consensus->transport.self.name, consensus->cluster_id,
+            index, by);
+    /* Not written: the others say it again at the next start. */
+    (void)folder_write_file(&consensus->folder, CORE_REMOVED_FILE, "", 0, NULL);
+    core_fail(consensus, &err);
+    core_report_failure(consensus);
+}
+
+/* Ids are never used again, so one member that knows is enough. */
+void core_on_refused(void *context, uint64_t peer, const struct frame_hello_reply *reply)
+{
+    struct consensus *consensus = context;
+    char by[CONSENSUS_NAME_BYTES + 16];
+
+    if (consensus->closing || reply->welcome != FRAME_WELCOME_REMOVED ||
+        strcmp(reply->cluster_id, consensus->cluster_id) != 0)
+        return;
+    snprintf(by, sizeof(by), "says %s", core_member_name(consensus, peer));
+    removed_here(consensus, reply->index, by);
+}
+
+/* ---- configurations ---- */
+
+static void peers_match(struct consensus *consensus)
+{
+    const struct raft_configuration *configuration = &consensus->raft.configuration;
+
+    for (unsigned i = 0; i < configuration->n; i++) {
+        uint64_t id = configuration->servers[i].id;
+        const struct peer *peer = transport_peer(&consensus->transport, id);
+        const struct consensus_member *known = member_known(consensus, id);
+        if (known == NULL && peer != NULL && peer->stranger) {
+            (void)book_put(&consensus->book, &peer->member);
+            known = &peer->member;
+        }
+        if (known != NULL && (peer == NULL || peer->stranger || peer->drop_us != 0))
+            (void)transport_put(&consensus->transport, known);
+    }
+    if (configuration->n > 0)
+        transport_keep(&consensus->transport, configuration);
+}
+
+static void removed_tell(struct consensus *consensus, const struct raft_configuration *before)
+{
+    const struct membership *membership = &consensus->safety.membership;
+
+    for (unsigned i = 0; i < before->n; i++) {
+        const struct raft_server *server = &before->servers[i];
+        if (membership_find(&membership->committed, server->id) != NULL)
+            continue;
+        if (server->id == consensus->config.member_id) {
+            removed_here(consensus, membership->committed_index, "committed here");
+            continue;
+        }
+        book_remove(&consensus->book, server->id, server->address, membership->committed_index);
+        transport_dismiss(&consensus->transport, server->id, membership->committed_index);
+    }
+}
+
+static void joined(struct consensus *consensus)
+{
+    const struct raft_server *self =
+        membership_find(&consensus->safety.membership.committed, consensus->config.member_id);
+    const struct folder *folder = &consensus->folder;
+    char path[FOLDER_PATH_BYTES];
+
+    if (!consensus->joining || self == NULL || self->role != RAFT_VOTER)
+        return;
+    /* One that stays is removed at the next start. */
+    (void)folder->disk->unlink(folder->disk->context, folder_path(folder, CORE_JOINING_FILE, path),
+                               NULL);
+    consensus->joining = false;
+}
+
+bool core_peers_settle(struct consensus *consensus)
+{
+    struct membership *membership = &consensus->safety.membership;
+    struct raft_configuration before;
+
+    if (consensus->closing || consensus->closed_core || safety_installing(&consensus->raft))
+        return false;
+    if (membership_track(membership, &before)) {
+        removed_tell(consensus, &before);
+        raft_configuration_close(&before);
+    }
+    if (consensus->told_committed == membership->committed_index &&
+        consensus->told_uncommitted == consensus->raft.configuration_uncommitted_index &&
+        !consensus->moved)
+        return false;
+    consensus->told_committed = membership->committed_index;
+    consensus->told_uncommitted = consensus->raft.configuration_uncommitted_index;
+    consensus->moved = false;
+    joined(consensus);
+    peers_match(consensus);
+    if (consensus->hooks.members_changed != NULL && !consensus->failed)
+        consensus->hooks.members_changed(consensus->hooks.context);
+    return true;
+}
+
+void core_peers_tick(struct consensus *consensus)
+{
+    if (consensus->book.dirty)
+        book_save(&consensus->book, &consensus->folder);
+}

@@ -1,0 +1,125 @@
+/* What a member knows about itself and the others. See consensus.h. */
+#include <stdio.h>
+
+#include "raft/consensus_internal.h"
+
+static uint64_t age_ms(const struct consensus *consensus, const struct peer *peer)
+{
+    return peer != NULL && peer->heard ? (core_now_us(consensus) - peer->last_heard_us) / 1000
+                                       : UINT64_MAX;
+}
+
+static enum consensus_member_role member_role(const struct consensus *consensus, uint64_t id)
+{
+    const struct raft_server *server = membership_find(&consensus->raft.configuration, id);
+
+    if (server == NULL)
+        return CONSENSUS_NO_MEMBER;
+    if (server->role == RAFT_VOTER)
+        return CONSENSUS_VOTER;
+    return server->role == RAFT_STANDBY ? CONSENSUS_LEARNER : CONSENSUS_JOINING;
+}
+
+bool core_reachable(const struct consensus *consensus, uint64_t id)
+{
+    const struct peer *peer = transport_peer(&consensus->transport, id);
+
+    if (id == consensus->config.member_id)
+        return true;
+    return peer != NULL && peer->out_ready &&
+           age_ms(consensus, peer) <
+               (uint64_t)CONSENSUS_SILENT_ELECTIONS * consensus->config.election_timeout_ms;
+}
+
+static void peer_status(const struct consensus *consensus, uint64_t id,
+                        struct consensus_status *status)
+{
+    const struct peer *peer = transport_peer(&consensus->transport, id);
+    struct consensus_peer_status *out = &status->peers[status->peer_count++];
+    unsigned place = core_server_place(consensus, id);
+
+    out->id = id;
+    snprintf(out->name, sizeof(out->name), "%s", core_member_name(consensus, id));
+    snprintf(out->address, sizeof(out->address), "%s", core_peer_address(consensus, id));
+    out->role = member_role(consensus, id);
+    out->voter = out->role == CONSENSUS_VOTER;
+    out->connected = peer != NULL && peer->out_ready;
+    if (place < consensus->raft.configuration.n && core_is_leader(consensus))
+        out->match_index = consensus->raft.leader_state.progress[place].match_index;
+    out->last_contact_age_ms = age_ms(consensus, peer);
+    out->foreign_incarnation = peer == NULL ? 0 : peer->foreign_incarnation;
+    if (id == status->leader_id)
+        status->leader_contact_age_ms = core_now_ms(consensus) - consensus->safety.leader_heard_ms;
+}
+
+static void peers_status(const struct consensus *consensus, struct consensus_status *status)
+{
+    const struct raft_configuration *configuration = &consensus->raft.configuration;
+    size_t in_contact = 0;
+
+    for (unsigned i = 0; i < configuration->n; i++) {
+        uint64_t id = configuration->servers[i].id;
+        bool self = id == consensus->config.member_id;
+        if (!self && status->peer_count < CONSENSUS_MEMBERS_MAX)
+            peer_status(consensus, id, status);
+        if (configuration->servers[i].role != RAFT_VOTER)
+            continue;
+        status->voter_count++;
+        in_contact += self || age_ms(consensus, transport_peer(&consensus->transport, id)) <
+                                  consensus->config.election_timeout_ms;
+    }
+    status->learner_count = configuration->n - status->voter_count;
+    if (configuration->n == 0)
+        for (size_t i = 0;
+             i < consensus->transport.peer_count && status->peer_count < CONSENSUS_MEMBERS_MAX; i++)
+            peer_status(consensus, consensus->transport.peers[i]->member.id, status);
+    if (core_is_leader(consensus))
+        status->quorum = in_contact > status->voter_count / 2;
+    else
+        status->quorum = status->leader_id != 0 &&
+                         status->leader_contact_age_ms < consensus->config.election_timeout_ms;
+}
+
+void consensus_get_status(const struct consensus *consensus, struct consensus_status *ret_status)
+{
+    const struct wal *wal = &consensus->wal;
+    const struct raft *raft = &consensus->raft;
+
+    *ret_status = (struct consensus_status){
+        .member_id = consensus->config.member_id,
+        .role = consensus->role,
+        .member_role = member_role(consensus, consensus->config.member_id),
+        .term = raft->current_term,
+        .leader_id = consensus->role_leader,
+        .commit_index = raft->commit_index,
+        .applied_index = raft->last_applied,
+        .last_index = raft_last_index((struct raft *)(uintptr_t)raft),
+        .snapshot_index = consensus->snapshot.index,
+        .log_bytes = wal->log_bytes,
+        .disk_free_bytes = consensus->folder.free_bytes,
+        .accepts_writes = consensus->folder.accepts_writes,
+        .proposals_in_flight = consensus->proposal_count,
+        .leader_changes_total = consensus->leader_changes_total,
+        .fsync_count = wal->sync_count,
+        .fsync_us_total = wal->sync_us_total,
+        .fsync_us_max = wal->sync_us_max,
+        .log_write_ms = wal_busy_us(wal) / 1000,
+        .snapshot_count = consensus->snapshot_count,
+        .snapshot_ms_last = consensus->snapshot_ms_last,
+        .snapshot_failures_total = consensus->snapshot_failures_total,
+        .incarnation = consensus->folder.incarnation,
+        .epoch_min = consensus->folder.epoch_min,
+        .configuration_index = consensus->safety.membership.committed_index,
+        .change_index = raft->configuration_uncommitted_index,
+        .change_under_way = consensus->change.kind != CHANGE_NONE,
+    };
+    ret_status->leader_contact_age_ms =
+        ret_status->leader_id == consensus->config.member_id ? 0 : UINT64_MAX;
+    ret_status->leader_heard_age_ms = UINT64_MAX;
+    if (ret_status->leader_id == consensus->config.member_id)
+        ret_status->leader_heard_age_ms = 0;
+    else if (consensus->safety.leader_heard_ms != 0)
+        ret_status->leader_heard_age_ms =
+            core_now_ms(consensus) - consensus->safety.leader_heard_ms;
+    peers_status(consensus, ret_status);
+}
