@@ -235,6 +235,24 @@ static void installs_extend(struct consensus *consensus)
             raft->leader_state.progress[i].snapshot_last_send = core_now_ms(consensus);
 }
 
+/* S19: a sole voter becomes leader of the term it is in, without a vote. It may have given that vote away, or led that term in an
+ * earlier life: it begins a new term first, when its time has come. */
+static void sole_voter_begin_term(struct consensus *consensus)
+{
+    struct raft *raft = &consensus->raft;
+
+    if (raft->state != RAFT_FOLLOWER ||
+        !membership_sole_voter(&raft->configuration, consensus->config.member_id) ||
+        core_now_ms(consensus) - raft->election_timer_start <
+            raft->follower_state.randomized_election_timeout)
+        return;
+    if (raft->io->set_term(raft->io, raft->current_term + 1) != 0 ||
+        raft->io->set_vote(raft->io, consensus->config.member_id) != 0)
+        return;
+    raft->current_term++;
+    raft->voted_for = consensus->config.member_id;
+}
+
 void core_tick(void *data)
 {
     struct consensus *consensus = data;
@@ -256,8 +274,11 @@ void core_tick(void *data)
     }
     core_snapshot_deliver(consensus);
     installs_extend(consensus);
-    if (!stalled && safety_may_tick(&consensus->safety))
-        consensus->tick(&consensus->io);
+    if (!stalled && safety_may_tick(&consensus->safety)) {
+        sole_voter_begin_term(consensus);
+        if (consensus->failure.code == ERR_NONE)
+            consensus->tick(&consensus->io);
+    }
     core_reads_tick(consensus);
     core_members_tick(consensus);
     core_leave(consensus);
@@ -291,6 +312,7 @@ void core_eof_fire(void *data)
         return;
     core_enter(consensus);
     if (raft->state == RAFT_FOLLOWER &&
+        !membership_sole_voter(&raft->configuration, consensus->config.member_id) && /* S19 */
         raft->follower_state.current_leader.id == consensus->eof_leader &&
         (raft->current_term == consensus->eof_term || raft->voted_for == 0))
         campaign(consensus, consensus->eof_leader);
@@ -369,7 +391,8 @@ void core_on_message(void *context, uint64_t from, struct frame_message *message
         core_on_pong(consensus, from, &message->read);
         break;
     case FRAME_CAMPAIGN:
-        if (message->read.term == consensus->raft.current_term && leader_now(consensus) == from)
+        if (message->read.term == consensus->raft.current_term && leader_now(consensus) == from &&
+            !membership_sole_voter(&consensus->raft.configuration, consensus->config.member_id))
             campaign(consensus, from);
         break;
     case FRAME_HELLO:

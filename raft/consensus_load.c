@@ -230,11 +230,22 @@ int core_io_load(struct raft_io *io, raft_term *term, raft_id *voted_for,
         core_fail(consensus, &err);
         return RAFT_CORRUPT;
     }
-    *term = consensus->vote.term;
-    *voted_for = consensus->vote.voted_for;
     if (meta.index != 0)
         membership_loaded(&consensus->safety.membership, &meta.configuration,
                           meta.configuration_index);
+    /* S19: libraft lets it lead at once, in its old term, in which learners may hold entries that this log has lost. */
+    if (membership_loads_sole_voter(loading.entries, loading.count,
+                                    &consensus->safety.membership.committed,
+                                    consensus->config.member_id) &&
+        vote_save(&consensus->vote, consensus->vote.term + 1, consensus->config.member_id, &err) !=
+            0) {
+        snapshot_meta_close(&meta);
+        loading_clear(&loading);
+        core_fail(consensus, &err);
+        return RAFT_IOERR;
+    }
+    *term = consensus->vote.term;
+    *voted_for = consensus->vote.voted_for;
     *snapshot = meta.index == 0 ? NULL : token_of(&meta);
     *start_index = loading.count > 0 ? loading.from : meta.index + 1;
     *entries = loading.entries;

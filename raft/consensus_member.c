@@ -136,7 +136,8 @@ static int promote_check(const struct consensus *consensus, uint64_t id, struct 
                        "member %s is not reachable at %s: it would be missing in every majority",
                        server->address, core_peer_address(consensus, id));
     match = raft->leader_state.progress[core_server_place(consensus, id)].match_index;
-    if (match + CONSENSUS_PROMOTE_LAG_MAX < last)
+    /* It must also know that it is a learner, so that it can be asked for its vote (S18). */
+    if (match + CONSENSUS_PROMOTE_LAG_MAX < last || match < raft->configuration_index)
         return err_set(err, ERR_REFUSED,
                        "member %s is %" PRIu64 " entries behind (it has %" PRIu64 " of %" PRIu64
                        "), at most %d are allowed: wait until it has caught up, then promote it",

@@ -58,6 +58,34 @@ static bool configuration_equal(const struct raft_configuration *a,
     return true;
 }
 
+bool membership_sole_voter(const struct raft_configuration *configuration, uint64_t id)
+{
+    const struct raft_server *self = membership_find(configuration, id);
+
+    if (self == NULL || self->role != RAFT_VOTER)
+        return false;
+    for (unsigned i = 0; i < configuration->n; i++)
+        if (configuration->servers[i].role == RAFT_VOTER && configuration->servers[i].id != id)
+            return false;
+    return true;
+}
+
+bool membership_loads_sole_voter(const struct raft_entry *entries, size_t count,
+                                 const struct raft_configuration *snapshot, uint64_t id)
+{
+    struct raft_configuration configuration;
+    bool sole;
+
+    while (count > 0 && entries[count - 1].type != RAFT_CHANGE)
+        count--;
+    if (count == 0)
+        return membership_sole_voter(snapshot, id);
+    configuration_decode(&entries[count - 1].buf, &configuration);
+    sole = membership_sole_voter(&configuration, id);
+    raft_configuration_close(&configuration);
+    return sole;
+}
+
 /* ---- life ---- */
 
 void membership_init(struct membership *membership, struct raft *raft)

@@ -40,6 +40,11 @@ void membership_install_begun(struct membership *membership);
 /* True: another configuration is committed; ret_before (owned by the caller then) is the one before. */
 bool membership_track(struct membership *membership, struct raft_configuration *ret_before);
 
+/* `id` is the only voter. */
+bool membership_sole_voter(const struct raft_configuration *configuration, uint64_t id);
+/* The configuration that libraft will take from these entries, or the given one; true: `id` is its only voter. */
+bool membership_loads_sole_voter(const struct raft_entry *entries, size_t count,
+                                 const struct raft_configuration *snapshot, uint64_t id);
 const struct raft_server *membership_find(const struct raft_configuration *configuration,
                                           uint64_t id);
 

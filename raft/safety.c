@@ -1,4 +1,4 @@
-/* Rules S1-S3, S5-S9, S13, S14 and S16-S17 around libraft. See safety.h and raft/README.md. */
+/* Rules S1-S3, S5-S9, S13, S14 and S16-S18 around libraft. See safety.h and raft/README.md. */
 #include "raft/safety.h"
 
 #include <string.h>
@@ -248,6 +248,24 @@ static bool vote_is_blank(const struct raft *raft, const struct raft_request_vot
     return raft_last_index((struct raft *)(uintptr_t)raft) <= 1 && vote->last_log_index > 1;
 }
 
+/* S18: who is asked for a vote is a voter in the candidate's configuration, which is newer when ours still says learner: roles only
+ * go up. libraft refuses then, and two voters of whom one has not heard of its promotion never elect anybody. Raft votes without
+ * regard to the own configuration (4.1). */
+static void receive_vote(struct safety *safety, struct raft_message *message)
+{
+    struct raft *raft = safety->raft;
+    struct raft_server *self =
+        (struct raft_server *)(uintptr_t)membership_find(&raft->configuration, raft->id);
+    int role = self == NULL ? RAFT_VOTER : self->role;
+
+    vote_permit(safety, &message->request_vote);
+    if (role != RAFT_VOTER)
+        self->role = RAFT_VOTER;
+    safety->receive(raft->io, message);
+    if (role != RAFT_VOTER)
+        self->role = role; /* a vote changes no configuration */
+}
+
 void safety_receive(struct safety *safety, struct raft_message *message)
 {
     struct raft *raft = safety->raft;
@@ -265,8 +283,7 @@ void safety_receive(struct safety *safety, struct raft_message *message)
     case RAFT_IO_REQUEST_VOTE:
         if (safety_installing(raft) || vote_is_blank(raft, &message->request_vote))
             return; /* S8, S17 */
-        vote_permit(safety, &message->request_vote);
-        safety->receive(raft->io, message);
+        receive_vote(safety, message);
         return;
     case RAFT_IO_TIMEOUT_NOW:
         if (!safety_installing(raft)) /* S8 */

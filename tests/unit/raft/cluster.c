@@ -466,8 +466,8 @@ static void change_done(void *data, int status, const struct err *err)
 
 static int change_leader(struct cluster *cluster)
 {
-    cluster->change_base = cluster->changes_done + cluster->changes_refused +
-                           cluster->changes_unknown;
+    cluster->change_base =
+        cluster->changes_done + cluster->changes_refused + cluster->changes_unknown;
     cluster->change_done_base = cluster->changes_done;
     return cluster_leader(cluster);
 }

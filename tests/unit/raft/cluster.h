@@ -55,7 +55,7 @@ struct cluster {
     uint64_t *entry_hashes; /* by index, 0: nobody has applied it */
     uint64_t *state_hashes;
     uint64_t *configurations; /* by index of their entry, once committed */
-    uint64_t *leaders; /* by term */
+    uint64_t *leaders;        /* by term */
     uint64_t acknowledged_index;
     uint64_t acknowledged, dropped, refused, reads_done, reads_failed;
     uint64_t next_payload;
