@@ -137,7 +137,12 @@ static int promote_check(const struct consensus *consensus, uint64_t id, struct 
                        server->address, core_peer_address(consensus, id));
     match = raft->leader_state.progress[core_server_place(consensus, id)].match_index;
     /* It must also know that it is a learner, so that it can be asked for its vote (S18). */
-    if (match + CONSENSUS_PROMOTE_LAG_MAX < last || match < raft->configuration_index)
+    if (match < raft->configuration_index)
+        return err_set(err, ERR_REFUSED,
+                       "member %s has %" PRIu64 " of %" PRIu64 " entries and not yet its own "
+                       "addition (log index %llu): wait until it has caught up, then promote it",
+                       server->address, match, last, raft->configuration_index);
+    if (match + CONSENSUS_PROMOTE_LAG_MAX < last)
         return err_set(err, ERR_REFUSED,
                        "member %s is %" PRIu64 " entries behind (it has %" PRIu64 " of %" PRIu64
                        "), at most %d are allowed: wait until it has caught up, then promote it",

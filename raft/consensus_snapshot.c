@@ -63,6 +63,10 @@ static bool may_take(const struct consensus *consensus)
     if (consensus->closing || consensus->failed || take_running(&consensus->take) ||
         consensus->keep_running || consensus->received_waiting || consensus->transfer.in_held)
         return false;
+    /* Committed by the others, and still on its way to our own disk: libraft counts what is stored by looking at each entry, and
+     * a compacted one stops the count for ever (found by the simulated changes of members). */
+    if (raft->last_applied > safety_last_stored(&consensus->safety))
+        return false;
     /* libraft would store a configuration that may still be rolled back (C12, C13). */
     if (raft->configuration_uncommitted_index != 0)
         return false;

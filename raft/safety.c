@@ -150,10 +150,18 @@ static void receive_success(struct safety *safety, struct raft_message *message)
         safety->receive(raft->io, message);
         return;
     }
+    safety->lent = true;
+    safety->stored = stored;
     raft->last_stored =
         safety_term_of(raft, index) == raft->current_term ? index : raft->commit_index;
     safety->receive(raft->io, message);
     raft->last_stored = stored;
+    safety->lent = false;
+}
+
+uint64_t safety_last_stored(const struct safety *safety)
+{
+    return safety->lent ? safety->stored : safety->raft->last_stored;
 }
 
 /* S2: entries of older terms are never committed by counting. Until an entry of our own term is stored here, good answers

@@ -28,6 +28,8 @@ struct safety {
     uint64_t verified_index;
     uint64_t verifying_index;                       /* while an AppendEntries is handled, else 0 */
     struct safety_held held[CONSENSUS_MEMBERS_MAX]; /* S2 */
+    bool lent;                                      /* S3: libraft sees another last_stored */
+    uint64_t stored;                                /* than this one */
     struct membership membership;                   /* S16 */
     bool leader_gone;                               /* S9: its connection is dead */
     uint64_t leader_heard_ms;
@@ -42,6 +44,8 @@ bool safety_send(const struct safety *safety, struct raft_message *message);
 bool safety_may_tick(const struct safety *safety);
 void safety_replay(struct safety *safety);
 
+/* The end of what is durable here, also while S3 lends libraft another one. */
+uint64_t safety_last_stored(const struct safety *safety);
 /* The entry at index, NULL when it is not in memory. */
 const struct raft_entry *safety_entry(const struct raft *raft, uint64_t index);
 /* The term of the entry at index, 0 when it is not known (compacted, or not there yet). */

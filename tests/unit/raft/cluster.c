@@ -472,23 +472,22 @@ static int change_leader(struct cluster *cluster)
     return cluster_leader(cluster);
 }
 
-static void spread(struct cluster *cluster, unsigned number)
+bool cluster_ask(struct cluster *cluster, unsigned number)
 {
-    for (unsigned i = 0; i < cluster->count; i++)
-        if (cluster->nodes[i].consensus != NULL)
-            consensus_member_put(cluster->nodes[i].consensus, &cluster->members[number]);
+    int leader = change_leader(cluster);
+
+    if (leader >= 0)
+        consensus_member_add(cluster->nodes[leader].consensus, &cluster->members[number],
+                             change_done, cluster);
+    return leader >= 0;
 }
 
 bool cluster_add(struct cluster *cluster, unsigned number)
 {
-    int leader = change_leader(cluster);
-
-    if (leader < 0)
-        return false;
-    spread(cluster, number);
-    consensus_member_add(cluster->nodes[leader].consensus, &cluster->members[number], change_done,
-                         cluster);
-    return true;
+    for (unsigned i = 0; i < cluster->count; i++)
+        if (cluster->nodes[i].consensus != NULL)
+            consensus_member_put(cluster->nodes[i].consensus, &cluster->members[number]);
+    return cluster_ask(cluster, number);
 }
 
 bool cluster_promote(struct cluster *cluster, unsigned number)

@@ -3,7 +3,7 @@
  * Checks   I1 one leader per term; I3/I5 equal entries and equal state at equal index on all members, also through snapshots;
  *          I6 an acknowledged proposal is never lost; I7 a confirmed read sees everything acknowledged before it began.
  * Shapes   nodes 0 .. founders - 1 bootstrap the cluster; the others join. The replicated address book of the real program is
- *          played by cluster_spread(): every member that is up, or starts later, knows all addresses.
+ *          played by cluster_add(): every member that is up, or starts later, knows all addresses.
  */
 #ifndef CKPT_TESTS_RAFT_CLUSTER_H
 #define CKPT_TESTS_RAFT_CLUSTER_H
@@ -86,6 +86,8 @@ bool cluster_propose(struct cluster *cluster);
 void cluster_read(struct cluster *cluster);
 /* Asks the leader; counted in changes_*, which tell how it went. False: nobody leads. */
 bool cluster_add(struct cluster *cluster, unsigned node);
+/* The same without telling all members the address first. */
+bool cluster_ask(struct cluster *cluster, unsigned node);
 bool cluster_promote(struct cluster *cluster, unsigned node);
 bool cluster_remove(struct cluster *cluster, unsigned node);
 /* Runs until the last change that was asked for is done, refused or lost; true: done. */

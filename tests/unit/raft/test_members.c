@@ -46,14 +46,17 @@ static void join(struct cluster *cluster, unsigned node)
 {
     cluster_start(cluster, node, true);
     assert_true(cluster_add(cluster, node));
-    assert_true(cluster_change_wait(cluster));
+    if (!cluster_change_wait(cluster))
+        fail_msg("%s", cluster->change_err.text);
 }
 
 static void promote(struct cluster *cluster, unsigned node)
 {
     assert_true(cluster_run_until_equal(cluster, 30 * SECOND_US));
+    cluster_run(cluster, SECOND_US / 4); /* the leader hears of it */
     assert_true(cluster_promote(cluster, node));
-    assert_true(cluster_change_wait(cluster));
+    if (!cluster_change_wait(cluster))
+        fail_msg("%s", cluster->change_err.text);
 }
 
 static void remove_member(struct cluster *cluster, unsigned node)
@@ -66,8 +69,8 @@ static void remove_member(struct cluster *cluster, unsigned node)
 static void assert_refused(struct cluster *cluster, enum err_code code, const char *words)
 {
     assert_false(cluster_change_wait(cluster));
-    assert_int_equal(cluster->change_err.code, code);
     assert_contains(cluster->change_err.text, words);
+    assert_int_equal(cluster->change_err.code, code);
 }
 
 static unsigned other_than_leader(struct cluster *cluster)
@@ -178,18 +181,18 @@ static void what_cannot_be_added_is_refused_with_the_reason(void **state)
     assert_refused(cluster, ERR_UNAVAILABLE, "member 4 ");
     cluster_start(cluster, 3, true);
     fourth->id = 2;
-    assert_true(cluster_add(cluster, 3));
+    cluster_ask(cluster, 3);
     assert_refused(cluster, ERR_REFUSED, "id 2 is in use by member n2");
     fourth->id = 7;
-    assert_true(cluster_add(cluster, 3));
+    cluster_ask(cluster, 3);
     assert_refused(cluster, ERR_MISMATCH, "answers as member 4, not 7");
     fourth->id = 4;
     strcpy(fourth->name, "n1");
-    assert_true(cluster_add(cluster, 3));
+    cluster_ask(cluster, 3);
     assert_refused(cluster, ERR_REFUSED, "name n1 is in use by member 1");
     strcpy(fourth->name, "n4");
     strcpy(fourth->address, cluster->members[1].address);
-    assert_true(cluster_add(cluster, 3));
+    cluster_ask(cluster, 3);
     assert_refused(cluster, ERR_REFUSED, "is in use by member n2");
     strcpy(fourth->address, "node3:1");
     assert_true(cluster_add(cluster, 3));
@@ -465,8 +468,8 @@ static void changes_of_members_survive_crashes_and_partitions(void **state)
     (void)state;
     for (int i = 0; i < count; i++) {
         print_message("run %d SEED=%" PRIu64 "\n", i, seed + (uint64_t)i);
-        chaos_run(seed + (uint64_t)i, SIM_NODES_MAX, 1 + (unsigned)(seed + (uint64_t)i) % 5, 15,
-                  &acked, &changes);
+        chaos_run(seed + (uint64_t)i, CONSENSUS_MEMBERS_MAX, 1 + (unsigned)(seed + (uint64_t)i) % 5,
+                  15, &acked, &changes);
     }
     print_message("%" PRIu64 " acknowledged, %" PRIu64 " changes\n", acked, changes);
     assert_true(changes > 5);
