@@ -8,7 +8,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import tap  # noqa: E402
-from history import (REFUSED, UNKNOWN, Operation, accounts, check, check_object, check_order_of_indexes, quantile, step)  # noqa: E402
+from history import (REFUSED, UNKNOWN, Operation, accounts, check, check_object, check_order_of_indexes, check_stale, quantile, step)  # noqa: E402
 
 SEED = int(os.environ.get("SEED", random.randrange(1 << 32)))
 
@@ -98,6 +98,21 @@ def writes_lost_and_applied_twice_are_counted():
         assert bool(account.faults) == bool(lost + twice)
 
 
+def stale_answers_that_never_were_are_found():
+    """I7."""
+    operations = [op("register", 0, 1, index=10, argument=1), op("update", 2, 3, index=12, argument=2),
+                  op("update", 4, None, UNKNOWN, argument=3), op("update", 6, 7, index=20, argument=4)]
+    events = [("register", "a", 10, 0), ("update", "a", 12, 0), ("update", "a", 15, 0), ("update", "a", 20, 0)]
+
+    def read(index, period):
+        return [op("read", 8, 9, (period, 0) if period else None, index=index)]
+
+    for index, period in ((11, 1), (12, 2), (14, 2), (15, 3), (19, 3), (20, 4), (99, 4), (9, None)):
+        assert check_stale(operations, events, read(index, period)) == [], (index, period)
+    for index, period in ((11, 2), (12, 1), (14, 1), (20, 2), (99, 3), (10, None), (99, None)):
+        assert len(check_stale(operations, events, read(index, period))) == 1, (index, period)
+
+
 def drawn_operations(draw, count, stretch):
     """A correct state answers operations one after another; the instants of call and answer lie around the instant of effect."""
     state, operations, identifier = None, [], 69
@@ -159,7 +174,7 @@ def the_search_agrees_with_trying_all_orders():
 def long_histories_of_a_correct_state_pass_and_one_changed_read_does_not():
     draw, found = random.Random(SEED), 0
     for _ in range(60):
-        operations = drawn_operations(draw, 60, 6)
+        operations = drawn_operations(draw, 36, 4)
         fault = check_object(operations)
         assert fault is None, fault
         reads = [i for i, o in enumerate(operations) if o.kind == "read"]
@@ -171,6 +186,6 @@ def long_histories_of_a_correct_state_pass_and_one_changed_read_does_not():
 
 
 if __name__ == "__main__":
-    sys.exit(tap([right_histories_pass, wrong_histories_are_found, answers_out_of_the_order_of_the_log_are_found,
+    sys.exit(tap([stale_answers_that_never_were_are_found, right_histories_pass, wrong_histories_are_found, answers_out_of_the_order_of_the_log_are_found,
                   writes_lost_and_applied_twice_are_counted, the_search_agrees_with_trying_all_orders,
                   long_histories_of_a_correct_state_pass_and_one_changed_read_does_not]))

@@ -17,7 +17,7 @@ from workload import Load, histogram  # noqa: E402
 
 SEED = int(os.environ.get("SEED", random.randrange(1 << 32)))
 KILLS = int(os.environ.get("KILLS", 10))
-STOPS = int(os.environ.get("STOPS", 3))
+STOPS = int(os.environ.get("STOPS", 2))
 MEMBERS = int(os.environ.get("MEMBERS", 3))
 QUIET = {"evaluation_interval": "30s"}
 RAFT = {"snapshot_after_entries": 2000}
@@ -63,7 +63,7 @@ def a_leader_killed_under_load_loses_nothing():
 
 def members_stopped_for_seconds_lose_nothing():
     """SIGSTOP of the leader or a follower for 1 to 20 s; the leader that wakes up acknowledges and serves nothing that is not so."""
-    longest_s = 20 if STOPS > 10 else 5
+    longest_s = 20 if STOPS > 10 else 3
     print(f"# SEED={SEED}")
     draw, gaps = random.Random(SEED), []
     with Cluster(policy=QUIET, raft=RAFT) as cluster:

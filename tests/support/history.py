@@ -142,6 +142,28 @@ def check(operations, budget=200000):
     return faults + check_order_of_indexes(operations) + check_identifiers(operations)
 
 
+def check_stale(operations, events, stale):
+    """A stale answer is the state at the index that it names: that of the newest write at or before it. stale: Operations of kind read
+    with index. An unanswered write that took effect (an event of which no answer tells) leaves the value open until the next one."""
+    values, faults = collections.defaultdict(list), []  # of each key: (index, order, period or None when it is open)
+    for o in operations:
+        if o.kind in ("register", "update") and o.result not in (UNKNOWN, REFUSED):
+            values[o.key].append((o.index, o.argument))
+    told = {(o.kind, o.key, o.index) for o in operations if o.kind in WRITES and o.result not in (UNKNOWN, REFUSED)}
+    for kind, key, index, _ in events:
+        if kind in ("register", "update") and (kind, key, index) not in told:
+            values[key].append((index, None))
+    for o in stale:
+        before = [v for v in values[o.key] if v[0] <= o.index]
+        newest = max((v[0] for v in before), default=0)
+        possible = {v[1] for v in before if v[0] == newest}  # several in one entry of the log: any of them
+        if o.result is None and before:
+            faults.append(f"{o.key} is not there at index {o.index}, but registered at {min(before, key=lambda v: v[0])[0]}")
+        elif o.result is not None and None not in possible and o.result[0] not in possible:
+            faults.append(f"{o.key} was {o.result[0]} at index {o.index}, but {sorted(possible)} was written at {newest}")
+    return faults
+
+
 Account = collections.namedtuple("Account", "acknowledged lost twice faults")
 
 

@@ -87,6 +87,13 @@ class Network:
                 if one is not other and frozenset((one, other)) not in joined:
                     self.cut(one, other)
 
+    def clog(self, member):
+        """No other member reaches it, and it reaches none; heal(member) alone ends it."""
+        for other in self.members:
+            if other is not member:
+                self.rule(member, "in", f"ip saddr {SUBNET}.{other.id} drop")
+                self.rule(member, "out", f"ip daddr {SUBNET}.{other.id} drop")
+
     def dark(self, member):
         """As if its host had lost its power: nothing comes in or goes out, also not the end of its connections."""
         for chain in ("in", "out"):
@@ -110,8 +117,9 @@ class Network:
         """A queueing discipline of tc on what the member sends."""
         run("tc", "qdisc", "replace", "dev", "eth0", "root", *discipline, prefix=member.prefix)
 
-    def heal(self):
-        for member in self.members:
+    def heal(self, *only):
+        """All is whole again, or what arrives at and leaves these members."""
+        for member in only or self.members:
             for chain in ("in", "out"):
                 run("nft", f"flush chain inet faults {chain}", prefix=member.prefix)
             subprocess.run([*member.prefix, "tc", "qdisc", "del", "dev", "eth0", "root"], capture_output=True)

@@ -15,10 +15,11 @@ import time
 import uuid
 
 from cluster import (RETRYABLE, Client, broker_pb2, broker_pb2_grpc, common_pb2, grpc, http_status, wait_until)
-from history import REFUSED, UNKNOWN, WRITES, Operation, accounts, check, quantile
+from history import REFUSED, UNKNOWN, WRITES, Operation, accounts, check, check_stale, quantile
 
 OPERATIONS_PER_OBJECT = 48
 HOT = 3
+STALE = 0.08     # of the operations are reads of what any member has applied
 GIVEN_UP = 0.05  # of the requests get one attempt only, of a few ms
 REQUESTED, CANCELLED = 1, 9
 KINDS = {broker_pb2.EVENT_KIND_ALLOCATION_REGISTERED: "register", broker_pb2.EVENT_KIND_ALLOCATION_UPDATED: "update"}
@@ -35,9 +36,9 @@ class Load:
     def __init__(self, cluster, clients=4, seed=0, pause_s=0.004, attempt_s=1.0):
         self.cluster, self.pause_s, self.seed, self.attempt_s = cluster, pause_s, seed, attempt_s
         self.addresses = [m.api for m in cluster.members]
-        self.operations, self.answers, self.failed = [], [], []
+        self.operations, self.answers, self.failed, self.stale = [], [], [], []
         self.lock, self.stop = threading.Lock(), threading.Event()
-        self.created = self.values = 0
+        self.created, self.values, self.judged = 0, 0, False
         self.uses, self.known = {}, {}
         self.hot = [self._new_object() for _ in range(HOT)]
         self.events, self.last_sequence, self.gaps = [], 0, 0
@@ -72,11 +73,24 @@ class Load:
     def _run(self, number):
         client, draw = Client(self.addresses), random.Random(self.seed * 1000 + number)
         while not self.stop.is_set():
+            if draw.random() < STALE:
+                self._read_stale(client, number, draw)
             key, kind, argument = self._pick(draw)
             patient = draw.random() >= GIVEN_UP
             self._operate(client, number, key, kind, argument, *((60, self.attempt_s) if patient else (0, draw.random() * 0.006)))
             time.sleep(draw.random() * 2 * self.pause_s)
         client.close()
+
+    def _read_stale(self, client, number, draw):
+        """From any member, also one that is cut off, with the index at which it stands."""
+        address, key, called = draw.choice(self.addresses), draw.choice(self.hot), time.monotonic()
+        stub = broker_pb2_grpc.BrokerServiceStub(client.channel(address))
+        try:
+            reply = stub.GetAllocation(broker_pb2.GetAllocationRequest(allocation_id=key, stale=True), timeout=0.3)
+        except grpc.RpcError:
+            return  # away, or not there yet: such an answer names no index
+        self.stale.append(Operation(number, "read", key, 0, called, time.monotonic(), (reply.spec.period_ms, reply.active_checkpoint_id),
+                                    reply.applied_index))
 
     def _operate(self, client, number, key, kind, argument, timeout_s, attempt_s):
         request_id, called = uuid.uuid4().hex, time.monotonic()
@@ -206,7 +220,7 @@ class Load:
     def verdict(self, least=50, errors_expected=False):
         """Ends the load; asserts that nothing acknowledged is lost, done twice or out of order, and that all members hold the same."""
         self.end()
-        cluster = self.cluster
+        self.judged, cluster = True, self.cluster
         cluster.wait_leader()
         for member in cluster.members:
             wait_until(f"{member.name} lives", lambda m=member: http_status(m.http, "/livez") == 200, 20)
@@ -214,11 +228,12 @@ class Load:
         cluster.debug_check()
         assert not self.gaps, "events were dropped before they were read"
         account, faults = accounts(self.operations, self.events), check(self.operations)
+        faults += check_stale(self.operations, self.events, self.stale)
         reads = sum(o.kind == "read" and o.result != UNKNOWN for o in self.operations)
         unanswered = sum(o.result == UNKNOWN for o in self.operations)
         print(f"# acknowledged writes {account.acknowledged}: lost {account.lost}, applied twice {account.twice}; reads {reads}; "
-              f"refused {sum(o.result == REFUSED for o in self.operations)}; without an answer {unanswered}; allocations {len(self.uses)}; "
-              f"violations of linearizability {len(faults)}", flush=True)
+              f"refused {sum(o.result == REFUSED for o in self.operations)}; without an answer {unanswered}; stale reads {len(self.stale)}; allocations {len(self.uses)}; "
+              f"violations {len(faults)}", flush=True)
         assert not account.faults, account.faults
         assert not faults, faults[:3]
         assert not self.failed, self.failed[:3]
