@@ -41,6 +41,7 @@ struct broker_counters {
     uint64_t started_at_ms;       /* wall clock; main.c */
     uint64_t loop_lag_ms;         /* the last measured one; main.c */
     uint64_t loop_lag_max_ms;     /* since start */
+    uint64_t loop_lag_cpu_max_ms; /* of a lag: by the loop's own work */
     uint64_t loop_lag_over_total; /* times over BROKER_LOOP_LAG_WARN_MS */
     bool
         loop_lag_excused; /* the next sample follows an operator's check of the whole state, or replay */

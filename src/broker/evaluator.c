@@ -26,6 +26,15 @@ _Static_assert(EVALUATOR_BATCH_MAX <= (int)FSM_DECISIONS_PER_COMMAND_MAX, "a bat
 _Static_assert(EVALUATOR_BATCH_MAX *EVALUATOR_DECISION_MAX_BYTES <= FSM_COMMAND_MAX_BYTES,
                "a batch fits into a command");
 
+/* The rows of a chunk, kept for explain. Made when its first chunk is scored: room for a million rows at once takes longer than the
+ * loop may be held. */
+struct evaluator_block {
+    struct eval_view view;
+    struct eval_result result;
+    uint64_t evaluated_at_ms[EVALUATOR_CHUNK_ROWS];  /* 0: never */
+    uint64_t registered_index[EVALUATOR_CHUNK_ROWS]; /* whose evaluation it is */
+};
+
 struct evaluator {
     struct broker *broker;
     struct replica_observer observer;
@@ -39,11 +48,8 @@ struct evaluator {
     uint32_t next_row;
     uint64_t cycle_began_us, cycle_spent_us;
     struct evaluator_cycle cycle;
-    struct eval_view view;
-    struct eval_result result;
-    uint64_t *evaluated_at_ms;  /* per row; 0: never */
-    uint64_t *registered_index; /* per row: whose evaluation it is */
-    uint32_t row_capacity;
+    struct evaluator_block **blocks; /* one per EVALUATOR_CHUNK_ROWS slots */
+    uint32_t block_count;
     uint64_t verdict_counts[EVAL_VERDICT_COUNT];
     /* the batch being filled */
     size_t decision_count;
@@ -79,8 +85,8 @@ static void propose_batch(struct evaluator *evaluator)
     replica_propose(evaluator->broker->replica, &command, NULL, NULL);
 }
 
-static void add_decision(struct evaluator *evaluator, const struct fsm_allocation *allocation,
-                         uint32_t row)
+static void add_decision(struct evaluator *evaluator, const struct evaluator_block *block,
+                         const struct fsm_allocation *allocation, uint32_t row)
 {
     size_t i = evaluator->decision_count;
     Ckpt__Log__V1__Decision *decision = &evaluator->decisions[i];
@@ -88,11 +94,10 @@ static void add_decision(struct evaluator *evaluator, const struct fsm_allocatio
     CHECK(i < EVALUATOR_BATCH_MAX);
     ckpt__log__v1__decision__init(decision);
     decision->allocation_id = translate_text(allocation->id);
-    decision->purpose = decision_purpose(&evaluator->view, &evaluator->result, row);
+    decision->purpose = decision_purpose(&block->view, &block->result, row);
     decision->after = CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE;
-    decision->priority_gpu_ms_per_gb = decision_priority(&evaluator->view, &evaluator->result, row);
-    decision_terms(&evaluator->view, &evaluator->result, row, decision->purpose,
-                   &evaluator->terms[i]);
+    decision->priority_gpu_ms_per_gb = decision_priority(&block->view, &block->result, row);
+    decision_terms(&block->view, &block->result, row, decision->purpose, &evaluator->terms[i]);
     decision->terms = &evaluator->terms[i];
     evaluator->decision_pointers[i] = decision;
     evaluator->decision_count++;
@@ -116,20 +121,35 @@ static void count_verdicts(struct evaluator *evaluator)
     memset(evaluator->verdict_counts, 0, sizeof(evaluator->verdict_counts));
 }
 
-static void grow_rows(struct evaluator *evaluator, uint32_t rows)
+static struct evaluator_block *block_new(void)
 {
-    if (rows <= evaluator->row_capacity)
+    struct evaluator_block *block = check_calloc(1, sizeof(*block));
+
+    eval_view_alloc(&block->view, EVALUATOR_CHUNK_ROWS);
+    eval_result_alloc(&block->result, EVALUATOR_CHUNK_ROWS);
+    return block;
+}
+
+static void block_free(struct evaluator_block *block)
+{
+    if (block == NULL)
         return;
-    rows = rows < 1024 ? 1024 : rows + rows / 2;
-    eval_view_free(&evaluator->view);
-    eval_result_free(&evaluator->result);
-    eval_view_alloc(&evaluator->view, rows);
-    eval_result_alloc(&evaluator->result, rows);
-    free(evaluator->evaluated_at_ms);
-    free(evaluator->registered_index);
-    evaluator->evaluated_at_ms = check_calloc(rows, sizeof(uint64_t));
-    evaluator->registered_index = check_calloc(rows, sizeof(uint64_t));
-    evaluator->row_capacity = rows;
+    eval_view_free(&block->view);
+    eval_result_free(&block->result);
+    free(block);
+}
+
+/* Places for the blocks of so many rows. */
+static void reach_rows(struct evaluator *evaluator, uint32_t rows)
+{
+    uint32_t count = (rows + EVALUATOR_CHUNK_ROWS - 1) / EVALUATOR_CHUNK_ROWS;
+
+    if (count <= evaluator->block_count)
+        return;
+    evaluator->blocks = check_realloc(evaluator->blocks, count, sizeof(*evaluator->blocks));
+    memset(evaluator->blocks + evaluator->block_count, 0,
+           (count - evaluator->block_count) * sizeof(*evaluator->blocks));
+    evaluator->block_count = count;
 }
 
 static void begin_cycle(struct evaluator *evaluator)
@@ -137,7 +157,7 @@ static void begin_cycle(struct evaluator *evaluator)
     const struct fsm *fsm = replica_fsm(evaluator->broker->replica);
 
     CHECK(!evaluator->in_cycle);
-    grow_rows(evaluator, fsm_allocation_slots(fsm));
+    reach_rows(evaluator, fsm_allocation_slots(fsm));
     evaluator_cycle_begin(&evaluator->cycle, fsm, dispatcher_nodes(evaluator->broker->dispatcher),
                           state_now_ms(evaluator));
     evaluator->in_cycle = true;
@@ -179,75 +199,82 @@ static void end_cycle(struct evaluator *evaluator)
 }
 
 /* The model counts from the last complete checkpoint. A failed one counts as well: the state machine would skip the decision. */
-static void guard_last_attempt(struct evaluator *evaluator, const struct fsm_allocation *allocation,
-                               uint32_t row)
+static void guard_last_attempt(const struct evaluator *evaluator, struct evaluator_block *block,
+                               const struct fsm_allocation *allocation, uint32_t row)
 {
     uint64_t interval_ms = fsm_policy(replica_fsm(evaluator->broker->replica))->min_interval_ms;
 
-    if (decision_purpose(&evaluator->view, &evaluator->result, row) !=
-        CKPT__V1__PURPOSE__PURPOSE_PERIODIC)
+    if (decision_purpose(&block->view, &block->result, row) != CKPT__V1__PURPOSE__PURPOSE_PERIODIC)
         return;
     if (allocation->period_ms != 0 && allocation->period_ms < interval_ms)
         interval_ms = allocation->period_ms;
     if (allocation->last_attempt_end_ms != 0 &&
         evaluator->cycle.now_ms < allocation->last_attempt_end_ms + interval_ms)
-        evaluator->result.verdict[row] = EVAL_SKIP_MIN_INTERVAL;
+        block->result.verdict[row] = EVAL_SKIP_MIN_INTERVAL;
 }
 
-static void take_row(struct evaluator *evaluator, uint32_t row)
+static void take_row(struct evaluator *evaluator, struct evaluator_block *block, uint32_t slot)
 {
     const struct fsm_allocation *allocation =
-        fsm_allocation_at(replica_fsm(evaluator->broker->replica), row);
+        fsm_allocation_at(replica_fsm(evaluator->broker->replica), slot);
+    uint32_t row = slot % EVALUATOR_CHUNK_ROWS;
     enum eval_verdict verdict;
 
-    evaluator->evaluated_at_ms[row] = 0;
+    block->evaluated_at_ms[row] = 0;
     if (allocation == NULL ||
         allocation->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING)
         return;
-    guard_last_attempt(evaluator, allocation, row);
-    verdict = evaluator->result.verdict[row];
+    guard_last_attempt(evaluator, block, allocation, row);
+    verdict = block->result.verdict[row];
     CHECK(verdict < EVAL_VERDICT_COUNT);
-    evaluator->evaluated_at_ms[row] = evaluator->cycle.now_ms;
-    evaluator->registered_index[row] = allocation->registered_index;
+    block->evaluated_at_ms[row] = evaluator->cycle.now_ms;
+    block->registered_index[row] = allocation->registered_index;
     evaluator->verdict_counts[verdict]++;
     if (!eval_verdict_fires(verdict))
         return;
     if (evaluator->decision_count == EVALUATOR_BATCH_MAX)
         propose_batch(evaluator);
-    add_decision(evaluator, allocation, row);
+    add_decision(evaluator, block, allocation, row);
 }
 
-/* Rows of allocations that were registered since the cycle began wait for the next one. */
+/* The slots that this cycle looks at: allocations registered beyond them since it began wait for the next one. */
+static uint32_t cycle_rows(const struct evaluator *evaluator)
+{
+    uint32_t slots = fsm_allocation_slots(replica_fsm(evaluator->broker->replica));
+    uint32_t rows = evaluator->block_count * EVALUATOR_CHUNK_ROWS;
+
+    return slots < rows ? slots : rows;
+}
+
 static void run_chunk(struct evaluator *evaluator)
 {
     const struct fsm *fsm = replica_fsm(evaluator->broker->replica);
     uint64_t began_us = monotonic_us(evaluator);
-    uint32_t first = evaluator->next_row, end = fsm_allocation_slots(fsm);
+    uint32_t first = evaluator->next_row, end = cycle_rows(evaluator);
+    struct evaluator_block **block;
     struct eval_view rows;
-    struct eval_result results;
 
-    if (end > evaluator->row_capacity)
-        end = evaluator->row_capacity;
+    CHECK(first % EVALUATOR_CHUNK_ROWS == 0);
     if (end > first + EVALUATOR_CHUNK_ROWS)
         end = first + EVALUATOR_CHUNK_ROWS;
     if (end > first) {
-        evaluator_fill(&evaluator->cycle, fsm, &evaluator->view, first, end);
-        rows = evaluator_view_rows(&evaluator->view, first, end);
-        results = evaluator_result_rows(&evaluator->result, first);
-        eval_score(&evaluator->cycle.policy, &rows, &results);
-        for (uint32_t row = first; row < end && evaluator->serving; row++)
-            take_row(evaluator, row);
+        block = &evaluator->blocks[first / EVALUATOR_CHUNK_ROWS];
+        if (*block == NULL)
+            *block = block_new();
+        evaluator_fill(&evaluator->cycle, fsm, &(*block)->view, first, end);
+        rows = evaluator_view_rows(&(*block)->view, 0, end - first);
+        eval_score(&evaluator->cycle.policy, &rows, &(*block)->result);
+        for (uint32_t slot = first; slot < end && evaluator->serving; slot++)
+            take_row(evaluator, *block, slot);
         propose_batch(evaluator); /* texts of the state are borrowed until here only */
-        evaluator->next_row = end;
     }
+    evaluator->next_row = first + EVALUATOR_CHUNK_ROWS;
     evaluator->cycle_spent_us += monotonic_us(evaluator) - began_us;
 }
 
 static void on_timer(void *data)
 {
     struct evaluator *evaluator = data;
-    uint32_t row_count = fsm_allocation_slots(replica_fsm(evaluator->broker->replica));
-
     if (!evaluator->serving || fsm_policy(replica_fsm(evaluator->broker->replica)) == NULL)
         return;
     if (!evaluator->in_cycle)
@@ -255,7 +282,7 @@ static void on_timer(void *data)
     run_chunk(evaluator);
     if (!evaluator->serving)
         return;
-    if (evaluator->next_row < row_count && evaluator->next_row < evaluator->row_capacity)
+    if (evaluator->next_row < cycle_rows(evaluator))
         evaluator->broker->clock.timer_start(evaluator->timer, 0);
     else
         end_cycle(evaluator);
@@ -268,14 +295,15 @@ static const char *ok_or_blocks(bool ok)
     return ok ? "ok" : "blocks";
 }
 
-static void write_guards(const struct evaluator *evaluator, const struct fsm_allocation *allocation,
-                         uint32_t row, char texts[EVALUATOR_GUARDS][EVALUATOR_GUARD_BYTES])
+static void write_guards(const struct evaluator *evaluator, const struct evaluator_block *block,
+                         const struct fsm_allocation *allocation, uint32_t row,
+                         char texts[EVALUATOR_GUARDS][EVALUATOR_GUARD_BYTES])
 {
-    const struct eval_view *view = &evaluator->view;
+    const struct eval_view *view = &block->view;
     const struct eval_policy *policy = &evaluator->cycle.policy;
     uint32_t flags = view->flags[row];
     bool near = view->walltime_left_s[row] < policy->near_completion_s;
-    bool too_soon = evaluator->result.verdict[row] == EVAL_SKIP_MIN_INTERVAL ||
+    bool too_soon = block->result.verdict[row] == EVAL_SKIP_MIN_INTERVAL ||
                     view->age_s[row] < policy->min_interval_s;
     char id[CHECKPOINT_ID_TEXT_BYTES];
     const char *active = (flags & EVAL_FLAG_ACTIVE) == 0 ? "none" : "ended since";
@@ -299,14 +327,22 @@ static void write_guards(const struct evaluator *evaluator, const struct fsm_all
                  view->walltime_left_s[row], policy->near_completion_s);
 }
 
-static uint32_t evaluated_row(const struct evaluator *evaluator,
-                              const struct fsm_allocation *allocation)
+/* NULL when this leader has not evaluated it; else its block and the row there. */
+static const struct evaluator_block *evaluated_row(const struct evaluator *evaluator,
+                                                   const struct fsm_allocation *allocation,
+                                                   uint32_t *ret_row)
 {
-    if (evaluator == NULL || allocation == NULL || allocation->slot >= evaluator->row_capacity ||
-        evaluator->evaluated_at_ms[allocation->slot] == 0 ||
-        evaluator->registered_index[allocation->slot] != allocation->registered_index)
-        return UINT32_MAX;
-    return allocation->slot;
+    const struct evaluator_block *block = NULL;
+
+    if (evaluator == NULL || allocation == NULL)
+        return NULL;
+    if (allocation->slot / EVALUATOR_CHUNK_ROWS < evaluator->block_count)
+        block = evaluator->blocks[allocation->slot / EVALUATOR_CHUNK_ROWS];
+    *ret_row = allocation->slot % EVALUATOR_CHUNK_ROWS;
+    if (block == NULL || block->evaluated_at_ms[*ret_row] == 0 ||
+        block->registered_index[*ret_row] != allocation->registered_index)
+        return NULL;
+    return block;
 }
 
 bool evaluator_explain(const struct evaluator *evaluator, const char *allocation_id,
@@ -317,7 +353,8 @@ bool evaluator_explain(const struct evaluator *evaluator, const char *allocation
         evaluator != NULL
             ? fsm_allocation_find(replica_fsm(evaluator->broker->replica), allocation_id)
             : NULL;
-    uint32_t row = evaluated_row(evaluator, allocation);
+    uint32_t row;
+    const struct evaluator_block *block = evaluated_row(evaluator, allocation, &row);
     Ckpt__V1__ExplainReply reply = CKPT__V1__EXPLAIN_REPLY__INIT;
     Ckpt__V1__DecisionTerms terms;
     struct consensus_status status;
@@ -327,20 +364,20 @@ bool evaluator_explain(const struct evaluator *evaluator, const char *allocation
     char guards[EVALUATOR_GUARDS][EVALUATOR_GUARD_BYTES];
     char *guard_pointers[EVALUATOR_GUARDS];
 
-    if (row == UINT32_MAX)
+    if (block == NULL)
         return false;
     replica_get_status(evaluator->broker->replica, &status);
-    decision_terms(&evaluator->view, &evaluator->result, row,
-                   decision_purpose(&evaluator->view, &evaluator->result, row), &terms);
-    one = evaluator_view_rows(&evaluator->view, row, row + 1);
-    one_result = evaluator_result_rows(&evaluator->result, row);
+    decision_terms(&block->view, &block->result, row,
+                   decision_purpose(&block->view, &block->result, row), &terms);
+    one = evaluator_view_rows(&block->view, row, row + 1);
+    one_result = evaluator_result_rows(&block->result, row);
     eval_flip_text(&evaluator->cycle.policy, &one, 0, &one_result, flip, sizeof(flip));
-    write_guards(evaluator, allocation, row, guards);
+    write_guards(evaluator, block, allocation, row, guards);
     for (int i = 0; i < EVALUATOR_GUARDS; i++)
         guard_pointers[i] = guards[i];
     reply.allocation_id = translate_text(allocation->id);
-    reply.evaluated_at_ms = evaluator->evaluated_at_ms[row];
-    reply.checkpoint = eval_verdict_fires((enum eval_verdict)evaluator->result.verdict[row]);
+    reply.evaluated_at_ms = block->evaluated_at_ms[row];
+    reply.checkpoint = eval_verdict_fires((enum eval_verdict)block->result.verdict[row]);
     reply.terms = &terms;
     reply.flips_when = flip;
     reply.leader_id = status.leader_id;
@@ -354,11 +391,12 @@ bool evaluator_explain(const struct evaluator *evaluator, const char *allocation
 bool evaluator_gain(const struct evaluator *evaluator, const struct fsm_allocation *allocation,
                     double *ret_gpu_s_per_byte)
 {
-    uint32_t row = evaluated_row(evaluator, allocation);
+    uint32_t row;
+    const struct evaluator_block *block = evaluated_row(evaluator, allocation, &row);
 
-    if (row == UINT32_MAX)
+    if (block == NULL)
         return false;
-    *ret_gpu_s_per_byte = decision_gain(&evaluator->view, &evaluator->result, row);
+    *ret_gpu_s_per_byte = decision_gain(&block->view, &block->result, row);
     return true;
 }
 
@@ -403,8 +441,10 @@ static void on_not_serving(void *context)
     evaluator->serving = false;
     abandon_cycle(evaluator);
     evaluator->broker->clock.timer_stop(evaluator->timer);
-    for (uint32_t row = 0; row < evaluator->row_capacity; row++)
-        evaluator->evaluated_at_ms[row] = 0;
+    for (uint32_t i = 0; i < evaluator->block_count; i++)
+        if (evaluator->blocks[i] != NULL)
+            memset(evaluator->blocks[i]->evaluated_at_ms, 0,
+                   sizeof(evaluator->blocks[i]->evaluated_at_ms));
 }
 
 static void on_applied(void *context)
@@ -439,9 +479,8 @@ void evaluator_free(struct evaluator *evaluator)
         return;
     evaluator->broker->clock.timer_free(evaluator->timer);
     abandon_cycle(evaluator);
-    eval_view_free(&evaluator->view);
-    eval_result_free(&evaluator->result);
-    free(evaluator->evaluated_at_ms);
-    free(evaluator->registered_index);
+    for (uint32_t i = 0; i < evaluator->block_count; i++)
+        block_free(evaluator->blocks[i]);
+    free(evaluator->blocks);
     free(evaluator);
 }

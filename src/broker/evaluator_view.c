@@ -319,15 +319,15 @@ static void fill_row(const struct evaluator_cycle *cycle, const struct fsm *fsm,
 void evaluator_fill(const struct evaluator_cycle *cycle, const struct fsm *fsm,
                     struct eval_view *view, uint32_t first, uint32_t end)
 {
-    CHECK(first <= end && end <= view->capacity);
+    CHECK(first <= end && end - first <= view->capacity);
     for (uint32_t slot = first; slot < end; slot++) {
         const struct fsm_allocation *allocation = fsm_allocation_at(fsm, slot);
 
         if (allocation != NULL &&
             allocation->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING)
-            fill_row(cycle, fsm, allocation, view, slot);
+            fill_row(cycle, fsm, allocation, view, slot - first);
         else
-            clear_row(view, slot);
+            clear_row(view, slot - first);
     }
 }
 

@@ -2,7 +2,7 @@
  *
  * Flow     evaluator_cycle_begin() takes what is the same for every job (policy, queues, price of bandwidth);
  *          evaluator_fill() writes one row per allocation slot; decision_terms() turns a scored row into integers.
- * Shapes   row i of the view is allocation slot i. Rows without a running allocation are zero with EVAL_FLAG_NOT_AUTO.
+ * Shapes   a view holds the rows of consecutive allocation slots. Rows without a running allocation are zero with EVAL_FLAG_NOT_AUTO.
  * Units    seconds, bytes, GPU-seconds as double; integers saturate, NaN becomes 0 and never decides.
  * Source   src/eval/README.md; A-002; S1-053, S1-063.
  */
@@ -38,7 +38,7 @@ void evaluator_cycle_begin(struct evaluator_cycle *cycle, const struct fsm *fsm,
                            const struct nodes *nodes, uint64_t now_ms);
 void evaluator_cycle_end(struct evaluator_cycle *cycle);
 
-/* Rows first .. end-1. The view has room for them. */
+/* The allocation slots first .. end-1 as rows 0 .. of the view, which has room for them. */
 void evaluator_fill(const struct evaluator_cycle *cycle, const struct fsm *fsm,
                     struct eval_view *view, uint32_t first, uint32_t end);
 

@@ -54,6 +54,7 @@ enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_SECONDS, METRIC_BYTES };
     X(DISK_FREE, GAUGE, "ckpt_disk_free_bytes", NULL, NULL, "Free space of the data folder's file system.") \
     X(DISK_ACCEPTS, GAUGE, "ckpt_disk_accepts_writes", NULL, NULL, "0 while proposals are refused because the disk is nearly full.") \
     X(LOOP_LAG, GAUGE, "ckpt_loop_lag_max_seconds", NULL, NULL, "Longest time the event loop was blocked since the start.") \
+    X(LOOP_LAG_CPU, GAUGE, "ckpt_loop_lag_cpu_max_seconds", NULL, NULL, "Longest time the event loop was blocked by its own work, in processor time; for the rest of ckpt_loop_lag_max_seconds it waited for a processor or the disk.") \
     X(STATE_ALLOCATIONS, GAUGE, "ckpt_allocations", "state", NULL, "Allocations by state.")        \
     X(STATE_CHECKPOINTS, GAUGE, "ckpt_checkpoints", "state", NULL, "Checkpoints kept in the state, by state.") \
     X(ENTERED, COUNTER, "ckpt_checkpoints_entered_total", "state", NULL, "Checkpoints that ever entered the state; replicated, the same on every member: aggregate with max.") \

@@ -288,6 +288,7 @@ static void read_counters(struct metrics *metrics, const struct broker *broker)
     metrics_set(metrics, METRIC_BUILD_INFO, CKPT_VERSION, NULL, 1);
     set(metrics, METRIC_START_TIME, (double)counters->started_at_ms / 1e3);
     set(metrics, METRIC_LOOP_LAG, (double)counters->loop_lag_max_ms / 1e3);
+    set(metrics, METRIC_LOOP_LAG_CPU, (double)counters->loop_lag_cpu_max_ms / 1e3);
     set(metrics, METRIC_MUTATIONS, (double)counters->mutations_total);
     set(metrics, METRIC_NOT_LEADER, (double)counters->not_leader_total);
     set(metrics, METRIC_PUSHED_BACK, (double)counters->full_total);

@@ -18,11 +18,13 @@ void process_notify(const char *message);
 void process_dump(const struct broker *broker);
 
 /* A timer that notices when the loop comes late: writes counters->loop_lag_*, warns, and feeds the
- * supervisor's watchdog when that is on. */
+ * supervisor's watchdog when that is on. Late by its own work and late because it waited for a processor or the disk are told apart by the
+ * processor time of the loop's thread. */
 struct process_lag {
     uv_timer_t timer;
     struct broker_counters *counters;
     uint64_t due_ns;
+    uint64_t cpu_ns;      /* that the loop's thread had used when the timer was armed */
     uint64_t warned_ms;   /* at most one line per PROCESS_LAG_LOG_MS */
     uint64_t watchdog_ms; /* period of the supervisor's feeding; 0: off */
     uint64_t fed_ms;
