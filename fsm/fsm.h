@@ -244,6 +244,24 @@ uint64_t fsm_grant_priority(const struct fsm *fsm, const struct fsm_checkpoint *
 /* REQUESTED checkpoints that may be granted now, in the order of granting: resumed ones by recompute_saved, then by priority.
  * Writes at most max ids, returns how many. */
 size_t fsm_grantable(const struct fsm *fsm, uint64_t *ret_ids, size_t max);
+/* The same in steps, for a loop that may not be held by a million of them: each step visits at most visits_max; true: done, the
+ * scan's `best` are in order. Entries may be applied between steps, so what was found is asked again by fsm_grant_possible(). */
+struct fsm_waiting {
+    uint64_t id;
+    uint64_t value;
+    bool resumed; /* from an outage */
+};
+struct fsm_grantable_scan {
+    struct fsm_waiting *best; /* the caller's, room for max of each target */
+    size_t max, count;
+    size_t base; /* of this target's */
+    uint32_t target_slot;
+    uint64_t after_id;
+};
+void fsm_grantable_begin(struct fsm_grantable_scan *scan, struct fsm_waiting *best,
+                         size_t max_per_target);
+bool fsm_grantable_step(const struct fsm *fsm, struct fsm_grantable_scan *scan, size_t visits_max);
+bool fsm_grant_possible(const struct fsm *fsm, uint64_t id);
 /* Checkpoints whose folder may be removed: expired complete ones (never the last of a restartable allocation) and what failed
  * attempts left. Once listed, listed until collected; expiry needs a Tick. */
 size_t fsm_collectable(const struct fsm *fsm, uint64_t *ret_ids, size_t max);

@@ -12,8 +12,9 @@
 
 enum {
     GRANTS_PER_COMMAND_MAX = 1024,
-    GRANTS_LOOK_MAX = 65536, /* waiting checkpoints looked at */
-    GRANTS_QUICK_US = 1000,  /* a look that needs no pause */
+    GRANTS_LOOK_MAX = 8192,    /* best waiting checkpoints, shared by the targets */
+    GRANTS_VISITS_MAX = 16384, /* waiting ones compared in one turn of the loop */
+    GRANTS_QUICK_US = 1000,    /* a look that needs no pause */
     GRANTS_PAUSE_FACTOR = 10,
     GRANTS_PAUSE_MAX_US = 1000000,
     GRANTS_RETRY_US = 100000 /* after a refusal */
@@ -194,13 +195,32 @@ static void on_granted(void *data, const struct err *failed, const struct fsm_ou
     schedule_grants(dispatcher, failed == NULL && outcome->status == FSM_OK ? 0 : GRANTS_RETRY_US);
 }
 
+/* One step of the look; true: done. */
+static bool look(struct dispatcher *dispatcher)
+{
+    const struct fsm *fsm = replica_fsm(dispatcher->broker->replica);
+
+    if (!dispatcher->grant_looking) {
+        uint32_t targets = fsm_target_slots(fsm);
+
+        fsm_grantable_begin(&dispatcher->grant_scan, dispatcher->grant_best,
+                            GRANTS_LOOK_MAX / (targets > 0 ? targets : 1));
+        dispatcher->grant_spent_us = 0;
+    }
+    dispatcher->grant_looking =
+        !fsm_grantable_step(fsm, &dispatcher->grant_scan, GRANTS_VISITS_MAX);
+    return !dispatcher->grant_looking;
+}
+
 static void grant(struct dispatcher *dispatcher)
 {
     const struct fsm *fsm = replica_fsm(dispatcher->broker->replica);
-    size_t waiting = fsm_grantable(fsm, dispatcher->grant_ids, GRANTS_LOOK_MAX), count;
+    size_t waiting = 0, count;
     struct grant *grants;
 
-    CHECK(waiting <= GRANTS_LOOK_MAX);
+    for (size_t i = 0; i < dispatcher->grant_scan.count; i++)
+        if (fsm_grant_possible(fsm, dispatcher->grant_best[i].id))
+            dispatcher->grant_ids[waiting++] = dispatcher->grant_best[i].id;
     if (waiting == 0)
         return;
     count = derive_grants(dispatcher, waiting, &grants);
@@ -216,12 +236,21 @@ static void on_grant_timer(void *data)
     struct dispatcher *dispatcher = data;
     const struct clock_ops *clock = &dispatcher->broker->clock;
     uint64_t began_us = clock->monotonic_us(clock->context);
+    bool done;
 
     dispatcher->grant_scheduled = false;
     if (!dispatcher->serving || dispatcher->grant_in_flight)
         return;
-    grant(dispatcher);
-    dispatcher->grant_look_us = clock->monotonic_us(clock->context) - began_us;
+    done = look(dispatcher);
+    if (done)
+        grant(dispatcher);
+    dispatcher->grant_spent_us += clock->monotonic_us(clock->context) - began_us;
+    if (done) {
+        dispatcher->grant_look_us = dispatcher->grant_spent_us;
+    } else {
+        dispatcher->grant_scheduled = true;
+        clock->timer_start(dispatcher->grant_timer, 0);
+    }
 }
 
 /* ---- life ------------------------------------------------------------------------------------------------------------- */
@@ -242,6 +271,7 @@ static void on_not_serving(void *context)
 
     dispatcher->serving = false;
     dispatcher->grant_scheduled = false;
+    dispatcher->grant_looking = false;
     dispatcher->broker->clock.timer_stop(dispatcher->grant_timer);
     nodes_stop(dispatcher->nodes);
     dispatcher_sessions_end(dispatcher);
@@ -264,6 +294,7 @@ struct dispatcher *dispatcher_new(struct broker *broker)
     dispatcher->broker = broker;
     list_init(&dispatcher->sessions);
     dispatcher->grant_ids = check_calloc(GRANTS_LOOK_MAX, sizeof(*dispatcher->grant_ids));
+    dispatcher->grant_best = check_calloc(GRANTS_LOOK_MAX, sizeof(*dispatcher->grant_best));
     dispatcher->nodes = nodes_new(broker);
     dispatcher->grant_timer =
         broker->clock.timer_new(broker->clock.context, on_grant_timer, dispatcher);
@@ -286,6 +317,7 @@ void dispatcher_free(struct dispatcher *dispatcher)
     nodes_free(dispatcher->nodes);
     free(dispatcher->by_slot);
     free(dispatcher->grant_ids);
+    free(dispatcher->grant_best);
     free(dispatcher);
 }
 

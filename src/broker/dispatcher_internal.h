@@ -28,6 +28,10 @@ struct dispatcher {
     bool grant_in_flight;
     uint64_t grant_look_us; /* how long the last look took: the next one waits ten times as long */
     uint64_t *grant_ids;    /* GRANTS_LOOK_MAX, reused */
+    bool grant_looking;     /* in steps: */
+    struct fsm_grantable_scan grant_scan;
+    struct fsm_waiting *grant_best; /* GRANTS_LOOK_MAX */
+    uint64_t grant_spent_us;
     struct list sessions;
     size_t attached_count;
     struct session **by_slot; /* the attached stream of each node, NULL: none */

@@ -45,13 +45,19 @@ struct evaluator {
     uint64_t last_cycle_ms;
     /* the cycle that runs, and its rows */
     bool in_cycle;
-    uint32_t next_row;
+    uint32_t next_row;   /* to be taken */
+    uint32_t scored_end; /* rows below are scored */
     uint64_t cycle_began_us, cycle_spent_us;
     struct evaluator_cycle cycle;
     struct evaluator_block **blocks; /* one per EVALUATOR_CHUNK_ROWS slots */
     uint32_t block_count;
     uint64_t verdict_counts[EVAL_VERDICT_COUNT];
-    /* the batch being filled */
+    /* before a cycle: the price of bandwidth, looked up in steps */
+    bool pricing;
+    struct fsm_grantable_scan price_scan;
+    struct fsm_waiting price_best[FSM_TARGETS_MAX];
+    /* the batch being filled; while one is on its way the cycle waits, so that few are applied in one turn of the loop */
+    bool batch_in_flight;
     size_t decision_count;
     Ckpt__Log__V1__Decision decisions[EVALUATOR_BATCH_MAX];
     Ckpt__Log__V1__Decision *decision_pointers[EVALUATOR_BATCH_MAX];
@@ -70,6 +76,17 @@ static uint64_t state_now_ms(const struct evaluator *evaluator)
 
 /* ---- proposals -------------------------------------------------------------------------------------------------------- */
 
+static void batch_done(void *data, const struct err *failed, const struct fsm_outcome *outcome)
+{
+    struct evaluator *evaluator = data;
+
+    (void)failed; /* what was not taken is found again in the next cycle */
+    (void)outcome;
+    evaluator->batch_in_flight = false;
+    if (evaluator->serving && evaluator->in_cycle)
+        evaluator->broker->clock.timer_start(evaluator->timer, 0);
+}
+
 static void propose_batch(struct evaluator *evaluator)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
@@ -82,7 +99,8 @@ static void propose_batch(struct evaluator *evaluator)
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_DECISIONS;
     command.decisions = &batch;
     evaluator->decision_count = 0;
-    replica_propose(evaluator->broker->replica, &command, NULL, NULL);
+    evaluator->batch_in_flight = true;
+    replica_propose(evaluator->broker->replica, &command, batch_done, evaluator);
 }
 
 static void add_decision(struct evaluator *evaluator, const struct evaluator_block *block,
@@ -159,16 +177,32 @@ static void begin_cycle(struct evaluator *evaluator)
     CHECK(!evaluator->in_cycle);
     reach_rows(evaluator, fsm_allocation_slots(fsm));
     evaluator_cycle_begin(&evaluator->cycle, fsm, dispatcher_nodes(evaluator->broker->dispatcher),
-                          state_now_ms(evaluator));
+                          state_now_ms(evaluator), &evaluator->price_scan);
     evaluator->in_cycle = true;
     evaluator->again = false;
     evaluator->next_row = 0;
-    evaluator->cycle_began_us = monotonic_us(evaluator);
-    evaluator->cycle_spent_us = 0;
+    evaluator->scored_end = 0;
+}
+
+/* One step; true: the price is known. */
+static bool find_price(struct evaluator *evaluator)
+{
+    const struct fsm *fsm = replica_fsm(evaluator->broker->replica);
+    uint64_t began_us = monotonic_us(evaluator);
+
+    if (!evaluator->pricing) {
+        fsm_grantable_begin(&evaluator->price_scan, evaluator->price_best, 1);
+        evaluator->cycle_began_us = began_us;
+        evaluator->cycle_spent_us = 0;
+    }
+    evaluator->pricing = !fsm_grantable_step(fsm, &evaluator->price_scan, EVALUATOR_CHUNK_ROWS);
+    evaluator->cycle_spent_us += monotonic_us(evaluator) - began_us;
+    return !evaluator->pricing;
 }
 
 static void abandon_cycle(struct evaluator *evaluator)
 {
+    evaluator->pricing = false;
     if (!evaluator->in_cycle)
         return;
     evaluator_cycle_end(&evaluator->cycle);
@@ -213,6 +247,22 @@ static void guard_last_attempt(const struct evaluator *evaluator, struct evaluat
         block->result.verdict[row] = EVAL_SKIP_MIN_INTERVAL;
 }
 
+/* Whose evaluation each row is: between scoring and taking a slot may get another allocation. */
+static void note_rows(const struct evaluator *evaluator, struct evaluator_block *block,
+                      uint32_t first, uint32_t end)
+{
+    const struct fsm *fsm = replica_fsm(evaluator->broker->replica);
+
+    for (uint32_t slot = first; slot < end; slot++) {
+        const struct fsm_allocation *allocation = fsm_allocation_at(fsm, slot);
+        bool runs = allocation != NULL &&
+                    allocation->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING;
+
+        block->evaluated_at_ms[slot - first] = runs ? evaluator->cycle.now_ms : 0;
+        block->registered_index[slot - first] = runs ? allocation->registered_index : 0;
+    }
+}
+
 static void take_row(struct evaluator *evaluator, struct evaluator_block *block, uint32_t slot)
 {
     const struct fsm_allocation *allocation =
@@ -220,21 +270,16 @@ static void take_row(struct evaluator *evaluator, struct evaluator_block *block,
     uint32_t row = slot % EVALUATOR_CHUNK_ROWS;
     enum eval_verdict verdict;
 
-    block->evaluated_at_ms[row] = 0;
-    if (allocation == NULL ||
+    if (allocation == NULL || block->evaluated_at_ms[row] == 0 ||
+        block->registered_index[row] != allocation->registered_index ||
         allocation->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING)
         return;
     guard_last_attempt(evaluator, block, allocation, row);
     verdict = block->result.verdict[row];
     CHECK(verdict < EVAL_VERDICT_COUNT);
-    block->evaluated_at_ms[row] = evaluator->cycle.now_ms;
-    block->registered_index[row] = allocation->registered_index;
     evaluator->verdict_counts[verdict]++;
-    if (!eval_verdict_fires(verdict))
-        return;
-    if (evaluator->decision_count == EVALUATOR_BATCH_MAX)
-        propose_batch(evaluator);
-    add_decision(evaluator, block, allocation, row);
+    if (eval_verdict_fires(verdict))
+        add_decision(evaluator, block, allocation, row);
 }
 
 /* The slots that this cycle looks at: allocations registered beyond them since it began wait for the next one. */
@@ -246,42 +291,62 @@ static uint32_t cycle_rows(const struct evaluator *evaluator)
     return slots < rows ? slots : rows;
 }
 
-static void run_chunk(struct evaluator *evaluator)
+static struct evaluator_block *score_chunk(struct evaluator *evaluator, uint32_t first,
+                                           uint32_t end)
 {
-    const struct fsm *fsm = replica_fsm(evaluator->broker->replica);
-    uint64_t began_us = monotonic_us(evaluator);
-    uint32_t first = evaluator->next_row, end = cycle_rows(evaluator);
-    struct evaluator_block **block;
+    struct evaluator_block **block = &evaluator->blocks[first / EVALUATOR_CHUNK_ROWS];
     struct eval_view rows;
 
     CHECK(first % EVALUATOR_CHUNK_ROWS == 0);
     if (end > first + EVALUATOR_CHUNK_ROWS)
         end = first + EVALUATOR_CHUNK_ROWS;
-    if (end > first) {
-        block = &evaluator->blocks[first / EVALUATOR_CHUNK_ROWS];
-        if (*block == NULL)
-            *block = block_new();
-        evaluator_fill(&evaluator->cycle, fsm, &(*block)->view, first, end);
-        rows = evaluator_view_rows(&(*block)->view, 0, end - first);
-        eval_score(&evaluator->cycle.policy, &rows, &(*block)->result);
-        for (uint32_t slot = first; slot < end && evaluator->serving; slot++)
-            take_row(evaluator, *block, slot);
+    if (*block == NULL)
+        *block = block_new();
+    evaluator_fill(&evaluator->cycle, replica_fsm(evaluator->broker->replica), &(*block)->view,
+                   first, end);
+    rows = evaluator_view_rows(&(*block)->view, 0, end - first);
+    eval_score(&evaluator->cycle.policy, &rows, &(*block)->result);
+    note_rows(evaluator, *block, first, end);
+    evaluator->scored_end = end;
+    return *block;
+}
+
+/* Scores a chunk, or takes what is left of it, up to a batch of decisions. */
+static void run_chunk(struct evaluator *evaluator)
+{
+    uint64_t began_us = monotonic_us(evaluator);
+    uint32_t rows = cycle_rows(evaluator);
+    struct evaluator_block *block;
+
+    if (evaluator->next_row < rows) {
+        block = evaluator->next_row == evaluator->scored_end
+                    ? score_chunk(evaluator, evaluator->next_row, rows)
+                    : evaluator->blocks[evaluator->next_row / EVALUATOR_CHUNK_ROWS];
+        while (evaluator->next_row < evaluator->scored_end &&
+               evaluator->decision_count < EVALUATOR_BATCH_MAX)
+            take_row(evaluator, block, evaluator->next_row++);
         propose_batch(evaluator); /* texts of the state are borrowed until here only */
     }
-    evaluator->next_row = first + EVALUATOR_CHUNK_ROWS;
     evaluator->cycle_spent_us += monotonic_us(evaluator) - began_us;
 }
 
 static void on_timer(void *data)
 {
     struct evaluator *evaluator = data;
-    if (!evaluator->serving || fsm_policy(replica_fsm(evaluator->broker->replica)) == NULL)
+
+    if (!evaluator->serving || evaluator->batch_in_flight ||
+        fsm_policy(replica_fsm(evaluator->broker->replica)) == NULL)
         return;
-    if (!evaluator->in_cycle)
+    if (!evaluator->in_cycle) {
+        if (!find_price(evaluator)) {
+            evaluator->broker->clock.timer_start(evaluator->timer, 0);
+            return;
+        }
         begin_cycle(evaluator);
+    }
     run_chunk(evaluator);
-    if (!evaluator->serving)
-        return;
+    if (!evaluator->serving || evaluator->batch_in_flight)
+        return; /* batch_done() goes on */
     if (evaluator->next_row < cycle_rows(evaluator))
         evaluator->broker->clock.timer_start(evaluator->timer, 0);
     else

@@ -130,20 +130,19 @@ static bool target_is_full(const struct fsm_target *target)
 
 /* The price of bandwidth is what the first checkpoint that has to wait would gain per byte. With several targets the lowest
  * price counts, so that no job pays for the crowd at another target. */
-static double shadow_price(const struct fsm *fsm)
+static double shadow_price(const struct fsm *fsm, const struct fsm_grantable_scan *first)
 {
-    enum { LOOKED_AT_MAX = 256 };
-    uint64_t ids[LOOKED_AT_MAX];
     double prices[FSM_TARGETS_MAX];
-    size_t count = fsm_grantable(fsm, ids, LOOKED_AT_MAX);
     double lowest = INFINITY;
 
     for (uint32_t slot = 0; slot < FSM_TARGETS_MAX; slot++)
         prices[slot] = 0;
-    for (size_t i = count < LOOKED_AT_MAX ? count : LOOKED_AT_MAX; i-- > 0;) {
-        const struct fsm_checkpoint *waiting = fsm_checkpoint_find(fsm, ids[i]);
+    for (size_t i = first->count; i-- > 0;) {
+        const struct fsm_checkpoint *waiting = fsm_checkpoint_find(fsm, first->best[i].id);
 
-        CHECK(waiting != NULL && waiting->target_slot < FSM_TARGETS_MAX);
+        if (waiting == NULL || !fsm_grant_possible(fsm, waiting->id))
+            continue; /* no more */
+        CHECK(waiting->target_slot < FSM_TARGETS_MAX);
         prices[waiting->target_slot] = (double)fsm_grant_priority(fsm, waiting) / 1e3 / 1e9;
     }
     for (uint32_t slot = 0; slot < fsm_target_slots(fsm); slot++) {
@@ -173,7 +172,8 @@ static void set_policy(struct eval_policy *policy, const Ckpt__V1__Policy *from)
 }
 
 void evaluator_cycle_begin(struct evaluator_cycle *cycle, const struct fsm *fsm,
-                           const struct nodes *nodes, uint64_t now_ms)
+                           const struct nodes *nodes, uint64_t now_ms,
+                           const struct fsm_grantable_scan *first_waiting)
 {
     struct queue_sums sums = {0};
 
@@ -184,7 +184,7 @@ void evaluator_cycle_begin(struct evaluator_cycle *cycle, const struct fsm *fsm,
     sum_queues(fsm, now_ms, &sums);
     cycle->policy.pressure = backlog_pressure(&sums);
     cycle->policy.backlog_urgency = sums.count > 0 ? sums.urgency_sum / (double)sums.count : 1;
-    cycle->policy.phi_gpu_s_per_byte = shadow_price(fsm);
+    cycle->policy.phi_gpu_s_per_byte = shadow_price(fsm, first_waiting);
     if (sums.count > 0) {
         qsort(sums.items, sums.count, sizeof(*sums.items), by_gain_falling);
         for (uint32_t class = 0; class <= FSM_CLASS_MAX; class ++)

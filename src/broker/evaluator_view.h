@@ -34,8 +34,10 @@ struct evaluator_cycle {
     struct waiting_curve waiting[FSM_CLASS_MAX + 1]; /* by the class of the running job */
 };
 
+/* first_waiting: of each target the checkpoint that is granted next; they make the price of bandwidth. */
 void evaluator_cycle_begin(struct evaluator_cycle *cycle, const struct fsm *fsm,
-                           const struct nodes *nodes, uint64_t now_ms);
+                           const struct nodes *nodes, uint64_t now_ms,
+                           const struct fsm_grantable_scan *first_waiting);
 void evaluator_cycle_end(struct evaluator_cycle *cycle);
 
 /* The allocation slots first .. end-1 as rows 0 .. of the view, which has room for them. */

@@ -23,7 +23,7 @@ enum { REPLICA_WAITING_MAX = 16384 };
 
 enum {
     REPLICA_ENTRY_BYTES = 512 * 1024, /* of commands packed into one log entry */
-    REPLICA_ENTRY_COMMANDS = 4096,
+    REPLICA_ENTRY_COMMANDS = 1024,    /* 4 entries may be applied in one turn of the loop */
     REPLICA_ENTRIES_IN_FLIGHT = 4,
     REPLICA_LOG_HANGS_MS =
         400, /* a hand-over does not wait for a write of the log that takes longer */

@@ -37,6 +37,7 @@ struct replica {
     bool serving;
     bool refuse; /* proposals fail with ERR_UNAVAILABLE */
     uint64_t index, term, proposed_count;
+    size_t waiting_count, waiting_max; /* of proposals at a time */
     uint64_t leader_id;
     struct clock_ops clock;
 };
@@ -141,6 +142,8 @@ void replica_propose(struct replica *replica, Ckpt__Log__V1__Command *command,
         return;
     }
     replica->proposed_count++;
+    if (++replica->waiting_count > replica->waiting_max)
+        replica->waiting_max = replica->waiting_count;
     proposal = check_calloc(1, sizeof(*proposal));
     proposal->done = done;
     proposal->data = data;
@@ -182,6 +185,7 @@ static void fake_apply_one(struct replica *replica)
     struct fake_outcome got;
 
     list_remove(&proposal->node);
+    replica->waiting_count--;
     fsm_apply_entry(replica->fsm, ++replica->index, replica->term, proposal->entry.bytes,
                     proposal->entry.length, fake_on_outcome, &got);
     if (proposal->done != NULL)
@@ -345,6 +349,7 @@ __attribute__((unused)) static void fake_stop_serving(struct fake *fake)
 
         err_set(&err, ERR_TIMEOUT, "leadership was lost");
         list_remove(&proposal->node);
+        fake->replica.waiting_count--;
         if (proposal->done != NULL)
             proposal->done(proposal->data, &err, NULL);
         buf_close(&proposal->entry);

@@ -20,6 +20,18 @@ static struct fake *start(void)
     return fake;
 }
 
+/* A cycle with what waits now. */
+static void begin_cycle_of(struct fake *fake, struct evaluator_cycle *cycle,
+                           const struct nodes *nodes, uint64_t now_ms)
+{
+    struct fsm_waiting best[FSM_TARGETS_MAX];
+    struct fsm_grantable_scan scan;
+
+    fsm_grantable_begin(&scan, best, 1);
+    assert_true(fsm_grantable_step(fake->replica.fsm, &scan, SIZE_MAX));
+    evaluator_cycle_begin(cycle, fake->replica.fsm, nodes, now_ms, &scan);
+}
+
 static void finish(struct fake *fake)
 {
     fake_stop_serving(fake);
@@ -250,6 +262,8 @@ static void many_allocations_are_evaluated_in_chunks(void **state)
         fake_summary(fake)
             .checkpoints_by_state[CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_REQUESTED],
         ALLOCATIONS);
+    /* One batch of decisions at a time: those that are applied in one turn of the loop hold it. */
+    assert_uint_equal(fake->replica.waiting_max, 1);
     finish(fake);
 }
 
@@ -317,13 +331,13 @@ static void rising_errors_of_one_node_raise_the_value(void **state)
     nodes = nodes_new(&fake->broker);
     eval_view_alloc(&view, 16);
     nodes_start(nodes);
-    evaluator_cycle_begin(&healthy, fake->replica.fsm, nodes, fake_wall_ms(fake));
+    begin_cycle_of(fake, &healthy, nodes, fake_wall_ms(fake));
     evaluator_fill(&healthy, fake->replica.fsm, &view, 0, 1);
     before = view.hazard_factor[0];
     nodes_heard(nodes, job(fake)->nodes[2].node_slot, &heartbeat);
     heartbeat.ecc_uncorrectable_count = 1;
     nodes_heard(nodes, job(fake)->nodes[2].node_slot, &heartbeat);
-    evaluator_cycle_begin(&sick, fake->replica.fsm, nodes, fake_wall_ms(fake));
+    begin_cycle_of(fake, &sick, nodes, fake_wall_ms(fake));
     evaluator_fill(&sick, fake->replica.fsm, &view, 0, 1);
     assert_double_near(before, 1, 0);
     assert_double_near(view.hazard_factor[0], (1 + 1 + 100 + 1) / 4.0, 1e-9);
@@ -376,7 +390,7 @@ static void queues_give_pressure_and_gain_and_grow_old(void **state)
     assert_int_equal(fake_register(fake, "job", 1, 4, NULL).status, FSM_OK); /* class 3, 32 GPUs */
     eval_view_alloc(&view, 16);
     report_queue(fake, 500, 1000, 5);
-    evaluator_cycle_begin(&cycle, fake->replica.fsm, NULL, fake_wall_ms(fake));
+    begin_cycle_of(fake, &cycle, NULL, fake_wall_ms(fake));
     evaluator_fill(&cycle, fake->replica.fsm, &view, 0, 1);
     assert_double_near(cycle.policy.pressure, 0.5, 1e-12);
     assert_double_near(cycle.policy.backlog_urgency, 2, 1e-12);
@@ -384,13 +398,12 @@ static void queues_give_pressure_and_gain_and_grow_old(void **state)
                        1e-6); /* bounded by its own GPUs */
     evaluator_cycle_end(&cycle);
     report_queue(fake, 500, 0, 3); /* equal class gains nothing; running 0 is defined */
-    evaluator_cycle_begin(&cycle, fake->replica.fsm, NULL, fake_wall_ms(fake));
+    begin_cycle_of(fake, &cycle, NULL, fake_wall_ms(fake));
     evaluator_fill(&cycle, fake->replica.fsm, &view, 0, 1);
     assert_double_near(cycle.policy.pressure, 1, 1e-12);
     assert_double_near(view.waiting_gain_gpu_s[0], 0, 0);
     evaluator_cycle_end(&cycle);
-    evaluator_cycle_begin(&cycle, fake->replica.fsm, NULL,
-                          fake_wall_ms(fake) + EVALUATOR_QUEUE_MAX_AGE_MS + 1);
+    begin_cycle_of(fake, &cycle, NULL, fake_wall_ms(fake) + EVALUATOR_QUEUE_MAX_AGE_MS + 1);
     assert_double_near(cycle.policy.pressure, 0, 0);
     evaluator_cycle_end(&cycle);
     eval_view_free(&view);

@@ -1,0 +1,143 @@
+/* The order of granting: found in steps of any size, it is the order of all that wait. */
+#include "tests/support/test.h"
+
+#include "tests/unit/fsm/random_line.h"
+
+enum { RUNS = 6, LINES = 1500, WAITING_MAX = 4096 };
+
+static bool before(const struct fsm_checkpoint *a, const struct fsm_checkpoint *b,
+                   const struct fsm *fsm)
+{
+    uint64_t x = fsm_grant_priority(fsm, a), y = fsm_grant_priority(fsm, b);
+
+    if (a->resumed_from_outage != b->resumed_from_outage)
+        return a->resumed_from_outage;
+    if (a->resumed_from_outage) {
+        x = a->recompute_saved_gpu_ms;
+        y = b->recompute_saved_gpu_ms;
+    }
+    return x != y ? x > y : a->id < b->id;
+}
+
+/* By looking at every checkpoint and sorting by insertion. */
+static size_t all_waiting(const struct fsm *fsm, uint64_t *ret_ids)
+{
+    size_t count = 0;
+
+    for (const struct fsm_checkpoint *at = fsm_checkpoint_next(fsm, 0); at != NULL;
+         at = fsm_checkpoint_next(fsm, at->id)) {
+        size_t i = count;
+
+        if (!fsm_grant_possible(fsm, at->id))
+            continue;
+        assert_true(count < WAITING_MAX);
+        for (; i > 0 && before(at, fsm_checkpoint_find(fsm, ret_ids[i - 1]), fsm); i--)
+            ret_ids[i] = ret_ids[i - 1];
+        ret_ids[i] = at->id;
+        count++;
+    }
+    return count;
+}
+
+static void compare(const struct fsm *fsm, size_t step, size_t max, size_t *ret_longest)
+{
+    static uint64_t expected[WAITING_MAX], at_once[WAITING_MAX];
+    static struct fsm_waiting best[WAITING_MAX * 4];
+    struct fsm_grantable_scan scan;
+    size_t count = all_waiting(fsm, expected), kept = count < max ? count : max;
+
+    if (count > *ret_longest)
+        *ret_longest = count;
+    assert_uint_equal(fsm_grantable(fsm, at_once, max), kept);
+    for (size_t i = 0; i < kept; i++)
+        assert_true(at_once[i] == expected[i]);
+    fsm_grantable_begin(&scan, best, max);
+    while (!fsm_grantable_step(fsm, &scan, step))
+        assert_true(scan.count <= fsm_target_slots(fsm) * max);
+    assert_true(scan.count >= kept);
+    for (size_t i = 0; i < kept; i++)
+        assert_true(best[i].id == expected[i]);
+}
+
+static void steps_find_the_order_of_all_that_wait(void **unused)
+{
+    uint64_t seed = test_seed();
+    size_t longest = 0;
+
+    (void)unused;
+    for (uint64_t run = 0; run < RUNS; run++) {
+        uint64_t state = seed + run;
+        struct script script;
+        char line[512];
+
+        script_start(&script);
+        script_run(&script, "policy min_interval=1 backoff=1000 retention=50000 timeout=30000");
+        for (int i = 0; i < LINES; i++) {
+            random_line(&script, &state, line, sizeof(line));
+            script_run(&script, "%s", line);
+            if (i % 7 == 0)
+                compare(script.fsm, 1 + random_draw(&state, 5), 1 + random_draw(&state, 10),
+                        &longest);
+        }
+        script_close(&script);
+    }
+    print_message("at most %zu waited\n", longest);
+    assert_true(longest >= 5);
+}
+
+/* Nothing is found twice and nothing that waits all the time is missed, whatever is asked for, granted and ended meanwhile. */
+static void what_waits_all_the_time_is_found_though_others_come_and_go(void **unused)
+{
+    enum { JOBS = 60 };
+    struct fsm_waiting best[JOBS * 4];
+    struct fsm_grantable_scan scan;
+    struct script script;
+    bool seen[JOBS] = {false};
+    int step = 0;
+
+    (void)unused;
+    script_start(&script);
+    for (int i = 0; i < JOBS; i++)
+        script_run(&script, "register j%d nodes=n%d", i, i % 7);
+    for (int i = 0; i < JOBS; i++)
+        script_run(&script, "request j%d", i);
+    fsm_grantable_begin(&scan, best, JOBS * 2);
+    while (!fsm_grantable_step(script.fsm, &scan, 3)) {
+        char id[CHECKPOINT_ID_TEXT_BYTES];
+        const struct fsm_allocation *job;
+        char name[16];
+
+        /* odd ones go, behind and ahead of the scan, also the one it stands on */
+        snprintf(name, sizeof(name), "j%d", step < JOBS ? (step * 29 % JOBS) | 1 : 1);
+        job = fsm_allocation_find(script.fsm, name);
+        if (job->active_checkpoint_id != 0) {
+            script_run(&script, "cancel %s", checkpoint_id_format(job->active_checkpoint_id, id));
+            if (step % 3 == 0)
+                script_run(&script, "request %s", name);
+        }
+        step++;
+    }
+    for (size_t i = 0; i < scan.count; i++) {
+        const struct fsm_checkpoint *found = fsm_checkpoint_find(script.fsm, best[i].id);
+        uint32_t slot;
+
+        if (found == NULL || !fsm_grant_possible(script.fsm, found->id))
+            continue;
+        slot = found->allocation_slot;
+        assert_true(slot < JOBS && !seen[slot]);
+        seen[slot] = true;
+    }
+    for (int i = 0; i < JOBS; i += 2)
+        assert_true(seen[i]);
+    script_close(&script);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_find_the_order_of_all_that_wait),
+        cmocka_unit_test(what_waits_all_the_time_is_found_though_others_come_and_go),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
