@@ -24,7 +24,10 @@ static void check_taken(const struct config *config)
     CHECK(config->policy.max_interval_ms >= config->policy.min_interval_ms);
     for (size_t i = 0; i < config->member_count; i++) {
         CHECK(id_valid(config->members[i].name));
-        CHECK(config->insecure || config_address_is_loopback(config->members[i].api));
+        CHECK(config->insecure || config->tls_ca[0] != '\0' ||
+              config_address_is_loopback(config->members[i].api));
+        CHECK(config->insecure || config->members[i].http[0] == '\0' ||
+              config_address_is_loopback(config->members[i].http));
     }
     for (size_t i = 0; i < config->target_count; i++)
         CHECK(config->targets[i].prefix[0] == '/');
@@ -58,6 +61,9 @@ size_t fuzz_seed_input(size_t i, uint8_t *bytes, size_t size)
         "\"127.0.0.1:1\"\n    api: \"[::1]:2\"\ntimers: {election_ms: 1000, heartbeat: 100ms}\n"
         "policy: {grace: 5s, max_victims: 4}\ntargets:\n  - {id: a, kind: posix, prefix: /a, "
         "write_bytes_per_s: 1, default: yes}\nstorage_watch: {interval_ms: 200}\ninsecure: yes\n",
+        "cluster_id: demo\nmembers:\n  - {id: 1, name: n1, raft: \"10.0.0.1:1\", api: "
+        "\"10.0.0.1:2\", http: \"127.0.0.1:3\"}\ntls: {ca: /t/ca.crt, cert: /t/{id}.crt, key: "
+        "\"/t/{id}.key\"}\n",
     };
 
     if (i >= sizeof(seeds) / sizeof(seeds[0]) || strlen(seeds[i]) > size)

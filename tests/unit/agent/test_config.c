@@ -28,6 +28,29 @@ static void known_keys_are_taken(void **state)
     assert_int_equal(config_check(&config, &err), 0);
 }
 
+static void tls_has_keys_below_it(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("brokers: \"a:1\"\ntls:\n  ca: /t/ca.crt\n  cert: /t/agent-{name}.crt\n"
+                           "  key: /t/agent-{name}.key\nlog_level: info\n"),
+                     0);
+    assert_string_equal(config.tls_ca, "/t/ca.crt");
+    assert_string_equal(config.tls_cert, "/t/agent-{name}.crt");
+    assert_string_equal(config.tls_key, "/t/agent-{name}.key");
+    assert_int_equal(config_check(&config, &err), 0);
+    assert_int_equal(parse("brokers: \"a:1\"\ntls: {ca: /t/ca.crt}\n"), 0);
+    assert_int_equal(config_check(&config, &err), -1);
+    assert_non_null(strstr(err.text, "all of ca, cert and key"));
+    assert_int_equal(parse("brokers: \"a:1\"\ntls:\n  ca: /a\n  crt: /b\n"), -1);
+    assert_string_equal(err.text,
+                        "agent.yaml:4: unknown key \"tls.crt\"; did you mean \"tls.cert\"?");
+    assert_int_equal(parse("tls: {ca: /a}\ntls: {ca: /b}\n"), -1);
+    assert_non_null(strstr(err.text, "tls.ca is given twice"));
+    assert_int_equal(parse("tls: yes\n"), -1);
+    assert_int_equal(parse("tls: {ca: {x: y}}\n"), -1);
+    assert_int_equal(parse("tls: [a]\n"), -1);
+}
+
 static void empty_file_leaves_defaults_and_lacks_brokers(void **state)
 {
     (void)state;
@@ -157,6 +180,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_keys_are_taken),
+        cmocka_unit_test(tls_has_keys_below_it),
         cmocka_unit_test(empty_file_leaves_defaults_and_lacks_brokers),
         cmocka_unit_test(unknown_key_is_refused_with_line_and_nearest_key),
         cmocka_unit_test(wrong_values_are_refused_with_line_and_limit),

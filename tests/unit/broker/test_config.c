@@ -227,6 +227,35 @@ static void members_must_differ_and_stay_on_loopback(void **state)
     config_free(config);
 }
 
+static void tls_is_whole_or_not_at_all(void **state)
+{
+#define FAR "members:\n  - {id: 1, name: n1, raft: \"10.0.0.1:1\", api: \"10.0.0.1:2\"}\n"
+#define TLS "tls: {ca: /t/ca.crt, cert: \"/t/replica-{id}.crt\", key: \"/t/replica-{id}.key\"}\n"
+    struct config *config = take(HEAD FAR TLS, &n1);
+
+    (void)state;
+    assert_string_equal(config->tls_ca, "/t/ca.crt");
+    assert_string_equal(config->tls_key, "/t/replica-{id}.key");
+    assert_false(config->insecure);
+    config_free(config);
+    config = take(HEAD ONE, &n1);
+    assert_string_equal(config->tls_ca, "");
+    config_free(config);
+    refuse(HEAD ONE "tls: {ca: /t/ca.crt, cert: /t/a.crt}\n", &n1,
+           (const char *const[]){"tls.key", "is missing", "ca, cert and key", NULL});
+    refuse(HEAD ONE "tls: {cert: /t/a.crt, key: /t/a.key}\n", &n1,
+           (const char *const[]){"tls.ca", "is missing", NULL});
+    refuse(HEAD ONE "tls: {ca: /t/ca.crt, crt: /t/a.crt}\n", &n1,
+           (const char *const[]){"unknown key 'crt'", "nearest known key is 'cert'", NULL});
+    refuse(HEAD FAR, &n1, (const char *const[]){"line 3", "set tls", "insecure: yes", NULL});
+    /* the metrics have no TLS: far addresses of them stay a decision of their own */
+    refuse(HEAD "members:\n  - {id: 1, name: n1, raft: \"10.0.0.1:1\", api: \"10.0.0.1:2\", http: "
+                "\"10.0.0.1:3\"}\n" TLS,
+           &n1, (const char *const[]){"members[0].http", "this port has no TLS", NULL});
+#undef TLS
+#undef FAR
+}
+
 static void flags_are_checked_too(void **state)
 {
     (void)state;
@@ -351,6 +380,7 @@ int main(void)
         cmocka_unit_test(one_target_alone_is_the_default),
         cmocka_unit_test(each_mistake_names_line_key_and_limit),
         cmocka_unit_test(members_must_differ_and_stay_on_loopback),
+        cmocka_unit_test(tls_is_whole_or_not_at_all),
         cmocka_unit_test(flags_are_checked_too),
         cmocka_unit_test(durations_are_whole_and_bounded),
         cmocka_unit_test(loopback_is_recognised),

@@ -1,0 +1,149 @@
+/* The matrix of certificates and methods: every method of the API is in it, and nobody may more than is written down. K-001. */
+#include <protobuf-c/protobuf-c.h>
+
+#include "ckpt/v1/agent.pb-c.h"
+#include "ckpt/v1/broker.pb-c.h"
+#include "ckpt/v1/operator.pb-c.h"
+#include "src/broker/access.h"
+#include "tests/support/test.h"
+
+static struct rpc_peer peer_of(const char *identity)
+{
+    struct rpc_peer peer = {.tls = true};
+
+    snprintf(peer.identity, sizeof(peer.identity), "%s", identity);
+    return peer;
+}
+
+static bool may(const char *identity, const char *path, char text[512])
+{
+    const struct rpc_peer peer = peer_of(identity);
+
+    text[0] = '\0';
+    return access_allowed("demo", &peer, path, text, 512);
+}
+
+static void every_method_of_the_api_is_somebodys(void **state)
+{
+    const ProtobufCServiceDescriptor *const services[] = {&ckpt__v1__agent_service__descriptor,
+                                                          &ckpt__v1__broker_service__descriptor,
+                                                          &ckpt__v1__operator_service__descriptor};
+    char path[256];
+    size_t count = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(services) / sizeof(services[0]); i++) {
+        for (unsigned k = 0; k < services[i]->n_methods; k++, count++) {
+            snprintf(path, sizeof(path), "/%s/%s", services[i]->name, services[i]->methods[k].name);
+            if (access_kinds(path) == 0)
+                fail_msg("nobody may call %s", path);
+            /* whoever decides over the cluster, it is no agent and no replica */
+            if (i > 0 && strcmp(services[i]->methods[k].name, "GetRestartPoint") != 0)
+                assert_int_equal(access_kinds(path) & 1u << TLS_AGENT, 0);
+            if (i != 2 || strcmp(services[i]->methods[k].name, "Status") != 0)
+                assert_int_equal(access_kinds(path) & 1u << TLS_REPLICA, 0);
+            assert_int_equal(access_kinds(path) & (1u << TLS_NOBODY | 1u << TLS_AUTHORITY), 0);
+        }
+    }
+    assert_true(count >= 30);
+}
+
+static void the_matrix_is_what_the_readme_says(void **state)
+{
+    static const struct {
+        const char *path;
+        const char *may; /* r, a, s, o */
+    } cases[] = {
+        {"/grpc.health.v1.Health/Check", "raso"},
+        {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "raso"},
+        {"/ckpt.v1.AgentService/Session", "a"},
+        {"/ckpt.v1.BrokerService/GetRestartPoint", "aso"},
+        {"/ckpt.v1.BrokerService/RegisterAllocation", "so"},
+        {"/ckpt.v1.BrokerService/Watch", "so"},
+        {"/ckpt.v1.OperatorService/Status", "rso"},
+        {"/ckpt.v1.OperatorService/GetPolicy", "so"},
+        {"/ckpt.v1.OperatorService/ListTargets", "so"},
+        {"/ckpt.v1.OperatorService/ListNodes", "so"},
+        {"/ckpt.v1.OperatorService/SetPolicy", "o"},
+        {"/ckpt.v1.OperatorService/AddMember", "o"},
+        {"/ckpt.v1.OperatorService/Backup", "o"},
+        {"/ckpt.v1.OperatorService/StatusOfSomethingElse", "o"},
+        {"/ckpt.v2.BrokerService/RegisterAllocation", ""},
+        {"/", ""},
+    };
+    static const struct {
+        char letter;
+        const char *identity;
+    } kinds[] = {{'r', "ckpt://demo/replica/1"},
+                 {'a', "ckpt://demo/agent/n1"},
+                 {'s', "ckpt://demo/scheduler/slurm"},
+                 {'o', "ckpt://demo/operator/ann"}};
+    char text[512];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+            bool wanted = strchr(cases[i].may, kinds[k].letter) != NULL;
+
+            if (may(kinds[k].identity, cases[i].path, text) != wanted)
+                fail_msg("%s and %s: %s", kinds[k].identity, cases[i].path, text);
+            assert_true(wanted || strstr(text, kinds[k].identity) != NULL);
+        }
+    }
+}
+
+static void refusals_say_what_is_needed(void **state)
+{
+    char text[512];
+
+    (void)state;
+    assert_false(may("ckpt://demo/agent/n1", "/ckpt.v1.BrokerService/EndAllocation", text));
+    assert_string_equal(text, "PERMISSION_DENIED: ckpt://demo/agent/n1 may not call "
+                              "ckpt.v1.BrokerService/EndAllocation; it takes a certificate of kind "
+                              "scheduler or operator");
+    assert_false(may("ckpt://prod/operator/ann", "/ckpt.v1.OperatorService/Status", text));
+    assert_non_null(strstr(text, "of another cluster than demo"));
+    assert_false(may("", "/ckpt.v1.OperatorService/Status", text));
+    assert_non_null(strstr(text, "names nobody"));
+    assert_false(may("ckpt://demo/authority/demo", "/grpc.health.v1.Health/Check", text));
+}
+
+static void the_local_socket_is_the_operators(void **state)
+{
+    const struct rpc_peer peer = {.local = true, .uid = 0};
+    char text[512];
+
+    (void)state;
+    assert_true(access_allowed("demo", &peer, "/ckpt.v1.OperatorService/SetPolicy", text, 512));
+    assert_false(access_allowed("demo", &peer, "/ckpt.v1.AgentService/Session", text, 512));
+    assert_non_null(strstr(text, "a local user"));
+}
+
+static void an_agent_speaks_for_its_own_node_only(void **state)
+{
+    struct rpc_peer peer = peer_of("ckpt://demo/agent/n1");
+
+    (void)state;
+    assert_true(access_is_agent(&peer, "n1"));
+    assert_false(access_is_agent(&peer, "n2"));
+    assert_false(access_is_agent(&peer, "n1.rack"));
+    peer = peer_of("ckpt://demo/operator/n1");
+    assert_false(access_is_agent(&peer, "n1"));
+    peer = peer_of("");
+    assert_false(access_is_agent(&peer, "n1"));
+    peer.tls = false; /* without TLS there is none to compare */
+    assert_true(access_is_agent(&peer, "n1"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_method_of_the_api_is_somebodys),
+        cmocka_unit_test(the_matrix_is_what_the_readme_says),
+        cmocka_unit_test(refusals_say_what_is_needed),
+        cmocka_unit_test(the_local_socket_is_the_operators),
+        cmocka_unit_test(an_agent_speaks_for_its_own_node_only),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
