@@ -94,7 +94,8 @@ int tls_identity_parse(const char *text, size_t length, struct tls_identity *ret
             return parse_refuse(text, length, err);
     }
     kind = tls_kind_parse(parts[1]);
-    if (rest != NULL || kind == TLS_NOBODY)
+    /* before they get into a message: these bytes are a stranger's */
+    if (rest != NULL || kind == TLS_NOBODY || !id_valid(parts[0]) || !id_valid(parts[2]))
         return parse_refuse(text, length, err);
     return tls_identity_make(parts[0], kind, parts[2], ret_identity, err);
 }

@@ -54,7 +54,9 @@ static void what_is_no_identity_is_refused_by_name(void **state)
                                       "ckpt://demo@other/agent/a",
                                       "ckpt://demo:7443/agent/a",
                                       "ckpt://demo/agent/a?x=1",
-                                      "ckpt://demo/agent/a#b"};
+                                      "ckpt://demo/agent/a#b",
+                                      "ckpt://de\nmo/agent/a",
+                                      "ckpt://demo/agent/a\nevent=fatal"};
     struct tls_identity identity = {.kind = TLS_NOBODY};
 
     (void)state;
@@ -65,6 +67,7 @@ static void what_is_no_identity_is_refused_by_name(void **state)
             fail_msg("'%s' was taken", bad[i]);
         assert_int_equal(err.code, ERR_INVALID);
         assert_true(strlen(err.text) > 0);
+        assert_null(strchr(err.text, '\n')); /* one line of the log stays one */
     }
     assert_int_equal(identity.kind, TLS_NOBODY); /* nothing was written */
 }
