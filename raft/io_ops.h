@@ -8,7 +8,7 @@
  * Shapes   handles belong to the implementation. Every handle got is closed once. Callbacks come on the loop thread, never from
  *          inside the call that asked for them (except received and closed events, which come from the loop alone).
  * Units    bytes.
- * Errors   -1 with err; ERR_FULL when the disk is full, ERR_NOT_FOUND, ERR_LOCKED, else ERR_IO.
+ * Errors   -1 with err; ERR_FULL when the disk is full, ERR_NOT_FOUND, ERR_LOCKED, else ERR_DISK.
  * Absent   retries: a failed write or sync is final, the member stops (rule S4).
  */
 #ifndef CKPT_RAFT_IO_OPS_H

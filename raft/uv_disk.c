@@ -2,7 +2,7 @@
  *
  * Flow     submit() queues to the pool.
  * Shapes   a lock is an open file under flock(2).
- * Errors   ENOSPC and EDQUOT are ERR_FULL.
+ * Errors   ENOSPC and EDQUOT are ERR_FULL, a missing file ERR_NOT_FOUND, everything else ERR_DISK.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -29,7 +29,7 @@ struct disk_lock {
 static int fail_errno(struct err *err, const char *what, const char *path)
 {
     int number = errno;
-    enum err_code code = ERR_IO;
+    enum err_code code = ERR_DISK;
 
     if (number == ENOSPC || number == EDQUOT)
         code = ERR_FULL;

@@ -35,7 +35,6 @@ static bool slot_valid(const uint8_t bytes[SLOT_BYTES])
 static int slots_read(struct vote_store *store, struct err *err)
 {
     bool found = false;
-    uint64_t counters[SLOT_COUNT] = {0};
 
     for (int i = 0; i < SLOT_COUNT; i++) {
         uint8_t bytes[SLOT_BYTES] = {0};
@@ -45,7 +44,6 @@ static int slots_read(struct vote_store *store, struct err *err)
             return err_wrap(err, "%s/vote", store->folder->path);
         if (length != SLOT_BYTES || !slot_valid(bytes))
             continue;
-        counters[i] = bytes_get(bytes + 12, 8);
         if (found && bytes_get(bytes + 12, 8) <= store->counter)
             continue;
         found = true;
@@ -59,10 +57,8 @@ static int slots_read(struct vote_store *store, struct err *err)
             "%s/vote: both copies are damaged, the member could vote twice in a term; remove "
             "the member from the cluster and add it under a new id with an empty folder",
             store->folder->path);
-    /* What is acted upon from here on must not hang on one copy. */
-    if (counters[0] != counters[1])
-        return vote_save(store, store->term, store->voted_for, err);
-    return 0;
+    /* What is acted upon from here on must not hang on one copy, nor on bytes that a failed sync left in memory only. */
+    return vote_save(store, store->term, store->voted_for, err);
 }
 
 int vote_open(struct vote_store *store, const struct folder *folder, bool create, struct err *err)

@@ -298,6 +298,8 @@ int wal_drop_all_but_last(struct wal *wal, struct err *err)
 /* There is a segment at every moment: a folder without any has lost them. */
 static int reset_work(struct wal *wal, uint64_t next_index, struct err *err)
 {
+    if (wal->mark.index >= next_index && mark_lower(&wal->mark, next_index - 1, err) != 0)
+        return -1;
     while (wal->segment_count > 1 && tail_segment(wal)->first_index > next_index)
         if (segment_pop(wal, err) != 0)
             return -1;
@@ -308,6 +310,9 @@ static int reset_work(struct wal *wal, uint64_t next_index, struct err *err)
 
 static int truncate_work(struct wal *wal, uint64_t index, struct err *err)
 {
+    /* First: a bound above the log's end would be taken for a loss. */
+    if (wal->mark.index >= index && mark_lower(&wal->mark, index - 1, err) != 0)
+        return -1;
     while (wal->segment_count > 1 && tail_segment(wal)->first_index >= index)
         if (segment_pop(wal, err) != 0)
             return -1;
@@ -344,6 +349,7 @@ static int appends_work(struct wal *wal, struct err *err)
     }
     if (tail_commit(wal, err) != 0)
         return err_wrap(err, "append to the log");
+    mark_raise(&wal->mark, tail_segment(wal)->last_index);
     return 0;
 }
 
@@ -573,7 +579,7 @@ int wal_open(struct wal *wal, struct folder *folder, const struct clock_ops *clo
     list_init(&wal->running);
     wal->staging =
         check_alloc(STAGING_BYTES + 2 * (WAL_PAYLOAD_MAX_BYTES + WAL_RECORD_HEADER_BYTES));
-    if (wal_recover(wal, err) != 0) {
+    if (mark_open(&wal->mark, folder, err) != 0 || wal_recover(wal, err) != 0) {
         wal_close(wal);
         return -1;
     }
@@ -588,6 +594,7 @@ void wal_close(struct wal *wal)
     if (wal->tail != NULL)
         wal->folder->disk->close(wal->tail);
     wal->tail = NULL;
+    mark_close(&wal->mark);
     free(wal->segments);
     wal->segments = NULL;
     free(wal->staging);
@@ -608,6 +615,7 @@ int wal_append_now(struct wal *wal, uint64_t index, const struct raft_entry *ent
     CHECK(!wal->busy);
     if (record_write(wal, index, entry, 0, err) != 0 || tail_commit(wal, err) != 0)
         return -1;
+    mark_raise(&wal->mark, index);
     publish(wal);
     return 0;
 }

@@ -5,6 +5,9 @@
  * Shapes   files "wal-<first index in 16 hex digits>", preallocated to WAL_SEGMENT_BYTES (more for a larger record). A segment is
  *          synced before its successor is created, so only the last one can have a torn tail. From the bootstrap on there is at
  *          least one, and none is ever shorter than it was made: what is missing was taken away.
+ *          The end: mark.h remembers how far the log was synced; one that ends before that was cut, zeroed or lost its last
+ *          segment. What the last segment holds is written once more at open: after a failed sync the system may show bytes that
+ *          the disk does not have.
  *          Torn or damaged: a record carries its position in the batch that was synced with it. A bad record followed by a whole
  *          one of the same batch was never acknowledged: torn. Followed by one of a later batch it had been synced: damage.
  * Units    bytes, log indexes, microseconds.
@@ -20,6 +23,7 @@
 #include <raft.h>
 
 #include "raft/folder.h"
+#include "raft/mark.h"
 #include "src/base/list.h"
 #include "src/base/ops.h"
 
@@ -56,6 +60,7 @@ struct wal {
     struct wal_segment *segments;
     size_t segment_count;
     struct disk_file *tail; /* the last segment's file */
+    struct mark mark;       /* how far it certainly reached */
     uint8_t *staging;
     size_t staged;
     bool flushed_unsynced; /* a part of this group was written before the rest was staged */

@@ -184,6 +184,34 @@ static int compare_index(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* The last segment must reach what was synced once. */
+static int end_check(const struct wal *wal, const struct wal_segment *segment, const char *path,
+                     struct err *err)
+{
+    if (segment->last_index >= wal->mark.index)
+        return 0;
+    return err_set(
+        err, ERR_CORRUPT,
+        "%s offset %" PRIu64 ": the log ends with record %" PRIu64 ", but up to %" PRIu64
+        " it had been synced: its end was zeroed, or a file of it removed, and acknowledged "
+        "data with it; remove the member and add it under a new id with an empty folder",
+        path, segment->used_bytes, segment->last_index, wal->mark.index);
+}
+
+/* After a failed sync the system keeps in memory what it could not write, calls it clean, and shows it to whoever reads: before
+ * anything is built on these bytes they are written again. The same bytes, so whatever is torn was right before and is right then. */
+static int tail_rewrite(struct wal *wal, const uint8_t *bytes, size_t used, const char *path,
+                        struct err *err)
+{
+    const struct disk_ops *disk = wal->folder->disk;
+
+    if (disk->open(disk->context, path, DISK_OPEN_WRITE, &wal->tail, err) != 0)
+        return -1;
+    if (disk->write(wal->tail, 0, bytes, used, err) != 0 || disk->sync(wal->tail, err) != 0)
+        return err_wrap(err, "write %s again", path);
+    return 0;
+}
+
 /* Appends one verified segment to wal->segments. */
 static int segment_recover(struct wal *wal, uint64_t first_index, bool is_last, struct err *err)
 {
@@ -206,18 +234,19 @@ static int segment_recover(struct wal *wal, uint64_t first_index, bool is_last, 
     if (status == 0 && segment.first_index != first_index)
         status = err_set(err, ERR_CORRUPT, "%s says it begins at record %" PRIu64, path,
                          segment.first_index);
+    if (status == 0 && is_last)
+        status = end_check(wal, &segment, path, err);
     /* Never acknowledged; gone for good before anything is written after it. */
     if (status == 0 && is_last && torn)
         status = wal_segment_replace(wal, first_index, bytes, segment.used_bytes, err);
+    else if (status == 0 && is_last)
+        status = tail_rewrite(wal, bytes, segment.used_bytes, path, err);
     free(bytes);
     if (status != 0)
         return -1;
     wal->segments = check_realloc(wal->segments, wal->segment_count + 1, sizeof(*wal->segments));
     wal->segments[wal->segment_count++] = segment;
-    if (!is_last || torn)
-        return 0;
-    return wal->folder->disk->open(wal->folder->disk->context, path, DISK_OPEN_WRITE, &wal->tail,
-                                   err);
+    return 0;
 }
 
 /* A snapshot was installed, an empty segment follows it, and the member died before the older ones were removed. */

@@ -25,8 +25,9 @@ enum err_code {
     ERR_MISMATCH = 9,    /* belongs to another member, cluster or version */
     ERR_REFUSED = 10,    /* a precondition or policy refused it */
     ERR_AUTH = 11,
-    ERR_EMPTY = 12,  /* nothing there where something must be */
-    ERR_REMOVED = 13 /* this member is no part of its cluster any more */
+    ERR_EMPTY = 12,   /* nothing there where something must be */
+    ERR_REMOVED = 13, /* this member is no part of its cluster any more */
+    ERR_DISK = 14 /* the disk of the data folder does not read or write; text carries strerror */
 };
 
 struct err {

@@ -114,6 +114,11 @@ static void daemon_applied(void *context)
     process_lag_applied(&daemon->lag, summary.applied_index);
 }
 
+int daemon_exit_code(const struct err *err, int otherwise)
+{
+    return err->code == ERR_CORRUPT || err->code == ERR_DISK ? DAEMON_EXIT_DATA : otherwise;
+}
+
 static void daemon_fatal(void *context, const struct err *err)
 {
     (void)context;
@@ -122,7 +127,7 @@ static void daemon_fatal(void *context, const struct err *err)
               "disk (dmesg), then start it "
               "again: what it refuses then is in the runbook under 'Member with corrupt data'\"",
               err_code_name(err->code), err->text);
-    _exit(DAEMON_EXIT_FATAL);
+    _exit(daemon_exit_code(err, DAEMON_EXIT_FATAL));
 }
 
 /* ---- stopping ---- */

@@ -3,8 +3,9 @@
  * Flow     replica -> API server, services -> duties -> listen -> HTTP -> READY -> loop. SIGTERM or SIGINT:
  *          leadership is handed over, calls drain, everything closes, within DAEMON_STOP_MAX_MS. SIGHUP
  *          reads the log level anew; SIGUSR2 dumps the state to the log.
- * Errors   a start that fails is returned; a failure of consensus later ends the process with exit
- *          code DAEMON_EXIT_FATAL for its supervisor to start it again.
+ * Errors   a start that fails is returned (exit code 1); a failure of consensus later ends the process with exit code
+ *          DAEMON_EXIT_FATAL for its supervisor to start it again. When the disk fails or stored bytes are damaged, at the start
+ *          or later, it is DAEMON_EXIT_DATA: starting again cannot help, and a supervisor must not try.
  */
 #ifndef CKPT_BROKER_DAEMON_H
 #define CKPT_BROKER_DAEMON_H
@@ -13,11 +14,15 @@
 
 enum {
     DAEMON_EXIT_FATAL = 3,
+    DAEMON_EXIT_DATA = 4,
     DAEMON_TRANSFER_MAX_MS = 3000,
     DAEMON_DRAIN_MS = 1000,
     DAEMON_WORKERS_MAX_MS = 1500, /* longer than a worker takes to be called unkillable */
     DAEMON_STOP_MAX_MS = 9000
 };
+
+/* Of a process that ends for this reason. */
+int daemon_exit_code(const struct err *err, int otherwise);
 
 /* Returns when the process should end: 0 after a clean stop, -1 with err when it could not start.
  * flags are used again by SIGHUP. */

@@ -202,7 +202,7 @@ static int run(const struct config *config, const struct options *options)
     if (daemon_run(config, &options->flags, bootstrap, &err) == 0)
         return EXIT_SUCCESS;
     log_error("start_failed", "code=%s text=\"%s\"", err_code_name(err.code), err.text);
-    return EXIT_FAILURE;
+    return daemon_exit_code(&err, EXIT_FAILURE);
 }
 
 int main(int argc, char **argv)
