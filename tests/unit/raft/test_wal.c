@@ -129,6 +129,15 @@ static size_t used_bytes(struct fixture *f)
     return f->wal.segments[f->wal.segment_count - 1].used_bytes;
 }
 
+/* As if the last batch had not been synced yet. */
+static void forget_synced(struct fixture *f)
+{
+    size_t length;
+    uint8_t *bytes = sim_file(f->sim, 0, "synced", &length);
+
+    memset(bytes, 0, length);
+}
+
 static const char first_name[] = "wal-0000000000000001";
 
 /* The last record torn at every byte is cut, and the next append takes its place. */
@@ -150,6 +159,7 @@ static void a_torn_tail_is_cut_at_every_byte(void **state)
     file = sim_file(f.sim, 0, first_name, &length);
     assert_true(end - begin <= sizeof(keep));
     memcpy(keep, file + begin, end - begin);
+    forget_synced(&f);
     for (size_t cut = begin; cut < end; cut++) {
         memcpy(file + begin, keep, end - begin);
         if (keep[cut - begin] == 0 && cut + 1 == end)
@@ -214,6 +224,7 @@ static void a_hole_in_the_last_batch_is_torn_not_damaged(void **state)
     begin = used_bytes(&f);
     wal_append(&f.wal, 2, entries, 3, count_done, &f);
     drain(&f);
+    forget_synced(&f);
     memset(sim_file(f.sim, 0, first_name, &length) + begin, 0, 40);
     assert_int_equal(fixture_reopen(&f, &err), 0);
     assert_uint_equal(f.wal.last_index, 1);
@@ -325,6 +336,83 @@ static void a_log_that_was_cut_or_taken_away_is_refused(void **state)
     sim_free(f.sim);
 }
 
+/* I11: without a word in the log itself, an end that was zeroed at any record looks like one that was never written. */
+static void an_end_that_was_zeroed_is_refused_with_path_and_offset(void **state)
+{
+    struct fixture f;
+    struct err err;
+    size_t begin[11], length;
+
+    (void)state;
+    fixture_open(&f);
+    for (uint64_t i = 1; i <= 10; i++) {
+        begin[i] = used_bytes(&f);
+        append_text(&f, i, 1, "acknowledged");
+    }
+    for (size_t i = 10; i >= 1; i--) {
+        uint8_t *file = sim_file(f.sim, 0, first_name, &length);
+        char offset[64];
+        memset(file + begin[i], 0, length - begin[i]);
+        assert_int_equal(fixture_reopen(&f, &err), -1);
+        assert_int_equal(err.code, ERR_CORRUPT);
+        snprintf(offset, sizeof(offset), "/wal/%s offset %zu: the log ends with record %zu",
+                 first_name, begin[i], i - 1);
+        assert_non_null(strstr(err.text, offset));
+        assert_non_null(strstr(err.text, "new id"));
+    }
+    folder_close(&f.folder);
+    sim_free(f.sim);
+}
+
+static void a_last_segment_that_was_removed_is_refused(void **state)
+{
+    struct fixture f;
+    struct err err;
+
+    (void)state;
+    fixture_open(&f);
+    fill_segments(&f, 1, 24);
+    assert_true(f.wal.segment_count >= 3);
+    wal_close(&f.wal);
+    assert_int_equal(
+        f.disk.unlink(f.disk.context,
+                      sim_file_name(f.sim, 0, "wal-", (unsigned)f.wal.segment_count - 1), &err),
+        0);
+    assert_int_equal(wal_open(&f.wal, &f.folder, NULL, failed, &f, &err), -1);
+    assert_int_equal(err.code, ERR_CORRUPT);
+    assert_non_null(strstr(err.text, "but up to 24 it had been synced"));
+    folder_close(&f.folder);
+    sim_free(f.sim);
+}
+
+/* The bound follows the log down before it is cut, and both of its copies do: neither can accuse it later. */
+static void a_log_that_was_cut_on_purpose_opens_from_either_copy_of_the_bound(void **state)
+{
+    (void)state;
+    for (int copy = 0; copy < 3; copy++) {
+        struct fixture f;
+        struct err err;
+        size_t length;
+        fixture_open(&f);
+        for (uint64_t i = 1; i <= 10; i++)
+            append_text(&f, i, 1, "old");
+        wal_truncate(&f.wal, 4);
+        drain(&f);
+        if (copy < 2)
+            sim_file(f.sim, 0, "synced", &length)[copy * 4096] ^= 1;
+        else
+            assert_int_equal(f.disk.unlink(f.disk.context, "/wal/synced", &err), 0);
+        assert_int_equal(fixture_reopen(&f, &err), 0);
+        assert_uint_equal(f.wal.last_index, 3);
+        append_text(&f, 4, 2, "new");
+        wal_reset(&f.wal, 100, count_done, &f);
+        drain(&f);
+        assert_int_equal(fixture_reopen(&f, &err), 0);
+        assert_uint_equal(f.wal.last_index, 99);
+        fixture_close(&f);
+    }
+}
+
 static void a_full_disk_spends_the_reserve_before_it_fails(void **state)
 {
     struct fixture f;
@@ -414,6 +502,55 @@ static void crc32c_matches_the_published_vectors(void **state)
     assert_uint_equal(crc32c(crc32c(0, digits, 4), digits + 4, 5), 0xe3069283);
 }
 
+/* I11: the bound is no reason to refuse a log that was cut or replaced on purpose, whenever the power goes. */
+static void a_power_cut_while_the_log_is_cut_never_looks_like_a_loss(void **state)
+{
+    uint64_t seed = test_seed();
+
+    (void)state;
+    for (int run = 0; run < 300; run++) {
+        struct raft_entry entries[2] = {entry_of(1, "some text"), entry_of(1, "more")};
+        struct fixture f = {0};
+        struct err err;
+        uint64_t next = 1;
+
+        f.sim = sim_new(seed + (uint64_t)run);
+        sim_node_disk(f.sim, 0, &f.disk);
+        assert_int_equal(folder_open(&f.folder, &f.disk, "/wal", "c", 1, true, &err), 0);
+        assert_int_equal(wal_open(&f.wal, &f.folder, NULL, failed, &f, &err), 0);
+        assert_int_equal(wal_reset_now(&f.wal, 1, &err), 0);
+        sim_disk_die_after(f.sim, 0, 1 + sim_random(f.sim, 80));
+        while (!sim_disk_dead(f.sim, 0) && next < 500) {
+            uint64_t kind = sim_random(f.sim, 8);
+            if (kind == 0 && next > 4) {
+                next -= 1 + sim_random(f.sim, 3);
+                wal_truncate(&f.wal, next);
+            } else if (kind == 1) {
+                next += sim_random(f.sim, 3);
+                wal_reset(&f.wal, next, NULL, NULL);
+            } else {
+                wal_append(&f.wal, next, entries, 2, NULL, NULL);
+                next += 2;
+            }
+            for (uint64_t n = sim_random(f.sim, 3); n > 0; n--)
+                sim_step(f.sim);
+        }
+        wal_close(&f.wal);
+        folder_close(&f.folder);
+        sim_crash(f.sim, 0);
+        assert_int_equal(folder_open(&f.folder, &f.disk, "/wal", "c", 1, true, &err), 0);
+        /* a gap that a reset left needs its snapshot, which this test does not have */
+        if (wal_open(&f.wal, &f.folder, NULL, failed, &f, &err) != 0) {
+            if (strstr(err.text, "had been synced") != NULL)
+                fail_msg("run %d: %s", run, err.text);
+            folder_close(&f.folder);
+            sim_free(f.sim);
+            continue;
+        }
+        fixture_close(&f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -426,9 +563,13 @@ int main(void)
         cmocka_unit_test(segments_roll_and_old_ones_are_dropped),
         cmocka_unit_test(a_missing_segment_is_refused),
         cmocka_unit_test(a_log_that_was_cut_or_taken_away_is_refused),
+        cmocka_unit_test(an_end_that_was_zeroed_is_refused_with_path_and_offset),
+        cmocka_unit_test(a_last_segment_that_was_removed_is_refused),
+        cmocka_unit_test(a_log_that_was_cut_on_purpose_opens_from_either_copy_of_the_bound),
         cmocka_unit_test(a_full_disk_spends_the_reserve_before_it_fails),
         cmocka_unit_test(a_failed_write_is_told_once_and_nothing_is_acknowledged_afterwards),
         cmocka_unit_test(acknowledged_records_survive_random_power_cuts),
+        cmocka_unit_test(a_power_cut_while_the_log_is_cut_never_looks_like_a_loss),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
