@@ -370,6 +370,7 @@ static void consensus_free(struct consensus *consensus)
     const struct clock_ops *clock = consensus->config.clock;
 
     probe_cancel(&consensus->probe);
+    probe_cancel(&consensus->former);
     transport_close(&consensus->transport);
     safety_close(&consensus->safety);
     clock->timer_free(consensus->tick_timer);
@@ -395,6 +396,7 @@ static void core_closed(struct raft *raft)
 static void core_shut(struct consensus *consensus)
 {
     probe_cancel(&consensus->probe);
+    probe_cancel(&consensus->former);
     transport_close(&consensus->transport);
     core_enter(consensus);
     raft_close(&consensus->raft, core_closed);
@@ -442,6 +444,7 @@ void consensus_close(struct consensus *consensus, void (*closed)(void *context),
     consensus->closed = closed;
     consensus->closed_context = context;
     probe_cancel(&consensus->probe);
+    probe_cancel(&consensus->former);
     transport_close(&consensus->transport);
     slices_cancel(&consensus->take.slices);
     clock->timer_free(consensus->tick_timer);

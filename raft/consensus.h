@@ -178,8 +178,11 @@ struct consensus_peer_status {
     bool connected;
     uint64_t match_index;         /* leader only */
     uint64_t last_contact_age_ms; /* UINT64_MAX: never */
-    uint64_t
-        foreign_incarnation; /* it said that it belongs to another incarnation and was refused; 0: no */
+};
+/* A member that says it is of another incarnation of this cluster, and is refused; it need not be in the configuration. */
+struct consensus_foreign {
+    uint64_t id;
+    uint64_t incarnation;
 };
 struct consensus_status {
     uint64_t member_id;
@@ -206,8 +209,10 @@ struct consensus_status {
     uint64_t log_write_ms; /* how long the write of the log under way has taken; 0: none */
     uint64_t snapshot_count;
     uint64_t snapshot_ms_last;
-    uint64_t snapshot_failures_total; /* of own ones; each is tried again */
-    uint64_t incarnation;             /* raft/folder.h; 0: not known yet */
+    uint64_t snapshot_failures_total;                        /* of own ones; each is tried again */
+    struct consensus_foreign foreign[CONSENSUS_MEMBERS_MAX]; /* lately */
+    size_t foreign_count;
+    uint64_t incarnation; /* raft/folder.h; 0: not known yet */
     uint64_t
         epoch_min; /* the leader's first command makes it the state's epoch when that is lower */
     uint64_t configuration_index;      /* of the committed configuration's entry */

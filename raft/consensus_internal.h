@@ -31,6 +31,7 @@ enum {
     CORE_RETRY_MS = 50, /* S11: times rank + 1, from an election that elected nobody to the next */
     CORE_RETRIES_MAX = 8, /* then libraft's own timeout counts again */
     CORE_SPACE_CHECK_MS = 1000,
+    CORE_FORMER_MS = 3000,
     CORE_SNAPSHOT_RETRY_MS = 10000,  /* after a failed one */
     CORE_INSTALL_TIMEOUT_MS = 10000, /* after the last byte was sent */
     CORE_TRAILING_BYTES_MAX = 16 << 20,
@@ -176,6 +177,9 @@ struct consensus {
 
     struct book book;
     struct probe probe;
+    struct probe former; /* consensus_former.c */
+    uint64_t former_asked_us;
+    size_t former_next;
     struct change change;
     bool joining; /* the folder was made by config.join, and this member was no voter since */
     /* What hooks.members_changed was told last. */
@@ -230,6 +234,8 @@ void core_snapshot_deliver(struct consensus *consensus);
 
 /* consensus_member.c */
 void core_members_tick(struct consensus *consensus);
+/* consensus_former.c */
+void core_former_tick(struct consensus *consensus);
 /* True when something was done. */
 bool core_change_settle(struct consensus *consensus);
 void core_change_drop(struct consensus *consensus);

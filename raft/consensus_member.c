@@ -450,6 +450,7 @@ static void spare_finish(struct consensus *consensus)
 void core_members_tick(struct consensus *consensus)
 {
     probe_tick(&consensus->probe);
+    core_former_tick(consensus);
     spare_finish(consensus);
     core_peers_tick(consensus);
 }

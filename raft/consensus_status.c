@@ -47,9 +47,19 @@ static void peer_status(const struct consensus *consensus, uint64_t id,
     if (place < consensus->raft.configuration.n && core_is_leader(consensus))
         out->match_index = consensus->raft.leader_state.progress[place].match_index;
     out->last_contact_age_ms = age_ms(consensus, peer);
-    out->foreign_incarnation = peer == NULL ? 0 : peer->foreign_incarnation;
     if (id == status->leader_id)
         status->leader_contact_age_ms = core_now_ms(consensus) - consensus->safety.leader_heard_ms;
+}
+
+static void foreign_status(const struct consensus *consensus, struct consensus_status *status)
+{
+    const struct foreign *foreign = consensus->transport.foreign;
+
+    for (size_t i = 0; i < CONSENSUS_MEMBERS_MAX; i++)
+        if (foreign[i].id != 0 &&
+            core_now_us(consensus) - foreign[i].seen_us < UINT64_C(1000) * TRANSPORT_FOREIGN_MS)
+            status->foreign[status->foreign_count++] =
+                (struct consensus_foreign){foreign[i].id, foreign[i].incarnation};
 }
 
 static void peers_status(const struct consensus *consensus, struct consensus_status *status)
@@ -121,5 +131,6 @@ void consensus_get_status(const struct consensus *consensus, struct consensus_st
     else if (consensus->safety.leader_heard_ms != 0)
         ret_status->leader_heard_age_ms =
             core_now_ms(consensus) - consensus->safety.leader_heard_ms;
+    foreign_status(consensus, ret_status);
     peers_status(consensus, ret_status);
 }

@@ -79,6 +79,7 @@ static void reply_encode(struct buf *buf, const struct frame_hello_reply *reply)
     buf_put(buf, reply->joining, 1);
     buf_put(buf, reply->last_index, 8);
     buf_put(buf, reply->index, 8);
+    buf_put(buf, reply->incarnation, 8);
 }
 
 static void snapshot_encode(struct buf *buf, enum frame_type type,
@@ -357,6 +358,7 @@ static int reply_decode(struct bytes_reader *reader, struct frame_hello_reply *r
     reply->joining = reader_get(reader, 1) != 0;
     reply->last_index = reader_get(reader, 8);
     reply->index = reader_get(reader, 8);
+    reply->incarnation = reader_get(reader, 8);
     return reader->failed || welcome >= FRAME_WELCOME_END ? -1 : 0;
 }
 

@@ -66,9 +66,10 @@ struct frame_hello_reply {
     enum frame_welcome welcome;
     char cluster_id[FRAME_CLUSTER_BYTES]; /* of who answers */
     uint64_t member_id;                   /* of who answers */
-    bool joining;        /* who answers has an empty folder and waits to be added */
-    uint64_t last_index; /* of its log */
-    uint64_t index;      /* removed: since this log index */
+    bool joining;         /* who answers has an empty folder and waits to be added */
+    uint64_t last_index;  /* of its log */
+    uint64_t index;       /* removed: since this log index */
+    uint64_t incarnation; /* of who answers */
 };
 
 struct frame_snapshot {

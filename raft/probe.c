@@ -110,6 +110,9 @@ static void probe_received(void *data, const uint8_t *bytes, size_t length)
         probe_end(probe, &err);
         return;
     }
+    if (strcmp(message.reply.cluster_id, probe->transport->cluster_id) == 0 &&
+        message.reply.member_id == probe->member.id)
+        transport_incarnation(probe->transport, probe->member.id, message.reply.incarnation);
     probe_end(probe, reply_judge(probe, &message.reply, &err) == 0 ? NULL : &err);
 }
 

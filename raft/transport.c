@@ -126,7 +126,7 @@ static void out_end(struct peer *peer)
 static void out_received(void *data, const uint8_t *bytes, size_t length)
 {
     struct peer *peer = data;
-    const struct transport *transport = peer->transport;
+    struct transport *transport = peer->transport;
     struct frame_message message;
     struct frame frame;
     int status = 0;
@@ -136,6 +136,9 @@ static void out_received(void *data, const uint8_t *bytes, size_t length)
         const struct frame_hello_reply *reply = &message.reply;
         if (frame.type != FRAME_HELLO_REPLY || frame_decode(&frame, &message, NULL) != 0)
             break;
+        if (strcmp(reply->cluster_id, transport->cluster_id) == 0 &&
+            reply->member_id == peer->member.id)
+            transport_incarnation(transport, peer->member.id, reply->incarnation);
         if (strcmp(reply->cluster_id, transport->cluster_id) != 0 ||
             reply->member_id != peer->member.id || reply->welcome != FRAME_WELCOME) {
             out_end(peer);
@@ -269,21 +272,35 @@ static void in_adopt(struct inbound *in, struct peer *peer)
     transport->events.greeted(transport->events.context, peer->member.id);
 }
 
-/* Two members of different incarnations hold histories that contradict each other: they never exchange another frame. */
-static bool incarnation_fits(struct transport *transport, struct peer *peer,
-                             const struct frame_hello *hello)
+void transport_incarnation(struct transport *transport, uint64_t id, uint64_t incarnation)
 {
-    if (peer != NULL)
-        peer->foreign_incarnation = 0;
+    struct foreign *place = NULL;
+
+    for (size_t i = 0; i < CONSENSUS_MEMBERS_MAX; i++) {
+        struct foreign *foreign = &transport->foreign[i];
+        if (foreign->id == id || (foreign->id == 0 && place == NULL))
+            place = foreign;
+        if (foreign->id == id)
+            break;
+    }
+    if (place == NULL)
+        return; /* so many are told of already */
+    if (incarnation == 0 || transport->incarnation == 0 || incarnation == transport->incarnation)
+        *place = (struct foreign){place->id == id ? 0 : place->id, 0, 0};
+    else
+        *place = (struct foreign){id, incarnation, now_us(transport)};
+}
+
+/* Two members of different incarnations hold histories that contradict each other: they never exchange another frame. */
+static bool incarnation_fits(struct transport *transport, const struct frame_hello *hello)
+{
+    transport_incarnation(transport, hello->from, hello->incarnation);
     if (hello->incarnation == transport->incarnation || hello->incarnation == 0)
         return true;
-    if (transport->incarnation == 0 && hello->probe)
-        return true;
-    if (transport->incarnation != 0) {
-        if (peer != NULL)
-            peer->foreign_incarnation = hello->incarnation;
+    if (transport->incarnation != 0)
         return false;
-    }
+    if (hello->probe)
+        return true;
     if (transport->events.adopt(transport->events.context, hello->incarnation) != 0)
         return false;
     transport->incarnation = hello->incarnation;
@@ -298,8 +315,9 @@ static struct peer *welcome(struct transport *transport, const struct frame_hell
 
     snprintf(reply->cluster_id, sizeof(reply->cluster_id), "%s", transport->cluster_id);
     reply->member_id = transport->self.id;
+    reply->incarnation = transport->incarnation;
     if (strcmp(hello->cluster_id, transport->cluster_id) != 0 || hello->to != transport->self.id ||
-        hello->from == transport->self.id || !incarnation_fits(transport, peer, hello)) {
+        hello->from == transport->self.id || !incarnation_fits(transport, hello)) {
         reply->welcome = FRAME_WELCOME_OTHER;
         return NULL;
     }

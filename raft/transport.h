@@ -31,6 +31,7 @@ enum {
     TRANSPORT_GREETING_MAX = 64,
     TRANSPORT_GREETING_MS = 2000,
     TRANSPORT_DIAL_TIMEOUT_MS = 2000,
+    TRANSPORT_FOREIGN_MS = 30000, /* so long after its last word it is still told of */
     TRANSPORT_BACKOFF_MIN_MS = 20,
     TRANSPORT_BACKOFF_MAX_MS = 1000,
     TRANSPORT_PEERS_MAX = 2 * CONSENSUS_MEMBERS_MAX,
@@ -73,7 +74,13 @@ struct peer {
     struct inbound *in;
     bool heard; /* last_heard_us means something */
     uint64_t last_heard_us;
-    uint64_t foreign_incarnation; /* of its last refused hello; 0: it belongs to us */
+};
+
+/* A member of this cluster by name that holds another history. */
+struct foreign {
+    uint64_t id; /* 0: a free place */
+    uint64_t incarnation;
+    uint64_t seen_us;
 };
 
 struct transport {
@@ -88,6 +95,7 @@ struct transport {
     size_t in_config_count;
     struct peer *peers[TRANSPORT_PEERS_MAX];
     size_t peer_count;
+    struct foreign foreign[CONSENSUS_MEMBERS_MAX];
     struct list greeting; /* of struct inbound */
     size_t greeting_count;
 };
@@ -111,6 +119,8 @@ bool transport_send(struct transport *transport, uint64_t to, const struct frame
 /* Bytes that may be sent below the high water mark; 0 also when not connected. */
 size_t transport_room(const struct transport *transport, uint64_t to);
 bool transport_connected(const struct transport *transport, uint64_t to);
+/* What a member said of its incarnation: remembered when it is not ours (0: not known). */
+void transport_incarnation(struct transport *transport, uint64_t id, uint64_t incarnation);
 /* NULL: unknown. */
 const struct peer *transport_peer(const struct transport *transport, uint64_t id);
 

@@ -59,6 +59,14 @@ static void status_self(const struct status *status, Ckpt__V1__MemberStatus *mem
     member->version = translate_text(CKPT_VERSION);
 }
 
+static bool status_is_foreign(const struct consensus_status *raft, uint64_t id)
+{
+    for (size_t i = 0; i < raft->foreign_count; i++)
+        if (raft->foreign[i].id == id)
+            return true;
+    return false;
+}
+
 static void status_other(const struct status *status, Ckpt__V1__MemberStatus *member)
 {
     const struct consensus_status *raft = &status->raft;
@@ -72,7 +80,7 @@ static void status_other(const struct status *status, Ckpt__V1__MemberStatus *me
     if (peer == NULL)
         return;
     member->reachable =
-        broker_peer_reachable(status->broker, raft, peer) && peer->foreign_incarnation == 0;
+        broker_peer_reachable(status->broker, raft, peer) && !status_is_foreign(raft, peer->id);
     member->last_contact_ms = peer->last_contact_age_ms;
     if (raft->role == CONSENSUS_LEADER) {
         member->match_index = peer->match_index;
@@ -227,20 +235,18 @@ static void status_warn_storage(struct status *status)
 /* Two histories of one cluster are alive: people must know before they believe either. */
 static void status_warn_incarnations(struct status *status)
 {
-    for (size_t i = 0; i < status->raft.peer_count; i++) {
-        const struct consensus_peer_status *peer = &status->raft.peers[i];
+    for (size_t i = 0; i < status->raft.foreign_count; i++) {
+        const struct consensus_foreign *foreign = &status->raft.foreign[i];
         struct answer_member member = {"?", ""};
 
-        if (peer->foreign_incarnation == 0)
-            continue;
-        (void)answer_find_member(status->broker, peer->id, &member);
+        (void)answer_find_member(status->broker, foreign->id, &member);
         status_warn(status, scratch_printf(
                                 status->scratch,
                                 "member %s is of another incarnation of this cluster (%016" PRIx64
                                 ", here %016" PRIx64
                                 "): it was not restored or recovered with this one and is refused; "
                                 "stop it, move its data folder away, and add it under a new id",
-                                member.name, peer->foreign_incarnation, status->raft.incarnation));
+                                member.name, foreign->incarnation, status->raft.incarnation));
     }
 }
 
