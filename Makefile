@@ -15,12 +15,13 @@ PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
 
 # ---- layers: a folder is an archive; what a layer may link is its line (tests/lint checks the includes) ----
-LAYERS = base tls proto fsm raft eval rpc store backup telemetry client broker agent app cli
+LAYERS = base tls proto fsm raft eval whatif rpc store backup telemetry client broker agent app cli
 DIR_base = src/base
 DIR_tls = src/tls
 DIR_fsm = fsm
 DIR_raft = raft
 DIR_eval = src/eval
+DIR_whatif = src/whatif
 DIR_rpc = src/rpc
 DIR_store = src/store
 DIR_backup = src/backup
@@ -36,6 +37,7 @@ USE_proto = proto
 USE_fsm = fsm proto base
 USE_raft = raft tls base
 USE_eval = eval base
+USE_whatif = whatif eval base
 USE_rpc = rpc tls proto base
 USE_store = store base
 USE_backup = backup store proto base
@@ -44,7 +46,7 @@ USE_client = client rpc tls proto base
 USE_broker = broker eval backup store telemetry rpc raft tls fsm proto base
 USE_agent = agent store rpc fsm raft tls proto base
 USE_app = app
-USE_cli = cli client rpc backup store tls fsm proto base
+USE_cli = cli whatif eval client rpc backup store tls fsm proto base
 
 PROTOS = $(wildcard proto/ckpt/v1/*.proto proto/ckpt/log/v1/*.proto proto/grpc/health/v1/*.proto proto/grpc/reflection/v1alpha/*.proto)
 GEN_C = $(PROTOS:proto/%.proto=$(BUILD)/gen/%.pb-c.c)
@@ -73,7 +75,7 @@ BENCH = $(patsubst tests/bench/%_main.c,%,$(wildcard tests/bench/*_main.c))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all programs deps demo test lint unit golden golden-update fuzz-smoke fuzz integration kills bench t asan ubsan tsan format tidy cover compdb docs clean help
+.PHONY: all programs deps demo test lint unit golden golden-update fuzz-smoke fuzz integration kills bench bench-policy bench-eval t asan ubsan tsan format tidy cover compdb docs clean help
 
 all: programs                                   ## build the programs (default)
 programs: $(PROGRAMS:%=$(BUILD)/bin/%) $(SUPPORT:%=$(BUILD)/bin/%)
@@ -131,7 +133,7 @@ $(BUILD)/bin/$(1): $(BUILD)/tests/support/$(1)_main.o $(call LIB_of,$(or $(SUPPO
 endef
 $(foreach s,$(SUPPORT),$(eval $(call SUPPORT_RULE,$(s))))
 # benchmarks may use every layer
-$(BUILD)/bench/%: $(BUILD)/tests/bench/%_main.o $(foreach l,client $(USE_broker),$(BUILD)/lib/lib$(l).a)
+$(BUILD)/bench/%: $(BUILD)/tests/bench/%_main.o $(foreach l,client whatif $(USE_broker),$(BUILD)/lib/lib$(l).a)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o %.a,$^) $(PKG_LIBS) -lm
 
@@ -197,6 +199,11 @@ bench: deps                                     ## figures beside etcd's: commit
 	$(Q)deploy/install-deps.sh bench
 	$(MAKE) --no-print-directory programs $(BENCH:%=$(BUILD)/bench/%)
 	BUILD=$(abspath $(BUILD)) /usr/bin/python3 tests/bench/bench.py
+
+bench-policy: $(BUILD)/bench/policy             ## waste beside Young/Daly: SEEDS=12 TRACES=folder-of-failure-traces PART=name
+	$(BUILD)/bench/policy $(or $(SEEDS),12) "$(TRACES)" "$(PART)"
+bench-eval: $(BUILD)/bench/eval                 ## a million jobs evaluated, beside reading their inputs once
+	$(BUILD)/bench/eval
 
 SANITIZED = $(MAKE) --no-print-directory unit golden
 asan:                                           ## unit and golden tests under AddressSanitizer

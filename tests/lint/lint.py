@@ -40,6 +40,7 @@ MAY_INCLUDE = {
     "src/tls/": ("src/tls/", "src/base/"),
     "raft/": ("raft/", *TLS, "src/base/"),
     "src/eval/": ("src/eval/", "fsm/", *API, "src/base/"),
+    "src/whatif/": ("src/whatif/", "src/eval/", "src/base/"),
     "src/rpc/": ("src/rpc/", "grpc/", *TLS, "src/base/"),
     "src/store/": ("src/store/", "src/base/"),
     "src/backup/": ("src/backup/", "src/store/sha256.h", *API, "src/base/"),
@@ -48,7 +49,7 @@ MAY_INCLUDE = {
     "src/broker/": ("src/broker/", "src/eval/", "src/store/", "src/backup/", "src/telemetry/", "src/rpc/", "fsm/", *ALL_PROTO, *TLS, "src/base/"),
     "src/agent/": ("src/agent/", "src/store/", "src/rpc/", "src/app/", "fsm/limits.h", "fsm/status.h", *API, *TLS, "src/base/"),
     "src/app/": ("src/app/",),
-    "src/cli/": ("src/cli/", "src/client/", "src/backup/", "src/store/sha256.h", "fsm/status.h", *API, *TLS, "src/tls/authority.h",
+    "src/cli/": ("src/cli/", "src/whatif/whatif.h", "src/client/", "src/backup/", "src/store/sha256.h", "fsm/status.h", *API, *TLS, "src/tls/authority.h",
                  "src/base/"),
 }
 # the one place where consensus and state machine meet; the program chooses the tables of real disk and network for it
@@ -72,7 +73,7 @@ LIBRARY_LAYERS = {
     "microhttpd.h": ("src/broker/", "src/agent/"),
     "libsmartcols/": ("src/cli/",),
     "protobuf-c/": ("fsm/", "src/client/", "src/broker/", "src/agent/", "src/cli/"),
-    "math.h": ("src/eval/", "src/broker/", "src/telemetry/"),
+    "math.h": ("src/eval/", "src/whatif/", "src/broker/", "src/telemetry/"),
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]', re.M)
 

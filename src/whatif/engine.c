@@ -1,0 +1,392 @@
+/* See engine.h. */
+#include "src/whatif/engine.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+
+enum { CYCLES_PER_LEARNING = 60 };
+
+double engine_write_s(const struct sim *sim, size_t job)
+{
+    const struct world_job *of = &sim->world->jobs[job];
+    double rate = fmin(of->injection_bytes_per_s, sim->storage.capacity_bytes_per_s);
+
+    return of->size_bytes / rate;
+}
+
+double engine_read_s(const struct sim *sim, size_t job)
+{
+    return sim->world->jobs[job].size_bytes / sim->world->jobs[job].injection_bytes_per_s;
+}
+
+/* ---- counting ---------------------------------------------------------------------------------------------------------- */
+
+static double speed(const struct sim *sim, const struct sim_job *job)
+{
+    if (job->phase == SIM_COMPUTING)
+        return 1;
+    return job->phase == SIM_WRITING ? 1 - sim->world->scenario.stall_fraction : 0;
+}
+
+double engine_age_s(const struct sim *sim, size_t job)
+{
+    const struct sim_job *of = &sim->jobs[job];
+
+    return of->progress_s - of->saved_s + speed(sim, of) * (sim->now_s - of->at_s);
+}
+
+void engine_settle(struct sim *sim, size_t job)
+{
+    struct sim_job *of = &sim->jobs[job];
+    double seconds = sim->now_s - of->at_s, gpus = sim->world->jobs[job].gpus;
+    double rate = speed(sim, of);
+
+    CHECK(seconds >= 0);
+    of->progress_s += rate * seconds;
+    if (of->phase != SIM_AWAY)
+        sim->ledger->held_gpu_s += gpus * seconds;
+    if (of->phase == SIM_WRITING)
+        sim->ledger->pause_gpu_s += gpus * seconds * (1 - rate);
+    if (of->phase == SIM_DOWN)
+        sim->ledger->restart_gpu_s += gpus * seconds;
+    of->at_s = sim->now_s;
+}
+
+/* Back to the last complete checkpoint. */
+static void lose(struct sim *sim, size_t job, double *cause_gpu_s)
+{
+    struct sim_job *of = &sim->jobs[job];
+
+    engine_settle(sim, job);
+    *cause_gpu_s += sim->world->jobs[job].gpus * (of->progress_s - of->saved_s);
+    of->progress_s = of->saved_s;
+    if (of->phase == SIM_WRITING) {
+        storage_end(&sim->storage, (uint32_t)job);
+        sim->ledger->abandoned++;
+    }
+    of->due_since_s = -1;
+    of->moves = false;
+}
+
+static void enter(struct sim *sim, size_t job, enum sim_phase phase, double until_s)
+{
+    struct sim_job *of = &sim->jobs[job];
+
+    engine_settle(sim, job);
+    of->phase = phase;
+    of->until_s = until_s;
+    sim->timer_stale = true;
+}
+
+static void restart(struct sim *sim, size_t job, double down_s)
+{
+    double restart_s = sim->world->scenario.restart_s + engine_read_s(sim, job);
+
+    enter(sim, job, SIM_DOWN, sim->now_s + down_s + restart_s);
+}
+
+/* ---- writing ----------------------------------------------------------------------------------------------------------- */
+
+void engine_begin_write(struct sim *sim, size_t job)
+{
+    struct sim_job *of = &sim->jobs[job];
+    const struct world_job *what = &sim->world->jobs[job];
+
+    CHECK(of->phase == SIM_COMPUTING);
+    enter(sim, job, SIM_WRITING, INFINITY);
+    of->snapshot_s = of->progress_s;
+    of->write_began_s = sim->now_s;
+    of->due_since_s = -1;
+    storage_begin(&sim->storage, (uint32_t)job, what->size_bytes, what->injection_bytes_per_s);
+}
+
+static void give_away(struct sim *sim, size_t job)
+{
+    struct sim_job *of = &sim->jobs[job];
+    double waited_s = sim->now_s - of->yield_asked_s;
+
+    sim->ledger->yields++;
+    sim->ledger->yield_wait_s += waited_s;
+    sim->ledger->yield_wait_max_s = fmax(sim->ledger->yield_wait_max_s, waited_s);
+    sim->ledger->claim_cost_gpu_s += of->yield_urgency * sim->world->jobs[job].gpus * waited_s;
+    of->yields = false;
+    of->alarm_count = 0;
+    enter(sim, job, SIM_AWAY, sim->now_s + sim->world->scenario.away_s);
+}
+
+static void move_off(struct sim *sim, size_t job)
+{
+    struct sim_job *of = &sim->jobs[job];
+
+    of->moves = false;
+    for (uint32_t i = 0; i < of->alarm_count && sim->spares >= 1; i++) {
+        sim->dodged[of->alarms[i].id] = true;
+        sim->spares -= 1;
+    }
+    of->alarm_count = 0;
+    sim->ledger->migrations++;
+    restart(sim, job, 0);
+}
+
+static void complete_write(struct sim *sim, size_t job)
+{
+    struct sim_job *of = &sim->jobs[job];
+
+    storage_end(&sim->storage, (uint32_t)job);
+    enter(sim, job, SIM_COMPUTING, INFINITY);
+    of->saved_s = of->snapshot_s;
+    eval_history_note(&of->writes, sim->now_s - of->write_began_s);
+    sim->ledger->checkpoints++;
+    sim->ledger->bytes_written += sim->world->jobs[job].size_bytes;
+    if (of->yields)
+        give_away(sim, job);
+    else if (of->moves)
+        move_off(sim, job);
+    rule_grant(sim);
+}
+
+/* ---- what happens to a job --------------------------------------------------------------------------------------------- */
+
+static void forget_alarm(struct sim_job *job, uint32_t id)
+{
+    for (uint32_t i = 0; i < job->alarm_count; i++) {
+        if (job->alarms[i].id == id)
+            job->alarms[i--] = job->alarms[--job->alarm_count];
+    }
+}
+
+static void on_failure(struct sim *sim, const struct world_event *event)
+{
+    struct sim_job *of = &sim->jobs[event->job];
+    bool yields = of->yields;
+
+    if (sim->fleet.world != NULL)
+        fleet_failed(&sim->fleet, event->node, sim->now_s);
+    forget_alarm(of, event->alarm);
+    if (of->phase == SIM_AWAY)
+        return;
+    if (event->alarm != 0 && sim->dodged[event->alarm]) {
+        sim->ledger->dodged++;
+        return;
+    }
+    sim->ledger->failures++;
+    lose(sim, event->job, &sim->ledger->lost_failure_gpu_s);
+    if (yields)
+        give_away(sim, event->job);
+    else
+        restart(sim, event->job, sim->world->scenario.down_s);
+    rule_grant(sim);
+}
+
+static void on_alarm(struct sim *sim, const struct world_event *event)
+{
+    struct sim_job *of = &sim->jobs[event->job];
+
+    if (of->alarm_count < SIM_ALARMS_MAX && of->phase != SIM_AWAY)
+        of->alarms[of->alarm_count++] =
+            (struct sim_alarm){.since_s = sim->now_s, .id = event->alarm};
+}
+
+static void on_demand(struct sim *sim, const struct world_event *event)
+{
+    struct sim_job *of = &sim->jobs[event->job];
+
+    if (of->phase == SIM_AWAY || of->yields)
+        return;
+    of->yield_asked_s = sim->now_s;
+    of->yield_urgency = event->urgency;
+    of->moves = false;
+    if (event->on) {
+        sim->ledger->kills++;
+        lose(sim, event->job, &sim->ledger->lost_kill_gpu_s);
+        give_away(sim, event->job);
+        rule_grant(sim);
+        return;
+    }
+    of->yields = true;
+    if (of->phase == SIM_WRITING)
+        return;
+    if (of->phase == SIM_COMPUTING &&
+        rule_writes_before_yielding(sim, event->job, event->urgency)) {
+        engine_begin_write(sim, event->job);
+        return;
+    }
+    lose(sim, event->job, &sim->ledger->lost_kill_gpu_s);
+    give_away(sim, event->job);
+}
+
+static void on_event(struct sim *sim, const struct world_event *event)
+{
+    switch (event->kind) {
+    case EVENT_FAILURE:
+        on_failure(sim, event);
+        return;
+    case EVENT_ALARM:
+        on_alarm(sim, event);
+        return;
+    case EVENT_DEMAND:
+        on_demand(sim, event);
+        return;
+    case EVENT_REGIME:
+        CHECK(event->job < SIM_QUEUES_MAX);
+        sim->busy[event->job] = event->on;
+        return;
+    case EVENT_OUTAGE:
+        storage_set_down(&sim->storage, event->on && sim->rule != WHATIF_ORACLE);
+        rule_grant(sim);
+        return;
+    }
+    CHECK_UNREACHABLE("an event out of range");
+}
+
+static void begin_allocation(struct sim *sim, size_t job)
+{
+    struct sim_job *of = &sim->jobs[job];
+
+    of->walltime_end_s = sim->now_s + world_walltime_s(sim->world, job, of->allocation++);
+    of->walltime_asked = false;
+    sim->timer_stale = true;
+}
+
+static void on_walltime(struct sim *sim, size_t job)
+{
+    sim->ledger->walltimes++;
+    lose(sim, job, &sim->ledger->lost_walltime_gpu_s);
+    begin_allocation(sim, job);
+    restart(sim, job, 0);
+    rule_grant(sim);
+}
+
+static void on_timer(struct sim *sim, size_t job)
+{
+    struct sim_job *of = &sim->jobs[job];
+
+    if (of->phase == SIM_AWAY && of->until_s <= sim->now_s) {
+        begin_allocation(sim, job);
+        restart(sim, job, 0);
+    } else if (of->phase == SIM_DOWN && of->until_s <= sim->now_s) {
+        enter(sim, job, SIM_COMPUTING, INFINITY);
+    }
+    if (of->phase != SIM_AWAY && of->walltime_end_s <= sim->now_s)
+        on_walltime(sim, job);
+}
+
+/* ---- time -------------------------------------------------------------------------------------------------------------- */
+
+static double timer_of(const struct sim_job *job)
+{
+    return job->phase == SIM_AWAY ? job->until_s : fmin(job->until_s, job->walltime_end_s);
+}
+
+static double next_timer_s(struct sim *sim)
+{
+    if (sim->timer_stale) {
+        sim->timer_s = INFINITY;
+        for (size_t i = 0; i < sim->world->job_count; i++)
+            sim->timer_s = fmin(sim->timer_s, timer_of(&sim->jobs[i]));
+        sim->timer_stale = false;
+    }
+    return sim->timer_s;
+}
+
+static void fire_timers(struct sim *sim)
+{
+    for (size_t i = 0; i < sim->world->job_count; i++) {
+        if (timer_of(&sim->jobs[i]) <= sim->now_s)
+            on_timer(sim, i);
+    }
+    sim->timer_stale = true;
+}
+
+static void move_to(struct sim *sim, double now_s)
+{
+    sim->now_s = now_s;
+    storage_advance(&sim->storage, now_s);
+}
+
+/* Everything up to to_s. What happens at the same time: writes end first, then timers, then events. */
+static void advance(struct sim *sim, double to_s)
+{
+    const struct world *world = sim->world;
+
+    for (;;) {
+        uint32_t writer = 0;
+        double event_s =
+            sim->next_event < world->event_count ? world->events[sim->next_event].at_s : INFINITY;
+        double timer_s = next_timer_s(sim), done_s = storage_next_s(&sim->storage, &writer);
+        double next_s = fmin(fmin(event_s, timer_s), done_s);
+
+        if (next_s > to_s)
+            break;
+        move_to(sim, fmax(next_s, sim->now_s));
+        if (done_s <= next_s)
+            complete_write(sim, writer);
+        else if (timer_s <= next_s)
+            fire_timers(sim);
+        else
+            on_event(sim, &world->events[sim->next_event++]);
+    }
+    move_to(sim, to_s);
+}
+
+static void open_sim(struct sim *sim, const struct world *world, enum whatif_rule rule,
+                     struct whatif_ledger *ledger)
+{
+    double bandwidth = world->scenario.bandwidth_bytes_per_s;
+
+    memset(sim, 0, sizeof(*sim));
+    memset(ledger, 0, sizeof(*ledger));
+    sim->world = world;
+    sim->rule = rule;
+    sim->ledger = ledger;
+    sim->timer_stale = true;
+    sim->spares = world->scenario.spares;
+    sim->jobs = check_calloc(world->job_count, sizeof(*sim->jobs));
+    sim->dodged = check_calloc(world->alarm_count + 1, sizeof(*sim->dodged));
+    storage_init(&sim->storage, bandwidth > 0 && rule != WHATIF_ORACLE ? bandwidth : INFINITY);
+    for (size_t i = 0; i < world->job_count; i++) {
+        sim->jobs[i].until_s = INFINITY;
+        sim->jobs[i].due_since_s = -1;
+        begin_allocation(sim, i);
+    }
+    rule_open(sim);
+}
+
+static void close_sim(struct sim *sim)
+{
+    struct whatif_ledger *ledger = sim->ledger;
+    double sum;
+
+    for (size_t i = 0; i < sim->world->job_count; i++) {
+        engine_settle(sim, i);
+        ledger->useful_gpu_s += sim->world->jobs[i].gpus * sim->jobs[i].progress_s;
+    }
+    sum = ledger->useful_gpu_s + ledger->lost_failure_gpu_s + ledger->lost_kill_gpu_s +
+          ledger->lost_walltime_gpu_s + ledger->pause_gpu_s + ledger->restart_gpu_s;
+    CHECK(fabs(sum - ledger->held_gpu_s) <= 1e-6 * ledger->held_gpu_s + 1e-3);
+    rule_close(sim);
+    storage_free(&sim->storage);
+    free(sim->dodged);
+    free(sim->jobs);
+}
+
+void engine_run(const struct world *world, enum whatif_rule rule, struct whatif_ledger *ret_ledger)
+{
+    struct sim sim;
+    double cycle_s = world->scenario.cycle_s;
+
+    open_sim(&sim, world, rule, ret_ledger);
+    for (uint64_t cycle = 1; sim.now_s < world->end_s; cycle++) {
+        advance(&sim, fmin((double)cycle * cycle_s, world->end_s));
+        if (sim.fleet.world != NULL && cycle % CYCLES_PER_LEARNING == 0)
+            fleet_advance(&sim.fleet, sim.now_s);
+        sim.spares =
+            fmin(sim.spares + world->scenario.spares * cycle_s / fmax(world->scenario.repair_s, 1),
+                 world->scenario.spares);
+        rule_decide(&sim);
+    }
+    close_sim(&sim);
+}

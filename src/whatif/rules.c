@@ -1,0 +1,432 @@
+/* When each rule begins a write. See engine.h.
+ *
+ * Flow     rule_decide() once a cycle: collect candidates (the model's by eval_score(), the others' by their period), then let
+ *          them write at once or, for the rules that pace, in the order of eval_pace(). rule_grant() admits more of the same
+ *          candidates when bandwidth becomes free between two cycles.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/eval/actions.h"
+#include "src/whatif/engine.h"
+
+#define DAY_S               86400.0
+#define PRIOR_PER_1000_DAYS 6.5
+#define PRIOR_WEIGHT        10.0 /* failures */
+#define PRIOR_FORGET_S      (30 * DAY_S)
+#define PRIOR_BIN_WEIGHT    5.0
+#define ALARM_OVER          10.0 /* leads after which an alarm is forgotten */
+
+const char *whatif_rule_name(enum whatif_rule rule)
+{
+    static const char *const names[] = {
+#define X(name, text, help) text,
+        WHATIF_RULES(X)
+#undef X
+    };
+    return (size_t)rule < ARRAY_COUNT(names) ? names[rule] : "unknown";
+}
+
+const char *whatif_rule_help(enum whatif_rule rule)
+{
+    static const char *const texts[] = {
+#define X(name, text, help) help,
+        WHATIF_RULES(X)
+#undef X
+    };
+    return (size_t)rule < ARRAY_COUNT(texts) ? texts[rule] : "unknown";
+}
+
+/* ---- what every rule knows --------------------------------------------------------------------------------------------- */
+
+static double stall_s(const struct sim *sim, size_t job)
+{
+    return sim->world->scenario.stall_fraction * engine_write_s(sim, job);
+}
+
+/* Daly 2006, equation 37. */
+static double daly_interval_s(double write_s, double mean_s)
+{
+    double ratio = write_s / (2 * mean_s);
+
+    if (!(ratio < 1))
+        return mean_s;
+    return sqrt(2 * write_s * mean_s) * (1 + sqrt(ratio) / 3 + ratio / 9) - write_s;
+}
+
+static double true_hazard_per_s(const struct sim *sim, size_t job)
+{
+    const struct whatif_scenario *scenario = &sim->world->scenario;
+
+    return sim->world->jobs[job].nodes * sim->world->node_failures_per_s +
+           world_mean_demand_per_s(scenario) * scenario->kill_share;
+}
+
+static double period_s(const struct sim *sim, size_t job)
+{
+    double hazard_per_s;
+
+    if (sim->rule == WHATIF_HOURLY)
+        return 3600;
+    if (sim->rule == WHATIF_SIX_HOURLY)
+        return 6 * 3600;
+    if (sim->rule == WHATIF_NONE)
+        return INFINITY;
+    hazard_per_s = true_hazard_per_s(sim, job);
+    return hazard_per_s > 0 ? daly_interval_s(stall_s(sim, job), 1 / hazard_per_s) : INFINITY;
+}
+
+static double write_quantile_s(const struct sim *sim, size_t job)
+{
+    return eval_write_quantile_s(&sim->jobs[job].writes, engine_write_s(sim, job),
+                                 engine_age_s(sim, job));
+}
+
+/* ---- pacing ------------------------------------------------------------------------------------------------------------ */
+
+static bool paces(const struct sim *sim)
+{
+    return sim->rule == WHATIF_MODEL || sim->rule == WHATIF_YOUNG_DALY_PACED;
+}
+
+void rule_grant(struct sim *sim)
+{
+    struct eval_window window = {.budget_bytes_per_s = sim->storage.capacity_bytes_per_s,
+                                 .running_bytes_per_s = sim->storage.injected_bytes_per_s};
+    size_t admitted, count = 0;
+    double phi;
+
+    if (sim->candidate_count == 0)
+        return;
+    for (size_t i = 0; i < sim->candidate_count; i++) { /* some went down since */
+        if (sim->jobs[sim->candidates[i].job].phase == SIM_COMPUTING)
+            sim->candidates[count++] = sim->candidates[i];
+    }
+    if (sim->storage.down)
+        window.budget_bytes_per_s = 0;
+    admitted = eval_pace(&window, sim->candidates, count, &phi);
+    for (size_t i = 0; i < admitted; i++) {
+        struct sim_job *of = &sim->jobs[sim->candidates[i].job];
+        of->walltime_asked = of->walltime_asked || sim->candidates[i].deadline;
+        engine_begin_write(sim, sim->candidates[i].job);
+    }
+    sim->candidate_count = count - admitted;
+    memmove(sim->candidates, sim->candidates + admitted,
+            sim->candidate_count * sizeof(*sim->candidates));
+}
+
+static void add_candidate(struct sim *sim, size_t job, double index, bool deadline)
+{
+    sim->candidates[sim->candidate_count++] = (struct eval_candidate){
+        .job = (uint32_t)job,
+        .deadline = deadline,
+        .index = index,
+        .size_bytes = sim->world->jobs[job].size_bytes,
+        .injection_bytes_per_s = sim->world->jobs[job].injection_bytes_per_s};
+}
+
+/* ---- the model --------------------------------------------------------------------------------------------------------- */
+
+static void open_model(struct sim *sim)
+{
+    const struct world *world = sim->world;
+    const struct whatif_scenario *scenario = &world->scenario;
+    struct eval_hazard_prior prior = {.failures_per_s = PRIOR_PER_1000_DAYS / 1000 / DAY_S,
+                                      .weight = PRIOR_WEIGHT,
+                                      .forget_s = PRIOR_FORGET_S,
+                                      .bin_weight = PRIOR_BIN_WEIGHT};
+
+    sim->policy = (struct eval_policy){.cycle_s = scenario->cycle_s,
+                                       .lambda_node_per_s =
+                                           world->node_failures_per_s * scenario->assumed_factor,
+                                       .stall_fraction = scenario->stall_fraction,
+                                       .restart_s = scenario->restart_s,
+                                       .horizon_clamp = 0.7,
+                                       .backlog_urgency = 1};
+    if (scenario->learn > 0) {
+        sim->policy.lambda_node_per_s = prior.failures_per_s;
+        fleet_init(&sim->fleet, world, &prior);
+    }
+    eval_view_alloc(&sim->view, world->job_count);
+    eval_result_alloc(&sim->result, world->job_count);
+    sim->view.count = world->job_count;
+    for (size_t i = 0; i < world->job_count; i++) {
+        sim->view.gpus[i] = world->jobs[i].gpus;
+        sim->view.nodes[i] = world->jobs[i].nodes;
+        sim->view.size_bytes[i] = world->jobs[i].size_bytes;
+        sim->view.bandwidth_bytes_per_s[i] =
+            fmin(world->jobs[i].injection_bytes_per_s, sim->storage.capacity_bytes_per_s);
+    }
+}
+
+/* The share of failures that alarms announce in time is theirs; the rest is the base hazard. */
+static double base_factor(const struct sim *sim, size_t job)
+{
+    const struct whatif_scenario *scenario = &sim->world->scenario;
+    double actionable = scenario->recall * exp(-engine_write_s(sim, job) / scenario->lead_s);
+    double learned = sim->fleet.world != NULL ? fleet_factor(&sim->fleet, job) : 1;
+
+    return learned * (1 - actionable);
+}
+
+static struct eval_alarm alarm_of(const struct sim *sim, const struct sim_alarm *alarm)
+{
+    const struct whatif_scenario *scenario = &sim->world->scenario;
+
+    return (struct eval_alarm){.precision = scenario->precision,
+                               .lead_s = scenario->lead_s,
+                               .since_s = sim->now_s - alarm->since_s};
+}
+
+static double alarm_h(struct sim *sim, size_t job)
+{
+    struct sim_job *of = &sim->jobs[job];
+    double horizon_s, sum = 0;
+
+    if (of->alarm_count == 0)
+        return 0;
+    horizon_s = eval_horizon_s(&sim->policy, &sim->view, job);
+    for (uint32_t i = 0; i < of->alarm_count; i++) {
+        struct eval_alarm alarm = alarm_of(sim, &of->alarms[i]);
+        if (alarm.since_s > ALARM_OVER * alarm.lead_s)
+            of->alarms[i--] = of->alarms[--of->alarm_count];
+        else
+            sum += eval_alarm_hazard(&alarm, horizon_s);
+    }
+    return sum;
+}
+
+static double kill_per_s(const struct sim *sim, size_t job)
+{
+    const struct whatif_scenario *scenario = &sim->world->scenario;
+    bool busy = sim->busy[sim->world->jobs[job].queue];
+
+    return busy ? scenario->demand_per_hour / 3600 * scenario->kill_share : 0;
+}
+
+static void fill_row(struct sim *sim, size_t i)
+{
+    const struct sim_job *job = &sim->jobs[i];
+    struct eval_view *view = &sim->view;
+    double left_s = job->walltime_end_s - sim->now_s;
+
+    view->flags[i] = job->phase == SIM_COMPUTING ? 0 : EVAL_FLAG_ACTIVE;
+    if (job->phase != SIM_COMPUTING)
+        return;
+    if (sim->storage.down)
+        view->flags[i] |= EVAL_FLAG_STORAGE_DOWN;
+    if (job->walltime_asked)
+        view->flags[i] |= EVAL_FLAG_WALLTIME_DONE;
+    view->age_s[i] = engine_age_s(sim, i);
+    view->walltime_left_s[i] = left_s > 0 ? left_s : 0;
+    if (isfinite(left_s))
+        view->write_quantile_s[i] = write_quantile_s(sim, i);
+    view->hazard_factor[i] = base_factor(sim, i);
+    view->kill_per_s[i] = kill_per_s(sim, i);
+    view->alarm_h[i] = alarm_h(sim, i);
+}
+
+static double gain_per_byte(const struct sim *sim, size_t i)
+{
+    return eval_pace_index(eval_result_value(&sim->result, i), sim->result.compute_waste[i],
+                           sim->result.storage_cost[i], sim->view.size_bytes[i]);
+}
+
+/* An alarmed job writes and moves when that nets more than staying, and a spare waits. */
+static bool move_pays(const struct sim *sim, size_t job)
+{
+    const struct whatif_scenario *scenario = &sim->world->scenario;
+    const struct sim_job *of = &sim->jobs[job];
+    double gpus = sim->world->jobs[job].gpus, survives = 1;
+    struct eval_situation situation = {.gpus = gpus,
+                                       .age_s = engine_age_s(sim, job),
+                                       .cost_gpu_s = gpus * stall_s(sim, job),
+                                       .guards_allow = !sim->storage.down,
+                                       .restart_s = scenario->restart_s + engine_read_s(sim, job),
+                                       .down_s = scenario->down_s,
+                                       .spare = sim->spares >= of->alarm_count};
+    struct eval_ledger ledger;
+
+    for (uint32_t i = 0; i < of->alarm_count; i++) {
+        struct eval_alarm alarm = alarm_of(sim, &of->alarms[i]);
+        survives *= exp(-eval_alarm_hazard(&alarm, INFINITY));
+    }
+    situation.alarm_p = 1 - survives;
+    situation.lost_s = situation.age_s;
+    situation.value_gpu_s = eval_result_value(&sim->result, job);
+    eval_ledger(&situation, &ledger);
+    return ledger.best == EVAL_ACTION_MIGRATE;
+}
+
+static void decide_moves(struct sim *sim)
+{
+    for (size_t i = 0; i < sim->world->job_count; i++) {
+        if (sim->jobs[i].alarm_count == 0 || sim->jobs[i].phase != SIM_COMPUTING ||
+            !move_pays(sim, i))
+            continue;
+        sim->jobs[i].moves = true;
+        engine_begin_write(sim, i);
+    }
+}
+
+static void decide_model(struct sim *sim)
+{
+    for (size_t i = 0; i < sim->world->job_count; i++)
+        fill_row(sim, i);
+    eval_score(&sim->policy, &sim->view, &sim->result);
+    if (sim->world->scenario.migrate > 0)
+        decide_moves(sim);
+    for (size_t i = 0; i < sim->world->job_count; i++) {
+        enum eval_verdict verdict = (enum eval_verdict)sim->result.verdict[i];
+        if (eval_verdict_fires(verdict) && sim->jobs[i].phase == SIM_COMPUTING)
+            add_candidate(sim, i, gain_per_byte(sim, i), verdict == EVAL_CHECKPOINT_WALLTIME);
+    }
+}
+
+/* ---- the others -------------------------------------------------------------------------------------------------------- */
+
+static bool at_last_safe_slot(const struct sim *sim, size_t job)
+{
+    const struct sim_job *of = &sim->jobs[job];
+    double left_s = of->walltime_end_s - sim->now_s;
+
+    return sim->rule == WHATIF_YOUNG_DALY_PACED && !of->walltime_asked &&
+           left_s <= write_quantile_s(sim, job) + sim->world->scenario.cycle_s &&
+           left_s >= engine_write_s(sim, job) && engine_age_s(sim, job) > stall_s(sim, job);
+}
+
+static void decide_by_period(struct sim *sim)
+{
+    for (size_t i = 0; i < sim->world->job_count; i++) {
+        struct sim_job *of = &sim->jobs[i];
+        bool deadline;
+        if (of->phase != SIM_COMPUTING)
+            continue;
+        deadline = at_last_safe_slot(sim, i);
+        if (engine_age_s(sim, i) >= period_s(sim, i) && of->due_since_s < 0)
+            of->due_since_s = sim->now_s;
+        if (of->due_since_s >= 0 || deadline)
+            add_candidate(sim, i, -of->due_since_s, deadline);
+    }
+}
+
+static void open_oracle(struct sim *sim)
+{
+    const struct world *world = sim->world;
+    size_t *fill;
+
+    sim->loss_first = check_calloc(world->job_count + 1, sizeof(*sim->loss_first));
+    sim->losses_s = check_calloc(world->event_count + 1, sizeof(*sim->losses_s));
+    fill = check_calloc(world->job_count + 1, sizeof(*fill));
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t i = 0; i < world->event_count; i++) {
+            const struct world_event *event = &world->events[i];
+            if (event->kind != EVENT_FAILURE && !(event->kind == EVENT_DEMAND && event->on))
+                continue;
+            if (pass == 0)
+                sim->loss_first[event->job + 1]++;
+            else
+                sim->losses_s[fill[event->job]++] = event->at_s;
+        }
+        for (size_t i = 0; pass == 0 && i < world->job_count; i++) {
+            sim->loss_first[i + 1] += sim->loss_first[i];
+            fill[i + 1] = sim->loss_first[i + 1];
+        }
+    }
+    free(fill);
+}
+
+static double next_loss_s(const struct sim *sim, size_t job)
+{
+    size_t low = sim->loss_first[job], end = sim->loss_first[job + 1], high = end;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (sim->losses_s[middle] <= sim->now_s)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return fmin(low < end ? sim->losses_s[low] : INFINITY, sim->jobs[job].walltime_end_s);
+}
+
+/* At the last cycle from which the write still ends before the loss. */
+static void decide_oracle(struct sim *sim)
+{
+    for (size_t i = 0; i < sim->world->job_count; i++) {
+        double left_s, write_s = engine_write_s(sim, i);
+        if (sim->jobs[i].phase != SIM_COMPUTING)
+            continue;
+        left_s = next_loss_s(sim, i) - sim->now_s;
+        if (left_s > write_s && left_s <= write_s + sim->world->scenario.cycle_s &&
+            engine_age_s(sim, i) > stall_s(sim, i))
+            add_candidate(sim, i, 0, false);
+    }
+}
+
+/* ---- the interface ----------------------------------------------------------------------------------------------------- */
+
+void rule_open(struct sim *sim)
+{
+    sim->candidates = check_calloc(sim->world->job_count, sizeof(*sim->candidates));
+    if (sim->rule == WHATIF_MODEL)
+        open_model(sim);
+    if (sim->rule == WHATIF_ORACLE)
+        open_oracle(sim);
+}
+
+void rule_close(struct sim *sim)
+{
+    free(sim->candidates);
+    free(sim->losses_s);
+    free(sim->loss_first);
+    if (sim->rule == WHATIF_MODEL) {
+        eval_view_free(&sim->view);
+        eval_result_free(&sim->result);
+    }
+    if (sim->fleet.world != NULL)
+        fleet_free(&sim->fleet);
+}
+
+void rule_decide(struct sim *sim)
+{
+    sim->candidate_count = 0;
+    if (sim->rule == WHATIF_MODEL)
+        decide_model(sim);
+    else if (sim->rule == WHATIF_ORACLE)
+        decide_oracle(sim);
+    else
+        decide_by_period(sim);
+    if (paces(sim)) {
+        rule_grant(sim);
+        return;
+    }
+    for (size_t i = 0; i < sim->candidate_count; i++)
+        engine_begin_write(sim, sim->candidates[i].job);
+    sim->candidate_count = 0;
+}
+
+/* What is asked for happens; the ledger only says how: U is more than anything the job could lose. */
+bool rule_writes_before_yielding(const struct sim *sim, size_t job, double urgency)
+{
+    const struct whatif_scenario *scenario = &sim->world->scenario;
+    double gpus = sim->world->jobs[job].gpus, write_s = stall_s(sim, job);
+    struct eval_situation situation = {.gpus = gpus,
+                                       .age_s = engine_age_s(sim, job),
+                                       .cost_gpu_s = gpus * write_s,
+                                       .guards_allow = !sim->storage.down,
+                                       .yield_asked = true,
+                                       .claim_gpu_s = 1e15,
+                                       .claim_per_s = urgency * gpus,
+                                       .stall_s = write_s};
+    struct eval_ledger ledger;
+
+    if (sim->rule == WHATIF_NONE && scenario->yield_how == 0)
+        return true;
+    if (scenario->yield_how > 0)
+        return scenario->yield_how < 2 && !sim->storage.down;
+    eval_ledger(&situation, &ledger);
+    return ledger.best == EVAL_ACTION_CHECKPOINT_AND_YIELD;
+}

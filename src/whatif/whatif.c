@@ -1,0 +1,194 @@
+/* One run, its scenario by name and by numbers. See whatif.h. */
+#include "src/whatif/whatif.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/whatif/engine.h"
+
+struct number {
+    const char *name;
+    const char *unit;
+    double low, high;
+    size_t offset;
+};
+
+static const struct number numbers[] = {
+#define X(name, unit, usual, low, high)                                                            \
+    {#name, unit, low, high, offsetof(struct whatif_scenario, name)},
+    WHATIF_NUMBERS(X)
+#undef X
+};
+
+void whatif_scenario_init(struct whatif_scenario *ret_scenario)
+{
+    *ret_scenario = (struct whatif_scenario){
+#define X(name, unit, usual, low, high) .name = usual,
+        WHATIF_NUMBERS(X)
+#undef X
+    };
+}
+
+static double *field(struct whatif_scenario *scenario, const struct number *number)
+{
+    return (double *)(void *)((char *)scenario + number->offset);
+}
+
+int whatif_scenario_set(struct whatif_scenario *scenario, const char *assignment, struct err *err)
+{
+    const char *equals = strchr(assignment, '=');
+    size_t length = equals != NULL ? (size_t)(equals - assignment) : 0;
+    char *end;
+    double value;
+
+    if (equals == NULL || equals[1] == '\0')
+        return err_set(err, ERR_INVALID, "\"%s\" is not name=number", assignment);
+    value = strtod(equals + 1, &end);
+    for (size_t i = 0; i < ARRAY_COUNT(numbers); i++) {
+        const struct number *number = &numbers[i];
+        if (strlen(number->name) != length || memcmp(number->name, assignment, length) != 0)
+            continue;
+        if (*end != '\0' || !(value >= number->low && value <= number->high))
+            return err_set(err, ERR_INVALID, "%s is \"%s\": it must be a number from %g to %g (%s)",
+                           number->name, equals + 1, number->low, number->high, number->unit);
+        *field(scenario, number) = value;
+        return 0;
+    }
+    return err_set(err, ERR_INVALID, "no number of a scenario is called \"%.*s\"", (int)length,
+                   assignment);
+}
+
+/* ---- named scenarios: what differs from the usual numbers ---- */
+
+static const struct {
+    const char *name;
+    const char *numbers[16];
+} scenarios[] = {
+    {"exponential", {NULL}},
+    {"weibull", {"weibull_shape=0.6", "learn=1", NULL}},
+    {"alarms", {"recall=0.4", "precision=0.6", NULL}},
+    {"alarms-more", {"recall=0.6", "precision=0.4", NULL}},
+    {"preemption", {"demand_per_hour=0.25", "kill_share=0.45", NULL}},
+    {"walltime", {"walltime_min_s=36000", "walltime_max_s=129600", NULL}},
+    {"contention", {"bandwidth_bytes_per_s=200e9", NULL}},
+    {"saturated", {"bandwidth_bytes_per_s=120e9", NULL}},
+    {"outages", {"outage_every_s=432000", "outage_s=3600", NULL}},
+    {"everything",
+     {"weibull_shape=0.7", "recall=0.4", "precision=0.6", "demand_per_hour=0.25", "kill_share=0.45",
+      "walltime_min_s=36000", "walltime_max_s=129600", "bandwidth_bytes_per_s=600e9",
+      "outage_every_s=432000", "outage_s=3600", NULL}},
+};
+
+const char *whatif_scenario_name(size_t i)
+{
+    return i < ARRAY_COUNT(scenarios) ? scenarios[i].name : NULL;
+}
+
+bool whatif_scenario_named(const char *name, struct whatif_scenario *ret_scenario)
+{
+    for (size_t i = 0; i < ARRAY_COUNT(scenarios); i++) {
+        if (strcmp(scenarios[i].name, name) != 0)
+            continue;
+        whatif_scenario_init(ret_scenario);
+        for (size_t k = 0; scenarios[i].numbers[k] != NULL; k++) {
+            struct err err;
+            CHECK(whatif_scenario_set(ret_scenario, scenarios[i].numbers[k], &err) == 0);
+        }
+        return true;
+    }
+    return false;
+}
+
+/* ---- runs ---- */
+
+double whatif_waste(const struct whatif_ledger *ledger)
+{
+    return ledger->held_gpu_s > 0 ? 1 - ledger->useful_gpu_s / ledger->held_gpu_s : 0;
+}
+
+static int check_scenario(const struct whatif_scenario *scenario, struct err *err)
+{
+    for (size_t i = 0; i < ARRAY_COUNT(numbers); i++) {
+        double value = *field((struct whatif_scenario *)scenario, &numbers[i]);
+        if (!(value >= numbers[i].low && value <= numbers[i].high))
+            return err_set(err, ERR_INVALID, "%s is %g: it must be from %g to %g (%s)",
+                           numbers[i].name, value, numbers[i].low, numbers[i].high,
+                           numbers[i].unit);
+    }
+    if (scenario->fill_min > scenario->fill_max ||
+        (scenario->walltime_max_s > 0 && scenario->walltime_min_s > scenario->walltime_max_s))
+        return err_set(err, ERR_INVALID,
+                       "a lower limit is above its upper limit: fill_min %g, "
+                       "fill_max %g, walltime_min_s %g, walltime_max_s %g",
+                       scenario->fill_min, scenario->fill_max, scenario->walltime_min_s,
+                       scenario->walltime_max_s);
+    return 0;
+}
+
+static int make_world(const struct whatif_run *run, struct world *world, struct err *err)
+{
+    if (check_scenario(run->scenario, err) != 0)
+        return -1;
+    if (run->trace != NULL)
+        return world_read_trace(world, run->scenario, run->seed, run->trace, err);
+    world_generate(world, run->scenario, run->seed);
+    return 0;
+}
+
+int whatif_run(const struct whatif_run *run, struct whatif_ledger *ret_ledger, struct err *err)
+{
+    struct world world;
+
+    if (make_world(run, &world, err) != 0)
+        return -1;
+    engine_run(&world, run->rule, ret_ledger);
+    world_free(&world);
+    return 0;
+}
+
+/* ---- the bound ---- */
+
+/* Pause and lost work at byte price phi, relative to held time, and the bandwidth that it takes. */
+static double waste_at_price(const struct world *world, double phi, double *ret_bytes_per_s)
+{
+    double waste = 0, gpus = 0, stall = world->scenario.stall_fraction;
+
+    *ret_bytes_per_s = 0;
+    for (size_t i = 0; i < world->job_count; i++) {
+        const struct world_job *job = &world->jobs[i];
+        double hazard = job->nodes * world->node_failures_per_s;
+        double stall_s = stall * job->size_bytes / job->injection_bytes_per_s;
+        double interval_s =
+            sqrt(2 * (stall_s + phi * job->size_bytes / job->gpus) / fmax(hazard, 1e-300));
+        waste += job->gpus * (stall_s / (interval_s + stall_s) + hazard * interval_s / 2);
+        *ret_bytes_per_s += job->size_bytes / (interval_s + stall_s);
+        gpus += job->gpus;
+    }
+    return gpus > 0 ? waste / gpus : 0;
+}
+
+int whatif_shared_bound(const struct whatif_run *run, double *ret_waste, struct err *err)
+{
+    struct world world;
+    double low = 0, high = 1e3, used, capacity;
+
+    if (make_world(run, &world, err) != 0)
+        return -1;
+    capacity = world.scenario.bandwidth_bytes_per_s;
+    *ret_waste = waste_at_price(&world, 0, &used);
+    for (int i = 0; capacity > 0 && used > capacity && i < 200; i++) {
+        double middle = low + (high - low) / 2;
+        double waste = waste_at_price(&world, middle, &used);
+        if (used > capacity) {
+            low = middle;
+        } else {
+            high = middle;
+            *ret_waste = waste;
+        }
+        used = INFINITY; /* until the loop ends */
+    }
+    world_free(&world);
+    return 0;
+}

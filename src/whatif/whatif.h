@@ -1,0 +1,131 @@
+/* What would another rule have cost? Simulates a cluster of jobs under failures, alarms, demands, walltimes, shared bandwidth and
+ * outages, and lets rules decide when to checkpoint. Our rule is src/eval itself: the functions that the broker calls.
+ *
+ * Flow     a scenario and a seed, or a trace file -> whatif_run() for each rule on the same events -> ledgers; whatif_table()
+ *          and whatif_svg() print them.
+ * Shapes   a run owns everything it needs; nothing is shared between runs, so the result is a function of its arguments.
+ * Units    seconds, GPU-seconds, bytes. Waste = 1 - useful / held GPU time.
+ * Errors   whatif_run() fails for a trace that cannot be read and for a scenario out of range, naming both.
+ * Absent   queueing of new jobs: the jobs of a scenario run for its whole length.
+ * Source   src/eval/README.md; the scenarios' numbers are in src/whatif/README.md.
+ */
+#ifndef CKPT_WHATIF_WHATIF_H
+#define CKPT_WHATIF_WHATIF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "src/base/err.h"
+
+#define WHATIF_RULES(X)                                                                            \
+    X(MODEL, "model", "this broker's rule")                                                        \
+    X(YOUNG_DALY, "young-daly", "Young/Daly, told the true mean hazard")                           \
+    X(YOUNG_DALY_PACED, "young-daly-paced", "the same + last safe slot + FIFO pacing")             \
+    X(HOURLY, "every-1h", "every hour of progress")                                                \
+    X(SIX_HOURLY, "every-6h", "every six hours of progress")                                       \
+    X(NONE, "none", "no checkpoints")                                                              \
+    X(ORACLE, "oracle", "knows every loss; storage for itself")
+
+enum whatif_rule {
+#define X(name, text, help) WHATIF_##name,
+    WHATIF_RULES(X)
+#undef X
+        WHATIF_RULE_COUNT
+};
+const char *whatif_rule_name(enum whatif_rule rule);
+const char *whatif_rule_help(enum whatif_rule rule);
+
+/* Numbers of a scenario: name, unit as in `--set name=value`, default, lowest, highest. 0 switches off what says so. */
+#define WHATIF_NUMBERS(X)                                                                          \
+    X(jobs, "jobs", 500, 1, 100000)                                                                \
+    X(trace_nodes, "nodes of a trace; 0: its highest number and one", 0, 0, 1e6)                   \
+    X(days, "days; of a trace: at most", 60, 0.01, 20000)                                          \
+    X(cycle_s, "s between decisions", 60, 1, 3600)                                                 \
+    X(gpus_per_node, "GPUs", 8, 1, 64)                                                             \
+    X(bytes_per_gpu, "bytes", 80e9, 1, 1e13)                                                       \
+    X(fill_min, "of the memory, least", 0.3, 0, 1)                                                 \
+    X(fill_max, "of the memory, most", 1, 0, 1)                                                    \
+    X(node_bytes_per_s, "bytes/s a node can write", 1.5625e9, 1, 1e13)                             \
+    X(bandwidth_bytes_per_s, "bytes/s for checkpoints of all jobs; 0: unlimited", 0, 0, 1e15)      \
+    X(stall_fraction, "of the write during which the job stands still", 1, 0, 1)                   \
+    X(down_s, "s from a failure to the restart", 300, 0, 1e6)                                      \
+    X(restart_s, "s of a restart beside reading", 180, 0, 1e6)                                     \
+    X(failures_per_1000_node_days, "failures", 6.5, 0, 1e6)                                        \
+    X(weibull_shape, "of the time between a node's failures; 1: exponential", 1, 0.2, 5)           \
+    X(assumed_factor, "how many times the true hazard the model believes", 1, 1e-3, 1e3)           \
+    X(learn, "1: the model learns the hazard from a prior of 6.5; 0: it is told the mean", 0, 0,   \
+      1)                                                                                           \
+    X(recall, "share of failures that an alarm announces", 0, 0, 1)                                \
+    X(precision, "share of alarms that a failure follows", 1, 0.01, 1)                             \
+    X(lead_s, "s, mean, from alarm to failure", 2700, 1, 1e6)                                      \
+    X(demand_per_hour, "demands for a job's nodes per hour while its queue is busy", 0, 0, 1000)   \
+    X(busy_share, "of the time that a queue is busy; demands come only then", 0.125, 0, 1)         \
+    X(busy_s, "s, mean length of a busy time", 14400, 60, 1e7)                                     \
+    X(kill_share, "of demands that leave no time to write", 0.3, 0, 1)                             \
+    X(away_s, "s that nodes are gone after a demand", 3600, 0, 1e6)                                \
+    X(urgency, "cost to the claimant per GPU-second of waiting, mean", 0, 0, 1000)                 \
+    X(yield_how, "0: by the ledger; 1: always write first; 2: never", 0, 0, 2)                     \
+    X(walltime_min_s, "s", 0, 0, 1e8)                                                              \
+    X(walltime_max_s, "s; 0: no walltimes", 0, 0, 1e8)                                             \
+    X(outage_every_s, "s, mean, between outages of the storage; 0: none", 0, 0, 1e9)               \
+    X(outage_s, "s, mean length of one", 3600, 1, 1e7)                                             \
+    X(migrate, "1: jobs may move off nodes that announce a failure", 0, 0, 1)                      \
+    X(spares, "healthy nodes that wait", 16, 0, 1e6)                                               \
+    X(repair_s, "s until a node that was moved off is a spare", 86400, 0, 1e8)
+
+struct whatif_scenario {
+#define X(name, unit, usual, low, high) double name;
+    WHATIF_NUMBERS(X)
+#undef X
+};
+
+void whatif_scenario_init(struct whatif_scenario *ret_scenario);
+/* "name=value"; names and limits of WHATIF_NUMBERS. */
+int whatif_scenario_set(struct whatif_scenario *scenario, const char *assignment, struct err *err);
+/* Named scenarios: exponential, weibull, alarms, preemption, walltime, contention, saturated, outages, everything. NULL name
+ * ends the list; whatif_scenario_named() is false for others. */
+const char *whatif_scenario_name(size_t i);
+bool whatif_scenario_named(const char *name, struct whatif_scenario *ret_scenario);
+
+struct whatif_ledger {
+    double held_gpu_s;
+    double useful_gpu_s;
+    double lost_failure_gpu_s; /* work done again */
+    double lost_kill_gpu_s;
+    double lost_walltime_gpu_s;
+    double pause_gpu_s;   /* standing still while writing */
+    double restart_gpu_s; /* down and restarting */
+    double bytes_written; /* of complete checkpoints */
+    uint64_t checkpoints;
+    uint64_t abandoned; /* writes that something ended */
+    uint64_t failures, kills, yields, walltimes, migrations, dodged;
+    double yield_wait_s; /* sum over yields, demand to free nodes */
+    double yield_wait_max_s;
+    double claim_cost_gpu_s; /* what claimants lost by waiting */
+};
+double whatif_waste(const struct whatif_ledger *ledger);
+
+struct whatif_run {
+    const struct whatif_scenario *scenario;
+    const char *trace; /* path; NULL: failures are generated */
+    uint64_t seed;
+    enum whatif_rule rule;
+};
+int whatif_run(const struct whatif_run *run, struct whatif_ledger *ret_ledger, struct err *err);
+
+/* Least possible pause + lost work of these jobs under shared bandwidth, as a part of held GPU time (the Karush-Kuhn-Tucker point
+ * with constant hazards). */
+int whatif_shared_bound(const struct whatif_run *run, double *ret_waste, struct err *err);
+
+/* One row per rule: checkpoints, GPU-hours by cause, storage, yield latency, waste. */
+struct whatif_row {
+    enum whatif_rule rule;
+    struct whatif_ledger ledger;
+};
+void whatif_table(FILE *out, const struct whatif_row *rows, size_t count);
+/* Bars of waste by rule, stacked by cause. */
+void whatif_svg(FILE *out, const char *title, const struct whatif_row *rows, size_t count);
+
+#endif
