@@ -343,6 +343,7 @@ static void point_end(struct rpc_client_call *call, void *data, const struct rpc
     const struct restore_result unknown = {
         0, "", "",
         "the broker does not know this allocation; register it first (ckptctl jobs lists them)"};
+    struct rpc_follow *follow = restore->points->follow;
     uint64_t delay_ms = RETRY_MS;
 
     (void)call;
@@ -354,7 +355,9 @@ static void point_end(struct rpc_client_call *call, void *data, const struct rpc
     if (end->status != RPC_NOT_FOUND)
         log_info("restart_point_waits", "allocation=%s status=%s text=\"%s\"",
                  restore->allocation_id, rpc_status_name(end->status), end->message);
-    rpc_follow_result(restore->points->follow, end, &delay_ms);
+    if (!rpc_follow_result(follow, end, &delay_ms) && end->status != RPC_NOT_FOUND &&
+        end->channel == rpc_follow_channel(follow))
+        rpc_follow_move(follow, NULL); /* no broker, or one that cannot: another may */
     restore_again(restore, delay_ms < RETRY_MS ? RETRY_MS : delay_ms);
 }
 

@@ -60,8 +60,11 @@ static void session_ended(struct session *session, const struct rpc_end *end)
              end->message);
     session->call = NULL;
     session->welcomed = false;
-    if (!rpc_follow_result(session->follow, end, &delay_ms))
-        delay_ms = RETRY_MAX_MS; /* an agent never gives up */
+    if (!rpc_follow_result(session->follow, end, &delay_ms)) {
+        /* Final for a client. An agent never gives up, nor stays with what is no broker while others may be. */
+        rpc_follow_move(session->follow, NULL);
+        delay_ms = RETRY_MAX_MS;
+    }
     if (delay_ms < session->retry_ms)
         delay_ms = session->retry_ms;
     session->retry_ms = session->retry_ms * 2 < RETRY_MAX_MS ? session->retry_ms * 2 : RETRY_MAX_MS;
