@@ -130,6 +130,18 @@ static void stream_finish(struct app_stream *stream)
     rpc_call_finish(call, RPC_OK, NULL);
 }
 
+/* Its application has not begun, and what was brought for it may have been swept away since: ckpt-run starts over. */
+static void stream_start_over(struct app_stream *stream)
+{
+    struct rpc_call *call = stream->call;
+
+    log_info("attach_starts_over", "allocation=%s pid=%" PRIu32, stream->hello->allocation_id,
+             stream->hello->pid);
+    rpc_call_set_data(call, NULL);
+    stream_release(stream);
+    rpc_call_finish(call, RPC_ABORTED, "the agent does not know this process; start over");
+}
+
 __attribute__((format(printf, 2, 3))) static void stream_refuse(struct app_stream *stream,
                                                                 const char *format, ...)
 {
@@ -475,6 +487,10 @@ static void take_hello(struct app_stream *stream)
     }
     same = hello->running && allocation->entry.pid == hello->pid &&
            allocation->entry.start_ticks == hello->start_time_ticks;
+    if (hello->held && allocation->process.state == PROCESS_ABSENT) {
+        stream_start_over(stream);
+        return;
+    }
     if (!hello_admitted(stream, allocation, same))
         return;
     if (allocation->stream != NULL)

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { EXIT_NEVER_RELEASED = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
@@ -126,6 +127,17 @@ int run_child_release(struct run_child *child)
     child->gate_fd = -1;
     child->failure_fd = -1;
     return failure;
+}
+
+void run_child_drop(struct run_child *child)
+{
+    close(child->gate_fd);
+    close(child->failure_fd);
+    child->gate_fd = -1;
+    child->failure_fd = -1;
+    kill(child->pid, SIGKILL);
+    while (waitpid(child->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
 }
 
 /* ---- the command ---- */

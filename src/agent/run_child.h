@@ -30,5 +30,7 @@ int run_child_start(char *const *command, const struct run_environment *environm
                     struct run_child *ret_child);
 /* 0 also when it ended before; else errno of what failed, and the child exits with 126 or 127. Once. */
 int run_child_release(struct run_child *child);
+/* Ends one that is still held. */
+void run_child_drop(struct run_child *child);
 
 #endif

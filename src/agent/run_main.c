@@ -106,6 +106,7 @@ static void send_hello(void)
     hello.profile = profile;
     hello.work_dir = run.work_dir;
     hello.running = run.state != RUN_ATTACHING;
+    hello.held = run.state == RUN_RUNNING && !run.confirmed;
     hello.pid = (uint32_t)run.pid;
     hello.start_time_ticks = run.start_ticks;
     hello.want_restore = !run.options.from_scratch || run.restart_count > 0;
@@ -305,11 +306,26 @@ static void next_life(void)
     wait_ms(0, attach_fire);
 }
 
+/* The agent was away in the moment between the restore and the start: what it brought may be gone. */
+static void start_over(void)
+{
+    if (run.ended)
+        leave(RUN_EXIT_SELF);
+    run_child_drop(&run.child);
+    run.pid = 0;
+    run.state = RUN_ATTACHING;
+    wait_ms(0, attach_fire);
+}
+
 static void on_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)
 {
     (void)call;
     (void)data;
     run.call = NULL;
+    if (run.state == RUN_RUNNING && !run.confirmed && end->status == RPC_ABORTED) {
+        start_over();
+        return;
+    }
     if (run.state == RUN_ATTACHING && end->status == RPC_UNIMPLEMENTED) {
         say("what listens at %s is not an agent: %s", run.options.socket, end->message);
         leave(RUN_EXIT_SELF);
