@@ -6,6 +6,7 @@ Flow    every member's data folder is an ext4 of its own on a loop device (disks
 import os
 import pathlib
 import random
+import subprocess
 import sys
 import time
 
@@ -24,22 +25,26 @@ TOOLS = ("mount", "umount", "mkfs.ext4")
 class OnDisks:
     """A cluster on disks of its own with load on it; the verdict at the end."""
 
-    def __init__(self, **options):
-        self.cluster = Cluster(raft=RAFT)
+    def __init__(self, start=True, **options):
+        self.cluster, self.start_now, self.load = Cluster(raft=RAFT), start, None
         self.disks = {}
         for member in self.cluster.members:
             self.disks[member] = Disk(member.data_dir, **options)
 
     def __enter__(self):
         self.cluster.__enter__()
+        if self.start_now:
+            self.start()
+        return self
+
+    def start(self):
         self.cluster.start()
         self.load = Load(self.cluster, seed=SEED, attempt_s=0.5)
         self.load.progress()
-        return self
 
     def __exit__(self, kind, value, trace):
         try:
-            if kind is None:
+            if kind is None and not self.load.judged:
                 self.load.verdict(errors_expected=True)
         except BaseException as error:
             self.cluster.__exit__(type(error), error, None)
@@ -103,6 +108,48 @@ def power_cuts_under_load_lose_nothing_acknowledged():
             print(f"# power cut of {kind} ({'journal flushed' if flag == LOGFLUSH else 'nothing flushed'}): goes on", flush=True)
 
 
+LYING_SYNC = """
+#define _GNU_SOURCE
+#include <sys/uio.h>
+int fsync(int descriptor) { (void)descriptor; return 0; }
+int fdatasync(int descriptor) { (void)descriptor; return 0; }
+ssize_t pwritev2(int descriptor, const struct iovec *vectors, int count, off_t offset, int flags)
+{
+    (void)flags; /* RWF_DSYNC among them */
+    return pwritev(descriptor, vectors, count, offset);
+}
+"""
+
+
+@needs(*TOOLS, "gcc", probe=refused)
+def a_power_cut_finds_syncs_that_lie():
+    """The same cut of all members, but their syncs return without having synced: these tests must see what is lost then."""
+    with OnDisks(start=False) as it:
+        source, library = it.cluster.dir / "lie.c", it.cluster.dir / "lie.so"
+        source.write_text(LYING_SYNC)
+        subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
+        for member in it.cluster.members:
+            member.prefix = ["env", f"LD_PRELOAD={library}"]
+        it.start()
+        for disk in it.disks.values():
+            disk.sync()  # so much is safe
+        it.load.progress(100)
+        for disk in it.disks.values():
+            disk.cut_power(NOLOGFLUSH)
+        for member in it.cluster.members:
+            member.kill()
+            it.disks[member].restore_power()
+        for member in it.cluster.members:
+            member.start(wait=False)
+        it.cluster.wait_leader()
+        try:
+            it.load.verdict(errors_expected=True)
+        except AssertionError as error:
+            print(f"# found: {str(error)[:160]}")
+            return
+        raise RuntimeError("syncs that lie were not found: the power was not cut")
+
+
 @needs(*TOOLS, probe=refused)
 def a_disk_that_cannot_sync_ends_its_member_and_nobody_else():
     """A sync that fails once may succeed the next time without the data (the kernel forgets): the member must not try again."""
@@ -160,5 +207,6 @@ def a_disk_that_hangs_holds_up_its_member_only():
 
 
 if __name__ == "__main__":
-    sys.exit(main([power_cuts_under_load_lose_nothing_acknowledged, a_disk_that_cannot_sync_ends_its_member_and_nobody_else,
-                   all_disks_full_refuse_writes_and_recover_by_themselves, a_disk_that_hangs_holds_up_its_member_only]))
+    sys.exit(main([power_cuts_under_load_lose_nothing_acknowledged, a_power_cut_finds_syncs_that_lie,
+                   a_disk_that_cannot_sync_ends_its_member_and_nobody_else, all_disks_full_refuse_writes_and_recover_by_themselves,
+                   a_disk_that_hangs_holds_up_its_member_only]))

@@ -71,6 +71,10 @@ class Disk:
         is still written."""
         self._ioctl(EXT4_IOC_SHUTDOWN, flag)
 
+    def sync(self):
+        """All that was written is on the disk."""
+        run("sync", "--file-system", self.folder)
+
     def restore_power(self):
         """Mounts it again, which replays its journal. Nobody may have files open on it."""
         wait_until(f"{self.folder} can be unmounted", lambda: subprocess.run(["umount", self.folder], capture_output=True).returncode == 0, 10)
