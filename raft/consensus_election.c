@@ -88,7 +88,11 @@ static void barrier_done(struct raft_barrier *request, int status)
 static void became_leader(struct consensus *consensus)
 {
     struct err err;
-    int status = raft_barrier(&consensus->raft, &consensus->barrier, barrier_done);
+    int status;
+
+    if (!safety_rule(2))
+        return;
+    status = raft_barrier(&consensus->raft, &consensus->barrier, barrier_done);
 
     if (status == 0)
         return;
@@ -326,7 +330,7 @@ void core_on_inbound_lost(void *context, uint64_t peer)
     struct raft *raft = &consensus->raft;
 
     transfer_inbound_lost(&consensus->transfer, peer);
-    if (consensus->closing || raft->state != RAFT_FOLLOWER ||
+    if (consensus->closing || !safety_rule(11) || raft->state != RAFT_FOLLOWER ||
         raft->follower_state.current_leader.id != peer)
         return;
     consensus->safety.leader_gone = true;

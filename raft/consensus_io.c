@@ -152,7 +152,7 @@ static void commit_report(struct consensus *consensus, const struct raft_message
     struct raft_message report = *refusal;
     const struct raft *raft = &consensus->raft;
 
-    if (safety_installing(raft) || raft->commit_index == 0 ||
+    if (!safety_rule(15) || safety_installing(raft) || raft->commit_index == 0 ||
         raft->last_stored < raft->commit_index)
         return;
     report.append_entries_result.rejected = 0;

@@ -5,6 +5,8 @@
 
 #include "src/base/check.h"
 
+uint32_t safety_rules_off;
+
 void safety_init(struct safety *safety, struct raft *raft)
 {
     memset(safety, 0, sizeof(*safety));
@@ -45,7 +47,7 @@ bool safety_installing(const struct raft *raft)
 /* S8: libraft's timers and votes do not know that half a snapshot is no log. */
 bool safety_may_tick(const struct safety *safety)
 {
-    return !safety_installing(safety->raft);
+    return !safety_rule(8) || !safety_installing(safety->raft);
 }
 
 static void entries_free(struct raft_append_entries *append)
@@ -107,11 +109,12 @@ static void receive_append(struct safety *safety, struct raft_message *message)
     uint64_t term = append->term, end, end_term;
     bool matches, configures;
 
-    append_rebase(raft, append);
+    if (safety_rule(6))
+        append_rebase(raft, append);
     end = append->prev_log_index + append->n_entries;
     /* S14: libraft commits up to what is stored here, trusting that each message reaches to the leader's end. Ours are cut at a
      * megabyte, and what lies behind the last entry of this one may be an older leader's. */
-    if (append->leader_commit > end)
+    if (safety_rule(14) && append->leader_commit > end)
         append->leader_commit = end;
     /* S3 again: as leader we may have committed what our disk has not stored yet; libraft would take it back to what is stored. */
     if (raft->last_stored < raft->commit_index && append->leader_commit > raft->commit_index)
@@ -146,7 +149,8 @@ static void receive_success(struct safety *safety, struct raft_message *message)
 
     if (raft->state != RAFT_LEADER || index == stored ||
         message->append_entries_result.term != raft->current_term ||
-        (index > stored && safety_term_of(raft, index) != raft->current_term)) {
+        (index > stored && safety_term_of(raft, index) != raft->current_term) ||
+        !safety_rule(3)) {
         safety->receive(raft->io, message);
         return;
     }
@@ -172,7 +176,7 @@ static bool result_held(struct safety *safety, const struct raft_message *messag
     struct safety_held *free_slot = NULL;
 
     if (raft->state != RAFT_LEADER || message->append_entries_result.term != raft->current_term ||
-        safety_term_of(raft, raft->last_stored) == raft->current_term)
+        safety_term_of(raft, raft->last_stored) == raft->current_term || !safety_rule(2))
         return false;
     for (size_t i = 0; i < CONSENSUS_MEMBERS_MAX; i++) {
         struct safety_held *held = &safety->held[i];
@@ -289,12 +293,20 @@ void safety_receive(struct safety *safety, struct raft_message *message)
             receive_success(safety, message);
         return;
     case RAFT_IO_REQUEST_VOTE:
+<<<<<<< HEAD
         if (safety_installing(raft) || vote_is_blank(raft, &message->request_vote))
             return; /* S8, S17 */
         receive_vote(safety, message);
+=======
+        if (safety_rule(8) && safety_installing(raft))
+            return; /* S8 */
+        if (safety_rule(9))
+            vote_permit(safety, &message->request_vote);
+        safety->receive(raft->io, message);
+>>>>>>> 844dd11 (Let tests switch single safety rules off, abandon a replica, and take small log files)
         return;
     case RAFT_IO_TIMEOUT_NOW:
-        if (!safety_installing(raft)) /* S8 */
+        if (!safety_rule(8) || !safety_installing(raft)) /* S8 */
             safety->receive(raft->io, message);
         return;
     case RAFT_IO_INSTALL_SNAPSHOT:
@@ -320,17 +332,19 @@ bool safety_send(const struct safety *safety, struct raft_message *message)
     const struct raft *raft = safety->raft;
     uint64_t known;
 
-    if (message->server_id == 0 || message->server_address == NULL)
+    if (safety_rule(5) && (message->server_id == 0 || message->server_address == NULL))
         return false; /* S5 */
-    if (message->type == RAFT_IO_REQUEST_VOTE_RESULT)
+    if (safety_rule(13) && message->type == RAFT_IO_REQUEST_VOTE_RESULT)
         pre_vote_answer(raft, &message->request_vote_result);
     if (message->type != RAFT_IO_APPEND_ENTRIES_RESULT)
         return true;
     if (result->rejected != 0) {
-        if (result->last_log_index < raft->log.snapshot.last_index)
+        if (safety_rule(7) && result->last_log_index < raft->log.snapshot.last_index)
             result->last_log_index = raft->log.snapshot.last_index; /* S7 */
         return true;
     }
+    if (!safety_rule(1))
+        return true;
     if (result->term != safety->verified_term)
         return false; /* S1 */
     known = safety->verified_index > safety->verifying_index ? safety->verified_index

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "raft/safety.h"
 #include "src/base/bytes.h"
 #include "src/base/check.h"
 #include "src/base/crc32c.h"
@@ -110,7 +111,7 @@ static int segment_prepare(struct wal *wal, const char *path, struct disk_file *
 
     if (disk->open(disk->context, path, DISK_OPEN_CREATE, &file, err) != 0)
         return -1;
-    if (disk->allocate(file, WAL_SEGMENT_BYTES, err) != 0 || disk->sync(file, err) != 0) {
+    if (disk->allocate(file, wal->segment_bytes, err) != 0 || disk->sync(file, err) != 0) {
         disk->close(file);
         return -1;
     }
@@ -156,7 +157,7 @@ static int segment_start(struct wal *wal, uint64_t first_index, struct err *err)
     wal->tail = file;
     wal->segments = check_realloc(wal->segments, wal->segment_count + 1, sizeof(*wal->segments));
     wal->segments[wal->segment_count++] = (struct wal_segment){
-        first_index, first_index - 1, WAL_SEGMENT_HEADER_BYTES, WAL_SEGMENT_BYTES};
+        first_index, first_index - 1, WAL_SEGMENT_HEADER_BYTES, wal->segment_bytes};
     return 0;
 }
 
@@ -191,6 +192,7 @@ static int record_write(struct wal *wal, uint64_t index, const struct raft_entry
     uint8_t *at;
 
     CHECK(entry->buf.len <= WAL_PAYLOAD_MAX_BYTES);
+    CHECK(WAL_SEGMENT_HEADER_BYTES + padded <= wal->segment_bytes);
     CHECK(index == segment->last_index + 1);
     if (segment->used_bytes + padded > segment->size_bytes) {
         if (tail_commit(wal, err) != 0 || segment_start(wal, index, err) != 0)
@@ -478,7 +480,7 @@ static void wal_done(struct disk_job *job)
     struct list finished;
 
     wal->busy = false;
-    if (wal->job_status != 0) {
+    if (wal->job_status != 0 && safety_rule(4)) {
         wal->broken = true;
         wal->failed(wal->context, &wal->job_err);
         return;
@@ -570,6 +572,7 @@ int wal_open(struct wal *wal, struct folder *folder, const struct clock_ops *clo
 {
     memset(wal, 0, sizeof(*wal));
     wal->folder = folder;
+    wal->segment_bytes = folder->segment_bytes > 0 ? folder->segment_bytes : WAL_SEGMENT_BYTES;
     wal->clock = clock;
     wal->failed = failed;
     wal->context = context;

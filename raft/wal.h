@@ -2,7 +2,7 @@
  *
  * Flow     wal_open() verifies every record, cuts a torn tail and refuses damage in the middle. Then operations queue up first
  *          in, first out; consecutive appends share one sync; done() comes when the operation is durable.
- * Shapes   files "wal-<first index in 16 hex digits>", preallocated to WAL_SEGMENT_BYTES (more for a larger record). A segment is
+ * Shapes   files "wal-<first index in 16 hex digits>", preallocated to folder->segment_bytes. A segment is
  *          synced before its successor is created, so only the last one can have a torn tail. From the bootstrap on there is at
  *          least one, and none is ever shorter than it was made: what is missing was taken away.
  *          The end: mark.h remembers how far the log was synced; one that ends before that was cut, zeroed or lost its last
@@ -59,6 +59,7 @@ struct wal {
     /* Of the job while busy. */
     struct wal_segment *segments;
     size_t segment_count;
+    uint64_t segment_bytes; /* of each file */
     struct disk_file *tail; /* the last segment's file */
     struct mark mark;       /* how far it certainly reached */
     uint8_t *staging;

@@ -226,11 +226,12 @@ static int segment_recover(struct wal *wal, uint64_t first_index, bool is_last, 
     if (wal_segment_load(wal, first_index, &bytes, &length, err) != 0)
         return -1;
     status = wal_segment_scan(bytes, length, path, is_last, NULL, NULL, &segment, &torn, err);
-    if (status == 0 && length < WAL_SEGMENT_BYTES)
+    if (status == 0 && length < wal->segment_bytes)
         status = err_set(err, ERR_CORRUPT,
-                         "%s has %zu bytes of %d: it was cut, and acknowledged data with it; "
+                         "%s has %zu bytes of %" PRIu64
+                         ": it was cut, and acknowledged data with it; "
                          "remove the member and add it under a new id with an empty folder",
-                         path, length, WAL_SEGMENT_BYTES);
+                         path, length, wal->segment_bytes);
     if (status == 0 && segment.first_index != first_index)
         status = err_set(err, ERR_CORRUPT, "%s says it begins at record %" PRIu64, path,
                          segment.first_index);

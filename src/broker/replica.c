@@ -643,6 +643,15 @@ void replica_close(struct replica *replica, void (*closed)(void *context), void 
     consensus_close(replica->consensus, replica_closed, replica);
 }
 
+void replica_abandon(struct replica *replica)
+{
+    CHECK(!replica->closing);
+    replica->closing = true;
+    replica_stop_leading(replica);
+    consensus_abandon(replica->consensus);
+    replica_closed(replica);
+}
+
 void replica_set_facts(struct replica *replica, const Ckpt__Log__V1__MemberFacts *facts)
 {
     replica->facts = facts;

@@ -67,6 +67,9 @@ int replica_open(const struct consensus_config *config, const Ckpt__Log__V1__Clu
  * before the loop runs. */
 void replica_set_facts(struct replica *replica, const Ckpt__Log__V1__MemberFacts *facts);
 void replica_close(struct replica *replica, void (*closed)(void *context), void *context);
+/* For tests and the simulator: the process was killed. Everything is freed at once, nothing is written or sent; callers are told as at
+ * replica_close(). */
+void replica_abandon(struct replica *replica);
 void replica_observe(struct replica *replica, struct replica_observer *observer);
 
 /* The command is packed before this returns; now_ms is set here. done is called exactly once,

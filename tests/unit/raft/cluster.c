@@ -264,7 +264,8 @@ struct cluster *cluster_new_with(uint64_t seed, unsigned count, unsigned founder
                                                 .heartbeat_ms = 50,
                                                 .snapshot_after_entries = 100,
                                                 .snapshot_after_bytes = 1 << 20,
-                                                .reserve_bytes = 1 << 20};
+                                                .reserve_bytes = 1 << 20,
+                                                .segment_bytes = 2 << 20};
     return cluster;
 }
 
