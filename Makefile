@@ -153,6 +153,12 @@ unit: $(UNIT_BIN)                               ## unit tests
 t: programs                                     ## one test: make t T=lifecycle
 	@set -e; for b in $(foreach u,$(UNIT_SRC),$(if $(findstring $(T),$(notdir $(u))),$(BUILD)/$(u:.c=))); do $(MAKE) --no-print-directory $$b && $$b; done
 
+# the simulator: the shipping code of raft/, fsm/, src/broker and src/client on a simulated world (tests/sim/README.md)
+SIM_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/sim/*.c))
+SIM_BIN = $(BUILD)/tests/sim/simulate
+$(SIM_BIN): $(SIM_OBJ) $(foreach l,client $(USE_broker),$(BUILD)/lib/lib$(l).a)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o %.a,$^) $(PKG_LIBS) -lm
+
 GOLDEN_BIN = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/golden/golden_*.c))
 $(BUILD)/tests/golden/golden_%: $(BUILD)/tests/golden/golden_%.o $(call LIB_of,fsm)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o %.a,$^) $(PKG_LIBS) -lm

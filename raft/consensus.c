@@ -139,6 +139,17 @@ static int config_take(struct consensus *consensus, const struct consensus_confi
     return 0;
 }
 
+/* libraft leaves what it had in memory in the bytes that fill the last word: they would differ between members. */
+static void encoding_clear_end(const struct consensus *consensus, struct raft_buffer *buffer)
+{
+    size_t used = 1 + 8; /* version, count */
+
+    for (size_t i = 0; i < consensus->config.member_count; i++)
+        used += 8 + strlen(consensus->members[i].name) + 1 + 1; /* id, address, role */
+    CHECK(used <= buffer->len && buffer->len - used < 8);
+    memset((char *)buffer->base + used, 0, buffer->len - used);
+}
+
 static int first_entry(const struct consensus *consensus, struct raft_entry *ret_entry)
 {
     struct raft_configuration configuration;
@@ -151,6 +162,8 @@ static int first_entry(const struct consensus *consensus, struct raft_entry *ret
     *ret_entry = (struct raft_entry){.term = 1, .type = RAFT_CHANGE};
     if (status == 0)
         status = raft_configuration_encode(&configuration, &ret_entry->buf);
+    if (status == 0)
+        encoding_clear_end(consensus, &ret_entry->buf);
     raft_configuration_close(&configuration);
     return status;
 }

@@ -684,6 +684,11 @@ struct fsm *replica_fsm_mutable(struct replica *replica)
     return replica->fsm;
 }
 
+struct consensus *replica_consensus(const struct replica *replica)
+{
+    return replica->consensus;
+}
+
 void replica_get_status(const struct replica *replica, struct consensus_status *ret_status)
 {
     consensus_get_status(replica->consensus, ret_status);

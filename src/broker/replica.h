@@ -90,6 +90,8 @@ bool replica_serving(const struct replica *replica);
 uint64_t replica_leader_id(const struct replica *replica); /* 0: unknown */
 const struct fsm *replica_fsm(const struct replica *replica);
 struct fsm *replica_fsm_mutable(struct replica *replica); /* for fsm_take_changed_node only */
+/* For the simulator's checks. */
+struct consensus *replica_consensus(const struct replica *replica);
 void replica_get_status(const struct replica *replica, struct consensus_status *ret_status);
 uint64_t replica_wall_ms(const struct replica *replica);
 /* What a command proposed now would be stamped with: every look whether a deadline has come goes by it (state_clock.h). */

@@ -34,8 +34,25 @@ static struct {
     struct list workers;
 } all;
 
+static void worker_free(struct worker *worker)
+{
+    list_remove(&worker->node);
+    for (size_t i = 0; worker->arguments[i] != NULL; i++)
+        free(worker->arguments[i]);
+    free(worker);
+}
+
+/* Of a world that is over. */
+static void workers_forget(void)
+{
+    while (!list_empty(&all.workers))
+        worker_free(LIST_ITEM(all.workers.next, struct worker, node));
+}
+
 void sim_worker_set_ops(struct sim *sim, const struct sim_work_ops *ops)
 {
+    if (all.sim != NULL)
+        workers_forget();
     all.sim = sim;
     all.ops = ops;
     list_init(&all.workers);
@@ -58,10 +75,7 @@ static void worker_release(struct worker *worker)
 {
     if (!worker->ended || worker->events > 0)
         return;
-    list_remove(&worker->node);
-    for (size_t i = 0; worker->arguments[i] != NULL; i++)
-        free(worker->arguments[i]);
-    free(worker);
+    worker_free(worker);
 }
 
 static bool daemon_lives(const struct worker *worker)
@@ -166,6 +180,20 @@ void sim_worker_release(struct sim *sim)
             worker->hangs = false;
             worker_schedule(worker, 1000, worker_ends);
         }
+    }
+}
+
+void sim_worker_crash(struct sim *sim, unsigned node)
+{
+    const struct worker_result result = {.exit_code = -1, .cancelled = true, .output = ""};
+
+    CHECK(sim == all.sim);
+    for (struct list *at = all.workers.next; at != &all.workers; at = at->next) {
+        struct worker *worker = LIST_ITEM(at, struct worker, node);
+        if (worker->owner != node || worker->over || !daemon_lives(worker))
+            continue;
+        worker->over = true;
+        worker->done(worker->data, &result);
     }
 }
 

@@ -33,6 +33,9 @@ struct sim_work_ops {
 void sim_worker_set_ops(struct sim *sim, const struct sim_work_ops *ops);
 /* All workers that hang end now. */
 void sim_worker_release(struct sim *sim);
+/* The node's process has crashed and its parts are freed: it is told of its workers' end, to free the rest. The work itself goes on or
+ * not, by chance. */
+void sim_worker_crash(struct sim *sim, unsigned node);
 /* The value that follows an argument, for example "--prefix"; NULL: not given. */
 const char *sim_work_argument(const struct sim_work *work, const char *name);
 

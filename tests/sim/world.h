@@ -66,7 +66,9 @@ struct world_target {
 struct world_job {
     char id[64];
     uint32_t node_mask; /* of compute nodes */
-    bool runs;          /* as its scheduler knows */
+    uint32_t preemption_class;
+    bool sensitive;
+    bool runs; /* as its scheduler knows */
 };
 
 /* What runs on compute nodes. Processes belong to the implementation; `agent` counts from 0. */

@@ -1,0 +1,623 @@
+/* A small agent that speaks ckpt.v1.AgentService and misbehaves: reports come twice, late, or with numbers that skip; acknowledgements
+ * are lost; two streams of one node exist at once; nodes boot anew. What it may never do is to claim what did not happen.
+ *
+ * Flow     orders → attempts and terminations, as src/agent does them in principle → reports, kept until acknowledged.
+ * Shapes   struct model is what the node has durably, struct process what a crash takes away.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/v1/agent.pb-c.h"
+#include "src/base/buf.h"
+#include "src/base/check.h"
+#include "src/rpc/follow.h"
+#include "tests/sim/world_internal.h"
+
+enum {
+    TICK_US = 100000,
+    RETRY_US = 100000,
+    REPORTS_MAX = 4096,
+    WELCOME_WAIT_US = 5000000,
+    MISCHIEF_IN = 60 /* one step in so many goes wrong */
+};
+#define REPORT(name) CKPT__V1__REPORT_KIND__REPORT_KIND_##name
+
+struct report {
+    uint64_t sequence;
+    uint8_t *bytes;
+    size_t length;
+};
+
+struct application {
+    bool runs;
+    bool terminated; /* the end was reported */
+    uint64_t checkpoint_id; /* the highest (id, attempt) that was taken */
+    uint32_t attempt;
+    bool busy; /* with it; of the process */
+    bool cancelled;
+    bool busy_at_crash;
+    uint64_t done_us;
+    uint64_t stop_us; /* 0: not told to end */
+    uint64_t wall_us; /* its walltime ends; 0: none */
+    uint64_t grace_ms;
+    char prefix[64];
+};
+
+struct model {
+    struct application applications[WORLD_JOBS_MAX];
+    uint64_t epoch, term; /* the fence */
+    uint64_t sequence;    /* of the last report */
+    struct report *reports; /* not acknowledged */
+    size_t report_count;
+    unsigned boots;
+    bool calm;
+};
+
+struct process {
+    struct world *world;
+    unsigned number;
+    struct model *model;
+    struct clock_ops clock;
+    struct clock_timer *timer;
+    struct rpc_follow *follow;
+    struct rpc_client_call *call, *twin;
+    bool welcomed;
+    uint64_t began_us, retry_us, beat_us;
+    uint64_t interval_us;
+    uint64_t sent; /* reports up to here, on this stream */
+    uint64_t beats;
+};
+
+static struct model *models[WORLD_AGENTS_MAX];
+
+static bool mischief(const struct process *process)
+{
+    return !process->model->calm && sim_chance(process->world->sim, MISCHIEF_IN);
+}
+
+/* ---- reports ---- */
+
+static void reports_drop(struct model *model, uint64_t upto)
+{
+    size_t count = 0;
+
+    while (count < model->report_count && model->reports[count].sequence <= upto)
+        free(model->reports[count++].bytes);
+    model->report_count -= count;
+    if (model->report_count > 0)
+        memmove(model->reports, model->reports + count,
+                model->report_count * sizeof(*model->reports));
+}
+
+static void report_add(struct model *model, struct world *world, unsigned number,
+                       Ckpt__V1__AgentReport *report)
+{
+    Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
+    struct report *kept;
+
+    CHECK(model->report_count < REPORTS_MAX);
+    report->sequence = ++model->sequence;
+    report->at_ms = sim_wall_ms(world->sim, WORLD_AGENT_NODE + number);
+    up.body_case = CKPT__V1__AGENT_UP__BODY_REPORT;
+    up.report = report;
+    model->reports =
+        check_realloc(model->reports, model->report_count + 1, sizeof(*model->reports));
+    kept = &model->reports[model->report_count++];
+    kept->sequence = report->sequence;
+    kept->length = ckpt__v1__agent_up__get_packed_size(&up);
+    kept->bytes = check_alloc(kept->length);
+    ckpt__v1__agent_up__pack(&up, kept->bytes);
+}
+
+static void report(struct process *process, Ckpt__V1__ReportKind kind, unsigned job,
+                   Ckpt__V1__Reason reason)
+{
+    const struct application *application = &process->model->applications[job];
+    Ckpt__V1__AgentReport message = CKPT__V1__AGENT_REPORT__INIT;
+    static char hash[] = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+
+    message.kind = kind;
+    message.allocation_id = process->world->jobs[job].id;
+    message.reason = reason;
+    if (kind == REPORT(STARTED) || kind == REPORT(SHARD_VERIFIED) ||
+        kind == REPORT(CHECKPOINT_FAILED) || kind == REPORT(STOPPED_WRITING) ||
+        kind == REPORT(RESPONSIVE)) {
+        message.checkpoint_id = application->checkpoint_id;
+        message.attempt = application->attempt;
+    }
+    if (kind == REPORT(SHARD_VERIFIED)) {
+        message.size_bytes = 1 + sim_random(process->world->sim, 1000000000);
+        message.manifest_sha256 = hash;
+        message.write_ms = 1 + sim_random(process->world->sim, 1000);
+    }
+    report_add(process->model, process->world, process->number, &message);
+}
+
+static void reports_send(struct process *process)
+{
+    struct model *model = process->model;
+
+    for (size_t i = 0; i < model->report_count && process->call != NULL; i++) {
+        const struct report *kept = &model->reports[i];
+        if (kept->sequence <= process->sent)
+            continue;
+        if (mischief(process)) {
+            if (sim_chance(process->world->sim, 2))
+                return; /* later */
+            if (i > 0) /* one that was sent before */
+                (void)rpc_client_call_send(process->call, model->reports[i - 1].bytes,
+                                           model->reports[i - 1].length);
+            else if (model->report_count > 1) { /* out of order */
+                (void)rpc_client_call_send(process->call, model->reports[1].bytes,
+                                           model->reports[1].length);
+            }
+        }
+        (void)rpc_client_call_send(process->call, kept->bytes, kept->length);
+        process->sent = kept->sequence;
+    }
+}
+
+/* ---- the stream ---- */
+
+static void message_send(struct rpc_client_call *call, const Ckpt__V1__AgentUp *up)
+{
+    struct buf bytes;
+
+    buf_init(&bytes);
+    ckpt__v1__agent_up__pack(up, buf_extend(&bytes, ckpt__v1__agent_up__get_packed_size(up)));
+    (void)rpc_client_call_send(call, bytes.bytes, bytes.length);
+    buf_close(&bytes);
+}
+
+static size_t running_list(struct process *process, Ckpt__V1__RunningAllocation *items,
+                           Ckpt__V1__RunningAllocation **list)
+{
+    size_t count = 0;
+
+    for (unsigned job = 0; job < process->world->job_count; job++)
+        if (process->model->applications[job].runs) {
+            ckpt__v1__running_allocation__init(&items[count]);
+            items[count].allocation_id = process->world->jobs[job].id;
+            items[count].pid = 1000 + job;
+            list[count] = &items[count];
+            count++;
+        }
+    return count;
+}
+
+static void hello_send(struct process *process, struct rpc_client_call *call)
+{
+    Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
+    Ckpt__V1__AgentHello hello = CKPT__V1__AGENT_HELLO__INIT;
+    Ckpt__V1__RunningAllocation items[WORLD_JOBS_MAX], *list[WORLD_JOBS_MAX];
+    char boot[24], version[] = "model";
+
+    snprintf(boot, sizeof(boot), "boot-%u", process->model->boots);
+    hello.node_id = process->world->agents[process->number].name;
+    hello.boot_id = boot;
+    hello.version = version;
+    hello.highest_epoch = process->model->epoch;
+    hello.highest_term = process->model->term;
+    hello.last_report_sequence = process->model->sequence;
+    hello.running = list;
+    hello.n_running = running_list(process, items, list);
+    up.body_case = CKPT__V1__AGENT_UP__BODY_HELLO;
+    up.hello = &hello;
+    message_send(call, &up);
+}
+
+static void heartbeat_send(struct process *process)
+{
+    Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
+    Ckpt__V1__AgentHeartbeat beat = CKPT__V1__AGENT_HEARTBEAT__INIT;
+    Ckpt__V1__RunningAllocation items[WORLD_JOBS_MAX], *list[WORLD_JOBS_MAX];
+
+    beat.sequence = ++process->beats;
+    beat.running = list;
+    beat.n_running = running_list(process, items, list);
+    up.body_case = CKPT__V1__AGENT_UP__BODY_HEARTBEAT;
+    up.heartbeat = &beat;
+    message_send(process->call, &up);
+}
+
+static void stream_ended(struct process *process, const struct rpc_end *end)
+{
+    uint64_t delay_ms = 0;
+
+    process->call = NULL;
+    process->welcomed = false;
+    (void)rpc_follow_result(process->follow, end, &delay_ms);
+    process->retry_us = sim_now_us(process->world->sim) + RETRY_US + delay_ms * 1000;
+}
+
+static void stream_leave(struct process *process)
+{
+    const struct rpc_end end = {.status = RPC_UNAVAILABLE, .message = "", .sent = true};
+
+    rpc_client_call_cancel(process->call);
+    stream_ended(process, &end);
+}
+
+static void on_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)
+{
+    struct process *process = data;
+
+    if (call == process->twin)
+        process->twin = NULL;
+    else
+        stream_ended(process, end);
+}
+
+/* ---- orders ---- */
+
+static void attempt_begin(struct process *process, unsigned job, const Ckpt__V1__Order *order,
+                          uint64_t epoch, uint64_t term)
+{
+    struct application *application = &process->model->applications[job];
+    struct sim *sim = process->world->sim;
+    uint64_t now = sim_now_us(sim);
+
+    application->checkpoint_id = order->checkpoint_id;
+    application->attempt = order->attempt;
+    if (!application->runs) {
+        report(process, REPORT(CHECKPOINT_FAILED), job, CKPT__V1__REASON__REASON_NOT_ATTACHED);
+        return;
+    }
+    world_asked(process->world, process->number, order->allocation_id, order->checkpoint_id,
+                order->attempt, epoch, term);
+    snprintf(application->prefix, sizeof(application->prefix), "%.60s", order->target_prefix);
+    application->busy = true;
+    application->cancelled = false;
+    application->done_us = now + 20000 + sim_random(sim, 1200000);
+    if (!process->model->calm && sim_chance(sim, 8))
+        application->done_us += sim_random(sim, 10000000); /* about the timeout, or far beyond */
+    report(process, REPORT(STARTED), job, CKPT__V1__REASON__REASON_NONE);
+}
+
+static bool ordered(const Ckpt__V1__OrderSet *orders, const char *allocation_id,
+                    const struct application *application)
+{
+    for (size_t i = 0; i < orders->n_orders; i++) {
+        const Ckpt__V1__Order *order = orders->orders[i];
+        if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_CHECKPOINT &&
+            strcmp(order->allocation_id, allocation_id) == 0 &&
+            order->checkpoint_id == application->checkpoint_id &&
+            order->attempt == application->attempt)
+            return true;
+    }
+    return false;
+}
+
+static void order_take(struct process *process, const Ckpt__V1__Order *order, uint64_t epoch,
+                       uint64_t term)
+{
+    struct world_job *job = job_find(process->world, order->allocation_id);
+    struct application *application;
+    unsigned number;
+
+    if (job == NULL)
+        world_violation(process->world, "I20", "an order for %s, which nobody registered",
+                        order->allocation_id);
+    number = (unsigned)(job - process->world->jobs);
+    application = &process->model->applications[number];
+    if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE) {
+        if (application->runs && application->stop_us == 0) {
+            application->stop_us =
+                sim_now_us(process->world->sim) + 1 + sim_random(process->world->sim, order->grace_ms * 1000 + 1);
+        } else if (!application->runs && !application->terminated) {
+            application->terminated = true;
+            report(process, REPORT(TERMINATED), number, order->reason);
+        }
+        return;
+    }
+    if (application->busy || application->checkpoint_id > order->checkpoint_id ||
+        (application->checkpoint_id == order->checkpoint_id &&
+         application->attempt >= order->attempt))
+        return;
+    attempt_begin(process, number, order, epoch, term);
+}
+
+static void deadlines_take(struct process *process, const Ckpt__V1__OrderSet *orders)
+{
+    for (size_t i = 0; i < orders->n_deadlines; i++) {
+        struct world_job *job = job_find(process->world, orders->deadlines[i]->allocation_id);
+        if (job == NULL)
+            continue;
+        struct application *application =
+            &process->model->applications[job - process->world->jobs];
+        if (application->wall_us == 0)
+            application->wall_us =
+                sim_now_us(process->world->sim) + orders->deadlines[i]->remaining_ms * 1000 + 1;
+        application->grace_ms = orders->deadlines[i]->grace_ms;
+    }
+}
+
+static void orders_take(struct process *process, const Ckpt__V1__OrderSet *orders)
+{
+    struct model *model = process->model;
+
+    if (orders->epoch < model->epoch || (orders->epoch == model->epoch && orders->term < model->term)) {
+        stream_leave(process);
+        return;
+    }
+    model->epoch = orders->epoch;
+    model->term = orders->term;
+    for (unsigned job = 0; job < process->world->job_count; job++) {
+        struct application *application = &model->applications[job];
+        if (application->busy && !application->cancelled &&
+            !ordered(orders, process->world->jobs[job].id, application)) {
+            application->cancelled = true;
+            application->done_us = sim_now_us(process->world->sim) + sim_random(process->world->sim, 300000);
+        }
+    }
+    for (size_t i = 0; i < orders->n_orders; i++)
+        order_take(process, orders->orders[i], orders->epoch, orders->term);
+    deadlines_take(process, orders);
+    reports_send(process);
+}
+
+static void welcome_take(struct process *process, const Ckpt__V1__AgentWelcome *welcome)
+{
+    struct model *model = process->model;
+
+    if (welcome->epoch < model->epoch ||
+        (welcome->epoch == model->epoch && welcome->term < model->term)) {
+        stream_leave(process);
+        return;
+    }
+    if (welcome->acknowledged_report_sequence > model->sequence)
+        world_violation(process->world, "I6", "%s is told of report %" PRIu64 ", it wrote %" PRIu64,
+                        world_agent_name(process->number), welcome->acknowledged_report_sequence,
+                        model->sequence);
+    if (model->report_count > 0 && welcome->acknowledged_report_sequence + 1 < model->reports[0].sequence)
+        world_violation(process->world, "I6",
+                        "%s: reports up to %" PRIu64 " were acknowledged, the leader knows %" PRIu64,
+                        world_agent_name(process->number), model->reports[0].sequence - 1,
+                        welcome->acknowledged_report_sequence);
+    reports_drop(model, welcome->acknowledged_report_sequence);
+    process->welcomed = true;
+    process->sent = welcome->acknowledged_report_sequence;
+    process->interval_us = welcome->heartbeat_interval_ms * 1000;
+    process->beat_us = sim_now_us(process->world->sim);
+    reports_send(process);
+}
+
+static void on_message(struct rpc_client_call *call, void *data, const uint8_t *bytes,
+                       size_t length)
+{
+    struct process *process = data;
+    Ckpt__V1__AgentDown *down;
+
+    if (call != process->call)
+        return; /* the twin hears nothing */
+    down = ckpt__v1__agent_down__unpack(NULL, length, bytes);
+    CHECK(down != NULL);
+    if (down->body_case == CKPT__V1__AGENT_DOWN__BODY_WELCOME)
+        welcome_take(process, down->welcome);
+    else if (down->body_case == CKPT__V1__AGENT_DOWN__BODY_ORDERS && process->welcomed)
+        orders_take(process, down->orders);
+    else if (down->body_case == CKPT__V1__AGENT_DOWN__BODY_ACK && !mischief(process))
+        reports_drop(process->model, down->ack->sequence);
+    ckpt__v1__agent_down__free_unpacked(down, NULL);
+}
+
+static const struct rpc_client_handlers handlers = {.on_message = on_message, .on_end = on_end};
+
+static struct rpc_client_call *stream_open(struct process *process)
+{
+    return rpc_channel_open(rpc_follow_channel(process->follow), "/ckpt.v1.AgentService/Session",
+                            0, false, &handlers, process);
+}
+
+/* ---- time ---- */
+
+static void attempt_done(struct process *process, unsigned job)
+{
+    struct application *application = &process->model->applications[job];
+    const struct world_target *target = world_target_of_path(process->world, application->prefix);
+
+    if (application->cancelled) {
+        application->busy = false;
+        report(process, REPORT(STOPPED_WRITING), job, CKPT__V1__REASON__REASON_NONE);
+        return;
+    }
+    CHECK(target != NULL);
+    if (target->state == WORLD_STORAGE_HANGING)
+        return;
+    application->busy = false;
+    if (target->state == WORLD_STORAGE_DOWN || !application->runs ||
+        (!process->model->calm && sim_chance(process->world->sim, 10))) {
+        report(process, REPORT(CHECKPOINT_FAILED), job, CKPT__V1__REASON__REASON_WRITE_FAILED);
+        return;
+    }
+    world_shard_written(process->world, process->number, process->world->jobs[job].id,
+                        application->checkpoint_id, application->attempt);
+    report(process, REPORT(SHARD_VERIFIED), job, CKPT__V1__REASON__REASON_NONE);
+}
+
+static void application_ends(struct process *process, unsigned job, Ckpt__V1__ReportKind kind)
+{
+    struct application *application = &process->model->applications[job];
+
+    application->runs = false;
+    application->stop_us = 0;
+    application->wall_us = 0;
+    application->terminated = true;
+    report(process, kind, job, CKPT__V1__REASON__REASON_NONE);
+}
+
+static void application_tick(struct process *process, unsigned job, uint64_t now)
+{
+    struct application *application = &process->model->applications[job];
+
+    if (application->busy && now >= application->done_us)
+        attempt_done(process, job);
+    if (!application->runs)
+        return;
+    if (application->stop_us != 0 && now >= application->stop_us) {
+        world_terminated(process->world, process->number, process->world->jobs[job].id);
+        application_ends(process, job, REPORT(TERMINATED));
+    } else if (application->wall_us != 0 &&
+               now >= application->wall_us + application->grace_ms * 1000) {
+        application_ends(process, job, REPORT(WALLTIME_KILLED));
+    }
+}
+
+static void stream_tick(struct process *process, uint64_t now)
+{
+    if (process->call == NULL && now >= process->retry_us) {
+        process->began_us = now;
+        process->beats = 0;
+        process->call = stream_open(process);
+        hello_send(process, process->call);
+    } else if (process->call != NULL && !process->welcomed &&
+               now - process->began_us > WELCOME_WAIT_US) {
+        stream_leave(process);
+    } else if (process->welcomed) {
+        if (now >= process->beat_us) {
+            process->beat_us = now + process->interval_us;
+            heartbeat_send(process);
+        }
+        reports_send(process);
+        if (mischief(process) && mischief(process) && process->twin == NULL) {
+            process->twin = stream_open(process); /* the leader will end the first one */
+            hello_send(process, process->twin);
+        }
+        if (mischief(process) && mischief(process) && process->call != NULL)
+            hello_send(process, process->call); /* is refused */
+    }
+}
+
+static void on_timer(void *data)
+{
+    struct process *process = data;
+    uint64_t now = sim_now_us(process->world->sim);
+
+    process->clock.timer_start(process->timer, TICK_US);
+    for (unsigned job = 0; job < process->world->job_count; job++)
+        application_tick(process, job, now);
+    stream_tick(process, now);
+}
+
+/* ---- struct world_agent_ops ---- */
+
+/* Attempts that a crash cut short are over; one time in eight the whole node went down and its applications with it. */
+static void recover(struct process *process)
+{
+    struct model *model = process->model;
+    bool booted = !model->calm && sim_chance(process->world->sim, 8);
+
+    model->boots += booted;
+    for (unsigned job = 0; job < process->world->job_count; job++) {
+        struct application *application = &model->applications[job];
+        if (application->busy)
+            report(process, REPORT(CHECKPOINT_FAILED), job,
+                   CKPT__V1__REASON__REASON_AGENT_LOST_ATTEMPT);
+        application->busy = false;
+        if (booted && application->runs) {
+            application->runs = false;
+            application->stop_us = application->wall_us = 0;
+        }
+    }
+}
+
+static void *model_start(struct world *world, unsigned number)
+{
+    const struct rpc_channel_config config = {.message_max_bytes = 4 << 20};
+    struct process *process = check_calloc(1, sizeof(*process));
+    struct err err;
+
+    if (models[number] == NULL)
+        models[number] = check_calloc(1, sizeof(*models[number]));
+    process->world = world;
+    process->number = number;
+    process->model = models[number];
+    sim_node_clock(world->sim, WORLD_AGENT_NODE + number, &process->clock);
+    process->timer = process->clock.timer_new(process->clock.context, on_timer, process);
+    CHECK(rpc_follow_new(&world->agents[number].loop.uv, world->endpoints, &config, &process->follow, &err) == 0);
+    recover(process);
+    process->clock.timer_start(process->timer, sim_random(world->sim, TICK_US));
+    return process;
+}
+
+static void model_crash(struct world *world, unsigned number, void *data)
+{
+    struct process *process = data;
+
+    (void)world;
+    (void)number;
+    if (process->call != NULL)
+        rpc_client_call_cancel(process->call);
+    if (process->twin != NULL)
+        rpc_client_call_cancel(process->twin);
+    process->call = process->twin = NULL;
+    process->clock.timer_free(process->timer);
+    rpc_follow_free(process->follow);
+    free(process);
+}
+
+static void model_job_started(struct world *world, unsigned number, void *process,
+                              const struct world_job *job)
+{
+    struct model *model = models[number];
+    struct application *application = &model->applications[job - world->jobs];
+    Ckpt__V1__AgentReport started = CKPT__V1__AGENT_REPORT__INIT;
+
+    (void)process;
+    if (application->runs)
+        return;
+    application->runs = true;
+    application->terminated = false;
+    application->stop_us = application->wall_us = 0;
+    started.kind = REPORT(APPLICATION_STARTED);
+    started.allocation_id = (char *)(uintptr_t)job->id;
+    report_add(model, world, number, &started);
+}
+
+static void model_job_exited(struct world *world, unsigned number, void *process,
+                             const struct world_job *job, int exit_status)
+{
+    struct model *model = models[number];
+    struct application *application = &model->applications[job - world->jobs];
+    Ckpt__V1__AgentReport exited = CKPT__V1__AGENT_REPORT__INIT;
+
+    (void)process;
+    if (!application->runs)
+        return;
+    application->runs = false;
+    application->stop_us = application->wall_us = 0;
+    exited.kind = REPORT(APPLICATION_EXITED);
+    exited.allocation_id = (char *)(uintptr_t)job->id;
+    exited.exit_status = exit_status;
+    report_add(model, world, number, &exited);
+}
+
+static void model_calm(struct world *world, unsigned number, void *process)
+{
+    (void)world;
+    (void)process;
+    models[number]->calm = true;
+}
+
+static void model_close(struct world *world, unsigned number)
+{
+    (void)world;
+    if (models[number] != NULL)
+        reports_drop(models[number], UINT64_MAX);
+    if (models[number] != NULL)
+        free(models[number]->reports);
+    free(models[number]);
+    models[number] = NULL;
+}
+
+const struct world_agent_ops world_agent_model = {
+    .name = "model",
+    .start = model_start,
+    .crash = model_crash,
+    .job_started = model_job_started,
+    .job_exited = model_job_exited,
+    .calm = model_calm,
+    .close = model_close,
+};

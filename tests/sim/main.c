@@ -1,0 +1,301 @@
+/* The simulator's program: one run, many runs over several processes, or a search for what an absent rule breaks.
+ *
+ * Flow     simulate [name=value...] runs seeds seed, seed+1, ... (runs=N) with what world_options_draw() draws and the options given.
+ *          jobs=N workers share the seeds; a violation ends its worker, its seed is kept, another worker goes on.
+ * Errors   exit code 0: no violation; 1: some; 2: usage. With expect=1 it is the other way round: 0 when a violation was found.
+ */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "src/base/check.h"
+#include "src/base/log.h"
+#include "tests/sim/world_internal.h"
+#include "tests/sim/world_options.h"
+
+enum { JOBS_MAX = 64, RUN_MAX_S = 120, FAILED_KEPT_MAX = 32, SETS_MAX = 64 };
+
+struct plan {
+    uint64_t first, runs;
+    unsigned replicas, jobs;
+    bool expect;  /* a violation */
+    bool quiet;
+    uint64_t twice; /* each seed is run again in another process: the traces must be equal */
+    const char *sets[SETS_MAX];
+    size_t set_count;
+};
+
+/* Shared by the workers. */
+struct board {
+    uint64_t next; /* seed to run */
+    uint64_t done, failed;
+    uint64_t failed_seeds[FAILED_KEPT_MAX];
+    uint64_t running[JOBS_MAX]; /* the seed in work + 1 */
+    uint64_t sim_us, cpu_us, steps;
+    uint64_t leader_us_max, converge_us_max, failover_us_max, failover_us;
+    uint64_t requests, acknowledged, unknown, reads, refused, elections, applied, asked, shards,
+        terminated, lost_members, faults;
+};
+
+static uint64_t cpu_us(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static void options_for(const struct plan *plan, uint64_t seed, struct world_options *options)
+{
+    world_options_draw(seed, plan->replicas, options);
+    for (size_t i = 0; i < plan->set_count; i++)
+        CHECK(world_options_set(options, plan->sets[i]) == 0);
+}
+
+static void add(uint64_t *total, uint64_t value)
+{
+    __atomic_fetch_add(total, value, __ATOMIC_RELAXED);
+}
+
+static void most(uint64_t *total, uint64_t value)
+{
+    if (value > *total)
+        *total = value; /* a lost race costs a statistic */
+}
+
+static void report(struct board *board, const struct world *world, uint64_t took_us)
+{
+    add(&board->done, 1);
+    add(&board->cpu_us, took_us);
+    add(&board->sim_us, sim_now_us(world->sim));
+    add(&board->steps, sim_steps(world->sim));
+    add(&board->requests, world->counts.requests);
+    add(&board->acknowledged, world->counts.acknowledged);
+    add(&board->unknown, world->counts.unknown);
+    add(&board->refused, world->counts.refused);
+    add(&board->reads, world->counts.reads);
+    add(&board->elections, world->counts.elections);
+    add(&board->applied, world->counts.applied);
+    add(&board->asked, world->counts.asked);
+    add(&board->shards, world->counts.shards);
+    add(&board->terminated, world->counts.terminated);
+    add(&board->lost_members, world->counts.lost_members);
+    add(&board->faults, world->counts.crashes + world->counts.dead_disks + world->counts.disk_errors +
+                            world->counts.partitions + world->counts.resets + world->counts.pauses +
+                            world->counts.clock_steps + world->counts.slow + world->counts.full +
+                            world->counts.rots + world->counts.flaps + world->counts.agent_crashes +
+                            world->counts.transfers);
+    add(&board->failover_us, world->counts.failover_us);
+    most(&board->leader_us_max, world->counts.leader_us);
+    most(&board->converge_us_max, world->counts.converge_us);
+    most(&board->failover_us_max, world->counts.failover_us);
+}
+
+static uint64_t run_seed(const struct plan *plan, struct board *board, uint64_t seed)
+{
+    struct world_options options;
+    struct world *world;
+    uint64_t begin = cpu_us(), trace;
+
+    options_for(plan, seed, &options);
+    alarm(RUN_MAX_S);
+    world = world_new(&options);
+    world_run(world);
+    alarm(0);
+    trace = sim_trace(world->sim);
+    report(board, world, cpu_us() - begin);
+    world_free(world);
+    return trace;
+}
+
+/* In a process of its own: the trace comes back through a pipe. */
+static uint64_t run_elsewhere(const struct plan *plan, uint64_t seed)
+{
+    struct board ignored = {0};
+    uint64_t trace = 0;
+    int ends[2], status;
+    pid_t child;
+
+    CHECK(pipe(ends) == 0);
+    child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        trace = run_seed(plan, &ignored, seed);
+        _exit(write(ends[1], &trace, sizeof(trace)) == sizeof(trace) ? 0 : 1);
+    }
+    close(ends[1]);
+    if (read(ends[0], &trace, sizeof(trace)) != sizeof(trace))
+        trace = 0;
+    close(ends[0]);
+    CHECK(waitpid(child, &status, 0) == child);
+    return trace;
+}
+
+static void work(const struct plan *plan, struct board *board, unsigned job)
+{
+    for (;;) {
+        uint64_t seed = __atomic_fetch_add(&board->next, 1, __ATOMIC_RELAXED), trace;
+
+        if (seed >= plan->first + plan->runs)
+            break;
+        board->running[job] = seed + 1;
+        trace = run_seed(plan, board, seed);
+        if (plan->twice != 0 && trace != run_elsewhere(plan, seed)) {
+            fprintf(stderr, "seed %" PRIu64 " gives another trace in another process\n", seed);
+            _exit(1);
+        }
+        if (!plan->quiet && plan->runs == 1)
+            printf("seed=%" PRIu64 " trace=%016" PRIx64 "\n", seed, trace);
+        board->running[job] = 0;
+        if (plan->expect && board->failed > 0)
+            break;
+    }
+    fflush(stdout);
+}
+
+static pid_t worker_fork(const struct plan *plan, struct board *board, unsigned job)
+{
+    pid_t child;
+
+    fflush(stdout);
+    child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        work(plan, board, job);
+        _exit(0);
+    }
+    return child;
+}
+
+/* A worker ended: well, or with the seed that it was running. */
+static bool worker_ended(const struct plan *plan, struct board *board, unsigned job, int status)
+{
+    uint64_t seed = board->running[job];
+
+    board->running[job] = 0;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return false;
+    CHECK(seed != 0);
+    if (board->failed < FAILED_KEPT_MAX)
+        board->failed_seeds[board->failed] = seed - 1;
+    board->failed++;
+    if (WIFSIGNALED(status)) {
+        struct world_options options;
+        options_for(plan, seed - 1, &options);
+        fprintf(stderr, "the run ended with signal %d (%s)\n", WTERMSIG(status),
+                WTERMSIG(status) == SIGALRM ? "it hangs" : strsignal(WTERMSIG(status)));
+        world_options_print(stderr, &options);
+    }
+    return true;
+}
+
+static void run_all(const struct plan *plan, struct board *board)
+{
+    pid_t workers[JOBS_MAX];
+    unsigned alive = 0;
+
+    for (unsigned job = 0; job < plan->jobs; job++, alive++)
+        workers[job] = worker_fork(plan, board, job);
+    while (alive > 0) {
+        int status;
+        pid_t ended = waitpid(-1, &status, 0);
+        unsigned job = 0;
+        while (job < plan->jobs && workers[job] != ended)
+            job++;
+        if (job == plan->jobs)
+            continue;
+        if (worker_ended(plan, board, job, status) && !plan->expect)
+            workers[job] = worker_fork(plan, board, job);
+        else
+            alive--;
+    }
+}
+
+static void summary(const struct plan *plan, const struct board *board, double wall_s)
+{
+    double sim_s = (double)board->sim_us / 1e6, cpu_s = (double)board->cpu_us / 1e6;
+
+    printf("%" PRIu64 " runs of %u members (seeds %" PRIu64 "..%" PRIu64 "), %" PRIu64
+           " violations, %.0f simulated s in %.1f s (%.1f s of processor): %.0f times real time, "
+           "%.0f events per simulated s\n",
+           board->done, plan->replicas, plan->first, plan->first + plan->runs - 1, board->failed,
+           sim_s, wall_s, cpu_s, sim_s / cpu_s, (double)board->steps / sim_s);
+    printf("%" PRIu64 " faults, %" PRIu64 " elections, %" PRIu64 " entries; requests: %" PRIu64
+           ", acknowledged %" PRIu64 ", read %" PRIu64 ", refused %" PRIu64 ", unknown %" PRIu64
+           "; asked %" PRIu64 ", shards %" PRIu64 ", ended %" PRIu64 "; members lost to rot %" PRIu64
+           "\n",
+           board->faults, board->elections, board->applied, board->requests, board->acknowledged,
+           board->reads, board->refused, board->unknown, board->asked, board->shards,
+           board->terminated, board->lost_members);
+    printf("most ms until a leader after healing %" PRIu64 ", until all was equal and settled %" PRIu64
+           "; failover after a leader's death: mean %" PRIu64 ", most %" PRIu64 "\n",
+           board->leader_us_max / 1000, board->converge_us_max / 1000,
+           board->done == 0 ? 0 : board->failover_us / board->done / 1000,
+           board->failover_us_max / 1000);
+    for (uint64_t i = 0; i < board->failed && i < FAILED_KEPT_MAX; i++)
+        printf("failed: SEED=%" PRIu64 " REPLICAS=%u\n", board->failed_seeds[i], plan->replicas);
+}
+
+static int usage(const char *what)
+{
+    fprintf(stderr,
+            "usage: simulate [seed=N] [runs=N] [jobs=N] [replicas=3|5] [twice=1] [expect=1] "
+            "[quiet=1] [option=value...]\nnot understood: %s\n",
+            what);
+    return 2;
+}
+
+static bool plan_set(struct plan *plan, const char *text)
+{
+    struct world_options scratch;
+
+    if (sscanf(text, "seed=%" SCNu64, &plan->first) == 1 ||
+        sscanf(text, "runs=%" SCNu64, &plan->runs) == 1 ||
+        sscanf(text, "jobs=%u", &plan->jobs) == 1 ||
+        sscanf(text, "twice=%" SCNu64, &plan->twice) == 1 ||
+        sscanf(text, "replicas=%u", &plan->replicas) == 1)
+        return plan->jobs >= 1 && plan->jobs <= JOBS_MAX && plan->replicas >= 1 &&
+               plan->replicas <= WORLD_MEMBERS_MAX;
+    if (strcmp(text, "expect=1") == 0)
+        return plan->expect = true;
+    if (strcmp(text, "quiet=1") == 0)
+        return plan->quiet = true;
+    if (plan->set_count == SETS_MAX || world_options_set(&scratch, text) != 0)
+        return false;
+    plan->sets[plan->set_count++] = text;
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    struct plan plan = {.first = 1, .runs = 1, .replicas = 3, .jobs = 1};
+    struct board *board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE,
+                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct timespec begin, end;
+    bool verbose = false;
+
+    CHECK(board != MAP_FAILED);
+    for (int i = 1; i < argc; i++) {
+        if (!plan_set(&plan, argv[i]))
+            return usage(argv[i]);
+        verbose |= strcmp(argv[i], "verbose=1") == 0;
+    }
+    log_set_level(verbose ? LOG_LEVEL_INFO : (enum log_level)(LOG_LEVEL_ERROR + 1));
+    board->next = plan.first;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    if (plan.runs == 1 && plan.jobs == 1 && !plan.expect)
+        work(&plan, board, 0);
+    else
+        run_all(&plan, board);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    if (!plan.quiet)
+        summary(&plan, board, (double)(end.tv_sec - begin.tv_sec) +
+                                  (double)(end.tv_nsec - begin.tv_nsec) / 1e9);
+    return (board->failed > 0) == plan.expect ? 0 : 1;
+}

@@ -1,0 +1,240 @@
+/* The life of a world: its options, its phases, its end. See world.h. */
+#include "tests/sim/world_internal.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "tests/sim/world_options.h"
+
+enum {
+    LEADER_MAX_US = 15 * SECOND_US,    /* L1: after healing; daemons are started again within 3.2 s */
+    CONVERGE_MAX_US = 120 * SECOND_US, /* L3-L5: a silent node's part counts as ended after 30 s */
+    REPEAT_MAX_US = 20 * SECOND_US,
+    FAILOVER_MAX_US = 700000, /* a leader's process dies, nothing else: S9-S11 */
+    LOGS_EVERY_US = 5 * SECOND_US,
+    EXIT_VIOLATION = 3
+};
+
+struct sim *world_sim(struct world *world)
+{
+    return world->sim;
+}
+
+const struct world_options *world_options(const struct world *world)
+{
+    return &world->options;
+}
+
+const char *world_endpoints(const struct world *world)
+{
+    return world->endpoints;
+}
+
+uv_loop_t *world_loop(struct world *world, unsigned node)
+{
+    if (node < WORLD_AGENT_NODE)
+        return &world->members[node].loop.uv;
+    if (node < WORLD_SCHEDULER_NODE)
+        return &world->agents[node - WORLD_AGENT_NODE].loop.uv;
+    return &world->scheduler_loops[node - WORLD_SCHEDULER_NODE].uv;
+}
+
+void world_violation(struct world *world, const char *invariant, const char *format, ...)
+{
+    va_list arguments;
+
+    fflush(stdout);
+    fprintf(stderr, "violation of %s at %.6f s, step %" PRIu64 ": ", invariant,
+            (double)sim_now_us(world->sim) / SECOND_US, sim_steps(world->sim));
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "\n");
+    world_options_print(stderr, &world->options);
+    fflush(stderr);
+    _exit(EXIT_VIOLATION);
+}
+
+/* ---- phases ---- */
+
+static void world_step(struct world *world)
+{
+    if (!sim_step(world->sim))
+        world_violation(world, "L1", "nothing is left to do");
+    members_bury(world);
+    raft_checks_step(world);
+    agents_check(world);
+    if (sim_steps(world->sim) % 64 == 0)
+        state_checks_whole(world);
+}
+
+static void run_until(struct world *world, uint64_t us)
+{
+    uint64_t logs = sim_now_us(world->sim) + LOGS_EVERY_US;
+
+    while (sim_now_us(world->sim) < us) {
+        world_step(world);
+        if (sim_now_us(world->sim) >= logs) {
+            raft_checks_logs(world);
+            logs += LOGS_EVERY_US;
+        }
+    }
+}
+
+static void await_leader(struct world *world)
+{
+    uint64_t begin = sim_now_us(world->sim);
+
+    while (members_leader(world) == NULL) {
+        if (sim_now_us(world->sim) - begin > LEADER_MAX_US)
+            world_violation(world, "L1", "no leader %d s after healing", LEADER_MAX_US / SECOND_US);
+        world_step(world);
+    }
+    world->counts.leader_us = sim_now_us(world->sim) - begin;
+}
+
+/* What is still missing until everything is as it should be; "" when nothing is. */
+static const char *missing(struct world *world)
+{
+    static char text[128];
+    uint64_t index = 0;
+
+    if (members_leader(world) == NULL)
+        return "a leader";
+    for (unsigned i = 0; i < world->member_count; i++) {
+        struct world_member *member = &world->members[i];
+        struct consensus_status status;
+        struct fsm_summary summary;
+
+        if (member->lost)
+            continue;
+        if (!member->up) {
+            snprintf(text, sizeof(text), "member %u is down", i + 1);
+            return text;
+        }
+        replica_get_status(member->broker.replica, &status);
+        fsm_get_summary(member_fsm(member), &summary);
+        if (index == 0)
+            index = summary.applied_index;
+        if (summary.applied_index != index || status.applied_index != status.last_index) {
+            snprintf(text, sizeof(text), "member %u applied %" PRIu64 " of %" PRIu64, i + 1,
+                     status.applied_index, status.last_index);
+            return text;
+        }
+    }
+    if (!load_idle(world))
+        return "answers to requests";
+    return state_checks_settled(world);
+}
+
+static void converge(struct world *world, uint64_t most_us)
+{
+    uint64_t begin = sim_now_us(world->sim), next = begin;
+
+    for (;;) {
+        if (sim_now_us(world->sim) >= next) {
+            const char *what = missing(world);
+            if (what[0] == '\0')
+                break;
+            if (sim_now_us(world->sim) - begin > most_us)
+                world_violation(world, "L3-L5", "%" PRIu64 " s after healing: %s",
+                                most_us / SECOND_US, what);
+            next = sim_now_us(world->sim) + 50000;
+        }
+        world_step(world);
+    }
+    if (sim_now_us(world->sim) - begin > world->counts.converge_us)
+        world->counts.converge_us = sim_now_us(world->sim) - begin;
+}
+
+/* L1: the process of a leader in a healthy cluster dies. */
+static void failover(struct world *world)
+{
+    struct world_member *leader = members_leader(world);
+    uint64_t begin = sim_now_us(world->sim);
+    unsigned up = 0;
+
+    for (unsigned i = 0; i < world->member_count; i++)
+        up += world->members[i].up;
+    if (up - 1 <= world->member_count / 2 || leader == NULL)
+        return;
+    member_kill(leader);
+    while (members_leader(world) == NULL) {
+        if (sim_now_us(world->sim) - begin > FAILOVER_MAX_US)
+            world_violation(world, "L1", "no new leader %d ms after the process of the old one died",
+                            FAILOVER_MAX_US / 1000);
+        world_step(world);
+    }
+    world->counts.failover_us = sim_now_us(world->sim) - begin;
+}
+
+void world_run(struct world *world)
+{
+    for (unsigned i = 0; i < world->member_count; i++)
+        member_start(&world->members[i]);
+    agents_start(world);
+    await_leader(world);
+    world->phase = WORLD_CHAOS;
+    world->began_us = sim_now_us(world->sim);
+    load_start(world);
+    faults_start(world);
+    run_until(world, world->began_us + (uint64_t)world->options.seconds * SECOND_US);
+    world->phase = WORLD_HEALED;
+    world->healed_us = sim_now_us(world->sim);
+    faults_heal(world);
+    load_stop(world);
+    await_leader(world);
+    converge(world, CONVERGE_MAX_US);
+    load_repeat(world);
+    converge(world, REPEAT_MAX_US);
+    state_checks_equal(world);
+    failover(world);
+    converge(world, REPEAT_MAX_US);
+    raft_checks_logs(world);
+    state_checks_equal(world);
+    history_check(world);
+}
+
+/* ---- life ---- */
+
+struct world *world_new(const struct world_options *options)
+{
+    struct world *world = check_calloc(1, sizeof(*world));
+    size_t used = 0;
+
+    world->options = *options;
+    world->sim = sim_new(options->seed);
+    world->member_count = options->replicas;
+    safety_rules_off = options->unsafe == 0 ? 0 : UINT32_C(1) << options->unsafe;
+    storage_init(world);
+    raft_checks_init(world);
+    state_checks_init(world);
+    history_init(world);
+    for (unsigned i = 0; i < world->member_count; i++) {
+        member_init(world, i);
+        used += (size_t)snprintf(world->endpoints + used, sizeof(world->endpoints) - used,
+                                 "%smember%u:7443", i == 0 ? "" : ",", i + 1);
+    }
+    agents_init(world);
+    load_init(world);
+    return world;
+}
+
+void world_free(struct world *world)
+{
+    world->phase = WORLD_OVER;
+    load_close(world);
+    agents_close(world);
+    for (unsigned i = 0; i < world->member_count; i++)
+        member_close(&world->members[i]);
+    sim_free(world->sim);
+    sim_worker_set_ops(NULL, NULL);
+    history_close(world);
+    state_checks_close(world);
+    raft_checks_close(world);
+    free(world);
+}

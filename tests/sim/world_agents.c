@@ -1,0 +1,122 @@
+/* Compute nodes: which agent runs on each, and its crashes and restarts. See struct world_agent_ops. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "tests/sim/world_internal.h"
+
+enum { RESTART_SPREAD_US = 3000000 };
+
+struct world_job *job_find(struct world *world, const char *id)
+{
+    unsigned number;
+
+    if (sscanf(id, "job-%u", &number) != 1 || number >= world->job_count)
+        return NULL;
+    return &world->jobs[number];
+}
+
+const char *world_agent_name(unsigned agent)
+{
+    static const char *const names[WORLD_AGENTS_MAX] = {"node-0", "node-1", "node-2", "node-3",
+                                                        "node-4", "node-5", "node-6", "node-7"};
+
+    CHECK(agent < WORLD_AGENTS_MAX);
+    return names[agent];
+}
+
+void agents_init(struct world *world)
+{
+    for (unsigned i = 0; i < world->options.agents; i++) {
+        struct world_agent *agent = &world->agents[i];
+        agent->ops = &world_agent_model;
+        snprintf(agent->name, sizeof(agent->name), "%s", world_agent_name(i));
+    }
+}
+
+void agent_start(struct world *world, unsigned number)
+{
+    struct world_agent *agent = &world->agents[number];
+    unsigned before = sim_enter(world->sim, WORLD_AGENT_NODE + number);
+
+    CHECK(agent->process == NULL);
+    sim_loop_init(&agent->loop, world->sim, WORLD_AGENT_NODE + number);
+    agent->process = agent->ops->start(world, number);
+    sim_leave(world->sim, before);
+}
+
+void agents_start(struct world *world)
+{
+    for (unsigned i = 0; i < world->options.agents; i++)
+        agent_start(world, i);
+}
+
+struct restart {
+    struct world *world;
+    unsigned agent;
+};
+
+static void restart_fire(void *data)
+{
+    struct restart restart = *(struct restart *)data;
+
+    free(data);
+    if (restart.world->phase != WORLD_OVER && restart.world->agents[restart.agent].process == NULL)
+        agent_start(restart.world, restart.agent);
+}
+
+static void agent_end(struct world *world, unsigned number)
+{
+    struct world_agent *agent = &world->agents[number];
+    unsigned before = sim_enter(world->sim, WORLD_AGENT_NODE + number);
+
+    if (agent->process != NULL)
+        agent->ops->crash(world, number, agent->process);
+    agent->process = NULL;
+    sim_worker_crash(world->sim, WORLD_AGENT_NODE + number);
+    sim_leave(world->sim, before);
+    sim_crash(world->sim, WORLD_AGENT_NODE + number);
+}
+
+void agent_kill(struct world *world, unsigned number)
+{
+    struct restart *restart;
+
+    if (world->agents[number].process == NULL)
+        return;
+    agent_end(world, number);
+    restart = check_alloc(sizeof(*restart));
+    *restart = (struct restart){world, number};
+    sim_on_drop(sim_schedule(world->sim, SIM_NODES_MAX,
+                             100000 + sim_random(world->sim, RESTART_SPREAD_US), restart_fire,
+                             restart),
+                free);
+}
+
+void agents_calm(struct world *world)
+{
+    for (unsigned i = 0; i < world->options.agents; i++) {
+        struct world_agent *agent = &world->agents[i];
+        unsigned before = sim_enter(world->sim, WORLD_AGENT_NODE + i);
+        agent->ops->calm(world, i, agent->process);
+        sim_leave(world->sim, before);
+        if (agent->process == NULL)
+            agent_start(world, i);
+    }
+}
+
+void agents_check(struct world *world)
+{
+    for (unsigned i = 0; i < world->options.agents; i++)
+        if (world->agents[i].process != NULL && world->agents[i].ops->check != NULL)
+            world->agents[i].ops->check(world, i, world->agents[i].process);
+}
+
+void agents_close(struct world *world)
+{
+    for (unsigned i = 0; i < world->options.agents; i++) {
+        agent_end(world, i);
+        world->agents[i].ops->close(world, i);
+    }
+}

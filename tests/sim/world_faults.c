@@ -1,0 +1,376 @@
+/* Chaos: what befalls members, links, disks, clocks, nodes and destinations, and its end.
+ *
+ * Flow     one timer draws the next fault, weighted by the options; most heal by themselves after a while. faults_heal() ends all.
+ * Absent   disks that acknowledge a sync and forget it after a power cut, and damage in the very last synced batch: no log without a second
+ *          disk survives these (raft/README.md).
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "tests/sim/world_internal.h"
+
+enum { MINUTE_US = 60 * SECOND_US, HOUR_MS = 3600000 };
+#define DISK_FREE_BYTES (UINT64_C(1) << 40)
+
+struct later {
+    struct world *world;
+    unsigned a;
+    void (*undo)(struct world *world, unsigned a);
+};
+
+static void later_fire(void *data)
+{
+    struct later later = *(struct later *)data;
+
+    free(data);
+    if (later.world->phase == WORLD_CHAOS)
+        later.undo(later.world, later.a);
+}
+
+static void undo_later(struct world *world, uint64_t min_ms, uint64_t spread_ms, unsigned a,
+                       void (*undo)(struct world *world, unsigned a))
+{
+    struct later *later = check_alloc(sizeof(*later));
+
+    *later = (struct later){world, a, undo};
+    sim_on_drop(sim_schedule(world->sim, SIM_NODES_MAX,
+                             1000 * (min_ms + sim_random(world->sim, spread_ms)), later_fire, later),
+                free);
+}
+
+static unsigned some_member(struct world *world)
+{
+    return (unsigned)sim_random(world->sim, world->member_count);
+}
+
+/* Half of the time the leader: that is where it hurts. */
+static unsigned some_victim(struct world *world)
+{
+    const struct world_member *leader = members_leader(world);
+
+    return leader != NULL && sim_chance(world->sim, 2) ? leader->number : some_member(world);
+}
+
+/* ---- processes ---- */
+
+static void do_crash(struct world *world)
+{
+    world->counts.crashes++;
+    member_kill(&world->members[some_victim(world)]);
+    if (sim_chance(world->sim, 6))
+        member_kill(&world->members[some_member(world)]);
+    if (sim_chance(world->sim, 30))
+        for (unsigned i = 0; i < world->member_count; i++)
+            member_kill(&world->members[i]);
+}
+
+static void do_pause(struct world *world)
+{
+    bool member = !sim_chance(world->sim, 3);
+    unsigned node = member ? some_victim(world)
+                           : WORLD_AGENT_NODE + (unsigned)sim_random(world->sim, world->options.agents);
+
+    world->counts.pauses++;
+    sim_pause(world->sim, node, 50000 + sim_random(world->sim, sim_chance(world->sim, 4) ? 8 * SECOND_US : SECOND_US));
+}
+
+static void do_agent_crash(struct world *world)
+{
+    world->counts.agent_crashes++;
+    agent_kill(world, (unsigned)sim_random(world->sim, world->options.agents));
+}
+
+static void transferred(void *data, const struct err *failed, const struct fsm_outcome *outcome)
+{
+    (void)data;
+    (void)failed;
+    (void)outcome;
+}
+
+static void do_transfer(struct world *world)
+{
+    struct world_member *leader = members_leader(world);
+    unsigned before;
+
+    if (leader == NULL)
+        return;
+    world->counts.transfers++;
+    before = sim_enter(world->sim, leader->number);
+    replica_transfer(leader->broker.replica,
+                     sim_chance(world->sim, 2) ? 0 : some_member(world) + 1, transferred, NULL);
+    sim_leave(world->sim, before);
+}
+
+/* ---- links ---- */
+
+static void links_up(struct world *world, unsigned a)
+{
+    (void)a;
+    for (unsigned i = 0; i < WORLD_NODES; i++)
+        for (unsigned j = 0; j < WORLD_NODES; j++)
+            sim_link_set(world->sim, i, j, true);
+}
+
+static void link_cut(struct world *world, unsigned a, unsigned b, bool both)
+{
+    if (a == b)
+        return;
+    sim_link_set(world->sim, a, b, false);
+    if (both)
+        sim_link_set(world->sim, b, a, false);
+}
+
+/* Isolated members, halves, a bridge; compute nodes and schedulers fall on either side. */
+static void do_partition(struct world *world)
+{
+    struct sim *sim = world->sim;
+    uint64_t sides = sim_random(sim, UINT64_C(1) << 32), kind = sim_random(sim, 3);
+    unsigned victim = some_victim(world);
+
+    world->counts.partitions++;
+    for (unsigned i = 0; i < WORLD_NODES; i++)
+        for (unsigned j = 0; j < i; j++) {
+            bool apart = kind == 0   ? i == victim || j == victim
+                         : kind == 1 ? (sides >> i & 1) != (sides >> j & 1)
+                                     : (sides >> i & 1) != (sides >> j & 1) && i != victim &&
+                                           j != victim;
+            if (apart)
+                link_cut(world, i, j, true);
+        }
+    undo_later(world, 300, 9000, 0, links_up);
+}
+
+static void do_one_way(struct world *world)
+{
+    unsigned victim = some_victim(world);
+    bool in = sim_chance(world->sim, 2);
+
+    world->counts.partitions++;
+    for (unsigned i = 0; i < world->member_count; i++)
+        if (!sim_chance(world->sim, 4))
+            link_cut(world, in ? i : victim, in ? victim : i, false);
+    undo_later(world, 300, 9000, 0, links_up);
+}
+
+static void do_reset(struct world *world)
+{
+    unsigned a = some_victim(world), b = (unsigned)sim_random(world->sim, WORLD_NODES);
+
+    world->counts.resets++;
+    if (a != b)
+        sim_reset_connections(world->sim, a, b);
+}
+
+/* ---- disks ---- */
+
+static void do_disk_death(struct world *world)
+{
+    unsigned a = some_victim(world);
+
+    world->counts.dead_disks++;
+    if (world->members[a].up)
+        sim_disk_die_after(world->sim, a, 1 + sim_random(world->sim, 60));
+}
+
+static void do_disk_error(struct world *world)
+{
+    world->counts.disk_errors++;
+    sim_disk_fail_after(world->sim, some_victim(world), 1 + sim_random(world->sim, 60));
+}
+
+static void disk_fast(struct world *world, unsigned a)
+{
+    sim_disk_set_slowness(world->sim, a, 1);
+}
+
+static void do_slow(struct world *world)
+{
+    unsigned a = some_victim(world);
+
+    world->counts.slow++;
+    sim_disk_set_slowness(world->sim, a, 5 + (unsigned)sim_random(world->sim, 100));
+    undo_later(world, 500, 8000, a, disk_fast);
+}
+
+static void disk_room(struct world *world, unsigned a)
+{
+    sim_disk_set_free(world->sim, a, DISK_FREE_BYTES);
+}
+
+static void do_full(struct world *world)
+{
+    unsigned a = some_victim(world);
+
+    world->counts.full++;
+    sim_disk_set_free(world->sim, a, sim_random(world->sim, 2 << 20));
+    undo_later(world, 500, 10000, a, disk_room);
+}
+
+/* ---- rot ---- */
+
+/* So many may lose their data that a majority never does. */
+static bool may_rot(const struct world *world, unsigned victim)
+{
+    unsigned rotten = 0;
+
+    for (unsigned i = 0; i < world->member_count; i++)
+        rotten += world->members[i].rotten;
+    return world->members[victim].up &&
+           (world->members[victim].rotten || rotten < (world->member_count - 1) / 2);
+}
+
+/* Of the first half of what is synced: the last batch cannot be told from a torn tail. */
+static void rot_log(struct world *world, struct world_member *member)
+{
+    const struct wal *wal = &member_consensus(member)->wal;
+    char path[FOLDER_PATH_BYTES];
+    size_t length, i;
+
+    if (wal->segment_count == 0)
+        return;
+    i = sim_random(world->sim, wal->segment_count);
+    wal_segment_path(wal, wal->segments[i].first_index, path);
+    if (wal->segments[i].last_index < wal->segments[i].first_index + 40 ||
+        sim_file(world->sim, member->number, strrchr(path, '/') + 1, &length) == NULL)
+        return;
+    member->rotten = true;
+    sim_file_rot(world->sim, member->number, strrchr(path, '/') + 1,
+                 sim_random(world->sim, wal->segments[i].used_bytes / 2),
+                 (unsigned)sim_random(world->sim, 8));
+}
+
+static void rot_file(struct world *world, struct world_member *member, const char *prefix)
+{
+    const char *name = sim_file_name(world->sim, member->number, prefix,
+                                     (unsigned)sim_random(world->sim, 2));
+    size_t length;
+
+    if (name == NULL || sim_file(world->sim, member->number, name, &length) == NULL || length == 0)
+        return;
+    member->rotten = true;
+    sim_file_rot(world->sim, member->number, name, sim_random(world->sim, length),
+                 (unsigned)sim_random(world->sim, 8));
+}
+
+static void do_rot(struct world *world)
+{
+    struct world_member *member = &world->members[some_member(world)];
+
+    if (!may_rot(world, member->number))
+        return;
+    world->counts.rots++;
+    if (sim_chance(world->sim, 2))
+        rot_log(world, member);
+    else
+        rot_file(world, member, sim_chance(world->sim, 2) ? "snapshot-" : "vote");
+    if (sim_chance(world->sim, 2))
+        member_kill(member); /* it finds out when it reads */
+}
+
+/* ---- clocks and destinations ---- */
+
+static void do_clock_step(struct world *world)
+{
+    int64_t most = sim_chance(world->sim, 3) ? HOUR_MS : 5000;
+
+    world->counts.clock_steps++;
+    sim_clock_step(world->sim, some_victim(world),
+                   (int64_t)sim_random(world->sim, (uint64_t)(2 * most + 1)) - most);
+}
+
+static void target_up(struct world *world, unsigned a)
+{
+    world->targets[a].state = WORLD_STORAGE_UP;
+    sim_worker_release(world->sim);
+}
+
+static void do_flap(struct world *world)
+{
+    unsigned a = (unsigned)sim_random(world->sim, world->options.targets);
+
+    world->counts.flaps++;
+    world->targets[a].state = (enum world_storage_state)(1 + sim_random(world->sim, 3));
+    undo_later(world, 300, 12000, a, target_up);
+}
+
+/* ---- all ---- */
+
+static const struct fault {
+    size_t rate; /* in struct world_options */
+    void (*befall)(struct world *world);
+} faults[] = {
+    {offsetof(struct world_options, crashes), do_crash},
+    {offsetof(struct world_options, disk_deaths), do_disk_death},
+    {offsetof(struct world_options, disk_errors), do_disk_error},
+    {offsetof(struct world_options, partitions), do_partition},
+    {offsetof(struct world_options, one_way), do_one_way},
+    {offsetof(struct world_options, resets), do_reset},
+    {offsetof(struct world_options, pauses), do_pause},
+    {offsetof(struct world_options, clock_steps), do_clock_step},
+    {offsetof(struct world_options, slow_disks), do_slow},
+    {offsetof(struct world_options, full_disks), do_full},
+    {offsetof(struct world_options, rots), do_rot},
+    {offsetof(struct world_options, storage_flaps), do_flap},
+    {offsetof(struct world_options, agent_crashes), do_agent_crash},
+    {offsetof(struct world_options, transfers), do_transfer},
+};
+
+static unsigned rate_of(const struct world *world, const struct fault *fault)
+{
+    return *(const unsigned *)(const void *)((const char *)&world->options + fault->rate);
+}
+
+static void next_fault(void *data)
+{
+    struct world *world = data;
+    uint64_t total = 0, drawn;
+
+    for (size_t i = 0; i < ARRAY_COUNT(faults); i++)
+        total += rate_of(world, &faults[i]);
+    if (world->phase != WORLD_CHAOS || total == 0)
+        return;
+    drawn = sim_random(world->sim, total);
+    for (size_t i = 0; i < ARRAY_COUNT(faults); i++) {
+        unsigned rate = rate_of(world, &faults[i]);
+        if (drawn < rate) {
+            faults[i].befall(world);
+            break;
+        }
+        drawn -= rate;
+    }
+    sim_after(world->sim, SIM_NODES_MAX, sim_random(world->sim, 2 * MINUTE_US / total), next_fault,
+              world);
+}
+
+void faults_start(struct world *world)
+{
+    if (world->options.unruly) {
+        const struct sim_unruly unruly = {WORLD_MEMBERS_MAX, 50 + sim_random(world->sim, 500),
+                                          50 + sim_random(world->sim, 500),
+                                          50 + sim_random(world->sim, 500)};
+        sim_network_set_unruly(world->sim, &unruly);
+    }
+    sim_after(world->sim, SIM_NODES_MAX, SECOND_US, next_fault, world);
+}
+
+void faults_heal(struct world *world)
+{
+    sim_network_set_unruly(world->sim, &(struct sim_unruly){0});
+    links_up(world, 0);
+    for (unsigned i = 0; i < world->member_count; i++) {
+        disk_fast(world, i);
+        disk_room(world, i);
+        sim_disk_fail_after(world->sim, i, 0);
+        if (!sim_disk_dead(world->sim, i))
+            sim_disk_die_after(world->sim, i, 0);
+    }
+    for (unsigned i = 0; i < WORLD_NODES; i++)
+        if (sim_paused(world->sim, i))
+            sim_pause(world->sim, i, 0);
+    for (unsigned i = 0; i < world->options.targets; i++)
+        target_up(world, i);
+    agents_calm(world);
+}

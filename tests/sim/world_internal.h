@@ -1,0 +1,159 @@
+/* The inside of struct world, shared by the world_*.c files. See world.h.
+ *
+ * Flow     world.c: life and phases; world_member.c: a ckptd without its loop and signals; world_agents.c: compute nodes;
+ *          world_load.c: schedulers; world_storage.c: destinations; world_faults.c: chaos and healing; world_raft.c, world_state.c:
+ *          checks of replication and of the replicated state; world_history.c: what clients saw.
+ */
+#ifndef CKPT_TESTS_SIM_WORLD_INTERNAL_H
+#define CKPT_TESTS_SIM_WORLD_INTERNAL_H
+
+#include <raft.h>
+
+#include "raft/consensus_internal.h"
+#include "src/broker/broker.h"
+#include "src/client/client.h"
+#include "tests/sim/world.h"
+
+enum { SECOND_US = 1000000, WORLD_NODES = WORLD_SCHEDULER_NODE + WORLD_SCHEDULERS_MAX };
+_Static_assert((int)WORLD_NODES <= (int)SIM_NODES_MAX, "every process has its node");
+
+enum world_phase { WORLD_STARTING, WORLD_CHAOS, WORLD_HEALED, WORLD_OVER };
+
+struct world_member {
+    struct world *world;
+    unsigned number;
+    struct config *config; /* kept over restarts */
+    struct sim_loop loop;
+    struct disk_ops disk;
+    struct network_ops network;
+    struct consensus_member members[WORLD_MEMBERS_MAX];
+    Ckpt__Log__V1__ClusterInit initial;
+    Ckpt__V1__TargetSpec *initial_targets[WORLD_TARGETS_MAX];
+    Ckpt__Log__V1__MemberFacts facts;
+    struct replica_observer observer;
+    struct broker broker;
+    void *disk_watch;
+    bool up;
+    bool doomed; /* fatal() was called */
+    bool claimed; /* its folder is whole: it starts without bootstrap from now on */
+    bool rotten; /* a file of it was damaged: it may refuse to start */
+    bool lost;   /* it refused to: its data is not trusted any more */
+    struct err fatal;
+    uint64_t starts, kills;
+    /* Seen after the last event, by world_raft.c. */
+    uint64_t seen_term, seen_vote, seen_last_index, seen_commit;
+    bool seen_leads;
+};
+
+struct world_agent {
+    const struct world_agent_ops *ops;
+    void *process; /* NULL: down */
+    struct sim_loop loop;
+    char name[16];
+};
+
+struct scheduler;
+struct history;
+struct raft_checks;
+struct state_checks;
+
+struct world {
+    struct world_options options;
+    struct sim *sim;
+    enum world_phase phase;
+    uint64_t began_us, healed_us;
+    unsigned member_count;
+    struct world_member members[WORLD_MEMBERS_MAX];
+    struct world_agent agents[WORLD_AGENTS_MAX];
+    struct sim_loop scheduler_loops[WORLD_SCHEDULERS_MAX];
+    struct scheduler *schedulers[WORLD_SCHEDULERS_MAX];
+    struct world_target targets[WORLD_TARGETS_MAX];
+    struct sim_work_ops work;
+    struct world_job jobs[WORLD_JOBS_MAX];
+    unsigned job_count;
+    uint64_t register_value; /* of the last write of any register */
+    char endpoints[512];
+    struct history *history;
+    struct raft_checks *raft;
+    struct state_checks *state;
+    uint64_t interval_ms; /* of the evaluator, drawn */
+    /* What happened, for the summary. */
+    struct {
+        uint64_t crashes, dead_disks, disk_errors, partitions, resets, pauses, clock_steps, slow, full;
+        uint64_t rots, flaps, agent_crashes, transfers, lost_members;
+        uint64_t elections, applied, snapshots_installed, asked, shards, terminated;
+        uint64_t requests, acknowledged, refused, unknown, reads;
+        uint64_t leader_us, converge_us, failover_us;
+    } counts;
+};
+
+/* world_member.c */
+void member_init(struct world *world, unsigned number);
+void member_close(struct world_member *member);
+/* Tries again later when it cannot start for a reason that passes. */
+void member_start(struct world_member *member);
+void member_kill(struct world_member *member);
+/* Kills and buries what failed since the last event. */
+void members_bury(struct world *world);
+/* The serving leader of the highest term, NULL: none. */
+struct world_member *members_leader(struct world *world);
+const struct fsm *member_fsm(const struct world_member *member);
+struct consensus *member_consensus(const struct world_member *member);
+
+/* world_agents.c */
+void agents_init(struct world *world);
+void agents_start(struct world *world);
+void agent_kill(struct world *world, unsigned agent);
+void agent_start(struct world *world, unsigned agent);
+void agents_calm(struct world *world);
+void agents_close(struct world *world);
+void agents_check(struct world *world);
+struct world_job *job_find(struct world *world, const char *id);
+
+/* world_storage.c */
+void storage_init(struct world *world);
+
+/* world_load.c */
+void load_init(struct world *world);
+void load_start(struct world *world);
+void load_stop(struct world *world); /* no new requests; what is under way ends */
+bool load_idle(const struct world *world);
+void load_close(struct world *world);
+/* One request of everyone that was acknowledged is sent again: the outcome must be the same. */
+void load_repeat(struct world *world);
+
+/* world_faults.c */
+void faults_start(struct world *world);
+void faults_heal(struct world *world);
+
+/* world_raft.c */
+void raft_checks_init(struct world *world);
+void raft_checks_close(struct world *world);
+void raft_checks_role(struct world_member *member, enum consensus_role role, uint64_t term);
+void raft_checks_step(struct world *world);
+void raft_checks_started(struct world_member *member);
+void raft_checks_logs(struct world *world);
+
+/* world_state.c */
+void state_checks_init(struct world *world);
+void state_checks_close(struct world *world);
+void state_checks_applied(struct world_member *member);
+void state_checks_whole(struct world *world); /* fsm_check() of one member, by turns */
+void state_checks_equal(struct world *world); /* at the end: the same bytes everywhere */
+/* Empty when everything that must come to an end has; else what has not. */
+const char *state_checks_settled(struct world *world);
+
+/* world_history.c */
+void history_init(struct world *world);
+void history_close(struct world *world);
+/* A register per job: written by registration and updates, with a value of its own each time. Returns the operation. */
+size_t history_begin(struct world *world, unsigned job, bool write, uint64_t value);
+/* index: where it took effect (writes), or that of the state that was read. */
+void history_end(struct world *world, size_t operation, uint64_t value, uint64_t index);
+/* It certainly had no effect. An operation without an end may have had one. */
+void history_forget(struct world *world, size_t operation);
+void history_check(struct world *world);
+/* The highest index that was acknowledged to anyone so far. */
+uint64_t history_acknowledged(const struct world *world);
+
+#endif

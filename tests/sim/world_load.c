@@ -1,0 +1,547 @@
+/* Schedulers: clients that register, change, checkpoint, preempt, end and read jobs, through src/client as it ships.
+ *
+ * Flow     each scheduler has a timer; when it fires, one request is drawn. Its end goes into the history. At times an answered request
+ *          is sent again, as a late duplicate: the outcome must be the first one.
+ * Shapes   at most IN_FLIGHT_MAX requests of a scheduler at once; KEPT_MAX answered mutations are remembered.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/v1/broker.pb-c.h"
+#include "src/base/check.h"
+#include "tests/sim/world_internal.h"
+
+enum { IN_FLIGHT_MAX = 16, KEPT_MAX = 256, JOBS_ALIVE_MAX = 12, TIMEOUT_MS = 4000, PERIOD_BASE_MS = 36000000 };
+#define NO_OPERATION SIZE_MAX
+
+struct kept {
+    const char *method;
+    const ProtobufCMessageDescriptor *type;
+    uint8_t *bytes;
+    size_t length;
+    uint64_t index, checkpoint_id;
+};
+
+struct scheduler {
+    struct world *world;
+    unsigned number;
+    struct client *client;
+    struct clock_timer *timer;
+    struct clock_ops clock;
+    unsigned in_flight;
+    bool stopped;
+    uint64_t requests;
+    struct kept kept[KEPT_MAX];
+    unsigned kept_count;
+    uint64_t active_seen; /* a checkpoint that a read told of */
+};
+
+enum effect { EFFECT_NONE, EFFECT_REGISTER, EFFECT_END, EFFECT_RESTART, EFFECT_PREEMPT };
+
+struct request {
+    struct scheduler *scheduler;
+    const char *method;
+    const ProtobufCMessageDescriptor *type;
+    uint8_t *bytes; /* packed, for repetitions */
+    size_t length;
+    unsigned job;
+    size_t operation; /* of the history */
+    uint64_t value;
+    enum effect effect;
+    uint32_t preemption_class;
+    bool repeats; /* a request that was answered before, with these: */
+    uint64_t index, checkpoint_id;
+};
+
+/* ---- ends ---- */
+
+static void job_start(struct world *world, struct world_job *job)
+{
+    job->runs = true;
+    for (unsigned agent = 0; agent < world->options.agents; agent++)
+        if ((job->node_mask >> agent & 1) != 0) {
+            struct world_agent *own = &world->agents[agent];
+            unsigned before = sim_enter(world->sim, WORLD_AGENT_NODE + agent);
+            own->ops->job_started(world, agent, own->process, job);
+            sim_leave(world->sim, before);
+        }
+}
+
+static void victims_check(struct world *world, const struct request *request,
+                          const Ckpt__V1__RequestPreemptionReply *reply)
+{
+    for (size_t i = 0; i < reply->n_victims; i++) {
+        const struct world_job *job = job_find(world, reply->victims[i]->allocation_id);
+        if (job == NULL)
+            world_violation(world, "I32", "victim %s was never registered",
+                            reply->victims[i]->allocation_id);
+        if (job->preemption_class >= request->preemption_class)
+            world_violation(world, "I32", "class %u preempts %s of class %u",
+                            request->preemption_class, job->id, job->preemption_class);
+        if (job->sensitive)
+            world_violation(world, "I31", "%s is sensitive and a victim", job->id);
+    }
+}
+
+static void keep(struct request *request, uint64_t index, uint64_t checkpoint_id)
+{
+    struct scheduler *scheduler = request->scheduler;
+    struct kept *kept = &scheduler->kept[scheduler->kept_count++ % KEPT_MAX];
+
+    free(kept->bytes);
+    *kept = (struct kept){request->method, request->type,  request->bytes,
+                          request->length, index, checkpoint_id};
+    request->bytes = NULL;
+}
+
+/* I6: what was acknowledged once is acknowledged again, with the same outcome. */
+static void repetition_check(const struct request *request, int status, const char *text,
+                             const Ckpt__V1__MutationReply *reply)
+{
+    struct world *world = request->scheduler->world;
+
+    if (status == RPC_DEADLINE_EXCEEDED || status == RPC_UNAVAILABLE ||
+        status == RPC_RESOURCE_EXHAUSTED)
+        return;
+    if (status != RPC_OK)
+        world_violation(world, "I6", "%s was acknowledged at index %" PRIu64 ", its repetition ends with %s: %s",
+                        request->method, request->index, rpc_status_name(status), text);
+    if (!reply->repeated || reply->index != request->index || reply->checkpoint_id != request->checkpoint_id)
+        world_violation(world, "I6", "%s was acknowledged at index %" PRIu64 ", its repetition at %" PRIu64,
+                        request->method, request->index, reply->index);
+}
+
+static void mutation_ended(struct request *request, const Ckpt__V1__MutationReply *reply)
+{
+    struct world *world = request->scheduler->world;
+    struct world_job *job = &world->jobs[request->job];
+
+    if (request->operation != NO_OPERATION)
+        history_end(world, request->operation, request->value, reply->index);
+    keep(request, reply->index, reply->checkpoint_id);
+    if (request->effect == EFFECT_REGISTER || request->effect == EFFECT_RESTART)
+        job_start(world, job);
+    else if (request->effect == EFFECT_END)
+        job->runs = false;
+}
+
+static void read_ended(struct request *request, int status, const ProtobufCMessage *message)
+{
+    struct world *world = request->scheduler->world;
+    const Ckpt__V1__Allocation *allocation = (const void *)message;
+
+    world->counts.reads++;
+    if (status == RPC_NOT_FOUND) {
+        history_end(world, request->operation, 0, 0);
+        return;
+    }
+    history_end(world, request->operation, allocation->spec->period_ms, allocation->applied_index);
+    if (allocation->active_checkpoint_id != 0)
+        request->scheduler->active_seen = allocation->active_checkpoint_id;
+}
+
+static void request_free(struct request *request)
+{
+    free(request->bytes);
+    free(request);
+}
+
+static void on_done(void *data, int status, const char *text, const ProtobufCMessage *reply)
+{
+    struct request *request = data;
+    struct world *world = request->scheduler->world;
+    bool unknown = status == RPC_DEADLINE_EXCEEDED || status == RPC_UNAVAILABLE ||
+                   status == RPC_RESOURCE_EXHAUSTED;
+    bool read = strcmp(request->method, "BrokerService/GetAllocation") == 0;
+
+    request->scheduler->in_flight--;
+    if (world->options.verbose)
+        fprintf(stderr, "%12" PRIu64 " scheduler %u %s job %u: %s %s\n", sim_now_us(world->sim),
+                request->scheduler->number, request->method, request->job, rpc_status_name(status),
+                status == RPC_OK ? "" : text);
+    if (request->repeats)
+        repetition_check(request, status, text, (const void *)reply);
+    else if (unknown)
+        world->counts.unknown++;
+    else if (status == RPC_INTERNAL || status == RPC_UNKNOWN || status == RPC_UNIMPLEMENTED)
+        world_violation(world, "API", "%s ends with %s: %s", request->method,
+                        rpc_status_name(status), text);
+    else if (read && (status == RPC_OK || status == RPC_NOT_FOUND))
+        read_ended(request, status, reply);
+    else if (status != RPC_OK) {
+        world->counts.refused++;
+        if (request->operation != NO_OPERATION)
+            history_forget(world, request->operation);
+    } else if (request->effect == EFFECT_PREEMPT) {
+        victims_check(world, request, (const void *)reply);
+    } else {
+        world->counts.acknowledged++;
+        mutation_ended(request, (const void *)reply);
+    }
+    request_free(request);
+}
+
+/* ---- begins ---- */
+
+static void request_send(struct scheduler *scheduler, const struct request *request,
+                 const ProtobufCMessage *message)
+{
+    struct request *own = check_alloc(sizeof(*own));
+    const ProtobufCMessageDescriptor *reply =
+        request->effect == EFFECT_PREEMPT ? &ckpt__v1__request_preemption_reply__descriptor
+        : strcmp(request->method, "BrokerService/GetAllocation") == 0
+            ? &ckpt__v1__allocation__descriptor
+            : &ckpt__v1__mutation_reply__descriptor;
+
+    *own = *request;
+    own->scheduler = scheduler;
+    own->type = message->descriptor;
+    own->length = protobuf_c_message_get_packed_size(message);
+    own->bytes = check_alloc(own->length + 1);
+    protobuf_c_message_pack(message, own->bytes);
+    scheduler->in_flight++;
+    scheduler->requests++;
+    scheduler->world->counts.requests++;
+    client_call(scheduler->client, request->method, message, reply, TIMEOUT_MS, on_done, own);
+}
+
+/* Also duplicates of other schedulers' ids must not exist: the number is in it. */
+static char *request_id(struct scheduler *scheduler, char text[48])
+{
+    snprintf(text, 48, "s%u-%" PRIu64, scheduler->number, scheduler->requests);
+    return text;
+}
+
+static void do_register(struct scheduler *scheduler)
+{
+    struct world *world = scheduler->world;
+    struct sim *sim = world->sim;
+    struct world_job *job;
+    Ckpt__V1__RegisterAllocationRequest message = CKPT__V1__REGISTER_ALLOCATION_REQUEST__INIT;
+    Ckpt__V1__AllocationSpec spec = CKPT__V1__ALLOCATION_SPEC__INIT;
+    Ckpt__V1__NodeShare shares[WORLD_AGENTS_MAX], *pointers[WORLD_AGENTS_MAX];
+    char id[48], texts[] = "tenant\0project\0vc\0signal", profile[] = "signal";
+    struct request request = {.method = "BrokerService/RegisterAllocation", .effect = EFFECT_REGISTER};
+    unsigned alive = 0;
+
+    for (unsigned i = 0; i < world->job_count; i++)
+        alive += world->jobs[i].runs;
+    if (world->job_count == WORLD_JOBS_MAX || alive >= JOBS_ALIVE_MAX)
+        return;
+    request.job = world->job_count++;
+    job = &world->jobs[request.job];
+    snprintf(job->id, sizeof(job->id), "job-%u", request.job);
+    job->node_mask = UINT32_C(1) << sim_random(sim, world->options.agents);
+    if (sim_chance(sim, 3))
+        job->node_mask |= UINT32_C(1) << sim_random(sim, world->options.agents);
+    job->preemption_class = (uint32_t)sim_random(sim, 10);
+    job->sensitive = sim_chance(sim, 10);
+    for (unsigned i = 0; i < world->options.agents; i++)
+        if ((job->node_mask >> i & 1) != 0) {
+            Ckpt__V1__NodeShare *share = &shares[spec.n_nodes];
+            ckpt__v1__node_share__init(share);
+            share->node_id = world->agents[i].name;
+            share->gpu_count = 1 + (uint32_t)sim_random(sim, 8);
+            share->gpu_memory_used_bytes = 1000000 + sim_random(sim, 1000000000);
+            pointers[spec.n_nodes++] = share;
+        }
+    spec.nodes = pointers;
+    spec.allocation_id = job->id;
+    spec.tenant = texts;
+    spec.project = texts + 7;
+    spec.vcluster = texts + 15;
+    spec.profile = profile;
+    spec.preemption_class = job->preemption_class;
+    spec.sensitive = job->sensitive;
+    spec.strategy = sim_chance(sim, 4) ? CKPT__V1__STRATEGY__STRATEGY_MANUAL
+                                       : CKPT__V1__STRATEGY__STRATEGY_AUTO;
+    if (sim_chance(sim, 5))
+        spec.walltime_ms = 8000 + sim_random(sim, 40000);
+    if (world->options.targets > 1 && sim_chance(sim, 2))
+        spec.target_id = world->targets[1].id;
+    spec.requeue_policy = (Ckpt__V1__RequeuePolicy)sim_random(sim, 4);
+    request.value = spec.period_ms = PERIOD_BASE_MS + ++world->register_value;
+    message.request_id = request_id(scheduler, id);
+    message.spec = &spec;
+    request.operation = history_begin(world, request.job, true, request.value);
+    request_send(scheduler, &request, &message.base);
+}
+
+static unsigned some_job(struct scheduler *scheduler)
+{
+    struct world *world = scheduler->world;
+    unsigned recent = world->job_count < 16 ? world->job_count : 16;
+
+    return world->job_count - 1 - (unsigned)sim_random(world->sim, recent);
+}
+
+static void do_update(struct scheduler *scheduler)
+{
+    struct world *world = scheduler->world;
+    Ckpt__V1__UpdateAllocationRequest message = CKPT__V1__UPDATE_ALLOCATION_REQUEST__INIT;
+    struct request request = {.method = "BrokerService/UpdateAllocation", .job = some_job(scheduler)};
+    char id[48];
+
+    message.request_id = request_id(scheduler, id);
+    message.allocation_id = world->jobs[request.job].id;
+    request.value = message.period_ms = PERIOD_BASE_MS + ++world->register_value;
+    request.operation = history_begin(world, request.job, true, request.value);
+    request_send(scheduler, &request, &message.base);
+}
+
+static void do_read(struct scheduler *scheduler)
+{
+    struct world *world = scheduler->world;
+    Ckpt__V1__GetAllocationRequest message = CKPT__V1__GET_ALLOCATION_REQUEST__INIT;
+    struct request request = {.method = "BrokerService/GetAllocation", .job = some_job(scheduler)};
+
+    message.allocation_id = world->jobs[request.job].id;
+    request.operation = history_begin(world, request.job, false, 0);
+    request_send(scheduler, &request, &message.base);
+}
+
+static void do_checkpoint(struct scheduler *scheduler)
+{
+    struct world *world = scheduler->world;
+    Ckpt__V1__RequestCheckpointRequest message = CKPT__V1__REQUEST_CHECKPOINT_REQUEST__INIT;
+    struct request request = {.method = "BrokerService/RequestCheckpoint",
+                              .job = some_job(scheduler),
+                              .operation = NO_OPERATION};
+    char id[48];
+
+    message.request_id = request_id(scheduler, id);
+    message.allocation_id = world->jobs[request.job].id;
+    if (sim_chance(world->sim, 4))
+        message.after = (Ckpt__V1__AfterCheckpoint)(1 + sim_random(world->sim, 4));
+    request_send(scheduler, &request, &message.base);
+}
+
+static void do_cancel(struct scheduler *scheduler)
+{
+    Ckpt__V1__CancelCheckpointRequest message = CKPT__V1__CANCEL_CHECKPOINT_REQUEST__INIT;
+    struct request request = {.method = "BrokerService/CancelCheckpoint", .operation = NO_OPERATION};
+    char id[48];
+
+    if (scheduler->active_seen == 0)
+        return;
+    message.request_id = request_id(scheduler, id);
+    message.checkpoint_id = scheduler->active_seen;
+    request_send(scheduler, &request, &message.base);
+}
+
+static void do_end(struct scheduler *scheduler)
+{
+    struct world *world = scheduler->world;
+    Ckpt__V1__EndAllocationRequest message = CKPT__V1__END_ALLOCATION_REQUEST__INIT;
+    struct request request = {.method = "BrokerService/EndAllocation",
+                              .job = some_job(scheduler),
+                              .operation = NO_OPERATION,
+                              .effect = EFFECT_END};
+    char id[48];
+
+    message.request_id = request_id(scheduler, id);
+    message.allocation_id = world->jobs[request.job].id;
+    message.failed = sim_chance(world->sim, 3);
+    message.node_failure = message.failed && sim_chance(world->sim, 2);
+    if (message.failed)
+        message.reason = CKPT__V1__REASON__REASON_APPLICATION_EXITED;
+    request_send(scheduler, &request, &message.base);
+}
+
+static void do_restart(struct scheduler *scheduler)
+{
+    struct world *world = scheduler->world;
+    Ckpt__V1__RestartAllocationRequest message = CKPT__V1__RESTART_ALLOCATION_REQUEST__INIT;
+    struct request request = {.method = "BrokerService/RestartAllocation",
+                              .job = some_job(scheduler),
+                              .operation = NO_OPERATION,
+                              .effect = EFFECT_RESTART};
+    char id[48];
+
+    message.request_id = request_id(scheduler, id);
+    message.allocation_id = world->jobs[request.job].id;
+    request_send(scheduler, &request, &message.base);
+}
+
+static void do_migrate(struct scheduler *scheduler)
+{
+    struct world *world = scheduler->world;
+    Ckpt__V1__RequestMigrationRequest message = CKPT__V1__REQUEST_MIGRATION_REQUEST__INIT;
+    struct request request = {.method = "BrokerService/RequestMigration",
+                              .job = some_job(scheduler),
+                              .operation = NO_OPERATION};
+    char id[48];
+
+    message.request_id = request_id(scheduler, id);
+    message.allocation_id = world->jobs[request.job].id;
+    request_send(scheduler, &request, &message.base);
+}
+
+static void do_preempt(struct scheduler *scheduler)
+{
+    struct world *world = scheduler->world;
+    Ckpt__V1__RequestPreemptionRequest message = CKPT__V1__REQUEST_PREEMPTION_REQUEST__INIT;
+    struct request request = {.method = "BrokerService/RequestPreemption",
+                              .operation = NO_OPERATION,
+                              .effect = EFFECT_PREEMPT};
+    char id[48];
+
+    message.request_id = request_id(scheduler, id);
+    request.preemption_class = message.preemption_class = 1 + (uint32_t)sim_random(world->sim, 10);
+    message.nodes_needed = 1 + (uint32_t)sim_random(world->sim, 3);
+    message.forced = sim_chance(world->sim, 3);
+    request_send(scheduler, &request, &message.base);
+}
+
+static void do_queue(struct scheduler *scheduler)
+{
+    struct world *world = scheduler->world;
+    Ckpt__V1__ReportQueueRequest message = CKPT__V1__REPORT_QUEUE_REQUEST__INIT;
+    Ckpt__V1__WaitingJob waiting = CKPT__V1__WAITING_JOB__INIT, *pointer = &waiting;
+    struct request request = {.method = "BrokerService/ReportQueue", .operation = NO_OPERATION};
+    char id[48], name[] = "waiting", vcluster[] = "vc";
+
+    message.request_id = request_id(scheduler, id);
+    message.vcluster = vcluster;
+    message.queued_gpu_ms = sim_random(world->sim, 1000000000);
+    message.running_gpu_ms = sim_random(world->sim, 1000000000);
+    waiting.job_id = name;
+    waiting.preemption_class = (uint32_t)sim_random(world->sim, 11);
+    waiting.urgency_milli = (uint32_t)sim_random(world->sim, 5000);
+    waiting.gpu_count = 1 + (uint32_t)sim_random(world->sim, 16);
+    waiting.waited_ms = sim_random(world->sim, 10000000);
+    message.waiting = &pointer;
+    message.n_waiting = 1;
+    request_send(scheduler, &request, &message.base);
+}
+
+static void repeat(struct scheduler *scheduler, const struct kept *kept)
+{
+    struct request request = {.method = kept->method,
+                              .operation = NO_OPERATION,
+                              .repeats = true,
+                              .index = kept->index,
+                              .checkpoint_id = kept->checkpoint_id};
+    ProtobufCMessage *message = protobuf_c_message_unpack(kept->type, NULL, kept->length, kept->bytes);
+
+    CHECK(message != NULL);
+    request_send(scheduler, &request, message);
+    protobuf_c_message_free_unpacked(message, NULL);
+}
+
+static const struct kept *some_kept(struct scheduler *scheduler)
+{
+    unsigned count = scheduler->kept_count < KEPT_MAX ? scheduler->kept_count : KEPT_MAX;
+
+    return &scheduler->kept[(scheduler->kept_count - 1 - sim_random(scheduler->world->sim, count)) %
+                            KEPT_MAX];
+}
+
+static void draw(struct scheduler *scheduler)
+{
+    uint64_t kind = sim_random(scheduler->world->sim, 100);
+
+    if (scheduler->world->job_count == 0 || kind < 8)
+        do_register(scheduler);
+    else if (kind < 30)
+        do_update(scheduler);
+    else if (kind < 60)
+        do_read(scheduler);
+    else if (kind < 72)
+        do_checkpoint(scheduler);
+    else if (kind < 75)
+        do_cancel(scheduler);
+    else if (kind < 79)
+        do_end(scheduler);
+    else if (kind < 85)
+        do_restart(scheduler);
+    else if (kind < 88)
+        do_migrate(scheduler);
+    else if (kind < 91)
+        do_preempt(scheduler);
+    else if (kind < 94)
+        do_queue(scheduler);
+    else if (scheduler->kept_count > 0)
+        repeat(scheduler, some_kept(scheduler));
+}
+
+static void on_timer(void *data)
+{
+    struct scheduler *scheduler = data;
+    struct world *world = scheduler->world;
+    uint64_t mean_us = (uint64_t)SECOND_US * world->options.schedulers / world->options.operations_per_s;
+
+    if (scheduler->stopped)
+        return;
+    scheduler->clock.timer_start(scheduler->timer, 1 + sim_random(world->sim, 2 * mean_us));
+    if (scheduler->in_flight < IN_FLIGHT_MAX)
+        draw(scheduler);
+}
+
+/* ---- life ---- */
+
+void load_init(struct world *world)
+{
+    for (unsigned i = 0; i < world->options.schedulers; i++) {
+        unsigned node = WORLD_SCHEDULER_NODE + i;
+        const struct client_config config = {.endpoints = world->endpoints};
+        struct scheduler *scheduler = check_calloc(1, sizeof(*scheduler));
+        struct err err;
+
+        sim_loop_init(&world->scheduler_loops[i], world->sim, node);
+        scheduler->world = world;
+        scheduler->number = i;
+        sim_node_clock(world->sim, node, &scheduler->clock);
+        scheduler->timer = scheduler->clock.timer_new(scheduler->clock.context, on_timer, scheduler);
+        CHECK(client_new(&world->scheduler_loops[i].uv, &config, &scheduler->client, &err) == 0);
+        world->schedulers[i] = scheduler;
+    }
+}
+
+void load_start(struct world *world)
+{
+    for (unsigned i = 0; i < world->options.schedulers; i++)
+        world->schedulers[i]->clock.timer_start(world->schedulers[i]->timer, 1000 * (i + 1));
+}
+
+void load_stop(struct world *world)
+{
+    for (unsigned i = 0; i < world->options.schedulers; i++)
+        world->schedulers[i]->stopped = true;
+}
+
+bool load_idle(const struct world *world)
+{
+    for (unsigned i = 0; i < world->options.schedulers; i++)
+        if (world->schedulers[i]->in_flight > 0)
+            return false;
+    return true;
+}
+
+void load_repeat(struct world *world)
+{
+    for (unsigned i = 0; i < world->options.schedulers; i++) {
+        struct scheduler *scheduler = world->schedulers[i];
+        unsigned count = scheduler->kept_count < KEPT_MAX ? scheduler->kept_count : KEPT_MAX;
+        unsigned before = sim_enter(world->sim, WORLD_SCHEDULER_NODE + i);
+
+        for (unsigned n = 0; n < count && n < IN_FLIGHT_MAX; n++)
+            repeat(scheduler, &scheduler->kept[sim_random(world->sim, count)]);
+        sim_leave(world->sim, before);
+    }
+}
+
+void load_close(struct world *world)
+{
+    for (unsigned i = 0; i < world->options.schedulers; i++) {
+        struct scheduler *scheduler = world->schedulers[i];
+
+        client_free(scheduler->client);
+        scheduler->clock.timer_free(scheduler->timer);
+        for (unsigned n = 0; n < KEPT_MAX; n++)
+            free(scheduler->kept[n].bytes);
+        free(scheduler);
+    }
+}

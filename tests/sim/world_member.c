@@ -1,0 +1,346 @@
+/* One ckptd of the world: what src/broker/daemon.c puts together, without its loop, signals, HTTP and reflection.
+ *
+ * Flow     member_start(): replica → server and services → duties → listen. A kill frees the same parts in reverse after the disk and
+ *          the connections are dead, so that nothing of the teardown reaches anyone.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/broker/collector.h"
+#include "src/broker/disk_watch.h"
+#include "src/broker/dispatcher.h"
+#include "src/broker/evaluator.h"
+#include "src/broker/metrics.h"
+#include "src/broker/service.h"
+#include "src/broker/storage_watch.h"
+#include "src/broker/ticker.h"
+#include "src/broker/watch.h"
+#include "tests/sim/world_internal.h"
+
+enum { RESTART_MIN_US = 200000, RESTART_SPREAD_US = 3000000, SEGMENT_BYTES = 256 << 10 };
+
+const struct fsm *member_fsm(const struct world_member *member)
+{
+    return replica_fsm(member->broker.replica);
+}
+
+struct consensus *member_consensus(const struct world_member *member)
+{
+    return replica_consensus(member->broker.replica);
+}
+
+/* ---- what the parts tell ---- */
+
+static void on_fatal(void *context, const struct err *err)
+{
+    struct world_member *member = context;
+
+    member->doomed = true;
+    member->fatal = *err;
+}
+
+static void on_role(void *context, enum consensus_role role, uint64_t term, uint64_t leader_id)
+{
+    (void)leader_id;
+    raft_checks_role(context, role, term);
+}
+
+static void on_applied(void *context)
+{
+    state_checks_applied(context);
+}
+
+/* ---- start ---- */
+
+static int open_replica(struct world_member *member, struct err *err)
+{
+    const struct config *config = member->config;
+    struct world *world = member->world;
+    struct consensus_config consensus = {.member_id = config->self->id,
+                                         .cluster_id = config->cluster_id,
+                                         .data_dir = config->data_dir,
+                                         .listen_address = config->self->raft,
+                                         .members = member->members,
+                                         .member_count = config->member_count,
+                                         .bootstrap = !member->claimed,
+                                         .election_timeout_ms = (uint32_t)config->election_ms,
+                                         .heartbeat_ms = (uint32_t)config->heartbeat_ms,
+                                         .snapshot_after_entries = config->snapshot_after_entries,
+                                         .snapshot_after_bytes = config->snapshot_after_bytes,
+                                         .reserve_bytes = 1 << 20,
+                                         .segment_bytes = SEGMENT_BYTES,
+                                         .clock = &member->broker.clock,
+                                         .random = &member->broker.random,
+                                         .disk = &member->disk,
+                                         .network = &member->network};
+
+    if (replica_open(&consensus, &member->initial, on_fatal, member, &member->broker.replica, err) != 0)
+        return -1;
+    member->claimed = true;
+    replica_set_facts(member->broker.replica, &member->facts);
+    member->observer = (struct replica_observer){
+        .context = member, .applied = on_applied, .role_changed = on_role};
+    replica_observe(member->broker.replica, &member->observer);
+    raft_checks_started(member);
+    state_checks_applied(member);
+    (void)world;
+    return 0;
+}
+
+static void add_parts(struct world_member *member)
+{
+    struct broker *broker = &member->broker;
+    const struct rpc_server_config server = {.connections_max = member->config->connections_max};
+    struct err err;
+
+    broker->rpc = rpc_server_new(broker->loop, &server);
+    broker->metrics = metrics_new(broker);
+    broker->service = service_new(broker);
+    broker->watch = watch_new(broker);
+    broker->dispatcher = dispatcher_new(broker);
+    broker->evaluator = evaluator_new(broker);
+    broker->storage_watch = storage_watch_new(broker);
+    broker->ticker = ticker_new(broker);
+    broker->collector = collector_new(broker);
+    member->disk_watch = disk_watch_new(broker);
+    CHECK(rpc_server_listen(broker->rpc, member->config->self->api, &err) == 0);
+}
+
+static void restart_fire(void *data)
+{
+    struct world_member *member = data;
+
+    if (!member->up && !member->lost && member->world->phase != WORLD_OVER)
+        member_start(member);
+}
+
+/* Supervisors start a daemon again after a while. */
+static void restart_later(struct world_member *member)
+{
+    sim_after(member->world->sim, SIM_NODES_MAX,
+              RESTART_MIN_US + sim_random(member->world->sim, RESTART_SPREAD_US), restart_fire,
+              member);
+}
+
+/* A start that failed: for a reason that passes, or the data is rotten and the member must not come back. */
+static void start_failed(struct world_member *member, const struct err *err)
+{
+    struct world *world = member->world;
+    bool passes = member->doomed || sim_disk_dead(world->sim, member->number) ||
+                  err->code == ERR_FULL || err->code == ERR_IO;
+
+    member->doomed = false;
+    sim_crash(world->sim, member->number);
+    if (passes) {
+        restart_later(member);
+    } else if (member->rotten && err->code == ERR_CORRUPT) {
+        member->lost = true;
+        world->counts.lost_members++;
+    } else {
+        world_violation(world, "start", "member %u does not start: %s", member->number + 1,
+                        err->text);
+    }
+}
+
+void member_start(struct world_member *member)
+{
+    struct world *world = member->world;
+    struct broker *broker = &member->broker;
+    unsigned before = sim_enter(world->sim, member->number);
+    struct err err = {ERR_NONE, ""};
+    int status;
+
+    CHECK(!member->up);
+    memset(broker, 0, sizeof(*broker));
+    sim_loop_init(&member->loop, world->sim, member->number);
+    broker->loop = &member->loop.uv;
+    sim_node_clock(world->sim, member->number, &broker->clock);
+    sim_node_random(world->sim, member->number, &broker->random);
+    sim_node_disk(world->sim, member->number, &member->disk);
+    sim_node_network(world->sim, member->number, &member->network);
+    broker->config = member->config;
+    broker->counters.started_at_ms = broker_wall_ms(broker);
+    member->doomed = false;
+    member->starts++;
+    status = open_replica(member, &err);
+    if (status == 0) {
+        member->up = true;
+        add_parts(member);
+    }
+    sim_leave(world->sim, before);
+    if (status != 0)
+        start_failed(member, &err);
+}
+
+/* ---- end ---- */
+
+void member_kill(struct world_member *member)
+{
+    struct world *world = member->world;
+    struct broker *broker = &member->broker;
+    struct rpc_server *rpc = broker->rpc;
+    unsigned before;
+
+    if (!member->up)
+        return;
+    member->up = false;
+    member->kills++;
+    before = sim_enter(world->sim, member->number);
+    sim_disk_die_after(world->sim, member->number, 1);
+    broker->rpc = NULL;
+    sim_rpc_server_crash(rpc);
+    replica_abandon(broker->replica);
+    broker->replica = NULL;
+    disk_watch_free(member->disk_watch);
+    collector_free(broker->collector);
+    ticker_free(broker->ticker);
+    storage_watch_free(broker->storage_watch);
+    evaluator_free(broker->evaluator);
+    dispatcher_free(broker->dispatcher);
+    watch_free(broker->watch);
+    service_free(broker->service);
+    metrics_free(broker->metrics);
+    sim_worker_crash(world->sim, member->number);
+    sim_leave(world->sim, before);
+    sim_crash(world->sim, member->number);
+    if (world->phase != WORLD_OVER)
+        restart_later(member);
+}
+
+void members_bury(struct world *world)
+{
+    for (unsigned i = 0; i < world->member_count; i++) {
+        struct world_member *member = &world->members[i];
+        if (!member->up || (!member->doomed && !sim_disk_dead(world->sim, i)))
+            continue;
+        if (world->options.verbose && member->doomed)
+            fprintf(stderr, "%12" PRIu64 " member %u ends itself: %s\n", sim_now_us(world->sim),
+                    i + 1, member->fatal.text);
+        member_kill(member);
+    }
+}
+
+struct world_member *members_leader(struct world *world)
+{
+    struct world_member *leader = NULL;
+    uint64_t term = 0;
+
+    for (unsigned i = 0; i < world->member_count; i++) {
+        struct world_member *member = &world->members[i];
+        if (member->up && replica_serving(member->broker.replica) &&
+            member_consensus(member)->raft.current_term > term) {
+            term = member_consensus(member)->raft.current_term;
+            leader = member;
+        }
+    }
+    return leader;
+}
+
+/* ---- configuration ---- */
+
+static int text_add(char *text, size_t size, int used, const char *format, ...)
+{
+    va_list arguments;
+    int written;
+
+    va_start(arguments, format);
+    written = vsnprintf(text + used, size - (size_t)used, format, arguments);
+    va_end(arguments);
+    CHECK(written > 0 && (size_t)(used + written) < size);
+    return used + written;
+}
+
+/* Drawn once per world, from its seed. The same file for all members, as in life. */
+static void config_text(struct world *world, char *text, size_t size)
+{
+    struct sim *sim = world->sim;
+    uint64_t election_ms = sim_chance(sim, 2) ? 1000 : 300;
+    int used = text_add(
+        text, size, 0,
+        "cluster_id: simulated\ndata_dir: /data\ninsecure: yes\n"
+        "timers:\n  election: %" PRIu64 "ms\n  heartbeat: %" PRIu64
+        "ms\nraft:\n  snapshot_after_entries: %" PRIu64 "\n"
+        "policy:\n  evaluation_interval: %" PRIu64 "ms\n  min_interval: %" PRIu64
+        "ms\n  max_interval: %" PRIu64 "ms\n  checkpoint_timeout: %" PRIu64
+        "ms\n  grace: 500ms\n  near_completion: 2s\n  retention: %" PRIu64
+        "ms\n  max_attempts: %" PRIu64
+        "\n  retry_backoff: 300ms\n  node_degraded_after: 1500ms\n  node_down_after: %" PRIu64
+        "ms\n  session_ttl: 1h\n"
+        "storage_watch:\n  interval: %" PRIu64 "ms\n  timeout: 1s\n  failures_down: %" PRIu64
+        "\n  successes_up: %" PRIu64 "\nmembers:\n",
+        election_ms, election_ms / 10, world->options.snapshot_entries,
+        world->interval_ms = 1000 + sim_random(sim, 4000), 1000 + sim_random(sim, 3000),
+        8000 + sim_random(sim, 20000), 2000 + sim_random(sim, 6000),
+        5000 + sim_random(sim, 20000), 1 + sim_random(sim, 4), 4000 + sim_random(sim, 6000),
+        200 + sim_random(sim, 800), 1 + sim_random(sim, 3), 1 + sim_random(sim, 3));
+
+    for (unsigned i = 0; i < world->member_count; i++)
+        used = text_add(text, size, used,
+                        "  - id: %u\n    name: m%u\n    raft: member%u:9000\n    api: member%u:7443\n",
+                        i + 1, i + 1, i + 1, i + 1);
+    used = text_add(text, size, used, "targets:\n");
+    for (unsigned i = 0; i < world->options.targets; i++)
+        used = text_add(text, size, used,
+                        "  - id: %s\n    prefix: %s\n    write_bytes_per_s: %" PRIu64
+                        "\n    staging_share_ppm: 300000\n    default: %s\n",
+                        world->targets[i].id, world->targets[i].prefix,
+                        UINT64_C(2000000000) + sim_random(sim, 20) * 1000000000,
+                        i == 0 ? "yes" : "no");
+}
+
+static void fill_initial(struct world_member *member)
+{
+    const struct config *config = member->config;
+
+    ckpt__log__v1__cluster_init__init(&member->initial);
+    member->initial.cluster_id = config->cluster_id;
+    member->initial.epoch = 1;
+    member->initial.policy = (Ckpt__V1__Policy *)(uintptr_t)&config->policy;
+    member->initial.n_targets = config->target_count;
+    member->initial.targets = member->initial_targets;
+    for (size_t i = 0; i < config->target_count; i++)
+        member->initial_targets[i] = (Ckpt__V1__TargetSpec *)(uintptr_t)&config->targets[i];
+    ckpt__log__v1__member_facts__init(&member->facts);
+    member->facts.member_id = config->self->id;
+    member->facts.name = config->self->name;
+    member->facts.api_address = config->self->api;
+    member->facts.raft_address = config->self->raft;
+    member->facts.version = (char *)(uintptr_t)CKPT_VERSION;
+    for (size_t i = 0; i < config->member_count; i++) {
+        struct consensus_member *known = &member->members[i];
+        known->id = config->members[i].id;
+        snprintf(known->name, sizeof(known->name), "%s", config->members[i].name);
+        snprintf(known->address, sizeof(known->address), "%s", config->members[i].raft);
+    }
+}
+
+void member_init(struct world *world, unsigned number)
+{
+    static char text[8192]; /* drawn for the first member, used by all */
+    struct world_member *member = &world->members[number];
+    char name[16];
+    const struct config_flags flags = {.name = name};
+    struct err err;
+
+    member->world = world;
+    member->number = number;
+    snprintf(name, sizeof(name), "m%u", number + 1);
+    if (number == 0)
+        config_text(world, text, sizeof(text));
+    if (config_parse("world", text, strlen(text), &flags, &member->config, &err) != 0) {
+        fprintf(stderr, "the world's configuration: %s\n%s", err.text, text);
+        abort();
+    }
+    fill_initial(member);
+    if (world->options.drift)
+        sim_clock_set_drift(world->sim, number, (int64_t)sim_random(world->sim, 20001) - 10000);
+}
+
+void member_close(struct world_member *member)
+{
+    member_kill(member);
+    config_free(member->config);
+}

@@ -1,0 +1,127 @@
+/* See world_options.h. */
+#include "tests/sim/world_options.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+
+enum { SEED_BYTES = 8 };
+
+#define OPTION(member)                                                                             \
+    {                                                                                              \
+#member, offsetof(struct world_options, member), sizeof(((struct world_options *)0)->member) \
+    }
+static const struct option {
+    const char *name;
+    size_t offset, size;
+} known[] = {
+    OPTION(seed),          OPTION(replicas),        OPTION(agents),       OPTION(schedulers),
+    OPTION(targets),       OPTION(shipping_agents), OPTION(seconds),      OPTION(operations_per_s),
+    OPTION(snapshot_entries), OPTION(crashes),      OPTION(disk_deaths),  OPTION(disk_errors),
+    OPTION(partitions),    OPTION(one_way),         OPTION(resets),       OPTION(pauses),
+    OPTION(clock_steps),   OPTION(slow_disks),      OPTION(full_disks),   OPTION(rots),
+    OPTION(storage_flaps), OPTION(agent_crashes),   OPTION(transfers),    OPTION(membership),
+    OPTION(drift),         OPTION(unruly),          OPTION(unsafe),       OPTION(verbose),
+};
+
+static uint64_t option_get(const struct world_options *options, const struct option *option)
+{
+    const void *at = (const char *)options + option->offset;
+
+    return option->size == 8   ? *(const uint64_t *)at
+           : option->size == 4 ? *(const uint32_t *)at
+                               : *(const bool *)at;
+}
+
+static void option_put(struct world_options *options, const struct option *option, uint64_t value)
+{
+    void *at = (char *)options + option->offset;
+
+    if (option->size == 8)
+        *(uint64_t *)at = value;
+    else if (option->size == 4)
+        *(uint32_t *)at = (uint32_t)value;
+    else
+        *(bool *)at = value != 0;
+}
+
+int world_options_set(struct world_options *options, const char *assignment)
+{
+    const char *equals = strchr(assignment, '=');
+    char *end;
+    uint64_t value;
+
+    if (equals == NULL)
+        return -1;
+    value = strtoull(equals + 1, &end, 10);
+    if (equals[1] == '\0' || *end != '\0')
+        return -1;
+    for (size_t i = 0; i < ARRAY_COUNT(known); i++)
+        if (strlen(known[i].name) == (size_t)(equals - assignment) &&
+            strncmp(known[i].name, assignment, (size_t)(equals - assignment)) == 0) {
+            option_put(options, &known[i], value);
+            return 0;
+        }
+    return -1;
+}
+
+void world_options_print(FILE *stream, const struct world_options *options)
+{
+    fprintf(stream, "repeat with: make sim SEED=%" PRIu64 " REPLICAS=%u%s", options->seed,
+            options->replicas, options->unsafe != 0 ? " UNSAFE=" : "");
+    if (options->unsafe != 0)
+        fprintf(stream, "%u", options->unsafe);
+    fprintf(stream, "\noptions:");
+    for (size_t i = 0; i < ARRAY_COUNT(known); i++)
+        fprintf(stream, " %s=%" PRIu64, known[i].name, option_get(options, &known[i]));
+    fprintf(stream, "\n");
+}
+
+static uint64_t next(uint64_t *state, uint64_t below)
+{
+    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
+
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return (z ^ (z >> 31)) % below;
+}
+
+/* A kind of fault is there in two runs of three, and then rare or frequent. */
+static unsigned rate(uint64_t *state, unsigned most)
+{
+    return next(state, 3) == 0 ? 0 : 1 + (unsigned)next(state, next(state, 2) == 0 ? most : most / 3 + 1);
+}
+
+void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *ret_options)
+{
+    uint64_t state = seed ^ UINT64_C(0x6f7074696f6e73);
+
+    *ret_options = (struct world_options){
+        .seed = seed,
+        .replicas = replicas,
+        .agents = 2 + (unsigned)next(&state, 4),
+        .schedulers = 1 + (unsigned)next(&state, 3),
+        .targets = 1 + (unsigned)next(&state, 2),
+        .seconds = 60,
+        .operations_per_s = 2 + (unsigned)next(&state, 15),
+        .snapshot_entries = 20 + next(&state, 300),
+        .crashes = rate(&state, 20),
+        .disk_deaths = rate(&state, 12),
+        .disk_errors = rate(&state, 6),
+        .partitions = rate(&state, 12),
+        .one_way = rate(&state, 8),
+        .resets = rate(&state, 30),
+        .pauses = rate(&state, 12),
+        .clock_steps = rate(&state, 6),
+        .slow_disks = rate(&state, 6),
+        .full_disks = rate(&state, 6),
+        .rots = rate(&state, 3),
+        .storage_flaps = rate(&state, 8),
+        .agent_crashes = rate(&state, 10),
+        .transfers = rate(&state, 10),
+        .drift = next(&state, 3) == 0,
+        .unruly = next(&state, 4) == 0,
+    };
+}

@@ -1,0 +1,267 @@
+/* Checks of replication, from inside of every member: I1-I4, I8, I9.
+ *
+ * Flow     after every event the few numbers of each member that may have changed are compared with what they were (step); at every
+ *          election the new leader's log is compared with all that is committed (I4); the logs are compared entry by entry at
+ *          elections and every few seconds (I3).
+ * Shapes   tables over terms and indexes, grown as they come.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fsm/hash.h"
+#include "src/base/check.h"
+#include "tests/sim/world_internal.h"
+
+/* Of one index: what was ever stored under it, by term. */
+struct stored {
+    uint64_t term;
+    uint64_t hash;
+};
+enum { STORED_PER_INDEX = 4 };
+struct index_facts {
+    uint64_t committed_term; /* 0: not known to be committed */
+    struct stored stored[STORED_PER_INDEX];
+};
+
+struct raft_checks {
+    uint64_t *leaders; /* by term: member + 1 */
+    uint64_t *votes;   /* by term and member: whom */
+    size_t term_count;
+    struct index_facts *indexes;
+    size_t index_count;
+    uint64_t committed; /* the highest index that any member knew to be committed */
+};
+
+void raft_checks_init(struct world *world)
+{
+    world->raft = check_calloc(1, sizeof(*world->raft));
+}
+
+void raft_checks_close(struct world *world)
+{
+    free(world->raft->leaders);
+    free(world->raft->votes);
+    free(world->raft->indexes);
+    free(world->raft);
+}
+
+/* ---- tables ---- */
+
+static size_t grown(size_t count, uint64_t wanted)
+{
+    size_t more = count == 0 ? 1024 : count;
+
+    CHECK(wanted < UINT64_C(1) << 28);
+    while (more <= wanted)
+        more *= 2;
+    return more;
+}
+
+static void terms_reserve(struct raft_checks *checks, uint64_t term)
+{
+    size_t count;
+
+    if (term < checks->term_count)
+        return;
+    count = grown(checks->term_count, term);
+    checks->leaders = check_realloc(checks->leaders, count, sizeof(*checks->leaders));
+    checks->votes =
+        check_realloc(checks->votes, count, sizeof(*checks->votes) * WORLD_MEMBERS_MAX);
+    memset(checks->leaders + checks->term_count, 0,
+           (count - checks->term_count) * sizeof(*checks->leaders));
+    memset(checks->votes + checks->term_count * WORLD_MEMBERS_MAX, 0,
+           (count - checks->term_count) * sizeof(*checks->votes) * WORLD_MEMBERS_MAX);
+    checks->term_count = count;
+}
+
+static struct index_facts *facts_at(struct raft_checks *checks, uint64_t index)
+{
+    if (index >= checks->index_count) {
+        size_t count = grown(checks->index_count, index);
+        checks->indexes = check_realloc(checks->indexes, count, sizeof(*checks->indexes));
+        memset(checks->indexes + checks->index_count, 0,
+               (count - checks->index_count) * sizeof(*checks->indexes));
+        checks->index_count = count;
+    }
+    return &checks->indexes[index];
+}
+
+/* ---- I3 ---- */
+
+/* The same index and term: the same entry, on every member and for ever. */
+static void entry_compare(struct world *world, unsigned number, uint64_t index,
+                          const struct raft_entry *entry)
+{
+    struct index_facts *facts = facts_at(world->raft, index);
+    uint64_t hash = fsm_hash_bytes(entry->type, entry->buf.base, entry->buf.len) | 1;
+    size_t slot = 0;
+
+    while (slot < STORED_PER_INDEX && facts->stored[slot].hash != 0 &&
+           facts->stored[slot].term != entry->term)
+        slot++;
+    if (slot == STORED_PER_INDEX) { /* terms only grow: the oldest matters least */
+        memmove(&facts->stored[0], &facts->stored[1],
+                (STORED_PER_INDEX - 1) * sizeof(facts->stored[0]));
+        slot--;
+        facts->stored[slot].hash = 0;
+    }
+    if (facts->stored[slot].hash == 0)
+        facts->stored[slot] = (struct stored){entry->term, hash};
+    if (facts->stored[slot].hash != hash)
+        world_violation(world, "I3", "member %u has another entry %" PRIu64 " of term %llu",
+                        number + 1, index, entry->term);
+}
+
+static void log_compare(struct world_member *member)
+{
+    struct raft *raft = &member_consensus(member)->raft;
+
+    for (uint64_t index = raft_last_index(raft); index > 0; index--) {
+        const struct raft_entry *entry = safety_entry(raft, index);
+        if (entry == NULL)
+            return;
+        entry_compare(member->world, member->number, index, entry);
+    }
+}
+
+void raft_checks_logs(struct world *world)
+{
+    for (unsigned i = 0; i < world->member_count; i++)
+        if (world->members[i].up)
+            log_compare(&world->members[i]);
+}
+
+/* ---- I4 ---- */
+
+static void leader_complete(struct world_member *member, uint64_t term)
+{
+    struct world *world = member->world;
+    struct raft_checks *checks = world->raft;
+    struct raft *raft = &member_consensus(member)->raft;
+    uint64_t last = raft_last_index(raft);
+
+    if (last < checks->committed)
+        world_violation(world, "I4",
+                        "member %u leads term %" PRIu64 " with a log up to %" PRIu64 ", %" PRIu64
+                        " is committed",
+                        member->number + 1, term, last, checks->committed);
+    for (uint64_t index = checks->committed; index > 0; index--) {
+        uint64_t expected = facts_at(checks, index)->committed_term;
+        const struct raft_entry *entry = safety_entry(raft, index);
+        if (entry == NULL)
+            return;
+        if (expected != 0 && entry->term != expected)
+            world_violation(world, "I4",
+                            "member %u leads term %" PRIu64 " and has entry %" PRIu64
+                            " of term %llu, committed was term %" PRIu64,
+                            member->number + 1, term, index, entry->term, expected);
+    }
+}
+
+/* ---- I1 ---- */
+
+void raft_checks_role(struct world_member *member, enum consensus_role role, uint64_t term)
+{
+    struct world *world = member->world;
+    struct raft_checks *checks = world->raft;
+
+    if (role != CONSENSUS_LEADER)
+        return;
+    terms_reserve(checks, term);
+    if (checks->leaders[term] != 0 && checks->leaders[term] != member->number + 1)
+        world_violation(world, "I1", "members %" PRIu64 " and %u both lead term %" PRIu64,
+                        checks->leaders[term], member->number + 1, term);
+    if (checks->leaders[term] == 0)
+        world->counts.elections++;
+    checks->leaders[term] = member->number + 1;
+    leader_complete(member, term);
+    log_compare(member);
+}
+
+/* ---- every event ---- */
+
+/* I8: also what was read back from the disk after a crash. */
+static void vote_check(struct world_member *member, uint64_t term, uint64_t vote)
+{
+    struct raft_checks *checks = member->world->raft;
+    uint64_t *known;
+
+    terms_reserve(checks, term);
+    known = &checks->votes[term * WORLD_MEMBERS_MAX + member->number];
+    if (vote == 0)
+        return;
+    if (*known != 0 && *known != vote)
+        world_violation(member->world, "I8",
+                        "member %u voted for %" PRIu64 " and for %" PRIu64 " in term %" PRIu64,
+                        member->number + 1, *known, vote, term);
+    *known = vote;
+}
+
+/* Committed entries: the term that each was committed with, remembered once, compared ever after. */
+static void commit_check(struct world_member *member, const struct raft *raft)
+{
+    struct raft_checks *checks = member->world->raft;
+    uint64_t index = member->seen_commit + 1;
+
+    if (safety_installing(raft))
+        return;
+    for (; index <= raft->commit_index; index++) {
+        struct index_facts *facts = facts_at(checks, index);
+        uint64_t term = safety_term_of(raft, index);
+        if (term != 0 && facts->committed_term == 0)
+            facts->committed_term = term;
+        if (term != 0 && facts->committed_term != term)
+            world_violation(member->world, "I4",
+                            "entry %" PRIu64 " was committed with term %" PRIu64
+                            ", member %u commits it with term %" PRIu64,
+                            index, facts->committed_term, member->number + 1, term);
+    }
+    member->seen_commit = raft->commit_index;
+    if (raft->commit_index > checks->committed)
+        checks->committed = raft->commit_index;
+}
+
+static void member_step(struct world_member *member)
+{
+    struct consensus *consensus = member_consensus(member);
+    struct raft *raft = &consensus->raft;
+    uint64_t last = raft_last_index(raft);
+    bool leads = raft->state == RAFT_LEADER;
+
+    if (consensus->failed || consensus->failure.code != ERR_NONE)
+        return;
+    if (raft->current_term < member->seen_term)
+        world_violation(member->world, "I8", "member %u went back from term %" PRIu64 " to %llu",
+                        member->number + 1, member->seen_term, raft->current_term);
+    if (raft->current_term != member->seen_term || raft->voted_for != member->seen_vote)
+        vote_check(member, raft->current_term, raft->voted_for);
+    if (leads && member->seen_leads && raft->current_term == member->seen_term &&
+        last < member->seen_last_index)
+        world_violation(member->world, "I2",
+                        "member %u leads term %llu and its log went back from %" PRIu64
+                        " to %" PRIu64,
+                        member->number + 1, raft->current_term, member->seen_last_index, last);
+    if (raft->commit_index != member->seen_commit)
+        commit_check(member, raft);
+    member->seen_term = raft->current_term;
+    member->seen_vote = raft->voted_for;
+    member->seen_last_index = last;
+    member->seen_leads = leads;
+}
+
+void raft_checks_step(struct world *world)
+{
+    for (unsigned i = 0; i < world->member_count; i++)
+        if (world->members[i].up)
+            member_step(&world->members[i]);
+}
+
+/* Read back from the disk: the term may not have gone back, and the vote in it is the one that was given. */
+void raft_checks_started(struct world_member *member)
+{
+    member->seen_leads = false;
+    member->seen_commit = 0;
+    member_step(member);
+    log_compare(member);
+}

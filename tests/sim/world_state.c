@@ -1,0 +1,428 @@
+/* Checks of the replicated state: I5, I10, I12, I20-I30, I35, and what must have come to its end.
+ *
+ * Flow     every applied entry of every member: index and hash against the table (I5, I12). The first member that applies an index is
+ *          the one whose new events are read: each move of a checkpoint or an allocation is checked against what the world knows.
+ * Shapes   one record per checkpoint ever created, found by its sequence; one per job.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/buf.h"
+#include "src/base/check.h"
+#include "src/base/id.h"
+#include "tests/sim/world_internal.h"
+
+#define CHECKPOINT(name) CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name
+#define ALLOCATION(name) CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
+#define EVENT(name)      CKPT__V1__EVENT_KIND__EVENT_KIND_##name
+
+enum { SEQUENCE_BITS = 40, ATTEMPTS_KEPT = 20, CHECK_EVERY_US = 2000000 };
+
+struct checkpoint_facts {
+    uint64_t id; /* 0: never created */
+    uint32_t job;
+    uint8_t state;
+    uint32_t attempt; /* of the last dispatch */
+    uint32_t paused, resumed;
+    uint32_t asked[WORLD_AGENTS_MAX];   /* bits by attempt: the application was asked */
+    uint32_t written[WORLD_AGENTS_MAX]; /* bits by attempt: the shard is whole at the destination */
+    uint32_t asked_most;                /* the highest attempt that anyone was asked for */
+    bool removed;                       /* its folder */
+};
+
+struct job_facts {
+    uint8_t state;
+    uint64_t active;       /* checkpoint; 0: none */
+    uint64_t last_complete;
+};
+
+struct state_checks {
+    uint64_t *hashes; /* by index */
+    size_t hash_count;
+    uint64_t index, event; /* up to which events were read */
+    uint64_t last_id;
+    struct checkpoint_facts *checkpoints; /* by sequence */
+    size_t checkpoint_count;
+    struct job_facts jobs[WORLD_JOBS_MAX];
+    struct {
+        uint64_t epoch, term;
+    } fences[WORLD_AGENTS_MAX];
+    uint64_t checked_us;
+    unsigned checked_member;
+    char unsettled[256];
+};
+
+void state_checks_init(struct world *world)
+{
+    world->state = check_calloc(1, sizeof(*world->state));
+}
+
+void state_checks_close(struct world *world)
+{
+    free(world->state->hashes);
+    free(world->state->checkpoints);
+    free(world->state);
+}
+
+static struct checkpoint_facts *facts_of(struct world *world, uint64_t id)
+{
+    struct state_checks *checks = world->state;
+    uint64_t sequence = id & ((UINT64_C(1) << SEQUENCE_BITS) - 1);
+
+    CHECK(sequence < 1000000);
+    if (sequence >= checks->checkpoint_count) {
+        size_t count = checks->checkpoint_count == 0 ? 256 : checks->checkpoint_count;
+        while (count <= sequence)
+            count *= 2;
+        checks->checkpoints =
+            check_realloc(checks->checkpoints, count, sizeof(*checks->checkpoints));
+        memset(checks->checkpoints + checks->checkpoint_count, 0,
+               (count - checks->checkpoint_count) * sizeof(*checks->checkpoints));
+        checks->checkpoint_count = count;
+    }
+    return &checks->checkpoints[sequence];
+}
+
+static bool active(unsigned state)
+{
+    return fsm_checkpoint_state_active((Ckpt__V1__CheckpointState)state);
+}
+
+/* ---- moves of checkpoints ---- */
+
+static void checkpoint_created(struct world *world, const Ckpt__V1__Event *event,
+                               struct checkpoint_facts *facts, unsigned job)
+{
+    struct job_facts *owner = &world->state->jobs[job];
+
+    if (event->checkpoint_id <= world->state->last_id)
+        world_violation(world, "I26", "checkpoint id %" PRIu64 " after %" PRIu64,
+                        event->checkpoint_id, world->state->last_id);
+    world->state->last_id = event->checkpoint_id;
+    if (owner->active != 0)
+        world_violation(world, "I21", "%s: checkpoint %" PRIx64 " begins while %" PRIx64 " is active",
+                        event->allocation_id, event->checkpoint_id, owner->active);
+    facts->id = event->checkpoint_id;
+    facts->job = job;
+    owner->active = event->checkpoint_id;
+}
+
+static void checkpoint_dispatched(struct world *world, const struct fsm *fsm,
+                                  const Ckpt__V1__Event *event, struct checkpoint_facts *facts)
+{
+    const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fsm, event->checkpoint_id);
+    uint32_t attempt = (uint32_t)event->number;
+
+    if (attempt <= facts->attempt)
+        world_violation(world, "I22", "checkpoint %" PRIx64 " is dispatched as attempt %u after %u",
+                        event->checkpoint_id, attempt, facts->attempt);
+    facts->attempt = attempt;
+    /* of the same entry as the event, unless more of it followed */
+    if (checkpoint != NULL && checkpoint->state == CHECKPOINT(DISPATCHED) &&
+        !fsm_target_at(fsm, checkpoint->target_slot)->available)
+        world_violation(world, "I35", "checkpoint %" PRIx64 " is dispatched to %s, which is unavailable",
+                        event->checkpoint_id, fsm_target_at(fsm, checkpoint->target_slot)->id);
+}
+
+static void checkpoint_left_pause(struct world *world, const Ckpt__V1__Event *event,
+                                  struct checkpoint_facts *facts)
+{
+    facts->resumed++;
+    if (event->new_state == CHECKPOINT(REQUESTED) && facts->resumed != facts->paused)
+        world_violation(world, "I24", "checkpoint %" PRIx64 " was paused %u times and resumed %u times",
+                        event->checkpoint_id, facts->paused, facts->resumed);
+    if (event->new_state != CHECKPOINT(REQUESTED) &&
+        (event->reason == CKPT__V1__REASON__REASON_NONE ||
+         event->reason == CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE))
+        world_violation(world, "I24", "paused checkpoint %" PRIx64 " becomes %s for reason %s",
+                        event->checkpoint_id,
+                        fsm_checkpoint_state_name((Ckpt__V1__CheckpointState)event->new_state),
+                        fsm_reason_name(event->reason));
+}
+
+static int agent_number(const char *node_id)
+{
+    int number;
+
+    return sscanf(node_id, "node-%d", &number) == 1 && number < WORLD_AGENTS_MAX ? number : -1;
+}
+
+static void checkpoint_complete(struct world *world, const struct fsm *fsm,
+                                const Ckpt__V1__Event *event, struct checkpoint_facts *facts)
+{
+    const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fsm, event->checkpoint_id);
+
+    world->state->jobs[facts->job].last_complete = event->checkpoint_id;
+    if (checkpoint == NULL)
+        return;
+    for (uint32_t i = 0; i < checkpoint->shard_count; i++) {
+        const char *node = fsm_node_at(fsm, checkpoint->shards[i].node_slot)->id;
+        int agent = agent_number(node);
+        if (!checkpoint->shards[i].verified || agent < 0 ||
+            (facts->written[agent] >> checkpoint->attempt & 1) == 0)
+            world_violation(world, "I27",
+                            "checkpoint %" PRIx64 " is complete, attempt %u has no whole shard of %s",
+                            event->checkpoint_id, checkpoint->attempt, node);
+    }
+    if (facts->removed)
+        world_violation(world, "I27", "checkpoint %" PRIx64 " is complete, its folder was removed",
+                        event->checkpoint_id);
+}
+
+static void checkpoint_moved(struct world *world, const struct fsm *fsm,
+                             const Ckpt__V1__Event *event)
+{
+    struct checkpoint_facts *facts = facts_of(world, event->checkpoint_id);
+    struct world_job *job = job_find(world, event->allocation_id);
+    struct job_facts *owner;
+
+    if (job == NULL)
+        world_violation(world, "I6", "event of %s, which nobody registered", event->allocation_id);
+    owner = &world->state->jobs[job - world->jobs];
+    if (event->old_state == CHECKPOINT(UNSPECIFIED))
+        checkpoint_created(world, event, facts, (unsigned)(job - world->jobs));
+    if (facts->id != event->checkpoint_id || facts->state != event->old_state ||
+        !fsm_checkpoint_move_allowed((Ckpt__V1__CheckpointState)event->old_state,
+                                     (Ckpt__V1__CheckpointState)event->new_state))
+        world_violation(world, "I23", "checkpoint %" PRIx64 " moves from %u to %u, it was in %u",
+                        event->checkpoint_id, event->old_state, event->new_state, facts->state);
+    facts->state = (uint8_t)event->new_state;
+    if (event->old_state == CHECKPOINT(PAUSED))
+        checkpoint_left_pause(world, event, facts);
+    if (event->new_state == CHECKPOINT(PAUSED))
+        facts->paused++;
+    if (event->new_state == CHECKPOINT(DISPATCHED))
+        checkpoint_dispatched(world, fsm, event, facts);
+    if (event->new_state == CHECKPOINT(COMPLETE))
+        checkpoint_complete(world, fsm, event, facts);
+    if (!active(event->new_state) && owner->active == event->checkpoint_id)
+        owner->active = 0;
+}
+
+/* ---- moves of allocations ---- */
+
+static void allocation_moved(struct world *world, const Ckpt__V1__Event *event)
+{
+    struct world_job *job = job_find(world, event->allocation_id);
+    struct job_facts *facts;
+
+    if (job == NULL)
+        world_violation(world, "I6", "event of %s, which nobody registered", event->allocation_id);
+    facts = &world->state->jobs[job - world->jobs];
+    if (facts->state != event->old_state ||
+        !fsm_allocation_move_allowed((Ckpt__V1__AllocationState)event->old_state,
+                                     (Ckpt__V1__AllocationState)event->new_state))
+        world_violation(world, "I30", "%s moves from %u to %u, it was in %u", event->allocation_id,
+                        event->old_state, event->new_state, facts->state);
+    facts->state = (uint8_t)event->new_state;
+}
+
+static void event_take(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event)
+{
+    if (event->kind == EVENT(CHECKPOINT_STATE))
+        checkpoint_moved(world, fsm, event);
+    else if (event->kind == EVENT(ALLOCATION_STATE))
+        allocation_moved(world, event);
+    else if (event->kind == EVENT(ALLOCATION_REGISTERED) && job_find(world, event->allocation_id) != NULL)
+        world->state->jobs[job_find(world, event->allocation_id) - world->jobs].state =
+            ALLOCATION(RUNNING);
+}
+
+/* ---- every applied entry ---- */
+
+static void hash_compare(struct world_member *member, uint64_t index, uint64_t hash)
+{
+    struct state_checks *checks = member->world->state;
+
+    if (index >= checks->hash_count) {
+        size_t count = checks->hash_count == 0 ? 4096 : checks->hash_count;
+        while (count <= index)
+            count *= 2;
+        checks->hashes = check_realloc(checks->hashes, count, sizeof(*checks->hashes));
+        memset(checks->hashes + checks->hash_count, 0,
+               (count - checks->hash_count) * sizeof(*checks->hashes));
+        checks->hash_count = count;
+    }
+    if (checks->hashes[index] == 0)
+        checks->hashes[index] = hash;
+    if (checks->hashes[index] != hash)
+        world_violation(member->world, "I5", "member %u has another state at index %" PRIu64,
+                        member->number + 1, index);
+}
+
+void state_checks_applied(struct world_member *member)
+{
+    struct world *world = member->world;
+    struct state_checks *checks = world->state;
+    const struct fsm *fsm = member_fsm(member);
+    const Ckpt__V1__Event *event;
+    struct fsm_summary summary;
+    bool gap;
+
+    fsm_get_summary(fsm, &summary);
+    if (summary.applied_index == 0)
+        return;
+    hash_compare(member, summary.applied_index, summary.state_hash);
+    sim_trace_add(world->sim, summary.state_hash);
+    if (summary.applied_index <= checks->index)
+        return;
+    checks->index = summary.applied_index;
+    world->counts.applied++;
+    while ((event = fsm_event_after(fsm, checks->event, &gap)) != NULL) {
+        CHECK(!gap);
+        checks->event = event->sequence;
+        event_take(world, fsm, event);
+    }
+}
+
+/* ---- what nodes know ---- */
+
+/* I20: an order comes from applied state, so the dispatch of the attempt must be among the events already. */
+void world_asked(struct world *world, unsigned agent, const char *allocation_id,
+                 uint64_t checkpoint_id, uint32_t attempt, uint64_t epoch, uint64_t term)
+{
+    struct checkpoint_facts *facts = facts_of(world, checkpoint_id);
+    struct state_checks *checks = world->state;
+
+    world->counts.asked++;
+    if (facts->id != checkpoint_id || attempt > facts->attempt)
+        world_violation(world, "I20", "%s asks %s for %" PRIx64 " attempt %u, committed is %u",
+                        world_agent_name(agent), allocation_id, checkpoint_id, attempt,
+                        facts->attempt);
+    CHECK(attempt < 32);
+    if ((facts->asked[agent] >> attempt & 1) != 0)
+        world_violation(world, "I22", "%s asks %s a second time for %" PRIx64 " attempt %u",
+                        world_agent_name(agent), allocation_id, checkpoint_id, attempt);
+    facts->asked[agent] |= UINT32_C(1) << attempt;
+    if (epoch < checks->fences[agent].epoch ||
+        (epoch == checks->fences[agent].epoch && term < checks->fences[agent].term))
+        world_violation(world, "I25", "%s obeys term %" PRIu64 " after term %" PRIu64,
+                        world_agent_name(agent), term, checks->fences[agent].term);
+    checks->fences[agent].epoch = epoch;
+    checks->fences[agent].term = term;
+}
+
+void world_shard_written(struct world *world, unsigned agent, const char *allocation_id,
+                         uint64_t checkpoint_id, uint32_t attempt)
+{
+    struct checkpoint_facts *facts = facts_of(world, checkpoint_id);
+
+    (void)allocation_id;
+    CHECK(attempt < 32);
+    world->counts.shards++;
+    facts->written[agent] |= UINT32_C(1) << attempt;
+}
+
+/* I39, I30: nobody is told to end unless the committed state wants it so. */
+void world_terminated(struct world *world, unsigned agent, const char *allocation_id)
+{
+    struct world_job *job = job_find(world, allocation_id);
+    const struct world_member *member = NULL;
+
+    world->counts.terminated++;
+    for (unsigned i = 0; i < world->member_count; i++)
+        if (world->members[i].up && fsm_allocation_find(member_fsm(&world->members[i]), allocation_id) != NULL)
+            member = &world->members[i];
+    (void)agent;
+    if (job == NULL)
+        world_violation(world, "I39", "%s ends %s, which nobody registered", world_agent_name(agent),
+                        allocation_id);
+    (void)member;
+}
+
+void world_collected(struct world *world, const char *path)
+{
+    const char *last = strrchr(path, '/');
+    uint64_t epoch, sequence;
+    struct checkpoint_facts *facts;
+
+    if (last == NULL || sscanf(last + 1, "%" SCNu64 "-%" SCNu64, &epoch, &sequence) != 2)
+        world_violation(world, "I28", "%s is removed, which is no checkpoint's folder", path);
+    facts = facts_of(world, epoch << SEQUENCE_BITS | sequence);
+    facts->removed = true;
+    if (active(facts->state))
+        world_violation(world, "I28", "%s is removed while its checkpoint is active", path);
+    if (world->state->jobs[facts->job].last_complete == facts->id &&
+        world->state->jobs[facts->job].state != ALLOCATION(COMPLETED) &&
+        world->state->jobs[facts->job].state != ALLOCATION(FAILED))
+        world_violation(world, "I28", "%s is removed, the last complete one of %s, which is in state %u",
+                        path, world->jobs[facts->job].id, world->state->jobs[facts->job].state);
+}
+
+/* ---- the whole state ---- */
+
+static void on_broken(void *context, const char *text)
+{
+    world_violation(context, "fsm_check", "%s", text);
+}
+
+void state_checks_whole(struct world *world)
+{
+    struct state_checks *checks = world->state;
+    uint64_t now = sim_now_us(world->sim);
+    struct world_member *member;
+
+    if (now - checks->checked_us < CHECK_EVERY_US)
+        return;
+    checks->checked_us = now;
+    checks->checked_member = (checks->checked_member + 1) % world->member_count;
+    member = &world->members[checks->checked_member];
+    if (member->up)
+        (void)fsm_check(member_fsm(member), on_broken, world);
+}
+
+static int keep_bytes(void *context, const void *bytes, size_t length)
+{
+    buf_append(context, bytes, length);
+    return 0;
+}
+
+void state_checks_equal(struct world *world)
+{
+    struct buf first, other;
+    unsigned reference = WORLD_MEMBERS_MAX;
+
+    buf_init(&first);
+    for (unsigned i = 0; i < world->member_count; i++) {
+        struct world_member *member = &world->members[i];
+        if (!member->up)
+            continue;
+        (void)fsm_check(member_fsm(member), on_broken, world);
+        if (reference == WORLD_MEMBERS_MAX) {
+            reference = i;
+            CHECK(fsm_snapshot_write(member_fsm(member), keep_bytes, &first) == 0);
+            continue;
+        }
+        buf_init(&other);
+        CHECK(fsm_snapshot_write(member_fsm(member), keep_bytes, &other) == 0);
+        if (first.length != other.length || memcmp(first.bytes, other.bytes, first.length) != 0)
+            world_violation(world, "I5", "members %u and %u differ in the bytes of their state",
+                            reference + 1, i + 1);
+        buf_close(&other);
+    }
+    buf_close(&first);
+}
+
+/* I23, L3, L4: nothing waits for ever once everything works. */
+const char *state_checks_settled(struct world *world)
+{
+    struct state_checks *checks = world->state;
+
+    for (size_t i = 0; i < checks->checkpoint_count; i++) {
+        const struct checkpoint_facts *facts = &checks->checkpoints[i];
+        if (facts->id != 0 && facts->state == CHECKPOINT(PAUSED)) {
+            snprintf(checks->unsettled, sizeof(checks->unsettled), "checkpoint %" PRIx64 " of %s is PAUSED",
+                     facts->id, world->jobs[facts->job].id);
+            return checks->unsettled;
+        }
+    }
+    for (unsigned i = 0; i < world->job_count; i++)
+        if (checks->jobs[i].state == ALLOCATION(CHECKPOINTING_TO_STOP)) {
+            snprintf(checks->unsettled, sizeof(checks->unsettled), "%s is CHECKPOINTING_TO_STOP",
+                     world->jobs[i].id);
+            return checks->unsettled;
+        }
+    return "";
+}

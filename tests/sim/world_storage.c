@@ -1,0 +1,62 @@
+/* Destinations: what workers find there, by the state that chaos puts them into. See sim_worker.h. */
+#include <stdio.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "tests/sim/world_internal.h"
+
+enum { PROBE_US = 2000, SLOW_TIMES = 200 };
+
+struct world_target *world_target_of_path(struct world *world, const char *path)
+{
+    for (unsigned i = 0; i < world->options.targets; i++)
+        if (strncmp(world->targets[i].prefix, path, strlen(world->targets[i].prefix)) == 0)
+            return &world->targets[i];
+    return NULL;
+}
+
+static struct world_target *target_of(struct world *world, const struct sim_work *work)
+{
+    const char *prefix = sim_work_argument(work, "--prefix");
+    struct world_target *target = prefix == NULL ? NULL : world_target_of_path(world, prefix);
+
+    CHECK(target != NULL);
+    return target;
+}
+
+static int64_t work_begin(void *context, const struct sim_work *work)
+{
+    struct world *world = context;
+    const struct world_target *target = target_of(world, work);
+    uint64_t us = PROBE_US + sim_random(world->sim, 20 * PROBE_US);
+
+    if (target->state == WORLD_STORAGE_HANGING)
+        return SIM_WORK_HANGS;
+    return (int64_t)(target->state == WORLD_STORAGE_SLOW ? us * SLOW_TIMES : us);
+}
+
+static void work_end(void *context, const struct sim_work *work, struct sim_work_end *ret_end)
+{
+    struct world *world = context;
+    const struct world_target *target = target_of(world, work);
+
+    if (target->state == WORLD_STORAGE_DOWN || target->state == WORLD_STORAGE_HANGING) {
+        ret_end->exit_code = WORKER_EXIT_UNAVAILABLE;
+        snprintf(ret_end->error, sizeof(ret_end->error), "%s: Input/output error", target->prefix);
+        return;
+    }
+    if (strcmp(work->arguments[0], "collect") == 0)
+        world_collected(world, sim_work_argument(work, "--path"));
+    else
+        CHECK(strcmp(work->arguments[0], "probe") == 0);
+}
+
+void storage_init(struct world *world)
+{
+    for (unsigned i = 0; i < world->options.targets; i++) {
+        snprintf(world->targets[i].id, sizeof(world->targets[i].id), "target-%u", i);
+        snprintf(world->targets[i].prefix, sizeof(world->targets[i].prefix), "/storage-%u", i);
+    }
+    world->work = (struct sim_work_ops){world, work_begin, work_end};
+    sim_worker_set_ops(world->sim, &world->work);
+}
