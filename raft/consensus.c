@@ -283,6 +283,7 @@ static int storage_open(struct consensus *consensus, struct err *err)
         return -1;
     core_peers_open(consensus);
     folder_set_reserve(folder, config->reserve_bytes);
+    folder->segment_bytes = config->segment_bytes;
     if (wal_open(&consensus->wal, folder, config->clock, core_wal_failed, consensus, err) != 0)
         return -1;
     consensus->wal_opened = true;

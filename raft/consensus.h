@@ -67,8 +67,9 @@ struct consensus_config {
     uint64_t snapshot_after_entries; /* 0: 100,000 */
     uint64_t snapshot_after_bytes;   /* 0: 64 MiB of log */
     uint64_t reserve_bytes;          /* 0: 32 MiB kept free for recovery from a full disk */
-    uint64_t segment_bytes;          /* 0: 8 MiB per log file; tests take small ones, the same for the life of a folder */
-    const struct clock_ops *clock;   /* monotonic_us is also called from disk jobs, off the loop */
+    uint64_t
+        segment_bytes; /* 0: 8 MiB per log file; tests take small ones, the same for the life of a folder */
+    const struct clock_ops *clock; /* monotonic_us is also called from disk jobs, off the loop */
     const struct random_ops *random;
     const struct disk_ops *disk;
     const struct network_ops *network;

@@ -264,7 +264,12 @@ static void in_adopt(struct inbound *in, struct peer *peer)
     peer->in = in;
     if (peer->stranger)
         peer->drop_us = 0;
-    /* It lives: no reason to wait for the next dial. */
+    /* It lives: no reason to wait for the next dial, nor for one that began while it could not be reached. */
+    if (peer->out != NULL && !peer->out_ready &&
+        now_us(transport) - peer->dialled_us > UINT64_C(1000) * TRANSPORT_DIAL_PATIENCE_MS) {
+        transport->network->close(peer->out);
+        peer->out = NULL;
+    }
     if (peer->out == NULL) {
         peer->backoff_ms = TRANSPORT_BACKOFF_MIN_MS;
         dial(peer);

@@ -32,7 +32,7 @@ struct report {
 
 struct application {
     bool runs;
-    bool terminated; /* the end was reported */
+    bool terminated;        /* the end was reported */
     uint64_t checkpoint_id; /* the highest (id, attempt) that was taken */
     uint32_t attempt;
     bool busy; /* with it; of the process */
@@ -47,8 +47,8 @@ struct application {
 
 struct model {
     struct application applications[WORLD_JOBS_MAX];
-    uint64_t epoch, term; /* the fence */
-    uint64_t sequence;    /* of the last report */
+    uint64_t epoch, term;   /* the fence */
+    uint64_t sequence;      /* of the last report */
     struct report *reports; /* not acknowledged */
     size_t report_count;
     unsigned boots;
@@ -146,7 +146,7 @@ static void reports_send(struct process *process)
         if (mischief(process)) {
             if (sim_chance(process->world->sim, 2))
                 return; /* later */
-            if (i > 0) /* one that was sent before */
+            if (i > 0)  /* one that was sent before */
                 (void)rpc_client_call_send(process->call, model->reports[i - 1].bytes,
                                            model->reports[i - 1].length);
             else if (model->report_count > 1) { /* out of order */
@@ -304,8 +304,8 @@ static void order_take(struct process *process, const Ckpt__V1__Order *order, ui
     application = &process->model->applications[number];
     if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE) {
         if (application->runs && application->stop_us == 0) {
-            application->stop_us =
-                sim_now_us(process->world->sim) + 1 + sim_random(process->world->sim, order->grace_ms * 1000 + 1);
+            application->stop_us = sim_now_us(process->world->sim) + 1 +
+                                   sim_random(process->world->sim, order->grace_ms * 1000 + 1);
         } else if (!application->runs && !application->terminated) {
             application->terminated = true;
             report(process, REPORT(TERMINATED), number, order->reason);
@@ -325,8 +325,7 @@ static void deadlines_take(struct process *process, const Ckpt__V1__OrderSet *or
         struct world_job *job = job_find(process->world, orders->deadlines[i]->allocation_id);
         if (job == NULL)
             continue;
-        struct application *application =
-            &process->model->applications[job - process->world->jobs];
+        struct application *application = &process->model->applications[job - process->world->jobs];
         if (application->wall_us == 0)
             application->wall_us =
                 sim_now_us(process->world->sim) + orders->deadlines[i]->remaining_ms * 1000 + 1;
@@ -338,7 +337,8 @@ static void orders_take(struct process *process, const Ckpt__V1__OrderSet *order
 {
     struct model *model = process->model;
 
-    if (orders->epoch < model->epoch || (orders->epoch == model->epoch && orders->term < model->term)) {
+    if (orders->epoch < model->epoch ||
+        (orders->epoch == model->epoch && orders->term < model->term)) {
         stream_leave(process);
         return;
     }
@@ -349,7 +349,8 @@ static void orders_take(struct process *process, const Ckpt__V1__OrderSet *order
         if (application->busy && !application->cancelled &&
             !ordered(orders, process->world->jobs[job].id, application)) {
             application->cancelled = true;
-            application->done_us = sim_now_us(process->world->sim) + sim_random(process->world->sim, 300000);
+            application->done_us =
+                sim_now_us(process->world->sim) + sim_random(process->world->sim, 300000);
         }
     }
     for (size_t i = 0; i < orders->n_orders; i++)
@@ -371,9 +372,11 @@ static void welcome_take(struct process *process, const Ckpt__V1__AgentWelcome *
         world_violation(process->world, "I6", "%s is told of report %" PRIu64 ", it wrote %" PRIu64,
                         world_agent_name(process->number), welcome->acknowledged_report_sequence,
                         model->sequence);
-    if (model->report_count > 0 && welcome->acknowledged_report_sequence + 1 < model->reports[0].sequence)
+    if (model->report_count > 0 &&
+        welcome->acknowledged_report_sequence + 1 < model->reports[0].sequence)
         world_violation(process->world, "I6",
-                        "%s: reports up to %" PRIu64 " were acknowledged, the leader knows %" PRIu64,
+                        "%s: reports up to %" PRIu64
+                        " were acknowledged, the leader knows %" PRIu64,
                         world_agent_name(process->number), model->reports[0].sequence - 1,
                         welcome->acknowledged_report_sequence);
     reports_drop(model, welcome->acknowledged_report_sequence);
@@ -407,8 +410,8 @@ static const struct rpc_client_handlers handlers = {.on_message = on_message, .o
 
 static struct rpc_client_call *stream_open(struct process *process)
 {
-    return rpc_channel_open(rpc_follow_channel(process->follow), "/ckpt.v1.AgentService/Session",
-                            0, false, &handlers, process);
+    return rpc_channel_open(rpc_follow_channel(process->follow), "/ckpt.v1.AgentService/Session", 0,
+                            false, &handlers, process);
 }
 
 /* ---- time ---- */
@@ -536,7 +539,8 @@ static void *model_start(struct world *world, unsigned number)
     process->model = models[number];
     sim_node_clock(world->sim, WORLD_AGENT_NODE + number, &process->clock);
     process->timer = process->clock.timer_new(process->clock.context, on_timer, process);
-    CHECK(rpc_follow_new(&world->agents[number].loop.uv, world->endpoints, &config, &process->follow, &err) == 0);
+    CHECK(rpc_follow_new(&world->agents[number].loop.uv, world->endpoints, &config,
+                         &process->follow, &err) == 0);
     recover(process);
     process->clock.timer_start(process->timer, sim_random(world->sim, TICK_US));
     return process;

@@ -24,7 +24,7 @@ enum { JOBS_MAX = 64, RUN_MAX_S = 120, FAILED_KEPT_MAX = 32, SETS_MAX = 64 };
 struct plan {
     uint64_t first, runs;
     unsigned replicas, jobs;
-    bool expect;  /* a violation */
+    bool expect; /* a violation */
     bool quiet;
     uint64_t twice; /* each seed is run again in another process: the traces must be equal */
     const char *sets[SETS_MAX];
@@ -86,8 +86,9 @@ static void report(struct board *board, const struct world *world, uint64_t took
     add(&board->shards, world->counts.shards);
     add(&board->terminated, world->counts.terminated);
     add(&board->lost_members, world->counts.lost_members);
-    add(&board->faults, world->counts.crashes + world->counts.dead_disks + world->counts.disk_errors +
-                            world->counts.partitions + world->counts.resets + world->counts.pauses +
+    add(&board->faults, world->counts.crashes + world->counts.dead_disks +
+                            world->counts.disk_errors + world->counts.partitions +
+                            world->counts.resets + world->counts.pauses +
                             world->counts.clock_steps + world->counts.slow + world->counts.full +
                             world->counts.rots + world->counts.flaps + world->counts.agent_crashes +
                             world->counts.transfers);
@@ -228,12 +229,13 @@ static void summary(const struct plan *plan, const struct board *board, double w
            sim_s, wall_s, cpu_s, sim_s / cpu_s, (double)board->steps / sim_s);
     printf("%" PRIu64 " faults, %" PRIu64 " elections, %" PRIu64 " entries; requests: %" PRIu64
            ", acknowledged %" PRIu64 ", read %" PRIu64 ", refused %" PRIu64 ", unknown %" PRIu64
-           "; asked %" PRIu64 ", shards %" PRIu64 ", ended %" PRIu64 "; members lost to rot %" PRIu64
-           "\n",
+           "; asked %" PRIu64 ", shards %" PRIu64 ", ended %" PRIu64
+           "; members lost to rot %" PRIu64 "\n",
            board->faults, board->elections, board->applied, board->requests, board->acknowledged,
            board->reads, board->refused, board->unknown, board->asked, board->shards,
            board->terminated, board->lost_members);
-    printf("most ms until a leader after healing %" PRIu64 ", until all was equal and settled %" PRIu64
+    printf("most ms until a leader after healing %" PRIu64
+           ", until all was equal and settled %" PRIu64
            "; failover after a leader's death: mean %" PRIu64 ", most %" PRIu64 "\n",
            board->leader_us_max / 1000, board->converge_us_max / 1000,
            board->done == 0 ? 0 : board->failover_us / board->done / 1000,
@@ -275,8 +277,8 @@ static bool plan_set(struct plan *plan, const char *text)
 int main(int argc, char **argv)
 {
     struct plan plan = {.first = 1, .runs = 1, .replicas = 3, .jobs = 1};
-    struct board *board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE,
-                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct board *board =
+        mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     struct timespec begin, end;
     bool verbose = false;
 
@@ -295,7 +297,7 @@ int main(int argc, char **argv)
         run_all(&plan, board);
     clock_gettime(CLOCK_MONOTONIC, &end);
     if (!plan.quiet)
-        summary(&plan, board, (double)(end.tv_sec - begin.tv_sec) +
-                                  (double)(end.tv_nsec - begin.tv_nsec) / 1e9);
+        summary(&plan, board,
+                (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9);
     return (board->failed > 0) == plan.expect ? 0 : 1;
 }

@@ -29,7 +29,7 @@ enum sim_frame_type {
     SIM_FRAME_MESSAGE,    /* a: bytes */
     SIM_FRAME_HALF_CLOSE, /* from the client */
     SIM_FRAME_RESET,      /* from the client: the call is cancelled */
-    SIM_FRAME_END,        /* from the server; number: status; a: message; b: trailers, name NUL value NUL ... */
+    SIM_FRAME_END, /* from the server; number: status; a: message; b: trailers, name NUL value NUL ... */
     SIM_FRAME_PING,
     SIM_FRAME_PONG,
     SIM_FRAME_GOAWAY

@@ -150,10 +150,8 @@ static void call_reset(struct rpc_client_call *call)
 
 static void call_end(struct rpc_client_call *call, int status, const char *message)
 {
-    const struct rpc_end end = {.status = status,
-                                .message = message,
-                                .sent = call->sent,
-                                .channel = call->channel};
+    const struct rpc_end end = {
+        .status = status, .message = message, .sent = call->sent, .channel = call->channel};
 
     call_over(call, &end);
 }
@@ -179,15 +177,14 @@ static void call_submit(struct rpc_client_call *call, struct client_connection *
 
     buf_init(&bytes);
     call->id = ++call->channel->last_call;
-    sim_frame_append(
-        &bytes,
-        &(struct sim_frame){.type = SIM_FRAME_OPEN,
-                            .call = call->id,
-                            .number = call->deadline_ms == UINT64_MAX   ? 0
-                                      : call->deadline_ms > now_ms      ? call->deadline_ms - now_ms
-                                                                        : 1,
-                            .a = (const uint8_t *)call->path,
-                            .a_bytes = strlen(call->path)});
+    sim_frame_append(&bytes, &(struct sim_frame){.type = SIM_FRAME_OPEN,
+                                                 .call = call->id,
+                                                 .number = call->deadline_ms == UINT64_MAX ? 0
+                                                           : call->deadline_ms > now_ms
+                                                               ? call->deadline_ms - now_ms
+                                                               : 1,
+                                                 .a = (const uint8_t *)call->path,
+                                                 .a_bytes = strlen(call->path)});
     for (size_t used = 0; used < call->outbox.length;) {
         struct sim_frame frame;
         used += sim_frame_take(call->outbox.bytes + used, call->outbox.length - used, &frame);
@@ -710,7 +707,8 @@ struct rpc_client_call *rpc_channel_unary(struct rpc_channel *channel, const cha
     struct rpc_client_call *call =
         call_new(channel, path, timeout_ms, wait_for_ready, handlers, data);
 
-    call_send(call, &(struct sim_frame){.type = SIM_FRAME_MESSAGE, .a = request, .a_bytes = length});
+    call_send(call,
+              &(struct sim_frame){.type = SIM_FRAME_MESSAGE, .a = request, .a_bytes = length});
     call_send(call, &(struct sim_frame){.type = SIM_FRAME_HALF_CLOSE});
     call_begin(call);
     return call;
@@ -732,10 +730,9 @@ bool rpc_client_call_send(struct rpc_client_call *call, const uint8_t *bytes, si
     struct client_connection *connection = call->connection;
 
     CHECK(!call->ended);
-    call_send(call, &(struct sim_frame){.type = SIM_FRAME_MESSAGE,
-                                        .call = call->id,
-                                        .a = bytes,
-                                        .a_bytes = length});
+    call_send(call,
+              &(struct sim_frame){
+                  .type = SIM_FRAME_MESSAGE, .call = call->id, .a = bytes, .a_bytes = length});
     if (connection == NULL
             ? call->outbox.length <= WRITE_BUFFER_BYTES
             : connection->stream == NULL ||

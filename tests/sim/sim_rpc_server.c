@@ -674,8 +674,9 @@ size_t rpc_call_buffered(const struct rpc_call *call)
 {
     const struct connection *connection = call->connection;
 
-    return connection->stream == NULL ? 0
-                                      : connection->server->network.unsent_bytes(connection->stream);
+    return connection->stream == NULL
+               ? 0
+               : connection->server->network.unsent_bytes(connection->stream);
 }
 
 bool rpc_call_send(struct rpc_call *call, const uint8_t *bytes, size_t length)
@@ -683,10 +684,9 @@ bool rpc_call_send(struct rpc_call *call, const uint8_t *bytes, size_t length)
     struct connection *connection = call->connection;
 
     CHECK(!call->ended);
-    frame_send(connection, &(struct sim_frame){.type = SIM_FRAME_MESSAGE,
-                                               .call = call->id,
-                                               .a = bytes,
-                                               .a_bytes = length});
+    frame_send(connection,
+               &(struct sim_frame){
+                   .type = SIM_FRAME_MESSAGE, .call = call->id, .a = bytes, .a_bytes = length});
     if (rpc_call_buffered(call) <= connection->server->config.write_buffer_bytes)
         return true;
     call->blocked = true;
@@ -714,10 +714,9 @@ void rpc_call_reply(struct rpc_call *call, const uint8_t *bytes, size_t length)
 
     CHECK(!call->ended);
     buf_init(&both);
-    sim_frame_append(&both, &(struct sim_frame){.type = SIM_FRAME_MESSAGE,
-                                                .call = call->id,
-                                                .a = bytes,
-                                                .a_bytes = length});
+    sim_frame_append(
+        &both, &(struct sim_frame){
+                   .type = SIM_FRAME_MESSAGE, .call = call->id, .a = bytes, .a_bytes = length});
     call_append_end(call, &both, RPC_OK, NULL);
     connection_send(call->connection, &both);
     call_end(call, RPC_OK);

@@ -66,9 +66,9 @@ int uv_timer_start(uv_timer_t *timer, uv_timer_cb callback, uint64_t timeout_ms,
     CHECK(!uv_is_closing((uv_handle_t *)timer));
     uv_timer_stop(timer);
     timer->timer_cb = callback;
-    timer->heap_node[0] =
-        sim_schedule(loop->sim, loop->node, timeout_ms > UINT32_MAX ? UINT64_C(1) << 50 : timeout_ms * 1000,
-                     timer_fire, timer);
+    timer->heap_node[0] = sim_schedule(
+        loop->sim, loop->node, timeout_ms > UINT32_MAX ? UINT64_C(1) << 50 : timeout_ms * 1000,
+        timer_fire, timer);
     return 0;
 }
 

@@ -37,8 +37,9 @@ struct world_options {
     uint64_t seed;
     unsigned replicas;
     unsigned agents, schedulers, targets;
-    unsigned shipping_agents; /* so many of the agents are the shipping ones, the others the model */
-    unsigned seconds;         /* of chaos; healing comes on top */
+    unsigned
+        shipping_agents; /* so many of the agents are the shipping ones, the others the model */
+    unsigned seconds;    /* of chaos; healing comes on top */
     unsigned operations_per_s;
     uint64_t snapshot_entries;
     /* Faults: how many of each kind per minute, all nodes together. 0: none. */
@@ -123,7 +124,8 @@ void world_collected(struct world *world, const char *path);
 
 /* ---- violations ---- */
 
-__attribute__((noreturn, format(printf, 3, 4))) void
-world_violation(struct world *world, const char *invariant, const char *format, ...);
+__attribute__((noreturn, format(printf, 3, 4))) void world_violation(struct world *world,
+                                                                     const char *invariant,
+                                                                     const char *format, ...);
 
 #endif

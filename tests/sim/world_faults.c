@@ -37,7 +37,8 @@ static void undo_later(struct world *world, uint64_t min_ms, uint64_t spread_ms,
 
     *later = (struct later){world, a, undo};
     sim_on_drop(sim_schedule(world->sim, SIM_NODES_MAX,
-                             1000 * (min_ms + sim_random(world->sim, spread_ms)), later_fire, later),
+                             1000 * (min_ms + sim_random(world->sim, spread_ms)), later_fire,
+                             later),
                 free);
 }
 
@@ -70,11 +71,14 @@ static void do_crash(struct world *world)
 static void do_pause(struct world *world)
 {
     bool member = !sim_chance(world->sim, 3);
-    unsigned node = member ? some_victim(world)
-                           : WORLD_AGENT_NODE + (unsigned)sim_random(world->sim, world->options.agents);
+    unsigned node =
+        member ? some_victim(world)
+               : WORLD_AGENT_NODE + (unsigned)sim_random(world->sim, world->options.agents);
 
     world->counts.pauses++;
-    sim_pause(world->sim, node, 50000 + sim_random(world->sim, sim_chance(world->sim, 4) ? 8 * SECOND_US : SECOND_US));
+    sim_pause(world->sim, node,
+              50000 +
+                  sim_random(world->sim, sim_chance(world->sim, 4) ? 8 * SECOND_US : SECOND_US));
 }
 
 static void do_agent_crash(struct world *world)
@@ -99,8 +103,8 @@ static void do_transfer(struct world *world)
         return;
     world->counts.transfers++;
     before = sim_enter(world->sim, leader->number);
-    replica_transfer(leader->broker.replica,
-                     sim_chance(world->sim, 2) ? 0 : some_member(world) + 1, transferred, NULL);
+    replica_transfer(leader->broker.replica, sim_chance(world->sim, 2) ? 0 : some_member(world) + 1,
+                     transferred, NULL);
     sim_leave(world->sim, before);
 }
 
@@ -133,10 +137,10 @@ static void do_partition(struct world *world)
     world->counts.partitions++;
     for (unsigned i = 0; i < WORLD_NODES; i++)
         for (unsigned j = 0; j < i; j++) {
-            bool apart = kind == 0   ? i == victim || j == victim
-                         : kind == 1 ? (sides >> i & 1) != (sides >> j & 1)
-                                     : (sides >> i & 1) != (sides >> j & 1) && i != victim &&
-                                           j != victim;
+            bool apart = kind == 0 ? i == victim || j == victim
+                         : kind == 1
+                             ? (sides >> i & 1) != (sides >> j & 1)
+                             : (sides >> i & 1) != (sides >> j & 1) && i != victim && j != victim;
             if (apart)
                 link_cut(world, i, j, true);
         }
@@ -244,8 +248,8 @@ static void rot_log(struct world *world, struct world_member *member)
 
 static void rot_file(struct world *world, struct world_member *member, const char *prefix)
 {
-    const char *name = sim_file_name(world->sim, member->number, prefix,
-                                     (unsigned)sim_random(world->sim, 2));
+    const char *name =
+        sim_file_name(world->sim, member->number, prefix, (unsigned)sim_random(world->sim, 2));
     size_t length;
 
     if (name == NULL || sim_file(world->sim, member->number, name, &length) == NULL || length == 0)

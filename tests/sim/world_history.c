@@ -21,7 +21,7 @@ struct operation {
     bool write;
     bool ended;
     bool forgotten;
-    uint64_t value; /* 0: the job was not there */
+    uint64_t value;      /* 0: the job was not there */
     uint64_t begin, end; /* world's steps: no two events have the same */
     uint64_t index;
 };
@@ -129,8 +129,8 @@ static void indexes_check(struct world *world)
         }
         if (operation->ended && operation->index != 0 &&
             (operation->write ? operation->index <= seen : operation->index < seen))
-            world_violation(world, "I7", "%s of %s at index %" PRIu64 " began after index %" PRIu64
-                            " was known",
+            world_violation(world, "I7",
+                            "%s of %s at index %" PRIu64 " began after index %" PRIu64 " was known",
                             operation->write ? "write" : "read", world->jobs[operation->job].id,
                             operation->index, seen);
     }
@@ -183,11 +183,11 @@ static void register_check(struct world *world, unsigned job, struct zone *zones
     size_t count = 0;
 
     /* Before everything the register held 0: the job was not there. */
-    zone_add(zone_of(zones, &count, 0),
-             &(struct operation){.write = true, .begin = 0, .end = 0});
+    zone_add(zone_of(zones, &count, 0), &(struct operation){.write = true, .begin = 0, .end = 0});
     for (size_t i = 0; i < history->count; i++) {
         const struct operation *operation = &history->operations[i];
-        if (operation->job != job || operation->forgotten || (!operation->write && !operation->ended))
+        if (operation->job != job || operation->forgotten ||
+            (!operation->write && !operation->ended))
             continue;
         zone_add(zone_of(zones, &count, operation->value), operation);
     }

@@ -34,10 +34,10 @@ struct world_member {
     struct broker broker;
     void *disk_watch;
     bool up;
-    bool doomed; /* fatal() was called */
+    bool doomed;  /* fatal() was called */
     bool claimed; /* its folder is whole: it starts without bootstrap from now on */
-    bool rotten; /* a file of it was damaged: it may refuse to start */
-    bool lost;   /* it refused to: its data is not trusted any more */
+    bool rotten;  /* a file of it was damaged: it may refuse to start */
+    bool lost;    /* it refused to: its data is not trusted any more */
     struct err fatal;
     uint64_t starts, kills;
     /* Seen after the last event, by world_raft.c. */
@@ -79,7 +79,8 @@ struct world {
     uint64_t interval_ms; /* of the evaluator, drawn */
     /* What happened, for the summary. */
     struct {
-        uint64_t crashes, dead_disks, disk_errors, partitions, resets, pauses, clock_steps, slow, full;
+        uint64_t crashes, dead_disks, disk_errors, partitions, resets, pauses, clock_steps, slow,
+            full;
         uint64_t rots, flaps, agent_crashes, transfers, lost_members;
         uint64_t elections, applied, snapshots_installed, asked, shards, terminated;
         uint64_t requests, acknowledged, refused, unknown, reads;
@@ -140,6 +141,8 @@ void state_checks_close(struct world *world);
 void state_checks_applied(struct world_member *member);
 void state_checks_whole(struct world *world); /* fsm_check() of one member, by turns */
 void state_checks_equal(struct world *world); /* at the end: the same bytes everywhere */
+/* It has ended for good: its records leave the state after the retention time. */
+bool state_checks_ended(const struct world *world, unsigned job);
 /* Empty when everything that must come to an end has; else what has not. */
 const char *state_checks_settled(struct world *world);
 

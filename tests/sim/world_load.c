@@ -13,7 +13,13 @@
 #include "src/base/check.h"
 #include "tests/sim/world_internal.h"
 
-enum { IN_FLIGHT_MAX = 16, KEPT_MAX = 256, JOBS_ALIVE_MAX = 12, TIMEOUT_MS = 4000, PERIOD_BASE_MS = 36000000 };
+enum {
+    IN_FLIGHT_MAX = 16,
+    KEPT_MAX = 256,
+    JOBS_ALIVE_MAX = 12,
+    TIMEOUT_MS = 4000,
+    PERIOD_BASE_MS = 36000000
+};
 #define NO_OPERATION SIZE_MAX
 
 struct kept {
@@ -91,8 +97,8 @@ static void keep(struct request *request, uint64_t index, uint64_t checkpoint_id
     struct kept *kept = &scheduler->kept[scheduler->kept_count++ % KEPT_MAX];
 
     free(kept->bytes);
-    *kept = (struct kept){request->method, request->type,  request->bytes,
-                          request->length, index, checkpoint_id};
+    *kept = (struct kept){request->method, request->type, request->bytes,
+                          request->length, index,         checkpoint_id};
     request->bytes = NULL;
 }
 
@@ -106,10 +112,13 @@ static void repetition_check(const struct request *request, int status, const ch
         status == RPC_RESOURCE_EXHAUSTED)
         return;
     if (status != RPC_OK)
-        world_violation(world, "I6", "%s was acknowledged at index %" PRIu64 ", its repetition ends with %s: %s",
+        world_violation(world, "I6",
+                        "%s was acknowledged at index %" PRIu64 ", its repetition ends with %s: %s",
                         request->method, request->index, rpc_status_name(status), text);
-    if (!reply->repeated || reply->index != request->index || reply->checkpoint_id != request->checkpoint_id)
-        world_violation(world, "I6", "%s was acknowledged at index %" PRIu64 ", its repetition at %" PRIu64,
+    if (!reply->repeated || reply->index != request->index ||
+        reply->checkpoint_id != request->checkpoint_id)
+        world_violation(world, "I6",
+                        "%s was acknowledged at index %" PRIu64 ", its repetition at %" PRIu64,
                         request->method, request->index, reply->index);
 }
 
@@ -133,6 +142,10 @@ static void read_ended(struct request *request, int status, const ProtobufCMessa
     const Ckpt__V1__Allocation *allocation = (const void *)message;
 
     world->counts.reads++;
+    if (status == RPC_NOT_FOUND && state_checks_ended(world, request->job)) {
+        history_forget(world, request->operation); /* and removed: no write of anyone */
+        return;
+    }
     if (status == RPC_NOT_FOUND) {
         history_end(world, request->operation, 0, 0);
         return;
@@ -186,7 +199,7 @@ static void on_done(void *data, int status, const char *text, const ProtobufCMes
 /* ---- begins ---- */
 
 static void request_send(struct scheduler *scheduler, const struct request *request,
-                 const ProtobufCMessage *message)
+                         const ProtobufCMessage *message)
 {
     struct request *own = check_alloc(sizeof(*own));
     const ProtobufCMessageDescriptor *reply =
@@ -223,7 +236,8 @@ static void do_register(struct scheduler *scheduler)
     Ckpt__V1__AllocationSpec spec = CKPT__V1__ALLOCATION_SPEC__INIT;
     Ckpt__V1__NodeShare shares[WORLD_AGENTS_MAX], *pointers[WORLD_AGENTS_MAX];
     char id[48], texts[] = "tenant\0project\0vc\0signal", profile[] = "signal";
-    struct request request = {.method = "BrokerService/RegisterAllocation", .effect = EFFECT_REGISTER};
+    struct request request = {.method = "BrokerService/RegisterAllocation",
+                              .effect = EFFECT_REGISTER};
     unsigned alive = 0;
 
     for (unsigned i = 0; i < world->job_count; i++)
@@ -281,7 +295,8 @@ static void do_update(struct scheduler *scheduler)
 {
     struct world *world = scheduler->world;
     Ckpt__V1__UpdateAllocationRequest message = CKPT__V1__UPDATE_ALLOCATION_REQUEST__INIT;
-    struct request request = {.method = "BrokerService/UpdateAllocation", .job = some_job(scheduler)};
+    struct request request = {.method = "BrokerService/UpdateAllocation",
+                              .job = some_job(scheduler)};
     char id[48];
 
     message.request_id = request_id(scheduler, id);
@@ -321,7 +336,8 @@ static void do_checkpoint(struct scheduler *scheduler)
 static void do_cancel(struct scheduler *scheduler)
 {
     Ckpt__V1__CancelCheckpointRequest message = CKPT__V1__CANCEL_CHECKPOINT_REQUEST__INIT;
-    struct request request = {.method = "BrokerService/CancelCheckpoint", .operation = NO_OPERATION};
+    struct request request = {.method = "BrokerService/CancelCheckpoint",
+                              .operation = NO_OPERATION};
     char id[48];
 
     if (scheduler->active_seen == 0)
@@ -424,7 +440,8 @@ static void repeat(struct scheduler *scheduler, const struct kept *kept)
                               .repeats = true,
                               .index = kept->index,
                               .checkpoint_id = kept->checkpoint_id};
-    ProtobufCMessage *message = protobuf_c_message_unpack(kept->type, NULL, kept->length, kept->bytes);
+    ProtobufCMessage *message =
+        protobuf_c_message_unpack(kept->type, NULL, kept->length, kept->bytes);
 
     CHECK(message != NULL);
     request_send(scheduler, &request, message);
@@ -471,7 +488,8 @@ static void on_timer(void *data)
 {
     struct scheduler *scheduler = data;
     struct world *world = scheduler->world;
-    uint64_t mean_us = (uint64_t)SECOND_US * world->options.schedulers / world->options.operations_per_s;
+    uint64_t mean_us =
+        (uint64_t)SECOND_US * world->options.schedulers / world->options.operations_per_s;
 
     if (scheduler->stopped)
         return;
@@ -494,7 +512,8 @@ void load_init(struct world *world)
         scheduler->world = world;
         scheduler->number = i;
         sim_node_clock(world->sim, node, &scheduler->clock);
-        scheduler->timer = scheduler->clock.timer_new(scheduler->clock.context, on_timer, scheduler);
+        scheduler->timer =
+            scheduler->clock.timer_new(scheduler->clock.context, on_timer, scheduler);
         CHECK(client_new(&world->scheduler_loops[i].uv, &config, &scheduler->client, &err) == 0);
         world->schedulers[i] = scheduler;
     }

@@ -44,7 +44,11 @@ static void on_fatal(void *context, const struct err *err)
 
 static void on_role(void *context, enum consensus_role role, uint64_t term, uint64_t leader_id)
 {
-    (void)leader_id;
+    const struct world_member *member = context;
+
+    if (member->world->options.verbose)
+        fprintf(stderr, "%12" PRIu64 " member %u role %d term %" PRIu64 " leader %" PRIu64 "\n",
+                sim_now_us(member->world->sim), member->number + 1, (int)role, term, leader_id);
     raft_checks_role(context, role, term);
 }
 
@@ -77,7 +81,8 @@ static int open_replica(struct world_member *member, struct err *err)
                                          .disk = &member->disk,
                                          .network = &member->network};
 
-    if (replica_open(&consensus, &member->initial, on_fatal, member, &member->broker.replica, err) != 0)
+    if (replica_open(&consensus, &member->initial, on_fatal, member, &member->broker.replica,
+                     err) != 0)
         return -1;
     member->claimed = true;
     replica_set_facts(member->broker.replica, &member->facts);
@@ -170,6 +175,9 @@ void member_start(struct world_member *member)
         member->up = true;
         add_parts(member);
     }
+    if (world->options.verbose)
+        fprintf(stderr, "%12" PRIu64 " member %u starts: %s\n", sim_now_us(world->sim),
+                member->number + 1, status == 0 ? "ok" : err.text);
     sim_leave(world->sim, before);
     if (status != 0)
         start_failed(member, &err);
@@ -186,6 +194,9 @@ void member_kill(struct world_member *member)
 
     if (!member->up)
         return;
+    if (world->options.verbose)
+        fprintf(stderr, "%12" PRIu64 " member %u dies\n", sim_now_us(world->sim),
+                member->number + 1);
     member->up = false;
     member->kills++;
     before = sim_enter(world->sim, member->number);
@@ -268,19 +279,20 @@ static void config_text(struct world *world, char *text, size_t size)
         "ms\n  grace: 500ms\n  near_completion: 2s\n  retention: %" PRIu64
         "ms\n  max_attempts: %" PRIu64
         "\n  retry_backoff: 300ms\n  node_degraded_after: 1500ms\n  node_down_after: %" PRIu64
-        "ms\n  session_ttl: 1h\n"
+        "ms\n  session_ttl: 30d\n"
         "storage_watch:\n  interval: %" PRIu64 "ms\n  timeout: 1s\n  failures_down: %" PRIu64
         "\n  successes_up: %" PRIu64 "\nmembers:\n",
         election_ms, election_ms / 10, world->options.snapshot_entries,
         world->interval_ms = 1000 + sim_random(sim, 4000), 1000 + sim_random(sim, 3000),
-        8000 + sim_random(sim, 20000), 2000 + sim_random(sim, 6000),
-        5000 + sim_random(sim, 20000), 1 + sim_random(sim, 4), 4000 + sim_random(sim, 6000),
-        200 + sim_random(sim, 800), 1 + sim_random(sim, 3), 1 + sim_random(sim, 3));
+        8000 + sim_random(sim, 20000), 2000 + sim_random(sim, 6000), 5000 + sim_random(sim, 20000),
+        1 + sim_random(sim, 4), 4000 + sim_random(sim, 6000), 200 + sim_random(sim, 800),
+        1 + sim_random(sim, 3), 1 + sim_random(sim, 3));
 
     for (unsigned i = 0; i < world->member_count; i++)
-        used = text_add(text, size, used,
-                        "  - id: %u\n    name: m%u\n    raft: member%u:9000\n    api: member%u:7443\n",
-                        i + 1, i + 1, i + 1, i + 1);
+        used =
+            text_add(text, size, used,
+                     "  - id: %u\n    name: m%u\n    raft: member%u:9000\n    api: member%u:7443\n",
+                     i + 1, i + 1, i + 1, i + 1);
     used = text_add(text, size, used, "targets:\n");
     for (unsigned i = 0; i < world->options.targets; i++)
         used = text_add(text, size, used,

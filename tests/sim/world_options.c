@@ -11,19 +11,41 @@ enum { SEED_BYTES = 8 };
 
 #define OPTION(member)                                                                             \
     {                                                                                              \
-#member, offsetof(struct world_options, member), sizeof(((struct world_options *)0)->member) \
+#member, offsetof(struct world_options, member),                                           \
+            sizeof(((struct world_options *)0)->member)                                            \
     }
 static const struct option {
     const char *name;
     size_t offset, size;
 } known[] = {
-    OPTION(seed),          OPTION(replicas),        OPTION(agents),       OPTION(schedulers),
-    OPTION(targets),       OPTION(shipping_agents), OPTION(seconds),      OPTION(operations_per_s),
-    OPTION(snapshot_entries), OPTION(crashes),      OPTION(disk_deaths),  OPTION(disk_errors),
-    OPTION(partitions),    OPTION(one_way),         OPTION(resets),       OPTION(pauses),
-    OPTION(clock_steps),   OPTION(slow_disks),      OPTION(full_disks),   OPTION(rots),
-    OPTION(storage_flaps), OPTION(agent_crashes),   OPTION(transfers),    OPTION(membership),
-    OPTION(drift),         OPTION(unruly),          OPTION(unsafe),       OPTION(verbose),
+    OPTION(seed),
+    OPTION(replicas),
+    OPTION(agents),
+    OPTION(schedulers),
+    OPTION(targets),
+    OPTION(shipping_agents),
+    OPTION(seconds),
+    OPTION(operations_per_s),
+    OPTION(snapshot_entries),
+    OPTION(crashes),
+    OPTION(disk_deaths),
+    OPTION(disk_errors),
+    OPTION(partitions),
+    OPTION(one_way),
+    OPTION(resets),
+    OPTION(pauses),
+    OPTION(clock_steps),
+    OPTION(slow_disks),
+    OPTION(full_disks),
+    OPTION(rots),
+    OPTION(storage_flaps),
+    OPTION(agent_crashes),
+    OPTION(transfers),
+    OPTION(membership),
+    OPTION(drift),
+    OPTION(unruly),
+    OPTION(unsafe),
+    OPTION(verbose),
 };
 
 static uint64_t option_get(const struct world_options *options, const struct option *option)
@@ -91,7 +113,9 @@ static uint64_t next(uint64_t *state, uint64_t below)
 /* A kind of fault is there in two runs of three, and then rare or frequent. */
 static unsigned rate(uint64_t *state, unsigned most)
 {
-    return next(state, 3) == 0 ? 0 : 1 + (unsigned)next(state, next(state, 2) == 0 ? most : most / 3 + 1);
+    return next(state, 3) == 0
+               ? 0
+               : 1 + (unsigned)next(state, next(state, 2) == 0 ? most : most / 3 + 1);
 }
 
 void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *ret_options)
@@ -106,7 +130,7 @@ void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *
         .targets = 1 + (unsigned)next(&state, 2),
         .seconds = 60,
         .operations_per_s = 2 + (unsigned)next(&state, 15),
-        .snapshot_entries = 20 + next(&state, 300),
+        .snapshot_entries = 100 + next(&state, 300),
         .crashes = rate(&state, 20),
         .disk_deaths = rate(&state, 12),
         .disk_errors = rate(&state, 6),

@@ -66,8 +66,7 @@ static void terms_reserve(struct raft_checks *checks, uint64_t term)
         return;
     count = grown(checks->term_count, term);
     checks->leaders = check_realloc(checks->leaders, count, sizeof(*checks->leaders));
-    checks->votes =
-        check_realloc(checks->votes, count, sizeof(*checks->votes) * WORLD_MEMBERS_MAX);
+    checks->votes = check_realloc(checks->votes, count, sizeof(*checks->votes) * WORLD_MEMBERS_MAX);
     memset(checks->leaders + checks->term_count, 0,
            (count - checks->term_count) * sizeof(*checks->leaders));
     memset(checks->votes + checks->term_count * WORLD_MEMBERS_MAX, 0,

@@ -34,7 +34,7 @@ struct checkpoint_facts {
 
 struct job_facts {
     uint8_t state;
-    uint64_t active;       /* checkpoint; 0: none */
+    uint64_t active; /* checkpoint; 0: none */
     uint64_t last_complete;
 };
 
@@ -102,7 +102,8 @@ static void checkpoint_created(struct world *world, const Ckpt__V1__Event *event
                         event->checkpoint_id, world->state->last_id);
     world->state->last_id = event->checkpoint_id;
     if (owner->active != 0)
-        world_violation(world, "I21", "%s: checkpoint %" PRIx64 " begins while %" PRIx64 " is active",
+        world_violation(world, "I21",
+                        "%s: checkpoint %" PRIx64 " begins while %" PRIx64 " is active",
                         event->allocation_id, event->checkpoint_id, owner->active);
     facts->id = event->checkpoint_id;
     facts->job = job;
@@ -122,7 +123,8 @@ static void checkpoint_dispatched(struct world *world, const struct fsm *fsm,
     /* of the same entry as the event, unless more of it followed */
     if (checkpoint != NULL && checkpoint->state == CHECKPOINT(DISPATCHED) &&
         !fsm_target_at(fsm, checkpoint->target_slot)->available)
-        world_violation(world, "I35", "checkpoint %" PRIx64 " is dispatched to %s, which is unavailable",
+        world_violation(world, "I35",
+                        "checkpoint %" PRIx64 " is dispatched to %s, which is unavailable",
                         event->checkpoint_id, fsm_target_at(fsm, checkpoint->target_slot)->id);
 }
 
@@ -131,7 +133,8 @@ static void checkpoint_left_pause(struct world *world, const Ckpt__V1__Event *ev
 {
     facts->resumed++;
     if (event->new_state == CHECKPOINT(REQUESTED) && facts->resumed != facts->paused)
-        world_violation(world, "I24", "checkpoint %" PRIx64 " was paused %u times and resumed %u times",
+        world_violation(world, "I24",
+                        "checkpoint %" PRIx64 " was paused %u times and resumed %u times",
                         event->checkpoint_id, facts->paused, facts->resumed);
     if (event->new_state != CHECKPOINT(REQUESTED) &&
         (event->reason == CKPT__V1__REASON__REASON_NONE ||
@@ -163,7 +166,8 @@ static void checkpoint_complete(struct world *world, const struct fsm *fsm,
         if (!checkpoint->shards[i].verified || agent < 0 ||
             (facts->written[agent] >> checkpoint->attempt & 1) == 0)
             world_violation(world, "I27",
-                            "checkpoint %" PRIx64 " is complete, attempt %u has no whole shard of %s",
+                            "checkpoint %" PRIx64
+                            " is complete, attempt %u has no whole shard of %s",
                             event->checkpoint_id, checkpoint->attempt, node);
     }
     if (facts->removed)
@@ -225,7 +229,8 @@ static void event_take(struct world *world, const struct fsm *fsm, const Ckpt__V
         checkpoint_moved(world, fsm, event);
     else if (event->kind == EVENT(ALLOCATION_STATE))
         allocation_moved(world, event);
-    else if (event->kind == EVENT(ALLOCATION_REGISTERED) && job_find(world, event->allocation_id) != NULL)
+    else if (event->kind == EVENT(ALLOCATION_REGISTERED) &&
+             job_find(world, event->allocation_id) != NULL)
         world->state->jobs[job_find(world, event->allocation_id) - world->jobs].state =
             ALLOCATION(RUNNING);
 }
@@ -323,12 +328,13 @@ void world_terminated(struct world *world, unsigned agent, const char *allocatio
 
     world->counts.terminated++;
     for (unsigned i = 0; i < world->member_count; i++)
-        if (world->members[i].up && fsm_allocation_find(member_fsm(&world->members[i]), allocation_id) != NULL)
+        if (world->members[i].up &&
+            fsm_allocation_find(member_fsm(&world->members[i]), allocation_id) != NULL)
             member = &world->members[i];
     (void)agent;
     if (job == NULL)
-        world_violation(world, "I39", "%s ends %s, which nobody registered", world_agent_name(agent),
-                        allocation_id);
+        world_violation(world, "I39", "%s ends %s, which nobody registered",
+                        world_agent_name(agent), allocation_id);
     (void)member;
 }
 
@@ -347,8 +353,9 @@ void world_collected(struct world *world, const char *path)
     if (world->state->jobs[facts->job].last_complete == facts->id &&
         world->state->jobs[facts->job].state != ALLOCATION(COMPLETED) &&
         world->state->jobs[facts->job].state != ALLOCATION(FAILED))
-        world_violation(world, "I28", "%s is removed, the last complete one of %s, which is in state %u",
-                        path, world->jobs[facts->job].id, world->state->jobs[facts->job].state);
+        world_violation(world, "I28",
+                        "%s is removed, the last complete one of %s, which is in state %u", path,
+                        world->jobs[facts->job].id, world->state->jobs[facts->job].state);
 }
 
 /* ---- the whole state ---- */
@@ -405,6 +412,13 @@ void state_checks_equal(struct world *world)
     buf_close(&first);
 }
 
+bool state_checks_ended(const struct world *world, unsigned job)
+{
+    unsigned state = world->state->jobs[job].state;
+
+    return state == ALLOCATION(COMPLETED) || state == ALLOCATION(FAILED);
+}
+
 /* I23, L3, L4: nothing waits for ever once everything works. */
 const char *state_checks_settled(struct world *world)
 {
@@ -413,8 +427,9 @@ const char *state_checks_settled(struct world *world)
     for (size_t i = 0; i < checks->checkpoint_count; i++) {
         const struct checkpoint_facts *facts = &checks->checkpoints[i];
         if (facts->id != 0 && facts->state == CHECKPOINT(PAUSED)) {
-            snprintf(checks->unsettled, sizeof(checks->unsettled), "checkpoint %" PRIx64 " of %s is PAUSED",
-                     facts->id, world->jobs[facts->job].id);
+            snprintf(checks->unsettled, sizeof(checks->unsettled),
+                     "checkpoint %" PRIx64 " of %s is PAUSED", facts->id,
+                     world->jobs[facts->job].id);
             return checks->unsettled;
         }
     }
