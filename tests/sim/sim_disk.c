@@ -426,15 +426,11 @@ static int sim_write_sync(struct disk_file *file, uint64_t offset, const void *b
 
     if (sim_write(file, offset, bytes, length, err) != 0 || spend(file->disk, err))
         return -1;
-    for (size_t i = 0; i < inode->dirty_count; i++) {
+    memcpy(inode->durable + offset, inode->content + offset, length);
+    for (size_t i = 0; i < inode->dirty_count; i++)
         if (inode->dirty[i].offset < offset ||
-            inode->dirty[i].offset + inode->dirty[i].length > offset + length) {
+            inode->dirty[i].offset + inode->dirty[i].length > offset + length)
             inode->dirty[kept++] = inode->dirty[i];
-            continue;
-        }
-        memcpy(inode->durable + inode->dirty[i].offset, inode->content + inode->dirty[i].offset,
-               inode->dirty[i].length);
-    }
     inode->dirty_count = kept;
     if (inode->durable_size < offset + length)
         inode->durable_size = offset + length;
@@ -443,9 +439,12 @@ static int sim_write_sync(struct disk_file *file, uint64_t offset, const void *b
 
 /* ---- asynchronous ---- */
 
+/* The work is done at one moment, the loop hears of it at a later one: a crash may come in between. */
 struct submission {
     struct sim_disk *disk;
     struct disk_job *job;
+    unsigned left; /* of the latency, in times of what is usual */
+    bool worked;
 };
 
 static uint64_t latency_us(const struct sim_disk *disk)
@@ -453,19 +452,39 @@ static uint64_t latency_us(const struct sim_disk *disk)
     uint64_t kind = sim_random(disk->sim, 100);
 
     if (kind == 0)
-        return disk->slowness * (20000 + sim_random(disk->sim, 200000));
-    return disk->slowness * (100 + sim_random(disk->sim, kind < 10 ? 10000 : 900));
+        return 20000 + sim_random(disk->sim, 200000);
+    return 100 + sim_random(disk->sim, kind < 10 ? 10000 : 900);
+}
+
+static void submission_fire(void *data);
+
+static void submission_schedule(struct submission *submission, uint64_t delay_us)
+{
+    sim_on_drop(sim_schedule(submission->disk->sim, submission->disk->node, delay_us,
+                             submission_fire, submission),
+                free);
 }
 
 static void submission_fire(void *data)
 {
-    struct submission submission = *(struct submission *)data;
+    struct submission *submission = data;
+    struct sim_disk *disk = submission->disk;
+    struct disk_job *job = submission->job;
 
-    free(data);
-    if (submission.disk->dead)
-        return;
-    submission.job->work(submission.job);
-    submission.job->done(submission.job);
+    if (submission->left > disk->slowness)
+        submission->left = disk->slowness; /* it has become faster meanwhile */
+    if (disk->dead) {
+        free(submission);
+    } else if (submission->worked) {
+        free(submission);
+        job->done(job);
+    } else if (--submission->left > 0) {
+        submission_schedule(submission, latency_us(disk));
+    } else {
+        job->work(job);
+        submission->worked = true;
+        submission_schedule(submission, 1 + sim_random(disk->sim, 50));
+    }
 }
 
 static void sim_submit(void *context, struct disk_job *job)
@@ -473,9 +492,8 @@ static void sim_submit(void *context, struct disk_job *job)
     struct sim_disk *disk = context;
     struct submission *submission = check_alloc(sizeof(*submission));
 
-    *submission = (struct submission){disk, job};
-    sim_on_drop(sim_schedule(disk->sim, disk->node, latency_us(disk), submission_fire, submission),
-                free);
+    *submission = (struct submission){disk, job, disk->slowness, false};
+    submission_schedule(submission, latency_us(disk));
 }
 
 void sim_node_disk(struct sim *sim, unsigned node, struct disk_ops *ret_ops)
