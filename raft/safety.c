@@ -149,8 +149,7 @@ static void receive_success(struct safety *safety, struct raft_message *message)
 
     if (raft->state != RAFT_LEADER || index == stored ||
         message->append_entries_result.term != raft->current_term ||
-        (index > stored && safety_term_of(raft, index) != raft->current_term) ||
-        !safety_rule(3)) {
+        (index > stored && safety_term_of(raft, index) != raft->current_term) || !safety_rule(3)) {
         safety->receive(raft->io, message);
         return;
     }
@@ -270,7 +269,8 @@ static void receive_vote(struct safety *safety, struct raft_message *message)
         (struct raft_server *)(uintptr_t)membership_find(&raft->configuration, raft->id);
     int role = self == NULL ? RAFT_VOTER : self->role;
 
-    vote_permit(safety, &message->request_vote);
+    if (safety_rule(9))
+        vote_permit(safety, &message->request_vote);
     if (role != RAFT_VOTER)
         self->role = RAFT_VOTER;
     safety->receive(raft->io, message);
@@ -293,17 +293,11 @@ void safety_receive(struct safety *safety, struct raft_message *message)
             receive_success(safety, message);
         return;
     case RAFT_IO_REQUEST_VOTE:
-<<<<<<< HEAD
-        if (safety_installing(raft) || vote_is_blank(raft, &message->request_vote))
-            return; /* S8, S17 */
-        receive_vote(safety, message);
-=======
         if (safety_rule(8) && safety_installing(raft))
             return; /* S8 */
-        if (safety_rule(9))
-            vote_permit(safety, &message->request_vote);
-        safety->receive(raft->io, message);
->>>>>>> 844dd11 (Let tests switch single safety rules off, abandon a replica, and take small log files)
+        if (safety_rule(17) && vote_is_blank(raft, &message->request_vote))
+            return; /* S17 */
+        receive_vote(safety, message);
         return;
     case RAFT_IO_TIMEOUT_NOW:
         if (!safety_rule(8) || !safety_installing(raft)) /* S8 */
