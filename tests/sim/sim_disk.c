@@ -473,11 +473,11 @@ static void submission_fire(void *data)
 
     if (submission->left > disk->slowness)
         submission->left = disk->slowness; /* it has become faster meanwhile */
-    if (disk->dead) {
-        free(submission);
-    } else if (submission->worked) {
+    if (submission->worked) {
         free(submission);
         job->done(job);
+    } else if (disk->dead) {
+        free(submission);
     } else if (--submission->left > 0) {
         submission_schedule(submission, latency_us(disk));
     } else {
