@@ -159,6 +159,7 @@ SIM_BIN = $(BUILD)/tests/sim/simulate
 $(SIM_BIN): $(SIM_OBJ) $(foreach l,client $(USE_broker),$(BUILD)/lib/lib$(l).a)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o %.a,$^) $(PKG_LIBS) -lm
 
+.PHONY: sim sim-many sim-unsafe
 sim: $(SIM_BIN)                                 ## one simulated run: make sim SEED=7 [REPLICAS=5] [OPTIONS="crashes=0 verbose=1"]
 	$(SIM_BIN) seed=$(or $(SEED),1) replicas=$(or $(REPLICAS),3) $(if $(UNSAFE),unsafe=$(UNSAFE)) $(OPTIONS)
 sim-many: $(SIM_BIN)                            ## many: make sim-many N=1000 [SEED=1] [REPLICAS=5]
