@@ -70,6 +70,12 @@ void consensus_close(struct consensus *consensus, void (*closed)(void *context),
     closed(context);
 }
 
+void consensus_abandon(struct consensus *consensus)
+{
+    assert_ptr_equal(consensus, &fake);
+    drop_all();
+}
+
 int consensus_propose(struct consensus *consensus, const uint8_t *bytes, size_t length, void *tag,
                       struct err *err)
 {
