@@ -21,6 +21,150 @@ enum fsm_status fsm_apply_cluster_init(struct fsm *fsm, const fsm_command *comma
     return FSM_OK;
 }
 
+/* ---- members ---- */
+
+static size_t member_place(const struct fsm *fsm, uint64_t member_id)
+{
+    size_t i = 0;
+
+    while (i < fsm->member_count && fsm->members[i]->member_id != member_id)
+        i++;
+    return i;
+}
+
+static void member_drop(struct fsm *fsm, size_t place)
+{
+    fsm_message_free(&fsm->members[place]->base);
+    fsm->member_count--;
+    for (size_t i = place; i < fsm->member_count; i++)
+        fsm->members[i] = fsm->members[i + 1];
+}
+
+/* False: all are in use. */
+static bool member_make_room(struct fsm *fsm)
+{
+    size_t oldest = FSM_MEMBERS_MAX;
+
+    if (fsm->member_count < FSM_MEMBERS_MAX)
+        return true;
+    for (size_t i = 0; i < fsm->member_count; i++)
+        if (fsm->members[i]->role == CKPT__LOG__V1__MEMBER_ROLE__MEMBER_ROLE_REMOVED &&
+            (oldest == FSM_MEMBERS_MAX ||
+             fsm->members[i]->role_since_ms < fsm->members[oldest]->role_since_ms))
+            oldest = i;
+    if (oldest == FSM_MEMBERS_MAX)
+        return false;
+    member_drop(fsm, oldest);
+    return true;
+}
+
+static enum fsm_status member_gone(const struct fsm *fsm, uint64_t member_id,
+                                   struct fsm_outcome *outcome)
+{
+    outcome->current = member_id;
+    outcome->limit = fsm->member_id_max;
+    return FSM_MEMBER_REMOVED;
+}
+
+static enum fsm_status members_full(struct fsm_outcome *outcome)
+{
+    outcome->current = FSM_MEMBERS_MAX;
+    outcome->limit = FSM_MEMBERS_MAX;
+    return FSM_TOO_LARGE;
+}
+
+/* Takes a copy; NULL when there is no room. */
+static Ckpt__Log__V1__MemberFacts *member_put(struct fsm *fsm,
+                                              const Ckpt__Log__V1__MemberFacts *facts)
+{
+    size_t place = member_place(fsm, facts->member_id);
+    Ckpt__Log__V1__MemberFacts *member;
+
+    if (place == fsm->member_count && !member_make_room(fsm))
+        return NULL;
+    place = member_place(fsm, facts->member_id);
+    member = (Ckpt__Log__V1__MemberFacts *)fsm_message_copy(fsm, &facts->base);
+    member->role = CKPT__LOG__V1__MEMBER_ROLE__MEMBER_ROLE_UNSPECIFIED;
+    member->role_since_ms = 0;
+    if (place < fsm->member_count) {
+        member->role = fsm->members[place]->role;
+        member->role_since_ms = fsm->members[place]->role_since_ms;
+        fsm_message_free(&fsm->members[place]->base);
+    } else {
+        fsm->member_count++;
+    }
+    fsm->members[place] = member;
+    if (member->member_id > fsm->member_id_max)
+        fsm->member_id_max = member->member_id;
+    fsm->members_index = fsm->index;
+    return member;
+}
+
+/* One that was removed is not in the list any more, or says so itself. */
+bool fsm_member_was_removed(const struct fsm *fsm, uint64_t member_id)
+{
+    size_t place = member_place(fsm, member_id);
+
+    if (place == fsm->member_count)
+        return member_id <= fsm->member_id_max;
+    return fsm->members[place]->role == CKPT__LOG__V1__MEMBER_ROLE__MEMBER_ROLE_REMOVED;
+}
+
+enum fsm_status fsm_apply_member_facts(struct fsm *fsm, const fsm_command *command,
+                                       struct fsm_outcome *outcome)
+{
+    const Ckpt__Log__V1__MemberFacts *facts = command->member_facts;
+    size_t place = member_place(fsm, facts->member_id);
+
+    if (place < fsm->member_count &&
+        fsm->members[place]->role == CKPT__LOG__V1__MEMBER_ROLE__MEMBER_ROLE_REMOVED)
+        return member_gone(fsm, facts->member_id, outcome);
+    return member_put(fsm, facts) == NULL ? members_full(outcome) : FSM_OK;
+}
+
+enum fsm_status fsm_apply_member_role(struct fsm *fsm, const fsm_command *command,
+                                      struct fsm_outcome *outcome)
+{
+    const Ckpt__Log__V1__MemberRoleChange *change = command->member_role;
+    Ckpt__Log__V1__MemberFacts facts = CKPT__LOG__V1__MEMBER_FACTS__INIT, *member;
+    struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_MEMBER,
+                              .new_state = (uint32_t)change->role,
+                              .number = change->member_id};
+    size_t place = member_place(fsm, change->member_id);
+
+    facts.member_id = change->member_id;
+    facts.name = change->name;
+    member = place < fsm->member_count ? fsm->members[place] : member_put(fsm, &facts);
+    if (member == NULL)
+        return members_full(outcome);
+    if (member->role == change->role)
+        return FSM_OK;
+    if (member->role == CKPT__LOG__V1__MEMBER_ROLE__MEMBER_ROLE_REMOVED)
+        return member_gone(fsm, change->member_id, outcome);
+    event.old_state = (uint32_t)member->role;
+    event.subject = member->name;
+    member->role = change->role;
+    member->role_since_ms = fsm->now_ms;
+    fsm->members_index = fsm->index;
+    fsm_event_emit(fsm, &event);
+    return FSM_OK;
+}
+
+/* A new history: what was removed from the old one says nothing about the members of this one. */
+static void members_forget_removed(struct fsm *fsm)
+{
+    fsm->member_id_max = 0;
+    for (size_t i = fsm->member_count; i-- > 0;)
+        if (fsm->members[i]->role == CKPT__LOG__V1__MEMBER_ROLE__MEMBER_ROLE_REMOVED)
+            member_drop(fsm, i);
+    for (size_t i = 0; i < fsm->member_count; i++)
+        if (fsm->members[i]->member_id > fsm->member_id_max)
+            fsm->member_id_max = fsm->members[i]->member_id;
+    fsm->members_index = fsm->index;
+}
+
+/* ---- epochs, leaders, policy, queues, time ---- */
+
 /* Work in proportion to the state, once in a cluster's life. */
 static uint64_t epoch_renew_checkpoints(struct fsm *fsm)
 {
@@ -50,6 +194,7 @@ enum fsm_status fsm_apply_new_epoch(struct fsm *fsm, const fsm_command *command,
     if (asked->epoch <= fsm->epoch)
         return FSM_ALREADY_INITIALISED;
     fsm->epoch = asked->epoch;
+    members_forget_removed(fsm);
     fsm_copy_id(fsm->cluster_id, asked->cluster_id);
     while (fsm->member_count > 0) /* they are others, or say it again */
         fsm_message_free(&fsm->members[--fsm->member_count]->base);
@@ -59,25 +204,14 @@ enum fsm_status fsm_apply_new_epoch(struct fsm *fsm, const fsm_command *command,
     return FSM_OK;
 }
 
-enum fsm_status fsm_apply_member_facts(struct fsm *fsm, const fsm_command *command,
-                                       struct fsm_outcome *outcome)
+uint64_t fsm_member_id_max(const struct fsm *fsm)
 {
-    size_t i = 0;
+    return fsm->member_id_max;
+}
 
-    while (i < fsm->member_count && fsm->members[i]->member_id != command->member_facts->member_id)
-        i++;
-    if (i == FSM_MEMBERS_MAX) {
-        outcome->current = FSM_MEMBERS_MAX;
-        outcome->limit = FSM_MEMBERS_MAX;
-        return FSM_TOO_LARGE;
-    }
-    if (i < fsm->member_count)
-        fsm_message_free(&fsm->members[i]->base);
-    else
-        fsm->member_count++;
-    fsm->members[i] =
-        (Ckpt__Log__V1__MemberFacts *)fsm_message_copy(fsm, &command->member_facts->base);
-    return FSM_OK;
+uint64_t fsm_members_index(const struct fsm *fsm)
+{
+    return fsm->members_index;
 }
 
 const Ckpt__Log__V1__MemberFacts *fsm_member_at(const struct fsm *fsm, size_t i)

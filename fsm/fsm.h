@@ -216,6 +216,11 @@ const Ckpt__V1__Policy *fsm_policy(const struct fsm *fsm);
 
 /* What members said of themselves, in order of first appearance; NULL: no more. */
 const Ckpt__Log__V1__MemberFacts *fsm_member_at(const struct fsm *fsm, size_t i);
+/* Ids of removed members, and lower ones that are not known (any more), are not given out again. */
+bool fsm_member_was_removed(const struct fsm *fsm, uint64_t member_id);
+uint64_t fsm_member_id_max(const struct fsm *fsm);
+/* The log index at which they changed last; also another one after a snapshot was read. */
+uint64_t fsm_members_index(const struct fsm *fsm);
 
 /* Slots run 0 .. count-1 and may be empty (NULL). */
 uint32_t fsm_allocation_slots(const struct fsm *fsm);

@@ -22,7 +22,7 @@ enum {
     FSM_SESSION_MIN_AGE_MS = 15000, /* a younger one is never evicted: SESSIONS_FULL instead */
     FSM_SESSIONS_EVICTED_PER_COMMAND_MAX = 64,
     FSM_EVENTS_MAX = 65536,
-    FSM_MEMBERS_MAX = 16,
+    FSM_MEMBERS_MAX = 64, /* removed ones included; the one removed first gives way */
     FSM_VICTIMS_MAX = 16,
     FSM_VICTIM_CANDIDATES_MAX = 65536, /* examined by one preemption, lowest class first */
     FSM_DECISIONS_PER_COMMAND_MAX = 4096,

@@ -35,6 +35,8 @@ static bool restore_header(struct fsm *fsm, const Ckpt__Log__V1__SnapshotHeader 
     fsm->preemptions_total = header->preemptions_total;
     fsm->requeues_total = header->requeues_total;
     fsm->malformed_entries = header->malformed_entries;
+    fsm->member_id_max = header->member_id_max;
+    fsm->members_index = header->applied_index;
     return true;
 }
 
@@ -52,8 +54,10 @@ static bool restore_policy(struct fsm *fsm, const Ckpt__V1__Policy *policy)
 
 static bool restore_member(struct fsm *fsm, const Ckpt__Log__V1__MemberFacts *member)
 {
-    if (fsm->member_count == FSM_MEMBERS_MAX)
+    if (fsm->member_count == FSM_MEMBERS_MAX || member->member_id == 0)
         return false;
+    if (member->member_id > fsm->member_id_max) /* of a version that did not count them */
+        fsm->member_id_max = member->member_id;
     fsm->members[fsm->member_count++] =
         (Ckpt__Log__V1__MemberFacts *)fsm_message_copy(fsm, &member->base);
     return true;

@@ -72,6 +72,7 @@ static void write_header(struct snapshot_writer *writer, const struct fsm *fsm)
     header.preemptions_total = fsm->preemptions_total;
     header.requeues_total = fsm->requeues_total;
     header.malformed_entries = fsm->malformed_entries;
+    header.member_id_max = fsm->member_id_max;
     write_record(writer, &record);
 }
 

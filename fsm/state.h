@@ -125,6 +125,8 @@ struct fsm {
     Ckpt__V1__Policy policy;
     Ckpt__Log__V1__MemberFacts *members[FSM_MEMBERS_MAX];
     size_t member_count;
+    uint64_t member_id_max; /* of all that ever were */
+    uint64_t members_index; /* of the log, when they changed last or were restored */
     /* tables */
     struct pool allocations, nodes, targets;
     struct map allocation_map, node_map, intern_map, session_map;
@@ -379,12 +381,13 @@ void fsm_sort(struct sort_item *items, size_t count);
 /* apply_*.c, in the table of command.c. The command has passed fsm_validate_command. */
 typedef enum fsm_status fsm_handler(struct fsm *fsm, const fsm_command *command,
                                     struct fsm_outcome *outcome);
-fsm_handler fsm_apply_cluster_init, fsm_apply_member_facts, fsm_apply_register, fsm_apply_update,
-    fsm_apply_end, fsm_apply_report_queue, fsm_apply_request_checkpoint, fsm_apply_cancel,
-    fsm_apply_preemption, fsm_apply_migration, fsm_apply_restart, fsm_apply_decisions,
-    fsm_apply_grants, fsm_apply_node_report, fsm_apply_node_seen, fsm_apply_target_availability,
-    fsm_apply_put_target, fsm_apply_set_policy, fsm_apply_tick, fsm_apply_leader_elected,
-    fsm_apply_new_epoch, fsm_apply_collected, fsm_apply_drain_node;
+fsm_handler fsm_apply_cluster_init, fsm_apply_member_facts, fsm_apply_member_role,
+    fsm_apply_register, fsm_apply_update, fsm_apply_end, fsm_apply_report_queue,
+    fsm_apply_request_checkpoint, fsm_apply_cancel, fsm_apply_preemption, fsm_apply_migration,
+    fsm_apply_restart, fsm_apply_decisions, fsm_apply_grants, fsm_apply_node_report,
+    fsm_apply_node_seen, fsm_apply_target_availability, fsm_apply_put_target, fsm_apply_set_policy,
+    fsm_apply_tick, fsm_apply_leader_elected, fsm_apply_new_epoch, fsm_apply_collected,
+    fsm_apply_drain_node;
 enum fsm_status fsm_put_target(struct fsm *fsm, const Ckpt__V1__TargetSpec *spec,
                                struct fsm_outcome *outcome);
 /* Ends or requeues what runs on a node that is gone. */

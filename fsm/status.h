@@ -70,7 +70,10 @@
       "leadership was lost before the request committed; it may or may not have been applied",     \
       "send it again with the same request id")                                                    \
     X(35, NODE_DOWN, 9, "node {c} of {l} of the allocation is down; what ran there may still run", \
-      "name other nodes, or start its agent first (ckptctl nodes)")
+      "name other nodes, or start its agent first (ckptctl nodes)")                                \
+    X(36, MEMBER_REMOVED, 9,                                                                       \
+      "member {c} was removed from the cluster, and ids are never used again",                     \
+      "give it an id above {l}, and an empty folder")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

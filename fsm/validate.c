@@ -190,7 +190,16 @@ static enum fsm_status validate_member_facts(const fsm_command *command,
 {
     check_id(command->member_facts->name, outcome);
     check_range(command->member_facts->member_id, 1, UINT64_MAX, outcome);
-    return outcome->status;
+    check_range(command->member_facts->role, 0, 0, outcome);
+    return check_range(command->member_facts->role_since_ms, 0, 0, outcome);
+}
+
+static enum fsm_status validate_member_role(const fsm_command *command, struct fsm_outcome *outcome)
+{
+    check_id(command->member_role->name, outcome);
+    check_range(command->member_role->member_id, 1, UINT64_MAX, outcome);
+    return check_range(command->member_role->role, CKPT__LOG__V1__MEMBER_ROLE__MEMBER_ROLE_LEARNER,
+                       CKPT__LOG__V1__MEMBER_ROLE__MEMBER_ROLE_REMOVED, outcome);
 }
 
 static enum fsm_status validate_register(const fsm_command *command, struct fsm_outcome *outcome)
@@ -395,6 +404,7 @@ static validator *const validators[] = {
     V(CHECKPOINTS_COLLECTED) = validate_collected,
     V(DRAIN_NODE) = validate_drain_node,
     V(NEW_EPOCH) = validate_new_epoch,
+    V(MEMBER_ROLE) = validate_member_role,
 #undef V
 };
 

@@ -130,6 +130,16 @@ static void epoch_line(const Ckpt__V1__Event *event, char *text, size_t size)
              human_safe(event->subject, subject, sizeof(subject)), event->new_state, event->number);
 }
 
+static void member_line(const Ckpt__V1__Event *event, char *text, size_t size)
+{
+    static const char *const what[] = {"changed", "is a learner", "is a voter", "was removed"};
+    char subject[ID_BYTES];
+
+    snprintf(text, size, "member %s (id %" PRIu64 ") %s",
+             human_safe(event->subject, subject, sizeof(subject)), event->number,
+             what[event->new_state < ARRAY_COUNT(what) ? event->new_state : 0]);
+}
+
 static void sentence(const Ckpt__V1__Event *event, struct event_history *history, char *text,
                      size_t size)
 {
@@ -166,6 +176,9 @@ static void sentence(const Ckpt__V1__Event *event, struct event_history *history
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_POLICY:
         snprintf(text, size, "policy changed");
+        return;
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_MEMBER:
+        member_line(event, text, size);
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_EPOCH:
         epoch_line(event, text, size);

@@ -143,12 +143,13 @@ static inline void random_collected(struct script *script, uint64_t *state, char
 
 static inline void random_rare(struct script *script, uint64_t *state, char *line, size_t size)
 {
+    static const char *const roles[] = {"learner", "voter", "removed"};
     static const char *const states[] = {"ready", "ready", "degraded", "down"};
     const struct fsm_checkpoint *any = random_checkpoint(script, state);
     char nodes[128];
     char id[CHECKPOINT_ID_TEXT_BYTES];
     uint64_t job = random_draw(state, RANDOM_JOBS);
-    uint64_t which = random_draw(state, 14);
+    uint64_t which = random_draw(state, 15);
 
     random_nodes(state, nodes, sizeof(nodes));
     if (which < 3)
@@ -184,6 +185,9 @@ static inline void random_rare(struct script *script, uint64_t *state, char *lin
                  random_draw(state, 2) ? "node_failure" : "");
     else if (which == 12)
         snprintf(line, size, "cancel %s", any == NULL ? "1-9" : checkpoint_id_format(any->id, id));
+    else if (which == 13)
+        snprintf(line, size, "role %" PRIu64 " %s name=m%" PRIu64, 1 + random_draw(state, 80),
+                 roles[random_draw(state, 3)], random_draw(state, 9));
     else
         snprintf(line, size, "init");
 }

@@ -540,6 +540,20 @@ static inline enum fsm_status script_member(struct script *script, Ckpt__Log__V1
     return script_apply(script, command);
 }
 
+/* role 4 learner|voter|removed [name=n4] */
+static inline enum fsm_status script_role(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__MemberRoleChange change = CKPT__LOG__V1__MEMBER_ROLE_CHANGE__INIT;
+
+    change.member_id = strtoull(script_word(script, 1), NULL, 10);
+    change.name = script_text(script_value(script, "name", "n1"));
+    change.role = script_flag(script, "removed") ? CKPT__LOG__V1__MEMBER_ROLE__MEMBER_ROLE_REMOVED
+                  : script_flag(script, "voter") ? CKPT__LOG__V1__MEMBER_ROLE__MEMBER_ROLE_VOTER
+                                                 : CKPT__LOG__V1__MEMBER_ROLE__MEMBER_ROLE_LEARNER;
+    SCRIPT_BODY(MEMBER_ROLE, member_role, &change);
+    return script_apply(script, command);
+}
+
 static inline enum fsm_status script_leader(struct script *script, Ckpt__Log__V1__Command *command)
 {
     Ckpt__Log__V1__LeaderElected elected = CKPT__LOG__V1__LEADER_ELECTED__INIT;
@@ -621,6 +635,7 @@ static const struct script_verb {
     {"collected", 30, false, script_collected},
     {"drain", 31, true, script_drain},
     {"epoch", 32, false, script_epoch},
+    {"role", 33, false, script_role},
 };
 
 enum { SCRIPT_VERBS = sizeof(script_verbs) / sizeof(script_verbs[0]) };

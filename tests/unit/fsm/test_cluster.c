@@ -23,6 +23,38 @@ static void tables_are_bounded_by_outcomes(void **unused)
     script_close(&script);
 }
 
+/* I9: what Raft committed becomes history; an id that was removed never comes back. */
+static void members_come_and_go_once(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "member 4 name=n4");
+    assert_int_equal(fsm_member_at(script.fsm, 0)->role, 0);
+    expect_ok(&script, "role 4 learner name=other");
+    expect_ok(&script, "role 4 voter");
+    expect_ok(&script, "role 4 voter");
+    expect_ok(&script, "member 4 name=n4-moved");
+    assert_string_equal(fsm_member_at(script.fsm, 0)->name, "n4-moved");
+    assert_int_equal(fsm_member_at(script.fsm, 0)->role,
+                     CKPT__LOG__V1__MEMBER_ROLE__MEMBER_ROLE_VOTER);
+    assert_false(fsm_member_was_removed(script.fsm, 4));
+    expect_ok(&script, "role 4 removed");
+    expect_status(&script, MEMBER_REMOVED, "member 4 name=n4");
+    expect_status(&script, MEMBER_REMOVED, "role 4 learner");
+    assert_true(fsm_member_was_removed(script.fsm, 4));
+    assert_true(fsm_member_was_removed(script.fsm, 3)); /* below the highest, and unknown */
+    assert_false(fsm_member_was_removed(script.fsm, 5));
+    for (int i = 5; i < 5 + FSM_MEMBERS_MAX; i++)
+        expect_ok(&script, "role %d removed", i); /* the first removed ones give way */
+    assert_true(fsm_member_was_removed(script.fsm, 4));
+    expect_ok(&script, "epoch 2");
+    assert_null(fsm_member_at(script.fsm, 0)); /* of another history */
+    expect_ok(&script, "member 4 name=n4");
+    script_close(&script);
+}
+
 static void the_number_of_nodes_is_bounded(void **unused)
 {
     struct script script;
@@ -167,6 +199,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables_are_bounded_by_outcomes),
+        cmocka_unit_test(members_come_and_go_once),
         cmocka_unit_test(the_number_of_nodes_is_bounded),
         cmocka_unit_test(sessions_are_forgotten_by_age),
         cmocka_unit_test(refusals_are_remembered),
