@@ -146,7 +146,10 @@ enum fsm_status fsm_apply_member_role(struct fsm *fsm, const fsm_command *comman
     member->role = change->role;
     member->role_since_ms = fsm->now_ms;
     fsm->members_index = fsm->index;
-    fsm_event_emit(fsm, &event);
+    /* Those who founded the cluster are no news. */
+    if (event.old_state != CKPT__LOG__V1__MEMBER_ROLE__MEMBER_ROLE_UNSPECIFIED ||
+        change->role != CKPT__LOG__V1__MEMBER_ROLE__MEMBER_ROLE_VOTER)
+        fsm_event_emit(fsm, &event);
     return FSM_OK;
 }
 

@@ -54,22 +54,36 @@ const Ckpt__Log__V1__MemberFacts *answer_facts(const struct broker *broker, uint
     return NULL;
 }
 
+/* Of two sources the one with the Raft address that the member itself goes by; the file, which is the
+ * same everywhere, before the replicated book, which knows the API address from its last leadership. */
 bool answer_find_member(const struct broker *broker, uint64_t member_id,
                         struct answer_member *ret_member)
 {
     const Ckpt__Log__V1__MemberFacts *facts = answer_facts(broker, member_id);
+    const struct config_member *listed = NULL;
+    struct consensus_status status;
+    const char *raft = "";
 
     for (size_t i = 0; i < broker->config->member_count; i++) {
-        const struct config_member *member = &broker->config->members[i];
-
-        if (member->id == member_id) {
-            *ret_member = (struct answer_member){member->name, member->api};
-            return true;
-        }
+        if (broker->config->members[i].id == member_id)
+            listed = &broker->config->members[i];
     }
-    if (facts == NULL)
+    if (listed == NULL && facts == NULL)
         return false;
-    *ret_member = (struct answer_member){facts->name, facts->api_address};
+    if (listed != NULL && listed != broker->config->self && facts != NULL) {
+        replica_get_status(broker->replica, &status);
+        for (size_t i = 0; i < status.peer_count; i++) {
+            if (status.peers[i].id == member_id)
+                raft = status.peers[i].address;
+        }
+        if (raft[0] != '\0' && strcmp(listed->raft, raft) != 0 &&
+            strcmp(facts->raft_address, raft) == 0)
+            listed = NULL;
+    }
+    if (listed != NULL)
+        *ret_member = (struct answer_member){listed->name, listed->api};
+    else
+        *ret_member = (struct answer_member){facts->name, facts->api_address};
     return true;
 }
 

@@ -26,7 +26,7 @@ struct answer_member {
     const char *name;
     const char *api;
 };
-/* From the configuration, else from the member's facts; false: neither knows it. */
+/* From the configuration or the replicated address book (MemberFacts); false: neither knows it. */
 bool answer_find_member(const struct broker *broker, uint64_t member_id,
                         struct answer_member *ret_member);
 

@@ -339,11 +339,6 @@ static int check_together(struct config *config, struct err *err)
         return err_set(err, ERR_INVALID, "%s: cluster_id is missing", config->path);
     if (config->member_count == 0)
         return err_set(err, ERR_INVALID, "%s: members is missing; list at least one", config->path);
-    if (config->member_count % 2 == 0 && config->member_count > 0)
-        return err_set(err, ERR_INVALID,
-                       "%s: members has %zu entries; use 1, 3 or 5: an even number only lowers "
-                       "availability",
-                       config->path, config->member_count);
     if (check_tls(config, err) != 0)
         return -1;
     for (size_t i = 0; i < config->member_count; i++) {
@@ -360,6 +355,17 @@ static int check_together(struct config *config, struct err *err)
         return config_complain(config, CONFIG_POLICY, "node_down_after", 0, err,
                                "must not be below policy.node_degraded_after_ms");
     return check_targets(config, err);
+}
+
+int config_check_bootstrap(const struct config *config, struct err *err)
+{
+    if (config->member_count % 2 == 1)
+        return 0;
+    return err_set(
+        err, ERR_INVALID,
+        "%s: members has %zu entries; begin a cluster with 1, 3 or 5: an even number only "
+        "lowers availability",
+        config->path, config->member_count);
 }
 
 /* ---- flags ---- */

@@ -45,6 +45,7 @@ struct config {
     struct config_member members[CONFIG_MEMBERS_MAX];
     size_t member_count;
     const struct config_member *self; /* one of members */
+    char *preferred_leader;           /* name of a member; "": none */
     uint64_t election_ms, heartbeat_ms;
     /* A snapshot is taken after so many entries, or so many bytes of them. */
     uint64_t snapshot_after_entries, snapshot_after_bytes;
@@ -66,6 +67,9 @@ struct config_flags {
     const char *name; /* required */
     const char *data_dir;
 };
+
+/* For a bootstrap: an even number of first members is refused. */
+int config_check_bootstrap(const struct config *config, struct err *err);
 
 int config_load(const char *path, const struct config_flags *flags, struct config **ret_config,
                 struct err *err);

@@ -45,6 +45,7 @@ static const struct config_key config_keys[] = {
     ROOT(CONFIG_ID, "cluster_id", cluster_id, 1, ID_MAX_BYTES, NULL)
     ROOT(CONFIG_FOLDER, "data_dir", data_dir, 1, 1024, "/var/lib/ckpt")
     ROOT(CONFIG_PATH, "unix_socket", unix_socket, 0, 107, "")
+    ROOT(CONFIG_PATH, "preferred_leader", preferred_leader, 0, ID_MAX_BYTES, "")
     ROOT(CONFIG_COUNT, "connections_max", connections_max, 16, 1000000, "12000")
     ROOT(CONFIG_YES_NO, "insecure", insecure, 0, 0, "no")
     ROOT(CONFIG_LEVEL, "log_level", log_level, 0, 0, "info")

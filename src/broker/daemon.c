@@ -10,6 +10,7 @@
 
 #include "raft/uv_io.h"
 #include "src/base/check.h"
+#include "src/broker/answer.h"
 #include "src/broker/backup.h"
 #include "src/broker/broker.h"
 #include "src/broker/collector.h"
@@ -18,6 +19,8 @@
 #include "src/broker/dispatcher.h"
 #include "src/broker/evaluator.h"
 #include "src/broker/http.h"
+#include "src/broker/leader_watch.h"
+#include "src/broker/member_watch.h"
 #include "src/broker/metrics.h"
 #include "src/broker/process.h"
 #include "src/broker/service.h"
@@ -49,6 +52,8 @@ struct daemon {
     uint64_t leader_id; /* last logged */
     struct process_lag lag;
     struct disk_watch *disk_watch;
+    struct member_watch *member_watch;
+    struct leader_watch *leader_watch;
     uv_signal_t signals[ARRAY_COUNT(daemon_signals)];
     uv_timer_t step;  /* of stopping */
     uv_timer_t guard; /* ends the process when stopping takes too long */
@@ -62,13 +67,11 @@ struct daemon {
 
 static const char *daemon_member_name(const struct daemon *daemon, uint64_t id)
 {
-    const struct config *config = daemon->broker.config;
+    struct answer_member member;
 
-    for (size_t i = 0; i < config->member_count; i++) {
-        if (config->members[i].id == id)
-            return config->members[i].name;
-    }
-    return "none";
+    if (id == 0)
+        return "none";
+    return answer_find_member(&daemon->broker, id, &member) ? member.name : "unknown";
 }
 
 static void daemon_role_changed(void *context, enum consensus_role role, uint64_t term,
@@ -116,12 +119,18 @@ static void daemon_applied(void *context)
 
 int daemon_exit_code(const struct err *err, int otherwise)
 {
+    if (err->code == ERR_REMOVED)
+        return DAEMON_EXIT_REMOVED;
     return err->code == ERR_CORRUPT || err->code == ERR_DISK ? DAEMON_EXIT_DATA : otherwise;
 }
 
 static void daemon_fatal(void *context, const struct err *err)
 {
     (void)context;
+    if (err->code == ERR_REMOVED) {
+        log_error("removed", "text=\"%s\"", err->text);
+        _exit(DAEMON_EXIT_REMOVED);
+    }
     log_error("fatal",
               "code=%s text=\"%s\" next=\"this member has stopped, the others go on; repair the "
               "disk (dmesg), then start it "
@@ -169,6 +178,8 @@ static void daemon_replica_closed(void *context)
     struct broker *broker = &daemon->broker;
 
     broker->replica = NULL;
+    leader_watch_free(daemon->leader_watch);
+    member_watch_free(daemon->member_watch);
     disk_watch_free(daemon->disk_watch);
     collector_free(broker->collector);
     ticker_free(broker->ticker);
@@ -238,16 +249,19 @@ static void daemon_transferred(void *data, const struct err *failed,
 
 static void daemon_stop(struct daemon *daemon)
 {
+    struct consensus_status status;
+
     if (daemon->stopping)
         return;
     daemon->stopping = true;
     uv_update_time(&daemon->loop);
     daemon->stopping_since_ms = uv_now(&daemon->loop);
     process_notify("STOPPING=1");
+    replica_get_status(daemon->broker.replica, &status);
     log_info("stopping", "leads=%d", replica_serving(daemon->broker.replica));
     CHECK(uv_timer_start(&daemon->guard, daemon_guard, DAEMON_STOP_MAX_MS, 0) == 0);
     alarm(DAEMON_STOP_MAX_MS / 1000 + 1); /* ends the process even when the loop itself hangs */
-    if (replica_serving(daemon->broker.replica) && daemon->broker.config->member_count > 1) {
+    if (replica_serving(daemon->broker.replica) && status.voter_count > 1) {
         daemon->transfer_until_ms = daemon->stopping_since_ms + DAEMON_TRANSFER_MAX_MS;
         replica_transfer(daemon->broker.replica, 0, daemon_transferred, daemon);
     }
@@ -309,7 +323,7 @@ static void daemon_fill_initial(struct daemon *daemon)
     daemon->facts.version = (char *)(uintptr_t)CKPT_VERSION;
 }
 
-static int daemon_open_replica(struct daemon *daemon, bool bootstrap, struct err *err)
+static int daemon_open_replica(struct daemon *daemon, enum daemon_start start, struct err *err)
 {
     const struct config *config = daemon->broker.config;
     struct consensus_config consensus = {.member_id = config->self->id,
@@ -318,7 +332,8 @@ static int daemon_open_replica(struct daemon *daemon, bool bootstrap, struct err
                                          .listen_address = config->self->raft,
                                          .members = daemon->members,
                                          .member_count = config->member_count,
-                                         .bootstrap = bootstrap,
+                                         .bootstrap = start == DAEMON_BOOTSTRAP,
+                                         .join = start == DAEMON_JOIN,
                                          .election_timeout_ms = (uint32_t)config->election_ms,
                                          .heartbeat_ms = (uint32_t)config->heartbeat_ms,
                                          .snapshot_after_entries = config->snapshot_after_entries,
@@ -378,6 +393,8 @@ static void daemon_add_parts(struct daemon *daemon)
     broker->ticker = ticker_new(broker);
     broker->collector = collector_new(broker);
     daemon->disk_watch = disk_watch_new(broker);
+    daemon->member_watch = member_watch_new(broker);
+    daemon->leader_watch = leader_watch_new(broker);
 }
 
 static int daemon_listen(struct daemon *daemon, struct err *err)
@@ -440,8 +457,8 @@ static void daemon_report_start(const struct daemon *daemon)
     process_notify("READY=1\nSTATUS=waiting for quorum");
 }
 
-int daemon_run(const struct config *config, const struct config_flags *flags, bool bootstrap,
-               struct err *err)
+int daemon_run(const struct config *config, const struct config_flags *flags,
+               enum daemon_start start, struct err *err)
 {
     struct daemon *daemon = check_calloc(1, sizeof(*daemon));
     struct broker *broker = &daemon->broker;
@@ -459,7 +476,7 @@ int daemon_run(const struct config *config, const struct config_flags *flags, bo
     /* A start that fails ends the process: nothing was promised yet, and the system takes back what
      * is open. */
     if (credentials_new(broker, &broker->credentials, err) != 0 ||
-        daemon_open_replica(daemon, bootstrap, err) != 0)
+        daemon_open_replica(daemon, start, err) != 0)
         return -1;
     daemon_add_parts(daemon);
     if (daemon_listen(daemon, err) != 0)

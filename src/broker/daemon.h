@@ -5,7 +5,8 @@
  *          reads the log level anew; SIGUSR2 dumps the state to the log.
  * Errors   a start that fails is returned (exit code 1); a failure of consensus later ends the process with exit code
  *          DAEMON_EXIT_FATAL for its supervisor to start it again. When the disk fails or stored bytes are damaged, at the start
- *          or later, it is DAEMON_EXIT_DATA: starting again cannot help, and a supervisor must not try.
+ *          or later, it is DAEMON_EXIT_DATA: starting again cannot help, and a supervisor must not try. One that was removed from the
+ *          cluster ends with DAEMON_EXIT_REMOVED, likewise.
  */
 #ifndef CKPT_BROKER_DAEMON_H
 #define CKPT_BROKER_DAEMON_H
@@ -15,10 +16,17 @@
 enum {
     DAEMON_EXIT_FATAL = 3,
     DAEMON_EXIT_DATA = 4,
+    DAEMON_EXIT_REMOVED = 5, /* likewise: no supervisor should start it again */
     DAEMON_TRANSFER_MAX_MS = 3000,
     DAEMON_DRAIN_MS = 1000,
     DAEMON_WORKERS_MAX_MS = 1500, /* longer than a worker takes to be called unkillable */
     DAEMON_STOP_MAX_MS = 9000
+};
+
+enum daemon_start {
+    DAEMON_START,     /* a folder that was used before */
+    DAEMON_BOOTSTRAP, /* first start of a member of a new cluster */
+    DAEMON_JOIN       /* first start of one that a running cluster will add */
 };
 
 /* Of a process that ends for this reason. */
@@ -26,7 +34,7 @@ int daemon_exit_code(const struct err *err, int otherwise);
 
 /* Returns when the process should end: 0 after a clean stop, -1 with err when it could not start.
  * flags are used again by SIGHUP. */
-int daemon_run(const struct config *config, const struct config_flags *flags, bool bootstrap,
-               struct err *err);
+int daemon_run(const struct config *config, const struct config_flags *flags,
+               enum daemon_start start, struct err *err);
 
 #endif

@@ -32,13 +32,12 @@ static void handed_over(void *data, const struct err *failed, const struct fsm_o
         log_warning("transfer_failed", "reason=%s text=\"%s\"", reason(watch), failed->text);
 }
 
-static void hand_over(struct disk_watch *watch)
+static void hand_over(struct disk_watch *watch, const struct consensus_status *status)
 {
     struct broker *broker = watch->broker;
     uint64_t now_ms = broker_monotonic_ms(broker);
 
-    if (watch->handing_over || broker->config->member_count == 1 ||
-        !replica_serving(broker->replica) ||
+    if (watch->handing_over || status->voter_count <= 1 || !replica_serving(broker->replica) ||
         (watch->asked_ms != 0 && now_ms - watch->asked_ms < DISK_WATCH_HANDOVER_MS))
         return;
     watch->asked_ms = now_ms;
@@ -88,7 +87,7 @@ static void look(void *data)
     look_at_room(watch, &status);
     look_at_time(watch, &status);
     if (watch->low || watch->hangs)
-        hand_over(watch);
+        hand_over(watch, &status);
     watch->broker->clock.timer_start(watch->timer, DISK_WATCH_MS * UINT64_C(1000));
 }
 

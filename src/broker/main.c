@@ -23,6 +23,7 @@ struct options {
     const char *config;
     struct config_flags flags;
     bool bootstrap;
+    bool join;
     bool check_config;
     bool print_config;
     const char *verify_backup;
@@ -32,7 +33,7 @@ struct options {
 };
 
 static const char usage[] =
-    "usage: ckptd --config FILE --name NAME [--data-dir DIR] [--bootstrap]\n"
+    "usage: ckptd --config FILE --name NAME [--data-dir DIR] [--bootstrap | --join]\n"
     "       ckptd --config FILE [--name NAME] --check-config | --print-config\n"
     "       ckptd --config FILE --name NAME --bootstrap --restore BACKUP [--new-cluster-id] "
     "[--epoch N]\n"
@@ -45,6 +46,7 @@ static const char usage[] =
     "  --name NAME      which member this is (default: the host name)\n"
     "  --data-dir DIR   overrides data_dir of the file\n"
     "  --bootstrap      first start of a new cluster; each of its members once\n"
+    "  --join           first start of a member that a running cluster adds (ckptctl member add)\n"
     "  --check-config   exit 0 when the configuration is valid, 2 when not\n"
     "  --print-config   show every value and where it comes from\n"
     "\n"
@@ -109,6 +111,7 @@ static int parse_options(int argc, char **argv, struct options *options)
                                           {"name", required_argument, NULL, 'n'},
                                           {"data-dir", required_argument, NULL, 'd'},
                                           {"bootstrap", no_argument, NULL, 'b'},
+                                          {"join", no_argument, NULL, 'j'},
                                           {"check-config", no_argument, NULL, 'k'},
                                           {"print-config", no_argument, NULL, 'p'},
                                           {"restore", required_argument, NULL, 'r'},
@@ -140,6 +143,9 @@ static int parse_options(int argc, char **argv, struct options *options)
             break;
         case 'b':
             options->bootstrap = true;
+            break;
+        case 'j':
+            options->join = true;
             break;
         case 'k':
             options->check_config = true;
@@ -187,8 +193,11 @@ static int run_offline(const struct config *config, const struct options *option
 
 static int run(const struct config *config, const struct options *options)
 {
-    bool bootstrap = options->bootstrap && options->restore.path == NULL;
+    enum daemon_start start = options->join ? DAEMON_JOIN : DAEMON_START;
     struct err err;
+
+    if (options->bootstrap && options->restore.path == NULL)
+        start = DAEMON_BOOTSTRAP;
 
     log_set_identity("ckptd", config->self->name);
     check_set_hook(log_dump);
@@ -199,7 +208,7 @@ static int run(const struct config *config, const struct options *options)
         return EXIT_FAILURE;
     }
     fflush(stdout);
-    if (daemon_run(config, &options->flags, bootstrap, &err) == 0)
+    if (daemon_run(config, &options->flags, start, &err) == 0)
         return EXIT_SUCCESS;
     log_error("start_failed", "code=%s text=\"%s\"", err_code_name(err.code), err.text);
     return daemon_exit_code(&err, EXIT_FAILURE);
@@ -226,7 +235,14 @@ int main(int argc, char **argv)
     }
     if (options.print_config)
         config_print(config, stdout);
-    if (options.check_config || options.print_config) {
+    if (options.bootstrap && options.join) {
+        fprintf(stderr, "error: --bootstrap begins a new cluster, --join waits for one that runs: "
+                        "give one of them\n");
+        status = EXIT_USAGE;
+    } else if (options.bootstrap && config_check_bootstrap(config, &err) != 0) {
+        fprintf(stderr, "error: %s\n", err.text);
+        status = EXIT_USAGE;
+    } else if (options.check_config || options.print_config) {
         status = EXIT_SUCCESS;
     } else if (config->self == NULL) {
         fprintf(stderr, "error: the host name is no member of %s; say which with --name\n",

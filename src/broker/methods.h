@@ -54,6 +54,8 @@ extern const struct method service_broker_methods[];
 extern const size_t service_broker_method_count;
 extern const struct method service_operator_methods[];
 extern const size_t service_operator_method_count;
+extern const struct method service_members_methods[];
+extern const size_t service_members_method_count;
 
 /* status.c; status_targets returns how many */
 size_t status_targets(const struct broker *broker, struct scratch *scratch,

@@ -397,6 +397,11 @@ void replica_transfer(struct replica *replica, uint64_t member_id, replica_done_
     replica_schedule(replica, 0);
 }
 
+int replica_yield(struct replica *replica, struct err *err)
+{
+    return consensus_transfer(replica->consensus, 0, err);
+}
+
 void replica_read(struct replica *replica, replica_done_fn *done, void *data)
 {
     struct replica_read *read;
@@ -570,6 +575,71 @@ static void replica_snapshot_discard(void *context, void *take_state)
     fsm_free(take_state);
 }
 
+/* ---- members ---- */
+
+static void replica_members_changed(void *context)
+{
+    struct replica *replica = context;
+
+    for (struct list *node = replica->observers.next; node != &replica->observers;
+         node = node->next) {
+        struct replica_observer *observer = LIST_ITEM(node, struct replica_observer, node);
+        if (observer->members_changed != NULL)
+            observer->members_changed(observer->context);
+    }
+}
+
+struct replica_change {
+    replica_done_fn *done;
+    void *data;
+};
+
+static void change_done(void *data, int status, const struct err *err)
+{
+    struct replica_change change = *(struct replica_change *)data;
+
+    free(data);
+    change.done(change.data, status == 0 ? NULL : err, NULL);
+}
+
+static struct replica_change *change_new(replica_done_fn *done, void *data)
+{
+    struct replica_change *change = check_alloc(sizeof(*change));
+
+    CHECK(done != NULL);
+    *change = (struct replica_change){done, data};
+    return change;
+}
+
+void replica_member_probe(struct replica *replica, const struct consensus_member *member,
+                          replica_done_fn *done, void *data)
+{
+    consensus_member_probe(replica->consensus, member, change_done, change_new(done, data));
+}
+
+void replica_member_add(struct replica *replica, const struct consensus_member *member,
+                        replica_done_fn *done, void *data)
+{
+    consensus_member_add(replica->consensus, member, change_done, change_new(done, data));
+}
+
+void replica_member_promote(struct replica *replica, uint64_t member_id, replica_done_fn *done,
+                            void *data)
+{
+    consensus_member_promote(replica->consensus, member_id, change_done, change_new(done, data));
+}
+
+void replica_member_remove(struct replica *replica, uint64_t member_id, replica_done_fn *done,
+                           void *data)
+{
+    consensus_member_remove(replica->consensus, member_id, change_done, change_new(done, data));
+}
+
+void replica_member_put(struct replica *replica, const struct consensus_member *member)
+{
+    consensus_member_put(replica->consensus, member);
+}
+
 static void replica_fatal(void *context, const struct err *err)
 {
     struct replica *replica = context;
@@ -594,7 +664,8 @@ int replica_open(const struct consensus_config *config, const Ckpt__Log__V1__Clu
                                           .snapshot_load = replica_snapshot_load,
                                           .snapshot_adopt = replica_snapshot_adopt,
                                           .snapshot_discard = replica_snapshot_discard,
-                                          .fatal = replica_fatal};
+                                          .fatal = replica_fatal,
+                                          .members_changed = replica_members_changed};
 
     CHECK(fatal != NULL);
     list_init(&replica->observers);

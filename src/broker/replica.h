@@ -55,6 +55,8 @@ struct replica_observer {
     /* Raft's view, for logs: told before serving and after not_serving. leader_id 0: unknown. */
     void (*role_changed)(void *context, enum consensus_role role, uint64_t term,
                          uint64_t leader_id);
+    /* Raft's members, or the address of one, are others now: look at the status. */
+    void (*members_changed)(void *context);
 };
 
 /* consensus_config's tables and members and `initial` are the caller's and live as long as the
@@ -85,6 +87,19 @@ void replica_read(struct replica *replica, replica_done_fn *done, void *data);
  * NULL) when this member leads no more; failed: refused or nobody took over, and this one goes on. */
 void replica_transfer(struct replica *replica, uint64_t member_id, replica_done_fn *done,
                       void *data);
+/* For a leader that does not come to serve: asks any caught-up voter to campaign, whatever waits here. */
+int replica_yield(struct replica *replica, struct err *err);
+
+/* Raft's members (raft/consensus.h has what is checked). done(data, NULL, NULL): it is committed. */
+void replica_member_probe(struct replica *replica, const struct consensus_member *member,
+                          replica_done_fn *done, void *data);
+void replica_member_add(struct replica *replica, const struct consensus_member *member,
+                        replica_done_fn *done, void *data);
+void replica_member_promote(struct replica *replica, uint64_t member_id, replica_done_fn *done,
+                            void *data);
+void replica_member_remove(struct replica *replica, uint64_t member_id, replica_done_fn *done,
+                           void *data);
+void replica_member_put(struct replica *replica, const struct consensus_member *member);
 
 bool replica_serving(const struct replica *replica);
 uint64_t replica_leader_id(const struct replica *replica); /* 0: unknown */

@@ -256,7 +256,8 @@ static void service_add(struct service *service, const struct method *method)
 struct service *service_new(struct broker *broker)
 {
     struct service *service = check_calloc(1, sizeof(*service));
-    size_t count = service_broker_method_count + service_operator_method_count;
+    size_t count =
+        service_broker_method_count + service_operator_method_count + service_members_method_count;
 
     CHECK(broker->rpc != NULL && broker->replica != NULL);
     service->broker = broker;
@@ -265,6 +266,8 @@ struct service *service_new(struct broker *broker)
         service_add(service, &service_broker_methods[i]);
     for (size_t i = 0; i < service_operator_method_count; i++)
         service_add(service, &service_operator_methods[i]);
+    for (size_t i = 0; i < service_members_method_count; i++)
+        service_add(service, &service_members_methods[i]);
     rpc_server_add_health(broker->rpc);
     rpc_server_set_health(broker->rpc, "", true);
     rpc_server_set_health(broker->rpc, "ckpt.v1.OperatorService", true);

@@ -1,4 +1,4 @@
-/* The methods of OperatorService, but for Status and DebugCheck (status.c). See methods.h. */
+/* The methods of OperatorService, but for Status and DebugCheck (status.c) and the members (service_members.c). See methods.h. */
 #include <stdio.h>
 #include <string.h>
 
@@ -121,60 +121,6 @@ static void list_nodes(struct request *request, struct scratch *scratch)
     answer_reply(request->call, &reply.base);
 }
 
-/* ---- leadership ---- */
-
-static void transfer_done(void *data, const struct err *failed, const struct fsm_outcome *outcome)
-{
-    const Ckpt__V1__MutationReply reply = CKPT__V1__MUTATION_REPLY__INIT;
-    struct request *request = data;
-    char text[ANSWER_TEXT_BYTES];
-
-    CHECK(outcome == NULL);
-    if (request->call != NULL && failed == NULL) {
-        answer_reply(request->call, &reply.base);
-    } else if (request->call != NULL && failed->code == ERR_UNAVAILABLE) {
-        answer_not_leader(request->broker, request->call);
-    } else if (request->call != NULL) {
-        snprintf(text, sizeof(text),
-                 "TRANSFER_REFUSED: %.500s; ckptctl status shows who is caught up", failed->text);
-        rpc_call_finish(request->call, RPC_FAILED_PRECONDITION, text);
-    }
-    request_end(request);
-}
-
-/* By name or id; 0: any. -1: no such member. */
-static int find_member(const struct config *config, const Ckpt__V1__MemberRequest *asked,
-                       uint64_t *ret_id)
-{
-    *ret_id = 0;
-    if (asked->name[0] == '\0' && asked->member_id == 0)
-        return 0;
-    for (size_t i = 0; i < config->member_count; i++) {
-        const struct config_member *member = &config->members[i];
-        if (asked->name[0] != '\0' ? strcmp(member->name, asked->name) == 0
-                                   : member->id == asked->member_id)
-            *ret_id = member->id;
-    }
-    return *ret_id == 0 ? -1 : 0;
-}
-
-static void transfer_leadership(struct request *request)
-{
-    const Ckpt__V1__MemberRequest *asked = (const void *)request->message;
-    const struct config *config = request->broker->config;
-    uint64_t member_id;
-
-    if (find_member(config, asked, &member_id) != 0) {
-        rpc_call_finish(request->call, RPC_NOT_FOUND,
-                        "MEMBER_NOT_FOUND: no such member; ckptctl status lists them");
-        request_end(request);
-    } else if (member_id == config->self->id && replica_serving(request->broker->replica)) {
-        transfer_done(request, NULL, NULL); /* it leads already */
-    } else {
-        replica_transfer(request->broker->replica, member_id, transfer_done, request);
-    }
-}
-
 /* ---- the table ---- */
 
 #define METHOD(of_kind, method, message, function)                                                 \
@@ -193,19 +139,12 @@ static void transfer_leadership(struct request *request)
 const struct method service_operator_methods[] = {
     METHOD(METHOD_LOCAL, "Status", status_request, status_answer),
     METHOD(METHOD_LOCAL, "DebugCheck", debug_check_request, status_debug_check),
-    {.path = "/ckpt.v1.OperatorService/TransferLeadership",
-     .kind = METHOD_OWN,
-     .type = &ckpt__v1__member_request__descriptor,
-     .start = transfer_leadership},
     METHOD(METHOD_READ, "GetPolicy", get_policy_request, get_policy),
     METHOD(METHOD_READ, "ListTargets", list_targets_request, list_targets),
     METHOD(METHOD_READ, "ListNodes", list_nodes_request, list_nodes),
     MUTATION("SetPolicy", set_policy_request, SET_POLICY, fill_set_policy),
     MUTATION("PutTarget", put_target_request, PUT_TARGET, fill_put_target),
     MUTATION("DrainNode", drain_node_request, DRAIN_NODE, fill_drain_node),
-    ABSENT("AddMember", member_request),
-    ABSENT("PromoteMember", member_request),
-    ABSENT("RemoveMember", member_request),
     ABSENT("RunDrill", drill_request),
     ABSENT("PlanGc", gc_request),
     ABSENT("RunGc", gc_request),

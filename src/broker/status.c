@@ -53,7 +53,8 @@ static const char *status_role(enum consensus_role role)
 
 static void status_self(const struct status *status, Ckpt__V1__MemberStatus *member)
 {
-    member->role = translate_text(status_role(status->raft.role));
+    member->role = translate_text(
+        status->raft.member_role == CONSENSUS_LEARNER ? "learner" : status_role(status->raft.role));
     member->reachable = true;
     member->match_index = status->raft.last_index;
     member->version = translate_text(CKPT_VERSION);
@@ -95,39 +96,56 @@ static void status_other(const struct status *status, Ckpt__V1__MemberStatus *me
         member->role = translate_text("follower");
 }
 
-static bool status_is_voter(const struct status *status, uint64_t id)
+static void status_member(struct status *status, uint64_t id, const char *name, const char *raft,
+                          enum consensus_member_role role)
 {
-    const struct consensus_peer_status *peer = status_peer(&status->raft, id);
+    Ckpt__V1__StatusReply *reply = status->reply;
+    Ckpt__V1__MemberStatus *member = scratch_take(status->scratch, 1, sizeof(*member));
+    struct answer_member found = {"", ""};
 
-    /* A member's own entry may be missing from its list of peers. */
-    return peer != NULL ? peer->voter : id == status->raft.member_id;
+    ckpt__v1__member_status__init(member);
+    (void)answer_find_member(status->broker, id, &found);
+    member->member_id = id;
+    member->name = scratch_printf(status->scratch, "%s", found.name[0] != '\0' ? found.name : name);
+    member->api_address = translate_text(found.api);
+    member->raft_address = scratch_printf(status->scratch, "%s", raft);
+    if (id == status->raft.member_id)
+        status_self(status, member);
+    else
+        status_other(status, member);
+    member->voter = role == CONSENSUS_VOTER;
+    if (role == CONSENSUS_VOTER) {
+        reply->voter_count++;
+        reply->reachable_count += member->reachable;
+    }
+    reply->members[reply->n_members++] = member;
 }
 
+/* The members of the configuration in use, by id, with this one. */
 static void status_members(struct status *status)
 {
-    const struct config *config = status->broker->config;
+    const struct config_member *self = status->broker->config->self;
+    const struct consensus_status *raft = &status->raft;
     Ckpt__V1__StatusReply *reply = status->reply;
+    uint64_t after = 0;
     uint32_t majority;
 
-    reply->members = scratch_take(status->scratch, config->member_count, sizeof(reply->members[0]));
-    for (size_t i = 0; i < config->member_count; i++) {
-        const struct config_member *from = &config->members[i];
-        Ckpt__V1__MemberStatus *member = scratch_take(status->scratch, 1, sizeof(*member));
+    reply->members = scratch_take(status->scratch, raft->peer_count + 1, sizeof(reply->members[0]));
+    for (size_t n = 0; n <= raft->peer_count; n++) {
+        const struct consensus_peer_status *next = NULL;
 
-        ckpt__v1__member_status__init(member);
-        member->member_id = from->id;
-        member->name = from->name;
-        member->api_address = from->api;
-        member->raft_address = from->raft;
-        if (from->id == status->raft.member_id)
-            status_self(status, member);
-        else
-            status_other(status, member);
-        if (status_is_voter(status, from->id)) {
-            reply->voter_count++;
-            reply->reachable_count += member->reachable;
+        for (size_t i = 0; i < raft->peer_count; i++) {
+            const struct consensus_peer_status *peer = &raft->peers[i];
+            if (peer->id > after && (next == NULL || peer->id < next->id))
+                next = peer;
         }
-        reply->members[reply->n_members++] = member;
+        if (self->id > after && (next == NULL || self->id < next->id)) {
+            status_member(status, self->id, self->name, self->raft, raft->member_role);
+            after = self->id;
+        } else if (next != NULL) {
+            status_member(status, next->id, next->name, next->address, next->role);
+            after = next->id;
+        }
     }
     majority = reply->voter_count / 2 + 1;
     reply->failure_tolerance = reply->quorum && reply->reachable_count >= majority
@@ -184,7 +202,16 @@ static void status_warn_members(struct status *status)
 {
     Ckpt__V1__StatusReply *reply = status->reply;
 
-    if (!reply->quorum)
+    if (status->raft.member_role == CONSENSUS_NO_MEMBER)
+        status_warn(
+            status,
+            scratch_printf(status->scratch,
+                           "this member is no part of the cluster yet: on a machine that "
+                           "reaches the leader run ckptctl member add %s --id %" PRIu64
+                           " --raft %s --api %s",
+                           status->broker->config->self->name, status->broker->config->self->id,
+                           status->broker->config->self->raft, status->broker->config->self->api));
+    else if (!reply->quorum)
         status_warn(status, scratch_printf(status->scratch,
                                            "NO QUORUM (%" PRIu32 " of %" PRIu32
                                            " reachable): nothing can be changed and this data may "
@@ -211,6 +238,24 @@ static void status_warn_members(struct status *status)
                                                member->name, member->last_contact_ms / 1000,
                                                member->raft_address));
     }
+}
+
+static void status_warn_learners(struct status *status)
+{
+    const Ckpt__V1__StatusReply *reply = status->reply;
+
+    for (size_t i = 0; i < reply->n_members; i++)
+        if (!reply->members[i]->voter && reply->voter_count > 0)
+            status_warn(status, scratch_printf(status->scratch,
+                                               "member %s is a learner and does not count for the "
+                                               "quorum: ckptctl member promote %s, or remove it",
+                                               reply->members[i]->name, reply->members[i]->name));
+    if (reply->voter_count > 0 && reply->voter_count % 2 == 0)
+        status_warn(status,
+                    scratch_printf(status->scratch,
+                                   "%" PRIu32 " voters tolerate no more failures than %" PRIu32
+                                   ": add and promote one, or remove one",
+                                   reply->voter_count, reply->voter_count - 1));
 }
 
 static void status_warn_storage(struct status *status)
@@ -302,7 +347,7 @@ static void status_warn_self(struct status *status)
                                    " ms so far: look at the file system of %s and at dmesg",
                                    broker->config->self->name, raft->log_write_ms,
                                    broker->config->data_dir));
-    if (!status->summary.initialised)
+    if (!status->summary.initialised && raft->member_role != CONSENSUS_NO_MEMBER)
         status_warn(status, scratch_printf(status->scratch,
                                            "the cluster is not initialised yet: a majority of the "
                                            "members must be started with --bootstrap"));
@@ -338,7 +383,8 @@ static void status_fill_raft(struct status *status)
     reply->leader_since_ms = status->stats.leader_since_ms;
     reply->member_id = status->raft.member_id;
     reply->member_name = broker->config->self->name;
-    reply->role = translate_text(status_role(status->raft.role));
+    reply->role = translate_text(
+        status->raft.member_role == CONSENSUS_LEARNER ? "learner" : status_role(status->raft.role));
     reply->quorum = status->raft.quorum;
     reply->commit_index = status->raft.commit_index;
     reply->applied_index = status->raft.applied_index;
@@ -391,6 +437,7 @@ void status_answer(struct request *request, struct scratch *scratch)
     status_members(&status);
     reply.n_targets = status_targets(broker, scratch, &reply.targets);
     status_warn_members(&status);
+    status_warn_learners(&status);
     status_warn_storage(&status);
     status_warn_incarnations(&status);
     status_warn_self(&status);

@@ -205,8 +205,10 @@ static int ask_leader(struct cli *cli, const char *method, const ProtobufCMessag
                       const ProtobufCMessageDescriptor *reply_type, uint64_t timeout_ms,
                       ProtobufCMessage **ret_reply, struct err *err)
 {
-    struct client_config config = {
-        .endpoints = cli->endpoints, .timeout_ms = timeout_ms, .tls = cli->tls};
+    struct client_config config = {.endpoints = cli->endpoints,
+                                   .attempt_ms = cli->attempt_ms,
+                                   .timeout_ms = timeout_ms,
+                                   .tls = cli->tls};
     struct client *client;
     int status;
 

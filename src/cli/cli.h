@@ -96,6 +96,7 @@ struct cli {
     bool quiet;
     bool timeout_set;
     uint64_t timeout_ms;
+    uint64_t attempt_ms;  /* of one attempt at a leader; 0: the client's own */
     char request_id[129]; /* of a mutation: given or made */
 
     const struct command *command;

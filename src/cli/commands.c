@@ -302,6 +302,42 @@ static const struct option_spec tls_issue_options[] = {
     {.name = "replace", .kind = OPTION_FLAG, .help = "renew files that exist"},
     {0}};
 
+#define MEMBER_ADDRESSES                                                                           \
+    {.name = "id",                                                                                 \
+     .kind = OPTION_NUMBER,                                                                        \
+     .value = "N",                                                                                 \
+     .help = "its id, as its configuration says; without: the next unused one",                    \
+     .range = {1, UINT32_MAX}},                                                                    \
+        {.name = "raft",                                                                           \
+         .kind = OPTION_TEXT,                                                                      \
+         .value = "HOST:PORT",                                                                     \
+         .help = "where its Raft port listens"},                                                   \
+    {                                                                                              \
+        .name = "api", .kind = OPTION_TEXT, .value = "HOST:PORT", .help = "where its API listens"  \
+    }
+#define MEMBER_WAIT                                                                                \
+    {                                                                                              \
+        .name = "wait-for", .kind = OPTION_NUMBER, .value = "DURATION",                            \
+        .help = "until it has caught up, at most so long (10m)", .number = NUMBER_DURATION,        \
+        .range = {                                                                                 \
+            1,                                                                                     \
+            DURATION_MAX_MS                                                                        \
+        }                                                                                          \
+    }
+
+static const struct option_spec member_add_options[] = {MEMBER_ADDRESSES, {0}};
+
+static const struct option_spec member_promote_options[] = {
+    MEMBER_WAIT,
+    {.name = "no-wait", .kind = OPTION_FLAG, .help = "refused at once when it lags"},
+    {0}};
+
+static const struct option_spec yes_options[] = {
+    {.name = "yes", .kind = OPTION_FLAG, .help = "do not ask"}, {0}};
+
+static const struct option_spec member_replace_options[] = {
+    MEMBER_ADDRESSES, MEMBER_WAIT, {.name = "yes", .kind = OPTION_FLAG, .help = "do not ask"}, {0}};
+
 const struct command commands[] = {
     {"status", "", 0, 0, "who leads, who lags, how many may fail, what waits (any member)",
      command_status, NULL, false},
@@ -341,6 +377,17 @@ const struct command commands[] = {
     {"policy set", "KEY=VALUE...", 1, CLI_ARGUMENTS_MAX,
      "change the policy: min_interval=5m max_victims=3", command_policy_set, NULL, true},
     {"transfer", "[MEMBER]", 0, 1, "hand leadership over", command_transfer, NULL, true},
+    {"member list", "", 0, 0, "members, who votes, how far behind (any member)",
+     command_member_list, NULL, false},
+    {"member add", "NAME", 1, 1, "add a member that waits with --join, as a learner",
+     command_member_add, member_add_options, true},
+    {"member promote", "MEMBER", 1, 1, "give a learner its vote once it has caught up",
+     command_member_promote, member_promote_options, true},
+    {"member remove", "MEMBER", 1, 1, "remove a member for ever", command_member_remove,
+     yes_options, true},
+    {"member replace", "OLD NEW", 2, 2, "add NEW, promote it, remove OLD", command_member_replace,
+     member_replace_options, true},
+    {"member transfer", "[MEMBER]", 0, 1, "hand leadership over", command_transfer, NULL, true},
     {"backup save", "FILE", 1, 1, "the whole replicated state into one file", command_backup_save,
      backup_options, false},
     {"backup inspect", "FILE", 1, 1, "check a backup's bytes and show what it is (offline)",

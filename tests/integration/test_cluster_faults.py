@@ -47,6 +47,7 @@ class Writers:
 
     def _run(self, writer):
         client, number = Client(self.addresses), 0
+        client.addresses = self.addresses  # one list for all: members that join later are added to it
         while not self.stop.is_set():
             number += 1
             name = f"w{writer}-{number}"

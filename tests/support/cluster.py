@@ -147,14 +147,16 @@ class Member:
         self.log = cluster.dir / f"{self.name}.log"
         self.process = None
         self.started_before = False
+        self.joins = False  # a running cluster adds it
+        self.config = cluster.config
         self.prefix = []  # command that starts the member, such as nsenter
         self.extra = []   # further options of ckptd
 
     def start(self, wait=True):
-        arguments = [*self.prefix, str(BIN / "ckptd"), "--config", str(self.cluster.config), "--name", self.name,
+        arguments = [*self.prefix, str(BIN / "ckptd"), "--config", str(self.config), "--name", self.name,
                      "--data-dir", str(self.data_dir)]
         if not self.started_before:
-            arguments.append("--bootstrap")
+            arguments.append("--join" if self.joins else "--bootstrap")
         arguments += self.extra
         self.started_before = True
         with open(self.log, "ab") as log:
@@ -329,6 +331,22 @@ class Cluster:
         text += f"targets:\n  - {{{', '.join(f'{k}: {v}' for k, v in target.items())}}}\n"
         text += section("storage_watch", storage_watch) + "log_level: info\n" + self.tls_section("replica-{id}")
         self.config.write_text(text)
+
+    def new_member(self, number=None):
+        """One more, not started yet, whose configuration knows only itself; the files of the others do not change."""
+        member = Member(self, number or max(m.id for m in self.members) + 1)
+        member.joins = True
+        member.config = self.dir / f"{member.name}.yaml"
+        lines = [line for line in self.config.read_text().splitlines() if not line.startswith("  - {id: ") or "name:" not in line]
+        at = lines.index("members:") + 1
+        lines.insert(at, f"  - {{id: {member.id}, name: {member.name}, raft: \"{member.raft}\", api: \"{member.api}\", "
+                         f"http: \"{member.http}\"}}")
+        member.config.write_text("\n".join(lines) + "\n")
+        if self.site:
+            self.site.issue("replica", member.id, "--host", "127.0.0.1,localhost")
+        self.members.append(member)
+        self.client.addresses.append(member.api)
+        return member
 
     def start(self):
         for member in self.members:

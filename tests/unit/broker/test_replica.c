@@ -5,6 +5,7 @@
 
 #include "src/base/check.h"
 #include "src/broker/replica.h"
+#include "tests/unit/broker/fake_members.h"
 
 enum { PROPOSALS_MAX = 64 };
 

@@ -249,8 +249,7 @@ static void garbage_and_unknown_fields_are_refused(void **state)
 
 static void what_this_version_lacks_is_unimplemented_by_name(void **state)
 {
-    static const char *const names[] = {"AddMember", "PromoteMember", "RemoveMember", "RunDrill",
-                                        "PlanGc",    "RunGc",         "PinCheckpoint"};
+    static const char *const names[] = {"RunDrill", "PlanGc", "RunGc", "PinCheckpoint"};
     static struct answer answer;
     Ckpt__V1__PutTargetRequest put = CKPT__V1__PUT_TARGET_REQUEST__INIT;
     Ckpt__V1__TargetSpec spec = CKPT__V1__TARGET_SPEC__INIT;

@@ -62,6 +62,7 @@ static const struct row rows[] = {
     {"NOT_RESTARTABLE", {"register j1 nodes=n1", "restart j1"}},
     {"NOT_RESTARTABLE", {"register j1 nodes=n1", "end j1", "restart j1"}},
     {"NODE_DOWN", {"register j1 nodes=n1", "node n1 down", "restart j1"}},
+    {"MEMBER_REMOVED", {"role 4 removed", "member 4"}},
     {"UNIMPLEMENTED", {"put fast s3 prefix=/b"}},
     {"REQUEST_ID_MISSING", {"request j1 id=!"}},
     {"REQUEST_ID_REUSED", {"register j1 nodes=n1 id=x", "register j2 nodes=n1 id=x"}},

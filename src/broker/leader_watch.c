@@ -1,0 +1,166 @@
+/* See leader_watch.h. */
+#include "src/broker/leader_watch.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/base/log.h"
+#include "src/broker/broker.h"
+#include "src/broker/evaluator.h"
+
+struct leader_watch {
+    struct broker *broker;
+    struct clock_timer *timer;
+    /* Monotonic; 0: it is not so. */
+    uint64_t leading_since_ms, serving_since_ms, preferred_since_ms;
+    uint64_t cycle_ms, cycle_seen_ms; /* the evaluator's last cycle, and when it was new here */
+    uint64_t asked_ms;                /* the last hand-over; 0: none */
+    uint64_t retry_ms;
+    bool handing_over;
+};
+
+static void since(uint64_t *since_ms, bool is_so, uint64_t now_ms)
+{
+    if (!is_so)
+        *since_ms = 0;
+    else if (*since_ms == 0)
+        *since_ms = now_ms;
+}
+
+static bool for_long(uint64_t since_ms, uint64_t now_ms, uint64_t limit_ms)
+{
+    return since_ms != 0 && now_ms - since_ms >= limit_ms;
+}
+
+/* ---- handing over ---- */
+
+static void handed_over(void *data, const struct err *failed, const struct fsm_outcome *outcome)
+{
+    struct leader_watch *watch = data;
+
+    (void)outcome;
+    watch->handing_over = false;
+    if (failed != NULL)
+        log_warning("transfer_failed", "retry_ms=%" PRIu64 " text=\"%s\"", watch->retry_ms,
+                    failed->text);
+}
+
+static void hand_over(struct leader_watch *watch, uint64_t member_id, const char *why,
+                      uint64_t now_ms)
+{
+    struct replica *replica = watch->broker->replica;
+    struct err err;
+
+    if (watch->handing_over || (watch->asked_ms != 0 && now_ms - watch->asked_ms < watch->retry_ms))
+        return;
+    if (watch->asked_ms == 0 || now_ms - watch->asked_ms >= LEADER_WATCH_RETRY_MAX_MS)
+        watch->retry_ms = LEADER_WATCH_RETRY_MS;
+    else if (watch->retry_ms < LEADER_WATCH_RETRY_MAX_MS)
+        watch->retry_ms *= 2;
+    watch->asked_ms = now_ms;
+    log_warning("transfer", "reason=%s member=%" PRIu64 " text=\"another member is asked to lead\"",
+                why, member_id);
+    if (replica_serving(replica)) {
+        watch->handing_over = true;
+        replica_transfer(replica, member_id, handed_over, watch);
+    } else if (replica_yield(replica, &err) != 0) {
+        log_warning("transfer_failed", "retry_ms=%" PRIu64 " text=\"%s\"", watch->retry_ms,
+                    err.text);
+    }
+}
+
+/* ---- looking ---- */
+
+static const struct consensus_peer_status *preferred_of(const struct leader_watch *watch,
+                                                        const struct consensus_status *status)
+{
+    const struct config *config = watch->broker->config;
+
+    if (config->preferred_leader == NULL || config->preferred_leader[0] == '\0')
+        return NULL;
+    for (size_t i = 0; i < status->peer_count; i++) {
+        const struct consensus_peer_status *peer = &status->peers[i];
+        if (strcmp(peer->name, config->preferred_leader) == 0)
+            return peer->voter && broker_peer_reachable(watch->broker, status, peer) &&
+                           peer->match_index + LEADER_WATCH_LAG_MAX >= status->last_index
+                       ? peer
+                       : NULL;
+    }
+    return NULL;
+}
+
+static bool evaluator_stuck(struct leader_watch *watch, uint64_t now_ms)
+{
+    const struct broker *broker = watch->broker;
+    uint64_t cycle_ms = broker->evaluator == NULL ? 0 : evaluator_last_cycle_ms(broker->evaluator);
+    uint64_t limit_ms =
+        LEADER_WATCH_CYCLES * fsm_policy(replica_fsm(broker->replica))->evaluation_interval_ms;
+
+    if (limit_ms < LEADER_WATCH_CYCLE_MS)
+        limit_ms = LEADER_WATCH_CYCLE_MS;
+    if (watch->serving_since_ms == 0 || broker->evaluator == NULL) {
+        watch->cycle_seen_ms = 0;
+        return false;
+    }
+    if (watch->cycle_seen_ms == 0 || cycle_ms != watch->cycle_ms) {
+        watch->cycle_ms = cycle_ms;
+        watch->cycle_seen_ms = now_ms;
+    }
+    return now_ms - watch->cycle_seen_ms >= limit_ms;
+}
+
+static void look_at(struct leader_watch *watch, uint64_t now_ms)
+{
+    struct replica *replica = watch->broker->replica;
+    const struct consensus_peer_status *preferred;
+    struct consensus_status status;
+    bool leads, stuck;
+
+    replica_get_status(replica, &status);
+    leads = status.role == CONSENSUS_LEADER;
+    since(&watch->leading_since_ms, leads, now_ms);
+    since(&watch->serving_since_ms, leads && replica_serving(replica), now_ms);
+    preferred = watch->serving_since_ms != 0 ? preferred_of(watch, &status) : NULL;
+    since(&watch->preferred_since_ms, preferred != NULL, now_ms);
+    stuck = evaluator_stuck(watch, now_ms);
+    if (!leads || status.voter_count <= 1)
+        return;
+    if (watch->serving_since_ms == 0 &&
+        for_long(watch->leading_since_ms, now_ms, LEADER_WATCH_READY_MS))
+        hand_over(watch, 0, "not_ready", now_ms);
+    else if (stuck)
+        hand_over(watch, 0, "evaluator_stuck", now_ms);
+    else if (for_long(watch->preferred_since_ms, now_ms, LEADER_WATCH_STABLE_MS) &&
+             for_long(watch->serving_since_ms, now_ms, LEADER_WATCH_STABLE_MS))
+        hand_over(watch, preferred->id, "preferred_leader", now_ms);
+}
+
+static void look(void *data)
+{
+    struct leader_watch *watch = data;
+
+    look_at(watch, broker_monotonic_ms(watch->broker));
+    watch->broker->clock.timer_start(watch->timer, LEADER_WATCH_MS * UINT64_C(1000));
+}
+
+struct leader_watch *leader_watch_new(struct broker *broker)
+{
+    struct leader_watch *watch = check_calloc(1, sizeof(*watch));
+
+    CHECK(broker->replica != NULL);
+    watch->broker = broker;
+    watch->timer = broker->clock.timer_new(broker->clock.context, look, watch);
+    broker->clock.timer_start(watch->timer, 0);
+    return watch;
+}
+
+void leader_watch_free(struct leader_watch *watch)
+{
+    if (watch == NULL)
+        return;
+    CHECK(!watch->handing_over);
+    watch->broker->clock.timer_free(watch->timer);
+    free(watch);
+}

@@ -1,0 +1,32 @@
+/* Decides when a leader that could go on leading hands over: to the preferred one, or because it cannot do its work.
+ *
+ * Flow     one look every LEADER_WATCH_MS. Preferred (configuration, preferred_leader): a voter that was reachable and caught up
+ *          for LEADER_WATCH_STABLE_MS takes over, when this member has led that long too. Cannot serve: it leads and no entry
+ *          of its term is applied after LEADER_WATCH_READY_MS, or the evaluator ended no cycle for LEADER_WATCH_CYCLES
+ *          intervals, at least LEADER_WATCH_CYCLE_MS: any caught-up voter may try.
+ * Shapes   no flapping: between two hand-overs by this process at least LEADER_WATCH_RETRY_MS, twice as long after each, up to
+ *          LEADER_WATCH_RETRY_MAX_MS; forgotten after that long without one.
+ * Units    milliseconds.
+ * Absent   full and hanging disks (disk_watch.h).
+ */
+#ifndef CKPT_BROKER_LEADER_WATCH_H
+#define CKPT_BROKER_LEADER_WATCH_H
+
+struct broker;
+struct leader_watch;
+
+enum {
+    LEADER_WATCH_MS = 500,
+    LEADER_WATCH_STABLE_MS = 5000,
+    LEADER_WATCH_LAG_MAX = 100, /* entries */
+    LEADER_WATCH_READY_MS = 5000,
+    LEADER_WATCH_CYCLES = 10,
+    LEADER_WATCH_CYCLE_MS = 60000,
+    LEADER_WATCH_RETRY_MS = 10000,
+    LEADER_WATCH_RETRY_MAX_MS = 600000
+};
+
+struct leader_watch *leader_watch_new(struct broker *broker);
+void leader_watch_free(struct leader_watch *watch);
+
+#endif

@@ -1,0 +1,376 @@
+/* OperatorService's AddMember, PromoteMember, RemoveMember and TransferLeadership. See methods.h.
+ *
+ * Flow     add: refusals that the state knows -> the address is asked -> the address book (MemberFacts) is
+ *          committed, so that every member that learns of the new one can find it -> Raft changes the
+ *          members. The history of changes is written by member_watch.c.
+ * Errors   refusals of raft/ come back as FAILED_PRECONDITION or NOT_FOUND, "MEMBER_REFUSED: numbers; next".
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/base/log.h"
+#include "src/broker/methods.h"
+
+/* ---- answers ---- */
+
+static void members_reply(struct request *request, bool repeated)
+{
+    Ckpt__V1__MutationReply reply = CKPT__V1__MUTATION_REPLY__INIT;
+    struct consensus_status status;
+
+    if (request->call != NULL) {
+        replica_get_status(request->broker->replica, &status);
+        reply.index = status.configuration_index;
+        reply.repeated = repeated;
+        answer_reply(request->call, &reply.base);
+    }
+    request_end(request);
+}
+
+static void members_refuse(struct request *request, enum rpc_status status, const char *name,
+                           const char *what)
+{
+    char text[ANSWER_TEXT_BYTES];
+
+    if (request->call != NULL) {
+        snprintf(text, sizeof(text), "%s: %.700s; ckptctl member list shows the members", name,
+                 what);
+        rpc_call_finish(request->call, status, text);
+    }
+    request_end(request);
+}
+
+static void members_failed(struct request *request, const struct err *failed)
+{
+    bool leads = replica_serving(request->broker->replica);
+
+    if (failed->code == ERR_REFUSED)
+        members_refuse(request, RPC_FAILED_PRECONDITION, "MEMBER_REFUSED", failed->text);
+    else if (failed->code == ERR_MISMATCH)
+        members_refuse(request, RPC_FAILED_PRECONDITION, "MEMBER_MISMATCH", failed->text);
+    else if (failed->code == ERR_INVALID)
+        members_refuse(request, RPC_INVALID_ARGUMENT, "INVALID_ARGUMENT", failed->text);
+    else if (failed->code == ERR_NOT_FOUND)
+        members_refuse(request, RPC_NOT_FOUND, "MEMBER_NOT_FOUND", failed->text);
+    else if (failed->code == ERR_UNAVAILABLE && leads)
+        members_refuse(request, RPC_FAILED_PRECONDITION, "MEMBER_UNREACHABLE", failed->text);
+    else {
+        if (request->call != NULL)
+            answer_failed(request->broker, request->call, failed);
+        request_end(request);
+    }
+}
+
+static void change_done(void *data, const struct err *failed, const struct fsm_outcome *outcome)
+{
+    struct request *request = data;
+
+    CHECK(outcome == NULL);
+    if (failed != NULL)
+        members_failed(request, failed);
+    else
+        members_reply(request, false);
+}
+
+/* ---- who is meant ---- */
+
+static const struct consensus_peer_status *peer_of(const struct consensus_status *status,
+                                                   uint64_t id)
+{
+    for (size_t i = 0; i < status->peer_count; i++) {
+        if (status->peers[i].id == id)
+            return &status->peers[i];
+    }
+    return NULL;
+}
+
+/* By name or id among Raft's members, this one included; 0: none of them. */
+static uint64_t find_member(const struct broker *broker, const struct consensus_status *status,
+                            const Ckpt__V1__MemberRequest *asked)
+{
+    const struct config_member *self = broker->config->self;
+
+    if (asked->name[0] == '\0')
+        return asked->member_id == self->id || peer_of(status, asked->member_id) != NULL
+                   ? asked->member_id
+                   : 0;
+    if (strcmp(asked->name, self->name) == 0)
+        return self->id;
+    for (size_t i = 0; i < status->peer_count; i++) {
+        if (strcmp(status->peers[i].name, asked->name) == 0)
+            return status->peers[i].id;
+    }
+    return 0;
+}
+
+static bool removed_before(const struct broker *broker, const Ckpt__V1__MemberRequest *asked)
+{
+    const struct fsm *fsm = replica_fsm(broker->replica);
+    const Ckpt__Log__V1__MemberFacts *facts;
+
+    for (size_t i = 0; (facts = fsm_member_at(fsm, i)) != NULL; i++) {
+        if (facts->role == CKPT__LOG__V1__MEMBER_ROLE__MEMBER_ROLE_REMOVED &&
+            (asked->name[0] != '\0' ? strcmp(facts->name, asked->name) == 0
+                                    : facts->member_id == asked->member_id))
+            return true;
+    }
+    return false;
+}
+
+static void not_found(struct request *request)
+{
+    const Ckpt__V1__MemberRequest *asked = (const void *)request->message;
+    char what[256];
+
+    if (asked->name[0] != '\0')
+        snprintf(what, sizeof(what), "there is no member %.128s", asked->name);
+    else
+        snprintf(what, sizeof(what), "there is no member with id %" PRIu64, asked->member_id);
+    members_refuse(request, RPC_NOT_FOUND, "MEMBER_NOT_FOUND", what);
+}
+
+/* False: it was answered. */
+static bool leads(struct request *request)
+{
+    if (replica_serving(request->broker->replica))
+        return true;
+    if (request->call != NULL)
+        answer_not_leader(request->broker, request->call);
+    request_end(request);
+    return false;
+}
+
+/* ---- add ---- */
+
+static void member_of(const struct request *request, struct consensus_member *ret_member)
+{
+    const Ckpt__V1__MemberRequest *asked = (const void *)request->message;
+
+    memset(ret_member, 0, sizeof(*ret_member));
+    ret_member->id = asked->member_id;
+    snprintf(ret_member->name, sizeof(ret_member->name), "%s", asked->name);
+    snprintf(ret_member->address, sizeof(ret_member->address), "%s", asked->raft_address);
+}
+
+static void book_committed(void *data, const struct err *failed, const struct fsm_outcome *outcome)
+{
+    struct request *request = data;
+    struct consensus_member member;
+
+    if (failed == NULL && outcome->status != FSM_OK) {
+        if (request->call != NULL)
+            answer_outcome(request->call, outcome);
+        request_end(request);
+        return;
+    }
+    if (failed != NULL) {
+        members_failed(request, failed);
+        return;
+    }
+    member_of(request, &member);
+    replica_member_add(request->broker->replica, &member, change_done, request);
+}
+
+static void probed(void *data, const struct err *failed, const struct fsm_outcome *outcome)
+{
+    struct request *request = data;
+    const Ckpt__V1__MemberRequest *asked = (const void *)request->message;
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__MemberFacts facts = CKPT__LOG__V1__MEMBER_FACTS__INIT;
+
+    CHECK(outcome == NULL);
+    if (failed != NULL) {
+        members_failed(request, failed);
+        return;
+    }
+    facts.member_id = asked->member_id;
+    facts.name = asked->name;
+    facts.raft_address = asked->raft_address;
+    facts.api_address = asked->api_address;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_MEMBER_FACTS;
+    command.member_facts = &facts;
+    replica_propose(request->broker->replica, &command, book_committed, request);
+}
+
+/* What only the replicated state knows. */
+static bool add_refused(struct request *request, const Ckpt__V1__MemberRequest *asked)
+{
+    const struct fsm *fsm = replica_fsm(request->broker->replica);
+    const Ckpt__Log__V1__MemberFacts *facts;
+    char what[ANSWER_TEXT_BYTES];
+
+    if (asked->name[0] == '\0' || asked->raft_address[0] == '\0' || asked->api_address[0] == '\0' ||
+        strlen(asked->raft_address) >= CONSENSUS_ADDRESS_BYTES ||
+        strlen(asked->api_address) >= CONSENSUS_ADDRESS_BYTES ||
+        strchr(asked->raft_address, ':') == NULL || strchr(asked->api_address, ':') == NULL) {
+        members_refuse(request, RPC_INVALID_ARGUMENT, "INVALID_ARGUMENT",
+                       "a new member needs a name, a Raft address and an API address (host:port)");
+        return true;
+    }
+    if (fsm_member_was_removed(fsm, asked->member_id)) {
+        snprintf(what, sizeof(what),
+                 "id %" PRIu64 " was used before, and ids are never used again: use %" PRIu64
+                 " or higher, with an empty folder",
+                 asked->member_id, fsm_member_id_max(fsm) + 1);
+        members_refuse(request, RPC_FAILED_PRECONDITION, "MEMBER_REFUSED", what);
+        return true;
+    }
+    for (size_t i = 0; (facts = fsm_member_at(fsm, i)) != NULL; i++) {
+        if (facts->role == CKPT__LOG__V1__MEMBER_ROLE__MEMBER_ROLE_REMOVED ||
+            facts->role == CKPT__LOG__V1__MEMBER_ROLE__MEMBER_ROLE_UNSPECIFIED ||
+            facts->member_id == asked->member_id ||
+            strcmp(facts->api_address, asked->api_address) != 0)
+            continue;
+        snprintf(what, sizeof(what), "API address %.255s is in use by member %.128s",
+                 asked->api_address, facts->name);
+        members_refuse(request, RPC_FAILED_PRECONDITION, "MEMBER_REFUSED", what);
+        return true;
+    }
+    return false;
+}
+
+static void add_member(struct request *request)
+{
+    Ckpt__V1__MemberRequest *asked = (void *)request->message;
+    const struct fsm *fsm = replica_fsm(request->broker->replica);
+    const struct consensus_peer_status *peer;
+    struct consensus_status status;
+    struct consensus_member member;
+
+    if (!leads(request))
+        return;
+    replica_get_status(request->broker->replica, &status);
+    if (asked->member_id == 0)
+        asked->member_id = fsm_member_id_max(fsm) + 1;
+    peer = peer_of(&status, asked->member_id);
+    if (peer != NULL && strcmp(peer->name, asked->name) == 0 &&
+        strcmp(peer->address, asked->raft_address) == 0 && peer->role != CONSENSUS_JOINING) {
+        members_reply(request, true);
+        return;
+    }
+    if (peer == NULL && add_refused(request, asked))
+        return;
+    member_of(request, &member);
+    replica_member_probe(request->broker->replica, &member, probed, request);
+}
+
+/* ---- promote, remove ---- */
+
+static void promote_member(struct request *request)
+{
+    const Ckpt__V1__MemberRequest *asked = (const void *)request->message;
+    const struct consensus_peer_status *peer;
+    struct consensus_status status;
+    uint64_t id;
+
+    if (!leads(request))
+        return;
+    replica_get_status(request->broker->replica, &status);
+    id = find_member(request->broker, &status, asked);
+    peer = peer_of(&status, id);
+    if (id == 0)
+        not_found(request);
+    else if (peer == NULL || (peer->voter && status.change_index == 0))
+        members_reply(request, true); /* this leader, or a voter already */
+    else
+        replica_member_promote(request->broker->replica, id, change_done, request);
+}
+
+/* The new leader is asked by the caller, who follows the hint. */
+static void handed_over(void *data, const struct err *failed, const struct fsm_outcome *outcome)
+{
+    struct request *request = data;
+    char what[ANSWER_TEXT_BYTES];
+
+    (void)outcome;
+    if (failed == NULL) {
+        if (request->call != NULL)
+            answer_not_leader(request->broker, request->call);
+        request_end(request);
+        return;
+    }
+    snprintf(what, sizeof(what), "%s leads, and handing over failed: %.500s",
+             request->broker->config->self->name, failed->text);
+    members_refuse(request, RPC_FAILED_PRECONDITION, "MEMBER_REFUSED", what);
+}
+
+static void remove_member(struct request *request)
+{
+    const Ckpt__V1__MemberRequest *asked = (const void *)request->message;
+    struct consensus_status status;
+    uint64_t id;
+
+    if (!leads(request))
+        return;
+    replica_get_status(request->broker->replica, &status);
+    id = find_member(request->broker, &status, asked);
+    if (id == 0 && removed_before(request->broker, asked))
+        members_reply(request, true);
+    else if (id == 0)
+        not_found(request);
+    else if (id == status.member_id && status.voter_count > 1)
+        replica_transfer(request->broker->replica, 0, handed_over, request);
+    else
+        replica_member_remove(request->broker->replica, id, change_done, request);
+}
+
+/* ---- leadership ---- */
+
+static void transfer_done(void *data, const struct err *failed, const struct fsm_outcome *outcome)
+{
+    const Ckpt__V1__MutationReply reply = CKPT__V1__MUTATION_REPLY__INIT;
+    struct request *request = data;
+    char text[ANSWER_TEXT_BYTES];
+
+    CHECK(outcome == NULL);
+    if (request->call != NULL && failed == NULL) {
+        answer_reply(request->call, &reply.base);
+    } else if (request->call != NULL && failed->code == ERR_UNAVAILABLE) {
+        answer_not_leader(request->broker, request->call);
+    } else if (request->call != NULL) {
+        snprintf(text, sizeof(text),
+                 "TRANSFER_REFUSED: %.500s; ckptctl status shows who is caught up", failed->text);
+        rpc_call_finish(request->call, RPC_FAILED_PRECONDITION, text);
+    }
+    request_end(request);
+}
+
+static void transfer_leadership(struct request *request)
+{
+    const Ckpt__V1__MemberRequest *asked = (const void *)request->message;
+    bool any = asked->name[0] == '\0' && asked->member_id == 0;
+    const struct consensus_peer_status *peer;
+    struct consensus_status status;
+    uint64_t member_id;
+
+    replica_get_status(request->broker->replica, &status);
+    member_id = any ? 0 : find_member(request->broker, &status, asked);
+    peer = peer_of(&status, member_id);
+    if (!any && member_id == 0)
+        not_found(request);
+    else if (member_id == status.member_id && replica_serving(request->broker->replica))
+        transfer_done(request, NULL, NULL); /* it leads already */
+    else if (peer != NULL && !peer->voter)
+        members_refuse(request, RPC_FAILED_PRECONDITION, "TRANSFER_REFUSED",
+                       "it is a learner: promote it first");
+    else
+        replica_transfer(request->broker->replica, member_id, transfer_done, request);
+}
+
+/* ---- the table ---- */
+
+#define OWN(method, function)                                                                      \
+    {                                                                                              \
+        .path = "/ckpt.v1.OperatorService/" method, .kind = METHOD_OWN,                            \
+        .type = &ckpt__v1__member_request__descriptor, .start = function                           \
+    }
+
+const struct method service_members_methods[] = {
+    OWN("AddMember", add_member),
+    OWN("PromoteMember", promote_member),
+    OWN("RemoveMember", remove_member),
+    OWN("TransferLeadership", transfer_leadership),
+};
+const size_t service_members_method_count = ARRAY_COUNT(service_members_methods);

@@ -1,0 +1,285 @@
+/* ckptctl member list, add, promote, remove, replace, transfer: the members of the cluster. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "src/base/check.h"
+#include "src/cli/commands.h"
+#include "src/cli/human.h"
+#include "src/cli/members.h"
+#include "src/cli/output.h"
+
+enum {
+    MEMBER_ATTEMPT_MS = 4000, /* the leader asks the new member's address before it answers */
+    MEMBER_POLL_MS = 250,
+    MEMBER_WAIT_MS = 600000,
+    MEMBER_CAUGHT_UP_ENTRIES = 100
+};
+
+/* ---- list ---- */
+
+static const struct output_column list_columns[] = {
+    {"ID", OUTPUT_RIGHT},      {"MEMBER", OUTPUT_LEFT},
+    {"VOTES", OUTPUT_LEFT},    {"ROLE", OUTPUT_LEFT},
+    {"RAFT", OUTPUT_LEFT},     {"API", OUTPUT_LEFT},
+    {"MATCH", OUTPUT_RIGHT},   {"BEHIND", OUTPUT_RIGHT},
+    {"CONTACT", OUTPUT_RIGHT}, {"VERSION", OUTPUT_LEFT | OUTPUT_ONLY_WIDE}};
+
+static void list_row(struct output_table *table, const ProtobufCMessage *item)
+{
+    const Ckpt__V1__MemberStatus *member = (const Ckpt__V1__MemberStatus *)item;
+    char text[HUMAN_BYTES];
+
+    output_cell(table, "%" PRIu64, member->member_id);
+    output_cell(table, "%s", member->name);
+    output_cell(table, "%s", member->voter ? "yes" : "no");
+    output_state(table, member->reachable ? member->role : "unreachable");
+    output_cell(table, "%s", member->raft_address);
+    output_cell(table, "%s", member->api_address);
+    output_cell(table, "%" PRIu64, member->match_index);
+    output_cell(table, "%" PRIu64, member->lag_entries);
+    output_cell(table, "%s", human_duration(member->last_contact_ms, text));
+    output_cell(table, "%s", member->version);
+}
+
+static const char *list_name(const ProtobufCMessage *item, char text[HUMAN_BYTES])
+{
+    (void)text;
+    return ((const Ckpt__V1__MemberStatus *)item)->name;
+}
+
+enum cli_exit command_member_list(struct cli *cli)
+{
+    static const struct output_kind kind = {
+        "members", "member", list_columns, ARRAY_COUNT(list_columns), list_row, list_name};
+    struct output_list list;
+    struct members members;
+    enum cli_exit code;
+
+    members_ask(cli, CALL_QUICK, &members);
+    if (members.best == NULL) {
+        code = members_nobody(cli, &members, "list the members");
+        members_free(&members);
+        return code;
+    }
+    if (!members.best->quorum)
+        cli_note(cli, "remark: no quorum; this is what %s knows", members.best->member_name);
+    output_list_begin(&list, cli, &kind);
+    for (size_t i = 0; i < members.best->n_members; i++)
+        output_list_add(&list, &members.best->members[i]->base);
+    output_list_end(&list, true);
+    members_free(&members);
+    return CLI_OK;
+}
+
+/* ---- one change ---- */
+
+static void set_member(Ckpt__V1__MemberRequest *request, char *word)
+{
+    char *end;
+    uint64_t id = strtoull(word, &end, 10);
+
+    if (word[0] != '\0' && *end == '\0')
+        request->member_id = id;
+    else
+        request->name = word;
+}
+
+/* Each step of a longer command is a request of its own. */
+static enum cli_exit change(struct cli *cli, const char *what, const char *method,
+                            Ckpt__V1__MemberRequest *request)
+{
+    char method_path[64];
+
+    cli->attempt_ms = MEMBER_ATTEMPT_MS;
+    if (!cli->timeout_set)
+        cli->timeout_ms = 3 * MEMBER_ATTEMPT_MS;
+    snprintf(method_path, sizeof(method_path), "OperatorService/%s", method);
+    return call_mutate_simple(cli, what, method_path, &request->base);
+}
+
+static enum cli_exit add(struct cli *cli, char *name)
+{
+    Ckpt__V1__MemberRequest request = CKPT__V1__MEMBER_REQUEST__INIT;
+    char what[200];
+
+    request.name = name;
+    request.member_id = cli_number(cli, "id", 0);
+    cli_set_text(cli, "raft", &request.raft_address);
+    cli_set_text(cli, "api", &request.api_address);
+    if (request.raft_address[0] == '\0' || request.api_address[0] == '\0') {
+        return cli_fail(cli, CLI_USAGE,
+                        "ckptctl member add n4 --id 4 --raft 10.0.0.4:9000 --api 10.0.0.4:7443",
+                        "--raft and --api say where the new member listens");
+    }
+    snprintf(what, sizeof(what), "add %.128s as a learner", name);
+    return change(cli, what, "AddMember", &request);
+}
+
+static enum cli_exit promote(struct cli *cli, char *member)
+{
+    Ckpt__V1__MemberRequest request = CKPT__V1__MEMBER_REQUEST__INIT;
+    char what[200];
+
+    set_member(&request, member);
+    snprintf(what, sizeof(what), "promote %.128s to a voter", member);
+    return change(cli, what, "PromoteMember", &request);
+}
+
+static enum cli_exit remove_one(struct cli *cli, char *member)
+{
+    Ckpt__V1__MemberRequest request = CKPT__V1__MEMBER_REQUEST__INIT;
+    char what[200];
+
+    set_member(&request, member);
+    snprintf(what, sizeof(what), "remove %.128s", member);
+    return change(cli, what, "RemoveMember", &request);
+}
+
+/* ---- waiting ---- */
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static const Ckpt__V1__MemberStatus *find(const struct members *members, const char *word)
+{
+    char id[24];
+
+    for (size_t i = 0; members->best != NULL && i < members->best->n_members; i++) {
+        const Ckpt__V1__MemberStatus *member = members->best->members[i];
+        snprintf(id, sizeof(id), "%" PRIu64, member->member_id);
+        if (strcmp(member->name, word) == 0 || strcmp(id, word) == 0)
+            return member;
+    }
+    return NULL;
+}
+
+/* True when the leader says so; *ret_lag is what it said last. */
+static bool caught_up(struct cli *cli, const char *member, uint64_t *ret_lag, bool *ret_voter)
+{
+    const Ckpt__V1__MemberStatus *status;
+    struct members members;
+    bool is = false;
+
+    members_ask(cli, CALL_QUICK, &members);
+    status = find(&members, member);
+    if (status != NULL && members.best->leader_id == members.best->member_id) {
+        *ret_lag = status->lag_entries;
+        *ret_voter = status->voter;
+        is = status->voter || (status->reachable && status->match_index > 0 &&
+                               status->lag_entries <= MEMBER_CAUGHT_UP_ENTRIES);
+    }
+    members_free(&members);
+    return is;
+}
+
+static enum cli_exit wait_caught_up(struct cli *cli, const char *member)
+{
+    uint64_t limit_ms = now_ms() + cli_number(cli, "wait-for", MEMBER_WAIT_MS);
+    uint64_t lag = UINT64_MAX, last = 0;
+    bool voter = false;
+    char text[HUMAN_BYTES], next[200];
+
+    while (!caught_up(cli, member, &lag, &voter)) {
+        const struct timespec pause = {0, MEMBER_POLL_MS * 1000000L};
+
+        if (lag != last && lag != UINT64_MAX)
+            cli_note(cli, "%s is %s entries behind", member, human_count(lag, text));
+        last = lag;
+        if (now_ms() >= limit_ms) {
+            snprintf(next, sizeof(next), "ckptctl member list; then the same command again");
+            return cli_fail(cli, CLI_TIMEOUT, next, "%s has not caught up in time (%s behind)",
+                            member, lag == UINT64_MAX ? "unknown" : human_count(lag, text));
+        }
+        nanosleep(&pause, NULL);
+    }
+    return CLI_OK;
+}
+
+/* ---- commands ---- */
+
+enum cli_exit command_member_add(struct cli *cli)
+{
+    enum cli_exit code = add(cli, cli_argument(cli, 0));
+
+    if (code == CLI_OK && !cli_is_json(cli))
+        cli_note(cli, "next: ckptctl member promote %s (waits until it has caught up)",
+                 cli_argument(cli, 0));
+    return code;
+}
+
+enum cli_exit command_member_promote(struct cli *cli)
+{
+    enum cli_exit code = CLI_OK;
+
+    if (!cli_flag(cli, "no-wait") && !cli_flag(cli, "dry-run"))
+        code = wait_caught_up(cli, cli_argument(cli, 0));
+    return code == CLI_OK ? promote(cli, cli_argument(cli, 0)) : code;
+}
+
+/* What the removal means, in numbers; the cluster checks them again. */
+static void plan_remove(struct cli *cli, const char *word, char *plan, size_t size)
+{
+    const Ckpt__V1__MemberStatus *member;
+    struct members members;
+
+    members_ask(cli, CALL_QUICK, &members);
+    member = find(&members, word);
+    snprintf(plan, size, "plan: remove %.128s for ever; its id is never used again", word);
+    if (member != NULL && member->voter && members.best->voter_count > 1) {
+        uint32_t left = members.best->voter_count - 1;
+        uint32_t reachable = members.best->reachable_count - member->reachable;
+
+        snprintf(plan, size,
+                 "plan: remove %.128s (id %" PRIu64 ", %s) for ever; its id is never used again\n"
+                 "  voters %" PRIu32 " -> %" PRIu32 ", reachable %" PRIu32 " -> %" PRIu32
+                 ", failure tolerance %" PRId32 " -> %" PRId32,
+                 member->name, member->member_id,
+                 member->member_id == members.best->leader_id ? "leader: hands over first"
+                 : member->reachable                          ? "reachable"
+                                                              : "unreachable",
+                 members.best->voter_count, left, members.best->reachable_count, reachable,
+                 members.best->failure_tolerance, (int32_t)reachable - (int32_t)(left / 2 + 1));
+    }
+    members_free(&members);
+}
+
+enum cli_exit command_member_remove(struct cli *cli)
+{
+    char plan[512];
+    enum cli_exit code;
+
+    plan_remove(cli, cli_argument(cli, 0), plan, sizeof(plan));
+    code = call_confirm(cli, plan);
+    return code == CLI_OK ? remove_one(cli, cli_argument(cli, 0)) : code;
+}
+
+/* Each step is idempotent: after an interruption the same command goes on where it was. */
+enum cli_exit command_member_replace(struct cli *cli)
+{
+    char *old = cli_argument(cli, 0), *new = cli_argument(cli, 1), plan[512];
+    enum cli_exit code;
+
+    snprintf(plan, sizeof(plan),
+             "plan: 1. add %.100s as a learner  2. wait until it has caught up  3. promote it  "
+             "4. remove %.100s for ever",
+             new, old);
+    code = call_confirm(cli, plan);
+    if (code == CLI_OK)
+        code = add(cli, new);
+    if (code == CLI_OK && cli_flag(cli, "dry-run"))
+        return CLI_OK;
+    if (code == CLI_OK)
+        code = wait_caught_up(cli, new);
+    cli->request_id[0] = '\0';
+    if (code == CLI_OK)
+        code = promote(cli, new);
+    cli->request_id[0] = '\0';
+    return code == CLI_OK ? remove_one(cli, old) : code;
+}

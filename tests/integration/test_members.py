@@ -1,0 +1,237 @@
+#!/usr/bin/python3
+"""The members of a cluster change under load: added, promoted, removed, replaced; each refusal says why; nothing acknowledged is lost.
+I6, I9, I11, B-002, U-002, L1.
+
+Flow    every test starts its own cluster; new members know only their own configuration, and the files of the old ones never change: what
+        they learn of each other comes from the replicated address book.
+"""
+import os
+import pathlib
+import re
+import signal
+import sys
+import threading
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from cluster import Cluster, grpc, http_status, metric, tail, tap, wait_until  # noqa: E402
+from test_cluster_faults import RAFT, Writers, finish  # noqa: E402
+
+REMOVED = 5  # exit code of a daemon that was removed
+REFUSED, NOT_FOUND = 4, 3  # exit codes of ckptctl
+
+
+def members_of(cluster, endpoints=None):
+    """{name: (votes, role)} as `ckptctl member list` shows them."""
+    lines = cluster.ctl("member", "list", endpoints=endpoints).stdout.splitlines()[1:]
+    return {fields[1]: (fields[2], fields[3]) for fields in map(str.split, lines)}
+
+
+def add(cluster, member, check=True, endpoints=None):
+    return cluster.ctl("member", "add", member.name, "--id", str(member.id), "--raft", member.raft, "--api", member.api, check=check,
+                       endpoints=endpoints)
+
+
+def remove(cluster, member):
+    cluster.ctl("member", "remove", member.name, "--yes")
+    wait_until(f"{member.name} ends", lambda: member.process.poll() is not None, 10)
+    assert member.process.returncode == REMOVED, f"{member.name} exited with {member.process.returncode}: {tail(member.log)}"
+    assert "event=removed" in member.log.read_text()
+    cluster.members.remove(member)
+
+
+def refused(result, code, *words):
+    assert result.returncode == code, (result.returncode, result.stderr)
+    for word in words:
+        assert word in result.stderr, f"{word!r} is not in {result.stderr!r}"
+
+
+def three_members_become_five_and_three_again_under_load():
+    """All founders go, the leader among them; the log is compacted meanwhile, so that new members begin with a snapshot."""
+    with Cluster(raft=RAFT) as cluster:
+        cluster.start()
+        founders = list(cluster.members)
+        writers = Writers(cluster)
+        writers.progress()
+        for _ in range(2):
+            member = cluster.new_member()
+            member.start()
+            add(cluster, member)
+            writers.progress()
+            cluster.ctl("member", "promote", member.name)
+            writers.addresses.append(member.api)
+        assert {votes for votes, _ in members_of(cluster).values()} == {"yes"} and len(members_of(cluster)) == 5
+        writers.progress()
+        for member in founders[:2]:
+            remove(cluster, member)
+            writers.progress()
+        assert len(members_of(cluster)) == 3
+        new = cluster.new_member()
+        new.start()
+        writers.addresses.append(new.api)
+        cluster.ctl("member", "replace", founders[2].name, new.name, "--id", str(new.id), "--raft", new.raft, "--api", new.api, "--yes")
+        wait_until("the last founder ends", lambda: founders[2].process.poll() == REMOVED, 10)
+        cluster.members.remove(founders[2])
+        writers.progress()
+        finish(cluster, writers)
+        assert set(members_of(cluster)) == {"n4", "n5", "n6"}
+        history = cluster.ctl("events").stdout
+        for line in ("n4 (id 4) is a learner", "n4 (id 4) is a voter", "n1 (id 1) was removed", "n3 (id 3) was removed"):
+            assert f"member {line}" in history, history
+        # all start again at once: only their own files and the address books of their folders say where the others are
+        for member in cluster.members:
+            member.kill()
+        for member in cluster.members:
+            member.start(wait=False)
+        cluster.wait_leader()
+        cluster.debug_check()
+        # a removed one is refused by its folder, and an id never comes back
+        founders[0].start(wait=False)
+        assert founders[0].process.wait(timeout=10) == REMOVED
+        assert "was removed from cluster demo" in founders[0].log.read_text().splitlines()[-1]
+        again = cluster.new_member(2)
+        again.data_dir = cluster.dir / "blank"
+        again.start()
+        refused(add(cluster, again, check=False), REFUSED, "MEMBER_REFUSED", "id 2 ", "use 7 or higher")
+        again.kill()
+
+
+def refusals_say_why_and_what_next():
+    with Cluster() as cluster:
+        cluster.start()
+        old = ",".join(m.api for m in cluster.members)
+        new = cluster.new_member()
+        refused(add(cluster, new, check=False, endpoints=old), REFUSED, "MEMBER_UNREACHABLE", f"does not answer at {new.raft}", "--join")
+        new.start()
+        status = cluster.ctl("status", endpoints=new.api, check=False)
+        assert "ckptctl member add n4 --id 4" in status.stdout, status.stdout
+        wrong = cluster.ctl("member", "add", "n4", "--id", "9", "--raft", new.raft, "--api", new.api, check=False, endpoints=old)
+        refused(wrong, REFUSED, "MEMBER_MISMATCH", "answers as member 4, not 9")
+        wrong = cluster.ctl("member", "add", "n4", "--id", "2", "--raft", new.raft, "--api", new.api, check=False, endpoints=old)
+        refused(wrong, REFUSED, "id 2 is in use by member n2")
+        wrong = cluster.ctl("member", "add", "n4", "--id", "4", "--raft", cluster.members[1].raft, "--api", new.api, check=False,
+                            endpoints=old)
+        refused(wrong, REFUSED, f"address {cluster.members[1].raft} is in use by member n2")
+        wrong = cluster.ctl("member", "add", "n4", "--id", "4", "--raft", new.raft, "--api", cluster.members[2].api, check=False,
+                            endpoints=old)
+        refused(wrong, REFUSED, f"API address {cluster.members[2].api} is in use by member n3")
+        add(cluster, new, endpoints=old)
+        add(cluster, new, endpoints=old)  # the same again changes nothing
+        wait_until("it is a learner", lambda: members_of(cluster, old)["n4"] == ("no", "learner"), 5)
+        refused(cluster.ctl("transfer", "n4", check=False, endpoints=old), REFUSED, "learner")
+        refused(cluster.ctl("member", "promote", "n9", "--no-wait", check=False), NOT_FOUND, "there is no member n9")
+        refused(cluster.ctl("member", "remove", "n9", "--yes", check=False), NOT_FOUND, "there is no member n9")
+        remove(cluster, new)
+        # of three with one down neither of the two others can go
+        leader = cluster.leader()
+        down, up = [m for m in cluster.members if m is not leader]
+        down.kill()
+        wait_until("it is missed", lambda: members_of(cluster).get(down.name, ("", ""))[1] == "unreachable", 10)
+        refused(cluster.ctl("member", "remove", up.name, "--yes", check=False), REFUSED, "2 voters would remain, quorum 2 of 2",
+                down.name, "not reachable")
+
+
+def a_dead_member_is_replaced_and_stays_out():
+    """Its machine is gone; later the old disk is started again somewhere: it learns that it was removed and disturbs nobody."""
+    with Cluster() as cluster:
+        cluster.start()
+        writers = Writers(cluster, 2)
+        writers.progress()
+        dead = next(m for m in cluster.members if m is not cluster.leader())
+        dead.kill()
+        new = cluster.new_member()
+        new.start()
+        cluster.ctl("member", "replace", dead.name, new.name, "--id", "4", "--raft", new.raft, "--api", new.api, "--yes")
+        cluster.members.remove(dead)
+        writers.progress()
+        term = metric(cluster.leader().http, "ckpt_raft_term")
+        dead.start(wait=False)
+        assert dead.process.wait(timeout=15) == REMOVED, tail(dead.log)
+        writers.progress()
+        assert metric(cluster.leader().http, "ckpt_raft_term") == term, "the removed member disturbed the leader"
+        finish(cluster, writers)
+
+
+def two_members_added_at_once_come_one_after_the_other():
+    with Cluster() as cluster:
+        cluster.start()
+        old = ",".join(m.api for m in cluster.members)
+        new = [cluster.new_member(), cluster.new_member()]
+        for member in new:
+            member.start()
+        results = {}
+        threads = [threading.Thread(target=lambda m=m: results.update({m.name: add(cluster, m, check=False, endpoints=old)})) for m in new]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for member in new:
+            if results[member.name].returncode != 0:
+                refused(results[member.name], REFUSED, "is under way", "try again")
+                add(cluster, member, endpoints=old)
+        assert [members_of(cluster, old)[m.name][0] for m in new] == ["no", "no"]
+
+
+def the_leader_hands_over_before_it_stops():
+    """SIGTERM and transfer: how long no write is taken."""
+    with Cluster() as cluster:
+        cluster.start()
+        writers = Writers(cluster, 2)
+        writers.progress()
+        gaps = []
+        for turn in range(4):
+            leader = cluster.leader()
+            before, at = len(writers.acknowledged), time.monotonic()
+            if turn % 2 == 0:
+                leader.kill(signal.SIGTERM)
+            else:
+                cluster.ctl("member", "transfer")
+            wait_until("another one serves", lambda: cluster.leader() not in (None, leader), 5, 0.001)
+            wait_until("writes go on", lambda: len(writers.acknowledged) > before + 2, 5, 0.001)
+            gaps.append((time.monotonic() - at) * 1000)
+            if turn % 2 == 0:
+                assert leader.process.wait(timeout=10) == 0
+                assert "event=transfer_failed" not in leader.log.read_text()
+                leader.start()
+            writers.progress()
+        print(f"# new leader and writes after {', '.join(f'{gap:.0f} ms' for gap in gaps)}")
+        assert max(gaps) < 2000, gaps
+        finish(cluster, writers)
+
+
+def the_preferred_member_leads_when_it_can():
+    with Cluster() as cluster:
+        cluster.config.write_text(cluster.config.read_text() + "preferred_leader: n2\n")
+        cluster.start()
+        wait_until("n2 leads", lambda: cluster.leader() is cluster.members[1], 30, 0.1)
+        cluster.members[1].kill()
+        wait_until("another one leads", lambda: cluster.leader() not in (None, cluster.members[1]), 10)
+        cluster.members[1].start()
+        wait_until("n2 leads again", lambda: cluster.leader() is cluster.members[1], 40, 0.1)
+        time.sleep(3)
+        assert cluster.leader() is cluster.members[1]
+
+
+def a_member_that_moved_is_found_at_its_new_address():
+    """Only its own configuration says the new address; the others learn it from its hello and write it into the book."""
+    with Cluster() as cluster:
+        cluster.start()
+        moved = next(m for m in cluster.members if m is not cluster.leader())
+        moved.kill(signal.SIGTERM)
+        moved.process.wait(timeout=10)
+        text = cluster.config.read_text()
+        old, port = moved.raft, int(moved.raft.rsplit(":", 1)[1])
+        moved.raft = f"127.0.0.1:{port + 1 if port < 31000 else port - 1}"
+        moved.config = cluster.dir / "moved.yaml"
+        moved.config.write_text(text.replace(old, moved.raft))
+        moved.start()
+        wait_until("the others see it there", lambda: moved.raft in cluster.ctl("member", "list", endpoints=cluster.leader().api).stdout, 15)
+        cluster.members[0 if moved is not cluster.members[0] else 1].kill()
+        cluster.wait_leader()  # needs the one that moved
+
+
+if __name__ == "__main__":
+    sys.exit(tap([three_members_become_five_and_three_again_under_load, refusals_say_why_and_what_next,
+                  a_dead_member_is_replaced_and_stays_out, two_members_added_at_once_come_one_after_the_other,
+                  the_leader_hands_over_before_it_stops, the_preferred_member_leads_when_it_can,
+                  a_member_that_moved_is_found_at_its_new_address]))

@@ -1,0 +1,40 @@
+/* A scripted consensus takes every change of its members at once. Included once per test program. */
+#ifndef CKPT_TESTS_UNIT_BROKER_FAKE_MEMBERS_H
+#define CKPT_TESTS_UNIT_BROKER_FAKE_MEMBERS_H
+
+#include "raft/consensus.h"
+
+void consensus_member_probe(struct consensus *consensus, const struct consensus_member *member,
+                            consensus_change_fn *done, void *data)
+{
+    (void)consensus;
+    (void)member;
+    done(data, 0, NULL);
+}
+
+void consensus_member_add(struct consensus *consensus, const struct consensus_member *member,
+                          consensus_change_fn *done, void *data)
+{
+    consensus_member_probe(consensus, member, done, data);
+}
+
+void consensus_member_promote(struct consensus *consensus, uint64_t member_id,
+                              consensus_change_fn *done, void *data)
+{
+    (void)member_id;
+    consensus_member_probe(consensus, NULL, done, data);
+}
+
+void consensus_member_remove(struct consensus *consensus, uint64_t member_id,
+                             consensus_change_fn *done, void *data)
+{
+    consensus_member_promote(consensus, member_id, done, data);
+}
+
+void consensus_member_put(struct consensus *consensus, const struct consensus_member *member)
+{
+    (void)consensus;
+    (void)member;
+}
+
+#endif
