@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Figures of a cluster on this machine, beside etcd's in the same run: commits, failover, evaluation, memory. Prints tables; gates nothing.
 
-Flow    `make bench` runs all; a name as argument (commits, failover, evaluation, memory) runs one. Everything shares this machine's
+Flow    `make bench` runs all; a name as argument (commits, commits_tls, failover, failover_tls, evaluation, memory) runs one. Everything shares this machine's
         cores: the load generator, three replicas, one disk. Medians of several runs.
 """
 import json
@@ -24,9 +24,10 @@ QUIET = {"evaluation_interval": "30s"}
 RUNS, SECONDS = 5, 3
 
 
-def load(endpoint, in_flight, seconds, count=None):
+def load(endpoint, in_flight, seconds, count=None, site=None):
     arguments = [str(BUILD / "bench" / "load"), endpoint, str(in_flight), str(seconds), uuid.uuid4().hex[:12]]
-    result = subprocess.run(arguments + ([str(count)] if count else []), capture_output=True, text=True)
+    result = subprocess.run(arguments + ([str(count)] if count else []), capture_output=True, text=True,
+                            env={**os.environ, **(site.environment("operator-test") if site else {})})
     if result.returncode != 0:
         raise RuntimeError(f"{' '.join(arguments)}: {result.stdout}{result.stderr}")
     return json.loads(result.stdout)
@@ -40,18 +41,19 @@ def median_of(runs):
     return {key: statistics.median(run[key] for run in runs) for key in ("per_s", "p50_us", "p99_us")}
 
 
-def bench_commits():
+def bench_commits(tls=False):
     """Both clusters stay up; their runs alternate, so that what else this machine does falls on both."""
-    print(f"writes through the gRPC API, same message size, 3 replicas each, one machine and disk, medians of {RUNS} runs of {SECONDS} s\n"
+    print(f"writes through the gRPC API{', TLS with certificates of both sides on all ports' if tls else ''}, same message size, "
+          f"3 replicas each, one machine and disk, medians of {RUNS} runs of {SECONDS} s\n"
           "in flight           commits/s   p50 us   p99 us   beside etcd: commits/s     p50     p99")
-    with Cluster(policy=QUIET) as cluster, peer.Etcd() as etcd:
+    with Cluster(policy=QUIET, tls=tls) as cluster, peer.Etcd(site=cluster.site) as etcd:
         cluster.start()
         leader = cluster.wait_leader()
         endpoints = (leader.api, "etcd:" + etcd.leader().api)
         for endpoint in endpoints:
-            load(endpoint, 64, 1)
+            load(endpoint, 64, 1, site=cluster.site)
         for in_flight in (1, 64, 1000):
-            runs = [[load(endpoint, in_flight, SECONDS) for endpoint in endpoints] for _ in range(RUNS)]
+            runs = [[load(endpoint, in_flight, SECONDS, site=cluster.site) for endpoint in endpoints] for _ in range(RUNS)]
             ours, theirs = (median_of([run[i] for run in runs]) for i in (0, 1))
             for name, row in (("broker", ours), ("etcd", theirs)):
                 print("%9d %-7s %11.0f %8.0f %8.0f" % (in_flight, name, row["per_s"], row["p50_us"], row["p99_us"]),
@@ -93,9 +95,9 @@ def table_row(name, values):
                                                 values[int(len(values) * .99)], values[-1]), flush=True)
 
 
-def broker_outages(members, rounds, strike, mend):
+def broker_outages(members, rounds, strike, mend, tls=False):
     found = []
-    with Cluster(members=members, policy=QUIET) as cluster:
+    with Cluster(members=members, policy=QUIET, tls=tls) as cluster:
         cluster.start()
         for _ in range(rounds):
             leader = cluster.wait_leader()
@@ -171,7 +173,13 @@ def bench_memory():
         print(f"longest stall of the leader's loop with 100,000 allocations: {lag_ms(cluster, leader)} ms")
 
 
-BENCHES = {"commits": bench_commits, "failover": bench_failover, "evaluation": bench_evaluation, "memory": bench_memory}
+def bench_failover_tls(kills=50):
+    print("the same with TLS on all ports\nwhat                              n   p50 ms   p90 ms   p99 ms   max ms")
+    table_row("SIGKILL, broker, 3, TLS", broker_outages(3, kills, lambda m: m.kill(), lambda m: m.start(), True))
+
+
+BENCHES = {"commits": bench_commits, "commits_tls": lambda: bench_commits(True), "failover": bench_failover,
+           "failover_tls": bench_failover_tls, "evaluation": bench_evaluation, "memory": bench_memory}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or BENCHES:

@@ -4,7 +4,8 @@
  * Flow     one channel to one endpoint (the leader); each answer starts the next request. Prints one JSON line.
  * Units    microseconds per call, calls per second.
  * Errors   any status but OK is counted in "failed"; the program exits 1 when a call failed.
- * Usage    load ENDPOINT IN_FLIGHT SECONDS PREFIX [COUNT_MAX]; ENDPOINT etcd:HOST:PORT for etcd
+ * Usage    load ENDPOINT IN_FLIGHT SECONDS PREFIX [COUNT_MAX]; ENDPOINT etcd:HOST:PORT for etcd.
+ *          TLS: the environment names CKPT_CA, CKPT_CERT and CKPT_KEY, as for ckptctl.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -134,8 +135,25 @@ static void report(size_t concurrency)
            quantile(0.5), quantile(0.99), quantile(1.0), failure);
 }
 
+static struct tls_context *tls_of_environment(void)
+{
+    const struct tls_files files = {getenv("CKPT_CA"), getenv("CKPT_CERT"), getenv("CKPT_KEY")};
+    struct tls_context *tls;
+    struct err err;
+
+    if (files.ca == NULL || files.cert == NULL || files.key == NULL)
+        return NULL;
+    if (tls_context_new(&files, NULL, &tls, &err) != 0) {
+        fprintf(stderr, "load: %s\n", err.text);
+        exit(2);
+    }
+    return tls;
+}
+
 int main(int argc, char **argv)
 {
+    struct rpc_channel_config config = {.tls = NULL};
+    struct tls_context *tls;
     const char *endpoint;
     size_t concurrency;
     struct slot *slots;
@@ -155,7 +173,9 @@ int main(int argc, char **argv)
     count_max = argc > 5 ? strtoull(argv[5], NULL, 10) : UINT64_MAX;
     latencies_us = check_calloc(LATENCIES_MAX, sizeof(latencies_us[0]));
     slots = check_calloc(concurrency, sizeof(slots[0]));
-    channel = rpc_channel_new(uv_default_loop(), endpoint, &(struct rpc_channel_config){0});
+    tls = tls_of_environment();
+    config.tls = tls;
+    channel = rpc_channel_new(uv_default_loop(), endpoint, &config);
     first_ns = uv_hrtime();
     end_ns = first_ns + (uint64_t)(strtod(argv[3], NULL) * 1e9);
     for (size_t i = 0; i < concurrency && sent_count < count_max; i++)
@@ -164,5 +184,6 @@ int main(int argc, char **argv)
     report(concurrency);
     free(slots);
     free(latencies_us);
+    tls_context_free(tls);
     return failed_count == 0 ? 0 : 1;
 }

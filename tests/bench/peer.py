@@ -25,20 +25,32 @@ def put_request(key, value):
 class EtcdMember:
     def __init__(self, cluster, number):
         self.cluster, self.name = cluster, f"e{number}"
-        self.peer, self.api = (f"127.0.0.1:{free_port()}" for _ in range(2))
+        self.peer, self.api, self.health = (f"127.0.0.1:{free_port()}" for _ in range(3))
         self.log = cluster.dir / f"{self.name}.log"
         self.process = None
 
     def start(self):
-        initial = ",".join(f"{m.name}=http://{m.peer}" for m in self.cluster.members)
-        arguments = ["etcd", "--name", self.name, "--data-dir", str(self.cluster.dir / self.name),
-                     "--listen-peer-urls", f"http://{self.peer}", "--initial-advertise-peer-urls", f"http://{self.peer}",
-                     "--listen-client-urls", f"http://{self.api}", "--advertise-client-urls", f"http://{self.api}",
+        scheme = "https" if self.cluster.site else "http"
+        initial = ",".join(f"{m.name}={scheme}://{m.peer}" for m in self.cluster.members)
+        arguments = ["etcd", "--name", self.name, "--data-dir", str(self.cluster.dir / self.name), *self.tls_arguments(),
+                     "--listen-metrics-urls", f"http://{self.health}",
+                     "--listen-peer-urls", f"{scheme}://{self.peer}", "--initial-advertise-peer-urls", f"{scheme}://{self.peer}",
+                     "--listen-client-urls", f"{scheme}://{self.api}", "--advertise-client-urls", f"{scheme}://{self.api}",
                      "--initial-cluster", initial, "--initial-cluster-token", "bench", "--initial-cluster-state", "new",
                      "--heartbeat-interval", "100", "--election-timeout", "1000", "--log-level", "error", "--logger", "zap",
                      *(["--pre-vote"] if self.cluster.pre_vote else [])]
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(arguments, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+
+    def tls_arguments(self):
+        """Certificates of clients and peers are demanded, as this broker does."""
+        if self.cluster.site is None:
+            return []
+        stem, found = f"replica-{self.name[1:]}", []
+        for prefix in ("", "peer-"):
+            found += [f"--{prefix}cert-file", str(self.cluster.site.cert(stem)), f"--{prefix}key-file", str(self.cluster.site.key(stem)),
+                      f"--{prefix}trusted-ca-file", str(self.cluster.site.ca), f"--{prefix}client-cert-auth"]
+        return found
 
     def kill(self):
         self.process.kill()
@@ -51,10 +63,11 @@ class EtcdMember:
 class Etcd:
     """A cluster on the disk that temporary folders are on, as the broker's."""
 
-    def __init__(self, members=3, pre_vote=False):
+    def __init__(self, members=3, pre_vote=False, site=None):
         if shutil.which("etcd") is None:
             raise RuntimeError("etcd is not installed: deploy/install-deps.sh bench")
         self.pre_vote = pre_vote
+        self.site = site  # tests/support/site_files.py: TLS with its replicas' certificates
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="ckpt-etcd-"))
         self.members = [EtcdMember(self, i + 1) for i in range(members)]
         self.channels = {}
@@ -64,7 +77,7 @@ class Etcd:
             for member in self.members:
                 member.start()
             for member in self.members:
-                wait_until(f"{member.name} answers /health", lambda m=member: http_status(m.api, "/health") == 200, 30)
+                wait_until(f"{member.name} answers /health", lambda m=member: http_status(m.health, "/health") == 200, 30)
             wait_until("etcd has a leader", self.leader, 30, 0.05)
         except BaseException:
             self.__exit__()
@@ -81,10 +94,10 @@ class Etcd:
 
     def channel(self, address):
         if address not in self.channels:
-            self.channels[address] = grpc.insecure_channel(
-                address, options=[("grpc.initial_reconnect_backoff_ms", 50), ("grpc.min_reconnect_backoff_ms", 1000),
-                                  ("grpc.max_reconnect_backoff_ms", 1000), ("grpc.enable_retries", 0),
-                                  ("grpc.use_local_subchannel_pool", 1)])
+            options = [("grpc.initial_reconnect_backoff_ms", 50), ("grpc.min_reconnect_backoff_ms", 1000),
+                       ("grpc.max_reconnect_backoff_ms", 1000), ("grpc.enable_retries", 0), ("grpc.use_local_subchannel_pool", 1)]
+            self.channels[address] = (grpc.insecure_channel(address, options=options) if self.site is None
+                                      else grpc.secure_channel(address, self.site.credentials("operator-test"), options=options))
         return self.channels[address]
 
     def call(self, member, method, request, timeout_s):

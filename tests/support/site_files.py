@@ -38,6 +38,9 @@ class Site:
     def arguments(self, stem):
         return ["--ca", str(self.ca), "--cert", str(self.cert(stem)), "--key", str(self.key(stem))]
 
+    def environment(self, stem):
+        return {"CKPT_CA": str(self.ca), "CKPT_CERT": str(self.cert(stem)), "CKPT_KEY": str(self.key(stem))}
+
     def credentials(self, stem, ca=None):
         """For grpc.secure_channel: BoringSSL, host names checked."""
         import grpc
