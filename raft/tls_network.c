@@ -18,6 +18,7 @@ struct tls_stream {
     struct clock_timer *timer; /* of the handshake */
     bool dialled;
     bool shaking; /* hands: bytes may come, none is the user's yet */
+    bool begun;   /* the peer has sent something */
     bool in_use;  /* inside an event: freed later */
     char address[CONSENSUS_ADDRESS_BYTES];
 };
@@ -148,7 +149,10 @@ static void below_opened(void *data)
 
 static void below_received(void *data, const uint8_t *bytes, size_t length)
 {
-    stream_take(data, bytes, length);
+    struct tls_stream *stream = data;
+
+    stream->begun = true;
+    stream_take(stream, bytes, length);
 }
 
 static void below_closed(void *data, const struct err *err)
@@ -159,7 +163,8 @@ static void below_closed(void *data, const struct err *err)
     stream->below = NULL;
     if (stream->shaking) {
         reason = *tls_engine_closed(stream->engine);
-        stream_report(stream, &reason);
+        if (stream->begun || stream->dialled) /* else somebody looked whether the port is open */
+            stream_report(stream, &reason);
     }
     stream_end(stream, &reason);
 }

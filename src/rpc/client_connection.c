@@ -207,9 +207,8 @@ struct rpc_client_connection *rpc_client_connection_new(struct rpc_channel *chan
     CHECK(rpc_h2_init(&connection->h2, channel->loop, channel->address.local, &channel->flusher,
                       &connection_ops) == 0);
     if (channel->config.tls != NULL && !channel->address.local)
-        rpc_stream_secure(&connection->h2.stream,
-                          tls_engine_new(channel->config.tls, TLS_CLIENT, RPC_PROTOCOL),
-                          channel->flusher.plain_bytes);
+        rpc_stream_secure(&connection->h2.stream, channel->config.tls, TLS_CLIENT,
+                          channel->flusher.plain_bytes, NULL);
     list_push_back(&channel->connections, &connection->node);
     channel->handles++;
     return connection;

@@ -241,7 +241,7 @@ static bool h2_met_tls(struct rpc_h2 *h2, const uint8_t *bytes, size_t length)
 {
     enum { RECORD_ALERT = 21, RECORD_HANDSHAKE = 22, RECORD_VERSION = 3 };
 
-    if (h2->settled || h2->met || h2->stream.tls != NULL || length < 2)
+    if (h2->settled || h2->met || h2->stream.tls_context != NULL || length < 2)
         return false;
     h2->met = true;
     if (bytes[1] != RECORD_VERSION)
@@ -335,6 +335,7 @@ int rpc_h2_start(struct rpc_h2 *h2, nghttp2_session *session, uint32_t streams_m
     CHECK(nghttp2_session_set_local_window_size(session, NGHTTP2_FLAG_NONE, 0,
                                                 RPC_H2_CONNECTION_WINDOW_BYTES) == 0);
     h2->read_ms = uv_now(h2->stream.uv.handle.loop);
+    h2->opened_ms = h2->read_ms; /* TLS may have waited for its turn */
     rpc_h2_touch(h2);
     return rpc_stream_start(&h2->stream);
 }

@@ -85,8 +85,9 @@ struct rpc_server *rpc_server_new(uv_loop_t *loop, const struct rpc_server_confi
     server->reserve_fd = -1;
     reserve_regain(server);
     rpc_flusher_init(&server->flusher, loop);
+    rpc_shaker_init(&server->shaker, loop);
     rpc_timers_init(&server->timers, loop);
-    server->handles = 2;
+    server->handles = 3;
     rpc_timer_init(&server->sweep, server_sweep);
     rpc_timer_init(&server->grace, server_grace_over);
     rpc_timer_init(&server->recheck, server_recheck);
@@ -381,6 +382,7 @@ void rpc_server_free(struct rpc_server *server, void (*freed)(void *), void *dat
         rpc_connection_close(connection_at(node));
     rpc_timers_close(&server->timers, server_part_closed, server);
     rpc_flusher_close(&server->flusher, server_part_closed, server);
+    rpc_shaker_close(&server->shaker, server_part_closed, server);
 }
 
 void rpc_server_handle_closed(struct rpc_server *server)

@@ -4,6 +4,8 @@
  *          stream_close frees it.
  * Errors   what the peer does wrong ends its stream or its connection, never the server.
  */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -235,6 +237,10 @@ static void connection_connected(struct rpc_h2 *h2, int status)
     struct err err;
 
     rpc_timer_stop(&connection->server->timers, &connection->handshake);
+    if (status != 0 && !rpc_stream_begun(&h2->stream)) {
+        rpc_connection_close(connection); /* somebody looked whether the port is open */
+        return;
+    }
     if (status != 0) {
         connection_refuse(connection, rpc_stream_reason(&h2->stream, status));
         rpc_stream_linger(&h2->stream);
@@ -251,11 +257,23 @@ static void connection_connected(struct rpc_h2 *h2, int status)
 static void connection_handshake_late(struct rpc_timer *timer)
 {
     struct rpc_connection *connection = LIST_ITEM(timer, struct rpc_connection, handshake);
+    const struct rpc_stream *stream = &connection->h2.stream;
+    struct rpc_server *server = connection->server;
+    uint64_t now_ms = uv_now(server->loop);
+    uint64_t due_ms = stream->shaken_ms + server->config.handshake_ms;
+    char text[96];
 
-    if (!connection->h2.stream.lingering)
-        connection_refuse(connection, tls_engine_timed_out(connection->h2.stream.tls,
-                                                           connection->server->config.handshake_ms)
-                                          ->text);
+    /* the time that we let it wait is not the peer's fault; one that gets on by single bytes has few turns */
+    if (!stream->lingering && stream->shakes_count < RPC_SHAKES_MAX &&
+        (rpc_stream_waits(stream) || due_ms > now_ms)) {
+        rpc_timer_start(&server->timers, timer,
+                        due_ms > now_ms ? due_ms : now_ms + server->config.handshake_ms);
+        return;
+    }
+    snprintf(text, sizeof(text), "TLS: no complete handshake within %" PRIu64 " ms",
+             server->config.handshake_ms);
+    if (!stream->lingering)
+        connection_refuse(connection, text);
     rpc_connection_close(connection);
 }
 
@@ -318,9 +336,8 @@ static void connection_shake_hands(struct rpc_connection *connection)
 
     connection->checked_ms = uv_now(server->loop);
     connection->checked_generation = tls_context_generation(server->config.tls);
-    rpc_stream_secure(&connection->h2.stream,
-                      tls_engine_new(server->config.tls, TLS_SERVER, RPC_PROTOCOL),
-                      server->flusher.plain_bytes);
+    rpc_stream_secure(&connection->h2.stream, server->config.tls, TLS_SERVER,
+                      server->flusher.plain_bytes, &server->shaker);
     rpc_timer_start(&server->timers, &connection->handshake,
                     uv_now(server->loop) + server->config.handshake_ms);
     if (rpc_stream_start(&connection->h2.stream) != 0)

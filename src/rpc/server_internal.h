@@ -21,6 +21,7 @@ enum {
     RPC_SERVER_BUFFERED_MAX_BYTES = 256 << 20,
     RPC_DESCRIPTORS_RESERVED = 128, /* for the log, its snapshots and the like */
     RPC_SPARE_CALLS_MAX = 256,
+    RPC_SHAKES_MAX = 16,        /* pieces in which a handshake may come */
     RPC_LINGER_MS = 500,        /* after a refused handshake */
     RPC_RECHECK_MS = 300000,    /* a client's certificate is looked at again */
     RPC_RECHECK_STEP_MS = 20,   /* between steps of ... */
@@ -51,6 +52,7 @@ struct rpc_server {
     uv_loop_t *loop;
     struct rpc_server_config config;
     struct rpc_flusher flusher;
+    struct rpc_shaker shaker;
     struct rpc_timers timers;
     struct rpc_timer sweep;
     struct rpc_timer grace;

@@ -32,15 +32,30 @@ int rpc_stream_init(struct rpc_stream *stream, uv_loop_t *loop, bool local, uint
     stream->uv.handle.data = stream;
     stream->connect.data = stream;
     stream->write.data = stream;
+    list_init(&stream->shaker_node);
+    buf_init(&stream->early);
     return local ? uv_pipe_init(loop, &stream->uv.pipe, 0) : uv_tcp_init(loop, &stream->uv.tcp);
 }
 
-void rpc_stream_secure(struct rpc_stream *stream, struct tls_engine *take_engine,
-                       uint8_t *plain_bytes)
+void rpc_stream_secure(struct rpc_stream *stream, const struct tls_context *context,
+                       enum tls_side side, uint8_t *plain_bytes, struct rpc_shaker *shaker)
 {
-    CHECK(stream->tls == NULL && !stream->reading && !stream->local);
-    stream->tls = take_engine;
+    CHECK(stream->tls_context == NULL && !stream->reading && !stream->local);
+    stream->tls_context = context;
+    stream->side = side;
     stream->plain_bytes = plain_bytes;
+    stream->shaker = shaker;
+    stream->shaken_ms = uv_now(stream->uv.handle.loop);
+}
+
+bool rpc_stream_waits(const struct rpc_stream *stream)
+{
+    return !list_empty(&stream->shaker_node);
+}
+
+bool rpc_stream_begun(const struct rpc_stream *stream)
+{
+    return stream->tls != NULL || stream->early.length > 0;
 }
 
 int rpc_stream_accept(struct rpc_stream *stream, uv_stream_t *listener)
@@ -53,6 +68,59 @@ int rpc_stream_accept(struct rpc_stream *stream, uv_stream_t *listener)
 }
 
 static void stream_decrypt(struct rpc_stream *stream, const uint8_t *bytes, size_t length);
+static void stream_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buffer);
+static void stream_read(uv_stream_t *uv, ssize_t length, const uv_buf_t *buffer);
+
+static void stream_shake(struct rpc_stream *stream)
+{
+    struct buf early = stream->early;
+
+    buf_init(&stream->early);
+    stream->shaken_ms = uv_now(stream->uv.handle.loop);
+    stream->shakes_count++;
+    stream_decrypt(stream, early.bytes, early.length);
+    if (!stream->closing && !stream->lingering && early.length > RPC_STREAM_EARLY_MAX_BYTES)
+        uv_read_start(&stream->uv.stream, stream_buffer, stream_read);
+    buf_close(&early);
+}
+
+/* One after the other until the time of this round is over. */
+static void shaker_run(uv_idle_t *idle)
+{
+    struct rpc_shaker *shaker = idle->data;
+    uint64_t begin_ns = uv_hrtime();
+
+    while (!list_empty(&shaker->waiting) &&
+           uv_hrtime() - begin_ns < RPC_SHAKER_ROUND_US * UINT64_C(1000)) {
+        struct rpc_stream *stream = LIST_ITEM(shaker->waiting.next, struct rpc_stream, shaker_node);
+
+        list_remove(&stream->shaker_node);
+        stream_shake(stream);
+    }
+    if (list_empty(&shaker->waiting))
+        uv_idle_stop(idle);
+}
+
+void rpc_shaker_init(struct rpc_shaker *shaker, uv_loop_t *loop)
+{
+    CHECK(uv_idle_init(loop, &shaker->idle) == 0);
+    shaker->idle.data = shaker;
+    list_init(&shaker->waiting);
+}
+
+static void shaker_closed(uv_handle_t *handle)
+{
+    struct rpc_shaker *shaker = handle->data;
+
+    shaker->closed(shaker->closed_data);
+}
+
+void rpc_shaker_close(struct rpc_shaker *shaker, void (*closed)(void *data), void *data)
+{
+    shaker->closed = closed;
+    shaker->closed_data = data;
+    uv_close((uv_handle_t *)&shaker->idle, shaker_closed);
+}
 
 static void stream_connected(uv_connect_t *request, int status)
 {
@@ -62,9 +130,9 @@ static void stream_connected(uv_connect_t *request, int status)
         return;
     if (status == 0 && !stream->local)
         status = uv_tcp_nodelay(&stream->uv.tcp, 1);
-    if (status == 0 && stream->tls != NULL)
+    if (status == 0 && stream->tls_context != NULL)
         status = rpc_stream_start(stream);
-    if (status == 0 && stream->tls != NULL)
+    if (status == 0 && stream->tls_context != NULL)
         stream_decrypt(stream, NULL, 0); /* says hello */
     else
         stream->handlers->on_connected(stream, status);
@@ -93,7 +161,7 @@ static void stream_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_b
 static void stream_lost(struct rpc_stream *stream, int error, bool before)
 {
     uv_read_stop(&stream->uv.stream);
-    if (stream->tls == NULL || before)
+    if (stream->tls_context == NULL || before)
         stream->handlers->on_lost(stream, error);
     else
         stream->handlers->on_connected(stream, error);
@@ -123,6 +191,8 @@ static void stream_decrypt(struct rpc_stream *stream, const uint8_t *bytes, size
     size_t plain_length;
     int error;
 
+    if (stream->tls == NULL)
+        stream->tls = tls_engine_new(stream->tls_context, stream->side, RPC_PROTOCOL);
     tls_engine_feed(stream->tls, bytes, length);
     do {
         established = tls_engine_established(stream->tls);
@@ -145,9 +215,22 @@ static void stream_decrypt(struct rpc_stream *stream, const uint8_t *bytes, size
     stream_lost(stream, error, established);
 }
 
+/* Keeps what came until it is this stream's turn; a peer that sends ahead is not read any more. */
+static void stream_keep_early(struct rpc_stream *stream, const uint8_t *bytes, size_t length)
+{
+    buf_append(&stream->early, bytes, length);
+    if (stream->early.length > RPC_STREAM_EARLY_MAX_BYTES)
+        uv_read_stop(&stream->uv.stream);
+    if (rpc_stream_waits(stream))
+        return;
+    list_push_back(&stream->shaker->waiting, &stream->shaker_node);
+    uv_idle_start(&stream->shaker->idle, shaker_run);
+}
+
 static void stream_read(uv_stream_t *uv, ssize_t length, const uv_buf_t *buffer)
 {
     struct rpc_stream *stream = uv->data;
+    bool established = stream->tls != NULL && tls_engine_established(stream->tls);
 
     if (stream->closing || length == 0)
         return;
@@ -155,12 +238,13 @@ static void stream_read(uv_stream_t *uv, ssize_t length, const uv_buf_t *buffer)
         if (length < 0)
             stream_lost(stream, (int)length, true);
     } else if (length < 0) {
-        bool established = stream->tls != NULL && tls_engine_established(stream->tls);
-
+        list_remove(&stream->shaker_node);
         if (stream->tls != NULL)
             tls_engine_closed(stream->tls);
         stream_lost(stream, (int)length, established);
-    } else if (stream->tls != NULL) {
+    } else if (stream->shaker != NULL && !established) {
+        stream_keep_early(stream, (const uint8_t *)buffer->base, (size_t)length);
+    } else if (stream->tls_context != NULL) {
         stream_decrypt(stream, (const uint8_t *)buffer->base, (size_t)length);
     } else {
         stream->handlers->on_bytes(stream, (const uint8_t *)buffer->base, (size_t)length);
@@ -230,8 +314,9 @@ int rpc_stream_write(struct rpc_stream *stream, const uint8_t *bytes, size_t len
 {
     if (stream->closing)
         return UV_ECANCELED;
-    if (stream->tls == NULL)
+    if (stream->tls_context == NULL)
         return stream_send(stream, bytes, length);
+    CHECK(stream->tls != NULL); /* nothing is written before the handshake */
     if (tls_engine_write(stream->tls, bytes, length) != 0)
         return UV_EPROTO;
     return stream_send_output(stream);
@@ -265,6 +350,7 @@ static void stream_closed(uv_handle_t *handle)
 
     buf_close(&stream->in_flight);
     buf_close(&stream->waiting);
+    buf_close(&stream->early);
     tls_engine_free(stream->tls);
     stream->tls = NULL;
     stream->handlers->on_closed(stream);
@@ -275,6 +361,7 @@ void rpc_stream_close(struct rpc_stream *stream)
     if (stream->closing)
         return;
     stream->closing = true;
+    list_remove(&stream->shaker_node);
     uv_close(&stream->uv.handle, stream_closed);
 }
 
@@ -302,7 +389,7 @@ void rpc_stream_get_peer(const struct rpc_stream *stream, struct rpc_peer *ret_p
 
     /* nobody's ids until the kernel has told */
     *ret_peer = (struct rpc_peer){.local = stream->local,
-                                  .tls = stream->tls != NULL,
+                                  .tls = stream->tls_context != NULL,
                                   .pid = -1,
                                   .uid = (uid_t)-1,
                                   .gid = (gid_t)-1};

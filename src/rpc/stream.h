@@ -3,7 +3,8 @@
  * Flow     rpc_stream_accept or rpc_stream_connect, rpc_stream_start; bytes arrive in on_bytes; rpc_stream_write takes all it is
  *          given, writes what the kernel takes at once and keeps the rest; on_drained tells when nothing is kept any more.
  *          With TLS (rpc_stream_secure before the start), on_connected comes when the handshake is over, also on accepted streams;
- *          nothing is written before.
+ *          nothing is written before. Handshakes take much computing: a server's streams take turns (struct rpc_shaker), so that
+ *          thousands of clients that come at once do not hold the loop.
  * Shapes   embedded in its connection, which must outlive on_closed. What waits to be written is the caller's to bound:
  *          it stops handing bytes over while rpc_stream_pending() is high. Streams of one owner read into one buffer of its.
  * Errors   on_lost once for end of file and every error; the owner then closes. SIGPIPE is ignored from the first stream on, unless
@@ -16,13 +17,16 @@
 #include <uv.h>
 
 #include "src/base/buf.h"
+#include "src/base/list.h"
 #include "src/rpc/server.h"
 #include "src/tls/engine.h"
 
 enum {
     RPC_STREAM_READ_BYTES = 65536,
-    RPC_STREAM_PENDING_MAX_BYTES =
-        1 << 20 /* owners stop far below; answers of TLS itself count too */
+    /* owners stop far below; answers of TLS itself count too */
+    RPC_STREAM_PENDING_MAX_BYTES = 1 << 20,
+    RPC_STREAM_EARLY_MAX_BYTES = 1 << 16, /* of a handshake that waits for its turn */
+    RPC_SHAKER_ROUND_US = 3000            /* handshakes in one round of the loop */
 };
 
 #define RPC_PROTOCOL "h2" /* what TLS agrees on (ALPN) */
@@ -37,6 +41,16 @@ struct rpc_stream_handlers {
     void (*on_closed)(struct rpc_stream *stream);
 };
 
+/* Streams whose handshakes have bytes to work on, in the order in which they came. */
+struct rpc_shaker {
+    uv_idle_t idle;
+    struct list waiting;
+    void (*closed)(void *data);
+    void *closed_data;
+};
+void rpc_shaker_init(struct rpc_shaker *shaker, uv_loop_t *loop);
+void rpc_shaker_close(struct rpc_shaker *shaker, void (*closed)(void *data), void *data);
+
 struct rpc_stream {
     union {
         uv_handle_t handle;
@@ -45,9 +59,16 @@ struct rpc_stream {
         uv_pipe_t pipe;
     } uv;
     const struct rpc_stream_handlers *handlers;
-    uint8_t *read_bytes;    /* RPC_STREAM_READ_BYTES, in use during on_bytes only */
-    struct tls_engine *tls; /* NULL: plain */
-    uint8_t *plain_bytes;   /* TLS_PLAIN_BYTES, in use during on_bytes only */
+    uint8_t *read_bytes;                   /* RPC_STREAM_READ_BYTES, in use during on_bytes only */
+    const struct tls_context *tls_context; /* NULL: plain */
+    struct tls_engine *tls;                /* NULL: plain, or nothing has come yet */
+    enum tls_side side;
+    uint8_t *plain_bytes;      /* TLS_PLAIN_BYTES, in use during on_bytes only */
+    struct rpc_shaker *shaker; /* NULL: handshakes are worked on at once */
+    struct list shaker_node;
+    struct buf early;      /* of the handshake, until its turn comes */
+    uint64_t shaken_ms;    /* when the handshake last got on */
+    unsigned shakes_count; /* how often it did */
     bool local;
     bool reading;
     bool writing;
@@ -62,8 +83,12 @@ struct rpc_stream {
 int rpc_stream_init(struct rpc_stream *stream, uv_loop_t *loop, bool local, uint8_t *read_bytes,
                     const struct rpc_stream_handlers *handlers);
 /* Before the stream is started or connected. */
-void rpc_stream_secure(struct rpc_stream *stream, struct tls_engine *take_engine,
-                       uint8_t *plain_bytes);
+void rpc_stream_secure(struct rpc_stream *stream, const struct tls_context *context,
+                       enum tls_side side, uint8_t *plain_bytes, struct rpc_shaker *shaker);
+/* Whether it waits for its turn, not for the peer. */
+bool rpc_stream_waits(const struct rpc_stream *stream);
+/* Whether the peer has sent anything. */
+bool rpc_stream_begun(const struct rpc_stream *stream);
 int rpc_stream_accept(struct rpc_stream *stream, uv_stream_t *listener);
 int rpc_stream_connect(struct rpc_stream *stream, const struct sockaddr *address);
 void rpc_stream_connect_local(struct rpc_stream *stream, const char *path);

@@ -255,6 +255,59 @@ static void a_handshake_that_stalls_or_breaks_off_ends(void **state)
     contains(secure.refused, "closed the connection during the handshake");
 }
 
+/* Each piece is progress, but not without end. */
+static void a_handshake_in_single_bytes_has_few_turns(void **state)
+{
+    static const uint8_t begun[] = {22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3};
+    int fd = fixture_raw(&secure.fixture);
+    size_t sent = 0;
+
+    (void)state;
+    while (!secure.was_refused && sent < 200) {
+        (void)!send(fd, sent < sizeof(begun) ? &begun[sent] : begun, 1, MSG_NOSIGNAL);
+        sent++;
+        fixture_run_ms(&secure.fixture, 40);
+    }
+    contains(secure.refused, "no complete handshake");
+    assert_in_range(sent, 16, 60);
+    close(fd);
+}
+
+static void who_only_looks_whether_the_port_is_open_is_not_told_of(void **state)
+{
+    int fd = fixture_raw(&secure.fixture);
+
+    (void)state;
+    fixture_run_ms(&secure.fixture, 20);
+    close(fd);
+    fixture_run_ms(&secure.fixture, 20);
+    assert_int_equal(secure.refused_count, 0);
+}
+
+static void many_clients_at_once_take_turns(void **state)
+{
+    enum { CLIENTS = 150 };
+    const struct rpc_channel_config config = {.tls = secure.client, .connect_timeout_ms = 9000};
+    struct rpc_channel *channels[CLIENTS];
+    static struct seen seen[CLIENTS];
+
+    (void)state;
+    for (size_t i = 0; i < CLIENTS; i++) {
+        memset(&seen[i], 0, sizeof(seen[i]));
+        channels[i] = rpc_channel_new(&secure.fixture.loop, secure.fixture.address, &config);
+        seen[i].call = rpc_channel_unary(channels[i], "/test.T/Echo", (const uint8_t *)"x", 1, 9000,
+                                         false, &seen_handlers, &seen[i]);
+    }
+    for (size_t i = 0; i < CLIENTS; i++) {
+        assert_true(fixture_run(&secure.fixture, &seen[i].done));
+        if (seen[i].status != RPC_OK)
+            fail_msg("%zu: %s", i, seen[i].text);
+        rpc_channel_free(channels[i]);
+    }
+    assert_int_equal(secure.refused_count, 0);
+    assert_int_equal(secure.fixture.messages, CLIENTS);
+}
+
 static void rubbish_of_every_length_is_refused(void **state)
 {
     uint64_t seed = test_seed();
@@ -262,7 +315,7 @@ static void rubbish_of_every_length_is_refused(void **state)
 
     (void)state;
     for (int i = 0; i < 200; i++) {
-        size_t length = test_random(&seed) % sizeof(bytes);
+        size_t length = 1 + test_random(&seed) % (sizeof(bytes) - 1);
         int fd = fixture_raw(&secure.fixture);
 
         for (size_t k = 0; k < length; k++)
@@ -413,6 +466,9 @@ int main(void)
         CASE(plain_text_on_a_tls_port_is_refused_on_both_sides),
         CASE(tls_on_a_plain_port_is_refused_on_both_sides),
         CASE(a_handshake_that_stalls_or_breaks_off_ends),
+        CASE(a_handshake_in_single_bytes_has_few_turns),
+        CASE(who_only_looks_whether_the_port_is_open_is_not_told_of),
+        CASE(many_clients_at_once_take_turns),
         CASE(rubbish_of_every_length_is_refused),
         CASE(a_client_without_certificate_is_refused),
         CASE(tls_1_2_is_refused),
