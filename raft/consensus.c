@@ -531,8 +531,14 @@ static int propose_check(const struct consensus *consensus, size_t length, struc
     if (!consensus->folder.accepts_writes &&
         consensus->proposed_term == consensus->raft.current_term)
         return err_set(err, ERR_FULL,
-                       "%s has %" PRIu64 " bytes free: make room, writes then resume by themselves",
-                       consensus->folder.path, consensus->folder.free_bytes);
+                       "%s has %" PRIu64 " MB free and its reserve is %s; writes need %" PRIu64
+                       " MB: make room on that file system, they resume by themselves",
+                       consensus->folder.path, consensus->folder.free_bytes / 1000000,
+                       atomic_load(&consensus->folder.reserve_present) ? "kept" : "spent",
+                       (atomic_load(&consensus->folder.reserve_present)
+                            ? consensus->folder.reserve_bytes / 2
+                            : 2 * consensus->folder.reserve_bytes) /
+                           1000000);
     if (consensus->proposal_count >= CONSENSUS_IN_FLIGHT_MAX)
         return err_set(err, ERR_FULL, "%d proposals wait for commit: try again",
                        CONSENSUS_IN_FLIGHT_MAX);

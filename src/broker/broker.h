@@ -32,6 +32,7 @@ struct http;
 struct service;
 struct watch;
 struct backup;
+struct backup_schedule;
 struct disk_ops; /* raft/io_ops.h */
 
 enum { BROKER_OUTCOMES_MAX = 64 };
@@ -73,6 +74,7 @@ struct broker {
     struct service *service;
     struct watch *watch;
     struct backup *backup;
+    struct backup_schedule *backup_schedule; /* NULL: none are configured */
     /* Duties of the leader; NULL in tests that do without. The service asks them for what only they
      * know: evaluator_explain, dispatcher_node_connected, storage_watch_last_probe. */
     struct dispatcher *dispatcher;

@@ -413,7 +413,8 @@ int config_parse(const char *path, const char *text, size_t length,
         set_initial(config, CONFIG_RAFT, 0, err) == 0 &&
         set_initial(config, CONFIG_POLICY, 0, err) == 0 &&
         set_initial(config, CONFIG_STORAGE_WATCH, 0, err) == 0 &&
-        set_initial(config, CONFIG_TLS, 0, err) == 0 && walk_document(&walk) == 0 &&
+        set_initial(config, CONFIG_TLS, 0, err) == 0 &&
+        set_initial(config, CONFIG_BACKUPS, 0, err) == 0 && walk_document(&walk) == 0 &&
         check_together(config, err) == 0 && apply_flags(config, flags, err) == 0)
         status = 0;
     if (walk.has_event)

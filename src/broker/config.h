@@ -38,6 +38,13 @@ struct config_storage_watch {
     uint64_t successes_up;  /* so many successes in a row: available again */
 };
 
+struct config_backups {
+    char *directory; /* "": none are written */
+    uint64_t interval_ms;
+    uint64_t keep;       /* so many at most, the newest */
+    uint64_t keep_bytes; /* and no more than this together; 0: no limit */
+};
+
 struct config {
     char *path; /* of the file */
     char *cluster_id;
@@ -54,6 +61,7 @@ struct config {
     Ckpt__V1__TargetSpec targets[CONFIG_TARGETS_MAX]; /* seed a new cluster only */
     size_t target_count;
     struct config_storage_watch storage_watch;
+    struct config_backups backups;
     char *unix_socket;        /* "": none */
     uint64_t connections_max; /* of the API; lowered when the process may not open so many files */
     bool insecure;            /* addresses that are not loopback are bound without TLS */

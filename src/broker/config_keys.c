@@ -27,6 +27,8 @@
     {CONFIG_TLS, CONFIG_PATH, name, offsetof(struct config, member), 0, 1024, ""},
 #define POLICY(kind, name, member, min, max, initial)                                              \
     {CONFIG_POLICY, kind, name, offsetof(struct config, policy.member), min, max, initial},
+#define BACKUPS(kind, name, member, min, max, initial)                                             \
+    {CONFIG_BACKUPS, kind, name, offsetof(struct config, backups.member), min, max, initial},
 #define WATCH(kind, name, member, min, max, initial)                                               \
     {CONFIG_STORAGE_WATCH,                                                                         \
      kind,                                                                                         \
@@ -95,12 +97,16 @@ static const struct config_key config_keys[] = {
     WATCH(CONFIG_DURATION, "timeout", timeout_ms, 50, HOUR_MS, "5s")
     WATCH(CONFIG_COUNT, "failures_down", failures_down, 1, 1000, "3")
     WATCH(CONFIG_COUNT, "successes_up", successes_up, 1, 1000, "2")
+    BACKUPS(CONFIG_FOLDER, "directory", directory, 0, 1024, "")
+    BACKUPS(CONFIG_DURATION, "interval", interval_ms, SECOND_MS, 30 * DAY_MS, "1h")
+    BACKUPS(CONFIG_COUNT, "keep", keep, 1, 100000, "48")
+    BACKUPS(CONFIG_COUNT, "keep_bytes", keep_bytes, 0, UINT64_C(1) << 50, "0")
 };
 /* clang-format on */
 _Static_assert(ARRAY_COUNT(config_keys) <= CONFIG_KEYS_MAX, "config_source_of() has room for all");
 
 static const char *const config_sections[CONFIG_SECTION_COUNT] = {
-    "", "timers", "raft", "policy", "storage_watch", "tls", "members", "targets"};
+    "", "timers", "raft", "policy", "storage_watch", "tls", "backups", "members", "targets"};
 
 static const struct {
     const char *name;

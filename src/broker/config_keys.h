@@ -16,6 +16,7 @@ enum config_section {
     CONFIG_POLICY,
     CONFIG_STORAGE_WATCH,
     CONFIG_TLS,
+    CONFIG_BACKUPS,
     CONFIG_MEMBERS, /* a list */
     CONFIG_TARGETS, /* a list */
     CONFIG_SECTION_COUNT

@@ -12,6 +12,7 @@
 #include "src/base/check.h"
 #include "src/broker/answer.h"
 #include "src/broker/backup.h"
+#include "src/broker/backup_schedule.h"
 #include "src/broker/broker.h"
 #include "src/broker/collector.h"
 #include "src/broker/credentials.h"
@@ -181,6 +182,7 @@ static void daemon_replica_closed(void *context)
     leader_watch_free(daemon->leader_watch);
     member_watch_free(daemon->member_watch);
     disk_watch_free(daemon->disk_watch);
+    backup_schedule_free(broker->backup_schedule);
     collector_free(broker->collector);
     ticker_free(broker->ticker);
     storage_watch_free(broker->storage_watch);
@@ -392,6 +394,7 @@ static void daemon_add_parts(struct daemon *daemon)
     broker->storage_watch = storage_watch_new(broker);
     broker->ticker = ticker_new(broker);
     broker->collector = collector_new(broker);
+    broker->backup_schedule = backup_schedule_new(broker);
     daemon->disk_watch = disk_watch_new(broker);
     daemon->member_watch = member_watch_new(broker);
     daemon->leader_watch = leader_watch_new(broker);

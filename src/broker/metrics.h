@@ -83,6 +83,12 @@ enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_SECONDS, METRIC_BYTES };
     X(AGENT_REPORTS, COUNTER, "ckpt_agent_reports_total", NULL, NULL, "Reports taken from agents and acknowledged.") \
     X(GRANTS, COUNTER, "ckpt_grants_total", NULL, NULL, "Bandwidth grants proposed.")     \
     X(NODES, GAUGE, "ckpt_nodes", "state", NULL, "Known nodes by state.")                          \
+    X(RAFT_FOREIGN, GAUGE, "ckpt_raft_foreign_members", NULL, NULL, "Members that say they belong to another incarnation of this cluster, and are refused.") \
+    X(BACKUP_LAST, GAUGE, "ckpt_backup_last_success_timestamp_seconds", NULL, NULL, "Unix time of the last good scheduled backup written by this member; 0: none; absent: none are configured.") \
+    X(BACKUP_INTERVAL, GAUGE, "ckpt_backup_interval_seconds", NULL, NULL, "Configured interval of scheduled backups; absent: none are configured.") \
+    X(BACKUPS, COUNTER, "ckpt_backups_total", "result", NULL, "Scheduled backups by result: ok or failed.") \
+    X(BACKUP_SIZE, GAUGE, "ckpt_backup_size_bytes", NULL, NULL, "Size of the last good scheduled backup.") \
+    X(BACKUP_DURATION, GAUGE, "ckpt_backup_duration_seconds", NULL, NULL, "Time that the last good scheduled backup took, its copy read back.") \
     X(TLS_EXPIRY, GAUGE, "ckpt_tls_certificate_expiry_timestamp_seconds", "certificate", NULL, "Unix time at which this member's own certificate, or its CA, ends.") \
     X(TLS_RELOAD_FAILED, GAUGE, "ckpt_tls_reload_failed", NULL, NULL, "1 while the certificate files on disk cannot be used and the old ones are.") \
     X(TLS_REFUSED, COUNTER, "ckpt_tls_refused_total", "port", NULL, "Connections that TLS refused, by port: api or raft.") \

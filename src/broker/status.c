@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "src/base/check.h"
+#include "src/broker/backup_schedule.h"
 #include "src/broker/dispatcher.h"
 #include "src/broker/methods.h"
 #include "src/broker/storage_watch.h"
@@ -327,6 +328,25 @@ static void status_warn_tls(struct status *status)
                                            status->broker->config->self->name));
 }
 
+static void status_warn_backups(struct status *status)
+{
+    uint64_t since_ms;
+    const char *why = backup_schedule_failure(status->broker->backup_schedule, &since_ms);
+
+    if (why == NULL)
+        return;
+    if (since_ms == 0)
+        status_warn(status, scratch_printf(status->scratch,
+                                           "scheduled backups fail, none was written by %s yet: "
+                                           "%.300s",
+                                           status->broker->config->self->name, why));
+    else
+        status_warn(status, scratch_printf(status->scratch,
+                                           "scheduled backups fail, the last good one is %" PRIu64
+                                           " s old: %.300s",
+                                           status_age_s(status, since_ms), why));
+}
+
 static void status_warn_self(struct status *status)
 {
     const struct broker *broker = status->broker;
@@ -440,6 +460,7 @@ void status_answer(struct request *request, struct scratch *scratch)
     status_warn_learners(&status);
     status_warn_storage(&status);
     status_warn_incarnations(&status);
+    status_warn_backups(&status);
     status_warn_self(&status);
     answer_reply(request->call, &reply.base);
 }

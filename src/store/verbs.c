@@ -7,17 +7,32 @@
 
 #include "src/base/check.h"
 #include "src/store/copy.h"
+#include "src/store/keep.h"
 #include "src/store/posix.h"
 #include "src/store/worker.h"
 
-enum option { PREFIX, PATH, NODE, SOURCE, TO, RATE, MANIFEST_SHA256, OPTION_COUNT };
+enum option {
+    PREFIX,
+    PATH,
+    NODE,
+    SOURCE,
+    TO,
+    RATE,
+    MANIFEST_SHA256,
+    NAME,
+    SERIES,
+    KEEP,
+    KEEP_BYTES,
+    OPTION_COUNT
+};
 static const char *const option_names[OPTION_COUNT] = {
-    "--prefix", "--path", "--node", "--source", "--to", "--rate", "--manifest-sha256"};
+    "--prefix",          "--path", "--node",   "--source", "--to",        "--rate",
+    "--manifest-sha256", "--name", "--series", "--keep",   "--keep-bytes"};
 #define BIT(option) (1u << (option))
 
 struct request {
     const char *values[OPTION_COUNT];
-    uint64_t rate_bytes_per_s;
+    uint64_t rate_bytes_per_s, keep, keep_bytes;
 };
 
 struct verb {
@@ -96,6 +111,23 @@ static int run_abandon(const struct request *request, FILE *out, struct err *err
     return posix_abandon(&place, err);
 }
 
+static int run_keep(const struct request *request, FILE *out, struct err *err)
+{
+    const struct keep_request keep = {.source = request->values[SOURCE],
+                                      .folder = request->values[TO],
+                                      .name = request->values[NAME],
+                                      .prefix = request->values[SERIES],
+                                      .keep = request->keep,
+                                      .keep_bytes = request->keep_bytes};
+    struct keep_summary summary;
+
+    if (keep_file(&keep, &summary, err) != 0)
+        return -1;
+    fprintf(out, "size_bytes=%" PRIu64 "\nkept=%" PRIu64 "\nremoved=%" PRIu64 "\n",
+            summary.size_bytes, summary.kept, summary.removed);
+    return 0;
+}
+
 static const struct verb verbs[] = {
     {"probe", BIT(PREFIX), 0, run_probe},
     {"put", BIT(PREFIX) | BIT(PATH) | BIT(NODE) | BIT(SOURCE), BIT(RATE), run_put},
@@ -103,6 +135,8 @@ static const struct verb verbs[] = {
     {"restore", BIT(PATH) | BIT(NODE) | BIT(TO), BIT(PREFIX) | BIT(MANIFEST_SHA256), run_restore},
     {"collect", BIT(PREFIX) | BIT(PATH), 0, run_collect},
     {"abandon", BIT(PATH) | BIT(NODE), BIT(PREFIX), run_abandon},
+    {"keep", BIT(SOURCE) | BIT(TO) | BIT(NAME) | BIT(SERIES) | BIT(KEEP), BIT(KEEP_BYTES),
+     run_keep},
 };
 
 static const struct verb *find_verb(const char *name, struct err *err)
@@ -112,21 +146,20 @@ static const struct verb *find_verb(const char *name, struct err *err)
             return &verbs[i];
     }
     err_set(err, ERR_INVALID,
-            "unknown verb \"%.64s\"; use probe, put, verify, restore, collect or "
-            "abandon",
+            "unknown verb \"%.64s\"; use probe, put, verify, restore, collect, "
+            "abandon or keep",
             name);
     return NULL;
 }
 
-static int parse_rate(const char *text, uint64_t *ret_rate, struct err *err)
+static int parse_number(const char *name, const char *text, uint64_t *ret_number, struct err *err)
 {
     size_t digits = strspn(text, "0123456789");
 
     if (digits == 0 || digits > 18 || text[digits] != '\0')
-        return err_set(err, ERR_INVALID,
-                       "--rate \"%.64s\" is not a whole number of bytes per second; 0 is unlimited",
-                       text);
-    *ret_rate = strtoull(text, NULL, 10);
+        return err_set(err, ERR_INVALID, "%s \"%.64s\" is not a whole number%s", name, text,
+                       strcmp(name, "--rate") == 0 ? " of bytes per second; 0 is unlimited" : "");
+    *ret_number = strtoull(text, NULL, 10);
     return 0;
 }
 
@@ -141,7 +174,11 @@ static int parse_option(const char *name, const char *value, unsigned allowed,
         if (request->values[i] != NULL)
             return err_set(err, ERR_INVALID, "%s is given twice", name);
         request->values[i] = value;
-        return i == RATE ? parse_rate(value, &request->rate_bytes_per_s, err) : 0;
+        if (i == RATE)
+            return parse_number(name, value, &request->rate_bytes_per_s, err);
+        if (i == KEEP)
+            return parse_number(name, value, &request->keep, err);
+        return i == KEEP_BYTES ? parse_number(name, value, &request->keep_bytes, err) : 0;
     }
     return err_set(err, ERR_INVALID, "this verb has no argument \"%.64s\"", name);
 }
@@ -154,8 +191,8 @@ static const struct verb *parse_request(int argc, char *const *argv, struct requ
 
     if (argc < 2) {
         err_set(err, ERR_INVALID,
-                "a verb is missing; use probe, put, verify, restore, collect or "
-                "abandon");
+                "a verb is missing; use probe, put, verify, restore, collect, "
+                "abandon or keep");
         return NULL;
     }
     verb = find_verb(argv[1], err);
@@ -212,6 +249,8 @@ static const char usage[] =
     "HEX]\n"
     "       ckpt-worker collect --prefix P --path DIR\n"
     "       ckpt-worker abandon --path DIR --node NAME [--prefix P]\n"
+    "       ckpt-worker keep    --source FILE --to DIR --name NAME --series PREFIX --keep N "
+    "[--keep-bytes B]\n"
     "One blocking job on a destination; started by ckptd and ckpt-agentd, and good by hand. --path "
     "is\n"
     "the checkpoint's folder, --prefix the destination that holds it.\n"

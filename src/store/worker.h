@@ -3,7 +3,7 @@
  *
  * Flow     worker_start() spawns `ckpt-worker VERB ...` found beside the running program, with the request as
  *          arguments; the worker prints result lines "key=value" on stdout and an error text on stderr;
- *          worker_done_fn gets them. Verbs: probe, put, verify, restore, collect, abandon (src/store/README.md has
+ *          worker_done_fn gets them. Verbs: probe, put, verify, restore, collect, abandon, keep (src/store/README.md has
  *          the arguments).
  * Shapes   a worker that passes its deadline is killed; one that does not die (D state) is reported `unkillable`
  *          once and kept until it is reaped; worker_active() then still counts it, but its handle must not be used

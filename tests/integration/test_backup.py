@@ -130,7 +130,83 @@ def damaged_files_are_refused_with_the_offset():
         assert missing.returncode == 3, missing
 
 
+def with_backups(cluster, directory, **options):
+    values = {"directory": f'"{directory}"', "interval": "1s", "keep": 3, **options}
+    cluster.config.write_text(cluster.config.read_text() + f"backups: {{{', '.join(f'{k}: {v}' for k, v in values.items())}}}\n")
+
+
+def backups(directory):
+    return sorted(p.name for p in directory.iterdir() if p.name.endswith(".ckptbackup"))
+
+
+def scheduled_backups_are_written_by_the_leader_kept_and_verify():
+    with Cluster() as cluster:
+        directory = cluster.dir / "kept"
+        directory.mkdir()
+        other = directory / "ckpt-demo-2@20200101T000000Z-e1-i1.ckptbackup"
+        other.write_text("another cluster's")
+        with_backups(cluster, directory)
+        cluster.start()
+        fill(cluster, 20)
+        wait_until("some are written", lambda: (metric(cluster.wait_leader().http, "ckpt_backups_total") or 0) >= 4, 20)
+        wait_until("the oldest go", lambda: len(backups(directory)) == 4 and other.name in backups(directory), 5)
+        names = [n for n in backups(directory) if n != other.name]
+        assert all(re.fullmatch(r"ckpt-demo@\d{8}T\d{6}Z-e1-i\d+\.ckptbackup", n) for n in names), names
+        cluster.ctl("backup", "verify", str(directory / names[0]))
+        leader = cluster.wait_leader()
+        assert time.time() - metric(leader.http, "ckpt_backup_last_success_timestamp_seconds") < 10
+        assert metric(leader.http, "ckpt_backup_interval_seconds") == 1
+        leader.kill()
+        before = backups(directory)
+        wait_until("the next leader goes on with it", lambda: len(set(backups(directory)) - set(before)) >= 2, 20)
+        assert len(backups(directory)) <= 5
+
+
+def a_full_or_missing_backup_directory_hurts_nobody_and_is_told():
+    if os.geteuid() != 0 or subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode != 0:
+        return "mounting a small file system needs root and unshare(1)"
+    if "CKPT_TEST_INSIDE" not in os.environ:
+        result = subprocess.run(["unshare", "--mount", sys.executable, __file__, "a_full_or_missing"],
+                                env={**os.environ, "CKPT_TEST_INSIDE": "1"}, capture_output=True, text=True)
+        assert result.returncode == 0, result.stdout + result.stderr
+        return None
+    with Cluster(members=1) as cluster:
+        directory = cluster.dir / "kept"
+        directory.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(directory)], check=True)
+        try:
+            with_backups(cluster, directory)
+            cluster.start()
+            (member,) = cluster.members
+            fill(cluster, 50)
+            wait_until("one is written", lambda: backups(directory), 10)
+            good = backups(directory)
+            with open(directory / "ballast", "wb", buffering=0) as ballast:
+                try:
+                    while True:
+                        ballast.write(bytes(4096))
+                except OSError:
+                    pass
+            wait_until("it is told", lambda: "scheduled backups fail" in cluster.ctl("status", check=False).stdout, 15)
+            warning = next(w for w in load_json(cluster.ctl("-o", "json", "status", check=False))["status"]["warnings"] if "backups" in w)
+            assert "No space left" in warning, warning
+            assert not [p for p in directory.iterdir() if p.name.endswith(".part")], "its space is given back"
+            assert set(good) & set(backups(directory)), "good ones stay"
+            fill(cluster, 50, "while")
+            assert http_status(member.http, "/readyz") == 200
+            (directory / "ballast").unlink()
+            wait_until("it goes on by itself", lambda: "scheduled backups fail" not in cluster.ctl("status", check=False).stdout, 15)
+        finally:
+            subprocess.run(["umount", "--lazy", str(directory)], check=True)
+        directory.rmdir()
+        wait_until("a missing one is told too", lambda: "scheduled backups fail" in cluster.ctl("status", check=False).stdout, 15)
+        fill(cluster, 50, "without")
+        assert not list(member.data_dir.glob("tmp-export*"))
+
+
 if __name__ == "__main__":
-    sys.exit(tap([a_backup_holds_what_was_acknowledged_and_verifies,
+    sys.exit(tap([scheduled_backups_are_written_by_the_leader_kept_and_verify,
+                  a_full_or_missing_backup_directory_hurts_nobody_and_is_told,
+                  a_backup_holds_what_was_acknowledged_and_verifies,
                   every_member_gives_one_also_without_a_leader_and_says_how_old_it_is,
                   a_backup_under_load_is_one_state, damaged_files_are_refused_with_the_offset]))

@@ -58,6 +58,7 @@ MAY_INCLUDE = {
 ALSO = {"src/broker/replica.c": ("raft/",), "src/broker/replica.h": ("raft/",), "src/broker/daemon.c": ("raft/uv_io.h",),
         "src/broker/credentials.c": ("raft/tls_network.h",),
         "src/broker/recovery.c": ("raft/",), "src/broker/restore.c": ("raft/",), "src/broker/backup.c": ("raft/export.h",), "src/broker/backup_service.c": ("raft/export.h",),
+        "src/broker/backup_schedule.c": ("raft/export.h",),
         "src/agent/journal.c": ("raft/io_ops.h",), "src/agent/main.c": ("raft/uv_io.h",)}
 LIBRARY_LAYERS = {
     "raft.h": ("raft/",),
