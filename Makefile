@@ -153,10 +153,11 @@ unit: $(UNIT_BIN)                               ## unit tests
 t: programs                                     ## one test: make t T=lifecycle
 	@set -e; for b in $(foreach u,$(UNIT_SRC),$(if $(findstring $(T),$(notdir $(u))),$(BUILD)/$(u:.c=))); do $(MAKE) --no-print-directory $$b && $$b; done
 
-# the simulator: the shipping code of raft/, fsm/, src/broker and src/client on a simulated world (tests/sim/README.md)
+# the simulator: the shipping code of raft/, fsm/, src/broker, src/agent and src/client on a simulated world (tests/sim/README.md)
 SIM_OBJ = $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/sim/*.c))
 SIM_BIN = $(BUILD)/tests/sim/simulate
-$(SIM_BIN): $(SIM_OBJ) $(foreach l,client $(USE_broker),$(BUILD)/lib/lib$(l).a)
+# broker before agent: both have a configuration, and the agents of the world need none
+$(SIM_BIN): $(SIM_OBJ) $(foreach l,client broker agent $(filter-out broker,$(USE_broker)),$(BUILD)/lib/lib$(l).a)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o %.a,$^) $(PKG_LIBS) -lm
 
 .PHONY: sim sim-many sim-unsafe

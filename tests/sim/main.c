@@ -16,6 +16,7 @@
 
 #include "src/base/check.h"
 #include "src/base/log.h"
+#include "tests/sim/agent_world.h"
 #include "tests/sim/world_internal.h"
 #include "tests/sim/world_options.h"
 
@@ -41,6 +42,8 @@ struct board {
     uint64_t leader_us_max, converge_us_max, failover_us_max, failover_us;
     uint64_t requests, acknowledged, unknown, reads, refused, elections, applied, asked, shards,
         terminated, lost_members, faults;
+    /* of the shipping agents */
+    uint64_t lives, restores, deaths, runs_killed, power_losses, rogue_welcomes;
 };
 
 static uint64_t cpu_us(void)
@@ -71,6 +74,8 @@ static void most(uint64_t *total, uint64_t value)
 
 static void report(struct board *board, const struct world *world, uint64_t took_us)
 {
+    const struct world_shipping_counters shipping = world_shipping_counters();
+
     add(&board->done, 1);
     add(&board->cpu_us, took_us);
     add(&board->sim_us, sim_now_us(world->sim));
@@ -92,6 +97,12 @@ static void report(struct board *board, const struct world *world, uint64_t took
                             world->counts.clock_steps + world->counts.slow + world->counts.full +
                             world->counts.rots + world->counts.flaps + world->counts.agent_crashes +
                             world->counts.transfers);
+    add(&board->lives, shipping.checks.starts);
+    add(&board->restores, shipping.checks.restores);
+    add(&board->deaths, shipping.deaths);
+    add(&board->runs_killed, shipping.runs_killed);
+    add(&board->power_losses, shipping.power_losses);
+    add(&board->rogue_welcomes, shipping.rogue_welcomes);
     add(&board->failover_us, world->counts.failover_us);
     most(&board->leader_us_max, world->counts.leader_us);
     most(&board->converge_us_max, world->counts.converge_us);
@@ -234,6 +245,11 @@ static void summary(const struct plan *plan, const struct board *board, double w
            board->faults, board->elections, board->applied, board->requests, board->acknowledged,
            board->reads, board->refused, board->unknown, board->asked, board->shards,
            board->terminated, board->lost_members);
+    printf("shipping agents: %" PRIu64 " lives of applications, %" PRIu64 " from a checkpoint; %" PRIu64
+           " died of their disk, %" PRIu64 " lost their power, %" PRIu64
+           " ckpt-runs were killed, %" PRIu64 " welcomes from an old leader\n",
+           board->lives, board->restores, board->deaths, board->power_losses, board->runs_killed,
+           board->rogue_welcomes);
     printf("most ms until a leader after healing %" PRIu64
            ", until all was equal and settled %" PRIu64
            "; failover after a leader's death: mean %" PRIu64 ", most %" PRIu64 "\n",

@@ -45,6 +45,8 @@ void sim_node_network(struct sim *sim, unsigned node, struct network_ops *ret_op
 
 /* The process of the node is gone: call after its memory was freed. Peers see their connections end. */
 void sim_crash(struct sim *sim, unsigned node);
+/* The process ends within the event that runs, before sim_crash() buries it: what it sends from here on is not sent. */
+void sim_mute(struct sim *sim, unsigned node);
 /* Stopped like by SIGSTOP: nothing of it runs until then, its connections stay. */
 void sim_pause(struct sim *sim, unsigned node, uint64_t us);
 bool sim_paused(const struct sim *sim, unsigned node);

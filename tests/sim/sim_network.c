@@ -44,6 +44,7 @@ struct network_listener {
 struct sim_network {
     struct sim *sim;
     bool down[SIM_NODES_MAX][SIM_NODES_MAX];
+    bool muted[SIM_NODES_MAX];
     struct sim_unruly unruly;
     uint64_t slow_in, slow_us;
     struct network_stream *streams;
@@ -396,7 +397,10 @@ static void network_start(struct network_stream *stream, const struct network_ev
 static void network_send(struct network_stream *stream, uint8_t *take_bytes, size_t length)
 {
     CHECK(!stream->closed);
-    piece_send(stream, take_bytes, length);
+    if (stream->network->muted[stream->owner])
+        free(take_bytes);
+    else
+        piece_send(stream, take_bytes, length);
 }
 
 static size_t network_unsent_bytes(const struct network_stream *stream)
@@ -439,6 +443,11 @@ void sim_link_set(struct sim *sim, unsigned from, unsigned to, bool up)
 bool sim_link_up(struct sim *sim, unsigned from, unsigned to)
 {
     return !sim_network_of(sim)->down[from][to];
+}
+
+void sim_mute(struct sim *sim, unsigned node)
+{
+    sim_network_of(sim)->muted[node] = true;
 }
 
 void sim_network_set_unruly(struct sim *sim, const struct sim_unruly *unruly)
@@ -492,6 +501,7 @@ void sim_network_crash(struct sim_network *network, unsigned node)
 {
     struct network_listener **at = &network->listeners;
 
+    network->muted[node] = false;
     for (struct network_stream *stream = network->streams, *next; stream != NULL; stream = next) {
         next = stream->next;
         if (stream->owner != node || stream->closed)

@@ -618,18 +618,13 @@ static void server_freed(void *data)
     server_release(server);
 }
 
-static void server_dropped(void *data)
-{
-    server_release(data);
-}
-
 void rpc_server_free(struct rpc_server *server, void (*freed)(void *), void *data)
 {
     server_stop(server);
     server->freed = freed;
     server->freed_data = data;
     sim_on_drop(sim_schedule(server->loop->sim, server->loop->node, 0, server_freed, server),
-                server_dropped);
+                server_freed); /* its owner frees memory in it */
 }
 
 void sim_rpc_server_crash(struct rpc_server *server)

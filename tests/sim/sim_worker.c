@@ -124,7 +124,7 @@ static void worker_ends(void *data)
         return;
     }
     worker->ended = true;
-    if (daemon_lives(worker) || sim_chance(worker->sim, 2)) {
+    if (daemon_lives(worker) || sim_chance(worker->sim, 2)) { /* the latter hung in the kernel */
         all.ops->end(all.ops->context, &work, &end);
         result.exit_code = end.exit_code;
         snprintf(result.error, sizeof(result.error), "%s", end.error);
@@ -183,6 +183,17 @@ void sim_worker_release(struct sim *sim)
     }
 }
 
+/* It dies with its daemon (PR_SET_PDEATHSIG): had it its effect by then? What comes later is not touched by it any more. */
+static void worker_dies(struct worker *worker)
+{
+    struct sim_work work = work_of(worker);
+    struct sim_work_end ignored = {.exit_code = WORKER_EXIT_OK};
+
+    worker->ended = true;
+    if (sim_chance(worker->sim, 2))
+        all.ops->end(all.ops->context, &work, &ignored);
+}
+
 void sim_worker_crash(struct sim *sim, unsigned node)
 {
     const struct worker_result result = {.exit_code = -1, .cancelled = true, .output = ""};
@@ -194,6 +205,8 @@ void sim_worker_crash(struct sim *sim, unsigned node)
             continue;
         worker->over = true;
         worker->done(worker->data, &result);
+        if (!worker->hangs && !worker->ended)
+            worker_dies(worker);
     }
 }
 

@@ -1,7 +1,7 @@
 /* Blocking work of the world: src/store/worker.h without processes. What a piece of work does is the world's (struct sim_work_ops).
  *
  * Flow     worker_start() asks begin() how long it takes; then end() has the effect and fills the result, unless the deadline or
- *          worker_cancel() comes first, or its daemon crashes: then the work is killed without an effect, or, one time in two, has it all the same.
+ *          worker_cancel() comes first, or its daemon crashes: then the work has its effect at once or not at all.
  * Shapes   of one node's workers worker_active() counts those of the node whose code runs (sim_current_node()).
  * Faults   a hanging worker passes its deadline and cannot be killed: it is reported `unkillable` a second later and ends when the
  *          world says so (sim_worker_release).
@@ -33,8 +33,8 @@ struct sim_work_ops {
 void sim_worker_set_ops(struct sim *sim, const struct sim_work_ops *ops);
 /* All workers that hang end now. */
 void sim_worker_release(struct sim *sim);
-/* The node's process has crashed and its parts are freed: it is told of its workers' end, to free the rest. The work itself goes on or
- * not, by chance. */
+/* The node's process has crashed and its parts are freed: it is told of its workers' end, to free the rest. The work itself is
+ * done now or not at all, by chance; what hangs in the kernel may still do it when it is released. */
 void sim_worker_crash(struct sim *sim, unsigned node);
 /* The value that follows an argument, for example "--prefix"; NULL: not given. */
 const char *sim_work_argument(const struct sim_work *work, const char *name);

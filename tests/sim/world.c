@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "src/base/check.h"
+#include "tests/sim/agent_world.h"
 #include "tests/sim/world_options.h"
 
 enum {
@@ -134,7 +135,8 @@ static const char *missing(struct world *world)
     }
     if (!load_idle(world))
         return "answers to requests";
-    return state_checks_settled(world);
+    return world_shipping_unsettled()[0] != '\0' ? world_shipping_unsettled()
+                                                 : state_checks_settled(world);
 }
 
 static void converge(struct world *world, uint64_t most_us)

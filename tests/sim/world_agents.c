@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "src/base/check.h"
+#include "tests/sim/agent_world.h"
 #include "tests/sim/world_internal.h"
 
 enum { RESTART_SPREAD_US = 3000000 };
@@ -30,7 +31,8 @@ void agents_init(struct world *world)
 {
     for (unsigned i = 0; i < world->options.agents; i++) {
         struct world_agent *agent = &world->agents[i];
-        agent->ops = &world_agent_model;
+        agent->ops =
+            i < world->options.shipping_agents ? &world_agent_shipping : &world_agent_model;
         snprintf(agent->name, sizeof(agent->name), "%s", world_agent_name(i));
     }
 }

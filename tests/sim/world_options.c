@@ -118,6 +118,19 @@ static unsigned rate(uint64_t *state, unsigned most)
                : 1 + (unsigned)next(state, next(state, 2) == 0 ? most : most / 3 + 1);
 }
 
+/* All of the agents, some beside the model, or none. */
+static unsigned draw_shipping(uint64_t *state, unsigned agents)
+{
+    switch (next(state, 4)) {
+    case 0:
+        return 0;
+    case 1:
+        return 1 + (unsigned)next(state, agents);
+    default:
+        return agents;
+    }
+}
+
 void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *ret_options)
 {
     uint64_t state = seed ^ UINT64_C(0x6f7074696f6e73);
@@ -148,4 +161,5 @@ void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *
         .drift = next(&state, 3) == 0,
         .unruly = next(&state, 4) == 0,
     };
+    ret_options->shipping_agents = draw_shipping(&state, ret_options->agents);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "src/base/check.h"
+#include "tests/sim/agent_world.h"
 #include "tests/sim/world_internal.h"
 
 enum { PROBE_US = 2000, SLOW_TIMES = 200 };
@@ -30,6 +31,8 @@ static int64_t work_begin(void *context, const struct sim_work *work)
     const struct world_target *target = target_of(world, work);
     uint64_t us = PROBE_US + sim_random(world->sim, 20 * PROBE_US);
 
+    if (target->state != WORLD_STORAGE_DOWN && world_shipping_store() != NULL)
+        agent_store_begin(world_shipping_store(), work);
     if (target->state == WORLD_STORAGE_HANGING)
         return SIM_WORK_HANGS;
     return (int64_t)(target->state == WORLD_STORAGE_SLOW ? us * SLOW_TIMES : us);
@@ -47,8 +50,8 @@ static void work_end(void *context, const struct sim_work *work, struct sim_work
     }
     if (strcmp(work->arguments[0], "collect") == 0)
         world_collected(world, sim_work_argument(work, "--path"));
-    else
-        CHECK(strcmp(work->arguments[0], "probe") == 0);
+    if (strcmp(work->arguments[0], "probe") != 0 && world_shipping_store() != NULL)
+        agent_store_end(world_shipping_store(), work, ret_end);
 }
 
 void storage_init(struct world *world)

@@ -1,0 +1,416 @@
+/* What must hold on compute nodes. See agent_checks.h. */
+#include "tests/sim/agent_checks.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/agent/allocation.h"
+#include "src/base/check.h"
+#include "tests/sim/world_internal.h"
+
+enum {
+    LATE_US = 500000,       /* that a timer of an agent that runs may be late */
+    KILL_LATE_US = 2000000, /* from SIGKILL until nothing of the group lives */
+    LOOK_US = 20000,        /* at timers, which many events do not move */
+    RANKS_MAX = 4096
+};
+
+/* One allocation on one node, for ever. */
+struct rank {
+    unsigned agent;
+    char allocation_id[ID_MAX_BYTES + 1];
+    struct application *living; /* NULL: none */
+    uint64_t complete_floor;    /* COMPLETE somewhere when its ckpt-run asked for a life */
+    /* of the agent's walltime */
+    uint64_t start_ticks, deadline_us, walltime_ms;
+    /* of its attempt */
+    uint64_t checkpoint_id, timeout_ms;
+    uint32_t attempt;
+    bool extended;
+};
+
+struct asked {
+    unsigned agent;
+    char hint[HINT_TEXT_BYTES];
+};
+
+struct seen_agent {
+    struct fence fence, orders;
+    uint64_t starts; /* of the agent whose orders those are */
+    uint64_t sequence;
+    uint64_t awake_us; /* the end of the last time that it was stopped, or down */
+    uint64_t looked_us;
+};
+
+struct agent_checks {
+    struct world *world;
+    struct agent_store *store;
+    struct application_checks applications;
+    struct rank *ranks[RANKS_MAX];
+    size_t rank_count;
+    struct asked *asked;
+    size_t asked_count;
+    struct seen_agent agents[WORLD_AGENTS_MAX];
+    struct agent_checks_counters counters;
+};
+
+static unsigned agent_of(const struct agent_machine *machine)
+{
+    return machine->config.agent_node - WORLD_AGENT_NODE;
+}
+
+static struct rank *rank_of(struct agent_checks *checks, unsigned agent, const char *allocation_id)
+{
+    struct rank *rank;
+
+    for (size_t i = 0; i < checks->rank_count; i++)
+        if (checks->ranks[i]->agent == agent &&
+            strcmp(checks->ranks[i]->allocation_id, allocation_id) == 0)
+            return checks->ranks[i];
+    CHECK(checks->rank_count < RANKS_MAX);
+    rank = check_calloc(1, sizeof(*rank));
+    rank->agent = agent;
+    snprintf(rank->allocation_id, sizeof(rank->allocation_id), "%s", allocation_id);
+    checks->ranks[checks->rank_count++] = rank;
+    return rank;
+}
+
+/* ---- what the members have committed: what any of them has applied ---- */
+
+static const struct fsm *fsm_of(const struct agent_checks *checks, unsigned member)
+{
+    const struct world_member *own = &checks->world->members[member];
+
+    return own->up ? member_fsm(own) : NULL;
+}
+
+static uint64_t complete_somewhere(const struct agent_checks *checks, const char *allocation_id)
+{
+    uint64_t highest = 0;
+
+    for (unsigned i = 0; i < checks->world->member_count; i++) {
+        const struct fsm *fsm = fsm_of(checks, i);
+        const struct fsm_allocation *allocation =
+            fsm == NULL ? NULL : fsm_allocation_find(fsm, allocation_id);
+        if (allocation != NULL && allocation->last_complete_id > highest)
+            highest = allocation->last_complete_id;
+    }
+    return highest;
+}
+
+static bool was_completed(Ckpt__V1__CheckpointState state)
+{
+    return state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE ||
+           state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COLLECTED;
+}
+
+/* -1: nobody knows it. */
+static int is_complete(const struct agent_checks *checks, uint64_t checkpoint_id)
+{
+    int known = -1;
+
+    for (unsigned i = 0; i < checks->world->member_count; i++) {
+        const struct fsm *fsm = fsm_of(checks, i);
+        const struct fsm_checkpoint *checkpoint =
+            fsm == NULL ? NULL : fsm_checkpoint_find(fsm, checkpoint_id);
+        if (checkpoint == NULL)
+            continue;
+        if (was_completed(checkpoint->state))
+            return 1;
+        known = 0;
+    }
+    return known;
+}
+
+/* ---- what happens to applications ---- */
+
+static void on_attaches(void *data, struct agent_machine *machine, const char *allocation_id)
+{
+    struct agent_checks *checks = data;
+
+    rank_of(checks, agent_of(machine), allocation_id)->complete_floor =
+        complete_somewhere(checks, allocation_id);
+}
+
+static void on_started(void *data, struct application *application, uint64_t checkpoint_id)
+{
+    struct agent_checks *checks = data;
+    struct agent_machine *machine = application_machine(application);
+    const char *id = application_allocation(application);
+    struct rank *rank = rank_of(checks, agent_of(machine), id);
+    const struct agent_store_counters *stored = agent_store_counters(checks->store);
+
+    checks->counters.starts++;
+    if (rank->living != NULL)
+        world_violation(checks->world, "ONE PROCESS",
+                        "%s starts on %s as pid %d while pid %d of it lives there", id,
+                        machine->name, (int)application_process(application)->pid,
+                        (int)application_process(rank->living)->pid);
+    rank->living = application;
+    if (checkpoint_id != 0) {
+        checks->counters.restores++;
+        if (is_complete(checks, checkpoint_id) == 0)
+            world_violation(checks->world, "I27",
+                            "%s starts on %s from a checkpoint that is not complete", id,
+                            machine->name);
+    }
+    /* a damaged one is passed over, and said */
+    if (checkpoint_id < rank->complete_floor && stored->lost + stored->damaged == 0)
+        world_violation(checks->world, "I28",
+                        "%s starts on %s from %" PRIu64 ", but %" PRIu64 " was complete before", id,
+                        machine->name, checkpoint_id, rank->complete_floor);
+}
+
+static const struct allocation *allocation_of(const struct agent_machine *machine, const char *id)
+{
+    return machine->running ? agent_find(&machine->agent, id) : NULL;
+}
+
+/* The request that the application finds is that of the attempt which its agent has in hand. */
+static void on_asked(void *data, struct application *application, const char *hint)
+{
+    struct agent_checks *checks = data;
+    struct agent_machine *machine = application_machine(application);
+    const char *id = application_allocation(application);
+    const struct allocation *allocation = allocation_of(machine, id);
+    unsigned agent = agent_of(machine);
+
+    checks->counters.asked++;
+    for (size_t i = 0; i < checks->asked_count; i++)
+        if (checks->asked[i].agent == agent && strcmp(checks->asked[i].hint, hint) == 0)
+            world_violation(checks->world, "I22", "%s is asked for %s on %s a second time", id,
+                            hint, machine->name);
+    checks->asked = check_realloc(checks->asked, checks->asked_count + 1, sizeof(*checks->asked));
+    checks->asked[checks->asked_count].agent = agent;
+    snprintf(checks->asked[checks->asked_count++].hint, HINT_TEXT_BYTES, "%s", hint);
+    if (allocation == NULL || strcmp(allocation->attempt.hint, hint) != 0)
+        world_violation(checks->world, "I22", "%s on %s: the request is of %s, the attempt is %s",
+                        id, machine->name, hint,
+                        allocation == NULL ? "nobody's" : allocation->attempt.hint);
+    world_asked(checks->world, agent, id, allocation->attempt.checkpoint_id,
+                allocation->attempt.attempt, machine->agent.orders->epoch,
+                machine->agent.orders->term);
+}
+
+static void on_ended(void *data, struct application *application)
+{
+    struct agent_checks *checks = data;
+    struct rank *rank = rank_of(checks, agent_of(application_machine(application)),
+                                application_allocation(application));
+
+    CHECK(rank->living == application);
+    rank->living = NULL;
+    checks->counters.lives_ended++;
+}
+
+__attribute__((noreturn)) static void on_violation(void *data, const char *invariant,
+                                                   const char *text)
+{
+    struct agent_checks *checks = data;
+
+    world_violation(checks->world, invariant, "%s", text);
+}
+
+void agent_checks_terminated(struct agent_checks *checks, struct agent_machine *machine,
+                             pid_t group)
+{
+    struct agent *agent = &machine->agent;
+
+    for (struct list *at = agent->allocations.next; at != &agent->allocations; at = at->next) {
+        const struct allocation *allocation = LIST_ITEM(at, struct allocation, node);
+        if ((pid_t)allocation->entry.pid != group || allocation->process.cause == STOP_BY_TAKEOVER)
+            continue;
+        checks->counters.terminated++;
+        world_terminated(checks->world, agent_of(machine), allocation->entry.allocation_id);
+    }
+}
+
+/* ---- after every event ---- */
+
+static bool below(struct fence a, struct fence b)
+{
+    return a.epoch != b.epoch ? a.epoch < b.epoch : a.term < b.term;
+}
+
+/* I25: the fence only rises, also through crashes; orders that are taken are at or below it and do not go back. */
+static void check_fence(struct agent_checks *checks, const struct agent_machine *machine)
+{
+    struct seen_agent *seen = &checks->agents[agent_of(machine)];
+    const struct fence fence = ledger_fence(machine->agent.ledger);
+    const Ckpt__V1__OrderSet *orders = machine->agent.orders;
+    struct fence taken;
+
+    if (below(fence, seen->fence))
+        world_violation(checks->world, "I25", "the fence of %s fell to %" PRIu64 ".%" PRIu64,
+                        machine->name, fence.epoch, fence.term);
+    seen->fence = fence;
+    if (seen->starts != machine->agent_starts)
+        seen->orders = (struct fence){0, 0};
+    seen->starts = machine->agent_starts;
+    if (orders == NULL)
+        return;
+    taken = (struct fence){orders->epoch, orders->term};
+    if (below(taken, seen->orders) || below(fence, taken))
+        world_violation(checks->world, "I25",
+                        "%s took orders of %" PRIu64 ".%" PRIu64 " with fence %" PRIu64 ".%" PRIu64,
+                        machine->name, taken.epoch, taken.term, fence.epoch, fence.term);
+    seen->orders = taken;
+}
+
+/* I30: who is reported as ended has ended. */
+static void check_report(struct agent_checks *checks, const struct agent_machine *machine,
+                         const struct ledger_report *kept)
+{
+    Ckpt__V1__AgentReport *report = ckpt__v1__agent_report__unpack(NULL, kept->length, kept->bytes);
+    bool over;
+
+    CHECK(report != NULL);
+    over = report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_TERMINATED ||
+           report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_WALLTIME_KILLED ||
+           report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED;
+    if (over && rank_of(checks, agent_of(machine), report->allocation_id)->living != NULL)
+        world_violation(checks->world, "I30", "%s is reported as ended on %s and lives (%d)",
+                        report->allocation_id, machine->name, (int)report->kind);
+    ckpt__v1__agent_report__free_unpacked(report, NULL);
+}
+
+static void check_reports(struct agent_checks *checks, const struct agent_machine *machine)
+{
+    struct seen_agent *seen = &checks->agents[agent_of(machine)];
+    const struct ledger_report *report;
+    uint64_t last = ledger_last_sequence(machine->agent.ledger);
+
+    if (last < seen->sequence)
+        seen->sequence = last; /* numbered again */
+    while ((report = ledger_report_after(machine->agent.ledger, seen->sequence)) != NULL) {
+        seen->sequence = report->sequence;
+        check_report(checks, machine, report);
+    }
+    seen->sequence = last;
+}
+
+/* I33: while one process lives its end moves only earlier, unless the walltime was registered anew; and it comes. */
+static void check_walltime(struct agent_checks *checks, const struct agent_machine *machine,
+                           const struct allocation *allocation, struct rank *rank)
+{
+    const struct ledger_entry *entry = &allocation->entry;
+    bool same = entry->pid != 0 && rank->start_ticks == entry->start_ticks &&
+                rank->walltime_ms == entry->walltime_ms && rank->deadline_us != 0;
+
+    if (same && entry->deadline_us > rank->deadline_us)
+        world_violation(
+            checks->world, "I33", "the walltime of %s on %s was extended by %" PRIu64 " us",
+            entry->allocation_id, machine->name, entry->deadline_us - rank->deadline_us);
+    rank->start_ticks = entry->start_ticks;
+    rank->deadline_us = entry->deadline_us;
+    rank->walltime_ms = entry->walltime_ms;
+}
+
+/* Of an agent that was awake for long enough. */
+static void check_late(struct agent_checks *checks, const struct agent_machine *machine,
+                       const struct allocation *allocation, const struct rank *rank)
+{
+    const struct ledger_entry *entry = &allocation->entry;
+    const struct process *process = &allocation->process;
+    uint64_t now_us = agent_now_us(&machine->agent);
+
+    if (process->state == PROCESS_RUNNING && entry->deadline_us != 0 &&
+        now_us > entry->deadline_us + LATE_US && now_us > process->started_us + LATE_US)
+        world_violation(checks->world, "I33", "%s runs on %s past its walltime",
+                        entry->allocation_id, machine->name);
+    if (process->state == PROCESS_TERMINATING && now_us > process->kill_at_us + LATE_US)
+        world_violation(checks->world, "I33", "%s has had its grace on %s and is not killed",
+                        entry->allocation_id, machine->name);
+    if (process->state == PROCESS_KILLING && rank->living != NULL &&
+        !application_process(rank->living)->frozen && now_us > process->killed_us + KILL_LATE_US)
+        world_violation(checks->world, "I33", "%s lives on %s after SIGKILL", entry->allocation_id,
+                        machine->name);
+}
+
+/* I34: one extension of an attempt, of half its timeout. */
+static void check_extension(struct agent_checks *checks, const struct agent_machine *machine,
+                            const struct allocation *allocation, struct rank *rank)
+{
+    const struct attempt *attempt = &allocation->attempt;
+
+    if (!attempt_busy(attempt))
+        return;
+    if (rank->checkpoint_id == attempt->checkpoint_id && rank->attempt == attempt->attempt &&
+        rank->timeout_ms != attempt->timeout_ms &&
+        (rank->extended || !attempt->extended ||
+         attempt->timeout_ms > rank->timeout_ms + rank->timeout_ms / 2 + 1))
+        world_violation(checks->world, "I34",
+                        "the timeout of %s on %s went from %" PRIu64 " to %" PRIu64 " ms",
+                        attempt->hint, machine->name, rank->timeout_ms, attempt->timeout_ms);
+    rank->checkpoint_id = attempt->checkpoint_id;
+    rank->attempt = attempt->attempt;
+    rank->timeout_ms = attempt->timeout_ms;
+    rank->extended = attempt->extended;
+}
+
+void agent_checks_machine(struct agent_checks *checks, struct agent_machine *machine)
+{
+    struct agent *agent = &machine->agent;
+    struct seen_agent *seen = &checks->agents[agent_of(machine)];
+    uint64_t now_us = sim_now_us(machine->sim), awake_us = 0;
+
+    if (!machine->running || machine->dying)
+        awake_us = now_us;
+    else if (sim_paused(machine->sim,
+                        machine->config.agent_node)) /* what is due waits for this end */
+        awake_us = now_us + sim_pause_left_us(machine->sim, machine->config.agent_node);
+    if (awake_us > seen->awake_us)
+        seen->awake_us = awake_us;
+    if (!machine->running || machine->dying)
+        return;
+    check_fence(checks, machine);
+    check_reports(checks, machine);
+    if (now_us - seen->looked_us < LOOK_US)
+        return;
+    seen->looked_us = now_us;
+    for (struct list *at = agent->allocations.next; at != &agent->allocations; at = at->next) {
+        const struct allocation *allocation = LIST_ITEM(at, struct allocation, node);
+        struct rank *rank = rank_of(checks, agent_of(machine), allocation->entry.allocation_id);
+        check_walltime(checks, machine, allocation, rank);
+        if (now_us > seen->awake_us + 2 * LATE_US)
+            check_late(checks, machine, allocation, rank);
+        check_extension(checks, machine, allocation, rank);
+    }
+}
+
+/* ---- life ---- */
+
+struct agent_checks *agent_checks_new(struct world *world, struct agent_store *store)
+{
+    struct agent_checks *checks = check_calloc(1, sizeof(*checks));
+
+    checks->world = world;
+    checks->store = store;
+    checks->applications = (struct application_checks){.data = checks,
+                                                       .attaches = on_attaches,
+                                                       .started = on_started,
+                                                       .asked = on_asked,
+                                                       .ended = on_ended,
+                                                       .violation = on_violation};
+    return checks;
+}
+
+void agent_checks_free(struct agent_checks *checks)
+{
+    for (size_t i = 0; i < checks->rank_count; i++)
+        free(checks->ranks[i]);
+    free(checks->asked);
+    free(checks);
+}
+
+const struct application_checks *agent_checks_of_applications(struct agent_checks *checks)
+{
+    return &checks->applications;
+}
+
+const struct agent_checks_counters *agent_checks_counters(const struct agent_checks *checks)
+{
+    return &checks->counters;
+}

@@ -1,0 +1,29 @@
+/* What must hold on compute nodes, looked at after every event of theirs and at each thing that happens to an application.
+ *
+ * Checks   I20, I22, I25 at the signal; I27 and "no work is lost" at a start, by content; I30 at a report that an application has ended;
+ *          I33, I34 on the agent's own timers; never two living processes of one allocation on one node.
+ * Shapes   one per world; what it remembers outlives agents and machines.
+ */
+#ifndef CKPT_TESTS_SIM_AGENT_CHECKS_H
+#define CKPT_TESTS_SIM_AGENT_CHECKS_H
+
+#include "tests/sim/application.h"
+#include "tests/sim/world.h"
+
+struct agent_checks;
+
+struct agent_checks *agent_checks_new(struct world *world, struct agent_store *store);
+void agent_checks_free(struct agent_checks *checks);
+const struct application_checks *agent_checks_of_applications(struct agent_checks *checks);
+/* After an event of the machine. */
+void agent_checks_machine(struct agent_checks *checks, struct agent_machine *machine);
+/* The agent has sent SIGTERM to the group. */
+void agent_checks_terminated(struct agent_checks *checks, struct agent_machine *machine,
+                             pid_t group);
+
+struct agent_checks_counters {
+    uint64_t asked, starts, restores, lives_ended, terminated;
+};
+const struct agent_checks_counters *agent_checks_counters(const struct agent_checks *checks);
+
+#endif

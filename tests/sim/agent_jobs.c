@@ -1,0 +1,225 @@
+/* The part of a scheduler that keeps jobs going. See agent_jobs.h. */
+#include "tests/sim/agent_jobs.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/v1/broker.pb-c.h"
+#include "src/base/check.h"
+#include "tests/sim/world_internal.h"
+
+#define STATE(name) CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
+
+enum { LOOK_US = 120000, TIMEOUT_MS = 3000, MISSING_US = 4000000 };
+
+struct kept_job {
+    bool asked;        /* an answer is awaited */
+    uint32_t finished; /* ranks of this run of the allocation, by agent */
+    uint32_t missing;  /* ranks without a ckpt-run when it was looked at last */
+    uint64_t missing_us;
+    uint64_t since_ms; /* of the state as last heard: another run has another one */
+};
+
+struct agent_jobs {
+    struct world *world;
+    unsigned node;
+    struct agent_jobs_ops ops;
+    struct sim_loop loop;
+    struct clock_timer *timer;
+    struct client *client;
+    struct kept_job jobs[WORLD_JOBS_MAX];
+    unsigned next;
+    uint64_t requests;
+    bool calm;
+    char unsettled[160];
+};
+
+struct question {
+    struct agent_jobs *jobs;
+    unsigned job;
+};
+
+static uint32_t shipping_ranks(const struct agent_jobs *jobs, unsigned job)
+{
+    return jobs->world->jobs[job].node_mask &
+           ((UINT32_C(1) << jobs->world->options.shipping_agents) - 1);
+}
+
+/* ---- what is done about a job ---- */
+
+static void launch_missing(struct agent_jobs *jobs, unsigned job)
+{
+    struct kept_job *kept = &jobs->jobs[job];
+    const char *id = jobs->world->jobs[job].id;
+    uint32_t ranks = shipping_ranks(jobs, job) & ~kept->finished, missing = 0;
+    uint64_t now_us = sim_now_us(jobs->world->sim);
+
+    for (unsigned agent = 0; agent < WORLD_AGENTS_MAX; agent++)
+        if ((ranks >> agent & 1) != 0 && !jobs->ops.runs(jobs->ops.data, agent, id))
+            missing |= UINT32_C(1) << agent;
+    if (missing == 0 || missing != kept->missing)
+        kept->missing_us = now_us;
+    kept->missing = missing;
+    if (missing == 0 || now_us - kept->missing_us < MISSING_US)
+        return;
+    kept->missing = 0;
+    for (unsigned agent = 0; agent < WORLD_AGENTS_MAX; agent++)
+        if ((missing >> agent & 1) != 0)
+            jobs->ops.launch(jobs->ops.data, agent, id, false);
+}
+
+static void restarted(void *data, int status, const char *text, const ProtobufCMessage *reply)
+{
+    struct question question = *(struct question *)data;
+    struct agent_jobs *jobs = question.jobs;
+
+    (void)text;
+    (void)reply;
+    free(data);
+    jobs->jobs[question.job].asked = false;
+    if (status != RPC_OK)
+        return;
+    jobs->jobs[question.job].finished = 0;
+    for (unsigned agent = 0; agent < WORLD_AGENTS_MAX; agent++)
+        if ((shipping_ranks(jobs, question.job) >> agent & 1) != 0)
+            jobs->ops.launch(jobs->ops.data, agent, jobs->world->jobs[question.job].id, true);
+}
+
+static struct question *question_new(struct agent_jobs *jobs, unsigned job)
+{
+    struct question *question = check_calloc(1, sizeof(*question));
+
+    *question = (struct question){jobs, job};
+    jobs->jobs[job].asked = true;
+    return question;
+}
+
+static void restart(struct agent_jobs *jobs, unsigned job)
+{
+    Ckpt__V1__RestartAllocationRequest request = CKPT__V1__RESTART_ALLOCATION_REQUEST__INIT;
+    char request_id[48];
+
+    snprintf(request_id, sizeof(request_id), "keeper-%" PRIu64, ++jobs->requests);
+    request.request_id = request_id;
+    request.allocation_id = jobs->world->jobs[job].id;
+    client_call(jobs->client, "BrokerService/RestartAllocation", &request.base,
+                &ckpt__v1__mutation_reply__descriptor, TIMEOUT_MS, restarted,
+                question_new(jobs, job));
+}
+
+static void looked(void *data, int status, const char *text, const ProtobufCMessage *reply)
+{
+    struct question question = *(struct question *)data;
+    struct agent_jobs *jobs = question.jobs;
+    const Ckpt__V1__Allocation *allocation = (const void *)reply;
+    struct kept_job *kept = &jobs->jobs[question.job];
+
+    (void)text;
+    free(data);
+    kept->asked = false;
+    if (status != RPC_OK)
+        return;
+    if (kept->since_ms != allocation->state_since_ms)
+        kept->finished = 0;
+    kept->since_ms = allocation->state_since_ms;
+    if (allocation->state == STATE(RUNNING))
+        launch_missing(jobs, question.job);
+    else if (!jobs->calm && sim_chance(jobs->world->sim, 3) &&
+             (allocation->state == STATE(FAILED) || allocation->state == STATE(REQUEUED) ||
+              allocation->state == STATE(SUSPENDED)))
+        restart(jobs, question.job);
+}
+
+static void look(void *data)
+{
+    struct agent_jobs *jobs = data;
+    Ckpt__V1__GetAllocationRequest request = CKPT__V1__GET_ALLOCATION_REQUEST__INIT;
+    unsigned job;
+
+    jobs->loop.clock.timer_start(jobs->timer, 1 + sim_random(jobs->world->sim, LOOK_US));
+    if (jobs->world->job_count == 0)
+        return;
+    job = jobs->next++ % jobs->world->job_count;
+    if (jobs->jobs[job].asked || shipping_ranks(jobs, job) == 0)
+        return;
+    request.allocation_id = jobs->world->jobs[job].id;
+    client_call(jobs->client, "BrokerService/GetAllocation", &request.base,
+                &ckpt__v1__allocation__descriptor, TIMEOUT_MS, looked, question_new(jobs, job));
+}
+
+/* ---- from outside ---- */
+
+void agent_jobs_finished(struct agent_jobs *jobs, unsigned agent, const char *allocation_id)
+{
+    const struct world_job *job = job_find(jobs->world, allocation_id);
+
+    CHECK(job != NULL);
+    jobs->jobs[job - jobs->world->jobs].finished |= UINT32_C(1) << agent;
+}
+
+void agent_jobs_begins(struct agent_jobs *jobs, unsigned agent, const char *allocation_id)
+{
+    const struct world_job *job = job_find(jobs->world, allocation_id);
+
+    CHECK(job != NULL);
+    jobs->jobs[job - jobs->world->jobs].finished &= ~(UINT32_C(1) << agent);
+}
+
+void agent_jobs_calm(struct agent_jobs *jobs)
+{
+    jobs->calm = true;
+}
+
+static const struct fsm_allocation *committed(const struct agent_jobs *jobs, const char *id)
+{
+    const struct world_member *leader = members_leader(jobs->world);
+
+    return leader == NULL ? NULL : fsm_allocation_find(member_fsm(leader), id);
+}
+
+const char *agent_jobs_unsettled(struct agent_jobs *jobs)
+{
+    for (unsigned job = 0; job < jobs->world->job_count; job++) {
+        const struct world_job *own = &jobs->world->jobs[job];
+        const struct fsm_allocation *allocation = committed(jobs, own->id);
+        if (allocation == NULL || own->node_mask != shipping_ranks(jobs, job))
+            continue;
+        if (allocation->state != STATE(RUNNING) &&
+            allocation->state != STATE(CHECKPOINTING_TO_STOP))
+            continue;
+        snprintf(jobs->unsettled, sizeof(jobs->unsettled),
+                 "%s has not ended (state %d, terminating %d; nodes %x, finished %x)", own->id,
+                 (int)allocation->state, allocation->terminating, own->node_mask,
+                 jobs->jobs[job].finished);
+        return jobs->unsettled;
+    }
+    return "";
+}
+
+struct agent_jobs *agent_jobs_new(struct world *world, unsigned node,
+                                  const struct agent_jobs_ops *ops)
+{
+    const struct client_config config = {.endpoints = world->endpoints};
+    struct agent_jobs *jobs = check_calloc(1, sizeof(*jobs));
+    struct err err;
+
+    jobs->world = world;
+    jobs->node = node;
+    jobs->ops = *ops;
+    sim_loop_init(&jobs->loop, world->sim, node);
+    CHECK(client_new(&jobs->loop.uv, &config, &jobs->client, &err) == 0);
+    jobs->timer = jobs->loop.clock.timer_new(jobs->loop.clock.context, look, jobs);
+    jobs->loop.clock.timer_start(jobs->timer, LOOK_US);
+    return jobs;
+}
+
+void agent_jobs_free(struct agent_jobs *jobs)
+{
+    if (jobs == NULL)
+        return;
+    client_free(jobs->client);
+    jobs->loop.clock.timer_free(jobs->timer);
+    free(jobs);
+}

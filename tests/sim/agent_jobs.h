@@ -1,0 +1,33 @@
+/* The part of a scheduler that keeps jobs going: it looks at each allocation at times, starts a ckpt-run where one is missing, restarts what
+ * was stopped, and at the end lets every application finish and waits for every allocation to have ended.
+ *
+ * Flow     a timer asks the broker for each job in turn (src/client); what it does about the answer is drawn, until calm.
+ * Shapes   one per world, on a node of its own. A rank that has finished is not started again in the same run of its allocation.
+ * Checks   L: after calm each allocation whose ranks are all on shipping agents comes to its end.
+ */
+#ifndef CKPT_TESTS_SIM_AGENT_JOBS_H
+#define CKPT_TESTS_SIM_AGENT_JOBS_H
+
+#include "tests/sim/world.h"
+
+struct agent_jobs;
+
+struct agent_jobs_ops {
+    void *data;
+    bool (*runs)(void *data, unsigned agent, const char *allocation_id); /* a ckpt-run is there */
+    /* anew: of another run of the allocation; what is left of the one before is killed. */
+    void (*launch)(void *data, unsigned agent, const char *allocation_id, bool anew);
+};
+
+struct agent_jobs *agent_jobs_new(struct world *world, unsigned node,
+                                  const struct agent_jobs_ops *ops);
+void agent_jobs_free(struct agent_jobs *jobs); /* NULL allowed */
+/* The application of this rank has come to its end with status 0. */
+void agent_jobs_finished(struct agent_jobs *jobs, unsigned agent, const char *allocation_id);
+/* Another run of its allocation begins. */
+void agent_jobs_begins(struct agent_jobs *jobs, unsigned agent, const char *allocation_id);
+void agent_jobs_calm(struct agent_jobs *jobs);
+/* What has not come to its end yet after calm; "": nothing. */
+const char *agent_jobs_unsettled(struct agent_jobs *jobs);
+
+#endif

@@ -1,0 +1,386 @@
+/* The agent's table of its machine (src/agent/machine.h) over a simulated one. See agent_machine.h.
+ *
+ * Shapes   callbacks are events of the agent's node: they die with it. An agent that is dying has no effect on anything.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "tests/sim/agent_machine.h"
+
+enum { WATCH_DELAY_US = 2000, REMOVE_DELAY_US = 20000 };
+
+/* ---- processes ---- */
+
+static void fill_stat(const struct machine_process *process, struct proc_stat *ret_stat)
+{
+    *ret_stat = (struct proc_stat){.pid = process->pid,
+                                   .state = process->living ? 'S' : 'Z',
+                                   .parent = 1,
+                                   .group = process->group,
+                                   .start_ticks = process->start_ticks};
+    snprintf(ret_stat->name, sizeof(ret_stat->name), "%s", process->program.name);
+}
+
+static int process_read(void *context, pid_t pid, struct proc_stat *ret_stat,
+                        struct proc_status *ret_status)
+{
+    const struct machine_process *process = agent_machine_find(context, pid);
+
+    if (process == NULL)
+        return -1;
+    if (ret_stat != NULL)
+        fill_stat(process, ret_stat);
+    if (ret_status != NULL)
+        *ret_status =
+            (struct proc_status){MACHINE_USER, MACHINE_USER, process->living ? process->caught : 0,
+                                 process->living ? process->ignored : 0};
+    return 0;
+}
+
+static size_t group_each(void *context, pid_t group, proc_each_fn *each, void *data)
+{
+    struct agent_machine *machine = context;
+    size_t count = 0;
+
+    CHECK(group > 1);
+    for (size_t i = 0; i < MACHINE_PROCESSES_MAX; i++) {
+        const struct machine_process *process = machine->processes[i];
+        struct proc_stat stat;
+        if (process == NULL || !process->living || process->group != group)
+            continue;
+        fill_stat(process, &stat);
+        count++;
+        if (!each(data, &stat))
+            break;
+    }
+    return count;
+}
+
+static int group_signal(void *context, pid_t group, int signal, struct err *err)
+{
+    struct agent_machine *machine = context;
+
+    if (machine->dying)
+        return 0;
+    if (machine->events.signals != NULL)
+        machine->events.signals(machine->events.data, machine, group, signal);
+    return agent_machine_kill_group(machine, group, signal)
+               ? 0
+               : err_set(err, ERR_IO, "signal %d to group %d: no such process", signal, (int)group);
+}
+
+struct pid_watch {
+    struct list node;
+    struct agent_machine *machine;
+    pid_t pid;
+    struct sim_event *event;
+    void (*ended)(void *data);
+    void *data;
+};
+
+static struct pid_watch *pid_watch(void *context, pid_t pid, void (*ended)(void *data), void *data)
+{
+    struct agent_machine *machine = context;
+    const struct machine_process *process = agent_machine_find(machine, pid);
+    struct pid_watch *watch;
+
+    if (machine->dying || process == NULL || !process->living)
+        return NULL;
+    watch = check_calloc(1, sizeof(*watch));
+    watch->machine = machine;
+    watch->pid = pid;
+    watch->ended = ended;
+    watch->data = data;
+    list_push_back(&machine->pid_watches, &watch->node);
+    return watch;
+}
+
+static void pid_watch_free_own(struct pid_watch *watch)
+{
+    if (watch == NULL)
+        return;
+    if (watch->event != NULL)
+        sim_cancel(watch->event);
+    list_remove(&watch->node);
+    free(watch);
+}
+
+static void pid_fire(void *data)
+{
+    struct pid_watch *watch = data;
+
+    watch->event = NULL;
+    watch->ended(watch->data);
+}
+
+void agent_machine_tell_pid(struct agent_machine *machine, pid_t pid)
+{
+    for (struct list *at = machine->pid_watches.next; at != &machine->pid_watches; at = at->next) {
+        struct pid_watch *watch = LIST_ITEM(at, struct pid_watch, node);
+        if (watch->pid != pid)
+            continue;
+        watch->pid = 0; /* once */
+        watch->event = sim_schedule(machine->sim, machine->config.agent_node,
+                                    sim_random(machine->sim, WATCH_DELAY_US), pid_fire, watch);
+    }
+}
+
+static uint32_t load_milli(void *context)
+{
+    (void)context;
+    return 1000;
+}
+
+/* ---- folders ---- */
+
+static bool folder_owned(void *context, const char *path, uid_t uid)
+{
+    const struct agent_machine *machine = context;
+    const struct agent_file *file = agent_files_find(machine->files, path);
+
+    return uid == MACHINE_USER && file != NULL && file->folder;
+}
+
+static int folder_make(void *context, struct machine_user user, const char *path, bool may_exist,
+                       struct err *err)
+{
+    struct agent_machine *machine = context;
+    int failure = machine->dying ? 0 : agent_files_make_folder(machine->files, path);
+
+    (void)user;
+    if (failure == 0 || (failure == EEXIST && may_exist))
+        return 0;
+    return err_set(err, ERR_IO, "create %s: %s", path, strerror(failure));
+}
+
+static struct machine_growth folder_growth(void *context, struct machine_user user,
+                                           const char *path)
+{
+    const struct agent_machine *machine = context;
+    struct machine_growth growth = {0};
+    const struct agent_file *file;
+
+    (void)user;
+    while ((file = agent_files_below(machine->files, path, growth.files)) != NULL) {
+        growth.files++;
+        growth.sum = growth.sum * 1099511628211u + file->content.length + file->changes * 1000003u;
+    }
+    return growth;
+}
+
+struct cleanup {
+    struct list node;
+    struct agent_machine *machine;
+    char *folders[MACHINE_FOLDERS_MAX];
+    size_t folder_count;
+    struct sim_event *event;
+    void (*done)(void *data);
+    void *data;
+};
+
+static void cleanup_free(struct cleanup *cleanup)
+{
+    list_remove(&cleanup->node);
+    for (size_t i = 0; i < cleanup->folder_count; i++)
+        free(cleanup->folders[i]);
+    free(cleanup);
+}
+
+static void cleanup_fire(void *data)
+{
+    struct cleanup *cleanup = data;
+
+    for (size_t i = 0; i < cleanup->folder_count && !cleanup->machine->dying; i++)
+        agent_files_remove(cleanup->machine->files, cleanup->folders[i]);
+    if (cleanup->done != NULL)
+        cleanup->done(cleanup->data);
+    cleanup_free(cleanup);
+}
+
+static struct cleanup *folders_remove(void *context, struct machine_user user,
+                                      const char *const *folders, size_t folder_count,
+                                      void (*done)(void *data), void *data)
+{
+    struct agent_machine *machine = context;
+    struct cleanup *cleanup = check_calloc(1, sizeof(*cleanup));
+
+    (void)user;
+    CHECK(folder_count <= MACHINE_FOLDERS_MAX);
+    cleanup->machine = machine;
+    cleanup->folder_count = folder_count;
+    for (size_t i = 0; i < folder_count; i++) {
+        CHECK(strncmp(folders[i], "/work/", 6) == 0); /* never outside of the jobs' folders */
+        cleanup->folders[i] = check_strdup(folders[i]);
+    }
+    cleanup->done = done;
+    cleanup->data = data;
+    list_push_back(&machine->cleanups, &cleanup->node);
+    cleanup->event =
+        sim_schedule(machine->sim, machine->config.agent_node,
+                     1 + sim_random(machine->sim, REMOVE_DELAY_US), cleanup_fire, cleanup);
+    return cleanup;
+}
+
+static void remove_detach(struct cleanup *cleanup)
+{
+    if (cleanup != NULL)
+        cleanup->done = NULL;
+}
+
+struct ask_watch {
+    struct list node;
+    struct agent_machine *machine;
+    char *folder;
+    struct sim_event *event;
+    void (*changed)(void *data);
+    void *data;
+};
+
+static struct ask_watch *folder_watch(void *context, const char *path, void (*changed)(void *data),
+                                      void *data)
+{
+    struct agent_machine *machine = context;
+    struct ask_watch *watch;
+
+    if (machine->dying || sim_chance(machine->sim, 4)) /* the kernel has none to give */
+        return NULL;
+    watch = check_calloc(1, sizeof(*watch));
+    watch->machine = machine;
+    watch->folder = check_strdup(path);
+    watch->changed = changed;
+    watch->data = data;
+    list_push_back(&machine->folder_watches, &watch->node);
+    return watch;
+}
+
+static void folder_watch_free(struct ask_watch *watch)
+{
+    if (watch == NULL)
+        return;
+    if (watch->event != NULL)
+        sim_cancel(watch->event);
+    list_remove(&watch->node);
+    free(watch->folder);
+    free(watch);
+}
+
+static void folder_fire(void *data)
+{
+    struct ask_watch *watch = data;
+
+    watch->event = NULL;
+    watch->changed(watch->data);
+}
+
+void agent_machine_tell_folder(void *data, const char *path)
+{
+    struct agent_machine *machine = data;
+    size_t length = (size_t)(strrchr(path, '/') - path);
+
+    for (struct list *at = machine->folder_watches.next; at != &machine->folder_watches;
+         at = at->next) {
+        struct ask_watch *watch = LIST_ITEM(at, struct ask_watch, node);
+        if (watch->event != NULL || strlen(watch->folder) != length ||
+            strncmp(watch->folder, path, length) != 0)
+            continue;
+        watch->event =
+            sim_schedule(machine->sim, machine->config.agent_node,
+                         1 + sim_random(machine->sim, WATCH_DELAY_US), folder_fire, watch);
+    }
+}
+
+/* ---- files ---- */
+
+static ssize_t file_read(void *context, struct machine_user user, const char *path, char *text,
+                         size_t size)
+{
+    const struct agent_machine *machine = context;
+    const struct agent_file *file = agent_files_find(machine->files, path);
+    size_t length;
+
+    (void)user;
+    if (file == NULL || file->folder)
+        return -1;
+    length = file->content.length < size - 1 ? file->content.length : size - 1;
+    if (length > 0)
+        memcpy(text, file->content.bytes, length);
+    text[length] = '\0';
+    return (ssize_t)length;
+}
+
+static int file_write(void *context, struct machine_user user, const char *path, const char *text,
+                      size_t length, struct err *err)
+{
+    struct agent_machine *machine = context;
+    int failure = machine->dying ? 0 : agent_files_write(machine->files, path, text, length);
+
+    (void)user;
+    return failure == 0 ? 0 : err_set(err, ERR_IO, "create %s: %s", path, strerror(failure));
+}
+
+static void file_remove(void *context, struct machine_user user, const char *path)
+{
+    struct agent_machine *machine = context;
+
+    (void)user;
+    if (!machine->dying)
+        agent_files_remove(machine->files, path);
+}
+
+/* ---- workers ---- */
+
+static int work_start(void *context, const char *const *arguments, struct machine_user user,
+                      uint64_t deadline_ms, worker_done_fn *done, void *data,
+                      struct worker **ret_worker, struct err *err)
+{
+    struct agent_machine *machine = context;
+
+    if (machine->dying)
+        return err_set(err, ERR_IO, "dying");
+    return worker_start(&machine->loop.uv, arguments, user.uid, user.gid, deadline_ms, done, data,
+                        ret_worker, err);
+}
+
+__attribute__((noreturn)) static void fail(void *context)
+{
+    (void)context;
+    CHECK_UNREACHABLE("an agent whose journal cannot hold more");
+}
+
+void agent_machine_fill_ops(struct agent_machine *machine)
+{
+    machine->ops = (struct machine_ops){.context = machine,
+                                        .process_read = process_read,
+                                        .group_each = group_each,
+                                        .group_signal = group_signal,
+                                        .pid_watch = pid_watch,
+                                        .pid_watch_free = pid_watch_free_own,
+                                        .load_milli = load_milli,
+                                        .folder_owned = folder_owned,
+                                        .folder_make = folder_make,
+                                        .folder_growth = folder_growth,
+                                        .folders_remove = folders_remove,
+                                        .remove_detach = remove_detach,
+                                        .folder_watch = folder_watch,
+                                        .folder_watch_free = folder_watch_free,
+                                        .file_read = file_read,
+                                        .file_write = file_write,
+                                        .file_remove = file_remove,
+                                        .worker_start = work_start,
+                                        .worker_cancel = worker_cancel,
+                                        .fail = fail};
+}
+
+/* The removals that were under way stop where they are. */
+void agent_machine_close_ops(struct agent_machine *machine)
+{
+    CHECK(list_empty(&machine->pid_watches) && list_empty(&machine->folder_watches));
+    while (!list_empty(&machine->cleanups)) {
+        struct cleanup *cleanup = LIST_ITEM(machine->cleanups.next, struct cleanup, node);
+        sim_cancel(cleanup->event);
+        cleanup_free(cleanup);
+    }
+}

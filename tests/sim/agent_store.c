@@ -1,0 +1,179 @@
+/* Destinations of the simulated world: shards, and what can happen to them. See agent_store.h; the verbs are in agent_verbs.c. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "tests/sim/agent_store_internal.h"
+
+struct agent_store *agent_store_new(agent_store_written_fn *written, void *data)
+{
+    struct agent_store *store = check_calloc(1, sizeof(*store));
+
+    store->written = written;
+    store->written_data = data;
+    return store;
+}
+
+void agent_store_free(struct agent_store *store)
+{
+    for (size_t i = 0; i < store->shard_count; i++)
+        store_content_close(&store->shards[i].content);
+    free(store->shards);
+    free(store);
+}
+
+void agent_store_mount(struct agent_store *store, unsigned node, struct agent_files *files)
+{
+    store->mounts[node] = files;
+}
+
+/* ---- contents ---- */
+
+void store_content_close(struct store_content *content)
+{
+    for (size_t i = 0; i < content->count; i++) {
+        free(content->files[i].name);
+        buf_close(&content->files[i].bytes);
+    }
+    free(content->files);
+    *content = (struct store_content){0};
+}
+
+struct store_file *store_content_add(struct store_content *content, const char *name)
+{
+    struct store_file *file;
+
+    content->files = check_realloc(content->files, content->count + 1, sizeof(*content->files));
+    file = &content->files[content->count++];
+    file->name = check_strdup(name);
+    buf_init(&file->bytes);
+    file->pending = false;
+    return file;
+}
+
+uint64_t store_content_size(const struct store_content *content)
+{
+    uint64_t size = 0;
+
+    for (size_t i = 0; i < content->count; i++)
+        size += content->files[i].bytes.length;
+    return size;
+}
+
+static uint64_t mix(uint64_t hash, const void *bytes, size_t length)
+{
+    const uint8_t *at = bytes;
+
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
+    return (hash ^ length) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static int file_order(const void *a, const void *b)
+{
+    return strcmp(((const struct store_file *)a)->name, ((const struct store_file *)b)->name);
+}
+
+void store_content_manifest(struct store_content *content,
+                            char manifest[AGENT_STORE_MANIFEST_BYTES])
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    qsort(content->files, content->count, sizeof(*content->files), file_order);
+    for (size_t i = 0; i < content->count; i++) {
+        hash = mix(hash, content->files[i].name, strlen(content->files[i].name));
+        hash = mix(hash, content->files[i].bytes.bytes, content->files[i].bytes.length);
+    }
+    snprintf(manifest, AGENT_STORE_MANIFEST_BYTES,
+             "%016" PRIx64 "%016" PRIx64 "%016" PRIx64 "%016" PRIx64, hash, hash * 3, hash * 5,
+             hash * 7);
+}
+
+/* ---- shards ---- */
+
+struct store_shard *store_shard_find(struct agent_store *store, const char *path,
+                                     const char *node_id, bool temporary)
+{
+    for (size_t i = 0; i < store->shard_count; i++) {
+        struct store_shard *shard = &store->shards[i];
+        if (shard->temporary == temporary && strcmp(shard->path, path) == 0 &&
+            strcmp(shard->node_id, node_id) == 0)
+            return shard;
+    }
+    return NULL;
+}
+
+struct store_shard *store_shard_add(struct agent_store *store, const char *path,
+                                    const char *node_id, bool temporary)
+{
+    struct store_shard *shard;
+
+    store->shards = check_realloc(store->shards, store->shard_count + 1, sizeof(*store->shards));
+    shard = &store->shards[store->shard_count++];
+    *shard = (struct store_shard){.temporary = temporary};
+    snprintf(shard->path, sizeof(shard->path), "%s", path);
+    snprintf(shard->node_id, sizeof(shard->node_id), "%s", node_id);
+    return shard;
+}
+
+void store_shard_drop(struct agent_store *store, struct store_shard *shard)
+{
+    store_content_close(&shard->content);
+    *shard = store->shards[--store->shard_count];
+}
+
+bool agent_store_shard(const struct agent_store *store, size_t i, const char **ret_path,
+                       const char **ret_node_id, bool *ret_damaged)
+{
+    for (size_t at = 0; at < store->shard_count; at++) {
+        const struct store_shard *shard = &store->shards[at];
+        if (shard->temporary || i-- > 0)
+            continue;
+        *ret_path = shard->path;
+        *ret_node_id = shard->node_id;
+        *ret_damaged = shard->damaged;
+        return true;
+    }
+    return false;
+}
+
+bool agent_store_verifies(const struct agent_store *store, const char *path, const char *node_id,
+                          const char *manifest)
+{
+    for (size_t i = 0; i < store->shard_count; i++) {
+        const struct store_shard *shard = &store->shards[i];
+        if (!shard->temporary && strcmp(shard->path, path) == 0 &&
+            strcmp(shard->node_id, node_id) == 0)
+            return !shard->damaged && (manifest == NULL || strcmp(shard->manifest, manifest) == 0);
+    }
+    return false;
+}
+
+bool agent_store_lose(struct agent_store *store, const char *path, const char *node_id)
+{
+    struct store_shard *shard = store_shard_find(store, path, node_id, false);
+
+    if (shard == NULL)
+        return false;
+    store->counters.lost++;
+    store_shard_drop(store, shard);
+    return true;
+}
+
+bool agent_store_damage(struct agent_store *store, const char *path, const char *node_id)
+{
+    struct store_shard *shard = store_shard_find(store, path, node_id, false);
+
+    if (shard == NULL || shard->damaged)
+        return false;
+    store->counters.damaged++;
+    shard->damaged = true;
+    return true;
+}
+
+const struct agent_store_counters *agent_store_counters(const struct agent_store *store)
+{
+    return &store->counters;
+}

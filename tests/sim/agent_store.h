@@ -1,0 +1,52 @@
+/* Destinations of the simulated world with the content of each shard: what the shipping agents' workers read and write.
+ *
+ * Flow     agent_store_new(); agent_store_mount() tells whose local files a node's workers see; agent_store_begin() and
+ *          agent_store_end() are the two ends of a piece of work (sim_worker.h) that runs a verb of ckpt-worker. The rules are those
+ *          of src/store: a shard appears whole or not at all, a restore verifies, a put is idempotent by content.
+ * Shapes   one store per world, shared by all nodes. A put that is killed in between leaves a temporary shard.
+ * Faults   a shard is lost or damaged here; whether the destination can be reached is the world's.
+ * Absent   sizes and rates.
+ */
+#ifndef CKPT_TESTS_SIM_AGENT_STORE_H
+#define CKPT_TESTS_SIM_AGENT_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tests/sim/agent_files.h"
+#include "tests/sim/sim_worker.h"
+
+enum { AGENT_STORE_MANIFEST_BYTES = 65 };
+
+struct agent_store;
+
+/* A put of the source has published its shard, or found it there already. */
+typedef void agent_store_written_fn(void *data, unsigned node, const char *source);
+
+struct agent_store *agent_store_new(agent_store_written_fn *written, void *data);
+void agent_store_free(struct agent_store *store);
+/* NULL: nobody's any more. */
+void agent_store_mount(struct agent_store *store, unsigned node, struct agent_files *files);
+
+/* The destination was reachable at the beginning, and at the end. verb: put, verify, restore, abandon or collect. */
+void agent_store_begin(struct agent_store *store, const struct sim_work *work);
+void agent_store_end(struct agent_store *store, const struct sim_work *work,
+                     struct sim_work_end *ret_end);
+
+/* A published shard of the checkpoint's folder is gone, or is not what its manifest says. False: there is none. */
+bool agent_store_lose(struct agent_store *store, const char *path, const char *node_id);
+bool agent_store_damage(struct agent_store *store, const char *path, const char *node_id);
+/* The i-th published shard; false: no more. */
+bool agent_store_shard(const struct agent_store *store, size_t i, const char **ret_path,
+                       const char **ret_node_id, bool *ret_damaged);
+/* The shard is there, whole, and has this manifest (NULL: any). */
+bool agent_store_verifies(const struct agent_store *store, const char *path, const char *node_id,
+                          const char *manifest);
+
+struct agent_store_counters {
+    uint64_t puts, reused, restores, verifies, collects, abandons, failed, lost, damaged;
+};
+const struct agent_store_counters *agent_store_counters(const struct agent_store *store);
+
+#endif

@@ -1,0 +1,53 @@
+/* Shared by agent_store.c and agent_verbs.c. */
+#ifndef CKPT_TESTS_SIM_AGENT_STORE_INTERNAL_H
+#define CKPT_TESTS_SIM_AGENT_STORE_INTERNAL_H
+
+#include "src/base/buf.h"
+#include "src/base/id.h"
+#include "tests/sim/agent_store.h"
+
+enum { STORE_PATH_BYTES = 512 };
+
+struct store_file {
+    char *name; /* relative to the shard */
+    struct buf bytes;
+    bool pending; /* a put has listed it and not copied it yet */
+};
+
+struct store_content {
+    struct store_file *files;
+    size_t count;
+};
+
+struct store_shard {
+    char path[STORE_PATH_BYTES]; /* the checkpoint's folder */
+    char node_id[ID_MAX_BYTES + 1];
+    bool temporary;  /* of a put at work, or killed */
+    const void *put; /* temporary: which put's */
+    bool damaged;
+    char manifest[AGENT_STORE_MANIFEST_BYTES];
+    struct store_content content;
+};
+
+struct agent_store {
+    agent_store_written_fn *written;
+    void *written_data;
+    struct agent_files *mounts[SIM_NODES_MAX];
+    struct store_shard *shards;
+    size_t shard_count;
+    struct agent_store_counters counters;
+};
+
+void store_content_close(struct store_content *content);
+struct store_file *store_content_add(struct store_content *content, const char *name);
+uint64_t store_content_size(const struct store_content *content);
+void store_content_manifest(struct store_content *content,
+                            char manifest[AGENT_STORE_MANIFEST_BYTES]);
+
+struct store_shard *store_shard_find(struct agent_store *store, const char *path,
+                                     const char *node_id, bool temporary);
+struct store_shard *store_shard_add(struct agent_store *store, const char *path,
+                                    const char *node_id, bool temporary);
+void store_shard_drop(struct agent_store *store, struct store_shard *shard);
+
+#endif

@@ -1,0 +1,254 @@
+/* The verbs of ckpt-worker over the shards of agent_store.c. See agent_store.h. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "tests/sim/agent_store_internal.h"
+
+struct verb {
+    struct agent_store *store;
+    struct agent_files *files; /* of the node that runs it; NULL: it has none */
+    const struct sim_work *work;
+    const char *path, *node_id;
+    struct sim_work_end *end;
+};
+
+static int fails(struct verb *verb, int exit_code, const char *error)
+{
+    verb->end->exit_code = exit_code;
+    snprintf(verb->end->error, sizeof(verb->end->error), "%s", error);
+    verb->store->counters.failed++;
+    return -1;
+}
+
+static void tells(struct verb *verb, const struct store_shard *shard, bool reused)
+{
+    snprintf(verb->end->output, sizeof(verb->end->output),
+             "size_bytes=%" PRIu64 "\nfiles=%zu\nmanifest_sha256=%s\nreused=%d\n",
+             store_content_size(&shard->content), shard->content.count, shard->manifest, reused);
+}
+
+/* ---- put ---- */
+
+static void copy_file(const struct agent_file *from, struct store_file *to)
+{
+    buf_append(&to->bytes, from->content.bytes, from->content.length);
+    to->pending = false;
+}
+
+/* The files are listed now; every second one is copied as it is now, the others as they are at the end: nobody may change them in
+ * between. */
+static void put_begins(struct verb *verb)
+{
+    const char *source = sim_work_argument(verb->work, "--source");
+    struct store_shard *shard;
+    const struct agent_file *file;
+
+    /* of a put that was killed: should it still hang somewhere, it cannot publish any more */
+    while ((shard = store_shard_find(verb->store, verb->path, verb->node_id, true)) != NULL)
+        store_shard_drop(verb->store, shard);
+    shard = store_shard_add(verb->store, verb->path, verb->node_id, true);
+    shard->put = verb->work->arguments;
+    for (size_t i = 0; (file = agent_files_below(verb->files, source, i)) != NULL; i++) {
+        struct store_file *copy =
+            store_content_add(&shard->content, file->path + strlen(source) + 1);
+        copy->pending = true;
+        if (i % 2 == 0)
+            copy_file(file, copy);
+    }
+}
+
+static int put_copies(struct verb *verb, struct store_shard *shard)
+{
+    char path[2 * STORE_PATH_BYTES];
+
+    for (size_t i = 0; i < shard->content.count; i++) {
+        struct store_file *copy = &shard->content.files[i];
+        const struct agent_file *file;
+        snprintf(path, sizeof(path), "%s/%s", sim_work_argument(verb->work, "--source"),
+                 copy->name);
+        file = agent_files_find(verb->files, path);
+        if (copy->pending && file == NULL)
+            return fails(verb, WORKER_EXIT_UNAVAILABLE, "a file of the source has gone");
+        if (copy->pending)
+            copy_file(file, copy);
+    }
+    return store_content_size(&shard->content) > 0
+               ? 0
+               : fails(verb, WORKER_EXIT_EMPTY, "the source holds no bytes");
+}
+
+static void put_ends(struct verb *verb)
+{
+    struct agent_store *store = verb->store;
+    struct store_shard *shard = store_shard_find(store, verb->path, verb->node_id, true);
+    struct store_shard *old;
+
+    if (shard == NULL || shard->put != verb->work->arguments) {
+        fails(verb, WORKER_EXIT_UNAVAILABLE, "its temporary folder was removed");
+        return;
+    }
+    if (put_copies(verb, shard) != 0)
+        return;
+    store_content_manifest(&shard->content, shard->manifest);
+    store->written(store->written_data, verb->work->node,
+                   sim_work_argument(verb->work, "--source"));
+    old = store_shard_find(store, verb->path, verb->node_id, false);
+    if (old != NULL && !old->damaged && strcmp(old->manifest, shard->manifest) == 0) {
+        store->counters.reused++;
+        tells(verb, old, true);
+        store_shard_drop(store, shard);
+        return;
+    }
+    store->counters.puts++;
+    tells(verb, shard, false);
+    shard->temporary = false;
+    if (old != NULL)
+        store_shard_drop(store, old);
+}
+
+/* ---- reading ---- */
+
+static struct store_shard *shard_verified(struct verb *verb)
+{
+    const char *manifest = sim_work_argument(verb->work, "--manifest-sha256");
+    struct store_shard *shard = store_shard_find(verb->store, verb->path, verb->node_id, false);
+
+    if (shard == NULL)
+        fails(verb, WORKER_EXIT_NOT_FOUND, "no such shard");
+    else if (shard->damaged)
+        fails(verb, WORKER_EXIT_CORRUPT, "a file is not what the manifest says");
+    else if (manifest != NULL && strcmp(manifest, shard->manifest) != 0)
+        fails(verb, WORKER_EXIT_CORRUPT, "another manifest than the one recorded");
+    else
+        return shard;
+    return NULL;
+}
+
+static void verify_ends(struct verb *verb)
+{
+    struct store_shard *shard = shard_verified(verb);
+
+    if (shard == NULL)
+        return;
+    verb->store->counters.verifies++;
+    tells(verb, shard, false);
+}
+
+static bool folder_holds(const struct agent_files *files, const char *folder,
+                         const struct store_content *content)
+{
+    char path[2 * STORE_PATH_BYTES];
+    size_t count = 0;
+
+    while (agent_files_below(files, folder, count) != NULL)
+        count++;
+    if (count != content->count)
+        return false;
+    for (size_t i = 0; i < content->count; i++) {
+        const struct store_file *file = &content->files[i];
+        const struct agent_file *there;
+        snprintf(path, sizeof(path), "%s/%s", folder, file->name);
+        there = agent_files_find(files, path);
+        if (there == NULL || there->content.length != file->bytes.length ||
+            memcmp(there->content.bytes, file->bytes.bytes, file->bytes.length) != 0)
+            return false;
+    }
+    return true;
+}
+
+static void restore_ends(struct verb *verb)
+{
+    const char *to = sim_work_argument(verb->work, "--to");
+    struct store_shard *shard = shard_verified(verb);
+    char path[2 * STORE_PATH_BYTES];
+    bool there = agent_files_find(verb->files, to) != NULL;
+
+    if (shard == NULL)
+        return;
+    if (there && !folder_holds(verb->files, to, &shard->content)) {
+        fails(verb, WORKER_EXIT_REFUSED, "the folder holds something else");
+        return;
+    }
+    if (!there && agent_files_make_folder(verb->files, to) != 0) {
+        fails(verb, WORKER_EXIT_UNAVAILABLE, "the folder's parent is not there");
+        return;
+    }
+    for (size_t i = 0; !there && i < shard->content.count; i++) {
+        const struct store_file *file = &shard->content.files[i];
+        snprintf(path, sizeof(path), "%s/%s", to, file->name);
+        CHECK(agent_files_write(verb->files, path, file->bytes.bytes, file->bytes.length) == 0);
+    }
+    verb->store->counters.restores++;
+    tells(verb, shard, there);
+}
+
+/* ---- removing ---- */
+
+static void collect_ends(struct verb *verb)
+{
+    struct agent_store *store = verb->store;
+    bool removed = false;
+
+    for (size_t i = store->shard_count; i-- > 0;) {
+        if (strcmp(store->shards[i].path, verb->path) != 0)
+            continue;
+        removed = removed || !store->shards[i].temporary;
+        store_shard_drop(store, &store->shards[i]);
+    }
+    store->counters.collects++;
+    snprintf(verb->end->output, sizeof(verb->end->output), "removed=%d\n", removed);
+}
+
+static void abandon_ends(struct verb *verb)
+{
+    struct store_shard *shard = store_shard_find(verb->store, verb->path, verb->node_id, true);
+
+    if (shard != NULL)
+        store_shard_drop(verb->store, shard);
+    verb->store->counters.abandons++;
+}
+
+/* ---- the two ends ---- */
+
+static struct verb verb_of(struct agent_store *store, const struct sim_work *work,
+                           struct sim_work_end *end)
+{
+    return (struct verb){.store = store,
+                         .files = store->mounts[work->node],
+                         .work = work,
+                         .path = sim_work_argument(work, "--path"),
+                         .node_id = sim_work_argument(work, "--node"),
+                         .end = end};
+}
+
+void agent_store_begin(struct agent_store *store, const struct sim_work *work)
+{
+    struct verb verb = verb_of(store, work, NULL);
+
+    if (strcmp(work->arguments[0], "put") == 0 && verb.files != NULL)
+        put_begins(&verb);
+}
+
+void agent_store_end(struct agent_store *store, const struct sim_work *work,
+                     struct sim_work_end *ret_end)
+{
+    struct verb verb = verb_of(store, work, ret_end);
+    const char *name = work->arguments[0];
+
+    ret_end->exit_code = WORKER_EXIT_OK;
+    if (strcmp(name, "collect") == 0)
+        collect_ends(&verb);
+    else if (strcmp(name, "abandon") == 0)
+        abandon_ends(&verb);
+    else if (strcmp(name, "verify") == 0)
+        verify_ends(&verb);
+    else if (strcmp(name, "put") == 0 && verb.files != NULL)
+        put_ends(&verb);
+    else if (strcmp(name, "restore") == 0 && verb.files != NULL)
+        restore_ends(&verb);
+    else
+        fails(&verb, WORKER_EXIT_UNAVAILABLE, "the machine is gone");
+}

@@ -1,0 +1,440 @@
+/* The shipping agent on the world's compute nodes: machines, ckpt-runs, applications, and what befalls them beside the world's own faults.
+ * See world.h (struct world_agent_ops) and agent_machine.h.
+ *
+ * Flow     job_started: a ckpt-run for the job; from there everything goes through Attach. A timer per machine draws trouble until calm():
+ *          SIGKILL to a ckpt-run (another one may come), an application that ends, an agent that dies at a disk operation.
+ * Shapes   one set of machines at a time. An agent that ended by itself is started again after a while, as by its supervisor.
+ */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "tests/sim/agent_checks.h"
+#include "tests/sim/agent_jobs.h"
+#include "tests/sim/agent_rogue.h"
+#include "tests/sim/agent_world.h"
+#include "tests/sim/application_run.h"
+#include "tests/sim/world_internal.h"
+
+enum {
+    APPLICATIONS_NODE = WORLD_NODES, /* the first; one more per compute node */
+    ROGUE_NODE = APPLICATIONS_NODE + WORLD_AGENTS_MAX,
+    JOBS_NODE,
+    RUNS_MAX = 24,
+    RESTART_DELAY_US = 1000000,
+    TROUBLE_US = 4000000, /* between two, at most */
+    RESTARTS_IN_PLACE = 3
+};
+_Static_assert((int)JOBS_NODE < (int)SIM_NODES_MAX, "every process has its node");
+
+struct place { /* a compute node */
+    struct world *world;
+    unsigned agent;
+    struct agent_machine *machine;
+    struct application_run *runs[RUNS_MAX];
+    bool starts; /* the agent's start is due */
+};
+
+static struct {
+    unsigned users; /* places in use */
+    struct agent_store *store;
+    struct agent_checks *checks;
+    struct agent_rogue *rogue;
+    struct agent_jobs *jobs;
+    char brokers[512];
+    struct application_manners manners;
+    bool calm;
+    struct place places[WORLD_AGENTS_MAX];
+    struct world_shipping_counters counters;
+} all;
+
+static const struct application_manners bad_manners = {.never_in = 12,
+                                                       .late_in = 12,
+                                                       .slow_in = 10,
+                                                       .dies_in = 15,
+                                                       .partial_in = 15,
+                                                       .refuses_in = 15,
+                                                       .empty_in = 15,
+                                                       .stale_in = 10,
+                                                       .no_handler_in = 10,
+                                                       .crashes_in = 5,
+                                                       .freezes_in = 15,
+                                                       .deaf_in = 5};
+
+struct agent_store *world_shipping_store(void)
+{
+    return all.store;
+}
+
+struct world_shipping_counters world_shipping_counters(void)
+{
+    struct world_shipping_counters counters = all.counters;
+
+    if (all.users == 0)
+        return (struct world_shipping_counters){0};
+    counters.rogue_welcomes = agent_rogue_welcomes(all.rogue);
+    counters.checks = *agent_checks_counters(all.checks);
+    counters.store = *agent_store_counters(all.store);
+    return counters;
+}
+
+const char *world_shipping_unsettled(void)
+{
+    return all.users == 0 ? "" : agent_jobs_unsettled(all.jobs);
+}
+
+/* ---- ckpt-runs ---- */
+
+static void run_ended(void *data, struct application_run *run, int exit_code, const char *refused)
+{
+    struct place *place = data;
+
+    (void)exit_code;
+    if (place->world->options.verbose)
+        fprintf(stderr, "%12" PRIu64 " %s: ckpt-run of %s leaves with %d %s\n",
+                sim_now_us(place->world->sim), place->machine->name,
+                application_run_allocation(run), exit_code, refused == NULL ? "" : refused);
+    all.counters.refused += refused != NULL;
+    if (exit_code == 0)
+        agent_jobs_finished(all.jobs, place->agent, application_run_allocation(run));
+    for (size_t i = 0; i < RUNS_MAX; i++)
+        if (place->runs[i] == run)
+            place->runs[i] = NULL;
+}
+
+static void run_start(struct place *place, const char *allocation_id)
+{
+    const struct application_run_setup setup = {.allocation_id = allocation_id,
+                                                .manners = &all.manners,
+                                                .checks = agent_checks_of_applications(all.checks),
+                                                .restarts_max = RESTARTS_IN_PLACE,
+                                                .ended = run_ended,
+                                                .data = place};
+
+    if (!place->machine->powered)
+        return;
+    for (size_t i = 0; i < RUNS_MAX; i++) {
+        if (place->runs[i] == NULL) {
+            place->runs[i] = application_run_new(place->machine, &setup);
+            all.counters.runs++;
+            return;
+        }
+    }
+}
+
+struct launch {
+    struct place *place;
+    char allocation_id[64];
+};
+
+static void launch_fire(void *data)
+{
+    struct launch *launch = data;
+
+    run_start(launch->place, launch->allocation_id);
+    free(launch);
+}
+
+static void launch_later(struct place *place, const char *allocation_id, uint64_t delay_us)
+{
+    struct launch *launch = check_calloc(1, sizeof(*launch));
+
+    launch->place = place;
+    snprintf(launch->allocation_id, sizeof(launch->allocation_id), "%s", allocation_id);
+    sim_on_drop(sim_schedule(place->world->sim, SIM_NODES_MAX, delay_us, launch_fire, launch),
+                free);
+}
+
+static void run_kill(struct place *place, size_t i)
+{
+    struct application_run *run = place->runs[i];
+
+    place->runs[i] = NULL;
+    application_run_kill(run);
+}
+
+/* ---- the agent ---- */
+
+static void agent_starts(void *data)
+{
+    struct place *place = data;
+    struct err err;
+
+    if (!place->starts || place->machine->running)
+        return;
+    place->starts = false;
+    if (agent_machine_start_agent(place->machine, &err) == 0)
+        return;
+    all.counters.start_failures++;
+    sim_crash(place->world->sim, place->machine->config.agent_node);
+    place->starts = true;
+    sim_after(place->world->sim, SIM_NODES_MAX, RESTART_DELAY_US, agent_starts, place);
+}
+
+static void agent_died(void *data, struct agent_machine *machine)
+{
+    struct place *place = data;
+
+    all.counters.deaths++;
+    agent_machine_bury_agent(machine);
+    sim_crash(place->world->sim, machine->config.agent_node);
+    place->starts = true;
+    sim_after(place->world->sim, SIM_NODES_MAX,
+              1 + sim_random(place->world->sim, 2 * RESTART_DELAY_US), agent_starts, place);
+}
+
+static void agent_signals(void *data, struct agent_machine *machine, pid_t group, int signal)
+{
+    (void)data;
+    if (signal == SIGTERM)
+        agent_checks_terminated(all.checks, machine, group);
+}
+
+/* ---- trouble ---- */
+
+static void trouble_with_a_run(struct place *place)
+{
+    struct sim *sim = place->world->sim;
+    size_t i = sim_random(sim, RUNS_MAX), passed = 0;
+    struct application *child;
+    char allocation_id[64];
+
+    for (; place->runs[i] == NULL && passed < RUNS_MAX; passed++)
+        i = (i + 1) % RUNS_MAX;
+    if (passed == RUNS_MAX)
+        return;
+    snprintf(allocation_id, sizeof(allocation_id), "%s",
+             application_run_allocation(place->runs[i]));
+    child = application_run_child(place->runs[i]);
+    switch (sim_random(sim, 8)) {
+    case 0:
+        run_kill(place, i);
+        all.counters.runs_killed++;
+        if (sim_chance(sim, 2))
+            launch_later(place, allocation_id, sim_random(sim, 6000000));
+        return;
+    case 1:
+        application_run_terminate(place->runs[i]);
+        return;
+    case 2: /* a second one beside it */
+        launch_later(place, allocation_id, sim_random(sim, 100000));
+        return;
+    default: /* started again in place, unless it has finished */
+        if (child != NULL && application_released(child))
+            application_finish(child, sim_chance(sim, 4) ? 0 : 1 << 8);
+        return;
+    }
+}
+
+static void trouble(void *data)
+{
+    struct place *place = data;
+    struct sim *sim = place->world->sim;
+
+    if (all.calm || place->machine == NULL)
+        return;
+    sim_after(sim, SIM_NODES_MAX, 1 + sim_random(sim, TROUBLE_US), trouble, place);
+    if (!place->machine->powered || place->world->options.agent_crashes == 0)
+        return;
+    if (sim_chance(sim, 4))
+        agent_machine_die_at(place->machine, 1 + sim_random(sim, 20), sim_chance(sim, 2));
+    trouble_with_a_run(place);
+}
+
+static void power_off(struct place *place)
+{
+    for (size_t i = 0; i < RUNS_MAX; i++)
+        if (place->runs[i] != NULL)
+            run_kill(place, i);
+    agent_machine_power_off(place->machine);
+    sim_crash(place->world->sim, place->machine->config.applications_node);
+    all.counters.power_losses++;
+}
+
+/* ---- struct world_agent_ops ---- */
+
+/* A source is <work>/out/<epoch>-<sequence>-<attempt>. */
+static void shard_written(void *data, unsigned node, const char *source)
+{
+    const char *hint = strrchr(source, '/') + 1;
+    char id[HINT_TEXT_BYTES];
+    char *attempt;
+    uint64_t checkpoint_id;
+
+    snprintf(id, sizeof(id), "%s", hint);
+    attempt = strrchr(id, '-');
+    *attempt++ = '\0';
+    CHECK(checkpoint_id_parse(id, &checkpoint_id) == 0);
+    world_shard_written(data, node - WORLD_AGENT_NODE, "", checkpoint_id,
+                        (uint32_t)strtoul(attempt, NULL, 10));
+}
+
+static bool run_is_there(void *data, unsigned agent, const char *allocation_id)
+{
+    const struct place *place = &all.places[agent];
+
+    (void)data;
+    for (size_t i = 0; i < RUNS_MAX; i++)
+        if (place->runs[i] != NULL &&
+            strcmp(application_run_allocation(place->runs[i]), allocation_id) == 0)
+            return true;
+    return false;
+}
+
+static void runs_kill(struct place *place, const char *allocation_id)
+{
+    for (size_t i = 0; i < RUNS_MAX; i++)
+        if (place->runs[i] != NULL &&
+            strcmp(application_run_allocation(place->runs[i]), allocation_id) == 0)
+            run_kill(place, i);
+}
+
+static void run_is_wanted(void *data, unsigned agent, const char *allocation_id, bool anew)
+{
+    (void)data;
+    if (anew)
+        runs_kill(&all.places[agent], allocation_id);
+    if (!run_is_there(NULL, agent, allocation_id))
+        run_start(&all.places[agent], allocation_id);
+}
+
+static void place_open(struct world *world, unsigned agent)
+{
+    struct place *place = &all.places[agent];
+    const struct agent_machine_config config = {.name = world->agents[agent].name,
+                                                .agent_node = WORLD_AGENT_NODE + agent,
+                                                .applications_node = APPLICATIONS_NODE + agent,
+                                                .brokers = all.brokers,
+                                                .heartbeat_ms = 1000};
+    const struct agent_machine_events events = {place, agent_died, agent_signals};
+    const struct agent_jobs_ops jobs = {NULL, run_is_there, run_is_wanted};
+
+    if (all.users++ == 0) {
+        all.store = agent_store_new(shard_written, world);
+        all.checks = agent_checks_new(world, all.store);
+        all.jobs = agent_jobs_new(world, JOBS_NODE, &jobs);
+        all.rogue = agent_rogue_new(world->sim, ROGUE_NODE);
+        snprintf(all.brokers, sizeof(all.brokers), "%.400s," AGENT_ROGUE_ADDRESS, world->endpoints);
+        all.manners = bad_manners;
+        all.calm = false;
+        memset(&all.counters, 0, sizeof(all.counters));
+    }
+    *place = (struct place){.world = world, .agent = agent};
+    place->machine = agent_machine_new(world->sim, all.store, &config, &events);
+    sim_after(world->sim, SIM_NODES_MAX, 1 + sim_random(world->sim, TROUBLE_US), trouble, place);
+}
+
+static void *shipping_start(struct world *world, unsigned agent)
+{
+    struct place *place = &all.places[agent];
+
+    if (place->machine == NULL)
+        place_open(world, agent);
+    if (!place->machine->powered)
+        agent_machine_boot(place->machine);
+    place->starts = true;
+    agent_starts(place);
+    return place->machine;
+}
+
+static void shipping_crash(struct world *world, unsigned agent, void *process)
+{
+    struct place *place = &all.places[agent];
+
+    (void)process;
+    place->starts = false;
+    if (sim_chance(world->sim, 5))
+        power_off(place);
+    else
+        agent_machine_bury_agent(place->machine);
+}
+
+static void shipping_job_started(struct world *world, unsigned agent, void *process,
+                                 const struct world_job *job)
+{
+    struct place *place = &all.places[agent];
+
+    (void)process;
+    runs_kill(place, job->id); /* what is left of the run before */
+    agent_jobs_begins(all.jobs, agent, job->id);
+    launch_later(place, job->id, sim_random(world->sim, 500000));
+}
+
+static void shipping_job_exited(struct world *world, unsigned agent, void *process,
+                                const struct world_job *job, int exit_status)
+{
+    struct place *place = &all.places[agent];
+
+    (void)world;
+    (void)process;
+    for (size_t i = 0; i < RUNS_MAX; i++) {
+        struct application *child =
+            place->runs[i] != NULL &&
+                    strcmp(application_run_allocation(place->runs[i]), job->id) == 0
+                ? application_run_child(place->runs[i])
+                : NULL;
+        if (child != NULL && application_released(child))
+            application_finish(child, exit_status);
+    }
+}
+
+static void calm_process(const struct machine_process *process)
+{
+    if (process != NULL && process->living)
+        application_calm(process->program.data);
+}
+
+static void shipping_calm(struct world *world, unsigned agent, void *process)
+{
+    struct place *place = &all.places[agent];
+
+    (void)world;
+    (void)process;
+    all.calm = true;
+    all.manners = (struct application_manners){.finishes = true};
+    agent_rogue_calm(all.rogue);
+    agent_jobs_calm(all.jobs);
+    agent_machine_die_at(place->machine, 0, false);
+    for (size_t i = 0; i < MACHINE_PROCESSES_MAX; i++)
+        calm_process(place->machine->processes[i]);
+}
+
+static void shipping_check(struct world *world, unsigned agent, void *process)
+{
+    (void)world;
+    (void)process;
+    agent_checks_machine(all.checks, all.places[agent].machine);
+}
+
+static void shipping_close(struct world *world, unsigned agent)
+{
+    struct place *place = &all.places[agent];
+
+    (void)world;
+    if (place->machine == NULL)
+        return;
+    for (size_t i = 0; i < RUNS_MAX; i++)
+        if (place->runs[i] != NULL)
+            run_kill(place, i);
+    agent_machine_free(place->machine);
+    *place = (struct place){0};
+    if (--all.users > 0)
+        return;
+    agent_rogue_free(all.rogue);
+    agent_jobs_free(all.jobs);
+    agent_checks_free(all.checks);
+    agent_store_free(all.store);
+    all.store = NULL;
+}
+
+const struct world_agent_ops world_agent_shipping = {.name = "shipping",
+                                                     .start = shipping_start,
+                                                     .crash = shipping_crash,
+                                                     .job_started = shipping_job_started,
+                                                     .job_exited = shipping_job_exited,
+                                                     .calm = shipping_calm,
+                                                     .check = shipping_check,
+                                                     .close = shipping_close};

@@ -1,0 +1,78 @@
+/* One simulated application process: one rank of a job that iterates, answers requests for checkpoints, and misbehaves.
+ *
+ * Flow     application_new() is the held process of ckpt-run; application_release() lets it become the program: it reads what was
+ *          restored, goes on from there, installs its handler after a while. SIGUSR1: it reads the request, takes a snapshot, and a
+ *          fate is drawn for the answer. SIGTERM: it ends, in one of several ways, or does not.
+ * Shapes   the state after n iterations is a number that follows from the job, the rank and n alone, so whatever happened in between,
+ *          it can be compared with that of an undisturbed run. A shard holds it twice, in two files.
+ * Checks   struct application_checks, told at the moment things happen.
+ * Absent   timers per iteration: iterations follow from the time that has passed.
+ */
+#ifndef CKPT_TESTS_SIM_APPLICATION_H
+#define CKPT_TESTS_SIM_APPLICATION_H
+
+#include "src/agent/sentinel.h"
+#include "tests/sim/agent_machine.h"
+
+enum { APPLICATION_STEP_US = 10000, APPLICATION_GATE_CLOSED = 125 << 8 };
+
+struct application;
+
+struct application_state {
+    uint64_t iteration;
+    uint64_t value;
+};
+
+/* How often each misbehaviour: once in so many answers, or lives; 0: never. */
+struct application_manners {
+    uint64_t never_in, late_in, slow_in, dies_in, partial_in, refuses_in, empty_in,
+        stale_in;                                            /* of answers */
+    uint64_t no_handler_in, crashes_in, freezes_in, deaf_in; /* of lives */
+    bool finishes;                                           /* lives end well after a while */
+};
+
+struct application_checks {
+    void *data;
+    /* ckpt-run asks for a life of its application: what is complete by now must not be lost by it. */
+    void (*attaches)(void *data, struct agent_machine *machine, const char *allocation_id);
+    /* The program begins; `from` is what it read, checkpoint_id 0: from scratch. */
+    void (*started)(void *data, struct application *application, uint64_t checkpoint_id);
+    /* The signal has arrived, with this request. */
+    void (*asked)(void *data, struct application *application, const char *hint);
+    void (*ended)(void *data, struct application *application);
+    __attribute__((noreturn)) void (*violation)(void *data, const char *invariant,
+                                                const char *text);
+};
+
+struct application_setup {
+    const char *allocation_id;
+    const char *work_dir;
+    const struct application_manners *manners; /* read each time: they may change */
+    const struct application_checks *checks;
+    /* The process is dead; it is the parent's to reap. NULL data: nobody. */
+    void (*ended)(void *data, int wait_status);
+    void *data;
+};
+
+struct application *application_new(struct agent_machine *machine,
+                                    const struct application_setup *setup);
+/* restore_dir "": from scratch. */
+void application_release(struct application *application, uint64_t checkpoint_id,
+                         const char *restore_dir);
+/* The parent is dead: nobody is told of the end; a process that is held ends itself. */
+void application_orphan(struct application *application);
+/* It comes to its end. */
+void application_finish(struct application *application, int wait_status);
+/* Behaves from now on, and comes to its end after a while. */
+void application_calm(struct application *application);
+
+const struct machine_process *application_process(const struct application *application);
+struct agent_machine *application_machine(const struct application *application);
+const char *application_allocation(const struct application *application);
+bool application_released(const struct application *application);
+struct application_state application_now(const struct application *application);
+/* That of an undisturbed run. */
+struct application_state application_truth(const char *allocation_id, const char *node_id,
+                                           uint64_t iteration);
+
+#endif

@@ -1,0 +1,381 @@
+/* A model of ckpt-run. See application_run.h; names and states are those of src/agent/run_main.c. */
+#include "tests/sim/application_run.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/v1/app.pb-c.h"
+#include "src/base/check.h"
+#include "src/rpc/client.h"
+
+#define ATTACH_METHOD "/ckpt.v1.AppService/Attach"
+
+enum { ATTACH_AGAIN_US = 200000, LAST_WORD_US = 4000000, WORK_DIR_BYTES = 256, REASON_BYTES = 256 };
+enum run_state { RUN_ATTACHING, RUN_RUNNING, RUN_ENDED, RUN_TOLD };
+
+struct application_run {
+    struct agent_machine *machine;
+    struct application_run_setup setup;
+    char allocation_id[ID_MAX_BYTES + 1];
+    char work_dir[WORK_DIR_BYTES];
+    struct clock_ops clock;
+    struct clock_timer *timer, *last_word, *leaving;
+    struct rpc_channel *channel;
+    struct rpc_client_call *call;
+    enum run_state state;
+    struct application *child; /* NULL: dead, or none */
+    pid_t pid;                 /* of this life's application; not reaped while it is not 0 */
+    uint64_t start_ticks;
+    uint64_t checkpoint_id; /* what it starts from */
+    char restore_dir[WORK_DIR_BYTES];
+    uint32_t restart_count;
+    bool confirmed, ready, ended, will_restart;
+    bool waits; /* a dead child waits to be reaped */
+    bool left;
+    int wait_status;
+    int exit_code;
+    char refused[REASON_BYTES];
+};
+
+static void attach(void *data);
+
+/* ---- the end ---- */
+
+static void run_free(struct application_run *run)
+{
+    rpc_channel_free(run->channel);
+    run->clock.timer_free(run->timer);
+    run->clock.timer_free(run->last_word);
+    run->clock.timer_free(run->leaving);
+    free(run);
+}
+
+/* What its parent's end means for the application, whatever its state. */
+static void child_release(struct application_run *run)
+{
+    struct machine_process *process;
+
+    if (run->child != NULL) {
+        application_orphan(run->child);
+        return;
+    }
+    process = run->pid == 0 ? NULL : agent_machine_find(run->machine, run->pid);
+    if (process != NULL && process->start_ticks == run->start_ticks)
+        agent_machine_reap(run->machine, process);
+}
+
+static void leave_now(void *data)
+{
+    struct application_run *run = data;
+    struct application_run_setup setup = run->setup;
+    int exit_code = run->exit_code;
+    char refused[REASON_BYTES];
+
+    snprintf(refused, sizeof(refused), "%s", run->refused);
+    child_release(run);
+    setup.ended(setup.data, run, exit_code, refused[0] == '\0' ? NULL : refused);
+    run_free(run);
+}
+
+/* From the loop: the caller is in the middle of something. */
+static void leave(struct application_run *run, int exit_code)
+{
+    if (run->left)
+        return;
+    run->left = true;
+    run->exit_code = exit_code;
+    run->clock.timer_stop(run->timer);
+    run->clock.timer_stop(run->last_word);
+    run->clock.timer_start(run->leaving, 0);
+}
+
+void application_run_kill(struct application_run *run)
+{
+    child_release(run);
+    run_free(run);
+}
+
+/* ---- up ---- */
+
+static void send_up(struct application_run *run, const Ckpt__V1__AttachUp *up)
+{
+    struct buf bytes;
+
+    buf_init(&bytes);
+    ckpt__v1__attach_up__pack(up, buf_extend(&bytes, ckpt__v1__attach_up__get_packed_size(up)));
+    rpc_client_call_send(run->call, bytes.bytes, bytes.length);
+    buf_close(&bytes);
+}
+
+static void send_hello(struct application_run *run)
+{
+    Ckpt__V1__AttachUp up = CKPT__V1__ATTACH_UP__INIT;
+    Ckpt__V1__AttachHello hello = CKPT__V1__ATTACH_HELLO__INIT;
+    char profile[] = "signal";
+
+    hello.allocation_id = run->allocation_id;
+    hello.profile = profile;
+    hello.work_dir = run->work_dir;
+    hello.running = run->state != RUN_ATTACHING;
+    hello.held = run->state == RUN_RUNNING && !run->confirmed;
+    hello.pid = (uint32_t)run->pid;
+    hello.start_time_ticks = run->start_ticks;
+    hello.want_restore = 1;
+    hello.restart_count = run->restart_count;
+    up.body_case = CKPT__V1__ATTACH_UP__BODY_HELLO;
+    up.hello = &hello;
+    send_up(run, &up);
+}
+
+static void send_started(struct application_run *run)
+{
+    Ckpt__V1__AttachUp up = CKPT__V1__ATTACH_UP__INIT;
+    Ckpt__V1__AttachStarted started = CKPT__V1__ATTACH_STARTED__INIT;
+
+    started.pid = (uint32_t)run->pid;
+    started.start_time_ticks = run->start_ticks;
+    started.restored_checkpoint_id = run->checkpoint_id;
+    up.body_case = CKPT__V1__ATTACH_UP__BODY_STARTED;
+    up.started = &started;
+    send_up(run, &up);
+}
+
+static void send_exited(struct application_run *run)
+{
+    Ckpt__V1__AttachUp up = CKPT__V1__ATTACH_UP__INIT;
+    Ckpt__V1__AttachExited exited = CKPT__V1__ATTACH_EXITED__INIT;
+
+    exited.wait_status = run->wait_status;
+    exited.will_restart = run->will_restart;
+    up.body_case = CKPT__V1__ATTACH_UP__BODY_EXITED;
+    up.exited = &exited;
+    send_up(run, &up);
+    rpc_client_call_half_close(run->call);
+    run->state = RUN_TOLD;
+}
+
+/* ---- the application ---- */
+
+static int exit_code_of(int wait_status)
+{
+    return (wait_status & 0x7f) != 0 ? 128 + (wait_status & 0x7f) : wait_status >> 8;
+}
+
+static void last_word_over(void *data)
+{
+    struct application_run *run = data;
+
+    leave(run, exit_code_of(run->wait_status));
+}
+
+static void application_ended(struct application_run *run)
+{
+    struct machine_process *process = agent_machine_find(run->machine, run->pid);
+
+    run->waits = false;
+    if (process != NULL && process->start_ticks == run->start_ticks)
+        agent_machine_reap(run->machine, process);
+    run->will_restart =
+        !run->ended && run->wait_status != 0 && run->restart_count < run->setup.restarts_max;
+    if (run->will_restart)
+        agent_machine_kill_group(run->machine, run->pid, SIGKILL);
+    run->state = RUN_ENDED;
+    if (!run->will_restart)
+        run->clock.timer_start(run->last_word, LAST_WORD_US);
+    if (run->call != NULL && run->ready)
+        send_exited(run);
+}
+
+static void reap(struct application_run *run)
+{
+    if (run->state == RUN_RUNNING && run->confirmed && run->waits)
+        application_ended(run);
+}
+
+static void child_ended(void *data, int wait_status)
+{
+    struct application_run *run = data;
+
+    run->child = NULL;
+    run->wait_status = wait_status;
+    run->waits = true;
+    if (run->left ||
+        wait_status == -1) /* the machine has lost its power, and this program with it */
+        return;
+    reap(run);
+}
+
+static void hold_application(struct application_run *run, const Ckpt__V1__AttachReady *ready)
+{
+    const struct application_setup setup = {.allocation_id = run->allocation_id,
+                                            .work_dir = run->work_dir,
+                                            .manners = run->setup.manners,
+                                            .checks = run->setup.checks,
+                                            .ended = child_ended,
+                                            .data = run};
+
+    run->child = application_new(run->machine, &setup);
+    run->pid = application_process(run->child)->pid;
+    run->start_ticks = application_process(run->child)->start_ticks;
+    run->checkpoint_id = ready->checkpoint_id;
+    snprintf(run->restore_dir, sizeof(run->restore_dir), "%s", ready->restore_dir);
+    run->state = RUN_RUNNING;
+    run->confirmed = false;
+    send_started(run);
+}
+
+/* ---- down ---- */
+
+static void take_ready(struct application_run *run, const Ckpt__V1__AttachReady *ready)
+{
+    if (ready->error[0] != '\0') {
+        snprintf(run->refused, sizeof(run->refused), "%s", ready->error);
+        if (run->state == RUN_RUNNING)
+            agent_machine_kill_group(run->machine, run->pid, SIGTERM);
+        leave(run, 125);
+        return;
+    }
+    run->ready = true;
+    if (run->state == RUN_ENDED) {
+        send_exited(run);
+    } else if (run->state == RUN_ATTACHING) {
+        hold_application(run, ready);
+    } else if (run->state == RUN_RUNNING) {
+        if (!run->confirmed && run->child != NULL)
+            application_release(run->child, run->checkpoint_id, run->restore_dir);
+        run->confirmed = true;
+        reap(run);
+    }
+}
+
+static void take_end(struct application_run *run)
+{
+    run->ended = true;
+    if (run->state == RUN_ATTACHING)
+        leave(run, run->restart_count > 0 ? exit_code_of(run->wait_status) : 125);
+}
+
+static void on_message(struct rpc_client_call *call, void *data, const uint8_t *bytes,
+                       size_t length)
+{
+    struct application_run *run = data;
+    Ckpt__V1__AttachDown *down = ckpt__v1__attach_down__unpack(NULL, length, bytes);
+
+    (void)call;
+    CHECK(down != NULL);
+    if (run->left) {
+        /* on its way out */
+    } else if (down->body_case == CKPT__V1__ATTACH_DOWN__BODY_READY) {
+        take_ready(run, down->ready);
+    } else if (down->body_case == CKPT__V1__ATTACH_DOWN__BODY_END) {
+        take_end(run);
+    }
+    ckpt__v1__attach_down__free_unpacked(down, NULL);
+}
+
+static void next_life(struct application_run *run)
+{
+    if (run->ended) {
+        leave(run, exit_code_of(run->wait_status));
+        return;
+    }
+    run->restart_count++;
+    run->pid = 0;
+    run->state = RUN_ATTACHING;
+    run->clock.timer_start(run->timer, 0);
+}
+
+/* The held application never began. */
+static void start_over(struct application_run *run)
+{
+    if (run->ended) {
+        leave(run, 125);
+        return;
+    }
+    run->state = RUN_ATTACHING;
+    child_release(run);
+    run->child = NULL;
+    run->pid = 0;
+    run->waits = false;
+    run->clock.timer_start(run->timer, 0);
+}
+
+static void on_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)
+{
+    struct application_run *run = data;
+
+    (void)call;
+    run->call = NULL;
+    if (run->left)
+        return;
+    if (run->state == RUN_RUNNING && !run->confirmed && end->status == RPC_ABORTED) {
+        start_over(run);
+        return;
+    }
+    if (run->state == RUN_TOLD && end->status != RPC_OK)
+        run->state = RUN_ENDED;
+    if (run->state != RUN_TOLD)
+        run->clock.timer_start(run->timer, ATTACH_AGAIN_US);
+    else if (run->will_restart)
+        next_life(run);
+    else
+        leave(run, exit_code_of(run->wait_status));
+}
+
+static void attach(void *data)
+{
+    static const struct rpc_client_handlers handlers = {.on_message = on_message, .on_end = on_end};
+    struct application_run *run = data;
+
+    CHECK(run->call == NULL);
+    run->ready = false;
+    if (run->state == RUN_ATTACHING)
+        run->setup.checks->attaches(run->setup.checks->data, run->machine, run->allocation_id);
+    run->call = rpc_channel_open(run->channel, ATTACH_METHOD, 0, true, &handlers, run);
+    send_hello(run);
+}
+
+/* ---- life ---- */
+
+struct application_run *application_run_new(struct agent_machine *machine,
+                                            const struct application_run_setup *setup)
+{
+    struct application_run *run = check_calloc(1, sizeof(*run));
+    unsigned before = sim_enter(machine->sim, machine->config.applications_node);
+
+    run->machine = machine;
+    run->setup = *setup;
+    snprintf(run->allocation_id, sizeof(run->allocation_id), "%s", setup->allocation_id);
+    snprintf(run->work_dir, sizeof(run->work_dir), "/work/%s", setup->allocation_id);
+    agent_files_make_folder(machine->files, run->work_dir); /* or it is there */
+    sim_node_clock(machine->sim, machine->config.applications_node, &run->clock);
+    run->timer = run->clock.timer_new(run->clock.context, attach, run);
+    run->last_word = run->clock.timer_new(run->clock.context, last_word_over, run);
+    run->leaving = run->clock.timer_new(run->clock.context, leave_now, run);
+    run->channel = rpc_channel_new(&machine->applications_loop.uv, machine->address, NULL);
+    run->state = RUN_ATTACHING;
+    run->clock.timer_start(run->timer, 0);
+    sim_leave(machine->sim, before);
+    return run;
+}
+
+void application_run_terminate(struct application_run *run)
+{
+    run->ended = true;
+    if (run->state == RUN_RUNNING)
+        agent_machine_kill_group(run->machine, run->pid, SIGTERM);
+    else if (run->state == RUN_ATTACHING)
+        leave(run, 128 + SIGTERM);
+}
+
+struct application *application_run_child(const struct application_run *run)
+{
+    return run->child;
+}
+
+const char *application_run_allocation(const struct application_run *run)
+{
+    return run->allocation_id;
+}

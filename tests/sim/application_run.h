@@ -1,0 +1,35 @@
+/* A model of ckpt-run: speaks Attach with the agent as src/agent/run_main.c does, and keeps one application.
+ *
+ * Flow     application_run_new() attaches; ready: an application is held; started; ready again: it is released; its end is told, then
+ *          the next life or the end of this program. A broken stream is opened again.
+ * Shapes   belongs to who made it, until ended() or application_run_kill().
+ * Faults   application_run_kill(): SIGKILL; its application lives on without it.
+ * Source   src/agent/run_main.c, run_child.h
+ */
+#ifndef CKPT_TESTS_SIM_APPLICATION_RUN_H
+#define CKPT_TESTS_SIM_APPLICATION_RUN_H
+
+#include "tests/sim/application.h"
+
+struct application_run;
+
+struct application_run_setup {
+    const char *allocation_id;
+    const struct application_manners *manners;
+    const struct application_checks *checks;
+    uint32_t restarts_max;
+    /* It has left; do not touch it any more. refused: the agent's reason, NULL when it had a life to end with. */
+    void (*ended)(void *data, struct application_run *run, int exit_code, const char *refused);
+    void *data;
+};
+
+struct application_run *application_run_new(struct agent_machine *machine,
+                                            const struct application_run_setup *setup);
+void application_run_kill(struct application_run *run); /* ended() does not come */
+/* SIGTERM to it: to the application's group, and no restart. */
+void application_run_terminate(struct application_run *run);
+/* NULL: none. */
+struct application *application_run_child(const struct application_run *run);
+const char *application_run_allocation(const struct application_run *run);
+
+#endif
