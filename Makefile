@@ -208,7 +208,7 @@ test: deps                                      ## everything CI runs
 	$(MAKE) --no-print-directory programs $(UNIT_BIN) $(GOLDEN_BIN)
 	$(MAKE) --no-print-directory BUILD=$(BUILD)/fuzz SAN="$(FUZZ_SAN)" OPT="-O1 -g" fuzz-bins
 	BUILD=$(abspath $(BUILD)) tests/run.sh tests/lint/lint.sh $(UNIT_BIN) $(GOLDEN_BIN) $(FUZZ_SRC:%.c=$(BUILD)/fuzz/%) $(sort $(wildcard tests/integration/test_*.py))
-bench: deps                                     ## figures beside etcd's: commits, failover, evaluation, memory
+bench: deps                                     ## figures beside etcd's: commits, failover, evaluation, scale
 	$(Q)deploy/install-deps.sh bench
 	$(MAKE) --no-print-directory programs $(BENCH:%=$(BUILD)/bench/%)
 	BUILD=$(abspath $(BUILD)) /usr/bin/python3 tests/bench/bench.py

@@ -21,7 +21,7 @@ enum {
     FRAME_HEADER_BYTES = 16,
     FRAME_BODY_MAX_BYTES = CONSENSUS_ENTRY_MAX_BYTES + (1 << 17),
     FRAME_ENTRIES_TARGET_BYTES =
-        1 << 20, /* an AppendEntries takes entries up to this, at least one */
+        256 << 10, /* an AppendEntries takes entries up to this, at least one */
     FRAME_SNAPSHOT_CHUNK_BYTES = 256 << 10,
     FRAME_CLUSTER_BYTES = 129,
 };

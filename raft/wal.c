@@ -10,7 +10,8 @@
 #include "src/base/check.h"
 #include "src/base/crc32c.h"
 
-enum { STAGING_BYTES = 1 << 20, GROUP_BYTES_MAX = 8 << 20, ALIGNMENT = 8 };
+/* What is synced together is also applied together, in one turn of the loop: about 20 ms of it per megabyte of commands. */
+enum { STAGING_BYTES = 1 << 20, GROUP_BYTES_MAX = 1 << 19, ALIGNMENT = 8 };
 _Static_assert(WAL_PAYLOAD_MAX_BYTES + WAL_RECORD_HEADER_BYTES + WAL_SEGMENT_HEADER_BYTES <
                    WAL_SEGMENT_BYTES,
                "a record fits into a segment");

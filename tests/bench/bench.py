@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Figures of a cluster on this machine, beside etcd's in the same run: commits, failover, evaluation, memory. Prints tables; gates nothing.
+"""Figures of a cluster on this machine, beside etcd's in the same run: commits, failover, evaluation, scale. Prints tables; gates nothing.
 
-Flow    `make bench` runs all; a name as argument (commits, commits_tls, failover, failover_tls, evaluation, memory) runs one. Everything shares this machine's
+Flow    `make bench` runs all; a name as argument (commits, commits_tls, failover, failover_tls, evaluation, scale) runs one. Everything shares this machine's
         cores: the load generator, three replicas, one disk. Medians of several runs.
 """
 import json
@@ -18,15 +18,20 @@ import grpc
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import peer  # noqa: E402
-from cluster import BUILD, Cluster, broker_pb2, broker_pb2_grpc, metric, operator_pb2, wait_until  # noqa: E402
+from cluster import BUILD, Cluster, broker_pb2, broker_pb2_grpc, http_status, metric, operator_pb2, wait_until  # noqa: E402
 
 QUIET = {"evaluation_interval": "30s"}
 RUNS, SECONDS = 5, 3
 
 
-def load(endpoint, in_flight, seconds, count=None, site=None):
+def load_arguments(endpoint, in_flight, seconds, count=None):
     arguments = [str(BUILD / "bench" / "load"), endpoint, str(in_flight), str(seconds), uuid.uuid4().hex[:12]]
-    result = subprocess.run(arguments + ([str(count)] if count else []), capture_output=True, text=True,
+    return arguments + ([str(count)] if count else [])
+
+
+def load(endpoint, in_flight, seconds, count=None, site=None):
+    arguments = load_arguments(endpoint, in_flight, seconds, count)
+    result = subprocess.run(arguments, capture_output=True, text=True,
                             env={**os.environ, **(site.environment("operator-test") if site else {})})
     if result.returncode != 0:
         raise RuntimeError(f"{' '.join(arguments)}: {result.stdout}{result.stderr}")
@@ -154,23 +159,100 @@ def resident_mib(member):
     raise RuntimeError("no VmRSS")
 
 
-def bench_memory():
-    with Cluster(policy={"evaluation_interval": "1s"}) as cluster:
+class Sleeper:
+    """A process that only sleeps 20 ms at a time: how late this machine makes one, beside the loops."""
+
+    PROGRAM = ("import sys, threading, time\nworst = 0\nthreading.Thread(target=lambda: (sys.stdin.read(), done.append(1))).start()\n"
+               "done = []\nwhile not done:\n    began = time.monotonic()\n    time.sleep(.02)\n"
+               "    worst = max(worst, time.monotonic() - began - .02)\nprint(worst * 1000)\n")
+
+    def __enter__(self):
+        self.process = subprocess.Popen([sys.executable, "-c", self.PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        return self
+
+    def __exit__(self, *_):
+        self.worst_ms = float(self.process.communicate("")[0])
+
+
+def evaluation_ms(leader, cycles=3):
+    name = "ckpt_evaluation_duration_seconds"
+    sum_before, count_before = metric(leader.http, f"{name}_sum"), metric(leader.http, f"{name}_count")
+    wait_until("evaluations", lambda: metric(leader.http, f"{name}_count") >= count_before + cycles, 120, 0.2)
+    return (metric(leader.http, f"{name}_sum") - sum_before) / (metric(leader.http, f"{name}_count") - count_before) * 1000
+
+
+def longest_turn_ms(cluster, name):
+    return max(metric(m.http, name) for m in cluster.members if m.running()) * 1000
+
+
+def started_ms(cluster, member):
+    """From the start of the process until it serves reads, and until it lacks nothing the leader has."""
+    began = time.monotonic()
+    member.start(wait=False)
+    wait_until("the member is ready", lambda: http_status(member.http, "/readyz") == 200, 120, 0.005)
+    ready = time.monotonic()
+    wait_until("the member caught up", lambda: caught_up(cluster), 120, 0.02)
+    return (ready - began) * 1000, (time.monotonic() - began) * 1000
+
+
+def follower_of(cluster, leader):
+    return next(m for m in cluster.members if m is not leader)
+
+
+def scale_row(cluster, leader, count):
+    follower = follower_of(cluster, leader)
+    wait_until("followers applied it", lambda: caught_up(cluster), 120)
+    evaluated = evaluation_ms(leader)
+    memory = max(resident_mib(m) for m in cluster.members)
+    turns = [longest_turn_ms(cluster, f"ckpt_loop_lag_{kind}max_seconds") for kind in ("", "cpu_")]
+    snapshot = max(metric(m.http, "ckpt_raft_snapshot_duration_seconds") or 0 for m in cluster.members) * 1000
+    follower.kill()
+    ready, caught = started_ms(cluster, follower)
+    print("%11d %12.1f %12.0f %15.0f %15.0f %15.0f %12.0f %12.0f" % (count, evaluated, snapshot, turns[0], turns[1], memory, ready, caught),
+          flush=True)
+
+
+def lagging_row(cluster, leader):
+    """A follower is away until the log it lacks is gone, and comes back under load."""
+    away = follower_of(cluster, leader)
+    before = load(leader.api, 64, 5)
+    away.kill()
+    taken = metric(leader.http, "ckpt_raft_snapshots_total")
+    while metric(leader.http, "ckpt_raft_snapshots_total") < taken + 2:
+        load(leader.api, 256, 5)
+    changes = metric(leader.http, "ckpt_raft_leader_changes_total")
+    running = subprocess.Popen(load_arguments(leader.api, 64, 3600), stdout=subprocess.PIPE, text=True)
+    began = time.monotonic()
+    away.start(wait=False)
+    wait_until("it caught up by a snapshot", lambda: (metric(away.http, "ckpt_raft_snapshots_total") or 0) > 0, 120, 0.05)
+    installed = time.monotonic() - began
+    running.send_signal(signal.SIGINT)
+    during = json.loads(running.communicate()[0])
+    wait_until("it lacks nothing", lambda: caught_up(cluster), 120, 0.05)
+    print(f"a member that was away until its log was gone: snapshot installed after {installed:.1f} s, nothing lacking after "
+          f"{time.monotonic() - began:.1f} s\nwrites by 64 clients before: {before['per_s']:.0f}/s, p50 {before['p50_us']} us, "
+          f"p99 {before['p99_us']} us, max {before['max_us']} us; meanwhile: {during['per_s']:.0f}/s, p50 {during['p50_us']} us, "
+          f"p99 {during['p99_us']} us, max {during['max_us']} us, failed {during['failed']}\nchanges of the leader meanwhile: "
+          f"{metric(leader.http, 'ckpt_raft_leader_changes_total') - changes:.0f}; longest turn of the member's loop: "
+          f"{metric(away.http, 'ckpt_loop_lag_max_seconds') * 1000:.0f} ms, "
+          f"{metric(away.http, 'ckpt_loop_lag_cpu_max_seconds') * 1000:.0f} ms of it its own work", flush=True)
+
+
+def bench_scale():
+    print("three replicas on one machine; 256 clients register, probes every second, an evaluation every 10 s, snapshots each 32 MiB of log.\n"
+          "Turns: the longest of any member's loop since its start, and how much of it was the loop's own work (processor time).\n"
+          "allocations  evaluate ms  snapshot ms  longest turn ms  own work ms   resident MiB     ready ms   caught up ms")
+    with Cluster(policy={"evaluation_interval": "10s"}, storage_watch={"interval_ms": 1000}, raft={"snapshot_after_bytes": 32 << 20}) as cluster, \
+            Sleeper() as sleeper:
         cluster.start()
         leader = cluster.wait_leader()
-        load(leader.api, 64, 60, 1000)
-        before = {m.name: resident_mib(m) for m in cluster.members}
-        load(leader.api, 256, 120, 100000)
-        wait_until("followers applied it", lambda: caught_up(cluster), 30)
-        per = [resident_mib(m) - before[m.name] for m in cluster.members]
-        print(f"resident memory per 100,000 allocations: {min(per):.0f} to {max(per):.0f} MiB per member "
-              f"(sessions of their requests included); before: {max(before.values()):.0f} MiB", flush=True)
-        name = "ckpt_evaluation_duration_seconds"
-        sum_before, count_before = metric(leader.http, f"{name}_sum"), metric(leader.http, f"{name}_count")
-        wait_until("eight evaluations", lambda: metric(leader.http, f"{name}_count") >= count_before + 8, 60, 0.2)
-        mean = (metric(leader.http, f"{name}_sum") - sum_before) / (metric(leader.http, f"{name}_count") - count_before)
-        print(f"whole evaluation of 100,000 allocations, mean of 8 cycles: {mean * 1000:.1f} ms")
-        print(f"longest stall of the leader's loop with 100,000 allocations: {lag_ms(cluster, leader)} ms")
+        loaded = 0
+        for count in (1000, 100000, 1000000):
+            load(leader.api, 256, 600, count - loaded)
+            loaded = count
+            scale_row(cluster, leader, count)
+        lagging_row(cluster, leader)
+    print(f"a process that only sleeps was late by up to {sleeper.worst_ms:.0f} ms in the same time")
 
 
 def bench_failover_tls(kills=50):
@@ -179,7 +261,7 @@ def bench_failover_tls(kills=50):
 
 
 BENCHES = {"commits": bench_commits, "commits_tls": lambda: bench_commits(True), "failover": bench_failover,
-           "failover_tls": bench_failover_tls, "evaluation": bench_evaluation, "memory": bench_memory}
+           "failover_tls": bench_failover_tls, "evaluation": bench_evaluation, "scale": bench_scale}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or BENCHES:

@@ -112,6 +112,14 @@ static void send_one(struct slot *slot)
     rpc_channel_unary(channel, method, bytes, length, 30000, true, &handlers, slot);
 }
 
+/* The answers that are on their way are still waited for. */
+static void on_interrupt(uv_signal_t *handle, int number)
+{
+    (void)handle;
+    (void)number;
+    end_ns = 0;
+}
+
 static int compare(const void *a, const void *b)
 {
     uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
@@ -154,6 +162,7 @@ int main(int argc, char **argv)
 {
     struct rpc_channel_config config = {.tls = NULL};
     struct tls_context *tls;
+    uv_signal_t interrupt;
     const char *endpoint;
     size_t concurrency;
     struct slot *slots;
@@ -176,6 +185,8 @@ int main(int argc, char **argv)
     tls = tls_of_environment();
     config.tls = tls;
     channel = rpc_channel_new(uv_default_loop(), endpoint, &config);
+    CHECK(uv_signal_init(uv_default_loop(), &interrupt) == 0);
+    CHECK(uv_signal_start(&interrupt, on_interrupt, SIGINT) == 0);
     first_ns = uv_hrtime();
     end_ns = first_ns + (uint64_t)(strtod(argv[3], NULL) * 1e9);
     for (size_t i = 0; i < concurrency && sent_count < count_max; i++)
