@@ -338,6 +338,33 @@ static const struct option_spec yes_options[] = {
 static const struct option_spec member_replace_options[] = {
     MEMBER_ADDRESSES, MEMBER_WAIT, {.name = "yes", .kind = OPTION_FLAG, .help = "do not ask"}, {0}};
 
+static const struct option_spec whatif_options[] = {
+    {.name = "trace",
+     .kind = OPTION_TEXT,
+     .value = "FILE",
+     .help = "failures: lines of node,start_day,... below a header"},
+    {.name = "scenario",
+     .kind = OPTION_TEXT,
+     .value = "NAME",
+     .help = "exponential, weibull, alarms, preemption, walltime, contention, outages, everything"},
+    {.name = "since",
+     .kind = OPTION_NUMBER,
+     .value = "DURATION",
+     .help = "what this cluster went through in that time, as far as its events are kept",
+     .number = NUMBER_DURATION,
+     .range = {1000, DURATION_MAX_MS}},
+    {.name = "set",
+     .kind = OPTION_LIST,
+     .value = "NAME=NUMBER",
+     .help = "a number of the scenario: jobs=100, bandwidth_bytes_per_s=200e9, recall=0.4"},
+    {.name = "seed",
+     .kind = OPTION_NUMBER,
+     .value = "N",
+     .help = "what happens is a function of it (1)",
+     .range = {0, UINT64_MAX}},
+    {.name = "svg", .kind = OPTION_TEXT, .value = "FILE", .help = "also plot waste by rule"},
+    {0}};
+
 const struct command commands[] = {
     {"status", "", 0, 0, "who leads, who lags, how many may fail, what waits (any member)",
      command_status, NULL, false},
@@ -352,6 +379,8 @@ const struct command commands[] = {
      restart_point_options, false},
     {"explain", "JOB", 1, 1, "the last decision on a job: terms, guards, what would flip it",
      command_explain, NULL, false},
+    {"whatif", "", 0, 0, "what this broker, Young/Daly, fixed periods and an oracle would waste",
+     command_whatif, whatif_options, false},
     {"events", "[JOB]", 0, 1, "what happened; -f: what happens", command_events, events_options,
      false},
     {"targets", "", 0, 0, "storage targets and their state", command_targets, NULL, false},

@@ -260,13 +260,31 @@ static void on_walltime(struct sim *sim, size_t job)
     rule_grant(sim);
 }
 
+/* Its end: what it computed is done, a write that still runs is for nothing. */
+static void leave(struct sim *sim, size_t job)
+{
+    engine_settle(sim, job);
+    if (sim->jobs[job].phase == SIM_WRITING)
+        storage_end(&sim->storage, (uint32_t)job);
+    sim->jobs[job].left = true;
+    enter(sim, job, SIM_AWAY, INFINITY);
+    rule_grant(sim);
+}
+
 static void on_timer(struct sim *sim, size_t job)
 {
     struct sim_job *of = &sim->jobs[job];
 
+    if (sim->world->jobs[job].to_s <= sim->now_s) {
+        leave(sim, job);
+        return;
+    }
     if (of->phase == SIM_AWAY && of->until_s <= sim->now_s) {
         begin_allocation(sim, job);
-        restart(sim, job, 0);
+        if (of->progress_s > 0 || of->allocation > 1)
+            restart(sim, job, 0);
+        else
+            enter(sim, job, SIM_COMPUTING, INFINITY); /* it begins only now */
     } else if (of->phase == SIM_DOWN && of->until_s <= sim->now_s) {
         enter(sim, job, SIM_COMPUTING, INFINITY);
     }
@@ -276,9 +294,12 @@ static void on_timer(struct sim *sim, size_t job)
 
 /* ---- time -------------------------------------------------------------------------------------------------------------- */
 
-static double timer_of(const struct sim_job *job)
+static double timer_of(const struct sim *sim, size_t job)
 {
-    return job->phase == SIM_AWAY ? job->until_s : fmin(job->until_s, job->walltime_end_s);
+    const struct sim_job *of = &sim->jobs[job];
+    double timer_s = of->phase == SIM_AWAY ? of->until_s : fmin(of->until_s, of->walltime_end_s);
+
+    return of->left ? INFINITY : fmin(timer_s, sim->world->jobs[job].to_s);
 }
 
 static double next_timer_s(struct sim *sim)
@@ -286,7 +307,7 @@ static double next_timer_s(struct sim *sim)
     if (sim->timer_stale) {
         sim->timer_s = INFINITY;
         for (size_t i = 0; i < sim->world->job_count; i++)
-            sim->timer_s = fmin(sim->timer_s, timer_of(&sim->jobs[i]));
+            sim->timer_s = fmin(sim->timer_s, timer_of(sim, i));
         sim->timer_stale = false;
     }
     return sim->timer_s;
@@ -295,7 +316,7 @@ static double next_timer_s(struct sim *sim)
 static void fire_timers(struct sim *sim)
 {
     for (size_t i = 0; i < sim->world->job_count; i++) {
-        if (timer_of(&sim->jobs[i]) <= sim->now_s)
+        if (timer_of(sim, i) <= sim->now_s)
             on_timer(sim, i);
     }
     sim->timer_stale = true;
@@ -350,7 +371,13 @@ static void open_sim(struct sim *sim, const struct world *world, enum whatif_rul
     for (size_t i = 0; i < world->job_count; i++) {
         sim->jobs[i].until_s = INFINITY;
         sim->jobs[i].due_since_s = -1;
-        begin_allocation(sim, i);
+        if (world->jobs[i].from_s > 0) {
+            sim->jobs[i].phase = SIM_AWAY;
+            sim->jobs[i].until_s = world->jobs[i].from_s;
+            sim->jobs[i].walltime_end_s = INFINITY;
+        } else {
+            begin_allocation(sim, i);
+        }
     }
     rule_open(sim);
 }

@@ -36,6 +36,7 @@ struct sim_job {
     double walltime_end_s;
     uint32_t allocation;
     bool walltime_asked;
+    bool left;   /* for good */
     bool yields; /* gives its nodes away when the write is done */
     bool moves;  /* moves off its alarmed nodes then */
     double yield_asked_s;

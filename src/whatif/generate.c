@@ -54,6 +54,11 @@ static int by_time(const void *left, const void *right)
     return (a->node > b->node) - (a->node < b->node);
 }
 
+void world_sort(struct world *world)
+{
+    qsort(world->events, world->event_count, sizeof(*world->events), by_time);
+}
+
 /* ---- jobs ---- */
 
 static uint32_t size_at(double share)
@@ -74,6 +79,7 @@ static void fill_job(struct world *world, struct world_job *job, uint32_t nodes,
 {
     const struct whatif_scenario *scenario = &world->scenario;
 
+    job->to_s = INFINITY;
     job->nodes = nodes;
     job->first_node = world->node_count;
     job->queue = (uint32_t)(world->job_count % QUEUES);
@@ -82,6 +88,15 @@ static void fill_job(struct world *world, struct world_job *job, uint32_t nodes,
     job->injection_bytes_per_s = nodes * scenario->node_bytes_per_s;
     world->node_count += nodes;
     world->job_count++;
+}
+
+void world_index_nodes(struct world *world)
+{
+    world->job_of_node = check_calloc(world->node_count, sizeof(*world->job_of_node));
+    for (size_t i = 0; i < world->job_count; i++) {
+        for (uint32_t k = 0; k < world->jobs[i].nodes; k++)
+            world->job_of_node[world->jobs[i].first_node + k] = (uint32_t)i;
+    }
 }
 
 /* Sizes are the same for every seed (stratified), so that seeds differ in what happens, not in what there is. With nodes_max jobs
@@ -102,11 +117,7 @@ void world_draw_jobs(struct world *world, uint32_t nodes_max)
             nodes = nodes_max - world->node_count;
         fill_job(world, &world->jobs[i], nodes, fill);
     }
-    world->job_of_node = check_calloc(world->node_count, sizeof(*world->job_of_node));
-    for (size_t i = 0; i < world->job_count; i++) {
-        for (uint32_t k = 0; k < world->jobs[i].nodes; k++)
-            world->job_of_node[world->jobs[i].first_node + k] = (uint32_t)i;
-    }
+    world_index_nodes(world);
 }
 
 /* ---- events ---- */
@@ -231,14 +242,14 @@ void world_add_surroundings(struct world *world)
 {
     const struct whatif_scenario *scenario = &world->scenario;
 
-    qsort(world->events, world->event_count, sizeof(*world->events), by_time);
+    world_sort(world);
     if (scenario->recall > 0)
         add_alarms(world);
     for (uint32_t queue = 0; scenario->demand_per_hour > 0 && queue < QUEUES; queue++)
         add_regimes_of_queue(world, queue);
     if (scenario->outage_every_s > 0)
         add_outages(world);
-    qsort(world->events, world->event_count, sizeof(*world->events), by_time);
+    world_sort(world);
 }
 
 void world_generate(struct world *world, const struct whatif_scenario *scenario, uint64_t seed)

@@ -131,6 +131,8 @@ static int make_world(const struct whatif_run *run, struct world *world, struct 
 {
     if (check_scenario(run->scenario, err) != 0)
         return -1;
+    if (run->history != NULL)
+        return world_from_history(world, run->scenario, run->seed, run->history, err);
     if (run->trace != NULL)
         return world_read_trace(world, run->scenario, run->seed, run->trace, err);
     world_generate(world, run->scenario, run->seed);

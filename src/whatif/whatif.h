@@ -107,9 +107,39 @@ struct whatif_ledger {
 };
 double whatif_waste(const struct whatif_ledger *ledger);
 
+/* What a real cluster went through: its jobs, and what happened to them, in any order. */
+enum whatif_happening {
+    WHATIF_FAILURE, /* of one of the job's nodes, or of the job by itself */
+    WHATIF_KILL,    /* stopped by others without time to write */
+    WHATIF_YIELD,   /* stopped by others, who waited for a checkpoint */
+    WHATIF_STORAGE_DOWN,
+    WHATIF_STORAGE_UP
+};
+#define WHATIF_NEVER_S 1e18
+struct whatif_history_job {
+    double from_s, to_s; /* when it held its nodes; WHATIF_NEVER_S: it still does */
+    uint32_t nodes;
+    double gpus;
+    double size_bytes;
+    double bytes_per_s; /* what all its nodes can write */
+};
+struct whatif_history_event {
+    double at_s;
+    enum whatif_happening what;
+    uint32_t job;
+};
+struct whatif_history {
+    double seconds;
+    size_t job_count;
+    const struct whatif_history_job *jobs;
+    size_t event_count;
+    const struct whatif_history_event *events;
+};
+
 struct whatif_run {
     const struct whatif_scenario *scenario;
-    const char *trace; /* path; NULL: failures are generated */
+    const char *trace;                    /* path; NULL: failures are generated */
+    const struct whatif_history *history; /* NULL: none; else jobs and events come from it alone */
     uint64_t seed;
     enum whatif_rule rule;
 };

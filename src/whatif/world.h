@@ -36,6 +36,7 @@ struct world_event {
 };
 
 struct world_job {
+    double from_s, to_s; /* when it holds its nodes */
     uint32_t nodes;
     uint32_t first_node;
     uint32_t queue;
@@ -62,6 +63,9 @@ void world_generate(struct world *world, const struct whatif_scenario *scenario,
 /* Failures from the file, all else from the scenario; jobs fill the trace's nodes. */
 int world_read_trace(struct world *world, const struct whatif_scenario *scenario, uint64_t seed,
                      const char *path, struct err *err);
+/* Jobs and events as they were; -1 when they contradict each other. */
+int world_from_history(struct world *world, const struct whatif_scenario *scenario, uint64_t seed,
+                       const struct whatif_history *history, struct err *err);
 void world_free(struct world *world);
 
 /* Walltime of a job's n-th allocation; infinite without. */
@@ -69,10 +73,12 @@ double world_walltime_s(const struct world *world, size_t job, uint32_t allocati
 /* Mean rate at which demands come to a job, and the share of them that kill. */
 double world_mean_demand_per_s(const struct whatif_scenario *scenario);
 
-/* Of generate.c, for trace.c. */
+/* Of generate.c, for trace.c and history.c. */
 void world_init(struct world *world, const struct whatif_scenario *scenario, uint64_t seed);
+void world_index_nodes(struct world *world);
 void world_draw_jobs(struct world *world, uint32_t nodes_max);
 void world_add(struct world *world, const struct world_event *event);
+void world_sort(struct world *world);
 void world_add_surroundings(struct world *world);
 
 #endif

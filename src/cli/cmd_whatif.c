@@ -1,0 +1,164 @@
+/* ckptctl whatif: what other rules would have cost, on a trace, a scenario, or what this cluster went through. */
+#include <errno.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/cli/commands.h"
+#include "src/cli/output.h"
+#include "src/cli/whatif_history.h"
+#include "src/whatif/whatif.h"
+
+/* ---- what to simulate -------------------------------------------------------------------------------------------------- */
+
+static enum cli_exit usage(struct cli *cli, const char *text)
+{
+    return cli_fail(cli, CLI_USAGE, "ckptctl help whatif", "%s", text);
+}
+
+static enum cli_exit apply_sets(struct cli *cli, struct whatif_scenario *scenario)
+{
+    const struct option_value *sets = cli_option(cli, "set");
+    struct err err;
+
+    for (size_t i = 0; i < sets->item_count; i++) {
+        if (whatif_scenario_set(scenario, sets->items[i], &err) != 0)
+            return usage(cli, err.text);
+    }
+    return CLI_OK;
+}
+
+static enum cli_exit choose_scenario(struct cli *cli, struct whatif_scenario *scenario)
+{
+    const char *name = cli_text(cli, "scenario");
+    bool from_trace = cli_text(cli, "trace") != NULL;
+
+    whatif_scenario_init(scenario);
+    if (name != NULL && !whatif_scenario_named(name, scenario)) {
+        char text[400];
+        size_t used = (size_t)snprintf(text, sizeof(text),
+                                       "no scenario is called \"%.60s\"; there are", name);
+        for (size_t i = 0; whatif_scenario_name(i) != NULL && used < sizeof(text); i++)
+            used +=
+                (size_t)snprintf(text + used, sizeof(text) - used, " %s", whatif_scenario_name(i));
+        return usage(cli, text);
+    }
+    if (from_trace) { /* all of it, and nothing known in advance */
+        scenario->days = 20000;
+        scenario->learn = 1;
+    }
+    return apply_sets(cli, scenario);
+}
+
+/* ---- results ----------------------------------------------------------------------------------------------------------- */
+
+static json_t *row_json(const struct whatif_row *row)
+{
+    const struct whatif_ledger *l = &row->ledger;
+
+    return json_pack("{s:s, s:f, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}",
+                     "rule", whatif_rule_name(row->rule), "waste", whatif_waste(l), "checkpoints",
+                     (json_int_t)l->checkpoints, "yields", (json_int_t)l->yields, "held_gpu_s",
+                     l->held_gpu_s, "useful_gpu_s", l->useful_gpu_s, "lost_failure_gpu_s",
+                     l->lost_failure_gpu_s, "lost_preemption_gpu_s", l->lost_kill_gpu_s,
+                     "lost_walltime_gpu_s", l->lost_walltime_gpu_s, "pause_gpu_s", l->pause_gpu_s,
+                     "restart_gpu_s", l->restart_gpu_s, "written_bytes", l->bytes_written,
+                     "yield_wait_s", l->yields > 0 ? l->yield_wait_s / (double)l->yields : 0.0,
+                     "yield_wait_max_s", l->yield_wait_max_s);
+}
+
+static void print_rows(struct cli *cli, const struct whatif_row *rows, size_t count)
+{
+    json_t *items;
+
+    if (!cli_is_json(cli)) {
+        whatif_table(cli->out, rows, count);
+        return;
+    }
+    items = json_array();
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(items, row_json(&rows[i]));
+    output_json(cli, "rules", items);
+}
+
+static enum cli_exit write_plot(struct cli *cli, const struct whatif_row *rows, size_t count)
+{
+    const char *path = cli_text(cli, "svg"), *trace = cli_text(cli, "trace");
+    const char *name = cli_text(cli, "scenario");
+    char title[300];
+    FILE *file;
+
+    if (path == NULL)
+        return CLI_OK;
+    file = fopen(path, "w");
+    if (file == NULL)
+        return cli_fail(cli, CLI_FAILED, NULL, "cannot write the plot: %s: %s", path,
+                        strerror(errno));
+    snprintf(title, sizeof(title), "Waste of GPU time by rule: %.200s",
+             trace != NULL  ? trace
+             : name != NULL ? name
+                            : "this cluster");
+    whatif_svg(file, title, rows, count);
+    if (fclose(file) != 0)
+        return cli_fail(cli, CLI_FAILED, NULL, "cannot write the plot: %s: %s", path,
+                        strerror(errno));
+    return CLI_OK;
+}
+
+static enum cli_exit simulate(struct cli *cli, const struct whatif_scenario *scenario,
+                              const struct whatif_history *history)
+{
+    struct whatif_row rows[WHATIF_RULE_COUNT];
+    struct whatif_run run = {.scenario = scenario,
+                             .trace = cli_text(cli, "trace"),
+                             .history = history,
+                             .seed = cli_number(cli, "seed", 1)};
+    struct err err;
+
+    for (int rule = 0; rule < WHATIF_RULE_COUNT; rule++) {
+        run.rule = rows[rule].rule = (enum whatif_rule)rule;
+        if (whatif_run(&run, &rows[rule].ledger, &err) != 0)
+            return cli_fail(cli, CLI_FAILED, NULL, "%s", err.text);
+    }
+    print_rows(cli, rows, WHATIF_RULE_COUNT);
+    return write_plot(cli, rows, WHATIF_RULE_COUNT);
+}
+
+static enum cli_exit simulate_cluster(struct cli *cli, struct whatif_scenario *scenario)
+{
+    struct whatif_history_copy copy;
+    enum cli_exit code = whatif_history_read(cli, cli_number(cli, "since", 0), scenario, &copy);
+
+    if (code == CLI_OK) /* what was set by hand stands above the cluster's policy */
+        code = apply_sets(cli, scenario);
+    if (code != CLI_OK) {
+        whatif_history_free(&copy);
+        return code;
+    }
+    if (copy.gap)
+        cli_note(cli, "remark: older events are no longer kept; the window is shorter than asked");
+    if (copy.history.job_count == 0)
+        code = cli_fail(cli, CLI_NOT_FOUND, "ckptctl jobs", "no job held nodes in that time");
+    else
+        code = simulate(cli, scenario, &copy.history);
+    if (code == CLI_OK && !cli_is_json(cli))
+        cli_note(cli, "what really happened in that time: %zu checkpoints completed",
+                 copy.checkpoints);
+    whatif_history_free(&copy);
+    return code;
+}
+
+enum cli_exit command_whatif(struct cli *cli)
+{
+    struct whatif_scenario scenario;
+    bool trace = cli_text(cli, "trace") != NULL, named = cli_text(cli, "scenario") != NULL;
+    bool since = cli_option(cli, "since")->set;
+    enum cli_exit code;
+
+    if (since ? trace || named : !trace && !named)
+        return usage(cli,
+                     "whatif takes --trace FILE or --scenario NAME or both, or --since DURATION");
+    code = choose_scenario(cli, &scenario);
+    if (code != CLI_OK)
+        return code;
+    return since ? simulate_cluster(cli, &scenario) : simulate(cli, &scenario, NULL);
+}

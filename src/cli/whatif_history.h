@@ -1,0 +1,42 @@
+/* What this cluster went through, as whatif takes it: jobs from ListAllocations, events from the kept ones.
+ *
+ * Flow     whatif_history_read() asks the leader for both; whatif_history_event_of() translates one event.
+ * Shapes   the copy owns its arrays. A job counts from its start, or the window's beginning, to its end.
+ * Units    seconds since the window's beginning.
+ * Absent   queues and health as they were: only what was logged is known.
+ */
+#ifndef CKPT_CLI_WHATIF_HISTORY_H
+#define CKPT_CLI_WHATIF_HISTORY_H
+
+#include "ckpt/v1/broker.pb-c.h"
+#include "src/cli/cli.h"
+#include "src/whatif/whatif.h"
+
+struct whatif_history_copy {
+    struct whatif_history history; /* its pointers are those below */
+    struct whatif_history_job *jobs;
+    struct whatif_name {
+        char *name;
+        uint32_t job;
+    } * names; /* sorted by whatif_history_sort_names() */
+    struct whatif_history_event *events;
+    size_t job_room, event_room;
+    uint64_t from_ms, to_ms;
+    size_t checkpoints; /* completed in the window */
+    bool gap;           /* older events were dropped */
+};
+
+/* The cluster's policy also sets the scenario's cycle, stall fraction and restart cost. */
+enum cli_exit whatif_history_read(struct cli *cli, uint64_t since_ms,
+                                  struct whatif_scenario *scenario,
+                                  struct whatif_history_copy *copy);
+void whatif_history_free(struct whatif_history_copy *copy);
+/* False: it says nothing about jobs or storage. */
+bool whatif_history_event_of(const Ckpt__V1__Event *event, enum whatif_happening *ret_what);
+void whatif_history_add_job(struct whatif_history_copy *copy, const Ckpt__V1__Allocation *job,
+                            uint64_t default_write_bytes_per_s);
+/* After the last job, before the first event. */
+void whatif_history_sort_names(struct whatif_history_copy *copy);
+void whatif_history_add_event(struct whatif_history_copy *copy, const Ckpt__V1__Event *event);
+
+#endif

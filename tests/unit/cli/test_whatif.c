@@ -1,0 +1,213 @@
+/* ckptctl whatif: what it takes, what it prints, and how the cluster's own history becomes a simulation. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "src/cli/whatif_history.h"
+#include "tests/support/test.h"
+#include "tests/unit/cli/harness.h"
+
+static char trace_path[] = "/tmp/whatif-cli-XXXXXX";
+
+static int make_trace(void **state)
+{
+    int fd = mkstemp(trace_path);
+    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
+
+    (void)state;
+    if (file == NULL)
+        return -1;
+    fprintf(file, "node,start_day,end_day\n");
+    for (int i = 0; i < 60; i++)
+        fprintf(file, "%d,%.3f,\n", i * 7 % 40, i * 0.5);
+    return fclose(file);
+}
+
+static int drop_trace(void **state)
+{
+    (void)state;
+    return unlink(trace_path);
+}
+
+static int setup(void **state)
+{
+    struct harness *h = calloc(1, sizeof(*h));
+
+    harness_init(h);
+    *state = h;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    harness_close(*state);
+    free(*state);
+    return 0;
+}
+
+__attribute__((format(printf, 2, 3))) static int run(struct harness *h, const char *format, ...)
+{
+    char words[400];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(words, sizeof(words), format, arguments);
+    va_end(arguments);
+    return harness_run(h, words);
+}
+
+/* Offline: no member is asked */
+static void trace_is_replayed_for_every_rule_without_a_cluster(void **state)
+{
+    static const char *const rules[] = {
+        "model", "young-daly", "young-daly-paced", "every-1h", "every-6h", "none", "oracle"};
+    struct harness *h = *state;
+
+    assert_int_equal(run(h, "whatif --trace %s --set cycle_s=600", trace_path), CLI_OK);
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
+        assert_contains(h->out, rules[i]);
+    assert_contains(h->out, "CHECKPOINTS");
+    assert_int_equal(h->call_count, 0);
+    assert_int_equal(run(h, "whatif --trace %s --set cycle_s=600 -o json", trace_path), CLI_OK);
+    assert_contains(h->out, "\"lost_failure_gpu_s\"");
+    assert_contains(h->out, "\"rule\"");
+}
+
+static void plot_is_written_where_it_was_asked_for(void **state)
+{
+    struct harness *h = *state;
+    char path[] = "/tmp/whatif-svg-XXXXXX", text[200] = "";
+    int fd = mkstemp(path);
+    FILE *file;
+
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(run(h, "whatif --scenario exponential --set jobs=5,days=1 --svg %s", path),
+                     CLI_OK);
+    file = fopen(path, "r");
+    assert_true(fread(text, 1, sizeof(text) - 1, file) > 0);
+    fclose(file);
+    unlink(path);
+    assert_contains(text, "<svg xmlns=");
+    assert_int_equal(run(h, "whatif --scenario exponential --set jobs=5,days=1 --svg %s",
+                         "/nonexistent/plot.svg"),
+                     CLI_FAILED);
+    assert_contains(h->error, "No such file");
+}
+
+static void wrong_words_are_refused_by_name(void **state)
+{
+    struct harness *h = *state;
+
+    assert_int_equal(harness_run(h, "whatif"), CLI_USAGE);
+    assert_contains(h->error, "--trace FILE");
+    assert_int_equal(harness_run(h, "whatif --scenario nonsense"), CLI_USAGE);
+    assert_contains(h->error, "everything");
+    assert_int_equal(harness_run(h, "whatif --scenario alarms --set recall=2"), CLI_USAGE);
+    assert_contains(h->error, "from 0 to 1");
+    assert_int_equal(harness_run(h, "whatif --since 24h --scenario alarms"), CLI_USAGE);
+    assert_int_equal(harness_run(h, "whatif --trace /nonexistent/trace"), CLI_FAILED);
+    assert_contains(h->error, "/nonexistent/trace: No such file");
+}
+
+/* ---- the cluster's own history ---- */
+
+static Ckpt__V1__NodeShare share = CKPT__V1__NODE_SHARE__INIT;
+static Ckpt__V1__NodeShare *shares[] = {&share, &share};
+
+static void add_job(struct whatif_history_copy *copy, char *name, uint64_t started_ms,
+                    Ckpt__V1__AllocationState job_state, uint64_t since_ms)
+{
+    Ckpt__V1__AllocationSpec spec = CKPT__V1__ALLOCATION_SPEC__INIT;
+    Ckpt__V1__Allocation job = CKPT__V1__ALLOCATION__INIT;
+
+    share.gpu_count = 8;
+    spec.allocation_id = name;
+    spec.nodes = shares;
+    spec.n_nodes = 2;
+    spec.started_at_ms = started_ms;
+    job.spec = &spec;
+    job.state = job_state;
+    job.state_since_ms = since_ms;
+    job.size_estimate_bytes = 2000000;
+    whatif_history_add_job(copy, &job, 1000);
+}
+
+static void add_event(struct whatif_history_copy *copy, uint64_t at_ms, Ckpt__V1__EventKind kind,
+                      char *job, Ckpt__V1__Reason reason, uint32_t new_state)
+{
+    Ckpt__V1__Event event = CKPT__V1__EVENT__INIT;
+
+    event.at_ms = at_ms;
+    event.kind = kind;
+    event.allocation_id = job;
+    event.reason = reason;
+    event.new_state = new_state;
+    whatif_history_add_event(copy, &event);
+}
+
+#define RUNNING   CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING
+#define COMPLETED CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED
+#define KIND(x)   CKPT__V1__EVENT_KIND__EVENT_KIND_##x
+#define REASON(x) CKPT__V1__REASON__REASON_##x
+
+static void jobs_and_events_of_the_window_become_a_history(void **state)
+{
+    static char one[] = "one", two[] = "two", old[] = "old", other[] = "other";
+    struct whatif_history_copy copy = {
+        .from_ms = 1000000, .to_ms = 90000000, .history.seconds = 89000};
+    struct whatif_scenario scenario;
+    struct whatif_ledger ledger;
+    struct err err;
+
+    (void)state;
+    add_job(&copy, two, 2000000, COMPLETED, 50000000);
+    add_job(&copy, one, 500, RUNNING, 600);
+    add_job(&copy, old, 500, COMPLETED, 900000); /* ended before the window */
+    whatif_history_sort_names(&copy);
+    assert_int_equal(copy.history.job_count, 2);
+    assert_true(copy.jobs[0].from_s == 1000 && copy.jobs[0].to_s == 49000);
+    assert_true(copy.jobs[1].from_s == 0 && copy.jobs[1].gpus == 16);
+    assert_true(copy.jobs[1].bytes_per_s == 2000);
+
+    add_event(&copy, 10000000, KIND(RESTARTED), one, REASON(NONE), 0);
+    add_event(&copy, 20000000, KIND(ALLOCATION_STATE), two, REASON(PREEMPTED), 0);
+    add_event(&copy, 20500000, KIND(ALLOCATION_STATE), two, REASON(ENDED_BY_SCHEDULER), 0);
+    add_event(&copy, 30000000, KIND(TARGET_DOWN), other, REASON(NONE), 0);
+    add_event(&copy, 31000000, KIND(TARGET_UP), other, REASON(NONE), 0);
+    add_event(&copy, 32000000, KIND(RESTARTED), other, REASON(NONE), 0); /* nobody's */
+    add_event(&copy, 40000000, KIND(CHECKPOINT_STATE), one, REASON(NONE),
+              CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE);
+    add_event(&copy, 500, KIND(RESTARTED), one, REASON(NONE), 0); /* before the window */
+    assert_int_equal(copy.history.event_count, 4);
+    assert_int_equal(copy.checkpoints, 1);
+    assert_true(copy.events[0].what == WHATIF_FAILURE && copy.events[0].job == 1);
+    assert_true(copy.events[1].what == WHATIF_YIELD && copy.events[1].job == 0);
+    assert_true(copy.events[0].at_s == 9000);
+
+    whatif_scenario_init(&scenario);
+    assert_int_equal(whatif_run(&(struct whatif_run){.scenario = &scenario,
+                                                     .history = &copy.history,
+                                                     .rule = WHATIF_MODEL},
+                                &ledger, &err),
+                     0);
+    assert_int_equal(ledger.failures, 1);
+    assert_int_equal(ledger.yields, 1);
+    assert_true(ledger.held_gpu_s <= 16 * (89000.0 + 48000));
+    assert_true(ledger.held_gpu_s >= 16 * (89000.0 + 48000 - 3600 - 1));
+    whatif_history_free(&copy);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(trace_is_replayed_for_every_rule_without_a_cluster),
+        T(plot_is_written_where_it_was_asked_for),
+        T(wrong_words_are_refused_by_name),
+        T(jobs_and_events_of_the_window_become_a_history),
+    };
+
+    return cmocka_run_group_tests(tests, make_trace, drop_trace);
+}
