@@ -45,6 +45,7 @@ struct evaluator {
     uint64_t last_cycle_ms;
     /* the cycle that runs, and its rows */
     bool in_cycle;
+    uint32_t row_count;  /* slots when it began */
     uint32_t next_row;   /* to be taken */
     uint32_t scored_end; /* rows below are scored */
     uint64_t cycle_began_us, cycle_spent_us;
@@ -175,7 +176,8 @@ static void begin_cycle(struct evaluator *evaluator)
     const struct fsm *fsm = replica_fsm(evaluator->broker->replica);
 
     CHECK(!evaluator->in_cycle);
-    reach_rows(evaluator, fsm_allocation_slots(fsm));
+    evaluator->row_count = fsm_allocation_slots(fsm);
+    reach_rows(evaluator, evaluator->row_count);
     evaluator_cycle_begin(&evaluator->cycle, fsm, dispatcher_nodes(evaluator->broker->dispatcher),
                           state_now_ms(evaluator), &evaluator->price_scan);
     evaluator->in_cycle = true;
@@ -286,9 +288,8 @@ static void take_row(struct evaluator *evaluator, struct evaluator_block *block,
 static uint32_t cycle_rows(const struct evaluator *evaluator)
 {
     uint32_t slots = fsm_allocation_slots(replica_fsm(evaluator->broker->replica));
-    uint32_t rows = evaluator->block_count * EVALUATOR_CHUNK_ROWS;
 
-    return slots < rows ? slots : rows;
+    return slots < evaluator->row_count ? slots : evaluator->row_count;
 }
 
 static struct evaluator_block *score_chunk(struct evaluator *evaluator, uint32_t first,

@@ -267,6 +267,34 @@ static void many_allocations_are_evaluated_in_chunks(void **state)
     finish(fake);
 }
 
+/* The decisions of a cycle are on their way when the next slot of its last chunk is taken. */
+static void an_allocation_registered_within_a_cycle_waits_for_the_next(void **state)
+{
+    struct fake *fake = start();
+    struct fake_timer *timer;
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "job", 1, 1, NULL).status, FSM_OK);
+    fake->now_us += 24 * (uint64_t)HOUR_MS * 1000;
+    fake->replica.term++;
+    fake->replica.serving = true;
+    fake_tell(&fake->replica, 0);
+    while (list_empty(&fake->replica.proposals)) {
+        timer = fake_earliest(fake);
+        assert_non_null(timer);
+        timer->armed = false;
+        timer->fire(timer->data);
+    }
+    assert_int_equal(fake_register(fake, "late", 2, 1, NULL).status, FSM_OK);
+    fake_advance_ms(fake, 100);
+    assert_int_equal(checkpoint_state(fake),
+                     CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_REQUESTED);
+    assert_false(evaluator_explain(fake->broker.evaluator, "late", keep, &(struct explained){0}));
+    fake_advance_ms(fake, 30000);
+    assert_true(evaluator_explain(fake->broker.evaluator, "late", keep, &(struct explained){0}));
+    finish(fake);
+}
+
 /* ---- explain ---- */
 
 static void a_negative_evaluation_is_explained_with_numbers(void **state)
@@ -451,6 +479,7 @@ int main(void)
         cmocka_unit_test(a_manual_allocation_is_never_hinted),
         cmocka_unit_test(a_declared_period_fires_beside_the_model),
         cmocka_unit_test(many_allocations_are_evaluated_in_chunks),
+        cmocka_unit_test(an_allocation_registered_within_a_cycle_waits_for_the_next),
         cmocka_unit_test(a_negative_evaluation_is_explained_with_numbers),
         cmocka_unit_test(an_allocation_that_was_not_evaluated_is_not_explained),
         cmocka_unit_test(rising_errors_of_one_node_raise_the_value),
