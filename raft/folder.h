@@ -33,7 +33,7 @@ struct folder {
     bool accepts_writes;
     uint64_t free_bytes; /* at the last check */
     uint64_t reserve_bytes;
-    uint64_t segment_bytes; /* of log files; 0: WAL_SEGMENT_BYTES */
+    uint64_t segment_bytes;      /* of log files; 0: WAL_SEGMENT_BYTES */
     atomic_bool reserve_present; /* cleared by jobs */
     bool reserve_in_work;
     struct disk_job reserve_job;

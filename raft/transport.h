@@ -31,7 +31,7 @@ enum {
     TRANSPORT_GREETING_MAX = 64,
     TRANSPORT_GREETING_MS = 2000,
     TRANSPORT_DIAL_TIMEOUT_MS = 2000,
-    TRANSPORT_FOREIGN_MS = 30000, /* so long after its last word it is still told of */
+    TRANSPORT_FOREIGN_MS = 30000,     /* so long after its last word it is still told of */
     TRANSPORT_DIAL_PATIENCE_MS = 100, /* ... with a peer that is heard meanwhile */
     TRANSPORT_BACKOFF_MIN_MS = 20,
     TRANSPORT_BACKOFF_MAX_MS = 1000,

@@ -227,11 +227,11 @@ static int segment_recover(struct wal *wal, uint64_t first_index, bool is_last, 
         return -1;
     status = wal_segment_scan(bytes, length, path, is_last, NULL, NULL, &segment, &torn, err);
     if (status == 0 && length < wal->segment_bytes)
-        status = err_set(err, ERR_CORRUPT,
-                         "%s has %zu bytes of %" PRIu64
-                         ": it was cut, and acknowledged data with it; "
-                         "remove the member and add it under a new id with an empty folder",
-                         path, length, wal->segment_bytes);
+        status =
+            err_set(err, ERR_CORRUPT,
+                    "%s has %zu bytes of %" PRIu64 ": it was cut, and acknowledged data with it; "
+                    "remove the member and add it under a new id with an empty folder",
+                    path, length, wal->segment_bytes);
     if (status == 0 && segment.first_index != first_index)
         status = err_set(err, ERR_CORRUPT, "%s says it begins at record %" PRIu64, path,
                          segment.first_index);

@@ -85,6 +85,45 @@ def one_survivor_goes_on_alone_with_everything_it_held():
         assert load_json(cluster.ctl("-o", "json", "status", check=False))["status"]["epoch"] == 4
 
 
+def a_recovered_member_becomes_a_cluster_of_three_again():
+    """New members learn the incarnation from it; the lost ones stay out, and their ids cannot come back with blank folders."""
+    with Cluster(raft={"snapshot_after_entries": 200}) as cluster:
+        cluster.start()
+        fill(cluster, 150)
+        wait_until("all have applied it", lambda: len({metric(m.http, "ckpt_raft_applied_index") for m in cluster.members}) == 1, 10)
+        n1, n2, n3 = cluster.members
+        for member in cluster.members:
+            member.kill()
+        lost = cluster.dir / "lost"
+        shutil.copytree(n1.data_dir, lost)
+        (digest,) = hash_of(daemon(cluster, n3, "--inspect-data").stdout)
+        assert daemon(cluster, n3, "--recover", "--confirm", digest).returncode == 0
+        n3.start()
+        wait_until("it leads alone", lambda: http_status(n3.http, "/leader") == 200, 10)
+        new = [cluster.new_member() for _ in range(2)]
+        for member in new:
+            member.start()
+            cluster.ctl("member", "add", member.name, "--id", str(member.id), "--raft", member.raft, "--api", member.api, endpoints=n3.api)
+            wait_until(f"{member.name} is promoted", lambda m=member: cluster.ctl(
+                "member", "promote", m.name, check=False, endpoints=n3.api).returncode == 0, 20, 0.3)
+        cluster.members = [n3, *new]
+        fill(cluster, 50, "after")
+        n3.kill()
+        cluster.wait_leader()
+        assert len(names(cluster)) == 200
+        n3.start()
+        cluster.debug_check()
+        n1.start(wait=False)  # with its folder of before: refused by all of them
+        wait_until("it is refused", lambda: "another incarnation" in cluster.ctl("status", endpoints=n1.api, check=False).stdout, 15)
+        assert metric(n1.http, "ckpt_raft_foreign_members") >= 1
+        n1.kill()
+        for member in new:  # the incarnation is in their folders too
+            member.kill()
+            member.joins = True
+            member.start()
+        cluster.debug_check()
+
+
 def two_members_recovered_separately_refuse_each_other():
     with Cluster() as cluster:
         cluster.start()
@@ -252,6 +291,6 @@ def members_restored_from_different_files_do_not_form_a_cluster():
 
 
 if __name__ == "__main__":
-    sys.exit(tap([one_survivor_goes_on_alone_with_everything_it_held, two_members_recovered_separately_refuse_each_other,
+    sys.exit(tap([one_survivor_goes_on_alone_with_everything_it_held, a_recovered_member_becomes_a_cluster_of_three_again, two_members_recovered_separately_refuse_each_other,
                   a_member_that_is_behind_is_not_recovered_unnoticed, a_restored_cluster_goes_on_where_the_backup_was,
                   wrong_files_are_refused_before_anything_is_written, members_restored_from_different_files_do_not_form_a_cluster]))
