@@ -55,10 +55,12 @@ static void hand_over(struct leader_watch *watch, uint64_t member_id, const char
 
     if (watch->handing_over || (watch->asked_ms != 0 && now_ms - watch->asked_ms < watch->retry_ms))
         return;
-    if (watch->asked_ms == 0 || now_ms - watch->asked_ms >= LEADER_WATCH_RETRY_MAX_MS)
+    if (watch->asked_ms == 0 || now_ms - watch->asked_ms >= 2 * LEADER_WATCH_RETRY_MAX_MS)
         watch->retry_ms = LEADER_WATCH_RETRY_MS;
-    else if (watch->retry_ms < LEADER_WATCH_RETRY_MAX_MS)
-        watch->retry_ms *= 2;
+    else
+        watch->retry_ms = watch->retry_ms * 2 < LEADER_WATCH_RETRY_MAX_MS
+                              ? watch->retry_ms * 2
+                              : LEADER_WATCH_RETRY_MAX_MS;
     watch->asked_ms = now_ms;
     log_warning("transfer", "reason=%s member=%" PRIu64 " text=\"another member is asked to lead\"",
                 why, member_id);

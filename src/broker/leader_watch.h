@@ -5,7 +5,7 @@
  *          of its term is applied after LEADER_WATCH_READY_MS, or the evaluator ended no cycle for LEADER_WATCH_CYCLES
  *          intervals, at least LEADER_WATCH_CYCLE_MS: any caught-up voter may try.
  * Shapes   no flapping: between two hand-overs by this process at least LEADER_WATCH_RETRY_MS, twice as long after each, up to
- *          LEADER_WATCH_RETRY_MAX_MS; forgotten after that long without one.
+ *          LEADER_WATCH_RETRY_MAX_MS; forgotten after twice that long without one.
  * Units    milliseconds.
  * Absent   full and hanging disks (disk_watch.h).
  */

@@ -39,6 +39,7 @@ struct replica {
     uint64_t index, term, proposed_count;
     size_t waiting_count, waiting_max; /* of proposals at a time */
     uint64_t leader_id;
+    const struct consensus_status *status; /* NULL: one voter that is not connected */
     struct clock_ops clock;
 };
 
@@ -218,6 +219,10 @@ struct fsm *replica_fsm_mutable(struct replica *replica)
 
 void replica_get_status(const struct replica *replica, struct consensus_status *ret_status)
 {
+    if (replica->status != NULL) {
+        *ret_status = *replica->status;
+        return;
+    }
     memset(ret_status, 0, sizeof(*ret_status));
     ret_status->member_id = 1;
     ret_status->leader_id = replica->leader_id;

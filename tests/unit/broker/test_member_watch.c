@@ -1,0 +1,249 @@
+/* Raft's members, the replicated list of them, and who should lead: what differs is proposed until it does not, and leadership goes
+ * to the preferred member without flapping. */
+#include "src/broker/leader_watch.h"
+#include "src/broker/member_watch.h"
+#include "tests/unit/broker/fake_replica.h"
+
+static struct consensus_status status;
+static struct consensus_member told;
+static size_t told_count, transfers;
+static uint64_t transferred_to;
+static const struct err *transfer_fails;
+
+void replica_member_put(struct replica *replica, const struct consensus_member *member)
+{
+    (void)replica;
+    told = *member;
+    told_count++;
+}
+
+void replica_transfer(struct replica *replica, uint64_t member_id, replica_done_fn *done,
+                      void *data)
+{
+    (void)replica;
+    transfers++;
+    transferred_to = member_id;
+    done(data, transfer_fails, NULL);
+}
+
+int replica_yield(struct replica *replica, struct err *err)
+{
+    (void)replica;
+    (void)err;
+    transfers++;
+    transferred_to = 0;
+    return 0;
+}
+
+static void put_peer(size_t i, uint64_t id, const char *name, enum consensus_member_role role)
+{
+    struct consensus_peer_status *peer = &status.peers[i];
+
+    *peer = (struct consensus_peer_status){.id = id,
+                                           .role = role,
+                                           .voter = role == CONSENSUS_VOTER,
+                                           .connected = true,
+                                           .match_index = status.last_index};
+    snprintf(peer->name, sizeof(peer->name), "%s", name);
+    snprintf(peer->address, sizeof(peer->address), "10.0.0.%" PRIu64 ":9000", id);
+    status.peer_count = i + 1;
+}
+
+/* Three voters, of whom this one, n1, leads. */
+static struct fake *three(void)
+{
+    struct fake *fake = fake_new(NULL);
+    static const struct config_member self = {.id = 1, .name = (char *)(uintptr_t) "n1"};
+
+    fake->config.self = &self;
+    fake->config.election_ms = 1000;
+    memset(&status, 0, sizeof(status));
+    status.member_id = status.leader_id = 1;
+    status.member_role = CONSENSUS_VOTER;
+    status.role = CONSENSUS_LEADER;
+    status.voter_count = 3;
+    status.last_index = 500;
+    put_peer(0, 2, "n2", CONSENSUS_VOTER);
+    put_peer(1, 3, "n3", CONSENSUS_VOTER);
+    fake->replica.status = &status;
+    told_count = transfers = 0;
+    transfer_fails = NULL;
+    return fake;
+}
+
+static const Ckpt__Log__V1__MemberFacts *facts_of(struct fake *fake, uint64_t id)
+{
+    const Ckpt__Log__V1__MemberFacts *facts;
+
+    for (size_t i = 0; (facts = fsm_member_at(fake->replica.fsm, i)) != NULL; i++) {
+        if (facts->member_id == id)
+            return facts;
+    }
+    return NULL;
+}
+
+static void what_raft_has_committed_becomes_history_once(void **state)
+{
+    struct fake *fake = three();
+    struct member_watch *watch = member_watch_new(&fake->broker);
+    uint64_t proposed;
+
+    (void)state;
+    fake_serve(fake);
+    assert_int_equal(facts_of(fake, 2)->role, CKPT__LOG__V1__MEMBER_ROLE__MEMBER_ROLE_VOTER);
+    assert_string_equal(facts_of(fake, 3)->raft_address, "10.0.0.3:9000");
+    proposed = fake->replica.proposed_count;
+    fake_advance_ms(fake, 60 * 1000);
+    assert_uint_equal(fake->replica.proposed_count, proposed); /* an idle cluster writes nothing */
+    put_peer(2, 4, "n4", CONSENSUS_LEARNER);
+    status.change_index = 501; /* not committed yet */
+    fake_advance_ms(fake, 5 * 1000);
+    assert_null(facts_of(fake, 4));
+    status.change_index = 0;
+    fake_advance_ms(fake, 5 * 1000);
+    assert_int_equal(facts_of(fake, 4)->role, CKPT__LOG__V1__MEMBER_ROLE__MEMBER_ROLE_LEARNER);
+    put_peer(1, 4, "n4", CONSENSUS_VOTER); /* n3 is gone */
+    fake_advance_ms(fake, 5 * 1000);
+    assert_int_equal(facts_of(fake, 3)->role, CKPT__LOG__V1__MEMBER_ROLE__MEMBER_ROLE_REMOVED);
+    assert_int_equal(facts_of(fake, 4)->role, CKPT__LOG__V1__MEMBER_ROLE__MEMBER_ROLE_VOTER);
+    member_watch_free(watch);
+    fake_free(fake);
+}
+
+static void the_replicated_addresses_go_into_the_book_and_new_ones_come_back(void **state)
+{
+    struct fake *fake = three();
+    struct member_watch *watch = member_watch_new(&fake->broker);
+    size_t before;
+
+    (void)state;
+    fake_serve(fake);
+    fake_advance_ms(fake, 2000);
+    assert_uint_equal(told.id, 3);
+    assert_string_equal(told.address, "10.0.0.3:9000");
+    before = told_count;
+    snprintf(status.peers[0].address, sizeof(status.peers[0].address),
+             "10.9.9.9:9000"); /* it moved */
+    fake_advance_ms(fake, 2000);
+    assert_string_equal(facts_of(fake, 2)->raft_address, "10.9.9.9:9000");
+    assert_uint_equal(told_count, before + 1);
+    assert_uint_equal(told.id, 2);
+    member_watch_free(watch);
+    fake_free(fake);
+}
+
+static void a_follower_proposes_nothing(void **state)
+{
+    struct fake *fake = three();
+    struct member_watch *watch = member_watch_new(&fake->broker);
+    uint64_t before = fake->replica.proposed_count;
+
+    (void)state;
+    status.role = CONSENSUS_FOLLOWER;
+    fake_advance_ms(fake, 10 * 1000);
+    assert_uint_equal(fake->replica.proposed_count, before);
+    member_watch_free(watch);
+    fake_free(fake);
+}
+
+static void the_preferred_member_takes_over_when_it_was_well_for_a_while(void **state)
+{
+    struct fake *fake = three();
+    struct leader_watch *watch = leader_watch_new(&fake->broker);
+
+    (void)state;
+    fake->config.preferred_leader = (char *)(uintptr_t) "n3";
+    fake_serve(fake);
+    status.peers[1].match_index = status.last_index - LEADER_WATCH_LAG_MAX - 1;
+    fake_advance_ms(fake, 60 * 1000);
+    assert_uint_equal(transfers, 0); /* it lags */
+    status.peers[1].match_index = status.last_index;
+    fake_advance_ms(fake, LEADER_WATCH_STABLE_MS - LEADER_WATCH_MS);
+    status.peers[1].connected =
+        false; /* a moment only: it has to be well for the whole time again */
+    fake_advance_ms(fake, LEADER_WATCH_MS);
+    status.peers[1].connected = true;
+    fake_advance_ms(fake, LEADER_WATCH_STABLE_MS - LEADER_WATCH_MS);
+    assert_uint_equal(transfers, 0);
+    fake_advance_ms(fake, 3 * LEADER_WATCH_MS);
+    assert_uint_equal(transfers, 1);
+    assert_uint_equal(transferred_to, 3);
+    leader_watch_free(watch);
+    fake_free(fake);
+}
+
+static void hand_overs_that_do_not_last_become_rare(void **state)
+{
+    struct fake *fake = three();
+    struct leader_watch *watch = leader_watch_new(&fake->broker);
+
+    (void)state;
+    fake->config.preferred_leader = (char *)(uintptr_t) "n3";
+    fake_serve(fake); /* and leads again after each, or still */
+    fake_advance_ms(fake, 3600 * 1000);
+    assert_in_range(transfers, 6, 14);
+    leader_watch_free(watch);
+    fake_free(fake);
+}
+
+static void a_learner_or_an_unknown_name_is_never_preferred(void **state)
+{
+    struct fake *fake = three();
+    struct leader_watch *watch = leader_watch_new(&fake->broker);
+
+    (void)state;
+    put_peer(1, 3, "n3", CONSENSUS_LEARNER);
+    fake->config.preferred_leader = (char *)(uintptr_t) "n3";
+    fake_serve(fake);
+    fake_advance_ms(fake, 60 * 1000);
+    fake->config.preferred_leader = (char *)(uintptr_t) "n7";
+    fake_advance_ms(fake, 60 * 1000);
+    assert_uint_equal(transfers, 0);
+    leader_watch_free(watch);
+    fake_free(fake);
+}
+
+static void a_leader_that_does_not_come_to_serve_yields(void **state)
+{
+    struct fake *fake = three();
+    struct leader_watch *watch = leader_watch_new(&fake->broker);
+
+    (void)state;
+    fake_advance_ms(fake, LEADER_WATCH_READY_MS - LEADER_WATCH_MS);
+    assert_uint_equal(transfers, 0);
+    fake_advance_ms(fake, 3 * LEADER_WATCH_MS);
+    assert_uint_equal(transfers, 1);
+    assert_uint_equal(transferred_to, 0);
+    leader_watch_free(watch);
+    fake_free(fake);
+}
+
+static void a_cluster_of_one_keeps_its_leader(void **state)
+{
+    struct fake *fake = three();
+    struct leader_watch *watch = leader_watch_new(&fake->broker);
+
+    (void)state;
+    status.voter_count = 1;
+    status.peer_count = 0;
+    fake_advance_ms(fake, 60 * 1000);
+    assert_uint_equal(transfers, 0);
+    leader_watch_free(watch);
+    fake_free(fake);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_raft_has_committed_becomes_history_once),
+        cmocka_unit_test(the_replicated_addresses_go_into_the_book_and_new_ones_come_back),
+        cmocka_unit_test(a_follower_proposes_nothing),
+        cmocka_unit_test(the_preferred_member_takes_over_when_it_was_well_for_a_while),
+        cmocka_unit_test(hand_overs_that_do_not_last_become_rare),
+        cmocka_unit_test(a_learner_or_an_unknown_name_is_never_preferred),
+        cmocka_unit_test(a_leader_that_does_not_come_to_serve_yields),
+        cmocka_unit_test(a_cluster_of_one_keeps_its_leader),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
