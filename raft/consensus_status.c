@@ -90,6 +90,26 @@ static void peers_status(const struct consensus *consensus, struct consensus_sta
                          status->leader_contact_age_ms < consensus->config.election_timeout_ms;
 }
 
+/* The age at which a majority, this member included, had been heard. */
+static uint64_t quorum_age_ms(const struct consensus *consensus)
+{
+    const struct raft_configuration *configuration = &consensus->raft.configuration;
+    uint64_t ages[SNAPSHOT_SERVERS_MAX];
+    size_t count = 0, at;
+
+    for (unsigned i = 0; i < configuration->n && count < SNAPSHOT_SERVERS_MAX; i++) {
+        uint64_t id = configuration->servers[i].id, age = 0;
+        if (configuration->servers[i].role != RAFT_VOTER)
+            continue;
+        if (id != consensus->config.member_id)
+            age = age_ms(consensus, transport_peer(&consensus->transport, id));
+        for (at = count++; at > 0 && ages[at - 1] > age; at--)
+            ages[at] = ages[at - 1];
+        ages[at] = age;
+    }
+    return count == 0 ? UINT64_MAX : ages[count / 2];
+}
+
 void consensus_get_status(const struct consensus *consensus, struct consensus_status *ret_status)
 {
     const struct wal *wal = &consensus->wal;
@@ -132,5 +152,7 @@ void consensus_get_status(const struct consensus *consensus, struct consensus_st
         ret_status->leader_heard_age_ms =
             core_now_ms(consensus) - consensus->safety.leader_heard_ms;
     foreign_status(consensus, ret_status);
+    ret_status->state_age_ms =
+        core_is_leader(consensus) ? quorum_age_ms(consensus) : ret_status->leader_heard_age_ms;
     peers_status(consensus, ret_status);
 }

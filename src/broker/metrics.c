@@ -148,6 +148,18 @@ static struct series *series_get(struct metrics *metrics, enum metric metric, co
     return series != NULL ? series : series_new(state, metric, labels);
 }
 
+void metrics_clear(struct metrics *metrics, enum metric metric)
+{
+    struct metric_state *state = &metrics->states[metric];
+
+    CHECK(metric < METRIC_COUNT && !is_histogram(metric));
+    for (size_t i = 0; i < state->count; i++) {
+        for (int j = 0; j < METRICS_LABELS_MAX; j++)
+            free(state->series[i].labels[j]);
+    }
+    state->count = 0;
+}
+
 void metrics_add(struct metrics *metrics, enum metric metric, const char *label0,
                  const char *label1, double value)
 {

@@ -50,6 +50,8 @@ enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_SECONDS, METRIC_BYTES };
     X(RAFT_SNAPSHOTS, COUNTER, "ckpt_raft_snapshots_total", NULL, NULL, "Snapshots written or installed here.") \
     X(RAFT_LOG_BYTES, GAUGE, "ckpt_raft_log_size_bytes", NULL, NULL, "Bytes of log segments on disk.") \
     X(RAFT_PEER_LAG, GAUGE, "ckpt_raft_peer_lag_entries", "member", NULL, "Entries that the peer is behind; known to the leader only.") \
+    X(RAFT_VOTERS, GAUGE, "ckpt_raft_voters", NULL, NULL, "Members that vote, of the configuration in use here.") \
+    X(RAFT_LEARNERS, GAUGE, "ckpt_raft_learners", NULL, NULL, "Members that do not vote yet.") \
     X(RAFT_PEER_UP, GAUGE, "ckpt_raft_peer_connected", "member", NULL, "1 when the peer is connected and, where it should speak, heard of.") \
     X(DISK_FREE, GAUGE, "ckpt_disk_free_bytes", NULL, NULL, "Free space of the data folder's file system.") \
     X(DISK_ACCEPTS, GAUGE, "ckpt_disk_accepts_writes", NULL, NULL, "0 while proposals are refused because the disk is nearly full.") \
@@ -128,6 +130,7 @@ void metrics_free(struct metrics *metrics);
 /* Labels in the order of the table; NULL where the table has none. */
 void metrics_add(struct metrics *metrics, enum metric metric, const char *label0,
                  const char *label1, double value);
+void metrics_clear(struct metrics *metrics, enum metric metric); /* forgets all series: what they name may be gone */
 void metrics_set(struct metrics *metrics, enum metric metric, const char *label0,
                  const char *label1, double value);
 void metrics_observe(struct metrics *metrics, enum metric metric, double value);

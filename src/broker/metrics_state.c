@@ -140,6 +140,8 @@ static void read_peers(struct metrics *metrics, const struct broker *broker,
 {
     char member[32];
 
+    metrics_clear(metrics, METRIC_RAFT_PEER_UP);
+    metrics_clear(metrics, METRIC_RAFT_PEER_LAG);
     for (size_t i = 0; i < status->peer_count; i++) {
         const struct consensus_peer_status *peer = &status->peers[i];
 
@@ -165,6 +167,8 @@ static void read_raft(struct metrics *metrics, const struct broker *broker)
     set(metrics, METRIC_L_LEADER, leads);
     set(metrics, METRIC_RAFT_HAS_LEADER, status.leader_id != 0 && status.quorum);
     set(metrics, METRIC_RAFT_TERM, (double)status.term);
+    set(metrics, METRIC_RAFT_VOTERS, (double)status.voter_count);
+    set(metrics, METRIC_RAFT_LEARNERS, (double)status.learner_count);
     set(metrics, METRIC_RAFT_COMMIT_INDEX, (double)status.commit_index);
     set(metrics, METRIC_RAFT_APPLIED_INDEX, (double)status.applied_index);
     set(metrics, METRIC_RAFT_LEADER_CHANGES, (double)status.leader_changes_total);

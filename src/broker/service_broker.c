@@ -42,15 +42,15 @@ static uint64_t applied_index(const struct fsm *fsm)
     return summary.applied_index;
 }
 
-/* How old a stale answer may be: since this member heard from a leader. */
+/* How old a stale answer may be: a leader that was deposed without knowing it is no exception. */
 static uint64_t data_age_ms(const struct request *request)
 {
     struct consensus_status status;
 
-    if (!request->stale || replica_serving(request->broker->replica))
+    if (!request->stale)
         return 0;
     replica_get_status(request->broker->replica, &status);
-    return status.leader_contact_age_ms;
+    return status.state_age_ms;
 }
 
 static void get_allocation(struct request *request, struct scratch *scratch)
@@ -111,6 +111,7 @@ static void list_allocations(struct request *request, struct scratch *scratch)
         !take_slot_token(request, asked->page_token, &slot))
         return;
     reply.applied_index = applied_index(fsm);
+    reply.data_age_ms = data_age_ms(request);
     reply.allocations = scratch_take(scratch, size, sizeof(reply.allocations[0]));
     for (; slot < slots && reply.n_allocations < size && scanned < METHOD_SCAN_MAX &&
            bytes < METHOD_PAGE_BYTES;
@@ -190,6 +191,7 @@ static void list_checkpoints(struct request *request, struct scratch *scratch)
         }
     }
     reply.applied_index = applied_index(fsm);
+    reply.data_age_ms = data_age_ms(request);
     if (asked->checkpoint_id != 0) {
         const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fsm, asked->checkpoint_id);
         if (checkpoint == NULL) {

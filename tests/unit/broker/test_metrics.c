@@ -22,6 +22,8 @@ static const char *const expected_names[] = {
     "lattice_checkpoint_walltime_conflict_total",
     "ckpt_raft_is_leader",
     "ckpt_raft_term",
+    "ckpt_raft_voters",
+    "ckpt_raft_learners",
     "ckpt_raft_commit_index",
     "ckpt_raft_applied_index",
     "ckpt_raft_leader_changes_total",

@@ -1,0 +1,133 @@
+#!/usr/bin/python3
+"""Reads: what was acknowledged is read back at once by anyone, through every change of the leader; an old leader that wakes up answers
+nothing; stale answers say how old they are. I7.
+
+Flow    writers register allocations; for each acknowledged one another client, which starts at another member, must find it at once.
+"""
+import pathlib
+import signal
+import sys
+import threading
+import time
+import uuid
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from cluster import Client, Cluster, broker_pb2, broker_pb2_grpc, grpc, tap, wait_until  # noqa: E402
+from test_cluster_faults import spec  # noqa: E402
+
+NOT_FOUND, NOT_LEADER = grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION
+
+
+def register(client, name):
+    client.broker("RegisterAllocation", broker_pb2.RegisterAllocationRequest(request_id=uuid.uuid4().hex, spec=spec(name)),
+                  timeout_s=40, attempt_s=0.5)
+
+
+class Pair(threading.Thread):
+    """One writes, the other reads what was just acknowledged, and the index of the state never goes back for it."""
+
+    def __init__(self, cluster, number):
+        super().__init__(daemon=True)
+        addresses = [m.api for m in cluster.members]
+        self.writer, self.reader = Client(addresses), Client(addresses[number % 3:] + addresses[:number % 3])
+        self.number, self.done, self.count, self.wrong = number, threading.Event(), 0, []
+        self.start()
+
+    def run(self):
+        last = 0
+        while not self.done.is_set():
+            name = f"p{self.number}-{self.count}"
+            try:
+                register(self.writer, name)
+                found = self.reader.broker("GetAllocation", broker_pb2.GetAllocationRequest(allocation_id=name), timeout_s=40, attempt_s=0.5)
+                if found.applied_index < last:
+                    self.wrong.append(f"{name}: the state went back from {last} to {found.applied_index}")
+                last = found.applied_index
+            except grpc.RpcError as error:
+                self.wrong.append(f"{name}: {error.code()} {error.details()}")
+            self.count += 1
+
+    def end(self):
+        self.done.set()
+        self.join(60)
+        assert not self.is_alive() and not self.wrong, self.wrong[:3]
+
+
+def what_was_acknowledged_is_read_at_once_through_every_change_of_the_leader():
+    with Cluster() as cluster:
+        cluster.start()
+        pairs = [Pair(cluster, i) for i in range(3)]
+        for turn in range(6):
+            before = sum(pair.count for pair in pairs)
+            leader = cluster.wait_leader()
+            if turn % 3 == 0:
+                leader.kill()
+                leader.start(wait=False)
+            elif turn % 3 == 1:
+                cluster.ctl("member", "transfer", check=False)
+            else:
+                leader.kill(signal.SIGSTOP)
+                wait_until("another one leads", lambda: cluster.leader() not in (None, leader), 20)
+                leader.kill(signal.SIGCONT)
+            wait_until("writes and reads go on", lambda: sum(pair.count for pair in pairs) > before + 60, 30)
+        for pair in pairs:
+            pair.end()
+        print(f"# {sum(pair.count for pair in pairs)} written and read")
+
+
+def an_old_leader_that_wakes_up_confirms_no_read():
+    """Reads wait in its socket while it is stopped; when it goes on it still believes that it leads."""
+    with Cluster() as cluster:
+        cluster.start()
+        for turn in range(4):
+            old = cluster.wait_leader()
+            stub = broker_pb2_grpc.BrokerServiceStub(cluster.client.channel(old.api))
+            register(cluster.client, f"before-{turn}")
+            old.kill(signal.SIGSTOP)
+            others = Client([m.api for m in cluster.members if m is not old])
+            wait_until("another one leads", lambda: cluster.leader() not in (None, old), 20)
+            register(others, f"after-{turn}")
+            asked = [stub.GetAllocation.future(broker_pb2.GetAllocationRequest(allocation_id=f"after-{turn}"), timeout=20) for _ in range(20)]
+            time.sleep(0.3)  # they are in the socket by then; later ones would only make the test weaker
+            old.kill(signal.SIGCONT)
+            for call in asked:
+                error = call.exception()
+                assert error is not None and error.code() == NOT_LEADER and "NOT_LEADER" in error.details(), \
+                    f"an old leader answered: {error or call.result()}"
+            hint = dict(asked[-1].trailing_metadata()).get("ckpt-leader-hint")
+            assert hint in ("", *(m.api for m in cluster.members if m is not old)), hint
+            others.close()
+
+
+def a_stale_read_says_how_old_it_is():
+    with Cluster() as cluster:
+        cluster.start()
+        register(cluster.client, "seen")
+        leader = cluster.wait_leader()
+        follower = next(m for m in cluster.members if m is not leader)
+        stub = broker_pb2_grpc.BrokerServiceStub(cluster.client.channel(follower.api))
+
+        def read():
+            return stub.GetAllocation(broker_pb2.GetAllocationRequest(allocation_id="seen", stale=True), timeout=5)
+
+        def listed():
+            return stub.ListAllocations(broker_pb2.ListAllocationsRequest(stale=True), timeout=5)
+        wait_until("the follower has it", lambda: listed().allocations, 5)
+        assert read().data_age_ms < 1000
+        for member in cluster.members:
+            if member is not follower:
+                member.kill()
+        time.sleep(1.2)  # what is measured is this age
+        alone = read()
+        assert 1000 < alone.data_age_ms < 60000, alone.data_age_ms
+        assert listed().data_age_ms >= alone.data_age_ms and listed().applied_index == alone.applied_index
+        try:
+            stub.GetAllocation(broker_pb2.GetAllocationRequest(allocation_id="seen"), timeout=5)
+            raise AssertionError("a member without a majority answered a linearizable read")
+        except grpc.RpcError as error:
+            assert error.code() == NOT_LEADER, error
+
+
+if __name__ == "__main__":
+    sys.exit(tap([what_was_acknowledged_is_read_at_once_through_every_change_of_the_leader, an_old_leader_that_wakes_up_confirms_no_read,
+                  a_stale_read_says_how_old_it_is]))
