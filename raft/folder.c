@@ -61,9 +61,11 @@ static int identity_decode(struct folder *folder, const uint8_t *bytes, size_t l
 
     if (reader.failed || memcmp(magic, identity_magic, sizeof(identity_magic)) != 0 ||
         crc32c(0, bytes, covered) != crc)
-        return err_set(err, ERR_CORRUPT,
-                       "%s/identity is damaged: give the member a new id and an empty folder",
-                       folder->path);
+        return err_set(
+            err, ERR_CORRUPT,
+            "%s/identity offset 0: the identity is damaged; remove the member and add it "
+            "under a new id with an empty folder",
+            folder->path);
     if (version < 1 || version > IDENTITY_VERSION)
         return err_set(err, ERR_MISMATCH,
                        "%s/identity has version %llu, this program reads 1 to %d", folder->path,

@@ -52,11 +52,11 @@ static int slots_read(struct vote_store *store, struct err *err)
         store->voted_for = bytes_get(bytes + 28, 8);
     }
     if (!found)
-        return err_set(
-            err, ERR_CORRUPT,
-            "%s/vote: both copies are damaged, the member could vote twice in a term; remove "
-            "the member from the cluster and add it under a new id with an empty folder",
-            store->folder->path);
+        return err_set(err, ERR_CORRUPT,
+                       "%s/vote offset 0 and 4096: both copies are damaged, the member could vote "
+                       "twice in a term; remove "
+                       "the member from the cluster and add it under a new id with an empty folder",
+                       store->folder->path);
     /* What is acted upon from here on must not hang on one copy, nor on bytes that a failed sync left in memory only. */
     return vote_save(store, store->term, store->voted_for, err);
 }

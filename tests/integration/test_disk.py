@@ -1,0 +1,168 @@
+#!/usr/bin/python3
+"""Full disks and damaged files of single members: each is named with path, offset and next step, ends the member with exit code 4 when a
+restart cannot help, and mends by itself when it can. I11, L7, S1-062.
+
+Flow    a member's folder is copied whole, changed in one place, and started; small file systems are tmpfs mounts in a namespace of their own.
+Absent  failing, hanging and power-cut disks under load: test_faults_disk.py.
+"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from cluster import Cluster, broker_pb2, common_pb2, grpc, http_status, metric, tap, wait_until  # noqa: E402
+
+INSIDE = "CKPT_TEST_INSIDE"
+DATA = 4  # exit code: starting again cannot help
+
+
+def fill(cluster, count, prefix="a"):
+    for i in range(count):
+        cluster.register(f"{prefix}{i}", [("n", 1, 1 << 20)])
+
+
+def flip(offset):
+    def change(folder, name):
+        content = bytearray((folder / name).read_bytes())
+        content[offset] ^= 0x10
+        (folder / name).write_bytes(content)
+    return change
+
+
+def flip_both(folder, name):
+    flip(20)(folder, name)
+    flip(4096 + 20)(folder, name)
+
+
+def zero_from(offset):
+    def change(folder, name):
+        content = (folder / name).read_bytes()
+        (folder / name).write_bytes(content[:offset] + bytes(len(content) - offset))
+    return change
+
+
+def damage_anywhere_is_named_with_path_offset_and_next_step():
+    with Cluster(raft={"snapshot_after_entries": 150}) as cluster:
+        cluster.start()
+        fill(cluster, 400)
+        victim = next(m for m in cluster.members if m is not cluster.wait_leader())
+        wait_until("it has two snapshots", lambda: len(list(victim.data_dir.glob("snapshot-*"))) == 2, 10)
+        cluster.debug_check()
+        victim.kill()
+        whole = cluster.dir / "whole"
+        shutil.copytree(victim.data_dir, whole)
+        log = sorted(p.name for p in whole.glob("wal-*"))[-1]
+        snapshots = sorted(p.name for p in whole.glob("snapshot-*"))
+        used = len((whole / log).read_bytes().rstrip(b"\0"))
+
+        cases = [(log, flip(3), "offset 0: segment header"), (log, flip(70), "offset 64"), (log, flip(used // 3), r"offset \d+"),
+                 (log, flip(used // 2), r"offset \d+"), (log, zero_from(used // 2), r"offset \d+: the log ends with record \d+"),
+                 (log, zero_from(used - 100), r"offset \d+: the log ends with record \d+, but up to \d+ it had been synced"),
+                 ("vote", flip_both, "both copies are damaged"), ("identity", flip(20), "identity offset 0")]
+        for name, change, words in cases:
+            shutil.rmtree(victim.data_dir)
+            shutil.copytree(whole, victim.data_dir)
+            change(victim.data_dir, name)
+            before = victim.log.stat().st_size
+            victim.start(wait=False)
+            code = victim.process.wait(20)
+            said = victim.log.read_bytes()[before:].decode(errors="replace")
+            line = next((line for line in said.splitlines() if "level=error" in line), said)
+            assert code == DATA, f"{name}: exit {code}: {said[-600:]}"
+            assert str(victim.data_dir) in line and re.search(words, line), f"{name} {words}: {line}"
+            assert "new id" in line or "empty folder" in line, line
+        # one copy of the vote, and snapshots that the log can replace, cost nothing
+        shutil.rmtree(victim.data_dir)
+        shutil.copytree(whole, victim.data_dir)
+        flip(4096 + 20)(victim.data_dir, "vote")
+        for snapshot in snapshots:
+            flip(300)(victim.data_dir, snapshot)
+        victim.start()
+        cluster.debug_check()
+        assert len(list(victim.data_dir.glob("damaged-*"))) == 2
+        victim.kill()
+        fill(cluster, 20, "meanwhile")
+        shutil.rmtree(victim.data_dir)
+        shutil.copytree(whole, victim.data_dir)
+        victim.start()
+        cluster.debug_check()
+
+
+def the_end_of_a_log_that_was_taken_away_is_missed_after_a_kill():
+    """The bound is in the page cache when the process dies: it is exact then, whatever was acknowledged last."""
+    with Cluster(members=1) as cluster:
+        cluster.start()
+        (member,) = cluster.members
+        for round_number in range(3):
+            fill(cluster, 5, f"r{round_number}-")
+            member.kill()
+            log = sorted(member.data_dir.glob("wal-*"))[-1]
+            content = log.read_bytes()
+            used = len(content.rstrip(b"\0"))
+            log.write_bytes(content[: used - 8] + bytes(len(content) - used + 8))  # the very last record
+            before = member.log.stat().st_size
+            member.start(wait=False)
+            assert member.process.wait(20) == DATA
+            assert "had been synced" in member.log.read_bytes()[before:].decode()
+            log.write_bytes(content)
+            member.start()
+            wait_until("it leads", lambda: http_status(member.http, "/leader") == 200, 10)
+
+
+def a_full_disk_is_refused_with_numbers_and_mends_by_itself():
+    if os.geteuid() != 0 or subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode != 0:
+        return "mounting a small file system needs root and unshare(1)"
+    if INSIDE not in os.environ:
+        result = subprocess.run(["unshare", "--mount", sys.executable, __file__, "a_full_disk"], env={**os.environ, INSIDE: "1"},
+                                capture_output=True, text=True)
+        assert result.returncode == 0, result.stdout + result.stderr
+        return None
+    with Cluster(members=1) as cluster:
+        (member,) = cluster.members
+        member.data_dir.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=100m", "none", str(member.data_dir)], check=True)
+        try:
+            cluster.start()
+            fill(cluster, 20)
+            reserve = member.data_dir / "reserve"
+            assert reserve.stat().st_size == 32 << 20
+            with open(member.data_dir / "ballast", "wb", buffering=0) as ballast:
+                try:
+                    while True:
+                        ballast.write(bytes(65536))
+                except OSError:
+                    pass
+            wait_until("it says so", lambda: "event=disk_low" in member.log.read_text(), 10)
+            try:
+                request = broker_pb2.RegisterAllocationRequest(request_id="full", spec=common_pb2.AllocationSpec(
+                    allocation_id="full", tenant="t", project="p", vcluster="v", owner="o", nodes=[common_pb2.NodeShare(node_id="n", gpu_count=1)]))
+                cluster.client.broker("RegisterAllocation", request, timeout_s=1, attempt_s=1)
+                raise AssertionError("a write was taken with a full disk")
+            except grpc.RpcError as error:
+                assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED, error
+                assert re.search(r"\d+ MB free and its reserve is (kept|spent); writes need \d+ MB: make room", error.details()), error.details()
+            assert metric(member.http, "ckpt_disk_accepts_writes") == 0
+            status = cluster.ctl("status", check=False).stdout
+            assert "nearly full" in status and str(member.data_dir) in status, status
+            refused = cluster.ctl("backup", "save", str(cluster.dir / "b"), check=False)
+            assert refused.returncode == 4 and "MB free" in refused.stderr, refused
+            assert cluster.ctl("jobs", check=False).returncode == 0, "reads go on"
+            (member.data_dir / "ballast").unlink()
+            wait_until("it takes writes again", lambda: metric(member.http, "ckpt_disk_accepts_writes") == 1, 15)
+            fill(cluster, 20, "again")
+            wait_until("the reserve is back", lambda: reserve.exists() and reserve.stat().st_size == 32 << 20, 10)
+            wait_until("it says so", lambda: "event=disk_ok" in member.log.read_text(), 5)
+            cluster.debug_check()
+        finally:
+            if member.running():
+                member.kill()
+            subprocess.run(["umount", "--lazy", str(member.data_dir)], check=True)
+
+
+if __name__ == "__main__":
+    sys.exit(tap([damage_anywhere_is_named_with_path_offset_and_next_step,
+                  the_end_of_a_log_that_was_taken_away_is_missed_after_a_kill,
+                  a_full_disk_is_refused_with_numbers_and_mends_by_itself]))
