@@ -11,7 +11,7 @@ packages=(
     # tests, demo, lint
     libcmocka-dev python3 python3-grpcio python3-grpc-tools python3-pkg-resources prometheus clang-format binutils procps iproute2 nftables faketime git
     e2fsprogs mount # disks that lose their power (integration tests)
-    ca-certificates
+    ca-certificates openssl
 )
 [ "${1-}" = bench ] && packages+=(etcd-server)
 missing=()

@@ -242,13 +242,24 @@ static bool same(const char *a, const char *b)
     return a[0] != '\0' && strcmp(a, b) == 0;
 }
 
-/* Addresses of one member and of all members differ: each port is bound once. */
+static bool same_host(const char *a, const char *b)
+{
+    size_t length = (size_t)(strrchr(a, ':') - a);
+
+    return length == (size_t)(strrchr(b, ':') - b) && strncmp(a, b, length) == 0;
+}
+
+/* Addresses of one member and of all members differ: each port is bound once. Loopback is another address on each host, and the
+ * members' Raft addresses tell whether they share one. */
 static bool address_used_before(const struct config *config, size_t member, const char *address,
                                 size_t kinds_before)
 {
     for (size_t i = 0; i <= member; i++) {
         const struct config_member *other = &config->members[i];
         const char *const known[] = {other->raft, other->api, other->http};
+        if (i != member && config_address_is_loopback(address) &&
+            !same_host(other->raft, config->members[member].raft))
+            continue;
         for (size_t k = 0; k < (i == member ? kinds_before : ARRAY_COUNT(known)); k++) {
             if (same(address, known[k]))
                 return true;

@@ -246,6 +246,20 @@ static void tls_is_whole_or_not_at_all(void **state)
     refuse(HEAD ONE "tls: {ca: /t/ca.crt, crt: /t/a.crt}\n", &n1,
            (const char *const[]){"unknown key 'crt'", "nearest known key is 'cert'", NULL});
     refuse(HEAD FAR, &n1, (const char *const[]){"line 3", "set tls", "insecure: yes", NULL});
+    /* loopback is another address on each host */
+    config = take(
+        HEAD "members:\n  - {id: 1, name: n1, raft: \"10.0.0.1:1\", api: \"10.0.0.1:2\", http: "
+             "\"127.0.0.1:3\"}\n  - {id: 2, name: n2, raft: \"10.0.0.2:1\", api: "
+             "\"10.0.0.2:2\", http: \"127.0.0.1:3\"}\n  - {id: 3, name: n3, raft: "
+             "\"10.0.0.3:1\", api: \"10.0.0.3:2\", http: \"127.0.0.1:3\"}\n" TLS,
+        &n1);
+    assert_string_equal(config->members[2].http, "127.0.0.1:3");
+    config_free(config);
+    refuse(HEAD "members:\n  - {id: 1, name: n1, raft: \"10.0.0.1:1\", api: \"10.0.0.1:2\", http: "
+                "\"127.0.0.1:3\"}\n  - {id: 2, name: n2, raft: \"10.0.0.1:4\", api: "
+                "\"10.0.0.1:5\", http: \"127.0.0.1:3\"}\n  - {id: 3, name: n3, raft: "
+                "\"10.0.0.3:1\", api: \"10.0.0.3:2\"}\n" TLS,
+           &n1, (const char *const[]){"members[1].http", "listener", NULL});
     /* the metrics have no TLS: far addresses of them stay a decision of their own */
     refuse(HEAD "members:\n  - {id: 1, name: n1, raft: \"10.0.0.1:1\", api: \"10.0.0.1:2\", http: "
                 "\"10.0.0.1:3\"}\n" TLS,
