@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "raft/bytes.h"
 #include "raft/safety.h"
+#include "src/base/bytes.h"
 #include "src/base/check.h"
 
 enum { CONFIGURATION_FORMAT = 1 };

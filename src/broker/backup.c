@@ -79,8 +79,7 @@ static void fill_state(const struct fsm *fsm, Ckpt__V1__BackupHeader *header)
     header->request_id_count = summary.session_count;
 }
 
-static void fill_member(const struct broker *broker, uint64_t id, bool voter,
-                        Ckpt__V1__BackupMember *member)
+static void fill_member(const struct broker *broker, uint64_t id, Ckpt__V1__BackupMember *member)
 {
     struct answer_member found = {"", ""};
 
@@ -89,10 +88,22 @@ static void fill_member(const struct broker *broker, uint64_t id, bool voter,
     member->member_id = id;
     member->name = (char *)(uintptr_t)found.name;
     member->api_address = (char *)(uintptr_t)found.api;
-    for (size_t i = 0; i < broker->config->member_count; i++)
-        if (broker->config->members[i].id == id)
-            member->raft_address = broker->config->members[i].raft;
-    member->voter = voter;
+}
+
+static void fill_members(const struct broker *broker, const struct consensus_status *raft,
+                         Ckpt__V1__BackupHeader *header, Ckpt__V1__BackupMember *members)
+{
+    Ckpt__V1__BackupMember *member = &members[header->n_members++];
+
+    fill_member(broker, raft->member_id, member);
+    member->raft_address = broker->config->self->raft;
+    member->voter = raft->member_role == CONSENSUS_VOTER;
+    for (size_t i = 0; i < raft->peer_count; i++) {
+        member = &members[header->n_members++];
+        fill_member(broker, raft->peers[i].id, member);
+        member->raft_address = (char *)(uintptr_t)raft->peers[i].address;
+        member->voter = raft->peers[i].voter;
+    }
 }
 
 static int write_header(const struct backup_take *take, struct backup_writer *writer,
@@ -114,11 +125,7 @@ static int write_header(const struct backup_take *take, struct backup_writer *wr
     header.member_name = broker->config->self->name;
     header.version = (char *)(uintptr_t)CKPT_VERSION;
     header.members = pointers;
-    fill_member(broker, raft.member_id, true, &members[header.n_members++]);
-    for (size_t i = 0; i < raft.peer_count; i++)
-        if (raft.peers[i].id != raft.member_id)
-            fill_member(broker, raft.peers[i].id, raft.peers[i].voter,
-                        &members[header.n_members++]);
+    fill_members(broker, &raft, &header, members);
     for (size_t i = 0; i < header.n_members; i++)
         pointers[i] = &members[i];
     return backup_writer_begin(writer, &header, err);

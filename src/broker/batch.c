@@ -75,3 +75,45 @@ void batch_fail(struct batch *batch, const struct err *failed)
             done(batch->waiters[i].data, failed, NULL);
     }
 }
+
+static void append_own(struct batch *batch, Ckpt__Log__V1__Command *command)
+{
+    batch_append(batch, command, ckpt__log__v1__command__get_packed_size(command), NULL, NULL);
+}
+
+void batch_fill_first(struct batch *batch, const struct batch_first *first)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__LeaderElected elected = CKPT__LOG__V1__LEADER_ELECTED__INIT;
+    Ckpt__Log__V1__NewEpoch epoch = CKPT__LOG__V1__NEW_EPOCH__INIT;
+    struct fsm_summary summary;
+
+    CHECK(batch->count == 0);
+    batch->first = true;
+    command.now_ms = first->now_ms;
+    fsm_get_summary(first->fsm, &summary);
+    /* Entries of former leaders may still wait to be applied here: a second ClusterInit or NewEpoch is then refused by the
+     * state. */
+    if (!summary.initialised && first->initial != NULL) {
+        command.body_case = CKPT__LOG__V1__COMMAND__BODY_CLUSTER_INIT;
+        command.cluster_init = (Ckpt__Log__V1__ClusterInit *)(uintptr_t)first->initial;
+        append_own(batch, &command);
+    }
+    if (summary.initialised && summary.epoch < first->epoch_min) {
+        epoch.epoch = first->epoch_min;
+        epoch.cluster_id = (char *)(uintptr_t)first->cluster_id;
+        command.body_case = CKPT__LOG__V1__COMMAND__BODY_NEW_EPOCH;
+        command.new_epoch = &epoch;
+        append_own(batch, &command);
+    }
+    elected.member_id = first->member_id;
+    elected.term = first->term;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_LEADER_ELECTED;
+    command.leader_elected = &elected;
+    append_own(batch, &command);
+    if (first->facts != NULL) {
+        command.body_case = CKPT__LOG__V1__COMMAND__BODY_MEMBER_FACTS;
+        command.member_facts = (Ckpt__Log__V1__MemberFacts *)(uintptr_t)first->facts;
+        append_own(batch, &command);
+    }
+}

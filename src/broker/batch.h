@@ -27,7 +27,20 @@ struct batch {
     size_t capacity;
 };
 
+/* What a new leader says before anything else. */
+struct batch_first {
+    uint64_t now_ms;
+    const struct fsm *fsm;
+    const char *cluster_id;
+    uint64_t epoch_min; /* of the folder: after a restore or recovery above the state's */
+    uint64_t member_id, term;
+    const Ckpt__Log__V1__ClusterInit *initial; /* NULL: none */
+    const Ckpt__Log__V1__MemberFacts *facts;   /* NULL: none */
+};
+
 struct batch *batch_new(void);
+/* An empty one becomes the first of a reign. */
+void batch_fill_first(struct batch *batch, const struct batch_first *first);
 void batch_free(struct batch *batch);
 /* Room for one more command of `size` packed bytes. */
 bool batch_fits(const struct batch *batch, size_t size);

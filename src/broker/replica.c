@@ -131,50 +131,22 @@ static int replica_send_batch(struct replica *replica, struct batch *batch, stru
 
 /* ---- leadership ---- */
 
-static void first_append(struct batch *batch, Ckpt__Log__V1__Command *command)
-{
-    batch_append(batch, command, ckpt__log__v1__command__get_packed_size(command), NULL, NULL);
-}
-
 static void replica_propose_first(struct replica *replica)
 {
-    struct batch *batch = batch_new();
-    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
-    Ckpt__Log__V1__LeaderElected elected = CKPT__LOG__V1__LEADER_ELECTED__INIT;
-    Ckpt__Log__V1__NewEpoch epoch = CKPT__LOG__V1__NEW_EPOCH__INIT;
     struct consensus_status raft;
-    struct fsm_summary summary;
+    struct batch_first first = {.now_ms = replica_state_ms(replica),
+                                .fsm = replica->fsm,
+                                .cluster_id = replica->cluster_id,
+                                .member_id = replica->member_id,
+                                .term = replica->term,
+                                .initial = replica->initial,
+                                .facts = replica->facts};
+    struct batch *batch = batch_new();
     struct err err;
 
-    batch->first = true;
-    command.now_ms = replica_state_ms(replica);
-    fsm_get_summary(replica->fsm, &summary);
-    /* Entries of former leaders may still wait to be applied here: a second ClusterInit is then
-     * refused by the state. */
-    if (!summary.initialised && replica->initial != NULL) {
-        command.body_case = CKPT__LOG__V1__COMMAND__BODY_CLUSTER_INIT;
-        command.cluster_init = (Ckpt__Log__V1__ClusterInit *)(uintptr_t)replica->initial;
-        first_append(batch, &command);
-    }
-    /* This folder was restored or recovered, and nobody has said so in the log yet. */
     consensus_get_status(replica->consensus, &raft);
-    if (summary.initialised && summary.epoch < raft.epoch_min) {
-        epoch.epoch = raft.epoch_min;
-        epoch.cluster_id = replica->cluster_id;
-        command.body_case = CKPT__LOG__V1__COMMAND__BODY_NEW_EPOCH;
-        command.new_epoch = &epoch;
-        first_append(batch, &command);
-    }
-    elected.member_id = replica->member_id;
-    elected.term = replica->term;
-    command.body_case = CKPT__LOG__V1__COMMAND__BODY_LEADER_ELECTED;
-    command.leader_elected = &elected;
-    first_append(batch, &command);
-    if (replica->facts != NULL) {
-        command.body_case = CKPT__LOG__V1__COMMAND__BODY_MEMBER_FACTS;
-        command.member_facts = (Ckpt__Log__V1__MemberFacts *)(uintptr_t)replica->facts;
-        first_append(batch, &command);
-    }
+    first.epoch_min = raft.epoch_min;
+    batch_fill_first(batch, &first);
     if (replica_send_batch(replica, batch, &err) == 0) {
         replica->first_proposed = true;
     } else {

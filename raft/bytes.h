@@ -1,2 +1,0 @@
-/* Where it was; include src/base/bytes.h. */
-#include "src/base/bytes.h"

@@ -1,2 +1,0 @@
-/* Where it was; include src/base/crc32c.h. */
-#include "src/base/crc32c.h"
