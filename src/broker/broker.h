@@ -55,6 +55,8 @@ struct broker_counters {
     uint64_t outcomes_total[BROKER_OUTCOMES_MAX]; /* of callers' mutations by enum fsm_status */
     uint64_t watchers;                            /* open Watch calls; watch.c */
     uint64_t watch_events_total;
+    uint64_t fence_epoch,
+        fence_term;          /* the highest that an agent said it obeyed; dispatcher_session.c */
     int64_t tls_expiry_s;    /* when our certificate ends, Unix time; 0: no TLS; credentials.c */
     int64_t tls_ca_expiry_s; /* when its CA does */
     bool tls_reload_failed;  /* the files on disk cannot be used */

@@ -248,6 +248,19 @@ static void refuse_node(struct session *session, const char *node_id)
     session_finish(session, RPC_PERMISSION_DENIED, text);
 }
 
+/* Agents keep what they obeyed: one that obeyed a later reign than this cluster remembers will obey this one no more (I25). */
+static void note_fence(struct broker *broker, const Ckpt__V1__AgentHello *hello)
+{
+    struct broker_counters *counters = &broker->counters;
+
+    if (hello->highest_epoch < counters->fence_epoch ||
+        (hello->highest_epoch == counters->fence_epoch &&
+         hello->highest_term <= counters->fence_term))
+        return;
+    counters->fence_epoch = hello->highest_epoch;
+    counters->fence_term = hello->highest_term;
+}
+
 static void take_hello(struct session *session, const Ckpt__V1__AgentHello *hello)
 {
     const struct fsm_node *node;
@@ -267,6 +280,7 @@ static void take_hello(struct session *session, const Ckpt__V1__AgentHello *hell
         return;
     }
     session->greeted = true;
+    note_fence(session->dispatcher->broker, hello);
     snprintf(session->node_id, sizeof(session->node_id), "%s", hello->node_id);
     snprintf(session->boot_id, sizeof(session->boot_id), "%s", hello->boot_id);
     snprintf(session->version, sizeof(session->version), "%s", hello->version);

@@ -328,6 +328,25 @@ static void status_warn_tls(struct status *status)
                                            status->broker->config->self->name));
 }
 
+static void status_warn_fence(struct status *status)
+{
+    const struct broker_counters *counters = &status->broker->counters;
+    uint64_t epoch = status->summary.epoch;
+
+    if (status->raft.role != CONSENSUS_LEADER || counters->fence_epoch < epoch ||
+        (counters->fence_epoch == epoch && counters->fence_term <= status->raft.term))
+        return;
+    status_warn(
+        status,
+        scratch_printf(status->scratch,
+                       "agents have obeyed epoch %" PRIu64 " term %" PRIu64
+                       " and refuse this cluster (epoch %" PRIu64 " term %" PRIu64
+                       "): it was restored from a file that had been restored before; restore it "
+                       "again with --epoch %" PRIu64,
+                       counters->fence_epoch, counters->fence_term, epoch, status->raft.term,
+                       counters->fence_epoch + 1));
+}
+
 static void status_warn_backups(struct status *status)
 {
     uint64_t since_ms;
@@ -460,6 +479,7 @@ void status_answer(struct request *request, struct scratch *scratch)
     status_warn_learners(&status);
     status_warn_storage(&status);
     status_warn_incarnations(&status);
+    status_warn_fence(&status);
     status_warn_backups(&status);
     status_warn_self(&status);
     answer_reply(request->call, &reply.base);

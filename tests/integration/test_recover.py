@@ -231,6 +231,87 @@ def a_restored_cluster_goes_on_where_the_backup_was():
         assert metric(victim.http, "ckpt_raft_applied_index") != metric(cluster.wait_leader().http, "ckpt_raft_applied_index")
 
 
+def applications_live_through_a_restore_and_agents_obey_the_new_epoch():
+    """I22, I25, I26: what the old cluster did after the backup is unknown to the new one, and yet no (checkpoint, attempt) is asked twice."""
+    policy = {"evaluation_interval": "1s", "min_interval": "1h", "checkpoint_timeout": "20s", "grace": "1s", "quiesce": "1ms",
+              "near_completion": "1s", "retry_backoff": "200ms", "node_failures_per_1000_node_days_milli": 1}
+    with Cluster(agents=("a",), policy=policy) as cluster:
+        cluster.start()
+        for name in ("one", "two"):
+            cluster.register(name, [("a", 1, 4 << 20)], write_bytes_per_s=100000000)
+            cluster.run_job("a", name, [str(BIN / "heat"), "--size", "64", "--iterations", "100000000", "--delay-us", "2000",
+                                        "--slow-ms", "1500", "--output", str(cluster.dir / f"{name}.result")])
+        wait_until("both run", lambda: all(j.application_pid() for j in cluster.jobs), 15)
+        pids = [j.application_pid() for j in cluster.jobs]
+
+        def state(job):
+            return {c.checkpoint_id: c.state for c in cluster.checkpoints(job)}
+
+        def complete(job, checkpoint):
+            wait_until(f"{checkpoint} is complete", lambda: state(job).get((checkpoint[0] << 40) + checkpoint[1]) == 5, 20, 0.1)
+
+        first = checkpoint_id(cluster, "one")
+        complete("one", first)
+        second = checkpoint_id(cluster, "two")
+        wait_until("it is written", lambda: 3 in state("two").values(), 15)
+        file = cluster.dir / "b.ckptbackup"
+        cluster.ctl("backup", "save", str(file))
+        complete("two", second)
+        third = checkpoint_id(cluster, "two")  # the backup does not know it, the agent does
+        complete("two", third)
+        for member in cluster.members:
+            member.kill()
+            shutil.rmtree(member.data_dir)
+            member.started_before = False
+            member.extra = ["--restore", str(file)]
+        for member in cluster.members:
+            member.start(wait=False)
+        cluster.wait_leader()
+        wait_until("the unfinished one is done again in the new epoch",
+                   lambda: [c for c in cluster.checkpoints("two") if c.checkpoint_id >> 40 == 2 and c.state == 5], 30, 0.1)
+        history = {(c.checkpoint_id >> 40, c.checkpoint_id & ((1 << 40) - 1)): c.state for c in cluster.checkpoints("two")}
+        assert history[second] == 10 and third not in history, history  # SUPERSEDED
+        assert cluster.checkpoints("one")[0].state == 5
+        later = checkpoint_id(cluster, "one")
+        assert later[0] == 2 and later > third, (later, third)
+        complete("one", later)
+        assert [j.application_pid() for j in cluster.jobs] == pids, "an application died of the restore"
+        log = cluster.agents["a"].log.read_text()
+        assert "epoch=2" in log and "event=fenced" not in log, log[-800:]
+        cluster.debug_check()
+
+
+def a_file_that_is_restored_twice_needs_a_higher_epoch():
+    """I25: agents obeyed the first restore; the second one says why they refuse it, and what to do."""
+    with Cluster(members=1, agents=("a",)) as cluster:
+        cluster.start()
+        fill(cluster, 5)
+        (member,) = cluster.members
+        file = cluster.dir / "b.ckptbackup"
+        cluster.ctl("backup", "save", str(file))
+        for epoch in (2, 2, 3):
+            member.kill()
+            shutil.rmtree(member.data_dir)
+            member.started_before = False
+            member.extra = ["--restore", str(file), "--epoch", str(epoch)]
+            member.start()
+            member.extra = []
+            if epoch == 2 and not (cluster.dir / "once").exists():
+                (cluster.dir / "once").touch()
+                for _ in range(3):  # a later term each time
+                    wait_until("it leads", lambda: http_status(member.http, "/leader") == 200, 10)
+                    member.kill()
+                    member.start()
+                wait_until("the agent obeys it", lambda: metric(member.http, "ckpt_agent_connected") == 1, 15)
+            elif epoch == 2:
+                warning = wait_until("it says so", lambda: [line for line in cluster.ctl("status", check=False).stdout.splitlines()
+                                                            if "refuse this cluster" in line], 20)[0]
+                assert "--epoch 3" in warning, warning
+            else:
+                wait_until("the agent obeys it", lambda: "epoch=3" in cluster.agents["a"].log.read_text(), 20)
+                assert "refuse this cluster" not in cluster.ctl("status", check=False).stdout
+
+
 def wrong_files_are_refused_before_anything_is_written():
     with Cluster(members=1) as cluster:
         cluster.start()
@@ -291,6 +372,9 @@ def members_restored_from_different_files_do_not_form_a_cluster():
 
 
 if __name__ == "__main__":
-    sys.exit(tap([one_survivor_goes_on_alone_with_everything_it_held, a_recovered_member_becomes_a_cluster_of_three_again, two_members_recovered_separately_refuse_each_other,
+    sys.exit(tap([one_survivor_goes_on_alone_with_everything_it_held, a_recovered_member_becomes_a_cluster_of_three_again,
+                  two_members_recovered_separately_refuse_each_other,
                   a_member_that_is_behind_is_not_recovered_unnoticed, a_restored_cluster_goes_on_where_the_backup_was,
-                  wrong_files_are_refused_before_anything_is_written, members_restored_from_different_files_do_not_form_a_cluster]))
+                  applications_live_through_a_restore_and_agents_obey_the_new_epoch,
+                  a_file_that_is_restored_twice_needs_a_higher_epoch, wrong_files_are_refused_before_anything_is_written,
+                  members_restored_from_different_files_do_not_form_a_cluster]))
