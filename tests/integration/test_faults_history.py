@@ -111,6 +111,8 @@ def stale_answers_that_never_were_are_found():
         assert check_stale(operations, events, read(index, period)) == [], (index, period)
     for index, period in ((11, 2), (12, 1), (14, 1), (20, 2), (99, 3), (10, None), (99, None)):
         assert len(check_stale(operations, events, read(index, period))) == 1, (index, period)
+    together = events + [("update", "a", 20, 0)]  # one without an answer in the same entry of the log
+    assert check_stale(operations, together, read(20, 3)) == [] and check_stale(operations, together, read(20, 4)) == []
 
 
 def drawn_operations(draw, count, stretch):

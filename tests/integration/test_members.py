@@ -15,8 +15,9 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import Cluster, grpc, http_status, metric, tail, tap, wait_until  # noqa: E402
-from test_cluster_faults import RAFT, Writers, finish  # noqa: E402
+from workload import Load  # noqa: E402
 
+RAFT = {"snapshot_after_entries": 200}
 REMOVED = 5  # exit code of a daemon that was removed
 REFUSED, NOT_FOUND = 4, 3  # exit codes of ckptctl
 
@@ -51,29 +52,29 @@ def three_members_become_five_and_three_again_under_load():
     with Cluster(raft=RAFT) as cluster:
         cluster.start()
         founders = list(cluster.members)
-        writers = Writers(cluster)
-        writers.progress()
+        load = Load(cluster, pause_s=0.001, attempt_s=0.5)
+        load.progress()
         for _ in range(2):
             member = cluster.new_member()
             member.start()
             add(cluster, member)
-            writers.progress()
+            load.progress()
             cluster.ctl("member", "promote", member.name)
-            writers.addresses.append(member.api)
+            load.addresses.append(member.api)
         assert {votes for votes, _ in members_of(cluster).values()} == {"yes"} and len(members_of(cluster)) == 5
-        writers.progress()
+        load.progress()
         for member in founders[:2]:
             remove(cluster, member)
-            writers.progress()
+            load.progress()
         assert len(members_of(cluster)) == 3
         new = cluster.new_member()
         new.start()
-        writers.addresses.append(new.api)
+        load.addresses.append(new.api)
         cluster.ctl("member", "replace", founders[2].name, new.name, "--id", str(new.id), "--raft", new.raft, "--api", new.api, "--yes")
         wait_until("the last founder ends", lambda: founders[2].process.poll() == REMOVED, 10)
         cluster.members.remove(founders[2])
-        writers.progress()
-        finish(cluster, writers)
+        load.progress()
+        load.verdict()
         assert set(members_of(cluster)) == {"n4", "n5", "n6"}
         history = cluster.ctl("events").stdout
         for line in ("n4 (id 4) is a learner", "n4 (id 4) is a voter", "n1 (id 1) was removed", "n3 (id 3) was removed"):
@@ -135,21 +136,21 @@ def a_dead_member_is_replaced_and_stays_out():
     """Its machine is gone; later the old disk is started again somewhere: it learns that it was removed and disturbs nobody."""
     with Cluster() as cluster:
         cluster.start()
-        writers = Writers(cluster, 2)
-        writers.progress()
+        load = Load(cluster, clients=2, pause_s=0.001, attempt_s=0.5)
+        load.progress()
         dead = next(m for m in cluster.members if m is not cluster.leader())
         dead.kill()
         new = cluster.new_member()
         new.start()
         cluster.ctl("member", "replace", dead.name, new.name, "--id", "4", "--raft", new.raft, "--api", new.api, "--yes")
         cluster.members.remove(dead)
-        writers.progress()
+        load.progress()
         term = metric(cluster.leader().http, "ckpt_raft_term")
         dead.start(wait=False)
         assert dead.process.wait(timeout=15) == REMOVED, tail(dead.log)
-        writers.progress()
+        load.progress()
         assert metric(cluster.leader().http, "ckpt_raft_term") == term, "the removed member disturbed the leader"
-        finish(cluster, writers)
+        load.verdict()
 
 
 def two_members_added_at_once_come_one_after_the_other():
@@ -176,27 +177,27 @@ def the_leader_hands_over_before_it_stops():
     """SIGTERM and transfer: how long no write is taken."""
     with Cluster() as cluster:
         cluster.start()
-        writers = Writers(cluster, 2)
-        writers.progress()
+        load = Load(cluster, clients=2, pause_s=0.001, attempt_s=0.5)
+        load.progress()
         gaps = []
         for turn in range(4):
             leader = cluster.leader()
-            before, at = len(writers.acknowledged), time.monotonic()
+            before, at = load.acknowledged(), time.monotonic()
             if turn % 2 == 0:
                 leader.kill(signal.SIGTERM)
             else:
                 cluster.ctl("member", "transfer")
             wait_until("another one serves", lambda: cluster.leader() not in (None, leader), 5, 0.001)
-            wait_until("writes go on", lambda: len(writers.acknowledged) > before + 2, 5, 0.001)
+            wait_until("writes go on", lambda: load.acknowledged() > before + 2, 5, 0.001)
             gaps.append((time.monotonic() - at) * 1000)
             if turn % 2 == 0:
                 assert leader.process.wait(timeout=10) == 0
                 assert "event=transfer_failed" not in leader.log.read_text()
                 leader.start()
-            writers.progress()
+            load.progress()
         print(f"# new leader and writes after {', '.join(f'{gap:.0f} ms' for gap in gaps)}")
         assert max(gaps) < 2000, gaps
-        finish(cluster, writers)
+        load.verdict()
 
 
 def the_preferred_member_leads_when_it_can():

@@ -149,10 +149,10 @@ def check_stale(operations, events, stale):
     for o in operations:
         if o.kind in ("register", "update") and o.result not in (UNKNOWN, REFUSED):
             values[o.key].append((o.index, o.argument))
-    told = {(o.kind, o.key, o.index) for o in operations if o.kind in WRITES and o.result not in (UNKNOWN, REFUSED)}
-    for kind, key, index, _ in events:
-        if kind in ("register", "update") and (kind, key, index) not in told:
-            values[key].append((index, None))
+    told = collections.Counter((o.kind, o.key, o.index) for o in operations if o.kind in WRITES and o.result not in (UNKNOWN, REFUSED))
+    happened = collections.Counter((kind, key, index) for kind, key, index, _ in events if kind in ("register", "update"))
+    for _, key, index in happened - told:
+        values[key].append((index, None))
     for o in stale:
         before = [v for v in values[o.key] if v[0] <= o.index]
         newest = max((v[0] for v in before), default=0)
@@ -160,7 +160,8 @@ def check_stale(operations, events, stale):
         if o.result is None and before:
             faults.append(f"{o.key} is not there at index {o.index}, but registered at {min(before, key=lambda v: v[0])[0]}")
         elif o.result is not None and None not in possible and o.result[0] not in possible:
-            faults.append(f"{o.key} was {o.result[0]} at index {o.index}, but {sorted(possible)} was written at {newest}")
+            at = [v[0] for v in values[o.key] if v[1] == o.result[0]]
+            faults.append(f"{o.key} was {o.result[0]} (written at {at}) at index {o.index}, but {sorted(possible)} was written at {newest}")
     return faults
 
 
