@@ -197,6 +197,7 @@ void world_run(struct world *world)
     world->phase = WORLD_CHAOS;
     world->began_us = sim_now_us(world->sim);
     load_start(world);
+    bursts_start(world);
     faults_start(world);
     run_until(world, world->began_us + (uint64_t)world->options.seconds * SECOND_US);
     world->phase = WORLD_HEALED;

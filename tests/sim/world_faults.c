@@ -352,17 +352,19 @@ static void next_fault(void *data)
 void faults_start(struct world *world)
 {
     if (world->options.unruly) {
-        const struct sim_unruly unruly = {WORLD_MEMBERS_MAX, 50 + sim_random(world->sim, 500),
-                                          50 + sim_random(world->sim, 500),
-                                          50 + sim_random(world->sim, 500)};
+        const struct sim_unruly unruly = {WORLD_MEMBERS_MAX, 5 + sim_random(world->sim, 300),
+                                          5 + sim_random(world->sim, 300),
+                                          5 + sim_random(world->sim, 300)};
         sim_network_set_unruly(world->sim, &unruly);
     }
+    sim_network_set_latency(world->sim, world->options.slow_in, 1000 * world->options.slow_ms);
     sim_after(world->sim, SIM_NODES_MAX, SECOND_US, next_fault, world);
 }
 
 void faults_heal(struct world *world)
 {
     sim_network_set_unruly(world->sim, &(struct sim_unruly){0});
+    sim_network_set_latency(world->sim, 200, 100000);
     links_up(world, 0);
     for (unsigned i = 0; i < world->member_count; i++) {
         disk_fast(world, i);

@@ -72,6 +72,7 @@ struct world {
     struct world_job jobs[WORLD_JOBS_MAX];
     unsigned job_count;
     uint64_t register_value; /* of the last write of any register */
+    uint64_t burst_count;
     char endpoints[512];
     struct history *history;
     struct raft_checks *raft;
@@ -120,6 +121,9 @@ void load_start(struct world *world);
 void load_stop(struct world *world); /* no new requests; what is under way ends */
 bool load_idle(const struct world *world);
 void load_close(struct world *world);
+
+/* world_bursts.c */
+void bursts_start(struct world *world);
 /* One request of everyone that was acknowledged is sent again: the outcome must be the same. */
 void load_repeat(struct world *world);
 

@@ -20,7 +20,7 @@
 #include "src/broker/watch.h"
 #include "tests/sim/world_internal.h"
 
-enum { RESTART_MIN_US = 200000, RESTART_SPREAD_US = 3000000, SEGMENT_BYTES = 256 << 10 };
+enum { RESTART_MIN_US = 200000, RESTART_SPREAD_US = 3000000, SEGMENT_BYTES = 256 << 10, SEGMENT_BIG_BYTES = 4 << 20 };
 
 const struct fsm *member_fsm(const struct world_member *member)
 {
@@ -75,7 +75,9 @@ static int open_replica(struct world_member *member, struct err *err)
                                          .snapshot_after_entries = config->snapshot_after_entries,
                                          .snapshot_after_bytes = config->snapshot_after_bytes,
                                          .reserve_bytes = 1 << 20,
-                                         .segment_bytes = SEGMENT_BYTES,
+                                         .segment_bytes = world->options.burst_bytes > 1000
+                                                              ? SEGMENT_BIG_BYTES
+                                                              : SEGMENT_BYTES,
                                          .clock = &member->broker.clock,
                                          .random = &member->broker.random,
                                          .disk = &member->disk,
@@ -282,7 +284,7 @@ static void config_text(struct world *world, char *text, size_t size)
         "ms\n  session_ttl: 30d\n"
         "storage_watch:\n  interval: %" PRIu64 "ms\n  timeout: 1s\n  failures_down: %" PRIu64
         "\n  successes_up: %" PRIu64 "\nmembers:\n",
-        election_ms, election_ms / 10, world->options.snapshot_entries,
+        election_ms, election_ms / 10, UINT64_C(100),
         world->interval_ms = 1000 + sim_random(sim, 4000), 1000 + sim_random(sim, 3000),
         8000 + sim_random(sim, 20000), 2000 + sim_random(sim, 6000), 5000 + sim_random(sim, 20000),
         1 + sim_random(sim, 4), 4000 + sim_random(sim, 6000), 200 + sim_random(sim, 800),
@@ -346,6 +348,7 @@ void member_init(struct world *world, unsigned number)
         fprintf(stderr, "the world's configuration: %s\n%s", err.text, text);
         abort();
     }
+    member->config->snapshot_after_entries = world->options.snapshot_entries; /* fewer than a file may say */
     fill_initial(member);
     if (world->options.drift)
         sim_clock_set_drift(world->sim, number, (int64_t)sim_random(world->sim, 20001) - 10000);
