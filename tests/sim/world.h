@@ -42,8 +42,9 @@ struct world_options {
     unsigned seconds;    /* of chaos; healing comes on top */
     unsigned operations_per_s;
     uint64_t snapshot_entries;
-    unsigned bursts;      /* commands per second on average that go to whoever thinks that it leads, in bursts */
-    unsigned burst_bytes; /* of the largest of them */
+    unsigned
+        bursts; /* commands per second on average that go to whoever thinks that it leads, in bursts */
+    unsigned burst_bytes;      /* of the largest of them */
     unsigned slow_in, slow_ms; /* one message in so many takes up to so long; 0: none */
     /* Faults: how many of each kind per minute, all nodes together. 0: none. */
     unsigned crashes, disk_deaths, disk_errors, partitions, one_way, resets, pauses, clock_steps;

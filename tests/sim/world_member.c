@@ -20,7 +20,12 @@
 #include "src/broker/watch.h"
 #include "tests/sim/world_internal.h"
 
-enum { RESTART_MIN_US = 200000, RESTART_SPREAD_US = 3000000, SEGMENT_BYTES = 256 << 10, SEGMENT_BIG_BYTES = 4 << 20 };
+enum {
+    RESTART_MIN_US = 200000,
+    RESTART_SPREAD_US = 3000000,
+    SEGMENT_BYTES = 256 << 10,
+    SEGMENT_BIG_BYTES = 4 << 20
+};
 
 const struct fsm *member_fsm(const struct world_member *member)
 {
@@ -63,25 +68,24 @@ static int open_replica(struct world_member *member, struct err *err)
 {
     const struct config *config = member->config;
     struct world *world = member->world;
-    struct consensus_config consensus = {.member_id = config->self->id,
-                                         .cluster_id = config->cluster_id,
-                                         .data_dir = config->data_dir,
-                                         .listen_address = config->self->raft,
-                                         .members = member->members,
-                                         .member_count = config->member_count,
-                                         .bootstrap = !member->claimed,
-                                         .election_timeout_ms = (uint32_t)config->election_ms,
-                                         .heartbeat_ms = (uint32_t)config->heartbeat_ms,
-                                         .snapshot_after_entries = config->snapshot_after_entries,
-                                         .snapshot_after_bytes = config->snapshot_after_bytes,
-                                         .reserve_bytes = 1 << 20,
-                                         .segment_bytes = world->options.burst_bytes > 1000
-                                                              ? SEGMENT_BIG_BYTES
-                                                              : SEGMENT_BYTES,
-                                         .clock = &member->broker.clock,
-                                         .random = &member->broker.random,
-                                         .disk = &member->disk,
-                                         .network = &member->network};
+    struct consensus_config consensus = {
+        .member_id = config->self->id,
+        .cluster_id = config->cluster_id,
+        .data_dir = config->data_dir,
+        .listen_address = config->self->raft,
+        .members = member->members,
+        .member_count = config->member_count,
+        .bootstrap = !member->claimed,
+        .election_timeout_ms = (uint32_t)config->election_ms,
+        .heartbeat_ms = (uint32_t)config->heartbeat_ms,
+        .snapshot_after_entries = config->snapshot_after_entries,
+        .snapshot_after_bytes = config->snapshot_after_bytes,
+        .reserve_bytes = 1 << 20,
+        .segment_bytes = world->options.burst_bytes > 1000 ? SEGMENT_BIG_BYTES : SEGMENT_BYTES,
+        .clock = &member->broker.clock,
+        .random = &member->broker.random,
+        .disk = &member->disk,
+        .network = &member->network};
 
     if (replica_open(&consensus, &member->initial, on_fatal, member, &member->broker.replica,
                      err) != 0)
@@ -348,7 +352,8 @@ void member_init(struct world *world, unsigned number)
         fprintf(stderr, "the world's configuration: %s\n%s", err.text, text);
         abort();
     }
-    member->config->snapshot_after_entries = world->options.snapshot_entries; /* fewer than a file may say */
+    member->config->snapshot_after_entries =
+        world->options.snapshot_entries; /* fewer than a file may say */
     fill_initial(member);
     if (world->options.drift)
         sim_clock_set_drift(world->sim, number, (int64_t)sim_random(world->sim, 20001) - 10000);

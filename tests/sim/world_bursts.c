@@ -1,0 +1,97 @@
+/* Commands that come in bursts to every member that thinks it leads, also to one that was deposed and does not know it yet: logs get tails
+ * that are never committed, followers fall far behind.
+ *
+ * Flow     a timer draws how many and when the next ones come. Each is a command of its own request id that changes little: a queue
+ *          report, or a large preemption request whose candidates do not exist.
+ * Shapes   nobody waits for the outcome.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "tests/sim/world_internal.h"
+
+enum { BURST_MAX = 24, CANDIDATE_BYTES = 120, GAP_US = 2000 };
+
+static void propose_small(struct world *world, struct world_member *member, char *id)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__V1__ReportQueueRequest report = CKPT__V1__REPORT_QUEUE_REQUEST__INIT;
+    char vcluster[] = "burst";
+
+    report.request_id = id;
+    report.vcluster = vcluster;
+    report.queued_gpu_ms = sim_random(world->sim, 1000000);
+    command.request_id = id;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_REPORT_QUEUE;
+    command.report_queue = &report;
+    replica_propose(member->broker.replica, &command, NULL, NULL);
+}
+
+static void propose_large(struct world *world, struct world_member *member, char *id)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__V1__RequestPreemptionRequest request = CKPT__V1__REQUEST_PREEMPTION_REQUEST__INIT;
+    size_t count = 1 + sim_random(world->sim, world->options.burst_bytes / CANDIDATE_BYTES);
+    char name[CANDIDATE_BYTES + 1], **names = check_calloc(count, sizeof(*names));
+
+    memset(name, 'x', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    for (size_t i = 0; i < count; i++)
+        names[i] = name;
+    request.request_id = id;
+    request.preemption_class = 10;
+    request.nodes_needed = 1;
+    request.candidates = names;
+    request.n_candidates = count;
+    command.request_id = id;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_REQUEST_PREEMPTION;
+    command.request_preemption = &request;
+    replica_propose(member->broker.replica, &command, NULL, NULL);
+    free(names);
+}
+
+static void propose_one(struct world *world, struct world_member *member)
+{
+    unsigned before = sim_enter(world->sim, member->number);
+    char id[48];
+
+    snprintf(id, sizeof(id), "burst-%" PRIu64, ++world->burst_count);
+    if (world->options.burst_bytes > 1000 && sim_chance(world->sim, 16))
+        propose_large(world, member, id);
+    else
+        propose_small(world, member, id);
+    sim_leave(world->sim, before);
+}
+
+static void propose_all(void *data)
+{
+    struct world *world = data;
+
+    for (unsigned i = 0; i < world->member_count; i++)
+        if (world->members[i].up && !world->members[i].doomed &&
+            member_consensus(&world->members[i])->raft.state == RAFT_LEADER)
+            propose_one(world, &world->members[i]);
+}
+
+static void burst(void *data)
+{
+    struct world *world = data;
+    uint64_t count = 1 + sim_random(world->sim, BURST_MAX);
+    uint64_t mean_us = (uint64_t)SECOND_US * (BURST_MAX / 2) / world->options.bursts;
+
+    if (world->phase != WORLD_CHAOS)
+        return;
+    for (uint64_t n = 0; n < count; n++)
+        sim_after(world->sim, SIM_NODES_MAX, sim_random(world->sim, count * GAP_US), propose_all,
+                  world);
+    sim_after(world->sim, SIM_NODES_MAX, 1 + sim_random(world->sim, 2 * mean_us), burst, world);
+}
+
+void bursts_start(struct world *world)
+{
+    if (world->options.bursts > 0)
+        sim_after(world->sim, SIM_NODES_MAX, SECOND_US, burst, world);
+}
