@@ -48,7 +48,6 @@ struct evaluator {
     uint32_t row_count;  /* slots when it began */
     uint32_t next_row;   /* to be taken */
     uint32_t scored_end; /* rows below are scored */
-    uint32_t row_count;  /* slots that the cycle looks at: as many as there were when it began */
     uint64_t cycle_began_us, cycle_spent_us;
     struct evaluator_cycle cycle;
     struct evaluator_block **blocks; /* one per EVALUATOR_CHUNK_ROWS slots */
@@ -185,7 +184,6 @@ static void begin_cycle(struct evaluator *evaluator)
     evaluator->again = false;
     evaluator->next_row = 0;
     evaluator->scored_end = 0;
-    evaluator->row_count = fsm_allocation_slots(fsm);
 }
 
 /* One step; true: the price is known. */
