@@ -15,7 +15,8 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import BIN, Cluster, http_status, metric, tail, tap, wait_until  # noqa: E402
+from cluster import BIN, Cluster, http_status, metric, tail, wait_until  # noqa: E402
+from isolate import main  # noqa: E402
 from workload import Load  # noqa: E402
 
 SEED = int(os.environ.get("SEED", random.randrange(1 << 32)))
@@ -113,4 +114,4 @@ def folders_in_the_wrong_hands_are_refused_and_left_alone():
 
 
 if __name__ == "__main__":
-    sys.exit(tap([clock_steps_of_an_hour_move_no_timer_and_lose_nothing, folders_in_the_wrong_hands_are_refused_and_left_alone]))
+    sys.exit(main([clock_steps_of_an_hour_move_no_timer_and_lose_nothing, folders_in_the_wrong_hands_are_refused_and_left_alone]))

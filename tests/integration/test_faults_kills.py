@@ -12,7 +12,8 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import Cluster, http_status, tap, wait_until  # noqa: E402
+from cluster import Cluster, http_status, wait_until  # noqa: E402
+from isolate import main  # noqa: E402
 from workload import Load, histogram  # noqa: E402
 
 SEED = int(os.environ.get("SEED", random.randrange(1 << 32)))
@@ -89,4 +90,4 @@ def members_stopped_for_seconds_lose_nothing():
 
 
 if __name__ == "__main__":
-    sys.exit(tap([a_leader_killed_under_load_loses_nothing, members_stopped_for_seconds_lose_nothing]))
+    sys.exit(main([a_leader_killed_under_load_loses_nothing, members_stopped_for_seconds_lose_nothing]))
