@@ -18,6 +18,7 @@
 
 #include "src/base/check.h"
 #include "src/broker/batch.h"
+#include "src/broker/replica_stream.h"
 #include "src/broker/state_clock.h"
 
 enum {
@@ -470,26 +471,6 @@ static void replica_dropped(void *context, void *tag)
 }
 
 /* ---- snapshots: the state machine's stream through consensus ---- */
-
-struct replica_stream {
-    const struct consensus_writer *writer;
-    const struct consensus_reader *reader;
-    struct err *err;
-};
-
-static int stream_write(void *context, const void *bytes, size_t length)
-{
-    struct replica_stream *stream = context;
-
-    return stream->writer->write(stream->writer->context, bytes, length, stream->err);
-}
-
-static int stream_read(void *context, void *bytes, size_t length)
-{
-    struct replica_stream *stream = context;
-
-    return stream->reader->read(stream->reader->context, bytes, length, stream->err);
-}
 
 static void *replica_snapshot_begin(void *context)
 {
