@@ -20,7 +20,7 @@ enum {
     FSM_WAITING_PER_QUEUE_MAX = 64,
     FSM_SESSIONS_MAX = 1000000,
     FSM_SESSION_MIN_AGE_MS = 15000, /* a younger one is never evicted: SESSIONS_FULL instead */
-    FSM_SESSIONS_EVICTED_PER_COMMAND_MAX = 64,
+    FSM_SESSIONS_EVICTED_PER_COMMAND_MAX = 8, /* a few thousand commands are applied in one turn */
     FSM_EVENTS_MAX = 65536,
     FSM_MEMBERS_MAX = 64, /* removed ones included; the one removed first gives way */
     FSM_VICTIMS_MAX = 16,
