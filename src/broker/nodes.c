@@ -50,9 +50,10 @@ struct nodes {
     struct node_record *records;
     uint32_t count;
     bool any_unhealthy;
-    uint32_t in_flight; /* proposals */
-    uint32_t next_slot; /* the next look begins here */
-    bool cut_short;     /* the last look ended for lack of room in flight */
+    uint32_t in_flight;             /* proposals */
+    uint32_t in_flight_allocations; /* on the nodes of these that are given up */
+    uint32_t next_slot;             /* the next look begins here */
+    bool cut_short;                 /* the last look ended for lack of room in flight */
 };
 
 /* What one look proposed, for its log line. */
@@ -205,7 +206,8 @@ static void on_seen(void *data, const struct err *failed, const struct fsm_outco
     record_at(nodes, proposal->slot)->proposing = false;
     free(proposal);
     CHECK(nodes->in_flight > 0);
-    nodes->in_flight--;
+    if (--nodes->in_flight == 0)
+        nodes->in_flight_allocations = 0;
     if (failed == NULL && nodes->in_flight == 0 && nodes->cut_short && nodes->serving)
         arm(nodes, 0);
 }
@@ -220,6 +222,8 @@ static void propose_state(struct nodes *nodes, const struct fsm_node *node,
     *proposal = (struct node_proposal){.nodes = nodes, .slot = node->slot};
     record_at(nodes, node->slot)->proposing = true;
     nodes->in_flight++;
+    if (state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
+        nodes->in_flight_allocations += node->allocation_count;
     seen.node_id = translate_text(node->id);
     seen.boot_id = translate_text(node->boot_id);
     seen.version = translate_text(node->version);
@@ -310,7 +314,8 @@ static void look_around(struct nodes *nodes, struct node_look *look)
         if (node == NULL)
             continue;
         unhealthy |= record_factor(record_at(nodes, slot), look->now_us) > 1;
-        if (nodes->in_flight < NODES_IN_FLIGHT_MAX) {
+        if (nodes->in_flight < NODES_IN_FLIGHT_MAX &&
+            nodes->in_flight_allocations < NODES_ALLOCATIONS_IN_FLIGHT_MAX) {
             look_at(nodes, node, look);
             nodes->next_slot = slot + 1;
         } else {

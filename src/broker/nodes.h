@@ -5,8 +5,8 @@
  *          the policy and proposes NodeSeen DEGRADED or DOWN; a node that is heard again is proposed
  *          READY. Health counters become a hazard factor that decays (half-life
  *          NODES_HEALTH_HALF_LIFE_MS).
- * Shapes   one record per node slot; one NodeSeen in flight per node, NODES_IN_FLIGHT_MAX in all: a
- *          look stops there, and goes on where it stopped when these are applied. One log line per look.
+ * Shapes   one record per node slot; one NodeSeen in flight per node, NODES_IN_FLIGHT_MAX in all, and
+ *          nodes given up while those before have fewer than NODES_ALLOCATIONS_IN_FLIGHT_MAX allocations: a look stops there, and goes on where it stopped when these are applied. One log line per look.
  * Units    milliseconds, monotonic clock; the hazard factor is a plain multiplier, 1 = healthy.
  * Errors   a proposal that fails is repeated by a later look.
  * Absent   replication of heartbeats: a new leader starts every age at its own start, so that a
@@ -26,7 +26,11 @@
 struct broker;
 struct nodes;
 
-enum { NODES_HEALTH_HALF_LIFE_MS = 6 * 3600 * 1000, NODES_IN_FLIGHT_MAX = 256 };
+enum {
+    NODES_HEALTH_HALF_LIFE_MS = 6 * 3600 * 1000,
+    NODES_IN_FLIGHT_MAX = 256,
+    NODES_ALLOCATIONS_IN_FLIGHT_MAX = 2048 /* that end with their nodes: one turn of the loop */
+};
 
 struct nodes *nodes_new(struct broker *broker);
 void nodes_free(struct nodes *nodes);

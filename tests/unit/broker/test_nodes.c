@@ -127,6 +127,42 @@ static void thousands_of_silent_nodes_are_proposed_in_portions(void **state)
     finish(fake, nodes);
 }
 
+/* What ends with nodes that are given up is applied in one turn of the loop. */
+static void nodes_with_many_allocations_are_given_up_a_few_at_a_time(void **state)
+{
+    enum { NODES = 64, EACH = 150 };
+    struct fake *fake = fake_new(NULL);
+    const uint32_t *running;
+    struct fsm_summary summary;
+    struct nodes *nodes;
+    uint32_t before;
+    char id[32];
+
+    (void)state;
+    for (uint32_t i = 0; i < NODES * EACH; i++) {
+        snprintf(id, sizeof(id), "job-%u", i);
+        assert_int_equal(fake_register(fake, id, i % NODES, 1, NULL).status, FSM_OK);
+    }
+    nodes = serve(fake);
+    fake_advance_ms(fake, 89000);
+    running = &summary.allocations_by_state[CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING];
+    fsm_get_summary(fake->replica.fsm, &summary);
+    assert_uint_equal(*running, NODES * EACH);
+    while (*running > 0) {
+        struct fake_timer *timer = fake_earliest(fake);
+
+        before = *running;
+        fake->now_us = timer->due_us > fake->now_us ? timer->due_us : fake->now_us;
+        timer->armed = false;
+        timer->fire(timer->data);
+        while (!list_empty(&fake->replica.proposals))
+            fake_apply_one(&fake->replica);
+        fsm_get_summary(fake->replica.fsm, &summary);
+        assert_true(before - *running < NODES_ALLOCATIONS_IN_FLIGHT_MAX + EACH);
+    }
+    finish(fake, nodes);
+}
+
 /* One line per look, however many nodes it is about. */
 static void a_look_logs_one_line(void **state)
 {
@@ -307,6 +343,7 @@ int main(void)
         cmocka_unit_test(states_follow_the_age),
         cmocka_unit_test(a_silent_node_is_degraded_after_30_s_and_down_after_90_s),
         cmocka_unit_test(thousands_of_silent_nodes_are_proposed_in_portions),
+        cmocka_unit_test(nodes_with_many_allocations_are_given_up_a_few_at_a_time),
         cmocka_unit_test(a_look_logs_one_line),
         cmocka_unit_test(a_new_leader_starts_all_ages_anew),
         cmocka_unit_test(a_node_that_is_new_is_as_old_as_its_first_sight),
