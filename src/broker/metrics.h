@@ -130,8 +130,8 @@ void metrics_free(struct metrics *metrics);
 /* Labels in the order of the table; NULL where the table has none. */
 void metrics_add(struct metrics *metrics, enum metric metric, const char *label0,
                  const char *label1, double value);
-void metrics_clear(struct metrics *metrics,
-                   enum metric metric); /* forgets all series: what they name may be gone */
+/* Forgets all series: what they name may be gone. */
+void metrics_clear(struct metrics *metrics, enum metric metric);
 void metrics_set(struct metrics *metrics, enum metric metric, const char *label0,
                  const char *label1, double value);
 void metrics_observe(struct metrics *metrics, enum metric metric, double value);

@@ -542,57 +542,6 @@ static void replica_members_changed(void *context)
     }
 }
 
-struct replica_change {
-    replica_done_fn *done;
-    void *data;
-};
-
-static void change_done(void *data, int status, const struct err *err)
-{
-    struct replica_change change = *(struct replica_change *)data;
-
-    free(data);
-    change.done(change.data, status == 0 ? NULL : err, NULL);
-}
-
-static struct replica_change *change_new(replica_done_fn *done, void *data)
-{
-    struct replica_change *change = check_alloc(sizeof(*change));
-
-    CHECK(done != NULL);
-    *change = (struct replica_change){done, data};
-    return change;
-}
-
-void replica_member_probe(struct replica *replica, const struct consensus_member *member,
-                          replica_done_fn *done, void *data)
-{
-    consensus_member_probe(replica->consensus, member, change_done, change_new(done, data));
-}
-
-void replica_member_add(struct replica *replica, const struct consensus_member *member,
-                        replica_done_fn *done, void *data)
-{
-    consensus_member_add(replica->consensus, member, change_done, change_new(done, data));
-}
-
-void replica_member_promote(struct replica *replica, uint64_t member_id, replica_done_fn *done,
-                            void *data)
-{
-    consensus_member_promote(replica->consensus, member_id, change_done, change_new(done, data));
-}
-
-void replica_member_remove(struct replica *replica, uint64_t member_id, replica_done_fn *done,
-                           void *data)
-{
-    consensus_member_remove(replica->consensus, member_id, change_done, change_new(done, data));
-}
-
-void replica_member_put(struct replica *replica, const struct consensus_member *member)
-{
-    consensus_member_put(replica->consensus, member);
-}
-
 static void replica_fatal(void *context, const struct err *err)
 {
     struct replica *replica = context;
