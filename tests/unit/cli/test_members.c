@@ -1,0 +1,209 @@
+/* ckptctl member: what is shown, what is asked before something is lost, and the steps of a replacement. */
+#include "src/rpc/server.h"
+#include "tests/support/test.h"
+#include "tests/unit/cli/harness.h"
+
+#define TEXT(text) ((char *)(uintptr_t)(text))
+
+/* n1 leads, n2 is down, n4 learns. */
+struct scene {
+    struct harness h;
+    Ckpt__V1__StatusReply status;
+    Ckpt__V1__MemberStatus members[3];
+    Ckpt__V1__MemberStatus *pointers[3];
+    Ckpt__V1__MutationReply done;
+};
+
+static void scene_open(struct scene *scene)
+{
+    static const struct {
+        uint64_t id;
+        const char *name, *role;
+        bool reachable, voter;
+        uint64_t lag;
+    } members[] = {{1, "n1", "leader", true, true, 0},
+                   {2, "n2", "unknown", false, true, 0},
+                   {4, "n4", "learner", true, false, 40}};
+
+    harness_init(&scene->h);
+    ckpt__v1__status_reply__init(&scene->status);
+    ckpt__v1__mutation_reply__init(&scene->done);
+    scene->done.index = 77;
+    for (size_t i = 0; i < 3; i++) {
+        Ckpt__V1__MemberStatus *member = &scene->members[i];
+
+        ckpt__v1__member_status__init(member);
+        member->member_id = members[i].id;
+        member->name = TEXT(members[i].name);
+        member->role = TEXT(members[i].role);
+        member->raft_address = TEXT("10.0.0.1:9000");
+        member->reachable = members[i].reachable;
+        member->voter = members[i].voter;
+        member->lag_entries = members[i].lag;
+        member->match_index = 500 - members[i].lag;
+        scene->pointers[i] = member;
+    }
+    scene->status.cluster_id = TEXT("demo");
+    scene->status.leader_id = scene->status.member_id = 1;
+    scene->status.leader_name = scene->status.member_name = TEXT("n1");
+    scene->status.quorum = true;
+    scene->status.voter_count = 2;
+    scene->status.reachable_count = 1;
+    scene->status.failure_tolerance = -1;
+    scene->status.n_members = 3;
+    scene->status.members = scene->pointers;
+    harness_answer(&scene->h, "a:1", "OperatorService/Status", RPC_OK, "", &scene->status.base);
+}
+
+static void scene_take(struct scene *scene, const char *method)
+{
+    harness_answer(&scene->h, NULL, method, RPC_OK, "", &scene->done.base);
+}
+
+static const Ckpt__V1__MemberRequest *asked(const struct scene *scene)
+{
+    return (const Ckpt__V1__MemberRequest *)scene->h.last_request;
+}
+
+static void the_list_says_who_votes_and_who_is_behind(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene);
+    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 member list"), CLI_OK);
+    assert_contains(scene.h.out, "ID  MEMBER  VOTES  ROLE");
+    assert_contains(scene.h.out, "n2      yes    unreachable");
+    assert_contains(scene.h.out, "n4      no     learner");
+    assert_contains(scene.h.out, "460      40");
+    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 member list -o name"), CLI_OK);
+    assert_string_equal(scene.h.out, "n1\nn2\nn4\n");
+    harness_close(&scene.h);
+}
+
+static void an_addition_needs_both_addresses(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene);
+    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 member add n5 --raft h:1"), CLI_USAGE);
+    assert_contains(scene.h.error, "try: ckptctl member add n4 --id 4 --raft");
+    scene_take(&scene, "OperatorService/AddMember");
+    assert_int_equal(
+        harness_run(&scene.h, "--endpoints a:1 member add n5 --id 5 --raft h:1 --api h:2"), CLI_OK);
+    assert_contains(scene.h.out, "done: add n5 as a learner (index 77)");
+    assert_contains(scene.h.error, "next: ckptctl member promote n5");
+    assert_int_equal(asked(&scene)->member_id, 5);
+    assert_string_equal(asked(&scene)->raft_address, "h:1");
+    assert_string_equal(asked(&scene)->api_address, "h:2");
+    harness_close(&scene.h);
+}
+
+static void a_promotion_waits_until_the_learner_has_caught_up(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene);
+    scene_take(&scene, "OperatorService/PromoteMember");
+    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 member promote n4"), CLI_OK);
+    assert_string_equal(asked(&scene)->name, "n4");
+    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 member promote 4"), CLI_OK);
+    assert_int_equal(asked(&scene)->member_id, 4);
+    harness_close(&scene.h);
+    scene_open(&scene);
+    scene.members[2].lag_entries = 5000;
+    scene_take(&scene, "OperatorService/PromoteMember");
+    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 member promote n4 --wait-for 1ms"),
+                     CLI_TIMEOUT);
+    assert_contains(scene.h.error, "n4 has not caught up in time (5000 behind)");
+    assert_null(scene.h.last_request);
+    harness_close(&scene.h);
+}
+
+static void a_removal_shows_numbers_and_asks(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene);
+    scene_take(&scene, "OperatorService/RemoveMember");
+    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 member remove n2"), CLI_USAGE);
+    assert_contains(scene.h.error, "remove n2 (id 2, unreachable) for ever");
+    assert_contains(scene.h.error, "voters 2 -> 1, reachable 1 -> 1, failure tolerance -1 -> 0");
+    assert_contains(scene.h.error, "needs --yes");
+    assert_null(scene.h.last_request);
+    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 member remove n2 --yes"), CLI_OK);
+    assert_string_equal(asked(&scene)->name, "n2");
+    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 member remove n1 --dry-run"), CLI_OK);
+    assert_contains(scene.h.error, "leader: hands over first");
+    harness_close(&scene.h);
+}
+
+static void a_refusal_of_the_cluster_is_passed_on(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene);
+    harness_answer(&scene.h, NULL, "OperatorService/RemoveMember", RPC_FAILED_PRECONDITION,
+                   "MEMBER_REFUSED: without n1 1 voters would remain", NULL);
+    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 member remove n1 --yes"), CLI_REFUSED);
+    assert_contains(scene.h.error, "cannot remove n1: MEMBER_REFUSED: without n1");
+    harness_close(&scene.h);
+}
+
+static void a_replacement_adds_promotes_and_removes(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene);
+    scene_take(&scene, "OperatorService/AddMember");
+    scene_take(&scene, "OperatorService/PromoteMember");
+    scene_take(&scene, "OperatorService/RemoveMember");
+    assert_int_equal(
+        harness_run(&scene.h,
+                    "--endpoints a:1 member replace n2 n4 --id 4 --raft h:1 --api h:2 --yes"),
+        CLI_OK);
+    assert_contains(scene.h.error, "4. remove n2 for ever");
+    assert_contains(scene.h.out, "done: add n4 as a learner");
+    assert_contains(scene.h.out, "done: promote n4 to a voter");
+    assert_contains(scene.h.out, "done: remove n2");
+    assert_string_equal(scene.h.last_method, "OperatorService/RemoveMember");
+    assert_string_equal(asked(&scene)->name, "n2");
+    harness_close(&scene.h);
+}
+
+static void a_replacement_stops_at_the_first_step_that_fails(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene);
+    scene_take(&scene, "OperatorService/AddMember");
+    harness_answer(&scene.h, NULL, "OperatorService/PromoteMember", RPC_FAILED_PRECONDITION,
+                   "MEMBER_REFUSED: member n4 is not reachable", NULL);
+    assert_int_equal(
+        harness_run(&scene.h,
+                    "--endpoints a:1 member replace n2 n4 --id 4 --raft h:1 --api h:2 --yes"),
+        CLI_REFUSED);
+    assert_string_equal(scene.h.last_method, "OperatorService/PromoteMember");
+    harness_close(&scene.h);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_list_says_who_votes_and_who_is_behind),
+        cmocka_unit_test(an_addition_needs_both_addresses),
+        cmocka_unit_test(a_promotion_waits_until_the_learner_has_caught_up),
+        cmocka_unit_test(a_removal_shows_numbers_and_asks),
+        cmocka_unit_test(a_refusal_of_the_cluster_is_passed_on),
+        cmocka_unit_test(a_replacement_adds_promotes_and_removes),
+        cmocka_unit_test(a_replacement_stops_at_the_first_step_that_fails),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
