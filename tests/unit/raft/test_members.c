@@ -410,6 +410,59 @@ static void a_blank_folder_under_an_old_id_has_no_vote(void **state)
     cluster_free(cluster);
 }
 
+/* S18: the promotion is in the leader's log alone, the leader restarts, and now both votes are needed. */
+static void a_promotion_that_only_the_leader_knows_blocks_no_election(void **state)
+{
+    struct cluster *cluster = cluster_up(13, 2, 1);
+    struct consensus_status status;
+
+    (void)state;
+    propose_many(cluster, 5);
+    join(cluster, 1);
+    assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
+    cluster_run(cluster, SECOND_US / 4);
+    sim_link_set(cluster->sim, 0, 1, false);
+    assert_true(cluster_promote(cluster, 1));
+    cluster_run(cluster, SECOND_US / 10);
+    consensus_get_status(cluster->nodes[1].consensus, &status);
+    assert_int_equal(status.member_role, CONSENSUS_LEARNER);
+    cluster_kill(cluster, 0);
+    sim_reset_connections(cluster->sim, 0, 1); /* what was under way never arrives */
+    cluster_run(cluster, 6 * SECOND_US);
+    sim_link_set(cluster->sim, 0, 1, true);
+    cluster_start(cluster, 0, false);
+    assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
+    propose_many(cluster, 5);
+    assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
+    assert_uint_equal(leader_status(cluster).voter_count, 2);
+    cluster_free(cluster);
+}
+
+/* S19: a learner may have what the disk of the only voter has lost. cluster.c compares every entry. */
+static void a_sole_voter_that_lost_its_tail_begins_a_new_term(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 100; seed < 130; seed++) {
+        struct cluster *cluster = cluster_up(seed, 2, 1);
+
+        join(cluster, 1);
+        propose_many(cluster, 5);
+        assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
+        cluster_run(cluster, SECOND_US / 4);
+        sim_disk_set_slowness(cluster->sim, 0, 50); /* the learner is faster */
+        for (unsigned i = 0; i < 12; i++)
+            (void)cluster_propose(cluster);
+        cluster_run(cluster, 3000);
+        cluster_kill(cluster, 0);
+        sim_disk_set_slowness(cluster->sim, 0, 1);
+        cluster_start(cluster, 0, false);
+        assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
+        propose_many(cluster, 20);
+        assert_true(cluster_run_until_equal(cluster, 10 * SECOND_US));
+        cluster_free(cluster);
+    }
+}
+
 /* ---- random changes under random faults ---- */
 
 static void change_something(struct cluster *cluster)
@@ -491,6 +544,8 @@ int main(void)
         cmocka_unit_test(a_member_that_was_down_when_it_was_removed_is_told_when_it_comes_back),
         cmocka_unit_test(a_change_that_was_not_committed_is_rolled_back),
         cmocka_unit_test(a_blank_folder_under_an_old_id_has_no_vote),
+        cmocka_unit_test(a_promotion_that_only_the_leader_knows_blocks_no_election),
+        cmocka_unit_test(a_sole_voter_that_lost_its_tail_begins_a_new_term),
         cmocka_unit_test(changes_of_members_survive_crashes_and_partitions),
     };
 
