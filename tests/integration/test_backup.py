@@ -4,17 +4,17 @@ I25, I26, "restore wrong cluster's backup".
 
 Flow    every test starts its own cluster; files are damaged on purpose and must be refused with name, offset and the next step.
 """
-import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import BIN, Cluster, http_status, load_json, metric, operator_pb2, operator_pb2_grpc, tail, tap, wait_until  # noqa: E402
+from cluster import Cluster, grpc, http_status, load_json, metric, operator_pb2, operator_pb2_grpc, tail, tap, wait_until  # noqa: E402
 
 
 def fill(cluster, count, prefix="a"):
@@ -130,6 +130,43 @@ def damaged_files_are_refused_with_the_offset():
         assert missing.returncode == 3, missing
 
 
+def abandoned_backups_leave_nothing_and_too_many_are_refused():
+    """A client that does not read holds its stream; one that is gone gives its file's space back; a stop does not wait for either."""
+    with Cluster(members=1) as cluster:
+        cluster.start()
+        (member,) = cluster.members
+        for i in range(600):  # incompressible names: more than what a stream buffers
+            nodes = [(os.urandom(48).hex(), 1, 1) for _ in range(20)]
+            cluster.register(os.urandom(60).hex(), nodes)
+        file = cluster.dir / "one"
+        cluster.ctl("backup", "save", str(file))
+        assert file.stat().st_size > 1 << 20, file.stat().st_size
+        stub = operator_pb2_grpc.OperatorServiceStub(cluster.client.channel(member.api))
+
+        def files():
+            return list(member.data_dir.glob("tmp-export-*"))
+
+        streams = [stub.Backup(operator_pb2.BackupRequest(linearizable=True)) for _ in range(4)]
+        wait_until("four are under way", lambda: len(files()) == 4, 10)
+        try:
+            list(stub.Backup(operator_pb2.BackupRequest(), timeout=10))
+            raise AssertionError("a fifth backup was begun")
+        except grpc.RpcError as error:
+            assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED and "no more at a time" in error.details(), error
+        for stream in streams:
+            stream.cancel()
+        wait_until("their files are gone", lambda: not files(), 10)
+        whole = b"".join(chunk.data for chunk in stub.Backup(operator_pb2.BackupRequest(linearizable=True), timeout=20))
+        assert whole[:8] == b"CKPTBKUP"
+        held = stub.Backup(operator_pb2.BackupRequest(linearizable=True))
+        wait_until("one is under way", files, 10)
+        member.kill(signal.SIGTERM)
+        assert member.process.wait(15) == 0, tail(member.log)
+        held.cancel()
+        member.start()
+        assert not files(), "the next start removes what was left"
+
+
 def with_backups(cluster, directory, **options):
     values = {"directory": f'"{directory}"', "interval": "1s", "keep": 3, **options}
     cluster.config.write_text(cluster.config.read_text() + f"backups: {{{', '.join(f'{k}: {v}' for k, v in values.items())}}}\n")
@@ -207,6 +244,7 @@ def a_full_or_missing_backup_directory_hurts_nobody_and_is_told():
 if __name__ == "__main__":
     sys.exit(tap([scheduled_backups_are_written_by_the_leader_kept_and_verify,
                   a_full_or_missing_backup_directory_hurts_nobody_and_is_told,
+                  abandoned_backups_leave_nothing_and_too_many_are_refused,
                   a_backup_holds_what_was_acknowledged_and_verifies,
                   every_member_gives_one_also_without_a_leader_and_says_how_old_it_is,
                   a_backup_under_load_is_one_state, damaged_files_are_refused_with_the_offset]))
