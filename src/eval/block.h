@@ -35,19 +35,17 @@ struct block_policy {
 };
 
 struct block {
-    double low[BLOCK_JOBS]; /* of all inputs that must be in [0, EVAL_NUMBER_MAX) */
-    double high[BLOCK_JOBS];
-    double sum[BLOCK_JOBS];
     double bad[BLOCK_JOBS];       /* 1: inputs make no sense */
     double up[BLOCK_JOBS];        /* 1: storage takes writes */
     double sensitive[BLOCK_JOBS]; /* 1: intervals of its own */
+    double done[BLOCK_JOBS];      /* 1: the walltime checkpoint was asked for */
+    double reclaim[BLOCK_JOBS];   /* that a lender calls its nodes back while higher work waits */
     double write_s[BLOCK_JOBS];   /* expected; 0 in an outage, so that nothing here is infinite */
     double stall_s[BLOCK_JOBS];   /* c */
     double slot_s[BLOCK_JOBS];    /* walltime left at the last safe moment */
     double horizon_s[BLOCK_JOBS]; /* h */
     double h_fail[BLOCK_JOBS];    /* H of node failures and alarms, clamped */
     double h_kill[BLOCK_JOBS];    /* H of being killed, clamped */
-    double yield[BLOCK_JOBS];     /* p_y */
     double late[BLOCK_JOBS];      /* 1: a checkpoint asked for now would not end before SIGKILL */
     double due[BLOCK_JOBS];       /* 1: at the walltime slot, worth it, and still in time */
 };

@@ -9,40 +9,24 @@
 #include "src/eval/block.h"
 #include "src/eval/vector.h"
 
-static void pass_worth(const struct eval_result *result, size_t count, double *worth)
-{
-    const double *saved = result->recompute_saved;
-    const double *preempt = result->preemptability;
-    const double *relief = result->backlog_relief;
-    const double *write_time = result->write_time;
-    const double *waste = result->compute_waste;
-    const double *storage = result->storage_cost;
-
-    VECTOR_LOOP
-    for (size_t i = 0; i < count; i++) {
-        double value = saved[i] + preempt[i] + relief[i];
-        double cost = write_time[i] + waste[i] + storage[i];
-        worth[i] =
-            value > cost ? 1.0 : 0.0; /* equality is no checkpoint; infinity is never exceeded */
-    }
-}
-
 static double or_infinity(double seconds)
 {
     return seconds > 0 ? seconds : INFINITY;
 }
 
 /* Assigned from the weakest reason to the strongest, so that the first in the order of precedence stays. The codes are doubles
- * for the loop's sake. */
-static void pass_guards(const struct eval_policy *policy, const struct eval_view *view,
-                        size_t first, size_t count, const struct block *block, double *verdict)
+ * for the loop's sake. Equality of value and cost is no checkpoint; infinity is never exceeded. */
+VECTOR_PASS static void pass_guards(const struct eval_policy *policy, const struct eval_view *view,
+                                    size_t first, size_t count, const struct block *block,
+                                    const struct eval_result *result, double *verdict)
 {
     const double *age = view->age_s + first;
     const double *left = view->walltime_left_s + first;
     const double *period = view->period_s + first;
-    const double *late = block->late;
-    const double *due = block->due;
-    const double *up = block->up;
+    const double *saved = result->recompute_saved, *preempt = result->preemptability;
+    const double *relief = result->backlog_relief, *write_time = result->write_time;
+    const double *waste = result->compute_waste, *storage = result->storage_cost;
+    const double *late = block->late, *due = block->due, *up = block->up;
     const double *sensitive = block->sensitive;
     double max_usual_s = or_infinity(policy->max_interval_s);
     double max_sensitive_s = or_infinity(policy->sensitive_max_interval_s);
@@ -51,9 +35,11 @@ static void pass_guards(const struct eval_policy *policy, const struct eval_view
     double near_s = policy->near_completion_s;
 
     VECTOR_LOOP
-    for (size_t i = 0; i < count; i++) { /* verdict holds 1 where value exceeds cost */
-        double age_s = age[i], left_s = left[i], period_s = period[i], worth = verdict[i];
-        double code = EVAL_SKIP_VALUE, own = sensitive[i];
+    for (size_t i = 0; i < count; i++) {
+        double age_s = age[i], left_s = left[i], period_s = period[i], own = sensitive[i];
+        double value = saved[i] + preempt[i] + relief[i];
+        double cost = write_time[i] + waste[i] + storage[i];
+        double worth = value > cost ? 1.0 : 0.0, code = EVAL_SKIP_VALUE;
         double min_interval_s = own > 0 ? min_sensitive_s : min_usual_s;
         double max_interval_s = own > 0 ? max_sensitive_s : max_usual_s;
         period_s = period_s > 0 ? period_s : INFINITY;
@@ -69,23 +55,26 @@ static void pass_guards(const struct eval_policy *policy, const struct eval_view
     }
 }
 
-void block_decide(const struct block_policy *policy, const struct eval_view *view, size_t first,
-                  size_t count, const struct block *block, struct eval_result *result)
+VECTOR_PASS static void pass_flags(const uint32_t *flags, const double *bad, const double *code,
+                                   size_t count, uint8_t *verdict)
 {
-    const uint32_t *flags = view->flags + first;
-    uint8_t *verdict = result->verdict;
-    double code[BLOCK_JOBS];
-
-    pass_worth(result, count, code);
-    pass_guards(policy->given, view, first, count, block, code);
     VECTOR_LOOP
     for (size_t i = 0; i < count; i++) {
         uint32_t flag = flags[i], chosen = (uint32_t)(int32_t)code[i];
         chosen = (flag & EVAL_FLAG_ACTIVE) != 0 ? (uint32_t)EVAL_SKIP_ACTIVE : chosen;
         chosen = (flag & EVAL_FLAG_NOT_AUTO) != 0 ? (uint32_t)EVAL_SKIP_STRATEGY : chosen;
-        chosen = block->bad[i] > 0 ? (uint32_t)EVAL_SKIP_BAD_INPUT : chosen;
+        chosen = bad[i] > 0 ? (uint32_t)EVAL_SKIP_BAD_INPUT : chosen;
         verdict[i] = (uint8_t)chosen;
     }
+}
+
+void block_decide(const struct block_policy *policy, const struct eval_view *view, size_t first,
+                  size_t count, const struct block *block, struct eval_result *result)
+{
+    double code[BLOCK_JOBS];
+
+    pass_guards(policy->given, view, first, count, block, result, code);
+    pass_flags(view->flags + first, block->bad, code, count, result->verdict);
 }
 
 static void refuse_all(const struct eval_view *view, struct eval_result *result)
@@ -140,14 +129,13 @@ void eval_decide(const struct eval_policy *policy, const struct eval_view *view,
     struct block_policy block_policy;
     double saved[BLOCK_JOBS], preempt[BLOCK_JOBS], relief[BLOCK_JOBS];
     double write_time[BLOCK_JOBS], waste[BLOCK_JOBS], storage[BLOCK_JOBS];
-    double write_s[BLOCK_JOBS], hazard[BLOCK_JOBS];
+    double hazard[BLOCK_JOBS];
     struct eval_result rows = {.recompute_saved = saved,
                                .preemptability = preempt,
                                .backlog_relief = relief,
                                .write_time = write_time,
                                .compute_waste = waste,
                                .storage_cost = storage,
-                               .write_s = write_s,
                                .hazard_per_s = hazard};
 
     CHECK(view->count <= view->capacity);

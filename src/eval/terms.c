@@ -11,8 +11,9 @@
 #include "src/eval/block.h"
 #include "src/eval/vector.h"
 
-static void pass_hazard(const struct block_policy *policy, const struct eval_view *view,
-                        size_t first, size_t count, struct block *block, struct eval_result *result)
+VECTOR_PASS static void pass_hazard(const struct block_policy *policy, const struct eval_view *view,
+                                    size_t first, size_t count, struct block *block,
+                                    struct eval_result *result)
 {
     const double *nodes = view->nodes + first;
     const double *factor = view->hazard_factor + first;
@@ -40,11 +41,14 @@ static void pass_hazard(const struct block_policy *policy, const struct eval_vie
 }
 
 /* What explain shows beside the decision. */
-static void pass_shown(size_t count, const struct block *block, struct eval_result *result)
+VECTOR_PASS static void pass_shown(size_t count, const struct block *block,
+                                   struct eval_result *result)
 {
     const double *hazard = result->hazard_per_s;
     double *young_daly = result->young_daly_s;
     double *probability = result->failure_probability;
+    double *write_s = result->write_s;
+    const double *expected = block->write_s;
     const double *stall = block->stall_s;
     const double *up = block->up;
     const double *h_fail = block->h_fail;
@@ -53,7 +57,8 @@ static void pass_shown(size_t count, const struct block *block, struct eval_resu
     VECTOR_LOOP
     for (size_t i = 0; i < count; i++) {
         double h = h_fail[i] + h_kill[i], per_s = hazard[i], stall_s = stall[i];
-        double interval_s;
+        double interval_s, seconds = expected[i];
+        write_s[i] = up[i] > 0 ? seconds : INFINITY;
         stall_s = up[i] > 0 ? stall_s : INFINITY;
         interval_s = sqrt(2 * stall_s / (per_s > 0 ? per_s : 1.0));
         probability[i] =
@@ -66,43 +71,23 @@ static void pass_shown(size_t count, const struct block *block, struct eval_resu
     }
 }
 
-/* p_y: what the scheduler says, else from the backlog alone; more on borrowed nodes while higher work waits. */
-static void pass_yield(const struct block_policy *policy, const struct eval_view *view,
-                       size_t first, size_t count, struct block *block)
-{
-    const double *told = view->yield_probability + first;
-    const double *waiting = view->waiting_gain_gpu_s + first;
-    const uint32_t *flags = view->flags + first;
-    double *yield = block->yield;
-    double backlog_yield = policy->backlog_yield;
-
-    VECTOR_LOOP
-    for (size_t i = 0; i < count; i++)
-        yield[i] = (flags[i] & EVAL_FLAG_RECLAIMABLE) != 0 ? EVAL_RECLAIM_PROBABILITY : 0.0;
-    VECTOR_LOOP
-    for (size_t i = 0; i < count; i++) {
-        double probability = told[i], reclaim = yield[i];
-        probability = probability > 0 ? probability : backlog_yield;
-        reclaim = waiting[i] > 0 ? reclaim : 0.0;
-        yield[i] = probability + (1 - probability) * reclaim;
-    }
-}
-
-static void pass_value(const struct block_policy *policy, const struct eval_view *view,
-                       size_t first, size_t count, const struct block *block,
-                       struct eval_result *result)
+VECTOR_PASS static void pass_value(const struct block_policy *policy, const struct eval_view *view,
+                                   size_t first, size_t count, const struct block *block,
+                                   struct eval_result *result)
 {
     const double *age = view->age_s + first;
     const double *gpus = view->gpus + first;
     const double *waiting = view->waiting_gain_gpu_s + first;
     const double *left = view->walltime_left_s + first;
     const double *success = view->success_probability + first;
+    const double *told = view->yield_probability + first;
+    const double *reclaim = block->reclaim;
+    double backlog_yield = policy->backlog_yield;
     double *saved = result->recompute_saved;
     double *preempt = result->preemptability;
     double *relief = result->backlog_relief;
     const double *h_fail = block->h_fail;
     const double *h_kill = block->h_kill;
-    const double *yield = block->yield;
     const double *due = block->due;
     double restart_s = policy->given->restart_s, backlog_per_gpu = policy->backlog_per_gpu;
 
@@ -116,7 +101,13 @@ static void pass_value(const struct block_policy *policy, const struct eval_view
         double u = u_waiting + u_backlog;
         double gain = u - job_gpus * restart_s;
         double bounded = gain < progress ? gain : progress;
-        double share = yield[i] * (bounded > 0 ? bounded : 0.0) / (u > 0 ? u : 1.0);
+        double yield = told[i], called = reclaim[i];
+        double share;
+        /* p_y: what the scheduler says, else from the backlog alone; more on borrowed nodes while higher work waits */
+        yield = yield > 0 ? yield : backlog_yield;
+        called = u_waiting > 0 ? called : 0.0;
+        yield += (1 - yield) * called;
+        share = yield * (bounded > 0 ? bounded : 0.0) / (u > 0 ? u : 1.0);
         double expected = at_risk * fail, completes = success[i];
         expected = due[i] > 0 ? progress : expected;
         saved[i] = completes * expected;
@@ -125,8 +116,9 @@ static void pass_value(const struct block_policy *policy, const struct eval_view
     }
 }
 
-static void pass_cost(const struct block_policy *policy, const struct eval_view *view, size_t first,
-                      size_t count, const struct block *block, struct eval_result *result)
+VECTOR_PASS static void pass_cost(const struct block_policy *policy, const struct eval_view *view,
+                                  size_t first, size_t count, const struct block *block,
+                                  struct eval_result *result)
 {
     const double *gpus = view->gpus + first;
     const double *size = view->size_bytes + first;
@@ -134,30 +126,28 @@ static void pass_cost(const struct block_policy *policy, const struct eval_view 
     double *write_time = result->write_time;
     double *waste = result->compute_waste;
     double *storage = result->storage_cost;
-    double *write_s = result->write_s;
     const double *stall = block->stall_s;
-    const double *expected = block->write_s;
     const double *up = block->up;
     double phi = policy->given->phi_gpu_s_per_byte, storage_factor = policy->storage_factor;
 
     VECTOR_LOOP
     for (size_t i = 0; i < count; i++) {
-        double wasted = gpus[i] * stall[i], seconds = expected[i];
+        double wasted = gpus[i] * stall[i];
         write_time[i] = phi * size[i];
         waste[i] = up[i] > 0 ? wasted : INFINITY;
         storage[i] = size[i] * price[i] * storage_factor;
-        write_s[i] = up[i] > 0 ? seconds : INFINITY;
     }
 }
 
-static void clean_column(double *column, const double *bad, size_t count)
+VECTOR_PASS static void clean_column(double *column, const double *bad, size_t count)
 {
     VECTOR_LOOP
     for (size_t i = 0; i < count; i++)
         column[i] = bad[i] > 0 ? 0.0 : column[i];
 }
 
-static void pass_clean(size_t count, const struct block *block, struct eval_result *result)
+VECTOR_PASS static void pass_clean(size_t count, const struct block *block,
+                                   struct eval_result *result)
 {
     double any = 0;
 
@@ -179,7 +169,6 @@ void block_terms(const struct block_policy *policy, const struct eval_view *view
     pass_hazard(policy, view, first, count, block, result);
     if (result->young_daly_s != NULL)
         pass_shown(count, block, result);
-    pass_yield(policy, view, first, count, block);
     pass_value(policy, view, first, count, block, result);
     pass_cost(policy, view, first, count, block, result);
     pass_clean(count, block, result);

@@ -1,5 +1,6 @@
 /* Checking inputs, write times, the walltime slot and the horizon: everything about one job that is measured in
  * seconds. See block.h for how the passes fit together and README.md for the formulas. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -53,27 +54,31 @@ void block_policy_init(struct block_policy *ret_block_policy, const struct eval_
             : 0;
 }
 
-/* Columns of a few are folded into their lowest and highest value; a NaN is in the sum and nowhere else. */
-static void fold_columns(const double *const columns[4], size_t count, struct block *block)
+/* The bits of a double in [0, EVAL_NUMBER_MAX) are below those of the limit; of anything else they are above, or the sign is
+ * set. Adding 0 makes -0 a 0. */
+static inline uint64_t outside(double number, uint64_t limit)
+{
+    double plain = number + 0.0;
+    uint64_t bits;
+
+    memcpy(&bits, &plain, sizeof(bits));
+    return bits | (limit - bits);
+}
+
+VECTOR_PASS static void check_columns(const double *const columns[4], uint64_t limit, size_t count,
+                                      uint64_t *wrong)
 {
     const double *a = columns[0], *b = columns[1], *c = columns[2], *d = columns[3];
-    double *low = block->low, *high = block->high, *sum = block->sum;
 
     VECTOR_LOOP
-    for (size_t i = 0; i < count; i++) {
-        double low_ab = a[i] < b[i] ? a[i] : b[i], low_cd = c[i] < d[i] ? c[i] : d[i];
-        double high_ab = a[i] > b[i] ? a[i] : b[i], high_cd = c[i] > d[i] ? c[i] : d[i];
-        double lowest = low_ab < low_cd ? low_ab : low_cd;
-        double highest = high_ab > high_cd ? high_ab : high_cd;
-        low[i] = lowest < low[i] ? lowest : low[i];
-        high[i] = highest > high[i] ? highest : high[i];
-        sum[i] += (a[i] + b[i]) + (c[i] + d[i]);
-    }
+    for (size_t i = 0; i < count; i++)
+        wrong[i] |= outside(a[i], limit) | outside(b[i], limit) | outside(c[i], limit) |
+                    outside(d[i], limit);
 }
 
 /* 1 when any input makes no sense. Comparisons with NaN are false, so the good case is what is asked for. */
-static void pass_check(const struct eval_view *view, size_t first, size_t count,
-                       struct block *block)
+VECTOR_PASS static void pass_check(const struct eval_view *view, size_t first, size_t count,
+                                   struct block *block)
 {
     const double *const finite[3][4] = {
         {view->age_s + first, view->gpus + first, view->nodes + first, view->size_bytes + first},
@@ -87,42 +92,71 @@ static void pass_check(const struct eval_view *view, size_t first, size_t count,
     const double *yield = view->yield_probability + first;
     const double *success = view->success_probability + first;
     double *bad = block->bad;
-    const double *low = block->low, *high = block->high, *sum = block->sum;
+    const double below = EVAL_NUMBER_MAX * (1 - DBL_EPSILON), one = 1;
+    uint64_t wrong[BLOCK_JOBS], limit, limit_one;
 
-    memset(block->low, 0, sizeof(block->low));
-    memset(block->high, 0, sizeof(block->high));
-    memset(block->sum, 0, sizeof(block->sum));
+    memcpy(&limit, &below, sizeof(limit));
+    memcpy(&limit_one, &one, sizeof(limit_one));
+    VECTOR_LOOP
+    for (size_t i = 0; i < count; i++)
+        wrong[i] = outside(yield[i], limit_one) | outside(success[i], limit_one);
     for (size_t k = 0; k < sizeof(finite) / sizeof(finite[0]); k++)
-        fold_columns(finite[k], count, block);
+        check_columns(finite[k], limit, count, wrong);
     VECTOR_LOOP
     for (size_t i = 0; i < count; i++) {
-        double good = (low[i] >= 0 ? 1.0 : 0.0) * (high[i] < EVAL_NUMBER_MAX ? 1.0 : 0.0);
-        good *= (sum[i] == sum[i] ? 1.0 : 0.0) * (walltime[i] == walltime[i] ? 1.0 : 0.0);
-        good *= (bandwidth[i] >= 0 ? 1.0 : 0.0) * (alarm[i] >= 0 ? 1.0 : 0.0);
-        good *= (yield[i] >= 0 ? 1.0 : 0.0) * (yield[i] <= 1 ? 1.0 : 0.0);
-        good *= (success[i] >= 0 ? 1.0 : 0.0) * (success[i] <= 1 ? 1.0 : 0.0);
-        bad[i] = 1 - good;
+        double good = (walltime[i] == walltime[i] ? 1.0 : 0.0) * (bandwidth[i] >= 0 ? 1.0 : 0.0) *
+                      (alarm[i] >= 0 ? 1.0 : 0.0);
+        bad[i] = (int64_t)wrong[i] < 0 ? 1.0 : 1 - good;
     }
 }
 
-static void pass_write(const struct eval_policy *policy, const struct eval_view *view, size_t first,
-                       size_t count, struct block *block)
+VECTOR_PASS static void decode_flags(const uint32_t *flags, size_t count, struct block *block)
+{
+    double *up = block->up, *sensitive = block->sensitive;
+    double *done = block->done, *reclaim = block->reclaim;
+
+    VECTOR_LOOP
+    for (size_t i = 0; i < count; i++) {
+        up[i] = (flags[i] & EVAL_FLAG_STORAGE_DOWN) == 0 ? 1.0 : 0.0;
+        sensitive[i] = (flags[i] & EVAL_FLAG_SENSITIVE) != 0 ? 1.0 : 0.0;
+        done[i] = (flags[i] & EVAL_FLAG_WALLTIME_DONE) != 0 ? 1.0 : 0.0;
+        reclaim[i] = (flags[i] & EVAL_FLAG_RECLAIMABLE) != 0 ? EVAL_RECLAIM_PROBABILITY : 0.0;
+    }
+}
+
+/* Most blocks hold no flag that changes a number. */
+static void pass_flags(const struct eval_view *view, size_t first, size_t count,
+                       struct block *block)
+{
+    const uint32_t telling = EVAL_FLAG_STORAGE_DOWN | EVAL_FLAG_SENSITIVE |
+                             EVAL_FLAG_WALLTIME_DONE | EVAL_FLAG_RECLAIMABLE;
+    uint32_t any = 0;
+
+    VECTOR_LOOP
+    for (size_t i = 0; i < count; i++)
+        any |= view->flags[first + i];
+    if ((any & telling) != 0) {
+        decode_flags(view->flags + first, count, block);
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        block->up[i] = 1;
+    memset(block->sensitive, 0, sizeof(block->sensitive));
+    memset(block->done, 0, sizeof(block->done));
+    memset(block->reclaim, 0, sizeof(block->reclaim));
+}
+
+VECTOR_PASS static void pass_write(const struct eval_policy *policy, const struct eval_view *view,
+                                   size_t first, size_t count, struct block *block)
 {
     const double *size = view->size_bytes + first;
     const double *bandwidth = view->bandwidth_bytes_per_s + first;
-    const uint32_t *flags = view->flags + first;
     const double *measured = view->stall_factor + first;
     double *block_up = block->up;
-    double *block_sensitive = block->sensitive;
     double *block_write = block->write_s;
     double *block_stall = block->stall_s;
     double stall_fraction = policy->stall_fraction, quiesce_s = policy->quiesce_s;
 
-    VECTOR_LOOP
-    for (size_t i = 0; i < count; i++) {
-        block_up[i] = (flags[i] & EVAL_FLAG_STORAGE_DOWN) == 0 ? 1.0 : 0.0;
-        block_sensitive[i] = (flags[i] & EVAL_FLAG_SENSITIVE) != 0 ? 1.0 : 0.0;
-    }
     VECTOR_LOOP
     for (size_t i = 0; i < count; i++) {
         double rate = bandwidth[i], up = block_up[i];
@@ -138,25 +172,22 @@ static void pass_write(const struct eval_policy *policy, const struct eval_view 
 }
 
 /* The slot: the last moment at which a checkpoint asked for now, rather than a cycle (or a grace) later, ends in time. */
-static void pass_walltime(const struct eval_policy *policy, const struct eval_view *view,
-                          size_t first, size_t count, struct block *block)
+VECTOR_PASS static void pass_walltime(const struct eval_policy *policy,
+                                      const struct eval_view *view, size_t first, size_t count,
+                                      struct block *block)
 {
     const double *age = view->age_s + first;
     const double *left = view->walltime_left_s + first;
     const double *quantile = view->write_quantile_s + first;
     const double *grace = view->grace_s + first;
-    const uint32_t *flags = view->flags + first;
     const double *write = block->write_s;
+    const double *done = block->done;
     double *slot = block->slot_s;
     double *horizon = block->horizon_s;
     double *late = block->late;
     double *due = block->due;
-    double done[BLOCK_JOBS];
     double cycle_s = policy->cycle_s, quiesce_s = policy->quiesce_s;
 
-    VECTOR_LOOP
-    for (size_t i = 0; i < count; i++)
-        done[i] = (flags[i] & EVAL_FLAG_WALLTIME_DONE) != 0 ? 1.0 : 0.0;
     VECTOR_LOOP
     for (size_t i = 0; i < count; i++) {
         double mean_s = write[i], given_s = quantile[i], left_s = left[i], grace_s = grace[i];
@@ -180,6 +211,7 @@ void block_timing(const struct block_policy *policy, const struct eval_view *vie
                   size_t count, struct block *block)
 {
     pass_check(view, first, count, block);
+    pass_flags(view, first, count, block);
     pass_write(policy->given, view, first, count, block);
     pass_walltime(policy->given, view, first, count, block);
 }

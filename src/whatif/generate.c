@@ -56,7 +56,8 @@ static int by_time(const void *left, const void *right)
 
 void world_sort(struct world *world)
 {
-    qsort(world->events, world->event_count, sizeof(*world->events), by_time);
+    if (world->event_count > 0)
+        qsort(world->events, world->event_count, sizeof(*world->events), by_time);
 }
 
 /* ---- jobs ---- */

@@ -146,10 +146,11 @@ def caught_up(cluster):
 
 
 def bench_evaluation():
-    print("evaluation, cold cache, one thread\nallocations   score ms   read-once ms   ratio")
+    print("evaluation, cold cache, one thread\nallocations  verdicts ms  with terms ms  read-once ms   ratio of verdicts")
     for line in subprocess.run([str(BUILD / "bench" / "eval")], capture_output=True, text=True, check=True).stdout.splitlines():
         row = json.loads(line)
-        print("%11d %10.3f %14.3f %7.2f" % (row["allocations"], row["score_ms"], row["read_ms"], row["ratio"]), flush=True)
+        print("%11d %12.3f %14.3f %13.3f %19.2f" % tuple(row[k] for k in (
+            "allocations", "decide_ms", "score_ms", "read_ms", "decide_over_read")), flush=True)
 
 
 def resident_mib(member):
