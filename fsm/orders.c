@@ -64,14 +64,13 @@ size_t fsm_allocations_on_node(const struct fsm *fsm, uint32_t node_slot, uint32
 
     if (node == NULL)
         return 0;
-    for (const struct list *at = node->assignments.next; at != &node->assignments; at = at->next) {
+    for (const struct list *at = node->assignments.next; at != &node->assignments && count < max;
+         at = at->next) {
         const struct assignment *part =
             (const struct assignment *)(const void *)((const char *)at -
                                                       offsetof(struct assignment, in_node));
 
-        if (count < max)
-            ret_slots[count] = part->allocation->view.slot;
-        count++;
+        ret_slots[count++] = part->allocation->view.slot;
     }
-    return count;
+    return node->view.allocation_count;
 }

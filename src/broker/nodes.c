@@ -250,7 +250,8 @@ static void look_at(struct nodes *nodes, const struct fsm_node *node, struct nod
     if (record->proposing)
         return;
     age.age_ms = (look->now_us - record->since_us) / 1000;
-    if (age.age_ms >= age.down_after_ms)
+    if (age.age_ms >= age.down_after_ms &&
+        node->state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
         age.down_after_ms += extra_patience_ms(fsm, node->slot);
     state = nodes_state_for_age(node->state, &age);
     if (state == node->state)

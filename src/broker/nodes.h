@@ -6,7 +6,9 @@
  *          READY. Health counters become a hazard factor that decays (half-life
  *          NODES_HEALTH_HALF_LIFE_MS).
  * Shapes   one record per node slot; one NodeSeen in flight per node, NODES_IN_FLIGHT_MAX in all, and
- *          nodes given up while those before have fewer than NODES_ALLOCATIONS_IN_FLIGHT_MAX allocations: a look stops there, and goes on where it stopped when these are applied. One log line per look.
+ *          nodes given up while those before have fewer than NODES_ALLOCATIONS_IN_FLIGHT_MAX
+ *          allocations: a look stops there, and goes on where it stopped when these are applied. One
+ *          log line per look.
  * Units    milliseconds, monotonic clock; the hazard factor is a plain multiplier, 1 = healthy.
  * Errors   a proposal that fails is repeated by a later look.
  * Absent   replication of heartbeats: a new leader starts every age at its own start, so that a

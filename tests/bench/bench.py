@@ -230,7 +230,8 @@ def lagging_row(cluster, leader):
     away.kill()
     taken = metric(leader.http, "ckpt_raft_snapshots_total")
     while metric(leader.http, "ckpt_raft_snapshots_total") < taken + 2:
-        load(leader.api, 256, 5)
+        subprocess.run(load_arguments(leader.api, 256, 5), capture_output=True)
+        leader = cluster.wait_leader()
     changes = metric(leader.http, "ckpt_raft_leader_changes_total")
     running = subprocess.Popen(load_arguments(leader.api, 64, 3600), stdout=subprocess.PIPE, text=True)
     began = time.monotonic()
@@ -253,7 +254,8 @@ def bench_scale():
     print("three replicas on one machine; 256 clients register, probes every second, an evaluation every 10 s, snapshots each 32 MiB of log.\n"
           "Turns: the longest of any member's loop since its start, and how much of it was the loop's own work (processor time).\n"
           "allocations  evaluate ms  snapshot ms  longest turn ms  own work ms   resident MiB     ready ms   caught up ms")
-    with Cluster(policy={"evaluation_interval": "10s"}, storage_watch={"interval_ms": 1000}, raft={"snapshot_after_bytes": 32 << 20}) as cluster, \
+    policy = {"evaluation_interval": "10s", "node_degraded_after": "12h", "node_down_after": "24h"}  # nodes without agents, kept
+    with Cluster(policy=policy, storage_watch={"interval_ms": 1000}, raft={"snapshot_after_bytes": 32 << 20}) as cluster, \
             Sleeper() as sleeper:
         cluster.start()
         for count in (1000, 100000, 1000000):
