@@ -429,10 +429,9 @@ static void accepted(void *data, struct network_stream *stream)
     struct network_events events = {NULL, NULL, in_received, in_closed};
     struct inbound *in;
 
-    if (transport->greeting_count == TRANSPORT_GREETING_MAX) {
-        transport->network->close(stream);
-        return;
-    }
+    /* strangers that say nothing must not keep members out: the oldest of them has had its time */
+    if (transport->greeting_count == TRANSPORT_GREETING_MAX)
+        in_drop(LIST_ITEM(transport->greeting.next, struct inbound, node), false);
     in = check_calloc(1, sizeof(*in));
     in->transport = transport;
     in->stream = stream;

@@ -6,7 +6,7 @@
  *          millisecond (S11).
  * Shapes   one struct peer per other member, at most TRANSPORT_PEERS_MAX: known ones (transport_put) and strangers, which said
  *          hello before this member learnt of them (Raft answers them, 4.1) and are forgotten TRANSPORT_STRANGER_MS after their
- *          connection. At most TRANSPORT_GREETING_MAX accepted connections without a hello, for TRANSPORT_GREETING_MS.
+ *          connection. At most TRANSPORT_GREETING_MAX accepted connections without a hello, for TRANSPORT_GREETING_MS (one more ends the oldest).
  *          A peer's queue is bounded by TRANSPORT_QUEUE_MAX_BYTES: one frame more is refused, and Raft sends it again later.
  *          A receive buffer holds one frame.
  *          Two addresses of a peer are tried in turn: the newest word (its own hello, or the replicated book), and the one of

@@ -381,6 +381,63 @@ def replace_keeping_mode(path, content):
     path.chmod(mode)
 
 
+def members_join_with_certificates_of_their_own():
+    with Cluster(tls=True) as cluster:
+        cluster.start()
+        register(cluster, "before")
+        new = cluster.new_member()
+        new.start()
+        words = ("member", "add", new.name, "--id", str(new.id), "--raft", new.raft, "--api", new.api)
+        cluster.ctl(*words)
+        cluster.ctl("member", "promote", new.name)
+        wait_until("it votes", lambda: voters(cluster) == 4, 10, 0.1)
+        # who answers at the address of a member to be added must be that member by its certificate
+        stranger = cluster.new_member()
+        impostor = impostor_start(cluster, stranger, new)
+        try:
+            wait_until("it listens", lambda: listens(stranger.raft), 5, 0.05)
+            refused = cluster.ctl("member", "add", stranger.name, "--id", str(stranger.id), "--raft", stranger.raft, "--api", stranger.api,
+                                  check=False)
+            assert refused.returncode == 4, refused
+            assert f"does not name member {stranger.id}" in refused.stderr, refused.stderr
+        finally:
+            impostor.kill()
+            impostor.wait()
+        cluster.members.remove(stranger)
+        cluster.wait_leader().kill()
+        register(cluster, "after")
+
+
+def voters(cluster):
+    return load_json(cluster.ctl("status", "-o", "json"))["status"]["voter_count"]
+
+
+def listens(address):
+    host, port = address.split(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=1).close()
+        return True
+    except OSError:
+        return False
+
+
+def every_kind_of_ckptctl_command_goes_over_tls():
+    with Cluster(members=1, agents=("a",), tls=True) as cluster:
+        cluster.start()
+        register(cluster, "job")
+        assert "job" in cluster.ctl("jobs").stdout  # a read
+        assert "job" in cluster.ctl("events").stdout  # a stream
+        assert "n1" in cluster.ctl("status", "-o", "wide").stdout and "d left" in cluster.ctl("status", "-o", "wide").stdout
+        cluster.ctl("policy", "set", "max_victims=2")  # a mutation
+        saved = cluster.dir / "saved.backup"
+        cluster.ctl("backup", "save", str(saved))  # a stream of megabytes
+        assert saved.stat().st_size > 0
+        # the same by the environment, as schedulers' programs have it
+        result = subprocess.run([str(BIN / "ckptctl"), "jobs"], capture_output=True, text=True,
+                                env={**os.environ, "CKPT_ENDPOINTS": cluster.members[0].api, **cluster.site.environment("scheduler-test")})
+        assert result.returncode == 0 and "job" in result.stdout, result
+
+
 def certificates_that_end_soon_are_warned_of_and_ended_ones_refused():
     with Cluster(members=1, tls=True) as cluster:
         site, member = cluster.site, cluster.members[0]
@@ -413,7 +470,8 @@ def without_tls_only_loopback_is_bound():
 TESTS = [a_cluster_over_tls_commits_fails_over_and_its_agents_follow, only_the_certificates_kind_decides_who_may_call_what,
          an_agent_cannot_speak_for_another_node, certificates_are_replaced_while_everything_runs,
          a_whole_ca_is_replaced_without_an_outage, each_kind_of_wrong_peer_is_refused_and_named,
-         a_member_whose_certificate_names_another_id_stays_out, certificates_that_end_soon_are_warned_of_and_ended_ones_refused,
+         a_member_whose_certificate_names_another_id_stays_out, members_join_with_certificates_of_their_own,
+         every_kind_of_ckptctl_command_goes_over_tls, certificates_that_end_soon_are_warned_of_and_ended_ones_refused,
          without_tls_only_loopback_is_bound]
 
 sys.exit(tap(TESTS))
