@@ -8,6 +8,7 @@
 #include "src/base/id.h"
 #include "src/cli/commands.h"
 #include "src/cli/human.h"
+#include "src/client/client.h"
 
 static const char *const format_words[] = {"table", "wide", "json", "jsonl", "name", NULL};
 
@@ -309,45 +310,31 @@ static enum cli_exit take_word(struct cli *cli, int argc, char **argv, int *i)
     return CLI_OK;
 }
 
-/* The option, else the variable; NULL when neither says anything. */
-static const char *text_or_environment(const struct cli *cli, const char *option,
-                                       const char *variable)
-{
-    const char *text = cli_text(cli, option);
-
-    if (text == NULL)
-        text = getenv(variable);
-    return text != NULL && *text != '\0' ? text : NULL;
-}
-
-/* All three or none: with half of them the operator believes to be safe and is not. */
 static enum cli_exit apply_tls(struct cli *cli)
 {
-    const struct tls_files files = {.ca = text_or_environment(cli, "ca", "CKPT_CA"),
-                                    .cert = text_or_environment(cli, "cert", "CKPT_CERT"),
-                                    .key = text_or_environment(cli, "key", "CKPT_KEY")};
+    const struct tls_files given = {
+        .ca = cli_text(cli, "ca"), .cert = cli_text(cli, "cert"), .key = cli_text(cli, "key")};
     struct err err;
 
-    if (command_is_local(cli->command) ||
-        (files.ca == NULL && files.cert == NULL && files.key == NULL))
+    if (command_is_local(cli->command) || client_tls(&given, &cli->tls, &err) == 0)
         return CLI_OK;
-    if (files.ca == NULL || files.cert == NULL || files.key == NULL)
-        return cli_fail(cli, CLI_USAGE, NULL, "--ca, --cert and --key go together: --%s is missing",
-                        files.ca == NULL     ? "ca"
-                        : files.cert == NULL ? "cert"
-                                             : "key");
-    if (tls_context_new(&files, NULL, &cli->tls, &err) != 0)
-        return cli_fail(cli, CLI_AUTH, "ckptctl tls show FILE", "%s", err.text);
-    return CLI_OK;
+    if (err.code == ERR_EMPTY)
+        return cli_fail(cli, CLI_USAGE,
+                        "--ca, --cert and --key, or CKPT_CA, CKPT_CERT and CKPT_KEY", "%s",
+                        err.text);
+    return cli_fail(cli, CLI_AUTH, "ckptctl tls show FILE", "%s", err.text);
 }
 
 static enum cli_exit apply_globals(struct cli *cli)
 {
+    const char *from_environment = getenv("CKPT_ENDPOINTS");
     const char *request_id;
 
-    cli->endpoints = text_or_environment(cli, "endpoints", "CKPT_ENDPOINTS");
-    if (cli->endpoints == NULL)
-        cli->endpoints = "127.0.0.1:7443";
+    cli->endpoints = cli_text(cli, "endpoints");
+    if (cli->endpoints == NULL) {
+        cli->endpoints = from_environment != NULL && *from_environment != '\0' ? from_environment
+                                                                               : "127.0.0.1:7443";
+    }
     cli->format = (enum output_format)cli_number(cli, "output", OUTPUT_TABLE);
     cli->headers = !cli_flag(cli, "no-headers");
     cli->quiet = cli_flag(cli, "quiet");

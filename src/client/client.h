@@ -20,6 +20,10 @@ struct client_config {
     uint64_t timeout_ms;           /* 0: 5,000 overall */
     const struct tls_context *tls; /* NULL: plain; outlives the client */
 };
+/* The caller's certificate: the files given, what is NULL from CKPT_CA, CKPT_CERT and CKPT_KEY. *ret_tls is NULL when none is named;
+ * ERR_EMPTY when only some are. The caller frees it by tls_context_free(). */
+int client_tls(const struct tls_files *given, struct tls_context **ret_tls, struct err *err);
+
 /* loop NULL: for client_call_wait alone. An endpoint that is no host:port is ERR_INVALID. */
 int client_new(uv_loop_t *loop, const struct client_config *config, struct client **ret_client,
                struct err *err);

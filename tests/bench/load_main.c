@@ -14,7 +14,7 @@
 
 #include "ckpt/v1/broker.pb-c.h"
 #include "src/base/check.h"
-#include "src/rpc/client.h"
+#include "src/client/client.h"
 
 enum { LATENCIES_MAX = 4 << 20, REQUEST_BYTES = 1024 };
 
@@ -143,25 +143,11 @@ static void report(size_t concurrency)
            quantile(0.5), quantile(0.99), quantile(1.0), failure);
 }
 
-static struct tls_context *tls_of_environment(void)
-{
-    const struct tls_files files = {getenv("CKPT_CA"), getenv("CKPT_CERT"), getenv("CKPT_KEY")};
-    struct tls_context *tls;
-    struct err err;
-
-    if (files.ca == NULL || files.cert == NULL || files.key == NULL)
-        return NULL;
-    if (tls_context_new(&files, NULL, &tls, &err) != 0) {
-        fprintf(stderr, "load: %s\n", err.text);
-        exit(2);
-    }
-    return tls;
-}
-
 int main(int argc, char **argv)
 {
     struct rpc_channel_config config = {.tls = NULL};
     struct tls_context *tls;
+    struct err err;
     uv_signal_t interrupt;
     const char *endpoint;
     size_t concurrency;
@@ -182,7 +168,10 @@ int main(int argc, char **argv)
     count_max = argc > 5 ? strtoull(argv[5], NULL, 10) : UINT64_MAX;
     latencies_us = check_calloc(LATENCIES_MAX, sizeof(latencies_us[0]));
     slots = check_calloc(concurrency, sizeof(slots[0]));
-    tls = tls_of_environment();
+    if (client_tls(&(struct tls_files){0}, &tls, &err) != 0) {
+        fprintf(stderr, "load: %s\n", err.text);
+        return 2;
+    }
     config.tls = tls;
     channel = rpc_channel_new(uv_default_loop(), endpoint, &config);
     CHECK(uv_signal_init(uv_default_loop(), &interrupt) == 0);

@@ -87,13 +87,13 @@ static void half_of_the_options_is_refused(void **state)
 {
     (void)state;
     assert_int_equal(run("jobs --ca @/ca.crt", site.dir), CLI_USAGE);
-    assert_contains(h.error, "--cert is missing");
+    assert_contains(h.error, "the certificate is missing");
     assert_int_equal(run("jobs --cert @/ca.crt", site.dir), CLI_USAGE);
-    assert_contains(h.error, "--ca is missing");
+    assert_contains(h.error, "the CA is missing");
     setenv("CKPT_CA", "/nowhere/ca.crt", 1);
     setenv("CKPT_CERT", "/nowhere/a.crt", 1);
     assert_int_equal(run("jobs", NULL), CLI_USAGE);
-    assert_contains(h.error, "--key is missing");
+    assert_contains(h.error, "the key is missing");
     setenv("CKPT_KEY", "/nowhere/a.key", 1);
     assert_int_equal(run("jobs", NULL), CLI_AUTH);
     assert_contains(h.error, "/nowhere/ca.crt: No such file");
