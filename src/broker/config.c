@@ -487,6 +487,8 @@ void config_free(struct config *config)
     free(config->cluster_id);
     free(config->data_dir);
     free(config->unix_socket);
+    free(config->preferred_leader);
+    free(config->backups.directory);
     free(config->tls_ca);
     free(config->tls_cert);
     free(config->tls_key);
