@@ -327,6 +327,11 @@ static int core_start(struct consensus *consensus, struct err *err)
     return 0;
 }
 
+static uint64_t on_last_index(void *context)
+{
+    return raft_last_index(&((struct consensus *)context)->raft);
+}
+
 static int on_adopt(void *context, uint64_t incarnation)
 {
     struct consensus *consensus = context;
@@ -349,6 +354,7 @@ static void parts_init(struct consensus *consensus)
                                       .greeted = core_on_greeted,
                                       .inbound_lost = core_on_inbound_lost,
                                       .outbound_lost = core_on_outbound_lost,
+                                      .last_index = on_last_index,
                                       .adopt = on_adopt};
 
     list_init(&consensus->deferred);

@@ -64,6 +64,19 @@ void consensus_member_put(struct consensus *consensus, const struct consensus_me
 
 /* ---- hellos ---- */
 
+/* What the peer told this leader to be durable there, as far as it is committed: nothing ever takes that out of a log again. */
+static uint64_t acknowledged_by(const struct consensus *consensus, uint64_t id)
+{
+    const struct raft *raft = &consensus->raft;
+    unsigned place = core_server_place(consensus, id);
+    uint64_t match_index;
+
+    if (!core_is_leader(consensus) || place == raft->configuration.n)
+        return 0;
+    match_index = raft->leader_state.progress[place].match_index;
+    return match_index < raft->commit_index ? match_index : raft->commit_index;
+}
+
 void core_on_hello(void *context, const struct frame_hello *hello,
                    struct frame_hello_reply *ret_reply)
 {
@@ -77,6 +90,11 @@ void core_on_hello(void *context, const struct frame_hello *hello,
     if (record != NULL && record->removed) {
         ret_reply->welcome = FRAME_WELCOME_REMOVED;
         ret_reply->index = record->removed_index;
+        return;
+    }
+    if (!hello->probe && hello->last_index < acknowledged_by(consensus, hello->from)) {
+        ret_reply->welcome = FRAME_WELCOME_OLD;
+        ret_reply->index = acknowledged_by(consensus, hello->from);
         return;
     }
     if (hello->probe || (known != NULL && strcmp(known->address, hello->address) == 0))
@@ -105,14 +123,32 @@ static void removed_here(struct consensus *consensus, uint64_t index, const char
     core_report_failure(consensus);
 }
 
+/* I11: this folder is a copy of before. What it acknowledged since, and whom it voted for, it has forgotten. */
+static void old_here(struct consensus *consensus, uint64_t index, uint64_t peer)
+{
+    struct err err;
+
+    err_set(&err, ERR_CORRUPT,
+            "%s is an older copy: its log ends with record %llu, but this member had acknowledged "
+            "up to "
+            "%" PRIu64 " to %s; remove the member and add it under a new id with an empty folder",
+            consensus->folder.path, raft_last_index(&consensus->raft), index,
+            core_member_name(consensus, peer));
+    core_fail(consensus, &err);
+    core_report_failure(consensus);
+}
+
 /* Ids are never used again, so one member that knows is enough. */
 void core_on_refused(void *context, uint64_t peer, const struct frame_hello_reply *reply)
 {
     struct consensus *consensus = context;
     char by[CONSENSUS_NAME_BYTES + 16];
 
-    if (consensus->closing || reply->welcome != FRAME_WELCOME_REMOVED ||
-        strcmp(reply->cluster_id, consensus->cluster_id) != 0)
+    if (consensus->closing || strcmp(reply->cluster_id, consensus->cluster_id) != 0)
+        return;
+    if (reply->welcome == FRAME_WELCOME_OLD)
+        old_here(consensus, reply->index, peer);
+    if (reply->welcome != FRAME_WELCOME_REMOVED)
         return;
     snprintf(by, sizeof(by), "says %s", core_member_name(consensus, peer));
     removed_here(consensus, reply->index, by);

@@ -69,6 +69,7 @@ static void hello_encode(struct buf *buf, const struct frame_hello *hello)
     buf_put(buf, hello->probe, 1);
     text_encode(buf, hello->name);
     text_encode(buf, hello->address);
+    buf_put(buf, hello->last_index, 8);
 }
 
 static void reply_encode(struct buf *buf, const struct frame_hello_reply *reply)
@@ -343,6 +344,7 @@ static int hello_decode(struct bytes_reader *reader, struct frame_hello *hello)
     hello->probe = reader_get(reader, 1) != 0;
     text_decode(reader, hello->name, sizeof(hello->name));
     text_decode(reader, hello->address, sizeof(hello->address));
+    hello->last_index = reader_get(reader, 8);
     return reader->failed || hello->from == 0 || !id_valid(hello->name) || hello->address[0] == '\0'
                ? -1
                : 0;

@@ -51,6 +51,7 @@ struct frame_hello {
     bool probe;           /* only asks who is there: no frame follows */
     char name[CONSENSUS_NAME_BYTES];
     char address[CONSENSUS_ADDRESS_BYTES]; /* where `from` listens */
+    uint64_t last_index;                   /* of the sender's log */
 };
 
 /* Append only. */
@@ -59,6 +60,7 @@ enum frame_welcome {
     FRAME_WELCOME_REMOVED = 1, /* the sender of the hello was removed from the cluster */
     FRAME_WELCOME_OTHER = 2,   /* another cluster or another member listens here */
     FRAME_WELCOME_FULL = 3,    /* no place for one more peer */
+    FRAME_WELCOME_OLD = 4,     /* the sender's log ends before what it had acknowledged */
     FRAME_WELCOME_END
 };
 
@@ -68,7 +70,7 @@ struct frame_hello_reply {
     uint64_t member_id;                   /* of who answers */
     bool joining;         /* who answers has an empty folder and waits to be added */
     uint64_t last_index;  /* of its log */
-    uint64_t index;       /* removed: since this log index */
+    uint64_t index;       /* removed: since this log index; old: acknowledged up to here */
     uint64_t incarnation; /* of who answers */
 };
 

@@ -104,6 +104,7 @@ static void out_opened(void *data)
     hello.hello.from = transport->self.id;
     hello.hello.to = peer->member.id;
     hello.hello.incarnation = transport->incarnation;
+    hello.hello.last_index = transport->events.last_index(transport->events.context);
     snprintf(hello.hello.name, sizeof(hello.hello.name), "%s", transport->self.name);
     snprintf(hello.hello.address, sizeof(hello.hello.address), "%s", transport->self.address);
     peer->out_ready = true;

@@ -53,6 +53,8 @@ struct transport_events {
     void (*greeted)(void *context, uint64_t peer);      /* it has dialled us */
     void (*inbound_lost)(void *context, uint64_t peer); /* and that connection is gone */
     void (*outbound_lost)(void *context, uint64_t peer);
+    /* Of the own log, for the hello. */
+    uint64_t (*last_index)(void *context);
     /* A member without an incarnation was greeted by one that has it. -1: it cannot be kept. */
     int (*adopt)(void *context, uint64_t incarnation);
 };

@@ -112,6 +112,35 @@ def the_end_of_a_log_that_was_taken_away_is_missed_after_a_kill():
             wait_until("it leads", lambda: http_status(member.http, "/leader") == 200, 10)
 
 
+def an_older_copy_of_a_folder_ends_its_member():
+    """I11: the leader knows what the member had acknowledged; it says so in the greeting, and the member stops for good."""
+    with Cluster() as cluster:
+        cluster.start()
+        fill(cluster, 20)
+        leader = cluster.wait_leader()
+        victim = next(m for m in cluster.members if m is not leader)
+        wait_until("it has all", lambda: metric(victim.http, "ckpt_raft_applied_index") == metric(leader.http, "ckpt_raft_applied_index"), 10)
+        victim.kill()
+        old, new = cluster.dir / "old", cluster.dir / "new"
+        shutil.copytree(victim.data_dir, old)
+        victim.start()
+        fill(cluster, 30, "later")
+        wait_until("it has all", lambda: metric(victim.http, "ckpt_raft_applied_index") == metric(leader.http, "ckpt_raft_applied_index"), 10)
+        victim.kill()
+        victim.data_dir.rename(new)
+        shutil.copytree(old, victim.data_dir)
+        before = victim.log.stat().st_size
+        victim.start(wait=False)
+        assert victim.process.wait(20) == DATA
+        said = victim.log.read_bytes()[before:].decode()
+        assert f"{victim.data_dir} is an older copy" in said and f"to {leader.name}" in said and "new id" in said, said
+        fill(cluster, 5, "without")
+        shutil.rmtree(victim.data_dir)
+        new.rename(victim.data_dir)  # the right one is welcome, however far behind
+        victim.start()
+        cluster.debug_check()
+
+
 def a_full_disk_is_refused_with_numbers_and_mends_by_itself():
     if os.geteuid() != 0 or subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode != 0:
         return "mounting a small file system needs root and unshare(1)"
@@ -164,5 +193,5 @@ def a_full_disk_is_refused_with_numbers_and_mends_by_itself():
 
 if __name__ == "__main__":
     sys.exit(tap([damage_anywhere_is_named_with_path_offset_and_next_step,
-                  the_end_of_a_log_that_was_taken_away_is_missed_after_a_kill,
+                  the_end_of_a_log_that_was_taken_away_is_missed_after_a_kill, an_older_copy_of_a_folder_ends_its_member,
                   a_full_disk_is_refused_with_numbers_and_mends_by_itself]))
