@@ -41,7 +41,7 @@ struct board {
     uint64_t sim_us, cpu_us, steps;
     uint64_t leader_us_max, converge_us_max, failover_us_max, failover_us;
     uint64_t requests, acknowledged, unknown, reads, refused, elections, applied, asked, shards,
-        terminated, lost_members, faults;
+        terminated, lost_members, faults, changes;
     /* of the shipping agents */
     uint64_t lives, restores, deaths, runs_killed, power_losses, rogue_welcomes;
 };
@@ -90,6 +90,7 @@ static void report(struct board *board, const struct world *world, uint64_t took
     add(&board->asked, world->counts.asked);
     add(&board->shards, world->counts.shards);
     add(&board->terminated, world->counts.terminated);
+    add(&board->changes, world->counts.added + world->counts.promoted + world->counts.removed);
     add(&board->lost_members, world->counts.lost_members);
     add(&board->faults, world->counts.crashes + world->counts.dead_disks +
                             world->counts.disk_errors + world->counts.partitions +
@@ -241,13 +242,14 @@ static void summary(const struct plan *plan, const struct board *board, double w
     printf("%" PRIu64 " faults, %" PRIu64 " elections, %" PRIu64 " entries; requests: %" PRIu64
            ", acknowledged %" PRIu64 ", read %" PRIu64 ", refused %" PRIu64 ", unknown %" PRIu64
            "; asked %" PRIu64 ", shards %" PRIu64 ", ended %" PRIu64
-           "; members lost to rot %" PRIu64 "\n",
+           "; members lost to rot %" PRIu64 ", changes of members %" PRIu64 "\n",
            board->faults, board->elections, board->applied, board->requests, board->acknowledged,
            board->reads, board->refused, board->unknown, board->asked, board->shards,
-           board->terminated, board->lost_members);
-    printf("shipping agents: %" PRIu64 " lives of applications, %" PRIu64 " from a checkpoint; %" PRIu64
-           " died of their disk, %" PRIu64 " lost their power, %" PRIu64
-           " ckpt-runs were killed, %" PRIu64 " welcomes from an old leader\n",
+           board->terminated, board->lost_members, board->changes);
+    printf("shipping agents: %" PRIu64 " lives of applications, %" PRIu64
+           " from a checkpoint; %" PRIu64 " died of their disk, %" PRIu64
+           " lost their power, %" PRIu64 " ckpt-runs were killed, %" PRIu64
+           " welcomes from an old leader\n",
            board->lives, board->restores, board->deaths, board->power_losses, board->runs_killed,
            board->rogue_welcomes);
     printf("most ms until a leader after healing %" PRIu64

@@ -111,7 +111,7 @@ static const char *missing(struct world *world)
         struct consensus_status status;
         struct fsm_summary summary;
 
-        if (member->lost)
+        if (!member_counts(world, member))
             continue;
         if (!member->up) {
             snprintf(text, sizeof(text), "member %u is down", i + 1);
@@ -122,7 +122,8 @@ static const char *missing(struct world *world)
         if (index == 0)
             index = summary.applied_index;
         for (size_t p = 0; p < status.peer_count; p++)
-            if (!status.peers[p].connected && !world->members[status.peers[p].id - 1].lost) {
+            if (!status.peers[p].connected &&
+                member_counts(world, &world->members[status.peers[p].id - 1])) {
                 snprintf(text, sizeof(text), "member %u has no connection to %" PRIu64, i + 1,
                          status.peers[p].id);
                 return text;
@@ -165,11 +166,15 @@ static void failover(struct world *world)
 {
     struct world_member *leader = members_leader(world);
     uint64_t begin = sim_now_us(world->sim);
-    unsigned up = 0;
+    struct consensus_status status;
+    size_t up = 0;
 
-    for (unsigned i = 0; i < world->member_count; i++)
-        up += world->members[i].up;
-    if (up - 1 <= world->member_count / 2 || leader == NULL)
+    if (leader == NULL)
+        return;
+    replica_get_status(leader->broker.replica, &status);
+    for (size_t p = 0; p < status.peer_count; p++)
+        up += status.peers[p].voter && status.peers[p].connected;
+    if (up <= status.voter_count / 2)
         return;
     sim_network_set_latency(world->sim, 0, 0);
     run_until(world, begin + SECOND_US);
@@ -198,6 +203,7 @@ void world_run(struct world *world)
     world->began_us = sim_now_us(world->sim);
     load_start(world);
     bursts_start(world);
+    changes_start(world);
     faults_start(world);
     run_until(world, world->began_us + (uint64_t)world->options.seconds * SECOND_US);
     world->phase = WORLD_HEALED;
@@ -245,6 +251,7 @@ void world_free(struct world *world)
 {
     world->phase = WORLD_OVER;
     load_close(world);
+    changes_close(world);
     agents_close(world);
     for (unsigned i = 0; i < world->member_count; i++)
         member_close(&world->members[i]);

@@ -32,12 +32,16 @@ struct world_member {
     Ckpt__Log__V1__MemberFacts facts;
     struct replica_observer observer;
     struct broker broker;
-    void *disk_watch;
+    struct disk_watch *disk_watch;
+    struct member_watch *member_watch;
+    struct leader_watch *leader_watch;
     bool up;
     bool doomed;  /* fatal() was called */
     bool claimed; /* its folder is whole: it starts without bootstrap from now on */
     bool rotten;  /* a file of it was damaged: it may refuse to start */
     bool lost;    /* it refused to: its data is not trusted any more */
+    bool joins;   /* it came later: it waits for its first start until it is added */
+    bool removed; /* from the cluster: it does not come back */
     struct err fatal;
     uint64_t starts, kills;
     /* Seen after the last event, by world_raft.c. */
@@ -62,7 +66,7 @@ struct world {
     struct sim *sim;
     enum world_phase phase;
     uint64_t began_us, healed_us;
-    unsigned member_count;
+    unsigned member_count; /* that there ever were */
     struct world_member members[WORLD_MEMBERS_MAX];
     struct world_agent agents[WORLD_AGENTS_MAX];
     struct sim_loop scheduler_loops[WORLD_SCHEDULERS_MAX];
@@ -74,6 +78,7 @@ struct world {
     uint64_t register_value; /* of the last write of any register */
     uint64_t burst_count;
     char endpoints[512];
+    struct member_changes *changes;
     struct history *history;
     struct raft_checks *raft;
     struct state_checks *state;
@@ -83,6 +88,7 @@ struct world {
         uint64_t crashes, dead_disks, disk_errors, partitions, resets, pauses, clock_steps, slow,
             full;
         uint64_t rots, flaps, agent_crashes, transfers, lost_members;
+        uint64_t added, promoted, removed;
         uint64_t elections, applied, snapshots_installed, asked, shards, terminated;
         uint64_t requests, acknowledged, refused, unknown, reads;
         uint64_t leader_us, converge_us, failover_us;
@@ -97,6 +103,8 @@ void member_start(struct world_member *member);
 void member_kill(struct world_member *member);
 /* Kills and buries what failed since the last event. */
 void members_bury(struct world *world);
+/* It belongs to the cluster as its leader sees it, and is expected to work. */
+bool member_counts(struct world *world, const struct world_member *member);
 /* The serving leader of the highest term, NULL: none. */
 struct world_member *members_leader(struct world *world);
 const struct fsm *member_fsm(const struct world_member *member);
@@ -121,6 +129,10 @@ void load_start(struct world *world);
 void load_stop(struct world *world); /* no new requests; what is under way ends */
 bool load_idle(const struct world *world);
 void load_close(struct world *world);
+
+/* world_membership.c */
+void changes_start(struct world *world);
+void changes_close(struct world *world);
 
 /* world_bursts.c */
 void bursts_start(struct world *world);

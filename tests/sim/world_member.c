@@ -13,6 +13,8 @@
 #include "src/broker/disk_watch.h"
 #include "src/broker/dispatcher.h"
 #include "src/broker/evaluator.h"
+#include "src/broker/leader_watch.h"
+#include "src/broker/member_watch.h"
 #include "src/broker/metrics.h"
 #include "src/broker/service.h"
 #include "src/broker/storage_watch.h"
@@ -75,7 +77,8 @@ static int open_replica(struct world_member *member, struct err *err)
         .listen_address = config->self->raft,
         .members = member->members,
         .member_count = config->member_count,
-        .bootstrap = !member->claimed,
+        .bootstrap = !member->claimed && !member->joins,
+        .join = !member->claimed && member->joins,
         .election_timeout_ms = (uint32_t)config->election_ms,
         .heartbeat_ms = (uint32_t)config->heartbeat_ms,
         .snapshot_after_entries = config->snapshot_after_entries,
@@ -117,6 +120,8 @@ static void add_parts(struct world_member *member)
     broker->ticker = ticker_new(broker);
     broker->collector = collector_new(broker);
     member->disk_watch = disk_watch_new(broker);
+    member->member_watch = member_watch_new(broker);
+    member->leader_watch = leader_watch_new(broker);
     CHECK(rpc_server_listen(broker->rpc, member->config->self->api, &err) == 0);
 }
 
@@ -124,7 +129,7 @@ static void restart_fire(void *data)
 {
     struct world_member *member = data;
 
-    if (!member->up && !member->lost && member->world->phase != WORLD_OVER)
+    if (!member->up && !member->lost && !member->removed && member->world->phase != WORLD_OVER)
         member_start(member);
 }
 
@@ -145,7 +150,9 @@ static void start_failed(struct world_member *member, const struct err *err)
 
     member->doomed = false;
     sim_crash(world->sim, member->number);
-    if (passes) {
+    if (err->code == ERR_REMOVED) {
+        member->removed = true;
+    } else if (passes) {
         restart_later(member);
     } else if (member->rotten && err->code == ERR_CORRUPT) {
         member->lost = true;
@@ -211,6 +218,8 @@ void member_kill(struct world_member *member)
     sim_rpc_server_crash(rpc);
     replica_abandon(broker->replica);
     broker->replica = NULL;
+    leader_watch_free(member->leader_watch);
+    member_watch_free(member->member_watch);
     disk_watch_free(member->disk_watch);
     collector_free(broker->collector);
     ticker_free(broker->ticker);
@@ -236,8 +245,18 @@ void members_bury(struct world *world)
         if (world->options.verbose && member->doomed)
             fprintf(stderr, "%12" PRIu64 " member %u ends itself: %s\n", sim_now_us(world->sim),
                     i + 1, member->fatal.text);
+        member->removed |= member->doomed && member->fatal.code == ERR_REMOVED;
         member_kill(member);
     }
+}
+
+bool member_counts(struct world *world, const struct world_member *member)
+{
+    struct world_member *leader = members_leader(world);
+
+    return leader != NULL && !member->lost && !member->removed &&
+           core_server_place(member_consensus(leader), member->number + 1) <
+               member_consensus(leader)->raft.configuration.n;
 }
 
 struct world_member *members_leader(struct world *world)
@@ -257,6 +276,8 @@ struct world_member *members_leader(struct world *world)
 }
 
 /* ---- configuration ---- */
+
+#define WORLD_JOINER "# one more\n"
 
 static int text_add(char *text, size_t size, int used, const char *format, ...)
 {
@@ -294,12 +315,12 @@ static void config_text(struct world *world, char *text, size_t size)
         1 + sim_random(sim, 4), 4000 + sim_random(sim, 6000), 200 + sim_random(sim, 800),
         1 + sim_random(sim, 3), 1 + sim_random(sim, 3));
 
-    for (unsigned i = 0; i < world->member_count; i++)
+    for (unsigned i = 0; i < world->options.replicas; i++)
         used =
             text_add(text, size, used,
                      "  - id: %u\n    name: m%u\n    raft: member%u:9000\n    api: member%u:7443\n",
                      i + 1, i + 1, i + 1, i + 1);
-    used = text_add(text, size, used, "targets:\n");
+    used = text_add(text, size, used, "%stargets:\n", WORLD_JOINER);
     for (unsigned i = 0; i < world->options.targets; i++)
         used = text_add(text, size, used,
                         "  - id: %s\n    prefix: %s\n    write_bytes_per_s: %" PRIu64
@@ -335,9 +356,25 @@ static void fill_initial(struct world_member *member)
     }
 }
 
+/* One that joins knows the members of the beginning and itself. */
+static void config_of(const struct world_member *member, const char *drawn, char *text, size_t size)
+{
+    const char *place = strstr(drawn, WORLD_JOINER);
+    char own[128] = "";
+
+    CHECK(place != NULL);
+    if (member->joins)
+        snprintf(own, sizeof(own),
+                 "  - id: %u\n    name: m%u\n    raft: member%u:9000\n    api: member%u:7443\n",
+                 member->number + 1, member->number + 1, member->number + 1, member->number + 1);
+    CHECK(snprintf(text, size, "%.*s%s%s", (int)(place - drawn), drawn, own,
+                   place + strlen(WORLD_JOINER)) < (int)size);
+}
+
 void member_init(struct world *world, unsigned number)
 {
-    static char text[8192]; /* drawn for the first member, used by all */
+    static char drawn[8192]; /* for the first member, used by all */
+    char text[sizeof(drawn) + 128];
     struct world_member *member = &world->members[number];
     char name[16];
     const struct config_flags flags = {.name = name};
@@ -345,9 +382,11 @@ void member_init(struct world *world, unsigned number)
 
     member->world = world;
     member->number = number;
+    member->joins = number >= world->options.replicas;
     snprintf(name, sizeof(name), "m%u", number + 1);
     if (number == 0)
-        config_text(world, text, sizeof(text));
+        config_text(world, drawn, sizeof(drawn));
+    config_of(member, drawn, text, sizeof(text));
     if (config_parse("world", text, strlen(text), &flags, &member->config, &err) != 0) {
         fprintf(stderr, "the world's configuration: %s\n%s", err.text, text);
         abort();

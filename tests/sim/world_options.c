@@ -170,4 +170,8 @@ void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *
         .unruly = next(&state, 4) == 0,
     };
     ret_options->shipping_agents = draw_shipping(&state, ret_options->agents);
+    ret_options->membership = next(&state, 3) == 0 ? 6 + (unsigned)next(&state, 30) : 0;
+    if (ret_options->membership > 0)
+        ret_options->rots =
+            0; /* who may lose data is counted against the members of the beginning */
 }

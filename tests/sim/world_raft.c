@@ -123,15 +123,54 @@ static void entry_compare(struct world *world, unsigned number, uint64_t index,
                         number + 1, index, entry->term);
 }
 
+/* The voters of a configuration entry, one bit each by id: version, count, then id, address NUL and role of each. */
+static uint32_t voters_of(const struct raft_entry *entry)
+{
+    const uint8_t *at = (const uint8_t *)entry->buf.base + 1, *end = at - 1 + entry->buf.len;
+    uint64_t count, id;
+    uint32_t voters = 0;
+
+    memcpy(&count, at, sizeof(count));
+    at += sizeof(count);
+    for (uint64_t i = 0; i < count; i++) {
+        CHECK(at + sizeof(id) < end);
+        memcpy(&id, at, sizeof(id));
+        at += sizeof(id) + strnlen((const char *)at + sizeof(id), (size_t)(end - at) - sizeof(id)) +
+              1;
+        CHECK(at < end && id < 32);
+        if (*at++ == RAFT_VOTER)
+            voters |= UINT32_C(1) << id;
+    }
+    return voters;
+}
+
+/* I9: one entry changes at most one vote. */
+static void voters_compare(struct world_member *member, const struct raft_entry *entry,
+                           uint64_t index, uint32_t *newer)
+{
+    uint32_t voters;
+
+    if (entry->type != RAFT_CHANGE)
+        return;
+    voters = voters_of(entry);
+    if (*newer != 0 && __builtin_popcount(*newer ^ voters) > 1)
+        world_violation(member->world, "I9",
+                        "the configuration after index %" PRIu64 " changes voters %x to %x", index,
+                        voters, *newer);
+    *newer = voters;
+}
+
 static void log_compare(struct world_member *member)
 {
     struct raft *raft = &member_consensus(member)->raft;
+    uint32_t newer = 0;
 
     for (uint64_t index = raft_last_index(raft); index > 0; index--) {
         const struct raft_entry *entry = safety_entry(raft, index);
         if (entry == NULL)
             return;
         entry_compare(member->world, member->number, index, entry);
+        voters_compare(member, entry, index, &newer);
     }
 }
 

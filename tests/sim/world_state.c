@@ -394,7 +394,7 @@ void state_checks_equal(struct world *world)
     buf_init(&first);
     for (unsigned i = 0; i < world->member_count; i++) {
         struct world_member *member = &world->members[i];
-        if (!member->up)
+        if (!member->up || !member_counts(world, member))
             continue;
         (void)fsm_check(member_fsm(member), on_broken, world);
         if (reference == WORLD_MEMBERS_MAX) {
