@@ -13,6 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* Its stack is not the one that the sanitizers know for this thread, and what they would note of it outlives it. */
+#define SPAWN_CHILD __attribute__((no_sanitize("address", "thread", "undefined")))
+
 enum { SPAWN_STACK_BYTES = 1 << 16, SPAWN_HIGH_FD = 10 };
 
 struct spawn_child {
@@ -21,7 +24,7 @@ struct spawn_child {
 };
 
 /* Descriptors first go above those they become: an end of a pipe may itself be 0, 1 or 2. */
-static int child_stdio(const struct spawn *spawn)
+SPAWN_CHILD static int child_stdio(const struct spawn *spawn)
 {
     int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
     int high[3] = {fcntl(input, F_DUPFD_CLOEXEC, SPAWN_HIGH_FD),
@@ -35,7 +38,7 @@ static int child_stdio(const struct spawn *spawn)
 }
 
 /* Handlers of the caller would run on its memory. */
-static void child_signals(void)
+SPAWN_CHILD static void child_signals(void)
 {
     struct sigaction action = {.sa_handler = SIG_DFL};
 
@@ -44,7 +47,7 @@ static void child_signals(void)
 }
 
 /* The system calls themselves: the library's functions would change every thread of the caller, whose memory this is. */
-static int child_user(const struct spawn *spawn)
+SPAWN_CHILD static int child_user(const struct spawn *spawn)
 {
     if (spawn->uid != (uid_t)-1 && syscall(SYS_setgroups, 0, NULL) != 0)
         return -1;
@@ -56,7 +59,7 @@ static int child_user(const struct spawn *spawn)
 }
 
 /* Returning ends the child alone: clone() calls _exit. */
-static int child_main(void *data)
+SPAWN_CHILD static int child_main(void *data)
 {
     struct spawn_child *child = data;
     sigset_t none;
