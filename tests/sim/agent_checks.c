@@ -22,7 +22,7 @@ struct rank {
     unsigned agent;
     char allocation_id[ID_MAX_BYTES + 1];
     struct application *living; /* NULL: none */
-    uint64_t complete_floor;    /* COMPLETE somewhere when its ckpt-run asked for a life */
+    uint64_t complete_floor;    /* the newest COMPLETE one when its ckpt-run asked for a life */
     /* of the agent's walltime */
     uint64_t start_ticks, deadline_us, walltime_ms;
     /* of its attempt */
@@ -77,53 +77,6 @@ static struct rank *rank_of(struct agent_checks *checks, unsigned agent, const c
     return rank;
 }
 
-/* ---- what the members have committed: what any of them has applied ---- */
-
-static const struct fsm *fsm_of(const struct agent_checks *checks, unsigned member)
-{
-    const struct world_member *own = &checks->world->members[member];
-
-    return own->up ? member_fsm(own) : NULL;
-}
-
-static uint64_t complete_somewhere(const struct agent_checks *checks, const char *allocation_id)
-{
-    uint64_t highest = 0;
-
-    for (unsigned i = 0; i < checks->world->member_count; i++) {
-        const struct fsm *fsm = fsm_of(checks, i);
-        const struct fsm_allocation *allocation =
-            fsm == NULL ? NULL : fsm_allocation_find(fsm, allocation_id);
-        if (allocation != NULL && allocation->last_complete_id > highest)
-            highest = allocation->last_complete_id;
-    }
-    return highest;
-}
-
-static bool was_completed(Ckpt__V1__CheckpointState state)
-{
-    return state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE ||
-           state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COLLECTED;
-}
-
-/* -1: nobody knows it. */
-static int is_complete(const struct agent_checks *checks, uint64_t checkpoint_id)
-{
-    int known = -1;
-
-    for (unsigned i = 0; i < checks->world->member_count; i++) {
-        const struct fsm *fsm = fsm_of(checks, i);
-        const struct fsm_checkpoint *checkpoint =
-            fsm == NULL ? NULL : fsm_checkpoint_find(fsm, checkpoint_id);
-        if (checkpoint == NULL)
-            continue;
-        if (was_completed(checkpoint->state))
-            return 1;
-        known = 0;
-    }
-    return known;
-}
-
 /* ---- what happens to applications ---- */
 
 static void on_attaches(void *data, struct agent_machine *machine, const char *allocation_id)
@@ -131,7 +84,7 @@ static void on_attaches(void *data, struct agent_machine *machine, const char *a
     struct agent_checks *checks = data;
 
     rank_of(checks, agent_of(machine), allocation_id)->complete_floor =
-        complete_somewhere(checks, allocation_id);
+        state_checks_last_complete(checks->world, allocation_id);
 }
 
 static void on_started(void *data, struct application *application, uint64_t checkpoint_id)
@@ -151,7 +104,7 @@ static void on_started(void *data, struct application *application, uint64_t che
     rank->living = application;
     if (checkpoint_id != 0) {
         checks->counters.restores++;
-        if (is_complete(checks, checkpoint_id) == 0)
+        if (!state_checks_completed(checks->world, checkpoint_id))
             world_violation(checks->world, "I27",
                             "%s starts on %s from a checkpoint that is not complete", id,
                             machine->name);

@@ -282,6 +282,21 @@ void state_checks_applied(struct world_member *member)
     }
 }
 
+bool state_checks_completed(struct world *world, uint64_t checkpoint_id)
+{
+    const struct checkpoint_facts *facts = facts_of(world, checkpoint_id);
+
+    return facts->id == checkpoint_id &&
+           (facts->state == CHECKPOINT(COMPLETE) || facts->state == CHECKPOINT(COLLECTED));
+}
+
+uint64_t state_checks_last_complete(struct world *world, const char *allocation_id)
+{
+    const struct world_job *job = job_find(world, allocation_id);
+
+    return job == NULL ? 0 : world->state->jobs[job - world->jobs].last_complete;
+}
+
 /* ---- what nodes know ---- */
 
 /* I20: an order comes from applied state, so the dispatch of the attempt must be among the events already. */
