@@ -18,8 +18,13 @@ static bool group_first(void *data, const struct proc_stat *stat)
     return false; /* one is enough */
 }
 
-bool machine_group_alive(const struct machine_ops *machine, pid_t group)
+bool machine_group_alive(const struct machine_ops *machine, pid_t group, uint64_t start_ticks)
 {
+    struct proc_stat leader;
+
+    if (machine->process_read(machine->context, group, &leader, NULL) == 0 &&
+        leader.start_ticks != start_ticks)
+        return false;
     return machine->group_each(machine->context, group, group_first, NULL) > 0;
 }
 

@@ -93,8 +93,9 @@ void machine_uv_ops(uv_loop_t *loop, struct machine_ops *ret_ops);
 
 /* `pid` lives (a zombie does not) and was started at `start_ticks`. */
 bool machine_alive(const struct machine_ops *machine, pid_t pid, uint64_t start_ticks);
-/* The group's number stays taken while any member lives, also after its leader. */
-bool machine_group_alive(const struct machine_ops *machine, pid_t group);
+/* The group whose leader was started then has a living member. Its number stays taken while any lives, also after the leader; a process
+ * of that number with another start has begun a group of its own. */
+bool machine_group_alive(const struct machine_ops *machine, pid_t group, uint64_t start_ticks);
 
 enum machine_catches {
     MACHINE_CATCHES,     /* at least one process catches the signal, and none would die from it */

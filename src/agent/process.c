@@ -70,7 +70,8 @@ static bool leader_alive(const struct allocation *allocation)
 
 static bool group_alive(const struct allocation *allocation)
 {
-    return machine_group_alive(allocation_machine(allocation), (pid_t)allocation->entry.pid);
+    return machine_group_alive(allocation_machine(allocation), (pid_t)allocation->entry.pid,
+                               allocation->entry.start_ticks);
 }
 
 static void signal_group(const struct allocation *allocation, int signal)
@@ -159,12 +160,44 @@ static void restart_poll(struct allocation *allocation)
         clock_of(allocation)->timer_start(process->timer, RESTART_POLL_US);
 }
 
+static void warn_unkillable(struct allocation *allocation, uint64_t now_us)
+{
+    struct process *process = &allocation->process;
+
+    if (now_us - process->killed_us <= UNKILLABLE_LOG_US)
+        return;
+    process->killed_us = now_us;
+    log_error("unkillable", "allocation=%s group=%" PRIu32 " text=\"still there after SIGKILL\"",
+              allocation->entry.allocation_id, allocation->entry.pid);
+}
+
+/* True: the leader was the last of its group. Else what it has left behind must not write beside the next life, nor stay on a node
+ * that is given to others: it is killed, and the end is told when it is gone. */
+static bool remains_gone(struct allocation *allocation)
+{
+    struct process *process = &allocation->process;
+    uint64_t now_us = agent_now_us(allocation->agent);
+
+    if (!group_alive(allocation))
+        return true;
+    if (process->killed_us == 0)
+        process->killed_us = now_us;
+    process->remains = true;
+    signal_group(allocation, SIGKILL);
+    warn_unkillable(allocation, now_us);
+    clock_of(allocation)->timer_start(process->timer, STOP_POLL_US);
+    return false;
+}
+
 /* A shard that the worker is copying is worth more than telling at once that the application crashed: it is what the restart
  * needs. An application that finished needs no checkpoint, so that is told at once. */
 static void process_ended_by_itself(struct allocation *allocation)
 {
     struct process *process = &allocation->process;
 
+    process->remains = false;
+    if (!remains_gone(allocation))
+        return;
     attempt_application_gone(allocation);
     if (process->state != PROCESS_RUNNING)
         return; /* told by what the attempt's end brought about */
@@ -240,11 +273,8 @@ static void stop_poll(struct allocation *allocation)
     if (process->state == PROCESS_TERMINATING) {
         if (now_us >= process->kill_at_us)
             kill_group(allocation);
-    } else if (now_us - process->killed_us > UNKILLABLE_LOG_US && process->gone_us == 0) {
-        process->killed_us = now_us;
-        log_error("unkillable",
-                  "allocation=%s group=%" PRIu32 " text=\"still there after SIGKILL\"",
-                  allocation->entry.allocation_id, allocation->entry.pid);
+    } else if (process->gone_us == 0) {
+        warn_unkillable(allocation, now_us);
     }
 }
 
@@ -358,6 +388,10 @@ static void run_poll(struct allocation *allocation)
 
     if (process->exit_waits)
         return;
+    if (process->remains) {
+        process_ended_by_itself(allocation);
+        return;
+    }
     if (leader_alive(allocation)) {
         clock_of(allocation)->timer_start(process->timer, RUN_POLL_US);
         return;
@@ -408,6 +442,7 @@ static void process_watch(struct allocation *allocation)
     process->wait_status = PROCESS_STATUS_UNKNOWN;
     process->will_restart = false;
     process->exit_waits = false;
+    process->remains = false;
     process->alone_us = 0;
     process_move(allocation, PROCESS_RUNNING);
     process->watch = machine->pid_watch(machine->context, (pid_t)allocation->entry.pid,

@@ -46,6 +46,7 @@ struct process {
     bool status_known;             /* ckpt-run told the wait status */
     int32_t wait_status;
     bool will_restart;
+    bool remains;           /* the leader has ended, others of its group are being killed */
     bool exit_waits;        /* the exit is reported after the attempt that still writes */
     uint64_t unattended_us; /* no ckpt-run is attached since; it may come back */
     uint64_t

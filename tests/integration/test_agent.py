@@ -150,6 +150,24 @@ def what_applications_answer():
 
 
 
+def what_an_application_leaves_behind_is_killed():
+    """I30: a process of its group that goes on after it, without its ckpt-run, neither outlives the report of its end nor the next start."""
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        for name, status in (("crashes", 3), ("finishes", 0)):
+            cluster.register(name, [("a", 1, MIB)])
+            mark = cluster.dir / f"{name}.mark"
+            behind = f"trap '' TERM; while :; do date +%N > {mark}; sleep 0.02; done"
+            cluster.run_job("a", name, ["sh", "-c", f"sh -c \"{behind}\" & sleep 1; exit {status}"], ("--max-restarts", "0"))
+            wait_until("it writes", mark.exists, 10)
+        allocation_in(cluster, "crashes", ENDED_FAILED)
+        allocation_in(cluster, "finishes", common_pb2.ALLOCATION_STATE_COMPLETED)
+        for name in ("crashes", "finishes"):
+            left = subprocess.run(["pgrep", "-f", str(cluster.dir / f"{name}.mark")], capture_output=True, text=True).stdout.split()
+            left = [pid for pid in left if "trap" in pathlib.Path(f"/proc/{pid}/cmdline").read_text()]
+            assert not left, f"{name}: {left}"
+
+
 def a_job_of_several_nodes_stays_of_one_piece():
     """All shards or no checkpoint (I27); a rank that dies stops the others; all restart from the same checkpoint, also when a shard is damaged."""
     with Cluster(members=1, agents=("a", "b"), policy=POLICY) as cluster:
@@ -348,6 +366,7 @@ def destination_faults(cluster):
     complete(cluster, "small")
     assert ends_in(cluster, "stuck", asked["stuck"], (COMPLETE, FAILED, TIMED_OUT)).state == TIMED_OUT
     wait_until("the stopped worker is killed", lambda: not pathlib.Path(f"/proc/{worker}").exists(), 10)
+    wait_until("what it wrote is removed", lambda: not list((cluster.scratch / "physics/heat/stuck").rglob(".a.tmp.*")), 10)
 
     subprocess.run(["mount", "-o", "remount,ro", cluster.scratch], check=True)
     wait_until("read-only is an outage", lambda: metric(cluster.wait_leader().http, gauge) == 1, 10)
@@ -507,7 +526,7 @@ def another_user(cluster, agent):
 
 
 if __name__ == "__main__":
-    sys.exit(tap([what_applications_answer, a_job_of_several_nodes_stays_of_one_piece,
+    sys.exit(tap([what_applications_answer, what_an_application_leaves_behind_is_killed, a_job_of_several_nodes_stays_of_one_piece,
                   a_lost_node_comes_back_and_its_old_application_is_stopped,
                   damaged_and_missing_checkpoints_are_passed_over_and_said, killed_agents_lose_and_repeat_nothing,
                   a_destination_that_is_full_read_only_or_hangs, walltime_and_several_victims,
