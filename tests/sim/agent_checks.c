@@ -22,7 +22,9 @@ struct rank {
     unsigned agent;
     char allocation_id[ID_MAX_BYTES + 1];
     struct application *living; /* NULL: none */
-    uint64_t complete_floor;    /* the newest COMPLETE one when its ckpt-run asked for a life */
+    pid_t group;                /* of the last life; 0: none, or its number is another's by now */
+    uint64_t group_start_ticks;
+    uint64_t complete_floor; /* the newest COMPLETE one when its ckpt-run asked for a life */
     /* of the agent's walltime */
     uint64_t start_ticks, deadline_us, walltime_ms;
     /* of its attempt */
@@ -87,13 +89,31 @@ static void on_attaches(void *data, struct agent_machine *machine, const char *a
         state_checks_last_complete(checks->world, allocation_id);
 }
 
+/* Whatever was complete when ckpt-run asked is what it starts from, or older than that; only a spoiled one is passed over. */
+static void check_nothing_lost(struct agent_checks *checks, const struct agent_machine *machine,
+                               const struct rank *rank, uint64_t from_id)
+{
+    char text[CHECKPOINT_ID_TEXT_BYTES];
+    char path_end[ID_MAX_BYTES + 64];
+    uint64_t id = from_id;
+
+    while ((id = state_checks_next_complete(checks->world, rank->allocation_id, id)) != 0 &&
+           id <= rank->complete_floor) {
+        snprintf(path_end, sizeof(path_end), "/%s/checkpoints/%s", rank->allocation_id,
+                 checkpoint_id_format(id, text));
+        if (!agent_store_spoiled(checks->store, path_end))
+            world_violation(checks->world, "I28",
+                            "%s starts on %s from %" PRIx64 ", %s is complete", rank->allocation_id,
+                            machine->name, from_id, text);
+    }
+}
+
 static void on_started(void *data, struct application *application, uint64_t checkpoint_id)
 {
     struct agent_checks *checks = data;
     struct agent_machine *machine = application_machine(application);
     const char *id = application_allocation(application);
     struct rank *rank = rank_of(checks, agent_of(machine), id);
-    const struct agent_store_counters *stored = agent_store_counters(checks->store);
 
     checks->counters.starts++;
     if (rank->living != NULL)
@@ -102,6 +122,12 @@ static void on_started(void *data, struct application *application, uint64_t che
                         machine->name, (int)application_process(application)->pid,
                         (int)application_process(rank->living)->pid);
     rank->living = application;
+    rank->group = application_process(application)->pid;
+    rank->group_start_ticks = application_process(application)->start_ticks;
+    for (size_t i = 0; i < checks->rank_count; i++)
+        if (checks->ranks[i] != rank && checks->ranks[i]->agent == rank->agent &&
+            checks->ranks[i]->group == rank->group)
+            checks->ranks[i]->group = 0;
     if (checkpoint_id != 0) {
         checks->counters.restores++;
         if (!state_checks_completed(checks->world, checkpoint_id))
@@ -109,11 +135,7 @@ static void on_started(void *data, struct application *application, uint64_t che
                             "%s starts on %s from a checkpoint that is not complete", id,
                             machine->name);
     }
-    /* a damaged one is passed over, and said */
-    if (checkpoint_id < rank->complete_floor && stored->lost + stored->damaged == 0)
-        world_violation(checks->world, "I28",
-                        "%s starts on %s from %" PRIu64 ", but %" PRIu64 " was complete before", id,
-                        machine->name, checkpoint_id, rank->complete_floor);
+    check_nothing_lost(checks, machine, rank, checkpoint_id);
 }
 
 static const struct allocation *allocation_of(const struct agent_machine *machine, const char *id)
@@ -212,6 +234,18 @@ static void check_fence(struct agent_checks *checks, const struct agent_machine 
     seen->orders = taken;
 }
 
+/* I30: nothing of its process group is left on nodes that are given back. */
+static void check_group_gone(struct agent_checks *checks, const struct agent_machine *machine,
+                             const Ckpt__V1__AgentReport *report)
+{
+    const struct rank *rank = rank_of(checks, agent_of(machine), report->allocation_id);
+
+    if (rank->group != 0 &&
+        machine_group_alive(&machine->ops, rank->group, rank->group_start_ticks))
+        world_violation(checks->world, "I30", "group %d of %s is left on %s", (int)rank->group,
+                        report->allocation_id, machine->name);
+}
+
 /* I30: who is reported as ended has ended. */
 static void check_report(struct agent_checks *checks, const struct agent_machine *machine,
                          const struct ledger_report *kept)
@@ -220,6 +254,9 @@ static void check_report(struct agent_checks *checks, const struct agent_machine
     bool over;
 
     CHECK(report != NULL);
+    if (report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_TERMINATED ||
+        report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_WALLTIME_KILLED)
+        check_group_gone(checks, machine, report);
     over = report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_TERMINATED ||
            report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_WALLTIME_KILLED ||
            report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED;

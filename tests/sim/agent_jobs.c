@@ -186,8 +186,9 @@ const char *agent_jobs_unsettled(struct agent_jobs *jobs)
         const struct fsm_allocation *allocation = committed(jobs, own->id);
         if (allocation == NULL || own->node_mask != shipping_ranks(jobs, job))
             continue;
-        if (allocation->state != STATE(RUNNING) &&
-            allocation->state != STATE(CHECKPOINTING_TO_STOP))
+        if ((allocation->state != STATE(RUNNING) &&
+             allocation->state != STATE(CHECKPOINTING_TO_STOP)) ||
+            jobs->ops.spoiled(jobs->ops.data, own->id))
             continue;
         snprintf(jobs->unsettled, sizeof(jobs->unsettled),
                  "%s has not ended (state %d, terminating %d; nodes %x, finished %x)", own->id,

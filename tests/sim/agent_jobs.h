@@ -17,6 +17,8 @@ struct agent_jobs_ops {
     bool (*runs)(void *data, unsigned agent, const char *allocation_id); /* a ckpt-run is there */
     /* anew: of another run of the allocation; what is left of the one before is killed. */
     void (*launch)(void *data, unsigned agent, const char *allocation_id, bool anew);
+    /* It lost shards: perhaps nothing is left to start from, and people have to decide. */
+    bool (*spoiled)(void *data, const char *allocation_id);
 };
 
 struct agent_jobs *agent_jobs_new(struct world *world, unsigned node,

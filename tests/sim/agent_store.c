@@ -20,6 +20,9 @@ void agent_store_free(struct agent_store *store)
 {
     for (size_t i = 0; i < store->shard_count; i++)
         store_content_close(&store->shards[i].content);
+    for (size_t i = 0; i < store->spoiled_count; i++)
+        free(store->spoiled[i]);
+    free(store->spoiled);
     free(store->shards);
     free(store);
 }
@@ -151,6 +154,36 @@ bool agent_store_verifies(const struct agent_store *store, const char *path, con
     return false;
 }
 
+static void spoil(struct agent_store *store, const char *path)
+{
+    store->spoiled =
+        check_realloc(store->spoiled, store->spoiled_count + 1, sizeof(*store->spoiled));
+    store->spoiled[store->spoiled_count++] = check_strdup(path);
+}
+
+bool agent_store_spoiled(const struct agent_store *store, const char *path_end)
+{
+    size_t length = strlen(path_end);
+
+    for (size_t i = 0; i < store->spoiled_count; i++) {
+        size_t whole = strlen(store->spoiled[i]);
+        if (whole >= length && strcmp(store->spoiled[i] + whole - length, path_end) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool agent_store_spoiled_of(const struct agent_store *store, const char *allocation_id)
+{
+    char part[STORE_PATH_BYTES];
+
+    snprintf(part, sizeof(part), "/%s/checkpoints/", allocation_id);
+    for (size_t i = 0; i < store->spoiled_count; i++)
+        if (strstr(store->spoiled[i], part) != NULL)
+            return true;
+    return false;
+}
+
 bool agent_store_lose(struct agent_store *store, const char *path, const char *node_id)
 {
     struct store_shard *shard = store_shard_find(store, path, node_id, false);
@@ -158,6 +191,7 @@ bool agent_store_lose(struct agent_store *store, const char *path, const char *n
     if (shard == NULL)
         return false;
     store->counters.lost++;
+    spoil(store, path);
     store_shard_drop(store, shard);
     return true;
 }
@@ -169,6 +203,7 @@ bool agent_store_damage(struct agent_store *store, const char *path, const char 
     if (shard == NULL || shard->damaged)
         return false;
     store->counters.damaged++;
+    spoil(store, path);
     shard->damaged = true;
     return true;
 }

@@ -35,6 +35,8 @@ struct agent_store {
     struct agent_files *mounts[SIM_NODES_MAX];
     struct store_shard *shards;
     size_t shard_count;
+    char **spoiled; /* paths */
+    size_t spoiled_count;
     struct agent_store_counters counters;
 };
 

@@ -24,6 +24,7 @@ enum {
     ROGUE_NODE = APPLICATIONS_NODE + WORLD_AGENTS_MAX,
     JOBS_NODE,
     RUNS_MAX = 24,
+    SHARDS_LOOKED_AT = 64,
     RESTART_DELAY_US = 1000000,
     TROUBLE_US = 4000000, /* between two, at most */
     RESTARTS_IN_PLACE = 3
@@ -62,7 +63,8 @@ static const struct application_manners bad_manners = {.never_in = 12,
                                                        .no_handler_in = 10,
                                                        .crashes_in = 5,
                                                        .freezes_in = 15,
-                                                       .deaf_in = 5};
+                                                       .deaf_in = 5,
+                                                       .helper_in = 5};
 
 struct agent_store *world_shipping_store(void)
 {
@@ -229,6 +231,52 @@ static void trouble_with_a_run(struct place *place)
     }
 }
 
+/* A shard is lost or damaged, once per allocation and when there is another folder to fall back to, most of the time. */
+static void trouble_with_a_shard(struct place *place)
+{
+    struct sim *sim = place->world->sim;
+    const char *path, *node_id, *other, *other_node;
+    char allocation_id[WORLD_PATH_BYTES];
+    char *end;
+    bool damaged, alone = true;
+
+    if (!agent_store_shard(all.store, sim_random(sim, SHARDS_LOOKED_AT), &path, &node_id, &damaged))
+        return;
+    /* <prefix>/<tenant>/<project>/<allocation>/checkpoints/<checkpoint> */
+    snprintf(allocation_id, sizeof(allocation_id), "%s", path);
+    end = strstr(allocation_id, "/checkpoints/");
+    CHECK(end != NULL);
+    *end = '\0';
+    for (size_t i = 0; agent_store_shard(all.store, i, &other, &other_node, &damaged); i++)
+        alone = alone && (strncmp(other, path, (size_t)(end - allocation_id)) != 0 ||
+                          strcmp(other, path) == 0);
+    if (alone || agent_store_spoiled_of(all.store, strrchr(allocation_id, '/') + 1))
+        return;
+    if (sim_chance(sim, 2))
+        agent_store_lose(all.store, path, node_id);
+    else
+        agent_store_damage(all.store, path, node_id);
+}
+
+/* All agents lose their connections at once and come back together (L8, scaled down); or a clock is set. */
+static void trouble_with_all(struct place *place)
+{
+    struct world *world = place->world;
+    struct sim *sim = world->sim;
+    int64_t step_ms = (int64_t)sim_random(sim, 7200000) - 3600000;
+
+    if (sim_chance(sim, 2)) {
+        for (unsigned agent = 0; agent < world->options.agents; agent++)
+            for (unsigned member = 0; member < world->member_count; member++)
+                sim_reset_connections(sim, WORLD_AGENT_NODE + agent, member);
+        all.counters.storms++;
+    } else {
+        sim_clock_step(sim, place->machine->config.agent_node, step_ms);
+        sim_clock_step(sim, place->machine->config.applications_node, step_ms);
+        all.counters.clock_steps++;
+    }
+}
+
 static void trouble(void *data)
 {
     struct place *place = data;
@@ -242,6 +290,10 @@ static void trouble(void *data)
     if (sim_chance(sim, 4))
         agent_machine_die_at(place->machine, 1 + sim_random(sim, 20), sim_chance(sim, 2));
     trouble_with_a_run(place);
+    if (sim_chance(sim, 4))
+        trouble_with_a_shard(place);
+    if (sim_chance(sim, 10))
+        trouble_with_all(place);
 }
 
 static void power_off(struct place *place)
@@ -292,6 +344,12 @@ static void runs_kill(struct place *place, const char *allocation_id)
             run_kill(place, i);
 }
 
+static bool is_spoiled(void *data, const char *allocation_id)
+{
+    (void)data;
+    return agent_store_spoiled_of(all.store, allocation_id);
+}
+
 static void run_is_wanted(void *data, unsigned agent, const char *allocation_id, bool anew)
 {
     (void)data;
@@ -310,7 +368,7 @@ static void place_open(struct world *world, unsigned agent)
                                                 .brokers = all.brokers,
                                                 .heartbeat_ms = 1000};
     const struct agent_machine_events events = {place, agent_died, agent_signals};
-    const struct agent_jobs_ops jobs = {NULL, run_is_there, run_is_wanted};
+    const struct agent_jobs_ops jobs = {NULL, run_is_there, run_is_wanted, is_spoiled};
 
     if (all.users++ == 0) {
         all.store = agent_store_new(shard_written, world);
@@ -383,7 +441,7 @@ static void shipping_job_exited(struct world *world, unsigned agent, void *proce
 
 static void calm_process(const struct machine_process *process)
 {
-    if (process != NULL && process->living)
+    if (process != NULL && process->living && process->program.data != NULL)
         application_calm(process->program.data);
 }
 

@@ -305,6 +305,31 @@ static void give_answer(void *data)
 
 /* ---- its life ---- */
 
+static void helper_signalled(void *data, int signal)
+{
+    (void)data;
+    (void)signal;
+}
+
+static void helper_ended(void *data, int wait_status)
+{
+    (void)data;
+    (void)wait_status;
+}
+
+/* A process of its group that outlives it, until a signal that it does not ignore. */
+static void start_helper(struct application *application)
+{
+    const struct machine_program program = {NULL, "helper", helper_signalled, helper_ended};
+    struct machine_process *helper =
+        agent_machine_spawn(application->machine, application->process->pid, &program);
+
+    helper->kept = false;
+    helper->ignored = UINT64_C(1) << (SIGUSR1 - 1);
+    if (draw(application, application->setup.manners->deaf_in))
+        helper->ignored |= UINT64_C(1) << (SIGTERM - 1);
+}
+
 static void handle_terminate(struct application *application)
 {
     if (draw(application, application->setup.manners->deaf_in))
@@ -427,6 +452,8 @@ void application_release(struct application *application, uint64_t checkpoint_id
     application->from_us = sim_now_us(application->machine->sim);
     application->released = true;
     application->setup.checks->started(application->setup.checks->data, application, checkpoint_id);
+    if (draw(application, application->setup.manners->helper_in))
+        start_helper(application);
     if (!draw(application, application->setup.manners->no_handler_in))
         application->clock.timer_start(application->life,
                                        sim_random(application->machine->sim, HANDLER_US));

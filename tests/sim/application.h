@@ -26,9 +26,9 @@ struct application_state {
 /* How often each misbehaviour: once in so many answers, or lives; 0: never. */
 struct application_manners {
     uint64_t never_in, late_in, slow_in, dies_in, partial_in, refuses_in, empty_in,
-        stale_in;                                            /* of answers */
-    uint64_t no_handler_in, crashes_in, freezes_in, deaf_in; /* of lives */
-    bool finishes;                                           /* lives end well after a while */
+        stale_in;                                                       /* of answers */
+    uint64_t no_handler_in, crashes_in, freezes_in, deaf_in, helper_in; /* of lives */
+    bool finishes; /* lives end well after a while */
 };
 
 struct application_checks {

@@ -157,6 +157,8 @@ void state_checks_close(struct world *world);
 /* It was complete in a committed state, whichever member had applied that; and the newest that was, of the allocation. */
 bool state_checks_completed(struct world *world, uint64_t checkpoint_id);
 uint64_t state_checks_last_complete(struct world *world, const char *allocation_id);
+/* The oldest of the allocation above the id; 0: none. */
+uint64_t state_checks_next_complete(struct world *world, const char *allocation_id, uint64_t id);
 void state_checks_applied(struct world_member *member);
 void state_checks_whole(struct world *world); /* fsm_check() of one member, by turns */
 void state_checks_equal(struct world *world); /* at the end: the same bytes everywhere */

@@ -297,6 +297,20 @@ uint64_t state_checks_last_complete(struct world *world, const char *allocation_
     return job == NULL ? 0 : world->state->jobs[job - world->jobs].last_complete;
 }
 
+uint64_t state_checks_next_complete(struct world *world, const char *allocation_id, uint64_t id)
+{
+    const struct world_job *job = job_find(world, allocation_id);
+    const struct state_checks *checks = world->state;
+
+    for (size_t i = 0; i < checks->checkpoint_count; i++) {
+        const struct checkpoint_facts *facts = &checks->checkpoints[i];
+        if (facts->id > id && &world->jobs[facts->job] == job &&
+            (facts->state == CHECKPOINT(COMPLETE) || facts->state == CHECKPOINT(COLLECTED)))
+            return facts->id;
+    }
+    return 0;
+}
+
 /* ---- what nodes know ---- */
 
 /* I20: an order comes from applied state, so the dispatch of the attempt must be among the events already. */
