@@ -245,7 +245,7 @@ static void sole_voter_begin_term(struct consensus *consensus)
 {
     struct raft *raft = &consensus->raft;
 
-    if (raft->state != RAFT_FOLLOWER ||
+    if (!safety_rule(19) || raft->state != RAFT_FOLLOWER ||
         !membership_sole_voter(&raft->configuration, consensus->config.member_id) ||
         core_now_ms(consensus) - raft->election_timer_start <
             raft->follower_state.randomized_election_timeout)

@@ -234,7 +234,8 @@ int core_io_load(struct raft_io *io, raft_term *term, raft_id *voted_for,
         membership_loaded(&consensus->safety.membership, &meta.configuration,
                           meta.configuration_index);
     /* S19: libraft lets it lead at once, in its old term, in which learners may hold entries that this log has lost. */
-    if (membership_loads_sole_voter(loading.entries, loading.count,
+    if (safety_rule(19) &&
+        membership_loads_sole_voter(loading.entries, loading.count,
                                     &consensus->safety.membership.committed,
                                     consensus->config.member_id) &&
         vote_save(&consensus->vote, consensus->vote.term + 1, consensus->config.member_id, &err) !=

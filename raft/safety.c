@@ -127,8 +127,8 @@ static void receive_append(struct safety *safety, struct raft_message *message)
         verified_set(safety, term, 0);
         safety->verifying_index = matches ? end : 0;
     }
-    configures =
-        term >= raft->current_term && membership_before_append(&safety->membership, append);
+    configures = safety_rule(16) && term >= raft->current_term &&
+                 membership_before_append(&safety->membership, append);
     safety->receive(raft->io, message);
     safety->verifying_index = 0;
     if (configures)
@@ -267,7 +267,7 @@ static void receive_vote(struct safety *safety, struct raft_message *message)
     struct raft *raft = safety->raft;
     struct raft_server *self =
         (struct raft_server *)(uintptr_t)membership_find(&raft->configuration, raft->id);
-    int role = self == NULL ? RAFT_VOTER : self->role;
+    int role = self == NULL || !safety_rule(18) ? RAFT_VOTER : self->role;
 
     if (safety_rule(9))
         vote_permit(safety, &message->request_vote);
