@@ -297,8 +297,10 @@ static void in_begin(struct transfer *transfer, uint64_t from, const struct fram
 {
     struct transfer_in *in = &transfer->in;
 
-    if (in->working || transfer->in_held || (in->active && in->from != from) ||
-        frame->offset == 0) {
+    /* A newer term ends what the leader before it began: its connection may be silent for long before it is lost. */
+    bool another = in->active && in->from != from && frame->term <= in->term;
+
+    if (in->working || transfer->in_held || another || frame->offset == 0) {
         in_acknowledge(transfer, from, frame->stream, 0, true);
         return;
     }
