@@ -150,8 +150,31 @@ static void say_waiting(struct explain *explain)
             round_up(needed), given);
 }
 
+/* Away from what it is, to three digits, so that the advice holds as printed. */
+static double round_away(double number, double from)
+{
+    double unit = number > 0 ? pow(10, floor(log10(number)) - 2) : 1;
+
+    return number > from ? ceil(number / unit) * unit : floor(number / unit) * unit;
+}
+
+/* The smallest change, when it is none of those that are always told. */
+static void say_smallest(struct explain *explain)
+{
+    struct eval_change change;
+
+    if (!eval_smallest_change(explain->policy, &explain->one, 0, &change) ||
+        change.input == EVAL_INPUT_FLAGS || change.input == EVAL_INPUT_age_s ||
+        change.input == EVAL_INPUT_bandwidth_bytes_per_s ||
+        change.input == EVAL_INPUT_waiting_gain_gpu_s)
+        return;
+    say(explain, "%s %s %.3g (now %.3g) | ", eval_input_name(change.input),
+        change.to > change.from ? ">=" : "<=", round_away(change.to, change.from), change.from);
+}
+
 static void say_value_flip(struct explain *explain)
 {
+    say_smallest(explain);
     say_age(explain);
     say_bandwidth(explain);
     say_waiting(explain);
@@ -213,7 +236,21 @@ static void say_fired_flip(struct explain *explain)
         return;
     }
     *age = given;
+    say_smallest(explain);
     say(explain, "last-checkpoint age < %s", duration(turning_point(explain, age, 0, given), text));
+}
+
+/* A guard that is lifted is the whole answer only when the job would fire then. */
+static void say_guard(struct explain *explain, const char *lifted, uint32_t flag)
+{
+    say(explain, "%s", lifted);
+    explain->one.flags[0] &= ~flag;
+    if (!fires_now(explain)) {
+        say(explain, explain->score.verdict[0] == EVAL_SKIP_VALUE ? "; then " : "; and more");
+        if (explain->score.verdict[0] == EVAL_SKIP_VALUE)
+            say_value_flip(explain);
+    }
+    explain->one.flags[0] |= flag;
 }
 
 static void say_flip(struct explain *explain, enum eval_verdict verdict)
@@ -226,13 +263,13 @@ static void say_flip(struct explain *explain, enum eval_verdict verdict)
         say_age(explain);
         return;
     case EVAL_SKIP_ACTIVE:
-        say(explain, "its active checkpoint ends");
+        say_guard(explain, "its active checkpoint ends", EVAL_FLAG_ACTIVE);
         return;
     case EVAL_SKIP_STORAGE_DOWN:
-        say(explain, "its storage target takes writes again");
+        say_guard(explain, "its storage target takes writes again", EVAL_FLAG_STORAGE_DOWN);
         return;
     case EVAL_SKIP_STRATEGY:
-        say(explain, "its strategy is auto");
+        say_guard(explain, "its strategy is auto", EVAL_FLAG_NOT_AUTO);
         return;
     case EVAL_SKIP_BAD_INPUT:
         say_first_bad_input(explain);
@@ -261,11 +298,7 @@ void eval_flip_text(const struct eval_policy *policy, const struct eval_view *vi
     ret_text[0] = '\0';
     eval_view_alloc(&explain.one, 1);
     eval_result_alloc(&explain.score, 1);
-    explain.one.count = 1;
-#define X(column) explain.one.column[0] = view->column[i];
-    EVAL_VIEW_COLUMNS(X)
-#undef X
-    explain.one.flags[0] = view->flags[i];
+    eval_view_copy_row(view, i, &explain.one);
     say_flip(&explain, (enum eval_verdict)result->verdict[i]);
     eval_view_free(&explain.one);
     eval_result_free(&explain.score);

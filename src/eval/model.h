@@ -106,6 +106,8 @@ struct eval_view {
 };
 void eval_view_alloc(struct eval_view *view, size_t capacity);
 void eval_view_free(struct eval_view *view);
+/* Into row 0 of a view with room for one; its count becomes 1. */
+void eval_view_copy_row(const struct eval_view *view, size_t i, struct eval_view *ret_one);
 
 /* Outputs per job. GPU-seconds unless the name says otherwise. */
 #define EVAL_RESULT_COLUMNS(X)                                                                     \
@@ -149,6 +151,26 @@ struct eval_alarm {
     double since_s;
 };
 double eval_alarm_hazard(const struct eval_alarm *alarm, double horizon_s);
+
+/* The change of one input, smallest in relation to what it is, with which the decision (to fire or not) is the other one: applied
+ * exactly, it flips. False: no single change does. GPUs and nodes are held, as they make another job. */
+enum eval_input {
+#define X(column) EVAL_INPUT_##column,
+    EVAL_VIEW_COLUMNS(X)
+#undef X
+        EVAL_INPUT_FLAGS,
+    EVAL_INPUT_COUNT
+};
+struct eval_change {
+    enum eval_input input;
+    double from, to;
+    uint32_t flag; /* of EVAL_INPUT_FLAGS: the one that is cleared */
+    double relative;
+};
+const char *eval_input_name(enum eval_input input); /* in words; not of FLAGS */
+bool eval_smallest_change(const struct eval_policy *policy, const struct eval_view *view, size_t i,
+                          struct eval_change *ret_change);
+void eval_change_apply(const struct eval_change *change, struct eval_view *view, size_t i);
 
 /* Writes in words the smallest single changes that flip job i's decision, separated by " | ", e.g.
  * "last-checkpoint age >= 3h11m (in 52m) | bandwidth >= 14.0 GB/s". Cuts at size. Alarms are held as they are. */

@@ -36,6 +36,16 @@ void eval_view_free(struct eval_view *view)
     memset(view, 0, sizeof(*view));
 }
 
+void eval_view_copy_row(const struct eval_view *view, size_t i, struct eval_view *ret_one)
+{
+    CHECK(i < view->count && ret_one->capacity >= 1);
+    ret_one->count = 1;
+#define X(column) ret_one->column[0] = view->column[i];
+    EVAL_VIEW_COLUMNS(X)
+#undef X
+    ret_one->flags[0] = view->flags[i];
+}
+
 void eval_result_alloc(struct eval_result *result, size_t capacity)
 {
 #define X(column) result->column = column_new(capacity);

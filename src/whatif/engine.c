@@ -71,6 +71,21 @@ static void lose(struct sim *sim, size_t job, double *cause_gpu_s)
     of->moves = false;
 }
 
+/* fmin is a call into libm, which the walks over all jobs would notice. */
+static inline double earlier(double a_s, double b_s)
+{
+    return a_s < b_s ? a_s : b_s;
+}
+
+static void set_timer(struct sim *sim, size_t job)
+{
+    const struct sim_job *of = &sim->jobs[job];
+    double until_s = of->phase == SIM_AWAY ? of->until_s : earlier(of->until_s, of->walltime_end_s);
+
+    sim->timers_s[job] = of->left ? INFINITY : earlier(until_s, sim->world->jobs[job].to_s);
+    sim->timer_stale = true;
+}
+
 static void enter(struct sim *sim, size_t job, enum sim_phase phase, double until_s)
 {
     struct sim_job *of = &sim->jobs[job];
@@ -78,7 +93,7 @@ static void enter(struct sim *sim, size_t job, enum sim_phase phase, double unti
     engine_settle(sim, job);
     of->phase = phase;
     of->until_s = until_s;
-    sim->timer_stale = true;
+    set_timer(sim, job);
 }
 
 static void restart(struct sim *sim, size_t job, double down_s)
@@ -248,7 +263,7 @@ static void begin_allocation(struct sim *sim, size_t job)
 
     of->walltime_end_s = sim->now_s + world_walltime_s(sim->world, job, of->allocation++);
     of->walltime_asked = false;
-    sim->timer_stale = true;
+    set_timer(sim, job);
 }
 
 static void on_walltime(struct sim *sim, size_t job)
@@ -294,20 +309,12 @@ static void on_timer(struct sim *sim, size_t job)
 
 /* ---- time -------------------------------------------------------------------------------------------------------------- */
 
-static double timer_of(const struct sim *sim, size_t job)
-{
-    const struct sim_job *of = &sim->jobs[job];
-    double timer_s = of->phase == SIM_AWAY ? of->until_s : fmin(of->until_s, of->walltime_end_s);
-
-    return of->left ? INFINITY : fmin(timer_s, sim->world->jobs[job].to_s);
-}
-
 static double next_timer_s(struct sim *sim)
 {
     if (sim->timer_stale) {
         sim->timer_s = INFINITY;
         for (size_t i = 0; i < sim->world->job_count; i++)
-            sim->timer_s = fmin(sim->timer_s, timer_of(sim, i));
+            sim->timer_s = earlier(sim->timer_s, sim->timers_s[i]);
         sim->timer_stale = false;
     }
     return sim->timer_s;
@@ -316,7 +323,7 @@ static double next_timer_s(struct sim *sim)
 static void fire_timers(struct sim *sim)
 {
     for (size_t i = 0; i < sim->world->job_count; i++) {
-        if (timer_of(sim, i) <= sim->now_s)
+        if (sim->timers_s[i] <= sim->now_s)
             on_timer(sim, i);
     }
     sim->timer_stale = true;
@@ -338,11 +345,11 @@ static void advance(struct sim *sim, double to_s)
         double event_s =
             sim->next_event < world->event_count ? world->events[sim->next_event].at_s : INFINITY;
         double timer_s = next_timer_s(sim), done_s = storage_next_s(&sim->storage, &writer);
-        double next_s = fmin(fmin(event_s, timer_s), done_s);
+        double next_s = earlier(earlier(event_s, timer_s), done_s);
 
         if (next_s > to_s)
             break;
-        move_to(sim, fmax(next_s, sim->now_s));
+        move_to(sim, next_s > sim->now_s ? next_s : sim->now_s);
         if (done_s <= next_s)
             complete_write(sim, writer);
         else if (timer_s <= next_s)
@@ -365,6 +372,7 @@ static void open_sim(struct sim *sim, const struct world *world, enum whatif_rul
     sim->ledger = ledger;
     sim->timer_stale = true;
     sim->spares = world->scenario.spares;
+    sim->timers_s = check_calloc(world->job_count, sizeof(*sim->timers_s));
     sim->jobs = check_calloc(world->job_count, sizeof(*sim->jobs));
     sim->dodged = check_calloc(world->alarm_count + 1, sizeof(*sim->dodged));
     storage_init(&sim->storage, bandwidth > 0 && rule != WHATIF_ORACLE ? bandwidth : INFINITY);
@@ -375,6 +383,7 @@ static void open_sim(struct sim *sim, const struct world *world, enum whatif_rul
             sim->jobs[i].phase = SIM_AWAY;
             sim->jobs[i].until_s = world->jobs[i].from_s;
             sim->jobs[i].walltime_end_s = INFINITY;
+            set_timer(sim, i);
         } else {
             begin_allocation(sim, i);
         }
@@ -398,6 +407,7 @@ static void close_sim(struct sim *sim)
     storage_free(&sim->storage);
     free(sim->dodged);
     free(sim->jobs);
+    free(sim->timers_s);
 }
 
 void engine_run(const struct world *world, enum whatif_rule rule, struct whatif_ledger *ret_ledger)

@@ -46,13 +46,22 @@ struct sim_job {
     struct sim_alarm alarms[SIM_ALARMS_MAX];
 };
 
+/* Of one job and rule. */
+struct sim_constants {
+    double write_s;
+    double stall_s;
+    double period_s;
+    double actionable; /* share of failures that alarms announce in time to write */
+};
+
 struct sim {
     const struct world *world;
     enum whatif_rule rule;
     struct whatif_ledger *ledger;
     double now_s;
     size_t next_event;
-    double timer_s; /* earliest until_s or walltime_end_s */
+    double *timers_s; /* by job: its next end of a restart, an absence, a walltime, of itself */
+    double timer_s;   /* the earliest */
     bool timer_stale;
     struct sim_job *jobs;
     bool busy[SIM_QUEUES_MAX];
@@ -61,6 +70,7 @@ struct sim {
     double spares;
     struct fleet fleet; /* the model's, when it learns */
     /* the rule's */
+    struct sim_constants *constants;
     struct eval_policy policy;
     struct eval_view view;
     struct eval_result result;

@@ -84,6 +84,22 @@ static double write_quantile_s(const struct sim *sim, size_t job)
                                  engine_age_s(sim, job));
 }
 
+/* What does not change while it runs. */
+static void open_constants(struct sim *sim)
+{
+    const struct whatif_scenario *scenario = &sim->world->scenario;
+
+    sim->constants = check_calloc(sim->world->job_count, sizeof(*sim->constants));
+    for (size_t i = 0; i < sim->world->job_count; i++) {
+        double write_s = engine_write_s(sim, i);
+        sim->constants[i] = (struct sim_constants){.write_s = write_s,
+                                                   .stall_s = scenario->stall_fraction * write_s,
+                                                   .period_s = period_s(sim, i),
+                                                   .actionable = scenario->recall *
+                                                                 exp(-write_s / scenario->lead_s)};
+    }
+}
+
 /* ---- pacing ------------------------------------------------------------------------------------------------------------ */
 
 static bool paces(const struct sim *sim)
@@ -164,11 +180,9 @@ static void open_model(struct sim *sim)
 /* The share of failures that alarms announce in time is theirs; the rest is the base hazard. */
 static double base_factor(const struct sim *sim, size_t job)
 {
-    const struct whatif_scenario *scenario = &sim->world->scenario;
-    double actionable = scenario->recall * exp(-engine_write_s(sim, job) / scenario->lead_s);
     double learned = sim->fleet.world != NULL ? fleet_factor(&sim->fleet, job) : 1;
 
-    return learned * (1 - actionable);
+    return learned * (1 - sim->constants[job].actionable);
 }
 
 static struct eval_alarm alarm_of(const struct sim *sim, const struct sim_alarm *alarm)
@@ -221,8 +235,8 @@ static void fill_row(struct sim *sim, size_t i)
         view->flags[i] |= EVAL_FLAG_WALLTIME_DONE;
     view->age_s[i] = engine_age_s(sim, i);
     view->walltime_left_s[i] = left_s > 0 ? left_s : 0;
-    if (isfinite(left_s))
-        view->write_quantile_s[i] = write_quantile_s(sim, i);
+    if (left_s < view->age_s[i] + 4 * sim->constants[i].write_s + sim->policy.cycle_s)
+        view->write_quantile_s[i] = write_quantile_s(sim, i); /* before that it decides nothing */
     view->hazard_factor[i] = base_factor(sim, i);
     view->kill_per_s[i] = kill_per_s(sim, i);
     view->alarm_h[i] = alarm_h(sim, i);
@@ -273,15 +287,21 @@ static void decide_moves(struct sim *sim)
 
 static void decide_model(struct sim *sim)
 {
+    bool terms = isfinite(sim->storage.capacity_bytes_per_s) || sim->world->scenario.migrate > 0;
+
     for (size_t i = 0; i < sim->world->job_count; i++)
         fill_row(sim, i);
-    eval_score(&sim->policy, &sim->view, &sim->result);
+    if (terms) /* for the index, or to weigh moving */
+        eval_score(&sim->policy, &sim->view, &sim->result);
+    else
+        eval_decide(&sim->policy, &sim->view, sim->result.verdict);
     if (sim->world->scenario.migrate > 0)
         decide_moves(sim);
     for (size_t i = 0; i < sim->world->job_count; i++) {
         enum eval_verdict verdict = (enum eval_verdict)sim->result.verdict[i];
         if (eval_verdict_fires(verdict) && sim->jobs[i].phase == SIM_COMPUTING)
-            add_candidate(sim, i, gain_per_byte(sim, i), verdict == EVAL_CHECKPOINT_WALLTIME);
+            add_candidate(sim, i, terms ? gain_per_byte(sim, i) : 0,
+                          verdict == EVAL_CHECKPOINT_WALLTIME);
     }
 }
 
@@ -293,8 +313,10 @@ static bool at_last_safe_slot(const struct sim *sim, size_t job)
     double left_s = of->walltime_end_s - sim->now_s;
 
     return sim->rule == WHATIF_YOUNG_DALY_PACED && !of->walltime_asked &&
+           left_s <= 4 * sim->constants[job].write_s + sim->world->scenario.cycle_s &&
            left_s <= write_quantile_s(sim, job) + sim->world->scenario.cycle_s &&
-           left_s >= engine_write_s(sim, job) && engine_age_s(sim, job) > stall_s(sim, job);
+           left_s >= engine_write_s(sim, job) &&
+           engine_age_s(sim, job) > sim->constants[job].stall_s;
 }
 
 static void decide_by_period(struct sim *sim)
@@ -305,7 +327,7 @@ static void decide_by_period(struct sim *sim)
         if (of->phase != SIM_COMPUTING)
             continue;
         deadline = at_last_safe_slot(sim, i);
-        if (engine_age_s(sim, i) >= period_s(sim, i) && of->due_since_s < 0)
+        if (engine_age_s(sim, i) >= sim->constants[i].period_s && of->due_since_s < 0)
             of->due_since_s = sim->now_s;
         if (of->due_since_s >= 0 || deadline)
             add_candidate(sim, i, -of->due_since_s, deadline);
@@ -356,12 +378,12 @@ static double next_loss_s(const struct sim *sim, size_t job)
 static void decide_oracle(struct sim *sim)
 {
     for (size_t i = 0; i < sim->world->job_count; i++) {
-        double left_s, write_s = engine_write_s(sim, i);
+        double left_s, write_s = sim->constants[i].write_s;
         if (sim->jobs[i].phase != SIM_COMPUTING)
             continue;
         left_s = next_loss_s(sim, i) - sim->now_s;
         if (left_s > write_s && left_s <= write_s + sim->world->scenario.cycle_s &&
-            engine_age_s(sim, i) > stall_s(sim, i))
+            engine_age_s(sim, i) > sim->constants[i].stall_s)
             add_candidate(sim, i, 0, false);
     }
 }
@@ -370,6 +392,7 @@ static void decide_oracle(struct sim *sim)
 
 void rule_open(struct sim *sim)
 {
+    open_constants(sim);
     sim->candidates = check_calloc(sim->world->job_count, sizeof(*sim->candidates));
     if (sim->rule == WHATIF_MODEL)
         open_model(sim);
@@ -379,6 +402,7 @@ void rule_open(struct sim *sim)
 
 void rule_close(struct sim *sim)
 {
+    free(sim->constants);
     free(sim->candidates);
     free(sim->losses_s);
     free(sim->loss_first);
