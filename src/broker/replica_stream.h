@@ -2,7 +2,7 @@
 #ifndef CKPT_BROKER_REPLICA_STREAM_H
 #define CKPT_BROKER_REPLICA_STREAM_H
 
-#include "raft/consensus.h"
+#include "src/broker/replica.h"
 
 struct replica_stream {
     const struct consensus_writer *writer;
