@@ -1,8 +1,8 @@
 /* Commands that come in bursts to every member that thinks it leads, also to one that was deposed and does not know it yet: logs get tails
  * that are never committed, followers fall far behind.
  *
- * Flow     a timer draws how many and when the next ones come. Each is a command of its own request id that changes little: a queue
- *          report, or a large preemption request whose candidates do not exist.
+ * Flow     a timer draws how many and when the next ones come. Each changes little: a tick, or a large
+ *          preemption request whose candidates do not exist.
  * Shapes   nobody waits for the outcome.
  */
 #include <inttypes.h>
@@ -15,18 +15,14 @@
 
 enum { BURST_MAX = 24, CANDIDATE_BYTES = 120, GAP_US = 2000 };
 
-static void propose_small(struct world *world, struct world_member *member, char *id)
+/* Leaves nothing behind in the state but the instant that is in it. */
+static void propose_small(struct world_member *member)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
-    Ckpt__V1__ReportQueueRequest report = CKPT__V1__REPORT_QUEUE_REQUEST__INIT;
-    char vcluster[] = "burst";
+    Ckpt__Log__V1__Tick tick = CKPT__LOG__V1__TICK__INIT;
 
-    report.request_id = id;
-    report.vcluster = vcluster;
-    report.queued_gpu_ms = sim_random(world->sim, 1000000);
-    command.request_id = id;
-    command.body_case = CKPT__LOG__V1__COMMAND__BODY_REPORT_QUEUE;
-    command.report_queue = &report;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_TICK;
+    command.tick = &tick;
     replica_propose(member->broker.replica, &command, NULL, NULL);
 }
 
@@ -62,7 +58,7 @@ static void propose_one(struct world *world, struct world_member *member)
     if (world->options.burst_bytes > 1000 && sim_chance(world->sim, 16))
         propose_large(world, member, id);
     else
-        propose_small(world, member, id);
+        propose_small(member);
     sim_leave(world->sim, before);
 }
 
