@@ -166,6 +166,9 @@ sim: $(SIM_BIN)                                 ## one simulated run: make sim S
 sim-many: $(SIM_BIN)                            ## many: make sim-many N=1000 [SEED=1] [REPLICAS=5]
 	$(SIM_BIN) seed=$(or $(SEED),1) runs=$(or $(N),1000) jobs=2 replicas=$(or $(REPLICAS),3) $(OPTIONS)
 
+sim-unsafe: $(SIM_BIN)                          ## switches each safety rule off until a run shows what it is for
+	BUILD=$(abspath $(BUILD)) tests/sim/unsafe.sh $(RULES)
+
 GOLDEN_BIN = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/golden/golden_*.c))
 $(BUILD)/tests/golden/golden_%: $(BUILD)/tests/golden/golden_%.o $(call LIB_of,fsm)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o %.a,$^) $(PKG_LIBS) -lm
@@ -205,9 +208,9 @@ demo: deps                                      ## the main job, end to end, und
 	$(MAKE) --no-print-directory programs
 	BUILD=$(abspath $(BUILD)) /usr/bin/python3 deploy/demo/demo.py
 test: deps                                      ## everything CI runs
-	$(MAKE) --no-print-directory programs $(UNIT_BIN) $(GOLDEN_BIN)
+	$(MAKE) --no-print-directory programs $(UNIT_BIN) $(GOLDEN_BIN) $(SIM_BIN)
 	$(MAKE) --no-print-directory BUILD=$(BUILD)/fuzz SAN="$(FUZZ_SAN)" OPT="-O1 -g" fuzz-bins
-	BUILD=$(abspath $(BUILD)) tests/run.sh tests/lint/lint.sh $(UNIT_BIN) $(GOLDEN_BIN) $(FUZZ_SRC:%.c=$(BUILD)/fuzz/%) $(sort $(wildcard tests/integration/test_*.py))
+	BUILD=$(abspath $(BUILD)) tests/run.sh tests/lint/lint.sh tests/sim/short.sh $(UNIT_BIN) $(GOLDEN_BIN) $(FUZZ_SRC:%.c=$(BUILD)/fuzz/%) $(sort $(wildcard tests/integration/test_*.py))
 bench: deps                                     ## figures beside etcd's: commits, failover, evaluation, scale
 	$(Q)deploy/install-deps.sh bench
 	$(MAKE) --no-print-directory programs $(BENCH:%=$(BUILD)/bench/%)

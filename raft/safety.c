@@ -271,10 +271,10 @@ static void receive_vote(struct safety *safety, struct raft_message *message)
 
     if (safety_rule(9))
         vote_permit(safety, &message->request_vote);
-    if (role != RAFT_VOTER)
+    if (role != RAFT_VOTER && safety_rule(18))
         self->role = RAFT_VOTER;
     safety->receive(raft->io, message);
-    if (role != RAFT_VOTER)
+    if (role != RAFT_VOTER && safety_rule(18))
         self->role = role; /* a vote changes no configuration */
 }
 

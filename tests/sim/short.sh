@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# What make test runs of the simulator, one TAP line each: some hundred short runs, the same seeds in another process, and every pinned
+# run (tests/sim/pinned): a file is a line of options; those named S* switch a safety rule off and must violate something.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+simulate=${BUILD:-build}/tests/sim/simulate
+number=0
+check() { # name, then options
+    local name=$1 log
+    shift
+    number=$((number + 1))
+    if log=$("$simulate" "$@" 2>&1); then
+        echo "ok $number - $name: $(head -n 1 <<< "$log")"
+    else
+        echo "not ok $number - $name"
+        sed 's/^/# /' <<< "$log" | tail -n 40
+        failed=1
+    fi
+}
+failed=0
+check "240 short runs of three members hold every invariant" seed="${SEED:-1}" runs=240 jobs=2 seconds=12
+check "60 short runs of five members hold every invariant" seed="${SEED:-1}" runs=60 jobs=2 seconds=12 replicas=5
+check "the same seed gives the same trace in another process" seed="${SEED:-1}" runs=4 jobs=2 seconds=12 twice=1
+for pinned in tests/sim/pinned/*; do
+    [ -e "$pinned" ] || continue
+    # shellcheck disable=SC2046
+    check "pinned $(basename "$pinned")" $(grep -v '^#' "$pinned")
+done
+echo "1..$number"
+exit $failed
