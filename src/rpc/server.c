@@ -292,19 +292,23 @@ static void server_recheck(struct rpc_timer *timer)
     struct rpc_server *server = LIST_ITEM(timer, struct rpc_server, recheck);
     uint64_t generation = tls_context_generation(server->config.tls);
     uint64_t now_ms = uv_now(server->loop);
+    bool due = true;
 
     for (size_t i = 0; i < RPC_RECHECK_STEP_COUNT && !list_empty(&server->connections); i++) {
         struct rpc_connection *connection = connection_at(server->connections.next);
 
-        if (connection->checked_generation == generation &&
-            now_ms - connection->checked_ms < RPC_RECHECK_MS)
+        due = connection->checked_generation != generation ||
+              now_ms - connection->checked_ms >= RPC_RECHECK_MS;
+        if (!due)
             break;
         list_remove(&connection->node);
         list_push_back(&server->connections, &connection->node);
         rpc_connection_recheck(connection);
     }
     if (!server->freeing)
-        rpc_timer_start(&server->timers, &server->recheck, now_ms + RPC_RECHECK_STEP_MS);
+        rpc_timer_start(&server->timers, &server->recheck,
+                        now_ms + (due && !list_empty(&server->connections) ? RPC_RECHECK_STEP_MS
+                                                                           : RPC_RECHECK_LOOK_MS));
 }
 
 static void listeners_close(struct rpc_server *server)

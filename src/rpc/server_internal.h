@@ -24,6 +24,7 @@ enum {
     RPC_SHAKES_MAX = 16,        /* pieces in which a handshake may come */
     RPC_LINGER_MS = 500,        /* after a refused handshake */
     RPC_RECHECK_MS = 300000,    /* a client's certificate is looked at again */
+    RPC_RECHECK_LOOK_MS = 1000, /* between looks whether one is due */
     RPC_RECHECK_STEP_MS = 20,   /* between steps of ... */
     RPC_RECHECK_STEP_COUNT = 16 /* ... so many, so that the loop goes on */
 };

@@ -406,7 +406,7 @@ static void a_reload_reaches_new_connections_and_the_old_ones_live_on(void **sta
     assert_int_equal(seen.status, RPC_OK);
     site_issue(&secure.site, TLS_REPLICA, "1", TLS_YEAR_S / 2);
     site_must(tls_context_reload(secure.server, &err), &err);
-    fixture_run_ms(&secure.fixture, 100); /* the open connection is checked again */
+    fixture_run_ms(&secure.fixture, 1200); /* the open connection is checked again */
     call(&seen, "/test.T/Echo", "after");
     assert_int_equal(seen.status, RPC_OK);
     assert_int_equal(secure.refused_count, 0);
