@@ -55,7 +55,7 @@ MAY_INCLUDE = {
 # the one place where consensus and state machine meet; the program chooses the tables of real disk and network for it
 # (and the offline work on a data folder is the same joint without a loop; backups are written by the copy of the process that writes
 # snapshots)
-ALSO = {"src/broker/replica.c": ("raft/",), "src/broker/replica.h": ("raft/",), "src/broker/daemon.c": ("raft/uv_io.h",),
+ALSO = {"src/broker/replica.c": ("raft/",), "src/broker/replica.h": ("raft/",), "src/broker/replica_stream.h": ("raft/consensus.h",), "src/broker/daemon.c": ("raft/uv_io.h",),
         "src/broker/credentials.c": ("raft/tls_network.h",),
         "src/broker/recovery.c": ("raft/",), "src/broker/restore.c": ("raft/",), "src/broker/backup.c": ("raft/export.h",), "src/broker/backup_service.c": ("raft/export.h",),
         "src/broker/backup_schedule.c": ("raft/export.h",),

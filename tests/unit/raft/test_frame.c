@@ -174,14 +174,14 @@ static void lying_counts_and_lengths_are_refused(void **state)
     buf_close(&buf);
 }
 
-static void entries_are_split_at_a_megabyte_but_one_always_fits(void **state)
+static void entries_are_split_at_the_target_but_one_always_fits(void **state)
 {
     struct raft_entry entries[4];
     struct raft_append_entries append = {.entries = entries, .n_entries = 4};
 
     (void)state;
     for (int i = 0; i < 4; i++)
-        entries[i] = (struct raft_entry){.buf = {NULL, 400000}};
+        entries[i] = (struct raft_entry){.buf = {NULL, FRAME_ENTRIES_TARGET_BYTES / 5 * 2}};
     assert_uint_equal(frame_entries_that_fit(&append, 0), 2);
     assert_uint_equal(frame_entries_that_fit(&append, 3), 1);
     entries[3].buf.len = CONSENSUS_ENTRY_MAX_BYTES;
@@ -197,7 +197,7 @@ int main(void)
         cmocka_unit_test(a_cut_frame_waits_and_a_flipped_one_ends_the_connection),
         cmocka_unit_test(an_oversized_frame_is_refused_from_its_header),
         cmocka_unit_test(lying_counts_and_lengths_are_refused),
-        cmocka_unit_test(entries_are_split_at_a_megabyte_but_one_always_fits),
+        cmocka_unit_test(entries_are_split_at_the_target_but_one_always_fits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
