@@ -36,6 +36,7 @@ struct job_facts {
     uint8_t state;
     uint64_t active; /* checkpoint; 0: none */
     uint64_t last_complete;
+    bool stopped; /* it left RUNNING once */
 };
 
 struct state_checks {
@@ -221,6 +222,7 @@ static void allocation_moved(struct world *world, const Ckpt__V1__Event *event)
         world_violation(world, "I30", "%s moves from %u to %u, it was in %u", event->allocation_id,
                         event->old_state, event->new_state, facts->state);
     facts->state = (uint8_t)event->new_state;
+    facts->stopped |= event->new_state != ALLOCATION(RUNNING);
 }
 
 static void event_take(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event)
@@ -349,22 +351,40 @@ void world_shard_written(struct world *world, unsigned agent, const char *alloca
     facts->written[agent] |= UINT32_C(1) << attempt;
 }
 
-/* I39, I30: nobody is told to end unless the committed state wants it so. */
+/* The committed state wants its end: a terminate order stands, or it stopped running once. Members that know of the order may be down. */
+static bool end_was_wanted(struct world *world, const struct world_job *job)
+{
+    unsigned known = 0;
+
+    if (world->state->jobs[job - world->jobs].stopped)
+        return true;
+    for (unsigned i = 0; i < world->member_count; i++) {
+        const struct fsm_allocation *allocation;
+        struct fsm_summary summary;
+
+        if (!world->members[i].up)
+            continue;
+        allocation = fsm_allocation_find(member_fsm(&world->members[i]), job->id);
+        fsm_get_summary(member_fsm(&world->members[i]), &summary);
+        if (allocation != NULL && (allocation->terminating || allocation->walltime_ms != 0))
+            return true;
+        known += summary.applied_index == world->state->index;
+    }
+    return known == 0;
+}
+
+/* I39: nobody is told to end unless the committed state wants it so. */
 void world_terminated(struct world *world, unsigned agent, const char *allocation_id)
 {
     struct world_job *job = job_find(world, allocation_id);
-    const struct world_member *member = NULL;
 
     world->counts.terminated++;
-    for (unsigned i = 0; i < world->member_count; i++)
-        if (world->members[i].up &&
-            fsm_allocation_find(member_fsm(&world->members[i]), allocation_id) != NULL)
-            member = &world->members[i];
-    (void)agent;
     if (job == NULL)
         world_violation(world, "I39", "%s ends %s, which nobody registered",
                         world_agent_name(agent), allocation_id);
-    (void)member;
+    if (!end_was_wanted(world, job))
+        world_violation(world, "I39", "%s ends %s, and no committed order says so",
+                        world_agent_name(agent), allocation_id);
 }
 
 void world_collected(struct world *world, const char *path)
