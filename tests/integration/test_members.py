@@ -153,6 +153,19 @@ def a_dead_member_is_replaced_and_stays_out():
         load.verdict()
 
 
+def over_tls_a_new_member_proves_its_id():
+    with Cluster(tls=True) as cluster:
+        cluster.start()
+        old = ",".join(m.api for m in cluster.members)
+        new = cluster.new_member()
+        new.start()
+        add(cluster, new, endpoints=old)
+        cluster.ctl("member", "promote", new.name, endpoints=old)
+        cluster.ctl("member", "transfer", new.name)
+        wait_until("the new member leads", lambda: cluster.leader() is new, 10)
+        cluster.debug_check()
+
+
 def two_members_added_at_once_come_one_after_the_other():
     with Cluster() as cluster:
         cluster.start()
@@ -233,6 +246,6 @@ def a_member_that_moved_is_found_at_its_new_address():
 
 if __name__ == "__main__":
     sys.exit(tap([three_members_become_five_and_three_again_under_load, refusals_say_why_and_what_next,
-                  a_dead_member_is_replaced_and_stays_out, two_members_added_at_once_come_one_after_the_other,
+                  a_dead_member_is_replaced_and_stays_out, over_tls_a_new_member_proves_its_id, two_members_added_at_once_come_one_after_the_other,
                   the_leader_hands_over_before_it_stops, the_preferred_member_leads_when_it_can,
                   a_member_that_moved_is_found_at_its_new_address]))
