@@ -52,6 +52,24 @@ static int expand(const char *path, const char *node, char ret_path[CONFIG_TEXT_
                          CONFIG_TEXT_BYTES - 1);
 }
 
+/* "127.0.0.1:7443,localhost:7444": on this host only. */
+static bool stays_on_host(const char *brokers)
+{
+    static const char *const local[] = {"127.", "localhost:", "[::1]:", "unix:"};
+
+    for (const char *at = brokers; *at != '\0';) {
+        bool found = false;
+
+        at += strspn(at, ", ");
+        for (size_t i = 0; i < ARRAY_COUNT(local); i++)
+            found |= strncmp(at, local[i], strlen(local[i])) == 0;
+        if (!found && *at != '\0')
+            return false;
+        at += strcspn(at, ",");
+    }
+    return true;
+}
+
 int credentials_open(struct credentials *credentials, const struct agent_config *config,
                      const char *node, const struct clock_ops *clock, struct err *err)
 {
@@ -62,8 +80,14 @@ int credentials_open(struct credentials *credentials, const struct agent_config 
     struct tls_identity own = {.kind = TLS_AGENT};
 
     credentials->context = NULL;
-    if (config->tls_ca[0] == '\0')
+    if (config->tls_ca[0] == '\0') {
+        if (!stays_on_host(config->brokers))
+            log_warning("insecure",
+                        "text=\"TLS IS OFF: whoever answers at %s can end the jobs of this node; "
+                        "set tls, or restrict the network\"",
+                        config->brokers);
         return 0;
+    }
     snprintf(own.name, sizeof(own.name), "%s", node);
     if (expand(config->tls_cert, node, cert, err) != 0 ||
         expand(config->tls_key, node, key, err) != 0)
