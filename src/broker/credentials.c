@@ -143,9 +143,8 @@ static char *expand(const struct config *config, const char *path)
     return (char *)buf_take(&text, &length);
 }
 
-static int load(struct credentials *credentials, struct err *err)
+static int load(const struct config *config, struct tls_context **ret_context, struct err *err)
 {
-    const struct config *config = credentials->broker->config;
     char *ca = expand(config, config->tls_ca), *cert = expand(config, config->tls_cert),
          *key = expand(config, config->tls_key);
     const struct tls_files files = {.ca = ca, .cert = cert, .key = key};
@@ -156,7 +155,7 @@ static int load(struct credentials *credentials, struct err *err)
     snprintf(id, sizeof(id), "%" PRIu64, config->self->id);
     status = tls_identity_make(config->cluster_id, TLS_REPLICA, id, &own, err);
     if (status == 0)
-        status = tls_context_new(&files, &own, &credentials->context, err);
+        status = tls_context_new(&files, &own, ret_context, err);
     free(ca);
     free(cert);
     free(key);
@@ -164,6 +163,15 @@ static int load(struct credentials *credentials, struct err *err)
 }
 
 /* ---- life ---- */
+
+int credentials_check(const struct config *config, struct err *err)
+{
+    struct tls_context *context = NULL;
+    int status = config->tls_ca[0] == '\0' ? 0 : load(config, &context, err);
+
+    tls_context_free(context);
+    return status;
+}
 
 int credentials_new(struct broker *broker, struct credentials **ret_credentials, struct err *err)
 {
@@ -176,7 +184,7 @@ int credentials_new(struct broker *broker, struct credentials **ret_credentials,
     credentials->broker = broker;
     credentials->log_tokens = CREDENTIALS_LOG_BURST;
     credentials->log_filled_ms = broker_monotonic_ms(broker);
-    if (load(credentials, err) != 0) {
+    if (load(broker->config, &credentials->context, err) != 0) {
         free(credentials);
         return -1;
     }

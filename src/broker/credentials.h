@@ -15,6 +15,8 @@ enum { CREDENTIALS_LOG_BURST = 10, CREDENTIALS_LOG_MS = 5000 };
 struct credentials;
 struct network_ops;
 
+/* Whether this member (config->self) could start with its files. */
+int credentials_check(const struct config *config, struct err *err);
 /* *ret_credentials is NULL when the configuration has no tls. */
 int credentials_new(struct broker *broker, struct credentials **ret_credentials, struct err *err);
 void credentials_wrap(struct credentials *credentials, struct network_ops *network);

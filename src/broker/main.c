@@ -13,6 +13,7 @@
 #include "src/base/check.h"
 #include "src/broker/backup_load.h"
 #include "src/broker/config.h"
+#include "src/broker/credentials.h"
 #include "src/broker/daemon.h"
 #include "src/broker/recovery.h"
 #include "src/broker/restore.h"
@@ -47,7 +48,8 @@ static const char usage[] =
     "  --data-dir DIR   overrides data_dir of the file\n"
     "  --bootstrap      first start of a new cluster; each of its members once\n"
     "  --join           first start of a member that a running cluster adds (ckptctl member add)\n"
-    "  --check-config   exit 0 when the configuration is valid, 2 when not\n"
+    "  --check-config   exit 0 when the configuration is valid (and this member's certificate), 2 "
+    "when not\n"
     "  --print-config   show every value and where it comes from\n"
     "\n"
     "  --restore BACKUP with --bootstrap: all members begin with the state of this same file\n"
@@ -240,6 +242,10 @@ int main(int argc, char **argv)
                         "give one of them\n");
         status = EXIT_USAGE;
     } else if (options.bootstrap && config_check_bootstrap(config, &err) != 0) {
+        fprintf(stderr, "error: %s\n", err.text);
+        status = EXIT_USAGE;
+    } else if (options.check_config && config->self != NULL &&
+               credentials_check(config, &err) != 0) {
         fprintf(stderr, "error: %s\n", err.text);
         status = EXIT_USAGE;
     } else if (options.check_config || options.print_config) {

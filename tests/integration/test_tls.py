@@ -344,6 +344,9 @@ def a_member_whose_certificate_names_another_id_stays_out():
         good = {p: p.read_bytes() for p in (cluster.site.cert(f"replica-{victim.id}"), cluster.site.key(f"replica-{victim.id}"))}
         for make in (cluster.site.cert, cluster.site.key):
             replace_keeping_mode(make(f"replica-{victim.id}"), make(f"replica-{witness.id}").read_bytes())
+        checked = subprocess.run([str(BIN / "ckptd"), "--config", str(cluster.config), "--name", victim.name, "--check-config"],
+                                 capture_output=True, text=True)
+        assert checked.returncode == 2 and f"not replica {victim.id}" in checked.stderr, checked
         try:
             victim.start()
             raise AssertionError("it started with another member's certificate")
