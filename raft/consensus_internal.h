@@ -159,7 +159,8 @@ struct consensus {
     struct snapshot_name keeping;
     void *loaded; /* a state that waits for its installation to end */
     struct disk_job discard_job;
-    void *discarded; /* a state that is being freed off the loop */
+    void *discarded;     /* a state that is being freed off the loop */
+    bool discard_worked; /* of the job: it is freed, the loop does not know yet */
     struct raft_io_snapshot_put *put;
     raft_io_snapshot_put_cb put_done;
     struct raft_buffer

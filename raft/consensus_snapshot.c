@@ -261,6 +261,7 @@ static void discard_work(struct disk_job *job)
         (struct consensus *)(void *)((char *)job - offsetof(struct consensus, discard_job));
 
     consensus->hooks.snapshot_discard(consensus->hooks.context, consensus->discarded);
+    consensus->discard_worked = true;
 }
 
 static void discard_done(struct disk_job *job)
@@ -277,6 +278,7 @@ static void discard_start(struct consensus *consensus, void *state)
 {
     CHECK(consensus->discarded == NULL);
     consensus->discarded = state;
+    consensus->discard_worked = false;
     consensus->discard_job.work = discard_work;
     consensus->discard_job.done = discard_done;
     consensus->folder.disk->submit(consensus->folder.disk->context, &consensus->discard_job);
@@ -378,6 +380,6 @@ void core_fsm_close(struct consensus *consensus)
     slices_close(&consensus->take.slices);
     if (consensus->loaded != NULL)
         consensus->hooks.snapshot_discard(consensus->hooks.context, consensus->loaded);
-    if (consensus->discarded != NULL)
+    if (consensus->discarded != NULL && !consensus->discard_worked)
         consensus->hooks.snapshot_discard(consensus->hooks.context, consensus->discarded);
 }
