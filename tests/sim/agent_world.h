@@ -13,7 +13,8 @@ struct agent_store *world_shipping_store(void);
 const char *world_shipping_unsettled(void);
 
 struct world_shipping_counters {
-    uint64_t runs, runs_killed, refused, deaths, start_failures, power_losses, rogue_welcomes, storms, clock_steps;
+    uint64_t runs, runs_killed, refused, deaths, start_failures, power_losses, rogue_welcomes,
+        storms, clock_steps;
     struct agent_checks_counters checks;
     struct agent_store_counters store;
 };

@@ -47,6 +47,7 @@ struct world_member {
     /* Seen after the last event, by world_raft.c. */
     uint64_t seen_term, seen_vote, seen_last_index, seen_commit;
     bool seen_leads;
+    uint64_t compared_index; /* its log was compared up to here */
 };
 
 struct world_agent {

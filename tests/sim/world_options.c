@@ -148,7 +148,7 @@ void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *
         .seconds = 60,
         .operations_per_s = 2 + (unsigned)next(&state, 15),
         .snapshot_entries = 20 + next(&state, 300),
-        .bursts = next(&state, 2) == 0 ? 0 : 10 + (unsigned)next(&state, 90),
+        .bursts = next(&state, 3) != 0 ? 0 : 10 + (unsigned)next(&state, 60),
         .burst_bytes = next(&state, 12) == 0 ? 200000 : 200,
         .slow_in = next(&state, 3) == 0 ? 5 + (unsigned)next(&state, 30) : 200,
         .slow_ms = next(&state, 3) == 0 ? 1000 : 100,

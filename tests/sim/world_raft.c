@@ -18,7 +18,7 @@ struct stored {
     uint64_t term;
     uint64_t hash;
 };
-enum { STORED_PER_INDEX = 4, LARGE_BYTES = 256 };
+enum { STORED_PER_INDEX = 4, LARGE_BYTES = 256, COMPARED_AGAIN = 64 };
 struct index_facts {
     uint64_t committed_term; /* of the entry; 0: not known to be committed */
     uint64_t committed_in;   /* the term in which it was */
@@ -163,15 +163,18 @@ static void voters_compare(struct world_member *member, const struct raft_entry 
 static void log_compare(struct world_member *member)
 {
     struct raft *raft = &member_consensus(member)->raft;
+    uint64_t from =
+        member->compared_index > COMPARED_AGAIN ? member->compared_index - COMPARED_AGAIN : 0;
     uint32_t newer = 0;
 
-    for (uint64_t index = raft_last_index(raft); index > 0; index--) {
+    for (uint64_t index = raft_last_index(raft); index > from; index--) {
         const struct raft_entry *entry = safety_entry(raft, index);
         if (entry == NULL)
-            return;
+            break;
         entry_compare(member->world, member->number, index, entry);
         voters_compare(member, entry, index, &newer);
     }
+    member->compared_index = raft_last_index(raft);
 }
 
 void raft_checks_logs(struct world *world)
@@ -316,6 +319,7 @@ void raft_checks_started(struct world_member *member)
 {
     member->seen_leads = false;
     member->seen_commit = 0;
+    member->compared_index = 0;
     member_step(member);
     log_compare(member);
 }

@@ -500,6 +500,10 @@ static void crc32c_matches_the_published_vectors(void **state)
     assert_uint_equal(crc32c(0, zeros, 32), 0x8a9136aa); /* RFC 3720 B.4 */
     assert_uint_equal(crc32c(0, digits, 9), 0xe3069283);
     assert_uint_equal(crc32c(crc32c(0, digits, 4), digits + 4, 5), 0xe3069283);
+    for (size_t length = 0; length <= sizeof(digits) - 1; length++)
+        assert_uint_equal(crc32c(7, digits, length), crc32c_by_slicing(7, digits, length));
+    for (size_t length = 0; length <= 32; length++)
+        assert_uint_equal(crc32c(0, zeros, length), crc32c_by_slicing(0, zeros, length));
 }
 
 /* I11: the bound is no reason to refuse a log that was cut or replaced on purpose, whenever the power goes. */
