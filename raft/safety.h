@@ -34,7 +34,8 @@ struct safety {
     /* S1: what the leader of verified_term has proved to share with us. */
     uint64_t verified_term;
     uint64_t verified_index;
-    uint64_t verifying_index;                       /* while an AppendEntries is handled, else 0 */
+    uint64_t verifying_index; /* while an AppendEntries is handled, else 0 */
+    bool refusing;            /* S20: while an AppendEntries of an older term is handled */
     struct safety_held held[CONSENSUS_MEMBERS_MAX]; /* S2 */
     bool lent;                                      /* S3: libraft sees another last_stored */
     uint64_t stored;                                /* than this one */
