@@ -2,6 +2,7 @@
 #include "tests/sim/agent_checks.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,9 @@ struct rank {
     pid_t group;                /* of the last life; 0: none, or its number is another's by now */
     uint64_t group_start_ticks;
     uint64_t complete_floor; /* the newest COMPLETE one when its ckpt-run asked for a life */
+    uint64_t verified_id;    /* the newest whose shard was reported verified */
+    uint64_t verified_floor; /* ... when its ckpt-run asked for a life */
+    uint64_t passed_id;      /* that floor, when it began from an older one; 0: it did not */
     /* of the agent's walltime */
     uint64_t start_ticks, deadline_us, walltime_ms;
     /* of its attempt */
@@ -85,8 +89,10 @@ static void on_attaches(void *data, struct agent_machine *machine, const char *a
 {
     struct agent_checks *checks = data;
 
-    rank_of(checks, agent_of(machine), allocation_id)->complete_floor =
-        state_checks_last_complete(checks->world, allocation_id);
+    struct rank *rank = rank_of(checks, agent_of(machine), allocation_id);
+
+    rank->complete_floor = state_checks_last_complete(checks->world, allocation_id);
+    rank->verified_floor = rank->verified_id;
 }
 
 /* Whatever was complete when ckpt-run asked is what it starts from, or older than that; only a spoiled one is passed over. */
@@ -106,6 +112,29 @@ static void check_nothing_lost(struct agent_checks *checks, const struct agent_m
                             "%s starts on %s from %" PRIx64 ", %s is complete", rank->allocation_id,
                             machine->name, from_id, text);
     }
+}
+
+/* Of the life before nothing is left in the folders for checkpoints and restores. */
+static void check_work_folder(struct agent_checks *checks, const struct application *application,
+                              uint64_t checkpoint_id)
+{
+    const struct agent_machine *machine = application_machine(application);
+    const char *id = application_allocation(application);
+    char folder[ID_MAX_BYTES + 64];
+    char text[CHECKPOINT_ID_TEXT_BYTES];
+    char own[ID_MAX_BYTES + 96];
+    const struct agent_file *file;
+
+    snprintf(folder, sizeof(folder), "/work/%s/out", id);
+    if (agent_files_below(machine->files, folder, 0) != NULL)
+        world_violation(checks->world, "SWEEP", "%s begins on %s with files in out/", id,
+                        machine->name);
+    snprintf(folder, sizeof(folder), "/work/%s/restore", id);
+    snprintf(own, sizeof(own), "%s/%s/", folder, checkpoint_id_format(checkpoint_id, text));
+    for (size_t i = 0; (file = agent_files_below(machine->files, folder, i)) != NULL; i++)
+        if (strncmp(file->path, own, strlen(own)) != 0)
+            world_violation(checks->world, "SWEEP", "%s begins on %s beside %s", id, machine->name,
+                            file->path);
 }
 
 static void on_started(void *data, struct application *application, uint64_t checkpoint_id)
@@ -136,6 +165,8 @@ static void on_started(void *data, struct application *application, uint64_t che
                             machine->name);
     }
     check_nothing_lost(checks, machine, rank, checkpoint_id);
+    check_work_folder(checks, application, checkpoint_id);
+    rank->passed_id = rank->verified_floor > checkpoint_id ? rank->verified_floor : 0;
 }
 
 static const struct allocation *allocation_of(const struct agent_machine *machine, const char *id)
@@ -188,7 +219,7 @@ __attribute__((noreturn)) static void on_violation(void *data, const char *invar
     world_violation(checks->world, invariant, "%s", text);
 }
 
-void agent_checks_terminated(struct agent_checks *checks, struct agent_machine *machine,
+static void check_terminated(struct agent_checks *checks, struct agent_machine *machine,
                              pid_t group)
 {
     struct agent *agent = &machine->agent;
@@ -200,6 +231,30 @@ void agent_checks_terminated(struct agent_checks *checks, struct agent_machine *
         checks->counters.terminated++;
         world_terminated(checks->world, agent_of(machine), allocation->entry.allocation_id);
     }
+}
+
+/* Decision 11: the default action of the signal that asks is to kill. */
+static void check_caught(struct agent_checks *checks, const struct agent_machine *machine,
+                         pid_t group, int signal)
+{
+    uint64_t bit = UINT64_C(1) << (signal - 1);
+
+    for (size_t i = 0; i < MACHINE_PROCESSES_MAX; i++) {
+        const struct machine_process *process = machine->processes[i];
+        if (process != NULL && process->living && process->group == group &&
+            ((process->caught | process->ignored) & bit) == 0)
+            world_violation(checks->world, "S1-031", "pid %d on %s would die from being asked",
+                            (int)process->pid, machine->name);
+    }
+}
+
+void agent_checks_signal(struct agent_checks *checks, struct agent_machine *machine, pid_t group,
+                         int signal)
+{
+    if (signal == SIGTERM)
+        check_terminated(checks, machine, group);
+    else if (signal == SIGUSR1)
+        check_caught(checks, machine, group, signal);
 }
 
 /* ---- after every event ---- */
@@ -257,6 +312,9 @@ static void check_report(struct agent_checks *checks, const struct agent_machine
     if (report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_TERMINATED ||
         report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_WALLTIME_KILLED)
         check_group_gone(checks, machine, report);
+    if (report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED)
+        rank_of(checks, agent_of(machine), report->allocation_id)->verified_id =
+            report->checkpoint_id;
     over = report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_TERMINATED ||
            report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_WALLTIME_KILLED ||
            report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED;
@@ -340,6 +398,25 @@ static void check_extension(struct agent_checks *checks, const struct agent_mach
     rank->extended = attempt->extended;
 }
 
+/* What was reported before ckpt-run asked counts when it asks: of a job of one node the report makes the checkpoint complete. */
+static void check_passed(struct agent_checks *checks, const struct agent_machine *machine,
+                         struct rank *rank)
+{
+    const struct world_job *job = job_find(checks->world, rank->allocation_id);
+    char text[CHECKPOINT_ID_TEXT_BYTES];
+
+    if (rank->passed_id == 0 || !state_checks_completed(checks->world, rank->passed_id) ||
+        agent_store_spoiled_of(checks->store, rank->allocation_id))
+        return;
+    if (job != NULL && (job->node_mask & (job->node_mask - 1)) == 0)
+        world_violation(checks->world, "I28",
+                        "%s began on %s from an older checkpoint while the report that completed "
+                        "%s was on its way",
+                        rank->allocation_id, machine->name,
+                        checkpoint_id_format(rank->passed_id, text));
+    rank->passed_id = 0;
+}
+
 void agent_checks_machine(struct agent_checks *checks, struct agent_machine *machine)
 {
     struct agent *agent = &machine->agent;
@@ -367,6 +444,7 @@ void agent_checks_machine(struct agent_checks *checks, struct agent_machine *mac
         if (now_us > seen->awake_us + 2 * LATE_US)
             check_late(checks, machine, allocation, rank);
         check_extension(checks, machine, allocation, rank);
+        check_passed(checks, machine, rank);
     }
 }
 

@@ -17,9 +17,9 @@ void agent_checks_free(struct agent_checks *checks);
 const struct application_checks *agent_checks_of_applications(struct agent_checks *checks);
 /* After an event of the machine. */
 void agent_checks_machine(struct agent_checks *checks, struct agent_machine *machine);
-/* The agent has sent SIGTERM to the group. */
-void agent_checks_terminated(struct agent_checks *checks, struct agent_machine *machine,
-                             pid_t group);
+/* The agent is about to signal the group. */
+void agent_checks_signal(struct agent_checks *checks, struct agent_machine *machine, pid_t group,
+                         int signal);
 
 struct agent_checks_counters {
     uint64_t asked, starts, restores, lives_ended, terminated;

@@ -191,8 +191,7 @@ static void agent_died(void *data, struct agent_machine *machine)
 static void agent_signals(void *data, struct agent_machine *machine, pid_t group, int signal)
 {
     (void)data;
-    if (signal == SIGTERM)
-        agent_checks_terminated(all.checks, machine, group);
+    agent_checks_signal(all.checks, machine, group, signal);
 }
 
 /* ---- trouble ---- */
