@@ -112,8 +112,8 @@ static void receive_append(struct safety *safety, struct raft_message *message)
     if (safety_rule(6))
         append_rebase(raft, append);
     end = append->prev_log_index + append->n_entries;
-    /* S14: libraft commits up to what is stored here, trusting that each message reaches to the leader's end. Ours are cut at a
-     * megabyte, and what lies behind the last entry of this one may be an older leader's. */
+    /* S14: libraft commits up to what is stored here, trusting that each message reaches to the leader's end. Ours are cut
+     * (FRAME_ENTRIES_TARGET_BYTES), and what lies behind the last entry of this one may be an older leader's. */
     if (safety_rule(14) && append->leader_commit > end)
         append->leader_commit = end;
     /* S3 again: as leader we may have committed what our disk has not stored yet; libraft would take it back to what is stored. */
