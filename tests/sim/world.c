@@ -12,7 +12,7 @@
 #include "tests/sim/world_options.h"
 
 enum {
-    LEADER_MAX_US = 15 * SECOND_US, /* L1: after healing; daemons are started again within 3.2 s */
+    LEADER_MAX_US = 20 * SECOND_US, /* L1: after healing; daemons are started again within 3.2 s */
     CONVERGE_MAX_US = 120 * SECOND_US, /* L3-L5: a silent node's part counts as ended after 30 s */
     REPEAT_MAX_US = 20 * SECOND_US,
     FAILOVER_MAX_US = 700000, /* a leader's process dies, nothing else: S9-S11 */
@@ -103,6 +103,10 @@ static const char *missing(struct world *world)
 {
     static char text[128];
     uint64_t index = 0;
+
+    for (unsigned i = 0; i < WORLD_NODES; i++)
+        if (sim_paused(world->sim, i))
+            return "a process that is stopped"; /* for at most 8 s */
 
     if (members_leader(world) == NULL)
         return "a leader";

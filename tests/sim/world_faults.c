@@ -373,9 +373,6 @@ void faults_heal(struct world *world)
         if (!sim_disk_dead(world->sim, i))
             sim_disk_die_after(world->sim, i, 0);
     }
-    for (unsigned i = 0; i < WORLD_NODES; i++)
-        if (sim_paused(world->sim, i))
-            sim_pause(world->sim, i, 0);
     for (unsigned i = 0; i < world->options.targets; i++)
         target_up(world, i);
     agents_calm(world);
