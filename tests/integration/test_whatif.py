@@ -1,0 +1,35 @@
+#!/usr/bin/python3
+"""ckptctl whatif on a living cluster: its own jobs, restarts and outages become the simulation."""
+import json
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from cluster import BIN, Cluster, tap, wait_until  # noqa: E402
+
+POLICY = {"evaluation_interval": "1s", "min_interval": "1s", "checkpoint_timeout": "20s", "grace": "1s"}
+
+
+def cluster_is_asked_what_other_rules_would_have_wasted():
+    with Cluster(agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        assert cluster.ctl("whatif", "--since", "1h", check=False).returncode == 3, "no job held nodes yet"
+        cluster.register("one", [("a", 8, 4 << 20)], write_bytes_per_s=100000000)
+        cluster.run_job("a", "one", [str(BIN / "heat"), "--size", "64", "--iterations", "100000000", "--delay-us", "2000",
+                                     "--output", str(cluster.dir / "one.result")])
+        wait_until("the job runs", lambda: cluster.jobs[0].application_pid(), 15)
+        cluster.storage_down()
+        wait_until("the outage is an event", lambda: "TARGET_DOWN" in cluster.ctl("events", "-o", "jsonl").stdout, 15)
+        cluster.storage_up()
+        reply = json.loads(cluster.ctl("whatif", "--since", "1h", "-o", "json").stdout)
+        rules = {row["rule"]: row for row in reply["rules"]}
+        assert set(rules) == {"model", "young-daly", "young-daly-paced", "every-1h", "every-6h", "none", "oracle"}, rules
+        for row in rules.values():
+            assert 0 < row["held_gpu_s"] < 8 * 3600, row
+            assert 0 <= row["waste"] <= 1, row
+        text = cluster.ctl("whatif", "--since", "1h", "--set", "failures_per_1000_node_days=6")
+        assert "RULE" in text.stdout and "what really happened" in text.stderr, text
+
+
+if __name__ == "__main__":
+    sys.exit(tap([cluster_is_asked_what_other_rules_would_have_wasted]))
