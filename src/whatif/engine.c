@@ -128,6 +128,7 @@ static void give_away(struct sim *sim, size_t job)
     sim->ledger->yield_wait_max_s = fmax(sim->ledger->yield_wait_max_s, waited_s);
     sim->ledger->claim_cost_gpu_s += of->yield_urgency * sim->world->jobs[job].gpus * waited_s;
     of->yields = false;
+    of->told_s = -1;
     of->alarm_count = 0;
     enter(sim, job, SIM_AWAY, sim->now_s + sim->world->scenario.away_s);
 }
@@ -244,6 +245,10 @@ static void on_event(struct sim *sim, const struct world_event *event)
         return;
     case EVENT_DEMAND:
         on_demand(sim, event);
+        return;
+    case EVENT_ANNOUNCEMENT:
+        if (sim->jobs[event->job].phase != SIM_AWAY)
+            sim->jobs[event->job].told_s = sim->now_s;
         return;
     case EVENT_REGIME:
         CHECK(event->job < SIM_QUEUES_MAX);
@@ -379,6 +384,7 @@ static void open_sim(struct sim *sim, const struct world *world, enum whatif_rul
     for (size_t i = 0; i < world->job_count; i++) {
         sim->jobs[i].until_s = INFINITY;
         sim->jobs[i].due_since_s = -1;
+        sim->jobs[i].told_s = -1;
         if (world->jobs[i].from_s > 0) {
             sim->jobs[i].phase = SIM_AWAY;
             sim->jobs[i].until_s = world->jobs[i].from_s;

@@ -36,9 +36,10 @@ struct sim_job {
     double walltime_end_s;
     uint32_t allocation;
     bool walltime_asked;
-    bool left;   /* for good */
-    bool yields; /* gives its nodes away when the write is done */
-    bool moves;  /* moves off its alarmed nodes then */
+    bool left;     /* for good */
+    bool yields;   /* gives its nodes away when the write is done */
+    bool moves;    /* moves off its alarmed nodes then */
+    double told_s; /* when a demand was announced; negative: none is expected */
     double yield_asked_s;
     double yield_urgency;
     struct eval_history writes;

@@ -182,16 +182,38 @@ double world_mean_demand_per_s(const struct whatif_scenario *scenario)
     return scenario->demand_per_hour / 3600 * scenario->busy_share;
 }
 
+/* Told of before, and as often of one that does not come as the precision says. */
+static void announce(struct world *world, struct random_stream *stream, uint32_t job, double at_s,
+                     double from_s, double to_s)
+{
+    const struct whatif_scenario *scenario = &world->scenario;
+    double false_count = (1 - scenario->announce_precision) / scenario->announce_precision;
+    struct world_event event = {.kind = EVENT_ANNOUNCEMENT, .job = job};
+
+    if (random_uniform(stream) >= scenario->announce_share)
+        return;
+    event.at_s = at_s - random_exponential(stream, scenario->announce_lead_s);
+    if (event.at_s >= 0)
+        world_add(world, &event);
+    for (false_count += random_uniform(stream); false_count >= 1; false_count -= 1) {
+        event.at_s = random_between(stream, from_s, to_s);
+        world_add(world, &event);
+    }
+}
+
 static void add_demands_between(struct world *world, struct random_stream *stream, uint32_t job,
                                 double from_s, double to_s, double per_s)
 {
     const struct whatif_scenario *scenario = &world->scenario;
+    struct random_stream told = *stream;
     double at_s = from_s;
 
+    told.state ^= UINT64_C(0x5851f42d4c957f2d);
     while (per_s > 0) {
         at_s += random_exponential(stream, 1 / per_s);
         if (at_s >= to_s)
             return;
+        announce(world, &told, job, at_s, from_s, to_s);
         world_add(world, &(struct world_event){
                              .at_s = at_s,
                              .kind = EVENT_DEMAND,

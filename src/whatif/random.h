@@ -17,8 +17,7 @@ enum random_purpose {
     RANDOM_REGIMES,
     RANDOM_DEMANDS,
     RANDOM_WALLTIMES,
-    RANDOM_OUTAGES,
-    RANDOM_CLAIMS
+    RANDOM_OUTAGES
 };
 
 struct random_stream {

@@ -220,6 +220,29 @@ static double kill_per_s(const struct sim *sim, size_t job)
     return busy ? scenario->demand_per_hour / 3600 * scenario->kill_share : 0;
 }
 
+/* What a demand that is expected would cost this job and its claimant less, were there a checkpoint of now. If it kills: the
+ * progress. Else the write, for which both would wait (or the progress, when that is less), without what is new by then: it
+ * comes after an exponential time, and is written or lost in any case. */
+static void fill_yield(struct sim *sim, size_t i)
+{
+    const struct whatif_scenario *scenario = &sim->world->scenario;
+    struct eval_alarm told = {.precision = scenario->announce_precision,
+                              .lead_s = scenario->announce_lead_s,
+                              .since_s = sim->now_s - sim->jobs[i].told_s};
+    double age_s = sim->view.age_s[i], gpus = sim->view.gpus[i];
+    double wait_s = (1 + scenario->urgency) * sim->constants[i].stall_s;
+    double anyway_s = told.lead_s * -expm1(-wait_s / told.lead_s);
+    double polite_s = (wait_s < age_s ? wait_s : age_s) - anyway_s;
+    double spared_s =
+        scenario->kill_share * age_s + (1 - scenario->kill_share) * (polite_s > 0 ? polite_s : 0);
+
+    sim->view.yield_probability[i] = sim->view.waiting_gain_gpu_s[i] = 0;
+    if (sim->jobs[i].told_s < 0 || scenario->heed <= 0 || told.since_s > ALARM_OVER * told.lead_s)
+        return;
+    sim->view.yield_probability[i] = -expm1(-eval_alarm_hazard(&told, INFINITY));
+    sim->view.waiting_gain_gpu_s[i] = gpus * (scenario->restart_s + spared_s);
+}
+
 static void fill_row(struct sim *sim, size_t i)
 {
     const struct sim_job *job = &sim->jobs[i];
@@ -240,6 +263,8 @@ static void fill_row(struct sim *sim, size_t i)
     view->hazard_factor[i] = base_factor(sim, i);
     view->kill_per_s[i] = kill_per_s(sim, i);
     view->alarm_h[i] = alarm_h(sim, i);
+    if (sim->world->scenario.announce_share > 0)
+        fill_yield(sim, i);
 }
 
 static double gain_per_byte(const struct sim *sim, size_t i)

@@ -71,6 +71,7 @@ static const struct {
     {"alarms", {"recall=0.4", "precision=0.6", NULL}},
     {"alarms-more", {"recall=0.6", "precision=0.4", NULL}},
     {"preemption", {"demand_per_hour=0.25", "kill_share=0.45", NULL}},
+    {"yielding", {"demand_per_hour=0.25", "kill_share=0", "urgency=1", "announce_share=0.6", NULL}},
     {"walltime", {"walltime_min_s=36000", "walltime_max_s=129600", NULL}},
     {"contention", {"bandwidth_bytes_per_s=200e9", NULL}},
     {"saturated", {"bandwidth_bytes_per_s=120e9", NULL}},

@@ -67,6 +67,10 @@ const char *whatif_rule_help(enum whatif_rule rule);
     X(away_s, "s that nodes are gone after a demand", 3600, 0, 1e6)                                \
     X(urgency, "cost to the claimant per GPU-second of waiting, mean", 0, 0, 1000)                 \
     X(yield_how, "0: by the ledger; 1: always write first; 2: never", 0, 0, 2)                     \
+    X(announce_share, "of demands that the scheduler tells of before", 0, 0, 1)                    \
+    X(announce_precision, "share of what it tells that comes true", 0.5, 0.01, 1)                  \
+    X(announce_lead_s, "s, mean, from being told to the demand", 900, 1, 1e6)                      \
+    X(heed, "1: the model weighs what it is told; 0: it does not", 1, 0, 1)                        \
     X(walltime_min_s, "s", 0, 0, 1e8)                                                              \
     X(walltime_max_s, "s; 0: no walltimes", 0, 0, 1e8)                                             \
     X(outage_every_s, "s, mean, between outages of the storage; 0: none", 0, 0, 1e9)               \

@@ -18,11 +18,12 @@
 #include "src/whatif/whatif.h"
 
 enum event_kind {
-    EVENT_FAILURE, /* of a node: what its job has not saved is lost */
-    EVENT_ALARM,   /* on a node; true or false */
-    EVENT_DEMAND,  /* the scheduler wants a job's nodes */
-    EVENT_REGIME,  /* a queue becomes busy (on) or calm */
-    EVENT_OUTAGE   /* storage goes (on) or comes back */
+    EVENT_FAILURE,      /* of a node: what its job has not saved is lost */
+    EVENT_ALARM,        /* on a node; true or false */
+    EVENT_DEMAND,       /* the scheduler wants a job's nodes */
+    EVENT_ANNOUNCEMENT, /* that a demand for a job may come */
+    EVENT_REGIME,       /* a queue becomes busy (on) or calm */
+    EVENT_OUTAGE        /* storage goes (on) or comes back */
 };
 
 struct world_event {

@@ -79,6 +79,25 @@ static const struct {
               {"lanl_sys20.csv", "trace_nodes=512", 0.94},
               {"lanl_sys19.csv", "trace_nodes=1024", INFINITY}};
 
+/* What one more thing is worth to the model: with it beside without, waste and what claimants lose by waiting together. */
+static const struct {
+    const char *name;
+    const char *scenario;
+    const char *sets[SETS_MAX];
+    const char *off, *on;
+} options[] = {
+    {"moving off alarmed nodes, .4/.6", "alarms", {NULL}, "migrate=0", "migrate=1"},
+    {"moving off alarmed nodes, .4/.9", "alarms", {"precision=0.9"}, "migrate=0", "migrate=1"},
+    {"told of demands, all polite", "yielding", {NULL}, "heed=0", "heed=1"},
+    {"told of demands, urgent", "yielding", {"urgency=4"}, "heed=0", "heed=1"},
+    {"told of demands, 45 % kill", "yielding", {"kill_share=0.45"}, "heed=0", "heed=1"},
+    {"yield by the ledger, not always written",
+     "yielding",
+     {"heed=0"},
+     "yield_how=1",
+     "yield_how=0"},
+};
+
 static size_t seeds = 12;
 static int missed;
 
@@ -233,6 +252,31 @@ static void bench_trace(const char *folder, size_t i)
     fflush(stdout);
 }
 
+static void bench_option(size_t i)
+{
+    static struct whatif_ledger with[SEEDS_MAX], without[SEEDS_MAX];
+    struct whatif_scenario scenario;
+    double ratios[SEEDS_MAX] = {0};
+    struct mean ratio;
+    struct err err;
+
+    CHECK(whatif_scenario_named(options[i].scenario, &scenario));
+    for (size_t k = 0; k < SETS_MAX && options[i].sets[k] != NULL; k++)
+        CHECK(whatif_scenario_set(&scenario, options[i].sets[k], &err) == 0);
+    CHECK(whatif_scenario_set(&scenario, options[i].off, &err) == 0);
+    run_rule(&scenario, NULL, WHATIF_MODEL, without);
+    CHECK(whatif_scenario_set(&scenario, options[i].on, &err) == 0);
+    run_rule(&scenario, NULL, WHATIF_MODEL, with);
+    for (size_t k = 0; k < seeds; k++)
+        ratios[k] =
+            (whatif_waste(&with[k]) + with[k].claim_cost_gpu_s / with[k].held_gpu_s) /
+            (whatif_waste(&without[k]) + without[k].claim_cost_gpu_s / without[k].held_gpu_s);
+    ratio = mean_of(ratios);
+    printf("option: %s\n  %6.4f +- %.4f of the same without\n", options[i].name, ratio.mean,
+           ratio.half_width);
+    fflush(stdout);
+}
+
 int main(int argc, char **argv)
 {
     const char *folder = argc > 2 ? argv[2] : "";
@@ -250,6 +294,10 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
         if (strstr(rows[i].name, only) != NULL)
             bench_row(&rows[i]);
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(options); i++) {
+        if (strstr("option", only) != NULL || strstr(options[i].name, only) != NULL)
+            bench_option(i);
     }
     for (size_t i = 0; i < ARRAY_COUNT(traces); i++) {
         if (folder[0] == '\0')
