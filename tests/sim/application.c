@@ -325,7 +325,8 @@ static void start_helper(struct application *application)
         agent_machine_spawn(application->machine, application->process->pid, &program);
 
     helper->kept = false;
-    helper->ignored = UINT64_C(1) << (SIGUSR1 - 1);
+    if (!draw(application, application->setup.manners->no_handler_in))
+        helper->ignored = UINT64_C(1) << (SIGUSR1 - 1);
     if (draw(application, application->setup.manners->deaf_in))
         helper->ignored |= UINT64_C(1) << (SIGTERM - 1);
 }
