@@ -373,10 +373,80 @@ static void alarm_of_certain_or_senseless_numbers_is_finite(void **state)
         assert_true(eval_alarm_hazard(&senseless[i], 100) == 0);
 }
 
+static double next_uniform(uint64_t *state)
+{
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (double)(*state >> 11) / 9007199254740992.0;
+}
+
+static void draw_row(struct eval_view *view, size_t i, uint64_t *random)
+{
+    view->age_s[i] = next_uniform(random) * 40000;
+    view->nodes[i] = 1 + floor(next_uniform(random) * 64);
+    view->gpus[i] = 8 * view->nodes[i];
+    view->size_bytes[i] = next_uniform(random) * 4e13;
+    view->bandwidth_bytes_per_s[i] = next_uniform(random) * 1e11;
+    view->hazard_factor[i] = next_uniform(random) * 5;
+    view->kill_per_s[i] = next_uniform(random) * 1e-5;
+    view->alarm_h[i] = next_uniform(random) < 0.2 ? next_uniform(random) : 0;
+    view->walltime_left_s[i] = next_uniform(random) < 0.5 ? INFINITY : next_uniform(random) * 1e5;
+    view->waiting_gain_gpu_s[i] = next_uniform(random) * 1e6;
+    view->yield_probability[i] = next_uniform(random) < 0.5 ? 0 : next_uniform(random);
+    view->success_probability[i] = next_uniform(random);
+    view->stall_factor[i] = next_uniform(random);
+    view->usd_per_gb_month[i] = next_uniform(random) * 0.1;
+    view->grace_s[i] = 30;
+    view->flags[i] = next_uniform(random) < 0.3 ? (uint32_t)(next_uniform(random) * 64) : 0;
+}
+
+static void hash_word(uint64_t *hash, uint64_t word)
+{
+    *hash = (*hash ^ word) * UINT64_C(1099511628211); /* FNV-1a, by words */
+}
+
+/* I37: whatever the processor, the vector width and the optimiser, the same bits. A deliberate change of the model changes this
+ * number; print it with and without optimisation before it is changed here. */
+static void results_are_the_same_bits_on_every_machine(void **state)
+{
+    enum { JOBS = 20000 };
+    struct eval_policy policy = seed_policy(6.5);
+    struct eval_view view;
+    struct eval_result result;
+    uint64_t random = 7, hash = UINT64_C(1469598103934665603), word;
+
+    (void)state;
+    policy.max_interval_s = 21600;
+    policy.min_interval_s = 300;
+    policy.stall_fraction = 0.7;
+    policy.phi_gpu_s_per_byte = 1e-12;
+    policy.pressure = 0.8;
+    policy.backlog_urgency = 2;
+    policy.near_completion_s = 300;
+    eval_view_alloc(&view, JOBS);
+    eval_result_alloc(&result, JOBS);
+    view.count = JOBS;
+    for (size_t i = 0; i < JOBS; i++)
+        draw_row(&view, i, &random);
+    eval_score(&policy, &view, &result);
+    for (size_t i = 0; i < JOBS; i++) {
+#define X(column)                                                                                  \
+    memcpy(&word, &result.column[i], sizeof(word));                                                \
+    hash_word(&hash, word);
+        EVAL_RESULT_COLUMNS(X)
+#undef X
+        hash_word(&hash, result.verdict[i]);
+    }
+    eval_view_free(&view);
+    eval_result_free(&result);
+    print_message("%016" PRIx64 "\n", hash);
+    assert_true(hash == UINT64_C(0xc20552c5ea554bdb));
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        T(results_are_the_same_bits_on_every_machine),
         T(write_time_and_compute_waste_of_the_seeds_job),
         T(quiet_system_checkpoints_about_every_six_hours),
         T(pricing_retention_stretches_the_quiet_interval),
