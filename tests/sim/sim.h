@@ -84,6 +84,8 @@ void sim_network_set_latency(struct sim *sim, uint64_t slow_in, uint64_t slow_us
 uint8_t *sim_file(struct sim *sim, unsigned node, const char *name, size_t *ret_length);
 /* Flips one bit of what is on the platter and of what is read. */
 void sim_file_rot(struct sim *sim, unsigned node, const char *name, uint64_t offset, unsigned bit);
+/* The folder is empty, as if the disk had been replaced; only while the node's process is down. */
+void sim_disk_wipe(struct sim *sim, unsigned node);
 /* The i-th name that begins with prefix, NULL when there are no more. */
 const char *sim_file_name(struct sim *sim, unsigned node, const char *prefix, unsigned i);
 

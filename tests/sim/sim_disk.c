@@ -627,6 +627,16 @@ void sim_file_rot(struct sim *sim, unsigned node, const char *name, uint64_t off
     entry->inode->durable[offset] ^= (uint8_t)(1u << bit);
 }
 
+void sim_disk_wipe(struct sim *sim, unsigned node)
+{
+    struct sim_disk *disk = sim_disk_of(sim, node);
+
+    disk->seen.count = 0;
+    disk->durable.count = 0;
+    disk->change_count = 0;
+    inodes_collect(disk);
+}
+
 static int compare_names(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);

@@ -259,6 +259,16 @@ static void rot_file(struct world *world, struct world_member *member, const cha
                  (unsigned)sim_random(world->sim, 8));
 }
 
+/* I11: an operator replaces the disk and, against all advice, begins the member anew under its old id. */
+static void wipe(struct world *world, struct world_member *member)
+{
+    member->rotten = true;
+    member_kill(member);
+    sim_disk_wipe(world->sim, member->number);
+    member->claimed = false;
+    raft_checks_wiped(member);
+}
+
 static void do_rot(struct world *world)
 {
     struct world_member *member = &world->members[some_member(world)];
@@ -266,6 +276,10 @@ static void do_rot(struct world *world)
     if (!may_rot(world, member->number))
         return;
     world->counts.rots++;
+    if (sim_chance(world->sim, 4)) {
+        wipe(world, member);
+        return;
+    }
     if (sim_chance(world->sim, 2))
         rot_log(world, member);
     else

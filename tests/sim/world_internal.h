@@ -150,6 +150,8 @@ void raft_checks_close(struct world *world);
 void raft_checks_role(struct world_member *member, enum consensus_role role, uint64_t term);
 void raft_checks_step(struct world *world);
 void raft_checks_started(struct world_member *member);
+/* Its disk is gone, and what it remembered of terms and votes with it. */
+void raft_checks_wiped(struct world_member *member);
 void raft_checks_logs(struct world *world);
 
 /* world_state.c */

@@ -246,6 +246,11 @@ void members_bury(struct world *world)
             fprintf(stderr, "%12" PRIu64 " member %u ends itself: %s\n", sim_now_us(world->sim),
                     i + 1, member->fatal.text);
         member->removed |= member->doomed && member->fatal.code == ERR_REMOVED;
+        if (member->doomed && member->rotten && member->fatal.code == ERR_CORRUPT &&
+            !member->lost) {
+            member->lost = true; /* it found out itself, or was told by the others */
+            world->counts.lost_members++;
+        }
         member_kill(member);
     }
 }

@@ -323,3 +323,12 @@ void raft_checks_started(struct world_member *member)
     member_step(member);
     log_compare(member);
 }
+
+void raft_checks_wiped(struct world_member *member)
+{
+    struct raft_checks *checks = member->world->raft;
+
+    member->seen_term = member->seen_vote = 0;
+    for (size_t term = 0; term < checks->term_count; term++)
+        checks->votes[term * WORLD_MEMBERS_MAX + member->number] = 0;
+}
