@@ -141,7 +141,9 @@ def abandoned_backups_leave_nothing_and_too_many_are_refused():
         file = cluster.dir / "one"
         cluster.ctl("backup", "save", str(file))
         assert file.stat().st_size > 1 << 20, file.stat().st_size
-        stub = operator_pb2_grpc.OperatorServiceStub(cluster.client.channel(member.api))
+        # a client that widens its window by what it measures would take in the whole file unread
+        channel = grpc.insecure_channel(member.api, options=[("grpc.http2.bdp_probe", 0)])
+        stub = operator_pb2_grpc.OperatorServiceStub(channel)
 
         def files():
             return list(member.data_dir.glob("tmp-export-*"))
@@ -163,6 +165,7 @@ def abandoned_backups_leave_nothing_and_too_many_are_refused():
         member.kill(signal.SIGTERM)
         assert member.process.wait(15) == 0, tail(member.log)
         held.cancel()
+        channel.close()
         member.start()
         assert not files(), "the next start removes what was left"
 
