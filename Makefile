@@ -72,6 +72,9 @@ LAYER_ckpt-worker = store
 SUPPORT = $(patsubst tests/support/%_main.c,%,$(wildcard tests/support/*_main.c))
 BENCH = $(patsubst tests/bench/%_main.c,%,$(wildcard tests/bench/*_main.c))
 
+# the two commands of the README build on all cores unless told otherwise
+PARALLEL = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
+
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -149,7 +152,7 @@ endef
 $(foreach l,$(LAYERS),$(eval $(call UNIT_RULE,$(l))))
 
 unit: $(UNIT_BIN)                               ## unit tests
-	tests/run.sh $(UNIT_BIN)
+	JOBS=$(or $(JOBS),2) tests/run.sh $(UNIT_BIN)
 t: programs                                     ## one test: make t T=lifecycle
 	@set -e; for b in $(foreach u,$(UNIT_SRC),$(if $(findstring $(T),$(notdir $(u))),$(BUILD)/$(u:.c=))); do $(MAKE) --no-print-directory $$b && $$b; done
 
@@ -199,18 +202,18 @@ fuzz: deps                                      ## libFuzzer on one target: make
 lint:                                           ## layering, purity, banned calls, lengths, format
 	tests/lint/lint.sh $(BUILD)
 integration: programs                           ## real processes
-	BUILD=$(abspath $(BUILD)) tests/run.sh $(sort $(wildcard tests/integration/test_*.py))
+	BUILD=$(abspath $(BUILD)) JOBS=$(or $(JOBS),2) tests/run.sh $(sort $(wildcard tests/integration/test_*.py))
 kills: programs                                 ## leader kills under load: make kills KILLS=1000 [MEMBERS=5]
 	KILLS=$(or $(KILLS),1000) BUILD=$(abspath $(BUILD)) /usr/bin/python3 tests/integration/test_faults_kills.py a_leader_killed
 deps:                                           ## install missing packages (root or sudo)
 	deploy/install-deps.sh
 demo: deps                                      ## the main job, end to end, under 90 s
-	$(MAKE) --no-print-directory programs
+	$(MAKE) --no-print-directory $(PARALLEL) programs
 	BUILD=$(abspath $(BUILD)) /usr/bin/python3 deploy/demo/demo.py
 test: deps                                      ## everything CI runs
-	$(MAKE) --no-print-directory programs $(UNIT_BIN) $(GOLDEN_BIN) $(SIM_BIN)
-	$(MAKE) --no-print-directory BUILD=$(BUILD)/fuzz SAN="$(FUZZ_SAN)" OPT="-O1 -g" fuzz-bins
-	BUILD=$(abspath $(BUILD)) tests/run.sh tests/lint/lint.sh tests/sim/short.sh $(UNIT_BIN) $(GOLDEN_BIN) $(FUZZ_SRC:%.c=$(BUILD)/fuzz/%) $(sort $(wildcard tests/integration/test_*.py))
+	$(MAKE) --no-print-directory $(PARALLEL) programs $(UNIT_BIN) $(GOLDEN_BIN) $(SIM_BIN)
+	$(MAKE) --no-print-directory $(PARALLEL) BUILD=$(BUILD)/fuzz SAN="$(FUZZ_SAN)" OPT="-O1 -g" fuzz-bins
+	BUILD=$(abspath $(BUILD)) JOBS=$(or $(JOBS),2) tests/run.sh tests/lint/lint.sh tests/sim/short.sh $(UNIT_BIN) $(GOLDEN_BIN) $(FUZZ_SRC:%.c=$(BUILD)/fuzz/%) $(sort $(wildcard tests/integration/test_*.py))
 bench: deps                                     ## figures beside etcd's: commits, failover, evaluation, scale
 	$(Q)deploy/install-deps.sh bench
 	$(MAKE) --no-print-directory programs $(BENCH:%=$(BUILD)/bench/%)

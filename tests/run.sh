@@ -1,15 +1,19 @@
 #!/usr/bin/env bash
-# Runs test programs one after another and ends with "N passed, N failed". A program's cases are read from its output:
+# Runs test programs, JOBS (1) at a time, and ends with "N passed, N failed". A program's cases are read from its output:
 # cmocka's "[       OK ]" and "[  FAILED  ]", or TAP's "ok" and "not ok" (with "# SKIP"). A program that exits non-zero, or that
 # reports no case at all, counts as one failure; one that does not end within TEST_TIMEOUT_S (900) is ended and has failed.
 set -u
-passed=0 failed=0 skipped=0
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
-for program in "$@"; do
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+trap 'trap - TERM; kill $(jobs -p) 2> /dev/null; wait; exit 130' INT TERM
+
+# Prints what came of one program in one piece, and adds its counts to those of the others.
+run_one() {
+    local program=$1 log=$folder/$2 started status=0 ok skip tap_skip bad
     started=$(date +%s%N)
-    timeout -k 10 "${TEST_TIMEOUT_S:-900}" "$program" > "$log" 2>&1 < /dev/null
-    status=$?
+    timeout -k 10 "${TEST_TIMEOUT_S:-900}" "$program" > "$log" 2>&1 < /dev/null &
+    trap 'kill '$!' 2> /dev/null; wait; exit 130' TERM
+    wait $! || status=$?
     if [ $status -eq 124 ]; then echo "it did not end within ${TEST_TIMEOUT_S:-900} s" >> "$log"; fi
     ok=$(grep -cE '^\[       OK \]|^ok ' "$log")
     skip=$(grep -cE '^\[  SKIPPED \]|^ok .*# SKIP' "$log")
@@ -18,11 +22,24 @@ for program in "$@"; do
     ok=$((ok - tap_skip))
     if [ $status -ne 0 ] && [ "$bad" -eq 0 ]; then bad=1; fi
     if [ $status -eq 0 ] && [ $((ok + bad + skip)) -eq 0 ]; then bad=1; echo "no test case ran" >> "$log"; fi
-    passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + skip))
-    printf '%s %s: %d passed, %d failed, %d skipped (%d ms)\n' "$([ "$bad" -eq 0 ] && echo PASS || echo FAIL)" \
-        "${program#"$PWD"/}" "$ok" "$bad" "$skip" $((($(date +%s%N) - started) / 1000000))
-    grep -E '# SKIP' "$log"
-    if [ "$bad" -ne 0 ]; then sed 's/^/    /' "$log" | tail -n 80; fi
+    {
+        flock 9
+        printf '%s %s: %d passed, %d failed, %d skipped (%d ms)\n' "$([ "$bad" -eq 0 ] && echo PASS || echo FAIL)" \
+            "${program#"$PWD"/}" "$ok" "$bad" "$skip" $((($(date +%s%N) - started) / 1000000))
+        grep -E '# SKIP' "$log"
+        if [ "$bad" -ne 0 ]; then sed 's/^/    /' "$log" | tail -n 80; fi
+        echo "$ok $bad $skip" >&9
+    } 9>> "$folder/counts"
+    rm -f "$log"
+}
+
+number=0
+for program in "$@"; do
+    while [ "$(jobs -rp | wc -l)" -ge "${JOBS:-1}" ]; do wait -n; done
+    number=$((number + 1))
+    run_one "$program" "log.$number" &
 done
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
+wait
+touch "$folder/counts"
+awk -v programs="$number" '{ ok += $1; bad += $2; skip += $3 }
+    END { bad += programs - NR; printf "%d passed, %d failed, %d skipped\n", ok, bad, skip; exit bad > 0 || ok == 0 }' "$folder/counts"
