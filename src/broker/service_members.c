@@ -211,9 +211,10 @@ static bool add_refused(struct request *request, const Ckpt__V1__MemberRequest *
     }
     if (fsm_member_was_removed(fsm, asked->member_id)) {
         snprintf(what, sizeof(what),
-                 "id %" PRIu64 " was used before, and ids are never used again: use %" PRIu64
-                 " or higher, with an empty folder",
-                 asked->member_id, fsm_member_id_max(fsm) + 1);
+                 "id %" PRIu64 " is not above %" PRIu64
+                 ", the highest so far, and ids only grow, so that none is ever used again: use "
+                 "%" PRIu64 " or higher, with an empty folder",
+                 asked->member_id, fsm_member_id_max(fsm), fsm_member_id_max(fsm) + 1);
         members_refuse(request, RPC_FAILED_PRECONDITION, "MEMBER_REFUSED", what);
         return true;
     }
