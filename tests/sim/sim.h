@@ -86,6 +86,9 @@ uint8_t *sim_file(struct sim *sim, unsigned node, const char *name, size_t *ret_
 void sim_file_rot(struct sim *sim, unsigned node, const char *name, uint64_t offset, unsigned bit);
 /* The folder is empty, as if the disk had been replaced; only while the node's process is down. */
 void sim_disk_wipe(struct sim *sim, unsigned node);
+/* Keeps a copy of what is on the platter; puts it back, only while the node's process is down. False: there is no copy. */
+void sim_disk_keep(struct sim *sim, unsigned node);
+bool sim_disk_put_back(struct sim *sim, unsigned node);
 /* The i-th name that begins with prefix, NULL when there are no more. */
 const char *sim_file_name(struct sim *sim, unsigned node, const char *prefix, unsigned i);
 

@@ -43,6 +43,13 @@ struct change { /* inode NULL: unlink */
     struct inode *inode;
 };
 
+/* A copy of the platter: contents by name. */
+struct kept_file {
+    char name[NAME_BYTES];
+    uint8_t *bytes;
+    uint64_t size;
+};
+
 struct sim_disk {
     struct sim *sim;
     unsigned node;
@@ -56,6 +63,8 @@ struct sim_disk {
     bool dead;
     bool locked;
     uint64_t free_bytes;
+    struct kept_file *kept;
+    size_t kept_count;
 };
 
 struct disk_file {
@@ -637,6 +646,54 @@ void sim_disk_wipe(struct sim *sim, unsigned node)
     inodes_collect(disk);
 }
 
+static void kept_forget(struct sim_disk *disk)
+{
+    while (disk->kept_count > 0)
+        free(disk->kept[--disk->kept_count].bytes);
+    free(disk->kept);
+    disk->kept = NULL;
+}
+
+void sim_disk_keep(struct sim *sim, unsigned node)
+{
+    struct sim_disk *disk = sim_disk_of(sim, node);
+
+    kept_forget(disk);
+    disk->kept = check_calloc(disk->durable.count + 1, sizeof(*disk->kept));
+    for (size_t i = 0; i < disk->durable.count; i++) {
+        const struct entry *entry = &disk->durable.entries[i];
+        struct kept_file *kept = &disk->kept[disk->kept_count++];
+        snprintf(kept->name, sizeof(kept->name), "%s", entry->name);
+        kept->size = entry->inode->durable_size;
+        kept->bytes = check_alloc(kept->size + 1);
+        if (kept->size > 0)
+            memcpy(kept->bytes, entry->inode->durable, kept->size);
+    }
+}
+
+bool sim_disk_put_back(struct sim *sim, unsigned node)
+{
+    struct sim_disk *disk = sim_disk_of(sim, node);
+
+    if (disk->kept_count == 0)
+        return false;
+    sim_disk_wipe(sim, node);
+    for (size_t i = 0; i < disk->kept_count; i++) {
+        struct inode *inode = check_calloc(1, sizeof(*inode));
+        inode->next = disk->inodes;
+        disk->inodes = inode;
+        inode_reserve(inode, disk->kept[i].size);
+        if (disk->kept[i].size > 0) {
+            memcpy(inode->content, disk->kept[i].bytes, disk->kept[i].size);
+            memcpy(inode->durable, disk->kept[i].bytes, disk->kept[i].size);
+        }
+        inode->size = inode->durable_size = disk->kept[i].size;
+        entry_set(&disk->seen, disk->kept[i].name, inode);
+        entry_set(&disk->durable, disk->kept[i].name, inode);
+    }
+    return true;
+}
+
 static int compare_names(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -681,5 +738,6 @@ void sim_disk_free(struct sim_disk *disk)
         inode_free(inode);
     }
     free(disk->changes);
+    kept_forget(disk);
     free(disk);
 }

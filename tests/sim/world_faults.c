@@ -269,6 +269,21 @@ static void wipe(struct world *world, struct world_member *member)
     raft_checks_wiped(member);
 }
 
+/* I11 as well: a copy of the folder that was made a while ago is put back. */
+static void put_back(struct world *world, struct world_member *member)
+{
+    member->rotten = true;
+    member_kill(member);
+    if (sim_disk_put_back(world->sim, member->number))
+        raft_checks_wiped(member);
+}
+
+static void copy_kept(struct world *world, unsigned a)
+{
+    if (world->members[a].up && !world->members[a].rotten)
+        sim_disk_keep(world->sim, a);
+}
+
 static void do_rot(struct world *world)
 {
     struct world_member *member = &world->members[some_member(world)];
@@ -278,6 +293,10 @@ static void do_rot(struct world *world)
     world->counts.rots++;
     if (sim_chance(world->sim, 4)) {
         wipe(world, member);
+        return;
+    }
+    if (sim_chance(world->sim, 4)) {
+        put_back(world, member);
         return;
     }
     if (sim_chance(world->sim, 2))
@@ -372,6 +391,8 @@ void faults_start(struct world *world)
         sim_network_set_unruly(world->sim, &unruly);
     }
     sim_network_set_latency(world->sim, world->options.slow_in, 1000 * world->options.slow_ms);
+    for (unsigned i = 0; i < world->member_count && world->options.rots > 0; i++)
+        undo_later(world, 1000, 1000 * world->options.seconds, i, copy_kept);
     sim_after(world->sim, SIM_NODES_MAX, SECOND_US, next_fault, world);
 }
 
