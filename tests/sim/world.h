@@ -48,7 +48,7 @@ struct world_options {
     unsigned slow_in, slow_ms; /* one message in so many takes up to so long; 0: none */
     /* Faults: how many of each kind per minute, all nodes together. 0: none. */
     unsigned crashes, disk_deaths, disk_errors, partitions, one_way, resets, pauses, clock_steps;
-    unsigned slow_disks, full_disks, rots, storage_flaps, agent_crashes, transfers;
+    unsigned slow_disks, full_disks, rots, old_copies, storage_flaps, agent_crashes, transfers;
     unsigned membership; /* changes of membership */
     bool drift;          /* clocks run up to 1 % wrong */
     bool unruly;         /* messages between members get lost, doubled, swapped */

@@ -269,9 +269,12 @@ static void wipe(struct world *world, struct world_member *member)
     raft_checks_wiped(member);
 }
 
-/* I11 as well: a copy of the folder that was made a while ago is put back. */
+/* I11 as well: a copy of the folder that was made a while ago is put back. Never drawn: see README.md. */
 static void put_back(struct world *world, struct world_member *member)
 {
+    if (world->options.verbose)
+        fprintf(stderr, "%12" PRIu64 " member %u gets an older copy\n", sim_now_us(world->sim),
+                member->number + 1);
     member->rotten = true;
     member_kill(member);
     if (sim_disk_put_back(world->sim, member->number))
@@ -295,16 +298,20 @@ static void do_rot(struct world *world)
         wipe(world, member);
         return;
     }
-    if (sim_chance(world->sim, 4)) {
-        put_back(world, member);
-        return;
-    }
     if (sim_chance(world->sim, 2))
         rot_log(world, member);
     else
         rot_file(world, member, sim_chance(world->sim, 2) ? "snapshot-" : "vote");
     if (sim_chance(world->sim, 2))
         member_kill(member); /* it finds out when it reads */
+}
+
+static void do_old_copy(struct world *world)
+{
+    struct world_member *member = &world->members[some_member(world)];
+
+    if (may_rot(world, member->number))
+        put_back(world, member);
 }
 
 /* ---- clocks and destinations ---- */
@@ -350,6 +357,7 @@ static const struct fault {
     {offsetof(struct world_options, slow_disks), do_slow},
     {offsetof(struct world_options, full_disks), do_full},
     {offsetof(struct world_options, rots), do_rot},
+    {offsetof(struct world_options, old_copies), do_old_copy},
     {offsetof(struct world_options, storage_flaps), do_flap},
     {offsetof(struct world_options, agent_crashes), do_agent_crash},
     {offsetof(struct world_options, transfers), do_transfer},
@@ -391,7 +399,7 @@ void faults_start(struct world *world)
         sim_network_set_unruly(world->sim, &unruly);
     }
     sim_network_set_latency(world->sim, world->options.slow_in, 1000 * world->options.slow_ms);
-    for (unsigned i = 0; i < world->member_count && world->options.rots > 0; i++)
+    for (unsigned i = 0; i < world->member_count && world->options.old_copies > 0; i++)
         undo_later(world, 1000, 1000 * world->options.seconds, i, copy_kept);
     sim_after(world->sim, SIM_NODES_MAX, SECOND_US, next_fault, world);
 }
