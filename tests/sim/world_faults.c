@@ -226,23 +226,37 @@ static bool may_rot(const struct world *world, unsigned victim)
            (world->members[victim].rotten || rotten < (world->member_count - 1) / 2);
 }
 
-/* Of the first half of what is synced: the last batch cannot be told from a torn tail. */
+/* Where the last synced batch of a segment begins: what lies before can be told from a torn tail. */
+static uint64_t before_last_batch(const uint8_t *bytes, uint64_t used)
+{
+    uint64_t at = WAL_SEGMENT_HEADER_BYTES, begin = at;
+    struct wal_record record;
+    size_t size;
+
+    for (; at < used && wal_record_decode(bytes + at, used - at, &record, &size); at += size)
+        if (record.ordinal == 0)
+            begin = at;
+    return begin;
+}
+
 static void rot_log(struct world *world, struct world_member *member)
 {
     const struct wal *wal = &member_consensus(member)->wal;
     char path[FOLDER_PATH_BYTES];
+    const uint8_t *bytes;
+    uint64_t end;
     size_t length, i;
 
     if (wal->segment_count == 0)
         return;
     i = sim_random(world->sim, wal->segment_count);
     wal_segment_path(wal, wal->segments[i].first_index, path);
-    if (wal->segments[i].last_index < wal->segments[i].first_index + 40 ||
-        sim_file(world->sim, member->number, strrchr(path, '/') + 1, &length) == NULL)
+    bytes = sim_file(world->sim, member->number, strrchr(path, '/') + 1, &length);
+    if (bytes == NULL || wal->segments[i].used_bytes > length)
         return;
+    end = before_last_batch(bytes, wal->segments[i].used_bytes);
     member->rotten = true;
-    sim_file_rot(world->sim, member->number, strrchr(path, '/') + 1,
-                 sim_random(world->sim, wal->segments[i].used_bytes / 2),
+    sim_file_rot(world->sim, member->number, strrchr(path, '/') + 1, sim_random(world->sim, end),
                  (unsigned)sim_random(world->sim, 8));
 }
 
@@ -262,6 +276,9 @@ static void rot_file(struct world *world, struct world_member *member, const cha
 /* I11: an operator replaces the disk and, against all advice, begins the member anew under its old id. */
 static void wipe(struct world *world, struct world_member *member)
 {
+    if (world->options.verbose)
+        fprintf(stderr, "%12" PRIu64 " member %u gets an empty disk\n", sim_now_us(world->sim),
+                member->number + 1);
     member->rotten = true;
     member_kill(member);
     sim_disk_wipe(world->sim, member->number);
