@@ -265,13 +265,13 @@ uint64_t sim_steps(const struct sim *sim)
 
 /* ---- clock and random ---- */
 
+/* Never backwards: one division of the whole. */
 static uint64_t node_us(const struct sim_node *node)
 {
     uint64_t now = node->sim->now_us;
 
-    return node->drift_ppm == 0
-               ? now
-               : (uint64_t)((int64_t)now + (int64_t)(now / 1000) * node->drift_ppm / 1000);
+    CHECK(now < UINT64_C(1) << 43); /* the product fits */
+    return node->drift_ppm == 0 ? now : now * (uint64_t)(1000000 + node->drift_ppm) / 1000000;
 }
 
 static uint64_t clock_monotonic(void *context)
