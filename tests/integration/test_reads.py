@@ -13,13 +13,13 @@ import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import Client, Cluster, broker_pb2, broker_pb2_grpc, grpc, tap, wait_until  # noqa: E402
-from test_cluster_faults import spec  # noqa: E402
+from workload import spec  # noqa: E402
 
 NOT_FOUND, NOT_LEADER = grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION
 
 
 def register(client, name):
-    client.broker("RegisterAllocation", broker_pb2.RegisterAllocationRequest(request_id=uuid.uuid4().hex, spec=spec(name)),
+    client.broker("RegisterAllocation", broker_pb2.RegisterAllocationRequest(request_id=uuid.uuid4().hex, spec=spec(name, 1000000000)),
                   timeout_s=40, attempt_s=0.5)
 
 
