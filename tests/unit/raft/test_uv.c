@@ -454,10 +454,12 @@ static void three_members_commit_fail_over_and_catch_up_by_snapshot(void **state
     assert_int_equal(copies, 0);
 }
 
+/* Nobody is refused for who he is; a member that is stopped ends handshakes that are under way. */
 static void refused(void *data, const char *address, const char *text)
 {
     (void)data;
-    fail_msg("%s: %s", address, text);
+    if (strstr(text, "the peer closed the connection during the handshake") == NULL)
+        fail_msg("%s: %s", address, text);
 }
 
 static int setup_tls(void **state)
