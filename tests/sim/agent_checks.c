@@ -385,6 +385,9 @@ static void check_extension(struct agent_checks *checks, const struct agent_mach
 
     if (!attempt_busy(attempt))
         return;
+    /* This life is asked for it again, by another attempt: what completes it from here on is not the report of the life before. */
+    if (attempt->checkpoint_id == rank->passed_id && attempt->state == ATTEMPT_ASKED)
+        rank->passed_id = 0;
     if (rank->checkpoint_id == attempt->checkpoint_id && rank->attempt == attempt->attempt &&
         rank->timeout_ms != attempt->timeout_ms &&
         (rank->extended || !attempt->extended ||
