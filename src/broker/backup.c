@@ -240,7 +240,7 @@ static void start_export(struct backup_take *take)
     fsm_get_summary(replica_fsm(take->broker->replica), &summary);
     replica_get_status(take->broker->replica, &raft);
     if (!take->linearizable)
-        take->age_ms = raft.leader_heard_age_ms;
+        take->age_ms = raft.state_age_ms;
     if (!summary.initialised) {
         err_set(&err, ERR_EMPTY, "member %s has no state yet: nothing was committed",
                 take->broker->config->self->name);
