@@ -374,6 +374,8 @@ static int sim_write(struct disk_file *file, uint64_t offset, const void *bytes,
     died = spend(file->disk, err);
     if (died && !file->disk->dead)
         return -1;
+    if (length == 0)
+        return died ? -1 : 0;
     inode_reserve(inode, offset + length);
     memcpy(inode->content + offset, bytes, length);
     if (offset + length > inode->size)
