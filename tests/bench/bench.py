@@ -244,7 +244,7 @@ def lagging_row(cluster, leader):
     print(f"a member that was away until its log was gone: snapshot installed after {installed:.1f} s, nothing lacking after "
           f"{time.monotonic() - began:.1f} s\nwrites by 64 clients before: {before['per_s']:.0f}/s, p50 {before['p50_us']} us, "
           f"p99 {before['p99_us']} us, max {before['max_us']} us; meanwhile: {during['per_s']:.0f}/s, p50 {during['p50_us']} us, "
-          f"p99 {during['p99_us']} us, max {during['max_us']} us, failed {during['failed']}\nchanges of the leader meanwhile: "
+          f"p99 {during['p99_us']} us, max {during['max_us']} us, failed {during['failed']} {during['failure']}\nchanges of the leader meanwhile: "
           f"{metric(leader.http, 'ckpt_raft_leader_changes_total') - changes:.0f}; longest turn of the member's loop: "
           f"{metric(away.http, 'ckpt_loop_lag_max_seconds') * 1000:.0f} ms, "
           f"{metric(away.http, 'ckpt_loop_lag_cpu_max_seconds') * 1000:.0f} ms of it its own work", flush=True)
