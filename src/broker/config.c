@@ -519,3 +519,22 @@ void config_print(const struct config *config, FILE *stream)
         }
     }
 }
+
+void config_fill_initial(const struct config *config, Ckpt__Log__V1__ClusterInit *ret_initial,
+                         Ckpt__V1__TargetSpec **ret_targets, Ckpt__Log__V1__MemberFacts *ret_facts)
+{
+    ckpt__log__v1__cluster_init__init(ret_initial);
+    ret_initial->cluster_id = config->cluster_id;
+    ret_initial->epoch = 1;
+    ret_initial->policy = (Ckpt__V1__Policy *)(uintptr_t)&config->policy;
+    ret_initial->n_targets = config->target_count;
+    ret_initial->targets = ret_targets;
+    for (size_t i = 0; i < config->target_count; i++)
+        ret_targets[i] = (Ckpt__V1__TargetSpec *)(uintptr_t)&config->targets[i];
+    ckpt__log__v1__member_facts__init(ret_facts);
+    ret_facts->member_id = config->self->id;
+    ret_facts->name = config->self->name;
+    ret_facts->api_address = config->self->api;
+    ret_facts->raft_address = config->self->raft;
+    ret_facts->version = (char *)(uintptr_t)CKPT_VERSION;
+}

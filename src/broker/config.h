@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "ckpt/log/v1/command.pb-c.h"
 #include "ckpt/v1/common.pb-c.h"
 #include "src/base/err.h"
 #include "src/base/log.h"
@@ -93,5 +94,9 @@ void config_print(const struct config *config, FILE *stream);
 int config_parse_duration(const char *text, uint64_t *ret_ms);
 /* 127.0.0.0/8, ::1 and localhost. address is host:port. */
 bool config_address_is_loopback(const char *address);
+
+/* What a new cluster begins with, and what this member says of itself. Both point into config and ret_targets (one place per target). */
+void config_fill_initial(const struct config *config, Ckpt__Log__V1__ClusterInit *ret_initial,
+                         Ckpt__V1__TargetSpec **ret_targets, Ckpt__Log__V1__MemberFacts *ret_facts);
 
 #endif

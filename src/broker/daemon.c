@@ -305,26 +305,6 @@ static void daemon_signal(uv_signal_t *handle, int number)
 
 /* ---- starting ---- */
 
-static void daemon_fill_initial(struct daemon *daemon)
-{
-    const struct config *config = daemon->broker.config;
-
-    ckpt__log__v1__cluster_init__init(&daemon->initial);
-    daemon->initial.cluster_id = config->cluster_id;
-    daemon->initial.epoch = 1;
-    daemon->initial.policy = (Ckpt__V1__Policy *)(uintptr_t)&config->policy;
-    daemon->initial.n_targets = config->target_count;
-    daemon->initial.targets = daemon->initial_targets;
-    for (size_t i = 0; i < config->target_count; i++)
-        daemon->initial_targets[i] = (Ckpt__V1__TargetSpec *)(uintptr_t)&config->targets[i];
-    ckpt__log__v1__member_facts__init(&daemon->facts);
-    daemon->facts.member_id = config->self->id;
-    daemon->facts.name = config->self->name;
-    daemon->facts.api_address = config->self->api;
-    daemon->facts.raft_address = config->self->raft;
-    daemon->facts.version = (char *)(uintptr_t)CKPT_VERSION;
-}
-
 static int daemon_open_replica(struct daemon *daemon, enum daemon_start start, struct err *err)
 {
     const struct config *config = daemon->broker.config;
@@ -475,7 +455,8 @@ int daemon_run(const struct config *config, const struct config_flags *flags,
     uv_clock_ops(&daemon->loop, &broker->clock);
     uv_random_ops(&broker->random);
     broker->counters.started_at_ms = broker_wall_ms(broker);
-    daemon_fill_initial(daemon);
+    config_fill_initial(daemon->broker.config, &daemon->initial, daemon->initial_targets,
+                        &daemon->facts);
     /* A start that fails ends the process: nothing was promised yet, and the system takes back what
      * is open. */
     if (credentials_new(broker, &broker->credentials, err) != 0 ||

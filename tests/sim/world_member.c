@@ -339,20 +339,7 @@ static void fill_initial(struct world_member *member)
 {
     const struct config *config = member->config;
 
-    ckpt__log__v1__cluster_init__init(&member->initial);
-    member->initial.cluster_id = config->cluster_id;
-    member->initial.epoch = 1;
-    member->initial.policy = (Ckpt__V1__Policy *)(uintptr_t)&config->policy;
-    member->initial.n_targets = config->target_count;
-    member->initial.targets = member->initial_targets;
-    for (size_t i = 0; i < config->target_count; i++)
-        member->initial_targets[i] = (Ckpt__V1__TargetSpec *)(uintptr_t)&config->targets[i];
-    ckpt__log__v1__member_facts__init(&member->facts);
-    member->facts.member_id = config->self->id;
-    member->facts.name = config->self->name;
-    member->facts.api_address = config->self->api;
-    member->facts.raft_address = config->self->raft;
-    member->facts.version = (char *)(uintptr_t)CKPT_VERSION;
+    config_fill_initial(config, &member->initial, member->initial_targets, &member->facts);
     for (size_t i = 0; i < config->member_count; i++) {
         struct consensus_member *known = &member->members[i];
         known->id = config->members[i].id;
