@@ -421,13 +421,7 @@ static void core_shut(struct consensus *consensus)
     core_enter(consensus);
     raft_close(&consensus->raft, core_closed);
     core_leave(consensus);
-    while (!list_empty(&consensus->dropped)) {
-        struct proposal *proposal = LIST_ITEM(consensus->dropped.next, struct proposal, node);
-        void *tag = proposal->tag;
-        list_remove(&proposal->node);
-        free(proposal);
-        consensus->hooks.dropped(consensus->hooks.context, tag);
-    }
+    core_dropped_settle(consensus);
     core_change_drop(consensus);
     reads_refuse_all(consensus);
 }

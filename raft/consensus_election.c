@@ -130,7 +130,7 @@ static bool role_settle(struct consensus *consensus)
     return true;
 }
 
-static bool dropped_settle(struct consensus *consensus)
+bool core_dropped_settle(struct consensus *consensus)
 {
     bool any = !list_empty(&consensus->dropped);
 
@@ -191,7 +191,7 @@ static void settle(struct consensus *consensus)
         }
         if (consensus->failed)
             return;
-        again |= dropped_settle(consensus);
+        again |= core_dropped_settle(consensus);
         core_reads_progress(consensus);
         again |= !list_empty(&consensus->deferred) || !list_empty(&consensus->dropped);
     }

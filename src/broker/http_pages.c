@@ -9,23 +9,11 @@
 #include "src/broker/broker.h"
 #include "src/broker/dispatcher.h"
 #include "src/broker/metrics.h"
+#include "src/broker/translate.h"
 
 #define TEXT "text/plain; charset=utf-8"
 
 enum { PAGE_OK = 200, PAGE_NOT_FOUND = 404, PAGE_UNAVAILABLE = 503, PAGE_ROWS_MAX = 50 };
-
-static const char *role_name(enum consensus_role role)
-{
-    switch (role) {
-    case CONSENSUS_FOLLOWER:
-        return "follower";
-    case CONSENSUS_CANDIDATE:
-        return "candidate";
-    case CONSENSUS_LEADER:
-        return "leader";
-    }
-    return "unknown";
-}
 
 /* ---- health ----------------------------------------------------------------------------------------------------------- */
 
@@ -85,7 +73,7 @@ static void page_role(struct broker *broker, bool wanted_leader, struct http_pag
     if (!wanted_leader && status.leader_id == 0)
         page->status = PAGE_UNAVAILABLE; /* follows nobody */
     buf_printf(body, "%s term=%" PRIu64 " leader=%" PRIu64 "\n",
-               leads ? "leader" : role_name(status.role), status.term, status.leader_id);
+               leads ? "leader" : translate_role(status.role), status.term, status.leader_id);
 }
 
 /* ---- the live page ---------------------------------------------------------------------------------------------------- */
@@ -126,7 +114,7 @@ static void page_head(struct broker *broker, struct buf *body)
                ", %s.",
                broker->config != NULL && broker->config->self != NULL ? broker->config->self->name
                                                                       : "?",
-               role_name(status.role), status.leader_id, status.term, status.applied_index,
+               translate_role(status.role), status.leader_id, status.term, status.applied_index,
                status.quorum ? "quorum" : "<b>no quorum: what follows may be old</b>");
     buf_printf(body,
                "<p>%u allocations, %u checkpoints kept, %u paused, %zu agents connected here.",

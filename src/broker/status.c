@@ -37,25 +37,12 @@ static const struct consensus_peer_status *status_peer(const struct consensus_st
     return NULL;
 }
 
-static const char *status_role(enum consensus_role role)
-{
-    switch (role) {
-    case CONSENSUS_FOLLOWER:
-        return "follower";
-    case CONSENSUS_CANDIDATE:
-        return "candidate";
-    case CONSENSUS_LEADER:
-        return "leader";
-    }
-    CHECK_UNREACHABLE("role");
-}
-
 /* ---- members ---- */
 
 static void status_self(const struct status *status, Ckpt__V1__MemberStatus *member)
 {
     member->role = translate_text(
-        status->raft.member_role == CONSENSUS_LEARNER ? "learner" : status_role(status->raft.role));
+        status->raft.member_role == CONSENSUS_LEARNER ? "learner" : translate_role(status->raft.role));
     member->reachable = true;
     member->match_index = status->raft.last_index;
     member->version = translate_text(CKPT_VERSION);
@@ -423,7 +410,7 @@ static void status_fill_raft(struct status *status)
     reply->member_id = status->raft.member_id;
     reply->member_name = broker->config->self->name;
     reply->role = translate_text(
-        status->raft.member_role == CONSENSUS_LEARNER ? "learner" : status_role(status->raft.role));
+        status->raft.member_role == CONSENSUS_LEARNER ? "learner" : translate_role(status->raft.role));
     reply->quorum = status->raft.quorum;
     reply->commit_index = status->raft.commit_index;
     reply->applied_index = status->raft.applied_index;

@@ -245,6 +245,19 @@ void translate_target(const struct fsm_target *target, struct scratch *scratch,
     ret_target->paused_count = target->paused_count;
 }
 
+const char *translate_role(enum consensus_role role)
+{
+    switch (role) {
+    case CONSENSUS_FOLLOWER:
+        return "follower";
+    case CONSENSUS_CANDIDATE:
+        return "candidate";
+    case CONSENSUS_LEADER:
+        return "leader";
+    }
+    CHECK_UNREACHABLE("role");
+}
+
 const char *translate_node_state(const struct fsm_node *node)
 {
     switch (node->state) {

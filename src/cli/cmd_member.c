@@ -206,8 +206,14 @@ static enum cli_exit wait_caught_up(struct cli *cli, const char *member)
 
 enum cli_exit command_member_add(struct cli *cli)
 {
-    enum cli_exit code = add(cli, cli_argument(cli, 0));
+    char *member = cli_argument(cli, 0);
+    enum cli_exit code = add(cli, member);
 
+    if (code == CLI_OK && cli_flag(cli, "promote") && !cli_flag(cli, "dry-run")) {
+        cli->request_id[0] = '\0';
+        code = wait_caught_up(cli, member);
+        return code == CLI_OK ? promote(cli, member) : code;
+    }
     if (code == CLI_OK && !cli_is_json(cli))
         cli_note(cli, "next: ckptctl member promote %s (waits until it has caught up)",
                  cli_argument(cli, 0));

@@ -325,7 +325,13 @@ static const struct option_spec tls_issue_options[] = {
         }                                                                                          \
     }
 
-static const struct option_spec member_add_options[] = {MEMBER_ADDRESSES, {0}};
+static const struct option_spec member_add_options[] = {
+    MEMBER_ADDRESSES,
+    MEMBER_WAIT,
+    {.name = "promote",
+     .kind = OPTION_FLAG,
+     .help = "wait until it has caught up, then promote it"},
+    {0}};
 
 static const struct option_spec member_promote_options[] = {
     MEMBER_WAIT,

@@ -301,18 +301,7 @@ struct rpc_channel *rpc_channel_new(uv_loop_t *loop, const char *address,
 {
     struct rpc_channel *channel = check_calloc(1, sizeof(*channel));
 
-    if (config != NULL)
-        channel->config = *config;
-    if (channel->config.connect_timeout_ms == 0)
-        channel->config.connect_timeout_ms = 2000;
-    if (channel->config.backoff_min_ms == 0)
-        channel->config.backoff_min_ms = 50;
-    if (channel->config.backoff_max_ms == 0)
-        channel->config.backoff_max_ms = 1000;
-    if (channel->config.keepalive_ms == 0)
-        channel->config.keepalive_ms = 2000;
-    if (channel->config.message_max_bytes == 0)
-        channel->config.message_max_bytes = 4 << 20;
+    channel->config = rpc_channel_config_filled(config);
     channel->backoff_ms = channel->config.backoff_min_ms;
     channel->loop = loop;
     channel->text = check_strdup(address);

@@ -22,6 +22,9 @@ struct rpc_channel_config {
     const struct tls_context *tls;
 };
 
+/* With the defaults where it is 0; NULL: all defaults. */
+struct rpc_channel_config rpc_channel_config_filled(const struct rpc_channel_config *config);
+
 /* address "host:port" or "unix:PATH". With another text every call ends with UNAVAILABLE and the reason. A connection that the peer ends
  * by GOAWAY (drain, idle) is dialled again when the next call starts; one that breaks is dialled again with back-off. */
 struct rpc_channel *rpc_channel_new(uv_loop_t *loop, const char *address,

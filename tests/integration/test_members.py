@@ -28,8 +28,8 @@ def members_of(cluster, endpoints=None):
     return {fields[1]: (fields[2], fields[3]) for fields in map(str.split, lines)}
 
 
-def add(cluster, member, check=True, endpoints=None):
-    return cluster.ctl("member", "add", member.name, "--id", str(member.id), "--raft", member.raft, "--api", member.api, check=check,
+def add(cluster, member, *options, check=True, endpoints=None):
+    return cluster.ctl("member", "add", member.name, "--id", str(member.id), "--raft", member.raft, "--api", member.api, *options, check=check,
                        endpoints=endpoints)
 
 
@@ -57,9 +57,7 @@ def three_members_become_five_and_three_again_under_load():
         for _ in range(2):
             member = cluster.new_member()
             member.start()
-            add(cluster, member)
-            load.progress()
-            cluster.ctl("member", "promote", member.name)
+            add(cluster, member, "--promote")
             load.addresses.append(member.api)
         assert {votes for votes, _ in members_of(cluster).values()} == {"yes"} and len(members_of(cluster)) == 5
         load.progress()

@@ -566,18 +566,7 @@ struct rpc_channel *rpc_channel_new(uv_loop_t *loop, const char *address,
     struct rpc_channel *channel = check_calloc(1, sizeof(*channel));
     struct rpc_address ignored;
 
-    if (config != NULL)
-        channel->config = *config;
-    if (channel->config.connect_timeout_ms == 0)
-        channel->config.connect_timeout_ms = 2000;
-    if (channel->config.backoff_min_ms == 0)
-        channel->config.backoff_min_ms = 50;
-    if (channel->config.backoff_max_ms == 0)
-        channel->config.backoff_max_ms = 1000;
-    if (channel->config.keepalive_ms == 0)
-        channel->config.keepalive_ms = 2000;
-    if (channel->config.message_max_bytes == 0)
-        channel->config.message_max_bytes = 4 << 20;
+    channel->config = rpc_channel_config_filled(config);
     channel->backoff_ms = channel->config.backoff_min_ms;
     channel->loop = sim_loop_of(loop);
     sim_node_network(channel->loop->sim, channel->loop->node, &channel->network);
