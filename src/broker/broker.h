@@ -78,7 +78,7 @@ struct broker {
     struct backup *backup;
     struct backup_schedule *backup_schedule; /* NULL: none are configured */
     /* Duties of the leader; NULL in tests that do without. The service asks them for what only they
-     * know: evaluator_explain, dispatcher_node_connected, storage_watch_last_probe. */
+     * know: evaluator_last, dispatcher_node_connected, storage_watch_last_probe. */
     struct dispatcher *dispatcher;
     struct evaluator *evaluator;
     struct storage_watch *storage_watch;

@@ -1,13 +1,10 @@
 /* See evaluator.h. */
 #include "src/broker/evaluator.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/base/check.h"
-#include "src/base/id.h"
 #include "src/base/log.h"
 #include "src/broker/broker.h"
 #include "src/broker/dispatcher.h"
@@ -17,10 +14,7 @@
 
 enum {
     EVALUATOR_BATCH_MAX = 512, /* decisions per command */
-    EVALUATOR_DECISION_MAX_BYTES = 400,
-    EVALUATOR_GUARDS = 5,
-    EVALUATOR_GUARD_BYTES = 160,
-    EVALUATOR_FLIP_BYTES = 256
+    EVALUATOR_DECISION_MAX_BYTES = 400
 };
 _Static_assert(EVALUATOR_BATCH_MAX <= (int)FSM_DECISIONS_PER_COMMAND_MAX, "a batch is one command");
 _Static_assert(EVALUATOR_BATCH_MAX *EVALUATOR_DECISION_MAX_BYTES <= FSM_COMMAND_MAX_BYTES,
@@ -354,44 +348,7 @@ static void on_timer(void *data)
         end_cycle(evaluator);
 }
 
-/* ---- explain ---------------------------------------------------------------------------------------------------------- */
-
-static const char *ok_or_blocks(bool ok)
-{
-    return ok ? "ok" : "blocks";
-}
-
-static void write_guards(const struct evaluator *evaluator, const struct evaluator_block *block,
-                         const struct fsm_allocation *allocation, uint32_t row,
-                         char texts[EVALUATOR_GUARDS][EVALUATOR_GUARD_BYTES])
-{
-    const struct eval_view *view = &block->view;
-    const struct eval_policy *policy = &evaluator->cycle.policy;
-    uint32_t flags = view->flags[row];
-    bool near = view->walltime_left_s[row] < policy->near_completion_s;
-    bool too_soon = block->result.verdict[row] == EVAL_SKIP_MIN_INTERVAL ||
-                    view->age_s[row] < policy->min_interval_s;
-    char id[CHECKPOINT_ID_TEXT_BYTES];
-    const char *active = (flags & EVAL_FLAG_ACTIVE) == 0 ? "none" : "ended since";
-
-    if ((flags & EVAL_FLAG_ACTIVE) != 0 && allocation->active_checkpoint_id != 0)
-        active = checkpoint_id_format(allocation->active_checkpoint_id, id);
-    snprintf(texts[0], EVALUATOR_GUARD_BYTES,
-             "min_interval: %s (%.1f s of progress at stake, at least %.1f s between two)",
-             ok_or_blocks(!too_soon), view->age_s[row], policy->min_interval_s);
-    snprintf(texts[1], EVALUATOR_GUARD_BYTES, "one_active: %s (%s)",
-             ok_or_blocks((flags & EVAL_FLAG_ACTIVE) == 0), active);
-    snprintf(texts[2], EVALUATOR_GUARD_BYTES, "storage: %s (%.0f bytes/s usable)",
-             ok_or_blocks((flags & EVAL_FLAG_STORAGE_DOWN) == 0), view->bandwidth_bytes_per_s[row]);
-    snprintf(texts[3], EVALUATOR_GUARD_BYTES, "strategy: %s",
-             flags & EVAL_FLAG_NOT_AUTO ? "blocks (not auto)" : "ok (auto)");
-    if (allocation->walltime_ms == 0)
-        snprintf(texts[4], EVALUATOR_GUARD_BYTES, "near_completion: ok (no walltime)");
-    else
-        snprintf(texts[4], EVALUATOR_GUARD_BYTES,
-                 "near_completion: %s (%.0f s left, protected below %.0f s)", ok_or_blocks(!near),
-                 view->walltime_left_s[row], policy->near_completion_s);
-}
+/* ---- what the last cycle said ------------------------------------------------------------------------------------------ */
 
 /* NULL when this leader has not evaluated it; else its block and the row there. */
 static const struct evaluator_block *evaluated_row(const struct evaluator *evaluator,
@@ -411,46 +368,18 @@ static const struct evaluator_block *evaluated_row(const struct evaluator *evalu
     return block;
 }
 
-bool evaluator_explain(const struct evaluator *evaluator, const char *allocation_id,
-                       void (*use)(void *context, const Ckpt__V1__ExplainReply *reply),
-                       void *context)
+bool evaluator_last(const struct evaluator *evaluator, const struct fsm_allocation *allocation,
+                    struct evaluator_row *ret_row)
 {
-    const struct fsm_allocation *allocation =
-        evaluator != NULL
-            ? fsm_allocation_find(replica_fsm(evaluator->broker->replica), allocation_id)
-            : NULL;
     uint32_t row;
     const struct evaluator_block *block = evaluated_row(evaluator, allocation, &row);
-    Ckpt__V1__ExplainReply reply = CKPT__V1__EXPLAIN_REPLY__INIT;
-    Ckpt__V1__DecisionTerms terms;
-    struct consensus_status status;
-    struct eval_view one;
-    struct eval_result one_result;
-    char flip[EVALUATOR_FLIP_BYTES] = "";
-    char guards[EVALUATOR_GUARDS][EVALUATOR_GUARD_BYTES];
-    char *guard_pointers[EVALUATOR_GUARDS];
 
     if (block == NULL)
         return false;
-    replica_get_status(evaluator->broker->replica, &status);
-    decision_terms(&block->view, &block->result, row,
-                   decision_purpose(&block->view, &block->result, row), &terms);
-    one = evaluator_view_rows(&block->view, row, row + 1);
-    one_result = evaluator_result_rows(&block->result, row);
-    eval_flip_text(&evaluator->cycle.policy, &one, 0, &one_result, flip, sizeof(flip));
-    write_guards(evaluator, block, allocation, row, guards);
-    for (int i = 0; i < EVALUATOR_GUARDS; i++)
-        guard_pointers[i] = guards[i];
-    reply.allocation_id = translate_text(allocation->id);
-    reply.evaluated_at_ms = block->evaluated_at_ms[row];
-    reply.checkpoint = eval_verdict_fires((enum eval_verdict)block->result.verdict[row]);
-    reply.terms = &terms;
-    reply.flips_when = flip;
-    reply.leader_id = status.leader_id;
-    reply.term = status.term;
-    reply.n_guards = EVALUATOR_GUARDS;
-    reply.guards = guard_pointers;
-    use(context, &reply);
+    ret_row->view = evaluator_view_rows(&block->view, row, row + 1);
+    ret_row->result = evaluator_result_rows(&block->result, row);
+    ret_row->policy = &evaluator->cycle.policy;
+    ret_row->evaluated_at_ms = block->evaluated_at_ms[row];
     return true;
 }
 

@@ -19,10 +19,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "ckpt/v1/broker.pb-c.h"
-
 struct broker;
 struct evaluator;
+struct evaluator_row; /* evaluator_view.h */
 struct fsm_allocation;
 
 enum { EVALUATOR_CHUNK_ROWS = 16384 };
@@ -30,15 +29,13 @@ enum { EVALUATOR_CHUNK_ROWS = 16384 };
 struct evaluator *evaluator_new(struct broker *broker);
 void evaluator_free(struct evaluator *evaluator);
 
-/* Hands the last evaluation of the allocation to use() before it returns; the reply is valid during
- * that call only. false: never evaluated by this leader (not running, or registered since the last
- * cycle). */
-bool evaluator_explain(const struct evaluator *evaluator, const char *allocation_id,
-                       void (*use)(void *context, const Ckpt__V1__ExplainReply *reply),
-                       void *context);
+/* The last evaluation of the allocation, valid until the next turn of the loop. false: never evaluated by this leader (not running,
+ * or registered since the last cycle); allocation may be NULL. */
+bool evaluator_last(const struct evaluator *evaluator, const struct fsm_allocation *allocation,
+                    struct evaluator_row *ret_row);
 
 /* What a checkpoint of the allocation would gain, GPU-seconds per byte, as of the last evaluation; negative below its cost. Also while
- * one waits for its grant: the gain grows with the work at stake. false as for evaluator_explain; allocation may be NULL. */
+ * one waits for its grant: the gain grows with the work at stake. false as for evaluator_last. */
 bool evaluator_gain(const struct evaluator *evaluator, const struct fsm_allocation *allocation,
                     double *ret_gpu_s_per_byte);
 

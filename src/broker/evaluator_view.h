@@ -34,6 +34,14 @@ struct evaluator_cycle {
     struct waiting_curve waiting[FSM_CLASS_MAX + 1]; /* by the class of the running job */
 };
 
+/* One evaluation, borrowed: row 0 of its view and result. */
+struct evaluator_row {
+    struct eval_view view;
+    struct eval_result result;
+    const struct eval_policy *policy;
+    uint64_t evaluated_at_ms;
+};
+
 /* first_waiting: of each target the checkpoint that is granted next; they make the price of bandwidth. */
 void evaluator_cycle_begin(struct evaluator_cycle *cycle, const struct fsm *fsm,
                            const struct nodes *nodes, uint64_t now_ms,

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "src/base/check.h"
-#include "src/broker/evaluator.h"
+#include "src/broker/explain.h"
 #include "src/broker/methods.h"
 
 /* ---- replies of mutations ---- */
@@ -262,8 +262,7 @@ static void explain(struct request *request, struct scratch *scratch)
                         "UNIMPLEMENTED: only the last evaluation is kept; leave at_ms at 0");
     else if (fsm_allocation_find(replica_fsm(broker->replica), asked->allocation_id) == NULL)
         answer_status(request->call, FSM_ALLOCATION_NOT_FOUND, 0, 0);
-    else if (broker->evaluator == NULL ||
-             !evaluator_explain(broker->evaluator, asked->allocation_id, send_explanation, request))
+    else if (!explain_last(broker, asked->allocation_id, send_explanation, request))
         rpc_call_finish(request->call, RPC_NOT_FOUND,
                         "NOT_EVALUATED: this leader has not evaluated the allocation yet; only "
                         "running ones are, once per evaluation interval: ask again after it");

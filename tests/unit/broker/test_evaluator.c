@@ -5,6 +5,7 @@
 #include "src/broker/dispatcher.h"
 #include "src/broker/evaluator.h"
 #include "src/broker/evaluator_view.h"
+#include "src/broker/explain.h"
 #include "src/broker/metrics.h"
 #include "src/broker/nodes.h"
 #include "tests/unit/broker/fake_replica.h"
@@ -83,7 +84,7 @@ static struct explained explain(struct fake *fake)
 {
     struct explained explained = {0};
 
-    assert_true(evaluator_explain(fake->broker.evaluator, "job", keep, &explained));
+    assert_true(explain_last(&fake->broker, "job", keep, &explained));
     assert_int_equal(explained.count, 1);
     return explained;
 }
@@ -189,7 +190,7 @@ static void a_follower_decides_nothing_and_explains_nothing(void **state)
     proposed = fake->replica.proposed_count;
     fake_advance_ms(fake, 24 * (uint64_t)HOUR_MS);
     assert_uint_equal(fake->replica.proposed_count, proposed);
-    assert_false(evaluator_explain(fake->broker.evaluator, "job", keep, &unused));
+    assert_false(explain_last(&fake->broker, "job", keep, &unused));
     assert_uint_equal(evaluator_last_cycle_ms(fake->broker.evaluator), 0);
     fake_serve(fake);
     assert_int_equal(checkpoint_state(fake),
@@ -289,9 +290,9 @@ static void an_allocation_registered_within_a_cycle_waits_for_the_next(void **st
     fake_advance_ms(fake, 100);
     assert_int_equal(checkpoint_state(fake),
                      CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_REQUESTED);
-    assert_false(evaluator_explain(fake->broker.evaluator, "late", keep, &(struct explained){0}));
+    assert_false(explain_last(&fake->broker, "late", keep, &(struct explained){0}));
     fake_advance_ms(fake, 30000);
-    assert_true(evaluator_explain(fake->broker.evaluator, "late", keep, &(struct explained){0}));
+    assert_true(explain_last(&fake->broker, "late", keep, &(struct explained){0}));
     finish(fake);
 }
 
@@ -334,10 +335,10 @@ static void an_allocation_that_was_not_evaluated_is_not_explained(void **state)
 
     (void)state;
     fake_serve(fake);
-    assert_false(evaluator_explain(fake->broker.evaluator, "job", keep, &unused));
+    assert_false(explain_last(&fake->broker, "job", keep, &unused));
     assert_int_equal(fake_register(fake, "job", 1, 1, NULL).status, FSM_OK);
-    assert_false(evaluator_explain(fake->broker.evaluator, "job", keep, &unused));
-    assert_false(evaluator_explain(NULL, "job", keep, &unused));
+    assert_false(explain_last(&fake->broker, "job", keep, &unused));
+    assert_false(evaluator_last(NULL, job(fake), &(struct evaluator_row){0}));
     finish(fake);
 }
 
