@@ -56,23 +56,28 @@ enum eval_flag {                              /* bits of eval_view.flags */
 
 /* Parameters of one cycle, the same for every job. From the replicated policy. A negative or absurd one makes every
  * verdict SKIP_BAD_INPUT. */
+#define EVAL_POLICY_NUMBERS(X)                                                                     \
+    X(cycle_s)                                                                                     \
+    X(min_interval_s)                                                                              \
+    X(max_interval_s) /* 0: no backstop */                                                         \
+    X(sensitive_min_interval_s)                                                                    \
+    X(sensitive_max_interval_s) /* 0: no backstop */                                               \
+    X(lambda_node_per_s)        /* prior hazard of one healthy node */                             \
+    X(quiesce_s)                                                                                   \
+    X(stall_fraction) /* of the write during which the job does not compute; 1: synchronous */     \
+    X(restart_s)                                                                                   \
+    X(usd_per_gpu_hour) /* 0 (below 1e-9): money is not weighed, storage_cost is 0 */              \
+    X(retention_months)                                                                            \
+    X(horizon_clamp)      /* of H; 0.7, also taken for anything outside (0, 0.74] */               \
+    X(phi_gpu_s_per_byte) /* shadow price of shared bandwidth; 0: uncontended */                   \
+    X(pressure)           /* backlog, 0..1 */                                                      \
+    X(backlog_urgency)    /* mean, 1 = equal */                                                    \
+    X(near_completion_s)
+
 struct eval_policy {
-    double cycle_s;
-    double min_interval_s;
-    double max_interval_s; /* 0: no backstop */
-    double sensitive_min_interval_s;
-    double sensitive_max_interval_s; /* 0: no backstop */
-    double lambda_node_per_s;        /* prior hazard of one healthy node */
-    double quiesce_s;
-    double stall_fraction; /* of the write during which the job does not compute; 1: synchronous */
-    double restart_s;
-    double usd_per_gpu_hour; /* 0 (below 1e-9): money is not weighed, storage_cost is 0 */
-    double retention_months;
-    double horizon_clamp;      /* of H; 0.7, also taken for anything outside (0, 0.74] */
-    double phi_gpu_s_per_byte; /* shadow price of shared bandwidth; 0: uncontended */
-    double pressure;           /* backlog, 0..1 */
-    double backlog_urgency;    /* mean, 1 = equal */
-    double near_completion_s;
+#define X(number) double number;
+    EVAL_POLICY_NUMBERS(X)
+#undef X
 };
 
 /* Inputs: one array element per job, all arrays of `count`. eval_view_alloc sets everything to 0, except hazard_factor,

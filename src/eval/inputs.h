@@ -1,0 +1,37 @@
+/* What the model read for one job, as integers that can be kept: the bits of the numbers. From them eval_score() gives the same
+ * verdict and the same terms, bit for bit, a month later.
+ *
+ * Flow     take() turns a row or a policy into bits, give() turns them back; eval_input_names() says which number is which, so that
+ *          a reader of another version sees that its own are others.
+ * Shapes   the caller's arrays, in the order of EVAL_VIEW_COLUMNS and EVAL_POLICY_NUMBERS. A row's flags are an integer already.
+ * Units    bits of IEEE-754 doubles.
+ * Errors   none: any bits are some number, and eval_score() refuses those that make no sense.
+ */
+#ifndef CKPT_EVAL_INPUTS_H
+#define CKPT_EVAL_INPUTS_H
+
+#include "src/eval/model.h"
+
+/* Raised with every change of the model after which the same inputs give other terms: what an older version decided can then not be
+ * recomputed, and is not compared. tests/unit/eval/test_inputs.c notices a change. */
+enum { EVAL_MODEL_REVISION = 1 };
+
+enum {
+#define X(number) +1
+    EVAL_COLUMN_COUNT = 0 EVAL_VIEW_COLUMNS(X),
+    EVAL_POLICY_COUNT = 0 EVAL_POLICY_NUMBERS(X)
+#undef X
+};
+
+/* "age_s gpus ... | cycle_s ...": the columns, then the policy's numbers. */
+const char *eval_input_names(void);
+
+void eval_row_take(const struct eval_view *view, size_t i, uint64_t ret_bits[EVAL_COLUMN_COUNT]);
+void eval_row_give(const uint64_t bits[EVAL_COLUMN_COUNT], struct eval_view *view, size_t i);
+void eval_policy_take(const struct eval_policy *policy, uint64_t ret_bits[EVAL_POLICY_COUNT]);
+void eval_policy_give(const uint64_t bits[EVAL_POLICY_COUNT], struct eval_policy *ret_policy);
+
+/* Of all columns of the result and the verdict: equal only when every bit is. */
+uint64_t eval_result_digest(const struct eval_result *result, size_t i);
+
+#endif
