@@ -45,8 +45,7 @@ static void shares_estimate(struct allocation *allocation, uint32_t old_count)
     uint64_t memory_bytes = 0;
 
     if (view->complete_count > 0 && old_count > 0) {
-        view->size_estimate_bytes =
-            (uint64_t)((__uint128_t)view->size_estimate_bytes * view->node_count / old_count);
+        fsm_learn_nodes_changed(view, old_count);
         return;
     }
     for (uint32_t i = 0; i < view->node_count; i++)

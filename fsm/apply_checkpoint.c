@@ -65,7 +65,8 @@ enum fsm_status fsm_apply_cancel(struct fsm *fsm, const fsm_command *command,
 static bool decision_too_soon(const struct fsm *fsm, const struct fsm_allocation *view,
                               Ckpt__V1__Purpose purpose)
 {
-    uint64_t interval_ms = fsm->policy.min_interval_ms;
+    uint64_t interval_ms =
+        view->sensitive ? fsm->policy.sensitive_min_interval_ms : fsm->policy.min_interval_ms;
 
     if (purpose != PURPOSE(PERIODIC) && purpose != PURPOSE(UNSPECIFIED))
         return false;

@@ -197,6 +197,8 @@ enum fsm_status fsm_apply_new_epoch(struct fsm *fsm, const fsm_command *command,
     if (asked->epoch <= fsm->epoch)
         return FSM_ALREADY_INITIALISED;
     fsm->epoch = asked->epoch;
+    if (fsm->learned != NULL)
+        fsm->learned->term = 0; /* terms begin again in a new history */
     members_forget_removed(fsm);
     fsm_copy_id(fsm->cluster_id, asked->cluster_id);
     while (fsm->member_count > 0) /* they are others, or say it again */

@@ -89,6 +89,13 @@ static bool node_rebooted(const struct node *node, const char *boot_id)
            strcmp(node->view.boot_id, boot_id) != 0;
 }
 
+/* Once per failure: one that is down already, that was drained first, or that no agent ever reported did not fail. */
+static bool node_failed(const struct node *node, Ckpt__Log__V1__NodeState state, bool rebooted)
+{
+    return (state == NODE(DOWN) || rebooted) &&
+           (node->view.state == NODE(READY) || node->view.state == NODE(DEGRADED));
+}
+
 enum fsm_status fsm_apply_node_seen(struct fsm *fsm, const fsm_command *command,
                                     struct fsm_outcome *outcome)
 {
@@ -105,6 +112,10 @@ enum fsm_status fsm_apply_node_seen(struct fsm *fsm, const fsm_command *command,
     if (node == NULL)
         node = fsm_node_create(fsm, fsm_pool_free_slot(&fsm->nodes), seen->node_id);
     rebooted = node_rebooted(node, seen->boot_id);
+    if (node_failed(node, state, rebooted))
+        fsm_learn_node_failed(fsm, node);
+    else if (node->view.steady_since_ms == 0 && state != NODE(DOWN))
+        node->view.steady_since_ms = fsm->now_ms;
     if (seen->boot_id[0] != '\0')
         node->view.boot_id = node_replace_text(fsm, node->view.boot_id, seen->boot_id);
     if (seen->version[0] != '\0')

@@ -283,6 +283,7 @@ static void preempt_apply(struct fsm *fsm, const struct candidates *candidates,
         outcome->victim_count++;
         allocation->preemptor_class = (uint8_t)request->preemption_class;
         fsm->preemptions_total++;
+        fsm->losses.demands[fsm_group(&allocation->view)]++;
         fsm_event_emit(fsm, &event);
         victim_stop(fsm, allocation, victim);
     }

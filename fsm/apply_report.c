@@ -66,6 +66,7 @@ static void report_verified(struct fsm *fsm, const struct report *report)
     shard->verified = true;
     shard->size_bytes = size_bytes;
     shard->write_ms = fsm_min(report->message->write_ms, FSM_DURATION_MAX_MS);
+    shard->stall_ms = fsm_min(report->message->stall_ms, FSM_DURATION_MAX_MS);
     for (uint32_t i = 0; i < checkpoint->view.shard_count; i++)
         if (!checkpoint->shards[i].verified)
             return;

@@ -298,6 +298,17 @@ static void check_tables(struct checker *checker)
             check_node(checker, fsm_node_look(fsm, slot));
 }
 
+/* What the last leader says is inside its numbers happened: the next one takes the difference. */
+static void check_learned(struct checker *checker)
+{
+    const struct fsm *fsm = checker->fsm;
+
+    if (fsm->learned == NULL)
+        return;
+    expect(checker, fsm_learned_counts_agree(fsm, fsm->learned),
+           "INDEX what was learned is inside what was counted", "term", fsm->learned->term);
+}
+
 static void check_sums(struct checker *checker)
 {
     const struct fsm *fsm = checker->fsm;
@@ -335,5 +346,6 @@ size_t fsm_check(const struct fsm *fsm, void (*violation)(void *context, const c
     CHECK(violation != NULL);
     check_tables(&checker);
     check_sums(&checker);
+    check_learned(&checker);
     return CHECKED_INVARIANTS;
 }

@@ -243,7 +243,8 @@ uint64_t fsm_checkpoint_timeout_ms(const struct fsm *fsm, const struct allocatio
     uint64_t timeout_ms = allocation->view.checkpoint_timeout_ms;
 
     if (timeout_ms == 0)
-        timeout_ms = fsm->policy.checkpoint_timeout_ms;
+        timeout_ms = allocation->view.sensitive ? fsm->policy.sensitive_timeout_ms
+                                                : fsm->policy.checkpoint_timeout_ms;
     timeout_ms = fsm_max(timeout_ms, fsm_multiply(allocation->view.write_estimate_ms, 2));
     return fsm_min(fsm_max(timeout_ms, 1), FSM_DURATION_MAX_MS);
 }
@@ -346,12 +347,23 @@ void fsm_checkpoint_leave_active(struct fsm *fsm, struct checkpoint *checkpoint)
     fsm_allocation_changed(fsm, allocation);
 }
 
+/* A node's failure, the end of the walltime or of the application is none of the checkpoint's: the model counts those elsewhere. */
+static bool checkpoint_failed_itself(Ckpt__V1__CheckpointState state, Ckpt__V1__Reason reason)
+{
+    return state == STATE(TIMED_OUT) ||
+           (state == STATE(FAILED) && reason != CKPT__V1__REASON__REASON_NODE_DOWN &&
+            reason != CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED &&
+            reason != CKPT__V1__REASON__REASON_APPLICATION_EXITED);
+}
+
 void fsm_checkpoint_end(struct fsm *fsm, struct checkpoint *checkpoint,
                         Ckpt__V1__CheckpointState state, Ckpt__V1__Reason reason)
 {
     CHECK(fsm_checkpoint_state_active(checkpoint->view.state));
     CHECK(state != STATE(COMPLETE));
     fsm_checkpoint_leave_active(fsm, checkpoint);
+    if (checkpoint_failed_itself(state, reason))
+        fsm_learn_outcome(&fsm_allocation_slot(fsm, checkpoint->view.allocation_slot)->view, false);
     fsm_checkpoint_move(fsm, checkpoint, state, reason);
     fsm_retention_review(fsm, fsm_allocation_slot(fsm, checkpoint->view.allocation_slot));
     fsm_checkpoint_arm(fsm, checkpoint);

@@ -75,6 +75,8 @@ void fsm_free(struct fsm *fsm)
         fsm_message_free(&fsm->members[i]->base);
     for (size_t i = 0; i < fsm->queue_count; i++)
         fsm_message_free(&fsm->queues[i].report->base);
+    if (fsm->learned != NULL)
+        fsm_message_free(&fsm->learned->base);
     CHECK(fsm->intern_map.count == 0); /* every reference was given back */
     for (size_t i = 0; i < ARRAY_COUNT(fsm->running_by_class); i++)
         fsm_bitmap_free(&fsm->running_by_class[i]);

@@ -73,6 +73,17 @@ struct fsm_node_share {
     bool borrowed;
 };
 
+/* What its own checkpoints taught, by integers alike on every member (learn.c). Size: size_estimate_bytes is the mean. */
+struct fsm_learned {
+    uint64_t write_mean_us;      /* from asking the application until the last shard was verified */
+    uint64_t write_deviation_us; /* standard */
+    uint64_t size_deviation_bytes;
+    uint32_t count;              /* complete checkpoints; 0: nothing is known */
+    uint32_t done_e6, failed_e6; /* moving counts of outcomes, times 10^6 */
+    uint32_t stall_ppm;          /* of the write, during which the application stood still */
+    bool stall_measured;
+};
+
 struct fsm_allocation {
     uint32_t slot; /* stable while it exists: fsm_allocation_at(slot) */
     const char *id;
@@ -109,7 +120,8 @@ struct fsm_allocation {
     uint64_t complete_count;
     uint64_t
         size_estimate_bytes; /* all nodes; learned from completed ones, first from used GPU memory */
-    uint64_t write_estimate_ms; /* learned; 0: unknown */
+    uint64_t write_estimate_ms; /* bound for timeouts: rises at once, falls slowly; 0: unknown */
+    struct fsm_learned learned;
     uint64_t lost_gpu_ms;
 };
 
@@ -120,6 +132,7 @@ struct fsm_shard {
     bool stopped_writing;
     uint64_t size_bytes;
     uint64_t write_ms;
+    uint64_t stall_ms; /* from asking the application until it said done */
     uint8_t manifest_sha256[32];
 };
 
@@ -158,6 +171,8 @@ struct fsm_node {
     Ckpt__Log__V1__NodeState state; /* UNSPECIFIED: named by an allocation, no agent was seen yet */
     uint64_t state_since_ms;
     uint64_t last_report_sequence; /* reports up to here are committed */
+    uint64_t steady_since_ms;      /* its last failure, or when first seen; 0: no agent yet */
+    uint32_t failure_count;        /* found down, or with another boot id, unless it was drained */
     uint32_t allocation_count;     /* not ended ones */
 };
 
@@ -279,6 +294,23 @@ size_t fsm_checkpoint_path(const struct fsm *fsm, const struct fsm_checkpoint *c
                            char *ret_path, size_t size);
 /* The earliest instant at which a Tick would change something; UINT64_MAX: none. */
 uint64_t fsm_next_deadline_ms(const struct fsm *fsm);
+
+/* ---- what is learned -------------------------------------------------------------------------------------------------- */
+
+/* Counted since the cluster began. */
+struct fsm_losses {
+    uint64_t node_failures[FSM_AGE_BINS]; /* by fsm_age_bin() */
+    uint64_t kills[FSM_GROUPS];           /* allocations stopped for others without a checkpoint */
+    uint64_t demands[FSM_GROUPS];         /* victims of preemption */
+};
+void fsm_get_losses(const struct fsm *fsm, struct fsm_losses *ret_losses);
+/* What leaders learned of the fleet; NULL: nothing yet. */
+const Ckpt__Log__V1__SetLearned *fsm_learned(const struct fsm *fsm);
+uint32_t fsm_group(const struct fsm_allocation *allocation);
+/* Ends at 1 h, 4 h, 1 d, 4 d, 16 d, 64 d since the node's last failure. */
+uint32_t fsm_age_bin(uint64_t age_ms);
+/* That a checkpoint of it completes; 980,000 without history. */
+uint32_t fsm_success_ppm(const struct fsm_learned *learned);
 
 /* ---- orders: derived, never stored ------------------------------------------------------------------------------------ */
 

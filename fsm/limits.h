@@ -37,15 +37,21 @@ enum {
         30000, /* beyond the grace: then a silent node's part counts as ended */
     FSM_REPORT_SLACK_MAX_MS =
         5000, /* a STARTED report restarts the deadline with this much for delivery */
-    FSM_REPORT_SLACK_MIN_MS = 250
+    FSM_REPORT_SLACK_MIN_MS = 250,
+    /* what is learned (learn.c) */
+    FSM_GROUPS = FSM_CLASS_MAX + 2, /* of jobs: by preemption class, then on borrowed nodes */
+    FSM_AGE_BINS = 7,               /* of nodes, by the time since their last failure */
+    FSM_HAZARD_WORDS = 2 + 2 * FSM_AGE_BINS
 };
 
-#define FSM_TIME_MAX_MS     (UINT64_C(1) << 48)    /* of any instant: year 10889 */
-#define FSM_DURATION_MAX_MS UINT64_C(315360000000) /* ten years */
-#define FSM_NODE_BYTES_MAX  (UINT64_C(1) << 50)    /* memory or shard of one node */
-#define FSM_BANDWIDTH_MAX   (UINT64_C(1) << 50)    /* bytes per second */
-#define FSM_EPOCH_MAX       ((UINT64_C(1) << 24) - 1)
-#define FSM_PPM             UINT64_C(1000000)
+#define FSM_TIME_MAX_MS          (UINT64_C(1) << 48)    /* of any instant: year 10889 */
+#define FSM_DURATION_MAX_MS      UINT64_C(315360000000) /* ten years */
+#define FSM_NODE_BYTES_MAX       (UINT64_C(1) << 50)    /* memory or shard of one node */
+#define FSM_BANDWIDTH_MAX        (UINT64_C(1) << 50)    /* bytes per second */
+#define FSM_EPOCH_MAX            ((UINT64_C(1) << 24) - 1)
+#define FSM_PPM                  UINT64_C(1000000)
+#define FSM_ALLOCATION_BYTES_MAX (FSM_NODE_BYTES_MAX * FSM_NODES_PER_ALLOCATION_MAX)
+#define FSM_OUTCOMES_E6_MAX      20000000 /* 1 / (1 - 0.95) */
 
 _Static_assert(FSM_VICTIMS_MAX >= 3, "the policy's default of three victims must fit");
 _Static_assert(FSM_EVENTS_MAX % 1024 == 0, "the ring is whole pages");

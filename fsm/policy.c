@@ -26,6 +26,13 @@ void fsm_policy_defaults(Ckpt__V1__Policy *policy)
     policy->default_write_bytes_per_s = 2000000000;
     policy->max_requeue = 3;
     policy->session_ttl_ms = 86400000;
+    policy->sensitive_min_interval_ms = 600000;
+    policy->sensitive_max_interval_ms = 3600000;
+    policy->sensitive_timeout_ms = 900000;
+    policy->queue_max_age_ms = 300000;
+    policy->learned_interval_ms = 300000;
+    policy->hazard_forget_ms = 2592000000;
+    policy->demand_forget_ms = 21600000;
 }
 
 /* By the descriptor, so that a new field of the policy needs no line here. */

@@ -88,7 +88,7 @@ static void progress_learn(struct fsm *fsm, struct allocation *allocation,
     }
     if (write_ms == 0)
         write_ms = fsm_since(fsm, checkpoint->view.dispatched_at_ms);
-    view->size_estimate_bytes = checkpoint->view.size_bytes;
+    fsm_learn_complete(view, checkpoint);
     view->write_estimate_ms =
         fsm_max(write_ms, view->write_estimate_ms - view->write_estimate_ms / 4);
     view->previous_complete_id = view->last_complete_id;

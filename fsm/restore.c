@@ -7,6 +7,33 @@
 
 #define BODY(name) CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_##name
 
+/* A snapshot of a version that learned nothing holds none of it. */
+static bool restore_totals(uint64_t *totals, size_t room, const uint64_t *from, size_t count)
+{
+    if (count != 0 && count != room)
+        return false;
+    if (count > 0)
+        memcpy(totals, from, count * sizeof(*from));
+    return true;
+}
+
+static bool restore_fleet(struct fsm *fsm, const Ckpt__Log__V1__SnapshotHeader *header)
+{
+    if (!restore_totals(fsm->losses.node_failures, FSM_AGE_BINS, header->node_failures_total,
+                        header->n_node_failures_total) ||
+        !restore_totals(fsm->losses.kills, FSM_GROUPS, header->kills_total,
+                        header->n_kills_total) ||
+        !restore_totals(fsm->losses.demands, FSM_GROUPS, header->demands_total,
+                        header->n_demands_total))
+        return false;
+    if (header->learned == NULL)
+        return true;
+    if (!fsm_learned_valid(header->learned) || header->learned->at_ms > FSM_TIME_MAX_MS)
+        return false;
+    fsm->learned = (Ckpt__Log__V1__SetLearned *)fsm_message_copy(fsm, &header->learned->base);
+    return true;
+}
+
 static bool restore_header(struct fsm *fsm, const Ckpt__Log__V1__SnapshotHeader *header)
 {
     if (header->version != SNAPSHOT_VERSION || strlen(header->cluster_id) >= FSM_ID_BYTES ||
@@ -37,7 +64,7 @@ static bool restore_header(struct fsm *fsm, const Ckpt__Log__V1__SnapshotHeader 
     fsm->malformed_entries = header->malformed_entries;
     fsm->member_id_max = header->member_id_max;
     fsm->members_index = header->applied_index;
-    return true;
+    return restore_fleet(fsm, header);
 }
 
 static bool restore_policy(struct fsm *fsm, const Ckpt__V1__Policy *policy)
@@ -46,7 +73,8 @@ static bool restore_policy(struct fsm *fsm, const Ckpt__V1__Policy *policy)
         policy->retention_ms > FSM_DURATION_MAX_MS || policy->grace_ms > FSM_DURATION_MAX_MS ||
         policy->max_victims > FSM_VICTIMS_MAX ||
         policy->checkpoint_timeout_ms > FSM_DURATION_MAX_MS ||
-        policy->retry_backoff_ms > FSM_DURATION_MAX_MS)
+        policy->retry_backoff_ms > FSM_DURATION_MAX_MS ||
+        policy->sensitive_timeout_ms > FSM_DURATION_MAX_MS)
         return false;
     fsm_policy_merge(&fsm->policy, policy);
     return true;
@@ -90,6 +118,7 @@ static bool restore_node(struct fsm *fsm, const Ckpt__Log__V1__NodeRecord *recor
     struct node *node;
 
     if (record->slot >= FSM_NODES_MAX || !id_valid(record->node_id) ||
+        record->steady_since_ms > FSM_TIME_MAX_MS ||
         (unsigned)record->state > CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING ||
         fsm_node_look(fsm, record->slot) != NULL || fsm_node_named(fsm, record->node_id) != NULL)
         return false;
@@ -101,6 +130,8 @@ static bool restore_node(struct fsm *fsm, const Ckpt__Log__V1__NodeRecord *recor
     node->view.state = record->state;
     node->view.state_since_ms = record->state_since_ms;
     node->view.last_report_sequence = record->last_report_sequence;
+    node->view.steady_since_ms = record->steady_since_ms;
+    node->view.failure_count = record->failure_count;
     fsm_node_changed(fsm, node);
     return true;
 }
@@ -120,6 +151,12 @@ static bool allocation_valid(struct fsm *fsm, const Ckpt__Log__V1__AllocationRec
         record->grace_ms > FSM_DURATION_MAX_MS || record->state_since_ms > FSM_TIME_MAX_MS ||
         record->checkpoint_timeout_ms > FSM_DURATION_MAX_MS || record->n_shares == 0 ||
         record->n_shares > FSM_NODES_PER_ALLOCATION_MAX ||
+        record->size_estimate_bytes > FSM_ALLOCATION_BYTES_MAX ||
+        record->size_deviation_bytes > FSM_ALLOCATION_BYTES_MAX ||
+        record->write_mean_us > 2 * FSM_DURATION_MAX_MS * 1000 ||
+        record->write_deviation_us > 2 * FSM_DURATION_MAX_MS * 1000 ||
+        record->stall_ppm_plus_1 > FSM_PPM + 1 || record->done_e6 > FSM_OUTCOMES_E6_MAX ||
+        record->failed_e6 > FSM_OUTCOMES_E6_MAX ||
         (record->terminating && !fsm_allocation_move_allowed(record->state, record->plan_state)))
         return false;
     for (size_t i = 0; i < record->n_shares; i++) {
@@ -212,6 +249,19 @@ static void restore_allocation_times(struct allocation *allocation,
     allocation->expired = record->expired;
 }
 
+static void restore_learned(struct fsm_learned *learned,
+                            const Ckpt__Log__V1__AllocationRecord *record)
+{
+    learned->count = record->learned_count;
+    learned->write_mean_us = record->write_mean_us;
+    learned->write_deviation_us = record->write_deviation_us;
+    learned->size_deviation_bytes = record->size_deviation_bytes;
+    learned->done_e6 = record->done_e6;
+    learned->failed_e6 = record->failed_e6;
+    learned->stall_measured = record->stall_ppm_plus_1 != 0;
+    learned->stall_ppm = learned->stall_measured ? record->stall_ppm_plus_1 - 1 : 0;
+}
+
 static bool restore_allocation(struct fsm *fsm, const Ckpt__Log__V1__AllocationRecord *record)
 {
     struct allocation *allocation;
@@ -221,6 +271,7 @@ static bool restore_allocation(struct fsm *fsm, const Ckpt__Log__V1__AllocationR
     allocation = fsm_allocation_create(fsm, record->slot, record->allocation_id);
     restore_allocation_facts(fsm, &allocation->view, record);
     restore_allocation_times(allocation, record);
+    restore_learned(&allocation->view.learned, record);
     restore_shares(allocation, record);
     fsm_allocation_adopt(fsm, allocation);
     if (fsm_allocation_runs(allocation))
@@ -270,6 +321,7 @@ static void restore_shards(struct checkpoint *checkpoint,
         shard->stopped_writing = source->stopped_writing;
         shard->size_bytes = source->size_bytes;
         shard->write_ms = source->write_ms;
+        shard->stall_ms = source->stall_ms;
         if (source->verified)
             memcpy(shard->manifest_sha256, source->manifest_sha256.data,
                    sizeof(shard->manifest_sha256));

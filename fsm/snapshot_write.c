@@ -46,6 +46,7 @@ static void write_header(struct snapshot_writer *writer, const struct fsm *fsm)
 {
     Ckpt__Log__V1__SnapshotHeader header = CKPT__LOG__V1__SNAPSHOT_HEADER__INIT;
     uint64_t totals[FSM_STATES_CHECKPOINT];
+    struct fsm_losses losses = fsm->losses;
     snapshot_record record = RECORD(HEADER, header, &header);
 
     memcpy(totals, fsm->checkpoints_total, sizeof(totals));
@@ -73,6 +74,13 @@ static void write_header(struct snapshot_writer *writer, const struct fsm *fsm)
     header.requeues_total = fsm->requeues_total;
     header.malformed_entries = fsm->malformed_entries;
     header.member_id_max = fsm->member_id_max;
+    header.node_failures_total = losses.node_failures;
+    header.n_node_failures_total = FSM_AGE_BINS;
+    header.kills_total = losses.kills;
+    header.n_kills_total = FSM_GROUPS;
+    header.demands_total = losses.demands;
+    header.n_demands_total = FSM_GROUPS;
+    header.learned = fsm->learned;
     write_record(writer, &record);
 }
 
@@ -130,6 +138,8 @@ void fsm_write_node(struct snapshot_writer *writer, const struct node *node)
     message.state = node->view.state;
     message.state_since_ms = node->view.state_since_ms;
     message.last_report_sequence = node->view.last_report_sequence;
+    message.steady_since_ms = node->view.steady_since_ms;
+    message.failure_count = node->view.failure_count;
     write_record(writer, &record);
 }
 
@@ -230,6 +240,18 @@ static void fill_allocation_times(Ckpt__Log__V1__AllocationRecord *message,
     message->timer_at_ms = allocation->timer.at_ms;
 }
 
+static void fill_learned(Ckpt__Log__V1__AllocationRecord *message,
+                         const struct fsm_learned *learned)
+{
+    message->learned_count = learned->count;
+    message->write_mean_us = learned->write_mean_us;
+    message->write_deviation_us = learned->write_deviation_us;
+    message->size_deviation_bytes = learned->size_deviation_bytes;
+    message->done_e6 = learned->done_e6;
+    message->failed_e6 = learned->failed_e6;
+    message->stall_ppm_plus_1 = learned->stall_measured ? learned->stall_ppm + 1 : 0;
+}
+
 void fsm_write_allocation(struct snapshot_writer *writer, const struct allocation *allocation)
 {
     Ckpt__Log__V1__AllocationRecord message = CKPT__LOG__V1__ALLOCATION_RECORD__INIT;
@@ -240,6 +262,7 @@ void fsm_write_allocation(struct snapshot_writer *writer, const struct allocatio
 
     fill_allocation(&message, allocation);
     fill_allocation_times(&message, allocation);
+    fill_learned(&message, &allocation->view.learned);
     fill_shares(shares.items, allocation);
     message.n_shares = allocation->view.node_count;
     message.shares = (Ckpt__Log__V1__ShareRecord **)shares.pointers;
@@ -259,6 +282,7 @@ static void fill_shards(Ckpt__Log__V1__ShardRecord *shards, const struct checkpo
         shards[i].stopped_writing = shard->stopped_writing;
         shards[i].size_bytes = shard->size_bytes;
         shards[i].write_ms = shard->write_ms;
+        shards[i].stall_ms = shard->stall_ms;
         if (shard->verified) {
             shards[i].manifest_sha256.len = sizeof(shard->manifest_sha256);
             shards[i].manifest_sha256.data = shard->manifest_sha256;

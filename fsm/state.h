@@ -150,6 +150,8 @@ struct fsm {
     uint64_t checkpoints_total[FSM_STATES_CHECKPOINT];
     uint64_t rejected_reports, duplicate_reports, skipped_decisions, resumed_total, paused_total;
     uint64_t walltime_conflicts, preemptions_total, requeues_total, malformed_entries;
+    struct fsm_losses losses;
+    Ckpt__Log__V1__SetLearned *learned; /* NULL: nothing yet */
     /* not part of the state */
     struct list *snapshots; /* at work; heap: struct fsm may move */
     struct node *changed_first, *changed_last;
@@ -363,6 +365,14 @@ void fsm_checkpoint_clear_shards(struct checkpoint *checkpoint);
 uint64_t fsm_checkpoint_timeout_ms(const struct fsm *fsm, const struct allocation *allocation);
 bool fsm_checkpoint_writes(const struct checkpoint *checkpoint); /* DISPATCHED or WRITING */
 
+/* learn.c */
+void fsm_learn_complete(struct fsm_allocation *view, const struct checkpoint *checkpoint);
+void fsm_learn_outcome(struct fsm_allocation *view, bool completed);
+void fsm_learn_nodes_changed(struct fsm_allocation *view, uint32_t old_count);
+void fsm_learn_node_failed(struct fsm *fsm, struct node *node);
+bool fsm_learned_valid(const Ckpt__Log__V1__SetLearned *learned);
+bool fsm_learned_counts_agree(const struct fsm *fsm, const Ckpt__Log__V1__SetLearned *learned);
+
 /* retention.c */
 void fsm_retention_review(struct fsm *fsm, struct allocation *allocation);
 void fsm_retention_due(struct fsm *fsm, struct checkpoint *checkpoint);
@@ -387,7 +397,7 @@ fsm_handler fsm_apply_cluster_init, fsm_apply_member_facts, fsm_apply_member_rol
     fsm_apply_restart, fsm_apply_decisions, fsm_apply_grants, fsm_apply_node_report,
     fsm_apply_node_seen, fsm_apply_target_availability, fsm_apply_put_target, fsm_apply_set_policy,
     fsm_apply_tick, fsm_apply_leader_elected, fsm_apply_new_epoch, fsm_apply_collected,
-    fsm_apply_drain_node;
+    fsm_apply_drain_node, fsm_apply_set_learned;
 enum fsm_status fsm_put_target(struct fsm *fsm, const Ckpt__V1__TargetSpec *spec,
                                struct fsm_outcome *outcome);
 /* Ends or requeues what runs on a node that is gone. */

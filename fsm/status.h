@@ -73,7 +73,9 @@
       "name other nodes, or start its agent first (ckptctl nodes)")                                \
     X(36, MEMBER_REMOVED, 9,                                                                       \
       "member {c} was removed from the cluster, and ids are never used again",                     \
-      "give it an id above {l}, and an empty folder")
+      "give it an id above {l}, and an empty folder")                                              \
+    X(37, STALE_LEARNED, 9, "what was learned is older than what is known ({c}, known {l})",       \
+      "none; the leader goes on from what is known")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

@@ -43,6 +43,10 @@ void fsm_allocation_end(struct fsm *fsm, struct allocation *allocation,
     }
     if (preempted && allocation->preemptor_class != 0)
         view->preempted_count++;
+    if (allocation->preemptor_class != 0 &&
+        (reason == CKPT__V1__REASON__REASON_PREEMPTED_WITHOUT_CHECKPOINT ||
+         reason == CKPT__V1__REASON__REASON_CHECKPOINT_TIMEOUT))
+        fsm->losses.kills[fsm_group(view)]++;
     view->terminating = false;
     fsm_allocation_release(fsm, allocation);
     fsm_allocation_move(fsm, allocation, state, reason);

@@ -145,12 +145,27 @@ static enum fsm_status validate_target_spec(const Ckpt__V1__TargetSpec *spec,
 
 static enum fsm_status validate_policy(const Ckpt__V1__Policy *policy, struct fsm_outcome *outcome)
 {
-    const uint64_t durations[] = {
-        policy->evaluation_interval_ms, policy->min_interval_ms,    policy->max_interval_ms,
-        policy->checkpoint_timeout_ms,  policy->grace_ms,           policy->max_deferral_ms,
-        policy->near_completion_ms,     policy->retention_ms,       policy->retry_backoff_ms,
-        policy->node_degraded_after_ms, policy->node_down_after_ms, policy->quiesce_ms,
-        policy->restart_cost_ms,        policy->session_ttl_ms};
+    const uint64_t durations[] = {policy->evaluation_interval_ms,
+                                  policy->min_interval_ms,
+                                  policy->max_interval_ms,
+                                  policy->checkpoint_timeout_ms,
+                                  policy->grace_ms,
+                                  policy->max_deferral_ms,
+                                  policy->near_completion_ms,
+                                  policy->retention_ms,
+                                  policy->retry_backoff_ms,
+                                  policy->node_degraded_after_ms,
+                                  policy->node_down_after_ms,
+                                  policy->quiesce_ms,
+                                  policy->restart_cost_ms,
+                                  policy->session_ttl_ms,
+                                  policy->sensitive_min_interval_ms,
+                                  policy->sensitive_max_interval_ms,
+                                  policy->sensitive_timeout_ms,
+                                  policy->queue_max_age_ms,
+                                  policy->learned_interval_ms,
+                                  policy->hazard_forget_ms,
+                                  policy->demand_forget_ms};
 
     check_range(policy->max_victims, 0, FSM_VICTIMS_MAX, outcome);
     check_range(policy->keep_complete, 0, FSM_COMPLETE_KEPT_MAX, outcome);
@@ -377,6 +392,18 @@ static enum fsm_status validate_new_epoch(const fsm_command *command, struct fsm
     return check_range(command->new_epoch->epoch, 2, FSM_EPOCH_MAX, outcome);
 }
 
+/* Whether its numbers agree with the state's is for apply. */
+static enum fsm_status validate_set_learned(const fsm_command *command, struct fsm_outcome *outcome)
+{
+    const Ckpt__Log__V1__SetLearned *learned = command->set_learned;
+
+    check_range(learned->term, 1, INT64_MAX, outcome);
+    check_range(learned->at_ms, 0, FSM_TIME_MAX_MS, outcome);
+    if (outcome->status == FSM_OK && !fsm_learned_valid(learned))
+        outcome->status = FSM_INVALID_ARGUMENT;
+    return outcome->status;
+}
+
 enum { COMMAND_FIRST = CKPT__LOG__V1__COMMAND__BODY_CLUSTER_INIT };
 
 static validator *const validators[] = {
@@ -405,6 +432,7 @@ static validator *const validators[] = {
     V(DRAIN_NODE) = validate_drain_node,
     V(NEW_EPOCH) = validate_new_epoch,
     V(MEMBER_ROLE) = validate_member_role,
+    V(SET_LEARNED) = validate_set_learned,
 #undef V
 };
 

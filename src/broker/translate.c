@@ -133,6 +133,24 @@ static Ckpt__V1__AllocationSpec *translate_spec(const struct fsm *fsm,
     return spec;
 }
 
+static Ckpt__V1__Learned *translate_learned(const struct fsm_allocation *allocation,
+                                            struct scratch *scratch)
+{
+    const struct fsm_learned *from = &allocation->learned;
+    Ckpt__V1__Learned *learned = scratch_take(scratch, 1, sizeof(*learned));
+
+    ckpt__v1__learned__init(learned);
+    learned->count = from->count;
+    learned->write_ms = from->write_mean_us / 1000;
+    learned->write_deviation_ms = from->write_deviation_us / 1000;
+    learned->size_bytes = from->count > 0 ? allocation->size_estimate_bytes : 0;
+    learned->size_deviation_bytes = from->size_deviation_bytes;
+    learned->success_ppm = fsm_success_ppm(from);
+    learned->stall_ppm = from->stall_ppm;
+    learned->stall_measured = from->stall_measured;
+    return learned;
+}
+
 void translate_allocation(const struct fsm *fsm, const struct fsm_allocation *allocation,
                           struct scratch *scratch, Ckpt__V1__Allocation *ret_allocation)
 {
@@ -153,6 +171,7 @@ void translate_allocation(const struct fsm *fsm, const struct fsm_allocation *al
     ret_allocation->size_estimate_bytes = allocation->size_estimate_bytes;
     ret_allocation->write_estimate_ms = allocation->write_estimate_ms;
     ret_allocation->restart_count = allocation->restart_count;
+    ret_allocation->learned = translate_learned(allocation, scratch);
 }
 
 size_t translate_shards(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint,

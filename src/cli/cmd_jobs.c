@@ -176,6 +176,20 @@ static void print_nodes(struct cli *cli, const Ckpt__V1__AllocationSpec *spec)
     output_table_print(&table);
 }
 
+/* What its own checkpoints taught: the evaluator plans with these. */
+static void print_learned(const struct cli *cli, const Ckpt__V1__Learned *learned)
+{
+    char a[HUMAN_BYTES], b[HUMAN_BYTES], c[HUMAN_BYTES], d[HUMAN_BYTES];
+
+    fprintf(cli->out, " learned from %u: write %s +- %s  size %s +- %s  success %.1f %%",
+            learned->count, human_duration(learned->write_ms, a),
+            human_duration(learned->write_deviation_ms, b), human_size(learned->size_bytes, c),
+            human_size(learned->size_deviation_bytes, d), learned->success_ppm / 1e4);
+    if (learned->stall_measured)
+        fprintf(cli->out, "  stands still %.1f %% of the write", learned->stall_ppm / 1e4);
+    fputc('\n', cli->out);
+}
+
 static void print_job(struct cli *cli, const Ckpt__V1__Allocation *job)
 {
     const Ckpt__V1__AllocationSpec *spec = spec_of(job);
@@ -204,6 +218,8 @@ static void print_job(struct cli *cli, const Ckpt__V1__Allocation *job)
     fprintf(cli->out, "  active %s\n", human_checkpoint(job->active_checkpoint_id, a));
     fprintf(cli->out, " estimates size %s  write %s\n", human_size(job->size_estimate_bytes, a),
             human_duration(job->write_estimate_ms, b));
+    if (job->learned != NULL && job->learned->count > 0)
+        print_learned(cli, job->learned);
     fprintf(cli->out, " restarts %u  requeued %u  preempted %u  lost %" PRIu64 " GPU-s\n\n",
             job->restart_count, job->requeue_count, job->preempted_count, job->lost_gpu_ms / 1000);
     print_nodes(cli, spec);

@@ -165,6 +165,39 @@ static void show_ids(struct transcript *out, const uint64_t *ids, size_t count)
     say(out, "%s\n", count == 0 ? " none" : "");
 }
 
+static void show_learned(struct transcript *out, const struct fsm *fsm)
+{
+    for (uint32_t slot = 0; slot < fsm_allocation_slots(fsm); slot++) {
+        const struct fsm_allocation *job = fsm_allocation_at(fsm, slot);
+
+        if (job == NULL)
+            continue;
+        say(out,
+            "  job %s learned from %u: write=%" PRIu64 "us +-%" PRIu64 " size=%" PRIu64
+            " +-%" PRIu64,
+            job->id, job->learned.count, job->learned.write_mean_us,
+            job->learned.write_deviation_us, job->size_estimate_bytes,
+            job->learned.size_deviation_bytes);
+        say(out, " success=%uppm stall=%uppm%s\n", fsm_success_ppm(&job->learned),
+            job->learned.stall_ppm, job->learned.stall_measured ? "" : " (not measured)");
+    }
+}
+
+static void show_losses(struct transcript *out, const struct fsm *fsm)
+{
+    const Ckpt__Log__V1__SetLearned *learned = fsm_learned(fsm);
+    struct fsm_losses losses;
+
+    fsm_get_losses(fsm, &losses);
+    say(out, "  node failures by age");
+    for (int i = 0; i < FSM_AGE_BINS; i++)
+        say(out, " %" PRIu64, losses.node_failures[i]);
+    if (learned != NULL)
+        say(out, ", learned at %" PRIu64 " in term %" PRIu64 ": %" PRIu64, learned->at_ms,
+            learned->term, learned->hazard[0]);
+    say(out, "\n");
+}
+
 static void show(struct transcript *out, struct script *script)
 {
     const char *what = script_word(script, 1);
@@ -173,6 +206,10 @@ static void show(struct transcript *out, struct script *script)
 
     if (strcmp(what, "jobs") == 0) {
         show_jobs(out, fsm);
+    } else if (strcmp(what, "learned") == 0) {
+        show_learned(out, fsm);
+    } else if (strcmp(what, "losses") == 0) {
+        show_losses(out, fsm);
     } else if (strcmp(what, "checkpoints") == 0) {
         show_checkpoints(out, fsm);
     } else if (strcmp(what, "orders") == 0) {

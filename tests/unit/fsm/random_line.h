@@ -63,12 +63,15 @@ static inline void random_report(struct script *script, uint64_t *state, char *l
     }
     node = fsm_node_at(script->fsm,
                        checkpoint->shards[random_draw(state, checkpoint->shard_count)].node_slot);
-    snprintf(line, size, "report %s %s %s ckpt=%s attempt=%u reason=%s size=%d seq=%" PRIu64,
+    snprintf(line, size,
+             "report %s %s %s ckpt=%s attempt=%u reason=%s size=%d write=%" PRIu64 " stall=%" PRIu64
+             " seq=%" PRIu64,
              node->id, kinds[random_draw(state, 7)],
              fsm_allocation_at(script->fsm, checkpoint->allocation_slot)->id,
              checkpoint_id_format(checkpoint->id, id),
              checkpoint->attempt - (random_draw(state, 10) == 0), reasons[random_draw(state, 5)],
-             random_draw(state, 20) == 0 ? 0 : 1000,
+             random_draw(state, 20) == 0 ? 0 : 1000, random_draw(state, 90000),
+             random_draw(state, 3) * 700,
              node->last_report_sequence + (random_draw(state, 10) != 0) -
                  (random_draw(state, 20) == 0 && node->last_report_sequence > 0));
 }
@@ -149,7 +152,7 @@ static inline void random_rare(struct script *script, uint64_t *state, char *lin
     char nodes[128];
     char id[CHECKPOINT_ID_TEXT_BYTES];
     uint64_t job = random_draw(state, RANDOM_JOBS);
-    uint64_t which = random_draw(state, 15);
+    uint64_t which = random_draw(state, 16);
 
     random_nodes(state, nodes, sizeof(nodes));
     if (which < 3)
@@ -188,6 +191,9 @@ static inline void random_rare(struct script *script, uint64_t *state, char *lin
     else if (which == 13)
         snprintf(line, size, "role %" PRIu64 " %s name=m%" PRIu64, 1 + random_draw(state, 80),
                  roles[random_draw(state, 3)], random_draw(state, 9));
+    else if (which == 14)
+        snprintf(line, size, "learned failures=%" PRIu64 " kills=%" PRIu64 " hazard=%" PRIu64,
+                 random_draw(state, 3), random_draw(state, 2), random_draw(state, 1000000));
     else
         snprintf(line, size, "init");
 }

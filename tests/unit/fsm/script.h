@@ -454,6 +454,7 @@ static inline enum fsm_status script_report(struct script *script, Ckpt__Log__V1
         script, "sha", "00112233445566778899aabbccddeeff00112233445566778899AABBCCDDEEFF"));
     report.exit_status = (int32_t)script_number(script, "status", 0);
     report.write_ms = script_number(script, "write", 0);
+    report.stall_ms = script_number(script, "stall", 0);
     report.snapshot_age_ms = script_number(script, "age", 0);
     report.restored_checkpoint_id = script_checkpoint(script, script_value(script, "restored", ""));
     report.will_restart = script_flag(script, "restart");
@@ -524,6 +525,8 @@ static inline enum fsm_status script_policy(struct script *script, Ckpt__Log__V1
     policy.retry_backoff_ms = script_number(script, "backoff", 0);
     policy.session_ttl_ms = script_number(script, "session_ttl", 0);
     policy.near_completion_ms = script_number(script, "near", 0);
+    policy.sensitive_min_interval_ms = script_number(script, "sensitive_min", 0);
+    policy.sensitive_timeout_ms = script_number(script, "sensitive_timeout", 0);
     set.policy = &policy;
     SCRIPT_BODY(SET_POLICY, set_policy, &set);
     return script_apply(script, command);
@@ -597,6 +600,37 @@ static inline enum fsm_status script_epoch(struct script *script, Ckpt__Log__V1_
     return script_apply(script, command);
 }
 
+/* learned term=N [at=MS] [hazard=N] [failures=N] [kills=N] [demands=N] [exposed=MS]: each number in the first place of its list */
+static inline enum fsm_status script_learned(struct script *script, Ckpt__Log__V1__Command *command)
+{
+    Ckpt__Log__V1__SetLearned learned = CKPT__LOG__V1__SET_LEARNED__INIT;
+    Ckpt__Log__V1__LearnedRate rates[2][FSM_GROUPS];
+    Ckpt__Log__V1__LearnedRate *pointers[2][FSM_GROUPS];
+    uint64_t hazard[FSM_HAZARD_WORDS] = {0}, failures[FSM_AGE_BINS] = {0};
+
+    for (size_t kind = 0; kind < 2; kind++)
+        for (size_t i = 0; i < FSM_GROUPS; i++) {
+            ckpt__log__v1__learned_rate__init(&rates[kind][i]);
+            pointers[kind][i] = &rates[kind][i];
+        }
+    hazard[0] = script_number(script, "hazard", 0);
+    failures[0] = script_number(script, "failures", 0);
+    rates[0][0].counted = script_number(script, "kills", 0);
+    rates[1][0].counted = script_number(script, "demands", 0);
+    rates[0][0].exposed_ms = script_number(script, "exposed", 0);
+    learned.term = script_number(script, "term", script->term);
+    learned.at_ms = script_number(script, "at", 0);
+    learned.n_hazard = (size_t)script_number(script, "words", FSM_HAZARD_WORDS);
+    learned.hazard = hazard;
+    learned.n_node_failures = FSM_AGE_BINS;
+    learned.node_failures = failures;
+    learned.n_kills = learned.n_demands = FSM_GROUPS;
+    learned.kills = pointers[0];
+    learned.demands = pointers[1];
+    SCRIPT_BODY(SET_LEARNED, set_learned, &learned);
+    return script_apply(script, command);
+}
+
 static inline enum fsm_status script_tick(struct script *script, Ckpt__Log__V1__Command *command)
 {
     Ckpt__Log__V1__Tick tick = CKPT__LOG__V1__TICK__INIT;
@@ -636,6 +670,7 @@ static const struct script_verb {
     {"drain", 31, true, script_drain},
     {"epoch", 32, false, script_epoch},
     {"role", 33, false, script_role},
+    {"learned", 34, false, script_learned},
 };
 
 enum { SCRIPT_VERBS = sizeof(script_verbs) / sizeof(script_verbs[0]) };

@@ -52,6 +52,7 @@ static const struct row rows[] = {
     {"CLASS_TOO_LOW", {"register j1 nodes=n1 class=5", "preempt class=5 nodes=j1"}}, /* P-002 */
     {"CLASS_TOO_LOW", {"preempt class=0"}},
     {"ALREADY_INITIALISED", {"init"}},
+    {"STALE_LEARNED", {"learned term=3", "learned term=2"}},
     {"STALE_REPORT", {"register j1 nodes=n1", "report n1 terminated j1 seq=5"}},
     {"NODE_NOT_ASSIGNED",
      {"register j1 nodes=n1", "node n2 ready", "report n2 terminated j1"}},        /* F-023 */
