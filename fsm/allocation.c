@@ -67,6 +67,7 @@ struct fsm_node_share *fsm_allocation_set_shares(struct allocation *allocation, 
     allocation->view.node_count = count;
     allocation->terminated_count = 0;
     allocation->exited_count = 0;
+    allocation->starting_count = 0;
     return shares;
 }
 

@@ -129,6 +129,7 @@ enum fsm_status fsm_apply_register(struct fsm *fsm, const fsm_command *command,
     shares_estimate(allocation, 0);
     fsm_allocation_move(fsm, allocation, ENDS(RUNNING), CKPT__V1__REASON__REASON_NONE);
     fsm_allocation_assign(fsm, allocation);
+    fsm_ledger_open(fsm, allocation);
     fsm_allocation_arm(fsm, allocation);
     return FSM_OK;
 }
@@ -159,6 +160,7 @@ static void update_nodes(struct fsm *fsm, struct allocation *allocation,
     shares_take(fsm, allocation, request->n_nodes, request->nodes);
     shares_estimate(allocation, old_count);
     fsm_allocation_assign(fsm, allocation);
+    fsm_ledger_update(fsm, allocation);
     if (active != NULL)
         fsm_checkpoint_shards_from(active, allocation);
 }
@@ -235,9 +237,11 @@ static void restart_clear(struct fsm *fsm, struct allocation *allocation)
     for (uint32_t i = 0; i < view->node_count; i++) {
         allocation->assignments[i].terminated = false;
         allocation->assignments[i].exited = false;
+        allocation->assignments[i].starting = true;
     }
     allocation->terminated_count = 0;
     allocation->exited_count = 0;
+    allocation->starting_count = view->node_count;
     allocation->plan_state = 0;
     allocation->plan_reason = 0;
     allocation->preemptor_class = 0;
@@ -246,6 +250,7 @@ static void restart_clear(struct fsm *fsm, struct allocation *allocation)
     view->terminate_reason = CKPT__V1__REASON__REASON_NONE;
     view->walltime_asked = false;
     view->non_preemptible = view->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE;
+    view->waited_ms = fsm_add(view->waited_ms, fsm_since(fsm, view->state_since_ms));
     view->started_at_ms = fsm->now_ms;
     view->last_complete_snapshot_ms = fsm->now_ms;
 }
@@ -295,6 +300,7 @@ enum fsm_status fsm_apply_restart(struct fsm *fsm, const fsm_command *command,
     restart_clear(fsm, allocation);
     fsm_allocation_move(fsm, allocation, ENDS(RUNNING), CKPT__V1__REASON__REASON_NONE);
     fsm_allocation_assign(fsm, allocation);
+    fsm_ledger_update(fsm, allocation);
     fsm_allocation_arm(fsm, allocation);
     fsm_retention_review(fsm, allocation);
     outcome->checkpoint_id = allocation->view.last_complete_id;

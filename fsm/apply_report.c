@@ -99,8 +99,7 @@ static void report_restarting_alone(struct fsm *fsm, const struct report *report
     struct checkpoint *active = fsm_checkpoint_active(fsm, report->allocation);
 
     view->restart_count++;
-    view->lost_gpu_ms =
-        fsm_add(view->lost_gpu_ms, fsm_allocation_age_gpu_ms(fsm, report->allocation));
+    fsm_ledger_part_died(fsm, report->allocation, report->part);
     view->last_complete_snapshot_ms = fsm_max(view->last_complete_snapshot_ms, fsm->now_ms);
     if (active != NULL && fsm_checkpoint_writes(active))
         fsm_checkpoint_attempt_failed(fsm, active, REASON(APPLICATION_EXITED));
@@ -149,6 +148,8 @@ static void report_application_started(struct fsm *fsm, const struct report *rep
                               .number = view->restart_count};
 
     report_mark_exited(report, false);
+    fsm_ledger_part_started(fsm, report->allocation, report->part,
+                            report->message->restored_checkpoint_id);
     if (view->restart_count == 0 && report->message->restored_checkpoint_id == 0)
         return; /* its first start */
     view->last_complete_snapshot_ms = fsm_max(view->last_complete_snapshot_ms, fsm->now_ms);
@@ -184,6 +185,7 @@ static enum fsm_status report_checkpoint(struct fsm *fsm, struct report *report)
     }
     if (report->message->kind == KIND(STOPPED_WRITING))
         report->shard->stopped_writing = true;
+    fsm_ledger_paused(fsm, report->checkpoint, report->message->stall_ms);
     if (!fsm_checkpoint_writes(checkpoint))
         return FSM_OK;
     if (report->message->kind == KIND(STARTED))

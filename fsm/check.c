@@ -13,7 +13,7 @@
 #define STATE(name) CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name
 #define ENDS(name)  CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
 
-enum { CHECKED_INVARIANTS = 15, CHECK_TEXT_BYTES = 320 };
+enum { CHECKED_INVARIANTS = 16, CHECK_TEXT_BYTES = 320 };
 
 struct checker {
     const struct fsm *fsm;
@@ -22,6 +22,7 @@ struct checker {
     uint32_t allocations_by_state[FSM_STATES_ALLOCATION];
     uint32_t checkpoints_by_state[FSM_STATES_CHECKPOINT];
     uint32_t active, armed, collectable;
+    struct tenant *tenants; /* sums over their allocations */
 };
 
 static void expect(struct checker *checker, bool holds, const char *what, const char *subject,
@@ -277,13 +278,71 @@ static void check_node(struct checker *checker, const struct node *node)
            node->view.id, node->view.slot);
 }
 
+/* Tenants keep what left, so they hold at least what their allocations hold; one that is full no longer counts. */
+static void check_tenant(struct checker *checker, uint32_t i)
+{
+    const struct tenant *tenant = checker->fsm->tenants[i];
+    const struct tenant *sum = &checker->tenants[i];
+    struct fsm_account now;
+
+    fsm_tenant_account(checker->fsm, i, &now);
+    expect(checker, fsm_account_balanced(&now), "I42 GPU time of a tenant adds up", tenant->id,
+           now.held_gpu_ms);
+    expect(checker,
+           tenant->computing_gpus == sum->computing_gpus &&
+               tenant->restarting_gpus == sum->restarting_gpus,
+           "INDEX GPUs of a tenant", tenant->id, tenant->computing_gpus);
+    if (now.held_gpu_ms == UINT64_MAX)
+        return;
+    expect(checker,
+           now.useful_gpu_ms >= sum->account.useful_gpu_ms &&
+               now.pending_gpu_ms == sum->account.pending_gpu_ms,
+           "I42 a tenant has what its allocations have", tenant->id, now.pending_gpu_ms);
+    for (size_t cause = 0; cause < FSM_LOSS_COUNT; cause++)
+        expect(checker, now.lost_gpu_ms[cause] >= sum->account.lost_gpu_ms[cause],
+               "I42 a tenant lost what its allocations lost", tenant->id, cause);
+}
+
+static void check_account(struct checker *checker, const struct allocation *allocation)
+{
+    struct tenant *sum = &checker->tenants[allocation->tenant_slot];
+    struct fsm_account now;
+    uint32_t starting = 0;
+
+    fsm_allocation_account(checker->fsm, &allocation->view, &now);
+    expect(checker, fsm_account_balanced(&now), "I42 GPU time adds up", allocation->view.id,
+           now.held_gpu_ms);
+    expect(checker, allocation->assigned || now.pending_gpu_ms == 0,
+           "I42 nothing is pending of what holds nothing", allocation->view.id, now.pending_gpu_ms);
+    for (uint32_t i = 0; i < allocation->view.node_count; i++)
+        starting += allocation->assignments[i].starting;
+    expect(checker,
+           starting == allocation->starting_count &&
+               allocation->account_restarting == (starting > 0) &&
+               allocation->account_gpus == (allocation->assigned ? allocation->view.gpu_count : 0),
+           "INDEX rate of an account", allocation->view.id, starting);
+    sum->account.useful_gpu_ms = fsm_add(sum->account.useful_gpu_ms, now.useful_gpu_ms);
+    sum->account.pending_gpu_ms = fsm_add(sum->account.pending_gpu_ms, now.pending_gpu_ms);
+    for (size_t cause = 0; cause < FSM_LOSS_COUNT; cause++)
+        sum->account.lost_gpu_ms[cause] =
+            fsm_add(sum->account.lost_gpu_ms[cause], now.lost_gpu_ms[cause]);
+    if (allocation->account_restarting)
+        sum->restarting_gpus += allocation->account_gpus;
+    else
+        sum->computing_gpus += allocation->account_gpus;
+}
+
 static void check_tables(struct checker *checker)
 {
     const struct fsm *fsm = checker->fsm;
 
     for (uint32_t slot = 0; slot < fsm->allocations.slot_end; slot++)
-        if (fsm_allocation_look(fsm, slot) != NULL)
+        if (fsm_allocation_look(fsm, slot) != NULL) {
             check_allocation(checker, fsm_allocation_look(fsm, slot));
+            check_account(checker, fsm_allocation_look(fsm, slot));
+        }
+    for (uint32_t i = 0; i < fsm->tenant_count; i++)
+        check_tenant(checker, i);
     for (size_t i = 0; i < fsm->checkpoint_refs; i++) {
         expect(checker, i == 0 || fsm->checkpoints[i].id > fsm->checkpoints[i - 1].id,
                "I26 ids strictly increase", "checkpoint", fsm->checkpoints[i].id);
@@ -344,8 +403,10 @@ size_t fsm_check(const struct fsm *fsm, void (*violation)(void *context, const c
     struct checker checker = {.fsm = fsm, .violation = violation, .context = context};
 
     CHECK(violation != NULL);
+    checker.tenants = check_calloc(fsm->tenant_count + 1, sizeof(*checker.tenants));
     check_tables(&checker);
     check_sums(&checker);
     check_learned(&checker);
+    free(checker.tenants);
     return CHECKED_INVARIANTS;
 }

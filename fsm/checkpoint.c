@@ -291,6 +291,7 @@ void fsm_checkpoint_dispatch(struct fsm *fsm, struct checkpoint *checkpoint,
     checkpoint_take_grant(fsm, checkpoint, grant->bytes_per_s, grant->bypass_budget);
     fsm_checkpoint_clear_shards(checkpoint);
     view->attempt++;
+    view->stall_ms = 0;
     view->resumed_from_outage = false;
     view->dispatched_at_ms = fsm->now_ms;
     view->timeout_ms = timeout_ms;

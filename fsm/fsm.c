@@ -69,6 +69,10 @@ void fsm_free(struct fsm *fsm)
     fsm_snapshots_leave(fsm);
     fsm_free_allocations(fsm);
     fsm_free_names(fsm);
+    for (uint32_t i = 0; i < fsm->tenant_count; i++) {
+        fsm_intern_release(fsm, fsm->tenants[i]->id);
+        free(fsm->tenants[i]);
+    }
     fsm_sessions_free(fsm);
     fsm_events_free(fsm);
     for (size_t i = 0; i < fsm->member_count; i++)

@@ -66,6 +66,25 @@ char *fsm_outcome_text(const struct fsm_outcome *outcome, char *text, size_t siz
 
 /* ---- read-only view --------------------------------------------------------------------------------------------------- */
 
+/* Where held GPU time went: causes of loss, as in metrics. What each means: README.md. */
+#define FSM_LOSSES(X)                                                                              \
+    X(FAILURE, failure)                                                                            \
+    X(CHECKPOINT, checkpoint)                                                                      \
+    X(RESTART, restart) X(PREEMPTION, preemption) X(WALLTIME, walltime) X(STOP, stop)
+enum fsm_loss {
+#define X(upper, lower) FSM_LOSS_##upper,
+    FSM_LOSSES(X)
+#undef X
+        FSM_LOSS_COUNT
+};
+struct fsm_account {
+    uint64_t held_gpu_ms; /* the sum of all others */
+    uint64_t useful_gpu_ms;
+    uint64_t pending_gpu_ms; /* since the last complete checkpoint */
+    uint64_t lost_gpu_ms[FSM_LOSS_COUNT];
+};
+const char *fsm_loss_name(enum fsm_loss cause); /* "failure" */
+
 struct fsm_node_share {
     uint32_t node_slot; /* fsm_node_at() */
     uint32_t gpu_count;
@@ -122,7 +141,8 @@ struct fsm_allocation {
         size_estimate_bytes; /* all nodes; learned from completed ones, first from used GPU memory */
     uint64_t write_estimate_ms; /* bound for timeouts: rises at once, falls slowly; 0: unknown */
     struct fsm_learned learned;
-    uint64_t lost_gpu_ms;
+    uint64_t
+        waited_ms; /* stopped, until it was started again; holding nothing, so lost to nobody */
 };
 
 struct fsm_shard {
@@ -156,6 +176,8 @@ struct fsm_checkpoint {
     uint64_t snapshot_at_ms;         /* earliest STARTED among the nodes */
     uint64_t priority_gpu_ms_per_gb; /* order of grants */
     uint64_t recompute_saved_gpu_ms; /* order after an outage: brought up to date at resume */
+    uint64_t stall_ms; /* of this attempt: how long its slowest node stood still, as reported */
+    uint64_t useful_gpu_ms; /* COMPLETE: of the allocation's account then */
     bool
         resumed_from_outage; /* REQUESTED after a pause: granted before all others, by recompute_saved */
     uint32_t shard_count;
@@ -228,6 +250,15 @@ struct fsm_summary {
 };
 void fsm_get_summary(const struct fsm *fsm, struct fsm_summary *ret_summary);
 const Ckpt__V1__Policy *fsm_policy(const struct fsm *fsm);
+
+/* The account by the state's clock: of an allocation, of a tenant (0 .. count-1; NULL: no such one), of all tenants together. */
+void fsm_allocation_account(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                            struct fsm_account *ret_account);
+uint32_t fsm_tenant_count(const struct fsm *fsm);
+const char *fsm_tenant_account(const struct fsm *fsm, uint32_t i, struct fsm_account *ret_account);
+void fsm_cluster_account(const struct fsm *fsm, struct fsm_account *ret_account);
+/* Computed in vain: what restarts had to repeat. */
+uint64_t fsm_account_repeated(const struct fsm_account *account);
 
 /* What members said of themselves, in order of first appearance; NULL: no more. */
 const Ckpt__Log__V1__MemberFacts *fsm_member_at(const struct fsm *fsm, size_t i);

@@ -16,6 +16,7 @@ enum {
         32, /* uncollected complete ones of an allocation; older ones expire at once */
     FSM_ENDED_KEPT_MAX = 16, /* records without a folder kept as history of an allocation */
     FSM_TARGETS_MAX = 64,
+    FSM_TENANTS_MAX = 1024, /* with sums of their own; all others are the last one */
     FSM_QUEUES_MAX = 256,
     FSM_WAITING_PER_QUEUE_MAX = 64,
     FSM_SESSIONS_MAX = 1000000,

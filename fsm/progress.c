@@ -40,6 +40,19 @@ static void progress_restart_deadline(struct fsm *fsm, struct checkpoint *checkp
     fsm_checkpoint_arm(fsm, checkpoint);
 }
 
+/* An application that was asked is one that runs, whatever else was reported of it. */
+static void progress_runs(struct fsm *fsm, const struct checkpoint *checkpoint,
+                          const struct fsm_shard *shard)
+{
+    struct allocation *allocation = progress_allocation(fsm, checkpoint);
+    struct assignment *part = NULL;
+
+    if (allocation->starting_count > 0)
+        part = fsm_allocation_part(allocation, shard->node_slot);
+    if (part != NULL)
+        fsm_ledger_starting(fsm, allocation, part, false);
+}
+
 void fsm_checkpoint_started(struct fsm *fsm, struct checkpoint *checkpoint, struct fsm_shard *shard,
                             uint64_t age_ms)
 {
@@ -48,6 +61,7 @@ void fsm_checkpoint_started(struct fsm *fsm, struct checkpoint *checkpoint, stru
 
     CHECK(fsm_checkpoint_writes(checkpoint));
     shard->started = true;
+    progress_runs(fsm, checkpoint, shard);
     if (view->snapshot_at_ms == 0 || asked_ms < view->snapshot_at_ms)
         view->snapshot_at_ms = asked_ms;
     if (view->state == STATE(WRITING))
@@ -119,6 +133,7 @@ void fsm_checkpoint_complete(struct fsm *fsm, struct checkpoint *checkpoint)
     struct allocation *allocation = progress_allocation(fsm, checkpoint);
 
     CHECK(checkpoint->view.state == STATE(WRITING));
+    fsm_ledger_saved(fsm, allocation, checkpoint);
     fsm_checkpoint_leave_active(fsm, checkpoint);
     checkpoint->view.completed_at_ms = fsm->now_ms;
     progress_learn(fsm, allocation, checkpoint);

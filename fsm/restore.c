@@ -91,6 +91,22 @@ static bool restore_member(struct fsm *fsm, const Ckpt__Log__V1__MemberFacts *me
     return true;
 }
 
+static bool restore_tenant(struct fsm *fsm, const Ckpt__Log__V1__TenantRecord *record)
+{
+    struct tenant *tenant;
+
+    if (fsm->tenant_count == FSM_TENANTS_MAX || record->account == NULL ||
+        record->at_ms > fsm->now_ms)
+        return false;
+    for (uint32_t i = 0; i < fsm->tenant_count; i++)
+        if (strcmp(fsm->tenants[i]->id, record->tenant) == 0)
+            return false;
+    tenant = fsm_tenant_create(fsm, record->tenant);
+    fsm_account_from_message(record->account, &tenant->account);
+    tenant->at_ms = record->at_ms;
+    return fsm_account_balanced(&tenant->account);
+}
+
 static bool restore_target(struct fsm *fsm, const Ckpt__Log__V1__TargetRecord *record)
 {
     const Ckpt__V1__TargetSpec *spec = record->spec;
@@ -186,6 +202,8 @@ static void restore_shares(struct allocation *allocation,
         shares[i].borrowed = source->borrowed;
         allocation->assignments[i].terminated = source->terminated;
         allocation->assignments[i].exited = source->exited;
+        allocation->assignments[i].starting = source->starting;
+        allocation->starting_count += source->starting;
         allocation->terminated_count += source->terminated;
         allocation->exited_count += source->exited;
     }
@@ -240,7 +258,7 @@ static void restore_allocation_times(struct allocation *allocation,
     view->complete_count = record->complete_count;
     view->size_estimate_bytes = record->size_estimate_bytes;
     view->write_estimate_ms = record->write_estimate_ms;
-    view->lost_gpu_ms = record->lost_gpu_ms;
+    view->waited_ms = record->waited_ms;
     allocation->terminate_deadline_ms = record->terminate_deadline_ms;
     allocation->grace_end_ms = record->grace_end_ms;
     allocation->plan_state = (uint8_t)record->plan_state;
@@ -262,6 +280,18 @@ static void restore_learned(struct fsm_learned *learned,
     learned->stall_ppm = learned->stall_measured ? record->stall_ppm_plus_1 - 1 : 0;
 }
 
+/* Of a version without accounts: it begins now. */
+static void restore_account(const struct fsm *fsm, struct allocation *allocation,
+                            const Ckpt__Log__V1__AllocationRecord *record)
+{
+    if (record->account != NULL) {
+        fsm_account_from_message(record->account, &allocation->account);
+        allocation->account_at_ms = record->account_at_ms;
+        return;
+    }
+    allocation->account_at_ms = fsm->now_ms;
+}
+
 static bool restore_allocation(struct fsm *fsm, const Ckpt__Log__V1__AllocationRecord *record)
 {
     struct allocation *allocation;
@@ -273,11 +303,12 @@ static bool restore_allocation(struct fsm *fsm, const Ckpt__Log__V1__AllocationR
     restore_allocation_times(allocation, record);
     restore_learned(&allocation->view.learned, record);
     restore_shares(allocation, record);
+    restore_account(fsm, allocation, record);
     fsm_allocation_adopt(fsm, allocation);
     if (fsm_allocation_runs(allocation))
         fsm_allocation_assign(fsm, allocation);
     fsm_timer_set(&fsm->timers, &allocation->timer, record->timer_at_ms);
-    return true;
+    return fsm_ledger_adopt(fsm, allocation);
 }
 
 static bool checkpoint_valid(const struct fsm *fsm, const Ckpt__Log__V1__CheckpointRecord *record)
@@ -354,6 +385,8 @@ static void restore_checkpoint_facts(struct fsm_checkpoint *view,
     view->priority_gpu_ms_per_gb = record->priority_gpu_ms_per_gb;
     view->recompute_saved_gpu_ms = record->recompute_saved_gpu_ms;
     view->resumed_from_outage = record->resumed_from_outage;
+    view->stall_ms = record->stall_ms;
+    view->useful_gpu_ms = record->useful_gpu_ms;
 }
 
 static void restore_checkpoint_indices(struct fsm *fsm, struct checkpoint *checkpoint)
@@ -463,6 +496,8 @@ bool fsm_restore_record(struct fsm *fsm, const snapshot_record *record)
         return restore_policy(fsm, record->policy);
     case BODY(MEMBER):
         return restore_member(fsm, record->member);
+    case BODY(TENANT):
+        return restore_tenant(fsm, record->tenant);
     case BODY(TARGET):
         return restore_target(fsm, record->target);
     case BODY(NODE):

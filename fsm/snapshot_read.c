@@ -14,7 +14,7 @@ struct loader {
     struct fsm *fsm;
     uint8_t *buffer;
     uint64_t record_count;
-    int stage; /* of the last record: they come in the order of their field numbers */
+    int stage; /* of the last record: see record_stage() */
     const char *problem;
     char violation[256];
 };
@@ -56,6 +56,14 @@ static bool loader_footer(struct loader *loader, const Ckpt__Log__V1__SnapshotFo
     return false;
 }
 
+/* Records come in the order of their field numbers, but for what was added after the footer had its own. */
+static int record_stage(const snapshot_record *record)
+{
+    if (record->body_case == CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_TENANT)
+        return CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_MEMBER;
+    return (int)record->body_case;
+}
+
 static bool loader_run(struct loader *loader)
 {
     for (;;) {
@@ -64,13 +72,13 @@ static bool loader_run(struct loader *loader)
 
         if (record == NULL)
             return false;
-        if ((int)record->body_case < loader->stage ||
+        if (record_stage(record) < loader->stage ||
             (loader->record_count == 0) !=
                 (record->body_case == CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_HEADER)) {
             loader->problem = "records are out of order";
             return false;
         }
-        loader->stage = (int)record->body_case;
+        loader->stage = record_stage(record);
         if (record->body_case == CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_FOOTER)
             return loader_footer(loader, record->footer);
         if (fsm_validate_fields(&record->base, &ignored) != FSM_OK) {

@@ -97,6 +97,21 @@ static void write_cluster(struct snapshot_writer *writer, const struct fsm *fsm)
     }
 }
 
+static void write_tenants(struct snapshot_writer *writer, const struct fsm *fsm)
+{
+    for (uint32_t i = 0; i < fsm->tenant_count; i++) {
+        Ckpt__Log__V1__TenantRecord message = CKPT__LOG__V1__TENANT_RECORD__INIT;
+        Ckpt__V1__GpuAccount account;
+        snapshot_record record = RECORD(TENANT, tenant, &message);
+
+        fsm_account_to_message(&fsm->tenants[i]->account, &account);
+        message.tenant = text(fsm->tenants[i]->id);
+        message.account = &account;
+        message.at_ms = fsm->tenants[i]->at_ms;
+        write_record(writer, &record);
+    }
+}
+
 static void write_targets(struct snapshot_writer *writer, const struct fsm *fsm)
 {
     for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++) {
@@ -175,6 +190,7 @@ static void fill_shares(Ckpt__Log__V1__ShareRecord *shares, const struct allocat
         shares[i].borrowed = allocation->view.nodes[i].borrowed;
         shares[i].terminated = allocation->assignments[i].terminated;
         shares[i].exited = allocation->assignments[i].exited;
+        shares[i].starting = allocation->assignments[i].starting;
     }
 }
 
@@ -230,7 +246,8 @@ static void fill_allocation_times(Ckpt__Log__V1__AllocationRecord *message,
     message->complete_count = view->complete_count;
     message->size_estimate_bytes = view->size_estimate_bytes;
     message->write_estimate_ms = view->write_estimate_ms;
-    message->lost_gpu_ms = view->lost_gpu_ms;
+    message->account_at_ms = allocation->account_at_ms;
+    message->waited_ms = view->waited_ms;
     message->terminate_deadline_ms = allocation->terminate_deadline_ms;
     message->grace_end_ms = allocation->grace_end_ms;
     message->plan_state = (Ckpt__V1__AllocationState)allocation->plan_state;
@@ -255,11 +272,14 @@ static void fill_learned(Ckpt__Log__V1__AllocationRecord *message,
 void fsm_write_allocation(struct snapshot_writer *writer, const struct allocation *allocation)
 {
     Ckpt__Log__V1__AllocationRecord message = CKPT__LOG__V1__ALLOCATION_RECORD__INIT;
+    Ckpt__V1__GpuAccount account;
     snapshot_record record = RECORD(ALLOCATION, allocation, &message);
     uint64_t few[FEW_WORDS];
     struct message_array shares = message_array(
         allocation->view.node_count, sizeof(Ckpt__Log__V1__ShareRecord), few, sizeof(few));
 
+    fsm_account_to_message(&allocation->account, &account);
+    message.account = &account;
     fill_allocation(&message, allocation);
     fill_allocation_times(&message, allocation);
     fill_learned(&message, &allocation->view.learned);
@@ -318,6 +338,8 @@ static void fill_checkpoint(Ckpt__Log__V1__CheckpointRecord *message,
     message->priority_gpu_ms_per_gb = view->priority_gpu_ms_per_gb;
     message->recompute_saved_gpu_ms = view->recompute_saved_gpu_ms;
     message->resumed_from_outage = view->resumed_from_outage;
+    message->stall_ms = view->stall_ms;
+    message->useful_gpu_ms = view->useful_gpu_ms;
 }
 
 void fsm_write_checkpoint(struct snapshot_writer *writer, const struct checkpoint *checkpoint)
@@ -399,6 +421,7 @@ void fsm_write_prologue(struct snapshot_writer *writer, const struct fsm *fsm)
 {
     write_header(writer, fsm);
     write_cluster(writer, fsm);
+    write_tenants(writer, fsm);
     write_targets(writer, fsm);
 }
 

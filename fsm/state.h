@@ -42,6 +42,15 @@ struct assignment {
     uint32_t share;
     bool terminated; /* its terminate order is carried out, or its node is down */
     bool exited;     /* its application ended by itself */
+    bool starting;   /* its application is to start again, and has not yet */
+};
+
+/* Sums of all that a tenant ever held. Grows at its rates like the accounts of its allocations do, so the two agree at any instant. */
+struct tenant {
+    const char *id;             /* interned */
+    struct fsm_account account; /* as of at_ms */
+    uint64_t at_ms;
+    uint64_t computing_gpus, restarting_gpus;
 };
 
 struct allocation {
@@ -52,8 +61,13 @@ struct allocation {
     uint64_t terminate_deadline_ms;
     uint64_t grace_end_ms;
     uint32_t checkpoint_count;
-    uint32_t terminated_count, exited_count; /* of its parts */
-    uint8_t plan_state;                      /* what it becomes when its nodes are done */
+    uint32_t terminated_count, exited_count, starting_count; /* of its parts */
+    struct fsm_account account;                              /* as of account_at_ms */
+    uint64_t account_at_ms;
+    uint32_t account_gpus; /* at which it grows: of its tenant's computing or restarting ones */
+    uint16_t tenant_slot;
+    bool account_restarting;
+    uint8_t plan_state; /* what it becomes when its nodes are done */
     uint8_t plan_reason;
     uint8_t preemptor_class; /* of the last preemption; 0: none */
     bool assigned;           /* linked to its nodes: RUNNING or CHECKPOINTING_TO_STOP */
@@ -125,6 +139,8 @@ struct fsm {
     Ckpt__V1__Policy policy;
     Ckpt__Log__V1__MemberFacts *members[FSM_MEMBERS_MAX];
     size_t member_count;
+    struct tenant *tenants[FSM_TENANTS_MAX];
+    uint32_t tenant_count;
     uint64_t member_id_max; /* of all that ever were */
     uint64_t members_index; /* of the log, when they changed last or were restored */
     /* tables */
@@ -302,6 +318,28 @@ void fsm_allocation_changed(struct fsm *fsm, const struct allocation *allocation
 void fsm_allocation_arm(struct fsm *fsm, struct allocation *allocation);
 uint64_t fsm_allocation_grace_ms(const struct fsm *fsm, const struct allocation *allocation);
 uint64_t fsm_allocation_age_gpu_ms(const struct fsm *fsm, const struct allocation *allocation);
+
+/* ledger.c: where GPU time goes. */
+void fsm_ledger_open(struct fsm *fsm, struct allocation *allocation); /* of a new one, assigned */
+/* After any change of whether it is assigned, of its GPUs, of its starting parts. */
+void fsm_ledger_update(struct fsm *fsm, struct allocation *allocation);
+/* Before it ends so: what is pending is useful or lost. */
+void fsm_ledger_end(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__AllocationState state,
+                    Ckpt__V1__Reason reason);
+void fsm_ledger_part_died(struct fsm *fsm, struct allocation *allocation, struct assignment *part);
+void fsm_ledger_part_started(struct fsm *fsm, struct allocation *allocation,
+                             struct assignment *part, uint64_t restored_checkpoint_id);
+void fsm_ledger_starting(struct fsm *fsm, struct allocation *allocation, struct assignment *part,
+                         bool starting);
+void fsm_ledger_paused(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t stall_ms);
+void fsm_ledger_saved(struct fsm *fsm, struct allocation *allocation,
+                      struct checkpoint *checkpoint);
+/* Of a restored one, whose account stands. */
+bool fsm_ledger_adopt(struct fsm *fsm, struct allocation *allocation);
+struct tenant *fsm_tenant_create(struct fsm *fsm, const char *id);
+bool fsm_account_balanced(const struct fsm_account *account);
+void fsm_account_to_message(const struct fsm_account *account, Ckpt__V1__GpuAccount *ret_message);
+void fsm_account_from_message(const Ckpt__V1__GpuAccount *message, struct fsm_account *ret_account);
 
 /* terminate.c */
 struct fsm_plan {

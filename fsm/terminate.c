@@ -33,9 +33,7 @@ void fsm_allocation_end(struct fsm *fsm, struct allocation *allocation,
     if (active != NULL)
         fsm_checkpoint_end(fsm, active, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_SUPERSEDED,
                            CKPT__V1__REASON__REASON_ALLOCATION_ENDED);
-    if (fsm_allocation_runs(allocation) &&
-        state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED)
-        view->lost_gpu_ms = fsm_add(view->lost_gpu_ms, fsm_allocation_age_gpu_ms(fsm, allocation));
+    fsm_ledger_end(fsm, allocation, state, reason);
     if (state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_REQUEUED &&
         reason != CKPT__V1__REASON__REASON_MIGRATED) {
         view->requeue_count++;
@@ -49,6 +47,7 @@ void fsm_allocation_end(struct fsm *fsm, struct allocation *allocation,
         fsm->losses.kills[fsm_group(view)]++;
     view->terminating = false;
     fsm_allocation_release(fsm, allocation);
+    fsm_ledger_update(fsm, allocation);
     fsm_allocation_move(fsm, allocation, state, reason);
     fsm_retention_review(fsm, allocation);
     fsm_allocation_arm(fsm, allocation);

@@ -154,6 +154,8 @@ static Ckpt__V1__Learned *translate_learned(const struct fsm_allocation *allocat
 void translate_allocation(const struct fsm *fsm, const struct fsm_allocation *allocation,
                           struct scratch *scratch, Ckpt__V1__Allocation *ret_allocation)
 {
+    struct fsm_account account;
+
     ckpt__v1__allocation__init(ret_allocation);
     ret_allocation->spec = translate_spec(fsm, allocation, scratch);
     ret_allocation->state = allocation->state;
@@ -167,7 +169,8 @@ void translate_allocation(const struct fsm *fsm, const struct fsm_allocation *al
     ret_allocation->requeue_count = allocation->requeue_count;
     ret_allocation->preempted_count = allocation->preempted_count;
     ret_allocation->non_preemptible = allocation->non_preemptible;
-    ret_allocation->lost_gpu_ms = allocation->lost_gpu_ms;
+    fsm_allocation_account(fsm, allocation, &account);
+    ret_allocation->lost_gpu_ms = fsm_account_repeated(&account);
     ret_allocation->size_estimate_bytes = allocation->size_estimate_bytes;
     ret_allocation->write_estimate_ms = allocation->write_estimate_ms;
     ret_allocation->restart_count = allocation->restart_count;

@@ -2,7 +2,7 @@
  *
  * Flow     each file is replayed on a fresh state machine; the transcript must equal the file. --update rewrites the files; the diff
  *          is then reviewed. Lines with "#" are comments. Invariants are verified after each command.
- * Shapes   besides commands (tests/unit/fsm/script.h): show jobs | checkpoints | grantable | collectable | deadline | target NAME |
+ * Shapes   besides commands (tests/unit/fsm/script.h): show jobs | losses | checkpoints | grantable | collectable | deadline | target NAME |
  *          orders NODE | restart JOB, and `snapshot`, which replaces the state by its own restored snapshot.
  */
 #include <dirent.h>
@@ -102,9 +102,11 @@ static void show_jobs(struct transcript *out, const struct fsm *fsm)
 
     for (uint32_t slot = 0; slot < fsm_allocation_slots(fsm); slot++) {
         const struct fsm_allocation *job = fsm_allocation_at(fsm, slot);
+        struct fsm_account account;
 
         if (job == NULL)
             continue;
+        fsm_allocation_account(fsm, job, &account);
         say(out, "  job %s %s reason=%s nodes=%u active=%s", job->id,
             fsm_allocation_state_name(job->state), fsm_reason_name(job->reason), job->node_count,
             id_text(job->active_checkpoint_id, id));
@@ -112,9 +114,39 @@ static void show_jobs(struct transcript *out, const struct fsm *fsm)
         say(out, " previous=%s complete=%" PRIu64, id_text(job->previous_complete_id, id),
             job->complete_count);
         say(out, " lost_gpu_ms=%" PRIu64 " requeued=%u preempted=%u restarts=%u%s%s\n",
-            job->lost_gpu_ms, job->requeue_count, job->preempted_count, job->restart_count,
-            job->terminating ? " terminating" : "", job->non_preemptible ? " non_preemptible" : "");
+            fsm_account_repeated(&account), job->requeue_count, job->preempted_count,
+            job->restart_count, job->terminating ? " terminating" : "",
+            job->non_preemptible ? " non_preemptible" : "");
     }
+}
+
+static void say_account(struct transcript *out, const char *what, const char *name,
+                        const struct fsm_account *account)
+{
+    say(out, "  %s %s held=%" PRIu64 " useful=%" PRIu64 " pending=%" PRIu64, what, name,
+        account->held_gpu_ms, account->useful_gpu_ms, account->pending_gpu_ms);
+    for (int cause = 0; cause < FSM_LOSS_COUNT; cause++)
+        if (account->lost_gpu_ms[cause] != 0)
+            say(out, " %s=%" PRIu64, fsm_loss_name((enum fsm_loss)cause),
+                account->lost_gpu_ms[cause]);
+    say(out, "\n");
+}
+
+static void show_losses(struct transcript *out, const struct fsm *fsm)
+{
+    struct fsm_account account;
+    const char *tenant;
+
+    for (uint32_t slot = 0; slot < fsm_allocation_slots(fsm); slot++) {
+        const struct fsm_allocation *job = fsm_allocation_at(fsm, slot);
+
+        if (job == NULL)
+            continue;
+        fsm_allocation_account(fsm, job, &account);
+        say_account(out, "job", job->id, &account);
+    }
+    for (uint32_t i = 0; (tenant = fsm_tenant_account(fsm, i, &account)) != NULL; i++)
+        say_account(out, "tenant", tenant, &account);
 }
 
 static void show_checkpoints(struct transcript *out, const struct fsm *fsm)

@@ -46,6 +46,15 @@ static inline const struct fsm_allocation *job_of(const struct script *script, c
     return job;
 }
 
+/* GPU-ms that restarts had to repeat. */
+static inline uint64_t repeated_of(const struct script *script, const char *id)
+{
+    struct fsm_account account;
+
+    fsm_allocation_account(script->fsm, job_of(script, id), &account);
+    return fsm_account_repeated(&account);
+}
+
 /* How many orders the node has, and the first of them. */
 static inline size_t orders_of(const struct script *script, const char *node,
                                struct fsm_order *ret_first)

@@ -429,7 +429,7 @@ static inline enum fsm_status script_grant(struct script *script, Ckpt__Log__V1_
     return script_apply(script, command);
 }
 
-/* report n1 started j1 ckpt=1-1 attempt=1 [seq=N] size= age= write= status= restored= restart reason= */
+/* report n1 started j1 ckpt=1-1 attempt=1 [seq=N] size= age= write= stall= status= restored= restart reason= */
 static inline enum fsm_status script_report(struct script *script, Ckpt__Log__V1__Command *command)
 {
     Ckpt__Log__V1__NodeReport message = CKPT__LOG__V1__NODE_REPORT__INIT;

@@ -130,7 +130,7 @@ static void a_restart_in_place_counts_the_loss_and_fails_the_attempt(void **unus
     expect_job(&script, "j1", RUNNING);
     expect_checkpoint(&script, 1, REQUESTED);
     assert_int_equal(job_of(&script, "j1")->restart_count, 1);
-    assert_int_equal(job_of(&script, "j1")->lost_gpu_ms, 40000);
+    assert_int_equal(repeated_of(&script, "j1"), 40000);
     expect_ok(&script, "report n1 application_started j1");
     assert_int_equal(job_of(&script, "j1")->last_complete_snapshot_ms, script.now_ms);
     script_close(&script);

@@ -228,7 +228,7 @@ static void a_timed_out_migration_suspends_from_the_previous_checkpoint(void **u
     expect_checkpoint(&script, 2, TIMED_OUT);
     expect_ok(&script, "report n1 terminated j1");
     expect_job(&script, "j1", SUSPENDED);
-    assert_int_equal(job_of(&script, "j1")->lost_gpu_ms, 120000);
+    assert_int_equal(repeated_of(&script, "j1"), 120000);
     assert_int_equal(fsm_restart_point(script.fsm, "j1", 0)->id, checkpoint_id_make(1, 1));
     script_close(&script);
 }

@@ -45,8 +45,49 @@ static void assert_same_state(const struct fsm *a, const struct fsm *b)
     free(right.bytes);
 }
 
-static void run_once(uint64_t seed, uint64_t totals[16])
+/* GPUs that are held now. */
+static uint64_t held_gpus(const struct fsm *fsm)
 {
+    uint64_t gpus = 0;
+
+    for (uint32_t slot = 0; slot < fsm_allocation_slots(fsm); slot++) {
+        const struct fsm_allocation *job = fsm_allocation_at(fsm, slot);
+
+        if (job != NULL &&
+            (job->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING ||
+             job->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP))
+            gpus += job->gpu_count;
+    }
+    return gpus;
+}
+
+static uint64_t now_of(const struct fsm *fsm)
+{
+    struct fsm_summary summary;
+
+    fsm_get_summary(fsm, &summary);
+    return summary.now_ms;
+}
+
+/* I42: what the cluster's account holds is what nodes were held, summed up here from outside; no allocation is needed any more. */
+static void assert_gpu_time(const struct fsm *fsm, uint64_t held_gpu_ms, struct fsm_account *last)
+{
+    struct fsm_account account;
+
+    fsm_cluster_account(fsm, &account);
+    if (account.held_gpu_ms != held_gpu_ms)
+        fail_msg("held %" PRIu64 " GPU-ms, the account says %" PRIu64, held_gpu_ms,
+                 account.held_gpu_ms);
+    for (int cause = 0; cause < FSM_LOSS_COUNT; cause++)
+        assert_true(account.lost_gpu_ms[cause] >=
+                    last->lost_gpu_ms[cause]); /* nothing comes back */
+    *last = account;
+}
+
+static void run_once(uint64_t seed, uint64_t totals[16], struct fsm_account *account)
+{
+    uint64_t held_gpu_ms = 0;
+    struct fsm_account last = {0};
     struct script script;
     struct fsm *twin = fsm_new();
     uint64_t state = seed;
@@ -56,6 +97,8 @@ static void run_once(uint64_t seed, uint64_t totals[16])
     script_open(&script);
     for (int i = 0; i < LINES; i++) {
         uint64_t index = script.index;
+        uint64_t gpus = held_gpus(script.fsm);
+        uint64_t now_ms = now_of(script.fsm);
 
         if (i == 0)
             strcpy(line, "init");
@@ -66,6 +109,8 @@ static void run_once(uint64_t seed, uint64_t totals[16])
         script_run(&script, "%s", line);
         if (script.index == index)
             continue;
+        held_gpu_ms += (now_of(script.fsm) - now_ms) * gpus;
+        assert_gpu_time(script.fsm, held_gpu_ms, &last);
         fsm_apply_entry(twin, script.index, script.term, script.entry, script.entry_length, NULL,
                         NULL);
         if (hash_of(script.fsm) != hash_of(twin))
@@ -82,19 +127,29 @@ static void run_once(uint64_t seed, uint64_t totals[16])
     fsm_get_summary(script.fsm, &summary);
     for (size_t i = 0; i < 16; i++)
         totals[i] += summary.checkpoints_total[i];
+    for (int cause = 0; cause < FSM_LOSS_COUNT; cause++)
+        account->lost_gpu_ms[cause] += last.lost_gpu_ms[cause];
+    account->useful_gpu_ms += last.useful_gpu_ms;
     fsm_free(twin);
     script_close(&script);
 }
 
-/* I5, I12, I21, I23, I24, I26-I36 */
+/* I5, I12, I21, I23, I24, I26-I36, I42 */
 static void random_commands_keep_all_invariants_and_equal_members(void **unused)
 {
     uint64_t seed = test_seed();
     uint64_t totals[16] = {0};
+    struct fsm_account account = {0};
 
     (void)unused;
     for (uint64_t run = 0; run < RUNS; run++)
-        run_once(seed + run, totals);
+        run_once(seed + run, totals, &account);
+    for (int cause = 0; cause < FSM_LOSS_COUNT; cause++) {
+        print_message("lost to %s %" PRIu64 " GPU-ms\n", fsm_loss_name((enum fsm_loss)cause),
+                      account.lost_gpu_ms[cause]);
+        assert_true(account.lost_gpu_ms[cause] > 0); /* the walk reaches every cause */
+    }
+    assert_true(account.useful_gpu_ms > 0);
     for (int state = CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_REQUESTED;
          state <= CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_SUPERSEDED; state++) {
         print_message("%s %" PRIu64 "\n",
