@@ -2,7 +2,7 @@
  *
  * Flow     each file is replayed on a fresh state machine; the transcript must equal the file. --update rewrites the files; the diff
  *          is then reviewed. Lines with "#" are comments. Invariants are verified after each command.
- * Shapes   besides commands (tests/unit/fsm/script.h): show jobs | losses | checkpoints | grantable | collectable | deadline | target NAME |
+ * Shapes   besides commands (tests/unit/fsm/script.h): show jobs | accounts | losses | checkpoints | grantable | collectable | deadline | target NAME |
  *          orders NODE | restart JOB, and `snapshot`, which replaces the state by its own restored snapshot.
  */
 #include <dirent.h>
@@ -132,7 +132,7 @@ static void say_account(struct transcript *out, const char *what, const char *na
     say(out, "\n");
 }
 
-static void show_losses(struct transcript *out, const struct fsm *fsm)
+static void show_accounts(struct transcript *out, const struct fsm *fsm)
 {
     struct fsm_account account;
     const char *tenant;
@@ -240,6 +240,8 @@ static void show(struct transcript *out, struct script *script)
         show_jobs(out, fsm);
     } else if (strcmp(what, "learned") == 0) {
         show_learned(out, fsm);
+    } else if (strcmp(what, "accounts") == 0) {
+        show_accounts(out, fsm);
     } else if (strcmp(what, "losses") == 0) {
         show_losses(out, fsm);
     } else if (strcmp(what, "checkpoints") == 0) {
