@@ -173,6 +173,7 @@ static int io_send(struct raft_io *io, struct raft_io_send *req, const struct ra
         core_defer_send(consensus, req, cb, 0);
         return 0;
     }
+    transport_dial_cold(&consensus->transport, copy.server_id);
     switch (copy.type) {
     case RAFT_IO_APPEND_ENTRIES:
         status = append_send(consensus, &copy);

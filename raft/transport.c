@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include "raft/membership.h"
+#include "raft/safety.h"
 #include "src/base/check.h"
 
 struct inbound {
@@ -162,6 +163,22 @@ static void dial(struct peer *peer)
     peer->out = transport->network->connect(transport->network->context, address, &events);
 }
 
+/* S10: connections are there before anything is to be sent: what meets none is lost, and that may be the request for a vote. */
+static void dial_warm(struct peer *peer)
+{
+    if (safety_rule(10))
+        dial(peer);
+}
+
+void transport_dial_cold(struct transport *transport, uint64_t to)
+{
+    struct peer *peer = find_peer(transport, to);
+
+    if (!safety_rule(10) && peer != NULL && peer->out == NULL &&
+        now_us(transport) >= peer->next_dial_us)
+        dial(peer);
+}
+
 bool transport_send(struct transport *transport, uint64_t to, const struct frame_message *message)
 {
     struct peer *peer = find_peer(transport, to);
@@ -273,7 +290,7 @@ static void in_adopt(struct inbound *in, struct peer *peer)
     }
     if (peer->out == NULL) {
         peer->backoff_ms = TRANSPORT_BACKOFF_MIN_MS;
-        dial(peer);
+        dial_warm(peer);
     }
     transport->events.greeted(transport->events.context, peer->member.id);
 }
@@ -474,7 +491,7 @@ bool transport_put(struct transport *transport, const struct consensus_member *m
     if (peer == NULL) {
         peer = peer_new(transport, member);
         if (peer != NULL && transport->listener != NULL)
-            dial(peer);
+            dial_warm(peer);
         return peer != NULL;
     }
     moved = strcmp(peer->member.address, member->address) != 0;
@@ -550,7 +567,7 @@ int transport_listen(struct transport *transport, const char *address, struct er
         return -1;
     for (size_t i = 0; i < transport->peer_count; i++)
         if (transport->peers[i]->out == NULL)
-            dial(transport->peers[i]);
+            dial_warm(transport->peers[i]);
     return 0;
 }
 
@@ -564,7 +581,7 @@ void transport_tick(struct transport *transport)
         if (peer->drop_us != 0 && now >= peer->drop_us)
             peer_free(peer, true);
         else if (peer->out == NULL && now >= peer->next_dial_us)
-            dial(peer);
+            dial_warm(peer);
         else if (peer->out != NULL && !peer->out_ready &&
                  now - peer->dialled_us > UINT64_C(1000) * TRANSPORT_DIAL_TIMEOUT_MS)
             out_end(peer);

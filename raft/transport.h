@@ -117,6 +117,8 @@ void transport_keep(struct transport *transport, const struct raft_configuration
 /* Tells the peer that it was removed at `index`, and forgets it a little later. */
 void transport_dismiss(struct transport *transport, uint64_t id, uint64_t index);
 
+/* With S10 switched off: something is to be sent and there is no connection, dial now. Else nothing. */
+void transport_dial_cold(struct transport *transport, uint64_t to);
 /* False: not connected, or the queue is full. */
 bool transport_send(struct transport *transport, uint64_t to, const struct frame_message *message);
 /* Bytes that may be sent below the high water mark; 0 also when not connected. */

@@ -39,7 +39,9 @@ struct board {
     uint64_t failed_seeds[FAILED_KEPT_MAX];
     uint64_t running[JOBS_MAX]; /* the seed in work + 1 */
     uint64_t sim_us, cpu_us, steps;
-    uint64_t leader_us_max, converge_us_max, failover_us_max, failover_us;
+    uint64_t leader_us_max, converge_us_max, failover_us_max, failover_us, elected_us_max,
+        lag_us_max;
+    uint64_t standstills, stragglers;
     uint64_t requests, acknowledged, unknown, reads, refused, elections, applied, asked, shards,
         terminated, lost_members, faults, changes;
     /* of the shipping agents */
@@ -97,7 +99,7 @@ static void report(struct board *board, const struct world *world, uint64_t took
                             world->counts.resets + world->counts.pauses +
                             world->counts.clock_steps + world->counts.slow + world->counts.full +
                             world->counts.rots + world->counts.flaps + world->counts.agent_crashes +
-                            world->counts.transfers);
+                            world->counts.transfers + world->counts.elected);
     add(&board->lives, shipping.checks.starts);
     add(&board->restores, shipping.checks.restores);
     add(&board->deaths, shipping.deaths);
@@ -108,6 +110,10 @@ static void report(struct board *board, const struct world *world, uint64_t took
     most(&board->leader_us_max, world->counts.leader_us);
     most(&board->converge_us_max, world->counts.converge_us);
     most(&board->failover_us_max, world->counts.failover_us);
+    most(&board->elected_us_max, world->counts.elected_us);
+    most(&board->lag_us_max, world->counts.lag_us);
+    add(&board->standstills, world->counts.standstills);
+    add(&board->stragglers, world->counts.stragglers);
 }
 
 static uint64_t run_seed(const struct plan *plan, struct board *board, uint64_t seed)
@@ -254,10 +260,13 @@ static void summary(const struct plan *plan, const struct board *board, double w
            board->rogue_welcomes);
     printf("most ms until a leader after healing %" PRIu64
            ", until all was equal and settled %" PRIu64
-           "; failover after a leader's death: mean %" PRIu64 ", most %" PRIu64 "\n",
+           "; failover after a leader's death: mean %" PRIu64 ", most %" PRIu64 " (elected %" PRIu64
+           "); a member was behind for %" PRIu64 "; leaders that stood still %" PRIu64
+           ", whose disk got slow %" PRIu64 "\n",
            board->leader_us_max / 1000, board->converge_us_max / 1000,
            board->done == 0 ? 0 : board->failover_us / board->done / 1000,
-           board->failover_us_max / 1000);
+           board->failover_us_max / 1000, board->elected_us_max / 1000, board->lag_us_max / 1000,
+           board->standstills, board->stragglers);
     for (uint64_t i = 0; i < board->failed && i < FAILED_KEPT_MAX; i++)
         printf("failed: SEED=%" PRIu64 " REPLICAS=%u\n", board->failed_seeds[i], plan->replicas);
 }

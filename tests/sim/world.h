@@ -49,10 +49,15 @@ struct world_options {
     /* Faults: how many of each kind per minute, all nodes together. 0: none. */
     unsigned crashes, disk_deaths, disk_errors, partitions, one_way, resets, pauses, clock_steps;
     unsigned slow_disks, full_disks, rots, old_copies, storage_flaps, agent_crashes, transfers;
-    unsigned membership; /* changes of membership */
-    bool drift;          /* clocks run up to 1 % wrong */
-    bool unruly;         /* messages between members get lost, doubled, swapped */
-    unsigned unsafe;     /* 0, or the number of the safety rule that is switched off */
+    unsigned wipes;      /* a member's disk is replaced and begun anew under the old id */
+    unsigned membership; /* changes of membership; with one replica between 1 and 3 voters */
+    unsigned
+        elected; /* of a hundred elections so many are followed by a fault of the new leader within its first moments */
+    bool absent; /* after healing a minority stays away until there is a leader */
+    bool hang, straggler; /* at the end the leader's process is stopped, its disk gets slow */
+    bool drift;           /* clocks run up to 1 % wrong */
+    bool unruly;          /* messages between members get lost, doubled, swapped */
+    unsigned unsafe;      /* 0, or the number of the safety rule that is switched off */
     bool verbose;
 };
 

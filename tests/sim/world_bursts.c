@@ -16,14 +16,16 @@
 enum { BURST_MAX = 24, CANDIDATE_BYTES = 120, GAP_US = 2000 };
 
 /* Leaves nothing behind in the state but the instant that is in it. */
-static void propose_small(struct world_member *member)
+void bursts_propose(struct world_member *member)
 {
+    unsigned before = sim_enter(member->world->sim, member->number);
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
     Ckpt__Log__V1__Tick tick = CKPT__LOG__V1__TICK__INIT;
 
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_TICK;
     command.tick = &tick;
     replica_propose(member->broker.replica, &command, NULL, NULL);
+    sim_leave(member->world->sim, before);
 }
 
 static void propose_large(struct world *world, struct world_member *member, char *id)
@@ -58,7 +60,7 @@ static void propose_one(struct world *world, struct world_member *member)
     if (world->options.burst_bytes > 1000 && sim_chance(world->sim, 16))
         propose_large(world, member, id);
     else
-        propose_small(member);
+        bursts_propose(member);
     sim_leave(world->sim, before);
 }
 

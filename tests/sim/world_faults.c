@@ -357,6 +357,58 @@ static void do_flap(struct world *world)
     undo_later(world, 300, 12000, a, target_up);
 }
 
+static void do_wipe(struct world *world)
+{
+    struct world_member *member = &world->members[some_member(world)];
+
+    if (!may_rot(world, member->number))
+        return;
+    world->counts.rots++;
+    wipe(world, member);
+}
+
+/* ---- a fault in the first moments of a leader ---- */
+
+static void kill_one(struct world *world, unsigned a)
+{
+    member_kill(&world->members[a]);
+}
+
+static void isolate(struct world *world, unsigned a)
+{
+    for (unsigned i = 0; i < WORLD_NODES; i++)
+        link_cut(world, a, i, true);
+    undo_later(world, 300, 9000, 0, links_up);
+}
+
+/* Raft's hardest moments: the first entry of a term is on its way, older ones are not committed yet (S2, S19). */
+void faults_elected(struct world_member *member)
+{
+    struct world *world = member->world;
+    unsigned a = member->number;
+
+    if (world->phase != WORLD_CHAOS || sim_random(world->sim, 100) >= world->options.elected)
+        return;
+    world->counts.elected++;
+    switch (sim_random(world->sim, 4)) {
+    case 0:
+        undo_later(world, 0, 30, a, kill_one);
+        break;
+    case 1:
+        undo_later(world, 0, 30, a, isolate);
+        break;
+    case 2:
+        sim_disk_set_slowness(world->sim, a, 20 + (unsigned)sim_random(world->sim, 300));
+        undo_later(world, 500, 8000, a, disk_fast);
+        undo_later(world, 0, 100, a, isolate);
+        break;
+    default:
+        sim_disk_set_slowness(world->sim, a, 20 + (unsigned)sim_random(world->sim, 300));
+        undo_later(world, 500, 8000, a, disk_fast);
+        undo_later(world, 0, 100, a, kill_one);
+    }
+}
+
 /* ---- all ---- */
 
 static const struct fault {
@@ -378,6 +430,7 @@ static const struct fault {
     {offsetof(struct world_options, storage_flaps), do_flap},
     {offsetof(struct world_options, agent_crashes), do_agent_crash},
     {offsetof(struct world_options, transfers), do_transfer},
+    {offsetof(struct world_options, wipes), do_wipe},
 };
 
 static unsigned rate_of(const struct world *world, const struct fault *fault)
@@ -421,6 +474,32 @@ void faults_start(struct world *world)
     sim_after(world->sim, SIM_NODES_MAX, SECOND_US, next_fault, world);
 }
 
+/* As many as may be missing, those included that may refuse their data. */
+static void send_away(struct world *world)
+{
+    unsigned left = (world->member_count - 1) / 2;
+
+    for (unsigned i = 0; i < world->member_count && left > 0; i++)
+        left -= world->members[i].rotten;
+    while (left-- > 0) {
+        struct world_member *member = &world->members[some_member(world)];
+        if (member->rotten)
+            continue;
+        member->away = true;
+        member_kill(member);
+    }
+}
+
+void faults_return(struct world *world)
+{
+    for (unsigned i = 0; i < world->member_count; i++)
+        if (world->members[i].away) {
+            world->members[i].away = false;
+            if (!world->members[i].up)
+                member_start(&world->members[i]);
+        }
+}
+
 void faults_heal(struct world *world)
 {
     sim_network_set_unruly(world->sim, &(struct sim_unruly){0});
@@ -436,4 +515,6 @@ void faults_heal(struct world *world)
     for (unsigned i = 0; i < world->options.targets; i++)
         target_up(world, i);
     agents_calm(world);
+    if (world->options.absent && world->options.membership == 0)
+        send_away(world);
 }

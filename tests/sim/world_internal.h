@@ -42,12 +42,15 @@ struct world_member {
     bool lost;    /* it refused to: its data is not trusted any more */
     bool joins;   /* it came later: it waits for its first start until it is added */
     bool removed; /* from the cluster: it does not come back */
+    bool away;    /* down until there is a leader without it */
     struct err fatal;
     uint64_t starts, kills;
     /* Seen after the last event, by world_raft.c. */
     uint64_t seen_term, seen_vote, seen_last_index, seen_commit;
     bool seen_leads;
     uint64_t compared_index; /* its log was compared up to here */
+    /* L5: since when it has been behind that index of that leader, which it had been connected to in this life. */
+    uint64_t lag_since_us, lag_index, lag_leader, lag_starts;
 };
 
 struct world_agent {
@@ -88,13 +91,24 @@ struct world {
     struct {
         uint64_t crashes, dead_disks, disk_errors, partitions, resets, pauses, clock_steps, slow,
             full;
-        uint64_t rots, flaps, agent_crashes, transfers, lost_members;
+        uint64_t rots, flaps, agent_crashes, transfers, elected, lost_members;
         uint64_t added, promoted, removed;
         uint64_t elections, applied, snapshots_installed, asked, shards, terminated;
         uint64_t requests, acknowledged, refused, unknown, reads;
-        uint64_t leader_us, converge_us, failover_us;
+        uint64_t leader_us, converge_us, failover_us, elected_us, lag_us;
+        uint64_t standstills, stragglers;
     } counts;
 };
+
+/* world.c */
+void world_step(struct world *world);
+void world_run_until(struct world *world, uint64_t us);
+
+/* world_bounds.c */
+void bounds_failover(struct world *world);
+void bounds_standstill(struct world *world);
+void bounds_straggler(struct world *world);
+void bounds_lag(struct world *world);
 
 /* world_member.c */
 void member_init(struct world *world, unsigned number);
@@ -108,6 +122,9 @@ void members_bury(struct world *world);
 bool member_counts(struct world *world, const struct world_member *member);
 /* The serving leader of the highest term, NULL: none. */
 struct world_member *members_leader(struct world *world);
+/* One that libraft calls the leader, serving or not, beside this one. */
+const struct world_member *members_leader_but(const struct world *world,
+                                              const struct world_member *other);
 const struct fsm *member_fsm(const struct world_member *member);
 struct consensus *member_consensus(const struct world_member *member);
 
@@ -137,12 +154,17 @@ void changes_close(struct world *world);
 
 /* world_bursts.c */
 void bursts_start(struct world *world);
+void bursts_propose(struct world_member *member); /* a command that changes nothing */
 /* One request of everyone that was acknowledged is sent again: the outcome must be the same. */
 void load_repeat(struct world *world);
 
 /* world_faults.c */
 void faults_start(struct world *world);
 void faults_heal(struct world *world);
+/* Those who stayed away come back. */
+void faults_return(struct world *world);
+/* It has just become leader. */
+void faults_elected(struct world_member *member);
 
 /* world_raft.c */
 void raft_checks_init(struct world *world);

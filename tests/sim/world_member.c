@@ -57,6 +57,8 @@ static void on_role(void *context, enum consensus_role role, uint64_t term, uint
         fprintf(stderr, "%12" PRIu64 " member %u role %d term %" PRIu64 " leader %" PRIu64 "\n",
                 sim_now_us(member->world->sim), member->number + 1, (int)role, term, leader_id);
     raft_checks_role(context, role, term);
+    if (role == CONSENSUS_LEADER)
+        faults_elected(context);
 }
 
 static void on_applied(void *context)
@@ -129,7 +131,8 @@ static void restart_fire(void *data)
 {
     struct world_member *member = data;
 
-    if (!member->up && !member->lost && !member->removed && member->world->phase != WORLD_OVER)
+    if (!member->up && !member->lost && !member->removed && !member->away &&
+        member->world->phase != WORLD_OVER)
         member_start(member);
 }
 
@@ -278,6 +281,16 @@ struct world_member *members_leader(struct world *world)
         }
     }
     return leader;
+}
+
+const struct world_member *members_leader_but(const struct world *world,
+                                              const struct world_member *other)
+{
+    for (unsigned i = 0; i < world->member_count; i++)
+        if (world->members[i].up && &world->members[i] != other &&
+            member_consensus(&world->members[i])->raft.state == RAFT_LEADER)
+            return &world->members[i];
+    return NULL;
 }
 
 /* ---- configuration ---- */

@@ -13,7 +13,7 @@
 #include "src/base/check.h"
 #include "tests/sim/world_internal.h"
 
-enum { TIMEOUT_MS = 5000, VOTERS_MAX = 5, VOTERS_MIN = 3 };
+enum { TIMEOUT_MS = 5000 };
 
 struct member_changes {
     struct world *world;
@@ -98,6 +98,7 @@ static void change(struct member_changes *membership)
     struct world *world = membership->world;
     struct world_member *leader = members_leader(world);
     const struct raft_configuration *configuration;
+    const unsigned least = world->options.replicas == 1 ? 1 : 3, most = least + 2;
     unsigned voters = 0, learner = WORLD_MEMBERS_MAX, number;
 
     if (leader == NULL || membership->busy)
@@ -110,7 +111,7 @@ static void change(struct member_changes *membership)
     }
     if (learner != WORLD_MEMBERS_MAX && !sim_chance(world->sim, 10)) {
         request(membership, "OperatorService/PromoteMember", learner, &world->counts.promoted);
-    } else if (voters < VOTERS_MAX && (voters <= VOTERS_MIN || sim_chance(world->sim, 2))) {
+    } else if (voters < most && (voters <= least || sim_chance(world->sim, 2))) {
         number = joiner(world);
         if (number < WORLD_MEMBERS_MAX)
             request(membership, "OperatorService/AddMember", number, &world->counts.added);

@@ -18,17 +18,44 @@ static const struct option {
     const char *name;
     size_t offset, size;
 } known[] = {
-    OPTION(seed),        OPTION(replicas),         OPTION(agents),
-    OPTION(schedulers),  OPTION(targets),          OPTION(shipping_agents),
-    OPTION(seconds),     OPTION(operations_per_s), OPTION(snapshot_entries),
-    OPTION(bursts),      OPTION(burst_bytes),      OPTION(slow_in),
-    OPTION(slow_ms),     OPTION(crashes),          OPTION(disk_deaths),
-    OPTION(disk_errors), OPTION(partitions),       OPTION(one_way),
-    OPTION(resets),      OPTION(pauses),           OPTION(clock_steps),
-    OPTION(slow_disks),  OPTION(full_disks),       OPTION(rots),
-    OPTION(old_copies),  OPTION(storage_flaps),    OPTION(agent_crashes),
-    OPTION(transfers),   OPTION(membership),       OPTION(drift),
-    OPTION(unruly),      OPTION(unsafe),           OPTION(verbose),
+    OPTION(seed),
+    OPTION(replicas),
+    OPTION(agents),
+    OPTION(schedulers),
+    OPTION(targets),
+    OPTION(shipping_agents),
+    OPTION(seconds),
+    OPTION(operations_per_s),
+    OPTION(snapshot_entries),
+    OPTION(bursts),
+    OPTION(burst_bytes),
+    OPTION(slow_in),
+    OPTION(slow_ms),
+    OPTION(crashes),
+    OPTION(disk_deaths),
+    OPTION(disk_errors),
+    OPTION(partitions),
+    OPTION(one_way),
+    OPTION(resets),
+    OPTION(pauses),
+    OPTION(clock_steps),
+    OPTION(slow_disks),
+    OPTION(full_disks),
+    OPTION(rots),
+    OPTION(old_copies),
+    OPTION(storage_flaps),
+    OPTION(agent_crashes),
+    OPTION(transfers),
+    OPTION(wipes),
+    OPTION(membership),
+    OPTION(elected),
+    OPTION(absent),
+    OPTION(hang),
+    OPTION(straggler),
+    OPTION(drift),
+    OPTION(unruly),
+    OPTION(unsafe),
+    OPTION(verbose),
 };
 
 static uint64_t option_get(const struct world_options *options, const struct option *option)
@@ -150,7 +177,12 @@ void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *
     };
     ret_options->shipping_agents = draw_shipping(&state, ret_options->agents);
     ret_options->membership = next(&state, 3) == 0 ? 6 + (unsigned)next(&state, 30) : 0;
-    if (ret_options->membership > 0)
-        ret_options->rots =
-            0; /* who may lose data is counted against the members of the beginning */
+    ret_options->wipes = next(&state, 4) == 0 ? 1 + (unsigned)next(&state, 6) : 0;
+    ret_options->elected = next(&state, 3) == 0 ? 10 + (unsigned)next(&state, 60) : 0;
+    ret_options->absent = next(&state, 3) == 0;
+    ret_options->hang = next(&state, 4) == 0;
+    ret_options->straggler = next(&state, 4) == 0;
+    if (ret_options->membership >
+        0) /* who may lose data is counted against the members of the beginning */
+        ret_options->rots = ret_options->wipes = 0;
 }

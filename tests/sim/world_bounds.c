@@ -1,0 +1,245 @@
+/* What is promised about time, tried on a cluster that has healed: L1 (death and standstill of a leader), L5, L6.
+ *
+ * Flow     world.c calls each after everything has converged, and converges again behind it. bounds_lag() looks on meanwhile.
+ * Absent   figures of real machines: make bench.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "tests/sim/world_internal.h"
+
+enum {
+    ELECTED_MAX_US =
+        80000, /* a leader's process dies, nothing else: S9-S11, the ranks of four are 45 ms apart */
+    FAILOVER_MAX_US = 700000, /* and the first entry is stored, by disks that take 0.2 s at times */
+    STANDSTILL_MS = 6000,     /* longer than any election timeout */
+    STANDSTILL_SLACK_MS = 100, /* a tick of 25 ms, two rounds of votes, their syncs */
+    APART_MS = 60,             /* candidates nearer to each other than this may split the votes */
+    SLOWNESS = 20000,          /* a sync takes seconds */
+    STRAGGLER_MAX_US = 500000,
+    LAG_MAX_US = 6 * SECOND_US
+};
+
+/* Voters beside the leader that it is connected to. */
+static bool healthy(const struct world_member *leader)
+{
+    struct consensus_status status;
+    size_t up = 0;
+
+    replica_get_status(leader->broker.replica, &status);
+    for (size_t p = 0; p < status.peer_count; p++)
+        up += status.peers[p].voter && status.peers[p].connected;
+    return up > status.voter_count / 2;
+}
+
+/* The leader of a cluster that can do without it, with nothing slow under way; NULL: it cannot. */
+static struct world_member *calm_leader(struct world *world)
+{
+    struct world_member *leader = members_leader(world);
+
+    if (leader == NULL || !healthy(leader))
+        return NULL;
+    sim_network_set_latency(world->sim, 0, 0);
+    world_run_until(world, sim_now_us(world->sim) + SECOND_US);
+    leader = members_leader(world);
+    if (leader == NULL)
+        world_violation(world, "L1", "the leader of a healthy cluster is gone");
+    return healthy(leader) ? leader : NULL;
+}
+
+/* ---- L1 ---- */
+
+/* A vote request that takes longer than the members' ranks are apart (15 ms) may meet another candidate, and then a timeout decides: no
+ * message is that slow here. */
+void bounds_failover(struct world *world)
+{
+    struct world_member *leader = calm_leader(world);
+    uint64_t begin = sim_now_us(world->sim);
+
+    if (leader == NULL)
+        return;
+    member_kill(leader);
+    while (members_leader_but(world, leader) == NULL) {
+        if (sim_now_us(world->sim) - begin > ELECTED_MAX_US)
+            world_violation(world, "L1", "nobody is elected %d ms after the leader's process died",
+                            ELECTED_MAX_US / 1000);
+        world_step(world);
+    }
+    world->counts.elected_us = sim_now_us(world->sim) - begin;
+    while (members_leader(world) == NULL) {
+        if (sim_now_us(world->sim) - begin > FAILOVER_MAX_US)
+            world_violation(world, "L1",
+                            "no new leader %d ms after the process of the old one died",
+                            FAILOVER_MAX_US / 1000);
+        world_step(world);
+    }
+    world->counts.failover_us = sim_now_us(world->sim) - begin;
+}
+
+struct follower {
+    uint64_t left_ms;  /* until its election timer ends */
+    uint64_t heard_ms; /* since it heard of the leader */
+    uint64_t last_index;
+};
+
+static size_t followers_of(struct world *world, const struct world_member *leader,
+                           struct follower *ret_followers)
+{
+    size_t count = 0;
+
+    for (unsigned i = 0; i < world->member_count; i++) {
+        const struct world_member *member = &world->members[i];
+        const struct consensus *consensus;
+        struct follower *follower = &ret_followers[count];
+        uint64_t now_ms;
+        const struct raft_server *self;
+
+        if (!member->up || member == leader)
+            continue;
+        consensus = member_consensus(member);
+        self = membership_find(&consensus->raft.configuration, member->number + 1);
+        if (self == NULL || self->role != RAFT_VOTER || consensus->raft.state != RAFT_FOLLOWER)
+            continue;
+        now_ms = core_now_ms(consensus);
+        follower->left_ms = consensus->raft.election_timer_start +
+                            consensus->raft.follower_state.randomized_election_timeout - now_ms;
+        follower->heard_ms = now_ms - consensus->safety.leader_heard_ms;
+        follower->last_index = consensus->raft.last_stored;
+        if (follower->left_ms > STANDSTILL_MS)
+            return 0; /* it ends now */
+        count++;
+    }
+    return count;
+}
+
+/* When the first of them must have been elected: its timer ends, and a majority has not heard of the leader for a timeout or has ended its
+ * own. 0: it cannot be told, since logs differ or two timers end together. */
+static uint64_t first_elected_ms(const struct follower *followers, size_t count, size_t voters,
+                                 uint64_t timeout_ms)
+{
+    uint64_t first_ms = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        uint64_t ends_ms = followers[i].left_ms;
+        size_t votes = 1;
+        if (followers[i].last_index != followers[0].last_index)
+            return 0;
+        for (size_t j = 0; j < count; j++) {
+            if (j != i && followers[j].left_ms < ends_ms + APART_MS &&
+                ends_ms < followers[j].left_ms + APART_MS)
+                return 0;
+            votes += j != i && (followers[j].left_ms < ends_ms ||
+                                followers[j].heard_ms + ends_ms >= timeout_ms + timeout_ms / 50);
+        }
+        if (votes > voters / 2 && (first_ms == 0 || ends_ms < first_ms))
+            first_ms = ends_ms;
+    }
+    return first_ms;
+}
+
+/* A process that stands still says nothing and closes nothing: the first timer that ends decides, not the last (S9). */
+void bounds_standstill(struct world *world)
+{
+    struct follower followers[WORLD_MEMBERS_MAX];
+    struct world_member *leader = calm_leader(world);
+    const struct consensus *consensus;
+    struct consensus_status status;
+    uint64_t begin, first_ms, timeout_ms;
+    size_t count;
+
+    if (leader == NULL)
+        return;
+    consensus = member_consensus(leader);
+    timeout_ms = consensus->raft.election_timeout;
+    replica_get_status(leader->broker.replica, &status);
+    sim_pause(world->sim, leader->number, UINT64_C(1000) * STANDSTILL_MS);
+    begin = sim_now_us(world->sim) + 20000; /* what was under way has arrived */
+    world_run_until(world, begin);
+    count = followers_of(world, leader, followers);
+    first_ms = first_elected_ms(followers, count, status.voter_count, timeout_ms);
+    if (first_ms == 0)
+        return;
+    world->counts.standstills++;
+    for (;;) {
+        const struct world_member *next = members_leader_but(world, leader);
+        if (next != NULL)
+            break;
+        if (sim_now_us(world->sim) - begin > 1000 * (first_ms + STANDSTILL_SLACK_MS))
+            world_violation(world, "L1",
+                            "the leader stands still, a timer ended after %" PRIu64
+                            " ms, %d ms later nobody is elected",
+                            first_ms, STANDSTILL_SLACK_MS);
+        world_step(world);
+    }
+}
+
+/* ---- L6 ---- */
+
+/* The leader's disk is slow: the majority of the others commits without it (S3). */
+void bounds_straggler(struct world *world)
+{
+    struct world_member *leader = calm_leader(world);
+    uint64_t begin, index;
+    const struct raft *raft;
+
+    if (leader == NULL)
+        return;
+    raft = &member_consensus(leader)->raft;
+    sim_disk_set_slowness(world->sim, leader->number, SLOWNESS);
+    begin = sim_now_us(world->sim);
+    bursts_propose(leader);
+    index = raft_last_index((struct raft *)(uintptr_t)raft);
+    while (raft->commit_index < index) {
+        if (sim_now_us(world->sim) - begin > STRAGGLER_MAX_US)
+            world_violation(world, "L6",
+                            "the leader's disk is slow, and after %d ms entry %" PRIu64
+                            " is not committed",
+                            STRAGGLER_MAX_US / 1000, index);
+        world_step(world);
+        if (!leader->up || members_leader(world) != leader)
+            break;
+    }
+    world->counts.stragglers++;
+    sim_disk_set_slowness(world->sim, leader->number, 1);
+}
+
+/* ---- L5 ---- */
+
+static bool well_connected(struct world *world, const struct world_member *leader,
+                           const struct world_member *member)
+{
+    return member->up && !sim_paused(world->sim, member->number) &&
+           transport_connected(&member_consensus(leader)->transport, member->number + 1) &&
+           transport_connected(&member_consensus(member)->transport, leader->number + 1);
+}
+
+/* A member that is up and connected has after a while what was committed before. */
+void bounds_lag(struct world *world)
+{
+    const struct world_member *leader = members_leader(world);
+    uint64_t now_us = sim_now_us(world->sim);
+
+    for (unsigned i = 0; i < world->member_count; i++) {
+        struct world_member *member = &world->members[i];
+        if (leader == NULL || member == leader || !member_counts(world, member) ||
+            !well_connected(world, leader, member) || member->lag_leader != leader->number + 1 ||
+            member->lag_starts != member->starts ||
+            member_consensus(member)->raft.last_applied >= member->lag_index) {
+            if (leader != NULL && member->lag_leader == leader->number + 1 &&
+                member->lag_starts == member->starts && member->up &&
+                now_us - member->lag_since_us > world->counts.lag_us)
+                world->counts.lag_us = now_us - member->lag_since_us;
+            member->lag_leader = leader == NULL ? 0 : leader->number + 1;
+            member->lag_starts = member->starts;
+            member->lag_since_us = now_us;
+            member->lag_index = leader == NULL ? 0 : member_consensus(leader)->raft.commit_index;
+        } else if (now_us - member->lag_since_us > LAG_MAX_US) {
+            world_violation(world, "L5",
+                            "member %u is up and connected and has after %d s applied %llu of "
+                            "%" PRIu64,
+                            i + 1, LAG_MAX_US / SECOND_US,
+                            member_consensus(member)->raft.last_applied, member->lag_index);
+        }
+    }
+}
