@@ -188,8 +188,8 @@ void bounds_straggler(struct world *world)
     raft = &member_consensus(leader)->raft;
     sim_disk_set_slowness(world->sim, leader->number, SLOWNESS);
     begin = sim_now_us(world->sim);
+    index = raft_last_index((struct raft *)(uintptr_t)raft) + 1;
     bursts_propose(leader);
-    index = raft_last_index((struct raft *)(uintptr_t)raft);
     while (raft->commit_index < index) {
         if (sim_now_us(world->sim) - begin > STRAGGLER_MAX_US)
             world_violation(world, "L6",
