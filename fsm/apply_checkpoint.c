@@ -98,9 +98,10 @@ static bool decision_holds(const struct fsm *fsm, const struct allocation *alloc
 }
 
 static bool decision_apply(struct fsm *fsm, const Ckpt__Log__V1__Decision *decision,
-                           struct fsm_outcome *outcome)
+                           const Ckpt__Log__V1__DecisionBasis *basis, struct fsm_outcome *outcome)
 {
     struct allocation *allocation;
+    struct basis *shared = NULL;
     struct checkpoint_ask ask = {decision->purpose, decision->after, decision->terms,
                                  decision->priority_gpu_ms_per_gb};
 
@@ -117,6 +118,11 @@ static bool decision_apply(struct fsm *fsm, const Ckpt__Log__V1__Decision *decis
         return false;
     if (ask.purpose == PURPOSE(PREEMPT))
         allocation->preemptor_class = FSM_CLASS_MAX;
+    if (decision->inputs != NULL)
+        shared = fsm_basis_of(fsm, basis);
+    if (shared != NULL)
+        fsm_checkpoint_set_inputs(fsm_checkpoint_active(fsm, allocation), shared, fsm->index,
+                                  fsm->term, decision->inputs);
     return true;
 }
 
@@ -128,7 +134,7 @@ enum fsm_status fsm_apply_decisions(struct fsm *fsm, const fsm_command *command,
     uint64_t taken = 0;
 
     for (size_t i = 0; i < batch->n_decisions; i++)
-        if (decision_apply(fsm, batch->decisions[i], outcome))
+        if (decision_apply(fsm, batch->decisions[i], batch->basis, outcome))
             taken++;
     fsm->skipped_decisions += batch->n_decisions - taken;
     outcome->current = taken;

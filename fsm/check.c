@@ -23,6 +23,7 @@ struct checker {
     uint32_t checkpoints_by_state[FSM_STATES_CHECKPOINT];
     uint32_t active, armed, collectable;
     struct tenant *tenants; /* sums over their allocations */
+    uint32_t *references;   /* by slot of the basis */
 };
 
 static void expect(struct checker *checker, bool holds, const char *what, const char *subject,
@@ -199,6 +200,24 @@ static void check_checkpoint_counts(struct checker *checker, const struct checkp
            name, view->id);
 }
 
+static void check_inputs(struct checker *checker, const struct checkpoint *checkpoint)
+{
+    const struct fsm_checkpoint *view = &checkpoint->view;
+    const char *name = fsm_checkpoint_state_name(view->state);
+    const struct basis *basis;
+
+    if (checkpoint->inputs == NULL)
+        return;
+    basis = checkpoint->inputs->basis;
+    expect(checker, fsm_basis_slot(checker->fsm, basis->view.slot) == basis, "INDEX basis", name,
+           view->id);
+    expect(checker,
+           fsm_checkpoint_state_active(view->state) ||
+               (view->attempt > 0 && !checkpoint->collected),
+           "INDEX inputs are kept with a folder", name, view->id);
+    checker->references[basis->view.slot]++;
+}
+
 static void check_checkpoint(struct checker *checker, const struct checkpoint *checkpoint)
 {
     const struct fsm *fsm = checker->fsm;
@@ -212,6 +231,7 @@ static void check_checkpoint(struct checker *checker, const struct checkpoint *c
     checker->armed += checkpoint->timer.position != 0;
     checker->collectable += checkpoint->expired && !checkpoint->collected;
     check_checkpoint_counts(checker, checkpoint);
+    check_inputs(checker, checkpoint);
     for (uint32_t i = 0; i < view->shard_count; i++)
         all_verified = all_verified && checkpoint->shards[i].verified;
     expect(checker,
@@ -368,6 +388,23 @@ static void check_learned(struct checker *checker)
            "INDEX what was learned is inside what was counted", "term", fsm->learned->term);
 }
 
+static void check_bases(struct checker *checker)
+{
+    const struct fsm *fsm = checker->fsm;
+
+    for (uint32_t slot = 0; slot < fsm->bases.slot_end; slot++) {
+        const struct basis *basis = fsm_basis_slot(fsm, slot);
+
+        if (basis != NULL)
+            expect(checker,
+                   basis->reference_count > 0 &&
+                       basis->reference_count == checker->references[slot],
+                   "INDEX references of a basis", "slot", slot);
+    }
+    expect(checker, fsm->basis_map.count == fsm->bases.used, "INDEX basis map", "count",
+           fsm->basis_map.count);
+}
+
 static void check_sums(struct checker *checker)
 {
     const struct fsm *fsm = checker->fsm;
@@ -404,9 +441,12 @@ size_t fsm_check(const struct fsm *fsm, void (*violation)(void *context, const c
 
     CHECK(violation != NULL);
     checker.tenants = check_calloc(fsm->tenant_count + 1, sizeof(*checker.tenants));
+    checker.references = check_calloc(fsm->bases.slot_end + 1, sizeof(*checker.references));
     check_tables(&checker);
+    check_bases(&checker);
     check_sums(&checker);
     check_learned(&checker);
     free(checker.tenants);
+    free(checker.references);
     return CHECKED_INVARIANTS;
 }

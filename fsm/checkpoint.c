@@ -86,6 +86,9 @@ void fsm_checkpoint_free(struct fsm *fsm, struct checkpoint *checkpoint)
     fsm_checkpoint_forget(fsm, checkpoint);
     fsm_registry_remove(fsm, checkpoint);
     fsm_message_free((ProtobufCMessage *)terms.changing);
+    if (checkpoint->inputs != NULL)
+        fsm_basis_release(fsm, checkpoint->inputs->basis);
+    free(checkpoint->inputs);
     free(checkpoint->shards);
     free(checkpoint);
 }
@@ -366,6 +369,8 @@ void fsm_checkpoint_end(struct fsm *fsm, struct checkpoint *checkpoint,
     if (checkpoint_failed_itself(state, reason))
         fsm_learn_outcome(&fsm_allocation_slot(fsm, checkpoint->view.allocation_slot)->view, false);
     fsm_checkpoint_move(fsm, checkpoint, state, reason);
+    if (checkpoint->view.attempt == 0) /* it has no folder */
+        fsm_checkpoint_drop_inputs(fsm, checkpoint);
     fsm_retention_review(fsm, fsm_allocation_slot(fsm, checkpoint->view.allocation_slot));
     fsm_checkpoint_arm(fsm, checkpoint);
 }
@@ -390,12 +395,15 @@ void fsm_checkpoint_renew(struct fsm *fsm, struct checkpoint *old)
     struct checkpoint_ask ask = {old->view.purpose, old->view.after, old->view.terms,
                                  old->view.priority_gpu_ms_per_gb};
     bool paused = old->view.state == STATE(PAUSED);
+    struct checkpoint inputs_of = {.inputs = NULL};
 
     CHECK(fsm_checkpoint_state_active(old->view.state));
     if (allocation->view.terminating || !fsm_retention_make_room(fsm, allocation))
         return;
+    fsm_checkpoint_move_inputs(old, &inputs_of);
     fsm_checkpoint_end(fsm, old, STATE(SUPERSEDED), CKPT__V1__REASON__REASON_NEW_EPOCH);
     checkpoint_new(fsm, allocation, &ask);
+    fsm_checkpoint_move_inputs(&inputs_of, fsm_checkpoint_active(fsm, allocation));
     if (paused)
         fsm_checkpoint_pause(fsm, fsm_checkpoint_active(fsm, allocation));
 }

@@ -14,6 +14,7 @@ struct fsm *fsm_new(void)
     fsm_pool_init(&fsm->allocations, sizeof(struct allocation));
     fsm_pool_init(&fsm->nodes, sizeof(struct node));
     fsm_pool_init(&fsm->targets, sizeof(struct target));
+    fsm_pool_init(&fsm->bases, sizeof(struct basis));
     fsm->collectable = check_alloc(sizeof(*fsm->collectable));
     list_init(fsm->collectable);
     fsm->snapshots = check_alloc(sizeof(*fsm->snapshots));
@@ -79,6 +80,7 @@ void fsm_free(struct fsm *fsm)
         fsm_message_free(&fsm->members[i]->base);
     for (size_t i = 0; i < fsm->queue_count; i++)
         fsm_message_free(&fsm->queues[i].report->base);
+    fsm_bases_free(fsm);
     if (fsm->learned != NULL)
         fsm_message_free(&fsm->learned->base);
     CHECK(fsm->intern_map.count == 0); /* every reference was given back */
@@ -88,9 +90,11 @@ void fsm_free(struct fsm *fsm)
     fsm_map_free(&fsm->node_map);
     fsm_map_free(&fsm->intern_map);
     fsm_map_free(&fsm->session_map);
+    fsm_map_free(&fsm->basis_map);
     fsm_pool_free(&fsm->allocations);
     fsm_pool_free(&fsm->nodes);
     fsm_pool_free(&fsm->targets);
+    fsm_pool_free(&fsm->bases);
     fsm_timers_free(&fsm->timers);
     fsm_arena_free(&fsm->arena);
     free(fsm->checkpoints);

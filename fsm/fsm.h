@@ -156,6 +156,28 @@ struct fsm_shard {
     uint8_t manifest_sha256[32];
 };
 
+/* What the model read beside each job's own inputs; opaque numbers (command.proto, DecisionBasis). Equal ones are one. */
+struct fsm_basis {
+    uint32_t slot;
+    uint32_t revision;
+    uint64_t member_id;
+    const char *names;
+    uint32_t policy_count;
+    const uint64_t *policy;
+};
+
+/* What a decision was made from (command.proto, DecisionInputs). */
+struct fsm_inputs {
+    const struct fsm_basis *basis;
+    uint64_t index, term; /* of the log entry that took the decision */
+    uint64_t evaluated_at_ms;
+    uint64_t result_digest;
+    uint32_t flags;
+    uint32_t column_count, source_count;
+    const uint64_t *columns;
+    const uint32_t *source_age_ms; /* UINT32_MAX: it said nothing */
+};
+
 struct fsm_checkpoint {
     uint64_t id;
     uint32_t allocation_slot;
@@ -183,6 +205,8 @@ struct fsm_checkpoint {
     uint32_t shard_count;
     const struct fsm_shard *shards;       /* one per node of the allocation at creation */
     const Ckpt__V1__DecisionTerms *terms; /* NULL: not the evaluator's */
+    const struct fsm_inputs
+        *inputs; /* of terms; NULL: none, or neither active nor with a folder any more */
 };
 
 struct fsm_node {

@@ -27,6 +27,10 @@ enum {
     FSM_VICTIMS_MAX = 16,
     FSM_VICTIM_CANDIDATES_MAX = 65536, /* examined by one preemption, lowest class first */
     FSM_DECISIONS_PER_COMMAND_MAX = 4096,
+    FSM_INPUT_NUMBERS_MAX = 64, /* of a job, of a policy: what a decision was made from */
+    FSM_INPUT_SOURCES_MAX = 32,
+    FSM_BASES_MAX =
+        1 << 18, /* policies of cycles; beyond, decisions are kept without their inputs */
     FSM_TIMERS_PER_TICK_MAX = 4096,  /* the next Tick goes on */
     FSM_COMMAND_MAX_BYTES = 1 << 18, /* 256 KiB, one request */
     FSM_PREFIX_MAX_BYTES = 1024,

@@ -407,16 +407,47 @@ static void restore_checkpoint_indices(struct fsm *fsm, struct checkpoint *check
     fsm_checkpoint_arm(fsm, checkpoint);
 }
 
+static bool restore_basis(struct fsm *fsm, const Ckpt__Log__V1__BasisRecord *record)
+{
+    if (record->basis == NULL || record->slot >= FSM_BASES_MAX ||
+        record->basis->n_policy > FSM_INPUT_NUMBERS_MAX ||
+        fsm_basis_slot(fsm, record->slot) != NULL || fsm_basis_find(fsm, record->basis) != NULL)
+        return false;
+    fsm_basis_create(fsm, record->slot, record->basis);
+    return true;
+}
+
+static bool inputs_valid(const struct fsm *fsm, const Ckpt__Log__V1__InputsRecord *record)
+{
+    return record == NULL ||
+           (record->inputs != NULL && fsm_basis_slot(fsm, record->basis_slot) != NULL &&
+            record->inputs->n_columns <= FSM_INPUT_NUMBERS_MAX &&
+            record->inputs->n_source_age_ms <= FSM_INPUT_SOURCES_MAX);
+}
+
+static void restore_inputs(struct fsm *fsm, struct checkpoint *checkpoint,
+                           const Ckpt__Log__V1__InputsRecord *record)
+{
+    struct basis *basis;
+
+    if (record == NULL)
+        return;
+    basis = fsm_basis_slot(fsm, record->basis_slot);
+    basis->reference_count++;
+    fsm_checkpoint_set_inputs(checkpoint, basis, record->index, record->term, record->inputs);
+}
+
 static bool restore_checkpoint(struct fsm *fsm, const Ckpt__Log__V1__CheckpointRecord *record)
 {
     struct checkpoint *checkpoint;
 
-    if (!checkpoint_valid(fsm, record))
+    if (!checkpoint_valid(fsm, record) || !inputs_valid(fsm, record->inputs))
         return false;
     checkpoint = fsm_checkpoint_create(fsm, record->checkpoint_id,
                                        fsm_allocation_slot(fsm, record->allocation_slot));
     restore_checkpoint_facts(&checkpoint->view, record);
     restore_shards(checkpoint, record);
+    restore_inputs(fsm, checkpoint, record->inputs);
     if (record->terms != NULL)
         checkpoint->view.terms =
             (const Ckpt__V1__DecisionTerms *)fsm_message_copy(fsm, &record->terms->base);
@@ -504,6 +535,8 @@ bool fsm_restore_record(struct fsm *fsm, const snapshot_record *record)
         return restore_node(fsm, record->node);
     case BODY(ALLOCATION):
         return restore_allocation(fsm, record->allocation);
+    case BODY(BASIS):
+        return restore_basis(fsm, record->basis);
     case BODY(CHECKPOINT):
         return restore_checkpoint(fsm, record->checkpoint);
     case BODY(QUEUE):

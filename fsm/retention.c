@@ -122,6 +122,7 @@ enum fsm_status fsm_retention_collected(struct fsm *fsm, uint64_t checkpoint_id)
     allocation = fsm_allocation_slot(fsm, checkpoint->view.allocation_slot);
     list_remove(&checkpoint->queue);
     checkpoint->collected = true;
+    fsm_checkpoint_drop_inputs(fsm, checkpoint);
     if (allocation->view.last_complete_id == checkpoint_id)
         allocation->view.last_complete_id = 0;
     if (allocation->view.previous_complete_id == checkpoint_id)

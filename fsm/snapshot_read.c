@@ -60,8 +60,10 @@ static bool loader_footer(struct loader *loader, const Ckpt__Log__V1__SnapshotFo
 static int record_stage(const snapshot_record *record)
 {
     if (record->body_case == CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_TENANT)
-        return CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_MEMBER;
-    return (int)record->body_case;
+        return 2 * CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_MEMBER;
+    if (record->body_case == CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_BASIS)
+        return 2 * CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_ALLOCATION + 1;
+    return 2 * (int)record->body_case;
 }
 
 static bool loader_run(struct loader *loader)

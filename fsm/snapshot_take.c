@@ -15,7 +15,14 @@
 
 enum { TAKE_VISITS_MAX = 16384, TAKE_PAGE = 4096 };
 
-enum take_table { TAKE_NODES, TAKE_ALLOCATIONS, TAKE_CHECKPOINTS, TAKE_QUEUES, TAKE_TABLES };
+enum take_table {
+    TAKE_NODES,
+    TAKE_ALLOCATIONS,
+    TAKE_BASES,
+    TAKE_CHECKPOINTS,
+    TAKE_QUEUES,
+    TAKE_TABLES
+};
 
 /* The first ones are the tables'. */
 enum take_stage { TAKE_SESSIONS = TAKE_TABLES, TAKE_EVENTS, TAKE_FOOTER, TAKE_DONE };
@@ -161,14 +168,36 @@ void fsm_save_queue(struct fsm *fsm, size_t i)
     }
 }
 
-/* Only allocations leave and give their slots to others. */
-void fsm_save_empty_slot(struct fsm *fsm, uint32_t slot)
+/* It never changes, it only leaves. */
+void fsm_save_basis(struct fsm *fsm, const struct basis *basis)
 {
     FOR_EACH_SNAPSHOT(snapshot, fsm)
     {
-        if (place_wanted(snapshot, TAKE_ALLOCATIONS, slot))
-            place_put(snapshot, TAKE_ALLOCATIONS, slot, check_calloc(1, sizeof(struct take_saved)));
+        if (!place_wanted(snapshot, TAKE_BASES, basis->view.slot))
+            continue;
+        fsm_write_basis(&snapshot->saver, basis);
+        place_put_saved(snapshot, TAKE_BASES, basis->view.slot);
     }
+}
+
+static void save_empty(struct fsm *fsm, enum take_table table, uint32_t slot)
+{
+    FOR_EACH_SNAPSHOT(snapshot, fsm)
+    {
+        if (place_wanted(snapshot, table, slot))
+            place_put(snapshot, table, slot, check_calloc(1, sizeof(struct take_saved)));
+    }
+}
+
+/* Only allocations and bases leave and give their slots to others. */
+void fsm_save_empty_slot(struct fsm *fsm, uint32_t slot)
+{
+    save_empty(fsm, TAKE_ALLOCATIONS, slot);
+}
+
+void fsm_save_empty_basis(struct fsm *fsm, uint32_t slot)
+{
+    save_empty(fsm, TAKE_BASES, slot);
 }
 
 bool fsm_save_session(struct fsm *fsm, struct session *session)
@@ -236,6 +265,10 @@ static void write_live(struct fsm *fsm, struct fsm_snapshot *snapshot, uint32_t 
     case TAKE_ALLOCATIONS:
         if (fsm_allocation_look(fsm, i) != NULL)
             fsm_write_allocation(&snapshot->writer, fsm_allocation_look(fsm, i));
+        break;
+    case TAKE_BASES:
+        if (fsm_basis_slot(fsm, i) != NULL)
+            fsm_write_basis(&snapshot->writer, fsm_basis_slot(fsm, i));
         break;
     case TAKE_CHECKPOINTS:
         if (fsm->checkpoints[i].checkpoint != NULL)
@@ -362,6 +395,7 @@ struct fsm_snapshot *fsm_snapshot_begin(struct fsm *fsm)
 
     places_init(&snapshot->places[TAKE_NODES], fsm->nodes.slot_end);
     places_init(&snapshot->places[TAKE_ALLOCATIONS], fsm->allocations.slot_end);
+    places_init(&snapshot->places[TAKE_BASES], fsm->bases.slot_end);
     places_init(&snapshot->places[TAKE_CHECKPOINTS], fsm->checkpoint_refs);
     places_init(&snapshot->places[TAKE_QUEUES], fsm->queue_count);
     snapshot->writer.write = sink_write;

@@ -342,9 +342,54 @@ static void fill_checkpoint(Ckpt__Log__V1__CheckpointRecord *message,
     message->useful_gpu_ms = view->useful_gpu_ms;
 }
 
+/* protobuf-c wants them not const, and only reads. */
+static uint64_t *numbers(const uint64_t *constant)
+{
+    union {
+        const uint64_t *constant;
+        uint64_t *changing;
+    } pointer = {constant};
+
+    return pointer.changing;
+}
+
+void fsm_write_basis(struct snapshot_writer *writer, const struct basis *basis)
+{
+    Ckpt__Log__V1__DecisionBasis content = CKPT__LOG__V1__DECISION_BASIS__INIT;
+    Ckpt__Log__V1__BasisRecord message = CKPT__LOG__V1__BASIS_RECORD__INIT;
+    snapshot_record record = RECORD(BASIS, basis, &message);
+
+    content.revision = basis->view.revision;
+    content.member_id = basis->view.member_id;
+    content.names = text(basis->view.names);
+    content.n_policy = basis->view.policy_count;
+    content.policy = numbers(basis->view.policy);
+    message.slot = basis->view.slot;
+    message.basis = &content;
+    write_record(writer, &record);
+}
+
+static void fill_inputs(Ckpt__Log__V1__InputsRecord *message,
+                        Ckpt__Log__V1__DecisionInputs *content, struct inputs *inputs)
+{
+    message->basis_slot = inputs->basis->view.slot;
+    message->index = inputs->view.index;
+    message->term = inputs->view.term;
+    message->inputs = content;
+    content->evaluated_at_ms = inputs->view.evaluated_at_ms;
+    content->n_columns = inputs->view.column_count;
+    content->columns = inputs->numbers;
+    content->flags = inputs->view.flags;
+    content->result_digest = inputs->view.result_digest;
+    content->n_source_age_ms = inputs->view.source_count;
+    content->source_age_ms = (uint32_t *)(void *)(inputs->numbers + inputs->view.column_count);
+}
+
 void fsm_write_checkpoint(struct snapshot_writer *writer, const struct checkpoint *checkpoint)
 {
     Ckpt__Log__V1__CheckpointRecord message = CKPT__LOG__V1__CHECKPOINT_RECORD__INIT;
+    Ckpt__Log__V1__InputsRecord inputs = CKPT__LOG__V1__INPUTS_RECORD__INIT;
+    Ckpt__Log__V1__DecisionInputs content = CKPT__LOG__V1__DECISION_INPUTS__INIT;
     snapshot_record record = RECORD(CHECKPOINT, checkpoint, &message);
     union {
         const Ckpt__V1__DecisionTerms *constant;
@@ -356,6 +401,10 @@ void fsm_write_checkpoint(struct snapshot_writer *writer, const struct checkpoin
 
     fill_checkpoint(&message, &checkpoint->view);
     message.terms = terms.changing;
+    if (checkpoint->inputs != NULL) {
+        fill_inputs(&inputs, &content, checkpoint->inputs);
+        message.inputs = &inputs;
+    }
     message.failure_count = checkpoint->failure_count;
     message.stop_deadline_ms = checkpoint->stop_deadline_ms;
     message.base_timeout_ms = checkpoint->base_timeout_ms;
@@ -456,6 +505,9 @@ int fsm_snapshot_write(const struct fsm *fsm,
     for (uint32_t slot = 0; slot < fsm->allocations.slot_end && !writer.failed; slot++)
         if (fsm_allocation_look(fsm, slot) != NULL)
             fsm_write_allocation(&writer, fsm_allocation_look(fsm, slot));
+    for (uint32_t slot = 0; slot < fsm->bases.slot_end && !writer.failed; slot++)
+        if (fsm_basis_slot(fsm, slot) != NULL)
+            fsm_write_basis(&writer, fsm_basis_slot(fsm, slot));
     for (size_t i = 0; i < fsm->checkpoint_refs && !writer.failed; i++)
         if (fsm->checkpoints[i].checkpoint != NULL)
             fsm_write_checkpoint(&writer, fsm->checkpoints[i].checkpoint);

@@ -81,6 +81,7 @@ struct checkpoint {
     struct list queue; /* active: its target's; expired: the collectable ones' */
     struct timer timer;
     struct fsm_shard *shards;
+    struct inputs *inputs;
     uint64_t stop_deadline_ms; /* PREEMPT: no attempt goes beyond; 0: not dispatched yet */
     uint64_t base_timeout_ms;  /* before the extension */
     uint64_t collect_at_ms;    /* terminal: when it expires; 0: kept */
@@ -88,6 +89,19 @@ struct checkpoint {
     bool bypass_budget;
     bool expired;   /* may be collected; never taken back */
     bool collected; /* its folder is gone */
+};
+
+struct basis {
+    struct fsm_basis view; /* first */
+    uint32_t reference_count;
+    uint32_t hash;
+};
+
+/* One block of memory: the columns and the ages follow. */
+struct inputs {
+    struct fsm_inputs view; /* first */
+    struct basis *basis;
+    uint64_t numbers[];
 };
 
 struct node {
@@ -144,8 +158,8 @@ struct fsm {
     uint64_t member_id_max; /* of all that ever were */
     uint64_t members_index; /* of the log, when they changed last or were restored */
     /* tables */
-    struct pool allocations, nodes, targets;
-    struct map allocation_map, node_map, intern_map, session_map;
+    struct pool allocations, nodes, targets, bases;
+    struct map allocation_map, node_map, intern_map, session_map, basis_map;
     struct checkpoint_ref *checkpoints; /* by id, with holes */
     size_t checkpoint_refs, checkpoint_holes, checkpoint_capacity;
     struct timers timers;
@@ -210,6 +224,21 @@ static inline uint64_t fsm_since(const struct fsm *fsm, uint64_t then_ms)
 const char *fsm_intern(struct fsm *fsm, const char *text);
 void fsm_intern_release(struct fsm *fsm, const char *interned);
 
+/* basis.c: what decisions were made from. of() finds the equal one or makes one, and counts a reference, which release() gives back;
+ * NULL: there are too many. */
+struct basis *fsm_basis_of(struct fsm *fsm, const Ckpt__Log__V1__DecisionBasis *message);
+void fsm_basis_release(struct fsm *fsm, struct basis *basis);
+struct basis *fsm_basis_create(struct fsm *fsm, uint32_t slot,
+                               const Ckpt__Log__V1__DecisionBasis *message);
+struct basis *fsm_basis_find(const struct fsm *fsm, const Ckpt__Log__V1__DecisionBasis *message);
+void fsm_bases_free(struct fsm *fsm); /* that a broken snapshot left */
+struct basis *fsm_basis_slot(const struct fsm *fsm, uint32_t slot); /* NULL: none */
+/* Takes over one reference to the basis. */
+void fsm_checkpoint_set_inputs(struct checkpoint *checkpoint, struct basis *basis, uint64_t index,
+                               uint64_t term, const Ckpt__Log__V1__DecisionInputs *message);
+void fsm_checkpoint_drop_inputs(struct fsm *fsm, struct checkpoint *checkpoint);
+void fsm_checkpoint_move_inputs(struct checkpoint *from, struct checkpoint *to);
+
 /* message.c */
 ProtobufCMessage *fsm_message_copy(struct fsm *fsm, const ProtobufCMessage *message);
 void fsm_message_free(ProtobufCMessage *message);
@@ -237,7 +266,9 @@ void fsm_save_node(struct fsm *fsm, const struct node *node);
 void fsm_save_allocation(struct fsm *fsm, const struct allocation *allocation);
 void fsm_save_checkpoint(struct fsm *fsm, const struct checkpoint *checkpoint);
 void fsm_save_queue(struct fsm *fsm, size_t i);
-void fsm_save_empty_slot(struct fsm *fsm, uint32_t slot);
+void fsm_save_basis(struct fsm *fsm, const struct basis *basis);
+void fsm_save_empty_slot(struct fsm *fsm, uint32_t slot);  /* of an allocation */
+void fsm_save_empty_basis(struct fsm *fsm, uint32_t slot); /* likewise */
 void fsm_save_event(struct fsm *fsm, const Ckpt__V1__Event *event);
 /* Before the oldest session leaves: true when the snapshot still needs it, and will free it. */
 bool fsm_save_session(struct fsm *fsm, struct session *session);

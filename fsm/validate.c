@@ -305,8 +305,18 @@ static enum fsm_status validate_decisions(const fsm_command *command, struct fsm
     const Ckpt__Log__V1__DecisionBatch *batch = command->decisions;
 
     check_count(batch->n_decisions, FSM_DECISIONS_PER_COMMAND_MAX, outcome);
-    for (size_t i = 0; i < batch->n_decisions && outcome->status == FSM_OK; i++)
+    if (batch->basis != NULL)
+        check_count(batch->basis->n_policy, FSM_INPUT_NUMBERS_MAX, outcome);
+    for (size_t i = 0; i < batch->n_decisions && outcome->status == FSM_OK; i++) {
+        const Ckpt__Log__V1__DecisionInputs *inputs = batch->decisions[i]->inputs;
+
         check_id(batch->decisions[i]->allocation_id, outcome);
+        if (inputs == NULL)
+            continue;
+        check_range(batch->basis != NULL, 1, 1, outcome);
+        check_count(inputs->n_columns, FSM_INPUT_NUMBERS_MAX, outcome);
+        check_count(inputs->n_source_age_ms, FSM_INPUT_SOURCES_MAX, outcome);
+    }
     return outcome->status;
 }
 

@@ -208,9 +208,11 @@ static inline void random_line(struct script *script, uint64_t *state, char *lin
     if (which < 8)
         random_register(state, line, size);
     else if (which < 20)
-        snprintf(line, size, "decide j%" PRIu64 " j%" PRIu64 " purpose=%s recompute=%" PRIu64, job,
-                 random_draw(state, RANDOM_JOBS), purposes[random_draw(state, 16) / 5],
-                 random_draw(state, 1000));
+        snprintf(line, size,
+                 "decide j%" PRIu64 " j%" PRIu64 " purpose=%s recompute=%" PRIu64 " inputs=%" PRIu64
+                 " basis=%" PRIu64,
+                 job, random_draw(state, RANDOM_JOBS), purposes[random_draw(state, 16) / 5],
+                 random_draw(state, 1000), random_draw(state, 3), random_draw(state, 40));
     else if (which < 32)
         random_grant(script, state, line, size);
     else if (which < 62)

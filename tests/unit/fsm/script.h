@@ -379,14 +379,34 @@ static inline enum fsm_status script_restart(struct script *script, Ckpt__Log__V
     return script_apply(script, command);
 }
 
-/* decide j1 j2 ... purpose= after= recompute= priority= */
+/* decide j1 j2 ... purpose= after= recompute= priority= inputs= basis=
+ * inputs=N: made from numbers that begin with N; basis=M: from the policy M, by default the one of M 0. */
 static inline enum fsm_status script_decide(struct script *script, Ckpt__Log__V1__Command *command)
 {
     Ckpt__Log__V1__DecisionBatch batch = CKPT__LOG__V1__DECISION_BATCH__INIT;
+    Ckpt__Log__V1__DecisionBasis basis = CKPT__LOG__V1__DECISION_BASIS__INIT;
+    Ckpt__Log__V1__DecisionInputs inputs = CKPT__LOG__V1__DECISION_INPUTS__INIT;
+    uint64_t columns[3] = {script_number(script, "inputs", 0), 2, UINT64_MAX};
+    uint64_t policy[2] = {script_number(script, "basis", 0), 7};
+    uint32_t ages[2] = {5000, UINT32_MAX};
     Ckpt__Log__V1__Decision decisions[SCRIPT_WORDS_MAX];
     Ckpt__Log__V1__Decision *pointers[SCRIPT_WORDS_MAX];
     Ckpt__V1__DecisionTerms terms = CKPT__V1__DECISION_TERMS__INIT;
 
+    basis.revision = 1;
+    basis.member_id = 1;
+    basis.names = script_text("age_s gpus nodes | cycle_s restart_s");
+    basis.n_policy = 2;
+    basis.policy = policy;
+    inputs.evaluated_at_ms = script->now_ms;
+    inputs.n_columns = 3;
+    inputs.columns = columns;
+    inputs.flags = 2;
+    inputs.result_digest = columns[0] * 3;
+    inputs.n_source_age_ms = 2;
+    inputs.source_age_ms = ages;
+    if (columns[0] != 0)
+        batch.basis = &basis;
     terms.recompute_saved_gpu_ms = (int64_t)script_number(script, "recompute", 0);
     terms.verdict = script_text("value_exceeds_cost");
     for (size_t i = 1; i < script->word_count && strchr(script->words[i], '=') == NULL; i++) {
@@ -397,6 +417,7 @@ static inline enum fsm_status script_decide(struct script *script, Ckpt__Log__V1
         decision->purpose = (Ckpt__V1__Purpose)script_purpose(script);
         decision->after = (Ckpt__V1__AfterCheckpoint)script_after(script);
         decision->terms = &terms;
+        decision->inputs = columns[0] != 0 ? &inputs : NULL;
         decision->priority_gpu_ms_per_gb = script_number(script, "priority", 1);
         pointers[batch.n_decisions++] = decision;
     }
