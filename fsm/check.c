@@ -305,7 +305,7 @@ static void check_tenant(struct checker *checker, uint32_t i)
     const struct tenant *sum = &checker->tenants[i];
     struct fsm_account now;
 
-    fsm_tenant_account(checker->fsm, i, &now);
+    fsm_tenant_account(checker->fsm, i, 0, &now);
     expect(checker, fsm_account_balanced(&now), "I42 GPU time of a tenant adds up", tenant->id,
            now.held_gpu_ms);
     expect(checker,
@@ -329,7 +329,7 @@ static void check_account(struct checker *checker, const struct allocation *allo
     struct fsm_account now;
     uint32_t starting = 0;
 
-    fsm_allocation_account(checker->fsm, &allocation->view, &now);
+    fsm_allocation_account(checker->fsm, &allocation->view, 0, &now);
     expect(checker, fsm_account_balanced(&now), "I42 GPU time adds up", allocation->view.id,
            now.held_gpu_ms);
     expect(checker, allocation->assigned || now.pending_gpu_ms == 0,

@@ -275,12 +275,14 @@ struct fsm_summary {
 void fsm_get_summary(const struct fsm *fsm, struct fsm_summary *ret_summary);
 const Ckpt__V1__Policy *fsm_policy(const struct fsm *fsm);
 
-/* The account by the state's clock: of an allocation, of a tenant (0 .. count-1; NULL: no such one), of all tenants together. */
+/* Accounts as of at_ms, or of the state's clock when that is later: of an allocation, of a tenant (0 .. count-1; NULL: no such
+ * one), of all tenants together. */
 void fsm_allocation_account(const struct fsm *fsm, const struct fsm_allocation *allocation,
-                            struct fsm_account *ret_account);
+                            uint64_t at_ms, struct fsm_account *ret_account);
 uint32_t fsm_tenant_count(const struct fsm *fsm);
-const char *fsm_tenant_account(const struct fsm *fsm, uint32_t i, struct fsm_account *ret_account);
-void fsm_cluster_account(const struct fsm *fsm, struct fsm_account *ret_account);
+const char *fsm_tenant_account(const struct fsm *fsm, uint32_t i, uint64_t at_ms,
+                               struct fsm_account *ret_account);
+void fsm_cluster_account(const struct fsm *fsm, uint64_t at_ms, struct fsm_account *ret_account);
 /* Computed in vain: what restarts had to repeat. */
 uint64_t fsm_account_repeated(const struct fsm_account *account);
 

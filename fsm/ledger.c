@@ -122,16 +122,16 @@ static struct tenant *ledger_tenant(const struct fsm *fsm, const struct allocati
     return fsm->tenants[allocation->tenant_slot];
 }
 
-static void tenant_settle(const struct fsm *fsm, struct tenant *tenant)
+static void tenant_settle(struct tenant *tenant, uint64_t now_ms)
 {
     struct fsm_account *account = &tenant->account;
-    uint64_t passed_ms = fsm_since(fsm, tenant->at_ms);
+    uint64_t passed_ms = now_ms > tenant->at_ms ? now_ms - tenant->at_ms : 0;
 
     account_grow(account, &account->pending_gpu_ms,
                  fsm_multiply(tenant->computing_gpus, passed_ms));
     account_grow(account, &account->lost_gpu_ms[FSM_LOSS_RESTART],
                  fsm_multiply(tenant->restarting_gpus, passed_ms));
-    tenant->at_ms = fsm->now_ms;
+    tenant->at_ms = now_ms;
 }
 
 /* ---- both ---- */
@@ -141,10 +141,11 @@ static uint64_t *part_growing(struct fsm_account *account, bool restarting)
     return restarting ? &account->lost_gpu_ms[FSM_LOSS_RESTART] : &account->pending_gpu_ms;
 }
 
-static void allocation_settle(const struct fsm *fsm, const struct allocation *allocation,
+static void allocation_settle(const struct allocation *allocation, uint64_t now_ms,
                               struct fsm_account *account)
 {
-    uint64_t passed_ms = fsm_since(fsm, allocation->account_at_ms);
+    uint64_t passed_ms =
+        now_ms > allocation->account_at_ms ? now_ms - allocation->account_at_ms : 0;
 
     account_grow(account, part_growing(account, allocation->account_restarting),
                  fsm_multiply(allocation->account_gpus, passed_ms));
@@ -152,8 +153,8 @@ static void allocation_settle(const struct fsm *fsm, const struct allocation *al
 
 static void ledger_settle(struct fsm *fsm, struct allocation *allocation)
 {
-    tenant_settle(fsm, ledger_tenant(fsm, allocation));
-    allocation_settle(fsm, allocation, &allocation->account);
+    tenant_settle(ledger_tenant(fsm, allocation), fsm->now_ms);
+    allocation_settle(allocation, fsm->now_ms, &allocation->account);
     allocation->account_at_ms = fsm->now_ms;
 }
 
@@ -344,13 +345,13 @@ void fsm_ledger_saved(struct fsm *fsm, struct allocation *allocation, struct che
 /* ---- reading ---- */
 
 void fsm_allocation_account(const struct fsm *fsm, const struct fsm_allocation *allocation,
-                            struct fsm_account *ret_account)
+                            uint64_t at_ms, struct fsm_account *ret_account)
 {
     const struct allocation *record = fsm_allocation_look(fsm, allocation->slot);
 
     CHECK(record != NULL);
     *ret_account = record->account;
-    allocation_settle(fsm, record, ret_account);
+    allocation_settle(record, fsm_max(at_ms, fsm->now_ms), ret_account);
 }
 
 uint32_t fsm_tenant_count(const struct fsm *fsm)
@@ -358,24 +359,25 @@ uint32_t fsm_tenant_count(const struct fsm *fsm)
     return fsm->tenant_count;
 }
 
-const char *fsm_tenant_account(const struct fsm *fsm, uint32_t i, struct fsm_account *ret_account)
+const char *fsm_tenant_account(const struct fsm *fsm, uint32_t i, uint64_t at_ms,
+                               struct fsm_account *ret_account)
 {
-    struct tenant now;
+    struct tenant tenant;
 
     if (i >= fsm->tenant_count)
         return NULL;
-    now = *fsm->tenants[i];
-    tenant_settle(fsm, &now);
-    *ret_account = now.account;
-    return now.id;
+    tenant = *fsm->tenants[i];
+    tenant_settle(&tenant, fsm_max(at_ms, fsm->now_ms));
+    *ret_account = tenant.account;
+    return tenant.id;
 }
 
-void fsm_cluster_account(const struct fsm *fsm, struct fsm_account *ret_account)
+void fsm_cluster_account(const struct fsm *fsm, uint64_t at_ms, struct fsm_account *ret_account)
 {
     struct fsm_account one;
 
     memset(ret_account, 0, sizeof(*ret_account));
-    for (uint32_t i = 0; fsm_tenant_account(fsm, i, &one) != NULL; i++) {
+    for (uint32_t i = 0; fsm_tenant_account(fsm, i, at_ms, &one) != NULL; i++) {
         account_grow(ret_account, &ret_account->useful_gpu_ms, one.useful_gpu_ms);
         account_grow(ret_account, &ret_account->pending_gpu_ms, one.pending_gpu_ms);
         for (size_t cause = 0; cause < FSM_LOSS_COUNT; cause++)

@@ -98,6 +98,15 @@ static void attempt_report_end(struct allocation *allocation, Ckpt__V1__AgentRep
     allocation_commit(allocation, report, asked_at_us);
 }
 
+/* The application stood still until its sentinel came; 0: it has not come. */
+static uint64_t stall_ms_of(const struct allocation *allocation)
+{
+    uint64_t asked_at_us = allocation->entry.asked_at_us;
+    uint64_t done_at_us = allocation->attempt.done_at_us;
+
+    return asked_at_us > 0 && done_at_us > asked_at_us ? (done_at_us - asked_at_us) / 1000 : 0;
+}
+
 static void report_outcome(struct allocation *allocation)
 {
     struct attempt *attempt = &allocation->attempt;
@@ -108,6 +117,7 @@ static void report_outcome(struct allocation *allocation)
     report.kind = attempt->outcome.kind;
     report.reason = attempt->outcome.reason;
     report.detail = attempt->outcome.detail;
+    report.stall_ms = stall_ms_of(allocation);
     if (report.kind == CKPT__V1__REPORT_KIND__REPORT_KIND_STOPPED_WRITING)
         counters->checkpoints_abandoned++;
     else
@@ -192,8 +202,7 @@ void attempt_verified(struct allocation *allocation, const struct attempt_shard 
     report.size_bytes = shard->size_bytes;
     report.manifest_sha256 = manifest;
     report.write_ms = shard->write_ms;
-    if (allocation->entry.asked_at_us > 0 && attempt->done_at_us > allocation->entry.asked_at_us)
-        report.stall_ms = (attempt->done_at_us - allocation->entry.asked_at_us) / 1000;
+    report.stall_ms = stall_ms_of(allocation);
     allocation->agent->counters.checkpoints_verified++;
     attempt_report_end(allocation, &report, allocation->entry.asked_at_us);
     stop_watching(allocation);

@@ -50,12 +50,18 @@ struct method {
 
 void request_end(struct request *request); /* service.c */
 
+/* How old a stale answer may be: a leader that was deposed without knowing it is no exception. 0: a linearizable one. */
+uint64_t request_data_age_ms(const struct request *request); /* service_broker.c */
+
 extern const struct method service_broker_methods[];
 extern const size_t service_broker_method_count;
 extern const struct method service_operator_methods[];
 extern const size_t service_operator_method_count;
 extern const struct method service_members_methods[];
 extern const size_t service_members_method_count;
+
+/* service_losses.c */
+void losses_answer(struct request *request, struct scratch *scratch);
 
 /* status.c; status_targets returns how many */
 size_t status_targets(const struct broker *broker, struct scratch *scratch,

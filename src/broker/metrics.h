@@ -66,6 +66,10 @@ enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_SECONDS, METRIC_BYTES };
     X(REPORTS_REJECTED, COUNTER, "ckpt_agent_reports_rejected_total", "reason", NULL, "Agents' reports that were not taken; replicated, aggregate with max.") \
     X(DECISIONS_SKIPPED, COUNTER, "ckpt_decisions_skipped_total", NULL, NULL, "Decisions that no longer held when applied; replicated, aggregate with max.") \
     X(REQUEUES, COUNTER, "ckpt_allocation_requeues_total", NULL, NULL, "Allocations that were requeued; replicated, aggregate with max.") \
+    X(GPU_HELD, COUNTER, "ckpt_held_gpu_seconds_total", NULL, NULL, "GPU time that allocations held; replicated, aggregate with max.") \
+    X(GPU_USEFUL, GAUGE, "ckpt_useful_gpu_seconds", NULL, NULL, "GPU time whose work is in a complete checkpoint or a result; falls when a job has to go back to an older checkpoint.") \
+    X(GPU_PENDING, GAUGE, "ckpt_pending_gpu_seconds", NULL, NULL, "GPU time computed since the last complete checkpoints: what would be lost now.") \
+    X(GPU_LOST, COUNTER, "ckpt_lost_gpu_seconds_total", "cause", NULL, "GPU time lost, by cause; replicated, aggregate with max.") \
     X(MALFORMED, COUNTER, "ckpt_raft_malformed_entries_total", NULL, NULL, "Log entries that do not decode; replicated, aggregate with max.") \
     X(DESTINATION_UP, GAUGE, "ckpt_destination_up", "destination", NULL, "1 when the storage target can be written.") \
     X(DESTINATION_RATE, GAUGE, "ckpt_destination_write_bytes_per_second", "destination", NULL, "Budget of checkpoint writes after the staging share.") \

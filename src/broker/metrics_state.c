@@ -255,6 +255,19 @@ static void read_targets(struct metrics *metrics, const struct fsm *fsm)
     set(metrics, METRIC_L_STORAGE, any_down);
 }
 
+static void read_account(struct metrics *metrics, const struct broker *broker)
+{
+    struct fsm_account account;
+
+    fsm_cluster_account(replica_fsm(broker->replica), replica_state_ms(broker->replica), &account);
+    set(metrics, METRIC_GPU_HELD, (double)account.held_gpu_ms / 1e3);
+    set(metrics, METRIC_GPU_USEFUL, (double)account.useful_gpu_ms / 1e3);
+    set(metrics, METRIC_GPU_PENDING, (double)account.pending_gpu_ms / 1e3);
+    for (int cause = 0; cause < FSM_LOSS_COUNT; cause++)
+        metrics_set(metrics, METRIC_GPU_LOST, fsm_loss_name((enum fsm_loss)cause), NULL,
+                    (double)account.lost_gpu_ms[cause] / 1e3);
+}
+
 static void read_nodes(struct metrics *metrics, const struct fsm *fsm)
 {
     static const char *const names[] = {"unspecified", "ready", "degraded", "down", "draining"};
@@ -312,6 +325,7 @@ void metrics_state_read(struct metrics *metrics, const struct broker *broker)
     read_summary(metrics, broker);
     read_targets(metrics, fsm);
     read_nodes(metrics, fsm);
+    read_account(metrics, broker);
     read_rpc(metrics, broker);
     read_counters(metrics, broker);
     set(metrics, METRIC_AGENTS, (double)dispatcher_connected_count(broker->dispatcher));

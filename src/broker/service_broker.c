@@ -42,8 +42,7 @@ static uint64_t applied_index(const struct fsm *fsm)
     return summary.applied_index;
 }
 
-/* How old a stale answer may be: a leader that was deposed without knowing it is no exception. */
-static uint64_t data_age_ms(const struct request *request)
+uint64_t request_data_age_ms(const struct request *request)
 {
     struct consensus_status status;
 
@@ -66,7 +65,7 @@ static void get_allocation(struct request *request, struct scratch *scratch)
     }
     translate_allocation(fsm, allocation, scratch, &reply);
     reply.applied_index = applied_index(fsm);
-    reply.data_age_ms = data_age_ms(request);
+    reply.data_age_ms = request_data_age_ms(request);
     answer_reply(request->call, &reply.base);
 }
 
@@ -100,7 +99,7 @@ static void list_allocations(struct request *request, struct scratch *scratch)
     const Ckpt__V1__ListAllocationsRequest *asked = (const void *)request->message;
     const struct fsm *fsm = replica_fsm(request->broker->replica);
     const uint32_t slots = fsm_allocation_slots(fsm);
-    const uint64_t age_ms = data_age_ms(request);
+    const uint64_t age_ms = request_data_age_ms(request);
     Ckpt__V1__ListAllocationsReply reply = CKPT__V1__LIST_ALLOCATIONS_REPLY__INIT;
     size_t bytes = 0;
     uint32_t size;
@@ -111,7 +110,7 @@ static void list_allocations(struct request *request, struct scratch *scratch)
         !take_slot_token(request, asked->page_token, &slot))
         return;
     reply.applied_index = applied_index(fsm);
-    reply.data_age_ms = data_age_ms(request);
+    reply.data_age_ms = request_data_age_ms(request);
     reply.allocations = scratch_take(scratch, size, sizeof(reply.allocations[0]));
     for (; slot < slots && reply.n_allocations < size && scanned < METHOD_SCAN_MAX &&
            bytes < METHOD_PAGE_BYTES;
@@ -191,7 +190,7 @@ static void list_checkpoints(struct request *request, struct scratch *scratch)
         }
     }
     reply.applied_index = applied_index(fsm);
-    reply.data_age_ms = data_age_ms(request);
+    reply.data_age_ms = request_data_age_ms(request);
     if (asked->checkpoint_id != 0) {
         const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fsm, asked->checkpoint_id);
         if (checkpoint == NULL) {

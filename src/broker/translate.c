@@ -169,7 +169,7 @@ void translate_allocation(const struct fsm *fsm, const struct fsm_allocation *al
     ret_allocation->requeue_count = allocation->requeue_count;
     ret_allocation->preempted_count = allocation->preempted_count;
     ret_allocation->non_preemptible = allocation->non_preemptible;
-    fsm_allocation_account(fsm, allocation, &account);
+    fsm_allocation_account(fsm, allocation, 0, &account);
     ret_allocation->lost_gpu_ms = fsm_account_repeated(&account);
     ret_allocation->size_estimate_bytes = allocation->size_estimate_bytes;
     ret_allocation->write_estimate_ms = allocation->write_estimate_ms;

@@ -344,6 +344,11 @@ static const struct option_spec yes_options[] = {
 static const struct option_spec member_replace_options[] = {
     MEMBER_ADDRESSES, MEMBER_WAIT, {.name = "yes", .kind = OPTION_FLAG, .help = "do not ask"}, {0}};
 
+static const struct option_spec losses_options[] = {
+    {.name = "tenant", .kind = OPTION_TEXT, .value = "TENANT", .help = "only this tenant"},
+    {.name = "stale", .kind = OPTION_FLAG, .help = "any member answers from what it has applied"},
+    {0}};
+
 static const struct option_spec whatif_options[] = {
     {.name = "trace",
      .kind = OPTION_TEXT,
@@ -385,6 +390,8 @@ const struct command commands[] = {
      restart_point_options, false},
     {"explain", "JOB", 1, 1, "the last decision on a job: terms, guards, what would flip it",
      command_explain, NULL, false},
+    {"losses", "[JOB]", 0, 1, "where GPU time went: of the cluster and its tenants, or of one job",
+     command_losses, losses_options, false},
     {"whatif", "", 0, 0, "what this broker, Young/Daly, fixed periods and an oracle would waste",
      command_whatif, whatif_options, false},
     {"events", "[JOB]", 0, 1, "what happened; -f: what happens", command_events, events_options,

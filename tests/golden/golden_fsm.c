@@ -106,7 +106,7 @@ static void show_jobs(struct transcript *out, const struct fsm *fsm)
 
         if (job == NULL)
             continue;
-        fsm_allocation_account(fsm, job, &account);
+        fsm_allocation_account(fsm, job, 0, &account);
         say(out, "  job %s %s reason=%s nodes=%u active=%s", job->id,
             fsm_allocation_state_name(job->state), fsm_reason_name(job->reason), job->node_count,
             id_text(job->active_checkpoint_id, id));
@@ -142,10 +142,10 @@ static void show_accounts(struct transcript *out, const struct fsm *fsm)
 
         if (job == NULL)
             continue;
-        fsm_allocation_account(fsm, job, &account);
+        fsm_allocation_account(fsm, job, 0, &account);
         say_account(out, "job", job->id, &account);
     }
-    for (uint32_t i = 0; (tenant = fsm_tenant_account(fsm, i, &account)) != NULL; i++)
+    for (uint32_t i = 0; (tenant = fsm_tenant_account(fsm, i, 0, &account)) != NULL; i++)
         say_account(out, "tenant", tenant, &account);
 }
 

@@ -515,6 +515,46 @@ static void a_policy_change_is_read_back(void **state)
     ckpt__v1__get_policy_reply__free_unpacked(reply, NULL);
 }
 
+/* The account of one job, of its tenant, and of the cluster with its tenants. */
+static void losses_are_read_by_job_by_tenant_and_for_all(void **state)
+{
+    static struct answer answer;
+    Ckpt__V1__GetLossesRequest ask = CKPT__V1__GET_LOSSES_REQUEST__INIT;
+    Ckpt__V1__GetLossesReply *reply;
+    const Ckpt__V1__GpuAccount *account;
+
+    (void)state;
+    ask.allocation_id = (char *)(uintptr_t) "nobody";
+    call(OPERATOR("GetLosses"), &ask.base, &answer);
+    expect(&answer, RPC_NOT_FOUND, "ALLOCATION_NOT_FOUND");
+    ckpt__v1__mutation_reply__free_unpacked(register_allocation("r", "job"), NULL);
+    ask.allocation_id = (char *)(uintptr_t) "job";
+    call(OPERATOR("GetLosses"), &ask.base, &answer);
+    expect(&answer, RPC_OK, "");
+    reply = ckpt__v1__get_losses_reply__unpack(NULL, answer.length, answer.bytes);
+    assert_uint_equal(reply->n_losses, 1);
+    assert_string_equal(reply->losses[0]->name, "job");
+    account = reply->losses[0]->account;
+    assert_uint_equal(account->held_gpu_ms, account->pending_gpu_ms);
+    assert_true(reply->at_ms > 0 && reply->applied_index > 0);
+    ckpt__v1__get_losses_reply__free_unpacked(reply, NULL);
+    ask.allocation_id = (char *)(uintptr_t) "";
+    call(OPERATOR("GetLosses"), &ask.base, &answer);
+    reply = ckpt__v1__get_losses_reply__unpack(NULL, answer.length, answer.bytes);
+    assert_uint_equal(reply->n_losses, 2);
+    assert_string_equal(reply->losses[0]->name, "");
+    assert_uint_equal(reply->losses[0]->account->held_gpu_ms,
+                      reply->losses[1]->account->held_gpu_ms);
+    ask.tenant = strdup(reply->losses[1]->name);
+    ckpt__v1__get_losses_reply__free_unpacked(reply, NULL);
+    call(OPERATOR("GetLosses"), &ask.base, &answer);
+    reply = ckpt__v1__get_losses_reply__unpack(NULL, answer.length, answer.bytes);
+    assert_uint_equal(reply->n_losses, 1);
+    assert_string_equal(reply->losses[0]->name, ask.tenant);
+    ckpt__v1__get_losses_reply__free_unpacked(reply, NULL);
+    free(ask.tenant);
+}
+
 static void explain_says_when_there_is_nothing_to_explain(void **state)
 {
     static struct answer answer;
@@ -676,6 +716,7 @@ int main(void)
         cmocka_unit_test(a_silent_peer_is_unreachable_although_connected),
         WITH(open_one, a_member_outside_the_configuration_is_known_by_its_facts),
         WITH(open_one, a_policy_change_is_read_back),
+        WITH(open_one, losses_are_read_by_job_by_tenant_and_for_all),
         WITH(open_one, explain_says_when_there_is_nothing_to_explain),
         WITH(open_one, a_cancelled_call_drops_the_answer_and_not_the_command),
         WITH(open_one, a_watch_resumes_after_a_sequence_and_goes_on_live),

@@ -265,6 +265,46 @@ static void policy_is_shown_and_set_by_units(void **state)
     harness_close(&h);
 }
 
+static void losses_are_shown_in_gpu_hours_and_per_cent(void **state)
+{
+    static char tenant[] = "physics";
+    Ckpt__V1__GpuAccount account = CKPT__V1__GPU_ACCOUNT__INIT;
+    Ckpt__V1__Losses cluster = CKPT__V1__LOSSES__INIT, one = CKPT__V1__LOSSES__INIT;
+    Ckpt__V1__Losses *losses[] = {&cluster, &one};
+    Ckpt__V1__GetLossesReply reply = CKPT__V1__GET_LOSSES_REPLY__INIT;
+    struct harness h;
+
+    (void)state;
+    account.held_gpu_ms = 360000000; /* 100 GPU-hours */
+    account.useful_gpu_ms = 320400000;
+    account.pending_gpu_ms = 3600000;
+    account.lost_failure_gpu_ms = 18000000;
+    account.lost_checkpoint_gpu_ms = 7200000;
+    account.lost_restart_gpu_ms = 5400000;
+    account.lost_preemption_gpu_ms = 2700000;
+    account.lost_walltime_gpu_ms = 1800000;
+    account.lost_stop_gpu_ms = 900000;
+    cluster.account = &account;
+    one.account = &account;
+    one.name = tenant;
+    reply.losses = losses;
+    reply.n_losses = 2;
+    harness_init(&h);
+    harness_answer(&h, NULL, "OperatorService/GetLosses", RPC_OK, NULL, &reply.base);
+    assert_int_equal(harness_run(&h, "losses"), CLI_OK);
+    assert_contains(h.out, "all");
+    assert_contains(h.out, "100.00");
+    assert_contains(h.out, "10.00%");
+    assert_contains(h.out, "physics");
+    assert_int_equal(harness_run(&h, "losses --tenant physics -o json"), CLI_OK);
+    assert_string_equal(((const Ckpt__V1__GetLossesRequest *)h.last_request)->tenant, "physics");
+    assert_contains(h.out, "\"lost_failure_gpu_ms\": 18000000");
+    assert_int_equal(harness_run(&h, "losses j1"), CLI_OK);
+    assert_string_equal(((const Ckpt__V1__GetLossesRequest *)h.last_request)->allocation_id, "j1");
+    assert_int_equal(harness_run(&h, "losses j1 --tenant physics"), CLI_USAGE);
+    harness_close(&h);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -275,6 +315,7 @@ int main(void)
         cmocka_unit_test(explain_prints_terms_guards_and_what_would_flip_it),
         cmocka_unit_test(preempt_shows_whom_it_may_hit_before_it_acts),
         cmocka_unit_test(policy_is_shown_and_set_by_units),
+        cmocka_unit_test(losses_are_shown_in_gpu_hours_and_per_cent),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,7 +51,7 @@ static inline uint64_t repeated_of(const struct script *script, const char *id)
 {
     struct fsm_account account;
 
-    fsm_allocation_account(script->fsm, job_of(script, id), &account);
+    fsm_allocation_account(script->fsm, job_of(script, id), 0, &account);
     return fsm_account_repeated(&account);
 }
 

@@ -29,7 +29,7 @@ static void expect_losses(const struct script *script, const char *id, struct pa
 {
     struct fsm_account account;
 
-    fsm_allocation_account(script->fsm, job_of(script, id), &account);
+    fsm_allocation_account(script->fsm, job_of(script, id), 0, &account);
     expect_account(&account, parts);
 }
 
@@ -37,7 +37,7 @@ static void expect_cluster(const struct script *script, struct parts parts)
 {
     struct fsm_account account;
 
-    fsm_cluster_account(script->fsm, &account);
+    fsm_cluster_account(script->fsm, 0, &account);
     expect_account(&account, parts);
 }
 
@@ -247,11 +247,11 @@ static void a_tenant_keeps_what_its_allocations_lost_when_they_have_left(void **
     expect_ok(&script, "tick");
     assert_null(fsm_allocation_find(script.fsm, "a"));
     assert_int_equal(fsm_tenant_count(script.fsm), 2);
-    assert_string_equal(fsm_tenant_account(script.fsm, 0, &account), "physics");
+    assert_string_equal(fsm_tenant_account(script.fsm, 0, 0, &account), "physics");
     expect_account(&account, (struct parts){.failure = 8 * 10000});
-    assert_string_equal(fsm_tenant_account(script.fsm, 1, &account), "biology");
+    assert_string_equal(fsm_tenant_account(script.fsm, 1, 0, &account), "biology");
     expect_account(&account, (struct parts){.pending = 3 * 15000});
-    assert_null(fsm_tenant_account(script.fsm, 2, &account));
+    assert_null(fsm_tenant_account(script.fsm, 2, 0, &account));
     expect_cluster(&script, (struct parts){.failure = 8 * 10000, .pending = 3 * 15000});
     script_close(&script);
 }
@@ -271,7 +271,8 @@ static void tenants_beyond_the_limit_share_one_account(void **unused)
     script.unchecked = false;
     expect_ok(&script, "tick");
     assert_int_equal(fsm_tenant_count(script.fsm), FSM_TENANTS_MAX);
-    assert_string_equal(fsm_tenant_account(script.fsm, FSM_TENANTS_MAX - 1, &account), "(others)");
+    assert_string_equal(fsm_tenant_account(script.fsm, FSM_TENANTS_MAX - 1, 0, &account),
+                        "(others)");
     expect_account(&account, (struct parts){.pending = (extra + 1) * 1000});
     script_close(&script);
 }
@@ -294,13 +295,13 @@ static void an_account_saturates(void **unused)
     }
     expect_ok(&script, "at 281474976710656"); /* the last instant */
     expect_ok(&script, "tick");
-    fsm_allocation_account(script.fsm, job_of(&script, "j0"), &account);
+    fsm_allocation_account(script.fsm, job_of(&script, "j0"), 0, &account);
     assert_int_equal(account.pending_gpu_ms, UINT64_C(60) * 1024 * (281474976710656 - 1000000));
-    fsm_cluster_account(script.fsm, &account);
+    fsm_cluster_account(script.fsm, 0, &account);
     assert_int_equal(account.held_gpu_ms, UINT64_MAX);
     for (int i = 0; i < 20; i++)
         expect_ok(&script, "end j%d failed", i);
-    fsm_cluster_account(script.fsm, &account);
+    fsm_cluster_account(script.fsm, 0, &account);
     assert_int_equal(account.lost_gpu_ms[FSM_LOSS_FAILURE], UINT64_MAX);
     script_close(&script);
 }

@@ -74,7 +74,7 @@ static void assert_gpu_time(const struct fsm *fsm, uint64_t held_gpu_ms, struct 
 {
     struct fsm_account account;
 
-    fsm_cluster_account(fsm, &account);
+    fsm_cluster_account(fsm, 0, &account);
     if (account.held_gpu_ms != held_gpu_ms)
         fail_msg("held %" PRIu64 " GPU-ms, the account says %" PRIu64, held_gpu_ms,
                  account.held_gpu_ms);
