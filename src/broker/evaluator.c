@@ -9,6 +9,7 @@
 #include "src/broker/broker.h"
 #include "src/broker/dispatcher.h"
 #include "src/broker/evaluator_view.h"
+#include "src/broker/learner.h"
 #include "src/broker/metrics.h"
 #include "src/broker/translate.h"
 
@@ -44,6 +45,8 @@ struct evaluator {
     uint32_t scored_end; /* rows below are scored */
     uint64_t cycle_began_us, cycle_spent_us;
     struct evaluator_cycle cycle;
+    struct learner *learner;
+    uint32_t running[FSM_GROUPS];    /* jobs of the cycle */
     struct evaluator_block **blocks; /* one per EVALUATOR_CHUNK_ROWS slots */
     uint32_t block_count;
     uint64_t verdict_counts[EVAL_VERDICT_COUNT];
@@ -168,12 +171,16 @@ static void reach_rows(struct evaluator *evaluator, uint32_t rows)
 static void begin_cycle(struct evaluator *evaluator)
 {
     const struct fsm *fsm = replica_fsm(evaluator->broker->replica);
+    struct learned_rates rates;
 
     CHECK(!evaluator->in_cycle);
     evaluator->row_count = fsm_allocation_slots(fsm);
     reach_rows(evaluator, evaluator->row_count);
     evaluator_cycle_begin(&evaluator->cycle, fsm, dispatcher_nodes(evaluator->broker->dispatcher),
                           state_now_ms(evaluator), &evaluator->price_scan);
+    learner_rates(evaluator->learner, &rates);
+    evaluator_cycle_learned(&evaluator->cycle, fsm, &rates);
+    memset(evaluator->running, 0, sizeof(evaluator->running));
     evaluator->in_cycle = true;
     evaluator->again = false;
     evaluator->next_row = 0;
@@ -225,14 +232,18 @@ static void end_cycle(struct evaluator *evaluator)
     count_verdicts(evaluator);
     metrics_observe(evaluator->broker->metrics, METRIC_EVALUATION_DURATION,
                     (double)evaluator->cycle_spent_us / 1e6);
-    schedule_next(evaluator);
+    learner_advance(evaluator->learner, evaluator->running);
+    if (evaluator->serving) /* proposing may end the leadership */
+        schedule_next(evaluator);
 }
 
 /* The model counts from the last complete checkpoint. A failed one counts as well: the state machine would skip the decision. */
 static void guard_last_attempt(const struct evaluator *evaluator, struct evaluator_block *block,
                                const struct fsm_allocation *allocation, uint32_t row)
 {
-    uint64_t interval_ms = fsm_policy(replica_fsm(evaluator->broker->replica))->min_interval_ms;
+    const Ckpt__V1__Policy *policy = fsm_policy(replica_fsm(evaluator->broker->replica));
+    uint64_t interval_ms =
+        allocation->sensitive ? policy->sensitive_min_interval_ms : policy->min_interval_ms;
 
     if (decision_purpose(&block->view, &block->result, row) != CKPT__V1__PURPOSE__PURPOSE_PERIODIC)
         return;
@@ -244,8 +255,8 @@ static void guard_last_attempt(const struct evaluator *evaluator, struct evaluat
 }
 
 /* Whose evaluation each row is: between scoring and taking a slot may get another allocation. */
-static void note_rows(const struct evaluator *evaluator, struct evaluator_block *block,
-                      uint32_t first, uint32_t end)
+static void note_rows(struct evaluator *evaluator, struct evaluator_block *block, uint32_t first,
+                      uint32_t end)
 {
     const struct fsm *fsm = replica_fsm(evaluator->broker->replica);
 
@@ -256,6 +267,8 @@ static void note_rows(const struct evaluator *evaluator, struct evaluator_block 
 
         block->evaluated_at_ms[slot - first] = runs ? evaluator->cycle.now_ms : 0;
         block->registered_index[slot - first] = runs ? allocation->registered_index : 0;
+        if (runs)
+            evaluator->running[fsm_group(allocation)]++;
     }
 }
 
@@ -425,6 +438,7 @@ static void on_serving(void *context)
 
     evaluator->serving = true;
     evaluator->last_cycle_ms = 0;
+    learner_load(evaluator->learner);
     note_targets(evaluator);
     evaluator->broker->clock.timer_start(evaluator->timer, 0);
 }
@@ -459,6 +473,7 @@ struct evaluator *evaluator_new(struct broker *broker)
     struct evaluator *evaluator = check_calloc(1, sizeof(*evaluator));
 
     evaluator->broker = broker;
+    evaluator->learner = learner_new(broker);
     evaluator->timer = broker->clock.timer_new(broker->clock.context, on_timer, evaluator);
     evaluator->observer = (struct replica_observer){.context = evaluator,
                                                     .serving = on_serving,
@@ -474,6 +489,7 @@ void evaluator_free(struct evaluator *evaluator)
         return;
     evaluator->broker->clock.timer_free(evaluator->timer);
     abandon_cycle(evaluator);
+    learner_free(evaluator->learner);
     for (uint32_t i = 0; i < evaluator->block_count; i++)
         block_free(evaluator->blocks[i]);
     free(evaluator->blocks);

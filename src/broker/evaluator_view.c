@@ -9,14 +9,9 @@
 #include "src/broker/nodes.h"
 #include "src/broker/translate.h"
 
-/* A high quantile of the write time beside its learned mean; until enough is learned for a better one. */
-#define WRITE_QUANTILE_FACTOR 1.5
-#define HORIZON_CLAMP         0.7
-/* of sensitive jobs: the 10 min and 1 h of the design's sensitive policy */
-#define SENSITIVE_MIN_INTERVAL_S 600.0
-#define SENSITIVE_MAX_INTERVAL_S 3600.0
-#define MS_PER_MONTH             (30.0 * 86400 * 1000)
-#define MICRO                    1e-6
+#define HORIZON_CLAMP 0.7
+#define MS_PER_MONTH  (30.0 * 86400 * 1000)
+#define MICRO         1e-6
 
 /* ---- the same for every job ------------------------------------------------------------------------------------------- */
 
@@ -67,7 +62,7 @@ static void sum_queues(const struct fsm *fsm, uint64_t now_ms, struct queue_sums
 
         fsm_queue_at(fsm, i, &queue);
         if (now_ms > queue.reported_at_ms &&
-            now_ms - queue.reported_at_ms > EVALUATOR_QUEUE_MAX_AGE_MS)
+            now_ms - queue.reported_at_ms > fsm_policy(fsm)->queue_max_age_ms)
             continue;
         ret_sums->queued_gpu_ms += (double)queue.queued_gpu_ms;
         ret_sums->running_gpu_ms += (double)queue.running_gpu_ms;
@@ -159,8 +154,8 @@ static void set_policy(struct eval_policy *policy, const Ckpt__V1__Policy *from)
     policy->cycle_s = (double)from->evaluation_interval_ms / 1e3;
     policy->min_interval_s = (double)from->min_interval_ms / 1e3;
     policy->max_interval_s = (double)from->max_interval_ms / 1e3;
-    policy->sensitive_min_interval_s = SENSITIVE_MIN_INTERVAL_S;
-    policy->sensitive_max_interval_s = SENSITIVE_MAX_INTERVAL_S;
+    policy->sensitive_min_interval_s = (double)from->sensitive_min_interval_ms / 1e3;
+    policy->sensitive_max_interval_s = (double)from->sensitive_max_interval_ms / 1e3;
     policy->lambda_node_per_s = from->node_failures_per_1000_node_days_milli / 1e3 / 1e3 / 86400;
     policy->quiesce_s = (double)from->quiesce_ms / 1e3;
     policy->stall_fraction = from->stall_fraction_ppm * MICRO;
@@ -200,6 +195,8 @@ void evaluator_cycle_end(struct evaluator_cycle *cycle)
         free(cycle->waiting[class].gain_gpu_s);
         cycle->waiting[class] = (struct waiting_curve){0};
     }
+    free(cycle->age_factors);
+    cycle->age_factors = NULL;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------------------------------- */
@@ -218,14 +215,21 @@ static void clear_row(struct eval_view *view, uint32_t row)
 }
 
 /* Mean over the nodes: the job's hazard is the sum of its nodes'. */
-static double mean_hazard_factor(const struct nodes *nodes, const struct fsm_allocation *allocation)
+static double mean_hazard_factor(const struct evaluator_cycle *cycle,
+                                 const struct fsm_allocation *allocation, bool *ret_unhealthy)
 {
     double sum = 0;
 
-    if (nodes == NULL || allocation->node_count == 0)
+    *ret_unhealthy = false;
+    if (allocation->node_count == 0)
         return 1;
-    for (uint32_t i = 0; i < allocation->node_count; i++)
-        sum += nodes_hazard_factor(nodes, allocation->nodes[i].node_slot);
+    for (uint32_t i = 0; i < allocation->node_count; i++) {
+        uint32_t slot = allocation->nodes[i].node_slot;
+        double health = cycle->nodes == NULL ? 1 : nodes_hazard_factor(cycle->nodes, slot);
+
+        *ret_unhealthy |= health > 1;
+        sum += health * evaluator_age_factor(cycle, slot);
+    }
     return sum / allocation->node_count;
 }
 
@@ -288,19 +292,18 @@ static void fill_row(const struct evaluator_cycle *cycle, const struct fsm *fsm,
 {
     const Ckpt__V1__Policy *policy = fsm_policy(fsm);
     const struct fsm_target *target = fsm_target_at(fsm, allocation->target_slot);
-    bool victim = !allocation->sensitive && !allocation->non_preemptible;
+    bool victim = !allocation->sensitive && !allocation->non_preemptible, unhealthy;
 
     view->age_s[row] = age_s(allocation, cycle->now_ms);
     view->gpus[row] = allocation->gpu_count;
     view->nodes[row] = allocation->node_count;
     view->size_bytes[row] = (double)allocation->size_estimate_bytes;
     view->bandwidth_bytes_per_s[row] = usable_bandwidth(allocation, target, policy);
-    view->hazard_factor[row] = mean_hazard_factor(cycle->nodes, allocation);
+    view->hazard_factor[row] = mean_hazard_factor(cycle, allocation, &unhealthy);
     view->kill_per_s[row] = 0;
     view->alarm_h[row] = 0;
     view->walltime_left_s[row] = walltime_left_s(allocation, cycle->now_ms);
-    view->write_quantile_s[row] =
-        WRITE_QUANTILE_FACTOR * (double)allocation->write_estimate_ms / 1e3;
+    view->write_quantile_s[row] = 0;
     view->period_s[row] = (double)allocation->period_ms / 1e3;
     view->usd_per_gb_month[row] =
         target != NULL ? (double)target->cost_micro_usd_per_gb_month * MICRO : 0;
@@ -313,7 +316,8 @@ static void fill_row(const struct evaluator_cycle *cycle, const struct fsm *fsm,
         (double)(allocation->grace_ms > 0 ? allocation->grace_ms : policy->grace_ms) / 1e3;
     view->success_probability[row] = 1;
     view->stall_factor[row] = 1;
-    view->flags[row] = flags_of(allocation, target);
+    view->flags[row] = flags_of(allocation, target) | (unhealthy ? EVAL_FLAG_UNHEALTHY : 0);
+    evaluator_fill_learned(cycle, allocation, target, view, row);
 }
 
 void evaluator_fill(const struct evaluator_cycle *cycle, const struct fsm *fsm,
@@ -426,7 +430,7 @@ Ckpt__V1__Purpose decision_purpose(const struct eval_view *view, const struct ev
     case EVAL_CHECKPOINT_WALLTIME:
         return CKPT__V1__PURPOSE__PURPOSE_WALLTIME;
     case EVAL_CHECKPOINT_VALUE:
-        return view->hazard_factor[row] > 1 || view->alarm_h[row] > 0
+        return (view->flags[row] & EVAL_FLAG_UNHEALTHY) != 0 || view->alarm_h[row] > 0
                    ? CKPT__V1__PURPOSE__PURPOSE_PROACTIVE
                    : CKPT__V1__PURPOSE__PURPOSE_PERIODIC;
     case EVAL_CHECKPOINT_MAX_INTERVAL:

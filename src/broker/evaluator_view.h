@@ -10,14 +10,16 @@
 #define CKPT_BROKER_EVALUATOR_VIEW_H
 
 #include "fsm/fsm.h"
+#include "src/broker/learner.h"
 #include "src/eval/model.h"
 
 struct nodes;
 
 enum {
-    EVALUATOR_QUEUE_MAX_AGE_MS = 300000, /* older queue reports say nothing any more */
-    EVALUATOR_WAIT_MAX_MS = 3600000      /* no more than this is counted as a waiting job's gain */
+    EVALUATOR_WAIT_MAX_MS = 3600000 /* no more than this is counted as a waiting job's gain */
 };
+
+#define EVALUATOR_BACKLOG_YIELD 0.05 /* p_y at full backlog (src/eval/README.md) */
 
 /* What waiting jobs of classes above c would gain from some GPUs: jobs in falling order of gain per GPU, running sums. */
 struct waiting_curve {
@@ -30,7 +32,10 @@ struct waiting_curve {
 struct evaluator_cycle {
     uint64_t now_ms;
     struct eval_policy policy;
-    const struct nodes *nodes;                       /* NULL: every node is healthy */
+    const struct nodes *nodes; /* NULL: every node is healthy */
+    struct learned_rates rates;
+    double *age_factors; /* by node slot; NULL: evaluator_cycle_learned() was not called */
+    uint32_t age_factor_count;
     struct waiting_curve waiting[FSM_CLASS_MAX + 1]; /* by the class of the running job */
 };
 
@@ -46,11 +51,21 @@ struct evaluator_row {
 void evaluator_cycle_begin(struct evaluator_cycle *cycle, const struct fsm *fsm,
                            const struct nodes *nodes, uint64_t now_ms,
                            const struct fsm_grantable_scan *first_waiting);
+/* After begin: what the fleet taught. Without it the prior holds. */
+void evaluator_cycle_learned(struct evaluator_cycle *cycle, const struct fsm *fsm,
+                             const struct learned_rates *rates);
 void evaluator_cycle_end(struct evaluator_cycle *cycle);
 
 /* The allocation slots first .. end-1 as rows 0 .. of the view, which has room for them. */
 void evaluator_fill(const struct evaluator_cycle *cycle, const struct fsm *fsm,
                     struct eval_view *view, uint32_t first, uint32_t end);
+
+/* Of a node, for how long ago it failed last. */
+double evaluator_age_factor(const struct evaluator_cycle *cycle, uint32_t node_slot);
+/* What is learned into a row that holds the rest. */
+void evaluator_fill_learned(const struct evaluator_cycle *cycle,
+                            const struct fsm_allocation *allocation,
+                            const struct fsm_target *target, struct eval_view *view, uint32_t row);
 
 /* The rows first .. end-1 as a view and a result of their own (nothing is copied). */
 struct eval_view evaluator_view_rows(const struct eval_view *view, size_t first, size_t end);

@@ -51,7 +51,9 @@ enum eval_flag {                              /* bits of eval_view.flags */
                  EVAL_FLAG_NOT_AUTO = 4,      /* strategy manual or none */
                  EVAL_FLAG_WALLTIME_DONE = 8, /* the walltime checkpoint was already asked for */
                  EVAL_FLAG_RECLAIMABLE = 16,  /* borrowed nodes */
-                 EVAL_FLAG_SENSITIVE = 32     /* has minimum and maximum interval of its own */
+                 EVAL_FLAG_SENSITIVE = 32,    /* has minimum and maximum interval of its own */
+                 EVAL_FLAG_UNHEALTHY =
+                     64 /* a node's health raises its hazard; changes no verdict */
 };
 
 /* Parameters of one cycle, the same for every job. From the replicated policy. A negative or absurd one makes every

@@ -432,7 +432,8 @@ static void queues_give_pressure_and_gain_and_grow_old(void **state)
     assert_double_near(cycle.policy.pressure, 1, 1e-12);
     assert_double_near(view.waiting_gain_gpu_s[0], 0, 0);
     evaluator_cycle_end(&cycle);
-    begin_cycle_of(fake, &cycle, NULL, fake_wall_ms(fake) + EVALUATOR_QUEUE_MAX_AGE_MS + 1);
+    begin_cycle_of(fake, &cycle, NULL,
+                   fake_wall_ms(fake) + fsm_policy(fake->replica.fsm)->queue_max_age_ms + 1);
     assert_double_near(cycle.policy.pressure, 0, 0);
     evaluator_cycle_end(&cycle);
     eval_view_free(&view);

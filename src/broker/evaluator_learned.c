@@ -1,0 +1,100 @@
+/* What is learned, as inputs of the model: of the job from its own checkpoints (the state's integers), of its nodes and its class from
+ * the whole fleet (learner.h). See evaluator_view.h. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "src/base/check.h"
+#include "src/broker/evaluator_view.h"
+#include "src/eval/learn.h"
+
+#define MICRO 1e-6
+
+void evaluator_cycle_learned(struct evaluator_cycle *cycle, const struct fsm *fsm,
+                             const struct learned_rates *rates)
+{
+    uint32_t slots = fsm_node_slots(fsm);
+
+    CHECK(cycle->age_factors == NULL);
+    cycle->rates = *rates;
+    cycle->policy.lambda_node_per_s = rates->node_failures_per_s;
+    cycle->age_factors = check_calloc(slots > 0 ? slots : 1, sizeof(*cycle->age_factors));
+    cycle->age_factor_count = slots;
+    for (uint32_t slot = 0; slot < slots; slot++) {
+        const struct fsm_node *node = fsm_node_at(fsm, slot);
+        uint32_t bin = FSM_AGE_BINS - 1; /* unknown: as one that did not fail for long */
+
+        if (node != NULL && node->steady_since_ms != 0)
+            bin = fsm_age_bin(
+                cycle->now_ms > node->steady_since_ms ? cycle->now_ms - node->steady_since_ms : 0);
+        cycle->age_factors[slot] = rates->age_factors[bin];
+    }
+}
+
+double evaluator_age_factor(const struct evaluator_cycle *cycle, uint32_t node_slot)
+{
+    return node_slot < cycle->age_factor_count ? cycle->age_factors[node_slot] : 1;
+}
+
+/* Bytes per second from asking until the last shard was verified, at most what the target takes now. */
+static double measured_bandwidth(const struct fsm_allocation *allocation, double budget_bytes_per_s)
+{
+    double write_s = fmax((double)allocation->learned.write_mean_us * MICRO, MICRO);
+
+    return fmin((double)allocation->size_estimate_bytes / write_s, budget_bytes_per_s);
+}
+
+static double write_quantile_s(const struct fsm_learned *learned, double at_risk_s)
+{
+    struct eval_history history = {.mean = (double)learned->write_mean_us * MICRO,
+                                   .deviation = (double)learned->write_deviation_us * MICRO,
+                                   .count = learned->count};
+
+    return eval_write_quantile_s(&history, 0, at_risk_s);
+}
+
+/* So that the model's stall_fraction * factor * w + quiesce is what was measured. */
+static double stall_factor(const struct eval_policy *policy, const struct fsm_learned *learned,
+                           double write_s)
+{
+    double stopped_s = learned->stall_ppm * MICRO * write_s;
+
+    if (!learned->stall_measured || !(policy->stall_fraction * write_s > 0))
+        return 1;
+    return fmax(stopped_s - policy->quiesce_s, 0) / (policy->stall_fraction * write_s);
+}
+
+/* Over the model's horizon, when demands were seen and say more than the backlog does: 0 leaves it to the backlog. */
+static double yield_probability(const struct evaluator_cycle *cycle, uint32_t group, double age_s,
+                                double walltime_left_s)
+{
+    double over = fmax(0, (cycle->policy.pressure - 0.5) / 0.5);
+    double learned =
+        eval_rate_probability(cycle->rates.demands_per_s[group], fmin(age_s / 2, walltime_left_s));
+
+    return learned > EVALUATOR_BACKLOG_YIELD * over * over ? learned : 0;
+}
+
+void evaluator_fill_learned(const struct evaluator_cycle *cycle,
+                            const struct fsm_allocation *allocation,
+                            const struct fsm_target *target, struct eval_view *view, uint32_t row)
+{
+    const struct fsm_learned *learned = &allocation->learned;
+    uint32_t group = fsm_group(allocation);
+
+    if (cycle->age_factors == NULL)
+        return; /* nothing was learned */
+    view->kill_per_s[row] = cycle->rates.kills_per_s[group];
+    if (cycle->rates.demands_per_s[group] > 0)
+        view->yield_probability[row] =
+            yield_probability(cycle, group, view->age_s[row], view->walltime_left_s[row]);
+    view->success_probability[row] = fsm_success_ppm(learned) * MICRO;
+    if (learned->count == 0)
+        return;
+    if (view->bandwidth_bytes_per_s[row] > 0)
+        view->bandwidth_bytes_per_s[row] =
+            measured_bandwidth(allocation, (double)target->budget_bytes_per_s);
+    if (view->walltime_left_s[row] < INFINITY)
+        view->write_quantile_s[row] = write_quantile_s(learned, view->age_s[row]);
+    view->stall_factor[row] =
+        stall_factor(&cycle->policy, learned, (double)learned->write_mean_us * MICRO);
+}
