@@ -7,6 +7,7 @@
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/broker/broker.h"
+#include "src/broker/decision_inputs.h"
 #include "src/broker/dispatcher.h"
 #include "src/broker/evaluator_view.h"
 #include "src/broker/learner.h"
@@ -14,8 +15,9 @@
 #include "src/broker/translate.h"
 
 enum {
-    EVALUATOR_BATCH_MAX = 512, /* decisions per command */
-    EVALUATOR_DECISION_MAX_BYTES = 400
+    EVALUATOR_BATCH_MAX = 256, /* decisions per command */
+    EVALUATOR_DECISION_MAX_BYTES =
+        500 + EVAL_COLUMN_COUNT * sizeof(uint64_t) + SOURCE_COUNT * sizeof(uint64_t)
 };
 _Static_assert(EVALUATOR_BATCH_MAX <= (int)FSM_DECISIONS_PER_COMMAND_MAX, "a batch is one command");
 _Static_assert(EVALUATOR_BATCH_MAX *EVALUATOR_DECISION_MAX_BYTES <= FSM_COMMAND_MAX_BYTES,
@@ -60,6 +62,7 @@ struct evaluator {
     Ckpt__Log__V1__Decision decisions[EVALUATOR_BATCH_MAX];
     Ckpt__Log__V1__Decision *decision_pointers[EVALUATOR_BATCH_MAX];
     Ckpt__V1__DecisionTerms terms[EVALUATOR_BATCH_MAX];
+    struct decision_inputs inputs[EVALUATOR_BATCH_MAX];
 };
 
 static uint64_t monotonic_us(const struct evaluator *evaluator)
@@ -89,11 +92,16 @@ static void propose_batch(struct evaluator *evaluator)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
     Ckpt__Log__V1__DecisionBatch batch = CKPT__LOG__V1__DECISION_BATCH__INIT;
+    struct consensus_status status;
+    struct decision_basis basis;
 
     if (evaluator->decision_count == 0)
         return;
     batch.n_decisions = evaluator->decision_count;
     batch.decisions = evaluator->decision_pointers;
+    replica_get_status(evaluator->broker->replica, &status);
+    decision_basis(&evaluator->cycle.policy, status.member_id, &basis);
+    batch.basis = &basis.message;
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_DECISIONS;
     command.decisions = &batch;
     evaluator->decision_count = 0;
@@ -115,6 +123,11 @@ static void add_decision(struct evaluator *evaluator, const struct evaluator_blo
     decision->priority_gpu_ms_per_gb = decision_priority(&block->view, &block->result, row);
     decision_terms(&block->view, &block->result, row, decision->purpose, &evaluator->terms[i]);
     decision->terms = &evaluator->terms[i];
+    sources_age(evaluator->broker, allocation, evaluator->cycle.now_ms,
+                evaluator->inputs[i].ages_ms);
+    decision_inputs(&block->view, &block->result, row, evaluator->cycle.now_ms,
+                    &evaluator->inputs[i]);
+    decision->inputs = &evaluator->inputs[i].message;
     evaluator->decision_pointers[i] = decision;
     evaluator->decision_count++;
 }

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <time.h>
 
+#include "src/broker/decision_inputs.h"
 #include "src/broker/dispatcher.h"
 #include "src/broker/evaluator.h"
 #include "src/broker/evaluator_view.h"
@@ -138,6 +139,73 @@ static void value_over_cost_becomes_exactly_one_checkpoint(void **state)
     assert_double_near(
         metrics_value(fake->broker.metrics, METRIC_L_EVALUATIONS, "checkpoint", NULL), 1, 0);
     assert_true(counted(fake, "skip", "one_active") > 0);
+    finish(fake);
+}
+
+/* The first decision of the log on the only job. */
+static const struct fsm_checkpoint *decided(struct fake *fake)
+{
+    const struct fsm_checkpoint *checkpoint;
+
+    assert_int_equal(fake_register(fake, "job", 1, 16, NULL).status, FSM_OK);
+    fake_serve(fake);
+    fake_advance_ms(fake, 12 * (uint64_t)HOUR_MS);
+    checkpoint = fsm_checkpoint_next(fake->replica.fsm, 0);
+    assert_non_null(checkpoint);
+    assert_non_null(checkpoint->terms);
+    assert_non_null(checkpoint->inputs);
+    return checkpoint;
+}
+
+/* A decision of the log is reproduced bit for bit from what is beside it, and what differs is named. */
+static void a_decision_of_the_log_is_reproduced_bit_for_bit(void **state)
+{
+    struct fake *fake = start();
+    const struct fsm_checkpoint *checkpoint = decided(fake);
+    struct fsm_inputs inputs = *checkpoint->inputs;
+    struct fsm_basis basis = *inputs.basis;
+    Ckpt__V1__DecisionTerms terms = *checkpoint->terms;
+    struct eval_policy policy;
+    struct eval_view view;
+    struct eval_result result;
+    uint64_t columns[EVAL_COLUMN_COUNT];
+    char what[160];
+
+    (void)state;
+    eval_view_alloc(&view, 1);
+    eval_result_alloc(&result, 1);
+    assert_int_equal(
+        decision_recompute(&inputs, &terms, &policy, &view, &result, what, sizeof(what)),
+        DECISION_SAME);
+    assert_string_equal(what, "");
+    assert_true(eval_verdict_fires((enum eval_verdict)result.verdict[0]));
+    assert_double_near(view.age_s[0] * 1e3, (double)terms.age_ms, 1);
+    terms.compute_waste_gpu_ms++;
+    assert_int_equal(
+        decision_recompute(&inputs, &terms, &policy, &view, &result, what, sizeof(what)),
+        DECISION_DIFFERS);
+    assert_string_equal(what, "compute_waste_gpu_ms");
+    terms = *checkpoint->terms;
+    memcpy(columns, inputs.columns, sizeof(columns));
+    inputs.columns = columns;
+    columns[0]++; /* the lowest bit of the age changes no integer, but the digest */
+    assert_int_equal(
+        decision_recompute(&inputs, &terms, &policy, &view, &result, what, sizeof(what)),
+        DECISION_DIFFERS);
+    assert_non_null(strstr(what, "by less than a GPU-millisecond"));
+    inputs = *checkpoint->inputs;
+    inputs.basis = &basis;
+    basis.revision++;
+    assert_int_equal(
+        decision_recompute(&inputs, &terms, &policy, &view, &result, what, sizeof(what)),
+        DECISION_OTHER_VERSION);
+    basis.revision--;
+    basis.names = "age_s | cycle_s";
+    assert_int_equal(
+        decision_recompute(&inputs, &terms, &policy, &view, &result, what, sizeof(what)),
+        DECISION_OTHER_VERSION);
+    eval_view_free(&view);
+    eval_result_free(&result);
     finish(fake);
 }
 
@@ -475,6 +543,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_running_allocation_is_evaluated_once_per_interval),
         cmocka_unit_test(value_over_cost_becomes_exactly_one_checkpoint),
+        cmocka_unit_test(a_decision_of_the_log_is_reproduced_bit_for_bit),
         cmocka_unit_test(nothing_is_decided_while_the_storage_is_down),
         cmocka_unit_test(a_recovered_target_is_evaluated_at_once),
         cmocka_unit_test(a_follower_decides_nothing_and_explains_nothing),

@@ -1,6 +1,7 @@
 /* Inputs kept as bits give the same verdict and the same terms, bit for bit. */
 #include <math.h>
 
+#include "src/eval/breakdown.h"
 #include "src/eval/inputs.h"
 #include "tests/support/test.h"
 #include "tests/unit/eval/jobs.h"
@@ -89,6 +90,64 @@ static void bits_give_the_same_verdict_and_terms_back(void **state)
     eval_result_free(&one_result);
 }
 
+static double part_sum(const struct eval_part *parts, size_t count, const char *term)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(parts[i].term, term) == 0 && parts[i].raw != 0 && parts[i].weight != 0)
+            sum += parts[i].raw * parts[i].weight;
+    return sum;
+}
+
+/* S1-018: each raw amount times its weight, summed, is the term. */
+static void raw_amounts_times_their_weights_are_the_terms(void **state)
+{
+    enum { ROWS = 2000 };
+    struct eval_part parts[EVAL_PARTS_MAX];
+    struct eval_policy policy;
+    struct eval_view view;
+    struct eval_result result;
+    uint64_t random = test_seed();
+    size_t told = 0;
+
+    (void)state;
+    eval_view_alloc(&view, ROWS);
+    eval_result_alloc(&result, ROWS);
+    view.count = ROWS;
+    draw_policy(&random, &policy);
+    policy.pressure = 0.9;
+    policy.backlog_urgency = 2;
+    policy.phi_gpu_s_per_byte = 1e-9;
+    for (size_t i = 0; i < ROWS; i++)
+        draw_row(&random, &view, i);
+    view.age_s[7] = NAN;
+    eval_score(&policy, &view, &result);
+    for (size_t i = 0; i < ROWS; i++) {
+        size_t count = eval_breakdown(&policy, &view, i, parts);
+        double sum;
+
+        assert_int_equal(count, result.verdict[i] == EVAL_SKIP_BAD_INPUT ? 0 : EVAL_PARTS_MAX);
+        if (count == 0)
+            continue;
+        told++;
+#define X(column)                                                                                  \
+    sum = part_sum(parts, count, #column);                                                         \
+    assert_true(isinf(result.column[i]) ? isinf(sum)                                               \
+                                        : fabs(sum - result.column[i]) <= 1e-9 * fabs(sum));
+        X(recompute_saved)
+        X(preemptability)
+        X(backlog_relief)
+        X(write_time)
+        X(compute_waste)
+        X(storage_cost)
+#undef X
+    }
+    assert_true(told > ROWS / 2 && told < ROWS);
+    eval_view_free(&view);
+    eval_result_free(&result);
+}
+
 static void digest_sees_every_column_and_the_verdict(void **state)
 {
     struct eval_result result;
@@ -154,6 +213,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_give_the_same_verdict_and_terms_back),
+        cmocka_unit_test(raw_amounts_times_their_weights_are_the_terms),
         cmocka_unit_test(digest_sees_every_column_and_the_verdict),
         cmocka_unit_test(names_tell_every_number),
         cmocka_unit_test(a_changed_model_has_a_new_revision),

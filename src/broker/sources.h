@@ -1,0 +1,43 @@
+/* Where the model's inputs come from, and how old each source was.
+ *
+ * Flow     the evaluator notes the ages beside each decision that it proposes; explain tells them beside each input.
+ * Shapes   a fixed list of sources, appended to only: its order is in the log.
+ * Units    milliseconds, saturated at 49 days.
+ * Errors   SOURCE_NOTHING: the source said nothing yet, and the input is a prior.
+ */
+#ifndef CKPT_BROKER_SOURCES_H
+#define CKPT_BROKER_SOURCES_H
+
+#include <stdint.h>
+
+struct broker;
+struct fsm_allocation;
+
+#define SOURCES(X)                                                                                 \
+    X(STATE, "replicated state")           /* as of the evaluation: no age */                      \
+    X(OWN, "its last complete checkpoint") /* what a job teaches about itself */                   \
+    X(AGENTS, "heartbeats of its nodes")   /* the oldest one */                                    \
+    X(QUEUE, "queue reports")              /* the oldest one that counts */                        \
+    X(TARGET, "its storage target")        /* since its last change */                             \
+    X(FLEET, "what the fleet taught")      /* since that entered the log */                        \
+    X(SENSORS, "telemetry of its nodes")   /* the oldest fresh one */
+
+enum source {
+#define X(name, text) SOURCE_##name,
+    SOURCES(X)
+#undef X
+        SOURCE_COUNT
+};
+#define SOURCE_NOTHING UINT32_MAX
+
+const char *source_name(enum source source);
+/* Of one of the model's numbers, by its name; STATE for one that is not listed. */
+enum source source_of(const char *number);
+/* What is said of an input that has no source yet. */
+const char *source_prior(enum source source);
+
+/* As of at_ms of the state's clock; AGENTS and SENSORS as of now. */
+void sources_age(const struct broker *broker, const struct fsm_allocation *allocation,
+                 uint64_t at_ms, uint32_t ret_age_ms[SOURCE_COUNT]);
+
+#endif
