@@ -42,6 +42,7 @@ void fsm_allocation_remove(struct fsm *fsm, struct allocation *allocation)
     fsm_allocation_forget(fsm, allocation);
     fsm_map_remove(&fsm->allocation_map, fsm_hash_text(allocation->view.id), allocation);
     allocation_release_texts(fsm, &allocation->view);
+    fsm_scale_clear(allocation);
     free(allocation->assignments);
     fsm_pool_give(&fsm->allocations, slot);
 }
@@ -81,6 +82,21 @@ void fsm_allocation_sum_shares(struct allocation *allocation)
         view->gpu_count += view->nodes[i].gpu_count;
         view->borrowed_count += view->nodes[i].borrowed;
     }
+}
+
+/* S1-004: used GPU memory, until a completed checkpoint taught better; then scaled with the nodes (S1-080). */
+void fsm_allocation_estimate(struct allocation *allocation, uint32_t old_count)
+{
+    struct fsm_allocation *view = &allocation->view;
+    uint64_t memory_bytes = 0;
+
+    if (view->complete_count > 0 && old_count > 0) {
+        fsm_learn_nodes_changed(view, old_count);
+        return;
+    }
+    for (uint32_t i = 0; i < view->node_count; i++)
+        memory_bytes += view->nodes[i].gpu_memory_used_bytes;
+    view->size_estimate_bytes = memory_bytes;
 }
 
 void fsm_allocation_assign(struct fsm *fsm, struct allocation *allocation)

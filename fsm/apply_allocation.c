@@ -1,6 +1,8 @@
 /* Commands about allocations: register, update, end, restart. Rows S1-080, F-008, F-015, F-016, R-002, P-001. */
 #include "fsm/state.h"
 
+#include <malloc.h>
+
 #define ENDS(name) CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
 
 /* Room for the nodes that are named for the first time. */
@@ -20,37 +22,36 @@ static enum fsm_status shares_check(struct fsm *fsm, size_t count, fsm_share_mes
     return FSM_OK;
 }
 
-static void shares_take(struct fsm *fsm, struct allocation *allocation, size_t count,
+static void node_set_home(struct fsm *fsm, struct node *node, const char *home)
+{
+    const char *fresh = fsm_intern(fsm, home);
+
+    fsm_intern_release(fsm, node->view.home_vcluster);
+    node->view.home_vcluster = fresh;
+}
+
+static void shares_fill(struct fsm *fsm, struct fsm_node_share *shares, size_t count,
                         fsm_share_message **messages)
 {
-    struct fsm_node_share *shares = fsm_allocation_set_shares(allocation, (uint32_t)count);
-
     for (size_t i = 0; i < count; i++) {
-        const struct node *node = fsm_node_named(fsm, messages[i]->node_id);
+        struct node *node = fsm_node_get(fsm, messages[i]->node_id);
 
         if (node == NULL)
             node = fsm_node_create(fsm, fsm_pool_free_slot(&fsm->nodes), messages[i]->node_id);
+        if (messages[i]->home_vcluster[0] != '\0')
+            node_set_home(fsm, node, messages[i]->home_vcluster);
         shares[i].node_slot = node->view.slot;
         shares[i].gpu_count = messages[i]->gpu_count;
         shares[i].gpu_memory_used_bytes = messages[i]->gpu_memory_used_bytes;
         shares[i].borrowed = messages[i]->borrowed;
     }
-    fsm_allocation_sum_shares(allocation);
 }
 
-/* S1-004: used GPU memory, until a completed checkpoint taught better; then scaled with the nodes (S1-080). */
-static void shares_estimate(struct allocation *allocation, uint32_t old_count)
+static void shares_take(struct fsm *fsm, struct allocation *allocation, size_t count,
+                        fsm_share_message **messages)
 {
-    struct fsm_allocation *view = &allocation->view;
-    uint64_t memory_bytes = 0;
-
-    if (view->complete_count > 0 && old_count > 0) {
-        fsm_learn_nodes_changed(view, old_count);
-        return;
-    }
-    for (uint32_t i = 0; i < view->node_count; i++)
-        memory_bytes += view->nodes[i].gpu_memory_used_bytes;
-    view->size_estimate_bytes = memory_bytes;
+    shares_fill(fsm, fsm_allocation_set_shares(allocation, (uint32_t)count), count, messages);
+    fsm_allocation_sum_shares(allocation);
 }
 
 static struct target *register_target(struct fsm *fsm, const char *id)
@@ -126,7 +127,7 @@ enum fsm_status fsm_apply_register(struct fsm *fsm, const fsm_command *command,
     register_texts(fsm, &allocation->view, spec);
     register_numbers(fsm, &allocation->view, spec);
     shares_take(fsm, allocation, spec->n_nodes, spec->nodes);
-    shares_estimate(allocation, 0);
+    fsm_allocation_estimate(allocation, 0);
     fsm_allocation_move(fsm, allocation, ENDS(RUNNING), CKPT__V1__REASON__REASON_NONE);
     fsm_allocation_assign(fsm, allocation);
     fsm_ledger_open(fsm, allocation);
@@ -134,35 +135,103 @@ enum fsm_status fsm_apply_register(struct fsm *fsm, const fsm_command *command,
     return FSM_OK;
 }
 
-/* The node set may change while nothing is written: what waits is for the new set (S1-080). */
-static enum fsm_status update_nodes_check(struct fsm *fsm, const struct allocation *allocation,
+/* Whether the allocation holds nodes that the new set does not name. */
+static bool update_nodes_leave(struct fsm *fsm, const struct allocation *allocation,
+                               const Ckpt__V1__UpdateAllocationRequest *request)
+{
+    uint64_t stamp = ++fsm->stamp;
+
+    for (size_t i = 0; i < request->n_nodes; i++) {
+        struct node *node = fsm_node_get(fsm, request->nodes[i]->node_id);
+
+        if (node != NULL)
+            node->stamp = stamp;
+    }
+    for (uint32_t i = 0; i < allocation->view.node_count; i++)
+        if (fsm_node_look(fsm, allocation->view.nodes[i].node_slot)->stamp != stamp)
+            return true;
+    return false;
+}
+
+/* The same set again, while it waits for its checkpoint. */
+static bool update_nodes_pending(const struct fsm *fsm, const struct allocation *allocation,
+                                 const Ckpt__V1__UpdateAllocationRequest *request)
+{
+    if (allocation->view.next_count != request->n_nodes)
+        return false;
+    for (size_t i = 0; i < request->n_nodes; i++) {
+        const struct node *node = fsm_node_named(fsm, request->nodes[i]->node_id);
+
+        if (node == NULL || allocation->view.next[i].node_slot != node->view.slot)
+            return false;
+    }
+    return true;
+}
+
+/* The node set changes at once while nothing is written: what waits is for the new set (S1-080). */
+static enum fsm_status update_nodes_now(struct fsm *fsm, struct allocation *allocation,
+                                        const Ckpt__V1__UpdateAllocationRequest *request,
+                                        bool leave)
+{
+    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
+    struct fsm_node_share *next;
+
+    if (active != NULL && fsm_checkpoint_writes(active)) {
+        if (!request->force)
+            return FSM_CHECKPOINTING;
+        fsm_checkpoint_end(fsm, active, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_CANCELLED,
+                           CKPT__V1__REASON__REASON_CANCELLED_BY_REQUEST);
+    }
+    next = check_calloc(request->n_nodes, sizeof(*next));
+    shares_fill(fsm, next, request->n_nodes, request->nodes);
+    fsm_scale_clear(allocation);
+    fsm_scale_now(fsm, allocation, next, (uint32_t)request->n_nodes,
+                  leave ? CKPT__V1__REASON__REASON_SCALED_WITHOUT_CHECKPOINT
+                        : CKPT__V1__REASON__REASON_NONE);
+    free(next);
+    return FSM_OK;
+}
+
+/* S1-081: what leaves is saved first. */
+static enum fsm_status update_nodes_later(struct fsm *fsm, struct allocation *allocation,
                                           const Ckpt__V1__UpdateAllocationRequest *request,
                                           struct fsm_outcome *outcome)
 {
-    const struct checkpoint *active = fsm_checkpoint_look_active(fsm, allocation);
+    struct fsm_node_share *next = check_calloc(request->n_nodes, sizeof(*next));
+    enum fsm_status status;
 
-    if (allocation->view.terminating || allocation->view.state == ENDS(CHECKPOINTING_TO_STOP) ||
-        (active != NULL && fsm_checkpoint_writes(active))) {
-        outcome->checkpoint_id = allocation->view.active_checkpoint_id;
-        outcome->current = allocation->view.state;
-        return FSM_CHECKPOINTING; /* */
-    }
-    return shares_check(fsm, request->n_nodes, request->nodes, outcome);
+    shares_fill(fsm, next, request->n_nodes, request->nodes);
+    status = fsm_scale_ask(fsm, allocation, next, (uint32_t)request->n_nodes, outcome);
+    if (status != FSM_OK)
+        free(next);
+    return status;
 }
 
-static void update_nodes(struct fsm *fsm, struct allocation *allocation,
-                         const Ckpt__V1__UpdateAllocationRequest *request)
+static enum fsm_status update_nodes(struct fsm *fsm, struct allocation *allocation,
+                                    const Ckpt__V1__UpdateAllocationRequest *request,
+                                    struct fsm_outcome *outcome)
 {
-    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
-    uint32_t old_count = allocation->view.node_count;
+    const struct fsm_allocation *view = &allocation->view;
+    bool leave;
+    enum fsm_status status;
 
-    fsm_allocation_release(fsm, allocation);
-    shares_take(fsm, allocation, request->n_nodes, request->nodes);
-    shares_estimate(allocation, old_count);
-    fsm_allocation_assign(fsm, allocation);
-    fsm_ledger_update(fsm, allocation);
-    if (active != NULL)
-        fsm_checkpoint_shards_from(active, allocation);
+    outcome->checkpoint_id = view->active_checkpoint_id;
+    outcome->current = view->state;
+    if (view->next_count > 0 && update_nodes_pending(fsm, allocation, request) && !request->force)
+        return FSM_OK;
+    if (view->terminating || view->state == ENDS(CHECKPOINTING_TO_STOP) ||
+        (view->next_count > 0 && (!request->force || view->preemption_id != 0)))
+        return FSM_CHECKPOINTING; /* */
+    status = shares_check(fsm, request->n_nodes, request->nodes, outcome);
+    if (status != FSM_OK)
+        return status;
+    leave = update_nodes_leave(fsm, allocation, request);
+    if (leave && !request->force && view->strategy != CKPT__V1__STRATEGY__STRATEGY_NONE)
+        return update_nodes_later(fsm, allocation, request, outcome);
+    outcome->checkpoint_id = 0;
+    outcome->current = view->state;
+    outcome->limit = leave;
+    return update_nodes_now(fsm, allocation, request, leave);
 }
 
 enum fsm_status fsm_apply_update(struct fsm *fsm, const fsm_command *command,
@@ -179,10 +248,9 @@ enum fsm_status fsm_apply_update(struct fsm *fsm, const fsm_command *command,
     if (!fsm_allocation_runs(allocation))
         return FSM_ALLOCATION_ENDED;
     if (request->n_nodes > 0) {
-        status = update_nodes_check(fsm, allocation, request, outcome);
+        status = update_nodes(fsm, allocation, request, outcome);
         if (status != FSM_OK)
             return status;
-        update_nodes(fsm, allocation, request);
     }
     if (request->walltime_ms != 0) {
         allocation->view.walltime_ms = request->walltime_ms;
@@ -196,10 +264,13 @@ enum fsm_status fsm_apply_update(struct fsm *fsm, const fsm_command *command,
         allocation->view.non_preemptible = request->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE;
     }
     fsm_allocation_arm(fsm, allocation);
+    if (outcome->limit != 0) /* nodes left without a checkpoint */
+        event.reason = CKPT__V1__REASON__REASON_SCALED_WITHOUT_CHECKPOINT;
     event.allocation_id = allocation->view.id;
     event.number = allocation->view.node_count;
     fsm_event_emit(fsm, &event);
     outcome->current = 0;
+    outcome->limit = 0;
     return FSM_OK;
 }
 
@@ -244,6 +315,8 @@ static void restart_clear(struct fsm *fsm, struct allocation *allocation)
     allocation->starting_count = view->node_count;
     allocation->plan_state = 0;
     allocation->plan_reason = 0;
+    if (allocation->preemptor_class != 0 || view->resumed_at_ms != 0)
+        view->resumed_at_ms = fsm->now_ms;
     allocation->preemptor_class = 0;
     allocation->grace_end_ms = 0;
     allocation->terminate_deadline_ms = 0;
@@ -295,7 +368,7 @@ enum fsm_status fsm_apply_restart(struct fsm *fsm, const fsm_command *command,
     old_count = allocation->view.node_count;
     if (request->n_nodes > 0) {
         shares_take(fsm, allocation, request->n_nodes, request->nodes);
-        shares_estimate(allocation, old_count);
+        fsm_allocation_estimate(allocation, old_count);
     }
     restart_clear(fsm, allocation);
     fsm_allocation_move(fsm, allocation, ENDS(RUNNING), CKPT__V1__REASON__REASON_NONE);

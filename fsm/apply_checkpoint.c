@@ -50,6 +50,11 @@ enum fsm_status fsm_apply_cancel(struct fsm *fsm, const fsm_command *command,
     allocation = fsm_allocation_slot(fsm, checkpoint->view.allocation_slot);
     fsm_checkpoint_end(fsm, checkpoint, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_CANCELLED,
                        CKPT__V1__REASON__REASON_CANCELLED_BY_REQUEST);
+    if (!allocation->view.terminating) {
+        fsm_scale_undo(fsm, allocation);
+        fsm_preemption_lost(fsm, allocation->view.preemption_id, allocation);
+        allocation->view.preemption_id = 0;
+    }
     if (allocation->view.terminating) {
         fsm_terminate_settle(fsm, allocation);
     } else if (allocation->view.state ==
@@ -90,8 +95,7 @@ static bool decision_holds(const struct fsm *fsm, const struct allocation *alloc
         return false;
     if (decision->purpose == PURPOSE(WALLTIME) && view->walltime_asked)
         return false;
-    if (decision->purpose == PURPOSE(PREEMPT) && /* no class is known but the highest */
-        (view->sensitive || view->preemption_class == FSM_CLASS_MAX))
+    if (decision->purpose == PURPOSE(PREEMPT) && !fsm_victim_allowed(fsm, allocation))
         return false;
     return !decision_too_soon(fsm, view, decision->purpose) &&
            fsm_target_slot(fsm, view->target_slot)->view.available;

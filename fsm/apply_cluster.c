@@ -292,6 +292,9 @@ enum fsm_status fsm_apply_tick(struct fsm *fsm, const fsm_command *command,
 
             fsm_hold_checkpoint(fsm, checkpoint);
             fsm_checkpoint_due(fsm, checkpoint);
+        } else if (timer->kind == TIMER_PREEMPTION) {
+            fsm_preemption_due(
+                fsm, fsm_preemption_get(fsm, LIST_ITEM(timer, struct preemption, timer)->view.id));
         } else {
             struct allocation *allocation = LIST_ITEM(timer, struct allocation, timer);
 

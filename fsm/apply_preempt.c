@@ -1,330 +1,224 @@
 /* Preemption: choose victims, checkpoint and stop them, all or none (P-001..P-070, I31, I32, S1-065..S1-067).
  *
- * Flow     gather() lists who may be a victim, lowest class first; choose() finds a set; stop() asks each for a stopping checkpoint or,
- *          when none can be written and the request is forced, terminates it.
- * Choice   the lowest highest class first (P-003), then the fewest victims (P-050), then greedily the cheapest that still lets the
- *          others cover the need (P-015). No set: nothing changes (P-016).
- * Shapes   at most FSM_VICTIM_CANDIDATES_MAX candidates are looked at, at most policy.max_victims are taken.
+ * Flow     victims.c finds the set; take() asks each for a stopping checkpoint, lets an elastic one shrink, or terminates it: when less
+ *          work is at stake than a checkpoint takes, or when none can be written and the request is forced. preemption.c has the rest
+ *          of its life. No set: nothing changes (P-016).
+ * Classes  a PRIORITY request acts with its own class; RECLAIM and SENSITIVE act with class 10, so that only class 10 and sensitive
+ *          ones are safe from them (A-004, P-006, N-001).
  */
 #include "fsm/state.h"
 
-#define ENDS(name) CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
+#include <malloc.h>
 
-enum { WALLTIME_LATE_PERCENT = 90, WALLTIME_EARLY_PERCENT = 10 };
+#define ENDS(name)   CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
+#define REASON(name) CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_##name
+#define VICTIM(name) CKPT__V1__VICTIM_STATE__VICTIM_STATE_##name
 
-struct candidate {
-    const struct allocation *allocation;
-    uint64_t cost;
-    uint32_t node_count;
-    uint8_t class;
-    bool chosen;
-};
-
-struct candidates {
-    struct candidate *items; /* the cheapest first */
-    uint32_t *by_size;       /* indexes, most nodes first */
-    uint32_t *eligible;      /* of by_size, those up to the class that is tried */
-    size_t count, eligible_count;
-    enum fsm_status refusal; /* of the last one that may not be a victim */
-    uint64_t refusal_current, refusal_limit;
-    bool storage_unavailable; /* some were left out for that alone */
-};
-
-static uint64_t candidate_write_ms(const struct fsm *fsm, const struct fsm_allocation *view)
+static Ckpt__V1__PreemptionReason request_reason(const Ckpt__V1__RequestPreemptionRequest *request)
 {
-    uint64_t bytes_per_s = view->write_bytes_per_s != 0 ? view->write_bytes_per_s
-                                                        : fsm->policy.default_write_bytes_per_s;
-
-    if (view->write_estimate_ms != 0)
-        return view->write_estimate_ms;
-    bytes_per_s = fsm_max(fsm_multiply(bytes_per_s, view->node_count), 1);
-    return (uint64_t)((__uint128_t)view->size_estimate_bytes * 1000 / bytes_per_s);
+    return request->reason == REASON(UNSPECIFIED) ? REASON(PRIORITY) : request->reason;
 }
 
-/* P-011..P-014: GPU-ms of the checkpoint, plus what is lost without one; nearly done jobs are dear, young ones cheap. */
-static uint64_t candidate_cost(const struct fsm *fsm, const struct allocation *allocation)
+struct victim_search fsm_preemption_search(const struct fsm *fsm,
+                                           const Ckpt__V1__RequestPreemptionRequest *request,
+                                           uint8_t acting_class)
 {
-    const struct fsm_allocation *view = &allocation->view;
-    uint64_t cost = fsm_multiply(candidate_write_ms(fsm, view), fsm_max(view->gpu_count, 1));
-    uint64_t used_ms = fsm_since(fsm, view->started_at_ms);
+    Ckpt__V1__PreemptionReason reason = request_reason(request);
 
-    if (view->non_preemptible)
-        cost = fsm_add(cost, fsm_allocation_age_gpu_ms(fsm, allocation));
-    if (view->walltime_ms == 0)
-        return cost;
-    if (used_ms > view->walltime_ms / 100 * WALLTIME_LATE_PERCENT)
-        return fsm_multiply(fsm_add(cost, 1), 16);
-    return used_ms < view->walltime_ms / 100 * WALLTIME_EARLY_PERCENT ? cost / 2 : cost;
+    return (struct victim_search){
+        .request = request,
+        .reason = reason,
+        .acting_class = acting_class,
+        .forced = request->forced || reason == REASON(SENSITIVE), /* S1-066 */
+        .nodes = request->nodes_needed,
+        .gpus = request->gpus_needed,
+        .value_gpu_ms = reason == REASON(SENSITIVE) ? 0 : request->value_gpu_ms,
+        .max = (uint32_t)fsm_min(fsm_max(fsm->policy.max_victims, 1), FSM_VICTIMS_MAX)};
 }
 
-static bool candidate_can_checkpoint(const struct fsm *fsm, const struct allocation *allocation)
+/* ---- one victim ---- */
+
+static bool slot_listed(const uint32_t *slots, uint32_t count, uint32_t slot)
 {
-    return allocation->view.strategy != CKPT__V1__STRATEGY__STRATEGY_NONE &&
-           fsm_target_slot(fsm, allocation->view.target_slot)->view.available;
-}
-
-/* P-010, P-070, I31, I32: OK when it may be a victim. */
-static enum fsm_status candidate_check(const struct fsm *fsm, const struct allocation *allocation,
-                                       const Ckpt__V1__RequestPreemptionRequest *request,
-                                       uint64_t *ret_current, uint64_t *ret_limit)
-{
-    const struct fsm_allocation *view = &allocation->view;
-    bool none = view->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE;
-    bool storage = fsm_target_slot(fsm, view->target_slot)->view.available;
-    uint64_t left_ms = fsm_add(view->started_at_ms, view->walltime_ms);
-
-    *ret_current = view->state;
-    *ret_limit = 0;
-    left_ms = left_ms > fsm->now_ms ? left_ms - fsm->now_ms : 0;
-    if (!fsm_allocation_runs(allocation))
-        return FSM_ALLOCATION_ENDED;
-    if (view->sensitive)
-        return FSM_SENSITIVE;
-    *ret_current = view->preemption_class;
-    *ret_limit = request->preemption_class;
-    if (view->preemption_class >= request->preemption_class)
-        return FSM_CLASS_TOO_LOW;
-    if (none && view->preemption_class >= 7)
-        return FSM_NOT_CHECKPOINTABLE;
-    *ret_current = left_ms;
-    *ret_limit = fsm->policy.near_completion_ms;
-    if (view->walltime_ms != 0 && left_ms < fsm->policy.near_completion_ms)
-        return FSM_NEAR_COMPLETION;
-    *ret_current = view->state;
-    *ret_limit = 0;
-    /* one that waits to stop in an outage can still be forced */
-    if (view->terminating ||
-        (view->state == ENDS(CHECKPOINTING_TO_STOP) && (storage || !request->forced)))
-        return FSM_CHECKPOINTING;
-    return none || storage || request->forced ? FSM_OK : FSM_STORAGE_UNAVAILABLE;
-}
-
-static void candidates_add(const struct fsm *fsm, struct candidates *candidates,
-                           const struct allocation *allocation,
-                           const Ckpt__V1__RequestPreemptionRequest *request)
-{
-    struct candidate *candidate = &candidates->items[candidates->count];
-    uint64_t current;
-    uint64_t limit;
-    enum fsm_status status = candidate_check(fsm, allocation, request, &current, &limit);
-
-    if (status != FSM_OK) {
-        candidates->refusal = status;
-        candidates->refusal_current = current;
-        candidates->refusal_limit = limit;
-        candidates->storage_unavailable |= status == FSM_STORAGE_UNAVAILABLE;
-        return;
-    }
-    candidate->allocation = allocation;
-    candidate->cost = candidate_cost(fsm, allocation);
-    candidate->node_count = allocation->view.node_count;
-    candidate->class = allocation->view.preemption_class;
-    candidate->chosen = false;
-    candidates->count++;
-}
-
-static void candidates_add_named(const struct fsm *fsm, struct candidates *candidates,
-                                 const Ckpt__V1__RequestPreemptionRequest *request)
-{
-    for (size_t i = 0; i < request->n_candidates; i++) {
-        const struct allocation *allocation = fsm_allocation_named(fsm, request->candidates[i]);
-        bool named_before = false;
-
-        for (size_t j = 0; j < candidates->count; j++)
-            named_before |= candidates->items[j].allocation == allocation;
-        if (allocation == NULL)
-            candidates->refusal = FSM_ALLOCATION_NOT_FOUND;
-        else if (!named_before)
-            candidates_add(fsm, candidates, allocation, request);
-    }
-}
-
-static void candidates_add_any(const struct fsm *fsm, struct candidates *candidates,
-                               const Ckpt__V1__RequestPreemptionRequest *request)
-{
-    uint32_t looked_at = 0;
-
-    for (uint32_t class = 0; class < request->preemption_class; class ++) {
-        const struct bitmap *slots = &fsm->running_by_class[class];
-
-        for (uint32_t slot = fsm_bitmap_next(slots, 0);
-             slot != UINT32_MAX && looked_at < FSM_VICTIM_CANDIDATES_MAX;
-             slot = fsm_bitmap_next(slots, slot + 1)) {
-            candidates_add(fsm, candidates, fsm_allocation_look(fsm, slot), request);
-            looked_at++;
-        }
-    }
-}
-
-/* Sorts the items by cost and slot, and the indexes by size. */
-static void candidates_order(struct fsm *fsm, struct candidates *candidates)
-{
-    size_t count = candidates->count;
-    struct sort_item *order = fsm_arena_take(&fsm->arena, (count + 1) * sizeof(*order));
-    struct candidate *sorted = fsm_arena_take(&fsm->arena, (count + 1) * sizeof(*sorted));
-
-    for (size_t i = 0; i < count; i++)
-        order[i] =
-            (struct sort_item){UINT64_MAX - candidates->items[i].cost,
-                               candidates->items[i].allocation->view.slot, &candidates->items[i]};
-    fsm_sort(order, count);
-    for (size_t i = 0; i < count; i++)
-        sorted[i] = *(const struct candidate *)order[i].item;
-    candidates->items = sorted;
-    candidates->by_size = fsm_arena_take(&fsm->arena, (count + 1) * sizeof(uint32_t));
-    candidates->eligible = fsm_arena_take(&fsm->arena, (count + 1) * sizeof(uint32_t));
-    for (size_t i = 0; i < count; i++)
-        order[i] = (struct sort_item){sorted[i].node_count, i, &sorted[i]};
-    fsm_sort(order, count);
-    for (size_t i = 0; i < count; i++)
-        candidates->by_size[i] = (uint32_t)order[i].low;
-}
-
-static void candidates_limit(struct candidates *candidates, uint32_t class)
-{
-    candidates->eligible_count = 0;
-    for (size_t i = 0; i < candidates->count; i++)
-        if (candidates->items[candidates->by_size[i]].class <= class)
-            candidates->eligible[candidates->eligible_count++] = candidates->by_size[i];
-}
-
-/* Nodes of the `count` largest eligible ones that are not chosen, leaving out one. */
-static uint64_t candidates_largest(const struct candidates *candidates, size_t count,
-                                   size_t without)
-{
-    uint64_t nodes = 0;
-
-    for (size_t i = 0; i < candidates->eligible_count && count > 0; i++) {
-        size_t at = candidates->eligible[i];
-
-        if (at == without || candidates->items[at].chosen)
-            continue;
-        nodes += candidates->items[at].node_count;
-        count--;
-    }
-    return nodes;
-}
-
-/* The cheapest set of exactly `size` that covers the need, greedily. */
-static bool candidates_choose_size(struct candidates *candidates, uint32_t class, size_t size,
-                                   uint64_t need)
-{
-    if (candidates_largest(candidates, size, SIZE_MAX) < need)
-        return false;
-    for (size_t left = size; left > 0; left--) {
-        size_t i = 0;
-
-        for (; i < candidates->count; i++) {
-            struct candidate *candidate = &candidates->items[i];
-
-            if (!candidate->chosen && candidate->class <= class &&
-                candidate->node_count + candidates_largest(candidates, left - 1, i) >= need)
-                break;
-        }
-        CHECK(i < candidates->count);
-        candidates->items[i].chosen = true;
-        need -= fsm_min(need, candidates->items[i].node_count);
-        if (need == 0)
-            break;
-    }
-    return true;
-}
-
-static bool candidates_choose(struct candidates *candidates, uint32_t max_victims, uint64_t need)
-{
-    for (uint32_t class = 0; class <= FSM_CLASS_MAX; class ++) {
-        candidates_limit(candidates, class);
-        if (candidates_largest(candidates, max_victims, SIZE_MAX) < need)
-            continue;
-        for (size_t size = 1; size <= max_victims; size++)
-            if (candidates_choose_size(candidates, class, size, need))
-                return true;
-    }
+    for (uint32_t i = 0; i < count; i++)
+        if (slots[i] == slot)
+            return true;
     return false;
 }
 
-static void victim_stop(struct fsm *fsm, struct allocation *allocation, struct fsm_victim *victim)
+/* The nodes that stay, unless a scale-down that gives the same is under way. */
+static void victim_shrink(struct fsm *fsm, struct allocation *allocation, const uint32_t *leaving,
+                          uint32_t count, struct fsm_outcome *asked)
+{
+    const struct fsm_allocation *view = &allocation->view;
+    struct fsm_node_share *next;
+    uint32_t kept = 0;
+
+    if (view->next_count > 0) {
+        asked->checkpoint_id = view->active_checkpoint_id;
+        return;
+    }
+    next = check_calloc(view->node_count, sizeof(*next));
+    for (uint32_t i = 0; i < view->node_count; i++)
+        if (!slot_listed(leaving, count, view->nodes[i].node_slot))
+            next[kept++] = view->nodes[i];
+    CHECK(kept > 0 && kept < view->node_count);
+    if (fsm_scale_ask(fsm, allocation, next, kept, asked) == FSM_OK)
+        return;
+    asked->checkpoint_id = 0;
+    fsm_scale_now(fsm, allocation, next, kept, /* best effort */
+                  CKPT__V1__REASON__REASON_SCALED_WITHOUT_CHECKPOINT);
+    fsm_scale_event(fsm, allocation, CKPT__V1__REASON__REASON_SCALED_WITHOUT_CHECKPOINT);
+    free(next);
+}
+
+static void victim_stop(struct fsm *fsm, struct allocation *allocation, struct fsm_outcome *asked)
 {
     struct checkpoint_ask ask = {.purpose = CKPT__V1__PURPOSE__PURPOSE_PREEMPT,
                                  .after = CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_STOP};
     struct fsm_plan without = {CKPT__V1__REASON__REASON_PREEMPTED_WITHOUT_CHECKPOINT, ENDS(FAILED),
                                CKPT__V1__REASON__REASON_PREEMPTED_WITHOUT_CHECKPOINT};
+    struct fsm_plan back = {CKPT__V1__REASON__REASON_PREEMPTED, ENDS(SUSPENDED),
+                            CKPT__V1__REASON__REASON_PREEMPTED};
+    bool can = fsm_victim_can_checkpoint(fsm, allocation);
+
+    if (can && fsm_victim_needs_no_checkpoint(fsm, allocation)) {
+        fsm_terminate_begin(fsm, allocation, back);
+    } else if (!can || fsm_checkpoint_ask(fsm, allocation, &ask, asked) != FSM_OK) {
+        asked->checkpoint_id = 0;
+        fsm_terminate_begin(fsm, allocation, without); /* S1-066, P-022 */
+    }
+}
+
+static void victim_announce(struct fsm *fsm, const struct preemption *preemption,
+                            const struct allocation *allocation)
+{
+    struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_PREEMPTION,
+                              .allocation_id = allocation->view.id,
+                              .subject = preemption->view.request->for_job,
+                              .new_state = (uint32_t)request_reason(preemption->view.request),
+                              .number = preemption->view.id};
+
+    fsm->preemptions_total++;
+    fsm->losses.demands[fsm_group(&allocation->view)]++;
+    fsm_event_emit(fsm, &event);
+}
+
+/* What of its nodes helps; an elastic one gives no more than is missing. */
+static void victim_fill(struct fsm *fsm, const struct victim_search *search,
+                        const struct allocation *allocation, uint32_t missing,
+                        struct fsm_preemption_victim *victim)
+{
+    uint32_t *slots = check_calloc(allocation->view.node_count, sizeof(*slots));
+
+    victim->allocation_id = fsm_intern(fsm, allocation->view.id);
+    victim->node_count = fsm_victim_nodes(fsm, search, allocation, slots, &victim->gpu_count);
+    victim->node_slots = slots;
+    victim->since_ms = fsm->now_ms;
+    if (victim->state != VICTIM(SHRINKING) || search->gpus > 0 || missing >= victim->node_count ||
+        allocation->view.next_count > 0)
+        return;
+    victim->node_count = missing;
+    victim->gpu_count = 0;
+    for (uint32_t i = 0; i < allocation->view.node_count; i++)
+        if (slot_listed(slots, missing, allocation->view.nodes[i].node_slot))
+            victim->gpu_count += allocation->view.nodes[i].gpu_count;
+}
+
+static void victim_take(struct fsm *fsm, struct preemption *preemption,
+                        const struct victim_search *search, const struct victim_choice *choice,
+                        uint32_t missing)
+{
+    struct fsm_preemption *view = &preemption->view;
+    uint32_t place = view->victim_count;
+    struct fsm_preemption_victim *victim = &view->victims[place];
+    struct allocation *allocation = fsm_allocation_slot(fsm, choice->slot);
     struct fsm_outcome asked = {.status = FSM_OK};
 
-    fsm_copy_id(victim->allocation_id, allocation->view.id);
-    victim->node_count = allocation->view.node_count;
-    victim->checkpoint_id = 0;
-    if (candidate_can_checkpoint(fsm, allocation) &&
-        fsm_checkpoint_ask(fsm, allocation, &ask, &asked) == FSM_OK)
-        victim->checkpoint_id = asked.checkpoint_id;
-    else
-        fsm_terminate_begin(fsm, allocation, without); /* S1-066, P-022 */
+    CHECK(place < FSM_VICTIMS_MAX);
+    CHECK(!allocation->view.sensitive);
+    CHECK(allocation->view.preemption_class < view->acting_class);
+    victim->state = choice->shrinks ? VICTIM(SHRINKING) : VICTIM(STOPPING);
+    victim_fill(fsm, search, allocation, missing, victim);
+    view->victim_count++;
+    allocation->view.preemption_id = view->id;
+    victim_announce(fsm, preemption, allocation);
+    if (choice->shrinks) {
+        victim_shrink(fsm, allocation, victim->node_slots, victim->node_count, &asked);
+    } else {
+        allocation->preemptor_class = view->acting_class;
+        victim_stop(fsm, allocation, &asked);
+    }
+    victim->checkpoint_id = asked.checkpoint_id;
 }
 
-static void preempt_apply(struct fsm *fsm, const struct candidates *candidates,
-                          const Ckpt__V1__RequestPreemptionRequest *request,
-                          struct fsm_outcome *outcome)
+void fsm_preemption_take(struct fsm *fsm, struct preemption *preemption,
+                         const struct victim_search *search, const struct victim_set *set)
 {
-    outcome->preemption_id = ++fsm->preemption_sequence;
-    for (size_t i = 0; i < candidates->count; i++) {
-        struct allocation *allocation;
-        struct fsm_victim *victim = &outcome->victims[outcome->victim_count];
-        struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_PREEMPTION,
-                                  .subject = request->for_job,
-                                  .number = outcome->preemption_id};
+    uint32_t first = preemption->view.victim_count;
+    uint64_t missing = search->nodes;
 
-        if (!candidates->items[i].chosen)
-            continue;
-        allocation = fsm_allocation_slot(fsm, candidates->items[i].allocation->view.slot);
-        event.allocation_id = allocation->view.id;
-        CHECK(outcome->victim_count < FSM_VICTIMS_MAX);
-        CHECK(!allocation->view.sensitive);
-        CHECK(allocation->view.preemption_class < request->preemption_class);
-        outcome->victim_count++;
-        allocation->preemptor_class = (uint8_t)request->preemption_class;
-        fsm->preemptions_total++;
-        fsm->losses.demands[fsm_group(&allocation->view)]++;
-        fsm_event_emit(fsm, &event);
-        victim_stop(fsm, allocation, victim);
+    preemption->taking = true;
+    for (uint32_t i = 0; i < set->count; i++) {
+        const struct allocation *allocation = fsm_allocation_look(fsm, set->items[i].slot);
+        uint64_t other = allocation->view.preemption_id; /* that waited for it as well */
+
+        victim_take(fsm, preemption, search, &set->items[i], (uint32_t)missing);
+        missing -= fsm_min(missing, preemption->view.victims[first + i].node_count);
+        if (other != 0)
+            fsm_preemption_lost(fsm, other, allocation);
     }
+    preemption->taking = false;
+    preemption->view.cost_gpu_ms = fsm_add(preemption->view.cost_gpu_ms, set->cost_gpu_ms);
+    fsm_preemption_settle(fsm, preemption);
 }
 
-static enum fsm_status preempt_refusal(const struct candidates *candidates, uint32_t max_victims,
-                                       const Ckpt__V1__RequestPreemptionRequest *request,
-                                       struct fsm_outcome *outcome)
+/* ---- the command ---- */
+
+static void preempt_outcome(const struct preemption *preemption, struct fsm_outcome *outcome)
 {
-    if (request->n_candidates == 1 && candidates->count == 0) {
-        outcome->current = candidates->refusal_current;
-        outcome->limit = candidates->refusal_limit;
-        return candidates->refusal;
+    outcome->preemption_id = preemption->view.id;
+    outcome->checkpoint_id = 0;
+    outcome->current = 0;
+    outcome->limit = 0;
+    for (uint32_t i = 0; i < preemption->view.victim_count; i++) {
+        const struct fsm_preemption_victim *from = &preemption->view.victims[i];
+        struct fsm_victim *to = &outcome->victims[outcome->victim_count++];
+
+        fsm_copy_id(to->allocation_id, from->allocation_id);
+        to->checkpoint_id = from->checkpoint_id;
+        to->node_count = from->node_count;
     }
-    outcome->current = candidates_largest(candidates, max_victims, SIZE_MAX);
-    outcome->limit = max_victims;
-    return candidates->storage_unavailable ? FSM_STORAGE_UNAVAILABLE : FSM_NO_VICTIMS;
 }
 
 enum fsm_status fsm_apply_preemption(struct fsm *fsm, const fsm_command *command,
                                      struct fsm_outcome *outcome)
 {
     const Ckpt__V1__RequestPreemptionRequest *request = command->request_preemption;
-    uint32_t max_victims = (uint32_t)fsm_min(fsm_max(fsm->policy.max_victims, 1), FSM_VICTIMS_MAX);
-    size_t capacity = request->n_candidates > 0
-                          ? request->n_candidates
-                          : fsm_min(fsm->allocations.used, FSM_VICTIM_CANDIDATES_MAX);
-    struct candidates candidates = {
-        .items = fsm_arena_take(&fsm->arena, (capacity + 1) * sizeof(*candidates.items))};
+    uint8_t acting_class = request_reason(request) == REASON(PRIORITY)
+                               ? (uint8_t)request->preemption_class
+                               : FSM_CLASS_MAX;
+    struct victim_search search = fsm_preemption_search(fsm, request, acting_class);
+    struct victim_set set;
+    struct preemption *preemption;
+    enum fsm_status status;
 
-    outcome->current = request->preemption_class;
-    if (request->preemption_class == 0) /* nothing is lower */
+    outcome->current = acting_class;
+    if (acting_class == 0) /* nothing is lower */
         return FSM_CLASS_TOO_LOW;
     outcome->current = 0;
-    if (request->n_candidates > 0)
-        candidates_add_named(fsm, &candidates, request);
-    else
-        candidates_add_any(fsm, &candidates, request);
-    candidates_order(fsm, &candidates);
-    if (!candidates_choose(&candidates, max_victims, request->nodes_needed))
-        return preempt_refusal(&candidates, max_victims, request, outcome);
-    preempt_apply(fsm, &candidates, request, outcome);
+    status = fsm_preemption_make_room(fsm, outcome);
+    if (status == FSM_OK)
+        status = fsm_victims_choose(fsm, &search, &set, outcome);
+    if (status != FSM_OK)
+        return status;
+    preemption = fsm_preemption_place(fsm, ++fsm->preemption_sequence);
+    preemption->view.state = CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_WAITING;
+    preemption->view.request =
+        (const Ckpt__V1__RequestPreemptionRequest *)fsm_message_copy(fsm, &request->base);
+    preemption->view.acting_class = acting_class;
+    preemption->view.asked_at_ms = fsm->now_ms;
+    fsm_preemption_take(fsm, preemption, &search, &set);
+    preempt_outcome(preemption, outcome);
     return FSM_OK;
 }

@@ -153,6 +153,8 @@ static void report_application_started(struct fsm *fsm, const struct report *rep
     if (view->restart_count == 0 && report->message->restored_checkpoint_id == 0)
         return; /* its first start */
     view->last_complete_snapshot_ms = fsm_max(view->last_complete_snapshot_ms, fsm->now_ms);
+    if (view->resumed_at_ms != 0) /* only now it makes progress again */
+        view->resumed_at_ms = fsm->now_ms;
     fsm_event_emit(fsm, &event);
 }
 

@@ -24,6 +24,7 @@ struct checker {
     uint32_t active, armed, collectable;
     struct tenant *tenants; /* sums over their allocations */
     uint32_t *references;   /* by slot of the basis */
+    uint32_t giving;        /* nodes up, minus the victims that do */
 };
 
 static void expect(struct checker *checker, bool holds, const char *what, const char *subject,
@@ -155,6 +156,72 @@ static void check_stopping(struct checker *checker, const struct allocation *all
            "I33 the walltime's deadline stands", view->id, allocation->timer.at_ms);
 }
 
+static void check_giving(struct checker *checker, const struct allocation *allocation)
+{
+    const struct fsm_allocation *view = &allocation->view;
+    const struct checkpoint *active = fsm_registry_look(checker->fsm, view->active_checkpoint_id);
+
+    expect(checker,
+           view->next_count == 0 ||
+               (view->state == ENDS(RUNNING) && !view->terminating && active != NULL &&
+                active->view.after == CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE),
+           "I30 nodes leave after a checkpoint that goes on", view->id, view->next_count);
+    expect(checker, view->preemption_id == 0 || fsm_allocation_runs(allocation),
+           "I30 a victim that let go is released", view->id, view->preemption_id);
+    checker->giving += view->preemption_id != 0;
+}
+
+static void check_victim(struct checker *checker, const struct preemption *preemption,
+                         const struct fsm_preemption_victim *victim)
+{
+    const struct allocation *allocation = fsm_allocation_named(checker->fsm, victim->allocation_id);
+    uint64_t id = preemption->view.id;
+
+    if (victim->state != CKPT__V1__VICTIM_STATE__VICTIM_STATE_STOPPING &&
+        victim->state != CKPT__V1__VICTIM_STATE__VICTIM_STATE_SHRINKING)
+        return;
+    checker->giving--;
+    if (allocation == NULL) {
+        expect(checker, false, "I30 a victim that gives nodes up exists", victim->allocation_id,
+               id);
+        return;
+    }
+    expect(checker, allocation->view.preemption_id == id,
+           "I30 a victim gives its nodes to one preemption", victim->allocation_id, id);
+    expect(checker, !allocation->view.sensitive, "I31 a sensitive allocation is never a victim",
+           victim->allocation_id, id);
+    expect(checker, allocation->view.preemption_class < preemption->view.acting_class,
+           "I32 preemption goes to lower classes", victim->allocation_id, id);
+    expect(checker,
+           victim->state == CKPT__V1__VICTIM_STATE__VICTIM_STATE_SHRINKING ||
+               allocation->view.terminating ||
+               allocation->view.state == ENDS(CHECKPOINTING_TO_STOP),
+           "I30 a victim stops", victim->allocation_id, id);
+}
+
+static void check_preemption(struct checker *checker, const struct preemption *preemption)
+{
+    bool waits = preemption->view.state == CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_WAITING;
+
+    checker->armed += preemption->timer.position != 0;
+    expect(checker, waits == (preemption->timer.position != 0),
+           "L4 a preemption that waits has a deadline", "preemption", preemption->view.id);
+    expect(checker, preemption->timer.at_ms == preemption->view.deadline_ms || !waits,
+           "L4 the deadline is the timer's", "preemption", preemption->view.id);
+    expect(checker, preemption->view.victim_count <= FSM_VICTIMS_MAX, "I30 victims", "preemption",
+           preemption->view.victim_count);
+    for (uint32_t i = 0; i < preemption->view.victim_count; i++) {
+        const struct fsm_preemption_victim *victim = &preemption->view.victims[i];
+
+        expect(checker,
+               preemption->view.state != CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_RELEASED ||
+                   victim->state == CKPT__V1__VICTIM_STATE__VICTIM_STATE_RELEASED ||
+                   victim->state == CKPT__V1__VICTIM_STATE__VICTIM_STATE_WITHDRAWN,
+               "I30 released means every victim", victim->allocation_id, preemption->view.id);
+        check_victim(checker, preemption, victim);
+    }
+}
+
 static void check_allocation(struct checker *checker, const struct allocation *allocation)
 {
     const struct fsm_allocation *view = &allocation->view;
@@ -171,6 +238,7 @@ static void check_allocation(struct checker *checker, const struct allocation *a
     check_restart_point(checker, allocation);
     check_parts(checker, allocation);
     check_stopping(checker, allocation);
+    check_giving(checker, allocation);
 }
 
 static void check_checkpoint_counts(struct checker *checker, const struct checkpoint *checkpoint)
@@ -369,6 +437,9 @@ static void check_tables(struct checker *checker)
         if (fsm->checkpoints[i].checkpoint != NULL)
             check_checkpoint(checker, fsm->checkpoints[i].checkpoint);
     }
+    for (size_t i = 0; i < FSM_PREEMPTIONS_MAX; i++)
+        if (fsm->preemptions[i] != NULL)
+            check_preemption(checker, fsm->preemptions[i]);
     for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++)
         if (fsm_target_slot(fsm, slot) != NULL)
             check_target(checker, fsm_target_slot(fsm, slot));
@@ -419,6 +490,8 @@ static void check_sums(struct checker *checker)
                "INDEX checkpoints by state", "state", state);
     expect(checker, checker->active == 0, "INDEX every active checkpoint is in its target's list",
            "missing", checker->active);
+    expect(checker, checker->giving == 0, "I30 who gives nodes up is listed as a victim", "missing",
+           checker->giving);
     expect(checker, checker->armed == fsm->timers.count, "INDEX timers", "armed", checker->armed);
     for (const struct list *at = fsm->collectable->next; at != fsm->collectable; at = at->next)
         collectable++;

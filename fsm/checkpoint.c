@@ -188,6 +188,15 @@ static void checkpoint_upgrade(struct fsm *fsm, struct checkpoint *checkpoint,
     fsm_allocation_changed(fsm, fsm_allocation_look(fsm, checkpoint->view.allocation_slot));
 }
 
+void fsm_checkpoint_hurry(struct checkpoint *checkpoint, const struct checkpoint_ask *ask)
+{
+    CHECK(checkpoint->view.after == ask->after);
+    checkpoint->view.priority_gpu_ms_per_gb =
+        fsm_max(checkpoint->view.priority_gpu_ms_per_gb, checkpoint_priority(ask));
+    if (!checkpoint_urgent(checkpoint->view.purpose))
+        checkpoint->view.purpose = ask->purpose;
+}
+
 static enum fsm_status checkpoint_refusal(const struct fsm *fsm,
                                           const struct allocation *allocation,
                                           const struct checkpoint_ask *ask,
@@ -229,10 +238,12 @@ enum fsm_status fsm_checkpoint_ask(struct fsm *fsm, struct allocation *allocatio
         checkpoint_new(fsm, allocation, ask);
     else
         checkpoint_upgrade(fsm, active, ask);
-    if (ask->after != CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE)
+    if (ask->after != CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE) {
+        fsm_scale_clear(allocation); /* */
         fsm_allocation_move(fsm, allocation,
                             CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP,
                             CKPT__V1__REASON__REASON_NONE);
+    }
     if (ask->purpose == CKPT__V1__PURPOSE__PURPOSE_WALLTIME)
         allocation->view.walltime_asked = true;
     outcome->checkpoint_id = allocation->view.active_checkpoint_id;
@@ -404,6 +415,7 @@ void fsm_checkpoint_renew(struct fsm *fsm, struct checkpoint *old)
     fsm_checkpoint_end(fsm, old, STATE(SUPERSEDED), CKPT__V1__REASON__REASON_NEW_EPOCH);
     checkpoint_new(fsm, allocation, &ask);
     fsm_checkpoint_move_inputs(&inputs_of, fsm_checkpoint_active(fsm, allocation));
+    fsm_preemption_renewed(fsm, allocation);
     if (paused)
         fsm_checkpoint_pause(fsm, fsm_checkpoint_active(fsm, allocation));
 }

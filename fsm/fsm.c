@@ -50,6 +50,7 @@ static void fsm_free_names(struct fsm *fsm)
             continue;
         fsm_intern_release(fsm, node->view.boot_id);
         fsm_intern_release(fsm, node->view.version);
+        fsm_intern_release(fsm, node->view.home_vcluster);
         fsm_intern_release(fsm, node->view.id);
     }
     for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++) {
@@ -83,6 +84,8 @@ void fsm_free(struct fsm *fsm)
     fsm_bases_free(fsm);
     if (fsm->learned != NULL)
         fsm_message_free(&fsm->learned->base);
+    for (size_t i = 0; i < FSM_PREEMPTIONS_MAX; i++)
+        fsm_preemption_free(fsm, fsm->preemptions[i]);
     CHECK(fsm->intern_map.count == 0); /* every reference was given back */
     for (size_t i = 0; i < ARRAY_COUNT(fsm->running_by_class); i++)
         fsm_bitmap_free(&fsm->running_by_class[i]);

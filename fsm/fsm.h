@@ -143,6 +143,10 @@ struct fsm_allocation {
     struct fsm_learned learned;
     uint64_t
         waited_ms; /* stopped, until it was started again; holding nothing, so lost to nobody */
+    uint64_t resumed_at_ms;            /* it was preempted and runs again since then; 0: not so */
+    uint64_t preemption_id;            /* that it is a victim of now; 0: none */
+    uint32_t next_count;               /* not 0: a scale-down waits for its checkpoint */
+    const struct fsm_node_share *next; /* what it keeps then */
 };
 
 struct fsm_shard {
@@ -214,6 +218,7 @@ struct fsm_node {
     const char *id;
     const char *boot_id;
     const char *version;
+    const char *home_vcluster;      /* whose it is; "": not known */
     Ckpt__Log__V1__NodeState state; /* UNSPECIFIED: named by an allocation, no agent was seen yet */
     uint64_t state_since_ms;
     uint64_t last_report_sequence; /* reports up to here are committed */
@@ -239,6 +244,30 @@ struct fsm_target {
     uint64_t granted_bytes_per_s; /* sum over DISPATCHED and WRITING */
     uint64_t budget_bytes_per_s;  /* write_bytes_per_s * (1 - staging share); 0 when unavailable */
     uint32_t paused_count;
+};
+
+/* One allocation that gives nodes up for a preemption. */
+struct fsm_preemption_victim {
+    const char *allocation_id;
+    uint64_t checkpoint_id; /* 0: none */
+    Ckpt__V1__VictimState state;
+    uint64_t since_ms;
+    uint32_t gpu_count; /* on the nodes of use */
+    uint32_t node_count;
+    const uint32_t *node_slots; /* of use, that it gives up */
+};
+
+struct fsm_preemption {
+    uint64_t id;
+    Ckpt__V1__PreemptionState state;
+    const Ckpt__V1__RequestPreemptionRequest *request;
+    uint8_t acting_class; /* with which classes are compared */
+    uint64_t cost_gpu_ms; /* of the victims, when they were chosen */
+    uint64_t asked_at_ms, ended_at_ms;
+    uint64_t deadline_ms; /* WAITING: then who is not released is forced or replaced */
+    uint32_t escalations;
+    uint32_t victim_count;
+    struct fsm_preemption_victim victims[FSM_VICTIMS_MAX];
 };
 
 struct fsm_queue {
@@ -307,6 +336,12 @@ const struct fsm_target *fsm_target_find(const struct fsm *fsm, const char *id);
 /* Slots of the not ended allocations that have the node; returns how many there are, writes at most max. */
 size_t fsm_allocations_on_node(const struct fsm *fsm, uint32_t node_slot, uint32_t *ret_slots,
                                size_t max);
+/* Smallest id greater than `after` among those kept, or NULL. 0 starts. */
+const struct fsm_preemption *fsm_preemption_next(const struct fsm *fsm, uint64_t after);
+/* Whether and why the allocation cannot be a victim now, whoever asks: OK, or the rule's status. *ret_cost_gpu_ms: what stopping it
+ * would cost, as victims are compared. */
+enum fsm_status fsm_victim_hint(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                                uint64_t *ret_cost_gpu_ms);
 size_t fsm_queue_count(const struct fsm *fsm);
 void fsm_queue_at(const struct fsm *fsm, size_t i, struct fsm_queue *ret_queue);
 const struct fsm_checkpoint *fsm_checkpoint_find(const struct fsm *fsm, uint64_t id);

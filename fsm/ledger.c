@@ -271,6 +271,18 @@ void fsm_ledger_end(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Al
         ledger_lose(fsm, allocation, loss_of(allocation, reason), UINT64_MAX);
 }
 
+/* Nodes leave, and what was computed on them since the last checkpoint with them. */
+void fsm_ledger_left(struct fsm *fsm, struct allocation *allocation, uint32_t gpus)
+{
+    uint32_t all = allocation->view.gpu_count;
+
+    CHECK(gpus <= all);
+    ledger_settle(fsm, allocation);
+    if (all > 0)
+        ledger_lose(fsm, allocation, FSM_LOSS_STOP,
+                    (uint64_t)((__uint128_t)allocation->account.pending_gpu_ms * gpus / all));
+}
+
 void fsm_ledger_starting(struct fsm *fsm, struct allocation *allocation, struct assignment *part,
                          bool starting)
 {

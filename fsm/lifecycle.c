@@ -217,9 +217,11 @@ const char *fsm_reason_name(Ckpt__V1__Reason reason)
                                         "replaced",
                                         "preempted",
                                         "migrated",
-                                        "new_epoch"};
+                                        "new_epoch",
+                                        "scaled_without_checkpoint"};
 
-    _Static_assert(ARRAY_COUNT(names) == CKPT__V1__REASON__REASON_NEW_EPOCH + 1, "one name each");
+    _Static_assert(ARRAY_COUNT(names) == CKPT__V1__REASON__REASON_SCALED_WITHOUT_CHECKPOINT + 1,
+                   "one name each");
     return (unsigned)reason < ARRAY_COUNT(names) ? names[reason] : "unknown";
 }
 

@@ -147,6 +147,8 @@ void fsm_checkpoint_complete(struct fsm *fsm, struct checkpoint *checkpoint)
         fsm_terminate_settle(fsm, allocation);
     } else if (checkpoint->view.after != CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE) {
         fsm_terminate_begin(fsm, allocation, progress_plan_after(checkpoint));
+    } else {
+        fsm_scale_done(fsm, allocation, REASON(NONE));
     }
 }
 
@@ -183,6 +185,8 @@ static void progress_given_up(struct fsm *fsm, struct allocation *allocation, bo
 {
     if (allocation->view.terminating) {
         fsm_terminate_settle(fsm, allocation);
+    } else if (allocation->view.next_count > 0) {
+        fsm_scale_done(fsm, allocation, reason);
     } else if (force) {
         progress_force_stop(fsm, allocation, reason);
     } else if (allocation->view.state == ENDS(CHECKPOINTING_TO_STOP)) {

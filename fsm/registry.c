@@ -140,6 +140,7 @@ struct node *fsm_node_create(struct fsm *fsm, uint32_t slot, const char *id)
     node->view.id = fsm_intern(fsm, id);
     node->view.boot_id = fsm_intern(fsm, "");
     node->view.version = fsm_intern(fsm, "");
+    node->view.home_vcluster = fsm_intern(fsm, "");
     node->view.state_since_ms = fsm->now_ms;
     list_init(&node->assignments);
     fsm_map_add(&fsm->node_map, fsm_hash_text(id), node);

@@ -148,14 +148,29 @@ static bool restore_node(struct fsm *fsm, const Ckpt__Log__V1__NodeRecord *recor
     node->view.last_report_sequence = record->last_report_sequence;
     node->view.steady_since_ms = record->steady_since_ms;
     node->view.failure_count = record->failure_count;
+    fsm_intern_release(fsm, node->view.home_vcluster);
+    node->view.home_vcluster = fsm_intern(fsm, record->home_vcluster);
     fsm_node_changed(fsm, node);
+    return true;
+}
+
+static bool shares_valid(struct fsm *fsm, size_t count, Ckpt__Log__V1__ShareRecord *const *shares)
+{
+    uint64_t stamp = ++fsm->stamp;
+
+    for (size_t i = 0; i < count; i++) {
+        struct node *node = fsm_node_slot(fsm, shares[i]->node_slot);
+
+        if (node == NULL || node->stamp == stamp || shares[i]->gpu_count > FSM_GPUS_PER_NODE_MAX ||
+            shares[i]->gpu_memory_used_bytes > FSM_NODE_BYTES_MAX)
+            return false;
+        node->stamp = stamp;
+    }
     return true;
 }
 
 static bool allocation_valid(struct fsm *fsm, const Ckpt__Log__V1__AllocationRecord *record)
 {
-    uint64_t stamp = ++fsm->stamp;
-
     if (record->slot >= FSM_ALLOCATIONS_MAX || !id_valid(record->allocation_id) ||
         fsm_allocation_look(fsm, record->slot) != NULL ||
         fsm_allocation_named(fsm, record->allocation_id) != NULL ||
@@ -173,18 +188,29 @@ static bool allocation_valid(struct fsm *fsm, const Ckpt__Log__V1__AllocationRec
         record->write_deviation_us > 2 * FSM_DURATION_MAX_MS * 1000 ||
         record->stall_ppm_plus_1 > FSM_PPM + 1 || record->done_e6 > FSM_OUTCOMES_E6_MAX ||
         record->failed_e6 > FSM_OUTCOMES_E6_MAX ||
-        (record->terminating && !fsm_allocation_move_allowed(record->state, record->plan_state)))
+        (record->terminating && !fsm_allocation_move_allowed(record->state, record->plan_state)) ||
+        record->n_next_shares > FSM_NODES_PER_ALLOCATION_MAX)
         return false;
-    for (size_t i = 0; i < record->n_shares; i++) {
-        struct node *node = fsm_node_slot(fsm, record->shares[i]->node_slot);
+    return shares_valid(fsm, record->n_shares, record->shares) &&
+           shares_valid(fsm, record->n_next_shares, record->next_shares);
+}
 
-        if (node == NULL || node->stamp == stamp ||
-            record->shares[i]->gpu_count > FSM_GPUS_PER_NODE_MAX ||
-            record->shares[i]->gpu_memory_used_bytes > FSM_NODE_BYTES_MAX)
-            return false;
-        node->stamp = stamp;
+static void restore_next(struct allocation *allocation,
+                         const Ckpt__Log__V1__AllocationRecord *record)
+{
+    struct fsm_node_share *next;
+
+    if (record->n_next_shares == 0)
+        return;
+    next = check_calloc(record->n_next_shares, sizeof(*next));
+    for (size_t i = 0; i < record->n_next_shares; i++) {
+        next[i].node_slot = record->next_shares[i]->node_slot;
+        next[i].gpu_count = record->next_shares[i]->gpu_count;
+        next[i].gpu_memory_used_bytes = record->next_shares[i]->gpu_memory_used_bytes;
+        next[i].borrowed = record->next_shares[i]->borrowed;
     }
-    return true;
+    allocation->view.next = next;
+    allocation->view.next_count = (uint32_t)record->n_next_shares;
 }
 
 static void restore_shares(struct allocation *allocation,
@@ -259,6 +285,7 @@ static void restore_allocation_times(struct allocation *allocation,
     view->size_estimate_bytes = record->size_estimate_bytes;
     view->write_estimate_ms = record->write_estimate_ms;
     view->waited_ms = record->waited_ms;
+    view->resumed_at_ms = record->resumed_at_ms;
     allocation->terminate_deadline_ms = record->terminate_deadline_ms;
     allocation->grace_end_ms = record->grace_end_ms;
     allocation->plan_state = (uint8_t)record->plan_state;
@@ -304,6 +331,7 @@ static bool restore_allocation(struct fsm *fsm, const Ckpt__Log__V1__AllocationR
     restore_learned(&allocation->view.learned, record);
     restore_shares(allocation, record);
     restore_account(fsm, allocation, record);
+    restore_next(allocation, record);
     fsm_allocation_adopt(fsm, allocation);
     if (fsm_allocation_runs(allocation))
         fsm_allocation_assign(fsm, allocation);
@@ -472,6 +500,82 @@ static bool restore_queue(struct fsm *fsm, const Ckpt__Log__V1__QueueRecord *rec
     return true;
 }
 
+static bool preemption_valid(const struct fsm *fsm, const Ckpt__Log__V1__PreemptionRecord *record)
+{
+    bool waits = record->state == CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_WAITING;
+
+    if (record->preemption_id == 0 || record->preemption_id > fsm->preemption_sequence ||
+        fsm->preemption_sequence - record->preemption_id >= FSM_PREEMPTIONS_MAX ||
+        fsm_preemption_look(fsm, record->preemption_id) != NULL || record->request == NULL ||
+        record->acting_class > FSM_CLASS_MAX || record->n_victims > FSM_VICTIMS_MAX ||
+        record->deadline_ms > 2 * FSM_TIME_MAX_MS || waits != (record->deadline_ms != 0))
+        return false;
+    for (size_t i = 0; i < record->n_victims; i++) {
+        const Ckpt__Log__V1__VictimRecord *victim = record->victims[i];
+
+        if (!id_valid(victim->allocation_id) || victim->since_ms > FSM_TIME_MAX_MS ||
+            victim->n_node_slots > FSM_NODES_PER_ALLOCATION_MAX)
+            return false;
+        for (size_t j = 0; j < victim->n_node_slots; j++)
+            if (fsm_node_look(fsm, victim->node_slots[j]) == NULL)
+                return false;
+    }
+    return true;
+}
+
+/* Who still gives nodes up knows for whom. */
+static bool restore_victim(struct fsm *fsm, struct preemption *preemption,
+                           const Ckpt__Log__V1__VictimRecord *record)
+{
+    struct fsm_preemption_victim *victim =
+        &preemption->view.victims[preemption->view.victim_count++];
+    uint32_t *slots = check_calloc(record->n_node_slots + 1, sizeof(*slots));
+    struct allocation *allocation;
+
+    if (record->n_node_slots > 0)
+        memcpy(slots, record->node_slots, record->n_node_slots * sizeof(*slots));
+    victim->allocation_id = fsm_intern(fsm, record->allocation_id);
+    victim->checkpoint_id = record->checkpoint_id;
+    victim->state = record->state;
+    victim->since_ms = record->since_ms;
+    victim->gpu_count = record->gpu_count;
+    victim->node_count = (uint32_t)record->n_node_slots;
+    victim->node_slots = slots;
+    if (record->state != CKPT__V1__VICTIM_STATE__VICTIM_STATE_STOPPING &&
+        record->state != CKPT__V1__VICTIM_STATE__VICTIM_STATE_SHRINKING)
+        return true;
+    allocation = fsm_allocation_get(fsm, record->allocation_id);
+    if (allocation == NULL || allocation->view.preemption_id != 0)
+        return false;
+    allocation->view.preemption_id = preemption->view.id;
+    return true;
+}
+
+static bool restore_preemption(struct fsm *fsm, const Ckpt__Log__V1__PreemptionRecord *record)
+{
+    struct preemption *preemption;
+    struct fsm_preemption *view;
+
+    if (!preemption_valid(fsm, record))
+        return false;
+    preemption = fsm_preemption_place(fsm, record->preemption_id);
+    view = &preemption->view;
+    view->state = record->state;
+    view->request =
+        (const Ckpt__V1__RequestPreemptionRequest *)fsm_message_copy(fsm, &record->request->base);
+    view->acting_class = (uint8_t)record->acting_class;
+    view->cost_gpu_ms = record->cost_gpu_ms;
+    view->asked_at_ms = record->asked_at_ms;
+    view->deadline_ms = record->deadline_ms;
+    view->ended_at_ms = record->ended_at_ms;
+    view->escalations = record->escalations;
+    for (size_t i = 0; i < record->n_victims; i++)
+        if (!restore_victim(fsm, preemption, record->victims[i]))
+            return false;
+    fsm_timer_set(&fsm->timers, &preemption->timer, record->deadline_ms);
+    return true;
+}
+
 static bool restore_session(struct fsm *fsm, const Ckpt__Log__V1__SessionRecord *record)
 {
     struct fsm_outcome outcome = {.status = (enum fsm_status)record->status,
@@ -541,6 +645,8 @@ bool fsm_restore_record(struct fsm *fsm, const snapshot_record *record)
         return restore_checkpoint(fsm, record->checkpoint);
     case BODY(QUEUE):
         return restore_queue(fsm, record->queue);
+    case BODY(PREEMPTION):
+        return restore_preemption(fsm, record->preemption);
     case BODY(SESSION):
         return restore_session(fsm, record->session);
     case BODY(EVENT):

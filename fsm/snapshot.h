@@ -24,6 +24,7 @@ void fsm_write_allocation(struct snapshot_writer *writer, const struct allocatio
 void fsm_write_basis(struct snapshot_writer *writer, const struct basis *basis);
 void fsm_write_checkpoint(struct snapshot_writer *writer, const struct checkpoint *checkpoint);
 void fsm_write_queue(struct snapshot_writer *writer, const struct queue *queue);
+void fsm_write_preemption(struct snapshot_writer *writer, const struct preemption *preemption);
 void fsm_write_session(struct snapshot_writer *writer, const struct session *session);
 void fsm_write_event(struct snapshot_writer *writer, const Ckpt__V1__Event *source);
 void fsm_write_saved(struct snapshot_writer *writer, const uint8_t *bytes, size_t length); /* one */

@@ -3,6 +3,7 @@
  * Flow     a new state is built beside the old one, checked against its footer and by fsm_check, and only then takes its place.
  * Errors   -1 and one line of text; the old state is untouched. Input is not trusted: it may come from a torn file.
  */
+#include <limits.h>
 #include <malloc.h>
 #include <stdio.h>
 
@@ -63,6 +64,8 @@ static int record_stage(const snapshot_record *record)
         return 2 * CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_MEMBER;
     if (record->body_case == CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_BASIS)
         return 2 * CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_ALLOCATION + 1;
+    if (record->body_case == CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_PREEMPTION)
+        return 2 * CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_QUEUE + 1;
     return 2 * (int)record->body_case;
 }
 

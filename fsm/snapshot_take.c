@@ -3,8 +3,8 @@
  * Flow     begin() notes where each table ends and packs what is small. next() packs records up to a number of bytes, in the order of
  *          fsm_snapshot_write and with the same bytes. A record that is about to change before its turn (state.h: whoever gets a
  *          record to change it, gets it through hold) is packed first and kept until its turn. end() forgets all.
- * Shapes   any number at a time (an own snapshot, backups); memory of each: a packed record of each that changed meanwhile. Nodes, allocations, checkpoints and
- *          queues are known by their place in their table, where no other one takes it meanwhile (the registry of checkpoints is
+ * Shapes   any number at a time (an own snapshot, backups); memory of each: a packed record of each that changed meanwhile. Nodes, allocations, checkpoints,
+ *          queues and preemptions are known by their place in their table, where no other one takes it meanwhile (the registry of checkpoints is
  *          not compacted). Sessions and events never change, they only leave, the oldest first: sessions that left stay allocated,
  *          events are packed before they are overwritten.
  * Units    bytes; a slice also ends after TAKE_VISITS_MAX places, whatever they hold.
@@ -21,6 +21,7 @@ enum take_table {
     TAKE_BASES,
     TAKE_CHECKPOINTS,
     TAKE_QUEUES,
+    TAKE_PREEMPTIONS,
     TAKE_TABLES
 };
 
@@ -168,6 +169,22 @@ void fsm_save_queue(struct fsm *fsm, size_t i)
     }
 }
 
+void fsm_save_preemption(struct fsm *fsm, size_t i)
+{
+    FOR_EACH_SNAPSHOT(snapshot, fsm)
+    {
+        if (!place_wanted(snapshot, TAKE_PREEMPTIONS, (uint32_t)i))
+            continue;
+        if (fsm->preemptions[i] == NULL) {
+            place_put(snapshot, TAKE_PREEMPTIONS, (uint32_t)i,
+                      check_calloc(1, sizeof(struct take_saved)));
+            continue;
+        }
+        fsm_write_preemption(&snapshot->saver, fsm->preemptions[i]);
+        place_put_saved(snapshot, TAKE_PREEMPTIONS, (uint32_t)i);
+    }
+}
+
 /* It never changes, it only leaves. */
 void fsm_save_basis(struct fsm *fsm, const struct basis *basis)
 {
@@ -276,6 +293,10 @@ static void write_live(struct fsm *fsm, struct fsm_snapshot *snapshot, uint32_t 
         break;
     case TAKE_QUEUES:
         fsm_write_queue(&snapshot->writer, &fsm->queues[i]);
+        break;
+    case TAKE_PREEMPTIONS:
+        if (fsm->preemptions[i] != NULL)
+            fsm_write_preemption(&snapshot->writer, fsm->preemptions[i]);
         break;
     case TAKE_TABLES:
         CHECK_UNREACHABLE("table");
@@ -398,6 +419,7 @@ struct fsm_snapshot *fsm_snapshot_begin(struct fsm *fsm)
     places_init(&snapshot->places[TAKE_BASES], fsm->bases.slot_end);
     places_init(&snapshot->places[TAKE_CHECKPOINTS], fsm->checkpoint_refs);
     places_init(&snapshot->places[TAKE_QUEUES], fsm->queue_count);
+    places_init(&snapshot->places[TAKE_PREEMPTIONS], FSM_PREEMPTIONS_MAX);
     snapshot->writer.write = sink_write;
     snapshot->writer.context = &sink;
     fsm_write_prologue(&snapshot->writer, fsm);

@@ -155,6 +155,7 @@ void fsm_write_node(struct snapshot_writer *writer, const struct node *node)
     message.last_report_sequence = node->view.last_report_sequence;
     message.steady_since_ms = node->view.steady_since_ms;
     message.failure_count = node->view.failure_count;
+    message.home_vcluster = text(node->view.home_vcluster);
     write_record(writer, &record);
 }
 
@@ -255,6 +256,18 @@ static void fill_allocation_times(Ckpt__Log__V1__AllocationRecord *message,
     message->preemptor_class = allocation->preemptor_class;
     message->expired = allocation->expired;
     message->timer_at_ms = allocation->timer.at_ms;
+    message->resumed_at_ms = view->resumed_at_ms;
+}
+
+static void fill_next(Ckpt__Log__V1__ShareRecord *shares, const struct allocation *allocation)
+{
+    for (uint32_t i = 0; i < allocation->view.next_count; i++) {
+        ckpt__log__v1__share_record__init(&shares[i]);
+        shares[i].node_slot = allocation->view.next[i].node_slot;
+        shares[i].gpu_count = allocation->view.next[i].gpu_count;
+        shares[i].gpu_memory_used_bytes = allocation->view.next[i].gpu_memory_used_bytes;
+        shares[i].borrowed = allocation->view.next[i].borrowed;
+    }
 }
 
 static void fill_learned(Ckpt__Log__V1__AllocationRecord *message,
@@ -277,6 +290,10 @@ void fsm_write_allocation(struct snapshot_writer *writer, const struct allocatio
     uint64_t few[FEW_WORDS];
     struct message_array shares = message_array(
         allocation->view.node_count, sizeof(Ckpt__Log__V1__ShareRecord), few, sizeof(few));
+    uint64_t few_next[FEW_WORDS];
+    struct message_array next =
+        message_array(allocation->view.next_count, sizeof(Ckpt__Log__V1__ShareRecord), few_next,
+                      sizeof(few_next));
 
     fsm_account_to_message(&allocation->account, &account);
     message.account = &account;
@@ -286,8 +303,12 @@ void fsm_write_allocation(struct snapshot_writer *writer, const struct allocatio
     fill_shares(shares.items, allocation);
     message.n_shares = allocation->view.node_count;
     message.shares = (Ckpt__Log__V1__ShareRecord **)shares.pointers;
+    fill_next(next.items, allocation);
+    message.n_next_shares = allocation->view.next_count;
+    message.next_shares = (Ckpt__Log__V1__ShareRecord **)next.pointers;
     write_record(writer, &record);
     free(shares.heap);
+    free(next.heap);
 }
 
 static void fill_shards(Ckpt__Log__V1__ShardRecord *shards, const struct checkpoint *checkpoint)
@@ -429,6 +450,54 @@ void fsm_write_queue(struct snapshot_writer *writer, const struct queue *queue)
     write_record(writer, &record);
 }
 
+static void fill_victim(Ckpt__Log__V1__VictimRecord *message,
+                        const struct fsm_preemption_victim *victim)
+{
+    union {
+        const uint32_t *constant;
+        uint32_t *changing;
+    } slots = {victim->node_slots};
+
+    ckpt__log__v1__victim_record__init(message);
+    message->allocation_id = text(victim->allocation_id);
+    message->checkpoint_id = victim->checkpoint_id;
+    message->state = victim->state;
+    message->since_ms = victim->since_ms;
+    message->gpu_count = victim->gpu_count;
+    message->n_node_slots = victim->node_count;
+    message->node_slots = slots.changing;
+}
+
+void fsm_write_preemption(struct snapshot_writer *writer, const struct preemption *preemption)
+{
+    const struct fsm_preemption *view = &preemption->view;
+    Ckpt__Log__V1__PreemptionRecord message = CKPT__LOG__V1__PREEMPTION_RECORD__INIT;
+    snapshot_record record = RECORD(PREEMPTION, preemption, &message);
+    Ckpt__Log__V1__VictimRecord victims[FSM_VICTIMS_MAX];
+    Ckpt__Log__V1__VictimRecord *pointers[FSM_VICTIMS_MAX];
+    union {
+        const Ckpt__V1__RequestPreemptionRequest *constant;
+        Ckpt__V1__RequestPreemptionRequest *changing;
+    } request = {view->request};
+
+    message.preemption_id = view->id;
+    message.request = request.changing;
+    message.state = view->state;
+    message.acting_class = view->acting_class;
+    message.cost_gpu_ms = view->cost_gpu_ms;
+    message.asked_at_ms = view->asked_at_ms;
+    message.deadline_ms = view->deadline_ms;
+    message.ended_at_ms = view->ended_at_ms;
+    message.escalations = view->escalations;
+    for (uint32_t i = 0; i < view->victim_count; i++) {
+        fill_victim(&victims[i], &view->victims[i]);
+        pointers[i] = &victims[i];
+    }
+    message.n_victims = view->victim_count;
+    message.victims = pointers;
+    write_record(writer, &record);
+}
+
 void fsm_write_session(struct snapshot_writer *writer, const struct session *session)
 {
     Ckpt__Log__V1__SessionRecord message = CKPT__LOG__V1__SESSION_RECORD__INIT;
@@ -513,6 +582,9 @@ int fsm_snapshot_write(const struct fsm *fsm,
             fsm_write_checkpoint(&writer, fsm->checkpoints[i].checkpoint);
     for (size_t i = 0; i < fsm->queue_count; i++)
         fsm_write_queue(&writer, &fsm->queues[i]);
+    for (size_t i = 0; i < FSM_PREEMPTIONS_MAX; i++)
+        if (fsm->preemptions[i] != NULL)
+            fsm_write_preemption(&writer, fsm->preemptions[i]);
     for (struct session *at = fsm->session_oldest; at != NULL && !writer.failed; at = at->next)
         fsm_write_session(&writer, at);
     for (uint64_t i = fsm->event_count; i > 0 && !writer.failed; i--)

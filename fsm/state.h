@@ -166,6 +166,7 @@ struct fsm {
     struct list *collectable; /* heap: struct fsm may move */
     struct queue queues[FSM_QUEUES_MAX];
     size_t queue_count;
+    struct preemption *preemptions[FSM_PREEMPTIONS_MAX]; /* a ring by id */
     struct session *session_oldest, *session_newest;
     uint32_t session_count;
     Ckpt__V1__Event *event_pages[FSM_EVENT_PAGES]; /* one ring; a page is made at its first event */
@@ -266,6 +267,7 @@ void fsm_save_node(struct fsm *fsm, const struct node *node);
 void fsm_save_allocation(struct fsm *fsm, const struct allocation *allocation);
 void fsm_save_checkpoint(struct fsm *fsm, const struct checkpoint *checkpoint);
 void fsm_save_queue(struct fsm *fsm, size_t i);
+void fsm_save_preemption(struct fsm *fsm, size_t i);
 void fsm_save_basis(struct fsm *fsm, const struct basis *basis);
 void fsm_save_empty_slot(struct fsm *fsm, uint32_t slot);  /* of an allocation */
 void fsm_save_empty_basis(struct fsm *fsm, uint32_t slot); /* likewise */
@@ -342,6 +344,7 @@ struct allocation *fsm_allocation_create(struct fsm *fsm, uint32_t slot, const c
 void fsm_allocation_remove(struct fsm *fsm, struct allocation *allocation);
 struct fsm_node_share *fsm_allocation_set_shares(struct allocation *allocation, uint32_t count);
 void fsm_allocation_sum_shares(struct allocation *allocation);
+void fsm_allocation_estimate(struct allocation *allocation, uint32_t old_count);
 void fsm_allocation_assign(struct fsm *fsm, struct allocation *allocation);
 void fsm_allocation_release(struct fsm *fsm, struct allocation *allocation);
 struct assignment *fsm_allocation_part(const struct allocation *allocation, uint32_t node_slot);
@@ -357,6 +360,7 @@ void fsm_ledger_update(struct fsm *fsm, struct allocation *allocation);
 /* Before it ends so: what is pending is useful or lost. */
 void fsm_ledger_end(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__AllocationState state,
                     Ckpt__V1__Reason reason);
+void fsm_ledger_left(struct fsm *fsm, struct allocation *allocation, uint32_t gpus);
 void fsm_ledger_part_died(struct fsm *fsm, struct allocation *allocation, struct assignment *part);
 void fsm_ledger_part_started(struct fsm *fsm, struct allocation *allocation,
                              struct assignment *part, uint64_t restored_checkpoint_id);
@@ -390,6 +394,74 @@ void fsm_allocation_end(struct fsm *fsm, struct allocation *allocation,
 struct fsm_plan fsm_plan_failure(const struct fsm *fsm, const struct allocation *allocation,
                                  Ckpt__V1__Reason reason, bool node_failure);
 
+/* victims.c: who gives nodes up. */
+struct preemption;
+struct victim_search {
+    const Ckpt__V1__RequestPreemptionRequest *request; /* names; NULL: none */
+    Ckpt__V1__PreemptionReason reason;
+    uint8_t acting_class;
+    bool forced;
+    uint32_t nodes, gpus; /* needed */
+    uint64_t value_gpu_ms;
+    uint32_t max;                     /* victims */
+    const struct preemption *goes_on; /* whose victims are not tried again; NULL: none */
+};
+struct victim_choice {
+    uint32_t slot;
+    bool shrinks;
+};
+struct victim_set {
+    struct victim_choice items[FSM_VICTIMS_MAX]; /* the cheapest first */
+    uint32_t count;
+    uint64_t cost_gpu_ms;
+};
+enum fsm_status fsm_victims_choose(struct fsm *fsm, const struct victim_search *asked,
+                                   struct victim_set *ret_set, struct fsm_outcome *outcome);
+uint32_t fsm_victim_nodes(struct fsm *fsm, const struct victim_search *asked,
+                          const struct allocation *allocation, uint32_t *ret_slots,
+                          uint32_t *ret_gpus);
+bool fsm_victim_can_checkpoint(const struct fsm *fsm, const struct allocation *allocation);
+bool fsm_victim_needs_no_checkpoint(const struct fsm *fsm, const struct allocation *allocation);
+bool fsm_victim_allowed(const struct fsm *fsm, const struct allocation *allocation);
+
+/* preemption.c: what preemptions come to. */
+struct preemption {
+    struct fsm_preemption view; /* first */
+    struct timer timer;
+    bool taking; /* not all of its victims are known yet */
+};
+struct preemption *fsm_preemption_get(struct fsm *fsm, uint64_t id); /* NULL: not kept */
+const struct preemption *fsm_preemption_look(const struct fsm *fsm, uint64_t id);
+enum fsm_status fsm_preemption_make_room(struct fsm *fsm, struct fsm_outcome *outcome);
+struct preemption *fsm_preemption_place(struct fsm *fsm, uint64_t id); /* a fresh one */
+void fsm_preemption_free(struct fsm *fsm, struct preemption *preemption);
+void fsm_preemption_due(struct fsm *fsm, struct preemption *preemption);
+/* Ends it when every victim let go, else sets its deadline. */
+void fsm_preemption_settle(struct fsm *fsm, struct preemption *preemption);
+/* The allocation's nodes are free: all, or those that it gave up. */
+void fsm_preemption_released(struct fsm *fsm, struct allocation *allocation);
+/* The allocation keeps its nodes, or gives them to another preemption: the next Tick looks for others. */
+void fsm_preemption_lost(struct fsm *fsm, uint64_t id, const struct allocation *allocation);
+void fsm_preemption_renewed(struct fsm *fsm, const struct allocation *allocation);
+
+/* apply_preempt.c */
+struct victim_search fsm_preemption_search(const struct fsm *fsm,
+                                           const Ckpt__V1__RequestPreemptionRequest *request,
+                                           uint8_t acting_class);
+void fsm_preemption_take(struct fsm *fsm, struct preemption *preemption,
+                         const struct victim_search *search, const struct victim_set *set);
+
+/* scale.c: nodes leave an allocation when a checkpoint of the old set has ended. next is a heap block. */
+enum fsm_status fsm_scale_ask(struct fsm *fsm, struct allocation *allocation,
+                              struct fsm_node_share *take_next, uint32_t count,
+                              struct fsm_outcome *outcome);
+void fsm_scale_now(struct fsm *fsm, struct allocation *allocation,
+                   const struct fsm_node_share *next, uint32_t count, Ckpt__V1__Reason reason);
+void fsm_scale_done(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Reason reason);
+void fsm_scale_undo(struct fsm *fsm, struct allocation *allocation);
+void fsm_scale_clear(struct allocation *allocation);
+void fsm_scale_event(struct fsm *fsm, const struct allocation *allocation, Ckpt__V1__Reason reason);
+
 /* checkpoint.c */
 struct checkpoint_ask {
     Ckpt__V1__Purpose purpose;
@@ -403,6 +475,8 @@ enum fsm_status fsm_checkpoint_ask(struct fsm *fsm, struct allocation *allocatio
 struct checkpoint *fsm_checkpoint_create(struct fsm *fsm, uint64_t id,
                                          struct allocation *allocation);
 void fsm_checkpoint_free(struct fsm *fsm, struct checkpoint *checkpoint);
+/* An active one that goes on serves another purpose as well, and is granted as that. */
+void fsm_checkpoint_hurry(struct checkpoint *checkpoint, const struct checkpoint_ask *ask);
 void fsm_checkpoint_set_shards(struct checkpoint *checkpoint, uint32_t count);
 void fsm_checkpoint_shards_from(struct checkpoint *checkpoint, const struct allocation *allocation);
 void fsm_checkpoint_dispatch(struct fsm *fsm, struct checkpoint *checkpoint,

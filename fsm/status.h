@@ -75,7 +75,15 @@
       "member {c} was removed from the cluster, and ids are never used again",                     \
       "give it an id above {l}, and an empty folder")                                              \
     X(37, STALE_LEARNED, 9, "what was learned is older than what is known ({c}, known {l})",       \
-      "none; the leader goes on from what is known")
+      "none; the leader goes on from what is known")                                               \
+    X(38, COST_EXCEEDS_VALUE, 9,                                                                   \
+      "the cheapest victims would cost {c} GPU-ms, the waiting job is worth {l}",                  \
+      "let it wait, or state a higher value")                                                      \
+    X(39, JUST_RESUMED, 9,                                                                         \
+      "the allocation was preempted before and has run {c} ms since, protected below {l} ms",      \
+      "choose another victim, or wait")                                                            \
+    X(40, PREEMPTIONS_FULL, 8, "{c} preemptions are kept, and the oldest still waits",             \
+      "ckptctl preemptions shows what they wait for")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

@@ -46,9 +46,11 @@ void fsm_allocation_end(struct fsm *fsm, struct allocation *allocation,
          reason == CKPT__V1__REASON__REASON_CHECKPOINT_TIMEOUT))
         fsm->losses.kills[fsm_group(view)]++;
     view->terminating = false;
+    fsm_scale_clear(allocation);
     fsm_allocation_release(fsm, allocation);
     fsm_ledger_update(fsm, allocation);
     fsm_allocation_move(fsm, allocation, state, reason);
+    fsm_preemption_released(fsm, allocation);
     fsm_retention_review(fsm, allocation);
     fsm_allocation_arm(fsm, allocation);
 }
@@ -83,6 +85,7 @@ void fsm_terminate_begin(struct fsm *fsm, struct allocation *allocation, struct 
     CHECK(fsm_allocation_runs(allocation));
     CHECK(!view->terminating);
     CHECK(fsm_allocation_move_allowed(view->state, plan.state));
+    fsm_scale_clear(allocation);
     view->terminating = true;
     view->terminate_reason = plan.order_reason;
     allocation->plan_state = (uint8_t)plan.state;

@@ -277,12 +277,24 @@ static enum fsm_status validate_preemption(const fsm_command *command, struct fs
 {
     const Ckpt__V1__RequestPreemptionRequest *request = command->request_preemption;
 
-    check_range(request->preemption_class, 0, FSM_CLASS_MAX, outcome);
-    check_range(request->nodes_needed, 1, FSM_NODES_MAX, outcome);
+    bool sensitive = request->reason == CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_SENSITIVE;
+
+    check_range(request->preemption_class, sensitive ? FSM_CLASS_MAX : 0, FSM_CLASS_MAX, outcome);
+    check_range(request->nodes_needed, request->gpus_needed == 0, FSM_NODES_MAX, outcome);
+    check_range(request->gpus_needed, 0, FSM_NODES_MAX * FSM_GPUS_PER_NODE_MAX, outcome);
+    check_range(request->value_gpu_ms, 0, INT64_MAX, outcome);
     check_count(request->n_candidates, FSM_NODES_PER_ALLOCATION_MAX, outcome);
+    check_count(request->n_useful_nodes, FSM_NODES_PER_ALLOCATION_MAX, outcome);
     check_id_or_empty(request->for_job, outcome);
+    check_id_or_empty(request->home_vcluster, outcome);
+    if (request->reason == CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_RECLAIM &&
+        request->home_vcluster[0] == '\0' && request->n_useful_nodes == 0 &&
+        outcome->status == FSM_OK)
+        outcome->status = FSM_INVALID_ARGUMENT; /* whose nodes? */
     for (size_t i = 0; i < request->n_candidates && outcome->status == FSM_OK; i++)
         check_id(request->candidates[i], outcome);
+    for (size_t i = 0; i < request->n_useful_nodes && outcome->status == FSM_OK; i++)
+        check_id(request->useful_nodes[i], outcome);
     return outcome->status;
 }
 

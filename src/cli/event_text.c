@@ -111,13 +111,29 @@ static void storage_line(const Ckpt__V1__Event *event, char *text, size_t size)
 
 static void preemption_line(const Ckpt__V1__Event *event, char *text, size_t size)
 {
+    static const char *const what[] = {"preempted", "preempted",
+                                       "asked to give borrowed nodes back",
+                                       "preempted by a sensitive claim"};
     char job[ID_BYTES], subject[ID_BYTES], why[HUMAN_BYTES + 3];
 
-    snprintf(text, size, "%s preempted%s%s by preemption %" PRIu64 "%s",
+    snprintf(text, size, "%s %s%s%s by preemption %" PRIu64 "%s",
              human_safe(event->allocation_id, job, sizeof(job)),
+             what[event->new_state < ARRAY_COUNT(what) ? event->new_state : 0],
              event->subject[0] != '\0' ? " for " : "",
              human_safe(event->subject, subject, sizeof(subject)), event->number,
              reason(event, why));
+}
+
+static void preemption_state_line(const Ckpt__V1__Event *event, char *text, size_t size)
+{
+    bool released = event->new_state == CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_RELEASED;
+    char subject[ID_BYTES];
+
+    snprintf(text, size, "preemption %" PRIu64 "%s%s %s", event->number,
+             event->subject[0] != '\0' ? " for " : "",
+             human_safe(event->subject, subject, sizeof(subject)),
+             released ? "has all its nodes: every victim let go"
+                      : "expired: a victim kept its nodes, and there was no other");
 }
 
 static void epoch_line(const Ckpt__V1__Event *event, char *text, size_t size)
@@ -173,6 +189,9 @@ static void sentence(const Ckpt__V1__Event *event, struct event_history *history
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_PREEMPTION:
         preemption_line(event, text, size);
+        return;
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_PREEMPTION_STATE:
+        preemption_state_line(event, text, size);
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_POLICY:
         snprintf(text, size, "policy changed");

@@ -107,12 +107,13 @@ static inline void random_register(uint64_t *state, char *line, size_t size)
     random_nodes(state, nodes, sizeof(nodes));
     snprintf(line, size,
              "register j%" PRIu64 " nodes=%s gpus=%d class=%d strategy=%s requeue=%s "
-             "walltime=%d target=%s %s",
+             "walltime=%d target=%s %s min=%d %s",
              random_draw(state, RANDOM_JOBS), nodes, (int)random_draw(state, 9),
              (int)random_draw(state, 11), strategies[random_draw(state, 5)],
              requeues[random_draw(state, 3)], (int)(random_draw(state, 3) * 400000),
              random_draw(state, 4) == 0 ? "other" : "scratch",
-             random_draw(state, 8) == 0 ? "sensitive" : "");
+             random_draw(state, 8) == 0 ? "sensitive" : "", (int)random_draw(state, 2),
+             random_draw(state, 3) == 0 ? "borrowed home=hpc" : "");
 }
 
 static inline void random_grant(struct script *script, uint64_t *state, char *line, size_t size)
@@ -181,8 +182,8 @@ static inline void random_rare(struct script *script, uint64_t *state, char *lin
                  1 + random_draw(state, 3), 1 + random_draw(state, 100000),
                  1 + random_draw(state, 3));
     else if (which == 10)
-        snprintf(line, size, "update j%" PRIu64 " nodes=%s walltime=%" PRIu64, job, nodes,
-                 random_draw(state, 2) * 900000);
+        snprintf(line, size, "update j%" PRIu64 " nodes=%s walltime=%" PRIu64 " %s", job, nodes,
+                 random_draw(state, 2) * 900000, random_draw(state, 3) == 0 ? "force" : "");
     else if (which == 11)
         snprintf(line, size, "end j%" PRIu64 " %s %s", job, random_draw(state, 2) ? "failed" : "",
                  random_draw(state, 2) ? "node_failure" : "");
@@ -196,6 +197,25 @@ static inline void random_rare(struct script *script, uint64_t *state, char *lin
                  random_draw(state, 3), random_draw(state, 2), random_draw(state, 1000000));
     else
         snprintf(line, size, "init");
+}
+
+static inline void random_preempt(uint64_t *state, char *line, size_t size)
+{
+    static const char *const reasons[] = {"priority", "priority", "priority", "reclaim",
+                                          "sensitive"};
+    const char *reason = reasons[random_draw(state, 5)];
+    char useful[128];
+
+    random_nodes(state, useful, sizeof(useful));
+    snprintf(line, size,
+             "preempt class=%" PRIu64 " need=%" PRIu64 " gpus=%" PRIu64 " value=%" PRIu64
+             " reason=%s %s%s %s %s",
+             reason[0] == 's' ? 10 : random_draw(state, 11), 1 + random_draw(state, 4),
+             random_draw(state, 3) == 0 ? random_draw(state, 20) : 0,
+             random_draw(state, 3) == 0 ? random_draw(state, 4000000) : 0, reason,
+             random_draw(state, 3) == 0 ? "useful=" : "unused=", useful,
+             reason[0] == 'r' || random_draw(state, 4) == 0 ? "home=hpc" : "",
+             random_draw(state, 3) == 0 ? "forced" : "");
 }
 
 static inline void random_line(struct script *script, uint64_t *state, char *line, size_t size)
@@ -219,12 +239,10 @@ static inline void random_line(struct script *script, uint64_t *state, char *lin
         random_report(script, state, line, size);
     else if (which < 70)
         random_application(state, line, size);
-    else if (which < 73)
+    else if (which < 72)
         snprintf(line, size, "request j%" PRIu64 " after=%s", job, afters[random_draw(state, 5)]);
     else if (which < 75)
-        snprintf(line, size, "preempt class=%" PRIu64 " need=%" PRIu64 " %s",
-                 random_draw(state, 11), 1 + random_draw(state, 4),
-                 random_draw(state, 2) ? "forced" : "");
+        random_preempt(state, line, size);
     else if (which < 76)
         snprintf(line, size, "migrate j%" PRIu64, job);
     else if (which < 80)

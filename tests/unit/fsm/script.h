@@ -165,11 +165,21 @@ static inline int script_reason(const struct script *script)
 {
     const char *text = script_value(script, "reason", "none");
 
-    for (int i = 0; i <= CKPT__V1__REASON__REASON_MIGRATED; i++)
+    for (int i = 0; i <= CKPT__V1__REASON__REASON_SCALED_WITHOUT_CHECKPOINT; i++)
         if (strcmp(fsm_reason_name((Ckpt__V1__Reason)i), text) == 0)
             return i;
     script_die(script, "unknown reason");
     return 0;
+}
+
+static inline char *script_text(const char *constant)
+{
+    union {
+        const char *constant;
+        char *changing;
+    } pointer = {constant};
+
+    return pointer.changing;
 }
 
 struct script_shares {
@@ -195,21 +205,12 @@ static inline void script_nodes(const struct script *script, struct script_share
         share->gpu_count = (uint32_t)script_number(script, "gpus", 8);
         share->gpu_memory_used_bytes = script_number(script, "memory", 80000000000);
         share->borrowed = script_flag(script, "borrowed");
+        share->home_vcluster = script_text(script_value(script, "home", ""));
         ret->pointers[ret->count++] = share;
         if (comma == NULL)
             break;
         at = comma + 1;
     }
-}
-
-static inline char *script_text(const char *constant)
-{
-    union {
-        const char *constant;
-        char *changing;
-    } pointer = {constant};
-
-    return pointer.changing;
 }
 
 #define SCRIPT_BODY(name, field, message)                                                          \
@@ -258,6 +259,8 @@ static inline enum fsm_status script_register(struct script *script,
     spec.requeue_policy = (Ckpt__V1__RequeuePolicy)script_enum(
         script, &ckpt__v1__requeue_policy__descriptor, "REQUEUE_POLICY_", "requeue", "unspecified");
     spec.max_requeue = (uint32_t)script_number(script, "max_requeue", 0);
+    spec.reactive_min_nodes = (uint32_t)script_number(script, "min", 0);
+    spec.reactive_max_nodes = (uint32_t)script_number(script, "max", spec.reactive_min_nodes);
     spec.walltime_ms = script_number(script, "walltime", 0);
     spec.grace_ms = script_number(script, "grace", 0);
     spec.period_ms = script_number(script, "period", 0);
@@ -285,6 +288,7 @@ static inline enum fsm_status script_update(struct script *script, Ckpt__Log__V1
     request.period_ms = script_number(script, "period", 0);
     request.strategy = (Ckpt__V1__Strategy)script_enum(script, &ckpt__v1__strategy__descriptor,
                                                        "STRATEGY_", "strategy", "unspecified");
+    request.force = script_flag(script, "force");
     SCRIPT_BODY(UPDATE_ALLOCATION, update_allocation, &request);
     return script_apply(script, command);
 }
@@ -338,11 +342,33 @@ static inline enum fsm_status script_cancel(struct script *script, Ckpt__Log__V1
     return script_apply(script, command);
 }
 
+/* useful=n1,n2: returns how many names there are; they live in `line`. */
+static inline size_t script_list(const struct script *script, const char *key, char line[2048],
+                                 char *names[SCRIPT_LIST_MAX])
+{
+    size_t count = 0;
+
+    snprintf(line, 2048, "%s", script_value(script, key, ""));
+    for (char *at = line; *at != '\0' && count < SCRIPT_LIST_MAX;) {
+        char *comma = strchr(at, ',');
+
+        names[count++] = at;
+        if (comma == NULL)
+            break;
+        *comma = '\0';
+        at = comma + 1;
+    }
+    return count;
+}
+
+/* preempt class= need= gpus= nodes=<candidates> useful= home= value= reason=priority|reclaim|sensitive forced for= */
 static inline enum fsm_status script_preempt(struct script *script, Ckpt__Log__V1__Command *command)
 {
     Ckpt__V1__RequestPreemptionRequest request = CKPT__V1__REQUEST_PREEMPTION_REQUEST__INIT;
     struct script_shares list;
     char *names[SCRIPT_LIST_MAX];
+    char line[2048];
+    char *useful[SCRIPT_LIST_MAX];
 
     script_nodes(script, &list); /* nodes=a,b are the candidates here */
     for (size_t i = 0; i < list.count; i++)
@@ -353,6 +379,14 @@ static inline enum fsm_status script_preempt(struct script *script, Ckpt__Log__V
     request.candidates = names;
     request.forced = script_flag(script, "forced");
     request.for_job = script_text(script_value(script, "for", ""));
+    request.reason =
+        (Ckpt__V1__PreemptionReason)script_enum(script, &ckpt__v1__preemption_reason__descriptor,
+                                                "PREEMPTION_REASON_", "reason", "unspecified");
+    request.value_gpu_ms = script_number(script, "value", 0);
+    request.gpus_needed = (uint32_t)script_number(script, "gpus", 0);
+    request.n_useful_nodes = script_list(script, "useful", line, useful);
+    request.useful_nodes = useful;
+    request.home_vcluster = script_text(script_value(script, "home", ""));
     SCRIPT_BODY(REQUEST_PREEMPTION, request_preemption, &request);
     return script_apply(script, command);
 }
@@ -548,6 +582,8 @@ static inline enum fsm_status script_policy(struct script *script, Ckpt__Log__V1
     policy.near_completion_ms = script_number(script, "near", 0);
     policy.sensitive_min_interval_ms = script_number(script, "sensitive_min", 0);
     policy.sensitive_timeout_ms = script_number(script, "sensitive_timeout", 0);
+    policy.restart_cost_ms = script_number(script, "restart_cost", 0);
+    policy.max_deferral_ms = script_number(script, "deferral", 0);
     set.policy = &policy;
     SCRIPT_BODY(SET_POLICY, set_policy, &set);
     return script_apply(script, command);

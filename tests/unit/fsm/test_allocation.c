@@ -15,7 +15,7 @@ static void estimates_follow_the_nodes(void **unused)
     expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1 size=30");
     expect_ok(&script, "report n2 shard_verified j1 ckpt=1-1 size=30");
     assert_int_equal(job_of(&script, "j1")->size_estimate_bytes, 60);
-    expect_ok(&script, "update j1 nodes=n2,n3,n4");
+    expect_ok(&script, "update j1 nodes=n2,n3,n4 force");
     assert_int_equal(job_of(&script, "j1")->size_estimate_bytes, 90);
     assert_int_equal(fsm_node_find(script.fsm, "n1")->allocation_count, 0);
     assert_int_equal(fsm_node_find(script.fsm, "n4")->allocation_count, 1);
@@ -31,8 +31,9 @@ static void a_waiting_checkpoint_follows_new_nodes(void **unused)
     script_start(&script);
     expect_ok(&script, "register j1 nodes=n1");
     expect_ok(&script, "request j1");
-    expect_ok(&script, "update j1 nodes=n2,n3");
+    expect_ok(&script, "update j1 nodes=n1,n3");
     assert_int_equal(checkpoint_of(&script, 1)->shard_count, 2);
+    expect_ok(&script, "update j1 nodes=n2,n3 force");
     expect_ok(&script, "grant 1-1");
     expect_ok(&script, "report n2 shard_verified j1 ckpt=1-1");
     expect_status(&script, NODE_NOT_ASSIGNED, "report n1 shard_verified j1 ckpt=1-1");

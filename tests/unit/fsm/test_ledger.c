@@ -332,10 +332,11 @@ static void a_change_of_nodes_changes_the_rate_from_then_on(void **unused)
     script_start(&script);
     expect_ok(&script, "register j1 nodes=n1,n2 gpus=4");
     expect_ok(&script, "after 10000");
-    expect_ok(&script, "update j1 nodes=n1 gpus=4");
+    expect_ok(&script, "update j1 nodes=n1 gpus=4 force"); /* half of the work goes with its node */
     expect_ok(&script, "after 10000");
     expect_ok(&script, "end j1 failed node_failure");
-    expect_losses(&script, "j1", (struct parts){.failure = 8 * 10000 + 4 * 10000});
+    expect_losses(&script, "j1",
+                  (struct parts){.failure = 4 * 10000 + 4 * 10000, .stop = 4 * 10000});
     script_close(&script);
 }
 

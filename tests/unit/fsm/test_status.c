@@ -71,7 +71,16 @@ static const struct row rows[] = {
     {"CHECKPOINTING", {"register j1 nodes=n1", "request j1 after=stop", "request j1"}},
     {"CHECKPOINTING",
      {"register j1 nodes=n1", "request j1 after=stop", "update j1 nodes=n2"}}, /* */
-    {"CHECKPOINTING", {"register j1 nodes=n1", "request j1", "grant 1-1", "update j1 nodes=n2"}},
+    {"CHECKPOINTING", {"register j1 nodes=n1", "request j1", "grant 1-1", "update j1 nodes=n1,n2"}},
+    {"CHECKPOINTING", /* one scale-down at a time */
+     {"register j1 nodes=n1,n2,n3", "update j1 nodes=n1,n2", "update j1 nodes=n1"}},
+    {"STORAGE_UNAVAILABLE", /* S1-081: nothing can be saved before the node leaves */
+     {"register j1 nodes=n1,n2", "target scratch down", "update j1 nodes=n1"}},
+    {"COST_EXCEEDS_VALUE", {"register j1 nodes=n1", "preempt class=9 value=1"}},      /* P-050 */
+    {"INVALID_ARGUMENT", {"register j1 nodes=n1", "preempt class=9 reason=reclaim"}}, /* whose? */
+    {"INVALID_ARGUMENT", {"register j1 nodes=n1", "preempt class=9 reason=sensitive"}},
+    {"NO_VICTIMS", {"register j1 nodes=n1", "preempt class=9 useful=n2"}}, /* P-015 */
+    {"NO_VICTIMS", {"register j1 nodes=n1 gpus=4", "preempt class=9 gpus=5"}},
 };
 
 /* Where the others come from. */
@@ -79,6 +88,8 @@ static const char *const elsewhere[] = {
     "UNKNOWN_FIELD",    /* test_validate.c */
     "TOO_LARGE",        /* test_validate.c, test_retention.c */
     "ALLOCATIONS_FULL", /* two million allocations: not in a unit test */
+    "JUST_RESUMED",     /* test_victims.c */
+    "PREEMPTIONS_FULL", /* test_victims.c */
     "SESSIONS_FULL",    /* a million requests within 15 s: not in a unit test */
     "NODES_FULL",       /* test_cluster.c */
     "TARGETS_FULL",     /* test_cluster.c */

@@ -1,0 +1,113 @@
+/* Scale-down: nodes leave a running allocation when a checkpoint of the old node set has ended (S1-081).
+ *
+ *   update without a node ─► SCALE_DOWN checkpoint with the old nodes ─► complete: the nodes leave
+ *                                                                     ├► failed, timed out: they leave, the loss is counted
+ *                                                                     └► cancelled: they stay
+ *
+ * Flow     ask() keeps the new set and asks for the checkpoint, or waits for the active one; done() puts the new set in place.
+ *          What stops the allocation wins over it (R-002): the new set is forgotten.
+ * Shapes   one at a time per allocation: view.next, and an active checkpoint after which the allocation goes on.
+ * Source   S1-080, S1-081, R-002, R-003.
+ */
+#include "fsm/state.h"
+
+#include <malloc.h>
+
+static void scale_free(const struct fsm_node_share *shares)
+{
+    union {
+        const struct fsm_node_share *constant;
+        struct fsm_node_share *changing;
+    } pointer = {shares};
+
+    free(pointer.changing);
+}
+
+void fsm_scale_clear(struct allocation *allocation)
+{
+    scale_free(allocation->view.next);
+    allocation->view.next = NULL;
+    allocation->view.next_count = 0;
+}
+
+void fsm_scale_event(struct fsm *fsm, const struct allocation *allocation, Ckpt__V1__Reason reason)
+{
+    struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_ALLOCATION_UPDATED,
+                              .allocation_id = allocation->view.id,
+                              .reason = reason,
+                              .number = allocation->view.node_count};
+
+    fsm_event_emit(fsm, &event);
+}
+
+enum fsm_status fsm_scale_ask(struct fsm *fsm, struct allocation *allocation,
+                              struct fsm_node_share *take_next, uint32_t count,
+                              struct fsm_outcome *outcome)
+{
+    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
+    struct checkpoint_ask ask = {.purpose = CKPT__V1__PURPOSE__PURPOSE_SCALE_DOWN,
+                                 .after = CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE};
+    enum fsm_status status = FSM_OK;
+
+    CHECK(count > 0);
+    CHECK(allocation->view.next_count == 0);
+    outcome->checkpoint_id = allocation->view.active_checkpoint_id;
+    if (active == NULL)
+        status = fsm_checkpoint_ask(fsm, allocation, &ask, outcome);
+    else if (active->view.state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_PAUSED)
+        status = FSM_STORAGE_UNAVAILABLE;
+    else
+        fsm_checkpoint_hurry(active, &ask);
+    if (status != FSM_OK)
+        return status;
+    allocation->view.next = take_next;
+    allocation->view.next_count = count;
+    return FSM_OK;
+}
+
+/* The new set at once. A reason: no checkpoint was written for it, and what leaves is lost with its share of the work. */
+void fsm_scale_now(struct fsm *fsm, struct allocation *allocation,
+                   const struct fsm_node_share *next, uint32_t count, Ckpt__V1__Reason reason)
+{
+    struct fsm_allocation *view = &allocation->view;
+    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
+    uint32_t old_count = view->node_count;
+    uint32_t gpus = 0;
+
+    CHECK(active == NULL || !fsm_checkpoint_writes(active));
+    for (uint32_t i = 0; i < count; i++)
+        gpus += next[i].gpu_count;
+    if (reason != CKPT__V1__REASON__REASON_NONE && gpus < view->gpu_count)
+        fsm_ledger_left(fsm, allocation, view->gpu_count - gpus);
+    fsm_allocation_release(fsm, allocation);
+    memcpy(fsm_allocation_set_shares(allocation, count), next, count * sizeof(*next));
+    fsm_allocation_sum_shares(allocation);
+    fsm_allocation_estimate(allocation, old_count);
+    fsm_allocation_assign(fsm, allocation);
+    fsm_ledger_update(fsm, allocation);
+    if (active != NULL)
+        fsm_checkpoint_shards_from(active, allocation);
+    fsm_preemption_released(fsm, allocation);
+}
+
+void fsm_scale_done(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Reason reason)
+{
+    const struct fsm_node_share *next = allocation->view.next;
+    uint32_t count = allocation->view.next_count;
+
+    if (count == 0)
+        return;
+    allocation->view.next = NULL;
+    allocation->view.next_count = 0;
+    fsm_scale_now(fsm, allocation, next, count, reason);
+    fsm_scale_event(fsm, allocation, reason);
+    scale_free(next);
+}
+
+void fsm_scale_undo(struct fsm *fsm, struct allocation *allocation)
+{
+    if (allocation->view.next_count == 0)
+        return;
+    fsm_scale_clear(allocation);
+    fsm_scale_event(fsm, allocation, CKPT__V1__REASON__REASON_CANCELLED_BY_REQUEST);
+}
