@@ -15,11 +15,13 @@ enum {
     LATE_US = 500000,       /* that a timer of an agent that runs may be late */
     KILL_LATE_US = 2000000, /* from SIGKILL until nothing of the group lives */
     LOOK_US = 20000,        /* at timers, which many events do not move */
-    RANKS_MAX = 4096
+    RANKS_MAX = 4096,
+    RANK_BUCKETS = 256
 };
 
 /* One allocation on one node, for ever. */
 struct rank {
+    struct rank *next; /* of its bucket */
     unsigned agent;
     char allocation_id[ID_MAX_BYTES + 1];
     struct application *living; /* NULL: none */
@@ -48,6 +50,7 @@ struct seen_agent {
     uint64_t sequence;
     uint64_t awake_us; /* the end of the last time that it was stopped, or down */
     uint64_t looked_us;
+    bool down; /* when last looked at */
 };
 
 struct agent_checks {
@@ -56,6 +59,7 @@ struct agent_checks {
     struct application_checks applications;
     struct rank *ranks[RANKS_MAX];
     size_t rank_count;
+    struct rank *buckets[RANK_BUCKETS]; /* by agent and allocation */
     struct asked *asked;
     size_t asked_count;
     struct seen_agent agents[WORLD_AGENTS_MAX];
@@ -69,16 +73,21 @@ static unsigned agent_of(const struct agent_machine *machine)
 
 static struct rank *rank_of(struct agent_checks *checks, unsigned agent, const char *allocation_id)
 {
+    unsigned bucket = agent;
     struct rank *rank;
 
-    for (size_t i = 0; i < checks->rank_count; i++)
-        if (checks->ranks[i]->agent == agent &&
-            strcmp(checks->ranks[i]->allocation_id, allocation_id) == 0)
-            return checks->ranks[i];
+    for (const char *at = allocation_id; *at != '\0'; at++)
+        bucket = bucket * 31 + (unsigned char)*at;
+    bucket %= RANK_BUCKETS;
+    for (rank = checks->buckets[bucket]; rank != NULL; rank = rank->next)
+        if (rank->agent == agent && strcmp(rank->allocation_id, allocation_id) == 0)
+            return rank;
     CHECK(checks->rank_count < RANKS_MAX);
     rank = check_calloc(1, sizeof(*rank));
     rank->agent = agent;
     snprintf(rank->allocation_id, sizeof(rank->allocation_id), "%s", allocation_id);
+    rank->next = checks->buckets[bucket];
+    checks->buckets[bucket] = rank;
     checks->ranks[checks->rank_count++] = rank;
     return rank;
 }
@@ -405,12 +414,13 @@ static void check_extension(struct agent_checks *checks, const struct agent_mach
 static void check_passed(struct agent_checks *checks, const struct agent_machine *machine,
                          struct rank *rank)
 {
-    const struct world_job *job = job_find(checks->world, rank->allocation_id);
+    const struct world_job *job;
     char text[CHECKPOINT_ID_TEXT_BYTES];
 
     if (rank->passed_id == 0 || !state_checks_completed(checks->world, rank->passed_id) ||
         agent_store_spoiled_of(checks->store, rank->allocation_id))
         return;
+    job = job_find(checks->world, rank->allocation_id);
     if (job != NULL && (job->node_mask & (job->node_mask - 1)) == 0)
         world_violation(checks->world, "I28",
                         "%s began on %s from an older checkpoint while the report that completed "
@@ -426,13 +436,14 @@ void agent_checks_machine(struct agent_checks *checks, struct agent_machine *mac
     struct seen_agent *seen = &checks->agents[agent_of(machine)];
     uint64_t now_us = sim_now_us(machine->sim), awake_us = 0;
 
-    if (!machine->running || machine->dying)
+    if (seen->down || !machine->running || machine->dying)
         awake_us = now_us;
     else if (sim_paused(machine->sim,
                         machine->config.agent_node)) /* what is due waits for this end */
         awake_us = now_us + sim_pause_left_us(machine->sim, machine->config.agent_node);
     if (awake_us > seen->awake_us)
         seen->awake_us = awake_us;
+    seen->down = !machine->running || machine->dying;
     if (!machine->running || machine->dying)
         return;
     check_fence(checks, machine);

@@ -103,7 +103,7 @@ static void pid_watch_free_own(struct pid_watch *watch)
     if (watch == NULL)
         return;
     if (watch->event != NULL)
-        sim_cancel(watch->event);
+        sim_cancel(watch->machine->sim, watch->event);
     list_remove(&watch->node);
     free(watch);
 }
@@ -261,7 +261,7 @@ static void folder_watch_free(struct ask_watch *watch)
     if (watch == NULL)
         return;
     if (watch->event != NULL)
-        sim_cancel(watch->event);
+        sim_cancel(watch->machine->sim, watch->event);
     list_remove(&watch->node);
     free(watch->folder);
     free(watch);
@@ -380,7 +380,7 @@ void agent_machine_close_ops(struct agent_machine *machine)
     CHECK(list_empty(&machine->pid_watches) && list_empty(&machine->folder_watches));
     while (!list_empty(&machine->cleanups)) {
         struct cleanup *cleanup = LIST_ITEM(machine->cleanups.next, struct cleanup, node);
-        sim_cancel(cleanup->event);
+        sim_cancel(cleanup->machine->sim, cleanup->event);
         cleanup_free(cleanup);
     }
 }

@@ -36,6 +36,7 @@ struct plan {
 struct board {
     uint64_t next; /* seed to run */
     uint64_t done, failed;
+    uint64_t traces; /* the sum */
     uint64_t failed_seeds[FAILED_KEPT_MAX];
     uint64_t running[JOBS_MAX]; /* the seed in work + 1 */
     uint64_t sim_us, cpu_us, steps;
@@ -165,6 +166,7 @@ static void work(const struct plan *plan, struct board *board, unsigned job)
             break;
         board->running[job] = seed + 1;
         trace = run_seed(plan, board, seed);
+        add(&board->traces, trace);
         if (plan->twice != 0 && trace != run_elsewhere(plan, seed)) {
             fprintf(stderr, "seed %" PRIu64 " gives another trace in another process\n", seed);
             _exit(1);
@@ -258,6 +260,7 @@ static void summary(const struct plan *plan, const struct board *board, double w
            " welcomes from an old leader\n",
            board->lives, board->restores, board->deaths, board->power_losses, board->runs_killed,
            board->rogue_welcomes);
+    printf("sum of traces %016" PRIx64 "; ", board->traces);
     printf("most ms until a leader after healing %" PRIu64
            ", until all was equal and settled %" PRIu64
            "; failover after a leader's death: mean %" PRIu64 ", most %" PRIu64 " (elected %" PRIu64

@@ -17,10 +17,9 @@ struct sim_event {
     void *data;
 };
 
-/* Keys beside the pointer: the heap is where the time goes. */
+/* Keys beside the pointer: the heap is where the time goes. The key is the time, then the sequence: one comparison. */
 struct heap_slot {
-    uint64_t at_us;
-    uint64_t sequence;
+    unsigned __int128 key;
     struct sim_event *event;
 };
 
@@ -40,9 +39,11 @@ struct sim {
     uint64_t trace;
     uint64_t sequence;
     uint64_t steps;
-    unsigned current; /* the node whose code runs */
-    struct heap_slot *heap;
+    unsigned current;       /* the node whose code runs */
+    uint64_t touched;       /* by the last step: a bit per node */
+    struct heap_slot *heap; /* four children each */
     size_t count, capacity;
+    size_t cancelled;        /* of those: at most */
     struct sim_event *spare; /* linked by data */
     struct sim_node nodes[SIM_NODES_MAX + 1];
     struct sim_network *network;
@@ -127,6 +128,7 @@ unsigned sim_enter(struct sim *sim, unsigned node)
 
     current_sim = sim;
     sim->current = node;
+    sim->touched |= UINT64_C(1) << node;
     return before;
 }
 
@@ -135,24 +137,58 @@ void sim_leave(struct sim *sim, unsigned before)
     sim->current = before;
 }
 
+uint64_t sim_touched(const struct sim *sim)
+{
+    return sim->touched;
+}
+
+void sim_touches_who_it_enters(struct sim *sim)
+{
+    sim->touched = 0;
+}
+
 /* ---- heap ---- */
 
-static bool earlier(const struct heap_slot *a, const struct heap_slot *b)
+enum { HEAP_CHILDREN = 4, CANCELLED_MIN = 64 };
+
+static struct heap_slot slot_of(struct sim_event *event)
 {
-    return a->at_us != b->at_us ? a->at_us < b->at_us : a->sequence < b->sequence;
+    return (struct heap_slot){(unsigned __int128)event->at_us << 64 | event->sequence, event};
 }
 
 static void heap_push(struct sim *sim, struct sim_event *event)
 {
-    struct heap_slot slot = {event->at_us, event->sequence, event};
+    struct heap_slot slot = slot_of(event);
     size_t i = sim->count++;
 
     if (i == sim->capacity) {
         sim->capacity = sim->capacity == 0 ? 256 : sim->capacity * 2;
         sim->heap = check_realloc(sim->heap, sim->capacity, sizeof(*sim->heap));
     }
-    for (; i > 0 && earlier(&slot, &sim->heap[(i - 1) / 2]); i = (i - 1) / 2)
-        sim->heap[i] = sim->heap[(i - 1) / 2];
+    for (; i > 0 && slot.key < sim->heap[(i - 1) / HEAP_CHILDREN].key; i = (i - 1) / HEAP_CHILDREN)
+        sim->heap[i] = sim->heap[(i - 1) / HEAP_CHILDREN];
+    sim->heap[i] = slot;
+}
+
+static size_t least_child(const struct sim *sim, size_t first)
+{
+    size_t end = first + HEAP_CHILDREN < sim->count ? first + HEAP_CHILDREN : sim->count;
+    size_t least = first;
+
+    for (size_t child = first + 1; child < end; child++)
+        least = sim->heap[child].key < sim->heap[least].key ? child : least;
+    return least;
+}
+
+static void heap_sink(struct sim *sim, size_t i, struct heap_slot slot)
+{
+    for (size_t first; (first = HEAP_CHILDREN * i + 1) < sim->count;) {
+        size_t least = least_child(sim, first);
+        if (slot.key < sim->heap[least].key)
+            break;
+        sim->heap[i] = sim->heap[least];
+        i = least;
+    }
     sim->heap[i] = slot;
 }
 
@@ -160,21 +196,46 @@ static struct sim_event *heap_pop(struct sim *sim)
 {
     struct sim_event *top = sim->heap[0].event;
     struct heap_slot last = sim->heap[--sim->count];
-    size_t i = 0;
 
-    for (;;) {
-        size_t least = 2 * i + 1;
-        if (least >= sim->count)
-            break;
-        if (least + 1 < sim->count && earlier(&sim->heap[least + 1], &sim->heap[least]))
-            least++;
-        if (!earlier(&sim->heap[least], &last))
-            break;
-        sim->heap[i] = sim->heap[least];
-        i = least;
-    }
-    sim->heap[i] = last;
+    if (sim->count > 0)
+        heap_sink(sim, 0, last);
     return top;
+}
+
+static void event_free(struct sim *sim, struct sim_event *event, bool fired)
+{
+    if (!fired && event->drop != NULL)
+        event->drop(event->data);
+    event->data = sim->spare;
+    sim->spare = event;
+}
+
+/* Deadlines are set for everything and hardly ever reached: without those that were cancelled the heap is small. */
+static void heap_sweep(struct sim *sim)
+{
+    struct sim_event *gone = NULL;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < sim->count; i++) {
+        struct sim_event *event = sim->heap[i].event;
+        if (!event->cancelled) {
+            sim->heap[kept++] = sim->heap[i];
+            continue;
+        }
+        CHECK(event->drop == NULL); /* which might schedule */
+        event->data = gone;
+        gone = event;
+    }
+    sim->count = kept;
+    sim->cancelled = 0;
+    for (size_t i = kept / HEAP_CHILDREN + 1; i-- > 0;)
+        if (i < kept)
+            heap_sink(sim, i, sim->heap[i]);
+    while (gone != NULL) {
+        struct sim_event *event = gone;
+        gone = event->data;
+        event_free(sim, event, false);
+    }
 }
 
 struct sim_event *sim_schedule(struct sim *sim, unsigned owner, uint64_t delay_us,
@@ -201,18 +262,12 @@ void sim_on_drop(struct sim_event *event, void (*drop)(void *data))
     event->drop = drop;
 }
 
-static void event_free(struct sim *sim, struct sim_event *event, bool fired)
-{
-    if (!fired && event->drop != NULL)
-        event->drop(event->data);
-    event->data = sim->spare;
-    sim->spare = event;
-}
-
 /* Its pointer must not be used any more. */
-void sim_cancel(struct sim_event *event)
+void sim_cancel(struct sim *sim, struct sim_event *event)
 {
     event->cancelled = true;
+    if (++sim->cancelled > CANCELLED_MIN && sim->cancelled > sim->count / 2)
+        heap_sweep(sim);
 }
 
 void sim_after(struct sim *sim, unsigned owner, uint64_t delay_us, void (*fire)(void *data),
@@ -241,6 +296,7 @@ bool sim_step(struct sim *sim)
     if (sim->count == 0)
         return false;
     event = heap_pop(sim);
+    sim->touched = event->owner == SIM_NODES_MAX ? UINT64_MAX : UINT64_C(1) << event->owner;
     live = !event->cancelled && event->epoch == sim->nodes[event->owner].epoch;
     if (live && event_wait(sim, event))
         return true;
@@ -254,6 +310,7 @@ bool sim_step(struct sim *sim)
         event->fire(event->data);
         sim->current = SIM_NODES_MAX;
     }
+    sim->cancelled -= event->cancelled && sim->cancelled > 0;
     event_free(sim, event, live);
     return true;
 }
@@ -325,7 +382,7 @@ static struct clock_timer *timer_new(void *context, void (*fire)(void *data), vo
 static void timer_stop(struct clock_timer *timer)
 {
     if (timer->event != NULL)
-        sim_cancel(timer->event);
+        sim_cancel(timer->node->sim, timer->event);
     timer->event = NULL;
 }
 

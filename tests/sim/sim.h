@@ -97,6 +97,10 @@ const char *sim_file_name(struct sim *sim, unsigned node, const char *prefix, un
 /* The world whose event is firing (NULL: none) and the node that owns it (SIM_NODES_MAX: none). */
 struct sim *sim_current(void);
 unsigned sim_current_node(void);
+/* A bit for each node whose code, or whose fate, the last step may have changed. Events that nobody owns count for all. */
+uint64_t sim_touched(const struct sim *sim);
+/* The event that fires is nobody's, and changes nothing but the nodes that it enters from here on. */
+void sim_touches_who_it_enters(struct sim *sim);
 /* Brackets calls into a node's code from outside of its events; returns what leave() takes. */
 unsigned sim_enter(struct sim *sim, unsigned node);
 void sim_leave(struct sim *sim, unsigned before);
@@ -109,7 +113,7 @@ struct sim_event *sim_schedule(struct sim *sim, unsigned owner, uint64_t delay_u
                                void (*fire)(void *data), void *data);
 /* Called instead of fire when the event dies with its node or the world. */
 void sim_on_drop(struct sim_event *event, void (*drop)(void *data));
-void sim_cancel(struct sim_event *event);
+void sim_cancel(struct sim *sim, struct sim_event *event);
 struct sim_disk *sim_disk_of(struct sim *sim, unsigned node);
 struct sim_network *sim_network_of(struct sim *sim);
 uint64_t sim_node_epoch(const struct sim *sim, unsigned node); /* counts crashes */

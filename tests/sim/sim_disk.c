@@ -1,7 +1,7 @@
 /* Memory disks with what a power cut leaves behind. See sim.h.
  *
- * Shapes   a file has what the process sees (content) and what the platter holds (durable). Writes mark ranges dirty; sync copies
- *          them. A crash lets each dirty range through whole, not at all, or sector by sector, and a prefix of the directory
+ * Shapes   a file has what the process sees (content) and what the platter holds (durable), both kept as far as anything was ever
+ *          written; behind that are zeros. Writes mark ranges dirty; sync copies them. A crash lets each dirty range through whole, not at all, or sector by sector, and a prefix of the directory
  *          changes since the last sync of the folder.
  */
 #include <stdio.h>
@@ -21,7 +21,8 @@ struct range {
 
 struct inode {
     uint8_t *content, *durable;
-    uint64_t size, durable_size, capacity;
+    uint64_t size, durable_size;
+    uint64_t capacity; /* of both; may be less than the sizes */
     struct range *dirty;
     size_t dirty_count;
     unsigned open_count;
@@ -137,29 +138,48 @@ static bool spend(struct sim_disk *disk, struct err *err)
     return false;
 }
 
-static uint8_t *grown(uint8_t *bytes, uint64_t size, uint64_t capacity)
+static uint64_t least(uint64_t a, uint64_t b)
 {
-    uint8_t *more = check_calloc(capacity, 1); /* not touched before it is written */
-
-    if (size > 0)
-        memcpy(more, bytes, size);
-    free(bytes);
-    return more;
+    return a < b ? a : b;
 }
 
-/* Behind its size a file is all zeros in both forms. */
+static uint8_t *grown(uint8_t *bytes, uint64_t size, uint64_t capacity)
+{
+    bytes = check_realloc(bytes, capacity, 1);
+    memset(bytes + size, 0, capacity - size);
+    return bytes;
+}
+
+/* Room for what is written below size. */
 static void inode_reserve(struct inode *inode, uint64_t size)
 {
     uint64_t capacity = inode->capacity == 0 ? INODE_MIN_BYTES : inode->capacity;
-    uint64_t used = inode->size > inode->durable_size ? inode->size : inode->durable_size;
 
     if (size <= inode->capacity)
         return;
     while (capacity < size)
         capacity *= 2;
-    inode->content = grown(inode->content, used, capacity);
-    inode->durable = grown(inode->durable, used, capacity);
+    inode->content = grown(inode->content, inode->capacity, capacity);
+    inode->durable = grown(inode->durable, inode->capacity, capacity);
     inode->capacity = capacity;
+}
+
+/* Zeros from `begin` on, as far as there may be anything else. */
+static void zero_from(const struct inode *inode, uint8_t *bytes, uint64_t begin, uint64_t end)
+{
+    end = least(end, inode->capacity);
+    if (begin < end)
+        memset(bytes + begin, 0, end - begin);
+}
+
+/* One form takes over what the other has there. */
+static void range_copy(const struct inode *inode, uint8_t *to, const uint8_t *from,
+                       struct range range)
+{
+    uint64_t end = least(range.offset + range.length, inode->capacity);
+
+    if (range.offset < end)
+        memcpy(to + range.offset, from + range.offset, end - range.offset);
 }
 
 static void inode_dirty(struct inode *inode, uint64_t offset, uint64_t length)
@@ -357,9 +377,11 @@ static int sim_read(struct disk_file *file, uint64_t offset, void *bytes, size_t
 
     if (file->disk->dead)
         return err_set(err, ERR_IO, "dead");
-    *ret_length = length < left ? length : left;
-    if (*ret_length > 0)
-        memcpy(bytes, inode->content + offset, *ret_length);
+    *ret_length = least(length, left);
+    left = offset < inode->capacity ? least(*ret_length, inode->capacity - offset) : 0;
+    if (left > 0)
+        memcpy(bytes, inode->content + offset, left);
+    memset((uint8_t *)bytes + left, 0, *ret_length - left);
     return 0;
 }
 
@@ -393,7 +415,6 @@ static int sim_allocate(struct disk_file *file, uint64_t bytes, struct err *err)
         return -1;
     if (more > file->disk->free_bytes)
         return err_set(err, ERR_FULL, "simulated disk of node %u is full", file->disk->node);
-    inode_reserve(inode, bytes);
     if (bytes > inode->size)
         inode->size = bytes;
     return 0;
@@ -405,9 +426,8 @@ static int sim_truncate(struct disk_file *file, uint64_t bytes, struct err *err)
 
     if (spend(file->disk, err))
         return -1;
-    inode_reserve(inode, bytes);
     if (bytes < inode->size) {
-        memset(inode->content + bytes, 0, inode->size - bytes);
+        zero_from(inode, inode->content, bytes, inode->size);
         inode_dirty(inode, bytes, inode->size - bytes);
     }
     inode->size = bytes;
@@ -421,8 +441,7 @@ static int sim_sync(struct disk_file *file, struct err *err)
     if (spend(file->disk, err))
         return -1;
     for (size_t i = 0; i < inode->dirty_count; i++)
-        memcpy(inode->durable + inode->dirty[i].offset, inode->content + inode->dirty[i].offset,
-               inode->dirty[i].length);
+        range_copy(inode, inode->durable, inode->content, inode->dirty[i]);
     inode->dirty_count = 0;
     inode->durable_size = inode->size;
     return 0;
@@ -543,7 +562,7 @@ static void range_survive(struct sim *sim, struct inode *inode, struct range ran
         if (next > end)
             next = end;
         if (kind == 1 || sim_random(sim, 2) == 0)
-            memcpy(inode->durable + at, inode->content + at, next - at);
+            range_copy(inode, inode->durable, inode->content, (struct range){at, next - at});
         at = next;
     }
 }
@@ -559,13 +578,10 @@ static void inode_crash(struct sim *sim, struct inode *inode)
     used = inode->size > inode->durable_size ? inode->size : inode->durable_size;
     inode->size = inode->durable_size;
     for (size_t i = 0; i < inode->dirty_count; i++)
-        memcpy(inode->content + inode->dirty[i].offset, inode->durable + inode->dirty[i].offset,
-               inode->dirty[i].length);
+        range_copy(inode, inode->content, inode->durable, inode->dirty[i]);
     inode->dirty_count = 0;
-    if (used > inode->size) {
-        memset(inode->content + inode->size, 0, used - inode->size);
-        memset(inode->durable + inode->size, 0, used - inode->size);
-    }
+    zero_from(inode, inode->content, inode->size, used);
+    zero_from(inode, inode->durable, inode->size, used);
 }
 
 void sim_disk_crash(struct sim_disk *disk)
@@ -625,6 +641,7 @@ uint8_t *sim_file(struct sim *sim, unsigned node, const char *name, size_t *ret_
 
     if (entry == NULL)
         return NULL;
+    inode_reserve(entry->inode, entry->inode->size);
     *ret_length = entry->inode->size;
     return entry->inode->content;
 }
@@ -634,6 +651,7 @@ void sim_file_rot(struct sim *sim, unsigned node, const char *name, uint64_t off
     struct entry *entry = entry_find(&sim_disk_of(sim, node)->seen, name);
 
     CHECK(entry != NULL && offset < entry->inode->size);
+    inode_reserve(entry->inode, offset + 1);
     entry->inode->content[offset] ^= (uint8_t)(1u << bit);
     entry->inode->durable[offset] ^= (uint8_t)(1u << bit);
 }
@@ -667,9 +685,9 @@ void sim_disk_keep(struct sim *sim, unsigned node)
         struct kept_file *kept = &disk->kept[disk->kept_count++];
         snprintf(kept->name, sizeof(kept->name), "%s", entry->name);
         kept->size = entry->inode->durable_size;
-        kept->bytes = check_alloc(kept->size + 1);
-        if (kept->size > 0)
-            memcpy(kept->bytes, entry->inode->durable, kept->size);
+        kept->bytes = check_calloc(kept->size + 1, 1);
+        if (entry->inode->capacity > 0)
+            memcpy(kept->bytes, entry->inode->durable, least(kept->size, entry->inode->capacity));
     }
 }
 

@@ -191,6 +191,7 @@ static void pump(void *data)
     struct sim_network *network = stream->network;
     uint64_t now = sim_now_us(network->sim), wait = 0;
 
+    sim_touches_who_it_enters(network->sim);
     if (network->down[stream->owner][stream->other]) {
         if (now - stream->first->sent_us < SIM_STALL_US)
             pump_schedule(stream, SIM_RETRY_US);

@@ -75,7 +75,7 @@ int uv_timer_start(uv_timer_t *timer, uv_timer_cb callback, uint64_t timeout_ms,
 int uv_timer_stop(uv_timer_t *timer)
 {
     if (timer->heap_node[0] != NULL)
-        sim_cancel(timer->heap_node[0]);
+        sim_cancel(sim_loop_of(timer->loop)->sim, timer->heap_node[0]);
     timer->heap_node[0] = NULL;
     return 0;
 }

@@ -7,15 +7,19 @@
 #include "tests/sim/agent_world.h"
 #include "tests/sim/world_internal.h"
 
-enum { RESTART_SPREAD_US = 3000000 };
+enum { RESTART_SPREAD_US = 3000000, IDLE_CHECK_US = 20000 };
 
 struct world_job *job_find(struct world *world, const char *id)
 {
-    unsigned number;
+    static const char prefix[] = "job-";
+    char *end;
+    unsigned long number;
 
-    if (sscanf(id, "job-%u", &number) != 1 || number >= world->job_count)
+    if (strncmp(id, prefix, sizeof(prefix) - 1) != 0 || id[sizeof(prefix) - 1] < '0' ||
+        id[sizeof(prefix) - 1] > '9')
         return NULL;
-    return &world->jobs[number];
+    number = strtoul(id + sizeof(prefix) - 1, &end, 10);
+    return *end == '\0' && number < world->job_count ? &world->jobs[number] : NULL;
 }
 
 const char *world_agent_name(unsigned agent)
@@ -108,11 +112,20 @@ void agents_calm(struct world *world)
     }
 }
 
+/* After every event of the node; timers that do not fire are noticed without one. */
 void agents_check(struct world *world)
 {
-    for (unsigned i = 0; i < world->options.agents; i++)
-        if (world->agents[i].process != NULL && world->agents[i].ops->check != NULL)
-            world->agents[i].ops->check(world, i, world->agents[i].process);
+    uint64_t touched = sim_touched(world->sim) >> WORLD_AGENT_NODE;
+    uint64_t now = sim_now_us(world->sim);
+
+    for (unsigned i = 0; i < world->options.agents; i++) {
+        struct world_agent *agent = &world->agents[i];
+        if ((touched >> i & 1) == 0 && now - agent->checked_us < IDLE_CHECK_US)
+            continue;
+        agent->checked_us = now;
+        if (agent->process != NULL && agent->ops->check != NULL)
+            agent->ops->check(world, i, agent->process);
+    }
 }
 
 void agents_close(struct world *world)

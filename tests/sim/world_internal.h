@@ -58,6 +58,7 @@ struct world_agent {
     void *process; /* NULL: down */
     struct sim_loop loop;
     char name[16];
+    uint64_t checked_us;
 };
 
 struct scheduler;

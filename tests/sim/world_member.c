@@ -241,9 +241,12 @@ void member_kill(struct world_member *member)
 
 void members_bury(struct world *world)
 {
+    uint64_t touched = sim_touched(world->sim);
+
     for (unsigned i = 0; i < world->member_count; i++) {
         struct world_member *member = &world->members[i];
-        if (!member->up || (!member->doomed && !sim_disk_dead(world->sim, i)))
+        if ((touched >> i & 1) == 0 || !member->up ||
+            (!member->doomed && !sim_disk_dead(world->sim, i)))
             continue;
         if (world->options.verbose && member->doomed)
             fprintf(stderr, "%12" PRIu64 " member %u ends itself: %s\n", sim_now_us(world->sim),

@@ -307,10 +307,13 @@ static void member_step(struct world_member *member)
     member->seen_leads = leads;
 }
 
+/* What a member holds changes only when it is touched. */
 void raft_checks_step(struct world *world)
 {
+    uint64_t touched = sim_touched(world->sim);
+
     for (unsigned i = 0; i < world->member_count; i++)
-        if (world->members[i].up)
+        if ((touched >> i & 1) != 0 && world->members[i].up)
             member_step(&world->members[i]);
 }
 
