@@ -15,7 +15,16 @@ uint64_t fsm_hash_mix(uint64_t hash, uint64_t value)
     return (uint64_t)product ^ (uint64_t)(product >> 64) ^ (hash << 23 | hash >> 41);
 }
 
-static uint64_t hash_load(const uint8_t *bytes, size_t length)
+/* The least significant byte first, whatever the processor's order. */
+static uint64_t hash_load_word(const uint8_t *bytes)
+{
+    uint64_t value;
+
+    memcpy(&value, bytes, sizeof(value));
+    return __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? __builtin_bswap64(value) : value;
+}
+
+static uint64_t hash_load_rest(const uint8_t *bytes, size_t length)
 {
     uint64_t value = 0;
 
@@ -30,8 +39,8 @@ uint64_t fsm_hash_bytes(uint64_t hash, const void *bytes, size_t length)
     size_t left = length;
 
     for (; left >= 8; left -= 8, at += 8)
-        hash = fsm_hash_mix(hash, hash_load(at, 8));
-    return fsm_hash_mix(fsm_hash_mix(hash, hash_load(at, left)), length);
+        hash = fsm_hash_mix(hash, hash_load_word(at));
+    return fsm_hash_mix(fsm_hash_mix(hash, hash_load_rest(at, left)), length);
 }
 
 uint32_t fsm_hash_text(const char *text)

@@ -1,7 +1,6 @@
 /* What a member knows about itself and the others. See consensus.h. */
-#include <stdio.h>
-
 #include "raft/consensus_internal.h"
+#include "src/base/text.h"
 
 static uint64_t age_ms(const struct consensus *consensus, const struct peer *peer)
 {
@@ -39,8 +38,8 @@ static void peer_status(const struct consensus *consensus, uint64_t id,
     unsigned place = core_server_place(consensus, id);
 
     out->id = id;
-    snprintf(out->name, sizeof(out->name), "%s", core_member_name(consensus, id));
-    snprintf(out->address, sizeof(out->address), "%s", core_peer_address(consensus, id));
+    text_copy(out->name, sizeof(out->name), core_member_name(consensus, id));
+    text_copy(out->address, sizeof(out->address), core_peer_address(consensus, id));
     out->role = member_role(consensus, id);
     out->voter = out->role == CONSENSUS_VOTER;
     out->connected = peer != NULL && peer->out_ready;

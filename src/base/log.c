@@ -42,17 +42,29 @@ void log_set_identity(const char *program, const char *name)
     snprintf(log_identity, sizeof(log_identity), "program=%s name=%s ", program, name);
 }
 
+/* Down to the second; most lines are of the same as the one before. */
+static const char *log_second(time_t second)
+{
+    static char text[32];
+    static time_t written = -1;
+    struct tm utc;
+
+    if (second != written) {
+        gmtime_r(&second, &utc);
+        strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
+        written = second;
+    }
+    return text;
+}
+
 static size_t log_head(char *line, size_t size, enum log_level level, const char *event)
 {
     struct timespec now;
-    struct tm utc;
     int used;
 
     clock_gettime(CLOCK_REALTIME, &now);
-    gmtime_r(&now.tv_sec, &utc);
-    used = snprintf(line, size, "time=%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ level=%s %sevent=%s ",
-                    utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min,
-                    utc.tm_sec, now.tv_nsec / 1000000, log_level_names[level], log_identity, event);
+    used = snprintf(line, size, "time=%s.%03ldZ level=%s %sevent=%s ", log_second(now.tv_sec),
+                    now.tv_nsec / 1000000, log_level_names[level], log_identity, event);
     return used < 0 ? 0 : (size_t)used;
 }
 

@@ -1,8 +1,10 @@
-/* Distance of two words. See text.h. */
+/* Copying and comparing texts. See text.h. */
 #include "src/base/text.h"
 
 #include <stdint.h>
 #include <string.h>
+
+#include "src/base/check.h"
 
 static char lower(char c)
 {
@@ -38,4 +40,15 @@ size_t text_distance(const char *a, const char *b)
         }
     }
     return row[length];
+}
+
+size_t text_copy(char *to, size_t size, const char *from)
+{
+    size_t length;
+
+    CHECK(size > 0);
+    length = strnlen(from, size - 1);
+    memcpy(to, from, length);
+    to[length] = '\0';
+    return length;
 }

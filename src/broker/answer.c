@@ -70,7 +70,8 @@ bool answer_find_member(const struct broker *broker, uint64_t member_id,
     }
     if (listed == NULL && facts == NULL)
         return false;
-    if (listed != NULL && listed != broker->config->self && facts != NULL) {
+    if (listed != NULL && listed != broker->config->self && facts != NULL &&
+        strcmp(listed->raft, facts->raft_address) != 0) {
         replica_get_status(broker->replica, &status);
         for (size_t i = 0; i < status.peer_count; i++) {
             if (status.peers[i].id == member_id)

@@ -293,8 +293,8 @@ struct dispatcher *dispatcher_new(struct broker *broker)
 
     dispatcher->broker = broker;
     list_init(&dispatcher->sessions);
-    dispatcher->grant_ids = check_calloc(GRANTS_LOOK_MAX, sizeof(*dispatcher->grant_ids));
-    dispatcher->grant_best = check_calloc(GRANTS_LOOK_MAX, sizeof(*dispatcher->grant_best));
+    dispatcher->grant_ids = check_realloc(NULL, GRANTS_LOOK_MAX, sizeof(*dispatcher->grant_ids));
+    dispatcher->grant_best = check_realloc(NULL, GRANTS_LOOK_MAX, sizeof(*dispatcher->grant_best));
     dispatcher->nodes = nodes_new(broker);
     dispatcher->grant_timer =
         broker->clock.timer_new(broker->clock.context, on_grant_timer, dispatcher);

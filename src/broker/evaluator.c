@@ -16,20 +16,23 @@
 
 enum {
     EVALUATOR_BATCH_MAX = 256, /* decisions per command */
+    EVALUATOR_ROWS_MIN = 256,  /* of a block */
     EVALUATOR_DECISION_MAX_BYTES =
         500 + EVAL_COLUMN_COUNT * sizeof(uint64_t) + SOURCE_COUNT * sizeof(uint64_t)
 };
+_Static_assert(EVALUATOR_CHUNK_ROWS % EVALUATOR_ROWS_MIN == 0,
+               "a whole chunk fits a block exactly");
 _Static_assert(EVALUATOR_BATCH_MAX <= (int)FSM_DECISIONS_PER_COMMAND_MAX, "a batch is one command");
 _Static_assert(EVALUATOR_BATCH_MAX *EVALUATOR_DECISION_MAX_BYTES <= FSM_COMMAND_MAX_BYTES,
                "a batch fits into a command");
 
 /* The rows of a chunk, kept for explain. Made when its first chunk is scored: room for a million rows at once takes longer than the
- * loop may be held. */
+ * loop may be held. A small cluster has small ones: made anew, twice as large, when its rows have become more. */
 struct evaluator_block {
-    struct eval_view view;
+    struct eval_view view; /* and its capacity */
     struct eval_result result;
-    uint64_t evaluated_at_ms[EVALUATOR_CHUNK_ROWS];  /* 0: never */
-    uint64_t registered_index[EVALUATOR_CHUNK_ROWS]; /* whose evaluation it is */
+    uint64_t *evaluated_at_ms;  /* 0: never */
+    uint64_t *registered_index; /* whose evaluation it is */
 };
 
 struct evaluator {
@@ -150,12 +153,17 @@ static void count_verdicts(struct evaluator *evaluator)
     memset(evaluator->verdict_counts, 0, sizeof(evaluator->verdict_counts));
 }
 
-static struct evaluator_block *block_new(void)
+static struct evaluator_block *block_new(size_t rows)
 {
     struct evaluator_block *block = check_calloc(1, sizeof(*block));
+    size_t capacity = EVALUATOR_ROWS_MIN;
 
-    eval_view_alloc(&block->view, EVALUATOR_CHUNK_ROWS);
-    eval_result_alloc(&block->result, EVALUATOR_CHUNK_ROWS);
+    while (capacity < rows)
+        capacity *= 2;
+    eval_view_alloc(&block->view, capacity);
+    eval_result_alloc(&block->result, capacity);
+    block->evaluated_at_ms = check_calloc(capacity, sizeof(*block->evaluated_at_ms));
+    block->registered_index = check_calloc(capacity, sizeof(*block->registered_index));
     return block;
 }
 
@@ -165,6 +173,8 @@ static void block_free(struct evaluator_block *block)
         return;
     eval_view_free(&block->view);
     eval_result_free(&block->result);
+    free(block->evaluated_at_ms);
+    free(block->registered_index);
     free(block);
 }
 
@@ -321,8 +331,10 @@ static struct evaluator_block *score_chunk(struct evaluator *evaluator, uint32_t
     CHECK(first % EVALUATOR_CHUNK_ROWS == 0);
     if (end > first + EVALUATOR_CHUNK_ROWS)
         end = first + EVALUATOR_CHUNK_ROWS;
-    if (*block == NULL)
-        *block = block_new();
+    if (*block == NULL || (*block)->view.capacity < end - first) {
+        block_free(*block); /* all of its rows are scored here again */
+        *block = block_new(end - first);
+    }
     evaluator_fill(&evaluator->cycle, replica_fsm(evaluator->broker->replica), &(*block)->view,
                    first, end);
     rows = evaluator_view_rows(&(*block)->view, 0, end - first);
@@ -388,7 +400,8 @@ static const struct evaluator_block *evaluated_row(const struct evaluator *evalu
     if (allocation->slot / EVALUATOR_CHUNK_ROWS < evaluator->block_count)
         block = evaluator->blocks[allocation->slot / EVALUATOR_CHUNK_ROWS];
     *ret_row = allocation->slot % EVALUATOR_CHUNK_ROWS;
-    if (block == NULL || block->evaluated_at_ms[*ret_row] == 0 ||
+    if (block == NULL || *ret_row >= block->view.capacity ||
+        block->evaluated_at_ms[*ret_row] == 0 ||
         block->registered_index[*ret_row] != allocation->registered_index)
         return NULL;
     return block;
@@ -466,7 +479,7 @@ static void on_not_serving(void *context)
     for (uint32_t i = 0; i < evaluator->block_count; i++)
         if (evaluator->blocks[i] != NULL)
             memset(evaluator->blocks[i]->evaluated_at_ms, 0,
-                   sizeof(evaluator->blocks[i]->evaluated_at_ms));
+                   evaluator->blocks[i]->view.capacity * sizeof(uint64_t));
 }
 
 static void on_applied(void *context)

@@ -13,6 +13,7 @@
 
 #include "src/base/check.h"
 #include "src/base/ops.h"
+#include "src/base/text.h"
 #include "src/rpc/uv_clock.h"
 
 enum { ATTEMPT_MS = 500, TIMEOUT_MS = 5000, METHOD_BYTES = 128 };
@@ -140,6 +141,16 @@ static bool attempt_retry(struct client_pending *pending, const struct rpc_end *
     return rpc_follow_result(client->follow, end, ret_delay_ms);
 }
 
+static void note_refusal(struct client_pending *pending, const struct rpc_end *end)
+{
+    char *text = pending->last_text;
+    size_t size = sizeof(pending->last_text), used;
+
+    used = text_copy(text, size, rpc_status_name(end->status));
+    used += text_copy(text + used, size - used, ": ");
+    text_copy(text + used, size - used, end->message);
+}
+
 static void attempt_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)
 {
     struct client_pending *pending = data;
@@ -150,8 +161,7 @@ static void attempt_end(struct rpc_client_call *call, void *data, const struct r
     (void)call;
     pending->attempt = NULL;
     if (attempt_retry(pending, end, &delay_ms)) {
-        snprintf(pending->last_text, sizeof(pending->last_text), "%s: %.200s",
-                 rpc_status_name(end->status), end->message);
+        note_refusal(pending, end);
         if (pending->reply != NULL)
             protobuf_c_message_free_unpacked(pending->reply, NULL);
         pending->reply = NULL;

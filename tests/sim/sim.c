@@ -288,31 +288,35 @@ static bool event_wait(struct sim *sim, struct sim_event *event)
     return true;
 }
 
+static void event_fire(struct sim *sim, struct sim_event *event)
+{
+    CHECK(event->at_us >= sim->now_us);
+    sim->now_us = event->at_us;
+    sim->steps++;
+    sim->touched = event->owner == SIM_NODES_MAX ? UINT64_MAX : UINT64_C(1) << event->owner;
+    sim_trace_add(sim, event->at_us << 8 ^ event->owner);
+    current_sim = sim;
+    sim->current = event->owner;
+    event->fire(event->data);
+    sim->current = SIM_NODES_MAX;
+}
+
 bool sim_step(struct sim *sim)
 {
-    struct sim_event *event;
-    bool live;
+    while (sim->count > 0) {
+        struct sim_event *event = heap_pop(sim);
+        bool live = !event->cancelled && event->epoch == sim->nodes[event->owner].epoch;
 
-    if (sim->count == 0)
-        return false;
-    event = heap_pop(sim);
-    sim->touched = event->owner == SIM_NODES_MAX ? UINT64_MAX : UINT64_C(1) << event->owner;
-    live = !event->cancelled && event->epoch == sim->nodes[event->owner].epoch;
-    if (live && event_wait(sim, event))
-        return true;
-    if (live) {
-        CHECK(event->at_us >= sim->now_us);
-        sim->now_us = event->at_us;
-        sim->steps++;
-        sim_trace_add(sim, event->at_us << 8 ^ event->owner);
-        current_sim = sim;
-        sim->current = event->owner;
-        event->fire(event->data);
-        sim->current = SIM_NODES_MAX;
+        if (live && event_wait(sim, event))
+            continue;
+        sim->cancelled -= event->cancelled && sim->cancelled > 0;
+        if (live)
+            event_fire(sim, event);
+        event_free(sim, event, live);
+        if (live)
+            return true;
     }
-    sim->cancelled -= event->cancelled && sim->cancelled > 0;
-    event_free(sim, event, live);
-    return true;
+    return false;
 }
 
 uint64_t sim_steps(const struct sim *sim)

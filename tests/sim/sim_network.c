@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "src/base/check.h"
+#include "src/base/text.h"
 #include "tests/sim/sim.h"
 
 enum { SIM_STALL_US = 5000000, SIM_RETRY_US = 50000, ADDRESS_BYTES = 64 };
@@ -384,7 +385,7 @@ static struct network_stream *network_connect(void *context, const char *address
     stream->events = *events;
     stream->started = true;
     stream->dialled = true;
-    snprintf(stream->address, sizeof(stream->address), "%s", address);
+    text_copy(stream->address, sizeof(stream->address), address);
     connect_schedule(stream, latency_us(node->network));
     return stream;
 }

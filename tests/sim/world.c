@@ -59,6 +59,11 @@ void world_violation(struct world *world, const char *invariant, const char *for
     _exit(EXIT_VIOLATION);
 }
 
+uint64_t world_touched_members(const struct world *world)
+{
+    return sim_touched(world->sim) & ((UINT64_C(1) << world->member_count) - 1);
+}
+
 /* ---- phases ---- */
 
 void world_step(struct world *world)

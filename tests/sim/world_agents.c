@@ -7,7 +7,7 @@
 #include "tests/sim/agent_world.h"
 #include "tests/sim/world_internal.h"
 
-enum { RESTART_SPREAD_US = 3000000, IDLE_CHECK_US = 20000 };
+enum { RESTART_SPREAD_US = 3000000, IDLE_CHECK_US = 10000 };
 
 struct world_job *job_find(struct world *world, const char *id)
 {
@@ -118,13 +118,16 @@ void agents_check(struct world *world)
     uint64_t touched = sim_touched(world->sim) >> WORLD_AGENT_NODE;
     uint64_t now = sim_now_us(world->sim);
 
-    for (unsigned i = 0; i < world->options.agents; i++) {
-        struct world_agent *agent = &world->agents[i];
-        if ((touched >> i & 1) == 0 && now - agent->checked_us < IDLE_CHECK_US)
-            continue;
-        agent->checked_us = now;
+    touched &= (UINT64_C(1) << world->options.agents) - 1;
+    if (now - world->agents_checked_us >= IDLE_CHECK_US) {
+        world->agents_checked_us = now;
+        touched = (UINT64_C(1) << world->options.agents) - 1;
+    }
+    for (; touched != 0; touched &= touched - 1) {
+        unsigned number = (unsigned)__builtin_ctzll(touched);
+        struct world_agent *agent = &world->agents[number];
         if (agent->process != NULL && agent->ops->check != NULL)
-            agent->ops->check(world, i, agent->process);
+            agent->ops->check(world, number, agent->process);
     }
 }
 

@@ -58,7 +58,6 @@ struct world_agent {
     void *process; /* NULL: down */
     struct sim_loop loop;
     char name[16];
-    uint64_t checked_us;
 };
 
 struct scheduler;
@@ -74,6 +73,7 @@ struct world {
     unsigned member_count; /* that there ever were */
     struct world_member members[WORLD_MEMBERS_MAX];
     struct world_agent agents[WORLD_AGENTS_MAX];
+    uint64_t agents_checked_us; /* all of them */
     struct sim_loop scheduler_loops[WORLD_SCHEDULERS_MAX];
     struct scheduler *schedulers[WORLD_SCHEDULERS_MAX];
     struct world_target targets[WORLD_TARGETS_MAX];
@@ -104,6 +104,8 @@ struct world {
 /* world.c */
 void world_step(struct world *world);
 void world_run_until(struct world *world, uint64_t us);
+/* A bit for each member that the last event may have changed. */
+uint64_t world_touched_members(const struct world *world);
 
 /* world_bounds.c */
 void bounds_failover(struct world *world);

@@ -239,26 +239,27 @@ void member_kill(struct world_member *member)
         restart_later(member);
 }
 
+static void member_bury(struct world_member *member)
+{
+    struct world *world = member->world;
+
+    if (!member->up || (!member->doomed && !sim_disk_dead(world->sim, member->number)))
+        return;
+    if (world->options.verbose && member->doomed)
+        fprintf(stderr, "%12" PRIu64 " member %u ends itself: %s\n", sim_now_us(world->sim),
+                member->number + 1, member->fatal.text);
+    member->removed |= member->doomed && member->fatal.code == ERR_REMOVED;
+    if (member->doomed && member->rotten && member->fatal.code == ERR_CORRUPT && !member->lost) {
+        member->lost = true; /* it found out itself, or was told by the others */
+        world->counts.lost_members++;
+    }
+    member_kill(member);
+}
+
 void members_bury(struct world *world)
 {
-    uint64_t touched = sim_touched(world->sim);
-
-    for (unsigned i = 0; i < world->member_count; i++) {
-        struct world_member *member = &world->members[i];
-        if ((touched >> i & 1) == 0 || !member->up ||
-            (!member->doomed && !sim_disk_dead(world->sim, i)))
-            continue;
-        if (world->options.verbose && member->doomed)
-            fprintf(stderr, "%12" PRIu64 " member %u ends itself: %s\n", sim_now_us(world->sim),
-                    i + 1, member->fatal.text);
-        member->removed |= member->doomed && member->fatal.code == ERR_REMOVED;
-        if (member->doomed && member->rotten && member->fatal.code == ERR_CORRUPT &&
-            !member->lost) {
-            member->lost = true; /* it found out itself, or was told by the others */
-            world->counts.lost_members++;
-        }
-        member_kill(member);
-    }
+    for (uint64_t touched = world_touched_members(world); touched != 0; touched &= touched - 1)
+        member_bury(&world->members[__builtin_ctzll(touched)]);
 }
 
 bool member_counts(struct world *world, const struct world_member *member)

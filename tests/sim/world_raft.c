@@ -310,11 +310,13 @@ static void member_step(struct world_member *member)
 /* What a member holds changes only when it is touched. */
 void raft_checks_step(struct world *world)
 {
-    uint64_t touched = sim_touched(world->sim);
+    uint64_t touched = world_touched_members(world);
 
-    for (unsigned i = 0; i < world->member_count; i++)
-        if ((touched >> i & 1) != 0 && world->members[i].up)
-            member_step(&world->members[i]);
+    for (; touched != 0; touched &= touched - 1) {
+        struct world_member *member = &world->members[__builtin_ctzll(touched)];
+        if (member->up)
+            member_step(member);
+    }
 }
 
 /* Read back from the disk: the term may not have gone back, and the vote in it is the one that was given. */

@@ -270,6 +270,33 @@ static void a_lock_is_waited_for_a_moment_and_then_refused(void **state)
     unlink(path);
 }
 
+static void a_copied_text_is_cut_to_its_buffer_and_ends(void **state)
+{
+    char text[4] = "xxx";
+
+    (void)state;
+    assert_int_equal(text_copy(text, sizeof(text), "ab"), 2);
+    assert_string_equal(text, "ab");
+    assert_int_equal(text_copy(text, sizeof(text), "abcdef"), 3);
+    assert_string_equal(text, "abc");
+    assert_int_equal(text_copy(text + 3, 1, "d"), 0);
+    assert_string_equal(text, "abc");
+}
+
+static void cleared_memory_is_zero_whether_small_or_large(void **state)
+{
+    (void)state;
+    for (size_t size = 1; size < 100000; size = size * 3 + 1) {
+        uint8_t *bytes = check_alloc(size);
+        memset(bytes, 0xff, size);
+        free(bytes);
+        bytes = check_calloc(size, 1); /* the same chunk, as a rule */
+        for (size_t i = 0; i < size; i++)
+            assert_int_equal(bytes[i], 0);
+        free(bytes);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -280,6 +307,8 @@ int main(void)
         cmocka_unit_test(a_checkpoint_id_has_one_text_and_reads_back),
         cmocka_unit_test(a_log_line_is_one_line_whatever_the_values_hold),
         cmocka_unit_test(the_distance_of_words_counts_what_must_be_typed_anew),
+        cmocka_unit_test(a_copied_text_is_cut_to_its_buffer_and_ends),
+        cmocka_unit_test(cleared_memory_is_zero_whether_small_or_large),
         cmocka_unit_test(a_lock_is_waited_for_a_moment_and_then_refused),
         cmocka_unit_test(a_failed_check_names_the_condition_tells_the_last_lines_and_aborts),
     };
