@@ -1,0 +1,398 @@
+/* See health.h. */
+#include "src/telemetry/health.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+
+#define HOUR_US      3600e6
+#define PART_BITS    56
+#define SOURCE_SPICE UINT64_C(0x9e3779b97f4a7c15)
+
+static const struct {
+    double factor;
+    double per_hour;
+    uint8_t hard; /* level from which; COUNTER and EVENT: not 0 */
+} rules[] = {
+#define X(id, name, kind, factor_milli, per_hour, hard) {(factor_milli) / 1e3, per_hour, hard},
+    TELEMETRY_SIGNALS(X)
+#undef X
+};
+
+void health_policy_default(struct health_policy *ret_policy)
+{
+    *ret_policy = (struct health_policy){.half_life_ms = 6 * 3600 * 1000,
+                                         .factor_max = 300,
+                                         .alarm_precision = 0.6,
+                                         .alarm_lead_ms = 45 * 60 * 1000};
+    for (int signal = 0; signal < TELEMETRY_SIGNAL_COUNT; signal++)
+        ret_policy->factor[signal] = rules[signal].factor;
+}
+
+void health_init(struct health *health)
+{
+    memset(health, 0, sizeof(*health));
+}
+
+void health_close(struct health *health)
+{
+    free(health->series);
+    health_init(health);
+}
+
+/* ---- factors ---- */
+
+static double half_lives(uint64_t since_us, uint64_t now_us, double half_life_us)
+{
+    return now_us > since_us ? (double)(now_us - since_us) / half_life_us : 0;
+}
+
+double health_signal_factor(const struct health *health, const struct health_policy *policy,
+                            enum telemetry_signal signal, uint64_t now_us)
+{
+    const struct health_signal *state = &health->signals[signal];
+    double factor;
+
+    if (!(state->factor > 1))
+        return 1;
+    factor = 1 + (state->factor - 1) *
+                     exp2(-half_lives(state->seen_us, now_us, (double)policy->half_life_ms * 1e3));
+    return factor >= HEALTH_WELL_BELOW ? factor : 1;
+}
+
+double health_factor(const struct health *health, const struct health_policy *policy,
+                     uint64_t now_us)
+{
+    double product = 1;
+
+    for (int signal = 0; signal < TELEMETRY_SIGNAL_COUNT; signal++)
+        product *= health_signal_factor(health, policy, (enum telemetry_signal)signal, now_us);
+    return fmax(1, fmin(product, policy->factor_max));
+}
+
+static void raise_factor(struct health *health, const struct health_policy *policy,
+                         enum telemetry_signal signal, double factor, uint64_t now_us)
+{
+    struct health_signal *state = &health->signals[signal];
+
+    state->factor = fmax(factor, health_signal_factor(health, policy, signal, now_us));
+    state->seen_us = now_us;
+}
+
+/* ---- alarms ---- */
+
+static bool long_ago(const struct health_policy *policy, uint64_t at_us, uint64_t now_us)
+{
+    return now_us > at_us && now_us - at_us > HEALTH_ALARM_LEADS * policy->alarm_lead_ms * 1000;
+}
+
+static void raise_alarm(struct health *health, const struct health_policy *policy,
+                        enum telemetry_signal signal, bool seen_to_happen, uint64_t now_us)
+{
+    struct health_signal *state = &health->signals[signal];
+
+    if (state->episode && long_ago(policy, state->evidence_us, now_us))
+        state->episode = false;
+    state->alarm = true;
+    state->alarm_us = state->evidence_us = now_us;
+    state->drain_due |= seen_to_happen && !state->episode;
+}
+
+static bool alarm_holds(const struct health *health, const struct health_policy *policy,
+                        enum telemetry_signal signal, uint64_t now_us)
+{
+    const struct health_signal *state = &health->signals[signal];
+
+    return state->alarm && !long_ago(policy, state->alarm_us, now_us);
+}
+
+size_t health_alarms(const struct health *health, const struct health_policy *policy,
+                     uint64_t now_us, struct health_alarm *ret_alarms)
+{
+    size_t count = 0;
+
+    for (int i = 0; i < TELEMETRY_SIGNAL_COUNT; i++) {
+        const struct health_signal *state = &health->signals[i];
+
+        if (!alarm_holds(health, policy, (enum telemetry_signal)i, now_us))
+            continue;
+        ret_alarms[count++] = (struct health_alarm){
+            .signal = (enum telemetry_signal)i,
+            .source = state->source,
+            .since_us = now_us > state->alarm_us ? now_us - state->alarm_us : 0};
+    }
+    return count;
+}
+
+bool health_drain(const struct health *health, const struct health_policy *policy,
+                  const uint64_t fresh_us[HEALTH_SOURCES_MAX], uint64_t now_us,
+                  struct health_alarm *ret_alarm)
+{
+    struct health_alarm alarms[TELEMETRY_SIGNAL_COUNT];
+    size_t count = health_alarms(health, policy, now_us, alarms);
+
+    for (size_t i = 0; i < count; i++) {
+        uint64_t heard_us = health->heard_us[alarms[i].source];
+
+        if (!health->signals[alarms[i].signal].drain_due || heard_us == 0 ||
+            (now_us > heard_us && now_us - heard_us > fresh_us[alarms[i].source]))
+            continue;
+        *ret_alarm = alarms[i];
+        return true;
+    }
+    return false;
+}
+
+void health_drained(struct health *health)
+{
+    for (int i = 0; i < TELEMETRY_SIGNAL_COUNT; i++) {
+        struct health_signal *state = &health->signals[i];
+
+        state->episode |= state->alarm;
+        state->drain_due = false;
+    }
+}
+
+/* ---- series ---- */
+
+static uint64_t series_key(unsigned source, const struct telemetry_sample *sample)
+{
+    uint64_t hash =
+        samples_hash(sample->part ^ (source * SOURCE_SPICE), &sample->code, sizeof(sample->code));
+
+    return ((uint64_t)sample->signal << PART_BITS) | (hash & ((UINT64_C(1) << PART_BITS) - 1));
+}
+
+/* NULL: no room. A new one has its sample's value and *ret_new. */
+static struct health_series *find_series(struct health *health, uint64_t key, double value,
+                                         bool *ret_new)
+{
+    *ret_new = false;
+    for (uint32_t i = 0; i < health->series_count; i++) {
+        if (health->series[i].key == key)
+            return &health->series[i];
+    }
+    if (health->series_count == HEALTH_SERIES_MAX) {
+        health->dropped++;
+        return NULL;
+    }
+    if (health->series_count == health->series_capacity) {
+        health->series_capacity = health->series_capacity == 0 ? 8 : health->series_capacity * 2;
+        health->series =
+            check_realloc(health->series, health->series_capacity, sizeof(*health->series));
+    }
+    *ret_new = true;
+    health->series[health->series_count] = (struct health_series){.key = key, .value = value};
+    return &health->series[health->series_count++];
+}
+
+/* ---- evidence ---- */
+
+static void take_rise(struct health *health, const struct health_policy *policy,
+                      enum telemetry_signal signal, double rise, uint64_t now_us)
+{
+    struct health_signal *state = &health->signals[signal];
+
+    state->counted = rise + state->counted * exp2(-half_lives(state->counted_us, now_us, HOUR_US));
+    state->counted_us = now_us;
+    if (state->counted >= rules[signal].per_hour)
+        state->raised = true;
+    else if (state->counted < rules[signal].per_hour / 2)
+        state->raised = false;
+    if (!state->raised || rise <= 0)
+        return;
+    raise_factor(health, policy, signal, policy->factor[signal], now_us);
+    if (rules[signal].hard > 0)
+        raise_alarm(health, policy, signal, true, now_us);
+}
+
+static double rise_of(double before, double now)
+{
+    return now >= before ? now - before : now;
+}
+
+static void take_counter(struct health *health, const struct health_policy *policy,
+                         const struct telemetry_sample *sample, struct health_series *series,
+                         bool is_new, uint64_t now_us)
+{
+    double rise = is_new ? 0 : rise_of(series->value, sample->value);
+
+    series->value = sample->value;
+    take_rise(health, policy, sample->signal, rise, now_us);
+}
+
+static uint8_t highest_level(const struct health *health, enum telemetry_signal signal)
+{
+    double highest = 0;
+
+    for (uint32_t i = 0; i < health->series_count; i++) {
+        if (health->series[i].key >> PART_BITS == (uint64_t)signal)
+            highest = fmax(highest, health->series[i].value);
+    }
+    return (uint8_t)fmin(highest, 3);
+}
+
+static double level_factor(const struct health_policy *policy, enum telemetry_signal signal,
+                           uint8_t level)
+{
+    if (level == 0)
+        return 1;
+    return level == 1 ? fmin(HEALTH_WARNING_FACTOR, policy->factor[signal])
+                      : policy->factor[signal];
+}
+
+/* The level of all parts together changed, or holds. */
+static void set_level(struct health *health, const struct health_policy *policy,
+                      enum telemetry_signal signal, uint8_t level, bool seen_to_happen,
+                      uint64_t now_us)
+{
+    struct health_signal *state = &health->signals[signal];
+    uint8_t hard = rules[signal].hard;
+
+    if (level >= hard && state->level < hard)
+        raise_alarm(health, policy, signal, seen_to_happen, now_us);
+    else if (level < hard)
+        state->alarm = state->drain_due = false;
+    if (level >= hard)
+        state->evidence_us = now_us;
+    state->level = level;
+    state->factor = level_factor(policy, signal, level);
+    state->seen_us = now_us;
+}
+
+static void take_level(struct health *health, const struct health_policy *policy,
+                       const struct telemetry_sample *sample, struct health_series *series,
+                       bool is_new, uint64_t now_us)
+{
+    struct health_signal *state = &health->signals[sample->signal];
+    bool fell = false;
+
+    if (sample->value >= series->value) {
+        series->value = sample->value;
+        series->falls = 0;
+    } else if (++series->falls >= HEALTH_FALL_SAMPLES) {
+        series->value = sample->value;
+        series->falls = 0;
+        fell = true;
+    }
+    if (fell || series->value > state->level)
+        set_level(health, policy, sample->signal,
+                  fell ? highest_level(health, sample->signal) : (uint8_t)fmin(series->value, 3),
+                  !is_new, now_us);
+    else if (state->level > 0 && series->value >= state->level) /* it holds */
+        set_level(health, policy, sample->signal, state->level, false, now_us);
+}
+
+static void take_event(struct health *health, const struct health_policy *policy,
+                       enum telemetry_signal signal, uint32_t code, bool seen_to_happen,
+                       uint64_t now_us)
+{
+    enum health_xid_class class = health_xid(code);
+
+    if (class == HEALTH_XID_APPLICATION)
+        return;
+    raise_factor(health, policy, signal,
+                 class == HEALTH_XID_HARD ? policy->factor[signal]
+                                          : fmin(HEALTH_WARNING_FACTOR, policy->factor[signal]),
+                 now_us);
+    if (class == HEALTH_XID_HARD)
+        raise_alarm(health, policy, signal, seen_to_happen, now_us);
+}
+
+/* A count that appears on a node whose source was heard before began at 0. The number of the last event that is there at first sight
+ * may be of any age: it counts as a suspicion. */
+static void take_events(struct health *health, const struct health_policy *policy, unsigned source,
+                        const struct telemetry_sample *sample, struct health_series *series,
+                        bool is_new, uint64_t now_us)
+{
+    double before = series->value;
+    bool watched = health->heard_us[source] != 0;
+
+    series->value = sample->value;
+    if (sample->code != 0) {
+        double rise = !is_new ? rise_of(before, sample->value) : watched ? sample->value : 0;
+
+        if (rise > 0)
+            take_event(health, policy, sample->signal, sample->code, true, now_us);
+    } else if (is_new && sample->value > 0 && !watched) {
+        if (health_xid((uint32_t)fmin(sample->value, 1e6)) != HEALTH_XID_APPLICATION)
+            raise_factor(health, policy, sample->signal, HEALTH_WARNING_FACTOR, now_us);
+    } else if (sample->value > 0 && (is_new || sample->value != before)) {
+        take_event(health, policy, sample->signal, (uint32_t)fmin(sample->value, 1e6), true,
+                   now_us);
+    }
+}
+
+void health_take(struct health *health, const struct health_policy *policy, unsigned source,
+                 const struct telemetry_sample *sample, uint64_t now_us)
+{
+    struct health_series *series;
+    uint64_t evidence_us;
+    bool is_new;
+
+    CHECK(source < HEALTH_SOURCES_MAX && (unsigned)sample->signal < TELEMETRY_SIGNAL_COUNT);
+    series = find_series(health, series_key(source, sample), sample->value, &is_new);
+    if (series == NULL)
+        return;
+    evidence_us = health->signals[sample->signal].evidence_us;
+    switch (telemetry_signal_kind(sample->signal)) {
+    case TELEMETRY_COUNTER:
+        take_counter(health, policy, sample, series, is_new, now_us);
+        break;
+    case TELEMETRY_LEVEL:
+        take_level(health, policy, sample, series, is_new, now_us);
+        break;
+    case TELEMETRY_EVENT:
+        take_events(health, policy, source, sample, series, is_new, now_us);
+        break;
+    }
+    if (health->signals[sample->signal].evidence_us != evidence_us)
+        health->signals[sample->signal].source = (uint8_t)source;
+}
+
+void health_remember(struct health *health, const struct health_policy *policy, unsigned source,
+                     enum telemetry_signal signal, uint64_t ago_us, uint64_t now_us)
+{
+    struct health_signal *state = &health->signals[signal];
+    uint64_t at_us = now_us > ago_us ? now_us - ago_us : 1;
+
+    CHECK(source < HEALTH_SOURCES_MAX && (unsigned)signal < TELEMETRY_SIGNAL_COUNT);
+    if (at_us <= state->seen_us)
+        return;
+    raise_factor(health, policy, signal, policy->factor[signal], at_us);
+    if (rules[signal].hard == 0)
+        return;
+    raise_alarm(health, policy, signal, !long_ago(policy, at_us, now_us), at_us);
+    state->source = (uint8_t)source;
+}
+
+void health_heard(struct health *health, unsigned source, uint64_t now_us)
+{
+    CHECK(source < HEALTH_SOURCES_MAX);
+    health->heard_us[source] = now_us > 0 ? now_us : 1;
+}
+
+void health_forget_source(struct health *health, unsigned source)
+{
+    CHECK(source < HEALTH_SOURCES_MAX);
+    health->heard_us[source] = 0;
+}
+
+/* NVIDIA's XID catalogue: what the application does wrong says nothing of the hardware. */
+enum health_xid_class health_xid(uint32_t xid)
+{
+    static const uint8_t application[] = {13, 31, 32, 43, 45, 68, 69, 109};
+    static const uint8_t hard[] = {46, 48, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120, 140, 143};
+
+    for (size_t i = 0; i < sizeof(application); i++) {
+        if (application[i] == xid)
+            return HEALTH_XID_APPLICATION;
+    }
+    for (size_t i = 0; i < sizeof(hard); i++) {
+        if (hard[i] == xid)
+            return HEALTH_XID_HARD;
+    }
+    return xid == 0 ? HEALTH_XID_APPLICATION : HEALTH_XID_SUSPECT;
+}

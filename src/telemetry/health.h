@@ -1,0 +1,110 @@
+/* The health of one node, from what all sources say: a multiplier of its hazard that decays, and alarms.
+ *
+ * Flow     health_take() for each sample -> evidence -> factor and alarm of its signal; health_factor() is the product over the signals;
+ *          health_alarms() lists what announces a failure; health_drain() says once per episode that the node should be emptied.
+ * Shapes   one struct per node; one series per (source, part), at most HEALTH_SERIES_MAX: samples beyond are counted. Pure: the caller
+ *          brings the time.
+ * Units    microseconds of a monotonic clock, milliseconds in the policy; factors are plain multipliers, 1 = well; precision 0..1.
+ * Errors   none: samples were checked by samples_add().
+ *
+ * A COUNTER is evidence when it rises: what was counted before a part was seen first says nothing, and one that falls has begun anew,
+ * so that its value is the rise. From per_hour counts in the last hour on (a decaying sum) the factor is what the policy says; it stays
+ * up until the counts are below half of that, and halves every half_life_ms after the last evidence.
+ * A LEVEL holds as long as its source says so, rises at once and falls after HEALTH_FALL_SAMPLES lower samples in a row; when its source
+ * is silent it decays like the rest. Level 1 counts HEALTH_WARNING_FACTOR, 2 and 3 the signal's factor.
+ * An EVENT is evidence when a new one is seen; what kind says how much (xid.h of the driver's documentation; health_xid()).
+ * A hard signal raises an alarm with the policy's precision and lead. It ends HEALTH_ALARM_LEADS leads after the last evidence, or when
+ * its level is well again; the episode ends with the former only, so that one that flaps asks once. What was there already when this
+ * process looked first raises the factor and the alarm, but never asks for a drain: nobody saw it happen.
+ *
+ * Source   S1-012, S1-022, S1-051, T-001; src/eval/model.h for what an alarm does.
+ */
+#ifndef CKPT_TELEMETRY_HEALTH_H
+#define CKPT_TELEMETRY_HEALTH_H
+
+#include "src/telemetry/samples.h"
+
+enum {
+    HEALTH_SOURCES_MAX = 16, /* the agent is source 0 */
+    HEALTH_SERIES_MAX = 512,
+    HEALTH_FALL_SAMPLES = 2,
+    HEALTH_ALARM_LEADS = 6
+};
+#define HEALTH_WARNING_FACTOR 3.0
+#define HEALTH_WELL_BELOW     1.01 /* a decayed factor below it is 1 */
+
+struct health_policy {
+    uint64_t half_life_ms;
+    double factor_max; /* of the product */
+    double factor[TELEMETRY_SIGNAL_COUNT];
+    double alarm_precision;
+    uint64_t alarm_lead_ms; /* mean */
+};
+void health_policy_default(struct health_policy *ret_policy);
+
+struct health_signal {
+    double factor; /* as of seen_us; 0: never raised */
+    uint64_t seen_us;
+    double counted; /* decaying with a half-life of an hour, as of counted_us */
+    uint64_t counted_us;
+    uint8_t level;        /* highest of the parts */
+    bool raised;          /* COUNTER: over its rate, and not yet below half of it */
+    bool alarm;           /* since alarm_us */
+    bool drain_due;       /* seen to happen, and not asked for yet */
+    bool episode;         /* a drain was asked for; until evidence_us is long ago */
+    uint8_t source;       /* of the last evidence */
+    uint64_t alarm_us;    /* what s is counted from */
+    uint64_t evidence_us; /* of a hard signal */
+};
+
+struct health_series {
+    uint64_t key;
+    double value;
+    uint8_t falls; /* LEVEL: lower samples in a row */
+};
+
+struct health {
+    struct health_signal signals[TELEMETRY_SIGNAL_COUNT];
+    uint64_t heard_us[HEALTH_SOURCES_MAX]; /* 0: never */
+    struct health_series *series;
+    uint32_t series_count, series_capacity;
+    uint64_t dropped; /* samples without room */
+};
+
+void health_init(struct health *health);
+void health_close(struct health *health);
+void health_take(struct health *health, const struct health_policy *policy, unsigned source,
+                 const struct telemetry_sample *sample, uint64_t now_us);
+/* The signal was seen to rise so long ago, by somebody who watched: an agent that tells a new leader. */
+void health_remember(struct health *health, const struct health_policy *policy, unsigned source,
+                     enum telemetry_signal signal, uint64_t ago_us, uint64_t now_us);
+/* The source spoke of this node. Called after its samples. */
+void health_heard(struct health *health, unsigned source, uint64_t now_us);
+/* Another source has this number now. */
+void health_forget_source(struct health *health, unsigned source);
+
+double health_signal_factor(const struct health *health, const struct health_policy *policy,
+                            enum telemetry_signal signal, uint64_t now_us);
+/* >= 1, at most the policy's factor_max. */
+double health_factor(const struct health *health, const struct health_policy *policy,
+                     uint64_t now_us);
+
+struct health_alarm {
+    enum telemetry_signal signal;
+    unsigned source;
+    uint64_t since_us; /* how long ago */
+};
+/* At most TELEMETRY_SIGNAL_COUNT. */
+size_t health_alarms(const struct health *health, const struct health_policy *policy,
+                     uint64_t now_us, struct health_alarm *ret_alarms);
+/* The node should be emptied because of *ret_alarm, which its source said at most fresh_us ago. */
+bool health_drain(const struct health *health, const struct health_policy *policy,
+                  const uint64_t fresh_us[HEALTH_SOURCES_MAX], uint64_t now_us,
+                  struct health_alarm *ret_alarm);
+/* It was asked for, or is not needed: all alarms of now are one episode. */
+void health_drained(struct health *health);
+
+enum health_xid_class { HEALTH_XID_APPLICATION, HEALTH_XID_SUSPECT, HEALTH_XID_HARD };
+enum health_xid_class health_xid(uint32_t xid);
+
+#endif

@@ -1,0 +1,40 @@
+/* Which node a source's names belong to, or which host speaks for which node: a file with lines "NODE NAME [NAME ...]".
+ *
+ * Flow     map_load() once and at each reload; map_find() by name; map_row() for sources that are asked node by node, where the first
+ *          NAME is the host.
+ * Shapes   at most MAP_ROWS_MAX lines; "#" begins a comment; names sorted, found by halving.
+ * Errors   ERR_INVALID with the line: a name that belongs to two nodes, a line without a name, a name that is none.
+ */
+#ifndef CKPT_TELEMETRY_MAP_H
+#define CKPT_TELEMETRY_MAP_H
+
+#include <stddef.h>
+
+#include "src/base/err.h"
+
+enum { MAP_ROWS_MAX = 100000, MAP_NAME_MAX = 253, MAP_FILE_MAX_BYTES = 32 << 20 };
+
+struct map_row {
+    const char *node;
+    const char *name; /* the line's first */
+};
+struct map_name {
+    const char *name, *node;
+};
+struct map {
+    char *text; /* what the others point into */
+    struct map_row *rows;
+    size_t row_count, row_capacity;
+    struct map_name *names; /* sorted */
+    size_t name_count, name_capacity;
+};
+
+int map_load(const char *path, struct map *ret_map, struct err *err);
+/* The same from memory; path is used in messages only. */
+int map_parse(const char *path, const char *text, size_t length, struct map *ret_map,
+              struct err *err);
+void map_close(struct map *map);
+/* NULL: belongs to nobody. */
+const char *map_find(const struct map *map, const char *name);
+
+#endif

@@ -1,0 +1,623 @@
+/* See source.h. */
+#include "src/telemetry/source.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "src/base/check.h"
+#include "src/telemetry/fetch.h"
+#include "src/telemetry/file.h"
+#include "src/telemetry/prometheus.h"
+#include "src/telemetry/smd.h"
+#include "src/telemetry/walk.h"
+
+enum {
+    URL_BYTES = 2048,
+    TICK_MIN_MS = 20,
+    TICK_MAX_MS = 500,
+    POLL_TIMEOUTS_MAX = 20, /* a poll of many documents may take so many timeouts, or an interval */
+    SECRET_MAX_BYTES = 4096,
+    CONNECTIONS_IDLE_MAX = 256
+};
+
+struct source;
+struct job;
+
+struct endpoint {
+    struct source *source;
+    const char *node; /* whose; NULL: of many */
+    const char *host; /* in the url; NULL: the url is complete */
+    uint64_t due_us, began_us;
+    unsigned failures; /* in a row */
+    bool busy, failing;
+    bool told;               /* something, in this poll */
+    struct err problem;      /* of a document of this poll; ERR_NONE: none */
+    struct fetch_call *call; /* or */
+    struct job *job;
+    struct walk walk;
+};
+
+struct source {
+    struct sources *sources;
+    size_t index;
+    struct source_config config;
+    struct map map;
+    char *user, *bearer;
+    struct endpoint *endpoints;
+    size_t endpoint_count, next, busy;
+    struct source_status status;
+    char problem[ERR_TEXT_BYTES];
+    char host[MAP_NAME_MAX + 1];
+};
+
+struct sources {
+    uv_loop_t *loop;
+    struct clock_ops clock;
+    struct random_ops random;
+    struct sources_hooks hooks;
+    struct clock_timer *timer;
+    struct fetch *fetch;
+    struct source items[SOURCES_MAX];
+    size_t count;
+    uint64_t pace;
+};
+
+/* One document between the fetch and its samples, in libuv's pool meanwhile. */
+struct job {
+    uv_work_t work;
+    struct endpoint *endpoint; /* NULL: not wanted any more */
+    enum source_kind kind;
+    uint64_t oldest_ms;
+    struct buf body;
+    struct samples samples;
+    struct redfish_links links;
+    struct err failed;
+    bool ok;
+};
+
+static const char *const kind_names[] = {"smd", "redfish", "prometheus"};
+
+const char *source_kind_name(enum source_kind kind)
+{
+    CHECK((unsigned)kind < ARRAY_COUNT(kind_names));
+    return kind_names[kind];
+}
+
+int source_kind_parse(const char *text, enum source_kind *ret_kind)
+{
+    for (size_t i = 0; i < ARRAY_COUNT(kind_names); i++) {
+        if (strcmp(kind_names[i], text) == 0) {
+            *ret_kind = (enum source_kind)i;
+            return 0;
+        }
+    }
+    return -1;
+}
+
+static uint64_t now_us(const struct sources *sources)
+{
+    return sources->clock.monotonic_us(sources->clock.context);
+}
+
+static uint32_t any_number(const struct sources *sources)
+{
+    uint32_t number;
+
+    sources->random.fill(sources->random.context, &number, sizeof(number));
+    return number;
+}
+
+uint64_t source_delay_ms(uint64_t interval_ms, unsigned failures, uint32_t random)
+{
+    uint64_t intervals = 1;
+    uint64_t jitter_ms = interval_ms / 5;
+
+    for (unsigned i = 1; i < failures && intervals < SOURCE_BACKOFF_MAX; i++)
+        intervals *= 2;
+    return interval_ms * intervals - jitter_ms / 2 + (jitter_ms > 0 ? random % jitter_ms : 0);
+}
+
+char *source_url(const char *url, const char *host, char *text, size_t size)
+{
+    size_t length = 0;
+
+    while (*url != '\0') {
+        bool is_host = strncmp(url, "{host}", 6) == 0;
+        const char *part = is_host ? host : url;
+        size_t part_length = is_host ? strlen(host) : 1;
+
+        if (length + part_length + 1 > size)
+            return NULL;
+        memcpy(text + length, part, part_length);
+        length += part_length;
+        url += is_host ? 6 : 1;
+    }
+    text[length] = '\0';
+    return text;
+}
+
+/* ---- the end of a poll ---- */
+
+static void poll_ended(struct endpoint *endpoint, const struct err *failed)
+{
+    struct source *source = endpoint->source;
+    struct sources *sources = source->sources;
+    uint64_t interval_ms = source->config.interval_ms * sources->pace;
+
+    CHECK(endpoint->busy && source->busy > 0);
+    endpoint->busy = false;
+    source->busy--;
+    source->status.polls_total++;
+    endpoint->failing = failed != NULL;
+    if (failed != NULL) {
+        endpoint->failures += endpoint->failures < 100;
+        source->status.failures_total++;
+        snprintf(source->problem, sizeof(source->problem), "%s", failed->text);
+        snprintf(source->host, sizeof(source->host), "%s",
+                 endpoint->host != NULL ? endpoint->host : "");
+    } else {
+        endpoint->failures = 0;
+        source->status.last_ok_us = now_us(sources);
+    }
+    endpoint->due_us = endpoint->began_us +
+                       1000 * source_delay_ms(interval_ms, endpoint->failures, any_number(sources));
+    if (source->busy + 1 == source->config.concurrency)
+        sources->clock.timer_start(sources->timer, 0); /* others may wait for this place */
+}
+
+/* ---- one document ---- */
+
+static void next_document(struct endpoint *endpoint);
+
+static void parse(uv_work_t *work)
+{
+    struct job *job = work->data;
+    int result = -1;
+
+    switch (job->kind) {
+    case SOURCE_SMD:
+        result = smd_parse(job->body.bytes, job->body.length, &job->samples, &job->failed);
+        break;
+    case SOURCE_REDFISH:
+        result = redfish_parse(job->body.bytes, job->body.length, &job->samples, &job->links,
+                               &job->failed);
+        break;
+    case SOURCE_PROMETHEUS:
+        result = prometheus_parse(job->body.bytes, job->body.length, job->oldest_ms, &job->samples,
+                                  &job->failed);
+        break;
+    }
+    job->ok = result == 0;
+}
+
+static void take_samples(struct endpoint *endpoint, const struct samples *samples)
+{
+    struct source *source = endpoint->source;
+    const struct sources_hooks *hooks = &source->sources->hooks;
+
+    source->status.samples_total += samples->count;
+    source->status.refused_total += samples->refused;
+    source->status.old_total += samples->old;
+    source->status.dropped_total += samples->dropped;
+    if (samples->count == 0)
+        return;
+    endpoint->told = true;
+    hooks->samples(hooks->context, source->index, endpoint->node, samples);
+}
+
+static void job_free(struct job *job)
+{
+    buf_close(&job->body);
+    samples_close(&job->samples);
+    redfish_links_close(&job->links);
+    free(job);
+}
+
+static void document_missed(struct endpoint *endpoint, const struct err *failed)
+{
+    if (endpoint->source->config.kind != SOURCE_REDFISH) {
+        poll_ended(endpoint, failed);
+        return;
+    }
+    endpoint->problem = *failed;
+    walk_missed(&endpoint->walk);
+    next_document(endpoint);
+}
+
+static void parsed(uv_work_t *work, int status)
+{
+    struct job *job = work->data;
+    struct endpoint *endpoint = job->endpoint;
+
+    if (endpoint != NULL) {
+        endpoint->job = NULL;
+        if (status == 0 && job->ok) {
+            take_samples(endpoint, &job->samples);
+            if (job->kind == SOURCE_REDFISH)
+                walk_found(&endpoint->walk, &job->links);
+            next_document(endpoint);
+        } else {
+            document_missed(endpoint, &job->failed);
+        }
+    }
+    job_free(job);
+}
+
+static uint64_t oldest_ms(const struct source *source)
+{
+    uint64_t wall_ms = source->sources->clock.wall_ms(source->sources->clock.context);
+    uint64_t age_ms = source->config.interval_ms * SOURCE_STALE_INTERVALS;
+
+    return wall_ms > age_ms ? wall_ms - age_ms : 0;
+}
+
+static void fetched(void *data, const struct err *failed, const struct buf *body)
+{
+    struct endpoint *endpoint = data;
+    struct job *job;
+
+    endpoint->call = NULL;
+    if (failed != NULL) {
+        if (failed->code == ERR_TIMEOUT || failed->code == ERR_UNAVAILABLE ||
+            failed->code == ERR_AUTH)
+            poll_ended(endpoint, failed); /* the other documents would fare no better */
+        else
+            document_missed(endpoint, failed);
+        return;
+    }
+    job = check_calloc(1, sizeof(*job));
+    job->work.data = job;
+    job->endpoint = endpoint;
+    job->kind = endpoint->source->config.kind;
+    job->oldest_ms = oldest_ms(endpoint->source);
+    samples_init(&job->samples);
+    buf_init(&job->body);
+    buf_append(&job->body, body->bytes, body->length);
+    endpoint->job = job;
+    CHECK(uv_queue_work(endpoint->source->sources->loop, &job->work, parse, parsed) == 0);
+}
+
+/* ---- a poll ---- */
+
+static int get(struct endpoint *endpoint, const char *path, struct err *err)
+{
+    struct source *source = endpoint->source;
+    const struct source_config *config = &source->config;
+    struct fetch_options options = {.timeout_ms = config->timeout_ms,
+                                    .max_bytes = config->max_bytes,
+                                    .ca = config->ca,
+                                    .cert = config->cert,
+                                    .key = config->key,
+                                    .insecure = config->insecure,
+                                    .user = source->user,
+                                    .bearer = source->bearer};
+    char url[URL_BYTES];
+    size_t length;
+
+    if (source_url(config->url, endpoint->host != NULL ? endpoint->host : "", url, sizeof(url)) ==
+        NULL)
+        return err_set(err, ERR_INVALID, "the url is longer than %d bytes", URL_BYTES);
+    length = strlen(url);
+    while (path[0] == '/' && length > 0 && url[length - 1] == '/')
+        url[--length] = '\0';
+    if (length + strlen(path) >= sizeof(url))
+        return err_set(err, ERR_INVALID, "the url is longer than %d bytes", URL_BYTES);
+    memcpy(url + length, path, strlen(path) + 1);
+    endpoint->call = fetch_get(source->sources->fetch, url, &options, fetched, endpoint, err);
+    return endpoint->call != NULL ? 0 : -1;
+}
+
+/* A Redfish poll has succeeded when it told anything: one sensor that cannot be read does not make a node blind. */
+static void walk_ended(struct endpoint *endpoint)
+{
+    struct err nothing;
+
+    if (endpoint->told) {
+        poll_ended(endpoint, NULL);
+        return;
+    }
+    if (endpoint->problem.code == ERR_NONE)
+        err_set(&nothing, ERR_EMPTY, "no document tells anything about health");
+    else
+        nothing = endpoint->problem;
+    endpoint->walk.stale = true;
+    poll_ended(endpoint, &nothing);
+}
+
+static bool over_time(const struct endpoint *endpoint)
+{
+    const struct source_config *config = &endpoint->source->config;
+    uint64_t limit_ms = POLL_TIMEOUTS_MAX * config->timeout_ms;
+
+    if (limit_ms < config->interval_ms)
+        limit_ms = config->interval_ms;
+    return now_us(endpoint->source->sources) - endpoint->began_us > limit_ms * 1000;
+}
+
+static void next_document(struct endpoint *endpoint)
+{
+    bool walks = endpoint->source->config.kind == SOURCE_REDFISH;
+    const char *path = walks ? walk_next(&endpoint->walk) : NULL;
+    struct err failed;
+
+    if (!walks) {
+        poll_ended(endpoint, NULL);
+    } else if (path == NULL) {
+        walk_ended(endpoint);
+    } else if (over_time(endpoint)) {
+        err_set(&failed, ERR_TIMEOUT, "its documents take too long: %zu of %zu read",
+                endpoint->walk.next, endpoint->walk.count);
+        poll_ended(endpoint, &failed);
+    } else if (get(endpoint, path, &failed) != 0) {
+        poll_ended(endpoint, &failed);
+    }
+}
+
+static void begin_poll(struct endpoint *endpoint)
+{
+    struct source *source = endpoint->source;
+    struct err failed;
+
+    endpoint->busy = true;
+    endpoint->told = false;
+    endpoint->problem.code = ERR_NONE;
+    endpoint->began_us = now_us(source->sources);
+    source->busy++;
+    if (source->config.kind == SOURCE_REDFISH) {
+        walk_begin(&endpoint->walk);
+        next_document(endpoint);
+    } else if (get(endpoint, "", &failed) != 0) {
+        poll_ended(endpoint, &failed);
+    }
+}
+
+static void start_due(struct source *source)
+{
+    uint64_t at_us = now_us(source->sources);
+
+    for (size_t i = 0; i < source->endpoint_count && source->busy < source->config.concurrency;
+         i++) {
+        struct endpoint *endpoint = &source->endpoints[source->next];
+
+        source->next = source->next + 1 < source->endpoint_count ? source->next + 1 : 0;
+        if (!endpoint->busy && endpoint->due_us <= at_us)
+            begin_poll(endpoint);
+    }
+}
+
+static void arm(struct sources *sources)
+{
+    uint64_t tick_ms = TICK_MAX_MS;
+
+    for (size_t i = 0; i < sources->count; i++) {
+        uint64_t tenth_ms = sources->items[i].config.interval_ms / 10;
+
+        if (tenth_ms < tick_ms)
+            tick_ms = tenth_ms > TICK_MIN_MS ? tenth_ms : TICK_MIN_MS;
+    }
+    sources->clock.timer_start(sources->timer, tick_ms * 1000);
+}
+
+static void on_timer(void *data)
+{
+    struct sources *sources = data;
+
+    for (size_t i = 0; i < sources->count; i++)
+        start_due(&sources->items[i]);
+    arm(sources);
+}
+
+/* ---- setting up ---- */
+
+static void config_copy(struct source_config *to, const struct source_config *from)
+{
+    *to = *from;
+    to->name = check_strdup(from->name);
+    to->url = check_strdup(from->url);
+    to->map = check_strdup(from->map);
+    to->credentials = check_strdup(from->credentials);
+    to->ca = check_strdup(from->ca);
+    to->cert = check_strdup(from->cert);
+    to->key = check_strdup(from->key);
+}
+
+static void config_close(struct source_config *config)
+{
+    free(config->name);
+    free(config->url);
+    free(config->map);
+    free(config->credentials);
+    free(config->ca);
+    free(config->cert);
+    free(config->key);
+}
+
+static void free_secret(char *secret)
+{
+    if (secret != NULL)
+        explicit_bzero(secret, strlen(secret));
+    free(secret);
+}
+
+static int read_credentials(struct source *source, struct err *err)
+{
+    const char *path = source->config.credentials;
+    struct buf text;
+    char *line, *end;
+
+    source->user = check_strdup("");
+    source->bearer = check_strdup("");
+    if (path[0] == '\0')
+        return 0;
+    if (file_read(path, SECRET_MAX_BYTES, FILE_SECRET, &text, err) != 0)
+        return err_wrap(err, "credentials");
+    buf_append(&text, "", 1);
+    line = (char *)text.bytes;
+    end = line + strcspn(line, "\r\n");
+    *end = '\0';
+    if (strncasecmp(line, "Bearer ", 7) == 0 && line[7] != '\0') {
+        free(source->bearer);
+        source->bearer = check_strdup(line + 7);
+    } else if (strchr(line, ':') != NULL) {
+        free(source->user);
+        source->user = check_strdup(line);
+    } else {
+        err_set(err, ERR_INVALID,
+                "credentials: the first line of %s is neither USER:PASSWORD nor Bearer TOKEN",
+                path);
+        end = NULL;
+    }
+    explicit_bzero(text.bytes, text.length);
+    buf_close(&text);
+    return end != NULL ? 0 : -1;
+}
+
+static void add_endpoint(struct source *source, const char *node, const char *host)
+{
+    struct endpoint *endpoint = &source->endpoints[source->endpoint_count++];
+
+    *endpoint = (struct endpoint){.source = source, .node = node, .host = host};
+}
+
+static int make_endpoints(struct source *source, struct err *err)
+{
+    bool by_host = strstr(source->config.url, "{host}") != NULL;
+
+    if (source->config.map[0] != '\0' && map_load(source->config.map, &source->map, err) != 0)
+        return err_wrap(err, "map");
+    if (by_host && source->map.row_count == 0)
+        return err_set(err, ERR_EMPTY, "the url has {host}, but no line of the map names one");
+    source->endpoints =
+        check_calloc(by_host ? source->map.row_count : 1, sizeof(*source->endpoints));
+    if (!by_host)
+        add_endpoint(source, NULL, NULL);
+    for (size_t i = 0; by_host && i < source->map.row_count; i++)
+        add_endpoint(source, source->map.rows[i].node, source->map.rows[i].name);
+    return 0;
+}
+
+/* One endpoint is asked at once; many spread over the first interval. */
+static void spread(struct source *source, uint64_t within_ms)
+{
+    uint64_t at_us = now_us(source->sources);
+
+    for (size_t i = 0; i < source->endpoint_count; i++)
+        source->endpoints[i].due_us =
+            source->endpoint_count == 1
+                ? at_us
+                : at_us + any_number(source->sources) % (within_ms * 1000 + 1);
+}
+
+static void open_source(struct sources *sources, size_t index, const struct source_config *config)
+{
+    struct source *source = &sources->items[index];
+    struct err failed;
+
+    memset(source, 0, sizeof(*source));
+    source->sources = sources;
+    source->index = index;
+    config_copy(&source->config, config);
+    source->status.name = source->config.name;
+    source->status.kind = config->kind;
+    source->status.usable =
+        read_credentials(source, &failed) == 0 && make_endpoints(source, &failed) == 0;
+    if (!source->status.usable)
+        snprintf(source->problem, sizeof(source->problem), "%s", failed.text);
+    spread(source, config->interval_ms);
+}
+
+static void close_source(struct source *source)
+{
+    for (size_t i = 0; i < source->endpoint_count; i++) {
+        struct endpoint *endpoint = &source->endpoints[i];
+
+        fetch_cancel(endpoint->call);
+        if (endpoint->job != NULL)
+            endpoint->job->endpoint = NULL;
+        walk_close(&endpoint->walk);
+    }
+    free(source->endpoints);
+    map_close(&source->map);
+    free_secret(source->user);
+    free_secret(source->bearer);
+    config_close(&source->config);
+    memset(source, 0, sizeof(*source));
+}
+
+void sources_configure(struct sources *sources, const struct source_config *configs, size_t count)
+{
+    CHECK(count <= SOURCES_MAX);
+    for (size_t i = 0; i < sources->count; i++)
+        close_source(&sources->items[i]);
+    sources->count = count;
+    for (size_t i = 0; i < count; i++)
+        open_source(sources, i, &configs[i]);
+    if (count > 0)
+        arm(sources);
+    else
+        sources->clock.timer_stop(sources->timer);
+}
+
+void sources_set_pace(struct sources *sources, uint64_t pace)
+{
+    bool faster = pace < sources->pace;
+
+    CHECK(pace > 0);
+    sources->pace = pace;
+    for (size_t i = 0; faster && i < sources->count; i++)
+        spread(&sources->items[i], sources->items[i].config.interval_ms);
+}
+
+struct sources *sources_new(uv_loop_t *loop, const struct clock_ops *clock,
+                            const struct random_ops *random, const struct sources_hooks *hooks)
+{
+    struct sources *sources = check_calloc(1, sizeof(*sources));
+
+    sources->loop = loop;
+    sources->clock = *clock;
+    sources->random = *random;
+    sources->hooks = *hooks;
+    sources->pace = 1;
+    sources->timer = clock->timer_new(clock->context, on_timer, sources);
+    sources->fetch = fetch_new(loop, CONNECTIONS_IDLE_MAX);
+    return sources;
+}
+
+void sources_free(struct sources *sources)
+{
+    if (sources == NULL)
+        return;
+    sources_configure(sources, NULL, 0);
+    fetch_free(sources->fetch);
+    sources->clock.timer_free(sources->timer);
+    free(sources);
+}
+
+/* ---- how it goes ---- */
+
+size_t sources_count(const struct sources *sources)
+{
+    return sources != NULL ? sources->count : 0;
+}
+
+void sources_status(const struct sources *sources, size_t i, struct source_status *ret_status)
+{
+    const struct source *source = &sources->items[i];
+
+    CHECK(i < sources->count);
+    *ret_status = source->status;
+    ret_status->endpoints = source->endpoint_count;
+    ret_status->failing = 0;
+    for (size_t e = 0; e < source->endpoint_count; e++)
+        ret_status->failing += source->endpoints[e].failing;
+    ret_status->problem = ret_status->failing > 0 || !ret_status->usable ? source->problem : "";
+    ret_status->host = source->host;
+    ret_status->interval_us = source->config.interval_ms * sources->pace * 1000;
+}
+
+const struct map *sources_map(const struct sources *sources, size_t i)
+{
+    CHECK(i < sources->count);
+    return &sources->items[i].map;
+}

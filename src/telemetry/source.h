@@ -1,0 +1,82 @@
+/* The sources of telemetry and their polling: who is asked when, how often, and how it went.
+ *
+ * Flow     sources_configure() makes the endpoints: one, or with "{host}" in the url one per line of the map. A timer starts what is due;
+ *          fetch -> parser on a thread of libuv's pool -> hooks.samples() on the loop, document by document. A Redfish endpoint reads
+ *          its documents one after the other (walk.h).
+ * Shapes   at most SOURCES_MAX sources; per source `concurrency` endpoints are busy at a time. Intervals get a jitter of a tenth, so that
+ *          thousands of endpoints do not come at once; the first poll of each lies anywhere in the first interval.
+ * Units    milliseconds, bytes; ages in microseconds of the monotonic clock.
+ * Errors   a failure is counted and kept as text (source_status), the endpoint is asked again after 1, 2, 4, at most SOURCE_BACKOFF_MAX
+ *          intervals. A source that cannot be set up (its map, its credentials) says so in its status and is not asked.
+ * Absent   logging, and any opinion about nodes: what a failure means is for the caller, and it means nothing for decisions.
+ */
+#ifndef CKPT_TELEMETRY_SOURCE_H
+#define CKPT_TELEMETRY_SOURCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "src/base/err.h"
+#include "src/base/ops.h"
+#include "src/telemetry/map.h"
+#include "src/telemetry/samples.h"
+
+enum { SOURCES_MAX = 15, SOURCE_BACKOFF_MAX = 8, SOURCE_STALE_INTERVALS = 3 };
+
+enum source_kind { SOURCE_SMD, SOURCE_REDFISH, SOURCE_PROMETHEUS };
+const char *source_kind_name(enum source_kind kind);
+/* -1: no such kind. */
+int source_kind_parse(const char *text, enum source_kind *ret_kind);
+
+struct source_config {
+    char *name;
+    enum source_kind kind;
+    char *url;         /* with "{host}": one endpoint per line of the map */
+    char *map;         /* file of map.h; "": names are the nodes' own */
+    char *credentials; /* file with one line, "USER:PASSWORD" or "Bearer TOKEN"; "": none */
+    char *ca, *cert, *key;
+    bool insecure; /* any certificate; credentials also over plain HTTP */
+    uint64_t interval_ms, timeout_ms, max_bytes, concurrency;
+};
+
+struct source_status {
+    const char *name;
+    enum source_kind kind;
+    size_t endpoints, failing; /* failing: the last poll failed */
+    uint64_t polls_total, failures_total;
+    uint64_t last_ok_us; /* of any endpoint; 0: never */
+    uint64_t samples_total, refused_total, old_total, dropped_total;
+    const char *problem;  /* of the last failure; "": none since the last success */
+    const char *host;     /* that it was about */
+    uint64_t interval_us; /* as polled now */
+    bool usable;          /* it could be set up */
+};
+
+struct sources_hooks {
+    void *context;
+    /* node: whose endpoint it is; NULL: the samples' subjects say. */
+    void (*samples)(void *context, size_t source, const char *node, const struct samples *samples);
+};
+
+struct sources;
+
+struct sources *sources_new(uv_loop_t *loop, const struct clock_ops *clock,
+                            const struct random_ops *random, const struct sources_hooks *hooks);
+void sources_free(struct sources *sources); /* NULL allowed */
+/* Replaces all sources; texts are copied, files are read now. */
+void sources_configure(struct sources *sources, const struct source_config *configs, size_t count);
+/* Intervals are so many times the configured ones. A lower one than before brings the next polls forward. */
+void sources_set_pace(struct sources *sources, uint64_t pace);
+
+size_t sources_count(const struct sources *sources);
+void sources_status(const struct sources *sources, size_t i, struct source_status *ret_status);
+const struct map *sources_map(const struct sources *sources, size_t i);
+
+/* Pure parts. */
+/* Time to the next poll after so many failures in a row; random is any number. */
+uint64_t source_delay_ms(uint64_t interval_ms, unsigned failures, uint32_t random);
+/* url with each "{host}" replaced. Returns text, NULL when it does not fit. */
+char *source_url(const char *url, const char *host, char *text, size_t size);
+
+#endif
