@@ -26,6 +26,7 @@ struct dispatcher;
 struct storage_watch;
 struct collector;
 struct ticker;
+struct telemetry;
 struct metrics;
 struct credentials;
 struct http;
@@ -84,6 +85,7 @@ struct broker {
     struct storage_watch *storage_watch;
     struct ticker *ticker;
     struct collector *collector;
+    struct telemetry *telemetry; /* NULL in tests and in the simulator: nobody is asked */
     struct metrics *metrics;
     struct credentials *credentials; /* NULL without TLS */
     struct http *http;               /* NULL when the member has no http address */

@@ -146,12 +146,22 @@ static int set_initial(struct config *config, enum config_section section, size_
     return 0;
 }
 
+static size_t *list_count(struct config *config, enum config_section section)
+{
+    CHECK(config_section_is_list(section));
+    if (section == CONFIG_MEMBERS)
+        return &config->member_count;
+    return section == CONFIG_TARGETS ? &config->target_count : &config->telemetry_count;
+}
+
 /* After the list's start; until its end. */
 static int walk_list(struct walk *walk, enum config_section section)
 {
     struct config *config = walk->config;
-    size_t max = section == CONFIG_MEMBERS ? CONFIG_MEMBERS_MAX : CONFIG_TARGETS_MAX;
-    size_t *count = section == CONFIG_MEMBERS ? &config->member_count : &config->target_count;
+    size_t max = section == CONFIG_MEMBERS     ? CONFIG_MEMBERS_MAX
+                 : section == CONFIG_TELEMETRY ? SOURCES_MAX
+                                               : CONFIG_TARGETS_MAX;
+    size_t *count = list_count(config, section);
 
     for (;;) {
         if (walk_next(walk) != 0)
@@ -342,6 +352,44 @@ static int check_targets(struct config *config, struct err *err)
     return 0;
 }
 
+static int check_source(const struct config *config, size_t i, struct err *err)
+{
+    const struct source_config *source = &config->telemetry[i];
+    bool by_host = strstr(source->url, "{host}") != NULL;
+
+    for (size_t before = 0; before < i; before++) {
+        if (strcmp(config->telemetry[before].name, source->name) == 0)
+            return config_complain(config, CONFIG_TELEMETRY, "name", i, err,
+                                   "is the name of another source");
+    }
+    if (strcmp(source->name, "agent") == 0)
+        return config_complain(config, CONFIG_TELEMETRY, "name", i, err,
+                               "is what the nodes' own agents are called; choose another");
+    if (by_host && source->map[0] == '\0')
+        return config_complain(config, CONFIG_TELEMETRY, "url", i, err,
+                               "has {host}: map must name the file with lines \"NODE HOST\"");
+    if (source->kind == SOURCE_REDFISH && !by_host)
+        return config_complain(config, CONFIG_TELEMETRY, "url", i, err,
+                               "must have {host}, such as https://{host}: each BMC is asked");
+    if (source->credentials[0] != '\0' && strncmp(source->url, "https://", 8) != 0 &&
+        !source->insecure)
+        return config_complain(config, CONFIG_TELEMETRY, "url", i, err,
+                               "would carry the credentials in clear; use https, or insecure: yes");
+    if ((source->cert[0] == '\0') != (source->key[0] == '\0'))
+        return config_complain(config, CONFIG_TELEMETRY, "cert", i, err,
+                               "and key belong together; give both or none");
+    return 0;
+}
+
+static int check_telemetry(const struct config *config, struct err *err)
+{
+    for (size_t i = 0; i < config->telemetry_count; i++) {
+        if (check_source(config, i, err) != 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int check_together(struct config *config, struct err *err)
 {
     size_t cluster_id = config_key_find(CONFIG_ROOT, "cluster_id");
@@ -365,7 +413,7 @@ static int check_together(struct config *config, struct err *err)
     if (config->policy.node_down_after_ms < config->policy.node_degraded_after_ms)
         return config_complain(config, CONFIG_POLICY, "node_down_after", 0, err,
                                "must not be below policy.node_degraded_after_ms");
-    return check_targets(config, err);
+    return check_targets(config, err) != 0 ? -1 : check_telemetry(config, err);
 }
 
 int config_check_bootstrap(const struct config *config, struct err *err)
@@ -425,7 +473,8 @@ int config_parse(const char *path, const char *text, size_t length,
         set_initial(config, CONFIG_POLICY, 0, err) == 0 &&
         set_initial(config, CONFIG_STORAGE_WATCH, 0, err) == 0 &&
         set_initial(config, CONFIG_TLS, 0, err) == 0 &&
-        set_initial(config, CONFIG_BACKUPS, 0, err) == 0 && walk_document(&walk) == 0 &&
+        set_initial(config, CONFIG_BACKUPS, 0, err) == 0 &&
+        set_initial(config, CONFIG_HEALTH, 0, err) == 0 && walk_document(&walk) == 0 &&
         check_together(config, err) == 0 && apply_flags(config, flags, err) == 0)
         status = 0;
     if (walk.has_event)
@@ -483,6 +532,14 @@ void config_free(struct config *config)
         free_text(config->targets[i].prefix);
         free_text(config->targets[i].domain);
     }
+    for (size_t i = 0; i < config->telemetry_count; i++) {
+        struct source_config *source = &config->telemetry[i];
+        char *const texts[] = {source->name, source->url,  source->map, source->credentials,
+                               source->ca,   source->cert, source->key};
+
+        for (size_t text = 0; text < ARRAY_COUNT(texts); text++)
+            free(texts[text]);
+    }
     free(config->path);
     free(config->cluster_id);
     free(config->data_dir);
@@ -508,6 +565,8 @@ void config_print(const struct config *config, FILE *stream)
             items = config->member_count;
         else if (section == CONFIG_TARGETS)
             items = config->target_count;
+        else if (section == CONFIG_TELEMETRY)
+            items = config->telemetry_count;
         for (size_t item = 0; item < items; item++) {
             char path[128];
             char value[2048];

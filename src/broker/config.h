@@ -7,7 +7,8 @@
  *          "6h", "7d" or plain milliseconds.
  * Errors   ERR_INVALID with "FILE, line N: ..." naming the key, the value, the limit, and for an
  *          unknown key the nearest known one.
- * Absent   environment variables; reloading anything but the log level (certificates are read again by credentials.h).
+ * Absent   environment variables; reloading anything but the log level, telemetry and health (certificates are read again by
+ *          credentials.h).
  */
 #ifndef CKPT_BROKER_CONFIG_H
 #define CKPT_BROKER_CONFIG_H
@@ -21,6 +22,8 @@
 #include "ckpt/v1/common.pb-c.h"
 #include "src/base/err.h"
 #include "src/base/log.h"
+#include "src/broker/node_health.h"
+#include "src/telemetry/source.h"
 
 enum { CONFIG_MEMBERS_MAX = 9, CONFIG_TARGETS_MAX = 64, CONFIG_FILE_MAX_BYTES = 1 << 20 };
 
@@ -63,6 +66,9 @@ struct config {
     size_t target_count;
     struct config_storage_watch storage_watch;
     struct config_backups backups;
+    struct source_config telemetry[SOURCES_MAX];
+    size_t telemetry_count;
+    struct node_health_config health;
     char *unix_socket;        /* "": none */
     uint64_t connections_max; /* of the API; lowered when the process may not open so many files */
     bool insecure;            /* addresses that are not loopback are bound without TLS */

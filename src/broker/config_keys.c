@@ -41,6 +41,13 @@
     {CONFIG_MEMBERS, kind, name, offsetof(struct config_member, member), min, max, initial},
 #define TARGET(kind, name, member, min, max, initial)                                              \
     {CONFIG_TARGETS, kind, name, offsetof(Ckpt__V1__TargetSpec, member), min, max, initial},
+#define HEALTH(kind, name, member, min, max, initial)                                              \
+    {CONFIG_HEALTH, kind, name, offsetof(struct config, health.member), min, max, initial},
+#define TELEMETRY(kind, name, member, min, max, initial)                                           \
+    {CONFIG_TELEMETRY, kind, name, offsetof(struct source_config, member), min, max, initial},
+#define SIGNAL_FACTOR(id, name, kind, factor, per_hour, hard)                                      \
+    HEALTH(CONFIG_COUNT, "factor_" name "_milli", factor_milli[TELEMETRY_##id], 1000, 1000000,     \
+           #factor)
 
 /* clang-format off */
 static const struct config_key config_keys[] = {
@@ -101,12 +108,35 @@ static const struct config_key config_keys[] = {
     BACKUPS(CONFIG_DURATION, "interval", interval_ms, SECOND_MS, 30 * DAY_MS, "1h")
     BACKUPS(CONFIG_COUNT, "keep", keep, 1, 100000, "48")
     BACKUPS(CONFIG_COUNT, "keep_bytes", keep_bytes, 0, UINT64_C(1) << 50, "0")
+    TELEMETRY(CONFIG_ID, "name", name, 1, 64, NULL)
+    TELEMETRY(CONFIG_SOURCE_KIND, "kind", kind, 0, 0, NULL)
+    TELEMETRY(CONFIG_URL, "url", url, 1, 1024, NULL)
+    TELEMETRY(CONFIG_PATH, "map", map, 0, 1024, "")
+    TELEMETRY(CONFIG_PATH, "credentials", credentials, 0, 1024, "")
+    TELEMETRY(CONFIG_PATH, "ca", ca, 0, 1024, "")
+    TELEMETRY(CONFIG_PATH, "cert", cert, 0, 1024, "")
+    TELEMETRY(CONFIG_PATH, "key", key, 0, 1024, "")
+    TELEMETRY(CONFIG_YES_NO, "insecure", insecure, 0, 0, "no")
+    TELEMETRY(CONFIG_DURATION, "interval", interval_ms, 50, DAY_MS, "30s")
+    TELEMETRY(CONFIG_DURATION, "timeout", timeout_ms, 10, HOUR_MS, "5s")
+    TELEMETRY(CONFIG_COUNT, "max_bytes", max_bytes, 1024, UINT64_C(256) << 20, "16777216")
+    TELEMETRY(CONFIG_COUNT, "concurrency", concurrency, 1, 1024, "32")
+    HEALTH(CONFIG_COUNT, "follower_slowdown", follower_slowdown, 1, 100, "4")
+    HEALTH(CONFIG_DURATION, "half_life", half_life_ms, SECOND_MS, 30 * DAY_MS, "6h")
+    HEALTH(CONFIG_COUNT, "factor_max_milli", factor_max_milli, 1000, 1000000, "300000")
+    HEALTH(CONFIG_COUNT32, "alarm_precision_ppm", alarm_precision_ppm, 0, 1000000, "600000")
+    HEALTH(CONFIG_DURATION, "alarm_lead", alarm_lead_ms, SECOND_MS, 7 * DAY_MS, "45m")
+    HEALTH(CONFIG_COUNT32, "alarm_recall_ppm", alarm_recall_ppm, 0, 999999, "0")
+    HEALTH(CONFIG_YES_NO, "drain", drain, 0, 0, "no")
+    HEALTH(CONFIG_COUNT, "drain_max_per_hour", drain_max_per_hour, 0, 100000, "4")
+    TELEMETRY_SIGNALS(SIGNAL_FACTOR)
 };
 /* clang-format on */
 _Static_assert(ARRAY_COUNT(config_keys) <= CONFIG_KEYS_MAX, "config_source_of() has room for all");
 
 static const char *const config_sections[CONFIG_SECTION_COUNT] = {
-    "", "timers", "raft", "policy", "storage_watch", "tls", "backups", "members", "targets"};
+    "",        "timers", "raft",    "policy",  "storage_watch", "tls",
+    "backups", "health", "members", "targets", "telemetry"};
 
 static const struct {
     const char *name;
@@ -134,7 +164,7 @@ const char *config_section_name(enum config_section section)
 
 bool config_section_is_list(enum config_section section)
 {
-    return section == CONFIG_MEMBERS || section == CONFIG_TARGETS;
+    return section == CONFIG_MEMBERS || section == CONFIG_TARGETS || section == CONFIG_TELEMETRY;
 }
 
 size_t config_key_find(enum config_section section, const char *name)
@@ -267,6 +297,24 @@ bool config_address_is_loopback(const char *address)
             strcmp(host, "::1") == 0 || strcmp(host, "localhost") == 0);
 }
 
+/* {host} stands for a name of the map. */
+static bool url_valid(const char *url)
+{
+    const char *host = strncmp(url, "http://", 7) == 0    ? url + 7
+                       : strncmp(url, "https://", 8) == 0 ? url + 8
+                                                          : NULL;
+    size_t length;
+
+    if (host == NULL)
+        return false;
+    length = strcspn(host, "/?#");
+    for (const char *at = url; *at != '\0'; at++) {
+        if (*at <= ' ' || *at > '~' || *at == '#')
+            return false;
+    }
+    return length > 0 && memchr(host, '@', length) == NULL;
+}
+
 static int check_text(const struct config_key *key, const char *value, struct err *err)
 {
     char host[256];
@@ -285,6 +333,12 @@ static int check_text(const struct config_key *key, const char *value, struct er
         (split_address(value, host, sizeof(host), &port) != 0 || port < 1 || port > 65535))
         return err_set(err, ERR_INVALID, "is '%s', must be host:port with a port from 1 to 65535",
                        value);
+    if (key->kind == CONFIG_URL && !url_valid(value))
+        return err_set(
+            err, ERR_INVALID,
+            "is '%s', must be http://HOST or https://HOST with or without port and path, "
+            "and without user and password: those belong into credentials",
+            value);
     if (key->kind == CONFIG_FOLDER && (value[0] != '/' || strstr(value, "/../") != NULL ||
                                        (length >= 3 && strcmp(value + length - 3, "/..") == 0)))
         return err_set(err, ERR_INVALID, "is '%s', must be an absolute path without '..'", value);
@@ -346,6 +400,11 @@ static int set_choice(const struct config_key *key, void *place, const char *val
         *(Ckpt__V1__TargetKind *)place = CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX;
         return 0;
     }
+    if (key->kind == CONFIG_SOURCE_KIND) {
+        if (source_kind_parse(value, place) != 0)
+            return err_set(err, ERR_INVALID, "is '%s', must be smd, redfish or prometheus", value);
+        return 0;
+    }
     if (parse_yes_no(value, &yes) != 0)
         return err_set(err, ERR_INVALID, "is '%s', must be yes or no", value);
     if (key->kind == CONFIG_YES_NO)
@@ -363,6 +422,8 @@ static void *key_place(const struct config *config, const struct config_key *key
         base = (const char *)&config->members[item];
     else if (key->section == CONFIG_TARGETS)
         base = (const char *)&config->targets[item];
+    else if (key->section == CONFIG_TELEMETRY)
+        base = (const char *)&config->telemetry[item];
     return (void *)(uintptr_t)(base + key->offset);
 }
 
@@ -377,6 +438,7 @@ int config_key_set(struct config *config, size_t key, size_t item, const char *v
     case CONFIG_ADDRESS:
     case CONFIG_FOLDER:
     case CONFIG_PATH:
+    case CONFIG_URL:
         if (check_text(k, value, err) != 0)
             return -1;
         if (*(char **)place != protobuf_c_empty_string)
@@ -391,6 +453,7 @@ int config_key_set(struct config *config, size_t key, size_t item, const char *v
     case CONFIG_SWITCH:
     case CONFIG_LEVEL:
     case CONFIG_TARGET_KIND:
+    case CONFIG_SOURCE_KIND:
         return set_choice(k, place, value, err);
     }
     CHECK_UNREACHABLE("kind of configuration key");
@@ -407,6 +470,7 @@ void config_key_show(const struct config *config, size_t key, size_t item, char 
     case CONFIG_ADDRESS:
     case CONFIG_FOLDER:
     case CONFIG_PATH:
+    case CONFIG_URL:
         snprintf(text, size, "\"%s\"", *(char *const *)place);
         return;
     case CONFIG_DURATION:
@@ -427,6 +491,9 @@ void config_key_show(const struct config *config, size_t key, size_t item, char 
         return;
     case CONFIG_TARGET_KIND:
         snprintf(text, size, "posix");
+        return;
+    case CONFIG_SOURCE_KIND:
+        snprintf(text, size, "%s", source_kind_name(*(const enum source_kind *)place));
         return;
     }
     CHECK_UNREACHABLE("kind of configuration key");

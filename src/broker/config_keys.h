@@ -17,8 +17,10 @@ enum config_section {
     CONFIG_STORAGE_WATCH,
     CONFIG_TLS,
     CONFIG_BACKUPS,
-    CONFIG_MEMBERS, /* a list */
-    CONFIG_TARGETS, /* a list */
+    CONFIG_HEALTH,
+    CONFIG_MEMBERS,   /* a list */
+    CONFIG_TARGETS,   /* a list */
+    CONFIG_TELEMETRY, /* a list */
     CONFIG_SECTION_COUNT
 };
 
@@ -33,7 +35,9 @@ enum config_kind {
     CONFIG_YES_NO,   /* bool */
     CONFIG_SWITCH,   /* protobuf_c_boolean */
     CONFIG_LEVEL,
-    CONFIG_TARGET_KIND
+    CONFIG_TARGET_KIND,
+    CONFIG_SOURCE_KIND,
+    CONFIG_URL /* http:// or https:// */
 };
 
 struct config_key {
@@ -46,7 +50,7 @@ struct config_key {
 };
 
 enum config_from { CONFIG_FROM_DEFAULT, CONFIG_FROM_FILE, CONFIG_FROM_FLAG };
-enum { CONFIG_ITEMS_MAX = CONFIG_TARGETS_MAX, CONFIG_KEYS_MAX = 64 };
+enum { CONFIG_ITEMS_MAX = CONFIG_TARGETS_MAX, CONFIG_KEYS_MAX = 128 };
 
 struct config_source {
     enum config_from from;

@@ -26,6 +26,7 @@
 #include "src/broker/process.h"
 #include "src/broker/service.h"
 #include "src/broker/storage_watch.h"
+#include "src/broker/telemetry.h"
 #include "src/broker/ticker.h"
 #include "src/broker/watch.h"
 #include "src/rpc/uv_clock.h"
@@ -183,6 +184,7 @@ static void daemon_replica_closed(void *context)
     member_watch_free(daemon->member_watch);
     disk_watch_free(daemon->disk_watch);
     backup_schedule_free(broker->backup_schedule);
+    telemetry_free(broker->telemetry);
     collector_free(broker->collector);
     ticker_free(broker->ticker);
     storage_watch_free(broker->storage_watch);
@@ -283,10 +285,11 @@ static void daemon_reload(struct daemon *daemon)
         return;
     }
     log_set_level(config->log_level);
+    telemetry_configure(daemon->broker.telemetry, config);
     config_free(config);
     credentials_reload(daemon->broker.credentials);
     log_info("reloaded",
-             "path=%s text=\"log level and certificates were read, other "
+             "path=%s text=\"log level, certificates, telemetry and health were read, other "
              "changes need a restart\"",
              path);
 }
@@ -375,6 +378,7 @@ static void daemon_add_parts(struct daemon *daemon)
     broker->ticker = ticker_new(broker);
     broker->collector = collector_new(broker);
     broker->backup_schedule = backup_schedule_new(broker);
+    broker->telemetry = telemetry_new(broker);
     daemon->disk_watch = disk_watch_new(broker);
     daemon->member_watch = member_watch_new(broker);
     daemon->leader_watch = leader_watch_new(broker);

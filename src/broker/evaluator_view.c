@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "src/base/check.h"
+#include "src/broker/node_health.h"
 #include "src/broker/nodes.h"
 #include "src/broker/translate.h"
 
@@ -174,7 +175,7 @@ void evaluator_cycle_begin(struct evaluator_cycle *cycle, const struct fsm *fsm,
 
     memset(cycle, 0, sizeof(*cycle));
     cycle->now_ms = now_ms;
-    cycle->nodes = nodes_any_unhealthy(nodes) ? nodes : NULL;
+    cycle->health = node_health_any(nodes_health(nodes)) ? nodes_health(nodes) : NULL;
     set_policy(&cycle->policy, fsm_policy(fsm));
     sum_queues(fsm, now_ms, &sums);
     cycle->policy.pressure = backlog_pressure(&sums);
@@ -214,23 +215,33 @@ static void clear_row(struct eval_view *view, uint32_t row)
     view->flags[row] = EVAL_FLAG_NOT_AUTO;
 }
 
-/* Mean over the nodes: the job's hazard is the sum of its nodes'. */
-static double mean_hazard_factor(const struct evaluator_cycle *cycle,
-                                 const struct fsm_allocation *allocation, bool *ret_unhealthy)
+/* Mean over the nodes: the job's hazard is the sum of its nodes'. Alarms of theirs add up; the other inputs of the row are there. */
+static void fill_hazard(const struct evaluator_cycle *cycle,
+                        const struct fsm_allocation *allocation, struct eval_view *view,
+                        uint32_t row)
 {
+    double horizon_s = eval_horizon_s(&cycle->policy, view, row);
+    double write_s = view->bandwidth_bytes_per_s[row] > 0
+                         ? view->size_bytes[row] / view->bandwidth_bytes_per_s[row]
+                         : INFINITY;
     double sum = 0;
 
-    *ret_unhealthy = false;
+    view->hazard_factor[row] = 1;
+    view->alarm_h[row] = 0;
     if (allocation->node_count == 0)
-        return 1;
+        return;
     for (uint32_t i = 0; i < allocation->node_count; i++) {
         uint32_t slot = allocation->nodes[i].node_slot;
-        double health = cycle->nodes == NULL ? 1 : nodes_hazard_factor(cycle->nodes, slot);
+        struct node_hazard hazard = {.factor = 1};
 
-        *ret_unhealthy |= health > 1;
-        sum += health * evaluator_age_factor(cycle, slot);
+        if (cycle->health != NULL)
+            hazard = node_health_hazard(cycle->health, slot, horizon_s, write_s);
+        if (hazard.unwell)
+            view->flags[row] |= EVAL_FLAG_UNHEALTHY;
+        view->alarm_h[row] += hazard.alarm_h;
+        sum += hazard.factor * evaluator_age_factor(cycle, slot);
     }
-    return sum / allocation->node_count;
+    view->hazard_factor[row] = sum / allocation->node_count;
 }
 
 /* What the job's nodes can inject, at most what its target takes. */
@@ -292,16 +303,14 @@ static void fill_row(const struct evaluator_cycle *cycle, const struct fsm *fsm,
 {
     const Ckpt__V1__Policy *policy = fsm_policy(fsm);
     const struct fsm_target *target = fsm_target_at(fsm, allocation->target_slot);
-    bool victim = !allocation->sensitive && !allocation->non_preemptible, unhealthy;
+    bool victim = !allocation->sensitive && !allocation->non_preemptible;
 
     view->age_s[row] = age_s(allocation, cycle->now_ms);
     view->gpus[row] = allocation->gpu_count;
     view->nodes[row] = allocation->node_count;
     view->size_bytes[row] = (double)allocation->size_estimate_bytes;
     view->bandwidth_bytes_per_s[row] = usable_bandwidth(allocation, target, policy);
-    view->hazard_factor[row] = mean_hazard_factor(cycle, allocation, &unhealthy);
     view->kill_per_s[row] = 0;
-    view->alarm_h[row] = 0;
     view->walltime_left_s[row] = walltime_left_s(allocation, cycle->now_ms);
     view->write_quantile_s[row] = 0;
     view->period_s[row] = (double)allocation->period_ms / 1e3;
@@ -316,8 +325,9 @@ static void fill_row(const struct evaluator_cycle *cycle, const struct fsm *fsm,
         (double)(allocation->grace_ms > 0 ? allocation->grace_ms : policy->grace_ms) / 1e3;
     view->success_probability[row] = 1;
     view->stall_factor[row] = 1;
-    view->flags[row] = flags_of(allocation, target) | (unhealthy ? EVAL_FLAG_UNHEALTHY : 0);
+    view->flags[row] = flags_of(allocation, target);
     evaluator_fill_learned(cycle, allocation, target, view, row);
+    fill_hazard(cycle, allocation, view, row);
 }
 
 void evaluator_fill(const struct evaluator_cycle *cycle, const struct fsm *fsm,

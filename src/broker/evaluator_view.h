@@ -13,6 +13,7 @@
 #include "src/broker/learner.h"
 #include "src/eval/model.h"
 
+struct node_health;
 struct nodes;
 
 enum {
@@ -32,7 +33,7 @@ struct waiting_curve {
 struct evaluator_cycle {
     uint64_t now_ms;
     struct eval_policy policy;
-    const struct nodes *nodes; /* NULL: every node is healthy */
+    const struct node_health *health; /* NULL: every node is well */
     struct learned_rates rates;
     double *age_factors; /* by node slot; NULL: evaluator_cycle_learned() was not called */
     uint32_t age_factor_count;

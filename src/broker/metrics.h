@@ -95,6 +95,17 @@ enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_SECONDS, METRIC_BYTES };
     X(BACKUPS, COUNTER, "ckpt_backups_total", "result", NULL, "Scheduled backups by result: ok or failed.") \
     X(BACKUP_SIZE, GAUGE, "ckpt_backup_size_bytes", NULL, NULL, "Size of the last good scheduled backup.") \
     X(BACKUP_DURATION, GAUGE, "ckpt_backup_duration_seconds", NULL, NULL, "Time that the last good scheduled backup took, its copy read back.") \
+    X(TELEMETRY_UP, GAUGE, "ckpt_telemetry_up", "source", NULL, "1 when the last poll of any endpoint of the source succeeded.") \
+    X(TELEMETRY_FAILING, GAUGE, "ckpt_telemetry_endpoints_failing", "source", NULL, "Endpoints of the source whose last poll failed.") \
+    X(TELEMETRY_ENDPOINTS, GAUGE, "ckpt_telemetry_endpoints", "source", NULL, "Endpoints of the source.") \
+    X(TELEMETRY_AGE, GAUGE, "ckpt_telemetry_age_seconds", "source", NULL, "Time since the source was last heard, or since it was set up.") \
+    X(TELEMETRY_POLLS, COUNTER, "ckpt_telemetry_polls_total", "source", NULL, "Polls of the source's endpoints.") \
+    X(TELEMETRY_FAILURES, COUNTER, "ckpt_telemetry_failures_total", "source", NULL, "Polls that failed.") \
+    X(TELEMETRY_REFUSED, COUNTER, "ckpt_telemetry_samples_refused_total", "source", "reason", "Values that were not taken: value (no count or level), old (by their own time stamp), room.") \
+    X(TELEMETRY_NODES, GAUGE, "ckpt_telemetry_nodes", "source", "sight", "Nodes that the source should speak of: fresh, stale (silent for three intervals), blind (never heard by this member).") \
+    X(NODES_UNWELL, GAUGE, "ckpt_nodes_unwell", NULL, NULL, "Nodes whose hazard is multiplied because of their health, as this member knows it.") \
+    X(NODES_ALARMS, GAUGE, "ckpt_nodes_with_alarm", NULL, NULL, "Nodes with a hard signal that announces a failure.") \
+    X(NODES_DRAINS, COUNTER, "ckpt_node_alarm_drains_total", "result", NULL, "Drains asked for because of hard signals: asked, or held back by health.drain_max_per_hour.") \
     X(TLS_EXPIRY, GAUGE, "ckpt_tls_certificate_expiry_timestamp_seconds", "certificate", NULL, "Unix time at which this member's own certificate, or its CA, ends.") \
     X(TLS_RELOAD_FAILED, GAUGE, "ckpt_tls_reload_failed", NULL, NULL, "1 while the certificate files on disk cannot be used and the old ones are.") \
     X(TLS_REFUSED, COUNTER, "ckpt_tls_refused_total", "port", NULL, "Connections that TLS refused, by port: api or raft.") \

@@ -9,21 +9,13 @@
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/broker/broker.h"
+#include "src/broker/node_health.h"
 #include "src/broker/translate.h"
-
-/* Multipliers of the node's hazard (facts "Node health": mapping). */
-#define FACTOR_CORRECTABLE   10.0
-#define FACTOR_UNCORRECTABLE 100.0
-#define FACTOR_HOT           3.0
-#define FACTOR_CRITICAL      20.0
-#define FACTOR_HEALTHY_BELOW 1.01 /* a decayed factor below this is 1 */
 
 enum {
     NODES_LOOK_MAX_MS = 1000,
     NODES_LOOK_MIN_MS = 20,
     NODES_PAUSE_MS = 1000, /* a look that comes later than this was not the nodes' fault */
-    NODES_HOT_MILLI_CELSIUS = 85000,
-    NODES_CRITICAL_MILLI_CELSIUS = 95000,
     NODES_BORROWED_EXTRA_MS = 30 * 1000,   /* F-006: their home may be about to take them back */
     NODES_SENSITIVE_EXTRA_MS = 300 * 1000, /* F-006: an operator should look first */
     NODES_ALLOCATIONS_LOOKED_AT = 64,
@@ -34,12 +26,7 @@ struct node_record {
     bool known; /* looked at by this leader: ages run from then at the latest */
     bool heard; /* by this leader */
     bool proposing;
-    bool has_counters;
     uint64_t since_us; /* heard of last, or known since */
-    uint64_t ecc_correctable_count, ecc_uncorrectable_count;
-    double ecc_factor; /* as of ecc_at_us; 0: never raised */
-    uint64_t ecc_at_us;
-    double thermal_factor; /* of the last heartbeat; 0: unknown */
 };
 
 struct nodes {
@@ -49,7 +36,7 @@ struct nodes {
     uint64_t next_look_us; /* when the timer should fire */
     struct node_record *records;
     uint32_t count;
-    bool any_unhealthy;
+    struct node_health *health;
     uint32_t in_flight;             /* proposals */
     uint32_t in_flight_allocations; /* on the nodes of these that are given up */
     uint32_t next_slot;             /* the next look begins here */
@@ -89,66 +76,22 @@ static struct node_record *record_at(struct nodes *nodes, uint32_t slot)
 
 /* ---- health ----------------------------------------------------------------------------------------------------------- */
 
-static double decayed(const struct node_record *record, uint64_t now_us)
+/* How many intervals of silence make the agent's numbers old: it is degraded then. */
+static void set_agent_fresh(struct nodes *nodes)
 {
-    double half_lives = (double)(now_us - record->ecc_at_us) / 1e3 / NODES_HEALTH_HALF_LIFE_MS;
-    double factor = 1 + (record->ecc_factor - 1) * exp2(-half_lives);
+    const Ckpt__V1__Policy *policy = fsm_policy(replica_fsm(nodes->broker->replica));
 
-    return record->ecc_factor > 1 && factor >= FACTOR_HEALTHY_BELOW ? factor : 1;
+    node_health_set_source(nodes->health, 0, policy != NULL ? policy->node_degraded_after_ms : 1);
 }
 
-static double record_factor(const struct node_record *record, uint64_t now_us)
+struct node_health *nodes_health(const struct nodes *nodes)
 {
-    double factor = decayed(record, now_us);
-
-    return record->thermal_factor > 1 ? factor * record->thermal_factor : factor;
-}
-
-static void raise_factor(struct node_record *record, double factor, uint64_t now_us)
-{
-    double current = decayed(record, now_us);
-
-    record->ecc_factor = factor > current ? factor : current;
-    record->ecc_at_us = now_us;
-}
-
-static double thermal_factor(uint32_t milli_celsius)
-{
-    if (milli_celsius >= NODES_CRITICAL_MILLI_CELSIUS)
-        return FACTOR_CRITICAL;
-    return milli_celsius >= NODES_HOT_MILLI_CELSIUS ? FACTOR_HOT : 1;
-}
-
-/* The first heartbeat only sets the counters' base line: what was counted before says nothing about now. */
-static void take_health(struct nodes *nodes, struct node_record *record,
-                        const Ckpt__V1__AgentHeartbeat *heartbeat)
-{
-    uint64_t now_us = monotonic_us(nodes);
-
-    if (record->has_counters) {
-        if (heartbeat->ecc_uncorrectable_count > record->ecc_uncorrectable_count)
-            raise_factor(record, FACTOR_UNCORRECTABLE, now_us);
-        else if (heartbeat->ecc_correctable_count > record->ecc_correctable_count)
-            raise_factor(record, FACTOR_CORRECTABLE, now_us);
-    }
-    record->has_counters = true;
-    record->ecc_correctable_count = heartbeat->ecc_correctable_count;
-    record->ecc_uncorrectable_count = heartbeat->ecc_uncorrectable_count;
-    record->thermal_factor = thermal_factor(heartbeat->temperature_milli_celsius);
-    if (record_factor(record, now_us) > 1)
-        nodes->any_unhealthy = true;
+    return nodes != NULL ? nodes->health : NULL;
 }
 
 double nodes_hazard_factor(const struct nodes *nodes, uint32_t node_slot)
 {
-    if (nodes == NULL || node_slot >= nodes->count)
-        return 1;
-    return record_factor(&nodes->records[node_slot], monotonic_us(nodes));
-}
-
-bool nodes_any_unhealthy(const struct nodes *nodes)
-{
-    return nodes != NULL && nodes->any_unhealthy;
+    return node_health_factor(nodes_health(nodes), node_slot);
 }
 
 /* ---- ages ------------------------------------------------------------------------------------------------------------- */
@@ -306,7 +249,6 @@ static void look_around(struct nodes *nodes, struct node_look *look)
     const struct fsm *fsm = replica_fsm(nodes->broker->replica);
     uint32_t slots = fsm_node_slots(fsm);
     uint32_t slot = nodes->next_slot < slots ? nodes->next_slot : 0;
-    bool unhealthy = false;
 
     nodes->cut_short = false;
     for (uint32_t i = 0; i < slots && nodes->serving; i++, slot = slot + 1 < slots ? slot + 1 : 0) {
@@ -314,7 +256,6 @@ static void look_around(struct nodes *nodes, struct node_look *look)
 
         if (node == NULL)
             continue;
-        unhealthy |= record_factor(record_at(nodes, slot), look->now_us) > 1;
         if (nodes->in_flight < NODES_IN_FLIGHT_MAX &&
             nodes->in_flight_allocations < NODES_ALLOCATIONS_IN_FLIGHT_MAX) {
             look_at(nodes, node, look);
@@ -323,7 +264,6 @@ static void look_around(struct nodes *nodes, struct node_look *look)
             nodes->cut_short = true;
         }
     }
-    nodes->any_unhealthy = unhealthy;
 }
 
 static void on_timer(void *data)
@@ -336,6 +276,10 @@ static void on_timer(void *data)
     forgive_own_pause(nodes, look.now_us);
     look_around(nodes, &look);
     log_look(nodes, &look);
+    if (nodes->serving) {
+        set_agent_fresh(nodes);
+        node_health_look(nodes->health);
+    }
     if (nodes->serving)
         arm(nodes, look_delay_ms(nodes));
 }
@@ -347,7 +291,7 @@ void nodes_heard(struct nodes *nodes, uint32_t node_slot, const Ckpt__V1__AgentH
     record->known = record->heard = true;
     record->since_us = monotonic_us(nodes);
     if (heartbeat != NULL)
-        take_health(nodes, record, heartbeat);
+        node_health_heartbeat(nodes->health, node_slot, heartbeat);
 }
 
 uint64_t nodes_heartbeat_age_ms(const struct nodes *nodes, uint32_t node_slot)
@@ -366,9 +310,10 @@ void nodes_start(struct nodes *nodes)
 
         nodes->records[slot] = (struct node_record){.proposing = proposing};
     }
-    nodes->any_unhealthy = false;
     nodes->cut_short = false;
     nodes->serving = true;
+    set_agent_fresh(nodes);
+    node_health_begin(nodes->health);
     arm(nodes, look_delay_ms(nodes));
 }
 
@@ -383,6 +328,7 @@ struct nodes *nodes_new(struct broker *broker)
     struct nodes *nodes = check_calloc(1, sizeof(*nodes));
 
     nodes->broker = broker;
+    nodes->health = node_health_new(broker);
     nodes->timer = broker->clock.timer_new(broker->clock.context, on_timer, nodes);
     return nodes;
 }
@@ -392,6 +338,7 @@ void nodes_free(struct nodes *nodes)
     if (nodes == NULL)
         return;
     nodes->broker->clock.timer_free(nodes->timer);
+    node_health_free(nodes->health);
     free(nodes->records);
     free(nodes);
 }

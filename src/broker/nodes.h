@@ -1,19 +1,17 @@
-/* What the leader knows of nodes beside the replicated state: when each was heard of last, and how
- * healthy it says it is.
+/* What the leader knows of nodes beside the replicated state: when each was heard of last.
  *
  * Flow     the dispatcher calls nodes_heard() for hellos and heartbeats; a timer compares ages with
  *          the policy and proposes NodeSeen DEGRADED or DOWN; a node that is heard again is proposed
- *          READY. Health counters become a hazard factor that decays (half-life
- *          NODES_HEALTH_HALF_LIFE_MS).
+ *          READY. What heartbeats say of health goes to node_health.h.
  * Shapes   one record per node slot; one NodeSeen in flight per node, NODES_IN_FLIGHT_MAX in all, and
  *          nodes given up while those before have fewer than NODES_ALLOCATIONS_IN_FLIGHT_MAX
  *          allocations: a look stops there, and goes on where it stopped when these are applied. One
  *          log line per look.
- * Units    milliseconds, monotonic clock; the hazard factor is a plain multiplier, 1 = healthy.
+ * Units    milliseconds, monotonic clock.
  * Errors   a proposal that fails is repeated by a later look.
  * Absent   replication of heartbeats: a new leader starts every age at its own start, so that a
  *          failover never kills a node.
- * Source   F-006, F-007, S1-051, T-001.
+ * Source   F-006, F-007.
  */
 #ifndef CKPT_BROKER_NODES_H
 #define CKPT_BROKER_NODES_H
@@ -26,10 +24,10 @@
 #include "ckpt/v1/agent.pb-c.h"
 
 struct broker;
+struct node_health;
 struct nodes;
 
 enum {
-    NODES_HEALTH_HALF_LIFE_MS = 6 * 3600 * 1000,
     NODES_IN_FLIGHT_MAX = 256,
     NODES_ALLOCATIONS_IN_FLIGHT_MAX = 2048 /* that end with their nodes: one turn of the loop */
 };
@@ -45,10 +43,10 @@ void nodes_heard(struct nodes *nodes, uint32_t node_slot,
                  const Ckpt__V1__AgentHeartbeat *heartbeat);
 /* UINT64_MAX: not heard of by this leader. */
 uint64_t nodes_heartbeat_age_ms(const struct nodes *nodes, uint32_t node_slot);
+/* Owned by nodes; NULL for NULL. */
+struct node_health *nodes_health(const struct nodes *nodes);
 /* >= 1. */
 double nodes_hazard_factor(const struct nodes *nodes, uint32_t node_slot);
-/* false: every node's factor is 1. */
-bool nodes_any_unhealthy(const struct nodes *nodes);
 
 struct node_age {
     bool heard; /* by this leader; else the age runs since this leader knows the node */

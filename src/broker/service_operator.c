@@ -6,6 +6,7 @@
 #include "src/broker/dispatcher.h"
 #include "src/broker/methods.h"
 #include "src/broker/storage_watch.h"
+#include "src/broker/telemetry.h"
 
 /* ---- mutations whose command is not the request itself ---- */
 
@@ -116,6 +117,7 @@ static void list_nodes(struct request *request, struct scratch *scratch)
         item->connected = broker->dispatcher != NULL &&
                           dispatcher_node_connected(broker->dispatcher, node->id, &age_ms);
         item->last_heartbeat_age_ms = age_ms;
+        telemetry_fill_node(broker, slot, scratch, item);
         reply.nodes[reply.n_nodes++] = item;
     }
     answer_reply(request->call, &reply.base);

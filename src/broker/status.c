@@ -14,6 +14,7 @@
 #include "src/broker/dispatcher.h"
 #include "src/broker/methods.h"
 #include "src/broker/storage_watch.h"
+#include "src/broker/telemetry.h"
 #include "src/tls/watch.h"
 
 enum { STATUS_WARNINGS_MAX = 128, STATUS_VIOLATIONS_MAX = 64 };
@@ -41,8 +42,9 @@ static const struct consensus_peer_status *status_peer(const struct consensus_st
 
 static void status_self(const struct status *status, Ckpt__V1__MemberStatus *member)
 {
-    member->role = translate_text(
-        status->raft.member_role == CONSENSUS_LEARNER ? "learner" : translate_role(status->raft.role));
+    member->role = translate_text(status->raft.member_role == CONSENSUS_LEARNER
+                                      ? "learner"
+                                      : translate_role(status->raft.role));
     member->reachable = true;
     member->match_index = status->raft.last_index;
     member->version = translate_text(CKPT_VERSION);
@@ -353,6 +355,11 @@ static void status_warn_backups(struct status *status)
                                            status_age_s(status, since_ms), why));
 }
 
+static void take_telemetry_warning(void *context, char *text)
+{
+    status_warn(context, text);
+}
+
 static void status_warn_self(struct status *status)
 {
     const struct broker *broker = status->broker;
@@ -409,8 +416,9 @@ static void status_fill_raft(struct status *status)
     reply->leader_since_ms = status->stats.leader_since_ms;
     reply->member_id = status->raft.member_id;
     reply->member_name = broker->config->self->name;
-    reply->role = translate_text(
-        status->raft.member_role == CONSENSUS_LEARNER ? "learner" : translate_role(status->raft.role));
+    reply->role = translate_text(status->raft.member_role == CONSENSUS_LEARNER
+                                     ? "learner"
+                                     : translate_role(status->raft.role));
     reply->quorum = status->raft.quorum;
     reply->commit_index = status->raft.commit_index;
     reply->applied_index = status->raft.applied_index;
@@ -468,6 +476,7 @@ void status_answer(struct request *request, struct scratch *scratch)
     status_warn_incarnations(&status);
     status_warn_fence(&status);
     status_warn_backups(&status);
+    telemetry_warnings(broker->telemetry, scratch, take_telemetry_warning, &status);
     status_warn_self(&status);
     answer_reply(request->call, &reply.base);
 }

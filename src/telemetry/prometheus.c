@@ -124,8 +124,8 @@ static void take_label(struct line *line, struct view name, struct view value)
     else if (is_text(name, "xid"))
         line->xid = value;
     if (tells_parts(name)) /* a sum, so that their order is of no importance */
-        line->part +=
-            samples_hash(samples_hash(SAMPLES_HASH, name.at, name.length), value.at, value.length);
+        line->part += samples_mix(
+            samples_hash(samples_hash(SAMPLES_HASH, name.at, name.length), value.at, value.length));
 }
 
 static bool take_labels(struct view *rest, struct line *line)

@@ -182,6 +182,15 @@ static double threshold(const json_t *thresholds, const char *name)
     return json_number(json_object_get(thresholds, name), "Reading");
 }
 
+/* Published services leave either member out. */
+static bool measures_celsius(const json_t *sensor)
+{
+    const char *type = json_text(sensor, "ReadingType");
+
+    return type[0] != '\0' ? strcmp(type, "Temperature") == 0
+                           : strcmp(json_text(sensor, "ReadingUnits"), "Cel") == 0;
+}
+
 /* Whatever else it measures is of no interest: it is not read again. */
 static void take_sensor(const struct document *document)
 {
@@ -191,7 +200,7 @@ static void take_sensor(const struct document *document)
                                     threshold(thresholds, "UpperFatal")};
     double celsius = json_number(document->object, "Reading");
 
-    if (strcmp(json_text(document->object, "ReadingType"), "Temperature") != 0)
+    if (!measures_celsius(document->object))
         return;
     document->links->leaf = true;
     if (!isnan(celsius))

@@ -105,6 +105,13 @@ uint64_t samples_hash(uint64_t hash, const void *bytes, size_t length)
     return hash;
 }
 
+uint64_t samples_mix(uint64_t hash)
+{
+    hash = (hash ^ (hash >> 33)) * UINT64_C(0xff51afd7ed558ccd);
+    hash = (hash ^ (hash >> 33)) * UINT64_C(0xc4ceb9fe1a85ec53);
+    return hash ^ (hash >> 33);
+}
+
 double samples_thermal_level(double celsius, const struct samples_limits *limits)
 {
     struct samples_limits used = *limits;

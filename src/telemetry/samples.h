@@ -76,6 +76,8 @@ void samples_add(struct samples *samples, const struct telemetry_sample *sample)
 /* FNV-1a, to be continued with the last result; begins with SAMPLES_HASH. */
 #define SAMPLES_HASH UINT64_C(1469598103934665603)
 uint64_t samples_hash(uint64_t hash, const void *bytes, size_t length);
+/* Of hashes that are added up: sums of plain ones collide, as their last bytes enter almost linearly. */
+uint64_t samples_mix(uint64_t hash);
 
 /* Level of a temperature beside its limits in degrees Celsius; a limit that is NaN is not known. Without any limit: the limits of a
  * GPU (SAMPLES_HOT_C and so on). */

@@ -431,6 +431,7 @@ static void rising_errors_of_one_node_raise_the_value(void **state)
     begin_cycle_of(fake, &healthy, nodes, fake_wall_ms(fake));
     evaluator_fill(&healthy, fake->replica.fsm, &view, 0, 1);
     before = view.hazard_factor[0];
+    heartbeat.ecc_measured = true;
     nodes_heard(nodes, job(fake)->nodes[2].node_slot, &heartbeat);
     heartbeat.ecc_uncorrectable_count = 1;
     nodes_heard(nodes, job(fake)->nodes[2].node_slot, &heartbeat);

@@ -1,4 +1,4 @@
-/* Heartbeat ages and health of nodes: F-006, F-007, S1-051, T-001. */
+/* Heartbeat ages of nodes: F-006, F-007. */
 #include "src/broker/nodes.h"
 #include "tests/unit/broker/fake_replica.h"
 
@@ -285,58 +285,6 @@ static void nodes_of_sensitive_and_borrowed_work_are_given_more_time(void **stat
     finish(fake, nodes);
 }
 
-static void beat(struct nodes *nodes, uint32_t slot, uint64_t correctable, uint64_t uncorrectable,
-                 uint32_t milli_celsius)
-{
-    Ckpt__V1__AgentHeartbeat heartbeat = CKPT__V1__AGENT_HEARTBEAT__INIT;
-
-    heartbeat.ecc_correctable_count = correctable;
-    heartbeat.ecc_uncorrectable_count = uncorrectable;
-    heartbeat.temperature_milli_celsius = milli_celsius;
-    nodes_heard(nodes, slot, &heartbeat);
-}
-
-/* T-001: within one heartbeat; old counts say nothing; the factor decays; a counter that restarts is no alarm. */
-static void rising_error_counters_raise_the_hazard(void **state)
-{
-    struct fake *fake = fake_new(NULL);
-    const struct fsm_node *node = seen(fake, "node-1");
-    struct nodes *nodes = serve(fake);
-
-    (void)state;
-    beat(nodes, node->slot, 1000, 0, 40000);
-    assert_false(nodes_any_unhealthy(nodes));
-    assert_double_near(nodes_hazard_factor(nodes, node->slot), 1, 0);
-    beat(nodes, node->slot, 1001, 0, 40000);
-    assert_true(nodes_any_unhealthy(nodes));
-    assert_double_near(nodes_hazard_factor(nodes, node->slot), 10, 1e-9);
-    beat(nodes, node->slot, 1001, 1, 40000);
-    assert_double_near(nodes_hazard_factor(nodes, node->slot), 100, 1e-9);
-    beat(nodes, node->slot, 0, 0, 40000);
-    assert_double_near(nodes_hazard_factor(nodes, node->slot), 100, 1e-9);
-    fake->now_us += (uint64_t)NODES_HEALTH_HALF_LIFE_MS * 1000;
-    assert_double_near(nodes_hazard_factor(nodes, node->slot), 1 + 99 / 2.0, 1e-6);
-    finish(fake, nodes);
-}
-
-static void heat_raises_the_hazard_while_it_lasts(void **state)
-{
-    struct fake *fake = fake_new(NULL);
-    const struct fsm_node *node = seen(fake, "node-1");
-    struct nodes *nodes = serve(fake);
-
-    (void)state;
-    beat(nodes, node->slot, 0, 0, 90000);
-    assert_double_near(nodes_hazard_factor(nodes, node->slot), 3, 1e-9);
-    beat(nodes, node->slot, 0, 0, 96000);
-    assert_double_near(nodes_hazard_factor(nodes, node->slot), 20, 1e-9);
-    beat(nodes, node->slot, 0, 0, 50000);
-    assert_double_near(nodes_hazard_factor(nodes, node->slot), 1, 1e-9);
-    fake_advance_ms(fake, 1500);
-    assert_false(nodes_any_unhealthy(nodes));
-    finish(fake, nodes);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -349,8 +297,6 @@ int main(void)
         cmocka_unit_test(a_node_that_is_new_is_as_old_as_its_first_sight),
         cmocka_unit_test(a_pause_of_the_broker_ages_no_node),
         cmocka_unit_test(nodes_of_sensitive_and_borrowed_work_are_given_more_time),
-        cmocka_unit_test(rising_error_counters_raise_the_hazard),
-        cmocka_unit_test(heat_raises_the_hazard_while_it_lasts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
