@@ -220,7 +220,7 @@ static void fill_hazard(const struct evaluator_cycle *cycle,
                         const struct fsm_allocation *allocation, struct eval_view *view,
                         uint32_t row)
 {
-    double horizon_s = eval_horizon_s(&cycle->policy, view, row);
+    double horizon_s = cycle->health != NULL ? eval_horizon_s(&cycle->policy, view, row) : 0;
     double write_s = view->bandwidth_bytes_per_s[row] > 0
                          ? view->size_bytes[row] / view->bandwidth_bytes_per_s[row]
                          : INFINITY;
