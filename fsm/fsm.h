@@ -342,6 +342,8 @@ const struct fsm_preemption *fsm_preemption_next(const struct fsm *fsm, uint64_t
  * would cost, as victims are compared. */
 enum fsm_status fsm_victim_hint(const struct fsm *fsm, const struct fsm_allocation *allocation,
                                 uint64_t *ret_cost_gpu_ms);
+/* What those that write to the target have left to write, at their granted rates. Looks at the 4,096 oldest active ones. */
+uint64_t fsm_target_writing_bytes(const struct fsm *fsm, uint32_t slot, uint64_t now_ms);
 size_t fsm_queue_count(const struct fsm *fsm);
 void fsm_queue_at(const struct fsm *fsm, size_t i, struct fsm_queue *ret_queue);
 const struct fsm_checkpoint *fsm_checkpoint_find(const struct fsm *fsm, uint64_t id);

@@ -205,3 +205,29 @@ uint64_t fsm_next_deadline_ms(const struct fsm *fsm)
 
     return timer == NULL ? UINT64_MAX : timer->at_ms;
 }
+
+uint64_t fsm_target_writing_bytes(const struct fsm *fsm, uint32_t slot, uint64_t now_ms)
+{
+    enum { LOOKED_AT_MAX = 4096 }; /* the oldest: most of those that write are among them */
+    const struct target *target = fsm_target_slot(fsm, slot);
+    uint64_t bytes = 0;
+    size_t looked = 0;
+
+    if (target == NULL)
+        return 0;
+    for (const struct list *at = target->active.next;
+         at != &target->active && looked < LOOKED_AT_MAX; at = at->next, looked++) {
+        const struct checkpoint *checkpoint =
+            (const struct checkpoint *)(const void *)((const char *)at -
+                                                      offsetof(struct checkpoint, queue));
+        const struct fsm_checkpoint *view = &checkpoint->view;
+        uint64_t size_bytes =
+            fsm_allocation_look(fsm, view->allocation_slot)->view.size_estimate_bytes;
+        uint64_t passed_ms = now_ms - fsm_min(now_ms, view->dispatched_at_ms);
+        uint64_t written = fsm_multiply(view->granted_bytes_per_s, passed_ms) / 1000;
+
+        if (fsm_checkpoint_writes(checkpoint))
+            bytes = fsm_add(bytes, size_bytes - fsm_min(size_bytes, written));
+    }
+    return bytes;
+}

@@ -1,6 +1,7 @@
 /* See dispatcher.h. This file: grants, and the duty's life. */
 #include "src/broker/dispatcher.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "src/base/check.h"
@@ -62,13 +63,17 @@ static struct waiting waiting_of(const struct dispatcher *dispatcher, uint64_t c
     return waiting;
 }
 
-/* What somebody asked for goes before what the evaluator decided. Among equals the gain of now counts, not that of the decision: what
- * waits goes on computing, so its gain grows and it is not passed over for ever. */
+/* Deadlines go first: they would be too late afterwards. What somebody asked for goes before what the evaluator decided. Among equals
+ * the gain of now counts, not that of the decision: what waits goes on computing, so its gain grows and it is not passed over for ever. */
 static int by_gain(const void *left, const void *right)
 {
     const struct waiting *a = left, *b = right;
     bool a_asked = a->checkpoint->terms == NULL, b_asked = b->checkpoint->terms == NULL;
+    bool a_late = has_deadline(a->checkpoint->purpose),
+         b_late = has_deadline(b->checkpoint->purpose);
 
+    if (a_late != b_late)
+        return a_late ? -1 : 1;
     if (a_asked != b_asked)
         return a_asked ? -1 : 1;
     if (a->gain_gpu_s_per_byte != b->gain_gpu_s_per_byte)
@@ -118,24 +123,30 @@ static void targets_of(const struct fsm *fsm, struct grant_target targets[FSM_TA
     }
 }
 
-/* What is granted next. The caller frees *ret_grants. */
-static size_t derive_grants(const struct dispatcher *dispatcher, size_t count,
-                            struct grant **ret_grants)
+/* What is granted next, at most what one command takes. The caller frees *ret_grants. */
+static size_t derive_grants(struct dispatcher *dispatcher, size_t count, struct grant **ret_grants)
 {
     const struct fsm *fsm = replica_fsm(dispatcher->broker->replica);
     struct grant_target targets[FSM_TARGETS_MAX];
     struct waiting *waiting = check_calloc(count, sizeof(*waiting));
     struct grant_candidate *candidates = check_calloc(count, sizeof(*candidates));
+    double *gains = check_calloc(count, sizeof(*gains));
     size_t granted;
 
     for (size_t i = 0; i < count; i++)
         waiting[i] = waiting_of(dispatcher, dispatcher->grant_ids[i]);
     sort_waiting(waiting, count);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         candidates[i] = candidate_of(fsm, &waiting[i]);
+        gains[i] = waiting[i].gain_gpu_s_per_byte;
+    }
     targets_of(fsm, targets);
     *ret_grants = check_calloc(count, sizeof(**ret_grants));
     granted = grants_pack(candidates, count, targets, *ret_grants);
+    if (granted > GRANTS_PER_COMMAND_MAX)
+        granted = GRANTS_PER_COMMAND_MAX; /* the rest after this one is applied */
+    queue_note(&dispatcher->queue, candidates, gains, count, *ret_grants, granted, targets);
+    free(gains);
     free(candidates);
     free(waiting);
     return granted;
@@ -221,11 +232,11 @@ static void grant(struct dispatcher *dispatcher)
     for (size_t i = 0; i < dispatcher->grant_scan.count; i++)
         if (fsm_grant_possible(fsm, dispatcher->grant_best[i].id))
             dispatcher->grant_ids[waiting++] = dispatcher->grant_best[i].id;
-    if (waiting == 0)
+    if (waiting == 0) {
+        queue_clear(&dispatcher->queue);
         return;
+    }
     count = derive_grants(dispatcher, waiting, &grants);
-    if (count > GRANTS_PER_COMMAND_MAX)
-        count = GRANTS_PER_COMMAND_MAX; /* the rest after this one is applied */
     if (count > 0)
         propose_grants(dispatcher, grants, count);
     free(grants);
@@ -274,6 +285,7 @@ static void on_not_serving(void *context)
     dispatcher->grant_looking = false;
     dispatcher->broker->clock.timer_stop(dispatcher->grant_timer);
     nodes_stop(dispatcher->nodes);
+    queue_clear(&dispatcher->queue);
     dispatcher_sessions_end(dispatcher);
 }
 
@@ -318,10 +330,50 @@ void dispatcher_free(struct dispatcher *dispatcher)
     free(dispatcher->by_slot);
     free(dispatcher->grant_ids);
     free(dispatcher->grant_best);
+    queue_close(&dispatcher->queue);
     free(dispatcher);
 }
 
 const struct nodes *dispatcher_nodes(const struct dispatcher *dispatcher)
 {
     return dispatcher != NULL ? dispatcher->nodes : NULL;
+}
+
+void dispatcher_fill_place(struct dispatcher *dispatcher, Ckpt__V1__Checkpoint *checkpoint)
+{
+    const struct queue_place *place;
+    const struct fsm_target *target;
+    uint64_t bytes;
+
+    if (dispatcher == NULL || !dispatcher->serving ||
+        checkpoint->state != CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_REQUESTED)
+        return;
+    place = queue_find(&dispatcher->queue, checkpoint->checkpoint_id);
+    if (place == NULL)
+        return;
+    checkpoint->queue_position = place->position;
+    checkpoint->wave = place->wave;
+    target = fsm_target_at(replica_fsm(dispatcher->broker->replica), place->target);
+    if (target == NULL || target->budget_bytes_per_s == 0)
+        return;
+    bytes = place->bytes_ahead +
+            fsm_target_writing_bytes(replica_fsm(dispatcher->broker->replica), place->target,
+                                     replica_state_ms(dispatcher->broker->replica));
+    checkpoint->expected_start_ms =
+        replica_state_ms(dispatcher->broker->replica) +
+        (uint64_t)((unsigned __int128)bytes * 1000 / target->budget_bytes_per_s);
+}
+
+void dispatcher_fill_queue(const struct dispatcher *dispatcher, uint32_t target_slot,
+                           Ckpt__V1__TargetStatus *target)
+{
+    const struct queue_target *queue;
+
+    if (dispatcher == NULL || !dispatcher->serving)
+        return;
+    CHECK(target_slot < FSM_TARGETS_MAX);
+    queue = &dispatcher->queue.targets[target_slot];
+    target->waiting_count = queue->waiting_count;
+    target->wave_count = queue->wave_count;
+    target->price_gpu_ms_per_gb = (uint64_t)fmin(queue->price_gpu_s_per_byte * 1e12, 9e18);
 }

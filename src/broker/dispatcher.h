@@ -22,6 +22,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ckpt/v1/broker.pb-c.h"
+#include "ckpt/v1/operator.pb-c.h"
+
 struct broker;
 struct dispatcher;
 struct nodes;
@@ -36,6 +39,10 @@ size_t dispatcher_connected_count(const struct dispatcher *dispatcher);
 /* The age is written also for a lost node; UINT64_MAX when this leader never heard of it. */
 bool dispatcher_node_connected(const struct dispatcher *dispatcher, const char *node_id,
                                uint64_t *ret_heartbeat_age_ms);
+/* Where a waiting checkpoint stands, and who waits for a target; nothing on a member that does not lead. */
+void dispatcher_fill_place(struct dispatcher *dispatcher, Ckpt__V1__Checkpoint *checkpoint);
+void dispatcher_fill_queue(const struct dispatcher *dispatcher, uint32_t target_slot,
+                           Ckpt__V1__TargetStatus *target);
 /* Heartbeat ages and health factors; owned by the dispatcher. */
 const struct nodes *dispatcher_nodes(const struct dispatcher *dispatcher);
 

@@ -7,6 +7,7 @@
 #include "src/base/id.h"
 #include "src/broker/broker.h"
 #include "src/broker/dispatcher.h"
+#include "src/broker/dispatcher_queue.h"
 
 struct session;
 
@@ -32,6 +33,7 @@ struct dispatcher {
     struct fsm_grantable_scan grant_scan;
     struct fsm_waiting *grant_best; /* GRANTS_LOOK_MAX */
     uint64_t grant_spent_us;
+    struct grant_queue queue; /* who waits, as the last look left it */
     struct list sessions;
     size_t attached_count;
     struct session **by_slot; /* the attached stream of each node, NULL: none */

@@ -138,6 +138,8 @@ static double shadow_price(const struct fsm *fsm, const struct fsm_grantable_sca
 
         if (waiting == NULL || !fsm_grant_possible(fsm, waiting->id))
             continue; /* no more */
+        if (waiting->terms == NULL)
+            continue; /* asked for: nobody weighed it, so it is no price for others */
         CHECK(waiting->target_slot < FSM_TARGETS_MAX);
         prices[waiting->target_slot] = (double)fsm_grant_priority(fsm, waiting) / 1e3 / 1e9;
     }

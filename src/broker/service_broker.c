@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "src/base/check.h"
+#include "src/broker/dispatcher.h"
 #include "src/broker/explain.h"
 #include "src/broker/methods.h"
 
@@ -146,7 +147,8 @@ static const struct fsm_checkpoint *next_checkpoint(const struct fsm *fsm,
 static void list_page_of_checkpoints(const struct fsm *fsm,
                                      const Ckpt__V1__ListCheckpointsRequest *asked, uint32_t size,
                                      const struct fsm_allocation *allocation,
-                                     struct scratch *scratch, Ckpt__V1__ListCheckpointsReply *reply)
+                                     struct dispatcher *dispatcher, struct scratch *scratch,
+                                     Ckpt__V1__ListCheckpointsReply *reply)
 {
     const struct fsm_checkpoint *checkpoint =
         next_checkpoint(fsm, allocation, asked->after_checkpoint_id);
@@ -161,6 +163,7 @@ static void list_page_of_checkpoints(const struct fsm *fsm,
             asked->state == checkpoint->state) {
             Ckpt__V1__Checkpoint *item = scratch_take(scratch, 1, sizeof(*item));
             translate_checkpoint(fsm, checkpoint, scratch, item);
+            dispatcher_fill_place(dispatcher, item);
             bytes += ckpt__v1__checkpoint__get_packed_size(item);
             reply->checkpoints[reply->n_checkpoints++] = item;
         }
@@ -198,10 +201,12 @@ static void list_checkpoints(struct request *request, struct scratch *scratch)
             return;
         }
         translate_checkpoint(fsm, checkpoint, scratch, &one);
+        dispatcher_fill_place(request->broker->dispatcher, &one);
         reply.n_checkpoints = 1;
         reply.checkpoints = places;
     } else {
-        list_page_of_checkpoints(fsm, asked, size, allocation, scratch, &reply);
+        list_page_of_checkpoints(fsm, asked, size, allocation, request->broker->dispatcher, scratch,
+                                 &reply);
     }
     answer_reply(request->call, &reply.base);
 }

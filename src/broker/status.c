@@ -163,6 +163,7 @@ size_t status_targets(const struct broker *broker, struct scratch *scratch,
             continue;
         item = scratch_take(scratch, 1, sizeof(*item));
         translate_target(target, scratch, item);
+        dispatcher_fill_queue(broker->dispatcher, slot, item);
         if (broker->storage_watch != NULL &&
             storage_watch_last_probe(broker->storage_watch, target->id, &detail, &probe_ms)) {
             item->detail = translate_text(detail);

@@ -22,6 +22,9 @@ static const struct output_column columns[] = {
     {"SHARDS", OUTPUT_RIGHT},
     {"SIZE", OUTPUT_RIGHT},
     {"TARGET", OUTPUT_LEFT},
+    {"PLACE", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
+    {"WAVE", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
+    {"STARTS", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
     {"AFTER", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
     {"PAUSED", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
     {"RESUMED", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
@@ -47,6 +50,21 @@ static const char *reason_text(Ckpt__V1__Reason reason, char text[HUMAN_BYTES])
                : human_enum(&ckpt__v1__reason__descriptor, (int)reason, text);
 }
 
+/* Where it stands among those that wait for bandwidth. */
+static void waiting_cells(struct output_table *table, const Ckpt__V1__Checkpoint *c)
+{
+    char text[HUMAN_BYTES];
+
+    if (c->queue_position == 0) {
+        for (int i = 0; i < 3; i++)
+            output_cell(table, "-");
+        return;
+    }
+    output_cell(table, "%u", c->queue_position);
+    output_cell(table, "%u", c->wave);
+    output_cell(table, "%s", human_clock(c->expected_start_ms, text));
+}
+
 static void checkpoint_row(struct output_table *table, const ProtobufCMessage *item)
 {
     const Ckpt__V1__Checkpoint *c = (const Ckpt__V1__Checkpoint *)item;
@@ -62,6 +80,7 @@ static void checkpoint_row(struct output_table *table, const ProtobufCMessage *i
     output_cell(table, "%zu/%zu", verified_count(c), c->n_shards);
     output_cell(table, "%s", human_size(c->size_bytes, text));
     output_cell(table, "%s", c->target_id);
+    waiting_cells(table, c);
     output_cell(table, "%s",
                 human_enum(&ckpt__v1__after_checkpoint__descriptor, (int)c->after, text));
     output_cell(table, "%u", c->paused_count);
@@ -197,6 +216,9 @@ static void print_checkpoint(struct cli *cli, const Ckpt__V1__Checkpoint *c)
             human_enum_words(&ckpt__v1__after_checkpoint__descriptor, (int)c->after, b), c->attempt,
             c->paused_count, c->resumed_count);
     print_times(cli, c);
+    if (c->queue_position > 0)
+        fprintf(cli->out, " waits for bandwidth: place %u, wave %u, expected to start %s\n",
+                c->queue_position, c->wave, human_clock(c->expected_start_ms, a));
     fprintf(cli->out, " size %s  granted %s  saves %" PRIu64 " GPU-s of recomputation\n",
             human_size(c->size_bytes, a), human_rate(c->granted_bytes_per_s, b),
             c->recompute_saved_gpu_ms / 1000);

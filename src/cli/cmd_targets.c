@@ -18,6 +18,9 @@ static const struct output_column columns[] = {
     {"PAUSED", OUTPUT_RIGHT},
     {"PREFIX", OUTPUT_LEFT},
     {"DETAIL", OUTPUT_LEFT},
+    {"WAITING", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
+    {"WAVES", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
+    {"GPU-S/GB", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
     {"KIND", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
     {"PROBE", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
     {"WRITE", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
@@ -40,6 +43,9 @@ static void target_row(struct output_table *table, const ProtobufCMessage *item)
     output_cell(table, "%" PRIu64, target->paused_count);
     output_cell(table, "%s", spec->prefix);
     output_cell(table, "%s", target->detail);
+    output_cell(table, "%u", target->waiting_count);
+    output_cell(table, "%u", target->wave_count);
+    output_cell(table, "%.3f", (double)target->price_gpu_ms_per_gb / 1e3);
     output_cell(table, "%s", human_enum(&ckpt__v1__target_kind__descriptor, (int)spec->kind, text));
     output_cell(table, "%s", human_duration(target->last_probe_ms, text));
     output_cell(table, "%s", human_rate(spec->write_bytes_per_s, text));

@@ -1,5 +1,8 @@
 /* Bandwidth grants: S1-045, D-001, D-002. */
 #include "src/broker/dispatcher_grants.h"
+
+#include "src/broker/dispatcher_queue.h"
+#include "src/eval/pace.h"
 #include "tests/support/test.h"
 
 #define GB UINT64_C(1000000000)
@@ -147,6 +150,88 @@ static void grants_never_exceed_the_budget_and_keep_the_order(void **state)
     }
 }
 
+/* The model's rule in integers: strictly by index, while what writes is at most three quarters of the budget, deadlines first and past
+ * the limit. Writers that want less than a quarter may also fill the last one: their rates are enforced, so nobody is slowed. */
+static void grants_are_those_of_the_models_pacing(void **state)
+{
+    enum { CANDIDATES = 10 };
+    uint64_t seed = test_seed();
+
+    (void)state;
+    for (int round = 0; round < 20000; round++) {
+        struct grant_target target = {.budget_bytes_per_s = 4 * (test_random(&seed) % 12)};
+        struct grant_candidate candidates[CANDIDATES];
+        struct eval_candidate model[CANDIDATES];
+        struct grant grants[CANDIDATES];
+        uint64_t quarter = target.budget_bytes_per_s / 4;
+        size_t deadlines = test_random(&seed) % 3, granted, admitted;
+        bool small = test_random(&seed) % 4 == 0;
+        struct eval_window window;
+        double phi;
+
+        target.granted_bytes_per_s = test_random(&seed) % (target.budget_bytes_per_s + 2);
+        window = (struct eval_window){.budget_bytes_per_s = (double)target.budget_bytes_per_s,
+                                      .running_bytes_per_s = (double)target.granted_bytes_per_s};
+        for (size_t i = 0; i < CANDIDATES; i++) { /* in falling index, deadlines first */
+            candidates[i] =
+                candidate(i + 1, 1 + (small ? 0 : quarter) + test_random(&seed) % (quarter + 1));
+            candidates[i].bypass = i < deadlines;
+            model[i] = (struct eval_candidate){.job = (uint32_t)i,
+                                               .deadline = i < deadlines,
+                                               .index = (double)(CANDIDATES - i),
+                                               .size_bytes = 1,
+                                               .injection_bytes_per_s =
+                                                   (double)candidates[i].wanted_bytes_per_s};
+        }
+        granted = grants_pack(candidates, CANDIDATES, &target, grants);
+        admitted = eval_pace(&window, model, CANDIDATES, &phi);
+        assert_true(small ? granted >= admitted : granted == admitted);
+        for (size_t i = 0; i < granted; i++)
+            assert_uint_equal(grants[i].checkpoint_id, i + 1);
+    }
+}
+
+/* S1-045: what waits, where, in which wave, behind how many bytes; each target has an order of its own. */
+static void those_that_wait_have_places_and_waves(void **state)
+{
+    struct grant_candidate candidates[] = {candidate(9, 7 * GB), candidate(4, 6 * GB),
+                                           candidate(7, 6 * GB), candidate(2, 6 * GB),
+                                           candidate(3, 9 * GB)};
+    double gains[] = {9, 8, 7, 6, 5};
+    struct grant_target targets[2] = {{.budget_bytes_per_s = 8 * GB}};
+    struct grant_queue queue = {.places = NULL};
+    const struct queue_place *place;
+    struct grant grants[5];
+    size_t granted;
+
+    (void)state;
+    candidates[4].target = 1; /* in an outage */
+    granted = grants_pack(candidates, 5, targets, grants);
+    assert_uint_equal(granted, 1);
+    queue_note(&queue, candidates, gains, 5, grants, granted, targets);
+    assert_null(queue_find(&queue, 9)); /* granted */
+    assert_null(queue_find(&queue, 5)); /* unknown */
+    place = queue_find(&queue, 4);
+    assert_int_equal(place->position, 1);
+    assert_int_equal(place->wave, 1);
+    assert_uint_equal(place->bytes_ahead, 0);
+    place = queue_find(&queue, 7);
+    assert_int_equal(place->position, 2);
+    assert_int_equal(place->wave, 2); /* six of six are taken in front of it */
+    place = queue_find(&queue, 2);
+    assert_int_equal(place->position, 3);
+    assert_int_equal(place->wave, 3);
+    assert_uint_equal(place->bytes_ahead, 200 * GB);
+    assert_int_equal(queue_find(&queue, 3)->position, 1);
+    assert_int_equal(queue.targets[0].waiting_count, 3);
+    assert_int_equal(queue.targets[0].wave_count, 3);
+    assert_true(queue.targets[0].price_gpu_s_per_byte == 8);
+    queue_clear(&queue);
+    assert_null(queue_find(&queue, 4));
+    assert_int_equal(queue.targets[0].waiting_count, 0);
+    queue_close(&queue);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -157,6 +242,8 @@ int main(void)
         cmocka_unit_test(a_full_target_does_not_hold_back_another),
         cmocka_unit_test(an_unavailable_target_grants_nothing_not_even_to_a_deadline),
         cmocka_unit_test(timeout_is_at_least_twice_the_write_time),
+        cmocka_unit_test(grants_are_those_of_the_models_pacing),
+        cmocka_unit_test(those_that_wait_have_places_and_waves),
         cmocka_unit_test(grants_never_exceed_the_budget_and_keep_the_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -189,6 +189,88 @@ static void what_was_asked_for_goes_before_what_was_decided(void **state)
     finish(fake);
 }
 
+static Ckpt__V1__Checkpoint place_of(struct fake *fake, const struct fsm_checkpoint *checkpoint)
+{
+    Ckpt__V1__Checkpoint message = CKPT__V1__CHECKPOINT__INIT;
+
+    message.checkpoint_id = checkpoint->id;
+    message.state = checkpoint->state;
+    dispatcher_fill_place(fake->broker.dispatcher, &message);
+    return message;
+}
+
+/* Waves are visible: each place, and when its turn should come: 640 GB at 7 GB/s before the first, and so on. */
+static void those_that_wait_see_their_place_and_their_time(void **state)
+{
+    struct fake *fake = start();
+    const struct fsm_checkpoint *writer, *first, *second;
+    Ckpt__V1__TargetStatus target = CKPT__V1__TARGET_STATUS__INIT;
+    uint64_t now_ms;
+
+    (void)state;
+    keep_nodes(fake);
+    fake_serve(fake);
+    add_job(fake, "writer", 1);
+    add_job(fake, "first", 2);
+    fake_advance_ms(fake, 48 * (uint64_t)HOUR_MS);
+    add_job(fake, "second", 3);
+    fake_advance_ms(fake, 60000);
+    writer = request(fake, "writer", "r1");
+    second = request(fake, "second", "r2");
+    first = request(fake, "first", "r3");
+    now_ms = fake_wall_ms(fake);
+    assert_int_equal(place_of(fake, writer).queue_position, 0);
+    assert_int_equal(place_of(fake, first).queue_position, 1);
+    assert_int_equal(place_of(fake, first).wave, 1);
+    assert_in_range(place_of(fake, first).expected_start_ms, now_ms + 91400, now_ms + 91430);
+    assert_int_equal(place_of(fake, second).queue_position, 2);
+    assert_int_equal(place_of(fake, second).wave, 2);
+    assert_in_range(place_of(fake, second).expected_start_ms, now_ms + 182840, now_ms + 182860);
+    fake_advance_ms(fake, 50000); /* the writer goes on, so the time stays and comes nearer */
+    assert_in_range(place_of(fake, first).expected_start_ms, now_ms + 91400, now_ms + 91430);
+    dispatcher_fill_queue(fake->broker.dispatcher, 0, &target);
+    assert_int_equal(target.waiting_count, 2);
+    assert_int_equal(target.wave_count, 2);
+    assert_true(target.price_gpu_ms_per_gb > 0);
+    cancel(fake, writer->id, "c1");
+    assert_int_equal(place_of(fake, first).queue_position, 0);
+    assert_int_equal(place_of(fake, second).queue_position, 1);
+    finish(fake);
+}
+
+static void short_and_wide(Ckpt__V1__AllocationSpec *spec)
+{
+    spec->walltime_ms = 2 * (uint64_t)HOUR_MS;
+    spec->write_bytes_per_s = UINT64_C(10000000000);
+}
+
+/* A walltime slot comes once: it passes the limit, and those that were asked for. */
+static void a_walltime_slot_is_granted_although_the_target_is_full(void **state)
+{
+    struct fake *fake = start();
+    const struct fsm_checkpoint *blocker, *waiting, *last = NULL;
+
+    (void)state;
+    keep_nodes(fake);
+    fake_serve(fake);
+    assert_int_equal(fake_register(fake, "ends", 1, 1, short_and_wide).status, FSM_OK);
+    add_job(fake, "blocker", 2);
+    add_job(fake, "waits", 3);
+    fake_advance_ms(fake, HOUR_MS + HOUR_MS / 2);
+    while ((last = fsm_checkpoint_next(fake->replica.fsm, last == NULL ? 0 : last->id)) != NULL)
+        cancel(fake, last->id, "c0"); /* what the model wanted before */
+    blocker = request(fake, "blocker", "r1");
+    waiting = request(fake, "waits", "r2");
+    assert_true(granted(blocker));
+    fake_advance_ms(fake, HOUR_MS / 2 - 100000);
+    last = fsm_checkpoint_next(fake->replica.fsm, waiting->id);
+    assert_non_null(last);
+    assert_int_equal(last->purpose, CKPT__V1__PURPOSE__PURPOSE_WALLTIME);
+    assert_true(granted(last));
+    assert_false(granted(waiting));
+    finish(fake);
+}
+
 /* A new leader grants what is waiting without being told again. */
 static void grants_are_derived_from_the_state_by_the_next_leader(void **state)
 {
@@ -231,6 +313,8 @@ int main(void)
         cmocka_unit_test(the_one_with_more_at_stake_now_goes_first),
         cmocka_unit_test(resumed_ones_go_before_all_others),
         cmocka_unit_test(what_was_asked_for_goes_before_what_was_decided),
+        cmocka_unit_test(those_that_wait_see_their_place_and_their_time),
+        cmocka_unit_test(a_walltime_slot_is_granted_although_the_target_is_full),
         cmocka_unit_test(grants_are_derived_from_the_state_by_the_next_leader),
         cmocka_unit_test(a_refused_proposal_is_repeated),
     };
