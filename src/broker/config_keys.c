@@ -56,6 +56,7 @@ static const struct config_key config_keys[] = {
     ROOT(CONFIG_PATH, "unix_socket", unix_socket, 0, 107, "")
     ROOT(CONFIG_PATH, "preferred_leader", preferred_leader, 0, ID_MAX_BYTES, "")
     ROOT(CONFIG_COUNT, "connections_max", connections_max, 16, 1000000, "12000")
+    ROOT(CONFIG_COUNT, "explain_history_bytes", explain_history_bytes, UINT64_C(1) << 19, UINT64_C(1) << 36, "67108864")
     ROOT(CONFIG_YES_NO, "insecure", insecure, 0, 0, "no")
     ROOT(CONFIG_LEVEL, "log_level", log_level, 0, 0, "info")
     TLS("ca", tls_ca)

@@ -10,6 +10,7 @@
 #include "src/broker/decision_inputs.h"
 #include "src/broker/dispatcher.h"
 #include "src/broker/evaluator_view.h"
+#include "src/broker/history.h"
 #include "src/broker/learner.h"
 #include "src/broker/metrics.h"
 #include "src/broker/translate.h"
@@ -33,6 +34,8 @@ struct evaluator_block {
     struct eval_result result;
     uint64_t *evaluated_at_ms;  /* 0: never */
     uint64_t *registered_index; /* whose evaluation it is */
+    struct history_row *history;
+    uint32_t cycle; /* in which its rows were scored */
 };
 
 struct evaluator {
@@ -54,6 +57,9 @@ struct evaluator {
     uint32_t running[FSM_GROUPS];    /* jobs of the cycle */
     struct evaluator_block **blocks; /* one per EVALUATOR_CHUNK_ROWS slots */
     uint32_t block_count;
+    struct history *history;
+    struct evaluator_block *before; /* the rows of the chunk as the last cycle left them */
+    uint32_t before_rows;
     uint64_t verdict_counts[EVAL_VERDICT_COUNT];
     /* before a cycle: the price of bandwidth, looked up in steps */
     bool pricing;
@@ -164,6 +170,7 @@ static struct evaluator_block *block_new(size_t rows)
     eval_result_alloc(&block->result, capacity);
     block->evaluated_at_ms = check_calloc(capacity, sizeof(*block->evaluated_at_ms));
     block->registered_index = check_calloc(capacity, sizeof(*block->registered_index));
+    block->history = check_calloc(capacity, sizeof(*block->history));
     return block;
 }
 
@@ -175,6 +182,7 @@ static void block_free(struct evaluator_block *block)
     eval_result_free(&block->result);
     free(block->evaluated_at_ms);
     free(block->registered_index);
+    free(block->history);
     free(block);
 }
 
@@ -203,6 +211,7 @@ static void begin_cycle(struct evaluator *evaluator)
                           state_now_ms(evaluator), &evaluator->price_scan);
     learner_rates(evaluator->learner, &rates);
     evaluator_cycle_learned(&evaluator->cycle, fsm, &rates);
+    history_cycle(evaluator->history, evaluator->cycle.now_ms, &evaluator->cycle.policy);
     memset(evaluator->running, 0, sizeof(evaluator->running));
     evaluator->in_cycle = true;
     evaluator->again = false;
@@ -295,6 +304,23 @@ static void note_rows(struct evaluator *evaluator, struct evaluator_block *block
     }
 }
 
+static struct history_sample sample_of(const struct evaluator_block *block, uint32_t row)
+{
+    return (struct history_sample){&block->view, row, block->result.verdict[row]};
+}
+
+static void note_history(struct evaluator *evaluator, struct evaluator_block *block, uint32_t row)
+{
+    const struct evaluator_block *before = evaluator->before;
+
+    if (row >= evaluator->before_rows ||
+        before->registered_index[row] != block->registered_index[row])
+        block->history[row] = (struct history_row){0};
+    history_note(evaluator->history, &block->history[row],
+                 before != NULL ? sample_of(before, row) : (struct history_sample){0},
+                 sample_of(block, row));
+}
+
 static void take_row(struct evaluator *evaluator, struct evaluator_block *block, uint32_t slot)
 {
     const struct fsm_allocation *allocation =
@@ -304,9 +330,12 @@ static void take_row(struct evaluator *evaluator, struct evaluator_block *block,
 
     if (allocation == NULL || block->evaluated_at_ms[row] == 0 ||
         block->registered_index[row] != allocation->registered_index ||
-        allocation->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING)
+        allocation->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING) {
+        block->history[row] = (struct history_row){0};
         return;
+    }
     guard_last_attempt(evaluator, block, allocation, row);
+    note_history(evaluator, block, row);
     verdict = block->result.verdict[row];
     CHECK(verdict < EVAL_VERDICT_COUNT);
     evaluator->verdict_counts[verdict]++;
@@ -322,6 +351,33 @@ static uint32_t cycle_rows(const struct evaluator *evaluator)
     return slots < evaluator->row_count ? slots : evaluator->row_count;
 }
 
+/* What the last cycle left in the first rows of a chunk, before they are filled anew. */
+static void put_aside(struct evaluator *evaluator, const struct evaluator_block *block,
+                      uint32_t rows)
+{
+    struct evaluator_block *before = evaluator->before;
+
+    if (block == NULL)
+        rows = 0;
+    else if (rows > block->view.capacity)
+        rows = (uint32_t)block->view.capacity;
+    evaluator->before_rows = rows;
+    if (rows == 0)
+        return;
+    if (before == NULL || before->view.capacity < rows) {
+        block_free(before);
+        before = evaluator->before = block_new(rows);
+    }
+#define X(column) memcpy(before->view.column, block->view.column, rows * sizeof(double));
+    EVAL_VIEW_COLUMNS(X)
+#undef X
+    memcpy(before->view.flags, block->view.flags, rows * sizeof(*before->view.flags));
+    memcpy(before->result.verdict, block->result.verdict, rows);
+    memcpy(before->registered_index, block->registered_index, rows * sizeof(uint64_t));
+    memcpy(before->history, block->history, rows * sizeof(*before->history));
+    before->view.count = rows;
+}
+
 static struct evaluator_block *score_chunk(struct evaluator *evaluator, uint32_t first,
                                            uint32_t end)
 {
@@ -331,15 +387,20 @@ static struct evaluator_block *score_chunk(struct evaluator *evaluator, uint32_t
     CHECK(first % EVALUATOR_CHUNK_ROWS == 0);
     if (end > first + EVALUATOR_CHUNK_ROWS)
         end = first + EVALUATOR_CHUNK_ROWS;
+    put_aside(evaluator, *block, end - first);
     if (*block == NULL || (*block)->view.capacity < end - first) {
         block_free(*block); /* all of its rows are scored here again */
         *block = block_new(end - first);
+        if (evaluator->before_rows > 0)
+            memcpy((*block)->history, evaluator->before->history,
+                   evaluator->before_rows * sizeof(*(*block)->history));
     }
     evaluator_fill(&evaluator->cycle, replica_fsm(evaluator->broker->replica), &(*block)->view,
                    first, end);
     rows = evaluator_view_rows(&(*block)->view, 0, end - first);
     eval_score(&evaluator->cycle.policy, &rows, &(*block)->result);
     note_rows(evaluator, *block, first, end);
+    (*block)->cycle = history_last_cycle(evaluator->history);
     evaluator->scored_end = end;
     return *block;
 }
@@ -417,8 +478,30 @@ bool evaluator_last(const struct evaluator *evaluator, const struct fsm_allocati
         return false;
     ret_row->view = evaluator_view_rows(&block->view, row, row + 1);
     ret_row->result = evaluator_result_rows(&block->result, row);
-    ret_row->policy = &evaluator->cycle.policy;
+    ret_row->policy = history_policy(evaluator->history, block->cycle);
     ret_row->evaluated_at_ms = block->evaluated_at_ms[row];
+    return true;
+}
+
+const struct history *evaluator_history(const struct evaluator *evaluator)
+{
+    return evaluator->history;
+}
+
+bool evaluator_newest_run(const struct evaluator *evaluator,
+                          const struct fsm_allocation *allocation, struct history_run *run)
+{
+    uint32_t row;
+    const struct evaluator_block *block = evaluated_row(evaluator, allocation, &row);
+    const struct history_row *history_row;
+
+    if (block == NULL || block->history[row].first_cycle == 0)
+        return false;
+    history_row = &block->history[row];
+    if (history_row->last_cycle == block->cycle)
+        history_newest(evaluator->history, history_row, sample_of(block, row), run);
+    else /* scored, but not taken yet */
+        history_newest(evaluator->history, history_row, sample_of(evaluator->before, row), run);
     return true;
 }
 
@@ -475,11 +558,16 @@ static void on_not_serving(void *context)
 
     evaluator->serving = false;
     abandon_cycle(evaluator);
+    history_clear(evaluator->history);
     evaluator->broker->clock.timer_stop(evaluator->timer);
-    for (uint32_t i = 0; i < evaluator->block_count; i++)
-        if (evaluator->blocks[i] != NULL)
-            memset(evaluator->blocks[i]->evaluated_at_ms, 0,
-                   evaluator->blocks[i]->view.capacity * sizeof(uint64_t));
+    for (uint32_t i = 0; i < evaluator->block_count; i++) {
+        struct evaluator_block *block = evaluator->blocks[i];
+
+        if (block == NULL)
+            continue;
+        memset(block->evaluated_at_ms, 0, block->view.capacity * sizeof(uint64_t));
+        memset(block->history, 0, block->view.capacity * sizeof(*block->history));
+    }
 }
 
 static void on_applied(void *context)
@@ -499,6 +587,7 @@ struct evaluator *evaluator_new(struct broker *broker)
     struct evaluator *evaluator = check_calloc(1, sizeof(*evaluator));
 
     evaluator->broker = broker;
+    evaluator->history = history_new(broker->config->explain_history_bytes);
     evaluator->learner = learner_new(broker);
     evaluator->timer = broker->clock.timer_new(broker->clock.context, on_timer, evaluator);
     evaluator->observer = (struct replica_observer){.context = evaluator,
@@ -519,5 +608,7 @@ void evaluator_free(struct evaluator *evaluator)
     for (uint32_t i = 0; i < evaluator->block_count; i++)
         block_free(evaluator->blocks[i]);
     free(evaluator->blocks);
+    block_free(evaluator->before);
+    history_free(evaluator->history);
     free(evaluator);
 }

@@ -10,7 +10,7 @@
  *          chunks of EVALUATOR_CHUNK_ROWS, one per turn of the loop.
  * Units    GPU-seconds and seconds as double inside, saturated integers in commands.
  * Errors   a batch that cannot be proposed is dropped: the next cycle decides again from the state.
- * Absent   evaluations by followers; a history of evaluations beside the last one.
+ * Absent   evaluations by followers.
  * Source   S1-050..S1-056, S1-063, S1-068, A-002, T-006.
  */
 #ifndef CKPT_BROKER_EVALUATOR_H
@@ -21,6 +21,8 @@
 
 struct broker;
 struct evaluator;
+struct history;
+struct history_run;   /* history.h */
 struct evaluator_row; /* evaluator_view.h */
 struct fsm_allocation;
 
@@ -33,6 +35,11 @@ void evaluator_free(struct evaluator *evaluator);
  * or registered since the last cycle); allocation may be NULL. */
 bool evaluator_last(const struct evaluator *evaluator, const struct fsm_allocation *allocation,
                     struct evaluator_row *ret_row);
+
+/* What this leader evaluated before. The newest run of the allocation, into one whose view has room; false as for evaluator_last. */
+const struct history *evaluator_history(const struct evaluator *evaluator);
+bool evaluator_newest_run(const struct evaluator *evaluator,
+                          const struct fsm_allocation *allocation, struct history_run *run);
 
 /* What a checkpoint of the allocation would gain, GPU-seconds per byte, as of the last evaluation; negative below its cost. Also while
  * one waits for its grant: the gain grows with the work at stake. false as for evaluator_last. */

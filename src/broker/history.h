@@ -16,7 +16,6 @@
 #include "src/eval/inputs.h"
 
 enum { HISTORY_CYCLES = 2880 }; /* a day of 30 s */
-#define HISTORY_BYTES_DEFAULT (UINT64_C(64) << 20)
 
 struct history;
 
