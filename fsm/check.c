@@ -22,6 +22,7 @@ struct checker {
     uint32_t allocations_by_state[FSM_STATES_ALLOCATION];
     uint32_t checkpoints_by_state[FSM_STATES_CHECKPOINT];
     uint32_t active, armed, collectable;
+    uint64_t hazard_sum_e12;
     struct tenant *tenants; /* sums over their allocations */
     uint32_t *references;   /* by slot of the basis */
     uint32_t giving;        /* nodes up, minus the victims that do */
@@ -409,6 +410,7 @@ static void check_account(struct checker *checker, const struct allocation *allo
                allocation->account_restarting == (starting > 0) &&
                allocation->account_gpus == (allocation->assigned ? allocation->view.gpu_count : 0),
            "INDEX rate of an account", allocation->view.id, starting);
+    checker->hazard_sum_e12 += allocation->hazard_rate_e12;
     sum->account.useful_gpu_ms = fsm_add(sum->account.useful_gpu_ms, now.useful_gpu_ms);
     sum->account.pending_gpu_ms = fsm_add(sum->account.pending_gpu_ms, now.pending_gpu_ms);
     for (size_t cause = 0; cause < FSM_LOSS_COUNT; cause++)
@@ -519,6 +521,8 @@ size_t fsm_check(const struct fsm *fsm, void (*violation)(void *context, const c
     check_bases(&checker);
     check_sums(&checker);
     check_learned(&checker);
+    expect(&checker, checker.hazard_sum_e12 == fsm->hazard_sum_e12, "INDEX sum of hazards", "e12",
+           fsm->hazard_sum_e12);
     free(checker.tenants);
     free(checker.references);
     return CHECKED_INVARIANTS;

@@ -165,12 +165,14 @@ static void checkpoint_new(struct fsm *fsm, struct allocation *allocation,
     checkpoint->view.created_at_ms = fsm->now_ms;
     checkpoint->view.priority_gpu_ms_per_gb = checkpoint_priority(ask);
     if (ask->terms != NULL) {
+        fsm_calibrate_decided(fsm, allocation, ask->terms);
         checkpoint->view.terms =
             (const Ckpt__V1__DecisionTerms *)fsm_message_copy(fsm, &ask->terms->base);
         if (ask->terms->recompute_saved_gpu_ms > 0)
             recompute_gpu_ms = (uint64_t)ask->terms->recompute_saved_gpu_ms;
     }
     checkpoint->view.recompute_saved_gpu_ms = recompute_gpu_ms;
+    checkpoint->view.success_ppm = fsm_success_ppm(&allocation->view.learned);
     fsm_checkpoint_shards_from(checkpoint, allocation);
     fsm_checkpoint_link(fsm, checkpoint);
     fsm_checkpoint_move(fsm, checkpoint, STATE(REQUESTED), CKPT__V1__REASON__REASON_NONE);
@@ -377,8 +379,10 @@ void fsm_checkpoint_end(struct fsm *fsm, struct checkpoint *checkpoint,
     CHECK(fsm_checkpoint_state_active(checkpoint->view.state));
     CHECK(state != STATE(COMPLETE));
     fsm_checkpoint_leave_active(fsm, checkpoint);
-    if (checkpoint_failed_itself(state, reason))
+    if (checkpoint_failed_itself(state, reason)) {
+        fsm_calibrate_ended(fsm, checkpoint, false);
         fsm_learn_outcome(&fsm_allocation_slot(fsm, checkpoint->view.allocation_slot)->view, false);
+    }
     fsm_checkpoint_move(fsm, checkpoint, state, reason);
     if (checkpoint->view.attempt == 0) /* it has no folder */
         fsm_checkpoint_drop_inputs(fsm, checkpoint);

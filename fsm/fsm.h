@@ -204,6 +204,7 @@ struct fsm_checkpoint {
     uint64_t recompute_saved_gpu_ms; /* order after an outage: brought up to date at resume */
     uint64_t stall_ms; /* of this attempt: how long its slowest node stood still, as reported */
     uint64_t useful_gpu_ms; /* COMPLETE: of the allocation's account then */
+    uint32_t success_ppm;   /* predicted when it was made */
     bool
         resumed_from_outage; /* REQUESTED after a pause: granted before all others, by recompute_saved */
     uint32_t shard_count;
@@ -312,6 +313,33 @@ uint32_t fsm_tenant_count(const struct fsm *fsm);
 const char *fsm_tenant_account(const struct fsm *fsm, uint32_t i, uint64_t at_ms,
                                struct fsm_account *ret_account);
 void fsm_cluster_account(const struct fsm *fsm, uint64_t at_ms, struct fsm_account *ret_account);
+/* Predicted beside actual, as of at_ms or of the state's clock when that is later. */
+#define FSM_RATIOS(X) X(SIZE, size) X(WRITE, write) X(PAUSE, pause)
+enum fsm_ratio {
+#define X(upper, lower) FSM_RATIO_##upper,
+    FSM_RATIOS(X)
+#undef X
+        FSM_RATIO_COUNT
+};
+enum { FSM_RATIO_BINS = 66, FSM_SUCCESS_BINS = 20 };
+struct fsm_calibration {
+    uint64_t ratios[FSM_RATIO_COUNT]
+                   [FSM_RATIO_BINS]; /* of actual / predicted: fsm_ratio_end_ppm() */
+    uint64_t ended[FSM_SUCCESS_BINS], completed[FSM_SUCCESS_BINS], ended_ppm[FSM_SUCCESS_BINS];
+    uint64_t expected_losses_e6, expected_rest_e15; /* the rest is less than one of the former */
+    uint64_t node_losses, kill_losses;
+    uint64_t saved_predicted_gpu_ms, saved_gpu_ms, saved_count, checkpoints;
+    uint64_t pause_predicted_gpu_ms, pause_gpu_ms;
+};
+void fsm_get_calibration(const struct fsm *fsm, uint64_t at_ms,
+                         struct fsm_calibration *ret_calibration);
+/* Borrows the arrays. */
+void fsm_calibration_to_message(struct fsm_calibration *calibration,
+                                Ckpt__V1__Calibration *ret_message);
+void fsm_account_to_message(const struct fsm_account *account, Ckpt__V1__GpuAccount *ret_message);
+/* The highest ratio that the bin takes; UINT64_MAX: the last one. Eighths of an octave from 1/16 to 16. */
+uint64_t fsm_ratio_end_ppm(size_t bin);
+
 /* Computed in vain: what restarts had to repeat. */
 uint64_t fsm_account_repeated(const struct fsm_account *account);
 

@@ -208,11 +208,13 @@ static void ledger_rate(struct fsm *fsm, struct allocation *allocation)
         tenant->restarting_gpus += allocation->account_gpus;
     else
         tenant->computing_gpus += allocation->account_gpus;
+    fsm_calibrate_rate(fsm, allocation);
 }
 
 void fsm_ledger_update(struct fsm *fsm, struct allocation *allocation)
 {
     ledger_settle(fsm, allocation);
+    fsm_calibrate_settle(fsm);
     ledger_rate(fsm, allocation);
 }
 
@@ -269,6 +271,8 @@ void fsm_ledger_end(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Al
         ledger_keep(fsm, allocation, UINT64_MAX);
     else
         ledger_lose(fsm, allocation, loss_of(allocation, reason), UINT64_MAX);
+    if (state != ENDS(COMPLETED) && allocation->assigned)
+        fsm_calibrate_lost(fsm, allocation, loss_of(allocation, reason), reason);
 }
 
 /* Nodes leave, and what was computed on them since the last checkpoint with them. */
@@ -301,6 +305,7 @@ void fsm_ledger_part_died(struct fsm *fsm, struct allocation *allocation, struct
 {
     ledger_settle(fsm, allocation);
     ledger_lose(fsm, allocation, FSM_LOSS_FAILURE, UINT64_MAX);
+    fsm_calibrate_lost(fsm, allocation, FSM_LOSS_FAILURE, REASON(APPLICATION_EXITED));
     fsm_ledger_starting(fsm, allocation, part, true);
 }
 

@@ -136,6 +136,7 @@ void fsm_checkpoint_complete(struct fsm *fsm, struct checkpoint *checkpoint)
     fsm_ledger_saved(fsm, allocation, checkpoint);
     fsm_checkpoint_leave_active(fsm, checkpoint);
     checkpoint->view.completed_at_ms = fsm->now_ms;
+    fsm_calibrate_complete(fsm, allocation, checkpoint);
     progress_learn(fsm, allocation, checkpoint);
     fsm_checkpoint_move(fsm, checkpoint, STATE(COMPLETE), REASON(NONE));
     fsm_checkpoint_arm(fsm, checkpoint);

@@ -107,6 +107,14 @@ static bool restore_tenant(struct fsm *fsm, const Ckpt__Log__V1__TenantRecord *r
     return fsm_account_balanced(&tenant->account);
 }
 
+static bool restore_calibration(struct fsm *fsm, const Ckpt__Log__V1__CalibrationRecord *record)
+{
+    if (record->calibration == NULL || record->at_ms > fsm->now_ms)
+        return false;
+    fsm->calibration_at_ms = record->at_ms;
+    return fsm_calibration_from_message(record->calibration, &fsm->calibration);
+}
+
 static bool restore_target(struct fsm *fsm, const Ckpt__Log__V1__TargetRecord *record)
 {
     const Ckpt__V1__TargetSpec *spec = record->spec;
@@ -285,6 +293,9 @@ static void restore_allocation_times(struct allocation *allocation,
     view->size_estimate_bytes = record->size_estimate_bytes;
     view->write_estimate_ms = record->write_estimate_ms;
     view->waited_ms = record->waited_ms;
+    allocation->hazard_e12 = record->hazard_per_s_e12;
+    allocation->stake_gpu_ms = record->stake_gpu_ms;
+    allocation->stake_until_ms = record->stake_until_ms;
     view->resumed_at_ms = record->resumed_at_ms;
     allocation->terminate_deadline_ms = record->terminate_deadline_ms;
     allocation->grace_end_ms = record->grace_end_ms;
@@ -415,6 +426,7 @@ static void restore_checkpoint_facts(struct fsm_checkpoint *view,
     view->resumed_from_outage = record->resumed_from_outage;
     view->stall_ms = record->stall_ms;
     view->useful_gpu_ms = record->useful_gpu_ms;
+    view->success_ppm = record->success_ppm;
 }
 
 static void restore_checkpoint_indices(struct fsm *fsm, struct checkpoint *checkpoint)
@@ -633,6 +645,8 @@ bool fsm_restore_record(struct fsm *fsm, const snapshot_record *record)
         return restore_member(fsm, record->member);
     case BODY(TENANT):
         return restore_tenant(fsm, record->tenant);
+    case BODY(CALIBRATION):
+        return restore_calibration(fsm, record->calibration);
     case BODY(TARGET):
         return restore_target(fsm, record->target);
     case BODY(NODE):

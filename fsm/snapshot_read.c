@@ -60,7 +60,8 @@ static bool loader_footer(struct loader *loader, const Ckpt__Log__V1__SnapshotFo
 /* Records come in the order of their field numbers, but for what was added after the footer had its own. */
 static int record_stage(const snapshot_record *record)
 {
-    if (record->body_case == CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_TENANT)
+    if (record->body_case == CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_TENANT ||
+        record->body_case == CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_CALIBRATION)
         return 2 * CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_MEMBER;
     if (record->body_case == CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_BASIS)
         return 2 * CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_ALLOCATION + 1;

@@ -112,6 +112,19 @@ static void write_tenants(struct snapshot_writer *writer, const struct fsm *fsm)
     }
 }
 
+static void write_calibration(struct snapshot_writer *writer, const struct fsm *fsm)
+{
+    Ckpt__Log__V1__CalibrationRecord message = CKPT__LOG__V1__CALIBRATION_RECORD__INIT;
+    struct fsm_calibration copy = fsm->calibration;
+    Ckpt__V1__Calibration calibration;
+    snapshot_record record = RECORD(CALIBRATION, calibration, &message);
+
+    fsm_calibration_to_message(&copy, &calibration);
+    message.calibration = &calibration;
+    message.at_ms = fsm->calibration_at_ms;
+    write_record(writer, &record);
+}
+
 static void write_targets(struct snapshot_writer *writer, const struct fsm *fsm)
 {
     for (uint32_t slot = 0; slot < fsm->targets.slot_end; slot++) {
@@ -249,6 +262,9 @@ static void fill_allocation_times(Ckpt__Log__V1__AllocationRecord *message,
     message->write_estimate_ms = view->write_estimate_ms;
     message->account_at_ms = allocation->account_at_ms;
     message->waited_ms = view->waited_ms;
+    message->hazard_per_s_e12 = allocation->hazard_e12;
+    message->stake_gpu_ms = allocation->stake_gpu_ms;
+    message->stake_until_ms = allocation->stake_until_ms;
     message->terminate_deadline_ms = allocation->terminate_deadline_ms;
     message->grace_end_ms = allocation->grace_end_ms;
     message->plan_state = (Ckpt__V1__AllocationState)allocation->plan_state;
@@ -361,6 +377,7 @@ static void fill_checkpoint(Ckpt__Log__V1__CheckpointRecord *message,
     message->resumed_from_outage = view->resumed_from_outage;
     message->stall_ms = view->stall_ms;
     message->useful_gpu_ms = view->useful_gpu_ms;
+    message->success_ppm = view->success_ppm;
 }
 
 /* protobuf-c wants them not const, and only reads. */
@@ -540,6 +557,7 @@ void fsm_write_prologue(struct snapshot_writer *writer, const struct fsm *fsm)
     write_header(writer, fsm);
     write_cluster(writer, fsm);
     write_tenants(writer, fsm);
+    write_calibration(writer, fsm);
     write_targets(writer, fsm);
 }
 

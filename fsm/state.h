@@ -67,6 +67,9 @@ struct allocation {
     uint32_t account_gpus; /* at which it grows: of its tenant's computing or restarting ones */
     uint16_t tenant_slot;
     bool account_restarting;
+    uint64_t hazard_e12;      /* of the last decision; 0: none yet */
+    uint64_t hazard_rate_e12; /* its part of the sum */
+    uint64_t stake_gpu_ms, stake_until_ms;
     uint8_t plan_state; /* what it becomes when its nodes are done */
     uint8_t plan_reason;
     uint8_t preemptor_class; /* of the last preemption; 0: none */
@@ -155,8 +158,11 @@ struct fsm {
     size_t member_count;
     struct tenant *tenants[FSM_TENANTS_MAX];
     uint32_t tenant_count;
-    uint64_t member_id_max; /* of all that ever were */
-    uint64_t members_index; /* of the log, when they changed last or were restored */
+    struct fsm_calibration calibration; /* as of calibration_at_ms */
+    uint64_t calibration_at_ms;
+    uint64_t hazard_sum_e12; /* of allocations that compute */
+    uint64_t member_id_max;  /* of all that ever were */
+    uint64_t members_index;  /* of the log, when they changed last or were restored */
     /* tables */
     struct pool allocations, nodes, targets, bases;
     struct map allocation_map, node_map, intern_map, session_map, basis_map;
@@ -373,8 +379,20 @@ void fsm_ledger_saved(struct fsm *fsm, struct allocation *allocation,
 bool fsm_ledger_adopt(struct fsm *fsm, struct allocation *allocation);
 struct tenant *fsm_tenant_create(struct fsm *fsm, const char *id);
 bool fsm_account_balanced(const struct fsm_account *account);
-void fsm_account_to_message(const struct fsm_account *account, Ckpt__V1__GpuAccount *ret_message);
 void fsm_account_from_message(const Ckpt__V1__GpuAccount *message, struct fsm_account *ret_account);
+
+/* calibration.c: what was predicted beside what came. */
+void fsm_calibrate_settle(struct fsm *fsm); /* before a rate changes */
+void fsm_calibrate_rate(struct fsm *fsm, struct allocation *allocation);
+void fsm_calibrate_decided(struct fsm *fsm, struct allocation *allocation,
+                           const Ckpt__V1__DecisionTerms *terms);
+void fsm_calibrate_ended(struct fsm *fsm, const struct checkpoint *checkpoint, bool completed);
+void fsm_calibrate_complete(struct fsm *fsm, struct allocation *allocation,
+                            const struct checkpoint *checkpoint);
+void fsm_calibrate_lost(struct fsm *fsm, struct allocation *allocation, enum fsm_loss cause,
+                        Ckpt__V1__Reason reason);
+bool fsm_calibration_from_message(const Ckpt__V1__Calibration *message,
+                                  struct fsm_calibration *ret_calibration);
 
 /* terminate.c */
 struct fsm_plan {

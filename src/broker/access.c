@@ -28,6 +28,7 @@ static const struct {
     {"/ckpt.v1.OperatorService/GetPolicy", SCHEDULER | OPERATOR},
     {"/ckpt.v1.OperatorService/ListTargets", SCHEDULER | OPERATOR},
     {"/ckpt.v1.OperatorService/GetLosses", SCHEDULER | OPERATOR},
+    {"/ckpt.v1.OperatorService/GetCalibration", SCHEDULER | OPERATOR},
     {"/ckpt.v1.OperatorService/ListNodes", SCHEDULER | OPERATOR},
     {"/ckpt.v1.OperatorService/", OPERATOR},
 };

@@ -62,6 +62,7 @@ extern const size_t service_members_method_count;
 
 /* service_losses.c */
 void losses_answer(struct request *request, struct scratch *scratch);
+void calibration_answer(struct request *request, struct scratch *scratch);
 
 /* status.c; status_targets returns how many */
 size_t status_targets(const struct broker *broker, struct scratch *scratch,

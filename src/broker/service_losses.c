@@ -1,19 +1,9 @@
-/* GetLosses: the accounts of the state (fsm/README.md, "Where GPU time goes"). See methods.h. */
+/* GetLosses and GetCalibration: the accounts of the state, and what was predicted beside what came (fsm/README.md, "Where GPU time
+ * goes", "Predicted and actual"). See methods.h. */
 #include <string.h>
 
 #include "src/base/check.h"
 #include "src/broker/methods.h"
-
-static void account_fill(const struct fsm_account *account, Ckpt__V1__GpuAccount *ret)
-{
-    ckpt__v1__gpu_account__init(ret);
-    ret->held_gpu_ms = account->held_gpu_ms;
-    ret->useful_gpu_ms = account->useful_gpu_ms;
-    ret->pending_gpu_ms = account->pending_gpu_ms;
-#define X(upper, lower) ret->lost_##lower##_gpu_ms = account->lost_gpu_ms[FSM_LOSS_##upper];
-    FSM_LOSSES(X)
-#undef X
-}
 
 static void add(Ckpt__V1__GetLossesReply *reply, struct scratch *scratch, const char *name,
                 const struct fsm_account *account, uint64_t waited_ms)
@@ -23,7 +13,7 @@ static void add(Ckpt__V1__GetLossesReply *reply, struct scratch *scratch, const 
     ckpt__v1__losses__init(item);
     item->name = translate_text(name);
     item->account = scratch_take(scratch, 1, sizeof(*item->account));
-    account_fill(account, item->account);
+    fsm_account_to_message(account, item->account);
     item->waited_ms = waited_ms;
     reply->losses[reply->n_losses++] = item;
 }
@@ -75,6 +65,30 @@ void losses_answer(struct request *request, struct scratch *scratch)
     }
     fsm_get_summary(fsm, &summary);
     reply.at_ms = at_ms;
+    reply.applied_index = summary.applied_index;
+    reply.data_age_ms = request_data_age_ms(request);
+    answer_reply(request->call, &reply.base);
+}
+
+void calibration_answer(struct request *request, struct scratch *scratch)
+{
+    const struct fsm *fsm = replica_fsm(request->broker->replica);
+    Ckpt__V1__GetCalibrationReply reply = CKPT__V1__GET_CALIBRATION_REPLY__INIT;
+    Ckpt__V1__Calibration message;
+    struct fsm_calibration calibration;
+    struct fsm_summary summary;
+    uint64_t ends_ppm[FSM_RATIO_BINS];
+
+    (void)scratch;
+    fsm_get_summary(fsm, &summary);
+    reply.at_ms = replica_state_ms(request->broker->replica);
+    fsm_get_calibration(fsm, reply.at_ms, &calibration);
+    fsm_calibration_to_message(&calibration, &message);
+    for (size_t bin = 0; bin < FSM_RATIO_BINS; bin++)
+        ends_ppm[bin] = fsm_ratio_end_ppm(bin);
+    reply.calibration = &message;
+    reply.n_ratio_end_ppm = FSM_RATIO_BINS;
+    reply.ratio_end_ppm = ends_ppm;
     reply.applied_index = summary.applied_index;
     reply.data_age_ms = request_data_age_ms(request);
     answer_reply(request->call, &reply.base);

@@ -144,6 +144,7 @@ const struct method service_operator_methods[] = {
     METHOD(METHOD_READ, "GetPolicy", get_policy_request, get_policy),
     METHOD(METHOD_READ, "ListTargets", list_targets_request, list_targets),
     METHOD(METHOD_READ, "GetLosses", get_losses_request, losses_answer),
+    METHOD(METHOD_READ, "GetCalibration", get_calibration_request, calibration_answer),
     METHOD(METHOD_READ, "ListNodes", list_nodes_request, list_nodes),
     MUTATION("SetPolicy", set_policy_request, SET_POLICY, fill_set_policy),
     MUTATION("PutTarget", put_target_request, PUT_TARGET, fill_put_target),

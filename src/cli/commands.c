@@ -392,6 +392,8 @@ const struct command commands[] = {
      command_explain, NULL, false},
     {"losses", "[JOB]", 0, 1, "where GPU time went: of the cluster and its tenants, or of one job",
      command_losses, losses_options, false},
+    {"calibration", "", 0, 0, "what the model predicted beside what came", command_calibration,
+     stale_options, false},
     {"whatif", "", 0, 0, "what this broker, Young/Daly, fixed periods and an oracle would waste",
      command_whatif, whatif_options, false},
     {"events", "[JOB]", 0, 1, "what happened; -f: what happens", command_events, events_options,

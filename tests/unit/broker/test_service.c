@@ -555,6 +555,22 @@ static void losses_are_read_by_job_by_tenant_and_for_all(void **state)
     free(ask.tenant);
 }
 
+static void calibration_is_read_with_the_ends_of_its_bins(void **state)
+{
+    static struct answer answer;
+    Ckpt__V1__GetCalibrationRequest ask = CKPT__V1__GET_CALIBRATION_REQUEST__INIT;
+    Ckpt__V1__GetCalibrationReply *reply;
+
+    (void)state;
+    call(OPERATOR("GetCalibration"), &ask.base, &answer);
+    expect(&answer, RPC_OK, "");
+    reply = ckpt__v1__get_calibration_reply__unpack(NULL, answer.length, answer.bytes);
+    assert_uint_equal(reply->n_ratio_end_ppm, reply->calibration->n_size_ratio);
+    assert_uint_equal(reply->calibration->n_ended, FSM_SUCCESS_BINS);
+    assert_uint_equal(reply->ratio_end_ppm[32], 1000000);
+    ckpt__v1__get_calibration_reply__free_unpacked(reply, NULL);
+}
+
 static void explain_says_when_there_is_nothing_to_explain(void **state)
 {
     static struct answer answer;
@@ -717,6 +733,7 @@ int main(void)
         WITH(open_one, a_member_outside_the_configuration_is_known_by_its_facts),
         WITH(open_one, a_policy_change_is_read_back),
         WITH(open_one, losses_are_read_by_job_by_tenant_and_for_all),
+        WITH(open_one, calibration_is_read_with_the_ends_of_its_bins),
         WITH(open_one, explain_says_when_there_is_nothing_to_explain),
         WITH(open_one, a_cancelled_call_drops_the_answer_and_not_the_command),
         WITH(open_one, a_watch_resumes_after_a_sequence_and_goes_on_live),

@@ -305,6 +305,49 @@ static void losses_are_shown_in_gpu_hours_and_per_cent(void **state)
     harness_close(&h);
 }
 
+static void calibration_prints_quantiles_and_what_was_to_be_expected(void **state)
+{
+    uint64_t ends[] = {500000, 1000000, 2000000, UINT64_MAX}, none[] = {0, 0, 0, 0};
+    uint64_t sizes[] = {0, 80, 20, 0}, writes[] = {0, 0, 0, 3};
+    uint64_t ended[] = {0, 50}, completed[] = {0, 45}, ppm[] = {0, 49000000};
+    Ckpt__V1__Calibration calibration = CKPT__V1__CALIBRATION__INIT;
+    Ckpt__V1__GetCalibrationReply reply = CKPT__V1__GET_CALIBRATION_REPLY__INIT;
+    struct harness h;
+
+    (void)state;
+    calibration.size_ratio = sizes;
+    calibration.write_ratio = writes;
+    calibration.pause_ratio = none;
+    calibration.n_size_ratio = calibration.n_write_ratio = calibration.n_pause_ratio = 4;
+    calibration.ended = ended;
+    calibration.completed = completed;
+    calibration.ended_ppm = ppm;
+    calibration.n_ended = calibration.n_completed = calibration.n_ended_ppm = 2;
+    calibration.expected_losses_e6 = 4000000;
+    calibration.node_losses = 5;
+    calibration.kill_losses = 1;
+    calibration.saved_predicted_gpu_ms = 36000000;
+    calibration.saved_gpu_ms = 18000000;
+    calibration.saved_count = 3;
+    calibration.checkpoints = 100;
+    reply.calibration = &calibration;
+    reply.ratio_end_ppm = ends;
+    reply.n_ratio_end_ppm = 4;
+    harness_init(&h);
+    harness_answer(&h, NULL, "OperatorService/GetCalibration", RPC_OK, NULL, &reply.base);
+    assert_int_equal(harness_run(&h, "calibration"), CLI_OK);
+    assert_contains(h.out, "size         100   0.56   0.81   1.50");
+    assert_contains(h.out, "write time     3 > 2.00 > 2.00 > 2.00");
+    assert_contains(h.out, "pause          0      -      -      -");
+    assert_contains(h.out, "success: 50 ended that were given 0.980 on the mean: 0.900 completed");
+    assert_contains(h.out,
+                    "losses: 4.00 expected (+- 4.00 by chance), 6 came: 5 with a node, 1 killed");
+    assert_contains(h.out, "value: 10.00 GPU-h of work saved predicted by 100 checkpoints, 5.00");
+    assert_int_equal(harness_run(&h, "calibration -o json"), CLI_OK);
+    assert_contains(h.out, "\"expected_losses_e6\": 4000000");
+    harness_close(&h);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -316,6 +359,7 @@ int main(void)
         cmocka_unit_test(preempt_shows_whom_it_may_hit_before_it_acts),
         cmocka_unit_test(policy_is_shown_and_set_by_units),
         cmocka_unit_test(losses_are_shown_in_gpu_hours_and_per_cent),
+        cmocka_unit_test(calibration_prints_quantiles_and_what_was_to_be_expected),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -230,9 +230,10 @@ static inline void random_line(struct script *script, uint64_t *state, char *lin
     else if (which < 20)
         snprintf(line, size,
                  "decide j%" PRIu64 " j%" PRIu64 " purpose=%s recompute=%" PRIu64 " inputs=%" PRIu64
-                 " basis=%" PRIu64,
+                 " basis=%" PRIu64 " hazard=%" PRIu64 " age=40000 size=900 write=30000 waste=9000",
                  job, random_draw(state, RANDOM_JOBS), purposes[random_draw(state, 16) / 5],
-                 random_draw(state, 1000), random_draw(state, 3), random_draw(state, 40));
+                 random_draw(state, 1000), random_draw(state, 3), random_draw(state, 40),
+                 random_draw(state, 1000) * 1000003);
     else if (which < 32)
         random_grant(script, state, line, size);
     else if (which < 62)

@@ -413,7 +413,7 @@ static inline enum fsm_status script_restart(struct script *script, Ckpt__Log__V
     return script_apply(script, command);
 }
 
-/* decide j1 j2 ... purpose= after= recompute= priority= inputs= basis=
+/* decide j1 j2 ... purpose= after= recompute= waste= size= write= age= hazard= priority= inputs= basis=
  * inputs=N: made from numbers that begin with N; basis=M: from the policy M, by default the one of M 0. */
 static inline enum fsm_status script_decide(struct script *script, Ckpt__Log__V1__Command *command)
 {
@@ -442,6 +442,11 @@ static inline enum fsm_status script_decide(struct script *script, Ckpt__Log__V1
     if (columns[0] != 0)
         batch.basis = &basis;
     terms.recompute_saved_gpu_ms = (int64_t)script_number(script, "recompute", 0);
+    terms.compute_waste_gpu_ms = (int64_t)script_number(script, "waste", 0);
+    terms.size_bytes = script_number(script, "size", 0);
+    terms.write_ms = script_number(script, "write", 0);
+    terms.age_ms = script_number(script, "age", 0);
+    terms.hazard_per_s_e12 = script_number(script, "hazard", 0);
     terms.verdict = script_text("value_exceeds_cost");
     for (size_t i = 1; i < script->word_count && strchr(script->words[i], '=') == NULL; i++) {
         Ckpt__Log__V1__Decision *decision = &decisions[batch.n_decisions];
