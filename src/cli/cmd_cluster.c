@@ -12,16 +12,52 @@
 #include "src/cli/output.h"
 #include "src/cli/reflect.h"
 
+/* "well", or the factor of its hazard and why; a signal that announces a failure has a mark: "x20.0 xid!". */
+static const char *health_text(const Ckpt__V1__NodeStatus *node, char *text, size_t size)
+{
+    size_t length;
+
+    if (node->hazard_factor_milli <= 1000 && node->n_signals == 0)
+        return "well";
+    length = (size_t)snprintf(text, size, "x%.1f", (double)node->hazard_factor_milli / 1e3);
+    for (size_t i = 0; i < node->n_signals && length < size; i++)
+        length += (size_t)snprintf(text + length, size - length, "%s%s%s", i == 0 ? " " : ",",
+                                   node->signals[i]->signal, node->signals[i]->alarm ? "!" : "");
+    return text;
+}
+
+/* How many of its sources speak, and the first that does not. */
+static const char *sources_text(const Ckpt__V1__NodeStatus *node, char *text, size_t size)
+{
+    const Ckpt__V1__NodeSource *silent = NULL;
+    size_t fresh = 0;
+
+    for (size_t i = 0; i < node->n_sources; i++) {
+        bool speaks = strcmp(node->sources[i]->sight, "fresh") == 0;
+
+        fresh += speaks;
+        if (!speaks && silent == NULL && i > 0) /* an agent without counters to read is no fault */
+            silent = node->sources[i];
+    }
+    if (silent == NULL)
+        snprintf(text, size, "%zu fresh", fresh);
+    else
+        snprintf(text, size, "%zu fresh, %s %s", fresh, silent->source, silent->sight);
+    return text;
+}
+
 static void node_row(struct output_table *table, const ProtobufCMessage *item)
 {
     const Ckpt__V1__NodeStatus *node = (const Ckpt__V1__NodeStatus *)item;
-    char text[HUMAN_BYTES];
+    char text[HUMAN_BYTES], health[256];
 
     output_cell(table, "%s", node->node_id);
     output_state(table, node->state);
     output_cell(table, "%s", node->connected ? "yes" : "no");
     output_cell(table, "%s", human_duration(node->last_heartbeat_age_ms, text));
     output_cell(table, "%u", node->allocation_count);
+    output_cell(table, "%s", health_text(node, health, sizeof(health)));
+    output_cell(table, "%s", sources_text(node, health, sizeof(health)));
     output_cell(table, "%s", node->version);
     output_cell(table, "%s", node->boot_id);
 }
@@ -39,6 +75,8 @@ enum cli_exit command_nodes(struct cli *cli)
                                                    {"CONNECTED", OUTPUT_LEFT},
                                                    {"HEARTBEAT", OUTPUT_RIGHT},
                                                    {"JOBS", OUTPUT_RIGHT},
+                                                   {"HEALTH", OUTPUT_LEFT},
+                                                   {"TELEMETRY", OUTPUT_LEFT},
                                                    {"VERSION", OUTPUT_LEFT},
                                                    {"BOOT", OUTPUT_LEFT | OUTPUT_ONLY_WIDE}};
     static const struct output_kind kind = {"nodes",  "node",   columns, ARRAY_COUNT(columns),
