@@ -16,6 +16,7 @@
 
 #include "fsm/fsm.h"
 #include "src/base/id.h"
+#include "tests/unit/fsm/script_bytes.h"
 
 enum { SCRIPT_WORDS_MAX = 40, SCRIPT_LIST_MAX = 64, SCRIPT_ENTRY_MAX = 1 << 16 };
 
@@ -790,37 +791,6 @@ static inline void script_start(struct script *script)
     script_open(script);
     script_run(script, "init");
     script_run(script, "policy min_interval=1 backoff=1000");
-}
-
-/* ---- snapshots in memory ------------------------------------------------------------------------------------------------ */
-
-struct script_bytes {
-    uint8_t *bytes;
-    size_t length, capacity, at;
-};
-
-static inline int script_write(void *context, const void *bytes, size_t length)
-{
-    struct script_bytes *sink = context;
-
-    if (sink->length + length > sink->capacity) {
-        sink->capacity = (sink->length + length) * 2;
-        sink->bytes = realloc(sink->bytes, sink->capacity);
-    }
-    memcpy(sink->bytes + sink->length, bytes, length);
-    sink->length += length;
-    return 0;
-}
-
-static inline int script_read(void *context, void *bytes, size_t length)
-{
-    struct script_bytes *source = context;
-
-    if (length > source->length - source->at)
-        return -1;
-    memcpy(bytes, source->bytes + source->at, length);
-    source->at += length;
-    return 0;
 }
 
 #endif
