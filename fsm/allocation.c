@@ -156,6 +156,7 @@ uint64_t fsm_allocation_age_gpu_ms(const struct fsm *fsm, const struct allocatio
 static uint64_t allocation_due_ms(const struct fsm *fsm, const struct allocation *allocation)
 {
     const struct fsm_allocation *view = &allocation->view;
+    uint64_t end_ms = UINT64_MAX;
 
     if (!fsm_allocation_runs(allocation)) {
         if (view->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED &&
@@ -166,7 +167,11 @@ static uint64_t allocation_due_ms(const struct fsm *fsm, const struct allocation
     if (view->terminating)
         return view->active_checkpoint_id != 0 ? allocation->grace_end_ms
                                                : allocation->terminate_deadline_ms;
-    return view->walltime_ms == 0 ? 0 : view->started_at_ms + view->walltime_ms;
+    if (view->walltime_ms != 0)
+        end_ms = view->started_at_ms + view->walltime_ms;
+    if (view->leaving)
+        end_ms = fsm_min(end_ms, allocation->terminate_deadline_ms);
+    return end_ms == UINT64_MAX ? 0 : end_ms;
 }
 
 void fsm_allocation_arm(struct fsm *fsm, struct allocation *allocation)

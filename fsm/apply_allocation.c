@@ -220,7 +220,7 @@ static enum fsm_status update_nodes(struct fsm *fsm, struct allocation *allocati
     if (view->next_count > 0 && update_nodes_pending(fsm, allocation, request) && !request->force)
         return FSM_OK;
     if (view->terminating || view->state == ENDS(CHECKPOINTING_TO_STOP) ||
-        (view->next_count > 0 && (!request->force || view->preemption_id != 0)))
+        (view->next_count > 0 && (!request->force || view->leaving || view->preemption_id != 0)))
         return FSM_CHECKPOINTING; /* */
     status = shares_check(fsm, request->n_nodes, request->nodes, outcome);
     if (status != FSM_OK)

@@ -36,6 +36,10 @@ static void node_lost_part(struct fsm *fsm, struct allocation *allocation, struc
     struct assignment *part = fsm_allocation_part(allocation, node->view.slot);
 
     CHECK(part != NULL);
+    if (part->leaving) {
+        fsm_scale_part(fsm, allocation, part);
+        return;
+    }
     if (!part->exited) {
         part->exited = true;
         allocation->exited_count++;

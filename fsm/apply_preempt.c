@@ -65,11 +65,10 @@ static void victim_shrink(struct fsm *fsm, struct allocation *allocation, const 
     CHECK(kept > 0 && kept < view->node_count);
     if (fsm_scale_ask(fsm, allocation, next, kept, asked) == FSM_OK)
         return;
-    asked->checkpoint_id = 0;
-    fsm_scale_now(fsm, allocation, next, kept, /* best effort */
-                  CKPT__V1__REASON__REASON_SCALED_WITHOUT_CHECKPOINT);
-    fsm_scale_event(fsm, allocation, CKPT__V1__REASON__REASON_SCALED_WITHOUT_CHECKPOINT);
-    free(next);
+    asked->checkpoint_id = 0; /* best effort */
+    allocation->view.next = next;
+    allocation->view.next_count = kept;
+    fsm_scale_done(fsm, allocation, CKPT__V1__REASON__REASON_SCALED_WITHOUT_CHECKPOINT);
 }
 
 static void victim_stop(struct fsm *fsm, struct allocation *allocation, struct fsm_outcome *asked)
@@ -112,7 +111,8 @@ static void victim_fill(struct fsm *fsm, const struct victim_search *search,
     uint32_t *slots = check_calloc(allocation->view.node_count, sizeof(*slots));
 
     victim->allocation_id = fsm_intern(fsm, allocation->view.id);
-    victim->node_count = fsm_victim_nodes(fsm, search, allocation, slots, &victim->gpu_count);
+    victim->node_count = fsm_victim_nodes(
+        fsm, search, allocation, victim->state == VICTIM(SHRINKING), slots, &victim->gpu_count);
     victim->node_slots = slots;
     victim->since_ms = fsm->now_ms;
     if (victim->state != VICTIM(SHRINKING) || search->gpus > 0 || missing >= victim->node_count ||

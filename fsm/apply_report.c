@@ -212,7 +212,9 @@ static enum fsm_status report_application(struct fsm *fsm, struct report *report
         return FSM_NODE_NOT_ASSIGNED;
     if (!fsm_allocation_runs(report->allocation))
         return FSM_OK; /* F-022: the final state wins */
-    if (report->message->kind == KIND(APPLICATION_EXITED))
+    if (report->part->leaving && report->message->kind != KIND(APPLICATION_STARTED))
+        fsm_scale_part(fsm, report->allocation, report->part);
+    else if (report->message->kind == KIND(APPLICATION_EXITED))
         report_exited(fsm, report);
     else if (report->message->kind == KIND(APPLICATION_STARTED))
         report_application_started(fsm, report);

@@ -123,7 +123,7 @@ static void check_parts(struct checker *checker, const struct allocation *alloca
     expect(checker, gpus == view->gpu_count, "INDEX gpu count", view->id, gpus);
     expect(checker, fsm_allocation_runs(allocation) == allocation->assigned,
            "I30 an ended allocation holds no nodes", view->id, view->state);
-    expect(checker, view->terminating || !allocation->assigned || terminated == 0,
+    expect(checker, view->terminating || view->leaving || !allocation->assigned || terminated == 0,
            "I30 parts end only by a terminate order", view->id, terminated);
     expect(checker,
            !view->terminating || view->active_checkpoint_id != 0 || terminated < view->node_count,
@@ -153,7 +153,8 @@ static void check_stopping(struct checker *checker, const struct allocation *all
            "I32 preemption goes to lower classes", view->id, allocation->preemptor_class);
     expect(checker,
            view->walltime_ms == 0 || !fsm_allocation_runs(allocation) || view->terminating ||
-               allocation->timer.at_ms == view->started_at_ms + view->walltime_ms,
+               allocation->timer.at_ms == view->started_at_ms + view->walltime_ms ||
+               (view->leaving && allocation->timer.at_ms < view->started_at_ms + view->walltime_ms),
            "I33 the walltime's deadline stands", view->id, allocation->timer.at_ms);
 }
 
@@ -164,9 +165,13 @@ static void check_giving(struct checker *checker, const struct allocation *alloc
 
     expect(checker,
            view->next_count == 0 ||
-               (view->state == ENDS(RUNNING) && !view->terminating && active != NULL &&
-                active->view.after == CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE),
+               (view->state == ENDS(RUNNING) && !view->terminating &&
+                (active == NULL ? view->leaving
+                                : active->view.after ==
+                                      CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE)),
            "I30 nodes leave after a checkpoint that goes on", view->id, view->next_count);
+    expect(checker, !view->leaving || (view->next_count > 0 && allocation->timer.at_ms != 0),
+           "I30 what leaves has a deadline", view->id, view->next_count);
     expect(checker, view->preemption_id == 0 || fsm_allocation_runs(allocation),
            "I30 a victim that let go is released", view->id, view->preemption_id);
     checker->giving += view->preemption_id != 0;

@@ -212,7 +212,7 @@ static enum fsm_status checkpoint_refusal(const struct fsm *fsm,
         return FSM_ALLOCATION_ENDED;
     if (view->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE)
         return FSM_NOT_CHECKPOINTABLE;
-    if (view->terminating ||
+    if (view->terminating || view->leaving ||
         view->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP)
         return FSM_CHECKPOINTING;
     if (view->active_checkpoint_id != 0 &&

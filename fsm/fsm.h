@@ -147,6 +147,7 @@ struct fsm_allocation {
     uint64_t preemption_id;            /* that it is a victim of now; 0: none */
     uint32_t next_count;               /* not 0: a scale-down waits for its checkpoint */
     const struct fsm_node_share *next; /* what it keeps then */
+    bool leaving; /* the checkpoint has ended, what leaves is being terminated */
 };
 
 struct fsm_shard {

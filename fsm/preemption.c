@@ -146,7 +146,7 @@ static uint64_t victim_bound_ms(const struct fsm *fsm, const struct fsm_preempti
     const struct checkpoint *active = fsm_checkpoint_look_active(fsm, allocation);
     uint64_t end_ms = fsm_allocation_grace_ms(fsm, allocation) + FSM_TERMINATE_SLACK_MS;
 
-    if (allocation->view.terminating)
+    if (allocation->view.terminating || allocation->view.leaving)
         return fsm_max(allocation->terminate_deadline_ms, fsm->now_ms) + 1;
     if (active != NULL && fsm_checkpoint_writes(active))
         return active->view.deadline_ms + end_ms;

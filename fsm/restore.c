@@ -219,6 +219,8 @@ static void restore_next(struct allocation *allocation,
     }
     allocation->view.next = next;
     allocation->view.next_count = (uint32_t)record->n_next_shares;
+    allocation->view.leaving = record->leaving;
+    allocation->leave_reason = (uint8_t)record->leave_reason;
 }
 
 static void restore_shares(struct allocation *allocation,
@@ -343,6 +345,7 @@ static bool restore_allocation(struct fsm *fsm, const Ckpt__Log__V1__AllocationR
     restore_shares(allocation, record);
     restore_account(fsm, allocation, record);
     restore_next(allocation, record);
+    fsm_scale_adopt(fsm, allocation);
     fsm_allocation_adopt(fsm, allocation);
     if (fsm_allocation_runs(allocation))
         fsm_allocation_assign(fsm, allocation);

@@ -3,10 +3,11 @@
  *   update without a node ─► SCALE_DOWN checkpoint with the old nodes ─► complete: the nodes leave
  *                                                                     ├► failed, timed out: they leave, the loss is counted
  *                                                                     └► cancelled: they stay
+ *   leave: the applications on these nodes are terminated, and when they are gone the new set is in place
  *
- * Flow     ask() keeps the new set and asks for the checkpoint, or waits for the active one; done() puts the new set in place.
+ * Flow     ask() keeps the new set and asks for the checkpoint, or waits for the active one; done() lets the nodes leave.
  *          What stops the allocation wins over it (R-002): the new set is forgotten.
- * Shapes   one at a time per allocation: view.next, and an active checkpoint after which the allocation goes on.
+ * Shapes   one at a time per allocation: view.next, and an active checkpoint after which the allocation goes on, or view.leaving.
  * Source   S1-080, S1-081, R-002, R-003.
  */
 #include "fsm/state.h"
@@ -28,6 +29,10 @@ void fsm_scale_clear(struct allocation *allocation)
     scale_free(allocation->view.next);
     allocation->view.next = NULL;
     allocation->view.next_count = 0;
+    allocation->view.leaving = false;
+    allocation->leave_reason = 0;
+    for (uint32_t i = 0; i < allocation->view.node_count; i++)
+        allocation->assignments[i].leaving = false;
 }
 
 void fsm_scale_event(struct fsm *fsm, const struct allocation *allocation, Ckpt__V1__Reason reason)
@@ -65,6 +70,26 @@ enum fsm_status fsm_scale_ask(struct fsm *fsm, struct allocation *allocation,
     return FSM_OK;
 }
 
+/* What is known of a part that stays, stays. */
+static void scale_set_shares(struct allocation *allocation, const struct fsm_node_share *next,
+                             uint32_t count)
+{
+    struct fsm_allocation *view = &allocation->view;
+    uint32_t *gone = check_calloc(view->node_count, sizeof(*gone)); /* nodes whose part ended */
+    uint32_t gone_count = 0;
+
+    for (uint32_t i = 0; i < view->node_count; i++)
+        if (allocation->assignments[i].exited)
+            gone[gone_count++] = view->nodes[i].node_slot;
+    memcpy(fsm_allocation_set_shares(allocation, count), next, count * sizeof(*next));
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t j = 0; j < gone_count && !allocation->assignments[i].exited; j++)
+            allocation->assignments[i].exited = gone[j] == next[i].node_slot;
+        allocation->exited_count += allocation->assignments[i].exited;
+    }
+    free(gone);
+}
+
 /* The new set at once. A reason: no checkpoint was written for it, and what leaves is lost with its share of the work. */
 void fsm_scale_now(struct fsm *fsm, struct allocation *allocation,
                    const struct fsm_node_share *next, uint32_t count, Ckpt__V1__Reason reason)
@@ -80,7 +105,7 @@ void fsm_scale_now(struct fsm *fsm, struct allocation *allocation,
     if (reason != CKPT__V1__REASON__REASON_NONE && gpus < view->gpu_count)
         fsm_ledger_left(fsm, allocation, view->gpu_count - gpus);
     fsm_allocation_release(fsm, allocation);
-    memcpy(fsm_allocation_set_shares(allocation, count), next, count * sizeof(*next));
+    scale_set_shares(allocation, next, count);
     fsm_allocation_sum_shares(allocation);
     fsm_allocation_estimate(allocation, old_count);
     fsm_allocation_assign(fsm, allocation);
@@ -90,23 +115,93 @@ void fsm_scale_now(struct fsm *fsm, struct allocation *allocation,
     fsm_preemption_released(fsm, allocation);
 }
 
-void fsm_scale_done(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Reason reason)
+static void scale_mark(struct fsm *fsm, struct allocation *allocation)
+{
+    uint64_t stamp = ++fsm->stamp;
+
+    for (uint32_t i = 0; i < allocation->view.next_count; i++)
+        fsm_node_slot(fsm, allocation->view.next[i].node_slot)->stamp = stamp;
+    for (uint32_t i = 0; i < allocation->view.node_count; i++)
+        allocation->assignments[i].leaving =
+            fsm_node_look(fsm, allocation->view.nodes[i].node_slot)->stamp != stamp;
+}
+
+void fsm_scale_adopt(struct fsm *fsm, struct allocation *allocation)
+{
+    if (allocation->view.leaving)
+        scale_mark(fsm, allocation);
+}
+
+/* The rest goes on when what leaves has ended. */
+static void scale_settle(struct fsm *fsm, struct allocation *allocation)
 {
     const struct fsm_node_share *next = allocation->view.next;
     uint32_t count = allocation->view.next_count;
 
-    if (count == 0)
-        return;
+    for (uint32_t i = 0; i < allocation->view.node_count; i++)
+        if (allocation->assignments[i].leaving && !allocation->assignments[i].terminated)
+            return;
     allocation->view.next = NULL;
     allocation->view.next_count = 0;
-    fsm_scale_now(fsm, allocation, next, count, reason);
-    fsm_scale_event(fsm, allocation, reason);
+    allocation->view.leaving = false;
+    fsm_scale_now(fsm, allocation, next, count, CKPT__V1__REASON__REASON_NONE);
+    fsm_scale_event(fsm, allocation, (Ckpt__V1__Reason)allocation->leave_reason);
+    allocation->leave_reason = 0;
+    fsm_allocation_arm(fsm, allocation);
     scale_free(next);
+}
+
+void fsm_scale_part(struct fsm *fsm, struct allocation *allocation, struct assignment *part)
+{
+    CHECK(part->leaving);
+    fsm_terminate_mark(allocation, part);
+    fsm_node_changed(fsm, fsm_node_slot(fsm, allocation->view.nodes[part->share].node_slot));
+    scale_settle(fsm, allocation);
+}
+
+/* Silent nodes count as done. */
+void fsm_scale_due(struct fsm *fsm, struct allocation *allocation)
+{
+    for (uint32_t i = 0; i < allocation->view.node_count; i++)
+        if (allocation->assignments[i].leaving)
+            fsm_terminate_mark(allocation, &allocation->assignments[i]);
+    fsm_allocation_changed(fsm, allocation);
+    scale_settle(fsm, allocation);
+}
+
+/* The applications on the nodes that leave are ended first: who gets the nodes finds them empty. */
+void fsm_scale_done(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Reason reason)
+{
+    struct fsm_allocation *view = &allocation->view;
+    uint32_t gpus = 0;
+
+    if (view->next_count == 0 || view->leaving)
+        return;
+    view->leaving = true;
+    allocation->leave_reason = (uint8_t)reason;
+    allocation->terminate_deadline_ms =
+        fsm->now_ms + fsm_allocation_grace_ms(fsm, allocation) + FSM_TERMINATE_SLACK_MS;
+    scale_mark(fsm, allocation);
+    for (uint32_t i = 0; i < view->node_count; i++) {
+        struct assignment *part = &allocation->assignments[i];
+
+        if (!part->leaving)
+            continue;
+        gpus += view->nodes[i].gpu_count;
+        if (part->exited || fsm_node_look(fsm, view->nodes[i].node_slot)->view.state ==
+                                CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
+            fsm_terminate_mark(allocation, part);
+    }
+    if (reason != CKPT__V1__REASON__REASON_NONE)
+        fsm_ledger_left(fsm, allocation, gpus);
+    fsm_allocation_changed(fsm, allocation);
+    fsm_allocation_arm(fsm, allocation);
+    scale_settle(fsm, allocation);
 }
 
 void fsm_scale_undo(struct fsm *fsm, struct allocation *allocation)
 {
-    if (allocation->view.next_count == 0)
+    if (allocation->view.next_count == 0 || allocation->view.leaving)
         return;
     fsm_scale_clear(allocation);
     fsm_scale_event(fsm, allocation, CKPT__V1__REASON__REASON_CANCELLED_BY_REQUEST);

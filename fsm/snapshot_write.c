@@ -273,6 +273,8 @@ static void fill_allocation_times(Ckpt__Log__V1__AllocationRecord *message,
     message->expired = allocation->expired;
     message->timer_at_ms = allocation->timer.at_ms;
     message->resumed_at_ms = view->resumed_at_ms;
+    message->leaving = view->leaving;
+    message->leave_reason = (Ckpt__V1__Reason)allocation->leave_reason;
 }
 
 static void fill_next(Ckpt__Log__V1__ShareRecord *shares, const struct allocation *allocation)

@@ -42,6 +42,7 @@ struct assignment {
     uint32_t share;
     bool terminated; /* its terminate order is carried out, or its node is down */
     bool exited;     /* its application ended by itself */
+    bool leaving;    /* the allocation goes on without it */
     bool starting;   /* its application is to start again, and has not yet */
 };
 
@@ -72,6 +73,7 @@ struct allocation {
     uint64_t stake_gpu_ms, stake_until_ms;
     uint8_t plan_state; /* what it becomes when its nodes are done */
     uint8_t plan_reason;
+    uint8_t leave_reason;    /* of nodes that leave without a checkpoint */
     uint8_t preemptor_class; /* of the last preemption; 0: none */
     bool assigned;           /* linked to its nodes: RUNNING or CHECKPOINTING_TO_STOP */
     bool
@@ -435,8 +437,9 @@ struct victim_set {
 };
 enum fsm_status fsm_victims_choose(struct fsm *fsm, const struct victim_search *asked,
                                    struct victim_set *ret_set, struct fsm_outcome *outcome);
+/* The nodes that it gives; ret_slots has room for all it has. Returns how many. */
 uint32_t fsm_victim_nodes(struct fsm *fsm, const struct victim_search *asked,
-                          const struct allocation *allocation, uint32_t *ret_slots,
+                          const struct allocation *allocation, bool shrinks, uint32_t *ret_slots,
                           uint32_t *ret_gpus);
 bool fsm_victim_can_checkpoint(const struct fsm *fsm, const struct allocation *allocation);
 bool fsm_victim_needs_no_checkpoint(const struct fsm *fsm, const struct allocation *allocation);
@@ -476,6 +479,10 @@ enum fsm_status fsm_scale_ask(struct fsm *fsm, struct allocation *allocation,
 void fsm_scale_now(struct fsm *fsm, struct allocation *allocation,
                    const struct fsm_node_share *next, uint32_t count, Ckpt__V1__Reason reason);
 void fsm_scale_done(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Reason reason);
+void fsm_scale_part(struct fsm *fsm, struct allocation *allocation,
+                    struct assignment *part); /* a leaving one has ended */
+void fsm_scale_due(struct fsm *fsm, struct allocation *allocation);
+void fsm_scale_adopt(struct fsm *fsm, struct allocation *allocation); /* a restored one */
 void fsm_scale_undo(struct fsm *fsm, struct allocation *allocation);
 void fsm_scale_clear(struct allocation *allocation);
 void fsm_scale_event(struct fsm *fsm, const struct allocation *allocation, Ckpt__V1__Reason reason);

@@ -156,6 +156,8 @@ void fsm_terminate_due(struct fsm *fsm, struct allocation *allocation)
         fsm_retention_leave(fsm, allocation);
     } else if (allocation->view.terminating) {
         terminate_overdue(fsm, allocation);
+    } else if (allocation->view.leaving && fsm->now_ms >= allocation->terminate_deadline_ms) {
+        fsm_scale_due(fsm, allocation);
     } else {
         fsm_terminate_begin(fsm, allocation, walltime);
     }

@@ -33,6 +33,8 @@ struct search {
     size_t count, eligible_count;
     enum fsm_status refusal; /* of the last one that may not be a victim */
     uint64_t refusal_current, refusal_limit;
+    bool elastic_stop;        /* an elastic job may be stopped for more than it can spare */
+    bool spared;              /* some gave less than they have */
     bool storage_unavailable; /* some were left out for that alone */
     uint64_t dear_gpu_ms;     /* the cheapest set that costs too much; UINT64_MAX: none */
 };
@@ -161,7 +163,7 @@ static enum fsm_status victim_check(const struct search *search,
     *ret_current = view->state;
     *ret_limit = 0;
     /* one that waits to stop in an outage can still be forced */
-    if (view->terminating || (shrinks && view->preemption_id != 0) ||
+    if (view->terminating || view->leaving || (shrinks && view->preemption_id != 0) ||
         (view->state == ENDS(CHECKPOINTING_TO_STOP) && (storage || !asked->forced)))
         return FSM_CHECKPOINTING;
     return none || storage || asked->forced ? FSM_OK : FSM_STORAGE_UNAVAILABLE;
@@ -185,20 +187,51 @@ static bool victim_leaves_already(const struct search *search, const struct fsm_
     return true;
 }
 
-/* P-005: an elastic job gives nodes back and goes on, when it can give what is wanted of it. */
-static bool victim_shrinks(const struct search *search, const struct allocation *allocation,
-                           uint32_t useful_count)
+/* P-005: how many of its nodes an elastic job may give back and go on; 0: it must stop. */
+static uint32_t victim_spares(const struct search *search, const struct allocation *allocation)
 {
     const struct fsm_allocation *view = &allocation->view;
+
+    if (search->asked->reason != REASON(RECLAIM))
+        return 0;
+    if (view->next_count > 0)
+        return victim_leaves_already(search, view) ? view->node_count : 0;
+    if (view->reactive_min_nodes == 0 || view->node_count <= view->reactive_min_nodes ||
+        view->state != ENDS(RUNNING) || !fsm_victim_can_checkpoint(search->fsm, allocation))
+        return 0;
+    return view->node_count - view->reactive_min_nodes;
+}
+
+/* It stops only where no set is found with what elastic ones can spare. */
+static bool victim_shrinks(const struct search *search, const struct allocation *allocation,
+                           uint32_t useful_count, uint32_t spares)
+{
     uint32_t wanted = useful_count;
 
-    if (view->next_count > 0)
-        return search->asked->reason == REASON(RECLAIM) && victim_leaves_already(search, view);
+    if (allocation->view.next_count > 0 || !search->elastic_stop)
+        return spares > 0;
     if (search->asked->nodes > 0 && search->asked->gpus == 0 && search->asked->nodes < wanted)
         wanted = search->asked->nodes;
-    return search->asked->reason == REASON(RECLAIM) && view->reactive_min_nodes > 0 &&
-           view->state == ENDS(RUNNING) && fsm_victim_can_checkpoint(search->fsm, allocation) &&
-           view->node_count - wanted >= view->reactive_min_nodes;
+    return spares >= wanted;
+}
+
+/* The nodes of use, and of a job that shrinks no more than it spares. Returns how many; slots NULL: only counted. */
+static uint32_t victim_useful(const struct search *search, const struct allocation *allocation,
+                              uint32_t most, uint32_t *ret_slots, uint32_t *ret_gpus)
+{
+    const struct fsm_allocation *view = &allocation->view;
+    uint32_t count = 0;
+
+    *ret_gpus = 0;
+    for (uint32_t i = 0; i < view->node_count && count < most; i++) {
+        if (!share_useful(search, &view->nodes[i]))
+            continue;
+        if (ret_slots != NULL)
+            ret_slots[count] = view->nodes[i].node_slot;
+        *ret_gpus += view->nodes[i].gpu_count;
+        count++;
+    }
+    return count;
 }
 
 static bool was_tried(const struct search *search, const struct allocation *allocation)
@@ -215,21 +248,22 @@ static void search_add(struct search *search, const struct allocation *allocatio
 {
     struct candidate *candidate = &search->items[search->count];
     const struct fsm_allocation *view = &allocation->view;
+    uint32_t spares = victim_spares(search, allocation);
     enum fsm_status status;
     uint64_t current;
     uint64_t limit;
 
     if (was_tried(search, allocation))
         return;
-    candidate->node_count = 0;
-    candidate->gpu_count = 0;
-    for (uint32_t i = 0; i < view->node_count; i++) {
-        if (!share_useful(search, &view->nodes[i]))
-            continue;
-        candidate->node_count++;
-        candidate->gpu_count += view->nodes[i].gpu_count;
+    candidate->node_count =
+        victim_useful(search, allocation, UINT32_MAX, NULL, &candidate->gpu_count);
+    candidate->shrinks = candidate->node_count > 0 &&
+                         victim_shrinks(search, allocation, candidate->node_count, spares);
+    if (candidate->shrinks && spares < candidate->node_count) {
+        search->spared = true;
+        candidate->node_count =
+            victim_useful(search, allocation, spares, NULL, &candidate->gpu_count);
     }
-    candidate->shrinks = victim_shrinks(search, allocation, candidate->node_count);
     status = victim_check(search, allocation, candidate->shrinks, &current, &limit);
     if (status != FSM_OK) {
         search->refusal = status;
@@ -457,48 +491,48 @@ static enum fsm_status search_refusal(struct search *search, struct fsm_outcome 
     return search->storage_unavailable ? FSM_STORAGE_UNAVAILABLE : FSM_NO_VICTIMS;
 }
 
+static bool search_run(struct fsm *fsm, struct search *search, struct victim_set *ret_set)
+{
+    size_t capacity = search->asked->request->n_candidates > 0
+                          ? search->asked->request->n_candidates
+                          : fsm_min(fsm->allocations.used, FSM_VICTIM_CANDIDATES_MAX);
+
+    search->items = fsm_arena_take(&fsm->arena, (capacity + 1) * sizeof(*search->items));
+    search->count = 0;
+    if (search->asked->request->n_candidates > 0)
+        search_add_named(search);
+    else
+        search_add_any(search);
+    search_order(fsm, search);
+    return search_choose(fsm, search, false, ret_set) || search_choose(fsm, search, true, ret_set);
+}
+
 enum fsm_status fsm_victims_choose(struct fsm *fsm, const struct victim_search *asked,
                                    struct victim_set *ret_set, struct fsm_outcome *outcome)
 {
-    const Ckpt__V1__RequestPreemptionRequest *request = asked->request;
-    size_t capacity = request->n_candidates > 0
-                          ? request->n_candidates
-                          : fsm_min(fsm->allocations.used, FSM_VICTIM_CANDIDATES_MAX);
-    struct search search = {.fsm = fsm,
-                            .asked = asked,
-                            .items =
-                                fsm_arena_take(&fsm->arena, (capacity + 1) * sizeof(*search.items)),
-                            .dear_gpu_ms = UINT64_MAX};
+    struct search search = {.fsm = fsm, .asked = asked, .dear_gpu_ms = UINT64_MAX};
 
     CHECK(asked->max <= FSM_VICTIMS_MAX);
     search_mark_useful(fsm, &search);
-    if (request->n_candidates > 0)
-        search_add_named(&search);
-    else
-        search_add_any(&search);
-    search_order(fsm, &search);
-    if (search_choose(fsm, &search, false, ret_set) || search_choose(fsm, &search, true, ret_set))
+    if (search_run(fsm, &search, ret_set))
+        return FSM_OK;
+    search.elastic_stop = true;
+    if (search.spared && search_run(fsm, &search, ret_set))
         return FSM_OK;
     return search_refusal(&search, outcome);
 }
 
-/* The nodes of use of an allocation. Returns how many; ret_slots has room for all its nodes. */
 uint32_t fsm_victim_nodes(struct fsm *fsm, const struct victim_search *asked,
-                          const struct allocation *allocation, uint32_t *ret_slots,
+                          const struct allocation *allocation, bool shrinks, uint32_t *ret_slots,
                           uint32_t *ret_gpus)
 {
     struct search search = {.fsm = fsm, .asked = asked};
-    uint32_t count = 0;
+    uint32_t most = UINT32_MAX;
 
     search_mark_useful(fsm, &search);
-    *ret_gpus = 0;
-    for (uint32_t i = 0; i < allocation->view.node_count; i++) {
-        if (!share_useful(&search, &allocation->view.nodes[i]))
-            continue;
-        ret_slots[count++] = allocation->view.nodes[i].node_slot;
-        *ret_gpus += allocation->view.nodes[i].gpu_count;
-    }
-    return count;
+    if (shrinks)
+        most = victim_spares(&search, allocation);
+    return victim_useful(&search, allocation, most, ret_slots, ret_gpus);
 }
 
 enum fsm_status fsm_victim_hint(const struct fsm *fsm, const struct fsm_allocation *view,

@@ -230,6 +230,30 @@ static void show_losses(struct transcript *out, const struct fsm *fsm)
     say(out, "\n");
 }
 
+static void show_preemptions(struct transcript *out, const struct fsm *fsm)
+{
+    const struct fsm_preemption *at = NULL;
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+
+    while ((at = fsm_preemption_next(fsm, at == NULL ? 0 : at->id)) != NULL) {
+        say(out, "  preemption %" PRIu64 " %s class=%u cost=%" PRIu64 " deadline=%" PRIu64, at->id,
+            protobuf_c_enum_descriptor_get_value(&ckpt__v1__preemption_state__descriptor,
+                                                 (int)at->state)
+                    ->name +
+                strlen("PREEMPTION_STATE_"),
+            at->acting_class, at->cost_gpu_ms, at->deadline_ms);
+        say(out, " escalations=%u\n", at->escalations);
+        for (uint32_t i = 0; i < at->victim_count; i++)
+            say(out, "    %s %s checkpoint=%s nodes=%u gpus=%u\n", at->victims[i].allocation_id,
+                protobuf_c_enum_descriptor_get_value(&ckpt__v1__victim_state__descriptor,
+                                                     (int)at->victims[i].state)
+                        ->name +
+                    strlen("VICTIM_STATE_"),
+                id_text(at->victims[i].checkpoint_id, id), at->victims[i].node_count,
+                at->victims[i].gpu_count);
+    }
+}
+
 static void show(struct transcript *out, struct script *script)
 {
     const char *what = script_word(script, 1);
@@ -246,6 +270,8 @@ static void show(struct transcript *out, struct script *script)
         show_losses(out, fsm);
     } else if (strcmp(what, "checkpoints") == 0) {
         show_checkpoints(out, fsm);
+    } else if (strcmp(what, "preemptions") == 0) {
+        show_preemptions(out, fsm);
     } else if (strcmp(what, "orders") == 0) {
         show_orders(out, fsm, script_word(script, 2));
     } else if (strcmp(what, "grantable") == 0) {

@@ -1,0 +1,261 @@
+/* Scale-down: a checkpoint of the old nodes first, then the nodes leave (S1-081, R-002, R-003). */
+#include "tests/unit/fsm/expect.h"
+
+/* Three nodes, and an update that leaves n3 out. */
+static void start(struct script *script)
+{
+    script_start(script);
+    expect_ok(script, "register j1 nodes=n1,n2,n3 gpus=4 min=1");
+    expect_ok(script, "after 10000");
+    expect_ok(script, "update j1 nodes=n1,n2 gpus=4");
+}
+
+static void verify_all(struct script *script)
+{
+    for (int i = 1; i <= 3; i++)
+        expect_ok(script, "report n%d shard_verified j1 ckpt=1-1", i);
+}
+
+/* S1-081: the answer says which checkpoint, and that one is of all three nodes */
+static void a_node_leaves_when_the_old_set_is_saved_and_its_part_has_ended(void **unused)
+{
+    struct script script;
+    struct fsm_order order;
+
+    (void)unused;
+    start(&script);
+    assert_true(script.outcome.checkpoint_id == checkpoint_of(&script, 1)->id);
+    assert_int_equal(checkpoint_of(&script, 1)->purpose, CKPT__V1__PURPOSE__PURPOSE_SCALE_DOWN);
+    assert_int_equal(checkpoint_of(&script, 1)->shard_count, 3);
+    assert_int_equal(job_of(&script, "j1")->node_count, 3);
+    expect_ok(&script, "grant 1-1");
+    verify_all(&script);
+    expect_job(&script, "j1", RUNNING);
+    assert_int_equal(job_of(&script, "j1")->node_count, 3);
+    assert_int_equal(orders_of(&script, "n3", &order), 1);
+    assert_int_equal(order.kind, FSM_ORDER_TERMINATE);
+    assert_int_equal(orders_of(&script, "n1", &order), 0);
+    expect_status(&script, CHECKPOINTING, "request j1"); /* of which nodes? */
+    expect_ok(&script, "report n3 terminated j1");
+    assert_int_equal(job_of(&script, "j1")->node_count, 2);
+    assert_int_equal(job_of(&script, "j1")->gpu_count, 8);
+    assert_int_equal(fsm_node_find(script.fsm, "n3")->allocation_count, 0);
+    expect_job(&script, "j1", RUNNING);
+    expect_ok(&script, "request j1");
+    assert_int_equal(checkpoint_of(&script, 2)->shard_count, 2);
+    script_close(&script);
+}
+
+static void a_silent_node_counts_as_gone_after_the_grace(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start(&script);
+    expect_ok(&script, "grant 1-1");
+    verify_all(&script);
+    expect_ok(&script, "at %" PRIu64, fsm_next_deadline_ms(script.fsm));
+    expect_ok(&script, "tick");
+    assert_int_equal(job_of(&script, "j1")->node_count, 2);
+    expect_job(&script, "j1", RUNNING);
+    script_close(&script);
+}
+
+/* F-007 does not hold for a node that was leaving */
+static void a_leaving_node_that_dies_has_left(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start(&script);
+    expect_ok(&script, "grant 1-1");
+    verify_all(&script);
+    expect_ok(&script, "node n3 down");
+    expect_job(&script, "j1", RUNNING);
+    assert_int_equal(job_of(&script, "j1")->node_count, 2);
+    script_close(&script);
+}
+
+static void a_failed_checkpoint_lets_the_node_leave_and_counts_the_loss(void **unused)
+{
+    struct script script;
+    struct fsm_account account;
+
+    (void)unused;
+    start(&script);
+    expect_ok(&script, "grant 1-1 timeout=60000");
+    expect_ok(&script, "after 60000");
+    expect_ok(&script, "tick");
+    expect_checkpoint(&script, 1, TIMED_OUT);
+    expect_ok(&script, "report n3 terminated j1");
+    assert_int_equal(job_of(&script, "j1")->node_count, 2);
+    expect_job(&script, "j1", RUNNING);
+    fsm_allocation_account(script.fsm, job_of(&script, "j1"), 0, &account);
+    assert_true(account.lost_gpu_ms[FSM_LOSS_STOP] == 70000 * 4); /* a third of 70 s of 12 GPUs */
+    assert_true(account.pending_gpu_ms == 70000 * 8);
+    script_close(&script);
+}
+
+static void the_same_update_again_names_the_same_checkpoint_another_is_refused(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start(&script);
+    expect_ok(&script, "update j1 nodes=n1,n2 gpus=4");
+    assert_true(script.outcome.checkpoint_id == checkpoint_of(&script, 1)->id);
+    expect_status(&script, CHECKPOINTING, "update j1 nodes=n1 gpus=4");
+    expect_status(&script, CHECKPOINTING, "update j1 nodes=n1,n2,n3,n4 gpus=4");
+    expect_ok(&script, "update j1 walltime=900000"); /* not about nodes */
+    assert_int_equal(job_of(&script, "j1")->node_count, 3);
+    script_close(&script);
+}
+
+static void force_takes_the_node_at_once(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start(&script);
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n1 started j1 ckpt=1-1");
+    expect_ok(&script, "update j1 nodes=n1 gpus=4 force");
+    assert_int_equal(job_of(&script, "j1")->node_count, 1);
+    expect_checkpoint(&script, 1, CANCELLED);
+    expect_job(&script, "j1", RUNNING);
+    script_close(&script);
+}
+
+static void cancelling_its_checkpoint_undoes_the_scale_down(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start(&script);
+    expect_ok(&script, "cancel 1-1");
+    assert_int_equal(job_of(&script, "j1")->next_count, 0);
+    assert_int_equal(job_of(&script, "j1")->node_count, 3);
+    script_close(&script);
+}
+
+/* The application is asked once: what it writes already counts */
+static void an_active_checkpoint_serves_the_scale_down(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1,n2,n3 gpus=4");
+    expect_ok(&script, "decide j1 purpose=periodic");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n1 started j1 ckpt=1-1");
+    expect_ok(&script, "update j1 nodes=n1,n2 gpus=4");
+    assert_true(script.outcome.checkpoint_id == checkpoint_of(&script, 1)->id);
+    verify_all(&script);
+    expect_ok(&script, "report n3 terminated j1");
+    assert_int_equal(job_of(&script, "j1")->node_count, 2);
+    script_close(&script);
+}
+
+/* S1-062, S1-064: paused, and resumed with the nodes that were to leave */
+static void an_outage_pauses_the_scale_down(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start(&script);
+    expect_ok(&script, "target scratch down");
+    expect_checkpoint(&script, 1, PAUSED);
+    expect_ok(&script, "target scratch up");
+    expect_ok(&script, "grant 1-1");
+    verify_all(&script);
+    expect_ok(&script, "report n3 terminated j1");
+    assert_int_equal(job_of(&script, "j1")->node_count, 2);
+    script_close(&script);
+}
+
+/* */
+static void a_preemption_wins_over_a_scale_down(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start(&script);
+    expect_ok(&script, "preempt class=9 need=3");
+    expect_job(&script, "j1", CHECKPOINTING_TO_STOP);
+    assert_int_equal(job_of(&script, "j1")->next_count, 0);
+    assert_true(script.outcome.victims[0].checkpoint_id == checkpoint_of(&script, 1)->id);
+    script_close(&script);
+}
+
+/* S1-090: the walltime ends it, whatever else was going on */
+static void the_walltime_wins_over_a_scale_down(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1,n2 walltime=60000");
+    expect_ok(&script, "update j1 nodes=n1");
+    expect_ok(&script, "after 60000");
+    expect_ok(&script, "tick");
+    assert_true(job_of(&script, "j1")->terminating);
+    assert_int_equal(job_of(&script, "j1")->next_count, 0);
+    script_close(&script);
+}
+
+/* what is leaving already is not asked for twice */
+static void a_reclaim_of_what_leaves_waits_for_the_same_checkpoint(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1,n2,n3 gpus=4 min=1 borrowed");
+    expect_ok(&script, "update j1 nodes=n1,n2 gpus=4 borrowed");
+    expect_ok(&script, "preempt reason=reclaim useful=n3 nodes=j1");
+    assert_true(script.outcome.victims[0].checkpoint_id == checkpoint_of(&script, 1)->id);
+    expect_status(&script, CHECKPOINTING, "preempt reason=reclaim useful=n3 nodes=j1");
+    expect_ok(&script, "grant 1-1");
+    verify_all(&script);
+    expect_ok(&script, "report n3 terminated j1");
+    assert_int_equal(fsm_preemption_next(script.fsm, 0)->state,
+                     CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_RELEASED);
+    script_close(&script);
+}
+
+/* F-021: the parts that stay are remembered as ended */
+static void parts_that_ended_are_remembered(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start(&script);
+    expect_ok(&script, "report n1 application_exited j1");
+    expect_ok(&script, "cancel 1-1");
+    expect_ok(&script, "update j1 nodes=n1,n2 gpus=4 force");
+    expect_ok(&script, "report n2 application_exited j1");
+    expect_job(&script, "j1", COMPLETED);
+    script_close(&script);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_node_leaves_when_the_old_set_is_saved_and_its_part_has_ended),
+        cmocka_unit_test(a_silent_node_counts_as_gone_after_the_grace),
+        cmocka_unit_test(a_leaving_node_that_dies_has_left),
+        cmocka_unit_test(a_failed_checkpoint_lets_the_node_leave_and_counts_the_loss),
+        cmocka_unit_test(the_same_update_again_names_the_same_checkpoint_another_is_refused),
+        cmocka_unit_test(force_takes_the_node_at_once),
+        cmocka_unit_test(cancelling_its_checkpoint_undoes_the_scale_down),
+        cmocka_unit_test(an_active_checkpoint_serves_the_scale_down),
+        cmocka_unit_test(an_outage_pauses_the_scale_down),
+        cmocka_unit_test(a_preemption_wins_over_a_scale_down),
+        cmocka_unit_test(the_walltime_wins_over_a_scale_down),
+        cmocka_unit_test(a_reclaim_of_what_leaves_waits_for_the_same_checkpoint),
+        cmocka_unit_test(parts_that_ended_are_remembered),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
