@@ -228,7 +228,7 @@ static void take_deadlines(struct agent *agent)
         if (!id_valid(deadline->allocation_id))
             continue;
         allocation = agent_get(agent, deadline->allocation_id);
-        if (allocation != NULL)
+        if (allocation != NULL && !allocation_newer(allocation))
             walltime_set(allocation, deadline);
     }
 }

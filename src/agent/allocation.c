@@ -56,6 +56,17 @@ const struct machine_ops *allocation_machine(const struct allocation *allocation
     return &allocation->agent->machine;
 }
 
+bool allocation_newer(const struct allocation *allocation)
+{
+    const Ckpt__V1__OrderSet *orders = allocation->agent->orders;
+    const struct ledger_entry *entry = &allocation->entry;
+
+    if (orders == NULL)
+        return false;
+    return entry->life_epoch != orders->epoch ? entry->life_epoch > orders->epoch
+                                              : entry->life_index > orders->index;
+}
+
 void allocation_hand(const struct allocation *allocation, struct hand *ret_hand)
 {
     const struct attempt *attempt = &allocation->attempt;
@@ -71,6 +82,7 @@ void allocation_hand(const struct allocation *allocation, struct hand *ret_hand)
         .extended = attempt->extended,
         .stopping = process_stopping(allocation) && allocation->process.cause != STOP_BY_TAKEOVER,
         .terminated = entry->terminated,
+        .newer = allocation_newer(allocation),
     };
 }
 

@@ -62,7 +62,7 @@ struct app_server {
 
 static void take_hello(struct app_stream *stream);
 
-static const struct restore_result nothing_restored = {0, "", "", ""};
+static const struct restore_result nothing_restored = {.folder = "", .notice = "", .error = ""};
 
 /* ---- answers ---- */
 
@@ -153,7 +153,7 @@ __attribute__((format(printf, 2, 3))) static void stream_refuse(struct app_strea
     va_end(arguments);
     log_warning("attach_refused", "allocation=%s text=\"%s\"",
                 stream->allocation != NULL ? stream->allocation->entry.allocation_id : "", text);
-    stream_ready(stream, &(struct restore_result){0, "", "", text});
+    stream_ready(stream, &(struct restore_result){.folder = "", .notice = "", .error = text});
     stream_finish(stream);
 }
 
@@ -201,6 +201,8 @@ static void restore_done(void *data, const struct restore_result *result)
         stream_refuse(stream, "%s", result->error);
         return;
     }
+    stream->allocation->entry.life_epoch = result->epoch;
+    stream->allocation->entry.life_index = result->index;
     stream->state = STREAM_READY;
     stream_ready(stream, result);
 }
@@ -245,6 +247,7 @@ static void clear_end(struct allocation *allocation)
     entry->ended = false;
     entry->terminated = false;
     entry->end_reason = 0;
+    entry->life_epoch = entry->life_index = 0;
     if (entry->deadline_us <= agent_now_us(allocation->agent))
         entry->deadline_us = 0;
 }

@@ -21,7 +21,8 @@ enum {
     ITEM_REPORT = 5,
     ITEM_ACKNOWLEDGED = 6,
     ITEM_LAST_SEQUENCE = 7,
-    ITEM_NODE = 8
+    ITEM_NODE = 8,
+    ITEM_LIFE = 9 /* of an entry before it; journals of older agents have none */
 };
 enum { BOOT_ID_BYTES = 64, COMPACT_MIN_BYTES = 1 << 20 };
 
@@ -106,6 +107,12 @@ void ledger_encode_entry(struct buf *record, const struct ledger_entry *entry)
 #undef NUMBER
 #undef FLAG
 #undef TEXT
+    if (entry->life_index == 0)
+        return;
+    put_tag(record, ITEM_LIFE);
+    put_text(record, entry->allocation_id);
+    put_number(record, entry->life_epoch);
+    put_number(record, entry->life_index);
 }
 
 static void encode_report(struct buf *record, uint64_t sequence, uint64_t asked_at_us,
@@ -290,6 +297,24 @@ static void apply_entry(struct ledger *ledger, struct reader *reader)
         kept_put(ledger, &entry);
 }
 
+static void apply_life(struct ledger *ledger, struct reader *reader)
+{
+    char id[ID_MAX_BYTES + 1];
+    struct kept_entry *kept;
+    uint64_t epoch, index;
+
+    get_text(reader, id, sizeof(id));
+    epoch = get_number(reader);
+    index = get_number(reader);
+    kept = kept_find(ledger, id);
+    if (reader->failed || kept == NULL) {
+        reader->failed = true;
+        return;
+    }
+    kept->entry.life_epoch = epoch;
+    kept->entry.life_index = index;
+}
+
 static void apply_item(struct ledger *ledger, uint8_t tag, struct reader *reader)
 {
     char id[ID_MAX_BYTES + 1];
@@ -307,6 +332,9 @@ static void apply_item(struct ledger *ledger, uint8_t tag, struct reader *reader
         return;
     case ITEM_ENTRY:
         apply_entry(ledger, reader);
+        return;
+    case ITEM_LIFE:
+        apply_life(ledger, reader);
         return;
     case ITEM_FORGET:
         get_text(reader, id, sizeof(id));

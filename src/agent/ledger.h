@@ -66,6 +66,8 @@ struct ledger_entry {
     bool ended;
     bool terminated; /* the order to terminate was reported as carried out */
     uint32_t end_reason;
+    /* the committed state that said where this life starts from; index 0: none did */
+    uint64_t life_epoch, life_index;
 };
 
 struct ledger_report {

@@ -2,6 +2,7 @@
  *
  *   order                       hand                                step
  *   ------------------------    --------------------------------    ---------------------------------
+ *   any                         newer than the orders               -
  *   none for the attempt        busy, not cancelling                CANCEL
  *   CHECKPOINT, (id, n) above   not busy                            START
  *   CHECKPOINT, (id, n) above   busy                                (CANCEL above; START once it ended)
@@ -86,6 +87,8 @@ static bool withdrawn(const struct hand *hand, Ckpt__V1__Order *const *orders, s
 
 static enum step_kind step_of(const Ckpt__V1__Order *order, const struct hand *hand)
 {
+    if (hand != NULL && hand->newer)
+        return 0;
     if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE)
         return hand != NULL && (hand->terminated || hand->stopping) ? 0 : STEP_TERMINATE;
     if (hand == NULL)

@@ -32,6 +32,8 @@ struct hand {
     bool extended;   /* the one extension is known */
     bool stopping;   /* SIGTERM was sent, by order or walltime */
     bool terminated; /* the order to terminate was carried out and reported */
+    bool
+        newer; /* its process was started from a later state than these orders are from: they mean the life before it */
 };
 
 enum step_kind { STEP_START = 1, STEP_CANCEL, STEP_EXTEND, STEP_TERMINATE, STEP_IGNORE };

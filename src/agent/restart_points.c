@@ -51,6 +51,7 @@ struct restore {
     struct machine_user user;
     uint64_t before_id; /* 0: the newest */
     uint64_t checkpoint_id;
+    uint64_t epoch, index; /* of the state that the last answer was from */
     unsigned refusals;
     struct clock_timer *timer;
     struct rpc_client_call *call;
@@ -69,17 +70,20 @@ static void restore_free(struct restore *restore)
     free(restore);
 }
 
-static void restore_finish(struct restore *restore, const struct restore_result *result)
+static void restore_finish(struct restore *restore, const struct restore_result *outcome)
 {
     restore_done_fn *done = restore->done;
     void *data = restore->data;
+    struct restore_result result = *outcome;
     char id[CHECKPOINT_ID_TEXT_BYTES];
 
+    result.epoch = restore->epoch;
+    result.index = restore->index;
     log_info("restart_point",
              "allocation=%s checkpoint=%s folder=\"%s\" notice=\"%s\" error=\"%s\"",
-             restore->allocation_id, checkpoint_id_format(result->checkpoint_id, id),
-             result->folder, result->notice, result->error);
-    done(data, result);
+             restore->allocation_id, checkpoint_id_format(result.checkpoint_id, id), result.folder,
+             result.notice, result.error);
+    done(data, &result);
     restore_free(restore);
 }
 
@@ -97,7 +101,7 @@ static void restore_next(struct restore *restore);
 static void restore_pass_over(struct restore *restore, const char *node_id, const char *text)
 {
     char id[CHECKPOINT_ID_TEXT_BYTES];
-    const struct restore_result damaged = {0, "", "", restore->notice};
+    const struct restore_result damaged = {.folder = "", .notice = "", .error = restore->notice};
 
     checkpoint_id_format(restore->checkpoint_id, id);
     if (restore->many) {
@@ -133,8 +137,10 @@ static void restore_worker_done(void *data, const struct worker_result *result)
         return;
     }
     if (result->exit_code == WORKER_EXIT_OK) {
-        restore_finish(restore, &(struct restore_result){restore->checkpoint_id, restore->folder,
-                                                         restore->notice, ""});
+        restore_finish(restore, &(struct restore_result){.checkpoint_id = restore->checkpoint_id,
+                                                         .folder = restore->folder,
+                                                         .notice = restore->notice,
+                                                         .error = ""});
         return;
     }
     log_warning("restore_failed", "allocation=%s checkpoint=%s shard=%s exit_code=%d text=\"%s\"",
@@ -289,13 +295,17 @@ static bool point_refuses(struct restore *restore, const Ckpt__V1__RestartPoint 
 
 static void take_point(struct restore *restore, const Ckpt__V1__RestartPoint *point)
 {
-    const struct restore_result scratch = {0, "", "", ""};
-    const struct restore_result elsewhere = {
-        0, "", "",
-        "this node has no shard in the last checkpoint, which several other nodes wrote; restart "
-        "the allocation on its old nodes"};
+    const struct restore_result scratch = {.folder = "", .notice = "", .error = ""};
+    const struct restore_result elsewhere = {.folder = "",
+                                             .notice = "",
+                                             .error =
+                                                 "this node has no shard in the last checkpoint, "
+                                                 "which several other nodes wrote; restart "
+                                                 "the allocation on its old nodes"};
     char text[REFUSAL_BYTES];
 
+    restore->epoch = point->epoch;
+    restore->index = point->index;
     if (point_refuses(restore, point))
         return;
     if (point->checkpoint_id == 0 && restore->before_id == 0) {
@@ -340,9 +350,10 @@ static void point_message(struct rpc_client_call *call, void *data, const uint8_
 static void point_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)
 {
     struct restore *restore = data;
-    const struct restore_result unknown = {
-        0, "", "",
-        "the broker does not know this allocation; register it first (ckptctl jobs lists them)"};
+    const struct restore_result unknown = {.folder = "",
+                                           .notice = "",
+                                           .error = "the broker does not know this allocation; "
+                                                    "register it first (ckptctl jobs lists them)"};
     struct rpc_follow *follow = restore->points->follow;
     uint64_t delay_ms = RETRY_MS;
 

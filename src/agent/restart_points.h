@@ -26,6 +26,7 @@ struct restore_result {
     const char *folder;     /* "" then */
     const char *notice;     /* which newer checkpoint was passed over, and why; "": none */
     const char *error;      /* "": none */
+    uint64_t epoch, index;  /* of the committed state that said so; 0: it was not told */
 };
 typedef void restore_done_fn(void *data, const struct restore_result *result);
 

@@ -67,7 +67,8 @@ bool running_take_report(struct running_set *set, const Ckpt__V1__AgentReport *r
 {
     switch (report->kind) {
     case CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED:
-        return running_add(set, report->allocation_id);
+        running_add(set, report->allocation_id);
+        return true; /* orders from before its start are not obeyed */
     case CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED:
     case CKPT__V1__REPORT_KIND__REPORT_KIND_TERMINATED:
     case CKPT__V1__REPORT_KIND__REPORT_KIND_WALLTIME_KILLED:

@@ -227,11 +227,15 @@ static void get_restart_point(struct request *request, struct scratch *scratch)
     const struct fsm_allocation *allocation = fsm_allocation_find(fsm, asked->allocation_id);
     const struct fsm_checkpoint *checkpoint;
     Ckpt__V1__RestartPoint reply = CKPT__V1__RESTART_POINT__INIT;
+    struct fsm_summary summary;
 
     if (allocation == NULL) {
         answer_status(request->call, FSM_ALLOCATION_NOT_FOUND, 0, 0);
         return;
     }
+    fsm_get_summary(fsm, &summary);
+    reply.epoch = summary.epoch;
+    reply.index = summary.applied_index;
     reply.allocation_state = allocation->state;
     fill_node_ids(fsm, allocation, scratch, &reply);
     checkpoint = fsm_restart_point(fsm, asked->allocation_id, asked->before_checkpoint_id);

@@ -228,6 +228,26 @@ __attribute__((noreturn)) static void on_violation(void *data, const char *invar
     world_violation(checks->world, invariant, "%s", text);
 }
 
+/* I39: a life that began after its allocation was restarted is not ended by orders from before that. */
+static void check_orders_new(struct agent_checks *checks, struct agent_machine *machine,
+                             const struct allocation *allocation)
+{
+    const char *id = allocation->entry.allocation_id;
+    const struct rank *rank = rank_of(checks, agent_of(machine), id);
+    const struct world_job *job = job_find(checks->world, id);
+    const Ckpt__V1__OrderSet *orders = machine->agent.orders;
+    uint64_t index, us;
+
+    if (allocation->process.cause != STOP_BY_ORDER || orders == NULL || job == NULL ||
+        !state_checks_runs_since(checks->world, job, &index, &us))
+        return;
+    if (rank->group_start_ticks >= us && orders->index < index)
+        world_violation(checks->world, "I39",
+                        "%s runs again since index %" PRIu64
+                        ", its new life on %s is ended by orders of index %" PRIu64,
+                        id, index, machine->name, orders->index);
+}
+
 static void check_terminated(struct agent_checks *checks, struct agent_machine *machine,
                              pid_t group)
 {
@@ -238,6 +258,7 @@ static void check_terminated(struct agent_checks *checks, struct agent_machine *
         if ((pid_t)allocation->entry.pid != group || allocation->process.cause == STOP_BY_TAKEOVER)
             continue;
         checks->counters.terminated++;
+        check_orders_new(checks, machine, allocation);
         world_terminated(checks->world, agent_of(machine), allocation->entry.allocation_id);
     }
 }

@@ -187,6 +187,9 @@ bool state_checks_completed(struct world *world, uint64_t checkpoint_id);
 uint64_t state_checks_last_complete(struct world *world, const char *allocation_id);
 /* The oldest of the allocation above the id; 0: none. */
 uint64_t state_checks_next_complete(struct world *world, const char *allocation_id, uint64_t id);
+/* False: it does not run. Else the index and the time since when it does. */
+bool state_checks_runs_since(const struct world *world, const struct world_job *job,
+                             uint64_t *ret_index, uint64_t *ret_us);
 void state_checks_applied(struct world_member *member);
 void state_checks_whole(struct world *world); /* fsm_check() of one member, by turns */
 void state_checks_equal(struct world *world); /* at the end: the same bytes everywhere */

@@ -37,6 +37,8 @@ struct job_facts {
     uint64_t active; /* checkpoint; 0: none */
     uint64_t last_complete;
     bool stopped; /* it left RUNNING once */
+    /* since when it runs, the last time */
+    uint64_t runs_index, runs_us;
 };
 
 struct state_checks {
@@ -223,6 +225,10 @@ static void allocation_moved(struct world *world, const Ckpt__V1__Event *event)
                         event->old_state, event->new_state, facts->state);
     facts->state = (uint8_t)event->new_state;
     facts->stopped |= event->new_state != ALLOCATION(RUNNING);
+    if (event->new_state == ALLOCATION(RUNNING)) {
+        facts->runs_index = world->state->index;
+        facts->runs_us = sim_now_us(world->sim);
+    }
 }
 
 static void event_take(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event)
@@ -311,6 +317,16 @@ uint64_t state_checks_next_complete(struct world *world, const char *allocation_
             return facts->id;
     }
     return 0;
+}
+
+bool state_checks_runs_since(const struct world *world, const struct world_job *job,
+                             uint64_t *ret_index, uint64_t *ret_us)
+{
+    const struct job_facts *facts = &world->state->jobs[job - world->jobs];
+
+    *ret_index = facts->runs_index;
+    *ret_us = facts->runs_us;
+    return facts->state == ALLOCATION(RUNNING);
 }
 
 /* ---- what nodes know ---- */

@@ -118,6 +118,8 @@ static void entry_comes_back_as_it_was(void **state)
     assert_int_equal(ledger_commit(ledger, &other, NULL, 0, 0, &err), 0);
     entry.attempt = 4;
     entry.phase = PHASE_ENDED;
+    entry.life_epoch = 2;
+    entry.life_index = 777;
     assert_int_equal(ledger_commit(ledger, &entry, NULL, 0, 0, &err), 0);
     reopen("boot-1");
     assert_non_null(ledger_find(ledger, "job-1"));

@@ -142,6 +142,20 @@ static void terminate_is_carried_out_once(void **state)
     assert_string_equal(steps_of(&hand, &order, NULL), "");
 }
 
+/* Found by the simulator (seed 307913): a leader that had been stopped heard that the job ran again, and ended it. */
+static void orders_from_before_a_life_began_are_not_meant_for_it(void **state)
+{
+    struct hand hand = {.allocation_id = job, .newer = true};
+    Ckpt__V1__Order order = terminate_order();
+    Ckpt__V1__Order checkpoint = checkpoint_order(42, 1);
+
+    (void)state;
+    assert_string_equal(steps_of(&hand, &order, NULL), "");
+    assert_string_equal(steps_of(&hand, &checkpoint, NULL), "");
+    hand.newer = false;
+    assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
+}
+
 static void terminate_in_place_of_a_checkpoint_cancels_first(void **state)
 {
     struct hand busy = {.allocation_id = job, .checkpoint_id = 42, .attempt = 1, .busy = true};
@@ -219,6 +233,7 @@ int main(void)
         cmocka_unit_test(newer_order_waits_until_the_older_attempt_is_cleaned),
         cmocka_unit_test(extension_is_taken_once),
         cmocka_unit_test(terminate_is_carried_out_once),
+        cmocka_unit_test(orders_from_before_a_life_began_are_not_meant_for_it),
         cmocka_unit_test(terminate_in_place_of_a_checkpoint_cancels_first),
         cmocka_unit_test(order_of_another_allocation_withdraws_nothing_of_this_and_starts_there),
         cmocka_unit_test(senseless_orders_are_ignored),
