@@ -517,6 +517,12 @@ bool evaluator_gain(const struct evaluator *evaluator, const struct fsm_allocati
     return true;
 }
 
+void evaluator_rates(const struct evaluator *evaluator, struct learned_rates *ret_rates)
+{
+    if (evaluator != NULL && evaluator->serving)
+        learner_rates(evaluator->learner, ret_rates);
+}
+
 uint64_t evaluator_last_cycle_ms(const struct evaluator *evaluator)
 {
     return evaluator != NULL && evaluator->serving ? evaluator->last_cycle_ms : 0;

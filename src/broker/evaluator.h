@@ -25,6 +25,7 @@ struct history;
 struct history_run;   /* history.h */
 struct evaluator_row; /* evaluator_view.h */
 struct fsm_allocation;
+struct learned_rates; /* learner.h */
 
 enum { EVALUATOR_CHUNK_ROWS = 16384 };
 
@@ -46,6 +47,8 @@ bool evaluator_newest_run(const struct evaluator *evaluator,
 bool evaluator_gain(const struct evaluator *evaluator, const struct fsm_allocation *allocation,
                     double *ret_gpu_s_per_byte);
 
+/* What this leader learned of the fleet; unchanged on a member that does not lead. */
+void evaluator_rates(const struct evaluator *evaluator, struct learned_rates *ret_rates);
 /* Wall clock at the end of the last complete cycle; 0: none since this member leads. */
 uint64_t evaluator_last_cycle_ms(const struct evaluator *evaluator);
 

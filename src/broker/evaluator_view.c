@@ -111,11 +111,11 @@ double waiting_gain_gpu_s(const struct waiting_curve *curve, double gpus)
 }
 
 /* A-002; 1 when something is queued and nothing runs. */
-static double backlog_pressure(const struct queue_sums *sums)
+double evaluator_pressure(double queued_gpu_ms, double running_gpu_ms)
 {
-    if (sums->running_gpu_ms <= 0)
-        return sums->queued_gpu_ms > 0 ? 1 : 0;
-    return fmin(1, sums->queued_gpu_ms / sums->running_gpu_ms);
+    if (running_gpu_ms <= 0)
+        return queued_gpu_ms > 0 ? 1 : 0;
+    return fmin(1, queued_gpu_ms / running_gpu_ms);
 }
 
 /* As the dispatcher sees it: nothing more is granted from three quarters of the budget on. */
@@ -180,7 +180,7 @@ void evaluator_cycle_begin(struct evaluator_cycle *cycle, const struct fsm *fsm,
     cycle->health = node_health_any(nodes_health(nodes)) ? nodes_health(nodes) : NULL;
     set_policy(&cycle->policy, fsm_policy(fsm));
     sum_queues(fsm, now_ms, &sums);
-    cycle->policy.pressure = backlog_pressure(&sums);
+    cycle->policy.pressure = evaluator_pressure(sums.queued_gpu_ms, sums.running_gpu_ms);
     cycle->policy.backlog_urgency = sums.count > 0 ? sums.urgency_sum / (double)sums.count : 1;
     cycle->policy.phi_gpu_s_per_byte = shadow_price(fsm, first_waiting);
     if (sums.count > 0) {

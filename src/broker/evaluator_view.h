@@ -72,6 +72,8 @@ void evaluator_fill_learned(const struct evaluator_cycle *cycle,
 struct eval_view evaluator_view_rows(const struct eval_view *view, size_t first, size_t end);
 struct eval_result evaluator_result_rows(const struct eval_result *result, size_t first);
 
+/* GPU time that waits over GPU time that runs, at most 1; 1 when something waits and nothing runs. */
+double evaluator_pressure(double queued_gpu_ms, double running_gpu_ms);
 /* What waiting jobs would gain from this many GPUs, at most. */
 double waiting_gain_gpu_s(const struct waiting_curve *curve, double gpus);
 

@@ -36,6 +36,9 @@ static const double bounds_bytes[] = {1e3, 1e4,  1e5,  1e6,  1e7,  1e8,
                                       1e9, 1e10, 1e11, 1e12, 1e13, 1e14};
 
 _Static_assert(ARRAY_COUNT(bounds_seconds) <= METRICS_BOUNDS_MAX, "a series holds all bounds");
+static const double bounds_ratio[] = {0.1,  0.25, 0.5, 0.7,  0.8, 0.9, 0.95, 0.99,
+                                      1.01, 1.05, 1.1, 1.25, 1.5, 2,   4,    10};
+_Static_assert(ARRAY_COUNT(bounds_ratio) <= METRICS_BOUNDS_MAX, "a series holds all bounds");
 _Static_assert(ARRAY_COUNT(bounds_bytes) <= METRICS_BOUNDS_MAX, "a series holds all bounds");
 
 struct series {
@@ -60,15 +63,22 @@ struct metrics {
 
 static bool is_histogram(enum metric metric)
 {
-    return infos[metric].kind == METRIC_SECONDS || infos[metric].kind == METRIC_BYTES;
+    return infos[metric].kind == METRIC_SECONDS || infos[metric].kind == METRIC_BYTES ||
+           infos[metric].kind == METRIC_RATIO;
 }
 
 static const double *bounds_of(enum metric metric, size_t *ret_count)
 {
-    bool bytes = infos[metric].kind == METRIC_BYTES;
-
-    *ret_count = bytes ? ARRAY_COUNT(bounds_bytes) : ARRAY_COUNT(bounds_seconds);
-    return bytes ? bounds_bytes : bounds_seconds;
+    if (infos[metric].kind == METRIC_RATIO) {
+        *ret_count = ARRAY_COUNT(bounds_ratio);
+        return bounds_ratio;
+    }
+    if (infos[metric].kind == METRIC_BYTES) {
+        *ret_count = ARRAY_COUNT(bounds_bytes);
+        return bounds_bytes;
+    }
+    *ret_count = ARRAY_COUNT(bounds_seconds);
+    return bounds_seconds;
 }
 
 /* The first bound that is not below the value; the last bucket is above all bounds. */
@@ -181,13 +191,19 @@ void metrics_set(struct metrics *metrics, enum metric metric, const char *label0
 
 void metrics_observe(struct metrics *metrics, enum metric metric, double value)
 {
+    metrics_observe_of(metrics, metric, NULL, value);
+}
+
+void metrics_observe_of(struct metrics *metrics, enum metric metric, const char *label0,
+                        double value)
+{
     struct series *series;
 
     if (metrics == NULL)
         return;
     CHECK(is_histogram(metric));
     CHECK(isfinite(value));
-    series = series_get(metrics, metric, NULL, NULL);
+    series = series_get(metrics, metric, label0, NULL);
     series->buckets[bucket_of(metric, value)]++;
     series->value += value;
 }
@@ -291,7 +307,8 @@ static void render_metric(struct buf *text, enum metric metric, const struct met
     static const char *const types[] = {[METRIC_COUNTER] = "counter",
                                         [METRIC_GAUGE] = "gauge",
                                         [METRIC_SECONDS] = "histogram",
-                                        [METRIC_BYTES] = "histogram"};
+                                        [METRIC_BYTES] = "histogram",
+                                        [METRIC_RATIO] = "histogram"};
 
     buf_printf(text, "# HELP %s ", infos[metric].name);
     render_escaped(text, infos[metric].help, false);

@@ -27,10 +27,10 @@ struct metrics;
 
 enum { METRICS_SERIES_MAX = 512, METRICS_LABELS_MAX = 2, METRICS_LABEL_VALUE_BYTES = 129 };
 
-enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_SECONDS, METRIC_BYTES };
+enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_SECONDS, METRIC_BYTES, METRIC_RATIO };
 
 /* clang-format off */
-/* id, kind, name, label names (up to two), help. SECONDS and BYTES are histograms with fixed bounds. */
+/* id, kind, name, label names (up to two), help. SECONDS, BYTES and RATIO are histograms with fixed bounds. */
 #define METRICS(X)                                                                                 \
     X(BUILD_INFO, GAUGE, "ckpt_build_info", "version", NULL, "Always 1; the version is a label.")  \
     X(START_TIME, GAUGE, "ckpt_start_time_seconds", NULL, NULL, "Unix time at which the process started.") \
@@ -84,6 +84,20 @@ enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_SECONDS, METRIC_BYTES };
     X(HINT_ACK, SECONDS, "ckpt_hint_ack_seconds", NULL, NULL, "From dispatch until the first node reported that its application was asked.") \
     X(CHECKPOINT_DURATION, SECONDS, "ckpt_checkpoint_duration_seconds", NULL, NULL, "From dispatch until every shard was verified.") \
     X(CHECKPOINT_SIZE, BYTES, "ckpt_checkpoint_size_bytes", NULL, NULL, "Size of complete checkpoints, all shards.") \
+    X(ESTIMATE_RATIO, RATIO, "ckpt_estimate_error_ratio", "what", NULL, "What a decision expected over what came, of its complete checkpoint: size or write_time.") \
+    X(ESTIMATE_SUCCESS, COUNTER, "ckpt_estimate_success_total", "of", NULL, "Decided checkpoints that ended: how many should have completed by what was learned (expected), and how many did (actual).") \
+    X(LEARNED_FAILURES, GAUGE, "ckpt_learned_node_failures_per_second", NULL, NULL, "Failure rate of a node of average age, as learned; 0 on followers.") \
+    X(LEARNED_AGE_FACTOR, GAUGE, "ckpt_learned_node_age_factor", "since_failure", NULL, "Times the rate of a node of average age, by the time since a node failed last.") \
+    X(LEARNED_KILLS, GAUGE, "ckpt_learned_kills_per_second", "group", NULL, "Rate at which a running job is stopped for others without a checkpoint, as learned; by preemption class, or on borrowed nodes.") \
+    X(LEARNED_DEMANDS, GAUGE, "ckpt_learned_demands_per_second", "group", NULL, "Rate at which a running job is made a victim of preemption, as learned; likewise.") \
+    X(LEARNED_SAVED, GAUGE, "ckpt_learned_saved_timestamp_seconds", NULL, NULL, "Unix time up to which the replicated state holds what was learned of the fleet; 0: nothing yet.") \
+    X(QUEUE_AGE, GAUGE, "ckpt_queue_report_age_seconds", "vcluster", NULL, "Since the queue of the vCluster was reported.") \
+    X(QUEUE_WAITING, GAUGE, "ckpt_queue_waiting_jobs", "vcluster", NULL, "Waiting jobs in the last report, at most 64.") \
+    X(QUEUE_COUNTED, GAUGE, "ckpt_queue_report_counted", "vcluster", NULL, "1 while the report is young enough to be counted by the model.") \
+    X(PRESSURE, GAUGE, "ckpt_backlog_pressure", NULL, NULL, "GPU time that waits over GPU time that runs, of the reports that count, at most 1.") \
+    X(BANDWIDTH_WAITING, GAUGE, "ckpt_bandwidth_waiting_checkpoints", "destination", NULL, "Checkpoints that wait for bandwidth, as the leader's last look saw them.") \
+    X(BANDWIDTH_WAVES, GAUGE, "ckpt_bandwidth_waves", "destination", NULL, "Waves in which those that wait are granted.") \
+    X(BANDWIDTH_PRICE, GAUGE, "ckpt_bandwidth_price_gpu_seconds_per_byte", "destination", NULL, "What the first that waits would gain per byte.") \
     X(NODE_FAILURES, COUNTER, "ckpt_node_failures_total", NULL, NULL, "Nodes declared down.")               \
     X(AGENTS, GAUGE, "ckpt_agent_connected", NULL, NULL, "Agents connected to this member.")       \
     X(AGENT_REPORTS, COUNTER, "ckpt_agent_reports_total", NULL, NULL, "Reports taken from agents and acknowledged.") \
@@ -150,6 +164,8 @@ void metrics_clear(struct metrics *metrics, enum metric metric);
 void metrics_set(struct metrics *metrics, enum metric metric, const char *label0,
                  const char *label1, double value);
 void metrics_observe(struct metrics *metrics, enum metric metric, double value);
+void metrics_observe_of(struct metrics *metrics, enum metric metric, const char *label0,
+                        double value);
 /* Replaces a whole histogram by counts[i] values of at most uppers[i], rising. */
 void metrics_replace(struct metrics *metrics, enum metric metric, const double *uppers,
                      const uint64_t *counts, size_t count, double sum);

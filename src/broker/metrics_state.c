@@ -9,6 +9,7 @@
 #include "src/broker/dispatcher.h"
 #include "src/broker/evaluator.h"
 #include "src/broker/metrics.h"
+#include "src/broker/metrics_model.h"
 #include "src/broker/telemetry.h"
 
 /* ---- events of the leader --------------------------------------------------------------------------------------------- */
@@ -40,6 +41,14 @@ static void checkpoint_complete(struct metrics *metrics, const struct fsm_checkp
                         seconds_between(checkpoint->created_at_ms, at_ms));
 }
 
+static void checkpoint_failed(struct metrics *metrics, const struct fsm_checkpoint *checkpoint,
+                              Ckpt__V1__Reason reason)
+{
+    metrics_add(metrics, METRIC_L_FAILURES, fsm_reason_name(reason), NULL, 1);
+    if (reason != CKPT__V1__REASON__REASON_NODE_DOWN) /* the hazard's, not the checkpoint's */
+        metrics_model_ended(metrics, checkpoint, false);
+}
+
 static void checkpoint_event(struct metrics *metrics, const struct fsm *fsm,
                              const Ckpt__V1__Event *event)
 {
@@ -59,11 +68,12 @@ static void checkpoint_event(struct metrics *metrics, const struct fsm *fsm,
     metrics_add(metrics, METRIC_L_OPERATIONS, result, NULL, 1);
     if (state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE) {
         checkpoint_complete(metrics, checkpoint, event->at_ms);
+        metrics_model_ended(metrics, checkpoint, true);
         return;
     }
     if (state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_FAILED ||
         state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_TIMED_OUT)
-        metrics_add(metrics, METRIC_L_FAILURES, fsm_reason_name(event->reason), NULL, 1);
+        checkpoint_failed(metrics, checkpoint, event->reason);
     if (checkpoint->purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT)
         metrics_add(metrics, METRIC_L_PREEMPTION_FAILED, NULL, NULL, 1);
 }
@@ -326,6 +336,7 @@ void metrics_state_read(struct metrics *metrics, const struct broker *broker)
     read_summary(metrics, broker);
     read_targets(metrics, fsm);
     read_nodes(metrics, fsm);
+    metrics_model_read(metrics, broker);
     read_account(metrics, broker);
     read_rpc(metrics, broker);
     read_counters(metrics, broker);

@@ -12,6 +12,7 @@
 #include "src/base/check.h"
 #include "src/broker/backup_schedule.h"
 #include "src/broker/dispatcher.h"
+#include "src/broker/evaluator_view.h"
 #include "src/broker/methods.h"
 #include "src/broker/storage_watch.h"
 #include "src/broker/telemetry.h"
@@ -268,6 +269,41 @@ static void status_warn_storage(struct status *status)
                                            "written: ckptctl target put"));
 }
 
+static void status_queues(struct status *status)
+{
+    const struct fsm *fsm = replica_fsm(status->broker->replica);
+    Ckpt__V1__StatusReply *reply = status->reply;
+    uint64_t max_age_ms = fsm_policy(fsm)->queue_max_age_ms;
+    double queued = 0, running = 0;
+
+    reply->queues = scratch_take(status->scratch, fsm_queue_count(fsm), sizeof(reply->queues[0]));
+    for (size_t i = 0; i < fsm_queue_count(fsm); i++) {
+        Ckpt__V1__QueueStatus *item = scratch_take(status->scratch, 1, sizeof(*item));
+        struct fsm_queue queue;
+
+        fsm_queue_at(fsm, i, &queue);
+        ckpt__v1__queue_status__init(item);
+        item->vcluster = translate_text(queue.vcluster);
+        item->age_ms =
+            reply->now_ms > queue.reported_at_ms ? reply->now_ms - queue.reported_at_ms : 0;
+        item->counted = item->age_ms <= max_age_ms;
+        item->queued_gpu_ms = queue.queued_gpu_ms;
+        item->running_gpu_ms = queue.running_gpu_ms;
+        item->waiting_count = (uint32_t)queue.waiting_count;
+        reply->queues[reply->n_queues++] = item;
+        queued += item->counted ? (double)queue.queued_gpu_ms : 0;
+        running += item->counted ? (double)queue.running_gpu_ms : 0;
+        if (!item->counted && queue.queued_gpu_ms > 0)
+            status_warn(status,
+                        scratch_printf(status->scratch,
+                                       "the queue of %s was reported %" PRIu64
+                                       " s ago and is not counted any more (limit %" PRIu64
+                                       " s): its scheduler should report it, also when it is empty",
+                                       queue.vcluster, item->age_ms / 1000, max_age_ms / 1000));
+    }
+    reply->pressure_ppm = (uint32_t)(evaluator_pressure(queued, running) * 1e6);
+}
+
 /* Two histories of one cluster are alive: people must know before they believe either. */
 static void status_warn_incarnations(struct status *status)
 {
@@ -474,6 +510,7 @@ void status_answer(struct request *request, struct scratch *scratch)
     status_warn_members(&status);
     status_warn_learners(&status);
     status_warn_storage(&status);
+    status_queues(&status);
     status_warn_incarnations(&status);
     status_warn_fence(&status);
     status_warn_backups(&status);

@@ -6,6 +6,7 @@
 #include "src/broker/evaluator_view.h"
 #include "src/broker/learner.h"
 #include "src/broker/metrics.h"
+#include "src/broker/metrics_model.h"
 #include "src/eval/learn.h"
 #include "tests/unit/broker/fake_replica.h"
 
@@ -188,24 +189,17 @@ static struct fsm_outcome command_do(struct fake *fake, Ckpt__Log__V1__Command *
     return outcome;
 }
 
-/* One checkpoint of the job on node-1, from request to verified. */
-static void run_checkpoint(struct fake *fake, uint64_t write_ms, uint64_t stall_ms, uint64_t bytes)
+/* The job's checkpoint on node-1, from grant to verified. */
+static void write_checkpoint(struct fake *fake, uint64_t id, uint64_t write_ms, uint64_t stall_ms,
+                             uint64_t bytes)
 {
-    static uint64_t number;
-    Ckpt__Log__V1__Command ask = CKPT__LOG__V1__COMMAND__INIT, grant = ask, report = ask;
-    Ckpt__V1__RequestCheckpointRequest request = CKPT__V1__REQUEST_CHECKPOINT_REQUEST__INIT;
+    Ckpt__Log__V1__Command grant = CKPT__LOG__V1__COMMAND__INIT, report = grant;
     Ckpt__Log__V1__GrantBatch batch = CKPT__LOG__V1__GRANT_BATCH__INIT;
     Ckpt__Log__V1__Grant one = CKPT__LOG__V1__GRANT__INIT, *grants[] = {&one};
     Ckpt__Log__V1__NodeReport message = CKPT__LOG__V1__NODE_REPORT__INIT;
     Ckpt__V1__AgentReport facts = CKPT__V1__AGENT_REPORT__INIT;
-    char id[64];
 
-    snprintf(id, sizeof(id), "ask-%llu", (unsigned long long)++number);
-    request.allocation_id = (char[]){"job"};
-    ask.request_id = id;
-    ask.body_case = CKPT__LOG__V1__COMMAND__BODY_REQUEST_CHECKPOINT;
-    ask.request_checkpoint = &request;
-    one.checkpoint_id = command_do(fake, &ask).checkpoint_id;
+    one.checkpoint_id = id;
     one.bytes_per_s = 1000000000;
     one.timeout_ms = 10000000;
     batch.n_grants = 1;
@@ -216,7 +210,7 @@ static void run_checkpoint(struct fake *fake, uint64_t write_ms, uint64_t stall_
     fake_advance_ms(fake, write_ms + stall_ms);
     facts.sequence = fsm_node_find(fake->replica.fsm, "node-1")->last_report_sequence + 1;
     facts.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED;
-    facts.allocation_id = request.allocation_id;
+    facts.allocation_id = (char[]){"job"};
     facts.checkpoint_id = one.checkpoint_id;
     facts.attempt = 1;
     facts.size_bytes = bytes;
@@ -229,6 +223,22 @@ static void run_checkpoint(struct fake *fake, uint64_t write_ms, uint64_t stall_
     report.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_REPORT;
     report.node_report = &message;
     command_do(fake, &report);
+}
+
+/* One that was asked for. */
+static void run_checkpoint(struct fake *fake, uint64_t write_ms, uint64_t stall_ms, uint64_t bytes)
+{
+    static uint64_t number;
+    Ckpt__Log__V1__Command ask = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__V1__RequestCheckpointRequest request = CKPT__V1__REQUEST_CHECKPOINT_REQUEST__INIT;
+    char id[64];
+
+    snprintf(id, sizeof(id), "ask-%llu", (unsigned long long)++number);
+    request.allocation_id = (char[]){"job"};
+    ask.request_id = id;
+    ask.body_case = CKPT__LOG__V1__COMMAND__BODY_REQUEST_CHECKPOINT;
+    ask.request_checkpoint = &request;
+    write_checkpoint(fake, command_do(fake, &ask).checkpoint_id, write_ms, stall_ms, bytes);
 }
 
 static void set_walltime(Ckpt__V1__AllocationSpec *spec)
@@ -348,6 +358,59 @@ static void counted_kills_become_a_rate_of_their_class(void **unused)
     finish(fake);
 }
 
+/* Predicted against actual: 640 GB at 2 GB/s were expected, 320 GB came in 400 s. */
+static void what_was_expected_is_compared_with_what_came(void **unused)
+{
+    struct fake *fake = start();
+    const struct metrics *metrics = fake->broker.metrics;
+    const struct fsm_checkpoint *decided;
+
+    (void)unused;
+    assert_int_equal(fake_register(fake, "job", 1, 1, NULL).status, FSM_OK);
+    fake_serve(fake);
+    fake_advance_ms(fake, 24 * (uint64_t)HOUR_MS);
+    decided = fsm_checkpoint_next(fake->replica.fsm, 0);
+    assert_non_null(decided);
+    write_checkpoint(fake, decided->id, 300000, 100000, UINT64_C(320000000000));
+    fake_settle(fake);
+    expect_near(metrics_value(metrics, METRIC_ESTIMATE_RATIO, "size", NULL), 2, 1e-9);
+    expect_near(metrics_value(metrics, METRIC_ESTIMATE_RATIO, "write_time", NULL), 0.8, 1e-9);
+    expect_near(metrics_value(metrics, METRIC_ESTIMATE_SUCCESS, "expected", NULL), 0.98, 1e-5);
+    expect_near(metrics_value(metrics, METRIC_ESTIMATE_SUCCESS, "actual", NULL), 1, 0);
+    finish(fake);
+}
+
+/* Queue reports say how old they are, and stop counting by the policy. */
+static void queue_reports_grow_old_in_sight(void **unused)
+{
+    struct fake *fake = start();
+    struct metrics *metrics = fake->broker.metrics;
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__V1__ReportQueueRequest report = CKPT__V1__REPORT_QUEUE_REQUEST__INIT;
+
+    (void)unused;
+    fake_serve(fake);
+    report.vcluster = (char[]){"hpc"};
+    report.queued_gpu_ms = 300;
+    report.running_gpu_ms = 1000;
+    command.request_id = (char[]){"q1"};
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_REPORT_QUEUE;
+    command.report_queue = &report;
+    command_do(fake, &command);
+    fake_advance_ms(fake, 299000);
+    metrics_model_read(metrics, &fake->broker);
+    expect_near(metrics_value(metrics, METRIC_QUEUE_AGE, "hpc", NULL), 299, 1e-9);
+    expect_near(metrics_value(metrics, METRIC_QUEUE_COUNTED, "hpc", NULL), 1, 0);
+    expect_near(metrics_value(metrics, METRIC_PRESSURE, NULL, NULL), 0.3, 1e-9);
+    fake_advance_ms(fake, 2000);
+    metrics_model_read(metrics, &fake->broker);
+    expect_near(metrics_value(metrics, METRIC_QUEUE_COUNTED, "hpc", NULL), 0, 0);
+    expect_near(metrics_value(metrics, METRIC_PRESSURE, NULL, NULL), 0, 0);
+    expect_near(metrics_value(metrics, METRIC_LEARNED_FAILURES, NULL, NULL), 6.5 / 1000 / 86400,
+                1e-6);
+    finish(fake);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -357,6 +420,8 @@ int main(void)
         cmocka_unit_test(what_is_learned_enters_the_log_at_most_every_few_minutes),
         cmocka_unit_test(a_jobs_own_checkpoints_are_what_the_model_plans_with),
         cmocka_unit_test(kills_and_demands_of_its_class_reach_the_job),
+        cmocka_unit_test(what_was_expected_is_compared_with_what_came),
+        cmocka_unit_test(queue_reports_grow_old_in_sight),
         cmocka_unit_test(counted_kills_become_a_rate_of_their_class),
     };
 
