@@ -43,6 +43,7 @@ struct agent {
     struct machine_ops machine;
     const char *node_id;
     const char *boot_id;
+    const char *sysfs; /* where sensors are read; "": nowhere */
     uint64_t started_at_ms;
     uint64_t started_us;
     struct ledger *ledger;

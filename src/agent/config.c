@@ -24,16 +24,18 @@ enum key {
     KEY_TLS_CA,
     KEY_TLS_CERT,
     KEY_TLS_KEY,
+    KEY_SYSFS,
     KEY_COUNT
 };
-static const char *const key_names[KEY_COUNT] = {"brokers", "state_dir",    "socket",
-                                                 "http",    "heartbeat_ms", "log_level",
-                                                 "tls.ca",  "tls.cert",     "tls.key"};
+static const char *const key_names[KEY_COUNT] = {"brokers",      "state_dir", "socket", "http",
+                                                 "heartbeat_ms", "log_level", "tls.ca", "tls.cert",
+                                                 "tls.key",      "sysfs"};
 
 void config_defaults(struct agent_config *ret_config)
 {
     *ret_config = (struct agent_config){.state_dir = "/var/lib/ckpt-agent",
                                         .socket = "/run/ckpt/agent.sock",
+                                        .sysfs = "/sys",
                                         .heartbeat_ms = 10000,
                                         .log_level = LOG_LEVEL_INFO};
 }
@@ -96,6 +98,8 @@ static int set_key(struct agent_config *config, enum key key, const char *value,
         return set_text(config->tls_cert, "tls.cert", value, err);
     case KEY_TLS_KEY:
         return set_text(config->tls_key, "tls.key", value, err);
+    case KEY_SYSFS:
+        return set_text(config->sysfs, "sysfs", value, err);
     case KEY_COUNT:
         break;
     }

@@ -23,6 +23,7 @@ struct agent_config {
     char http[CONFIG_TEXT_BYTES]; /* "": no HTTP side port */
     /* PEM files, "{name}" in the last two is the node's name; "": no TLS */
     char tls_ca[CONFIG_TEXT_BYTES], tls_cert[CONFIG_TEXT_BYTES], tls_key[CONFIG_TEXT_BYTES];
+    char sysfs[CONFIG_TEXT_BYTES]; /* where the kernel's is mounted; "": no sensors are read */
     uint64_t heartbeat_ms;
     enum log_level log_level;
 };

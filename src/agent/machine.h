@@ -18,6 +18,7 @@
 #include <uv.h>
 
 #include "src/agent/proc.h"
+#include "src/agent/sensors.h"
 #include "src/base/err.h"
 #include "src/store/worker.h"
 
@@ -53,6 +54,12 @@ struct machine_ops {
     struct pid_watch *(*pid_watch)(void *context, pid_t pid, void (*ended)(void *data), void *data);
     void (*pid_watch_free)(struct pid_watch *watch); /* NULL allowed; no callback afterwards */
     uint32_t (*load_milli)(void *context);           /* load average of a minute, in thousandths */
+    /* Memory errors and temperatures below root, see sensors.h; done() comes once, unless detached. NULL: the machine has none to read. */
+    struct sensors_reading *(*sensors_start)(void *context, const char *root,
+                                             void (*done)(void *data,
+                                                          const struct sensors *sensors),
+                                             void *data);
+    void (*sensors_detach)(struct sensors_reading *reading);
 
     /* ---- work folders: absolute paths ---- */
     bool (*folder_owned)(void *context, const char *path, uid_t uid); /* a folder, no link to one */

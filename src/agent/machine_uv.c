@@ -64,6 +64,14 @@ static uint32_t real_load_milli(void *context)
     return getloadavg(&load, 1) == 1 ? (uint32_t)(load * 1000) : 0;
 }
 
+static struct sensors_reading *real_sensors_start(void *context, const char *root,
+                                                  void (*done)(void *data,
+                                                               const struct sensors *sensors),
+                                                  void *data)
+{
+    return sensors_start(context, root, done, data);
+}
+
 /* ---- work folders ---- */
 
 static bool real_folder_owned(void *context, const char *path, uid_t uid)
@@ -231,6 +239,8 @@ void machine_uv_ops(uv_loop_t *loop, struct machine_ops *ret_ops)
         .pid_watch = real_pid_watch,
         .pid_watch_free = pid_watch_free,
         .load_milli = real_load_milli,
+        .sensors_start = real_sensors_start,
+        .sensors_detach = sensors_detach,
         .folder_owned = real_folder_owned,
         .folder_make = real_folder_make,
         .folder_growth = real_folder_growth,

@@ -49,7 +49,7 @@ static const char usage[] =
     "usage: ckpt-agentd --config FILE --name NODE [--state-dir DIR] [--socket PATH]\n"
     "                   [--brokers HOST:PORT,...] [--check-config] [--version]\n"
     "The agent of one compute node. FILE is YAML: brokers, state_dir, socket, http, heartbeat_ms,\n"
-    "log_level, tls: {ca, cert, key}. Flags override it.\n";
+    "sysfs, log_level, tls: {ca, cert, key}. Flags override it.\n";
 
 static void read_boot_id(char *ret_text, size_t size)
 {
@@ -224,6 +224,7 @@ static int daemon_open(struct daemon *daemon, struct err *err)
         0)
         return -1;
     agent->tls = daemon->credentials.context;
+    agent->sysfs = daemon->config.sysfs;
     if (restart_points_new(agent, daemon->config.brokers, &agent->restart_points, err) != 0)
         return -1;
     if (session_new(agent, daemon->config.brokers, daemon->config.heartbeat_ms, &agent->session,

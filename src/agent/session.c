@@ -8,6 +8,7 @@
 #include "ckpt/v1/agent.pb-c.h"
 #include "src/agent/allocation.h"
 #include "src/agent/app_server.h"
+#include "src/agent/vitals.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
@@ -35,6 +36,7 @@ struct session {
     uint64_t heartbeat_sequence;
     uint64_t sent_sequence; /* of reports, on this stream */
     uint64_t retry_ms;
+    struct vitals vitals;
 };
 
 static void session_dial(struct session *session);
@@ -169,6 +171,7 @@ static void send_heartbeat(struct session *session)
 
     heartbeat.load_milli = machine->load_milli(machine->context);
     heartbeat.sequence = ++session->heartbeat_sequence;
+    vitals_fill(&session->vitals, &heartbeat);
     heartbeat.running = running_list(session, &items, &heartbeat.n_running);
     up.body_case = CKPT__V1__AGENT_UP__BODY_HEARTBEAT;
     up.heartbeat = &heartbeat;
@@ -368,6 +371,7 @@ int session_new(struct agent *agent, const char *brokers, uint64_t heartbeat_ms,
     session->agent = agent;
     session->heartbeat_ms = heartbeat_ms;
     session->retry_ms = RETRY_MIN_MS;
+    vitals_open(&session->vitals, &agent->machine, &agent->clock, agent->sysfs);
     session->timer = agent->clock.timer_new(agent->clock.context, session_timer, session);
     timer_start(session, 0);
     *ret_session = session;
@@ -381,6 +385,7 @@ void session_free(struct session *session)
     if (session->call != NULL)
         rpc_client_call_cancel(session->call);
     session->agent->clock.timer_free(session->timer);
+    vitals_close(&session->vitals);
     rpc_follow_free(session->follow);
     free(session);
 }

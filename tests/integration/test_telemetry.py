@@ -21,7 +21,7 @@ INTERVAL_S = 1.0
 class Site:
     """A cluster with one job on nodes a and b, and doubles that speak of them."""
 
-    def __init__(self, members=1, drain="no", sources=("smd", "bmc", "dcgm"), credentials=None):
+    def __init__(self, members=1, drain="no", sources=("smd", "bmc", "dcgm"), credentials=None, sysfs=False):
         self.cluster = Cluster(members=members, agents=("a", "b"), policy=POLICY)
         folder = self.cluster.dir / "doubles"
         self.bmcs = {node: Double(folder / f"bmc-{node}", credentials) for node in ("a", "b")}
@@ -41,6 +41,12 @@ class Site:
             secret.write_text(credentials + "\n")
             secret.chmod(0o600)
             self.lines["bmc"] += f', credentials: "{secret}", insecure: yes'
+        self.edac = self.cluster.dir / "sysfs" / "devices/system/edac/mc/mc0"  # of a; b's agent finds none
+        if sysfs:
+            self.edac.mkdir(parents=True)
+            (self.edac / "ce_count").write_text("17\n")
+            (self.edac / "ue_count").write_text("0\n")
+            self.cluster.agents["a"].sysfs = self.cluster.dir / "sysfs"
         self.plain_config = self.cluster.config.read_text()
         self.configure(sources, drain)
 
@@ -177,6 +183,20 @@ def a_new_leader_knows_what_the_sources_told_it_before():
         assert site.factor("a") > 900
 
 
+def what_agents_count_reaches_the_leader_and_the_next_one():
+    """Errors of the kernel's own counters (EDAC), with no source configured; the agent tells a new leader what the old one knew."""
+    with Site(members=3, sources=(), sysfs=True) as site:
+        assert site.factor("a") == 1
+        wait_until("the agent of a counts", lambda: site.sights("a")["agent"] == "fresh", 20, 0.1)
+        assert site.sights("b")["agent"] == "blind", "b has no counters, which is not 0"
+        (site.edac / "ce_count").write_text("18\n")
+        wait_until("a's hazard rises", lambda: site.factor("a") > 900, 20, 0.05)
+        site.cluster.wait_leader().kill()
+        site.cluster.wait_leader()
+        wait_until("the new leader knows", lambda: site.factor("a") > 900, 20, 0.05)
+        assert site.factor("b") == 1
+
+
 def hostile_sources_hurt_nobody():
     """Redirects, endless bodies, slow ones, pages without end, other people's hosts: the loop stays quick, the other sources are heard."""
     with Site(credentials="reader:secret") as site:
@@ -280,4 +300,4 @@ def published_mock_ups_are_understood():
 if __name__ == "__main__":
     sys.exit(tap([rising_errors_raise_the_hazard_within_a_window_and_the_job_is_checkpointed, a_hard_signal_drains_the_node_once,
                   sources_that_die_are_warnings_and_decide_nothing, a_new_leader_knows_what_the_sources_told_it_before,
-                  hostile_sources_hurt_nobody, sources_are_reloaded_without_a_restart, published_mock_ups_are_understood]))
+                  what_agents_count_reaches_the_leader_and_the_next_one, hostile_sources_hurt_nobody, sources_are_reloaded_without_a_restart, published_mock_ups_are_understood]))

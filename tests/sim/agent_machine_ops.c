@@ -134,6 +134,18 @@ static uint32_t load_milli(void *context)
     return 1000;
 }
 
+/* Simulated machines have no sensors: what is not measured is unknown. */
+static struct sensors_reading *no_sensors(void *context, const char *root,
+                                          void (*done)(void *data, const struct sensors *sensors),
+                                          void *data)
+{
+    (void)context;
+    (void)root;
+    (void)done;
+    (void)data;
+    return NULL;
+}
+
 /* ---- folders ---- */
 
 static bool folder_owned(void *context, const char *path, uid_t uid)
@@ -359,6 +371,8 @@ void agent_machine_fill_ops(struct agent_machine *machine)
                                         .pid_watch = pid_watch,
                                         .pid_watch_free = pid_watch_free_own,
                                         .load_milli = load_milli,
+                                        .sensors_start = no_sensors,
+                                        .sensors_detach = sensors_detach,
                                         .folder_owned = folder_owned,
                                         .folder_make = folder_make,
                                         .folder_growth = folder_growth,
