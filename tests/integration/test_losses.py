@@ -1,0 +1,126 @@
+#!/usr/bin/python3
+"""Where GPU time goes, measured from outside: a job that is killed, one whose node dies, one that is preempted; with a failover in between.
+
+Each figure is compared with times taken here, by this program's own clock, around what it did. The tolerance is what reports need to
+arrive on a loaded machine; every loss provoked is several times that.
+"""
+import json
+import os
+import pathlib
+import signal
+import sys
+import time
+import uuid
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from cluster import BIN, Cluster, broker_pb2, common_pb2, metric, tap, wait_until  # noqa: E402
+
+POLICY = {"evaluation_interval": "1s", "min_interval": "1h", "checkpoint_timeout": "20s", "grace": "500ms",
+          "node_degraded_after": "1500ms", "node_down_after": "3s"}
+TOLERANCE_S = 1.5
+CAUSES = ("failure", "checkpoint", "restart", "preemption", "walltime", "stop")
+
+
+def losses(cluster, *arguments):
+    rows = json.loads(cluster.ctl("losses", *arguments, "-o", "json").stdout)["losses"]
+    return {row.get("name", ""): {key: int(value) / 1000 for key, value in row["account"].items()} for row in rows}
+
+
+def near(what, measured, expected, tolerance=TOLERANCE_S):
+    assert abs(measured - expected) <= tolerance, f"{what}: the ledger says {measured:.3f} s, measured {expected:.3f} s"
+
+
+def balanced(account):
+    parts = account.get("useful_gpu_ms", 0) + account.get("pending_gpu_ms", 0)
+    parts += sum(account.get(f"lost_{cause}_gpu_ms", 0) for cause in CAUSES)
+    assert abs(parts - account.get("held_gpu_ms", 0)) < 1e-6, account
+
+
+def run(cluster, agent, name, gpus, **fields):
+    """Registers and starts a job; returns it and the instant from which its nodes are held."""
+    held_s = time.time()
+    cluster.register(name, [(agent, gpus, 4 << 20)], write_bytes_per_s=100000000, strategy=common_pb2.STRATEGY_MANUAL, **fields)
+    job = cluster.run_job(agent, name, [str(BIN / "heat"), "--size", "64", "--iterations", "100000000", "--delay-us", "2000",
+                                        "--output", str(cluster.dir / f"{name}.result")])
+    wait_until(f"{name} runs", lambda: job.application_pid(), 15)
+    return job, held_s
+
+
+def checkpoint(cluster, name):
+    """Returns the instant at which its application was asked, as near as the outside knows it."""
+    asked_s = time.time()
+    cluster.ctl("hint", name, "--wait")
+    return asked_s
+
+
+def losses_are_what_was_measured_from_outside():
+    with Cluster(agents=("a", "b", "c"), policy=POLICY, heartbeat_ms=300) as cluster:
+        cluster.start()
+        killed, killed_from = run(cluster, "a", "killed", 2)
+        _, lost_from = run(cluster, "b", "lost", 3, requeue_policy=common_pb2.REQUEUE_POLICY_ALWAYS)
+        _, victim_from = run(cluster, "c", "victim", 5, preemption_class=1)
+        time.sleep(4)  # work to be lost
+
+        # 1. the application is killed; ckpt-run restores and starts it again
+        saved_s = checkpoint(cluster, "killed")
+        time.sleep(4)
+        died_s = time.time()
+        os.kill(killed.application_pid(), signal.SIGKILL)
+        wait_until("it was restarted", lambda: cluster.allocation("killed").restart_count == 1, 20)
+        wait_until("its start was reported", lambda: any(e.kind == broker_pb2.EVENT_KIND_RESTARTED for e in cluster.events()), 20)
+        restarted_s = time.time()
+        account = losses(cluster, "killed")["killed"]
+        balanced(account)
+        near("lost with the application", account["lost_failure_gpu_ms"] / 2, died_s - saved_s)
+        near("saved before", account["useful_gpu_ms"] / 2, saved_s - killed_from)
+        near("restart", account.get("lost_restart_gpu_ms", 0) / 2, restarted_s - died_s)
+        assert 0 <= account.get("lost_checkpoint_gpu_ms", 0) / 2 <= 2, account
+
+        # 2. a node dies: its agent falls silent; what ran there since the start is lost when it is declared down
+        cluster.agents["b"].kill()
+        wait_until("its job is requeued", lambda: cluster.allocation("lost").state == common_pb2.ALLOCATION_STATE_REQUEUED, 30)
+        down_s = time.time()
+        account = losses(cluster, "lost")["lost"]
+        balanced(account)
+        near("lost with the node", account["lost_failure_gpu_ms"] / 3, down_s - lost_from)
+        assert account["held_gpu_ms"] == account["lost_failure_gpu_ms"], account
+
+        # a new leader knows the same
+        before = losses(cluster, "lost")["lost"]
+        leader = cluster.wait_leader()
+        leader.kill()
+        cluster.wait_leader()
+        assert losses(cluster, "lost")["lost"] == before
+        leader.start()
+
+        # 3. a preemption with a checkpoint
+        preempted_s = time.time()
+        cluster.client.broker("RequestPreemption", broker_pb2.RequestPreemptionRequest(
+            request_id=uuid.uuid4().hex, preemption_class=5, nodes_needed=1, candidates=["victim"]))
+        wait_until("the victim is suspended", lambda: cluster.allocation("victim").state == common_pb2.ALLOCATION_STATE_SUSPENDED, 30)
+        stopped_s = time.time()
+        account = losses(cluster, "victim")["victim"]
+        balanced(account)
+        near("saved for the victim", account["useful_gpu_ms"] / 5, preempted_s - victim_from)
+        near("cost of the preemption", account["lost_preemption_gpu_ms"] / 5, stopped_s - preempted_s)
+        assert account["held_gpu_ms"] / 5 <= stopped_s - victim_from + 0.1, account
+
+        # the tenant and the cluster have it all, and the metrics say so
+        everything = losses(cluster)
+        for account in everything.values():
+            balanced(account)
+        assert everything[""] == everything["physics"], everything
+        now_s = time.time()
+        near("held by all", everything[""]["held_gpu_ms"],
+             2 * (now_s - killed_from) + 3 * (down_s - lost_from) + 5 * (stopped_s - victim_from), 10 * TOLERANCE_S)
+        address = cluster.wait_leader().http
+        total = sum(everything[""].get(f"lost_{cause}_gpu_ms", 0) for cause in CAUSES)
+        assert abs(metric(address, "ckpt_lost_gpu_seconds_total") - total) < 0.01, total
+        text = cluster.ctl("losses").stdout
+        assert "PREEMPTION" in text and "physics" in text and "%" in text, text
+        assert "actual / predicted" in cluster.ctl("calibration").stdout
+        cluster.debug_check()
+
+
+if __name__ == "__main__":
+    sys.exit(tap([losses_are_what_was_measured_from_outside]))
