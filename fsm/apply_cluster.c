@@ -252,6 +252,51 @@ enum fsm_status fsm_apply_set_policy(struct fsm *fsm, const fsm_command *command
     return FSM_OK;
 }
 
+/* 1 when something is queued and nothing runs. */
+static uint32_t queue_pressure_ppm(const Ckpt__V1__ReportQueueRequest *report)
+{
+    if (report->running_gpu_ms == 0)
+        return report->queued_gpu_ms > 0 ? FSM_PPM : 0;
+    return (uint32_t)fsm_min(
+        (uint64_t)((__uint128_t)fsm_min(report->queued_gpu_ms, report->running_gpu_ms) * FSM_PPM /
+                   report->running_gpu_ms),
+        FSM_PPM);
+}
+
+static uint32_t queue_gpus(const Ckpt__V1__ReportQueueRequest *report)
+{
+    uint64_t gpus = 0;
+
+    for (size_t i = 0; i < report->n_waiting; i++)
+        gpus += report->waiting[i]->gpu_count;
+    return (uint32_t)fsm_min(gpus, UINT32_MAX);
+}
+
+static uint32_t queue_difference(uint32_t a, uint32_t b)
+{
+    return a > b ? a - b : b - a;
+}
+
+/* The history that whatif replays: by a tenth of the pressure, by a quarter of the GPUs, and whether there is anything at all. */
+static void queue_tell(struct fsm *fsm, struct queue *queue)
+{
+    struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_QUEUE,
+                              .subject = queue->report->vcluster,
+                              .old_state = queue->told_gpus,
+                              .new_state = queue_gpus(queue->report),
+                              .number = queue_pressure_ppm(queue->report)};
+    uint32_t pressure = queue_difference((uint32_t)event.number, queue->told_pressure_ppm);
+    uint32_t gpus = queue_difference(event.new_state, event.old_state);
+    bool other_end = (event.number == 0) != (queue->told_pressure_ppm == 0) ||
+                     (event.number == FSM_PPM) != (queue->told_pressure_ppm == FSM_PPM);
+
+    if (pressure < FSM_PPM / 10 && !other_end && (gpus == 0 || gpus < event.old_state / 4))
+        return;
+    queue->told_pressure_ppm = (uint32_t)event.number;
+    queue->told_gpus = event.new_state;
+    fsm_event_emit(fsm, &event);
+}
+
 enum fsm_status fsm_apply_report_queue(struct fsm *fsm, const fsm_command *command,
                                        struct fsm_outcome *outcome)
 {
@@ -273,6 +318,7 @@ enum fsm_status fsm_apply_report_queue(struct fsm *fsm, const fsm_command *comma
         fsm->queue_count++;
     fsm->queues[i].report = (Ckpt__V1__ReportQueueRequest *)fsm_message_copy(fsm, &report->base);
     fsm->queues[i].reported_at_ms = fsm->now_ms;
+    queue_tell(fsm, &fsm->queues[i]);
     return FSM_OK;
 }
 

@@ -507,11 +507,15 @@ static bool restore_checkpoint(struct fsm *fsm, const Ckpt__Log__V1__CheckpointR
 
 static bool restore_queue(struct fsm *fsm, const Ckpt__Log__V1__QueueRecord *record)
 {
+    struct queue *queue = &fsm->queues[fsm->queue_count];
+
     if (record->report == NULL || fsm->queue_count == FSM_QUEUES_MAX)
         return false;
-    fsm->queues[fsm->queue_count].reported_at_ms = record->reported_at_ms;
-    fsm->queues[fsm->queue_count++].report =
-        (Ckpt__V1__ReportQueueRequest *)fsm_message_copy(fsm, &record->report->base);
+    queue->reported_at_ms = record->reported_at_ms;
+    queue->report = (Ckpt__V1__ReportQueueRequest *)fsm_message_copy(fsm, &record->report->base);
+    queue->told_pressure_ppm = record->told_pressure_ppm;
+    queue->told_gpus = record->told_gpus;
+    fsm->queue_count++;
     return true;
 }
 

@@ -466,6 +466,8 @@ void fsm_write_queue(struct snapshot_writer *writer, const struct queue *queue)
 
     message.reported_at_ms = queue->reported_at_ms;
     message.report = queue->report;
+    message.told_pressure_ppm = queue->told_pressure_ppm;
+    message.told_gpus = queue->told_gpus;
     write_record(writer, &record);
 }
 

@@ -136,6 +136,16 @@ static void preemption_state_line(const Ckpt__V1__Event *event, char *text, size
                       : "expired: a victim kept its nodes, and there was no other");
 }
 
+static void queue_line(const Ckpt__V1__Event *event, char *text, size_t size)
+{
+    char subject[ID_BYTES];
+
+    snprintf(text, size,
+             "queue of %s: backlog pressure %.2f, waiting jobs ask for %" PRIu32 " GPUs",
+             human_safe(event->subject, subject, sizeof(subject)), (double)event->number / 1e6,
+             event->new_state);
+}
+
 static void epoch_line(const Ckpt__V1__Event *event, char *text, size_t size)
 {
     char subject[ID_BYTES];
@@ -195,6 +205,9 @@ static void sentence(const Ckpt__V1__Event *event, struct event_history *history
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_POLICY:
         snprintf(text, size, "policy changed");
+        return;
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_QUEUE:
+        queue_line(event, text, size);
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_MEMBER:
         member_line(event, text, size);

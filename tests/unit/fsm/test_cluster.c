@@ -195,6 +195,46 @@ static void the_path_of_a_checkpoint_is_that_of_the_rows(void **unused)
     script_close(&script);
 }
 
+static uint64_t events_of(const struct script *script)
+{
+    return summary_of(script).next_event_sequence;
+}
+
+/* What whatif replays: told when it changes noticeably, so that a report every few seconds does not fill the history. */
+static void a_queue_is_told_of_when_it_changes_noticeably(void **unused)
+{
+    struct script script;
+    const Ckpt__V1__Event *event;
+    uint64_t before;
+    bool gap;
+
+    (void)unused;
+    script_start(&script);
+    before = events_of(&script);
+    expect_ok(&script, "queue hpc queued=0 running=1000");
+    assert_int_equal(events_of(&script), before); /* nothing waits: as before */
+    expect_ok(&script, "queue hpc queued=300 running=1000 waiting");
+    assert_int_equal(events_of(&script), before + 1);
+    event = fsm_event_after(script.fsm, before - 1, &gap);
+    assert_int_equal(event->kind, CKPT__V1__EVENT_KIND__EVENT_KIND_QUEUE);
+    assert_string_equal(event->subject, "hpc");
+    assert_int_equal(event->number, 300000);
+    assert_int_equal(event->new_state, 8);
+    for (int i = 0; i < 9; i++)
+        expect_ok(&script, "queue hpc queued=%d running=1000 waiting", 300 + i * 10);
+    assert_int_equal(events_of(&script), before + 1);
+    expect_ok(&script, "queue hpc queued=400 running=1000 waiting");
+    assert_int_equal(events_of(&script), before + 2);
+    expect_ok(&script, "queue hpc queued=400 running=1000"); /* nobody waits by name */
+    assert_int_equal(events_of(&script), before + 3);
+    expect_ok(&script, "queue hpc queued=1 running=0");
+    event = fsm_event_after(script.fsm, before + 2, &gap);
+    assert_int_equal(event->number, 1000000);
+    expect_ok(&script, "queue other queued=5 running=1000"); /* each has its own */
+    assert_int_equal(events_of(&script), before + 5);
+    script_close(&script);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -208,6 +248,7 @@ int main(void)
         cmocka_unit_test(changed_nodes_are_listed_once),
         cmocka_unit_test(a_lowered_budget_stops_further_grants),
         cmocka_unit_test(the_path_of_a_checkpoint_is_that_of_the_rows),
+        cmocka_unit_test(a_queue_is_told_of_when_it_changes_noticeably),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
