@@ -269,18 +269,25 @@ static void end_cycle(struct evaluator *evaluator)
         schedule_next(evaluator);
 }
 
+uint64_t evaluator_attempt_interval_ms(const Ckpt__V1__Policy *policy,
+                                       const struct fsm_allocation *allocation)
+{
+    uint64_t interval_ms =
+        allocation->sensitive ? policy->sensitive_min_interval_ms : policy->min_interval_ms;
+
+    return allocation->period_ms != 0 && allocation->period_ms < interval_ms ? allocation->period_ms
+                                                                             : interval_ms;
+}
+
 /* The model counts from the last complete checkpoint. A failed one counts as well: the state machine would skip the decision. */
 static void guard_last_attempt(const struct evaluator *evaluator, struct evaluator_block *block,
                                const struct fsm_allocation *allocation, uint32_t row)
 {
-    const Ckpt__V1__Policy *policy = fsm_policy(replica_fsm(evaluator->broker->replica));
-    uint64_t interval_ms =
-        allocation->sensitive ? policy->sensitive_min_interval_ms : policy->min_interval_ms;
+    uint64_t interval_ms = evaluator_attempt_interval_ms(
+        fsm_policy(replica_fsm(evaluator->broker->replica)), allocation);
 
     if (decision_purpose(&block->view, &block->result, row) != CKPT__V1__PURPOSE__PURPOSE_PERIODIC)
         return;
-    if (allocation->period_ms != 0 && allocation->period_ms < interval_ms)
-        interval_ms = allocation->period_ms;
     if (allocation->last_attempt_end_ms != 0 &&
         evaluator->cycle.now_ms < allocation->last_attempt_end_ms + interval_ms)
         block->result.verdict[row] = EVAL_SKIP_MIN_INTERVAL;

@@ -1,82 +1,273 @@
 /* See explain.h. */
 #include "src/broker/explain.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
+#include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/broker/broker.h"
+#include "src/broker/decision_inputs.h"
 #include "src/broker/evaluator.h"
 #include "src/broker/evaluator_view.h"
-#include "src/broker/translate.h"
+#include "src/broker/history.h"
 
-enum { EXPLAIN_GUARDS = 5, EXPLAIN_GUARD_BYTES = 160, EXPLAIN_FLIP_BYTES = 256 };
+#define SOURCE(name) CKPT__V1__EXPLAIN_SOURCE__EXPLAIN_SOURCE_##name
+#define MATCH(name)  CKPT__V1__EXPLAIN_MATCH__EXPLAIN_MATCH_##name
 
-static const char *ok_or_blocks(bool ok)
+static void explained_open(struct explained *explained, const struct broker *broker,
+                           const struct fsm_allocation *allocation)
 {
-    return ok ? "ok" : "blocks";
+    *explained = (struct explained){.broker = broker, .allocation = allocation};
+    eval_view_alloc(&explained->view, 1);
+    eval_result_alloc(&explained->result, 1);
+    explained->view.count = 1;
 }
 
-static void write_guards(const struct evaluator_row *row, const struct fsm_allocation *allocation,
-                         char texts[EXPLAIN_GUARDS][EXPLAIN_GUARD_BYTES])
+static void explained_close(struct explained *explained)
 {
-    const struct eval_view *view = &row->view;
-    const struct eval_policy *policy = row->policy;
-    uint32_t flags = view->flags[0];
-    bool near = view->walltime_left_s[0] < policy->near_completion_s;
-    bool too_soon =
-        row->result.verdict[0] == EVAL_SKIP_MIN_INTERVAL || view->age_s[0] < policy->min_interval_s;
-    char id[CHECKPOINT_ID_TEXT_BYTES];
-    const char *active = (flags & EVAL_FLAG_ACTIVE) == 0 ? "none" : "ended since";
-
-    if ((flags & EVAL_FLAG_ACTIVE) != 0 && allocation->active_checkpoint_id != 0)
-        active = checkpoint_id_format(allocation->active_checkpoint_id, id);
-    snprintf(texts[0], EXPLAIN_GUARD_BYTES,
-             "min_interval: %s (%.1f s of progress at stake, at least %.1f s between two)",
-             ok_or_blocks(!too_soon), view->age_s[0], policy->min_interval_s);
-    snprintf(texts[1], EXPLAIN_GUARD_BYTES, "one_active: %s (%s)",
-             ok_or_blocks((flags & EVAL_FLAG_ACTIVE) == 0), active);
-    snprintf(texts[2], EXPLAIN_GUARD_BYTES, "storage: %s (%.0f bytes/s usable)",
-             ok_or_blocks((flags & EVAL_FLAG_STORAGE_DOWN) == 0), view->bandwidth_bytes_per_s[0]);
-    snprintf(texts[3], EXPLAIN_GUARD_BYTES, "strategy: %s",
-             flags & EVAL_FLAG_NOT_AUTO ? "blocks (not auto)" : "ok (auto)");
-    if (allocation->walltime_ms == 0)
-        snprintf(texts[4], EXPLAIN_GUARD_BYTES, "near_completion: ok (no walltime)");
-    else
-        snprintf(texts[4], EXPLAIN_GUARD_BYTES,
-                 "near_completion: %s (%.0f s left, protected below %.0f s)", ok_or_blocks(!near),
-                 view->walltime_left_s[0], policy->near_completion_s);
+    eval_view_free(&explained->view);
+    eval_result_free(&explained->result);
 }
 
-bool explain_last(const struct broker *broker, const char *allocation_id,
-                  void (*use)(void *context, const Ckpt__V1__ExplainReply *reply), void *context)
+static void of_this_leader(struct explained *explained)
 {
-    const struct fsm_allocation *allocation =
-        fsm_allocation_find(replica_fsm(broker->replica), allocation_id);
-    Ckpt__V1__ExplainReply reply = CKPT__V1__EXPLAIN_REPLY__INIT;
-    Ckpt__V1__DecisionTerms terms;
     struct consensus_status status;
-    struct evaluator_row row;
-    char flip[EXPLAIN_FLIP_BYTES] = "";
-    char guards[EXPLAIN_GUARDS][EXPLAIN_GUARD_BYTES];
-    char *guard_pointers[EXPLAIN_GUARDS];
 
-    if (!evaluator_last(broker->evaluator, allocation, &row))
+    replica_get_status(explained->broker->replica, &status);
+    explained->leader_id = status.member_id;
+    explained->term = status.term;
+}
+
+/* ---- this leader's evaluations ---------------------------------------------------------------------------------------- */
+
+/* Of the past only what the state tells is known; what agents said then is not. */
+static void know_ages(struct explained *explained, bool now)
+{
+    sources_age(explained->broker, explained->allocation, explained->evaluated_at_ms,
+                explained->ages_ms);
+    for (size_t i = 0; i < SOURCE_COUNT; i++)
+        explained->aged[i] = now || i == SOURCE_OWN;
+}
+
+static bool explain_live(struct explained *explained)
+{
+    struct evaluator_row row;
+    struct history_run run;
+    const struct history *history;
+
+    if (!evaluator_last(explained->broker->evaluator, explained->allocation, &row))
         return false;
-    replica_get_status(broker->replica, &status);
-    decision_terms(&row.view, &row.result, 0, decision_purpose(&row.view, &row.result, 0), &terms);
-    eval_flip_text(row.policy, &row.view, 0, &row.result, flip, sizeof(flip));
-    write_guards(&row, allocation, guards);
-    for (int i = 0; i < EXPLAIN_GUARDS; i++)
-        guard_pointers[i] = guards[i];
-    reply.allocation_id = translate_text(allocation->id);
-    reply.evaluated_at_ms = row.evaluated_at_ms;
-    reply.checkpoint = eval_verdict_fires((enum eval_verdict)row.result.verdict[0]);
-    reply.terms = &terms;
-    reply.flips_when = flip;
-    reply.leader_id = status.leader_id;
-    reply.term = status.term;
-    reply.n_guards = EXPLAIN_GUARDS;
-    reply.guards = guard_pointers;
-    use(context, &reply);
+    eval_view_copy_row(&row.view, 0, &explained->view);
+    explained->policy = *row.policy;
+    eval_score(&explained->policy, &explained->view, &explained->result);
+    explained->verdict = (enum eval_verdict)row.result.verdict[0];
+    explained->evaluated_at_ms = row.evaluated_at_ms;
+    explained->source = SOURCE(LAST);
+    explained->has_inputs = true;
+    of_this_leader(explained);
+    know_ages(explained, true);
+    history = evaluator_history(explained->broker->evaluator);
+    eval_view_alloc(&run.view, 1);
+    if (evaluator_newest_run(explained->broker->evaluator, explained->allocation, &run)) {
+        explained->same_since_ms = history_cycle_ms(history, run.first_cycle);
+        explained->same_count = run.last_cycle - run.first_cycle + 1;
+    }
+    eval_view_free(&run.view);
     return true;
+}
+
+static void take_run(struct explained *explained, const struct history *history,
+                     const struct history_run *run)
+{
+    eval_view_copy_row(&run->view, 0, &explained->view);
+    explained->policy = *history_policy(history, run->cycle);
+    eval_score(&explained->policy, &explained->view, &explained->result);
+    explained->verdict = (enum eval_verdict)run->verdict;
+    explained->evaluated_at_ms = history_cycle_ms(history, run->cycle);
+    explained->source = SOURCE(HISTORY);
+    explained->has_inputs = true;
+    explained->same_since_ms = history_cycle_ms(history, run->first_cycle);
+    explained->same_count = run->last_cycle - run->first_cycle + 1;
+    of_this_leader(explained);
+    know_ages(explained, false);
+}
+
+/* The evaluation in force at that instant; false: not kept. Says from when on there are some. */
+static bool explain_past(struct explained *explained, uint64_t at_ms, uint64_t *ret_oldest_ms)
+{
+    const struct evaluator *evaluator = explained->broker->evaluator;
+    const struct history *history;
+    struct history_run run;
+    uint64_t changed;
+    uint32_t cycle;
+    bool found = false;
+
+    *ret_oldest_ms = 0;
+    eval_view_alloc(&run.view, 1);
+    if (evaluator_newest_run(evaluator, explained->allocation, &run)) {
+        history = evaluator_history(evaluator);
+        cycle = history_cycle_at(history, at_ms);
+        if (cycle > run.last_cycle) /* that cycle runs, and has not come to this job yet */
+            cycle = run.last_cycle;
+        do {
+            *ret_oldest_ms = history_cycle_ms(history, run.first_cycle);
+            if (found || cycle < run.first_cycle || cycle > run.last_cycle)
+                continue;
+            found = true;
+            history_move(history, &run, cycle);
+            take_run(explained, history, &run);
+        } while (history_older(history, &run, &changed));
+    }
+    eval_view_free(&run.view);
+    return found;
+}
+
+/* ---- decisions of the log --------------------------------------------------------------------------------------------- */
+
+static void of_the_log(struct explained *explained, const struct fsm_inputs *inputs)
+{
+    enum decision_match match = decision_recompute(
+        inputs, explained->checkpoint->terms, &explained->policy, &explained->view,
+        &explained->result, explained->match_detail, sizeof(explained->match_detail));
+
+    explained->has_inputs = match != DECISION_OTHER_VERSION;
+    explained->match = match == DECISION_SAME      ? MATCH(SAME)
+                       : match == DECISION_DIFFERS ? MATCH(DIFFERS)
+                                                   : MATCH(OTHER_VERSION);
+    if (explained->has_inputs)
+        explained->verdict = (enum eval_verdict)explained->result.verdict[0];
+    explained->evaluated_at_ms = inputs->evaluated_at_ms;
+    explained->leader_id = inputs->basis->member_id;
+    explained->term = inputs->term;
+    explained->index = inputs->index;
+    for (uint32_t i = 0; i < SOURCE_COUNT; i++) {
+        explained->aged[i] = i < inputs->source_count;
+        explained->ages_ms[i] = explained->aged[i] ? inputs->source_age_ms[i] : 0;
+    }
+}
+
+static void explain_logged(struct explained *explained, const struct fsm_checkpoint *checkpoint)
+{
+    explained->checkpoint = checkpoint;
+    explained->source = SOURCE(LOG);
+    explained->evaluated_at_ms = checkpoint->created_at_ms;
+    explained->match = MATCH(NO_INPUTS);
+    if (checkpoint->inputs != NULL)
+        of_the_log(explained, checkpoint->inputs);
+}
+
+/* The last decision of the evaluator at that instant or before. */
+static const struct fsm_checkpoint *decision_at(const struct fsm *fsm,
+                                                const struct fsm_allocation *allocation,
+                                                uint64_t at_ms)
+{
+    const struct fsm_checkpoint *checkpoint = fsm_checkpoint_next_of(fsm, allocation->slot, 0);
+    const struct fsm_checkpoint *last = NULL;
+
+    for (; checkpoint != NULL;
+         checkpoint = fsm_checkpoint_next_of(fsm, allocation->slot, checkpoint->id))
+        if (checkpoint->terms != NULL && checkpoint->created_at_ms <= at_ms)
+            last = checkpoint;
+    return last;
+}
+
+/* ---- requests --------------------------------------------------------------------------------------------------------- */
+
+static enum explain_found find(struct explained *explained, uint64_t at_ms, uint64_t *ret_oldest_ms)
+{
+    const struct fsm *fsm = replica_fsm(explained->broker->replica);
+    uint64_t until_ms = at_ms == 0 ? UINT64_MAX : at_ms;
+    const struct fsm_checkpoint *checkpoint, *first;
+
+    if (at_ms > replica_state_ms(explained->broker->replica))
+        return EXPLAIN_FUTURE;
+    if (explain_past(explained, until_ms, ret_oldest_ms) && (at_ms != 0 || explain_live(explained)))
+        return EXPLAIN_FOUND;
+    if (at_ms == 0 && explain_live(explained))
+        return EXPLAIN_FOUND;
+    checkpoint = decision_at(fsm, explained->allocation, until_ms);
+    if (checkpoint != NULL) {
+        explain_logged(explained, checkpoint);
+        return EXPLAIN_FOUND;
+    }
+    for (first = fsm_checkpoint_next_of(fsm, explained->allocation->slot, 0);
+         first != NULL && first->terms == NULL;
+         first = fsm_checkpoint_next_of(fsm, explained->allocation->slot, first->id))
+        continue;
+    if (first != NULL && (*ret_oldest_ms == 0 || first->created_at_ms < *ret_oldest_ms))
+        *ret_oldest_ms = first->created_at_ms;
+    return *ret_oldest_ms == 0 ? EXPLAIN_NOT_EVALUATED : EXPLAIN_TOO_OLD;
+}
+
+enum explain_found explain_request(const struct broker *broker,
+                                   const Ckpt__V1__ExplainRequest *request, explain_use *use,
+                                   void *context, uint64_t *ret_oldest_ms)
+{
+    const struct fsm *fsm = replica_fsm(broker->replica);
+    const struct fsm_checkpoint *checkpoint = NULL;
+    const struct fsm_allocation *allocation;
+    enum explain_found found = EXPLAIN_FOUND;
+    struct explained explained;
+
+    *ret_oldest_ms = 0;
+    if (request->checkpoint_id != 0) {
+        checkpoint = fsm_checkpoint_find(fsm, request->checkpoint_id);
+        if (checkpoint == NULL)
+            return EXPLAIN_NO_CHECKPOINT;
+        if (checkpoint->terms == NULL)
+            return EXPLAIN_NO_DECISION;
+        allocation = fsm_allocation_at(fsm, checkpoint->allocation_slot);
+    } else {
+        allocation = fsm_allocation_find(fsm, request->allocation_id);
+    }
+    if (allocation == NULL)
+        return EXPLAIN_NO_JOB;
+    explained_open(&explained, broker, allocation);
+    if (checkpoint != NULL)
+        explain_logged(&explained, checkpoint);
+    else
+        found = find(&explained, request->at_ms, ret_oldest_ms);
+    if (found == EXPLAIN_FOUND)
+        explain_reply(&explained, request, *ret_oldest_ms, use, context);
+    explained_close(&explained);
+    return found;
+}
+
+const char *explain_refusal(enum explain_found found, const Ckpt__V1__ExplainRequest *request,
+                            uint64_t oldest_ms, char *text, size_t size)
+{
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+
+    switch (found) {
+    case EXPLAIN_NO_JOB:
+    case EXPLAIN_FOUND:
+        CHECK_UNREACHABLE("has words of its own");
+    case EXPLAIN_NO_CHECKPOINT:
+        snprintf(text, size, "CHECKPOINT_NOT_FOUND: there is no checkpoint %s (any more)",
+                 checkpoint_id_format(request->checkpoint_id, id));
+        break;
+    case EXPLAIN_NO_DECISION:
+        snprintf(text, size,
+                 "NO_DECISION: checkpoint %s was asked for by somebody, not decided by the model; "
+                 "its purpose says for what",
+                 checkpoint_id_format(request->checkpoint_id, id));
+        break;
+    case EXPLAIN_NOT_EVALUATED:
+        snprintf(text, size,
+                 "NOT_EVALUATED: this leader has not evaluated the allocation yet; only running "
+                 "ones are, once per evaluation interval: ask again after it");
+        break;
+    case EXPLAIN_TOO_OLD:
+        snprintf(text, size,
+                 "TOO_OLD: nothing is known of the allocation at %" PRIu64
+                 " ms; the oldest instant that can be explained is %" PRIu64
+                 " ms (the leader keeps explain_history_bytes, decisions stay in the log)",
+                 request->at_ms, oldest_ms);
+        break;
+    case EXPLAIN_FUTURE:
+        snprintf(text, size, "INVALID_ARGUMENT: %" PRIu64 " ms is in the future", request->at_ms);
+        break;
+    }
+    return text;
 }

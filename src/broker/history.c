@@ -299,7 +299,12 @@ void history_newest(const struct history *history, const struct history_row *row
     struct eval_view view = run->view;
 
     CHECK(row->first_cycle > 0 && view.capacity >= 1);
-    eval_view_copy_row(now.view, now.i, &view);
+    CHECK(now.i < now.view->capacity);
+    view.count = 1;
+#define X(column) view.column[0] = now.view->column[now.i];
+    EVAL_VIEW_COLUMNS(X)
+#undef X
+    view.flags[0] = now.view->flags[now.i];
     *run = (struct history_run){.view = view,
                                 .cycle = row->last_cycle,
                                 .first_cycle = kept_from(history, row->first_cycle),

@@ -262,18 +262,20 @@ static void send_explanation(void *context, const Ckpt__V1__ExplainReply *reply)
 static void explain(struct request *request, struct scratch *scratch)
 {
     const Ckpt__V1__ExplainRequest *asked = (const void *)request->message;
-    struct broker *broker = request->broker;
+    uint64_t oldest_ms;
+    char text[EXPLAIN_TEXT_BYTES];
+    enum explain_found found =
+        explain_request(request->broker, asked, send_explanation, request, &oldest_ms);
 
     (void)scratch;
-    if (asked->at_ms != 0)
-        rpc_call_finish(request->call, RPC_UNIMPLEMENTED,
-                        "UNIMPLEMENTED: only the last evaluation is kept; leave at_ms at 0");
-    else if (fsm_allocation_find(replica_fsm(broker->replica), asked->allocation_id) == NULL)
+    if (found == EXPLAIN_FOUND)
+        return;
+    if (found == EXPLAIN_NO_JOB)
         answer_status(request->call, FSM_ALLOCATION_NOT_FOUND, 0, 0);
-    else if (!explain_last(broker, asked->allocation_id, send_explanation, request))
-        rpc_call_finish(request->call, RPC_NOT_FOUND,
-                        "NOT_EVALUATED: this leader has not evaluated the allocation yet; only "
-                        "running ones are, once per evaluation interval: ask again after it");
+    else
+        rpc_call_finish(request->call,
+                        found == EXPLAIN_FUTURE ? RPC_INVALID_ARGUMENT : RPC_NOT_FOUND,
+                        explain_refusal(found, asked, oldest_ms, text, sizeof(text)));
 }
 
 static void get_placement_hints(struct request *request, struct scratch *scratch)

@@ -46,6 +46,18 @@ const char *eval_input_name(enum eval_input input)
     return ranges[input].name;
 }
 
+const char *eval_column_name(enum eval_input input)
+{
+    static const char *const names[] = {
+#define X(column) #column,
+        EVAL_VIEW_COLUMNS(X)
+#undef X
+            "flags"};
+
+    CHECK(input >= 0 && input < EVAL_INPUT_COUNT);
+    return names[input];
+}
+
 struct search {
     const struct eval_policy *policy;
     struct eval_view *one;

@@ -174,7 +174,8 @@ struct eval_change {
     uint32_t flag; /* of EVAL_INPUT_FLAGS: the one that is cleared */
     double relative;
 };
-const char *eval_input_name(enum eval_input input); /* in words; not of FLAGS */
+const char *eval_input_name(enum eval_input input);  /* in words; not of FLAGS */
+const char *eval_column_name(enum eval_input input); /* "age_s", ..., "flags" */
 bool eval_smallest_change(const struct eval_policy *policy, const struct eval_view *view, size_t i,
                           struct eval_change *ret_change);
 void eval_change_apply(const struct eval_change *change, struct eval_view *view, size_t i);

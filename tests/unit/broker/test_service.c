@@ -586,7 +586,14 @@ static void explain_says_when_there_is_nothing_to_explain(void **state)
     expect(&answer, RPC_NOT_FOUND, "NOT_EVALUATED: ");
     ask.at_ms = 1;
     call(BROKER("Explain"), &ask.base, &answer);
-    expect(&answer, RPC_UNIMPLEMENTED, "UNIMPLEMENTED: ");
+    expect(&answer, RPC_NOT_FOUND, "NOT_EVALUATED: ");
+    ask.at_ms = UINT64_C(1) << 47;
+    call(BROKER("Explain"), &ask.base, &answer);
+    expect(&answer, RPC_INVALID_ARGUMENT, "INVALID_ARGUMENT: ");
+    ask.at_ms = 0;
+    ask.checkpoint_id = 7;
+    call(BROKER("Explain"), &ask.base, &answer);
+    expect(&answer, RPC_NOT_FOUND, "CHECKPOINT_NOT_FOUND: ");
 }
 
 /* A client that gives up loses its answer, not its command. */

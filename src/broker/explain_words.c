@@ -1,0 +1,197 @@
+/* Guards and changes of one evaluation in words with their numbers. See explain.h. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/base/id.h"
+#include "src/broker/broker.h"
+#include "src/broker/evaluator.h"
+#include "src/broker/explain.h"
+
+#define PPM 1e6
+
+const char *explain_number(double number, char text[32])
+{
+    snprintf(text, 32, "%.17g", number);
+    return text;
+}
+
+const char *explain_flags(uint32_t flags, char *text, size_t size)
+{
+    static const struct {
+        uint32_t flag;
+        const char *name;
+    } names[] = {{EVAL_FLAG_ACTIVE, "active"},           {EVAL_FLAG_STORAGE_DOWN, "storage_down"},
+                 {EVAL_FLAG_NOT_AUTO, "not_auto"},       {EVAL_FLAG_WALLTIME_DONE, "walltime_done"},
+                 {EVAL_FLAG_RECLAIMABLE, "reclaimable"}, {EVAL_FLAG_SENSITIVE, "sensitive"},
+                 {EVAL_FLAG_UNHEALTHY, "unhealthy"}};
+    size_t used = 0;
+
+    CHECK(size > 0);
+    text[0] = '\0';
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
+        if ((flags & names[i].flag) == 0)
+            continue;
+        used +=
+            (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "", names[i].name);
+        CHECK(used < size);
+    }
+    return text;
+}
+
+static const char *ok_or_blocks(bool ok)
+{
+    return ok ? "ok" : "blocks";
+}
+
+/* The verdict is not the model's: a guard that counts from the last attempt, which the model does not know, overruled it. */
+static bool overruled(const struct explained *explained)
+{
+    return explained->verdict == EVAL_SKIP_MIN_INTERVAL &&
+           explained->result.verdict[0] != EVAL_SKIP_MIN_INTERVAL;
+}
+
+static uint64_t attempt_interval_ms(const struct explained *explained)
+{
+    return evaluator_attempt_interval_ms(fsm_policy(replica_fsm(explained->broker->replica)),
+                                         explained->allocation);
+}
+
+/* Since the end of the last attempt, at the evaluation; false: there was none by then. */
+static bool attempt_age_ms(const struct explained *explained, uint64_t *ret_age_ms)
+{
+    uint64_t end_ms = explained->allocation->last_attempt_end_ms;
+
+    if (end_ms == 0 || end_ms > explained->evaluated_at_ms)
+        return false;
+    *ret_age_ms = explained->evaluated_at_ms - end_ms;
+    return true;
+}
+
+static void guard_active(const struct explained *explained, char *text)
+{
+    bool active = (explained->view.flags[0] & EVAL_FLAG_ACTIVE) != 0;
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+    const char *which = active ? "ended since" : "none";
+
+    if (active && explained->source == CKPT__V1__EXPLAIN_SOURCE__EXPLAIN_SOURCE_LAST &&
+        explained->allocation->active_checkpoint_id != 0)
+        which = checkpoint_id_format(explained->allocation->active_checkpoint_id, id);
+    snprintf(text, EXPLAIN_TEXT_BYTES, "one_active: %s (%s)", ok_or_blocks(!active), which);
+}
+
+static void guard_intervals(const struct explained *explained, char *min_text, char *attempt_text,
+                            char *max_text)
+{
+    const struct eval_policy *policy = &explained->policy;
+    bool own = (explained->view.flags[0] & EVAL_FLAG_SENSITIVE) != 0;
+    double min_s = own ? policy->sensitive_min_interval_s : policy->min_interval_s;
+    double max_s = own ? policy->sensitive_max_interval_s : policy->max_interval_s;
+    double age_s = explained->view.age_s[0];
+    uint64_t attempt_ms;
+
+    snprintf(min_text, EXPLAIN_TEXT_BYTES,
+             "min_interval: %s (%.1f s of progress at stake, at least %.1f s between two)",
+             ok_or_blocks(!(age_s < min_s)), age_s, min_s);
+    if (attempt_age_ms(explained, &attempt_ms))
+        snprintf(attempt_text, EXPLAIN_TEXT_BYTES,
+                 "last_attempt: %s (ended %.1f s before, at least %.1f s between two)",
+                 ok_or_blocks(!overruled(explained)), (double)attempt_ms / 1e3,
+                 (double)attempt_interval_ms(explained) / 1e3);
+    else
+        snprintf(attempt_text, EXPLAIN_TEXT_BYTES, "last_attempt: %s",
+                 overruled(explained) ? "blocks (it ended shortly before)" : "ok (none)");
+    if (max_s > 0)
+        snprintf(max_text, EXPLAIN_TEXT_BYTES, "max_interval: %s (%.1f s of %.1f s)",
+                 age_s >= max_s ? "reached" : "ok", age_s, max_s);
+    else
+        snprintf(max_text, EXPLAIN_TEXT_BYTES, "max_interval: ok (none)");
+}
+
+static void guard_health(const struct explained *explained, char *text)
+{
+    uint32_t age_ms = explained->ages_ms[SOURCE_AGENTS];
+
+    if (!explained->aged[SOURCE_AGENTS])
+        snprintf(text, EXPLAIN_TEXT_BYTES, "health: ok (its age then is not known any more)");
+    else if (age_ms == SOURCE_NOTHING)
+        snprintf(text, EXPLAIN_TEXT_BYTES, "health: blind (not all of its nodes were heard of)");
+    else
+        snprintf(text, EXPLAIN_TEXT_BYTES, "health: ok (inputs %.0f s old)", age_ms / 1e3);
+}
+
+void explain_guards(const struct explained *explained,
+                    char ret_texts[EXPLAIN_GUARDS][EXPLAIN_TEXT_BYTES])
+{
+    const struct eval_view *view = &explained->view;
+    uint32_t flags = view->flags[0];
+    bool near = view->walltime_left_s[0] < explained->policy.near_completion_s;
+
+    guard_intervals(explained, ret_texts[0], ret_texts[5], ret_texts[6]);
+    guard_active(explained, ret_texts[1]);
+    snprintf(ret_texts[2], EXPLAIN_TEXT_BYTES, "storage: %s (%.0f bytes/s usable)",
+             ok_or_blocks((flags & EVAL_FLAG_STORAGE_DOWN) == 0), view->bandwidth_bytes_per_s[0]);
+    snprintf(ret_texts[3], EXPLAIN_TEXT_BYTES, "strategy: %s",
+             flags & EVAL_FLAG_NOT_AUTO ? "blocks (not auto)" : "ok (auto)");
+    if (isinf(view->walltime_left_s[0]))
+        snprintf(ret_texts[4], EXPLAIN_TEXT_BYTES, "near_completion: ok (no walltime)");
+    else
+        snprintf(ret_texts[4], EXPLAIN_TEXT_BYTES,
+                 "near_completion: %s (%.0f s left, protected below %.0f s)", ok_or_blocks(!near),
+                 view->walltime_left_s[0], explained->policy.near_completion_s);
+    guard_health(explained, ret_texts[7]);
+}
+
+static uint64_t in_ppm(double share)
+{
+    return share < 1e12 ? (uint64_t)(share * PPM) : UINT64_C(1000000000000000000);
+}
+
+bool explain_change(const struct explained *explained, struct explain_change *ret_change)
+{
+    struct eval_change change;
+    uint64_t age_ms, needed_ms;
+
+    memset(ret_change, 0, sizeof(*ret_change));
+    if (overruled(explained)) {
+        if (!attempt_age_ms(explained, &age_ms))
+            return false;
+        needed_ms = attempt_interval_ms(explained);
+        ret_change->input = "last_attempt_age_s";
+        explain_number((double)age_ms / 1e3, ret_change->from);
+        explain_number((double)needed_ms / 1e3, ret_change->to);
+        ret_change->relative_ppm =
+            in_ppm(((double)needed_ms - (double)age_ms) / fmax((double)age_ms, 1));
+        return true;
+    }
+    if (!eval_smallest_change(&explained->policy, &explained->view, 0, &change))
+        return false;
+    ret_change->input = eval_column_name(change.input);
+    ret_change->cleared_flag = change.flag;
+    ret_change->relative_ppm = in_ppm(change.relative);
+    if (change.input == EVAL_INPUT_FLAGS) {
+        change.from = explained->view.flags[0];
+        change.to = explained->view.flags[0] & ~change.flag;
+    }
+    explain_number(change.from, ret_change->from);
+    explain_number(change.to, ret_change->to);
+    return true;
+}
+
+void explain_flips(const struct explained *explained, char *ret_text, size_t size)
+{
+    uint64_t age_ms, needed_ms;
+
+    if (!overruled(explained)) {
+        eval_flip_text(&explained->policy, &explained->view, 0, &explained->result, ret_text, size);
+    } else if (attempt_age_ms(explained, &age_ms)) {
+        needed_ms = attempt_interval_ms(explained);
+        snprintf(ret_text, size, "last attempt ended >= %" PRIu64 " s before (in %" PRIu64 " s)",
+                 (needed_ms + 999) / 1000,
+                 needed_ms > age_ms ? (needed_ms - age_ms + 999) / 1000 : 0);
+    } else {
+        snprintf(ret_text, size, "the last attempt ended longer before");
+    }
+}

@@ -1,0 +1,539 @@
+/* Explain: of now, of the past, of the log; what is reported as the smallest change does flip, exactly as reported. */
+#include <math.h>
+
+#include "src/broker/evaluator.h"
+#include "src/broker/explain.h"
+#include "src/broker/history.h"
+#include "src/broker/metrics.h"
+#include "src/eval/inputs.h"
+#include "tests/unit/broker/fake_replica.h"
+
+enum { MINUTE_MS = 60000, HOUR_MS = 3600000, COPIES_MAX = 4000 };
+
+static struct fake *start(void)
+{
+    struct fake *fake = fake_new(NULL);
+
+    fake->broker.metrics = metrics_new(&fake->broker);
+    fake->broker.evaluator = evaluator_new(&fake->broker);
+    return fake;
+}
+
+static void finish(struct fake *fake)
+{
+    fake_stop_serving(fake);
+    evaluator_free(fake->broker.evaluator);
+    metrics_free(fake->broker.metrics);
+    fake_free(fake);
+}
+
+/* What a reply said. */
+struct copy {
+    int count;
+    Ckpt__V1__ExplainSource source;
+    Ckpt__V1__ExplainMatch match;
+    bool checkpoint, has_change;
+    char verdict[64], flips[256], match_detail[160];
+    Ckpt__V1__DecisionTerms terms; /* without its text */
+    uint64_t evaluated_at_ms, checkpoint_id, index, term, leader_id, same_count, oldest_ms;
+    size_t input_count, part_count, guard_count, past_count;
+    struct {
+        char name[40], value[256];
+        uint64_t bits;
+        bool heard, aged, of_policy;
+        uint32_t age_ms;
+    } inputs[64];
+    struct {
+        char input[40], from[32], to[32];
+    } change;
+    struct {
+        uint64_t first_ms, last_ms, count;
+        char verdict[64], changed[256];
+    } past[EXPLAIN_HISTORY_MAX];
+    uint32_t ahead, wave;
+    bool ahead_known;
+};
+
+#define COPY_TEXT(to, from) snprintf((to), sizeof(to), "%s", (from))
+
+static void copy_inputs(struct copy *copy, const Ckpt__V1__ExplainReply *reply)
+{
+    copy->input_count = reply->n_inputs;
+    assert_true(reply->n_inputs <= ARRAY_COUNT(copy->inputs));
+    for (size_t i = 0; i < reply->n_inputs; i++) {
+        COPY_TEXT(copy->inputs[i].name, reply->inputs[i]->name);
+        COPY_TEXT(copy->inputs[i].value, reply->inputs[i]->value);
+        copy->inputs[i].bits = reply->inputs[i]->bits;
+        copy->inputs[i].heard = reply->inputs[i]->heard;
+        copy->inputs[i].aged = reply->inputs[i]->aged;
+        copy->inputs[i].age_ms = reply->inputs[i]->age_ms;
+        copy->inputs[i].of_policy = reply->inputs[i]->of_policy;
+    }
+}
+
+static void keep(void *context, const Ckpt__V1__ExplainReply *reply)
+{
+    struct copy *copy = context;
+
+    copy->count++;
+    copy->source = reply->source;
+    copy->match = reply->match;
+    COPY_TEXT(copy->match_detail, reply->match_detail);
+    copy->checkpoint = reply->checkpoint;
+    copy->terms = *reply->terms;
+    copy->terms.verdict = NULL;
+    COPY_TEXT(copy->verdict, reply->terms->verdict);
+    COPY_TEXT(copy->flips, reply->flips_when);
+    copy->evaluated_at_ms = reply->evaluated_at_ms;
+    copy->checkpoint_id = reply->checkpoint_id;
+    copy->index = reply->index;
+    copy->term = reply->term;
+    copy->leader_id = reply->leader_id;
+    copy->same_count = reply->same_count;
+    copy->oldest_ms = reply->oldest_ms;
+    copy_inputs(copy, reply);
+    copy->part_count = reply->n_parts;
+    copy->guard_count = reply->n_guards;
+    copy->has_change = reply->change != NULL;
+    if (reply->change != NULL) {
+        COPY_TEXT(copy->change.input, reply->change->input);
+        COPY_TEXT(copy->change.from, reply->change->from);
+        COPY_TEXT(copy->change.to, reply->change->to);
+    }
+    copy->past_count = reply->n_history;
+    for (size_t i = 0; i < reply->n_history; i++) {
+        copy->past[i].first_ms = reply->history[i]->first_ms;
+        copy->past[i].last_ms = reply->history[i]->last_ms;
+        copy->past[i].count = reply->history[i]->count;
+        COPY_TEXT(copy->past[i].verdict, reply->history[i]->verdict);
+        COPY_TEXT(copy->past[i].changed, reply->history[i]->changed);
+    }
+    copy->ahead = reply->grant->ahead;
+    copy->ahead_known = reply->grant->ahead_known;
+    copy->wave = reply->grant->wave;
+}
+
+struct question {
+    char *job;
+    uint64_t at_ms, checkpoint_id;
+    uint32_t history;
+};
+
+static enum explain_found ask(struct fake *fake, struct question question, struct copy *ret_copy,
+                              uint64_t *ret_oldest_ms)
+{
+    Ckpt__V1__ExplainRequest request = CKPT__V1__EXPLAIN_REQUEST__INIT;
+    enum explain_found found;
+
+    if (question.job != NULL)
+        request.allocation_id = question.job;
+    request.at_ms = question.at_ms;
+    request.checkpoint_id = question.checkpoint_id;
+    request.history = question.history;
+    memset(ret_copy, 0, sizeof(*ret_copy));
+    found = explain_request(&fake->broker, &request, keep, ret_copy, ret_oldest_ms);
+    assert_int_equal(ret_copy->count, found == EXPLAIN_FOUND);
+    return found;
+}
+
+static struct copy *asked(struct fake *fake, struct question question)
+{
+    static struct copy copy;
+    uint64_t oldest_ms;
+
+    assert_int_equal(ask(fake, question, &copy, &oldest_ms), EXPLAIN_FOUND);
+    return &copy;
+}
+
+static char job_name[] = "job";
+
+static void fake_cancel(struct fake *fake, uint64_t checkpoint_id)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__V1__CancelCheckpointRequest cancel = CKPT__V1__CANCEL_CHECKPOINT_REQUEST__INIT;
+    static char request_id[] = "cancel-1";
+
+    cancel.request_id = command.request_id = request_id;
+    cancel.checkpoint_id = checkpoint_id;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_CANCEL_CHECKPOINT;
+    command.cancel_checkpoint = &cancel;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+}
+
+/* ---- everything is told ---- */
+
+static double parsed(const struct copy *copy, const char *name)
+{
+    for (size_t i = 0; i < copy->input_count; i++)
+        if (strcmp(copy->inputs[i].name, name) == 0)
+            return strtod(copy->inputs[i].value, NULL);
+    fail_msg("%s is not among the inputs", name);
+    return 0;
+}
+
+static uint32_t parsed_flags(const struct copy *copy)
+{
+    for (size_t i = 0; i < copy->input_count; i++)
+        if (strcmp(copy->inputs[i].name, "flags") == 0)
+            return (uint32_t)copy->inputs[i].bits;
+    fail();
+    return 0;
+}
+
+/* The texts of a reply are enough to compute the decision again. */
+static void recompute(const struct copy *copy, struct eval_policy *policy, struct eval_view *view,
+                      struct eval_result *result)
+{
+    view->count = 1;
+#define X(column) view->column[0] = parsed(copy, #column);
+    EVAL_VIEW_COLUMNS(X)
+#undef X
+#define X(number) policy->number = parsed(copy, #number);
+    EVAL_POLICY_NUMBERS(X)
+#undef X
+    view->flags[0] = parsed_flags(copy);
+    eval_score(policy, view, result);
+}
+
+static void every_input_is_told_so_that_anybody_can_compute_the_terms(void **state)
+{
+    struct fake *fake = start();
+    struct eval_policy policy;
+    struct eval_view view;
+    struct eval_result result;
+    const struct copy *copy;
+
+    (void)state;
+    eval_view_alloc(&view, 1);
+    eval_result_alloc(&result, 1);
+    assert_int_equal(fake_register(fake, "job", 1, 16, NULL).status, FSM_OK);
+    fake_serve(fake);
+    fake_advance_ms(fake, HOUR_MS + 1234);
+    copy = asked(fake, (struct question){.job = job_name});
+    assert_int_equal(copy->source, CKPT__V1__EXPLAIN_SOURCE__EXPLAIN_SOURCE_LAST);
+    assert_int_equal(copy->input_count, EVAL_COLUMN_COUNT + 1 + EVAL_POLICY_COUNT);
+    assert_int_equal(copy->part_count, 7);
+    assert_int_equal(copy->guard_count, EXPLAIN_GUARDS);
+    assert_true(copy->same_count > 100); /* only time went on since the job began */
+    for (size_t i = 0; i < copy->input_count; i++) {
+        double number = strtod(copy->inputs[i].value, NULL);
+
+        if (strcmp(copy->inputs[i].name, "flags") != 0)
+            assert_memory_equal(&number, &copy->inputs[i].bits, sizeof(number));
+    }
+    recompute(copy, &policy, &view, &result);
+    assert_string_equal(eval_verdict_name((enum eval_verdict)result.verdict[0]), copy->verdict);
+    assert_int_equal((int64_t)(result.recompute_saved[0] * 1e3),
+                     copy->terms.recompute_saved_gpu_ms);
+    assert_int_equal((int64_t)(result.compute_waste[0] * 1e3), copy->terms.compute_waste_gpu_ms);
+    eval_view_free(&view);
+    eval_result_free(&result);
+    finish(fake);
+}
+
+/* ---- the past ---- */
+
+static struct copy *day; /* what was said after each cycle */
+static size_t day_count;
+
+static void note_each_minute(struct fake *fake, int minutes)
+{
+    for (int i = 0; i < minutes && day_count < COPIES_MAX; i++) {
+        fake_advance_ms(fake, MINUTE_MS);
+        day[day_count++] = *asked(fake, (struct question){.job = job_name});
+    }
+}
+
+static void an_instant_of_the_past_is_explained_as_it_was_then(void **state)
+{
+    struct fake *fake = start();
+    uint64_t oldest_ms;
+    struct copy missing;
+    size_t fired = 0;
+
+    (void)state;
+    day = calloc(COPIES_MAX, sizeof(*day));
+    day_count = 0;
+    assert_int_equal(fake_register(fake, "job", 1, 16, NULL).status, FSM_OK);
+    fake_serve(fake);
+    note_each_minute(fake, 60);
+    fake_set_available(fake, false);
+    note_each_minute(fake, 10);
+    fake_advance_ms(fake, 500); /* it is evaluated again at once: another instant */
+    fake_set_available(fake, true);
+    note_each_minute(fake, 14 * 60);
+    for (size_t i = 0; i < day_count; i++) {
+        const struct copy *then = &day[i];
+        uint64_t later_ms = i + 1 < day_count ? 7 : 0; /* still in force */
+        const struct copy *now = asked(
+            fake, (struct question){.job = job_name, .at_ms = then->evaluated_at_ms + later_ms});
+
+        assert_int_equal(now->source, CKPT__V1__EXPLAIN_SOURCE__EXPLAIN_SOURCE_HISTORY);
+        assert_uint_equal(now->evaluated_at_ms, then->evaluated_at_ms);
+        assert_string_equal(now->verdict, then->verdict);
+        assert_int_equal(now->checkpoint, then->checkpoint);
+        assert_memory_equal(&now->terms, &then->terms, sizeof(now->terms));
+        assert_string_equal(now->flips, then->flips);
+        assert_uint_equal(now->oldest_ms, day[0].evaluated_at_ms - MINUTE_MS);
+        fired += now->checkpoint;
+    }
+    print_message("%zu instants, %zu of them decisions\n", day_count, fired);
+    assert_true(fired == 1);
+    assert_int_equal(
+        ask(fake, (struct question){.job = job_name, .at_ms = 1000}, &missing, &oldest_ms),
+        EXPLAIN_TOO_OLD);
+    assert_uint_equal(oldest_ms, day[0].evaluated_at_ms - MINUTE_MS);
+    assert_int_equal(ask(fake,
+                         (struct question){.job = job_name, .at_ms = fake_wall_ms(fake) + HOUR_MS},
+                         &missing, &oldest_ms),
+                     EXPLAIN_FUTURE);
+    free(day);
+    finish(fake);
+}
+
+/* Negatives included: equal ones are counted together. */
+static void the_last_evaluations_are_listed_with_what_changed(void **state)
+{
+    struct fake *fake = start();
+    const struct copy *copy;
+    uint64_t evaluations = 0;
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "job", 1, 16, NULL).status, FSM_OK);
+    fake_serve(fake);
+    fake_advance_ms(fake, 30 * MINUTE_MS);
+    fake_set_available(fake, false);
+    fake_advance_ms(fake, 30 * MINUTE_MS);
+    copy = asked(fake, (struct question){.job = job_name, .history = 16});
+    assert_int_equal(copy->past_count, 3);
+    assert_string_equal(copy->past[0].verdict, "storage_unavailable");
+    assert_non_null(strstr(copy->past[0].changed, "bandwidth_bytes_per_s, flags"));
+    assert_string_equal(copy->past[1].verdict, "value_below_cost");
+    assert_string_equal(copy->past[1].changed, ""); /* only time went on */
+    assert_string_equal(copy->past[2].verdict, "min_interval");
+    for (size_t i = 0; i < copy->past_count; i++)
+        evaluations += copy->past[i].count;
+    assert_true(evaluations >= 120 && evaluations <= 122); /* every 30 s */
+    assert_uint_equal(copy->past[1].first_ms, copy->past[2].last_ms + 30000);
+    copy = asked(fake, (struct question){.job = job_name, .history = 1});
+    assert_int_equal(copy->past_count, 1);
+    finish(fake);
+}
+
+/* ---- the log ---- */
+
+static void a_decision_of_the_log_is_explained_also_by_a_follower(void **state)
+{
+    struct fake *fake = start();
+    const struct fsm_checkpoint *checkpoint;
+    struct copy first;
+    uint64_t oldest_ms;
+    const struct copy *copy;
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "job", 1, 16, NULL).status, FSM_OK);
+    fake_serve(fake);
+    fake_advance_ms(fake, 12 * (uint64_t)HOUR_MS);
+    checkpoint = fsm_checkpoint_next(fake->replica.fsm, 0);
+    assert_non_null(checkpoint);
+    first = *asked(fake, (struct question){.checkpoint_id = checkpoint->id});
+    assert_int_equal(first.source, CKPT__V1__EXPLAIN_SOURCE__EXPLAIN_SOURCE_LOG);
+    assert_int_equal(first.match, CKPT__V1__EXPLAIN_MATCH__EXPLAIN_MATCH_SAME);
+    assert_uint_equal(first.index, checkpoint->inputs->index);
+    assert_true(first.checkpoint);
+    assert_string_equal(first.verdict, checkpoint->terms->verdict);
+    assert_int_equal(first.input_count, EVAL_COLUMN_COUNT + 1 + EVAL_POLICY_COUNT);
+    fake_stop_serving(fake);
+    copy = asked(fake, (struct question){.checkpoint_id = checkpoint->id});
+    assert_int_equal(copy->match, CKPT__V1__EXPLAIN_MATCH__EXPLAIN_MATCH_SAME);
+    assert_memory_equal(&copy->terms, &first.terms, sizeof(first.terms));
+    assert_string_equal(copy->flips, first.flips);
+    copy = asked(fake, (struct question){.job = job_name}); /* the last that is known of it */
+    assert_int_equal(copy->source, CKPT__V1__EXPLAIN_SOURCE__EXPLAIN_SOURCE_LOG);
+    assert_uint_equal(copy->checkpoint_id, checkpoint->id);
+    assert_int_equal(
+        ask(fake, (struct question){.job = job_name, .at_ms = 1000}, &first, &oldest_ms),
+        EXPLAIN_TOO_OLD);
+    assert_uint_equal(oldest_ms, checkpoint->created_at_ms);
+    assert_int_equal(
+        ask(fake, (struct question){.checkpoint_id = checkpoint->id + 1}, &first, &oldest_ms),
+        EXPLAIN_NO_CHECKPOINT);
+    finish(fake);
+}
+
+/* ---- the smallest change, as it is reported ---- */
+
+static double between(uint64_t *random, double least, double most)
+{
+    return least + (most - least) * (double)(test_random(random) % 1000001) / 1e6;
+}
+
+/* Jobs of every kind; about half of them held by a guard, by two or by three. */
+static void draw(uint64_t *random, struct explained *explained)
+{
+    struct eval_view *view = &explained->view;
+    double nodes = 1 << test_random(random) % 8;
+
+    explained->policy = (struct eval_policy){.cycle_s = 30,
+                                             .lambda_node_per_s = between(random, 5e-9, 1e-7),
+                                             .min_interval_s = between(random, 0, 900),
+                                             .sensitive_min_interval_s = 600,
+                                             .sensitive_max_interval_s = 3600,
+                                             .near_completion_s = 300,
+                                             .stall_fraction = between(random, 0.1, 1),
+                                             .quiesce_s = between(random, 0, 10),
+                                             .restart_s = 180,
+                                             .usd_per_gpu_hour = 2,
+                                             .retention_months = 0.23,
+                                             .horizon_clamp = 0.7,
+                                             .backlog_urgency = between(random, 0, 4),
+                                             .pressure = between(random, 0, 1)};
+    explained->policy.max_interval_s = test_random(random) % 2 == 0 ? 0 : 21600;
+    explained->policy.phi_gpu_s_per_byte =
+        test_random(random) % 3 == 0 ? between(random, 0, 1e-8) : 0;
+    view->nodes[0] = nodes;
+    view->gpus[0] = nodes * 8;
+    view->age_s[0] = (double)(test_random(random) % 40000);
+    view->size_bytes[0] = nodes * 8 * between(random, 1e9, 80e9);
+    view->bandwidth_bytes_per_s[0] = nodes * between(random, 1e8, 2e9);
+    view->hazard_factor[0] = between(random, 0.1, 5);
+    view->kill_per_s[0] = test_random(random) % 3 == 0 ? between(random, 0, 1e-4) : 0;
+    view->alarm_h[0] = test_random(random) % 4 == 0 ? between(random, 0, 0.5) : 0;
+    view->walltime_left_s[0] = test_random(random) % 2 == 0 ? INFINITY : between(random, 0, 20000);
+    view->write_quantile_s[0] = test_random(random) % 2 == 0 ? 0 : between(random, 1, 900);
+    view->period_s[0] = test_random(random) % 6 == 0 ? 7200 : 0;
+    view->usd_per_gb_month[0] = test_random(random) % 2 == 0 ? 0 : 0.02;
+    view->waiting_gain_gpu_s[0] = test_random(random) % 3 == 0 ? between(random, 0, 1e6) : 0;
+    view->yield_probability[0] = test_random(random) % 3 == 0 ? between(random, 0, 1) : 0;
+    view->grace_s[0] = 30;
+    view->success_probability[0] = between(random, 0.5, 1);
+    view->stall_factor[0] = between(random, 0.2, 2);
+    view->flags[0] = 0;
+    for (uint64_t i = test_random(random) % 4; i > 0; i--)
+        view->flags[0] |= 1u << test_random(random) % 6;
+}
+
+/* Of the reported change the share `share` of the way; 1: exactly as reported. */
+static bool fires_after(const struct explained *explained, const struct explain_change *change,
+                        double share)
+{
+    struct eval_view view = explained->view;
+    double from = strtod(change->from, NULL), to = strtod(change->to, NULL), kept;
+    uint32_t flags = view.flags[0];
+    uint8_t verdict;
+
+    if (strcmp(change->input, "flags") == 0) {
+        assert_int_equal((uint32_t)from, flags);
+        assert_int_equal((uint32_t)to, flags & ~change->cleared_flag);
+        view.flags[0] = (uint32_t)to;
+        eval_decide(&explained->policy, &view, &verdict);
+        view.flags[0] = flags;
+        return eval_verdict_fires((enum eval_verdict)verdict);
+    }
+#define X(column)                                                                                  \
+    if (strcmp(change->input, #column) == 0) {                                                     \
+        kept = view.column[0];                                                                     \
+        assert_memory_equal(&kept, &from, sizeof(from));                                           \
+        view.column[0] = share == 1 ? to : from + share * (to - from);                             \
+        eval_decide(&explained->policy, &view, &verdict);                                          \
+        view.column[0] = kept;                                                                     \
+        return eval_verdict_fires((enum eval_verdict)verdict);                                     \
+    }
+    EVAL_VIEW_COLUMNS(X)
+#undef X
+    fail_msg("%s is no input", change->input);
+    return false;
+}
+
+/* Applying exactly the reported change flips the decision, and a little less of it does not: texts as they are reported. */
+static void exactly_the_reported_change_flips_the_decision(void **state)
+{
+    enum { CASES = 6000 };
+    struct explained explained = {0};
+    uint64_t random = test_seed();
+    size_t by_verdict[EVAL_VERDICT_COUNT] = {0}, flipped = 0, none = 0, not_less = 0;
+
+    (void)state;
+    eval_view_alloc(&explained.view, 1);
+    eval_result_alloc(&explained.result, 1);
+    explained.view.count = 1;
+    for (int i = 0; i < CASES; i++) {
+        struct explain_change change;
+        bool fires;
+
+        draw(&random, &explained);
+        eval_score(&explained.policy, &explained.view, &explained.result);
+        explained.verdict = (enum eval_verdict)explained.result.verdict[0];
+        fires = eval_verdict_fires(explained.verdict);
+        if (!explain_change(&explained, &change)) {
+            none++;
+            continue;
+        }
+        flipped++;
+        by_verdict[explained.verdict]++;
+        assert_int_equal(fires_after(&explained, &change, 1), !fires);
+        if (change.relative_ppm == 0 || strcmp(change.input, "flags") == 0)
+            continue; /* anything above nothing flips */
+        not_less++;
+        assert_int_equal(fires_after(&explained, &change, 0.999), fires);
+        assert_int_equal(fires_after(&explained, &change, 0.5), fires);
+    }
+    print_message("%zu of %d flipped (%zu also tried with less), %zu have no single change\n",
+                  flipped, CASES, not_less, none);
+    for (int verdict = 0; verdict < EVAL_VERDICT_COUNT; verdict++)
+        if (verdict != EVAL_SKIP_BAD_INPUT)
+            assert_true(by_verdict[verdict] > 0);
+    assert_true(flipped > CASES / 2 && not_less > CASES / 4);
+    eval_view_free(&explained.view);
+    eval_result_free(&explained.result);
+}
+
+/* The guard that counts from a failed attempt is not the model's: the change is told, and at exactly that age it lets go. */
+static void the_guard_of_the_last_attempt_lets_go_exactly_when_it_is_told(void **state)
+{
+    struct fake *fake = start();
+    const struct fsm_checkpoint *checkpoint;
+    const struct copy *copy;
+    double from_s, to_s;
+    uint64_t wait_ms;
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "job", 1, 16, NULL).status, FSM_OK);
+    fake_serve(fake);
+    fake_advance_ms(fake, 12 * (uint64_t)HOUR_MS);
+    checkpoint = fsm_checkpoint_next(fake->replica.fsm, 0);
+    assert_non_null(checkpoint);
+    fake_cancel(fake, checkpoint->id);
+    fake_advance_ms(fake, 2 * MINUTE_MS);
+    copy = asked(fake, (struct question){.job = job_name});
+    assert_string_equal(copy->verdict, "min_interval");
+    assert_string_equal(copy->change.input, "last_attempt_age_s");
+    assert_non_null(strstr(copy->flips, "last attempt ended >= 300 s before"));
+    from_s = strtod(copy->change.from, NULL);
+    to_s = strtod(copy->change.to, NULL);
+    assert_double_near(to_s, 300, 1e-9);
+    wait_ms = copy->evaluated_at_ms + (uint64_t)((to_s - from_s) * 1e3) - fake_wall_ms(fake);
+    while (fake_wall_ms(fake) + 30000 < fake_wall_ms(fake) + wait_ms) {
+        fake_advance_ms(fake, 30000);
+        wait_ms -= 30000;
+        assert_string_equal(asked(fake, (struct question){.job = job_name})->verdict,
+                            "min_interval");
+    }
+    fake_advance_ms(fake, wait_ms + 30000); /* the first cycle from then on */
+    assert_non_null(fsm_checkpoint_next(fake->replica.fsm, checkpoint->id));
+    finish(fake);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_input_is_told_so_that_anybody_can_compute_the_terms),
+        cmocka_unit_test(an_instant_of_the_past_is_explained_as_it_was_then),
+        cmocka_unit_test(the_last_evaluations_are_listed_with_what_changed),
+        cmocka_unit_test(a_decision_of_the_log_is_explained_also_by_a_follower),
+        cmocka_unit_test(exactly_the_reported_change_flips_the_decision),
+        cmocka_unit_test(the_guard_of_the_last_attempt_lets_go_exactly_when_it_is_told),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
