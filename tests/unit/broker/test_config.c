@@ -57,6 +57,8 @@ static void the_smallest_file_gets_defaults(void **state)
     assert_uint_equal(config->policy.evaluation_interval_ms, 30000);
     assert_uint_equal(config->policy.retention_ms, UINT64_C(604800000));
     assert_uint_equal(config->policy.session_ttl_ms, 86400000);
+    assert_uint_equal(config->policy.sensitive_timeout_ms, 900000);
+    assert_uint_equal(config->policy.hazard_forget_ms, UINT64_C(2592000000));
     assert_uint_equal(config->storage_watch.failures_down, 3);
     assert_false(config->insecure);
     assert_string_equal(config->data_dir, "/var/lib/ckpt");
