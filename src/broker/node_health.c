@@ -171,12 +171,13 @@ void node_health_sample(struct node_health *health, uint32_t node_slot, unsigned
     judge(health, record, at_us);
 }
 
-void node_health_heard(struct node_health *health, uint32_t node_slot, unsigned source)
+void node_health_heard(struct node_health *health, uint32_t node_slot, unsigned source,
+                       uint64_t at_us)
 {
     struct record *record = record_of(health, node_slot);
 
     if (record != NULL)
-        health_heard(&record->health, source, now_us(health));
+        health_heard(&record->health, source, at_us);
 }
 
 static double thermal_level(const Ckpt__V1__AgentHeartbeat *heartbeat)
@@ -233,7 +234,7 @@ void node_health_heartbeat(struct node_health *health, uint32_t node_slot,
         node_health_sample(health, node_slot, AGENT, &thermal);
     }
     if (heartbeat->ecc_measured || heartbeat->temperature_milli_celsius > 0)
-        node_health_heard(health, node_slot, AGENT);
+        node_health_heard(health, node_slot, AGENT, now_us(health));
 }
 
 /* ---- draining ---- */

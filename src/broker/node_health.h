@@ -50,7 +50,9 @@ void node_health_heartbeat(struct node_health *health, uint32_t node_slot,
                            const Ckpt__V1__AgentHeartbeat *heartbeat);
 void node_health_sample(struct node_health *health, uint32_t node_slot, unsigned source,
                         const struct telemetry_sample *sample);
-void node_health_heard(struct node_health *health, uint32_t node_slot, unsigned source);
+/* After all samples of one document, with one time for all its nodes. */
+void node_health_heard(struct node_health *health, uint32_t node_slot, unsigned source,
+                       uint64_t at_us);
 
 /* Leader only, every second or so. */
 void node_health_look(struct node_health *health);

@@ -104,39 +104,75 @@ static void stranger(struct telemetry *telemetry, size_t source, const char *nam
     snprintf(view->stranger, sizeof(view->stranger), "%s", name);
 }
 
-/* Consecutive samples are mostly of one node: it is marked as heard when the next one begins. */
-static void take_samples(void *context, size_t source, const char *node_id,
-                         const struct samples *samples)
+/* Slots of the nodes that one document speaks of, with repetitions. */
+struct touched {
+    uint32_t *slots;
+    size_t count, capacity;
+};
+
+static void touch(struct touched *touched, const struct fsm_node *node)
 {
-    struct telemetry *telemetry = context;
-    struct node_health *health = health_of(telemetry->broker);
-    const struct fsm_node *own =
-        node_id != NULL ? fsm_node_find(state_of(telemetry), node_id) : NULL;
-    const struct fsm_node *node = own;
+    if (touched->count == touched->capacity) {
+        touched->capacity = touched->capacity == 0 ? 64 : touched->capacity * 2;
+        touched->slots = check_realloc(touched->slots, touched->capacity, sizeof(*touched->slots));
+    }
+    touched->slots[touched->count++] = node->slot;
+}
+
+static void take_one(struct telemetry *telemetry, size_t source, const struct fsm_node *node,
+                     const struct telemetry_sample *sample)
+{
+    if (node != NULL)
+        node_health_sample(health_of(telemetry->broker), node->slot, number_of(source), sample);
+}
+
+/* Samples of many nodes: consecutive ones are mostly of one node, or of one metric of one node after the other. */
+static void take_of_many(struct telemetry *telemetry, size_t source, const struct samples *samples,
+                         struct touched *touched)
+{
+    const struct fsm_node *node = NULL;
     uint32_t subject = SAMPLES_NO_SUBJECT;
 
-    if (health == NULL || (node_id != NULL && own == NULL))
-        return;
     for (size_t i = 0; i < samples->count; i++) {
         const struct telemetry_sample *sample = &samples->items[i];
 
-        if (own == NULL && sample->subject != subject) {
+        if (i == 0 || sample->subject != subject) {
             const char *name = sample->subject != SAMPLES_NO_SUBJECT
                                    ? samples_subject(samples, sample->subject)
                                    : "";
 
-            if (node != NULL)
-                node_health_heard(health, node->slot, number_of(source));
             subject = sample->subject;
             node = node_of(telemetry, source, name);
             if (node == NULL)
                 stranger(telemetry, source, name[0] != '\0' ? name : "(no name)");
+            else
+                touch(touched, node);
         }
-        if (node != NULL)
-            node_health_sample(health, node->slot, number_of(source), sample);
+        take_one(telemetry, source, node, sample);
     }
-    if (node != NULL)
-        node_health_heard(health, node->slot, number_of(source));
+}
+
+/* Nodes are marked as heard when the whole document was taken: what is there at first sight is told from what appears later. */
+static void take_samples(void *context, size_t source, const char *node_id,
+                         const struct samples *samples)
+{
+    struct telemetry *telemetry = context;
+    struct touched touched = {.count = 0};
+    uint64_t at_us = now_us(telemetry);
+
+    if (node_id == NULL) {
+        take_of_many(telemetry, source, samples, &touched);
+    } else {
+        const struct fsm_node *node = fsm_node_find(state_of(telemetry), node_id);
+
+        for (size_t i = 0; node != NULL && i < samples->count; i++)
+            take_one(telemetry, source, node, &samples->items[i]);
+        if (node != NULL)
+            touch(&touched, node);
+    }
+    for (size_t i = 0; i < touched.count; i++)
+        node_health_heard(health_of(telemetry->broker), touched.slots[i], number_of(source), at_us);
+    free(touched.slots);
 }
 
 /* ---- who is seen ---- */

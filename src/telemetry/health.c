@@ -301,28 +301,44 @@ static void take_event(struct health *health, const struct health_policy *policy
         raise_alarm(health, policy, signal, seen_to_happen, now_us);
 }
 
-/* A count that appears on a node whose source was heard before began at 0. The number of the last event that is there at first sight
- * may be of any age: it counts as a suspicion. */
+/* How many events of one kind there were lately: dcgm-exporter counts over a sliding window, so that a lower count is no new beginning,
+ * and a series that was not there in the last poll was 0. */
+static void take_recent_events(struct health *health, const struct health_policy *policy,
+                               unsigned source, const struct telemetry_sample *sample,
+                               const struct health_series *series, bool is_new, uint64_t now_us)
+{
+    bool watched = health->heard_us[source] != 0;
+    double before = is_new || series->poll + 1 < health->polls[source] ? 0 : series->value;
+
+    if (sample->value > before && (watched || !is_new))
+        take_event(health, policy, sample->signal, sample->code, true, now_us);
+}
+
+/* The kind of the last event: it is there for as long as the driver is loaded, so that at first sight it is a suspicion only. */
+static void take_last_event(struct health *health, const struct health_policy *policy,
+                            unsigned source, const struct telemetry_sample *sample,
+                            const struct health_series *series, bool is_new, uint64_t now_us)
+{
+    uint32_t code = (uint32_t)fmin(sample->value, 1e6);
+    bool watched = health->heard_us[source] != 0;
+
+    if (code == 0 || (!is_new && sample->value == series->value))
+        return;
+    if (!is_new || watched)
+        take_event(health, policy, sample->signal, code, true, now_us);
+    else if (health_xid(code) != HEALTH_XID_APPLICATION)
+        raise_factor(health, policy, sample->signal, HEALTH_WARNING_FACTOR, now_us);
+}
+
 static void take_events(struct health *health, const struct health_policy *policy, unsigned source,
                         const struct telemetry_sample *sample, struct health_series *series,
                         bool is_new, uint64_t now_us)
 {
-    double before = series->value;
-    bool watched = health->heard_us[source] != 0;
-
+    if (sample->code != 0)
+        take_recent_events(health, policy, source, sample, series, is_new, now_us);
+    else
+        take_last_event(health, policy, source, sample, series, is_new, now_us);
     series->value = sample->value;
-    if (sample->code != 0) {
-        double rise = !is_new ? rise_of(before, sample->value) : watched ? sample->value : 0;
-
-        if (rise > 0)
-            take_event(health, policy, sample->signal, sample->code, true, now_us);
-    } else if (is_new && sample->value > 0 && !watched) {
-        if (health_xid((uint32_t)fmin(sample->value, 1e6)) != HEALTH_XID_APPLICATION)
-            raise_factor(health, policy, sample->signal, HEALTH_WARNING_FACTOR, now_us);
-    } else if (sample->value > 0 && (is_new || sample->value != before)) {
-        take_event(health, policy, sample->signal, (uint32_t)fmin(sample->value, 1e6), true,
-                   now_us);
-    }
 }
 
 void health_take(struct health *health, const struct health_policy *policy, unsigned source,
@@ -348,6 +364,7 @@ void health_take(struct health *health, const struct health_policy *policy, unsi
         take_events(health, policy, source, sample, series, is_new, now_us);
         break;
     }
+    series->poll = health->polls[source];
     if (health->signals[sample->signal].evidence_us != evidence_us)
         health->signals[sample->signal].source = (uint8_t)source;
 }
@@ -371,7 +388,10 @@ void health_remember(struct health *health, const struct health_policy *policy, 
 void health_heard(struct health *health, unsigned source, uint64_t now_us)
 {
     CHECK(source < HEALTH_SOURCES_MAX);
+    if (health->heard_us[source] == now_us && now_us > 0)
+        return;
     health->heard_us[source] = now_us > 0 ? now_us : 1;
+    health->polls[source]++;
 }
 
 void health_forget_source(struct health *health, unsigned source)

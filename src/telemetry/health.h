@@ -12,7 +12,8 @@
  * up until the counts are below half of that, and halves every half_life_ms after the last evidence.
  * A LEVEL holds as long as its source says so, rises at once and falls after HEALTH_FALL_SAMPLES lower samples in a row; when its source
  * is silent it decays like the rest. Level 1 counts HEALTH_WARNING_FACTOR, 2 and 3 the signal's factor.
- * An EVENT is evidence when a new one is seen; what kind says how much (xid.h of the driver's documentation; health_xid()).
+ * An EVENT is evidence when a new one is seen; what kind says how much (health_xid()). A source gives the kind of the last one, or per
+ * kind how many there were lately: such a count falls as time passes, and its series goes away at 0.
  * A hard signal raises an alarm with the policy's precision and lead. It ends HEALTH_ALARM_LEADS leads after the last evidence, or when
  * its level is well again; the episode ends with the former only, so that one that flaps asks once. What was there already when this
  * process looked first raises the factor and the alarm, but never asks for a drain: nobody saw it happen.
@@ -61,11 +62,13 @@ struct health_series {
     uint64_t key;
     double value;
     uint8_t falls; /* LEVEL: lower samples in a row */
+    uint32_t poll; /* of its source, in which it was seen last */
 };
 
 struct health {
     struct health_signal signals[TELEMETRY_SIGNAL_COUNT];
     uint64_t heard_us[HEALTH_SOURCES_MAX]; /* 0: never */
+    uint32_t polls[HEALTH_SOURCES_MAX];    /* times that it was heard */
     struct health_series *series;
     uint32_t series_count, series_capacity;
     uint64_t dropped; /* samples without room */
@@ -78,7 +81,7 @@ void health_take(struct health *health, const struct health_policy *policy, unsi
 /* The signal was seen to rise so long ago, by somebody who watched: an agent that tells a new leader. */
 void health_remember(struct health *health, const struct health_policy *policy, unsigned source,
                      enum telemetry_signal signal, uint64_t ago_us, uint64_t now_us);
-/* The source spoke of this node. Called after its samples. */
+/* The source spoke of this node. Called once after all samples of what it said; again with the same time changes nothing. */
 void health_heard(struct health *health, unsigned source, uint64_t now_us);
 /* Another source has this number now. */
 void health_forget_source(struct health *health, unsigned source);

@@ -135,17 +135,14 @@ static void take_power(const struct document *document)
                 : 3);
 }
 
-/* Of the two periods that a service may give, the counts since it began: the current period is set to 0 by whoever reads it. */
-static void take_memory_metrics(const struct document *document)
+/* Of the two periods that a service may give, both: the current one is set to 0 by whoever reads it, the other one is not everywhere. */
+static void take_errors(const struct document *document, const json_t *metrics)
 {
     static const char *const periods[] = {"LifeTime", "CurrentPeriod"};
-    const json_t *trip = json_object_get(
-        json_object_get(json_object_get(document->object, "HealthData"), "AlarmTrips"),
-        "Temperature");
 
     document->links->leaf = true;
     for (size_t i = 0; i < ARRAY_COUNT(periods); i++) {
-        const json_t *period = json_object_get(document->object, periods[i]);
+        const json_t *period = json_object_get(metrics, periods[i]);
         double correctable = json_number(period, "CorrectableECCErrorCount");
         double uncorrectable = json_number(period, "UncorrectableECCErrorCount");
 
@@ -154,8 +151,22 @@ static void take_memory_metrics(const struct document *document)
         if (!isnan(uncorrectable))
             add(document, TELEMETRY_ECC_UNCORRECTABLE, periods[i], uncorrectable);
     }
+}
+
+static void take_memory_metrics(const struct document *document)
+{
+    const json_t *trip = json_object_get(
+        json_object_get(json_object_get(document->object, "HealthData"), "AlarmTrips"),
+        "Temperature");
+
+    take_errors(document, document->object);
     if (json_is_true(trip))
         add(document, TELEMETRY_THERMAL, "trip", 2);
+}
+
+static void take_processor_metrics(const struct document *document)
+{
+    take_errors(document, json_object_get(document->object, "CacheMetricsTotal"));
 }
 
 /* Thermal, since 2021 replaced by ThermalSubsystem. */
@@ -242,9 +253,11 @@ static void take_system(const struct document *document)
     take_status(document);
     take_power(document);
     follow(document, "Memory");
+    follow(document, "Processors");
 }
 
-static void take_memory(const struct document *document)
+/* Memory, Processor */
+static void take_part(const struct document *document)
 {
     take_status(document);
     follow(document, "Metrics");
@@ -276,7 +289,10 @@ static const struct {
              {"SensorCollection", follow_members},
              {"ComputerSystem", take_system},
              {"Chassis", take_chassis},
-             {"Memory", take_memory},
+             {"Memory", take_part},
+             {"ProcessorCollection", follow_members},
+             {"Processor", take_part},
+             {"ProcessorMetrics", take_processor_metrics},
              {"MemoryMetrics", take_memory_metrics},
              {"Thermal", take_thermal},
              {"ThermalSubsystem", take_thermal_subsystem},

@@ -9,6 +9,8 @@
 #include "src/base/check.h"
 #include "src/telemetry/json.h"
 
+#define ABSENT (-2.0)
+
 struct smd_word {
     const char *text;
     double level;
@@ -21,11 +23,24 @@ static const struct smd_word smd_states[] = {{"Ready", 0},   {"On", 0},  {"Popul
 
 static double smd_level(const struct smd_word *words, size_t count, const char *text)
 {
+    if (text[0] == '\0')
+        return ABSENT;
     for (size_t i = 0; i < count; i++) {
         if (strcasecmp(words[i].text, text) == 0)
             return words[i].level;
     }
     return NAN; /* refused by samples_add() */
+}
+
+/* A member that is not there says nothing; a word that nobody knows is refused. */
+static void smd_add(struct samples *samples, struct telemetry_sample sample,
+                    enum telemetry_signal signal, double level)
+{
+    if (level == ABSENT)
+        return;
+    sample.signal = signal;
+    sample.value = level;
+    samples_add(samples, &sample);
 }
 
 /* With a map of xnames, ID says which node; without one its NID does, where that is how nodes are named. */
@@ -49,12 +64,10 @@ static void smd_component(const json_t *component, struct samples *samples)
         return;
     }
     sample.subject = samples_add_subject(samples, name, (size_t)length);
-    sample.signal = TELEMETRY_STATUS;
-    sample.value = smd_level(smd_flags, ARRAY_COUNT(smd_flags), json_text(component, "Flag"));
-    samples_add(samples, &sample);
-    sample.signal = TELEMETRY_POWER;
-    sample.value = smd_level(smd_states, ARRAY_COUNT(smd_states), json_text(component, "State"));
-    samples_add(samples, &sample);
+    smd_add(samples, sample, TELEMETRY_STATUS,
+            smd_level(smd_flags, ARRAY_COUNT(smd_flags), json_text(component, "Flag")));
+    smd_add(samples, sample, TELEMETRY_POWER,
+            smd_level(smd_states, ARRAY_COUNT(smd_states), json_text(component, "State")));
 }
 
 int smd_parse(const void *bytes, size_t length, struct samples *samples, struct err *err)

@@ -28,6 +28,7 @@ class Site:
         for bmc in self.bmcs.values():
             redfish_node(bmc)
         self.dcgm, self.smd = Double(folder / "dcgm"), Double(folder / "smd")
+        # node by node within each metric; b had its last XID before anybody looked
         dcgm(self.dcgm, xid={"a.cluster.local": 0, "b.cluster.local": 0})
         smd(self.smd, {"x1000c0s0b0n0": (1, "Ready", "OK"), "x1000c0s0b0n1": (2, "Ready", "OK")})
         self.map("bmc.map", {node: bmc.address for node, bmc in self.bmcs.items()})
@@ -126,8 +127,11 @@ def rising_errors_raise_the_hazard_within_a_window_and_the_job_is_checkpointed()
 
 
 def a_hard_signal_drains_the_node_once():
-    with Site(drain="yes") as site:
+    site = Site(drain="yes")
+    dcgm(site.dcgm, xid={"a.cluster.local": 0, "b.cluster.local": 79})  # b's is of some other day
+    with site:
         site.wait_fresh("smd", "bmc", "dcgm")
+        assert {site.node(n)["state"] for n in ("a", "b")} == {"ready"}
         dcgm(site.dcgm, xid={"a.cluster.local": 79, "b.cluster.local": 0})
         wait_until("a is drained", lambda: site.node("a")["state"].startswith("drain"), 20, 0.1)
         wait_until("a drain checkpoint", lambda: common_pb2.PURPOSE_DRAIN in site.purposes(), 20, 0.1)

@@ -152,8 +152,8 @@ def dcgm(double, xid=None, dbe=None, celsius=None):
     """Metrics of one GPU per host; each argument is {host: value}, its keys are the hosts."""
     hosts = sorted({*(xid or {}), *(dbe or {}), *(celsius or {})})
     lines = []
-    for name, values, initial in (("DCGM_FI_DEV_XID_ERRORS", xid, 0), ("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", dbe, 0),
-                                  ("DCGM_FI_DEV_GPU_TEMP", celsius, 55)):
+    for name, values, initial in (("DCGM_FI_DEV_GPU_TEMP", celsius, 55), ("DCGM_FI_DEV_XID_ERRORS", xid, 0),
+                                  ("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", dbe, 0)):
         lines.append(f"# TYPE {name} gauge")
         lines += [f'{name}{{gpu="0",UUID="GPU-{h}",device="nvidia0",Hostname="{h}"}} {(values or {}).get(h, initial)}' for h in hosts]
     double.put("/metrics", "\n".join(lines) + "\n")

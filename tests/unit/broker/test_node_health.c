@@ -67,7 +67,7 @@ static void say(struct scene *scene, enum telemetry_signal signal, double value)
         .signal = signal, .subject = SAMPLES_NO_SUBJECT, .value = value};
 
     node_health_sample(scene->health, scene->node->slot, SOURCE, &sample);
-    node_health_heard(scene->health, scene->node->slot, SOURCE);
+    node_health_heard(scene->health, scene->node->slot, SOURCE, scene->fake->now_us);
 }
 
 /* T-001: within one heartbeat; old counts say nothing; the factor decays; a counter that restarts at 0 is no alarm. */
@@ -276,8 +276,8 @@ static void a_stale_source_never_drains(void **state)
     node_health_configure(scene.health, &config);
     look(&scene);
     assert_int_not_equal(scene.node->state, STATE(DRAINING));
-    node_health_heard(scene.health, scene.node->slot,
-                      SOURCE); /* it speaks again, and the alarm still holds */
+    node_health_heard(scene.health, scene.node->slot, SOURCE,
+                      scene.fake->now_us); /* it speaks again, and the alarm still holds */
     look(&scene);
     assert_true(drained(&scene));
     finish(&scene);
@@ -297,7 +297,7 @@ static void drains_are_bounded_per_hour(void **state)
                 .signal = TELEMETRY_STATUS, .subject = SAMPLES_NO_SUBJECT, .value = level};
 
             node_health_sample(scene.health, slot, SOURCE, &sample);
-            node_health_heard(scene.health, slot, SOURCE);
+            node_health_heard(scene.health, slot, SOURCE, scene.fake->now_us);
         }
     }
     look(&scene);

@@ -234,18 +234,39 @@ static void the_last_xid_counts_when_it_changes(void **state)
     assert_double_near(factor(HOUR_US + 1), 20, 1e-9);
 }
 
-/* dcgm-exporter's count by kind has no series before the first event of that kind. */
-static void a_count_of_xids_that_appears_on_a_known_node_is_an_event(void **state)
+static void count_xids(double count, uint64_t now_us)
 {
-    struct telemetry_sample sample = {.signal = TELEMETRY_XID, .code = 79, .part = 9, .value = 1};
+    struct telemetry_sample sample = {
+        .signal = TELEMETRY_XID, .code = 79, .part = 9, .value = count};
 
+    if (count > 0)
+        health_take(&health, &policy, 1, &sample, now_us);
+    health_heard(&health, 1, now_us);
+}
+
+/* dcgm-exporter's count by kind has no series before the first event of that kind, nor after the last one left its window. */
+static void recent_xids_count_when_they_become_more(void **state)
+{
     (void)state;
-    health_take(&health, &policy, 1, &sample, 5);
-    assert_int_equal(alarms(5), 0); /* nobody heard this source before */
-    health_heard(&health, 1, 5);
-    sample.part = 10;
-    health_take(&health, &policy, 1, &sample, 6);
-    assert_int_equal(alarms(6), 1);
+    count_xids(2, 10);
+    assert_int_equal(alarms(10), 0); /* nobody heard this source before */
+    count_xids(1, 20);
+    assert_int_equal(alarms(20), 0); /* one left the window: no counter that began anew */
+    count_xids(2, 30);
+    assert_int_equal(alarms(30), 1);
+    health_drained(&health);
+    count_xids(0, 40);
+    count_xids(1, 10 * HOUR_US);
+    assert_int_equal(alarms(10 * HOUR_US), 1); /* as many as before the gap, yet a new one */
+    assert_uint_equal(health.signals[TELEMETRY_XID].alarm_us, 10 * HOUR_US);
+}
+
+static void a_kind_of_xid_that_appears_on_a_known_node_is_an_event(void **state)
+{
+    (void)state;
+    count_xids(0, 10);
+    count_xids(1, 20);
+    assert_int_equal(alarms(20), 1);
 }
 
 static void series_are_bounded_and_what_is_more_is_counted(void **state)
@@ -285,7 +306,8 @@ int main(void)
         TEST(a_drain_needs_a_source_that_was_heard_lately),
         TEST(xids_are_told_apart),
         TEST(the_last_xid_counts_when_it_changes),
-        TEST(a_count_of_xids_that_appears_on_a_known_node_is_an_event),
+        TEST(recent_xids_count_when_they_become_more),
+        TEST(a_kind_of_xid_that_appears_on_a_known_node_is_an_event),
         TEST(series_are_bounded_and_what_is_more_is_counted),
         TEST(what_an_agent_remembers_is_evidence_of_that_time),
     };

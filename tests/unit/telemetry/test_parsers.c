@@ -112,6 +112,18 @@ static void components_of_a_wrong_shape_are_skipped_one_by_one(void **state)
     assert_true(samples.refused >= 5);
 }
 
+/* Published answers leave Flag out. */
+static void a_component_without_flag_is_no_fault(void **state)
+{
+    (void)state;
+    assert_int_equal(smd("{\"Components\":[{\"ID\":\"x3000c0s1b0n0\",\"Type\":\"Node\","
+                         "\"State\":\"Ready\",\"Enabled\":true,\"NID\":1}]}"),
+                     0);
+    assert_int_equal(samples.count, 1);
+    expect(0, TELEMETRY_POWER, "x3000c0s1b0n0|nid000001", 0);
+    assert_uint_equal(samples.refused, 0);
+}
+
 static void what_is_no_list_of_components_is_an_error(void **state)
 {
     static const char *const texts[] = {"",
@@ -198,6 +210,19 @@ static void error_counts_of_both_periods_are_parts_of_their_own(void **state)
     expect(3, TELEMETRY_THERMAL, NULL, 2);
     assert_true(samples.items[0].part != samples.items[1].part);
     assert_true(links.leaf);
+}
+
+static void processors_count_errors_of_their_caches(void **state)
+{
+    (void)state;
+    assert_int_equal(redfish("{\"@odata.type\":\"#ProcessorMetrics.v1_6_1.ProcessorMetrics\","
+                             "\"CacheMetricsTotal\":{\"LifeTime\":{\"CorrectableECCErrorCount\":1,"
+                             "\"UncorrectableECCErrorCount\":2}}}"),
+                     0);
+    expect(0, TELEMETRY_ECC_CORRECTABLE, NULL, 1);
+    expect(1, TELEMETRY_ECC_UNCORRECTABLE, NULL, 2);
+    assert_int_equal(redfish("{\"@odata.type\":\"#ProcessorMetrics.v1_6_1.ProcessorMetrics\"}"), 0);
+    assert_int_equal(samples.count, 2);
 }
 
 static void temperatures_are_judged_by_their_own_limits(void **state)
@@ -446,11 +471,13 @@ int main(void)
         TEST(components_give_flag_and_state_of_nodes),
         TEST(all_states_and_flags_of_the_api_are_known),
         TEST(components_of_a_wrong_shape_are_skipped_one_by_one),
+        TEST(a_component_without_flag_is_no_fault),
         TEST(what_is_no_list_of_components_is_an_error),
         TEST(json_that_nests_too_deep_is_refused_before_it_is_parsed),
         TEST(the_root_leads_to_systems_and_chassis),
         TEST(members_and_the_next_page_are_followed),
         TEST(error_counts_of_both_periods_are_parts_of_their_own),
+        TEST(processors_count_errors_of_their_caches),
         TEST(temperatures_are_judged_by_their_own_limits),
         TEST(sensors_of_other_kinds_are_not_read_again),
         TEST(thermal_metrics_lead_to_their_sensors),
