@@ -83,7 +83,9 @@
       "the allocation was preempted before and has run {c} ms since, protected below {l} ms",      \
       "choose another victim, or wait")                                                            \
     X(40, PREEMPTIONS_FULL, 8, "{c} preemptions are kept, and the oldest still waits",             \
-      "ckptctl preemptions shows what they wait for")
+      "ckptctl preemptions shows what they wait for")                                              \
+    X(41, PREEMPTION_NOT_FOUND, 5, "preemption {c} is not known; the last {l} are kept",           \
+      "ckptctl preemptions lists them")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

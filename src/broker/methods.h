@@ -60,6 +60,11 @@ extern const size_t service_operator_method_count;
 extern const struct method service_members_methods[];
 extern const size_t service_members_method_count;
 
+/* service_preemption.c */
+void preemption_reply(struct request *request, const struct fsm_outcome *outcome);
+void preemptions_answer(struct request *request, struct scratch *scratch);
+void placement_hints_answer(struct request *request, struct scratch *scratch);
+
 /* service_losses.c */
 void losses_answer(struct request *request, struct scratch *scratch);
 void calibration_answer(struct request *request, struct scratch *scratch);

@@ -98,6 +98,8 @@ enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_SECONDS, METRIC_BYTES, M
     X(BANDWIDTH_WAITING, GAUGE, "ckpt_bandwidth_waiting_checkpoints", "destination", NULL, "Checkpoints that wait for bandwidth, as the leader's last look saw them.") \
     X(BANDWIDTH_WAVES, GAUGE, "ckpt_bandwidth_waves", "destination", NULL, "Waves in which those that wait are granted.") \
     X(BANDWIDTH_PRICE, GAUGE, "ckpt_bandwidth_price_gpu_seconds_per_byte", "destination", NULL, "What the first that waits would gain per byte.") \
+    X(PREEMPTIONS_ENDED, COUNTER, "ckpt_preemptions_ended_total", "result", NULL, "Preemptions by result: released when every victim let go, expired when one kept its nodes and there was no other.") \
+    X(PREEMPTION_RELEASE, SECONDS, "ckpt_preemption_release_seconds", NULL, NULL, "From the request until every victim had let go.") \
     X(NODE_FAILURES, COUNTER, "ckpt_node_failures_total", NULL, NULL, "Nodes declared down.")               \
     X(AGENTS, GAUGE, "ckpt_agent_connected", NULL, NULL, "Agents connected to this member.")       \
     X(AGENT_REPORTS, COUNTER, "ckpt_agent_reports_total", NULL, NULL, "Reports taken from agents and acknowledged.") \

@@ -93,16 +93,29 @@ static void allocation_event(struct metrics *metrics, const Ckpt__V1__Event *eve
         metrics_add(metrics, METRIC_L_PREEMPTION_REQUEUE, NULL, NULL, 1);
 }
 
-/* One event per victim. What the claim was for is not told by the event: a sensitive one counts as priority. */
+/* One event per victim. */
 static void preemption_event(struct metrics *metrics, const struct fsm *fsm,
                              const Ckpt__V1__Event *event)
 {
+    static const char *const reasons[] = {"priority", "priority", "reclaim", "sensitive"};
     const struct fsm_allocation *victim = fsm_allocation_find(fsm, event->allocation_id);
 
     if (victim == NULL)
         return;
     metrics_add(metrics, METRIC_L_PREEMPTIONS, victim->vcluster,
-                victim->borrowed_count > 0 ? "reclaim" : "priority", 1);
+                reasons[event->new_state < ARRAY_COUNT(reasons) ? event->new_state : 0], 1);
+}
+
+static void preemption_ended(struct metrics *metrics, const struct fsm *fsm,
+                             const Ckpt__V1__Event *event)
+{
+    const struct fsm_preemption *preemption = fsm_preemption_next(fsm, event->number - 1);
+    bool released = event->new_state == CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_RELEASED;
+
+    metrics_add(metrics, METRIC_PREEMPTIONS_ENDED, released ? "released" : "expired", NULL, 1);
+    if (released && preemption != NULL && preemption->id == event->number)
+        metrics_observe(metrics, METRIC_PREEMPTION_RELEASE,
+                        seconds_between(preemption->asked_at_ms, event->at_ms));
 }
 
 void metrics_state_events(struct metrics *metrics, const struct broker *broker, uint64_t *cursor)
@@ -119,6 +132,8 @@ void metrics_state_events(struct metrics *metrics, const struct broker *broker, 
             allocation_event(metrics, event);
         else if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_PREEMPTION)
             preemption_event(metrics, fsm, event);
+        else if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_PREEMPTION_STATE)
+            preemption_ended(metrics, fsm, event);
         else if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_NODE_STATE &&
                  event->new_state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
             metrics_add(metrics, METRIC_NODE_FAILURES, NULL, NULL, 1);

@@ -9,30 +9,6 @@
 #include "src/broker/explain.h"
 #include "src/broker/methods.h"
 
-/* ---- replies of mutations ---- */
-
-static void reply_preemption(struct request *request, const struct fsm_outcome *outcome)
-{
-    Ckpt__V1__RequestPreemptionReply reply = CKPT__V1__REQUEST_PREEMPTION_REPLY__INIT;
-    Ckpt__V1__Victim victims[FSM_VICTIMS_MAX];
-    Ckpt__V1__Victim *places[FSM_VICTIMS_MAX];
-
-    CHECK(outcome->victim_count <= FSM_VICTIMS_MAX);
-    for (uint32_t i = 0; i < outcome->victim_count; i++) {
-        ckpt__v1__victim__init(&victims[i]);
-        victims[i].allocation_id = translate_text(outcome->victims[i].allocation_id);
-        victims[i].checkpoint_id = outcome->victims[i].checkpoint_id;
-        victims[i].node_count = outcome->victims[i].node_count;
-        places[i] = &victims[i];
-    }
-    reply.index = outcome->index;
-    reply.preemption_id = outcome->preemption_id;
-    reply.n_victims = outcome->victim_count;
-    reply.victims = places;
-    reply.repeated = outcome->repeated;
-    answer_reply(request->call, &reply.base);
-}
-
 /* ---- reads ---- */
 
 static uint64_t applied_index(const struct fsm *fsm)
@@ -278,44 +254,6 @@ static void explain(struct request *request, struct scratch *scratch)
                         explain_refusal(found, asked, oldest_ms, text, sizeof(text)));
 }
 
-static void get_placement_hints(struct request *request, struct scratch *scratch)
-{
-    const Ckpt__V1__GetPlacementHintsRequest *asked = (const void *)request->message;
-    const struct fsm *fsm = replica_fsm(request->broker->replica);
-    const uint32_t slots = fsm_allocation_slots(fsm);
-    Ckpt__V1__GetPlacementHintsReply reply = CKPT__V1__GET_PLACEMENT_HINTS_REPLY__INIT;
-    struct fsm_summary summary;
-    size_t bytes = 0;
-    uint32_t running;
-
-    fsm_get_summary(fsm, &summary);
-    running = summary.allocations_by_state[CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING];
-    if (running > METHOD_SCAN_MAX)
-        running = METHOD_SCAN_MAX;
-    reply.hints = scratch_take(scratch, running, sizeof(reply.hints[0]));
-    /* All fit into one message that clients take by default, or as many as do. */
-    for (uint32_t slot = 0; slot < slots && reply.n_hints < running && bytes < METHOD_PAGE_BYTES;
-         slot++) {
-        const struct fsm_allocation *allocation = fsm_allocation_at(fsm, slot);
-        Ckpt__V1__PlacementHint *hint;
-
-        if (allocation == NULL ||
-            allocation->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING ||
-            (asked->vcluster[0] != '\0' && strcmp(asked->vcluster, allocation->vcluster) != 0))
-            continue;
-        hint = scratch_take(scratch, 1, sizeof(*hint));
-        ckpt__v1__placement_hint__init(hint);
-        hint->allocation_id = translate_text(allocation->id);
-        hint->checkpoint_efficiency_ppm =
-            translate_checkpoint_efficiency(fsm_policy(fsm), allocation);
-        hint->non_preemptible = allocation->non_preemptible;
-        hint->avoid_borrowed_nodes = allocation->non_preemptible;
-        bytes += ckpt__v1__placement_hint__get_packed_size(hint);
-        reply.hints[reply.n_hints++] = hint;
-    }
-    answer_reply(request->call, &reply.base);
-}
-
 /* ---- the table ---- */
 
 #define MUTATION(method, message, body)                                                            \
@@ -343,12 +281,13 @@ const struct method service_broker_methods[] = {
      .kind = METHOD_MUTATION,
      .type = &ckpt__v1__request_preemption_request__descriptor,
      .body_case = CKPT__LOG__V1__COMMAND__BODY_REQUEST_PREEMPTION,
-     .reply = reply_preemption},
+     .reply = preemption_reply},
     READ("GetAllocation", get_allocation_request, get_allocation),
     READ("ListAllocations", list_allocations_request, list_allocations),
     READ("ListCheckpoints", list_checkpoints_request, list_checkpoints),
     READ("GetRestartPoint", get_restart_point_request, get_restart_point),
     READ("Explain", explain_request, explain),
-    READ("GetPlacementHints", get_placement_hints_request, get_placement_hints),
+    READ("ListPreemptions", list_preemptions_request, preemptions_answer),
+    READ("GetPlacementHints", get_placement_hints_request, placement_hints_answer),
 };
 const size_t service_broker_method_count = ARRAY_COUNT(service_broker_methods);

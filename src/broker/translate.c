@@ -83,6 +83,13 @@ static const char *target_name(const struct fsm *fsm, uint32_t slot)
     return target == NULL ? "" : target->id;
 }
 
+static char *node_home(const struct fsm *fsm, uint32_t node_slot)
+{
+    const struct fsm_node *node = fsm_node_at(fsm, node_slot);
+
+    return translate_text(node == NULL ? "" : node->home_vcluster);
+}
+
 static void translate_nodes(const struct fsm *fsm, const struct fsm_allocation *allocation,
                             struct scratch *scratch, Ckpt__V1__AllocationSpec *spec)
 {
@@ -97,6 +104,7 @@ static void translate_nodes(const struct fsm *fsm, const struct fsm_allocation *
         shares[i].gpu_count = allocation->nodes[i].gpu_count;
         shares[i].gpu_memory_used_bytes = allocation->nodes[i].gpu_memory_used_bytes;
         shares[i].borrowed = allocation->nodes[i].borrowed;
+        shares[i].home_vcluster = node_home(fsm, allocation->nodes[i].node_slot);
         spec->nodes[i] = &shares[i];
     }
 }
@@ -131,6 +139,26 @@ static Ckpt__V1__AllocationSpec *translate_spec(const struct fsm *fsm,
     spec->write_bytes_per_s = allocation->write_bytes_per_s;
     translate_nodes(fsm, allocation, scratch, spec);
     return spec;
+}
+
+/* The nodes that a scale-down is about to take away. */
+static void translate_leaving(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                              struct scratch *scratch, Ckpt__V1__Allocation *ret_allocation)
+{
+    if (allocation->next_count == 0)
+        return;
+    ret_allocation->leaving_node_ids =
+        scratch_take(scratch, allocation->node_count, sizeof(ret_allocation->leaving_node_ids[0]));
+    for (uint32_t i = 0; i < allocation->node_count; i++) {
+        uint32_t slot = allocation->nodes[i].node_slot;
+        bool stays = false;
+
+        for (uint32_t j = 0; j < allocation->next_count && !stays; j++)
+            stays = allocation->next[j].node_slot == slot;
+        if (!stays)
+            ret_allocation->leaving_node_ids[ret_allocation->n_leaving_node_ids++] =
+                translate_text(node_name(fsm, slot));
+    }
 }
 
 static Ckpt__V1__Learned *translate_learned(const struct fsm_allocation *allocation,
@@ -175,6 +203,8 @@ void translate_allocation(const struct fsm *fsm, const struct fsm_allocation *al
     ret_allocation->write_estimate_ms = allocation->write_estimate_ms;
     ret_allocation->restart_count = allocation->restart_count;
     ret_allocation->learned = translate_learned(allocation, scratch);
+    ret_allocation->preemption_id = allocation->preemption_id;
+    translate_leaving(fsm, allocation, scratch, ret_allocation);
 }
 
 size_t translate_shards(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint,

@@ -123,8 +123,13 @@ static void hint_row(struct output_table *table, const ProtobufCMessage *item)
 
     output_cell(table, "%s", hint->allocation_id);
     output_cell(table, "%s", human_share(hint->checkpoint_efficiency_ppm, text));
-    output_cell(table, "%s", hint->non_preemptible ? "no" : "yes");
+    if (hint->non_preemptible)
+        output_cell(table, "no: %s", hint->why);
+    else
+        output_cell(table, "yes");
+    output_cell(table, "%" PRIu64 " GPU-s", hint->preemption_cost_gpu_ms / 1000);
     output_cell(table, "%s", hint->avoid_borrowed_nodes ? "avoid" : "allowed");
+    output_cell(table, "%s", human_share(hint->borrowed_penalty_ppm, text));
 }
 
 static const char *hint_name(const ProtobufCMessage *item, char text[HUMAN_BYTES])
@@ -135,10 +140,9 @@ static const char *hint_name(const ProtobufCMessage *item, char text[HUMAN_BYTES
 
 enum cli_exit command_placement(struct cli *cli)
 {
-    static const struct output_column columns[] = {{"JOB", OUTPUT_LEFT},
-                                                   {"EFFICIENCY", OUTPUT_RIGHT},
-                                                   {"PREEMPTIBLE", OUTPUT_LEFT},
-                                                   {"BORROWED NODES", OUTPUT_LEFT}};
+    static const struct output_column columns[] = {
+        {"JOB", OUTPUT_LEFT},   {"EFFICIENCY", OUTPUT_RIGHT},    {"PREEMPTIBLE", OUTPUT_LEFT},
+        {"COST", OUTPUT_RIGHT}, {"BORROWED NODES", OUTPUT_LEFT}, {"PENALTY", OUTPUT_RIGHT}};
     static const struct output_kind kind = {"placement_hints",    "placement_hint", columns,
                                             ARRAY_COUNT(columns), hint_row,         hint_name};
     Ckpt__V1__GetPlacementHintsRequest request = CKPT__V1__GET_PLACEMENT_HINTS_REQUEST__INIT;

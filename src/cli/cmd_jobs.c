@@ -171,7 +171,9 @@ static void print_nodes(struct cli *cli, const Ckpt__V1__AllocationSpec *spec)
         output_cell(&table, "%s", spec->nodes[i]->node_id);
         output_cell(&table, "%u", spec->nodes[i]->gpu_count);
         output_cell(&table, "%s", human_size(spec->nodes[i]->gpu_memory_used_bytes, text));
-        output_cell(&table, "%s", spec->nodes[i]->borrowed ? "yes" : "no");
+        output_cell(&table, "%s%s%s", spec->nodes[i]->borrowed ? "yes" : "no",
+                    spec->nodes[i]->home_vcluster[0] != '\0' ? " of " : "",
+                    spec->nodes[i]->home_vcluster);
     }
     output_table_print(&table);
 }
@@ -266,6 +268,7 @@ enum cli_exit command_update(struct cli *cli)
     request.walltime_ms = cli_number(cli, "walltime", 0);
     request.period_ms = cli_number(cli, "period", 0);
     request.strategy = (Ckpt__V1__Strategy)cli_number(cli, "strategy", 0);
+    request.force = cli_flag(cli, "force");
     snprintf(what, sizeof(what), "update job %.128s", request.allocation_id);
     code = call_mutate_simple(cli, what, "BrokerService/UpdateAllocation", &request.base);
     nodes_option_free(&nodes);

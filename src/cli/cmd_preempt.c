@@ -1,7 +1,8 @@
-/* ckptctl preempt: stops lower classes to free nodes, after showing whom it may hit. */
+/* ckptctl preempt, preemptions: frees nodes, after showing whom it may hit; shows what it came to. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "ckpt/v1/broker.pb-c.h"
 #include "ckpt/v1/operator.pb-c.h"
@@ -20,17 +21,51 @@ static bool is_candidate(const Ckpt__V1__RequestPreemptionRequest *request, cons
     return request->n_candidates == 0;
 }
 
+static uint32_t acting_class(const Ckpt__V1__RequestPreemptionRequest *request)
+{
+    bool priority = request->reason <= CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_PRIORITY;
+
+    return priority ? request->preemption_class : 10;
+}
+
+static bool node_listed(const Ckpt__V1__RequestPreemptionRequest *request, const char *node)
+{
+    for (size_t i = 0; i < request->n_useful_nodes; i++)
+        if (strcmp(request->useful_nodes[i], node) == 0)
+            return true;
+    return request->n_useful_nodes == 0;
+}
+
+/* As fsm/victims.c counts them, but for the states of nodes. */
+static size_t useful_nodes(const Ckpt__V1__RequestPreemptionRequest *request,
+                           const Ckpt__V1__Allocation *job)
+{
+    bool reclaim = request->reason == CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_RECLAIM;
+    bool named = request->n_useful_nodes > 0;
+    size_t count = 0;
+
+    for (size_t i = 0; i < job->spec->n_nodes; i++) {
+        const Ckpt__V1__NodeShare *node = job->spec->nodes[i];
+        bool home = request->home_vcluster[0] == '\0' ||
+                    strcmp(node->home_vcluster, request->home_vcluster) == 0 ||
+                    (named && node->home_vcluster[0] == '\0');
+
+        count += home && node_listed(request, node->node_id) && (node->borrowed || !reclaim);
+    }
+    return count;
+}
+
 /* Why the job cannot be a victim; NULL: it can. The state machine decides again when the request is applied. */
 static const char *excluded(const Ckpt__V1__RequestPreemptionRequest *request,
                             const Ckpt__V1__Allocation *job)
 {
     if (job->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING)
         return "not running";
-    if (job->spec->preemption_class >= request->preemption_class)
-        return "class not lower";
     if (job->spec->sensitive)
         return "sensitive";
-    return job->non_preemptible ? "not preemptible" : NULL;
+    if (job->spec->preemption_class >= acting_class(request))
+        return "class not lower";
+    return useful_nodes(request, job) == 0 ? "no node of use" : NULL;
 }
 
 static enum cli_exit fetch_jobs(struct cli *cli, ProtobufCMessage **ret_message)
@@ -62,17 +97,41 @@ static void describe_jobs(const Ckpt__V1__RequestPreemptionRequest *request,
         if (why != NULL && request->n_candidates > 0) {
             buf_printf(plan, "  %s: no (%s)\n", id, why);
         } else if (why == NULL && possible++ < PLAN_JOBS_SHOWN) {
-            buf_printf(plan, "  %s: class %u, %zu nodes, last checkpoint %s\n", id,
-                       job->spec->preemption_class, job->spec->n_nodes,
+            buf_printf(plan, "  %s: class %u, %zu nodes%s, last checkpoint %s\n", id,
+                       job->spec->preemption_class, useful_nodes(request, job),
+                       useful_nodes(request, job) < job->spec->n_nodes ? " of use" : "",
                        human_checkpoint(job->last_complete_checkpoint_id, age));
         }
-        freed += why == NULL ? job->spec->n_nodes : 0;
+        freed += why == NULL ? useful_nodes(request, job) : 0;
     }
     if (possible > PLAN_JOBS_SHOWN)
         buf_printf(plan, "  and %zu more\n", possible - PLAN_JOBS_SHOWN);
     buf_printf(plan, "  possible victims: %zu with %zu nodes%s%s", possible, freed,
                reply->next_page_token[0] != '\0' ? " among the first 1000 jobs" : "",
                freed < request->nodes_needed ? "; too few: expect a refusal" : "");
+}
+
+static void describe_request(const Ckpt__V1__RequestPreemptionRequest *request, struct buf *plan)
+{
+    bool reclaim = request->reason == CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_RECLAIM;
+    bool sensitive = request->reason == CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_SENSITIVE;
+    char home[129];
+
+    buf_printf(plan, "plan: ");
+    if (reclaim && request->home_vcluster[0] != '\0')
+        buf_printf(plan, "%s takes back", human_safe(request->home_vcluster, home, sizeof(home)));
+    else if (reclaim)
+        buf_printf(plan, "take back");
+    else
+        buf_printf(plan, "class %u needs", request->preemption_class);
+    buf_printf(plan, " %u nodes", request->nodes_needed);
+    if (request->gpus_needed > 0)
+        buf_printf(plan, " with %u GPUs", request->gpus_needed);
+    buf_printf(plan, "; victims are checkpointed%s\n",
+               request->forced || sensitive
+                   ? ", or terminated without a checkpoint (FAILED) when none can be written"
+               : reclaim ? " and stopped, or shrink when they are elastic"
+                         : " and stopped, never killed without one");
 }
 
 static enum cli_exit confirm(struct cli *cli, const Ckpt__V1__RequestPreemptionRequest *request)
@@ -82,11 +141,7 @@ static enum cli_exit confirm(struct cli *cli, const Ckpt__V1__RequestPreemptionR
     enum cli_exit code;
 
     buf_init(&plan);
-    buf_printf(&plan, "plan: class %u needs %u nodes; victims are checkpointed%s\n",
-               request->preemption_class, request->nodes_needed,
-               request->forced
-                   ? ", or terminated without a checkpoint (FAILED) when none can be written"
-                   : " and stopped, never killed without one");
+    describe_request(request, &plan);
     code = fetch_jobs(cli, &jobs);
     if (code == CLI_OK) {
         describe_jobs(request, (const Ckpt__V1__ListAllocationsReply *)jobs, &plan);
@@ -98,13 +153,38 @@ static enum cli_exit confirm(struct cli *cli, const Ckpt__V1__RequestPreemptionR
     return code;
 }
 
-static void print_victims(struct cli *cli, const Ckpt__V1__RequestPreemptionReply *reply)
+/* ---- what it comes to ---- */
+
+static void victim_row(struct output_table *table, const Ckpt__V1__Victim *victim)
 {
-    static const struct output_column columns[] = {
-        {"VICTIM", OUTPUT_LEFT}, {"CHECKPOINT", OUTPUT_LEFT}, {"NODES", OUTPUT_RIGHT}};
-    struct output_table table;
     char text[HUMAN_BYTES];
 
+    output_row(table);
+    output_cell(table, "%s", victim->allocation_id);
+    output_cell(table, "%s",
+                human_enum_words(&ckpt__v1__victim_state__descriptor, (int)victim->state, text));
+    output_cell(table, "%s",
+                victim->checkpoint_id == 0 ? "none: terminated"
+                                           : human_checkpoint(victim->checkpoint_id, text));
+    output_cell(table, "%u", victim->node_count);
+}
+
+static void print_victims(struct cli *cli, size_t count, Ckpt__V1__Victim *const *victims)
+{
+    static const struct output_column columns[] = {{"VICTIM", OUTPUT_LEFT},
+                                                   {"STATE", OUTPUT_LEFT},
+                                                   {"CHECKPOINT", OUTPUT_LEFT},
+                                                   {"NODES", OUTPUT_RIGHT}};
+    struct output_table table;
+
+    output_table_init(&table, cli, columns, ARRAY_COUNT(columns));
+    for (size_t i = 0; i < count; i++)
+        victim_row(&table, victims[i]);
+    output_table_print(&table);
+}
+
+static void print_reply(struct cli *cli, const Ckpt__V1__RequestPreemptionReply *reply)
+{
     if (cli->format == OUTPUT_NAME) {
         for (size_t i = 0; i < reply->n_victims; i++) {
             output_safe(cli->out, reply->victims[i]->allocation_id);
@@ -114,37 +194,154 @@ static void print_victims(struct cli *cli, const Ckpt__V1__RequestPreemptionRepl
     }
     fprintf(cli->out, "preemption %" PRIu64 " (index %" PRIu64 "%s)\n", reply->preemption_id,
             reply->index, reply->repeated ? ", the outcome of the first request" : "");
-    output_table_init(&table, cli, columns, ARRAY_COUNT(columns));
-    for (size_t i = 0; i < reply->n_victims; i++) {
-        const Ckpt__V1__Victim *victim = reply->victims[i];
+    print_victims(cli, reply->n_victims, reply->victims);
+}
 
-        output_row(&table);
-        output_cell(&table, "%s", victim->allocation_id);
-        output_cell(&table, "%s",
-                    victim->checkpoint_id == 0 ? "none: terminated"
-                                               : human_checkpoint(victim->checkpoint_id, text));
-        output_cell(&table, "%u", victim->node_count);
+static enum cli_exit fetch_preemption(struct cli *cli, uint64_t id, bool stale,
+                                      ProtobufCMessage **ret_message)
+{
+    Ckpt__V1__ListPreemptionsRequest request = CKPT__V1__LIST_PREEMPTIONS_REQUEST__INIT;
+    char what[64];
+
+    request.preemption_id = id;
+    request.stale = stale;
+    snprintf(what, sizeof(what), "show preemption %" PRIu64, id);
+    return call_read(cli, what, "BrokerService/ListPreemptions", &request.base,
+                     &ckpt__v1__list_preemptions_reply__descriptor, ret_message);
+}
+
+static void print_preemption(struct cli *cli, const Ckpt__V1__Preemption *p)
+{
+    char state[HUMAN_BYTES], reason[HUMAN_BYTES], at[HUMAN_BYTES], job[129];
+
+    fprintf(cli->out, "PREEMPTION %" PRIu64 "  %s  %s%s%s  %u of %zu victims released\n",
+            p->preemption_id,
+            human_enum(&ckpt__v1__preemption_state__descriptor, (int)p->state, state),
+            human_enum_words(&ckpt__v1__preemption_reason__descriptor, (int)p->reason, reason),
+            p->for_job[0] != '\0' ? " for " : "", human_safe(p->for_job, job, sizeof(job)),
+            p->victims_released, p->n_victims);
+    fprintf(cli->out, " class %u  nodes %u", p->preemption_class, p->nodes_needed);
+    if (p->gpus_needed > 0)
+        fprintf(cli->out, "  GPUs %u", p->gpus_needed);
+    fprintf(cli->out, "  cost %" PRIu64 " GPU-s", p->cost_gpu_ms / 1000);
+    if (p->value_gpu_ms > 0)
+        fprintf(cli->out, " of %" PRIu64, p->value_gpu_ms / 1000);
+    fprintf(cli->out, "  escalations %u  asked %s", p->escalations,
+            human_clock(p->asked_at_ms, at));
+    if (p->deadline_ms != 0)
+        fprintf(cli->out, "  deadline %s", human_clock(p->deadline_ms, at));
+    if (p->ended_at_ms != 0)
+        fprintf(cli->out, "  ended %s", human_clock(p->ended_at_ms, at));
+    fputs("\n", cli->out);
+    print_victims(cli, p->n_victims, p->victims);
+    for (size_t i = 0; i < p->n_released_node_ids; i++) {
+        fputs(i == 0 ? " released: " : " ", cli->out);
+        output_safe(cli->out, p->released_node_ids[i]);
     }
-    output_table_print(&table);
+    if (p->n_released_node_ids > 0)
+        fputc('\n', cli->out);
+}
+
+enum { WAIT_POLL_MIN_MS = 100, WAIT_POLL_MAX_MS = 1000, WAIT_DEFAULT_MS = 1800000 };
+
+static uint64_t monotonic_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static enum cli_exit wait_ended(struct cli *cli, const Ckpt__V1__Preemption *p)
+{
+    if (cli->format == OUTPUT_NAME)
+        for (size_t i = 0; i < p->n_released_node_ids; i++) {
+            output_safe(cli->out, p->released_node_ids[i]);
+            fputc('\n', cli->out);
+        }
+    else if (!output_json_message(cli, "preemption", &p->base))
+        print_preemption(cli, p);
+    if (p->state == CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_RELEASED)
+        return CLI_OK;
+    return cli_fail(cli, CLI_FAILED, "ckptctl preempt again, or with --forced",
+                    "preemption %" PRIu64
+                    " expired: a victim kept its nodes, and there was no other",
+                    p->preemption_id);
+}
+
+static enum cli_exit wait_released(struct cli *cli, uint64_t id)
+{
+    uint64_t limit_ms = monotonic_ms() + cli_number(cli, "wait-for", WAIT_DEFAULT_MS);
+    uint64_t poll_ms = WAIT_POLL_MIN_MS;
+    uint32_t last = UINT32_MAX;
+
+    for (;;) {
+        struct timespec rest = {(time_t)(poll_ms / 1000), (long)(poll_ms % 1000) * 1000000};
+        ProtobufCMessage *message;
+        enum cli_exit code = fetch_preemption(cli, id, false, &message);
+
+        if (code != CLI_OK)
+            return code;
+        const Ckpt__V1__Preemption *p =
+            ((const Ckpt__V1__ListPreemptionsReply *)message)->preemptions[0];
+
+        if (p->victims_released != last)
+            cli_note(cli, "preemption %" PRIu64 ": %u of %zu victims released", id,
+                     p->victims_released, p->n_victims);
+        last = p->victims_released;
+        if (p->state != CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_WAITING) {
+            code = wait_ended(cli, p);
+            call_free(message);
+            return code;
+        }
+        call_free(message);
+        if (monotonic_ms() + poll_ms >= limit_ms)
+            return cli_fail(cli, CLI_TIMEOUT, "ckptctl preemptions ID, or a longer --wait-for",
+                            "not every victim of preemption %" PRIu64 " let go in time; it goes on",
+                            id);
+        while (nanosleep(&rest, &rest) != 0) {
+        }
+        poll_ms = poll_ms * 2 < WAIT_POLL_MAX_MS ? poll_ms * 2 : WAIT_POLL_MAX_MS;
+    }
+}
+
+/* ---- the commands ---- */
+
+static void fill_request(struct cli *cli, Ckpt__V1__RequestPreemptionRequest *request)
+{
+    const struct option_value *candidates = cli_option(cli, "candidates");
+    const struct option_value *useful = cli_option(cli, "useful-nodes");
+
+    request->reason = (Ckpt__V1__PreemptionReason)cli_number(cli, "reason", 0);
+    request->preemption_class = (uint32_t)cli_number(
+        cli, "class",
+        request->reason == CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_SENSITIVE ? 10 : 0);
+    request->nodes_needed = (uint32_t)cli_number(cli, "nodes", 0);
+    request->gpus_needed = (uint32_t)cli_number(cli, "gpus", 0);
+    request->value_gpu_ms = cli_number(cli, "value", 0);
+    request->forced = cli_flag(cli, "forced");
+    request->candidates = candidates->items;
+    request->n_candidates = candidates->item_count;
+    request->useful_nodes = useful->items;
+    request->n_useful_nodes = useful->item_count;
+    cli_set_text(cli, "for-job", &request->for_job);
+    cli_set_text(cli, "home", &request->home_vcluster);
 }
 
 enum cli_exit command_preempt(struct cli *cli)
 {
     Ckpt__V1__RequestPreemptionRequest request = CKPT__V1__REQUEST_PREEMPTION_REQUEST__INIT;
-    const struct option_value *candidates = cli_option(cli, "candidates");
     ProtobufCMessage *message;
     enum cli_exit code;
+    uint64_t id;
 
-    if (!cli_option(cli, "class")->set || !cli_option(cli, "nodes")->set) {
+    fill_request(cli, &request);
+    if ((!cli_option(cli, "class")->set &&
+         request.reason <= CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_PRIORITY) ||
+        (request.nodes_needed == 0 && request.gpus_needed == 0))
         return cli_fail(cli, CLI_USAGE, "ckptctl preempt --class 5 --nodes 2",
-                        "preempt needs --class and --nodes");
-    }
-    request.preemption_class = (uint32_t)cli_number(cli, "class", 0);
-    request.nodes_needed = (uint32_t)cli_number(cli, "nodes", 0);
-    request.forced = cli_flag(cli, "forced");
-    request.candidates = candidates->items;
-    request.n_candidates = candidates->item_count;
-    cli_set_text(cli, "for-job", &request.for_job);
+                        "preempt needs --class and --nodes (or --gpus); a reclaim or a sensitive "
+                        "claim needs no class");
     code = confirm(cli, &request);
     if (code == CLI_OK) {
         code = call_mutate(cli, "preempt", "BrokerService/RequestPreemption", &request.base,
@@ -152,8 +349,96 @@ enum cli_exit command_preempt(struct cli *cli)
     }
     if (code != CLI_OK || message == NULL)
         return code;
-    if (!output_json_message(cli, "preemption", message))
-        print_victims(cli, (const Ckpt__V1__RequestPreemptionReply *)message);
+    id = ((const Ckpt__V1__RequestPreemptionReply *)message)->preemption_id;
+    if (cli_flag(cli, "wait"))
+        code = wait_released(cli, id);
+    else if (!output_json_message(cli, "preemption", message))
+        print_reply(cli, (const Ckpt__V1__RequestPreemptionReply *)message);
+    call_free(message);
+    return code;
+}
+
+static void preemption_row(struct output_table *table, const ProtobufCMessage *item)
+{
+    const Ckpt__V1__Preemption *p = (const Ckpt__V1__Preemption *)item;
+    char text[HUMAN_BYTES];
+
+    output_cell(table, "%" PRIu64, p->preemption_id);
+    output_cell(table, "%s",
+                human_enum(&ckpt__v1__preemption_state__descriptor, (int)p->state, text));
+    output_cell(table, "%s",
+                human_enum_words(&ckpt__v1__preemption_reason__descriptor, (int)p->reason, text));
+    output_cell(table, "%s", p->for_job);
+    output_cell(table, "%u", p->nodes_needed);
+    output_cell(table, "%u of %zu", p->victims_released, p->n_victims);
+    output_cell(table, "%u", p->escalations);
+    output_cell(table, "%s", human_clock(p->asked_at_ms, text));
+    output_cell(table, "%s", p->deadline_ms == 0 ? "" : human_clock(p->deadline_ms, text));
+}
+
+static const char *preemption_name(const ProtobufCMessage *item, char text[HUMAN_BYTES])
+{
+    snprintf(text, HUMAN_BYTES, "%" PRIu64, ((const Ckpt__V1__Preemption *)item)->preemption_id);
+    return text;
+}
+
+static enum cli_exit list_preemptions(struct cli *cli)
+{
+    static const struct output_column columns[] = {
+        {"ID", OUTPUT_RIGHT},          {"STATE", OUTPUT_LEFT},  {"REASON", OUTPUT_LEFT},
+        {"FOR", OUTPUT_LEFT},          {"NODES", OUTPUT_RIGHT}, {"RELEASED", OUTPUT_RIGHT},
+        {"ESCALATIONS", OUTPUT_RIGHT}, {"ASKED", OUTPUT_LEFT},  {"DEADLINE", OUTPUT_LEFT}};
+    static const struct output_kind kind = {"preemptions",        "preemption",   columns,
+                                            ARRAY_COUNT(columns), preemption_row, preemption_name};
+    Ckpt__V1__ListPreemptionsRequest request = CKPT__V1__LIST_PREEMPTIONS_REQUEST__INIT;
+    struct output_list list;
+    enum cli_exit code;
+
+    request.only_waiting = cli_flag(cli, "waiting");
+    request.stale = cli_flag(cli, "stale");
+    output_list_begin(&list, cli, &kind);
+    do {
+        ProtobufCMessage *message;
+
+        code = call_read(cli, "list preemptions", "BrokerService/ListPreemptions", &request.base,
+                         &ckpt__v1__list_preemptions_reply__descriptor, &message);
+        if (code != CLI_OK)
+            break;
+        const Ckpt__V1__ListPreemptionsReply *reply =
+            (const Ckpt__V1__ListPreemptionsReply *)message;
+
+        for (size_t i = 0; i < reply->n_preemptions; i++)
+            output_list_add(&list, &reply->preemptions[i]->base);
+        request.after_preemption_id = reply->next_after_preemption_id;
+        call_free(message);
+    } while (request.after_preemption_id != 0);
+    output_list_end(&list, code == CLI_OK);
+    return code;
+}
+
+enum cli_exit command_preemptions(struct cli *cli)
+{
+    ProtobufCMessage *message;
+    char *end;
+    uint64_t id;
+    enum cli_exit code;
+
+    if (cli->argument_count == 0)
+        return list_preemptions(cli);
+    id = strtoull(cli_argument(cli, 0), &end, 10);
+    if (id == 0 || *end != '\0')
+        return cli_fail(cli, CLI_USAGE, "ckptctl preemptions",
+                        "%.64s is not the number of a preemption", cli_argument(cli, 0));
+    code = fetch_preemption(cli, id, cli_flag(cli, "stale"), &message);
+    if (code != CLI_OK)
+        return code;
+    const Ckpt__V1__Preemption *p =
+        ((const Ckpt__V1__ListPreemptionsReply *)message)->preemptions[0];
+
+    if (cli->format == OUTPUT_NAME)
+        fprintf(cli->out, "%" PRIu64 "\n", p->preemption_id);
+    else if (!output_json_message(cli, "preemption", &p->base))
+        print_preemption(cli, p);
     call_free(message);
     return CLI_OK;
 }

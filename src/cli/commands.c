@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "ckpt/v1/broker.pb-c.h"
 #include "ckpt/v1/common.pb-c.h"
 
 /* ten years, and a petabyte per second: above what any site has, below what could overflow a sum */
@@ -59,14 +60,14 @@ static const struct option_spec events_options[] = {
 static const struct option_spec node_option[] = {
     {.name = "node",
      .kind = OPTION_LIST,
-     .value = "NODE:GPUS[:MEMORY[:borrowed]]",
+     .value = "NODE:GPUS[:MEMORY[:borrowed[:HOME]]]",
      .help = "one of the nodes it restarts on; without: its old ones"},
     {0}};
 
 static const struct option_spec update_options[] = {
     {.name = "node",
      .kind = OPTION_LIST,
-     .value = "NODE:GPUS[:MEMORY[:borrowed]]",
+     .value = "NODE:GPUS[:MEMORY[:borrowed[:HOME]]]",
      .help = "one of its nodes; together they replace the old set"},
     {.name = "walltime",
      .kind = OPTION_NUMBER,
@@ -85,6 +86,9 @@ static const struct option_spec update_options[] = {
      .value = "STRATEGY",
      .help = "AUTO, MANUAL or NONE",
      .choices = &ckpt__v1__strategy__descriptor},
+    {.name = "force",
+     .kind = OPTION_FLAG,
+     .help = "take nodes away at once, without a checkpoint of the old set"},
     {0}};
 
 static const struct option_spec register_options[] = {
@@ -99,7 +103,7 @@ static const struct option_spec register_options[] = {
     {.name = "owner", .kind = OPTION_TEXT, .value = "OWNER", .help = "owner"},
     {.name = "node",
      .kind = OPTION_LIST,
-     .value = "NODE:GPUS[:MEMORY[:borrowed]]",
+     .value = "NODE:GPUS[:MEMORY[:borrowed[:HOME]]]",
      .help = "one of its nodes; MEMORY is used GPU memory: n1:8:640GiB"},
     {.name = "class",
      .kind = OPTION_NUMBER,
@@ -207,7 +211,30 @@ static const struct option_spec preempt_options[] = {
      .kind = OPTION_NUMBER,
      .value = "N",
      .help = "how many it needs",
-     .range = {1, 4096}},
+     .range = {0, 65536}},
+    {.name = "gpus",
+     .kind = OPTION_NUMBER,
+     .value = "N",
+     .help = "how many GPUs it needs on them",
+     .range = {1, 67108864}},
+    {.name = "reason",
+     .kind = OPTION_CHOICE,
+     .value = "REASON",
+     .help = "PRIORITY (default), RECLAIM of lent nodes, SENSITIVE claim",
+     .choices = &ckpt__v1__preemption_reason__descriptor},
+    {.name = "home",
+     .kind = OPTION_TEXT,
+     .value = "VCLUSTER",
+     .help = "only nodes of this vCluster help; reclaim: who wants them back"},
+    {.name = "useful-nodes",
+     .kind = OPTION_LIST,
+     .value = "NODE,...",
+     .help = "only these help the waiting job; without: any"},
+    {.name = "value",
+     .kind = OPTION_NUMBER,
+     .value = "GPU-MS",
+     .help = "what the waiting job is worth; victims together must cost less",
+     .range = {1, INT64_MAX}},
     {.name = "candidates",
      .kind = OPTION_LIST,
      .value = "JOB,...",
@@ -219,7 +246,21 @@ static const struct option_spec preempt_options[] = {
      .kind = OPTION_TEXT,
      .value = "JOB",
      .help = "who needs them; shown in events"},
+    {.name = "wait",
+     .kind = OPTION_FLAG,
+     .help = "until every victim let go; 0 only when RELEASED"},
+    {.name = "wait-for",
+     .kind = OPTION_NUMBER,
+     .value = "DURATION",
+     .help = "at most so long (30m)",
+     .number = NUMBER_DURATION,
+     .range = {1, DURATION_MAX_MS}},
     {.name = "yes", .kind = OPTION_FLAG, .help = "do not ask"},
+    {0}};
+
+static const struct option_spec preemptions_options[] = {
+    {.name = "waiting", .kind = OPTION_FLAG, .help = "only those that wait for victims"},
+    {.name = "stale", .kind = OPTION_FLAG, .help = "any member answers, without asking a majority"},
     {0}};
 
 static const struct option_spec target_put_options[] = {
@@ -413,6 +454,9 @@ const struct command commands[] = {
     {"hint", "JOB", 1, 1, "ask for a checkpoint now", command_hint, hint_options, true},
     {"cancel", "CHECKPOINT", 1, 1, "cancel an active checkpoint", command_cancel, NULL, true},
     {"preempt", "", 0, 0, "free nodes for a higher class", command_preempt, preempt_options, true},
+    {"preemptions", "[ID]", 0, 1,
+     "what preemptions came to: who let go, until when others have time", command_preemptions,
+     preemptions_options, false},
     {"placement", "[VCLUSTER]", 0, 1, "placement hints for schedulers", command_placement, NULL,
      false},
     {"queue report", "VCLUSTER", 1, 1, "report what waits in a vCluster", command_queue_report,

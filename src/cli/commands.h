@@ -37,6 +37,7 @@ enum cli_exit command_calibration(struct cli *cli);
 enum cli_exit command_whatif(struct cli *cli);
 enum cli_exit command_events(struct cli *cli);
 enum cli_exit command_preempt(struct cli *cli);
+enum cli_exit command_preemptions(struct cli *cli);
 enum cli_exit command_targets(struct cli *cli);
 enum cli_exit command_target_put(struct cli *cli);
 enum cli_exit command_nodes(struct cli *cli);

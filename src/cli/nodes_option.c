@@ -1,4 +1,4 @@
-/* --node NODE:GPUS[:MEMORY[:borrowed]]. */
+/* --node NODE:GPUS[:MEMORY[:borrowed[:HOME]]]. */
 #include "src/cli/nodes_option.h"
 
 #include <stdlib.h>
@@ -16,13 +16,15 @@ static int parse_share(char *text, Ckpt__V1__NodeShare *share, struct err *err)
     char *node = strsep(&rest, ":");
     char *gpus = strsep(&rest, ":");
     char *memory = strsep(&rest, ":");
+    char *owner;
     uint64_t number;
 
     if (!id_valid(node))
         return err_set(err, ERR_INVALID, "a node is 1 to 128 characters of A-Z a-z 0-9 . _ -");
     share->node_id = node;
     if (gpus == NULL)
-        return err_set(err, ERR_INVALID, "%s: the form is NODE:GPUS[:MEMORY[:borrowed]]", node);
+        return err_set(err, ERR_INVALID, "%s: the form is NODE:GPUS[:MEMORY[:borrowed[:HOME]]]",
+                       node);
     if (number_parse(NUMBER_PLAIN, gpus, (struct number_range){0, NODE_GPUS_MAX}, &number, err) !=
         0)
         return err_wrap(err, "%s: GPUs", node);
@@ -30,9 +32,15 @@ static int parse_share(char *text, Ckpt__V1__NodeShare *share, struct err *err)
     if (memory != NULL && number_parse(NUMBER_SIZE, memory, (struct number_range){0, INT64_MAX},
                                        &share->gpu_memory_used_bytes, err) != 0)
         return err_wrap(err, "%s: memory", node);
-    if (rest != NULL && strcmp(rest, "borrowed") != 0)
-        return err_set(err, ERR_INVALID, "%s: after the memory only \"borrowed\" may follow", node);
-    share->borrowed = rest != NULL;
+    owner = strsep(&rest, ":");
+    if (owner != NULL && strcmp(owner, "borrowed") != 0 && strcmp(owner, "own") != 0)
+        return err_set(err, ERR_INVALID,
+                       "%s: after the memory only \"borrowed\" or \"own\" may follow", node);
+    if (rest != NULL && !id_valid(rest))
+        return err_set(err, ERR_INVALID, "%s: the home is the name of a vCluster", node);
+    share->borrowed = owner != NULL && strcmp(owner, "borrowed") == 0;
+    if (rest != NULL)
+        share->home_vcluster = rest;
     return 0;
 }
 

@@ -1,4 +1,4 @@
-/* --node NODE:GPUS[:MEMORY[:borrowed]], as often as needed, as the message's list of shares. */
+/* --node NODE:GPUS[:MEMORY[:borrowed[:HOME]]], as often as needed, as the message's list of shares. */
 #ifndef CKPT_CLI_NODES_OPTION_H
 #define CKPT_CLI_NODES_OPTION_H
 

@@ -107,7 +107,7 @@ static void write_checkpoint(struct fake *fake, const char *job, uint64_t checkp
     node_report(fake, job, 2, CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED, checkpoint_id);
 }
 
-static uint64_t preempt(struct fake *fake)
+static uint64_t preempt(struct fake *fake, Ckpt__V1__PreemptionReason reason)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
     Ckpt__V1__RequestPreemptionRequest request = CKPT__V1__REQUEST_PREEMPTION_REQUEST__INIT;
@@ -115,7 +115,9 @@ static uint64_t preempt(struct fake *fake)
     struct fsm_outcome outcome;
 
     request.request_id = command.request_id = name;
-    request.preemption_class = 9;
+    request.preemption_class =
+        reason == CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_SENSITIVE ? 10 : 9;
+    request.reason = reason;
     request.nodes_needed = 1;
     request.for_job = job;
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_REQUEST_PREEMPTION;
@@ -174,7 +176,7 @@ static void a_preemption_is_counted_from_the_claim_to_the_suspended_victim(void 
     (void)state;
     assert_int_equal(fake_register(fake, "job", 1, 1, NULL).status, FSM_OK);
     fake_advance_ms(fake, 3600000);
-    id = preempt(fake);
+    id = preempt(fake, CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_UNSPECIFIED);
     assert_double_near(value(fake, METRIC_L_PREEMPTIONS, "hpc", "priority"), 1, 0);
     write_checkpoint(fake, "job", id);
     assert_double_near(value(fake, METRIC_L_PREEMPTION_DURATION, NULL, NULL), 7, 1e-9);
@@ -184,6 +186,21 @@ static void a_preemption_is_counted_from_the_claim_to_the_suspended_victim(void 
                      CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_SUSPENDED);
     assert_double_near(value(fake, METRIC_L_PREEMPTION_REQUEUE, NULL, NULL), 1, 0);
     assert_double_near(value(fake, METRIC_L_PREEMPTION_FAILED, NULL, NULL), 0, 0);
+    assert_double_near(value(fake, METRIC_PREEMPTIONS_ENDED, "released", NULL), 1, 0);
+    assert_double_near(value(fake, METRIC_PREEMPTION_RELEASE, NULL, NULL), 7, 1e-9);
+    finish(fake);
+}
+
+/* P-080: why is told by the request */
+static void a_sensitive_claim_is_counted_as_one(void **state)
+{
+    struct fake *fake = start();
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "job", 1, 1, NULL).status, FSM_OK);
+    preempt(fake, CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_SENSITIVE);
+    assert_double_near(value(fake, METRIC_L_PREEMPTIONS, "hpc", "sensitive"), 1, 0);
+    assert_double_near(value(fake, METRIC_L_PREEMPTIONS, "hpc", "priority"), 0, 0);
     finish(fake);
 }
 
@@ -208,6 +225,7 @@ int main(void)
         cmocka_unit_test(a_complete_checkpoint_is_counted_and_timed),
         cmocka_unit_test(a_failed_one_names_its_reason),
         cmocka_unit_test(a_preemption_is_counted_from_the_claim_to_the_suspended_victim),
+        cmocka_unit_test(a_sensitive_claim_is_counted_as_one),
         cmocka_unit_test(a_follower_counts_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -357,6 +357,51 @@ static void a_checkpoint_can_be_asked_for_listed_and_cancelled(void **state)
     ckpt__v1__mutation_reply__free_unpacked(reply, NULL);
 }
 
+static void preemptions(uint64_t id, struct answer *answer)
+{
+    Ckpt__V1__ListPreemptionsRequest ask = CKPT__V1__LIST_PREEMPTIONS_REQUEST__INIT;
+
+    ask.preemption_id = id;
+    call(BROKER("ListPreemptions"), &ask.base, answer);
+}
+
+/* P-024, P-050: what a preemption came to can be asked for */
+static void a_preemptions_progress_is_answered(void **state)
+{
+    static struct answer answer;
+    Ckpt__V1__RequestPreemptionRequest ask = CKPT__V1__REQUEST_PREEMPTION_REQUEST__INIT;
+    Ckpt__V1__RequestPreemptionReply *reply;
+    Ckpt__V1__ListPreemptionsReply *list;
+    char request_id[] = "claim", job[] = "big";
+
+    (void)state;
+    ckpt__v1__mutation_reply__free_unpacked(register_allocation("r", "job"), NULL);
+    ask.request_id = request_id;
+    ask.for_job = job;
+    ask.preemption_class = 9;
+    ask.nodes_needed = 1;
+    call(BROKER("RequestPreemption"), &ask.base, &answer);
+    expect(&answer, RPC_OK, "");
+    reply = ckpt__v1__request_preemption_reply__unpack(NULL, answer.length, answer.bytes);
+    assert_uint_equal(reply->n_victims, 1);
+    assert_int_equal(reply->victims[0]->state, CKPT__V1__VICTIM_STATE__VICTIM_STATE_STOPPING);
+    preemptions(0, &answer);
+    expect(&answer, RPC_OK, "");
+    list = ckpt__v1__list_preemptions_reply__unpack(NULL, answer.length, answer.bytes);
+    assert_uint_equal(list->n_preemptions, 1);
+    assert_true(list->preemptions[0]->preemption_id == reply->preemption_id);
+    assert_int_equal(list->preemptions[0]->state,
+                     CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_WAITING);
+    assert_true(list->preemptions[0]->deadline_ms > list->preemptions[0]->asked_at_ms);
+    assert_uint_equal(list->preemptions[0]->victims_released, 0);
+    assert_uint_equal(list->preemptions[0]->n_released_node_ids, 0);
+    assert_string_equal(list->preemptions[0]->for_job, "big");
+    ckpt__v1__list_preemptions_reply__free_unpacked(list, NULL);
+    ckpt__v1__request_preemption_reply__free_unpacked(reply, NULL);
+    preemptions(77, &answer);
+    expect(&answer, RPC_NOT_FOUND, "PREEMPTION_NOT_FOUND: preemption 77");
+}
+
 static void placement_hints_follow_the_estimated_write_time(void **state)
 {
     static struct answer answer;
@@ -373,6 +418,10 @@ static void placement_hints_follow_the_estimated_write_time(void **state)
     assert_uint_equal(reply->n_hints, 1);
     assert_true(reply->hints[0]->checkpoint_efficiency_ppm > 0);
     assert_true(reply->hints[0]->checkpoint_efficiency_ppm <= 1000000);
+    assert_string_equal(reply->hints[0]->why, "");
+    assert_false(reply->hints[0]->non_preemptible);
+    assert_uint_equal(reply->hints[0]->borrowed_penalty_ppm,
+                      1000000 - reply->hints[0]->checkpoint_efficiency_ppm); /* */
     ckpt__v1__get_placement_hints_reply__free_unpacked(reply, NULL);
     policy.default_write_bytes_per_s = 1000;
     assert_uint_equal(translate_checkpoint_efficiency(&policy, &allocation), 500000);
@@ -735,6 +784,7 @@ int main(void)
         WITH(open_one, lists_come_in_pages),
         WITH(open_one, a_checkpoint_can_be_asked_for_listed_and_cancelled),
         WITH(open_one, placement_hints_follow_the_estimated_write_time),
+        WITH(open_one, a_preemptions_progress_is_answered),
         WITH(open_one, status_and_debug_check_describe_the_member),
         cmocka_unit_test(a_silent_peer_is_unreachable_although_connected),
         WITH(open_one, a_member_outside_the_configuration_is_known_by_its_facts),

@@ -45,7 +45,7 @@ static void each_mistake_is_a_usage_error_that_says_what_to_do(void **state)
         {"register --alloc a --node n1:9999", "0 to 1024 are taken"},
         {"register --alloc a --node n1:8:-5", "\"-5\" is not a size"},
         {"register --alloc a --node n/1:8", "a node is 1 to 128 characters"},
-        {"register --alloc a --node n1:8:1GB:lent", "only \"borrowed\" may follow"},
+        {"register --alloc a --node n1:8:1GB:lent", "only \"borrowed\" or \"own\" may follow"},
         {"register --file x --alloc a", "--alloc cannot be given beside --file"},
         {"register --file /nonexistent/job.yaml", "cannot open /nonexistent/job.yaml"},
         {"queue report v --waiting j:11:8", "0 to 10 are taken"},

@@ -207,6 +207,7 @@ static void preempt_shows_whom_it_may_hit_before_it_acts(void **state)
     list.n_allocations = 3;
     victim.allocation_id = victim_id;
     victim.node_count = 2;
+    victim.state = CKPT__V1__VICTIM_STATE__VICTIM_STATE_STOPPING;
     reply.victims = victims;
     reply.n_victims = 1;
     harness_init(&h);
@@ -226,7 +227,7 @@ static void preempt_shows_whom_it_may_hit_before_it_acts(void **state)
     assert_string_equal(h.last_method, "BrokerService/ListAllocations");
     assert_int_equal(harness_run(&h, "preempt --class 5 --nodes 2 --forced --yes --candidates a-1"),
                      CLI_OK);
-    assert_contains(h.out, "a-1     none: terminated      2");
+    assert_contains(h.out, "a-1     stopping  none: terminated      2");
     const Ckpt__V1__RequestPreemptionRequest *request =
         (const Ckpt__V1__RequestPreemptionRequest *)h.last_request;
 

@@ -85,17 +85,18 @@ static const struct row rows[] = {
 
 /* Where the others come from. */
 static const char *const elsewhere[] = {
-    "UNKNOWN_FIELD",    /* test_validate.c */
-    "TOO_LARGE",        /* test_validate.c, test_retention.c */
-    "ALLOCATIONS_FULL", /* two million allocations: not in a unit test */
-    "JUST_RESUMED",     /* test_victims.c */
-    "PREEMPTIONS_FULL", /* test_victims.c */
-    "SESSIONS_FULL",    /* a million requests within 15 s: not in a unit test */
-    "NODES_FULL",       /* test_cluster.c */
-    "TARGETS_FULL",     /* test_cluster.c */
-    "QUEUES_FULL",      /* test_cluster.c */
-    "NOT_INITIALISED",  /* test_commands.c */
-    "OUTCOME_UNKNOWN",  /* src/broker/replica.c: never a replicated outcome */
+    "UNKNOWN_FIELD",        /* test_validate.c */
+    "TOO_LARGE",            /* test_validate.c, test_retention.c */
+    "ALLOCATIONS_FULL",     /* two million allocations: not in a unit test */
+    "JUST_RESUMED",         /* test_victims.c */
+    "PREEMPTIONS_FULL",     /* test_victims.c */
+    "PREEMPTION_NOT_FOUND", /* src/broker/service_preemption.c: of a read */
+    "SESSIONS_FULL",        /* a million requests within 15 s: not in a unit test */
+    "NODES_FULL",           /* test_cluster.c */
+    "TARGETS_FULL",         /* test_cluster.c */
+    "QUEUES_FULL",          /* test_cluster.c */
+    "NOT_INITIALISED",      /* test_commands.c */
+    "OUTCOME_UNKNOWN",      /* src/broker/replica.c: never a replicated outcome */
 };
 
 static void every_row_ends_with_its_status(void **unused)
