@@ -4,6 +4,7 @@
 
 #include "src/base/check.h"
 #include "src/cli/commands.h"
+#include "src/cli/human.h"
 #include "src/cli/output.h"
 #include "src/cli/whatif_history.h"
 #include "src/whatif/whatif.h"
@@ -123,6 +124,55 @@ static enum cli_exit simulate(struct cli *cli, const struct whatif_scenario *sce
     return write_plot(cli, rows, WHATIF_RULE_COUNT);
 }
 
+static void note_reach(struct cli *cli, const struct whatif_history_copy *copy)
+{
+    char text[HUMAN_BYTES];
+
+    if (copy->gap)
+        cli_note(
+            cli,
+            "remark: older events are no longer kept: the window begins at %s, not at the time "
+            "that was asked for",
+            human_instant(copy->reaches_ms, text));
+}
+
+/* A history that was written before: its jobs, what happened to them, its cluster's policy. */
+static enum cli_exit simulate_file(struct cli *cli, struct whatif_scenario *scenario)
+{
+    struct whatif_history history;
+    struct err err;
+    enum cli_exit code;
+    int rc = whatif_history_load(cli_text(cli, "trace"), scenario, &history, &err);
+
+    if (rc < 0)
+        return cli_fail(cli, CLI_FAILED, NULL, "%s", err.text);
+    if (rc > 0)
+        return simulate(cli, scenario, NULL);
+    code = apply_sets(cli, scenario);
+    if (code == CLI_OK)
+        code = simulate(cli, scenario, &history);
+    whatif_history_close(&history);
+    return code;
+}
+
+enum cli_exit command_history(struct cli *cli)
+{
+    struct whatif_scenario scenario;
+    struct whatif_history_copy copy;
+    enum cli_exit code;
+
+    if (!cli_option(cli, "since")->set)
+        return cli_fail(cli, CLI_USAGE, "ckptctl history --since 24h", "history needs --since");
+    whatif_scenario_init(&scenario);
+    code = whatif_history_read(cli, cli_number(cli, "since", 0), &scenario, &copy);
+    if (code == CLI_OK) {
+        note_reach(cli, &copy);
+        whatif_history_write(cli->out, &scenario, &copy.history);
+    }
+    whatif_history_free(&copy);
+    return code;
+}
+
 static enum cli_exit simulate_cluster(struct cli *cli, struct whatif_scenario *scenario)
 {
     struct whatif_history_copy copy;
@@ -134,8 +184,7 @@ static enum cli_exit simulate_cluster(struct cli *cli, struct whatif_scenario *s
         whatif_history_free(&copy);
         return code;
     }
-    if (copy.gap)
-        cli_note(cli, "remark: older events are no longer kept; the window is shorter than asked");
+    note_reach(cli, &copy);
     if (copy.history.job_count == 0)
         code = cli_fail(cli, CLI_NOT_FOUND, "ckptctl jobs", "no job held nodes in that time");
     else
@@ -160,5 +209,7 @@ enum cli_exit command_whatif(struct cli *cli)
     code = choose_scenario(cli, &scenario);
     if (code != CLI_OK)
         return code;
-    return since ? simulate_cluster(cli, &scenario) : simulate(cli, &scenario, NULL);
+    if (since)
+        return simulate_cluster(cli, &scenario);
+    return trace ? simulate_file(cli, &scenario) : simulate(cli, &scenario, NULL);
 }

@@ -390,11 +390,19 @@ static const struct option_spec losses_options[] = {
     {.name = "stale", .kind = OPTION_FLAG, .help = "any member answers from what it has applied"},
     {0}};
 
+static const struct option_spec history_options[] = {{.name = "since",
+                                                      .kind = OPTION_NUMBER,
+                                                      .value = "DURATION",
+                                                      .help = "as far as its events are kept",
+                                                      .number = NUMBER_DURATION,
+                                                      .range = {1000, DURATION_MAX_MS}},
+                                                     {0}};
+
 static const struct option_spec whatif_options[] = {
     {.name = "trace",
      .kind = OPTION_TEXT,
      .value = "FILE",
-     .help = "failures: lines of node,start_day,... below a header"},
+     .help = "failures: lines of node,start_day,... below a header; or a file of ckptctl history"},
     {.name = "scenario",
      .kind = OPTION_TEXT,
      .value = "NAME",
@@ -437,6 +445,8 @@ const struct command commands[] = {
      stale_options, false},
     {"whatif", "", 0, 0, "what this broker, Young/Daly, fixed periods and an oracle would waste",
      command_whatif, whatif_options, false},
+    {"history", "", 0, 0, "what this cluster went through, as a file for whatif --trace",
+     command_history, history_options, false},
     {"events", "[JOB]", 0, 1, "what happened; -f: what happens", command_events, events_options,
      false},
     {"targets", "", 0, 0, "storage targets and their state", command_targets, NULL, false},

@@ -34,6 +34,7 @@ enum cli_exit command_cancel(struct cli *cli);
 enum cli_exit command_explain(struct cli *cli);
 enum cli_exit command_losses(struct cli *cli);
 enum cli_exit command_calibration(struct cli *cli);
+enum cli_exit command_history(struct cli *cli);
 enum cli_exit command_whatif(struct cli *cli);
 enum cli_exit command_events(struct cli *cli);
 enum cli_exit command_preempt(struct cli *cli);

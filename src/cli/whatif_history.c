@@ -14,11 +14,16 @@ void whatif_history_free(struct whatif_history_copy *copy)
 {
     for (size_t i = 0; i < copy->history.job_count; i++)
         free(copy->names[i].name);
+    for (uint32_t i = 0; i < copy->queue_count; i++)
+        free(copy->queues[i]);
     free(copy->names);
     free(copy->jobs);
     free(copy->events);
     memset(copy, 0, sizeof(*copy));
 }
+
+/* From there on a backlog may lead to preemption (src/eval). */
+enum { BUSY_PRESSURE_PPM = 500000 };
 
 /* ---- jobs -------------------------------------------------------------------------------------------------------------- */
 
@@ -31,6 +36,19 @@ static bool holds_nodes(Ckpt__V1__AllocationState state)
 {
     return state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING ||
            state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP;
+}
+
+static uint32_t queue_of(struct whatif_history_copy *copy, const char *name)
+{
+    uint32_t i = 0;
+
+    while (i < copy->queue_count && strcmp(copy->queues[i], name) != 0)
+        i++;
+    if (i == WHATIF_QUEUES_MAX)
+        return i - 1;
+    if (i == copy->queue_count)
+        copy->queues[copy->queue_count++] = check_strdup(name);
+    return i;
 }
 
 void whatif_history_add_job(struct whatif_history_copy *copy, const Ckpt__V1__Allocation *job,
@@ -55,6 +73,7 @@ void whatif_history_add_job(struct whatif_history_copy *copy, const Ckpt__V1__Al
         .from_s = window_s(copy, spec->started_at_ms),
         .to_s = holds_nodes(job->state) ? WHATIF_NEVER_S : window_s(copy, job->state_since_ms),
         .nodes = (uint32_t)spec->n_nodes,
+        .queue = queue_of(copy, spec->vcluster),
         .size_bytes = (double)job->size_estimate_bytes,
         .bytes_per_s = (double)(per_node > 0 ? per_node : 1) * (double)spec->n_nodes};
     if (to->to_s < to->from_s)
@@ -143,32 +162,34 @@ bool whatif_history_event_of(const Ckpt__V1__Event *event, enum whatif_happening
     }
 }
 
-static bool find_job(const struct whatif_history_copy *copy, const char *name, uint32_t *ret_job)
+static struct whatif_name *find_job(const struct whatif_history_copy *copy, const char *name)
 {
     struct whatif_name key = {.name = (char *)(uintptr_t)name};
-    const struct whatif_name *found =
-        copy->history.job_count > 0
-            ? bsearch(&key, copy->names, copy->history.job_count, sizeof(*copy->names), by_name)
-            : NULL;
 
-    if (found != NULL)
-        *ret_job = found->job;
-    return found != NULL;
+    return copy->history.job_count > 0
+               ? bsearch(&key, copy->names, copy->history.job_count, sizeof(*copy->names), by_name)
+               : NULL;
 }
 
-void whatif_history_add_event(struct whatif_history_copy *copy, const Ckpt__V1__Event *event)
+/* Since when it held its nodes: it may have been stopped and started again, and says only its last start. */
+static void take_span(struct whatif_history_copy *copy, const Ckpt__V1__Event *event)
 {
-    struct whatif_history_event to = {0};
+    struct whatif_name *name = find_job(copy, event->allocation_id);
+    struct whatif_history_job *job;
 
-    copy->gap = copy->gap || (event->gap && event->at_ms > copy->from_ms);
-    if (event->at_ms < copy->from_ms || event->at_ms > copy->to_ms)
+    if (name == NULL || name->seen)
         return;
-    if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_CHECKPOINT_STATE &&
-        event->new_state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE)
-        copy->checkpoints++;
-    if (!whatif_history_event_of(event, &to.what) ||
-        (to.what <= WHATIF_YIELD && !find_job(copy, event->allocation_id, &to.job)))
-        return;
+    name->seen = true;
+    job = &copy->jobs[name->job];
+    if (holds_nodes((Ckpt__V1__AllocationState)event->old_state))
+        job->from_s = 0;
+    else if (window_s(copy, event->at_ms) < job->from_s)
+        job->from_s = window_s(copy, event->at_ms);
+}
+
+static void keep_event(struct whatif_history_copy *copy, const Ckpt__V1__Event *event,
+                       struct whatif_history_event to)
+{
     if (copy->history.event_count == copy->event_room) {
         copy->event_room = copy->event_room == 0 ? 256 : copy->event_room * 2;
         copy->events = check_realloc(copy->events, copy->event_room, sizeof(*copy->events));
@@ -176,6 +197,78 @@ void whatif_history_add_event(struct whatif_history_copy *copy, const Ckpt__V1__
     to.at_s = window_s(copy, event->at_ms);
     copy->events[copy->history.event_count++] = to;
     copy->history.events = copy->events;
+}
+
+/* Before the window only the last one counts: how the queue was when it began. */
+static void take_queue(struct whatif_history_copy *copy, const Ckpt__V1__Event *event)
+{
+    struct whatif_history_event to = {.what = WHATIF_QUEUE_CALM,
+                                      .job = queue_of(copy, event->subject)};
+
+    if (event->number > BUSY_PRESSURE_PPM || event->new_state > 0)
+        to.what = WHATIF_QUEUE_BUSY;
+    for (size_t i = 0; event->at_ms <= copy->from_ms && i < copy->history.event_count; i++) {
+        if (copy->events[i].what >= WHATIF_QUEUE_BUSY && copy->events[i].job == to.job) {
+            copy->events[i].what = to.what;
+            return;
+        }
+    }
+    keep_event(copy, event, to);
+}
+
+void whatif_history_add_event(struct whatif_history_copy *copy, const Ckpt__V1__Event *event)
+{
+    struct whatif_history_event to = {0};
+    struct whatif_name *name;
+
+    if (event->gap && event->at_ms > copy->from_ms && !copy->gap) {
+        copy->gap = true;
+        copy->reaches_ms = event->at_ms;
+    }
+    if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_QUEUE && event->at_ms <= copy->to_ms) {
+        take_queue(copy, event); /* also before the window: as it was when it began */
+        return;
+    }
+    if (event->at_ms < copy->from_ms || event->at_ms > copy->to_ms)
+        return;
+    if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_ALLOCATION_REGISTERED ||
+        event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_ALLOCATION_STATE)
+        take_span(copy, event);
+    if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_CHECKPOINT_STATE &&
+        event->new_state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE)
+        copy->checkpoints++;
+    if (!whatif_history_event_of(event, &to.what))
+        return;
+    if (to.what <= WHATIF_YIELD) {
+        name = find_job(copy, event->allocation_id);
+        if (name == NULL)
+            return;
+        to.job = name->job;
+    }
+    keep_event(copy, event, to);
+}
+
+static double later_s(double at_s, double by_s)
+{
+    if (at_s >= WHATIF_NEVER_S)
+        return WHATIF_NEVER_S;
+    return at_s > by_s ? at_s - by_s : 0;
+}
+
+void whatif_history_cut(struct whatif_history_copy *copy)
+{
+    double by_s = copy->gap ? window_s(copy, copy->reaches_ms) : 0;
+
+    copy->history.from_ms = copy->from_ms + (uint64_t)(by_s * 1e3);
+    if (by_s <= 0)
+        return;
+    copy->history.seconds -= by_s;
+    for (size_t i = 0; i < copy->history.job_count; i++) {
+        copy->jobs[i].from_s = later_s(copy->jobs[i].from_s, by_s);
+        copy->jobs[i].to_s = later_s(copy->jobs[i].to_s, by_s);
+    }
+    for (size_t i = 0; i < copy->history.event_count; i++)
+        copy->events[i].at_s = later_s(copy->events[i].at_s, by_s);
 }
 
 static bool on_event(struct cli *cli, void *data, const Ckpt__V1__Event *event)
@@ -232,5 +325,7 @@ enum cli_exit whatif_history_read(struct cli *cli, uint64_t since_ms,
         code = read_jobs(cli, copy, write_bytes_per_s);
     if (code == CLI_OK)
         code = watch_run(cli, &options, on_event, copy);
+    whatif_history_cut(copy);
+    whatif_history_rates(&copy->history, scenario);
     return code;
 }

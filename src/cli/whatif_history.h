@@ -1,9 +1,9 @@
 /* What this cluster went through, as whatif takes it: jobs from ListAllocations, events from the kept ones.
  *
  * Flow     whatif_history_read() asks the leader for both; whatif_history_event_of() translates one event.
- * Shapes   the copy owns its arrays. A job counts from its start, or the window's beginning, to its end.
+ * Shapes   the copy owns its arrays. A job counts from its first start in the window, or the window's beginning, to its end.
  * Units    seconds since the window's beginning.
- * Absent   queues and health as they were: only what was logged is known.
+ * Absent   the time in between during which a stopped job held nothing; what nobody reported of queues.
  */
 #ifndef CKPT_CLI_WHATIF_HISTORY_H
 #define CKPT_CLI_WHATIF_HISTORY_H
@@ -18,12 +18,15 @@ struct whatif_history_copy {
     struct whatif_name {
         char *name;
         uint32_t job;
-    } * names; /* sorted by whatif_history_sort_names() */
+        bool seen; /* an event of it was taken */
+    } * names;     /* sorted by whatif_history_sort_names() */
     struct whatif_history_event *events;
     size_t job_room, event_room;
-    uint64_t from_ms, to_ms;
+    uint64_t from_ms, to_ms, reaches_ms;
     size_t checkpoints; /* completed in the window */
-    bool gap;           /* older events were dropped */
+    bool gap;           /* older events were dropped: the window begins with the first one kept */
+    char *queues[WHATIF_QUEUES_MAX]; /* names; the last one stands for all that came later */
+    uint32_t queue_count;
 };
 
 /* The cluster's policy also sets the scenario's cycle, stall fraction and restart cost. */
@@ -37,6 +40,8 @@ void whatif_history_add_job(struct whatif_history_copy *copy, const Ckpt__V1__Al
                             uint64_t default_write_bytes_per_s);
 /* After the last job, before the first event. */
 void whatif_history_sort_names(struct whatif_history_copy *copy);
+/* After the last event: what lies before the first kept one is cut off. */
+void whatif_history_cut(struct whatif_history_copy *copy);
 void whatif_history_add_event(struct whatif_history_copy *copy, const Ckpt__V1__Event *event);
 
 #endif

@@ -117,8 +117,12 @@ enum whatif_happening {
     WHATIF_KILL,    /* stopped by others without time to write */
     WHATIF_YIELD,   /* stopped by others, who waited for a checkpoint */
     WHATIF_STORAGE_DOWN,
-    WHATIF_STORAGE_UP
+    WHATIF_STORAGE_UP,
+    WHATIF_QUEUE_BUSY, /* of queue `job`: more waits than half of what runs, or jobs wait by name */
+    WHATIF_QUEUE_CALM,
+    WHATIF_HAPPENINGS
 };
+enum { WHATIF_QUEUES_MAX = 64 };
 #define WHATIF_NEVER_S 1e18
 struct whatif_history_job {
     double from_s, to_s; /* when it held its nodes; WHATIF_NEVER_S: it still does */
@@ -126,6 +130,7 @@ struct whatif_history_job {
     double gpus;
     double size_bytes;
     double bytes_per_s; /* what all its nodes can write */
+    uint32_t queue;     /* below WHATIF_QUEUES_MAX */
 };
 struct whatif_history_event {
     double at_s;
@@ -134,11 +139,26 @@ struct whatif_history_event {
 };
 struct whatif_history {
     double seconds;
+    uint64_t from_ms; /* since the Unix epoch: where 0 s is; 0: not known */
     size_t job_count;
     const struct whatif_history_job *jobs;
     size_t event_count;
     const struct whatif_history_event *events;
 };
+
+/* The rate of demands while queues are busy, and the share of them that kill, become the scenario's: what a learner would know at
+ * the end of the window. */
+void whatif_history_rates(const struct whatif_history *history, struct whatif_scenario *scenario);
+
+/* A history as a file, to be replayed elsewhere (README.md, "Histories"). Its numbers of the scenario are those that a cluster's
+ * policy decides. parse and load: 0 and a history to be closed; 1: it is none (its first line says so); -1: it makes no sense. */
+void whatif_history_write(FILE *out, const struct whatif_scenario *scenario,
+                          const struct whatif_history *history);
+int whatif_history_parse(FILE *in, const char *name, struct whatif_scenario *scenario,
+                         struct whatif_history *ret_history, struct err *err);
+int whatif_history_load(const char *path, struct whatif_scenario *scenario,
+                        struct whatif_history *ret_history, struct err *err);
+void whatif_history_close(struct whatif_history *history); /* a parsed one */
 
 struct whatif_run {
     const struct whatif_scenario *scenario;

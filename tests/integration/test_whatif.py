@@ -27,6 +27,18 @@ def cluster_is_asked_what_other_rules_would_have_wasted():
         for row in rules.values():
             assert 0 < row["held_gpu_s"] < 8 * 3600, row
             assert 0 <= row["waste"] <= 1, row
+        # the queue goes into the history; a file of it is replayed offline, with the same jobs and events
+        cluster.ctl("queue", "report", "hpc", "--queued", "900000", "--running", "1000000", "--waiting", "big:9:64")
+        wait_until("the queue is an event", lambda: "queue of hpc" in cluster.ctl("events").stdout, 15)
+        trace = cluster.dir / "history"
+        trace.write_text(cluster.ctl("history", "--since", "1h").stdout)
+        lines = trace.read_text().splitlines()
+        assert lines[0] == "ckpt-history 1" and sum(line.startswith("job ") for line in lines) == 1, lines
+        for what in ("storage-down", "storage-up", "queue-busy 0"):
+            assert any(line.startswith("event ") and line.endswith(what) for line in lines), (what, lines)
+        replayed = json.loads(cluster.ctl("whatif", "--trace", str(trace), "-o", "json", endpoints="127.0.0.1:1").stdout)
+        held = [row["held_gpu_s"] for row in replayed["rules"]]
+        assert len(held) == len(rules) and abs(held[0] - rules["model"]["held_gpu_s"]) < 8 * 120, (held, rules)
         text = cluster.ctl("whatif", "--since", "1h", "--set", "failures_per_1000_node_days=6")
         assert "RULE" in text.stdout and "what really happened" in text.stderr, text
 

@@ -200,6 +200,102 @@ static void jobs_and_events_of_the_window_become_a_history(void **state)
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+/* A job that was stopped and started again says only its last start; its events say the first. */
+static void a_job_counts_from_its_first_start_in_the_window(void **state)
+{
+    static char one[] = "one", two[] = "two";
+    struct whatif_history_copy copy = {
+        .from_ms = 1000000, .to_ms = 90000000, .history.seconds = 89000};
+    Ckpt__V1__Event event = CKPT__V1__EVENT__INIT;
+
+    (void)state;
+    add_job(&copy, one, 80000000, RUNNING, 80000000);
+    add_job(&copy, two, 80000000, RUNNING, 80000000);
+    whatif_history_sort_names(&copy);
+    add_event(&copy, 3000000, KIND(ALLOCATION_REGISTERED), one, REASON(NONE), RUNNING);
+    event.at_ms = 5000000; /* it ran when the window began */
+    event.kind = KIND(ALLOCATION_STATE);
+    event.allocation_id = two;
+    event.old_state = RUNNING;
+    event.new_state = CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_SUSPENDED;
+    whatif_history_add_event(&copy, &event);
+    add_event(&copy, 80000000, KIND(ALLOCATION_STATE), two, REASON(NONE), RUNNING);
+    whatif_history_cut(&copy);
+    assert_true(copy.jobs[0].from_s == 2000);
+    assert_true(copy.jobs[1].from_s == 0);
+    whatif_history_free(&copy);
+}
+
+static void add_queue(struct whatif_history_copy *copy, uint64_t at_ms, char *queue,
+                      uint64_t pressure_ppm, uint32_t gpus)
+{
+    Ckpt__V1__Event event = CKPT__V1__EVENT__INIT;
+
+    event.at_ms = at_ms;
+    event.kind = KIND(QUEUE);
+    event.subject = queue;
+    event.number = pressure_ppm;
+    event.new_state = gpus;
+    whatif_history_add_event(copy, &event);
+}
+
+/* Demands per job-hour of busy queues, which is what the model is told while they are busy. */
+static void recorded_queues_become_regimes_and_the_rate_of_demands(void **state)
+{
+    static char one[] = "one", empty[] = "", hpc[] = "hpc";
+    struct whatif_history_copy copy = {
+        .from_ms = 1000, .to_ms = 36001000, .history.seconds = 36000};
+    struct whatif_scenario scenario;
+
+    (void)state;
+    add_job(&copy, one, 1000, RUNNING, 1000); /* of the vCluster without a name */
+    whatif_history_sort_names(&copy);
+    add_queue(&copy, 500, empty, 0, 0);
+    add_queue(&copy, 900, empty, 600000, 0); /* busy when the window begins */
+    add_queue(&copy, 950, hpc, 600000, 0);
+    add_event(&copy, 1801000, KIND(ALLOCATION_STATE), one, REASON(PREEMPTED), 0);
+    add_queue(&copy, 7201000, empty, 100000, 0);
+    add_queue(&copy, 10801000, empty, 100000, 64);
+    add_event(&copy, 11000000, KIND(ALLOCATION_STATE), one, REASON(PREEMPTED_WITHOUT_CHECKPOINT),
+              0);
+    add_queue(&copy, 18001000, empty, 100000, 0);
+    whatif_history_cut(&copy);
+    assert_int_equal(copy.history.event_count, 7);
+    assert_true(copy.events[0].what == WHATIF_QUEUE_BUSY && copy.events[0].at_s == 0);
+    whatif_scenario_init(&scenario);
+    whatif_history_rates(&copy.history, &scenario);
+    assert_true(scenario.demand_per_hour == 0.5); /* two in four busy hours */
+    assert_true(scenario.kill_share == 0.5);
+    whatif_history_free(&copy);
+}
+
+/* The events reach back to a moment within the window: it begins there. */
+static void what_lies_before_the_first_kept_event_is_cut_off(void **state)
+{
+    static char one[] = "one", other[] = "other";
+    struct whatif_history_copy copy = {
+        .from_ms = 1000000, .to_ms = 90000000, .history.seconds = 89000};
+    Ckpt__V1__Event first = CKPT__V1__EVENT__INIT;
+
+    (void)state;
+    add_job(&copy, one, 500, RUNNING, 600);
+    whatif_history_sort_names(&copy);
+    first.gap = true;
+    first.at_ms = 11000000;
+    first.kind = KIND(TARGET_DOWN);
+    first.allocation_id = other;
+    whatif_history_add_event(&copy, &first);
+    add_event(&copy, 21000000, KIND(RESTARTED), one, REASON(NONE), 0);
+    whatif_history_cut(&copy);
+    assert_true(copy.gap);
+    assert_int_equal(copy.reaches_ms, 11000000);
+    assert_int_equal(copy.history.from_ms, 11000000);
+    assert_true(copy.history.seconds == 79000);
+    assert_true(copy.events[0].at_s == 0 && copy.events[1].at_s == 10000);
+    assert_true(copy.jobs[0].from_s == 0 && copy.jobs[0].to_s == WHATIF_NEVER_S);
+    whatif_history_free(&copy);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,6 +303,9 @@ int main(void)
         T(plot_is_written_where_it_was_asked_for),
         T(wrong_words_are_refused_by_name),
         T(jobs_and_events_of_the_window_become_a_history),
+        cmocka_unit_test(a_job_counts_from_its_first_start_in_the_window),
+        cmocka_unit_test(recorded_queues_become_regimes_and_the_rate_of_demands),
+        cmocka_unit_test(what_lies_before_the_first_kept_event_is_cut_off),
     };
 
     return cmocka_run_group_tests(tests, make_trace, drop_trace);
