@@ -231,8 +231,10 @@ static void get_restart_point(struct request *request, struct scratch *scratch)
 static void send_explanation(void *context, const Ckpt__V1__ExplainReply *reply)
 {
     struct request *request = context;
+    Ckpt__V1__ExplainReply aged = *reply;
 
-    answer_reply(request->call, &reply->base);
+    aged.data_age_ms = request_data_age_ms(request);
+    answer_reply(request->call, &aged.base);
 }
 
 static void explain(struct request *request, struct scratch *scratch)

@@ -33,6 +33,23 @@ static const struct option_spec checkpoints_options[] = {
     {.name = "stale", .kind = OPTION_FLAG, .help = "any member answers from what it has applied"},
     {0}};
 
+static const struct option_spec explain_options[] = {
+    {.name = "at",
+     .kind = OPTION_TEXT,
+     .value = "TIME",
+     .help = "the evaluation in force then: 10m (ago), 10:31:07, 2026-11-20T10:31:07"},
+    {.name = "checkpoint",
+     .kind = OPTION_TEXT,
+     .value = "CHECKPOINT",
+     .help = "the decision that asked for it, recomputed from the log"},
+    {.name = "history",
+     .kind = OPTION_NUMBER,
+     .value = "N",
+     .help = "list the last N evaluations as well; equal ones are counted together",
+     .range = {0, 1000}},
+    {.name = "stale", .kind = OPTION_FLAG, .help = "any member answers from what it has applied"},
+    {0}};
+
 static const struct option_spec restart_point_options[] = {
     {.name = "before",
      .kind = OPTION_TEXT,
@@ -437,8 +454,9 @@ const struct command commands[] = {
      stale_options, false},
     {"restart-point", "JOB", 1, 1, "the checkpoint a job would restart from", command_restart_point,
      restart_point_options, false},
-    {"explain", "JOB", 1, 1, "the last decision on a job: terms, guards, what would flip it",
-     command_explain, NULL, false},
+    {"explain", "[JOB]", 0, 1,
+     "why a job was (not) checkpointed: inputs, terms, guards, what would flip it", command_explain,
+     explain_options, false},
     {"losses", "[JOB]", 0, 1, "where GPU time went: of the cluster and its tenants, or of one job",
      command_losses, losses_options, false},
     {"calibration", "", 0, 0, "what the model predicted beside what came", command_calibration,
