@@ -358,6 +358,7 @@ static void parts_init(struct consensus *consensus)
                                       .adopt = on_adopt};
 
     list_init(&consensus->deferred);
+    list_init(&consensus->noted);
     list_init(&consensus->proposals);
     list_init(&consensus->dropped);
     list_init(&consensus->reads_waiting);
@@ -543,6 +544,11 @@ static int propose_check(const struct consensus *consensus, size_t length, struc
         return err_set(err, ERR_FULL, "%d proposals wait for commit: try again",
                        CONSENSUS_IN_FLIGHT_MAX);
     return 0;
+}
+
+bool consensus_in_call(const struct consensus *consensus)
+{
+    return consensus->depth > 0;
 }
 
 int consensus_propose(struct consensus *consensus, const uint8_t *bytes, size_t length, void *tag,

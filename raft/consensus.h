@@ -132,6 +132,9 @@ void consensus_abandon(struct consensus *consensus);
 int consensus_propose(struct consensus *consensus, const uint8_t *bytes, size_t length, void *tag,
                       struct err *err);
 
+/* Inside one of the hooks, or of another call: nothing may be proposed now. */
+bool consensus_in_call(const struct consensus *consensus);
+
 /* A linearizable read: done(status 0) when everything that was committed before the call is applied here. Leader only, by a
  * majority's confirmation of the term after the call (no lease); concurrent calls share one round. status -1 with err otherwise. */
 void consensus_read(struct consensus *consensus,

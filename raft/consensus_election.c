@@ -178,6 +178,7 @@ static void settle(struct consensus *consensus)
 
     while (again) {
         again = false;
+        core_apply_noted(consensus);
         core_deferred_run(consensus);
         limits_apply(consensus);
         if (consensus->core_started)

@@ -65,6 +65,15 @@ struct proposal {
     bool applied; /* and the tag handed over */
 };
 
+/* Committed, and not yet given to the state machine: until libraft's call is over. */
+struct noted {
+    struct list node;
+    uint64_t index, term;
+    const uint8_t *bytes; /* libraft's */
+    size_t length;
+    void *tag;
+};
+
 struct read {
     struct list node;
     void (*done)(void *data, int status, const struct err *err);
@@ -131,6 +140,7 @@ struct consensus {
     struct list deferred;
     struct send_limit limits[CONSENSUS_MEMBERS_MAX];
 
+    struct list noted;     /* by index; empty outside of libraft's calls */
     struct list proposals; /* by index */
     size_t proposal_count;
     uint64_t proposed_term; /* of the last proposal that was taken */
@@ -223,6 +233,7 @@ void core_deferred_run(struct consensus *consensus);
 void core_wal_failed(void *context, const struct err *err);
 
 /* consensus_snapshot.c */
+void core_apply_noted(struct consensus *consensus);
 void core_fsm_init(struct consensus *consensus);
 void core_fsm_close(struct consensus *consensus);
 int core_io_load(struct raft_io *io, raft_term *term, raft_id *voted_for,

@@ -37,20 +37,44 @@ static void *tag_take(struct consensus *consensus, uint64_t index)
     return proposal->tag;
 }
 
+/* libraft applies what is committed before it answers the leader for what it has stored: the answer, which the commit of the next
+ * entries waits for, would be late by the whole work of the state machine. So it only notes the entry here, and the state machine gets
+ * it when libraft's call is over, before anything else is settled. libraft holds the bytes: it gives up entries only below a
+ * snapshot, and none is begun or adopted before core_apply_noted(). */
 static int fsm_apply(struct raft_fsm *fsm, const struct raft_buffer *buf, void **result)
 {
     struct consensus *consensus = of_fsm(fsm);
     uint64_t index = consensus->raft.last_applied + 1;
-    uint64_t term = safety_term_of(&consensus->raft, index);
+    struct noted *noted;
 
-    CHECK(term != 0);
     consensus->bytes_since_snapshot += buf->len;
     *result = NULL;
     if (consensus->failure.code != ERR_NONE)
         return 0; /* nobody is told any more; its tag is dropped */
-    consensus->hooks.apply(consensus->hooks.context, index, term, buf->base, buf->len,
-                           tag_take(consensus, index));
-    return 0; /* anything else stops libraft for ever */
+    noted = check_alloc(sizeof(*noted));
+    *noted = (struct noted){.index = index,
+                            .term = safety_term_of(&consensus->raft, index),
+                            .bytes = buf->base,
+                            .length = buf->len,
+                            .tag = tag_take(consensus, index)};
+    CHECK(noted->term != 0);
+    list_init(&noted->node);
+    list_push_back(&consensus->noted, &noted->node);
+    if (consensus->depth == 0)
+        core_apply_noted(consensus); /* nothing settles behind this call */
+    return 0;                        /* anything else stops libraft for ever */
+}
+
+void core_apply_noted(struct consensus *consensus)
+{
+    while (!list_empty(&consensus->noted)) {
+        struct noted *noted = LIST_ITEM(consensus->noted.next, struct noted, node);
+
+        list_remove(&noted->node);
+        consensus->hooks.apply(consensus->hooks.context, noted->index, noted->term, noted->bytes,
+                               noted->length, noted->tag);
+        free(noted);
+    }
 }
 
 /* ---- take ---- */
@@ -226,6 +250,7 @@ static int fsm_snapshot(struct raft_fsm *fsm, struct raft_buffer *bufs[], unsign
     struct consensus *consensus = of_fsm(fsm);
     const struct raft_snapshot *pending = &consensus->raft.snapshot.pending;
 
+    core_apply_noted(consensus);
     if (!may_take(consensus))
         return RAFT_BUSY;
     consensus->taking.index = pending->index;
@@ -291,6 +316,7 @@ static int fsm_restore(struct raft_fsm *fsm, struct raft_buffer *buf)
     bool starts = consensus->loaded == NULL; /* nobody waits for this loop yet */
     void *before;
 
+    core_apply_noted(consensus);
     if (starts && load_work(consensus, &consensus->snapshot, &err) != 0) {
         core_fail(consensus, &err);
         return RAFT_CORRUPT; /* libraft frees buf itself then */

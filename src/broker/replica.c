@@ -270,6 +270,19 @@ static void replica_role_changed(void *context, enum consensus_role role, uint64
 
 /* ---- proposing ---- */
 
+static void replica_send_queued(struct replica *replica)
+{
+    while (replica->serving && !list_empty(&replica->queued) &&
+           replica->in_flight_count < REPLICA_ENTRIES_IN_FLIGHT) {
+        struct batch *batch = LIST_ITEM(replica->queued.next, struct batch, node);
+        struct err err;
+
+        list_remove(&batch->node);
+        if (replica_send_batch(replica, batch, &err) != 0)
+            replica_fail_batch(replica, batch, &err);
+    }
+}
+
 static void replica_flush(void *data)
 {
     struct replica *replica = data;
@@ -288,15 +301,7 @@ static void replica_flush(void *data)
     }
     if (transfer_step(replica))
         return;
-    while (replica->serving && !list_empty(&replica->queued) &&
-           replica->in_flight_count < REPLICA_ENTRIES_IN_FLIGHT) {
-        struct batch *batch = LIST_ITEM(replica->queued.next, struct batch, node);
-        struct err err;
-
-        list_remove(&batch->node);
-        if (replica_send_batch(replica, batch, &err) != 0)
-            replica_fail_batch(replica, batch, &err);
-    }
+    replica_send_queued(replica);
 }
 
 /* The last queued batch when `size` more bytes fit, else a new one behind it. */
@@ -319,6 +324,7 @@ void replica_propose(struct replica *replica, Ckpt__Log__V1__Command *command,
 {
     struct fsm_outcome outcome;
     const struct err *failed = NULL;
+    struct batch *batch;
     size_t size;
 
     if (!replica->leading || replica->closing)
@@ -344,8 +350,13 @@ void replica_propose(struct replica *replica, Ckpt__Log__V1__Command *command,
             done(data, NULL, &outcome);
         return;
     }
-    batch_append(replica_open_batch(replica, size), command, size, done, data);
+    batch = replica_open_batch(replica, size);
+    batch_append(batch, command, size, done, data);
     replica->waiting_count++;
+    /* Many come in one turn of the loop: the disks and the other members need not wait for the last of them. */
+    if (batch->count >= REPLICA_ENTRY_EARLY && replica->serving && replica->transfer.done == NULL &&
+        !consensus_in_call(replica->consensus))
+        replica_send_queued(replica);
     replica_schedule(replica, 0);
 }
 

@@ -253,14 +253,10 @@ static bool h2_met_tls(struct rpc_h2 *h2, const uint8_t *bytes, size_t length)
     return h2->closing;
 }
 
-static void h2_bytes(struct rpc_stream *stream, const uint8_t *bytes, size_t length)
+static void h2_slice(struct rpc_h2 *h2, const uint8_t *bytes, size_t length)
 {
-    struct rpc_h2 *h2 = h2_of(stream);
     ssize_t taken;
 
-    h2->read_ms = uv_now(stream->uv.handle.loop);
-    if (h2->terminated_ms != 0 || h2_met_tls(h2, bytes, length))
-        return;
     h2->busy = true;
     taken = nghttp2_session_mem_recv(h2->session, bytes, length);
     h2->busy = false;
@@ -272,6 +268,22 @@ static void h2_bytes(struct rpc_stream *stream, const uint8_t *bytes, size_t len
         h2_fail(h2, "peer does not speak HTTP/2");
     else
         rpc_h2_pump(h2);
+}
+
+static void h2_bytes(struct rpc_stream *stream, const uint8_t *bytes, size_t length)
+{
+    struct rpc_h2 *h2 = h2_of(stream);
+
+    h2->read_ms = uv_now(stream->uv.handle.loop);
+    if (h2_met_tls(h2, bytes, length))
+        return;
+    while (length > 0 && !h2->closing && h2->terminated_ms == 0) {
+        size_t slice = length < RPC_H2_SLICE_BYTES ? length : RPC_H2_SLICE_BYTES;
+
+        h2_slice(h2, bytes, slice);
+        bytes += slice;
+        length -= slice;
+    }
 }
 
 static void h2_connected(struct rpc_stream *stream, int status)
