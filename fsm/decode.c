@@ -114,6 +114,7 @@ bool fsm_decode_entry(struct fsm *fsm, const uint8_t *bytes, size_t length,
         commands[i].command = ckpt__log__v1__command__unpack(&allocator, command_length, command);
         if (commands[i].command == NULL)
             return false;
+        commands[i].packed_bytes = command_length;
     }
     *ret_commands = commands;
     *ret_count = count;

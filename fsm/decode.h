@@ -6,6 +6,7 @@
 
 struct decoded {
     const fsm_command *command;
+    size_t packed_bytes;
     uint64_t content_hash; /* of the body alone: equal for a retry of the same request */
 };
 

@@ -165,7 +165,7 @@ static void apply_command(struct fsm *fsm, const struct decoded *decoded,
     const struct fsm_command_info *info;
 
     outcome_start(outcome, fsm->index);
-    outcome->status = fsm_validate_command(command, outcome);
+    outcome->status = fsm_validate_packed(command, decoded->packed_bytes, outcome);
     if (outcome->status !=
         FSM_OK) /* not proposed by this version's leader, yet decided alike by all */
         return;

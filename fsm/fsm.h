@@ -60,6 +60,9 @@ void fsm_apply_entry(struct fsm *fsm, uint64_t index, uint64_t term, const uint8
  * outcome. Apply repeats what depends on state only. */
 enum fsm_status fsm_validate_command(const Ckpt__Log__V1__Command *command,
                                      struct fsm_outcome *ret_outcome);
+/* The same, for one whose packed size is known: counting it costs as much as packing. */
+enum fsm_status fsm_validate_packed(const Ckpt__Log__V1__Command *command, size_t packed_bytes,
+                                    struct fsm_outcome *ret_outcome);
 
 /* One line for people: the status' text with the outcome's numbers and the next step. Returns text. */
 char *fsm_outcome_text(const struct fsm_outcome *outcome, char *text, size_t size);

@@ -470,6 +470,13 @@ static enum fsm_status validate_request(const fsm_command *command,
 
 enum fsm_status fsm_validate_command(const fsm_command *command, struct fsm_outcome *ret_outcome)
 {
+    return fsm_validate_packed(command, ckpt__log__v1__command__get_packed_size(command),
+                               ret_outcome);
+}
+
+enum fsm_status fsm_validate_packed(const fsm_command *command, size_t packed_bytes,
+                                    struct fsm_outcome *ret_outcome)
+{
     const struct fsm_command_info *info = fsm_command_info((uint32_t)command->body_case);
     size_t number = (size_t)command->body_case - COMMAND_FIRST;
     enum fsm_status status;
@@ -488,7 +495,6 @@ enum fsm_status fsm_validate_command(const fsm_command *command, struct fsm_outc
     if (status == FSM_OK)
         status = validators[number](command, ret_outcome);
     if (status == FSM_OK && info->from_client)
-        status = check_count(ckpt__log__v1__command__get_packed_size(command),
-                             FSM_COMMAND_MAX_BYTES, ret_outcome);
+        status = check_count(packed_bytes, FSM_COMMAND_MAX_BYTES, ret_outcome);
     return status;
 }

@@ -12,12 +12,12 @@ struct frame {
 
 static size_t field_count(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
 {
-    const char *base = (const char *)message;
+    const char *quantifier = (const char *)message + field->quantifier_offset;
 
     if (field->label == PROTOBUF_C_LABEL_REPEATED)
-        return *(const size_t *)(const void *)(base + field->quantifier_offset);
+        return *(const size_t *)(const void *)quantifier;
     if ((field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0)
-        return *(const uint32_t *)(const void *)(base + field->quantifier_offset) == field->id;
+        return *(const uint32_t *)(const void *)quantifier == field->id;
     return 1;
 }
 
@@ -42,16 +42,17 @@ static enum fsm_status field_check(const ProtobufCFieldDescriptor *field, const 
         outcome->current = (uint64_t)(unsigned)number;
         if (protobuf_c_enum_descriptor_get_value(field->descriptor, number) == NULL)
             return FSM_INVALID_ARGUMENT;
-    } else if (field->type == PROTOBUF_C_TYPE_STRING) {
+        outcome->current = 0;
+    } else {
         const char *text = *(const char *const *)value;
+        size_t length = text == NULL || text[0] == '\0' ? 0 : strlen(text);
 
-        outcome->limit = FSM_PREFIX_MAX_BYTES;
-        outcome->current = text == NULL ? 0 : strlen(text);
-        if (outcome->current > FSM_PREFIX_MAX_BYTES)
+        if (length > FSM_PREFIX_MAX_BYTES) {
+            outcome->limit = FSM_PREFIX_MAX_BYTES;
+            outcome->current = length;
             return FSM_TOO_LARGE;
+        }
     }
-    outcome->current = 0;
-    outcome->limit = 0;
     return FSM_OK;
 }
 
@@ -63,11 +64,12 @@ static const ProtobufCMessage *frame_next(struct frame *frame, struct fsm_outcom
 
     for (; frame->field < descriptor->n_fields; frame->field++, frame->element = 0) {
         const ProtobufCFieldDescriptor *field = &descriptor->fields[frame->field];
-        size_t count = field_count(frame->message, field);
         bool plain = field->type != PROTOBUF_C_TYPE_MESSAGE;
+        size_t count;
 
         if (plain && field->type != PROTOBUF_C_TYPE_ENUM && field->type != PROTOBUF_C_TYPE_STRING)
             continue;
+        count = field_count(frame->message, field);
         while (frame->element < count) {
             const void *value = field_value(frame->message, field, frame->element++);
 

@@ -17,14 +17,79 @@ struct service_method {
     size_t stale_offset;      /* of the request's flag; SIZE_MAX: none */
 };
 
+/* A mutation's message lives from its decoding to its packing, within one call: in here, as far as it fits. */
+enum { SERVICE_MESSAGE_BYTES = 8192, SERVICE_ALIGN_BYTES = 16 };
+struct service_memory {
+    size_t used;
+    size_t outside; /* blocks of malloc()'s */
+    _Alignas(SERVICE_ALIGN_BYTES) uint8_t bytes[SERVICE_MESSAGE_BYTES];
+};
+
 struct service {
     struct broker *broker;
+    struct service_memory memory;
     struct replica_observer observer;
     struct service_method *methods;
     size_t method_count;
 };
 
 static const char *const service_leader_names[] = {"quis.RaftLeader", "ckpt.v1.BrokerService"};
+
+/* ---- memory of a message ---- */
+
+static void *memory_take(void *data, size_t size)
+{
+    struct service_memory *memory = data;
+    size_t taken = (size + SERVICE_ALIGN_BYTES - 1) & ~(size_t)(SERVICE_ALIGN_BYTES - 1);
+    void *block = memory->bytes + memory->used;
+
+    if (size > SERVICE_MESSAGE_BYTES || taken > SERVICE_MESSAGE_BYTES - memory->used) {
+        memory->outside++;
+        return check_alloc(size);
+    }
+    memory->used += taken;
+    return block;
+}
+
+static void memory_give(void *data, void *block)
+{
+    struct service_memory *memory = data;
+
+    if (block == NULL || ((uint8_t *)block >= memory->bytes &&
+                          (uint8_t *)block < memory->bytes + SERVICE_MESSAGE_BYTES))
+        return;
+    memory->outside--;
+    free(block);
+}
+
+static ProtobufCAllocator memory_allocator(struct service_memory *memory)
+{
+    return (ProtobufCAllocator){memory_take, memory_give, memory};
+}
+
+/* Of methods that go on with their message later it is the heap's. */
+static ProtobufCMessage *message_unpack(struct service_method *state, const uint8_t *bytes,
+                                        size_t length)
+{
+    struct service_memory *memory = &state->service->memory;
+    ProtobufCAllocator allocator = memory_allocator(memory);
+    bool brief = state->method->kind == METHOD_MUTATION;
+
+    CHECK(memory->outside == 0);
+    memory->used = 0;
+    return protobuf_c_message_unpack(state->method->type, brief ? &allocator : NULL, length, bytes);
+}
+
+static void message_free(struct service_method *state, ProtobufCMessage *message)
+{
+    struct service_memory *memory = &state->service->memory;
+    ProtobufCAllocator allocator = memory_allocator(memory);
+
+    if (state->method->kind != METHOD_MUTATION)
+        protobuf_c_message_free_unpacked(message, NULL);
+    else if (memory->outside > 0)
+        protobuf_c_message_free_unpacked(message, &allocator);
+}
 
 /* ---- one request ---- */
 
@@ -128,7 +193,7 @@ static void request_mutate(struct service_method *state, struct request *request
         mutation_done(request, NULL, &outcome);
     else
         replica_propose(request->broker->replica, &command, mutation_done, request);
-    protobuf_c_message_free_unpacked(message, NULL);
+    message_free(state, message);
 }
 
 static void request_read(struct service_method *state, struct request *request)
@@ -182,7 +247,7 @@ static void service_on_message(struct rpc_call *call, void *data, const uint8_t 
         rpc_call_finish(call, RPC_UNIMPLEMENTED, text);
         return;
     }
-    message = protobuf_c_message_unpack(method->type, NULL, length, bytes);
+    message = message_unpack(state, bytes, length);
     if (message == NULL) {
         state->service->broker->counters.undecodable_total++;
         snprintf(text, sizeof(text),
@@ -192,7 +257,7 @@ static void service_on_message(struct rpc_call *call, void *data, const uint8_t 
         return;
     }
     if (texts_hold_nul(method->type, bytes, length)) {
-        protobuf_c_message_free_unpacked(message, NULL);
+        message_free(state, message);
         answer_status(call, FSM_INVALID_ID, 0, 0);
         return;
     }
