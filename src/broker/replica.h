@@ -25,7 +25,8 @@ enum {
     REPLICA_ENTRY_BYTES = 512 * 1024, /* of commands packed into one log entry */
     REPLICA_ENTRY_COMMANDS = 1024,    /* 4 entries may be applied in one turn of the loop */
     REPLICA_ENTRIES_IN_FLIGHT = 4,
-    REPLICA_ENTRY_EARLY = 128, /* so many commands go at once, the next turn of the loop does not matter */
+    REPLICA_ENTRY_EARLY =
+        128, /* so many commands go at once, the next turn of the loop does not matter */
     REPLICA_LOG_HANGS_MS =
         400, /* a hand-over does not wait for a write of the log that takes longer */
     REPLICA_CATCH_UP_MS = 500,  /* a hand-over waits so long for a voter that has everything ... */

@@ -17,10 +17,10 @@
 #include "src/rpc/stream.h"
 
 enum {
-    RPC_H2_BATCH_BYTES = 65536,  /* no more is collected while this much waits for the socket */
+    RPC_H2_BATCH_BYTES = 65536, /* no more is collected while this much waits for the socket */
     /* What has come is taken in such pieces, and what each brings about is written before the next: the other end works on it meanwhile. */
     RPC_H2_SLICE_BYTES = 8192,
-    RPC_H2_PUMP_BYTES = 1 << 20, /* per round: one fast reader must not hold the loop */
+    RPC_H2_PUMP_BYTES = 1 << 20,      /* per round: one fast reader must not hold the loop */
     RPC_H2_CONTROL_QUEUE_MAX = 10000, /* control frames that wait for a peer who does not read */
     RPC_H2_CONTROL_BURST =
         200, /* PING, SETTINGS, PRIORITY, empty DATA, invalid frames of the peer, over its HEADERS and DATA */

@@ -26,6 +26,7 @@ struct consensus {
     uint64_t index;
     uint64_t term;
     enum err_code refuse; /* of propose() */
+    bool in_call;
     size_t transfers_asked;
     size_t refuse_transfers; /* so many are refused */
     uint64_t transfer_member;
@@ -94,6 +95,11 @@ int consensus_propose(struct consensus *consensus, const uint8_t *bytes, size_t 
     consensus->count++;
     consensus->proposed_total++;
     return 0;
+}
+
+bool consensus_in_call(const struct consensus *consensus)
+{
+    return consensus->in_call;
 }
 
 void consensus_read(struct consensus *consensus,

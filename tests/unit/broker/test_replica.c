@@ -228,6 +228,37 @@ static void commands_of_one_turn_share_an_entry(void **state)
     assert_uint_equal(replica_waiting(replica), 0);
 }
 
+/* Neither the disks nor the other members wait until the last of many requests is read. */
+static void many_commands_of_one_turn_go_before_it_ends(void **state)
+{
+    struct answer answers[3 * REPLICA_ENTRY_EARLY];
+    int count = 0;
+
+    (void)state;
+    serve(1);
+    while (count < 2 * REPLICA_ENTRY_EARLY + 1) {
+        propose_numbered(count, &answers[count]);
+        count++;
+    }
+    assert_uint_equal(fake.count, 2);
+    assert_uint_equal(commands_of(&fake.proposals[0]), REPLICA_ENTRY_EARLY);
+    assert_uint_equal(commands_of(&fake.proposals[1]), REPLICA_ENTRY_EARLY);
+    fake.in_call = true; /* consensus takes nothing inside its own calls */
+    while (count < 3 * REPLICA_ENTRY_EARLY) {
+        propose_numbered(count, &answers[count]);
+        count++;
+    }
+    assert_uint_equal(fake.count, 2);
+    fake.in_call = false;
+    turn();
+    assert_uint_equal(fake.count, 3);
+    assert_uint_equal(commands_of(&fake.proposals[2]), REPLICA_ENTRY_EARLY);
+    while (fake.count > 0)
+        commit_one();
+    for (int i = 0; i < count; i++)
+        assert_int_equal(answers[i].count, 1);
+}
+
 static void commands_collect_while_the_window_is_full(void **state)
 {
     struct answer answers[REPLICA_ENTRIES_IN_FLIGHT + 50];
@@ -603,6 +634,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(commands_between_election_and_serving_wait_and_are_answered,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(commands_of_one_turn_share_an_entry, setup, teardown),
+        cmocka_unit_test_setup_teardown(many_commands_of_one_turn_go_before_it_ends, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(commands_collect_while_the_window_is_full, setup, teardown),
         cmocka_unit_test_setup_teardown(one_command_more_than_may_wait_is_refused_as_full, setup,
                                         teardown),

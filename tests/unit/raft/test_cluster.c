@@ -36,6 +36,62 @@ static void three_members_elect_and_agree(void **state)
     cluster_free(cluster);
 }
 
+/* What the followers had applied when something was sent, for the first time in this step. */
+static struct cluster *watched;
+static void (*watched_send)(struct network_stream *stream, uint8_t *take_bytes, size_t length);
+static uint64_t watched_sends, watched_applied;
+
+static uint64_t followers_applied(void)
+{
+    uint64_t sum = 0;
+
+    for (unsigned i = 0; i < watched->count; i++)
+        if (watched->nodes[i].role == CONSENSUS_FOLLOWER)
+            sum += watched->nodes[i].applied_here;
+    return sum;
+}
+
+static void send_watched(struct network_stream *stream, uint8_t *take_bytes, size_t length)
+{
+    if (watched_sends++ == 0)
+        watched_applied = followers_applied();
+    watched_send(stream, take_bytes, length);
+}
+
+/* The commit of the next entry waits for the answer, and nobody for what a follower applies. */
+static void a_follower_answers_before_it_applies(void **state)
+{
+    struct cluster *cluster = cluster_new(7, 3);
+    uint64_t answered_first = 0;
+
+    (void)state;
+    watched = cluster;
+    for (unsigned i = 0; i < 3; i++) {
+        watched_send = cluster->nodes[i].network.send;
+        cluster->nodes[i].network.send = send_watched;
+        cluster_start(cluster, i, true);
+    }
+    assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
+    cluster_run(cluster, SECOND_US);
+    for (int i = 0; i < 50; i++) {
+        uint64_t end_us = sim_now_us(cluster->sim) + 5000;
+
+        assert_true(cluster_propose(cluster));
+        while (sim_now_us(cluster->sim) < end_us) {
+            uint64_t applied = followers_applied();
+
+            watched_sends = 0;
+            assert_true(cluster_step(cluster));
+            if (watched_sends == 0 || followers_applied() == applied)
+                continue;
+            assert_uint_equal(watched_applied, applied); /* sent, then applied */
+            answered_first++;
+        }
+    }
+    assert_true(answered_first > 10);
+    cluster_free(cluster);
+}
+
 static void a_single_member_leads_itself_and_survives_a_restart(void **state)
 {
     struct cluster *cluster = cluster_up(2, 1);
@@ -267,6 +323,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(three_members_elect_and_agree),
+        cmocka_unit_test(a_follower_answers_before_it_applies),
         cmocka_unit_test(a_single_member_leads_itself_and_survives_a_restart),
         cmocka_unit_test(a_killed_leader_is_replaced_long_before_the_election_timeout),
         cmocka_unit_test(a_split_vote_is_repeated_long_before_the_election_timeout),
