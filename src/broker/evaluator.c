@@ -255,15 +255,18 @@ static void schedule_next(struct evaluator *evaluator)
         evaluator->timer, evaluator->again || due_us <= now_us ? 1000 : due_us - now_us);
 }
 
+/* Each batch was committed and applied before the next row was taken: nothing is on its way any more. */
 static void end_cycle(struct evaluator *evaluator)
 {
-    propose_batch(evaluator);
+    CHECK(evaluator->decision_count == 0 && !evaluator->batch_in_flight);
     evaluator_cycle_end(&evaluator->cycle);
     evaluator->in_cycle = false;
     evaluator->last_cycle_ms = broker_wall_ms(evaluator->broker);
     count_verdicts(evaluator);
     metrics_observe(evaluator->broker->metrics, METRIC_EVALUATION_DURATION,
                     (double)evaluator->cycle_spent_us / 1e6);
+    metrics_observe(evaluator->broker->metrics, METRIC_EVALUATION_CYCLE,
+                    (double)(monotonic_us(evaluator) - evaluator->cycle_began_us) / 1e6);
     learner_advance(evaluator->learner, evaluator->running);
     if (evaluator->serving) /* proposing may end the leadership */
         schedule_next(evaluator);

@@ -78,6 +78,7 @@ enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_SECONDS, METRIC_BYTES, M
     X(PROBE_DURATION, SECONDS, "ckpt_destination_probe_duration_seconds", NULL, NULL, "Duration of write probes.") \
     X(EVALUATIONS, COUNTER, "ckpt_evaluations_total", "decision", "reason", "Evaluated allocations by decision and rule.") \
     X(EVALUATION_DURATION, SECONDS, "ckpt_evaluation_duration_seconds", NULL, NULL, "Loop time that one evaluation cycle took.") \
+    X(EVALUATION_CYCLE, SECONDS, "ckpt_evaluation_cycle_seconds", NULL, NULL, "From the begin of an evaluation cycle until its last decision was committed and applied.") \
     X(EVALUATION_LAST, GAUGE, "ckpt_evaluation_last_timestamp_seconds", NULL, NULL, "Unix time of the last complete cycle of this leader; 0 on followers.") \
     X(EVALUATION_INTERVAL, GAUGE, "ckpt_evaluation_interval_seconds", NULL, NULL, "Interval of evaluations in the policy.") \
     X(HINTS, COUNTER, "ckpt_hints_total", "purpose", "result", "Checkpoints that reached a final state, by purpose and result.") \

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Figures of a cluster on this machine, beside etcd's in the same run: commits, failover, evaluation, scale. Prints tables; gates nothing.
 
-Flow    `make bench` runs all; a name as argument (commits, commits_tls, failover, failover_tls, evaluation, scale) runs one. Everything shares this machine's
+Flow    `make bench` runs all; a name as argument (commits, commits_tls, failover, failover_tls, evaluation, scale, cycle) runs one. Everything shares this machine's
         cores: the load generator, three replicas, one disk. Medians of several runs.
 """
 import json
@@ -18,7 +18,7 @@ import grpc
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import peer  # noqa: E402
-from cluster import BUILD, Cluster, broker_pb2, broker_pb2_grpc, http_status, metric, operator_pb2, wait_until  # noqa: E402
+from cluster import BUILD, Cluster, broker_pb2, broker_pb2_grpc, common_pb2, http_get, http_status, metric, operator_pb2, wait_until  # noqa: E402
 
 QUIET = {"evaluation_interval": "30s"}
 RUNS, SECONDS = 5, 3
@@ -223,6 +223,56 @@ def scale_row(cluster, leader, count):
           flush=True)
 
 
+def fire_with_period(cluster, leader, count):
+    """So many of the allocations get a declared period that has passed: they fire in the next cycle, once, as nobody writes."""
+    page, token = [], ""
+    while len(page) < count:
+        reply = cluster.client.broker("ListAllocations", broker_pb2.ListAllocationsRequest(page_size=1000, page_token=token), timeout_s=30)
+        page += [a.spec.allocation_id for a in reply.allocations if not a.active_checkpoint_id]
+        token = reply.next_page_token
+        if not token:
+            break
+    with grpc.insecure_channel(leader.api) as channel:
+        stub = broker_pb2_grpc.BrokerServiceStub(channel)
+        asked = [stub.UpdateAllocation.future(broker_pb2.UpdateAllocationRequest(
+            request_id=uuid.uuid4().hex, allocation_id=a, period_ms=1), timeout=60) for a in page[:count]]
+        for one in asked:
+            one.result()
+
+
+def cycle_row(cluster, leader, what, arrange):
+    """One cycle from its begin until its last decision is committed and applied on the leader."""
+    name, fires = "ckpt_evaluation_cycle_seconds", 'ckpt_evaluations_total{decision="checkpoint"'
+    wait_until("a cycle", lambda c=metric(leader.http, f"{name}_count"): metric(leader.http, f"{name}_count") > c, 300, 0.05)
+    before = [metric(leader.http, n) or 0 for n in (f"{name}_count", f"{name}_sum", "ckpt_evaluation_duration_seconds_sum")]
+    fired = fired_count(leader, fires)
+    arrange()
+    wait_until("a cycle with decisions", lambda: fired_count(leader, fires) > fired, 600, 0.05)
+    after = [metric(leader.http, n) for n in (f"{name}_count", f"{name}_sum", "ckpt_evaluation_duration_seconds_sum")]
+    count, seconds, own = (a - b for a, b in zip(after, before))
+    print(f"{what:>32} {fired_count(leader, fires) - fired:10.0f} {seconds / count * 1000:12.0f} {own / count * 1000:12.0f}"
+          f"{'' if count == 1 else f'   (mean of {count:.0f} cycles)'}", flush=True)
+
+
+def fired_count(leader, name):
+    return sum(float(line.rsplit(" ", 1)[1]) for line in http_get(leader.http, "/metrics")[1].splitlines() if line.startswith(name))
+
+
+def bench_cycle(count=1000000, interval="60s"):
+    """Propose to commit: decisions of one cycle over a million allocations, a few and the worst case."""
+    print(f"three replicas on one machine, {count} allocations: one evaluation cycle until its last decision is committed and applied\n"
+          "                            what      fires     cycle ms  loop time ms")
+    policy = {"evaluation_interval": interval, "min_interval": "1ms", "max_interval": "365d", "node_degraded_after": "12h", "node_down_after": "24h"}
+    with Cluster(policy=policy) as cluster:
+        cluster.start()
+        leader = fill(cluster, count)
+        every = count // 120  # a 30 s cycle where each allocation fires once an hour
+        cycle_row(cluster, leader, "one in 120", lambda: fire_with_period(cluster, leader, every))
+        cycle_row(cluster, leader, "one in 24", lambda: fire_with_period(cluster, leader, count // 24))
+        cycle_row(cluster, leader, "all that are left", lambda: cluster.client.operator("SetPolicy", operator_pb2.SetPolicyRequest(
+            request_id=uuid.uuid4().hex, policy=common_pb2.Policy(max_interval_ms=1))))
+
+
 def lagging_row(cluster, leader):
     """A follower is away until the log it lacks is gone, and comes back under load."""
     away = follower_of(cluster, leader)
@@ -270,7 +320,7 @@ def bench_failover_tls(kills=50):
 
 
 BENCHES = {"commits": bench_commits, "commits_tls": lambda: bench_commits(True), "failover": bench_failover,
-           "failover_tls": bench_failover_tls, "evaluation": bench_evaluation, "scale": bench_scale}
+           "failover_tls": bench_failover_tls, "evaluation": bench_evaluation, "scale": bench_scale, "cycle": bench_cycle}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or BENCHES:
