@@ -270,6 +270,69 @@ static void tls_is_whole_or_not_at_all(void **state)
 #undef FAR
 }
 
+static void telemetry_sources_and_health_are_taken(void **state)
+{
+    struct config *config = take(
+        HEAD ONE "telemetry:\n"
+                 "  - {name: smd, kind: smd, url: \"http://smd/hsm/v2/State/Components\"}\n"
+                 "  - {name: bmc, kind: redfish, url: \"https://{host}\", map: /m, interval: 1m, "
+                 "credentials: /c}\n"
+                 "health: {half_life: 1h, drain: yes, factor_xid_milli: 5000}\n",
+        &n1);
+    struct node_health_config expected;
+
+    (void)state;
+    node_health_config_default(&expected);
+    assert_int_equal(config->telemetry_count, 2);
+    assert_int_equal(config->telemetry[0].kind, SOURCE_SMD);
+    assert_uint_equal(config->telemetry[0].interval_ms, 30000);
+    assert_uint_equal(config->telemetry[0].concurrency, 32);
+    assert_string_equal(config->telemetry[1].map, "/m");
+    assert_uint_equal(config->telemetry[1].interval_ms, 60000);
+    assert_true(config->health.drain);
+    assert_uint_equal(config->health.half_life_ms, 3600000);
+    assert_uint_equal(config->health.factor_milli[TELEMETRY_XID], 5000);
+    /* the table's defaults are the model's */
+    assert_uint_equal(config->health.alarm_lead_ms, expected.alarm_lead_ms);
+    assert_uint_equal(config->health.factor_max_milli, expected.factor_max_milli);
+    assert_uint_equal(config->health.alarm_precision_ppm, expected.alarm_precision_ppm);
+    assert_uint_equal(config->health.drain_max_per_hour, expected.drain_max_per_hour);
+    for (int signal = 0; signal < TELEMETRY_SIGNAL_COUNT; signal++) {
+        if (signal != TELEMETRY_XID)
+            assert_uint_equal(config->health.factor_milli[signal], expected.factor_milli[signal]);
+    }
+    config_free(config);
+}
+
+static void telemetry_mistakes_name_line_and_cure(void **state)
+{
+    static const struct {
+        const char *lines;
+        const char *expected[4];
+    } cases[] = {
+        {"  - {name: a, kind: snmp, url: \"http://h\"}\n", {"line 5", "kind", "smd, redfish"}},
+        {"  - {name: a, kind: smd}\n", {"line 5", "telemetry[0].url is missing"}},
+        {"  - {name: a, kind: smd, url: \"ftp://h\"}\n", {"line 5", "https://HOST"}},
+        {"  - {name: a, kind: smd, url: \"https://me:secret@h/\"}\n", {"credentials"}},
+        {"  - {name: agent, kind: smd, url: \"http://h\"}\n", {"line 5", "choose another"}},
+        {"  - {name: a, kind: smd, url: \"http://h\"}\n  - {name: a, kind: smd, url: "
+         "\"http://h\"}\n",
+         {"line 6", "another source"}},
+        {"  - {name: a, kind: redfish, url: \"https://bmc1\", map: /m}\n", {"{host}"}},
+        {"  - {name: a, kind: prometheus, url: \"http://{host}/\"}\n", {"{host}", "map"}},
+        {"  - {name: a, kind: smd, url: \"http://h\", credentials: /c}\n", {"in clear"}},
+        {"  - {name: a, kind: smd, url: \"https://h\", cert: /c}\n", {"cert", "key"}},
+        {"  - {name: a, kind: smd, url: \"https://h\", max_bytes: 5}\n", {"max_bytes", "1024"}},
+    };
+    char text[1024];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        snprintf(text, sizeof(text), HEAD ONE "telemetry:\n%s", cases[i].lines);
+        refuse(text, &n1, cases[i].expected);
+    }
+}
+
 static void an_even_number_of_members_begins_no_cluster(void **state)
 {
     struct config *config = take(
@@ -410,6 +473,8 @@ int main(void)
         cmocka_unit_test(each_mistake_names_line_key_and_limit),
         cmocka_unit_test(members_must_differ_and_stay_on_loopback),
         cmocka_unit_test(tls_is_whole_or_not_at_all),
+        cmocka_unit_test(telemetry_sources_and_health_are_taken),
+        cmocka_unit_test(telemetry_mistakes_name_line_and_cure),
         cmocka_unit_test(an_even_number_of_members_begins_no_cluster),
         cmocka_unit_test(flags_are_checked_too),
         cmocka_unit_test(durations_are_whole_and_bounded),
