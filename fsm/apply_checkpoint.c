@@ -81,6 +81,17 @@ static bool decision_too_soon(const struct fsm *fsm, const struct fsm_allocation
            fsm_since(fsm, view->last_attempt_end_ms) < interval_ms;
 }
 
+/* A move by the broker itself: somewhere to go, and nobody who wants to be asked first (F-008, F-015). */
+static bool decision_may_move(const struct fsm *fsm, const struct fsm_allocation *view,
+                              const Ckpt__Log__V1__Decision *decision)
+{
+    const struct node *spare = fsm_node_named(fsm, decision->spare_node_id);
+
+    return spare != NULL && spare->view.state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY &&
+           spare->view.allocation_count == 0 && !view->sensitive &&
+           view->requeue_policy != CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_NEVER;
+}
+
 /* Every guard again: between the evaluation and now anything may have happened (S1-056, S1-063, F-021). */
 static bool decision_holds(const struct fsm *fsm, const struct allocation *allocation,
                            const Ckpt__Log__V1__Decision *decision)
@@ -94,6 +105,8 @@ static bool decision_holds(const struct fsm *fsm, const struct allocation *alloc
         view->active_checkpoint_id != 0 || view->strategy != CKPT__V1__STRATEGY__STRATEGY_AUTO)
         return false;
     if (decision->purpose == PURPOSE(WALLTIME) && view->walltime_asked)
+        return false;
+    if (decision->purpose == PURPOSE(MIGRATE) && !decision_may_move(fsm, view, decision))
         return false;
     if (decision->purpose == PURPOSE(PREEMPT) && !fsm_victim_allowed(fsm, allocation))
         return false;
@@ -116,6 +129,8 @@ static bool decision_apply(struct fsm *fsm, const Ckpt__Log__V1__Decision *decis
         ask.purpose = PURPOSE(PERIODIC);
     if (ask.purpose == PURPOSE(PREEMPT))
         ask.after = AFTER(STOP);
+    if (ask.purpose == PURPOSE(MIGRATE))
+        ask.after = AFTER(MIGRATE);
     if (ask.after == AFTER(UNSPECIFIED))
         ask.after = AFTER(CONTINUE);
     if (fsm_checkpoint_ask(fsm, allocation, &ask, outcome) != FSM_OK)

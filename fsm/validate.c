@@ -322,7 +322,8 @@ static enum fsm_status validate_decisions(const fsm_command *command, struct fsm
     for (size_t i = 0; i < batch->n_decisions && outcome->status == FSM_OK; i++) {
         const Ckpt__Log__V1__DecisionInputs *inputs = batch->decisions[i]->inputs;
 
-        check_id(batch->decisions[i]->allocation_id, outcome);
+        if (check_id(batch->decisions[i]->allocation_id, outcome) == FSM_OK)
+            check_id_or_empty(batch->decisions[i]->spare_node_id, outcome);
         if (inputs == NULL)
             continue;
         check_range(batch->basis != NULL, 1, 1, outcome);

@@ -9,6 +9,7 @@
 #include "src/broker/broker.h"
 #include "src/broker/decision_inputs.h"
 #include "src/broker/dispatcher.h"
+#include "src/broker/evaluator_actions.h"
 #include "src/broker/evaluator_view.h"
 #include "src/broker/history.h"
 #include "src/broker/learner.h"
@@ -19,7 +20,7 @@ enum {
     EVALUATOR_BATCH_MAX = 256, /* decisions per command */
     EVALUATOR_ROWS_MIN = 256,  /* of a block */
     EVALUATOR_DECISION_MAX_BYTES =
-        500 + EVAL_COLUMN_COUNT * sizeof(uint64_t) + SOURCE_COUNT * sizeof(uint64_t)
+        640 + EVAL_COLUMN_COUNT * sizeof(uint64_t) + SOURCE_COUNT * sizeof(uint64_t)
 };
 _Static_assert(EVALUATOR_CHUNK_ROWS % EVALUATOR_ROWS_MIN == 0,
                "a whole chunk fits a block exactly");
@@ -72,6 +73,7 @@ struct evaluator {
     Ckpt__Log__V1__Decision *decision_pointers[EVALUATOR_BATCH_MAX];
     Ckpt__V1__DecisionTerms terms[EVALUATOR_BATCH_MAX];
     struct decision_inputs inputs[EVALUATOR_BATCH_MAX];
+    struct evaluator_actions actions;
 };
 
 static uint64_t monotonic_us(const struct evaluator *evaluator)
@@ -139,6 +141,23 @@ static void add_decision(struct evaluator *evaluator, const struct evaluator_blo
     decision->inputs = &evaluator->inputs[i].message;
     evaluator->decision_pointers[i] = decision;
     evaluator->decision_count++;
+}
+
+/* S1-022: the checkpoint that was worth it, or the one that the move needs, ends in a move. */
+static void add_move(struct evaluator *evaluator, const struct evaluator_block *block,
+                     const struct fsm_allocation *allocation, uint32_t row, const char *spare)
+{
+    size_t i = evaluator->decision_count;
+    Ckpt__Log__V1__Decision *decision = &evaluator->decisions[i];
+
+    add_decision(evaluator, block, allocation, row);
+    decision->purpose = CKPT__V1__PURPOSE__PURPOSE_MIGRATE;
+    decision->after = CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_MIGRATE;
+    decision->spare_node_id = translate_text(spare);
+    evaluator->terms[i].purpose = decision->purpose;
+    evaluator->terms[i].verdict = translate_text(eval_action_name(EVAL_ACTION_MIGRATE));
+    if (!eval_verdict_fires((enum eval_verdict)block->result.verdict[row]))
+        decision->inputs = NULL; /* the row alone does not say so */
 }
 
 /* ---- one cycle -------------------------------------------------------------------------------------------------------- */
@@ -213,6 +232,7 @@ static void begin_cycle(struct evaluator *evaluator)
     evaluator_cycle_learned(&evaluator->cycle, fsm, &rates);
     history_cycle(evaluator->history, evaluator->cycle.now_ms, &evaluator->cycle.policy);
     memset(evaluator->running, 0, sizeof(evaluator->running));
+    evaluator_actions_begin(&evaluator->actions);
     evaluator->in_cycle = true;
     evaluator->again = false;
     evaluator->next_row = 0;
@@ -337,6 +357,7 @@ static void take_row(struct evaluator *evaluator, struct evaluator_block *block,
         fsm_allocation_at(replica_fsm(evaluator->broker->replica), slot);
     uint32_t row = slot % EVALUATOR_CHUNK_ROWS;
     enum eval_verdict verdict;
+    const char *spare;
 
     if (allocation == NULL || block->evaluated_at_ms[row] == 0 ||
         block->registered_index[row] != allocation->registered_index ||
@@ -349,7 +370,11 @@ static void take_row(struct evaluator *evaluator, struct evaluator_block *block,
     verdict = block->result.verdict[row];
     CHECK(verdict < EVAL_VERDICT_COUNT);
     evaluator->verdict_counts[verdict]++;
-    if (eval_verdict_fires(verdict))
+    if (evaluator_actions_move(&evaluator->actions, &evaluator->cycle,
+                               replica_fsm(evaluator->broker->replica), allocation, &block->view,
+                               &block->result, row, &spare))
+        add_move(evaluator, block, allocation, row, spare);
+    else if (eval_verdict_fires(verdict))
         add_decision(evaluator, block, allocation, row);
 }
 

@@ -393,6 +393,11 @@ struct node_hazard node_health_hazard(const struct node_health *health, uint32_t
     return hazard;
 }
 
+double node_health_alarm_lead_s(const struct node_health *health)
+{
+    return (double)health->policy.alarm_lead_ms / 1e3;
+}
+
 /* ---- for people ---- */
 
 enum node_health_sight node_health_sight(const struct node_health *health, uint32_t node_slot,

@@ -71,6 +71,9 @@ struct node_hazard {
 struct node_hazard node_health_hazard(const struct node_health *health, uint32_t node_slot,
                                       double horizon_s, double write_s);
 
+/* Mean time from a hard signal to its failure. */
+double node_health_alarm_lead_s(const struct node_health *health);
+
 enum node_health_sight { NODE_HEALTH_BLIND, NODE_HEALTH_STALE, NODE_HEALTH_FRESH };
 enum node_health_sight node_health_sight(const struct node_health *health, uint32_t node_slot,
                                          unsigned source, uint64_t *ret_age_ms);

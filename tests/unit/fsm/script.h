@@ -459,6 +459,7 @@ static inline enum fsm_status script_decide(struct script *script, Ckpt__Log__V1
         decision->terms = &terms;
         decision->inputs = columns[0] != 0 ? &inputs : NULL;
         decision->priority_gpu_ms_per_gb = script_number(script, "priority", 1);
+        decision->spare_node_id = script_text(script_value(script, "spare", ""));
         pointers[batch.n_decisions++] = decision;
     }
     batch.decisions = pointers;

@@ -53,6 +53,34 @@ static void migrate_requeues_without_counting_a_failure(void **unused)
     script_close(&script);
 }
 
+/* S1-022, F-008: between the decision and now the spare may have gone, and some jobs are not moved without asking */
+static void a_decided_move_needs_its_spare_still(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1");
+    expect_ok(&script, "register other nodes=n2");
+    expect_ok(&script, "register never nodes=n4 requeue=never");
+    expect_ok(&script, "register secret nodes=n5 sensitive");
+    expect_ok(&script, "node n2 ready");
+    expect_ok(&script, "node n3 down");
+    expect_ok(&script, "node n6 ready");
+    expect_ok(&script, "decide j1 purpose=migrate");
+    expect_ok(&script, "decide j1 purpose=migrate spare=nowhere");
+    expect_ok(&script, "decide j1 purpose=migrate spare=n2"); /* taken meanwhile */
+    expect_ok(&script, "decide j1 purpose=migrate spare=n3");
+    expect_ok(&script, "decide never secret purpose=migrate spare=n6");
+    assert_true(summary_of(&script).skipped_decisions == 6);
+    expect_job(&script, "j1", RUNNING);
+    expect_ok(&script, "decide j1 purpose=migrate spare=n6");
+    expect_job(&script, "j1", CHECKPOINTING_TO_STOP);
+    assert_int_equal(checkpoint_of(&script, 1)->after,
+                     CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_MIGRATE);
+    script_close(&script);
+}
+
 /* S3-017 */
 static void a_failed_stopping_checkpoint_leaves_the_job_running(void **unused)
 {
@@ -239,6 +267,7 @@ int main(void)
         cmocka_unit_test(stop_suspends_once_the_nodes_are_done),
         cmocka_unit_test(kill_completes_the_allocation),
         cmocka_unit_test(migrate_requeues_without_counting_a_failure),
+        cmocka_unit_test(a_decided_move_needs_its_spare_still),
         cmocka_unit_test(a_failed_stopping_checkpoint_leaves_the_job_running),
         cmocka_unit_test(retries_back_off_and_end),
         cmocka_unit_test(the_extension_is_granted_once_in_a_checkpoints_life),

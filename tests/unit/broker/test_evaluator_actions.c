@@ -1,0 +1,259 @@
+/* Moves off nodes that are about to fail: S1-022, F-008, F-015; the ledger's choice becomes a decision that the state machine checks. */
+#include <math.h>
+
+#include "src/broker/dispatcher.h"
+#include "src/broker/evaluator.h"
+#include "src/broker/evaluator_actions.h"
+#include "src/broker/metrics.h"
+#include "src/broker/node_health.h"
+#include "src/broker/nodes.h"
+#include "tests/unit/broker/fake_replica.h"
+
+#define HOUR_MS UINT64_C(3600000)
+
+enum { SOURCE = 3, FRESH_MS = 90000 };
+
+struct scene {
+    struct fake *fake;
+    struct nodes *nodes;
+    struct node_health *health;
+    struct evaluator_cycle cycle;
+    struct eval_view view;
+    struct eval_result result;
+    struct evaluator_actions actions;
+};
+
+static const struct fsm_allocation *job(const struct scene *scene)
+{
+    return fsm_allocation_find(scene->fake->replica.fsm, "job");
+}
+
+static void node_ready(struct fake *fake, const char *name, Ckpt__Log__V1__NodeState state)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__NodeSeen seen = CKPT__LOG__V1__NODE_SEEN__INIT;
+    char copy[64];
+
+    snprintf(copy, sizeof(copy), "%s", name);
+    seen.node_id = copy;
+    seen.state = state;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_SEEN;
+    command.node_seen = &seen;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+}
+
+static void never_requeued(Ckpt__V1__AllocationSpec *spec)
+{
+    spec->requeue_policy = CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_NEVER;
+}
+
+static void made_sensitive(Ckpt__V1__AllocationSpec *spec)
+{
+    spec->sensitive = true;
+}
+
+/* "job" has computed for two hours on node-1 and node-2. */
+static struct scene begin(void (*change)(Ckpt__V1__AllocationSpec *spec))
+{
+    struct scene scene = {.fake = fake_new(NULL)};
+
+    assert_int_equal(fake_register(scene.fake, "job", 1, 2, change).status, FSM_OK);
+    scene.nodes = nodes_new(&scene.fake->broker);
+    scene.health = nodes_health(scene.nodes);
+    node_health_set_source(scene.health, SOURCE, FRESH_MS);
+    fake_advance_ms(scene.fake, 2 * HOUR_MS);
+    fake_serve(scene.fake);
+    nodes_start(scene.nodes);
+    eval_view_alloc(&scene.view, 16);
+    eval_result_alloc(&scene.result, 16);
+    return scene;
+}
+
+static void finish(struct scene *scene)
+{
+    eval_view_free(&scene->view);
+    eval_result_free(&scene->result);
+    nodes_stop(scene->nodes);
+    nodes_free(scene->nodes);
+    fake_free(scene->fake);
+}
+
+static void say(struct node_health *health, const struct fake *fake, const char *node,
+                enum telemetry_signal signal, double value)
+{
+    struct telemetry_sample sample = {
+        .signal = signal, .subject = SAMPLES_NO_SUBJECT, .value = value};
+    uint32_t slot = fsm_node_find(fake->replica.fsm, node)->slot;
+
+    node_health_sample(health, slot, SOURCE, &sample);
+    node_health_heard(health, slot, SOURCE, fake->now_us);
+}
+
+/* A GPU that fell off the bus: precision 0.6, mean lead 45 min. */
+static void alarm_of(struct scene *scene, const char *node)
+{
+    say(scene->health, scene->fake, node, TELEMETRY_XID, 0);
+    say(scene->health, scene->fake, node, TELEMETRY_XID, 79);
+}
+
+/* Scores the one row and asks for its action. */
+static bool moves(struct scene *scene, const char **ret_spare)
+{
+    const struct fsm *fsm = scene->fake->replica.fsm;
+    struct fsm_waiting best[FSM_TARGETS_MAX];
+    struct fsm_grantable_scan scan;
+    struct eval_view rows;
+    bool move;
+
+    fsm_grantable_begin(&scan, best, 1);
+    assert_true(fsm_grantable_step(fsm, &scan, SIZE_MAX));
+    evaluator_cycle_begin(&scene->cycle, fsm, scene->nodes, fake_wall_ms(scene->fake), &scan);
+    evaluator_actions_begin(&scene->actions);
+    evaluator_fill(&scene->cycle, fsm, &scene->view, 0, 1);
+    rows = evaluator_view_rows(&scene->view, 0, 1);
+    eval_score(&scene->cycle.policy, &rows, &scene->result);
+    move = evaluator_actions_move(&scene->actions, &scene->cycle, fsm, job(scene), &scene->view,
+                                  &scene->result, 0, ret_spare);
+    evaluator_cycle_end(&scene->cycle);
+    return move;
+}
+
+/* S1-022 */
+static void a_job_moves_off_a_node_with_an_alarm_when_a_spare_waits(void **state)
+{
+    struct scene scene = begin(NULL);
+    const char *spare = NULL;
+
+    (void)state;
+    node_ready(scene.fake, "idle", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
+    assert_false(moves(&scene, &spare)); /* no alarm */
+    alarm_of(&scene, "node-2");
+    assert_true(moves(&scene, &spare));
+    assert_string_equal(spare, "idle");
+    finish(&scene);
+}
+
+static void without_a_good_spare_it_stays(void **state)
+{
+    struct scene scene = begin(NULL);
+    const char *spare = NULL;
+
+    (void)state;
+    alarm_of(&scene, "node-2");
+    assert_false(moves(&scene, &spare)); /* none at all */
+    node_ready(scene.fake, "drained", CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING);
+    node_ready(scene.fake, "late", CKPT__LOG__V1__NODE_STATE__NODE_STATE_DEGRADED);
+    node_ready(scene.fake, "ill", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
+    alarm_of(&scene, "ill");
+    assert_false(moves(&scene, &spare));
+    node_ready(scene.fake, "busy", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
+    assert_true(moves(&scene, &spare));
+    assert_string_equal(spare, "busy");
+    finish(&scene);
+}
+
+static void each_node_with_an_alarm_needs_a_spare(void **state)
+{
+    struct scene scene = begin(NULL);
+    const char *spare = NULL;
+
+    (void)state;
+    node_ready(scene.fake, "idle-1", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
+    alarm_of(&scene, "node-1");
+    alarm_of(&scene, "node-2");
+    assert_false(moves(&scene, &spare));
+    node_ready(scene.fake, "idle-2", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
+    assert_true(moves(&scene, &spare));
+    assert_uint_equal(scene.actions.spare_count, 0); /* both are promised */
+    finish(&scene);
+}
+
+/* F-008, F-015 */
+static void who_may_not_be_requeued_is_not_moved(void **state)
+{
+    void (*const kinds[])(Ckpt__V1__AllocationSpec * spec) = {never_requeued, made_sensitive};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(kinds); i++) {
+        struct scene scene = begin(kinds[i]);
+        const char *spare = NULL;
+
+        node_ready(scene.fake, "idle", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
+        alarm_of(&scene, "node-2");
+        assert_false(moves(&scene, &spare));
+        finish(&scene);
+    }
+}
+
+/* With nothing at stake a move costs a restart and saves less: p (D + R) < R */
+static void a_job_with_nothing_to_lose_stays(void **state)
+{
+    struct scene scene = begin(NULL);
+    const char *spare = NULL;
+    struct eval_situation situation;
+    struct eval_ledger ledger;
+    uint32_t alarmed;
+
+    (void)state;
+    node_ready(scene.fake, "idle", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
+    alarm_of(&scene, "node-2");
+    assert_true(moves(&scene, &spare));
+    assert_true(evaluator_actions_situation(&scene.cycle, scene.fake->replica.fsm, job(&scene),
+                                            &scene.view, &scene.result, 0, &situation, &alarmed));
+    assert_uint_equal(alarmed, 1);
+    assert_double_near(situation.alarm_p, 0.6, 1e-6);
+    assert_double_near(situation.down_s, 90, 0);
+    situation.spare = true;
+    situation.lost_s = situation.age_s = 0;
+    situation.value_gpu_s = 0;
+    eval_ledger(&situation, &ledger);
+    assert_int_not_equal(ledger.best, EVAL_ACTION_MIGRATE);
+    finish(&scene);
+}
+
+/* The whole way: a cycle of the evaluator proposes it, the state machine begins a checkpoint that ends in a move. */
+static void a_cycle_proposes_the_move(void **state)
+{
+    struct fake *fake = fake_new(NULL);
+    struct node_health *health;
+    const struct fsm_checkpoint *checkpoint;
+
+    (void)state;
+    fake->broker.metrics = metrics_new(&fake->broker);
+    fake->broker.dispatcher = dispatcher_new(&fake->broker);
+    fake->broker.evaluator = evaluator_new(&fake->broker);
+    assert_int_equal(fake_register(fake, "job", 1, 2, NULL).status, FSM_OK);
+    node_ready(fake, "idle", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
+    health = nodes_health(dispatcher_nodes(fake->broker.dispatcher));
+    node_health_set_source(health, SOURCE, FRESH_MS);
+    fake_advance_ms(fake, 20 * 60000);
+    say(health, fake, "node-1", TELEMETRY_XID, 0);
+    say(health, fake, "node-1", TELEMETRY_XID, 79);
+    fake_serve(fake); /* a cycle at once */
+    checkpoint = fsm_checkpoint_next(fake->replica.fsm, 0);
+    assert_non_null(checkpoint);
+    assert_int_equal(checkpoint->purpose, CKPT__V1__PURPOSE__PURPOSE_MIGRATE);
+    assert_int_equal(checkpoint->after, CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_MIGRATE);
+    assert_string_equal(checkpoint->terms->verdict, "checkpoint_and_migrate");
+    assert_int_equal(fsm_allocation_find(fake->replica.fsm, "job")->state,
+                     CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP);
+    fake_stop_serving(fake);
+    evaluator_free(fake->broker.evaluator);
+    dispatcher_free(fake->broker.dispatcher);
+    metrics_free(fake->broker.metrics);
+    fake_free(fake);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_moves_off_a_node_with_an_alarm_when_a_spare_waits),
+        cmocka_unit_test(without_a_good_spare_it_stays),
+        cmocka_unit_test(each_node_with_an_alarm_needs_a_spare),
+        cmocka_unit_test(who_may_not_be_requeued_is_not_moved),
+        cmocka_unit_test(a_job_with_nothing_to_lose_stays),
+        cmocka_unit_test(a_cycle_proposes_the_move),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
