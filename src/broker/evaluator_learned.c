@@ -9,6 +9,26 @@
 
 #define MICRO 1e-6
 
+/* To ten bits. A rate that is learned moves a little with every cycle; as long as it says nothing new the rows stay the same, and the
+ * history of evaluations (history.h) has nothing to keep. */
+static double steady(double rate)
+{
+    int exponent;
+    double mantissa = frexp(rate, &exponent);
+
+    return isfinite(rate) ? ldexp(round(mantissa * 1024) / 1024, exponent) : rate;
+}
+
+static void steady_rates(struct learned_rates *rates)
+{
+    for (size_t i = 0; i < FSM_AGE_BINS; i++)
+        rates->age_factors[i] = steady(rates->age_factors[i]);
+    for (size_t i = 0; i < FSM_GROUPS; i++) {
+        rates->kills_per_s[i] = steady(rates->kills_per_s[i]);
+        rates->demands_per_s[i] = steady(rates->demands_per_s[i]);
+    }
+}
+
 void evaluator_cycle_learned(struct evaluator_cycle *cycle, const struct fsm *fsm,
                              const struct learned_rates *rates)
 {
@@ -16,7 +36,8 @@ void evaluator_cycle_learned(struct evaluator_cycle *cycle, const struct fsm *fs
 
     CHECK(cycle->age_factors == NULL);
     cycle->rates = *rates;
-    cycle->policy.lambda_node_per_s = rates->node_failures_per_s;
+    steady_rates(&cycle->rates);
+    cycle->policy.lambda_node_per_s = cycle->rates.node_failures_per_s;
     cycle->age_factors = check_calloc(slots > 0 ? slots : 1, sizeof(*cycle->age_factors));
     cycle->age_factor_count = slots;
     for (uint32_t slot = 0; slot < slots; slot++) {
@@ -26,7 +47,7 @@ void evaluator_cycle_learned(struct evaluator_cycle *cycle, const struct fsm *fs
         if (node != NULL && node->steady_since_ms != 0)
             bin = fsm_age_bin(
                 cycle->now_ms > node->steady_since_ms ? cycle->now_ms - node->steady_since_ms : 0);
-        cycle->age_factors[slot] = rates->age_factors[bin];
+        cycle->age_factors[slot] = cycle->rates.age_factors[bin];
     }
 }
 

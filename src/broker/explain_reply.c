@@ -227,6 +227,35 @@ static void name_changes(uint64_t changed, char text[CHANGED_BYTES])
     }
 }
 
+/* Within a hundredth in every input that something else than time changed: the same for people. */
+static bool nearly_same(const struct eval_view *a, const struct eval_view *b, uint64_t changed)
+{
+    const uint64_t never = UINT64_C(1) << EVAL_INPUT_FLAGS | UINT64_C(1) << EVAL_INPUT_age_s |
+                           UINT64_C(1) << EVAL_INPUT_walltime_left_s;
+
+    if ((changed & never) != 0)
+        return false;
+#define X(column)                                                                                  \
+    if ((changed & UINT64_C(1) << EVAL_INPUT_##column) != 0 &&                                     \
+        !(fabs(a->column[0] - b->column[0]) <= 0.01 * fabs(a->column[0])))                         \
+        return false;
+    EVAL_VIEW_COLUMNS(X)
+#undef X
+    return true;
+}
+
+/* The run before is the same for people: it goes on in this line. False: it is another one. */
+static bool extend_past(Ckpt__V1__ExplainPast *past, const struct history *history,
+                        const struct history_run *run, const struct eval_view *newest,
+                        uint8_t verdict, uint64_t changed)
+{
+    if (run->verdict != verdict || !nearly_same(newest, &run->view, changed))
+        return false;
+    past->first_ms = history_cycle_ms(history, run->first_cycle);
+    past->count += run->last_cycle - run->first_cycle + 1;
+    return true;
+}
+
 static void fill_past(Ckpt__V1__ExplainPast *past, const struct history *history,
                       const struct history_run *run, struct eval_result *result)
 {
@@ -257,8 +286,10 @@ static void past_list(const struct explained *explained, size_t max, struct past
     const struct evaluator *evaluator = explained->broker->evaluator;
     const struct history *history;
     struct eval_result result;
+    struct eval_view newest;
     struct history_run run;
-    uint64_t changed;
+    uint64_t changed = 0, all = 0;
+    uint8_t verdict = 0;
 
     *ret_past = (struct past){0};
     if (max > EXPLAIN_HISTORY_MAX)
@@ -269,20 +300,31 @@ static void past_list(const struct explained *explained, size_t max, struct past
     ret_past->pointers = check_calloc(max, sizeof(Ckpt__V1__ExplainPast *));
     ret_past->changed = check_calloc(max, sizeof(*ret_past->changed));
     eval_view_alloc(&run.view, 1);
+    eval_view_alloc(&newest, 1);
     eval_result_alloc(&result, 1);
     if (evaluator_newest_run(evaluator, explained->allocation, &run)) {
         history = evaluator_history(evaluator);
         do {
-            size_t i = ret_past->count++;
+            size_t i = ret_past->count;
 
+            all |= changed;
+            if (i > 0 && extend_past(&ret_past->items[i - 1], history, &run, &newest, verdict, all))
+                continue;
+            if (i > 0) {
+                name_changes(changed, ret_past->changed[i - 1]);
+                ret_past->items[i - 1].changed = ret_past->changed[i - 1];
+            }
+            if (i == max)
+                break;
             fill_past(&ret_past->items[i], history, &run, &result);
             ret_past->pointers[i] = &ret_past->items[i];
-            if (!history_older(history, &run, &changed))
-                break;
-            name_changes(changed, ret_past->changed[i]);
-            ret_past->items[i].changed = ret_past->changed[i];
-        } while (ret_past->count < max);
+            ret_past->count++;
+            eval_view_copy_row(&run.view, 0, &newest);
+            verdict = run.verdict;
+            all = 0;
+        } while (history_older(history, &run, &changed));
     }
+    eval_view_free(&newest);
     eval_view_free(&run.view);
     eval_result_free(&result);
 }

@@ -1,0 +1,100 @@
+#!/usr/bin/python3
+"""Explain on a live cluster: now, earlier, and from the log; a decision is the same one, to the bit, under every later leader and after
+every restart. E-rows, S1-018."""
+import json
+import pathlib
+import struct
+import sys
+import uuid
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from cluster import BIN, Cluster, broker_pb2, metric, tap, wait_until  # noqa: E402
+
+POLICY = {"evaluation_interval": "1s", "min_interval": "1s", "checkpoint_timeout": "20s", "grace": "1s", "quiesce": "1ms",
+          "near_completion": "1s"}
+COMPLETE = 5
+
+
+def explanation(cluster, *arguments, **options):
+    return json.loads(cluster.ctl("explain", *arguments, "-o", "json", **options).stdout)["explanation"]
+
+
+def without_clock(explained):
+    """What a decision of the log says whoever is asked, and whenever."""
+    gone = ("asked_at_ms", "grant", "data_age_ms", "oldest_ms", "history")
+    return {key: value for key, value in explained.items() if key not in gone}
+
+
+def a_decision_is_reproduced_after_failover_and_after_restart_of_all():
+    with Cluster(agents=("a",), policy=POLICY, raft={"snapshot_after_entries": 100}) as cluster:
+        cluster.start()
+        cluster.register("job", [("a", 1, 4 << 20)], period_ms=2000)
+        cluster.run_job("a", "job", [str(BIN / "heat"), "--size", "64", "--iterations", "100000000", "--delay-us", "2000",
+                                     "--output", str(cluster.dir / "result")])
+        decided = wait_until("a decided checkpoint is complete",
+                             lambda: next((c for c in cluster.checkpoints("job", state=COMPLETE) if c.HasField("terms")), None), 40)
+        identifier = f"{decided.checkpoint_id >> 40}-{decided.checkpoint_id & ((1 << 40) - 1)}"
+        first = explanation(cluster, "--checkpoint", identifier)
+        assert first["source"] == "LOG" and first["match"] == "SAME", first
+        assert first["checkpoint"] is True and first["index"] > 0 and first["checkpoint_id"] == identifier
+        for item in first["inputs"]:  # the texts are the bits
+            if item["name"] != "flags":
+                assert struct.pack("<d", float(item["value"])) == struct.pack("<Q", item["bits"]), item
+        assert "reproduced bit for bit" in cluster.ctl("explain", "--checkpoint", identifier).stdout
+
+        dead = cluster.wait_leader()
+        dead.kill()
+        cluster.wait_leader()
+        assert without_clock(explanation(cluster, "--checkpoint", identifier)) == without_clock(first)
+        dead.start()
+
+        for i in range(150):  # beyond a snapshot: the state itself carries what the decision was made from
+            cluster.client.broker("ReportQueue", broker_pb2.ReportQueueRequest(request_id=uuid.uuid4().hex, vcluster="hpc",
+                                                                              queued_gpu_ms=i))
+        wait_until("all wrote a snapshot",
+                   lambda: all(metric(m.http, "ckpt_raft_snapshots_total") >= 1 for m in cluster.members), 30)
+        for member in cluster.members:
+            member.kill()
+        for member in cluster.members:
+            member.start()
+        cluster.wait_leader()
+        assert without_clock(explanation(cluster, "--checkpoint", identifier)) == without_clock(first)
+        for member in cluster.members:  # each of them, leader or not
+            answer = wait_until(f"{member.name} knows it",
+                                lambda m=member: cluster.ctl("explain", "--checkpoint", identifier, "--stale", "-o", "json",
+                                                             endpoints=m.api, check=False), 20)
+            assert without_clock(json.loads(answer.stdout)["explanation"]) == without_clock(first), member.name
+        cluster.debug_check()
+
+
+def the_past_is_explained_and_what_is_too_old_says_from_when_on():
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        cluster.register("quiet", [("a", 1, 4 << 20)])
+        wait_until("it was evaluated", lambda: cluster.ctl("explain", "quiet", check=False).returncode == 0, 20)
+        past = wait_until("ten evaluations are one line",
+                          lambda: next((h for h in [explanation(cluster, "quiet", "--history", "16")["history"]]
+                                        if h and sum(p["count"] for p in h) >= 10), None), 30)
+        assert all(not p["checkpoint"] for p in past), "nothing was decided, and yet it is all there"
+        assert len(past) <= 3, f"equal evaluations are not counted together: {past}"
+        now = explanation(cluster, "quiet")
+        assert now["source"] == "LAST" and now["match"] == "UNSPECIFIED"
+        names = {item["name"] for item in now["inputs"]}
+        assert {"age_s", "hazard_factor", "flags", "phi_gpu_s_per_byte"} <= names
+        agents = next(item for item in now["inputs"] if item["name"] == "hazard_factor")
+        assert agents["heard"] and agents["aged"] and agents["age_ms"] < 10000, agents
+        instant = past[0]["last_ms"] - 2000
+        then = explanation(cluster, "quiet", "--at", str(instant))
+        assert then["source"] == "HISTORY" and instant - 2500 < then["evaluated_at_ms"] <= instant, then
+        age = lambda e: float(next(i["value"] for i in e["inputs"] if i["name"] == "age_s"))  # noqa: E731
+        assert age(now) - age(then) == (now["evaluated_at_ms"] - then["evaluated_at_ms"]) / 1000
+        refused = cluster.ctl("explain", "quiet", "--at", "1h", check=False)
+        assert refused.returncode == 3 and "TOO_OLD" in refused.stderr and "the oldest instant" in refused.stderr, refused
+        text = cluster.ctl("explain", "quiet").stdout
+        for line in (" value ", " cost ", " flips when: ", " guards: ", " grant: ", "TERM ", "INPUT "):
+            assert line in text, f"{line} is not in:\n{text}"
+
+
+if __name__ == "__main__":
+    sys.exit(tap([a_decision_is_reproduced_after_failover_and_after_restart_of_all,
+                  the_past_is_explained_and_what_is_too_old_says_from_when_on]))
