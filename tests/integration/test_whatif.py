@@ -28,8 +28,9 @@ def cluster_is_asked_what_other_rules_would_have_wasted():
             assert 0 < row["held_gpu_s"] < 8 * 3600, row
             assert 0 <= row["waste"] <= 1, row
         # the queue goes into the history; a file of it is replayed offline, with the same jobs and events
-        cluster.ctl("queue", "report", "hpc", "--queued", "900000", "--running", "1000000", "--waiting", "big:9:64")
+        cluster.ctl("queue", "report", "hpc", "--queued", "900s", "--running", "1000s", "--waiting", "big:9:64")
         wait_until("the queue is an event", lambda: "queue of hpc" in cluster.ctl("events").stdout, 15)
+        wait_until("the outage is over", lambda: "TARGET_UP" in cluster.ctl("events", "-o", "jsonl").stdout, 15)
         trace = cluster.dir / "history"
         trace.write_text(cluster.ctl("history", "--since", "1h").stdout)
         lines = trace.read_text().splitlines()
