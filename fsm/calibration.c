@@ -141,10 +141,15 @@ void fsm_calibrate_lost(struct fsm *fsm, struct allocation *allocation, enum fsm
         calibration->node_losses += reason == REASON(NODE_DOWN);
         calibration->kill_losses += reason == REASON(PREEMPTED_WITHOUT_CHECKPOINT);
     }
-    if (cause == FSM_LOSS_FAILURE && allocation->stake_gpu_ms > 0 &&
-        fsm->now_ms <= allocation->stake_until_ms) {
+    if (cause != FSM_LOSS_FAILURE || allocation->stake_gpu_ms == 0 ||
+        fsm->now_ms > allocation->stake_until_ms)
+        return;
+    if (reason == REASON(NODE_DOWN)) {
         calibration->saved_gpu_ms = fsm_add(calibration->saved_gpu_ms, allocation->stake_gpu_ms);
         calibration->saved_count++;
+    } else {
+        calibration->saved_other_gpu_ms =
+            fsm_add(calibration->saved_other_gpu_ms, allocation->stake_gpu_ms);
     }
 }
 
@@ -171,6 +176,7 @@ void fsm_get_calibration(const struct fsm *fsm, uint64_t at_ms,
     X(kill_losses)                                                                                 \
     X(saved_predicted_gpu_ms)                                                                      \
     X(saved_gpu_ms)                                                                                \
+    X(saved_other_gpu_ms)                                                                          \
     X(saved_count) X(checkpoints) X(pause_predicted_gpu_ms) X(pause_gpu_ms)
 
 void fsm_calibration_to_message(struct fsm_calibration *calibration,

@@ -332,7 +332,7 @@ struct fsm_calibration {
     uint64_t ended[FSM_SUCCESS_BINS], completed[FSM_SUCCESS_BINS], ended_ppm[FSM_SUCCESS_BINS];
     uint64_t expected_losses_e6, expected_rest_e15; /* the rest is less than one of the former */
     uint64_t node_losses, kill_losses;
-    uint64_t saved_predicted_gpu_ms, saved_gpu_ms, saved_count, checkpoints;
+    uint64_t saved_predicted_gpu_ms, saved_gpu_ms, saved_other_gpu_ms, saved_count, checkpoints;
     uint64_t pause_predicted_gpu_ms, pause_gpu_ms;
 };
 void fsm_get_calibration(const struct fsm *fsm, uint64_t at_ms,

@@ -102,9 +102,11 @@ static void print_sums(FILE *out, const Ckpt__V1__Calibration *calibration)
             calibration->node_losses, calibration->kill_losses);
     fprintf(out,
             "value: %.2f GPU-h of work saved predicted by %" PRIu64
-            " checkpoints, %.2f saved at %" PRIu64 " failures within half their age\n",
+            " checkpoints, %.2f saved at %" PRIu64
+            " losses with a node within half their age (%.2f at deaths of applications)\n",
             (double)calibration->saved_predicted_gpu_ms / GPU_MS_PER_HOUR, calibration->checkpoints,
-            (double)calibration->saved_gpu_ms / GPU_MS_PER_HOUR, calibration->saved_count);
+            (double)calibration->saved_gpu_ms / GPU_MS_PER_HOUR, calibration->saved_count,
+            (double)calibration->saved_other_gpu_ms / GPU_MS_PER_HOUR);
     fprintf(out, "pauses: %.2f GPU-h predicted, %.2f measured\n",
             (double)calibration->pause_predicted_gpu_ms / GPU_MS_PER_HOUR,
             (double)calibration->pause_gpu_ms / GPU_MS_PER_HOUR);

@@ -294,6 +294,7 @@ static enum cli_exit read_policy(struct cli *cli, struct whatif_scenario *scenar
     const Ckpt__V1__Policy *policy = ((const Ckpt__V1__GetPolicyReply *)message)->policy;
 
     if (policy != NULL) {
+        scenario->learn = 1; /* nothing is known in advance, as with traces */
         scenario->cycle_s = policy->evaluation_interval_ms > 1000
                                 ? (double)policy->evaluation_interval_ms / 1e3
                                 : 1;

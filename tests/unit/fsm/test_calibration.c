@@ -141,26 +141,29 @@ static void expected_losses_are_the_integral_of_the_hazards_in_use(void **unused
     script_close(&script);
 }
 
-/* The model's value of a checkpoint is what it saves at failures within half its age. */
+/* The model's value of a checkpoint is what it saves at node failures within half its age; deaths of applications are apart. */
 static void a_failure_within_the_horizon_is_what_recompute_saved_meant(void **unused)
 {
+    static const char *const ends[] = {"node n1 down", "node n1 down",
+                                       "report n1 application_exited j3 status=9 restart"};
     struct script script;
 
     (void)unused;
     script_start(&script);
-    expect_ok(&script, "register j1 nodes=n1");
-    for (int i = 1; i <= 2; i++) {
+    for (int i = 1; i <= 3; i++) {
+        expect_ok(&script, "node n1 ready");
+        expect_ok(&script, "register j%d nodes=n1", i);
         expect_ok(&script, "after 100000");
-        expect_ok(&script, "decide j1 age=100000");
+        expect_ok(&script, "decide j%d age=100000", i);
         expect_ok(&script, "grant 1-%d", i);
-        expect_ok(&script, "report n1 started j1 ckpt=1-%d", i);
-        expect_ok(&script, "report n1 shard_verified j1 ckpt=1-%d", i);
-        expect_ok(&script, "after %d", i == 1 ? 50000 : 50001); /* the last instant, and after it */
-        expect_ok(&script, "report n1 application_exited j1 status=9 restart");
-        expect_ok(&script, "report n1 application_started j1 restored=1-%d", i);
+        expect_ok(&script, "report n1 started j%d ckpt=1-%d", i, i);
+        expect_ok(&script, "report n1 shard_verified j%d ckpt=1-%d", i, i);
+        expect_ok(&script, "after %d", i == 1 ? 50000 : 50001 - i / 3); /* in time, late, in time */
+        expect_ok(&script, "%s", ends[i - 1]);
     }
     assert_int_equal(calibration_of(&script).saved_gpu_ms, 8 * 100000);
     assert_int_equal(calibration_of(&script).saved_count, 1);
+    assert_int_equal(calibration_of(&script).saved_other_gpu_ms, 8 * 100000);
     script_close(&script);
 }
 
