@@ -413,6 +413,18 @@ enum node_health_sight node_health_sight(const struct node_health *health, uint3
     return age_us > health->fresh_us[source] ? NODE_HEALTH_STALE : NODE_HEALTH_FRESH;
 }
 
+uint64_t node_health_age_ms(const struct node_health *health, uint32_t node_slot)
+{
+    uint64_t youngest_ms = UINT64_MAX, age_ms;
+
+    for (unsigned source = 0; health != NULL && source < HEALTH_SOURCES_MAX; source++) {
+        if (node_health_sight(health, node_slot, source, &age_ms) == NODE_HEALTH_FRESH &&
+            age_ms < youngest_ms)
+            youngest_ms = age_ms;
+    }
+    return youngest_ms;
+}
+
 size_t node_health_signals(const struct node_health *health, uint32_t node_slot,
                            struct node_health_signal *ret_signals)
 {

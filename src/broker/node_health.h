@@ -77,6 +77,8 @@ double node_health_alarm_lead_s(const struct node_health *health);
 enum node_health_sight { NODE_HEALTH_BLIND, NODE_HEALTH_STALE, NODE_HEALTH_FRESH };
 enum node_health_sight node_health_sight(const struct node_health *health, uint32_t node_slot,
                                          unsigned source, uint64_t *ret_age_ms);
+/* Since the node's health was heard of last by any source that is fresh; UINT64_MAX: by none. */
+uint64_t node_health_age_ms(const struct node_health *health, uint32_t node_slot);
 struct node_health_signal {
     enum telemetry_signal signal;
     double factor;

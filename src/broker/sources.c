@@ -6,6 +6,7 @@
 #include "src/base/check.h"
 #include "src/broker/broker.h"
 #include "src/broker/dispatcher.h"
+#include "src/broker/node_health.h"
 #include "src/broker/nodes.h"
 
 static const struct {
@@ -107,6 +108,21 @@ static uint32_t agents_age(const struct broker *broker, const struct fsm_allocat
     return oldest_ms == UINT64_MAX ? SOURCE_NOTHING : between_ms(0, oldest_ms);
 }
 
+/* Nodes that nobody speaks of are well as far as anybody knows: the others' ages count. */
+static uint32_t sensors_age(const struct broker *broker, const struct fsm_allocation *allocation)
+{
+    const struct node_health *health = nodes_health(dispatcher_nodes(broker->dispatcher));
+    uint64_t oldest_ms = UINT64_MAX;
+
+    for (uint32_t i = 0; i < allocation->node_count; i++) {
+        uint64_t age_ms = node_health_age_ms(health, allocation->nodes[i].node_slot);
+
+        if (age_ms != UINT64_MAX && (oldest_ms == UINT64_MAX || age_ms > oldest_ms))
+            oldest_ms = age_ms;
+    }
+    return oldest_ms == UINT64_MAX ? SOURCE_NOTHING : between_ms(0, oldest_ms);
+}
+
 static uint32_t queue_age(const struct fsm *fsm, uint64_t at_ms)
 {
     uint32_t oldest_ms = SOURCE_NOTHING;
@@ -138,5 +154,5 @@ void sources_age(const struct broker *broker, const struct fsm_allocation *alloc
     ret_age_ms[SOURCE_TARGET] =
         target != NULL ? between_ms(target->since_ms, at_ms) : SOURCE_NOTHING;
     ret_age_ms[SOURCE_FLEET] = learned != NULL ? between_ms(learned->at_ms, at_ms) : SOURCE_NOTHING;
-    ret_age_ms[SOURCE_SENSORS] = SOURCE_NOTHING;
+    ret_age_ms[SOURCE_SENSORS] = sensors_age(broker, allocation);
 }

@@ -146,6 +146,25 @@ static void heat_is_judged_by_the_limit_of_its_sensor(void **state)
     finish(&scene);
 }
 
+/* For explain: the age of the youngest fresh source. */
+static void the_age_of_what_is_known_is_that_of_the_youngest_fresh_source(void **state)
+{
+    struct scene scene = begin(false, 4);
+    uint32_t slot = scene.node->slot;
+
+    (void)state;
+    assert_uint_equal(node_health_age_ms(scene.health, slot), UINT64_MAX);
+    assert_uint_equal(node_health_age_ms(NULL, slot), UINT64_MAX);
+    say(&scene, TELEMETRY_STATUS, 0);
+    scene.fake->now_us += 80 * UINT64_C(1000000);
+    assert_uint_equal(node_health_age_ms(scene.health, slot), 80000);
+    beat(&scene, 0, 0, 0);
+    assert_uint_equal(node_health_age_ms(scene.health, slot), 0);
+    scene.fake->now_us += FRESH_MS * UINT64_C(1000) + 1;
+    assert_uint_equal(node_health_age_ms(scene.health, slot), UINT64_MAX);
+    finish(&scene);
+}
+
 /* A failover in the middle of rising errors: the agent says since when. */
 static void a_new_leader_learns_from_the_agent_what_it_saw(void **state)
 {
@@ -332,6 +351,7 @@ int main(void)
         cmocka_unit_test(what_is_not_measured_is_unknown),
         cmocka_unit_test(heat_raises_the_hazard_while_it_lasts),
         cmocka_unit_test(heat_is_judged_by_the_limit_of_its_sensor),
+        cmocka_unit_test(the_age_of_what_is_known_is_that_of_the_youngest_fresh_source),
         cmocka_unit_test(a_new_leader_learns_from_the_agent_what_it_saw),
         cmocka_unit_test(an_alarm_adds_to_the_hazard_what_the_model_says),
         cmocka_unit_test(announced_failures_are_taken_out_of_watched_nodes),
