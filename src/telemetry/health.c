@@ -223,13 +223,18 @@ static void take_counter(struct health *health, const struct health_policy *poli
     take_rise(health, policy, sample->signal, rise, now_us);
 }
 
-static uint8_t highest_level(const struct health *health, enum telemetry_signal signal)
+/* Of what was said within a half-life: a source that died while it said "critical" must not hold that up for ever. */
+static uint8_t highest_level(const struct health *health, const struct health_policy *policy,
+                             enum telemetry_signal signal, uint64_t now_us)
 {
     double highest = 0;
 
     for (uint32_t i = 0; i < health->series_count; i++) {
-        if (health->series[i].key >> PART_BITS == (uint64_t)signal)
-            highest = fmax(highest, health->series[i].value);
+        const struct health_series *series = &health->series[i];
+
+        if (series->key >> PART_BITS == (uint64_t)signal &&
+            half_lives(series->seen_us, now_us, (double)policy->half_life_ms * 1e3) <= 1)
+            highest = fmax(highest, series->value);
     }
     return (uint8_t)fmin(highest, 3);
 }
@@ -279,7 +284,8 @@ static void take_level(struct health *health, const struct health_policy *policy
     }
     if (fell || series->value > state->level)
         set_level(health, policy, sample->signal,
-                  fell ? highest_level(health, sample->signal) : (uint8_t)fmin(series->value, 3),
+                  fell ? highest_level(health, policy, sample->signal, now_us)
+                       : (uint8_t)fmin(series->value, 3),
                   !is_new, now_us);
     else if (state->level > 0 && series->value >= state->level) /* it holds */
         set_level(health, policy, sample->signal, state->level, false, now_us);
@@ -353,6 +359,7 @@ void health_take(struct health *health, const struct health_policy *policy, unsi
     if (series == NULL)
         return;
     evidence_us = health->signals[sample->signal].evidence_us;
+    series->seen_us = now_us;
     switch (telemetry_signal_kind(sample->signal)) {
     case TELEMETRY_COUNTER:
         take_counter(health, policy, sample, series, is_new, now_us);

@@ -11,7 +11,7 @@
  * so that its value is the rise. From per_hour counts in the last hour on (a decaying sum) the factor is what the policy says; it stays
  * up until the counts are below half of that, and halves every half_life_ms after the last evidence.
  * A LEVEL holds as long as its source says so, rises at once and falls after HEALTH_FALL_SAMPLES lower samples in a row; when its source
- * is silent it decays like the rest. Level 1 counts HEALTH_WARNING_FACTOR, 2 and 3 the signal's factor.
+ * is silent it decays like the rest, and after a half-life it no longer holds up what others say. Level 1 counts HEALTH_WARNING_FACTOR, 2 and 3 the signal's factor.
  * An EVENT is evidence when a new one is seen; what kind says how much (health_xid()). A source gives the kind of the last one, or per
  * kind how many there were lately: such a count falls as time passes, and its series goes away at 0.
  * A hard signal raises an alarm with the policy's precision and lead. It ends HEALTH_ALARM_LEADS leads after the last evidence, or when
@@ -63,6 +63,7 @@ struct health_series {
     double value;
     uint8_t falls; /* LEVEL: lower samples in a row */
     uint32_t poll; /* of its source, in which it was seen last */
+    uint64_t seen_us;
 };
 
 struct health {

@@ -137,6 +137,16 @@ static void a_level_decays_when_its_source_is_silent(void **state)
     assert_double_near(factor(7 * HOUR_US), 1 + 19 / 2.0, 1e-9);
 }
 
+static void a_part_that_nobody_speaks_of_any_more_holds_nothing_up(void **state)
+{
+    (void)state;
+    take(TELEMETRY_THERMAL, 1, 2, HOUR_US);
+    take(TELEMETRY_THERMAL, 2, 1, 8 * HOUR_US);
+    take(TELEMETRY_THERMAL, 2, 0, 8 * HOUR_US);
+    take(TELEMETRY_THERMAL, 2, 0, 8 * HOUR_US);
+    assert_double_near(factor(8 * HOUR_US), 1, 0);
+}
+
 static void an_alarm_ends_with_its_level_or_after_six_leads(void **state)
 {
     (void)state;
@@ -300,6 +310,7 @@ int main(void)
         TEST(the_product_is_bounded),
         TEST(a_level_holds_while_it_is_said_and_falls_after_two_lower_ones),
         TEST(a_level_decays_when_its_source_is_silent),
+        TEST(a_part_that_nobody_speaks_of_any_more_holds_nothing_up),
         TEST(an_alarm_ends_with_its_level_or_after_six_leads),
         TEST(a_flapping_level_is_one_episode),
         TEST(a_level_at_first_sight_is_an_alarm_that_drains_nothing),
