@@ -78,6 +78,7 @@ struct world_job {
     uint32_t node_mask; /* of compute nodes */
     uint32_t preemption_class;
     bool sensitive;
+    bool borrowed; /* its nodes, of "lender" */
     bool runs; /* as its scheduler knows */
 };
 

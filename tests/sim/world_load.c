@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "ckpt/v1/broker.pb-c.h"
+#include "fsm/limits.h"
 #include "src/base/check.h"
 #include "tests/sim/world_internal.h"
 
@@ -56,7 +57,8 @@ struct request {
     size_t operation; /* of the history */
     uint64_t value;
     enum effect effect;
-    uint32_t preemption_class;
+    uint32_t preemption_class; /* with which it acts */
+    bool reclaims;
     bool repeats; /* a request that was answered before, with these: */
     uint64_t index, checkpoint_id;
 };
@@ -88,7 +90,11 @@ static void victims_check(struct world *world, const struct request *request,
                             request->preemption_class, job->id, job->preemption_class);
         if (job->sensitive)
             world_violation(world, "I31", "%s is sensitive and a victim", job->id);
+        if (request->reclaims && !job->borrowed)
+            world_violation(world, "P-005", "%s has no borrowed node and gives some back", job->id);
     }
+    if (reply->n_victims == 0 || reply->n_victims > FSM_VICTIMS_MAX)
+        world_violation(world, "P-050", "%zu victims", reply->n_victims);
 }
 
 static void keep(struct request *request, uint64_t index, uint64_t checkpoint_id)
@@ -235,7 +241,7 @@ static void do_register(struct scheduler *scheduler)
     Ckpt__V1__RegisterAllocationRequest message = CKPT__V1__REGISTER_ALLOCATION_REQUEST__INIT;
     Ckpt__V1__AllocationSpec spec = CKPT__V1__ALLOCATION_SPEC__INIT;
     Ckpt__V1__NodeShare shares[WORLD_AGENTS_MAX], *pointers[WORLD_AGENTS_MAX];
-    char id[48], texts[] = "tenant\0project\0vc\0signal", profile[] = "signal";
+    char id[48], texts[] = "tenant\0project\0vc\0signal", profile[] = "signal", home[] = "lender";
     struct request request = {.method = "BrokerService/RegisterAllocation",
                               .effect = EFFECT_REGISTER};
     unsigned alive = 0;
@@ -252,12 +258,15 @@ static void do_register(struct scheduler *scheduler)
         job->node_mask |= UINT32_C(1) << sim_random(sim, world->options.agents);
     job->preemption_class = (uint32_t)sim_random(sim, 10);
     job->sensitive = sim_chance(sim, 10);
+    job->borrowed = sim_chance(sim, 3);
     for (unsigned i = 0; i < world->options.agents; i++)
         if ((job->node_mask >> i & 1) != 0) {
             Ckpt__V1__NodeShare *share = &shares[spec.n_nodes];
             ckpt__v1__node_share__init(share);
             share->node_id = world->agents[i].name;
             share->gpu_count = 1 + (uint32_t)sim_random(sim, 8);
+            share->borrowed = job->borrowed;
+            share->home_vcluster = home;
             share->gpu_memory_used_bytes = 1000000 + sim_random(sim, 1000000000);
             pointers[spec.n_nodes++] = share;
         }
@@ -269,6 +278,7 @@ static void do_register(struct scheduler *scheduler)
     spec.profile = profile;
     spec.preemption_class = job->preemption_class;
     spec.sensitive = job->sensitive;
+    spec.reactive_min_nodes = spec.reactive_max_nodes = sim_chance(sim, 2);
     spec.strategy = sim_chance(sim, 4) ? CKPT__V1__STRATEGY__STRATEGY_MANUAL
                                        : CKPT__V1__STRATEGY__STRATEGY_AUTO;
     if (sim_chance(sim, 5))
@@ -395,6 +405,37 @@ static void do_migrate(struct scheduler *scheduler)
     request_send(scheduler, &request, &message.base);
 }
 
+/* Why, for how much, and which nodes help. */
+static void preempt_draw(struct world *world, struct request *request,
+                         Ckpt__V1__RequestPreemptionRequest *message, char *home, char **useful)
+{
+    struct sim *sim = world->sim;
+
+    request->preemption_class = message->preemption_class = 1 + (uint32_t)sim_random(sim, 10);
+    message->nodes_needed = 1 + (uint32_t)sim_random(sim, 3);
+    message->forced = sim_chance(sim, 3);
+    if (sim_chance(sim, 4)) {
+        message->reason = CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_SENSITIVE;
+        message->preemption_class = 10;
+    } else if (sim_chance(sim, 3)) {
+        message->reason = CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_RECLAIM;
+        message->home_vcluster = home;
+        request->reclaims = true;
+    }
+    if (message->reason != CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_UNSPECIFIED)
+        request->preemption_class = 10;
+    if (sim_chance(sim, 4))
+        message->gpus_needed = 1 + (uint32_t)sim_random(sim, 12);
+    if (sim_chance(sim, 4))
+        message->value_gpu_ms = 1 + sim_random(sim, 2000000);
+    if (!sim_chance(sim, 3))
+        return;
+    message->useful_nodes = useful;
+    for (unsigned i = 0; i < world->options.agents; i++)
+        if (sim_chance(sim, 2))
+            useful[message->n_useful_nodes++] = world->agents[i].name;
+}
+
 static void do_preempt(struct scheduler *scheduler)
 {
     struct world *world = scheduler->world;
@@ -402,12 +443,11 @@ static void do_preempt(struct scheduler *scheduler)
     struct request request = {.method = "BrokerService/RequestPreemption",
                               .operation = NO_OPERATION,
                               .effect = EFFECT_PREEMPT};
-    char id[48];
+    char id[48], home[] = "lender", *useful[32];
 
+    CHECK(world->options.agents <= ARRAY_COUNT(useful));
     message.request_id = request_id(scheduler, id);
-    request.preemption_class = message.preemption_class = 1 + (uint32_t)sim_random(world->sim, 10);
-    message.nodes_needed = 1 + (uint32_t)sim_random(world->sim, 3);
-    message.forced = sim_chance(world->sim, 3);
+    preempt_draw(world, &request, &message, home, useful);
     request_send(scheduler, &request, &message.base);
 }
 

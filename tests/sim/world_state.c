@@ -367,8 +367,27 @@ void world_shard_written(struct world *world, unsigned agent, const char *alloca
     facts->written[agent] |= UINT32_C(1) << attempt;
 }
 
+static bool has_node(const struct fsm_node_share *shares, uint32_t count, uint32_t slot)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (shares[i].node_slot == slot)
+            return true;
+    return false;
+}
+
+/* S1-081: the allocation goes on without this node. */
+static bool node_left(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                      const char *node_id)
+{
+    const struct fsm_node *node = fsm_node_find(fsm, node_id);
+
+    if (node == NULL || !has_node(allocation->nodes, allocation->node_count, node->slot))
+        return true;
+    return allocation->leaving && !has_node(allocation->next, allocation->next_count, node->slot);
+}
+
 /* The committed state wants its end: a terminate order stands, or it stopped running once. Members that know of the order may be down. */
-static bool end_was_wanted(struct world *world, const struct world_job *job)
+static bool end_was_wanted(struct world *world, unsigned agent, const struct world_job *job)
 {
     unsigned known = 0;
 
@@ -382,7 +401,9 @@ static bool end_was_wanted(struct world *world, const struct world_job *job)
             continue;
         allocation = fsm_allocation_find(member_fsm(&world->members[i]), job->id);
         fsm_get_summary(member_fsm(&world->members[i]), &summary);
-        if (allocation != NULL && (allocation->terminating || allocation->walltime_ms != 0))
+        if (allocation != NULL &&
+            (allocation->terminating || allocation->walltime_ms != 0 ||
+             node_left(member_fsm(&world->members[i]), allocation, world_agent_name(agent))))
             return true;
         known += summary.applied_index == world->state->index;
     }
@@ -398,7 +419,7 @@ void world_terminated(struct world *world, unsigned agent, const char *allocatio
     if (job == NULL)
         world_violation(world, "I39", "%s ends %s, which nobody registered",
                         world_agent_name(agent), allocation_id);
-    if (!end_was_wanted(world, job))
+    if (!end_was_wanted(world, agent, job))
         world_violation(world, "I39", "%s ends %s, and no committed order says so",
                         world_agent_name(agent), allocation_id);
 }

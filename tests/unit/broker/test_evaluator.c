@@ -422,6 +422,114 @@ static void an_allocation_that_was_not_evaluated_is_not_explained(void **state)
     finish(fake);
 }
 
+/* ---- walltime and scaling ---- */
+
+static void two_hours(Ckpt__V1__AllocationSpec *spec)
+{
+    spec->walltime_ms = 2 * HOUR_MS;
+}
+
+/* How many checkpoints of the purpose there are, and the last of them. */
+static size_t checkpoints_for(struct fake *fake, Ckpt__V1__Purpose purpose,
+                              const struct fsm_checkpoint **ret_last)
+{
+    const struct fsm_checkpoint *at = NULL;
+    size_t count = 0;
+
+    while ((at = fsm_checkpoint_next(fake->replica.fsm, at == NULL ? 0 : at->id)) != NULL) {
+        if (at->purpose != purpose)
+            continue;
+        count++;
+        *ret_last = at;
+    }
+    return count;
+}
+
+static void cancel(struct fake *fake, uint64_t checkpoint_id)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__V1__CancelCheckpointRequest request = CKPT__V1__CANCEL_CHECKPOINT_REQUEST__INIT;
+
+    request.request_id = command.request_id = (char[]){"cancel"};
+    request.checkpoint_id = checkpoint_id;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_CANCEL_CHECKPOINT;
+    command.cancel_checkpoint = &request;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+}
+
+/* S1-023, S1-094, S1-095: 640 GB at 2 GB/s, a quarter more, quiesce, grace: 432 s before the end; no leader asks a second time, whatever
+ * became of the first. S1-090: and the end stays where it is. */
+static void the_last_safe_slot_fires_once_also_under_another_leader(void **state)
+{
+    struct fake *fake = start();
+    const struct fsm_checkpoint *slot = NULL;
+    uint64_t asked_ms = 0;
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "job", 1, 1, two_hours).status, FSM_OK);
+    fake_serve(fake);
+    for (uint64_t ms = 0; ms < 2 * (uint64_t)HOUR_MS - 60000; ms += 30000) {
+        fake_advance_ms(fake, 30000);
+        if (asked_ms == 0 &&
+            checkpoints_for(fake, CKPT__V1__PURPOSE__PURPOSE_WALLTIME, &slot) == 1) {
+            asked_ms = ms + 30000;
+            assert_true(job(fake)->walltime_asked);
+            fake_stop_serving(fake);
+            cancel(fake, slot->id);
+            fake_serve(fake); /* a cycle at once */
+        }
+    }
+    assert_true(asked_ms >= 2 * (uint64_t)HOUR_MS - 462000 &&
+                asked_ms <= 2 * (uint64_t)HOUR_MS - 402000);
+    assert_uint_equal(checkpoints_for(fake, CKPT__V1__PURPOSE__PURPOSE_WALLTIME, &slot), 1);
+    assert_uint_equal(job(fake)->walltime_ms, 2 * HOUR_MS);
+    finish(fake);
+}
+
+static void update_nodes(struct fake *fake, uint32_t node_count, const char *request_id)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__V1__UpdateAllocationRequest request = CKPT__V1__UPDATE_ALLOCATION_REQUEST__INIT;
+    Ckpt__V1__NodeShare shares[8], *pointers[8];
+    char names[8][16], id[32];
+
+    snprintf(id, sizeof(id), "%s", request_id);
+    for (uint32_t i = 0; i < node_count; i++) {
+        snprintf(names[i], sizeof(names[i]), "node-%u", i + 1);
+        ckpt__v1__node_share__init(&shares[i]);
+        shares[i].node_id = names[i];
+        shares[i].gpu_count = 8;
+        pointers[i] = &shares[i];
+    }
+    request.request_id = command.request_id = id;
+    request.allocation_id = (char[]){"job"};
+    request.nodes = pointers;
+    request.n_nodes = node_count;
+    request.force = true;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_UPDATE_ALLOCATION;
+    command.update_allocation = &request;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+}
+
+/* S1-080 */
+static void the_next_cycle_counts_the_nodes_of_now(void **state)
+{
+    struct fake *fake = start();
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "job", 1, 2, NULL).status, FSM_OK);
+    fake_serve(fake);
+    assert_uint_equal(explain(fake).terms.gpu_count, 16);
+    update_nodes(fake, 5, "grow");
+    assert_uint_equal(explain(fake).terms.gpu_count, 16); /* as it was evaluated */
+    fake_advance_ms(fake, 30000);
+    assert_uint_equal(explain(fake).terms.gpu_count, 40);
+    update_nodes(fake, 1, "shrink");
+    fake_advance_ms(fake, 30000);
+    assert_uint_equal(explain(fake).terms.gpu_count, 8);
+    finish(fake);
+}
+
 /* ---- health ---- */
 
 /* T-001: one heartbeat later the next evaluation sees it, and says why. */
@@ -567,6 +675,8 @@ int main(void)
         cmocka_unit_test(a_negative_evaluation_is_explained_with_numbers),
         cmocka_unit_test(an_allocation_that_was_not_evaluated_is_not_explained),
         cmocka_unit_test(rising_errors_of_one_node_raise_the_value),
+        cmocka_unit_test(the_last_safe_slot_fires_once_also_under_another_leader),
+        cmocka_unit_test(the_next_cycle_counts_the_nodes_of_now),
         cmocka_unit_test(queues_give_pressure_and_gain_and_grow_old),
         cmocka_unit_test(the_gain_of_waiting_jobs_is_taken_in_order_and_in_part),
         cmocka_unit_test(conversion_saturates_and_nan_is_zero),
