@@ -120,6 +120,7 @@ static void a_level_holds_while_it_is_said_and_falls_after_two_lower_ones(void *
     take(TELEMETRY_THERMAL, 2, 1, HOUR_US);
     assert_double_near(factor(HOUR_US), 20, 1e-9);
     take(TELEMETRY_THERMAL, 1, 2, 7 * HOUR_US);
+    take(TELEMETRY_THERMAL, 2, 1, 7 * HOUR_US);
     assert_double_near(factor(7 * HOUR_US), 20, 1e-9); /* said again: no decay */
     take(TELEMETRY_THERMAL, 1, 0, 8 * HOUR_US);
     take(TELEMETRY_THERMAL, 1, 2, 8 * HOUR_US); /* not two in a row */
