@@ -564,44 +564,39 @@ static void a_policy_change_is_read_back(void **state)
     ckpt__v1__get_policy_reply__free_unpacked(reply, NULL);
 }
 
-/* The account of one job, of its tenant, and of the cluster with its tenants. */
-static void losses_are_read_by_job_by_tenant_and_for_all(void **state)
+static Ckpt__V1__GetLossesReply *losses_of(const char *job, const char *tenant)
 {
     static struct answer answer;
     Ckpt__V1__GetLossesRequest ask = CKPT__V1__GET_LOSSES_REQUEST__INIT;
-    Ckpt__V1__GetLossesReply *reply;
-    const Ckpt__V1__GpuAccount *account;
+
+    ask.allocation_id = (char *)(uintptr_t)job;
+    ask.tenant = (char *)(uintptr_t)tenant;
+    call(OPERATOR("GetLosses"), &ask.base, &answer);
+    if (answer.status != RPC_OK)
+        return NULL;
+    return ckpt__v1__get_losses_reply__unpack(NULL, answer.length, answer.bytes);
+}
+
+static void losses_are_read_by_job_by_tenant_and_for_all(void **state)
+{
+    Ckpt__V1__GetLossesReply *job, *all, *tenant;
 
     (void)state;
-    ask.allocation_id = (char *)(uintptr_t) "nobody";
-    call(OPERATOR("GetLosses"), &ask.base, &answer);
-    expect(&answer, RPC_NOT_FOUND, "ALLOCATION_NOT_FOUND");
+    assert_null(losses_of("nobody", ""));
     ckpt__v1__mutation_reply__free_unpacked(register_allocation("r", "job"), NULL);
-    ask.allocation_id = (char *)(uintptr_t) "job";
-    call(OPERATOR("GetLosses"), &ask.base, &answer);
-    expect(&answer, RPC_OK, "");
-    reply = ckpt__v1__get_losses_reply__unpack(NULL, answer.length, answer.bytes);
-    assert_uint_equal(reply->n_losses, 1);
-    assert_string_equal(reply->losses[0]->name, "job");
-    account = reply->losses[0]->account;
-    assert_uint_equal(account->held_gpu_ms, account->pending_gpu_ms);
-    assert_true(reply->at_ms > 0 && reply->applied_index > 0);
-    ckpt__v1__get_losses_reply__free_unpacked(reply, NULL);
-    ask.allocation_id = (char *)(uintptr_t) "";
-    call(OPERATOR("GetLosses"), &ask.base, &answer);
-    reply = ckpt__v1__get_losses_reply__unpack(NULL, answer.length, answer.bytes);
-    assert_uint_equal(reply->n_losses, 2);
-    assert_string_equal(reply->losses[0]->name, "");
-    assert_uint_equal(reply->losses[0]->account->held_gpu_ms,
-                      reply->losses[1]->account->held_gpu_ms);
-    ask.tenant = strdup(reply->losses[1]->name);
-    ckpt__v1__get_losses_reply__free_unpacked(reply, NULL);
-    call(OPERATOR("GetLosses"), &ask.base, &answer);
-    reply = ckpt__v1__get_losses_reply__unpack(NULL, answer.length, answer.bytes);
-    assert_uint_equal(reply->n_losses, 1);
-    assert_string_equal(reply->losses[0]->name, ask.tenant);
-    ckpt__v1__get_losses_reply__free_unpacked(reply, NULL);
-    free(ask.tenant);
+    job = losses_of("job", "");
+    all = losses_of("", "");
+    assert_true(job->n_losses == 1 && all->n_losses == 2 && job->at_ms > 0);
+    assert_string_equal(job->losses[0]->name, "job");
+    assert_uint_equal(job->losses[0]->account->held_gpu_ms,
+                      job->losses[0]->account->pending_gpu_ms);
+    assert_string_equal(all->losses[0]->name, ""); /* the cluster */
+    tenant = losses_of("", all->losses[1]->name);
+    assert_uint_equal(tenant->n_losses, 1);
+    assert_string_equal(tenant->losses[0]->name, all->losses[1]->name);
+    ckpt__v1__get_losses_reply__free_unpacked(job, NULL);
+    ckpt__v1__get_losses_reply__free_unpacked(all, NULL);
+    ckpt__v1__get_losses_reply__free_unpacked(tenant, NULL);
 }
 
 static void calibration_is_read_with_the_ends_of_its_bins(void **state)
