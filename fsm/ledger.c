@@ -3,6 +3,7 @@
  * Flow     while an allocation holds nodes its account grows at its GPUs: into `pending` while it computes, into `restart` while it is
  *          to start again. Checkpoints, deaths and ends then move what is pending to where it belongs. Its tenant's account grows at
  *          the sum of the rates and gets each move too, so it needs no sum over allocations, and keeps what has left.
+ *          Each move goes into the state's hash: members whose accounts differ find out.
  * Shapes   an account is as of an instant: settle() brings it to the state's clock, before anything is moved and before a rate changes.
  *          At most FSM_TENANTS_MAX tenants; the last one stands for all that came later.
  * Units    GPU-milliseconds. At UINT64_MAX an account stops growing; its parts still add up.
@@ -165,6 +166,7 @@ static void ledger_lose(struct fsm *fsm, struct allocation *allocation, enum fsm
     struct fsm_account *tenant = &ledger_tenant(fsm, allocation)->account;
 
     gpu_ms = fsm_min(gpu_ms, account->pending_gpu_ms);
+    fsm->state_hash = fsm_hash_mix(fsm->state_hash ^ cause, gpu_ms);
     account_move(&account->pending_gpu_ms, &account->lost_gpu_ms[cause], gpu_ms);
     account_move(&tenant->pending_gpu_ms, &tenant->lost_gpu_ms[cause], gpu_ms);
 }
@@ -175,6 +177,7 @@ static void ledger_keep(struct fsm *fsm, struct allocation *allocation, uint64_t
     struct fsm_account *tenant = &ledger_tenant(fsm, allocation)->account;
 
     gpu_ms = fsm_min(gpu_ms, account->pending_gpu_ms);
+    fsm->state_hash = fsm_hash_mix(fsm->state_hash ^ FSM_LOSS_COUNT, gpu_ms);
     account_move(&account->pending_gpu_ms, &account->useful_gpu_ms, gpu_ms);
     account_move(&tenant->pending_gpu_ms, &tenant->useful_gpu_ms, gpu_ms);
 }
@@ -189,6 +192,7 @@ static void ledger_take_back(struct fsm *fsm, struct allocation *allocation, uin
     if (account->useful_gpu_ms <= useful_gpu_ms)
         return;
     gpu_ms = account->useful_gpu_ms - useful_gpu_ms;
+    fsm->state_hash = fsm_hash_mix(fsm->state_hash, gpu_ms);
     account_move(&account->useful_gpu_ms, &account->lost_gpu_ms[FSM_LOSS_FAILURE], gpu_ms);
     account_move(&tenant->useful_gpu_ms, &tenant->lost_gpu_ms[FSM_LOSS_FAILURE], gpu_ms);
 }
