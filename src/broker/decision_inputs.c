@@ -24,6 +24,25 @@ void decision_inputs(const struct eval_view *view, const struct eval_result *res
     message->source_age_ms = ret_inputs->ages_ms;
 }
 
+void decision_ledger(const struct eval_situation *situation, struct decision_inputs *inputs)
+{
+    struct eval_ledger ledger;
+
+    CHECK(inputs->message.n_columns == EVAL_COLUMN_COUNT);
+    eval_situation_take(situation, inputs->columns + EVAL_COLUMN_COUNT);
+    inputs->message.n_columns = EVAL_COLUMN_COUNT + EVAL_SITUATION_COUNT;
+    eval_ledger(situation, &ledger);
+    inputs->message.result_digest = eval_ledger_digest(inputs->message.result_digest, &ledger);
+}
+
+bool decision_situation(const struct fsm_inputs *inputs, struct eval_situation *ret_situation)
+{
+    if (inputs->column_count != EVAL_COLUMN_COUNT + EVAL_SITUATION_COUNT)
+        return false;
+    eval_situation_give(inputs->columns + EVAL_COLUMN_COUNT, ret_situation);
+    return true;
+}
+
 void decision_basis(const struct eval_policy *policy, uint64_t member_id,
                     struct decision_basis *ret_basis)
 {
@@ -44,7 +63,8 @@ static bool same_version(const struct fsm_inputs *inputs, char *ret_what, size_t
         snprintf(ret_what, size, "revision %u of the model, this version has %d",
                  inputs->basis->revision, EVAL_MODEL_REVISION);
     else if (strcmp(inputs->basis->names, eval_input_names()) != 0 ||
-             inputs->column_count != EVAL_COLUMN_COUNT ||
+             (inputs->column_count != EVAL_COLUMN_COUNT &&
+              inputs->column_count != EVAL_COLUMN_COUNT + EVAL_SITUATION_COUNT) ||
              inputs->basis->policy_count != EVAL_POLICY_COUNT)
         snprintf(ret_what, size,
                  "%u inputs and %u numbers of the policy, this version has %d and %d"
@@ -95,7 +115,10 @@ enum decision_match decision_recompute(const struct fsm_inputs *inputs,
                                        struct eval_result *result, char *ret_what, size_t size)
 {
     Ckpt__V1__DecisionTerms again;
+    struct eval_situation situation;
+    struct eval_ledger ledger;
     const char *difference;
+    uint64_t digest;
 
     CHECK(size > 0);
     CHECK(view->capacity >= 1);
@@ -108,8 +131,14 @@ enum decision_match decision_recompute(const struct fsm_inputs *inputs,
     view->count = 1;
     eval_score(ret_policy, view, result);
     decision_terms(view, result, 0, decision_purpose(view, result, 0), &again);
+    digest = eval_result_digest(result, 0);
+    if (decision_situation(inputs, &situation)) {
+        eval_ledger(&situation, &ledger);
+        digest = eval_ledger_digest(digest, &ledger);
+        again.verdict = translate_text(eval_action_name(ledger.best));
+    }
     difference = first_difference(terms, &again);
-    if (difference == NULL && eval_result_digest(result, 0) == inputs->result_digest)
+    if (difference == NULL && digest == inputs->result_digest)
         return DECISION_SAME;
     snprintf(ret_what, size, "%s",
              difference != NULL ? difference : "a term, by less than a GPU-millisecond");

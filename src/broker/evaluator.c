@@ -19,8 +19,9 @@
 enum {
     EVALUATOR_BATCH_MAX = 256, /* decisions per command */
     EVALUATOR_ROWS_MIN = 256,  /* of a block */
-    EVALUATOR_DECISION_MAX_BYTES =
-        640 + EVAL_COLUMN_COUNT * sizeof(uint64_t) + SOURCE_COUNT * sizeof(uint64_t)
+    EVALUATOR_DECISION_MAX_BYTES = 640 +
+                                   (EVAL_COLUMN_COUNT + EVAL_SITUATION_COUNT) * sizeof(uint64_t) +
+                                   SOURCE_COUNT * sizeof(uint64_t)
 };
 _Static_assert(EVALUATOR_CHUNK_ROWS % EVALUATOR_ROWS_MIN == 0,
                "a whole chunk fits a block exactly");
@@ -156,8 +157,7 @@ static void add_move(struct evaluator *evaluator, const struct evaluator_block *
     decision->spare_node_id = translate_text(spare);
     evaluator->terms[i].purpose = decision->purpose;
     evaluator->terms[i].verdict = translate_text(eval_action_name(EVAL_ACTION_MIGRATE));
-    if (!eval_verdict_fires((enum eval_verdict)block->result.verdict[row]))
-        decision->inputs = NULL; /* the row alone does not say so */
+    decision_ledger(&evaluator->actions.situation, &evaluator->inputs[i]);
 }
 
 /* ---- one cycle -------------------------------------------------------------------------------------------------------- */

@@ -113,6 +113,7 @@ bool evaluator_actions_move(struct evaluator_actions *actions, const struct eval
     eval_ledger(&situation, &ledger);
     if (ledger.best != EVAL_ACTION_MIGRATE)
         return false;
+    actions->situation = situation;
     *ret_spare = fsm_node_at(fsm, actions->spares[actions->spare_count - 1])->id;
     actions->spare_count -= alarmed;
     return true;

@@ -23,6 +23,7 @@ struct evaluator_actions {
     bool looked; /* for spares, in this cycle */
     uint32_t spare_count;
     uint32_t spares[EVALUATOR_SPARES_MAX]; /* node slots; the last one is promised next */
+    struct eval_situation situation;       /* of the last move */
 };
 
 void evaluator_actions_begin(struct evaluator_actions *actions);

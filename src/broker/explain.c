@@ -127,6 +127,7 @@ static bool explain_past(struct explained *explained, uint64_t at_ms, uint64_t *
 
 static void of_the_log(struct explained *explained, const struct fsm_inputs *inputs)
 {
+    struct eval_situation situation;
     enum decision_match match = decision_recompute(
         inputs, explained->checkpoint->terms, &explained->policy, &explained->view,
         &explained->result, explained->match_detail, sizeof(explained->match_detail));
@@ -135,8 +136,12 @@ static void of_the_log(struct explained *explained, const struct fsm_inputs *inp
     explained->match = match == DECISION_SAME      ? MATCH(SAME)
                        : match == DECISION_DIFFERS ? MATCH(DIFFERS)
                                                    : MATCH(OTHER_VERSION);
-    if (explained->has_inputs)
+    if (explained->has_inputs) {
         explained->verdict = (enum eval_verdict)explained->result.verdict[0];
+        explained->has_ledger = decision_situation(inputs, &situation);
+    }
+    if (explained->has_ledger)
+        eval_ledger(&situation, &explained->ledger);
     explained->evaluated_at_ms = inputs->evaluated_at_ms;
     explained->leader_id = inputs->basis->member_id;
     explained->term = inputs->term;

@@ -13,6 +13,7 @@
 #include "ckpt/v1/broker.pb-c.h"
 #include "fsm/fsm.h"
 #include "src/broker/sources.h"
+#include "src/eval/actions.h"
 #include "src/eval/model.h"
 
 struct broker;
@@ -50,6 +51,8 @@ struct explained {
     struct eval_policy policy;
     struct eval_view view; /* one row */
     struct eval_result result;
+    bool has_ledger; /* LOG: the ledger of actions decided */
+    struct eval_ledger ledger;
     enum eval_verdict verdict; /* a guard beside the model may have overruled the result's */
     uint64_t evaluated_at_ms, same_since_ms, same_count;
     uint64_t leader_id, term, index;

@@ -155,6 +155,9 @@ bool explain_change(const struct explained *explained, struct explain_change *re
     uint64_t age_ms, needed_ms;
 
     memset(ret_change, 0, sizeof(*ret_change));
+    if (explained
+            ->has_ledger) /* the change of a checkpoint's verdict would not change this decision */
+        return false;
     if (overruled(explained)) {
         if (!attempt_age_ms(explained, &age_ms))
             return false;
@@ -180,11 +183,27 @@ bool explain_change(const struct explained *explained, struct explain_change *re
     return true;
 }
 
+/* By how much the action was the best one. */
+static void flip_ledger(const struct eval_ledger *ledger, char *ret_text, size_t size)
+{
+    enum eval_action second = EVAL_ACTION_CONTINUE;
+
+    for (int action = 0; action < EVAL_ACTION_COUNT; action++)
+        if (action != (int)ledger->best &&
+            (second == ledger->best || ledger->net_gpu_s[action] > ledger->net_gpu_s[second]))
+            second = (enum eval_action)action;
+    snprintf(ret_text, size, "%s (net %.6g GPU-s) is not better than %s (net %.6g GPU-s) any more",
+             eval_action_name(ledger->best), ledger->net_gpu_s[ledger->best],
+             eval_action_name(second), ledger->net_gpu_s[second]);
+}
+
 void explain_flips(const struct explained *explained, char *ret_text, size_t size)
 {
     uint64_t age_ms, needed_ms;
 
-    if (!overruled(explained)) {
+    if (explained->has_ledger) {
+        flip_ledger(&explained->ledger, ret_text, size);
+    } else if (!overruled(explained)) {
         eval_flip_text(&explained->policy, &explained->view, 0, &explained->result, ret_text, size);
     } else if (attempt_age_ms(explained, &age_ms)) {
         needed_ms = attempt_interval_ms(explained);

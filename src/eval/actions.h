@@ -27,21 +27,26 @@ enum eval_action {
 };
 const char *eval_action_name(enum eval_action action);
 
+#define EVAL_SITUATION_NUMBERS(X)                                                                  \
+    X(double, gpus)                                                                                \
+    X(double, age_s)       /* a: progress that is not saved */                                     \
+    X(double, value_gpu_s) /* of a checkpoint, without what yielding gains */                      \
+    X(double, cost_gpu_s)  /* of a checkpoint; infinite in an outage */                            \
+    X(bool, guards_allow)  /* a checkpoint may be begun now */                                     \
+    X(bool, yield_asked)   /* the scheduler names this job */                                      \
+    X(double, claim_gpu_s) /* U: what the claimant gains when the nodes are free at once */        \
+    X(double, claim_per_s) /* and loses per second that it waits: urgency x GPUs */                \
+    X(double, stall_s)     /* c: how long the claimant would wait for a checkpoint */              \
+    X(double, restart_s)   /* R */                                                                 \
+    X(bool, spare)         /* a healthy node waits */                                              \
+    X(double, alarm_p)     /* p_post: probability that an alarm's failure comes */                 \
+    X(double, down_s)      /* D: how long a failure stops the job before it restarts */            \
+    X(double, lost_s) /* work lost in the window until it would strike, checkpoints considered */
+
 struct eval_situation {
-    double gpus;
-    double age_s;       /* a: progress that is not saved */
-    double value_gpu_s; /* of a checkpoint, without what yielding gains */
-    double cost_gpu_s;  /* of a checkpoint; infinite in an outage */
-    bool guards_allow;  /* a checkpoint may be begun now */
-    bool yield_asked;   /* the scheduler names this job */
-    double claim_gpu_s; /* U: what the claimant gains when the nodes are free at once */
-    double claim_per_s; /* and loses per second that it waits for the checkpoint: urgency x GPUs */
-    double stall_s;     /* c: how long the claimant would wait for it */
-    double restart_s;   /* R */
-    bool spare;         /* a healthy node waits */
-    double alarm_p;     /* p_post: probability that an alarm's failure comes */
-    double down_s;      /* D: how long a failure stops the job before it restarts */
-    double lost_s;      /* work lost in the window until it would strike, checkpoints considered */
+#define X(type, number) type number;
+    EVAL_SITUATION_NUMBERS(X)
+#undef X
 };
 
 struct eval_ledger {

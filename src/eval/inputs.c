@@ -24,8 +24,11 @@ static double number_of(uint64_t bits)
 
 const char *eval_input_names(void)
 {
-#define X(number) " " #number
-    static const char names[] = EVAL_VIEW_COLUMNS(X) " |" EVAL_POLICY_NUMBERS(X);
+#define X(number)       " " #number
+#define Y(type, number) " " #number
+    static const char names[] =
+        EVAL_VIEW_COLUMNS(X) " |" EVAL_POLICY_NUMBERS(X) " |" EVAL_SITUATION_NUMBERS(Y);
+#undef Y
 #undef X
     return names + 1;
 }
@@ -66,6 +69,26 @@ void eval_policy_give(const uint64_t bits[EVAL_POLICY_COUNT], struct eval_policy
 #undef X
 }
 
+void eval_situation_take(const struct eval_situation *situation,
+                         uint64_t ret_bits[EVAL_SITUATION_COUNT])
+{
+    size_t at = 0;
+
+#define X(type, number) ret_bits[at++] = bits_of((double)situation->number);
+    EVAL_SITUATION_NUMBERS(X)
+#undef X
+}
+
+void eval_situation_give(const uint64_t bits[EVAL_SITUATION_COUNT],
+                         struct eval_situation *ret_situation)
+{
+    size_t at = 0;
+
+#define X(type, number) ret_situation->number = (type)number_of(bits[at++]);
+    EVAL_SITUATION_NUMBERS(X)
+#undef X
+}
+
 /* FNV-1a over whole words, folded so that high bits count. */
 static uint64_t digest_add(uint64_t digest, uint64_t word)
 {
@@ -80,5 +103,14 @@ uint64_t eval_result_digest(const struct eval_result *result, size_t i)
 #define X(column) digest = digest_add(digest, bits_of(result->column[i]));
     EVAL_RESULT_COLUMNS(X)
 #undef X
+    return digest;
+}
+
+uint64_t eval_ledger_digest(uint64_t result_digest, const struct eval_ledger *ledger)
+{
+    uint64_t digest = digest_add(result_digest, ledger->best);
+
+    for (int action = 0; action < EVAL_ACTION_COUNT; action++)
+        digest = digest_add(digest, bits_of(ledger->net_gpu_s[action]));
     return digest;
 }

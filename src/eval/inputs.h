@@ -10,6 +10,7 @@
 #ifndef CKPT_EVAL_INPUTS_H
 #define CKPT_EVAL_INPUTS_H
 
+#include "src/eval/actions.h"
 #include "src/eval/model.h"
 
 /* Raised with every change of the model after which the same inputs give other terms: what an older version decided can then not be
@@ -19,11 +20,14 @@ enum { EVAL_MODEL_REVISION = 1 };
 enum {
 #define X(number) +1
     EVAL_COLUMN_COUNT = 0 EVAL_VIEW_COLUMNS(X),
-    EVAL_POLICY_COUNT = 0 EVAL_POLICY_NUMBERS(X)
+    EVAL_POLICY_COUNT = 0 EVAL_POLICY_NUMBERS(X),
+#undef X
+#define X(type, number) +1
+    EVAL_SITUATION_COUNT = 0 EVAL_SITUATION_NUMBERS(X)
 #undef X
 };
 
-/* "age_s gpus ... | cycle_s ...": the columns, then the policy's numbers. */
+/* "age_s gpus ... | cycle_s ... | gpus ...": the columns, the policy's numbers, those of the ledger of actions. */
 const char *eval_input_names(void);
 
 void eval_row_take(const struct eval_view *view, size_t i, uint64_t ret_bits[EVAL_COLUMN_COUNT]);
@@ -31,7 +35,14 @@ void eval_row_give(const uint64_t bits[EVAL_COLUMN_COUNT], struct eval_view *vie
 void eval_policy_take(const struct eval_policy *policy, uint64_t ret_bits[EVAL_POLICY_COUNT]);
 void eval_policy_give(const uint64_t bits[EVAL_POLICY_COUNT], struct eval_policy *ret_policy);
 
+void eval_situation_take(const struct eval_situation *situation,
+                         uint64_t ret_bits[EVAL_SITUATION_COUNT]);
+void eval_situation_give(const uint64_t bits[EVAL_SITUATION_COUNT],
+                         struct eval_situation *ret_situation);
+
 /* Of all columns of the result and the verdict: equal only when every bit is. */
 uint64_t eval_result_digest(const struct eval_result *result, size_t i);
+/* That, and of every net gain and the best action. */
+uint64_t eval_ledger_digest(uint64_t result_digest, const struct eval_ledger *ledger);
 
 #endif

@@ -4,6 +4,7 @@
 #include "src/broker/dispatcher.h"
 #include "src/broker/evaluator.h"
 #include "src/broker/evaluator_actions.h"
+#include "src/broker/explain.h"
 #include "src/broker/metrics.h"
 #include "src/broker/node_health.h"
 #include "src/broker/nodes.h"
@@ -211,6 +212,29 @@ static void a_job_with_nothing_to_lose_stays(void **state)
     finish(&scene);
 }
 
+static void expect_reproduced(void *context, const Ckpt__V1__ExplainReply *reply)
+{
+    ++*(int *)context;
+    assert_int_equal(reply->match, CKPT__V1__EXPLAIN_MATCH__EXPLAIN_MATCH_SAME);
+    assert_true(reply->checkpoint);
+    assert_string_equal(reply->terms->verdict, "checkpoint_and_migrate");
+    assert_null(reply->change);
+    assert_non_null(strstr(reply->flips_when, "checkpoint_and_migrate (net "));
+}
+
+/* What the ledger weighed is in the log beside the row, and gives the same choice again, bit for bit. */
+static void explain_checkpoint(struct fake *fake, uint64_t checkpoint_id)
+{
+    Ckpt__V1__ExplainRequest request = CKPT__V1__EXPLAIN_REQUEST__INIT;
+    uint64_t oldest_ms;
+    int told = 0;
+
+    request.checkpoint_id = checkpoint_id;
+    assert_int_equal(explain_request(&fake->broker, &request, expect_reproduced, &told, &oldest_ms),
+                     EXPLAIN_FOUND);
+    assert_int_equal(told, 1);
+}
+
 /* The whole way: a cycle of the evaluator proposes it, the state machine begins a checkpoint that ends in a move. */
 static void a_cycle_proposes_the_move(void **state)
 {
@@ -235,6 +259,7 @@ static void a_cycle_proposes_the_move(void **state)
     assert_int_equal(checkpoint->purpose, CKPT__V1__PURPOSE__PURPOSE_MIGRATE);
     assert_int_equal(checkpoint->after, CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_MIGRATE);
     assert_string_equal(checkpoint->terms->verdict, "checkpoint_and_migrate");
+    explain_checkpoint(fake, checkpoint->id);
     assert_int_equal(fsm_allocation_find(fake->replica.fsm, "job")->state,
                      CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP);
     fake_stop_serving(fake);

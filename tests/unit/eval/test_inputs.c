@@ -148,6 +148,34 @@ static void raw_amounts_times_their_weights_are_the_terms(void **state)
     eval_result_free(&result);
 }
 
+static void a_ledger_is_given_back_from_its_bits(void **state)
+{
+    struct eval_situation situation = {.gpus = 512,
+                                       .age_s = 3000.001,
+                                       .value_gpu_s = 1e5,
+                                       .cost_gpu_s = INFINITY,
+                                       .guards_allow = true,
+                                       .restart_s = 180,
+                                       .spare = true,
+                                       .alarm_p = 0.3,
+                                       .down_s = 90,
+                                       .lost_s = 4000};
+    struct eval_situation again;
+    struct eval_ledger ledger, again_ledger;
+    uint64_t bits[EVAL_SITUATION_COUNT];
+
+    (void)state;
+    for (int i = 0; i < 2; i++, situation.cost_gpu_s = 2e4) {
+        eval_situation_take(&situation, bits);
+        eval_situation_give(bits, &again);
+        eval_ledger(&situation, &ledger);
+        eval_ledger(&again, &again_ledger);
+        assert_uint_equal(eval_ledger_digest(1, &ledger), eval_ledger_digest(1, &again_ledger));
+        assert_true(eval_ledger_digest(1, &ledger) != eval_ledger_digest(2, &ledger));
+    }
+    assert_int_equal(ledger.best, EVAL_ACTION_MIGRATE);
+}
+
 static void digest_sees_every_column_and_the_verdict(void **state)
 {
     struct eval_result result;
@@ -176,9 +204,11 @@ static void names_tell_every_number(void **state)
     (void)state;
     for (const char *at = names; *at != '\0'; at++)
         spaces += *at == ' ';
-    assert_int_equal(spaces, EVAL_COLUMN_COUNT + EVAL_POLICY_COUNT);
+    assert_int_equal(spaces, EVAL_COLUMN_COUNT + EVAL_POLICY_COUNT + EVAL_SITUATION_COUNT + 1);
     assert_true(strncmp(names, "age_s gpus ", 11) == 0);
     assert_non_null(strstr(names, " | cycle_s "));
+    assert_non_null(strstr(names, " | gpus age_s value_gpu_s "));
+    assert_true(strlen(names) <= 1024); /* what one text of the log may have */
 }
 
 static void a_changed_model_has_a_new_revision(void **state)
@@ -214,6 +244,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_give_the_same_verdict_and_terms_back),
         cmocka_unit_test(raw_amounts_times_their_weights_are_the_terms),
+        cmocka_unit_test(a_ledger_is_given_back_from_its_bits),
         cmocka_unit_test(digest_sees_every_column_and_the_verdict),
         cmocka_unit_test(names_tell_every_number),
         cmocka_unit_test(a_changed_model_has_a_new_revision),
