@@ -86,10 +86,11 @@ static const ProtobufCMessage *frame_next(struct frame *frame, struct fsm_outcom
 
 enum fsm_status fsm_validate_fields(const ProtobufCMessage *message, struct fsm_outcome *outcome)
 {
-    struct frame frames[FIELDS_DEPTH_MAX] = {{message, 0, 0}};
+    struct frame frames[FIELDS_DEPTH_MAX];
     size_t depth = 1;
     enum fsm_status status = message->n_unknown_fields > 0 ? FSM_UNKNOWN_FIELD : FSM_OK;
 
+    frames[0] = (struct frame){message, 0, 0};
     while (depth > 0 && status == FSM_OK) {
         const ProtobufCMessage *below = frame_next(&frames[depth - 1], outcome, &status);
 

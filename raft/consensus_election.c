@@ -44,6 +44,9 @@ static void check_alive(struct consensus *consensus)
 
 static void limits_apply(struct consensus *consensus)
 {
+    if (!consensus->limited)
+        return;
+    consensus->limited = false;
     for (size_t i = 0; i < CONSENSUS_MEMBERS_MAX; i++) {
         struct send_limit limit = consensus->limits[i];
         unsigned place;

@@ -139,6 +139,7 @@ struct consensus {
 
     struct list deferred;
     struct send_limit limits[CONSENSUS_MEMBERS_MAX];
+    bool limited; /* there may be one */
 
     struct list noted;     /* by index; empty outside of libraft's calls */
     struct list proposals; /* by index */

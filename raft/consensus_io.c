@@ -100,6 +100,7 @@ static int append_send(struct consensus *consensus, const struct raft_message *m
         limit = limit_find(consensus, 0);
         CHECK(limit != NULL);
         *limit = (struct send_limit){message->server_id, append->prev_log_index + sent + 1};
+        consensus->limited = true;
     }
     return 0;
 }

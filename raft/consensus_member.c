@@ -434,14 +434,13 @@ void consensus_member_remove(struct consensus *consensus, uint64_t member_id,
 static void spare_finish(struct consensus *consensus)
 {
     const struct raft_configuration *configuration = &consensus->raft.configuration;
-    struct consensus_member member = {0};
 
     if (consensus->change.kind != CHANGE_NONE || !core_is_leader(consensus) ||
         consensus->raft.configuration_uncommitted_index != 0 || !core_term_committed(consensus))
         return;
     for (unsigned i = 0; i < configuration->n; i++)
         if (configuration->servers[i].role == RAFT_SPARE) {
-            member.id = configuration->servers[i].id;
+            const struct consensus_member member = {.id = configuration->servers[i].id};
             change_begin(consensus, CHANGE_ADD, &member, NULL, NULL);
             return;
         }

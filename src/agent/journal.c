@@ -10,6 +10,7 @@
 
 #include "raft/io_ops.h"
 #include "src/base/check.h"
+#include "src/base/crc32c.h"
 
 enum { JOURNAL_FILE_MAX_BYTES = 1 << 28 };
 
@@ -24,18 +25,6 @@ struct journal {
     struct disk_file *file;
     size_t bytes;
 };
-
-/* CRC32C, bit by bit: the records are small and few. */
-static uint32_t journal_crc(uint32_t crc, const uint8_t *bytes, size_t length)
-{
-    crc = ~crc;
-    for (size_t i = 0; i < length; i++) {
-        crc ^= bytes[i];
-        for (int bit = 0; bit < 8; bit++)
-            crc = crc >> 1 ^ (UINT32_C(0x82f63b78) & (0 - (crc & 1)));
-    }
-    return ~crc;
-}
 
 static void put_u32(uint8_t *bytes, uint32_t value)
 {
@@ -61,7 +50,7 @@ void journal_frame(struct buf *content, const uint8_t *body, size_t length)
     CHECK(length > 0 && length <= JOURNAL_RECORD_MAX_BYTES);
     put_u32(head, journal_mark);
     put_u32(head + 4, (uint32_t)length);
-    put_u32(head + 8, journal_crc(journal_crc(0, head + 4, 4), body, length));
+    put_u32(head + 8, crc32c(crc32c(0, head + 4, 4), body, length));
     buf_append(content, head, sizeof(head));
     buf_append(content, body, length);
 }
@@ -77,7 +66,7 @@ static size_t record_at(const uint8_t *bytes, size_t length)
     if (body == 0 || body > JOURNAL_RECORD_MAX_BYTES || body > length - JOURNAL_RECORD_HEAD_BYTES)
         return 0;
     if (get_u32(bytes + 8) !=
-        journal_crc(journal_crc(0, bytes + 4, 4), bytes + JOURNAL_RECORD_HEAD_BYTES, body))
+        crc32c(crc32c(0, bytes + 4, 4), bytes + JOURNAL_RECORD_HEAD_BYTES, body))
         return 0;
     return body;
 }

@@ -70,8 +70,10 @@ void world_step(struct world *world)
 {
     if (!sim_step(world->sim))
         world_violation(world, "L1", "nothing is left to do");
-    members_bury(world);
-    raft_checks_step(world);
+    if (world_touched_members(world) != 0) {
+        members_bury(world);
+        raft_checks_step(world);
+    }
     agents_check(world);
     if (sim_steps(world->sim) % 64 == 0)
         state_checks_whole(world);
