@@ -28,7 +28,7 @@ static const struct output_column columns[] = {
 
 static void hours(struct output_table *table, uint64_t gpu_ms)
 {
-    output_cell(table, "%.2f", (double)gpu_ms / MS_PER_HOUR);
+    output_cell(table, "%.3f", (double)gpu_ms / MS_PER_HOUR);
 }
 
 static void losses_row(struct output_table *table, const ProtobufCMessage *item)

@@ -122,5 +122,32 @@ def losses_are_what_was_measured_from_outside():
         cluster.debug_check()
 
 
+def calibration(cluster):
+    return json.loads(cluster.ctl("calibration", "-o", "json").stdout)["calibration"]["calibration"]
+
+
+def decisions_are_compared_with_what_came_and_a_new_leader_knows_it():
+    with Cluster(agents=("a",), policy={**POLICY, "min_interval": "1s", "max_interval": "2s"}) as cluster:
+        cluster.start()
+        cluster.register("one", [("a", 8, 4 << 20)], write_bytes_per_s=100000000)
+        cluster.run_job("a", "one", [str(BIN / "heat"), "--size", "256", "--iterations", "100000000", "--delay-us", "2000",
+                                     "--output", str(cluster.dir / "one.result")])
+        wait_until("three decisions came to a complete checkpoint", lambda: int(calibration(cluster).get("checkpoints", 0)) >= 3, 60)
+        found = calibration(cluster)
+        sizes = [int(n) for n in found["size_ratio"]]
+        assert sum(sizes) == int(found["checkpoints"]), found
+        # heat writes the same number of bytes each time: from the second one on the size is known to a few per cent
+        assert sum(sizes[31:34]) >= int(found["checkpoints"]) - 1, sizes
+        assert sum(int(n) for n in found["write_ratio"]) >= 1, found
+        assert sum(int(n) for n in found["completed"]) == int(found["checkpoints"]), found
+        assert int(found.get("node_losses", 0)) == 0, found
+        cluster.wait_leader().kill()
+        cluster.wait_leader()
+        after = calibration(cluster)
+        assert int(after["checkpoints"]) >= int(found["checkpoints"]), (found, after)
+        print("#", *cluster.ctl("calibration").stdout.splitlines(), sep="\n# ")
+        print("#", *cluster.ctl("losses", "-o", "wide").stdout.splitlines(), sep="\n# ")
+
+
 if __name__ == "__main__":
-    sys.exit(tap([losses_are_what_was_measured_from_outside]))
+    sys.exit(tap([losses_are_what_was_measured_from_outside, decisions_are_compared_with_what_came_and_a_new_leader_knows_it]))
