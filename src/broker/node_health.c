@@ -246,11 +246,14 @@ static void on_drained(void *data, const struct err *failed, const struct fsm_ou
     struct record *record = &health->records[drain->slot];
 
     record->draining = false;
-    if (failed == NULL && outcome->status == FSM_OK)
+    if (failed == NULL && outcome->status == FSM_OK) {
         health_drained(&record->health);
-    else
+        health->drains_total++;
+    } else { /* a later look tries again, and this one costs nothing of the hour's */
         log_warning("drain_failed", "slot=%u text=\"%s\"", drain->slot,
                     failed != NULL ? failed->text : fsm_status_name(outcome->status));
+        health->hour_drains -= health->hour_drains > 0;
+    }
     free(drain);
 }
 
@@ -281,7 +284,6 @@ static void propose_drain(struct node_health *health, const struct fsm_node *nod
                 node->id, telemetry_signal_name(alarm->signal), alarm->source,
                 alarm->since_us / 1000);
     health->hour_drains++;
-    health->drains_total++;
     health->records[node->slot].draining = true;
     body.node_id = translate_text(node->id);
     body.urgent = true;

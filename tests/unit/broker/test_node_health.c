@@ -330,6 +330,28 @@ static void drains_are_bounded_per_hour(void **state)
     finish(&scene);
 }
 
+/* No leader, a full queue: the next look tries again, and the hour's bound counts what was done. */
+static void a_drain_that_cannot_be_proposed_is_tried_again(void **state)
+{
+    struct scene scene = begin(true, 1);
+    struct node_health_counts counts;
+
+    (void)state;
+    say(&scene, TELEMETRY_STATUS, 0);
+    say(&scene, TELEMETRY_STATUS, 2);
+    scene.fake->replica.refuse = true;
+    look(&scene);
+    look(&scene);
+    node_health_count(scene.health, &counts);
+    assert_uint_equal(counts.drains_total, 0);
+    scene.fake->replica.refuse = false;
+    look(&scene);
+    assert_true(drained(&scene));
+    node_health_count(scene.health, &counts);
+    assert_uint_equal(counts.drains_total, 1);
+    finish(&scene);
+}
+
 /* What was wrong already when this process looked first raises the hazard; nobody saw it happen, so nobody is moved. */
 static void what_was_there_at_first_sight_drains_nothing(void **state)
 {
@@ -359,6 +381,7 @@ int main(void)
         cmocka_unit_test(nothing_is_drained_unless_configured),
         cmocka_unit_test(a_stale_source_never_drains),
         cmocka_unit_test(drains_are_bounded_per_hour),
+        cmocka_unit_test(a_drain_that_cannot_be_proposed_is_tried_again),
         cmocka_unit_test(what_was_there_at_first_sight_drains_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
