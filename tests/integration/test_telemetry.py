@@ -9,6 +9,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import BIN, Cluster, common_pb2, http_get, metric, tail, tap, wait_until  # noqa: E402
+from site_files import Site as CertificateSite  # noqa: E402
 from doubles import Double, dcgm, redfish_errors, redfish_node, reply, smd  # noqa: E402
 
 # A well node asks for a checkpoint every few minutes, one whose hazard is a thousand times higher every few seconds.
@@ -278,6 +279,35 @@ def sources_are_reloaded_without_a_restart():
         assert site.sights("a")["bmc"] == "fresh"
 
 
+def sources_behind_tls_are_verified_and_know_who_asks():
+    with Site(sources=()) as site:
+        tls = CertificateSite(site.cluster.dir / "tls", BIN / "ckptctl")
+        other = CertificateSite(site.cluster.dir / "other", BIN / "ckptctl")
+        tls.issue("replica", 1, "--host", "127.0.0.1,localhost")
+        tls.issue("replica", 2, "--host", "127.0.0.1")
+        mine = f'cert: "{tls.dir}/replica-2.crt", key: "{tls.dir}/replica-2.key"'
+        double = Double(site.cluster.dir / "doubles" / "secure", tls=(f"{tls.dir}/replica-1.crt", f"{tls.dir}/replica-1.key", str(tls.ca)))
+        smd(double, {"a": (1, "Ready", "OK"), "b": (2, "Ready", "OK")})
+        member = site.cluster.wait_leader()
+
+        def ask_with(options):
+            site.lines["smd"] = (f'{{name: smd, kind: smd, url: "https://{double.address}/hsm/v2/State/Components"{options}')
+            site.configure(("smd",))
+            member.kill(1)  # SIGHUP
+
+        ask_with(f', ca: "{other.ca}", {mine}')
+        wait_until("another CA is refused", lambda: any("smd fails" in w and "TLS" in w for w in site.warnings()), 20, 0.2)
+        ask_with(f', ca: "{tls.ca}"')
+        wait_until("a nameless reader is refused", lambda: site.metric_of("ckpt_telemetry_failures_total", source="smd") > 0, 20, 0.2)
+        assert double.requests == [], "a request went through"
+        ask_with(f', ca: "{tls.ca}", {mine}')
+        site.wait_fresh("smd")
+        double.requests.clear()
+        ask_with(f", insecure: yes, {mine}")
+        wait_until("any certificate will do when told so", lambda: double.requests, 20, 0.1)
+        double.stop()
+
+
 def published_mock_ups_are_understood():
     """$CKPT_REDFISH_MOCKUPS: a folder with one published Redfish mock-up per folder, each with the index.json of /redfish/v1."""
     folder = os.environ.get("CKPT_REDFISH_MOCKUPS", "")
@@ -304,4 +334,5 @@ def published_mock_ups_are_understood():
 if __name__ == "__main__":
     sys.exit(tap([rising_errors_raise_the_hazard_within_a_window_and_the_job_is_checkpointed, a_hard_signal_drains_the_node_once,
                   sources_that_die_are_warnings_and_decide_nothing, a_new_leader_knows_what_the_sources_told_it_before,
-                  what_agents_count_reaches_the_leader_and_the_next_one, hostile_sources_hurt_nobody, sources_are_reloaded_without_a_restart, published_mock_ups_are_understood]))
+                  what_agents_count_reaches_the_leader_and_the_next_one, hostile_sources_hurt_nobody, sources_are_reloaded_without_a_restart,
+                  sources_behind_tls_are_verified_and_know_who_asks, published_mock_ups_are_understood]))

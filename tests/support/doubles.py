@@ -9,16 +9,17 @@ import http.server
 import json
 import os
 import pathlib
+import ssl
 import threading
 import time
 
 
 class Double:
-    def __init__(self, folder, credentials=None):
+    def __init__(self, folder, credentials=None, tls=None):
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.credentials, self.wrong, self.requests, self.server = credentials, {}, [], None
-        self.port = 0
+        self.port, self.tls = 0, tls  # tls: (certificate, key) of the server, CA of its clients or None
         self.start()
 
     def start(self):
@@ -39,6 +40,14 @@ class Double:
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
         self.server.daemon_threads = True
+        self.server.handle_error = lambda *_: None  # readers come and go
+        if self.tls is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*self.tls[:2])
+            if self.tls[2] is not None:
+                context.verify_mode = ssl.CERT_REQUIRED
+                context.load_verify_locations(self.tls[2])
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True, do_handshake_on_connect=False)
         self.port = self.server.server_address[1]
         threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
