@@ -306,7 +306,7 @@ static void kills_and_demands_of_its_class_reach_the_job(void **unused)
     rates.demands_per_s[3] = 1e-4;
     rates.kills_per_s[2] = rates.demands_per_s[2] = 7;
     fill_one(fake, &rates, &view);
-    expect_near(view.kill_per_s[0], 1e-5, 1e-3); /* to ten bits */
+    expect_near(view.kill_per_s[0], 1e-5, 1e-3);                        /* to ten bits */
     expect_near(view.yield_probability[0], -expm1(-1e-4 * 3600), 1e-3); /* half the age */
     eval_view_free(&view);
     finish(fake);
