@@ -442,6 +442,11 @@ enum fsm_status fsm_victims_choose(struct fsm *fsm, const struct victim_search *
 uint32_t fsm_victim_nodes(struct fsm *fsm, const struct victim_search *asked,
                           const struct allocation *allocation, bool shrinks, uint32_t *ret_slots,
                           uint32_t *ret_gpus);
+/* victim_rules.c */
+enum fsm_status fsm_victim_check(const struct fsm *fsm, const struct victim_search *asked,
+                                 const struct allocation *allocation, bool shrinks,
+                                 uint64_t *ret_current, uint64_t *ret_limit);
+uint64_t fsm_victim_cost(const struct fsm *fsm, const struct allocation *allocation, bool shrinks);
 bool fsm_victim_can_checkpoint(const struct fsm *fsm, const struct allocation *allocation);
 bool fsm_victim_needs_no_checkpoint(const struct fsm *fsm, const struct allocation *allocation);
 bool fsm_victim_allowed(const struct fsm *fsm, const struct allocation *allocation);
