@@ -336,12 +336,15 @@ void fsm_ledger_part_started(struct fsm *fsm, struct allocation *allocation,
 /* The application stands still as long as its slowest part: parts wait for each other. */
 void fsm_ledger_paused(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t stall_ms)
 {
-    struct allocation *allocation = fsm_allocation_slot(fsm, checkpoint->view.allocation_slot);
     bool preempts = checkpoint->view.purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT;
     uint64_t old_ms = checkpoint->view.stall_ms;
+    struct allocation *allocation;
 
     stall_ms = fsm_min(stall_ms, fsm_since(fsm, checkpoint->view.dispatched_at_ms));
-    if (stall_ms <= old_ms || !fsm_allocation_runs(allocation))
+    if (stall_ms <= old_ms)
+        return;
+    allocation = fsm_allocation_slot(fsm, checkpoint->view.allocation_slot);
+    if (!fsm_allocation_runs(allocation))
         return;
     checkpoint->view.stall_ms = stall_ms;
     ledger_settle(fsm, allocation);
