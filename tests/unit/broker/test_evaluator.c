@@ -317,6 +317,49 @@ static void a_declared_period_fires_beside_the_model(void **state)
 }
 
 /* More rows than one chunk and more decisions than one command; the time is for people, the limit generous. */
+static void short_with_a_period(Ckpt__V1__AllocationSpec *spec)
+{
+    spec->period_ms = 600000;
+    spec->walltime_ms = 8 * (uint64_t)HOUR_MS;
+    spec->sensitive = true;
+}
+
+/* S1-063: neither a declared period, nor the longest interval (of sensitive jobs: an hour), nor the end of the walltime. */
+static void no_override_fires_in_an_outage(void **state)
+{
+    struct fake *fake = start();
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "job", 1, 16, short_with_a_period).status, FSM_OK);
+    fake_set_available(fake, false);
+    fake_serve(fake);
+    fake_advance_ms(fake, 8 * (uint64_t)HOUR_MS - 1000);
+    assert_int_equal(checkpoint_state(fake),
+                     CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_UNSPECIFIED);
+    assert_double_near(
+        metrics_value(fake->broker.metrics, METRIC_L_EVALUATIONS, "checkpoint", NULL), 0, 0);
+    assert_true(counted(fake, "skip", "storage_unavailable") > 900);
+    finish(fake);
+}
+
+/* The same job fires at once when the target is there. */
+static void a_period_fires_for_a_sensitive_job_at_its_own_smallest_interval(void **state)
+{
+    struct fake *fake = start();
+    const struct fsm_checkpoint *checkpoint;
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "job", 1, 1, short_with_a_period).status, FSM_OK);
+    fake_serve(fake);
+    fake_advance_ms(fake, 600000 - 30000);
+    assert_null(fsm_checkpoint_next(fake->replica.fsm, 0));
+    fake_advance_ms(fake, 60000);
+    checkpoint = fsm_checkpoint_next(fake->replica.fsm, 0);
+    assert_non_null(checkpoint);
+    assert_int_equal(checkpoint->purpose, CKPT__V1__PURPOSE__PURPOSE_PERIODIC);
+    finish(fake);
+}
+
 static void many_allocations_are_evaluated_in_chunks(void **state)
 {
     enum { ALLOCATIONS = EVALUATOR_CHUNK_ROWS + 2000 };
@@ -670,6 +713,8 @@ int main(void)
         cmocka_unit_test(a_follower_decides_nothing_and_explains_nothing),
         cmocka_unit_test(a_manual_allocation_is_never_hinted),
         cmocka_unit_test(a_declared_period_fires_beside_the_model),
+        cmocka_unit_test(no_override_fires_in_an_outage),
+        cmocka_unit_test(a_period_fires_for_a_sensitive_job_at_its_own_smallest_interval),
         cmocka_unit_test(many_allocations_are_evaluated_in_chunks),
         cmocka_unit_test(an_allocation_registered_within_a_cycle_waits_for_the_next),
         cmocka_unit_test(a_negative_evaluation_is_explained_with_numbers),
