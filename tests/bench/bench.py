@@ -251,12 +251,12 @@ def cycle_row(cluster, what, arrange):
         leader = cluster.wait_leader()
         name, fires = "ckpt_evaluation_cycle_seconds", 'ckpt_evaluations_total{decision="checkpoint"'
         try:
-            wait_until("a cycle", lambda c=metric(leader.http, f"{name}_count") or 0: (metric(leader.http, f"{name}_count") or 0) > c, 150, 0.05)
+            wait_until("a cycle", lambda c=metric(leader.http, f"{name}_count") or 0: (metric(leader.http, f"{name}_count") or 0) > c, 150, 1)
             read = lambda: [metric(leader.http, n) or 0 for n in (f"{name}_count", f"{name}_sum", "ckpt_evaluation_duration_seconds_sum")]  # noqa: E731
             before, fired = read(), fired_count(leader, fires)
             arrange(leader)
             processor = processor_ms(leader)
-            wait_until("a cycle with decisions", lambda: fired_count(leader, fires) > fired, 300, 0.05)
+            wait_until("a cycle with decisions", lambda: fired_count(leader, fires) > fired, 300, 1)
             processor = processor_ms(leader) - processor
         except TimeoutError:
             if leader is cluster.wait_leader():

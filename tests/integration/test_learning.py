@@ -5,7 +5,7 @@ import sys
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import BIN, Cluster, broker_pb2, common_pb2, metric, operator_pb2, tap, wait_until  # noqa: E402
+from cluster import BIN, Cluster, broker_pb2, common_pb2, grpc, metric, operator_pb2, tap, wait_until  # noqa: E402
 
 POLICY = {"evaluation_interval": "500ms", "min_interval": "1s", "checkpoint_timeout": "20s", "grace": "1s",
           "node_failures_per_1000_node_days_milli": 1, "quiesce": "1ms", "near_completion": "1s", "learned_interval": "1s",
@@ -19,8 +19,8 @@ def explained(cluster, name):
     """Terms and inputs of the last evaluation."""
     try:
         reply = cluster.client.broker("Explain", broker_pb2.ExplainRequest(allocation_id=name))
-    except Exception as error:  # not evaluated by this leader yet
-        print("#", error)
+    except grpc.RpcError as error:
+        assert "NOT_EVALUATED" in error.details(), error
         return None
     inputs = {i.name: i.bits for i in reply.inputs}
     return dict({n: getattr(reply.terms, n) for n in FIXED}, **{n + ", bits": inputs[n] for n in FIXED_INPUTS if n in inputs}), reply.leader_id
