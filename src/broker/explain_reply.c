@@ -28,6 +28,7 @@ struct reply_space {
     Ckpt__V1__ExplainInput inputs[INPUTS], *input_pointers[INPUTS];
     char values[INPUTS][NUMBER_BYTES];
     char flags[EXPLAIN_TEXT_BYTES];
+    char sources[SOURCE_COUNT][EXPLAIN_TEXT_BYTES];
     Ckpt__V1__ExplainPart parts[EVAL_PARTS_MAX], *part_pointers[EVAL_PARTS_MAX];
     char amounts[EVAL_PARTS_MAX][2][NUMBER_BYTES];
     char guards[EXPLAIN_GUARDS][EXPLAIN_TEXT_BYTES], *guard_pointers[EXPLAIN_GUARDS];
@@ -56,11 +57,28 @@ static void add_input(struct reply_space *space, const struct explained *explain
                    explained->ages_ms[source] != SOURCE_NOTHING;
     input->aged = source != SOURCE_STATE && explained->aged[source] && input->heard;
     input->age_ms = input->aged ? explained->ages_ms[source] : 0;
-    input->source = translate_text(of_policy && source == SOURCE_STATE ? "policy"
-                                   : input->heard                      ? source_name(source)
-                                                                       : source_prior(source));
+    input->source = of_policy && source == SOURCE_STATE ? translate_text("policy")
+                    : input->heard                      ? space->sources[source]
+                                                        : translate_text(source_prior(source));
     input->of_policy = of_policy;
     space->input_pointers[i] = input;
+}
+
+/* "queue reports: vcluster hpc". Of agents and queues the present ones are known only, so not of the past. */
+static void write_sources(struct reply_space *space, const struct explained *explained)
+{
+    bool now = explained->source == CKPT__V1__EXPLAIN_SOURCE__EXPLAIN_SOURCE_LAST;
+
+    for (int i = 0; i < SOURCE_COUNT; i++) {
+        enum source source = (enum source)i;
+        char subject[EXPLAIN_TEXT_BYTES / 2] = "";
+
+        if (now || source == SOURCE_OWN || source == SOURCE_TARGET)
+            sources_subject(explained->broker, explained->allocation, explained->evaluated_at_ms,
+                            source, subject, sizeof(subject));
+        snprintf(space->sources[i], sizeof(space->sources[i]), "%s%s%s", source_name(source),
+                 subject[0] == '\0' ? "" : ": ", subject);
+    }
 }
 
 static void write_inputs(struct reply_space *space, const struct explained *explained)
@@ -68,6 +86,7 @@ static void write_inputs(struct reply_space *space, const struct explained *expl
     uint64_t row[EVAL_COLUMN_COUNT], policy[EVAL_POLICY_COUNT];
     size_t at = 0;
 
+    write_sources(space, explained);
     eval_row_take(&explained->view, 0, row);
     eval_policy_take(&explained->policy, policy);
 #define X(column)                                                                                  \

@@ -8,6 +8,7 @@
 #ifndef CKPT_BROKER_SOURCES_H
 #define CKPT_BROKER_SOURCES_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct broker;
@@ -35,6 +36,11 @@ const char *source_name(enum source source);
 enum source source_of(const char *number);
 /* What is said of an input that has no source yet. */
 const char *source_prior(enum source source);
+
+/* Which one it was, as far as the state of now tells it: "checkpoint 1-42", "node gpu-a", "vcluster hpc"; "" when there is none.
+ * Returns text. */
+const char *sources_subject(const struct broker *broker, const struct fsm_allocation *allocation,
+                            uint64_t at_ms, enum source source, char *text, size_t size);
 
 /* As of at_ms of the state's clock; AGENTS and SENSORS as of now. */
 void sources_age(const struct broker *broker, const struct fsm_allocation *allocation,

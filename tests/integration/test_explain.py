@@ -83,6 +83,7 @@ def the_past_is_explained_and_what_is_too_old_says_from_when_on():
         assert {"age_s", "hazard_factor", "flags", "phi_gpu_s_per_byte"} <= names
         agents = next(item for item in now["inputs"] if item["name"] == "hazard_factor")
         assert agents["heard"] and agents["aged"] and agents["age_ms"] < 10000, agents
+        assert agents["source"] == "heartbeats of its nodes: node a", agents
         instant = past[0]["last_ms"] - 2000
         then = explanation(cluster, "quiet", "--at", str(instant))
         assert then["source"] == "HISTORY" and instant - 2500 < then["evaluated_at_ms"] <= instant, then
