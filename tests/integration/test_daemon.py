@@ -121,11 +121,11 @@ def a_low_limit_of_open_files_is_told_at_the_start():
         assert "event=connections_limited wanted=12000 possible=872" in member.log.read_text(), member.log.read_text()
 
 
-def a_reload_takes_the_log_level_only():
+def a_reload_takes_what_needs_no_restart():
     with Cluster(members=1) as cluster:
         cluster.start()
         member, text = cluster.members[0], cluster.config.read_text()
-        for content, answer in ((text.replace("log_level: info", "log_level: debug"), "log level and certificates were read, other changes need a restart"),
+        for content, answer in ((text.replace("log_level: info", "log_level: debug"), "log level, certificates, telemetry and health were read, other changes need a restart"),
                                 (text + "no_such_key: 1\n", "event=reload_failed")):
             cluster.config.write_text(content)
             member.kill(signal.SIGHUP)
@@ -141,4 +141,4 @@ if __name__ == "__main__":
     sys.exit(tap([a_stopped_member_is_not_reachable, versions_of_members_that_led_are_told,
                   an_unkillable_worker_does_not_hold_the_end_up,
                   ten_thousand_agents_fit, a_low_limit_of_open_files_is_told_at_the_start,
-                  a_reload_takes_the_log_level_only]))
+                  a_reload_takes_what_needs_no_restart]))
