@@ -474,7 +474,11 @@ struct sim *sim_new(uint64_t seed)
 
 void sim_pause(struct sim *sim, unsigned node, uint64_t us)
 {
-    sim->nodes[node].paused_until_us = sim->now_us + us;
+    uint64_t until_us = sim->now_us + us;
+
+    /* what waits for the end of the first one is scheduled already */
+    if (sim->nodes[node].paused_until_us < until_us)
+        sim->nodes[node].paused_until_us = until_us;
 }
 
 bool sim_paused(const struct sim *sim, unsigned node)

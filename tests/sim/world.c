@@ -114,6 +114,8 @@ static const char *missing(struct world *world)
         if (sim_paused(world->sim, i))
             return "a process that is stopped"; /* for at most 8 s */
 
+    if (bursts_go_on(world))
+        return "the end of the bursts";
     if (members_leader(world) == NULL)
         return "a leader";
     for (unsigned i = 0; i < world->member_count; i++) {

@@ -13,7 +13,12 @@
 #include "src/base/check.h"
 #include "tests/sim/world_internal.h"
 
-enum { BURST_MAX = 24, CANDIDATE_BYTES = 120, GAP_US = 2000 };
+enum {
+    BURST_MAX = 24,
+    CANDIDATE_BYTES = 120,
+    GAP_US = 2000,
+    HEALED_US = 3 * SECOND_US /* they go on for a while: who fell behind catches up under load */
+};
 
 /* Leaves nothing behind in the state but the instant that is in it. */
 void bursts_propose(struct world_member *member)
@@ -74,13 +79,20 @@ static void propose_all(void *data)
             propose_one(world, &world->members[i]);
 }
 
+bool bursts_go_on(const struct world *world)
+{
+    return world->options.bursts > 0 &&
+           (world->phase == WORLD_CHAOS || (world->phase == WORLD_HEALED &&
+                                            sim_now_us(world->sim) < world->healed_us + HEALED_US));
+}
+
 static void burst(void *data)
 {
     struct world *world = data;
     uint64_t count = 1 + sim_random(world->sim, BURST_MAX);
     uint64_t mean_us = (uint64_t)SECOND_US * (BURST_MAX / 2) / world->options.bursts;
 
-    if (world->phase != WORLD_CHAOS)
+    if (!bursts_go_on(world))
         return;
     for (uint64_t n = 0; n < count; n++)
         sim_after(world->sim, SIM_NODES_MAX, sim_random(world->sim, count * GAP_US), propose_all,

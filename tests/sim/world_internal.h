@@ -157,6 +157,7 @@ void changes_close(struct world *world);
 
 /* world_bursts.c */
 void bursts_start(struct world *world);
+bool bursts_go_on(const struct world *world);
 void bursts_propose(struct world_member *member); /* a command that changes nothing */
 /* One request of everyone that was acknowledged is sent again: the outcome must be the same. */
 void load_repeat(struct world *world);
