@@ -95,12 +95,12 @@ static void report(struct board *board, const struct world *world, uint64_t took
     add(&board->terminated, world->counts.terminated);
     add(&board->changes, world->counts.added + world->counts.promoted + world->counts.removed);
     add(&board->lost_members, world->counts.lost_members);
-    add(&board->faults, world->counts.crashes + world->counts.dead_disks +
-                            world->counts.disk_errors + world->counts.partitions +
-                            world->counts.resets + world->counts.pauses +
-                            world->counts.clock_steps + world->counts.slow + world->counts.full +
-                            world->counts.rots + world->counts.flaps + world->counts.agent_crashes +
-                            world->counts.transfers + world->counts.elected);
+    add(&board->faults,
+        world->counts.crashes + world->counts.dead_disks + world->counts.disk_errors +
+            world->counts.partitions + world->counts.resets + world->counts.pauses +
+            world->counts.clock_steps + world->counts.slow + world->counts.full +
+            world->counts.rots + world->counts.flaps + world->counts.agent_crashes +
+            world->counts.transfers + world->counts.elected + world->counts.overtaken);
     add(&board->lives, shipping.checks.starts);
     add(&board->restores, shipping.checks.restores);
     add(&board->deaths, shipping.deaths);

@@ -73,6 +73,7 @@ void world_step(struct world *world)
     if (world_touched_members(world) != 0) {
         members_bury(world);
         raft_checks_step(world);
+        overtake_step(world);
     }
     agents_check(world);
     if (sim_steps(world->sim) % 64 == 0)

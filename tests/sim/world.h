@@ -49,7 +49,9 @@ struct world_options {
     /* Faults: how many of each kind per minute, all nodes together. 0: none. */
     unsigned crashes, disk_deaths, disk_errors, partitions, one_way, resets, pauses, clock_steps;
     unsigned slow_disks, full_disks, rots, old_copies, storage_flaps, agent_crashes, transfers;
-    unsigned wipes;      /* a member's disk is replaced and begun anew under the old id */
+    unsigned wipes; /* a member's disk is replaced and begun anew under the old id */
+    unsigned
+        overtakes; /* a leader is overtaken by another, and that one by the first (world_overtake.c) */
     unsigned membership; /* changes of membership; with one replica between 1 and 3 voters */
     unsigned
         elected; /* of a hundred elections so many are followed by a fault of the new leader within its first moments */

@@ -33,13 +33,16 @@ void bursts_propose(struct world_member *member)
     sim_leave(member->world->sim, before);
 }
 
-static void propose_large(struct world *world, struct world_member *member, char *id)
+/* Candidates that do not exist: the request is refused. */
+void bursts_propose_large(struct world_member *member, size_t bytes)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
     Ckpt__V1__RequestPreemptionRequest request = CKPT__V1__REQUEST_PREEMPTION_REQUEST__INIT;
-    size_t count = 1 + sim_random(world->sim, world->options.burst_bytes / CANDIDATE_BYTES);
-    char name[CANDIDATE_BYTES + 1], **names = check_calloc(count, sizeof(*names));
+    unsigned before = sim_enter(member->world->sim, member->number);
+    size_t count = 1 + bytes / CANDIDATE_BYTES;
+    char id[48], name[CANDIDATE_BYTES + 1], **names = check_calloc(count, sizeof(*names));
 
+    snprintf(id, sizeof(id), "burst-%" PRIu64, ++member->world->burst_count);
     memset(name, 'x', sizeof(name) - 1);
     name[sizeof(name) - 1] = '\0';
     for (size_t i = 0; i < count; i++)
@@ -54,19 +57,17 @@ static void propose_large(struct world *world, struct world_member *member, char
     command.request_preemption = &request;
     replica_propose(member->broker.replica, &command, NULL, NULL);
     free(names);
+    sim_leave(member->world->sim, before);
 }
 
 static void propose_one(struct world *world, struct world_member *member)
 {
-    unsigned before = sim_enter(world->sim, member->number);
-    char id[48];
+    uint64_t bytes = world->options.burst_bytes;
 
-    snprintf(id, sizeof(id), "burst-%" PRIu64, ++world->burst_count);
-    if (world->options.burst_bytes > 1000 && sim_chance(world->sim, 16))
-        propose_large(world, member, id);
+    if (bytes > 1000 && sim_chance(world->sim, 16))
+        bursts_propose_large(member, sim_random(world->sim, bytes));
     else
         bursts_propose(member);
-    sim_leave(world->sim, before);
 }
 
 static void propose_all(void *data)

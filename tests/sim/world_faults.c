@@ -13,7 +13,6 @@
 #include "tests/sim/world_internal.h"
 
 enum { MINUTE_US = 60 * SECOND_US, HOUR_MS = 3600000 };
-#define DISK_FREE_BYTES (UINT64_C(1) << 40)
 
 struct later {
     struct world *world;
@@ -201,7 +200,7 @@ static void do_slow(struct world *world)
 
 static void disk_room(struct world *world, unsigned a)
 {
-    sim_disk_set_free(world->sim, a, DISK_FREE_BYTES);
+    sim_disk_set_free(world->sim, a, WORLD_DISK_FREE_BYTES);
 }
 
 static void do_full(struct world *world)
@@ -387,7 +386,9 @@ void faults_elected(struct world_member *member)
     struct world *world = member->world;
     unsigned a = member->number;
 
-    if (world->phase != WORLD_CHAOS || sim_random(world->sim, 100) >= world->options.elected)
+    overtake_elected(member);
+    if (world->overtake.stage != OVERTAKE_NONE || world->phase != WORLD_CHAOS ||
+        sim_random(world->sim, 100) >= world->options.elected)
         return;
     world->counts.elected++;
     switch (sim_random(world->sim, 4)) {
@@ -431,6 +432,7 @@ static const struct fault {
     {offsetof(struct world_options, agent_crashes), do_agent_crash},
     {offsetof(struct world_options, transfers), do_transfer},
     {offsetof(struct world_options, wipes), do_wipe},
+    {offsetof(struct world_options, overtakes), overtake_begin},
 };
 
 static unsigned rate_of(const struct world *world, const struct fault *fault)

@@ -17,6 +17,8 @@
 enum { SECOND_US = 1000000, WORLD_NODES = WORLD_SCHEDULER_NODE + WORLD_SCHEDULERS_MAX };
 _Static_assert((int)WORLD_NODES <= (int)SIM_NODES_MAX, "every process has its node");
 
+#define WORLD_DISK_FREE_BYTES (UINT64_C(1) << 40)
+
 enum world_phase { WORLD_STARTING, WORLD_CHAOS, WORLD_HEALED, WORLD_OVER };
 
 struct world_member {
@@ -60,6 +62,15 @@ struct world_agent {
     char name[16];
 };
 
+enum overtake_stage { OVERTAKE_NONE, OVERTAKE_CUT, OVERTAKE_RIVAL, OVERTAKE_AGAIN, OVERTAKE_LAST };
+struct world_overtake {
+    enum overtake_stage stage;
+    unsigned first, rival;
+    bool returned;
+    uint64_t index;    /* of the entry that nobody else has */
+    uint64_t until_us; /* the attempt ends */
+};
+
 struct scheduler;
 struct history;
 struct raft_checks;
@@ -82,6 +93,7 @@ struct world {
     unsigned job_count;
     uint64_t register_value; /* of the last write of any register */
     uint64_t burst_count;
+    struct world_overtake overtake;
     char endpoints[512];
     struct member_changes *changes;
     struct history *history;
@@ -92,7 +104,7 @@ struct world {
     struct {
         uint64_t crashes, dead_disks, disk_errors, partitions, resets, pauses, clock_steps, slow,
             full;
-        uint64_t rots, flaps, agent_crashes, transfers, elected, lost_members;
+        uint64_t rots, flaps, agent_crashes, transfers, elected, overtaken, lost_members;
         uint64_t added, promoted, removed;
         uint64_t elections, applied, snapshots_installed, asked, shards, terminated;
         uint64_t requests, acknowledged, refused, unknown, reads;
@@ -144,6 +156,11 @@ struct world_job *job_find(struct world *world, const char *id);
 /* world_storage.c */
 void storage_init(struct world *world);
 
+/* world_overtake.c */
+void overtake_begin(struct world *world);
+void overtake_elected(struct world_member *member);
+void overtake_step(struct world *world); /* after every event */
+
 /* world_load.c */
 void load_init(struct world *world);
 void load_start(struct world *world);
@@ -157,6 +174,7 @@ void changes_close(struct world *world);
 
 /* world_bursts.c */
 void bursts_start(struct world *world);
+void bursts_propose_large(struct world_member *member, size_t bytes);
 bool bursts_go_on(const struct world *world);
 void bursts_propose(struct world_member *member); /* a command that changes nothing */
 /* One request of everyone that was acknowledged is sent again: the outcome must be the same. */

@@ -72,25 +72,27 @@ static int open_replica(struct world_member *member, struct err *err)
 {
     const struct config *config = member->config;
     struct world *world = member->world;
-    struct consensus_config consensus = {
-        .member_id = config->self->id,
-        .cluster_id = config->cluster_id,
-        .data_dir = config->data_dir,
-        .listen_address = config->self->raft,
-        .members = member->members,
-        .member_count = config->member_count,
-        .bootstrap = !member->claimed && !member->joins,
-        .join = !member->claimed && member->joins,
-        .election_timeout_ms = (uint32_t)config->election_ms,
-        .heartbeat_ms = (uint32_t)config->heartbeat_ms,
-        .snapshot_after_entries = config->snapshot_after_entries,
-        .snapshot_after_bytes = config->snapshot_after_bytes,
-        .reserve_bytes = 1 << 20,
-        .segment_bytes = world->options.burst_bytes > 1000 ? SEGMENT_BIG_BYTES : SEGMENT_BYTES,
-        .clock = &member->broker.clock,
-        .random = &member->broker.random,
-        .disk = &member->disk,
-        .network = &member->network};
+    struct consensus_config consensus = {.member_id = config->self->id,
+                                         .cluster_id = config->cluster_id,
+                                         .data_dir = config->data_dir,
+                                         .listen_address = config->self->raft,
+                                         .members = member->members,
+                                         .member_count = config->member_count,
+                                         .bootstrap = !member->claimed && !member->joins,
+                                         .join = !member->claimed && member->joins,
+                                         .election_timeout_ms = (uint32_t)config->election_ms,
+                                         .heartbeat_ms = (uint32_t)config->heartbeat_ms,
+                                         .snapshot_after_entries = config->snapshot_after_entries,
+                                         .snapshot_after_bytes = config->snapshot_after_bytes,
+                                         .reserve_bytes = 1 << 20,
+                                         .segment_bytes = world->options.burst_bytes > 1000 ||
+                                                                  world->options.overtakes > 0
+                                                              ? SEGMENT_BIG_BYTES
+                                                              : SEGMENT_BYTES,
+                                         .clock = &member->broker.clock,
+                                         .random = &member->broker.random,
+                                         .disk = &member->disk,
+                                         .network = &member->network};
 
     if (replica_open(&consensus, &member->initial, on_fatal, member, &member->broker.replica,
                      err) != 0)

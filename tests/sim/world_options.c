@@ -47,6 +47,7 @@ static const struct option {
     OPTION(agent_crashes),
     OPTION(transfers),
     OPTION(wipes),
+    OPTION(overtakes),
     OPTION(membership),
     OPTION(elected),
     OPTION(absent),
@@ -179,6 +180,7 @@ void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *
     ret_options->membership = next(&state, 3) == 0 ? 6 + (unsigned)next(&state, 30) : 0;
     ret_options->wipes = next(&state, 4) == 0 ? 1 + (unsigned)next(&state, 6) : 0;
     ret_options->elected = next(&state, 3) == 0 ? 10 + (unsigned)next(&state, 60) : 0;
+    ret_options->overtakes = next(&state, 24) == 0 ? 1 + (unsigned)next(&state, 3) : 0;
     ret_options->absent = next(&state, 3) == 0;
     ret_options->hang = next(&state, 4) == 0;
     ret_options->straggler = next(&state, 4) == 0;
