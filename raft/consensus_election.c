@@ -355,11 +355,26 @@ void core_on_greeted(void *context, uint64_t peer)
     }
 }
 
+/* It may have died with a snapshot that it had received and not installed: libraft would wait for CORE_INSTALL_TIMEOUT_MS, so its
+ * timeout is over now and it asks again what the member has. */
+static void install_expire(struct consensus *consensus, uint64_t peer)
+{
+    struct raft *raft = &consensus->raft;
+    unsigned place = core_server_place(consensus, peer);
+
+    if (!core_is_leader(consensus) || place == raft->configuration.n ||
+        raft->leader_state.progress[place].state != CORE_PROGRESS_SNAPSHOT)
+        return;
+    raft->leader_state.progress[place].snapshot_last_send =
+        core_now_ms(consensus) - raft->install_snapshot_timeout;
+}
+
 void core_on_outbound_lost(void *context, uint64_t peer)
 {
     struct consensus *consensus = context;
 
     transfer_outbound_lost(&consensus->transfer, peer);
+    install_expire(consensus, peer);
 }
 
 /* ---- messages ---- */

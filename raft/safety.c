@@ -1,4 +1,4 @@
-/* Rules S1-S3, S5-S9, S13, S14 and S16-S18 around libraft. See safety.h and raft/README.md. */
+/* Rules S1-S3, S6-S9, S13, S14 and S16-S18 around libraft. See safety.h and raft/README.md. */
 #include "raft/safety.h"
 
 #include <string.h>
@@ -328,8 +328,6 @@ bool safety_send(const struct safety *safety, struct raft_message *message)
     const struct raft *raft = safety->raft;
     uint64_t known;
 
-    if (safety_rule(5) && (message->server_id == 0 || message->server_address == NULL))
-        return false; /* S5 */
     if (safety_rule(13) && message->type == RAFT_IO_REQUEST_VOTE_RESULT)
         pre_vote_answer(raft, &message->request_vote_result);
     if (message->type != RAFT_IO_APPEND_ENTRIES_RESULT)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What make test runs of the simulator, one TAP line each: some hundred short runs, the same seeds in another process, and every pinned
-# run (tests/sim/pinned): a file is a line of options; those named S* switch a safety rule off and must violate something. What a seed
-# does changes with every change of what it runs, so these may go on to the seeds that follow, as far as it takes.
+# run (tests/sim/pinned): a file is a line of options; those named S* switch a safety rule off and must violate something, and nothing when
+# the rule is on. What a seed does changes with every change of what it runs, so the former may go on to the seeds that follow, as
+# far as it takes.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 simulate=${BUILD:-build}/tests/sim/simulate
@@ -24,9 +25,19 @@ check "60 short runs of five members hold every invariant" seed="${SEED:-1}" run
 check "the same seed gives the same trace in another process" seed="${SEED:-1}" runs=4 jobs=2 seconds=12 twice=1
 for pinned in tests/sim/pinned/*; do
     [ -e "$pinned" ] || continue
-    case $pinned in */S*) further="runs=200 jobs=2" ;; *) further="" ;; esac
-    # shellcheck disable=SC2046,SC2086
-    check "pinned $(basename "$pinned")" $(grep -v '^#' "$pinned") $further
+    line=$(grep -v '^#' "$pinned")
+    case $pinned in
+    */S*)
+        # shellcheck disable=SC2086
+        check "without $(basename "$pinned") something is violated" $line runs="${FURTHER:-1000}" jobs=2
+        # shellcheck disable=SC2086
+        check "with $(basename "$pinned") nothing is" ${line/expect=1/} unsafe=0
+        ;;
+    *)
+        # shellcheck disable=SC2086
+        check "pinned $(basename "$pinned")" $line
+        ;;
+    esac
 done
 echo "1..$number"
 exit $failed
