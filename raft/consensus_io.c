@@ -146,18 +146,24 @@ static int plain_send(struct consensus *consensus, enum frame_type type,
                                                                              : RAFT_NOCONNECTION;
 }
 
-/* S15: with a refusal goes what is certain in spite of it: every leader has what is committed here. A leader whose snapshot we
- * have installed, but who never heard so, would otherwise wait for its timeout. */
+/* S15: with a refusal goes what is certain in spite of it: every leader has what is committed here, and this one what its messages have
+ * compared (S1). A leader whose snapshot we have installed, or had no need of, but who never heard so, would otherwise wait for
+ * its timeout. */
 static void commit_report(struct consensus *consensus, const struct raft_message *refusal)
 {
     struct raft_message report = *refusal;
     const struct raft *raft = &consensus->raft;
+    const struct safety *safety = &consensus->safety;
+    uint64_t certain = raft->commit_index;
 
-    if (!safety_rule(15) || safety_installing(raft) || raft->commit_index == 0 ||
-        raft->last_stored < raft->commit_index)
+    if (safety->verified_term == raft->current_term && safety->verified_index > certain)
+        certain = safety->verified_index;
+    if (certain > raft->last_stored)
+        certain = raft->last_stored;
+    if (!safety_rule(15) || safety_installing(raft) || certain == 0)
         return;
     report.append_entries_result.rejected = 0;
-    report.append_entries_result.last_log_index = raft->commit_index;
+    report.append_entries_result.last_log_index = certain;
     (void)plain_send(consensus, FRAME_APPEND_RESULT,
                      &report); /* comes again with the next refusal */
 }

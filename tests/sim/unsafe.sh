@@ -20,7 +20,7 @@ declare -A options=(
     [11]="seconds=4 bursts=0"
     [13]="seconds=15 bursts=30 absent=1 crashes=30 partitions=30 one_way=20 elected=40"
     [14]="seconds=20 bursts=60 burst_bytes=200000 crashes=30 slow_in=10 slow_ms=500"
-    [15]="seconds=5 bursts=100 snapshot_entries=10 slow_in=5 slow_ms=300 resets=3000 slow_disks=60 partitions=0 crashes=0 elected=0 pauses=0 unruly=0"
+    [15]="seconds=10 bursts=60 snapshot_entries=20 resets=60 partitions=20 crashes=20 elected=20 unruly=1"
     [16]="replicas=1 seconds=20 membership=60 bursts=10 snapshot_entries=20 crashes=30 elected=30"
     [17]="seconds=20 wipes=40 crashes=30 partitions=20 elected=30"
     [18]="replicas=1 seconds=20 membership=60 bursts=10 crashes=30"

@@ -18,7 +18,7 @@ enum {
     APART_MS = 60,             /* candidates nearer to each other than this may split the votes */
     SLOWNESS = 20000,          /* a sync takes seconds */
     STRAGGLER_MAX_US = 500000,
-    LAG_MAX_US = 6 * SECOND_US
+    LAG_MAX_US = 8 * SECOND_US
 };
 
 /* Voters beside the leader that it is connected to. */
@@ -209,20 +209,21 @@ void bounds_straggler(struct world *world)
 static bool well_connected(struct world *world, const struct world_member *leader,
                            const struct world_member *member)
 {
+    if (world->options.unruly &&
+        transfer_sending_to(&member_consensus(leader)->transfer, member->number + 1))
+        return false;
     return member->up && !sim_paused(world->sim, member->number) &&
            transport_connected(&member_consensus(leader)->transport, member->number + 1) &&
            transport_connected(&member_consensus(member)->transport, leader->number + 1);
 }
 
-/* A member that is up and connected has after a while what was committed before. Where messages get lost within a connection (unruly) a
- * snapshot's chunk may be among them, and the stall of its stream is noticed only after 10 s. */
+/* A member that is up and connected has after a while what was committed before. Where messages get lost within a connection (unruly), a
+ * snapshot's chunk may be among them, and the stall of its stream is noticed only after 30 s: that counts as not connected. */
 void bounds_lag(struct world *world)
 {
     const struct world_member *leader = members_leader(world);
     uint64_t now_us = sim_now_us(world->sim);
 
-    if (world->options.unruly)
-        return;
     for (unsigned i = 0; i < world->member_count; i++) {
         struct world_member *member = &world->members[i];
         if (leader == NULL || member == leader || !member_counts(world, member) ||
