@@ -81,7 +81,7 @@ struct world_job {
     uint32_t preemption_class;
     bool sensitive;
     bool borrowed; /* its nodes, of "lender" */
-    bool runs; /* as its scheduler knows */
+    bool runs;     /* as its scheduler knows */
 };
 
 /* What runs on compute nodes. Processes belong to the implementation; `agent` counts from 0. */
