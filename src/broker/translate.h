@@ -10,7 +10,7 @@
 #include "ckpt/v1/broker.pb-c.h"
 #include "ckpt/v1/operator.pb-c.h"
 #include "fsm/fsm.h"
-#include "raft/consensus.h"
+#include "src/broker/replica.h"
 
 struct scratch {
     struct scratch_block *blocks;
