@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "src/base/check.h"
 #include "src/base/id.h"
@@ -239,10 +240,20 @@ enum explain_found explain_request(const struct broker *broker,
     return found;
 }
 
+static const char *utc(uint64_t at_ms, char text[32])
+{
+    time_t at_s = (time_t)(at_ms / 1000);
+    struct tm tm;
+
+    if (gmtime_r(&at_s, &tm) == NULL || strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
+        snprintf(text, 32, "%" PRIu64 " ms", at_ms);
+    return text;
+}
+
 const char *explain_refusal(enum explain_found found, const Ckpt__V1__ExplainRequest *request,
                             uint64_t oldest_ms, char *text, size_t size)
 {
-    char id[CHECKPOINT_ID_TEXT_BYTES];
+    char id[CHECKPOINT_ID_TEXT_BYTES], at[32], oldest[32];
 
     switch (found) {
     case EXPLAIN_NO_JOB:
@@ -265,13 +276,13 @@ const char *explain_refusal(enum explain_found found, const Ckpt__V1__ExplainReq
         break;
     case EXPLAIN_TOO_OLD:
         snprintf(text, size,
-                 "TOO_OLD: nothing is known of the allocation at %" PRIu64
-                 " ms; the oldest instant that can be explained is %" PRIu64
-                 " ms (the leader keeps explain_history_bytes, decisions stay in the log)",
-                 request->at_ms, oldest_ms);
+                 "TOO_OLD: nothing is known of the allocation at %s; the oldest instant that can "
+                 "be explained is %s (the leader keeps explain_history_bytes, decisions stay in "
+                 "the log)",
+                 utc(request->at_ms, at), utc(oldest_ms, oldest));
         break;
     case EXPLAIN_FUTURE:
-        snprintf(text, size, "INVALID_ARGUMENT: %" PRIu64 " ms is in the future", request->at_ms);
+        snprintf(text, size, "INVALID_ARGUMENT: %s is in the future", utc(request->at_ms, at));
         break;
     }
     return text;

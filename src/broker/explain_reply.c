@@ -6,6 +6,7 @@
 
 #include "src/base/check.h"
 #include "src/broker/broker.h"
+#include "src/broker/dispatcher.h"
 #include "src/broker/evaluator.h"
 #include "src/broker/evaluator_view.h"
 #include "src/broker/explain.h"
@@ -16,9 +17,7 @@
 enum {
     INPUTS = EVAL_COLUMN_COUNT + 1 + EVAL_POLICY_COUNT, /* and the flags */
     NUMBER_BYTES = 32,
-    CHANGED_BYTES = 512,
-    WAITING_MAX = 1024, /* counted at most */
-    VISITS_MAX = 16384  /* of active checkpoints: the loop must go on */
+    CHANGED_BYTES = 512
 };
 
 /* One message with everything it points to. */
@@ -155,40 +154,19 @@ static void write_words(struct reply_space *space, const struct explained *expla
 
 /* ---- bandwidth -------------------------------------------------------------------------------------------------------- */
 
-/* How many waiting ones of its target go before it, and how often their writing fills the budget. */
-static void write_place(Ckpt__V1__ExplainGrant *grant, const struct fsm *fsm,
+/* As the leader's last look at those that wait left it. */
+static void write_place(Ckpt__V1__ExplainGrant *grant, const struct broker *broker,
                         const struct fsm_checkpoint *own)
 {
-    struct fsm_waiting *best = check_calloc(FSM_TARGETS_MAX, WAITING_MAX * sizeof(*best));
-    const struct fsm_target *target = fsm_target_at(fsm, own->target_slot);
-    struct fsm_grantable_scan scan;
-    double injected = 0, room = target == NULL ? 0 : (double)target->budget_bytes_per_s * 3 / 4;
-    bool done;
+    Ckpt__V1__Checkpoint place = CKPT__V1__CHECKPOINT__INIT;
 
-    fsm_grantable_begin(&scan, best, WAITING_MAX);
-    done = fsm_grantable_step(fsm, &scan, VISITS_MAX);
-    for (size_t i = 0; done && i < scan.count; i++) {
-        const struct fsm_checkpoint *other = fsm_checkpoint_find(fsm, best[i].id);
-        const struct fsm_allocation *allocation;
-
-        if (best[i].id == own->id) {
-            grant->ahead_known = true;
-            break;
-        }
-        if (other == NULL || other->target_slot != own->target_slot)
-            continue;
-        allocation = fsm_allocation_at(fsm, other->allocation_slot);
-        grant->ahead++;
-        injected +=
-            (double)other->shard_count * (double)(allocation->write_bytes_per_s > 0
-                                                      ? allocation->write_bytes_per_s
-                                                      : fsm_policy(fsm)->default_write_bytes_per_s);
-    }
-    free(best);
-    if (grant->ahead_known && room > 0)
-        grant->wave = 1 + (uint32_t)fmin(injected / room, 1e6);
-    if (!grant->ahead_known)
-        grant->ahead = 0;
+    place.checkpoint_id = own->id;
+    place.state = own->state;
+    dispatcher_fill_place(broker->dispatcher, &place);
+    grant->ahead_known = place.queue_position > 0;
+    grant->ahead = grant->ahead_known ? place.queue_position - 1 : 0;
+    grant->wave = place.wave;
+    grant->expected_start_ms = place.expected_start_ms;
 }
 
 static void write_grant(struct reply_space *space, const struct explained *explained)
@@ -212,8 +190,8 @@ static void write_grant(struct reply_space *space, const struct explained *expla
         grant->state = active->state;
         grant->own_granted_bytes_per_s = active->granted_bytes_per_s;
     }
-    if (active != NULL && active->state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_REQUESTED)
-        write_place(grant, fsm, active);
+    if (active != NULL)
+        write_place(grant, explained->broker, active);
     if (explained->has_inputs)
         grant->phi_gpu_s_per_gb =
             translate_text(explain_number(explained->policy.phi_gpu_s_per_byte * 1e9, space->phi));

@@ -141,7 +141,8 @@ static void print_grant(struct cli *cli, const Ckpt__V1__ExplainGrant *grant)
     if (grant->own_granted_bytes_per_s > 0)
         fprintf(cli->out, " with %s", human_rate(grant->own_granted_bytes_per_s, a));
     if (grant->ahead_known)
-        fprintf(cli->out, ", %u before it, wave %u", grant->ahead, grant->wave);
+        fprintf(cli->out, ", %u before it, wave %u, about %s", grant->ahead, grant->wave,
+                human_clock(grant->expected_start_ms, a));
     if (grant->phi_gpu_s_per_gb[0] != '\0')
         fprintf(cli->out, "; a GB cost %s GPU-s", rounded(grant->phi_gpu_s_per_gb, a));
     fputc('\n', cli->out);
