@@ -2,7 +2,7 @@
  *
  * Flow     replica -> API server, services -> duties -> listen -> HTTP -> READY -> loop. SIGTERM or SIGINT:
  *          leadership is handed over, calls drain, everything closes, within DAEMON_STOP_MAX_MS. SIGHUP
- *          reads the log level anew; SIGUSR2 dumps the state to the log.
+ *          reads log level, certificates, telemetry and health anew; SIGUSR2 dumps the state to the log.
  * Errors   a start that fails is returned (exit code 1); a failure of consensus later ends the process with exit code
  *          DAEMON_EXIT_FATAL for its supervisor to start it again. When the disk fails or stored bytes are damaged, at the start
  *          or later, it is DAEMON_EXIT_DATA: starting again cannot help, and a supervisor must not try. One that was removed from the
