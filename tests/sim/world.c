@@ -161,6 +161,7 @@ static void converge(struct world *world, uint64_t most_us)
         if (sim_now_us(world->sim) >= next) {
             const char *what = missing(world);
             bounds_lag(world);
+            bounds_cadence(world);
             if (what[0] == '\0')
                 break;
             if (sim_now_us(world->sim) - begin > most_us)

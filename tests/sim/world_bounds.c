@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "src/base/check.h"
+#include "src/broker/evaluator.h"
 #include "tests/sim/world_internal.h"
 
 enum {
@@ -18,6 +19,8 @@ enum {
     APART_MS = 60,             /* candidates nearer to each other than this may split the votes */
     SLOWNESS = 20000,          /* a sync takes seconds */
     STRAGGLER_MAX_US = 500000,
+    STORED_MAX_US = 3 * SECOND_US,
+    CADENCE_SLACK_MS = 1000,
     LAG_MAX_US = 8 * SECOND_US
 };
 
@@ -176,6 +179,34 @@ void bounds_standstill(struct world *world)
 
 /* ---- L6 ---- */
 
+/* Entries enough for a snapshot are committed by the others; when its disk has become fast again the leader has all it ever took. A
+ * snapshot of entries that it had not stored would end libraft's count of what is stored. */
+static void straggler_stores(struct world *world, struct world_member *leader)
+{
+    const struct raft *raft = &member_consensus(leader)->raft;
+    uint64_t starts = leader->starts, begin, term = raft->current_term,
+             index = raft->commit_index + world->options.snapshot_entries + 5;
+
+    for (unsigned i = 0; i < 100 && raft->commit_index < index && leader->starts == starts; i++) {
+        bursts_propose(leader);
+        world_run_until(world, sim_now_us(world->sim) + 5000);
+        if (!leader->up)
+            return;
+    }
+    sim_disk_set_slowness(world->sim, leader->number, 1);
+    begin = sim_now_us(world->sim);
+    while (leader->up && leader->starts == starts && raft->current_term == term &&
+           raft->last_stored < raft->commit_index) {
+        if (sim_now_us(world->sim) - begin > STORED_MAX_US)
+            world_violation(world, "L6",
+                            "the leader's disk is fast again, and after %d s entry %llu of %llu "
+                            "is the last one that counts as stored",
+                            STORED_MAX_US / SECOND_US, raft->last_stored, raft->commit_index);
+        world_step(world);
+    }
+    sim_disk_set_slowness(world->sim, leader->number, 1);
+}
+
 /* The leader's disk is slow: the majority of the others commits without it (S3). */
 void bounds_straggler(struct world *world)
 {
@@ -201,7 +232,33 @@ void bounds_straggler(struct world *world)
             break;
     }
     world->counts.stragglers++;
-    sim_disk_set_slowness(world->sim, leader->number, 1);
+    straggler_stores(world, leader);
+}
+
+/* ---- L2 ---- */
+
+/* While somebody serves, cycles of the evaluator end: two of its intervals apart at most, in every run; so none of its rows waits for longer. */
+void bounds_cadence(struct world *world)
+{
+    const struct world_member *leader = members_leader(world);
+    uint64_t now_us = sim_now_us(world->sim), cycle_ms;
+
+    if (leader == NULL || sim_paused(world->sim, leader->number) ||
+        world->cadence.leader != leader->number + 1 || world->cadence.starts != leader->starts) {
+        world->cadence.leader =
+            leader == NULL || sim_paused(world->sim, leader->number) ? 0 : leader->number + 1;
+        world->cadence.starts = leader == NULL ? 0 : leader->starts;
+        world->cadence.since_us = now_us;
+        return;
+    }
+    cycle_ms = evaluator_last_cycle_ms(leader->broker.evaluator);
+    if (cycle_ms != world->cadence.cycle_ms)
+        world->cadence.since_us = now_us;
+    world->cadence.cycle_ms = cycle_ms;
+    if (now_us - world->cadence.since_us > 1000 * (2 * world->interval_ms + CADENCE_SLACK_MS))
+        world_violation(world, "L2",
+                        "member %u serves, and its evaluator has ended no cycle for %" PRIu64 " ms",
+                        leader->number + 1, (now_us - world->cadence.since_us) / 1000);
 }
 
 /* ---- L5 ---- */

@@ -94,6 +94,10 @@ struct world {
     uint64_t register_value; /* of the last write of any register */
     uint64_t burst_count;
     struct world_overtake overtake;
+    struct {
+        uint64_t leader, starts; /* number + 1 and life of who serves; 0: nobody */
+        uint64_t cycle_ms, since_us;
+    } cadence; /* L2 */
     char endpoints[512];
     struct member_changes *changes;
     struct history *history;
@@ -124,6 +128,7 @@ void bounds_failover(struct world *world);
 void bounds_standstill(struct world *world);
 void bounds_straggler(struct world *world);
 void bounds_lag(struct world *world);
+void bounds_cadence(struct world *world);
 
 /* world_member.c */
 void member_init(struct world *world, unsigned number);

@@ -1,5 +1,7 @@
 /* Raft's members, the replicated list of them, and who should lead: what differs is proposed until it does not, and leadership goes
  * to the preferred member without flapping. */
+#include "src/broker/disk_watch.h"
+#include "src/broker/evaluator.h"
 #include "src/broker/leader_watch.h"
 #include "src/broker/member_watch.h"
 #include "tests/unit/broker/fake_replica.h"
@@ -9,6 +11,14 @@ static struct consensus_member told;
 static size_t told_count, transfers;
 static uint64_t transferred_to;
 static const struct err *transfer_fails;
+
+/* Instead of the real one: when its last cycle ended. */
+static uint64_t cycle_ms;
+
+uint64_t evaluator_last_cycle_ms(const struct evaluator *evaluator)
+{
+    return evaluator == NULL ? 0 : cycle_ms;
+}
 
 void replica_member_put(struct replica *replica, const struct consensus_member *member)
 {
@@ -218,6 +228,58 @@ static void a_leader_that_does_not_come_to_serve_yields(void **state)
     fake_free(fake);
 }
 
+/* The evaluator ends no cycle any more, whatever the reason: nobody is checkpointed, so another leader has to. */
+static void a_leader_whose_evaluator_is_stuck_hands_over(void **state)
+{
+    struct fake *fake = three();
+    struct leader_watch *watch;
+
+    (void)state;
+    fake->broker.evaluator = (struct evaluator *)(void *)&cycle_ms; /* never looked into */
+    watch = leader_watch_new(&fake->broker);
+    fake_serve(fake);
+    for (cycle_ms = 1; cycle_ms <= 20; cycle_ms++)
+        fake_advance_ms(fake, 30 * 1000);
+    assert_uint_equal(transfers, 0);
+    fake_advance_ms(fake, LEADER_WATCH_CYCLE_MS - 2 * LEADER_WATCH_MS);
+    assert_uint_equal(transfers, 0);
+    fake_advance_ms(fake, LEADER_WATCH_CYCLES * 30 * 1000);
+    assert_in_range(transfers, 1, 8);
+    assert_uint_equal(transferred_to, 0);
+    leader_watch_free(watch);
+    fake_free(fake);
+}
+
+/* Alone among the voters' disks its own may be late (S3), but what needs it is: reads of the log, snapshots, the vote after a restart. */
+static void a_leader_whose_disk_hangs_or_is_full_hands_over(void **state)
+{
+    struct fake *fake = three();
+    struct disk_watch *watch;
+
+    (void)state;
+    status.accepts_writes = true;
+    watch = disk_watch_new(&fake->broker);
+    fake_serve(fake);
+    status.log_write_ms = fake->config.election_ms - 1;
+    fake_advance_ms(fake, 60 * 1000);
+    assert_uint_equal(transfers, 0);
+    status.log_write_ms = fake->config.election_ms;
+    fake_advance_ms(fake, 2 * DISK_WATCH_MS);
+    assert_uint_equal(transfers, 1);
+    fake_advance_ms(fake, DISK_WATCH_HANDOVER_MS - 2 * DISK_WATCH_MS);
+    assert_uint_equal(transfers, 1); /* not before that one had its time */
+    fake_advance_ms(fake, 3 * DISK_WATCH_MS);
+    assert_uint_equal(transfers, 2);
+    status.log_write_ms = 0;
+    fake_advance_ms(fake, 60 * 1000);
+    assert_uint_equal(transfers, 2);
+    status.accepts_writes = false;
+    fake_advance_ms(fake, 2 * DISK_WATCH_MS);
+    assert_uint_equal(transfers, 3);
+    disk_watch_free(watch);
+    fake_free(fake);
+}
+
 static void a_cluster_of_one_keeps_its_leader(void **state)
 {
     struct fake *fake = three();
@@ -242,6 +304,8 @@ int main(void)
         cmocka_unit_test(hand_overs_that_do_not_last_become_rare),
         cmocka_unit_test(a_learner_or_an_unknown_name_is_never_preferred),
         cmocka_unit_test(a_leader_that_does_not_come_to_serve_yields),
+        cmocka_unit_test(a_leader_whose_evaluator_is_stuck_hands_over),
+        cmocka_unit_test(a_leader_whose_disk_hangs_or_is_full_hands_over),
         cmocka_unit_test(a_cluster_of_one_keeps_its_leader),
     };
 
