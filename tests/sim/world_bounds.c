@@ -19,6 +19,7 @@ enum {
     APART_MS = 60,             /* candidates nearer to each other than this may split the votes */
     SLOWNESS = 20000,          /* a sync takes seconds */
     STRAGGLER_MAX_US = 500000,
+    PROPOSALS_MAX = 200,
     STORED_MAX_US = 3 * SECOND_US,
     CADENCE_SLACK_MS = 1000,
     LAG_MAX_US = 8 * SECOND_US
@@ -184,13 +185,14 @@ void bounds_standstill(struct world *world)
 static void straggler_stores(struct world *world, struct world_member *leader)
 {
     const struct raft *raft = &member_consensus(leader)->raft;
+    /* a snapshot keeps as many entries behind it in memory */
     uint64_t starts = leader->starts, begin, term = raft->current_term,
-             index = raft->commit_index + world->options.snapshot_entries + 5;
+             index = raft->commit_index + 3 * world->options.snapshot_entries;
 
-    for (unsigned i = 0; i < 100 && raft->commit_index < index && leader->starts == starts; i++) {
+    for (unsigned i = 0; i < PROPOSALS_MAX && raft->commit_index < index; i++) {
         bursts_propose(leader);
-        world_run_until(world, sim_now_us(world->sim) + 5000);
-        if (!leader->up)
+        world_run_until(world, sim_now_us(world->sim) + 3000);
+        if (!leader->up || leader->starts != starts)
             return;
     }
     sim_disk_set_slowness(world->sim, leader->number, 1);
