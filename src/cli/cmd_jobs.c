@@ -222,6 +222,13 @@ static void print_job(struct cli *cli, const Ckpt__V1__Allocation *job)
             human_duration(job->write_estimate_ms, b));
     if (job->learned != NULL && job->learned->count > 0)
         print_learned(cli, job->learned);
+    if (job->preemption_id != 0)
+        fprintf(cli->out, " victim of preemption %" PRIu64 ": ckptctl preemptions %" PRIu64 "\n",
+                job->preemption_id, job->preemption_id);
+    for (size_t i = 0; i < job->n_leaving_node_ids; i++)
+        fprintf(cli->out, "%s%s%s", i == 0 ? " scales down: without " : ", ",
+                human_safe(job->leaving_node_ids[i], safe[0], 129),
+                i + 1 == job->n_leaving_node_ids ? "\n" : "");
     fprintf(cli->out, " restarts %u  requeued %u  preempted %u  lost %" PRIu64 " GPU-s\n\n",
             job->restart_count, job->requeue_count, job->preempted_count, job->lost_gpu_ms / 1000);
     print_nodes(cli, spec);
