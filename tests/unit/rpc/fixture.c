@@ -10,10 +10,14 @@
 static void echo_message(struct rpc_call *call, void *data, const uint8_t *bytes, size_t length)
 {
     struct fixture *fixture = data;
+    struct rpc_server_stats stats;
 
     fixture->messages++;
     fixture->peer = *rpc_call_peer(call);
     rpc_call_reply(call, bytes, length);
+    rpc_server_get_stats(fixture->server, &stats);
+    if (stats.bytes_buffered > fixture->unwritten_max)
+        fixture->unwritten_max = stats.bytes_buffered;
 }
 
 static void fail_message(struct rpc_call *call, void *data, const uint8_t *bytes, size_t length)

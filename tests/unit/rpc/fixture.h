@@ -24,7 +24,8 @@ struct fixture {
     struct rpc_call *held; /* of /test.T/Hold */
     size_t flood_left;     /* messages that /test.T/Flood still has to send */
     size_t flood_sent;
-    size_t buffered_max;
+    size_t buffered_max;  /* of one flooded call */
+    size_t unwritten_max; /* of all calls, after an echo */
     struct rpc_peer peer;
     bool freed;
     bool drained;

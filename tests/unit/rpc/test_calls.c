@@ -59,6 +59,30 @@ static void many_calls_at_once_are_each_answered_with_their_own_bytes(void **sta
     free(seen);
 }
 
+/* The client works on the first answers while the server still reads the last requests. */
+static void answers_are_written_before_all_requests_are_read(void **state)
+{
+    enum { CALLS = 200, LENGTH = 240 }; /* some 50 KB, which come in one read */
+    struct fixture fixture;
+    struct seen *seen = check_calloc(CALLS, sizeof(*seen));
+    char text[LENGTH + 1];
+
+    (void)state;
+    memset(text, 'x', LENGTH);
+    text[LENGTH] = '\0';
+    fixture_open(&fixture, NULL);
+    fixture_channel(&fixture, NULL);
+    seen_unary(&fixture, &seen[0], "/test.T/Echo", text, 60000);
+    assert_true(fixture_run(&fixture, &seen[0].done)); /* connected */
+    for (size_t i = 0; i < CALLS; i++)
+        seen_unary(&fixture, &seen[i], "/test.T/Echo", text, 60000);
+    for (size_t i = 0; i < CALLS; i++)
+        assert_true(fixture_run(&fixture, &seen[i].done));
+    assert_in_range(fixture.unwritten_max, 2 * LENGTH, 8192);
+    fixture_close(&fixture);
+    free(seen);
+}
+
 static void an_error_carries_its_status_text_and_trailers(void **state)
 {
     struct fixture fixture;
@@ -384,6 +408,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_unary_call_is_answered),
         cmocka_unit_test(many_calls_at_once_are_each_answered_with_their_own_bytes),
+        cmocka_unit_test(answers_are_written_before_all_requests_are_read),
         cmocka_unit_test(an_error_carries_its_status_text_and_trailers),
         cmocka_unit_test(both_sides_stream),
         cmocka_unit_test(a_client_stream_is_summed_up),
