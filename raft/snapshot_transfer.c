@@ -332,8 +332,10 @@ static void in_chunk(struct transfer *transfer, uint64_t from, const struct fram
     in_continue(transfer);
 }
 
+/* What the peer acknowledged may be lost with the connection that it came by. */
 void transfer_inbound_lost(struct transfer *transfer, uint64_t peer)
 {
+    transfer_outbound_lost(transfer, peer);
     if (transfer->in.active && transfer->in.from == peer)
         in_fail(transfer);
 }

@@ -98,6 +98,15 @@ static void *hook_begin(void *context)
     return context;
 }
 
+/* What does not compress, or the largest snapshot would be one piece. */
+static uint8_t noise(uint64_t place)
+{
+    uint64_t z = place * UINT64_C(0x9e3779b97f4a7c15);
+
+    z = (z ^ (z >> 29)) * UINT64_C(0xbf58476d1ce4e5b9);
+    return (uint8_t)(z >> 56);
+}
+
 static int hook_next(void *context, void *snapshot, size_t bytes,
                      const struct consensus_writer *writer, bool *ret_done, struct err *err)
 {
@@ -114,7 +123,7 @@ static int hook_next(void *context, void *snapshot, size_t bytes,
     for (size_t written = 0; node->taken_left > 0 && written < bytes;) {
         size_t n = node->taken_left < sizeof(ballast) ? node->taken_left : sizeof(ballast);
         for (size_t i = 0; i < n; i++)
-            ballast[i] = (uint8_t)((node->taken_left + i) * 2654435761u >> 13);
+            ballast[i] = noise(node->taken_left + i);
         if (writer->write(writer->context, ballast, n, err) != 0)
             return -1;
         node->taken_left -= n;

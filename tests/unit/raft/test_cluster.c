@@ -1,6 +1,7 @@
 /* Consensus in the simulated world: crashes, torn disks, partitions; committed entries are never lost (I1, I3-I7, I12). */
 #include "tests/support/test.h"
 
+#include "raft/consensus_internal.h"
 #include "tests/unit/raft/cluster.h"
 
 enum { SECOND_US = 1000000 };
@@ -168,6 +169,32 @@ static void a_late_member_catches_up_by_snapshot(void **state)
     cluster_free(cluster);
 }
 
+/* The receiver's acknowledgements travel in its own connection: when that one is lost, so may they be (L5). */
+static void a_snapshot_begins_again_when_its_acknowledgements_are_lost(void **state)
+{
+    struct cluster *cluster = cluster_up(3, 3);
+    unsigned leader = (unsigned)cluster_leader(cluster), late = (leader + 1) % 3;
+    const struct transfer_out *out = &cluster->nodes[leader].consensus->transfer.out[0];
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++)
+        cluster->nodes[i].ballast_bytes = 3000000;
+    cluster_kill(cluster, late);
+    propose_many(cluster, 600);
+    cluster_run(cluster, 2 * SECOND_US);
+    cluster_start(cluster, late, false);
+    for (uint64_t end = sim_now_us(cluster->sim) + 20 * SECOND_US;
+         !out->active || out->acknowledged_bytes == 0;) {
+        assert_true(cluster_step(cluster));
+        assert_true(sim_now_us(cluster->sim) < end);
+    }
+    sim_link_set(cluster->sim, late, leader, false);
+    cluster_run(cluster, 6 * SECOND_US); /* after 5 s both ends give the connection up */
+    sim_link_set(cluster->sim, late, leader, true);
+    assert_true(cluster_run_until_equal(cluster, 6 * SECOND_US));
+    cluster_free(cluster);
+}
+
 static void entries_of_every_length_are_replicated(void **state)
 {
     struct cluster *cluster = cluster_up(4, 3);
@@ -328,6 +355,7 @@ int main(void)
         cmocka_unit_test(a_killed_leader_is_replaced_long_before_the_election_timeout),
         cmocka_unit_test(a_split_vote_is_repeated_long_before_the_election_timeout),
         cmocka_unit_test(a_late_member_catches_up_by_snapshot),
+        cmocka_unit_test(a_snapshot_begins_again_when_its_acknowledgements_are_lost),
         cmocka_unit_test(entries_of_every_length_are_replicated),
         cmocka_unit_test(a_deposed_leader_confirms_no_read),
         cmocka_unit_test(leadership_moves_to_another_member_on_request),
