@@ -119,6 +119,29 @@ static void tables_json_and_lines_show_the_same_jobs(void **state)
     harness_close(&h);
 }
 
+/* S1-081, P-024 */
+static void a_jobs_page_says_what_leaves_and_for_whom(void **state)
+{
+    Ckpt__V1__ListCheckpointsReply checkpoints = CKPT__V1__LIST_CHECKPOINTS_REPLY__INIT;
+    static char first[] = "n3", second[] = "n4";
+    char *leaving[] = {first, second};
+    struct jobs jobs;
+    struct harness h;
+
+    (void)state;
+    jobs_init(&jobs);
+    jobs.pointers[0]->preemption_id = 7;
+    jobs.pointers[0]->leaving_node_ids = leaving;
+    jobs.pointers[0]->n_leaving_node_ids = 2;
+    harness_init(&h);
+    harness_answer(&h, NULL, "BrokerService/GetAllocation", RPC_OK, NULL, &jobs.pointers[0]->base);
+    harness_answer(&h, NULL, "BrokerService/ListCheckpoints", RPC_OK, NULL, &checkpoints.base);
+    assert_int_equal(harness_run(&h, "job a-1"), CLI_OK);
+    assert_contains(h.out, "victim of preemption 7");
+    assert_contains(h.out, "scales down: without n3, n4\n");
+    harness_close(&h);
+}
+
 static void an_empty_list_is_said_on_stderr_only(void **state)
 {
     Ckpt__V1__ListCheckpointsReply reply = CKPT__V1__LIST_CHECKPOINTS_REPLY__INIT;
@@ -355,6 +378,7 @@ int main(void)
         cmocka_unit_test(a_list_is_read_to_its_last_page),
         cmocka_unit_test(a_page_that_fails_prints_no_half_table),
         cmocka_unit_test(tables_json_and_lines_show_the_same_jobs),
+        cmocka_unit_test(a_jobs_page_says_what_leaves_and_for_whom),
         cmocka_unit_test(an_empty_list_is_said_on_stderr_only),
         cmocka_unit_test(explain_prints_terms_guards_and_what_would_flip_it),
         cmocka_unit_test(preempt_shows_whom_it_may_hit_before_it_acts),
