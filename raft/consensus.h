@@ -205,8 +205,9 @@ struct consensus_status {
     bool
         quorum; /* leader: in contact with a majority; follower: heard from a leader within the election timeout */
     uint64_t leader_contact_age_ms;
-    /* How old the state here may be: since a majority spoke to this leader, or since a leader spoke to this member; UINT64_MAX:
-     * not since the start. A deposed leader that does not know it yet is told apart by this alone. */
+    /* How old the state here may be, beside the time that a message takes: since a majority spoke to this leader, or since a leader said
+     * what was committed and is applied here by now; UINT64_MAX: not since the start. A deposed leader that does not know it
+     * yet is told apart by this alone. */
     uint64_t state_age_ms;
     uint64_t leader_heard_age_ms; /* of whichever leader spoke last; UINT64_MAX: none since start */
     uint64_t proposals_in_flight;

@@ -109,6 +109,20 @@ static uint64_t quorum_age_ms(const struct consensus *consensus)
     return count == 0 ? UINT64_MAX : ages[count / 2];
 }
 
+/* The settling of a level changes no more than what is remembered of it. */
+static uint64_t state_age_ms(const struct consensus *consensus)
+{
+    struct safety *safety = (struct safety *)(uintptr_t)&consensus->safety;
+    uint64_t level_ms;
+
+    if (core_is_leader(consensus) &&
+        safety_term_of(&consensus->raft, consensus->raft.last_applied) ==
+            consensus->raft.current_term)
+        return quorum_age_ms(consensus);
+    level_ms = safety_level_ms(safety);
+    return level_ms == 0 ? UINT64_MAX : core_now_ms(consensus) - level_ms;
+}
+
 void consensus_get_status(const struct consensus *consensus, struct consensus_status *ret_status)
 {
     const struct wal *wal = &consensus->wal;
@@ -151,7 +165,6 @@ void consensus_get_status(const struct consensus *consensus, struct consensus_st
         ret_status->leader_heard_age_ms =
             core_now_ms(consensus) - consensus->safety.leader_heard_ms;
     foreign_status(consensus, ret_status);
-    ret_status->state_age_ms =
-        core_is_leader(consensus) ? quorum_age_ms(consensus) : ret_status->leader_heard_age_ms;
+    ret_status->state_age_ms = state_age_ms(consensus);
     peers_status(consensus, ret_status);
 }

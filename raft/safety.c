@@ -101,12 +101,40 @@ static void leader_heard(struct safety *safety, uint64_t term)
     safety->leader_heard_ms = safety->raft->io->time(safety->raft->io);
 }
 
+/* A leader that has committed nothing in its own term yet does not know itself what is committed. */
+static void level_settle(struct safety *safety)
+{
+    if (safety->awaited_ms == 0 || safety->raft->last_applied < safety->awaited_index)
+        return;
+    if (safety_term_of(safety->raft, safety->awaited_index) == safety->awaited_term)
+        safety->level_ms = safety->awaited_ms;
+    safety->awaited_ms = 0;
+}
+
+/* One at a time: under load the commit index moves with every message, and that of an older one is reached. */
+static void level_await(struct safety *safety, uint64_t term, uint64_t leader_commit)
+{
+    level_settle(safety);
+    if (safety->raft->current_term != term || safety->awaited_ms != 0)
+        return;
+    safety->awaited_index = leader_commit;
+    safety->awaited_term = term;
+    safety->awaited_ms = safety->raft->io->time(safety->raft->io);
+    level_settle(safety);
+}
+
+uint64_t safety_level_ms(struct safety *safety)
+{
+    level_settle(safety);
+    return safety->level_ms;
+}
+
 /* S1: an answer may only claim what this leader's messages have compared, not everything that happens to be stored. */
 static void receive_append(struct safety *safety, struct raft_message *message)
 {
     struct raft *raft = safety->raft;
     struct raft_append_entries *append = &message->append_entries;
-    uint64_t term = append->term, end, end_term;
+    uint64_t term = append->term, leader_commit = append->leader_commit, end, end_term;
     bool matches, configures;
 
     if (safety_rule(6))
@@ -139,6 +167,7 @@ static void receive_append(struct safety *safety, struct raft_message *message)
         (end == 0 || safety_term_of(raft, end) == end_term))
         verified_set(safety, term, end);
     leader_heard(safety, term);
+    level_await(safety, term, leader_commit);
 }
 
 /* S3: libraft asks for a quorum only at the end of what is stored here, which followers do not reach under load, and which a

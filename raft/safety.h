@@ -42,6 +42,9 @@ struct safety {
     struct membership membership;                   /* S16 */
     bool leader_gone;                               /* S9: its connection is dead */
     uint64_t leader_heard_ms;
+    /* All that was committed when the leader said what was heard then is applied here; 0: never. And what it said next. */
+    uint64_t level_ms;
+    uint64_t awaited_index, awaited_term, awaited_ms; /* ms 0: nothing is awaited */
 };
 
 void safety_init(struct safety *safety, struct raft *raft);
@@ -59,6 +62,9 @@ uint64_t safety_last_stored(const struct safety *safety);
 const struct raft_entry *safety_entry(const struct raft *raft, uint64_t index);
 /* The term of the entry at index, 0 when it is not known (compacted, or not there yet). */
 uint64_t safety_term_of(const struct raft *raft, uint64_t index);
+/* When the leader was heard whose every committed entry of that time is applied here; 0: never. Not the moment at which it was heard
+ * last: a member that catches up hears it all the time. */
+uint64_t safety_level_ms(struct safety *safety);
 /* A snapshot is being installed. */
 bool safety_installing(const struct raft *raft);
 

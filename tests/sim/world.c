@@ -74,6 +74,7 @@ void world_step(struct world *world)
         members_bury(world);
         raft_checks_step(world);
         overtake_step(world);
+        bounds_age(world);
     }
     agents_check(world);
     if (sim_steps(world->sim) % 64 == 0)

@@ -22,6 +22,9 @@ enum {
     PROPOSALS_MAX = 200,
     STORED_MAX_US = 3 * SECOND_US,
     CADENCE_SLACK_MS = 1000,
+    AGE_STEP_US = 100000,
+    AGE_MAX_MS = 60000,
+    MESSAGE_MAX_MS = 6500, /* 5 s of a partition, 1 s of a slow message */
     LAG_MAX_US = 8 * SECOND_US
 };
 
@@ -304,5 +307,39 @@ void bounds_lag(struct world *world)
                             i + 1, LAG_MAX_US / SECOND_US,
                             member_consensus(member)->raft.last_applied, member->lag_index);
         }
+    }
+}
+
+/* ---- I7, stale reads ---- */
+
+/* What a member says of the age of its state is true: it has applied what was committed that long ago. The instant counts when the leader
+ * was heard; what it says may have been on its way for as long as a connection lives without an answer. */
+void bounds_age(struct world *world)
+{
+    uint64_t now = sim_now_us(world->sim) / AGE_STEP_US;
+
+    if (now == world->age.step)
+        return;
+    for (uint64_t step = world->age.step + 1; step <= now; step++)
+        world->age.committed[step % WORLD_AGE_STEPS] = raft_checks_committed(world);
+    world->age.step = now;
+    for (unsigned i = 0; i < world->member_count; i++) {
+        const struct world_member *member = &world->members[i];
+        struct consensus_status status;
+        uint64_t back;
+
+        if (!member->up || member->doomed)
+            continue;
+        replica_get_status(member->broker.replica, &status);
+        if (status.state_age_ms > AGE_MAX_MS)
+            continue;
+        back = (status.state_age_ms + MESSAGE_MAX_MS) / (AGE_STEP_US / 1000) + 1;
+        if (back < now && back < WORLD_AGE_STEPS &&
+            status.applied_index < world->age.committed[(now - back) % WORLD_AGE_STEPS])
+            world_violation(world, "I7",
+                            "member %u calls its state %" PRIu64 " ms old, has applied %" PRIu64
+                            ", and %" PRIu64 " was committed %d ms before",
+                            i + 1, status.state_age_ms, status.applied_index,
+                            world->age.committed[(now - back) % WORLD_AGE_STEPS], MESSAGE_MAX_MS);
     }
 }

@@ -14,6 +14,7 @@
 #include "src/client/client.h"
 #include "tests/sim/world.h"
 
+enum { WORLD_AGE_STEPS = 1024 };
 enum { SECOND_US = 1000000, WORLD_NODES = WORLD_SCHEDULER_NODE + WORLD_SCHEDULERS_MAX };
 _Static_assert((int)WORLD_NODES <= (int)SIM_NODES_MAX, "every process has its node");
 
@@ -98,6 +99,10 @@ struct world {
         uint64_t leader, starts; /* number + 1 and life of who serves; 0: nobody */
         uint64_t cycle_ms, since_us;
     } cadence; /* L2 */
+    struct {
+        uint64_t step;                       /* of 0.1 s */
+        uint64_t committed[WORLD_AGE_STEPS]; /* the highest index at each */
+    } age;                                   /* I7 of stale reads */
     char endpoints[512];
     struct member_changes *changes;
     struct history *history;
@@ -129,6 +134,7 @@ void bounds_standstill(struct world *world);
 void bounds_straggler(struct world *world);
 void bounds_lag(struct world *world);
 void bounds_cadence(struct world *world);
+void bounds_age(struct world *world);
 
 /* world_member.c */
 void member_init(struct world *world, unsigned number);
@@ -198,6 +204,7 @@ void raft_checks_init(struct world *world);
 void raft_checks_close(struct world *world);
 void raft_checks_role(struct world_member *member, enum consensus_role role, uint64_t term);
 void raft_checks_step(struct world *world);
+uint64_t raft_checks_committed(const struct world *world); /* the highest index */
 void raft_checks_started(struct world_member *member);
 /* Its disk is gone, and what it remembered of terms and votes with it. */
 void raft_checks_wiped(struct world_member *member);

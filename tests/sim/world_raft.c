@@ -337,3 +337,8 @@ void raft_checks_wiped(struct world_member *member)
     for (size_t term = 0; term < checks->term_count; term++)
         checks->votes[term * WORLD_MEMBERS_MAX + member->number] = 0;
 }
+
+uint64_t raft_checks_committed(const struct world *world)
+{
+    return world->raft->committed;
+}
