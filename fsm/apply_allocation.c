@@ -269,6 +269,8 @@ enum fsm_status fsm_apply_update(struct fsm *fsm, const fsm_command *command,
     event.allocation_id = allocation->view.id;
     event.number = allocation->view.node_count;
     fsm_event_emit(fsm, &event);
+    if (request->n_nodes > 0)
+        fsm_scale_ended(fsm, allocation);
     outcome->current = 0;
     outcome->limit = 0;
     return FSM_OK;

@@ -132,6 +132,14 @@ void fsm_scale_adopt(struct fsm *fsm, struct allocation *allocation)
         scale_mark(fsm, allocation);
 }
 
+/* F-021 for those that stay: the application may have ended on all of them while the others were leaving. */
+void fsm_scale_ended(struct fsm *fsm, struct allocation *allocation)
+{
+    if (allocation->exited_count == allocation->view.node_count && !allocation->view.terminating)
+        fsm_allocation_end(fsm, allocation, CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED,
+                           CKPT__V1__REASON__REASON_NONE);
+}
+
 /* The rest goes on when what leaves has ended. */
 static void scale_settle(struct fsm *fsm, struct allocation *allocation)
 {
@@ -149,6 +157,7 @@ static void scale_settle(struct fsm *fsm, struct allocation *allocation)
     allocation->leave_reason = 0;
     fsm_allocation_arm(fsm, allocation);
     scale_free(next);
+    fsm_scale_ended(fsm, allocation);
 }
 
 void fsm_scale_part(struct fsm *fsm, struct allocation *allocation, struct assignment *part)

@@ -487,6 +487,7 @@ void fsm_scale_now(struct fsm *fsm, struct allocation *allocation,
 void fsm_scale_done(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Reason reason);
 void fsm_scale_part(struct fsm *fsm, struct allocation *allocation,
                     struct assignment *part); /* a leaving one has ended */
+void fsm_scale_ended(struct fsm *fsm, struct allocation *allocation);
 void fsm_scale_due(struct fsm *fsm, struct allocation *allocation);
 void fsm_scale_adopt(struct fsm *fsm, struct allocation *allocation); /* a restored one */
 void fsm_scale_undo(struct fsm *fsm, struct allocation *allocation);

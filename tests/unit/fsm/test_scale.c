@@ -239,6 +239,37 @@ static void parts_that_ended_are_remembered(void **unused)
     script_close(&script);
 }
 
+/* F-021; found by the simulator (seed 502065): nobody was left to report anything. */
+static void what_stays_may_have_ended_while_the_others_left(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start(&script);
+    expect_ok(&script, "grant 1-1");
+    verify_all(&script);
+    expect_ok(&script, "report n1 application_exited j1");
+    expect_ok(&script, "report n2 application_exited j1");
+    expect_job(&script, "j1", RUNNING);
+    expect_ok(&script, "report n3 terminated j1");
+    expect_job(&script, "j1", COMPLETED);
+    script_close(&script);
+}
+
+static void what_stays_may_have_ended_before_the_others_leave_at_once(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    start(&script);
+    expect_ok(&script, "report n1 application_exited j1");
+    expect_ok(&script, "report n2 application_exited j1");
+    expect_ok(&script, "cancel 1-1");
+    expect_ok(&script, "update j1 nodes=n1,n2 gpus=4 force");
+    expect_job(&script, "j1", COMPLETED);
+    script_close(&script);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -255,6 +286,8 @@ int main(void)
         cmocka_unit_test(the_walltime_wins_over_a_scale_down),
         cmocka_unit_test(a_reclaim_of_what_leaves_waits_for_the_same_checkpoint),
         cmocka_unit_test(parts_that_ended_are_remembered),
+        cmocka_unit_test(what_stays_may_have_ended_while_the_others_left),
+        cmocka_unit_test(what_stays_may_have_ended_before_the_others_leave_at_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
