@@ -110,7 +110,7 @@ static void await_leader(struct world *world)
 static const char *missing(struct world *world)
 {
     static char text[128];
-    uint64_t index = 0;
+    uint64_t index = UINT64_MAX; /* that the first of them has applied, 0 when it is blank */
 
     for (unsigned i = 0; i < WORLD_NODES; i++)
         if (sim_paused(world->sim, i))
@@ -133,7 +133,7 @@ static const char *missing(struct world *world)
         }
         replica_get_status(member->broker.replica, &status);
         fsm_get_summary(member_fsm(member), &summary);
-        if (index == 0)
+        if (index == UINT64_MAX)
             index = summary.applied_index;
         for (size_t p = 0; p < status.peer_count; p++)
             if (!status.peers[p].connected && safety_rule(10) &&
