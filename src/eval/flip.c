@@ -1,16 +1,18 @@
 /* The smallest change of one input that turns a job's decision round. See model.h.
  *
- * Flow     each input is moved away from what it is, downwards and upwards, in doubling steps until the decision is the other
- *          one, then back by bisection; what is reported was scored and does flip. Of all inputs the smallest relative change
+ * Flow     each input is moved away from what it is, downwards and upwards, in doubling steps and over each guard's threshold, until
+ *          the decision is the other one, then back by bisection; what is reported was scored and does flip. Between two
+ *          thresholds the decision turns at most once, so nothing nearer is passed over. Of all inputs the smallest relative change
  *          wins; a guard that is lifted counts as a change by half.
  */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "src/base/check.h"
 #include "src/eval/block.h"
 
-enum { FLIP_BISECTIONS = 60, FLIP_DOUBLINGS = 80 };
+enum { FLIP_BISECTIONS = 60, FLIP_DOUBLINGS = 80, FLIP_THRESHOLDS = 8 };
 #define FLIP_FLAG_SIZE 0.5  /* as relative change */
 #define FLIP_EXACT     1e-9 /* of an input's scale: anything above nothing may be what flips */
 
@@ -89,22 +91,123 @@ static bool flips_at(const struct search *search, double *input, double value)
     return flips(search);
 }
 
+/* Where guards and the walltime slot turn, as values of the input. */
+static size_t thresholds(const struct search *search, enum eval_input input,
+                         double values[FLIP_THRESHOLDS])
+{
+    const struct eval_policy *policy = search->policy;
+    const struct eval_view *one = search->one;
+    bool own = (one->flags[0] & EVAL_FLAG_SENSITIVE) != 0;
+    double left_s = one->walltime_left_s[0], grace_s = one->grace_s[0];
+    double quantile_s = one->write_quantile_s[0], rate = one->bandwidth_bytes_per_s[0];
+    double write_s = one->size_bytes[0] / rate;
+    double slot_write_s = quantile_s > 0 ? quantile_s : EVAL_WRITE_QUANTILE_FACTOR * write_s;
+    double margin_s = fmax(policy->cycle_s, grace_s);
+    double late_write_s = left_s + grace_s - policy->quiesce_s; /* the longest that ends in time */
+    double due_write_s =
+        (left_s - policy->quiesce_s - margin_s) / EVAL_WRITE_QUANTILE_FACTOR; /* the shortest due */
+    size_t count = 0;
+
+    switch (input) {
+    case EVAL_INPUT_age_s:
+        values[count++] = own ? policy->sensitive_min_interval_s : policy->min_interval_s;
+        values[count++] = own ? policy->sensitive_max_interval_s : policy->max_interval_s;
+        values[count++] = one->period_s[0];
+        break;
+    case EVAL_INPUT_period_s:
+        values[count++] = one->age_s[0];
+        break;
+    case EVAL_INPUT_walltime_left_s:
+        values[count++] = policy->near_completion_s;
+        values[count++] = slot_write_s + policy->quiesce_s + margin_s;
+        values[count++] = write_s + policy->quiesce_s - grace_s;
+        break;
+    case EVAL_INPUT_grace_s:
+        values[count++] = write_s + policy->quiesce_s - left_s;
+        values[count++] = left_s - slot_write_s - policy->quiesce_s;
+        values[count++] = policy->cycle_s;
+        break;
+    case EVAL_INPUT_write_quantile_s:
+        values[count++] = left_s - policy->quiesce_s - margin_s;
+        break;
+    case EVAL_INPUT_size_bytes:
+        values[count++] = late_write_s * rate;
+        values[count++] = due_write_s * rate;
+        break;
+    case EVAL_INPUT_bandwidth_bytes_per_s:
+        values[count++] = one->size_bytes[0] / late_write_s;
+        values[count++] = one->size_bytes[0] / due_write_s;
+        break;
+    case EVAL_INPUT_gpus:
+    case EVAL_INPUT_nodes:
+    case EVAL_INPUT_hazard_factor:
+    case EVAL_INPUT_kill_per_s:
+    case EVAL_INPUT_alarm_h:
+    case EVAL_INPUT_usd_per_gb_month:
+    case EVAL_INPUT_waiting_gain_gpu_s:
+    case EVAL_INPUT_yield_probability:
+    case EVAL_INPUT_success_probability:
+    case EVAL_INPUT_stall_factor:
+    case EVAL_INPUT_FLAGS:
+    case EVAL_INPUT_COUNT:
+        break;
+    }
+    return count;
+}
+
+static int by_size(const void *left, const void *right)
+{
+    double a = *(const double *)left, b = *(const double *)right;
+
+    return (a > b) - (a < b);
+}
+
+/* Where to look in that direction, the nearest first. Returns how many. */
+static size_t places_to_look(const struct search *search, enum eval_input input, double from,
+                             double sign, double places[FLIP_DOUBLINGS + 3 * FLIP_THRESHOLDS])
+{
+    double least = fmin(ranges[input].least, from), most = fmax(ranges[input].most, from);
+    double step = fmax(from, ranges[input].scale) / 64, values[FLIP_THRESHOLDS], last = from;
+    size_t count = 0, known = thresholds(search, input, values);
+
+    for (int i = 0; i < FLIP_DOUBLINGS; i++, step *= 2) {
+        double next = fmin(fmax(from + sign * step, least), most);
+
+        if (next == last)
+            break;
+        places[count++] = last = next;
+    }
+    for (size_t i = 0; i < known; i++) {
+        for (int beside = -1; beside <= 1; beside++) {
+            double value = values[i] * (1 + beside * FLIP_EXACT);
+
+            if (value >= least && value <= most && (value - from) * sign > 0)
+                places[count++] = value;
+        }
+    }
+    qsort(places, count, sizeof(*places), by_size);
+    for (size_t i = 0; sign < 0 && i < count / 2; i++) {
+        double kept = places[i];
+
+        places[i] = places[count - 1 - i];
+        places[count - 1 - i] = kept;
+    }
+    return count;
+}
+
 /* The value nearest to `from` in that direction that flips. */
 static bool search_direction(const struct search *search, enum eval_input input, double sign,
                              double *ret_to)
 {
     double *number = column_of(search->one, input), from = *number, same = from, other = from;
-    double step = fmax(from, ranges[input].scale) / 64;
-    double least = fmin(ranges[input].least, from);
+    double places[FLIP_DOUBLINGS + 3 * FLIP_THRESHOLDS];
+    size_t count = places_to_look(search, input, from, sign, places);
     bool found = false;
 
-    for (int i = 0; i < FLIP_DOUBLINGS && !found; i++, step *= 2) {
-        double next = fmin(fmax(from + sign * step, least), fmax(ranges[input].most, from));
-        if (next == same)
-            break;
-        found = flips_at(search, number, next);
-        same = found ? same : next;
-        other = next;
+    for (size_t i = 0; i < count && !found; i++) {
+        found = flips_at(search, number, places[i]);
+        same = found ? same : places[i];
+        other = places[i];
     }
     for (int i = 0; found && i < FLIP_BISECTIONS; i++) {
         double middle = same + (other - same) / 2;

@@ -445,19 +445,19 @@ static bool fires_after(const struct explained *explained, const struct explain_
     return false;
 }
 
-/* Applying exactly the reported change flips the decision, and a little less of it does not: texts as they are reported. */
-static void exactly_the_reported_change_flips_the_decision(void **state)
-{
-    enum { CASES = 6000 };
-    struct explained explained = {0};
-    uint64_t random = test_seed();
-    size_t by_verdict[EVAL_VERDICT_COUNT] = {0}, flipped = 0, none = 0, not_less = 0;
+struct tried {
+    size_t by_verdict[EVAL_VERDICT_COUNT], flipped, none, with_less;
+};
 
-    (void)state;
+static void try_changes(uint64_t seed, int cases, struct tried *tried)
+{
+    struct explained explained = {0};
+    uint64_t random = seed;
+
     eval_view_alloc(&explained.view, 1);
     eval_result_alloc(&explained.result, 1);
     explained.view.count = 1;
-    for (int i = 0; i < CASES; i++) {
+    for (int i = 0; i < cases; i++) {
         struct explain_change change;
         bool fires;
 
@@ -466,26 +466,52 @@ static void exactly_the_reported_change_flips_the_decision(void **state)
         explained.verdict = (enum eval_verdict)explained.result.verdict[0];
         fires = eval_verdict_fires(explained.verdict);
         if (!explain_change(&explained, &change)) {
-            none++;
+            tried->none++;
             continue;
         }
-        flipped++;
-        by_verdict[explained.verdict]++;
+        tried->flipped++;
+        tried->by_verdict[explained.verdict]++;
         assert_int_equal(fires_after(&explained, &change, 1), !fires);
         if (change.relative_ppm == 0 || strcmp(change.input, "flags") == 0)
             continue; /* anything above nothing flips */
-        not_less++;
-        assert_int_equal(fires_after(&explained, &change, 0.999), fires);
-        assert_int_equal(fires_after(&explained, &change, 0.5), fires);
+        tried->with_less++;
+        for (int share = 1; share < 1000; share += 111) { /* 0.001 ... 0.889, 0.999 */
+            if (fires_after(&explained, &change, share == 889 ? 0.999 : share / 1e3) == fires)
+                continue;
+            fail_msg("case %d of seed %" PRIu64 ": %s from %s to %s, verdict %s: less flips too", i,
+                     seed, change.input, change.from, change.to,
+                     eval_verdict_name(explained.verdict));
+        }
     }
-    print_message("%zu of %d flipped (%zu also tried with less), %zu have no single change\n",
-                  flipped, CASES, not_less, none);
-    for (int verdict = 0; verdict < EVAL_VERDICT_COUNT; verdict++)
-        if (verdict != EVAL_SKIP_BAD_INPUT)
-            assert_true(by_verdict[verdict] > 0);
-    assert_true(flipped > CASES / 2 && not_less > CASES / 4);
     eval_view_free(&explained.view);
     eval_result_free(&explained.result);
+}
+
+/* Applying exactly the reported change flips the decision, and less of it does not: texts as they are reported. */
+static void exactly_the_reported_change_flips_the_decision(void **state)
+{
+    enum { CASES = 6000 };
+    struct tried tried = {0};
+
+    (void)state;
+    try_changes(test_seed(), CASES, &tried);
+    print_message("%zu of %d flipped (%zu also tried with less), %zu have no single change\n",
+                  tried.flipped, CASES, tried.with_less, tried.none);
+    for (int verdict = 0; verdict < EVAL_VERDICT_COUNT; verdict++)
+        if (verdict != EVAL_SKIP_BAD_INPUT)
+            assert_true(tried.by_verdict[verdict] > 0);
+    assert_true(tried.flipped > CASES / 2 && tried.with_less > CASES / 4);
+}
+
+/* Doubling steps passed over the few seconds of walltime between two guards: the reported change was not the nearest one. */
+static void no_narrow_window_between_two_guards_is_passed_over(void **state)
+{
+    struct tried tried = {0};
+
+    (void)state;
+    try_changes(23, 125, &tried);
+    try_changes(10, 2688, &tried);
+    try_changes(11, 3337, &tried);
 }
 
 /* The guard that counts from a failed attempt is not the model's: the change is told, and at exactly that age it lets go. */
@@ -532,6 +558,7 @@ int main(void)
         cmocka_unit_test(the_last_evaluations_are_listed_with_what_changed),
         cmocka_unit_test(a_decision_of_the_log_is_explained_also_by_a_follower),
         cmocka_unit_test(exactly_the_reported_change_flips_the_decision),
+        cmocka_unit_test(no_narrow_window_between_two_guards_is_passed_over),
         cmocka_unit_test(the_guard_of_the_last_attempt_lets_go_exactly_when_it_is_told),
     };
 
