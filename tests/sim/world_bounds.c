@@ -24,7 +24,8 @@ enum {
     CADENCE_SLACK_MS = 1000,
     AGE_STEP_US = 100000,
     AGE_MAX_MS = 60000,
-    MESSAGE_MAX_MS = 6500, /* 5 s of a partition, 1 s of a slow message */
+    MESSAGE_MAX_MS =
+        15000, /* 5 s of a partition, 1 s of a slow message, 8 s of a process that was stopped */
     LAG_MAX_US = 8 * SECOND_US
 };
 
