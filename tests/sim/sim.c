@@ -486,6 +486,11 @@ bool sim_paused(const struct sim *sim, unsigned node)
     return sim->nodes[node].paused_until_us > sim->now_us;
 }
 
+uint64_t sim_paused_until_us(const struct sim *sim, unsigned node)
+{
+    return sim->nodes[node].paused_until_us;
+}
+
 uint64_t sim_pause_left_us(const struct sim *sim, unsigned node)
 {
     return sim_paused(sim, node) ? sim->nodes[node].paused_until_us - sim->now_us : 0;

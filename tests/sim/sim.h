@@ -116,7 +116,8 @@ void sim_on_drop(struct sim_event *event, void (*drop)(void *data));
 void sim_cancel(struct sim *sim, struct sim_event *event);
 struct sim_disk *sim_disk_of(struct sim *sim, unsigned node);
 struct sim_network *sim_network_of(struct sim *sim);
-uint64_t sim_node_epoch(const struct sim *sim, unsigned node); /* counts crashes */
+uint64_t sim_node_epoch(const struct sim *sim, unsigned node);      /* counts crashes */
+uint64_t sim_paused_until_us(const struct sim *sim, unsigned node); /* the last time; 0: never */
 uint64_t sim_pause_left_us(const struct sim *sim, unsigned node);
 
 struct sim_disk *sim_disk_new(struct sim *sim, unsigned node);

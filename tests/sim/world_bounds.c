@@ -314,7 +314,8 @@ void bounds_lag(struct world *world)
 /* ---- I7, stale reads ---- */
 
 /* What a member says of the age of its state is true: it has applied what was committed that long ago. The instant counts when the leader
- * was heard; what it says may have been on its way for as long as a connection lives without an answer. */
+ * was heard; what it says may have been on its way for as long as a connection lives without an answer. Who was stopped reads first what
+ * has waited for it meanwhile. */
 void bounds_age(struct world *world)
 {
     uint64_t now = sim_now_us(world->sim) / AGE_STEP_US;
@@ -329,7 +330,8 @@ void bounds_age(struct world *world)
         struct consensus_status status;
         uint64_t back;
 
-        if (!member->up || member->doomed)
+        if (!member->up || member->doomed ||
+            sim_now_us(world->sim) < sim_paused_until_us(world->sim, i) + SECOND_US)
             continue;
         replica_get_status(member->broker.replica, &status);
         if (status.state_age_ms > AGE_MAX_MS)
