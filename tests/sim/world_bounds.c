@@ -330,11 +330,12 @@ void bounds_age(struct world *world)
         struct consensus_status status;
         uint64_t back;
 
-        if (!member->up || member->doomed ||
-            sim_now_us(world->sim) < sim_paused_until_us(world->sim, i) + SECOND_US)
+        if (!member->up || member->doomed)
             continue;
         replica_get_status(member->broker.replica, &status);
-        if (status.state_age_ms > AGE_MAX_MS)
+        if (status.state_age_ms > AGE_MAX_MS ||
+            sim_now_us(world->sim) <
+                sim_paused_until_us(world->sim, i) + SECOND_US + 1000 * status.state_age_ms)
             continue;
         back = (status.state_age_ms + MESSAGE_MAX_MS) / (AGE_STEP_US / 1000) + 1;
         if (back < now && back < WORLD_AGE_STEPS &&
