@@ -376,5 +376,8 @@ bool safety_send(const struct safety *safety, struct raft_message *message)
                                                              : safety->verifying_index;
     if (result->last_log_index > known)
         result->last_log_index = known; /* S1 */
+    /* A snapshot whose entries are here already is answered by its last index, also while our disk has not stored them yet. */
+    if (result->last_log_index > safety_last_stored(safety))
+        result->last_log_index = safety_last_stored(safety);
     return true;
 }
