@@ -18,7 +18,7 @@ declare -A options=(
     [9]="seconds=3 bursts=0 hang=1"
     [10]="seconds=3 bursts=0 hang=0"
     [11]="seconds=4 bursts=0"
-    [13]="seconds=15 bursts=30 absent=1 crashes=30 partitions=30 one_way=20 elected=40"
+    [13]="seconds=15 bursts=30 absent=1 crashes=30 partitions=30 one_way=20 elected=40 unruly=0"
     [14]="seconds=20 bursts=60 burst_bytes=200000 crashes=30 slow_in=10 slow_ms=500"
     [15]="seconds=10 bursts=60 snapshot_entries=20 resets=60 partitions=20 crashes=20 elected=20 unruly=1"
     [16]="replicas=1 seconds=20 membership=60 bursts=10 snapshot_entries=20 crashes=30 elected=30"

@@ -517,6 +517,7 @@ void faults_heal(struct world *world)
     for (unsigned i = 0; i < world->options.targets; i++)
         target_up(world, i);
     agents_calm(world);
-    if (world->options.absent && world->options.membership == 0)
+    /* a lost chunk of a snapshot that the rest needs would be missed too late */
+    if (world->options.absent && world->options.membership == 0 && !world->options.unruly)
         send_away(world);
 }
