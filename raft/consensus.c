@@ -209,7 +209,10 @@ static int bootstrap(struct consensus *consensus, struct err *err)
     if (status == 0)
         status = wal_append_now(&consensus->wal, 1, &entry, err);
     if (status == 0)
+        status = folder_write_file(folder, FOLDER_BLANK_FILE, "", 0, err);
+    if (status == 0)
         status = folder_claim(folder, err);
+    consensus->safety.blank = status == 0;
     raft_free(entry.buf.base);
     return status == 0 ? 0 : err_wrap(err, "bootstrap");
 }
@@ -259,6 +262,7 @@ static int claimed_check(struct consensus *consensus, struct err *err)
                        "again: to come back give it a new id, an empty folder instead of %s, and "
                        "--join",
                        consensus->config.member_id, consensus->cluster_id, folder->path);
+    consensus->safety.blank = folder_holds(folder, FOLDER_BLANK_FILE);
     consensus->joining = folder_holds(folder, CORE_JOINING_FILE);
     if (consensus->config.join && !consensus->joining)
         return err_set(err, ERR_REFUSED,
@@ -327,6 +331,17 @@ static int core_start(struct consensus *consensus, struct err *err)
     return 0;
 }
 
+static int on_filled(void *context)
+{
+    struct consensus *consensus = context;
+    struct err err;
+
+    if (folder_remove(&consensus->folder, FOLDER_BLANK_FILE, &err) == 0)
+        return 0;
+    core_fail(consensus, &err);
+    return -1;
+}
+
 static uint64_t on_last_index(void *context)
 {
     return raft_last_index(&((struct consensus *)context)->raft);
@@ -372,6 +387,8 @@ static void parts_init(struct consensus *consensus)
     transfer_init(&consensus->transfer, &consensus->folder, &consensus->transport, clock,
                   core_snapshot_received, consensus);
     safety_init(&consensus->safety, &consensus->raft);
+    consensus->safety.filled = on_filled;
+    consensus->safety.filled_context = consensus;
     core_io_init(consensus);
     core_fsm_init(consensus);
 }

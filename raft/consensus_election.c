@@ -126,8 +126,10 @@ static bool role_settle(struct consensus *consensus)
         if (role != CONSENSUS_LEADER)
             core_reads_fail(consensus, &consensus->reads_waiting);
     }
-    if (elected)
+    if (elected) {
+        safety_elected(&consensus->safety);
         became_leader(consensus);
+    }
     if (!consensus->closing)
         consensus->hooks.role_changed(consensus->hooks.context, role, term, leader);
     return true;

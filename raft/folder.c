@@ -191,6 +191,17 @@ int folder_open(struct folder *folder, const struct disk_ops *disk, const char *
     return 0;
 }
 
+int folder_remove(const struct folder *folder, const char *name, struct err *err)
+{
+    const struct disk_ops *disk = folder->disk;
+    char path[FOLDER_PATH_BYTES];
+
+    if (disk->unlink(disk->context, folder_path(folder, name, path), err) != 0 &&
+        err->code != ERR_NOT_FOUND)
+        return err_wrap(err, "%s", path);
+    return disk->sync_dir(disk->context, folder->path, err);
+}
+
 void folder_close(struct folder *folder)
 {
     if (folder->lock != NULL)

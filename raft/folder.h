@@ -7,7 +7,7 @@
  *          another one, under another number; members of different ones refuse each other (transport.h). So recovering two members
  *          separately, or starting old members beside a restored cluster, never mixes two histories. 0: a member that joined
  *          and was not greeted yet.
- * Shapes   files: lock, identity, reserve; vote (vote.h), wal-* (wal.h), snapshot-* (snapshot.h), tmp-* (removed at open).
+ * Shapes   files: lock, identity, reserve; blank (safety.h, S17), vote (vote.h), wal-* (wal.h), snapshot-* (snapshot.h), tmp-* (removed at open).
  * Errors   ERR_LOCKED; ERR_MISMATCH another member's or cluster's folder; ERR_CORRUPT identity damaged.
  */
 #ifndef CKPT_RAFT_FOLDER_H
@@ -17,6 +17,9 @@
 
 #include "raft/io_ops.h"
 #include "src/base/id.h"
+
+#define FOLDER_BLANK_FILE                                                                          \
+    "blank" /* bootstrapped, and not known to hold all that counts (S17 in safety.h) */
 
 enum { FOLDER_PATH_BYTES = 512, FOLDER_NAME_BYTES = 64 };
 
@@ -64,5 +67,8 @@ bool folder_busy(const struct folder *folder);
 /* Replaces name by bytes: temporary file, sync, rename, sync of the folder. */
 int folder_write_file(const struct folder *folder, const char *name, const void *bytes,
                       size_t length, struct err *err);
+
+/* Durable when it returns 0; nothing of that name is fine. */
+int folder_remove(const struct folder *folder, const char *name, struct err *err);
 
 #endif

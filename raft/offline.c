@@ -369,7 +369,9 @@ static int recover(struct offline *offline, const struct consensus_config *confi
                        folder->path);
     folder->incarnation = origin->incarnation;
     folder->epoch_min = origin->epoch_min;
-    if (folder_claim(folder, err) != 0 || vote_save(&offline->vote, term, 0, err) != 0)
+    /* the survivor's log is what counts from now on, also that of one which was being filled */
+    if (folder_remove(folder, FOLDER_BLANK_FILE, err) != 0 || folder_claim(folder, err) != 0 ||
+        vote_save(&offline->vote, term, 0, err) != 0)
         return -1;
     if (facts->log_behind && wal_reset_now(&offline->wal, facts->last_index + 1, err) != 0)
         return -1;

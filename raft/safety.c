@@ -44,10 +44,48 @@ bool safety_installing(const struct raft *raft)
     return raft->last_stored == 0 && raft->snapshot.put.data != NULL;
 }
 
-/* S8: libraft's timers and votes do not know that half a snapshot is no log. */
+/* S17: a member that begins with a bootstrap may be the blank replacement of one that had acknowledged entries and given votes (I11).
+ * With no more than its bootstrap it has a say among members that have no more either, that is in a new cluster. Once a leader fills
+ * it, it has none until it holds all that was committed when that leader said so: half a log would win against a member that lags. */
+static bool blank_and_filling(const struct safety *safety)
+{
+    return safety_rule(17) && safety->blank &&
+           raft_last_index((struct raft *)(uintptr_t)safety->raft) > 1;
+}
+
+static bool vote_is_blank(const struct raft *raft, const struct raft_request_vote *vote)
+{
+    return raft_last_index((struct raft *)(uintptr_t)raft) <= 1 && vote->last_log_index > 1;
+}
+
+static void blank_over(struct safety *safety)
+{
+    if (safety->blank && safety->filled(safety->filled_context) == 0)
+        safety->blank = false;
+}
+
+void safety_elected(struct safety *safety)
+{
+    blank_over(safety);
+}
+
+/* The first leader of a new cluster brings its first entry and has committed nothing: there was nobody before this member. Before the
+ * entry is stored, lest all members of a young cluster wait for each other after a power cut. */
+static void blank_founder(struct safety *safety, const struct raft_append_entries *append)
+{
+    uint64_t second = 1 - append->prev_log_index;
+
+    if (safety->blank && append->term >= safety->raft->current_term &&
+        append->prev_log_index <= 1 && append->leader_commit <= 1 && append->n_entries > second &&
+        append->entries[second].term == append->term)
+        blank_over(safety);
+}
+
+/* S8: libraft's timers and votes do not know that half a snapshot is no log. S17: who may not vote does not stand. */
 bool safety_may_tick(const struct safety *safety)
 {
-    return !safety_rule(8) || !safety_installing(safety->raft);
+    return (!safety_rule(8) || !safety_installing(safety->raft)) &&
+           (safety->raft->state == RAFT_LEADER || !blank_and_filling(safety));
 }
 
 static void entries_free(struct raft_append_entries *append)
@@ -106,8 +144,10 @@ static void level_settle(struct safety *safety)
 {
     if (safety->awaited_ms == 0 || safety->raft->last_applied < safety->awaited_index)
         return;
-    if (safety_term_of(safety->raft, safety->awaited_index) == safety->awaited_term)
+    if (safety_term_of(safety->raft, safety->awaited_index) == safety->awaited_term) {
         safety->level_ms = safety->awaited_ms;
+        blank_over(safety);
+    }
     safety->awaited_ms = 0;
 }
 
@@ -137,6 +177,7 @@ static void receive_append(struct safety *safety, struct raft_message *message)
     uint64_t term = append->term, leader_commit = append->leader_commit, end, end_term;
     bool matches, configures;
 
+    blank_founder(safety, append);
     if (safety_rule(6))
         append_rebase(raft, append);
     end = append->prev_log_index + append->n_entries;
@@ -283,13 +324,6 @@ static void receive_install(struct safety *safety, struct raft_message *message)
     leader_heard(safety, term);
 }
 
-/* S17: a log that holds no more than its bootstrap may be the blank replacement of one that had acknowledged entries (I11). It
- * has a say among members that have no more either, that is in a new cluster; elsewhere a leader must fill it first. */
-static bool vote_is_blank(const struct raft *raft, const struct raft_request_vote *vote)
-{
-    return raft_last_index((struct raft *)(uintptr_t)raft) <= 1 && vote->last_log_index > 1;
-}
-
 /* S18: who is asked for a vote is a voter in the candidate's configuration, which is newer when ours still says learner: roles only
  * go up. libraft refuses then, and two voters of whom one has not heard of its promotion never elect anybody. Raft votes without
  * regard to the own configuration (4.1). */
@@ -326,12 +360,13 @@ void safety_receive(struct safety *safety, struct raft_message *message)
     case RAFT_IO_REQUEST_VOTE:
         if (safety_rule(8) && safety_installing(raft))
             return; /* S8 */
-        if (safety_rule(17) && vote_is_blank(raft, &message->request_vote))
-            return; /* S17 */
+        if (safety_rule(17) &&
+            (vote_is_blank(raft, &message->request_vote) || blank_and_filling(safety)))
+            return;
         receive_vote(safety, message);
         return;
     case RAFT_IO_TIMEOUT_NOW:
-        if (!safety_rule(8) || !safety_installing(raft)) /* S8 */
+        if ((!safety_rule(8) || !safety_installing(raft)) && !blank_and_filling(safety))
             safety->receive(raft->io, message);
         return;
     case RAFT_IO_INSTALL_SNAPSHOT:

@@ -40,7 +40,12 @@ struct safety {
     bool lent;                                      /* S3: libraft sees another last_stored */
     uint64_t stored;                                /* than this one */
     struct membership membership;                   /* S16 */
-    bool leader_gone;                               /* S9: its connection is dead */
+    bool
+        blank; /* S17: begun with a bootstrap, and not known to hold all that was acknowledged since */
+    int (*filled)(
+        void *context); /* makes durable that it is blank no more; not 0: failed, and told */
+    void *filled_context;
+    bool leader_gone; /* S9: its connection is dead */
     uint64_t leader_heard_ms;
     /* All that was committed when the leader said what was heard then is applied here; 0: never. And what it said next. */
     uint64_t level_ms;
@@ -54,6 +59,8 @@ void safety_receive(struct safety *safety, struct raft_message *message);
 /* May change the message; false: it must not be sent. */
 bool safety_send(const struct safety *safety, struct raft_message *message);
 bool safety_may_tick(const struct safety *safety);
+/* This member leads: what it has is what counts. */
+void safety_elected(struct safety *safety);
 void safety_replay(struct safety *safety);
 
 /* The end of what is durable here, also while S3 lends libraft another one. */

@@ -223,12 +223,14 @@ static void take_part(struct part *part, const Ckpt__V1__ShardInfo *shard)
     snprintf(part->manifest_sha256, sizeof(part->manifest_sha256), "%s", shard->manifest_sha256);
 }
 
-/* This node's own shard; of a job on one node, the only one, wherever it was written. Which of several shards a new node should
- * take over is not known here. A broker that lists none leaves it to the folder. */
+/* This node's own shard; of a job that was on one node and is, the only one, wherever it was written. Which of several shards a new
+ * node should take over is not known here, and a second copy of the only one is a second job. A broker that lists none leaves it to
+ * the folder. */
 static bool choose_shard(struct restore *restore, const Ckpt__V1__RestartPoint *point)
 {
     const char *node_id = restore->agent->node_id;
-    const Ckpt__V1__ShardInfo *chosen = point->n_shards == 1 ? point->shards[0] : NULL;
+    const Ckpt__V1__ShardInfo *chosen =
+        point->n_shards == 1 && point->n_node_ids <= 1 ? point->shards[0] : NULL;
 
     restore->other_count = restore->other_next = 0;
     restore->many = point->n_shards > PARTS_MAX;
@@ -300,8 +302,8 @@ static void take_point(struct restore *restore, const Ckpt__V1__RestartPoint *po
                                              .notice = "",
                                              .error =
                                                  "this node has no shard in the last checkpoint, "
-                                                 "which several other nodes wrote; restart "
-                                                 "the allocation on its old nodes"};
+                                                 "which other nodes wrote; restart the "
+                                                 "allocation on the nodes that wrote it"};
     char text[REFUSAL_BYTES];
 
     restore->epoch = point->epoch;

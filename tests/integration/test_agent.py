@@ -204,6 +204,27 @@ def a_job_of_several_nodes_stays_of_one_piece():
         cluster.debug_check()
 
 
+def a_shard_of_one_node_does_not_start_on_two():
+    """S1-080: a job grows from one node to two and restarts: the new node must not run a second copy of the old one's work (I27)."""
+    with Cluster(members=1, agents=("a", "b"), policy=POLICY) as cluster:
+        cluster.start()
+        cluster.register("grows", [("a", 1, MIB)], grace_ms=500)
+        alone = cluster.run_job("a", "grows", heat(cluster, "grows.a"))
+        all_run(cluster)
+        point = complete(cluster, "grows").checkpoint_id
+        cluster.client.broker("EndAllocation", broker_pb2.EndAllocationRequest(request_id=uuid.uuid4().hex, allocation_id="grows", failed=True))
+        ends(alone)
+        allocation_in(cluster, "grows", ENDED_FAILED)
+        cluster.client.broker("RestartAllocation", broker_pb2.RestartAllocationRequest(
+            request_id=uuid.uuid4().hex, allocation_id="grows",
+            nodes=[common_pb2.NodeShare(node_id=n, gpu_count=1) for n in "ab"]))
+        second = cluster.run_job("b", "grows", heat(cluster, "grows.b"))
+        assert ends(second) != 0
+        says(second, "this node has no shard in the last checkpoint")
+        first = cluster.run_job("a", "grows", heat(cluster, "grows.a"))
+        says(first, f"restore/{checkpoint_text(point)}")
+
+
 def a_lost_node_comes_back_and_its_old_application_is_stopped():
     """F-006, F-007: requeued, started elsewhere; the copy on the node that comes back must not run beside it."""
     policy = {**POLICY, "node_degraded_after": "600ms", "node_down_after": "1500ms"}
@@ -535,7 +556,7 @@ def another_user(cluster, agent):
 
 if __name__ == "__main__":
     sys.exit(tap([what_applications_answer, what_an_application_leaves_behind_is_killed, a_job_of_several_nodes_stays_of_one_piece,
-                  a_lost_node_comes_back_and_its_old_application_is_stopped,
+                  a_shard_of_one_node_does_not_start_on_two, a_lost_node_comes_back_and_its_old_application_is_stopped,
                   damaged_and_missing_checkpoints_are_passed_over_and_said, killed_agents_lose_and_repeat_nothing,
                   a_destination_that_is_full_read_only_or_hangs, walltime_and_several_victims,
                   a_flapping_destination_and_dying_leaders_lose_no_checkpoint,
