@@ -410,6 +410,58 @@ static void a_blank_folder_under_an_old_id_has_no_vote(void **state)
     cluster_free(cluster);
 }
 
+/* S17, I11: and while a leader fills it, it has a say only when it holds all that was committed: here half a log would win with the
+ * vote of one that has less. */
+static void a_member_that_is_being_filled_after_a_bootstrap_has_no_vote(void **state)
+{
+    struct cluster *cluster = cluster_up(13, 3, 3);
+    unsigned leader = (unsigned)cluster_leader(cluster), wiped = (leader + 1) % 3,
+             late = (leader + 2) % 3;
+    uint64_t acknowledged, lagging;
+    struct consensus_status status;
+
+    (void)state;
+    consensus_get_status(cluster->nodes[late].consensus, &status);
+    lagging = status.last_index;
+    isolate(cluster, late, false);
+    cluster->entry_bytes_max = 60000;
+    propose_many(cluster, 60);
+    cluster_run(cluster, SECOND_US);
+    acknowledged = cluster->acknowledged_index;
+    /* whom its leader knew would be told so: this one leads anew, with the vote of the one that lags */
+    cluster_kill(cluster, wiped);
+    cluster_kill(cluster, leader);
+    sim_wipe(cluster->sim, wiped);
+    cluster_start(cluster, leader, false);
+    isolate(cluster, late, true);
+    while (cluster_leader(cluster) != (int)leader)
+        cluster_run(cluster, 20);
+    cluster_kill(cluster, late);
+    cluster_start(cluster, wiped, true);
+    for (unsigned i = 0; i < 100000; i++) {
+        consensus_get_status(cluster->nodes[wiped].consensus, &status);
+        if (status.last_index > lagging)
+            break;
+        cluster_run(cluster, 20);
+    }
+    assert_true(status.last_index > lagging && status.last_index < acknowledged);
+    cluster_kill(cluster, leader);
+    cluster_start(cluster, late, false);
+    cluster_run(cluster, 10 * SECOND_US);
+    assert_int_equal(cluster_leader(cluster), -1);
+    cluster_kill(cluster, wiped); /* it remembers */
+    cluster_start(cluster, wiped, false);
+    cluster_run(cluster, 10 * SECOND_US);
+    assert_int_equal(cluster_leader(cluster), -1);
+    cluster_start(cluster, leader, false);
+    assert_true(cluster_run_until_equal(cluster, 20 * SECOND_US));
+    assert_true(cluster->nodes[late].state.index >= acknowledged);
+    cluster_kill(cluster, leader); /* filled, it has a vote again, also after a restart */
+    cluster_kill(cluster, wiped);
+    cluster_start(cluster, wiped, false);
+    assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
+    cluster_free(cluster);
+}
 /* S18: the promotion is in the leader's log alone, the leader restarts, and now both votes are needed. */
 static void a_promotion_that_only_the_leader_knows_blocks_no_election(void **state)
 {
@@ -544,6 +596,7 @@ int main(void)
         cmocka_unit_test(a_member_that_was_down_when_it_was_removed_is_told_when_it_comes_back),
         cmocka_unit_test(a_change_that_was_not_committed_is_rolled_back),
         cmocka_unit_test(a_blank_folder_under_an_old_id_has_no_vote),
+        cmocka_unit_test(a_member_that_is_being_filled_after_a_bootstrap_has_no_vote),
         cmocka_unit_test(a_promotion_that_only_the_leader_knows_blocks_no_election),
         cmocka_unit_test(a_sole_voter_that_lost_its_tail_begins_a_new_term),
         cmocka_unit_test(changes_of_members_survive_crashes_and_partitions),
