@@ -128,6 +128,9 @@ static void check_parts(struct checker *checker, const struct allocation *alloca
     expect(checker,
            !view->terminating || view->active_checkpoint_id != 0 || terminated < view->node_count,
            "I30 an allocation whose parts ended has ended", view->id, terminated);
+    /* nobody would ever report anything again */
+    expect(checker, !allocation->assigned || view->terminating || exited < view->node_count,
+           "F-021 what ended on all its nodes has ended", view->id, exited);
 }
 
 static void check_stopping(struct checker *checker, const struct allocation *allocation)

@@ -221,6 +221,26 @@ static void the_states_clock_never_goes_back(void **unused)
     script_close(&script);
 }
 
+/* F-016; seen in the simulator (seeds 500019, 500324): ended and restarted while the node was away, which then tells all of the life
+ * before, also its start. */
+static void the_late_end_of_the_life_before_does_not_end_the_new_one(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1 requeue=always");
+    expect_ok(&script, "end j1 failed");
+    expect_ok(&script, "restart j1");
+    expect_ok(&script, "report n1 application_started j1");
+    expect_ok(&script, "report n1 terminated j1");
+    expect_job(&script, "j1", RUNNING);
+    expect_ok(&script, "report n1 application_started j1");
+    expect_ok(&script, "report n1 application_exited j1");
+    expect_job(&script, "j1", COMPLETED);
+    script_close(&script);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -234,6 +254,7 @@ int main(void)
         cmocka_unit_test(a_part_that_dies_stops_the_others_instead_of_restarting_alone),
         cmocka_unit_test(silent_nodes_are_given_up_at_the_deadline),
         cmocka_unit_test(a_walltime_during_a_checkpoint_is_counted_and_not_extended),
+        cmocka_unit_test(the_late_end_of_the_life_before_does_not_end_the_new_one),
         cmocka_unit_test(the_states_clock_never_goes_back),
     };
 
