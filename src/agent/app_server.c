@@ -490,7 +490,8 @@ static void take_hello(struct app_stream *stream)
     }
     same = hello->running && allocation->entry.pid == hello->pid &&
            allocation->entry.start_ticks == hello->start_time_ticks;
-    if (hello->held && allocation->process.state == PROCESS_ABSENT) {
+    /* never confirmed beside another one, ended or not: it would run unseen */
+    if (hello->held && !same) {
         stream_start_over(stream);
         return;
     }
