@@ -23,7 +23,7 @@ def explained(cluster, name):
         assert "NOT_EVALUATED" in error.details(), error
         return None
     inputs = {i.name: i.bits for i in reply.inputs}
-    return dict({n: getattr(reply.terms, n) for n in FIXED}, **{n + ", bits": inputs[n] for n in FIXED_INPUTS if n in inputs}), reply.leader_id
+    return dict({n: getattr(reply.terms, n) for n in FIXED}, **{n + ", bits": inputs[n] for n in FIXED_INPUTS if n in inputs}), reply.leader_id, reply.evaluated_at_ms
 
 
 def checkpoint(cluster, name):
@@ -50,18 +50,19 @@ def the_next_leader_plans_with_what_the_last_one_learned():
         real = sum(s.size_bytes for s in cluster.checkpoints("job")[-1].shards)
         assert abs(learned.size_bytes - real) <= real / 10, (learned, real)
         # no checkpoint may come in between from here on
+        learned_at_ms = max(c.completed_at_ms for c in cluster.checkpoints("job"))
         leader = cluster.wait_leader()
 
         def settled():
             got = explained(cluster, "job")
-            return got if got and abs(got[0]["write_ms"] - learned.write_ms) <= 1 else None
-        before, leader_id = wait_until("an evaluation with what was learned", settled, 10)
+            return got if got and got[2] > learned_at_ms and abs(got[0]["write_ms"] - learned.write_ms) <= 1 else None
+        before, leader_id, _ = wait_until("an evaluation with what was learned", settled, 10)
         assert before["size_bytes"] == learned.size_bytes and before["write_ms"] != prior["write_ms"], (before, prior, learned)
         waste_ms = learned.write_ms * learned.stall_ppm / 1e6
         assert abs(before["compute_waste_gpu_ms"] - waste_ms) < waste_ms / 20, "one GPU stands still as long as was measured"
         leader.kill()
         cluster.wait_leader()
-        after, next_id = wait_until("an evaluation by another leader",
+        after, next_id, _ = wait_until("an evaluation by another leader",
                                     lambda: (lambda got: got if got and got[1] != leader_id else None)(explained(cluster, "job")), 20)
         assert next_id != leader_id
         assert before == after, (before, after)
