@@ -1,6 +1,8 @@
 /* See evaluator.h. */
 #include "src/broker/evaluator.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +12,7 @@
 #include "src/broker/decision_inputs.h"
 #include "src/broker/dispatcher.h"
 #include "src/broker/evaluator_actions.h"
+#include "src/broker/evaluator_claims.h"
 #include "src/broker/evaluator_view.h"
 #include "src/broker/history.h"
 #include "src/broker/learner.h"
@@ -75,6 +78,8 @@ struct evaluator {
     Ckpt__V1__DecisionTerms terms[EVALUATOR_BATCH_MAX];
     struct decision_inputs inputs[EVALUATOR_BATCH_MAX];
     struct evaluator_actions actions;
+    struct evaluator_claims claims;
+    bool claim_in_flight;
 };
 
 static uint64_t monotonic_us(const struct evaluator *evaluator)
@@ -160,6 +165,46 @@ static void add_move(struct evaluator *evaluator, const struct evaluator_block *
     decision_ledger(&evaluator->actions.situation, &evaluator->inputs[i]);
 }
 
+static void claim_done(void *data, const struct err *failed, const struct fsm_outcome *outcome)
+{
+    struct evaluator *evaluator = data;
+
+    evaluator->claim_in_flight = false;
+    if (failed == NULL && outcome->status != FSM_OK)
+        log_warning("claim_refused", "status=%s current=%" PRIu64 " limit=%" PRIu64,
+                    fsm_status_name(outcome->status), outcome->current, outcome->limit);
+}
+
+/* S1-021: who of lower classes is cheapest to stop yields, with a checkpoint first unless that would take longer than its work. */
+static void claim_nodes(struct evaluator *evaluator)
+{
+    const struct fsm *fsm = replica_fsm(evaluator->broker->replica);
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__V1__RequestPreemptionRequest claim = CKPT__V1__REQUEST_PREEMPTION_REQUEST__INIT;
+    const Ckpt__V1__WaitingJob *job = NULL;
+    struct consensus_status status;
+    char request_id[64];
+
+    if (!evaluator->claim_in_flight)
+        job =
+            evaluator_claims_choose(&evaluator->claims, fsm, &evaluator->cycle, &claim.gpus_needed);
+    if (job == NULL)
+        return;
+    replica_get_status(evaluator->broker->replica, &status);
+    snprintf(request_id, sizeof(request_id), "claim-%" PRIu64 "-%" PRIu64, status.term,
+             evaluator->cycle.now_ms);
+    log_info("claim", "job=%s gpus=%u pressure=%.3f", job->job_id, claim.gpus_needed,
+             evaluator->cycle.policy.pressure);
+    claim.request_id = command.request_id = request_id;
+    claim.preemption_class = FSM_CLASS_MAX;
+    claim.for_job = job->job_id;
+    claim.reason = CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_SENSITIVE;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_REQUEST_PREEMPTION;
+    command.request_preemption = &claim;
+    evaluator->claim_in_flight = true;
+    replica_propose(evaluator->broker->replica, &command, claim_done, evaluator);
+}
+
 /* ---- one cycle -------------------------------------------------------------------------------------------------------- */
 
 static void count_verdicts(struct evaluator *evaluator)
@@ -233,6 +278,7 @@ static void begin_cycle(struct evaluator *evaluator)
     history_cycle(evaluator->history, evaluator->cycle.now_ms, &evaluator->cycle.policy);
     memset(evaluator->running, 0, sizeof(evaluator->running));
     evaluator_actions_begin(&evaluator->actions);
+    evaluator_claims_begin(&evaluator->claims, fsm, &evaluator->cycle);
     evaluator->in_cycle = true;
     evaluator->again = false;
     evaluator->next_row = 0;
@@ -279,6 +325,7 @@ static void schedule_next(struct evaluator *evaluator)
 static void end_cycle(struct evaluator *evaluator)
 {
     CHECK(evaluator->decision_count == 0 && !evaluator->batch_in_flight);
+    claim_nodes(evaluator);
     evaluator_cycle_end(&evaluator->cycle);
     evaluator->in_cycle = false;
     evaluator->last_cycle_ms = broker_wall_ms(evaluator->broker);
@@ -367,6 +414,7 @@ static void take_row(struct evaluator *evaluator, struct evaluator_block *block,
     }
     guard_last_attempt(evaluator, block, allocation, row);
     note_history(evaluator, block, row);
+    evaluator_claims_look(&evaluator->claims, replica_fsm(evaluator->broker->replica), allocation);
     verdict = block->result.verdict[row];
     CHECK(verdict < EVAL_VERDICT_COUNT);
     evaluator->verdict_counts[verdict]++;

@@ -76,15 +76,20 @@ bool evaluator_actions_situation(const struct evaluator_cycle *cycle, const stru
     return *ret_alarmed > 0;
 }
 
+bool evaluator_node_idle(const struct evaluator_cycle *cycle, const struct fsm *fsm, uint32_t slot)
+{
+    const struct fsm_node *node = fsm_node_at(fsm, slot);
+
+    return node != NULL && node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY &&
+           node->allocation_count == 0 && !node_health_hazard(cycle->health, slot, 1, 0).unwell;
+}
+
 static void look_for_spares(struct evaluator_actions *actions, const struct evaluator_cycle *cycle,
                             const struct fsm *fsm)
 {
     actions->looked = true;
     for (uint32_t slot = fsm_node_slots(fsm); slot-- > 0;) {
-        const struct fsm_node *node = fsm_node_at(fsm, slot);
-
-        if (node == NULL || node->state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY ||
-            node->allocation_count > 0 || node_health_hazard(cycle->health, slot, 1, 0).unwell)
+        if (!evaluator_node_idle(cycle, fsm, slot))
             continue;
         actions->spares[actions->spare_count++] = slot;
         if (actions->spare_count == EVALUATOR_SPARES_MAX)

@@ -6,8 +6,8 @@
  * Value    a checkpoint saves at most the work at stake times the probability of its loss: the model's value is its weight against
  *          waiting, and grows beyond that under an alarm. A move saves that, the failure, and the checkpoints until it comes.
  * Units    GPU-seconds inside; only names and the terms' integers enter the log. The state machine checks the spare again.
- * Absent   yielding: whom a waiting job gets is asked for by schedulers (RequestPreemption) and decided by the state machine, with
- *          the ledger's kill-and-yield rule in integers (fsm/victims.c). Whether to move a job that shares its node with others.
+ * Absent   yielding: schedulers ask for it (RequestPreemption), and evaluator_claims.c for sensitive jobs; the state machine decides who
+ *          yields, with the ledger's kill-and-yield rule in integers (fsm/victims.c). Whether to move a job that shares its node.
  * Source   S1-022, S1-024; src/eval/README.md, "Actions and pacing".
  */
 #ifndef CKPT_BROKER_EVALUATOR_ACTIONS_H
@@ -25,6 +25,9 @@ struct evaluator_actions {
     uint32_t spares[EVALUATOR_SPARES_MAX]; /* node slots; the last one is promised next */
     struct eval_situation situation;       /* of the last move */
 };
+
+/* READY, well, without an allocation. */
+bool evaluator_node_idle(const struct evaluator_cycle *cycle, const struct fsm *fsm, uint32_t slot);
 
 void evaluator_actions_begin(struct evaluator_actions *actions);
 

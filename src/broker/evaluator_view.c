@@ -38,22 +38,37 @@ struct queue_sums {
     struct waiting_item *items;
 };
 
+static double urgency_of(const Ckpt__V1__WaitingJob *job)
+{
+    return job->urgency_milli == 0 ? 1 : job->urgency_milli / 1e3;
+}
+
 /* Expected remaining wait = the wait so far, at most an hour: all that a queue report tells. */
-static void add_waiting(struct queue_sums *sums, const Ckpt__V1__WaitingJob *job)
+double evaluator_waiting_gain(const Ckpt__V1__WaitingJob *job)
 {
     uint64_t wait_ms =
         job->waited_ms < EVALUATOR_WAIT_MAX_MS ? job->waited_ms : EVALUATOR_WAIT_MAX_MS;
-    double urgency = job->urgency_milli == 0 ? 1 : job->urgency_milli / 1e3;
 
+    return urgency_of(job) * (double)wait_ms / 1e3;
+}
+
+bool evaluator_queue_fresh(const struct fsm *fsm, const struct fsm_queue *queue, uint64_t now_ms)
+{
+    return now_ms <= queue->reported_at_ms ||
+           now_ms - queue->reported_at_ms <= fsm_policy(fsm)->queue_max_age_ms;
+}
+
+static void add_waiting(struct queue_sums *sums, const Ckpt__V1__WaitingJob *job)
+{
     if (sums->count == sums->capacity) {
         sums->capacity = sums->capacity == 0 ? 256 : sums->capacity * 2;
         sums->items = check_realloc(sums->items, sums->capacity, sizeof(*sums->items));
     }
     sums->items[sums->count++] =
-        (struct waiting_item){.gain_per_gpu_s = urgency * (double)wait_ms / 1e3,
+        (struct waiting_item){.gain_per_gpu_s = evaluator_waiting_gain(job),
                               .gpus = job->gpu_count,
                               .preemption_class = job->preemption_class};
-    sums->urgency_sum += urgency;
+    sums->urgency_sum += urgency_of(job);
 }
 
 static void sum_queues(const struct fsm *fsm, uint64_t now_ms, struct queue_sums *ret_sums)
@@ -62,8 +77,7 @@ static void sum_queues(const struct fsm *fsm, uint64_t now_ms, struct queue_sums
         struct fsm_queue queue;
 
         fsm_queue_at(fsm, i, &queue);
-        if (now_ms > queue.reported_at_ms &&
-            now_ms - queue.reported_at_ms > fsm_policy(fsm)->queue_max_age_ms)
+        if (!evaluator_queue_fresh(fsm, &queue, now_ms))
             continue;
         ret_sums->queued_gpu_ms += (double)queue.queued_gpu_ms;
         ret_sums->running_gpu_ms += (double)queue.running_gpu_ms;

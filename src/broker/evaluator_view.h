@@ -74,6 +74,10 @@ struct eval_result evaluator_result_rows(const struct eval_result *result, size_
 
 /* GPU time that waits over GPU time that runs, at most 1; 1 when something waits and nothing runs. */
 double evaluator_pressure(double queued_gpu_ms, double running_gpu_ms);
+/* Not older than the policy lets a queue report speak. */
+bool evaluator_queue_fresh(const struct fsm *fsm, const struct fsm_queue *queue, uint64_t now_ms);
+/* Of a waiting job, per GPU, in seconds. */
+double evaluator_waiting_gain(const Ckpt__V1__WaitingJob *job);
 /* What waiting jobs would gain from this many GPUs, at most. */
 double waiting_gain_gpu_s(const struct waiting_curve *curve, double gpus);
 

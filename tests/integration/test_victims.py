@@ -87,6 +87,27 @@ def a_sensitive_claim_stops_who_is_there():
         assert cluster.allocation("elsewhere").state == RUNNING
 
 
+def a_sensitive_job_in_a_deep_queue_gets_nodes_unasked():
+    """S1-021: a queue report is all that the scheduler says; the evaluator preempts in its next cycle, once."""
+    with Cluster(members=3, agents=("a", "b"), policy=POLICY) as cluster:
+        cluster.start()
+        for name, node, preemption_class in (("low", "a", 2), ("high", "b", 7)):
+            cluster.register(name, [(node, 1, MIB)], preemption_class=preemption_class)
+            job = cluster.run_job(node, name, heat(cluster, name))
+            wait_until(f"{name} runs", job.application_pid, 15)
+        cluster.client.broker("ReportQueue", broker_pb2.ReportQueueRequest(
+            request_id=uuid.uuid4().hex, vcluster="hpc", queued_gpu_ms=3, running_gpu_ms=4,
+            waiting=[broker_pb2.WaitingJob(job_id="secret", preemption_class=10, gpu_count=1, sensitive=True)]))
+        wait_until("SUSPENDED", lambda: cluster.allocation("low").state == SUSPENDED, 30)
+        [claim] = cluster.client.broker("ListPreemptions", broker_pb2.ListPreemptionsRequest()).preemptions
+        assert (claim.for_job, claim.reason, claim.gpus_needed) == ("secret", broker_pb2.PREEMPTION_REASON_SENSITIVE, 1), claim
+        assert claim.state == broker_pb2.PREEMPTION_STATE_RELEASED and list(claim.released_node_ids) == ["a"], claim
+        [checkpoint] = [c for c in cluster.checkpoints("low") if c.checkpoint_id == claim.victims[0].checkpoint_id]
+        assert checkpoint.purpose == common_pb2.PURPOSE_PREEMPT and checkpoint.state == common_pb2.CHECKPOINT_STATE_COMPLETE, checkpoint
+        assert cluster.allocation("high").state == RUNNING
+        cluster.debug_check()
+
+
 def a_scale_down_saves_first():
     """S1-080, S1-081: the answer names the checkpoint of both nodes; then the node's application ends and the job has one node."""
     with Cluster(members=3, agents=("a", "b"), policy=POLICY) as cluster:
@@ -126,5 +147,6 @@ def schedulers_see_what_a_placement_costs():
 
 
 if __name__ == "__main__":
-    sys.exit(tap([the_home_takes_back_what_it_lent, a_sensitive_claim_stops_who_is_there, a_scale_down_saves_first,
+    sys.exit(tap([the_home_takes_back_what_it_lent, a_sensitive_claim_stops_who_is_there,
+                  a_sensitive_job_in_a_deep_queue_gets_nodes_unasked, a_scale_down_saves_first,
                   schedulers_see_what_a_placement_costs]))

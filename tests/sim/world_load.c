@@ -457,7 +457,7 @@ static void do_queue(struct scheduler *scheduler)
     Ckpt__V1__ReportQueueRequest message = CKPT__V1__REPORT_QUEUE_REQUEST__INIT;
     Ckpt__V1__WaitingJob waiting = CKPT__V1__WAITING_JOB__INIT, *pointer = &waiting;
     struct request request = {.method = "BrokerService/ReportQueue", .operation = NO_OPERATION};
-    char id[48], name[] = "waiting", vcluster[] = "vc";
+    char id[48], name[32], vcluster[] = "vc";
 
     message.request_id = request_id(scheduler, id);
     message.vcluster = vcluster;
@@ -468,6 +468,8 @@ static void do_queue(struct scheduler *scheduler)
     waiting.urgency_milli = (uint32_t)sim_random(world->sim, 5000);
     waiting.gpu_count = 1 + (uint32_t)sim_random(world->sim, 16);
     waiting.waited_ms = sim_random(world->sim, 10000000);
+    waiting.sensitive = waiting.preemption_class == FSM_CLASS_MAX; /* the evaluator claims nodes */
+    snprintf(name, sizeof(name), "waiting-%u", waiting.gpu_count);
     message.waiting = &pointer;
     message.n_waiting = 1;
     request_send(scheduler, &request, &message.base);

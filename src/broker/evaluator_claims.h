@@ -1,0 +1,43 @@
+/* Nodes for sensitive jobs that wait in a deep queue: the evaluator asks for them itself, as a scheduler would by RequestPreemption.
+ *
+ * Flow     evaluator_claims_begin() each cycle; evaluator_claims_look() per running allocation; evaluator_claims_choose() at the cycle's end
+ *          names the job and how many GPUs it lacks. Whom it takes, and whether that one writes a checkpoint first, the state machine
+ *          decides: a sensitive claim has no price (fsm/README.md).
+ * When     backlog pressure over a half, as wherever the model counts backlog; a fresh queue report names the job, as sensitive; what
+ *          stands idle does not suffice; the allocations that may be victims do. Never while a destination is down: only somebody who
+ *          asks may have work killed. One claim per cycle, and one per job and EVALUATOR_CLAIM_AGAIN_MS, its scheduler's own ones counted.
+ * Units    GPUs. A node does not say how many it has: an idle one counts what a node of running allocations has on average.
+ * Absent   which nodes fit the job: a scheduler that knows better asks itself, and leaves `sensitive` out of its queue report.
+ * Source   S1-021, P-006.
+ */
+#ifndef CKPT_BROKER_EVALUATOR_CLAIMS_H
+#define CKPT_BROKER_EVALUATOR_CLAIMS_H
+
+#include "fsm/fsm.h"
+#include "src/broker/evaluator_view.h"
+
+#define EVALUATOR_DEEP_QUEUE 0.5 /* pressure above it */
+
+enum {
+    EVALUATOR_CLAIM_AGAIN_MS = 3600000,
+    EVALUATOR_CLAIM_JOBS_MAX =
+        256 /* sensitive ones looked at; each is looked for among the preemptions */
+};
+
+struct evaluator_claims {
+    bool wanted;                       /* some sensitive job waits, and the queues are deep */
+    uint32_t largest[FSM_VICTIMS_MAX]; /* GPUs of those that may be victims, falling */
+    uint64_t gpus, nodes;              /* of all running allocations */
+};
+
+void evaluator_claims_begin(struct evaluator_claims *claims, const struct fsm *fsm,
+                            const struct evaluator_cycle *cycle);
+void evaluator_claims_look(struct evaluator_claims *claims, const struct fsm *fsm,
+                           const struct fsm_allocation *allocation);
+/* NULL: nobody. The job belongs to the state. */
+const Ckpt__V1__WaitingJob *evaluator_claims_choose(const struct evaluator_claims *claims,
+                                                    const struct fsm *fsm,
+                                                    const struct evaluator_cycle *cycle,
+                                                    uint32_t *ret_gpus);
+
+#endif

@@ -1,0 +1,264 @@
+/* A sensitive job waits in a deep queue: the evaluator claims nodes for it. S1-021, P-004, P-006, S1-053. */
+#include "src/broker/evaluator.h"
+#include "src/broker/evaluator_claims.h"
+#include "src/broker/metrics.h"
+#include "tests/unit/broker/fake_replica.h"
+
+enum { MINUTE_MS = 60000, GPUS = 8 };
+
+static struct fake *start(void)
+{
+    struct fake *fake = fake_new(NULL);
+
+    fake->broker.metrics = metrics_new(&fake->broker);
+    fake->broker.evaluator = evaluator_new(&fake->broker);
+    return fake;
+}
+
+static void finish(struct fake *fake)
+{
+    fake_stop_serving(fake);
+    evaluator_free(fake->broker.evaluator);
+    metrics_free(fake->broker.metrics);
+    fake_free(fake);
+}
+
+struct waits {
+    const char *job_id;
+    uint32_t gpus;
+    bool sensitive;
+    uint32_t pressure_percent;
+    const char *vcluster;
+};
+
+static void report(struct fake *fake, const struct waits *waits)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__V1__ReportQueueRequest request = CKPT__V1__REPORT_QUEUE_REQUEST__INIT;
+    Ckpt__V1__WaitingJob waiting = CKPT__V1__WAITING_JOB__INIT;
+    Ckpt__V1__WaitingJob *pointers[] = {&waiting};
+    static int number;
+    char request_id[32], job_id[32], vcluster[32];
+
+    snprintf(request_id, sizeof(request_id), "queue-%d", ++number);
+    snprintf(job_id, sizeof(job_id), "%s", waits->job_id);
+    snprintf(vcluster, sizeof(vcluster), "%s", waits->vcluster);
+    waiting.job_id = job_id;
+    waiting.preemption_class = 10;
+    waiting.gpu_count = waits->gpus;
+    waiting.sensitive = waits->sensitive;
+    request.request_id = request_id;
+    request.vcluster = vcluster;
+    request.queued_gpu_ms = waits->pressure_percent;
+    request.running_gpu_ms = 100;
+    request.n_waiting = 1;
+    request.waiting = pointers;
+    command.request_id = request_id;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_REPORT_QUEUE;
+    command.report_queue = &request;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+}
+
+static void node_idle(struct fake *fake, const char *name)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__NodeSeen seen = CKPT__LOG__V1__NODE_SEEN__INIT;
+    char copy[64];
+
+    snprintf(copy, sizeof(copy), "%s", name);
+    seen.node_id = copy;
+    seen.state = CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_SEEN;
+    command.node_seen = &seen;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+}
+
+static void of_class_9(Ckpt__V1__AllocationSpec *spec)
+{
+    spec->preemption_class = 9;
+}
+
+static void itself_sensitive(Ckpt__V1__AllocationSpec *spec)
+{
+    spec->sensitive = true;
+}
+
+static void without_checkpoints(Ckpt__V1__AllocationSpec *spec)
+{
+    spec->strategy = CKPT__V1__STRATEGY__STRATEGY_NONE; /* may be a victim, storage or not */
+}
+
+static size_t claims(const struct fake *fake)
+{
+    const struct fsm_preemption *at = fsm_preemption_next(fake->replica.fsm, 0);
+    size_t count = 0;
+
+    for (; at != NULL; at = fsm_preemption_next(fake->replica.fsm, at->id))
+        count++;
+    return count;
+}
+
+/* "low" of one node and "high" of two have run for an hour. */
+static struct fake *busy_cluster(void)
+{
+    struct fake *fake = start();
+
+    assert_int_equal(fake_register(fake, "low", 1, 1, NULL).status, FSM_OK);
+    assert_int_equal(fake_register(fake, "high", 2, 2, of_class_9).status, FSM_OK);
+    fake_advance_ms(fake, 60 * MINUTE_MS);
+    return fake;
+}
+
+static size_t claims_when(struct fake *fake, const struct waits *waits)
+{
+    report(fake, waits);
+    fake_serve(fake);
+    return claims(fake);
+}
+
+/* S1-021, P-006: in the same cycle, with a checkpoint for the purpose, of the lowest class that suffices. */
+static void a_deep_queue_and_a_sensitive_job_preempt_at_once(void **state)
+{
+    struct fake *fake = busy_cluster();
+    struct waits waits = {"secret", GPUS, true, 60, "hpc"};
+    const struct fsm_preemption *claim;
+    const struct fsm_allocation *low;
+
+    (void)state;
+    assert_uint_equal(claims_when(fake, &waits), 1);
+    claim = fsm_preemption_next(fake->replica.fsm, 0);
+    low = fsm_allocation_find(fake->replica.fsm, "low");
+    assert_int_equal(claim->request->reason,
+                     CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_SENSITIVE);
+    assert_string_equal(claim->request->for_job, "secret");
+    assert_uint_equal(claim->acting_class, 10);
+    assert_uint_equal(claim->victim_count, 1);
+    assert_string_equal(claim->victims[0].allocation_id, "low");
+    assert_int_equal(low->state,
+                     CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP);
+    assert_int_equal(fsm_checkpoint_find(fake->replica.fsm, low->active_checkpoint_id)->purpose,
+                     CKPT__V1__PURPOSE__PURPOSE_PREEMPT);
+    finish(fake);
+}
+
+/* The row says both: one alone is no reason. */
+static void neither_a_sensitive_job_nor_a_deep_queue_alone_preempts(void **state)
+{
+    static const struct waits no_reason[] = {{"plain", GPUS, false, 100, "hpc"},
+                                             {"secret", GPUS, true, 50, "hpc"},
+                                             {"", GPUS, true, 100, "hpc"}};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(no_reason); i++) {
+        struct fake *fake = busy_cluster();
+
+        assert_uint_equal(claims_when(fake, &no_reason[i]), 0);
+        finish(fake);
+    }
+}
+
+static void an_old_queue_report_claims_nothing(void **state)
+{
+    struct fake *fake = busy_cluster();
+    struct waits waits = {"secret", GPUS, true, 100, "hpc"},
+                 other = {"plain", GPUS, false, 100, "ml"};
+
+    (void)state;
+    report(fake, &waits);
+    fake_advance_ms(fake, fsm_policy(fake->replica.fsm)->queue_max_age_ms + 1);
+    report(fake, &other); /* the queues are deep all the same */
+    fake_serve(fake);
+    assert_uint_equal(claims(fake), 0);
+    finish(fake);
+}
+
+/* P-004: only what idle nodes do not give is taken from others. */
+static void idle_nodes_come_first(void **state)
+{
+    struct fake *fake = busy_cluster();
+    struct waits waits = {"secret", GPUS, true, 100, "hpc"};
+
+    (void)state;
+    node_idle(fake, "idle");
+    assert_uint_equal(claims_when(fake, &waits), 0);
+    waits.gpus = 2 * GPUS;
+    report(fake, &waits);
+    fake_advance_ms(fake, MINUTE_MS);
+    assert_uint_equal(claims(fake), 1);
+    assert_uint_equal(fsm_preemption_next(fake->replica.fsm, 0)->request->gpus_needed, GPUS);
+    finish(fake);
+}
+
+/* P-016: three nodes run; nothing enters the log for a job that needs more, and sensitive ones are not counted. */
+static void what_cannot_be_won_is_not_asked_for(void **state)
+{
+    struct fake *fake = busy_cluster();
+    struct waits waits = {"secret", 3 * GPUS + 1, true, 100, "hpc"};
+    uint64_t proposed;
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "other", 4, 1, itself_sensitive).status, FSM_OK);
+    assert_uint_equal(claims_when(fake, &waits), 0);
+    proposed = fake->replica.proposed_count;
+    report(fake, &waits);
+    fake_advance_ms(fake, 2 * MINUTE_MS);
+    assert_uint_equal(claims(fake), 0);
+    assert_true(fake->replica.proposed_count - proposed <= 3); /* the report, what is learned */
+    waits.gpus = 3 * GPUS;
+    report(fake, &waits);
+    fake_advance_ms(fake, MINUTE_MS);
+    assert_uint_equal(claims(fake), 1);
+    finish(fake);
+}
+
+/* S1-063, S1-066: work is killed without a checkpoint only for somebody who asks for that. */
+static void nothing_is_claimed_in_an_outage(void **state)
+{
+    struct fake *fake = busy_cluster();
+    struct waits waits = {"secret", GPUS, true, 100, "hpc"};
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "bare", 4, 1, without_checkpoints).status, FSM_OK);
+    fake_set_available(fake, false);
+    assert_uint_equal(claims_when(fake, &waits), 0);
+    fake_set_available(fake, true);
+    fake_advance_ms(fake, MINUTE_MS);
+    assert_uint_equal(claims(fake), 1);
+    finish(fake);
+}
+
+/* Also under the next leader, and when the scheduler asked first. */
+static void a_job_is_claimed_for_once_an_hour(void **state)
+{
+    struct fake *fake = busy_cluster();
+    struct waits waits = {"secret", GPUS, true, 100, "hpc"};
+
+    (void)state;
+    assert_uint_equal(claims_when(fake, &waits), 1);
+    fake_stop_serving(fake);
+    fake_serve(fake);
+    for (int minute = 0; minute < 58; minute++) {
+        report(fake, &waits);
+        fake_advance_ms(fake, MINUTE_MS);
+    }
+    assert_uint_equal(claims(fake), 1);
+    waits.job_id = "another";
+    report(fake, &waits);
+    fake_advance_ms(fake, MINUTE_MS);
+    assert_uint_equal(claims(fake), 2);
+    finish(fake);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_deep_queue_and_a_sensitive_job_preempt_at_once),
+        cmocka_unit_test(neither_a_sensitive_job_nor_a_deep_queue_alone_preempts),
+        cmocka_unit_test(an_old_queue_report_claims_nothing),
+        cmocka_unit_test(idle_nodes_come_first),
+        cmocka_unit_test(what_cannot_be_won_is_not_asked_for),
+        cmocka_unit_test(nothing_is_claimed_in_an_outage),
+        cmocka_unit_test(a_job_is_claimed_for_once_an_hour),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
