@@ -65,8 +65,10 @@ struct consensus_config {
     uint32_t election_timeout_ms;    /* 1000 */
     uint32_t heartbeat_ms;           /* 100 */
     uint64_t snapshot_after_entries; /* 0: 100,000 */
-    uint64_t snapshot_after_bytes;   /* 0: 64 MiB of log */
-    uint64_t reserve_bytes;          /* 0: 32 MiB kept free for recovery from a full disk */
+    /* 0: 64 MiB of log. When the last snapshot's content was larger, as much as that, four times this at most: writing the
+     * state then costs about as many bytes as the log itself, whatever the state's size. */
+    uint64_t snapshot_after_bytes;
+    uint64_t reserve_bytes; /* 0: 32 MiB kept free for recovery from a full disk */
     uint64_t
         segment_bytes; /* 0: 8 MiB per log file; tests take small ones, the same for the life of a folder */
     const struct clock_ops *clock; /* monotonic_us is also called from disk jobs, off the loop */

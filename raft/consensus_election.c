@@ -205,7 +205,7 @@ static void settle(struct consensus *consensus)
         retry_soon(consensus);
     /* libraft counts entries; bytes count too. */
     raft_set_snapshot_threshold(
-        &consensus->raft, consensus->bytes_since_snapshot >= consensus->config.snapshot_after_bytes
+        &consensus->raft, consensus->bytes_since_snapshot >= core_snapshot_after_bytes(consensus)
                               ? 1
                               : (unsigned)consensus->config.snapshot_after_entries);
 }

@@ -34,6 +34,8 @@ enum {
     CORE_FORMER_MS = 3000,
     CORE_SNAPSHOT_RETRY_MS = 10000,  /* after a failed one */
     CORE_INSTALL_TIMEOUT_MS = 10000, /* after the last byte was sent */
+    CORE_SNAPSHOT_STRETCH =
+        4, /* the log may grow to this many times snapshot_after_bytes, when the state is as large */
     CORE_TRAILING_BYTES_MAX = 16 << 20,
     CORE_TRAILING_ENTRIES_MAX = 100000,
     CORE_TRAILING_ENTRIES_LOADED = 1024,
@@ -182,6 +184,8 @@ struct consensus {
     uint64_t snapshot_begun_us, snapshot_failed_us;
     uint64_t snapshot_count, snapshot_ms_last, snapshot_failures_total;
     uint64_t bytes_since_snapshot;
+    uint64_t snapshot_bytes; /* content of the newest one; 0: not known */
+    uint64_t loaded_bytes;   /* content of the loaded one */
 
     struct list reads_waiting, reads_round, reads_confirmed, reads_refused;
     uint64_t read_round, read_term, read_sent_us;
@@ -246,6 +250,7 @@ struct raft_snapshot *core_snapshot_token(const struct consensus *consensus);
 void core_snapshot_received(void *context, uint64_t from, uint64_t term,
                             struct snapshot_meta *take_meta);
 void core_snapshot_deliver(struct consensus *consensus);
+uint64_t core_snapshot_after_bytes(const struct consensus *consensus); /* of log, the next one */
 
 /* consensus_member.c */
 void core_members_tick(struct consensus *consensus);

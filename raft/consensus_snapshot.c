@@ -79,10 +79,17 @@ void core_apply_noted(struct consensus *consensus)
 
 /* ---- take ---- */
 
+uint64_t core_snapshot_after_bytes(const struct consensus *consensus)
+{
+    uint64_t min = consensus->config.snapshot_after_bytes, max = CORE_SNAPSHOT_STRETCH * min;
+    uint64_t state = consensus->snapshot_bytes;
+
+    return state < min ? min : state > max ? max : state;
+}
+
 static bool may_take(const struct consensus *consensus)
 {
     const struct raft *raft = &consensus->raft;
-    uint64_t limit = consensus->config.snapshot_after_bytes;
 
     if (consensus->closing || consensus->failed || take_running(&consensus->take) ||
         consensus->keep_running || consensus->received_waiting || consensus->transfer.in_held)
@@ -95,9 +102,11 @@ static bool may_take(const struct consensus *consensus)
     if (raft->configuration_uncommitted_index != 0)
         return false;
     /* A member that is being sent our snapshot needs the log after it; but the log is not endless. */
-    if (transfer_sending(&consensus->transfer) && consensus->bytes_since_snapshot < 4 * limit &&
+    if (transfer_sending(&consensus->transfer) &&
+        consensus->bytes_since_snapshot <
+            CORE_SNAPSHOT_STRETCH * consensus->config.snapshot_after_bytes &&
         raft->last_applied - raft->log.snapshot.last_index <
-            4 * consensus->config.snapshot_after_entries)
+            CORE_SNAPSHOT_STRETCH * consensus->config.snapshot_after_entries)
         return false;
     return consensus->snapshot_failed_us == 0 ||
            core_now_us(consensus) - consensus->snapshot_failed_us >
@@ -140,13 +149,31 @@ static void take_finish(struct consensus *consensus, int status)
     core_leave(consensus);
 }
 
+struct counted_reader {
+    const struct consensus_reader *from;
+    uint64_t bytes;
+};
+
+static int counted_read(void *context, void *bytes, size_t length, struct err *err)
+{
+    struct counted_reader *counted = context;
+
+    counted->bytes += length;
+    return counted->from->read(counted->from->context, bytes, length, err);
+}
+
 static int state_load(void *context, const struct consensus_reader *reader, struct err *err)
 {
     struct consensus *consensus = context;
+    struct counted_reader counted = {reader, 0};
+    const struct consensus_reader counting = {&counted, counted_read};
 
     CHECK(consensus->loaded == NULL);
-    return consensus->hooks.snapshot_load(consensus->hooks.context, reader, &consensus->loaded,
-                                          err);
+    if (consensus->hooks.snapshot_load(consensus->hooks.context, &counting, &consensus->loaded,
+                                       err) != 0)
+        return -1;
+    consensus->loaded_bytes = counted.bytes;
+    return 0;
 }
 
 static int load_work(struct consensus *consensus, const struct snapshot_name *name, struct err *err)
@@ -239,10 +266,12 @@ static void take_ended(void *context, int status, const struct err *err)
     (void)err; /* the operator sees snapshot_failures_total */
     if (consensus->failed)
         return;
-    if (status != 0)
+    if (status != 0) {
         take_finish(consensus, RAFT_IOERR);
-    else
-        keep_start(consensus, consensus->taking.index, consensus->taking.term, false);
+        return;
+    }
+    consensus->snapshot_bytes = consensus->take.content_bytes;
+    keep_start(consensus, consensus->taking.index, consensus->taking.term, false);
 }
 
 static int fsm_snapshot(struct raft_fsm *fsm, struct raft_buffer *bufs[], unsigned *n_bufs)
@@ -323,6 +352,7 @@ static int fsm_restore(struct raft_fsm *fsm, struct raft_buffer *buf)
     }
     before = consensus->hooks.snapshot_adopt(consensus->hooks.context, consensus->loaded);
     consensus->loaded = NULL;
+    consensus->snapshot_bytes = consensus->loaded_bytes;
     if (starts)
         consensus->hooks.snapshot_discard(consensus->hooks.context, before);
     else

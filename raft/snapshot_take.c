@@ -15,8 +15,11 @@ static int take_fill(void *context, struct buf *slice, bool *ret_last, struct er
     struct snapshot_take *take = context;
     const struct consensus_writer writer = {slice, slice_append};
 
-    return take->hooks->snapshot_next(take->hooks->context, take->state, SLICE_BYTES, &writer,
-                                      ret_last, err);
+    if (take->hooks->snapshot_next(take->hooks->context, take->state, SLICE_BYTES, &writer,
+                                   ret_last, err) != 0)
+        return -1;
+    take->content_bytes += slice->length;
+    return 0;
 }
 
 /* The encoder writes through the file it was made with: one that lives as long as this job only. */
@@ -52,6 +55,7 @@ void take_begin(struct snapshot_take *take, const struct folder *folder,
     CHECK(!take_running(take));
     take->hooks = hooks;
     take->meta = meta;
+    take->content_bytes = 0;
     take->state = hooks->snapshot_begin(hooks->context);
     slices_begin(&take->slices, folder->disk, folder_path(folder, name, take->path), &source,
                  finished, context);

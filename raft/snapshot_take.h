@@ -12,6 +12,7 @@ struct snapshot_take {
     void *state; /* what hooks.snapshot_begin() gave */
     struct snapshot_encoder *encoder;
     const struct snapshot_meta *meta;
+    uint64_t content_bytes; /* before compression; of the last one, when none is running */
     char path[FOLDER_PATH_BYTES];
 };
 

@@ -169,6 +169,44 @@ static void a_late_member_catches_up_by_snapshot(void **state)
     cluster_free(cluster);
 }
 
+/* Log bytes between two snapshots of a state whose content is so large. */
+static uint64_t snapshot_every(uint64_t ballast_bytes)
+{
+    struct cluster *cluster = cluster_new(7, 3);
+    const struct consensus *consensus;
+    uint64_t every;
+
+    cluster->config.snapshot_after_entries = 1000000;
+    cluster->config.snapshot_after_bytes = 4096;
+    for (unsigned i = 0; i < 3; i++) {
+        cluster->nodes[i].ballast_bytes = ballast_bytes;
+        cluster_start(cluster, i, true);
+    }
+    assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
+    propose_many(cluster, 1000);
+    cluster_run(cluster, 2 * SECOND_US);
+    cluster_kill(cluster, 1);
+    cluster_start(cluster, 1, false);
+    assert_true(cluster_run_until_equal(cluster, 30 * SECOND_US));
+    consensus = cluster->nodes[1].consensus;
+    assert_in_range(consensus->snapshot_bytes, ballast_bytes, ballast_bytes + 64);
+    every = core_snapshot_after_bytes(consensus); /* also after a restart */
+    consensus = cluster->nodes[0].consensus;
+    assert_int_equal(core_snapshot_after_bytes(consensus), every);
+    /* some 100 bytes an entry */
+    assert_in_range(consensus->snapshot_count, 50000 / (every + 4096), 200000 / every + 1);
+    cluster_free(cluster);
+    return every;
+}
+
+static void the_log_between_snapshots_grows_with_the_state_up_to_four_times(void **state)
+{
+    (void)state;
+    assert_int_equal(snapshot_every(0), 4096);
+    assert_in_range(snapshot_every(12000), 12000, 12100);
+    assert_int_equal(snapshot_every(100000), 4 * 4096);
+}
+
 /* The receiver's acknowledgements travel in its own connection: when that one is lost, so may they be (L5). */
 static void a_snapshot_begins_again_when_its_acknowledgements_are_lost(void **state)
 {
@@ -355,6 +393,7 @@ int main(void)
         cmocka_unit_test(a_killed_leader_is_replaced_long_before_the_election_timeout),
         cmocka_unit_test(a_split_vote_is_repeated_long_before_the_election_timeout),
         cmocka_unit_test(a_late_member_catches_up_by_snapshot),
+        cmocka_unit_test(the_log_between_snapshots_grows_with_the_state_up_to_four_times),
         cmocka_unit_test(a_snapshot_begins_again_when_its_acknowledgements_are_lost),
         cmocka_unit_test(entries_of_every_length_are_replicated),
         cmocka_unit_test(a_deposed_leader_confirms_no_read),
