@@ -57,7 +57,7 @@ static void limits_apply(struct consensus *consensus)
         if (!core_is_leader(consensus) || place == consensus->raft.configuration.n)
             continue;
         struct raft_progress *progress = &consensus->raft.leader_state.progress[place];
-        if (progress->state == CORE_PROGRESS_PIPELINE && progress->next_index > limit.next_index)
+        if (progress->state == PROGRESS_PIPELINE && progress->next_index > limit.next_index)
             progress->next_index = limit.next_index;
     }
 }
@@ -116,6 +116,8 @@ static bool role_settle(struct consensus *consensus)
     consensus->role = role;
     consensus->role_term = term;
     consensus->role_leader = leader;
+    if (leader != 0)
+        consensus->retries = 0;
     if (leader != 0 && leader != consensus->leader_last) {
         consensus->leader_changes_total++;
         consensus->leader_last = leader;
@@ -163,18 +165,33 @@ static unsigned rank_of(const struct consensus *consensus, uint64_t without)
 }
 
 /* S11: members that campaign at the same moment split the votes, likely so when processes wait for CPU time longer than the
- * ranks are apart. libraft then waits for its timeout, although everyone knows that the leader is gone. */
+ * ranks are apart. libraft then waits for its timeout, although everyone knows that the leader is lost. */
 static void retry_soon(struct consensus *consensus)
 {
     struct raft *raft = &consensus->raft;
-    unsigned wait_ms = CORE_RETRY_MS * (rank_of(consensus, consensus->leader_last) + 1);
+    unsigned wait_ms = (CORE_RETRY_MS << consensus->retries / CORE_RETRIES_TWICE) *
+                       (rank_of(consensus, consensus->leader_last) + 1);
 
-    if (raft->state != RAFT_CANDIDATE || !consensus->safety.leader_gone ||
-        consensus->eof_retries == CORE_RETRIES_MAX || wait_ms >= raft->election_timeout ||
+    if (raft->state != RAFT_CANDIDATE || !safety_leader_lost(&consensus->safety) ||
+        consensus->retries == CORE_RETRIES_MAX || wait_ms >= raft->election_timeout ||
         raft->candidate_state.randomized_election_timeout < raft->election_timeout)
         return; /* the last: of this election, shortened already */
     raft->candidate_state.randomized_election_timeout = wait_ms;
-    consensus->eof_retries++;
+    consensus->retries++;
+}
+
+/* S21: libraft draws a follower's timer from once to twice the timeout, so that two seldom end together. One after the other by rank they
+ * never do, and the first one need not be late; half a part lets the others find the leader silent as well (S9). */
+static void timer_by_rank(struct consensus *consensus)
+{
+    struct raft *raft = &consensus->raft;
+    unsigned part = raft->election_timeout / CORE_RANKS_PER_ELECTION;
+
+    if (safety_rule(21) && raft->state == RAFT_FOLLOWER &&
+        raft->follower_state.current_leader.id != 0)
+        raft->follower_state.randomized_election_timeout =
+            raft->election_timeout + part / 2 +
+            part * rank_of(consensus, raft->follower_state.current_leader.id);
 }
 
 static void settle(struct consensus *consensus)
@@ -240,7 +257,7 @@ static void installs_extend(struct consensus *consensus)
     if (!core_is_leader(consensus))
         return;
     for (unsigned i = 0; i < raft->configuration.n; i++)
-        if (raft->leader_state.progress[i].state == CORE_PROGRESS_SNAPSHOT &&
+        if (raft->leader_state.progress[i].state == PROGRESS_SNAPSHOT &&
             transfer_sending_to(&consensus->transfer, raft->configuration.servers[i].id))
             raft->leader_state.progress[i].snapshot_last_send = core_now_ms(consensus);
 }
@@ -286,6 +303,7 @@ void core_tick(void *data)
     installs_extend(consensus);
     if (!stalled && safety_may_tick(&consensus->safety)) {
         sole_voter_begin_term(consensus);
+        timer_by_rank(consensus);
         if (consensus->failure.code == ERR_NONE)
             consensus->tick(&consensus->io);
     }
@@ -342,7 +360,7 @@ void core_on_inbound_lost(void *context, uint64_t peer)
     consensus->safety.leader_gone = true;
     consensus->eof_leader = peer;
     consensus->eof_term = raft->current_term;
-    consensus->eof_retries = 0;
+    consensus->retries = 0;
     consensus->config.clock->timer_start(consensus->eof_timer, UINT64_C(1000) * CORE_STAGGER_MS *
                                                                    rank_of(consensus, peer));
 }
@@ -365,7 +383,7 @@ static void install_expire(struct consensus *consensus, uint64_t peer)
     unsigned place = core_server_place(consensus, peer);
 
     if (!core_is_leader(consensus) || place == raft->configuration.n ||
-        raft->leader_state.progress[place].state != CORE_PROGRESS_SNAPSHOT)
+        raft->leader_state.progress[place].state != PROGRESS_SNAPSHOT)
         return;
     raft->leader_state.progress[place].snapshot_last_send =
         core_now_ms(consensus) - raft->install_snapshot_timeout;

@@ -27,9 +27,11 @@
 enum {
     CORE_TICKS_PER_HEARTBEAT = 4,
     CORE_TICK_MIN_MS = 5,
-    CORE_STAGGER_MS = 15, /* S11: between the ranks that follow a dead leader */
+    CORE_STAGGER_MS = 15,         /* S11: between the ranks that follow a dead leader */
+    CORE_RANKS_PER_ELECTION = 20, /* S21: part of the election timeout between the ranks' timers */
     CORE_RETRY_MS = 50, /* S11: times rank + 1, from an election that elected nobody to the next */
-    CORE_RETRIES_MAX = 8, /* then libraft's own timeout counts again */
+    CORE_RETRIES_TWICE = 2, /* so many, and the next wait is twice as long: messages may be slow */
+    CORE_RETRIES_MAX = 8,   /* then libraft's own timeout counts again */
     CORE_SPACE_CHECK_MS = 1000,
     CORE_FORMER_MS = 3000,
     CORE_SNAPSHOT_RETRY_MS = 10000,  /* after a failed one */
@@ -44,9 +46,6 @@ enum {
 
 #define CORE_JOINING_FILE "joining" /* until this member is a voter: its log may be empty */
 #define CORE_REMOVED_FILE "removed" /* for ever */
-
-/* libraft's state of struct raft_progress; its names are not in the public header. */
-enum { CORE_PROGRESS_PROBE = 0, CORE_PROGRESS_PIPELINE = 1, CORE_PROGRESS_SNAPSHOT = 2 };
 
 enum deferred_kind { DEFERRED_SEND, DEFERRED_GET };
 struct deferred {
@@ -158,7 +157,7 @@ struct consensus {
     uint64_t leader_changes_total;
     uint64_t eof_leader; /* whose connection ended */
     uint64_t eof_term;
-    unsigned eof_retries;
+    unsigned retries; /* of elections since a leader was known */
 
     struct snapshot_name snapshot; /* the newest one here; index 0: none */
     uint64_t snapshot_previous_index;

@@ -84,7 +84,7 @@ static int append_send(struct consensus *consensus, const struct raft_message *m
                    : RAFT_NOCONNECTION;
     if (limit_find(consensus, message->server_id) != NULL)
         return 0; /* would leave a gap; sent again after the correction */
-    probing = consensus->raft.leader_state.progress[place].state == CORE_PROGRESS_PROBE;
+    probing = consensus->raft.leader_state.progress[place].state == PROGRESS_PROBE;
     while (sent < append->n_entries && room > 0 && (sent == 0 || !probing)) {
         struct raft_append_entries *part = &frame.core.append_entries;
         part->entries = append->entries + sent;
@@ -352,8 +352,8 @@ static raft_time io_time(struct raft_io *io)
     return core_now_ms(of_io(io));
 }
 
-/* libraft draws only its election timeout, from once to twice the configured one. The first half is enough to keep few members
- * apart, whose pre-votes collide at the cost of one more try; and a leader that hangs is replaced sooner. */
+/* libraft draws only its election timeout, from once to twice the configured one: for candidates, and for followers until they know a
+ * leader (S21). The first half is enough to keep few members apart, whose pre-votes collide at the cost of one more try. */
 static int io_random(struct raft_io *io, int min, int max)
 {
     const struct random_ops *random = of_io(io)->config.random;

@@ -186,7 +186,7 @@ int frame_parse(const uint8_t *bytes, size_t length, struct frame *ret_frame, st
     return 1;
 }
 
-static void entries_free(struct raft_append_entries *append)
+void frame_entries_free(struct raft_append_entries *append)
 {
     if (append->n_entries > 0)
         raft_free(append->entries[0].batch);
@@ -277,7 +277,7 @@ static int append_decode(struct bytes_reader *reader, struct raft_message *core)
     for (unsigned i = 0; i < append->n_entries; i++)
         if (append->entries[i].type == RAFT_CHANGE &&
             !configuration_plausible(&append->entries[i].buf)) {
-            entries_free(append);
+            frame_entries_free(append);
             return -1;
         }
     return 0;
@@ -433,5 +433,5 @@ int frame_decode(const struct frame *frame, struct frame_message *ret_message, s
 void frame_message_close(struct frame_message *message)
 {
     if (message->type == FRAME_APPEND)
-        entries_free(&message->core.append_entries);
+        frame_entries_free(&message->core.append_entries);
 }

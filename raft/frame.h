@@ -113,6 +113,8 @@ struct frame {
 int frame_parse(const uint8_t *bytes, size_t length, struct frame *ret_frame, struct err *err);
 int frame_decode(const struct frame *frame, struct frame_message *ret_message, struct err *err);
 void frame_message_close(struct frame_message *message);
+/* Of a received AppendEntries, when libraft does not take them. */
+void frame_entries_free(struct raft_append_entries *append);
 
 /* Appends one frame. For FRAME_APPEND the core message's entries are all written: the caller splits. */
 void frame_encode(struct buf *buf, const struct frame_message *message);

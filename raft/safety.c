@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "raft/frame.h"
 #include "src/base/check.h"
 
 uint32_t safety_rules_off;
@@ -64,6 +65,34 @@ static void blank_over(struct safety *safety)
         safety->blank = false;
 }
 
+/* libraft's progressToProbe(): it finds out anew what the peer has. */
+static void progress_clamp(struct raft_progress *progress, uint64_t last_index)
+{
+    if (progress->match_index <= last_index)
+        return;
+    progress->match_index = last_index;
+    if (progress->state == PROGRESS_PIPELINE) {
+        progress->state = PROGRESS_PROBE;
+        progress->next_index = last_index + 1;
+    }
+}
+
+/* S17 on the other side: what was heard of this peer may have been said by the former self of one that was begun anew. It counts no more
+ * than the peer's log reaches, and what of it lies unread goes with its connection (transport.c, in_adopt). */
+void safety_greeted(struct safety *safety, uint64_t peer, uint64_t last_index)
+{
+    struct raft *raft = safety->raft;
+
+    if (!safety_rule(17))
+        return;
+    for (size_t i = 0; i < CONSENSUS_MEMBERS_MAX; i++)
+        if (safety->held[i].peer == peer && safety->held[i].result.last_log_index > last_index)
+            safety->held[i].peer = 0;
+    for (unsigned i = 0; raft->state == RAFT_LEADER && i < raft->configuration.n; i++)
+        if (raft->configuration.servers[i].id == peer)
+            progress_clamp(&raft->leader_state.progress[i], last_index);
+}
+
 void safety_elected(struct safety *safety)
 {
     blank_over(safety);
@@ -88,15 +117,6 @@ bool safety_may_tick(const struct safety *safety)
            (safety->raft->state == RAFT_LEADER || !blank_and_filling(safety));
 }
 
-static void entries_free(struct raft_append_entries *append)
-{
-    if (append->n_entries > 0)
-        raft_free(append->entries[0].batch);
-    raft_free(append->entries);
-    append->entries = NULL;
-    append->n_entries = 0;
-}
-
 /* S6: what lies at or before our commit index needs no comparison, and may be compacted away here. libraft would append it at
  * the wrong place. The first entries are dropped, and what precedes the rest is an entry that we know. */
 static void append_rebase(const struct raft *raft, struct raft_append_entries *append)
@@ -109,7 +129,7 @@ static void append_rebase(const struct raft *raft, struct raft_append_entries *a
         return;
     drop = base - append->prev_log_index;
     if (drop >= append->n_entries) {
-        entries_free(append);
+        frame_entries_free(append);
     } else {
         void *batch = append->entries[0].batch;
         append->n_entries -= (unsigned)drop;
@@ -289,17 +309,22 @@ void safety_replay(struct safety *safety)
     }
 }
 
-/* S9: a follower keeps a dead leader until its own timer ends and refuses every vote until then. When the leader's connection
- * is gone or it has been silent for an election timeout, the candidate has permission. */
+bool safety_leader_lost(const struct safety *safety)
+{
+    const struct raft *raft = safety->raft;
+
+    return safety->leader_gone ||
+           raft->io->time(raft->io) - safety->leader_heard_ms >= raft->election_timeout;
+}
+
+/* S9: a follower keeps a dead leader until its own timer ends and refuses every vote until then. When the leader is lost here as
+ * well, the candidate has permission. */
 static void vote_permit(const struct safety *safety, struct raft_request_vote *vote)
 {
     const struct raft *raft = safety->raft;
-    uint64_t now_ms;
 
-    if (raft->state != RAFT_FOLLOWER || raft->follower_state.current_leader.id == 0)
-        return;
-    now_ms = raft->io->time(raft->io);
-    if (safety->leader_gone || now_ms - safety->leader_heard_ms >= raft->election_timeout)
+    if (raft->state == RAFT_FOLLOWER && raft->follower_state.current_leader.id != 0 &&
+        safety_leader_lost(safety))
         vote->disrupt_leader = true;
 }
 
@@ -343,6 +368,14 @@ static void receive_vote(struct safety *safety, struct raft_message *message)
         self->role = role; /* a vote changes no configuration */
 }
 
+/* S17: a candidate that stood still finds votes unread whose givers may have been begun anew meanwhile. Its time was over long ago. */
+static bool vote_is_late(const struct raft *raft)
+{
+    return safety_rule(17) && raft->state == RAFT_CANDIDATE &&
+           raft->io->time(raft->io) - raft->election_timer_start >=
+               (uint64_t)SAFETY_VOTE_ELECTIONS * raft->election_timeout;
+}
+
 void safety_receive(struct safety *safety, struct raft_message *message)
 {
     struct raft *raft = safety->raft;
@@ -364,6 +397,10 @@ void safety_receive(struct safety *safety, struct raft_message *message)
             (vote_is_blank(raft, &message->request_vote) || blank_and_filling(safety)))
             return;
         receive_vote(safety, message);
+        return;
+    case RAFT_IO_REQUEST_VOTE_RESULT:
+        if (!vote_is_late(raft))
+            safety->receive(raft->io, message);
         return;
     case RAFT_IO_TIMEOUT_NOW:
         if ((!safety_rule(8) || !safety_installing(raft)) && !blank_and_filling(safety))

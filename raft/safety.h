@@ -5,7 +5,7 @@
  * Shapes   one per member; at most one held result per peer.
  * Units    log indexes, terms, milliseconds.
  * Source   the table in raft/README.md says why each rule exists; S4 (fail-stop) is in wal.c and consensus.c, S10 (warm connections)
- *          in transport.c, the trigger of S11 in consensus_election.c, S15 in consensus_io.c.
+ *          in transport.c, the trigger of S11 and S21 in consensus_election.c, S15 in consensus_io.c.
  */
 #ifndef CKPT_RAFT_SAFETY_H
 #define CKPT_RAFT_SAFETY_H
@@ -22,6 +22,11 @@ static inline bool safety_rule(unsigned rule)
 {
     return __builtin_expect((safety_rules_off >> rule & 1) == 0, 1);
 }
+
+enum { SAFETY_VOTE_ELECTIONS = 2 }; /* S17: election timeouts after which a vote comes too late */
+
+/* libraft's state of struct raft_progress; its names are not in the public header. */
+enum { PROGRESS_PROBE = 0, PROGRESS_PIPELINE = 1, PROGRESS_SNAPSHOT = 2 };
 
 struct safety_held {
     uint64_t peer; /* 0: free */
@@ -59,6 +64,10 @@ void safety_receive(struct safety *safety, struct raft_message *message);
 /* May change the message; false: it must not be sent. */
 bool safety_send(const struct safety *safety, struct raft_message *message);
 bool safety_may_tick(const struct safety *safety);
+/* The connection of the last known leader has ended, or it has said nothing for an election timeout: an election disturbs nobody. */
+bool safety_leader_lost(const struct safety *safety);
+/* S17: a peer has said hello, with a log that ends there. */
+void safety_greeted(struct safety *safety, uint64_t peer, uint64_t last_index);
 /* This member leads: what it has is what counts. */
 void safety_elected(struct safety *safety);
 void safety_replay(struct safety *safety);

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Figures of a cluster on this machine, beside etcd's in the same run: commits, failover, evaluation, scale. Prints tables; gates nothing.
 
-Flow    `make bench` runs all; a name as argument (commits, commits_tls, failover, failover_tls, evaluation, scale, cycle) runs one. Everything shares this machine's
+Flow    `make bench` runs all; a name as argument (commits, commits_tls, failover, failover_hang, failover_tls, evaluation, scale, cycle) runs one. Everything shares this machine's
         cores: the load generator, three replicas, one disk. Medians of several runs.
 """
 import json
@@ -100,44 +100,60 @@ def table_row(name, values):
                                                 values[int(len(values) * .99)], values[-1]), flush=True)
 
 
-def broker_outages(members, rounds, strike, mend, tls=False):
-    found = []
+def broker_outage(cluster, strike, mend):
+    leader = cluster.wait_leader()
+    wait_until("all members caught up", lambda: caught_up(cluster), 30, 0.05)
+    write_once(cluster)
+    found = outage_ms(lambda: strike(leader), lambda: write_once(cluster, leader))
+    mend(leader)
+    return found
+
+
+def etcd_outage(etcd, strike, mend):
+    leader = wait_until("etcd has a leader", etcd.leader, 30, 0.05)
+    wait_until("all members caught up", etcd.caught_up, 30, 0.05)
+    etcd.write(leader)
+    found = outage_ms(lambda: strike(leader), lambda: etcd.write(leader))
+    mend(leader)
+    return found
+
+
+def outages_begin():
+    print("the leader goes; time to the next acknowledged write through the API of another member; timers 1000/100 ms\n"
+          "what                              n   p50 ms   p90 ms   p99 ms   max ms", flush=True)
+
+
+def broker_kills(members, kills, tls=False):
     with Cluster(members=members, policy=QUIET, tls=tls) as cluster:
         cluster.start()
-        for _ in range(rounds):
-            leader = cluster.wait_leader()
-            wait_until("all members caught up", lambda: caught_up(cluster), 30, 0.05)
-            write_once(cluster)
-            found.append(outage_ms(lambda: strike(leader), lambda: write_once(cluster, leader)))
-            mend(leader)
-    return found
+        return [broker_outage(cluster, lambda m: m.kill(), lambda m: m.start()) for _ in range(kills)]
 
 
-def etcd_outages(members, rounds, strike, mend, pre_vote):
-    found = []
-    with peer.Etcd(members, pre_vote) as etcd:
-        for _ in range(rounds):
-            leader = wait_until("etcd has a leader", etcd.leader, 30, 0.05)
-            wait_until("all members caught up", etcd.caught_up, 30, 0.05)
-            etcd.write(leader)
-            found.append(outage_ms(lambda: strike(leader), lambda: etcd.write(leader)))
-            mend(leader)
-    return found
-
-
-def bench_failover(kills=100, etcd_kills=20, stops=10):
-    print("the leader goes; time to the next acknowledged write through the API of another member; timers 1000/100 ms\n"
-          "what                              n   p50 ms   p90 ms   p99 ms   max ms")
+def bench_failover(kills=100, etcd_kills=20):
+    outages_begin()
     for members in (3, 5):
-        table_row(f"SIGKILL, broker, {members}", broker_outages(members, kills, lambda m: m.kill(), lambda m: m.start()))
-        table_row(f"SIGKILL, etcd, {members}", etcd_outages(members, etcd_kills, lambda m: m.kill(), lambda m: m.start(), False))
+        table_row(f"SIGKILL, broker, {members}", broker_kills(members, kills))
+        with peer.Etcd(members) as etcd:
+            table_row(f"SIGKILL, etcd, {members}", [etcd_outage(etcd, lambda m: m.kill(), lambda m: m.start()) for _ in range(etcd_kills)])
+
+
+def bench_failover_hang(stops=20):
+    """Both clusters stay up and take turns."""
     def stop(member):
         os.kill(member.process.pid, signal.SIGSTOP)
 
     def resume(member):
         os.kill(member.process.pid, signal.SIGCONT)
-    table_row("SIGSTOP, broker, 3", broker_outages(3, stops, stop, resume))
-    table_row("SIGSTOP, etcd pre-vote, 3", etcd_outages(3, stops, stop, resume, True))
+    outages_begin()
+    for members in (3, 5):
+        ours, theirs = [], []
+        with Cluster(members=members, policy=QUIET) as cluster, peer.Etcd(members, pre_vote=True) as etcd:
+            cluster.start()
+            for _ in range(stops):
+                ours.append(broker_outage(cluster, stop, resume))
+                theirs.append(etcd_outage(etcd, stop, resume))
+        table_row(f"SIGSTOP, broker, {members}", ours)
+        table_row(f"SIGSTOP, etcd pre-vote, {members}", theirs)
 
 
 def caught_up(cluster):
@@ -332,12 +348,13 @@ def bench_scale():
 
 
 def bench_failover_tls(kills=50):
-    print("the same with TLS on all ports\nwhat                              n   p50 ms   p90 ms   p99 ms   max ms")
-    table_row("SIGKILL, broker, 3, TLS", broker_outages(3, kills, lambda m: m.kill(), lambda m: m.start(), True))
+    outages_begin()
+    table_row("SIGKILL, broker, 3, TLS", broker_kills(3, kills, True))
 
 
 BENCHES = {"commits": bench_commits, "commits_tls": lambda: bench_commits(True), "failover": bench_failover,
-           "failover_tls": bench_failover_tls, "evaluation": bench_evaluation, "scale": bench_scale, "cycle": bench_cycle}
+           "failover_hang": bench_failover_hang, "failover_tls": bench_failover_tls, "evaluation": bench_evaluation,
+           "scale": bench_scale, "cycle": bench_cycle}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or BENCHES:

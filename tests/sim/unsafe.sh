@@ -25,6 +25,7 @@ declare -A options=(
     [17]="seconds=20 wipes=40 crashes=30 partitions=20 elected=30"
     [18]="replicas=1 seconds=20 membership=60 bursts=10 crashes=30"
     [19]="replicas=1 seconds=20 membership=60 bursts=60 crashes=40 elected=60"
+    [21]="seconds=3 bursts=0 hang=1"
     [20]="seconds=20 bursts=10 burst_bytes=200 crashes=20 disk_deaths=20 membership=30"
 )
 rules=("$@")

@@ -15,9 +15,9 @@ enum {
         80000, /* a leader's process dies, nothing else: S9-S11, the ranks of four are 45 ms apart */
     FAILOVER_MAX_US = 700000, /* and the first entry is stored, by disks that take 0.2 s at times */
     STANDSTILL_MS = 6000,     /* longer than any election timeout */
-    STANDSTILL_SLACK_MS = 100, /* a tick of 25 ms, two rounds of votes, their syncs */
-    APART_MS = 60,             /* candidates nearer to each other than this may split the votes */
-    SLOWNESS = 20000,          /* a sync takes seconds */
+    STANDSTILL_SLACK_MS = 60, /* a tick of 25 ms, two rounds of votes, their syncs */
+    APART_MS = 30,            /* candidates nearer to each other than this may split the votes */
+    SLOWNESS = 20000,         /* a sync takes seconds */
     STRAGGLER_MAX_US = 500000,
     PROPOSALS_MAX = 200,
     STORED_MAX_US = 3 * SECOND_US,
@@ -168,6 +168,11 @@ void bounds_standstill(struct world *world)
     first_ms = first_elected_ms(followers, count, status.voter_count, timeout_ms);
     if (first_ms == 0)
         return;
+    if (first_ms > timeout_ms + status.voter_count * timeout_ms / CORE_RANKS_PER_ELECTION)
+        world_violation(world, "L1",
+                        "the leader stands still, and the first timer that may win ends after "
+                        "%" PRIu64 " ms (S21)",
+                        first_ms);
     world->counts.standstills++;
     for (;;) {
         const struct world_member *next = members_leader_but(world, leader);
