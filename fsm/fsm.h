@@ -397,12 +397,16 @@ struct fsm_waiting {
     uint64_t value;
     bool resumed; /* from an outage */
 };
+struct fsm_waiting_sum {
+    uint64_t count, bytes; /* of their allocations' sizes, saturated */
+};
 struct fsm_grantable_scan {
     struct fsm_waiting *best; /* the caller's, room for max of each target */
     size_t max, count;
     size_t base; /* of this target's */
     uint32_t target_slot;
     uint64_t after_id;
+    struct fsm_waiting_sum sums[FSM_TARGETS_MAX]; /* of all that were visited, by target */
 };
 void fsm_grantable_begin(struct fsm_grantable_scan *scan, struct fsm_waiting *best,
                          size_t max_per_target);

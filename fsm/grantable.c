@@ -95,9 +95,14 @@ static void scan_visit(const struct fsm *fsm, struct fsm_grantable_scan *scan,
 {
     struct fsm_waiting waiting = {.id = checkpoint->view.id,
                                   .resumed = checkpoint->view.resumed_from_outage};
+    struct fsm_waiting_sum *sum = &scan->sums[scan->target_slot];
 
     if (!grantable(fsm, checkpoint))
         return;
+    sum->count++;
+    sum->bytes = fsm_add(
+        sum->bytes,
+        fsm_allocation_look(fsm, checkpoint->view.allocation_slot)->view.size_estimate_bytes);
     waiting.value = waiting.resumed ? checkpoint->view.recompute_saved_gpu_ms
                                     : fsm_grant_priority(fsm, &checkpoint->view);
     scan_take(scan, &waiting);

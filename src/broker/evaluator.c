@@ -8,10 +8,12 @@
 
 #include "src/base/check.h"
 #include "src/base/log.h"
+#include "src/broker/admission.h"
 #include "src/broker/broker.h"
 #include "src/broker/decision_inputs.h"
 #include "src/broker/dispatcher.h"
 #include "src/broker/evaluator_actions.h"
+#include "src/broker/evaluator_block.h"
 #include "src/broker/evaluator_claims.h"
 #include "src/broker/evaluator_view.h"
 #include "src/broker/history.h"
@@ -20,28 +22,17 @@
 #include "src/broker/translate.h"
 
 enum {
-    EVALUATOR_BATCH_MAX = 256, /* decisions per command */
-    EVALUATOR_ROWS_MIN = 256,  /* of a block */
+    EVALUATOR_BATCH_MAX = 256,   /* decisions per command */
+    EVALUATOR_IN_FLIGHT_MAX = 4, /* commands: those that are applied in one turn of the loop */
+    EVALUATOR_WINDOW_CYCLES = 2, /* what is admitted keeps the targets busy until the next is */
+    EVALUATOR_ROWS_MIN = 256,    /* of a block */
     EVALUATOR_DECISION_MAX_BYTES = 640 +
                                    (EVAL_COLUMN_COUNT + EVAL_SITUATION_COUNT) * sizeof(uint64_t) +
                                    SOURCE_COUNT * sizeof(uint64_t)
 };
-_Static_assert(EVALUATOR_CHUNK_ROWS % EVALUATOR_ROWS_MIN == 0,
-               "a whole chunk fits a block exactly");
 _Static_assert(EVALUATOR_BATCH_MAX <= (int)FSM_DECISIONS_PER_COMMAND_MAX, "a batch is one command");
 _Static_assert(EVALUATOR_BATCH_MAX *EVALUATOR_DECISION_MAX_BYTES <= FSM_COMMAND_MAX_BYTES,
                "a batch fits into a command");
-
-/* The rows of a chunk, kept for explain. Made when its first chunk is scored: room for a million rows at once takes longer than the
- * loop may be held. A small cluster has small ones: made anew, twice as large, when its rows have become more. */
-struct evaluator_block {
-    struct eval_view view; /* and its capacity */
-    struct eval_result result;
-    uint64_t *evaluated_at_ms;  /* 0: never */
-    uint64_t *registered_index; /* whose evaluation it is */
-    struct history_row *history;
-    uint32_t cycle; /* in which its rows were scored */
-};
 
 struct evaluator {
     struct broker *broker;
@@ -70,8 +61,12 @@ struct evaluator {
     bool pricing;
     struct fsm_grantable_scan price_scan;
     struct fsm_waiting price_best[FSM_TARGETS_MAX];
-    /* the batch being filled; while one is on its way the cycle waits, so that few are applied in one turn of the loop */
-    bool batch_in_flight;
+    /* what fires and has no deadline; when all rows are scored the best are proposed */
+    struct admission *admission;
+    bool closed;
+    /* the batch being filled; while EVALUATOR_IN_FLIGHT_MAX are on their way the cycle waits */
+    size_t in_flight_count;
+    bool stalled; /* batch_done() goes on */
     size_t decision_count;
     Ckpt__Log__V1__Decision decisions[EVALUATOR_BATCH_MAX];
     Ckpt__Log__V1__Decision *decision_pointers[EVALUATOR_BATCH_MAX];
@@ -100,9 +95,11 @@ static void batch_done(void *data, const struct err *failed, const struct fsm_ou
 
     (void)failed; /* what was not taken is found again in the next cycle */
     (void)outcome;
-    evaluator->batch_in_flight = false;
-    if (evaluator->serving && evaluator->in_cycle)
+    CHECK(evaluator->in_flight_count > 0);
+    evaluator->in_flight_count--;
+    if (evaluator->serving && evaluator->stalled)
         evaluator->broker->clock.timer_start(evaluator->timer, 0);
+    evaluator->stalled = false;
 }
 
 static void propose_batch(struct evaluator *evaluator)
@@ -122,7 +119,7 @@ static void propose_batch(struct evaluator *evaluator)
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_DECISIONS;
     command.decisions = &batch;
     evaluator->decision_count = 0;
-    evaluator->batch_in_flight = true;
+    evaluator->in_flight_count++;
     replica_propose(evaluator->broker->replica, &command, batch_done, evaluator);
 }
 
@@ -223,33 +220,6 @@ static void count_verdicts(struct evaluator *evaluator)
     memset(evaluator->verdict_counts, 0, sizeof(evaluator->verdict_counts));
 }
 
-static struct evaluator_block *block_new(size_t rows)
-{
-    struct evaluator_block *block = check_calloc(1, sizeof(*block));
-    size_t capacity = EVALUATOR_ROWS_MIN;
-
-    while (capacity < rows)
-        capacity *= 2;
-    eval_view_alloc(&block->view, capacity);
-    eval_result_alloc(&block->result, capacity);
-    block->evaluated_at_ms = check_calloc(capacity, sizeof(*block->evaluated_at_ms));
-    block->registered_index = check_calloc(capacity, sizeof(*block->registered_index));
-    block->history = check_calloc(capacity, sizeof(*block->history));
-    return block;
-}
-
-static void block_free(struct evaluator_block *block)
-{
-    if (block == NULL)
-        return;
-    eval_view_free(&block->view);
-    eval_result_free(&block->result);
-    free(block->evaluated_at_ms);
-    free(block->registered_index);
-    free(block->history);
-    free(block);
-}
-
 /* Places for the blocks of so many rows. */
 static void reach_rows(struct evaluator *evaluator, uint32_t rows)
 {
@@ -266,6 +236,7 @@ static void reach_rows(struct evaluator *evaluator, uint32_t rows)
 static void begin_cycle(struct evaluator *evaluator)
 {
     const struct fsm *fsm = replica_fsm(evaluator->broker->replica);
+    struct admission_room rooms[FSM_TARGETS_MAX];
     struct learned_rates rates;
 
     CHECK(!evaluator->in_cycle);
@@ -279,6 +250,10 @@ static void begin_cycle(struct evaluator *evaluator)
     memset(evaluator->running, 0, sizeof(evaluator->running));
     evaluator_actions_begin(&evaluator->actions);
     evaluator_claims_begin(&evaluator->claims, fsm, &evaluator->cycle);
+    admission_rooms(fsm, &evaluator->price_scan, evaluator->cycle.now_ms,
+                    fsm_policy(fsm)->evaluation_interval_ms * EVALUATOR_WINDOW_CYCLES, rooms);
+    admission_begin(evaluator->admission, rooms);
+    evaluator->closed = false;
     evaluator->in_cycle = true;
     evaluator->again = false;
     evaluator->next_row = 0;
@@ -321,10 +296,10 @@ static void schedule_next(struct evaluator *evaluator)
         evaluator->timer, evaluator->again || due_us <= now_us ? 1000 : due_us - now_us);
 }
 
-/* Each batch was committed and applied before the next row was taken: nothing is on its way any more. */
+/* Each batch was committed and applied: nothing is on its way any more. */
 static void end_cycle(struct evaluator *evaluator)
 {
-    CHECK(evaluator->decision_count == 0 && !evaluator->batch_in_flight);
+    CHECK(evaluator->decision_count == 0 && evaluator->in_flight_count == 0);
     claim_nodes(evaluator);
     evaluator_cycle_end(&evaluator->cycle);
     evaluator->in_cycle = false;
@@ -381,6 +356,14 @@ static void note_rows(struct evaluator *evaluator, struct evaluator_block *block
     }
 }
 
+/* NULL: this cycle does not know it. */
+static struct evaluator_block *block_of(const struct evaluator *evaluator, uint32_t slot)
+{
+    return slot / EVALUATOR_CHUNK_ROWS < evaluator->block_count
+               ? evaluator->blocks[slot / EVALUATOR_CHUNK_ROWS]
+               : NULL;
+}
+
 static struct history_sample sample_of(const struct evaluator_block *block, uint32_t row)
 {
     return (struct history_sample){&block->view, row, block->result.verdict[row]};
@@ -398,29 +381,90 @@ static void note_history(struct evaluator *evaluator, struct evaluator_block *bl
                  sample_of(block, row));
 }
 
-static void take_row(struct evaluator *evaluator, struct evaluator_block *block, uint32_t slot)
+/* Whether a job that fires is admitted is known when all rows are scored. Until then it is noted as what it was the last time, so that
+ * the run of one that waits for long goes on. */
+static void note_candidate(struct evaluator *evaluator, struct evaluator_block *block,
+                           const struct fsm_allocation *allocation, uint32_t row)
+{
+    const struct evaluator_block *before = evaluator->before;
+    struct admission_candidate candidate = {.gain_gpu_s_per_byte =
+                                                decision_gain(&block->view, &block->result, row),
+                                            .size_bytes = block->view.size_bytes[row],
+                                            .registered_index = block->registered_index[row],
+                                            .slot = allocation->slot,
+                                            .target = allocation->target_slot,
+                                            .verdict = block->result.verdict[row]};
+
+    if (row < evaluator->before_rows &&
+        before->registered_index[row] == candidate.registered_index &&
+        before->result.verdict[row] == EVAL_SKIP_PACED)
+        block->result.verdict[row] = EVAL_SKIP_PACED;
+    note_history(evaluator, block, row);
+    admission_add(evaluator->admission, &candidate);
+}
+
+/* The verdict of a candidate is known. */
+static void settle(struct evaluator *evaluator, const struct admission_candidate *candidate,
+                   enum eval_verdict verdict)
+{
+    struct evaluator_block *block = block_of(evaluator, candidate->slot);
+    uint32_t row = candidate->slot % EVALUATOR_CHUNK_ROWS;
+
+    CHECK(block != NULL && row < block->view.capacity);
+    if (block->result.verdict[row] != verdict) {
+        history_turn(evaluator->history, &block->history[row], sample_of(block, row));
+        block->result.verdict[row] = (uint8_t)verdict;
+    }
+    evaluator->verdict_counts[verdict]++;
+}
+
+static void left_out(void *context, const struct admission_candidate *candidate)
+{
+    settle(context, candidate, EVAL_SKIP_PACED);
+}
+
+/* As long as it is the job that was scored, and runs. */
+static const struct fsm_allocation *scored_job(const struct evaluator *evaluator,
+                                               const struct evaluator_block *block, uint32_t slot)
 {
     const struct fsm_allocation *allocation =
         fsm_allocation_at(replica_fsm(evaluator->broker->replica), slot);
     uint32_t row = slot % EVALUATOR_CHUNK_ROWS;
-    enum eval_verdict verdict;
-    const char *spare;
 
     if (allocation == NULL || block->evaluated_at_ms[row] == 0 ||
         block->registered_index[row] != allocation->registered_index ||
-        allocation->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING) {
+        allocation->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING)
+        return NULL;
+    return allocation;
+}
+
+/* Deadlines and moves do not wait for the others: they would be too late afterwards. */
+static void take_row(struct evaluator *evaluator, struct evaluator_block *block, uint32_t slot)
+{
+    const struct fsm_allocation *allocation = scored_job(evaluator, block, slot);
+    uint32_t row = slot % EVALUATOR_CHUNK_ROWS;
+    enum eval_verdict verdict;
+    const char *spare = NULL;
+    bool moves;
+
+    if (allocation == NULL) {
         block->history[row] = (struct history_row){0};
         return;
     }
     guard_last_attempt(evaluator, block, allocation, row);
-    note_history(evaluator, block, row);
     evaluator_claims_look(&evaluator->claims, replica_fsm(evaluator->broker->replica), allocation);
     verdict = block->result.verdict[row];
     CHECK(verdict < EVAL_VERDICT_COUNT);
+    moves = evaluator_actions_move(&evaluator->actions, &evaluator->cycle,
+                                   replica_fsm(evaluator->broker->replica), allocation,
+                                   &block->view, &block->result, row, &spare);
+    if (!moves && eval_verdict_fires(verdict) && verdict != EVAL_CHECKPOINT_WALLTIME) {
+        note_candidate(evaluator, block, allocation, row);
+        return;
+    }
+    note_history(evaluator, block, row);
     evaluator->verdict_counts[verdict]++;
-    if (evaluator_actions_move(&evaluator->actions, &evaluator->cycle,
-                               replica_fsm(evaluator->broker->replica), allocation, &block->view,
-                               &block->result, row, &spare))
+    if (moves)
         add_move(evaluator, block, allocation, row, spare);
     else if (eval_verdict_fires(verdict))
         add_decision(evaluator, block, allocation, row);
@@ -438,8 +482,6 @@ static uint32_t cycle_rows(const struct evaluator *evaluator)
 static void put_aside(struct evaluator *evaluator, const struct evaluator_block *block,
                       uint32_t rows)
 {
-    struct evaluator_block *before = evaluator->before;
-
     if (block == NULL)
         rows = 0;
     else if (rows > block->view.capacity)
@@ -447,18 +489,11 @@ static void put_aside(struct evaluator *evaluator, const struct evaluator_block 
     evaluator->before_rows = rows;
     if (rows == 0)
         return;
-    if (before == NULL || before->view.capacity < rows) {
-        block_free(before);
-        before = evaluator->before = block_new(rows);
+    if (evaluator->before == NULL || evaluator->before->view.capacity < rows) {
+        evaluator_block_free(evaluator->before);
+        evaluator->before = evaluator_block_new(rows);
     }
-#define X(column) memcpy(before->view.column, block->view.column, rows * sizeof(double));
-    EVAL_VIEW_COLUMNS(X)
-#undef X
-    memcpy(before->view.flags, block->view.flags, rows * sizeof(*before->view.flags));
-    memcpy(before->result.verdict, block->result.verdict, rows);
-    memcpy(before->registered_index, block->registered_index, rows * sizeof(uint64_t));
-    memcpy(before->history, block->history, rows * sizeof(*before->history));
-    before->view.count = rows;
+    evaluator_block_copy(block, rows, evaluator->before);
 }
 
 static struct evaluator_block *score_chunk(struct evaluator *evaluator, uint32_t first,
@@ -472,8 +507,8 @@ static struct evaluator_block *score_chunk(struct evaluator *evaluator, uint32_t
         end = first + EVALUATOR_CHUNK_ROWS;
     put_aside(evaluator, *block, end - first);
     if (*block == NULL || (*block)->view.capacity < end - first) {
-        block_free(*block); /* all of its rows are scored here again */
-        *block = block_new(end - first);
+        evaluator_block_free(*block); /* all of its rows are scored here again */
+        *block = evaluator_block_new(end - first);
         if (evaluator->before_rows > 0)
             memcpy((*block)->history, evaluator->before->history,
                    evaluator->before_rows * sizeof(*(*block)->history));
@@ -489,30 +524,62 @@ static struct evaluator_block *score_chunk(struct evaluator *evaluator, uint32_t
 }
 
 /* Scores a chunk, or takes what is left of it, up to a batch of decisions. */
-static void run_chunk(struct evaluator *evaluator)
+static void run_chunk(struct evaluator *evaluator, uint32_t rows)
+{
+    struct evaluator_block *block = evaluator->next_row == evaluator->scored_end
+                                        ? score_chunk(evaluator, evaluator->next_row, rows)
+                                        : block_of(evaluator, evaluator->next_row);
+
+    while (evaluator->next_row < evaluator->scored_end &&
+           evaluator->decision_count < EVALUATOR_BATCH_MAX)
+        take_row(evaluator, block, evaluator->next_row++);
+}
+
+/* A batch of those that were admitted. True: these were the last ones. */
+static bool take_admitted(struct evaluator *evaluator)
+{
+    const struct admission_candidate *candidate = NULL;
+
+    if (!evaluator->closed)
+        admission_close(evaluator->admission);
+    evaluator->closed = true;
+    while (evaluator->decision_count < EVALUATOR_BATCH_MAX &&
+           (candidate = admission_next(evaluator->admission)) != NULL) {
+        const struct evaluator_block *block = block_of(evaluator, candidate->slot);
+        const struct fsm_allocation *allocation = scored_job(evaluator, block, candidate->slot);
+
+        settle(evaluator, candidate, (enum eval_verdict)candidate->verdict);
+        if (allocation != NULL)
+            add_decision(evaluator, block, allocation, candidate->slot % EVALUATOR_CHUNK_ROWS);
+    }
+    return candidate == NULL;
+}
+
+/* One turn's share. True: everything is proposed. */
+static bool run_cycle(struct evaluator *evaluator)
 {
     uint64_t began_us = monotonic_us(evaluator);
     uint32_t rows = cycle_rows(evaluator);
-    struct evaluator_block *block;
+    bool done = false;
 
-    if (evaluator->next_row < rows) {
-        block = evaluator->next_row == evaluator->scored_end
-                    ? score_chunk(evaluator, evaluator->next_row, rows)
-                    : evaluator->blocks[evaluator->next_row / EVALUATOR_CHUNK_ROWS];
-        while (evaluator->next_row < evaluator->scored_end &&
-               evaluator->decision_count < EVALUATOR_BATCH_MAX)
-            take_row(evaluator, block, evaluator->next_row++);
-        propose_batch(evaluator); /* texts of the state are borrowed until here only */
-    }
+    if (evaluator->next_row < rows)
+        run_chunk(evaluator, rows);
+    else
+        done = take_admitted(evaluator);
+    propose_batch(evaluator); /* texts of the state are borrowed until here only */
     evaluator->cycle_spent_us += monotonic_us(evaluator) - began_us;
+    return done;
 }
 
 static void on_timer(void *data)
 {
     struct evaluator *evaluator = data;
+    bool done;
 
-    if (!evaluator->serving || evaluator->batch_in_flight ||
-        fsm_policy(replica_fsm(evaluator->broker->replica)) == NULL)
+    if (!evaluator->serving || fsm_policy(replica_fsm(evaluator->broker->replica)) == NULL)
+        return;
+    evaluator->stalled = evaluator->in_flight_count >= EVALUATOR_IN_FLIGHT_MAX;
+    if (evaluator->stalled)
         return;
     if (!evaluator->in_cycle) {
         if (!find_price(evaluator)) {
@@ -521,13 +588,14 @@ static void on_timer(void *data)
         }
         begin_cycle(evaluator);
     }
-    run_chunk(evaluator);
-    if (!evaluator->serving || evaluator->batch_in_flight)
-        return; /* batch_done() goes on */
-    if (evaluator->next_row < cycle_rows(evaluator))
-        evaluator->broker->clock.timer_start(evaluator->timer, 0);
-    else
+    done = run_cycle(evaluator);
+    if (!evaluator->serving) /* proposing may end the leadership */
+        return;
+    evaluator->stalled = done && evaluator->in_flight_count > 0;
+    if (done && !evaluator->stalled)
         end_cycle(evaluator);
+    else if (!done)
+        evaluator->broker->clock.timer_start(evaluator->timer, 0);
 }
 
 /* ---- what the last cycle said ------------------------------------------------------------------------------------------ */
@@ -537,12 +605,11 @@ static const struct evaluator_block *evaluated_row(const struct evaluator *evalu
                                                    const struct fsm_allocation *allocation,
                                                    uint32_t *ret_row)
 {
-    const struct evaluator_block *block = NULL;
+    const struct evaluator_block *block;
 
     if (evaluator == NULL || allocation == NULL)
         return NULL;
-    if (allocation->slot / EVALUATOR_CHUNK_ROWS < evaluator->block_count)
-        block = evaluator->blocks[allocation->slot / EVALUATOR_CHUNK_ROWS];
+    block = block_of(evaluator, allocation->slot);
     *ret_row = allocation->slot % EVALUATOR_CHUNK_ROWS;
     if (block == NULL || *ret_row >= block->view.capacity ||
         block->evaluated_at_ms[*ret_row] == 0 ||
@@ -598,6 +665,12 @@ bool evaluator_gain(const struct evaluator *evaluator, const struct fsm_allocati
         return false;
     *ret_gpu_s_per_byte = decision_gain(&block->view, &block->result, row);
     return true;
+}
+
+bool evaluator_admission_line(const struct evaluator *evaluator, uint32_t target_slot,
+                              double *ret_gpu_s_per_byte)
+{
+    return admission_line(evaluator->admission, target_slot, ret_gpu_s_per_byte);
 }
 
 void evaluator_rates(const struct evaluator *evaluator, struct learned_rates *ret_rates)
@@ -678,6 +751,7 @@ struct evaluator *evaluator_new(struct broker *broker)
     evaluator->broker = broker;
     evaluator->history = history_new(broker->config->explain_history_bytes);
     evaluator->learner = learner_new(broker);
+    evaluator->admission = admission_new(left_out, evaluator);
     evaluator->timer = broker->clock.timer_new(broker->clock.context, on_timer, evaluator);
     evaluator->observer = (struct replica_observer){.context = evaluator,
                                                     .serving = on_serving,
@@ -694,10 +768,11 @@ void evaluator_free(struct evaluator *evaluator)
     evaluator->broker->clock.timer_free(evaluator->timer);
     abandon_cycle(evaluator);
     learner_free(evaluator->learner);
+    admission_free(evaluator->admission);
     for (uint32_t i = 0; i < evaluator->block_count; i++)
-        block_free(evaluator->blocks[i]);
+        evaluator_block_free(evaluator->blocks[i]);
     free(evaluator->blocks);
-    block_free(evaluator->before);
+    evaluator_block_free(evaluator->before);
     history_free(evaluator->history);
     free(evaluator);
 }

@@ -2,12 +2,13 @@
  * that are worth their cost.
  *
  * Flow     each policy.evaluation_interval_ms the state is copied into a structure of arrays
- *          (evaluator_view.h), scored by eval_score(), and what fires goes into DecisionBatch
- *          commands; the state machine re-checks every guard. A cycle starts at once after
- *          leadership is gained and after a target came back.
+ *          (evaluator_view.h), scored by eval_score(), and of what fires as much as the targets can
+ *          take (admission.h), the best first, goes into DecisionBatch commands, a few of them in
+ *          flight; the state machine re-checks every guard. The others wait for bandwidth and are
+ *          weighed again. A cycle starts at once after leadership is gained and after a target came back.
  * Shapes   one row per allocation slot, kept until the next cycle overwrites it: the last
  *          evaluation of every allocation, positive or negative, can be explained. A cycle runs in
- *          chunks of EVALUATOR_CHUNK_ROWS, one per turn of the loop.
+ *          chunks of EVALUATOR_CHUNK_ROWS, one per turn of the loop, then in batches of decisions.
  * Units    GPU-seconds and seconds as double inside, saturated integers in commands.
  * Errors   a batch that cannot be proposed is dropped: the next cycle decides again from the state.
  * Absent   evaluations by followers.
@@ -52,6 +53,10 @@ bool evaluator_newest_run(const struct evaluator *evaluator,
  * one waits for its grant: the gain grows with the work at stake. false as for evaluator_last. */
 bool evaluator_gain(const struct evaluator *evaluator, const struct fsm_allocation *allocation,
                     double *ret_gpu_s_per_byte);
+
+/* What the least of the admitted ones gains per byte where the last cycle left some out; false: it admitted all, or none. */
+bool evaluator_admission_line(const struct evaluator *evaluator, uint32_t target_slot,
+                              double *ret_gpu_s_per_byte);
 
 /* What this leader learned of the fleet; unchanged on a member that does not lead. */
 void evaluator_rates(const struct evaluator *evaluator, struct learned_rates *ret_rates);

@@ -469,6 +469,7 @@ Ckpt__V1__Purpose decision_purpose(const struct eval_view *view, const struct ev
     case EVAL_SKIP_STRATEGY:
     case EVAL_SKIP_BAD_INPUT:
     case EVAL_SKIP_NEAR_COMPLETION:
+    case EVAL_SKIP_PACED:
     case EVAL_VERDICT_COUNT:
         break;
     }

@@ -8,6 +8,7 @@
 #include "src/base/id.h"
 #include "src/broker/broker.h"
 #include "src/broker/evaluator.h"
+#include "src/broker/evaluator_view.h"
 #include "src/broker/explain.h"
 
 #define PPM 1e6
@@ -149,14 +150,30 @@ static uint64_t in_ppm(double share)
     return share < 1e12 ? (uint64_t)(share * PPM) : UINT64_C(1000000000000000000);
 }
 
+/* Others gain more per byte: no input of the job alone says when it is its turn. */
+static void flip_paced(const struct explained *explained, char *ret_text, size_t size)
+{
+    double line, gain = decision_gain(&explained->view, &explained->result, 0);
+
+    if (explained->source == CKPT__V1__EXPLAIN_SOURCE__EXPLAIN_SOURCE_LAST &&
+        evaluator_admission_line(explained->broker->evaluator, explained->allocation->target_slot,
+                                 &line))
+        snprintf(ret_text, size,
+                 "its storage target has room for it, or it gains more than the least that was "
+                 "admitted: %.6g GPU-s per GB against %.6g",
+                 line * 1e9, gain * 1e9);
+    else
+        snprintf(ret_text, size, "its storage target has room for it");
+}
+
 bool explain_change(const struct explained *explained, struct explain_change *ret_change)
 {
     struct eval_change change;
     uint64_t age_ms, needed_ms;
 
     memset(ret_change, 0, sizeof(*ret_change));
-    if (explained
-            ->has_ledger) /* the change of a checkpoint's verdict would not change this decision */
+    if (explained->has_ledger || /* its change would not be one of this decision */
+        explained->verdict == EVAL_SKIP_PACED)
         return false;
     if (overruled(explained)) {
         if (!attempt_age_ms(explained, &age_ms))
@@ -203,6 +220,8 @@ void explain_flips(const struct explained *explained, char *ret_text, size_t siz
 
     if (explained->has_ledger) {
         flip_ledger(&explained->ledger, ret_text, size);
+    } else if (explained->verdict == EVAL_SKIP_PACED) {
+        flip_paced(explained, ret_text, size);
     } else if (!overruled(explained)) {
         eval_flip_text(&explained->policy, &explained->view, 0, &explained->result, ret_text, size);
     } else if (attempt_age_ms(explained, &age_ms)) {

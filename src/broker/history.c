@@ -284,6 +284,18 @@ void history_note(struct history *history, struct history_row *row, struct histo
     row->last_cycle = cycle;
 }
 
+void history_turn(struct history *history, struct history_row *row, struct history_sample noted)
+{
+    uint32_t cycle = history->last_cycle;
+
+    CHECK(row->last_cycle == cycle && cycle > 0);
+    if (row->first_cycle == cycle)
+        return;                  /* a run of its own: its verdict is not written down yet */
+    row->last_cycle = cycle - 1; /* only time went on, or the run would not have */
+    close_run(history, row, noted, 0);
+    row->first_cycle = row->last_cycle = cycle;
+}
+
 /* ---- walking back ----------------------------------------------------------------------------------------------------- */
 
 static uint32_t kept_from(const struct history *history, uint32_t first_cycle)

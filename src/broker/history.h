@@ -42,6 +42,8 @@ struct history_sample {
 };
 void history_note(struct history *history, struct history_row *row, struct history_sample before,
                   struct history_sample now);
+/* In the same cycle: what was noted gets another verdict. */
+void history_turn(struct history *history, struct history_row *row, struct history_sample noted);
 
 /* A run of evaluations; `view` holds room for one: the row as it was at `cycle`. */
 struct history_run {

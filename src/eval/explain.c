@@ -277,6 +277,9 @@ static void say_flip(struct explain *explain, enum eval_verdict verdict)
     case EVAL_SKIP_NEAR_COMPLETION:
         say_near_completion(explain);
         return;
+    case EVAL_SKIP_PACED:
+        say(explain, "its storage target has room for it");
+        return;
     case EVAL_CHECKPOINT_VALUE:
     case EVAL_CHECKPOINT_MAX_INTERVAL:
     case EVAL_CHECKPOINT_PERIOD:

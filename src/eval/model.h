@@ -32,7 +32,8 @@
     X(SKIP_STORAGE_DOWN, "storage_unavailable")                                                    \
     X(SKIP_STRATEGY, "strategy_not_auto")                                                          \
     X(SKIP_BAD_INPUT, "bad_input")                                                                 \
-    X(SKIP_NEAR_COMPLETION, "near_completion")
+    X(SKIP_NEAR_COMPLETION, "near_completion")                                                     \
+    X(SKIP_PACED, "waits_for_bandwidth")
 
 /* Precedence, first that holds: bad input, strategy, active, storage down, walltime slot, near completion, minimum interval,
  * value above cost, declared period, maximum interval; else value below cost. */

@@ -11,6 +11,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import threading
 import time
 import uuid
 
@@ -257,53 +258,104 @@ def fire_with_period(cluster, leader, count):
 
 
 def processor_ms(member):
-    fields = pathlib.Path(f"/proc/{member.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
+    threads = pathlib.Path(f"/proc/{member.process.pid}/task").iterdir()
+    return sum(int((t / "schedstat").read_text().split()[0]) for t in threads) / 1e6
 
 
-def cycle_row(cluster, what, arrange):
+def written_mib(member):
+    fields = dict(line.split(": ") for line in pathlib.Path(f"/proc/{member.process.pid}/io").read_text().splitlines())
+    return int(fields["write_bytes"]) / (1 << 20)
+
+
+class Usage:
+    """Processor time and bytes written of a member, looked at all the time, so that a cycle can be told from what was just before it."""
+
+    def __init__(self, member):
+        self.member, self.samples, self.done = member, [], threading.Event()
+        self.thread = threading.Thread(target=self.run)
+
+    def run(self):
+        while not self.done.wait(0.02):
+            self.samples.append((time.monotonic(), processor_ms(self.member), written_mib(self.member)))
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.done.set()
+        self.thread.join()
+
+    def at(self, instant):
+        return min(self.samples, key=lambda sample: abs(sample[0] - instant))
+
+    def between(self, began, ended, idle_s=5):
+        """Processor ms from begin to end, less what the member took in the same time just before; MiB written."""
+        before, first, last = self.at(began - idle_s), self.at(began), self.at(ended)
+        idle = (first[1] - before[1]) / max(first[0] - before[0], 1)
+        return last[1] - first[1] - idle * (last[0] - first[0]), last[2] - first[2]
+
+
+def cycle_row(cluster, what, arrange, settle_s=8):
     """One cycle from its begin until its last decision is committed and applied on the leader; again if the leader changes meanwhile."""
+    name, fires, poll_s = "ckpt_evaluation_cycle_seconds", 'ckpt_evaluations_total{decision="checkpoint"', 0.1
     while True:
         leader = cluster.wait_leader()
-        name, fires = "ckpt_evaluation_cycle_seconds", 'ckpt_evaluations_total{decision="checkpoint"'
+        read = lambda: [metric(leader.http, n) or 0 for n in (f"{name}_count", f"{name}_sum", "ckpt_evaluation_duration_seconds_sum")]  # noqa: E731
         try:
             wait_until("a cycle", lambda c=metric(leader.http, f"{name}_count") or 0: (metric(leader.http, f"{name}_count") or 0) > c, 150, 1)
-            read = lambda: [metric(leader.http, n) or 0 for n in (f"{name}_count", f"{name}_sum", "ckpt_evaluation_duration_seconds_sum")]  # noqa: E731
-            before, fired = read(), fired_count(leader, fires)
             arrange(leader)
-            began, processor = time.monotonic(), processor_ms(leader)
-            time.sleep(10)  # what it takes without a cycle: heartbeats, probes, reading its metrics
-            idle = (processor_ms(leader) - processor) / (time.monotonic() - began)
-            wait_until("a cycle with decisions", lambda: fired_count(leader, fires) > fired, 300, 1)
-            processor = processor_ms(leader) - processor - idle * (time.monotonic() - began)
+            before, fired, waiting = read(), fired_count(leader, fires), fired_count(leader, WAITING)
+            with Usage(leader) as usage:
+                time.sleep(settle_s)
+                wait_until("a cycle with decisions", lambda: fired_count(leader, fires) > fired, 300, poll_s)
+                ended = time.monotonic()
+                time.sleep(poll_s)
         except TimeoutError:
             if leader is cluster.wait_leader():
                 raise
             continue
         count, seconds, own = (a - b for a, b in zip(read(), before))
-        print(f"{what:>32} {fired_count(leader, fires) - fired:10.0f} {seconds / count * 1000:12.0f} {own / count * 1000:12.0f} {processor:13.0f}"
-              f"{'' if count == 1 else f'   (mean of {count:.0f} cycles)'}", flush=True)
+        processor, written = usage.between(ended - seconds / count - 3 * poll_s, ended)
+        turn = metric(leader.http, "ckpt_loop_lag_cpu_max_seconds") * 1000
+        print(f"{what:>32} {fired_count(leader, fires) - fired:8.0f} {fired_count(leader, WAITING) - waiting:8.0f} {seconds / count * 1000:9.0f} "
+              f"{own / count * 1000:13.0f} {processor:13.0f} {written:12.1f} {turn:16.0f}{'' if count == 1 else f'   (mean of {count:.0f} cycles)'}", flush=True)
         return
+
+
+WAITING = 'ckpt_evaluations_total{decision="skip",reason="waits_for_bandwidth"'
 
 
 def fired_count(leader, name):
     return sum(float(line.rsplit(" ", 1)[1]) for line in http_get(leader.http, "/metrics")[1].splitlines() if line.startswith(name))
 
 
+def put_target(cluster, bytes_per_s):
+    spec = cluster.client.operator("ListTargets", operator_pb2.ListTargetsRequest()).targets[0].spec
+    spec.write_bytes_per_s, spec.staging_share_ppm = bytes_per_s, 0
+    cluster.client.operator("PutTarget", operator_pb2.PutTargetRequest(request_id=uuid.uuid4().hex, spec=spec))
+
+
+def all_fire(cluster, bytes_per_s):
+    put_target(cluster, bytes_per_s)
+    cluster.client.operator("SetPolicy", operator_pb2.SetPolicyRequest(request_id=uuid.uuid4().hex, policy=common_pb2.Policy(max_interval_ms=1)))
+
+
 def bench_cycle(count=1000000, interval="60s"):
-    """Propose to commit: decisions of one cycle over a million allocations, a few and the worst case."""
+    """Propose to commit: decisions of one cycle over a million allocations, a few, and the worst case."""
     print(f"three replicas on one machine, {count} allocations: one evaluation cycle until its last decision is committed and applied\n"
-          "Processor: of the leader, without what it takes between cycles.\n"
-          "                            what      fires     cycle ms  loop time ms  processor ms")
+          "Processor: of the leader, without what it takes between cycles. Written: log and snapshots. Longest turn: own work, since the start.\n"
+          "                            what    fires    wait  cycle ms  loop time ms  processor ms  written MiB  longest turn ms")
     policy = {"evaluation_interval": interval, "min_interval": "1ms", "max_interval": "365d", "node_degraded_after": "12h", "node_down_after": "24h"}
-    with Cluster(policy=policy) as cluster:
+    unlimited, usual = 10**15, 200 * 10**9  # bytes/s: room for every checkpoint at once; a large file system
+    with Cluster(policy=policy, target={"write_bytes_per_s": unlimited, "staging_share_ppm": 0}) as cluster:
         cluster.start()
         fill(cluster, count)
         # 120: a 30 s cycle where each allocation fires once an hour
         cycle_row(cluster, "one in 120", lambda leader: fire_with_period(cluster, leader, count // 120))
         cycle_row(cluster, "one in 24", lambda leader: fire_with_period(cluster, leader, count // 24))
-        cycle_row(cluster, "all that are left", lambda _: cluster.client.operator("SetPolicy", operator_pb2.SetPolicyRequest(
-            request_id=uuid.uuid4().hex, policy=common_pb2.Policy(max_interval_ms=1))))
+        cycle_row(cluster, "all, storage of 200 GB/s", lambda _: all_fire(cluster, usual))
+        cycle_row(cluster, "all, room for all", lambda _: put_target(cluster, unlimited))
 
 
 def lagging_row(cluster, leader):

@@ -1,26 +1,11 @@
 /* Evaluation: from committed state to decisions (S1-050..S1-056, S1-063, S1-068, A-002, T-001). */
 #include <math.h>
-#include <time.h>
 
 #include "src/broker/decision_inputs.h"
 #include "src/broker/dispatcher.h"
-#include "src/broker/evaluator.h"
 #include "src/broker/evaluator_view.h"
-#include "src/broker/explain.h"
-#include "src/broker/metrics.h"
 #include "src/broker/nodes.h"
-#include "tests/unit/broker/fake_replica.h"
-
-enum { HOUR_MS = 3600000 };
-
-static struct fake *start(void)
-{
-    struct fake *fake = fake_new(NULL);
-
-    fake->broker.metrics = metrics_new(&fake->broker);
-    fake->broker.evaluator = evaluator_new(&fake->broker);
-    return fake;
-}
+#include "tests/unit/broker/evaluator_fixture.h"
 
 /* A cycle with what waits now. */
 static void begin_cycle_of(struct fake *fake, struct evaluator_cycle *cycle,
@@ -34,14 +19,6 @@ static void begin_cycle_of(struct fake *fake, struct evaluator_cycle *cycle,
     evaluator_cycle_begin(cycle, fake->replica.fsm, nodes, now_ms, &scan);
 }
 
-static void finish(struct fake *fake)
-{
-    fake_stop_serving(fake);
-    evaluator_free(fake->broker.evaluator);
-    metrics_free(fake->broker.metrics);
-    fake_free(fake);
-}
-
 static const struct fsm_allocation *job(struct fake *fake)
 {
     return fsm_allocation_find(fake->replica.fsm, "job");
@@ -53,56 +30,6 @@ static Ckpt__V1__CheckpointState checkpoint_state(struct fake *fake)
 
     return checkpoint == NULL ? CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_UNSPECIFIED
                               : checkpoint->state;
-}
-
-struct explained_copy {
-    int count;
-    bool checkpoint;
-    char verdict[64], flips[256], guards[8][160];
-    size_t guard_count;
-    uint64_t evaluated_at_ms, term;
-    Ckpt__V1__DecisionTerms terms;
-};
-
-static void keep(void *context, const Ckpt__V1__ExplainReply *reply)
-{
-    struct explained_copy *explained = context;
-
-    explained->count++;
-    explained->checkpoint = reply->checkpoint;
-    explained->evaluated_at_ms = reply->evaluated_at_ms;
-    explained->term = reply->term;
-    explained->terms = *reply->terms;
-    snprintf(explained->verdict, sizeof(explained->verdict), "%s", reply->terms->verdict);
-    snprintf(explained->flips, sizeof(explained->flips), "%s", reply->flips_when);
-    assert_true(reply->n_guards <= 8);
-    explained->guard_count = reply->n_guards;
-    for (size_t i = 0; i < reply->n_guards; i++)
-        snprintf(explained->guards[i], sizeof(explained->guards[i]), "%s", reply->guards[i]);
-}
-
-static bool explain_last(const struct broker *broker, char *allocation_id, explain_use *use,
-                         void *context)
-{
-    Ckpt__V1__ExplainRequest request = CKPT__V1__EXPLAIN_REQUEST__INIT;
-    uint64_t oldest_ms;
-
-    request.allocation_id = allocation_id;
-    return explain_request(broker, &request, use, context, &oldest_ms) == EXPLAIN_FOUND;
-}
-
-static struct explained_copy explain(struct fake *fake)
-{
-    struct explained_copy explained = {0};
-
-    assert_true(explain_last(&fake->broker, (char[]){"job"}, keep, &explained));
-    assert_int_equal(explained.count, 1);
-    return explained;
-}
-
-static double counted(struct fake *fake, const char *decision, const char *reason)
-{
-    return metrics_value(fake->broker.metrics, METRIC_EVALUATIONS, decision, reason);
 }
 
 /* ---- cycles ---- */
@@ -268,7 +195,7 @@ static void a_follower_decides_nothing_and_explains_nothing(void **state)
     proposed = fake->replica.proposed_count;
     fake_advance_ms(fake, 24 * (uint64_t)HOUR_MS);
     assert_uint_equal(fake->replica.proposed_count, proposed);
-    assert_false(explain_last(&fake->broker, (char[]){"job"}, keep, &unused));
+    assert_false(explain_last(&fake->broker, (char[]){"job"}, keep_explained, &unused));
     assert_uint_equal(evaluator_last_cycle_ms(fake->broker.evaluator), 0);
     fake_serve(fake);
     assert_int_equal(checkpoint_state(fake),
@@ -295,11 +222,6 @@ static void a_manual_allocation_is_never_hinted(void **state)
     finish(fake);
 }
 
-static void set_period(Ckpt__V1__AllocationSpec *spec)
-{
-    spec->period_ms = 10 * 60000;
-}
-
 static void a_declared_period_fires_beside_the_model(void **state)
 {
     struct fake *fake = start();
@@ -316,7 +238,6 @@ static void a_declared_period_fires_beside_the_model(void **state)
     finish(fake);
 }
 
-/* More rows than one chunk and more decisions than one command; the time is for people, the limit generous. */
 static void short_with_a_period(Ckpt__V1__AllocationSpec *spec)
 {
     spec->period_ms = 600000;
@@ -360,35 +281,6 @@ static void a_period_fires_for_a_sensitive_job_at_its_own_smallest_interval(void
     finish(fake);
 }
 
-static void many_allocations_are_evaluated_in_chunks(void **state)
-{
-    enum { ALLOCATIONS = EVALUATOR_CHUNK_ROWS + 2000 };
-    struct fake *fake = start();
-    struct timespec began, ended;
-    char id[32];
-    double ms;
-
-    (void)state;
-    for (int i = 0; i < ALLOCATIONS; i++) {
-        snprintf(id, sizeof(id), "job-%d", i);
-        assert_int_equal(fake_register(fake, id, (uint32_t)(i % 50), 1, NULL).status, FSM_OK);
-    }
-    fake->now_us += 24 * (uint64_t)HOUR_MS * 1000;
-    clock_gettime(CLOCK_MONOTONIC, &began);
-    fake_serve(fake);
-    clock_gettime(CLOCK_MONOTONIC, &ended);
-    ms =
-        (double)(ended.tv_sec - began.tv_sec) * 1e3 + (double)(ended.tv_nsec - began.tv_nsec) / 1e6;
-    print_message("%d allocations, all fire, evaluated and applied in %.1f ms\n", ALLOCATIONS, ms);
-    assert_uint_equal(
-        fake_summary(fake)
-            .checkpoints_by_state[CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_REQUESTED],
-        ALLOCATIONS);
-    /* One batch of decisions at a time: those that are applied in one turn of the loop hold it. */
-    assert_uint_equal(fake->replica.waiting_max, 1);
-    finish(fake);
-}
-
 /* The decisions of a cycle are on their way when the next slot of its last chunk is taken. */
 static void an_allocation_registered_within_a_cycle_waits_for_the_next(void **state)
 {
@@ -411,9 +303,11 @@ static void an_allocation_registered_within_a_cycle_waits_for_the_next(void **st
     fake_advance_ms(fake, 100);
     assert_int_equal(checkpoint_state(fake),
                      CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_REQUESTED);
-    assert_false(explain_last(&fake->broker, (char[]){"late"}, keep, &(struct explained_copy){0}));
+    assert_false(
+        explain_last(&fake->broker, (char[]){"late"}, keep_explained, &(struct explained_copy){0}));
     fake_advance_ms(fake, 30000);
-    assert_true(explain_last(&fake->broker, (char[]){"late"}, keep, &(struct explained_copy){0}));
+    assert_true(
+        explain_last(&fake->broker, (char[]){"late"}, keep_explained, &(struct explained_copy){0}));
     finish(fake);
 }
 
@@ -458,19 +352,14 @@ static void an_allocation_that_was_not_evaluated_is_not_explained(void **state)
 
     (void)state;
     fake_serve(fake);
-    assert_false(explain_last(&fake->broker, (char[]){"job"}, keep, &unused));
+    assert_false(explain_last(&fake->broker, (char[]){"job"}, keep_explained, &unused));
     assert_int_equal(fake_register(fake, "job", 1, 1, NULL).status, FSM_OK);
-    assert_false(explain_last(&fake->broker, (char[]){"job"}, keep, &unused));
+    assert_false(explain_last(&fake->broker, (char[]){"job"}, keep_explained, &unused));
     assert_false(evaluator_last(NULL, job(fake), &(struct evaluator_row){0}));
     finish(fake);
 }
 
 /* ---- walltime and scaling ---- */
-
-static void two_hours(Ckpt__V1__AllocationSpec *spec)
-{
-    spec->walltime_ms = 2 * HOUR_MS;
-}
 
 /* How many checkpoints of the purpose there are, and the last of them. */
 static size_t checkpoints_for(struct fake *fake, Ckpt__V1__Purpose purpose,
@@ -486,18 +375,6 @@ static size_t checkpoints_for(struct fake *fake, Ckpt__V1__Purpose purpose,
         *ret_last = at;
     }
     return count;
-}
-
-static void cancel(struct fake *fake, uint64_t checkpoint_id)
-{
-    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
-    Ckpt__V1__CancelCheckpointRequest request = CKPT__V1__CANCEL_CHECKPOINT_REQUEST__INIT;
-
-    request.request_id = command.request_id = (char[]){"cancel"};
-    request.checkpoint_id = checkpoint_id;
-    command.body_case = CKPT__LOG__V1__COMMAND__BODY_CANCEL_CHECKPOINT;
-    command.cancel_checkpoint = &request;
-    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
 }
 
 /* S1-023, S1-094, S1-095: 640 GB at 2 GB/s, a quarter more, quiesce, grace: 432 s before the end; no leader asks a second time, whatever
@@ -715,7 +592,6 @@ int main(void)
         cmocka_unit_test(a_declared_period_fires_beside_the_model),
         cmocka_unit_test(no_override_fires_in_an_outage),
         cmocka_unit_test(a_period_fires_for_a_sensitive_job_at_its_own_smallest_interval),
-        cmocka_unit_test(many_allocations_are_evaluated_in_chunks),
         cmocka_unit_test(an_allocation_registered_within_a_cycle_waits_for_the_next),
         cmocka_unit_test(a_negative_evaluation_is_explained_with_numbers),
         cmocka_unit_test(an_allocation_that_was_not_evaluated_is_not_explained),

@@ -72,6 +72,15 @@ static void change_something(struct world *world, size_t i)
         world->ends_ms[i] += 500;
 }
 
+/* The verdict that counts comes after the note. */
+static void turn(struct world *world, size_t i)
+{
+    struct history_sample noted = {&world->now, i, world->verdict[i]};
+
+    world->verdict[i] = (uint8_t)((world->verdict[i] + 1) % EVAL_VERDICT_COUNT);
+    history_turn(world->history, &world->rows[i], noted);
+}
+
 /* As evaluator.c does it: the rows of the cycle before are put aside, then filled anew. */
 static void world_cycle(struct world *world, unsigned changes)
 {
@@ -96,6 +105,8 @@ static void world_cycle(struct world *world, unsigned changes)
         history_note(world->history, &world->rows[i],
                      (struct history_sample){&world->before, i, world->verdict_before[i]},
                      (struct history_sample){&world->now, i, world->verdict[i]});
+        if (test_random(&world->random) % 400 < changes)
+            turn(world, i);
         eval_row_take(&world->now, i, kept->row);
         kept->flags = world->now.flags[i];
         kept->verdict = world->verdict[i];

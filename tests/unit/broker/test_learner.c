@@ -2,32 +2,11 @@
 #include <math.h>
 
 #include "src/broker/dispatcher.h"
-#include "src/broker/evaluator.h"
 #include "src/broker/evaluator_view.h"
 #include "src/broker/learner.h"
-#include "src/broker/metrics.h"
 #include "src/broker/metrics_model.h"
 #include "src/eval/learn.h"
-#include "tests/unit/broker/fake_replica.h"
-
-enum { HOUR_MS = 3600000 };
-
-static struct fake *start(void)
-{
-    struct fake *fake = fake_new(NULL);
-
-    fake->broker.metrics = metrics_new(&fake->broker);
-    fake->broker.evaluator = evaluator_new(&fake->broker);
-    return fake;
-}
-
-static void finish(struct fake *fake)
-{
-    fake_stop_serving(fake);
-    evaluator_free(fake->broker.evaluator);
-    metrics_free(fake->broker.metrics);
-    fake_free(fake);
-}
+#include "tests/unit/broker/evaluator_fixture.h"
 
 static void node_seen(struct fake *fake, const char *id, Ckpt__Log__V1__NodeState state)
 {

@@ -1,0 +1,118 @@
+/* A cycle in which more fire than the targets can take (D-001, D-002). */
+#include <time.h>
+
+#include "src/broker/admission.h"
+#include "tests/unit/broker/evaluator_fixture.h"
+
+static uint32_t requested(struct fake *fake)
+{
+    return fake_summary(fake)
+        .checkpoints_by_state[CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_REQUESTED];
+}
+
+/* More rows than one chunk; the time is for people. All fire; the target's 7 GB/s take a few in the two cycles that are looked ahead, so
+ * as many are asked as may wait, the best of all chunks: the last jobs, of two nodes each. */
+static void of_many_that_fire_the_best_are_asked_and_the_others_wait(void **state)
+{
+    enum { ALLOCATIONS = EVALUATOR_CHUNK_ROWS + 2000, LARGE = 600 };
+    struct fake *fake = start();
+    struct explained_copy explained;
+    struct timespec began, ended;
+    char id[32];
+    double ms;
+
+    (void)state;
+    for (int i = 0; i < ALLOCATIONS; i++) {
+        snprintf(id, sizeof(id), "job-%d", i);
+        assert_int_equal(
+            fake_register(fake, id, (uint32_t)(i % 50), i < ALLOCATIONS - LARGE ? 1 : 2, NULL)
+                .status,
+            FSM_OK);
+    }
+    fake->now_us += 24 * (uint64_t)HOUR_MS * 1000;
+    clock_gettime(CLOCK_MONOTONIC, &began);
+    fake_serve(fake);
+    clock_gettime(CLOCK_MONOTONIC, &ended);
+    ms =
+        (double)(ended.tv_sec - began.tv_sec) * 1e3 + (double)(ended.tv_nsec - began.tv_nsec) / 1e6;
+    print_message("%d allocations, all fire, evaluated and applied in %.1f ms\n", ALLOCATIONS, ms);
+    assert_uint_equal(requested(fake), ADMISSION_WAITING_MIN);
+    for (int i = ALLOCATIONS - LARGE; i < ALLOCATIONS; i++) {
+        snprintf(id, sizeof(id), "job-%d", i);
+        assert_true(fsm_allocation_find(fake->replica.fsm, id)->active_checkpoint_id != 0);
+    }
+    /* Those that are applied in one turn of the loop hold it. */
+    assert_in_range(fake->replica.waiting_max, 1, 4);
+    assert_double_near(counted(fake, "skip", "waits_for_bandwidth"),
+                       ALLOCATIONS - ADMISSION_WAITING_MIN, 0);
+    explained = explain_job(fake, "job-10000");
+    assert_string_equal(explained.verdict, "waits_for_bandwidth");
+    assert_false(explained.checkpoint);
+    assert_non_null(strstr(explained.flips, "its storage target has room for it, or it gains more "
+                                            "than the least that was admitted: "));
+    fake_advance_ms(fake, 60000);
+    assert_uint_equal(requested(fake), ADMISSION_WAITING_MIN); /* nobody wrote meanwhile */
+    explained = explain_job(fake, "job-10000");
+    assert_false(explained.checkpoint);
+    finish(fake);
+}
+
+/* As above, but nothing has a price: a declared period fires where the value does not, for as long as it waits. */
+static void what_waits_for_long_is_one_run_and_is_asked_when_there_is_room(void **state)
+{
+    enum { ALLOCATIONS = ADMISSION_WAITING_MIN + 1 };
+    struct fake *fake = start();
+    struct explained_copy explained;
+    const struct fsm_checkpoint *first;
+    char id[32];
+
+    (void)state;
+    for (int i = 0; i < ALLOCATIONS; i++) {
+        snprintf(id, sizeof(id), "job-%d", i);
+        assert_int_equal(fake_register(fake, id, (uint32_t)i % 50, 1, set_period).status, FSM_OK);
+    }
+    fake_serve(fake);
+    fake_advance_ms(fake, 11 * 60000);
+    assert_uint_equal(requested(fake), ADMISSION_WAITING_MIN);
+    snprintf(id, sizeof(id), "job-%d", ALLOCATIONS - 1); /* the last among equals */
+    explained = explain_job(fake, id);
+    assert_string_equal(explained.verdict, "waits_for_bandwidth");
+    assert_in_range(explained.same_count, 2, 4);
+    first = fsm_checkpoint_next(fake->replica.fsm, 0);
+    cancel(fake, first->id);
+    fake_advance_ms(fake, 30000);
+    assert_uint_equal(requested(fake), ADMISSION_WAITING_MIN);
+    explained = explain_job(fake, id);
+    assert_string_equal(explained.verdict, "declared_period_reached");
+    assert_uint_equal(explained.same_count, 1);
+    finish(fake);
+}
+
+/* The queue of the target is as long as it may be: the last safe slot before the walltime does not wait for the next cycle. */
+static void a_deadline_is_asked_past_a_full_queue(void **state)
+{
+    struct fake *fake = start();
+    char id[32];
+
+    (void)state;
+    for (int i = 0; i < ADMISSION_WAITING_MIN + 1; i++) {
+        snprintf(id, sizeof(id), "job-%d", i);
+        assert_int_equal(fake_register(fake, id, (uint32_t)i % 50, 1, set_period).status, FSM_OK);
+    }
+    fake_serve(fake);
+    fake_advance_ms(fake, 11 * 60000);
+    assert_int_equal(fake_register(fake, "job", 1, 1, two_hours).status, FSM_OK);
+    fake_advance_ms(fake, 2 * (uint64_t)HOUR_MS - 60000);
+    assert_true(fsm_allocation_find(fake->replica.fsm, "job")->walltime_asked);
+    finish(fake);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(of_many_that_fire_the_best_are_asked_and_the_others_wait),
+        cmocka_unit_test(what_waits_for_long_is_one_run_and_is_asked_when_there_is_room),
+        cmocka_unit_test(a_deadline_is_asked_past_a_full_queue),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
