@@ -66,7 +66,7 @@ enum fsm_status fsm_apply_cancel(struct fsm *fsm, const fsm_command *command,
     return FSM_OK;
 }
 
-/* A declared period may be shorter than the policy's smallest interval. */
+/* From the end of an attempt, whatever became of it, as from a complete one: a declared period goes below it neither way. */
 static bool decision_too_soon(const struct fsm *fsm, const struct fsm_allocation *view,
                               Ckpt__V1__Purpose purpose)
 {
@@ -75,8 +75,6 @@ static bool decision_too_soon(const struct fsm *fsm, const struct fsm_allocation
 
     if (purpose != PURPOSE(PERIODIC) && purpose != PURPOSE(UNSPECIFIED))
         return false;
-    if (view->period_ms != 0)
-        interval_ms = fsm_min(interval_ms, view->period_ms);
     return view->last_attempt_end_ms != 0 &&
            fsm_since(fsm, view->last_attempt_end_ms) < interval_ms;
 }

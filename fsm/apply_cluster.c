@@ -245,9 +245,14 @@ enum fsm_status fsm_apply_set_policy(struct fsm *fsm, const fsm_command *command
                                      struct fsm_outcome *outcome)
 {
     struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_POLICY};
+    Ckpt__V1__Policy policy = fsm->policy;
+    enum fsm_status status;
 
-    (void)outcome;
-    fsm_policy_merge(&fsm->policy, command->set_policy->policy);
+    fsm_policy_merge(&policy, command->set_policy->policy);
+    status = fsm_policy_check_order(&policy, outcome);
+    if (status != FSM_OK)
+        return status;
+    fsm->policy = policy;
     fsm_event_emit(fsm, &event);
     return FSM_OK;
 }

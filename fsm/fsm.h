@@ -44,6 +44,8 @@ struct fsm_outcome {
     uint64_t
         current; /* numbers for the refusal's text: what is ... (OK batches: how many were taken) */
     uint64_t limit; /* ... and what would be allowed */
+    const char *
+        subject; /* whose numbers these are, a static text; NULL: the status says it. Not remembered for retries */
     uint32_t victim_count;
     struct fsm_victim victims[FSM_VICTIMS_MAX];
 };

@@ -1,38 +1,58 @@
 /* The replicated policy: defaults of a new cluster, and changes where a field at zero stays as it is. */
+#include "fsm/policy_fields.h"
 #include "fsm/state.h"
 
 void fsm_policy_defaults(Ckpt__V1__Policy *policy)
 {
     ckpt__v1__policy__init(policy);
-    policy->evaluation_interval_ms = 30000;
-    policy->min_interval_ms = 300000;
-    policy->max_interval_ms = 21600000;
-    policy->checkpoint_timeout_ms = 600000;
-    policy->grace_ms = 30000;
-    policy->max_deferral_ms = 300000;
-    policy->max_victims = 3;
-    policy->near_completion_ms = 300000;
-    policy->retention_ms = 604800000;
-    policy->keep_complete = 2;
-    policy->max_attempts = 3;
-    policy->retry_backoff_ms = 5000;
-    policy->node_degraded_after_ms = 30000;
-    policy->node_down_after_ms = 90000;
-    policy->node_failures_per_1000_node_days_milli = 6500;
-    policy->quiesce_ms = 2000;
-    policy->stall_fraction_ppm = 1000000;
-    policy->restart_cost_ms = 180000;
-    policy->micro_usd_per_gpu_hour = 2000000;
-    policy->default_write_bytes_per_s = 2000000000;
-    policy->max_requeue = 3;
-    policy->session_ttl_ms = 86400000;
-    policy->sensitive_min_interval_ms = 600000;
-    policy->sensitive_max_interval_ms = 3600000;
-    policy->sensitive_timeout_ms = 900000;
-    policy->queue_max_age_ms = 300000;
-    policy->learned_interval_ms = 300000;
-    policy->hazard_forget_ms = 2592000000;
-    policy->demand_forget_ms = 21600000;
+#define DURATION(name, lowest, highest, usual) policy->name##_ms = usual;
+#define COUNT(name, lowest, highest, usual)    policy->name = usual;
+    FSM_POLICY_FIELDS(DURATION, COUNT, COUNT)
+#undef DURATION
+#undef COUNT
+}
+
+static enum fsm_status refuse(struct fsm_outcome *outcome, const char *subject, uint64_t value,
+                              uint64_t limit)
+{
+    outcome->subject = subject;
+    outcome->current = value;
+    outcome->limit = limit;
+    outcome->status = FSM_INVALID_ARGUMENT;
+    return outcome->status;
+}
+
+/* A zero is no value: what it stands for stays as it is. */
+enum fsm_status fsm_policy_check_values(const Ckpt__V1__Policy *policy, struct fsm_outcome *outcome)
+{
+    const struct {
+        const char *name;
+        uint64_t value, lowest, highest;
+    } fields[] = {
+#define DURATION(name, lowest, highest, usual) {#name "_ms", policy->name##_ms, lowest, highest},
+#define COUNT(name, lowest, highest, usual)    {#name, policy->name, lowest, highest},
+        FSM_POLICY_FIELDS(DURATION, COUNT, COUNT)
+#undef DURATION
+#undef COUNT
+    };
+
+    for (size_t i = 0; i < ARRAY_COUNT(fields); i++) {
+        if (fields[i].value != 0 && fields[i].value < fields[i].lowest)
+            return refuse(outcome, fields[i].name, fields[i].value, fields[i].lowest);
+        if (fields[i].value > fields[i].highest)
+            return refuse(outcome, fields[i].name, fields[i].value, fields[i].highest);
+    }
+    return FSM_OK;
+}
+
+enum fsm_status fsm_policy_check_order(const Ckpt__V1__Policy *policy, struct fsm_outcome *outcome)
+{
+#define X(least, most)                                                                             \
+    if (policy->least > policy->most)                                                              \
+        return refuse(outcome, #least " (limited by " #most ")", policy->least, policy->most);
+    FSM_POLICY_ORDERED(X)
+#undef X
+    return FSM_OK;
 }
 
 /* By the descriptor, so that a new field of the policy needs no line here. */

@@ -580,6 +580,10 @@ void fsm_node_lost(struct fsm *fsm, struct node *node);
 
 /* policy.c */
 void fsm_policy_defaults(Ckpt__V1__Policy *policy);
+/* INVALID_ARGUMENT with the field in outcome->subject: a value beyond its limits, or a whole policy in which two contradict. */
+enum fsm_status fsm_policy_check_values(const Ckpt__V1__Policy *policy,
+                                        struct fsm_outcome *outcome);
+enum fsm_status fsm_policy_check_order(const Ckpt__V1__Policy *policy, struct fsm_outcome *outcome);
 void fsm_policy_merge(Ckpt__V1__Policy *policy, const Ckpt__V1__Policy *changes);
 
 /* command.c */

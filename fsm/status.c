@@ -87,6 +87,10 @@ char *fsm_outcome_text(const struct fsm_outcome *outcome, char *text, size_t siz
     if (size == 0)
         return text;
     text[0] = '\0';
+    if (outcome->subject != NULL) {
+        line_add(&line, outcome->subject, strlen(outcome->subject));
+        line_add(&line, ": ", 2);
+    }
     for (const char *at = row->text; *at != '\0';) {
         if (strncmp(at, "{c}", 3) == 0) {
             line_add_number(&line, outcome->current);

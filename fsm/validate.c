@@ -143,42 +143,6 @@ static enum fsm_status validate_target_spec(const Ckpt__V1__TargetSpec *spec,
     return status;
 }
 
-static enum fsm_status validate_policy(const Ckpt__V1__Policy *policy, struct fsm_outcome *outcome)
-{
-    const uint64_t durations[] = {policy->evaluation_interval_ms,
-                                  policy->min_interval_ms,
-                                  policy->max_interval_ms,
-                                  policy->checkpoint_timeout_ms,
-                                  policy->grace_ms,
-                                  policy->max_deferral_ms,
-                                  policy->near_completion_ms,
-                                  policy->retention_ms,
-                                  policy->retry_backoff_ms,
-                                  policy->node_degraded_after_ms,
-                                  policy->node_down_after_ms,
-                                  policy->quiesce_ms,
-                                  policy->restart_cost_ms,
-                                  policy->session_ttl_ms,
-                                  policy->sensitive_min_interval_ms,
-                                  policy->sensitive_max_interval_ms,
-                                  policy->sensitive_timeout_ms,
-                                  policy->queue_max_age_ms,
-                                  policy->learned_interval_ms,
-                                  policy->hazard_forget_ms,
-                                  policy->demand_forget_ms};
-
-    check_range(policy->max_victims, 0, FSM_VICTIMS_MAX, outcome);
-    check_range(policy->keep_complete, 0, FSM_COMPLETE_KEPT_MAX, outcome);
-    check_range(policy->max_attempts, 0, FSM_ATTEMPTS_MAX, outcome);
-    check_range(policy->max_requeue, 0, FSM_REQUEUE_MAX, outcome);
-    check_range(policy->stall_fraction_ppm, 0, FSM_PPM, outcome);
-    check_range(policy->micro_usd_per_gpu_hour, 0, FSM_BANDWIDTH_MAX, outcome);
-    check_range(policy->default_write_bytes_per_s, 0, FSM_BANDWIDTH_MAX, outcome);
-    for (size_t i = 0; i < ARRAY_COUNT(durations) && outcome->status == FSM_OK; i++)
-        check_range(durations[i], 0, FSM_DURATION_MAX_MS, outcome);
-    return outcome->status;
-}
-
 static enum fsm_status validate_cluster_init(const fsm_command *command,
                                              struct fsm_outcome *outcome)
 {
@@ -190,7 +154,7 @@ static enum fsm_status validate_cluster_init(const fsm_command *command,
     check_count(init->n_targets, FSM_TARGETS_MAX, outcome);
     status = outcome->status;
     if (status == FSM_OK && init->policy != NULL)
-        status = validate_policy(init->policy, outcome);
+        status = fsm_policy_check_values(init->policy, outcome);
     for (size_t i = 0; i < init->n_targets && status == FSM_OK; i++) {
         status = validate_target_spec(init->targets[i], outcome);
         for (size_t j = 0; j < i && status == FSM_OK; j++)
@@ -388,7 +352,7 @@ static enum fsm_status validate_set_policy(const fsm_command *command, struct fs
 {
     if (command->set_policy->policy == NULL)
         return FSM_INVALID_ARGUMENT;
-    return validate_policy(command->set_policy->policy, outcome);
+    return fsm_policy_check_values(command->set_policy->policy, outcome);
 }
 
 static enum fsm_status validate_nothing(const fsm_command *command, struct fsm_outcome *outcome)

@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include <yaml.h>
 
+#include "fsm/policy_fields.h"
 #include "src/base/check.h"
 #include "src/broker/config_keys.h"
 
@@ -407,12 +408,12 @@ static int check_together(struct config *config, struct err *err)
     if (config->heartbeat_ms * 3 > config->election_ms)
         return config_complain(config, CONFIG_TIMERS, "heartbeat", 0, err,
                                "must be at most a third of timers.election_ms");
-    if (config->policy.max_interval_ms < config->policy.min_interval_ms)
-        return config_complain(config, CONFIG_POLICY, "max_interval", 0, err,
-                               "must not be below policy.min_interval_ms");
-    if (config->policy.node_down_after_ms < config->policy.node_degraded_after_ms)
-        return config_complain(config, CONFIG_POLICY, "node_down_after", 0, err,
-                               "must not be below policy.node_degraded_after_ms");
+#define X(least, most)                                                                             \
+    if (config->policy.most < config->policy.least)                                                \
+        return config_complain(config, CONFIG_POLICY, #most, 0, err,                               \
+                               "must not be below policy." #least);
+    FSM_POLICY_ORDERED(X)
+#undef X
     return check_targets(config, err) != 0 ? -1 : check_telemetry(config, err);
 }
 

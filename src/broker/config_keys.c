@@ -6,15 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fsm/limits.h"
+#include "fsm/policy_fields.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/base/text.h"
 
-#define SECOND_MS UINT64_C(1000)
-#define HOUR_MS   (3600 * SECOND_MS)
-#define DAY_MS    (24 * HOUR_MS)
-#define YEAR_MS   (365 * DAY_MS)
+#define SECOND_MS FSM_SECOND_MS
+#define HOUR_MS   FSM_HOUR_MS
+#define DAY_MS    FSM_DAY_MS
+#define YEAR_MS   FSM_YEAR_MS
 #define RATE_MAX  UINT64_C(1000000000000000)
 
 #define ROOT(kind, name, member, min, max, initial)                                                \
@@ -27,6 +27,11 @@
     {CONFIG_TLS, CONFIG_PATH, name, offsetof(struct config, member), 0, 1024, ""},
 #define POLICY(kind, name, member, min, max, initial)                                              \
     {CONFIG_POLICY, kind, name, offsetof(struct config, policy.member), min, max, initial},
+#define POLICY_DURATION(name, min, max, initial)                                                   \
+    POLICY(CONFIG_DURATION, #name, name##_ms, min, max, #initial "ms")
+#define POLICY_COUNT32(name, min, max, initial)                                                    \
+    POLICY(CONFIG_COUNT32, #name, name, min, max, #initial)
+#define POLICY_COUNT(name, min, max, initial) POLICY(CONFIG_COUNT, #name, name, min, max, #initial)
 #define BACKUPS(kind, name, member, min, max, initial)                                             \
     {CONFIG_BACKUPS, kind, name, offsetof(struct config, backups.member), min, max, initial},
 #define WATCH(kind, name, member, min, max, initial)                                               \
@@ -71,35 +76,7 @@ static const struct config_key config_keys[] = {
     TIMERS("heartbeat", heartbeat_ms, 5, 10 * SECOND_MS, "100")
     RAFT("snapshot_after_entries", snapshot_after_entries, 100, UINT64_C(10000000), "100000")
     RAFT("snapshot_after_bytes", snapshot_after_bytes, UINT64_C(1) << 20, UINT64_C(1) << 32, "67108864")
-    POLICY(CONFIG_DURATION, "evaluation_interval", evaluation_interval_ms, 50, HOUR_MS, "30s")
-    POLICY(CONFIG_DURATION, "min_interval", min_interval_ms, 1, 7 * DAY_MS, "5m")
-    POLICY(CONFIG_DURATION, "max_interval", max_interval_ms, 1, YEAR_MS, "6h")
-    POLICY(CONFIG_DURATION, "checkpoint_timeout", checkpoint_timeout_ms, 100, 7 * DAY_MS, "10m")
-    POLICY(CONFIG_DURATION, "grace", grace_ms, 1, HOUR_MS, "30s")
-    POLICY(CONFIG_DURATION, "max_deferral", max_deferral_ms, 1, DAY_MS, "5m")
-    POLICY(CONFIG_COUNT32, "max_victims", max_victims, 1, FSM_VICTIMS_MAX, "3")
-    POLICY(CONFIG_DURATION, "near_completion", near_completion_ms, 1, DAY_MS, "5m")
-    POLICY(CONFIG_DURATION, "retention", retention_ms, SECOND_MS, 10 * YEAR_MS, "7d")
-    POLICY(CONFIG_COUNT32, "keep_complete", keep_complete, 2, FSM_CHECKPOINTS_PER_ALLOCATION_MAX / 2, "2")
-    POLICY(CONFIG_COUNT32, "max_attempts", max_attempts, 1, 16, "3")
-    POLICY(CONFIG_DURATION, "retry_backoff", retry_backoff_ms, 1, HOUR_MS, "5s")
-    POLICY(CONFIG_DURATION, "node_degraded_after", node_degraded_after_ms, 100, DAY_MS, "30s")
-    POLICY(CONFIG_DURATION, "node_down_after", node_down_after_ms, 100, DAY_MS, "90s")
-    POLICY(CONFIG_COUNT32, "node_failures_per_1000_node_days_milli", node_failures_per_1000_node_days_milli, 1, 1000000000, "6500")
-    POLICY(CONFIG_DURATION, "quiesce", quiesce_ms, 1, HOUR_MS, "2s")
-    POLICY(CONFIG_COUNT32, "stall_fraction_ppm", stall_fraction_ppm, 1, 1000000, "1000000")
-    POLICY(CONFIG_DURATION, "restart_cost", restart_cost_ms, 1, DAY_MS, "3m")
-    POLICY(CONFIG_COUNT, "micro_usd_per_gpu_hour", micro_usd_per_gpu_hour, 1, UINT64_C(1000000000000), "2000000")
-    POLICY(CONFIG_COUNT, "default_write_bytes_per_s", default_write_bytes_per_s, 1000, RATE_MAX, "2000000000")
-    POLICY(CONFIG_COUNT32, "max_requeue", max_requeue, 1, 100, "3")
-    POLICY(CONFIG_DURATION, "session_ttl", session_ttl_ms, SECOND_MS, 30 * DAY_MS, "1d")
-    POLICY(CONFIG_DURATION, "sensitive_min_interval", sensitive_min_interval_ms, 1, 7 * DAY_MS, "10m")
-    POLICY(CONFIG_DURATION, "sensitive_max_interval", sensitive_max_interval_ms, 1, YEAR_MS, "1h")
-    POLICY(CONFIG_DURATION, "sensitive_timeout", sensitive_timeout_ms, 100, 7 * DAY_MS, "15m")
-    POLICY(CONFIG_DURATION, "queue_max_age", queue_max_age_ms, SECOND_MS, DAY_MS, "5m")
-    POLICY(CONFIG_DURATION, "learned_interval", learned_interval_ms, SECOND_MS, DAY_MS, "5m")
-    POLICY(CONFIG_DURATION, "hazard_forget", hazard_forget_ms, HOUR_MS, 10 * YEAR_MS, "30d")
-    POLICY(CONFIG_DURATION, "demand_forget", demand_forget_ms, 60 * SECOND_MS, YEAR_MS, "6h")
+    FSM_POLICY_FIELDS(POLICY_DURATION, POLICY_COUNT32, POLICY_COUNT)
     TARGET(CONFIG_ID, "id", target_id, 1, ID_MAX_BYTES, NULL)
     TARGET(CONFIG_TARGET_KIND, "kind", kind, 0, 0, "posix")
     TARGET(CONFIG_FOLDER, "prefix", prefix, 1, FSM_PREFIX_MAX_BYTES, NULL)

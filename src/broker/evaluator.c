@@ -39,7 +39,8 @@ struct evaluator {
     struct replica_observer observer;
     struct clock_timer *timer;
     bool serving;
-    bool again; /* another cycle at once after this one */
+    bool again;           /* another cycle at once after this one */
+    uint64_t interval_ms; /* by which the next cycle was scheduled */
     bool target_up[FSM_TARGETS_MAX];
     uint64_t last_cycle_ms;
     /* the cycle that runs, and its rows */
@@ -292,6 +293,7 @@ static void schedule_next(struct evaluator *evaluator)
     uint64_t due_us = evaluator->cycle_began_us + policy->evaluation_interval_ms * 1000;
     uint64_t now_us = monotonic_us(evaluator);
 
+    evaluator->interval_ms = policy->evaluation_interval_ms;
     evaluator->broker->clock.timer_start(
         evaluator->timer, evaluator->again || due_us <= now_us ? 1000 : due_us - now_us);
 }
@@ -317,11 +319,7 @@ static void end_cycle(struct evaluator *evaluator)
 uint64_t evaluator_attempt_interval_ms(const Ckpt__V1__Policy *policy,
                                        const struct fsm_allocation *allocation)
 {
-    uint64_t interval_ms =
-        allocation->sensitive ? policy->sensitive_min_interval_ms : policy->min_interval_ms;
-
-    return allocation->period_ms != 0 && allocation->period_ms < interval_ms ? allocation->period_ms
-                                                                             : interval_ms;
+    return allocation->sensitive ? policy->sensitive_min_interval_ms : policy->min_interval_ms;
 }
 
 /* The model counts from the last complete checkpoint. A failed one counts as well: the state machine would skip the decision. */
@@ -732,11 +730,25 @@ static void on_not_serving(void *context)
     }
 }
 
+/* A policy with another interval counts from the last cycle, not only from the next one on. */
+static void follow_interval(struct evaluator *evaluator)
+{
+    const Ckpt__V1__Policy *policy = fsm_policy(replica_fsm(evaluator->broker->replica));
+
+    if (evaluator->last_cycle_ms == 0 || evaluator->in_cycle || evaluator->pricing ||
+        policy->evaluation_interval_ms == evaluator->interval_ms)
+        return; /* end_cycle() schedules by what is in force then */
+    schedule_next(evaluator);
+}
+
 static void on_applied(void *context)
 {
     struct evaluator *evaluator = context;
 
-    if (!evaluator->serving || !note_targets(evaluator))
+    if (!evaluator->serving)
+        return;
+    follow_interval(evaluator);
+    if (!note_targets(evaluator))
         return;
     log_info("evaluate_after_recovery", "in_cycle=%d", evaluator->in_cycle);
     evaluator->again = true;

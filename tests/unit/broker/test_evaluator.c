@@ -54,6 +54,47 @@ static void every_running_allocation_is_evaluated_once_per_interval(void **state
     finish(fake);
 }
 
+static void set_interval(struct fake *fake, uint64_t ms)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__SetPolicy set = CKPT__LOG__V1__SET_POLICY__INIT;
+    Ckpt__V1__Policy policy = CKPT__V1__POLICY__INIT;
+    char id[32];
+
+    snprintf(id, sizeof(id), "interval-%d", (int)ms);
+    command.request_id = id;
+    policy.evaluation_interval_ms = ms;
+    set.policy = &policy;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_SET_POLICY;
+    command.set_policy = &set;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+}
+
+/* The leader that waits out an interval of an hour does not sleep through the policy that ends it. */
+static void a_new_interval_counts_from_the_last_cycle(void **state)
+{
+    struct fake *fake = start();
+    uint64_t last_ms;
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "job", 1, 4, NULL).status, FSM_OK);
+    fake_serve(fake);
+    set_interval(fake, HOUR_MS);
+    fake_advance_ms(fake, 40000);
+    last_ms = evaluator_last_cycle_ms(fake->broker.evaluator);
+    set_interval(fake, 60000);
+    fake_advance_ms(fake, 19000);
+    assert_uint_equal(evaluator_last_cycle_ms(fake->broker.evaluator), last_ms);
+    fake_advance_ms(fake, 1000); /* 60 s after the last one */
+    assert_uint_equal(evaluator_last_cycle_ms(fake->broker.evaluator), last_ms + 60000);
+    set_interval(fake, 120000); /* longer: not before */
+    fake_advance_ms(fake, 119000);
+    assert_uint_equal(evaluator_last_cycle_ms(fake->broker.evaluator), last_ms + 60000);
+    fake_advance_ms(fake, 1000);
+    assert_uint_equal(evaluator_last_cycle_ms(fake->broker.evaluator), last_ms + 180000);
+    finish(fake);
+}
+
 /* S1-055, S1-056 */
 static void value_over_cost_becomes_exactly_one_checkpoint(void **state)
 {
@@ -583,6 +624,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_running_allocation_is_evaluated_once_per_interval),
+        cmocka_unit_test(a_new_interval_counts_from_the_last_cycle),
         cmocka_unit_test(value_over_cost_becomes_exactly_one_checkpoint),
         cmocka_unit_test(a_decision_of_the_log_is_reproduced_bit_for_bit),
         cmocka_unit_test(nothing_is_decided_while_the_storage_is_down),

@@ -591,6 +591,10 @@ static inline enum fsm_status script_policy(struct script *script, Ckpt__Log__V1
     policy.sensitive_timeout_ms = script_number(script, "sensitive_timeout", 0);
     policy.restart_cost_ms = script_number(script, "restart_cost", 0);
     policy.max_deferral_ms = script_number(script, "deferral", 0);
+    policy.evaluation_interval_ms = script_number(script, "interval", 0);
+    policy.max_interval_ms = script_number(script, "max_interval", 0);
+    policy.stall_fraction_ppm = (uint32_t)script_number(script, "stall", 0);
+    policy.node_down_after_ms = script_number(script, "down_after", 0);
     set.policy = &policy;
     SCRIPT_BODY(SET_POLICY, set_policy, &set);
     return script_apply(script, command);

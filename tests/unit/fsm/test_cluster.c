@@ -117,6 +117,47 @@ static void a_new_policy_keeps_what_is_not_named(void **unused)
     script_close(&script);
 }
 
+/* What a configuration file would be refused for, the log takes neither, and the refusal says of what it speaks. */
+static void a_policy_out_of_range_or_against_itself_changes_nothing(void **unused)
+{
+    static const struct {
+        const char *line, *subject;
+        uint64_t current, limit;
+    } refusals[] = {{"policy interval=10", "evaluation_interval_ms", 10, 50},
+                    {"policy interval=36000000", "evaluation_interval_ms", 36000000, 3600000},
+                    {"policy stall=1000001", "stall_fraction_ppm", 1000001, 1000000},
+                    {"policy keep=33", "keep_complete", 33, 32},
+                    {"policy grace=5 retention=999", "retention_ms", 999, 1000},
+                    {"policy min_interval=25200000", "min_interval_ms (limited by max_interval_ms)",
+                     25200000, 21600000},
+                    {"policy max_interval=5 min_interval=6",
+                     "min_interval_ms (limited by max_interval_ms)", 6, 5},
+                    {"policy sensitive_min=7200000",
+                     "sensitive_min_interval_ms (limited by sensitive_max_interval_ms)", 7200000,
+                     3600000},
+                    {"policy down_after=20000",
+                     "node_degraded_after_ms (limited by node_down_after_ms)", 30000, 20000}};
+    struct script script;
+    char text[256];
+
+    (void)unused;
+    script_start(&script);
+    for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+        expect_status(&script, INVALID_ARGUMENT, "%s", refusals[i].line);
+        assert_non_null(script.outcome.subject);
+        assert_string_equal(script.outcome.subject, refusals[i].subject);
+
+        assert_uint_equal(script.outcome.current, refusals[i].current);
+        assert_uint_equal(script.outcome.limit, refusals[i].limit);
+        fsm_outcome_text(&script.outcome, text, sizeof(text));
+        assert_memory_equal(text, refusals[i].subject, strlen(refusals[i].subject));
+    }
+    assert_int_equal(fsm_policy(script.fsm)->grace_ms, 30000);
+    assert_int_equal(fsm_policy(script.fsm)->max_interval_ms, 21600000);
+    expect_ok(&script, "policy min_interval=25200000 max_interval=25200000");
+    script_close(&script);
+}
+
 static void watches_learn_of_dropped_events(void **unused)
 {
     struct script script;
@@ -244,6 +285,7 @@ int main(void)
         cmocka_unit_test(sessions_are_forgotten_by_age),
         cmocka_unit_test(refusals_are_remembered),
         cmocka_unit_test(a_new_policy_keeps_what_is_not_named),
+        cmocka_unit_test(a_policy_out_of_range_or_against_itself_changes_nothing),
         cmocka_unit_test(watches_learn_of_dropped_events),
         cmocka_unit_test(changed_nodes_are_listed_once),
         cmocka_unit_test(a_lowered_budget_stops_further_grants),

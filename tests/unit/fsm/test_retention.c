@@ -108,11 +108,11 @@ static void ids_are_never_used_twice(void **unused)
 
     (void)unused;
     script_start(&script);
-    expect_ok(&script, "policy retention=1 keep=1");
+    expect_ok(&script, "policy retention=1000 keep=1");
     expect_ok(&script, "register j1 nodes=n1");
     complete(&script, 1);
     expect_ok(&script, "end j1");
-    expect_ok(&script, "after 10");
+    expect_ok(&script, "after 1000");
     expect_ok(&script, "tick");
     expect_ok(&script, "collected 1-1");
     expect_ok(&script, "register j1 nodes=n1");
