@@ -594,7 +594,6 @@ static inline enum fsm_status script_policy(struct script *script, Ckpt__Log__V1
     policy.evaluation_interval_ms = script_number(script, "interval", 0);
     policy.max_interval_ms = script_number(script, "max_interval", 0);
     policy.stall_fraction_ppm = (uint32_t)script_number(script, "stall", 0);
-    policy.node_down_after_ms = script_number(script, "down_after", 0);
     set.policy = &policy;
     SCRIPT_BODY(SET_POLICY, set_policy, &set);
     return script_apply(script, command);

@@ -134,9 +134,7 @@ static void a_policy_out_of_range_or_against_itself_changes_nothing(void **unuse
                      "min_interval_ms (limited by max_interval_ms)", 6, 5},
                     {"policy sensitive_min=7200000",
                      "sensitive_min_interval_ms (limited by sensitive_max_interval_ms)", 7200000,
-                     3600000},
-                    {"policy down_after=20000",
-                     "node_degraded_after_ms (limited by node_down_after_ms)", 30000, 20000}};
+                     3600000}};
     struct script script;
     char text[256];
 
