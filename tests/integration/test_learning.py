@@ -111,7 +111,7 @@ def the_policy_of_sensitive_jobs_and_of_queues_changes_through_the_log():
         assert queue.counted and queue.vcluster == "hpc" and queue.waiting_count == 1, queue
         assert status().pressure_ppm == 500000
         cluster.client.operator("SetPolicy", operator_pb2.SetPolicyRequest(
-            request_id=uuid.uuid4().hex, policy=common_pb2.Policy(queue_max_age_ms=1, sensitive_min_interval_ms=7000)))
+            request_id=uuid.uuid4().hex, policy=common_pb2.Policy(queue_max_age_ms=1000, sensitive_min_interval_ms=7000)))
         wait_until("the report is too old", lambda: not status().queues[0].counted, 10)
         assert status().pressure_ppm == 0
         assert any("queue of hpc" in w for w in status().warnings), status().warnings
