@@ -105,18 +105,9 @@ static void stranger(struct telemetry *telemetry, size_t source, const char *nam
 }
 
 /* Slots of the nodes that one document speaks of, with repetitions. */
-struct touched {
-    uint32_t *slots;
-    size_t count, capacity;
-};
-
-static void touch(struct touched *touched, const struct fsm_node *node)
+static void touch(struct sources_taking *taking, const struct fsm_node *node)
 {
-    if (touched->count == touched->capacity) {
-        touched->capacity = touched->capacity == 0 ? 64 : touched->capacity * 2;
-        touched->slots = check_realloc(touched->slots, touched->capacity, sizeof(*touched->slots));
-    }
-    touched->slots[touched->count++] = node->slot;
+    buf_append(&taking->marked, &node->slot, sizeof(node->slot));
 }
 
 static void take_one(struct telemetry *telemetry, size_t source, const struct fsm_node *node,
@@ -128,51 +119,73 @@ static void take_one(struct telemetry *telemetry, size_t source, const struct fs
 
 /* Samples of many nodes: consecutive ones are mostly of one node, or of one metric of one node after the other. */
 static void take_of_many(struct telemetry *telemetry, size_t source, const struct samples *samples,
-                         struct touched *touched)
+                         size_t end, struct sources_taking *taking)
 {
     const struct fsm_node *node = NULL;
     uint32_t subject = SAMPLES_NO_SUBJECT;
 
-    for (size_t i = 0; i < samples->count; i++) {
+    for (size_t i = taking->next; i < end; i++) {
         const struct telemetry_sample *sample = &samples->items[i];
 
-        if (i == 0 || sample->subject != subject) {
+        if (i == taking->next || sample->subject != subject) {
+            bool begins = i == 0 || sample->subject != samples->items[i - 1].subject;
             const char *name = sample->subject != SAMPLES_NO_SUBJECT
                                    ? samples_subject(samples, sample->subject)
                                    : "";
 
             subject = sample->subject;
             node = node_of(telemetry, source, name);
-            if (node == NULL)
+            if (node != NULL && begins)
+                touch(taking, node);
+            else if (begins)
                 stranger(telemetry, source, name[0] != '\0' ? name : "(no name)");
-            else
-                touch(touched, node);
         }
         take_one(telemetry, source, node, sample);
     }
 }
 
+static void take_of_one(struct telemetry *telemetry, size_t source, const char *node_id,
+                        const struct samples *samples, size_t end, struct sources_taking *taking)
+{
+    const struct fsm_node *node = fsm_node_find(state_of(telemetry), node_id);
+
+    for (size_t i = taking->next; node != NULL && i < end; i++)
+        take_one(telemetry, source, node, &samples->items[i]);
+    if (node != NULL && end == samples->count)
+        touch(taking, node);
+}
+
 /* Nodes are marked as heard when the whole document was taken: what is there at first sight is told from what appears later. */
-static void take_samples(void *context, size_t source, const char *node_id,
-                         const struct samples *samples)
+static void mark_heard(struct telemetry *telemetry, size_t source, size_t most,
+                       struct sources_taking *taking)
+{
+    size_t count = taking->marked.length / sizeof(uint32_t);
+    uint32_t slot;
+
+    for (; taking->marks_done < count && most > 0; most--) {
+        memcpy(&slot, taking->marked.bytes + taking->marks_done++ * sizeof(slot), sizeof(slot));
+        node_health_heard(health_of(telemetry->broker), slot, number_of(source), taking->began_us);
+    }
+}
+
+static bool take_samples(void *context, size_t source, const char *node_id,
+                         const struct samples *samples, size_t most, struct sources_taking *taking)
 {
     struct telemetry *telemetry = context;
-    struct touched touched = {.count = 0};
-    uint64_t at_us = now_us(telemetry);
+    size_t end = samples->count - taking->next < most ? samples->count : taking->next + most;
 
-    if (node_id == NULL) {
-        take_of_many(telemetry, source, samples, &touched);
-    } else {
-        const struct fsm_node *node = fsm_node_find(state_of(telemetry), node_id);
-
-        for (size_t i = 0; node != NULL && i < samples->count; i++)
-            take_one(telemetry, source, node, &samples->items[i]);
-        if (node != NULL)
-            touch(&touched, node);
-    }
-    for (size_t i = 0; i < touched.count; i++)
-        node_health_heard(health_of(telemetry->broker), touched.slots[i], number_of(source), at_us);
-    free(touched.slots);
+    if (taking->began_us == 0)
+        taking->began_us = now_us(telemetry);
+    if (node_id == NULL)
+        take_of_many(telemetry, source, samples, end, taking);
+    else
+        take_of_one(telemetry, source, node_id, samples, end, taking);
+    most -= end - taking->next;
+    taking->next = end;
+    if (end == samples->count)
+        mark_heard(telemetry, source, most, taking);
+    return taking->next == samples->count &&
+           taking->marks_done * sizeof(uint32_t) == taking->marked.length;
 }
 
 /* ---- who is seen ---- */

@@ -9,11 +9,14 @@
 #include "src/base/check.h"
 #include "src/base/list.h"
 
+#define READ_BYTES 4096L /* libcurl reads a hundred times as much in one turn of the loop */
+
 struct fetch {
     uv_loop_t *loop;
     CURLM *multi;
     uv_timer_t timer;
     struct list calls;
+    bool firing; /* the timer */
     bool closing;
 };
 
@@ -136,7 +139,9 @@ static void on_timer(uv_timer_t *timer)
     struct fetch *fetch = timer->data;
     int running;
 
+    fetch->firing = true;
     curl_multi_socket_action(fetch->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+    fetch->firing = false;
     collect_ended(fetch);
 }
 
@@ -189,7 +194,8 @@ static int socket_changed(CURL *easy, curl_socket_t socket, int what, void *cont
     return uv_poll_start(&watch->poll, events, on_socket) == 0 ? 0 : -1;
 }
 
-/* Never acts at once: libcurl must not be called from its own callback. */
+/* Never acts at once: libcurl must not be called from its own callback. When there is more to read it asks to be called again at once;
+ * libuv runs a timer that restarts itself so in the same turn of the loop, and all else would wait until the whole document is read. */
 static int timer_changed(CURLM *multi, long delay_ms, void *context)
 {
     struct fetch *fetch = context;
@@ -200,7 +206,8 @@ static int timer_changed(CURLM *multi, long delay_ms, void *context)
     if (delay_ms < 0)
         uv_timer_stop(&fetch->timer);
     else
-        CHECK(uv_timer_start(&fetch->timer, on_timer, (uint64_t)delay_ms, 0) == 0);
+        CHECK(uv_timer_start(&fetch->timer, on_timer,
+                             delay_ms == 0 && fetch->firing ? 1 : (uint64_t)delay_ms, 0) == 0);
     return 0;
 }
 
@@ -299,6 +306,7 @@ static CURLcode set_up(struct fetch_call *call, const char *url,
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, call->problem);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_bytes);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, call);
+    curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, READ_BYTES);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(easy, CURLOPT_PROXY, "");

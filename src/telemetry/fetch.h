@@ -1,7 +1,7 @@
 /* HTTP GET over libcurl's multi interface on a libuv loop: never blocks, no thread of ours (libcurl resolves names in one of its own).
  *
  * Flow     fetch_get() -> done() once with the body, unless fetch_cancel(). Connections are kept open for the next call.
- * Shapes   the caller bounds how many are under way. The body belongs to the fetch during done().
+ * Shapes   the caller bounds how many are under way. The body is the fetch's; done() may take its bytes and leave it empty.
  * Units    milliseconds, bytes.
  * Errors   ERR_TIMEOUT, ERR_UNAVAILABLE (no connection, no such name), ERR_AUTH (401, 403, TLS), ERR_NOT_FOUND (404), ERR_FULL (longer
  *          than max_bytes), ERR_INVALID (any other answer but 200). Texts name the host and never what was sent.
@@ -28,7 +28,7 @@ struct fetch_options {
     const char *user;            /* "name:password"; "": none */
     const char *bearer;          /* token; "": none */
 };
-typedef void fetch_done_fn(void *data, const struct err *failed, const struct buf *body);
+typedef void fetch_done_fn(void *data, const struct err *failed, struct buf *body);
 
 /* connections_max: kept open when idle. */
 struct fetch *fetch_new(uv_loop_t *loop, long connections_max);

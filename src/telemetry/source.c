@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "src/base/check.h"
+#include "src/base/list.h"
 #include "src/telemetry/fetch.h"
 #include "src/telemetry/file.h"
 #include "src/telemetry/prometheus.h"
@@ -57,15 +58,19 @@ struct sources {
     struct random_ops random;
     struct sources_hooks hooks;
     struct clock_timer *timer;
+    struct clock_timer *take_timer;
+    struct list parsed; /* jobs whose samples are being taken */
     struct fetch *fetch;
     struct source items[SOURCES_MAX];
     size_t count;
     uint64_t pace;
 };
 
-/* One document between the fetch and its samples, in libuv's pool meanwhile. */
+/* One document between the fetch and the last of its samples, first in libuv's pool. */
 struct job {
     uv_work_t work;
+    struct list node; /* of sources.parsed */
+    struct sources_taking taking;
     struct endpoint *endpoint; /* NULL: not wanted any more */
     enum source_kind kind;
     uint64_t oldest_ms;
@@ -189,21 +194,15 @@ static void parse(uv_work_t *work)
         break;
     }
     job->ok = result == 0;
+    buf_close(&job->body); /* giving megabytes back takes its time: here it is nobody's */
 }
 
-static void take_samples(struct endpoint *endpoint, const struct samples *samples)
+static void count_samples(struct source *source, const struct samples *samples)
 {
-    struct source *source = endpoint->source;
-    const struct sources_hooks *hooks = &source->sources->hooks;
-
     source->status.samples_total += samples->count;
     source->status.refused_total += samples->refused;
     source->status.old_total += samples->old;
     source->status.dropped_total += samples->dropped;
-    if (samples->count == 0)
-        return;
-    endpoint->told = true;
-    hooks->samples(hooks->context, source->index, endpoint->node, samples);
 }
 
 static void job_free(struct job *job)
@@ -211,6 +210,7 @@ static void job_free(struct job *job)
     buf_close(&job->body);
     samples_close(&job->samples);
     redfish_links_close(&job->links);
+    buf_close(&job->taking.marked);
     free(job);
 }
 
@@ -225,21 +225,75 @@ static void document_missed(struct endpoint *endpoint, const struct err *failed)
     next_document(endpoint);
 }
 
+/* ---- its samples ---- */
+
+static void document_taken(struct job *job)
+{
+    struct endpoint *endpoint = job->endpoint;
+
+    list_remove(&job->node);
+    if (endpoint != NULL) {
+        endpoint->job = NULL;
+        if (job->kind == SOURCE_REDFISH)
+            walk_found(&endpoint->walk, &job->links);
+        next_document(endpoint);
+    }
+    job_free(job);
+}
+
+/* True: the whole. */
+static bool take_some(struct job *job, size_t most)
+{
+    struct endpoint *endpoint = job->endpoint;
+    const struct sources_hooks *hooks;
+
+    if (endpoint == NULL || job->samples.count == 0)
+        return true;
+    hooks = &endpoint->source->sources->hooks;
+    endpoint->told = true;
+    return hooks->samples(hooks->context, endpoint->source->index, endpoint->node, &job->samples,
+                          most, &job->taking);
+}
+
+/* Document after document, as much as one turn of the loop may hold. */
+static void take_parsed(void *data)
+{
+    struct sources *sources = data;
+    size_t left = SOURCE_TURN_SAMPLES;
+
+    while (!list_empty(&sources->parsed) && left > 0) {
+        struct job *job = LIST_ITEM(sources->parsed.next, struct job, node);
+        size_t before = job->taking.next + job->taking.marks_done, count;
+
+        if (!take_some(job, left))
+            break;
+        count = job->taking.next + job->taking.marks_done - before;
+        if (count < SOURCE_DOCUMENT_SAMPLES)
+            count = SOURCE_DOCUMENT_SAMPLES;
+        left -= count < left ? count : left;
+        document_taken(job);
+    }
+    if (!list_empty(&sources->parsed))
+        sources->clock.timer_start(sources->take_timer, 0);
+}
+
 static void parsed(uv_work_t *work, int status)
 {
     struct job *job = work->data;
     struct endpoint *endpoint = job->endpoint;
 
+    if (endpoint != NULL && status == 0 && job->ok) {
+        struct sources *sources = endpoint->source->sources;
+
+        count_samples(endpoint->source, &job->samples);
+        if (list_empty(&sources->parsed))
+            sources->clock.timer_start(sources->take_timer, 0);
+        list_push_back(&sources->parsed, &job->node);
+        return;
+    }
     if (endpoint != NULL) {
         endpoint->job = NULL;
-        if (status == 0 && job->ok) {
-            take_samples(endpoint, &job->samples);
-            if (job->kind == SOURCE_REDFISH)
-                walk_found(&endpoint->walk, &job->links);
-            next_document(endpoint);
-        } else {
-            document_missed(endpoint, &job->failed);
-        }
+        document_missed(endpoint, &job->failed);
     }
     job_free(job);
 }
@@ -252,7 +306,7 @@ static uint64_t oldest_ms(const struct source *source)
     return wall_ms > age_ms ? wall_ms - age_ms : 0;
 }
 
-static void fetched(void *data, const struct err *failed, const struct buf *body)
+static void fetched(void *data, const struct err *failed, struct buf *body)
 {
     struct endpoint *endpoint = data;
     struct job *job;
@@ -272,8 +326,8 @@ static void fetched(void *data, const struct err *failed, const struct buf *body
     job->kind = endpoint->source->config.kind;
     job->oldest_ms = oldest_ms(endpoint->source);
     samples_init(&job->samples);
-    buf_init(&job->body);
-    buf_append(&job->body, body->bytes, body->length);
+    job->body = *body;
+    buf_init(body);
     endpoint->job = job;
     CHECK(uv_queue_work(endpoint->source->sources->loop, &job->work, parse, parsed) == 0);
 }
@@ -580,6 +634,8 @@ struct sources *sources_new(uv_loop_t *loop, const struct clock_ops *clock,
     sources->hooks = *hooks;
     sources->pace = 1;
     sources->timer = clock->timer_new(clock->context, on_timer, sources);
+    sources->take_timer = clock->timer_new(clock->context, take_parsed, sources);
+    list_init(&sources->parsed);
     sources->fetch = fetch_new(loop, CONNECTIONS_IDLE_MAX);
     return sources;
 }
@@ -589,8 +645,11 @@ void sources_free(struct sources *sources)
     if (sources == NULL)
         return;
     sources_configure(sources, NULL, 0);
+    while (!list_empty(&sources->parsed))
+        document_taken(LIST_ITEM(sources->parsed.next, struct job, node)); /* nobody's now */
     fetch_free(sources->fetch);
     sources->clock.timer_free(sources->timer);
+    sources->clock.timer_free(sources->take_timer);
     free(sources);
 }
 

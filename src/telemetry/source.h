@@ -1,8 +1,8 @@
 /* The sources of telemetry and their polling: who is asked when, how often, and how it went.
  *
  * Flow     sources_configure() makes the endpoints: one, or with "{host}" in the url one per line of the map. A timer starts what is due;
- *          fetch -> parser on a thread of libuv's pool -> hooks.samples() on the loop, document by document. A Redfish endpoint reads
- *          its documents one after the other (walk.h).
+ *          fetch -> parser on a thread of libuv's pool -> hooks.samples() on the loop, document by document, a large one in several
+ *          turns. A Redfish endpoint reads its documents one after the other (walk.h).
  * Shapes   at most SOURCES_MAX sources; per source `concurrency` endpoints are busy at a time. Intervals get a jitter of a tenth, so that
  *          thousands of endpoints do not come at once; the first poll of each lies anywhere in the first interval.
  * Units    milliseconds, bytes; ages in microseconds of the monotonic clock.
@@ -22,7 +22,13 @@
 #include "src/telemetry/map.h"
 #include "src/telemetry/samples.h"
 
-enum { SOURCES_MAX = 15, SOURCE_BACKOFF_MAX = 8, SOURCE_STALE_INTERVALS = 3 };
+enum {
+    SOURCES_MAX = 15,
+    SOURCE_BACKOFF_MAX = 8,
+    SOURCE_STALE_INTERVALS = 3,
+    SOURCE_TURN_SAMPLES = 2048,  /* taken in one turn of the loop, over all documents */
+    SOURCE_DOCUMENT_SAMPLES = 64 /* so many does a document count at least */
+};
 
 enum source_kind { SOURCE_SMD, SOURCE_REDFISH, SOURCE_PROMETHEUS };
 const char *source_kind_name(enum source_kind kind);
@@ -53,10 +59,20 @@ struct source_status {
     bool usable;          /* it could be set up */
 };
 
+/* How far a document was taken. Begins as zeros, ends when the whole was taken or nobody wants it any more. */
+struct sources_taking {
+    size_t next;       /* sample */
+    struct buf marked; /* the hook's own, closed by this module */
+    size_t marks_done;
+    uint64_t began_us;
+};
+
 struct sources_hooks {
     void *context;
-    /* node: whose endpoint it is; NULL: the samples' subjects say. */
-    void (*samples)(void *context, size_t source, const char *node, const struct samples *samples);
+    /* node: whose endpoint it is; NULL: the samples' subjects say. Takes about so many samples; true: that was the whole document,
+     * otherwise it is called again in a later turn. */
+    bool (*samples)(void *context, size_t source, const char *node, const struct samples *samples,
+                    size_t most, struct sources_taking *taking);
 };
 
 struct sources;
