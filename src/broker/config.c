@@ -240,12 +240,16 @@ static int config_complain(const struct config *config, enum config_section sect
 {
     size_t key = config_key_find(section, name);
     unsigned line = config_source_of(config, key, item)->line;
-    char path[128];
+    char path[128], value[512];
 
     config_key_path(key, item, path, sizeof(path));
     if (line == 0)
         return err_set(err, ERR_INVALID, "%s: %s %s", config->path, path, text);
-    return err_set(err, ERR_INVALID, "%s, line %u: %s %s", config->path, line, path, text);
+    if (section == CONFIG_TELEMETRY) /* a URL may carry a password */
+        return err_set(err, ERR_INVALID, "%s, line %u: %s %s", config->path, line, path, text);
+    config_key_show(config, key, item, value, sizeof(value));
+    return err_set(err, ERR_INVALID, "%s, line %u: %s '%.300s' %s", config->path, line, path, value,
+                   text);
 }
 
 static bool same(const char *a, const char *b)
@@ -299,15 +303,32 @@ static int check_member(const struct config *config, size_t i, struct err *err)
         if (addresses[k][0] == '\0' || config->insecure || config_address_is_loopback(addresses[k]))
             continue;
         if (config->tls_ca[0] == '\0')
-            return config_complain(config, CONFIG_MEMBERS, names[k], i, err,
-                                   "is not a loopback address, and without TLS everyone who "
-                                   "reaches it is trusted; set tls, or 'insecure: yes' to accept "
-                                   "that");
+            return config_complain(
+                config, CONFIG_MEMBERS, names[k], i, err,
+                "is not a loopback address, and without TLS everyone who "
+                "reaches it is trusted; set tls, or 'insecure: yes' (--insecure) "
+                "to accept that");
         if (addresses[k] == member->http)
             return config_complain(config, CONFIG_MEMBERS, names[k], i, err,
                                    "is not a loopback address, and this port has no TLS: everyone "
                                    "who reaches it reads the metrics; set 'insecure: yes' to "
                                    "accept that");
+    }
+    return 0;
+}
+
+/* Whoever says how often wants backups: without a folder there would be none, and nobody would notice. */
+static int check_backups(const struct config *config, struct err *err)
+{
+    static const char *const names[] = {"interval", "keep", "keep_bytes"};
+
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
+        size_t key = config_key_find(CONFIG_BACKUPS, names[i]);
+        if (config->backups.directory[0] == '\0' &&
+            config_source_of(config, key, 0)->from != CONFIG_FROM_DEFAULT)
+            return config_complain(config, CONFIG_BACKUPS, "directory", 0, err,
+                                   "is missing: no backup would be taken; name a folder that all "
+                                   "members reach, or leave the section out");
     }
     return 0;
 }
@@ -394,20 +415,22 @@ static int check_telemetry(const struct config *config, struct err *err)
 static int check_together(struct config *config, struct err *err)
 {
     size_t cluster_id = config_key_find(CONFIG_ROOT, "cluster_id");
+    char limit[96];
 
     if (config_source_of(config, cluster_id, 0)->from == CONFIG_FROM_DEFAULT)
         return err_set(err, ERR_INVALID, "%s: cluster_id is missing", config->path);
     if (config->member_count == 0)
         return err_set(err, ERR_INVALID, "%s: members is missing; list at least one", config->path);
-    if (check_tls(config, err) != 0)
+    if (check_tls(config, err) != 0 || check_backups(config, err) != 0)
         return -1;
     for (size_t i = 0; i < config->member_count; i++) {
         if (check_member(config, i, err) != 0)
             return -1;
     }
+    snprintf(limit, sizeof(limit), "must be at most a third of timers.election_ms, %" PRIu64 " ms",
+             config->election_ms);
     if (config->heartbeat_ms * 3 > config->election_ms)
-        return config_complain(config, CONFIG_TIMERS, "heartbeat", 0, err,
-                               "must be at most a third of timers.election_ms");
+        return config_complain(config, CONFIG_TIMERS, "heartbeat", 0, err, limit);
 #define X(least, most)                                                                             \
     if (config->policy.most < config->policy.least)                                                \
         return config_complain(config, CONFIG_POLICY, #most, 0, err,                               \
@@ -430,18 +453,32 @@ int config_check_bootstrap(const struct config *config, struct err *err)
 
 /* ---- flags ---- */
 
-static int apply_flags(struct config *config, const struct config_flags *flags, struct err *err)
+static int apply_value(struct config *config, const char *name, const char *flag, const char *value,
+                       struct err *err)
+{
+    size_t key = config_key_find(CONFIG_ROOT, name);
+    struct err problem;
+
+    if (value == NULL)
+        return 0;
+    if (config_key_set(config, key, 0, value, &problem) != 0)
+        return err_set(err, ERR_INVALID, "%s %s", flag, problem.text);
+    config_source_of(config, key, 0)->from = CONFIG_FROM_FLAG;
+    return 0;
+}
+
+static int apply_values(struct config *config, const struct config_flags *flags, struct err *err)
+{
+    if (apply_value(config, "data_dir", "--data-dir", flags->data_dir, err) != 0)
+        return -1;
+    return apply_value(config, "insecure", "--insecure", flags->insecure ? "yes" : NULL, err);
+}
+
+static int find_self(struct config *config, const struct config_flags *flags, struct err *err)
 {
     char host[256] = "";
     const char *name = flags->name;
-    size_t key = config_key_find(CONFIG_ROOT, "data_dir");
-    struct err problem;
 
-    if (flags->data_dir != NULL) {
-        if (config_key_set(config, key, 0, flags->data_dir, &problem) != 0)
-            return err_set(err, ERR_INVALID, "--data-dir %s", problem.text);
-        config_source_of(config, key, 0)->from = CONFIG_FROM_FLAG;
-    }
     if (name == NULL && gethostname(host, sizeof(host) - 1) == 0)
         name = host;
     for (size_t i = 0; name != NULL && i < config->member_count; i++) {
@@ -476,7 +513,8 @@ int config_parse(const char *path, const char *text, size_t length,
         set_initial(config, CONFIG_TLS, 0, err) == 0 &&
         set_initial(config, CONFIG_BACKUPS, 0, err) == 0 &&
         set_initial(config, CONFIG_HEALTH, 0, err) == 0 && walk_document(&walk) == 0 &&
-        check_together(config, err) == 0 && apply_flags(config, flags, err) == 0)
+        apply_values(config, flags, err) == 0 && check_together(config, err) == 0 &&
+        find_self(config, flags, err) == 0)
         status = 0;
     if (walk.has_event)
         yaml_event_delete(&walk.event);

@@ -82,6 +82,7 @@ struct config {
 struct config_flags {
     const char *name; /* required */
     const char *data_dir;
+    bool insecure;
 };
 
 /* For a bootstrap: an even number of first members is refused. */

@@ -34,7 +34,7 @@ struct options {
 };
 
 static const char usage[] =
-    "usage: ckptd --config FILE --name NAME [--data-dir DIR] [--bootstrap | --join]\n"
+    "usage: ckptd --config FILE --name NAME [--data-dir DIR] [--insecure] [--bootstrap | --join]\n"
     "       ckptd --config FILE [--name NAME] --check-config | --print-config\n"
     "       ckptd --config FILE --name NAME --bootstrap --restore BACKUP [--new-cluster-id] "
     "[--epoch N]\n"
@@ -46,6 +46,8 @@ static const char usage[] =
     "  --config FILE    configuration, identical on all members\n"
     "  --name NAME      which member this is (default: the host name)\n"
     "  --data-dir DIR   overrides data_dir of the file\n"
+    "  --insecure       like 'insecure: yes' in the file: binds addresses that are not loopback "
+    "without TLS\n"
     "  --bootstrap      first start of a new cluster; each of its members once\n"
     "  --join           first start of a member that a running cluster adds (ckptctl member add)\n"
     "  --check-config   exit 0 when the configuration is valid (and this member's certificate), 2 "
@@ -112,6 +114,7 @@ static int parse_options(int argc, char **argv, struct options *options)
     static const struct option table[] = {{"config", required_argument, NULL, 'c'},
                                           {"name", required_argument, NULL, 'n'},
                                           {"data-dir", required_argument, NULL, 'd'},
+                                          {"insecure", no_argument, NULL, 'u'},
                                           {"bootstrap", no_argument, NULL, 'b'},
                                           {"join", no_argument, NULL, 'j'},
                                           {"check-config", no_argument, NULL, 'k'},
@@ -142,6 +145,9 @@ static int parse_options(int argc, char **argv, struct options *options)
             break;
         case 'd':
             options->flags.data_dir = optarg;
+            break;
+        case 'u':
+            options->flags.insecure = true;
             break;
         case 'b':
             options->bootstrap = true;

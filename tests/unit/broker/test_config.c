@@ -136,7 +136,9 @@ static const struct refusal mistakes[] = {
     {HEAD ONE "timers: {election: 61s}\n", {"line 4", "'61s'", "50 to 60000 ms"}},
     {HEAD ONE "timers: {election: 1.5s}\n", {"line 4", "'1.5s'"}},
     {HEAD ONE "timers: {election: 5 s}\n", {"line 4", "'5 s'"}},
-    {HEAD ONE "timers: {heartbeat: 400ms}\n", {"line 4", "timers.heartbeat_ms", "third"}},
+    {HEAD ONE "timers: {heartbeat: 400ms}\n",
+     {"line 4", "timers.heartbeat_ms '400'", "third", "1000 ms"}},
+    {HEAD ONE "backups: {interval: 1h, keep: 3}\n", {"backups.directory", "missing", "no backup"}},
     {HEAD ONE "connections_max: 15\n", {"line 4", "connections_max", "'15'", "16"}},
     {HEAD ONE "raft: {snapshot_after_entries: 99}\n",
      {"line 4", "raft.snapshot_after_entries", "'99'", "100"}},
@@ -359,6 +361,19 @@ static void flags_are_checked_too(void **state)
            (const char *const[]){"--data-dir", "here", "absolute", NULL});
 }
 
+static void the_flag_insecure_is_the_same_as_in_the_file(void **state)
+{
+    static const char far[] = HEAD "members:\n  - {id: 1, name: n1, raft: \"10.0.0.1:1\", "
+                                   "api: \"10.0.0.1:2\"}\n";
+    struct config *config;
+
+    (void)state;
+    refuse(far, &n1, (const char *const[]){"10.0.0.1:1", "loopback", "--insecure", NULL});
+    config = take(far, &(struct config_flags){.name = "n1", .insecure = true});
+    assert_true(config->insecure);
+    config_free(config);
+}
+
 static void durations_are_whole_and_bounded(void **state)
 {
     static const struct {
@@ -479,6 +494,7 @@ int main(void)
         cmocka_unit_test(telemetry_mistakes_name_line_and_cure),
         cmocka_unit_test(an_even_number_of_members_begins_no_cluster),
         cmocka_unit_test(flags_are_checked_too),
+        cmocka_unit_test(the_flag_insecure_is_the_same_as_in_the_file),
         cmocka_unit_test(durations_are_whole_and_bounded),
         cmocka_unit_test(loopback_is_recognised),
         cmocka_unit_test(print_shows_value_and_source),
