@@ -162,12 +162,15 @@ static void print_counts(struct cli *cli, const Ckpt__V1__StatusReply *best)
     fprintf(cli->out, "   agents %" PRIu64 " connected\n", best->connected_agents);
 }
 
-/* The best answer's warnings; those of the others that only they can give, about their certificates. */
+/* The best answer's warnings; those of the others that only they can give: "the disk of n2 ...", "the certificate of n2 ...". */
 static void print_warnings_of(struct cli *cli, const Ckpt__V1__StatusReply *reply, bool all,
                               size_t *count)
 {
+    char own[200];
+
+    snprintf(own, sizeof(own), " of %.128s ", reply->member_name);
     for (size_t i = 0; i < reply->n_warnings; i++) {
-        if (!all && strncmp(reply->warnings[i], "the certificate", strlen("the certificate")) != 0)
+        if (!all && strstr(reply->warnings[i], own) == NULL)
             continue;
         fprintf(cli->out, "%swarning: ", (*count)++ == 0 ? "\n" : "");
         output_safe(cli->out, reply->warnings[i]);

@@ -115,6 +115,26 @@ static void status_shows_leader_lag_tolerance_and_what_waits(void **state)
     harness_close(&c.h);
 }
 
+static void what_only_a_follower_knows_of_itself_is_told_too(void **state)
+{
+    static char disk[] =
+        "the disk of n3 is nearly full (0 MB free), changes are refused: free space",
+                other[] = "member n2 is unreachable (last contact 9 s ago): check ckptd there";
+    char *own[] = {disk, other};
+    struct cluster c;
+
+    (void)state;
+    cluster_init(&c);
+    c.status[2].warnings = own;
+    c.status[2].n_warnings = 2;
+    for (size_t i = 0; i < 3; i++)
+        member_answers(&c, i);
+    assert_int_equal(harness_run(&c.h, ENDPOINTS "status"), CLI_OK);
+    assert_contains(c.h.out, "warning: the disk of n3 is nearly full");
+    assert_lacks(c.h.out, "n2 is unreachable"); /* the leader knows better */
+    harness_close(&c.h);
+}
+
 static void any_single_member_answers_without_a_quorum(void **state)
 {
     (void)state;
@@ -329,6 +349,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(status_shows_leader_lag_tolerance_and_what_waits),
+        cmocka_unit_test(what_only_a_follower_knows_of_itself_is_told_too),
         cmocka_unit_test(any_single_member_answers_without_a_quorum),
         cmocka_unit_test(an_election_is_named_as_such),
         cmocka_unit_test(the_member_with_a_quorum_is_believed),
