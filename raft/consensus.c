@@ -616,6 +616,7 @@ int consensus_transfer(struct consensus *consensus, uint64_t member_id, struct e
         const struct raft_server *server = &raft->configuration.servers[i];
         if (server->id == consensus->config.member_id || server->role != RAFT_VOTER ||
             (member_id != 0 && server->id != member_id) ||
+            !core_reachable(consensus, server->id) || /* connected, but it may stand still */
             raft->leader_state.progress[i].match_index < raft->last_stored)
             continue;
         if (transport_send(&consensus->transport, server->id, &message))

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "src/base/check.h"
+#include "src/base/id.h"
 #include "src/base/log.h"
 #include "src/broker/methods.h"
 
@@ -201,12 +202,17 @@ static bool add_refused(struct request *request, const Ckpt__V1__MemberRequest *
     const Ckpt__Log__V1__MemberFacts *facts;
     char what[ANSWER_TEXT_BYTES];
 
-    if (asked->name[0] == '\0' || asked->raft_address[0] == '\0' || asked->api_address[0] == '\0' ||
+    if (!id_valid(asked->name)) {
+        members_refuse(request, RPC_INVALID_ARGUMENT, "INVALID_ARGUMENT",
+                       "the name of a member is 1 to 128 characters of A-Z a-z 0-9 . _ -");
+        return true;
+    }
+    if (asked->raft_address[0] == '\0' || asked->api_address[0] == '\0' ||
         strlen(asked->raft_address) >= CONSENSUS_ADDRESS_BYTES ||
         strlen(asked->api_address) >= CONSENSUS_ADDRESS_BYTES ||
         strchr(asked->raft_address, ':') == NULL || strchr(asked->api_address, ':') == NULL) {
         members_refuse(request, RPC_INVALID_ARGUMENT, "INVALID_ARGUMENT",
-                       "a new member needs a name, a Raft address and an API address (host:port)");
+                       "a new member needs a Raft address and an API address (host:port)");
         return true;
     }
     if (fsm_member_was_removed(fsm, asked->member_id)) {
@@ -338,6 +344,18 @@ static void transfer_done(void *data, const struct err *failed, const struct fsm
     request_end(request);
 }
 
+/* Writes wait while a hand-over is tried: not for a member that cannot answer. */
+static void transfer_unreachable(struct request *request, const struct consensus_peer_status *peer)
+{
+    char text[ANSWER_TEXT_BYTES], age[64] = "never heard of";
+
+    if (peer->last_contact_age_ms != UINT64_MAX)
+        snprintf(age, sizeof(age), "last contact %" PRIu64 " ms ago", peer->last_contact_age_ms);
+    snprintf(text, sizeof(text), "%.128s is not reachable at %.255s (%s): start it first",
+             peer->name, peer->address, age);
+    members_refuse(request, RPC_FAILED_PRECONDITION, "TRANSFER_REFUSED", text);
+}
+
 static void transfer_leadership(struct request *request)
 {
     const Ckpt__V1__MemberRequest *asked = (const void *)request->message;
@@ -356,6 +374,9 @@ static void transfer_leadership(struct request *request)
     else if (peer != NULL && !peer->voter)
         members_refuse(request, RPC_FAILED_PRECONDITION, "TRANSFER_REFUSED",
                        "it is a learner: promote it first");
+    else if (peer != NULL && replica_serving(request->broker->replica) &&
+             !broker_peer_reachable(request->broker, &status, peer))
+        transfer_unreachable(request, peer);
     else
         replica_transfer(request->broker->replica, member_id, transfer_done, request);
 }

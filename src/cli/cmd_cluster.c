@@ -12,6 +12,10 @@
 #include "src/cli/output.h"
 #include "src/cli/reflect.h"
 
+enum {
+    TRANSFER_ATTEMPT_MS = 2000
+}; /* a leader answers when another one leads, or kept it for half a second */
+
 /* "well", or the factor of its hazard and why; a signal that announces a failure has a mark: "x20.0 xid!". */
 static const char *health_text(const Ckpt__V1__NodeStatus *node, char *text, size_t size)
 {
@@ -260,6 +264,7 @@ enum cli_exit command_transfer(struct cli *cli)
         request.name = cli_argument(cli, 0);
         snprintf(what, sizeof(what), "transfer leadership to %.100s", request.name);
     }
+    cli->attempt_ms = TRANSFER_ATTEMPT_MS;
     return call_mutate_simple(cli, what, "OperatorService/TransferLeadership", &request.base);
 }
 

@@ -160,38 +160,65 @@ static const Ckpt__V1__MemberStatus *find(const struct members *members, const c
     return NULL;
 }
 
-/* True when the leader says so; *ret_lag is what it said last. */
-static bool caught_up(struct cli *cli, const char *member, uint64_t *ret_lag, bool *ret_voter)
+/* What the leader says of a member. */
+struct progress {
+    bool unknown; /* there is none of that name or id */
+    bool caught_up;
+    bool reachable;
+    uint64_t lag; /* UINT64_MAX: no leader answered yet */
+};
+
+/* Unchanged when no leader answers. */
+static void progress_ask(struct cli *cli, const char *member, struct progress *progress)
 {
     const Ckpt__V1__MemberStatus *status;
     struct members members;
-    bool is = false;
 
     members_ask(cli, CALL_QUICK, &members);
     status = find(&members, member);
-    if (status != NULL && members.best->leader_id == members.best->member_id) {
-        *ret_lag = status->lag_entries;
-        *ret_voter = status->voter;
-        is = status->voter || (status->reachable && status->match_index > 0 &&
-                               status->lag_entries <= MEMBER_CAUGHT_UP_ENTRIES);
+    if (members.best != NULL && members.best->leader_id != 0 &&
+        members.best->leader_id == members.best->member_id) {
+        progress->unknown = status == NULL;
+        if (status != NULL) {
+            progress->lag = status->lag_entries;
+            progress->reachable = status->reachable;
+            progress->caught_up =
+                status->voter || (status->reachable && status->match_index > 0 &&
+                                  status->lag_entries <= MEMBER_CAUGHT_UP_ENTRIES);
+        }
     }
     members_free(&members);
-    return is;
+}
+
+static void progress_tell(struct cli *cli, const char *member, const struct progress *now,
+                          const struct progress *before)
+{
+    char text[HUMAN_BYTES];
+
+    if (now->lag != UINT64_MAX && (now->lag != before->lag || now->reachable != before->reachable))
+        cli_note(cli, "%s is %s entries behind%s", member, human_count(now->lag, text),
+                 now->reachable ? "" : " and not reachable: start it");
 }
 
 static enum cli_exit wait_caught_up(struct cli *cli, const char *member)
 {
     uint64_t limit_ms = now_ms() + cli_number(cli, "wait-for", MEMBER_WAIT_MS);
-    uint64_t lag = UINT64_MAX, last = 0;
-    bool voter = false;
+    struct progress progress = {.lag = UINT64_MAX};
     char text[HUMAN_BYTES], next[200];
 
-    while (!caught_up(cli, member, &lag, &voter)) {
+    for (;;) {
         const struct timespec pause = {0, MEMBER_POLL_MS * 1000000L};
+        struct progress before = progress;
+        uint64_t lag;
 
-        if (lag != last && lag != UINT64_MAX)
-            cli_note(cli, "%s is %s entries behind", member, human_count(lag, text));
-        last = lag;
+        progress_ask(cli, member, &progress);
+        lag = progress.lag;
+        if (progress.unknown)
+            return cli_fail(cli, CLI_NOT_FOUND, "ckptctl member list",
+                            "there is no member %.128s: add it first", member);
+        if (progress.caught_up)
+            break;
+        progress_tell(cli, member, &progress, &before);
         if (now_ms() >= limit_ms) {
             snprintf(next, sizeof(next), "ckptctl member list; then the same command again");
             return cli_fail(cli, CLI_TIMEOUT, next, "%s has not caught up in time (%s behind)",

@@ -119,6 +119,7 @@ def refusals_say_why_and_what_next():
         wait_until("it is a learner", lambda: members_of(cluster, old)["n4"] == ("no", "learner"), 5)
         refused(cluster.ctl("transfer", "n4", check=False, endpoints=old), REFUSED, "learner")
         refused(cluster.ctl("member", "promote", "n9", "--no-wait", check=False), NOT_FOUND, "there is no member n9")
+        refused(cluster.ctl("member", "promote", "n9", check=False), NOT_FOUND, "there is no member n9")  # at once, not after the wait
         refused(cluster.ctl("member", "remove", "n9", "--yes", check=False), NOT_FOUND, "there is no member n9")
         remove(cluster, new)
         # of three with one down neither of the two others can go
@@ -126,6 +127,7 @@ def refusals_say_why_and_what_next():
         down, up = [m for m in cluster.members if m is not leader]
         down.kill()
         wait_until("it is missed", lambda: members_of(cluster).get(down.name, ("", ""))[1] == "unreachable", 10)
+        refused(cluster.ctl("transfer", down.name, check=False), REFUSED, f"not reachable at {down.raft}", "last contact")
         refused(cluster.ctl("member", "remove", up.name, "--yes", check=False), REFUSED, "2 voters would remain, quorum 2 of 2",
                 down.name, "not reachable")
 

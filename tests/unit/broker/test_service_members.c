@@ -67,7 +67,7 @@ static void what_cannot_be_added_is_refused_by_name(void **state)
 
     (void)state;
     expect(ask("AddMember", 7, "n7", "", ""), RPC_INVALID_ARGUMENT,
-           "INVALID_ARGUMENT: a new member needs a name, a Raft address and an API address");
+           "INVALID_ARGUMENT: a new member needs a Raft address and an API address");
     expect(ask("AddMember", 7, "n7", "no-port", "h:1"), RPC_INVALID_ARGUMENT, "host:port");
     expect(ask("AddMember", 7, "n/7", "127.0.0.1:1", "127.0.0.1:2"), RPC_INVALID_ARGUMENT,
            "INVALID_ARGUMENT");

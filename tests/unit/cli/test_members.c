@@ -119,6 +119,8 @@ static void a_promotion_waits_until_the_learner_has_caught_up(void **state)
                      CLI_TIMEOUT);
     assert_contains(scene.h.error, "n4 has not caught up in time (5000 behind)");
     assert_null(scene.h.last_request);
+    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 member promote n9"), CLI_NOT_FOUND);
+    assert_contains(scene.h.error, "there is no member n9");
     harness_close(&scene.h);
 }
 
