@@ -85,7 +85,11 @@
     X(40, PREEMPTIONS_FULL, 8, "{c} preemptions are kept, and the oldest still waits",             \
       "ckptctl preemptions shows what they wait for")                                              \
     X(41, PREEMPTION_NOT_FOUND, 5, "preemption {c} is not known; the last {l} are kept",           \
-      "ckptctl preemptions lists them")
+      "ckptctl preemptions lists them")                                                            \
+    X(42, CHECKPOINT_FIRST, 9,                                                                     \
+      "node {c} of {l} in the request wrote the whole last checkpoint, and the job went on from "  \
+      "that elsewhere: it would begin a second time",                                              \
+      "ckptctl checkpoint JOB, then add the node")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

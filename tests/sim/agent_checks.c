@@ -27,6 +27,7 @@ struct rank {
     struct application *living; /* NULL: none */
     pid_t group;                /* of the last life; 0: none, or its number is another's by now */
     uint64_t group_start_ticks;
+    uint64_t from_id;        /* the checkpoint that the life began from */
     uint64_t complete_floor; /* the newest COMPLETE one when its ckpt-run asked for a life */
     uint64_t verified_id;    /* the newest whose shard was reported verified */
     uint64_t verified_floor; /* ... when its ckpt-run asked for a life */
@@ -97,11 +98,36 @@ static struct rank *rank_of(struct agent_checks *checks, unsigned agent, const c
 static void on_attaches(void *data, struct agent_machine *machine, const char *allocation_id)
 {
     struct agent_checks *checks = data;
-
     struct rank *rank = rank_of(checks, agent_of(machine), allocation_id);
 
     rank->complete_floor = state_checks_last_complete(checks->world, allocation_id);
     rank->verified_floor = rank->verified_id;
+}
+
+/* A part goes on with its own shard, or with the only one that there is; nobody else lives from that, but on a node that was taken away
+ * by force and still ends what ran there. */
+static void check_own_shard(struct agent_checks *checks, const struct application *application,
+                            uint64_t checkpoint_id)
+{
+    const struct agent_machine *machine = application_machine(application);
+    const char *writer = application_shard_of(application);
+
+    for (size_t i = 0; i < checks->rank_count; i++) {
+        const struct rank *other = checks->ranks[i];
+        if (strcmp(other->allocation_id, application_allocation(application)) == 0 &&
+            other->living != NULL && other->living != application &&
+            other->from_id == checkpoint_id &&
+            strcmp(application_shard_of(other->living), writer) == 0 &&
+            state_checks_has_node(checks->world, other->allocation_id, other->agent))
+            world_violation(checks->world, "I27", "%s starts on %s from the shard of %s, as on %s",
+                            other->allocation_id, machine->name, writer,
+                            application_machine(other->living)->name);
+    }
+    if (strcmp(writer, machine->name) != 0 && state_checks_shards(checks->world, checkpoint_id) !=
+                                                  UINT32_C(1) << world_agent_number(writer))
+        world_violation(checks->world, "I27",
+                        "%s starts on %s from the shard of %s, one of several",
+                        application_allocation(application), machine->name, writer);
 }
 
 /* Whatever was complete when ckpt-run asked is what it starts from, or older than that; only a spoiled one is passed over. */
@@ -166,15 +192,20 @@ static void on_started(void *data, struct application *application, uint64_t che
         if (checks->ranks[i] != rank && checks->ranks[i]->agent == rank->agent &&
             checks->ranks[i]->group == rank->group)
             checks->ranks[i]->group = 0;
+    rank->from_id = checkpoint_id;
     if (checkpoint_id != 0) {
         checks->counters.restores++;
         if (!state_checks_completed(checks->world, checkpoint_id))
             world_violation(checks->world, "I27",
                             "%s starts on %s from a checkpoint that is not complete", id,
                             machine->name);
+        check_own_shard(checks, application, checkpoint_id);
     }
-    check_nothing_lost(checks, machine, rank, checkpoint_id);
     check_work_folder(checks, application, checkpoint_id);
+    rank->passed_id = 0;
+    if (application_from_scratch(application))
+        return;
+    check_nothing_lost(checks, machine, rank, checkpoint_id);
     rank->passed_id = rank->verified_floor > checkpoint_id ? rank->verified_floor : 0;
 }
 
@@ -191,6 +222,7 @@ static void on_asked(void *data, struct application *application, const char *hi
     const char *id = application_allocation(application);
     const struct allocation *allocation = allocation_of(machine, id);
     unsigned agent = agent_of(machine);
+    struct rank *rank;
 
     checks->counters.asked++;
     for (size_t i = 0; i < checks->asked_count; i++)
@@ -204,6 +236,10 @@ static void on_asked(void *data, struct application *application, const char *hi
         world_violation(checks->world, "I22", "%s on %s: the request is of %s, the attempt is %s",
                         id, machine->name, hint,
                         allocation == NULL ? "nobody's" : allocation->attempt.hint);
+    rank = rank_of(checks, agent, id);
+    /* This life is asked for it again, by another attempt: what completes it from here on is not the report of the life before. */
+    if (allocation->attempt.checkpoint_id == rank->passed_id)
+        rank->passed_id = 0;
     world_asked(checks->world, agent, id, allocation->attempt.checkpoint_id,
                 allocation->attempt.attempt, machine->agent.orders->epoch,
                 machine->agent.orders->term);
@@ -415,9 +451,6 @@ static void check_extension(struct agent_checks *checks, const struct agent_mach
 
     if (!attempt_busy(attempt))
         return;
-    /* This life is asked for it again, by another attempt: what completes it from here on is not the report of the life before. */
-    if (attempt->checkpoint_id == rank->passed_id && attempt->state == ATTEMPT_ASKED)
-        rank->passed_id = 0;
     if (rank->checkpoint_id == attempt->checkpoint_id && rank->attempt == attempt->attempt &&
         rank->timeout_ms != attempt->timeout_ms &&
         (rank->extended || !attempt->extended ||
@@ -442,7 +475,7 @@ static void check_passed(struct agent_checks *checks, const struct agent_machine
         agent_store_spoiled_of(checks->store, rank->allocation_id))
         return;
     job = job_find(checks->world, rank->allocation_id);
-    if (job != NULL && (job->node_mask & (job->node_mask - 1)) == 0)
+    if (job != NULL && !job->scaled && (job->node_mask & (job->node_mask - 1)) == 0)
         world_violation(checks->world, "I28",
                         "%s began on %s from an older checkpoint while the report that completed "
                         "%s was on its way",

@@ -39,6 +39,7 @@ struct agent_jobs {
 struct question {
     struct agent_jobs *jobs;
     unsigned job;
+    uint32_t ranks; /* to be launched */
 };
 
 static uint32_t shipping_ranks(const struct agent_jobs *jobs, unsigned job)
@@ -47,7 +48,56 @@ static uint32_t shipping_ranks(const struct agent_jobs *jobs, unsigned job)
            ((UINT32_C(1) << jobs->world->options.shipping_agents) - 1);
 }
 
+static struct question *question_new(struct agent_jobs *jobs, unsigned job)
+{
+    struct question *question = check_calloc(1, sizeof(*question));
+
+    *question = (struct question){jobs, job, 0};
+    jobs->jobs[job].asked = true;
+    return question;
+}
+
 /* ---- what is done about a job ---- */
+
+static void launch(struct agent_jobs *jobs, unsigned job, uint32_t ranks,
+                   enum agent_jobs_launch how)
+{
+    for (unsigned agent = 0; agent < WORLD_AGENTS_MAX; agent++)
+        if ((ranks >> agent & 1) != 0)
+            jobs->ops.launch(jobs->ops.data, agent, jobs->world->jobs[job].id, how);
+}
+
+/* Which ranks have a part in the checkpoint to restart from, or take over the only one: the others begin anew. */
+static void point_known(void *data, int status, const char *text, const ProtobufCMessage *reply)
+{
+    struct question question = *(struct question *)data;
+    struct agent_jobs *jobs = question.jobs;
+    const Ckpt__V1__RestartPoint *point = (const void *)reply;
+    uint32_t have = 0;
+
+    (void)text;
+    free(data);
+    jobs->jobs[question.job].asked = false;
+    if (status != RPC_OK)
+        return;
+    for (size_t i = 0; i < point->n_shards; i++)
+        have |= UINT32_C(1) << world_agent_number(point->shards[i]->node_id);
+    if (point->n_shards == 0 || (point->n_shards == 1 && point->n_node_ids == 1))
+        have = UINT32_MAX;
+    launch(jobs, question.job, question.ranks & have, AGENT_JOBS_AGAIN);
+    launch(jobs, question.job, question.ranks & ~have, AGENT_JOBS_FROM_SCRATCH);
+}
+
+static void ask_for_point(struct agent_jobs *jobs, unsigned job, uint32_t ranks)
+{
+    Ckpt__V1__GetRestartPointRequest request = CKPT__V1__GET_RESTART_POINT_REQUEST__INIT;
+    struct question *question = question_new(jobs, job);
+
+    question->ranks = ranks;
+    request.allocation_id = jobs->world->jobs[job].id;
+    client_call(jobs->client, "BrokerService/GetRestartPoint", &request.base,
+                &ckpt__v1__restart_point__descriptor, TIMEOUT_MS, point_known, question);
+}
 
 static void launch_missing(struct agent_jobs *jobs, unsigned job)
 {
@@ -65,9 +115,10 @@ static void launch_missing(struct agent_jobs *jobs, unsigned job)
     if (missing == 0 || now_us - kept->missing_us < MISSING_US)
         return;
     kept->missing = 0;
-    for (unsigned agent = 0; agent < WORLD_AGENTS_MAX; agent++)
-        if ((missing >> agent & 1) != 0)
-            jobs->ops.launch(jobs->ops.data, agent, id, false);
+    if (jobs->world->jobs[job].scaled)
+        ask_for_point(jobs, job, missing);
+    else
+        launch(jobs, job, missing, AGENT_JOBS_AGAIN);
 }
 
 static void restarted(void *data, int status, const char *text, const ProtobufCMessage *reply)
@@ -82,18 +133,7 @@ static void restarted(void *data, int status, const char *text, const ProtobufCM
     if (status != RPC_OK)
         return;
     jobs->jobs[question.job].finished = 0;
-    for (unsigned agent = 0; agent < WORLD_AGENTS_MAX; agent++)
-        if ((shipping_ranks(jobs, question.job) >> agent & 1) != 0)
-            jobs->ops.launch(jobs->ops.data, agent, jobs->world->jobs[question.job].id, true);
-}
-
-static struct question *question_new(struct agent_jobs *jobs, unsigned job)
-{
-    struct question *question = check_calloc(1, sizeof(*question));
-
-    *question = (struct question){jobs, job};
-    jobs->jobs[job].asked = true;
-    return question;
+    launch(jobs, question.job, shipping_ranks(jobs, question.job), AGENT_JOBS_ANEW);
 }
 
 static void restart(struct agent_jobs *jobs, unsigned job)
@@ -124,6 +164,8 @@ static void looked(void *data, int status, const char *text, const ProtobufCMess
     if (kept->since_ms != allocation->state_since_ms)
         kept->finished = 0;
     kept->since_ms = allocation->state_since_ms;
+    places_known(jobs->world, &jobs->world->jobs[question.job], places_mask(allocation->spec),
+                 allocation->applied_index);
     if (allocation->state == STATE(RUNNING))
         launch_missing(jobs, question.job);
     else if (!jobs->calm && sim_chance(jobs->world->sim, 3) &&
@@ -142,7 +184,7 @@ static void look(void *data)
     if (jobs->world->job_count == 0)
         return;
     job = jobs->next++ % jobs->world->job_count;
-    if (jobs->jobs[job].asked || shipping_ranks(jobs, job) == 0)
+    if (jobs->jobs[job].asked || (shipping_ranks(jobs, job) == 0 && !jobs->world->jobs[job].scaled))
         return;
     request.allocation_id = jobs->world->jobs[job].id;
     client_call(jobs->client, "BrokerService/GetAllocation", &request.base,
@@ -179,12 +221,24 @@ static const struct fsm_allocation *committed(const struct agent_jobs *jobs, con
     return leader == NULL ? NULL : fsm_allocation_find(member_fsm(leader), id);
 }
 
+/* All of its nodes have shipping agents. */
+static bool ships(const struct agent_jobs *jobs, const struct fsm_allocation *allocation)
+{
+    const struct fsm *fsm = member_fsm(members_leader(jobs->world));
+
+    for (uint32_t i = 0; i < allocation->node_count; i++)
+        if ((unsigned)world_agent_number(fsm_node_at(fsm, allocation->nodes[i].node_slot)->id) >=
+            jobs->world->options.shipping_agents)
+            return false;
+    return true;
+}
+
 const char *agent_jobs_unsettled(struct agent_jobs *jobs)
 {
     for (unsigned job = 0; job < jobs->world->job_count; job++) {
         const struct world_job *own = &jobs->world->jobs[job];
         const struct fsm_allocation *allocation = committed(jobs, own->id);
-        if (allocation == NULL || own->node_mask != shipping_ranks(jobs, job))
+        if (allocation == NULL || !ships(jobs, allocation))
             continue;
         if ((allocation->state != STATE(RUNNING) &&
              allocation->state != STATE(CHECKPOINTING_TO_STOP)) ||

@@ -12,11 +12,17 @@
 
 struct agent_jobs;
 
+enum agent_jobs_launch {
+    AGENT_JOBS_AGAIN,
+    AGENT_JOBS_FROM_SCRATCH, /* a node that joined has no part in the last checkpoint */
+    AGENT_JOBS_ANEW /* of another run of the allocation; what is left of the one before is killed */
+};
+
 struct agent_jobs_ops {
     void *data;
     bool (*runs)(void *data, unsigned agent, const char *allocation_id); /* a ckpt-run is there */
-    /* anew: of another run of the allocation; what is left of the one before is killed. */
-    void (*launch)(void *data, unsigned agent, const char *allocation_id, bool anew);
+    void (*launch)(void *data, unsigned agent, const char *allocation_id,
+                   enum agent_jobs_launch how);
     /* It lost shards: perhaps nothing is left to start from, and people have to decide. */
     bool (*spoiled)(void *data, const char *allocation_id);
 };

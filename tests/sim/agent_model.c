@@ -13,6 +13,7 @@
 #include "src/base/buf.h"
 #include "src/base/check.h"
 #include "src/rpc/follow.h"
+#include "tests/sim/agent_world.h"
 #include "tests/sim/world_internal.h"
 
 enum {
@@ -20,6 +21,7 @@ enum {
     RETRY_US = 100000,
     REPORTS_MAX = 4096,
     WELCOME_WAIT_US = 5000000,
+    MODEL_PATH_BYTES = 128,
     MISCHIEF_IN = 60 /* one step in so many goes wrong */
 };
 #define REPORT(name) CKPT__V1__REPORT_KIND__REPORT_KIND_##name
@@ -32,7 +34,9 @@ struct report {
 
 struct application {
     bool runs;
-    bool terminated;        /* the end was reported */
+    bool terminated; /* the end was reported */
+    uint64_t
+        since_index; /* of the state that wants this life: orders from before it mean another */
     uint64_t checkpoint_id; /* the highest (id, attempt) that was taken */
     uint32_t attempt;
     bool busy; /* with it; of the process */
@@ -42,7 +46,8 @@ struct application {
     uint64_t stop_us; /* 0: not told to end */
     uint64_t wall_us; /* its walltime ends; 0: none */
     uint64_t grace_ms;
-    char prefix[64];
+    char path[MODEL_PATH_BYTES]; /* of the checkpoint's folder */
+    char manifest[AGENT_STORE_MANIFEST_BYTES];
 };
 
 struct model {
@@ -114,9 +119,8 @@ static void report_add(struct model *model, struct world *world, unsigned number
 static void report(struct process *process, Ckpt__V1__ReportKind kind, unsigned job,
                    Ckpt__V1__Reason reason)
 {
-    const struct application *application = &process->model->applications[job];
+    struct application *application = &process->model->applications[job];
     Ckpt__V1__AgentReport message = CKPT__V1__AGENT_REPORT__INIT;
-    static char hash[] = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
     message.kind = kind;
     message.allocation_id = process->world->jobs[job].id;
@@ -129,7 +133,7 @@ static void report(struct process *process, Ckpt__V1__ReportKind kind, unsigned 
     }
     if (kind == REPORT(SHARD_VERIFIED)) {
         message.size_bytes = 1 + sim_random(process->world->sim, 1000000000);
-        message.manifest_sha256 = hash;
+        message.manifest_sha256 = application->manifest;
         message.write_ms = 1 + sim_random(process->world->sim, 1000);
     }
     report_add(process->model, process->world, process->number, &message);
@@ -267,7 +271,8 @@ static void attempt_begin(struct process *process, unsigned job, const Ckpt__V1_
     }
     world_asked(process->world, process->number, order->allocation_id, order->checkpoint_id,
                 order->attempt, epoch, term);
-    snprintf(application->prefix, sizeof(application->prefix), "%.60s", order->target_prefix);
+    CHECK(strlen(order->path) < sizeof(application->path));
+    snprintf(application->path, sizeof(application->path), "%s", order->path);
     application->busy = true;
     application->cancelled = false;
     application->done_us = now + 20000 + sim_random(sim, 1200000);
@@ -290,8 +295,8 @@ static bool ordered(const Ckpt__V1__OrderSet *orders, const char *allocation_id,
     return false;
 }
 
-static void order_take(struct process *process, const Ckpt__V1__Order *order, uint64_t epoch,
-                       uint64_t term)
+static void order_take(struct process *process, const Ckpt__V1__Order *order,
+                       const Ckpt__V1__OrderSet *orders)
 {
     struct world_job *job = job_find(process->world, order->allocation_id);
     struct application *application;
@@ -303,7 +308,8 @@ static void order_take(struct process *process, const Ckpt__V1__Order *order, ui
     number = (unsigned)(job - process->world->jobs);
     application = &process->model->applications[number];
     if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE) {
-        if (application->runs && application->stop_us == 0) {
+        if (application->runs && application->stop_us == 0 &&
+            orders->index >= application->since_index) {
             application->stop_us = sim_now_us(process->world->sim) + 1 +
                                    sim_random(process->world->sim, order->grace_ms * 1000 + 1);
         } else if (!application->runs && !application->terminated) {
@@ -316,7 +322,7 @@ static void order_take(struct process *process, const Ckpt__V1__Order *order, ui
         (application->checkpoint_id == order->checkpoint_id &&
          application->attempt >= order->attempt))
         return;
-    attempt_begin(process, number, order, epoch, term);
+    attempt_begin(process, number, order, orders->epoch, orders->term);
 }
 
 static void deadlines_take(struct process *process, const Ckpt__V1__OrderSet *orders)
@@ -354,7 +360,7 @@ static void orders_take(struct process *process, const Ckpt__V1__OrderSet *order
         }
     }
     for (size_t i = 0; i < orders->n_orders; i++)
-        order_take(process, orders->orders[i], orders->epoch, orders->term);
+        order_take(process, orders->orders[i], orders);
     deadlines_take(process, orders);
     reports_send(process);
 }
@@ -419,7 +425,7 @@ static struct rpc_client_call *stream_open(struct process *process)
 static void attempt_done(struct process *process, unsigned job)
 {
     struct application *application = &process->model->applications[job];
-    const struct world_target *target = world_target_of_path(process->world, application->prefix);
+    const struct world_target *target = world_target_of_path(process->world, application->path);
 
     if (application->cancelled) {
         application->busy = false;
@@ -437,6 +443,9 @@ static void attempt_done(struct process *process, unsigned job)
     }
     world_shard_written(process->world, process->number, process->world->jobs[job].id,
                         application->checkpoint_id, application->attempt);
+    world_shipping_publish(process->world, process->number, process->world->jobs[job].id,
+                           application->path, application->checkpoint_id, application->attempt,
+                           application->manifest);
     report(process, REPORT(SHARD_VERIFIED), job, CKPT__V1__REASON__REASON_NONE);
 }
 
@@ -573,6 +582,7 @@ static void model_job_started(struct world *world, unsigned number, void *proces
     if (application->runs)
         return;
     application->runs = true;
+    application->since_index = job->node_index;
     application->terminated = false;
     application->stop_us = application->wall_us = 0;
     started.kind = REPORT(APPLICATION_STARTED);

@@ -127,6 +127,23 @@ void store_shard_drop(struct agent_store *store, struct store_shard *shard)
     *shard = store->shards[--store->shard_count];
 }
 
+void agent_store_publish(struct agent_store *store, const char *path, const char *node_id,
+                         const char *const names[2], const char *text,
+                         char ret_manifest[AGENT_STORE_MANIFEST_BYTES])
+{
+    struct store_shard *shard = store_shard_find(store, path, node_id, false);
+
+    if (shard != NULL)
+        store_shard_drop(store, shard);
+    shard = store_shard_add(store, path, node_id, false);
+    for (size_t i = 0; i < 2; i++) {
+        struct store_file *file = store_content_add(&shard->content, names[i]);
+        buf_append(&file->bytes, text, strlen(text));
+    }
+    store_content_manifest(&shard->content, shard->manifest);
+    memcpy(ret_manifest, shard->manifest, AGENT_STORE_MANIFEST_BYTES);
+}
+
 bool agent_store_shard(const struct agent_store *store, size_t i, const char **ret_path,
                        const char **ret_node_id, bool *ret_damaged)
 {

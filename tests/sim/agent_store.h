@@ -34,6 +34,11 @@ void agent_store_begin(struct agent_store *store, const struct sim_work *work);
 void agent_store_end(struct agent_store *store, const struct sim_work *work,
                      struct sim_work_end *ret_end);
 
+/* A shard of an agent that has no files here: two files with the same text. */
+void agent_store_publish(struct agent_store *store, const char *path, const char *node_id,
+                         const char *const names[2], const char *text,
+                         char ret_manifest[AGENT_STORE_MANIFEST_BYTES]);
+
 /* A published shard of the checkpoint's folder is gone, or is not what its manifest says. False: there is none. */
 bool agent_store_lose(struct agent_store *store, const char *path, const char *node_id);
 bool agent_store_damage(struct agent_store *store, const char *path, const char *node_id);

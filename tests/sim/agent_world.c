@@ -71,6 +71,26 @@ struct agent_store *world_shipping_store(void)
     return all.store;
 }
 
+void world_shipping_publish(struct world *world, unsigned agent, const char *allocation_id,
+                            const char *path, uint64_t checkpoint_id, uint32_t attempt,
+                            char ret_manifest[AGENT_STORE_MANIFEST_BYTES])
+{
+    static const char *const names[] = {"state", "again"};
+    const char *node_id = world_agent_name(agent);
+    char text[APPLICATION_STATE_BYTES], hint[HINT_TEXT_BYTES], id[CHECKPOINT_ID_TEXT_BYTES];
+
+    if (all.users == 0) {
+        memset(ret_manifest, '0', AGENT_STORE_MANIFEST_BYTES - 1);
+        ret_manifest[AGENT_STORE_MANIFEST_BYTES - 1] = '\0';
+        return;
+    }
+    snprintf(hint, sizeof(hint), "%s-%u", checkpoint_id_format(checkpoint_id, id), attempt);
+    application_state_text(
+        allocation_id, node_id, node_id, hint,
+        application_truth(allocation_id, node_id, sim_now_us(world->sim) / SECOND_US), text);
+    agent_store_publish(all.store, path, node_id, names, text, ret_manifest);
+}
+
 struct world_shipping_counters world_shipping_counters(void)
 {
     struct world_shipping_counters counters = all.counters;
@@ -107,12 +127,13 @@ static void run_ended(void *data, struct application_run *run, int exit_code, co
             place->runs[i] = NULL;
 }
 
-static void run_start(struct place *place, const char *allocation_id)
+static void run_start(struct place *place, const char *allocation_id, bool from_scratch)
 {
     const struct application_run_setup setup = {.allocation_id = allocation_id,
                                                 .manners = &all.manners,
                                                 .checks = agent_checks_of_applications(all.checks),
                                                 .restarts_max = RESTARTS_IN_PLACE,
+                                                .from_scratch = from_scratch,
                                                 .ended = run_ended,
                                                 .data = place};
 
@@ -136,7 +157,7 @@ static void launch_fire(void *data)
 {
     struct launch *launch = data;
 
-    run_start(launch->place, launch->allocation_id);
+    run_start(launch->place, launch->allocation_id, false);
     free(launch);
 }
 
@@ -349,13 +370,14 @@ static bool is_spoiled(void *data, const char *allocation_id)
     return agent_store_spoiled_of(all.store, allocation_id);
 }
 
-static void run_is_wanted(void *data, unsigned agent, const char *allocation_id, bool anew)
+static void run_is_wanted(void *data, unsigned agent, const char *allocation_id,
+                          enum agent_jobs_launch how)
 {
     (void)data;
-    if (anew)
+    if (how == AGENT_JOBS_ANEW)
         runs_kill(&all.places[agent], allocation_id);
     if (!run_is_there(NULL, agent, allocation_id))
-        run_start(&all.places[agent], allocation_id);
+        run_start(&all.places[agent], allocation_id, how == AGENT_JOBS_FROM_SCRATCH);
 }
 
 static void place_open(struct world *world, unsigned agent)

@@ -9,7 +9,12 @@
 
 #include "src/base/check.h"
 
-enum { HANDLER_US = 200000, FROZEN_US = 8000000, PATH_BYTES = 256, TEXT_BYTES = 512 };
+enum {
+    HANDLER_US = 200000,
+    FROZEN_US = 8000000,
+    PATH_BYTES = 256,
+    TEXT_BYTES = APPLICATION_STATE_BYTES
+};
 
 static const uint64_t handled_signals = UINT64_C(1) << (SIGUSR1 - 1) | UINT64_C(1) << (SIGTERM - 1);
 
@@ -36,6 +41,8 @@ struct application {
     struct clock_timer *life;   /* its handler; then its own crash */
     struct clock_timer *answer; /* to the request in hand */
     struct application_state from;
+    char rank[ID_MAX_BYTES + 1];   /* the node on which the rank began that it goes on with */
+    char writer[ID_MAX_BYTES + 1]; /* of the shard that it began from; "": none */
     uint64_t from_us;
     /* the request in hand */
     enum fate fate;
@@ -94,24 +101,48 @@ struct application_state application_now(const struct application *application)
 
 /* ---- its files ---- */
 
+void application_state_text(const char *allocation_id, const char *node_id, const char *rank,
+                            const char *hint, struct application_state state,
+                            char text[APPLICATION_STATE_BYTES])
+{
+    CHECK(snprintf(text, APPLICATION_STATE_BYTES,
+                   "allocation=%s\nnode=%s\nrank=%s\nhint=%s\niteration=%" PRIu64
+                   "\nvalue=%016" PRIx64 "\n",
+                   allocation_id, node_id, rank, hint, state.iteration,
+                   state.value) < APPLICATION_STATE_BYTES);
+}
+
 static void state_write(const struct application *application, const char *directory,
                         const char *name)
 {
     char path[PATH_BYTES + 64];
-    char text[TEXT_BYTES];
-    int length =
-        snprintf(text, sizeof(text),
-                 "allocation=%s\nnode=%s\nhint=%s\niteration=%" PRIu64 "\nvalue=%016" PRIx64 "\n",
-                 application->allocation_id, application->machine->name, application->hint,
-                 application->snapshot.iteration, application->snapshot.value);
+    char text[APPLICATION_STATE_BYTES];
 
+    application_state_text(application->allocation_id, application->machine->name,
+                           application->rank, application->hint, application->snapshot, text);
     snprintf(path, sizeof(path), "%s/%s", directory, name);
-    agent_files_write(application->machine->files, path, text, (size_t)length); /* or it is gone */
+    agent_files_write(application->machine->files, path, text, strlen(text)); /* or it is gone */
 }
 
-/* Of a restored folder: -1 when the file is not one of this rank. */
-static int state_read(const struct application *application, const char *directory,
-                      const char *name, uint64_t checkpoint_id, struct application_state *ret_state)
+static bool file_line(const char *text, const char *key, char *ret_value, size_t size)
+{
+    const char *at = strstr(text, key);
+    size_t length;
+
+    if (at == NULL)
+        return false;
+    at += strlen(key);
+    length = strcspn(at, "\n");
+    if (length >= size)
+        return false;
+    memcpy(ret_value, at, length);
+    ret_value[length] = '\0';
+    return true;
+}
+
+/* Of a restored folder: -1 when the file is not one of a rank of this job. */
+static int state_read(struct application *application, const char *directory, const char *name,
+                      uint64_t checkpoint_id, struct application_state *ret_state)
 {
     char path[PATH_BYTES + 64];
     char text[TEXT_BYTES];
@@ -126,8 +157,12 @@ static int state_read(const struct application *application, const char *directo
         return -1;
     memcpy(text, file->content.bytes, file->content.length);
     text[file->content.length] = '\0';
-    snprintf(head, sizeof(head), "allocation=%s\nnode=%s\nhint=%s-", application->allocation_id,
-             application->machine->name, checkpoint_id_format(checkpoint_id, id));
+    if (!file_line(text, "\nnode=", application->writer, sizeof(application->writer)) ||
+        !file_line(text, "\nrank=", application->rank, sizeof(application->rank)))
+        return -1;
+    snprintf(head, sizeof(head), "allocation=%s\nnode=%s\nrank=%s\nhint=%s-",
+             application->allocation_id, application->writer, application->rank,
+             checkpoint_id_format(checkpoint_id, id));
     if (strncmp(text, head, strlen(head)) != 0)
         return -1;
     return sscanf(text + strlen(head), "%u\niteration=%" SCNu64 "\nvalue=%" SCNx64 "\n", &attempt,
@@ -186,22 +221,6 @@ static enum fate draw_fate(const struct application *application)
     return FATE_ANSWERS;
 }
 
-static bool request_line(const char *text, const char *key, char *ret_value, size_t size)
-{
-    const char *at = strstr(text, key);
-    size_t length;
-
-    if (at == NULL)
-        return false;
-    at += strlen(key);
-    length = strcspn(at, "\n");
-    if (length >= size)
-        return false;
-    memcpy(ret_value, at, length);
-    ret_value[length] = '\0';
-    return true;
-}
-
 /* False: there is none. */
 static bool request_read(struct application *application, uint64_t *ret_timeout_us)
 {
@@ -218,9 +237,9 @@ static bool request_read(struct application *application, uint64_t *ret_timeout_
         return false;
     memcpy(text, file->content.bytes, file->content.length);
     text[file->content.length] = '\0';
-    if (!request_line(text, "hint=", application->hint, sizeof(application->hint)) ||
-        !request_line(text, "directory=", application->directory, sizeof(application->directory)) ||
-        !request_line(text, "deadline_ms=", number, sizeof(number)))
+    if (!file_line(text, "hint=", application->hint, sizeof(application->hint)) ||
+        !file_line(text, "directory=", application->directory, sizeof(application->directory)) ||
+        !file_line(text, "deadline_ms=", number, sizeof(number)))
         return false;
     deadline_ms = strtoull(number, NULL, 10);
     *ret_timeout_us = deadline_ms > now_ms ? (deadline_ms - now_ms) * 1000 : 0;
@@ -430,8 +449,8 @@ static void start_from(struct application *application, uint64_t checkpoint_id,
     const struct application_checks *checks = application->setup.checks;
     struct application_state again;
 
-    application->from =
-        application_truth(application->allocation_id, application->machine->name, 0);
+    snprintf(application->rank, sizeof(application->rank), "%s", application->machine->name);
+    application->from = application_truth(application->allocation_id, application->rank, 0);
     if (checkpoint_id == 0)
         return;
     if (state_read(application, restore_dir, "state", checkpoint_id, &application->from) != 0 ||
@@ -439,8 +458,8 @@ static void start_from(struct application *application, uint64_t checkpoint_id,
         checks->violation(checks->data, "I27",
                           "what was restored is not a whole shard of this rank and checkpoint");
     if (again.iteration != application->from.iteration || again.value != application->from.value ||
-        application_truth(application->allocation_id, application->machine->name, again.iteration)
-                .value != again.value)
+        application_truth(application->allocation_id, application->rank, again.iteration).value !=
+            again.value)
         checks->violation(checks->data, "I27",
                           "what was restored is not the state of an undisturbed run");
 }
@@ -475,8 +494,8 @@ void application_finish(struct application *application, int wait_status)
     struct application_state now = application_now(application);
 
     if (application->released &&
-        application_truth(application->allocation_id, application->machine->name, now.iteration)
-                .value != now.value)
+        application_truth(application->allocation_id, application->rank, now.iteration).value !=
+            now.value)
         application->setup.checks->violation(application->setup.checks->data, "I27",
                                              "the result is not that of an undisturbed run");
     agent_machine_end(application->machine, application->process, wait_status);
@@ -508,6 +527,16 @@ struct agent_machine *application_machine(const struct application *application)
 const char *application_allocation(const struct application *application)
 {
     return application->allocation_id;
+}
+
+const char *application_shard_of(const struct application *application)
+{
+    return application->writer;
+}
+
+bool application_from_scratch(const struct application *application)
+{
+    return application->setup.from_scratch;
 }
 
 bool application_released(const struct application *application)

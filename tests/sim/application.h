@@ -23,6 +23,12 @@ struct application_state {
     uint64_t value;
 };
 
+enum { APPLICATION_STATE_BYTES = 512 };
+/* What a part writes into each of its files. */
+void application_state_text(const char *allocation_id, const char *node_id, const char *rank,
+                            const char *hint, struct application_state state,
+                            char text[APPLICATION_STATE_BYTES]);
+
 /* How often each misbehaviour: once in so many answers, or lives; 0: never. */
 struct application_manners {
     uint64_t never_in, late_in, slow_in, dies_in, partial_in, refuses_in, empty_in,
@@ -47,6 +53,7 @@ struct application_checks {
 struct application_setup {
     const char *allocation_id;
     const char *work_dir;
+    bool from_scratch;                         /* wanted so: nothing of what is complete counts */
     const struct application_manners *manners; /* read each time: they may change */
     const struct application_checks *checks;
     /* The process is dead; it is the parent's to reap. NULL data: nobody. */
@@ -69,6 +76,9 @@ void application_calm(struct application *application);
 const struct machine_process *application_process(const struct application *application);
 struct agent_machine *application_machine(const struct application *application);
 const char *application_allocation(const struct application *application);
+/* The node that wrote the shard it began from: its own, or of the job's only one; "": from scratch. */
+const char *application_shard_of(const struct application *application);
+bool application_from_scratch(const struct application *application);
 bool application_released(const struct application *application);
 struct application_state application_now(const struct application *application);
 /* That of an undisturbed run. */

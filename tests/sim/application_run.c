@@ -109,6 +109,11 @@ static void send_up(struct application_run *run, const Ckpt__V1__AttachUp *up)
     buf_close(&bytes);
 }
 
+static bool from_scratch(const struct application_run *run)
+{
+    return run->setup.from_scratch && run->restart_count == 0;
+}
+
 static void send_hello(struct application_run *run)
 {
     Ckpt__V1__AttachUp up = CKPT__V1__ATTACH_UP__INIT;
@@ -122,7 +127,7 @@ static void send_hello(struct application_run *run)
     hello.held = run->state == RUN_RUNNING && !run->confirmed;
     hello.pid = (uint32_t)run->pid;
     hello.start_time_ticks = run->start_ticks;
-    hello.want_restore = 1;
+    hello.want_restore = !from_scratch(run);
     hello.restart_count = run->restart_count;
     up.body_case = CKPT__V1__ATTACH_UP__BODY_HELLO;
     up.hello = &hello;
@@ -211,6 +216,7 @@ static void hold_application(struct application_run *run, const Ckpt__V1__Attach
 {
     const struct application_setup setup = {.allocation_id = run->allocation_id,
                                             .work_dir = run->work_dir,
+                                            .from_scratch = from_scratch(run),
                                             .manners = run->setup.manners,
                                             .checks = run->setup.checks,
                                             .ended = child_ended,

@@ -18,6 +18,7 @@ struct application_run_setup {
     const struct application_manners *manners;
     const struct application_checks *checks;
     uint32_t restarts_max;
+    bool from_scratch; /* the first life is not restored */
     /* It has left; do not touch it any more. refused: the agent's reason, NULL when it had a life to end with. */
     void (*ended)(void *data, struct application_run *run, int exit_code, const char *refused);
     void *data;

@@ -20,6 +20,9 @@
 #include "tests/sim/world_internal.h"
 #include "tests/sim/world_options.h"
 
+/* Upper ends of the bins in which times are counted, and one above them all. */
+static const unsigned bin_ends_ms[] = {500, 1000, 2000, 3000, 5000, 10000, 20000, 40000};
+enum { BINS = ARRAY_COUNT(bin_ends_ms) + 1 };
 enum { JOBS_MAX = 64, RUN_MAX_S = 120, FAILED_KEPT_MAX = 32, SETS_MAX = 64 };
 
 struct plan {
@@ -32,6 +35,12 @@ struct plan {
     size_t set_count;
 };
 
+/* How long something took after healing, in how many runs. */
+struct times {
+    uint64_t runs[BINS];
+    uint64_t most_us, seed;
+};
+
 /* Shared by the workers. */
 struct board {
     uint64_t next; /* seed to run */
@@ -40,9 +49,9 @@ struct board {
     uint64_t failed_seeds[FAILED_KEPT_MAX];
     uint64_t running[JOBS_MAX]; /* the seed in work + 1 */
     uint64_t sim_us, cpu_us, steps;
-    uint64_t leader_us_max, converge_us_max, failover_us_max, failover_us, elected_us_max,
-        lag_us_max;
+    uint64_t leader_us_max, failover_us_max, failover_us, elected_us_max, lag_us_max;
     uint64_t standstills, stragglers;
+    struct times equal, settled;
     uint64_t requests, acknowledged, unknown, reads, refused, elections, applied, asked, shards,
         terminated, lost_members, faults, changes;
     /* of the shipping agents */
@@ -73,6 +82,19 @@ static void most(uint64_t *total, uint64_t value)
 {
     if (value > *total)
         *total = value; /* a lost race costs a statistic */
+}
+
+static void count_time(struct times *times, uint64_t us, uint64_t seed)
+{
+    size_t bin = 0;
+
+    while (bin < BINS - 1 && us > UINT64_C(1000) * bin_ends_ms[bin])
+        bin++;
+    add(&times->runs[bin], 1);
+    if (us <= times->most_us)
+        return;
+    times->most_us = us; /* a lost race costs a statistic */
+    times->seed = seed;
 }
 
 static void report(struct board *board, const struct world *world, uint64_t took_us)
@@ -109,7 +131,8 @@ static void report(struct board *board, const struct world *world, uint64_t took
     add(&board->rogue_welcomes, shipping.rogue_welcomes);
     add(&board->failover_us, world->counts.failover_us);
     most(&board->leader_us_max, world->counts.leader_us);
-    most(&board->converge_us_max, world->counts.converge_us);
+    count_time(&board->equal, world->counts.equal_us, world->options.seed);
+    count_time(&board->settled, world->counts.converge_us, world->options.seed);
     most(&board->failover_us_max, world->counts.failover_us);
     most(&board->elected_us_max, world->counts.elected_us);
     most(&board->lag_us_max, world->counts.lag_us);
@@ -238,6 +261,15 @@ static void run_all(const struct plan *plan, struct board *board)
     }
 }
 
+static void times_print(const char *what, const struct times *times)
+{
+    printf("%s, runs by ms:", what);
+    for (size_t bin = 0; bin < BINS - 1; bin++)
+        printf(" <=%u %" PRIu64 ",", bin_ends_ms[bin], times->runs[bin]);
+    printf(" more %" PRIu64 "; most %" PRIu64 " (seed %" PRIu64 ")\n", times->runs[BINS - 1],
+           times->most_us / 1000, times->seed);
+}
+
 static void summary(const struct plan *plan, const struct board *board, double wall_s)
 {
     double sim_s = (double)board->sim_us / 1e6, cpu_s = (double)board->cpu_us / 1e6;
@@ -262,14 +294,15 @@ static void summary(const struct plan *plan, const struct board *board, double w
            board->rogue_welcomes);
     printf("sum of traces %016" PRIx64 "; ", board->traces);
     printf("most ms until a leader after healing %" PRIu64
-           ", until all was equal and settled %" PRIu64
            "; failover after a leader's death: mean %" PRIu64 ", most %" PRIu64 " (elected %" PRIu64
            "); a member was behind for %" PRIu64 "; leaders that stood still %" PRIu64
            ", whose disk got slow %" PRIu64 "\n",
-           board->leader_us_max / 1000, board->converge_us_max / 1000,
+           board->leader_us_max / 1000,
            board->done == 0 ? 0 : board->failover_us / board->done / 1000,
            board->failover_us_max / 1000, board->elected_us_max / 1000, board->lag_us_max / 1000,
            board->standstills, board->stragglers);
+    times_print("until all members were equal after healing", &board->equal);
+    times_print("until all had settled", &board->settled);
     for (uint64_t i = 0; i < board->failed && i < FAILED_KEPT_MAX; i++)
         printf("failed: SEED=%" PRIu64 " REPLICAS=%u\n", board->failed_seeds[i], plan->replicas);
 }

@@ -106,8 +106,8 @@ static void await_leader(struct world *world)
     world->counts.leader_us = sim_now_us(world->sim) - begin;
 }
 
-/* What is still missing until everything is as it should be; "" when nothing is. */
-static const char *missing(struct world *world)
+/* What is still missing until all members have the same state; "" when nothing is. */
+static const char *missing_members(struct world *world)
 {
     static char text[128];
     uint64_t index = UINT64_MAX; /* that the first of them has applied, 0 when it is blank */
@@ -148,6 +148,12 @@ static const char *missing(struct world *world)
             return text;
         }
     }
+    return "";
+}
+
+/* ... until everything is as it should be. */
+static const char *missing(struct world *world)
+{
     if (!load_idle(world))
         return "answers to requests";
     return world_shipping_unsettled()[0] != '\0' ? world_shipping_unsettled()
@@ -160,9 +166,13 @@ static void converge(struct world *world, uint64_t most_us)
 
     for (;;) {
         if (sim_now_us(world->sim) >= next) {
-            const char *what = missing(world);
+            const char *what = missing_members(world);
             bounds_lag(world);
             bounds_cadence(world);
+            if (what[0] == '\0' && world->counts.equal_us == 0)
+                world->counts.equal_us = sim_now_us(world->sim) - world->healed_us;
+            if (what[0] == '\0')
+                what = missing(world);
             if (what[0] == '\0')
                 break;
             if (sim_now_us(world->sim) - begin > most_us)

@@ -55,6 +55,8 @@ struct world_options {
     unsigned membership; /* changes of membership; with one replica between 1 and 3 voters */
     unsigned
         elected; /* of a hundred elections so many are followed by a fault of the new leader within its first moments */
+    unsigned
+        scaling; /* of a hundred updates and restarts so many change the nodes; walltimes and strategies change too */
     bool absent; /* after healing a minority stays away until there is a leader */
     bool hang, straggler; /* at the end the leader's process is stopped, its disk gets slow */
     bool drift;           /* clocks run up to 1 % wrong */
@@ -77,7 +79,9 @@ struct world_target {
 
 struct world_job {
     char id[64];
-    uint32_t node_mask; /* of compute nodes */
+    uint32_t node_mask;  /* of compute nodes, as its scheduler knows */
+    uint64_t node_index; /* of the state in which these were its nodes */
+    bool scaled;         /* others were asked for, or were its own before */
     uint32_t preemption_class;
     bool sensitive;
     bool borrowed; /* its nodes, of "lender" */
@@ -120,6 +124,7 @@ const char *world_endpoints(const struct world *world);
 /* Kept by the world for the process of a compute node's or scheduler's agent; renewed by a crash. */
 uv_loop_t *world_loop(struct world *world, unsigned node);
 const char *world_agent_name(unsigned agent); /* "node-0" */
+int world_agent_number(const char *node_id);  /* -1: none */
 struct world_target *world_target_of_path(struct world *world, const char *path);
 
 /* Facts that only the nodes know, for the checkers. Each is told at the moment it happens.

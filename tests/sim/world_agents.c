@@ -31,6 +31,13 @@ const char *world_agent_name(unsigned agent)
     return names[agent];
 }
 
+int world_agent_number(const char *node_id)
+{
+    int number;
+
+    return sscanf(node_id, "node-%d", &number) == 1 && number < WORLD_AGENTS_MAX ? number : -1;
+}
+
 void agents_init(struct world *world)
 {
     for (unsigned i = 0; i < world->options.agents; i++) {

@@ -117,7 +117,7 @@ struct world {
         uint64_t added, promoted, removed;
         uint64_t elections, applied, snapshots_installed, asked, shards, terminated;
         uint64_t requests, acknowledged, refused, unknown, reads;
-        uint64_t leader_us, converge_us, failover_us, elected_us, lag_us;
+        uint64_t leader_us, equal_us, converge_us, failover_us, elected_us, lag_us;
         uint64_t standstills, stragglers;
     } counts;
 };
@@ -179,6 +179,22 @@ void load_stop(struct world *world); /* no new requests; what is under way ends 
 bool load_idle(const struct world *world);
 void load_close(struct world *world);
 
+/* world_places.c: what a job runs on */
+/* The part of a registration, an update or a restart: a share per node of the mask. The texts are the world's. */
+struct node_shares {
+    Ckpt__V1__NodeShare items[WORLD_AGENTS_MAX], *pointers[WORLD_AGENTS_MAX];
+    size_t count;
+};
+void places_fill(struct world *world, uint32_t mask, bool borrowed, struct node_shares *ret_shares);
+/* Another set than it has now, most of the time. */
+uint32_t places_draw(struct world *world, struct world_job *job);
+uint32_t places_mask(const Ckpt__V1__AllocationSpec *spec);
+/* Its scheduler hears that these are its nodes, as of an applied index: applications start on those that are new to it. */
+void places_start(struct world *world, const struct world_job *job, uint32_t mask);
+/* It runs there, nothing of it is started yet. */
+void places_placed(struct world_job *job, uint32_t mask, uint64_t index);
+void places_known(struct world *world, struct world_job *job, uint32_t mask, uint64_t index);
+
 /* world_membership.c */
 void changes_start(struct world *world);
 void changes_close(struct world *world);
@@ -218,6 +234,10 @@ bool state_checks_completed(struct world *world, uint64_t checkpoint_id);
 uint64_t state_checks_last_complete(struct world *world, const char *allocation_id);
 /* The oldest of the allocation above the id; 0: none. */
 uint64_t state_checks_next_complete(struct world *world, const char *allocation_id, uint64_t id);
+/* The agents that have written a shard of its last attempt. */
+uint32_t state_checks_shards(struct world *world, uint64_t checkpoint_id);
+/* The node is one of the allocation's in the newest committed state. */
+bool state_checks_has_node(const struct world *world, const char *allocation_id, unsigned agent);
 /* False: it does not run. Else the index and the time since when it does. */
 bool state_checks_runs_since(const struct world *world, const struct world_job *job,
                              uint64_t *ret_index, uint64_t *ret_us);

@@ -59,7 +59,8 @@ struct request {
     enum effect effect;
     uint32_t preemption_class; /* with which it acts */
     bool reclaims;
-    bool repeats; /* a request that was answered before, with these: */
+    uint32_t node_mask; /* where it runs from then on; 0: as before */
+    bool repeats;       /* a request that was answered before, with these: */
     uint64_t index, checkpoint_id;
 };
 
@@ -68,13 +69,7 @@ struct request {
 static void job_start(struct world *world, struct world_job *job)
 {
     job->runs = true;
-    for (unsigned agent = 0; agent < world->options.agents; agent++)
-        if ((job->node_mask >> agent & 1) != 0) {
-            struct world_agent *own = &world->agents[agent];
-            unsigned before = sim_enter(world->sim, WORLD_AGENT_NODE + agent);
-            own->ops->job_started(world, agent, own->process, job);
-            sim_leave(world->sim, before);
-        }
+    places_start(world, job, job->node_mask);
 }
 
 static void victims_check(struct world *world, const struct request *request,
@@ -136,9 +131,11 @@ static void mutation_ended(struct request *request, const Ckpt__V1__MutationRepl
     if (request->operation != NO_OPERATION)
         history_end(world, request->operation, request->value, reply->index);
     keep(request, reply->index, reply->checkpoint_id);
-    if (request->effect == EFFECT_REGISTER || request->effect == EFFECT_RESTART)
+    if (request->effect == EFFECT_REGISTER || request->effect == EFFECT_RESTART) {
+        places_placed(job, request->node_mask != 0 ? request->node_mask : job->node_mask,
+                      reply->index);
         job_start(world, job);
-    else if (request->effect == EFFECT_END)
+    } else if (request->effect == EFFECT_END)
         job->runs = false;
 }
 
@@ -157,6 +154,8 @@ static void read_ended(struct request *request, int status, const ProtobufCMessa
         return;
     }
     history_end(world, request->operation, allocation->spec->period_ms, allocation->applied_index);
+    places_known(world, &world->jobs[request->job], places_mask(allocation->spec),
+                 allocation->applied_index);
     if (allocation->active_checkpoint_id != 0)
         request->scheduler->active_seen = allocation->active_checkpoint_id;
 }
@@ -240,8 +239,8 @@ static void do_register(struct scheduler *scheduler)
     struct world_job *job;
     Ckpt__V1__RegisterAllocationRequest message = CKPT__V1__REGISTER_ALLOCATION_REQUEST__INIT;
     Ckpt__V1__AllocationSpec spec = CKPT__V1__ALLOCATION_SPEC__INIT;
-    Ckpt__V1__NodeShare shares[WORLD_AGENTS_MAX], *pointers[WORLD_AGENTS_MAX];
-    char id[48], texts[] = "tenant\0project\0vc\0signal", profile[] = "signal", home[] = "lender";
+    struct node_shares shares;
+    char id[48], texts[] = "tenant\0project\0vc\0signal", profile[] = "signal";
     struct request request = {.method = "BrokerService/RegisterAllocation",
                               .effect = EFFECT_REGISTER};
     unsigned alive = 0;
@@ -259,18 +258,9 @@ static void do_register(struct scheduler *scheduler)
     job->preemption_class = (uint32_t)sim_random(sim, 10);
     job->sensitive = sim_chance(sim, 10);
     job->borrowed = sim_chance(sim, 3);
-    for (unsigned i = 0; i < world->options.agents; i++)
-        if ((job->node_mask >> i & 1) != 0) {
-            Ckpt__V1__NodeShare *share = &shares[spec.n_nodes];
-            ckpt__v1__node_share__init(share);
-            share->node_id = world->agents[i].name;
-            share->gpu_count = 1 + (uint32_t)sim_random(sim, 8);
-            share->borrowed = job->borrowed;
-            share->home_vcluster = home;
-            share->gpu_memory_used_bytes = 1000000 + sim_random(sim, 1000000000);
-            pointers[spec.n_nodes++] = share;
-        }
-    spec.nodes = pointers;
+    places_fill(world, job->node_mask, job->borrowed, &shares);
+    spec.nodes = shares.pointers;
+    spec.n_nodes = shares.count;
     spec.allocation_id = job->id;
     spec.tenant = texts;
     spec.project = texts + 7;
@@ -301,9 +291,33 @@ static unsigned some_job(struct scheduler *scheduler)
     return world->job_count - 1 - (unsigned)sim_random(world->sim, recent);
 }
 
+static bool scales(struct world *world)
+{
+    return world->options.scaling > 0 && sim_random(world->sim, 100) < world->options.scaling;
+}
+
+/* Nodes join and leave, with a checkpoint before it or at once; or what bounds and decides changes. */
+static void update_draw(struct world *world, struct world_job *job,
+                        Ckpt__V1__UpdateAllocationRequest *message, struct node_shares *shares)
+{
+    struct sim *sim = world->sim;
+
+    if (sim_chance(sim, 6))
+        message->walltime_ms = 8000 + sim_random(sim, 80000);
+    if (sim_chance(sim, 8))
+        message->strategy = (Ckpt__V1__Strategy)(1 + sim_random(sim, 3));
+    if (sim_chance(sim, 5))
+        return;
+    places_fill(world, places_draw(world, job), job->borrowed, shares);
+    message->nodes = shares->pointers;
+    message->n_nodes = shares->count;
+    message->force = sim_chance(sim, 5);
+}
+
 static void do_update(struct scheduler *scheduler)
 {
     struct world *world = scheduler->world;
+    struct node_shares shares;
     Ckpt__V1__UpdateAllocationRequest message = CKPT__V1__UPDATE_ALLOCATION_REQUEST__INIT;
     struct request request = {.method = "BrokerService/UpdateAllocation",
                               .job = some_job(scheduler)};
@@ -312,6 +326,8 @@ static void do_update(struct scheduler *scheduler)
     message.request_id = request_id(scheduler, id);
     message.allocation_id = world->jobs[request.job].id;
     request.value = message.period_ms = PERIOD_BASE_MS + ++world->register_value;
+    if (scales(world))
+        update_draw(world, &world->jobs[request.job], &message, &shares);
     request.operation = history_begin(world, request.job, true, request.value);
     request_send(scheduler, &request, &message.base);
 }
@@ -384,10 +400,17 @@ static void do_restart(struct scheduler *scheduler)
                               .job = some_job(scheduler),
                               .operation = NO_OPERATION,
                               .effect = EFFECT_RESTART};
+    struct node_shares shares;
     char id[48];
 
     message.request_id = request_id(scheduler, id);
     message.allocation_id = world->jobs[request.job].id;
+    if (scales(world)) {
+        request.node_mask = places_draw(world, &world->jobs[request.job]);
+        places_fill(world, request.node_mask, world->jobs[request.job].borrowed, &shares);
+        message.nodes = shares.pointers;
+        message.n_nodes = shares.count;
+    }
     request_send(scheduler, &request, &message.base);
 }
 

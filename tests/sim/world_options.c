@@ -50,6 +50,7 @@ static const struct option {
     OPTION(overtakes),
     OPTION(membership),
     OPTION(elected),
+    OPTION(scaling),
     OPTION(absent),
     OPTION(hang),
     OPTION(straggler),
@@ -184,6 +185,7 @@ void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *
     ret_options->absent = next(&state, 3) == 0;
     ret_options->hang = next(&state, 4) == 0;
     ret_options->straggler = next(&state, 4) == 0;
+    ret_options->scaling = next(&state, 2) == 0 ? 5 + (unsigned)next(&state, 60) : 0;
     if (ret_options->membership >
         0) /* who may lose data is counted against the members of the beginning */
         ret_options->rots = ret_options->wipes = 0;

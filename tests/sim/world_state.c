@@ -36,7 +36,8 @@ struct job_facts {
     uint8_t state;
     uint64_t active; /* checkpoint; 0: none */
     uint64_t last_complete;
-    bool stopped; /* it left RUNNING once */
+    bool stopped;         /* it left RUNNING once */
+    uint32_t nodes, left; /* agents: that it has, that it had once */
     /* since when it runs, the last time */
     uint64_t runs_index, runs_us;
 };
@@ -148,13 +149,6 @@ static void checkpoint_left_pause(struct world *world, const Ckpt__V1__Event *ev
                         fsm_reason_name(event->reason));
 }
 
-static int agent_number(const char *node_id)
-{
-    int number;
-
-    return sscanf(node_id, "node-%d", &number) == 1 && number < WORLD_AGENTS_MAX ? number : -1;
-}
-
 static void checkpoint_complete(struct world *world, const struct fsm *fsm,
                                 const Ckpt__V1__Event *event, struct checkpoint_facts *facts)
 {
@@ -165,7 +159,7 @@ static void checkpoint_complete(struct world *world, const struct fsm *fsm,
         return;
     for (uint32_t i = 0; i < checkpoint->shard_count; i++) {
         const char *node = fsm_node_at(fsm, checkpoint->shards[i].node_slot)->id;
-        int agent = agent_number(node);
+        int agent = world_agent_number(node);
         if (!checkpoint->shards[i].verified || agent < 0 ||
             (facts->written[agent] >> checkpoint->attempt & 1) == 0)
             world_violation(world, "I27",
@@ -231,6 +225,34 @@ static void allocation_moved(struct world *world, const Ckpt__V1__Event *event)
     }
 }
 
+static bool has_node(const struct fsm_node_share *shares, uint32_t count, uint32_t slot)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (shares[i].node_slot == slot)
+            return true;
+    return false;
+}
+
+/* Of each entry that an event of it came with: those that leave count as left. */
+static void nodes_moved(struct world *world, const struct fsm *fsm, const char *allocation_id)
+{
+    const struct fsm_allocation *allocation = fsm_allocation_find(fsm, allocation_id);
+    const struct world_job *job = job_find(world, allocation_id);
+    struct job_facts *facts;
+    uint32_t mask = 0;
+
+    if (allocation == NULL || job == NULL)
+        return;
+    facts = &world->state->jobs[job - world->jobs];
+    for (uint32_t i = 0; i < allocation->node_count; i++) {
+        uint32_t slot = allocation->nodes[i].node_slot;
+        if (!allocation->leaving || has_node(allocation->next, allocation->next_count, slot))
+            mask |= UINT32_C(1) << world_agent_number(fsm_node_at(fsm, slot)->id);
+    }
+    facts->left |= facts->nodes & ~mask;
+    facts->nodes = mask;
+}
+
 static void event_take(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event)
 {
     if (event->kind == EVENT(CHECKPOINT_STATE))
@@ -241,6 +263,8 @@ static void event_take(struct world *world, const struct fsm *fsm, const Ckpt__V
              job_find(world, event->allocation_id) != NULL)
         world->state->jobs[job_find(world, event->allocation_id) - world->jobs].state =
             ALLOCATION(RUNNING);
+    if (event->allocation_id[0] != '\0')
+        nodes_moved(world, fsm, event->allocation_id);
 }
 
 /* ---- every applied entry ---- */
@@ -298,6 +322,16 @@ bool state_checks_completed(struct world *world, uint64_t checkpoint_id)
            (facts->state == CHECKPOINT(COMPLETE) || facts->state == CHECKPOINT(COLLECTED));
 }
 
+uint32_t state_checks_shards(struct world *world, uint64_t checkpoint_id)
+{
+    const struct checkpoint_facts *facts = facts_of(world, checkpoint_id);
+    uint32_t mask = 0;
+
+    for (unsigned agent = 0; agent < WORLD_AGENTS_MAX; agent++)
+        mask |= (facts->written[agent] >> facts->attempt & 1) << agent;
+    return mask;
+}
+
 uint64_t state_checks_last_complete(struct world *world, const char *allocation_id)
 {
     const struct world_job *job = job_find(world, allocation_id);
@@ -317,6 +351,13 @@ uint64_t state_checks_next_complete(struct world *world, const char *allocation_
             return facts->id;
     }
     return 0;
+}
+
+bool state_checks_has_node(const struct world *world, const char *allocation_id, unsigned agent)
+{
+    const struct world_job *job = job_find((struct world *)(uintptr_t)world, allocation_id);
+
+    return job != NULL && (world->state->jobs[job - world->jobs].nodes >> agent & 1) != 0;
 }
 
 bool state_checks_runs_since(const struct world *world, const struct world_job *job,
@@ -367,14 +408,6 @@ void world_shard_written(struct world *world, unsigned agent, const char *alloca
     facts->written[agent] |= UINT32_C(1) << attempt;
 }
 
-static bool has_node(const struct fsm_node_share *shares, uint32_t count, uint32_t slot)
-{
-    for (uint32_t i = 0; i < count; i++)
-        if (shares[i].node_slot == slot)
-            return true;
-    return false;
-}
-
 /* S1-081: the allocation goes on without this node. */
 static bool node_left(const struct fsm *fsm, const struct fsm_allocation *allocation,
                       const char *node_id)
@@ -391,7 +424,8 @@ static bool end_was_wanted(struct world *world, unsigned agent, const struct wor
 {
     unsigned known = 0;
 
-    if (world->state->jobs[job - world->jobs].stopped)
+    if (world->state->jobs[job - world->jobs].stopped ||
+        (world->state->jobs[job - world->jobs].left >> agent & 1) != 0)
         return true;
     for (unsigned i = 0; i < world->member_count; i++) {
         const struct fsm_allocation *allocation;

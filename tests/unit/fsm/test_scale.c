@@ -126,6 +126,50 @@ static void force_takes_the_node_at_once(void **unused)
     script_close(&script);
 }
 
+/* A moved job of one node runs from the only shard there is; the node that wrote it would begin from that as well (I27, found by the
+ * simulator). */
+static void the_node_that_a_job_moved_away_from_joins_only_after_another_checkpoint(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1 gpus=4");
+    expect_ok(&script, "request j1 after=stop");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
+    expect_ok(&script, "report n1 terminated j1");
+    expect_ok(&script, "restart j1 nodes=n2 gpus=4");
+    expect_status(&script, CHECKPOINT_FIRST, "update j1 nodes=n2,n1 gpus=4");
+    expect_status(&script, CHECKPOINT_FIRST, "update j1 nodes=n3,n2,n1 gpus=4 force");
+    expect_ok(&script, "update j1 nodes=n2,n3 gpus=4");
+    expect_status(&script, CHECKPOINT_FIRST, "update j1 nodes=n2,n3,n1 gpus=4");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-2");
+    expect_ok(&script, "report n2 shard_verified j1 ckpt=1-2");
+    expect_ok(&script, "report n3 shard_verified j1 ckpt=1-2");
+    expect_ok(&script, "update j1 nodes=n2,n3,n1 gpus=4");
+    script_close(&script);
+}
+
+/* The first part ended before the new one begins, or is told to. */
+static void a_moved_job_goes_back_as_a_whole(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1 gpus=4");
+    expect_ok(&script, "request j1 after=stop");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
+    expect_ok(&script, "report n1 terminated j1");
+    expect_ok(&script, "restart j1 nodes=n2 gpus=4");
+    expect_ok(&script, "update j1 nodes=n1 gpus=4 force");
+    expect_ok(&script, "update j1 nodes=n1,n2 gpus=4"); /* n1 has its own shard */
+    script_close(&script);
+}
+
 static void cancelling_its_checkpoint_undoes_the_scale_down(void **unused)
 {
     struct script script;
@@ -279,6 +323,8 @@ int main(void)
         cmocka_unit_test(a_failed_checkpoint_lets_the_node_leave_and_counts_the_loss),
         cmocka_unit_test(the_same_update_again_names_the_same_checkpoint_another_is_refused),
         cmocka_unit_test(force_takes_the_node_at_once),
+        cmocka_unit_test(the_node_that_a_job_moved_away_from_joins_only_after_another_checkpoint),
+        cmocka_unit_test(a_moved_job_goes_back_as_a_whole),
         cmocka_unit_test(cancelling_its_checkpoint_undoes_the_scale_down),
         cmocka_unit_test(an_active_checkpoint_serves_the_scale_down),
         cmocka_unit_test(an_outage_pauses_the_scale_down),

@@ -76,6 +76,10 @@ static const struct row rows[] = {
      {"register j1 nodes=n1,n2,n3", "update j1 nodes=n1,n2", "update j1 nodes=n1"}},
     {"STORAGE_UNAVAILABLE", /* S1-081: nothing can be saved before the node leaves */
      {"register j1 nodes=n1,n2", "target scratch down", "update j1 nodes=n1"}},
+    {"CHECKPOINT_FIRST",
+     {"register j1 nodes=n1", "request j1 after=stop", "grant 1-1",
+      "report n1 shard_verified j1 ckpt=1-1", "report n1 terminated j1", "restart j1 nodes=n2",
+      "update j1 nodes=n1,n2"}},
     {"COST_EXCEEDS_VALUE", {"register j1 nodes=n1", "preempt class=9 value=1"}},      /* P-050 */
     {"INVALID_ARGUMENT", {"register j1 nodes=n1", "preempt class=9 reason=reclaim"}}, /* whose? */
     {"INVALID_ARGUMENT", {"register j1 nodes=n1", "preempt class=9 reason=sensitive"}},
