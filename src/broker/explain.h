@@ -73,6 +73,7 @@ struct explain_change {
     const char *input;
     char from[32], to[32];
     uint32_t cleared_flag;
+    char cleared[32]; /* its name */
     uint64_t relative_ppm;
 };
 bool explain_change(const struct explained *explained, struct explain_change *ret_change);

@@ -148,6 +148,7 @@ static void write_words(struct reply_space *space, const struct explained *expla
     message->from = space->change.from;
     message->to = space->change.to;
     message->cleared_flag = space->change.cleared_flag;
+    message->cleared = space->change.cleared;
     message->relative_ppm = space->change.relative_ppm;
     space->reply.change = message;
 }

@@ -192,6 +192,7 @@ bool explain_change(const struct explained *explained, struct explain_change *re
     ret_change->cleared_flag = change.flag;
     ret_change->relative_ppm = in_ppm(change.relative);
     if (change.input == EVAL_INPUT_FLAGS) {
+        explain_flags(change.flag, ret_change->cleared, sizeof(ret_change->cleared));
         change.from = explained->view.flags[0];
         change.to = explained->view.flags[0] & ~change.flag;
     }

@@ -17,7 +17,7 @@ static const struct {
 } listed[] = {
     {"size_bytes", SOURCE_OWN},
     {"write_quantile_s", SOURCE_OWN},
-    {"success_probability", SOURCE_OWN},
+    {"success_probability", SOURCE_OUTCOMES},
     {"stall_factor", SOURCE_OWN},
     {"bandwidth_bytes_per_s", SOURCE_TARGET},
     {"usd_per_gb_month", SOURCE_TARGET},
@@ -48,6 +48,8 @@ const char *source_prior(enum source source)
     switch (source) {
     case SOURCE_OWN:
         return "none yet: as registered";
+    case SOURCE_OUTCOMES:
+        return "none yet: as most do";
     case SOURCE_AGENTS:
         return "blind: not all heard of yet";
     case SOURCE_QUEUE:
@@ -100,6 +102,12 @@ static uint32_t own_age(const struct fsm *fsm, const struct fsm_allocation *allo
     const struct fsm_checkpoint *checkpoint = own_checkpoint(fsm, allocation, at_ms);
 
     return checkpoint != NULL ? between_ms(checkpoint->completed_at_ms, at_ms) : SOURCE_NOTHING;
+}
+
+static uint32_t outcomes_age(const struct fsm_allocation *allocation, uint64_t at_ms)
+{
+    return allocation->last_attempt_end_ms != 0 ? between_ms(allocation->last_attempt_end_ms, at_ms)
+                                                : SOURCE_NOTHING;
 }
 
 /* Of the node whose last heartbeat is the longest ago. */
@@ -208,4 +216,5 @@ void sources_age(const struct broker *broker, const struct fsm_allocation *alloc
         target != NULL ? between_ms(target->since_ms, at_ms) : SOURCE_NOTHING;
     ret_age_ms[SOURCE_FLEET] = learned != NULL ? between_ms(learned->at_ms, at_ms) : SOURCE_NOTHING;
     ret_age_ms[SOURCE_SENSORS] = sensors_age(broker, allocation);
+    ret_age_ms[SOURCE_OUTCOMES] = outcomes_age(allocation, at_ms);
 }

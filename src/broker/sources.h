@@ -21,7 +21,8 @@ struct fsm_allocation;
     X(QUEUE, "queue reports")              /* the oldest one that counts */                        \
     X(TARGET, "its storage target")        /* since its last change */                             \
     X(FLEET, "what the fleet taught")      /* since that entered the log */                        \
-    X(SENSORS, "telemetry of its nodes")   /* the oldest fresh one */
+    X(SENSORS, "telemetry of its nodes")   /* the oldest fresh one */                              \
+    X(OUTCOMES, "how its attempts ended")  /* since the last one */
 
 enum source {
 #define X(name, text) SOURCE_##name,

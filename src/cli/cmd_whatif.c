@@ -16,6 +16,39 @@ static enum cli_exit usage(struct cli *cli, const char *text)
     return cli_fail(cli, CLI_USAGE, "ckptctl help whatif", "%s", text);
 }
 
+static enum cli_exit list_numbers(struct cli *cli)
+{
+    static const struct output_column columns[] = {{"NUMBER", OUTPUT_LEFT},
+                                                   {"USUAL", OUTPUT_RIGHT},
+                                                   {"LOWEST", OUTPUT_RIGHT},
+                                                   {"HIGHEST", OUTPUT_RIGHT},
+                                                   {"WHAT", OUTPUT_LEFT}};
+    struct output_table table;
+    struct whatif_number number;
+    json_t *items = json_array();
+
+    for (size_t i = 0; cli_is_json(cli) && whatif_number_at(i, &number); i++)
+        json_array_append_new(items, json_pack("{s:s, s:f, s:f, s:f, s:s}", "number", number.name,
+                                               "usual", number.usual, "lowest", number.low,
+                                               "highest", number.high, "what", number.unit));
+    if (cli_is_json(cli)) {
+        output_json(cli, "numbers", items);
+        return CLI_OK;
+    }
+    json_decref(items);
+    output_table_init(&table, cli, columns, ARRAY_COUNT(columns));
+    for (size_t i = 0; whatif_number_at(i, &number); i++) {
+        output_row(&table);
+        output_cell(&table, "%s", number.name);
+        output_cell(&table, "%g", number.usual);
+        output_cell(&table, "%g", number.low);
+        output_cell(&table, "%g", number.high);
+        output_cell(&table, "%s", number.unit);
+    }
+    output_table_print(&table);
+    return CLI_OK;
+}
+
 static enum cli_exit apply_sets(struct cli *cli, struct whatif_scenario *scenario)
 {
     const struct option_value *sets = cli_option(cli, "set");
@@ -23,7 +56,7 @@ static enum cli_exit apply_sets(struct cli *cli, struct whatif_scenario *scenari
 
     for (size_t i = 0; i < sets->item_count; i++) {
         if (whatif_scenario_set(scenario, sets->items[i], &err) != 0)
-            return usage(cli, err.text);
+            return cli_fail(cli, CLI_USAGE, "ckptctl whatif --numbers", "%s", err.text);
     }
     return CLI_OK;
 }
@@ -203,6 +236,8 @@ enum cli_exit command_whatif(struct cli *cli)
     bool since = cli_option(cli, "since")->set;
     enum cli_exit code;
 
+    if (cli_flag(cli, "numbers"))
+        return list_numbers(cli);
     if (since ? trace || named : !trace && !named)
         return usage(cli,
                      "whatif takes --trace FILE or --scenario NAME or both, or --since DURATION");

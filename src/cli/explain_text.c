@@ -112,9 +112,13 @@ static void print_flips(struct cli *cli, const Ckpt__V1__ExplainReply *reply)
     }
     if (change == NULL)
         return;
-    fprintf(cli->out, " smallest single change: %s from %s to %s (%s)\n",
-            human_safe(change->input, name, sizeof(name)), rounded(change->from, from),
-            rounded(change->to, to), human_share(change->relative_ppm, share));
+    if (change->cleared[0] != '\0')
+        fprintf(cli->out, " smallest single change: not %s any more\n",
+                human_safe(change->cleared, name, sizeof(name)));
+    else
+        fprintf(cli->out, " smallest single change: %s from %s to %s (%s)\n",
+                human_safe(change->input, name, sizeof(name)), rounded(change->from, from),
+                rounded(change->to, to), human_share(change->relative_ppm, share));
 }
 
 static void print_guards(struct cli *cli, const Ckpt__V1__ExplainReply *reply)

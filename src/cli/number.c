@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "src/base/check.h"
@@ -183,23 +184,35 @@ static const char *format_limit(enum number_kind kind, uint64_t value, char text
     CHECK_UNREACHABLE("number kind");
 }
 
+/* "5 to 10 are taken"; what has no upper limit has none in words either. */
+static const char *range_text(enum number_kind kind, struct number_range range, char *text,
+                              size_t size)
+{
+    char low[HUMAN_BYTES], high[HUMAN_BYTES];
+
+    if (range.max == UINT64_MAX)
+        snprintf(text, size, "%s and more are taken", format_limit(kind, range.min, low));
+    else
+        snprintf(text, size, "%s to %s are taken", format_limit(kind, range.min, low),
+                 format_limit(kind, range.max, high));
+    return text;
+}
+
 int number_parse(enum number_kind kind, const char *text, struct number_range range,
                  uint64_t *ret_number, struct err *err)
 {
-    char low[HUMAN_BYTES], high[HUMAN_BYTES], shown[64];
+    char limits[2 * HUMAN_BYTES + 32], shown[64];
     uint64_t value;
 
     CHECK(range.min <= range.max);
     human_safe(text, shown, sizeof(shown));
-    format_limit(kind, range.min, low);
-    format_limit(kind, range.max, high);
+    range_text(kind, range, limits, sizeof(limits));
     if (parse_kind(kind, text, &value) != 0) {
-        return err_set(err, ERR_INVALID, "\"%s\" is not %s; %s to %s are taken", shown,
-                       expected_form(kind), low, high);
+        return err_set(err, ERR_INVALID, "\"%s\" is not %s; %s", shown, expected_form(kind),
+                       limits);
     }
     if (value < range.min || value > range.max) {
-        return err_set(err, ERR_INVALID, "\"%s\" is out of range; %s to %s are taken", shown, low,
-                       high);
+        return err_set(err, ERR_INVALID, "\"%s\" is out of range; %s", shown, limits);
     }
     *ret_number = value;
     return 0;

@@ -300,6 +300,9 @@ static enum cli_exit read_policy(struct cli *cli, struct whatif_scenario *scenar
                                 : 1;
         scenario->stall_fraction = policy->stall_fraction_ppm / 1e6;
         scenario->restart_s = (double)policy->restart_cost_ms / 1e3;
+        scenario->quiesce_s = (double)policy->quiesce_ms / 1e3;
+        scenario->min_interval_s = (double)policy->min_interval_ms / 1e3;
+        scenario->max_interval_s = (double)policy->max_interval_ms / 1e3;
         *ret_write_bytes_per_s = policy->default_write_bytes_per_s;
     }
     call_free(message);

@@ -3,6 +3,7 @@
  * Flow     the job is copied into a view of one and scored again with one input changed; where the answer is
  *          monotone in that input the turning point is found by bisection.
  */
+#include <float.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -62,7 +63,7 @@ static const char *duration(double seconds, char text[DURATION_TEXT_BYTES])
 /* To three digits, upwards, so that the advice holds as printed. */
 static double round_up(double number)
 {
-    double unit = number > 0 ? pow(10, floor(log10(number)) - 2) : 1;
+    double unit = number > DBL_MIN * 1e3 ? pow(10, floor(log10(number)) - 2) : 1;
 
     return ceil(number / unit) * unit;
 }
@@ -153,7 +154,7 @@ static void say_waiting(struct explain *explain)
 /* Away from what it is, to three digits, so that the advice holds as printed. */
 static double round_away(double number, double from)
 {
-    double unit = number > 0 ? pow(10, floor(log10(number)) - 2) : 1;
+    double unit = number > DBL_MIN * 1e3 ? pow(10, floor(log10(number)) - 2) : 1;
 
     return number > from ? ceil(number / unit) * unit : floor(number / unit) * unit;
 }
@@ -195,7 +196,8 @@ static void say_first_bad_input(struct explain *explain)
     }
     EVAL_VIEW_COLUMNS(X)
 #undef X
-    say(explain, "walltime_left_s is a number and yield_probability is between 0 and 1");
+    say(explain, "walltime_left_s is a number, yield_probability and success_probability are "
+                 "between 0 and 1");
 }
 
 static bool near_with(struct explain *explain, double left_s)

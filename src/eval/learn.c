@@ -130,7 +130,7 @@ bool eval_hazard_load(struct eval_hazard *hazard, const int64_t words[EVAL_HAZAR
 
 double eval_multiplier_decayed(double multiplier, double since_s, double half_life_s)
 {
-    if (!sane(multiplier) || !(since_s >= 0) || !(half_life_s > 0))
+    if (!sane(multiplier) || !(since_s >= 0) || !sane(half_life_s) || half_life_s <= 0)
         return 1;
     return 1 + (multiplier - 1) * exp2(-since_s / half_life_s);
 }

@@ -48,7 +48,7 @@ void engine_settle(struct sim *sim, size_t job)
     of->progress_s += rate * seconds;
     if (of->phase != SIM_AWAY)
         sim->ledger->held_gpu_s += gpus * seconds;
-    if (of->phase == SIM_WRITING)
+    if (of->phase == SIM_WRITING || of->phase == SIM_QUIESCED)
         sim->ledger->pause_gpu_s += gpus * seconds * (1 - rate);
     if (of->phase == SIM_DOWN)
         sim->ledger->restart_gpu_s += gpus * seconds;
@@ -152,7 +152,11 @@ static void complete_write(struct sim *sim, size_t job)
     struct sim_job *of = &sim->jobs[job];
 
     storage_end(&sim->storage, (uint32_t)job);
-    enter(sim, job, SIM_COMPUTING, INFINITY);
+    if (sim->world->scenario.quiesce_s >
+        0) /* all of it at once, whenever the application takes it */
+        enter(sim, job, SIM_QUIESCED, sim->now_s + sim->world->scenario.quiesce_s);
+    else
+        enter(sim, job, SIM_COMPUTING, INFINITY);
     of->saved_s = of->snapshot_s;
     eval_history_note(&of->writes, sim->now_s - of->write_began_s);
     sim->ledger->checkpoints++;
@@ -305,7 +309,7 @@ static void on_timer(struct sim *sim, size_t job)
             restart(sim, job, 0);
         else
             enter(sim, job, SIM_COMPUTING, INFINITY); /* it begins only now */
-    } else if (of->phase == SIM_DOWN && of->until_s <= sim->now_s) {
+    } else if ((of->phase == SIM_DOWN || of->phase == SIM_QUIESCED) && of->until_s <= sim->now_s) {
         enter(sim, job, SIM_COMPUTING, INFINITY);
     }
     if (of->phase != SIM_AWAY && of->walltime_end_s <= sim->now_s)

@@ -16,7 +16,7 @@
 #include "src/whatif/storage.h"
 #include "src/whatif/world.h"
 
-enum sim_phase { SIM_COMPUTING, SIM_WRITING, SIM_DOWN, SIM_AWAY };
+enum sim_phase { SIM_COMPUTING, SIM_WRITING, SIM_QUIESCED, SIM_DOWN, SIM_AWAY };
 enum { SIM_ALARMS_MAX = 8, SIM_QUEUES_MAX = WHATIF_QUEUES_MAX };
 
 struct sim_alarm {

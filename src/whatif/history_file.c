@@ -50,6 +50,8 @@ void whatif_history_write(FILE *out, const struct whatif_scenario *scenario,
     fprintf(out, "window %.3f %" PRIu64 "\n", history->seconds, history->from_ms);
     fprintf(out, "set cycle_s %.17g\nset stall_fraction %.17g\nset restart_s %.17g\n",
             scenario->cycle_s, scenario->stall_fraction, scenario->restart_s);
+    fprintf(out, "set quiesce_s %.17g\nset min_interval_s %.17g\nset max_interval_s %.17g\n",
+            scenario->quiesce_s, scenario->min_interval_s, scenario->max_interval_s);
     fprintf(out, "set learn %.17g\n", scenario->learn);
     fprintf(out, "set demand_per_hour %.17g\nset kill_share %.17g\n", scenario->demand_per_hour,
             scenario->kill_share);

@@ -43,7 +43,8 @@ const char *whatif_rule_help(enum whatif_rule rule)
 
 static double stall_s(const struct sim *sim, size_t job)
 {
-    return sim->world->scenario.stall_fraction * engine_write_s(sim, job);
+    return sim->world->scenario.stall_fraction * engine_write_s(sim, job) +
+           sim->world->scenario.quiesce_s;
 }
 
 /* Daly 2006, equation 37. */
@@ -93,7 +94,7 @@ static void open_constants(struct sim *sim)
     for (size_t i = 0; i < sim->world->job_count; i++) {
         double write_s = engine_write_s(sim, i);
         sim->constants[i] = (struct sim_constants){.write_s = write_s,
-                                                   .stall_s = scenario->stall_fraction * write_s,
+                                                   .stall_s = stall_s(sim, i),
                                                    .period_s = period_s(sim, i),
                                                    .actionable = scenario->recall *
                                                                  exp(-write_s / scenario->lead_s)};
@@ -157,6 +158,9 @@ static void open_model(struct sim *sim)
     sim->policy = (struct eval_policy){.cycle_s = scenario->cycle_s,
                                        .lambda_node_per_s =
                                            world->node_failures_per_s * scenario->assumed_factor,
+                                       .min_interval_s = scenario->min_interval_s,
+                                       .max_interval_s = scenario->max_interval_s,
+                                       .quiesce_s = scenario->quiesce_s,
                                        .stall_fraction = scenario->stall_fraction,
                                        .restart_s = scenario->restart_s,
                                        .horizon_clamp = 0.7,

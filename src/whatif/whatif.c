@@ -36,6 +36,21 @@ static double *field(struct whatif_scenario *scenario, const struct number *numb
     return (double *)(void *)((char *)scenario + number->offset);
 }
 
+bool whatif_number_at(size_t i, struct whatif_number *ret_number)
+{
+    struct whatif_scenario usual;
+
+    if (i >= ARRAY_COUNT(numbers))
+        return false;
+    whatif_scenario_init(&usual);
+    *ret_number = (struct whatif_number){.name = numbers[i].name,
+                                         .unit = numbers[i].unit,
+                                         .usual = *field(&usual, &numbers[i]),
+                                         .low = numbers[i].low,
+                                         .high = numbers[i].high};
+    return true;
+}
+
 int whatif_scenario_set(struct whatif_scenario *scenario, const char *assignment, struct err *err)
 {
     const char *equals = strchr(assignment, '=');
@@ -162,7 +177,8 @@ static double waste_at_price(const struct world *world, double phi, double *ret_
     for (size_t i = 0; i < world->job_count; i++) {
         const struct world_job *job = &world->jobs[i];
         double hazard = job->nodes * world->node_failures_per_s;
-        double stall_s = stall * job->size_bytes / job->injection_bytes_per_s;
+        double stall_s =
+            stall * job->size_bytes / job->injection_bytes_per_s + world->scenario.quiesce_s;
         double interval_s =
             sqrt(2 * (stall_s + phi * job->size_bytes / job->gpus) / fmax(hazard, 1e-300));
         waste += job->gpus * (stall_s / (interval_s + stall_s) + hazard * interval_s / 2);

@@ -50,6 +50,9 @@ const char *whatif_rule_help(enum whatif_rule rule);
     X(node_bytes_per_s, "bytes/s a node can write", 1.5625e9, 1, 1e13)                             \
     X(bandwidth_bytes_per_s, "bytes/s for checkpoints of all jobs; 0: unlimited", 0, 0, 1e15)      \
     X(stall_fraction, "of the write during which the job stands still", 1, 0, 1)                   \
+    X(quiesce_s, "s that the job stands still beside the write", 0, 0, 3600)                       \
+    X(min_interval_s, "s of progress between two checkpoints of the model, at least", 0, 0, 1e8)   \
+    X(max_interval_s, "s of progress until the model writes anyway; 0: never", 0, 0, 1e8)          \
     X(down_s, "s from a failure to the restart", 300, 0, 1e6)                                      \
     X(restart_s, "s of a restart beside reading", 180, 0, 1e6)                                     \
     X(failures_per_1000_node_days, "failures", 6.5, 0, 1e6)                                        \
@@ -84,6 +87,13 @@ struct whatif_scenario {
     WHATIF_NUMBERS(X)
 #undef X
 };
+
+struct whatif_number {
+    const char *name, *unit;
+    double usual, low, high;
+};
+/* false: there are only so many. */
+bool whatif_number_at(size_t i, struct whatif_number *ret_number);
 
 void whatif_scenario_init(struct whatif_scenario *ret_scenario);
 /* "name=value"; names and limits of WHATIF_NUMBERS. */

@@ -35,6 +35,8 @@ def cluster_is_asked_what_other_rules_would_have_wasted():
         trace.write_text(cluster.ctl("history", "--since", "1h").stdout)
         lines = trace.read_text().splitlines()
         assert lines[0] == "ckpt-history 1" and sum(line.startswith("job ") for line in lines) == 1, lines
+        for number in ("quiesce_s 2", "min_interval_s ", "max_interval_s 21600"):  # the cluster's own policy is replayed with it
+            assert any(line.startswith("set " + number) for line in lines), (number, lines)
         for what in ("storage-down", "storage-up", "queue-busy 0"):
             assert any(line.startswith("event ") and line.endswith(what) for line in lines), (what, lines)
         replayed = json.loads(cluster.ctl("whatif", "--trace", str(trace), "-o", "json", endpoints="127.0.0.1:1").stdout)

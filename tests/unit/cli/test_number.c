@@ -99,6 +99,10 @@ static void a_value_out_of_range_is_named_with_its_limits(void **state)
     assert_int_equal(
         number_parse(NUMBER_DURATION, "2h", (struct number_range){10, 3600000}, &value, &err), -1);
     assert_string_equal(err.text, "\"2h\" is out of range; 10ms to 1h00m are taken");
+    assert_int_equal(
+        number_parse(NUMBER_DURATION, "nan", (struct number_range){0, UINT64_MAX}, &value, &err),
+        -1);
+    assert_non_null(strstr(err.text, "; 0ms and more are taken"));
 }
 
 /* Whatever is typed, the parser either refuses or gives a value inside the range. */

@@ -131,6 +131,7 @@ static void health_multipliers_fade_to_one(void **state)
     assert_double_near(eval_multiplier_decayed(9, 1e9, 3600), 1, 1e-12);
     assert_double_near(eval_multiplier_decayed(0.5, 3600, 3600), 0.75, 1e-12);
     assert_true(eval_multiplier_decayed(NAN, 1, 1) == 1);
+    assert_true(eval_multiplier_decayed(9, INFINITY, INFINITY) == 1);
     assert_true(eval_multiplier_decayed(-3, 1, 1) == 1);
     assert_true(eval_multiplier_decayed(3, NAN, 1) == 1);
     assert_true(eval_multiplier_decayed(3, 1, 0) == 1);

@@ -141,6 +141,28 @@ static void runs_are_functions_of_their_arguments(void **state)
     }
 }
 
+/* A cluster's own policy counts in what is replayed: what a checkpoint costs beside its bytes, and how rarely and often they are. */
+static void the_policy_s_pause_and_intervals_count(void **state)
+{
+    static const char *const quiesce[] = {"quiesce_s=30", NULL};
+    static const char *const rare[] = {"min_interval_s=43200", NULL};
+    static const char *const often[] = {"max_interval_s=1800", NULL};
+    struct whatif_ledger plain = run_small("exponential", WHATIF_YOUNG_DALY, 4, NULL);
+    struct whatif_ledger paused = run_small("exponential", WHATIF_HOURLY, 4, quiesce);
+    struct whatif_ledger hourly = run_small("exponential", WHATIF_HOURLY, 4, NULL);
+    struct whatif_ledger usual = run_small("exponential", WHATIF_MODEL, 4, NULL);
+    struct whatif_ledger seldom = run_small("exponential", WHATIF_MODEL, 4, rare);
+    struct whatif_ledger eager = run_small("exponential", WHATIF_MODEL, 4, often);
+
+    (void)state;
+    assert_true(paused.pause_gpu_s > hourly.pause_gpu_s);
+    assert_true(run_small("exponential", WHATIF_YOUNG_DALY, 4, quiesce).checkpoints <
+                plain.checkpoints);
+    assert_true(run_small("exponential", WHATIF_MODEL, 4, quiesce).checkpoints < usual.checkpoints);
+    assert_true(seldom.checkpoints < usual.checkpoints && usual.checkpoints < eager.checkpoints);
+    assert_true(seldom.checkpoints <= 60 * 6 * 2 && eager.checkpoints > 60 * 6 * 24);
+}
+
 static void other_seeds_give_other_runs(void **state)
 {
     struct whatif_ledger a = run_small("exponential", WHATIF_MODEL, 1, NULL);
@@ -279,6 +301,7 @@ int main(void)
         cmocka_unit_test(failure_during_a_write_leaves_the_checkpoint_before_it),
         cmocka_unit_test(last_safe_slot_saves_the_end_of_each_allocation),
         cmocka_unit_test(runs_are_functions_of_their_arguments),
+        cmocka_unit_test(the_policy_s_pause_and_intervals_count),
         cmocka_unit_test(other_seeds_give_other_runs),
         cmocka_unit_test(every_rule_meets_the_same_events),
         cmocka_unit_test(model_wins_where_it_knows_more),
