@@ -336,8 +336,10 @@ static int on_filled(void *context)
     struct consensus *consensus = context;
     struct err err;
 
-    if (folder_remove(&consensus->folder, FOLDER_BLANK_FILE, &err) == 0)
+    if (folder_remove(&consensus->folder, FOLDER_BLANK_FILE, &err) == 0) {
+        consensus->moved = true;
         return 0;
+    }
     core_fail(consensus, &err);
     return -1;
 }

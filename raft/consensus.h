@@ -115,7 +115,8 @@ struct consensus_hooks {
     /* The member cannot go on (disk failed, corruption, internal error; ERR_REMOVED: it is no member any more): log the text
      * and exit. */
     void (*fatal)(void *context, const struct err *err);
-    /* May be NULL. Another configuration is in use or committed, or a member was found at another address: look at the status. */
+    /* May be NULL. Another configuration is in use or committed, a member was found at another address, or this one is filled: look
+     * at the status. */
     void (*members_changed)(void *context);
 };
 
@@ -223,6 +224,10 @@ struct consensus_status {
     uint64_t snapshot_failures_total;                        /* of own ones; each is tried again */
     struct consensus_foreign foreign[CONSENSUS_MEMBERS_MAX]; /* lately */
     size_t foreign_count;
+    /* S17: this member was begun with a bootstrap, and is not known to hold what was committed: once a leader fills it, it has no vote
+     * until it has applied filling_index (0: no leader has said yet what). */
+    bool filling;
+    uint64_t filling_index;
     uint64_t incarnation; /* raft/folder.h; 0: not known yet */
     uint64_t
         epoch_min; /* the leader's first command makes it the state's epoch when that is lower */

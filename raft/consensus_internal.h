@@ -199,7 +199,7 @@ struct consensus {
     bool joining; /* the folder was made by config.join, and this member was no voter since */
     /* What hooks.members_changed was told last. */
     uint64_t told_committed, told_uncommitted;
-    bool moved; /* some member is elsewhere now */
+    bool moved; /* some member is elsewhere now, or this one is filled */
 };
 
 uint64_t core_now_us(const struct consensus *consensus);

@@ -63,6 +63,7 @@ struct daemon {
     uint64_t transfer_until_ms; /* until then another member may take over */
     uint64_t workers_until_ms;  /* until then killed workers may end */
     bool stopping;
+    bool filling; /* as it was logged */
 };
 
 /* ---- what is logged about leadership ---- */
@@ -91,6 +92,23 @@ static void daemon_role_changed(void *context, enum consensus_role role, uint64_
     process_notify(role == CONSENSUS_LEADER ? "STATUS=leader"
                    : leader_id != 0         ? "STATUS=follower"
                                             : "STATUS=no leader, waiting for quorum");
+}
+
+/* A member that begins with a bootstrap has no vote while a leader fills it (S17 in raft/README.md). */
+static void daemon_filling(void *context)
+{
+    struct daemon *daemon = context;
+    struct consensus_status status;
+
+    replica_get_status(daemon->broker.replica, &status);
+    if (status.filling && !daemon->filling)
+        log_info("filling",
+                 "last_index=%" PRIu64 " text=\"begun on an empty folder: no vote until a leader "
+                 "has filled it\"",
+                 status.last_index);
+    if (!status.filling && daemon->filling)
+        log_info("filled", "last_index=%" PRIu64 " term=%" PRIu64, status.last_index, status.term);
+    daemon->filling = status.filling;
 }
 
 static void daemon_serving(void *context)
@@ -346,6 +364,7 @@ static int daemon_open_replica(struct daemon *daemon, enum daemon_start start, s
     daemon->observer.role_changed = daemon_role_changed;
     daemon->observer.serving = daemon_serving;
     daemon->observer.not_serving = daemon_not_serving;
+    daemon->observer.members_changed = daemon_filling;
     daemon->observer.applied = daemon_applied;
     replica_observe(daemon->broker.replica, &daemon->observer);
     return 0;
@@ -421,7 +440,7 @@ static void daemon_add_handles(struct daemon *daemon)
     process_lag_excuse_replay(&daemon->lag, status.last_index);
 }
 
-static void daemon_report_start(const struct daemon *daemon)
+static void daemon_report_start(struct daemon *daemon)
 {
     const struct config *config = daemon->broker.config;
     struct consensus_status status;
@@ -433,6 +452,7 @@ static void daemon_report_start(const struct daemon *daemon)
              CKPT_VERSION, config->cluster_id, config->self->id, config->self->api,
              config->self->raft, config->self->http, config->data_dir, status.last_index,
              status.snapshot_index);
+    daemon_filling(daemon);
     if (config->insecure && config->tls_ca[0] == '\0')
         log_warning("insecure",
                     "text=\"TLS IS OFF: everyone who reaches %s, %s or %s can command "

@@ -73,7 +73,7 @@ static void page_role(struct broker *broker, bool wanted_leader, struct http_pag
     if (!wanted_leader && status.leader_id == 0)
         page->status = PAGE_UNAVAILABLE; /* follows nobody */
     buf_printf(body, "%s term=%" PRIu64 " leader=%" PRIu64 "\n",
-               leads ? "leader" : translate_role(status.role), status.term, status.leader_id);
+               leads ? "leader" : translate_role(&status), status.term, status.leader_id);
 }
 
 /* ---- the live page ---------------------------------------------------------------------------------------------------- */
@@ -114,7 +114,7 @@ static void page_head(struct broker *broker, struct buf *body)
                ", %s.",
                broker->config != NULL && broker->config->self != NULL ? broker->config->self->name
                                                                       : "?",
-               translate_role(status.role), status.leader_id, status.term, status.applied_index,
+               translate_role(&status), status.leader_id, status.term, status.applied_index,
                status.quorum ? "quorum" : "<b>no quorum: what follows may be old</b>");
     buf_printf(body,
                "<p>%u allocations, %u checkpoints kept, %u paused, %zu agents connected here.",

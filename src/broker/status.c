@@ -43,9 +43,7 @@ static const struct consensus_peer_status *status_peer(const struct consensus_st
 
 static void status_self(const struct status *status, Ckpt__V1__MemberStatus *member)
 {
-    member->role = translate_text(status->raft.member_role == CONSENSUS_LEARNER
-                                      ? "learner"
-                                      : translate_role(status->raft.role));
+    member->role = translate_text(translate_role(&status->raft));
     member->reachable = true;
     member->match_index = status->raft.last_index;
     member->version = translate_text(CKPT_VERSION);
@@ -397,6 +395,24 @@ static void take_telemetry_warning(void *context, char *text)
     status_warn(context, text);
 }
 
+/* S17 in raft/README.md. */
+static void status_warn_filling(struct status *status)
+{
+    const struct consensus_status *raft = &status->raft;
+    char until[64] = "a leader has filled it";
+
+    if (!raft->filling)
+        return;
+    if (raft->filling_index != 0)
+        snprintf(until, sizeof(until), "it holds index %" PRIu64, raft->filling_index);
+    status_warn(status, scratch_printf(
+                            status->scratch,
+                            "the folder of %s was begun empty and is filled by whoever leads: no "
+                            "vote until %s (it holds %" PRIu64 "); when nobody leads an older "
+                            "cluster, start a member that was there before",
+                            status->broker->config->self->name, until, raft->applied_index));
+}
+
 static void status_warn_self(struct status *status)
 {
     const struct broker *broker = status->broker;
@@ -453,9 +469,9 @@ static void status_fill_raft(struct status *status)
     reply->leader_since_ms = status->stats.leader_since_ms;
     reply->member_id = status->raft.member_id;
     reply->member_name = broker->config->self->name;
-    reply->role = translate_text(status->raft.member_role == CONSENSUS_LEARNER
-                                     ? "learner"
-                                     : translate_role(status->raft.role));
+    reply->role = translate_text(translate_role(&status->raft));
+    reply->filling = status->raft.filling;
+    reply->filling_index = status->raft.filling_index;
     reply->quorum = status->raft.quorum;
     reply->commit_index = status->raft.commit_index;
     reply->applied_index = status->raft.applied_index;
@@ -509,6 +525,7 @@ void status_answer(struct request *request, struct scratch *scratch)
     reply.n_targets = status_targets(broker, scratch, &reply.targets);
     status_warn_members(&status);
     status_warn_learners(&status);
+    status_warn_filling(&status);
     status_warn_storage(&status);
     status_queues(&status);
     status_warn_incarnations(&status);

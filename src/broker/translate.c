@@ -297,9 +297,13 @@ void translate_target(const struct fsm_target *target, struct scratch *scratch,
     ret_target->paused_count = target->paused_count;
 }
 
-const char *translate_role(enum consensus_role role)
+const char *translate_role(const struct consensus_status *status)
 {
-    switch (role) {
+    if (status->member_role == CONSENSUS_LEARNER)
+        return "learner";
+    if (status->filling)
+        return "filling";
+    switch (status->role) {
     case CONSENSUS_FOLLOWER:
         return "follower";
     case CONSENSUS_CANDIDATE:

@@ -32,7 +32,8 @@ size_t translate_shards(const struct fsm *fsm, const struct fsm_checkpoint *chec
                         struct scratch *scratch, Ckpt__V1__ShardInfo ***ret_shards);
 void translate_target(const struct fsm_target *target, struct scratch *scratch,
                       Ckpt__V1__TargetStatus *ret_target);
-const char *translate_role(enum consensus_role role);
+/* Of the member whose status it is. */
+const char *translate_role(const struct consensus_status *status);
 /* "ready", "degraded", "down", "draining", "drained": the last one when nothing is left on it. */
 const char *translate_node_state(const struct fsm_node *node);
 char *translate_checkpoint_path(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint,

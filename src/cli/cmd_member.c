@@ -33,7 +33,7 @@ static void list_row(struct output_table *table, const ProtobufCMessage *item)
 
     output_cell(table, "%" PRIu64, member->member_id);
     output_cell(table, "%s", member->name);
-    output_cell(table, "%s", member->voter ? "yes" : "no");
+    output_cell(table, "%s", members_is_filling(member) ? "not yet" : member->voter ? "yes" : "no");
     output_state(table, member->reachable ? member->role : "unreachable");
     output_cell(table, "%s", member->raft_address);
     output_cell(table, "%s", member->api_address);

@@ -8,6 +8,7 @@ Flow    every test starts its own cluster; new members know only their own confi
 import os
 import pathlib
 import re
+import shutil
 import signal
 import sys
 import threading
@@ -25,7 +26,7 @@ REFUSED, NOT_FOUND = 4, 3  # exit codes of ckptctl
 def members_of(cluster, endpoints=None):
     """{name: (votes, role)} as `ckptctl member list` shows them."""
     lines = cluster.ctl("member", "list", endpoints=endpoints).stdout.splitlines()[1:]
-    return {fields[1]: (fields[2], fields[3]) for fields in map(str.split, lines)}
+    return {fields[1]: (fields[2], fields[3]) for fields in (line.replace("not yet", "not-yet").split() for line in lines)}
 
 
 def add(cluster, member, *options, check=True, endpoints=None):
@@ -249,8 +250,48 @@ def a_member_that_moved_is_found_at_its_new_address():
         cluster.wait_leader()  # needs the one that moved
 
 
+def a_member_begun_anew_under_its_old_id_says_that_it_has_no_vote():
+    """S17. Nobody does that by the book; when it was done, every place where an operator looks tells it, until the member is filled."""
+    with Cluster() as cluster:
+        cluster.start()
+        cluster.register("before", [("node-1", 8, 0)])
+        leader = cluster.leader()
+        anew, late = [m for m in cluster.members if m is not leader]
+        wait_until("nobody is being filled", lambda: all(metric(m.http, "ckpt_raft_filling") == 0 for m in cluster.members), 10)
+        assert "event=filling" in leader.log.read_text() and "event=filled" in leader.log.read_text()  # its own first moments
+        late.kill()
+        cluster.register("acknowledged", [("node-1", 8, 0)])
+        leader.kill()
+        anew.kill()
+        shutil.rmtree(anew.data_dir)
+        anew.started_before = False
+        log_before = len(anew.log.read_text())
+        anew.start()
+        late.start()
+        wait_until("it says so", lambda: metric(anew.http, "ckpt_raft_filling") == 1, 10)
+        assert (anew.data_dir / "blank").exists()
+        assert members_of(cluster)[anew.name][1] == "filling", members_of(cluster)
+        shown = cluster.ctl("member", "list").stdout
+        assert re.search(rf"{anew.name} +not yet +filling ", shown), shown
+        shown = cluster.ctl("status", check=False).stdout
+        assert re.search(rf"{anew.name} .* filling ", shown) and f"warning: the folder of {anew.name} was begun empty" in shown, shown
+        time.sleep(4)  # some elections
+        assert cluster.leader() is None
+        log = anew.log.read_text()[log_before:]
+        assert "event=filling" in log and "event=filled" not in log, log
+        leader.start()
+        cluster.wait_leader()
+        wait_until("it is filled", lambda: metric(anew.http, "ckpt_raft_filling") == 0, 10)
+        assert "event=filled" in anew.log.read_text()[log_before:] and not (anew.data_dir / "blank").exists()
+        wait_until("it is a member like the others", lambda: members_of(cluster)[anew.name][0] == "yes", 10)
+        assert "filling" not in cluster.ctl("status").stdout
+        assert cluster.allocation("acknowledged").spec.allocation_id == "acknowledged"
+        leader.kill()
+        assert cluster.wait_leader() is not leader  # needs its vote
+
+
 if __name__ == "__main__":
     sys.exit(tap([three_members_become_five_and_three_again_under_load, refusals_say_why_and_what_next,
                   a_dead_member_is_replaced_and_stays_out, over_tls_a_new_member_proves_its_id, two_members_added_at_once_come_one_after_the_other,
                   the_leader_hands_over_before_it_stops, the_preferred_member_leads_when_it_can,
-                  a_member_that_moved_is_found_at_its_new_address]))
+                  a_member_that_moved_is_found_at_its_new_address, a_member_begun_anew_under_its_old_id_says_that_it_has_no_vote]))

@@ -2,6 +2,7 @@
  * reason, who was removed stops, and crashes and partitions at any moment leave one configuration. */
 #include "tests/support/test.h"
 
+#include "raft/io_ops.h"
 #include "tests/unit/raft/cluster.h"
 
 enum { SECOND_US = 1000000 };
@@ -445,6 +446,7 @@ static void a_member_that_is_being_filled_after_a_bootstrap_has_no_vote(void **s
         cluster_run(cluster, 20);
     }
     assert_true(status.last_index > lagging && status.last_index < acknowledged);
+    assert_true(status.filling);
     cluster_kill(cluster, leader);
     cluster_start(cluster, late, false);
     cluster_run(cluster, 10 * SECOND_US);
@@ -462,6 +464,81 @@ static void a_member_that_is_being_filled_after_a_bootstrap_has_no_vote(void **s
     assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
     cluster_free(cluster);
 }
+static struct consensus_status status_of(struct cluster *cluster, unsigned node)
+{
+    struct consensus_status status;
+
+    consensus_get_status(cluster->nodes[node].consensus, &status);
+    return status;
+}
+
+static int (*unlink_real)(void *context, const char *path, struct err *err);
+static unsigned unlink_fails; /* 1: nothing is removed, 2: it is, and then the disk fails */
+
+static int unlink_failing(void *context, const char *path, struct err *err)
+{
+    if (unlink_fails == 0 || strcmp(path + strlen(path) - strlen("/blank"), "/blank") != 0)
+        return unlink_real(context, path, err);
+    if (unlink_fails == 2)
+        (void)unlink_real(context, path, err);
+    return err_set(err, ERR_IO, "%s: no space left on device", path);
+}
+
+/* S17: the mark goes, durably, before the vote comes: where that fails, by a full disk or a crash, the member ends and is still being
+ * filled, or is done, when it starts again. */
+static void the_mark_goes_before_the_vote_comes(unsigned fails)
+{
+    struct cluster *cluster = cluster_up(14 + fails, 3, 3);
+    unsigned leader = (unsigned)cluster_leader(cluster), wiped = (leader + 1) % 3;
+    struct disk_ops *disk = &cluster->nodes[wiped].disk;
+    uint64_t until = 0;
+
+    cluster->entry_bytes_max = 60000; /* takes a while */
+    propose_many(cluster, 60);
+    assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
+    assert_false(status_of(cluster, wiped).filling);
+    for (unsigned i = 0; i < 3; i++) /* who knows it would refuse it */
+        cluster_kill(cluster, i);
+    sim_wipe(cluster->sim, wiped);
+    unlink_real = disk->unlink;
+    unlink_fails = fails;
+    cluster_start(cluster, wiped, true);
+    disk->unlink = unlink_failing;
+    cluster_run(cluster, 5 * SECOND_US);
+    assert_true(status_of(cluster, wiped).filling);
+    assert_uint_equal(status_of(cluster, wiped).filling_index, 0);
+    isolate(cluster, wiped, false);
+    cluster_start(cluster, leader, false);
+    cluster_start(cluster, (leader + 2) % 3, false);
+    assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
+    cluster_run(cluster, SECOND_US);
+    isolate(cluster, wiped, true);
+    for (unsigned i = 0; i < 100000 && cluster->nodes[wiped].consensus != NULL; i++) {
+        if (status_of(cluster, wiped).filling_index > until)
+            until = status_of(cluster, wiped).filling_index;
+        cluster_step(cluster);
+    }
+    assert_null(cluster->nodes[wiped].consensus); /* it failed */
+    assert_true(until > 60);
+    assert_contains(cluster->nodes[wiped].fatal.text, "/blank: no space left on device");
+    unlink_fails = 0;
+    cluster_start(cluster, wiped, false);
+    if (fails == 1)
+        assert_true(status_of(cluster, wiped).filling);
+    assert_true(cluster_run_until_equal(cluster, 20 * SECOND_US));
+    cluster_run(cluster, SECOND_US);
+    assert_false(status_of(cluster, wiped).filling);
+    disk->unlink = unlink_real;
+    cluster_free(cluster);
+}
+
+static void a_mark_that_cannot_be_removed_ends_the_member(void **state)
+{
+    (void)state;
+    the_mark_goes_before_the_vote_comes(1);
+    the_mark_goes_before_the_vote_comes(2);
+}
+
 /* S18: the promotion is in the leader's log alone, the leader restarts, and now both votes are needed. */
 static void a_promotion_that_only_the_leader_knows_blocks_no_election(void **state)
 {
@@ -597,6 +674,7 @@ int main(void)
         cmocka_unit_test(a_change_that_was_not_committed_is_rolled_back),
         cmocka_unit_test(a_blank_folder_under_an_old_id_has_no_vote),
         cmocka_unit_test(a_member_that_is_being_filled_after_a_bootstrap_has_no_vote),
+        cmocka_unit_test(a_mark_that_cannot_be_removed_ends_the_member),
         cmocka_unit_test(a_promotion_that_only_the_leader_knows_blocks_no_election),
         cmocka_unit_test(a_sole_voter_that_lost_its_tail_begins_a_new_term),
         cmocka_unit_test(changes_of_members_survive_crashes_and_partitions),
