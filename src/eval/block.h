@@ -1,7 +1,7 @@
 /* The intermediate numbers of a block of jobs, in the first-level cache between the passes of the model.
  *
- * Flow     eval_score() (score.c) -> for each block: block_timing (timing.c), then hazard, value, cost and verdict
- *          (terms.c).
+ * Flow     eval_score() (score.c) -> for each block: block_timing (timing.c), then hazard, value, cost (terms.c) and verdict. What each
+ *          pass does to one job is in job.h. eval_decide() (decide.c) does it all in one loop.
  * Shapes   BLOCK_JOBS jobs at once; each pass is one loop without branches over arrays that do not overlap, so
  *          that the compiler vectorises it.
  * Units    seconds and GPU-seconds; the 0/1 arrays are doubles because a pass of one element type vectorises best.
@@ -50,15 +50,31 @@ struct block {
     double due[BLOCK_JOBS];       /* 1: at the walltime slot, worth it, and still in time */
 };
 
+/* Of a view from its row `first` on. */
+static inline size_t block_jobs(const struct eval_view *view, size_t first)
+{
+    size_t left = view->count - first;
+
+    return left < BLOCK_JOBS ? left : BLOCK_JOBS;
+}
+
 void block_policy_init(struct block_policy *ret_block_policy, const struct eval_policy *policy);
 bool eval_policy_valid(const struct eval_policy *policy);
+/* Whether a flag of the block changes a number; if so they are decoded into up, sensitive, done and reclaim. */
+bool block_flags_tell(const struct eval_view *view, size_t first, size_t count);
+void block_decode_flags(const struct eval_view *view, size_t first, size_t count,
+                        struct block *block);
 void block_timing(const struct block_policy *policy, const struct eval_view *view, size_t first,
                   size_t count, struct block *block);
 /* Results from here on are those of the block alone (row 0 is the block's first job). block_terms() leaves out what is only
  * shown when young_daly_s and failure_probability are NULL. */
 void block_terms(const struct block_policy *policy, const struct eval_view *view, size_t first,
                  size_t count, struct block *block, struct eval_result *result);
-void block_decide(const struct block_policy *policy, const struct eval_view *view, size_t first,
-                  size_t count, const struct block *block, struct eval_result *result);
+/* The codes of verdicts, and the flags that stand against each; where no input is bad. */
+void block_verdicts(const struct eval_view *view, size_t first, size_t count, const double *codes,
+                    uint8_t *ret_verdicts);
+/* All of it, pass after pass. */
+void block_score(const struct block_policy *policy, const struct eval_view *view, size_t first,
+                 size_t count, struct eval_result *rows);
 
 #endif

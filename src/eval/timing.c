@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "src/eval/block.h"
+#include "src/eval/job.h"
 #include "src/eval/vector.h"
 
 static bool number_valid(double number)
@@ -124,19 +125,35 @@ VECTOR_PASS static void decode_flags(const uint32_t *flags, size_t count, struct
     }
 }
 
-/* Most blocks hold no flag that changes a number. */
-static void pass_flags(const struct eval_view *view, size_t first, size_t count,
-                       struct block *block)
+void block_decode_flags(const struct eval_view *view, size_t first, size_t count,
+                        struct block *block)
 {
-    const uint32_t telling = EVAL_FLAG_STORAGE_DOWN | EVAL_FLAG_SENSITIVE |
-                             EVAL_FLAG_WALLTIME_DONE | EVAL_FLAG_RECLAIMABLE;
+    decode_flags(view->flags + first, count, block);
+}
+
+VECTOR_PASS static uint32_t flags_of_any(const uint32_t *flags, size_t count)
+{
     uint32_t any = 0;
 
     VECTOR_LOOP
     for (size_t i = 0; i < count; i++)
-        any |= view->flags[first + i];
-    if ((any & telling) != 0) {
-        decode_flags(view->flags + first, count, block);
+        any |= flags[i];
+    return any;
+}
+
+bool block_flags_tell(const struct eval_view *view, size_t first, size_t count)
+{
+    return (flags_of_any(view->flags + first, count) &
+            (EVAL_FLAG_STORAGE_DOWN | EVAL_FLAG_SENSITIVE | EVAL_FLAG_WALLTIME_DONE |
+             EVAL_FLAG_RECLAIMABLE)) != 0;
+}
+
+/* Most blocks hold no flag that changes a number. */
+static void pass_flags(const struct eval_view *view, size_t first, size_t count,
+                       struct block *block)
+{
+    if (block_flags_tell(view, first, count)) {
+        block_decode_flags(view, first, count, block);
         return;
     }
     for (size_t i = 0; i < count; i++)
@@ -146,74 +163,61 @@ static void pass_flags(const struct eval_view *view, size_t first, size_t count,
     memset(block->reclaim, 0, sizeof(block->reclaim));
 }
 
-VECTOR_PASS static void pass_write(const struct eval_policy *policy, const struct eval_view *view,
+VECTOR_PASS static void pass_write(const struct job_policy *given, const struct eval_view *view,
                                    size_t first, size_t count, struct block *block)
 {
+    const struct job_policy policy = *given;
     const double *size = view->size_bytes + first;
     const double *bandwidth = view->bandwidth_bytes_per_s + first;
     const double *measured = view->stall_factor + first;
-    double *block_up = block->up;
-    double *block_write = block->write_s;
-    double *block_stall = block->stall_s;
-    double stall_fraction = policy->stall_fraction, quiesce_s = policy->quiesce_s;
 
     VECTOR_LOOP
     for (size_t i = 0; i < count; i++) {
-        double rate = bandwidth[i], up = block_up[i];
-        double write_s;
-        up = rate > 0 ? up : 0.0;
-        write_s = size[i] / (up > 0 ? rate : INFINITY);
-        up = write_s < EVAL_NUMBER_MAX ? up : 0.0; /* a rate so small that the write never ends */
-        write_s = up > 0 ? write_s : 0.0;
-        block_up[i] = up;
-        block_write[i] = write_s;
-        block_stall[i] = stall_fraction * measured[i] * write_s + quiesce_s;
+        struct job job = {.size_bytes = size[i],
+                          .bandwidth_bytes_per_s = bandwidth[i],
+                          .stall_factor = measured[i],
+                          .up = block->up[i]};
+        job_write(&policy, &job);
+        block->up[i] = job.up;
+        block->write_s[i] = job.write_s;
+        block->stall_s[i] = job.stall_s;
     }
 }
 
-/* The slot: the last moment at which a checkpoint asked for now, rather than a cycle (or a grace) later, ends in time. */
-VECTOR_PASS static void pass_walltime(const struct eval_policy *policy,
-                                      const struct eval_view *view, size_t first, size_t count,
-                                      struct block *block)
+VECTOR_PASS static void pass_walltime(const struct job_policy *given, const struct eval_view *view,
+                                      size_t first, size_t count, struct block *block)
 {
+    const struct job_policy policy = *given;
     const double *age = view->age_s + first;
     const double *left = view->walltime_left_s + first;
     const double *quantile = view->write_quantile_s + first;
     const double *grace = view->grace_s + first;
-    const double *write = block->write_s;
-    const double *done = block->done;
-    double *slot = block->slot_s;
-    double *horizon = block->horizon_s;
-    double *late = block->late;
-    double *due = block->due;
-    double cycle_s = policy->cycle_s, quiesce_s = policy->quiesce_s;
 
     VECTOR_LOOP
     for (size_t i = 0; i < count; i++) {
-        double mean_s = write[i], given_s = quantile[i], left_s = left[i], grace_s = grace[i];
-        double asked = done[i], half = age[i] / 2;
-        double estimate = EVAL_WRITE_QUANTILE_FACTOR * mean_s;
-        double write_s = given_s > 0 ? given_s : estimate;
-        double margin = cycle_s > grace_s ? cycle_s : grace_s;
-        double slot_s = write_s + quiesce_s + margin;
-        double until = left_s - slot_s * (1 - asked);
-        double is_late = left_s + grace_s < mean_s + quiesce_s ? 1.0 : 0.0;
-        double reached = left_s <= slot_s ? 1.0 : 0.0;
-        until = until > 0 ? until : 0.0;
-        slot[i] = slot_s;
-        horizon[i] = half < until ? half : until;
-        late[i] = is_late;
-        due[i] = reached * (1 - is_late) * (1 - asked);
+        struct job job = {.age_s = age[i],
+                          .walltime_left_s = left[i],
+                          .write_quantile_s = quantile[i],
+                          .grace_s = grace[i],
+                          .write_s = block->write_s[i],
+                          .done = block->done[i]};
+        job_walltime(&policy, &job);
+        block->slot_s[i] = job.slot_s;
+        block->horizon_s[i] = job.horizon_s;
+        block->late[i] = job.late;
+        block->due[i] = job.due;
     }
 }
 
 void block_timing(const struct block_policy *policy, const struct eval_view *view, size_t first,
                   size_t count, struct block *block)
 {
+    const struct job_policy numbers = job_policy_of(policy);
+
     pass_check(view, first, count, block);
     pass_flags(view, first, count, block);
-    pass_write(policy->given, view, first, count, block);
-    pass_walltime(policy->given, view, first, count, block);
+    pass_write(&numbers, view, first, count, block);
+    pass_walltime(&numbers, view, first, count, block);
 }
 
 double eval_horizon_s(const struct eval_policy *policy, const struct eval_view *view, size_t i)

@@ -4,18 +4,36 @@
 #include <string.h>
 
 #include "src/base/check.h"
-#include "src/eval/model.h"
+#include "src/eval/inputs.h"
 
-static double *column_new(size_t capacity)
+/* Columns of equal size that begin at the same place of a page would fall into the same few sets of a cache, and push each other out
+ * while a loop goes over all of them: each begins three cache lines further into its page than the one before. */
+enum {
+    PAGE_DOUBLES = 512,
+    COLUMN_SHIFT_DOUBLES = 24,
+#define X(column) +1
+    RESULT_COLUMNS = 0 EVAL_RESULT_COLUMNS(X)
+#undef X
+};
+
+static size_t column_stride(size_t capacity)
 {
-    return check_calloc(capacity == 0 ? 1 : capacity, sizeof(double));
+    if (capacity < PAGE_DOUBLES)
+        return capacity == 0 ? 1 : capacity;
+    return (capacity + PAGE_DOUBLES - 1) / PAGE_DOUBLES * PAGE_DOUBLES + COLUMN_SHIFT_DOUBLES;
 }
 
+/* One allocation, which the first column holds. */
 void eval_view_alloc(struct eval_view *view, size_t capacity)
 {
+    size_t stride = column_stride(capacity);
+    double *next = check_calloc(stride * EVAL_COLUMN_COUNT, sizeof(double));
+
     memset(view, 0, sizeof(*view));
     view->capacity = capacity;
-#define X(column) view->column = column_new(capacity);
+#define X(column)                                                                                  \
+    view->column = next;                                                                           \
+    next += stride;
     EVAL_VIEW_COLUMNS(X)
 #undef X
     for (size_t i = 0; i < capacity; i++) {
@@ -29,9 +47,7 @@ void eval_view_alloc(struct eval_view *view, size_t capacity)
 
 void eval_view_free(struct eval_view *view)
 {
-#define X(column) free(view->column);
-    EVAL_VIEW_COLUMNS(X)
-#undef X
+    free(view->age_s);
     free(view->flags);
     memset(view, 0, sizeof(*view));
 }
@@ -48,7 +64,12 @@ void eval_view_copy_row(const struct eval_view *view, size_t i, struct eval_view
 
 void eval_result_alloc(struct eval_result *result, size_t capacity)
 {
-#define X(column) result->column = column_new(capacity);
+    size_t stride = column_stride(capacity);
+    double *next = check_calloc(stride * RESULT_COLUMNS, sizeof(double));
+
+#define X(column)                                                                                  \
+    result->column = next;                                                                         \
+    next += stride;
     EVAL_RESULT_COLUMNS(X)
 #undef X
     result->verdict = check_calloc(capacity == 0 ? 1 : capacity, sizeof(*result->verdict));
@@ -56,9 +77,7 @@ void eval_result_alloc(struct eval_result *result, size_t capacity)
 
 void eval_result_free(struct eval_result *result)
 {
-#define X(column) free(result->column);
-    EVAL_RESULT_COLUMNS(X)
-#undef X
+    free(result->recompute_saved);
     free(result->verdict);
     memset(result, 0, sizeof(*result));
 }

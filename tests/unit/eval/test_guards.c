@@ -1,6 +1,8 @@
 /* Guards, their precedence, inputs that make no sense, and what must hold for any inputs. */
 #include <math.h>
 
+#include "src/base/check.h"
+#include "src/eval/inputs.h"
 #include "tests/support/test.h"
 #include "tests/unit/eval/jobs.h"
 
@@ -306,6 +308,68 @@ static void verdicts_alone_are_those_of_the_whole_score(void **state)
     eval_decide(&policy, &view, verdicts);
     for (size_t i = 0; i < JOBS; i++)
         assert_int_equal(verdicts[i], EVAL_SKIP_BAD_INPUT);
+    eval_view_free(&view);
+    eval_result_free(&result);
+}
+
+/* One loop for all where every input makes sense, with and without flags that change numbers; the passes where one does not. */
+static void a_single_odd_input_among_good_ones_changes_one_verdict(void **state)
+{
+    enum { JOBS = 300 };
+    static const double odd[] = {0,    -0.0, 1e-300, 1,         1.5,      6e29,
+                                 1e30, 1e31, -1,     -INFINITY, INFINITY, NAN};
+    struct eval_policy policy = seed_policy(6.5);
+    struct eval_view view;
+    struct eval_result result;
+    uint8_t verdicts[JOBS];
+    uint64_t random = test_seed();
+    size_t seen[EVAL_VERDICT_COUNT] = {0};
+
+    (void)state;
+    policy.max_interval_s = 39000;
+    policy.min_interval_s = 300;
+    policy.near_completion_s = 300;
+    policy.phi_gpu_s_per_byte = 1e-10;
+    eval_view_alloc(&view, JOBS);
+    eval_result_alloc(&result, JOBS);
+    view.count = JOBS;
+    for (int column = 0; column < EVAL_COLUMN_COUNT; column++) {
+        for (size_t k = 0; k < ARRAY_COUNT(odd) * 2; k++) {
+            double *const columns[] = {
+#define X(name) view.name,
+                EVAL_VIEW_COLUMNS(X)
+#undef X
+            };
+            for (size_t i = 0; i < JOBS; i++) {
+                view.age_s[i] = (double)(test_random(&random) % 40000);
+                view.nodes[i] = 1 + (double)(test_random(&random) % 64);
+                view.gpus[i] = view.nodes[i] * 8;
+                view.size_bytes[i] = (double)(test_random(&random) % 1000) * 1e9;
+                view.bandwidth_bytes_per_s[i] = 1e9 * view.nodes[i];
+                view.hazard_factor[i] = 1 + (double)(test_random(&random) % 3);
+                view.kill_per_s[i] = (double)(test_random(&random) % 3) * 1e-6;
+                view.alarm_h[i] = test_random(&random) % 9 == 0 ? 0.1 : 0;
+                view.walltime_left_s[i] = (double)(test_random(&random) % 3000);
+                view.write_quantile_s[i] = test_random(&random) % 3 == 0 ? 200 : 0;
+                view.period_s[i] = test_random(&random) % 4 == 0 ? 3600 : 0;
+                view.usd_per_gb_month[i] = 0.02;
+                view.waiting_gain_gpu_s[i] = (double)(test_random(&random) % 3) * 1e5;
+                view.yield_probability[i] = (double)(test_random(&random) % 3) / 2;
+                view.grace_s[i] = 30;
+                view.success_probability[i] = 0.98;
+                view.stall_factor[i] = 1;
+                view.flags[i] = k % 2 == 0 || i < 128 ? 0 : (uint32_t)test_random(&random) % 128;
+            }
+            columns[column][test_random(&random) % JOBS] = odd[k / 2];
+            eval_score(&policy, &view, &result);
+            eval_decide(&policy, &view, verdicts);
+            assert_memory_equal(verdicts, result.verdict, JOBS);
+            for (size_t i = 0; i < JOBS; i++)
+                seen[verdicts[i]]++;
+        }
+    }
+    for (int verdict = 0; verdict < EVAL_SKIP_PACED; verdict++)
+        assert_true(seen[verdict] > 0);
     eval_view_free(&view);
     eval_result_free(&result);
 }
@@ -630,6 +694,7 @@ int main(void)
         T(value_counts_only_checkpoints_that_complete),
         T(measured_stall_changes_the_cost_of_one_job),
         T(verdicts_alone_are_those_of_the_whole_score),
+        T(a_single_odd_input_among_good_ones_changes_one_verdict),
         T(value_equal_to_cost_is_no_checkpoint),
         T(storage_down_never_fires_and_gives_no_nan),
         T(recompute_saved_is_known_during_an_outage),

@@ -1,0 +1,170 @@
+/* Verdicts alone, in one loop over the columns: each number of the view is read once and nothing but the verdict is written.
+ *
+ * Flow     eval_decide() for each block: one loop gives the codes of all verdicts and tells whether an input may make no sense; where one
+ *          does, the block is scored by the passes, which know which.
+ * Source   score.c has the passes; job.h what both are made of.
+ */
+#include <string.h>
+
+#include "src/base/check.h"
+#include "src/eval/block.h"
+#include "src/eval/job.h"
+#include "src/eval/vector.h"
+
+enum { CACHE_LINE_JOBS = 64 / sizeof(double), FETCH_AHEAD_JOBS = 2 * BLOCK_JOBS };
+
+static inline __attribute__((always_inline)) uint64_t bits_of(double number)
+{
+    uint64_t bits;
+
+    memcpy(&bits, &number, sizeof(bits));
+    return bits;
+}
+
+/* The sign is set when an input may make no sense (block_timing() says for sure). A sum of numbers that are not negative is
+ * below the limit only when each of them is, and NaN when one is; the bits of either are above those of the limit. */
+static inline __attribute__((always_inline)) uint64_t job_doubtful(const struct job *job)
+{
+    double sum = job->age_s + job->gpus + job->nodes + job->size_bytes + job->hazard_factor +
+                 job->kill_per_s + job->write_quantile_s + job->period_s + job->usd_per_gb_month +
+                 job->waiting_gain_gpu_s + job->grace_s + job->stall_factor;
+    double unbounded = job->bandwidth_bytes_per_s + job->alarm_h;
+    uint64_t signs =
+        bits_of(job->age_s) | bits_of(job->gpus) | bits_of(job->nodes) | bits_of(job->size_bytes) |
+        bits_of(job->hazard_factor) | bits_of(job->kill_per_s) | bits_of(job->write_quantile_s) |
+        bits_of(job->period_s) | bits_of(job->usd_per_gb_month) | bits_of(job->waiting_gain_gpu_s) |
+        bits_of(job->grace_s) | bits_of(job->stall_factor) | bits_of(job->bandwidth_bytes_per_s) |
+        bits_of(job->alarm_h) | bits_of(job->yield_probability) | bits_of(job->success_probability);
+    uint64_t left = bits_of(job->walltime_left_s) & (UINT64_MAX >> 1);
+
+    return signs | (bits_of(EVAL_NUMBER_MAX / 2) - bits_of(sum)) |
+           (bits_of(INFINITY) - bits_of(unbounded)) | (bits_of(INFINITY) - left) |
+           (bits_of(1) - bits_of(job->yield_probability)) |
+           (bits_of(1) - bits_of(job->success_probability));
+}
+
+/* What flags change; NULL in a block without such flags. */
+struct flag_columns {
+    const double *up, *sensitive, *done, *reclaim;
+};
+
+/* long: the columns by name */
+static inline __attribute__((always_inline)) uint64_t decide_loop(const struct job_policy *given,
+                                                                  const struct eval_view *view,
+                                                                  size_t first, size_t count,
+                                                                  const struct flag_columns *flags,
+                                                                  double *codes)
+{
+    const struct job_policy policy = *given;
+    uint64_t doubtful = 0;
+#define X(column) const double *column = view->column + first;
+    EVAL_VIEW_COLUMNS(X)
+#undef X
+
+    VECTOR_LOOP
+    for (size_t i = 0; i < count; i++) {
+        struct job job = {.up = flags != NULL ? flags->up[i] : 1.0,
+                          .sensitive = flags != NULL ? flags->sensitive[i] : 0.0,
+                          .done = flags != NULL ? flags->done[i] : 0.0,
+                          .reclaim = flags != NULL ? flags->reclaim[i] : 0.0};
+#define X(column) job.column = column[i];
+        EVAL_VIEW_COLUMNS(X)
+#undef X
+        doubtful |= job_doubtful(&job);
+        job_write(&policy, &job);
+        job_walltime(&policy, &job);
+        job_hazard(&policy, &job);
+        job_value(&policy, &job);
+        job_cost(&policy, &job);
+        job_guards(&policy, &job);
+        codes[i] = job.code;
+    }
+    return doubtful;
+}
+
+VECTOR_PASS static uint64_t decide_plain(const struct job_policy *policy,
+                                         const struct eval_view *view, size_t first, size_t count,
+                                         double *codes)
+{
+    return decide_loop(policy, view, first, count, NULL, codes);
+}
+
+VECTOR_PASS static uint64_t decide_flagged(const struct job_policy *policy,
+                                           const struct eval_view *view, size_t first, size_t count,
+                                           const struct flag_columns *flags, double *codes)
+{
+    return decide_loop(policy, view, first, count, flags, codes);
+}
+
+/* So many streams at once are more than the processor follows by itself. */
+static void fetch_ahead(const struct eval_view *view, size_t first)
+{
+    if (first + BLOCK_JOBS > view->count)
+        return;
+    for (size_t i = first; i < first + BLOCK_JOBS; i += CACHE_LINE_JOBS) {
+#define X(column) __builtin_prefetch(view->column + i);
+        EVAL_VIEW_COLUMNS(X)
+#undef X
+    }
+}
+
+/* Of the block's jobs. False: an input may make no sense. */
+static bool decide_block(const struct block_policy *policy, const struct eval_view *view,
+                         size_t first, size_t count, uint8_t *ret_verdicts)
+{
+    const struct job_policy numbers = job_policy_of(policy);
+    double codes[BLOCK_JOBS];
+    uint64_t doubtful;
+
+    CHECK(count > 0 && count <= BLOCK_JOBS);
+    fetch_ahead(view, first + FETCH_AHEAD_JOBS);
+    if (block_flags_tell(view, first, count)) {
+        struct block block;
+
+        block_decode_flags(view, first, count, &block);
+        doubtful = decide_flagged(
+            &numbers, view, first, count,
+            &(struct flag_columns){block.up, block.sensitive, block.done, block.reclaim}, codes);
+    } else {
+        doubtful = decide_plain(&numbers, view, first, count, codes);
+    }
+    if ((int64_t)doubtful < 0)
+        return false;
+    block_verdicts(view, first, count, codes, ret_verdicts);
+    return true;
+}
+
+static void decide_by_passes(const struct block_policy *policy, const struct eval_view *view,
+                             size_t first, size_t count, uint8_t *ret_verdicts)
+{
+    double columns[7][BLOCK_JOBS];
+    struct eval_result rows = {.recompute_saved = columns[0],
+                               .preemptability = columns[1],
+                               .backlog_relief = columns[2],
+                               .write_time = columns[3],
+                               .compute_waste = columns[4],
+                               .storage_cost = columns[5],
+                               .hazard_per_s = columns[6],
+                               .verdict = ret_verdicts};
+
+    block_score(policy, view, first, count, &rows);
+}
+
+void eval_decide(const struct eval_policy *policy, const struct eval_view *view,
+                 uint8_t *ret_verdict)
+{
+    struct block_policy block_policy;
+
+    CHECK(view->count <= view->capacity);
+    if (!eval_policy_valid(policy)) {
+        memset(ret_verdict, EVAL_SKIP_BAD_INPUT, view->count);
+        return;
+    }
+    block_policy_init(&block_policy, policy);
+    for (size_t first = 0; first < view->count; first += BLOCK_JOBS) {
+        size_t count = block_jobs(view, first);
+
+        if (!decide_block(&block_policy, view, first, count, ret_verdict + first))
+            decide_by_passes(&block_policy, view, first, count, ret_verdict + first);
+    }
+}
