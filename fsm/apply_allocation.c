@@ -87,6 +87,7 @@ static void register_numbers(struct fsm *fsm, struct fsm_allocation *view,
     view->requeue_policy = spec->requeue_policy;
     if (view->requeue_policy == CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_UNSPECIFIED)
         view->requeue_policy = CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_ON_NODE_FAILURE;
+    view->vcluster_kind = spec->vcluster_kind;
     view->max_requeue = spec->max_requeue;
     view->reactive_min_nodes = spec->reactive_min_nodes;
     view->reactive_max_nodes = spec->reactive_max_nodes;

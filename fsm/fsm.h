@@ -120,6 +120,7 @@ struct fsm_allocation {
     bool terminating;    /* a terminate order stands */
     Ckpt__V1__Strategy strategy;
     Ckpt__V1__RequeuePolicy requeue_policy;
+    Ckpt__V1__VclusterKind vcluster_kind;
     Ckpt__V1__AllocationState state;
     Ckpt__V1__Reason reason;
     Ckpt__V1__Reason terminate_reason;

@@ -46,7 +46,12 @@
     DURATION(queue_max_age, FSM_SECOND_MS, FSM_DAY_MS, 300000)                                     \
     DURATION(learned_interval, FSM_SECOND_MS, FSM_DAY_MS, 300000)                                  \
     DURATION(hazard_forget, FSM_HOUR_MS, FSM_DURATION_MAX_MS, 2592000000)                          \
-    DURATION(demand_forget, 60 * FSM_SECOND_MS, FSM_YEAR_MS, 21600000)
+    DURATION(demand_forget, 60 * FSM_SECOND_MS, FSM_YEAR_MS, 21600000)                             \
+    COUNT32(f8_weight_hpc_ppm, 1, FSM_PPM, 50000)                                                  \
+    COUNT32(f8_weight_ml_ppm, 1, FSM_PPM, 100000)                                                  \
+    COUNT32(f8_weight_service_ppm, 1, FSM_PPM, 100000)                                             \
+    COUNT32(f8_weight_sensitive_ppm, 0, FSM_PPM, 0)                                                \
+    COUNT32(f8_weight_interactive_ppm, 0, FSM_PPM, 0)
 /* clang-format on */
 
 /* The first must not be above the second. */

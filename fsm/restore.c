@@ -262,6 +262,7 @@ static void restore_allocation_facts(struct fsm *fsm, struct fsm_allocation *vie
     view->terminating = record->terminating;
     view->strategy = record->strategy;
     view->requeue_policy = record->requeue_policy;
+    view->vcluster_kind = record->vcluster_kind;
     view->state = record->state;
     view->reason = record->reason;
     view->terminate_reason = record->terminate_reason;

@@ -228,6 +228,7 @@ static void fill_allocation(Ckpt__Log__V1__AllocationRecord *message,
     message->terminating = view->terminating;
     message->strategy = view->strategy;
     message->requeue_policy = view->requeue_policy;
+    message->vcluster_kind = view->vcluster_kind;
     message->state = view->state;
     message->reason = view->reason;
     message->terminate_reason = view->terminate_reason;

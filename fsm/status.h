@@ -89,7 +89,10 @@
     X(42, CHECKPOINT_FIRST, 9,                                                                     \
       "node {c} of {l} in the request wrote the whole last checkpoint, and the job went on from "  \
       "that elsewhere: it would begin a second time",                                              \
-      "ckptctl checkpoint JOB, then add the node")
+      "ckptctl checkpoint JOB, then add the node")                                                 \
+    X(43, BORROWED_ONLY, 9,                                                                        \
+      "a job of a service vCluster gives up borrowed nodes only, and {c} of its {l} are its own",  \
+      "choose another victim")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

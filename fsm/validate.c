@@ -95,6 +95,8 @@ static enum fsm_status validate_spec(const Ckpt__V1__AllocationSpec *spec,
     check_range(spec->preemption_class, 0, FSM_CLASS_MAX, outcome);
     check_range(spec->reactive_max_nodes, spec->reactive_min_nodes, FSM_NODES_PER_ALLOCATION_MAX,
                 outcome);
+    check_range(spec->vcluster_kind, CKPT__V1__VCLUSTER_KIND__VCLUSTER_KIND_UNSPECIFIED,
+                CKPT__V1__VCLUSTER_KIND__VCLUSTER_KIND_INTERACTIVE, outcome);
     check_range(spec->submitted_at_ms, 0, FSM_TIME_MAX_MS, outcome);
     check_range(spec->started_at_ms, 0, FSM_TIME_MAX_MS, outcome);
     check_range(spec->walltime_ms, 0, FSM_DURATION_MAX_MS, outcome);

@@ -1,4 +1,4 @@
-/* Who may be a victim, and what stopping it costs (P-002, P-010..P-014, P-070, I31, I32).
+/* Who may be a victim, and what stopping it costs (P-002, P-010..P-014, P-060, P-070, I31, I32).
  *
  * Flow     check() goes through the rules in the order of precedence; cost() adds the checkpoint, the work that is lost without one, and
  *          what the walltime says. victims.c makes sets of them, placement hints show them.
@@ -8,6 +8,7 @@
 
 #define ENDS(name)   CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
 #define REASON(name) CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_##name
+#define KIND(name)   CKPT__V1__VCLUSTER_KIND__VCLUSTER_KIND_##name
 
 enum { WALLTIME_LATE_PERCENT = 90, WALLTIME_EARLY_PERCENT = 10, NONE_PROTECTED_CLASS = 7 };
 
@@ -104,7 +105,7 @@ static enum fsm_status victim_check_time(const struct fsm *fsm, const struct vic
     return FSM_OK;
 }
 
-/* P-010, P-070, I31, I32: OK when it may be a victim. */
+/* P-010, P-060, P-070, I31, I32: OK when it may be a victim. */
 enum fsm_status fsm_victim_check(const struct fsm *fsm, const struct victim_search *asked,
                                  const struct allocation *allocation, bool shrinks,
                                  uint64_t *ret_current, uint64_t *ret_limit)
@@ -118,8 +119,12 @@ enum fsm_status fsm_victim_check(const struct fsm *fsm, const struct victim_sear
     *ret_limit = 0;
     if (!fsm_allocation_runs(allocation))
         return FSM_ALLOCATION_ENDED;
-    if (view->sensitive)
+    if (view->sensitive || view->vcluster_kind == KIND(SENSITIVE))
         return FSM_SENSITIVE;
+    *ret_current = view->node_count - view->borrowed_count;
+    *ret_limit = view->node_count;
+    if (view->vcluster_kind == KIND(SERVICE) && !shrinks && *ret_current > 0)
+        return FSM_BORROWED_ONLY; /* one that shrinks gives back what it borrowed */
     *ret_current = view->preemption_class;
     *ret_limit = asked->acting_class;
     if (view->preemption_class >= asked->acting_class)

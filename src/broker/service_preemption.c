@@ -177,6 +177,8 @@ static const char *hint_why(const struct fsm_allocation *allocation, enum fsm_st
         return "near_completion";
     case FSM_JUST_RESUMED:
         return "just_resumed";
+    case FSM_BORROWED_ONLY:
+        return "own_nodes";
     case FSM_STORAGE_UNAVAILABLE:
         return "storage_unavailable";
     default:
@@ -195,6 +197,23 @@ static bool hint_avoids_borrowed(const struct fsm_allocation *allocation, enum f
            status == FSM_NOT_CHECKPOINTABLE;
 }
 
+/* A-003, P-060 */
+static uint32_t hint_weight(const Ckpt__V1__Policy *policy, Ckpt__V1__VclusterKind kind)
+{
+    switch (kind) {
+    case CKPT__V1__VCLUSTER_KIND__VCLUSTER_KIND_ML:
+        return policy->f8_weight_ml_ppm;
+    case CKPT__V1__VCLUSTER_KIND__VCLUSTER_KIND_SERVICE:
+        return policy->f8_weight_service_ppm;
+    case CKPT__V1__VCLUSTER_KIND__VCLUSTER_KIND_SENSITIVE:
+        return policy->f8_weight_sensitive_ppm;
+    case CKPT__V1__VCLUSTER_KIND__VCLUSTER_KIND_INTERACTIVE:
+        return policy->f8_weight_interactive_ppm;
+    default:
+        return policy->f8_weight_hpc_ppm;
+    }
+}
+
 static Ckpt__V1__PlacementHint *hint_message(const struct fsm *fsm,
                                              const struct fsm_allocation *allocation,
                                              struct scratch *scratch)
@@ -206,6 +225,7 @@ static Ckpt__V1__PlacementHint *hint_message(const struct fsm *fsm,
     ckpt__v1__placement_hint__init(hint);
     hint->allocation_id = translate_text(allocation->id);
     hint->checkpoint_efficiency_ppm = translate_checkpoint_efficiency(fsm_policy(fsm), allocation);
+    hint->checkpoint_weight_ppm = hint_weight(fsm_policy(fsm), allocation->vcluster_kind);
     hint->why = translate_text(hint_why(allocation, status));
     hint->non_preemptible = hint->why[0] != '\0';
     hint->avoid_borrowed_nodes = hint_avoids_borrowed(allocation, status);

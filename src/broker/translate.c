@@ -127,6 +127,7 @@ static Ckpt__V1__AllocationSpec *translate_spec(const struct fsm *fsm,
     spec->sensitive = allocation->sensitive;
     spec->strategy = allocation->strategy;
     spec->requeue_policy = allocation->requeue_policy;
+    spec->vcluster_kind = allocation->vcluster_kind;
     spec->max_requeue = allocation->max_requeue;
     spec->reactive_min_nodes = allocation->reactive_min_nodes;
     spec->reactive_max_nodes = allocation->reactive_max_nodes;

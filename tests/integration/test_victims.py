@@ -129,13 +129,24 @@ def a_scale_down_saves_first():
 
 
 def schedulers_see_what_a_placement_costs():
-    """A-001, A-004, S1-047, S1-048: f8, whether and why nodes cannot be won from a job, and the penalty on borrowed nodes."""
+    """A-001, A-003, A-004, P-060, S1-047, S1-048: f8 and its weight, whether and why nodes cannot be won from a job, the penalty on borrowed nodes."""
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         cluster.start()
         cluster.register("plain", [("a", 1, 12 * 10**9)], preemption_class=3, write_bytes_per_s=200 * 10**6)  # one minute
         cluster.register("secret", [("a", 1, MIB)], preemption_class=3, sensitive=True)
         cluster.register("none", [("a", 1, MIB)], preemption_class=3, strategy=common_pb2.STRATEGY_NONE)
-        hints = {h.allocation_id: h for h in cluster.client.broker("GetPlacementHints", broker_pb2.GetPlacementHintsRequest()).hints}
+        kinds = {"ml": common_pb2.VCLUSTER_KIND_ML, "service": common_pb2.VCLUSTER_KIND_SERVICE,
+                 "vault": common_pb2.VCLUSTER_KIND_SENSITIVE, "desk": common_pb2.VCLUSTER_KIND_INTERACTIVE}
+        for name, kind in kinds.items():
+            cluster.register(name, [("a", 1, MIB)], preemption_class=3, vcluster_kind=kind)
+
+        def hints_now():
+            return {h.allocation_id: h for h in cluster.client.broker("GetPlacementHints", broker_pb2.GetPlacementHintsRequest()).hints}
+
+        hints = hints_now()
+        assert {n: hints[n].checkpoint_weight_ppm for n in ("plain", *kinds)} == {
+            "plain": 50000, "ml": 100000, "service": 100000, "vault": 0, "desk": 0}
+        assert {n: hints[n].why for n in kinds} == {"ml": "", "service": "own_nodes", "vault": "sensitive", "desk": ""}
         plain = hints["plain"]
         assert abs(plain.checkpoint_efficiency_ppm - 500000) < 20000, plain
         assert plain.borrowed_penalty_ppm == 1000000 - plain.checkpoint_efficiency_ppm and not plain.non_preemptible and plain.why == "", plain
@@ -144,6 +155,8 @@ def schedulers_see_what_a_placement_costs():
             hint = hints[name]
             assert hint.non_preemptible and hint.avoid_borrowed_nodes and hint.why == why and hint.borrowed_penalty_ppm == 1000000, hint
         assert "no: sensitive" in cluster.ctl("placement").stdout
+        cluster.ctl("policy", "set", "f8_weight_ml_ppm=150000")  # takes effect without a restart
+        assert hints_now()["ml"].checkpoint_weight_ppm == 150000
 
 
 if __name__ == "__main__":

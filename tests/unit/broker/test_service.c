@@ -422,6 +422,7 @@ static void placement_hints_follow_the_estimated_write_time(void **state)
     assert_false(reply->hints[0]->non_preemptible);
     assert_uint_equal(reply->hints[0]->borrowed_penalty_ppm,
                       1000000 - reply->hints[0]->checkpoint_efficiency_ppm); /* */
+    assert_uint_equal(reply->hints[0]->checkpoint_weight_ppm, 50000);        /* HPC */
     ckpt__v1__get_placement_hints_reply__free_unpacked(reply, NULL);
     policy.default_write_bytes_per_s = 1000;
     assert_uint_equal(translate_checkpoint_efficiency(&policy, &allocation), 500000);

@@ -102,18 +102,21 @@ static inline void random_register(uint64_t *state, char *line, size_t size)
 {
     static const char *const strategies[] = {"auto", "auto", "auto", "manual", "none"};
     static const char *const requeues[] = {"never", "on_node_failure", "always"};
+    static const char *const kinds[] = {"unspecified", "hpc",         "ml",
+                                        "service",     "interactive", "sensitive"};
     char nodes[128];
 
     random_nodes(state, nodes, sizeof(nodes));
     snprintf(line, size,
              "register j%" PRIu64 " nodes=%s gpus=%d class=%d strategy=%s requeue=%s "
-             "walltime=%d target=%s %s min=%d %s",
+             "walltime=%d target=%s %s min=%d %s kind=%s",
              random_draw(state, RANDOM_JOBS), nodes, (int)random_draw(state, 9),
              (int)random_draw(state, 11), strategies[random_draw(state, 5)],
              requeues[random_draw(state, 3)], (int)(random_draw(state, 3) * 400000),
              random_draw(state, 4) == 0 ? "other" : "scratch",
              random_draw(state, 8) == 0 ? "sensitive" : "", (int)random_draw(state, 2),
-             random_draw(state, 3) == 0 ? "borrowed home=hpc" : "");
+             random_draw(state, 3) == 0 ? "borrowed home=hpc" : "",
+             kinds[random_draw(state, 24) % 6 * (random_draw(state, 2))]);
 }
 
 static inline void random_grant(struct script *script, uint64_t *state, char *line, size_t size)

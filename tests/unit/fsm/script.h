@@ -190,27 +190,25 @@ struct script_shares {
     size_t count;
 };
 
-/* nodes=a,b,c gpus=8 memory=80000000000 borrowed */
+/* nodes=a,b,c gpus=8 memory=80000000000 borrowed (all), or lent=b */
 static inline void script_nodes(const struct script *script, struct script_shares *ret)
 {
     ret->count = 0;
     snprintf(ret->names, sizeof(ret->names), "%s", script_value(script, "nodes", ""));
-    for (char *at = ret->names; *at != '\0' && ret->count < SCRIPT_LIST_MAX;) {
+    for (char *at = ret->names, *next; *at != '\0' && ret->count < SCRIPT_LIST_MAX; at = next) {
         Ckpt__V1__NodeShare *share = &ret->shares[ret->count];
-        char *comma = strchr(at, ',');
 
-        if (comma != NULL)
-            *comma = '\0';
+        next = at + strcspn(at, ",");
+        if (*next == ',')
+            *next++ = '\0';
         ckpt__v1__node_share__init(share);
         share->node_id = at;
         share->gpu_count = (uint32_t)script_number(script, "gpus", 8);
         share->gpu_memory_used_bytes = script_number(script, "memory", 80000000000);
-        share->borrowed = script_flag(script, "borrowed");
+        share->borrowed =
+            script_flag(script, "borrowed") || strcmp(at, script_value(script, "lent", "")) == 0;
         share->home_vcluster = script_text(script_value(script, "home", ""));
         ret->pointers[ret->count++] = share;
-        if (comma == NULL)
-            break;
-        at = comma + 1;
     }
 }
 
@@ -259,6 +257,8 @@ static inline enum fsm_status script_register(struct script *script,
                                                     "STRATEGY_", "strategy", "auto");
     spec.requeue_policy = (Ckpt__V1__RequeuePolicy)script_enum(
         script, &ckpt__v1__requeue_policy__descriptor, "REQUEUE_POLICY_", "requeue", "unspecified");
+    spec.vcluster_kind = (Ckpt__V1__VclusterKind)script_enum(
+        script, &ckpt__v1__vcluster_kind__descriptor, "VCLUSTER_KIND_", "kind", "unspecified");
     spec.max_requeue = (uint32_t)script_number(script, "max_requeue", 0);
     spec.reactive_min_nodes = (uint32_t)script_number(script, "min", 0);
     spec.reactive_max_nodes = (uint32_t)script_number(script, "max", spec.reactive_min_nodes);

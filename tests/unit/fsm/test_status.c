@@ -57,6 +57,8 @@ static const struct row rows[] = {
     {"NODE_NOT_ASSIGNED",
      {"register j1 nodes=n1", "node n2 ready", "report n2 terminated j1"}},        /* F-023 */
     {"SENSITIVE", {"register j1 nodes=n1 sensitive", "preempt class=9 nodes=j1"}}, /* N-001 */
+    {"BORROWED_ONLY",
+     {"register j1 nodes=n1 kind=service", "preempt class=9 nodes=j1"}}, /* P-060 */
     {"NEAR_COMPLETION", {"register j1 nodes=n1 walltime=200000", "preempt class=9 nodes=j1"}},
     {"BUDGET_EXCEEDED",
      {"register j1 nodes=n1", "request j1", "grant 1-1 bytes=7000000001"}}, /* I36 */

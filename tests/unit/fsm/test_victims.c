@@ -493,6 +493,49 @@ static void the_last_preemptions_are_kept(void **unused)
     script_close(&script);
 }
 
+/* ---- kinds of vClusters ---- */
+
+/* P-060: HPC, ML and interactive yes; a service's borrowed nodes only; sensitive never, not even for a sensitive claim or its home */
+static void the_kind_of_a_vcluster_decides_whose_nodes_are_won(void **unused)
+{
+    static const char *const yes[] = {"unspecified", "hpc", "ml", "interactive"};
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); i++) {
+        expect_ok(&script, "register j%zu nodes=n%zu class=1 kind=%s", i, i, yes[i]);
+        expect_ok(&script, "preempt class=5 nodes=j%zu", i);
+    }
+    expect_ok(&script, "register secret nodes=s1 class=1 borrowed home=ml kind=sensitive");
+    expect_status(&script, SENSITIVE, "preempt class=9 nodes=secret");
+    expect_status(&script, SENSITIVE, "preempt class=10 reason=sensitive nodes=secret");
+    expect_status(&script, SENSITIVE, "preempt reason=reclaim home=ml nodes=secret");
+    expect_ok(&script, "register own nodes=o1 class=1 kind=service");
+    expect_status(&script, BORROWED_ONLY, "preempt class=9 nodes=own");
+    assert_true(script.outcome.current == 1 && script.outcome.limit == 1);
+    expect_status(&script, BORROWED_ONLY, "preempt class=10 reason=sensitive nodes=own");
+    expect_ok(&script, "register lent nodes=l1,l2 class=1 borrowed home=ml kind=service");
+    expect_ok(&script, "preempt class=9 nodes=lent");
+    script_close(&script);
+}
+
+/* P-060, P-005: part of its nodes are borrowed: it may shrink to its own, but not be stopped for the borrowed ones */
+static void a_service_of_both_kinds_of_nodes_gives_back_the_borrowed_ones(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register fixed nodes=n1,n2 lent=n2 home=ml class=1 kind=service");
+    expect_status(&script, BORROWED_ONLY, "preempt reason=reclaim home=ml nodes=fixed");
+    assert_true(script.outcome.current == 1 && script.outcome.limit == 2);
+    expect_ok(&script, "register elastic nodes=n3,n4 lent=n4 home=ml class=1 kind=service min=1");
+    expect_ok(&script, "preempt reason=reclaim home=ml nodes=elastic");
+    expect_victim(&script, 1, 0, SHRINKING);
+    script_close(&script);
+}
+
 /* ---- random clusters ---- */
 
 enum { RUNS = 40, LINES = 600 };
@@ -500,7 +543,7 @@ enum { RUNS = 40, LINES = 600 };
 /* What must be true of everyone who was taken, judged from the state before. */
 struct before {
     char id[RANDOM_JOBS][FSM_ID_BYTES];
-    bool sensitive[RANDOM_JOBS];
+    bool sensitive[RANDOM_JOBS], keeps_own[RANDOM_JOBS];
     uint8_t class[RANDOM_JOBS];
     uint64_t resumed_at_ms[RANDOM_JOBS];
     uint64_t protected_ms[RANDOM_JOBS];
@@ -519,7 +562,12 @@ static void remember(const struct fsm *fsm, struct before *before)
         if (job == NULL || i == RANDOM_JOBS)
             continue;
         snprintf(before->id[i], FSM_ID_BYTES, "%s", job->id);
-        before->sensitive[i] = job->sensitive;
+        before->sensitive[i] =
+            job->sensitive ||
+            job->vcluster_kind == CKPT__V1__VCLUSTER_KIND__VCLUSTER_KIND_SENSITIVE;
+        before->keeps_own[i] =
+            job->vcluster_kind == CKPT__V1__VCLUSTER_KIND__VCLUSTER_KIND_SERVICE &&
+            job->borrowed_count < job->node_count;
         before->class[i] = job->preemption_class;
         before->resumed_at_ms[i] = job->resumed_at_ms;
         before->protected_ms[i] = policy->restart_cost_ms; /* and more */
@@ -539,7 +587,8 @@ static size_t judge(const struct script *script, const struct before *before, bo
 
             if (strcmp(before->id[j], script->outcome.victims[i].allocation_id) != 0)
                 continue;
-            assert_false(before->sensitive[j]);                      /* I31 */
+            assert_false(before->sensitive[j]); /* I31, P-060 */
+            assert_true(!before->keeps_own[j] || job_of(script, before->id[j])->next_count > 0);
             assert_true(before->class[j] < (priority ? class : 10)); /* I32 */
             assert_true(claim || before->resumed_at_ms[j] == 0 ||
                         since_ms > before->protected_ms[j] ||
@@ -632,6 +681,8 @@ int main(void)
         cmocka_unit_test(a_cancelled_victim_is_replaced_at_the_next_tick),
         cmocka_unit_test(a_preemption_goes_on_after_a_restore),
         cmocka_unit_test(the_last_preemptions_are_kept),
+        cmocka_unit_test(the_kind_of_a_vcluster_decides_whose_nodes_are_won),
+        cmocka_unit_test(a_service_of_both_kinds_of_nodes_gives_back_the_borrowed_ones),
         cmocka_unit_test(no_random_preemption_breaks_a_rule),
     };
 
