@@ -10,6 +10,8 @@
 #include "src/cli/reflect.h"
 #include "src/cli/targets.h"
 
+enum { CLOCK_WARN_MS = 5000 }; /* above what an answer may take */
+
 static const struct output_column member_columns[] = {
     {"MEMBER", OUTPUT_LEFT},
     {"ADDRESS", OUTPUT_LEFT},
@@ -178,6 +180,22 @@ static void print_warnings_of(struct cli *cli, const Ckpt__V1__StatusReply *repl
     }
 }
 
+/* All were asked at one time. Certificates, deadlines of a new leader and everything that people read depend on it. */
+static void print_clock_warning(struct cli *cli, const Ckpt__V1__StatusReply *best,
+                                const Ckpt__V1__StatusReply *reply, size_t *count)
+{
+    bool ahead = reply->now_ms > best->now_ms;
+    uint64_t off_ms = ahead ? reply->now_ms - best->now_ms : best->now_ms - reply->now_ms;
+    char text[HUMAN_BYTES];
+
+    if (off_ms < CLOCK_WARN_MS)
+        return;
+    fprintf(cli->out,
+            "%swarning: the clock of %s is %s %s that of %s: correct the wrong one (timedatectl)\n",
+            (*count)++ == 0 ? "\n" : "", reply->member_name, human_duration(off_ms, text),
+            ahead ? "ahead of" : "behind", best->member_name);
+}
+
 static void print_warnings(struct cli *cli, const struct members *members)
 {
     size_t count = 0;
@@ -187,8 +205,10 @@ static void print_warnings(struct cli *cli, const struct members *members)
         const Ckpt__V1__StatusReply *reply =
             (const Ckpt__V1__StatusReply *)members->answers[i].reply;
 
-        if (reply != NULL && reply != members->best)
+        if (reply != NULL && reply != members->best) {
             print_warnings_of(cli, reply, false, &count);
+            print_clock_warning(cli, members->best, reply, &count);
+        }
     }
     for (size_t i = 0; i < members->count; i++) {
         const struct call_answer *answer = &members->answers[i];

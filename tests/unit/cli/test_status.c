@@ -132,6 +132,11 @@ static void what_only_a_follower_knows_of_itself_is_told_too(void **state)
     assert_int_equal(harness_run(&c.h, ENDPOINTS "status"), CLI_OK);
     assert_contains(c.h.out, "warning: the disk of n3 is nearly full");
     assert_lacks(c.h.out, "n2 is unreachable"); /* the leader knows better */
+    assert_lacks(c.h.out, "the clock of");
+    c.status[0].now_ms = c.status[1].now_ms + UINT64_C(400) * 86400000;
+    member_answers(&c, 0);
+    assert_int_equal(harness_run(&c.h, ENDPOINTS "status"), CLI_OK);
+    assert_contains(c.h.out, "warning: the clock of n1 is 400d00h ahead of that of n2");
     harness_close(&c.h);
 }
 
