@@ -47,6 +47,8 @@ struct consensus_member {
     char name[CONSENSUS_NAME_BYTES];
     char address
         [CONSENSUS_ADDRESS_BYTES]; /* host:port of its Raft listener; resolved by the transport */
+    char contact
+        [CONSENSUS_ADDRESS_BYTES]; /* where its clients reach it; only told to the others, "": unknown */
 };
 
 struct consensus_config {
@@ -168,6 +170,8 @@ void consensus_member_remove(struct consensus *consensus, uint64_t member_id,
 /* The address book, on any member: where a member listens, by the newest word. Kept in the data folder. Members that say hello from
  * elsewhere are put by themselves. */
 void consensus_member_put(struct consensus *consensus, const struct consensus_member *member);
+/* What a member said of itself in its last hello; "": it has not spoken yet. Valid until the loop turns. */
+const char *consensus_member_contact(const struct consensus *consensus, uint64_t member_id);
 
 /* Append only. */
 enum consensus_member_role {

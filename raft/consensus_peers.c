@@ -56,6 +56,13 @@ static void member_heard(struct consensus *consensus, const struct consensus_mem
         (void)transport_put(&consensus->transport, member);
 }
 
+const char *consensus_member_contact(const struct consensus *consensus, uint64_t member_id)
+{
+    const struct peer *peer = transport_peer(&consensus->transport, member_id);
+
+    return peer != NULL ? peer->contact : "";
+}
+
 void consensus_member_put(struct consensus *consensus, const struct consensus_member *member)
 {
     if (member->id != consensus->config.member_id && !consensus->closing)

@@ -60,6 +60,13 @@ static void text_encode(struct buf *buf, const char *text)
     buf_append(buf, text, length);
 }
 
+/* The last thing of a frame, left out when it is not known. */
+static void contact_encode(struct buf *buf, const char *contact)
+{
+    if (contact[0] != '\0')
+        text_encode(buf, contact);
+}
+
 static void hello_encode(struct buf *buf, const struct frame_hello *hello)
 {
     buf_put(buf, hello->from, 8);
@@ -70,6 +77,7 @@ static void hello_encode(struct buf *buf, const struct frame_hello *hello)
     text_encode(buf, hello->name);
     text_encode(buf, hello->address);
     buf_put(buf, hello->last_index, 8);
+    contact_encode(buf, hello->contact);
 }
 
 static void reply_encode(struct buf *buf, const struct frame_hello_reply *reply)
@@ -81,6 +89,7 @@ static void reply_encode(struct buf *buf, const struct frame_hello_reply *reply)
     buf_put(buf, reply->last_index, 8);
     buf_put(buf, reply->index, 8);
     buf_put(buf, reply->incarnation, 8);
+    contact_encode(buf, reply->contact);
 }
 
 static void snapshot_encode(struct buf *buf, enum frame_type type,
@@ -335,6 +344,13 @@ static void text_decode(struct bytes_reader *reader, char *text, size_t size)
     text[length] = '\0';
 }
 
+static void contact_decode(struct bytes_reader *reader, char contact[CONSENSUS_ADDRESS_BYTES])
+{
+    contact[0] = '\0';
+    if (!reader->failed && reader->left > 0)
+        text_decode(reader, contact, CONSENSUS_ADDRESS_BYTES);
+}
+
 static int hello_decode(struct bytes_reader *reader, struct frame_hello *hello)
 {
     hello->from = reader_get(reader, 8);
@@ -345,6 +361,7 @@ static int hello_decode(struct bytes_reader *reader, struct frame_hello *hello)
     text_decode(reader, hello->name, sizeof(hello->name));
     text_decode(reader, hello->address, sizeof(hello->address));
     hello->last_index = reader_get(reader, 8);
+    contact_decode(reader, hello->contact);
     return reader->failed || hello->from == 0 || !id_valid(hello->name) || hello->address[0] == '\0'
                ? -1
                : 0;
@@ -361,6 +378,7 @@ static int reply_decode(struct bytes_reader *reader, struct frame_hello_reply *r
     reply->last_index = reader_get(reader, 8);
     reply->index = reader_get(reader, 8);
     reply->incarnation = reader_get(reader, 8);
+    contact_decode(reader, reply->contact);
     return reader->failed || welcome >= FRAME_WELCOME_END ? -1 : 0;
 }
 

@@ -52,6 +52,7 @@ struct frame_hello {
     char name[CONSENSUS_NAME_BYTES];
     char address[CONSENSUS_ADDRESS_BYTES]; /* where `from` listens */
     uint64_t last_index;                   /* of the sender's log */
+    char contact[CONSENSUS_ADDRESS_BYTES]; /* of the sender; not in the frame when "" */
 };
 
 /* Append only. */
@@ -72,6 +73,7 @@ struct frame_hello_reply {
     uint64_t last_index;  /* of its log */
     uint64_t index;       /* removed: since this log index; old: acknowledged up to here */
     uint64_t incarnation; /* of who answers */
+    char contact[CONSENSUS_ADDRESS_BYTES]; /* of who answers; not in the frame when "" */
 };
 
 struct frame_snapshot {

@@ -88,6 +88,12 @@ static int reply_judge(const struct probe *probe, const struct frame_hello_reply
                        "member %" PRIu64 " at %s was not started with --join on an empty folder "
                        "(its log ends at %" PRIu64 "): its data may be old; start it so",
                        member->id, member->address, reply->last_index);
+    if (member->contact[0] != '\0' && reply->contact[0] != '\0' &&
+        strcmp(member->contact, reply->contact) != 0)
+        return err_set(err, ERR_MISMATCH,
+                       "member %" PRIu64 " says that its clients reach it at %s, not at %s: give "
+                       "the address that its configuration says, or correct that",
+                       member->id, reply->contact, member->contact);
     return 0;
 }
 

@@ -108,6 +108,7 @@ static void out_opened(void *data)
     hello.hello.last_index = transport->events.last_index(transport->events.context);
     snprintf(hello.hello.name, sizeof(hello.hello.name), "%s", transport->self.name);
     snprintf(hello.hello.address, sizeof(hello.hello.address), "%s", transport->self.address);
+    snprintf(hello.hello.contact, sizeof(hello.hello.contact), "%s", transport->self.contact);
     peer->out_ready = true;
     frame_send(transport, peer->out, &hello);
 }
@@ -339,6 +340,7 @@ static struct peer *welcome(struct transport *transport, const struct frame_hell
     snprintf(reply->cluster_id, sizeof(reply->cluster_id), "%s", transport->cluster_id);
     reply->member_id = transport->self.id;
     reply->incarnation = transport->incarnation;
+    snprintf(reply->contact, sizeof(reply->contact), "%s", transport->self.contact);
     if (strcmp(hello->cluster_id, transport->cluster_id) != 0 || hello->to != transport->self.id ||
         hello->from == transport->self.id || !incarnation_fits(transport, hello)) {
         reply->welcome = FRAME_WELCOME_OTHER;
@@ -352,6 +354,8 @@ static struct peer *welcome(struct transport *transport, const struct frame_hell
         peer = stranger_new(transport, hello);
     if (peer == NULL)
         reply->welcome = FRAME_WELCOME_FULL;
+    else
+        snprintf(peer->contact, sizeof(peer->contact), "%s", hello->contact);
     return peer;
 }
 

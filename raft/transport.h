@@ -66,6 +66,7 @@ struct peer {
     struct consensus_member member;                  /* address: the newest word */
     char address_in_config[CONSENSUS_ADDRESS_BYTES]; /* "": none */
     bool dials_config;                               /* the next dial goes there */
+    char contact[CONSENSUS_ADDRESS_BYTES];           /* as its last hello said; "": none yet */
     bool stranger;
     uint64_t drop_us; /* 0: stays */
     struct network_stream *out;

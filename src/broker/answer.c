@@ -54,15 +54,15 @@ const Ckpt__Log__V1__MemberFacts *answer_facts(const struct broker *broker, uint
     return NULL;
 }
 
-/* Of two sources the one with the Raft address that the member itself goes by; the file, which is the
- * same everywhere, before the replicated book, which knows the API address from its last leadership. */
+/* The member's own word first. Until it has said hello, of two sources the one with the Raft address that it goes by; the file,
+ * which is the same everywhere, before the replicated book. */
 bool answer_find_member(const struct broker *broker, uint64_t member_id,
                         struct answer_member *ret_member)
 {
     const Ckpt__Log__V1__MemberFacts *facts = answer_facts(broker, member_id);
     const struct config_member *listed = NULL;
+    const char *raft = "", *contact = replica_member_contact(broker->replica, member_id);
     struct consensus_status status;
-    const char *raft = "";
 
     for (size_t i = 0; i < broker->config->member_count; i++) {
         if (broker->config->members[i].id == member_id)
@@ -85,6 +85,8 @@ bool answer_find_member(const struct broker *broker, uint64_t member_id,
         *ret_member = (struct answer_member){listed->name, listed->api};
     else
         *ret_member = (struct answer_member){facts->name, facts->api_address};
+    if (contact[0] != '\0')
+        ret_member->api = contact;
     return true;
 }
 

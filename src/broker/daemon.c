@@ -351,6 +351,8 @@ static int daemon_open_replica(struct daemon *daemon, enum daemon_start start, s
         member->id = config->members[i].id;
         snprintf(member->name, sizeof(member->name), "%s", config->members[i].name);
         snprintf(member->address, sizeof(member->address), "%s", config->members[i].raft);
+        if (&config->members[i] == config->self)
+            snprintf(member->contact, sizeof(member->contact), "%s", config->self->api);
     }
     disk_uv_ops(&daemon->loop, &daemon->disk);
     daemon->broker.disk = &daemon->disk;

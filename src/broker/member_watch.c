@@ -135,10 +135,13 @@ static void compare_address(struct member_watch *watch, const struct consensus_p
 {
     const struct config *config = watch->broker->config;
     const Ckpt__Log__V1__MemberFacts *facts = answer_facts(watch->broker, peer->id);
-    const char *api = facts != NULL ? facts->api_address : "";
+    const char *api = replica_member_contact(watch->broker->replica, peer->id);
 
+    if (api[0] == '\0' && facts != NULL)
+        api = facts->api_address;
     if (peer->address[0] == '\0' ||
-        (facts != NULL && api[0] != '\0' && strcmp(facts->raft_address, peer->address) == 0))
+        (facts != NULL && api[0] != '\0' && strcmp(facts->api_address, api) == 0 &&
+         strcmp(facts->raft_address, peer->address) == 0))
         return;
     for (size_t i = 0; i < config->member_count && api[0] == '\0'; i++) {
         if (config->members[i].id == peer->id)

@@ -102,6 +102,7 @@ void replica_member_promote(struct replica *replica, uint64_t member_id, replica
 void replica_member_remove(struct replica *replica, uint64_t member_id, replica_done_fn *done,
                            void *data);
 void replica_member_put(struct replica *replica, const struct consensus_member *member);
+const char *replica_member_contact(struct replica *replica, uint64_t member_id);
 
 bool replica_serving(const struct replica *replica);
 uint64_t replica_leader_id(const struct replica *replica); /* 0: unknown */

@@ -52,6 +52,11 @@ void replica_member_remove(struct replica *replica, uint64_t member_id, replica_
                             change_new(done, data));
 }
 
+const char *replica_member_contact(struct replica *replica, uint64_t member_id)
+{
+    return consensus_member_contact(replica_consensus(replica), member_id);
+}
+
 void replica_member_put(struct replica *replica, const struct consensus_member *member)
 {
     consensus_member_put(replica_consensus(replica), member);

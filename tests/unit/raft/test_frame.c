@@ -76,6 +76,12 @@ static void every_small_message_comes_back(void **state)
     assert_true(got.hello.probe);
     assert_string_equal(got.hello.name, "n1");
     assert_string_equal(got.hello.address, "10.0.0.1:9000");
+    assert_string_equal(got.hello.contact, ""); /* as a member says that has none, or is older */
+    buf_close(&buf);
+    snprintf(message.hello.contact, sizeof(message.hello.contact), "10.0.0.1:7443");
+    buf = encode(&message);
+    got = decode_ok(&buf);
+    assert_string_equal(got.hello.contact, "10.0.0.1:7443");
     buf_close(&buf);
 
     message = (struct frame_message){.type = FRAME_HELLO_REPLY};
