@@ -636,6 +636,11 @@ const struct history *evaluator_history(const struct evaluator *evaluator)
     return evaluator->history;
 }
 
+uint32_t evaluator_kept_evaluations(const struct evaluator *evaluator)
+{
+    return evaluator != NULL && evaluator->serving ? history_kept(evaluator->history) : 0;
+}
+
 bool evaluator_newest_run(const struct evaluator *evaluator,
                           const struct fsm_allocation *allocation, struct history_run *run)
 {

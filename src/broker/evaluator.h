@@ -46,6 +46,8 @@ uint64_t evaluator_attempt_interval_ms(const Ckpt__V1__Policy *policy,
 
 /* What this leader evaluated before. The newest run of the allocation, into one whose view has room; false as for evaluator_last. */
 const struct history *evaluator_history(const struct evaluator *evaluator);
+/* history_kept(); 0 on a member that does not lead. */
+uint32_t evaluator_kept_evaluations(const struct evaluator *evaluator);
 bool evaluator_newest_run(const struct evaluator *evaluator,
                           const struct fsm_allocation *allocation, struct history_run *run);
 

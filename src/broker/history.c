@@ -15,20 +15,33 @@ enum {
 
 struct cycle {
     uint64_t now_ms;
+    uint64_t head; /* of the ring when it began */
     struct eval_policy policy;
 };
 
-/* What a run was, where it differs from the next one; the changed columns follow. */
+enum {
+    RECORD_LENGTH_MAX = (1 << 12) - 1,
+    RECORD_FLAGS_MAX = (1 << 8) - 1,
+    RECORD_VERDICTS = 1 << 6,
+    RECORD_INPUTS = 18
+};
+
+/* What a run was, where it differs from the next one; the changed columns follow. A million of them are made in a cycle when
+ * something of every job changes. */
 struct record {
-    uint64_t older;
-    uint32_t first_cycle, last_cycle;
-    uint64_t changed; /* bits of EVAL_INPUT_* */
-    uint32_t flags;
-    uint32_t verdict;
+    uint64_t older : 52;
+    uint64_t before_last : 12; /* cycles of the run; more are not kept anyway */
+    uint32_t last_cycle;
+    uint32_t flags : 8;
+    uint32_t verdict : 6;
+    uint32_t changed : RECORD_INPUTS; /* bits of EVAL_INPUT_* */
 };
 enum { RECORD_WORDS = sizeof(struct record) / sizeof(uint64_t) };
-_Static_assert(sizeof(struct record) % sizeof(uint64_t) == 0, "whole words");
-_Static_assert(EVAL_INPUT_COUNT <= 64, "a bit for each");
+_Static_assert(sizeof(struct record) == 2 * sizeof(uint64_t), "two words");
+_Static_assert((int)HISTORY_CYCLES <= (int)RECORD_LENGTH_MAX, "as long as a run is kept");
+_Static_assert((int)EVAL_VERDICT_COUNT <= (int)RECORD_VERDICTS, "every verdict");
+_Static_assert((int)EVAL_FLAG_UNHEALTHY * 2 <= (int)RECORD_FLAGS_MAX + 1, "every flag");
+_Static_assert((int)EVAL_INPUT_COUNT <= (int)RECORD_INPUTS, "a bit for each input");
 
 struct history {
     uint64_t **segments;
@@ -72,6 +85,11 @@ void history_free(struct history *history)
 
 /* ---- cycles ----------------------------------------------------------------------------------------------------------- */
 
+static uint64_t capacity_words(const struct history *history)
+{
+    return (uint64_t)history->segment_count * SEGMENT_WORDS;
+}
+
 static const struct cycle *cycle_of(const struct history *history, uint32_t cycle)
 {
     CHECK(cycle >= history_oldest_cycle(history) && cycle <= history->last_cycle && cycle > 0);
@@ -83,7 +101,7 @@ void history_cycle(struct history *history, uint64_t now_ms, const struct eval_p
     CHECK(history->last_cycle < UINT32_MAX);
     history->last_cycle++;
     history->cycles[history->last_cycle % HISTORY_CYCLES] =
-        (struct cycle){.now_ms = now_ms, .policy = *policy};
+        (struct cycle){.now_ms = now_ms, .head = history->head, .policy = *policy};
 }
 
 uint32_t history_last_cycle(const struct history *history)
@@ -99,6 +117,25 @@ uint32_t history_oldest_cycle(const struct history *history)
 uint64_t history_cycle_ms(const struct history *history, uint32_t cycle)
 {
     return cycle_of(history, cycle)->now_ms;
+}
+
+uint32_t history_kept(const struct history *history)
+{
+    uint32_t low = history_oldest_cycle(history), high = history->last_cycle + 1;
+
+    if (history->last_cycle == 0)
+        return 0;
+    while (low < high) { /* the first cycle of which every record is there */
+        uint32_t middle = low + (high - low) / 2;
+
+        if (cycle_of(history, middle)->head + capacity_words(history) >= history->head)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    if (low > history_oldest_cycle(history))
+        low--; /* its records say what was in the one before */
+    return history->last_cycle - low + 1;
 }
 
 const struct eval_policy *history_policy(const struct history *history, uint32_t cycle)
@@ -195,11 +232,6 @@ static uint64_t changes(struct history_sample before, struct history_sample now,
 
 /* ---- records ---------------------------------------------------------------------------------------------------------- */
 
-static uint64_t capacity_words(const struct history *history)
-{
-    return (uint64_t)history->segment_count * SEGMENT_WORDS;
-}
-
 static uint64_t *place(const struct history *history, uint64_t at)
 {
     uint64_t *segment = history->segments[at / SEGMENT_WORDS % history->segment_count];
@@ -241,12 +273,13 @@ static const uint64_t *record_at(const struct history *history, uint64_t older,
 static void close_run(struct history *history, struct history_row *row,
                       struct history_sample before, uint64_t changed)
 {
+    uint32_t length = row->last_cycle - row->first_cycle;
     struct record record = {.older = row->older,
-                            .first_cycle = row->first_cycle,
+                            .before_last = length < RECORD_LENGTH_MAX ? length : RECORD_LENGTH_MAX,
                             .last_cycle = row->last_cycle,
-                            .changed = changed,
-                            .flags = before.view->flags[before.i],
-                            .verdict = before.verdict};
+                            .flags = before.view->flags[before.i] & RECORD_FLAGS_MAX,
+                            .verdict = before.verdict,
+                            .changed = (uint32_t)changed};
     size_t numbers = (size_t)__builtin_popcountll(changed & ~bit(EVAL_INPUT_FLAGS)),
            count = RECORD_WORDS;
     uint64_t at = take_words(history, RECORD_WORDS + numbers);
@@ -259,6 +292,7 @@ static void close_run(struct history *history, struct history_row *row,
     EVAL_VIEW_COLUMNS(X)
 #undef X
     CHECK(count == RECORD_WORDS + numbers);
+    CHECK(record.flags == before.view->flags[before.i] && record.older == row->older);
     row->older = at + 1;
 }
 
@@ -357,7 +391,7 @@ bool history_older(const struct history *history, struct history_run *run, uint6
 #undef X
     run->view.flags[0] = record.flags;
     run->verdict = (uint8_t)record.verdict;
-    run->first_cycle = kept_from(history, record.first_cycle);
+    run->first_cycle = kept_from(history, record.last_cycle - record.before_last);
     run->last_cycle = record.last_cycle;
     run->older = record.older;
     *ret_changed = record.changed;

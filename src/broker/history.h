@@ -5,7 +5,7 @@
  *          closed by a record of what was different in it. Walking back from the newest row through the records gives every
  *          earlier one.
  * Shapes   records lie in one ring of bytes_max, made as it fills: the oldest ones of all jobs together go first. A run of evaluations
- *          without a change costs nothing, a change 32 bytes and 8 for each number that changed. HISTORY_CYCLES policies beside. A million rows
+ *          without a change costs nothing, a change 16 bytes and 8 for each number that changed. HISTORY_CYCLES policies beside. A million rows
  *          take 60 to 90 ms of a cycle, spread over its chunks.
  * Units    milliseconds of the state's clock; cycles are numbered from 1.
  * Errors   what is gone is not found; the oldest instant is told.
@@ -64,6 +64,8 @@ void history_move(const struct history *history, struct history_run *run, uint32
 /* The newest cycle that began at or before at_ms, among those that are kept; 0: none. */
 uint32_t history_cycle_at(const struct history *history, uint64_t at_ms);
 uint32_t history_oldest_cycle(const struct history *history);
+/* Of so many cycles, the newest included, every evaluation is there, whatever changed; of single jobs there may be more. */
+uint32_t history_kept(const struct history *history);
 uint64_t history_cycle_ms(const struct history *history, uint32_t cycle); /* a kept one */
 const struct eval_policy *history_policy(const struct history *history, uint32_t cycle);
 

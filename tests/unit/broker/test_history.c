@@ -164,6 +164,7 @@ static void every_evaluation_is_given_back_to_the_bit(void **state)
         world_cycle(&world, 30);
     for (size_t job = 0; job < JOBS; job++)
         assert_uint_equal(walk(&world, job), CYCLES);
+    assert_int_equal(history_kept(world.history), CYCLES);
     world_close(&world);
 }
 
@@ -185,7 +186,8 @@ static void the_oldest_give_way_when_the_memory_is_used_up(void **state)
         most = found > most ? found : most;
     }
     print_message("%zu to %zu of %d evaluations are kept\n", least, most, CYCLES);
-    assert_true(least > 200 && most < CYCLES);
+    assert_true(least > 400 && most < CYCLES);
+    assert_in_range(history_kept(world.history), least - 10, least);
     world_close(&world);
 }
 
@@ -204,6 +206,7 @@ static void quiet_jobs_reach_back_as_far_as_the_cycles(void **state)
     assert_int_equal(history_oldest_cycle(world.history), CYCLES - HISTORY_CYCLES + 1);
     for (size_t job = 0; job < JOBS; job++)
         assert_uint_equal(walk(&world, job), HISTORY_CYCLES);
+    assert_int_equal(history_kept(world.history), HISTORY_CYCLES);
     world_close(&world);
 }
 
@@ -222,6 +225,7 @@ static void the_cycle_in_force_at_an_instant_is_found(void **state)
     assert_int_equal(history_cycle_at(history, 2000500), 2000);
     assert_int_equal(history_cycle_at(history, UINT64_MAX), HISTORY_CYCLES + 10);
     history_clear(history);
+    assert_int_equal(history_kept(history), 0);
     assert_int_equal(history_cycle_at(history, UINT64_MAX), 0);
     history_free(history);
 }
