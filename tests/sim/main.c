@@ -51,6 +51,7 @@ struct board {
     uint64_t sim_us, cpu_us, steps;
     uint64_t leader_us_max, failover_us_max, failover_us, elected_us_max, lag_us_max;
     uint64_t standstills, stragglers;
+    uint64_t evaluations, evaluation_us_max;
     struct times equal, settled;
     uint64_t requests, acknowledged, unknown, reads, refused, elections, applied, asked, shards,
         terminated, lost_members, faults, changes;
@@ -136,6 +137,8 @@ static void report(struct board *board, const struct world *world, uint64_t took
     most(&board->failover_us_max, world->counts.failover_us);
     most(&board->elected_us_max, world->counts.elected_us);
     most(&board->lag_us_max, world->counts.lag_us);
+    add(&board->evaluations, world->counts.evaluations);
+    most(&board->evaluation_us_max, world->counts.evaluation_us);
     add(&board->standstills, world->counts.standstills);
     add(&board->stragglers, world->counts.stragglers);
 }
@@ -293,14 +296,15 @@ static void summary(const struct plan *plan, const struct board *board, double w
            board->lives, board->restores, board->deaths, board->power_losses, board->runs_killed,
            board->rogue_welcomes);
     printf("sum of traces %016" PRIx64 "; ", board->traces);
-    printf("most ms until a leader after healing %" PRIu64
-           "; failover after a leader's death: mean %" PRIu64 ", most %" PRIu64 " (elected %" PRIu64
-           "); a member was behind for %" PRIu64 "; leaders that stood still %" PRIu64
-           ", whose disk got slow %" PRIu64 "\n",
-           board->leader_us_max / 1000,
-           board->done == 0 ? 0 : board->failover_us / board->done / 1000,
-           board->failover_us_max / 1000, board->elected_us_max / 1000, board->lag_us_max / 1000,
-           board->standstills, board->stragglers);
+    printf(
+        "most ms until a leader after healing %" PRIu64
+        "; failover after a leader's death: mean %" PRIu64 ", most %" PRIu64 " (elected %" PRIu64
+        "); a member was behind for %" PRIu64 "; leaders that stood still %" PRIu64
+        ", whose disk got slow %" PRIu64 "; %" PRIu64
+        " evaluations of running jobs, the longest wait for one %" PRIu64 "\n",
+        board->leader_us_max / 1000, board->done == 0 ? 0 : board->failover_us / board->done / 1000,
+        board->failover_us_max / 1000, board->elected_us_max / 1000, board->lag_us_max / 1000,
+        board->standstills, board->stragglers, board->evaluations, board->evaluation_us_max / 1000);
     times_print("until all members were equal after healing", &board->equal);
     times_print("until all had settled", &board->settled);
     for (uint64_t i = 0; i < board->failed && i < FAILED_KEPT_MAX; i++)

@@ -262,5 +262,6 @@ void world_free(struct world *world)
     history_close(world);
     state_checks_close(world);
     raft_checks_close(world);
+    bounds_close(world);
     free(world);
 }

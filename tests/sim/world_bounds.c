@@ -4,10 +4,12 @@
  * Absent   figures of real machines: make bench.
  */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "src/base/check.h"
 #include "src/broker/evaluator.h"
+#include "src/broker/evaluator_view.h"
 #include "tests/sim/world_internal.h"
 
 enum {
@@ -248,7 +250,69 @@ void bounds_straggler(struct world *world)
 
 /* ---- L2 ---- */
 
-/* While somebody serves, cycles of the evaluator end: two of its intervals apart at most, in every run; so none of its rows waits for longer. */
+/* A running job, as the leader's evaluator saw it last. */
+struct world_row {
+    uint64_t registered_index; /* 0: none runs here */
+    uint64_t evaluated_at_ms;  /* 0: not by this leader */
+    uint64_t since_us;         /* when that was new, or the job */
+};
+
+static uint64_t cadence_most_us(const struct world *world)
+{
+    return 1000 * (2 * world->interval_ms + CADENCE_SLACK_MS);
+}
+
+static void row_look(struct world *world, const struct evaluator *evaluator,
+                     const struct fsm_allocation *allocation, struct world_row *row)
+{
+    uint64_t now_us = sim_now_us(world->sim), index = allocation->registered_index,
+             waited_us = now_us - row->since_us;
+    struct evaluator_row found = {.evaluated_at_ms = 0};
+
+    (void)evaluator_last(evaluator, allocation, &found);
+    if (row->registered_index == index && row->evaluated_at_ms == found.evaluated_at_ms) {
+        if (waited_us > cadence_most_us(world))
+            world_violation(world, "L2", "%s runs and was not evaluated for %" PRIu64 " ms",
+                            allocation->id, waited_us / 1000);
+        return;
+    }
+    if (row->registered_index == index) {
+        world->counts.evaluations++;
+        if (waited_us > world->counts.evaluation_us)
+            world->counts.evaluation_us = waited_us;
+    }
+    *row = (struct world_row){index, found.evaluated_at_ms, now_us};
+}
+
+/* Each running job is looked at, not only some of them again and again. */
+static void rows_look(struct world *world, const struct world_member *leader)
+{
+    const struct fsm *fsm = replica_fsm(leader->broker.replica);
+    uint32_t slots = fsm_allocation_slots(fsm), known = world->cadence.row_count;
+
+    if (slots > known) {
+        world->cadence.rows = check_realloc(world->cadence.rows, slots, sizeof(struct world_row));
+        memset(world->cadence.rows + known, 0, (slots - known) * sizeof(struct world_row));
+        world->cadence.row_count = slots;
+    }
+    for (uint32_t slot = 0; slot < world->cadence.row_count; slot++) {
+        const struct fsm_allocation *allocation =
+            slot < slots ? fsm_allocation_at(fsm, slot) : NULL;
+        if (allocation == NULL ||
+            allocation->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING)
+            world->cadence.rows[slot].registered_index = 0;
+        else
+            row_look(world, leader->broker.evaluator, allocation, &world->cadence.rows[slot]);
+    }
+}
+
+void bounds_close(struct world *world)
+{
+    free(world->cadence.rows);
+}
+
+/* While somebody serves, cycles of the evaluator end, and each running job is evaluated anew: two of its intervals apart at most, in every
+ * run. */
 void bounds_cadence(struct world *world)
 {
     const struct world_member *leader = members_leader(world);
@@ -260,13 +324,16 @@ void bounds_cadence(struct world *world)
             leader == NULL || sim_paused(world->sim, leader->number) ? 0 : leader->number + 1;
         world->cadence.starts = leader == NULL ? 0 : leader->starts;
         world->cadence.since_us = now_us;
+        for (uint32_t slot = 0; slot < world->cadence.row_count; slot++)
+            world->cadence.rows[slot].registered_index = 0;
         return;
     }
+    rows_look(world, leader);
     cycle_ms = evaluator_last_cycle_ms(leader->broker.evaluator);
     if (cycle_ms != world->cadence.cycle_ms)
         world->cadence.since_us = now_us;
     world->cadence.cycle_ms = cycle_ms;
-    if (now_us - world->cadence.since_us > 1000 * (2 * world->interval_ms + CADENCE_SLACK_MS))
+    if (now_us - world->cadence.since_us > cadence_most_us(world))
         world_violation(world, "L2",
                         "member %u serves, and its evaluator has ended no cycle for %" PRIu64 " ms",
                         leader->number + 1, (now_us - world->cadence.since_us) / 1000);

@@ -98,6 +98,8 @@ struct world {
     struct {
         uint64_t leader, starts; /* number + 1 and life of who serves; 0: nobody */
         uint64_t cycle_ms, since_us;
+        struct world_row *rows; /* by allocation slot */
+        uint32_t row_count;
     } cadence; /* L2 */
     struct {
         uint64_t step;                       /* of 0.1 s */
@@ -119,6 +121,7 @@ struct world {
         uint64_t requests, acknowledged, refused, unknown, reads;
         uint64_t leader_us, equal_us, converge_us, failover_us, elected_us, lag_us;
         uint64_t standstills, stragglers;
+        uint64_t evaluations, evaluation_us; /* seen of single jobs, and the longest wait for one */
     } counts;
 };
 
@@ -134,6 +137,7 @@ void bounds_standstill(struct world *world);
 void bounds_straggler(struct world *world);
 void bounds_lag(struct world *world);
 void bounds_cadence(struct world *world);
+void bounds_close(struct world *world);
 void bounds_age(struct world *world);
 
 /* world_member.c */
