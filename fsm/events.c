@@ -3,6 +3,8 @@
 
 #include "fsm/state.h"
 
+enum { EVENTS_AHEAD = 8 };
+
 static char empty_text[] = "";
 
 static char *event_text(struct fsm *fsm, const char *text)
@@ -59,12 +61,23 @@ void fsm_event_fill(struct fsm *fsm, Ckpt__V1__Event *event, const Ckpt__V1__Eve
     event->subject = event_text(fsm, source->subject);
 }
 
+/* The ids of events that will be overwritten soon were not touched for a while (ahead.c). */
+static void event_look_ahead(const struct fsm *fsm)
+{
+    uint64_t sequence = fsm->next_event_sequence + EVENTS_AHEAD;
+    const Ckpt__V1__Event *page = fsm->event_pages[event_page(sequence)];
+
+    if (page != NULL)
+        __builtin_prefetch(page[sequence % FSM_EVENTS_PER_PAGE].allocation_id);
+}
+
 void fsm_event_emit(struct fsm *fsm, const struct fsm_event *source)
 {
     Ckpt__V1__Event *event = fsm_event_slot(fsm, fsm->next_event_sequence);
 
     if (!list_empty(fsm->snapshots))
         fsm_save_event(fsm, event);
+    event_look_ahead(fsm);
     event_clear(fsm, event);
     event->sequence = fsm->next_event_sequence++;
     event->index = fsm->index;

@@ -6,6 +6,8 @@
 #include "fsm/decode.h"
 #include "fsm/state.h"
 
+enum { APPLY_AHEAD = 16 }; /* commands: some microseconds, and few enough for the caches */
+
 struct fsm *fsm_new(void)
 {
     struct fsm *fsm = check_calloc(1, sizeof(*fsm));
@@ -193,7 +195,11 @@ void fsm_apply_entry(struct fsm *fsm, uint64_t index, uint64_t term, const uint8
         fsm->malformed_entries++;
         count = 0;
     }
+    for (size_t i = 0; i < count && i < APPLY_AHEAD; i++)
+        fsm_look_ahead(fsm, commands[i].command);
     for (size_t i = 0; i < count; i++) {
+        if (i + APPLY_AHEAD < count)
+            fsm_look_ahead(fsm, commands[i + APPLY_AHEAD].command);
         apply_command(fsm, &commands[i], &outcome);
         outcome_hash(fsm, &outcome);
         if (on_outcome != NULL)

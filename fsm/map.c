@@ -42,6 +42,18 @@ static void *table_find(const struct map_table *table, uint32_t hash, fsm_map_eq
     return NULL;
 }
 
+static void table_prefetch(const struct map_table *table, uint32_t hash)
+{
+    if (table->capacity > 0)
+        __builtin_prefetch(&table->entries[slot_first(table, hash)]);
+}
+
+void fsm_map_prefetch(const struct map *map, uint32_t hash)
+{
+    table_prefetch(&map->now, hash);
+    table_prefetch(&map->old, hash);
+}
+
 void *fsm_map_find(const struct map *map, uint32_t hash, fsm_map_equal *equal, const char *key)
 {
     void *item = table_find(&map->now, hash, equal, key);
@@ -83,7 +95,7 @@ static void map_grow(struct map *map)
 
     CHECK(map->old.capacity == 0);
     CHECK(grown.capacity > map->now.capacity);
-    grown.entries = check_calloc(grown.capacity, sizeof(*grown.entries));
+    grown.entries = check_calloc_huge(grown.capacity, sizeof(*grown.entries));
     map->old = map->now;
     map->now = grown;
 }

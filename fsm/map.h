@@ -27,6 +27,8 @@ struct map {
 
 typedef bool fsm_map_equal(const void *item, const char *key);
 
+/* Asks the memory for where find() will look first. */
+void fsm_map_prefetch(const struct map *map, uint32_t hash);
 void *fsm_map_find(const struct map *map, uint32_t hash, fsm_map_equal *equal, const char *key);
 void fsm_map_add(struct map *map, uint32_t hash, void *item);          /* not present yet */
 void fsm_map_remove(struct map *map, uint32_t hash, const void *item); /* present */

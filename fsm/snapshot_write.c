@@ -526,6 +526,7 @@ void fsm_write_session(struct snapshot_writer *writer, const struct session *ses
     snapshot_record record = RECORD(SESSION, session, &message);
     Ckpt__V1__Victim victims[FSM_VICTIMS_MAX];
     Ckpt__V1__Victim *pointers[FSM_VICTIMS_MAX];
+    const struct session_rest *rest = session->rest;
 
     message.request_id = text(session->request_id);
     message.command = session->command;
@@ -533,15 +534,17 @@ void fsm_write_session(struct snapshot_writer *writer, const struct session *ses
     message.at_ms = session->at_ms;
     message.status = session->status;
     message.index = session->index;
-    message.checkpoint_id = session->checkpoint_id;
-    message.preemption_id = session->preemption_id;
-    message.current = session->current;
-    message.limit = session->limit;
+    if (rest != NULL) {
+        message.checkpoint_id = rest->checkpoint_id;
+        message.preemption_id = rest->preemption_id;
+        message.current = rest->current;
+        message.limit = rest->limit;
+    }
     for (uint32_t i = 0; i < session->victim_count; i++) {
         ckpt__v1__victim__init(&victims[i]);
-        victims[i].allocation_id = session->victims[i].allocation_id;
-        victims[i].checkpoint_id = session->victims[i].checkpoint_id;
-        victims[i].node_count = session->victims[i].node_count;
+        victims[i].allocation_id = text(rest->victims[i].allocation_id);
+        victims[i].checkpoint_id = rest->victims[i].checkpoint_id;
+        victims[i].node_count = rest->victims[i].node_count;
         pointers[i] = &victims[i];
     }
     message.n_victims = session->victim_count;

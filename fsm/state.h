@@ -131,18 +131,34 @@ struct queue {
     uint32_t told_pressure_ppm, told_gpus; /* of its last event */
 };
 
+/* Of an outcome, what most do not have. */
+struct session_rest {
+    uint64_t checkpoint_id, preemption_id, current, limit;
+    struct fsm_victim victims[];
+};
+
 struct session {
     struct session *next; /* younger */
     uint64_t content_hash;
     uint64_t at_ms;
-    uint64_t index, checkpoint_id, preemption_id, current, limit;
-    struct fsm_victim *victims;
+    uint64_t index;
+    struct session_rest *rest; /* NULL: all zero */
     uint32_t hash;
     uint16_t status;
+    uint16_t place; /* in its page, in units of FSM_SESSION_ALIGN */
     uint8_t command;
     uint8_t victim_count;
     uint8_t held_by; /* snapshots at work that still need it, when it has left */
     char request_id[];
+};
+
+/* Sessions lie in pages in the order in which they came, which is the order in which they leave. */
+enum { FSM_SESSION_ALIGN = 8, FSM_SESSION_PAGE_BYTES = 1 << 16 };
+
+struct session_page {
+    uint32_t used;   /* bytes, this head included */
+    uint32_t living; /* sessions that have not been freed */
+    bool open;       /* the newest page: it stays */
 };
 
 struct checkpoint_ref {
@@ -178,6 +194,7 @@ struct fsm {
     struct preemption *preemptions[FSM_PREEMPTIONS_MAX]; /* a ring by id */
     struct session *session_oldest, *session_newest;
     uint32_t session_count;
+    struct session_page *session_page;             /* the newest; NULL: none yet */
     Ckpt__V1__Event *event_pages[FSM_EVENT_PAGES]; /* one ring; a page is made at its first event */
     uint64_t next_event_sequence;
     uint32_t event_count;
@@ -196,6 +213,8 @@ struct fsm {
     struct list *snapshots; /* at work; heap: struct fsm may move */
     struct node *changed_first, *changed_last;
     struct arena arena;
+    struct session *session_ahead; /* the youngest whose leaving is prepared for; NULL: none */
+    uint32_t session_ahead_count;  /* such ones, the oldest first */
 };
 
 /* Of an id that was validated: it fits. */
@@ -310,6 +329,9 @@ void fsm_session_outcome(const struct session *session, struct fsm_outcome *ret_
 void fsm_sessions_expire(struct fsm *fsm);
 void fsm_session_free(struct session *session); /* one that left */
 void fsm_sessions_free(struct fsm *fsm);
+
+/* ahead.c: for a command that will be applied soon. */
+void fsm_look_ahead(const struct fsm *fsm, const fsm_command *command);
 
 /* lifecycle.c: the only writers of the state fields. */
 void fsm_checkpoint_move(struct fsm *fsm, struct checkpoint *checkpoint,

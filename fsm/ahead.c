@@ -1,0 +1,43 @@
+/* What a command of an entry will look up is asked of the memory while the commands before it are applied.
+ *
+ * With a million request ids and allocations the tables are far larger than the caches, and nearly every look-up waits for memory: half
+ * of the time of a command was that. Nothing is decided here, and nothing read but where a table would look first.
+ */
+#include "fsm/state.h"
+
+/* The allocation that the command is about; NULL: none, or one that is found through a checkpoint or a node. */
+static const char *command_allocation(const fsm_command *command)
+{
+    switch ((uint32_t)command->body_case) {
+    case CKPT__LOG__V1__COMMAND__BODY_REGISTER_ALLOCATION:
+        return command->register_allocation->spec == NULL
+                   ? NULL
+                   : command->register_allocation->spec->allocation_id;
+    case CKPT__LOG__V1__COMMAND__BODY_UPDATE_ALLOCATION:
+        return command->update_allocation->allocation_id;
+    case CKPT__LOG__V1__COMMAND__BODY_END_ALLOCATION:
+        return command->end_allocation->allocation_id;
+    case CKPT__LOG__V1__COMMAND__BODY_REQUEST_CHECKPOINT:
+        return command->request_checkpoint->allocation_id;
+    case CKPT__LOG__V1__COMMAND__BODY_REQUEST_MIGRATION:
+        return command->request_migration->allocation_id;
+    case CKPT__LOG__V1__COMMAND__BODY_RESTART_ALLOCATION:
+        return command->restart_allocation->allocation_id;
+    default:
+        return NULL;
+    }
+}
+
+void fsm_look_ahead(const struct fsm *fsm, const fsm_command *command)
+{
+    const char *allocation = command_allocation(command);
+    uint32_t hash;
+
+    if (command->request_id[0] != '\0')
+        fsm_map_prefetch(&fsm->session_map, fsm_hash_text(command->request_id));
+    if (allocation == NULL)
+        return;
+    hash = fsm_hash_text(allocation);
+    fsm_map_prefetch(&fsm->allocation_map, hash);
+    fsm_map_prefetch(&fsm->intern_map, hash); /* of events */
+}
