@@ -38,7 +38,9 @@
       "submit with a higher class")                                                                \
     X(17, ALLOCATIONS_FULL, 8, "{c} allocations are registered, the limit is {l}",                 \
       "end some; collected ones leave by themselves")                                              \
-    X(18, SESSIONS_FULL, 8, "{c} request ids are remembered, the limit is {l}", "retry later")     \
+    X(18, SESSIONS_FULL, 8,                                                                        \
+      "{c} request ids are remembered, the limit is {l}, and none is older than 15 s",             \
+      "send the same request again in a second, and fewer: 66,000 changes a second can go on")     \
     X(19, NODES_FULL, 8, "{c} nodes are known, the limit is {l}", "remove nodes")                  \
     X(20, ALREADY_INITIALISED, 9, "the cluster is initialised already",                            \
       "start without --bootstrap")                                                                 \

@@ -249,6 +249,7 @@ static void read_summary(struct metrics *metrics, const struct broker *broker)
         summary.oldest_paused_since_ms == 0
             ? 0
             : seconds_between(summary.oldest_paused_since_ms, broker_wall_ms(broker)));
+    set(metrics, METRIC_REQUEST_IDS, summary.session_count);
     set(metrics, METRIC_EVENTS_SEQUENCE,
         summary.next_event_sequence > 0 ? (double)(summary.next_event_sequence - 1) : 0);
     metrics_set(metrics, METRIC_REPORTS_REJECTED, "refused", NULL,
