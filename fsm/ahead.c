@@ -1,7 +1,7 @@
 /* What a command of an entry will look up is asked of the memory while the commands before it are applied.
  *
- * With a million request ids and allocations the tables are far larger than the caches, and nearly every look-up waits for memory: half
- * of the time of a command was that. Nothing is decided here, and nothing read but where a table would look first.
+ * With a million request ids and allocations the tables are far larger than the caches, and nearly every look-up waits for memory: two
+ * fifths of the time were that. Nothing is decided here, and nothing read but where a table would look first.
  */
 #include "fsm/state.h"
 
