@@ -206,6 +206,23 @@ static enum fsm_status validate_end(const fsm_command *command, struct fsm_outco
     return check_id(command->end_allocation->allocation_id, outcome);
 }
 
+/* A job that is listed twice would be weighed twice. */
+static enum fsm_status check_waiting_distinct(const Ckpt__V1__ReportQueueRequest *request,
+                                              struct fsm_outcome *outcome)
+{
+    for (size_t i = 0; i < request->n_waiting && outcome->status == FSM_OK; i++) {
+        const char *id = request->waiting[i]->job_id;
+
+        for (size_t j = 0; j < i && id[0] != '\0'; j++) {
+            if (strcmp(request->waiting[j]->job_id, id) != 0)
+                continue;
+            outcome->subject = "how often one job waits";
+            check_range(2, 1, 1, outcome);
+        }
+    }
+    return outcome->status;
+}
+
 static enum fsm_status validate_report_queue(const fsm_command *command,
                                              struct fsm_outcome *outcome)
 {
@@ -220,7 +237,7 @@ static enum fsm_status validate_report_queue(const fsm_command *command,
         check_range(request->waiting[i]->preemption_class, 0, FSM_CLASS_MAX, outcome);
         check_range(request->waiting[i]->waited_ms, 0, FSM_DURATION_MAX_MS, outcome);
     }
-    return outcome->status;
+    return check_waiting_distinct(request, outcome);
 }
 
 /* PREEMPT has its own request: only there classes are compared. */

@@ -23,13 +23,12 @@ static void queue_reach(struct grant_queue *queue, size_t count)
     queue->capacity = count;
 }
 
-/* A wave is as many writers as three quarters of the budget let write together. */
-static uint32_t wave_of(uint64_t injected_bytes_per_s, uint64_t budget_bytes_per_s)
+/* A wave is as many writers as three quarters of the budget let begin together, a large one alone; none is left out. */
+static bool wave_is_full(uint64_t injected_bytes_per_s, uint64_t budget_bytes_per_s)
 {
     uint64_t room = budget_bytes_per_s / 4 * 3;
-    uint64_t full = room > 0 ? injected_bytes_per_s / room : 0;
 
-    return 1 + (uint32_t)(full < 1000000 ? full : 1000000);
+    return room > 0 && injected_bytes_per_s >= room;
 }
 
 static void queue_add(struct grant_queue *queue, const struct grant_candidate *candidate,
@@ -38,16 +37,20 @@ static void queue_add(struct grant_queue *queue, const struct grant_candidate *c
     struct queue_target *target = &queue->targets[candidate->target];
     uint64_t *injected = &queue->injected_bytes_per_s[candidate->target];
     uint64_t *bytes = &queue->bytes[candidate->target];
-    uint32_t wave = wave_of(*injected, budget_bytes_per_s);
 
+    if (target->waiting_count == 0)
+        target->wave_count = 1;
+    if (wave_is_full(*injected, budget_bytes_per_s)) {
+        target->wave_count++;
+        *injected = 0;
+    }
     if (target->waiting_count == 0)
         target->price_gpu_s_per_byte = gain_gpu_s_per_byte > 0 ? gain_gpu_s_per_byte : 0;
     queue->places[queue->count++] = (struct queue_place){.checkpoint_id = candidate->checkpoint_id,
                                                          .target = candidate->target,
                                                          .position = ++target->waiting_count,
-                                                         .wave = wave,
+                                                         .wave = target->wave_count,
                                                          .bytes_ahead = *bytes};
-    target->wave_count = wave;
     *injected += candidate->wanted_bytes_per_s;
     *bytes += candidate->size_bytes;
 }

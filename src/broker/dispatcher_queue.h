@@ -4,7 +4,7 @@
  *          queue_target(). Nothing is decided by it: the next look begins anew.
  * Shapes   one per dispatcher, at most as many places as a look takes.
  * Units    bytes, bytes per second; positions and waves from 1.
- * Source   waves as in src/eval/pace.h: so many times three quarters of the budget are taken by those in front.
+ * Source   waves as in src/eval/pace.h: a wave is full when three quarters of the budget are taken by those in front.
  */
 #ifndef CKPT_BROKER_DISPATCHER_QUEUE_H
 #define CKPT_BROKER_DISPATCHER_QUEUE_H
@@ -30,7 +30,7 @@ struct grant_queue {
     size_t count, capacity;
     bool sorted;
     struct queue_target targets[FSM_TARGETS_MAX];
-    uint64_t injected_bytes_per_s[FSM_TARGETS_MAX]; /* by those that wait */
+    uint64_t injected_bytes_per_s[FSM_TARGETS_MAX]; /* by those of the last wave */
     uint64_t bytes[FSM_TARGETS_MAX];                /* likewise */
 };
 

@@ -113,7 +113,7 @@ static void print_flips(struct cli *cli, const Ckpt__V1__ExplainReply *reply)
     if (change == NULL)
         return;
     if (change->cleared[0] != '\0')
-        fprintf(cli->out, " smallest single change: not %s any more\n",
+        fprintf(cli->out, " smallest single change: flag %s cleared\n",
                 human_safe(change->cleared, name, sizeof(name)));
     else
         fprintf(cli->out, " smallest single change: %s from %s to %s (%s)\n",

@@ -142,6 +142,10 @@ const char *human_gpu_s(int64_t gpu_ms, char text[HUMAN_BYTES])
         snprintf(text, HUMAN_BYTES, "> 9.2e15");
         return text;
     }
+    if (gpu_ms > -10000 && gpu_ms < 10000 && gpu_ms != 0) { /* 0.017: small, and not nothing */
+        snprintf(text, HUMAN_BYTES, "%.3g", (double)gpu_ms / 1e3);
+        return text;
+    }
     return human_grouped(gpu_ms / 1000, text);
 }
 

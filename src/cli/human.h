@@ -24,7 +24,7 @@ const char *human_clock(uint64_t at_ms,
 const char *human_instant(uint64_t at_ms,
                           char text[HUMAN_BYTES]); /* 2026-11-20T10:31:07.250+0000 */
 const char *human_checkpoint(uint64_t checkpoint_id, char text[HUMAN_BYTES]); /* 1-42, "-" for 0 */
-/* GPU-milliseconds as whole GPU-seconds, "> 9.2e15" when saturated. */
+/* GPU-milliseconds as whole GPU-seconds, below ten with three digits, "> 9.2e15" when saturated. */
 const char *human_gpu_s(int64_t gpu_ms, char text[HUMAN_BYTES]);
 
 /* The value's name without its enumeration's prefix ("WRITING"); "UNKNOWN(17)" when a newer server sent it. */

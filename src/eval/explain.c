@@ -248,9 +248,11 @@ static void say_guard(struct explain *explain, const char *lifted, uint32_t flag
     say(explain, "%s", lifted);
     explain->one.flags[0] &= ~flag;
     if (!fires_now(explain)) {
-        say(explain, explain->score.verdict[0] == EVAL_SKIP_VALUE ? "; then " : "; and more");
+        say(explain, "; then ");
         if (explain->score.verdict[0] == EVAL_SKIP_VALUE)
             say_value_flip(explain);
+        else
+            say(explain, "%s", eval_verdict_name((enum eval_verdict)explain->score.verdict[0]));
     }
     explain->one.flags[0] |= flag;
 }

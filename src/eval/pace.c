@@ -56,6 +56,7 @@ static void number_waves(const struct eval_window *window, struct eval_candidate
                          size_t admitted, size_t count)
 {
     double injected = 0, room = EVAL_PACE_FULL * window->budget_bytes_per_s;
+    uint32_t wave = 1;
 
     for (size_t i = 0; i < count; i++) {
         bool sense = sensible(&candidates[i]);
@@ -63,8 +64,11 @@ static void number_waves(const struct eval_window *window, struct eval_candidate
         candidates[i].wave = 0;
         if (i < admitted)
             continue;
-        candidates[i].wave =
-            room > 0 && sense ? 1 + (uint32_t)fmin(injected / room, 1e6) : UINT32_MAX;
+        if (injected > room) { /* as has_room() would find it */
+            wave++;
+            injected = 0;
+        }
+        candidates[i].wave = room > 0 && sense ? wave : UINT32_MAX;
         injected += sense ? candidates[i].injection_bytes_per_s : 0;
     }
 }

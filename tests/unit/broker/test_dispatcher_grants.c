@@ -195,7 +195,7 @@ static void grants_are_those_of_the_models_pacing(void **state)
 static void those_that_wait_have_places_and_waves(void **state)
 {
     struct grant_candidate candidates[] = {candidate(9, 7 * GB), candidate(4, 6 * GB),
-                                           candidate(7, 6 * GB), candidate(2, 6 * GB),
+                                           candidate(7, 20 * GB), candidate(2, 6 * GB),
                                            candidate(3, 9 * GB)};
     double gains[] = {9, 8, 7, 6, 5};
     struct grant_target targets[2] = {{.budget_bytes_per_s = 8 * GB}};
@@ -220,7 +220,7 @@ static void those_that_wait_have_places_and_waves(void **state)
     assert_int_equal(place->wave, 2); /* six of six are taken in front of it */
     place = queue_find(&queue, 2);
     assert_int_equal(place->position, 3);
-    assert_int_equal(place->wave, 3);
+    assert_int_equal(place->wave, 3); /* a large writer is one wave, and the next one follows it */
     assert_uint_equal(place->bytes_ahead, 200 * GB);
     assert_int_equal(queue_find(&queue, 3)->position, 1);
     assert_int_equal(queue.targets[0].waiting_count, 3);

@@ -106,6 +106,30 @@ static void too_many_items_are_refused_with_the_limit(void **unused)
     assert_int_equal(outcome.limit, FSM_DECISIONS_PER_COMMAND_MAX);
 }
 
+static void a_job_that_waits_twice_is_refused(void **unused)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__V1__ReportQueueRequest report = CKPT__V1__REPORT_QUEUE_REQUEST__INIT;
+    Ckpt__V1__WaitingJob jobs[3] = {CKPT__V1__WAITING_JOB__INIT, CKPT__V1__WAITING_JOB__INIT,
+                                    CKPT__V1__WAITING_JOB__INIT};
+    Ckpt__V1__WaitingJob *pointers[] = {&jobs[0], &jobs[1], &jobs[2]};
+
+    (void)unused;
+    command.request_id = script_text("r");
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_REPORT_QUEUE;
+    command.report_queue = &report;
+    report.request_id = command.request_id;
+    report.vcluster = script_text("hpc");
+    report.n_waiting = 3;
+    report.waiting = pointers;
+    assert_int_equal(validate(&command), FSM_OK); /* without names: as many as are listed */
+    jobs[0].job_id = jobs[2].job_id = script_text("big");
+    jobs[1].job_id = script_text("other");
+    assert_int_equal(validate(&command), FSM_INVALID_ARGUMENT);
+    jobs[2].job_id = script_text("small");
+    assert_int_equal(validate(&command), FSM_OK);
+}
+
 static void malformed_entries_change_nothing(void **unused)
 {
     static const uint8_t garbage[] = {0x0a, 0x7f, 1, 2};
@@ -131,6 +155,7 @@ int main(void)
         cmocka_unit_test(a_command_without_a_body_is_refused),
         cmocka_unit_test(a_time_out_of_range_is_refused),
         cmocka_unit_test(too_many_items_are_refused_with_the_limit),
+        cmocka_unit_test(a_job_that_waits_twice_is_refused),
         cmocka_unit_test(malformed_entries_change_nothing),
     };
 
