@@ -34,6 +34,8 @@ struct client_pending {
     ProtobufCMessage *reply;
     bool reply_bad;
     char last_text[256]; /* of the last refused attempt: why it took so long */
+    int last_status;
+    bool uncertain; /* an attempt may have been applied without our hearing of it */
 };
 
 static void pending_attempt(struct client_pending *pending);
@@ -143,12 +145,12 @@ static bool attempt_retry(struct client_pending *pending, const struct rpc_end *
 
 static void note_refusal(struct client_pending *pending, const struct rpc_end *end)
 {
-    char *text = pending->last_text;
-    size_t size = sizeof(pending->last_text), used;
-
-    used = text_copy(text, size, rpc_status_name(end->status));
-    used += text_copy(text + used, size - used, ": ");
-    text_copy(text + used, size - used, end->message);
+    text_copy(pending->last_text, sizeof(pending->last_text), end->message);
+    pending->last_status = end->status;
+    /* Members answer FAILED_PRECONDITION and RESOURCE_EXHAUSTED before anything is proposed, and UNAVAILABLE afterwards too. */
+    if (end->sent && end->status != RPC_FAILED_PRECONDITION &&
+        end->status != RPC_RESOURCE_EXHAUSTED)
+        pending->uncertain = true;
 }
 
 static void attempt_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)
@@ -180,17 +182,30 @@ static void attempt_end(struct rpc_client_call *call, void *data, const struct r
 static const struct rpc_client_handlers attempt_handlers = {.on_message = attempt_message,
                                                             .on_end = attempt_end};
 
+/* Who knows that nothing happened is not told that it is unknown. */
+static void pending_overdue(struct client_pending *pending)
+{
+    char text[sizeof(pending->last_text) + 96];
+    bool tried = pending->last_status != RPC_OK;
+
+    if (tried && !pending->uncertain) {
+        pending_done(pending, pending->last_status, pending->last_text);
+        return;
+    }
+    snprintf(text, sizeof(text), "no answer in time%s%s%s%s", tried ? "; last attempt: " : "",
+             tried ? rpc_status_name(pending->last_status) : "", tried ? ": " : "",
+             pending->last_text);
+    pending_done(pending, RPC_DEADLINE_EXCEEDED, text);
+}
+
 static void pending_attempt(struct client_pending *pending)
 {
     struct client *client = pending->client;
     uint64_t now_ms = uv_now(client->loop);
     uint64_t left_ms = pending->deadline_ms > now_ms ? pending->deadline_ms - now_ms : 0;
-    char text[sizeof(pending->last_text) + 64];
 
     if (left_ms == 0) {
-        snprintf(text, sizeof(text), "no answer in time%s%s",
-                 pending->last_text[0] != '\0' ? "; last attempt: " : "", pending->last_text);
-        pending_done(pending, RPC_DEADLINE_EXCEEDED, text);
+        pending_overdue(pending);
         return;
     }
     if (client->follow != NULL && left_ms > client->attempt_ms)

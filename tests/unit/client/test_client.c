@@ -344,6 +344,36 @@ static void the_deadline_ends_the_retries_and_tells_the_last_reason(void **state
     members_close();
 }
 
+/* Nobody leads and one is down: nothing was done, and that is certain unless a member did not answer in between. */
+static void the_deadline_tells_when_nothing_was_done(void **state)
+{
+    (void)state;
+    for (int uncertain = 0; uncertain < 2; uncertain++) {
+        char endpoints[128];
+        struct client *client;
+        struct answer answer;
+
+        members_open(endpoints);
+        for (size_t i = 0; i < MEMBERS_MAX; i++)
+            for (size_t n = 0; n < SCRIPT_MAX; n++)
+                members[i].script[n] = NO_LEADER;
+        if (uncertain)
+            members[1].script[0] = UNAVAILABLE;
+        rpc_server_free(members[2].server, NULL, NULL);
+        members[2].server = NULL;
+        client = client_of(endpoints);
+        ask(client, &answer, 300);
+        run_until(&answer.done);
+        if (uncertain)
+            assert_int_equal(answer.status, RPC_DEADLINE_EXCEEDED);
+        else
+            assert_true(answer.status == RPC_FAILED_PRECONDITION ||
+                        answer.status == RPC_UNAVAILABLE);
+        client_free(client);
+        members_close();
+    }
+}
+
 static void an_answer_that_does_not_decode_is_an_error(void **state)
 {
     char endpoints[128];
@@ -460,8 +490,9 @@ static void a_program_without_a_loop_can_wait(void **state)
     uv_async_send(&stop);
     uv_thread_join(&thread);
     assert_uint_equal(members[2].requests, 2);
-    assert_int_equal(ask_wait(client, NULL, 200, &reply, &err), RPC_DEADLINE_EXCEEDED);
-    assert_int_equal(err.code, ERR_TIMEOUT);
+    assert_int_equal(ask_wait(client, NULL, 200, &reply, &err),
+                     RPC_UNAVAILABLE); /* none was asked */
+    assert_int_equal(err.code, ERR_UNAVAILABLE);
     client_free(client);
     members_close();
 }
@@ -477,6 +508,7 @@ int main(void)
         cmocka_unit_test(a_member_that_hangs_is_left_after_the_attempt_deadline),
         cmocka_unit_test(dead_members_are_passed_over_quickly),
         cmocka_unit_test(the_deadline_ends_the_retries_and_tells_the_last_reason),
+        cmocka_unit_test(the_deadline_tells_when_nothing_was_done),
         cmocka_unit_test(an_answer_that_does_not_decode_is_an_error),
         cmocka_unit_test(freeing_the_client_ends_its_calls),
         cmocka_unit_test(wrong_endpoints_are_refused_at_once),
