@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Figures of a cluster on this machine, beside etcd's in the same run: commits, failover, evaluation, scale. Prints tables; gates nothing.
+"""Figures of a cluster on this machine, beside etcd's in the same run: commits, failover, evaluation, scale. Prints tables; gates nothing (Q-003).
 
 Flow    `make bench` runs all; a name as argument (commits, commits_tls, failover, failover_hang, failover_tls, evaluation, scale, cycle) runs one. Everything shares this machine's
         cores: the load generator, three replicas, one disk. Medians of several runs.

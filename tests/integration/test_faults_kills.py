@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Members killed and stopped under load: one order explains every answer, nothing acknowledged is lost, nothing is done twice.
-I1, I2, I5, I6, I7, I26, L1.
+I1, I2, I5, I6, I7, I26, L1, Q-002.
 
 Flow    `make kills KILLS=1000` is the long run of the first test; by default there are few of each.
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Broken networks of real interfaces under load: one order explains every answer, a connected majority goes on. I1, I5, I6, I7, L1.
+"""Broken networks of real interfaces under load: one order explains every answer, a connected majority goes on. I1, I5, I6, I7, L1, Q-002.
 
 Flow    five members in namespaces of their own; filters cut, lose and slow what they send each other, clients reach all of them.
         CUTS=n draws n partitions, default 4.

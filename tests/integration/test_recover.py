@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Recovery from lost quorum and restoring backups: one history goes on, no other one can join it, ids and request ids stay unique.
-I6, I11, I25, I26, "restore wrong cluster's backup, run recover on two members".
+I6, I11, I25, I26, Q-002, "restore wrong cluster's backup, run recover on two members".
 """
 import os
 import pathlib

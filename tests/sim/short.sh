@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What make test runs of the simulator, one TAP line each: some hundred short runs, the same seeds in another process, and every pinned
+# deterministic replay. What make test runs of the simulator, one TAP line each: some hundred short runs, the same seeds in another process, and every pinned
 # run (tests/sim/pinned): a file is a line of options; those named S* switch a safety rule off and must violate something, and nothing when
 # the rule is on. What a seed does changes with every change of what it runs, so the former may go on to the seeds that follow, as
 # far as it takes.

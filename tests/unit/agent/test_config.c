@@ -28,6 +28,16 @@ static void known_keys_are_taken(void **state)
     assert_int_equal(config_check(&config, &err), 0);
 }
 
+/* T-003 */
+static void the_example_file_is_taken_and_has_the_port_of_the_documents(void **state)
+{
+    (void)state;
+    config_defaults(&config);
+    if (config_load("deploy/ckpt-agentd.yaml", &config, &err) != 0)
+        fail_msg("refused: %s", err.text);
+    assert_non_null(strstr(config.http, ":9103"));
+}
+
 static void tls_has_keys_below_it(void **state)
 {
     (void)state;
@@ -180,6 +190,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_keys_are_taken),
+        cmocka_unit_test(the_example_file_is_taken_and_has_the_port_of_the_documents),
         cmocka_unit_test(tls_has_keys_below_it),
         cmocka_unit_test(empty_file_leaves_defaults_and_lacks_brokers),
         cmocka_unit_test(unknown_key_is_refused_with_line_and_nearest_key),

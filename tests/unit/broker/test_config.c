@@ -68,6 +68,65 @@ static void the_smallest_file_gets_defaults(void **state)
     config_free(config);
 }
 
+/* E-001, E-002, P-021, P-050, P-070, D-004, F-006, F-012, F-015, N-006: what the documents say, and decision 4 where they differ
+ * (600 s for a checkpoint, 300 s of deferral) */
+static void the_defaults_are_those_of_the_documents(void **state)
+{
+    struct config *config = take(HEAD ONE, &n1);
+    const Ckpt__V1__Policy *policy = &config->policy;
+
+    (void)state;
+    assert_uint_equal(policy->evaluation_interval_ms, 30 * 1000);
+    assert_uint_equal(policy->min_interval_ms, 300 * 1000);
+    assert_uint_equal(policy->max_interval_ms, 21600 * 1000);
+    assert_uint_equal(policy->checkpoint_timeout_ms, 600 * 1000);
+    assert_uint_equal(policy->max_deferral_ms, 300 * 1000);
+    assert_uint_equal(policy->grace_ms, 30 * 1000);
+    assert_uint_equal(policy->max_victims, 3);
+    assert_uint_equal(policy->near_completion_ms, 300 * 1000);
+    assert_uint_equal(policy->retention_ms, UINT64_C(7) * 86400 * 1000);
+    assert_uint_equal(policy->max_requeue, 3);
+    assert_uint_equal(policy->node_degraded_after_ms, 30 * 1000);
+    assert_uint_equal(policy->node_down_after_ms, 90 * 1000);
+    assert_uint_equal(policy->sensitive_min_interval_ms, 600 * 1000);
+    assert_uint_equal(policy->sensitive_max_interval_ms, 3600 * 1000);
+    assert_uint_equal(policy->sensitive_timeout_ms, 900 * 1000);
+    config_free(config);
+}
+
+/* A-003, P-060: 0.10 for ML where the documents differ (decision 12) */
+static void the_weights_of_f8_are_by_kind_of_vcluster(void **state)
+{
+    struct config *config = take(HEAD ONE, &n1);
+    const Ckpt__V1__Policy *policy = &config->policy;
+
+    (void)state;
+    assert_uint_equal(policy->f8_weight_hpc_ppm, 50000);
+    assert_uint_equal(policy->f8_weight_ml_ppm, 100000);
+    assert_uint_equal(policy->f8_weight_service_ppm, 100000);
+    assert_uint_equal(policy->f8_weight_sensitive_ppm, 0);
+    assert_uint_equal(policy->f8_weight_interactive_ppm, 0);
+    config_free(config);
+}
+
+/* T-003: the ports of the documents, in the file that people begin with */
+static void the_example_file_is_taken_and_has_the_ports_of_the_documents(void **state)
+{
+    struct config *config = NULL;
+    struct err err = {ERR_NONE, ""};
+
+    (void)state;
+    if (config_load("deploy/ckptd.yaml", &n1, &config, &err) != 0)
+        fail_msg("refused: %s", err.text);
+    assert_uint_equal(config->member_count, 3);
+    for (size_t i = 0; i < config->member_count; i++) {
+        assert_non_null(strstr(config->members[i].http, ":9104"));
+        assert_non_null(strstr(config->members[i].raft, ":9000"));
+        assert_non_null(strstr(config->members[i].api, ":7443"));
+    }
+    config_free(config);
+}
+
 static void every_section_is_taken(void **state)
 {
     struct config *config = take(
@@ -485,6 +544,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_smallest_file_gets_defaults),
+        cmocka_unit_test(the_defaults_are_those_of_the_documents),
+        cmocka_unit_test(the_weights_of_f8_are_by_kind_of_vcluster),
+        cmocka_unit_test(the_example_file_is_taken_and_has_the_ports_of_the_documents),
         cmocka_unit_test(every_section_is_taken),
         cmocka_unit_test(one_target_alone_is_the_default),
         cmocka_unit_test(each_mistake_names_line_key_and_limit),

@@ -249,9 +249,12 @@ static void set_manual(Ckpt__V1__AllocationSpec *spec)
     spec->strategy = CKPT__V1__STRATEGY__STRATEGY_MANUAL;
 }
 
+/* S1-082 (README.md recommends it where it belongs): and asked for it is written */
 static void a_manual_allocation_is_never_hinted(void **state)
 {
     struct fake *fake = start();
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__V1__RequestCheckpointRequest request = CKPT__V1__REQUEST_CHECKPOINT_REQUEST__INIT;
 
     (void)state;
     assert_int_equal(fake_register(fake, "job", 1, 16, set_manual).status, FSM_OK);
@@ -260,6 +263,13 @@ static void a_manual_allocation_is_never_hinted(void **state)
     assert_int_equal(checkpoint_state(fake),
                      CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_UNSPECIFIED);
     assert_string_equal(explain(fake).verdict, "strategy_not_auto");
+    request.request_id = command.request_id = (char[]){"by-hand"};
+    request.allocation_id = (char[]){"job"};
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_REQUEST_CHECKPOINT;
+    command.request_checkpoint = &request;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+    assert_int_equal(checkpoint_state(fake),
+                     CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_REQUESTED);
     finish(fake);
 }
 

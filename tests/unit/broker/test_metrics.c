@@ -231,6 +231,7 @@ static void rules_use_only_names_that_exist(void **state)
     free(rules);
 }
 
+/* T-005: which alerts, from when on, how grave: the rules' own tests have the bounds */
 static void promtool_accepts_the_rules_and_their_tests_pass(void **state)
 {
     (void)state;

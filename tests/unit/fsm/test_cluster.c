@@ -55,6 +55,7 @@ static void members_come_and_go_once(void **unused)
     script_close(&script);
 }
 
+/* P-007: who comes when the room is used up is refused, and nobody stops for it */
 static void the_number_of_nodes_is_bounded(void **unused)
 {
     struct script script;
@@ -66,7 +67,11 @@ static void the_number_of_nodes_is_bounded(void **unused)
         expect_ok(&script, "node n%d ready", i);
     expect_status(&script, NODES_FULL, "node more ready");
     expect_status(&script, NODES_FULL, "register j1 nodes=n1,more");
-    expect_ok(&script, "register j1 nodes=n1,n2");
+    expect_ok(&script, "register j1 nodes=n1,n2 class=1");
+    expect_status(&script, NODES_FULL, "register j2 nodes=n1,more class=9");
+    expect_job(&script, "j1", RUNNING);
+    assert_int_equal(summary_of(&script).preemptions_total, 0);
+    assert_null(fsm_preemption_next(script.fsm, 0));
     script.unchecked = false;
     expect_ok(&script, "tick");
     script_close(&script);

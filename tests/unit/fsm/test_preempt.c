@@ -27,6 +27,116 @@ static void the_cheapest_of_the_lowest_class_is_chosen(void **unused)
     script_close(&script);
 }
 
+static uint64_t cost_of(struct script *script, const char *job)
+{
+    uint64_t cost_gpu_ms;
+
+    fsm_victim_hint(script->fsm, job_of(script, job), &cost_gpu_ms);
+    return cost_gpu_ms;
+}
+
+/* P-011, P-013: 8 GPUs for the 40 s of 80 GB at 2 GB/s; what would be computed again where no checkpoint can be relied on, from the last
+ * complete one or the start */
+static void a_victim_costs_its_checkpoint_and_what_it_would_repeat(void **unused)
+{
+    struct script script;
+    uint64_t saved;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register plain nodes=n1 class=1");
+    expect_ok(&script, "register none nodes=n2 class=1 strategy=none");
+    expect_ok(&script, "register silent nodes=n3 class=1");
+    assert_true(cost_of(&script, "plain") == 320000);
+    assert_true(cost_of(&script, "none") == 0);
+    expect_ok(&script, "request silent");
+    expect_ok(&script, "grant 1-1 timeout=600000");
+    expect_ok(&script, "after 600000");
+    expect_ok(&script, "tick");
+    expect_checkpoint(&script, 1, TIMED_OUT);
+    assert_true(cost_of(&script, "plain") == 320000);
+    assert_true(cost_of(&script, "none") == 600000 * 8);
+    assert_true(cost_of(&script, "silent") == 320000 + 600000 * 8);
+    expect_ok(&script, "request plain");
+    expect_ok(&script, "grant 1-2 timeout=60000");
+    expect_ok(&script, "report n1 shard_verified plain ckpt=1-2");
+    expect_ok(&script, "target scratch down"); /* nothing more can be saved */
+    saved = cost_of(&script, "plain");
+    assert_true(saved < 600000 * 8); /* what came before its checkpoint is safe */
+    expect_ok(&script, "after 1000");
+    expect_ok(&script, "tick");
+    assert_true(cost_of(&script, "plain") == saved + 1000 * 8);
+    assert_true(cost_of(&script, "none") == 601000 * 8);
+    script_close(&script);
+}
+
+/* P-014: over 90 % of the walltime dear, below 10 % cheap; at the bounds neither */
+static void a_victim_near_its_end_is_dear_and_a_young_one_cheap(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register job nodes=n1 class=1 walltime=10000000");
+    assert_true(cost_of(&script, "job") == 320000 / 2);
+    expect_ok(&script, "after 999999");
+    expect_ok(&script, "tick");
+    assert_true(cost_of(&script, "job") == 320000 / 2);
+    expect_ok(&script, "after 1");
+    expect_ok(&script, "tick");
+    assert_true(cost_of(&script, "job") == 320000);
+    expect_ok(&script, "after 8000000");
+    expect_ok(&script, "tick");
+    assert_true(cost_of(&script, "job") == 320000);
+    expect_ok(&script, "after 1");
+    expect_ok(&script, "tick");
+    assert_true(cost_of(&script, "job") > 10 * UINT64_C(320000));
+    expect_ok(&script, "register other nodes=n2 class=1 memory=400000000000"); /* 5 times as dear */
+    expect_ok(&script, "preempt class=5");
+    expect_victims(&script, "other");
+    script_close(&script);
+}
+
+/* P-041, decision 5: SIGTERM, then the end that policy and earlier checkpoints allow */
+static void an_unresponsive_victim_fails_unless_it_can_go_on(void **unused)
+{
+    static const struct {
+        const char *spec;
+        bool saved_before;
+        Ckpt__V1__AllocationState end;
+    } rows[] = {
+        {"requeue=never", false, CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED},
+        {"requeue=on_node_failure", false, CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED},
+        {"requeue=always", false, CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_REQUEUED},
+        {"requeue=never", true, CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_SUSPENDED}};
+
+    (void)unused;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct script script;
+        int sequence = 1;
+
+        script_start(&script);
+        expect_ok(&script, "register j1 nodes=n1 class=1 grace=7000 %s", rows[i].spec);
+        if (rows[i].saved_before) {
+            expect_ok(&script, "request j1");
+            expect_ok(&script, "grant 1-%d timeout=60000", sequence++);
+            expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
+            expect_ok(&script, "after 3600000");
+        }
+        expect_ok(&script, "preempt class=5");
+        expect_ok(&script, "grant 1-%d timeout=600000", sequence);
+        expect_ok(&script, "report n1 started j1 ckpt=1-%d", sequence);
+        expect_ok(&script, "after 700000"); /* 600 s and what is added for delivery */
+        expect_ok(&script, "tick");
+        expect_checkpoint(&script, (uint64_t)sequence, TIMED_OUT);
+        assert_true(job_of(&script, "j1")->terminating);
+        assert_int_equal(fsm_node_find(script.fsm, "n1")->allocation_count, 1);
+        expect_ok(&script, "report n1 terminated j1");
+        assert_int_equal(job_of(&script, "j1")->state, rows[i].end);
+        script_close(&script);
+    }
+}
+
 /* P-050 */
 static void one_larger_is_preferred_to_many_smaller(void **unused)
 {
@@ -158,6 +268,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_cheapest_of_the_lowest_class_is_chosen),
+        cmocka_unit_test(a_victim_costs_its_checkpoint_and_what_it_would_repeat),
+        cmocka_unit_test(a_victim_near_its_end_is_dear_and_a_young_one_cheap),
+        cmocka_unit_test(an_unresponsive_victim_fails_unless_it_can_go_on),
         cmocka_unit_test(one_larger_is_preferred_to_many_smaller),
         cmocka_unit_test(a_set_of_at_most_max_victims_covers_the_need),
         cmocka_unit_test(a_victim_that_cannot_checkpoint_is_terminated),

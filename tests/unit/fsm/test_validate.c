@@ -53,6 +53,29 @@ static void an_unknown_field_at_any_depth_is_refused(void **unused)
     }
 }
 
+/* Q-004: what an older program wrote lacks the newer fields, and reads as before them; what a newer one says is skipped, and the rest
+ * understood. Only in commands it is refused: two members must not apply different things. */
+static void older_and_newer_messages_are_read(void **unused)
+{
+    static const uint8_t older[] = {0x0a, 1, 'j', 0x30, 4}; /* allocation_id, preemption_class */
+    static const uint8_t newer[] = {0x0a, 1, 'j', 0xc0, 0x3e, 0x01, 0x30, 4, 0xb8, 0x01, 99};
+    Ckpt__V1__AllocationSpec *spec = ckpt__v1__allocation_spec__unpack(NULL, sizeof(older), older);
+
+    (void)unused;
+    assert_non_null(spec);
+    assert_string_equal(spec->allocation_id, "j");
+    assert_int_equal(spec->preemption_class, 4);
+    assert_int_equal(spec->vcluster_kind, CKPT__V1__VCLUSTER_KIND__VCLUSTER_KIND_UNSPECIFIED);
+    ckpt__v1__allocation_spec__free_unpacked(spec, NULL);
+    spec = ckpt__v1__allocation_spec__unpack(NULL, sizeof(newer), newer);
+    assert_non_null(spec);
+    assert_int_equal(spec->preemption_class, 4); /* behind the field that is not known */
+    assert_int_equal(spec->base.n_unknown_fields, 1);
+    assert_int_equal(spec->vcluster_kind,
+                     99); /* a value that is not known; registering it is refused */
+    ckpt__v1__allocation_spec__free_unpacked(spec, NULL);
+}
+
 static void a_command_without_a_body_is_refused(void **unused)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
@@ -152,6 +175,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_unknown_field_at_any_depth_is_refused),
+        cmocka_unit_test(older_and_newer_messages_are_read),
         cmocka_unit_test(a_command_without_a_body_is_refused),
         cmocka_unit_test(a_time_out_of_range_is_refused),
         cmocka_unit_test(too_many_items_are_refused_with_the_limit),
