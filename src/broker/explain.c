@@ -128,7 +128,6 @@ static bool explain_past(struct explained *explained, uint64_t at_ms, uint64_t *
 
 static void of_the_log(struct explained *explained, const struct fsm_inputs *inputs)
 {
-    struct eval_situation situation;
     enum decision_match match = decision_recompute(
         inputs, explained->checkpoint->terms, &explained->policy, &explained->view,
         &explained->result, explained->match_detail, sizeof(explained->match_detail));
@@ -139,10 +138,10 @@ static void of_the_log(struct explained *explained, const struct fsm_inputs *inp
                                                    : MATCH(OTHER_VERSION);
     if (explained->has_inputs) {
         explained->verdict = (enum eval_verdict)explained->result.verdict[0];
-        explained->has_ledger = decision_situation(inputs, &situation);
+        explained->has_ledger = decision_situation(inputs, &explained->situation);
     }
     if (explained->has_ledger)
-        eval_ledger(&situation, &explained->ledger);
+        eval_ledger(&explained->situation, &explained->ledger);
     explained->evaluated_at_ms = inputs->evaluated_at_ms;
     explained->leader_id = inputs->basis->member_id;
     explained->term = inputs->term;

@@ -51,7 +51,8 @@ struct explained {
     struct eval_policy policy;
     struct eval_view view; /* one row */
     struct eval_result result;
-    bool has_ledger; /* LOG: the ledger of actions decided */
+    bool has_ledger;                 /* LOG: the ledger of actions decided */
+    struct eval_situation situation; /* what it weighed */
     struct eval_ledger ledger;
     enum eval_verdict verdict; /* a guard beside the model may have overruled the result's */
     uint64_t evaluated_at_ms, same_since_ms, same_count;

@@ -166,15 +166,30 @@ static void flip_paced(const struct explained *explained, char *ret_text, size_t
         snprintf(ret_text, size, "its storage target has room for it");
 }
 
+/* Of what the ledger weighed: the change of a checkpoint's verdict would not change the choice of another action. */
+static bool ledger_change(const struct explained *explained, struct explain_change *ret_change)
+{
+    struct eval_ledger_change change;
+
+    if (!eval_ledger_smallest_change(&explained->situation, &change))
+        return false;
+    ret_change->input = change.number;
+    explain_number(change.from, ret_change->from);
+    explain_number(change.to, ret_change->to);
+    ret_change->relative_ppm = in_ppm(change.relative);
+    return true;
+}
+
 bool explain_change(const struct explained *explained, struct explain_change *ret_change)
 {
     struct eval_change change;
     uint64_t age_ms, needed_ms;
 
     memset(ret_change, 0, sizeof(*ret_change));
-    if (explained->has_ledger || /* its change would not be one of this decision */
-        explained->verdict == EVAL_SKIP_PACED)
+    if (explained->verdict == EVAL_SKIP_PACED)
         return false;
+    if (explained->has_ledger)
+        return ledger_change(explained, ret_change);
     if (overruled(explained)) {
         if (!attempt_age_ms(explained, &age_ms))
             return false;

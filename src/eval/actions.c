@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "src/base/check.h"
 
@@ -15,6 +16,26 @@ const char *eval_action_name(enum eval_action action)
     };
     return (size_t)action < ARRAY_COUNT(names) ? names[action] : "unknown";
 }
+
+enum { CHANGE_DOUBLINGS = 60, CHANGE_BISECTIONS = 60 };
+
+/* What may change, how far, and what a change is measured against when it is near 0. The number of GPUs is none: it would be another job. */
+static const struct changeable {
+    const char *name;
+    size_t offset;
+    double most, scale;
+} changeable[] = {
+#define CHANGEABLE(number, most, scale)                                                            \
+    {                                                                                              \
+#number, offsetof(struct eval_situation, number), most, scale                              \
+    }
+    CHANGEABLE(age_s, 1e9, 600),        CHANGEABLE(value_gpu_s, 1e18, 3600),
+    CHANGEABLE(cost_gpu_s, 1e18, 3600), CHANGEABLE(claim_gpu_s, 1e18, 3600),
+    CHANGEABLE(claim_per_s, 1e9, 1),    CHANGEABLE(stall_s, 1e9, 60),
+    CHANGEABLE(restart_s, 1e9, 60),     CHANGEABLE(alarm_p, 1, 0.05),
+    CHANGEABLE(down_s, 1e9, 60),        CHANGEABLE(lost_s, 1e9, 600),
+#undef CHANGEABLE
+};
 
 static double or_never(bool possible, double net_gpu_s)
 {
@@ -56,4 +77,68 @@ void eval_ledger(const struct eval_situation *situation, struct eval_ledger *ret
         if (net[action] > net[ret_ledger->best])
             ret_ledger->best = (enum eval_action)action;
     }
+}
+
+static bool another_is_best(const struct eval_situation *situation, const struct changeable *what,
+                            double value, enum eval_action best)
+{
+    struct eval_situation changed = *situation;
+    struct eval_ledger ledger;
+
+    memcpy((char *)&changed + what->offset, &value, sizeof(value));
+    eval_ledger(&changed, &ledger);
+    return ledger.best != best;
+}
+
+/* Every net is linear in each number, so in one direction the best action turns for good where it turns first: doubling steps, then bisection. */
+static bool turning_point(const struct eval_situation *situation, const struct changeable *what,
+                          enum eval_action best, double sign, double *ret_to)
+{
+    double from, same, other = 0, step;
+    bool found = false;
+
+    memcpy(&from, (const char *)situation + what->offset, sizeof(from));
+    step = fmax(from, what->scale) / 64;
+    same = from;
+    for (int i = 0; i < CHANGE_DOUBLINGS && !found; i++, step *= 2) {
+        other = fmin(fmax(from + sign * step, 0), what->most);
+        found = another_is_best(situation, what, other, best);
+        same = found ? same : other;
+    }
+    for (int i = 0; found && i < CHANGE_BISECTIONS; i++) {
+        double middle = same + (other - same) / 2;
+
+        if (another_is_best(situation, what, middle, best))
+            other = middle;
+        else
+            same = middle;
+    }
+    *ret_to = other;
+    return found;
+}
+
+bool eval_ledger_smallest_change(const struct eval_situation *situation,
+                                 struct eval_ledger_change *ret_change)
+{
+    struct eval_ledger ledger;
+    bool found = false;
+
+    eval_ledger(situation, &ledger);
+    for (size_t i = 0; i < ARRAY_COUNT(changeable); i++) {
+        struct eval_ledger_change change = {.number = changeable[i].name};
+
+        memcpy(&change.from, (const char *)situation + changeable[i].offset, sizeof(change.from));
+        if (!(change.from >= 0) || !isfinite(change.from))
+            continue;
+        for (int sign = -1; sign <= 1; sign += 2) {
+            if (!turning_point(situation, &changeable[i], ledger.best, sign, &change.to))
+                continue;
+            change.relative =
+                fabs(change.to - change.from) / fmax(change.from, changeable[i].scale);
+            if (!found || change.relative < ret_change->relative)
+                *ret_change = change;
+            found = true;
+        }
+    }
+    return found;
 }

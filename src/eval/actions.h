@@ -56,4 +56,13 @@ struct eval_ledger {
 
 void eval_ledger(const struct eval_situation *situation, struct eval_ledger *ret_ledger);
 
+/* The smallest change of one number, in relation to what it is, after which another action is the best; a little less of it does not. False: none. */
+struct eval_ledger_change {
+    const char *number; /* as in EVAL_SITUATION_NUMBERS */
+    double from, to;
+    double relative;
+};
+bool eval_ledger_smallest_change(const struct eval_situation *situation,
+                                 struct eval_ledger_change *ret_change);
+
 #endif

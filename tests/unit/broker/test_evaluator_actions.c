@@ -218,7 +218,9 @@ static void expect_reproduced(void *context, const Ckpt__V1__ExplainReply *reply
     assert_int_equal(reply->match, CKPT__V1__EXPLAIN_MATCH__EXPLAIN_MATCH_SAME);
     assert_true(reply->checkpoint);
     assert_string_equal(reply->terms->verdict, "checkpoint_and_migrate");
-    assert_null(reply->change);
+    assert_non_null(reply->change);
+    assert_true(reply->change->relative_ppm > 0);
+    assert_string_not_equal(reply->change->from, reply->change->to);
     assert_non_null(strstr(reply->flips_when, "checkpoint_and_migrate (net "));
 }
 

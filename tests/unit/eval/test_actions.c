@@ -57,6 +57,59 @@ static void in_an_outage_nothing_is_written(void **state)
     assert_int_equal(best(&situation), EVAL_ACTION_KILL_AND_YIELD);
 }
 
+static void with_number(struct eval_situation *situation, const char *name, double value)
+{
+#define X(type, number)                                                                            \
+    if (strcmp(name, #number) == 0)                                                                \
+        situation->number = (type)value;
+    EVAL_SITUATION_NUMBERS(X)
+#undef X
+}
+
+/* What explain reports turns the choice round when it is applied, and a hair less of it does not. */
+static void the_smallest_change_turns_the_choice_round(void **state)
+{
+    enum { CASES = 5000 };
+    uint64_t random = test_seed();
+    size_t found = 0, chosen[EVAL_ACTION_COUNT] = {0};
+
+    (void)state;
+    for (int i = 0; i < CASES; i++) {
+        double gpus = 8 * (1 + (double)(test_random(&random) % 64));
+        struct eval_situation situation = {
+            .gpus = gpus,
+            .age_s = (double)(test_random(&random) % 20000),
+            .value_gpu_s = gpus * (double)(test_random(&random) % 600),
+            .cost_gpu_s = gpus * (double)(test_random(&random) % 600),
+            .guards_allow = test_random(&random) % 5 > 0,
+            .yield_asked = test_random(&random) % 3 == 0,
+            .claim_gpu_s = (double)(test_random(&random) % 2000000),
+            .stall_s = (double)(test_random(&random) % 600),
+            .restart_s = (double)(test_random(&random) % 600),
+            .spare = test_random(&random) % 2 == 0,
+            .alarm_p = (double)(test_random(&random) % 100) / 100,
+            .down_s = 90,
+            .lost_s = (double)(test_random(&random) % 20000)};
+        struct eval_situation changed = situation;
+        struct eval_ledger_change change;
+
+        chosen[best(&situation)]++;
+        if (!eval_ledger_smallest_change(&situation, &change))
+            continue;
+        found++;
+        with_number(&changed, change.number, change.to);
+        assert_int_not_equal(best(&changed), best(&situation));
+        if (change.relative < 1e-9) /* it was a tie */
+            continue;
+        with_number(&changed, change.number, change.from + (change.to - change.from) * 0.999);
+        assert_int_equal(best(&changed), best(&situation));
+    }
+    print_message("%zu of %d have one\n", found, CASES);
+    assert_true(found > CASES / 2);
+    for (int action = 0; action < EVAL_ACTION_COUNT; action++)
+        assert_true(chosen[action] > 10);
+}
+
 static void nobody_yields_who_is_not_asked_or_for_too_little(void **state)
 {
     struct eval_situation situation = claimed(3600);
@@ -237,6 +290,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(progress_is_saved_before_yielding_when_it_is_worth_more_than_the_pause),
         cmocka_unit_test(in_an_outage_nothing_is_written),
+        cmocka_unit_test(the_smallest_change_turns_the_choice_round),
         cmocka_unit_test(nobody_yields_who_is_not_asked_or_for_too_little),
         cmocka_unit_test(job_moves_off_a_failing_node_when_the_failure_costs_more_than_the_move),
         cmocka_unit_test(not_a_number_never_decides_an_action),
