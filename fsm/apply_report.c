@@ -2,7 +2,7 @@
  *
  * Flow     the node's next report number is last + 1. A smaller one was taken already (STALE_REPORT, acknowledged all the same), a
  *          larger one shows a gap (STALE_REPORT, not taken: the agent sends the missing ones first). A report that is taken uses up
- *          its number even when it is about nothing that exists any more.
+ *          its number even when it is about nothing that exists any more, or of an earlier life of the part (EARLIER_LIFE).
  */
 #include "fsm/state.h"
 
@@ -225,6 +225,23 @@ static enum fsm_status report_application(struct fsm *fsm, struct report *report
     return FSM_OK;
 }
 
+/* Ended and started again while the node was away, which then tells all of the life before: that is not about this one. An agent
+ * that does not know lives says 0, and is believed. */
+static bool report_of_earlier_life(const struct report *report, struct fsm_outcome *outcome)
+{
+    const struct assignment *part =
+        report->allocation == NULL
+            ? NULL
+            : fsm_allocation_part(report->allocation, report->node->view.slot);
+
+    if (part == NULL || report->message->life == 0 ||
+        report->message->life >= report->allocation->view.nodes[part->share].life)
+        return false;
+    outcome->current = report->message->life;
+    outcome->limit = report->allocation->view.nodes[part->share].life;
+    return true;
+}
+
 static bool report_about_checkpoint(Ckpt__V1__ReportKind kind)
 {
     return kind == KIND(STARTED) || kind == KIND(SHARD_VERIFIED) ||
@@ -254,6 +271,10 @@ enum fsm_status fsm_apply_node_report(struct fsm *fsm, const fsm_command *comman
     report.allocation = fsm_allocation_get(fsm, message->allocation_id);
     report.checkpoint = fsm_registry_find(fsm, message->checkpoint_id);
     outcome->checkpoint_id = message->checkpoint_id;
+    if (report_of_earlier_life(&report, outcome)) {
+        fsm->earlier_life_reports++;
+        return FSM_EARLIER_LIFE;
+    }
     status = report_about_checkpoint(message->kind) ? report_checkpoint(fsm, &report)
                                                     : report_application(fsm, &report);
     fsm->rejected_reports += status != FSM_OK;

@@ -114,6 +114,9 @@ static void check_parts(struct checker *checker, const struct allocation *alloca
         terminated += part->terminated;
         exited += part->exited;
         gpus += view->nodes[i].gpu_count;
+        expect(checker,
+               view->nodes[i].life <= life_make(checker->fsm->epoch, checker->fsm->command_count),
+               "INDEX a life began in the past", view->id, view->nodes[i].life);
         expect(checker, list_empty(&part->in_node) != allocation->assigned,
                "I30 nodes are held all or not at all", view->id, i);
     }

@@ -94,6 +94,7 @@ struct fsm_node_share {
     uint32_t node_slot; /* fsm_node_at() */
     uint32_t gpu_count;
     uint64_t gpu_memory_used_bytes;
+    uint64_t life; /* of the part there, src/base/id.h; 0: not known */
     bool borrowed;
 };
 
@@ -300,7 +301,7 @@ struct fsm_summary {
     uint32_t checkpoint_count;
     uint32_t checkpoints_by_state[16];
     uint64_t checkpoints_total[16]; /* ever entered, by state */
-    uint64_t rejected_reports, duplicate_reports, skipped_decisions;
+    uint64_t rejected_reports, duplicate_reports, earlier_life_reports, skipped_decisions;
     uint64_t oldest_paused_since_ms; /* 0: none */
     uint64_t resumed_total, paused_total;
     uint32_t session_count;
@@ -368,9 +369,10 @@ const struct fsm_node *fsm_node_find(const struct fsm *fsm, const char *id);
 uint32_t fsm_target_slots(const struct fsm *fsm);
 const struct fsm_target *fsm_target_at(const struct fsm *fsm, uint32_t slot);
 const struct fsm_target *fsm_target_find(const struct fsm *fsm, const char *id);
-/* Slots of the not ended allocations that have the node; returns how many there are, writes at most max. */
+/* Slots of the not ended allocations that have the node, and the lives of their parts there (NULL: not wanted); returns how many
+ * there are, writes at most max. */
 size_t fsm_allocations_on_node(const struct fsm *fsm, uint32_t node_slot, uint32_t *ret_slots,
-                               size_t max);
+                               uint64_t *ret_lives, size_t max);
 /* Smallest id greater than `after` among those kept, or NULL. 0 starts. */
 const struct fsm_preemption *fsm_preemption_next(const struct fsm *fsm, uint64_t after);
 /* Whether and why the allocation cannot be a victim now, whoever asks: OK, or the rule's status. *ret_cost_gpu_ms: what stopping it
@@ -455,6 +457,7 @@ struct fsm_order {
     uint64_t timeout_ms;
     uint64_t grace_ms;
     Ckpt__V1__Reason reason;
+    uint64_t life; /* of the part; TERMINATE: of this one and all earlier ones */
 };
 /* The complete set for the node: what is not in it is withdrawn. Returns how many there are; writes at most max. */
 size_t fsm_orders_for_node(const struct fsm *fsm, uint32_t node_slot, struct fsm_order *ret_orders,

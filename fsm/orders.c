@@ -23,7 +23,8 @@ static void orders_of(const struct fsm *fsm, const struct assignment *part, stru
     const struct allocation *allocation = part->allocation;
     const struct checkpoint *active = fsm_checkpoint_look_active(fsm, allocation);
     struct fsm_order order = {.allocation = &allocation->view,
-                              .grace_ms = fsm_allocation_grace_ms(fsm, allocation)};
+                              .grace_ms = fsm_allocation_grace_ms(fsm, allocation),
+                              .life = allocation->view.nodes[part->share].life};
 
     if (active != NULL && fsm_checkpoint_writes(active)) {
         order.kind = FSM_ORDER_CHECKPOINT;
@@ -58,7 +59,7 @@ size_t fsm_orders_for_node(const struct fsm *fsm, uint32_t node_slot, struct fsm
 }
 
 size_t fsm_allocations_on_node(const struct fsm *fsm, uint32_t node_slot, uint32_t *ret_slots,
-                               size_t max)
+                               uint64_t *ret_lives, size_t max)
 {
     const struct node *node = fsm_node_look(fsm, node_slot);
     size_t count = 0;
@@ -71,6 +72,8 @@ size_t fsm_allocations_on_node(const struct fsm *fsm, uint32_t node_slot, uint32
             (const struct assignment *)(const void *)((const char *)at -
                                                       offsetof(struct assignment, in_node));
 
+        if (ret_lives != NULL)
+            ret_lives[count] = part->allocation->view.nodes[part->share].life;
         ret_slots[count++] = part->allocation->view.slot;
     }
     return node->view.allocation_count;

@@ -39,6 +39,7 @@ static bool restore_header(struct fsm *fsm, const Ckpt__Log__V1__SnapshotHeader 
     if (header->version != SNAPSHOT_VERSION || strlen(header->cluster_id) >= FSM_ID_BYTES ||
         header->n_checkpoints_total != FSM_STATES_CHECKPOINT || header->epoch > FSM_EPOCH_MAX ||
         header->checkpoint_sequence >> CHECKPOINT_SEQUENCE_BITS != 0 ||
+        header->command_count >> CHECKPOINT_SEQUENCE_BITS != 0 ||
         header->now_ms > FSM_TIME_MAX_MS || header->next_event_sequence == 0)
         return false;
     fsm->initialised = header->initialised;
@@ -55,6 +56,7 @@ static bool restore_header(struct fsm *fsm, const Ckpt__Log__V1__SnapshotHeader 
     memcpy(fsm->checkpoints_total, header->checkpoints_total, sizeof(fsm->checkpoints_total));
     fsm->rejected_reports = header->rejected_reports;
     fsm->duplicate_reports = header->duplicate_reports;
+    fsm->earlier_life_reports = header->earlier_life_reports;
     fsm->skipped_decisions = header->skipped_decisions;
     fsm->resumed_total = header->resumed_total;
     fsm->paused_total = header->paused_total;
@@ -236,6 +238,7 @@ static void restore_shares(struct allocation *allocation,
         shares[i].gpu_count = source->gpu_count;
         shares[i].gpu_memory_used_bytes = source->gpu_memory_used_bytes;
         shares[i].borrowed = source->borrowed;
+        shares[i].life = source->life;
         allocation->assignments[i].terminated = source->terminated;
         allocation->assignments[i].exited = source->exited;
         allocation->assignments[i].starting = source->starting;

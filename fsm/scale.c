@@ -70,24 +70,50 @@ enum fsm_status fsm_scale_ask(struct fsm *fsm, struct allocation *allocation,
     return FSM_OK;
 }
 
+struct part_known {
+    uint32_t node_slot;
+    uint64_t life;
+    bool exited;
+};
+
+/* Sets keep their order mostly: the search begins behind the last one found. */
+static const struct part_known *part_find(const struct part_known *known, uint32_t count,
+                                          uint32_t *at, uint32_t node_slot)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const struct part_known *part = &known[*at];
+
+        *at = *at + 1 < count ? *at + 1 : 0;
+        if (part->node_slot == node_slot)
+            return part;
+    }
+    return NULL;
+}
+
 /* What is known of a part that stays, stays. */
-static void scale_set_shares(struct allocation *allocation, const struct fsm_node_share *next,
-                             uint32_t count)
+static void scale_set_shares(const struct fsm *fsm, struct allocation *allocation,
+                             const struct fsm_node_share *next, uint32_t count)
 {
     struct fsm_allocation *view = &allocation->view;
-    uint32_t *gone = check_calloc(view->node_count, sizeof(*gone)); /* nodes whose part ended */
-    uint32_t gone_count = 0;
+    struct part_known *known = check_calloc(view->node_count, sizeof(*known));
+    uint32_t known_count = view->node_count;
+    struct fsm_node_share *shares;
+    uint32_t at = 0;
 
-    for (uint32_t i = 0; i < view->node_count; i++)
-        if (allocation->assignments[i].exited)
-            gone[gone_count++] = view->nodes[i].node_slot;
-    memcpy(fsm_allocation_set_shares(allocation, count), next, count * sizeof(*next));
+    for (uint32_t i = 0; i < known_count; i++)
+        known[i] = (struct part_known){view->nodes[i].node_slot, view->nodes[i].life,
+                                       allocation->assignments[i].exited};
+    shares = fsm_allocation_set_shares(allocation, count);
+    memcpy(shares, next, count * sizeof(*next));
     for (uint32_t i = 0; i < count; i++) {
-        for (uint32_t j = 0; j < gone_count && !allocation->assignments[i].exited; j++)
-            allocation->assignments[i].exited = gone[j] == next[i].node_slot;
+        const struct part_known *part = part_find(known, known_count, &at, next[i].node_slot);
+
+        shares[i].life = part != NULL ? part->life : 0;
+        allocation->assignments[i].exited = part != NULL && part->exited;
         allocation->exited_count += allocation->assignments[i].exited;
     }
-    free(gone);
+    fsm_allocation_begin_lives(fsm, allocation, false);
+    free(known);
 }
 
 /* The new set at once. A reason: no checkpoint was written for it, and what leaves is lost with its share of the work. */
@@ -105,7 +131,7 @@ void fsm_scale_now(struct fsm *fsm, struct allocation *allocation,
     if (reason != CKPT__V1__REASON__REASON_NONE && gpus < view->gpu_count)
         fsm_ledger_left(fsm, allocation, view->gpu_count - gpus);
     fsm_allocation_release(fsm, allocation);
-    scale_set_shares(allocation, next, count);
+    scale_set_shares(fsm, allocation, next, count);
     fsm_allocation_sum_shares(allocation);
     fsm_allocation_estimate(allocation, old_count);
     fsm_allocation_assign(fsm, allocation);

@@ -66,6 +66,7 @@ static void write_header(struct snapshot_writer *writer, const struct fsm *fsm)
     header.n_checkpoints_total = FSM_STATES_CHECKPOINT;
     header.rejected_reports = fsm->rejected_reports;
     header.duplicate_reports = fsm->duplicate_reports;
+    header.earlier_life_reports = fsm->earlier_life_reports;
     header.skipped_decisions = fsm->skipped_decisions;
     header.resumed_total = fsm->resumed_total;
     header.paused_total = fsm->paused_total;
@@ -205,6 +206,7 @@ static void fill_shares(Ckpt__Log__V1__ShareRecord *shares, const struct allocat
         shares[i].terminated = allocation->assignments[i].terminated;
         shares[i].exited = allocation->assignments[i].exited;
         shares[i].starting = allocation->assignments[i].starting;
+        shares[i].life = allocation->view.nodes[i].life;
     }
 }
 

@@ -205,7 +205,8 @@ struct fsm {
     uint32_t allocations_by_state[FSM_STATES_ALLOCATION];
     uint32_t checkpoints_by_state[FSM_STATES_CHECKPOINT];
     uint64_t checkpoints_total[FSM_STATES_CHECKPOINT];
-    uint64_t rejected_reports, duplicate_reports, skipped_decisions, resumed_total, paused_total;
+    uint64_t rejected_reports, duplicate_reports, earlier_life_reports;
+    uint64_t skipped_decisions, resumed_total, paused_total;
     uint64_t walltime_conflicts, preemptions_total, requeues_total, malformed_entries;
     struct fsm_losses losses;
     Ckpt__Log__V1__SetLearned *learned; /* NULL: nothing yet */
@@ -374,6 +375,7 @@ const struct allocation *fsm_allocation_look(const struct fsm *fsm, uint32_t slo
 struct allocation *fsm_allocation_create(struct fsm *fsm, uint32_t slot, const char *id);
 void fsm_allocation_remove(struct fsm *fsm, struct allocation *allocation);
 struct fsm_node_share *fsm_allocation_set_shares(struct allocation *allocation, uint32_t count);
+void fsm_allocation_begin_lives(const struct fsm *fsm, struct allocation *allocation, bool all);
 void fsm_allocation_sum_shares(struct allocation *allocation);
 void fsm_allocation_estimate(struct allocation *allocation, uint32_t old_count);
 void fsm_allocation_assign(struct fsm *fsm, struct allocation *allocation);

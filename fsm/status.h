@@ -94,7 +94,10 @@
       "ckptctl checkpoint JOB, then add the node")                                                 \
     X(43, BORROWED_ONLY, 9,                                                                        \
       "a job of a service vCluster gives up borrowed nodes only, and {c} of its {l} are its own",  \
-      "choose another victim")
+      "choose another victim")                                                                     \
+    X(44, EARLIER_LIFE, 10,                                                                        \
+      "the report is of life {c} of the allocation on that node, it is in {l}",                    \
+      "nothing: what is of an earlier life changes nothing")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

@@ -34,6 +34,7 @@ void fsm_get_summary(const struct fsm *fsm, struct fsm_summary *ret_summary)
         .checkpoint_count = (uint32_t)(fsm->checkpoint_refs - fsm->checkpoint_holes),
         .rejected_reports = fsm->rejected_reports,
         .duplicate_reports = fsm->duplicate_reports,
+        .earlier_life_reports = fsm->earlier_life_reports,
         .skipped_decisions = fsm->skipped_decisions,
         .oldest_paused_since_ms = oldest_paused_ms(fsm),
         .resumed_total = fsm->resumed_total,

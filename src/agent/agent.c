@@ -166,19 +166,20 @@ static void text_tame(const char *text, char tame[REPORT_DETAIL_BYTES])
 
 static void report_finish(struct agent *agent, Ckpt__V1__AgentReport *report)
 {
-    char id[CHECKPOINT_ID_TEXT_BYTES];
+    char id[CHECKPOINT_ID_TEXT_BYTES], life[CHECKPOINT_ID_TEXT_BYTES];
 
     report->at_ms = agent->clock.wall_ms(agent->clock.context);
     report->sequence = ledger_last_sequence(agent->ledger) + 1;
     log_info(
         "report",
-        "sequence=%" PRIu64 " kind=%s allocation=%s checkpoint=%s attempt=%" PRIu32
+        "sequence=%" PRIu64 " kind=%s allocation=%s life=%s checkpoint=%s attempt=%" PRIu32
         " reason=%d exit_status=%d detail=\"%s\"",
         report->sequence,
         protobuf_c_enum_descriptor_get_value(&ckpt__v1__report_kind__descriptor, (int)report->kind)
             ->name,
-        report->allocation_id, checkpoint_id_format(report->checkpoint_id, id), report->attempt,
-        (int)report->reason, report->exit_status, report->detail);
+        report->allocation_id, checkpoint_id_format(report->life, life),
+        checkpoint_id_format(report->checkpoint_id, id), report->attempt, (int)report->reason,
+        report->exit_status, report->detail);
 }
 
 void agent_commit(struct agent *agent, const struct ledger_entry *entry,
@@ -209,7 +210,7 @@ bool agent_ordered_to_terminate(const struct agent *agent, const char *allocatio
 {
     for (size_t i = 0; agent->orders != NULL && i < agent->orders->n_orders; i++) {
         const Ckpt__V1__Order *order = agent->orders->orders[i];
-        if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE &&
+        if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE && order->life == 0 &&
             strcmp(order->allocation_id, allocation_id) == 0)
             return true;
     }
@@ -221,15 +222,25 @@ void agent_reconcile_soon(struct agent *agent)
     agent->clock.timer_start(agent->reconcile_timer, 0);
 }
 
-static void take_deadlines(struct agent *agent)
+/* Of a life before the one here, or of the next one while an application of this one runs. */
+static bool deadline_of_other(const struct allocation *allocation,
+                              const Ckpt__V1__AllocationDeadline *deadline)
 {
-    for (size_t i = 0; i < agent->orders->n_deadlines; i++) {
+    uint64_t own = allocation->entry.life;
+
+    return reconcile_late(allocation->agent->orders, deadline->life, own) ||
+           (allocation->process.state != PROCESS_ABSENT && own != 0 && deadline->life > own);
+}
+
+void agent_take_deadlines(struct agent *agent)
+{
+    for (size_t i = 0; agent->orders != NULL && i < agent->orders->n_deadlines; i++) {
         const Ckpt__V1__AllocationDeadline *deadline = agent->orders->deadlines[i];
         struct allocation *allocation;
         if (!id_valid(deadline->allocation_id))
             continue;
         allocation = agent_get(agent, deadline->allocation_id);
-        if (allocation != NULL && !allocation_newer(allocation))
+        if (allocation != NULL && !deadline_of_other(allocation, deadline))
             walltime_set(allocation, deadline);
     }
 }
@@ -250,7 +261,7 @@ void agent_take_orders(struct agent *agent, Ckpt__V1__OrderSet *take_orders)
         ckpt__v1__order_set__free_unpacked(agent->orders, NULL);
     agent->orders = take_orders;
     agent->counters.order_sets++;
-    take_deadlines(agent);
+    agent_take_deadlines(agent);
     agent_reconcile_soon(agent);
     poll_streams(agent);
     agent_prune(agent, AGENT_ALLOCATIONS_KEPT);
@@ -284,7 +295,10 @@ static void carry_out(struct agent *agent, const struct step *step)
         if (terminate_too_early(agent, allocation))
             agent->clock.timer_start(agent->reconcile_timer, RECONCILE_AGAIN_US);
         else
-            process_stop(allocation, STOP_BY_ORDER, step->order->reason, step->order->grace_ms);
+            process_stop(allocation, &(struct process_stop_ask){.cause = STOP_BY_ORDER,
+                                                                .reason = step->order->reason,
+                                                                .grace_ms = step->order->grace_ms,
+                                                                .life = step->order->life});
         return;
     case STEP_IGNORE:
         return;
@@ -306,7 +320,7 @@ static void reconcile_fire(void *data)
     for (struct list *at = agent->allocations.next; at != &agent->allocations; at = at->next)
         allocation_hand(LIST_ITEM(at, struct allocation, node), &hands[count++]);
     CHECK(count == hand_count);
-    count = reconcile(hands, hand_count, agent->orders->orders, agent->orders->n_orders, steps);
+    count = reconcile(hands, hand_count, agent->orders, steps);
     for (size_t i = 0; i < count; i++) {
         if (steps[i].kind == STEP_IGNORE)
             log_warning("order_ignored", "allocation=\"%s\" text=\"%s\"", steps[i].allocation_id,

@@ -69,7 +69,10 @@ uint64_t agent_now_us(const struct agent *agent);
 
 /* Takes the set: the caller has checked the fence. Reconciles soon. */
 void agent_take_orders(struct agent *agent, Ckpt__V1__OrderSet *take_orders);
+/* By a broker that does not say of which life. */
 bool agent_ordered_to_terminate(const struct agent *agent, const char *allocation_id);
+/* The walltimes that the last set told. */
+void agent_take_deadlines(struct agent *agent);
 /* Runs reconcile from the loop, once, however often it is asked for. */
 void agent_reconcile_soon(struct agent *agent);
 

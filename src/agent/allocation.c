@@ -56,15 +56,29 @@ const struct machine_ops *allocation_machine(const struct allocation *allocation
     return &allocation->agent->machine;
 }
 
-bool allocation_newer(const struct allocation *allocation)
+bool allocation_other_life(const struct allocation *allocation, uint64_t life)
 {
     const Ckpt__V1__OrderSet *orders = allocation->agent->orders;
-    const struct ledger_entry *entry = &allocation->entry;
+    uint64_t own = allocation->entry.life;
 
-    if (orders == NULL)
+    if (orders == NULL || own == 0)
         return false;
-    return entry->life_epoch != orders->epoch ? entry->life_epoch > orders->epoch
-                                              : entry->life_index > orders->index;
+    return life > own || reconcile_late(orders, life, own);
+}
+
+bool allocation_set_life(struct allocation *allocation, uint64_t epoch, uint64_t life)
+{
+    struct ledger_entry *entry = &allocation->entry;
+
+    if (life != 0 && life <= entry->ended_life && epoch <= life_epoch(entry->ended_life))
+        return false;
+    if (life == entry->life)
+        return true;
+    entry->life = life;
+    entry->deadline_us = 0; /* of the life before */
+    agent_take_deadlines(allocation->agent);
+    walltime_start(allocation);
+    return true;
 }
 
 void allocation_hand(const struct allocation *allocation, struct hand *ret_hand)
@@ -82,7 +96,10 @@ void allocation_hand(const struct allocation *allocation, struct hand *ret_hand)
         .extended = attempt->extended,
         .stopping = process_stopping(allocation) && allocation->process.cause != STOP_BY_TAKEOVER,
         .terminated = entry->terminated,
-        .newer = allocation_newer(allocation),
+        .asks = allocation->process.state == PROCESS_ABSENT && allocation->stream != NULL &&
+                app_stream_asks(allocation->stream),
+        .life = entry->life,
+        .ended_life = entry->ended_life,
     };
 }
 

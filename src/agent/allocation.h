@@ -34,9 +34,11 @@ void allocation_commit(struct allocation *allocation, Ckpt__V1__AgentReport *rep
 /* The job's user, and the table that does things as it. */
 struct machine_user allocation_user(const struct allocation *allocation);
 const struct machine_ops *allocation_machine(const struct allocation *allocation);
-/* Its life was started from a later committed state than the orders in hand are from: those of a leader that is none any more, or
- * that were on their way. They mean the life before; the leader sends new ones when it hears of this one. */
-bool allocation_newer(const struct allocation *allocation);
+/* What the orders in hand say of `life` (0: a broker that does not know lives) is of another life than the application that runs
+ * here, or ran last. */
+bool allocation_other_life(const struct allocation *allocation, uint64_t life);
+/* Its next application is for this life, as the broker has just said. False: that life is over here already. */
+bool allocation_set_life(struct allocation *allocation, uint64_t epoch, uint64_t life);
 void allocation_hand(const struct allocation *allocation, struct hand *ret_hand);
 /* Nothing is under way and nobody is connected: it may be forgotten when room is needed. */
 bool allocation_idle(const struct allocation *allocation);

@@ -46,6 +46,8 @@ struct app_stream {
     uint32_t taken_over_pid; /* of the application that had to end for this one; 0: none */
     bool want_restore;
     bool first; /* of this ckpt-run: not a restart in place */
+    bool told;  /* for which life */
+    bool over;  /* ... which has ended here */
     uint64_t hello_us;
     bool absent_seen; /* WAITING: nothing of the life before is alive */
     uint64_t
@@ -101,6 +103,8 @@ static void stream_ready(struct app_stream *stream, const struct restore_result 
     ready.error = error_text;
     ready.notice = notice_text;
     ready.node_id = node;
+    if (stream->state == STREAM_READY)
+        ready.life = stream->allocation->entry.life;
     down.body_case = CKPT__V1__ATTACH_DOWN__BODY_READY;
     down.ready = &ready;
     stream_send(stream, &down);
@@ -201,10 +205,24 @@ static void restore_done(void *data, const struct restore_result *result)
         stream_refuse(stream, "%s", result->error);
         return;
     }
-    stream->allocation->entry.life_epoch = result->epoch;
-    stream->allocation->entry.life_index = result->index;
+    if (stream->over)
+        return; /* the timer tells */
     stream->state = STREAM_READY;
     stream_ready(stream, result);
+}
+
+/* An order to end it waited for this. */
+static void restore_told(void *data, uint64_t epoch, uint64_t life)
+{
+    struct app_stream *stream = data;
+    struct agent *agent = stream->server->agent;
+
+    stream->told = true;
+    if (!allocation_set_life(stream->allocation, epoch, life)) {
+        stream->over = true;
+        agent->clock.timer_start(stream->timer, 0);
+    }
+    agent_reconcile_soon(agent);
 }
 
 /* What an earlier life left in out/ and restore/ is gone now. */
@@ -215,14 +233,15 @@ static void sweep_done(void *data)
     const struct ledger_entry *entry = &stream->allocation->entry;
 
     stream->cleanup = NULL;
-    if (!stream->want_restore) {
-        stream->state = STREAM_READY;
-        stream_ready(stream, &nothing_restored);
-        return;
-    }
     stream->state = STREAM_RESTORING;
-    stream->restore = restore_start(agent->restart_points, entry->allocation_id, entry->work_dir,
-                                    allocation_user(stream->allocation), restore_done, stream);
+    stream->restore = restore_start(
+        agent->restart_points, &(struct restore_ask){.allocation_id = entry->allocation_id,
+                                                     .work_dir = entry->work_dir,
+                                                     .user = allocation_user(stream->allocation),
+                                                     .from_scratch = !stream->want_restore,
+                                                     .told = restore_told,
+                                                     .done = restore_done,
+                                                     .data = stream});
 }
 
 static void stream_sweep(struct app_stream *stream)
@@ -247,7 +266,6 @@ static void clear_end(struct allocation *allocation)
     entry->ended = false;
     entry->terminated = false;
     entry->end_reason = 0;
-    entry->life_epoch = entry->life_index = 0;
     if (entry->deadline_us <= agent_now_us(allocation->agent))
         entry->deadline_us = 0;
 }
@@ -265,7 +283,8 @@ static void take_identity(struct app_stream *stream)
     entry->gid = peer->gid;
 }
 
-/* An order to terminate may still stand from before a restart of the allocation; the next order set is without it. */
+/* An order to terminate may still stand from before a restart of the allocation; the next order set is without it. Of one that names
+ * its life that is known as soon as ckpt-run's own is. */
 static bool terminate_stands(struct app_stream *stream)
 {
     return agent_ordered_to_terminate(stream->server->agent,
@@ -311,6 +330,13 @@ void app_stream_poll(struct app_stream *stream)
         stream->server->agent->clock.timer_start(stream->timer, 0);
 }
 
+bool app_stream_asks(const struct app_stream *stream)
+{
+    return stream->first && !stream->told &&
+           (stream->state == STREAM_WAITING || stream->state == STREAM_SWEEPING ||
+            stream->state == STREAM_RESTORING);
+}
+
 bool app_stream_waits(const struct app_stream *stream)
 {
     return stream->state == STREAM_WAITING;
@@ -324,6 +350,8 @@ static void stream_timer(void *data)
         take_hello(stream);
     else if (stream->state == STREAM_WAITING)
         stream_wait(stream);
+    else if (stream->over)
+        app_stream_end(stream, CKPT__V1__REASON__REASON_ALLOCATION_ENDED);
 }
 
 /* ---- hello ---- */
@@ -386,6 +414,7 @@ static void hello_running(struct app_stream *stream, const Ckpt__V1__AttachHello
     if (allocation->process.state == PROCESS_ABSENT && !allocation->entry.ended &&
         identity_right(stream, hello->pid, hello->start_time_ticks, &identity, &why)) {
         /* the journal does not know it: its folder was lost, or the agent died before it was told */
+        allocation->entry.life = hello->life;
         process_attached(allocation, &identity, 0, false);
         agent_reconcile_soon(stream->server->agent);
     }

@@ -26,6 +26,8 @@ void app_stream_end(struct app_stream *stream, Ckpt__V1__Reason reason);
 void app_stream_orphan(struct app_stream *stream);
 /* Something a waiting hello may have waited for has happened: an attempt ended, reports were acknowledged, orders changed. */
 void app_stream_poll(struct app_stream *stream);
+/* A new ckpt-run that has not heard yet for which life it would start its application. */
+bool app_stream_asks(const struct app_stream *stream);
 /* A ckpt-run without an application is attached, to start one. */
 bool app_stream_waits(const struct app_stream *stream);
 

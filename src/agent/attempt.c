@@ -82,6 +82,7 @@ static void report_prepare(const struct attempt *attempt, Ckpt__V1__AgentReport 
     ckpt__v1__agent_report__init(report);
     report->checkpoint_id = attempt->checkpoint_id;
     report->attempt = attempt->attempt;
+    report->life = attempt->life;
 }
 
 /* The attempt is used up and its end is known to the journal in one step. */
@@ -296,6 +297,24 @@ static void attempt_set_ask(struct allocation *allocation)
     allocation->attempt.ask = ask;
 }
 
+static bool attempt_of_other_life(const struct allocation *allocation)
+{
+    return allocation->attempt.state == ATTEMPT_WAITING &&
+           allocation->process.state != PROCESS_ABSENT &&
+           allocation_other_life(allocation, allocation->attempt.life);
+}
+
+/* Nothing is asked in the name of a life that it is not of; that one's ckpt-run may be about to come. */
+static void attempt_await(struct allocation *allocation, const char *why)
+{
+    struct attempt *attempt = &allocation->attempt;
+
+    if (agent_now_us(allocation->agent) - attempt->seen_at_us > ATTACH_WAIT_US)
+        attempt_fail(allocation, CKPT__V1__REASON__REASON_NOT_ATTACHED, why);
+    else
+        clock_of(allocation)->timer_start(attempt->timer, WAITING_POLL_US);
+}
+
 static void attempt_try(struct allocation *allocation)
 {
     struct attempt *attempt = &allocation->attempt;
@@ -305,7 +324,9 @@ static void attempt_try(struct allocation *allocation)
 
     CHECK(attempt->state == ATTEMPT_WAITING);
     attempt_set_ask(allocation); /* it may have been attached since */
-    if (process_stopping(allocation)) {
+    if (attempt_of_other_life(allocation)) {
+        attempt_await(allocation, "an application of another life of the allocation runs here");
+    } else if (process_stopping(allocation)) {
         attempt_fail(allocation, process_stop_reason(allocation),
                      "the application is being stopped");
     } else if (allocation->process.state == PROCESS_ABSENT || allocation->process.gone_us != 0) {
@@ -473,6 +494,7 @@ void attempt_start(struct allocation *allocation, const Ckpt__V1__Order *order)
     struct attempt *attempt = &allocation->attempt;
 
     attempt_reset(allocation, order->checkpoint_id, order->attempt);
+    attempt->life = order->life;
     attempt->timeout_ms = order->timeout_ms;
     attempt->granted_bytes_per_s = order->granted_bytes_per_s;
     attempt->extended = order->extended;
@@ -506,6 +528,7 @@ void attempt_resume(struct allocation *allocation)
         sweep_ended(allocation);
         return;
     }
+    attempt->life = entry->life;
     attempt->timeout_ms = entry->timeout_ms;
     attempt->granted_bytes_per_s = entry->granted_bytes_per_s;
     attempt->extended = entry->extended;
@@ -570,7 +593,8 @@ void attempt_application_gone(struct allocation *allocation)
 
 void attempt_give_up(struct allocation *allocation, Ckpt__V1__Reason reason)
 {
-    if (allocation->attempt.state == ATTEMPT_NONE || allocation->attempt.state == ATTEMPT_CLEANING)
+    if (allocation->attempt.state == ATTEMPT_NONE ||
+        allocation->attempt.state == ATTEMPT_CLEANING || attempt_of_other_life(allocation))
         return;
     attempt_put_cancel(allocation);
     attempt_fail(allocation, reason, "the checkpoint was not complete when the grace ended");

@@ -51,6 +51,7 @@ struct attempt {
     enum attempt_state state;
     uint64_t checkpoint_id;
     uint32_t attempt;
+    uint64_t life; /* that was ordered to; 0: not known */
     uint64_t timeout_ms;
     uint64_t granted_bytes_per_s;
     bool extended;

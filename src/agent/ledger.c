@@ -22,7 +22,8 @@ enum {
     ITEM_ACKNOWLEDGED = 6,
     ITEM_LAST_SEQUENCE = 7,
     ITEM_NODE = 8,
-    ITEM_LIFE = 9 /* of an entry before it; journals of older agents have none */
+    ITEM_START_STATE = 9, /* of older agents: the state that a start was from; lives say more */
+    ITEM_LIVES = 10       /* of an entry before it; absent: not known */
 };
 enum { BOOT_ID_BYTES = 64, COMPACT_MIN_BYTES = 1 << 20 };
 
@@ -107,12 +108,12 @@ void ledger_encode_entry(struct buf *record, const struct ledger_entry *entry)
 #undef NUMBER
 #undef FLAG
 #undef TEXT
-    if (entry->life_index == 0)
+    if (entry->life == 0 && entry->ended_life == 0)
         return;
-    put_tag(record, ITEM_LIFE);
+    put_tag(record, ITEM_LIVES);
     put_text(record, entry->allocation_id);
-    put_number(record, entry->life_epoch);
-    put_number(record, entry->life_index);
+    put_number(record, entry->life);
+    put_number(record, entry->ended_life);
 }
 
 static void encode_report(struct buf *record, uint64_t sequence, uint64_t asked_at_us,
@@ -297,22 +298,24 @@ static void apply_entry(struct ledger *ledger, struct reader *reader)
         kept_put(ledger, &entry);
 }
 
-static void apply_life(struct ledger *ledger, struct reader *reader)
+static void apply_lives(struct ledger *ledger, uint8_t tag, struct reader *reader)
 {
     char id[ID_MAX_BYTES + 1];
     struct kept_entry *kept;
-    uint64_t epoch, index;
+    uint64_t life, ended_life;
 
     get_text(reader, id, sizeof(id));
-    epoch = get_number(reader);
-    index = get_number(reader);
+    life = get_number(reader);
+    ended_life = get_number(reader);
     kept = kept_find(ledger, id);
     if (reader->failed || kept == NULL) {
         reader->failed = true;
         return;
     }
-    kept->entry.life_epoch = epoch;
-    kept->entry.life_index = index;
+    if (tag == ITEM_START_STATE)
+        return;
+    kept->entry.life = life;
+    kept->entry.ended_life = ended_life;
 }
 
 static void apply_item(struct ledger *ledger, uint8_t tag, struct reader *reader)
@@ -333,8 +336,9 @@ static void apply_item(struct ledger *ledger, uint8_t tag, struct reader *reader
     case ITEM_ENTRY:
         apply_entry(ledger, reader);
         return;
-    case ITEM_LIFE:
-        apply_life(ledger, reader);
+    case ITEM_START_STATE:
+    case ITEM_LIVES:
+        apply_lives(ledger, tag, reader);
         return;
     case ITEM_FORGET:
         get_text(reader, id, sizeof(id));

@@ -66,8 +66,9 @@ struct ledger_entry {
     bool ended;
     bool terminated; /* the order to terminate was reported as carried out */
     uint32_t end_reason;
-    /* the committed state that said where this life starts from; index 0: none did */
-    uint64_t life_epoch, life_index;
+    /* src/base/id.h */
+    uint64_t life;       /* that its application is, or was last, started for; 0: not known */
+    uint64_t ended_life; /* it and all before are over here; 0: none that is known */
 };
 
 struct ledger_report {

@@ -112,6 +112,7 @@ static void report_exit(struct allocation *allocation)
     report.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED;
     report.exit_status = process->wait_status;
     report.will_restart = process->will_restart ? 1 : 0;
+    report.life = allocation->entry.life;
     if (!process->status_known)
         report.detail = process_stopping(allocation) ? taken_over : unseen;
     if (process->wait_status != 0)
@@ -141,6 +142,7 @@ void process_restart_failed(struct allocation *allocation, const char *why)
     report.reason = CKPT__V1__REASON__REASON_APPLICATION_EXITED;
     report.exit_status = process->wait_status;
     report.detail = detail;
+    report.life = allocation->entry.life;
     allocation_commit(allocation, &report, 0);
     agent_reconcile_soon(allocation->agent);
 }
@@ -224,6 +226,7 @@ static void finish_stop(struct allocation *allocation)
     report.kind = walltime ? CKPT__V1__REPORT_KIND__REPORT_KIND_WALLTIME_KILLED
                            : CKPT__V1__REPORT_KIND__REPORT_KIND_TERMINATED;
     report.reason = (Ckpt__V1__Reason)allocation->entry.end_reason;
+    report.life = walltime ? allocation->entry.life : process->stop_life;
     report.exit_status = process->status_known ? process->wait_status : PROCESS_STATUS_UNKNOWN;
     if (process->state != PROCESS_ABSENT)
         process_forget(allocation);
@@ -299,31 +302,36 @@ static void stop_start(struct allocation *allocation, uint64_t kill_at_us)
     stop_poll(allocation);
 }
 
-/* Journalled before anything acts on it, and told to whoever waits to start the application. */
-static void end_allocation(struct allocation *allocation, enum process_stop_cause cause,
-                           Ckpt__V1__Reason reason)
+/* Journalled before anything acts on it, and told to whoever waits to start the application: but not to one that has yet to hear for
+ * which life it would, which may be a later one. */
+static void end_allocation(struct allocation *allocation, const struct process_stop_ask *ask)
 {
-    allocation->process.cause = cause;
-    allocation->entry.ended = true;
-    allocation->entry.end_reason = (uint32_t)reason;
+    struct ledger_entry *entry = &allocation->entry;
+
+    allocation->process.cause = ask->cause;
+    allocation->process.stop_life = ask->life;
+    entry->ended = true;
+    entry->end_reason = (uint32_t)ask->reason;
+    if (ask->life > entry->ended_life)
+        entry->ended_life = ask->life;
     allocation_commit(allocation, NULL, 0);
-    if (allocation->stream != NULL)
-        app_stream_end(allocation->stream, reason);
+    if (allocation->stream != NULL && !app_stream_asks(allocation->stream))
+        app_stream_end(allocation->stream, ask->reason);
 }
 
-void process_stop(struct allocation *allocation, enum process_stop_cause cause,
-                  Ckpt__V1__Reason reason, uint64_t grace_ms)
+void process_stop(struct allocation *allocation, const struct process_stop_ask *ask)
 {
     struct process *process = &allocation->process;
-    uint64_t kill_at_us = agent_now_us(allocation->agent) + grace_ms * 1000;
+    uint64_t kill_at_us = agent_now_us(allocation->agent) + ask->grace_ms * 1000;
     bool stopping = process_stopping(allocation);
+    char life[CHECKPOINT_ID_TEXT_BYTES];
 
-    CHECK(cause != STOP_BY_TAKEOVER);
-    log_info("stop", "allocation=%s pid=%" PRIu32 " cause=%d reason=%d grace_ms=%" PRIu64,
-             allocation->entry.allocation_id, allocation->entry.pid, (int)cause, (int)reason,
-             grace_ms);
+    CHECK(ask->cause != STOP_BY_TAKEOVER);
+    log_info("stop", "allocation=%s life=%s pid=%" PRIu32 " cause=%d reason=%d grace_ms=%" PRIu64,
+             allocation->entry.allocation_id, checkpoint_id_format(ask->life, life),
+             allocation->entry.pid, (int)ask->cause, (int)ask->reason, ask->grace_ms);
     if (!stopping || process->cause == STOP_BY_TAKEOVER)
-        end_allocation(allocation, cause, reason);
+        end_allocation(allocation, ask);
     if (stopping) {
         stop_sooner(allocation, kill_at_us);
     } else if (process->state == PROCESS_ABSENT) {
@@ -481,6 +489,7 @@ void process_attached(struct allocation *allocation, const struct process_identi
     ckpt__v1__agent_report__init(&started);
     started.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED;
     started.restored_checkpoint_id = restored_checkpoint_id;
+    started.life = entry->life;
     allocation_commit(allocation, report ? &started : NULL, 0);
     process_watch(allocation);
     walltime_start(allocation); /* it may be over already */
@@ -488,17 +497,19 @@ void process_attached(struct allocation *allocation, const struct process_identi
 
 void process_resume(struct allocation *allocation)
 {
-    CHECK(allocation->entry.pid != 0);
+    const struct ledger_entry *entry = &allocation->entry;
+    bool walltime = entry->end_reason == CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED;
+
+    CHECK(entry->pid != 0);
     process_watch(allocation);
     if (!leader_alive(allocation))
         run_poll(allocation);
-    else if (allocation->entry.ended) /* the stop was under way */
-        process_stop(allocation,
-                     allocation->entry.end_reason == CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED
-                         ? STOP_BY_WALLTIME
-                         : STOP_BY_ORDER,
-                     (Ckpt__V1__Reason)allocation->entry.end_reason,
-                     own_grace_us(allocation) / 1000);
+    else if (entry->ended) /* the stop was under way */
+        process_stop(allocation, &(struct process_stop_ask){
+                                     .cause = walltime ? STOP_BY_WALLTIME : STOP_BY_ORDER,
+                                     .reason = (Ckpt__V1__Reason)entry->end_reason,
+                                     .grace_ms = own_grace_us(allocation) / 1000,
+                                     .life = entry->ended_life});
 }
 
 void process_exited(struct allocation *allocation, int32_t wait_status, bool will_restart)

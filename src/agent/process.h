@@ -43,6 +43,7 @@ struct process {
     uint64_t kill_at_us; /* end of the grace */
     uint64_t killed_us;
     enum process_stop_cause cause; /* TERMINATING, KILLING */
+    uint64_t stop_life;            /* of the order */
     bool status_known;             /* ckpt-run told the wait status */
     int32_t wait_status;
     bool will_restart;
@@ -51,6 +52,13 @@ struct process {
     uint64_t unattended_us; /* no ckpt-run is attached since; it may come back */
     uint64_t
         alone_us; /* ABSENT: ckpt-run was to start it again and is away since; 0: nothing is awaited */
+};
+
+struct process_stop_ask {
+    enum process_stop_cause cause;
+    Ckpt__V1__Reason reason;
+    uint64_t grace_ms;
+    uint64_t life; /* it and all before end; 0: not known */
 };
 
 struct process_identity {
@@ -73,8 +81,7 @@ void process_restart_failed(struct allocation *allocation, const char *why);
 void process_resume(struct allocation *allocation);
 void process_exited(struct allocation *allocation, int32_t wait_status, bool will_restart);
 /* The allocation ends, by an order or by walltime. A second stop may shorten the grace, never lengthen it. */
-void process_stop(struct allocation *allocation, enum process_stop_cause cause,
-                  Ckpt__V1__Reason reason, uint64_t grace_ms);
+void process_stop(struct allocation *allocation, const struct process_stop_ask *ask);
 /* ckpt-run is gone for good and another one has come: this life of the application ends, the allocation goes on.
  * False when it is being stopped already. */
 bool process_take_over(struct allocation *allocation);

@@ -2,13 +2,14 @@
  *
  *   order                       hand                                step
  *   ------------------------    --------------------------------    ---------------------------------
- *   any                         newer than the orders               -
+ *   any                         of a later life                     -
  *   none for the attempt        busy, not cancelling                CANCEL
  *   CHECKPOINT, (id, n) above   not busy                            START
  *   CHECKPOINT, (id, n) above   busy                                (CANCEL above; START once it ended)
  *   CHECKPOINT, (id, n) equal   busy, order extended, hand not      EXTEND
  *   CHECKPOINT, not above       any                                 -
- *   TERMINATE                   not terminated, not stopping        TERMINATE
+ *   TERMINATE                   ckpt-run asks for its life          - (once it has heard)
+ *   TERMINATE                   life not ended yet, not stopping    TERMINATE
  */
 #include "src/agent/reconcile.h"
 
@@ -85,12 +86,31 @@ static bool withdrawn(const struct hand *hand, Ckpt__V1__Order *const *orders, s
     return true;
 }
 
-static enum step_kind step_of(const Ckpt__V1__Order *order, const struct hand *hand)
+bool reconcile_late(const Ckpt__V1__OrderSet *set, uint64_t life, uint64_t own)
 {
-    if (hand != NULL && hand->newer)
+    return life != 0 && life < own && set->epoch <= life_epoch(own);
+}
+
+static enum step_kind step_of_terminate(const Ckpt__V1__OrderSet *set, const Ckpt__V1__Order *order,
+                                        const struct hand *hand)
+{
+    if (hand == NULL)
+        return STEP_TERMINATE;
+    if (hand->asks || hand->stopping)
+        return 0;
+    if (hand->terminated && order->life <= hand->ended_life &&
+        (order->life == 0 || set->epoch <= life_epoch(hand->ended_life)))
+        return 0;
+    return STEP_TERMINATE;
+}
+
+static enum step_kind step_of(const Ckpt__V1__OrderSet *set, const Ckpt__V1__Order *order,
+                              const struct hand *hand)
+{
+    if (hand != NULL && reconcile_late(set, order->life, hand->life))
         return 0;
     if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE)
-        return hand != NULL && (hand->terminated || hand->stopping) ? 0 : STEP_TERMINATE;
+        return step_of_terminate(set, order, hand);
     if (hand == NULL)
         return STEP_START;
     if (attempt_above(order, hand))
@@ -100,9 +120,11 @@ static enum step_kind step_of(const Ckpt__V1__Order *order, const struct hand *h
     return 0;
 }
 
-size_t reconcile(const struct hand *hands, size_t hand_count, Ckpt__V1__Order *const *orders,
-                 size_t order_count, struct step *ret_steps)
+size_t reconcile(const struct hand *hands, size_t hand_count, const Ckpt__V1__OrderSet *set,
+                 struct step *ret_steps)
 {
+    Ckpt__V1__Order *const *orders = set->orders;
+    size_t order_count = set->n_orders;
     size_t count = 0;
 
     for (size_t i = 0; i < hand_count; i++) {
@@ -118,7 +140,7 @@ size_t reconcile(const struct hand *hands, size_t hand_count, Ckpt__V1__Order *c
             ret_steps[count++] = (struct step){STEP_IGNORE, order->allocation_id, order, wrong};
             continue;
         }
-        kind = step_of(order, hand_of(hands, hand_count, order->allocation_id));
+        kind = step_of(set, order, hand_of(hands, hand_count, order->allocation_id));
         if (kind != 0)
             ret_steps[count++] = (struct step){kind, order->allocation_id, order, NULL};
     }

@@ -2,7 +2,7 @@
  *
  * Flow     the broker sends the whole set of orders each time it changes; what is in hand but not in the set is withdrawn.
  *          The caller runs it again after each set and after each end of an attempt, until it yields nothing.
- * Shapes   caller's arrays; at most two steps per order and one per hand.
+ * Shapes   caller's arrays; at most two steps per order and one per hand. An order is of a life (proto/ckpt/v1/agent.proto).
  * Errors   an order that does not make sense (id, kind, path) yields STEP_IGNORE with a text: it is logged, never carried out.
  * Absent   no I/O, no clock. Fencing is done before (ledger.h).
  * Source   invariants I22, I25.
@@ -31,9 +31,11 @@ struct hand {
     bool cancelling; /* ... and on its way out already */
     bool extended;   /* the one extension is known */
     bool stopping;   /* SIGTERM was sent, by order or walltime */
-    bool terminated; /* the order to terminate was carried out and reported */
+    bool terminated; /* an order to terminate was carried out and reported */
     bool
-        newer; /* its process was started from a later state than these orders are from: they mean the life before it */
+        asks; /* no process, and a ckpt-run is about to hear for which life it starts one: who is to end is not known yet */
+    uint64_t life;       /* of its application, or of the last one; 0: not known */
+    uint64_t ended_life; /* it and all before are over here */
 };
 
 enum step_kind { STEP_START = 1, STEP_CANCEL, STEP_EXTEND, STEP_TERMINATE, STEP_IGNORE };
@@ -44,8 +46,12 @@ struct step {
     const char *why;              /* STEP_IGNORE */
 };
 
-/* ret_steps has room for 2 * order_count + hand_count. Cancels come first. Returns how many. */
-size_t reconcile(const struct hand *hands, size_t hand_count, Ckpt__V1__Order *const *orders,
-                 size_t order_count, struct step *ret_steps);
+/* ret_steps has room for 2 * n_orders + hand_count. Cancels come first. Returns how many. */
+size_t reconcile(const struct hand *hands, size_t hand_count, const Ckpt__V1__OrderSet *set,
+                 struct step *ret_steps);
+
+/* What the set says of `life` (0: a broker that does not know lives, and is believed) is not meant for the later `own` life (0: not
+ * known). A set of a later epoch is right all the same: the cluster was restored, and the state knows of no later life. */
+bool reconcile_late(const Ckpt__V1__OrderSet *set, uint64_t life, uint64_t own);
 
 #endif

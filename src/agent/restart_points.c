@@ -20,6 +20,7 @@ enum {
     RETRY_MS = 500,
     STORAGE_RETRY_MS = 2000,
     RESTORE_DEADLINE_MS = 24 * 3600 * 1000, /* a hung mount; ckpt-run may give up earlier */
+    SCRATCH_WAIT_US = 5000000,
     REFUSALS_MAX = 10, /* a job may be started a moment before it is registered or restarted */
     PARTS_MAX = 16,    /* of a job of several nodes that falls back by itself */
     REFUSAL_BYTES = 512
@@ -51,17 +52,19 @@ struct restore {
     struct machine_user user;
     uint64_t before_id; /* 0: the newest */
     uint64_t checkpoint_id;
-    uint64_t epoch, index; /* of the state that the last answer was from */
+    bool from_scratch;
+    uint64_t began_us;
     unsigned refusals;
     struct clock_timer *timer;
     struct rpc_client_call *call;
     struct worker *worker;
     bool cancelled; /* the worker still runs; freed when it ends */
+    void (*told)(void *data, uint64_t epoch, uint64_t life);
     restore_done_fn *done;
     void *data;
 };
 
-static void restore_ask(void *data);
+static void point_ask(void *data);
 
 static void restore_free(struct restore *restore)
 {
@@ -77,8 +80,6 @@ static void restore_finish(struct restore *restore, const struct restore_result 
     struct restore_result result = *outcome;
     char id[CHECKPOINT_ID_TEXT_BYTES];
 
-    result.epoch = restore->epoch;
-    result.index = restore->index;
     log_info("restart_point",
              "allocation=%s checkpoint=%s folder=\"%s\" notice=\"%s\" error=\"%s\"",
              restore->allocation_id, checkpoint_id_format(result.checkpoint_id, id), result.folder,
@@ -250,11 +251,16 @@ static bool choose_shard(struct restore *restore, const Ckpt__V1__RestartPoint *
     return chosen != NULL || point->n_shards == 0;
 }
 
-static bool point_names_node(const struct restore *restore, const Ckpt__V1__RestartPoint *point)
+static bool point_names_node(const struct restore *restore, const Ckpt__V1__RestartPoint *point,
+                             uint64_t *ret_life)
 {
+    *ret_life = 0;
     for (size_t i = 0; i < point->n_node_ids; i++) {
-        if (strcmp(point->node_ids[i], restore->agent->node_id) == 0)
-            return true;
+        if (strcmp(point->node_ids[i], restore->agent->node_id) != 0)
+            continue;
+        if (i < point->n_lives)
+            *ret_life = point->lives[i];
+        return true;
     }
     return point->n_node_ids == 0; /* of an older broker */
 }
@@ -272,6 +278,7 @@ static bool point_refuses(struct restore *restore, const Ckpt__V1__RestartPoint 
     const ProtobufCEnumValue *state = protobuf_c_enum_descriptor_get_value(
         &ckpt__v1__allocation_state__descriptor, (int)point->allocation_state);
     char text[REFUSAL_BYTES];
+    uint64_t life;
 
     if (!allocation_runs(point->allocation_state))
         snprintf(text, sizeof(text),
@@ -279,14 +286,16 @@ static bool point_refuses(struct restore *restore, const Ckpt__V1__RestartPoint 
                  "%s) or register a new one",
                  restore->allocation_id, state == NULL ? "unknown" : state->name,
                  restore->allocation_id);
-    else if (!point_names_node(restore, point))
+    else if (!point_names_node(restore, point, &life))
         snprintf(text, sizeof(text),
                  "allocation %s is not registered on node %s but on %s%s; start it there, or "
                  "update the allocation's nodes",
                  restore->allocation_id, restore->agent->node_id, point->node_ids[0],
                  point->n_node_ids > 1 ? " and others" : "");
-    else
+    else {
+        restore->told(restore->data, point->epoch, life);
         return false;
+    }
     if (++restore->refusals >= REFUSALS_MAX)
         restore_finish(restore,
                        &(struct restore_result){.folder = "", .notice = "", .error = text});
@@ -306,11 +315,9 @@ static void take_point(struct restore *restore, const Ckpt__V1__RestartPoint *po
                                                  "allocation on the nodes that wrote it"};
     char text[REFUSAL_BYTES];
 
-    restore->epoch = point->epoch;
-    restore->index = point->index;
     if (point_refuses(restore, point))
         return;
-    if (point->checkpoint_id == 0 && restore->before_id == 0) {
+    if (restore->from_scratch || (point->checkpoint_id == 0 && restore->before_id == 0)) {
         restore_finish(restore, &scratch);
         return;
     }
@@ -371,10 +378,16 @@ static void point_end(struct rpc_client_call *call, void *data, const struct rpc
     if (!rpc_follow_result(follow, end, &delay_ms) && end->status != RPC_NOT_FOUND &&
         end->channel == rpc_follow_channel(follow))
         rpc_follow_move(follow, NULL); /* no broker, or one that cannot: another may */
+    if (restore->from_scratch && end->status != RPC_NOT_FOUND &&
+        agent_now_us(restore->agent) - restore->began_us >= SCRATCH_WAIT_US) {
+        restore->told(restore->data, 0, 0);
+        restore_finish(restore, &(struct restore_result){.folder = "", .notice = "", .error = ""});
+        return;
+    }
     restore_again(restore, delay_ms < RETRY_MS ? RETRY_MS : delay_ms);
 }
 
-static void restore_ask(void *data)
+static void point_ask(void *data)
 {
     static const struct rpc_client_handlers handlers = {.on_message = point_message,
                                                         .on_end = point_end};
@@ -420,21 +433,22 @@ void restart_points_free(struct restart_points *points)
     free(points);
 }
 
-struct restore *restore_start(struct restart_points *points, const char *allocation_id,
-                              const char *work_dir, struct machine_user user, restore_done_fn *done,
-                              void *data)
+struct restore *restore_start(struct restart_points *points, const struct restore_ask *ask)
 {
     struct restore *restore = check_calloc(1, sizeof(*restore));
     const struct clock_ops *clock = &points->agent->clock;
 
     restore->agent = points->agent;
     restore->points = points;
-    snprintf(restore->allocation_id, sizeof(restore->allocation_id), "%s", allocation_id);
-    snprintf(restore->work_dir, sizeof(restore->work_dir), "%s", work_dir);
-    restore->user = user;
-    restore->done = done;
-    restore->data = data;
-    restore->timer = clock->timer_new(clock->context, restore_ask, restore);
+    snprintf(restore->allocation_id, sizeof(restore->allocation_id), "%s", ask->allocation_id);
+    snprintf(restore->work_dir, sizeof(restore->work_dir), "%s", ask->work_dir);
+    restore->user = ask->user;
+    restore->from_scratch = ask->from_scratch;
+    restore->began_us = agent_now_us(points->agent);
+    restore->told = ask->told;
+    restore->done = ask->done;
+    restore->data = ask->data;
+    restore->timer = clock->timer_new(clock->context, point_ask, restore);
     restore_again(restore, 0);
     return restore;
 }

@@ -55,6 +55,7 @@ static struct run {
     struct run_child child;
     pid_t pid; /* of this life's application; 0 in ATTACHING */
     uint64_t start_ticks;
+    uint64_t life; /* of the allocation, as the agent told it */
     uint32_t restart_count;
     bool
         confirmed; /* the agent has written this life's process down: before, it is held, and a zombie keeps its entry in /proc */
@@ -109,6 +110,7 @@ static void send_hello(void)
     hello.held = run.state == RUN_RUNNING && !run.confirmed;
     hello.pid = (uint32_t)run.pid;
     hello.start_time_ticks = run.start_ticks;
+    hello.life = hello.running ? run.life : 0;
     hello.want_restore = !run.options.from_scratch || run.restart_count > 0;
     hello.restart_count = run.restart_count;
     up.body_case = CKPT__V1__ATTACH_UP__BODY_HELLO;
@@ -227,6 +229,7 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
     /* our child, not reaped: its entry in /proc is there even if it ended already */
     CHECK(proc_read_stat(run.pid, &stat) == 0);
     run.start_ticks = stat.start_ticks;
+    run.life = ready->life;
     if (ready->checkpoint_id != 0)
         say("started pid %d from checkpoint %s", (int)run.pid, ready->restore_dir);
     run.state = RUN_RUNNING;

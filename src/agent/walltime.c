@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "src/agent/allocation.h"
+#include "src/agent/app_server.h"
 #include "src/base/log.h"
 
 /* Estimates differ by how long a message travelled; a journal write for each of those would be noise. */
@@ -22,15 +23,19 @@ static void walltime_fired(void *data)
 
     if (allocation->process.state == PROCESS_ABSENT && allocation->stream == NULL)
         return;
-    if (allocation->process.state == PROCESS_ABSENT && allocation->entry.ended)
+    if (allocation->process.state == PROCESS_ABSENT &&
+        (allocation->entry.ended || app_stream_asks(allocation->stream)))
         return;
     if (allocation->process.state == PROCESS_RUNNING) {
         allocation->agent->counters.walltime_kills++;
         if (attempt_busy(&allocation->attempt))
             allocation->agent->counters.walltime_conflicts++;
     }
-    process_stop(allocation, STOP_BY_WALLTIME, CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED,
-                 allocation->entry.grace_ms);
+    process_stop(allocation,
+                 &(struct process_stop_ask){.cause = STOP_BY_WALLTIME,
+                                            .reason = CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED,
+                                            .grace_ms = allocation->entry.grace_ms,
+                                            .life = allocation->entry.life});
 }
 
 void walltime_init(struct allocation *allocation)

@@ -14,9 +14,17 @@ struct session;
 enum { DISPATCHER_RUNNING_MAX = 1024 };
 
 /* dispatcher_running.c: the allocations whose applications run on a node, as its agent says. */
+struct running_item {
+    char id[ID_MAX_BYTES + 1];
+    uint64_t life; /* 0: not known */
+};
 struct running_set {
-    char (*ids)[ID_MAX_BYTES + 1];
+    struct running_item *items;
     size_t count, capacity;
+};
+struct running_orphan {
+    const struct fsm_allocation *allocation;
+    uint64_t life; /* what is of it or of an earlier one must end */
 };
 
 struct dispatcher {
@@ -54,7 +62,7 @@ bool running_take_report(struct running_set *set, const Ckpt__V1__AgentReport *r
 void running_close(struct running_set *set);
 /* Those that must not run on the node; room for DISPATCHER_RUNNING_MAX. */
 size_t running_orphans(const struct running_set *set, const struct fsm *fsm, uint32_t node_slot,
-                       const struct fsm_allocation **ret_orphans);
+                       struct running_orphan *ret_orphans);
 
 /* dispatcher_orders.c: what the node must do now, as the message of the stream. Replaces what is in ret_bytes. */
 void dispatcher_pack_orders(const struct dispatcher *dispatcher, uint32_t node_slot,

@@ -52,6 +52,7 @@ static void fill_order(const struct fsm *fsm, const struct fsm_order *order,
     message->timeout_ms = order->timeout_ms;
     message->grace_ms = order->grace_ms;
     message->reason = order->reason;
+    message->life = order->life;
     switch (order->kind) {
     case FSM_ORDER_CHECKPOINT:
         fill_checkpoint(fsm, order, message, path);
@@ -67,15 +68,19 @@ static void fill_order(const struct fsm *fsm, const struct fsm_order *order,
 static size_t derive_orphans(const struct fsm *fsm, uint32_t node_slot,
                              const struct running_set *running, struct fsm_order *ret_orders)
 {
-    const struct fsm_allocation **orphans = check_calloc(running->count + 1, sizeof(*orphans));
+    struct running_orphan *orphans = check_calloc(running->count + 1, sizeof(*orphans));
     size_t count = running_orphans(running, fsm, node_slot, orphans);
 
-    for (size_t i = 0; i < count; i++)
-        ret_orders[i] = (struct fsm_order){
-            .kind = FSM_ORDER_TERMINATE,
-            .allocation = orphans[i],
-            .grace_ms = orphans[i]->grace_ms > 0 ? orphans[i]->grace_ms : fsm_policy(fsm)->grace_ms,
-            .reason = CKPT__V1__REASON__REASON_ALLOCATION_ENDED};
+    for (size_t i = 0; i < count; i++) {
+        uint64_t grace_ms = orphans[i].allocation->grace_ms;
+
+        ret_orders[i] =
+            (struct fsm_order){.kind = FSM_ORDER_TERMINATE,
+                               .allocation = orphans[i].allocation,
+                               .grace_ms = grace_ms > 0 ? grace_ms : fsm_policy(fsm)->grace_ms,
+                               .reason = CKPT__V1__REASON__REASON_ALLOCATION_ENDED,
+                               .life = orphans[i].life};
+    }
     free(orphans);
     return count;
 }
@@ -115,14 +120,14 @@ static void fill_deadline(const struct fsm *fsm, const struct fsm_allocation *al
     message->remaining_ms = end_ms > now_ms ? end_ms - now_ms : 0;
     message->grace_ms = allocation->grace_ms > 0 ? allocation->grace_ms : fsm_policy(fsm)->grace_ms;
     message->walltime_ms = allocation->walltime_ms;
-    message->walltime_ms = allocation->walltime_ms;
 }
 
 static void fill_deadlines(const struct fsm *fsm, uint32_t node_slot, uint64_t now_ms,
                            struct order_messages *messages)
 {
     uint32_t slots[ORDERS_ALLOCATIONS_MAX];
-    size_t count = fsm_allocations_on_node(fsm, node_slot, slots, ORDERS_ALLOCATIONS_MAX);
+    uint64_t lives[ORDERS_ALLOCATIONS_MAX];
+    size_t count = fsm_allocations_on_node(fsm, node_slot, slots, lives, ORDERS_ALLOCATIONS_MAX);
 
     if (count > ORDERS_ALLOCATIONS_MAX)
         count = ORDERS_ALLOCATIONS_MAX;
@@ -136,6 +141,7 @@ static void fill_deadlines(const struct fsm *fsm, uint32_t node_slot, uint64_t n
         if (allocation->walltime_ms == 0)
             continue;
         fill_deadline(fsm, allocation, now_ms, &messages->deadlines[n]);
+        messages->deadlines[n].life = lives[i];
         messages->deadline_pointers[n] = &messages->deadlines[n];
         messages->deadline_count++;
     }

@@ -1,5 +1,6 @@
 /* What the agent of a node says runs there, and which of it must not: applications of allocations that the state knows but not, or no
- * longer, on this node. A node that was lost may come back while its jobs run elsewhere, and a job may be ended from outside.
+ * longer, on this node, or of an earlier life of them. A node that was lost may come back while its jobs run elsewhere, and a job may be
+ * ended, and started again, from outside.
  *
  * Flow     hello and heartbeats carry the whole set; reports of starts and ends keep it fresh in between.
  * Shapes   one set per attached stream, at most DISPATCHER_RUNNING_MAX ids. An allocation that the state does not know is left alone:
@@ -14,37 +15,53 @@
 #include "src/base/id.h"
 #include "src/broker/dispatcher_internal.h"
 
-static size_t running_find(const struct running_set *set, const char *allocation_id)
+static struct running_item *running_find(const struct running_set *set, const char *allocation_id)
 {
     for (size_t i = 0; i < set->count; i++) {
-        if (strcmp(set->ids[i], allocation_id) == 0)
-            return i;
+        if (strcmp(set->items[i].id, allocation_id) == 0)
+            return &set->items[i];
     }
-    return SIZE_MAX;
+    return NULL;
 }
 
-static bool running_add(struct running_set *set, const char *allocation_id)
+static void running_add(struct running_set *set, const char *allocation_id, uint64_t life)
 {
-    if (!id_valid(allocation_id) || set->count == DISPATCHER_RUNNING_MAX ||
-        running_find(set, allocation_id) != SIZE_MAX)
-        return false;
+    struct running_item *item = running_find(set, allocation_id);
+
+    if (item != NULL) {
+        item->life = life;
+        return;
+    }
+    if (!id_valid(allocation_id) || set->count == DISPATCHER_RUNNING_MAX)
+        return;
     if (set->count == set->capacity) {
         set->capacity = set->capacity == 0 ? 8 : 2 * set->capacity;
-        set->ids = check_realloc(set->ids, set->capacity, sizeof(*set->ids));
+        set->items = check_realloc(set->items, set->capacity, sizeof(*set->items));
     }
-    snprintf(set->ids[set->count++], sizeof(*set->ids), "%s", allocation_id);
-    return true;
+    item = &set->items[set->count++];
+    snprintf(item->id, sizeof(item->id), "%s", allocation_id);
+    item->life = life;
 }
 
 static bool running_drop(struct running_set *set, const char *allocation_id)
 {
-    size_t at = running_find(set, allocation_id);
+    struct running_item *item = running_find(set, allocation_id);
 
-    if (at == SIZE_MAX)
+    if (item == NULL)
         return false;
-    set->count--;
-    memmove(set->ids[at], set->ids[set->count], sizeof(*set->ids));
+    *item = set->items[--set->count];
     return true;
+}
+
+static bool running_same(const struct running_set *a, const struct running_set *b)
+{
+    for (size_t i = 0; i < a->count; i++) {
+        const struct running_item *other = running_find(b, a->items[i].id);
+
+        if (other == NULL || other->life != a->items[i].life)
+            return false;
+    }
+    return a->count == b->count;
 }
 
 bool running_take_all(struct running_set *set, Ckpt__V1__RunningAllocation *const *items,
@@ -54,10 +71,8 @@ bool running_take_all(struct running_set *set, Ckpt__V1__RunningAllocation *cons
     bool changed;
 
     for (size_t i = 0; i < count; i++)
-        running_add(&fresh, items[i]->allocation_id);
-    changed = fresh.count != set->count;
-    for (size_t i = 0; i < fresh.count && !changed; i++)
-        changed = running_find(set, fresh.ids[i]) == SIZE_MAX;
+        running_add(&fresh, items[i]->allocation_id, items[i]->life);
+    changed = !running_same(&fresh, set);
     running_close(set);
     *set = fresh;
     return changed;
@@ -67,7 +82,7 @@ bool running_take_report(struct running_set *set, const Ckpt__V1__AgentReport *r
 {
     switch (report->kind) {
     case CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED:
-        running_add(set, report->allocation_id);
+        running_add(set, report->allocation_id, report->life);
         return true; /* orders from before its start are not obeyed */
     case CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED:
     case CKPT__V1__REPORT_KIND__REPORT_KIND_TERMINATED:
@@ -80,27 +95,37 @@ bool running_take_report(struct running_set *set, const Ckpt__V1__AgentReport *r
 
 void running_close(struct running_set *set)
 {
-    free(set->ids);
+    free(set->items);
     *set = (struct running_set){0};
 }
 
 size_t running_orphans(const struct running_set *set, const struct fsm *fsm, uint32_t node_slot,
-                       const struct fsm_allocation **ret_orphans)
+                       struct running_orphan *ret_orphans)
 {
     static uint32_t here[DISPATCHER_RUNNING_MAX]; /* of one call, on the one loop thread */
-    size_t here_count = fsm_allocations_on_node(fsm, node_slot, here, DISPATCHER_RUNNING_MAX);
+    static uint64_t lives[DISPATCHER_RUNNING_MAX];
+    size_t here_count =
+        fsm_allocations_on_node(fsm, node_slot, here, lives, DISPATCHER_RUNNING_MAX);
+    struct fsm_summary summary;
     size_t count = 0;
 
     if (here_count > DISPATCHER_RUNNING_MAX)
         return 0; /* not all are known: nothing is stopped by mistake */
+    fsm_get_summary(fsm, &summary);
     for (size_t i = 0; i < set->count; i++) {
-        const struct fsm_allocation *allocation = fsm_allocation_find(fsm, set->ids[i]);
-        bool belongs = allocation == NULL;
+        const struct running_item *item = &set->items[i];
+        const struct fsm_allocation *allocation = fsm_allocation_find(fsm, item->id);
+        size_t j = 0;
 
-        for (size_t j = 0; j < here_count && !belongs; j++)
-            belongs = here[j] == allocation->slot;
-        if (!belongs)
-            ret_orphans[count++] = allocation;
+        if (allocation == NULL)
+            continue;
+        while (j < here_count && here[j] != allocation->slot)
+            j++;
+        if (j == here_count) /* any life that began so far */
+            ret_orphans[count++] = (struct running_orphan){
+                allocation, life_make(summary.epoch, summary.command_count)};
+        else if (item->life != 0 && item->life < lives[j])
+            ret_orphans[count++] = (struct running_orphan){allocation, item->life};
     }
     return count;
 }

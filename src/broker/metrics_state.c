@@ -256,6 +256,8 @@ static void read_summary(struct metrics *metrics, const struct broker *broker)
                 (double)summary.rejected_reports);
     metrics_set(metrics, METRIC_REPORTS_REJECTED, "duplicate", NULL,
                 (double)summary.duplicate_reports);
+    metrics_set(metrics, METRIC_REPORTS_REJECTED, "earlier_life", NULL,
+                (double)summary.earlier_life_reports);
     set(metrics, METRIC_DECISIONS_SKIPPED, (double)summary.skipped_decisions);
     set(metrics, METRIC_L_WALLTIME, (double)summary.walltime_conflicts);
     set(metrics, METRIC_REQUEUES, (double)summary.requeues_total);

@@ -191,9 +191,12 @@ static void fill_node_ids(const struct fsm *fsm, const struct fsm_allocation *al
                           struct scratch *scratch, Ckpt__V1__RestartPoint *reply)
 {
     reply->node_ids = scratch_take(scratch, allocation->node_count, sizeof(reply->node_ids[0]));
-    for (uint32_t i = 0; i < allocation->node_count; i++)
+    reply->lives = scratch_take(scratch, allocation->node_count, sizeof(reply->lives[0]));
+    for (uint32_t i = 0; i < allocation->node_count; i++) {
         reply->node_ids[i] = translate_text(fsm_node_at(fsm, allocation->nodes[i].node_slot)->id);
-    reply->n_node_ids = allocation->node_count;
+        reply->lives[i] = allocation->nodes[i].life;
+    }
+    reply->n_node_ids = reply->n_lives = allocation->node_count;
 }
 
 static void get_restart_point(struct request *request, struct scratch *scratch)

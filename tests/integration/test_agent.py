@@ -18,6 +18,7 @@ POLICY = {"evaluation_interval": "1s", "min_interval": "1h", "checkpoint_timeout
 REQUESTED, DISPATCHED, WRITING, PAUSED, COMPLETE, FAILED, TIMED_OUT = 1, 2, 3, 4, 5, 7, 8
 RUNNING, SUSPENDED = common_pb2.ALLOCATION_STATE_RUNNING, common_pb2.ALLOCATION_STATE_SUSPENDED
 ENDED_FAILED, REQUEUED = common_pb2.ALLOCATION_STATE_FAILED, common_pb2.ALLOCATION_STATE_REQUEUED
+COMPLETED = common_pb2.ALLOCATION_STATE_COMPLETED
 MIB = 1 << 20
 
 # An application that answers in a way of its own: argv[1] names it.
@@ -263,6 +264,29 @@ def a_lost_node_comes_back_and_its_old_application_is_stopped():
 
 
 
+def what_ran_before_a_restart_is_not_taken_for_what_runs_after():
+    """F-016, F-022: ended and started again while the agent was away. What ran there, also without a restore, ends when the agent is
+    back, and neither its start nor its end counts for the new life."""
+    with Cluster(members=1, agents=("a",), policy=POLICY, heartbeat_ms=200) as cluster:
+        cluster.start()
+        cluster.register("again", [("a", 1, MIB)], grace_ms=500)
+        old = cluster.run_job("a", "again", heat(cluster, "again"), ("--from-scratch",))
+        all_run(cluster)
+        pid = old.application_pid()
+        cluster.agents["a"].kill()
+        cluster.client.broker("EndAllocation", broker_pb2.EndAllocationRequest(request_id=uuid.uuid4().hex, allocation_id="again", failed=True))
+        restart(cluster, "again")
+        cluster.agents["a"].start()
+        ends(old)
+        wait_until("the old application is gone", lambda: not pathlib.Path(f"/proc/{pid}").exists(), 10)
+        says(old, "the allocation is over on this node")
+        assert cluster.allocation("again").state == RUNNING
+        new = cluster.run_job("a", "again", ["true"], ("--from-scratch",))
+        assert ends(new) == 0, "it is not of the life that was ended"
+        allocation_in(cluster, "again", COMPLETED)
+        cluster.debug_check()
+
+
 def damaged_and_missing_checkpoints_are_passed_over_and_said():
     """I27: tampered bytes, a deleted manifest, a missing destination; and starts that nobody counts on."""
     with Cluster(members=1, agents=("a", "b"), policy=POLICY) as cluster:
@@ -291,7 +315,7 @@ def damaged_and_missing_checkpoints_are_passed_over_and_said():
             says(jobs[name], f"from checkpoint {jobs[name].work_dir}/restore/{text(first[name])}")
         says(jobs["ruined"], "no complete checkpoint of this allocation verifies any more")
         assert ends(jobs["ruined"]) == 125, "never from scratch in silence"
-        assert cluster.allocation("ruined").state != RUNNING, "the broker must hear that the application did not come back"
+        wait_until("the broker hears that the application did not come back", lambda: cluster.allocation("ruined").state != RUNNING, 10)
 
         cluster.storage_down()  # neither lost nor damaged: just not there
         os.kill(jobs["away"].application_pid(), signal.SIGKILL)
@@ -557,6 +581,7 @@ def another_user(cluster, agent):
 if __name__ == "__main__":
     sys.exit(tap([what_applications_answer, what_an_application_leaves_behind_is_killed, a_job_of_several_nodes_stays_of_one_piece,
                   a_shard_of_one_node_does_not_start_on_two, a_lost_node_comes_back_and_its_old_application_is_stopped,
+                  what_ran_before_a_restart_is_not_taken_for_what_runs_after,
                   damaged_and_missing_checkpoints_are_passed_over_and_said, killed_agents_lose_and_repeat_nothing,
                   a_destination_that_is_full_read_only_or_hangs, walltime_and_several_victims,
                   a_flapping_destination_and_dying_leaders_lose_no_checkpoint,

@@ -28,6 +28,7 @@ struct application_run {
     struct application *child; /* NULL: dead, or none */
     pid_t pid;                 /* of this life's application; not reaped while it is not 0 */
     uint64_t start_ticks;
+    uint64_t life;
     uint64_t checkpoint_id; /* what it starts from */
     char restore_dir[WORK_DIR_BYTES];
     uint32_t restart_count;
@@ -127,6 +128,7 @@ static void send_hello(struct application_run *run)
     hello.held = run->state == RUN_RUNNING && !run->confirmed;
     hello.pid = (uint32_t)run->pid;
     hello.start_time_ticks = run->start_ticks;
+    hello.life = hello.running ? run->life : 0;
     hello.want_restore = !from_scratch(run);
     hello.restart_count = run->restart_count;
     up.body_case = CKPT__V1__ATTACH_UP__BODY_HELLO;
@@ -226,6 +228,7 @@ static void hold_application(struct application_run *run, const Ckpt__V1__Attach
     run->pid = application_process(run->child)->pid;
     run->start_ticks = application_process(run->child)->start_ticks;
     run->checkpoint_id = ready->checkpoint_id;
+    run->life = ready->life;
     snprintf(run->restore_dir, sizeof(run->restore_dir), "%s", ready->restore_dir);
     run->state = RUN_RUNNING;
     run->confirmed = false;

@@ -118,8 +118,8 @@ static void entry_comes_back_as_it_was(void **state)
     assert_int_equal(ledger_commit(ledger, &other, NULL, 0, 0, &err), 0);
     entry.attempt = 4;
     entry.phase = PHASE_ENDED;
-    entry.life_epoch = 2;
-    entry.life_index = 777;
+    entry.life = 777;
+    entry.ended_life = 776;
     assert_int_equal(ledger_commit(ledger, &entry, NULL, 0, 0, &err), 0);
     reopen("boot-1");
     assert_non_null(ledger_find(ledger, "job-1"));
@@ -130,6 +130,28 @@ static void entry_comes_back_as_it_was(void **state)
     assert_null(ledger_find(ledger, "job-1"));
     assert_ptr_equal(ledger_next(ledger, NULL), ledger_find(ledger, "job-2"));
     assert_null(ledger_next(ledger, ledger_find(ledger, "job-2")));
+}
+
+/* U-001: an older agent wrote the state that a start was from; of which life that is nobody knows. */
+static void what_an_older_agent_wrote_of_a_start_is_of_an_unknown_life(void **state)
+{
+    struct ledger_entry entry = entry_of("job-1");
+    struct ledger *older = ledger_new();
+    struct buf record;
+    struct err err;
+
+    (void)state;
+    buf_init(&record);
+    entry.life = 777;
+    ledger_encode_entry(&record, &entry);
+    /* tag 10, text, two numbers at the end */
+    assert_int_equal(record.bytes[record.length - 16 - 5 - 8 - 1], 10);
+    record.bytes[record.length - 16 - 5 - 8 - 1] = 9;
+    assert_int_equal(ledger_apply(older, record.bytes, record.length, &err), 0);
+    assert_uint_equal(ledger_find(older, "job-1")->pid, entry.pid);
+    assert_uint_equal(ledger_find(older, "job-1")->life, 0);
+    ledger_close(older);
+    buf_close(&record);
 }
 
 static void another_boot_knows_no_process_and_no_clock(void **state)
@@ -336,6 +358,7 @@ int main(void)
         LEDGER_TEST(the_folder_of_another_node_is_refused),
         LEDGER_TEST(fence_only_rises_and_survives),
         LEDGER_TEST(entry_comes_back_as_it_was),
+        LEDGER_TEST(what_an_older_agent_wrote_of_a_start_is_of_an_unknown_life),
         LEDGER_TEST(another_boot_knows_no_process_and_no_clock),
         LEDGER_TEST(reports_are_kept_in_order_until_acknowledged),
         LEDGER_TEST(alignment_drops_what_is_taken),

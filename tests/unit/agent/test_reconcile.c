@@ -1,10 +1,23 @@
 /* The table of orders against what is in hand (I22, I25, F-027). */
 #include "src/agent/reconcile.h"
+#include "src/base/id.h"
 #include "tests/support/test.h"
 
 static char job[] = "job-1";
 static char path[] = "/scratch/t/p/job-1/checkpoints/1-42";
 static char prefix[] = "/scratch";
+static uint64_t set_epoch = 1;
+
+static size_t reconcile_orders(const struct hand *hands, size_t hand_count,
+                               Ckpt__V1__Order **orders, size_t order_count, struct step *ret_steps)
+{
+    Ckpt__V1__OrderSet set = CKPT__V1__ORDER_SET__INIT;
+
+    set.epoch = set_epoch;
+    set.orders = orders;
+    set.n_orders = order_count;
+    return reconcile(hands, hand_count, &set, ret_steps);
+}
 
 static Ckpt__V1__Order checkpoint_order(uint64_t id, uint32_t attempt)
 {
@@ -44,7 +57,7 @@ static const char *steps_of(const struct hand *hand, Ckpt__V1__Order *first,
         orders[order_count++] = first;
     if (second != NULL)
         orders[order_count++] = second;
-    count = reconcile(hand, hand != NULL ? 1 : 0, orders, order_count, steps);
+    count = reconcile_orders(hand, hand != NULL ? 1 : 0, orders, order_count, steps);
     text[0] = '\0';
     for (size_t i = 0; i < count; i++) {
         strcat(text, i > 0 ? " " : "");
@@ -145,15 +158,83 @@ static void terminate_is_carried_out_once(void **state)
 /* Found by the simulator (seed 307913): a leader that had been stopped heard that the job ran again, and ended it. */
 static void orders_from_before_a_life_began_are_not_meant_for_it(void **state)
 {
-    struct hand hand = {.allocation_id = job, .newer = true};
+    struct hand hand = {.allocation_id = job, .life = life_make(1, 400)};
     Ckpt__V1__Order order = terminate_order();
     Ckpt__V1__Order checkpoint = checkpoint_order(42, 1);
 
     (void)state;
+    order.life = checkpoint.life = life_make(1, 399);
     assert_string_equal(steps_of(&hand, &order, NULL), "");
     assert_string_equal(steps_of(&hand, &checkpoint, NULL), "");
-    hand.newer = false;
+    order.life = checkpoint.life = life_make(1, 400);
     assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
+    assert_string_equal(steps_of(&hand, &checkpoint, NULL), "START");
+    /* to end is meant for all that began before as well, and for what is not known */
+    order.life = life_make(1, 401);
+    assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
+    hand.life = 0;
+    assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
+}
+
+/* by a broker that does not know lives. */
+static void an_order_without_a_life_is_believed(void **state)
+{
+    struct hand hand = {.allocation_id = job, .life = life_make(1, 400)};
+    Ckpt__V1__Order order = terminate_order();
+    Ckpt__V1__Order checkpoint = checkpoint_order(42, 1);
+
+    (void)state;
+    assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
+    assert_string_equal(steps_of(&hand, &checkpoint, NULL), "START");
+    hand.terminated = true;
+    assert_string_equal(steps_of(&hand, &order, NULL), "");
+}
+
+/* The state of a cluster that was restored from a backup knows of no later life. */
+static void orders_of_a_later_epoch_are_meant_for_any_life(void **state)
+{
+    struct hand hand = {.allocation_id = job, .life = life_make(1, 400)};
+    Ckpt__V1__Order order = terminate_order();
+
+    (void)state;
+    order.life = life_make(1, 300);
+    assert_string_equal(steps_of(&hand, &order, NULL), "");
+    set_epoch = 2;
+    assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
+    hand.terminated = true;
+    hand.ended_life = life_make(1, 400);
+    assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
+    set_epoch = 1;
+}
+
+static void each_life_is_terminated_once(void **state)
+{
+    struct hand hand = {.allocation_id = job,
+                        .life = life_make(1, 400),
+                        .ended_life = life_make(1, 400),
+                        .terminated = true};
+    Ckpt__V1__Order order = terminate_order();
+
+    (void)state;
+    order.life = life_make(1, 400);
+    assert_string_equal(steps_of(&hand, &order, NULL), "");
+    order.life = life_make(1, 401);
+    assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
+}
+
+/* The one that is about to start may be of a later life than what the order is to end. */
+static void an_order_to_terminate_waits_until_ckpt_run_knows_its_life(void **state)
+{
+    struct hand hand = {.allocation_id = job, .life = life_make(1, 400), .asks = true};
+    Ckpt__V1__Order order = terminate_order();
+
+    (void)state;
+    order.life = life_make(1, 400);
+    assert_string_equal(steps_of(&hand, &order, NULL), "");
+    hand.asks = false;
+    assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
+    hand.life = life_make(1, 450);
+    assert_string_equal(steps_of(&hand, &order, NULL), "");
 }
 
 static void terminate_in_place_of_a_checkpoint_cancels_first(void **state)
@@ -175,7 +256,7 @@ static void order_of_another_allocation_withdraws_nothing_of_this_and_starts_the
     struct step steps[4];
 
     (void)state;
-    assert_uint_equal(reconcile(&busy, 1, orders, 1, steps), 2);
+    assert_uint_equal(reconcile_orders(&busy, 1, orders, 1, steps), 2);
     assert_int_equal(steps[0].kind, STEP_CANCEL);
     assert_string_equal(steps[0].allocation_id, "job-2");
     assert_int_equal(steps[1].kind, STEP_START);
@@ -219,7 +300,7 @@ static void senseless_orders_are_ignored(void **state)
     order.allocation_id = wrong_id;
     Ckpt__V1__Order *orders[] = {&order};
     struct step steps[4];
-    assert_uint_equal(reconcile(NULL, 0, orders, 1, steps), 1);
+    assert_uint_equal(reconcile_orders(NULL, 0, orders, 1, steps), 1);
     assert_int_equal(steps[0].kind, STEP_IGNORE);
 }
 
@@ -234,6 +315,10 @@ int main(void)
         cmocka_unit_test(extension_is_taken_once),
         cmocka_unit_test(terminate_is_carried_out_once),
         cmocka_unit_test(orders_from_before_a_life_began_are_not_meant_for_it),
+        cmocka_unit_test(an_order_without_a_life_is_believed),
+        cmocka_unit_test(orders_of_a_later_epoch_are_meant_for_any_life),
+        cmocka_unit_test(each_life_is_terminated_once),
+        cmocka_unit_test(an_order_to_terminate_waits_until_ckpt_run_knows_its_life),
         cmocka_unit_test(terminate_in_place_of_a_checkpoint_cancels_first),
         cmocka_unit_test(order_of_another_allocation_withdraws_nothing_of_this_and_starts_there),
         cmocka_unit_test(senseless_orders_are_ignored),

@@ -378,6 +378,46 @@ static void what_runs_without_an_allocation_is_ordered_to_end(void **state)
     assert_string_equal(orders(agent)->orders[0]->allocation_id, "job");
 }
 
+/* F-016, F-022: ended and started again while the node was away, which comes back with what ran there before. */
+static void what_runs_of_an_earlier_life_is_ordered_to_end(void **state)
+{
+    struct stand *stand = *state;
+    struct agent *agent = &stand->agents[0];
+    Ckpt__V1__RunningAllocation item = CKPT__V1__RUNNING_ALLOCATION__INIT;
+    Ckpt__V1__RunningAllocation *running[] = {&item};
+    Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
+    Ckpt__V1__AgentHeartbeat beat = CKPT__V1__AGENT_HEARTBEAT__INIT;
+    const struct fsm_allocation *job;
+    uint64_t life;
+
+    fake_serve(stand->fake);
+    assert_int_equal(fake_register(stand->fake, "job", 1, 1, walltime).status, FSM_OK);
+    job = fsm_allocation_find(replica_fsm(stand->fake->broker.replica), "job");
+    life = job->nodes[0].life;
+    assert_true(life_epoch(life) == 1);
+    connect_agent(stand, agent, "node-1");
+    assert_uint_equal(orders(agent)->deadlines[0]->life, life);
+    item.allocation_id = (char[]){"job"};
+    beat.n_running = 1;
+    beat.running = running;
+    up.body_case = CKPT__V1__AGENT_UP__BODY_HEARTBEAT;
+    up.heartbeat = &beat;
+    for (unsigned i = 0; i < 3; i++) { /* of the life before, of an unknown one, of this one */
+        size_t before = agent->count;
+
+        beat.sequence = 1 + i;
+        item.life = i == 0 ? life - 1 : i == 1 ? 0 : life;
+        send_up(agent, &up);
+        await(stand, agent->count > before);
+        assert_uint_equal(orders(agent)->n_orders, i == 0);
+        if (i > 0)
+            continue;
+        assert_int_equal(orders(agent)->orders[0]->kind,
+                         CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE);
+        assert_uint_equal(orders(agent)->orders[0]->life, life - 1);
+    }
+}
+
 static void wrong_first_messages_and_garbage_are_refused(void **state)
 {
     struct stand *stand = *state;
@@ -434,6 +474,7 @@ int main(void)
         TEST(streams_end_with_leadership_and_go_on_with_the_next_leader),
         TEST(walltime_ends_are_sent_as_remaining_time),
         TEST(what_runs_without_an_allocation_is_ordered_to_end),
+        TEST(what_runs_of_an_earlier_life_is_ordered_to_end),
         TEST(wrong_first_messages_and_garbage_are_refused),
         TEST(a_stream_ends_when_its_report_cannot_be_proposed),
     };

@@ -241,6 +241,147 @@ static void the_late_end_of_the_life_before_does_not_end_the_new_one(void **unus
     script_close(&script);
 }
 
+static uint64_t life_of(const struct script *script, size_t part)
+{
+    return fsm_allocation_find(script->fsm, "j1")->nodes[part].life;
+}
+
+/* As above, by an agent that says of which life it tells (F-016, F-022). */
+static void what_is_of_an_earlier_life_changes_nothing(void **unused)
+{
+    struct script script;
+    char before[CHECKPOINT_ID_TEXT_BYTES], now[CHECKPOINT_ID_TEXT_BYTES];
+    struct fsm_account account, later;
+    const struct fsm_allocation *view;
+    struct fsm_summary summary;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1 gpus=4 requeue=always");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1");
+    checkpoint_id_format(life_of(&script, 0), before);
+    expect_ok(&script, "end j1 failed");
+    expect_ok(&script, "restart j1");
+    checkpoint_id_format(life_of(&script, 0), now);
+    assert_string_not_equal(before, now);
+    view = fsm_allocation_find(script.fsm, "j1");
+
+    /* its start: nodes are held and nothing computes until that of this life */
+    expect_status(&script, EARLIER_LIFE, "report n1 application_started j1 life=%s", before);
+    fsm_allocation_account(script.fsm, view, script.now_ms, &account);
+    expect_ok(&script, "after 1000");
+    expect_ok(&script, "tick");
+    fsm_allocation_account(script.fsm, view, script.now_ms, &later);
+    assert_int_equal(later.lost_gpu_ms[FSM_LOSS_RESTART] - account.lost_gpu_ms[FSM_LOSS_RESTART],
+                     4000);
+    /* its end, good or bad, and its pause */
+    expect_status(&script, EARLIER_LIFE, "report n1 application_exited j1 life=%s", before);
+    expect_status(&script, EARLIER_LIFE, "report n1 application_exited j1 status=9 life=%s",
+                  before);
+    expect_status(&script, EARLIER_LIFE, "report n1 terminated j1 life=%s", before);
+    expect_status(&script, EARLIER_LIFE, "report n1 walltime_killed j1 life=%s", before);
+    expect_ok(&script, "report n1 application_started j1 life=%s", now);
+    expect_ok(&script, "after 5000");
+    expect_status(&script, EARLIER_LIFE,
+                  "report n1 stopped_writing j1 ckpt=1-1 attempt=1 stall=3000 life=%s", before);
+    fsm_allocation_account(script.fsm, view, script.now_ms, &later);
+    assert_int_equal(later.lost_gpu_ms[FSM_LOSS_CHECKPOINT], 0);
+    expect_job(&script, "j1", RUNNING);
+    fsm_get_summary(script.fsm, &summary);
+    assert_int_equal(summary.earlier_life_reports, 6);
+    expect_ok(&script, "report n1 application_exited j1 life=%s", now);
+    expect_job(&script, "j1", COMPLETED);
+    script_close(&script);
+}
+
+static void note_command_count(void *context, size_t i, const struct fsm_outcome *outcome)
+{
+    struct script *script = context;
+    struct fsm_summary summary;
+
+    assert_int_equal(outcome->status, FSM_OK);
+    fsm_get_summary(script->fsm, &summary);
+    if (i == 0)
+        script->request_number = summary.command_count;
+}
+
+/* Found by the simulator (seed 710398): orders are derived between the commands of one entry, when an agent's hello is among them;
+ * what is to end by then is not of the life that begins with the next command. */
+static void a_life_begins_after_what_was_before_in_its_own_entry(void **unused)
+{
+    struct script script;
+    Ckpt__Log__V1__Entry entry = CKPT__LOG__V1__ENTRY__INIT;
+    Ckpt__Log__V1__Command seen = CKPT__LOG__V1__COMMAND__INIT, again = seen;
+    Ckpt__Log__V1__Command *commands[] = {&seen, &again};
+    Ckpt__Log__V1__NodeSeen node = CKPT__LOG__V1__NODE_SEEN__INIT;
+    Ckpt__V1__RestartAllocationRequest restart = CKPT__V1__RESTART_ALLOCATION_REQUEST__INIT;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1 requeue=always");
+    expect_ok(&script, "end j1 failed");
+    seen.now_ms = again.now_ms = script.now_ms;
+    node.node_id = (char[]){"n1"};
+    node.state = CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY;
+    seen.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_SEEN;
+    seen.node_seen = &node;
+    restart.allocation_id = (char[]){"j1"};
+    again.request_id = (char[]){"again"};
+    again.body_case = CKPT__LOG__V1__COMMAND__BODY_RESTART_ALLOCATION;
+    again.restart_allocation = &restart;
+    entry.commands = commands;
+    entry.n_commands = 2;
+    script.entry_length = ckpt__log__v1__entry__pack(&entry, script.entry);
+    fsm_apply_entry(script.fsm, ++script.index, script.term, script.entry, script.entry_length,
+                    note_command_count, &script);
+    expect_job(&script, "j1", RUNNING);
+    assert_true(life_of(&script, 0) > life_make(1, script.request_number));
+    script_close(&script);
+}
+
+/* an agent that does not know lives is believed; so is one whose life the state has forgotten (restored from a backup). */
+static void a_report_without_a_life_or_of_a_later_one_counts(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1,n2 requeue=always");
+    expect_ok(&script, "end j1 failed");
+    expect_ok(&script, "restart j1");
+    expect_ok(&script, "report n1 application_exited j1");
+    expect_ok(&script, "report n2 application_exited j1 life=9-1");
+    expect_job(&script, "j1", COMPLETED);
+    script_close(&script);
+}
+
+/* F-006, S1-081: who stays, stays in its life; who leaves and comes back begins another. */
+static void a_node_that_comes_back_to_its_allocation_begins_a_life(void **unused)
+{
+    struct script script;
+    char before[CHECKPOINT_ID_TEXT_BYTES];
+    uint64_t stays;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1,n2,n3");
+    stays = life_of(&script, 0);
+    assert_int_equal(life_of(&script, 1), stays);
+    checkpoint_id_format(life_of(&script, 1), before);
+    expect_ok(&script, "update j1 nodes=n3,n1 force");
+    expect_ok(&script, "update j1 nodes=n1,n2,n3 force");
+    assert_int_equal(life_of(&script, 0), stays);
+    assert_int_equal(life_of(&script, 2), stays);
+    assert_true(life_of(&script, 1) > stays);
+    expect_status(&script, EARLIER_LIFE, "report n2 application_exited j1 status=9 life=%s",
+                  before);
+    expect_job(&script, "j1", RUNNING);
+    expect_ok(&script, "report n1 application_exited j1 status=9 life=%s", before);
+    assert_true(fsm_allocation_find(script.fsm, "j1")->terminating);
+    script_close(&script);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -255,6 +396,10 @@ int main(void)
         cmocka_unit_test(silent_nodes_are_given_up_at_the_deadline),
         cmocka_unit_test(a_walltime_during_a_checkpoint_is_counted_and_not_extended),
         cmocka_unit_test(the_late_end_of_the_life_before_does_not_end_the_new_one),
+        cmocka_unit_test(what_is_of_an_earlier_life_changes_nothing),
+        cmocka_unit_test(a_life_begins_after_what_was_before_in_its_own_entry),
+        cmocka_unit_test(a_report_without_a_life_or_of_a_later_one_counts),
+        cmocka_unit_test(a_node_that_comes_back_to_its_allocation_begins_a_life),
         cmocka_unit_test(the_states_clock_never_goes_back),
     };
 
