@@ -401,29 +401,49 @@ static bool identity_right(const struct app_stream *stream, uint32_t pid, uint64
     return true;
 }
 
+/* The journal does not know it: its folder was lost, or another ckpt-run had come in its place. True: it must not run, since its
+ * life has ended here. */
+static bool attach_unknown(struct app_stream *stream, const Ckpt__V1__AttachHello *hello)
+{
+    struct allocation *allocation = stream->allocation;
+    struct ledger_entry *entry = &allocation->entry;
+    struct process_identity identity;
+    const char *why;
+    bool over;
+
+    if (!identity_right(stream, hello->pid, hello->start_time_ticks, &identity, &why))
+        return false;
+    over = !allocation_set_life(allocation, 0, hello->life) || (hello->life == 0 && entry->ended);
+    if (!over)
+        clear_end(allocation);
+    process_attached(allocation, &identity, 0, false);
+    agent_reconcile_soon(stream->server->agent);
+    return over;
+}
+
 /* ckpt-run comes back: after the agent's restart, or after a broken stream. */
 static void hello_running(struct app_stream *stream, const Ckpt__V1__AttachHello *hello)
 {
     struct allocation *allocation = stream->allocation;
-    struct process_identity identity;
-    const char *why;
+    struct ledger_entry *entry = &allocation->entry;
+    bool over = false;
 
     stream->state = STREAM_RUNNING;
-    if (allocation->process.state == PROCESS_ABSENT)
+    if (allocation->process.state == PROCESS_ABSENT) {
         take_identity(stream);
-    if (allocation->process.state == PROCESS_ABSENT && !allocation->entry.ended &&
-        identity_right(stream, hello->pid, hello->start_time_ticks, &identity, &why)) {
-        /* the journal does not know it: its folder was lost, or the agent died before it was told */
-        allocation->entry.life = hello->life;
-        process_attached(allocation, &identity, 0, false);
-        agent_reconcile_soon(stream->server->agent);
+        over = attach_unknown(stream, hello);
     }
-    log_info("reattached", "allocation=%s pid=%" PRIu32 " process=%s",
-             allocation->entry.allocation_id, hello->pid,
-             process_state_name(allocation->process.state));
+    log_info("reattached", "allocation=%s pid=%" PRIu32 " process=%s", entry->allocation_id,
+             hello->pid, process_state_name(allocation->process.state));
     stream_ready(stream, &nothing_restored);
-    if (allocation->entry.ended)
-        stream_send_end(stream, (Ckpt__V1__Reason)allocation->entry.end_reason);
+    if (over)
+        process_stop(allocation,
+                     &(struct process_stop_ask){.cause = STOP_BY_ORDER,
+                                                .reason = (Ckpt__V1__Reason)entry->end_reason,
+                                                .grace_ms = entry->grace_ms,
+                                                .life = entry->ended_life});
+    else if (entry->ended)
+        stream_send_end(stream, (Ckpt__V1__Reason)entry->end_reason);
 }
 
 static bool hello_right(struct app_stream *stream, const Ckpt__V1__AttachHello *hello)
@@ -455,7 +475,7 @@ static void refuse_second(struct app_stream *stream, const struct allocation *al
 static void stream_park(struct app_stream *stream)
 {
     if (stream->state != STREAM_PARKED)
-        log_info("attach_parked", "allocation=%s text=\"its ckpt-run may come back\"",
+        log_info("attach_parked", "allocation=%s text=\"another one of it has not ended yet\"",
                  stream->hello->allocation_id);
     stream->state = STREAM_PARKED;
     stream->server->agent->clock.timer_start(stream->timer, STREAM_POLL_US);
@@ -495,6 +515,10 @@ static bool hello_admitted(struct app_stream *stream, struct allocation *allocat
         machine_alive(&stream->server->agent->machine, (pid_t)allocation->entry.pid,
                       allocation->entry.start_ticks))
         return take_over(stream, allocation);
+    if (allocation->process.state != PROCESS_ABSENT && !same && hello->running) {
+        stream_park(stream); /* what it knows is not of the one whose end is being told */
+        return false;
+    }
     if (allocation->stream != NULL && !same && !hello->running) {
         stream_refuse(stream, "another ckpt-run is attached to allocation %s",
                       hello->allocation_id);

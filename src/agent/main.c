@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "raft/uv_io.h"
+#include "src/agent/adopt.h"
 #include "src/agent/agent.h"
 #include "src/agent/app_server.h"
 #include "src/agent/config.h"
@@ -220,6 +221,8 @@ static int daemon_open(struct daemon *daemon, struct err *err)
         return -1;
     agent_init(agent, &daemon->loop, &clock, &daemon->machine, daemon->name, daemon->boot_id,
                ledger);
+    if (adopt_running(&daemon->machine, daemon->name, daemon->config.socket, ledger, err) != 0)
+        return -1;
     if (credentials_open(&daemon->credentials, &daemon->config, daemon->name, &agent->clock, err) !=
         0)
         return -1;

@@ -137,6 +137,25 @@ bool proc_living(const struct proc_stat *stat)
     return stat->state != 'Z' && stat->state != 'X';
 }
 
+int proc_socket_name(const char *path, char ret_name[PATH_MAX])
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash == NULL ? path : slash + 1;
+    char folder[PATH_MAX];
+    size_t length;
+
+    if (strlen(path) >= sizeof(folder))
+        return -1;
+    snprintf(folder, sizeof(folder), "%.*s", slash == NULL ? 1 : (int)(name - path),
+             slash == NULL ? "." : path);
+    if (realpath(folder, ret_name) == NULL)
+        return -1;
+    length = strlen(ret_name);
+    return (size_t)snprintf(ret_name + length, PATH_MAX - length, "/%s", name) < PATH_MAX - length
+               ? 0
+               : -1;
+}
+
 size_t proc_group(pid_t group, proc_each_fn *each, void *data)
 {
     DIR *folder = opendir("/proc");

@@ -9,6 +9,7 @@
 #ifndef CKPT_AGENT_PROC_H
 #define CKPT_AGENT_PROC_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -34,6 +35,9 @@ int proc_parse_status(const char *text, struct proc_status *ret_status);
 int proc_read_stat(pid_t pid, struct proc_stat *ret_stat);
 int proc_read_status(pid_t pid, struct proc_status *ret_status);
 bool proc_living(const struct proc_stat *stat); /* a zombie does not */
+
+/* The socket's path as both ends of it write it, whatever folder they are in. -1: its folder is not there. */
+int proc_socket_name(const char *path, char ret_name[PATH_MAX]);
 
 /* Living processes of the group; each() returns false to stop. Returns how many it saw. */
 typedef bool proc_each_fn(void *data, const struct proc_stat *stat);

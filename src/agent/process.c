@@ -215,6 +215,7 @@ static void finish_stop(struct allocation *allocation)
 {
     struct process *process = &allocation->process;
     bool walltime = process->cause == STOP_BY_WALLTIME;
+    char unknown[] = "no application of it was known on this node";
     Ckpt__V1__AgentReport report;
 
     if (process->cause == STOP_BY_TAKEOVER) {
@@ -230,6 +231,8 @@ static void finish_stop(struct allocation *allocation)
     report.exit_status = process->status_known ? process->wait_status : PROCESS_STATUS_UNKNOWN;
     if (process->state != PROCESS_ABSENT)
         process_forget(allocation);
+    else
+        report.detail = unknown;
     allocation->entry.terminated = allocation->entry.terminated || !walltime;
     allocation_commit(allocation, &report, 0);
     agent_reconcile_soon(allocation->agent);

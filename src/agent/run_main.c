@@ -24,6 +24,7 @@
 #include "src/agent/run_options.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
+#include "src/base/id.h"
 #include "src/rpc/client.h"
 
 #define ATTACH_METHOD "/ckpt.v1.AppService/Attach"
@@ -213,14 +214,19 @@ __attribute__((noreturn)) static void cannot_run(int failure)
 
 static void start_application(const Ckpt__V1__AttachReady *ready)
 {
+    char life[CHECKPOINT_ID_TEXT_BYTES], socket[PATH_MAX];
     const struct run_environment environment = {.allocation_id = run.options.allocation_id,
                                                 .node_id = ready->node_id,
                                                 .work_dir = run.work_dir,
                                                 .restore_dir = ready->restore_dir,
+                                                .life = checkpoint_id_format(ready->life, life),
+                                                .socket = socket,
                                                 .restart_count = run.restart_count};
     struct proc_stat stat;
     int failure = run_child_find(run.options.command[0]);
 
+    if (proc_socket_name(run.options.socket, socket) != 0)
+        socket[0] = '\0';
     if (failure == 0)
         failure = run_child_start(run.options.command, &environment, &run.child);
     if (failure != 0)

@@ -287,6 +287,73 @@ def what_ran_before_a_restart_is_not_taken_for_what_runs_after():
         cluster.debug_check()
 
 
+def alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def gone(pid):
+    wait_until(f"pid {pid} is gone", lambda: not alive(pid), 15)
+
+
+def loses_its_journal(agent):
+    agent.kill()
+    shutil.rmtree(agent.state_dir)
+
+
+def an_agent_that_lost_its_journal_ends_what_it_is_told_to():
+    """I30: also what no ckpt-run tells it of any more; nothing is given back before."""
+    with Cluster(members=1, agents=("a", "b"), policy=POLICY, heartbeat_ms=200) as cluster:
+        cluster.start()
+        cluster.register("pair", [("a", 1, MIB), ("b", 1, MIB)], grace_ms=500)
+        cluster.register("ended", [("a", 1, MIB)], grace_ms=500)
+        jobs = [cluster.run_job("a", "pair", heat(cluster, "pair")), cluster.run_job("a", "ended", heat(cluster, "ended"))]
+        other = cluster.run_job("b", "pair", heat(cluster, "pair"))
+        all_run(cluster)
+        pids = [job.application_pid() for job in jobs]
+        for job in jobs:
+            job.kill()
+        loses_its_journal(cluster.agents["a"])
+        os.kill(other.application_pid(), signal.SIGKILL)  # all of its parts are to end
+        wait_until("the broker hears of it", lambda: "kind=REPORT_KIND_TERMINATED allocation=pair" in cluster.agents["b"].log.read_text(), 10)
+        cluster.client.broker("EndAllocation", broker_pb2.EndAllocationRequest(request_id=uuid.uuid4().hex, allocation_id="ended"))
+        assert all(alive(pid) for pid in pids)
+        cluster.agents["a"].start()
+        allocation_in(cluster, "pair", ENDED_FAILED, REQUEUED)
+        assert not alive(pids[0]), "given back while it runs"
+        gone(pids[1])
+        assert cluster.agents["a"].log.read_text().count("event=adopted ") == 2
+        cluster.debug_check()
+
+
+def a_ckpt_run_with_another_application_waits_for_the_end_of_the_known_one():
+    """I30: two of an allocation after a lost journal. The end of one is not taken for the other's, which is not left alone either."""
+    unseen = ["env", "-u", "CKPT_AGENT_SOCKET"]  # the agent cannot find it by itself
+    with Cluster(members=1, agents=("a",), policy=POLICY, heartbeat_ms=200) as cluster:
+        cluster.start()
+        cluster.register("twice", [("a", 1, MIB)], grace_ms=500)
+        first = cluster.run_job("a", "twice", unseen + heat(cluster, "twice"))
+        all_run(cluster)
+        first_pid = first.application_pid()
+        os.kill(first.process.pid, signal.SIGSTOP)
+        loses_its_journal(cluster.agents["a"])
+        cluster.agents["a"].start()
+        second = cluster.run_job("a", "twice", heat(cluster, "twice"))
+        second_pid = wait_until("the second one runs", second.application_pid, 15)
+        wait_until("it is known", lambda: f"pid={second_pid} from=ABSENT to=RUNNING" in cluster.agents["a"].log.read_text(), 10)
+        os.kill(second.process.pid, signal.SIGSTOP)
+        os.kill(second_pid, signal.SIGKILL)
+        os.kill(first.process.pid, signal.SIGCONT)
+        wait_until("the first one's waits", lambda: "event=attach_parked allocation=twice" in cluster.agents["a"].log.read_text(), 10)
+        assert alive(first_pid)
+        allocation_in(cluster, "twice", ENDED_FAILED, REQUEUED)
+        gone(first_pid)
+        os.kill(second.process.pid, signal.SIGCONT)
+        cluster.debug_check()
+
+
 def damaged_and_missing_checkpoints_are_passed_over_and_said():
     """I27: tampered bytes, a deleted manifest, a missing destination; and starts that nobody counts on."""
     with Cluster(members=1, agents=("a", "b"), policy=POLICY) as cluster:
@@ -582,6 +649,8 @@ if __name__ == "__main__":
     sys.exit(tap([what_applications_answer, what_an_application_leaves_behind_is_killed, a_job_of_several_nodes_stays_of_one_piece,
                   a_shard_of_one_node_does_not_start_on_two, a_lost_node_comes_back_and_its_old_application_is_stopped,
                   what_ran_before_a_restart_is_not_taken_for_what_runs_after,
+                  an_agent_that_lost_its_journal_ends_what_it_is_told_to,
+                  a_ckpt_run_with_another_application_waits_for_the_end_of_the_known_one,
                   damaged_and_missing_checkpoints_are_passed_over_and_said, killed_agents_lose_and_repeat_nothing,
                   a_destination_that_is_full_read_only_or_hangs, walltime_and_several_victims,
                   a_flapping_destination_and_dying_leaders_lose_no_checkpoint,

@@ -11,8 +11,12 @@
 #include "src/agent/run_child.h"
 #include "tests/support/test.h"
 
-static const struct run_environment environment = {
-    .allocation_id = "job", .node_id = "n1", .work_dir = "/nowhere", .restore_dir = ""};
+static const struct run_environment environment = {.allocation_id = "job",
+                                                   .node_id = "n1",
+                                                   .work_dir = "/nowhere",
+                                                   .restore_dir = "",
+                                                   .life = "1-5",
+                                                   .socket = "/nowhere/agent.sock"};
 
 /* A folder that the command would make: there or not is what tells whether it ran. */
 static char mark[64];

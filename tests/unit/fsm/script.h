@@ -497,16 +497,13 @@ static inline enum fsm_status script_report(struct script *script, Ckpt__Log__V1
     Ckpt__Log__V1__NodeReport message = CKPT__LOG__V1__NODE_REPORT__INIT;
     Ckpt__V1__AgentReport report = CKPT__V1__AGENT_REPORT__INIT;
     const struct fsm_node *node = fsm_node_find(script->fsm, script_word(script, 1));
-    char kind[80];
 
-    snprintf(kind, sizeof(kind), "kind=%s", script_word(script, 2));
-    script->words[2] = kind;
     message.node_id = script_text(script_word(script, 1));
     message.report = &report;
     report.sequence =
         script_number(script, "seq", node == NULL ? 1 : node->last_report_sequence + 1);
     report.kind = (Ckpt__V1__ReportKind)script_enum(script, &ckpt__v1__report_kind__descriptor,
-                                                    "REPORT_KIND_", "kind", "");
+                                                    "REPORT_KIND_", "kind", script_word(script, 2));
     report.allocation_id = script_text(script_word(script, 3));
     report.checkpoint_id = script_checkpoint(script, script_value(script, "ckpt", ""));
     report.attempt = (uint32_t)script_number(script, "attempt", report.checkpoint_id != 0);
