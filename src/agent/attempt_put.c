@@ -161,8 +161,8 @@ static void abandon_done(void *data, const struct worker_result *result)
     attempt_clean_local(allocation);
 }
 
-/* What the destination keeps in spite of this is a temporary folder that no restore ever reads; the next put of this node or the
- * collection of the checkpoint removes it. So an unreachable destination does not hold the report back. */
+/* What the destination keeps in spite of this is a temporary folder that no restore ever reads; the next put of this node for the
+ * allocation, of whatever checkpoint, or the collection of this one removes it. So an unreachable destination does not hold the report back. */
 void attempt_clean(struct allocation *allocation)
 {
     struct attempt *attempt = &allocation->attempt;

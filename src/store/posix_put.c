@@ -4,6 +4,7 @@
  *          put_publish. A kill at any moment leaves at most folders that begin with a dot; the next put of the
  *          node removes them.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -238,15 +239,49 @@ static int put_publish(struct put *put, struct err *err)
     return 0;
 }
 
+static int put_sweep(int folder, const char *node, struct err *err)
+{
+    if (tree_remove_temporaries(folder, node, "tmp", err) != 0)
+        return -1;
+    return tree_remove_temporaries(folder, node, "old", err);
+}
+
+/* What is left in the allocation's other checkpoints, because abandoning it failed there: a node writes one shard of an allocation at
+ * a time. As far as it can; what it cannot the next put may, or the collection of that checkpoint. */
+static void put_sweep_others(const struct put *put)
+{
+    int fd = openat(put->folder, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *checkpoints = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry;
+
+    if (checkpoints == NULL) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    while ((entry = readdir(checkpoints)) != NULL) {
+        int folder = entry->d_name[0] == '.'
+                         ? -1
+                         : openat(dirfd(checkpoints), entry->d_name,
+                                  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+        if (folder < 0)
+            continue;
+        (void)put_sweep(folder, put->node, NULL);
+        close(folder);
+    }
+    closedir(checkpoints);
+}
+
 static int put_run(struct put *put, const struct posix_place *place, bool *ret_reused,
                    struct err *err)
 {
     if (put_list_source(put, err) != 0)
         return -1;
     put->folder = place_create(place, err);
-    if (put->folder < 0 || tree_remove_temporaries(put->folder, put->node, "tmp", err) != 0 ||
-        tree_remove_temporaries(put->folder, put->node, "old", err) != 0)
+    if (put->folder < 0 || put_sweep(put->folder, put->node, err) != 0)
         return -1;
+    put_sweep_others(put);
     *ret_reused = put_reuse(put);
     if (*ret_reused)
         return 0;
@@ -292,9 +327,7 @@ int posix_abandon(const struct posix_place *place, struct err *err)
     folder = place_open(place, &local);
     if (folder < 0)
         return local.code == ERR_NOT_FOUND ? 0 : err_set(err, local.code, "%s", local.text);
-    result = tree_remove_temporaries(folder, place->node, "tmp", err);
-    if (result == 0)
-        result = tree_remove_temporaries(folder, place->node, "old", err);
+    result = put_sweep(folder, place->node, err);
     close(folder);
     return result;
 }

@@ -40,15 +40,27 @@ static void copy_file(const struct agent_file *from, struct store_file *to)
 
 /* The files are listed now; every second one is copied as it is now, the others as they are at the end: nobody may change them in
  * between. */
+/* Of checkpoints' folders: below one folder. */
+static bool same_allocation(const char *a, const char *b)
+{
+    size_t length = (size_t)(strrchr(a, '/') - a);
+
+    return length == (size_t)(strrchr(b, '/') - b) && strncmp(a, b, length) == 0;
+}
+
 static void put_begins(struct verb *verb)
 {
     const char *source = sim_work_argument(verb->work, "--source");
     struct store_shard *shard;
     const struct agent_file *file;
 
-    /* of a put that was killed: should it still hang somewhere, it cannot publish any more */
-    while ((shard = store_shard_find(verb->store, verb->path, verb->node_id, true)) != NULL)
-        store_shard_drop(verb->store, shard);
+    /* of a put that was killed, also for another checkpoint: should it still hang somewhere, it cannot publish any more */
+    for (size_t i = verb->store->shard_count; i-- > 0;) {
+        shard = &verb->store->shards[i];
+        if (shard->temporary && strcmp(shard->node_id, verb->node_id) == 0 &&
+            same_allocation(shard->path, verb->path))
+            store_shard_drop(verb->store, shard);
+    }
     shard = store_shard_add(verb->store, verb->path, verb->node_id, true);
     shard->put = verb->work->arguments;
     for (size_t i = 0; (file = agent_files_below(verb->files, source, i)) != NULL; i++) {

@@ -508,6 +508,36 @@ static void abandon_and_the_next_put_remove_this_nodes_leftovers_only(void **sta
     assert_int_equal(verify_n1(folders), WORKER_EXIT_OK);
 }
 
+/* The destination was away when it was to be abandoned; the checkpoint is another one by now. */
+static void the_next_put_removes_what_could_not_be_abandoned(void **state)
+{
+    struct folders *folders = *state;
+    char other[300], away[300], kept[400];
+    static const char left[] = ".n1.tmp.0123456789abcdef", *const others[] = {
+                                                               ".n2.tmp.0123456789abcdef", "n1"};
+
+    snprintf(other, sizeof(other), "%s/t/p/a/checkpoints/1-41", folders->prefix);
+    assert_int_equal(VERB("put", "--prefix", folders->prefix, "--path", other, "--node", "n1",
+                          "--source", folders->source),
+                     WORKER_EXIT_OK);
+    snprintf(kept, sizeof(kept), "%s/%s", other, others[0]);
+    assert_int_equal(mkdir(kept, 0700), 0);
+    snprintf(kept, sizeof(kept), "%s/%s", other, left);
+    assert_int_equal(mkdir(kept, 0700), 0);
+    write_text(kept, "half", "half");
+    snprintf(away, sizeof(away), "%s.away", folders->prefix);
+    assert_int_equal(rename(folders->prefix, away), 0);
+    assert_int_equal(VERB("abandon", "--prefix", folders->prefix, "--path", other, "--node", "n1"),
+                     WORKER_EXIT_UNAVAILABLE);
+    assert_int_equal(rename(away, folders->prefix), 0);
+    assert_true(exists(other, left));
+    assert_int_equal(put_n1(folders), WORKER_EXIT_OK);
+    assert_false(exists(other, left));
+    for (size_t i = 0; i < 2; i++)
+        assert_true(exists(other, others[i]));
+    assert_int_equal(verify_n1(folders), WORKER_EXIT_OK);
+}
+
 /* S2-025: idempotent, and the folders that became empty go too, but no other checkpoint */
 static void collect_removes_one_checkpoint_again_and_again(void **state)
 {
@@ -588,6 +618,7 @@ int main(void)
         T(full_destination_is_unavailable_and_leaves_nothing),
         T(probe_leaves_nothing_and_removes_old_leftovers_of_killed_ones),
         T(abandon_and_the_next_put_remove_this_nodes_leftovers_only),
+        T(the_next_put_removes_what_could_not_be_abandoned),
         T(collect_removes_one_checkpoint_again_and_again),
         T(collect_never_follows_links_and_never_takes_a_tenants_folder),
     };
