@@ -182,14 +182,17 @@ static void attempt_end(struct rpc_client_call *call, void *data, const struct r
 static const struct rpc_client_handlers attempt_handlers = {.on_message = attempt_message,
                                                             .on_end = attempt_end};
 
-/* Who knows that nothing happened is not told that it is unknown. */
+/* Who knows that nothing happened is not told that it is unknown. NOT_LEADER is UNAVAILABLE then: a refusal would be final. */
 static void pending_overdue(struct client_pending *pending)
 {
     char text[sizeof(pending->last_text) + 96];
     bool tried = pending->last_status != RPC_OK;
 
     if (tried && !pending->uncertain) {
-        pending_done(pending, pending->last_status, pending->last_text);
+        pending_done(pending,
+                     pending->last_status == RPC_FAILED_PRECONDITION ? RPC_UNAVAILABLE
+                                                                     : pending->last_status,
+                     pending->last_text);
         return;
     }
     snprintf(text, sizeof(text), "no answer in time%s%s%s%s", tried ? "; last attempt: " : "",

@@ -4,7 +4,7 @@
  *          leader hint and RESOURCE_EXHAUSTED with push-back until its deadline, always with the same bytes (same request id).
  *          client_call_wait() runs a private loop and is for programs without one (ckptctl).
  * Errors   gRPC status and text; RPC_DEADLINE_EXCEEDED means: outcome unknown, ask again with the same request id. When no attempt can
- *          have been applied, the deadline ends the call with the last attempt's status instead.
+ *          have been applied, the deadline ends the call with UNAVAILABLE or RESOURCE_EXHAUSTED and the last attempt's text instead.
  */
 #ifndef CKPT_CLIENT_CLIENT_H
 #define CKPT_CLIENT_CLIENT_H
