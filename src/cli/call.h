@@ -6,6 +6,7 @@
 #ifndef CKPT_CLI_CALL_H
 #define CKPT_CLI_CALL_H
 
+#include "ckpt/v1/common.pb-c.h"
 #include "src/cli/cli.h"
 
 enum {
@@ -19,6 +20,9 @@ enum {
 enum cli_exit call_read(struct cli *cli, const char *what, const char *method,
                         const ProtobufCMessage *request,
                         const ProtobufCMessageDescriptor *reply_type, ProtobufCMessage **ret_reply);
+/* The policy; the caller frees *ret_reply, which holds it. */
+enum cli_exit call_policy(struct cli *cli, const Ckpt__V1__Policy **ret_policy,
+                          ProtobufCMessage **ret_reply);
 /* Fills the request's request_id. With --dry-run it prints the request and sets *ret_reply to NULL. */
 enum cli_exit call_mutate(struct cli *cli, const char *what, const char *method,
                           ProtobufCMessage *request, const ProtobufCMessageDescriptor *reply_type,

@@ -212,18 +212,12 @@ static void print_policy(struct cli *cli, const Ckpt__V1__Policy *policy)
 
 enum cli_exit command_policy_get(struct cli *cli)
 {
-    Ckpt__V1__GetPolicyRequest request = CKPT__V1__GET_POLICY_REQUEST__INIT;
-    static const Ckpt__V1__Policy none = CKPT__V1__POLICY__INIT;
+    const Ckpt__V1__Policy *policy;
     ProtobufCMessage *message;
-    enum cli_exit code =
-        call_read(cli, "get the policy", "OperatorService/GetPolicy", &request.base,
-                  &ckpt__v1__get_policy_reply__descriptor, &message);
+    enum cli_exit code = call_policy(cli, &policy, &message);
 
     if (code != CLI_OK)
         return code;
-    const Ckpt__V1__Policy *policy = ((const Ckpt__V1__GetPolicyReply *)message)->policy;
-
-    policy = policy != NULL ? policy : &none;
     if (!output_json_message(cli, "policy", &policy->base))
         print_policy(cli, policy);
     call_free(message);

@@ -283,18 +283,14 @@ static bool on_event(struct cli *cli, void *data, const Ckpt__V1__Event *event)
 static enum cli_exit read_policy(struct cli *cli, struct whatif_scenario *scenario,
                                  uint64_t *ret_write_bytes_per_s)
 {
-    Ckpt__V1__GetPolicyRequest request = CKPT__V1__GET_POLICY_REQUEST__INIT;
+    const Ckpt__V1__Policy *policy;
     ProtobufCMessage *message;
-    enum cli_exit code =
-        call_read(cli, "get the policy", "OperatorService/GetPolicy", &request.base,
-                  &ckpt__v1__get_policy_reply__descriptor, &message);
+    enum cli_exit code = call_policy(cli, &policy, &message);
 
     if (code != CLI_OK)
         return code;
-    const Ckpt__V1__Policy *policy = ((const Ckpt__V1__GetPolicyReply *)message)->policy;
-
-    if (policy != NULL) {
-        scenario->learn = 1; /* nothing is known in advance, as with traces */
+    if (policy->evaluation_interval_ms > 0) { /* there is one */
+        scenario->learn = 1;                  /* nothing is known in advance, as with traces */
         scenario->cycle_s = policy->evaluation_interval_ms > 1000
                                 ? (double)policy->evaluation_interval_ms / 1e3
                                 : 1;
