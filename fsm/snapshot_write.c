@@ -6,6 +6,9 @@
 
 enum { FEW_WORDS = 128 }; /* messages about this many bytes need no heap */
 
+/* Bytes: a number is at most a tag below 2,048 and ten; a record is a field of its own. */
+enum { FIELD_MOST = 12, RECORD_HEAD_MOST = 16 };
+
 /* protobuf-c wants char *, and only reads. */
 static char *text(const char *constant)
 {
@@ -17,23 +20,37 @@ static char *text(const char *constant)
     return pointer.changing;
 }
 
-static void write_record(struct snapshot_writer *writer, const snapshot_record *record)
+/* Of a record that takes `most` bytes at most. */
+static void write_within(struct snapshot_writer *writer, const snapshot_record *record, size_t most)
 {
-    size_t length = ckpt__log__v1__snapshot_record__get_packed_size(record);
+    size_t length;
 
     if (writer->failed)
         return;
-    CHECK(length <= SNAPSHOT_RECORD_MAX);
-    if (SNAPSHOT_LENGTH_BYTES + length > writer->capacity) {
-        writer->capacity = 2 * (SNAPSHOT_LENGTH_BYTES + length);
+    if (SNAPSHOT_LENGTH_BYTES + most > writer->capacity) {
+        writer->capacity = 2 * (SNAPSHOT_LENGTH_BYTES + most);
         writer->buffer = check_realloc(writer->buffer, writer->capacity, 1);
     }
+    length = ckpt__log__v1__snapshot_record__pack(record, writer->buffer + SNAPSHOT_LENGTH_BYTES);
+    CHECK(length <= most);
+    CHECK(length <= SNAPSHOT_RECORD_MAX);
     for (size_t i = 0; i < SNAPSHOT_LENGTH_BYTES; i++)
         writer->buffer[i] = (uint8_t)(length >> (8 * i));
-    ckpt__log__v1__snapshot_record__pack(record, writer->buffer + SNAPSHOT_LENGTH_BYTES);
     if (writer->write(writer->context, writer->buffer, SNAPSHOT_LENGTH_BYTES + length) != 0)
         writer->failed = true;
     writer->record_count++;
+}
+
+static void write_record(struct snapshot_writer *writer, const snapshot_record *record)
+{
+    write_within(writer, record, ckpt__log__v1__snapshot_record__get_packed_size(record));
+}
+
+/* What a message's numbers, and the heads of its texts and messages, take at most. Of the records of which there are millions nothing
+ * more exact is asked: protobuf-c's own size costs as much as packing them. */
+static size_t numbers_most(const ProtobufCMessageDescriptor *descriptor)
+{
+    return RECORD_HEAD_MOST + (size_t)descriptor->n_fields * FIELD_MOST;
 }
 
 #define RECORD(member, field, value)                                                               \
@@ -303,6 +320,19 @@ static void fill_learned(Ckpt__Log__V1__AllocationRecord *message,
     message->stall_ppm_plus_1 = learned->stall_measured ? learned->stall_ppm + 1 : 0;
 }
 
+static size_t allocation_most(const struct fsm_allocation *view)
+{
+    const char *const texts[] = {view->id,       view->tenant, view->project,
+                                 view->vcluster, view->owner,  view->profile};
+    size_t most = numbers_most(&ckpt__log__v1__allocation_record__descriptor) +
+                  numbers_most(&ckpt__v1__gpu_account__descriptor);
+
+    for (size_t i = 0; i < ARRAY_COUNT(texts); i++)
+        most += strlen(texts[i]);
+    return most + ((size_t)view->node_count + view->next_count) *
+                      numbers_most(&ckpt__log__v1__share_record__descriptor);
+}
+
 void fsm_write_allocation(struct snapshot_writer *writer, const struct allocation *allocation)
 {
     Ckpt__Log__V1__AllocationRecord message = CKPT__LOG__V1__ALLOCATION_RECORD__INIT;
@@ -327,7 +357,7 @@ void fsm_write_allocation(struct snapshot_writer *writer, const struct allocatio
     fill_next(next.items, allocation);
     message.n_next_shares = allocation->view.next_count;
     message.next_shares = (Ckpt__Log__V1__ShareRecord **)next.pointers;
-    write_record(writer, &record);
+    write_within(writer, &record, allocation_most(&allocation->view));
     free(shares.heap);
     free(next.heap);
 }
@@ -551,7 +581,10 @@ void fsm_write_session(struct snapshot_writer *writer, const struct session *ses
     }
     message.n_victims = session->victim_count;
     message.victims = pointers;
-    write_record(writer, &record);
+    write_within(
+        writer, &record,
+        numbers_most(&ckpt__log__v1__session_record__descriptor) + strlen(session->request_id) +
+            session->victim_count * (numbers_most(&ckpt__v1__victim__descriptor) + FSM_ID_BYTES));
 }
 
 void fsm_write_event(struct snapshot_writer *writer, const Ckpt__V1__Event *source)
