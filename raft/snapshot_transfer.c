@@ -96,11 +96,15 @@ int transfer_send(struct transfer *transfer, uint64_t peer, const struct snapsho
 {
     const struct disk_ops *disk = transfer->folder->disk;
     struct frame_message begin = {.type = FRAME_SNAPSHOT_BEGIN};
-    struct transfer_out *out = out_find(transfer, 0, false);
+    struct transfer_out *out, *before = out_find(transfer, peer, true);
     char path[FOLDER_PATH_BYTES];
     struct disk_file *file;
     uint64_t size;
 
+    /* Begun in an older term: meanwhile the peer may have given it up for another leader's, without a word to us. */
+    if (before != NULL && before->term < term && !before->ended)
+        out_end(before, -1);
+    out = out_find(transfer, 0, false);
     if (out == NULL || out_find(transfer, peer, true) != NULL)
         return -1;
     snapshot_path(transfer->folder, snapshot->index, snapshot->term, path);
