@@ -303,6 +303,23 @@ def loses_its_journal(agent):
     shutil.rmtree(agent.state_dir)
 
 
+def what_a_life_left_in_its_work_folder_is_swept():
+    """The next one begins beside nothing of it in out/ and restore/; what else is there is the application's own."""
+    with Cluster(members=1, agents=("a",), policy=POLICY, heartbeat_ms=200) as cluster:
+        cluster.start()
+        cluster.register("swept", [("a", 1, MIB)], grace_ms=500)
+        job = cluster.run_job("a", "swept", heat(cluster, "swept"))
+        all_run(cluster)
+        for folder in ("out/1-9-1/deep", "restore/1-9", "own"):
+            (job.work_dir / folder).mkdir(parents=True)
+            (job.work_dir / folder / "file").write_text("left")
+        os.kill(job.application_pid(), signal.SIGKILL)
+        says(job, "restart 1 of 3")
+        wait_until("it runs again", lambda: job.log.read_text().count("starts at iteration") == 2, 15)
+        assert (job.work_dir / "own" / "file").exists()
+        assert not list((job.work_dir / "out").glob("*")) and not list((job.work_dir / "restore").glob("*"))
+
+
 def an_agent_that_lost_its_journal_ends_what_it_is_told_to():
     """I30: also what no ckpt-run tells it of any more; nothing is given back before."""
     with Cluster(members=1, agents=("a", "b"), policy=POLICY, heartbeat_ms=200) as cluster:
@@ -649,7 +666,7 @@ if __name__ == "__main__":
     sys.exit(tap([what_applications_answer, what_an_application_leaves_behind_is_killed, a_job_of_several_nodes_stays_of_one_piece,
                   a_shard_of_one_node_does_not_start_on_two, a_lost_node_comes_back_and_its_old_application_is_stopped,
                   what_ran_before_a_restart_is_not_taken_for_what_runs_after,
-                  an_agent_that_lost_its_journal_ends_what_it_is_told_to,
+                  what_a_life_left_in_its_work_folder_is_swept, an_agent_that_lost_its_journal_ends_what_it_is_told_to,
                   a_ckpt_run_with_another_application_waits_for_the_end_of_the_known_one,
                   damaged_and_missing_checkpoints_are_passed_over_and_said, killed_agents_lose_and_repeat_nothing,
                   a_destination_that_is_full_read_only_or_hangs, walltime_and_several_victims,

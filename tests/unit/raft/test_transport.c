@@ -14,7 +14,7 @@ struct network_stream {
 static void (*accept_stream)(void *data, struct network_stream *stream);
 static void *accept_data;
 static uint64_t now_us;
-static size_t greeted, closed;
+static size_t greeted, closed, connects;
 
 static int fake_listen(void *context, const char *address,
                        void (*accepted)(void *data, struct network_stream *stream), void *data,
@@ -42,6 +42,7 @@ static struct network_stream *fake_connect(void *context, const char *address,
 
     (void)context;
     (void)address;
+    connects++;
     stream->events = *events;
     return stream;
 }
@@ -135,7 +136,7 @@ static void open_transport(bool proves)
                                    .close = fake_close};
     clock_table.monotonic_us = clock_monotonic;
     now_us = 1000000;
-    greeted = closed = 0;
+    greeted = closed = connects = 0;
     members[0] = (struct consensus_member){.id = 1, .name = "n1", .address = "a:1"};
     members[1] = (struct consensus_member){.id = 2, .name = "n2", .address = "b:1"};
     transport_init(&transport, &config, &events);
@@ -215,11 +216,31 @@ static void a_hello_in_anothers_name_is_refused(void **state)
     transport_close(&transport);
 }
 
+/* A peer whose host drops everything: neither connected nor refused. */
+static void a_dial_that_hangs_is_given_up_and_repeated(void **state)
+{
+    (void)state;
+    open_transport(false);
+    for (size_t dials = 1; dials <= 5; dials++) {
+        transport_tick(&transport);
+        assert_uint_equal(connects, dials);
+        now_us += UINT64_C(1000) * TRANSPORT_DIAL_TIMEOUT_MS;
+        transport_tick(&transport);
+        assert_uint_equal(closed, dials - 1);
+        now_us++;
+        transport_tick(&transport);
+        assert_uint_equal(closed, dials);
+        now_us += UINT64_C(1000) * TRANSPORT_BACKOFF_MAX_MS;
+    }
+    transport_close(&transport);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(silent_strangers_keep_no_member_out),
         cmocka_unit_test(a_hello_in_anothers_name_is_refused),
+        cmocka_unit_test(a_dial_that_hangs_is_given_up_and_repeated),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

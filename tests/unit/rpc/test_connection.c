@@ -591,6 +591,41 @@ static void a_server_that_stopped_answering_is_noticed(void **state)
     fixture_close(&fixture);
 }
 
+/* The kernel answers for a process that never does; then its queue is full, and what comes is dropped without an answer. */
+static void a_dial_that_hangs_is_given_up(void **state)
+{
+    const struct rpc_channel_config config = {.connect_timeout_ms = 100};
+    int fillers[4], listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_storage address;
+    socklen_t length = sizeof(address);
+    struct fixture fixture;
+    struct seen seen;
+
+    (void)state;
+    fixture_open(&fixture, NULL);
+    assert_int_equal(listen(listener, 0), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &length), 0);
+    snprintf(fixture.address, sizeof(fixture.address), "127.0.0.1:%d",
+             ntohs(((struct sockaddr_in *)&address)->sin_port));
+    for (int full = 0; full < 2; full++) {
+        for (size_t i = 0; full && i < ARRAY_COUNT(fillers); i++) {
+            fillers[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+            (void)connect(fillers[i], (struct sockaddr *)&address, length);
+        }
+        fixture_channel(&fixture, &config);
+        seen_unary(&fixture, &seen, "/test.T/Echo", "x", 0);
+        assert_true(fixture_run(&fixture, &seen.done));
+        assert_int_equal(seen.status, RPC_UNAVAILABLE);
+        assert_false(seen.sent); /* it may be repeated elsewhere */
+        if (!full)
+            rpc_channel_free(fixture.channel);
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(fillers); i++)
+        close(fillers[i]);
+    close(listener);
+    fixture_close(&fixture);
+}
+
 static void draining_lets_calls_finish_and_takes_no_new_ones(void **state)
 {
     struct fixture fixture;
@@ -710,6 +745,7 @@ int main(void)
         cmocka_unit_test(a_silent_peer_is_pinged_and_given_up),
         cmocka_unit_test(a_client_that_only_waits_is_kept),
         cmocka_unit_test(a_server_that_stopped_answering_is_noticed),
+        cmocka_unit_test(a_dial_that_hangs_is_given_up),
         cmocka_unit_test(draining_lets_calls_finish_and_takes_no_new_ones),
         cmocka_unit_test(a_drain_ends_after_its_grace_even_with_open_calls),
         cmocka_unit_test(a_channel_finds_a_server_that_comes_later),
