@@ -369,6 +369,8 @@ const struct fsm_node *fsm_node_find(const struct fsm *fsm, const char *id);
 uint32_t fsm_target_slots(const struct fsm *fsm);
 const struct fsm_target *fsm_target_at(const struct fsm *fsm, uint32_t slot);
 const struct fsm_target *fsm_target_find(const struct fsm *fsm, const char *id);
+/* Its budget but for an outage. */
+uint64_t fsm_target_budget_when_up(const struct fsm_target *target);
 /* Slots of the not ended allocations that have the node, and the lives of their parts there (NULL: not wanted); returns how many
  * there are, writes at most max. */
 size_t fsm_allocations_on_node(const struct fsm *fsm, uint32_t node_slot, uint32_t *ret_slots,

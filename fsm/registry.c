@@ -205,15 +205,18 @@ struct target *fsm_target_create(struct fsm *fsm, uint32_t slot, const char *id)
     return target;
 }
 
+uint64_t fsm_target_budget_when_up(const struct fsm_target *target)
+{
+    uint64_t share_ppm = FSM_PPM - fsm_min(target->staging_share_ppm, FSM_PPM);
+
+    return (uint64_t)((__uint128_t)target->write_bytes_per_s * share_ppm / FSM_PPM);
+}
+
 void fsm_target_budget(struct target *target)
 {
     struct fsm_target *view = &target->view;
-    uint64_t share_ppm = FSM_PPM - fsm_min(view->staging_share_ppm, FSM_PPM);
 
-    view->budget_bytes_per_s = 0;
-    if (view->available)
-        view->budget_bytes_per_s =
-            (uint64_t)((__uint128_t)view->write_bytes_per_s * share_ppm / FSM_PPM);
+    view->budget_bytes_per_s = view->available ? fsm_target_budget_when_up(view) : 0;
     if (target->budgeted_bytes_per_s > view->budget_bytes_per_s)
         target->excused_bytes_per_s =
             fsm_max(target->excused_bytes_per_s, target->budgeted_bytes_per_s);

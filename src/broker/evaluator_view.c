@@ -260,17 +260,18 @@ static void fill_hazard(const struct evaluator_cycle *cycle,
     view->hazard_factor[row] = sum / allocation->node_count;
 }
 
-/* What the job's nodes can inject, at most what its target takes. */
+/* What the job's nodes can inject, at most what its target takes: in an outage what it will take afterwards. The flag alone says
+ * that it takes nothing now, and is all that has to change. */
 static double usable_bandwidth(const struct fsm_allocation *allocation,
                                const struct fsm_target *target, const Ckpt__V1__Policy *policy)
 {
     uint64_t per_node = allocation->write_bytes_per_s > 0 ? allocation->write_bytes_per_s
                                                           : policy->default_write_bytes_per_s;
 
-    if (target == NULL || !target->available)
+    if (target == NULL)
         return 0;
     return fmin((double)allocation->node_count * (double)per_node,
-                (double)target->budget_bytes_per_s);
+                (double)fsm_target_budget_when_up(target));
 }
 
 static double seconds_between(uint64_t from_ms, uint64_t to_ms)
@@ -443,7 +444,9 @@ void decision_terms(const struct eval_view *view, const struct eval_result *resu
     ret_terms->hazard_per_s_e12 = saturate_uint64(result->hazard_per_s[row] * 1e12);
     ret_terms->failure_probability_ppm = saturate_uint64(result->failure_probability[row] * 1e6);
     ret_terms->young_daly_ms = saturate_uint64(result->young_daly_s[row] * 1e3);
-    ret_terms->bandwidth_bytes_per_s = saturate_uint64(view->bandwidth_bytes_per_s[row]);
+    ret_terms->bandwidth_bytes_per_s = (view->flags[row] & EVAL_FLAG_STORAGE_DOWN) != 0
+                                           ? 0
+                                           : saturate_uint64(view->bandwidth_bytes_per_s[row]);
     ret_terms->purpose = purpose;
     ret_terms->gpu_count = (uint32_t)view->gpus[row];
     ret_terms->verdict = translate_text(eval_verdict_name(result->verdict[row]));

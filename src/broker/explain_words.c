@@ -133,7 +133,8 @@ void explain_guards(const struct explained *explained,
     guard_intervals(explained, ret_texts[0], ret_texts[5], ret_texts[6]);
     guard_active(explained, ret_texts[1]);
     snprintf(ret_texts[2], EXPLAIN_TEXT_BYTES, "storage: %s (%.0f bytes/s usable)",
-             ok_or_blocks((flags & EVAL_FLAG_STORAGE_DOWN) == 0), view->bandwidth_bytes_per_s[0]);
+             ok_or_blocks((flags & EVAL_FLAG_STORAGE_DOWN) == 0),
+             (flags & EVAL_FLAG_STORAGE_DOWN) == 0 ? view->bandwidth_bytes_per_s[0] : 0);
     snprintf(ret_texts[3], EXPLAIN_TEXT_BYTES, "strategy: %s",
              flags & EVAL_FLAG_NOT_AUTO ? "blocks (not auto)" : "ok (auto)");
     if (isinf(view->walltime_left_s[0]))

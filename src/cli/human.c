@@ -40,7 +40,7 @@ const char *human_duration(uint64_t ms, char text[HUMAN_BYTES])
 {
     uint64_t s = ms / 1000;
 
-    if (ms == UINT64_MAX)
+    if (ms >= UINT64_C(9200000000000000000)) /* also what was saturated */
         snprintf(text, HUMAN_BYTES, "never");
     else if (ms < 1000)
         snprintf(text, HUMAN_BYTES, "%" PRIu64 "ms", ms);

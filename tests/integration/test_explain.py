@@ -8,7 +8,7 @@ import sys
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import BIN, Cluster, broker_pb2, metric, tap, wait_until  # noqa: E402
+from cluster import BIN, Cluster, broker_pb2, common_pb2, metric, tap, wait_until  # noqa: E402
 
 POLICY = {"evaluation_interval": "1s", "min_interval": "1s", "checkpoint_timeout": "20s", "grace": "1s", "quiesce": "1ms",
           "near_completion": "1s"}
@@ -96,6 +96,50 @@ def the_past_is_explained_and_what_is_too_old_says_from_when_on():
             assert line in text, f"{line} is not in:\n{text}"
 
 
+def what_is_reported_flips_the_decision_when_it_is_done():
+    """The smallest change, done by its owner or by the operator in the running cluster: another strategy, storage that is back."""
+    with Cluster(agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        cluster.register("job", [("a", 1, 4 << 20)], period_ms=2000, strategy=common_pb2.STRATEGY_MANUAL)
+        cluster.run_job("a", "job", [str(BIN / "heat"), "--size", "64", "--iterations", "100000000", "--delay-us", "2000",
+                                     "--output", str(cluster.dir / "result")])
+
+        def change(verdict):
+            answer = cluster.ctl("explain", "job", "-o", "json", check=False)
+            now = json.loads(answer.stdout)["explanation"] if answer.returncode == 0 else None
+            return now["change"] if now and now["terms"]["verdict"] == verdict and now["change"] else None
+        told = wait_until("the strategy alone holds it", lambda: change("strategy_not_auto"), 20)
+        assert (told["input"], told["cleared"]) == ("flags", "not_auto"), told
+        assert "flag not_auto cleared" in cluster.ctl("explain", "job").stdout
+        assert not cluster.checkpoints("job")
+        cluster.storage_down()
+        wait_until("the outage is seen", lambda: "unavailable" in cluster.ctl("targets").stdout, 15)
+        cluster.ctl("update", "job", "--strategy", "AUTO")
+        told = wait_until("the storage alone holds it", lambda: change("storage_unavailable"), 15)
+        assert (told["input"], told["cleared"]) == ("flags", "storage_down"), told
+        assert not cluster.checkpoints("job"), "nothing fires in an outage"
+        cluster.storage_up()
+        wait_until("it is checkpointed", lambda: cluster.checkpoints("job", state=COMPLETE), 20)
+
+
+def a_policy_is_checked_by_the_log_and_holds_at_once():
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        for pairs, name in ((["min_interval=7h"], "min_interval_ms (limited by max_interval_ms)"), (["evaluation_interval=10ms"], "evaluation_interval_ms"),
+                            (["grace=5s", "stall_fraction=200%"], "stall_fraction_ppm")):
+            refused = cluster.ctl("policy", "set", *pairs, check=False)
+            assert refused.returncode == 2 and f"INVALID_ARGUMENT: {name}: " in refused.stderr, refused
+        policy = json.loads(cluster.ctl("policy", "get", "-o", "json").stdout)["policy"]
+        assert (policy["min_interval_ms"], policy["grace_ms"]) == (1000, 1000), policy
+        cluster.ctl("policy", "set", "evaluation_interval=1h")
+        cluster.register("job", [("a", 1, 4 << 20)])
+        wait_until("the hour has begun", lambda: cluster.ctl("explain", "job", check=False).returncode in (0, 3), 10)
+        cluster.ctl("policy", "set", "evaluation_interval=500ms")  # and not an hour later
+        first = wait_until("it is evaluated", lambda: cluster.ctl("explain", "job", "-o", "json", check=False).stdout, 10)
+        wait_until("and again", lambda: json.loads(first)["explanation"]["evaluated_at_ms"] != explanation(cluster, "job")["evaluated_at_ms"], 10)
+
+
 if __name__ == "__main__":
     sys.exit(tap([a_decision_is_reproduced_after_failover_and_after_restart_of_all,
-                  the_past_is_explained_and_what_is_too_old_says_from_when_on]))
+                  the_past_is_explained_and_what_is_too_old_says_from_when_on,
+                  what_is_reported_flips_the_decision_when_it_is_done, a_policy_is_checked_by_the_log_and_holds_at_once]))
