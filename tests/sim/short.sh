@@ -39,5 +39,11 @@ for pinned in tests/sim/pinned/*; do
         ;;
     esac
 done
+# A violation's replay line repeats it, whatever was given on the command line that found it.
+line=$(grep -v '^#' tests/sim/pinned/S14)
+# shellcheck disable=SC2086
+replay=$("$simulate" ${line/expect=1/} 2>&1 | sed -n 's/^repeat with: make sim SEED=\([0-9]*\) REPLICAS=\([0-9]*\) UNSAFE=\([0-9]*\) OPTIONS="\(.*\)"$/seed=\1 replicas=\2 unsafe=\3 \4/p')
+# shellcheck disable=SC2086
+check "the replay line of a violation repeats it" expect=1 ${replay:-unsafe=}
 echo "1..$number"
 exit $failed

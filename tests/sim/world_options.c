@@ -101,12 +101,33 @@ int world_options_set(struct world_options *options, const char *assignment)
     return -1;
 }
 
+/* Those that the seed did not draw. */
+static void print_given(FILE *stream, const struct world_options *options)
+{
+    struct world_options drawn;
+    const char *before = " OPTIONS=\"";
+
+    world_options_draw(options->seed, options->replicas, &drawn);
+    drawn.unsafe = options->unsafe;
+    for (size_t i = 0; i < ARRAY_COUNT(known); i++) {
+        uint64_t value = option_get(options, &known[i]);
+
+        if (value == option_get(&drawn, &known[i]))
+            continue;
+        fprintf(stream, "%s%s=%" PRIu64, before, known[i].name, value);
+        before = " ";
+    }
+    if (strcmp(before, " ") == 0)
+        fputc('"', stream);
+}
+
 void world_options_print(FILE *stream, const struct world_options *options)
 {
-    fprintf(stream, "repeat with: make sim SEED=%" PRIu64 " REPLICAS=%u%s", options->seed,
-            options->replicas, options->unsafe != 0 ? " UNSAFE=" : "");
+    fprintf(stream, "repeat with: make sim SEED=%" PRIu64 " REPLICAS=%u", options->seed,
+            options->replicas);
     if (options->unsafe != 0)
-        fprintf(stream, "%u", options->unsafe);
+        fprintf(stream, " UNSAFE=%u", options->unsafe);
+    print_given(stream, options);
     fprintf(stream, "\noptions:");
     for (size_t i = 0; i < ARRAY_COUNT(known); i++)
         fprintf(stream, " %s=%" PRIu64, known[i].name, option_get(options, &known[i]));
