@@ -57,6 +57,7 @@ struct model {
     struct report *reports; /* not acknowledged */
     size_t report_count;
     unsigned boots;
+    uint64_t ecc_correctable, ecc_uncorrectable; /* errors counted */
     bool calm;
 };
 
@@ -212,6 +213,26 @@ static void hello_send(struct process *process, struct rpc_client_call *call)
     message_send(call, &up);
 }
 
+/* Its counters of memory errors rise, or it gets hot: the leader's alarms, and urgent drains. */
+static void alarm_draw(struct process *process, Ckpt__V1__AgentHeartbeat *beat)
+{
+    struct model *model = process->model;
+    struct world *world = process->world;
+
+    if (world->options.alarms == 0)
+        return;
+    beat->ecc_measured = true;
+    beat->temperature_limit_milli_celsius = 90000;
+    beat->temperature_milli_celsius = 40000;
+    if (!model->calm && sim_chance(world->sim, world->options.alarms)) {
+        model->ecc_correctable += 1 + sim_random(world->sim, 1000);
+        model->ecc_uncorrectable += sim_random(world->sim, 2);
+        beat->temperature_milli_celsius = 40000 + (uint32_t)sim_random(world->sim, 60000);
+    }
+    beat->ecc_correctable_count = model->ecc_correctable;
+    beat->ecc_uncorrectable_count = model->ecc_uncorrectable;
+}
+
 static void heartbeat_send(struct process *process)
 {
     Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
@@ -221,6 +242,7 @@ static void heartbeat_send(struct process *process)
     beat.sequence = ++process->beats;
     beat.running = list;
     beat.n_running = running_list(process, items, list);
+    alarm_draw(process, &beat);
     up.body_case = CKPT__V1__AGENT_UP__BODY_HEARTBEAT;
     up.heartbeat = &beat;
     message_send(process->call, &up);

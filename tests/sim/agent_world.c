@@ -120,7 +120,7 @@ static void run_ended(void *data, struct application_run *run, int exit_code, co
                 sim_now_us(place->world->sim), place->machine->name,
                 application_run_allocation(run), exit_code, refused == NULL ? "" : refused);
     all.counters.refused += refused != NULL;
-    if (exit_code == 0)
+    if (exit_code == 0 && !application_run_ordered(run))
         agent_jobs_finished(all.jobs, place->agent, application_run_allocation(run));
     for (size_t i = 0; i < RUNS_MAX; i++)
         if (place->runs[i] == run)

@@ -33,7 +33,8 @@ struct application_run {
     char restore_dir[WORK_DIR_BYTES];
     uint32_t restart_count;
     bool confirmed, ready, ended, will_restart;
-    bool waits; /* a dead child waits to be reaped */
+    bool ordered; /* by its agent to end */
+    bool waits;   /* a dead child waits to be reaped */
     bool left;
     int wait_status;
     int exit_code;
@@ -261,7 +262,7 @@ static void take_ready(struct application_run *run, const Ckpt__V1__AttachReady 
 
 static void take_end(struct application_run *run)
 {
-    run->ended = true;
+    run->ended = run->ordered = true;
     if (run->state == RUN_ATTACHING)
         leave(run, run->restart_count > 0 ? exit_code_of(run->wait_status) : 125);
 }
@@ -382,6 +383,11 @@ void application_run_terminate(struct application_run *run)
 struct application *application_run_child(const struct application_run *run)
 {
     return run->child;
+}
+
+bool application_run_ordered(const struct application_run *run)
+{
+    return run->ordered;
 }
 
 const char *application_run_allocation(const struct application_run *run)

@@ -31,6 +31,7 @@ void application_run_kill(struct application_run *run); /* ended() does not come
 void application_run_terminate(struct application_run *run);
 /* NULL: none. */
 struct application *application_run_child(const struct application_run *run);
+bool application_run_ordered(const struct application_run *run); /* by its agent to end */
 const char *application_run_allocation(const struct application_run *run);
 
 #endif

@@ -55,6 +55,7 @@ struct board {
     struct times equal, settled;
     uint64_t requests, acknowledged, unknown, reads, refused, elections, applied, asked, shards,
         terminated, lost_members, faults, changes;
+    uint64_t operated, watched, backups;
     /* of the shipping agents */
     uint64_t lives, restores, deaths, runs_killed, power_losses, rogue_welcomes;
 };
@@ -118,12 +119,13 @@ static void report(struct board *board, const struct world *world, uint64_t took
     add(&board->terminated, world->counts.terminated);
     add(&board->changes, world->counts.added + world->counts.promoted + world->counts.removed);
     add(&board->lost_members, world->counts.lost_members);
-    add(&board->faults,
-        world->counts.crashes + world->counts.dead_disks + world->counts.disk_errors +
-            world->counts.partitions + world->counts.resets + world->counts.pauses +
-            world->counts.clock_steps + world->counts.slow + world->counts.full +
-            world->counts.rots + world->counts.flaps + world->counts.agent_crashes +
-            world->counts.transfers + world->counts.elected + world->counts.overtaken);
+    add(&board->faults, world->counts.crashes + world->counts.dead_disks +
+                            world->counts.disk_errors + world->counts.partitions +
+                            world->counts.resets + world->counts.pauses +
+                            world->counts.clock_steps + world->counts.slow + world->counts.full +
+                            world->counts.rots + world->counts.flaps + world->counts.agent_crashes +
+                            world->counts.transfers + world->counts.epochs + world->counts.elected +
+                            world->counts.overtaken);
     add(&board->lives, shipping.checks.starts);
     add(&board->restores, shipping.checks.restores);
     add(&board->deaths, shipping.deaths);
@@ -141,6 +143,9 @@ static void report(struct board *board, const struct world *world, uint64_t took
     most(&board->evaluation_us_max, world->counts.evaluation_us);
     add(&board->standstills, world->counts.standstills);
     add(&board->stragglers, world->counts.stragglers);
+    add(&board->operated, world->counts.operated);
+    add(&board->watched, world->counts.watched);
+    add(&board->backups, world->counts.backups);
 }
 
 static uint64_t run_seed(const struct plan *plan, struct board *board, uint64_t seed)
@@ -295,6 +300,9 @@ static void summary(const struct plan *plan, const struct board *board, double w
            " welcomes from an old leader\n",
            board->lives, board->restores, board->deaths, board->power_losses, board->runs_killed,
            board->rogue_welcomes);
+    printf("operator's calls %" PRIu64 ", events watched %" PRIu64 ", backups read back %" PRIu64
+           "\n",
+           board->operated, board->watched, board->backups);
     printf("sum of traces %016" PRIx64 "; ", board->traces);
     printf(
         "most ms until a leader after healing %" PRIu64

@@ -5,7 +5,7 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 simulate=${BUILD:-build}/tests/sim/simulate
-base="shipping_agents=0 agents=2 schedulers=1 operations_per_s=2 targets=1 storage_flaps=0 agent_crashes=0 rots=0 membership=0 wipes=0 scaling=0"
+base="shipping_agents=0 agents=2 schedulers=1 operations_per_s=2 targets=1 storage_flaps=0 agent_crashes=0 rots=0 membership=0 wipes=0 scaling=0 operator_calls=0 alarms=0 preferred=0 streams=0 epochs=0 named=0"
 quiet="crashes=0 partitions=0 disk_deaths=0 disk_errors=0 one_way=0 full_disks=0 elected=0 absent=0"
 declare -A options=(
     [1]="seconds=20 bursts=60 burst_bytes=200 crashes=30 slow_in=10 slow_ms=500 unruly=1"

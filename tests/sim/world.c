@@ -197,6 +197,8 @@ void world_run(struct world *world)
     load_start(world);
     bursts_start(world);
     changes_start(world);
+    operator_start(world);
+    streams_start(world);
     faults_start(world);
     world_run_until(world, world->began_us + (uint64_t)world->options.seconds * SECOND_US);
     world->phase = WORLD_HEALED;
@@ -254,6 +256,8 @@ void world_free(struct world *world)
     world->phase = WORLD_OVER;
     load_close(world);
     changes_close(world);
+    operator_close(world);
+    streams_close(world);
     agents_close(world);
     for (unsigned i = 0; i < world->member_count; i++)
         member_close(&world->members[i]);

@@ -57,7 +57,14 @@ struct world_options {
         elected; /* of a hundred elections so many are followed by a fault of the new leader within its first moments */
     unsigned
         scaling; /* of a hundred updates and restarts so many change the nodes; walltimes and strategies change too */
-    bool absent; /* after healing a minority stays away until there is a leader */
+    unsigned named; /* of a hundred preemptions so many name a victim; 0: none is repeated either */
+    unsigned epochs;         /* a new epoch begins, as after a restore or a recovery */
+    unsigned operator_calls; /* of OperatorService and reads, per minute */
+    unsigned
+        alarms; /* one heartbeat of a model agent in so many tells of failing hardware; 0: none */
+    unsigned preferred;   /* the member that shall lead; 0: any */
+    bool streams;         /* somebody watches the events and takes backups */
+    bool absent;          /* after healing a minority stays away until there is a leader */
     bool hang, straggler; /* at the end the leader's process is stopped, its disk gets slow */
     bool drift;           /* clocks run up to 1 % wrong */
     bool unruly;          /* messages between members get lost, doubled, swapped */

@@ -107,6 +107,28 @@ static void do_transfer(struct world *world)
     sim_leave(world->sim, before);
 }
 
+/* I26: what a restored or recovered cluster proposes first (the folders of it are for tests/integration). */
+static void do_epoch(struct world *world)
+{
+    struct world_member *leader = members_leader(world);
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__NewEpoch epoch = CKPT__LOG__V1__NEW_EPOCH__INIT;
+    struct fsm_summary summary;
+    unsigned before;
+
+    if (leader == NULL)
+        return;
+    world->counts.epochs++;
+    fsm_get_summary(member_fsm(leader), &summary);
+    epoch.epoch = summary.epoch + 1;
+    epoch.cluster_id = (char *)(uintptr_t)summary.cluster_id;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_NEW_EPOCH;
+    command.new_epoch = &epoch;
+    before = sim_enter(world->sim, leader->number);
+    replica_propose(leader->broker.replica, &command, NULL, NULL);
+    sim_leave(world->sim, before);
+}
+
 /* ---- links ---- */
 
 static void links_up(struct world *world, unsigned a)
@@ -433,6 +455,7 @@ static const struct fault {
     {offsetof(struct world_options, transfers), do_transfer},
     {offsetof(struct world_options, wipes), do_wipe},
     {offsetof(struct world_options, overtakes), overtake_begin},
+    {offsetof(struct world_options, epochs), do_epoch},
 };
 
 static unsigned rate_of(const struct world *world, const struct fault *fault)

@@ -107,10 +107,12 @@ struct world {
     } age;                                   /* I7 of stale reads */
     char endpoints[512];
     struct member_changes *changes;
+    struct world_operator *desk;
+    struct world_streams *streams;
     struct history *history;
     struct raft_checks *raft;
     struct state_checks *state;
-    uint64_t interval_ms; /* of the evaluator, drawn */
+    uint64_t interval_ms; /* of the evaluator, the longest that it ever had */
     /* What happened, for the summary. */
     struct {
         uint64_t crashes, dead_disks, disk_errors, partitions, resets, pauses, clock_steps, slow,
@@ -122,6 +124,8 @@ struct world {
         uint64_t leader_us, equal_us, converge_us, failover_us, elected_us, lag_us;
         uint64_t standstills, stragglers;
         uint64_t evaluations, evaluation_us; /* seen of single jobs, and the longest wait for one */
+        uint64_t epochs;
+        uint64_t operated, watched, backups;
     } counts;
 };
 
@@ -199,6 +203,14 @@ void places_start(struct world *world, const struct world_job *job, uint32_t mas
 void places_placed(struct world_job *job, uint32_t mask, uint64_t index);
 void places_known(struct world *world, struct world_job *job, uint32_t mask, uint64_t index);
 
+/* world_operator.c */
+void operator_start(struct world *world);
+void operator_close(struct world *world);
+
+/* world_streams.c */
+void streams_start(struct world *world);
+void streams_close(struct world *world);
+
 /* world_membership.c */
 void changes_start(struct world *world);
 void changes_close(struct world *world);
@@ -238,6 +250,9 @@ bool state_checks_completed(struct world *world, uint64_t checkpoint_id);
 uint64_t state_checks_last_complete(struct world *world, const char *allocation_id);
 /* The oldest of the allocation above the id; 0: none. */
 uint64_t state_checks_next_complete(struct world *world, const char *allocation_id, uint64_t id);
+/* What all members had at the index, as far as anybody applied it; what the event was when it was first applied. */
+bool state_checks_hash_is(const struct world *world, uint64_t index, uint64_t hash);
+bool state_checks_event_is(const struct world *world, const Ckpt__V1__Event *event);
 /* The agents that have written a shard of its last attempt. */
 uint32_t state_checks_shards(struct world *world, uint64_t checkpoint_id);
 /* The node is one of the allocation's in the newest committed state. */

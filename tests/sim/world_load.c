@@ -19,7 +19,8 @@ enum {
     KEPT_MAX = 256,
     JOBS_ALIVE_MAX = 12,
     TIMEOUT_MS = 4000,
-    PERIOD_BASE_MS = 36000000
+    PERIOD_BASE_MS = 36000000,
+    CANDIDATES_MAX = 6
 };
 #define NO_OPERATION SIZE_MAX
 
@@ -28,7 +29,7 @@ struct kept {
     const ProtobufCMessageDescriptor *type;
     uint8_t *bytes;
     size_t length;
-    uint64_t index, checkpoint_id;
+    uint64_t index, id;
 };
 
 struct scheduler {
@@ -61,7 +62,7 @@ struct request {
     bool reclaims;
     uint32_t node_mask; /* where it runs from then on; 0: as before */
     bool repeats;       /* a request that was answered before, with these: */
-    uint64_t index, checkpoint_id;
+    uint64_t index, id;
 };
 
 /* ---- ends ---- */
@@ -92,35 +93,54 @@ static void victims_check(struct world *world, const struct request *request,
         world_violation(world, "P-050", "%zu victims", reply->n_victims);
 }
 
-static void keep(struct request *request, uint64_t index, uint64_t checkpoint_id)
+struct outcome {
+    uint64_t index, id; /* of the checkpoint or the preemption */
+    bool repeated;
+};
+
+static struct outcome outcome_of(const ProtobufCMessage *reply)
 {
+    const Ckpt__V1__MutationReply *mutation = (const void *)reply;
+    const Ckpt__V1__RequestPreemptionReply *preemption = (const void *)reply;
+
+    if (reply->descriptor == &ckpt__v1__request_preemption_reply__descriptor)
+        return (struct outcome){preemption->index, preemption->preemption_id, preemption->repeated};
+    return (struct outcome){mutation->index, mutation->checkpoint_id, mutation->repeated};
+}
+
+static void keep(struct request *request, const ProtobufCMessage *reply)
+{
+    const struct outcome outcome = outcome_of(reply);
     struct scheduler *scheduler = request->scheduler;
     struct kept *kept = &scheduler->kept[scheduler->kept_count++ % KEPT_MAX];
 
     free(kept->bytes);
     *kept = (struct kept){request->method, request->type, request->bytes,
-                          request->length, index,         checkpoint_id};
+                          request->length, outcome.index, outcome.id};
     request->bytes = NULL;
 }
 
 /* I6: what was acknowledged once is acknowledged again, with the same outcome. */
 static void repetition_check(const struct request *request, int status, const char *text,
-                             const Ckpt__V1__MutationReply *reply)
+                             const ProtobufCMessage *reply)
 {
+    struct outcome outcome;
+
     struct world *world = request->scheduler->world;
 
     if (status == RPC_DEADLINE_EXCEEDED || status == RPC_UNAVAILABLE ||
-        status == RPC_RESOURCE_EXHAUSTED)
-        return;
+        status == RPC_RESOURCE_EXHAUSTED ||
+        (status == RPC_FAILED_PRECONDITION && strncmp(text, "NOT_LEADER", 10) == 0))
+        return; /* nobody answered it */
     if (status != RPC_OK)
         world_violation(world, "I6",
                         "%s was acknowledged at index %" PRIu64 ", its repetition ends with %s: %s",
                         request->method, request->index, rpc_status_name(status), text);
-    if (!reply->repeated || reply->index != request->index ||
-        reply->checkpoint_id != request->checkpoint_id)
+    outcome = outcome_of(reply);
+    if (!outcome.repeated || outcome.index != request->index || outcome.id != request->id)
         world_violation(world, "I6",
                         "%s was acknowledged at index %" PRIu64 ", its repetition at %" PRIu64,
-                        request->method, request->index, reply->index);
+                        request->method, request->index, outcome.index);
 }
 
 static void mutation_ended(struct request *request, const Ckpt__V1__MutationReply *reply)
@@ -130,7 +150,7 @@ static void mutation_ended(struct request *request, const Ckpt__V1__MutationRepl
 
     if (request->operation != NO_OPERATION)
         history_end(world, request->operation, request->value, reply->index);
-    keep(request, reply->index, reply->checkpoint_id);
+    keep(request, &reply->base);
     if (request->effect == EFFECT_REGISTER || request->effect == EFFECT_RESTART) {
         places_placed(job, request->node_mask != 0 ? request->node_mask : job->node_mask,
                       reply->index);
@@ -180,7 +200,7 @@ static void on_done(void *data, int status, const char *text, const ProtobufCMes
                 request->scheduler->number, request->method, request->job, rpc_status_name(status),
                 status == RPC_OK ? "" : text);
     if (request->repeats)
-        repetition_check(request, status, text, (const void *)reply);
+        repetition_check(request, status, text, reply);
     else if (unknown)
         world->counts.unknown++;
     else if (status == RPC_INTERNAL || status == RPC_UNKNOWN || status == RPC_UNIMPLEMENTED)
@@ -194,6 +214,8 @@ static void on_done(void *data, int status, const char *text, const ProtobufCMes
             history_forget(world, request->operation);
     } else if (request->effect == EFFECT_PREEMPT) {
         victims_check(world, request, (const void *)reply);
+        if (world->options.named > 0)
+            keep(request, reply);
     } else {
         world->counts.acknowledged++;
         mutation_ended(request, (const void *)reply);
@@ -208,7 +230,8 @@ static void request_send(struct scheduler *scheduler, const struct request *requ
 {
     struct request *own = check_alloc(sizeof(*own));
     const ProtobufCMessageDescriptor *reply =
-        request->effect == EFFECT_PREEMPT ? &ckpt__v1__request_preemption_reply__descriptor
+        strcmp(request->method, "BrokerService/RequestPreemption") == 0
+            ? &ckpt__v1__request_preemption_reply__descriptor
         : strcmp(request->method, "BrokerService/GetAllocation") == 0
             ? &ckpt__v1__allocation__descriptor
             : &ckpt__v1__mutation_reply__descriptor;
@@ -430,7 +453,8 @@ static void do_migrate(struct scheduler *scheduler)
 
 /* Why, for how much, and which nodes help. */
 static void preempt_draw(struct world *world, struct request *request,
-                         Ckpt__V1__RequestPreemptionRequest *message, char *home, char **useful)
+                         Ckpt__V1__RequestPreemptionRequest *message, char *home, char **useful,
+                         char **named)
 {
     struct sim *sim = world->sim;
 
@@ -451,6 +475,10 @@ static void preempt_draw(struct world *world, struct request *request,
         message->gpus_needed = 1 + (uint32_t)sim_random(sim, 12);
     if (sim_chance(sim, 4))
         message->value_gpu_ms = 1 + sim_random(sim, 2000000);
+    message->candidates = named;
+    while (world->options.named > 0 && world->job_count > 0 &&
+           sim_random(sim, 100) < world->options.named && message->n_candidates < CANDIDATES_MAX)
+        named[message->n_candidates++] = world->jobs[sim_random(sim, world->job_count)].id;
     if (!sim_chance(sim, 3))
         return;
     message->useful_nodes = useful;
@@ -466,11 +494,11 @@ static void do_preempt(struct scheduler *scheduler)
     struct request request = {.method = "BrokerService/RequestPreemption",
                               .operation = NO_OPERATION,
                               .effect = EFFECT_PREEMPT};
-    char id[48], home[] = "lender", *useful[32];
+    char id[48], home[] = "lender", *useful[32], *named[CANDIDATES_MAX];
 
     CHECK(world->options.agents <= ARRAY_COUNT(useful));
     message.request_id = request_id(scheduler, id);
-    preempt_draw(world, &request, &message, home, useful);
+    preempt_draw(world, &request, &message, home, useful, named);
     request_send(scheduler, &request, &message.base);
 }
 
@@ -504,7 +532,7 @@ static void repeat(struct scheduler *scheduler, const struct kept *kept)
                               .operation = NO_OPERATION,
                               .repeats = true,
                               .index = kept->index,
-                              .checkpoint_id = kept->checkpoint_id};
+                              .id = kept->id};
     ProtobufCMessage *message =
         protobuf_c_message_unpack(kept->type, NULL, kept->length, kept->bytes);
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "src/base/check.h"
+#include "src/broker/backup.h"
 #include "src/broker/collector.h"
 #include "src/broker/disk_watch.h"
 #include "src/broker/dispatcher.h"
@@ -118,6 +119,8 @@ static void add_parts(struct world_member *member)
     broker->metrics = metrics_new(broker);
     broker->service = service_new(broker);
     broker->watch = watch_new(broker);
+    broker->disk = &member->disk;
+    broker->backup = backup_new(broker);
     broker->dispatcher = dispatcher_new(broker);
     broker->evaluator = evaluator_new(broker);
     broker->storage_watch = storage_watch_new(broker);
@@ -232,6 +235,7 @@ void member_kill(struct world_member *member)
     evaluator_free(broker->evaluator);
     dispatcher_free(broker->dispatcher);
     watch_free(broker->watch);
+    backup_free(broker->backup);
     service_free(broker->service);
     metrics_free(broker->metrics);
     sim_worker_crash(world->sim, member->number);
@@ -352,6 +356,10 @@ static void config_text(struct world *world, char *text, size_t size)
                         world->targets[i].id, world->targets[i].prefix,
                         UINT64_C(2000000000) + sim_random(sim, 20) * 1000000000,
                         i == 0 ? "yes" : "no");
+    if (world->options.preferred != 0)
+        used = text_add(text, size, used, "preferred_leader: m%u\n", world->options.preferred);
+    if (world->options.alarms > 0)
+        text_add(text, size, used, "health:\n  drain: yes\n  drain_max_per_hour: 1000\n");
 }
 
 static void fill_initial(struct world_member *member)

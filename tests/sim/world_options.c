@@ -51,6 +51,12 @@ static const struct option {
     OPTION(membership),
     OPTION(elected),
     OPTION(scaling),
+    OPTION(named),
+    OPTION(epochs),
+    OPTION(operator_calls),
+    OPTION(alarms),
+    OPTION(preferred),
+    OPTION(streams),
     OPTION(absent),
     OPTION(hang),
     OPTION(straggler),
@@ -207,7 +213,16 @@ void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *
     ret_options->hang = next(&state, 4) == 0;
     ret_options->straggler = next(&state, 4) == 0;
     ret_options->scaling = next(&state, 2) == 0 ? 5 + (unsigned)next(&state, 60) : 0;
+    ret_options->named = next(&state, 2) == 0 ? 10 + (unsigned)next(&state, 60) : 0;
+    ret_options->operator_calls = next(&state, 3) == 0 ? 6 + (unsigned)next(&state, 80) : 0;
+    ret_options->epochs = next(&state, 6) == 0 ? 1 + (unsigned)next(&state, 4) : 0;
+    ret_options->alarms = next(&state, 4) == 0 ? 5 + (unsigned)next(&state, 60) : 0;
+    ret_options->preferred = next(&state, 6) == 0 ? 1 + (unsigned)next(&state, replicas) : 0;
+    ret_options->streams = next(&state, 6) == 0;
     if (ret_options->membership >
         0) /* who may lose data is counted against the members of the beginning */
         ret_options->rots = ret_options->wipes = 0;
+    if (ret_options->membership >
+        0) /* a new epoch forgets who came later: others are in their place */
+        ret_options->epochs = 0;
 }

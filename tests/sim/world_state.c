@@ -18,7 +18,12 @@
 #define ALLOCATION(name) CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
 #define EVENT(name)      CKPT__V1__EVENT_KIND__EVENT_KIND_##name
 
-enum { SEQUENCE_BITS = 40, ATTEMPTS_KEPT = 20, CHECK_EVERY_US = 2000000 };
+enum {
+    SEQUENCE_BITS = 40,
+    ATTEMPTS_KEPT = 20,
+    CHECK_EVERY_US = 2000000,
+    ASKED_AGAIN_US = 60000000
+};
 
 struct checkpoint_facts {
     uint64_t id; /* 0: never created */
@@ -40,12 +45,15 @@ struct job_facts {
     uint32_t nodes, left; /* agents: that it has, that it had once */
     /* since when it runs, the last time */
     uint64_t runs_index, runs_us;
+    uint64_t stops_us; /* since when a checkpoint stops it, the last time */
 };
 
 struct state_checks {
     uint64_t *hashes; /* by index */
     size_t hash_count;
     uint64_t index, event; /* up to which events were read */
+    uint64_t *events;      /* hashes by sequence */
+    size_t event_count;
     uint64_t last_id;
     struct checkpoint_facts *checkpoints; /* by sequence */
     size_t checkpoint_count;
@@ -66,6 +74,7 @@ void state_checks_init(struct world *world)
 void state_checks_close(struct world *world)
 {
     free(world->state->hashes);
+    free(world->state->events);
     free(world->state->checkpoints);
     free(world->state);
 }
@@ -219,6 +228,7 @@ static void allocation_moved(struct world *world, const Ckpt__V1__Event *event)
                         event->old_state, event->new_state, facts->state);
     facts->state = (uint8_t)event->new_state;
     facts->stopped |= event->new_state != ALLOCATION(RUNNING);
+    facts->stops_us = sim_now_us(world->sim);
     if (event->new_state == ALLOCATION(RUNNING)) {
         facts->runs_index = world->state->index;
         facts->runs_us = sim_now_us(world->sim);
@@ -289,6 +299,45 @@ static void hash_compare(struct world_member *member, uint64_t index, uint64_t h
                         member->number + 1, index);
 }
 
+static uint64_t event_hash(const Ckpt__V1__Event *event)
+{
+    uint8_t bytes[2048];
+    size_t length = ckpt__v1__event__get_packed_size(event);
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    CHECK(length <= sizeof(bytes));
+    ckpt__v1__event__pack(event, bytes);
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+    return hash | 1;
+}
+
+static void event_keep(struct state_checks *checks, const Ckpt__V1__Event *event)
+{
+    if (event->sequence >= checks->event_count) {
+        size_t count = checks->event_count == 0 ? 4096 : checks->event_count;
+        while (count <= event->sequence)
+            count *= 2;
+        checks->events = check_realloc(checks->events, count, sizeof(*checks->events));
+        memset(checks->events + checks->event_count, 0,
+               (count - checks->event_count) * sizeof(*checks->events));
+        checks->event_count = count;
+    }
+    checks->events[event->sequence] = event_hash(event);
+}
+
+bool state_checks_event_is(const struct world *world, const Ckpt__V1__Event *event)
+{
+    return event->sequence < world->state->event_count &&
+           world->state->events[event->sequence] == event_hash(event);
+}
+
+bool state_checks_hash_is(const struct world *world, uint64_t index, uint64_t hash)
+{
+    return index < world->state->hash_count &&
+           (world->state->hashes[index] == 0 || world->state->hashes[index] == hash);
+}
+
 void state_checks_applied(struct world_member *member)
 {
     struct world *world = member->world;
@@ -310,6 +359,8 @@ void state_checks_applied(struct world_member *member)
     while ((event = fsm_event_after(fsm, checks->event, &gap)) != NULL) {
         CHECK(!gap);
         checks->event = event->sequence;
+        if (world->options.streams)
+            event_keep(checks, event);
         event_take(world, fsm, event);
     }
 }
@@ -539,7 +590,7 @@ bool state_checks_ended(const struct world *world, unsigned job)
     return state == ALLOCATION(COMPLETED) || state == ALLOCATION(FAILED);
 }
 
-/* I23, L3, L4: nothing waits for ever once everything works. */
+/* I23, L3, L4: nothing waits for ever once everything works. A job on a draining node that nobody started is asked again and again. */
 const char *state_checks_settled(struct world *world)
 {
     struct state_checks *checks = world->state;
@@ -554,7 +605,8 @@ const char *state_checks_settled(struct world *world)
         }
     }
     for (unsigned i = 0; i < world->job_count; i++)
-        if (checks->jobs[i].state == ALLOCATION(CHECKPOINTING_TO_STOP)) {
+        if (checks->jobs[i].state == ALLOCATION(CHECKPOINTING_TO_STOP) &&
+            checks->jobs[i].stops_us < world->healed_us + ASKED_AGAIN_US) {
             snprintf(checks->unsettled, sizeof(checks->unsettled), "%s is CHECKPOINTING_TO_STOP",
                      world->jobs[i].id);
             return checks->unsettled;

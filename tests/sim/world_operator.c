@@ -1,0 +1,289 @@
+/* The operator of a running cluster, through OperatorService as ckptctl does: policy, destinations, drains, leadership, and every read that
+ * there is. The members are world_membership.c's, the streams world_streams.c's.
+ *
+ * Flow     a timer draws the next call. A refusal is an answer like any other; what must not come back is INTERNAL, UNKNOWN or
+ *          UNIMPLEMENTED. What a member says of itself (DebugCheck) is compared with what the checkers know.
+ * Shapes   one call at a time. Values stay within what the bounds of convergence allow for.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/v1/operator.pb-c.h"
+#include "src/base/check.h"
+#include "tests/sim/world_internal.h"
+
+enum { TIMEOUT_MS = 4000, ID_BYTES = 48 };
+
+struct world_operator {
+    struct world *world;
+    struct client *client;
+    const char *method; /* of the call under way; NULL: none */
+    uint64_t requests;
+};
+
+static void check_reply(struct world *world, const ProtobufCMessage *reply)
+{
+    const Ckpt__V1__DebugCheckReply *check = (const void *)reply;
+
+    if (reply->descriptor != &ckpt__v1__debug_check_reply__descriptor)
+        return;
+    if (check->n_violations > 0)
+        world_violation(world, "fsm_check", "member %" PRIu64 " says: %s", check->member_id,
+                        check->violations[0]);
+    for (size_t i = 0; i < check->n_history; i++)
+        if (!state_checks_hash_is(world, check->history[i]->index, check->history[i]->hash))
+            world_violation(world, "I5", "member %" PRIu64 " tells another hash of index %" PRIu64,
+                            check->member_id, check->history[i]->index);
+}
+
+static void on_done(void *data, int status, const char *text, const ProtobufCMessage *reply)
+{
+    struct world_operator *desk = data;
+    struct world *world = desk->world;
+
+    if (world->options.verbose)
+        fprintf(stderr, "%12" PRIu64 " operator: %s %s %s\n", sim_now_us(world->sim), desk->method,
+                rpc_status_name(status), status == RPC_OK ? "" : text);
+    if (status == RPC_INTERNAL || status == RPC_UNKNOWN || status == RPC_UNIMPLEMENTED ||
+        status == RPC_INVALID_ARGUMENT)
+        world_violation(world, "API", "%s ends with %s: %s", desk->method, rpc_status_name(status),
+                        text);
+    desk->method = NULL;
+    if (status != RPC_OK)
+        return;
+    world->counts.operated++;
+    check_reply(world, reply);
+}
+
+static void call(struct world_operator *desk, const char *method, const ProtobufCMessage *message,
+                 const ProtobufCMessageDescriptor *reply)
+{
+    unsigned before = sim_enter(desk->world->sim, WORLD_SCHEDULER_NODE);
+
+    desk->method = method;
+    client_call(desk->client, method, message, reply, TIMEOUT_MS, on_done, desk);
+    sim_leave(desk->world->sim, before);
+}
+
+static char *request_id(struct world_operator *desk, char id[ID_BYTES])
+{
+    snprintf(id, ID_BYTES, "operator-%" PRIu64, ++desk->requests);
+    return id;
+}
+
+/* ---- changes ---- */
+
+static void policy_draw(struct world *world, Ckpt__V1__Policy *policy)
+{
+    struct sim *sim = world->sim;
+
+    switch (sim_random(sim, 9)) {
+    case 0:
+        policy->evaluation_interval_ms = 1000 + sim_random(sim, 4000);
+        if (policy->evaluation_interval_ms > world->interval_ms)
+            world->interval_ms = policy->evaluation_interval_ms;
+        break;
+    case 1:
+        policy->min_interval_ms = 1000 + sim_random(sim, 3000);
+        policy->max_interval_ms = 8000 + sim_random(sim, 20000);
+        break;
+    case 2:
+        policy->checkpoint_timeout_ms = 2000 + sim_random(sim, 6000);
+        policy->grace_ms = 200 + sim_random(sim, 600);
+        break;
+    case 3:
+        policy->retention_ms = 2000 + sim_random(sim, 20000);
+        policy->keep_complete = 1 + (uint32_t)sim_random(sim, 3);
+        break;
+    case 4:
+        policy->max_attempts = 1 + (uint32_t)sim_random(sim, 4);
+        policy->retry_backoff_ms = 50 + sim_random(sim, 500);
+        break;
+    case 5:
+        policy->node_degraded_after_ms = 1500 + sim_random(sim, 1500);
+        policy->node_down_after_ms = 4000 + sim_random(sim, 6000);
+        break;
+    case 6: /* what is learned enters the log at once, and is forgotten fast */
+        policy->learned_interval_ms = 1000 + sim_random(sim, 4000);
+        policy->demand_forget_ms = 60000 + sim_random(sim, 100000);
+        policy->hazard_forget_ms = 3600000 + sim_random(sim, 3600000);
+        break;
+    case 7:
+        policy->max_victims = 1 + (uint32_t)sim_random(sim, 4);
+        policy->max_requeue = 1 + (uint32_t)sim_random(sim, 4);
+        policy->near_completion_ms = 1 + sim_random(sim, 5000);
+        break;
+    default:
+        policy->sensitive_min_interval_ms = 1000 + sim_random(sim, 3000);
+        policy->sensitive_max_interval_ms = 5000 + sim_random(sim, 10000);
+        policy->sensitive_timeout_ms = 2000 + sim_random(sim, 6000);
+        policy->queue_max_age_ms = 1000 + sim_random(sim, 10000);
+    }
+}
+
+static void set_policy(struct world_operator *desk)
+{
+    Ckpt__V1__SetPolicyRequest message = CKPT__V1__SET_POLICY_REQUEST__INIT;
+    Ckpt__V1__Policy policy = CKPT__V1__POLICY__INIT;
+    char id[ID_BYTES];
+
+    policy_draw(desk->world, &policy);
+    message.request_id = request_id(desk, id);
+    message.policy = &policy;
+    call(desk, "OperatorService/SetPolicy", &message.base, &ckpt__v1__mutation_reply__descriptor);
+}
+
+/* More or less bandwidth, also less than is granted; another default. */
+static void put_target(struct world_operator *desk)
+{
+    struct sim *sim = desk->world->sim;
+    unsigned number = (unsigned)sim_random(sim, desk->world->options.targets);
+    Ckpt__V1__PutTargetRequest message = CKPT__V1__PUT_TARGET_REQUEST__INIT;
+    Ckpt__V1__TargetSpec spec = CKPT__V1__TARGET_SPEC__INIT;
+    char id[ID_BYTES];
+
+    message.request_id = request_id(desk, id);
+    message.spec = &spec;
+    spec.target_id = desk->world->targets[number].id;
+    spec.kind = CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX;
+    spec.prefix = desk->world->targets[number].prefix;
+    spec.write_bytes_per_s = UINT64_C(1000000000) * (1 + sim_random(sim, 20));
+    spec.staging_share_ppm = (uint32_t)sim_random(sim, 500001);
+    spec.is_default = number == 0 || sim_chance(sim, 4);
+    call(desk, "OperatorService/PutTarget", &message.base, &ckpt__v1__mutation_reply__descriptor);
+}
+
+static void drain_node(struct world_operator *desk)
+{
+    struct world *world = desk->world;
+    Ckpt__V1__DrainNodeRequest message = CKPT__V1__DRAIN_NODE_REQUEST__INIT;
+    char id[ID_BYTES];
+
+    message.request_id = request_id(desk, id);
+    message.node_id = world->agents[sim_random(world->sim, world->options.agents)].name;
+    message.urgent = sim_chance(world->sim, 2);
+    call(desk, "OperatorService/DrainNode", &message.base, &ckpt__v1__mutation_reply__descriptor);
+}
+
+static void transfer(struct world_operator *desk)
+{
+    Ckpt__V1__MemberRequest message = CKPT__V1__MEMBER_REQUEST__INIT;
+    char id[ID_BYTES];
+
+    message.request_id = request_id(desk, id);
+    if (sim_chance(desk->world->sim, 2))
+        message.member_id = 1 + sim_random(desk->world->sim, desk->world->options.replicas);
+    call(desk, "OperatorService/TransferLeadership", &message.base,
+         &ckpt__v1__mutation_reply__descriptor);
+}
+
+/* ---- reads ---- */
+
+static void look(struct world_operator *desk)
+{
+    struct world *world = desk->world;
+    union {
+        ProtobufCMessage base;
+        Ckpt__V1__ListAllocationsRequest allocations;
+        Ckpt__V1__ListCheckpointsRequest checkpoints;
+        Ckpt__V1__ListPreemptionsRequest preemptions;
+        Ckpt__V1__ExplainRequest explain;
+        Ckpt__V1__GetPlacementHintsRequest hints;
+        Ckpt__V1__GetLossesRequest losses;
+    } message;
+    static char vcluster[] = "vc";
+    static const struct {
+        const char *method;
+        const ProtobufCMessageDescriptor *request, *reply;
+    } reads[] = {
+#define READ(service, method, request, reply)                                                      \
+    {#service "/" #method, &ckpt__v1__##request##__descriptor, &ckpt__v1__##reply##__descriptor}
+        READ(OperatorService, DebugCheck, debug_check_request, debug_check_reply),
+        READ(OperatorService, Status, status_request, status_reply),
+        READ(OperatorService, GetPolicy, get_policy_request, get_policy_reply),
+        READ(OperatorService, ListTargets, list_targets_request, list_targets_reply),
+        READ(OperatorService, ListNodes, list_nodes_request, list_nodes_reply),
+        READ(OperatorService, GetLosses, get_losses_request, get_losses_reply),
+        READ(OperatorService, GetCalibration, get_calibration_request, get_calibration_reply),
+        READ(BrokerService, ListAllocations, list_allocations_request, list_allocations_reply),
+        READ(BrokerService, ListCheckpoints, list_checkpoints_request, list_checkpoints_reply),
+        READ(BrokerService, ListPreemptions, list_preemptions_request, list_preemptions_reply),
+        READ(BrokerService, GetPlacementHints, get_placement_hints_request,
+             get_placement_hints_reply),
+        READ(BrokerService, Explain, explain_request, explain_reply),
+    };
+    size_t i = sim_random(world->sim, ARRAY_COUNT(reads));
+
+    protobuf_c_message_init(reads[i].request, &message);
+    if (reads[i].request == &ckpt__v1__list_allocations_request__descriptor)
+        message.allocations.page_size = 1 + (uint32_t)sim_random(world->sim, 5);
+    else if (reads[i].request == &ckpt__v1__list_checkpoints_request__descriptor)
+        message.checkpoints.page_size = 1 + (uint32_t)sim_random(world->sim, 5);
+    else if (reads[i].request == &ckpt__v1__get_placement_hints_request__descriptor)
+        message.hints.vcluster = vcluster;
+    else if (reads[i].request == &ckpt__v1__explain_request__descriptor) {
+        if (world->job_count == 0)
+            return;
+        message.explain.allocation_id = world->jobs[sim_random(world->sim, world->job_count)].id;
+        message.explain.history = 5;
+    }
+    call(desk, reads[i].method, &message.base, reads[i].reply);
+}
+
+/* ---- all ---- */
+
+static void on_timer(void *data)
+{
+    struct world_operator *desk = data;
+    struct world *world = desk->world;
+    uint64_t mean_us = (uint64_t)60 * SECOND_US / world->options.operator_calls;
+
+    if (world->phase != WORLD_CHAOS)
+        return;
+    sim_after(world->sim, SIM_NODES_MAX, 1 + sim_random(world->sim, 2 * mean_us), on_timer, desk);
+    if (desk->method != NULL)
+        return;
+    switch (sim_random(world->sim, 10)) {
+    case 0:
+    case 1:
+    case 2:
+        set_policy(desk);
+        break;
+    case 3:
+        put_target(desk);
+        break;
+    case 4:
+        drain_node(desk);
+        break;
+    case 5:
+        transfer(desk);
+        break;
+    default:
+        look(desk);
+    }
+}
+
+void operator_start(struct world *world)
+{
+    const struct client_config config = {.endpoints = world->endpoints};
+    struct world_operator *desk;
+    struct err err;
+
+    if (world->options.operator_calls == 0)
+        return;
+    desk = check_calloc(1, sizeof(*desk));
+    desk->world = world;
+    CHECK(client_new(&world->scheduler_loops[0].uv, &config, &desk->client, &err) == 0);
+    world->desk = desk;
+    sim_after(world->sim, SIM_NODES_MAX, SECOND_US, on_timer, desk);
+}
+
+void operator_close(struct world *world)
+{
+    if (world->desk == NULL)
+        return;
+    client_free(world->desk->client);
+    free(world->desk);
+}
