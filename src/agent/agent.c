@@ -298,7 +298,8 @@ static void carry_out(struct agent *agent, const struct step *step)
             process_stop(allocation, &(struct process_stop_ask){.cause = STOP_BY_ORDER,
                                                                 .reason = step->order->reason,
                                                                 .grace_ms = step->order->grace_ms,
-                                                                .life = step->order->life});
+                                                                .life = step->order->life,
+                                                                .epoch = agent->orders->epoch});
         return;
     case STEP_IGNORE:
         return;

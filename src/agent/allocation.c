@@ -100,6 +100,7 @@ void allocation_hand(const struct allocation *allocation, struct hand *ret_hand)
                 app_stream_asks(allocation->stream),
         .life = entry->life,
         .ended_life = entry->ended_life,
+        .ended_epoch = allocation->process.stop_epoch,
     };
 }
 

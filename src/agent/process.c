@@ -313,6 +313,8 @@ static void end_allocation(struct allocation *allocation, const struct process_s
 
     allocation->process.cause = ask->cause;
     allocation->process.stop_life = ask->life;
+    if (ask->epoch > allocation->process.stop_epoch)
+        allocation->process.stop_epoch = ask->epoch;
     entry->ended = true;
     entry->end_reason = (uint32_t)ask->reason;
     if (ask->life > entry->ended_life)

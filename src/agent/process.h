@@ -44,7 +44,8 @@ struct process {
     uint64_t killed_us;
     enum process_stop_cause cause; /* TERMINATING, KILLING */
     uint64_t stop_life;            /* of the order */
-    bool status_known;             /* ckpt-run told the wait status */
+    uint64_t stop_epoch; /* the latest epoch of such orders; a restarted agent answers once more */
+    bool status_known;   /* ckpt-run told the wait status */
     int32_t wait_status;
     bool will_restart;
     bool remains;           /* the leader has ended, others of its group are being killed */
@@ -58,7 +59,8 @@ struct process_stop_ask {
     enum process_stop_cause cause;
     Ckpt__V1__Reason reason;
     uint64_t grace_ms;
-    uint64_t life; /* it and all before end; 0: not known */
+    uint64_t life;  /* it and all before end; 0: not known */
+    uint64_t epoch; /* of the order; 0: none */
 };
 
 struct process_identity {

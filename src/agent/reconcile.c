@@ -99,7 +99,8 @@ static enum step_kind step_of_terminate(const Ckpt__V1__OrderSet *set, const Ckp
     if (hand->asks || hand->stopping)
         return 0;
     if (hand->terminated && order->life <= hand->ended_life &&
-        (order->life == 0 || set->epoch <= life_epoch(hand->ended_life)))
+        (order->life == 0 || set->epoch <= life_epoch(hand->ended_life) ||
+         set->epoch <= hand->ended_epoch))
         return 0;
     return STEP_TERMINATE;
 }

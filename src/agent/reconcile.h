@@ -36,6 +36,8 @@ struct hand {
         asks; /* no process, and a ckpt-run is about to hear for which life it starts one: who is to end is not known yet */
     uint64_t life;       /* of its application, or of the last one; 0: not known */
     uint64_t ended_life; /* it and all before are over here */
+    uint64_t
+        ended_epoch; /* of the order that ended it: those of this epoch are answered; 0: not known (any more) */
 };
 
 enum step_kind { STEP_START = 1, STEP_CANCEL, STEP_EXTEND, STEP_TERMINATE, STEP_IGNORE };

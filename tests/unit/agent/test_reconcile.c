@@ -204,6 +204,10 @@ static void orders_of_a_later_epoch_are_meant_for_any_life(void **state)
     hand.terminated = true;
     hand.ended_life = life_make(1, 400);
     assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
+    hand.ended_epoch = 2; /* answered: once is enough, however long the broker takes to hear it */
+    assert_string_equal(steps_of(&hand, &order, NULL), "");
+    set_epoch = 3;
+    assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
     set_epoch = 1;
 }
 
