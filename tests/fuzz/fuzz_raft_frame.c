@@ -73,7 +73,11 @@ static void decode_and_compare(const struct frame *frame, const uint8_t *bytes)
         return;
     buf_init(&buf);
     frame_encode(&buf, &message);
-    CHECK(buf.length == frame->frame_bytes);
+    /* An empty contact at the end of a hello is written as none. */
+    if (message.type == FRAME_HELLO || message.type == FRAME_HELLO_REPLY)
+        CHECK(buf.length <= frame->frame_bytes);
+    else
+        CHECK(buf.length == frame->frame_bytes);
     /* Flags are booleans on the wire: any value but 0 comes back as 1. */
     if (message.type != FRAME_VOTE && message.type != FRAME_VOTE_RESULT &&
         message.type != FRAME_SNAPSHOT_ACK && message.type != FRAME_HELLO &&
