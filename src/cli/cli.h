@@ -30,7 +30,14 @@ enum cli_exit {
     CLI_PARTIAL = 8 /* done for some members or items only */
 };
 
-enum output_format { OUTPUT_TABLE, OUTPUT_WIDE, OUTPUT_JSON, OUTPUT_JSONL, OUTPUT_NAME };
+enum output_format {
+    OUTPUT_TABLE,
+    OUTPUT_WIDE,
+    OUTPUT_JSON,
+    OUTPUT_JSONL,
+    OUTPUT_YAML,
+    OUTPUT_NAME
+};
 
 enum option_kind {
     OPTION_FLAG,
@@ -127,6 +134,6 @@ __attribute__((format(printf, 4, 5))) enum cli_exit cli_fail(struct cli *cli, en
 /* A remark on stderr, silenced by -q. */
 __attribute__((format(printf, 2, 3))) void cli_note(struct cli *cli, const char *format, ...);
 
-bool cli_is_json(const struct cli *cli);
+bool cli_is_json(const struct cli *cli); /* or YAML, the same tree */
 
 #endif

@@ -60,6 +60,9 @@ static void print_line(struct cli *cli, struct printer *printer, const Ckpt__V1_
         cli->format = OUTPUT_JSONL; /* an endless stream is lines in either JSON format */
         output_json(cli, "event", reflect_to_json(&event->base));
         return;
+    case OUTPUT_YAML:
+        output_json(cli, "event", reflect_to_json(&event->base));
+        return;
     case OUTPUT_NAME:
         fprintf(cli->out, "%" PRIu64 "\n", event->sequence);
         return;
@@ -97,7 +100,7 @@ enum cli_exit command_events(struct cli *cli)
 
     if (options.allocation_id == NULL)
         options.allocation_id = everything;
-    if (cli->format == OUTPUT_JSON && !options.follow)
+    if ((cli->format == OUTPUT_JSON || cli->format == OUTPUT_YAML) && !options.follow)
         printer.items = json_array();
     code = watch_run(cli, &options, on_event, &printer);
     members_free(&printer.names.members);

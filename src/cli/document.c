@@ -1,10 +1,11 @@
-/* A YAML or JSON file as a JSON value, read event by event from libyaml.
+/* A YAML or JSON file as a JSON value, event by event from and to libyaml.
  *
  * Source   libyaml: its events keep line numbers, which a schema-less tree needs for good messages.
  */
 #include "src/cli/document.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -197,4 +198,110 @@ int document_load(const char *name, FILE *in, json_t **ret_json, struct err *err
         fclose(file);
     buf_close(&content);
     return result;
+}
+
+/* ---- writing ---- */
+
+/* A text is always quoted: what is plain is a number or a word of its own. */
+static void emit_scalar(yaml_emitter_t *emitter, const char *text, size_t length, bool plain)
+{
+    yaml_event_t event;
+
+    CHECK(length <= INT_MAX);
+    CHECK(yaml_scalar_event_initialize(
+              &event, NULL, NULL, (const yaml_char_t *)text, (int)length, plain, true,
+              plain ? YAML_PLAIN_SCALAR_STYLE : YAML_DOUBLE_QUOTED_SCALAR_STYLE) == 1);
+    (void)yaml_emitter_emit(emitter, &event);
+}
+
+static void emit_word(yaml_emitter_t *emitter, const char *text)
+{
+    emit_scalar(emitter, text, strlen(text), true);
+}
+
+static void emit_value(yaml_emitter_t *emitter, const json_t *json);
+
+static void emit_object(yaml_emitter_t *emitter, const json_t *json)
+{
+    yaml_event_t event;
+    const char *key;
+    const json_t *value;
+
+    CHECK(yaml_mapping_start_event_initialize(&event, NULL, NULL, 1, YAML_BLOCK_MAPPING_STYLE) ==
+          1);
+    (void)yaml_emitter_emit(emitter, &event);
+    json_object_foreach((json_t *)(uintptr_t)json, key, value)
+    {
+        emit_word(emitter, key);
+        emit_value(emitter, value);
+    }
+    CHECK(yaml_mapping_end_event_initialize(&event) == 1);
+    (void)yaml_emitter_emit(emitter, &event);
+}
+
+static void emit_array(yaml_emitter_t *emitter, const json_t *json)
+{
+    yaml_event_t event;
+
+    CHECK(yaml_sequence_start_event_initialize(&event, NULL, NULL, 1, YAML_BLOCK_SEQUENCE_STYLE) ==
+          1);
+    (void)yaml_emitter_emit(emitter, &event);
+    for (size_t i = 0; i < json_array_size(json); i++)
+        emit_value(emitter, json_array_get(json, i));
+    CHECK(yaml_sequence_end_event_initialize(&event) == 1);
+    (void)yaml_emitter_emit(emitter, &event);
+}
+
+static void emit_value(yaml_emitter_t *emitter, const json_t *json)
+{
+    char text[64];
+
+    switch (json_typeof(json)) {
+    case JSON_OBJECT:
+        emit_object(emitter, json);
+        return;
+    case JSON_ARRAY:
+        emit_array(emitter, json);
+        return;
+    case JSON_STRING:
+        emit_scalar(emitter, json_string_value(json), json_string_length(json), false);
+        return;
+    case JSON_INTEGER:
+        snprintf(text, sizeof(text), "%" JSON_INTEGER_FORMAT, json_integer_value(json));
+        emit_word(emitter, text);
+        return;
+    case JSON_REAL:
+        snprintf(text, sizeof(text), "%.17g", json_real_value(json));
+        emit_word(emitter, text);
+        return;
+    case JSON_TRUE:
+    case JSON_FALSE:
+        emit_word(emitter, json_is_true(json) ? "true" : "false");
+        return;
+    case JSON_NULL:
+        emit_word(emitter, "null");
+        return;
+    }
+    CHECK_UNREACHABLE("json type");
+}
+
+void document_write(FILE *out, const json_t *json)
+{
+    yaml_emitter_t emitter;
+    yaml_event_t event;
+
+    CHECK(yaml_emitter_initialize(&emitter) == 1);
+    yaml_emitter_set_output_file(&emitter, out);
+    yaml_emitter_set_unicode(&emitter, 1);
+    yaml_emitter_set_width(&emitter, -1);
+    CHECK(yaml_stream_start_event_initialize(&event, YAML_UTF8_ENCODING) == 1);
+    (void)yaml_emitter_emit(&emitter, &event);
+    CHECK(yaml_document_start_event_initialize(&event, NULL, NULL, NULL, 0) == 1);
+    (void)yaml_emitter_emit(&emitter, &event);
+    emit_value(&emitter, json);
+    CHECK(yaml_document_end_event_initialize(&event, 1) == 1);
+    (void)yaml_emitter_emit(&emitter, &event);
+    CHECK(yaml_stream_end_event_initialize(&event) == 1);
+    (void)yaml_emitter_emit(&emitter, &event);
+    yaml_emitter_delete(&emitter);
 }

@@ -10,7 +10,7 @@
 #include "src/cli/human.h"
 #include "src/client/client.h"
 
-static const char *const format_words[] = {"table", "wide", "json", "jsonl", "name", NULL};
+static const char *const format_words[] = {"table", "wide", "json", "jsonl", "yaml", "name", NULL};
 
 const struct option_spec global_options[] = {
     {.name = "endpoints",
@@ -33,7 +33,7 @@ const struct option_spec global_options[] = {
      .letter = 'o',
      .kind = OPTION_CHOICE,
      .value = "FORMAT",
-     .help = "table, wide, json, jsonl or name",
+     .help = "table, wide, json, jsonl, yaml or name",
      .words = format_words},
     {.name = "no-headers", .kind = OPTION_FLAG, .help = "tables without their first line"},
     {.name = "quiet", .letter = 'q', .kind = OPTION_FLAG, .help = "no remarks on stderr"},

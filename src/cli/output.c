@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "src/base/check.h"
+#include "src/cli/document.h"
 #include "src/cli/human.h"
 #include "src/cli/reflect.h"
 
@@ -113,7 +114,7 @@ void output_table_drop(struct output_table *table)
 void output_list_begin(struct output_list *list, struct cli *cli, const struct output_kind *kind)
 {
     *list = (struct output_list){.cli = cli, .kind = kind};
-    if (cli->format == OUTPUT_JSON)
+    if (cli->format == OUTPUT_JSON || cli->format == OUTPUT_YAML)
         list->items = json_array();
     else if (cli->format == OUTPUT_TABLE || cli->format == OUTPUT_WIDE)
         output_table_init(&list->table, cli, kind->columns, kind->column_count);
@@ -126,6 +127,7 @@ void output_list_add(struct output_list *list, const ProtobufCMessage *item)
     list->count++;
     switch (list->cli->format) {
     case OUTPUT_JSON:
+    case OUTPUT_YAML:
         json_array_append_new(list->items, reflect_to_json(item));
         return;
     case OUTPUT_JSONL:
@@ -150,7 +152,7 @@ void output_list_end(struct output_list *list, bool complete)
         output_table_drop(&list->table);
         return;
     }
-    if (list->cli->format == OUTPUT_JSON)
+    if (list->items != NULL)
         output_json(list->cli, list->kind->plural, list->items);
     else if (list->table.table != NULL)
         output_table_print(&list->table);
@@ -165,8 +167,12 @@ void output_json(struct cli *cli, const char *key, json_t *json)
 
     json_object_set_new(envelope, "version", json_integer(OUTPUT_SCHEMA_VERSION));
     json_object_set_new(envelope, key, json);
-    json_dumpf(envelope, cli->out, flags);
-    fputc('\n', cli->out);
+    if (cli->format == OUTPUT_YAML) {
+        document_write(cli->out, envelope);
+    } else {
+        json_dumpf(envelope, cli->out, flags);
+        fputc('\n', cli->out);
+    }
     json_decref(envelope);
 }
 

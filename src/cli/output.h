@@ -1,7 +1,8 @@
-/* What a command prints on stdout: one item or a list, as a table, JSON, JSON lines or names.
+/* What a command prints on stdout: one item or a list, as a table, JSON, JSON lines, YAML or names.
  *
  * Flow     output_list_begin, output_list_add per item, output_list_end; or output_one for a single message.
  * Shapes   JSON: {"version":1,"jobs":[{...}]} for a list, {"version":1,"job":{...}} for one item and for each line of jsonl. Keys
+ *          YAML is the same tree, a document each time. Keys
  *          and units of the items are the .proto's (reflect.h). The version grows only when a key is renamed or removed.
  * Errors   a full disk or a closed pipe is found once, when cli_run flushes stdout.
  */
@@ -65,7 +66,7 @@ void output_list_add(struct output_list *list, const ProtobufCMessage *item);
 /* complete false: a page failed; what was gathered is dropped, except that lines and names are out already. */
 void output_list_end(struct output_list *list, bool complete);
 
-/* {"version":1,"KEY":json}; takes json. On one line for jsonl. */
+/* {"version":1,"KEY":json}; takes json. On one line for jsonl, a document of its own for YAML. */
 void output_json(struct cli *cli, const char *key, json_t *json);
 /* Prints the message when the format is JSON; false: the caller prints for people. */
 bool output_json_message(struct cli *cli, const char *key, const ProtobufCMessage *message);

@@ -10,7 +10,7 @@
 
 bool cli_is_json(const struct cli *cli)
 {
-    return cli->format == OUTPUT_JSON || cli->format == OUTPUT_JSONL;
+    return cli->format == OUTPUT_JSON || cli->format == OUTPUT_JSONL || cli->format == OUTPUT_YAML;
 }
 
 enum cli_exit cli_fail(struct cli *cli, enum cli_exit code, const char *next, const char *format,

@@ -92,6 +92,34 @@ static void yaml_and_json_describe_the_same_job(void **state)
     }
 }
 
+/* U5: what is written as YAML reads back as the same tree, whatever the texts hold. */
+static void yaml_output_reads_back(void **state)
+{
+    json_t *json = json_pack("{s:i, s:I, s:b, s:[s,s,s,s,s,s], s:{}, s:[], s:{s:s}}", "version", 1,
+                             "most", INT64_MAX, "sensitive", 1, "texts", "yes", "12", "a: b # c",
+                             "", "two\nlines\t\"quoted\" \xc3\xa9", "- x", "none", "list", "deep",
+                             "key: with colon", "null");
+    json_t *back = NULL;
+    struct err err = {0};
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+
+    (void)state;
+    assert_non_null(json);
+    document_write(out, json);
+    document_write(out, json);
+    fclose(out);
+    assert_int_equal(strncmp(text, "---\nversion: 1\nmost: 9223372036854775807\n", 41), 0);
+    *strstr(text + 1, "---\n") = '\0'; /* the second document */
+    if (document_parse("out", text, strlen(text), &back, &err) != 0)
+        fail_msg("%s in %s", err.text, text);
+    assert_true(json_equal(json, back));
+    json_decref(json);
+    json_decref(back);
+    free(text);
+}
+
 static void each_mistake_in_a_file_is_named(void **state)
 {
     static const struct {
@@ -155,6 +183,7 @@ int main(void)
         cmocka_unit_test(json_is_exact_and_complete),
         cmocka_unit_test(hashes_are_text_and_never_is_null),
         cmocka_unit_test(yaml_and_json_describe_the_same_job),
+        cmocka_unit_test(yaml_output_reads_back),
         cmocka_unit_test(each_mistake_in_a_file_is_named),
         cmocka_unit_test(damaged_files_do_not_crash),
     };

@@ -22,7 +22,7 @@ static void each_mistake_is_a_usage_error_that_says_what_to_do(void **state)
         {"jobs --tenant=", "--tenant: the value is empty"},
         {"jobs --tenant a --tenant b", "--tenant is given twice"},
         {"jobs --state FLYING", "\"FLYING\" is not one of RUNNING, CHECKPOINTING_TO_STOP"},
-        {"-o yaml jobs", "\"yaml\" is not one of table, wide, json, jsonl, name"},
+        {"-o xml jobs", "\"xml\" is not one of table, wide, json, jsonl, yaml, name"},
         {"jobs --no-headers=yes", "unknown option --no-headers=yes"},
         {"jobs --timeout 5", "\"5\" is not a duration"},
         {"jobs --timeout 1ms", "10ms to 1h00m are taken"},

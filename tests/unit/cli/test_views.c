@@ -116,6 +116,9 @@ static void tables_json_and_lines_show_the_same_jobs(void **state)
     assert_int_equal(harness_run(&h, "jobs -o json"), CLI_OK);
     assert_contains(h.out, "\"jobs\": [");
     assert_lacks(h.out, "\033");
+    assert_int_equal(harness_run(&h, "jobs -o yaml"), CLI_OK);
+    assert_ptr_equal(strstr(h.out, "---\nversion: 1\njobs:\n- spec:\n    allocation_id: \"a-1\"\n"),
+                     h.out);
     harness_close(&h);
 }
 
