@@ -217,7 +217,7 @@ static void a_large_document_is_taken_in_short_turns(void **state)
 {
     static struct site site;
     uint64_t age_ms;
-    char name[16];
+    char name[24];
 
     (void)state;
     site_start(&site);
