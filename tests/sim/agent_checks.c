@@ -65,6 +65,7 @@ struct agent_checks {
     size_t asked_count;
     struct seen_agent agents[WORLD_AGENTS_MAX];
     struct agent_checks_counters counters;
+    char unsettled[ID_MAX_BYTES + 96];
 };
 
 static unsigned agent_of(const struct agent_machine *machine)
@@ -105,14 +106,16 @@ static void on_attaches(void *data, struct agent_machine *machine, const char *a
 }
 
 /* A part goes on with its own shard, or with the only one that there is; nobody else lives from that, but on a node that was taken away
- * by force and still ends what ran there. */
+ * by force: it still ends what ran there, or begins what it was told to while the job was its, and is then told to end it. */
 static void check_own_shard(struct agent_checks *checks, const struct application *application,
                             uint64_t checkpoint_id)
 {
     const struct agent_machine *machine = application_machine(application);
     const char *writer = application_shard_of(application);
+    bool counts = state_checks_has_node(checks->world, application_allocation(application),
+                                        agent_of(machine));
 
-    for (size_t i = 0; i < checks->rank_count; i++) {
+    for (size_t i = 0; i < checks->rank_count && counts; i++) {
         const struct rank *other = checks->ranks[i];
         if (strcmp(other->allocation_id, application_allocation(application)) == 0 &&
             other->living != NULL && other->living != application &&
@@ -514,6 +517,20 @@ void agent_checks_machine(struct agent_checks *checks, struct agent_machine *mac
         check_extension(checks, machine, allocation, rank);
         check_passed(checks, machine, rank);
     }
+}
+
+const char *agent_checks_unsettled(struct agent_checks *checks)
+{
+    for (size_t i = 0; i < checks->rank_count; i++) {
+        const struct rank *rank = checks->ranks[i];
+        if (rank->living == NULL ||
+            state_checks_has_node(checks->world, rank->allocation_id, rank->agent))
+            continue;
+        snprintf(checks->unsettled, sizeof(checks->unsettled), "%s lives on %s, which it left",
+                 rank->allocation_id, application_machine(rank->living)->name);
+        return checks->unsettled;
+    }
+    return "";
 }
 
 /* ---- life ---- */

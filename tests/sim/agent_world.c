@@ -105,7 +105,9 @@ struct world_shipping_counters world_shipping_counters(void)
 
 const char *world_shipping_unsettled(void)
 {
-    return all.users == 0 ? "" : agent_jobs_unsettled(all.jobs);
+    const char *what = all.users == 0 ? "" : agent_jobs_unsettled(all.jobs);
+
+    return all.users == 0 || what[0] != '\0' ? what : agent_checks_unsettled(all.checks);
 }
 
 /* ---- ckpt-runs ---- */
