@@ -34,7 +34,8 @@ struct report {
 
 struct application {
     bool runs;
-    bool terminated; /* the end was reported */
+    bool terminated;                /* the end was reported */
+    uint64_t stop_life, stop_epoch; /* the life that the last order ended, and the order's epoch */
     uint64_t
         since_index; /* of the state that wants this life: orders from before it mean another */
     uint64_t checkpoint_id; /* the highest (id, attempt) that was taken */
@@ -126,6 +127,8 @@ static void report(struct process *process, Ckpt__V1__ReportKind kind, unsigned 
     message.kind = kind;
     message.allocation_id = process->world->jobs[job].id;
     message.reason = reason;
+    if (kind == REPORT(TERMINATED))
+        message.life = application->stop_life;
     if (kind == REPORT(STARTED) || kind == REPORT(SHARD_VERIFIED) ||
         kind == REPORT(CHECKPOINT_FAILED) || kind == REPORT(STOPPED_WRITING) ||
         kind == REPORT(RESPONSIVE)) {
@@ -317,6 +320,29 @@ static bool ordered(const Ckpt__V1__OrderSet *orders, const char *allocation_id,
     return false;
 }
 
+/* One that runs here ends within its grace. That nothing runs is answered once for each life, as nobody may have started the latest, and
+ * in each epoch, as an earlier answer may be lost in it. */
+static void terminate_take(struct process *process, unsigned job, const Ckpt__V1__Order *order,
+                           const Ckpt__V1__OrderSet *orders)
+{
+    struct application *application = &process->model->applications[job];
+    bool answered = application->terminated && order->life <= application->stop_life &&
+                    orders->epoch <= application->stop_epoch;
+
+    if (application->runs ? application->stop_us != 0 || orders->index < application->since_index
+                          : answered)
+        return;
+    application->stop_life = order->life;
+    application->stop_epoch = orders->epoch;
+    if (application->runs) {
+        application->stop_us = sim_now_us(process->world->sim) + 1 +
+                               sim_random(process->world->sim, order->grace_ms * 1000 + 1);
+        return;
+    }
+    application->terminated = true;
+    report(process, REPORT(TERMINATED), job, order->reason);
+}
+
 static void order_take(struct process *process, const Ckpt__V1__Order *order,
                        const Ckpt__V1__OrderSet *orders)
 {
@@ -330,14 +356,7 @@ static void order_take(struct process *process, const Ckpt__V1__Order *order,
     number = (unsigned)(job - process->world->jobs);
     application = &process->model->applications[number];
     if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE) {
-        if (application->runs && application->stop_us == 0 &&
-            orders->index >= application->since_index) {
-            application->stop_us = sim_now_us(process->world->sim) + 1 +
-                                   sim_random(process->world->sim, order->grace_ms * 1000 + 1);
-        } else if (!application->runs && !application->terminated) {
-            application->terminated = true;
-            report(process, REPORT(TERMINATED), number, order->reason);
-        }
+        terminate_take(process, number, order, orders);
         return;
     }
     if (application->busy || application->checkpoint_id > order->checkpoint_id ||
