@@ -364,18 +364,20 @@ static struct evaluator_block *block_of(const struct evaluator *evaluator, uint3
 
 static struct history_sample sample_of(const struct evaluator_block *block, uint32_t row)
 {
+    CHECK(row < block->view.capacity);
     return (struct history_sample){&block->view, row, block->result.verdict[row]};
 }
 
 static void note_history(struct evaluator *evaluator, struct evaluator_block *block, uint32_t row)
 {
     const struct evaluator_block *before = evaluator->before;
+    bool known = row < evaluator->before_rows &&
+                 before->registered_index[row] == block->registered_index[row];
 
-    if (row >= evaluator->before_rows ||
-        before->registered_index[row] != block->registered_index[row])
+    if (!known)
         block->history[row] = (struct history_row){0};
     history_note(evaluator->history, &block->history[row],
-                 before != NULL ? sample_of(before, row) : (struct history_sample){0},
+                 known ? sample_of(before, row) : (struct history_sample){0},
                  sample_of(block, row));
 }
 

@@ -364,6 +364,34 @@ static void an_allocation_registered_within_a_cycle_waits_for_the_next(void **st
 
 /* ---- explain ---- */
 
+static void register_jobs(struct fake *fake, uint32_t first, uint32_t end)
+{
+    for (uint32_t i = first; i < end; i++) {
+        char name[32];
+
+        snprintf(name, sizeof(name), "job-%u", i);
+        assert_int_equal(fake_register(fake, name, i + 1, 1, NULL).status, FSM_OK);
+    }
+}
+
+/* Rows that the last cycle's block had no room for have no evaluation before. */
+static void a_chunk_that_outgrows_its_block_is_evaluated_whole(void **state)
+{
+    struct fake *fake = start();
+
+    (void)state;
+    register_jobs(fake, 0, 200);
+    fake_serve(fake);
+    fake_advance_ms(fake, 60000);
+    assert_int_equal(explain_job(fake, "job-199").count, 1);
+    register_jobs(fake, 200, 300);
+    fake_advance_ms(fake, 60000);
+    assert_int_equal(explain_job(fake, "job-299").count, 1);
+    fake_advance_ms(fake, 60000);
+    assert_int_equal(explain_job(fake, "job-299").count, 1);
+    finish(fake);
+}
+
 static void a_negative_evaluation_is_explained_with_numbers(void **state)
 {
     struct fake *fake = start();
@@ -645,6 +673,7 @@ int main(void)
         cmocka_unit_test(no_override_fires_in_an_outage),
         cmocka_unit_test(a_period_fires_for_a_sensitive_job_at_its_own_smallest_interval),
         cmocka_unit_test(an_allocation_registered_within_a_cycle_waits_for_the_next),
+        cmocka_unit_test(a_chunk_that_outgrows_its_block_is_evaluated_whole),
         cmocka_unit_test(a_negative_evaluation_is_explained_with_numbers),
         cmocka_unit_test(an_allocation_that_was_not_evaluated_is_not_explained),
         cmocka_unit_test(rising_errors_of_one_node_raise_the_value),
