@@ -15,9 +15,10 @@
 enum { LOOK_US = 120000, TIMEOUT_MS = 3000, MISSING_US = 4000000 };
 
 struct kept_job {
-    bool asked;        /* an answer is awaited */
-    uint32_t finished; /* ranks of this run of the allocation, by agent */
-    uint32_t missing;  /* ranks without a ckpt-run when it was looked at last */
+    bool asked;                       /* an answer is awaited */
+    uint32_t finished;                /* ranks of this run of the allocation, by agent */
+    uint64_t lives[WORLD_AGENTS_MAX]; /* of those, which finished */
+    uint32_t missing;                 /* ranks without a ckpt-run when it was looked at last */
     uint64_t missing_us;
     uint64_t since_ms; /* of the state as last heard: another run has another one */
 };
@@ -67,6 +68,17 @@ static void launch(struct agent_jobs *jobs, unsigned job, uint32_t ranks,
             jobs->ops.launch(jobs->ops.data, agent, jobs->world->jobs[job].id, how);
 }
 
+/* What finished in an earlier life of its part has yet to run in this one. */
+static void forget_earlier_lives(struct kept_job *kept, const Ckpt__V1__RestartPoint *point)
+{
+    for (size_t i = 0; i < point->n_lives; i++) {
+        int agent = world_agent_number(point->node_ids[i]);
+        CHECK(agent >= 0);
+        if (kept->lives[agent] < point->lives[i])
+            kept->finished &= ~(UINT32_C(1) << agent);
+    }
+}
+
 /* Which ranks have a part in the checkpoint to restart from, or take over the only one: the others begin anew. */
 static void point_known(void *data, int status, const char *text, const ProtobufCMessage *reply)
 {
@@ -80,6 +92,7 @@ static void point_known(void *data, int status, const char *text, const Protobuf
     jobs->jobs[question.job].asked = false;
     if (status != RPC_OK)
         return;
+    forget_earlier_lives(&jobs->jobs[question.job], point);
     for (size_t i = 0; i < point->n_shards; i++)
         have |= UINT32_C(1) << world_agent_number(point->shards[i]->node_id);
     if (point->n_shards == 0 || (point->n_shards == 1 && point->n_node_ids == 1))
@@ -109,6 +122,8 @@ static void launch_missing(struct agent_jobs *jobs, unsigned job)
     for (unsigned agent = 0; agent < WORLD_AGENTS_MAX; agent++)
         if ((ranks >> agent & 1) != 0 && !jobs->ops.runs(jobs->ops.data, agent, id))
             missing |= UINT32_C(1) << agent;
+    if (ranks == 0 && kept->finished != 0 && jobs->world->jobs[job].scaled)
+        ask_for_point(jobs, job, 0); /* all have finished, and yet it runs: in these lives? */
     if (missing == 0 || missing != kept->missing)
         kept->missing_us = now_us;
     kept->missing = missing;
@@ -193,12 +208,16 @@ static void look(void *data)
 
 /* ---- from outside ---- */
 
-void agent_jobs_finished(struct agent_jobs *jobs, unsigned agent, const char *allocation_id)
+void agent_jobs_finished(struct agent_jobs *jobs, unsigned agent, const char *allocation_id,
+                         uint64_t life)
 {
     const struct world_job *job = job_find(jobs->world, allocation_id);
+    struct kept_job *kept;
 
     CHECK(job != NULL);
-    jobs->jobs[job - jobs->world->jobs].finished |= UINT32_C(1) << agent;
+    kept = &jobs->jobs[job - jobs->world->jobs];
+    kept->finished |= UINT32_C(1) << agent;
+    kept->lives[agent] = life;
 }
 
 void agent_jobs_begins(struct agent_jobs *jobs, unsigned agent, const char *allocation_id)

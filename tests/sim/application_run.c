@@ -394,3 +394,8 @@ const char *application_run_allocation(const struct application_run *run)
 {
     return run->allocation_id;
 }
+
+uint64_t application_run_life(const struct application_run *run)
+{
+    return run->life;
+}

@@ -33,5 +33,6 @@ void application_run_terminate(struct application_run *run);
 struct application *application_run_child(const struct application_run *run);
 bool application_run_ordered(const struct application_run *run); /* by its agent to end */
 const char *application_run_allocation(const struct application_run *run);
+uint64_t application_run_life(const struct application_run *run); /* of its part; 0: not told yet */
 
 #endif
