@@ -298,7 +298,8 @@ static void check_terminated(struct agent_checks *checks, struct agent_machine *
             continue;
         checks->counters.terminated++;
         check_orders_new(checks, machine, allocation);
-        world_terminated(checks->world, agent_of(machine), allocation->entry.allocation_id);
+        world_terminated(checks->world, agent_of(machine), allocation->entry.allocation_id,
+                         allocation->entry.life);
     }
 }
 

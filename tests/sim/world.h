@@ -142,7 +142,9 @@ void world_asked(struct world *world, unsigned agent, const char *allocation_id,
 void world_shard_written(struct world *world, unsigned agent, const char *allocation_id,
                          uint64_t checkpoint_id, uint32_t attempt);
 /* The application was told to end, or was killed, by the agent: I30, I39. */
-void world_terminated(struct world *world, unsigned agent, const char *allocation_id);
+/* life: of the part whose application is ended; 0: not told. */
+void world_terminated(struct world *world, unsigned agent, const char *allocation_id,
+                      uint64_t life);
 /* A checkpoint's folder was removed at the destination: I28. */
 void world_collected(struct world *world, const char *path);
 

@@ -470,8 +470,21 @@ static bool node_left(const struct fsm *fsm, const struct fsm_allocation *alloca
     return allocation->leaving && !has_node(allocation->next, allocation->next_count, node->slot);
 }
 
+/* The node left and joined again: what runs is of the part before, and another one is to begin. */
+static bool part_begun_since(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                             const char *node_id, uint64_t life)
+{
+    const struct fsm_node *node = fsm_node_find(fsm, node_id);
+
+    for (uint32_t i = 0; life != 0 && node != NULL && i < allocation->node_count; i++)
+        if (allocation->nodes[i].node_slot == node->slot && allocation->nodes[i].life > life)
+            return true;
+    return false;
+}
+
 /* The committed state wants its end: a terminate order stands, or it stopped running once. Members that know of the order may be down. */
-static bool end_was_wanted(struct world *world, unsigned agent, const struct world_job *job)
+static bool end_was_wanted(struct world *world, unsigned agent, const struct world_job *job,
+                           uint64_t life)
 {
     unsigned known = 0;
 
@@ -488,7 +501,9 @@ static bool end_was_wanted(struct world *world, unsigned agent, const struct wor
         fsm_get_summary(member_fsm(&world->members[i]), &summary);
         if (allocation != NULL &&
             (allocation->terminating || allocation->walltime_ms != 0 ||
-             node_left(member_fsm(&world->members[i]), allocation, world_agent_name(agent))))
+             node_left(member_fsm(&world->members[i]), allocation, world_agent_name(agent)) ||
+             part_begun_since(member_fsm(&world->members[i]), allocation, world_agent_name(agent),
+                              life)))
             return true;
         known += summary.applied_index == world->state->index;
     }
@@ -496,7 +511,7 @@ static bool end_was_wanted(struct world *world, unsigned agent, const struct wor
 }
 
 /* I39: nobody is told to end unless the committed state wants it so. */
-void world_terminated(struct world *world, unsigned agent, const char *allocation_id)
+void world_terminated(struct world *world, unsigned agent, const char *allocation_id, uint64_t life)
 {
     struct world_job *job = job_find(world, allocation_id);
 
@@ -504,7 +519,7 @@ void world_terminated(struct world *world, unsigned agent, const char *allocatio
     if (job == NULL)
         world_violation(world, "I39", "%s ends %s, which nobody registered",
                         world_agent_name(agent), allocation_id);
-    if (!end_was_wanted(world, agent, job))
+    if (!end_was_wanted(world, agent, job, life))
         world_violation(world, "I39", "%s ends %s, and no committed order says so",
                         world_agent_name(agent), allocation_id);
 }
