@@ -172,6 +172,9 @@ static void retry_soon(struct consensus *consensus)
     unsigned wait_ms = (CORE_RETRY_MS << consensus->retries / CORE_RETRIES_TWICE) *
                        (rank_of(consensus, consensus->leader_last) + 1);
 
+    if (raft->state == RAFT_CANDIDATE && !raft->candidate_state.in_pre_vote &&
+        wait_ms < CORE_VOTE_WRITES * consensus->vote_write_us / 1000)
+        wait_ms = (unsigned)(CORE_VOTE_WRITES * consensus->vote_write_us / 1000);
     if (raft->state != RAFT_CANDIDATE || !safety_leader_lost(&consensus->safety) ||
         consensus->retries == CORE_RETRIES_MAX || wait_ms >= raft->election_timeout ||
         raft->candidate_state.randomized_election_timeout < raft->election_timeout)

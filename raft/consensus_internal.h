@@ -31,7 +31,9 @@ enum {
     CORE_RANKS_PER_ELECTION = 20, /* S21: part of the election timeout between the ranks' timers */
     CORE_RETRY_MS = 50, /* S11: times rank + 1, from an election that elected nobody to the next */
     CORE_RETRIES_TWICE = 2, /* so many, and the next wait is twice as long: messages may be slow */
-    CORE_RETRIES_MAX = 8,   /* then libraft's own timeout counts again */
+    CORE_VOTE_WRITES =
+        6, /* term and vote on the candidate and on a voter, and some more: an election's answers take so many */
+    CORE_RETRIES_MAX = 8, /* then libraft's own timeout counts again */
     CORE_SPACE_CHECK_MS = 1000,
     CORE_FORMER_MS = 3000,
     CORE_SNAPSHOT_RETRY_MS = 10000,  /* after a failed one */
@@ -157,7 +159,8 @@ struct consensus {
     uint64_t leader_changes_total;
     uint64_t eof_leader; /* whose connection ended */
     uint64_t eof_term;
-    unsigned retries; /* of elections since a leader was known */
+    unsigned retries;       /* of elections since a leader was known */
+    uint64_t vote_write_us; /* of the last term or vote */
 
     struct snapshot_name snapshot; /* the newest one here; index 0: none */
     uint64_t snapshot_previous_index;

@@ -268,10 +268,15 @@ void core_wal_failed(void *context, const struct err *err)
  * told to the program, which exits; until then nothing is sent, written or applied any more. */
 static int vote_write(struct consensus *consensus, uint64_t term, uint64_t voted_for)
 {
+    uint64_t begun_us = core_now_us(consensus);
     struct err err;
 
-    if (consensus->failed || vote_save(&consensus->vote, term, voted_for, &err) == 0)
+    if (consensus->failed)
         return 0;
+    if (vote_save(&consensus->vote, term, voted_for, &err) == 0) {
+        consensus->vote_write_us = core_now_us(consensus) - begun_us;
+        return 0;
+    }
     core_fail(consensus, &err);
     core_report_failure(consensus);
     return 0;

@@ -101,9 +101,10 @@ int transfer_send(struct transfer *transfer, uint64_t peer, const struct snapsho
     struct disk_file *file;
     uint64_t size;
 
-    /* Begun in an older term: meanwhile the peer may have given it up for another leader's, without a word to us. */
+    /* Begun in an older term: meanwhile the peer may have given it up for another leader's, without a word to us. Not as a failure: libraft
+     * would take that for one of the stream that begins here. */
     if (before != NULL && before->term < term && !before->ended)
-        out_end(before, -1);
+        out_end(before, 0);
     out = out_find(transfer, 0, false);
     if (out == NULL || out_find(transfer, peer, true) != NULL)
         return -1;

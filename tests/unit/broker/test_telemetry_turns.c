@@ -163,18 +163,20 @@ static void site_start(struct site *site)
     fake->broker.dispatcher = dispatcher_new(&fake->broker);
     snprintf(url, sizeof(url), "http://127.0.0.1:%u/metrics", site->server.port);
     fake->config.telemetry_count = 1;
-    fake->config.telemetry[0] = (struct source_config){.name = (char[]){"dcgm"},
-                                                       .kind = SOURCE_PROMETHEUS,
-                                                       .url = url,
-                                                       .map = (char[]){""},
-                                                       .credentials = (char[]){""},
-                                                       .ca = (char[]){""},
-                                                       .cert = (char[]){""},
-                                                       .key = (char[]){""},
-                                                       .interval_ms = 1000,
-                                                       .timeout_ms = 10000,
-                                                       .max_bytes = 64 << 20,
-                                                       .concurrency = 1};
+    fake->config.telemetry[0] = (struct source_config){
+        .name = (char[]){"dcgm"},
+        .kind = SOURCE_PROMETHEUS,
+        .url = url,
+        .map = (char[]){""},
+        .credentials = (char[]){""},
+        .ca = (char[]){""},
+        .cert = (char[]){""},
+        .key = (char[]){""},
+        .interval_ms =
+            3000, /* a node is stale after two: a build with sanitizers takes that long */
+        .timeout_ms = 10000,
+        .max_bytes = 64 << 20,
+        .concurrency = 1};
     fake->broker.telemetry = telemetry_new(&fake->broker);
     assert_int_equal(uv_prepare_init(&site->loop, &site->turns.prepare), 0);
     site->turns.prepare.data = &site->turns;
