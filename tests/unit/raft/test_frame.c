@@ -116,6 +116,30 @@ static void every_small_message_comes_back(void **state)
     buf_close(&buf);
 }
 
+/* U-001: members of the next build say more, and must be understood as far as this one goes. */
+static void what_a_later_build_adds_to_a_hello_is_passed_over(void **state)
+{
+    struct frame_message message = {.type = FRAME_HELLO}, got;
+    uint8_t longer[256] = {0};
+    struct frame frame;
+    struct buf buf;
+
+    (void)state;
+    message.hello.from = 1;
+    snprintf(message.hello.name, sizeof(message.hello.name), "n1");
+    snprintf(message.hello.address, sizeof(message.hello.address), "10.0.0.1:9000");
+    snprintf(message.hello.contact, sizeof(message.hello.contact), "10.0.0.1:7443");
+    buf = encode(&message);
+    assert_int_equal(frame_parse(buf.bytes, buf.length, &frame, NULL), 1);
+    assert_true(frame.length + 9 <= sizeof(longer));
+    memcpy(longer, frame.body, frame.length);
+    frame.body = longer;
+    frame.length += 9;
+    assert_int_equal(frame_decode(&frame, &got, NULL), 0);
+    assert_string_equal(got.hello.contact, "10.0.0.1:7443");
+    buf_close(&buf);
+}
+
 static void a_cut_frame_waits_and_a_flipped_one_ends_the_connection(void **state)
 {
     struct raft_entry entry = {
@@ -200,6 +224,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(appends_come_back_entry_by_entry),
         cmocka_unit_test(every_small_message_comes_back),
+        cmocka_unit_test(what_a_later_build_adds_to_a_hello_is_passed_over),
         cmocka_unit_test(a_cut_frame_waits_and_a_flipped_one_ends_the_connection),
         cmocka_unit_test(an_oversized_frame_is_refused_from_its_header),
         cmocka_unit_test(lying_counts_and_lengths_are_refused),
