@@ -25,11 +25,34 @@ static bool claimed_lately(const struct fsm *fsm, uint64_t now_ms, const char *j
     return false;
 }
 
+static bool runs(const struct fsm *fsm, const char *job_id)
+{
+    const struct fsm_allocation *allocation = fsm_allocation_find(fsm, job_id);
+
+    return allocation != NULL &&
+           (allocation->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING ||
+            allocation->state ==
+                CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP);
+}
+
+/* Its report is older than a sensitive job's start, which may be its own: allocations need not have the scheduler's name of the job. */
+static bool may_have_started(const struct evaluator_claims *claims, const struct fsm *fsm,
+                             const struct fsm_queue *queue)
+{
+    for (size_t i = 0; i < claims->start_count && i < EVALUATOR_CLAIM_STARTS_MAX; i++) {
+        const struct fsm_allocation *allocation = fsm_allocation_at(fsm, claims->starts[i]);
+
+        if (allocation != NULL && allocation->state_since_ms >= queue->reported_at_ms &&
+            strcmp(allocation->vcluster, queue->vcluster) == 0)
+            return true;
+    }
+    return claims->start_count > EVALUATOR_CLAIM_STARTS_MAX;
+}
+
 /* The one with most to gain per GPU; NULL: none. */
-static const Ckpt__V1__WaitingJob *most_urgent(const struct fsm *fsm, uint64_t now_ms,
-                                               bool (*fits)(const void *context,
-                                                            const Ckpt__V1__WaitingJob *job),
-                                               const void *context)
+static const Ckpt__V1__WaitingJob *most_urgent(
+    const struct evaluator_claims *claims, const struct fsm *fsm, uint64_t now_ms,
+    bool (*fits)(const void *context, const Ckpt__V1__WaitingJob *job), const void *context)
 {
     const Ckpt__V1__WaitingJob *best = NULL;
     size_t looked_at = 0;
@@ -38,7 +61,7 @@ static const Ckpt__V1__WaitingJob *most_urgent(const struct fsm *fsm, uint64_t n
         struct fsm_queue queue;
 
         fsm_queue_at(fsm, i, &queue);
-        if (!evaluator_queue_fresh(fsm, &queue, now_ms))
+        if (!evaluator_queue_fresh(fsm, &queue, now_ms) || may_have_started(claims, fsm, &queue))
             continue;
         for (size_t j = 0; j < queue.waiting_count; j++) {
             const Ckpt__V1__WaitingJob *job = queue.waiting[j];
@@ -47,7 +70,8 @@ static const Ckpt__V1__WaitingJob *most_urgent(const struct fsm *fsm, uint64_t n
                 continue;
             looked_at++;
             if ((best == NULL || evaluator_waiting_gain(job) > evaluator_waiting_gain(best)) &&
-                fits(context, job) && !claimed_lately(fsm, now_ms, job->job_id))
+                fits(context, job) && !runs(fsm, job->job_id) &&
+                !claimed_lately(fsm, now_ms, job->job_id))
                 best = job;
         }
     }
@@ -75,9 +99,22 @@ static bool all_targets_up(const struct fsm *fsm)
 void evaluator_claims_begin(struct evaluator_claims *claims, const struct fsm *fsm,
                             const struct evaluator_cycle *cycle)
 {
-    *claims = (struct evaluator_claims){
-        .wanted = cycle->policy.pressure > EVALUATOR_DEEP_QUEUE && all_targets_up(fsm) &&
-                  most_urgent(fsm, cycle->now_ms, any, NULL) != NULL};
+    *claims = (struct evaluator_claims){.cycle_ms = cycle->now_ms};
+    claims->wanted = cycle->policy.pressure > EVALUATOR_DEEP_QUEUE && all_targets_up(fsm) &&
+                     most_urgent(claims, fsm, cycle->now_ms, any, NULL) != NULL;
+}
+
+/* One that started before any report that still counts is of no interest. */
+static void note_start(struct evaluator_claims *claims, const struct fsm *fsm,
+                       const struct fsm_allocation *allocation)
+{
+    if (!allocation->sensitive ||
+        allocation->state_since_ms + fsm_policy(fsm)->queue_max_age_ms < claims->cycle_ms)
+        return;
+    if (claims->start_count < EVALUATOR_CLAIM_STARTS_MAX)
+        claims->starts[claims->start_count] = allocation->slot;
+    if (claims->start_count <= EVALUATOR_CLAIM_STARTS_MAX)
+        claims->start_count++;
 }
 
 void evaluator_claims_look(struct evaluator_claims *claims, const struct fsm *fsm,
@@ -90,6 +127,7 @@ void evaluator_claims_look(struct evaluator_claims *claims, const struct fsm *fs
         return;
     claims->gpus += allocation->gpu_count;
     claims->nodes += allocation->node_count;
+    note_start(claims, fsm, allocation);
     if (fsm_victim_hint(fsm, allocation, &cost) != FSM_OK)
         return;
     for (size_t i = 0; i < FSM_VICTIMS_MAX; i++) {
@@ -141,7 +179,7 @@ const Ckpt__V1__WaitingJob *evaluator_claims_choose(const struct evaluator_claim
     if (!claims->wanted || !all_targets_up(fsm))
         return NULL;
     supply = supply_of(claims, fsm, cycle);
-    job = most_urgent(fsm, cycle->now_ms, is_lacking, &supply);
+    job = most_urgent(claims, fsm, cycle->now_ms, is_lacking, &supply);
     if (job != NULL)
         *ret_gpus = (uint32_t)(job->gpu_count - supply.idle);
     return job;

@@ -5,7 +5,8 @@
  *          decides: a sensitive claim has no price (fsm/README.md).
  * When     backlog pressure over a half, as wherever the model counts backlog; a fresh queue report names the job, as sensitive; what
  *          stands idle does not suffice; the allocations that may be victims do. Never while a destination is down: only somebody who
- *          asks may have work killed. One claim per cycle, and one per job and EVALUATOR_CLAIM_AGAIN_MS, its scheduler's own ones counted.
+ *          asks may have work killed. Never for a job that runs meanwhile: by its name, or because a sensitive allocation of the same
+ *          vCluster started after the report, which then does not count until the next one. One claim per cycle, and one per job and EVALUATOR_CLAIM_AGAIN_MS, its scheduler's own ones counted.
  * Units    GPUs. A node does not say how many it has: an idle one counts what a node of running allocations has on average.
  * Absent   which nodes fit the job: a scheduler that knows better asks itself, and leaves `sensitive` out of its queue report.
  * Source   S1-021, P-006.
@@ -20,6 +21,7 @@
 
 enum {
     EVALUATOR_CLAIM_AGAIN_MS = 3600000,
+    EVALUATOR_CLAIM_STARTS_MAX = 256, /* sensitive ones that started lately; beyond, no claims */
     EVALUATOR_CLAIM_JOBS_MAX =
         256 /* sensitive ones looked at; each is looked for among the preemptions */
 };
@@ -28,6 +30,9 @@ struct evaluator_claims {
     bool wanted;                       /* some sensitive job waits, and the queues are deep */
     uint32_t largest[FSM_VICTIMS_MAX]; /* GPUs of those that may be victims, falling */
     uint64_t gpus, nodes;              /* of all running allocations */
+    uint64_t cycle_ms;
+    size_t start_count;
+    uint32_t starts[EVALUATOR_CLAIM_STARTS_MAX]; /* slots of sensitive ones that run since lately */
 };
 
 void evaluator_claims_begin(struct evaluator_claims *claims, const struct fsm *fsm,

@@ -227,6 +227,64 @@ static void nothing_is_claimed_in_an_outage(void **state)
     finish(fake);
 }
 
+/* The scheduler started it and has not reported since. */
+static void a_job_that_runs_is_not_claimed_for(void **state)
+{
+    static const char *const names[] = {"secret", "hpc-4711"};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
+        struct fake *fake = busy_cluster();
+        struct waits waits = {"secret", GPUS, true, 100, "hpc"},
+                     plain = {"plain", GPUS, false, 100, "hpc"},
+                     next = {"next", GPUS, true, 100, "hpc"};
+
+        report(fake, &waits);
+        fake_advance_ms(fake, 1000);
+        assert_int_equal(fake_register(fake, names[i], 4, 1, itself_sensitive).status, FSM_OK);
+        fake_serve(fake);
+        fake_advance_ms(fake, 2 * MINUTE_MS);
+        assert_uint_equal(claims(fake), 0);
+        report(fake, &plain);
+        fake_advance_ms(fake, MINUTE_MS);
+        assert_uint_equal(claims(fake), 0);
+        report(fake, &next);
+        fake_advance_ms(fake, MINUTE_MS);
+        assert_uint_equal(claims(fake), 1);
+        finish(fake);
+    }
+}
+
+static void a_running_job_s_own_name_suffices(void **state)
+{
+    struct fake *fake = busy_cluster();
+    struct waits waits = {"high", GPUS, true, 100, "hpc"};
+
+    (void)state;
+    assert_uint_equal(claims_when(fake, &waits), 0);
+    fake_advance_ms(fake, MINUTE_MS);
+    assert_uint_equal(claims(fake), 0);
+    finish(fake);
+}
+
+static void a_start_in_another_vcluster_or_of_a_plain_job_does_not_matter(void **state)
+{
+    struct waits waits[] = {{"secret", GPUS, true, 100, "hpc"}, {"secret", GPUS, true, 100, "ml"}};
+    void (*const specs[])(Ckpt__V1__AllocationSpec *) = {NULL, itself_sensitive};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(waits); i++) {
+        struct fake *fake = busy_cluster();
+
+        report(fake, &waits[i]);
+        fake_advance_ms(fake, 1000);
+        assert_int_equal(fake_register(fake, "other", 4, 1, specs[i]).status, FSM_OK);
+        fake_serve(fake);
+        assert_uint_equal(claims(fake), 1);
+        finish(fake);
+    }
+}
+
 /* Also under the next leader, and when the scheduler asked first. */
 static void a_job_is_claimed_for_once_an_hour(void **state)
 {
@@ -258,6 +316,9 @@ int main(void)
         cmocka_unit_test(idle_nodes_come_first),
         cmocka_unit_test(what_cannot_be_won_is_not_asked_for),
         cmocka_unit_test(nothing_is_claimed_in_an_outage),
+        cmocka_unit_test(a_job_that_runs_is_not_claimed_for),
+        cmocka_unit_test(a_running_job_s_own_name_suffices),
+        cmocka_unit_test(a_start_in_another_vcluster_or_of_a_plain_job_does_not_matter),
         cmocka_unit_test(a_job_is_claimed_for_once_an_hour),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
