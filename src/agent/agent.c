@@ -232,16 +232,34 @@ static bool deadline_of_other(const struct allocation *allocation,
            (allocation->process.state != PROCESS_ABSENT && own != 0 && deadline->life > own);
 }
 
-void agent_take_deadlines(struct agent *agent)
+static void take_deadline(struct allocation *allocation,
+                          const Ckpt__V1__AllocationDeadline *deadline)
 {
-    for (size_t i = 0; agent->orders != NULL && i < agent->orders->n_deadlines; i++) {
+    if (!deadline_of_other(allocation, deadline))
+        walltime_set(allocation, deadline);
+}
+
+void agent_retake_deadline(struct allocation *allocation)
+{
+    const Ckpt__V1__OrderSet *orders = allocation->agent->orders;
+
+    for (size_t i = 0; orders != NULL && i < orders->n_deadlines; i++) {
+        const Ckpt__V1__AllocationDeadline *deadline = orders->deadlines[i];
+        if (strcmp(deadline->allocation_id, allocation->entry.allocation_id) == 0)
+            take_deadline(allocation, deadline);
+    }
+}
+
+static void take_deadlines(struct agent *agent)
+{
+    for (size_t i = 0; i < agent->orders->n_deadlines; i++) {
         const Ckpt__V1__AllocationDeadline *deadline = agent->orders->deadlines[i];
         struct allocation *allocation;
         if (!id_valid(deadline->allocation_id))
             continue;
         allocation = agent_get(agent, deadline->allocation_id);
-        if (allocation != NULL && !deadline_of_other(allocation, deadline))
-            walltime_set(allocation, deadline);
+        if (allocation != NULL)
+            take_deadline(allocation, deadline);
     }
 }
 
@@ -260,8 +278,9 @@ void agent_take_orders(struct agent *agent, Ckpt__V1__OrderSet *take_orders)
     if (agent->orders != NULL)
         ckpt__v1__order_set__free_unpacked(agent->orders, NULL);
     agent->orders = take_orders;
+    agent->orders_taken_us = agent_now_us(agent);
     agent->counters.order_sets++;
-    agent_take_deadlines(agent);
+    take_deadlines(agent);
     agent_reconcile_soon(agent);
     poll_streams(agent);
     agent_prune(agent, AGENT_ALLOCATIONS_KEPT);

@@ -53,6 +53,7 @@ struct agent {
     struct list allocations;
     size_t allocation_count;
     Ckpt__V1__OrderSet *orders; /* the newest taken; NULL before the first */
+    uint64_t orders_taken_us;
     struct clock_timer *reconcile_timer;
     struct agent_counters counters;
 };
@@ -71,8 +72,8 @@ uint64_t agent_now_us(const struct agent *agent);
 void agent_take_orders(struct agent *agent, Ckpt__V1__OrderSet *take_orders);
 /* By a broker that does not say of which life. */
 bool agent_ordered_to_terminate(const struct agent *agent, const char *allocation_id);
-/* The walltimes that the last set told. */
-void agent_take_deadlines(struct agent *agent);
+/* The walltime that the last set told of it, as of when that set came. */
+void agent_retake_deadline(struct allocation *allocation);
 /* Runs reconcile from the loop, once, however often it is asked for. */
 void agent_reconcile_soon(struct agent *agent);
 

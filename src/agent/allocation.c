@@ -66,17 +66,26 @@ bool allocation_other_life(const struct allocation *allocation, uint64_t life)
     return life > own || reconcile_late(orders, life, own);
 }
 
+/* A start for a life that nobody could tell (0) may be one more of the life before, unless that is over here. */
+static bool deadline_outlived(const struct ledger_entry *entry, uint64_t life)
+{
+    return life != 0 || entry->life <= entry->ended_life;
+}
+
 bool allocation_set_life(struct allocation *allocation, uint64_t epoch, uint64_t life)
 {
     struct ledger_entry *entry = &allocation->entry;
+    bool outlived = deadline_outlived(entry, life);
 
     if (life != 0 && life <= entry->ended_life && epoch <= life_epoch(entry->ended_life))
         return false;
     if (life == entry->life)
         return true;
     entry->life = life;
+    if (!outlived)
+        return true;
     entry->deadline_us = 0; /* of the life before */
-    agent_take_deadlines(allocation->agent);
+    agent_retake_deadline(allocation);
     walltime_start(allocation);
     return true;
 }

@@ -73,8 +73,8 @@ void walltime_set(struct allocation *allocation, const Ckpt__V1__AllocationDeadl
     uint64_t remaining_ms =
         deadline->remaining_ms < UINT64_MAX / 2000 ? deadline->remaining_ms : UINT64_MAX / 2000;
     uint64_t chosen_us =
-        walltime_choose(entry->deadline_us, agent_now_us(allocation->agent) + remaining_ms * 1000,
-                        running, changed);
+        walltime_choose(entry->deadline_us,
+                        allocation->agent->orders_taken_us + remaining_ms * 1000, running, changed);
 
     if (chosen_us == entry->deadline_us && deadline->grace_ms == entry->grace_ms &&
         deadline->walltime_ms == entry->walltime_ms)

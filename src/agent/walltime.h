@@ -18,6 +18,7 @@ struct allocation;
 
 void walltime_init(struct allocation *allocation);
 void walltime_close(struct allocation *allocation);
+/* Of the agent's last order set: what remains is counted from when that set came. */
 void walltime_set(struct allocation *allocation, const Ckpt__V1__AllocationDeadline *deadline);
 void walltime_start(struct allocation *allocation);
 

@@ -1,0 +1,151 @@
+/* The deadline of an allocation through order sets and starts (S1-090, I33). */
+#include "src/agent/allocation.h"
+#include "tests/support/test.h"
+
+enum { LIFE = 7, SECOND_US = 1000000 };
+
+static struct agent agent;
+static uint64_t now_us;
+
+static uint64_t clock_now(void *context)
+{
+    (void)context;
+    return now_us;
+}
+
+static struct clock_timer *timer_new(void *context, void (*fire)(void *data), void *data)
+{
+    (void)context, (void)fire, (void)data;
+    return NULL;
+}
+
+static void timer_start(struct clock_timer *timer, uint64_t delay_us)
+{
+    (void)timer, (void)delay_us;
+}
+
+static void timer_stop(struct clock_timer *timer)
+{
+    (void)timer;
+}
+
+static int set_up(void **state)
+{
+    static const struct clock_ops clock = {.monotonic_us = clock_now,
+                                           .wall_ms = clock_now,
+                                           .timer_new = timer_new,
+                                           .timer_start = timer_start,
+                                           .timer_stop = timer_stop,
+                                           .timer_free = timer_stop};
+    struct machine_ops machine;
+
+    (void)state;
+    now_us = 10 * SECOND_US;
+    machine_uv_ops(NULL, &machine); /* nothing here needs its loop */
+    agent_init(&agent, NULL, &clock, &machine, "node-a", "boot-1", ledger_new());
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    agent_close(&agent);
+    ledger_close(agent.ledger);
+    return 0;
+}
+
+static struct allocation *known(const char *id, uint64_t deadline_us)
+{
+    struct allocation *allocation = agent_get(&agent, id);
+
+    allocation->entry.life = LIFE;
+    allocation->entry.deadline_us = deadline_us;
+    return allocation;
+}
+
+/* A set whose deadlines all have so much left. */
+static void take_set(const char *const *ids, size_t count, uint64_t life, uint64_t remaining_ms)
+{
+    Ckpt__V1__AllocationDeadline deadlines[2], *pointers[2];
+    Ckpt__V1__OrderSet set = CKPT__V1__ORDER_SET__INIT;
+    uint8_t bytes[512];
+    size_t length;
+
+    for (size_t i = 0; i < count; i++) {
+        ckpt__v1__allocation_deadline__init(&deadlines[i]);
+        deadlines[i].allocation_id = (char *)ids[i];
+        deadlines[i].life = life;
+        deadlines[i].remaining_ms = remaining_ms;
+        deadlines[i].walltime_ms = 60000;
+        pointers[i] = &deadlines[i];
+    }
+    set.n_deadlines = count;
+    set.deadlines = pointers;
+    assert_true(ckpt__v1__order_set__get_packed_size(&set) <= sizeof(bytes));
+    length = ckpt__v1__order_set__pack(&set, bytes);
+    agent_take_orders(&agent, ckpt__v1__order_set__unpack(NULL, length, bytes));
+}
+
+/* No broker answers, and the agent was started again in the outage. */
+static void a_start_for_an_unknown_life_keeps_the_deadline(void **state)
+{
+    struct allocation *allocation = known("job", 30 * SECOND_US);
+
+    (void)state;
+    assert_true(allocation_set_life(allocation, 0, 0));
+    assert_uint_equal(allocation->entry.life, 0);
+    assert_uint_equal(allocation->entry.deadline_us, 30 * SECOND_US);
+}
+
+/* Nor is a set of before the outage read as if it came now. */
+static void an_old_set_does_not_move_a_deadline(void **state)
+{
+    static const char *const ids[] = {"job", "other"};
+    struct allocation *allocation = known("job", 0);
+    struct allocation *other = known("other", 0);
+
+    (void)state;
+    take_set(ids, 2, 0, 20000);
+    assert_uint_equal(allocation->entry.deadline_us, 30 * SECOND_US);
+    now_us += 5 * SECOND_US;
+    assert_true(allocation_set_life(allocation, 0, 0));
+    assert_uint_equal(allocation->entry.deadline_us, 30 * SECOND_US);
+    assert_true(allocation_set_life(allocation, 0, LIFE + 1));
+    assert_uint_equal(allocation->entry.deadline_us, 30 * SECOND_US);
+    assert_uint_equal(other->entry.deadline_us, 30 * SECOND_US);
+}
+
+static void a_later_life_has_none_of_the_life_before(void **state)
+{
+    static const char *const ids[] = {"job"};
+    struct allocation *allocation = known("job", 30 * SECOND_US);
+
+    (void)state;
+    assert_true(allocation_set_life(allocation, 0, LIFE + 1));
+    assert_uint_equal(allocation->entry.deadline_us, 0);
+    take_set(ids, 1, LIFE + 1, 40000);
+    assert_uint_equal(allocation->entry.deadline_us, 50 * SECOND_US);
+}
+
+static void an_unknown_life_after_an_ended_one_has_none_of_it(void **state)
+{
+    struct allocation *allocation = known("job", 30 * SECOND_US);
+
+    (void)state;
+    allocation->entry.ended_life = LIFE;
+    assert_true(allocation_set_life(allocation, 0, 0));
+    assert_uint_equal(allocation->entry.deadline_us, 0);
+}
+
+int main(void)
+{
+#define DEADLINE_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        DEADLINE_TEST(a_start_for_an_unknown_life_keeps_the_deadline),
+        DEADLINE_TEST(an_old_set_does_not_move_a_deadline),
+        DEADLINE_TEST(a_later_life_has_none_of_the_life_before),
+        DEADLINE_TEST(an_unknown_life_after_an_ended_one_has_none_of_it),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
