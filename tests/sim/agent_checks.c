@@ -15,6 +15,8 @@ enum {
     LATE_US = 500000,       /* that a timer of an agent that runs may be late */
     KILL_LATE_US = 2000000, /* from SIGKILL until nothing of the group lives */
     LOOK_US = 20000,        /* at timers, which many events do not move */
+    STRAY_MAX_US =
+        4000000, /* from when all members are equal until nothing lives where its job left */
     RANKS_MAX = 4096,
     RANK_BUCKETS = 256
 };
@@ -27,7 +29,8 @@ struct rank {
     struct application *living; /* NULL: none */
     pid_t group;                /* of the last life; 0: none, or its number is another's by now */
     uint64_t group_start_ticks;
-    uint64_t from_id;        /* the checkpoint that the life began from */
+    uint64_t stray_us; /* since when it is known to live where it should not; 0: it does not */
+    uint64_t from_id;  /* the checkpoint that the life began from */
     uint64_t complete_floor; /* the newest COMPLETE one when its ckpt-run asked for a life */
     uint64_t verified_id;    /* the newest whose shard was reported verified */
     uint64_t verified_floor; /* ... when its ckpt-run asked for a life */
@@ -520,18 +523,27 @@ void agent_checks_machine(struct agent_checks *checks, struct agent_machine *mac
     }
 }
 
+/* The leader hears what runs where it should not, and has it ended within its grace: no walltime has to come to its aid. */
 const char *agent_checks_unsettled(struct agent_checks *checks)
 {
+    checks->unsettled[0] = '\0';
     for (size_t i = 0; i < checks->rank_count; i++) {
-        const struct rank *rank = checks->ranks[i];
+        struct rank *rank = checks->ranks[i];
+        uint64_t now_us;
         if (rank->living == NULL ||
-            state_checks_has_node(checks->world, rank->allocation_id, rank->agent))
+            state_checks_has_node(checks->world, rank->allocation_id, rank->agent)) {
+            rank->stray_us = 0;
             continue;
+        }
+        now_us = sim_now_us(application_machine(rank->living)->sim);
+        if (rank->stray_us == 0)
+            rank->stray_us = now_us;
         snprintf(checks->unsettled, sizeof(checks->unsettled), "%s lives on %s, which it left",
                  rank->allocation_id, application_machine(rank->living)->name);
-        return checks->unsettled;
+        if (now_us - rank->stray_us > STRAY_MAX_US)
+            world_violation(checks->world, "I27", "%s", checks->unsettled);
     }
-    return "";
+    return checks->unsettled;
 }
 
 /* ---- life ---- */

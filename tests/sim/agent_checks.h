@@ -21,7 +21,7 @@ void agent_checks_machine(struct agent_checks *checks, struct agent_machine *mac
 void agent_checks_signal(struct agent_checks *checks, struct agent_machine *machine, pid_t group,
                          int signal);
 
-/* Empty, or who still lives on a node that was taken away from its job. */
+/* Once faults have ended: empty, or who still lives on a node that was taken away from its job. */
 const char *agent_checks_unsettled(struct agent_checks *checks);
 
 struct agent_checks_counters {

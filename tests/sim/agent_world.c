@@ -105,9 +105,9 @@ struct world_shipping_counters world_shipping_counters(void)
 
 const char *world_shipping_unsettled(void)
 {
-    const char *what = all.users == 0 ? "" : agent_jobs_unsettled(all.jobs);
+    const char *what = all.users == 0 ? "" : agent_checks_unsettled(all.checks);
 
-    return all.users == 0 || what[0] != '\0' ? what : agent_checks_unsettled(all.checks);
+    return all.users == 0 || what[0] != '\0' ? what : agent_jobs_unsettled(all.jobs);
 }
 
 /* ---- ckpt-runs ---- */
