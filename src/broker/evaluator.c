@@ -76,6 +76,7 @@ struct evaluator {
     struct evaluator_actions actions;
     struct evaluator_claims claims;
     bool claim_in_flight;
+    uint64_t claim_count; /* by this process */
 };
 
 static uint64_t monotonic_us(const struct evaluator *evaluator)
@@ -189,8 +190,9 @@ static void claim_nodes(struct evaluator *evaluator)
     if (job == NULL)
         return;
     replica_get_status(evaluator->broker->replica, &status);
+    /* not by the state's clock, which may stand still: one process leads in a term */
     snprintf(request_id, sizeof(request_id), "claim-%" PRIu64 "-%" PRIu64, status.term,
-             evaluator->cycle.now_ms);
+             ++evaluator->claim_count);
     log_info("claim", "job=%s gpus=%u pressure=%.3f", job->job_id, claim.gpus_needed,
              evaluator->cycle.policy.pressure);
     claim.request_id = command.request_id = request_id;

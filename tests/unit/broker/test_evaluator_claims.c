@@ -307,6 +307,24 @@ static void a_job_is_claimed_for_once_an_hour(void **state)
     finish(fake);
 }
 
+/* The wall clock stepped back: until it has caught up the state's clock stands still. */
+static void claims_of_one_instant_are_two(void **state)
+{
+    struct fake *fake = busy_cluster();
+    struct waits waits = {"secret", GPUS, true, 100, "hpc"};
+
+    (void)state;
+    report(fake, &waits);
+    fake->wall_step_ms -= 30 * MINUTE_MS;
+    fake_serve(fake);
+    assert_uint_equal(claims(fake), 1);
+    waits.job_id = "another";
+    report(fake, &waits);
+    fake_advance_ms(fake, MINUTE_MS);
+    assert_uint_equal(claims(fake), 2);
+    finish(fake);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -320,6 +338,7 @@ int main(void)
         cmocka_unit_test(a_running_job_s_own_name_suffices),
         cmocka_unit_test(a_start_in_another_vcluster_or_of_a_plain_job_does_not_matter),
         cmocka_unit_test(a_job_is_claimed_for_once_an_hour),
+        cmocka_unit_test(claims_of_one_instant_are_two),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
