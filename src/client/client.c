@@ -145,8 +145,12 @@ static bool attempt_retry(struct client_pending *pending, const struct rpc_end *
 
 static void note_refusal(struct client_pending *pending, const struct rpc_end *end)
 {
-    text_copy(pending->last_text, sizeof(pending->last_text), end->message);
-    pending->last_status = end->status;
+    bool hung = end->status == RPC_DEADLINE_EXCEEDED && !end->sent; /* it tells nothing new */
+
+    if (!hung || pending->last_status == RPC_OK) {
+        text_copy(pending->last_text, sizeof(pending->last_text), end->message);
+        pending->last_status = hung ? RPC_UNAVAILABLE : end->status;
+    }
     /* Members answer FAILED_PRECONDITION and RESOURCE_EXHAUSTED before anything is proposed, and UNAVAILABLE afterwards too. */
     if (end->sent && end->status != RPC_FAILED_PRECONDITION &&
         end->status != RPC_RESOURCE_EXHAUSTED)

@@ -373,6 +373,65 @@ static void the_deadline_tells_when_nothing_was_done(void **state)
     }
 }
 
+/* A listener whose queue is full: more connections are neither taken nor refused. */
+enum { BACKLOG_FILL = 4 };
+
+struct hanging {
+    char address[32];
+    int listener, fill[BACKLOG_FILL];
+};
+
+static void hanging_open(struct hanging *hanging)
+{
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof(name);
+
+    hanging->listener = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(hanging->listener, (struct sockaddr *)&name, length), 0);
+    assert_int_equal(listen(hanging->listener, 0), 0);
+    assert_int_equal(getsockname(hanging->listener, (struct sockaddr *)&name, &length), 0);
+    for (int i = 0; i < BACKLOG_FILL; i++) {
+        hanging->fill[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        connect(hanging->fill[i], (struct sockaddr *)&name, length);
+    }
+    snprintf(hanging->address, sizeof(hanging->address), "127.0.0.1:%d", ntohs(name.sin_port));
+}
+
+static void hanging_close(const struct hanging *hanging)
+{
+    for (int i = 0; i < BACKLOG_FILL; i++)
+        close(hanging->fill[i]);
+    close(hanging->listener);
+}
+
+/* Alone, and beside a member that says why. */
+static void a_connect_that_hangs_did_nothing_and_hides_no_reason(void **state)
+{
+    (void)state;
+    for (int beside = 0; beside < 2; beside++) {
+        char members_text[128], endpoints[128];
+        struct hanging hanging;
+        struct client *client;
+        struct answer answer;
+
+        members_open(members_text);
+        hanging_open(&hanging);
+        for (size_t n = 0; n < SCRIPT_MAX; n++)
+            members[0].script[n] = NO_LEADER;
+        snprintf(endpoints, sizeof(endpoints), "%s%s%s", beside ? members[0].address : "",
+                 beside ? "," : "", hanging.address);
+        client = client_of(endpoints);
+        ask(client, &answer, 400);
+        run_until(&answer.done);
+        assert_int_equal(answer.status, RPC_UNAVAILABLE);
+        if (beside)
+            assert_string_equal(answer.text, "not the leader");
+        client_free(client);
+        hanging_close(&hanging);
+        members_close();
+    }
+}
+
 static void an_answer_that_does_not_decode_is_an_error(void **state)
 {
     char endpoints[128];
@@ -508,6 +567,7 @@ int main(void)
         cmocka_unit_test(dead_members_are_passed_over_quickly),
         cmocka_unit_test(the_deadline_ends_the_retries_and_tells_the_last_reason),
         cmocka_unit_test(the_deadline_tells_when_nothing_was_done),
+        cmocka_unit_test(a_connect_that_hangs_did_nothing_and_hides_no_reason),
         cmocka_unit_test(an_answer_that_does_not_decode_is_an_error),
         cmocka_unit_test(freeing_the_client_ends_its_calls),
         cmocka_unit_test(wrong_endpoints_are_refused_at_once),
