@@ -82,9 +82,9 @@ static bool entry_of(const struct machine_ops *machine, pid_t pid, const struct 
 }
 
 static int adopt(const struct machine_ops *machine, pid_t pid, const struct found *found,
-                 struct ledger *ledger, struct err *err)
+                 struct ledger *adopted, struct err *err)
 {
-    const struct ledger_entry *known = ledger_find(ledger, found->allocation_id);
+    const struct ledger_entry *known = ledger_find(adopted, found->allocation_id);
     struct ledger_entry entry;
 
     if (!entry_of(machine, pid, found, &entry) ||
@@ -92,30 +92,43 @@ static int adopt(const struct machine_ops *machine, pid_t pid, const struct foun
         return 0;
     log_warning("adopted", "allocation=%s life=%s pid=%d text=\"the journal is new, it runs\"",
                 entry.allocation_id, found->life, (int)pid);
-    return ledger_commit(ledger, &entry, NULL, 0, 0, err);
+    return ledger_commit(adopted, &entry, NULL, 0, 0, err);
+}
+
+static int adopt_each(const struct machine_ops *machine, const char *node_id, const char *socket,
+                      struct ledger *adopted, struct err *err)
+{
+    DIR *folder = opendir("/proc");
+    struct dirent *item;
+    int result = 0;
+
+    while (result == 0 && folder != NULL && (item = readdir(folder)) != NULL) {
+        pid_t pid = (pid_t)strtol(item->d_name, NULL, 10);
+        struct found found;
+
+        if (pid > 1 && read_environment(pid, &found) && strcmp(found.node_id, node_id) == 0 &&
+            strcmp(found.socket, socket) == 0)
+            result = adopt(machine, pid, &found, adopted, err);
+    }
+    if (folder != NULL)
+        closedir(folder);
+    return result;
 }
 
 int adopt_running(const struct machine_ops *machine, const char *node_id, const char *socket,
                   struct ledger *ledger, struct err *err)
 {
     char own[PATH_MAX];
-    struct dirent *item;
-    DIR *folder;
-    int result = 0;
+    struct ledger *adopted;
+    int result;
 
     if (ledger_next(ledger, NULL) != NULL || ledger_last_sequence(ledger) > 0 ||
         proc_socket_name(socket, own) != 0)
         return 0;
-    folder = opendir("/proc");
-    while (result == 0 && folder != NULL && (item = readdir(folder)) != NULL) {
-        pid_t pid = (pid_t)strtol(item->d_name, NULL, 10);
-        struct found found;
-
-        if (pid > 1 && read_environment(pid, &found) && strcmp(found.node_id, node_id) == 0 &&
-            strcmp(found.socket, own) == 0)
-            result = adopt(machine, pid, &found, ledger, err);
-    }
-    if (folder != NULL)
-        closedir(folder);
+    adopted = ledger_new();
+    result = adopt_each(machine, node_id, own, adopted, err);
+    if (result == 0)
+        result = ledger_adopt(ledger, adopted, err);
+    ledger_close(adopted);
     return result;
 }

@@ -2,7 +2,8 @@
  *
  * Flow     once, before anything else, and only with an empty journal: the leaders of process groups in /proc whose environment says
  *          that they were started through this agent's socket become entries, as if the journal had known them. Their ckpt-runs
- *          attach again; without them their applications are ended by orders and walltimes all the same.
+ *          attach again; without them their applications are ended by orders and walltimes all the same. All of them are written at
+ *          once: killed before, the next start finds them again.
  * Shapes   one per allocation, the oldest: what an application starts inherits its environment.
  * Errors   a process whose environment cannot be read is not found: an agent that is not root sees its own user's only.
  * Absent   attempts, reports and the fence: those are lost. A process that its user dresses up as another's is believed until it ends.

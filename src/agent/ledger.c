@@ -597,6 +597,16 @@ int ledger_forget(struct ledger *ledger, const char *allocation_id, struct err *
     return ledger_write(ledger, &record, err);
 }
 
+int ledger_adopt(struct ledger *ledger, const struct ledger *found, struct err *err)
+{
+    CHECK(ledger->entry_count == 0);
+    if (found->entry_count == 0)
+        return 0;
+    for (struct list *at = found->entries.next; at != &found->entries; at = at->next)
+        kept_put(ledger, &LIST_ITEM(at, struct kept_entry, node)->entry);
+    return ledger->journal == NULL ? 0 : ledger_compact(ledger, err);
+}
+
 /* ---- reports ---- */
 
 uint64_t ledger_last_sequence(const struct ledger *ledger)

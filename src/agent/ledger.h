@@ -107,6 +107,8 @@ int ledger_commit(struct ledger *ledger, const struct ledger_entry *entry,
                   const uint8_t *report_bytes, size_t report_length, uint64_t asked_at_us,
                   struct err *err);
 int ledger_forget(struct ledger *ledger, const char *allocation_id, struct err *err);
+/* Into one that has no entries: all those of `found`, and after a crash in between none of them. */
+int ledger_adopt(struct ledger *ledger, const struct ledger *found, struct err *err);
 
 /* ---- reports ---- */
 uint64_t ledger_last_sequence(const struct ledger *ledger);

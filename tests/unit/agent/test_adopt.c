@@ -1,0 +1,134 @@
+/* Adoption after a lost journal, killed at each write of it (I30, F-025). */
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "raft/uv_io.h"
+#include "src/agent/adopt.h"
+#include "tests/support/test.h"
+
+enum { APPLICATIONS = 3, WRITES_MAX = 100 };
+
+static char folder[32], journal_folder[64], socket_path[64];
+static pid_t applications[APPLICATIONS];
+static struct disk_ops real, disk;
+static int writes_left; /* before the agent is killed */
+
+static int dying_write(struct disk_file *file, uint64_t offset, const void *bytes, size_t length,
+                       struct err *err)
+{
+    return writes_left-- > 0 ? real.write(file, offset, bytes, length, err)
+                             : err_set(err, ERR_IO, "killed");
+}
+
+static int dying_rename(void *context, const char *from, const char *to, struct err *err)
+{
+    return writes_left-- > 0 ? real.rename(context, from, to, err) : err_set(err, ERR_IO, "killed");
+}
+
+/* Of an application, as ckpt-run starts it: the leader of its group, found by its environment. */
+static pid_t start_application(int number)
+{
+    char node[] = "CKPT_NODE_ID=node-a", id[64], dir[128], agent_socket[160];
+    char *const environment[] = {id, node, dir, agent_socket, NULL};
+    int ready[2];
+    char byte;
+    pid_t pid;
+
+    snprintf(id, sizeof(id), "CKPT_ALLOCATION_ID=job-%d", number);
+    snprintf(dir, sizeof(dir), "CKPT_DIR=%s", folder);
+    snprintf(agent_socket, sizeof(agent_socket), "CKPT_AGENT_SOCKET=%s", socket_path);
+    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+    pid = fork();
+    if (pid == 0) {
+        setpgid(0, 0);
+        execle("/bin/sleep", "sleep", "60", (char *)NULL, environment);
+        _exit(1);
+    }
+    assert_true(pid > 0);
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 0); /* it has executed */
+    close(ready[0]);
+    return pid;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    strcpy(folder, "/tmp/test-adopt-XXXXXX");
+    if (mkdtemp(folder) == NULL)
+        return -1;
+    snprintf(journal_folder, sizeof(journal_folder), "%s/state", folder);
+    snprintf(socket_path, sizeof(socket_path), "%s/socket", folder);
+    for (int i = 0; i < APPLICATIONS; i++)
+        applications[i] = start_application(i);
+    disk_uv_ops(NULL, &real); /* nothing here needs its loop */
+    disk = real;
+    disk.write = dying_write;
+    disk.rename = dying_rename;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    char command[128];
+
+    (void)state;
+    for (int i = 0; i < APPLICATIONS; i++) {
+        kill(applications[i], SIGKILL);
+        waitpid(applications[i], NULL, 0);
+    }
+    snprintf(command, sizeof(command), "rm -r %s", folder);
+    return system(command);
+}
+
+/* A start of the agent, as far as adoption goes; true when it was not killed. *ret_count: what it knows then. */
+static bool start_agent(int writes, size_t *ret_count)
+{
+    const struct ledger_entry *entry = NULL;
+    struct machine_ops machine;
+    struct ledger *ledger;
+    struct err err;
+    bool survived;
+
+    *ret_count = 0;
+    writes_left = writes;
+    machine_uv_ops(NULL, &machine); /* nor this */
+    if (ledger_open(&disk, journal_folder, "node-a", "boot-1", &ledger, &err) != 0)
+        return false;
+    survived = adopt_running(&machine, "node-a", socket_path, ledger, &err) == 0;
+    while ((entry = ledger_next(ledger, entry)) != NULL)
+        ++*ret_count;
+    ledger_close(ledger);
+    return survived;
+}
+
+static void an_agent_killed_while_it_adopts_finds_all_at_its_next_start(void **state)
+{
+    char command[192];
+    bool survived = false;
+    int writes = 0;
+    size_t count;
+
+    (void)state;
+    snprintf(command, sizeof(command), "rm -rf %s && mkdir %s", journal_folder, journal_folder);
+    for (; !survived && writes < WRITES_MAX; writes++) {
+        assert_int_equal(system(command), 0);
+        survived = start_agent(writes, &count);
+        assert_true(start_agent(WRITES_MAX, &count));
+        assert_uint_equal(count, APPLICATIONS);
+    }
+    assert_true(survived);
+    assert_true(writes > 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(an_agent_killed_while_it_adopts_finds_all_at_its_next_start,
+                                        set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
