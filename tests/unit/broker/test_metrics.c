@@ -103,6 +103,24 @@ static void an_outage_shows(void **state)
     buf_close(&text);
 }
 
+/* An increase is seen from the first one on only where there was a 0 before. */
+static void limits_are_counted_from_0(void **state)
+{
+    static const char *const names[] = {"ALLOCATIONS_FULL", "SESSIONS_FULL", "NODES_FULL",
+                                        "TARGETS_FULL",     "QUEUES_FULL",   "PREEMPTIONS_FULL"};
+    struct buf text;
+    char line[128];
+
+    (void)state;
+    render(&text);
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
+        snprintf(line, sizeof(line), "\nckpt_mutation_outcomes_total{status=\"%s\"} 0\n", names[i]);
+        assert_true(has(&text, line));
+    }
+    assert_false(has(&text, "ckpt_mutation_outcomes_total{status=\"OK\"}"));
+    buf_close(&text);
+}
+
 static void histograms_are_cumulative(void **state)
 {
     struct buf text;
@@ -245,6 +263,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_promised_name_has_help_and_type),
         cmocka_unit_test(an_outage_shows),
+        cmocka_unit_test(limits_are_counted_from_0),
         cmocka_unit_test(histograms_are_cumulative),
         cmocka_unit_test(label_values_are_escaped),
         cmocka_unit_test(series_are_bounded),
