@@ -95,7 +95,7 @@ static void map_grow(struct map *map)
 
     CHECK(map->old.capacity == 0);
     CHECK(grown.capacity > map->now.capacity);
-    grown.entries = check_calloc_huge(grown.capacity, sizeof(*grown.entries));
+    grown.entries = check_calloc(grown.capacity, sizeof(*grown.entries));
     map->old = map->now;
     map->now = grown;
 }

@@ -4,12 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
-enum {
-    SMALL_BYTES = 1032,       /* the largest that glibc caches per thread */
-    HUGE_PAGE_BYTES = 2 << 20 /* of most processors; where it is another, nothing is gained */
-};
+enum { SMALL_BYTES = 1032 }; /* the largest that glibc caches per thread */
 
 static void (*check_hook)(void);
 
@@ -48,18 +44,6 @@ void *check_calloc(size_t count, size_t size)
         return memset(check_alloc(bytes), 0, bytes);
     pointer = calloc(count, size);
     CHECK(pointer != NULL);
-    return pointer;
-}
-
-void *check_calloc_huge(size_t count, size_t size)
-{
-    char *pointer = check_calloc(count, size);
-    uintptr_t place = (uintptr_t)pointer;
-    uintptr_t begin = (place + HUGE_PAGE_BYTES - 1) & ~(uintptr_t)(HUGE_PAGE_BYTES - 1);
-    uintptr_t end = (place + count * size) & ~(uintptr_t)(HUGE_PAGE_BYTES - 1);
-
-    if (end > begin)
-        (void)madvise(pointer + (begin - place), end - begin, MADV_HUGEPAGE);
     return pointer;
 }
 

@@ -27,8 +27,6 @@ void check_set_hook(void (*hook)(void));
  * a member that cannot allocate is restarted by its supervisor and catches up. Sizes are checked for overflow. */
 void *check_alloc(size_t size);
 void *check_calloc(size_t count, size_t size);
-/* As calloc, for a large table that is read at random places: the system is asked for huge pages. */
-void *check_calloc_huge(size_t count, size_t size);
 void *check_realloc(void *pointer, size_t count, size_t size);
 char *check_strdup(const char *text);
 

@@ -12,12 +12,13 @@
 
 #define STATE(name) CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
 
-enum { LOOK_US = 120000, TIMEOUT_MS = 3000, MISSING_US = 4000000 };
+enum { LOOK_US = 120000, TIMEOUT_MS = 3000, MISSING_US = 4000000, FINISHED_US = 10000000 };
 
 struct kept_job {
     bool asked;                       /* an answer is awaited */
     uint32_t finished;                /* ranks of this run of the allocation, by agent */
     uint64_t lives[WORLD_AGENTS_MAX]; /* of those, which finished */
+    uint64_t finished_us;             /* when the last of them did */
     uint32_t missing;                 /* ranks without a ckpt-run when it was looked at last */
     uint64_t missing_us;
     uint64_t since_ms; /* of the state as last heard: another run has another one */
@@ -122,8 +123,10 @@ static void launch_missing(struct agent_jobs *jobs, unsigned job)
     for (unsigned agent = 0; agent < WORLD_AGENTS_MAX; agent++)
         if ((ranks >> agent & 1) != 0 && !jobs->ops.runs(jobs->ops.data, agent, id))
             missing |= UINT32_C(1) << agent;
-    if (ranks == 0 && kept->finished != 0 && jobs->world->jobs[job].scaled)
-        ask_for_point(jobs, job, 0); /* all have finished, and yet it runs: in these lives? */
+    /* All have finished, and yet it runs: in these lives? A part came back, or the end of the run before was heard after its restart. */
+    if (ranks == 0 && kept->finished != 0 &&
+        (jobs->world->jobs[job].scaled || now_us - kept->finished_us > FINISHED_US))
+        ask_for_point(jobs, job, 0);
     if (missing == 0 || missing != kept->missing)
         kept->missing_us = now_us;
     kept->missing = missing;
@@ -218,6 +221,7 @@ void agent_jobs_finished(struct agent_jobs *jobs, unsigned agent, const char *al
     kept = &jobs->jobs[job - jobs->world->jobs];
     kept->finished |= UINT32_C(1) << agent;
     kept->lives[agent] = life;
+    kept->finished_us = sim_now_us(jobs->world->sim);
 }
 
 void agent_jobs_begins(struct agent_jobs *jobs, unsigned agent, const char *allocation_id)
