@@ -126,6 +126,18 @@ static void force_takes_the_node_at_once(void **unused)
     script_close(&script);
 }
 
+/* j1 was checkpointed and stopped on n1, and runs again on n2. */
+static void start_moved(struct script *script)
+{
+    script_start(script);
+    expect_ok(script, "register j1 nodes=n1 gpus=4");
+    expect_ok(script, "request j1 after=stop");
+    expect_ok(script, "grant 1-1");
+    expect_ok(script, "report n1 shard_verified j1 ckpt=1-1");
+    expect_ok(script, "report n1 terminated j1");
+    expect_ok(script, "restart j1 nodes=n2 gpus=4");
+}
+
 /* A moved job of one node runs from the only shard there is; the node that wrote it would begin from that as well (I27, found by the
  * simulator). */
 static void the_node_that_a_job_moved_away_from_joins_only_after_another_checkpoint(void **unused)
@@ -133,13 +145,7 @@ static void the_node_that_a_job_moved_away_from_joins_only_after_another_checkpo
     struct script script;
 
     (void)unused;
-    script_start(&script);
-    expect_ok(&script, "register j1 nodes=n1 gpus=4");
-    expect_ok(&script, "request j1 after=stop");
-    expect_ok(&script, "grant 1-1");
-    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
-    expect_ok(&script, "report n1 terminated j1");
-    expect_ok(&script, "restart j1 nodes=n2 gpus=4");
+    start_moved(&script);
     expect_status(&script, CHECKPOINT_FIRST, "update j1 nodes=n2,n1 gpus=4");
     expect_status(&script, CHECKPOINT_FIRST, "update j1 nodes=n3,n2,n1 gpus=4 force");
     expect_ok(&script, "update j1 nodes=n2,n3 gpus=4");
@@ -158,13 +164,7 @@ static void a_moved_job_goes_back_as_a_whole(void **unused)
     struct script script;
 
     (void)unused;
-    script_start(&script);
-    expect_ok(&script, "register j1 nodes=n1 gpus=4");
-    expect_ok(&script, "request j1 after=stop");
-    expect_ok(&script, "grant 1-1");
-    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
-    expect_ok(&script, "report n1 terminated j1");
-    expect_ok(&script, "restart j1 nodes=n2 gpus=4");
+    start_moved(&script);
     expect_ok(&script, "update j1 nodes=n1 gpus=4 force");
     expect_ok(&script, "update j1 nodes=n1,n2 gpus=4"); /* n1 has its own shard */
     script_close(&script);
