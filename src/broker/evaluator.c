@@ -75,8 +75,6 @@ struct evaluator {
     struct decision_inputs inputs[EVALUATOR_BATCH_MAX];
     struct evaluator_actions actions;
     struct evaluator_claims claims;
-    bool claim_in_flight;
-    uint64_t claim_count; /* by this process */
 };
 
 static uint64_t monotonic_us(const struct evaluator *evaluator)
@@ -162,47 +160,6 @@ static void add_move(struct evaluator *evaluator, const struct evaluator_block *
     evaluator->terms[i].purpose = decision->purpose;
     evaluator->terms[i].verdict = translate_text(eval_action_name(EVAL_ACTION_MIGRATE));
     decision_ledger(&evaluator->actions.situation, &evaluator->inputs[i]);
-}
-
-static void claim_done(void *data, const struct err *failed, const struct fsm_outcome *outcome)
-{
-    struct evaluator *evaluator = data;
-
-    evaluator->claim_in_flight = false;
-    if (failed == NULL && outcome->status != FSM_OK)
-        log_warning("claim_refused", "status=%s current=%" PRIu64 " limit=%" PRIu64,
-                    fsm_status_name(outcome->status), outcome->current, outcome->limit);
-}
-
-/* S1-021: who of lower classes is cheapest to stop yields, with a checkpoint first unless that would take longer than its work. */
-static void claim_nodes(struct evaluator *evaluator)
-{
-    const struct fsm *fsm = replica_fsm(evaluator->broker->replica);
-    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
-    Ckpt__V1__RequestPreemptionRequest claim = CKPT__V1__REQUEST_PREEMPTION_REQUEST__INIT;
-    const Ckpt__V1__WaitingJob *job = NULL;
-    struct consensus_status status;
-    char request_id[64];
-
-    if (!evaluator->claim_in_flight)
-        job =
-            evaluator_claims_choose(&evaluator->claims, fsm, &evaluator->cycle, &claim.gpus_needed);
-    if (job == NULL)
-        return;
-    replica_get_status(evaluator->broker->replica, &status);
-    /* not by the state's clock, which may stand still: one process leads in a term */
-    snprintf(request_id, sizeof(request_id), "claim-%" PRIu64 "-%" PRIu64, status.term,
-             ++evaluator->claim_count);
-    log_info("claim", "job=%s gpus=%u pressure=%.3f", job->job_id, claim.gpus_needed,
-             evaluator->cycle.policy.pressure);
-    claim.request_id = command.request_id = request_id;
-    claim.preemption_class = FSM_CLASS_MAX;
-    claim.for_job = job->job_id;
-    claim.reason = CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_SENSITIVE;
-    command.body_case = CKPT__LOG__V1__COMMAND__BODY_REQUEST_PREEMPTION;
-    command.request_preemption = &claim;
-    evaluator->claim_in_flight = true;
-    replica_propose(evaluator->broker->replica, &command, claim_done, evaluator);
 }
 
 /* ---- one cycle -------------------------------------------------------------------------------------------------------- */
@@ -304,7 +261,7 @@ static void schedule_next(struct evaluator *evaluator)
 static void end_cycle(struct evaluator *evaluator)
 {
     CHECK(evaluator->decision_count == 0 && evaluator->in_flight_count == 0);
-    claim_nodes(evaluator);
+    evaluator_claims_end(&evaluator->claims, evaluator->broker, &evaluator->cycle);
     evaluator_cycle_end(&evaluator->cycle);
     evaluator->in_cycle = false;
     evaluator->last_cycle_ms = broker_wall_ms(evaluator->broker);

@@ -1,8 +1,13 @@
 /* See evaluator_claims.h. */
 #include "src/broker/evaluator_claims.h"
 
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "src/base/log.h"
+#include "src/broker/broker.h"
 #include "src/broker/evaluator_actions.h"
 
 static bool is_sensitive(const Ckpt__V1__WaitingJob *job)
@@ -22,6 +27,15 @@ static bool claimed_lately(const struct fsm *fsm, uint64_t now_ms, const char *j
         if (lately && strcmp(at->request->for_job, job_id) == 0)
             return true;
     }
+    return false;
+}
+
+static bool refused_lately(const struct evaluator_claims *claims, const char *job_id)
+{
+    for (size_t i = 0; i < EVALUATOR_CLAIM_REFUSED_MAX; i++)
+        if (claims->refused[i].until_ms > claims->cycle_ms &&
+            strcmp(claims->refused[i].job_id, job_id) == 0)
+            return true;
     return false;
 }
 
@@ -71,7 +85,7 @@ static const Ckpt__V1__WaitingJob *most_urgent(
             looked_at++;
             if ((best == NULL || evaluator_waiting_gain(job) > evaluator_waiting_gain(best)) &&
                 fits(context, job) && !runs(fsm, job->job_id) &&
-                !claimed_lately(fsm, now_ms, job->job_id))
+                !refused_lately(claims, job->job_id) && !claimed_lately(fsm, now_ms, job->job_id))
                 best = job;
         }
     }
@@ -99,7 +113,8 @@ static bool all_targets_up(const struct fsm *fsm)
 void evaluator_claims_begin(struct evaluator_claims *claims, const struct fsm *fsm,
                             const struct evaluator_cycle *cycle)
 {
-    *claims = (struct evaluator_claims){.cycle_ms = cycle->now_ms};
+    memset(claims, 0, offsetof(struct evaluator_claims, in_flight));
+    claims->cycle_ms = cycle->now_ms;
     claims->wanted = cycle->policy.pressure > EVALUATOR_DEEP_QUEUE && all_targets_up(fsm) &&
                      most_urgent(claims, fsm, cycle->now_ms, any, NULL) != NULL;
 }
@@ -168,19 +183,72 @@ static struct supply supply_of(const struct evaluator_claims *claims, const stru
     return supply;
 }
 
-const Ckpt__V1__WaitingJob *evaluator_claims_choose(const struct evaluator_claims *claims,
-                                                    const struct fsm *fsm,
-                                                    const struct evaluator_cycle *cycle,
-                                                    uint32_t *ret_gpus)
+/* NULL: nobody. */
+static const Ckpt__V1__WaitingJob *choose(const struct evaluator_claims *claims,
+                                          const struct fsm *fsm,
+                                          const struct evaluator_cycle *cycle, uint32_t *ret_gpus)
 {
     const Ckpt__V1__WaitingJob *job;
     struct supply supply;
 
-    if (!claims->wanted || !all_targets_up(fsm))
+    if (!claims->wanted || claims->in_flight || !all_targets_up(fsm))
         return NULL;
     supply = supply_of(claims, fsm, cycle);
     job = most_urgent(claims, fsm, cycle->now_ms, is_lacking, &supply);
     if (job != NULL)
         *ret_gpus = (uint32_t)(job->gpu_count - supply.idle);
     return job;
+}
+
+static void claim_done(void *data, const struct err *failed, const struct fsm_outcome *outcome)
+{
+    struct evaluator_claims *claims = data;
+    struct evaluator_claims_refused *refused =
+        &claims->refused[claims->refused_count % EVALUATOR_CLAIM_REFUSED_MAX];
+
+    claims->in_flight = false;
+    if (failed != NULL || outcome->status == FSM_OK)
+        return;
+    log_warning("claim_refused", "job=%s status=%s current=%" PRIu64 " limit=%" PRIu64,
+                claims->asked.job_id, fsm_status_name(outcome->status), outcome->current,
+                outcome->limit);
+    *refused = claims->asked;
+    claims->refused_count++;
+}
+
+static void propose(struct evaluator_claims *claims, const struct broker *broker, char *job_id,
+                    uint32_t gpus)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__V1__RequestPreemptionRequest claim = CKPT__V1__REQUEST_PREEMPTION_REQUEST__INIT;
+    struct consensus_status status;
+    char request_id[64];
+
+    replica_get_status(broker->replica, &status);
+    /* not by the state's clock, which may stand still: one process leads in a term */
+    snprintf(request_id, sizeof(request_id), "claim-%" PRIu64 "-%" PRIu64, status.term,
+             ++claims->count);
+    claim.request_id = command.request_id = request_id;
+    claim.preemption_class = FSM_CLASS_MAX;
+    claim.gpus_needed = gpus;
+    claim.for_job = job_id;
+    claim.reason = CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_SENSITIVE;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_REQUEST_PREEMPTION;
+    command.request_preemption = &claim;
+    claims->in_flight = true;
+    replica_propose(broker->replica, &command, claim_done, claims);
+}
+
+void evaluator_claims_end(struct evaluator_claims *claims, const struct broker *broker,
+                          const struct evaluator_cycle *cycle)
+{
+    uint32_t gpus = 0;
+    const Ckpt__V1__WaitingJob *job = choose(claims, replica_fsm(broker->replica), cycle, &gpus);
+
+    if (job == NULL)
+        return;
+    log_info("claim", "job=%s gpus=%u pressure=%.3f", job->job_id, gpus, cycle->policy.pressure);
+    snprintf(claims->asked.job_id, sizeof(claims->asked.job_id), "%s", job->job_id);
+    claims->asked.until_ms = cycle->now_ms + EVALUATOR_CLAIM_REFUSED_MS;
+    propose(claims, broker, claims->asked.job_id, gpus);
 }

@@ -1,12 +1,14 @@
 /* Nodes for sensitive jobs that wait in a deep queue: the evaluator asks for them itself, as a scheduler would by RequestPreemption.
  *
- * Flow     evaluator_claims_begin() each cycle; evaluator_claims_look() per running allocation; evaluator_claims_choose() at the cycle's end
- *          names the job and how many GPUs it lacks. Whom it takes, and whether that one writes a checkpoint first, the state machine
- *          decides: a sensitive claim has no price (fsm/README.md).
+ * Flow     evaluator_claims_begin() each cycle; evaluator_claims_look() per running allocation; evaluator_claims_end() at the cycle's end
+ *          claims what the most urgent one lacks. Whom that takes (who of lower classes is cheapest to stop), and whether that one writes a
+ *          checkpoint first, the state machine decides: a sensitive claim has no price (fsm/README.md).
  * When     backlog pressure over a half, as wherever the model counts backlog; a fresh queue report names the job, as sensitive; what
  *          stands idle does not suffice; the allocations that may be victims do. Never while a destination is down: only somebody who
  *          asks may have work killed. Never for a job that runs meanwhile: by its name, or because a sensitive allocation of the same
  *          vCluster started after the report, which then does not count until the next one. One claim per cycle, and one per job and EVALUATOR_CLAIM_AGAIN_MS, its scheduler's own ones counted.
+ * Refused  what is there is counted more coarsely than the state machine chooses: a job whose claim it refused is passed over for
+ *          EVALUATOR_CLAIM_REFUSED_MS, so that the others have their turn. The next leader does not know, and asks once more.
  * Units    GPUs. A node does not say how many it has: an idle one counts what a node of running allocations has on average.
  * Absent   which nodes fit the job: a scheduler that knows better asks itself, and leaves `sensitive` out of its queue report.
  * Source   S1-021, P-006.
@@ -17,13 +19,22 @@
 #include "fsm/fsm.h"
 #include "src/broker/evaluator_view.h"
 
+struct broker;
+
 #define EVALUATOR_DEEP_QUEUE 0.5 /* pressure above it */
 
 enum {
     EVALUATOR_CLAIM_AGAIN_MS = 3600000,
+    EVALUATOR_CLAIM_REFUSED_MS = 300000,
+    EVALUATOR_CLAIM_REFUSED_MAX = 8,  /* jobs; one more takes the place of the oldest */
     EVALUATOR_CLAIM_STARTS_MAX = 256, /* sensitive ones that started lately; beyond, no claims */
     EVALUATOR_CLAIM_JOBS_MAX =
         256 /* sensitive ones looked at; each is looked for among the preemptions */
+};
+
+struct evaluator_claims_refused {
+    char job_id[FSM_ID_BYTES];
+    uint64_t until_ms; /* 0: none */
 };
 
 struct evaluator_claims {
@@ -33,16 +44,20 @@ struct evaluator_claims {
     uint64_t cycle_ms;
     size_t start_count;
     uint32_t starts[EVALUATOR_CLAIM_STARTS_MAX]; /* slots of sensitive ones that run since lately */
+    /* from one cycle to the next */
+    bool in_flight;
+    uint64_t count;                                                       /* by this process */
+    struct evaluator_claims_refused asked;                                /* last */
+    struct evaluator_claims_refused refused[EVALUATOR_CLAIM_REFUSED_MAX]; /* a ring */
+    size_t refused_count;                                                 /* that ever were */
 };
 
 void evaluator_claims_begin(struct evaluator_claims *claims, const struct fsm *fsm,
                             const struct evaluator_cycle *cycle);
 void evaluator_claims_look(struct evaluator_claims *claims, const struct fsm *fsm,
                            const struct fsm_allocation *allocation);
-/* NULL: nobody. The job belongs to the state. */
-const Ckpt__V1__WaitingJob *evaluator_claims_choose(const struct evaluator_claims *claims,
-                                                    const struct fsm *fsm,
-                                                    const struct evaluator_cycle *cycle,
-                                                    uint32_t *ret_gpus);
+/* Proposes at most one claim. */
+void evaluator_claims_end(struct evaluator_claims *claims, const struct broker *broker,
+                          const struct evaluator_cycle *cycle);
 
 #endif

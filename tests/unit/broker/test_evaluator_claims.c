@@ -31,7 +31,7 @@ struct waits {
     const char *vcluster;
 };
 
-static void report(struct fake *fake, const struct waits *waits)
+static void report_waited(struct fake *fake, const struct waits *waits, uint64_t waited_ms)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
     Ckpt__V1__ReportQueueRequest request = CKPT__V1__REPORT_QUEUE_REQUEST__INIT;
@@ -47,6 +47,7 @@ static void report(struct fake *fake, const struct waits *waits)
     waiting.preemption_class = 10;
     waiting.gpu_count = waits->gpus;
     waiting.sensitive = waits->sensitive;
+    waiting.waited_ms = waited_ms;
     request.request_id = request_id;
     request.vcluster = vcluster;
     request.queued_gpu_ms = waits->pressure_percent;
@@ -59,7 +60,12 @@ static void report(struct fake *fake, const struct waits *waits)
     assert_int_equal(fake_do(fake, &command).status, FSM_OK);
 }
 
-static void node_idle(struct fake *fake, const char *name)
+static void report(struct fake *fake, const struct waits *waits)
+{
+    report_waited(fake, waits, 0);
+}
+
+static void node_seen(struct fake *fake, const char *name, Ckpt__Log__V1__NodeState state)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
     Ckpt__Log__V1__NodeSeen seen = CKPT__LOG__V1__NODE_SEEN__INIT;
@@ -67,10 +73,15 @@ static void node_idle(struct fake *fake, const char *name)
 
     snprintf(copy, sizeof(copy), "%s", name);
     seen.node_id = copy;
-    seen.state = CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY;
+    seen.state = state;
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_SEEN;
     command.node_seen = &seen;
     assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+}
+
+static void node_idle(struct fake *fake, const char *name)
+{
+    node_seen(fake, name, CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
 }
 
 static void of_class_9(Ckpt__V1__AllocationSpec *spec)
@@ -325,6 +336,73 @@ static void claims_of_one_instant_are_two(void **state)
     finish(fake);
 }
 
+/* "high" runs on a node that is down: it counts with two nodes, and gives one. */
+static struct fake *cluster_that_promises_too_much(void)
+{
+    struct fake *fake = start();
+
+    node_seen(fake, "node-3", CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN);
+    assert_int_equal(fake_register(fake, "low", 1, 1, NULL).status, FSM_OK);
+    assert_int_equal(fake_register(fake, "high", 2, 2, of_class_9).status, FSM_OK);
+    return fake;
+}
+
+static void a_claim_that_is_refused_does_not_hold_up_the_next(void **state)
+{
+    struct fake *fake = cluster_that_promises_too_much();
+    struct waits large = {"large", 3 * GPUS, true, 100, "hpc"},
+                 small = {"small", GPUS, true, 100, "ml"};
+
+    (void)state;
+    report(fake, &small);
+    report_waited(fake, &large, MINUTE_MS);
+    fake_serve(fake);
+    assert_uint_equal(claims(fake), 0);
+    fake_advance_ms(fake, MINUTE_MS / 2);
+    assert_uint_equal(claims(fake), 1);
+    assert_string_equal(fsm_preemption_next(fake->replica.fsm, 0)->request->for_job, "small");
+    finish(fake);
+}
+
+static void a_refused_job_has_its_turn_again_after_five_minutes(void **state)
+{
+    struct fake *fake = cluster_that_promises_too_much();
+    struct waits large = {"large", 3 * GPUS, true, 100, "hpc"};
+
+    (void)state;
+    assert_uint_equal(claims_when(fake, &large), 0);
+    node_seen(fake, "node-3", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
+    fake_advance_ms(fake, 4 * MINUTE_MS + MINUTE_MS / 2);
+    assert_uint_equal(claims(fake), 0);
+    report(fake, &large);
+    fake_advance_ms(fake, MINUTE_MS);
+    assert_uint_equal(claims(fake), 1);
+    finish(fake);
+}
+
+/* One more than are remembered: the oldest is asked for again. */
+static void the_oldest_refusal_is_forgotten_first(void **state)
+{
+    struct fake *fake = cluster_that_promises_too_much();
+
+    (void)state;
+    for (uint64_t i = 0; i <= EVALUATOR_CLAIM_REFUSED_MAX; i++) {
+        char name[32];
+        struct waits large = {name, 3 * GPUS, true, 100, name};
+
+        snprintf(name, sizeof(name), "large-%u", (unsigned)i);
+        report_waited(fake, &large, (100 - i) * 1000);
+    }
+    fake_serve(fake);
+    fake_advance_ms(fake, EVALUATOR_CLAIM_REFUSED_MAX * MINUTE_MS / 2);
+    assert_uint_equal(claims(fake), 0);
+    node_seen(fake, "node-3", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
+    fake_advance_ms(fake, MINUTE_MS / 2);
+    assert_uint_equal(claims(fake), 1);
+    assert_string_equal(fsm_preemption_next(fake->replica.fsm, 0)->request->for_job, "large-0");
+    finish(fake);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -339,6 +417,9 @@ int main(void)
         cmocka_unit_test(a_start_in_another_vcluster_or_of_a_plain_job_does_not_matter),
         cmocka_unit_test(a_job_is_claimed_for_once_an_hour),
         cmocka_unit_test(claims_of_one_instant_are_two),
+        cmocka_unit_test(a_claim_that_is_refused_does_not_hold_up_the_next),
+        cmocka_unit_test(a_refused_job_has_its_turn_again_after_five_minutes),
+        cmocka_unit_test(the_oldest_refusal_is_forgotten_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
