@@ -155,6 +155,17 @@ void evaluator_claims_look(struct evaluator_claims *claims, const struct fsm *fs
     }
 }
 
+bool evaluator_claims_count(struct evaluator_claims *claims, const struct fsm *fsm,
+                            const struct evaluator_cycle *cycle)
+{
+    uint32_t slots = claims->wanted ? fsm_node_slots(fsm) : 0;
+    uint32_t end = claims->next_node + EVALUATOR_CLAIM_NODES_PER_TURN;
+
+    for (; claims->next_node < end && claims->next_node < slots; claims->next_node++)
+        claims->idle_nodes += evaluator_node_idle(cycle, fsm, claims->next_node);
+    return claims->next_node >= slots;
+}
+
 /* What is there: idle GPUs, and those that the most victims of one decision could give. */
 struct supply {
     uint64_t idle, victims;
@@ -167,19 +178,15 @@ static bool is_lacking(const void *context, const Ckpt__V1__WaitingJob *job)
     return job->gpu_count > supply->idle && job->gpu_count - supply->idle <= supply->victims;
 }
 
-static struct supply supply_of(const struct evaluator_claims *claims, const struct fsm *fsm,
-                               const struct evaluator_cycle *cycle)
+static struct supply supply_of(const struct evaluator_claims *claims, const struct fsm *fsm)
 {
     struct supply supply = {0, 0};
     uint32_t max = fsm_policy(fsm)->max_victims;
-    uint64_t idle = 0;
 
     for (uint32_t i = 0; i < max && i < FSM_VICTIMS_MAX; i++)
         supply.victims += claims->largest[i];
-    for (uint32_t slot = 0; slot < fsm_node_slots(fsm); slot++)
-        idle += evaluator_node_idle(cycle, fsm, slot);
     if (claims->nodes > 0)
-        supply.idle = (idle * claims->gpus + claims->nodes - 1) / claims->nodes;
+        supply.idle = (claims->idle_nodes * claims->gpus + claims->nodes - 1) / claims->nodes;
     return supply;
 }
 
@@ -193,7 +200,7 @@ static const Ckpt__V1__WaitingJob *choose(const struct evaluator_claims *claims,
 
     if (!claims->wanted || claims->in_flight || !all_targets_up(fsm))
         return NULL;
-    supply = supply_of(claims, fsm, cycle);
+    supply = supply_of(claims, fsm);
     job = most_urgent(claims, fsm, cycle->now_ms, is_lacking, &supply);
     if (job != NULL)
         *ret_gpus = (uint32_t)(job->gpu_count - supply.idle);

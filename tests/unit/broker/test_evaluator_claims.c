@@ -403,6 +403,35 @@ static void the_oldest_refusal_is_forgotten_first(void **state)
     finish(fake);
 }
 
+/* More than a turn of the loop looks at. */
+static void every_idle_node_of_a_large_cluster_is_counted(void **state)
+{
+    enum { IDLE = EVALUATOR_CLAIM_NODES_PER_TURN + 2 };
+    struct fake *fake = busy_cluster();
+    struct waits waits = {"secret", IDLE * GPUS, true, 100, "hpc"};
+    struct evaluator_cycle cycle = {.now_ms = 0};
+    struct evaluator_claims count = {.wanted = true};
+
+    (void)state;
+    for (int i = 0; i < IDLE; i++) {
+        char name[32];
+
+        snprintf(name, sizeof(name), "idle-%d", i);
+        node_idle(fake, name);
+    }
+    assert_false(evaluator_claims_count(&count, fake->replica.fsm, &cycle));
+    assert_uint_equal(count.next_node, EVALUATOR_CLAIM_NODES_PER_TURN);
+    assert_true(evaluator_claims_count(&count, fake->replica.fsm, &cycle));
+    assert_uint_equal(count.idle_nodes, IDLE);
+    assert_uint_equal(claims_when(fake, &waits), 0);
+    waits.gpus = IDLE * GPUS + 1;
+    report(fake, &waits);
+    fake_advance_ms(fake, MINUTE_MS);
+    assert_uint_equal(claims(fake), 1);
+    assert_uint_equal(fsm_preemption_next(fake->replica.fsm, 0)->request->gpus_needed, 1);
+    finish(fake);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -420,6 +449,7 @@ int main(void)
         cmocka_unit_test(a_claim_that_is_refused_does_not_hold_up_the_next),
         cmocka_unit_test(a_refused_job_has_its_turn_again_after_five_minutes),
         cmocka_unit_test(the_oldest_refusal_is_forgotten_first),
+        cmocka_unit_test(every_idle_node_of_a_large_cluster_is_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
