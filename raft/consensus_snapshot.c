@@ -87,6 +87,27 @@ uint64_t core_snapshot_after_bytes(const struct consensus *consensus)
     return state < min ? min : state > max ? max : state;
 }
 
+/* A member gets our snapshot, or has it and is installing it: it will need the log after it. */
+static bool receiver_waits(const struct consensus *consensus)
+{
+    const struct raft *raft = &consensus->raft;
+
+    for (unsigned i = 0; core_is_leader(consensus) && i < raft->configuration.n; i++)
+        if (raft->leader_state.progress[i].state == PROGRESS_SNAPSHOT)
+            return true;
+    return false;
+}
+
+/* So much log is kept for it, and no more, since the log is not endless: a transfer takes the longer the larger the state is, and the log
+ * grows meanwhile. */
+static uint64_t held_bytes(const struct consensus *consensus)
+{
+    uint64_t due = core_snapshot_after_bytes(consensus);
+    uint64_t min = (CORE_SNAPSHOT_STRETCH - 1) * consensus->config.snapshot_after_bytes;
+
+    return due + (due < min ? min : due);
+}
+
 static bool may_take(const struct consensus *consensus)
 {
     const struct raft *raft = &consensus->raft;
@@ -101,10 +122,7 @@ static bool may_take(const struct consensus *consensus)
     /* libraft would store a configuration that may still be rolled back (C12, C13). */
     if (raft->configuration_uncommitted_index != 0)
         return false;
-    /* A member that is being sent our snapshot needs the log after it; but the log is not endless. */
-    if (transfer_sending(&consensus->transfer) &&
-        consensus->bytes_since_snapshot <
-            CORE_SNAPSHOT_STRETCH * consensus->config.snapshot_after_bytes &&
+    if (receiver_waits(consensus) && consensus->bytes_since_snapshot < held_bytes(consensus) &&
         raft->last_applied - raft->log.snapshot.last_index <
             CORE_SNAPSHOT_STRETCH * consensus->config.snapshot_after_entries)
         return false;

@@ -167,14 +167,6 @@ void transfer_outbound_lost(struct transfer *transfer, uint64_t peer)
         out_end(out, -1);
 }
 
-bool transfer_sending(const struct transfer *transfer)
-{
-    for (size_t i = 0; i < CONSENSUS_MEMBERS_MAX; i++)
-        if (transfer->out[i].active)
-            return true;
-    return false;
-}
-
 bool transfer_sending_to(const struct transfer *transfer, uint64_t peer)
 {
     for (size_t i = 0; i < CONSENSUS_MEMBERS_MAX; i++)

@@ -89,7 +89,6 @@ void transfer_outbound_lost(struct transfer *transfer, uint64_t peer);
 void transfer_inbound_lost(struct transfer *transfer, uint64_t peer);
 void transfer_tick(struct transfer *transfer);
 void transfer_in_release(struct transfer *transfer);
-bool transfer_sending(const struct transfer *transfer);
 bool transfer_sending_to(const struct transfer *transfer, uint64_t peer);
 bool transfer_busy(const struct transfer *transfer); /* a job is in flight */
 /* Ends outgoing streams with sent(-1) and forgets the incoming one. Not while busy, unless jobs never come back. */

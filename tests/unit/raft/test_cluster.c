@@ -169,6 +169,52 @@ static void a_late_member_catches_up_by_snapshot(void **state)
     cluster_free(cluster);
 }
 
+/* However large the state: otherwise the member, having installed it, would need another one, and so on (C21). */
+static void the_log_behind_a_large_snapshot_is_kept_until_it_is_installed(void **state)
+{
+    struct cluster *cluster = cluster_new(11, 3);
+    unsigned leader, late;
+    const struct consensus *consensus;
+    uint64_t taken, grown_after = 0;
+
+    (void)state;
+    cluster->config.snapshot_after_entries = 50; /* and at most so many stay behind a snapshot */
+    cluster->config.snapshot_after_bytes = 16384;
+    cluster->entry_bytes_max = 3000;
+    for (unsigned i = 0; i < 3; i++) {
+        cluster->nodes[i].ballast_bytes =
+            3000000; /* far more than four times snapshot_after_bytes */
+        cluster_start(cluster, i, true);
+    }
+    assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
+    leader = (unsigned)cluster_leader(cluster);
+    late = (leader + 1) % 3;
+    consensus = cluster->nodes[leader].consensus;
+    cluster_kill(cluster, late);
+    propose_many(cluster, 300);
+    cluster_run(cluster, 2 * SECOND_US);
+    cluster_start(cluster, late, false);
+    while (!transfer_sending_to(&consensus->transfer, late + 1))
+        assert_true(cluster_step(cluster));
+    taken = consensus->snapshot_count;
+    sim_disk_set_slowness(cluster->sim, late, 100);
+    for (bool sent = false; cluster->nodes[late].restored == 0; cluster_run(cluster, 1000)) {
+        sent |= !transfer_sending_to(&consensus->transfer, late + 1);
+        /* it is due at 4, also while the member installs it */
+        if (consensus->bytes_since_snapshot < (sent ? 7 : 5) * 16384 && cluster_propose(cluster))
+            grown_after += sent;
+    }
+    assert_true(grown_after > 10);
+    assert_int_equal(consensus->snapshot_count, taken);
+    assert_true(cluster_run_until_equal(cluster, 30 * SECOND_US));
+    assert_uint_equal(cluster->nodes[late].restored, 1);
+    assert_int_equal(cluster_leader(cluster), (int)leader);
+    propose_many(cluster, 300); /* nobody waits any more: the next one is taken */
+    cluster_run(cluster, 2 * SECOND_US);
+    assert_true(consensus->snapshot_count > taken);
+    cluster_free(cluster);
+}
+
 /* Log bytes between two snapshots of a state whose content is so large. */
 static uint64_t snapshot_every(uint64_t ballast_bytes)
 {
@@ -494,6 +540,7 @@ int main(void)
         cmocka_unit_test(what_the_former_self_of_a_blank_member_acknowledged_is_forgotten),
         cmocka_unit_test(a_vote_that_is_found_long_after_it_was_asked_for_elects_nobody),
         cmocka_unit_test(a_late_member_catches_up_by_snapshot),
+        cmocka_unit_test(the_log_behind_a_large_snapshot_is_kept_until_it_is_installed),
         cmocka_unit_test(the_log_between_snapshots_grows_with_the_state_up_to_four_times),
         cmocka_unit_test(a_snapshot_begins_again_when_its_acknowledgements_are_lost),
         cmocka_unit_test(entries_of_every_length_are_replicated),
