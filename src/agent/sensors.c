@@ -1,6 +1,7 @@
 /* See sensors.h. */
 #include "src/agent/sensors.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -34,7 +35,7 @@ static int64_t read_number(const char *path)
         return -1;
     text[length] = '\0';
     errno = 0;
-    number = strtoll(text, &end, 10);
+    number = strtoll(text, &end, strncmp(text, "0x", 2) == 0 ? 16 : 10);
     return errno != 0 || end == text || (*end != '\0' && *end != '\n') || number < 0 ? -1 : number;
 }
 
@@ -122,10 +123,42 @@ static bool is_there(const char *root, const char *what, int number)
     return length < PATH_MAX && access(path, F_OK) == 0;
 }
 
+static bool is_gpu(int64_t maker, int64_t class)
+{
+    enum { NVIDIA = 0x10de, AMD = 0x1002, INTEL = 0x8086, HABANA = 0x1da3 };
+    enum { VGA = 0x0300, THREE_D = 0x0302, DISPLAY_OTHER = 0x0380, ACCELERATOR = 0x1200 };
+
+    if (maker != NVIDIA && maker != AMD && maker != INTEL && maker != HABANA)
+        return false; /* above all the picture of a BMC */
+    return class == THREE_D || class == DISPLAY_OTHER || class == ACCELERATOR ||
+           (class == VGA && maker == NVIDIA); /* others' are parts of processors */
+}
+
+static void read_gpus(const char *root, struct sensors *sensors)
+{
+    char path[PATH_MAX];
+    int length = snprintf(path, sizeof(path), "%s/bus/pci/devices", root);
+    DIR *folder = length > 0 && length < PATH_MAX ? opendir(path) : NULL;
+    const struct dirent *entry;
+
+    for (int i = 0; folder != NULL && i < SENSORS_PCI_MAX && (entry = readdir(folder)) != NULL;
+         i++) {
+        const char *name = entry->d_name;
+        int64_t class = number_at("%s/%s/class", path, name);
+        bool gpu = class >= 0 && is_gpu(number_at("%s/%s/vendor", path, name), class >> 8);
+
+        if (gpu && number_at("%s/%s/physfn/class", path, name) < 0)
+            sensors->gpu_count++;
+    }
+    if (folder != NULL)
+        closedir(folder);
+}
+
 void sensors_read(const char *root, struct sensors *ret_sensors)
 {
     *ret_sensors = (struct sensors){.ecc_measured = false};
     read_errors(root, ret_sensors);
+    read_gpus(root, ret_sensors);
     for (int i = 0; i < SENSORS_FOLDERS_MAX; i++) {
         if (is_there(root, "class/hwmon/hwmon", i))
             read_chip(root, i, ret_sensors);

@@ -60,6 +60,7 @@ void vitals_fill(struct vitals *vitals, Ckpt__V1__AgentHeartbeat *heartbeat)
         heartbeat->temperature_milli_celsius = vitals->sensors.temperature_milli_celsius;
         heartbeat->temperature_limit_milli_celsius =
             vitals->sensors.temperature_limit_milli_celsius;
+        heartbeat->gpu_count = vitals->sensors.gpu_count;
         heartbeat->ecc_correctable_risen_ms = ago_ms(vitals->correctable_risen_us, at_us);
         heartbeat->ecc_uncorrectable_risen_ms = ago_ms(vitals->uncorrectable_risen_us, at_us);
     }

@@ -534,8 +534,9 @@ static bool run_cycle(struct evaluator *evaluator)
 static bool count_idle(struct evaluator *evaluator)
 {
     uint64_t began_us = monotonic_us(evaluator);
-    bool done = evaluator_claims_count(&evaluator->claims, replica_fsm(evaluator->broker->replica),
-                                       &evaluator->cycle);
+    bool done =
+        evaluator_claims_count(&evaluator->claims, replica_fsm(evaluator->broker->replica),
+                               dispatcher_nodes(evaluator->broker->dispatcher), &evaluator->cycle);
 
     evaluator->cycle_spent_us += monotonic_us(evaluator) - began_us;
     return done;

@@ -9,6 +9,7 @@
 #include "src/base/log.h"
 #include "src/broker/broker.h"
 #include "src/broker/evaluator_actions.h"
+#include "src/broker/nodes.h"
 
 static bool is_sensitive(const Ckpt__V1__WaitingJob *job)
 {
@@ -156,13 +157,19 @@ void evaluator_claims_look(struct evaluator_claims *claims, const struct fsm *fs
 }
 
 bool evaluator_claims_count(struct evaluator_claims *claims, const struct fsm *fsm,
-                            const struct evaluator_cycle *cycle)
+                            const struct nodes *nodes, const struct evaluator_cycle *cycle)
 {
     uint32_t slots = claims->wanted ? fsm_node_slots(fsm) : 0;
     uint32_t end = claims->next_node + EVALUATOR_CLAIM_NODES_PER_TURN;
 
-    for (; claims->next_node < end && claims->next_node < slots; claims->next_node++)
-        claims->idle_nodes += evaluator_node_idle(cycle, fsm, claims->next_node);
+    for (; claims->next_node < end && claims->next_node < slots; claims->next_node++) {
+        uint32_t gpus = nodes_gpus(nodes, claims->next_node);
+
+        if (!evaluator_node_idle(cycle, fsm, claims->next_node))
+            continue;
+        claims->idle_gpus += gpus;
+        claims->idle_nodes += gpus == 0;
+    }
     return claims->next_node >= slots;
 }
 
@@ -185,8 +192,9 @@ static struct supply supply_of(const struct evaluator_claims *claims, const stru
 
     for (uint32_t i = 0; i < max && i < FSM_VICTIMS_MAX; i++)
         supply.victims += claims->largest[i];
+    supply.idle = claims->idle_gpus;
     if (claims->nodes > 0)
-        supply.idle = (claims->idle_nodes * claims->gpus + claims->nodes - 1) / claims->nodes;
+        supply.idle += (claims->idle_nodes * claims->gpus + claims->nodes - 1) / claims->nodes;
     return supply;
 }
 

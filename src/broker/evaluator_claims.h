@@ -10,7 +10,8 @@
  * Refused  what is there is counted more coarsely than the state machine chooses: a job whose claim it refused is passed over for
  *          EVALUATOR_CLAIM_REFUSED_MS, so that the others have their turn. The next leader does not know, and asks once more.
  * Turns    nodes are counted EVALUATOR_CLAIM_NODES_PER_TURN at a time; what else a turn does has a limit here.
- * Units    GPUs. A node does not say how many it has: an idle one counts what a node of running allocations has on average.
+ * Units    GPUs. An idle node counts as many as its agent told; one that told of none, be it that the agent does not know their maker,
+ *          counts what a node of running allocations has on average: taking too much from others is worse than a claim that waits.
  * Absent   which nodes fit the job: a scheduler that knows better asks itself, and leaves `sensitive` out of its queue report.
  * Source   S1-021, P-006.
  */
@@ -43,8 +44,9 @@ struct evaluator_claims {
     bool wanted;                       /* some sensitive job waits, and the queues are deep */
     uint32_t largest[FSM_VICTIMS_MAX]; /* GPUs of those that may be victims, falling */
     uint64_t gpus, nodes;              /* of all running allocations */
-    uint64_t idle_nodes;
-    uint32_t next_node; /* slot to be counted */
+    uint64_t idle_gpus;                /* of nodes that told */
+    uint64_t idle_nodes;               /* the others */
+    uint32_t next_node;                /* slot to be counted */
     uint64_t cycle_ms;
     size_t start_count;
     uint32_t starts[EVALUATOR_CLAIM_STARTS_MAX]; /* slots of sensitive ones that run since lately */
@@ -62,7 +64,7 @@ void evaluator_claims_look(struct evaluator_claims *claims, const struct fsm *fs
                            const struct fsm_allocation *allocation);
 /* Looks at some nodes; true: at all of them. */
 bool evaluator_claims_count(struct evaluator_claims *claims, const struct fsm *fsm,
-                            const struct evaluator_cycle *cycle);
+                            const struct nodes *nodes, const struct evaluator_cycle *cycle);
 /* Proposes at most one claim. */
 void evaluator_claims_end(struct evaluator_claims *claims, const struct broker *broker,
                           const struct evaluator_cycle *cycle);

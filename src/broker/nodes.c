@@ -27,6 +27,7 @@ struct node_record {
     bool heard; /* by this leader */
     bool proposing;
     uint64_t since_us; /* heard of last, or known since */
+    uint32_t gpus;     /* as it said; 0: it did not */
 };
 
 struct nodes {
@@ -291,8 +292,16 @@ void nodes_heard(struct nodes *nodes, uint32_t node_slot, const Ckpt__V1__AgentH
 
     record->known = record->heard = true;
     record->since_us = monotonic_us(nodes);
-    if (heartbeat != NULL)
-        node_health_heartbeat(nodes->health, node_slot, heartbeat);
+    if (heartbeat == NULL)
+        return;
+    if (heartbeat->gpu_count > 0 && heartbeat->gpu_count <= FSM_GPUS_PER_NODE_MAX)
+        record->gpus = heartbeat->gpu_count;
+    node_health_heartbeat(nodes->health, node_slot, heartbeat);
+}
+
+uint32_t nodes_gpus(const struct nodes *nodes, uint32_t node_slot)
+{
+    return nodes != NULL && node_slot < nodes->count ? nodes->records[node_slot].gpus : 0;
 }
 
 uint64_t nodes_heartbeat_age_ms(const struct nodes *nodes, uint32_t node_slot)

@@ -2,7 +2,7 @@
  *
  * Flow     the dispatcher calls nodes_heard() for hellos and heartbeats; a timer compares ages with
  *          the policy and proposes NodeSeen DEGRADED or DOWN; a node that is heard again is proposed
- *          READY. What heartbeats say of health goes to node_health.h.
+ *          READY. What heartbeats say of health goes to node_health.h, how many GPUs it has stays here.
  * Shapes   one record per node slot; one NodeSeen in flight per node, NODES_IN_FLIGHT_MAX in all, and
  *          nodes given up while those before have fewer than NODES_ALLOCATIONS_IN_FLIGHT_MAX
  *          allocations: a look stops there, and goes on where it stopped when these are applied. One
@@ -45,6 +45,8 @@ void nodes_heard(struct nodes *nodes, uint32_t node_slot,
 uint64_t nodes_heartbeat_age_ms(const struct nodes *nodes, uint32_t node_slot);
 /* Owned by nodes; NULL for NULL. */
 struct node_health *nodes_health(const struct nodes *nodes);
+/* As it said to this leader; 0: it did not. */
+uint32_t nodes_gpus(const struct nodes *nodes, uint32_t node_slot);
 /* >= 1. */
 double nodes_hazard_factor(const struct nodes *nodes, uint32_t node_slot);
 

@@ -153,7 +153,8 @@ static void answer(bool measured, uint64_t correctable, uint64_t uncorrectable)
 {
     struct sensors sensors = {.ecc_measured = measured,
                               .ecc_correctable_count = correctable,
-                              .ecc_uncorrectable_count = uncorrectable};
+                              .ecc_uncorrectable_count = uncorrectable,
+                              .gpu_count = 4};
     void (*done)(void *data, const struct sensors *sensors) = reading_done;
 
     assert_non_null(done);
@@ -186,6 +187,7 @@ static void heartbeats_say_since_when_errors_rise(void **state)
     heartbeat = beat(&vitals);
     assert_true(heartbeat.ecc_measured);
     assert_uint_equal(heartbeat.ecc_correctable_count, 500);
+    assert_uint_equal(heartbeat.gpu_count, 4);
     assert_uint_equal(heartbeat.ecc_correctable_risen_ms, 0); /* before this agent's time */
     answer(true, 501, 0);
     assert_uint_equal(beat(&vitals).ecc_correctable_risen_ms, 10000);
@@ -200,6 +202,35 @@ static void heartbeats_say_since_when_errors_rise(void **state)
                       30000); /* that was no rise from 0 */
     vitals_close(&vitals);
     assert_null(reading_done);
+}
+
+/* A claim for a waiting job counts an idle node by it (P-004). */
+static void whole_gpus_of_known_makers_are_counted(void **state)
+{
+    static const struct {
+        const char *name, *vendor, *class;
+    } functions[] = {{"0000:3b:00.0", "0x10de\n", "0x030200\n"}, /* GPUs */
+                     {"0000:86:00.0", "0x1002\n", "0x120000\n"},
+                     {"0000:87:00.0", "0x1002\n", "0x038000\n"},
+                     {"0000:03:00.0", "0x1a03\n", "0x030000\n"}, /* of the BMC */
+                     {"0000:00:02.0", "0x8086\n", "0x030000\n"}, /* of the processor */
+                     {"0000:c4:00.0", "0x10de\n", "0x068000\n"}, /* a switch */
+                     {"0000:3b:00.4", "0x10de\n", "0x030200\n"}};
+    struct sensors sensors;
+    char name[128];
+
+    (void)state;
+    sensors_read(root, &sensors);
+    assert_uint_equal(sensors.gpu_count, 0);
+    for (size_t i = 0; i < ARRAY_COUNT(functions); i++) {
+        snprintf(name, sizeof(name), "bus/pci/devices/%s/vendor", functions[i].name);
+        put(name, functions[i].vendor);
+        snprintf(name, sizeof(name), "bus/pci/devices/%s/class", functions[i].name);
+        put(name, functions[i].class);
+    }
+    put("bus/pci/devices/0000:3b:00.4/physfn/class", "0x030200\n"); /* a part of the first */
+    sensors_read(root, &sensors);
+    assert_uint_equal(sensors.gpu_count, 3);
 }
 
 /* A sensor that hangs: what was known is not repeated for ever. */
@@ -244,6 +275,7 @@ int main(void)
         TEST(counts_that_are_none_are_unknown),
         TEST(the_sensor_closest_to_its_limit_speaks),
         TEST(a_thermal_zone_has_its_limit_at_its_critical_trip_point),
+        TEST(whole_gpus_of_known_makers_are_counted),
         cmocka_unit_test(heartbeats_say_since_when_errors_rise),
         cmocka_unit_test(a_reading_that_hangs_makes_the_node_unmeasured),
         cmocka_unit_test(nothing_is_read_where_no_sysfs_is_named),

@@ -1,7 +1,9 @@
 /* A sensitive job waits in a deep queue: the evaluator claims nodes for it. S1-021, P-004, P-006, S1-053. */
+#include "src/broker/dispatcher.h"
 #include "src/broker/evaluator.h"
 #include "src/broker/evaluator_claims.h"
 #include "src/broker/metrics.h"
+#include "src/broker/nodes.h"
 #include "tests/unit/broker/fake_replica.h"
 
 enum { MINUTE_MS = 60000, GPUS = 8 };
@@ -19,6 +21,7 @@ static void finish(struct fake *fake)
 {
     fake_stop_serving(fake);
     evaluator_free(fake->broker.evaluator);
+    dispatcher_free(fake->broker.dispatcher);
     metrics_free(fake->broker.metrics);
     fake_free(fake);
 }
@@ -419,9 +422,9 @@ static void every_idle_node_of_a_large_cluster_is_counted(void **state)
         snprintf(name, sizeof(name), "idle-%d", i);
         node_idle(fake, name);
     }
-    assert_false(evaluator_claims_count(&count, fake->replica.fsm, &cycle));
+    assert_false(evaluator_claims_count(&count, fake->replica.fsm, NULL, &cycle));
     assert_uint_equal(count.next_node, EVALUATOR_CLAIM_NODES_PER_TURN);
-    assert_true(evaluator_claims_count(&count, fake->replica.fsm, &cycle));
+    assert_true(evaluator_claims_count(&count, fake->replica.fsm, NULL, &cycle));
     assert_uint_equal(count.idle_nodes, IDLE);
     assert_uint_equal(claims_when(fake, &waits), 0);
     waits.gpus = IDLE * GPUS + 1;
@@ -429,6 +432,38 @@ static void every_idle_node_of_a_large_cluster_is_counted(void **state)
     fake_advance_ms(fake, MINUTE_MS);
     assert_uint_equal(claims(fake), 1);
     assert_uint_equal(fsm_preemption_next(fake->replica.fsm, 0)->request->gpus_needed, 1);
+    finish(fake);
+}
+
+static void node_told(struct fake *fake, const char *name, uint32_t gpu_count)
+{
+    Ckpt__V1__AgentHeartbeat heartbeat = CKPT__V1__AGENT_HEARTBEAT__INIT;
+    struct nodes *nodes = (struct nodes *)dispatcher_nodes(fake->broker.dispatcher);
+
+    heartbeat.gpu_count = gpu_count;
+    node_idle(fake, name);
+    nodes_heard(nodes, fsm_node_find(fake->replica.fsm, name)->slot, &heartbeat);
+    nodes_heard(nodes, fsm_node_find(fake->replica.fsm, name)->slot, NULL);
+}
+
+/* P-004: one that told of none counts what nodes have on average. */
+static void an_idle_node_counts_the_gpus_that_it_told_of(void **state)
+{
+    struct fake *fake = busy_cluster();
+    struct waits waits = {"secret", 4 * GPUS, true, 100, "hpc"};
+
+    (void)state;
+    fake->broker.dispatcher = dispatcher_new(&fake->broker);
+    fake_serve(fake);
+    fake_advance_ms(fake, MINUTE_MS / 6);
+    node_told(fake, "large", 2 * GPUS);
+    node_told(fake, "small", 1);
+    node_told(fake, "silent", 0);
+    node_told(fake, "silent", UINT32_MAX); /* that is no count */
+    report(fake, &waits);
+    fake_advance_ms(fake, MINUTE_MS / 2);
+    assert_uint_equal(claims(fake), 1);
+    assert_uint_equal(fsm_preemption_next(fake->replica.fsm, 0)->request->gpus_needed, GPUS - 1);
     finish(fake);
 }
 
@@ -450,6 +485,7 @@ int main(void)
         cmocka_unit_test(a_refused_job_has_its_turn_again_after_five_minutes),
         cmocka_unit_test(the_oldest_refusal_is_forgotten_first),
         cmocka_unit_test(every_idle_node_of_a_large_cluster_is_counted),
+        cmocka_unit_test(an_idle_node_counts_the_gpus_that_it_told_of),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
