@@ -66,21 +66,24 @@ bool allocation_other_life(const struct allocation *allocation, uint64_t life)
     return life > own || reconcile_late(orders, life, own);
 }
 
-/* A start for a life that nobody could tell (0) may be one more of the life before, unless that is over here. */
-static bool deadline_outlived(const struct ledger_entry *entry, uint64_t life)
+/* A start for a life that nobody could tell (0) may be one more of the life before, unless that is over here. A broker that does not
+ * know lives says that one runs: an end that has passed was of another. */
+static bool deadline_outlived(const struct allocation *allocation, uint64_t epoch, uint64_t life)
 {
-    return life != 0 || entry->life <= entry->ended_life;
+    const struct ledger_entry *entry = &allocation->entry;
+
+    if (life == 0 && epoch != 0)
+        return entry->deadline_us <= agent_now_us(allocation->agent);
+    return life != entry->life && (life != 0 || entry->life <= entry->ended_life);
 }
 
 bool allocation_set_life(struct allocation *allocation, uint64_t epoch, uint64_t life)
 {
     struct ledger_entry *entry = &allocation->entry;
-    bool outlived = deadline_outlived(entry, life);
+    bool outlived = deadline_outlived(allocation, epoch, life);
 
     if (life != 0 && life <= entry->ended_life && epoch <= life_epoch(entry->ended_life))
         return false;
-    if (life == entry->life)
-        return true;
     entry->life = life;
     if (!outlived)
         return true;
@@ -88,6 +91,14 @@ bool allocation_set_life(struct allocation *allocation, uint64_t epoch, uint64_t
     agent_retake_deadline(allocation);
     walltime_start(allocation);
     return true;
+}
+
+bool allocation_leader_needed(const struct allocation *allocation)
+{
+    const struct ledger_entry *entry = &allocation->entry;
+    bool over = entry->ended || (entry->life != 0 && entry->life <= entry->ended_life);
+
+    return over || (entry->walltime_ms != 0 && entry->deadline_us == 0);
 }
 
 void allocation_hand(const struct allocation *allocation, struct hand *ret_hand)

@@ -39,6 +39,9 @@ const struct machine_ops *allocation_machine(const struct allocation *allocation
 bool allocation_other_life(const struct allocation *allocation, uint64_t life);
 /* Its next application is for this life, as the broker has just said. False: that life is over here already. */
 bool allocation_set_life(struct allocation *allocation, uint64_t epoch, uint64_t life);
+/* Without a leader's word the next start would be one more of the life known here. Not when that is over, nor when what is left of
+ * its walltime is not known: only a leader can name another. */
+bool allocation_leader_needed(const struct allocation *allocation);
 void allocation_hand(const struct allocation *allocation, struct hand *ret_hand);
 /* Nothing is under way and nobody is connected: it may be forgotten when room is needed. */
 bool allocation_idle(const struct allocation *allocation);

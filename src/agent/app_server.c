@@ -16,6 +16,7 @@
 #include "src/agent/allocation.h"
 #include "src/agent/ask.h"
 #include "src/agent/restart_points.h"
+#include "src/agent/walltime.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
@@ -211,14 +212,27 @@ static void restore_done(void *data, const struct restore_result *result)
     stream_ready(stream, result);
 }
 
-/* An order to end it waited for this. */
+static void clear_end(struct allocation *allocation)
+{
+    struct ledger_entry *entry = &allocation->entry;
+
+    entry->ended = false;
+    entry->terminated = false;
+    entry->end_reason = 0;
+}
+
+/* An order to end it waited for this, and the end of its walltime. */
 static void restore_told(void *data, uint64_t epoch, uint64_t life)
 {
     struct app_stream *stream = data;
     struct agent *agent = stream->server->agent;
 
     stream->told = true;
-    if (!allocation_set_life(stream->allocation, epoch, life)) {
+    if (allocation_set_life(stream->allocation, epoch, life)) {
+        if (stream->first)
+            clear_end(stream->allocation);
+        walltime_start(stream->allocation);
+    } else {
         stream->over = true;
         agent->clock.timer_start(stream->timer, 0);
     }
@@ -234,14 +248,16 @@ static void sweep_done(void *data)
 
     stream->cleanup = NULL;
     stream->state = STREAM_RESTORING;
-    stream->restore = restore_start(
-        agent->restart_points, &(struct restore_ask){.allocation_id = entry->allocation_id,
-                                                     .work_dir = entry->work_dir,
-                                                     .user = allocation_user(stream->allocation),
-                                                     .from_scratch = !stream->want_restore,
-                                                     .told = restore_told,
-                                                     .done = restore_done,
-                                                     .data = stream});
+    stream->restore =
+        restore_start(agent->restart_points,
+                      &(struct restore_ask){.allocation_id = entry->allocation_id,
+                                            .work_dir = entry->work_dir,
+                                            .user = allocation_user(stream->allocation),
+                                            .from_scratch = !stream->want_restore,
+                                            .alone = !allocation_leader_needed(stream->allocation),
+                                            .told = restore_told,
+                                            .done = restore_done,
+                                            .data = stream});
 }
 
 static void stream_sweep(struct app_stream *stream)
@@ -257,17 +273,6 @@ static void stream_sweep(struct app_stream *stream)
     stream->state = STREAM_SWEEPING;
     stream->cleanup = machine->folders_remove(machine->context, allocation_user(stream->allocation),
                                               folders, 2, sweep_done, stream);
-}
-
-static void clear_end(struct allocation *allocation)
-{
-    struct ledger_entry *entry = &allocation->entry;
-
-    entry->ended = false;
-    entry->terminated = false;
-    entry->end_reason = 0;
-    if (entry->deadline_us <= agent_now_us(allocation->agent))
-        entry->deadline_us = 0;
 }
 
 /* The life before is over: what is known of the allocation is the caller's from here on. */
@@ -317,8 +322,6 @@ static void stream_wait(struct app_stream *stream)
     }
     agent->clock.timer_stop(stream->timer);
     take_identity(stream);
-    if (stream->first)
-        clear_end(allocation);
     allocation_commit(allocation, NULL, 0);
     stream_sweep(stream);
 }

@@ -52,7 +52,7 @@ struct restore {
     struct machine_user user;
     uint64_t before_id; /* 0: the newest */
     uint64_t checkpoint_id;
-    bool from_scratch;
+    bool from_scratch, alone;
     uint64_t began_us;
     unsigned refusals;
     struct clock_timer *timer;
@@ -378,7 +378,7 @@ static void point_end(struct rpc_client_call *call, void *data, const struct rpc
     if (!rpc_follow_result(follow, end, &delay_ms) && end->status != RPC_NOT_FOUND &&
         end->channel == rpc_follow_channel(follow))
         rpc_follow_move(follow, NULL); /* no broker, or one that cannot: another may */
-    if (restore->from_scratch && end->status != RPC_NOT_FOUND &&
+    if (restore->alone && end->status != RPC_NOT_FOUND &&
         agent_now_us(restore->agent) - restore->began_us >= SCRATCH_WAIT_US) {
         restore->told(restore->data, 0, 0);
         restore_finish(restore, &(struct restore_result){.folder = "", .notice = "", .error = ""});
@@ -444,6 +444,7 @@ struct restore *restore_start(struct restart_points *points, const struct restor
     snprintf(restore->work_dir, sizeof(restore->work_dir), "%s", ask->work_dir);
     restore->user = ask->user;
     restore->from_scratch = ask->from_scratch;
+    restore->alone = ask->from_scratch && ask->alone;
     restore->began_us = agent_now_us(points->agent);
     restore->told = ask->told;
     restore->done = ask->done;

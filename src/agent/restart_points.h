@@ -4,8 +4,8 @@
  *          shards -> worker `restore` -> done(); a shard that does not verify or is not there falls back to the checkpoint before
  *          it, on every node of the job alike.
  * Shapes   one restore per attached ckpt-run; restore_cancel() when it goes away. One channel pair for all restores.
- * Errors   no leader, storage away: tried again for as long as ckpt-run waits, never "from scratch". (Whoever asked for that goes
- *          without an answer after a few seconds, in a life that is not known.) An allocation that the broker
+ * Errors   no leader, storage away: tried again for as long as ckpt-run waits, never "from scratch". (Whoever asked for that, and
+ *          may, goes without an answer after a few seconds, in a life that is not known.) An allocation that the broker
  *          does not know, that has ended or that is not of this node is told by `error`, after a few seconds of patience.
  *          Of a job of more than 16 nodes each reads its own shard only, and none falls back: that is told by `error` too.
  * Source   I27, S1-091.
@@ -36,7 +36,8 @@ struct restore_ask {
     const char *allocation_id;
     const char *work_dir;
     struct machine_user user;
-    bool from_scratch; /* nothing is brought; a broker that does not answer is not waited for */
+    bool from_scratch; /* nothing is brought */
+    bool alone;        /* ... and a broker that does not answer is not waited for */
     /* For which life it would be started, by the state of that epoch; 0: a broker that does not know lives. Comes with each answer
      * of a broker, so perhaps again. The restore must not be cancelled from within. */
     void (*told)(void *data, uint64_t epoch, uint64_t life);

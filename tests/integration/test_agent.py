@@ -559,6 +559,42 @@ def walltime_and_several_victims():
 
 
 
+def no_start_in_an_outage_outlives_its_walltime():
+    """I33: what begins from scratch while no leader can be asked is one more of the life known here. It ends with that, and is not begun
+    when that is over."""
+    with Cluster(members=1, agents=("a",), policy=POLICY, heartbeat_ms=200) as cluster:
+        cluster.start()
+        for name in ("passes", "killed"):
+            cluster.register(name, [("a", 1, MIB)], walltime_ms=8000, grace_ms=500)
+        jobs = {name: cluster.run_job("a", name, heat(cluster, name), ("--max-restarts", "0")) for name in ("passes", "killed")}
+        all_run(cluster)
+        log = cluster.agents["a"].log
+        for name in jobs:
+            wait_until(f"the walltime of {name} is known", lambda n=name: f"allocation={n} remaining_ms=" in log.read_text(), 10)
+        cluster.members[0].kill()
+        os.kill(jobs["passes"].application_pid(), signal.SIGKILL)
+        for job in jobs.values():
+            ends(job)
+        says(jobs["killed"], "the allocation is over on this node: REASON_WALLTIME_EXCEEDED")
+        for how in ("", "of an agent that was started anew"):
+            if how:
+                cluster.agents["a"].kill()
+                cluster.agents["a"].start()
+            again = {name: cluster.run_job("a", name, heat(cluster, name), ("--from-scratch",)) for name in jobs}
+            if not how:
+                says(again["passes"], "the allocation is over on this node: REASON_WALLTIME_EXCEEDED")
+                assert ends(again["passes"]) == 125
+            time.sleep(6)  # longer than an answer is waited for
+            for name, job in again.items():
+                assert job.log.read_text().count("starts at iteration") == 1, f"{name} began again in the outage {how}"
+                if job.running():
+                    job.kill()
+        cluster.members[0].start()
+        for name in jobs:
+            allocation_in(cluster, name, ENDED_FAILED)
+        cluster.debug_check()
+
+
 def a_flapping_destination_and_dying_leaders_lose_no_checkpoint():
     """I24, S1-074, L3: down and up every 0.7 s, three leader kills: each pause is resumed once, everything asked for completes."""
     with Cluster(members=3, agents=("a", "b"), policy={**POLICY, "max_attempts": 16},
@@ -669,6 +705,6 @@ if __name__ == "__main__":
                   what_a_life_left_in_its_work_folder_is_swept, an_agent_that_lost_its_journal_ends_what_it_is_told_to,
                   a_ckpt_run_with_another_application_waits_for_the_end_of_the_known_one,
                   damaged_and_missing_checkpoints_are_passed_over_and_said, killed_agents_lose_and_repeat_nothing,
-                  a_destination_that_is_full_read_only_or_hangs, walltime_and_several_victims,
+                  a_destination_that_is_full_read_only_or_hangs, walltime_and_several_victims, no_start_in_an_outage_outlives_its_walltime,
                   a_flapping_destination_and_dying_leaders_lose_no_checkpoint,
                   wrong_folders_wrong_users_and_damaged_journals_are_refused]))

@@ -14,6 +14,7 @@
 enum {
     LATE_US = 500000,       /* that a timer of an agent that runs may be late */
     KILL_LATE_US = 2000000, /* from SIGKILL until nothing of the group lives */
+    FORGOTTEN_US = 2000000, /* that a walltime has ended for, on a clock that is a little wrong */
     LOOK_US = 20000,        /* at timers, which many events do not move */
     STRAY_MAX_US =
         4000000, /* from when all members are equal until nothing lives where its job left */
@@ -37,6 +38,8 @@ struct rank {
     uint64_t passed_id;      /* that floor, when it began from an older one; 0: it did not */
     /* of the agent's walltime */
     uint64_t start_ticks, deadline_us, walltime_ms;
+    uint64_t end_life,
+        end_us; /* the last life whose end was known, and that end on the simulator's clock */
     /* of its attempt */
     uint64_t checkpoint_id, timeout_ms;
     uint32_t attempt;
@@ -427,6 +430,19 @@ static void check_walltime(struct agent_checks *checks, const struct agent_machi
     rank->start_ticks = entry->start_ticks;
     rank->deadline_us = entry->deadline_us;
     rank->walltime_ms = entry->walltime_ms;
+    if (entry->deadline_us == 0 || entry->life == 0)
+        return;
+    rank->end_life = entry->life;
+    rank->end_us = sim_now_us(machine->sim) + entry->deadline_us - agent_now_us(&machine->agent);
+}
+
+/* Neither a reboot nor a start for an unknown life makes its end forgotten. */
+static bool end_forgotten(const struct agent_machine *machine, const struct ledger_entry *entry,
+                          const struct rank *rank)
+{
+    return entry->deadline_us == 0 && rank->end_us != 0 &&
+           (entry->life == 0 || entry->life == rank->end_life) &&
+           sim_now_us(machine->sim) > rank->end_us + FORGOTTEN_US;
 }
 
 /* Of an agent that was awake for long enough. */
@@ -440,6 +456,11 @@ static void check_late(struct agent_checks *checks, const struct agent_machine *
     if (process->state == PROCESS_RUNNING && entry->deadline_us != 0 &&
         now_us > entry->deadline_us + LATE_US && now_us > process->started_us + LATE_US)
         world_violation(checks->world, "I33", "%s runs on %s past its walltime",
+                        entry->allocation_id, machine->name);
+    if (process->state == PROCESS_RUNNING && now_us > process->started_us + FORGOTTEN_US &&
+        end_forgotten(machine, entry, rank))
+        world_violation(checks->world, "I33",
+                        "%s runs on %s, and the end of its walltime is forgotten",
                         entry->allocation_id, machine->name);
     if (process->state == PROCESS_TERMINATING && now_us > process->kill_at_us + LATE_US)
         world_violation(checks->world, "I33", "%s has had its grace on %s and is not killed",

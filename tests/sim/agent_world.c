@@ -160,7 +160,7 @@ static void launch_fire(void *data)
 {
     struct launch *launch = data;
 
-    run_start(launch->place, launch->allocation_id, false);
+    run_start(launch->place, launch->allocation_id, sim_chance(launch->place->world->sim, 3));
     free(launch);
 }
 

@@ -127,6 +127,62 @@ static void a_later_life_has_none_of_the_life_before(void **state)
     assert_uint_equal(allocation->entry.deadline_us, 50 * SECOND_US);
 }
 
+/* Nor when it has passed: what would begin is the life that it ended. */
+static void a_start_for_an_unknown_life_keeps_a_passed_deadline(void **state)
+{
+    struct allocation *allocation = known("job", 5 * SECOND_US);
+
+    (void)state;
+    assert_false(allocation_leader_needed(allocation));
+    assert_true(allocation_set_life(allocation, 0, 0));
+    assert_uint_equal(allocation->entry.deadline_us, 5 * SECOND_US);
+    assert_true(allocation_set_life(allocation, 0, 0));
+    assert_uint_equal(allocation->entry.deadline_us, 5 * SECOND_US);
+}
+
+/* A broker that does not know lives says that the allocation runs. */
+static void a_passed_deadline_is_of_the_run_before(void **state)
+{
+    struct allocation *allocation = known("job", 5 * SECOND_US);
+
+    (void)state;
+    assert_true(allocation_set_life(allocation, 1, 0));
+    assert_uint_equal(allocation->entry.deadline_us, 0);
+    allocation->entry.deadline_us = 30 * SECOND_US;
+    assert_true(allocation_set_life(allocation, 1, 0));
+    assert_uint_equal(allocation->entry.deadline_us, 30 * SECOND_US);
+}
+
+static void nothing_starts_without_a_leader_after_the_end_of_its_life(void **state)
+{
+    struct allocation *allocation = known("job", 30 * SECOND_US);
+
+    (void)state;
+    assert_false(allocation_leader_needed(allocation));
+    allocation->entry.ended_life = LIFE - 1;
+    assert_false(allocation_leader_needed(allocation));
+    allocation->entry.ended_life = LIFE;
+    assert_true(allocation_leader_needed(allocation));
+    allocation->entry.life = 0;
+    assert_false(allocation_leader_needed(allocation));
+    allocation->entry.ended = true;
+    assert_true(allocation_leader_needed(allocation));
+}
+
+/* Its clock began anew. Of an allocation that never had a walltime nothing is forgotten. */
+static void nothing_starts_without_a_leader_when_a_reboot_took_its_deadline(void **state)
+{
+    struct allocation *allocation = known("job", 30 * SECOND_US);
+
+    (void)state;
+    allocation->entry.walltime_ms = 60000;
+    assert_false(allocation_leader_needed(allocation));
+    allocation->entry.deadline_us = 0;
+    assert_true(allocation_leader_needed(allocation));
+    allocation->entry.walltime_ms = 0;
+    assert_false(allocation_leader_needed(allocation));
+}
+
 static void an_unknown_life_after_an_ended_one_has_none_of_it(void **state)
 {
     struct allocation *allocation = known("job", 30 * SECOND_US);
@@ -144,6 +200,10 @@ int main(void)
         DEADLINE_TEST(a_start_for_an_unknown_life_keeps_the_deadline),
         DEADLINE_TEST(an_old_set_does_not_move_a_deadline),
         DEADLINE_TEST(a_later_life_has_none_of_the_life_before),
+        DEADLINE_TEST(a_start_for_an_unknown_life_keeps_a_passed_deadline),
+        DEADLINE_TEST(a_passed_deadline_is_of_the_run_before),
+        DEADLINE_TEST(nothing_starts_without_a_leader_after_the_end_of_its_life),
+        DEADLINE_TEST(nothing_starts_without_a_leader_when_a_reboot_took_its_deadline),
         DEADLINE_TEST(an_unknown_life_after_an_ended_one_has_none_of_it),
     };
 
