@@ -273,7 +273,13 @@ static void take_level(struct health *health, const struct health_policy *policy
 {
     struct health_signal *state = &health->signals[sample->signal];
     bool fell = false;
+    uint8_t held;
 
+    if (is_new)
+        series->value = 0;
+    held = highest_level(health, policy, sample->signal, now_us);
+    if (held < state->level) /* the part that said so went away: the next one is news */
+        set_level(health, policy, sample->signal, held, false, now_us);
     if (sample->value >= series->value) {
         series->value = sample->value;
         series->falls = 0;

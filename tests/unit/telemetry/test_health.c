@@ -163,6 +163,24 @@ static void an_alarm_ends_with_its_level_or_after_six_leads(void **state)
     assert_int_equal(alarms(2 * HOUR_US + 6 * 45 * MINUTE_US + 1), 0); /* it did not fail */
 }
 
+/* A part that said "critical" and then went away hides nothing that another one says later. */
+static void another_part_raises_its_own_alarm(void **state)
+{
+    (void)state;
+    for (uint64_t late = 0; late < 2; late++) { /* the other part is known, and is new */
+        uint64_t day_us = 100 * (late + 1) * HOUR_US;
+
+        if (late == 0)
+            take(TELEMETRY_STATUS, 2, 0, day_us);
+        take(TELEMETRY_STATUS, 1 + 10 * late, 0, day_us);
+        take(TELEMETRY_STATUS, 1 + 10 * late, 2, day_us);
+        assert_int_equal(alarms(day_us), 1);
+        assert_int_equal(alarms(day_us + 20 * HOUR_US), 0);
+        take(TELEMETRY_STATUS, 2 + 10 * late, 2, day_us + 20 * HOUR_US);
+        assert_int_equal(alarms(day_us + 20 * HOUR_US), 1);
+    }
+}
+
 static bool drain(uint64_t now_us)
 {
     uint64_t fresh_us[HEALTH_SOURCES_MAX] = {0, 3 * MINUTE_US};
@@ -312,7 +330,7 @@ int main(void)
         TEST(a_level_holds_while_it_is_said_and_falls_after_two_lower_ones),
         TEST(a_level_decays_when_its_source_is_silent),
         TEST(a_part_that_nobody_speaks_of_any_more_holds_nothing_up),
-        TEST(an_alarm_ends_with_its_level_or_after_six_leads),
+        TEST(another_part_raises_its_own_alarm), TEST(an_alarm_ends_with_its_level_or_after_six_leads),
         TEST(a_flapping_level_is_one_episode),
         TEST(a_level_at_first_sight_is_an_alarm_that_drains_nothing),
         TEST(a_drain_needs_a_source_that_was_heard_lately),
