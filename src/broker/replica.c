@@ -211,8 +211,11 @@ static bool transfer_step(struct replica *replica)
         return false;
     }
     /* Refused as long as no voter has caught up: asked again at the next look. */
-    if (!transfer->asked && transfer_may_ask(replica))
-        transfer->asked = consensus_transfer(replica->consensus, transfer->member_id, &err) == 0;
+    if (!transfer->asked && transfer_may_ask(replica) &&
+        consensus_transfer(replica->consensus, transfer->member_id, &err) == 0) {
+        transfer->asked = true;
+        transfer->until_us = replica_now_us(replica) + REPLICA_TRANSFER_MS * UINT64_C(1000);
+    }
     replica_schedule(replica, REPLICA_TRANSFER_STEP_US);
     return true;
 }

@@ -473,9 +473,14 @@ static void a_hand_over_that_nobody_takes_is_given_up(void **state)
     serve(1);
     replica_transfer(replica, 0, take_answer, &transfer);
     propose_numbered(1, &waiting);
+    clock_us += (REPLICA_CATCH_UP_MS - 1) * UINT64_C(1000);
     turn();
+    assert_uint_equal(fake.transfers_asked, 1);
     assert_uint_equal(fake.count, 0);
-    clock_us += REPLICA_TRANSFER_MS * UINT64_C(1000);
+    clock_us += REPLICA_TRANSFER_MS * UINT64_C(1000) - 1; /* counts from then on */
+    turn();
+    assert_int_equal(transfer.count, 0);
+    clock_us += 1;
     turn();
     assert_int_equal(transfer.failed, ERR_REFUSED);
     assert_uint_equal(fake.count, 1);
