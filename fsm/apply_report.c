@@ -148,6 +148,7 @@ static void report_application_started(struct fsm *fsm, const struct report *rep
                               .number = view->restart_count};
 
     report_mark_exited(report, false);
+    fsm_terminate_again(fsm, report->allocation, report->part);
     fsm_ledger_part_started(fsm, report->allocation, report->part,
                             report->message->restored_checkpoint_id);
     if (view->restart_count == 0 && report->message->restored_checkpoint_id == 0)

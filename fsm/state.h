@@ -430,6 +430,7 @@ struct fsm_plan {
 void fsm_terminate_begin(struct fsm *fsm, struct allocation *allocation, struct fsm_plan plan);
 void fsm_terminate_part(struct fsm *fsm, struct allocation *allocation, struct assignment *part);
 void fsm_terminate_mark(struct allocation *allocation, struct assignment *part);
+void fsm_terminate_again(struct fsm *fsm, struct allocation *allocation, struct assignment *part);
 void fsm_terminate_settle(
     struct fsm *fsm, struct allocation *allocation); /* ends it when nothing is left to wait for */
 void fsm_terminate_due(struct fsm *fsm, struct allocation *allocation);

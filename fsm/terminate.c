@@ -112,6 +112,17 @@ void fsm_terminate_part(struct fsm *fsm, struct allocation *allocation, struct a
     fsm_terminate_settle(fsm, allocation);
 }
 
+/* A part that counted as done, its node being lost or its application ended, runs again: it is to be ended like the others. */
+void fsm_terminate_again(struct fsm *fsm, struct allocation *allocation, struct assignment *part)
+{
+    if (!part->terminated || !(allocation->view.terminating || part->leaving))
+        return;
+    CHECK(allocation->terminated_count > 0);
+    part->terminated = false;
+    allocation->terminated_count--;
+    fsm_node_changed(fsm, fsm_node_slot(fsm, allocation->view.nodes[part->share].node_slot));
+}
+
 void fsm_terminate_settle(struct fsm *fsm, struct allocation *allocation)
 {
     struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);

@@ -30,6 +30,8 @@ struct rank {
     struct application *living; /* NULL: none */
     pid_t group;                /* of the last life; 0: none, or its number is another's by now */
     uint64_t group_start_ticks;
+    bool told;               /* SIGTERM, this life */
+    uint64_t began_sequence; /* of the report that it has begun; 0: not reported yet */
     uint64_t stray_us; /* since when it is known to live where it should not; 0: it does not */
     uint64_t from_id;  /* the checkpoint that the life began from */
     uint64_t complete_floor; /* the newest COMPLETE one when its ckpt-run asked for a life */
@@ -195,6 +197,8 @@ static void on_started(void *data, struct application *application, uint64_t che
                         machine->name, (int)application_process(application)->pid,
                         (int)application_process(rank->living)->pid);
     rank->living = application;
+    rank->told = false;
+    rank->began_sequence = 0;
     rank->group = application_process(application)->pid;
     rank->group_start_ticks = application_process(application)->start_ticks;
     for (size_t i = 0; i < checks->rank_count; i++)
@@ -324,9 +328,26 @@ static void check_caught(struct agent_checks *checks, const struct agent_machine
     }
 }
 
+/* I35: who lives is told to end before it is killed. */
+static void check_told(struct agent_checks *checks, const struct agent_machine *machine,
+                       pid_t group, int signal)
+{
+    for (size_t i = 0; i < checks->rank_count; i++) {
+        struct rank *rank = checks->ranks[i];
+        if (rank->agent != agent_of(machine) || rank->group != group || rank->living == NULL)
+            continue;
+        rank->told |= signal == SIGTERM;
+        if (!rank->told)
+            world_violation(checks->world, "I35", "%s is killed on %s without SIGTERM before",
+                            rank->allocation_id, machine->name);
+    }
+}
+
 void agent_checks_signal(struct agent_checks *checks, struct agent_machine *machine, pid_t group,
                          int signal)
 {
+    if (signal == SIGTERM || signal == SIGKILL)
+        check_told(checks, machine, group, signal);
     if (signal == SIGTERM)
         check_terminated(checks, machine, group);
     else if (signal == SIGUSR1)
@@ -391,6 +412,8 @@ static void check_report(struct agent_checks *checks, const struct agent_machine
     if (report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED)
         rank_of(checks, agent_of(machine), report->allocation_id)->verified_id =
             report->checkpoint_id;
+    if (report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED)
+        rank_of(checks, agent_of(machine), report->allocation_id)->began_sequence = kept->sequence;
     over = report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_TERMINATED ||
            report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_WALLTIME_KILLED ||
            report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED;
@@ -400,14 +423,23 @@ static void check_report(struct agent_checks *checks, const struct agent_machine
     ckpt__v1__agent_report__free_unpacked(report, NULL);
 }
 
+static void forget_numbers(struct agent_checks *checks, unsigned agent)
+{
+    for (size_t i = 0; i < checks->rank_count; i++)
+        if (checks->ranks[i]->agent == agent)
+            checks->ranks[i]->began_sequence = 0;
+}
+
 static void check_reports(struct agent_checks *checks, const struct agent_machine *machine)
 {
     struct seen_agent *seen = &checks->agents[agent_of(machine)];
     const struct ledger_report *report;
     uint64_t last = ledger_last_sequence(machine->agent.ledger);
 
-    if (last < seen->sequence)
-        seen->sequence = last; /* numbered again */
+    if (last < seen->sequence) { /* numbered again */
+        seen->sequence = last;
+        forget_numbers(checks, agent_of(machine));
+    }
     while ((report = ledger_report_after(machine->agent.ledger, seen->sequence)) != NULL) {
         seen->sequence = report->sequence;
         check_report(checks, machine, report);
@@ -486,6 +518,9 @@ static void check_extension(struct agent_checks *checks, const struct agent_mach
         world_violation(checks->world, "I34",
                         "the timeout of %s on %s went from %" PRIu64 " to %" PRIu64 " ms",
                         attempt->hint, machine->name, rank->timeout_ms, attempt->timeout_ms);
+    if (rank->checkpoint_id == attempt->checkpoint_id && rank->attempt == attempt->attempt &&
+        rank->timeout_ms < attempt->timeout_ms)
+        world_extended(checks->world, attempt->checkpoint_id, attempt->attempt);
     rank->checkpoint_id = attempt->checkpoint_id;
     rank->attempt = attempt->attempt;
     rank->timeout_ms = attempt->timeout_ms;
@@ -565,6 +600,14 @@ const char *agent_checks_unsettled(struct agent_checks *checks)
             world_violation(checks->world, "I27", "%s", checks->unsettled);
     }
     return checks->unsettled;
+}
+
+bool agent_checks_lives(struct agent_checks *checks, unsigned agent, const char *allocation_id,
+                        uint64_t known)
+{
+    const struct rank *rank = rank_of(checks, agent, allocation_id);
+
+    return rank->living != NULL && rank->began_sequence != 0 && rank->began_sequence <= known;
 }
 
 /* ---- life ---- */

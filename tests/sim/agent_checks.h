@@ -21,6 +21,10 @@ void agent_checks_machine(struct agent_checks *checks, struct agent_machine *mac
 void agent_checks_signal(struct agent_checks *checks, struct agent_machine *machine, pid_t group,
                          int signal);
 
+/* An application of the allocation lives on the node, and the node's reports up to `known` tell that it has begun. */
+bool agent_checks_lives(struct agent_checks *checks, unsigned agent, const char *allocation_id,
+                        uint64_t known);
+
 /* Once faults have ended: empty, or who still lives on a node that was taken away from its job. */
 const char *agent_checks_unsettled(struct agent_checks *checks);
 

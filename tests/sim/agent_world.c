@@ -103,6 +103,11 @@ struct world_shipping_counters world_shipping_counters(void)
     return counters;
 }
 
+bool world_shipping_lives(unsigned agent, const char *allocation_id, uint64_t known)
+{
+    return all.users != 0 && agent_checks_lives(all.checks, agent, allocation_id, known);
+}
+
 const char *world_shipping_unsettled(void)
 {
     const char *what = all.users == 0 ? "" : agent_checks_unsettled(all.checks);

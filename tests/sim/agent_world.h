@@ -13,6 +13,9 @@ void world_shipping_publish(struct world *world, unsigned agent, const char *all
 /* NULL while no shipping agent is in the world. */
 struct agent_store *world_shipping_store(void);
 
+/* The same of a node that may have a shipping agent. */
+bool world_shipping_lives(unsigned agent, const char *allocation_id, uint64_t known);
+
 /* What has not come to its end yet after calm; "": nothing. */
 const char *world_shipping_unsettled(void);
 

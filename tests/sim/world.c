@@ -240,6 +240,7 @@ struct world *world_new(const struct world_options *options)
     storage_init(world);
     raft_checks_init(world);
     state_checks_init(world);
+    victims_init(world);
     history_init(world);
     for (unsigned i = 0; i < world->member_count; i++) {
         member_init(world, i);
@@ -265,6 +266,7 @@ void world_free(struct world *world)
     sim_worker_set_ops(NULL, NULL);
     history_close(world);
     state_checks_close(world);
+    victims_close(world);
     raft_checks_close(world);
     bounds_close(world);
     free(world);

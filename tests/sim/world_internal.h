@@ -76,6 +76,7 @@ struct scheduler;
 struct history;
 struct raft_checks;
 struct state_checks;
+struct victim_checks;
 
 struct world {
     struct world_options options;
@@ -112,6 +113,7 @@ struct world {
     struct history *history;
     struct raft_checks *raft;
     struct state_checks *state;
+    struct victim_checks *victims;
     uint64_t interval_ms; /* of the evaluator, the longest that it ever had */
     /* What happened, for the summary. */
     struct {
@@ -126,6 +128,7 @@ struct world {
         uint64_t evaluations, evaluation_us; /* seen of single jobs, and the longest wait for one */
         uint64_t epochs;
         uint64_t operated, watched, backups;
+        uint64_t forced, extended; /* victims of an outage; attempts on nodes */
     } counts;
 };
 
@@ -267,6 +270,18 @@ void state_checks_equal(struct world *world); /* at the end: the same bytes ever
 bool state_checks_ended(const struct world *world, unsigned job);
 /* Empty when everything that must come to an end has; else what has not. */
 const char *state_checks_settled(struct world *world);
+
+/* Active ones of the target that wait for nothing. */
+uint32_t state_checks_unpaused(const struct world *world, uint32_t target_slot);
+/* I34: an agent has extended the attempt. */
+void world_extended(struct world *world, uint64_t checkpoint_id, uint32_t attempt);
+
+/* world_victims.c */
+void victims_init(struct world *world);
+void victims_close(struct world *world);
+/* Of the first member that applies an entry: each event of it, before others note it; then the entry. */
+void victims_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event);
+void victims_applied(struct world *world, const struct fsm *fsm);
 
 /* world_history.c */
 void history_init(struct world *world);

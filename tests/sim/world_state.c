@@ -28,8 +28,10 @@ enum {
 struct checkpoint_facts {
     uint64_t id; /* 0: never created */
     uint32_t job;
+    uint32_t target_slot;
     uint8_t state;
-    uint32_t attempt; /* of the last dispatch */
+    uint32_t attempt;  /* of the last dispatch */
+    uint32_t extended; /* the attempt that an agent has extended; 0: none */
     uint32_t paused, resumed;
     uint32_t asked[WORLD_AGENTS_MAX];   /* bits by attempt: the application was asked */
     uint32_t written[WORLD_AGENTS_MAX]; /* bits by attempt: the shard is whole at the destination */
@@ -41,7 +43,7 @@ struct job_facts {
     uint8_t state;
     uint64_t active; /* checkpoint; 0: none */
     uint64_t last_complete;
-    bool stopped;         /* it left RUNNING once */
+    bool stopped;         /* it ended once */
     uint32_t nodes, left; /* agents: that it has, that it had once */
     /* since when it runs, the last time */
     uint64_t runs_index, runs_us;
@@ -105,9 +107,11 @@ static bool active(unsigned state)
 
 /* ---- moves of checkpoints ---- */
 
-static void checkpoint_created(struct world *world, const Ckpt__V1__Event *event,
-                               struct checkpoint_facts *facts, unsigned job)
+static void checkpoint_created(struct world *world, const struct fsm *fsm,
+                               const Ckpt__V1__Event *event, struct checkpoint_facts *facts,
+                               unsigned job)
 {
+    const struct fsm_allocation *allocation = fsm_allocation_find(fsm, event->allocation_id);
     struct job_facts *owner = &world->state->jobs[job];
 
     if (event->checkpoint_id <= world->state->last_id)
@@ -120,6 +124,7 @@ static void checkpoint_created(struct world *world, const Ckpt__V1__Event *event
                         event->allocation_id, event->checkpoint_id, owner->active);
     facts->id = event->checkpoint_id;
     facts->job = job;
+    facts->target_slot = allocation == NULL ? UINT32_MAX : allocation->target_slot;
     owner->active = event->checkpoint_id;
 }
 
@@ -192,12 +197,16 @@ static void checkpoint_moved(struct world *world, const struct fsm *fsm,
         world_violation(world, "I6", "event of %s, which nobody registered", event->allocation_id);
     owner = &world->state->jobs[job - world->jobs];
     if (event->old_state == CHECKPOINT(UNSPECIFIED))
-        checkpoint_created(world, event, facts, (unsigned)(job - world->jobs));
+        checkpoint_created(world, fsm, event, facts, (unsigned)(job - world->jobs));
     if (facts->id != event->checkpoint_id || facts->state != event->old_state ||
         !fsm_checkpoint_move_allowed((Ckpt__V1__CheckpointState)event->old_state,
                                      (Ckpt__V1__CheckpointState)event->new_state))
         world_violation(world, "I23", "checkpoint %" PRIx64 " moves from %u to %u, it was in %u",
                         event->checkpoint_id, event->old_state, event->new_state, facts->state);
+    if (event->old_state != CHECKPOINT(UNSPECIFIED) && !active(event->old_state) &&
+        (event->old_state != CHECKPOINT(COMPLETE) || event->new_state != CHECKPOINT(COLLECTED)))
+        world_violation(world, "I23", "checkpoint %" PRIx64 " has ended in %u and moves to %u",
+                        event->checkpoint_id, event->old_state, event->new_state);
     facts->state = (uint8_t)event->new_state;
     if (event->old_state == CHECKPOINT(PAUSED))
         checkpoint_left_pause(world, event, facts);
@@ -227,7 +236,8 @@ static void allocation_moved(struct world *world, const Ckpt__V1__Event *event)
         world_violation(world, "I30", "%s moves from %u to %u, it was in %u", event->allocation_id,
                         event->old_state, event->new_state, facts->state);
     facts->state = (uint8_t)event->new_state;
-    facts->stopped |= event->new_state != ALLOCATION(RUNNING);
+    facts->stopped |= event->new_state != ALLOCATION(RUNNING) &&
+                      event->new_state != ALLOCATION(CHECKPOINTING_TO_STOP);
     facts->stops_us = sim_now_us(world->sim);
     if (event->new_state == ALLOCATION(RUNNING)) {
         facts->runs_index = world->state->index;
@@ -361,8 +371,10 @@ void state_checks_applied(struct world_member *member)
         checks->event = event->sequence;
         if (world->options.streams)
             event_keep(checks, event);
+        victims_event(world, fsm, event);
         event_take(world, fsm, event);
     }
+    victims_applied(world, fsm);
 }
 
 bool state_checks_completed(struct world *world, uint64_t checkpoint_id)
@@ -402,6 +414,18 @@ uint64_t state_checks_next_complete(struct world *world, const char *allocation_
             return facts->id;
     }
     return 0;
+}
+
+uint32_t state_checks_unpaused(const struct world *world, uint32_t target_slot)
+{
+    uint32_t count = 0;
+
+    for (size_t i = 0; i < world->state->checkpoint_count; i++) {
+        const struct checkpoint_facts *facts = &world->state->checkpoints[i];
+        count += facts->id != 0 && facts->target_slot == target_slot && active(facts->state) &&
+                 facts->state != CHECKPOINT(PAUSED);
+    }
+    return count;
 }
 
 bool state_checks_has_node(const struct world *world, const char *allocation_id, unsigned agent)
@@ -446,6 +470,17 @@ void world_asked(struct world *world, unsigned agent, const char *allocation_id,
                         world_agent_name(agent), term, checks->fences[agent].term);
     checks->fences[agent].epoch = epoch;
     checks->fences[agent].term = term;
+}
+
+void world_extended(struct world *world, uint64_t checkpoint_id, uint32_t attempt)
+{
+    struct checkpoint_facts *facts = facts_of(world, checkpoint_id);
+
+    world->counts.extended++;
+    if (facts->extended != 0 && facts->extended != attempt)
+        world_violation(world, "I34", "checkpoint %" PRIx64 " is extended in attempts %u and %u",
+                        checkpoint_id, facts->extended, attempt);
+    facts->extended = attempt;
 }
 
 void world_shard_written(struct world *world, unsigned agent, const char *allocation_id,

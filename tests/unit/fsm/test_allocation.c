@@ -117,6 +117,26 @@ static void a_failed_rank_ends_the_job_on_all_nodes(void **unused)
     script_close(&script);
 }
 
+/* I30: its end had been reported, or its node was lost, and then another ckpt-run began it: its node is not given back beside it. */
+static void a_part_that_runs_again_while_all_are_ended_is_ended_too(void **unused)
+{
+    struct script script;
+    struct fsm_order order;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1,n2");
+    expect_ok(&script, "report n1 application_exited j1 status=9");
+    expect_ok(&script, "report n1 application_started j1");
+    assert_int_equal(orders_of(&script, "n1", &order), 1);
+    assert_int_equal(order.kind, FSM_ORDER_TERMINATE);
+    expect_ok(&script, "report n2 terminated j1");
+    expect_job(&script, "j1", RUNNING);
+    expect_ok(&script, "report n1 terminated j1");
+    expect_job(&script, "j1", FAILED);
+    script_close(&script);
+}
+
 static void a_restart_in_place_counts_the_loss_and_fails_the_attempt(void **unused)
 {
     struct script script;
@@ -391,6 +411,7 @@ int main(void)
         cmocka_unit_test(a_suspended_job_can_be_ended),
         cmocka_unit_test(an_end_supersedes_the_active_checkpoint),
         cmocka_unit_test(a_failed_rank_ends_the_job_on_all_nodes),
+        cmocka_unit_test(a_part_that_runs_again_while_all_are_ended_is_ended_too),
         cmocka_unit_test(a_restart_in_place_counts_the_loss_and_fails_the_attempt),
         cmocka_unit_test(a_part_that_dies_stops_the_others_instead_of_restarting_alone),
         cmocka_unit_test(silent_nodes_are_given_up_at_the_deadline),

@@ -1,0 +1,235 @@
+/* Checks of what stops without having asked for it: I24, I30, I31, I32, I35. Each reads the events of an entry when it is first applied.
+ *
+ * Flow     an outage: the events behind TARGET_DOWN pause, one by one, what was active there. A victim: what the state says of it after the
+ *          entry that took it. An end by order: on none of its nodes anything lives, or the node was down, or has had its time.
+ * Shapes   one record per job; the victims of one entry.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "fsm/limits.h"
+#include "src/base/check.h"
+#include "tests/sim/agent_world.h"
+#include "tests/sim/world_internal.h"
+
+#define CHECKPOINT(name) CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name
+#define ALLOCATION(name) CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
+#define EVENT(name)      CKPT__V1__EVENT_KIND__EVENT_KIND_##name
+#define REASON(name)     CKPT__V1__REASON__REASON_##name
+
+enum { TAKEN_MAX = 256, CLOCK_SLACK_MS = 1000 };
+
+struct victim_facts {
+    bool ending;            /* a terminate order stands */
+    uint64_t overdue_ms;    /* of the state's clock: then silent nodes count as done */
+    uint32_t down;          /* agents: that were seen down since it stands */
+    bool without;           /* taken in an outage: it is to end FAILED */
+    uint64_t preemption_id; /* that has taken it in this entry; 0: none, or it has ended since */
+};
+
+struct victim_checks {
+    struct victim_facts jobs[WORLD_JOBS_MAX];
+    unsigned taken[TAKEN_MAX]; /* jobs, in this entry */
+    unsigned taken_count;
+    bool targets_moved; /* in this entry */
+    uint32_t to_pause;
+    char target_id[ID_MAX_BYTES + 1]; /* of these */
+};
+
+void victims_init(struct world *world)
+{
+    world->victims = check_calloc(1, sizeof(*world->victims));
+}
+
+void victims_close(struct world *world)
+{
+    free(world->victims);
+}
+
+/* ---- outages ---- */
+
+/* I24: an outage pauses; it ends nothing. */
+static void outage_event(struct world *world, const Ckpt__V1__Event *event)
+{
+    struct victim_checks *checks = world->victims;
+
+    if (checks->to_pause == 0)
+        return;
+    if (event->kind != EVENT(CHECKPOINT_STATE) || event->new_state != CHECKPOINT(PAUSED))
+        world_violation(world, "I24",
+                        "%s is unavailable, %u checkpoints there are not paused, and event %" PRIu64
+                        " is of kind %d, checkpoint %" PRIx64 ", state %u",
+                        checks->target_id, checks->to_pause, event->sequence, (int)event->kind,
+                        event->checkpoint_id, event->new_state);
+    checks->to_pause--;
+}
+
+static void target_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event)
+{
+    struct victim_checks *checks = world->victims;
+    const struct fsm_target *target = fsm_target_find(fsm, event->subject);
+
+    checks->targets_moved = true;
+    if (event->kind != EVENT(TARGET_DOWN) || target == NULL)
+        return;
+    checks->to_pause = state_checks_unpaused(world, target->slot);
+    snprintf(checks->target_id, sizeof(checks->target_id), "%s", target->id);
+}
+
+/* ---- victims ---- */
+
+/* I31, I32: whoever took it, the scheduler, the evaluator's claim or an escalation. */
+static void victim_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event)
+{
+    struct victim_checks *checks = world->victims;
+    const struct world_job *job = job_find(world, event->allocation_id);
+    const struct fsm_preemption *preemption = fsm_preemption_next(fsm, event->number - 1);
+
+    if (job == NULL)
+        world_violation(world, "I32", "victim %s was never registered", event->allocation_id);
+    if (job->sensitive)
+        world_violation(world, "I31", "%s is sensitive and a victim", job->id);
+    if (preemption == NULL || preemption->id != event->number)
+        return; /* others have its place */
+    if (job->preemption_class >= preemption->acting_class)
+        world_violation(world, "I32", "class %u preempts %s of class %u", preemption->acting_class,
+                        job->id, job->preemption_class);
+    CHECK(checks->taken_count < TAKEN_MAX);
+    checks->taken[checks->taken_count++] = (unsigned)(job - world->jobs);
+    checks->jobs[job - world->jobs].preemption_id = event->number;
+}
+
+/* I35: nothing is asked of a destination that is unavailable. Who is taken all the same is forced to, is told to end, and fails. */
+static void victim_check(struct world *world, const struct fsm *fsm, unsigned number)
+{
+    struct victim_facts *facts = &world->victims->jobs[number];
+    const char *id = world->jobs[number].id;
+    const struct fsm_allocation *allocation = fsm_allocation_find(fsm, id);
+    const struct fsm_preemption *preemption = fsm_preemption_next(fsm, facts->preemption_id - 1);
+
+    if (facts->preemption_id == 0 || allocation == NULL || preemption == NULL ||
+        preemption->id != facts->preemption_id ||
+        allocation->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE ||
+        fsm_target_at(fsm, allocation->target_slot)->available)
+        return;
+    world->counts.forced++;
+    if (!preemption->request->forced &&
+        preemption->request->reason != CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_SENSITIVE)
+        world_violation(world, "I35",
+                        "%s is a victim of preemption %" PRIu64
+                        ", which does not force, in an outage",
+                        id, preemption->id);
+    if (allocation->state != ALLOCATION(RUNNING) &&
+        allocation->state != ALLOCATION(CHECKPOINTING_TO_STOP))
+        return;
+    if (!allocation->terminating && !allocation->leaving)
+        world_violation(world, "I35", "%s is taken by force in an outage, and is not told to end",
+                        id);
+    facts->without = allocation->terminating &&
+                     allocation->terminate_reason == REASON(PREEMPTED_WITHOUT_CHECKPOINT);
+}
+
+/* ---- ends ---- */
+
+static bool runs(unsigned state)
+{
+    return state == ALLOCATION(RUNNING) || state == ALLOCATION(CHECKPOINTING_TO_STOP);
+}
+
+/* What schedulers say themselves ends at once. */
+static bool ended_by_order(const Ckpt__V1__Event *event)
+{
+    return runs(event->old_state) && !runs(event->new_state) &&
+           event->new_state != ALLOCATION(COMPLETED) &&
+           event->reason != REASON(APPLICATION_EXITED) &&
+           event->reason != REASON(ENDED_BY_SCHEDULER);
+}
+
+/* I30: nodes are given back when all parts have ended, or after the time that a silent node gets. */
+static void check_released(struct world *world, const struct fsm *fsm, const struct world_job *job,
+                           Ckpt__V1__Reason reason)
+{
+    const struct victim_facts *facts = &world->victims->jobs[job - world->jobs];
+    struct fsm_summary summary;
+
+    fsm_get_summary(fsm, &summary);
+    if (facts->ending && summary.now_ms + CLOCK_SLACK_MS >= facts->overdue_ms)
+        return;
+    for (unsigned agent = 0; agent < world->options.agents; agent++) {
+        const struct fsm_node *node = fsm_node_find(fsm, world_agent_name(agent));
+        if (!state_checks_has_node(world, job->id, agent) || (facts->down >> agent & 1) != 0 ||
+            node == NULL || node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
+            continue;
+        if (world_shipping_lives(agent, job->id, node->last_report_sequence))
+            world_violation(world, "I30", "%s has ended by order (%s), and lives on %s", job->id,
+                            fsm_reason_name(reason), world_agent_name(agent));
+    }
+}
+
+static void end_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event)
+{
+    const struct world_job *job = job_find(world, event->allocation_id);
+    struct victim_facts *facts;
+
+    if (job == NULL || runs(event->new_state))
+        return;
+    facts = &world->victims->jobs[job - world->jobs];
+    if (ended_by_order(event))
+        check_released(world, fsm, job, event->reason);
+    if (facts->without && event->reason == REASON(PREEMPTED_WITHOUT_CHECKPOINT) &&
+        event->new_state != ALLOCATION(FAILED))
+        world_violation(world, "I35", "%s was forced to end in an outage, and is in state %u",
+                        job->id, event->new_state);
+    *facts = (struct victim_facts){0};
+}
+
+/* ---- every entry ---- */
+
+void victims_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event)
+{
+    outage_event(world, event);
+    if (event->kind == EVENT(TARGET_DOWN) || event->kind == EVENT(TARGET_UP))
+        target_event(world, fsm, event);
+    else if (event->kind == EVENT(PREEMPTION))
+        victim_event(world, fsm, event);
+    else if (event->kind == EVENT(ALLOCATION_STATE))
+        end_event(world, fsm, event);
+}
+
+static void note_ending(const struct world *world, const struct fsm *fsm, unsigned number)
+{
+    struct victim_facts *facts = &world->victims->jobs[number];
+    const struct fsm_allocation *allocation = fsm_allocation_find(fsm, world->jobs[number].id);
+    struct fsm_summary summary;
+
+    if (allocation == NULL || !allocation->terminating)
+        return;
+    if (!facts->ending) {
+        fsm_get_summary(fsm, &summary);
+        facts->ending = true;
+        facts->overdue_ms =
+            summary.now_ms + FSM_TERMINATE_SLACK_MS +
+            (allocation->grace_ms > 0 ? allocation->grace_ms : fsm_policy(fsm)->grace_ms);
+    }
+    for (uint32_t i = 0; i < allocation->node_count; i++) {
+        const struct fsm_node *node = fsm_node_at(fsm, allocation->nodes[i].node_slot);
+        if (node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
+            facts->down |= UINT32_C(1) << world_agent_number(node->id);
+    }
+}
+
+void victims_applied(struct world *world, const struct fsm *fsm)
+{
+    struct victim_checks *checks = world->victims;
+
+    for (unsigned i = 0; i < checks->taken_count; i++)
+        if (!checks->targets_moved)
+            victim_check(world, fsm, checks->taken[i]);
+    if (checks->to_pause > 0)
+        world_violation(world, "I24", "%s is unavailable, and %u checkpoints there are not paused",
+                        checks->target_id, checks->to_pause);
+    checks->taken_count = 0;
+    checks->targets_moved = false;
+    for (unsigned number = 0; number < world->job_count; number++)
+        note_ending(world, fsm, number);
+}
