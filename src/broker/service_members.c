@@ -239,10 +239,21 @@ static bool add_refused(struct request *request, const Ckpt__V1__MemberRequest *
     return false;
 }
 
+/* Without an id: the one it has got already, so that the same command can be repeated; else the next. */
+static uint64_t id_to_add(const struct request *request, const struct consensus_status *status,
+                          const Ckpt__V1__MemberRequest *asked)
+{
+    for (size_t i = 0; i < status->peer_count; i++) {
+        if (strcmp(status->peers[i].name, asked->name) == 0 &&
+            strcmp(status->peers[i].address, asked->raft_address) == 0)
+            return status->peers[i].id;
+    }
+    return fsm_member_id_max(replica_fsm(request->broker->replica)) + 1;
+}
+
 static void add_member(struct request *request)
 {
     Ckpt__V1__MemberRequest *asked = (void *)request->message;
-    const struct fsm *fsm = replica_fsm(request->broker->replica);
     const struct consensus_peer_status *peer;
     struct consensus_status status;
     struct consensus_member member;
@@ -251,7 +262,7 @@ static void add_member(struct request *request)
         return;
     replica_get_status(request->broker->replica, &status);
     if (asked->member_id == 0)
-        asked->member_id = fsm_member_id_max(fsm) + 1;
+        asked->member_id = id_to_add(request, &status, asked);
     peer = peer_of(&status, asked->member_id);
     if (peer != NULL && strcmp(peer->name, asked->name) == 0 &&
         strcmp(peer->address, asked->raft_address) == 0 && peer->role != CONSENSUS_JOINING) {

@@ -118,7 +118,8 @@ def refusals_say_why_and_what_next():
         wrong = cluster.ctl("member", "add", "n4", "--id", "4", "--raft", new.raft, "--api", "127.0.0.1:9", check=False, endpoints=old)
         refused(wrong, REFUSED, "MEMBER_MISMATCH", f"{new.api}, not at 127.0.0.1:9")
         add(cluster, new, endpoints=old)
-        add(cluster, new, endpoints=old)  # the same again changes nothing
+        add(cluster, new, endpoints=old)  # the same again changes nothing, also without the id
+        cluster.ctl("member", "add", "n4", "--raft", new.raft, "--api", new.api, endpoints=old)
         wait_until("it is a learner", lambda: members_of(cluster, old)["n4"] == ("no", "learner"), 5)
         refused(cluster.ctl("transfer", "n4", check=False, endpoints=old), REFUSED, "learner")
         refused(cluster.ctl("member", "promote", "n9", "--no-wait", check=False), NOT_FOUND, "there is no member n9")
