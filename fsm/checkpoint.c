@@ -148,7 +148,7 @@ static uint64_t checkpoint_priority(const struct checkpoint_ask *ask)
         return UINT64_MAX;
     if (ask->terms == NULL) /* people asked: before the evaluator's */
         return UINT64_MAX - 1;
-    return fsm_min(ask->priority_gpu_ms_per_gb, UINT64_MAX - 2);
+    return fsm_min(ask->priority_gpu_ms_per_gb, FSM_PRIORITY_WEIGHED_MAX);
 }
 
 static void checkpoint_new(struct fsm *fsm, struct allocation *allocation,

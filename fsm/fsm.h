@@ -394,6 +394,8 @@ const struct fsm_checkpoint *fsm_checkpoint_next_of(const struct fsm *fsm, uint3
 
 /* Value per byte of a waiting checkpoint by the state's clock: what was decided, grown with the square of the age since. */
 uint64_t fsm_grant_priority(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint);
+/* Its priority is what it would gain: neither was it asked for, nor has it a deadline. */
+bool fsm_grant_weighed(const struct fsm_checkpoint *checkpoint);
 /* REQUESTED checkpoints that may be granted now, in the order of granting: resumed ones by recompute_saved, then by priority.
  * Writes at most max ids, returns how many. */
 size_t fsm_grantable(const struct fsm *fsm, uint64_t *ret_ids, size_t max);
@@ -405,7 +407,8 @@ struct fsm_waiting {
     bool resumed; /* from an outage */
 };
 struct fsm_waiting_sum {
-    uint64_t count, bytes; /* of their allocations' sizes, saturated */
+    uint64_t count, bytes;        /* of their allocations' sizes, saturated */
+    uint64_t price_gpu_ms_per_gb; /* the highest priority of those that were weighed */
 };
 struct fsm_grantable_scan {
     struct fsm_waiting *best; /* the caller's, room for max of each target */

@@ -43,6 +43,12 @@ uint64_t fsm_grant_priority(const struct fsm *fsm, const struct fsm_checkpoint *
                            growth_milli);
 }
 
+bool fsm_grant_weighed(const struct fsm_checkpoint *checkpoint)
+{
+    return checkpoint->terms != NULL &&
+           checkpoint->priority_gpu_ms_per_gb <= FSM_PRIORITY_WEIGHED_MAX;
+}
+
 /* Resumed ones first, then by value, then the oldest. */
 static bool granted_before(const struct fsm_waiting *a, const struct fsm_waiting *b)
 {
@@ -103,6 +109,9 @@ static void scan_visit(const struct fsm *fsm, struct fsm_grantable_scan *scan,
     sum->bytes = fsm_add(
         sum->bytes,
         fsm_allocation_look(fsm, checkpoint->view.allocation_slot)->view.size_estimate_bytes);
+    if (fsm_grant_weighed(&checkpoint->view))
+        sum->price_gpu_ms_per_gb =
+            fsm_max(sum->price_gpu_ms_per_gb, fsm_grant_priority(fsm, &checkpoint->view));
     waiting.value = waiting.resumed ? checkpoint->view.recompute_saved_gpu_ms
                                     : fsm_grant_priority(fsm, &checkpoint->view);
     scan_take(scan, &waiting);

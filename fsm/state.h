@@ -520,6 +520,7 @@ void fsm_scale_clear(struct allocation *allocation);
 void fsm_scale_event(struct fsm *fsm, const struct allocation *allocation, Ckpt__V1__Reason reason);
 
 /* checkpoint.c */
+#define FSM_PRIORITY_WEIGHED_MAX (UINT64_MAX - 2) /* above: asked for, or with a deadline */
 struct checkpoint_ask {
     Ckpt__V1__Purpose purpose;
     Ckpt__V1__AfterCheckpoint after;

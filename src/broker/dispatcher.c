@@ -138,7 +138,7 @@ static size_t derive_grants(struct dispatcher *dispatcher, size_t count, struct 
     sort_waiting(waiting, count);
     for (size_t i = 0; i < count; i++) {
         candidates[i] = candidate_of(fsm, &waiting[i]);
-        gains[i] = waiting[i].gain_gpu_s_per_byte;
+        gains[i] = fsm_grant_weighed(waiting[i].checkpoint) ? waiting[i].gain_gpu_s_per_byte : 0;
     }
     targets_of(fsm, targets);
     *ret_grants = check_calloc(count, sizeof(**ret_grants));

@@ -44,8 +44,8 @@ static void queue_add(struct grant_queue *queue, const struct grant_candidate *c
         target->wave_count++;
         *injected = 0;
     }
-    if (target->waiting_count == 0)
-        target->price_gpu_s_per_byte = gain_gpu_s_per_byte > 0 ? gain_gpu_s_per_byte : 0;
+    if (gain_gpu_s_per_byte > target->price_gpu_s_per_byte)
+        target->price_gpu_s_per_byte = gain_gpu_s_per_byte;
     queue->places[queue->count++] = (struct queue_place){.checkpoint_id = candidate->checkpoint_id,
                                                          .target = candidate->target,
                                                          .position = ++target->waiting_count,

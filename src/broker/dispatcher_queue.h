@@ -22,7 +22,7 @@ struct queue_place {
 struct queue_target {
     uint32_t waiting_count;
     uint32_t wave_count;
-    double price_gpu_s_per_byte; /* what the first that waits would gain; 0: nobody waits */
+    double price_gpu_s_per_byte; /* the best index of those that wait; 0: none */
 };
 
 struct grant_queue {

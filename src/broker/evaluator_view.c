@@ -138,30 +138,21 @@ static bool target_is_full(const struct fsm_target *target)
     return target->granted_bytes_per_s >= target->budget_bytes_per_s / 4 * 3;
 }
 
-/* The price of bandwidth is what the first checkpoint that has to wait would gain per byte. With several targets the lowest
- * price counts, so that no job pays for the crowd at another target. */
-static double shadow_price(const struct fsm *fsm, const struct fsm_grantable_scan *first)
+/* The price of a byte is what the next one would bring: the best index among those that wait, also when others are granted before it.
+ * Not the sum of them: a byte goes to one, and what the others would gain is lost with the byte that follows. The index of the last
+ * admitted bounds the same multiplier from above, this one from below; it is this one that the state holds. What was asked for and what
+ * has a deadline has no index. With several targets the lowest price counts, so that no job pays for the crowd at another target. */
+static double shadow_price(const struct fsm *fsm, const struct fsm_grantable_scan *waiting)
 {
-    double prices[FSM_TARGETS_MAX];
     double lowest = INFINITY;
 
-    for (uint32_t slot = 0; slot < FSM_TARGETS_MAX; slot++)
-        prices[slot] = 0;
-    for (size_t i = first->count; i-- > 0;) {
-        const struct fsm_checkpoint *waiting = fsm_checkpoint_find(fsm, first->best[i].id);
-
-        if (waiting == NULL || !fsm_grant_possible(fsm, waiting->id))
-            continue; /* no more */
-        if (waiting->terms == NULL)
-            continue; /* asked for: nobody weighed it, so it is no price for others */
-        CHECK(waiting->target_slot < FSM_TARGETS_MAX);
-        prices[waiting->target_slot] = (double)fsm_grant_priority(fsm, waiting) / 1e3 / 1e9;
-    }
     for (uint32_t slot = 0; slot < fsm_target_slots(fsm); slot++) {
         const struct fsm_target *target = fsm_target_at(fsm, slot);
+        double price = (double)waiting->sums[slot].price_gpu_ms_per_gb / 1e3 / 1e9;
 
+        CHECK(slot < FSM_TARGETS_MAX);
         if (target != NULL && target->available)
-            lowest = fmin(lowest, target_is_full(target) ? prices[slot] : 0);
+            lowest = fmin(lowest, target_is_full(target) ? price : 0);
     }
     return isfinite(lowest) ? lowest : 0;
 }
@@ -185,7 +176,7 @@ static void set_policy(struct eval_policy *policy, const Ckpt__V1__Policy *from)
 
 void evaluator_cycle_begin(struct evaluator_cycle *cycle, const struct fsm *fsm,
                            const struct nodes *nodes, uint64_t now_ms,
-                           const struct fsm_grantable_scan *first_waiting)
+                           const struct fsm_grantable_scan *waiting)
 {
     struct queue_sums sums = {0};
 
@@ -196,7 +187,7 @@ void evaluator_cycle_begin(struct evaluator_cycle *cycle, const struct fsm *fsm,
     sum_queues(fsm, now_ms, &sums);
     cycle->policy.pressure = evaluator_pressure(sums.queued_gpu_ms, sums.running_gpu_ms);
     cycle->policy.backlog_urgency = sums.count > 0 ? sums.urgency_sum / (double)sums.count : 1;
-    cycle->policy.phi_gpu_s_per_byte = shadow_price(fsm, first_waiting);
+    cycle->policy.phi_gpu_s_per_byte = shadow_price(fsm, waiting);
     if (sums.count > 0) {
         qsort(sums.items, sums.count, sizeof(*sums.items), by_gain_falling);
         for (uint32_t class = 0; class <= FSM_CLASS_MAX; class ++)

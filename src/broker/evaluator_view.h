@@ -48,10 +48,10 @@ struct evaluator_row {
     uint64_t evaluated_at_ms;
 };
 
-/* first_waiting: of each target the checkpoint that is granted next; they make the price of bandwidth. */
+/* waiting: what waits for each target makes the price of bandwidth. */
 void evaluator_cycle_begin(struct evaluator_cycle *cycle, const struct fsm *fsm,
                            const struct nodes *nodes, uint64_t now_ms,
-                           const struct fsm_grantable_scan *first_waiting);
+                           const struct fsm_grantable_scan *waiting);
 /* After begin: what the fleet taught. Without it the prior holds. */
 void evaluator_cycle_learned(struct evaluator_cycle *cycle, const struct fsm *fsm,
                              const struct learned_rates *rates);

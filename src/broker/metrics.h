@@ -101,7 +101,7 @@ enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_SECONDS, METRIC_BYTES, M
     X(PRESSURE, GAUGE, "ckpt_backlog_pressure", NULL, NULL, "GPU time that waits over GPU time that runs, of the reports that count, at most 1.") \
     X(BANDWIDTH_WAITING, GAUGE, "ckpt_bandwidth_waiting_checkpoints", "destination", NULL, "Checkpoints that wait for bandwidth, as the leader's last look saw them.") \
     X(BANDWIDTH_WAVES, GAUGE, "ckpt_bandwidth_waves", "destination", NULL, "Waves in which those that wait are granted.") \
-    X(BANDWIDTH_PRICE, GAUGE, "ckpt_bandwidth_price_gpu_seconds_per_byte", "destination", NULL, "What the first that waits would gain per byte.") \
+    X(BANDWIDTH_PRICE, GAUGE, "ckpt_bandwidth_price_gpu_seconds_per_byte", "destination", NULL, "What the best of those that wait would gain per byte.") \
     X(PREEMPTIONS_ENDED, COUNTER, "ckpt_preemptions_ended_total", "result", NULL, "Preemptions by result: released when every victim let go, expired when one kept its nodes and there was no other.") \
     X(PREEMPTION_RELEASE, SECONDS, "ckpt_preemption_release_seconds", NULL, NULL, "From the request until every victim had let go.") \
     X(NODE_FAILURES, COUNTER, "ckpt_node_failures_total", NULL, NULL, "Nodes declared down.")               \

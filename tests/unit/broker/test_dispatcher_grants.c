@@ -197,7 +197,7 @@ static void those_that_wait_have_places_and_waves(void **state)
     struct grant_candidate candidates[] = {candidate(9, 7 * GB), candidate(4, 6 * GB),
                                            candidate(7, 20 * GB), candidate(2, 6 * GB),
                                            candidate(3, 9 * GB)};
-    double gains[] = {9, 8, 7, 6, 5};
+    double gains[] = {9, 0, 7, 8, 5}; /* the first that waits was asked for: it has no index */
     struct grant_target targets[2] = {{.budget_bytes_per_s = 8 * GB}};
     struct grant_queue queue = {.places = NULL};
     const struct queue_place *place;

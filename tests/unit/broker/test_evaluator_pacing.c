@@ -2,6 +2,7 @@
 #include <time.h>
 
 #include "src/broker/admission.h"
+#include "src/broker/evaluator_view.h"
 #include "tests/unit/broker/evaluator_fixture.h"
 
 static uint32_t requested(struct fake *fake)
@@ -107,12 +108,81 @@ static void a_deadline_is_asked_past_a_full_queue(void **state)
     finish(fake);
 }
 
+static uint64_t request_now(struct fake *fake, const char *job)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__V1__RequestCheckpointRequest request = CKPT__V1__REQUEST_CHECKPOINT_REQUEST__INIT;
+    char id[32];
+
+    snprintf(id, sizeof(id), "%s", job);
+    request.request_id = command.request_id = id;
+    request.allocation_id = id;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_REQUEST_CHECKPOINT;
+    command.request_checkpoint = &request;
+    return fake_do(fake, &command).checkpoint_id;
+}
+
+/* To a writer that leaves nothing for the others. */
+static void grant_all(struct fake *fake, uint64_t checkpoint_id)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__GrantBatch grants = CKPT__LOG__V1__GRANT_BATCH__INIT;
+    Ckpt__Log__V1__Grant grant = CKPT__LOG__V1__GRANT__INIT;
+    Ckpt__Log__V1__Grant *pointers[] = {&grant};
+
+    grant.checkpoint_id = checkpoint_id;
+    grant.bytes_per_s = UINT64_C(7000000000);
+    grant.timeout_ms = HOUR_MS;
+    grants.n_grants = 1;
+    grants.grants = pointers;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_GRANTS;
+    command.grants = &grants;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+}
+
+static double index_of(const struct fake *fake, const char *job)
+{
+    const struct fsm_allocation *allocation = fsm_allocation_find(fake->replica.fsm, job);
+    const struct fsm_checkpoint *checkpoint =
+        fsm_checkpoint_find(fake->replica.fsm, allocation->active_checkpoint_id);
+
+    assert_non_null(checkpoint);
+    return (double)fsm_grant_priority(fake->replica.fsm, checkpoint) / 1e12;
+}
+
+/* D-001: several wait for a full target, and one that was asked for is granted before them. */
+static void a_byte_costs_what_the_best_of_those_that_wait_would_gain(void **state)
+{
+    struct fake *fake = start();
+    struct evaluator_row row;
+    double phi;
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "small", 1, 1, NULL).status, FSM_OK);
+    assert_int_equal(fake_register(fake, "large", 2, 3, NULL).status, FSM_OK);
+    fake->now_us += 72 * (uint64_t)HOUR_MS * 1000;
+    fake_serve(fake);
+    assert_int_equal(fake_register(fake, "writer", 5, 1, NULL).status, FSM_OK);
+    assert_int_equal(fake_register(fake, "asked", 6, 1, NULL).status, FSM_OK);
+    grant_all(fake, request_now(fake, "writer"));
+    assert_true(request_now(fake, "asked") > 0);
+    fake_advance_ms(fake, 30000);
+    assert_true(evaluator_last(fake->broker.evaluator,
+                               fsm_allocation_find(fake->replica.fsm, "small"), &row));
+    phi = row.policy->phi_gpu_s_per_byte;
+    assert_true(index_of(fake, "large") > index_of(fake, "small"));
+    assert_true(index_of(fake, "small") > 0);
+    assert_double_near(phi / index_of(fake, "large"), 1, 0.01);
+    finish(fake);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(of_many_that_fire_the_best_are_asked_and_the_others_wait),
         cmocka_unit_test(what_waits_for_long_is_one_run_and_is_asked_when_there_is_room),
         cmocka_unit_test(a_deadline_is_asked_past_a_full_queue),
+        cmocka_unit_test(a_byte_costs_what_the_best_of_those_that_wait_would_gain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -132,10 +132,47 @@ static void what_waits_all_the_time_is_found_though_others_come_and_go(void **un
     script_close(&script);
 }
 
+static uint64_t price(const struct script *script)
+{
+    struct fsm_waiting best[4];
+    struct fsm_grantable_scan scan;
+
+    fsm_grantable_begin(&scan, best, 1);
+    while (!fsm_grantable_step(script->fsm, &scan, 1))
+        continue;
+    return scan.sums[0].price_gpu_ms_per_gb;
+}
+
+/* D-001: what was asked for and what has a deadline is granted first, and has no index. */
+static void the_price_is_the_best_index_of_all_that_wait(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    script_run(&script, "init");
+    for (int i = 0; i < 5; i++)
+        script_run(&script, "register j%d nodes=n%d,m%d", i, i, i);
+    script_run(&script, "after 600000");
+    assert_uint_equal(price(&script), 0);
+    script_run(&script, "decide j0 purpose=periodic after=continue priority=100");
+    script_run(&script, "decide j1 purpose=periodic after=continue priority=300");
+    script_run(&script, "decide j2 purpose=periodic after=continue priority=200");
+    assert_uint_equal(price(&script), 300);
+    script_run(&script, "request j3");
+    assert_uint_equal(price(&script), 300);
+    script_run(&script, "decide j4 purpose=walltime after=continue priority=900");
+    assert_uint_equal(price(&script), 300);
+    script_run(&script, "update j1 nodes=n1"); /* hurried: nodes wait for it */
+    assert_uint_equal(price(&script), 200);
+    script_close(&script);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_find_the_order_of_all_that_wait),
+        cmocka_unit_test(the_price_is_the_best_index_of_all_that_wait),
         cmocka_unit_test(what_waits_all_the_time_is_found_though_others_come_and_go),
     };
 
