@@ -522,7 +522,7 @@ int consensus_open(const struct consensus_config *config, const struct consensus
     return 0;
 }
 
-/* ---- propose and transfer ---- */
+/* ---- propose ---- */
 
 static void proposal_done(struct raft_apply *request, int status, void *result)
 {
@@ -604,25 +604,4 @@ int consensus_propose(struct consensus *consensus, const uint8_t *bytes, size_t 
     if (status == 0)
         consensus->proposed_term = term;
     return status == 0 ? 0 : -1;
-}
-
-int consensus_transfer(struct consensus *consensus, uint64_t member_id, struct err *err)
-{
-    struct frame_message message = {.type = FRAME_CAMPAIGN};
-    const struct raft *raft = &consensus->raft;
-
-    if (consensus->failed || consensus->closing || !core_is_leader(consensus))
-        return err_set(err, ERR_UNAVAILABLE, "this member is not the leader");
-    message.read.term = raft->current_term;
-    for (unsigned i = 0; i < raft->configuration.n; i++) {
-        const struct raft_server *server = &raft->configuration.servers[i];
-        if (server->id == consensus->config.member_id || server->role != RAFT_VOTER ||
-            (member_id != 0 && server->id != member_id) ||
-            !core_reachable(consensus, server->id) || /* connected, but it may stand still */
-            raft->leader_state.progress[i].match_index < raft->last_stored)
-            continue;
-        if (transport_send(&consensus->transport, server->id, &message))
-            return 0;
-    }
-    return err_set(err, ERR_UNAVAILABLE, "no connected voter has caught up: try again");
 }

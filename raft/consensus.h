@@ -33,6 +33,8 @@ enum {
     CONSENSUS_NAME_BYTES = 129,
     CONSENSUS_PROMOTE_LAG_MAX =
         1000, /* entries that a learner may be behind when it becomes a voter */
+    CONSENSUS_TRANSFER_MS =
+        1000, /* after consensus_transfer() the member that was asked may take over, later not */
     CONSENSUS_SILENT_ELECTIONS = 2 /* election timeouts without a word: unreachable */
 };
 
@@ -145,7 +147,8 @@ bool consensus_in_call(const struct consensus *consensus);
 void consensus_read(struct consensus *consensus,
                     void (*done)(void *data, int status, const struct err *err), void *data);
 
-/* Gives up leadership to a caught-up voter, best effort (0: any). Used at SIGTERM. */
+/* Asks a caught-up voter (0: any) to campaign, best effort. It does so within CONSENSUS_TRANSFER_MS or not at all, also when it stands still
+ * with the message unread. */
 int consensus_transfer(struct consensus *consensus, uint64_t member_id, struct err *err);
 
 /* ---- members: changed one at a time, by the leader ----

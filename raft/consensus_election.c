@@ -317,7 +317,7 @@ void core_tick(void *data)
 
 /* ---- S11 ---- */
 
-static void campaign(struct consensus *consensus, uint64_t leader)
+void core_campaign(struct consensus *consensus, uint64_t leader)
 {
     struct raft *raft = &consensus->raft;
     struct raft_message message = {.type = RAFT_IO_TIMEOUT_NOW};
@@ -346,7 +346,7 @@ void core_eof_fire(void *data)
         !membership_sole_voter(&raft->configuration, consensus->config.member_id) && /* S19 */
         raft->follower_state.current_leader.id == consensus->eof_leader &&
         (raft->current_term == consensus->eof_term || raft->voted_for == 0))
-        campaign(consensus, consensus->eof_leader);
+        core_campaign(consensus, consensus->eof_leader);
     consensus->eof_leader = 0;
     core_leave(consensus);
 }
@@ -437,9 +437,7 @@ void core_on_message(void *context, uint64_t from, struct frame_message *message
         core_on_pong(consensus, from, &message->read);
         break;
     case FRAME_CAMPAIGN:
-        if (message->read.term == consensus->raft.current_term && leader_now(consensus) == from &&
-            !membership_sole_voter(&consensus->raft.configuration, consensus->config.member_id))
-            campaign(consensus, from);
+        core_on_campaign(consensus, from, &message->read);
         break;
     case FRAME_HELLO:
     case FRAME_HELLO_REPLY:

@@ -33,7 +33,8 @@ enum {
     CORE_RETRIES_TWICE = 2, /* so many, and the next wait is twice as long: messages may be slow */
     CORE_VOTE_WRITES =
         6, /* term and vote on the candidate and on a voter, and some more: an election's answers take so many */
-    CORE_RETRIES_MAX = 8, /* then libraft's own timeout counts again */
+    CORE_CAMPAIGN_MS = CONSENSUS_TRANSFER_MS / 2, /* from a question to its answer */
+    CORE_RETRIES_MAX = 8,                         /* then libraft's own timeout counts again */
     CORE_SPACE_CHECK_MS = 1000,
     CORE_FORMER_MS = 3000,
     CORE_SNAPSHOT_RETRY_MS = 10000,  /* after a failed one */
@@ -159,6 +160,9 @@ struct consensus {
     uint64_t leader_changes_total;
     uint64_t eof_leader; /* whose connection ended */
     uint64_t eof_term;
+    /* The hand-over that this leader asked for last, and the one that this member asked about, as it was asked to take over. */
+    uint64_t transfer_round, transfer_member, transfer_us;
+    uint64_t campaign_term, campaign_round, campaign_us;
     unsigned retries;       /* of elections since a leader was known */
     uint64_t vote_write_us; /* of the last term or vote */
 
@@ -225,6 +229,7 @@ void core_fail(struct consensus *consensus, const struct err *err);
 void core_report_failure(struct consensus *consensus);
 void core_tick(void *data);
 void core_eof_fire(void *data);
+void core_campaign(struct consensus *consensus, uint64_t leader); /* at once */
 void core_on_message(void *context, uint64_t from, struct frame_message *message);
 void core_on_greeted(void *context, uint64_t peer);
 void core_on_inbound_lost(void *context, uint64_t peer);
@@ -273,6 +278,9 @@ void core_on_refused(void *context, uint64_t peer, const struct frame_hello_repl
 const char *core_peer_address(const struct consensus *consensus, uint64_t id); /* "": unknown */
 
 /* consensus_status.c has consensus_get_status() */
+
+/* consensus_transfer.c */
+void core_on_campaign(struct consensus *consensus, uint64_t from, const struct frame_read *asked);
 
 /* consensus_read.c */
 void core_reads_fire(void *data);

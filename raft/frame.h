@@ -100,7 +100,7 @@ struct frame_message {
         struct raft_message
             core; /* append, append result, vote, vote result; server_id and address are the receiver's to set */
         struct frame_snapshot snapshot;
-        struct frame_read read; /* ping, pong, campaign (round unused) */
+        struct frame_read read; /* ping, pong, campaign */
     };
 };
 

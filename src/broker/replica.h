@@ -29,9 +29,9 @@ enum {
         128, /* so many commands go at once, the next turn of the loop does not matter */
     REPLICA_LOG_HANGS_MS =
         400, /* a hand-over does not wait for a write of the log that takes longer */
-    REPLICA_CATCH_UP_MS = 500,  /* a hand-over waits so long for a voter that has everything ... */
-    REPLICA_TRANSFER_MS = 1000, /* ... and then so long for it to take over */
-    REPLICA_HASHES = 1024,      /* recent (index, hash) pairs kept */
+    REPLICA_CATCH_UP_MS = 500, /* a hand-over waits so long for a voter that has everything ... */
+    REPLICA_TRANSFER_MS = CONSENSUS_TRANSFER_MS, /* ... and then so long for it to take over */
+    REPLICA_HASHES = 1024,                       /* recent (index, hash) pairs kept */
     REPLICA_LATENCY_BUCKETS = 24
 };
 _Static_assert(FSM_COMMAND_MAX_BYTES + 16 <= REPLICA_ENTRY_BYTES,

@@ -332,6 +332,56 @@ static void leadership_moves_to_another_member_on_request(void **state)
     cluster_free(cluster);
 }
 
+/* The member stands still from the moment on at which it is asked, or has asked back, and is asked again by nobody when it goes on. */
+static void given_up(uint64_t seed, bool asked_back)
+{
+    struct cluster *cluster = cluster_up(seed, 3);
+    unsigned old = (unsigned)cluster_leader(cluster), other = (old + 1) % 3;
+    uint64_t term;
+    struct err err;
+
+    propose_many(cluster, 5);
+    cluster_run(cluster, SECOND_US);
+    term = cluster->nodes[old].consensus->raft.current_term;
+    if (!asked_back)
+        sim_pause(cluster->sim, other, 3 * SECOND_US);
+    assert_int_equal(consensus_transfer(cluster->nodes[old].consensus, other + 1, &err), 0);
+    while (asked_back && cluster->nodes[other].consensus->campaign_term != term)
+        assert_true(cluster_step(cluster));
+    if (asked_back)
+        sim_pause(cluster->sim, other, 3 * SECOND_US);
+    cluster_run(cluster, 5 * SECOND_US);
+    assert_int_equal(cluster_leader(cluster), (int)old);
+    assert_uint_equal(cluster->nodes[old].consensus->raft.current_term, term);
+    assert_int_equal(consensus_transfer(cluster->nodes[old].consensus, other + 1, &err), 0);
+    cluster_run(cluster, SECOND_US / 4);
+    assert_int_equal(cluster_leader(cluster), (int)other);
+    cluster_free(cluster);
+}
+
+static void a_hand_over_that_was_given_up_deposes_nobody(void **state)
+{
+    (void)state;
+    given_up(33, false);
+    given_up(34, true);
+}
+
+/* One of before sends round 0 and answers no question. */
+static void leadership_moves_from_a_build_that_is_not_asked_back(void **state)
+{
+    struct cluster *cluster = cluster_up(35, 3);
+    unsigned old = (unsigned)cluster_leader(cluster), other = (old + 1) % 3;
+    struct frame_message message = {.type = FRAME_CAMPAIGN};
+
+    (void)state;
+    cluster_run(cluster, SECOND_US);
+    message.read.term = cluster->nodes[old].consensus->raft.current_term;
+    assert_true(transport_send(&cluster->nodes[old].consensus->transport, other + 1, &message));
+    cluster_run(cluster, SECOND_US / 4);
+    assert_int_equal(cluster_leader(cluster), (int)other);
+    cluster_free(cluster);
+}
+
 static void a_full_disk_refuses_writes_and_recovers_by_itself(void **state)
 {
     struct cluster *cluster = cluster_up(7, 3);
@@ -548,6 +598,8 @@ int main(void)
         cmocka_unit_test(entries_of_every_length_are_replicated),
         cmocka_unit_test(a_deposed_leader_confirms_no_read),
         cmocka_unit_test(leadership_moves_to_another_member_on_request),
+        cmocka_unit_test(a_hand_over_that_was_given_up_deposes_nobody),
+        cmocka_unit_test(leadership_moves_from_a_build_that_is_not_asked_back),
         cmocka_unit_test(a_full_disk_refuses_writes_and_recovers_by_itself),
         cmocka_unit_test(close_waits_for_the_disk_and_answers_every_tag),
         cmocka_unit_test(committed_entries_survive_crashes_and_partitions),

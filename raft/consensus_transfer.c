@@ -1,0 +1,84 @@
+/* Handing leadership over. See consensus.h.
+ *
+ * Flow     the leader asks: campaign(term, round). The member asks back with the same frame, and the leader answers with round + 1 as long
+ *          as the hand-over is on; then the member campaigns. Each measures its part with its own clock: the leader answers for
+ *          CONSENSUS_TRANSFER_MS - CORE_CAMPAIGN_MS, the member takes an answer for CORE_CAMPAIGN_MS. So one that is stopped with any of the
+ *          three frames unread, or gets one late, does not depose a leader that has given the hand-over up.
+ * Shapes   one hand-over at a time; a newer one ends it. Rounds are even; 0 is that of a build that does not ask back: its word is enough.
+ * Absent   raft_transfer (two votes in one term).
+ */
+#include "raft/consensus_internal.h"
+
+enum { TRANSFER_ROUND = 2, TRANSFER_ANSWER = 1 };
+
+static bool campaign_send(struct consensus *consensus, uint64_t to, uint64_t round)
+{
+    struct frame_message message = {.type = FRAME_CAMPAIGN};
+
+    message.read.term = consensus->raft.current_term;
+    message.read.round = round;
+    return transport_send(&consensus->transport, to, &message);
+}
+
+static bool within(const struct consensus *consensus, uint64_t since_us, uint64_t limit_ms)
+{
+    return core_now_us(consensus) - since_us <= UINT64_C(1000) * limit_ms;
+}
+
+/* The member asks whether the hand-over is still on. */
+static void transfer_confirm(struct consensus *consensus, uint64_t from, uint64_t round)
+{
+    if (round == consensus->transfer_round && from == consensus->transfer_member &&
+        within(consensus, consensus->transfer_us, CONSENSUS_TRANSFER_MS - CORE_CAMPAIGN_MS))
+        (void)campaign_send(consensus, from, round + TRANSFER_ANSWER);
+}
+
+void core_on_campaign(struct consensus *consensus, uint64_t from, const struct frame_read *asked)
+{
+    const struct raft *raft = &consensus->raft;
+    bool answer = asked->round % TRANSFER_ROUND == TRANSFER_ANSWER;
+
+    if (asked->term != raft->current_term)
+        return;
+    if (raft->state == RAFT_LEADER) {
+        transfer_confirm(consensus, from, asked->round);
+        return;
+    }
+    if (raft->state != RAFT_FOLLOWER || raft->follower_state.current_leader.id != from ||
+        membership_sole_voter(&raft->configuration, consensus->config.member_id))
+        return;
+    if (asked->round != 0 && !answer) {
+        consensus->campaign_term = asked->term;
+        consensus->campaign_round = asked->round;
+        consensus->campaign_us = core_now_us(consensus);
+        (void)campaign_send(consensus, from, asked->round);
+    } else if (asked->round == 0 || (asked->term == consensus->campaign_term &&
+                                     asked->round == consensus->campaign_round + TRANSFER_ANSWER &&
+                                     within(consensus, consensus->campaign_us, CORE_CAMPAIGN_MS))) {
+        consensus->campaign_term = 0;
+        core_campaign(consensus, from);
+    }
+}
+
+int consensus_transfer(struct consensus *consensus, uint64_t member_id, struct err *err)
+{
+    const struct raft *raft = &consensus->raft;
+
+    if (consensus->failed || consensus->closing || !core_is_leader(consensus))
+        return err_set(err, ERR_UNAVAILABLE, "this member is not the leader");
+    for (unsigned i = 0; i < raft->configuration.n; i++) {
+        const struct raft_server *server = &raft->configuration.servers[i];
+        if (server->id == consensus->config.member_id || server->role != RAFT_VOTER ||
+            (member_id != 0 && server->id != member_id) ||
+            !core_reachable(consensus, server->id) || /* connected, but it may stand still */
+            raft->leader_state.progress[i].match_index < raft->last_stored)
+            continue;
+        if (!campaign_send(consensus, server->id, consensus->transfer_round + TRANSFER_ROUND))
+            continue;
+        consensus->transfer_round += TRANSFER_ROUND;
+        consensus->transfer_member = server->id;
+        consensus->transfer_us = core_now_us(consensus);
+        return 0;
+    }
+    return err_set(err, ERR_UNAVAILABLE, "no connected voter has caught up: try again");
+}
