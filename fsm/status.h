@@ -97,7 +97,11 @@
       "choose another victim")                                                                     \
     X(44, EARLIER_LIFE, 10,                                                                        \
       "the report is of life {c} of the allocation on that node, it is in {l}",                    \
-      "nothing: what is of an earlier life changes nothing")
+      "nothing: what is of an earlier life changes nothing")                                       \
+    X(45, PURPOSE_RESERVED, 3,                                                                     \
+      "checkpoints of purpose {c} are not asked for in this way: PREEMPT (3) has a request of "    \
+      "its own, WALLTIME (6) is the broker's decision",                                            \
+      "ask for MANUAL, or ckptctl preempt")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

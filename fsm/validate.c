@@ -240,13 +240,17 @@ static enum fsm_status validate_report_queue(const fsm_command *command,
     return check_waiting_distinct(request, outcome);
 }
 
-/* PREEMPT has its own request: only there classes are compared. */
+/* PREEMPT has its own request: only there classes are compared. WALLTIME is the last safe slot's: it is decided once a run and passes
+ * all that waits for the same storage, so a request for it would take the slot away and overtake the others. */
 static enum fsm_status validate_request_checkpoint(const fsm_command *command,
                                                    struct fsm_outcome *outcome)
 {
-    if (command->request_checkpoint->purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT) {
-        outcome->current = CKPT__V1__PURPOSE__PURPOSE_PREEMPT;
-        return FSM_INVALID_ARGUMENT;
+    Ckpt__V1__Purpose purpose = command->request_checkpoint->purpose;
+
+    if (purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT ||
+        purpose == CKPT__V1__PURPOSE__PURPOSE_WALLTIME) {
+        outcome->current = purpose;
+        return FSM_PURPOSE_RESERVED;
     }
     return check_id(command->request_checkpoint->allocation_id, outcome);
 }

@@ -89,6 +89,26 @@ static void a_command_without_a_body_is_refused(void **unused)
     assert_int_equal(validate(&command), FSM_INVALID_ARGUMENT);
 }
 
+/* A request that says WALLTIME would take the job's last safe slot away and pass all others; PREEMPT compares no classes. */
+static void some_purposes_are_not_asked_for(void **unused)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__V1__RequestCheckpointRequest request = CKPT__V1__REQUEST_CHECKPOINT_REQUEST__INIT;
+
+    (void)unused;
+    command.request_id = script_text("r");
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_REQUEST_CHECKPOINT;
+    command.request_checkpoint = &request;
+    request.allocation_id = script_text("j");
+    for (unsigned purpose = 0; purpose <= CKPT__V1__PURPOSE__PURPOSE_DRAIN; purpose++) {
+        request.purpose = (Ckpt__V1__Purpose)purpose;
+        assert_int_equal(validate(&command), purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT ||
+                                                     purpose == CKPT__V1__PURPOSE__PURPOSE_WALLTIME
+                                                 ? FSM_PURPOSE_RESERVED
+                                                 : FSM_OK);
+    }
+}
+
 static void a_time_out_of_range_is_refused(void **unused)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
@@ -177,6 +197,7 @@ int main(void)
         cmocka_unit_test(an_unknown_field_at_any_depth_is_refused),
         cmocka_unit_test(older_and_newer_messages_are_read),
         cmocka_unit_test(a_command_without_a_body_is_refused),
+        cmocka_unit_test(some_purposes_are_not_asked_for),
         cmocka_unit_test(a_time_out_of_range_is_refused),
         cmocka_unit_test(too_many_items_are_refused_with_the_limit),
         cmocka_unit_test(a_job_that_waits_twice_is_refused),
