@@ -90,6 +90,17 @@ static bool decision_may_move(const struct fsm *fsm, const struct fsm_allocation
            view->requeue_policy != CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_NEVER;
 }
 
+/* The last safe slot meets a checkpoint that waits for its turn: what is written in time is that one (S1-094). */
+static bool decision_hurries(const struct fsm *fsm, const struct allocation *allocation,
+                             const Ckpt__Log__V1__Decision *decision)
+{
+    const struct checkpoint *active = fsm_checkpoint_look_active(fsm, allocation);
+
+    return decision->purpose == PURPOSE(WALLTIME) && decision->after <= AFTER(CONTINUE) &&
+           active != NULL && active->view.after == AFTER(CONTINUE) &&
+           !fsm_checkpoint_writes(active);
+}
+
 /* Every guard again: between the evaluation and now anything may have happened (S1-056, S1-063, F-021). */
 static bool decision_holds(const struct fsm *fsm, const struct allocation *allocation,
                            const Ckpt__Log__V1__Decision *decision)
@@ -100,7 +111,9 @@ static bool decision_holds(const struct fsm *fsm, const struct allocation *alloc
         return false;
     view = &allocation->view;
     if (view->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING || view->terminating ||
-        view->active_checkpoint_id != 0 || view->strategy != CKPT__V1__STRATEGY__STRATEGY_AUTO)
+        view->strategy != CKPT__V1__STRATEGY__STRATEGY_AUTO)
+        return false;
+    if (view->active_checkpoint_id != 0 && !decision_hurries(fsm, allocation, decision))
         return false;
     if (decision->purpose == PURPOSE(WALLTIME) && view->walltime_asked)
         return false;
@@ -131,6 +144,12 @@ static bool decision_apply(struct fsm *fsm, const Ckpt__Log__V1__Decision *decis
         ask.after = AFTER(MIGRATE);
     if (ask.after == AFTER(UNSPECIFIED))
         ask.after = AFTER(CONTINUE);
+    if (allocation->view.active_checkpoint_id != 0) {
+        fsm_checkpoint_hurry(fsm, fsm_checkpoint_active(fsm, allocation), &ask);
+        allocation->view.walltime_asked = true;
+        outcome->checkpoint_id = allocation->view.active_checkpoint_id;
+        return true;
+    }
     if (fsm_checkpoint_ask(fsm, allocation, &ask, outcome) != FSM_OK)
         return false;
     if (ask.purpose == PURPOSE(PREEMPT))

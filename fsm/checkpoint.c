@@ -190,9 +190,15 @@ static void checkpoint_upgrade(struct fsm *fsm, struct checkpoint *checkpoint,
     fsm_allocation_changed(fsm, fsm_allocation_look(fsm, checkpoint->view.allocation_slot));
 }
 
-void fsm_checkpoint_hurry(struct checkpoint *checkpoint, const struct checkpoint_ask *ask)
+/* It keeps its place among those that wait, and the decision that made it. A deadline waits for no back-off. */
+void fsm_checkpoint_hurry(struct fsm *fsm, struct checkpoint *checkpoint,
+                          const struct checkpoint_ask *ask)
 {
     CHECK(checkpoint->view.after == ask->after);
+    if (checkpoint_urgent(ask->purpose) && checkpoint->view.state == STATE(REQUESTED)) {
+        checkpoint->view.retry_at_ms = 0;
+        fsm_checkpoint_arm(fsm, checkpoint);
+    }
     checkpoint->view.priority_gpu_ms_per_gb =
         fsm_max(checkpoint->view.priority_gpu_ms_per_gb, checkpoint_priority(ask));
     if (!checkpoint_urgent(checkpoint->view.purpose))

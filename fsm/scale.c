@@ -62,7 +62,7 @@ enum fsm_status fsm_scale_ask(struct fsm *fsm, struct allocation *allocation,
     else if (active->view.state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_PAUSED)
         status = FSM_STORAGE_UNAVAILABLE;
     else
-        fsm_checkpoint_hurry(active, &ask);
+        fsm_checkpoint_hurry(fsm, active, &ask);
     if (status != FSM_OK)
         return status;
     allocation->view.next = take_next;

@@ -534,7 +534,8 @@ struct checkpoint *fsm_checkpoint_create(struct fsm *fsm, uint64_t id,
                                          struct allocation *allocation);
 void fsm_checkpoint_free(struct fsm *fsm, struct checkpoint *checkpoint);
 /* An active one that goes on serves another purpose as well, and is granted as that. */
-void fsm_checkpoint_hurry(struct checkpoint *checkpoint, const struct checkpoint_ask *ask);
+void fsm_checkpoint_hurry(struct fsm *fsm, struct checkpoint *checkpoint,
+                          const struct checkpoint_ask *ask);
 void fsm_checkpoint_set_shards(struct checkpoint *checkpoint, uint32_t count);
 void fsm_checkpoint_shards_from(struct checkpoint *checkpoint, const struct allocation *allocation);
 void fsm_checkpoint_dispatch(struct fsm *fsm, struct checkpoint *checkpoint,

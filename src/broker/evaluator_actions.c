@@ -31,9 +31,11 @@ static double alarm_probability(const struct node_health *health,
     return -expm1(-hazard);
 }
 
-/* A move begins with a checkpoint: nothing but the smallest interval and the value may stand against one. */
-static bool guards_allow(enum eval_verdict verdict)
+/* A move begins with a checkpoint of its own: nothing but the smallest interval and the value may stand against one. */
+static bool guards_allow(enum eval_verdict verdict, uint32_t flags)
 {
+    if ((flags & EVAL_FLAG_ACTIVE) != 0)
+        return false;
     return eval_verdict_fires(verdict) || verdict == EVAL_SKIP_VALUE ||
            verdict == EVAL_SKIP_MIN_INTERVAL;
 }
@@ -65,7 +67,7 @@ bool evaluator_actions_situation(const struct evaluator_cycle *cycle, const stru
         .age_s = view->age_s[row],
         .cost_gpu_s =
             result->write_time[row] + result->compute_waste[row] + result->storage_cost[row],
-        .guards_allow = guards_allow((enum eval_verdict)result->verdict[row]),
+        .guards_allow = guards_allow((enum eval_verdict)result->verdict[row], view->flags[row]),
         .restart_s = (double)policy->restart_cost_ms / 1e3,
         .down_s = (double)policy->node_down_after_ms / 1e3,
         .alarm_p = alarm_probability(cycle->health, allocation, ret_alarmed)};

@@ -286,12 +286,29 @@ static double walltime_left_s(const struct fsm_allocation *allocation, uint64_t 
     return seconds_between(now_ms, allocation->started_at_ms + allocation->walltime_ms);
 }
 
-static uint32_t flags_of(const struct fsm_allocation *allocation, const struct fsm_target *target)
+/* Its active checkpoint writes nothing yet. Asked only where it can decide: looking up costs a cache miss. */
+static bool active_waits(const struct fsm *fsm, const struct fsm_allocation *allocation)
+{
+    const struct fsm_checkpoint *active;
+
+    if (allocation->active_checkpoint_id == 0 || allocation->terminating ||
+        allocation->walltime_ms == 0 || allocation->walltime_asked)
+        return false;
+    active = fsm_checkpoint_find(fsm, allocation->active_checkpoint_id);
+    CHECK(active != NULL);
+    return active->state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_REQUESTED ||
+           active->state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_PAUSED;
+}
+
+static uint32_t flags_of(const struct fsm *fsm, const struct fsm_allocation *allocation,
+                         const struct fsm_target *target)
 {
     uint32_t flags = 0;
 
     if (allocation->active_checkpoint_id != 0 || allocation->terminating)
         flags |= EVAL_FLAG_ACTIVE;
+    if (active_waits(fsm, allocation))
+        flags |= EVAL_FLAG_WAITING;
     if (target == NULL || !target->available)
         flags |= EVAL_FLAG_STORAGE_DOWN;
     if (allocation->strategy == CKPT__V1__STRATEGY__STRATEGY_MANUAL ||
@@ -333,7 +350,7 @@ static void fill_row(const struct evaluator_cycle *cycle, const struct fsm *fsm,
         (double)(allocation->grace_ms > 0 ? allocation->grace_ms : policy->grace_ms) / 1e3;
     view->success_probability[row] = 1;
     view->stall_factor[row] = 1;
-    view->flags[row] = flags_of(allocation, target);
+    view->flags[row] = flags_of(fsm, allocation, target);
     evaluator_fill_learned(cycle, allocation, target, view, row);
     fill_hazard(cycle, allocation, view, row);
 }

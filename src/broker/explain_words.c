@@ -27,7 +27,7 @@ const char *explain_flags(uint32_t flags, char *text, size_t size)
     } names[] = {{EVAL_FLAG_ACTIVE, "active"},           {EVAL_FLAG_STORAGE_DOWN, "storage_down"},
                  {EVAL_FLAG_NOT_AUTO, "not_auto"},       {EVAL_FLAG_WALLTIME_DONE, "walltime_done"},
                  {EVAL_FLAG_RECLAIMABLE, "reclaimable"}, {EVAL_FLAG_SENSITIVE, "sensitive"},
-                 {EVAL_FLAG_UNHEALTHY, "unhealthy"}};
+                 {EVAL_FLAG_UNHEALTHY, "unhealthy"},     {EVAL_FLAG_WAITING, "waiting"}};
     size_t used = 0;
 
     CHECK(size > 0);
@@ -75,12 +75,14 @@ static void guard_active(const struct explained *explained, char *text)
 {
     bool active = (explained->view.flags[0] & EVAL_FLAG_ACTIVE) != 0;
     char id[CHECKPOINT_ID_TEXT_BYTES];
+    bool hurries = active && explained->result.verdict[0] == EVAL_CHECKPOINT_WALLTIME;
     const char *which = active ? "ended since" : "none";
 
     if (active && explained->source == CKPT__V1__EXPLAIN_SOURCE__EXPLAIN_SOURCE_LAST &&
         explained->allocation->active_checkpoint_id != 0)
         which = checkpoint_id_format(explained->allocation->active_checkpoint_id, id);
-    snprintf(text, EXPLAIN_TEXT_BYTES, "one_active: %s (%s)", ok_or_blocks(!active), which);
+    snprintf(text, EXPLAIN_TEXT_BYTES, "one_active: %s (%s%s)", ok_or_blocks(!active || hurries),
+             which, hurries ? ", which waited and is hurried" : "");
 }
 
 static void guard_intervals(const struct explained *explained, char *min_text, char *attempt_text,

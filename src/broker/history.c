@@ -40,7 +40,7 @@ enum { RECORD_WORDS = sizeof(struct record) / sizeof(uint64_t) };
 _Static_assert(sizeof(struct record) == 2 * sizeof(uint64_t), "two words");
 _Static_assert((int)HISTORY_CYCLES <= (int)RECORD_LENGTH_MAX, "as long as a run is kept");
 _Static_assert((int)EVAL_VERDICT_COUNT <= (int)RECORD_VERDICTS, "every verdict");
-_Static_assert((int)EVAL_FLAG_UNHEALTHY * 2 <= (int)RECORD_FLAGS_MAX + 1, "every flag");
+_Static_assert((int)EVAL_FLAG_WAITING * 2 <= (int)RECORD_FLAGS_MAX + 1, "every flag");
 _Static_assert((int)EVAL_INPUT_COUNT <= (int)RECORD_INPUTS, "a bit for each input");
 
 struct history {

@@ -35,7 +35,7 @@
     X(SKIP_NEAR_COMPLETION, "near_completion")                                                     \
     X(SKIP_PACED, "waits_for_bandwidth")
 
-/* Precedence, first that holds: bad input, strategy, active, storage down, walltime slot, near completion, minimum interval,
+/* Precedence, first that holds: bad input, strategy, active (not at the walltime slot while it waits), storage down, walltime slot, near completion, minimum interval,
  * value above cost, declared period, maximum interval; else value below cost. */
 enum eval_verdict {
 #define X(name, text) EVAL_##name,
@@ -54,7 +54,9 @@ enum eval_flag {                              /* bits of eval_view.flags */
                  EVAL_FLAG_RECLAIMABLE = 16,  /* borrowed nodes */
                  EVAL_FLAG_SENSITIVE = 32,    /* has minimum and maximum interval of its own */
                  EVAL_FLAG_UNHEALTHY =
-                     64 /* a node's health raises its hazard; changes no verdict */
+                     64,                 /* a node's health raises its hazard; changes no verdict */
+                 EVAL_FLAG_WAITING = 128 /* the active one writes nothing yet: no reason to miss the
+                                            walltime slot, for which it then goes at once */
 };
 
 /* Parameters of one cycle, the same for every job. From the replicated policy. A negative or absurd one makes every

@@ -49,7 +49,9 @@ VECTOR_PASS static void pass_flags(const uint32_t *flags, const double *bad, con
     VECTOR_LOOP
     for (size_t i = 0; i < count; i++) {
         uint32_t flag = flags[i], chosen = (uint32_t)(int32_t)code[i];
-        chosen = (flag & EVAL_FLAG_ACTIVE) != 0 ? (uint32_t)EVAL_SKIP_ACTIVE : chosen;
+        uint32_t passes = chosen == (uint32_t)EVAL_CHECKPOINT_WALLTIME ? EVAL_FLAG_WAITING : 0;
+        uint32_t active = (flag & passes) != 0 ? 0 : flag & EVAL_FLAG_ACTIVE;
+        chosen = active != 0 ? (uint32_t)EVAL_SKIP_ACTIVE : chosen;
         chosen = (flag & EVAL_FLAG_NOT_AUTO) != 0 ? (uint32_t)EVAL_SKIP_STRATEGY : chosen;
         chosen = bad[i] > 0 ? (uint32_t)EVAL_SKIP_BAD_INPUT : chosen;
         verdict[i] = (uint8_t)chosen;

@@ -271,6 +271,42 @@ static void a_walltime_slot_is_granted_although_the_target_is_full(void **state)
     finish(fake);
 }
 
+static void short_with_a_period(Ckpt__V1__AllocationSpec *spec)
+{
+    short_and_wide(spec);
+    spec->period_ms = HOUR_MS;
+}
+
+/* The job's own checkpoint waits behind a writer and what was asked for: at the last safe slot it goes at once, under the same id. */
+static void a_walltime_slot_hurries_the_checkpoint_that_waits(void **state)
+{
+    struct fake *fake = start();
+    const struct fsm *fsm = fake->replica.fsm;
+    const struct fsm_checkpoint *blocker, *waiting, *own;
+
+    (void)state;
+    keep_nodes(fake);
+    fake_serve(fake);
+    assert_int_equal(fake_register(fake, "ends", 1, 1, short_with_a_period).status, FSM_OK);
+    add_job(fake, "blocker", 2);
+    add_job(fake, "waits", 3);
+    blocker = request(fake, "blocker", "r1");
+    waiting = request(fake, "waits", "r2");
+    assert_true(granted(blocker));
+    fake_advance_ms(fake, HOUR_MS + HOUR_MS / 2);
+    own = fsm_checkpoint_find(fsm, fsm_allocation_find(fsm, "ends")->active_checkpoint_id);
+    assert_non_null(own); /* of its period */
+    assert_false(granted(own));
+    assert_int_equal(own->purpose, CKPT__V1__PURPOSE__PURPOSE_PERIODIC);
+    fake_advance_ms(fake, HOUR_MS / 2 - 100000);
+    assert_int_equal(fsm_allocation_find(fsm, "ends")->active_checkpoint_id, own->id);
+    assert_int_equal(own->purpose, CKPT__V1__PURPOSE__PURPOSE_WALLTIME);
+    assert_true(fsm_allocation_find(fsm, "ends")->walltime_asked);
+    assert_true(granted(own));
+    assert_false(granted(waiting));
+    finish(fake);
+}
+
 /* A new leader grants what is waiting without being told again. */
 static void grants_are_derived_from_the_state_by_the_next_leader(void **state)
 {
@@ -315,6 +351,7 @@ int main(void)
         cmocka_unit_test(what_was_asked_for_goes_before_what_was_decided),
         cmocka_unit_test(those_that_wait_see_their_place_and_their_time),
         cmocka_unit_test(a_walltime_slot_is_granted_although_the_target_is_full),
+        cmocka_unit_test(a_walltime_slot_hurries_the_checkpoint_that_waits),
         cmocka_unit_test(grants_are_derived_from_the_state_by_the_next_leader),
         cmocka_unit_test(a_refused_proposal_is_repeated),
     };

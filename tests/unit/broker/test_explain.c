@@ -391,6 +391,8 @@ static void draw(uint64_t *random, struct explained *explained)
     view->flags[0] = 0;
     for (uint64_t i = test_random(random) % 4; i > 0; i--)
         view->flags[0] |= 1u << test_random(random) % 6;
+    if ((view->flags[0] & EVAL_FLAG_ACTIVE) != 0 && fmod(view->age_s[0], 2) == 0)
+        view->flags[0] |= EVAL_FLAG_WAITING;
 }
 
 /* Of the reported change the share `share` of the way; 1: exactly as reported. */

@@ -158,7 +158,7 @@ static void every_decision_has_words(void **state)
         EVAL_VIEW_COLUMNS(X)
 #undef X
         job->view.flags[0] =
-            test_random(&random) % 4 == 0 ? (uint32_t)test_random(&random) % 64 : 0;
+            test_random(&random) % 4 == 0 ? (uint32_t)test_random(&random) % 256 : 0;
         assert_true(strlen(flip(job, &policy)) > 0);
         if (i % 20 == 0) {
             job_close(job);
@@ -193,6 +193,8 @@ static void draw(struct job *job, struct eval_policy *policy, uint64_t *random)
     view->period_s[0] = test_random(random) % 6 == 0 ? 7200 : 0;
     view->grace_s[0] = 30;
     view->flags[0] = test_random(random) % 3 == 0 ? 1u << test_random(random) % 6 : 0;
+    if (test_random(random) % 2 == 0 && (view->flags[0] & EVAL_FLAG_ACTIVE) != 0)
+        view->flags[0] |= EVAL_FLAG_WAITING;
 }
 
 /* The property: exactly the reported change flips the decision, and nothing a little smaller of the same input does. */

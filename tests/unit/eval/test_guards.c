@@ -106,12 +106,22 @@ static void guards_are_taken_in_their_order(void **state)
     assert_int_equal(job_score(job, &policy), EVAL_SKIP_STORAGE_DOWN);
     job->view.flags[0] = 0;
     assert_int_equal(job_score(job, &policy), EVAL_CHECKPOINT_WALLTIME);
+    job->view.flags[0] =
+        EVAL_FLAG_ACTIVE | EVAL_FLAG_WAITING; /* its active one can still be hurried */
+    assert_int_equal(job_score(job, &policy), EVAL_CHECKPOINT_WALLTIME);
+    job->view.flags[0] |= EVAL_FLAG_STORAGE_DOWN;
+    assert_int_equal(job_score(job, &policy), EVAL_SKIP_ACTIVE);
+    job->view.flags[0] = EVAL_FLAG_ACTIVE | EVAL_FLAG_WAITING | EVAL_FLAG_WALLTIME_DONE;
+    assert_int_equal(job_score(job, &policy), EVAL_SKIP_ACTIVE);
     job->view.flags[0] = EVAL_FLAG_WALLTIME_DONE;
     assert_int_equal(job_score(job, &policy), EVAL_SKIP_NEAR_COMPLETION);
     job->view.walltime_left_s[0] = INFINITY;
     assert_int_equal(job_score(job, &policy), EVAL_SKIP_MIN_INTERVAL);
     policy.min_interval_s = 300;
     assert_int_equal(job_score(job, &policy), EVAL_CHECKPOINT_VALUE);
+    job->view.flags[0] = EVAL_FLAG_ACTIVE | EVAL_FLAG_WAITING; /* for a deadline only */
+    assert_int_equal(job_score(job, &policy), EVAL_SKIP_ACTIVE);
+    job->view.flags[0] = 0;
     job->view.hazard_factor[0] = 0;
     assert_int_equal(job_score(job, &policy), EVAL_CHECKPOINT_PERIOD);
     job->view.period_s[0] = 0;
@@ -291,7 +301,7 @@ static void verdicts_alone_are_those_of_the_whole_score(void **state)
         view.gpus[i] = 512;
         view.size_bytes[i] = 4e13;
         view.bandwidth_bytes_per_s[i] = 1e11;
-        view.flags[i] = test_random(&random) % 4 == 0 ? (uint32_t)test_random(&random) % 64 : 0;
+        view.flags[i] = test_random(&random) % 4 == 0 ? (uint32_t)test_random(&random) % 256 : 0;
 #define X(column)                                                                                  \
     if (test_random(&random) % 40 == 0)                                                            \
         view.column[i] = extremes[test_random(&random) % 9];

@@ -81,6 +81,45 @@ static void a_decided_move_needs_its_spare_still(void **unused)
     script_close(&script);
 }
 
+/* S1-094: the checkpoint that waits for its turn becomes the walltime's, once; its attempt's back-off too ends there. */
+static void the_last_safe_slot_hurries_a_checkpoint_that_waits(void **unused)
+{
+    struct script script;
+    uint64_t first, best;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1 walltime=3600000");
+    expect_ok(&script, "register j2 nodes=n2");
+    expect_ok(&script, "decide j1 j2 priority=5");
+    assert_int_equal(checkpoint_of(&script, 1)->priority_gpu_ms_per_gb, 5);
+    expect_ok(&script, "grant 1-1 timeout=60000");
+    expect_ok(&script, "report n1 checkpoint_failed j1 ckpt=1-1 attempt=1 reason=write_failed");
+    assert_true(checkpoint_of(&script, 1)->retry_at_ms > script.now_ms);
+    expect_ok(&script, "decide j1 purpose=walltime priority=7");
+    assert_int_equal(summary_of(&script).skipped_decisions, 0);
+    first = checkpoint_of(&script, 1)->id;
+    assert_int_equal(job_of(&script, "j1")->active_checkpoint_id, first);
+    assert_true(job_of(&script, "j1")->walltime_asked);
+    assert_int_equal(checkpoint_of(&script, 1)->purpose, CKPT__V1__PURPOSE__PURPOSE_WALLTIME);
+    assert_true(checkpoint_of(&script, 1)->priority_gpu_ms_per_gb == UINT64_MAX);
+    assert_int_equal(checkpoint_of(&script, 1)->retry_at_ms, 0);
+    assert_int_equal(fsm_grantable(script.fsm, &best, 1), 1);
+    assert_int_equal(best, first);
+    expect_ok(&script, "decide j1 purpose=walltime");  /* asked already */
+    expect_ok(&script, "decide j2 purpose=proactive"); /* no deadline */
+    expect_ok(&script, "grant 1-2 timeout=60000");
+    expect_ok(&script, "decide j2 purpose=walltime"); /* it writes: that is enough */
+    assert_int_equal(summary_of(&script).skipped_decisions, 3);
+    assert_false(job_of(&script, "j2")->walltime_asked);
+    assert_int_equal(checkpoint_of(&script, 2)->purpose, CKPT__V1__PURPOSE__PURPOSE_PERIODIC);
+    expect_ok(&script, "grant 1-1 timeout=60000");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1 attempt=2");
+    expect_checkpoint(&script, 1, COMPLETE);
+    expect_job(&script, "j1", RUNNING);
+    script_close(&script);
+}
+
 /* S3-017 */
 static void a_failed_stopping_checkpoint_leaves_the_job_running(void **unused)
 {
@@ -268,6 +307,7 @@ int main(void)
         cmocka_unit_test(kill_completes_the_allocation),
         cmocka_unit_test(migrate_requeues_without_counting_a_failure),
         cmocka_unit_test(a_decided_move_needs_its_spare_still),
+        cmocka_unit_test(the_last_safe_slot_hurries_a_checkpoint_that_waits),
         cmocka_unit_test(a_failed_stopping_checkpoint_leaves_the_job_running),
         cmocka_unit_test(retries_back_off_and_end),
         cmocka_unit_test(the_extension_is_granted_once_in_a_checkpoints_life),
