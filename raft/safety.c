@@ -1,4 +1,4 @@
-/* Rules S1-S3, S6-S9, S13, S14 and S16-S18 around libraft. See safety.h and raft/README.md. */
+/* Rules S1-S3, S6-S9, S13, S14, S16-S18, S20 and S22 around libraft. See safety.h and raft/README.md. */
 #include "raft/safety.h"
 
 #include <string.h>
@@ -141,6 +141,25 @@ static void append_rebase(const struct raft *raft, struct raft_append_entries *a
     append->prev_log_term = safety_term_of(raft, base);
 }
 
+/* S22: libraft knows the entries of a write that ends by index and term alone. One that was cut while its write was under way and came
+ * back from another leader is counted as stored twice, before the disk has it, and its memory is freed while it is in use. So nothing is
+ * cut before the disk has all of our log: until then the message is a heartbeat, and the leader, which is told that it has arrived but
+ * nothing of its entries, sends them again. */
+static void append_defer(const struct raft *raft, struct raft_append_entries *append)
+{
+    uint64_t last = raft_last_index((struct raft *)(uintptr_t)raft);
+
+    if (safety_installing(raft) || raft->last_stored >= last)
+        return;
+    for (unsigned i = 0; i < append->n_entries && append->prev_log_index + i < last; i++) {
+        uint64_t term = safety_term_of(raft, append->prev_log_index + 1 + i);
+        if (term != 0 && term != append->entries[i].term) {
+            frame_entries_free(append);
+            return;
+        }
+    }
+}
+
 static void verified_set(struct safety *safety, uint64_t term, uint64_t index)
 {
     if (safety->verified_term != term) {
@@ -200,6 +219,8 @@ static void receive_append(struct safety *safety, struct raft_message *message)
     blank_founder(safety, append);
     if (safety_rule(6))
         append_rebase(raft, append);
+    if (safety_rule(22))
+        append_defer(raft, append);
     end = append->prev_log_index + append->n_entries;
     /* S14: libraft commits up to what is stored here, trusting that each message reaches to the leader's end. Ours are cut
      * (FRAME_ENTRIES_TARGET_BYTES), and what lies behind the last entry of this one may be an older leader's. */

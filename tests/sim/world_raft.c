@@ -1,4 +1,5 @@
-/* Checks of replication, from inside of every member: I1-I4, I8, I9.
+/* Checks of replication, from inside of every member: I1-I4, I8, I9, and of I6 that what counts as
+ * stored is.
  *
  * Flow     after every event the few numbers of each member that may have changed are compared with what they were (step); at every
  *          election the new leader's log is compared with all that is committed (I4); the logs are compared entry by entry at
@@ -299,6 +300,12 @@ static void member_step(struct world_member *member)
                         "member %u leads term %llu and its log went back from %" PRIu64
                         " to %" PRIu64,
                         member->number + 1, raft->current_term, member->seen_last_index, last);
+    if (safety_last_stored(&consensus->safety) > consensus->wal.last_index)
+        world_violation(member->world, "I6",
+                        "member %u counts entries up to %" PRIu64
+                        " as stored, its disk has them up to %" PRIu64,
+                        member->number + 1, safety_last_stored(&consensus->safety),
+                        consensus->wal.last_index);
     if (raft->commit_index != member->seen_commit)
         commit_check(member, raft);
     member->seen_term = raft->current_term;

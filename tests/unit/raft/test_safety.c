@@ -1,0 +1,123 @@
+/* What one member does with a sequence of messages that other leaders might send: fed by hand. */
+#include "tests/support/test.h"
+
+#include "raft/consensus_internal.h"
+#include "tests/unit/raft/cluster.h"
+
+enum { SECOND_US = 1000000, MEMBERS = 5, DISK_SLOWNESS = 20000 };
+
+static struct consensus *member(struct cluster *cluster)
+{
+    return cluster->nodes[0].consensus;
+}
+
+/* Member 1 of five; the others never start. */
+static struct cluster *alone_new(void)
+{
+    struct cluster *cluster = cluster_new(7, MEMBERS);
+
+    cluster_start(cluster, 0, true);
+    cluster_run(cluster, SECOND_US / 10);
+    assert_uint_equal(raft_last_index(&member(cluster)->raft), 1);
+    return cluster;
+}
+
+/* The leader of `term` sends the entries of these terms behind (prev, prev_term). */
+static void append(struct cluster *cluster, uint64_t term, uint64_t prev, uint64_t prev_term,
+                   const uint64_t *terms, unsigned count)
+{
+    uint64_t payload = 0;
+    struct raft_entry entries[4];
+    struct frame_message sent = {.type = FRAME_APPEND}, received;
+    struct raft_append_entries *args = &sent.core.append_entries;
+    struct frame frame;
+    struct buf buf = {0};
+    struct err err;
+
+    for (unsigned i = 0; i < count; i++)
+        entries[i] = (struct raft_entry){
+            .term = terms[i], .type = RAFT_COMMAND, .buf = {&payload, sizeof(payload)}};
+    sent.core.type = RAFT_IO_APPEND_ENTRIES;
+    *args = (struct raft_append_entries){.term = term,
+                                         .prev_log_index = prev,
+                                         .prev_log_term = prev_term,
+                                         .leader_commit = 1,
+                                         .entries = entries,
+                                         .n_entries = count};
+    frame_encode(&buf, &sent);
+    assert_int_equal(frame_parse(buf.bytes, buf.length, &frame, &err), 1);
+    assert_int_equal(frame_decode(&frame, &received, &err), 0);
+    buf_close(&buf);
+    core_on_message(member(cluster), term, &received); /* the leader of term n is member n */
+}
+
+/* Nothing is said to be stored that the log does not have, or that the disk has not. */
+static void stored_checked(struct cluster *cluster, uint64_t us)
+{
+    uint64_t end = sim_now_us(cluster->sim) + us;
+
+    while (sim_now_us(cluster->sim) < end && cluster_step(cluster)) {
+        assert_true(member(cluster)->raft.last_stored <= raft_last_index(&member(cluster)->raft));
+        assert_true(member(cluster)->raft.last_stored <= member(cluster)->wal.last_index);
+    }
+}
+
+/* S22: an entry is truncated and comes back while its first write is under way. */
+static void an_entry_that_comes_back_while_its_first_write_is_under_way_counts_once(void **state)
+{
+    const uint64_t of_2[] = {2}, of_3[] = {3}, of_2_and_4[] = {2, 4};
+    struct cluster *cluster = alone_new();
+    const struct raft *raft = &member(cluster)->raft;
+
+    (void)state;
+    sim_disk_set_slowness(cluster->sim, 0, DISK_SLOWNESS);
+    append(cluster, 2, 1, 1, of_2, 1);
+    append(cluster, 3, 1, 1, of_3, 1);
+    append(cluster, 4, 2, 2, NULL, 0);
+    append(cluster, 4, 1, 1, of_2_and_4, 2);
+    assert_uint_equal(raft->current_term, 4);
+    assert_uint_equal(raft->last_stored, 1);
+    stored_checked(cluster, 60 * SECOND_US);
+    sim_disk_set_slowness(cluster->sim, 0, 1);
+    append(cluster, 4, 1, 1, of_2_and_4, 2);
+    stored_checked(cluster, 10 * SECOND_US);
+    assert_uint_equal(raft_last_index((struct raft *)(uintptr_t)raft), 3);
+    assert_uint_equal(raft->last_stored, 3);
+    assert_uint_equal(safety_term_of(raft, 2), 2);
+    assert_uint_equal(safety_term_of(raft, 3), 4);
+    cluster_free(cluster);
+}
+
+/* S22: what a slow disk delays is taken when the leader sends it again, and its silence is not a leader's. */
+static void a_truncation_waits_for_the_writes_that_are_under_way(void **state)
+{
+    const uint64_t of_2[] = {2, 2}, of_3[] = {3};
+    struct cluster *cluster = alone_new();
+    const struct raft *raft = &member(cluster)->raft;
+
+    (void)state;
+    sim_disk_set_slowness(cluster->sim, 0, DISK_SLOWNESS);
+    append(cluster, 2, 1, 1, of_2, 2);
+    append(cluster, 3, 2, 2, of_3, 1); /* behind the first: the second goes */
+    assert_uint_equal(safety_term_of(raft, 3), 2);
+    assert_uint_equal(raft->follower_state.current_leader.id, 3);
+    assert_uint_equal(member(cluster)->safety.verified_index, 2);
+    sim_disk_set_slowness(cluster->sim, 0, 1);
+    while (raft->last_stored < 3)
+        assert_true(cluster_step(cluster));
+    append(cluster, 3, 2, 2, of_3, 1);
+    assert_uint_equal(safety_term_of(raft, 3), 3);
+    assert_uint_equal(raft->last_stored, 2);
+    stored_checked(cluster, SECOND_US);
+    assert_uint_equal(raft->last_stored, 3);
+    cluster_free(cluster);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_entry_that_comes_back_while_its_first_write_is_under_way_counts_once),
+        cmocka_unit_test(a_truncation_waits_for_the_writes_that_are_under_way),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
