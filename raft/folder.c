@@ -68,15 +68,18 @@ static int identity_decode(struct folder *folder, const uint8_t *bytes, size_t l
             folder->path);
     if (version < 1 || version > IDENTITY_VERSION)
         return err_set(err, ERR_MISMATCH,
-                       "%s/identity has version %llu, this program reads 1 to %d", folder->path,
-                       (unsigned long long)version, IDENTITY_VERSION);
+                       "%s/identity has version %llu, this program reads 1 to %d: start the build "
+                       "of ckptd that wrote it, or a later one",
+                       folder->path, (unsigned long long)version, IDENTITY_VERSION);
     if (member_id != 0 && member != member_id)
         return err_set(err, ERR_MISMATCH,
                        "%s belongs to member %llu, not %llu: start the right member on it",
                        folder->path, (unsigned long long)member, (unsigned long long)member_id);
     if (cluster_length != strlen(cluster_id) || memcmp(cluster, cluster_id, cluster_length) != 0)
-        return err_set(err, ERR_MISMATCH, "%s belongs to cluster %.*s, not %s", folder->path,
-                       (int)cluster_length, (const char *)cluster, cluster_id);
+        return err_set(err, ERR_MISMATCH,
+                       "%s belongs to cluster %.*s, not %s: start it with the configuration of its "
+                       "cluster, or give another data_dir",
+                       folder->path, (int)cluster_length, (const char *)cluster, cluster_id);
     folder->member_id = member;
     folder->incarnation = incarnation;
     folder->epoch_min = epoch_min;
@@ -167,8 +170,10 @@ int folder_open(struct folder *folder, const struct disk_ops *disk, const char *
     folder->disk = disk;
     folder->accepts_writes = true;
     if (strlen(path) >= sizeof(folder->path))
-        return err_set(err, ERR_INVALID, "data_dir is longer than %zu bytes",
-                       sizeof(folder->path) - 1);
+        return err_set(err, ERR_INVALID,
+                       "data_dir has %zu characters, at most %zu are possible: choose a shorter "
+                       "path",
+                       strlen(path), sizeof(folder->path) - 1);
     CHECK(strlen(cluster_id) <= ID_MAX_BYTES);
     memcpy(folder->path, path, strlen(path) + 1);
     memcpy(folder->cluster_id, cluster_id, strlen(cluster_id) + 1);

@@ -100,8 +100,11 @@ int snapshot_header_decode(const uint8_t *bytes, size_t length, const char *path
         crc32c(0, bytes, header_length - 4) != bytes_get(bytes + header_length - 4, 4))
         return err_set(err, ERR_CORRUPT, "%s offset 0: snapshot header is damaged", path);
     if (version != SNAPSHOT_VERSION)
-        return err_set(err, ERR_MISMATCH, "%s has version %" PRIu64 ", this program reads %d", path,
-                       version, SNAPSHOT_VERSION);
+        return err_set(err, ERR_MISMATCH,
+                       "%s has version %" PRIu64
+                       ", this program reads %d: start the build of ckptd "
+                       "that wrote it, or a later one",
+                       path, version, SNAPSHOT_VERSION);
     meta.index = reader_get(&reader, 8);
     meta.term = reader_get(&reader, 8);
     meta.configuration_index = reader_get(&reader, 8);

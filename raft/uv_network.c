@@ -313,7 +313,10 @@ static int real_listen(void *context, const char *address,
     uv_freeaddrinfo(resolving.addrinfo);
     if (status != 0) {
         real_listener_close(listener);
-        return err_set(err, ERR_IO, "listen on %s: %s", address, uv_strerror(status));
+        return err_set(err, ERR_IO,
+                       "raft address: cannot listen on %s: %s; give an address of this host that "
+                       "nobody listens on (ss -ltnp says who does)",
+                       address, uv_strerror(status));
     }
     *ret_listener = listener;
     return 0;

@@ -82,8 +82,11 @@ static int header_check(const uint8_t *bytes, size_t length, const char *path,
             "new id with an empty folder",
             path);
     if (bytes_get(bytes + 8, 4) != SEGMENT_VERSION)
-        return err_set(err, ERR_MISMATCH, "%s has version %" PRIu64 ", this program reads %d", path,
-                       bytes_get(bytes + 8, 4), SEGMENT_VERSION);
+        return err_set(err, ERR_MISMATCH,
+                       "%s has version %" PRIu64
+                       ", this program reads %d: start the build of ckptd "
+                       "that wrote it, or a later one",
+                       path, bytes_get(bytes + 8, 4), SEGMENT_VERSION);
     *ret_first_index = bytes_get(bytes + 16, 8);
     return 0;
 }
@@ -141,8 +144,10 @@ int wal_segment_load(const struct wal *wal, uint64_t first_index, uint8_t **ret_
     if (disk->size(file, &size, err) != 0)
         goto out;
     if (size > SEGMENT_FILE_MAX_BYTES) {
-        err_set(err, ERR_CORRUPT, "%s has %" PRIu64 " bytes, at most %d are ever written", path,
-                size, SEGMENT_FILE_MAX_BYTES);
+        err_set(err, ERR_CORRUPT,
+                "%s has %" PRIu64 " bytes, at most %d are ever written; remove the member and add "
+                "it under a new id with an empty folder",
+                path, size, SEGMENT_FILE_MAX_BYTES);
         goto out;
     }
     bytes = check_alloc(size);
@@ -233,8 +238,11 @@ static int segment_recover(struct wal *wal, uint64_t first_index, bool is_last, 
                     "remove the member and add it under a new id with an empty folder",
                     path, length, wal->segment_bytes);
     if (status == 0 && segment.first_index != first_index)
-        status = err_set(err, ERR_CORRUPT, "%s says it begins at record %" PRIu64, path,
-                         segment.first_index);
+        status = err_set(err, ERR_CORRUPT,
+                         "%s says it begins at record %" PRIu64
+                         ": it was renamed or copied; remove the member and add it under a new id "
+                         "with an empty folder",
+                         path, segment.first_index);
     if (status == 0 && is_last)
         status = end_check(wal, &segment, path, err);
     /* Never acknowledged; gone for good before anything is written after it. */
@@ -297,7 +305,9 @@ int wal_recover(struct wal *wal, struct err *err)
     int status = disk->list_dir(disk->context, wal->folder->path, found_add, &found, err);
 
     if (status == 0 && found.count > WAL_SEGMENTS_MAX)
-        status = err_set(err, ERR_CORRUPT, "%s holds %zu log segments, at most %d are kept",
+        status = err_set(err, ERR_CORRUPT,
+                         "%s holds %zu log segments, at most %d are kept; remove the member and "
+                         "add it under a new id with an empty folder",
                          wal->folder->path, found.count, WAL_SEGMENTS_MAX);
     if (status == 0 && found.count == 0 && wal->folder->claimed)
         status =

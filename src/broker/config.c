@@ -486,8 +486,10 @@ static int find_self(struct config *config, const struct config_flags *flags, st
             config->self = &config->members[i];
     }
     if (config->self == NULL && flags->name != NULL)
-        return err_set(err, ERR_INVALID, "--name %s is not among the members of %s", flags->name,
-                       config->path);
+        return err_set(err, ERR_INVALID,
+                       "--name %s is not among the %zu members of %s (%s%s): give the name of one",
+                       flags->name, config->member_count, config->path, config->members[0].name,
+                       config->member_count > 1 ? ", ..." : "");
     return 0;
 }
 
@@ -536,7 +538,7 @@ int config_load(const char *path, const struct config_flags *flags, struct confi
     int status = -1;
 
     if (file == NULL)
-        return err_set(err, ERR_INVALID, "%s: cannot be opened: %m", path);
+        return err_set(err, ERR_INVALID, "%s: cannot be opened: %m; give --config FILE", path);
     text = check_alloc(CONFIG_FILE_MAX_BYTES + 1);
     length = fread(text, 1, CONFIG_FILE_MAX_BYTES + 1, file);
     if (ferror(file))

@@ -405,6 +405,16 @@ static void daemon_add_parts(struct daemon *daemon)
     daemon->leader_watch = leader_watch_new(broker);
 }
 
+static int listen_failed(const char *what, struct err *err)
+{
+    const struct err why = *err;
+
+    return err_set(err, why.code,
+                   "%s: %.400s; give an address of this host that nobody listens on (ss -ltnp says "
+                   "who does)",
+                   what, why.text);
+}
+
 static int daemon_listen(struct daemon *daemon, struct err *err)
 {
     struct broker *broker = &daemon->broker;
@@ -412,7 +422,7 @@ static int daemon_listen(struct daemon *daemon, struct err *err)
     char address[sizeof("unix:") + 108];
 
     if (rpc_server_listen(broker->rpc, config->self->api, err) != 0)
-        return err_wrap(err, "api address");
+        return listen_failed("api address", err);
     if (config->unix_socket[0] != '\0') {
         snprintf(address, sizeof(address), "unix:%s", config->unix_socket);
         if (rpc_server_listen(broker->rpc, address, err) != 0)
@@ -420,7 +430,7 @@ static int daemon_listen(struct daemon *daemon, struct err *err)
     }
     if (config->self->http[0] != '\0' &&
         http_open(broker, config->self->http, &broker->http, err) != 0)
-        return err_wrap(err, "http address");
+        return listen_failed("http address", err);
     return 0;
 }
 

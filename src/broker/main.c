@@ -80,9 +80,7 @@ static bool parse_offline(struct options *options, int option)
         options->restore.new_cluster_id = true;
         return true;
     case 'e':
-        options->restore.epoch = strtoull(optarg, NULL, 10);
-        if (options->restore.epoch == 0 || optarg[strspn(optarg, "0123456789")] != '\0')
-            options->restore.epoch = UINT64_MAX; /* refused with the range */
+        options->restore.epoch = optarg;
         return true;
     case 'I':
         options->inspect_data = true;

@@ -2,6 +2,7 @@
 #include "src/broker/restore.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "fsm/fsm.h"
@@ -60,6 +61,7 @@ static int check_request(const struct config *config, const struct restore_optio
                          const struct backup_loaded *loaded, uint64_t epoch, struct err *err)
 {
     const Ckpt__V1__BackupHeader *header = loaded->header;
+    char number[24];
 
     if (strcmp(header->cluster_id, config->cluster_id) != 0 && !options->new_cluster_id)
         return err_set(
@@ -68,12 +70,25 @@ static int check_request(const struct config *config, const struct restore_optio
             "--new-cluster-id to go on with its state as %s",
             options->path, header->cluster_id, config->path, config->cluster_id,
             config->cluster_id);
+    snprintf(number, sizeof(number), "%" PRIu64, epoch);
     if (epoch <= header->epoch || epoch > FSM_EPOCH_MAX)
         return err_set(err, ERR_INVALID,
-                       "--epoch is %" PRIu64 ", must be above the backup's epoch %" PRIu64
+                       "--epoch is %.40s, must be a number above the backup's epoch %" PRIu64
                        " and at most %" PRIu64,
-                       epoch, header->epoch, FSM_EPOCH_MAX);
+                       options->epoch != NULL ? options->epoch : number, header->epoch,
+                       FSM_EPOCH_MAX);
     return 0;
+}
+
+/* 0: what was given is no number. */
+static uint64_t epoch_of(const struct restore_options *options,
+                         const Ckpt__V1__BackupHeader *header)
+{
+    const char *given = options->epoch;
+
+    if (given == NULL)
+        return header->epoch + 1;
+    return given[strspn(given, "0123456789")] == '\0' ? strtoull(given, NULL, 10) : 0;
 }
 
 static int restore_into(const struct config *config, const struct restore_options *options,
@@ -81,7 +96,7 @@ static int restore_into(const struct config *config, const struct restore_option
                         struct err *err)
 {
     const Ckpt__V1__BackupHeader *header = loaded->header;
-    uint64_t epoch = options->epoch != 0 ? options->epoch : header->epoch + 1;
+    uint64_t epoch = epoch_of(options, header);
     struct consensus_member members[CONFIG_MEMBERS_MAX];
     struct consensus_config consensus;
     struct disk_ops disk;

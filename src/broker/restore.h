@@ -16,7 +16,7 @@
 struct restore_options {
     const char *path;
     bool new_cluster_id; /* the file may be of another cluster */
-    uint64_t epoch;      /* 0: the backup's + 1 */
+    const char *epoch;   /* as it was given; NULL: the backup's + 1 */
 };
 
 int restore_run(const struct config *config, const struct restore_options *options, FILE *out,

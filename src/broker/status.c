@@ -395,6 +395,23 @@ static void take_telemetry_warning(void *context, char *text)
     status_warn(context, text);
 }
 
+static void status_warn_preferred(struct status *status)
+{
+    const struct config *config = status->broker->config;
+    const char *name = config->preferred_leader;
+
+    if (name == NULL || name[0] == '\0' || strcmp(name, config->self->name) == 0 ||
+        status->raft.member_role == CONSENSUS_NO_MEMBER)
+        return;
+    for (size_t i = 0; i < status->raft.peer_count; i++)
+        if (strcmp(status->raft.peers[i].name, name) == 0)
+            return;
+    status_warn(status, scratch_printf(status->scratch,
+                                       "preferred_leader %s is no member, so nobody is preferred: "
+                                       "correct it in %s of %s (ckptctl member list has the names)",
+                                       name, config->path, config->self->name));
+}
+
 /* S17 in raft/README.md. */
 static void status_warn_filling(struct status *status)
 {
@@ -526,6 +543,7 @@ void status_answer(struct request *request, struct scratch *scratch)
     status_warn_members(&status);
     status_warn_learners(&status);
     status_warn_filling(&status);
+    status_warn_preferred(&status);
     status_warn_storage(&status);
     status_queues(&status);
     status_warn_incarnations(&status);

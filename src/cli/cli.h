@@ -106,6 +106,7 @@ struct cli {
     uint64_t attempt_ms;  /* of one attempt at a leader; 0: the client's own */
     char request_id[129]; /* of a mutation: given or made */
 
+    const char *group; /* the first word of a command of two, when the second one has not come */
     const struct command *command;
     struct option_value values
         [3]

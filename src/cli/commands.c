@@ -547,19 +547,30 @@ bool command_is_local(const struct command *command)
     return false;
 }
 
+bool command_is_of(const struct command *command, const char *group)
+{
+    size_t length = strlen(group);
+
+    return strncmp(command->name, group, length) == 0 && command->name[length] == ' ';
+}
+
+bool command_is_group(const char *word)
+{
+    for (const struct command *command = commands; command->name != NULL; command++)
+        if (command_is_of(command, word))
+            return true;
+    return false;
+}
+
 const struct command *command_find(const char *const words[2], size_t *ret_words)
 {
     for (const struct command *command = commands; command->name != NULL; command++) {
-        const char *space = strchr(command->name, ' ');
-
-        if (space == NULL && strcmp(command->name, words[0]) == 0) {
+        if (strcmp(command->name, words[0]) == 0) {
             *ret_words = 1;
             return command;
         }
-        if (space != NULL && words[1] != NULL &&
-            strlen(words[0]) == (size_t)(space - command->name) &&
-            memcmp(command->name, words[0], strlen(words[0])) == 0 &&
-            strcmp(space + 1, words[1]) == 0) {
+        if (words[1] != NULL && command_is_of(command, words[0]) &&
+            strcmp(command->name + strlen(words[0]) + 1, words[1]) == 0) {
             *ret_words = 2;
             return command;
         }

@@ -9,13 +9,17 @@ extern const struct command commands[]; /* ends with name NULL */
 /* words[1] may be NULL. Sets how many words the name took. NULL: no such command. */
 const struct command *command_find(const char *const words[2], size_t *ret_words);
 
+/* Of two words, of which this is the first one. */
+bool command_is_of(const struct command *command, const char *group);
+bool command_is_group(const char *word);
+
 /* Asks no member: needs no endpoints and no certificate. */
 bool command_is_local(const struct command *command);
 
 enum cli_exit command_help(struct cli *cli);
 enum cli_exit command_completion(struct cli *cli);
-/* Help of one command, or of all when command is NULL. */
-void help_print(FILE *stream, const struct command *command);
+/* Help of one command; when it is NULL of all, or of those of a group. */
+void help_print(FILE *stream, const struct command *command, const char *group);
 
 enum cli_exit command_status(struct cli *cli);
 enum cli_exit command_debug_check(struct cli *cli);

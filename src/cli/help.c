@@ -36,16 +36,19 @@ static void print_command(FILE *stream, const struct command *command)
     print_options(stream, "global options", global_options);
 }
 
-void help_print(FILE *stream, const struct command *command)
+void help_print(FILE *stream, const struct command *command, const char *group)
 {
     if (command != NULL) {
         print_command(stream, command);
         return;
     }
-    fprintf(stream, "usage: ckptctl [options] COMMAND [arguments]\n\ncommands:\n");
+    fprintf(stream, "usage: ckptctl [options] %s [arguments]\n\ncommands:\n",
+            group == NULL ? "COMMAND" : group);
     for (const struct command *c = commands; c->name != NULL; c++) {
         char left[64];
 
+        if (group != NULL && !command_is_of(c, group))
+            continue;
         snprintf(left, sizeof(left), "%s %s", c->name, c->arguments);
         fprintf(stream, "  %-26s %s\n", left, c->help);
     }
@@ -64,14 +67,14 @@ enum cli_exit command_help(struct cli *cli)
 
     if (words[0] != NULL) {
         command = command_find(words, &taken);
-        if (command == NULL) {
+        if (command == NULL && (words[1] != NULL || !command_is_group(words[0]))) {
             char shown[HUMAN_BYTES];
 
             return cli_fail(cli, CLI_USAGE, "ckptctl help", "unknown command \"%s\"",
                             human_safe(words[0], shown, sizeof(shown)));
         }
     }
-    help_print(cli->out, command);
+    help_print(cli->out, command, words[0]);
     return CLI_OK;
 }
 

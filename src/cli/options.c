@@ -271,9 +271,7 @@ static enum cli_exit unknown_command(struct cli *cli, const char *const words[2]
     size_t used = 0;
 
     for (const struct command *c = commands; c->name != NULL; c++) {
-        size_t length = strlen(words[0]);
-
-        if (strncmp(c->name, words[0], length) == 0 && c->name[length] == ' ') {
+        if (command_is_of(c, words[0])) {
             used += (size_t)snprintf(next + used, sizeof(next) - used, "%sckptctl %s",
                                      used == 0 ? "" : "   or: ", c->name);
         }
@@ -297,11 +295,20 @@ static enum cli_exit take_word(struct cli *cli, int argc, char **argv, int *i)
     const char *words[2] = {argv[*i], *i + 1 < argc ? argv[*i + 1] : NULL};
     size_t taken;
 
+    if (cli->command == NULL && cli->group == NULL && command_is_group(words[0]) &&
+        (words[1] == NULL || words[1][0] == '-')) {
+        cli->group = words[0];
+        return CLI_OK;
+    }
     if (cli->command == NULL) {
+        if (cli->group != NULL) {
+            words[1] = words[0];
+            words[0] = cli->group;
+        }
         cli->command = command_find(words, &taken);
         if (cli->command == NULL)
             return unknown_command(cli, words);
-        *i += (int)taken - 1;
+        *i += cli->group != NULL ? 0 : (int)taken - 1;
         return CLI_OK;
     }
     if (cli->argument_count == CLI_ARGUMENTS_MAX)
@@ -388,10 +395,12 @@ enum cli_exit options_parse(struct cli *cli, int argc, char **argv)
     }
     if (code != CLI_OK || cli_flag(cli, "help"))
         return code;
+    if (cli->command == NULL && cli->group != NULL)
+        return unknown_command(cli, (const char *const[]){cli->group, NULL});
     if (cli->command == NULL && cli_flag(cli, "version"))
         cli->command = command_find((const char *const[]){"version", NULL}, &(size_t){0});
     if (cli->command == NULL) {
-        help_print(cli->error, NULL);
+        help_print(cli->error, NULL, NULL);
         return CLI_USAGE;
     }
     code = apply_globals(cli);

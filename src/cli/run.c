@@ -46,7 +46,7 @@ enum cli_exit cli_run(struct cli *cli, int argc, char **argv)
     enum cli_exit code = options_parse(cli, argc, argv);
 
     if (code == CLI_OK && cli_flag(cli, "help")) {
-        help_print(cli->out, cli->command);
+        help_print(cli->out, cli->command, cli->group);
     } else if (code == CLI_OK) {
         CHECK(cli->command != NULL);
         code = cli->command->run(cli);

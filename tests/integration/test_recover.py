@@ -333,7 +333,7 @@ def wrong_files_are_refused_before_anything_is_written():
         assert refused.returncode == 1 and "cluster demo" in refused.stderr and "--new-cluster-id" in refused.stderr, refused
         for epoch in ("1", "0", "x", "99999999999"):
             refused = daemon(cluster, member, "--bootstrap", "--restore", str(file), "--new-cluster-id", "--epoch", epoch)
-            assert refused.returncode == 1 and "--epoch" in refused.stderr, refused
+            assert refused.returncode == 1 and f"--epoch is {epoch}, must be a number above the backup's epoch 1" in refused.stderr, refused
         alone = daemon(cluster, member, "--restore", str(file))
         assert alone.returncode == 1 and "--bootstrap" in alone.stderr, alone
         member.started_before = False

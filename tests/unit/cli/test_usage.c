@@ -126,6 +126,29 @@ static void help_and_completion_know_every_command_and_option(void **state)
     harness_close(&h);
 }
 
+static void help_on_the_first_of_two_words_lists_what_it_holds(void **state)
+{
+    static const char *const asked[] = {"member --help", "member -h", "help member",
+                                        "--help member"};
+    struct harness h;
+
+    (void)state;
+    harness_init(&h);
+    for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
+        assert_int_equal(harness_run(&h, asked[i]), CLI_OK);
+        assert_contains(h.out, "usage: ckptctl [options] member");
+        assert_contains(h.out, "member replace");
+        assert_null(strstr(h.out, "tls init"));
+    }
+    assert_int_equal(harness_run(&h, "member"), CLI_USAGE);
+    assert_contains(h.error, "member needs a second word");
+    assert_int_equal(harness_run(&h, "member -q"), CLI_USAGE);
+    assert_contains(h.error, "member needs a second word");
+    assert_int_equal(harness_run(&h, "member -q list"), CLI_NO_LEADER);
+    assert_int_equal(harness_run(&h, "help member nothing"), CLI_USAGE);
+    harness_close(&h);
+}
+
 static void endpoints_come_from_option_then_environment_then_default(void **state)
 {
     struct harness h;
@@ -151,6 +174,7 @@ int main(void)
         cmocka_unit_test(each_mistake_is_a_usage_error_that_says_what_to_do),
         cmocka_unit_test(options_stand_anywhere_and_in_each_form),
         cmocka_unit_test(help_and_completion_know_every_command_and_option),
+        cmocka_unit_test(help_on_the_first_of_two_words_lists_what_it_holds),
         cmocka_unit_test(endpoints_come_from_option_then_environment_then_default),
     };
 
