@@ -312,6 +312,8 @@ struct fsm_summary {
 };
 void fsm_get_summary(const struct fsm *fsm, struct fsm_summary *ret_summary);
 const Ckpt__V1__Policy *fsm_policy(const struct fsm *fsm);
+/* What `zeros` has to be for its zeros to be taken as such. */
+uint64_t fsm_policy_zeros(const Ckpt__V1__Policy *policy);
 
 /* Accounts as of at_ms, or of the state's clock when that is later: of an allocation, of a tenant (0 .. count-1; NULL: no such
  * one), of all tenants together. */

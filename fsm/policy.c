@@ -1,6 +1,36 @@
-/* The replicated policy: defaults of a new cluster, and changes where a field at zero stays as it is. */
+/* The replicated policy: defaults of a new cluster, and changes where a field at zero stays as it is, unless `zeros` says that the zero
+ * is meant. In the state `zeros` follows from the values, so that a policy that was read and sent back changes nothing. */
 #include "fsm/policy_fields.h"
 #include "fsm/state.h"
+
+static uint64_t bit_of(const char *name)
+{
+    const ProtobufCFieldDescriptor *field =
+        protobuf_c_message_descriptor_get_field_by_name(&ckpt__v1__policy__descriptor, name);
+
+    CHECK(field != NULL && field->id < 60); /* the number of `zeros` itself */
+    return UINT64_C(1) << field->id;
+}
+
+uint64_t fsm_policy_zeros(const Ckpt__V1__Policy *policy)
+{
+    const struct {
+        const char *name;
+        uint64_t value, lowest;
+    } fields[] = {
+#define DURATION(name, lowest, highest, usual) {#name "_ms", policy->name##_ms, lowest},
+#define COUNT(name, lowest, highest, usual)    {#name, policy->name, lowest},
+        FSM_POLICY_FIELDS(DURATION, COUNT, COUNT)
+#undef DURATION
+#undef COUNT
+    };
+    uint64_t zeros = 0;
+
+    for (size_t i = 0; i < ARRAY_COUNT(fields); i++)
+        if (fields[i].value == 0 && fields[i].lowest == 0)
+            zeros |= bit_of(fields[i].name);
+    return zeros;
+}
 
 void fsm_policy_defaults(Ckpt__V1__Policy *policy)
 {
@@ -10,6 +40,7 @@ void fsm_policy_defaults(Ckpt__V1__Policy *policy)
     FSM_POLICY_FIELDS(DURATION, COUNT, COUNT)
 #undef DURATION
 #undef COUNT
+    policy->zeros = fsm_policy_zeros(policy);
 }
 
 static enum fsm_status refuse(struct fsm_outcome *outcome, const char *subject, uint64_t value,
@@ -22,7 +53,7 @@ static enum fsm_status refuse(struct fsm_outcome *outcome, const char *subject, 
     return outcome->status;
 }
 
-/* A zero is no value: what it stands for stays as it is. */
+/* A zero that is not meant is no value: what it stands for stays as it is. */
 enum fsm_status fsm_policy_check_values(const Ckpt__V1__Policy *policy, struct fsm_outcome *outcome)
 {
     const struct {
@@ -36,13 +67,19 @@ enum fsm_status fsm_policy_check_values(const Ckpt__V1__Policy *policy, struct f
 #undef COUNT
     };
 
+    uint64_t known = 0;
+
     for (size_t i = 0; i < ARRAY_COUNT(fields); i++) {
-        if (fields[i].value != 0 && fields[i].value < fields[i].lowest)
+        uint64_t bit = bit_of(fields[i].name);
+        bool given = fields[i].value != 0 || (policy->zeros & bit) != 0;
+
+        known |= bit;
+        if (given && fields[i].value < fields[i].lowest)
             return refuse(outcome, fields[i].name, fields[i].value, fields[i].lowest);
         if (fields[i].value > fields[i].highest)
             return refuse(outcome, fields[i].name, fields[i].value, fields[i].highest);
     }
-    return FSM_OK;
+    return (policy->zeros & ~known) == 0 ? FSM_OK : refuse(outcome, "zeros", policy->zeros, known);
 }
 
 enum fsm_status fsm_policy_check_order(const Ckpt__V1__Policy *policy, struct fsm_outcome *outcome)
@@ -67,7 +104,8 @@ void fsm_policy_merge(Ckpt__V1__Policy *policy, const Ckpt__V1__Policy *changes)
 
         CHECK(field->type == PROTOBUF_C_TYPE_UINT32 || field->type == PROTOBUF_C_TYPE_UINT64);
         memcpy(&value, (const char *)changes + field->offset, size);
-        if (value != 0)
+        if (value != 0 || (changes->zeros >> field->id & 1) != 0)
             memcpy((char *)policy + field->offset, &value, size);
     }
+    policy->zeros = fsm_policy_zeros(policy);
 }

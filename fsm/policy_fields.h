@@ -3,6 +3,7 @@
  *
  * Shapes   DURATION(name, lowest, highest, default) in ms, the field is name_ms; COUNT32 and COUNT64 (name, lowest, highest, default).
  *          The default is a plain literal: it is also shown as text.
+ * Zero     is a value where `lowest` is 0. Messages say so with a bit of `zeros`, since they leave out a field at zero.
  */
 #ifndef CKPT_FSM_POLICY_FIELDS_H
 #define CKPT_FSM_POLICY_FIELDS_H
@@ -25,7 +26,7 @@
     DURATION(grace, 1, FSM_HOUR_MS, 30000)                                                         \
     DURATION(max_deferral, 1, FSM_DAY_MS, 300000)                                                  \
     COUNT32(max_victims, 1, FSM_VICTIMS_MAX, 3)                                                    \
-    DURATION(near_completion, 1, FSM_DAY_MS, 300000)                                               \
+    DURATION(near_completion, 0, FSM_DAY_MS, 300000)                                               \
     DURATION(retention, FSM_SECOND_MS, FSM_DURATION_MAX_MS, 604800000)                             \
     COUNT32(keep_complete, 1, FSM_COMPLETE_KEPT_MAX, 2)                                            \
     COUNT32(max_attempts, 1, FSM_ATTEMPTS_MAX, 3)                                                  \
@@ -33,12 +34,12 @@
     DURATION(node_degraded_after, 100, 30 * FSM_DAY_MS, 30000)                                     \
     DURATION(node_down_after, 100, 30 * FSM_DAY_MS, 90000)                                         \
     COUNT32(node_failures_per_1000_node_days_milli, 1, 1000000000, 6500)                           \
-    DURATION(quiesce, 1, FSM_HOUR_MS, 2000)                                                        \
+    DURATION(quiesce, 0, FSM_HOUR_MS, 2000)                                                        \
     COUNT32(stall_fraction_ppm, 1, FSM_PPM, 1000000)                                               \
-    DURATION(restart_cost, 1, FSM_DAY_MS, 180000)                                                  \
+    DURATION(restart_cost, 0, FSM_DAY_MS, 180000)                                                  \
     COUNT64(micro_usd_per_gpu_hour, 1, UINT64_C(1000000000000), 2000000)                           \
     COUNT64(default_write_bytes_per_s, 1000, FSM_BANDWIDTH_MAX, 2000000000)                        \
-    COUNT32(max_requeue, 1, FSM_REQUEUE_MAX, 3)                                                    \
+    COUNT32(max_requeue, 0, FSM_REQUEUE_MAX, 3)                                                    \
     DURATION(session_ttl, FSM_SECOND_MS, 30 * FSM_DAY_MS, 86400000)                                \
     DURATION(sensitive_min_interval, 1, 7 * FSM_DAY_MS, 600000)                                    \
     DURATION(sensitive_max_interval, 1, FSM_YEAR_MS, 3600000)                                      \
@@ -47,9 +48,9 @@
     DURATION(learned_interval, FSM_SECOND_MS, FSM_DAY_MS, 300000)                                  \
     DURATION(hazard_forget, FSM_HOUR_MS, FSM_DURATION_MAX_MS, 2592000000)                          \
     DURATION(demand_forget, 60 * FSM_SECOND_MS, FSM_YEAR_MS, 21600000)                             \
-    COUNT32(f8_weight_hpc_ppm, 1, FSM_PPM, 50000)                                                  \
-    COUNT32(f8_weight_ml_ppm, 1, FSM_PPM, 100000)                                                  \
-    COUNT32(f8_weight_service_ppm, 1, FSM_PPM, 100000)                                             \
+    COUNT32(f8_weight_hpc_ppm, 0, FSM_PPM, 50000)                                                  \
+    COUNT32(f8_weight_ml_ppm, 0, FSM_PPM, 100000)                                                  \
+    COUNT32(f8_weight_service_ppm, 0, FSM_PPM, 100000)                                             \
     COUNT32(f8_weight_sensitive_ppm, 0, FSM_PPM, 0)                                                \
     COUNT32(f8_weight_interactive_ppm, 0, FSM_PPM, 0)
 /* clang-format on */

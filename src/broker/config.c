@@ -518,6 +518,7 @@ int config_parse(const char *path, const char *text, size_t length,
         apply_values(config, flags, err) == 0 && check_together(config, err) == 0 &&
         find_self(config, flags, err) == 0)
         status = 0;
+    config->policy.zeros = fsm_policy_zeros(&config->policy);
     if (walk.has_event)
         yaml_event_delete(&walk.event);
     yaml_parser_delete(&walk.parser);

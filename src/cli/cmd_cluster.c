@@ -199,6 +199,7 @@ static void print_policy(struct cli *cli, const Ckpt__V1__Policy *policy)
     char text[HUMAN_BYTES];
 
     output_table_init(&table, cli, columns, ARRAY_COUNT(columns));
+    json_object_del(fields, "zeros"); /* each is shown as what it is */
     json_object_foreach(fields, key, value)
     {
         output_row(&table);
@@ -238,12 +239,10 @@ enum cli_exit command_policy_set(struct cli *cli)
             return cli_fail(cli, CLI_USAGE, "ckptctl policy set min_interval=5m",
                             "\"%s\" is not KEY=VALUE", key);
         }
-        if (value[0] == '0' && strpbrk(value, "123456789") == NULL) {
-            return cli_fail(cli, CLI_USAGE, NULL, "%s=%s: a zero leaves a value as it is", key,
-                            value);
-        }
         if (reflect_set_text(&policy.base, key, value, &err) != 0)
             return cli_fail(cli, CLI_USAGE, "ckptctl policy get", "%s", err.text);
+        if (value[0] == '0' && strpbrk(value, "123456789") == NULL)
+            policy.zeros |= UINT64_C(1) << reflect_field(policy.base.descriptor, key)->id;
     }
     request.policy = &policy;
     return call_mutate_simple(cli, "set the policy", "OperatorService/SetPolicy", &request.base);

@@ -267,23 +267,31 @@ static int set_scalar(const ProtobufCFieldDescriptor *field, void *place, enum n
     }
 }
 
+const ProtobufCFieldDescriptor *reflect_field(const ProtobufCMessageDescriptor *type,
+                                              const char *key)
+{
+    for (unsigned i = 0; i < type->n_fields; i++) {
+        size_t stem;
+
+        kind_of_suffix(type->fields[i].name, &stem);
+        if (strcmp(type->fields[i].name, key) == 0 ||
+            (strlen(key) == stem && memcmp(type->fields[i].name, key, stem) == 0))
+            return &type->fields[i];
+    }
+    return NULL;
+}
+
 int reflect_set_text(ProtobufCMessage *message, const char *key, const char *text, struct err *err)
 {
-    const ProtobufCMessageDescriptor *type = message->descriptor;
+    const ProtobufCFieldDescriptor *field = reflect_field(message->descriptor, key);
+    size_t stem;
 
-    for (unsigned i = 0; i < type->n_fields; i++) {
-        const ProtobufCFieldDescriptor *field = &type->fields[i];
-        size_t stem;
-        enum number_kind kind = kind_of_suffix(field->name, &stem);
-
-        if (field->label == PROTOBUF_C_LABEL_REPEATED)
-            continue;
-        if (strcmp(field->name, key) == 0)
-            return set_scalar(field, member(message, field->offset), NUMBER_PLAIN, text, err);
-        if (strlen(key) == stem && memcmp(field->name, key, stem) == 0)
-            return set_scalar(field, member(message, field->offset), kind, text, err);
-    }
-    return unknown_key(type, key, err);
+    if (field == NULL || field->label == PROTOBUF_C_LABEL_REPEATED)
+        return unknown_key(message->descriptor, key, err);
+    return set_scalar(field, member(message, field->offset),
+                      strcmp(field->name, key) == 0 ? NUMBER_PLAIN
+                                                    : kind_of_suffix(field->name, &stem),
+                      text, err);
 }
 
 static int set_from_json(const ProtobufCFieldDescriptor *field, void *place, json_t *json,
@@ -327,21 +335,6 @@ static int set_repeated(ProtobufCMessage *message, const ProtobufCFieldDescripto
     return 0;
 }
 
-/* The field that a key names, with or without the unit suffix. */
-static const ProtobufCFieldDescriptor *find_field(const ProtobufCMessageDescriptor *type,
-                                                  const char *key)
-{
-    for (unsigned i = 0; i < type->n_fields; i++) {
-        size_t stem;
-
-        kind_of_suffix(type->fields[i].name, &stem);
-        if (strcmp(type->fields[i].name, key) == 0 ||
-            (strlen(key) == stem && memcmp(type->fields[i].name, key, stem) == 0))
-            return &type->fields[i];
-    }
-    return NULL;
-}
-
 int reflect_from_json(const ProtobufCMessageDescriptor *type, json_t *json,
                       ProtobufCMessage **ret_message, struct err *err)
 {
@@ -356,7 +349,7 @@ int reflect_from_json(const ProtobufCMessageDescriptor *type, json_t *json,
     protobuf_c_message_init(type, message);
     json_object_foreach(json, key, value)
     {
-        const ProtobufCFieldDescriptor *field = find_field(type, key);
+        const ProtobufCFieldDescriptor *field = reflect_field(type, key);
 
         if (field == NULL)
             result = unknown_key(type, key, err);

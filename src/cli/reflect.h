@@ -20,6 +20,9 @@ int reflect_from_json(const ProtobufCMessageDescriptor *type, json_t *json,
 /* Sets one scalar field of a message from text as typed: numbers, true/false, names of enumerations. Keys may leave out the unit
  * suffix and then take a duration, size, rate or share ("min_interval=5m" sets min_interval_ms). */
 int reflect_set_text(ProtobufCMessage *message, const char *key, const char *text, struct err *err);
+/* The field that a key names, with or without its unit suffix; NULL: none. */
+const ProtobufCFieldDescriptor *reflect_field(const ProtobufCMessageDescriptor *type,
+                                              const char *key);
 /* A text field of the message; NULL when it has none of that name. */
 char **reflect_text_field(ProtobufCMessage *message, const char *name);
 

@@ -157,6 +157,10 @@ def schedulers_see_what_a_placement_costs():
         assert "no: sensitive" in cluster.ctl("placement").stdout
         cluster.ctl("policy", "set", "f8_weight_ml_ppm=150000")  # takes effect without a restart
         assert hints_now()["ml"].checkpoint_weight_ppm == 150000
+        cluster.ctl("policy", "set", "f8_weight_ml=0%")
+        assert hints_now()["ml"].checkpoint_weight_ppm == 0
+        refused = cluster.ctl("policy", "set", "min_interval=0s", check=False)
+        assert refused.returncode != 0 and "min_interval_ms" in refused.stderr, refused
 
 
 if __name__ == "__main__":

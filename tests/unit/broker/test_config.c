@@ -106,6 +106,12 @@ static void the_weights_of_f8_are_by_kind_of_vcluster(void **state)
     assert_uint_equal(policy->f8_weight_service_ppm, 100000);
     assert_uint_equal(policy->f8_weight_sensitive_ppm, 0);
     assert_uint_equal(policy->f8_weight_interactive_ppm, 0);
+    assert_uint_equal(policy->zeros, UINT64_C(1) << 50 | UINT64_C(1) << 51);
+    config_free(config);
+    config = take(HEAD ONE "policy: {f8_weight_hpc_ppm: 0, quiesce: 0s}\n", &n1);
+    assert_uint_equal(config->policy.f8_weight_hpc_ppm, 0);
+    assert_uint_equal(config->policy.zeros,
+                      UINT64_C(1) << 47 | UINT64_C(1) << 50 | UINT64_C(1) << 51 | 1 << 16);
     config_free(config);
 }
 

@@ -289,6 +289,12 @@ static void policy_is_shown_and_set_by_units(void **state)
     assert_uint_equal(sent->max_victims, 2);
     assert_uint_equal(sent->max_interval_ms, 60000);
     assert_uint_equal(sent->grace_ms, 0);
+    assert_uint_equal(sent->zeros, 0);
+    assert_int_equal(
+        harness_run(&h, "policy set f8_weight_hpc=0% quiesce=0s max_requeue=0 grace=5s"), CLI_OK);
+    sent = ((const Ckpt__V1__SetPolicyRequest *)h.last_request)->policy;
+    assert_uint_equal(sent->zeros, UINT64_C(1) << 47 | 1 << 16 | 1 << 21);
+    assert_uint_equal(sent->grace_ms, 5000);
     harness_close(&h);
 }
 

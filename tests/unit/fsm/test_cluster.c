@@ -122,6 +122,46 @@ static void a_new_policy_keeps_what_is_not_named(void **unused)
     script_close(&script);
 }
 
+static uint64_t bit(unsigned number)
+{
+    return UINT64_C(1) << number;
+}
+
+/* Of a message a field at zero says nothing: `zeros` does. */
+static void a_zero_is_a_value_where_it_is_meant(void **unused)
+{
+    const uint64_t always = bit(50) | bit(51); /* f8_weight_sensitive, _interactive: 0 by default */
+    struct script_bytes bytes = {.length = 0};
+    struct script script;
+    struct fsm *copy;
+    char text[256];
+
+    (void)unused;
+    script_start(&script);
+    assert_true(fsm_policy(script.fsm)->zeros == always);
+    expect_ok(&script, "policy grace=78");
+    assert_int_equal(fsm_policy(script.fsm)->f8_weight_hpc_ppm, 50000);
+    expect_ok(&script, "policy zeros=%" PRIu64, bit(47) | bit(21));
+    assert_int_equal(fsm_policy(script.fsm)->f8_weight_hpc_ppm, 0);
+    assert_int_equal(fsm_policy(script.fsm)->max_requeue, 0);
+    assert_int_equal(fsm_policy(script.fsm)->f8_weight_ml_ppm, 100000);
+    assert_int_equal(fsm_policy(script.fsm)->grace_ms, 78);
+    assert_true(fsm_policy(script.fsm)->zeros == (always | bit(47) | bit(21)));
+    assert_int_equal(fsm_snapshot_write(script.fsm, script_write, &bytes), 0);
+    copy = fsm_new();
+    assert_int_equal(fsm_snapshot_read(copy, script_read, &bytes, text, sizeof(text)), 0);
+    assert_int_equal(fsm_policy(copy)->f8_weight_hpc_ppm, 0);
+    assert_true(fsm_policy(copy)->zeros == fsm_policy(script.fsm)->zeros);
+    fsm_free(copy);
+    free(bytes.bytes);
+    expect_ok(&script, "policy f8_hpc=7");
+    assert_int_equal(fsm_policy(script.fsm)->f8_weight_hpc_ppm, 7);
+    assert_true(fsm_policy(script.fsm)->zeros == (always | bit(21)));
+    expect_ok(&script, "policy f8_hpc=8 zeros=%" PRIu64, bit(47)); /* the number is there */
+    assert_int_equal(fsm_policy(script.fsm)->f8_weight_hpc_ppm, 8);
+    script_close(&script);
+}
+
 /* What a configuration file would be refused for, the log takes neither, and the refusal says of what it speaks. */
 static void a_policy_out_of_range_or_against_itself_changes_nothing(void **unused)
 {
@@ -137,6 +177,7 @@ static void a_policy_out_of_range_or_against_itself_changes_nothing(void **unuse
                      25200000, 21600000},
                     {"policy max_interval=5 min_interval=6",
                      "min_interval_ms (limited by max_interval_ms)", 6, 5},
+                    {"policy zeros=4", "min_interval_ms", 0, 1},
                     {"policy sensitive_min=7200000",
                      "sensitive_min_interval_ms (limited by sensitive_max_interval_ms)", 7200000,
                      3600000}};
@@ -155,6 +196,8 @@ static void a_policy_out_of_range_or_against_itself_changes_nothing(void **unuse
         fsm_outcome_text(&script.outcome, text, sizeof(text));
         assert_memory_equal(text, refusals[i].subject, strlen(refusals[i].subject));
     }
+    expect_status(&script, INVALID_ARGUMENT, "policy zeros=1");
+    assert_string_equal(script.outcome.subject, "zeros");
     assert_int_equal(fsm_policy(script.fsm)->grace_ms, 30000);
     assert_int_equal(fsm_policy(script.fsm)->max_interval_ms, 21600000);
     expect_ok(&script, "policy min_interval=25200000 max_interval=25200000");
@@ -288,6 +331,7 @@ int main(void)
         cmocka_unit_test(sessions_are_forgotten_by_age),
         cmocka_unit_test(refusals_are_remembered),
         cmocka_unit_test(a_new_policy_keeps_what_is_not_named),
+        cmocka_unit_test(a_zero_is_a_value_where_it_is_meant),
         cmocka_unit_test(a_policy_out_of_range_or_against_itself_changes_nothing),
         cmocka_unit_test(watches_learn_of_dropped_events),
         cmocka_unit_test(changed_nodes_are_listed_once),
