@@ -92,12 +92,23 @@ static int add_check(const struct consensus *consensus, const struct consensus_m
     return 0;
 }
 
-/* Of the voters without `without`; names of those that are not reachable. */
-static unsigned reachable_voters(const struct consensus *consensus, uint64_t without,
-                                 char names[NAMES_BYTES])
+/* What the leader's log has and this member is not known to have. */
+static uint64_t entries_behind(const struct consensus *consensus, uint64_t id)
+{
+    const struct raft *raft = &consensus->raft;
+    uint64_t last = raft_last_index((struct raft *)(uintptr_t)raft);
+    uint64_t match = raft->leader_state.progress[core_server_place(consensus, id)].match_index;
+
+    return match < last ? last - match : 0;
+}
+
+/* Of the voters without `without` those that answer, and are at most `behind_max` entries behind; names of the others. */
+static unsigned voters_at_hand(const struct consensus *consensus, uint64_t without,
+                               uint64_t behind_max, char names[NAMES_BYTES])
 {
     const struct raft_configuration *configuration = &consensus->raft.configuration;
     unsigned count = 0;
+    uint64_t behind;
     size_t used = 0;
 
     names[0] = '\0';
@@ -105,12 +116,16 @@ static unsigned reachable_voters(const struct consensus *consensus, uint64_t wit
         const struct raft_server *server = &configuration->servers[i];
         if (server->role != RAFT_VOTER || server->id == without)
             continue;
-        if (core_reachable(consensus, server->id)) {
+        behind = entries_behind(consensus, server->id);
+        if (core_reachable(consensus, server->id) && behind <= behind_max) {
             count++;
             continue;
         }
         used += (size_t)snprintf(names + used, NAMES_BYTES - used, "%s%s", used > 0 ? ", " : "",
                                  server->address);
+        if (behind_max < UINT64_MAX && used < NAMES_BYTES)
+            used += (size_t)snprintf(names + used, NAMES_BYTES - used,
+                                     " (%" PRIu64 " entries behind)", behind);
         if (used >= NAMES_BYTES)
             used = NAMES_BYTES - 1;
     }
@@ -147,7 +162,7 @@ static int promote_check(const struct consensus *consensus, uint64_t id, struct 
                        "member %s is %" PRIu64 " entries behind (it has %" PRIu64 " of %" PRIu64
                        "), at most %d are allowed: wait until it has caught up, then promote it",
                        server->address, last - match, match, last, CONSENSUS_PROMOTE_LAG_MAX);
-    reachable = reachable_voters(consensus, id, names) + 1;
+    reachable = voters_at_hand(consensus, id, UINT64_MAX, names) + 1;
     if (reachable < voters / 2 + 1)
         return err_set(
             err, ERR_REFUSED,
@@ -161,7 +176,7 @@ static int remove_check(const struct consensus *consensus, uint64_t id, struct e
     const struct raft_configuration *configuration = &consensus->raft.configuration;
     const struct raft_server *server = membership_find(configuration, id);
     const struct book_record *record = book_find(&consensus->book, id);
-    unsigned voters = (unsigned)core_voter_count(consensus) - 1, reachable;
+    unsigned voters = (unsigned)core_voter_count(consensus) - 1, reachable, level;
     char names[NAMES_BYTES];
 
     if (leader_check(consensus, err) != 0)
@@ -181,13 +196,23 @@ static int remove_check(const struct consensus *consensus, uint64_t id, struct e
         return err_set(err, ERR_REFUSED,
                        "%s leads: transfer leadership first, the new leader can remove it",
                        server->address);
-    reachable = reachable_voters(consensus, id, names);
+    reachable = voters_at_hand(consensus, id, UINT64_MAX, names);
     if (reachable < voters / 2 + 1)
         return err_set(err, ERR_REFUSED,
                        "without %s %u voters would remain, quorum %u of %u, and %s %s not "
                        "reachable: writes would stop; start what is missing, or remove that first",
                        server->address, voters, voters / 2 + 1, voters, names,
                        voters - reachable > 1 ? "are" : "is");
+    /* Each commit would wait until one that answers has all that came before. */
+    level = voters_at_hand(consensus, id, CONSENSUS_PROMOTE_LAG_MAX, names);
+    if (level < voters / 2 + 1)
+        return err_set(err, ERR_REFUSED,
+                       "without %s %u voters would remain, quorum %u of %u, and %s %s still to "
+                       "catch up: writes would wait for that; wait until at most %d entries are "
+                       "missing, then remove %s",
+                       server->address, voters, voters / 2 + 1, voters, names,
+                       voters - level > 1 ? "have" : "has", CONSENSUS_PROMOTE_LAG_MAX,
+                       server->address);
     return 0;
 }
 

@@ -282,6 +282,28 @@ static void a_removal_that_would_lose_the_quorum_is_refused_with_numbers(void **
     cluster_free(cluster);
 }
 
+static void a_removal_after_which_commits_would_wait_for_one_that_lags_is_refused(void **state)
+{
+    struct cluster *cluster = cluster_up(19, 3, 3);
+    unsigned leader = (unsigned)cluster_leader(cluster), level = (leader + 1) % 3,
+             lags = (leader + 2) % 3;
+
+    (void)state;
+    sim_disk_set_slowness(cluster->sim, lags, 10000); /* it answers, and stores little */
+    propose_many(cluster, CONSENSUS_PROMOTE_LAG_MAX + 50);
+    cluster_run(cluster, SECOND_US / 4);
+    assert_int_equal(cluster_leader(cluster), leader);
+    assert_true(cluster_remove(cluster, level));
+    assert_refused(cluster, ERR_REFUSED, "2 voters would remain, quorum 2 of 2");
+    assert_contains(cluster->change_err.text, cluster->members[lags].name);
+    assert_contains(cluster->change_err.text, "entries behind) has still to catch up");
+    remove_member(cluster, lags); /* it is the one that may go */
+    sim_disk_set_slowness(cluster->sim, lags, 1);
+    propose_many(cluster, 5);
+    assert_true(cluster_run_until_equal(cluster, 30 * SECOND_US));
+    cluster_free(cluster);
+}
+
 /* C19: it is told, stops for good, and does not disturb the others. */
 static void a_removed_member_stops_and_its_id_is_never_used_again(void **state)
 {
@@ -669,6 +691,7 @@ int main(void)
         cmocka_unit_test(one_change_at_a_time),
         cmocka_unit_test(a_learner_that_lags_is_not_promoted),
         cmocka_unit_test(a_removal_that_would_lose_the_quorum_is_refused_with_numbers),
+        cmocka_unit_test(a_removal_after_which_commits_would_wait_for_one_that_lags_is_refused),
         cmocka_unit_test(a_removed_member_stops_and_its_id_is_never_used_again),
         cmocka_unit_test(a_member_that_was_down_when_it_was_removed_is_told_when_it_comes_back),
         cmocka_unit_test(a_change_that_was_not_committed_is_rolled_back),
