@@ -200,6 +200,8 @@ static enum fsm_status report_checkpoint(struct fsm *fsm, struct report *report)
         report_failed(fsm, report);
     else if (report->message->kind == KIND(RESPONSIVE))
         fsm_checkpoint_extend(fsm, report->checkpoint);
+    else if (report->message->kind == KIND(DEFERRED))
+        fsm_checkpoint_defer(fsm, report->checkpoint, report->message->deferral_ms);
     return FSM_OK;
 }
 
@@ -247,7 +249,7 @@ static bool report_about_checkpoint(Ckpt__V1__ReportKind kind)
 {
     return kind == KIND(STARTED) || kind == KIND(SHARD_VERIFIED) ||
            kind == KIND(CHECKPOINT_FAILED) || kind == KIND(RESPONSIVE) ||
-           kind == KIND(STOPPED_WRITING);
+           kind == KIND(STOPPED_WRITING) || kind == KIND(DEFERRED);
 }
 
 enum fsm_status fsm_apply_node_report(struct fsm *fsm, const fsm_command *command,

@@ -8,6 +8,7 @@
 #include <malloc.h>
 #include <stdio.h>
 
+#include "fsm/policy_fields.h"
 #include "fsm/state.h"
 
 #define STATE(name) CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name
@@ -266,8 +267,13 @@ static void check_checkpoint_counts(struct checker *checker, const struct checkp
            unresumed <= 1 && (unresumed == 1) >= paused && (!active || unresumed == paused),
            "I24 a paused checkpoint is resumed exactly once", name, view->id);
     expect(checker,
-           view->timeout_ms <= checkpoint->base_timeout_ms + checkpoint->base_timeout_ms / 2,
-           "I34 one extension of half the timeout", name, view->id);
+           view->timeout_ms <= checkpoint->base_timeout_ms + checkpoint->base_timeout_ms / 2 +
+                                   (view->deferred_ms - view->deferred_before_ms),
+           "I34 one extension of half the timeout, and what was deferred", name, view->id);
+    expect(checker,
+           view->deferred_before_ms <= view->deferred_ms &&
+               view->deferred_ms <= view->max_deferral_ms && view->max_deferral_ms <= FSM_DAY_MS,
+           "I34 deferred by max_deferral at most", name, view->id);
     expect(checker, fsm_checkpoint_writes(checkpoint) == (view->deadline_ms != 0),
            "I23 what is dispatched has a deadline", name, view->id);
     expect(checker, fsm_checkpoint_writes(checkpoint) || view->granted_bytes_per_s == 0,

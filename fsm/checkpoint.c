@@ -300,6 +300,23 @@ static void checkpoint_give_grant(struct fsm *fsm, struct checkpoint *checkpoint
     fsm_target_budget(target);
 }
 
+/* P-043: what earlier attempts left of the policy's, and none that reaches into the last timeout before the walltime ends (I33). */
+static void checkpoint_allow_deferral(const struct fsm *fsm, struct checkpoint *checkpoint,
+                                      const struct allocation *allocation)
+{
+    struct fsm_checkpoint *view = &checkpoint->view;
+    const struct fsm_allocation *job = &allocation->view;
+    uint64_t left_ms =
+        fsm->policy.max_deferral_ms - fsm_min(fsm->policy.max_deferral_ms, view->deferred_ms);
+    uint64_t end_ms = fsm_add(fsm->now_ms, view->timeout_ms);
+
+    if (job->walltime_ms != 0)
+        left_ms = fsm_min(left_ms, job->started_at_ms + job->walltime_ms -
+                                       fsm_min(end_ms, job->started_at_ms + job->walltime_ms));
+    view->deferred_before_ms = view->deferred_ms;
+    view->max_deferral_ms = view->deferred_ms + left_ms;
+}
+
 void fsm_checkpoint_dispatch(struct fsm *fsm, struct checkpoint *checkpoint,
                              const Ckpt__Log__V1__Grant *grant)
 {
@@ -318,6 +335,7 @@ void fsm_checkpoint_dispatch(struct fsm *fsm, struct checkpoint *checkpoint,
     view->dispatched_at_ms = fsm->now_ms;
     view->timeout_ms = timeout_ms;
     checkpoint->base_timeout_ms = timeout_ms;
+    checkpoint_allow_deferral(fsm, checkpoint, allocation);
     view->deadline_ms = fsm->now_ms + timeout_ms;
     if (view->purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT) { /* L4: attempts share one time */
         if (checkpoint->stop_deadline_ms == 0)

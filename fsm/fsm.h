@@ -205,6 +205,8 @@ struct fsm_checkpoint {
     uint64_t deadline_ms; /* 0: none */
     uint64_t retry_at_ms; /* REQUESTED: not granted before this instant; 0: at once */
     uint64_t timeout_ms;  /* of this attempt */
+    uint64_t deferred_ms; /* granted in all attempts; before this one; to which it may grow in this one */
+    uint64_t deferred_before_ms, max_deferral_ms;
     uint64_t granted_bytes_per_s;
     uint64_t size_bytes;
     uint64_t snapshot_at_ms;         /* earliest STARTED among the nodes */
@@ -462,6 +464,7 @@ struct fsm_order {
     const struct fsm_allocation *allocation;
     const struct fsm_checkpoint *checkpoint; /* NULL for TERMINATE */
     uint64_t timeout_ms;
+    uint64_t max_deferral_ms; /* CHECKPOINT: of this attempt */
     uint64_t grace_ms;
     Ckpt__V1__Reason reason;
     uint64_t life; /* of the part; TERMINATE: of this one and all earlier ones */

@@ -30,12 +30,14 @@ static void orders_of(const struct fsm *fsm, const struct assignment *part, stru
         order.kind = FSM_ORDER_CHECKPOINT;
         order.checkpoint = &active->view;
         order.timeout_ms = active->view.timeout_ms;
+        order.max_deferral_ms = active->view.max_deferral_ms - active->view.deferred_before_ms;
         order_add(sink, &order);
     }
     if ((allocation->view.terminating || part->leaving) && !part->terminated) {
         order.kind = FSM_ORDER_TERMINATE;
         order.checkpoint = NULL;
         order.timeout_ms = 0;
+        order.max_deferral_ms = 0;
         order.reason = allocation->view.terminating ? allocation->view.terminate_reason
                                                     : CKPT__V1__REASON__REASON_PREEMPTED;
         order_add(sink, &order);

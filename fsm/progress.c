@@ -1,4 +1,4 @@
-/* How an attempt goes on and ends: started, extended, complete, failed, timed out.
+/* How an attempt goes on and ends: started, extended, deferred, complete, failed, timed out.
  *
  * Flow     apply_report.c (nodes) and Tick (deadlines) call in here.
  *          Complete: estimates are learned, then what follows (`after`) begins in the same step.
@@ -71,21 +71,40 @@ void fsm_checkpoint_started(struct fsm *fsm, struct checkpoint *checkpoint, stru
     progress_restart_deadline(fsm, checkpoint);
 }
 
-/* P-040, I34: once in the checkpoint's life. */
-void fsm_checkpoint_extend(struct fsm *fsm, struct checkpoint *checkpoint)
+static void progress_give_time(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t more_ms)
 {
-    uint64_t more_ms = checkpoint->base_timeout_ms / 2;
-
     CHECK(fsm_checkpoint_writes(checkpoint));
-    if (checkpoint->view.extended)
-        return;
-    checkpoint->view.extended = true;
     checkpoint->view.timeout_ms += more_ms;
     checkpoint->view.deadline_ms += more_ms;
     if (checkpoint->stop_deadline_ms != 0)
         checkpoint->stop_deadline_ms += more_ms;
     fsm_checkpoint_arm(fsm, checkpoint);
     fsm_allocation_changed(fsm, progress_allocation(fsm, checkpoint));
+}
+
+/* P-040, I34: once in the checkpoint's life. */
+void fsm_checkpoint_extend(struct fsm *fsm, struct checkpoint *checkpoint)
+{
+    if (checkpoint->view.extended)
+        return;
+    checkpoint->view.extended = true;
+    progress_give_time(fsm, checkpoint, checkpoint->base_timeout_ms / 2);
+}
+
+/* P-043, I34. Nodes that put it off do so side by side: the longest counts. Its end in the grace after a walltime stays. */
+void fsm_checkpoint_defer(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t deferral_ms)
+{
+    struct fsm_checkpoint *view = &checkpoint->view;
+    uint64_t deferred_ms =
+        fsm_min(fsm_add(view->deferred_before_ms, deferral_ms), view->max_deferral_ms);
+    uint64_t more_ms;
+
+    if (deferred_ms <= view->deferred_ms ||
+        progress_allocation(fsm, checkpoint)->view.terminating)
+        return;
+    more_ms = deferred_ms - view->deferred_ms;
+    view->deferred_ms = deferred_ms;
+    progress_give_time(fsm, checkpoint, more_ms);
 }
 
 static void progress_learn(struct fsm *fsm, struct allocation *allocation,

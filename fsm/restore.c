@@ -373,6 +373,9 @@ static bool checkpoint_valid(const struct fsm *fsm, const Ckpt__Log__V1__Checkpo
         record->granted_bytes_per_s > FSM_BANDWIDTH_MAX || record->timeout_ms > FSM_TIME_MAX_MS ||
         record->completed_at_ms > FSM_TIME_MAX_MS || record->state_since_ms > FSM_TIME_MAX_MS ||
         record->deadline_ms > 2 * FSM_TIME_MAX_MS || record->failure_count > FSM_ATTEMPTS_MAX ||
+        record->max_deferral_ms > FSM_DURATION_MAX_MS ||
+        record->deferred_ms > record->max_deferral_ms ||
+        record->deferred_before_ms > record->deferred_ms ||
         (active && (allocation->view.active_checkpoint_id != 0 || record->expired)) ||
         (!writes && (record->granted_bytes_per_s != 0 || record->bypass_budget)))
         return false;
@@ -434,6 +437,9 @@ static void restore_checkpoint_facts(struct fsm_checkpoint *view,
     view->stall_ms = record->stall_ms;
     view->useful_gpu_ms = record->useful_gpu_ms;
     view->success_ppm = record->success_ppm;
+    view->deferred_ms = record->deferred_ms;
+    view->deferred_before_ms = record->deferred_before_ms;
+    view->max_deferral_ms = record->max_deferral_ms;
 }
 
 static void restore_checkpoint_indices(struct fsm *fsm, struct checkpoint *checkpoint)

@@ -413,6 +413,9 @@ static void fill_checkpoint(Ckpt__Log__V1__CheckpointRecord *message,
     message->stall_ms = view->stall_ms;
     message->useful_gpu_ms = view->useful_gpu_ms;
     message->success_ppm = view->success_ppm;
+    message->deferred_ms = view->deferred_ms;
+    message->deferred_before_ms = view->deferred_before_ms;
+    message->max_deferral_ms = view->max_deferral_ms;
 }
 
 /* protobuf-c wants them not const, and only reads. */

@@ -88,7 +88,7 @@ struct checkpoint {
     struct fsm_shard *shards;
     struct inputs *inputs;
     uint64_t stop_deadline_ms; /* PREEMPT: no attempt goes beyond; 0: not dispatched yet */
-    uint64_t base_timeout_ms;  /* before the extension */
+    uint64_t base_timeout_ms;  /* before the extension and deferrals */
     uint64_t collect_at_ms;    /* terminal: when it expires; 0: kept */
     uint32_t failure_count;    /* of attempts; pauses do not count */
     bool bypass_budget;
@@ -543,6 +543,8 @@ void fsm_checkpoint_dispatch(struct fsm *fsm, struct checkpoint *checkpoint,
 void fsm_checkpoint_started(struct fsm *fsm, struct checkpoint *checkpoint, struct fsm_shard *shard,
                             uint64_t age_ms);
 void fsm_checkpoint_extend(struct fsm *fsm, struct checkpoint *checkpoint);
+/* deferral_ms: of one node in this attempt, in all. */
+void fsm_checkpoint_defer(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t deferral_ms);
 void fsm_checkpoint_complete(struct fsm *fsm, struct checkpoint *checkpoint);
 void fsm_checkpoint_attempt_failed(struct fsm *fsm, struct checkpoint *checkpoint,
                                    Ckpt__V1__Reason reason);

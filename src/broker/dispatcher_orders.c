@@ -50,6 +50,7 @@ static void fill_order(const struct fsm *fsm, const struct fsm_order *order,
     message->allocation_id = translate_text(order->allocation->id);
     message->profile = translate_text(order->allocation->profile);
     message->timeout_ms = order->timeout_ms;
+    message->max_deferral_ms = order->max_deferral_ms;
     message->grace_ms = order->grace_ms;
     message->reason = order->reason;
     message->life = order->life;

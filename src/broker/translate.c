@@ -268,6 +268,7 @@ void translate_checkpoint(const struct fsm *fsm, const struct fsm_checkpoint *ch
     ret_checkpoint->paused_count = checkpoint->paused_count;
     ret_checkpoint->resumed_count = checkpoint->resumed_count;
     ret_checkpoint->extended = checkpoint->extended;
+    ret_checkpoint->deferred_ms = checkpoint->deferred_ms;
     ret_checkpoint->recompute_saved_gpu_ms = checkpoint->recompute_saved_gpu_ms;
     ret_checkpoint->terms = (Ckpt__V1__DecisionTerms *)(uintptr_t)checkpoint->terms;
     ret_checkpoint->path = translate_checkpoint_path(fsm, checkpoint, scratch);

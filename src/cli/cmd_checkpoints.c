@@ -194,8 +194,12 @@ static void print_times(struct cli *cli, const Ckpt__V1__Checkpoint *c)
     fprintf(cli->out, " created %s", human_clock(c->created_at_ms, text));
     fprintf(cli->out, "  dispatched %s", human_clock(c->dispatched_at_ms, text));
     fprintf(cli->out, "  completed %s", human_clock(c->completed_at_ms, text));
-    fprintf(cli->out, "  deadline %s%s\n", human_clock(c->deadline_ms, text),
+    fprintf(cli->out, "  deadline %s%s", human_clock(c->deadline_ms, text),
             c->extended ? " (extended once)" : "");
+    if (c->deferred_ms > 0)
+        fprintf(cli->out, " (the application put it off by %s)",
+                human_duration(c->deferred_ms, text));
+    fprintf(cli->out, "\n");
 }
 
 static void print_checkpoint(struct cli *cli, const Ckpt__V1__Checkpoint *c)

@@ -149,19 +149,28 @@ static void show_accounts(struct transcript *out, const struct fsm *fsm)
         say_account(out, "tenant", tenant, &account);
 }
 
+static const char *deferred_text(const struct fsm_checkpoint *checkpoint, char text[64])
+{
+    text[0] = '\0';
+    if (checkpoint->deferred_ms > 0)
+        snprintf(text, 64, " deferred=%" PRIu64, checkpoint->deferred_ms);
+    return text;
+}
+
 static void show_checkpoints(struct transcript *out, const struct fsm *fsm)
 {
     const struct fsm_checkpoint *at = NULL;
+    char deferred[64];
     char id[CHECKPOINT_ID_TEXT_BYTES];
 
     while ((at = fsm_checkpoint_next(fsm, at == NULL ? 0 : at->id)) != NULL)
         say(out,
             "  checkpoint %s %s purpose=%s attempt=%u paused=%u resumed=%u deadline=%" PRIu64
-            " size=%" PRIu64 " recompute=%" PRIu64 "%s\n",
+            " size=%" PRIu64 " recompute=%" PRIu64 "%s%s\n",
             id_text(at->id, id), fsm_checkpoint_state_name(at->state),
             fsm_purpose_name(at->purpose), at->attempt, at->paused_count, at->resumed_count,
             at->deadline_ms, at->size_bytes, at->recompute_saved_gpu_ms,
-            at->extended ? " extended" : "");
+            at->extended ? " extended" : "", deferred_text(at, deferred));
 }
 
 static void show_orders(struct transcript *out, const struct fsm *fsm, const char *name)

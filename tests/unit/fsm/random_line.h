@@ -50,7 +50,7 @@ static inline void random_report(struct script *script, uint64_t *state, char *l
 {
     static const char *const kinds[] = {"started",        "shard_verified",    "shard_verified",
                                         "shard_verified", "checkpoint_failed", "responsive",
-                                        "stopped_writing"};
+                                        "stopped_writing", "deferred"};
     static const char *const reasons[] = {"write_failed", "no_handler", "agent_lost_attempt",
                                           "checkpoint_timeout", "application_refused"};
     const struct fsm_checkpoint *checkpoint = random_checkpoint(script, state);
@@ -65,13 +65,13 @@ static inline void random_report(struct script *script, uint64_t *state, char *l
                        checkpoint->shards[random_draw(state, checkpoint->shard_count)].node_slot);
     snprintf(line, size,
              "report %s %s %s ckpt=%s attempt=%u reason=%s size=%d write=%" PRIu64 " stall=%" PRIu64
-             " seq=%" PRIu64,
-             node->id, kinds[random_draw(state, 7)],
+             " deferral=%" PRIu64 " seq=%" PRIu64,
+             node->id, kinds[random_draw(state, 8)],
              fsm_allocation_at(script->fsm, checkpoint->allocation_slot)->id,
              checkpoint_id_format(checkpoint->id, id),
              checkpoint->attempt - (random_draw(state, 10) == 0), reasons[random_draw(state, 5)],
              random_draw(state, 20) == 0 ? 0 : 1000, random_draw(state, 90000),
-             random_draw(state, 3) * 700,
+             random_draw(state, 3) * 700, random_draw(state, 500000),
              node->last_report_sequence + (random_draw(state, 10) != 0) -
                  (random_draw(state, 20) == 0 && node->last_report_sequence > 0));
 }

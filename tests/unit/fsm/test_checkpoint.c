@@ -189,6 +189,73 @@ static void the_extension_is_granted_once_in_a_checkpoints_life(void **unused)
     script_close(&script);
 }
 
+static void expect_order(const struct script *script, const char *node, uint64_t timeout_ms,
+                         uint64_t max_deferral_ms)
+{
+    struct fsm_order order;
+
+    assert_int_equal(orders_of(script, node, &order), 1);
+    assert_int_equal(order.timeout_ms, timeout_ms);
+    assert_int_equal(order.max_deferral_ms, max_deferral_ms);
+}
+
+/* P-043, S1-042, I34: in all, across attempts; nodes do it side by side */
+static void a_checkpoint_is_deferred_up_to_the_policys_limit(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1,n2");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1 timeout=60000");
+    expect_ok(&script, "report n1 started j1 ckpt=1-1");
+    expect_order(&script, "n1", 60000, 300000);
+    expect_ok(&script, "report n1 deferred j1 ckpt=1-1 deferral=100000");
+    expect_ok(&script, "report n2 deferred j1 ckpt=1-1 deferral=40000");
+    assert_int_equal(checkpoint_of(&script, 1)->deferred_ms, 100000);
+    assert_int_equal(checkpoint_of(&script, 1)->deadline_ms, script.now_ms + 65000 + 100000);
+    expect_order(&script, "n2", 160000, 300000);
+    expect_ok(&script, "report n2 responsive j1 ckpt=1-1");
+    expect_order(&script, "n2", 190000, 300000);
+    expect_ok(&script, "report n1 checkpoint_failed j1 ckpt=1-1 reason=write_failed");
+    expect_ok(&script, "after 1000");
+    expect_ok(&script, "tick");
+    expect_ok(&script, "grant 1-1 timeout=60000");
+    assert_int_equal(checkpoint_of(&script, 1)->deadline_ms, script.now_ms + 60000);
+    expect_order(&script, "n1", 60000, 200000);
+    expect_ok(&script, "report n2 deferred j1 ckpt=1-1 attempt=2 deferral=500000");
+    assert_int_equal(checkpoint_of(&script, 1)->deferred_ms, 300000);
+    expect_order(&script, "n1", 260000, 200000);
+    expect_ok(&script, "report n2 deferred j1 ckpt=1-1 attempt=1 deferral=600000"); /* late */
+    expect_order(&script, "n1", 260000, 200000);
+    expect_ok(&script, "after 260001");
+    expect_ok(&script, "tick");
+    expect_checkpoint(&script, 1, TIMED_OUT);
+    script_close(&script);
+}
+
+/* I33, P-043: what would not be written before the walltime ends is not put off */
+static void a_deferral_leaves_a_whole_timeout_before_the_walltime(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1 walltime=100000");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1 timeout=60000");
+    expect_order(&script, "n1", 60000, 40000);
+    expect_ok(&script, "report n1 deferred j1 ckpt=1-1 deferral=90000");
+    assert_int_equal(checkpoint_of(&script, 1)->deadline_ms, script.now_ms + 100000);
+    expect_ok(&script, "report n1 checkpoint_failed j1 ckpt=1-1 reason=write_failed");
+    expect_ok(&script, "after 90000");
+    expect_ok(&script, "tick");
+    expect_ok(&script, "grant 1-1 timeout=60000");
+    expect_order(&script, "n1", 60000, 0);
+    script_close(&script);
+}
+
 /* Decision 4 */
 static void the_timeout_is_never_below_twice_the_learned_write_time(void **unused)
 {
@@ -311,6 +378,8 @@ int main(void)
         cmocka_unit_test(a_failed_stopping_checkpoint_leaves_the_job_running),
         cmocka_unit_test(retries_back_off_and_end),
         cmocka_unit_test(the_extension_is_granted_once_in_a_checkpoints_life),
+        cmocka_unit_test(a_checkpoint_is_deferred_up_to_the_policys_limit),
+        cmocka_unit_test(a_deferral_leaves_a_whole_timeout_before_the_walltime),
         cmocka_unit_test(the_timeout_is_never_below_twice_the_learned_write_time),
         cmocka_unit_test(progress_counts_from_the_snapshot_of_the_last_complete_one),
         cmocka_unit_test(each_outage_pauses_and_resumes_once),

@@ -97,6 +97,32 @@ static void a_victim_near_its_end_is_dear_and_a_young_one_cheap(void **unused)
     script_close(&script);
 }
 
+/* P-043, L4: a victim may put it off by max_deferral, and is ended when it has not written by then */
+static void a_victim_that_defers_for_ever_is_forced(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1 class=1");
+    expect_ok(&script, "preempt class=5");
+    expect_ok(&script, "grant 1-1 timeout=600000");
+    expect_ok(&script, "report n1 started j1 ckpt=1-1");
+    expect_ok(&script, "report n1 deferred j1 ckpt=1-1 deferral=90000000");
+    expect_ok(&script, "after 904000"); /* 600 + 300 s, 5 s for delivery */
+    expect_ok(&script, "tick");
+    expect_checkpoint(&script, 1, WRITING);
+    expect_ok(&script, "after 1000");
+    expect_ok(&script, "tick");
+    expect_checkpoint(&script, 1, TIMED_OUT);
+    assert_true(job_of(&script, "j1")->terminating);
+    assert_int_equal(fsm_preemption_next(script.fsm, 0)->state,
+                     CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_WAITING);
+    expect_ok(&script, "report n1 terminated j1");
+    expect_job(&script, "j1", FAILED);
+    script_close(&script);
+}
+
 /* P-041, decision 5: SIGTERM, then the end that policy and earlier checkpoints allow */
 static void an_unresponsive_victim_fails_unless_it_can_go_on(void **unused)
 {
@@ -270,6 +296,7 @@ int main(void)
         cmocka_unit_test(the_cheapest_of_the_lowest_class_is_chosen),
         cmocka_unit_test(a_victim_costs_its_checkpoint_and_what_it_would_repeat),
         cmocka_unit_test(a_victim_near_its_end_is_dear_and_a_young_one_cheap),
+        cmocka_unit_test(a_victim_that_defers_for_ever_is_forced),
         cmocka_unit_test(an_unresponsive_victim_fails_unless_it_can_go_on),
         cmocka_unit_test(one_larger_is_preferred_to_many_smaller),
         cmocka_unit_test(a_set_of_at_most_max_victims_covers_the_need),
