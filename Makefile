@@ -129,6 +129,7 @@ $(foreach p,$(PROGRAMS),$(eval $(call PROGRAM_RULE,$(p))))
 # support programs link base, or the closure of the layer in SUPPORT_LAYER_name
 SUPPORT_LAYER_rpc_echo = rpc
 SUPPORT_LAYER_rpc_ask = rpc
+SUPPORT_LAYER_grpc_app = rpc
 define SUPPORT_RULE
 $(BUILD)/bin/$(1): $(BUILD)/tests/support/$(1)_main.o $(call LIB_of,$(or $(SUPPORT_LAYER_$(1)),base))
 	@mkdir -p $$(@D)

@@ -205,7 +205,8 @@ struct fsm_checkpoint {
     uint64_t deadline_ms; /* 0: none */
     uint64_t retry_at_ms; /* REQUESTED: not granted before this instant; 0: at once */
     uint64_t timeout_ms;  /* of this attempt */
-    uint64_t deferred_ms; /* granted in all attempts; before this one; to which it may grow in this one */
+    uint64_t
+        deferred_ms; /* granted in all attempts; before this one; to which it may grow in this one */
     uint64_t deferred_before_ms, max_deferral_ms;
     uint64_t granted_bytes_per_s;
     uint64_t size_bytes;

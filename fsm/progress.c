@@ -99,8 +99,7 @@ void fsm_checkpoint_defer(struct fsm *fsm, struct checkpoint *checkpoint, uint64
         fsm_min(fsm_add(view->deferred_before_ms, deferral_ms), view->max_deferral_ms);
     uint64_t more_ms;
 
-    if (deferred_ms <= view->deferred_ms ||
-        progress_allocation(fsm, checkpoint)->view.terminating)
+    if (deferred_ms <= view->deferred_ms || progress_allocation(fsm, checkpoint)->view.terminating)
         return;
     more_ms = deferred_ms - view->deferred_ms;
     view->deferred_ms = deferred_ms;

@@ -30,6 +30,7 @@ struct agent_counters {
     uint64_t checkpoints_failed;
     uint64_t checkpoints_abandoned;
     uint64_t signals_sent;
+    uint64_t deferrals;
     uint64_t order_sets;
     uint64_t orders_fenced; /* sets refused because of a lower (epoch, term) */
     uint64_t sessions_opened;

@@ -113,7 +113,7 @@ void allocation_hand(const struct allocation *allocation, struct hand *ret_hand)
         .attempt = busy ? attempt->attempt : entry->attempt,
         .busy = busy,
         .cancelling = attempt->state == ATTEMPT_CLEANING,
-        .extended = attempt->extended,
+        .timeout_ms = attempt->timeout_ms,
         .stopping = process_stopping(allocation) && allocation->process.cause != STOP_BY_TAKEOVER,
         .terminated = entry->terminated,
         .asks = allocation->process.state == PROCESS_ABSENT && allocation->stream != NULL &&

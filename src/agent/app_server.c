@@ -14,6 +14,7 @@
 
 #include "ckpt/v1/app.pb-c.h"
 #include "src/agent/allocation.h"
+#include "src/agent/app_register.h"
 #include "src/agent/ask.h"
 #include "src/agent/restart_points.h"
 #include "src/agent/walltime.h"
@@ -22,8 +23,7 @@
 #include "src/base/log.h"
 #include "src/rpc/server.h"
 
-#define ATTACH_METHOD   "/ckpt.v1.AppService/Attach"
-#define REGISTER_METHOD "/ckpt.v1.AppService/Register"
+#define ATTACH_METHOD "/ckpt.v1.AppService/Attach"
 
 enum { TERMINATE_WAIT_US = 5000000, STREAM_POLL_US = 200000, ERROR_BYTES = 512 };
 
@@ -286,6 +286,7 @@ static void take_identity(struct app_stream *stream)
     snprintf(entry->work_dir, sizeof(entry->work_dir), "%s", hello->work_dir);
     entry->uid = peer->uid;
     entry->gid = peer->gid;
+    entry->endpoint[0] = '\0'; /* of the life before */
 }
 
 /* An order to terminate may still stand from before a restart of the allocation; the next order set is without it. Of one that names
@@ -671,16 +672,6 @@ static void on_cancel(struct rpc_call *call, void *data)
         stream_release(stream);
 }
 
-static void on_register(struct rpc_call *call, void *data, const uint8_t *bytes, size_t length)
-{
-    (void)data;
-    (void)bytes;
-    (void)length;
-    rpc_call_finish(call, RPC_UNIMPLEMENTED,
-                    "UNIMPLEMENTED: the gRPC way of asking is not in this version; use ckpt-run "
-                    "with --profile signal");
-}
-
 /* ---- life ---- */
 
 int app_server_new(struct agent *agent, const char *socket_path, struct app_server **ret_server,
@@ -690,7 +681,6 @@ int app_server_new(struct agent *agent, const char *socket_path, struct app_serv
                                                .on_message = on_message,
                                                .on_half_close = on_half_close,
                                                .on_cancel = on_cancel};
-    static const struct rpc_handlers refuse = {.on_message = on_register};
     struct app_server *server = check_calloc(1, sizeof(*server));
     char address[512];
     int result;
@@ -698,7 +688,7 @@ int app_server_new(struct agent *agent, const char *socket_path, struct app_serv
     server->agent = agent;
     server->server = rpc_server_new(agent->loop, NULL);
     rpc_server_add_method(server->server, ATTACH_METHOD, true, true, &attach, server);
-    rpc_server_add_method(server->server, REGISTER_METHOD, false, false, &refuse, server);
+    app_register_serve(server->server, agent);
     snprintf(address, sizeof(address), "unix:%s", socket_path);
     result = rpc_server_listen(server->server, address, err);
     *ret_server = server;

@@ -7,6 +7,7 @@
 
 #include "src/agent/allocation.h"
 #include "src/agent/ask.h"
+#include "src/agent/attempt_call.h"
 #include "src/agent/attempt_put.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
@@ -25,9 +26,11 @@ static const char *const state_names[] = {
 #undef X
 };
 static const bool state_moves[ATTEMPT_STATE_COUNT][ATTEMPT_STATE_COUNT] = {
-    [ATTEMPT_NONE] = {[ATTEMPT_WAITING] = true, [ATTEMPT_ASKED] = true},
+    [ATTEMPT_NONE] = {[ATTEMPT_WAITING] = true, [ATTEMPT_ASKED] = true, [ATTEMPT_DEFERRED] = true},
     [ATTEMPT_WAITING] = {[ATTEMPT_NONE] = true, [ATTEMPT_ASKED] = true, [ATTEMPT_CLEANING] = true},
-    [ATTEMPT_ASKED] = {[ATTEMPT_PUTTING] = true, [ATTEMPT_CLEANING] = true},
+    [ATTEMPT_ASKED] =
+        {[ATTEMPT_DEFERRED] = true, [ATTEMPT_PUTTING] = true, [ATTEMPT_CLEANING] = true},
+    [ATTEMPT_DEFERRED] = {[ATTEMPT_ASKED] = true, [ATTEMPT_CLEANING] = true},
     [ATTEMPT_PUTTING] = {[ATTEMPT_CLEANING] = true},
     [ATTEMPT_CLEANING] = {[ATTEMPT_NONE] = true},
 };
@@ -52,7 +55,7 @@ bool attempt_writes(const struct attempt *attempt)
     return attempt->state != ATTEMPT_NONE && attempt->state != ATTEMPT_WAITING;
 }
 
-static void attempt_move(struct allocation *allocation, enum attempt_state to)
+void attempt_move(struct allocation *allocation, enum attempt_state to)
 {
     struct attempt *attempt = &allocation->attempt;
 
@@ -67,17 +70,19 @@ static const struct clock_ops *clock_of(const struct allocation *allocation)
     return &allocation->agent->clock;
 }
 
-static struct ask_target attempt_target(const struct allocation *allocation)
+struct ask_target attempt_target(const struct allocation *allocation)
 {
     return (struct ask_target){.machine = allocation_machine(allocation),
+                               .loop = allocation->agent->loop,
                                .group = (pid_t)allocation->entry.pid,
                                .user = allocation_user(allocation),
-                               .work_dir = allocation->entry.work_dir};
+                               .work_dir = allocation->entry.work_dir,
+                               .endpoint = allocation->entry.endpoint};
 }
 
 /* ---- ends ---- */
 
-static void report_prepare(const struct attempt *attempt, Ckpt__V1__AgentReport *report)
+void attempt_report_prepare(const struct attempt *attempt, Ckpt__V1__AgentReport *report)
 {
     ckpt__v1__agent_report__init(report);
     report->checkpoint_id = attempt->checkpoint_id;
@@ -99,10 +104,18 @@ static void attempt_report_end(struct allocation *allocation, Ckpt__V1__AgentRep
     allocation_commit(allocation, report, asked_at_us);
 }
 
+/* When the application was told to begin, as far as it did not put it off. */
+static uint64_t begun_at_us(const struct allocation *allocation)
+{
+    const struct ledger_entry *entry = &allocation->entry;
+
+    return entry->deferred_until_us != 0 ? entry->deferred_until_us : entry->asked_at_us;
+}
+
 /* The application stood still until its sentinel came; 0: it has not come. */
 static uint64_t stall_ms_of(const struct allocation *allocation)
 {
-    uint64_t asked_at_us = allocation->entry.asked_at_us;
+    uint64_t asked_at_us = begun_at_us(allocation);
     uint64_t done_at_us = allocation->attempt.done_at_us;
 
     return asked_at_us > 0 && done_at_us > asked_at_us ? (done_at_us - asked_at_us) / 1000 : 0;
@@ -114,7 +127,7 @@ static void report_outcome(struct allocation *allocation)
     struct agent_counters *counters = &allocation->agent->counters;
     Ckpt__V1__AgentReport report;
 
-    report_prepare(attempt, &report);
+    attempt_report_prepare(attempt, &report);
     report.kind = attempt->outcome.kind;
     report.reason = attempt->outcome.reason;
     report.detail = attempt->outcome.detail;
@@ -164,6 +177,8 @@ static void stop_watching(struct allocation *allocation)
 
     allocation_machine(allocation)->folder_watch_free(allocation->attempt.watch);
     allocation->attempt.watch = NULL;
+    allocation->attempt.ask->hang_up(allocation->attempt.call);
+    allocation->attempt.call = NULL;
     clock_of(allocation)->timer_stop(allocation->attempt.timer);
     allocation->attempt.ask->clear(&target);
 }
@@ -185,7 +200,7 @@ void attempt_finish(struct allocation *allocation, Ckpt__V1__ReportKind kind,
     attempt_clean(allocation);
 }
 
-static void attempt_fail(struct allocation *allocation, Ckpt__V1__Reason reason, const char *detail)
+void attempt_fail(struct allocation *allocation, Ckpt__V1__Reason reason, const char *detail)
 {
     attempt_finish(allocation, CKPT__V1__REPORT_KIND__REPORT_KIND_CHECKPOINT_FAILED, reason,
                    detail);
@@ -197,7 +212,7 @@ void attempt_verified(struct allocation *allocation, const struct attempt_shard 
     Ckpt__V1__AgentReport report;
     char manifest[72];
 
-    report_prepare(attempt, &report);
+    attempt_report_prepare(attempt, &report);
     snprintf(manifest, sizeof(manifest), "%s", shard->manifest_sha256);
     report.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED;
     report.size_bytes = shard->size_bytes;
@@ -205,7 +220,7 @@ void attempt_verified(struct allocation *allocation, const struct attempt_shard 
     report.write_ms = shard->write_ms;
     report.stall_ms = stall_ms_of(allocation);
     allocation->agent->counters.checkpoints_verified++;
-    attempt_report_end(allocation, &report, allocation->entry.asked_at_us);
+    attempt_report_end(allocation, &report, begun_at_us(allocation));
     stop_watching(allocation);
     attempt_move(allocation, ATTEMPT_CLEANING);
     attempt_clean_local(allocation);
@@ -232,6 +247,9 @@ static void entry_take_attempt(struct allocation *allocation)
     entry->phase = PHASE_ASKING;
     entry->asked_at_us = agent_now_us(allocation->agent);
     entry->timeout_ms = attempt->timeout_ms;
+    entry->max_deferral_ms = attempt->ask->calls ? attempt->max_deferral_ms : 0;
+    entry->deferred_ms = 0;
+    entry->deferred_until_us = 0;
     entry->granted_bytes_per_s = attempt->granted_bytes_per_s;
     entry->extended = attempt->extended;
     entry->responsive_reported = false;
@@ -241,7 +259,7 @@ static void entry_take_attempt(struct allocation *allocation)
 
 static void sentinel_changed(void *data);
 
-static void attempt_watch(struct allocation *allocation)
+void attempt_watch(struct allocation *allocation)
 {
     const struct machine_ops *machine = allocation_machine(allocation);
     struct attempt *attempt = &allocation->attempt;
@@ -256,7 +274,7 @@ static void report_started(struct allocation *allocation)
 {
     Ckpt__V1__AgentReport report;
 
-    report_prepare(&allocation->attempt, &report);
+    attempt_report_prepare(&allocation->attempt, &report);
     report.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED;
     allocation->entry.phase = PHASE_ASKED;
     allocation->agent->counters.checkpoints_started++;
@@ -269,23 +287,24 @@ static void attempt_ask(struct allocation *allocation)
     struct attempt *attempt = &allocation->attempt;
     struct ask_target target = attempt_target(allocation);
     uint64_t wall_ms = clock_of(allocation)->wall_ms(clock_of(allocation)->context);
+    struct ask_request request = {.hint = attempt->hint,
+                                  .directory = attempt->directory,
+                                  .deadline_ms = wall_ms + attempt->timeout_ms};
     struct err err = {0};
 
     attempt_set_directory(allocation);
     entry_take_attempt(allocation);
     allocation_commit(allocation, NULL, 0);
     attempt_move(allocation, ATTEMPT_ASKED);
-    if (attempt->ask->prepare(&target, attempt->hint, attempt->directory,
-                              wall_ms + attempt->timeout_ms, &err) != 0) {
+    if (attempt->ask->prepare(&target, &request, &err) != 0) {
         attempt_fail(allocation, CKPT__V1__REASON__REASON_WRITE_FAILED, err.text);
         return;
     }
     attempt_watch(allocation);
-    if (attempt->ask->fire(attempt->ask, &target, &err) != 0) {
+    if (attempt_fire(allocation, &err) != 0) {
         attempt_fail(allocation, CKPT__V1__REASON__REASON_NOT_ATTACHED, err.text);
         return;
     }
-    allocation->agent->counters.signals_sent++;
     report_started(allocation);
 }
 
@@ -373,7 +392,7 @@ static void take_sentinel(struct allocation *allocation, const struct sentinel *
 }
 
 /* True when the sentinel was there. */
-static bool look_for_sentinel(struct allocation *allocation)
+bool attempt_look_for_sentinel(struct allocation *allocation)
 {
     struct ask_target target = attempt_target(allocation);
     struct sentinel sentinel;
@@ -389,17 +408,26 @@ static void sentinel_changed(void *data)
     struct allocation *allocation = data;
 
     if (allocation->attempt.state == ATTEMPT_ASKED)
-        look_for_sentinel(allocation);
+        attempt_look_for_sentinel(allocation);
 }
 
 static void report_responsive(struct allocation *allocation)
 {
     Ckpt__V1__AgentReport report;
 
-    report_prepare(&allocation->attempt, &report);
+    attempt_report_prepare(&allocation->attempt, &report);
     report.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_RESPONSIVE;
     allocation->entry.responsive_reported = true;
     allocation_commit(allocation, &report, 0);
+}
+
+/* In the last half of the timeout, on the call (S1-041). */
+static bool told_progress(const struct allocation *allocation)
+{
+    const struct attempt *attempt = &allocation->attempt;
+
+    return attempt->alive_us > allocation->entry.asked_at_us &&
+           (attempt->alive_us - allocation->entry.asked_at_us) / 1000 >= attempt->timeout_ms / 2;
 }
 
 /* P-040: who has written in the last half of the timeout, or has written all and is being copied, gets the one extension. It is
@@ -421,7 +449,7 @@ static void watch_progress(struct allocation *allocation)
     }
     if (elapsed_ms < attempt->timeout_ms - lead_ms)
         return;
-    if (attempt->state == ATTEMPT_PUTTING ||
+    if (attempt->state == ATTEMPT_PUTTING || told_progress(allocation) ||
         (attempt->progress_taken &&
          attempt->ask->growth(&target, attempt->directory).sum != attempt->progress))
         report_responsive(allocation);
@@ -437,7 +465,9 @@ static void attempt_tick(void *data)
         attempt_try(allocation);
         return;
     case ATTEMPT_ASKED:
-        if (look_for_sentinel(allocation))
+        if (attempt_look_for_sentinel(allocation))
+            return;
+        if (attempt_call_broke(allocation))
             return;
         watch_progress(allocation);
         clock_of(allocation)->timer_start(attempt->timer, ASKED_POLL_US);
@@ -445,6 +475,9 @@ static void attempt_tick(void *data)
     case ATTEMPT_PUTTING:
         watch_progress(allocation);
         clock_of(allocation)->timer_start(attempt->timer, ASKED_POLL_US);
+        return;
+    case ATTEMPT_DEFERRED:
+        attempt_ask_again(allocation);
         return;
     case ATTEMPT_NONE:
     case ATTEMPT_CLEANING:
@@ -467,6 +500,7 @@ void attempt_close(struct allocation *allocation)
     struct attempt *attempt = &allocation->attempt;
 
     attempt_put_detach(allocation);
+    attempt->ask->hang_up(attempt->call);
     allocation_machine(allocation)->remove_detach(attempt->cleanup);
     allocation_machine(allocation)->folder_watch_free(attempt->watch);
     clock_of(allocation)->timer_free(attempt->timer);
@@ -483,6 +517,8 @@ static void attempt_reset(struct allocation *allocation, uint64_t checkpoint_id,
     attempt->attempt = attempt_number;
     attempt->seen_at_us = agent_now_us(allocation->agent);
     attempt->done_at_us = 0;
+    attempt->alive_us = 0;
+    attempt->broken = false;
     attempt->put_started = false;
     attempt->reported = false;
     hint_format(checkpoint_id, attempt_number, attempt->hint);
@@ -496,6 +532,7 @@ void attempt_start(struct allocation *allocation, const Ckpt__V1__Order *order)
     attempt_reset(allocation, order->checkpoint_id, order->attempt);
     attempt->life = order->life;
     attempt->timeout_ms = order->timeout_ms;
+    attempt->max_deferral_ms = order->max_deferral_ms;
     attempt->granted_bytes_per_s = order->granted_bytes_per_s;
     attempt->extended = order->extended;
     snprintf(attempt->target_prefix, sizeof(attempt->target_prefix), "%s", order->target_prefix);
@@ -534,9 +571,13 @@ void attempt_resume(struct allocation *allocation)
     attempt->extended = entry->extended;
     snprintf(attempt->target_prefix, sizeof(attempt->target_prefix), "%s", entry->target_prefix);
     snprintf(attempt->path, sizeof(attempt->path), "%s", entry->path);
+    if (entry->phase == PHASE_DEFERRED) {
+        attempt_resume_deferral(allocation);
+        return;
+    }
     attempt->put_started = true; /* perhaps: the worker died with the agent */
     attempt_move(allocation, ATTEMPT_ASKED);
-    if (look_for_sentinel(allocation))
+    if (attempt_look_for_sentinel(allocation))
         return;
     if (entry->phase == PHASE_ASKING && !attempt->ask->prepared(&target, attempt->hint)) {
         attempt_fail(allocation, CKPT__V1__REASON__REASON_AGENT_LOST_ATTEMPT,
@@ -546,6 +587,11 @@ void attempt_resume(struct allocation *allocation)
     if (allocation->process.state == PROCESS_ABSENT || allocation->process.gone_us != 0) {
         attempt_fail(allocation, CKPT__V1__REASON__REASON_AGENT_LOST_ATTEMPT,
                      "the application ended while the agent was away");
+        return;
+    }
+    if (attempt->ask->calls) {
+        attempt_fail(allocation, CKPT__V1__REASON__REASON_AGENT_LOST_ATTEMPT,
+                     "the agent ended while the application was to answer its call");
         return;
     }
     if (entry->phase == PHASE_ASKING)
@@ -569,13 +615,13 @@ void attempt_extend(struct allocation *allocation, const Ckpt__V1__Order *order)
 {
     struct attempt *attempt = &allocation->attempt;
 
-    if (attempt->extended || attempt->state == ATTEMPT_NONE || attempt->state == ATTEMPT_CLEANING)
+    if (attempt->state == ATTEMPT_NONE || attempt->state == ATTEMPT_CLEANING)
         return;
-    attempt->extended = true;
+    attempt->extended = order->extended;
     attempt->timeout_ms = order->timeout_ms;
     if (attempt->state == ATTEMPT_WAITING)
         return;
-    allocation->entry.extended = true;
+    allocation->entry.extended = order->extended;
     allocation->entry.timeout_ms = order->timeout_ms;
     allocation_commit(allocation, NULL, 0);
 }
@@ -586,7 +632,8 @@ void attempt_application_gone(struct allocation *allocation)
 
     if (attempt->state == ATTEMPT_WAITING)
         attempt_try(allocation);
-    else if (attempt->state == ATTEMPT_ASKED && !look_for_sentinel(allocation))
+    else if (attempt->state == ATTEMPT_DEFERRED ||
+             (attempt->state == ATTEMPT_ASKED && !attempt_look_for_sentinel(allocation)))
         attempt_fail(allocation, CKPT__V1__REASON__REASON_APPLICATION_EXITED,
                      "the application ended before it had written its checkpoint");
 }

@@ -1,10 +1,13 @@
 /* One checkpoint attempt of an allocation: from the order to its one report.
  *
- * Flow     attempt_start -> (application there? handler there?) -> journal -> request, signal -> STARTED -> sentinel -> worker `put`
+ * Flow     attempt_start -> (application there? handler there?) -> journal -> request, signal or call -> STARTED -> sentinel -> worker `put`
  *          -> SHARD_VERIFIED; every end passes through CLEANING, which removes what was written on this node and, after a failure,
  *          what is half-written at the destination; a failure is reported after it.
  *
- *            NONE --start--> WAITING --signalled--> ASKED --sentinel--> PUTTING
+ *                                             DEFERRED
+ *                                       call: later | ^ ...and asked again
+ *                                                   v |
+ *            NONE --start--> WAITING --asked----> ASKED --sentinel--> PUTTING
  *             ^                |                      |                    |
  *             |<--refused------'                      | failed             | verified (reported at once), failed
  *             |                                       v                    v
@@ -25,13 +28,14 @@
 #include "src/agent/sentinel.h"
 
 struct allocation;
+struct ask_call;
 struct ask_ops;
 struct ask_watch;
 struct cleanup;
 struct put_job;
 struct worker;
 
-#define ATTEMPT_STATES(X) X(NONE) X(WAITING) X(ASKED) X(PUTTING) X(CLEANING)
+#define ATTEMPT_STATES(X) X(NONE) X(WAITING) X(ASKED) X(DEFERRED) X(PUTTING) X(CLEANING)
 enum attempt_state {
 #define X(name) ATTEMPT_##name,
     ATTEMPT_STATES(X)
@@ -53,6 +57,7 @@ struct attempt {
     uint32_t attempt;
     uint64_t life; /* that was ordered to; 0: not known */
     uint64_t timeout_ms;
+    uint64_t max_deferral_ms;
     uint64_t granted_bytes_per_s;
     bool extended;
     char target_prefix[LEDGER_PREFIX_BYTES];
@@ -60,6 +65,9 @@ struct attempt {
     char hint[HINT_TEXT_BYTES];
     char directory[LEDGER_WORK_DIR_BYTES + HINT_TEXT_BYTES + 8];
     const struct ask_ops *ask;
+    struct ask_call *call; /* NULL: none is open */
+    bool broken;           /* it ended without an answer: `outcome` says how */
+    uint64_t alive_us;     /* of the last sign of life on it; 0: none */
     struct ask_watch *watch;
     struct clock_timer *timer;
     uint64_t seen_at_us; /* of the order */

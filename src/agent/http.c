@@ -62,6 +62,8 @@ static void render_metrics(const struct agent *agent, struct buf *out)
            "Messages refused because they came from an older leader.", counters->orders_fenced);
     metric(out, "ckpt_agent_signals_total", "counter", "Applications asked for a checkpoint.",
            counters->signals_sent);
+    metric(out, "ckpt_agent_deferrals_total", "counter",
+           "Deferrals granted to applications that are called.", counters->deferrals);
     metric(out, "ckpt_agent_checkpoints_started_total", "counter", "Attempts started.",
            counters->checkpoints_started);
     metric(out, "ckpt_agent_checkpoints_verified_total", "counter", "Shards written and verified.",

@@ -23,7 +23,8 @@ enum {
     ITEM_LAST_SEQUENCE = 7,
     ITEM_NODE = 8,
     ITEM_START_STATE = 9, /* of older agents: the state that a start was from; lives say more */
-    ITEM_LIVES = 10       /* of an entry before it; absent: not known */
+    ITEM_LIVES = 10,      /* of an entry before it; absent: not known */
+    ITEM_CALL = 11        /* likewise: what the gRPC way keeps; absent: nothing */
 };
 enum { BOOT_ID_BYTES = 64, COMPACT_MIN_BYTES = 1 << 20 };
 
@@ -108,12 +109,20 @@ void ledger_encode_entry(struct buf *record, const struct ledger_entry *entry)
 #undef NUMBER
 #undef FLAG
 #undef TEXT
-    if (entry->life == 0 && entry->ended_life == 0)
-        return;
-    put_tag(record, ITEM_LIVES);
-    put_text(record, entry->allocation_id);
-    put_number(record, entry->life);
-    put_number(record, entry->ended_life);
+    if (entry->life != 0 || entry->ended_life != 0) {
+        put_tag(record, ITEM_LIVES);
+        put_text(record, entry->allocation_id);
+        put_number(record, entry->life);
+        put_number(record, entry->ended_life);
+    }
+    if (entry->endpoint[0] != '\0' || entry->max_deferral_ms != 0) {
+        put_tag(record, ITEM_CALL);
+        put_text(record, entry->allocation_id);
+        put_text(record, entry->endpoint);
+        put_number(record, entry->max_deferral_ms);
+        put_number(record, entry->deferred_ms);
+        put_number(record, entry->deferred_until_us);
+    }
 }
 
 static void encode_report(struct buf *record, uint64_t sequence, uint64_t asked_at_us,
@@ -199,7 +208,7 @@ static void get_text(struct reader *reader, char *text, size_t size)
 static void decode_entry(struct reader *reader, struct ledger_entry *entry)
 {
     ENTRY_FIELDS(NUMBER, FLAG, TEXT)
-    if (!id_valid(entry->allocation_id) || entry->phase > PHASE_ENDED)
+    if (!id_valid(entry->allocation_id) || entry->phase > PHASE_DEFERRED)
         reader->failed = true;
 }
 #undef NUMBER
@@ -318,6 +327,28 @@ static void apply_lives(struct ledger *ledger, uint8_t tag, struct reader *reade
     kept->entry.ended_life = ended_life;
 }
 
+static void apply_call(struct ledger *ledger, struct reader *reader)
+{
+    char id[ID_MAX_BYTES + 1], endpoint[LEDGER_ENDPOINT_BYTES] = {0};
+    struct kept_entry *kept;
+    uint64_t max_deferral_ms, deferred_ms, deferred_until_us;
+
+    get_text(reader, id, sizeof(id));
+    get_text(reader, endpoint, sizeof(endpoint));
+    max_deferral_ms = get_number(reader);
+    deferred_ms = get_number(reader);
+    deferred_until_us = get_number(reader);
+    kept = kept_find(ledger, id);
+    if (reader->failed || kept == NULL || deferred_ms > max_deferral_ms) {
+        reader->failed = true;
+        return;
+    }
+    memcpy(kept->entry.endpoint, endpoint, sizeof(endpoint));
+    kept->entry.max_deferral_ms = max_deferral_ms;
+    kept->entry.deferred_ms = deferred_ms;
+    kept->entry.deferred_until_us = deferred_until_us;
+}
+
 static void apply_item(struct ledger *ledger, uint8_t tag, struct reader *reader)
 {
     char id[ID_MAX_BYTES + 1];
@@ -339,6 +370,9 @@ static void apply_item(struct ledger *ledger, uint8_t tag, struct reader *reader
     case ITEM_START_STATE:
     case ITEM_LIVES:
         apply_lives(ledger, tag, reader);
+        return;
+    case ITEM_CALL:
+        apply_call(ledger, reader);
         return;
     case ITEM_FORGET:
         get_text(reader, id, sizeof(id));
@@ -455,6 +489,7 @@ static void forget_boot(struct ledger *ledger)
         entry->start_ticks = UINT64_MAX;
         entry->deadline_us = 0;
         entry->asked_at_us = 0;
+        entry->deferred_until_us = 0;
     }
     for (struct list *at = ledger->reports.next; at != &ledger->reports; at = at->next)
         LIST_ITEM(at, struct ledger_report, node)->asked_at_us = 0;

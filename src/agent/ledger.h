@@ -26,7 +26,8 @@ enum {
     LEDGER_REPORT_MAX_BYTES = 4096,
     LEDGER_PATH_BYTES = 2048,
     LEDGER_PREFIX_BYTES = 1025,
-    LEDGER_WORK_DIR_BYTES = 1024
+    LEDGER_WORK_DIR_BYTES = 1024,
+    LEDGER_ENDPOINT_BYTES = 128 /* a unix socket's path has at most 107 */
 };
 
 enum attempt_phase {
@@ -34,7 +35,8 @@ enum attempt_phase {
     PHASE_ASKING =
         1, /* about to write the request and send the signal: after a crash it may or may not have happened */
     PHASE_ASKED = 2,
-    PHASE_ENDED = 3
+    PHASE_ENDED = 3,
+    PHASE_DEFERRED = 4 /* the application wants to be asked again, at deferred_until_us */
 };
 
 struct ledger_entry {
@@ -69,6 +71,12 @@ struct ledger_entry {
     /* src/base/id.h */
     uint64_t life;       /* that its application is, or was last, started for; 0: not known */
     uint64_t ended_life; /* it and all before are over here; 0: none that is known */
+    /* the gRPC way */
+    char
+        endpoint[LEDGER_ENDPOINT_BYTES]; /* "unix:PATH" that its application registered; "": none */
+    uint64_t max_deferral_ms;            /* of the attempt, as ordered */
+    uint64_t deferred_ms;                /* of that used */
+    uint64_t deferred_until_us; /* when it is, or was last, asked again; 0: it did not defer */
 };
 
 struct ledger_report {

@@ -63,6 +63,7 @@ struct machine_ops {
 
     /* ---- work folders: absolute paths ---- */
     bool (*folder_owned)(void *context, const char *path, uid_t uid); /* a folder, no link to one */
+    bool (*socket_owned)(void *context, const char *path, uid_t uid); /* a socket, no link to one */
     /* may_exist: one that is there already is fine. */
     int (*folder_make)(void *context, struct machine_user user, const char *path, bool may_exist,
                        struct err *err);

@@ -82,6 +82,14 @@ static bool real_folder_owned(void *context, const char *path, uid_t uid)
     return lstat(path, &stat) == 0 && S_ISDIR(stat.st_mode) && stat.st_uid == uid;
 }
 
+static bool real_socket_owned(void *context, const char *path, uid_t uid)
+{
+    struct stat stat;
+
+    (void)context;
+    return lstat(path, &stat) == 0 && S_ISSOCK(stat.st_mode) && stat.st_uid == uid;
+}
+
 static int real_folder_make(void *context, struct machine_user user, const char *path,
                             bool may_exist, struct err *err)
 {
@@ -242,6 +250,7 @@ void machine_uv_ops(uv_loop_t *loop, struct machine_ops *ret_ops)
         .sensors_start = real_sensors_start,
         .sensors_detach = sensors_detach,
         .folder_owned = real_folder_owned,
+        .socket_owned = real_socket_owned,
         .folder_make = real_folder_make,
         .folder_growth = real_folder_growth,
         .folders_remove = real_folders_remove,

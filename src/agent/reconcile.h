@@ -27,11 +27,11 @@ struct hand {
     const char *allocation_id;
     uint64_t checkpoint_id;
     uint32_t attempt;
-    bool busy;       /* the attempt is in progress */
-    bool cancelling; /* ... and on its way out already */
-    bool extended;   /* the one extension is known */
-    bool stopping;   /* SIGTERM was sent, by order or walltime */
-    bool terminated; /* an order to terminate was carried out and reported */
+    bool busy;           /* the attempt is in progress */
+    bool cancelling;     /* ... and on its way out already */
+    uint64_t timeout_ms; /* of the attempt, as far as it is known */
+    bool stopping;       /* SIGTERM was sent, by order or walltime */
+    bool terminated;     /* an order to terminate was carried out and reported */
     bool
         asks; /* no process, and a ckpt-run is about to hear for which life it starts one: who is to end is not known yet */
     uint64_t life;       /* of its application, or of the last one; 0: not known */

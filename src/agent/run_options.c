@@ -12,7 +12,8 @@
 enum { RESTARTS_LIMIT = 1000 };
 
 const char run_usage[] =
-    "usage: ckpt-run --alloc ID [--profile signal] [--work-dir DIR] [--socket PATH]\n"
+    "usage: ckpt-run --alloc ID [--profile signal|signal-usr2|grpc] [--work-dir DIR]\n"
+    "                [--socket PATH]\n"
     "                [--max-restarts 3] [--restart-on any|signal|never] [--from-scratch]\n"
     "                -- command arguments...\n"
     "Runs an application under the node's agent: it is asked for checkpoints, and after a crash "

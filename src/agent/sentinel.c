@@ -26,6 +26,14 @@ size_t request_format(const char *hint, const char *directory, uint64_t deadline
     return length < 0 || (size_t)length >= size ? 0 : (size_t)length;
 }
 
+size_t sentinel_format(const struct sentinel *sentinel, char ret_text[SENTINEL_MAX_BYTES])
+{
+    int length = snprintf(ret_text, SENTINEL_MAX_BYTES, "hint=%s\nbytes=%" PRIu64 "\nstatus=%s\n",
+                          sentinel->hint, sentinel->bytes, sentinel->status);
+
+    return (size_t)length;
+}
+
 static int sentinel_number(const char *text, size_t length, uint64_t *ret_value)
 {
     uint64_t value = 0;

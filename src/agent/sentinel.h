@@ -24,6 +24,8 @@ char *hint_format(uint64_t checkpoint_id, uint32_t attempt, char text[HINT_TEXT_
 /* Returns the length, or 0 when it does not fit. deadline_ms: milliseconds since the epoch. */
 size_t request_format(const char *hint, const char *directory, uint64_t deadline_ms, char *ret_text,
                       size_t size);
+/* Returns the length. The status is one line. */
+size_t sentinel_format(const struct sentinel *sentinel, char ret_text[SENTINEL_MAX_BYTES]);
 int sentinel_parse(const char *text, size_t length, struct sentinel *ret_sentinel);
 
 #endif

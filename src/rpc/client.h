@@ -20,6 +20,9 @@ struct rpc_channel_config {
     size_t message_max_bytes;    /* 0: 4 MiB received */
     /* NULL: plain; outlives the channel. The server must be a replica of our certificate's cluster. Unix sockets stay plain. */
     const struct tls_context *tls;
+    /* Of a unix socket: who listens must run as peer_uid. Found out before anything is sent, whatever the path led to. */
+    bool check_peer;
+    uid_t peer_uid;
 };
 
 /* With the defaults where it is 0; NULL: all defaults. */

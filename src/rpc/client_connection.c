@@ -149,6 +149,16 @@ void rpc_client_connection_close(struct rpc_client_connection *connection, const
     rpc_client_connection_end_calls(connection, reason);
 }
 
+static bool peer_wanted(const struct rpc_client_connection *connection)
+{
+    struct rpc_peer peer;
+
+    if (!connection->channel->config.check_peer)
+        return true;
+    rpc_stream_get_peer(&connection->h2.stream, &peer);
+    return peer.local && peer.uid == connection->channel->config.peer_uid;
+}
+
 static void connection_connected(struct rpc_h2 *h2, int status)
 {
     struct rpc_client_connection *connection = connection_of(h2);
@@ -157,6 +167,8 @@ static void connection_connected(struct rpc_h2 *h2, int status)
 
     if (status == 0 && h2->stream.tls != NULL && tls_engine_expect_replica(h2->stream.tls, 0) != 0)
         status = UV_EPROTO;
+    if (status == 0 && !peer_wanted(connection))
+        status = UV_EPERM;
     if (status == 0) {
         CHECK(nghttp2_session_client_new2(&session, channel->callbacks, connection,
                                           channel->options) == 0);

@@ -307,7 +307,6 @@ def check_units():
 # Those of the decision model and of the policies around it: each is named by a test that would fail without it, or stands here with why not.
 ROWS = {"S1": "1-18 20-23 46-56 80-83 90-95", "P": "1-7 10-16 20-25 40 41 43 50 60 70 80", "A": "1-4", "T": "1-6", "D": "1-2", "E": "1-3", "Q": "1-4"}
 WITHOUT_TEST = {
-    "P-043": "deferral belongs to the gRPC way of asking, which is not built; max_deferral bounds what victims get",
     "T-002": "for information: there is no debug mode of telemetry; an interval is what the configuration says",
     "E-003": "the printed formula, which the model replaces (src/eval/README.md)",
 }

@@ -156,6 +156,15 @@ static bool folder_owned(void *context, const char *path, uid_t uid)
     return uid == MACHINE_USER && file != NULL && file->folder;
 }
 
+/* No application of this world registers one. */
+static bool socket_owned(void *context, const char *path, uid_t uid)
+{
+    (void)context;
+    (void)path;
+    (void)uid;
+    return false;
+}
+
 static int folder_make(void *context, struct machine_user user, const char *path, bool may_exist,
                        struct err *err)
 {
@@ -374,6 +383,7 @@ void agent_machine_fill_ops(struct agent_machine *machine)
                                         .sensors_start = no_sensors,
                                         .sensors_detach = sensors_detach,
                                         .folder_owned = folder_owned,
+                                        .socket_owned = socket_owned,
                                         .folder_make = folder_make,
                                         .folder_growth = folder_growth,
                                         .folders_remove = folders_remove,

@@ -103,7 +103,8 @@ static void later_attempt_and_later_checkpoint_start(void **state)
 
 static void withdrawn_order_cancels_once(void **state)
 {
-    struct hand busy = {.allocation_id = job, .checkpoint_id = 42, .attempt = 1, .busy = true};
+    struct hand busy = {
+        .allocation_id = job, .checkpoint_id = 42, .attempt = 1, .busy = true, .timeout_ms = 1000};
     Ckpt__V1__Order same = checkpoint_order(42, 1);
 
     (void)state;
@@ -115,7 +116,8 @@ static void withdrawn_order_cancels_once(void **state)
 
 static void newer_order_waits_until_the_older_attempt_is_cleaned(void **state)
 {
-    struct hand busy = {.allocation_id = job, .checkpoint_id = 42, .attempt = 1, .busy = true};
+    struct hand busy = {
+        .allocation_id = job, .checkpoint_id = 42, .attempt = 1, .busy = true, .timeout_ms = 1000};
     Ckpt__V1__Order newer = checkpoint_order(42, 2);
 
     (void)state;
@@ -128,13 +130,14 @@ static void newer_order_waits_until_the_older_attempt_is_cleaned(void **state)
 
 static void extension_is_taken_once(void **state)
 {
-    struct hand busy = {.allocation_id = job, .checkpoint_id = 42, .attempt = 1, .busy = true};
+    struct hand busy = {
+        .allocation_id = job, .checkpoint_id = 42, .attempt = 1, .busy = true, .timeout_ms = 1000};
     Ckpt__V1__Order extended = checkpoint_order(42, 1);
 
     (void)state;
-    extended.extended = 1;
+    extended.timeout_ms = busy.timeout_ms + 1;
     assert_string_equal(steps_of(&busy, &extended, NULL), "EXTEND");
-    busy.extended = true;
+    busy.timeout_ms++;
     assert_string_equal(steps_of(&busy, &extended, NULL), "");
     busy = (struct hand){.allocation_id = job, .checkpoint_id = 42, .attempt = 1};
     assert_string_equal(steps_of(&busy, &extended, NULL), "");
@@ -243,7 +246,8 @@ static void an_order_to_terminate_waits_until_ckpt_run_knows_its_life(void **sta
 
 static void terminate_in_place_of_a_checkpoint_cancels_first(void **state)
 {
-    struct hand busy = {.allocation_id = job, .checkpoint_id = 42, .attempt = 1, .busy = true};
+    struct hand busy = {
+        .allocation_id = job, .checkpoint_id = 42, .attempt = 1, .busy = true, .timeout_ms = 1000};
     Ckpt__V1__Order order = terminate_order();
     Ckpt__V1__Order same = checkpoint_order(42, 1);
 
@@ -254,7 +258,11 @@ static void terminate_in_place_of_a_checkpoint_cancels_first(void **state)
 
 static void order_of_another_allocation_withdraws_nothing_of_this_and_starts_there(void **state)
 {
-    struct hand busy = {.allocation_id = "job-2", .checkpoint_id = 42, .attempt = 1, .busy = true};
+    struct hand busy = {.allocation_id = "job-2",
+                        .checkpoint_id = 42,
+                        .attempt = 1,
+                        .busy = true,
+                        .timeout_ms = 1000};
     Ckpt__V1__Order order = checkpoint_order(42, 1);
     Ckpt__V1__Order *orders[] = {&order};
     struct step steps[4];

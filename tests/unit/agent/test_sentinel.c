@@ -78,6 +78,19 @@ static void sentinel_with_nul_or_too_long_is_none(void **state)
     assert_int_equal(sentinel_parse(large, SENTINEL_MAX_BYTES + 1, &sentinel), -1);
 }
 
+static void sentinel_that_the_agent_writes_is_read(void **state)
+{
+    struct sentinel told = {.hint = "1-42-1", .bytes = 320044, .status = "the solver diverges"};
+    struct sentinel sentinel;
+    char text[SENTINEL_MAX_BYTES];
+
+    (void)state;
+    assert_int_equal(sentinel_parse(text, sentinel_format(&told, text), &sentinel), 0);
+    assert_string_equal(sentinel.hint, told.hint);
+    assert_string_equal(sentinel.status, told.status);
+    assert_uint_equal(sentinel.bytes, told.bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -86,6 +99,7 @@ int main(void)
         cmocka_unit_test(complete_sentinel_is_read),
         cmocka_unit_test(incomplete_or_wrong_sentinel_is_none),
         cmocka_unit_test(sentinel_with_nul_or_too_long_is_none),
+        cmocka_unit_test(sentinel_that_the_agent_writes_is_read),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,8 +7,11 @@
 /* Every row of the table as a text: from, then where it may go. */
 static void attempt_moves_are_those_of_the_drawing(void **state)
 {
-    static const char *const expected[] = {"NONE: WAITING ASKED", "WAITING: NONE ASKED CLEANING",
-                                           "ASKED: PUTTING CLEANING", "PUTTING: CLEANING",
+    static const char *const expected[] = {"NONE: WAITING ASKED DEFERRED",
+                                           "WAITING: NONE ASKED CLEANING",
+                                           "ASKED: DEFERRED PUTTING CLEANING",
+                                           "DEFERRED: ASKED CLEANING",
+                                           "PUTTING: CLEANING",
                                            "CLEANING: NONE"};
 
     (void)state;

@@ -48,8 +48,8 @@ static inline void random_nodes(uint64_t *state, char *ret_text, size_t size)
 /* A report about a checkpoint by one of its nodes, usually of the current attempt and in order. */
 static inline void random_report(struct script *script, uint64_t *state, char *line, size_t size)
 {
-    static const char *const kinds[] = {"started",        "shard_verified",    "shard_verified",
-                                        "shard_verified", "checkpoint_failed", "responsive",
+    static const char *const kinds[] = {"started",         "shard_verified",    "shard_verified",
+                                        "shard_verified",  "checkpoint_failed", "responsive",
                                         "stopped_writing", "deferred"};
     static const char *const reasons[] = {"write_failed", "no_handler", "agent_lost_attempt",
                                           "checkpoint_timeout", "application_refused"};

@@ -351,6 +351,29 @@ static void a_unix_socket_tells_who_calls(void **state)
     fixture_close(&fixture);
 }
 
+static void a_listener_of_another_user_is_told_nothing(void **state)
+{
+    struct rpc_channel_config config = {.check_peer = true, .peer_uid = getuid()};
+    struct fixture fixture;
+    struct seen seen;
+
+    (void)state;
+    fixture_open_unix(&fixture);
+    fixture_channel(&fixture, &config);
+    seen_unary(&fixture, &seen, "/test.T/Echo", "hello", 0);
+    assert_true(fixture_run(&fixture, &seen.done));
+    assert_int_equal(seen.status, RPC_OK);
+    rpc_channel_free(fixture.channel);
+    config.peer_uid++;
+    fixture_channel(&fixture, &config);
+    seen_unary(&fixture, &seen, "/test.T/Echo", "hello", 0);
+    assert_true(fixture_run(&fixture, &seen.done));
+    assert_int_equal(seen.status, RPC_UNAVAILABLE);
+    assert_false(seen.sent);
+    assert_int_equal(fixture.messages, 1);
+    fixture_close(&fixture);
+}
+
 static void listening_errors_say_what_is_wrong(void **state)
 {
     struct fixture fixture;
@@ -421,6 +444,7 @@ int main(void)
         cmocka_unit_test(an_answer_over_the_clients_limit_ends_the_call),
         cmocka_unit_test(a_large_stream_arrives_whole_with_bounded_buffers),
         cmocka_unit_test(a_unix_socket_tells_who_calls),
+        cmocka_unit_test(a_listener_of_another_user_is_told_nothing),
         cmocka_unit_test(listening_errors_say_what_is_wrong),
         cmocka_unit_test(freeing_a_channel_ends_its_calls_and_a_server_cancels_its_own),
     };
