@@ -191,6 +191,41 @@ static void preempt_outcome(const struct preemption *preemption, struct fsm_outc
     }
 }
 
+/* What one asks for helps the other as well: any nodes, or the same. */
+static bool nodes_help(const Ckpt__V1__RequestPreemptionRequest *before,
+                       const Ckpt__V1__RequestPreemptionRequest *request)
+{
+    bool same = before->n_useful_nodes == request->n_useful_nodes;
+
+    for (size_t i = 0; i < request->n_useful_nodes && same; i++)
+        same = strcmp(before->useful_nodes[i], request->useful_nodes[i]) == 0;
+    return (request->n_useful_nodes == 0 || same) &&
+           (request->home_vcluster[0] == '\0' ||
+            strcmp(before->home_vcluster, request->home_vcluster) == 0);
+}
+
+/* What waits for the same job already and gives it all that is asked for: its victims are on their way, and others would go for nothing
+ * (the broker's own claim and a scheduler's request may both come). */
+static const struct preemption *preemption_that_covers(
+    const struct fsm *fsm, uint8_t acting_class, const Ckpt__V1__RequestPreemptionRequest *request)
+{
+    bool forced = fsm_preemption_search(fsm, request, acting_class).forced;
+    const struct fsm_preemption *view = NULL;
+
+    while (request->for_job[0] != '\0' &&
+           (view = fsm_preemption_next(fsm, view == NULL ? 0 : view->id)) != NULL) {
+        const Ckpt__V1__RequestPreemptionRequest *before = view->request;
+
+        if (view->state == CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_WAITING &&
+            strcmp(before->for_job, request->for_job) == 0 && view->acting_class >= acting_class &&
+            before->nodes_needed >= request->nodes_needed &&
+            before->gpus_needed >= request->gpus_needed && nodes_help(before, request) &&
+            fsm_preemption_search(fsm, before, view->acting_class).forced >= forced)
+            return fsm_preemption_look(fsm, view->id);
+    }
+    return NULL;
+}
+
 enum fsm_status fsm_apply_preemption(struct fsm *fsm, const fsm_command *command,
                                      struct fsm_outcome *outcome)
 {
@@ -200,6 +235,7 @@ enum fsm_status fsm_apply_preemption(struct fsm *fsm, const fsm_command *command
                                : FSM_CLASS_MAX;
     struct victim_search search = fsm_preemption_search(fsm, request, acting_class);
     struct victim_set set;
+    const struct preemption *covers;
     struct preemption *preemption;
     enum fsm_status status;
 
@@ -207,6 +243,11 @@ enum fsm_status fsm_apply_preemption(struct fsm *fsm, const fsm_command *command
     if (acting_class == 0) /* nothing is lower */
         return FSM_CLASS_TOO_LOW;
     outcome->current = 0;
+    covers = preemption_that_covers(fsm, acting_class, request);
+    if (covers != NULL) {
+        preempt_outcome(covers, outcome);
+        return FSM_OK;
+    }
     status = fsm_preemption_make_room(fsm, outcome);
     if (status == FSM_OK)
         status = fsm_victims_choose(fsm, &search, &set, outcome);

@@ -248,6 +248,35 @@ void fsm_preemption_settle(struct fsm *fsm, struct preemption *preemption)
         preemption_end(fsm, preemption, STATE(RELEASED), CKPT__V1__REASON__REASON_NONE);
 }
 
+/* Its nodes leave now: those that nobody can use meanwhile are not what it gave, and are looked for elsewhere. */
+void fsm_preemption_leaves(struct fsm *fsm, const struct allocation *allocation)
+{
+    struct fsm_preemption_victim *victim =
+        preemption_victim(fsm_preemption_get(fsm, allocation->view.preemption_id), allocation);
+    union {
+        const uint32_t *constant;
+        uint32_t *changing;
+    } slots;
+    uint32_t kept = 0;
+
+    if (victim == NULL)
+        return;
+    slots.constant = victim->node_slots;
+    for (uint32_t i = 0; i < victim->node_count; i++) {
+        uint32_t slot = slots.constant[i];
+
+        if (fsm_node_serves(fsm, slot)) {
+            slots.changing[kept++] = slot;
+            continue;
+        }
+        for (uint32_t j = 0; j < allocation->view.node_count; j++)
+            if (allocation->view.nodes[j].node_slot == slot)
+                victim->gpu_count -=
+                    (uint32_t)fsm_min(victim->gpu_count, allocation->view.nodes[j].gpu_count);
+    }
+    victim->node_count = kept;
+}
+
 void fsm_preemption_released(struct fsm *fsm, struct allocation *allocation)
 {
     struct preemption *preemption = fsm_preemption_get(fsm, allocation->view.preemption_id);

@@ -115,6 +115,14 @@ const struct node *fsm_node_look(const struct fsm *fsm, uint32_t slot)
     return fsm_pool_at(&fsm->nodes, slot);
 }
 
+bool fsm_node_serves(const struct fsm *fsm, uint32_t slot)
+{
+    const struct fsm_node *view = &fsm_node_look(fsm, slot)->view;
+
+    return view->state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN &&
+           view->state != CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING;
+}
+
 struct node *fsm_node_get(struct fsm *fsm, const char *id)
 {
     struct node *node = fsm_map_find(&fsm->node_map, fsm_hash_text(id), node_equal, id);

@@ -360,6 +360,7 @@ struct node *fsm_node_get(struct fsm *fsm, const char *id);
 struct node *fsm_node_slot(struct fsm *fsm, uint32_t slot);
 const struct node *fsm_node_named(const struct fsm *fsm, const char *id);
 const struct node *fsm_node_look(const struct fsm *fsm, uint32_t slot);
+bool fsm_node_serves(const struct fsm *fsm, uint32_t slot); /* not down, not to be emptied */
 struct node *fsm_node_create(struct fsm *fsm, uint32_t slot, const char *id);
 void fsm_node_changed(struct fsm *fsm, struct node *node);
 struct target *fsm_target_get(const struct fsm *fsm, const char *id);
@@ -491,6 +492,7 @@ void fsm_preemption_due(struct fsm *fsm, struct preemption *preemption);
 /* Ends it when every victim let go, else sets its deadline. */
 void fsm_preemption_settle(struct fsm *fsm, struct preemption *preemption);
 /* The allocation's nodes are free: all, or those that it gave up. */
+void fsm_preemption_leaves(struct fsm *fsm, const struct allocation *allocation);
 void fsm_preemption_released(struct fsm *fsm, struct allocation *allocation);
 /* The allocation keeps its nodes, or gives them to another preemption: the next Tick looks for others. */
 void fsm_preemption_lost(struct fsm *fsm, uint64_t id, const struct allocation *allocation);

@@ -47,6 +47,7 @@ void fsm_allocation_end(struct fsm *fsm, struct allocation *allocation,
         fsm->losses.kills[fsm_group(view)]++;
     view->terminating = false;
     fsm_scale_clear(allocation);
+    fsm_preemption_leaves(fsm, allocation);
     fsm_allocation_release(fsm, allocation);
     fsm_ledger_update(fsm, allocation);
     fsm_allocation_move(fsm, allocation, state, reason);

@@ -40,10 +40,8 @@ struct search {
 
 static bool share_useful(const struct search *search, const struct fsm_node_share *share)
 {
-    if (fsm_node_look(search->fsm, share->node_slot)->view.state ==
-        CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
-        return false;
-    return (search->useful == NULL || search->useful[share->node_slot] != 0) &&
+    return fsm_node_serves(search->fsm, share->node_slot) &&
+           (search->useful == NULL || search->useful[share->node_slot] != 0) &&
            (search->asked->reason != REASON(RECLAIM) || share->borrowed);
 }
 

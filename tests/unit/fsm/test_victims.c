@@ -327,6 +327,73 @@ static void a_victim_that_completes_has_let_go(void **unused)
 }
 
 /* A victim whose storage is gone never lets go: another one takes its place (head of line) */
+/* What is being emptied or is gone helps nobody, before and after a victim let go of it. */
+static void nodes_that_nobody_can_use_do_not_count(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register leaving nodes=n1,n2 class=1 memory=1");
+    expect_ok(&script, "register first nodes=n3,n4 gpus=8 class=2");
+    expect_ok(&script, "register second nodes=n5 gpus=8 class=3");
+    expect_ok(&script, "drain n1");
+    expect_ok(&script, "drain n2");
+    expect_ok(&script, "preempt class=5 need=2");
+    expect_victims(&script, "first");
+    expect_ok(&script, "drain n3");
+    expect_ok(&script, "grant 1-1 timeout=60000 bypass bytes=0");
+    expect_ok(&script, "report n3 shard_verified first ckpt=1-1");
+    expect_ok(&script, "report n4 shard_verified first ckpt=1-1");
+    expect_ok(&script, "report n3 terminated first");
+    expect_ok(&script, "report n4 terminated first");
+    expect_victim(&script, 1, 0, RELEASED);
+    assert_int_equal(preemption_of(&script, 1)->victims[0].node_count, 1);
+    assert_int_equal(preemption_of(&script, 1)->victims[0].gpu_count, 8);
+    expect_preemption(&script, 1, WAITING);
+    expect_ok(&script, "tick");
+    assert_string_equal(preemption_of(&script, 1)->victims[1].allocation_id, "second");
+    expect_ok(&script, "node n5 down");
+    expect_ok(&script, "tick");
+    expect_victim(&script, 1, 1, RELEASED);
+    assert_int_equal(preemption_of(&script, 1)->victims[1].node_count, 0);
+    expect_preemption(&script, 1, EXPIRED);
+    script_close(&script);
+}
+
+/* The broker's own claim and its scheduler's request may both come. */
+static void one_job_that_waits_takes_one_set_of_victims(void **unused)
+{
+    static const char *const more[] = {"class=5 need=2", "class=6", "class=5 forced",
+                                       "class=5 useful=n2"};
+    char line[128];
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    for (int i = 1; i < 9; i++)
+        expect_ok(&script, "register j%d nodes=n%d class=1", i, i);
+    expect_ok(&script, "preempt class=5 need=1 for=w");
+    assert_true(script.outcome.preemption_id == 1);
+    expect_ok(&script, "preempt class=4 need=1 for=w");
+    expect_victims(&script, "j1");
+    assert_true(script.outcome.preemption_id == 1);
+    expect_ok(&script, "preempt class=5 need=1 for=v");
+    assert_true(script.outcome.preemption_id == 2);
+    expect_ok(&script, "preempt class=5 need=1");
+    assert_true(script.outcome.preemption_id == 3);
+    for (size_t i = 0; i < 4; i++) { /* what the first does not cover is one of its own */
+        snprintf(line, sizeof(line), "preempt %s for=w", more[i]);
+        script_run(&script, line);
+        assert_false(script.outcome.preemption_id == 1);
+    }
+    let_go(&script, "j1", "n1", 1);
+    expect_preemption(&script, 1, RELEASED);
+    expect_ok(&script, "preempt class=4 need=1 for=w");
+    assert_true(script.outcome.preemption_id > 3);
+    script_close(&script);
+}
+
 static void a_stuck_victim_is_replaced_at_the_deadline(void **unused)
 {
     struct script script;
@@ -674,6 +741,8 @@ int main(void)
         cmocka_unit_test(a_victim_that_was_just_saved_is_stopped_without_another_checkpoint),
         cmocka_unit_test(nodes_are_there_when_every_victim_let_go),
         cmocka_unit_test(a_victim_that_completes_has_let_go),
+        cmocka_unit_test(nodes_that_nobody_can_use_do_not_count),
+        cmocka_unit_test(one_job_that_waits_takes_one_set_of_victims),
         cmocka_unit_test(a_stuck_victim_is_replaced_at_the_deadline),
         cmocka_unit_test(a_preemption_without_another_victim_expires_and_gives_back),
         cmocka_unit_test(a_forced_preemption_terminates_the_stuck_victim_at_the_deadline),
