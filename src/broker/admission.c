@@ -44,6 +44,8 @@ void admission_rooms(const struct fsm *fsm, const struct fsm_grantable_scan *wai
         ret_rooms[slot].bytes =
             (double)(target->budget_bytes_per_s / 4 * 3) * ((double)window_ms / 1e3) -
             (double)sum->bytes - (double)fsm_target_writing_bytes(fsm, slot, now_ms);
+        ret_rooms[slot].clear_gain_gpu_s_per_byte =
+            (double)sum->price_gpu_ms_per_gb / 1e12 * ADMISSION_CLEARLY;
         if (sum->count < ADMISSION_WAITING_MIN)
             ret_rooms[slot].count = ADMISSION_WAITING_MIN - sum->count;
     }
@@ -98,10 +100,17 @@ static void heap_pop(struct admission *admission, struct admission_heap *heap)
     admission->left_out(admission->context, &worst);
 }
 
+/* With the worst all of them are. */
+static bool clearly_better(const struct admission_heap *heap, const struct admission_room *room)
+{
+    return heap->count <= ADMISSION_BETTER_MAX &&
+           heap->items[0].gain_gpu_s_per_byte > room->clear_gain_gpu_s_per_byte;
+}
+
 /* The better ones leave no room for the worst. */
 static bool overfull(const struct admission_heap *heap, const struct admission_room *room)
 {
-    return heap->count > 0 && heap->count - 1 >= room->count &&
+    return heap->count > 0 && !clearly_better(heap, room) && heap->count - 1 >= room->count &&
            heap->bytes - heap->items[0].size_bytes >= room->bytes;
 }
 

@@ -4,6 +4,9 @@
  *          (any more) is told to left_out() at once; admission_close(), then admission_next() gives those that stayed, best first.
  * Shapes   of each target a heap whose root is the worst; ADMISSION_MAX in all, so that a cycle writes a bounded log however many jobs
  *          fire at once. What is left out goes on computing and is weighed again in the next cycle.
+ * Wait     what is written in a cycle makes room in the next: a better job waits for one only where less is written than two cycles could
+ *          take and ADMISSION_WAITING_MIN wait already. There a few are admitted all the same when they are clearly better than all that
+ *          wait: they are granted first, and the next cycle counts them among those that wait.
  * Units    gain in GPU-seconds per byte, bytes.
  * Absent   deadlines: what would be too late afterwards is proposed past this.
  * Source   src/eval/README.md (pacing); rows D-001, D-002.
@@ -14,8 +17,9 @@
 #include "fsm/fsm.h"
 
 enum {
-    ADMISSION_MAX = 65536,       /* of a cycle: 32 MB of log */
-    ADMISSION_WAITING_MIN = 1024 /* so many may wait for a target however slow it is */
+    ADMISSION_MAX = 65536,        /* of a cycle: 32 MB of log */
+    ADMISSION_WAITING_MIN = 1024, /* so many may wait for a target however slow it is */
+    ADMISSION_BETTER_MAX = 64     /* a cycle and target: clearly better than what waits */
 };
 
 struct admission_candidate {
@@ -27,10 +31,14 @@ struct admission_candidate {
     uint8_t verdict;
 };
 
-/* A candidate is admitted while the better ones together leave room in bytes, or are fewer than `count`. */
+#define ADMISSION_CLEARLY 1.25 /* times the best gain of those that wait */
+
+/* A candidate is admitted while the better ones together leave room in bytes, or are fewer than `count`, or while it gains more than
+ * `clear_gain_gpu_s_per_byte` and they are fewer than ADMISSION_BETTER_MAX. */
 struct admission_room {
     double bytes;
     uint64_t count;
+    double clear_gain_gpu_s_per_byte;
 };
 
 /* What the available targets can write in window_ms, less what writes and waits already. */

@@ -55,7 +55,9 @@ static void check_fates(struct admission_candidate *jobs, size_t count,
     qsort(jobs, count, sizeof(*jobs), best_first);
     for (size_t i = 0; i < count; i++) {
         uint32_t target = jobs[i].target;
-        bool fits = bytes[target] < rooms[target].bytes || taken[target] < rooms[target].count;
+        bool fits = bytes[target] < rooms[target].bytes || taken[target] < rooms[target].count ||
+                    (jobs[i].gain_gpu_s_per_byte > rooms[target].clear_gain_gpu_s_per_byte &&
+                     taken[target] < ADMISSION_BETTER_MAX);
 
         assert_int_equal(fates[jobs[i].slot].admitted, fits && !some_left[target]);
         assert_int_equal(fates[jobs[i].slot].left_out, !fits || some_left[target]);
@@ -89,7 +91,8 @@ static void the_best_that_fit_are_admitted_whatever_the_order(void **state)
         for (uint32_t target = 0; target < TARGETS; target++)
             rooms[target] =
                 (struct admission_room){(double)(test_random(&random) % 4000) - 500,
-                                        test_random(&random) % 3 * test_random(&random) % 100};
+                                        test_random(&random) % 3 * test_random(&random) % 100,
+                                        (double)(test_random(&random) % 60)};
         admission_begin(admission, rooms);
         for (uint32_t i = 0; i < count; i++) {
             jobs[i] = (struct admission_candidate){
@@ -111,7 +114,7 @@ static void a_cycle_admits_a_bounded_number(void **state)
     enum { CANDIDATES = ADMISSION_MAX + 5000, FEW = 100 };
     struct fate *fates = calloc(CANDIDATES, sizeof(*fates));
     struct admission *admission = admission_new(note_left_out, fates);
-    struct admission_room rooms[FSM_TARGETS_MAX] = {{1e30, 0}, {1e30, 0}};
+    struct admission_room rooms[FSM_TARGETS_MAX] = {{1e30, 0, 0}, {1e30, 0, 0}};
     size_t left_out = 0;
 
     (void)state;

@@ -5,6 +5,11 @@
 #include "src/broker/evaluator_view.h"
 #include "tests/unit/broker/evaluator_fixture.h"
 
+static void started_long_ago(Ckpt__V1__AllocationSpec *spec)
+{
+    spec->started_at_ms = FAKE_EPOCH_MS;
+}
+
 static uint32_t requested(struct fake *fake)
 {
     return fake_summary(fake)
@@ -108,6 +113,30 @@ static void a_deadline_is_asked_past_a_full_queue(void **state)
     finish(fake);
 }
 
+/* A queue as long as it may be, and nothing is written: what is clearly better than all that wait is asked in the cycle in which it
+ * fires; what is not waits. */
+static void a_better_job_does_not_wait_behind_a_full_queue(void **state)
+{
+    struct fake *fake = start();
+    char id[32];
+
+    (void)state;
+    for (int i = 0; i < ADMISSION_WAITING_MIN + 1; i++) {
+        snprintf(id, sizeof(id), "job-%d", i);
+        assert_int_equal(fake_register(fake, id, (uint32_t)i % 50, 1, NULL).status, FSM_OK);
+    }
+    fake->now_us += 72 * (uint64_t)HOUR_MS * 1000;
+    fake_serve(fake);
+    assert_uint_equal(requested(fake), ADMISSION_WAITING_MIN);
+    assert_int_equal(fake_register(fake, "large", 2, 40, started_long_ago).status, FSM_OK);
+    fake_advance_ms(fake, 30000);
+    assert_true(fsm_allocation_find(fake->replica.fsm, "large")->active_checkpoint_id != 0);
+    assert_uint_equal(requested(fake), ADMISSION_WAITING_MIN + 1);
+    fake_advance_ms(fake, 300000);
+    assert_uint_equal(requested(fake), ADMISSION_WAITING_MIN + 1);
+    finish(fake);
+}
+
 static uint64_t request_now(struct fake *fake, const char *job)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
@@ -182,6 +211,7 @@ int main(void)
         cmocka_unit_test(of_many_that_fire_the_best_are_asked_and_the_others_wait),
         cmocka_unit_test(what_waits_for_long_is_one_run_and_is_asked_when_there_is_room),
         cmocka_unit_test(a_deadline_is_asked_past_a_full_queue),
+        cmocka_unit_test(a_better_job_does_not_wait_behind_a_full_queue),
         cmocka_unit_test(a_byte_costs_what_the_best_of_those_that_wait_would_gain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
