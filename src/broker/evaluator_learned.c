@@ -56,7 +56,7 @@ double evaluator_age_factor(const struct evaluator_cycle *cycle, uint32_t node_s
     return node_slot < cycle->age_factor_count ? cycle->age_factors[node_slot] : 1;
 }
 
-/* Bytes per second from asking until the last shard was verified, at most what the target takes now. */
+/* Bytes per second from asking until the last shard was verified, at most what the target takes, in an outage what it will take. */
 static double measured_bandwidth(const struct fsm_allocation *allocation, double budget_bytes_per_s)
 {
     double write_s = fmax((double)allocation->learned.write_mean_us * MICRO, MICRO);
@@ -113,7 +113,7 @@ void evaluator_fill_learned(const struct evaluator_cycle *cycle,
         return;
     if (view->bandwidth_bytes_per_s[row] > 0)
         view->bandwidth_bytes_per_s[row] =
-            measured_bandwidth(allocation, (double)target->budget_bytes_per_s);
+            measured_bandwidth(allocation, (double)fsm_target_budget_when_up(target));
     if (view->walltime_left_s[row] < INFINITY)
         view->write_quantile_s[row] = write_quantile_s(learned, view->age_s[row]);
     view->stall_factor[row] =

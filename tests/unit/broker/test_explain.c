@@ -341,6 +341,86 @@ static void a_decision_of_the_log_is_explained_also_by_a_follower(void **state)
     finish(fake);
 }
 
+static void grant(struct fake *fake, uint64_t checkpoint_id)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__GrantBatch batch = CKPT__LOG__V1__GRANT_BATCH__INIT;
+    Ckpt__Log__V1__Grant message = CKPT__LOG__V1__GRANT__INIT;
+    Ckpt__Log__V1__Grant *pointers[] = {&message};
+
+    message.checkpoint_id = checkpoint_id;
+    message.bytes_per_s = 1000000;
+    message.timeout_ms = HOUR_MS;
+    batch.n_grants = 1;
+    batch.grants = pointers;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_GRANTS;
+    command.grants = &batch;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+}
+
+static void report(struct fake *fake, uint64_t sequence, Ckpt__V1__ReportKind kind,
+                   uint64_t checkpoint_id)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__NodeReport message = CKPT__LOG__V1__NODE_REPORT__INIT;
+    Ckpt__V1__AgentReport report = CKPT__V1__AGENT_REPORT__INIT;
+    char node[] = "node-1",
+         sha256[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+    report.sequence = sequence;
+    report.kind = kind;
+    report.allocation_id = job_name;
+    report.checkpoint_id = checkpoint_id;
+    report.attempt = 1;
+    if (kind == CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED) {
+        report.size_bytes = UINT64_C(100000000000);
+        report.manifest_sha256 = sha256;
+        report.write_ms = 60000;
+    }
+    message.node_id = node;
+    message.report = &report;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_REPORT;
+    command.node_report = &message;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+}
+
+/* The job's first checkpoint, decided within half a day, is written in a minute. */
+static void complete_a_checkpoint(struct fake *fake)
+{
+    const struct fsm_checkpoint *checkpoint;
+
+    assert_int_equal(fake_register(fake, job_name, 1, 1, NULL).status, FSM_OK);
+    fake_serve(fake);
+    for (int i = 0; i < 24 * 60 && fsm_checkpoint_next(fake->replica.fsm, 0) == NULL; i++)
+        fake_advance_ms(fake, MINUTE_MS / 2);
+    checkpoint = fsm_checkpoint_next(fake->replica.fsm, 0);
+    assert_non_null(checkpoint);
+    grant(fake, checkpoint->id);
+    report(fake, 1, CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED, checkpoint->id);
+    fake_advance_ms(fake, MINUTE_MS);
+    report(fake, 2, CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED, checkpoint->id);
+    assert_int_equal(checkpoint->state, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE);
+}
+
+/* What its own checkpoints taught of a job holds in an outage too: the flag alone stands against it. */
+static void an_outage_is_all_that_stands_against_a_job_with_checkpoints(void **state)
+{
+    struct fake *fake = start();
+    const struct copy *copy;
+
+    (void)state;
+    complete_a_checkpoint(fake);
+    fake_set_available(fake, false);
+    fake_advance_ms(fake, 24 * (uint64_t)HOUR_MS);
+    copy = asked(fake, (struct question){.job = job_name});
+    assert_string_equal(copy->verdict, "storage_unavailable");
+    assert_string_equal(copy->flips, "its storage target takes writes again");
+    assert_true(copy->has_change);
+    assert_string_equal(copy->change.input, "flags");
+    assert_double_near(parsed(copy, "bandwidth_bytes_per_s"), 100e9 / 60, 1e7);
+    finish(fake);
+}
+
 /* ---- the smallest change, as it is reported ---- */
 
 static double between(uint64_t *random, double least, double most)
@@ -539,6 +619,7 @@ int main(void)
         cmocka_unit_test(an_instant_of_the_past_is_explained_as_it_was_then),
         cmocka_unit_test(the_last_evaluations_are_listed_with_what_changed),
         cmocka_unit_test(a_decision_of_the_log_is_explained_also_by_a_follower),
+        cmocka_unit_test(an_outage_is_all_that_stands_against_a_job_with_checkpoints),
         cmocka_unit_test(exactly_the_reported_change_flips_the_decision),
         cmocka_unit_test(no_narrow_window_between_two_guards_is_passed_over),
         cmocka_unit_test(the_guard_of_the_last_attempt_lets_go_exactly_when_it_is_told),
