@@ -69,25 +69,6 @@ static void print_origin(struct cli *cli, const Ckpt__V1__ExplainReply *reply)
     }
 }
 
-static void print_sums(struct cli *cli, const Ckpt__V1__DecisionTerms *terms)
-{
-    char value[HUMAN_BYTES], a[HUMAN_BYTES], b[HUMAN_BYTES], c[HUMAN_BYTES], d[HUMAN_BYTES];
-    unsigned __int128 at_risk = (unsigned __int128)terms->age_ms * terms->gpu_count;
-    int64_t at_risk_gpu_ms = at_risk > INT64_MAX ? INT64_MAX : (int64_t)at_risk;
-
-    fprintf(cli->out, " value %s GPU-s   recompute %s (p=%.3g × %s)  preempt %s",
-            human_gpu_s(terms->value_gpu_ms, value), human_gpu_s(terms->recompute_saved_gpu_ms, a),
-            (double)terms->failure_probability_ppm / 1e6, human_gpu_s(at_risk_gpu_ms, b),
-            human_gpu_s(terms->preemptability_gpu_ms, c));
-    fprintf(cli->out, "  backlog %s\n", human_gpu_s(terms->backlog_relief_gpu_ms, d));
-    fprintf(cli->out, " cost  %s GPU-s   write %s of %s @ %s  pause %s",
-            human_gpu_s(terms->cost_gpu_ms, value), human_duration(terms->write_ms, a),
-            human_size(terms->size_bytes, b), human_rate(terms->bandwidth_bytes_per_s, c),
-            human_gpu_s(terms->compute_waste_gpu_ms, d));
-    fprintf(cli->out, "  bandwidth %s", human_gpu_s(terms->write_time_gpu_ms, a));
-    fprintf(cli->out, "  storage %s\n", human_gpu_s(terms->storage_cost_gpu_ms, b));
-}
-
 /* "3.55", "1.2e+10": to six digits. */
 static const char *rounded(const char *exact, char text[HUMAN_BYTES])
 {
@@ -98,6 +79,49 @@ static const char *rounded(const char *exact, char text[HUMAN_BYTES])
         return human_safe(exact, text, HUMAN_BYTES);
     snprintf(text, HUMAN_BYTES, "%.6g", number);
     return text;
+}
+
+/* NULL: the inputs are not known. */
+static const Ckpt__V1__ExplainPart *find_part(const Ckpt__V1__ExplainReply *reply, const char *term)
+{
+    for (size_t i = 0; i < reply->n_parts; i++)
+        if (strcmp(reply->parts[i]->term, term) == 0)
+            return reply->parts[i];
+    return NULL;
+}
+
+/* The product that decided: of the stake the share that a checkpoint is expected to save, at the last safe slot nearly all of it. The
+ * probability of losing it before the next one, kills included, is told apart. */
+static void print_recompute(struct cli *cli, const Ckpt__V1__ExplainReply *reply)
+{
+    const Ckpt__V1__DecisionTerms *terms = reply->terms;
+    const Ckpt__V1__ExplainPart *part = find_part(reply, "recompute_saved");
+    unsigned __int128 at_risk = (unsigned __int128)terms->age_ms * terms->gpu_count;
+    int64_t at_risk_gpu_ms = at_risk > INT64_MAX ? INT64_MAX : (int64_t)at_risk;
+    char text[HUMAN_BYTES];
+
+    fprintf(cli->out, "recompute %s (", human_gpu_s(terms->recompute_saved_gpu_ms, text));
+    if (part != NULL)
+        fprintf(cli->out, "%.3g × ", strtod(part->weight, NULL));
+    fprintf(cli->out, "%s at stake, p=%.3g)", human_gpu_s(at_risk_gpu_ms, text),
+            (double)terms->failure_probability_ppm / 1e6);
+}
+
+static void print_sums(struct cli *cli, const Ckpt__V1__ExplainReply *reply)
+{
+    const Ckpt__V1__DecisionTerms *terms = reply->terms;
+    char value[HUMAN_BYTES], a[HUMAN_BYTES], b[HUMAN_BYTES], c[HUMAN_BYTES], d[HUMAN_BYTES];
+
+    fprintf(cli->out, " value %s GPU-s   ", human_gpu_s(terms->value_gpu_ms, value));
+    print_recompute(cli, reply);
+    fprintf(cli->out, "  preempt %s", human_gpu_s(terms->preemptability_gpu_ms, c));
+    fprintf(cli->out, "  backlog %s\n", human_gpu_s(terms->backlog_relief_gpu_ms, d));
+    fprintf(cli->out, " cost  %s GPU-s   write %s of %s @ %s  pause %s",
+            human_gpu_s(terms->cost_gpu_ms, value), human_duration(terms->write_ms, a),
+            human_size(terms->size_bytes, b), human_rate(terms->bandwidth_bytes_per_s, c),
+            human_gpu_s(terms->compute_waste_gpu_ms, d));
+    fprintf(cli->out, "  bandwidth %s", human_gpu_s(terms->write_time_gpu_ms, a));
+    fprintf(cli->out, "  storage %s\n", human_gpu_s(terms->storage_cost_gpu_ms, b));
 }
 
 static void print_flips(struct cli *cli, const Ckpt__V1__ExplainReply *reply)
@@ -243,7 +267,7 @@ void explain_print(struct cli *cli, const Ckpt__V1__ExplainReply *reply,
     print_job_line(cli, reply, job, leader);
     print_origin(cli, reply);
     if (reply->terms != NULL)
-        print_sums(cli, reply->terms);
+        print_sums(cli, reply);
     print_flips(cli, reply);
     print_guards(cli, reply);
     if (reply->grant != NULL)

@@ -13,7 +13,7 @@ struct explanation {
     Ckpt__V1__ExplainReply reply;
     Ckpt__V1__DecisionTerms terms;
     Ckpt__V1__ExplainInput inputs[4], *input_pointers[4];
-    Ckpt__V1__ExplainPart parts[2], *part_pointers[2];
+    Ckpt__V1__ExplainPart parts[3], *part_pointers[3];
     Ckpt__V1__ExplainChange change;
     Ckpt__V1__ExplainGrant grant;
     Ckpt__V1__ExplainPast past[2], *past_pointers[2];
@@ -29,7 +29,7 @@ static void terms_init(Ckpt__V1__DecisionTerms *terms)
     terms->cost_gpu_ms = 58310000;
     terms->compute_waste_gpu_ms = 57856000;
     terms->storage_cost_gpu_ms = 454000;
-    terms->failure_probability_ppm = 61000;
+    terms->failure_probability_ppm = 59400;
     terms->age_ms = 1252000;
     terms->gpu_count = 512;
     terms->size_bytes = UINT64_C(5120000000000);
@@ -70,25 +70,32 @@ static void inputs_init(struct explanation *e)
 
 static void parts_init(struct explanation *e)
 {
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         ckpt__v1__explain_part__init(&e->parts[i]);
         e->part_pointers[i] = &e->parts[i];
     }
-    e->parts[0].term = TEXT("compute_waste");
-    e->parts[0].what = TEXT("pause");
-    e->parts[0].raw = TEXT("113");
-    e->parts[0].raw_unit = TEXT("s");
-    e->parts[0].weight = TEXT("512");
-    e->parts[0].weight_unit = TEXT("GPUs that stand still");
-    e->parts[0].gpu_ms = 57856000;
-    e->parts[1].term = TEXT("storage_cost");
-    e->parts[1].what = TEXT("keeping it");
-    e->parts[1].raw = TEXT("0.25222222222222224");
-    e->parts[1].raw_unit = TEXT("USD");
-    e->parts[1].weight = TEXT("1800");
-    e->parts[1].weight_unit = TEXT("GPU-s per USD");
-    e->parts[1].gpu_ms = 454000;
-    e->reply.n_parts = 2;
+    e->parts[0].term = TEXT("recompute_saved");
+    e->parts[0].what = TEXT("work");
+    e->parts[0].raw = TEXT("641024");
+    e->parts[0].raw_unit = TEXT("GPU-s");
+    e->parts[0].weight = TEXT("0.061027293580021216");
+    e->parts[0].weight_unit = TEXT("share");
+    e->parts[0].gpu_ms = 39120000;
+    e->parts[1].term = TEXT("compute_waste");
+    e->parts[1].what = TEXT("pause");
+    e->parts[1].raw = TEXT("113");
+    e->parts[1].raw_unit = TEXT("s");
+    e->parts[1].weight = TEXT("512");
+    e->parts[1].weight_unit = TEXT("GPUs that stand still");
+    e->parts[1].gpu_ms = 57856000;
+    e->parts[2].term = TEXT("storage_cost");
+    e->parts[2].what = TEXT("keeping it");
+    e->parts[2].raw = TEXT("0.25222222222222224");
+    e->parts[2].raw_unit = TEXT("USD");
+    e->parts[2].weight = TEXT("1800");
+    e->parts[2].weight_unit = TEXT("GPU-s per USD");
+    e->parts[2].gpu_ms = 454000;
+    e->reply.n_parts = 3;
     e->reply.parts = e->part_pointers;
 }
 
@@ -183,7 +190,8 @@ static void an_evaluation_is_printed_with_terms_inputs_and_what_would_flip_it(vo
         "JOB a-1 (tenant physics, 0 nodes, running since 2023-11-14 07:50:20)  decision: SKIP at "
         "2023-11-14 22:13:20 (leader member 2, term 7, value_below_cost)\n"
         " the same for 40 evaluations since 2023-11-14 21:53:50; only time went on\n"
-        " value 41 902 GPU-s   recompute 39 120 (p=0.061 × 641 024)  preempt 2 782  backlog 0\n"
+        " value 41 902 GPU-s   recompute 39 120 (0.061 × 641 024 at stake, p=0.0594)  preempt 2 "
+        "782  backlog 0\n"
         " cost  58 310 GPU-s   write 8m32s of 4.7 TiB @ 10.0 GB/s  pause 57 856  bandwidth 0  "
         "storage 454\n"
         " flips when: last-checkpoint age >= 3h11m (in 52m) | bandwidth >= 14 GB/s\n"
@@ -192,9 +200,10 @@ static void an_evaluation_is_printed_with_terms_inputs_and_what_would_flip_it(vo
         " grant: 10.0 GB/s of 40.0 GB/s granted on scratch; a GB cost 0.5 GPU-s\n"
         " Young/Daly for this job: 2h58m   work since the last checkpoint: 20m52s\n"
         "\n"
-        "TERM                RAW  UNIT  OF          WEIGHT  WHICH IS                GPU-S\n"
-        "compute_waste       113  s     pause          512  GPUs that stand still  57 856\n"
-        "storage_cost   0.252222  USD   keeping it    1800  GPU-s per USD             454\n"
+        "TERM                  RAW  UNIT   OF             WEIGHT  WHICH IS                GPU-S\n"
+        "recompute_saved    641024  GPU-s  work        0.0610273  share                  39 120\n"
+        "compute_waste         113  s      pause             512  GPUs that stand still  57 856\n"
+        "storage_cost     0.252222  USD    keeping it       1800  GPU-s per USD             454\n"
         "\n"
         "INPUT          VALUE   AGE  FROM\n"
         "age_s           1252     -  replicated state\n"
