@@ -275,18 +275,13 @@ static void end_cycle(struct evaluator *evaluator)
         schedule_next(evaluator);
 }
 
-uint64_t evaluator_attempt_interval_ms(const Ckpt__V1__Policy *policy,
-                                       const struct fsm_allocation *allocation)
-{
-    return allocation->sensitive ? policy->sensitive_min_interval_ms : policy->min_interval_ms;
-}
-
 /* The model counts from the last complete checkpoint. A failed one counts as well: the state machine would skip the decision. */
 static void guard_last_attempt(const struct evaluator *evaluator, struct evaluator_block *block,
                                const struct fsm_allocation *allocation, uint32_t row)
 {
-    uint64_t interval_ms = evaluator_attempt_interval_ms(
-        fsm_policy(replica_fsm(evaluator->broker->replica)), allocation);
+    const Ckpt__V1__Policy *policy = fsm_policy(replica_fsm(evaluator->broker->replica));
+    uint64_t interval_ms =
+        allocation->sensitive ? policy->sensitive_min_interval_ms : policy->min_interval_ms;
 
     if (decision_purpose(&block->view, &block->result, row) != CKPT__V1__PURPOSE__PURPOSE_PERIODIC)
         return;

@@ -40,10 +40,6 @@ void evaluator_free(struct evaluator *evaluator);
 bool evaluator_last(const struct evaluator *evaluator, const struct fsm_allocation *allocation,
                     struct evaluator_row *ret_row);
 
-/* Between the end of an attempt and the next periodic decision. */
-uint64_t evaluator_attempt_interval_ms(const Ckpt__V1__Policy *policy,
-                                       const struct fsm_allocation *allocation);
-
 /* What this leader evaluated before. The newest run of the allocation, into one whose view has room; false as for evaluator_last. */
 const struct history *evaluator_history(const struct evaluator *evaluator);
 /* history_kept(); 0 on a member that does not lead. */

@@ -463,7 +463,13 @@ void decision_terms(const struct eval_view *view, const struct eval_result *resu
 Ckpt__V1__Purpose decision_purpose(const struct eval_view *view, const struct eval_result *result,
                                    size_t row)
 {
-    switch ((enum eval_verdict)result->verdict[row]) {
+    return verdict_purpose(view, (enum eval_verdict)result->verdict[row], row);
+}
+
+Ckpt__V1__Purpose verdict_purpose(const struct eval_view *view, enum eval_verdict verdict,
+                                  size_t row)
+{
+    switch (verdict) {
     case EVAL_CHECKPOINT_WALLTIME:
         return CKPT__V1__PURPOSE__PURPOSE_WALLTIME;
     case EVAL_CHECKPOINT_VALUE:

@@ -87,6 +87,8 @@ uint64_t saturate_uint64(double value);
 /* verdict's text is static. */
 void decision_terms(const struct eval_view *view, const struct eval_result *result, size_t row,
                     Ckpt__V1__Purpose purpose, Ckpt__V1__DecisionTerms *ret_terms);
+Ckpt__V1__Purpose verdict_purpose(const struct eval_view *view, enum eval_verdict verdict,
+                                  size_t row);
 Ckpt__V1__Purpose decision_purpose(const struct eval_view *view, const struct eval_result *result,
                                    size_t row);
 /* (value - waste - storage cost) per byte, GPU-seconds; never NaN. */

@@ -54,21 +54,42 @@ static bool overruled(const struct explained *explained)
            explained->result.verdict[0] != EVAL_SKIP_MIN_INTERVAL;
 }
 
-static uint64_t attempt_interval_ms(const struct explained *explained)
+/* Between the end of an attempt and the next periodic decision. */
+static double attempt_interval_s(const struct explained *explained)
 {
-    return evaluator_attempt_interval_ms(fsm_policy(replica_fsm(explained->broker->replica)),
-                                         explained->allocation);
+    return (explained->view.flags[0] & EVAL_FLAG_SENSITIVE) != 0
+               ? explained->policy.sensitive_min_interval_s
+               : explained->policy.min_interval_s;
 }
 
-/* Since the end of the last attempt, at the evaluation; false: there was none by then. */
-static bool attempt_age_ms(const struct explained *explained, uint64_t *ret_age_ms)
+/* Since the end of the last attempt, at the evaluation; false: there was none by then, or another one has ended since. */
+static bool attempt_age_s(const struct explained *explained, double *ret_age_s)
 {
     uint64_t end_ms = explained->allocation->last_attempt_end_ms;
 
     if (end_ms == 0 || end_ms > explained->evaluated_at_ms)
         return false;
-    *ret_age_ms = explained->evaluated_at_ms - end_ms;
+    *ret_age_s = (double)(explained->evaluated_at_ms - end_ms) / 1e3;
     return true;
+}
+
+/* What the guard of the last attempt lets pass while it blocks: whatever is not periodic. */
+static bool passes_attempt(const struct eval_view *one, enum eval_verdict verdict)
+{
+    return verdict_purpose(one, verdict, 0) != CKPT__V1__PURPOSE__PURPOSE_PERIODIC;
+}
+
+/* The last attempt, failed or complete, ended so shortly before that no periodic one could be decided; so also not when the model's
+ * verdict turned. */
+static bool attempt_holds(const struct explained *explained)
+{
+    double age_s;
+
+    if (overruled(explained))
+        return true;
+    return attempt_age_s(explained, &age_s) && age_s < attempt_interval_s(explained) &&
+           (!eval_verdict_fires(explained->verdict) ||
+            passes_attempt(&explained->view, explained->verdict));
 }
 
 static void guard_active(const struct explained *explained, char *text)
@@ -92,20 +113,23 @@ static void guard_intervals(const struct explained *explained, char *min_text, c
     bool own = (explained->view.flags[0] & EVAL_FLAG_SENSITIVE) != 0;
     double min_s = own ? policy->sensitive_min_interval_s : policy->min_interval_s;
     double max_s = own ? policy->sensitive_max_interval_s : policy->max_interval_s;
-    double age_s = explained->view.age_s[0];
-    uint64_t attempt_ms;
+    bool blocks = attempt_holds(explained) && !eval_verdict_fires(explained->verdict);
+    double age_s = explained->view.age_s[0], attempt_s;
 
     snprintf(min_text, EXPLAIN_TEXT_BYTES,
              "min_interval: %s (%.1f s of progress at stake, at least %.1f s between two)",
              ok_or_blocks(!(age_s < min_s)), age_s, min_s);
-    if (attempt_age_ms(explained, &attempt_ms))
-        snprintf(attempt_text, EXPLAIN_TEXT_BYTES,
-                 "last_attempt: %s (ended %.1f s before, at least %.1f s between two)",
-                 ok_or_blocks(!overruled(explained)), (double)attempt_ms / 1e3,
-                 (double)attempt_interval_ms(explained) / 1e3);
+    if (attempt_age_s(explained, &attempt_s))
+        snprintf(
+            attempt_text, EXPLAIN_TEXT_BYTES,
+            "last_attempt: %s (ended %.1f s before, at least %.1f s between two periodic ones)",
+            ok_or_blocks(!blocks), attempt_s, attempt_interval_s(explained));
     else
         snprintf(attempt_text, EXPLAIN_TEXT_BYTES, "last_attempt: %s",
-                 overruled(explained) ? "blocks (it ended shortly before)" : "ok (none)");
+                 blocks ? "blocks (it ended shortly before)"
+                 : explained->allocation->last_attempt_end_ms == 0
+                     ? "ok (none)"
+                     : "ok (its end then is not known any more)");
     if (max_s > 0)
         snprintf(max_text, EXPLAIN_TEXT_BYTES, "max_interval: %s (%.1f s of %.1f s)",
                  age_s >= max_s ? "reached" : "ok", age_s, max_s);
@@ -186,7 +210,7 @@ static bool ledger_change(const struct explained *explained, struct explain_chan
 bool explain_change(const struct explained *explained, struct explain_change *ret_change)
 {
     struct eval_change change;
-    uint64_t age_ms, needed_ms;
+    double age_s, needed_s = attempt_interval_s(explained);
 
     memset(ret_change, 0, sizeof(*ret_change));
     if (explained->verdict == EVAL_SKIP_PACED)
@@ -194,17 +218,16 @@ bool explain_change(const struct explained *explained, struct explain_change *re
     if (explained->has_ledger)
         return ledger_change(explained, ret_change);
     if (overruled(explained)) {
-        if (!attempt_age_ms(explained, &age_ms))
+        if (!attempt_age_s(explained, &age_s))
             return false;
-        needed_ms = attempt_interval_ms(explained);
         ret_change->input = "last_attempt_age_s";
-        explain_number((double)age_ms / 1e3, ret_change->from);
-        explain_number((double)needed_ms / 1e3, ret_change->to);
-        ret_change->relative_ppm =
-            in_ppm(((double)needed_ms - (double)age_ms) / fmax((double)age_ms, 1));
+        explain_number(age_s, ret_change->from);
+        explain_number(needed_s, ret_change->to);
+        ret_change->relative_ppm = in_ppm((needed_s - age_s) / fmax(age_s, 1e-3));
         return true;
     }
-    if (!eval_smallest_change(&explained->policy, &explained->view, 0, &change))
+    if (!eval_smallest_change_guarded(&explained->policy, &explained->view, 0,
+                                      attempt_holds(explained) ? passes_attempt : NULL, &change))
         return false;
     ret_change->input = eval_column_name(change.input);
     ret_change->cleared_flag = change.flag;
@@ -233,22 +256,40 @@ static void flip_ledger(const struct eval_ledger *ledger, char *ret_text, size_t
              eval_action_name(second), ledger->net_gpu_s[second]);
 }
 
+/* Returns how much was said. */
+static size_t flip_attempt(const struct explained *explained, char *ret_text, size_t size)
+{
+    double age_s, needed_s = attempt_interval_s(explained);
+    int said;
+
+    if (attempt_age_s(explained, &age_s))
+        said = snprintf(ret_text, size, "last attempt ended >= %.0f s before (in %.0f s)",
+                        ceil(needed_s), ceil(fmax(needed_s - age_s, 0)));
+    else
+        said = snprintf(ret_text, size, "the last attempt ended longer before");
+    CHECK(said >= 0 && (size_t)said < size);
+    return (size_t)said;
+}
+
 void explain_flips(const struct explained *explained, char *ret_text, size_t size)
 {
-    uint64_t age_ms, needed_ms;
+    size_t said = 0;
 
     if (explained->has_ledger) {
         flip_ledger(&explained->ledger, ret_text, size);
-    } else if (explained->verdict == EVAL_SKIP_PACED) {
-        flip_paced(explained, ret_text, size);
-    } else if (!overruled(explained)) {
-        eval_flip_text(&explained->policy, &explained->view, 0, &explained->result, ret_text, size);
-    } else if (attempt_age_ms(explained, &age_ms)) {
-        needed_ms = attempt_interval_ms(explained);
-        snprintf(ret_text, size, "last attempt ended >= %" PRIu64 " s before (in %" PRIu64 " s)",
-                 (needed_ms + 999) / 1000,
-                 needed_ms > age_ms ? (needed_ms - age_ms + 999) / 1000 : 0);
-    } else {
-        snprintf(ret_text, size, "the last attempt ended longer before");
+        return;
     }
+    if (explained->verdict == EVAL_SKIP_PACED) {
+        flip_paced(explained, ret_text, size);
+        return;
+    }
+    if (attempt_holds(explained) && !eval_verdict_fires(explained->verdict))
+        said = flip_attempt(explained, ret_text, size);
+    if (overruled(explained))
+        return;
+    if (said > 0)
+        said += (size_t)snprintf(ret_text + said, size - said, "; then ");
+    CHECK(said < size);
+    eval_flip_text(&explained->policy, &explained->view, 0, &explained->result, ret_text + said,
+                   size - said);
 }

@@ -200,6 +200,20 @@ static void say_first_bad_input(struct explain *explain)
                  "between 0 and 1");
 }
 
+/* A guard that is lifted is the whole answer only when the job would fire then. */
+static void say_then(struct explain *explain)
+{
+    if (fires_now(explain))
+        return;
+    say(explain, "; then ");
+    if (explain->score.verdict[0] == EVAL_SKIP_VALUE)
+        say_value_flip(explain);
+    else if (explain->score.verdict[0] == EVAL_SKIP_MIN_INTERVAL)
+        say_age(explain);
+    else
+        say(explain, "%s", eval_verdict_name((enum eval_verdict)explain->score.verdict[0]));
+}
+
 static bool near_with(struct explain *explain, double left_s)
 {
     explain->one.walltime_left_s[0] = left_s;
@@ -210,7 +224,7 @@ static bool near_with(struct explain *explain, double left_s)
 static void say_near_completion(struct explain *explain)
 {
     char text[DURATION_TEXT_BYTES];
-    double given = fmax(explain->one.walltime_left_s[0], -EXPLAIN_AGE_MAX_S);
+    double left_s = explain->one.walltime_left_s[0], given = fmax(left_s, -EXPLAIN_AGE_MAX_S);
     double near = 0, far = 1;
 
     while (far < EXPLAIN_AGE_MAX_S && near_with(explain, given + far))
@@ -223,6 +237,9 @@ static void say_near_completion(struct explain *explain)
             far = middle;
     }
     say(explain, "walltime longer by %s", duration(far, text));
+    explain->one.walltime_left_s[0] = given + far;
+    say_then(explain);
+    explain->one.walltime_left_s[0] = left_s;
 }
 
 /* What fires now: how much less age would not. */
@@ -242,18 +259,11 @@ static void say_fired_flip(struct explain *explain)
     say(explain, "last-checkpoint age < %s", duration(turning_point(explain, age, 0, given), text));
 }
 
-/* A guard that is lifted is the whole answer only when the job would fire then. */
 static void say_guard(struct explain *explain, const char *lifted, uint32_t flag)
 {
     say(explain, "%s", lifted);
     explain->one.flags[0] &= ~flag;
-    if (!fires_now(explain)) {
-        say(explain, "; then ");
-        if (explain->score.verdict[0] == EVAL_SKIP_VALUE)
-            say_value_flip(explain);
-        else
-            say(explain, "%s", eval_verdict_name((enum eval_verdict)explain->score.verdict[0]));
-    }
+    say_then(explain);
     explain->one.flags[0] |= flag;
 }
 

@@ -63,7 +63,8 @@ const char *eval_column_name(enum eval_input input)
 struct search {
     const struct eval_policy *policy;
     struct eval_view *one;
-    bool fires; /* as it is */
+    eval_passes_fn *passes; /* NULL: whatever fires does */
+    bool fires;             /* as it is */
 };
 
 static double *column_of(struct eval_view *view, enum eval_input input)
@@ -80,9 +81,12 @@ static double *column_of(struct eval_view *view, enum eval_input input)
 static bool flips(const struct search *search)
 {
     uint8_t verdict;
+    bool fires;
 
     eval_decide(search->policy, search->one, &verdict);
-    return eval_verdict_fires((enum eval_verdict)verdict) != search->fires;
+    fires = eval_verdict_fires((enum eval_verdict)verdict) &&
+            (search->passes == NULL || search->passes(search->one, (enum eval_verdict)verdict));
+    return fires != search->fires;
 }
 
 static bool flips_at(const struct search *search, double *input, double value)
@@ -266,9 +270,15 @@ static void search_flags(const struct search *search, struct eval_change *best)
 bool eval_smallest_change(const struct eval_policy *policy, const struct eval_view *view, size_t i,
                           struct eval_change *ret_change)
 {
+    return eval_smallest_change_guarded(policy, view, i, NULL, ret_change);
+}
+
+bool eval_smallest_change_guarded(const struct eval_policy *policy, const struct eval_view *view,
+                                  size_t i, eval_passes_fn *passes, struct eval_change *ret_change)
+{
     struct eval_change best = {.input = EVAL_INPUT_COUNT};
     struct eval_view one;
-    struct search search = {.policy = policy, .one = &one};
+    struct search search = {.policy = policy, .one = &one, .passes = passes};
 
     CHECK(i < view->count);
     eval_view_alloc(&one, 1);

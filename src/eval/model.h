@@ -181,6 +181,10 @@ const char *eval_input_name(enum eval_input input);  /* in words; not of FLAGS *
 const char *eval_column_name(enum eval_input input); /* "age_s", ..., "flags" */
 bool eval_smallest_change(const struct eval_policy *policy, const struct eval_view *view, size_t i,
                           struct eval_change *ret_change);
+/* Of a decision over which a guard stands that the model does not know: whether row 0 with this verdict passes it. */
+typedef bool eval_passes_fn(const struct eval_view *one, enum eval_verdict verdict);
+bool eval_smallest_change_guarded(const struct eval_policy *policy, const struct eval_view *view,
+                                  size_t i, eval_passes_fn *passes, struct eval_change *ret_change);
 void eval_change_apply(const struct eval_change *change, struct eval_view *view, size_t i);
 
 /* Writes in words the smallest single changes that flip job i's decision, separated by " | ", e.g.

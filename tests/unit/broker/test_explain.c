@@ -1,6 +1,7 @@
 /* Explain: of now, of the past, of the log; what is reported as the smallest change does flip, exactly as reported. */
 #include <math.h>
 
+#include "src/broker/evaluator_view.h"
 #include "src/broker/history.h"
 #include "src/eval/inputs.h"
 #include "tests/unit/broker/evaluator_fixture.h"
@@ -475,31 +476,57 @@ static void draw(uint64_t *random, struct explained *explained)
         view->flags[0] |= EVAL_FLAG_WAITING;
 }
 
+/* As the evaluator decides: the guard of the last attempt stands over the model. */
+static bool decided_so(const struct eval_policy *policy, const struct eval_view *view,
+                       double attempt_age_s)
+{
+    double least_s = (view->flags[0] & EVAL_FLAG_SENSITIVE) != 0 ? policy->sensitive_min_interval_s
+                                                                 : policy->min_interval_s;
+    uint8_t verdict;
+
+    eval_decide(policy, view, &verdict);
+    return eval_verdict_fires((enum eval_verdict)verdict) &&
+           (attempt_age_s >= least_s || verdict_purpose(view, (enum eval_verdict)verdict, 0) !=
+                                            CKPT__V1__PURPOSE__PURPOSE_PERIODIC);
+}
+
+static double attempt_age(const struct explained *explained)
+{
+    uint64_t end_ms = explained->allocation->last_attempt_end_ms;
+
+    return end_ms == 0 ? INFINITY : (double)(explained->evaluated_at_ms - end_ms) / 1e3;
+}
+
 /* Of the reported change the share `share` of the way; 1: exactly as reported. */
 static bool fires_after(const struct explained *explained, const struct explain_change *change,
                         double share)
 {
     struct eval_view view = explained->view;
     double from = strtod(change->from, NULL), to = strtod(change->to, NULL), kept;
+    double attempt_age_s = attempt_age(explained);
     uint32_t flags = view.flags[0];
-    uint8_t verdict;
+    bool fires;
 
+    if (strcmp(change->input, "last_attempt_age_s") == 0) {
+        assert_memory_equal(&from, &attempt_age_s, sizeof(from));
+        return decided_so(&explained->policy, &view, share == 1 ? to : from + share * (to - from));
+    }
     if (strcmp(change->input, "flags") == 0) {
         assert_int_equal((uint32_t)from, flags);
         assert_int_equal((uint32_t)to, flags & ~change->cleared_flag);
         view.flags[0] = (uint32_t)to;
-        eval_decide(&explained->policy, &view, &verdict);
+        fires = decided_so(&explained->policy, &view, attempt_age_s);
         view.flags[0] = flags;
-        return eval_verdict_fires((enum eval_verdict)verdict);
+        return fires;
     }
 #define X(column)                                                                                  \
     if (strcmp(change->input, #column) == 0) {                                                     \
         kept = view.column[0];                                                                     \
         assert_memory_equal(&kept, &from, sizeof(from));                                           \
         view.column[0] = share == 1 ? to : from + share * (to - from);                             \
-        eval_decide(&explained->policy, &view, &verdict);                                          \
+        fires = decided_so(&explained->policy, &view, attempt_age_s);                              \
         view.column[0] = kept;                                                                     \
-        return eval_verdict_fires((enum eval_verdict)verdict);                                     \
+        return fires;                                                                              \
     }
     EVAL_VIEW_COLUMNS(X)
 #undef X
@@ -509,12 +536,26 @@ static bool fires_after(const struct explained *explained, const struct explain_
 
 struct tried {
     size_t by_verdict[EVAL_VERDICT_COUNT], flipped, none, with_less;
+    size_t held, by_attempt; /* by the guard of the last attempt */
 };
 
-static void try_changes(uint64_t seed, int cases, struct tried *tried)
+/* Every third job has had an attempt, a quarter of an hour ago at most: the verdict is the guard's where that holds it. */
+static void draw_attempt(uint64_t *random, struct fsm_allocation *allocation,
+                         struct explained *explained)
 {
-    struct explained explained = {0};
-    uint64_t random = seed;
+    explained->evaluated_at_ms = FAKE_EPOCH_MS;
+    allocation->last_attempt_end_ms =
+        test_random(random) % 3 == 0 ? FAKE_EPOCH_MS - test_random(random) % 900000 : 0;
+    if (eval_verdict_fires(explained->verdict) &&
+        !decided_so(&explained->policy, &explained->view, attempt_age(explained)))
+        explained->verdict = EVAL_SKIP_MIN_INTERVAL;
+}
+
+static void try_changes(uint64_t seed, int cases, bool attempts, struct tried *tried)
+{
+    struct fsm_allocation allocation = {0};
+    struct explained explained = {.allocation = &allocation};
+    uint64_t random = seed, attempt_random = seed + 1;
 
     eval_view_alloc(&explained.view, 1);
     eval_result_alloc(&explained.result, 1);
@@ -526,6 +567,9 @@ static void try_changes(uint64_t seed, int cases, struct tried *tried)
         draw(&random, &explained);
         eval_score(&explained.policy, &explained.view, &explained.result);
         explained.verdict = (enum eval_verdict)explained.result.verdict[0];
+        if (attempts)
+            draw_attempt(&attempt_random, &allocation, &explained);
+        tried->held += explained.verdict != (enum eval_verdict)explained.result.verdict[0];
         fires = eval_verdict_fires(explained.verdict);
         if (!explain_change(&explained, &change)) {
             tried->none++;
@@ -533,6 +577,7 @@ static void try_changes(uint64_t seed, int cases, struct tried *tried)
         }
         tried->flipped++;
         tried->by_verdict[explained.verdict]++;
+        tried->by_attempt += strcmp(change.input, "last_attempt_age_s") == 0;
         assert_int_equal(fires_after(&explained, &change, 1), !fires);
         if (change.relative_ppm == 0 || strcmp(change.input, "flags") == 0)
             continue; /* anything above nothing flips */
@@ -556,9 +601,11 @@ static void exactly_the_reported_change_flips_the_decision(void **state)
     struct tried tried = {0};
 
     (void)state;
-    try_changes(test_seed(), CASES, &tried);
-    print_message("%zu of %d flipped (%zu also tried with less), %zu have no single change\n",
-                  tried.flipped, CASES, tried.with_less, tried.none);
+    try_changes(test_seed(), CASES, true, &tried);
+    print_message("%zu of %d flipped (%zu also tried with less), %zu have no single change, "
+                  "%zu held by the last attempt\n",
+                  tried.flipped, CASES, tried.with_less, tried.none, tried.held);
+    assert_true(tried.held > CASES / 100 && tried.by_attempt == tried.held);
     for (int verdict = 0; verdict < EVAL_VERDICT_COUNT; verdict++)
         if (verdict != EVAL_SKIP_BAD_INPUT && verdict != EVAL_SKIP_PACED) /* not of one job alone */
             assert_true(tried.by_verdict[verdict] > 0);
@@ -571,9 +618,36 @@ static void no_narrow_window_between_two_guards_is_passed_over(void **state)
     struct tried tried = {0};
 
     (void)state;
-    try_changes(23, 125, &tried);
-    try_changes(10, 2688, &tried);
-    try_changes(11, 3337, &tried);
+    try_changes(23, 125, false, &tried);
+    try_changes(10, 2688, false, &tried);
+    try_changes(11, 3337, false, &tried);
+}
+
+/* A complete checkpoint is an attempt too: the guard is told by its numbers also where the model alone says no. */
+static void after_a_checkpoint_the_guard_of_the_last_attempt_is_told(void **state)
+{
+    static const char words[] = "last attempt ended >= 300 s before (in 270 s); then ";
+    struct fake *fake = start();
+    struct explained_copy explained;
+    uint64_t ended_ms;
+
+    (void)state;
+    complete_a_checkpoint(fake);
+    ended_ms = fsm_allocation_find(fake->replica.fsm, job_name)->last_attempt_end_ms;
+    while (explain(fake).evaluated_at_ms < ended_ms + 20000)
+        fake_advance_ms(fake, 10000);
+    explained = explain(fake);
+    assert_int_equal(explained.evaluated_at_ms, ended_ms + 30000);
+    assert_non_null(strstr(explained.guards[5],
+                           "last_attempt: blocks (ended 30.0 s before, at least "
+                           "300.0 s between two periodic ones)"));
+    assert_memory_equal(explained.flips, words, strlen(words));
+    assert_non_null(strstr(explained.flips, "last-checkpoint age >= "));
+    fake_advance_ms(fake, 5 * MINUTE_MS);
+    explained = explain(fake);
+    assert_non_null(strstr(explained.guards[5], "last_attempt: ok (ended 330.0 s before"));
+    assert_null(strstr(explained.flips, "attempt"));
+    finish(fake);
 }
 
 /* The guard that counts from a failed attempt is not the model's: the change is told, and at exactly that age it lets go. */
@@ -622,6 +696,7 @@ int main(void)
         cmocka_unit_test(an_outage_is_all_that_stands_against_a_job_with_checkpoints),
         cmocka_unit_test(exactly_the_reported_change_flips_the_decision),
         cmocka_unit_test(no_narrow_window_between_two_guards_is_passed_over),
+        cmocka_unit_test(after_a_checkpoint_the_guard_of_the_last_attempt_is_told),
         cmocka_unit_test(the_guard_of_the_last_attempt_lets_go_exactly_when_it_is_told),
     };
 

@@ -204,9 +204,8 @@ static void explain_prints_terms_guards_and_what_would_flip_it(void **state)
     assert_contains(h.out, "JOB a-1 (tenant physics, 2 nodes, running since");
     assert_contains(h.out, "decision: SKIP at 2023-11-1");
     assert_contains(h.out, "(leader member 2, term 7, value_below_cost)");
-    assert_contains(
-        h.out,
-        " value 41 902 GPU-s   recompute 39 120 (641 024 at stake, p=0.061)  preempt 2 782  backlog 0\n");
+    assert_contains(h.out, " value 41 902 GPU-s   recompute 39 120 (641 024 at stake, p=0.061)  "
+                           "preempt 2 782  backlog 0\n");
     assert_contains(h.out, " cost  58 310 GPU-s   write 8m32s of 0 B @ 10.0 GB/s  pause 57 856");
     assert_contains(h.out, "storage 454\n");
     assert_contains(h.out,

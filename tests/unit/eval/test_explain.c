@@ -114,7 +114,12 @@ static void near_the_end_the_missing_walltime_is_told(void **state)
     job->view.flags[0] = EVAL_FLAG_WALLTIME_DONE;
     job->view.size_bytes[0] = 0;
     job->view.walltime_left_s[0] = 240;
+    assert_non_null(strstr(flip(job, &policy), "walltime longer by 60s"));
+    job->view.age_s[0] = 5 * 3600; /* then worth it */
     assert_string_equal(flip(job, &policy), "walltime longer by 60s");
+    job->view.age_s[0] = 0; /* not the whole answer */
+    policy.min_interval_s = 600;
+    assert_non_null(strstr(flip(job, &policy), "walltime longer by 60s; then last-checkpoint age"));
 }
 
 static void hopeless_job_is_told_so(void **state)
