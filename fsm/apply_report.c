@@ -205,6 +205,13 @@ static enum fsm_status report_checkpoint(struct fsm *fsm, struct report *report)
     return FSM_OK;
 }
 
+/* What is to end and whose ckpt-run has not heard so. */
+static bool report_begins_again(const struct report *report)
+{
+    return (report->allocation->view.terminating || report->part->leaving) &&
+           report->message->kind == KIND(APPLICATION_EXITED) && report->message->will_restart != 0;
+}
+
 /* Kinds about the application. */
 static enum fsm_status report_application(struct fsm *fsm, struct report *report)
 {
@@ -214,7 +221,9 @@ static enum fsm_status report_application(struct fsm *fsm, struct report *report
     if (report->part == NULL)
         return FSM_NODE_NOT_ASSIGNED;
     if (!fsm_allocation_runs(report->allocation))
-        return FSM_OK; /* F-022: the final state wins */
+        return FSM_OK;               /* F-022: the final state wins */
+    if (report_begins_again(report)) /* its order stands until nothing runs there */
+        return FSM_OK;
     if (report->part->leaving && report->message->kind != KIND(APPLICATION_STARTED))
         fsm_scale_part(fsm, report->allocation, report->part);
     else if (report->message->kind == KIND(APPLICATION_EXITED))

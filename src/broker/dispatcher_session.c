@@ -286,6 +286,8 @@ static void take_hello(struct session *session, const Ckpt__V1__AgentHello *hell
     snprintf(session->version, sizeof(session->version), "%s", hello->version);
     running_take_all(&session->running, hello->running, hello->n_running);
     node = fsm_node_find(session_fsm(session), session->node_id);
+    if (node != NULL) /* now, or it is found silent while its hello is committed */
+        nodes_heard(session->dispatcher->nodes, node->slot, NULL);
     if (node != NULL && strcmp(node->boot_id, session->boot_id) == 0 &&
         strcmp(node->version, session->version) == 0 &&
         (node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY ||

@@ -169,9 +169,8 @@ static void propose_state(struct nodes *nodes, const struct fsm_node *node,
     nodes->in_flight++;
     if (state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
         nodes->in_flight_allocations += node->allocation_count;
+    /* What was heard, or was not: of boots only the node's own hello tells, which may be under way with a new one. */
     seen.node_id = translate_text(node->id);
-    seen.boot_id = translate_text(node->boot_id);
-    seen.version = translate_text(node->version);
     seen.state = state;
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_SEEN;
     command.node_seen = &seen;

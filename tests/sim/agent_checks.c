@@ -31,7 +31,7 @@ struct rank {
     pid_t group;                /* of the last life; 0: none, or its number is another's by now */
     uint64_t group_start_ticks;
     bool told;               /* SIGTERM, this life */
-    uint64_t began_sequence; /* of the report that it has begun; 0: not reported yet */
+    uint64_t began_sequence; /* of the report that it begins, which comes before; 0: none has */
     uint64_t stray_us; /* since when it is known to live where it should not; 0: it does not */
     uint64_t from_id;  /* the checkpoint that the life began from */
     uint64_t complete_floor; /* the newest COMPLETE one when its ckpt-run asked for a life */
@@ -198,7 +198,6 @@ static void on_started(void *data, struct application *application, uint64_t che
                         (int)application_process(rank->living)->pid);
     rank->living = application;
     rank->told = false;
-    rank->began_sequence = 0;
     rank->group = application_process(application)->pid;
     rank->group_start_ticks = application_process(application)->start_ticks;
     for (size_t i = 0; i < checks->rank_count; i++)
@@ -266,6 +265,7 @@ static void on_ended(void *data, struct application *application)
 
     CHECK(rank->living == application);
     rank->living = NULL;
+    rank->began_sequence = 0;
     checks->counters.lives_ended++;
 }
 
@@ -503,24 +503,24 @@ static void check_late(struct agent_checks *checks, const struct agent_machine *
                         machine->name);
 }
 
-/* I34: one extension of an attempt, of half its timeout. */
+/* I34: one extension of an attempt, of half its timeout, and of one attempt of the checkpoint. */
 static void check_extension(struct agent_checks *checks, const struct agent_machine *machine,
                             const struct allocation *allocation, struct rank *rank)
 {
     const struct attempt *attempt = &allocation->attempt;
+    bool same = rank->checkpoint_id == attempt->checkpoint_id && rank->attempt == attempt->attempt;
 
     if (!attempt_busy(attempt))
         return;
-    if (rank->checkpoint_id == attempt->checkpoint_id && rank->attempt == attempt->attempt &&
-        rank->timeout_ms != attempt->timeout_ms &&
+    if (same && rank->timeout_ms != attempt->timeout_ms &&
         (rank->extended || !attempt->extended ||
          attempt->timeout_ms > rank->timeout_ms + rank->timeout_ms / 2 + 1))
         world_violation(checks->world, "I34",
                         "the timeout of %s on %s went from %" PRIu64 " to %" PRIu64 " ms",
                         attempt->hint, machine->name, rank->timeout_ms, attempt->timeout_ms);
-    if (rank->checkpoint_id == attempt->checkpoint_id && rank->attempt == attempt->attempt &&
-        rank->timeout_ms < attempt->timeout_ms)
-        world_extended(checks->world, attempt->checkpoint_id, attempt->attempt);
+    if (!same || rank->timeout_ms != attempt->timeout_ms)
+        world_timeout(checks->world, attempt->checkpoint_id, attempt->attempt, same,
+                      attempt->extended);
     rank->checkpoint_id = attempt->checkpoint_id;
     rank->attempt = attempt->attempt;
     rank->timeout_ms = attempt->timeout_ms;

@@ -273,8 +273,9 @@ const char *state_checks_settled(struct world *world);
 
 /* Active ones of the target that wait for nothing. */
 uint32_t state_checks_unpaused(const struct world *world, uint32_t target_slot);
-/* I34: an agent has extended the attempt. */
-void world_extended(struct world *world, uint64_t checkpoint_id, uint32_t attempt);
+/* I34: the timeout of an attempt, which begins on a node, or is longer than it was. extended: it becomes no longer. */
+void world_timeout(struct world *world, uint64_t checkpoint_id, uint32_t attempt, bool grew,
+                   bool extended);
 
 /* world_victims.c */
 void victims_init(struct world *world);

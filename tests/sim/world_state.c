@@ -472,15 +472,19 @@ void world_asked(struct world *world, unsigned agent, const char *allocation_id,
     checks->fences[agent].term = term;
 }
 
-void world_extended(struct world *world, uint64_t checkpoint_id, uint32_t attempt)
+void world_timeout(struct world *world, uint64_t checkpoint_id, uint32_t attempt, bool grew,
+                   bool extended)
 {
     struct checkpoint_facts *facts = facts_of(world, checkpoint_id);
 
-    world->counts.extended++;
-    if (facts->extended != 0 && facts->extended != attempt)
-        world_violation(world, "I34", "checkpoint %" PRIx64 " is extended in attempts %u and %u",
-                        checkpoint_id, facts->extended, attempt);
-    facts->extended = attempt;
+    world->counts.extended += grew;
+    if (facts->extended != 0 && facts->extended != attempt && (grew || !extended))
+        world_violation(world, "I34",
+                        "attempt %u of checkpoint %" PRIx64
+                        " is, or may be, extended, as attempt %u was",
+                        attempt, checkpoint_id, facts->extended);
+    if (grew)
+        facts->extended = attempt;
 }
 
 void world_shard_written(struct world *world, unsigned agent, const char *allocation_id,

@@ -29,7 +29,8 @@ struct victim_facts {
 
 struct victim_checks {
     struct victim_facts jobs[WORLD_JOBS_MAX];
-    unsigned taken[TAKEN_MAX]; /* jobs, in this entry */
+    uint64_t known[WORLD_AGENTS_MAX]; /* up to which report, before this entry */
+    unsigned taken[TAKEN_MAX];        /* jobs, in this entry */
     unsigned taken_count;
     bool targets_moved; /* in this entry */
     uint32_t to_pause;
@@ -160,7 +161,7 @@ static void check_released(struct world *world, const struct fsm *fsm, const str
         if (!state_checks_has_node(world, job->id, agent) || (facts->down >> agent & 1) != 0 ||
             node == NULL || node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
             continue;
-        if (world_shipping_lives(agent, job->id, node->last_report_sequence))
+        if (world_shipping_lives(agent, job->id, world->victims->known[agent]))
             world_violation(world, "I30", "%s has ended by order (%s), and lives on %s", job->id,
                             fsm_reason_name(reason), world_agent_name(agent));
     }
@@ -232,4 +233,8 @@ void victims_applied(struct world *world, const struct fsm *fsm)
     checks->targets_moved = false;
     for (unsigned number = 0; number < world->job_count; number++)
         note_ending(world, fsm, number);
+    for (unsigned agent = 0; agent < world->options.agents; agent++) {
+        const struct fsm_node *node = fsm_node_find(fsm, world_agent_name(agent));
+        checks->known[agent] = node == NULL ? 0 : node->last_report_sequence;
+    }
 }

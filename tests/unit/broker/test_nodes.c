@@ -34,19 +34,33 @@ static void states_follow_the_age(void **state)
         assert_int_equal(nodes_state_for_age(cases[i].now, &cases[i].age), cases[i].expected);
 }
 
-static const struct fsm_node *seen(struct fake *fake, const char *id)
+static void propose_seen(struct fake *fake, const char *id, const char *boot,
+                         struct fsm_outcome *ret_outcome)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
     Ckpt__Log__V1__NodeSeen message = CKPT__LOG__V1__NODE_SEEN__INIT;
-    char id_copy[64];
+    char id_copy[64], boot_copy[64];
 
     snprintf(id_copy, sizeof(id_copy), "%s", id);
+    snprintf(boot_copy, sizeof(boot_copy), "%s", boot);
     message.node_id = id_copy;
-    message.boot_id = (char[]){"boot-1"};
+    message.boot_id = boot_copy;
     message.state = STATE(READY);
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_SEEN;
     command.node_seen = &message;
-    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+    replica_propose(&fake->replica, &command, fake_take_outcome, ret_outcome);
+}
+
+static const struct fsm_node *seen(struct fake *fake, const char *id)
+{
+    struct fsm_outcome outcome = {.status = FSM_UNIMPLEMENTED};
+    bool serving = fake->replica.serving;
+
+    fake->replica.serving = true;
+    propose_seen(fake, id, "boot-1", &outcome);
+    fake_settle(fake);
+    fake->replica.serving = serving;
+    assert_int_equal(outcome.status, FSM_OK);
     return fsm_node_find(fake->replica.fsm, id);
 }
 
@@ -87,6 +101,32 @@ static void a_silent_node_is_degraded_after_30_s_and_down_after_90_s(void **stat
     nodes_heard(nodes, node->slot, NULL);
     fake_advance_ms(fake, 1500);
     assert_int_equal(node->state, STATE(READY));
+    finish(fake, nodes);
+}
+
+/* S3-001: what is said of its silence does not take back the boot that its hello has brought meanwhile. */
+static void a_node_that_boots_while_it_is_found_silent_has_booted_once(void **state)
+{
+    struct fake *fake = fake_new(NULL);
+    const struct fsm_node *node = seen(fake, "node-1");
+    struct nodes *nodes = serve(fake);
+    struct fsm_outcome outcome = {.status = FSM_UNIMPLEMENTED};
+    struct fake_timer *timer;
+
+    (void)state;
+    nodes_heard(nodes, node->slot, NULL);
+    fake_advance_ms(fake, 29000);
+    propose_seen(fake, "node-1", "boot-2", &outcome);
+    while (fake->replica.waiting_count < 2) {
+        timer = fake_earliest(fake);
+        fake->now_us = timer->due_us;
+        timer->armed = false;
+        timer->fire(timer->data);
+    }
+    fake_settle(fake);
+    assert_int_equal(outcome.status, FSM_OK);
+    assert_int_equal(node->state, STATE(DEGRADED));
+    assert_string_equal(node->boot_id, "boot-2");
     finish(fake, nodes);
 }
 
@@ -290,6 +330,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(states_follow_the_age),
         cmocka_unit_test(a_silent_node_is_degraded_after_30_s_and_down_after_90_s),
+        cmocka_unit_test(a_node_that_boots_while_it_is_found_silent_has_booted_once),
         cmocka_unit_test(thousands_of_silent_nodes_are_proposed_in_portions),
         cmocka_unit_test(nodes_with_many_allocations_are_given_up_a_few_at_a_time),
         cmocka_unit_test(a_look_logs_one_line),

@@ -132,6 +132,9 @@ static void a_part_that_runs_again_while_all_are_ended_is_ended_too(void **unuse
     assert_int_equal(order.kind, FSM_ORDER_TERMINATE);
     expect_ok(&script, "report n2 terminated j1");
     expect_job(&script, "j1", RUNNING);
+    expect_ok(&script, "report n1 application_exited j1 status=9 restart");
+    assert_int_equal(orders_of(&script, "n1", &order), 1);
+    expect_job(&script, "j1", RUNNING);
     expect_ok(&script, "report n1 terminated j1");
     expect_job(&script, "j1", FAILED);
     script_close(&script);

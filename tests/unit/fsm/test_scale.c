@@ -93,6 +93,7 @@ static void what_begins_again_on_a_leaving_node_is_ended_first(void **unused)
     assert_int_equal(orders_of(&script, "n3", &order), 1);
     assert_int_equal(order.kind, FSM_ORDER_TERMINATE);
     expect_ok(&script, "report n2 terminated j1");
+    expect_ok(&script, "report n3 application_exited j1 status=9 restart");
     assert_int_equal(job_of(&script, "j1")->node_count, 3);
     expect_ok(&script, "report n3 terminated j1");
     assert_int_equal(job_of(&script, "j1")->node_count, 1);
