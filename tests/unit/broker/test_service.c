@@ -443,6 +443,8 @@ static void status_and_debug_check_describe_the_member(void **state)
 
     (void)state;
     ckpt__v1__mutation_reply__free_unpacked(register_allocation("r", "job"), NULL);
+    free(fixture->config->preferred_leader);
+    fixture->config->preferred_leader = strdup("n7");
     call(OPERATOR("Status"), &ask.base, &answer);
     expect(&answer, RPC_OK, "");
     status = ckpt__v1__status_reply__unpack(NULL, answer.length, answer.bytes);
@@ -456,6 +458,7 @@ static void status_and_debug_check_describe_the_member(void **state)
     assert_uint_equal(status->n_targets, 1);
     assert_uint_equal(status->epoch, 1);
     assert_true(status->leader_since_ms > 0);
+    assert_non_null(strstr(status->warnings[0], "preferred_leader n7 is no member"));
     call(OPERATOR("DebugCheck"), &check.base, &answer);
     expect(&answer, RPC_OK, "");
     debug = ckpt__v1__debug_check_reply__unpack(NULL, answer.length, answer.bytes);
@@ -466,34 +469,6 @@ static void status_and_debug_check_describe_the_member(void **state)
     assert_uint_equal(debug->state_hash, status->state_hash);
     ckpt__v1__debug_check_reply__free_unpacked(debug, NULL);
     ckpt__v1__status_reply__free_unpacked(status, NULL);
-}
-
-static bool warns(const char *text)
-{
-    static struct answer answer;
-    Ckpt__V1__StatusRequest ask = CKPT__V1__STATUS_REQUEST__INIT;
-    Ckpt__V1__StatusReply *status;
-    bool found = false;
-
-    call(OPERATOR("Status"), &ask.base, &answer);
-    expect(&answer, RPC_OK, "");
-    status = ckpt__v1__status_reply__unpack(NULL, answer.length, answer.bytes);
-    for (size_t i = 0; i < status->n_warnings; i++)
-        found |= strstr(status->warnings[i], text) != NULL;
-    ckpt__v1__status_reply__free_unpacked(status, NULL);
-    return found;
-}
-
-static void a_preferred_leader_that_is_no_member_is_warned_of(void **state)
-{
-    (void)state;
-    assert_false(warns("preferred_leader"));
-    free(fixture->config->preferred_leader);
-    fixture->config->preferred_leader = strdup("n7");
-    assert_true(warns("preferred_leader n7 is no member"));
-    free(fixture->config->preferred_leader);
-    fixture->config->preferred_leader = strdup("n1");
-    assert_false(warns("preferred_leader"));
 }
 
 /* A stopped process keeps its connections (S1-062): whoever should speak and does not is not there. */
@@ -810,7 +785,6 @@ int main(void)
         WITH(open_one, placement_hints_follow_the_estimated_write_time),
         WITH(open_one, a_preemptions_progress_is_answered),
         WITH(open_one, status_and_debug_check_describe_the_member),
-        WITH(open_one, a_preferred_leader_that_is_no_member_is_warned_of),
         cmocka_unit_test(a_silent_peer_is_unreachable_although_connected),
         WITH(open_one, a_member_outside_the_configuration_is_known_by_its_facts),
         WITH(open_one, a_policy_change_is_read_back),
