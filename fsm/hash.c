@@ -24,13 +24,24 @@ static uint64_t hash_load_word(const uint8_t *bytes)
     return __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? __builtin_bswap64(value) : value;
 }
 
+static uint64_t hash_load_half(const uint8_t *bytes)
+{
+    uint32_t value;
+
+    memcpy(&value, bytes, sizeof(value));
+    return __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? __builtin_bswap32(value) : value;
+}
+
+/* The up to seven bytes behind the last word. */
 static uint64_t hash_load_rest(const uint8_t *bytes, size_t length)
 {
-    uint64_t value = 0;
+    size_t middle = length / 2, last = length - 1;
 
-    for (size_t i = 0; i < length; i++)
-        value |= (uint64_t)bytes[i] << (8 * i);
-    return value;
+    if (length >= 4) /* two halves that may overlap, alike where they do */
+        return hash_load_half(bytes) | hash_load_half(bytes + length - 4) << (8 * (length - 4));
+    if (length == 0)
+        return 0;
+    return bytes[0] | (uint64_t)bytes[middle] << (8 * middle) | (uint64_t)bytes[last] << (8 * last);
 }
 
 uint64_t fsm_hash_bytes(uint64_t hash, const void *bytes, size_t length)

@@ -595,7 +595,9 @@ void fsm_write_event(struct snapshot_writer *writer, const Ckpt__V1__Event *sour
     Ckpt__V1__Event event = *source;
     snapshot_record record = RECORD(EVENT, event, &event);
 
-    write_record(writer, &record);
+    write_within(writer, &record,
+                 numbers_most(&ckpt__v1__event__descriptor) + strlen(event.allocation_id) +
+                     strlen(event.subject));
 }
 
 void fsm_write_prologue(struct snapshot_writer *writer, const struct fsm *fsm)

@@ -264,7 +264,7 @@ static int tail_cut(struct wal *wal, uint64_t index, struct err *err)
     bool torn;
     int status;
 
-    if (wal_segment_load(wal, segment->first_index, &bytes, &length, err) != 0)
+    if (wal_segment_load(wal, segment->first_index, UINT64_MAX, &bytes, &length, err) != 0)
         return -1;
     status =
         wal_segment_scan(bytes, length, "the log", true, cut_visit, &cut, &ignored, &torn, err);

@@ -132,7 +132,8 @@ int wal_segment_replace(struct wal *wal, uint64_t first_index, const uint8_t *by
                         struct err *err);
 int wal_drop_all_but_last(struct wal *wal, struct err *err);
 char *wal_segment_path(const struct wal *wal, uint64_t first_index, char text[FOLDER_PATH_BYTES]);
-int wal_segment_load(const struct wal *wal, uint64_t first_index, uint8_t **ret_bytes,
-                     size_t *ret_length, struct err *err);
+/* Its first bytes, `most` at most. */
+int wal_segment_load(const struct wal *wal, uint64_t first_index, uint64_t most,
+                     uint8_t **ret_bytes, size_t *ret_length, struct err *err);
 
 #endif

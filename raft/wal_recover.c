@@ -128,8 +128,8 @@ char *wal_segment_path(const struct wal *wal, uint64_t first_index, char text[FO
     return folder_path(wal->folder, name, text);
 }
 
-int wal_segment_load(const struct wal *wal, uint64_t first_index, uint8_t **ret_bytes,
-                     size_t *ret_length, struct err *err)
+int wal_segment_load(const struct wal *wal, uint64_t first_index, uint64_t most,
+                     uint8_t **ret_bytes, size_t *ret_length, struct err *err)
 {
     const struct disk_ops *disk = wal->folder->disk;
     char path[FOLDER_PATH_BYTES];
@@ -150,6 +150,8 @@ int wal_segment_load(const struct wal *wal, uint64_t first_index, uint8_t **ret_
                 path, size, SEGMENT_FILE_MAX_BYTES);
         goto out;
     }
+    if (size > most)
+        size = most;
     bytes = check_alloc(size);
     if (disk->read(file, 0, bytes, size, ret_length, err) != 0) {
         err_wrap(err, "%s", path);
@@ -228,7 +230,7 @@ static int segment_recover(struct wal *wal, uint64_t first_index, bool is_last, 
     int status;
 
     wal_segment_path(wal, first_index, path);
-    if (wal_segment_load(wal, first_index, &bytes, &length, err) != 0)
+    if (wal_segment_load(wal, first_index, UINT64_MAX, &bytes, &length, err) != 0)
         return -1;
     status = wal_segment_scan(bytes, length, path, is_last, NULL, NULL, &segment, &torn, err);
     if (status == 0 && length < wal->segment_bytes)
@@ -334,7 +336,9 @@ int wal_walk(struct wal *wal,
         size_t length;
         bool torn;
         int status;
-        if (wal_segment_load(wal, wal->segments[i].first_index, &bytes, &length, err) != 0)
+        /* what follows was looked at when the log was opened, or is not written yet */
+        if (wal_segment_load(wal, wal->segments[i].first_index, wal->segments[i].used_bytes, &bytes,
+                             &length, err) != 0)
             return -1;
         wal_segment_path(wal, wal->segments[i].first_index, path);
         status = wal_segment_scan(bytes, length, path, i + 1 == wal->segment_count, visit, data,

@@ -59,7 +59,8 @@ struct history *history_new(uint64_t bytes_max)
     if (history->segment_count == 0)
         history->segment_count = 1;
     history->segments = check_calloc(history->segment_count, sizeof(*history->segments));
-    history->cycles = check_calloc(HISTORY_CYCLES, sizeof(*history->cycles));
+    history->cycles =
+        check_alloc(HISTORY_CYCLES * sizeof(*history->cycles)); /* filled as they come */
     return history;
 }
 
