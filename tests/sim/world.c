@@ -16,7 +16,8 @@ enum {
     CONVERGE_MAX_US = 120 * SECOND_US, /* L3-L5: a silent node's part counts as ended after 30 s */
     REPEAT_MAX_US = 20 * SECOND_US,
     LOGS_EVERY_US = 5 * SECOND_US,
-    EXIT_VIOLATION = 3
+    EXIT_VIOLATION = 3,
+    WAITS_BYTES = 128
 };
 
 struct sim *world_sim(struct world *world)
@@ -163,6 +164,7 @@ static const char *missing(struct world *world)
 static void converge(struct world *world, uint64_t most_us)
 {
     uint64_t begin = sim_now_us(world->sim), next = begin;
+    char said[WAITS_BYTES] = "";
 
     for (;;) {
         if (sim_now_us(world->sim) >= next) {
@@ -173,6 +175,9 @@ static void converge(struct world *world, uint64_t most_us)
                 world->counts.equal_us = sim_now_us(world->sim) - world->healed_us;
             if (what[0] == '\0')
                 what = missing(world);
+            if (world->options.verbose && strcmp(what, said) != 0)
+                printf("%12" PRIu64 " waits for: %s\n", sim_now_us(world->sim), what);
+            snprintf(said, sizeof(said), "%s", what);
             if (what[0] == '\0')
                 break;
             if (sim_now_us(world->sim) - begin > most_us)
