@@ -142,6 +142,16 @@ static Ckpt__V1__AllocationSpec *translate_spec(const struct fsm *fsm,
     return spec;
 }
 
+static void translate_lives(const struct fsm_allocation *allocation, struct scratch *scratch,
+                            Ckpt__V1__Allocation *ret_allocation)
+{
+    ret_allocation->n_node_lives = allocation->node_count;
+    ret_allocation->node_lives =
+        scratch_take(scratch, allocation->node_count, sizeof(ret_allocation->node_lives[0]));
+    for (uint32_t i = 0; i < allocation->node_count; i++)
+        ret_allocation->node_lives[i] = allocation->nodes[i].life;
+}
+
 /* The nodes that a scale-down is about to take away. */
 static void translate_leaving(const struct fsm *fsm, const struct fsm_allocation *allocation,
                               struct scratch *scratch, Ckpt__V1__Allocation *ret_allocation)
@@ -187,6 +197,7 @@ void translate_allocation(const struct fsm *fsm, const struct fsm_allocation *al
 
     ckpt__v1__allocation__init(ret_allocation);
     ret_allocation->spec = translate_spec(fsm, allocation, scratch);
+    translate_lives(allocation, scratch, ret_allocation);
     ret_allocation->state = allocation->state;
     ret_allocation->reason = allocation->reason;
     ret_allocation->state_since_ms = allocation->state_since_ms;

@@ -156,12 +156,14 @@ enum cli_exit command_jobs(struct cli *cli)
     return code;
 }
 
-static void print_nodes(struct cli *cli, const Ckpt__V1__AllocationSpec *spec)
+static void print_nodes(struct cli *cli, const Ckpt__V1__Allocation *job)
 {
     static const struct output_column node_columns[] = {{"NODE", OUTPUT_LEFT},
                                                         {"GPUS", OUTPUT_RIGHT},
                                                         {"GPU MEMORY USED", OUTPUT_RIGHT},
-                                                        {"BORROWED", OUTPUT_LEFT}};
+                                                        {"BORROWED", OUTPUT_LEFT},
+                                                        {"LIFE", OUTPUT_LEFT | OUTPUT_ONLY_WIDE}};
+    const Ckpt__V1__AllocationSpec *spec = spec_of(job);
     struct output_table table;
     char text[HUMAN_BYTES];
 
@@ -174,6 +176,8 @@ static void print_nodes(struct cli *cli, const Ckpt__V1__AllocationSpec *spec)
         output_cell(&table, "%s%s%s", spec->nodes[i]->borrowed ? "yes" : "no",
                     spec->nodes[i]->home_vcluster[0] != '\0' ? " of " : "",
                     spec->nodes[i]->home_vcluster);
+        output_cell(&table, "%s",
+                    human_checkpoint(i < job->n_node_lives ? job->node_lives[i] : 0, text));
     }
     output_table_print(&table);
 }
@@ -231,7 +235,7 @@ static void print_job(struct cli *cli, const Ckpt__V1__Allocation *job)
                 i + 1 == job->n_leaving_node_ids ? "\n" : "");
     fprintf(cli->out, " restarts %u  requeued %u  preempted %u  lost %" PRIu64 " GPU-s\n\n",
             job->restart_count, job->requeue_count, job->preempted_count, job->lost_gpu_ms / 1000);
-    print_nodes(cli, spec);
+    print_nodes(cli, job);
 }
 
 enum cli_exit command_job(struct cli *cli)

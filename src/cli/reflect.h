@@ -1,7 +1,7 @@
 /* Protocol messages <-> JSON, by their descriptors: names are the .proto's, so the schema is stable and documented there.
  *
  * Shapes   every field is present, also at its zero value; a missing sub-message is null. Enumerations are short names ("WRITING").
- *          Checkpoint ids are "epoch-sequence" text, null when 0. Hashes are hexadecimal text. An age of
+ *          Checkpoint ids and lives are "epoch-number" text, null when 0. Hashes are hexadecimal text. An age of
  *          "never" is null. All other numbers are exact integers.
  * Errors   from JSON: an unknown key (with the nearest known one), a wrong type, a number out of its type's range.
  */
