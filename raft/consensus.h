@@ -228,7 +228,8 @@ struct consensus_status {
     uint64_t log_write_ms; /* how long the write of the log under way has taken; 0: none */
     uint64_t snapshot_count;
     uint64_t snapshot_ms_last;
-    uint64_t snapshot_failures_total;                        /* of own ones; each is tried again */
+    uint64_t snapshot_failures_total; /* of own ones; each is tried again */
+    const char *snapshot_error;       /* of the last one; valid until the loop turns */
     struct consensus_foreign foreign[CONSENSUS_MEMBERS_MAX]; /* lately */
     size_t foreign_count;
     /* S17: this member was begun with a bootstrap, and is not known to hold what was committed: once a leader fills it, it has no vote

@@ -189,9 +189,12 @@ struct consensus {
     bool received_waiting;
     uint64_t snapshot_begun_us, snapshot_failed_us;
     uint64_t snapshot_count, snapshot_ms_last, snapshot_failures_total;
+    struct err snapshot_err;      /* of the last failure of an own one */
+    uint64_t snapshot_file_bytes; /* of the last own one; 0: none was taken in this life */
     uint64_t bytes_since_snapshot;
-    uint64_t snapshot_bytes; /* content of the newest one; 0: not known */
-    uint64_t loaded_bytes;   /* content of the loaded one */
+    uint64_t bytes_before_take; /* bytes_since_snapshot when the one at work was begun */
+    uint64_t snapshot_bytes;    /* content of the newest one; 0: not known */
+    uint64_t loaded_bytes;      /* content of the loaded one */
 
     struct list reads_waiting, reads_round, reads_confirmed, reads_refused;
     uint64_t read_round, read_term, read_sent_us;

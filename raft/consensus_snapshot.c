@@ -4,8 +4,9 @@
  *          install: a stream has arrived and verified -> libraft is asked as soon as it is free -> job renames and loads a new
  *          state -> the log is replaced -> restore() puts the new state in the old one's place -> job frees the old one.
  * Shapes   one snapshot in work at a time, of either kind.
- * Errors   a failed own snapshot is tried again later; a failed installation ends the member.
+ * Errors   a failed own snapshot leaves no file, is told in the status and tried again later; a failed installation ends the member.
  */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -150,20 +151,44 @@ static unsigned trailing_entries(const struct consensus *consensus)
     return count;
 }
 
-/* Ends an own snapshot in libraft's eyes. */
-static void take_finish(struct consensus *consensus, int status)
+static void take_failed(struct consensus *consensus, const struct err *err)
+{
+    consensus->snapshot_failures_total++;
+    consensus->snapshot_failed_us = core_now_us(consensus);
+    consensus->snapshot_err = *err;
+}
+
+/* One that cannot end would only fill the disk for a while, at the cost of the log. */
+static bool take_has_room(struct consensus *consensus)
+{
+    const struct folder *folder = &consensus->folder;
+    uint64_t free_bytes = folder->disk->free_bytes(folder->disk->context, folder->path);
+    struct err err;
+
+    if (free_bytes >= consensus->snapshot_file_bytes)
+        return true;
+    err_set(&err, ERR_FULL,
+            "a snapshot is due and needs about %" PRIu64 " MB, %s has %" PRIu64
+            " MB free: the log cannot be cut before there is room; free space there",
+            consensus->snapshot_file_bytes / 1000000, folder->path, free_bytes / 1000000);
+    take_failed(consensus, &err);
+    return false;
+}
+
+/* Ends an own snapshot in libraft's eyes; err NULL: it is kept. */
+static void take_finish(struct consensus *consensus, const struct err *err)
 {
     struct raft_io_snapshot_put *put = consensus->put;
 
     CHECK(put != NULL);
     snapshot_meta_close(&consensus->taking);
     consensus->put = NULL;
-    if (status != 0) {
-        consensus->snapshot_failures_total++;
-        consensus->snapshot_failed_us = core_now_us(consensus);
+    if (err != NULL) {
+        take_failed(consensus, err);
+        consensus->bytes_since_snapshot += consensus->bytes_before_take; /* it is still due */
     }
     core_enter(consensus);
-    consensus->put_done(put, status);
+    consensus->put_done(put, err == NULL ? 0 : RAFT_IOERR);
     core_leave(consensus);
 }
 
@@ -207,11 +232,17 @@ static void keep_work(struct disk_job *job)
     struct consensus *consensus =
         (struct consensus *)(void *)((char *)job - offsetof(struct consensus, keep_job));
 
+    const struct disk_ops *disk = consensus->folder.disk;
+    const char *temporary = consensus->keep_installs ? TRANSFER_FILE : TAKE_FILE;
+    char path[FOLDER_PATH_BYTES];
+
     consensus->keep_status =
-        snapshot_keep_work(&consensus->folder, consensus->keep_installs ? TRANSFER_FILE : TAKE_FILE,
-                           consensus->keeping.index, consensus->keeping.term, &consensus->keep_err);
+        snapshot_keep_work(&consensus->folder, temporary, consensus->keeping.index,
+                           consensus->keeping.term, &consensus->keep_err);
     if (consensus->keep_status == 0 && consensus->keep_installs)
         consensus->keep_status = load_work(consensus, &consensus->keeping, &consensus->keep_err);
+    if (consensus->keep_status != 0)
+        (void)disk->unlink(disk->context, folder_path(&consensus->folder, temporary, path), NULL);
 }
 
 static void install_done(void *data)
@@ -246,7 +277,7 @@ static void keep_done(struct disk_job *job)
             core_fail(consensus, &consensus->keep_err);
             core_report_failure(consensus);
         } else {
-            take_finish(consensus, RAFT_IOERR);
+            take_finish(consensus, &consensus->keep_err);
         }
         return;
     }
@@ -263,7 +294,7 @@ static void keep_done(struct disk_job *job)
     if (before > consensus->snapshot_previous_index + 1)
         before = consensus->snapshot_previous_index + 1;
     wal_drop_before(&consensus->wal, before);
-    take_finish(consensus, 0);
+    take_finish(consensus, NULL);
 }
 
 static void keep_start(struct consensus *consensus, uint64_t index, uint64_t term, bool installs)
@@ -281,13 +312,13 @@ static void take_ended(void *context, int status, const struct err *err)
 {
     struct consensus *consensus = context;
 
-    (void)err; /* the operator sees snapshot_failures_total */
     if (consensus->failed)
         return;
     if (status != 0) {
-        take_finish(consensus, RAFT_IOERR);
+        take_finish(consensus, err);
         return;
     }
+    consensus->snapshot_file_bytes = consensus->take.slices.file_bytes;
     consensus->snapshot_bytes = consensus->take.content_bytes;
     keep_start(consensus, consensus->taking.index, consensus->taking.term, false);
 }
@@ -298,7 +329,7 @@ static int fsm_snapshot(struct raft_fsm *fsm, struct raft_buffer *bufs[], unsign
     const struct raft_snapshot *pending = &consensus->raft.snapshot.pending;
 
     core_apply_noted(consensus);
-    if (!may_take(consensus))
+    if (!may_take(consensus) || !take_has_room(consensus))
         return RAFT_BUSY;
     consensus->taking.index = pending->index;
     consensus->taking.term = pending->term;
@@ -309,6 +340,7 @@ static int fsm_snapshot(struct raft_fsm *fsm, struct raft_buffer *bufs[], unsign
     consensus->snapshot_begun_us = core_now_us(consensus);
     take_begin(&consensus->take, &consensus->folder, &consensus->hooks, TAKE_FILE,
                &consensus->taking, take_ended, consensus);
+    consensus->bytes_before_take = consensus->bytes_since_snapshot;
     consensus->bytes_since_snapshot = 0;
     *n_bufs = 1;
     *bufs = raft_calloc(1, sizeof(**bufs));

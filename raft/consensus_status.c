@@ -160,6 +160,7 @@ void consensus_get_status(const struct consensus *consensus, struct consensus_st
         .snapshot_count = consensus->snapshot_count,
         .snapshot_ms_last = consensus->snapshot_ms_last,
         .snapshot_failures_total = consensus->snapshot_failures_total,
+        .snapshot_error = consensus->snapshot_err.text,
         .filling = consensus->safety.blank,
         .filling_index = filling_index(consensus),
         .incarnation = consensus->folder.incarnation,

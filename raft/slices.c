@@ -33,6 +33,11 @@ static void slice_work(struct disk_job *job)
     if (slices->status == 0)
         slices->status = slices->source.write(slices->source.context, &slices->slice, slices->last,
                                               &file, &slices->err);
+    if (slices->status != 0 && slices->file != NULL) {
+        slices->disk->close(slices->file);
+        slices->file = NULL;
+        (void)slices->disk->unlink(slices->disk->context, slices->path, NULL);
+    }
 }
 
 /* ---- on the loop ---- */

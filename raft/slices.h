@@ -4,7 +4,8 @@
  *          The loop is held for a slice at a time, and for none while one is being written.
  * Shapes   memory: one slice, and what the source holds.
  * Units    bytes of a slice as fill() gave it.
- * Errors   finished(-1, err): the source, the disk, or slices_cancel(). The file is left as it is.
+ * Errors   finished(-1, err): the source, the disk: the file is removed, since it may be what fills the disk; or slices_cancel(), which leaves it
+ *          as it is.
  */
 #ifndef CKPT_RAFT_SLICES_H
 #define CKPT_RAFT_SLICES_H

@@ -236,11 +236,24 @@ static int in_write(struct transfer *transfer, struct err *err)
     return 0;
 }
 
+/* It may be what fills the disk. */
+static void in_remove(struct transfer *transfer)
+{
+    const struct disk_ops *disk = transfer->folder->disk;
+    char path[FOLDER_PATH_BYTES];
+
+    disk->close(transfer->in.file);
+    transfer->in.file = NULL;
+    (void)disk->unlink(disk->context, folder_path(transfer->folder, TRANSFER_FILE, path), NULL);
+}
+
 static void in_work(struct disk_job *job)
 {
     struct transfer *transfer = in_of(job);
 
     transfer->in.job_status = in_write(transfer, NULL);
+    if (transfer->in.job_status != 0)
+        in_remove(transfer);
 }
 
 static void in_continue(struct transfer *transfer);

@@ -11,7 +11,8 @@
 struct disk_watch {
     struct broker *broker;
     struct clock_timer *timer;
-    uint64_t asked_ms; /* monotonic, of the last hand-over; 0: none */
+    uint64_t asked_ms;          /* monotonic, of the last hand-over; 0: none */
+    uint64_t snapshot_failures; /* as logged */
     bool low;
     bool hangs;
     bool handing_over;
@@ -78,6 +79,17 @@ static void look_at_time(struct disk_watch *watch, const struct consensus_status
         log_info("disk_writes", "path=%s", watch->broker->config->data_dir);
 }
 
+/* Without snapshots the log grows until the disk is full. */
+static void look_at_snapshots(struct disk_watch *watch, const struct consensus_status *status)
+{
+    if (watch->snapshot_failures == status->snapshot_failures_total)
+        return;
+    watch->snapshot_failures = status->snapshot_failures_total;
+    log_warning("snapshot_failed", "path=%s failures_total=%" PRIu64 " text=\"%s\"",
+                watch->broker->config->data_dir, status->snapshot_failures_total,
+                status->snapshot_error);
+}
+
 static void look(void *data)
 {
     struct disk_watch *watch = data;
@@ -86,6 +98,7 @@ static void look(void *data)
     replica_get_status(watch->broker->replica, &status);
     look_at_room(watch, &status);
     look_at_time(watch, &status);
+    look_at_snapshots(watch, &status);
     if (watch->low || watch->hangs)
         hand_over(watch, &status);
     watch->broker->clock.timer_start(watch->timer, DISK_WATCH_MS * UINT64_C(1000));
