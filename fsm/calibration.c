@@ -139,7 +139,8 @@ void fsm_calibrate_lost(struct fsm *fsm, struct allocation *allocation, enum fsm
 
     if (allocation->hazard_e12 > 0) {
         calibration->node_losses += reason == REASON(NODE_DOWN);
-        calibration->kill_losses += reason == REASON(PREEMPTED_WITHOUT_CHECKPOINT);
+        /* what the hazard of kills is learned from: a victim that timed out as well */
+        calibration->kill_losses += cause == FSM_LOSS_PREEMPTION && reason != REASON(PREEMPTED);
     }
     if (cause != FSM_LOSS_FAILURE || allocation->stake_gpu_ms == 0 ||
         fsm->now_ms > allocation->stake_until_ms)

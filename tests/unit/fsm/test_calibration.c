@@ -141,6 +141,32 @@ static void expected_losses_are_the_integral_of_the_hazards_in_use(void **unused
     script_close(&script);
 }
 
+/* A victim that was stopped without its work is a kill whichever way; one that could write, and a job that should have moved, are none. */
+static void victims_without_a_checkpoint_are_kills(void **unused)
+{
+    static const char *const asks[] = {"preempt class=5", "preempt class=5 forced",
+                                       "preempt class=5", "migrate j3"};
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    for (int i = 0; i < 4; i++) {
+        expect_ok(&script, "register j%d nodes=n1 class=1", i);
+        expect_ok(&script, "decide j%d hazard=1000000000", i);
+        expect_ok(&script, "target scratch %s", i == 1 ? "down" : "up");
+        /* the decision's checkpoint becomes the one that stops it */
+        expect_ok(&script, "%s", asks[i]);
+        if (i != 1)
+            expect_ok(&script, "grant 1-%d timeout=60000 bypass bytes=0", i + 1);
+        expect_ok(&script, i == 0 ? "report n1 shard_verified j0 ckpt=1-1" : "after 600000");
+        expect_ok(&script, "tick");
+        expect_ok(&script, "report n1 terminated j%d", i);
+        expect_ok(&script, "target scratch up");
+        assert_int_equal(calibration_of(&script).kill_losses, i < 2 ? i : 2);
+    }
+    script_close(&script);
+}
+
 /* The model's value of a checkpoint is what it saves at node failures within half its age; deaths of applications are apart. */
 static void a_failure_within_the_horizon_is_what_recompute_saved_meant(void **unused)
 {
@@ -174,6 +200,7 @@ int main(void)
         cmocka_unit_test(a_complete_checkpoint_is_compared_with_what_was_decided),
         cmocka_unit_test(what_people_asked_for_is_not_counted),
         cmocka_unit_test(only_what_ended_by_itself_counts_for_success),
+        cmocka_unit_test(victims_without_a_checkpoint_are_kills),
         cmocka_unit_test(expected_losses_are_the_integral_of_the_hazards_in_use),
         cmocka_unit_test(a_failure_within_the_horizon_is_what_recompute_saved_meant),
     };
