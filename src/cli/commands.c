@@ -10,444 +10,223 @@
 #define DURATION_MAX_MS UINT64_C(315360000000)
 #define RATE_MAX        UINT64_C(1000000000000000)
 
-static const struct option_spec stale_options[] = {
-    {.name = "stale", .kind = OPTION_FLAG, .help = "any member answers from what it has applied"},
-    {0}};
+/* Rows: the option's name, what its help calls the value, the help, what it takes. */
+#define FLAG(of_name, of_help)                                                                     \
+    {                                                                                              \
+        .name = of_name, .kind = OPTION_FLAG, .help = of_help                                      \
+    }
+#define TEXT(of_name, of_value, of_help)                                                           \
+    {                                                                                              \
+        .name = of_name, .kind = OPTION_TEXT, .value = of_value, .help = of_help                   \
+    }
+#define LIST(of_name, of_value, of_help)                                                           \
+    {                                                                                              \
+        .name = of_name, .kind = OPTION_LIST, .value = of_value, .help = of_help                   \
+    }
+#define CHOICE(of_name, of_value, of_help, of_enum)                                                \
+    {                                                                                              \
+        .name = of_name, .kind = OPTION_CHOICE, .value = of_value, .help = of_help,                \
+        .choices = &ckpt__v1__##of_enum##__descriptor                                              \
+    }
+#define NUMBER(of_name, of_value, of_help, of_number, min, max)                                    \
+    {                                                                                              \
+        .name = of_name, .kind = OPTION_NUMBER, .value = of_value, .help = of_help,                \
+        .number = of_number, .range = {                                                            \
+            min,                                                                                   \
+            max                                                                                    \
+        }                                                                                          \
+    }
+#define COUNT(of_name, of_value, of_help, min, max)                                                \
+    NUMBER(of_name, of_value, of_help, NUMBER_PLAIN, min, max)
+#define DURATION(of_name, of_help, min)                                                            \
+    NUMBER(of_name, "DURATION", of_help, NUMBER_DURATION, min, DURATION_MAX_MS)
+
+/* Of several commands. */
+#define STALE         FLAG("stale", "any member answers from what it has applied")
+#define YES           FLAG("yes", "do not ask")
+#define NODE(of_help) LIST("node", "NODE:GPUS[:MEMORY[:borrowed[:HOME]]]", of_help)
+#define PERIOD        DURATION("period", "fixed interval beside the model", 1)
+#define STRATEGY      CHOICE("strategy", "STRATEGY", "AUTO, MANUAL or NONE", strategy)
+#define WAIT(of_help) FLAG("wait", of_help), DURATION("wait-for", "at most so long (30m)", 1)
+#define MEMBER_ADDRESSES                                                                           \
+    COUNT("id", "N", "its id, as its configuration says; without: the next unused one", 1,         \
+          UINT32_MAX),                                                                             \
+        TEXT("raft", "HOST:PORT", "where its Raft port listens"),                                  \
+        TEXT("api", "HOST:PORT", "where its API listens")
+#define MEMBER_WAIT DURATION("wait-for", "until it has caught up, at most so long (10m)", 1)
+
+static const struct option_spec stale_options[] = {STALE, {0}};
 
 static const struct option_spec jobs_options[] = {
-    {.name = "state",
-     .kind = OPTION_CHOICE,
-     .value = "STATE",
-     .help = "only those in this state",
-     .choices = &ckpt__v1__allocation_state__descriptor},
-    {.name = "tenant", .kind = OPTION_TEXT, .value = "TENANT", .help = "only this tenant's"},
-    {.name = "stale", .kind = OPTION_FLAG, .help = "any member answers from what it has applied"},
+    CHOICE("state", "STATE", "only those in this state", allocation_state),
+    TEXT("tenant", "TENANT", "only this tenant's"),
+    STALE,
     {0}};
 
 static const struct option_spec checkpoints_options[] = {
-    {.name = "state",
-     .kind = OPTION_CHOICE,
-     .value = "STATE",
-     .help = "only those in this state",
-     .choices = &ckpt__v1__checkpoint_state__descriptor},
-    {.name = "stale", .kind = OPTION_FLAG, .help = "any member answers from what it has applied"},
-    {0}};
+    CHOICE("state", "STATE", "only those in this state", checkpoint_state), STALE, {0}};
 
 static const struct option_spec explain_options[] = {
-    {.name = "at",
-     .kind = OPTION_TEXT,
-     .value = "TIME",
-     .help = "the evaluation in force then: 10m (ago), 10:31:07, 2026-11-20T10:31:07"},
-    {.name = "checkpoint",
-     .kind = OPTION_TEXT,
-     .value = "CHECKPOINT",
-     .help = "the decision that asked for it, recomputed from the log"},
-    {.name = "history",
-     .kind = OPTION_NUMBER,
-     .value = "N",
-     .help = "list the last N evaluations as well; equal ones are counted together",
-     .range = {0, 1000}},
-    {.name = "stale", .kind = OPTION_FLAG, .help = "any member answers from what it has applied"},
+    TEXT("at", "TIME", "the evaluation in force then: 10m (ago), 10:31:07, 2026-11-20T10:31:07"),
+    TEXT("checkpoint", "CHECKPOINT", "the decision that asked for it, recomputed from the log"),
+    COUNT("history", "N", "list the last N evaluations as well; equal ones are counted together", 0,
+          1000),
+    STALE,
     {0}};
 
 static const struct option_spec restart_point_options[] = {
-    {.name = "before",
-     .kind = OPTION_TEXT,
-     .value = "CHECKPOINT",
-     .help = "the newest complete one before this"},
-    {0}};
+    TEXT("before", "CHECKPOINT", "the newest complete one before this"), {0}};
 
 static const struct option_spec events_options[] = {
     {.name = "follow",
      .letter = 'f',
      .kind = OPTION_FLAG,
      .help = "go on with what happens, across failovers"},
-    {.name = "after",
-     .kind = OPTION_NUMBER,
-     .value = "SEQUENCE",
-     .help = "only events after this one",
-     .range = {0, UINT64_MAX}},
-    {.name = "max",
-     .kind = OPTION_NUMBER,
-     .value = "N",
-     .help = "end after so many events",
-     .range = {1, UINT32_MAX}},
+    COUNT("after", "SEQUENCE", "only events after this one", 0, UINT64_MAX),
+    COUNT("max", "N", "end after so many events", 1, UINT32_MAX),
     {0}};
 
 static const struct option_spec node_option[] = {
-    {.name = "node",
-     .kind = OPTION_LIST,
-     .value = "NODE:GPUS[:MEMORY[:borrowed[:HOME]]]",
-     .help = "one of the nodes it restarts on; without: its old ones"},
-    {0}};
+    NODE("one of the nodes it restarts on; without: its old ones"), {0}};
 
 static const struct option_spec update_options[] = {
-    {.name = "node",
-     .kind = OPTION_LIST,
-     .value = "NODE:GPUS[:MEMORY[:borrowed[:HOME]]]",
-     .help = "one of its nodes; together they replace the old set"},
-    {.name = "walltime",
-     .kind = OPTION_NUMBER,
-     .value = "DURATION",
-     .help = "new walltime",
-     .number = NUMBER_DURATION,
-     .range = {1, DURATION_MAX_MS}},
-    {.name = "period",
-     .kind = OPTION_NUMBER,
-     .value = "DURATION",
-     .help = "fixed interval beside the model",
-     .number = NUMBER_DURATION,
-     .range = {1, DURATION_MAX_MS}},
-    {.name = "strategy",
-     .kind = OPTION_CHOICE,
-     .value = "STRATEGY",
-     .help = "AUTO, MANUAL or NONE",
-     .choices = &ckpt__v1__strategy__descriptor},
-    {.name = "force",
-     .kind = OPTION_FLAG,
-     .help = "take nodes away at once, without a checkpoint of the old set"},
+    NODE("one of its nodes; together they replace the old set"),
+    DURATION("walltime", "new walltime", 1),
+    PERIOD,
+    STRATEGY,
+    FLAG("force", "take nodes away at once, without a checkpoint of the old set"),
     {0}};
 
 static const struct option_spec register_options[] = {
-    {.name = "file",
-     .kind = OPTION_TEXT,
-     .value = "FILE",
-     .help = "YAML or JSON, fields of AllocationSpec; - is stdin"},
-    {.name = "alloc", .kind = OPTION_TEXT, .value = "ID", .help = "the job's id"},
-    {.name = "tenant", .kind = OPTION_TEXT, .value = "TENANT", .help = "tenant"},
-    {.name = "project", .kind = OPTION_TEXT, .value = "PROJECT", .help = "project"},
-    {.name = "vcluster", .kind = OPTION_TEXT, .value = "VCLUSTER", .help = "vCluster"},
-    {.name = "owner", .kind = OPTION_TEXT, .value = "OWNER", .help = "owner"},
-    {.name = "node",
-     .kind = OPTION_LIST,
-     .value = "NODE:GPUS[:MEMORY[:borrowed[:HOME]]]",
-     .help = "one of its nodes; MEMORY is used GPU memory: n1:8:640GiB"},
-    {.name = "class",
-     .kind = OPTION_NUMBER,
-     .value = "0..10",
-     .help = "preemption class",
-     .range = {0, 10}},
-    {.name = "sensitive", .kind = OPTION_FLAG, .help = "never a victim"},
-    {.name = "strategy",
-     .kind = OPTION_CHOICE,
-     .value = "STRATEGY",
-     .help = "AUTO, MANUAL or NONE",
-     .choices = &ckpt__v1__strategy__descriptor},
-    {.name = "profile",
-     .kind = OPTION_TEXT,
-     .value = "PROFILE",
-     .help = "how the agent asks it (signal)"},
-    {.name = "walltime",
-     .kind = OPTION_NUMBER,
-     .value = "DURATION",
-     .help = "its end; without: unlimited",
-     .number = NUMBER_DURATION,
-     .range = {1, DURATION_MAX_MS}},
-    {.name = "grace",
-     .kind = OPTION_NUMBER,
-     .value = "DURATION",
-     .help = "SIGTERM to SIGKILL",
-     .number = NUMBER_DURATION,
-     .range = {1, DURATION_MAX_MS}},
-    {.name = "period",
-     .kind = OPTION_NUMBER,
-     .value = "DURATION",
-     .help = "fixed interval beside the model",
-     .number = NUMBER_DURATION,
-     .range = {1, DURATION_MAX_MS}},
-    {.name = "requeue",
-     .kind = OPTION_CHOICE,
-     .value = "POLICY",
-     .help = "NEVER, ON_NODE_FAILURE or ALWAYS",
-     .choices = &ckpt__v1__requeue_policy__descriptor},
-    {.name = "vcluster-kind",
-     .kind = OPTION_CHOICE,
-     .value = "KIND",
-     .help = "HPC, ML, SERVICE, SENSITIVE or INTERACTIVE: whose nodes others may win",
-     .choices = &ckpt__v1__vcluster_kind__descriptor},
-    {.name = "max-requeue",
-     .kind = OPTION_NUMBER,
-     .value = "N",
-     .help = "requeued at most so often",
-     .range = {0, 100}},
-    {.name = "target",
-     .kind = OPTION_TEXT,
-     .value = "TARGET",
-     .help = "destination; without: the default one"},
-    {.name = "checkpoint-timeout",
-     .kind = OPTION_NUMBER,
-     .value = "DURATION",
-     .help = "limit of one checkpoint",
-     .number = NUMBER_DURATION,
-     .range = {1, DURATION_MAX_MS}},
-    {.name = "write",
-     .kind = OPTION_NUMBER,
-     .value = "RATE",
-     .help = "what one node can write, e.g. 1.5GB/s",
-     .number = NUMBER_RATE,
-     .range = {1, RATE_MAX}},
+    TEXT("file", "FILE", "YAML or JSON, fields of AllocationSpec; - is stdin"),
+    TEXT("alloc", "ID", "the job's id"),
+    TEXT("tenant", "TENANT", "tenant"),
+    TEXT("project", "PROJECT", "project"),
+    TEXT("vcluster", "VCLUSTER", "vCluster"),
+    TEXT("owner", "OWNER", "owner"),
+    NODE("one of its nodes; MEMORY is used GPU memory: n1:8:640GiB"),
+    COUNT("class", "0..10", "preemption class", 0, 10),
+    FLAG("sensitive", "never a victim"),
+    STRATEGY,
+    TEXT("profile", "PROFILE", "how the agent asks it (signal)"),
+    DURATION("walltime", "its end; without: unlimited", 1),
+    DURATION("grace", "SIGTERM to SIGKILL", 1),
+    PERIOD,
+    CHOICE("requeue", "POLICY", "NEVER, ON_NODE_FAILURE or ALWAYS", requeue_policy),
+    CHOICE("vcluster-kind", "KIND",
+           "HPC, ML, SERVICE, SENSITIVE or INTERACTIVE: whose nodes others may win", vcluster_kind),
+    COUNT("max-requeue", "N", "requeued at most so often", 0, 100),
+    TEXT("target", "TARGET", "destination; without: the default one"),
+    DURATION("checkpoint-timeout", "limit of one checkpoint", 1),
+    NUMBER("write", "RATE", "what one node can write, e.g. 1.5GB/s", NUMBER_RATE, 1, RATE_MAX),
     {0}};
 
 static const struct option_spec end_options[] = {
-    {.name = "failed", .kind = OPTION_FLAG, .help = "it failed; without: COMPLETED"},
-    {.name = "node-failure",
-     .kind = OPTION_FLAG,
-     .help = "a node failed: the requeue policy applies"},
-    {.name = "reason",
-     .kind = OPTION_CHOICE,
-     .value = "REASON",
-     .help = "of the failure",
-     .choices = &ckpt__v1__reason__descriptor},
-    {.name = "yes", .kind = OPTION_FLAG, .help = "do not ask"},
+    FLAG("failed", "it failed; without: COMPLETED"),
+    FLAG("node-failure", "a node failed: the requeue policy applies"),
+    CHOICE("reason", "REASON", "of the failure", reason),
+    YES,
     {0}};
 
 static const struct option_spec hint_options[] = {
-    {.name = "purpose",
-     .kind = OPTION_CHOICE,
-     .value = "PURPOSE",
-     .help = "MANUAL without",
-     .choices = &ckpt__v1__purpose__descriptor},
-    {.name = "after",
-     .kind = OPTION_CHOICE,
-     .value = "ACTION",
-     .help = "once complete: CONTINUE, STOP, KILL or MIGRATE",
-     .choices = &ckpt__v1__after_checkpoint__descriptor},
-    {.name = "wait",
-     .kind = OPTION_FLAG,
-     .help = "until the checkpoint has ended; 0 only when COMPLETE"},
-    {.name = "wait-for",
-     .kind = OPTION_NUMBER,
-     .value = "DURATION",
-     .help = "at most so long (30m)",
-     .number = NUMBER_DURATION,
-     .range = {1, DURATION_MAX_MS}},
+    CHOICE("purpose", "PURPOSE", "MANUAL without", purpose),
+    CHOICE("after", "ACTION", "once complete: CONTINUE, STOP, KILL or MIGRATE", after_checkpoint),
+    WAIT("until the checkpoint has ended; 0 only when COMPLETE"),
     {0}};
 
 static const struct option_spec preempt_options[] = {
-    {.name = "class",
-     .kind = OPTION_NUMBER,
-     .value = "0..10",
-     .help = "of the job that needs the nodes",
-     .range = {0, 10}},
-    {.name = "nodes",
-     .kind = OPTION_NUMBER,
-     .value = "N",
-     .help = "how many it needs",
-     .range = {0, 65536}},
-    {.name = "gpus",
-     .kind = OPTION_NUMBER,
-     .value = "N",
-     .help = "how many GPUs it needs on them",
-     .range = {1, 67108864}},
-    {.name = "reason",
-     .kind = OPTION_CHOICE,
-     .value = "REASON",
-     .help = "PRIORITY (default), RECLAIM of lent nodes, SENSITIVE claim",
-     .choices = &ckpt__v1__preemption_reason__descriptor},
-    {.name = "home",
-     .kind = OPTION_TEXT,
-     .value = "VCLUSTER",
-     .help = "only nodes of this vCluster help; reclaim: who wants them back"},
-    {.name = "useful-nodes",
-     .kind = OPTION_LIST,
-     .value = "NODE,...",
-     .help = "only these help the waiting job; without: any"},
-    {.name = "value",
-     .kind = OPTION_NUMBER,
-     .value = "GPU-MS",
-     .help = "what the waiting job is worth; victims together must cost less",
-     .range = {1, INT64_MAX}},
-    {.name = "candidates",
-     .kind = OPTION_LIST,
-     .value = "JOB,...",
-     .help = "only these; without: any"},
-    {.name = "forced",
-     .kind = OPTION_FLAG,
-     .help = "terminate without a checkpoint when none can be written"},
-    {.name = "for-job",
-     .kind = OPTION_TEXT,
-     .value = "JOB",
-     .help = "who needs them; shown in events"},
-    {.name = "wait",
-     .kind = OPTION_FLAG,
-     .help = "until every victim let go; 0 only when RELEASED"},
-    {.name = "wait-for",
-     .kind = OPTION_NUMBER,
-     .value = "DURATION",
-     .help = "at most so long (30m)",
-     .number = NUMBER_DURATION,
-     .range = {1, DURATION_MAX_MS}},
-    {.name = "yes", .kind = OPTION_FLAG, .help = "do not ask"},
+    COUNT("class", "0..10", "of the job that needs the nodes", 0, 10),
+    COUNT("nodes", "N", "how many it needs", 0, 65536),
+    COUNT("gpus", "N", "how many GPUs it needs on them", 1, 67108864),
+    CHOICE("reason", "REASON", "PRIORITY (default), RECLAIM of lent nodes, SENSITIVE claim",
+           preemption_reason),
+    TEXT("home", "VCLUSTER", "only nodes of this vCluster help; reclaim: who wants them back"),
+    LIST("useful-nodes", "NODE,...", "only these help the waiting job; without: any"),
+    COUNT("value", "GPU-MS", "what the waiting job is worth; victims together must cost less", 1,
+          INT64_MAX),
+    LIST("candidates", "JOB,...", "only these; without: any"),
+    FLAG("forced", "terminate without a checkpoint when none can be written"),
+    TEXT("for-job", "JOB", "who needs them; shown in events"),
+    WAIT("until every victim let go; 0 only when RELEASED"),
+    YES,
     {0}};
 
 static const struct option_spec preemptions_options[] = {
-    {.name = "waiting", .kind = OPTION_FLAG, .help = "only those that wait for victims"},
-    {.name = "stale", .kind = OPTION_FLAG, .help = "any member answers, without asking a majority"},
+    FLAG("waiting", "only those that wait for victims"),
+    FLAG("stale", "any member answers, without asking a majority"),
     {0}};
 
 static const struct option_spec target_put_options[] = {
-    {.name = "prefix", .kind = OPTION_TEXT, .value = "FOLDER", .help = "absolute folder (POSIX)"},
-    {.name = "write",
-     .kind = OPTION_NUMBER,
-     .value = "RATE",
-     .help = "budget of all writers together, e.g. 10GB/s",
-     .number = NUMBER_RATE,
-     .range = {1, RATE_MAX}},
-    {.name = "staging-share",
-     .kind = OPTION_NUMBER,
-     .value = "SHARE",
-     .help = "part of the budget left to data staging (0.3)",
-     .number = NUMBER_SHARE,
-     .range = {0, 1000000}},
-    {.name = "kind",
-     .kind = OPTION_CHOICE,
-     .value = "KIND",
-     .help = "POSIX without",
-     .choices = &ckpt__v1__target_kind__descriptor},
-    {.name = "domain", .kind = OPTION_TEXT, .value = "DOMAIN", .help = "nearest first"},
-    {.name = "default", .kind = OPTION_FLAG, .help = "of jobs that name no target"},
+    TEXT("prefix", "FOLDER", "absolute folder (POSIX)"),
+    NUMBER("write", "RATE", "budget of all writers together, e.g. 10GB/s", NUMBER_RATE, 1,
+           RATE_MAX),
+    NUMBER("staging-share", "SHARE", "part of the budget left to data staging (0.3)", NUMBER_SHARE,
+           0, 1000000),
+    CHOICE("kind", "KIND", "POSIX without", target_kind),
+    TEXT("domain", "DOMAIN", "nearest first"),
+    FLAG("default", "of jobs that name no target"),
     {0}};
 
 static const struct option_spec drain_options[] = {
-    {.name = "urgent", .kind = OPTION_FLAG, .help = "checkpoint every job on it now"},
-    {.name = "yes", .kind = OPTION_FLAG, .help = "do not ask"},
+    FLAG("urgent", "checkpoint every job on it now"), YES, {0}};
+
+static const struct option_spec queue_options[] = {
+    DURATION("queued", "GPU-time that waits, e.g. 90h", 0),
+    DURATION("running", "GPU-time that runs", 0),
+    LIST("waiting", "JOB:CLASS:GPUS[:WAITED]", "a waiting job; at most 64"),
     {0}};
 
-static const struct option_spec queue_options[] = {{.name = "queued",
-                                                    .kind = OPTION_NUMBER,
-                                                    .value = "DURATION",
-                                                    .help = "GPU-time that waits, e.g. 90h",
-                                                    .number = NUMBER_DURATION,
-                                                    .range = {0, DURATION_MAX_MS}},
-                                                   {.name = "running",
-                                                    .kind = OPTION_NUMBER,
-                                                    .value = "DURATION",
-                                                    .help = "GPU-time that runs",
-                                                    .number = NUMBER_DURATION,
-                                                    .range = {0, DURATION_MAX_MS}},
-                                                   {.name = "waiting",
-                                                    .kind = OPTION_LIST,
-                                                    .value = "JOB:CLASS:GPUS[:WAITED]",
-                                                    .help = "a waiting job; at most 64"},
-                                                   {0}};
-
 static const struct option_spec backup_options[] = {
-    {.name = "stale",
-     .kind = OPTION_FLAG,
-     .help = "from any member, also without a leader; the file says how old its state may be"},
-    {.name = "force", .kind = OPTION_FLAG, .help = "replace FILE when it exists"},
+    FLAG("stale", "from any member, also without a leader; the file says how old its state may be"),
+    FLAG("force", "replace FILE when it exists"),
     {0}};
 
 static const struct option_spec tls_init_options[] = {
-    {.name = "cluster", .kind = OPTION_TEXT, .value = "ID", .help = "the cluster_id of ckptd"},
-    {.name = "dir", .kind = OPTION_TEXT, .value = "DIR", .help = "where the CA lies (.)"},
-    {.name = "valid",
-     .kind = OPTION_NUMBER,
-     .value = "DURATION",
-     .help = "how long the CA is good (3650d)",
-     .number = NUMBER_DURATION,
-     .range = {1000, DURATION_MAX_MS}},
+    TEXT("cluster", "ID", "the cluster_id of ckptd"),
+    TEXT("dir", "DIR", "where the CA lies (.)"),
+    DURATION("valid", "how long the CA is good (3650d)", 1000),
     {0}};
 
 static const struct option_spec tls_issue_options[] = {
-    {.name = "dir", .kind = OPTION_TEXT, .value = "DIR", .help = "where the CA lies (.)"},
-    {.name = "out", .kind = OPTION_TEXT, .value = "DIR", .help = "where the files go (--dir)"},
-    {.name = "host",
-     .kind = OPTION_LIST,
-     .value = "NAME,ADDRESS",
-     .help = "for clients that check host names"},
-    {.name = "valid",
-     .kind = OPTION_NUMBER,
-     .value = "DURATION",
-     .help = "how long it is good, at most as long as the CA (365d)",
-     .number = NUMBER_DURATION,
-     .range = {1000, DURATION_MAX_MS}},
-    {.name = "replace", .kind = OPTION_FLAG, .help = "renew files that exist"},
+    TEXT("dir", "DIR", "where the CA lies (.)"),
+    TEXT("out", "DIR", "where the files go (--dir)"),
+    LIST("host", "NAME,ADDRESS", "for clients that check host names"),
+    DURATION("valid", "how long it is good, at most as long as the CA (365d)", 1000),
+    FLAG("replace", "renew files that exist"),
     {0}};
-
-#define MEMBER_ADDRESSES                                                                           \
-    {.name = "id",                                                                                 \
-     .kind = OPTION_NUMBER,                                                                        \
-     .value = "N",                                                                                 \
-     .help = "its id, as its configuration says; without: the next unused one",                    \
-     .range = {1, UINT32_MAX}},                                                                    \
-        {.name = "raft",                                                                           \
-         .kind = OPTION_TEXT,                                                                      \
-         .value = "HOST:PORT",                                                                     \
-         .help = "where its Raft port listens"},                                                   \
-    {                                                                                              \
-        .name = "api", .kind = OPTION_TEXT, .value = "HOST:PORT", .help = "where its API listens"  \
-    }
-#define MEMBER_WAIT                                                                                \
-    {                                                                                              \
-        .name = "wait-for", .kind = OPTION_NUMBER, .value = "DURATION",                            \
-        .help = "until it has caught up, at most so long (10m)", .number = NUMBER_DURATION,        \
-        .range = {                                                                                 \
-            1,                                                                                     \
-            DURATION_MAX_MS                                                                        \
-        }                                                                                          \
-    }
 
 static const struct option_spec member_add_options[] = {
     MEMBER_ADDRESSES,
     MEMBER_WAIT,
-    {.name = "promote",
-     .kind = OPTION_FLAG,
-     .help = "wait until it has caught up, then promote it"},
+    FLAG("promote", "wait until it has caught up, then promote it"),
     {0}};
 
 static const struct option_spec member_promote_options[] = {
-    MEMBER_WAIT,
-    {.name = "no-wait", .kind = OPTION_FLAG, .help = "refused at once when it lags"},
-    {0}};
+    MEMBER_WAIT, FLAG("no-wait", "refused at once when it lags"), {0}};
 
-static const struct option_spec yes_options[] = {
-    {.name = "yes", .kind = OPTION_FLAG, .help = "do not ask"}, {0}};
+static const struct option_spec yes_options[] = {YES, {0}};
 
 static const struct option_spec member_replace_options[] = {
-    MEMBER_ADDRESSES, MEMBER_WAIT, {.name = "yes", .kind = OPTION_FLAG, .help = "do not ask"}, {0}};
+    MEMBER_ADDRESSES, MEMBER_WAIT, YES, {0}};
 
 static const struct option_spec losses_options[] = {
-    {.name = "tenant", .kind = OPTION_TEXT, .value = "TENANT", .help = "only this tenant"},
-    {.name = "stale", .kind = OPTION_FLAG, .help = "any member answers from what it has applied"},
-    {0}};
+    TEXT("tenant", "TENANT", "only this tenant"), STALE, {0}};
 
-static const struct option_spec history_options[] = {{.name = "since",
-                                                      .kind = OPTION_NUMBER,
-                                                      .value = "DURATION",
-                                                      .help = "as far as its events are kept",
-                                                      .number = NUMBER_DURATION,
-                                                      .range = {1000, DURATION_MAX_MS}},
-                                                     {0}};
+static const struct option_spec history_options[] = {
+    DURATION("since", "as far as its events are kept", 1000), {0}};
 
 static const struct option_spec whatif_options[] = {
-    {.name = "trace",
-     .kind = OPTION_TEXT,
-     .value = "FILE",
-     .help = "failures: lines of node,start_day,... below a header; or a file of ckptctl history"},
-    {.name = "scenario",
-     .kind = OPTION_TEXT,
-     .value = "NAME",
-     .help = "exponential, weibull, alarms, preemption, walltime, contention, outages, everything"},
-    {.name = "since",
-     .kind = OPTION_NUMBER,
-     .value = "DURATION",
-     .help = "what this cluster went through in that time, as far as its events are kept",
-     .number = NUMBER_DURATION,
-     .range = {1000, DURATION_MAX_MS}},
-    {.name = "set",
-     .kind = OPTION_LIST,
-     .value = "NAME=NUMBER",
-     .help = "a number of the scenario: jobs=100, bandwidth_bytes_per_s=200e9, recall=0.4"},
-    {.name = "numbers",
-     .kind = OPTION_FLAG,
-     .help = "list the numbers that --set takes, with their limits"},
-    {.name = "seed",
-     .kind = OPTION_NUMBER,
-     .value = "N",
-     .help = "what happens is a function of it (1)",
-     .range = {0, UINT64_MAX}},
-    {.name = "svg", .kind = OPTION_TEXT, .value = "FILE", .help = "also plot waste by rule"},
+    TEXT("trace", "FILE",
+         "failures: lines of node,start_day,... below a header; or a file of ckptctl history"),
+    TEXT("scenario", "NAME",
+         "exponential, weibull, alarms, preemption, walltime, contention, outages, everything"),
+    DURATION("since", "what this cluster went through in that time, as far as its events are kept",
+             1000),
+    LIST("set", "NAME=NUMBER",
+         "a number of the scenario: jobs=100, bandwidth_bytes_per_s=200e9, recall=0.4"),
+    FLAG("numbers", "list the numbers that --set takes, with their limits"),
+    COUNT("seed", "N", "what happens is a function of it (1)", 0, UINT64_MAX),
+    TEXT("svg", "FILE", "also plot waste by rule"),
     {0}};
 
 const struct command commands[] = {
