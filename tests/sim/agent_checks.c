@@ -17,7 +17,8 @@ enum {
     FORGOTTEN_US = 2000000, /* that a walltime has ended for, on a clock that is a little wrong */
     LOOK_US = 20000,        /* at timers, which many events do not move */
     STRAY_MAX_US =
-        4000000, /* from when all members are equal until nothing lives where its job left */
+        8000000, /* from when all members are equal until nothing lives where its job left: an
+                    agent may wait 5 s for the welcome of one that leads no more */
     RANKS_MAX = 4096,
     RANK_BUCKETS = 256
 };
