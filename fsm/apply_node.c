@@ -40,19 +40,12 @@ static void node_lost_part(struct fsm *fsm, struct allocation *allocation, struc
         fsm_scale_part(fsm, allocation, part);
         return;
     }
-    if (!part->exited) {
-        part->exited = true;
-        allocation->exited_count++;
-    }
     if (active != NULL && fsm_checkpoint_writes(active)) /* F-007 */
         fsm_checkpoint_end(fsm, active, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_FAILED,
                            CKPT__V1__REASON__REASON_NODE_DOWN);
-    if (allocation->view.terminating)
-        fsm_terminate_part(fsm, allocation, part);
-    else
-        fsm_terminate_begin(
-            fsm, allocation,
-            fsm_plan_failure(fsm, allocation, CKPT__V1__REASON__REASON_NODE_DOWN, true));
+    fsm_terminate_without(
+        fsm, allocation, part,
+        fsm_plan_failure(fsm, allocation, CKPT__V1__REASON__REASON_NODE_DOWN, true));
 }
 
 void fsm_node_lost(struct fsm *fsm, struct node *node)

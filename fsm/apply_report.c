@@ -118,24 +118,40 @@ static void report_restarting(struct fsm *fsm, const struct report *report)
                             fsm_plan_failure(fsm, allocation, REASON(APPLICATION_EXITED), false));
 }
 
+static bool report_finished(const struct report *report)
+{
+    return report->message->kind == KIND(APPLICATION_EXITED) && report->message->exit_status == 0 &&
+           report->message->will_restart == 0;
+}
+
 static void report_exited(struct fsm *fsm, const struct report *report)
 {
     struct allocation *allocation = report->allocation;
 
-    if (allocation->view.terminating) {
-        report_mark_exited(report, true);
+    report_mark_exited(report, report_finished(report));
+    if (allocation->view.terminating)
         fsm_terminate_part(fsm, allocation, report->part);
-    } else if (report->message->will_restart != 0) {
+    else if (report->message->will_restart != 0)
         report_restarting(fsm, report);
-    } else if (report->message->exit_status != 0) {
-        report_mark_exited(report, true);
-        fsm_terminate_begin(fsm, allocation,
-                            fsm_plan_failure(fsm, allocation, REASON(APPLICATION_EXITED), false));
-    } else {
-        report_mark_exited(report, true);
-        if (allocation->exited_count == allocation->view.node_count) /* F-021 */
-            fsm_allocation_end(fsm, allocation, ENDS(COMPLETED), REASON(NONE));
-    }
+    else if (!report->part->exited)
+        fsm_terminate_without(fsm, allocation, report->part,
+                              fsm_plan_failure(fsm, allocation, REASON(APPLICATION_EXITED), false));
+    else if (fsm_terminate_finished(allocation)) /* F-021 */
+        fsm_allocation_end(fsm, allocation, ENDS(COMPLETED), REASON(NONE));
+}
+
+/* It was stopped without its node's word, which says now that there was nothing left to stop. Only of what is surely of the last life:
+ * nothing of another one comes between. */
+static void report_finished_late(struct fsm *fsm, const struct report *report)
+{
+    struct allocation *allocation = report->allocation;
+
+    if (!report_finished(report) || report->message->life == 0 ||
+        !fsm_allocation_move_allowed(allocation->view.state, ENDS(COMPLETED)))
+        return;
+    report_mark_exited(report, true);
+    if (fsm_terminate_finished(allocation))
+        fsm_allocation_end(fsm, allocation, ENDS(COMPLETED), REASON(NONE));
 }
 
 static void report_application_started(struct fsm *fsm, const struct report *report)
@@ -163,11 +179,7 @@ static void report_walltime_killed(struct fsm *fsm, const struct report *report)
 {
     struct fsm_plan plan = {REASON(WALLTIME_EXCEEDED), ENDS(FAILED), REASON(WALLTIME_EXCEEDED)};
 
-    report_mark_exited(report, true);
-    if (report->allocation->view.terminating)
-        fsm_terminate_part(fsm, report->allocation, report->part);
-    else
-        fsm_terminate_begin(fsm, report->allocation, plan);
+    fsm_terminate_without(fsm, report->allocation, report->part, plan);
 }
 
 /* Kinds about a checkpoint. Late ones (an older attempt, a final state, paused) are taken and change nothing. */
@@ -220,8 +232,10 @@ static enum fsm_status report_application(struct fsm *fsm, struct report *report
     report->part = fsm_allocation_part(report->allocation, report->node->view.slot);
     if (report->part == NULL)
         return FSM_NODE_NOT_ASSIGNED;
-    if (!fsm_allocation_runs(report->allocation))
-        return FSM_OK;               /* F-022: the final state wins */
+    if (!fsm_allocation_runs(report->allocation)) {
+        report_finished_late(fsm, report);
+        return FSM_OK; /* F-022: the final state wins */
+    }
     if (report_begins_again(report)) /* its order stands until nothing runs there */
         return FSM_OK;
     if (report->part->leaving && report->message->kind != KIND(APPLICATION_STARTED))

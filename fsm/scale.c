@@ -162,7 +162,7 @@ void fsm_scale_adopt(struct fsm *fsm, struct allocation *allocation)
 /* F-021 for those that stay: the application may have ended on all of them while the others were leaving. */
 void fsm_scale_ended(struct fsm *fsm, struct allocation *allocation)
 {
-    if (allocation->exited_count == allocation->view.node_count && !allocation->view.terminating)
+    if (fsm_terminate_finished(allocation) && !allocation->view.terminating)
         fsm_allocation_end(fsm, allocation, CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED,
                            CKPT__V1__REASON__REASON_NONE);
 }

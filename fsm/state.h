@@ -41,7 +41,7 @@ struct assignment {
     struct allocation *allocation;
     uint32_t share;
     bool terminated; /* its terminate order is carried out, or its node is down */
-    bool exited;     /* its application ended by itself */
+    bool exited;     /* its application has finished: it ended by itself, with status 0 */
     bool leaving;    /* the allocation goes on without it */
     bool starting;   /* its application is to start again, and has not yet */
 };
@@ -432,6 +432,9 @@ void fsm_terminate_begin(struct fsm *fsm, struct allocation *allocation, struct 
 void fsm_terminate_part(struct fsm *fsm, struct allocation *allocation, struct assignment *part);
 void fsm_terminate_mark(struct allocation *allocation, struct assignment *part);
 void fsm_terminate_again(struct fsm *fsm, struct allocation *allocation, struct assignment *part);
+void fsm_terminate_without(struct fsm *fsm, struct allocation *allocation, struct assignment *part,
+                           struct fsm_plan plan);
+bool fsm_terminate_finished(const struct allocation *allocation);
 void fsm_terminate_settle(
     struct fsm *fsm, struct allocation *allocation); /* ends it when nothing is left to wait for */
 void fsm_terminate_due(struct fsm *fsm, struct allocation *allocation);

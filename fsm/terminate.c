@@ -2,6 +2,7 @@
  *
  * Flow     begin() sets the order and the plan (what it becomes); each node's report or loss marks its part; settle() ends the
  *          allocation when every part is done. Parts that stay silent count as done at the deadline (grace + slack).
+ *          When the application has finished on all nodes meanwhile, it has COMPLETED whatever the plan.
  *          Walltime: a checkpoint that is being written may still complete until the grace ends; then the plan becomes SUSPENDED (F-013).
  * Source   decision 5; rows P-022, P-041, F-007, F-012..F-015, S1-090..S1-093.
  */
@@ -65,7 +66,7 @@ void fsm_terminate_mark(struct allocation *allocation, struct assignment *part)
     CHECK(allocation->terminated_count <= allocation->view.node_count);
 }
 
-/* Parts that need no order: their node is down, or their application ended by itself. */
+/* Parts that need no order: their node is down, or their application has finished. */
 static void terminate_mark_gone(struct fsm *fsm, struct allocation *allocation)
 {
     for (uint32_t i = 0; i < allocation->view.node_count; i++) {
@@ -124,6 +125,22 @@ void fsm_terminate_again(struct fsm *fsm, struct allocation *allocation, struct 
     fsm_node_changed(fsm, fsm_node_slot(fsm, allocation->view.nodes[part->share].node_slot));
 }
 
+/* One part is gone already: its node, or its application, which did not finish. */
+void fsm_terminate_without(struct fsm *fsm, struct allocation *allocation, struct assignment *part,
+                           struct fsm_plan plan)
+{
+    if (!allocation->view.terminating)
+        fsm_terminate_begin(fsm, allocation, plan);
+    if (allocation->view.terminating)
+        fsm_terminate_part(fsm, allocation, part);
+}
+
+/* Who has finished needs no other run, whatever it was being stopped for (F-021). */
+bool fsm_terminate_finished(const struct allocation *allocation)
+{
+    return allocation->exited_count == allocation->view.node_count;
+}
+
 void fsm_terminate_settle(struct fsm *fsm, struct allocation *allocation)
 {
     struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
@@ -131,6 +148,11 @@ void fsm_terminate_settle(struct fsm *fsm, struct allocation *allocation)
 
     if (!allocation->view.terminating)
         return;
+    if (fsm_terminate_finished(allocation)) {
+        fsm_allocation_end(fsm, allocation, CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED,
+                           CKPT__V1__REASON__REASON_NONE);
+        return;
+    }
     if (may_complete || allocation->terminated_count < allocation->view.node_count) {
         fsm_allocation_arm(fsm, allocation);
         return;

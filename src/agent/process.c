@@ -211,6 +211,16 @@ static void process_ended_by_itself(struct allocation *allocation)
     report_exit(allocation);
 }
 
+/* There was nothing left to stop: the work is done and need not be done again. Not of an application of an earlier life than the one
+ * that was to end, whose end is waited for. */
+static bool finished_before_stop(const struct allocation *allocation)
+{
+    const struct process *process = &allocation->process;
+
+    return process->ended_before && process->status_known && process->wait_status == 0 &&
+           process->stop_life <= allocation->entry.life;
+}
+
 static void finish_stop(struct allocation *allocation)
 {
     struct process *process = &allocation->process;
@@ -229,6 +239,11 @@ static void finish_stop(struct allocation *allocation)
     report.reason = (Ckpt__V1__Reason)allocation->entry.end_reason;
     report.life = walltime ? allocation->entry.life : process->stop_life;
     report.exit_status = process->status_known ? process->wait_status : PROCESS_STATUS_UNKNOWN;
+    if (finished_before_stop(allocation)) {
+        report.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED;
+        report.reason = CKPT__V1__REASON__REASON_NONE;
+        report.life = allocation->entry.life;
+    }
     if (process->state != PROCESS_ABSENT)
         process_forget(allocation);
     else
@@ -298,6 +313,7 @@ static void stop_start(struct allocation *allocation, uint64_t kill_at_us)
     process_move(allocation, PROCESS_TERMINATING);
     process->exit_waits = false;
     process->kill_at_us = kill_at_us;
+    process->ended_before = !leader_alive(allocation);
     if (group_alive(allocation)) {
         signal_group(allocation, SIGCONT); /* a stopped process would not see the next one */
         signal_group(allocation, SIGTERM);
@@ -456,6 +472,7 @@ static void process_watch(struct allocation *allocation)
     process->will_restart = false;
     process->exit_waits = false;
     process->remains = false;
+    process->ended_before = false;
     process->alone_us = 0;
     process_move(allocation, PROCESS_RUNNING);
     process->watch = machine->pid_watch(machine->context, (pid_t)allocation->entry.pid,
@@ -507,14 +524,15 @@ void process_resume(struct allocation *allocation)
 
     CHECK(entry->pid != 0);
     process_watch(allocation);
-    if (!leader_alive(allocation))
-        run_poll(allocation);
-    else if (entry->ended) /* the stop was under way */
+    if (entry->ended) /* the stop was under way */
         process_stop(allocation, &(struct process_stop_ask){
                                      .cause = walltime ? STOP_BY_WALLTIME : STOP_BY_ORDER,
                                      .reason = (Ckpt__V1__Reason)entry->end_reason,
                                      .grace_ms = own_grace_us(allocation) / 1000,
                                      .life = entry->ended_life});
+    else if (!leader_alive(allocation))
+        run_poll(allocation);
+    allocation->process.ended_before = false; /* it may have been told to end before */
 }
 
 void process_exited(struct allocation *allocation, int32_t wait_status, bool will_restart)

@@ -6,7 +6,7 @@
  *
  * Flow     process_attached() from ckpt-run's message; process_exited() from its message, or by the pidfd when ckpt-run is gone;
  *          process_stop() by an order, by walltime, or because another ckpt-run takes over. The end of a stop is one report:
- *          TERMINATED, WALLTIME_KILLED, or APPLICATION_EXITED that says that it is started again.
+ *          TERMINATED, WALLTIME_KILLED, or APPLICATION_EXITED: when it is started again, or had finished before the stop.
  * Shapes   one per allocation, inside it. The pid with its start time names the process; signals go to the group.
  * Errors   a process that does not die after SIGKILL (D state) is logged and waited for: its nodes are not released before.
  * Source   S1-090..S1-093, P-041, F-012, F-013, F-019, F-025; invariants I30, I33.
@@ -45,6 +45,7 @@ struct process {
     enum process_stop_cause cause; /* TERMINATING, KILLING */
     uint64_t stop_life;            /* of the order */
     uint64_t stop_epoch; /* the latest epoch of such orders; a restarted agent answers once more */
+    bool ended_before;   /* the leader had ended by itself when the stop began */
     bool status_known;   /* ckpt-run told the wait status */
     int32_t wait_status;
     bool will_restart;

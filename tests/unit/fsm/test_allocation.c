@@ -1,4 +1,5 @@
 /* Allocations: registration, scaling, ends, restarts, the walltime. */
+#include "src/base/check.h"
 #include "tests/unit/fsm/expect.h"
 
 /* S1-004, S1-080 */
@@ -264,6 +265,79 @@ static void the_late_end_of_the_life_before_does_not_end_the_new_one(void **unus
     script_close(&script);
 }
 
+/* j1 is being moved: its checkpoint is complete and its nodes have the order to end it. */
+static void moves(struct script *script, const char *nodes)
+{
+    script_start(script);
+    expect_ok(script, "register j1 nodes=%s requeue=always grace=5000", nodes);
+    expect_ok(script, "request j1 after=migrate");
+    expect_ok(script, "grant 1-1");
+    for (const char *at = nodes; *at != '\0'; at += 2 + (at[2] == ','))
+        expect_ok(script, "report %.2s shard_verified j1 ckpt=1-1", at);
+    assert_true(job_of(script, "j1")->terminating);
+}
+
+/* F-021: it came before the order to end it. */
+static void what_finishes_while_it_is_stopped_has_completed(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    moves(&script, "n1");
+    expect_ok(&script, "report n1 application_exited j1 status=0");
+    expect_job(&script, "j1", COMPLETED);
+    expect_reason(&script, "j1", "none");
+    assert_int_equal(fsm_node_find(script.fsm, "n1")->allocation_count, 0);
+    expect_status(&script, NOT_RESTARTABLE, "restart j1");
+    script_close(&script);
+
+    moves(&script, "n1,n2");
+    expect_ok(&script, "report n2 application_exited j1 status=0");
+    expect_job(&script, "j1", CHECKPOINTING_TO_STOP);
+    expect_ok(&script, "report n1 application_exited j1 status=0");
+    expect_job(&script, "j1", COMPLETED);
+    script_close(&script);
+
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1 walltime=1000 grace=5000");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1 timeout=900000");
+    expect_ok(&script, "report n1 started j1 ckpt=1-1");
+    expect_ok(&script, "after 1000");
+    expect_ok(&script, "tick");
+    expect_ok(&script, "report n1 application_exited j1 status=0");
+    expect_job(&script, "j1", COMPLETED);
+    expect_checkpoint(&script, 1, SUPERSEDED);
+    script_close(&script);
+}
+
+static void what_was_stopped_in_part_has_not_completed(void **unused)
+{
+    static const char *const others[] = {"report n2 terminated j1", "report n2 walltime_killed j1",
+                                         "report n2 application_exited j1 status=9",
+                                         "node n2 down"};
+    struct script script;
+
+    (void)unused;
+    for (size_t i = 0; i < ARRAY_COUNT(others); i++) {
+        moves(&script, "n1,n2");
+        expect_ok(&script, "report n1 application_exited j1 status=0");
+        expect_ok(&script, others[i]);
+        expect_job(&script, "j1", REQUEUED);
+        script_close(&script);
+    }
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1,n2");
+    expect_ok(&script, "report n1 application_exited j1 status=9");
+    expect_ok(&script, "report n2 application_exited j1 status=0");
+    expect_job(&script, "j1", FAILED);
+    expect_ok(&script, "restart j1");
+    expect_ok(&script, "report n1 walltime_killed j1");
+    expect_ok(&script, "report n2 application_exited j1 status=0");
+    expect_job(&script, "j1", FAILED);
+    script_close(&script);
+}
+
 static uint64_t life_of(const struct script *script, size_t part)
 {
     return fsm_allocation_find(script->fsm, "j1")->nodes[part].life;
@@ -315,6 +389,36 @@ static void what_is_of_an_earlier_life_changes_nothing(void **unused)
     assert_int_equal(summary.earlier_life_reports, 6);
     expect_ok(&script, "report n1 application_exited j1 life=%s", now);
     expect_job(&script, "j1", COMPLETED);
+    script_close(&script);
+}
+
+/* Its node was silent until the deadline, and says now how it ended. */
+static void what_finished_before_it_was_given_up_has_completed(void **unused)
+{
+    struct script script;
+    char life[CHECKPOINT_ID_TEXT_BYTES];
+
+    (void)unused;
+    moves(&script, "n1,n2");
+    checkpoint_id_format(life_of(&script, 0), life);
+    expect_ok(&script, "after %d", 5000 + FSM_TERMINATE_SLACK_MS);
+    expect_ok(&script, "tick");
+    expect_job(&script, "j1", REQUEUED);
+    expect_ok(&script, "report n1 application_exited j1 status=0");
+    expect_ok(&script, "report n2 application_exited j1 status=9 life=%s", life);
+    expect_ok(&script, "report n2 application_exited j1 status=0 life=%s", life);
+    expect_job(&script, "j1", REQUEUED);
+    expect_ok(&script, "report n1 application_exited j1 status=0 life=%s", life);
+    expect_job(&script, "j1", COMPLETED);
+    script_close(&script);
+
+    moves(&script, "n1");
+    checkpoint_id_format(life_of(&script, 0), life);
+    expect_ok(&script, "report n1 terminated j1");
+    expect_job(&script, "j1", REQUEUED);
+    expect_ok(&script, "restart j1");
+    expect_status(&script, EARLIER_LIFE, "report n1 application_exited j1 life=%s", life);
+    expect_job(&script, "j1", RUNNING);
     script_close(&script);
 }
 
@@ -419,6 +523,9 @@ int main(void)
         cmocka_unit_test(a_part_that_dies_stops_the_others_instead_of_restarting_alone),
         cmocka_unit_test(silent_nodes_are_given_up_at_the_deadline),
         cmocka_unit_test(a_walltime_during_a_checkpoint_is_counted_and_not_extended),
+        cmocka_unit_test(what_finishes_while_it_is_stopped_has_completed),
+        cmocka_unit_test(what_was_stopped_in_part_has_not_completed),
+        cmocka_unit_test(what_finished_before_it_was_given_up_has_completed),
         cmocka_unit_test(the_late_end_of_the_life_before_does_not_end_the_new_one),
         cmocka_unit_test(what_is_of_an_earlier_life_changes_nothing),
         cmocka_unit_test(a_life_begins_after_what_was_before_in_its_own_entry),

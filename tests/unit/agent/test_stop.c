@@ -1,0 +1,237 @@
+/* What is told of an application that was stopped, or ended by itself just before (F-021, F-022). */
+#include "src/agent/process.h"
+
+#include <signal.h>
+
+#include "src/agent/allocation.h"
+#include "tests/support/test.h"
+
+enum { LIFE = 7, PID = 100, START_TICKS = 5000, SECOND_US = 1000000 };
+
+static struct agent agent;
+static struct allocation *job;
+static uint64_t now_us;
+static bool leader_lives, group_lives;
+static unsigned terms;
+static void (*poll_process)(void *data);
+
+static uint64_t clock_now(void *context)
+{
+    (void)context;
+    return now_us;
+}
+
+static struct clock_timer *timer_new(void *context, void (*fire)(void *data), void *data)
+{
+    (void)context, (void)data;
+    if (poll_process == NULL)
+        poll_process = fire; /* the first that an allocation makes */
+    return NULL;
+}
+
+static void timer_start(struct clock_timer *timer, uint64_t delay_us)
+{
+    (void)timer, (void)delay_us;
+}
+
+static void timer_stop(struct clock_timer *timer)
+{
+    (void)timer;
+}
+
+static int process_read(void *context, pid_t pid, struct proc_stat *ret_stat,
+                        struct proc_status *ret_status)
+{
+    (void)context, (void)ret_status;
+    if (!leader_lives || pid != PID)
+        return -1;
+    if (ret_stat != NULL)
+        *ret_stat =
+            (struct proc_stat){.pid = PID, .group = PID, .state = 'R', .start_ticks = START_TICKS};
+    return 0;
+}
+
+static size_t group_each(void *context, pid_t group, proc_each_fn *each, void *data)
+{
+    (void)context, (void)group, (void)each, (void)data;
+    return group_lives ? 1 : 0;
+}
+
+static int group_signal(void *context, pid_t group, int signal, struct err *err)
+{
+    (void)context, (void)group, (void)err;
+    terms += signal == SIGTERM;
+    return 0;
+}
+
+static struct pid_watch *pid_watch(void *context, pid_t pid, void (*ended)(void *data), void *data)
+{
+    (void)context, (void)pid, (void)ended, (void)data;
+    return NULL;
+}
+
+static void pid_watch_free(struct pid_watch *watch)
+{
+    (void)watch;
+}
+
+static int set_up(void **state)
+{
+    static const struct clock_ops clock = {.monotonic_us = clock_now,
+                                           .wall_ms = clock_now,
+                                           .timer_new = timer_new,
+                                           .timer_start = timer_start,
+                                           .timer_stop = timer_stop,
+                                           .timer_free = timer_stop};
+    struct machine_ops machine;
+
+    (void)state;
+    machine_uv_ops(NULL, &machine); /* for what is not asked for here */
+    machine.process_read = process_read;
+    machine.group_each = group_each;
+    machine.group_signal = group_signal;
+    machine.pid_watch = pid_watch;
+    machine.pid_watch_free = pid_watch_free;
+    now_us = 10 * SECOND_US;
+    leader_lives = group_lives = true;
+    terms = 0;
+    agent_init(&agent, NULL, &clock, &machine, "node-a", "boot-1", ledger_new());
+    poll_process = NULL;
+    job = agent_get(&agent, "job");
+    job->entry.life = LIFE;
+    process_attached(job, &(struct process_identity){.pid = PID, .start_ticks = START_TICKS}, 0,
+                     false);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    agent_close(&agent);
+    ledger_close(agent.ledger);
+    return 0;
+}
+
+static void stop(enum process_stop_cause cause, uint64_t life)
+{
+    process_stop(job, &(struct process_stop_ask){.cause = cause,
+                                                 .reason = CKPT__V1__REASON__REASON_MIGRATED,
+                                                 .grace_ms = 1000,
+                                                 .life = life});
+}
+
+/* The only report, of which life and with which status. */
+static void expect_report(Ckpt__V1__ReportKind kind, uint64_t life, int32_t status)
+{
+    const struct ledger_report *kept = ledger_report_after(agent.ledger, 0);
+    Ckpt__V1__AgentReport *report;
+
+    assert_non_null(kept);
+    assert_uint_equal(ledger_last_sequence(agent.ledger), 1);
+    report = ckpt__v1__agent_report__unpack(NULL, kept->length, kept->bytes);
+    assert_non_null(report);
+    assert_int_equal(report->kind, kind);
+    assert_uint_equal(report->life, life);
+    assert_int_equal(report->exit_status, status);
+    assert_uint_equal(report->will_restart, 0);
+    ckpt__v1__agent_report__free_unpacked(report, NULL);
+    assert_int_equal(job->process.state, PROCESS_ABSENT);
+}
+
+#define KIND(name) CKPT__V1__REPORT_KIND__REPORT_KIND_##name
+
+/* The leader has ended by itself; what it left behind is being killed when the stop comes. */
+static void ends_before(int32_t status, enum process_stop_cause cause, uint64_t life)
+{
+    leader_lives = false;
+    process_exited(job, status, false);
+    assert_int_equal(job->process.state, PROCESS_RUNNING);
+    stop(cause, life);
+    group_lives = false;
+    poll_process(job);
+}
+
+static void what_ends_is_told_with_its_status(void **state)
+{
+    (void)state;
+    leader_lives = group_lives = false;
+    process_exited(job, 9, false);
+    expect_report(KIND(APPLICATION_EXITED), LIFE, 9);
+}
+
+static void what_had_finished_before_an_order_has_exited(void **state)
+{
+    (void)state;
+    ends_before(0, STOP_BY_ORDER, LIFE);
+    expect_report(KIND(APPLICATION_EXITED), LIFE, 0);
+    assert_true(job->entry.terminated);
+}
+
+static void what_had_finished_before_its_walltime_has_exited(void **state)
+{
+    (void)state;
+    ends_before(0, STOP_BY_WALLTIME, LIFE);
+    expect_report(KIND(APPLICATION_EXITED), LIFE, 0);
+}
+
+static void what_had_failed_before_an_order_is_told_as_stopped(void **state)
+{
+    (void)state;
+    ends_before(9, STOP_BY_ORDER, LIFE);
+    expect_report(KIND(TERMINATED), LIFE, 9);
+}
+
+/* The end of the later life is waited for, which nothing else would tell. */
+static void an_order_for_a_later_life_is_answered(void **state)
+{
+    (void)state;
+    ends_before(0, STOP_BY_ORDER, LIFE + 1);
+    expect_report(KIND(TERMINATED), LIFE + 1, 0);
+}
+
+static void what_ends_with_0_when_told_to_has_not_finished(void **state)
+{
+    (void)state;
+    stop(STOP_BY_ORDER, LIFE);
+    assert_uint_equal(terms, 1);
+    leader_lives = group_lives = false;
+    process_exited(job, 0, false);
+    expect_report(KIND(TERMINATED), LIFE, 0);
+}
+
+/* Nor when the agent that told it was another one. */
+static void what_was_told_by_the_agent_before_has_not_finished(void **state)
+{
+    static const struct ledger_entry entry = {.allocation_id = "stopped",
+                                              .pid = PID,
+                                              .start_ticks = START_TICKS,
+                                              .life = LIFE,
+                                              .ended = true,
+                                              .ended_life = LIFE};
+
+    (void)state;
+    job = allocation_new(&agent, "stopped", &entry);
+    leader_lives = false;
+    process_resume(job);
+    process_exited(job, 0, false);
+    group_lives = false;
+    poll_process(job);
+    expect_report(KIND(TERMINATED), LIFE, 0);
+    allocation_free(job);
+}
+
+int main(void)
+{
+#define PROCESS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        PROCESS_TEST(what_ends_is_told_with_its_status),
+        PROCESS_TEST(what_had_finished_before_an_order_has_exited),
+        PROCESS_TEST(what_had_finished_before_its_walltime_has_exited),
+        PROCESS_TEST(what_had_failed_before_an_order_is_told_as_stopped),
+        PROCESS_TEST(an_order_for_a_later_life_is_answered),
+        PROCESS_TEST(what_ends_with_0_when_told_to_has_not_finished),
+        PROCESS_TEST(what_was_told_by_the_agent_before_has_not_finished),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
