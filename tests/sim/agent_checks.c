@@ -473,7 +473,7 @@ static void check_walltime(struct agent_checks *checks, const struct agent_machi
 static bool end_forgotten(const struct agent_machine *machine, const struct ledger_entry *entry,
                           const struct rank *rank)
 {
-    return entry->deadline_us == 0 && rank->end_us != 0 &&
+    return rank->living != NULL && entry->deadline_us == 0 && rank->end_us != 0 &&
            (entry->life == 0 || entry->life == rank->end_life) &&
            sim_now_us(machine->sim) > rank->end_us + FORGOTTEN_US;
 }
