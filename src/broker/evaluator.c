@@ -397,7 +397,7 @@ static void take_row(struct evaluator *evaluator, struct evaluator_block *block,
 {
     const struct fsm_allocation *allocation = scored_job(evaluator, block, slot);
     uint32_t row = slot % EVALUATOR_CHUNK_ROWS;
-    enum eval_verdict verdict;
+    enum eval_verdict verdict; /* the model's */
     const char *spare = NULL;
     bool moves;
 
@@ -416,12 +416,14 @@ static void take_row(struct evaluator *evaluator, struct evaluator_block *block,
         note_candidate(evaluator, block, allocation, row);
         return;
     }
-    note_history(evaluator, block, row);
-    evaluator->verdict_counts[verdict]++;
     if (moves)
         add_move(evaluator, block, allocation, row, spare);
     else if (eval_verdict_fires(verdict))
         add_decision(evaluator, block, allocation, row);
+    if (moves) /* what is logged holds the model's */
+        block->result.verdict[row] = EVAL_CHECKPOINT_MOVE;
+    evaluator->verdict_counts[block->result.verdict[row]]++;
+    note_history(evaluator, block, row);
 }
 
 /* The slots that this cycle looks at: allocations registered beyond them since it began wait for the next one. */

@@ -479,6 +479,8 @@ Ckpt__V1__Purpose verdict_purpose(const struct eval_view *view, enum eval_verdic
     case EVAL_CHECKPOINT_MAX_INTERVAL:
     case EVAL_CHECKPOINT_PERIOD:
         return CKPT__V1__PURPOSE__PURPOSE_PERIODIC;
+    case EVAL_CHECKPOINT_MOVE:
+        return CKPT__V1__PURPOSE__PURPOSE_MIGRATE;
     case EVAL_SKIP_VALUE:
     case EVAL_SKIP_ACTIVE:
     case EVAL_SKIP_MIN_INTERVAL:

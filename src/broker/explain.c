@@ -140,8 +140,10 @@ static void of_the_log(struct explained *explained, const struct fsm_inputs *inp
         explained->verdict = (enum eval_verdict)explained->result.verdict[0];
         explained->has_ledger = decision_situation(inputs, &explained->situation);
     }
-    if (explained->has_ledger)
+    if (explained->has_ledger) {
         eval_ledger(&explained->situation, &explained->ledger);
+        explained->verdict = EVAL_CHECKPOINT_MOVE;
+    }
     explained->evaluated_at_ms = inputs->evaluated_at_ms;
     explained->leader_id = inputs->basis->member_id;
     explained->term = inputs->term;
@@ -177,6 +179,25 @@ static const struct fsm_checkpoint *decision_at(const struct fsm *fsm,
     return last;
 }
 
+/* A move was chosen by the ledger: what it weighed is in the log only. What the state refused is told as it was evaluated. */
+static void prefer_move(struct explained *explained)
+{
+    const struct fsm *fsm = replica_fsm(explained->broker->replica);
+    uint32_t slot = explained->allocation->slot;
+    const struct fsm_checkpoint *checkpoint = fsm_checkpoint_next_of(fsm, slot, 0);
+
+    if (explained->verdict != EVAL_CHECKPOINT_MOVE)
+        return;
+    while (checkpoint != NULL &&
+           (checkpoint->inputs == NULL ||
+            checkpoint->inputs->evaluated_at_ms != explained->evaluated_at_ms))
+        checkpoint = fsm_checkpoint_next_of(fsm, slot, checkpoint->id);
+    if (checkpoint == NULL)
+        return;
+    explained->same_count = explained->same_since_ms = 0;
+    explain_logged(explained, checkpoint);
+}
+
 /* ---- requests --------------------------------------------------------------------------------------------------------- */
 
 static enum explain_found find(struct explained *explained, uint64_t at_ms, uint64_t *ret_oldest_ms)
@@ -187,10 +208,11 @@ static enum explain_found find(struct explained *explained, uint64_t at_ms, uint
 
     if (at_ms > replica_state_ms(explained->broker->replica))
         return EXPLAIN_FUTURE;
-    if (explain_past(explained, until_ms, ret_oldest_ms) && (at_ms != 0 || explain_live(explained)))
+    if ((explain_past(explained, until_ms, ret_oldest_ms) && at_ms != 0) ||
+        (at_ms == 0 && explain_live(explained))) {
+        prefer_move(explained);
         return EXPLAIN_FOUND;
-    if (at_ms == 0 && explain_live(explained))
-        return EXPLAIN_FOUND;
+    }
     checkpoint = decision_at(fsm, explained->allocation, until_ms);
     if (checkpoint != NULL) {
         explain_logged(explained, checkpoint);

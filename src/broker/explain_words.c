@@ -217,6 +217,8 @@ bool explain_change(const struct explained *explained, struct explain_change *re
         return false;
     if (explained->has_ledger)
         return ledger_change(explained, ret_change);
+    if (explained->verdict == EVAL_CHECKPOINT_MOVE)
+        return false; /* what the ledger weighed is not known */
     if (overruled(explained)) {
         if (!attempt_age_s(explained, &age_s))
             return false;
@@ -281,6 +283,10 @@ void explain_flips(const struct explained *explained, char *ret_text, size_t siz
     }
     if (explained->verdict == EVAL_SKIP_PACED) {
         flip_paced(explained, ret_text, size);
+        return;
+    }
+    if (explained->verdict == EVAL_CHECKPOINT_MOVE) {
+        snprintf(ret_text, size, "moving it is not better than to stay any more");
         return;
     }
     if (attempt_holds(explained) && !eval_verdict_fires(explained->verdict))

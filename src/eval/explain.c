@@ -300,6 +300,7 @@ static void say_flip(struct explain *explain, enum eval_verdict verdict)
     case EVAL_CHECKPOINT_WALLTIME:
         say_fired_flip(explain);
         return;
+    case EVAL_CHECKPOINT_MOVE: /* never the model's */
     case EVAL_VERDICT_COUNT:
         break;
     }

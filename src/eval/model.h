@@ -33,10 +33,11 @@
     X(SKIP_STRATEGY, "strategy_not_auto")                                                          \
     X(SKIP_BAD_INPUT, "bad_input")                                                                 \
     X(SKIP_NEAR_COMPLETION, "near_completion")                                                     \
-    X(SKIP_PACED, "waits_for_bandwidth")
+    X(SKIP_PACED, "waits_for_bandwidth")                                                           \
+    X(CHECKPOINT_MOVE, "checkpoint_and_migrate")
 
 /* Precedence, first that holds: bad input, strategy, active (not at the walltime slot while it waits), storage down, walltime slot, near completion, minimum interval,
- * value above cost, declared period, maximum interval; else value below cost. */
+ * value above cost, declared period, maximum interval; else value below cost. From the broker, over the model's: what the ledger of actions or pacing said instead. */
 enum eval_verdict {
 #define X(name, text) EVAL_##name,
     EVAL_VERDICTS(X)

@@ -105,5 +105,6 @@ const char *eval_verdict_name(enum eval_verdict verdict)
 bool eval_verdict_fires(enum eval_verdict verdict)
 {
     return verdict == EVAL_CHECKPOINT_VALUE || verdict == EVAL_CHECKPOINT_MAX_INTERVAL ||
-           verdict == EVAL_CHECKPOINT_PERIOD || verdict == EVAL_CHECKPOINT_WALLTIME;
+           verdict == EVAL_CHECKPOINT_PERIOD || verdict == EVAL_CHECKPOINT_WALLTIME ||
+           verdict == EVAL_CHECKPOINT_MOVE;
 }

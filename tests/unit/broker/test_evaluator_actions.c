@@ -222,16 +222,21 @@ static void expect_reproduced(void *context, const Ckpt__V1__ExplainReply *reply
     assert_true(reply->change->relative_ppm > 0);
     assert_string_not_equal(reply->change->from, reply->change->to);
     assert_non_null(strstr(reply->flips_when, "checkpoint_and_migrate (net "));
+    for (size_t i = 0; i < reply->n_guards; i++)
+        if (strncmp(reply->guards[i], "last_attempt", 12) == 0)
+            assert_non_null(strstr(reply->guards[i], ": ok"));
+    if (reply->n_history > 0) {
+        assert_true(reply->history[0]->checkpoint);
+        assert_string_equal(reply->history[0]->verdict, "checkpoint_and_migrate");
+    }
 }
 
 /* What the ledger weighed is in the log beside the row, and gives the same choice again, bit for bit. */
-static void explain_checkpoint(struct fake *fake, uint64_t checkpoint_id)
+static void explain_move(struct fake *fake, Ckpt__V1__ExplainRequest request)
 {
-    Ckpt__V1__ExplainRequest request = CKPT__V1__EXPLAIN_REQUEST__INIT;
     uint64_t oldest_ms;
     int told = 0;
 
-    request.checkpoint_id = checkpoint_id;
     assert_int_equal(explain_request(&fake->broker, &request, expect_reproduced, &told, &oldest_ms),
                      EXPLAIN_FOUND);
     assert_int_equal(told, 1);
@@ -243,6 +248,8 @@ static void a_cycle_proposes_the_move(void **state)
     struct fake *fake = fake_new(NULL);
     struct node_health *health;
     const struct fsm_checkpoint *checkpoint;
+    Ckpt__V1__ExplainRequest request = CKPT__V1__EXPLAIN_REQUEST__INIT;
+    char job_id[] = "job";
 
     (void)state;
     fake->broker.metrics = metrics_new(&fake->broker);
@@ -261,7 +268,20 @@ static void a_cycle_proposes_the_move(void **state)
     assert_int_equal(checkpoint->purpose, CKPT__V1__PURPOSE__PURPOSE_MIGRATE);
     assert_int_equal(checkpoint->after, CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_MIGRATE);
     assert_string_equal(checkpoint->terms->verdict, "checkpoint_and_migrate");
-    explain_checkpoint(fake, checkpoint->id);
+    request.checkpoint_id = checkpoint->id;
+    explain_move(fake, request);
+    request.checkpoint_id = 0; /* the last evaluation, the one of this instant: the same decision */
+    request.allocation_id = job_id;
+    explain_move(fake, request);
+    request.at_ms = fake_wall_ms(fake);
+    request.history = 1;
+    explain_move(fake, request);
+    fake_advance_ms(fake, 1000);
+    assert_double_near(metrics_value(fake->broker.metrics, METRIC_EVALUATIONS, "checkpoint",
+                                     "checkpoint_and_migrate"),
+                       1, 0);
+    assert_double_near(metrics_value(fake->broker.metrics, METRIC_L_EVALUATIONS, "skip", NULL), 0,
+                       0);
     assert_int_equal(fsm_allocation_find(fake->replica.fsm, "job")->state,
                      CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP);
     fake_stop_serving(fake);
