@@ -382,6 +382,8 @@ size_t fsm_allocations_on_node(const struct fsm *fsm, uint32_t node_slot, uint32
                                uint64_t *ret_lives, size_t max);
 /* Smallest id greater than `after` among those kept, or NULL. 0 starts. */
 const struct fsm_preemption *fsm_preemption_next(const struct fsm *fsm, uint64_t after);
+/* No preemption takes it, whoever asks and for what: as it is registered and placed. */
+bool fsm_victim_never(const struct fsm_allocation *allocation);
 /* Whether and why the allocation cannot be a victim now, whoever asks: OK, or the rule's status. *ret_cost_gpu_ms: what stopping it
  * would cost, as victims are compared. */
 enum fsm_status fsm_victim_hint(const struct fsm *fsm, const struct fsm_allocation *allocation,

@@ -145,6 +145,19 @@ enum fsm_status fsm_victim_check(const struct fsm *fsm, const struct victim_sear
 
 /* ---- for others ---- */
 
+/* The rules of check() that no class, force or time lifts; a service that can shrink gives back what it borrowed. */
+bool fsm_victim_never(const struct fsm_allocation *view)
+{
+    if (view->sensitive || view->vcluster_kind == KIND(SENSITIVE) ||
+        view->preemption_class >= FSM_CLASS_MAX)
+        return true;
+    if (view->vcluster_kind == KIND(SERVICE) && view->reactive_min_nodes == 0 &&
+        view->node_count > view->borrowed_count)
+        return true;
+    return view->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE &&
+           view->preemption_class >= NONE_PROTECTED_CLASS;
+}
+
 enum fsm_status fsm_victim_hint(const struct fsm *fsm, const struct fsm_allocation *view,
                                 uint64_t *ret_cost_gpu_ms)
 {

@@ -320,6 +320,8 @@ static uint32_t flags_of(const struct fsm *fsm, const struct fsm_allocation *all
         flags |= EVAL_FLAG_RECLAIMABLE;
     if (allocation->sensitive)
         flags |= EVAL_FLAG_SENSITIVE;
+    if (fsm_victim_never(allocation))
+        flags |= EVAL_FLAG_STAYS;
     return flags;
 }
 
@@ -328,7 +330,7 @@ static void fill_row(const struct evaluator_cycle *cycle, const struct fsm *fsm,
 {
     const Ckpt__V1__Policy *policy = fsm_policy(fsm);
     const struct fsm_target *target = fsm_target_at(fsm, allocation->target_slot);
-    bool victim = !allocation->sensitive && !allocation->non_preemptible;
+    bool victim = !fsm_victim_never(allocation) && !allocation->non_preemptible;
 
     view->age_s[row] = age_s(allocation, cycle->now_ms);
     view->gpus[row] = allocation->gpu_count;

@@ -24,10 +24,15 @@ const char *explain_flags(uint32_t flags, char *text, size_t size)
     static const struct {
         uint32_t flag;
         const char *name;
-    } names[] = {{EVAL_FLAG_ACTIVE, "active"},           {EVAL_FLAG_STORAGE_DOWN, "storage_down"},
-                 {EVAL_FLAG_NOT_AUTO, "not_auto"},       {EVAL_FLAG_WALLTIME_DONE, "walltime_done"},
-                 {EVAL_FLAG_RECLAIMABLE, "reclaimable"}, {EVAL_FLAG_SENSITIVE, "sensitive"},
-                 {EVAL_FLAG_UNHEALTHY, "unhealthy"},     {EVAL_FLAG_WAITING, "waiting"}};
+    } names[] = {{EVAL_FLAG_ACTIVE, "active"},
+                 {EVAL_FLAG_STORAGE_DOWN, "storage_down"},
+                 {EVAL_FLAG_NOT_AUTO, "not_auto"},
+                 {EVAL_FLAG_WALLTIME_DONE, "walltime_done"},
+                 {EVAL_FLAG_RECLAIMABLE, "reclaimable"},
+                 {EVAL_FLAG_SENSITIVE, "sensitive"},
+                 {EVAL_FLAG_UNHEALTHY, "unhealthy"},
+                 {EVAL_FLAG_WAITING, "waiting"},
+                 {EVAL_FLAG_STAYS, "stays"}};
     size_t used = 0;
 
     CHECK(size > 0);

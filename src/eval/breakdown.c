@@ -31,6 +31,8 @@ static struct yield yield_of(const struct block_policy *policy, const struct blo
         probability = policy->backlog_yield;
     if (yield.waiting > 0)
         probability += (1 - probability) * block->reclaim[0];
+    if (block->stays[0] > 0)
+        probability = 0;
     yield.share = probability * at_least_0(gain) / (u > 0 ? u : 1);
     return yield;
 }

@@ -45,7 +45,7 @@ static inline __attribute__((always_inline)) uint64_t job_doubtful(const struct 
 
 /* What flags change; NULL in a block without such flags. */
 struct flag_columns {
-    const double *up, *sensitive, *done, *reclaim;
+    const double *up, *sensitive, *done, *reclaim, *stays;
 };
 
 /* long: the columns by name */
@@ -66,7 +66,8 @@ static inline __attribute__((always_inline)) uint64_t decide_loop(const struct j
         struct job job = {.up = flags != NULL ? flags->up[i] : 1.0,
                           .sensitive = flags != NULL ? flags->sensitive[i] : 0.0,
                           .done = flags != NULL ? flags->done[i] : 0.0,
-                          .reclaim = flags != NULL ? flags->reclaim[i] : 0.0};
+                          .reclaim = flags != NULL ? flags->reclaim[i] : 0.0,
+                          .stays = flags != NULL ? flags->stays[i] : 0.0};
 #define X(column) job.column = column[i];
         EVAL_VIEW_COLUMNS(X)
 #undef X
@@ -122,9 +123,10 @@ static bool decide_block(const struct block_policy *policy, const struct eval_vi
         struct block block;
 
         block_decode_flags(view, first, count, &block);
-        doubtful = decide_flagged(
-            &numbers, view, first, count,
-            &(struct flag_columns){block.up, block.sensitive, block.done, block.reclaim}, codes);
+        doubtful = decide_flagged(&numbers, view, first, count,
+                                  &(struct flag_columns){block.up, block.sensitive, block.done,
+                                                         block.reclaim, block.stays},
+                                  codes);
     } else {
         doubtful = decide_plain(&numbers, view, first, count, codes);
     }

@@ -143,7 +143,8 @@ static void say_waiting(struct explain *explain)
     double *waiting = &explain->one.waiting_gain_gpu_s[0];
     double needed, given = *waiting;
 
-    if (explain->one.yield_probability[0] == 0 && explain->policy->pressure <= 0.5)
+    if ((explain->one.flags[0] & EVAL_FLAG_STAYS) != 0 ||
+        (explain->one.yield_probability[0] == 0 && explain->policy->pressure <= 0.5))
         return; /* nothing would be yielded however much waits */
     needed = grow_until_fires(explain, waiting, explain->one.gpus[0] + 1, 1e15);
     if (needed >= 0)

@@ -20,7 +20,8 @@ struct job {
     EVAL_RESULT_COLUMNS(X)
 #undef X
     /* as in struct block */
-    double up, sensitive, done, reclaim, stall_s, slot_s, horizon_s, h_fail, h_kill, late, due;
+    double up, sensitive, done, reclaim, stays, stall_s, slot_s, horizon_s, h_fail, h_kill, late,
+        due;
     double code; /* of the verdict */
 };
 
@@ -117,13 +118,15 @@ JOB_STEP job_value(const struct job_policy *policy, struct job *job)
     double u = u_waiting + u_backlog;
     double gain = u - gpus * policy->restart_s;
     double bounded = gain < progress ? gain : progress;
-    double yield = job->yield_probability, called = job->reclaim;
+    double yield = job->yield_probability, called = job->reclaim, stays = job->stays;
     double share, expected, completes = job->success_probability;
 
-    /* p_y: what the scheduler says, else from the backlog alone; more on borrowed nodes while higher work waits */
+    /* p_y: what the scheduler says, else from the backlog alone; more on borrowed nodes while higher work waits;
+     * never where no preemption takes the job */
     yield = yield > 0 ? yield : policy->backlog_yield;
     called = u_waiting > 0 ? called : 0.0;
     yield += (1 - yield) * called;
+    yield = stays > 0 ? 0.0 : yield;
     share = yield * (bounded > 0 ? bounded : 0.0) / (u > 0 ? u : 1.0);
     expected = at_risk * fail;
     expected = job->due > 0 ? progress : expected;

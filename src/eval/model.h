@@ -55,9 +55,10 @@ enum eval_flag {                              /* bits of eval_view.flags */
                  EVAL_FLAG_RECLAIMABLE = 16,  /* borrowed nodes */
                  EVAL_FLAG_SENSITIVE = 32,    /* has minimum and maximum interval of its own */
                  EVAL_FLAG_UNHEALTHY =
-                     64,                 /* a node's health raises its hazard; changes no verdict */
-                 EVAL_FLAG_WAITING = 128 /* the active one writes nothing yet: no reason to miss the
-                                            walltime slot, for which it then goes at once */
+                     64, /* a node's health raises its hazard; changes no verdict */
+                 EVAL_FLAG_WAITING =
+                     128, /* the active one writes nothing yet: the walltime slot hurries it */
+                 EVAL_FLAG_STAYS = 256 /* no preemption takes its nodes: p_y is 0 */
 };
 
 /* Parameters of one cycle, the same for every job. From the replicated policy. A negative or absurd one makes every

@@ -92,6 +92,7 @@ VECTOR_PASS static void pass_value(const struct job_policy *given, const struct 
                           .success_probability = success[i],
                           .yield_probability = told[i],
                           .reclaim = block->reclaim[i],
+                          .stays = block->stays[i],
                           .h_fail = block->h_fail[i],
                           .h_kill = block->h_kill[i],
                           .due = block->due[i]};

@@ -5,6 +5,7 @@
 #include "src/broker/dispatcher.h"
 #include "src/broker/evaluator_view.h"
 #include "src/broker/nodes.h"
+#include "src/eval/breakdown.h"
 #include "tests/unit/broker/evaluator_fixture.h"
 
 /* A cycle with what waits now. */
@@ -628,6 +629,58 @@ static void queues_give_pressure_and_gain_and_grow_old(void **state)
     finish(fake);
 }
 
+static void highest_class(Ckpt__V1__AllocationSpec *spec)
+{
+    spec->preemption_class = FSM_CLASS_MAX;
+}
+
+static void made_sensitive(Ckpt__V1__AllocationSpec *spec)
+{
+    spec->sensitive = true;
+}
+
+static void of_a_sensitive_vcluster(Ckpt__V1__AllocationSpec *spec)
+{
+    spec->vcluster_kind = CKPT__V1__VCLUSTER_KIND__VCLUSTER_KIND_SENSITIVE;
+}
+
+/* Under full pressure of urgent work of an equal class: relief for who may yield, none for who can never be a victim. */
+static void who_can_never_be_a_victim_relieves_no_backlog(void **state)
+{
+    void (*const kinds[])(Ckpt__V1__AllocationSpec *) = {NULL, highest_class,
+                                                         of_a_sensitive_vcluster, made_sensitive};
+    struct eval_part parts[EVAL_PARTS_MAX];
+    struct evaluator_cycle cycle;
+    struct eval_view view = {0};
+    struct eval_result result = {0};
+    struct fake *fake = start();
+    char id[32];
+
+    (void)state;
+    for (uint32_t i = 0; i < ARRAY_COUNT(kinds); i++) {
+        snprintf(id, sizeof(id), "job-%u", i);
+        assert_int_equal(fake_register(fake, id, i + 1, 1, kinds[i]).status, FSM_OK);
+    }
+    fake_advance_ms(fake, 2 * HOUR_MS);
+    eval_view_alloc(&view, 16);
+    eval_result_alloc(&result, 16);
+    view.count = ARRAY_COUNT(kinds);
+    report_queue(fake, 1000, 1000, 10);
+    begin_cycle_of(fake, &cycle, NULL, fake_wall_ms(fake));
+    evaluator_fill(&cycle, fake->replica.fsm, &view, 0, ARRAY_COUNT(kinds));
+    eval_score(&cycle.policy, &view, &result);
+    for (size_t i = 0; i < ARRAY_COUNT(kinds); i++) {
+        assert_int_equal(result.backlog_relief[i] > 0, i == 0);
+        assert_int_equal(result.preemptability[i] > 0, i == 0);
+        assert_int_equal(eval_breakdown(&cycle.policy, &view, i, parts), EVAL_PARTS_MAX);
+        assert_double_near(parts[3].raw * parts[3].weight, result.backlog_relief[i], 1e-6);
+    }
+    evaluator_cycle_end(&cycle);
+    eval_result_free(&result);
+    eval_view_free(&view);
+    finish(fake);
+}
+
 static void the_gain_of_waiting_jobs_is_taken_in_order_and_in_part(void **state)
 {
     double gpus[] = {10, 30, 30, 70}, gain[] = {100, 140, 140, 150};
@@ -680,6 +733,7 @@ int main(void)
         cmocka_unit_test(the_last_safe_slot_fires_once_also_under_another_leader),
         cmocka_unit_test(the_next_cycle_counts_the_nodes_of_now),
         cmocka_unit_test(queues_give_pressure_and_gain_and_grow_old),
+        cmocka_unit_test(who_can_never_be_a_victim_relieves_no_backlog),
         cmocka_unit_test(the_gain_of_waiting_jobs_is_taken_in_order_and_in_part),
         cmocka_unit_test(conversion_saturates_and_nan_is_zero),
     };

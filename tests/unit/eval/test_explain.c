@@ -163,7 +163,7 @@ static void every_decision_has_words(void **state)
         EVAL_VIEW_COLUMNS(X)
 #undef X
         job->view.flags[0] =
-            test_random(&random) % 4 == 0 ? (uint32_t)test_random(&random) % 256 : 0;
+            test_random(&random) % 4 == 0 ? (uint32_t)test_random(&random) % 512 : 0;
         assert_true(strlen(flip(job, &policy)) > 0);
         if (i % 20 == 0) {
             job_close(job);

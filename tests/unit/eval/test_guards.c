@@ -301,7 +301,7 @@ static void verdicts_alone_are_those_of_the_whole_score(void **state)
         view.gpus[i] = 512;
         view.size_bytes[i] = 4e13;
         view.bandwidth_bytes_per_s[i] = 1e11;
-        view.flags[i] = test_random(&random) % 4 == 0 ? (uint32_t)test_random(&random) % 256 : 0;
+        view.flags[i] = test_random(&random) % 4 == 0 ? (uint32_t)test_random(&random) % 512 : 0;
 #define X(column)                                                                                  \
     if (test_random(&random) % 40 == 0)                                                            \
         view.column[i] = extremes[test_random(&random) % 9];

@@ -37,6 +37,41 @@ static void let_go(struct script *script, const char *job, const char *node, int
     expect_ok(script, "report %s terminated %s", node, job);
 }
 
+/* P-010, P-060, I32, N-001: who can never be taken is not taken by anybody; who once can, is. */
+static void who_can_never_be_a_victim_is_known(void **unused)
+{
+    static const struct {
+        const char *words;
+        bool never;
+    } cases[] = {{"class=9", false},
+                 {"class=10", true},
+                 {"class=1 sensitive", true},
+                 {"class=1 kind=sensitive", true},
+                 {"class=1 kind=service", true},
+                 {"class=1 kind=service min=1", false},
+                 {"class=1 kind=ml", false},
+                 {"class=6 strategy=none", false},
+                 {"class=7 strategy=none", true},
+                 {"class=7 strategy=manual", false}};
+    struct script script;
+
+    (void)unused;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct fsm_allocation *job;
+        uint64_t cost;
+
+        script_start(&script);
+        expect_ok(&script, "register j1 nodes=n1 %s", cases[i].words);
+        job = job_of(&script, "j1");
+        assert_int_equal(fsm_victim_never(job), cases[i].never);
+        if (cases[i].never)
+            assert_int_not_equal(fsm_victim_hint(script.fsm, job, &cost), FSM_OK);
+        else if (job->vcluster_kind != CKPT__V1__VCLUSTER_KIND__VCLUSTER_KIND_SERVICE)
+            assert_int_equal(fsm_victim_hint(script.fsm, job, &cost), FSM_OK);
+        script_close(&script);
+    }
+}
+
 /* P-015: only nodes that help the waiting job count, so a job with many others is no better */
 static void only_useful_nodes_count(void **unused)
 {
@@ -726,6 +761,7 @@ static void no_random_preemption_breaks_a_rule(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_can_never_be_a_victim_is_known),
         cmocka_unit_test(only_useful_nodes_count),
         cmocka_unit_test(nodes_of_one_home_count),
         cmocka_unit_test(gpus_are_covered_as_well),
