@@ -504,23 +504,28 @@ static void check_late(struct agent_checks *checks, const struct agent_machine *
                         machine->name);
 }
 
-/* I34: one extension of an attempt, of half its timeout, and of one attempt of the checkpoint. */
+/* I34: one extension of an attempt, of half its timeout, and of one attempt of the checkpoint; and what another node of the job was
+ * granted to put it off by. */
 static void check_extension(struct agent_checks *checks, const struct agent_machine *machine,
                             const struct allocation *allocation, struct rank *rank)
 {
     const struct attempt *attempt = &allocation->attempt;
     bool same = rank->checkpoint_id == attempt->checkpoint_id && rank->attempt == attempt->attempt;
+    bool extended = same && attempt->extended && !rank->extended;
+    uint64_t most_ms = rank->timeout_ms;
 
     if (!attempt_busy(attempt))
         return;
-    if (same && rank->timeout_ms != attempt->timeout_ms &&
-        (rank->extended || !attempt->extended ||
-         attempt->timeout_ms > rank->timeout_ms + rank->timeout_ms / 2 + 1))
+    if (extended)
+        most_ms += rank->timeout_ms / 2 + 1;
+    if (checks->world->options.deferrals > 0)
+        most_ms += WORLD_DEFERRAL_MAX_MS;
+    if (same && (attempt->timeout_ms < rank->timeout_ms || attempt->timeout_ms > most_ms))
         world_violation(checks->world, "I34",
                         "the timeout of %s on %s went from %" PRIu64 " to %" PRIu64 " ms",
                         attempt->hint, machine->name, rank->timeout_ms, attempt->timeout_ms);
-    if (!same || rank->timeout_ms != attempt->timeout_ms)
-        world_timeout(checks->world, attempt->checkpoint_id, attempt->attempt, same,
+    if (!same || extended)
+        world_timeout(checks->world, attempt->checkpoint_id, attempt->attempt, extended,
                       attempt->extended);
     rank->checkpoint_id = attempt->checkpoint_id;
     rank->attempt = attempt->attempt;

@@ -44,8 +44,9 @@ struct application {
     bool cancelled;
     bool busy_at_crash;
     uint64_t done_us;
-    uint64_t stop_us; /* 0: not told to end */
-    uint64_t wall_us; /* its walltime ends; 0: none */
+    uint64_t deferral_ms; /* that it reported of this attempt */
+    uint64_t stop_us;     /* 0: not told to end */
+    uint64_t wall_us;     /* its walltime ends; 0: none */
     uint64_t grace_ms;
     char path[MODEL_PATH_BYTES]; /* of the checkpoint's folder */
     char manifest[AGENT_STORE_MANIFEST_BYTES];
@@ -131,10 +132,12 @@ static void report(struct process *process, Ckpt__V1__ReportKind kind, unsigned 
         message.life = application->stop_life;
     if (kind == REPORT(STARTED) || kind == REPORT(SHARD_VERIFIED) ||
         kind == REPORT(CHECKPOINT_FAILED) || kind == REPORT(STOPPED_WRITING) ||
-        kind == REPORT(RESPONSIVE)) {
+        kind == REPORT(RESPONSIVE) || kind == REPORT(DEFERRED)) {
         message.checkpoint_id = application->checkpoint_id;
         message.attempt = application->attempt;
     }
+    if (kind == REPORT(DEFERRED))
+        message.deferral_ms = application->deferral_ms;
     if (kind == REPORT(SHARD_VERIFIED)) {
         message.size_bytes = 1 + sim_random(process->world->sim, 1000000000);
         message.manifest_sha256 = application->manifest;
@@ -281,6 +284,25 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
 
 /* ---- orders ---- */
 
+/* Its application asks to be asked later, once or twice; now and then it takes more than there is, which nobody may grant. */
+static void attempt_defer(struct process *process, unsigned job, uint64_t max_ms)
+{
+    struct application *application = &process->model->applications[job];
+    struct sim *sim = process->world->sim;
+
+    application->deferral_ms = 0;
+    if (process->world->options.deferrals == 0 || process->model->calm || max_ms == 0)
+        return;
+    while (application->deferral_ms < max_ms &&
+           sim_chance(sim, process->world->options.deferrals)) {
+        application->deferral_ms += 1 + sim_random(sim, 2 * max_ms);
+        report(process, REPORT(DEFERRED), job, CKPT__V1__REASON__REASON_NONE);
+        process->world->counts.deferred++;
+    }
+    application->done_us +=
+        (application->deferral_ms < max_ms ? application->deferral_ms : max_ms) * 1000;
+}
+
 static void attempt_begin(struct process *process, unsigned job, const Ckpt__V1__Order *order,
                           uint64_t epoch, uint64_t term)
 {
@@ -304,6 +326,7 @@ static void attempt_begin(struct process *process, unsigned job, const Ckpt__V1_
     if (!process->model->calm && sim_chance(sim, 8))
         application->done_us += sim_random(sim, 10000000); /* about the timeout, or far beyond */
     report(process, REPORT(STARTED), job, CKPT__V1__REASON__REASON_NONE);
+    attempt_defer(process, job, order->max_deferral_ms);
 }
 
 static bool ordered(const Ckpt__V1__OrderSet *orders, const char *allocation_id,

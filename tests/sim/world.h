@@ -26,7 +26,8 @@ enum {
     WORLD_SCHEDULER_NODE = WORLD_AGENT_NODE + WORLD_AGENTS_MAX,
     WORLD_JOBS_MAX = 256,
     WORLD_TARGETS_MAX = 2,
-    WORLD_PATH_BYTES = 512
+    WORLD_PATH_BYTES = 512,
+    WORLD_DEFERRAL_MAX_MS = 2000 /* the policy's, where applications defer */
 };
 
 struct world;
@@ -62,6 +63,8 @@ struct world_options {
     unsigned operator_calls; /* of OperatorService and reads, per minute */
     unsigned
         alarms; /* one heartbeat of a model agent in so many tells of failing hardware; 0: none */
+    unsigned
+        deferrals; /* one attempt on a model agent in so many is put off by its application; 0: none */
     unsigned preferred;   /* the member that shall lead; 0: any */
     bool streams;         /* somebody watches the events and takes backups */
     bool absent;          /* after healing a minority stays away until there is a leader */

@@ -129,6 +129,7 @@ struct world {
         uint64_t epochs;
         uint64_t operated, watched, backups;
         uint64_t forced, extended; /* victims of an outage; attempts on nodes */
+        uint64_t deferred;         /* reports of model agents */
     } counts;
 };
 

@@ -331,6 +331,7 @@ static void config_text(struct world *world, char *text, size_t size)
         "ms\nraft:\n  snapshot_after_entries: %" PRIu64 "\n"
         "policy:\n  evaluation_interval: %" PRIu64 "ms\n  min_interval: %" PRIu64
         "ms\n  max_interval: %" PRIu64 "ms\n  checkpoint_timeout: %" PRIu64
+        "ms\n  max_deferral: %" PRIu64
         "ms\n  grace: 500ms\n  near_completion: 2s\n  retention: %" PRIu64
         "ms\n  max_attempts: %" PRIu64
         "\n  retry_backoff: 300ms\n  node_degraded_after: 1500ms\n  node_down_after: %" PRIu64
@@ -339,9 +340,10 @@ static void config_text(struct world *world, char *text, size_t size)
         "\n  successes_up: %" PRIu64 "\nmembers:\n",
         election_ms, election_ms / 10, UINT64_C(100),
         world->interval_ms = 1000 + sim_random(sim, 4000), 1000 + sim_random(sim, 3000),
-        8000 + sim_random(sim, 20000), 2000 + sim_random(sim, 6000), 5000 + sim_random(sim, 20000),
-        1 + sim_random(sim, 4), 4000 + sim_random(sim, 6000), 200 + sim_random(sim, 800),
-        1 + sim_random(sim, 3), 1 + sim_random(sim, 3));
+        8000 + sim_random(sim, 20000), 2000 + sim_random(sim, 6000),
+        world->options.deferrals > 0 ? (uint64_t)WORLD_DEFERRAL_MAX_MS : UINT64_C(300000),
+        5000 + sim_random(sim, 20000), 1 + sim_random(sim, 4), 4000 + sim_random(sim, 6000),
+        200 + sim_random(sim, 800), 1 + sim_random(sim, 3), 1 + sim_random(sim, 3));
 
     for (unsigned i = 0; i < world->options.replicas; i++)
         used =

@@ -55,6 +55,7 @@ static const struct option {
     OPTION(epochs),
     OPTION(operator_calls),
     OPTION(alarms),
+    OPTION(deferrals),
     OPTION(preferred),
     OPTION(streams),
     OPTION(absent),
@@ -219,6 +220,7 @@ void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *
     ret_options->alarms = next(&state, 4) == 0 ? 5 + (unsigned)next(&state, 60) : 0;
     ret_options->preferred = next(&state, 6) == 0 ? 1 + (unsigned)next(&state, replicas) : 0;
     ret_options->streams = next(&state, 6) == 0;
+    ret_options->deferrals = next(&state, 3) == 0 ? 2 + (unsigned)next(&state, 8) : 0;
     if (ret_options->membership >
         0) /* who may lose data is counted against the members of the beginning */
         ret_options->rots = ret_options->wipes = 0;

@@ -186,6 +186,17 @@ static void checkpoint_complete(struct world *world, const struct fsm *fsm,
                         event->checkpoint_id);
 }
 
+/* I34: in all its attempts, whatever nodes told. */
+static void checkpoint_deferred(struct world *world, const struct fsm *fsm, uint64_t checkpoint_id)
+{
+    const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fsm, checkpoint_id);
+
+    if (checkpoint != NULL && world->options.deferrals > 0 &&
+        checkpoint->deferred_ms > WORLD_DEFERRAL_MAX_MS)
+        world_violation(world, "I34", "checkpoint %" PRIx64 " was put off by %" PRIu64 " ms",
+                        checkpoint_id, checkpoint->deferred_ms);
+}
+
 static void checkpoint_moved(struct world *world, const struct fsm *fsm,
                              const Ckpt__V1__Event *event)
 {
@@ -208,6 +219,7 @@ static void checkpoint_moved(struct world *world, const struct fsm *fsm,
         world_violation(world, "I23", "checkpoint %" PRIx64 " has ended in %u and moves to %u",
                         event->checkpoint_id, event->old_state, event->new_state);
     facts->state = (uint8_t)event->new_state;
+    checkpoint_deferred(world, fsm, event->checkpoint_id);
     if (event->old_state == CHECKPOINT(PAUSED))
         checkpoint_left_pause(world, event, facts);
     if (event->new_state == CHECKPOINT(PAUSED))

@@ -23,9 +23,8 @@ enum { SCRIPT_WORDS_MAX = 40, SCRIPT_LIST_MAX = 64, SCRIPT_ENTRY_MAX = 1 << 16 }
 struct script {
     struct fsm *fsm;
     uint64_t index, term, now_ms, event_sequence, request_number;
-    struct fsm_outcome outcome; /* of the last line */
-    bool unchecked;             /* fsm_check is left to the caller */
-    bool keep_entries;
+    struct fsm_outcome outcome;   /* of the last line */
+    bool keep_entries, unchecked; /* the latter: fsm_check is left to the caller */
     size_t entry_length;
     uint8_t entry[SCRIPT_ENTRY_MAX];
     /* of the line */
