@@ -169,6 +169,18 @@ static void note_reach(struct cli *cli, const struct whatif_history_copy *copy)
             human_instant(copy->reaches_ms, text));
 }
 
+/* What the replay does not know of what is kept. */
+static void note_limits(struct cli *cli, const struct whatif_history_copy *copy)
+{
+    if (copy->periods + copy->walltimes + copy->nodes_down == 0)
+        return;
+    cli_note(cli,
+             "remark: not replayed: declared periods (%zu jobs); walltimes (%zu jobs: no rule sees "
+             "one come, an end at one is a kill); nodes that went down idle (of %zu that went "
+             "down)",
+             copy->periods, copy->walltimes, copy->nodes_down);
+}
+
 /* A history that was written before: its jobs, what happened to them, its cluster's policy. */
 static enum cli_exit simulate_file(struct cli *cli, struct whatif_scenario *scenario)
 {
@@ -200,6 +212,7 @@ enum cli_exit command_history(struct cli *cli)
     code = whatif_history_read(cli, cli_number(cli, "since", 0), &scenario, &copy);
     if (code == CLI_OK) {
         note_reach(cli, &copy);
+        note_limits(cli, &copy);
         whatif_history_write(cli->out, &scenario, &copy.history);
     }
     whatif_history_free(&copy);
@@ -218,6 +231,7 @@ static enum cli_exit simulate_cluster(struct cli *cli, struct whatif_scenario *s
         return code;
     }
     note_reach(cli, &copy);
+    note_limits(cli, &copy);
     if (copy.history.job_count == 0)
         code = cli_fail(cli, CLI_NOT_FOUND, "ckptctl jobs", "no job held nodes in that time");
     else

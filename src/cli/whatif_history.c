@@ -25,6 +25,8 @@ void whatif_history_free(struct whatif_history_copy *copy)
 /* From there on a backlog may lead to preemption (src/eval). */
 enum { BUSY_PRESSURE_PPM = 500000 };
 
+enum { NODE_STATE_DOWN = 3 }; /* of the log */
+
 /* ---- jobs -------------------------------------------------------------------------------------------------------------- */
 
 static double window_s(const struct whatif_history_copy *copy, uint64_t at_ms)
@@ -84,6 +86,8 @@ void whatif_history_add_job(struct whatif_history_copy *copy, const Ckpt__V1__Al
         .name = check_strdup(spec->allocation_id), .job = (uint32_t)history->job_count};
     history->job_count++;
     history->jobs = copy->jobs;
+    copy->periods += spec->period_ms > 0;
+    copy->walltimes += spec->walltime_ms > 0;
 }
 
 static int by_name(const void *left, const void *right)
@@ -237,6 +241,9 @@ void whatif_history_add_event(struct whatif_history_copy *copy, const Ckpt__V1__
     if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_CHECKPOINT_STATE &&
         event->new_state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE)
         copy->checkpoints++;
+    if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_NODE_STATE &&
+        event->new_state == NODE_STATE_DOWN)
+        copy->nodes_down++;
     if (!whatif_history_event_of(event, &to.what))
         return;
     if (to.what <= WHATIF_YIELD) {

@@ -3,7 +3,7 @@
  * Flow     whatif_history_read() asks the leader for both; whatif_history_event_of() translates one event.
  * Shapes   the copy owns its arrays. A job counts from its first start in the window, or the window's beginning, to its end.
  * Units    seconds since the window's beginning.
- * Absent   the time in between during which a stopped job held nothing; what nobody reported of queues.
+ * Absent   declared periods and walltimes of jobs, and nodes that failed idle: counted, not replayed; the time in between during which a stopped job held nothing; what nobody reported of queues.
  */
 #ifndef CKPT_CLI_WHATIF_HISTORY_H
 #define CKPT_CLI_WHATIF_HISTORY_H
@@ -23,8 +23,10 @@ struct whatif_history_copy {
     struct whatif_history_event *events;
     size_t job_room, event_room;
     uint64_t from_ms, to_ms, reaches_ms;
-    size_t checkpoints; /* completed in the window */
-    bool gap;           /* older events were dropped: the window begins with the first one kept */
+    size_t checkpoints;        /* completed in the window */
+    size_t periods, walltimes; /* jobs that declared one: the rules do not know it */
+    size_t nodes_down;         /* in the window, with jobs or without */
+    bool gap; /* older events were dropped: the window begins with the first one kept */
     char *queues[WHATIF_QUEUES_MAX]; /* names; the last one stands for all that came later */
     uint32_t queue_count;
 };

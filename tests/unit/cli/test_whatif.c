@@ -148,6 +148,7 @@ static void add_event(struct whatif_history_copy *copy, uint64_t at_ms, Ckpt__V1
 }
 
 #define RUNNING   CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING
+#define DOWN      3 /* NodeState of the log */
 #define COMPLETED CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED
 #define KIND(x)   CKPT__V1__EVENT_KIND__EVENT_KIND_##x
 #define REASON(x) CKPT__V1__REASON__REASON_##x
@@ -196,6 +197,36 @@ static void jobs_and_events_of_the_window_become_a_history(void **state)
     assert_int_equal(ledger.yields, 1);
     assert_true(ledger.held_gpu_s <= 16 * (89000.0 + 48000));
     assert_true(ledger.held_gpu_s >= 16 * (89000.0 + 48000 - 3600 - 1));
+    whatif_history_free(&copy);
+}
+
+static void what_is_not_replayed_is_counted(void **state)
+{
+    static char one[] = "one", two[] = "two", node[] = "n1";
+    struct whatif_history_copy copy = {
+        .from_ms = 1000000, .to_ms = 90000000, .history.seconds = 89000};
+    Ckpt__V1__AllocationSpec spec = CKPT__V1__ALLOCATION_SPEC__INIT;
+    Ckpt__V1__Allocation job = CKPT__V1__ALLOCATION__INIT;
+
+    (void)state;
+    spec.nodes = shares;
+    spec.n_nodes = 1;
+    spec.allocation_id = one;
+    spec.walltime_ms = 3600000;
+    job.spec = &spec;
+    job.state = RUNNING;
+    whatif_history_add_job(&copy, &job, 1000);
+    spec.allocation_id = two;
+    spec.period_ms = 600000;
+    whatif_history_add_job(&copy, &job, 1000);
+    whatif_history_sort_names(&copy);
+    add_event(&copy, 500, KIND(NODE_STATE), node, REASON(NONE), DOWN); /* before the window */
+    add_event(&copy, 2000000, KIND(NODE_STATE), node, REASON(NONE), DOWN - 1);
+    add_event(&copy, 3000000, KIND(NODE_STATE), node, REASON(NONE), DOWN);
+    assert_int_equal(copy.walltimes, 2);
+    assert_int_equal(copy.periods, 1);
+    assert_int_equal(copy.nodes_down, 1);
+    assert_int_equal(copy.history.event_count, 0);
     whatif_history_free(&copy);
 }
 
@@ -303,6 +334,7 @@ int main(void)
         T(plot_is_written_where_it_was_asked_for),
         T(wrong_words_are_refused_by_name),
         T(jobs_and_events_of_the_window_become_a_history),
+        cmocka_unit_test(what_is_not_replayed_is_counted),
         cmocka_unit_test(a_job_counts_from_its_first_start_in_the_window),
         cmocka_unit_test(recorded_queues_become_regimes_and_the_rate_of_demands),
         cmocka_unit_test(what_lies_before_the_first_kept_event_is_cut_off),

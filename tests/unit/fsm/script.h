@@ -592,7 +592,6 @@ static inline enum fsm_status script_policy(struct script *script, Ckpt__Log__V1
     policy.evaluation_interval_ms = script_number(script, "interval", 0);
     policy.max_interval_ms = script_number(script, "max_interval", 0);
     policy.stall_fraction_ppm = (uint32_t)script_number(script, "stall", 0);
-    policy.f8_weight_hpc_ppm = (uint32_t)script_number(script, "f8_hpc", 0);
     policy.zeros = script_number(script, "zeros", 0);
     set.policy = &policy;
     SCRIPT_BODY(SET_POLICY, set_policy, &set);

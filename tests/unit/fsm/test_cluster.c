@@ -140,25 +140,25 @@ static void a_zero_is_a_value_where_it_is_meant(void **unused)
     script_start(&script);
     assert_true(fsm_policy(script.fsm)->zeros == always);
     expect_ok(&script, "policy grace=78");
-    assert_int_equal(fsm_policy(script.fsm)->f8_weight_hpc_ppm, 50000);
-    expect_ok(&script, "policy zeros=%" PRIu64, bit(47) | bit(21));
-    assert_int_equal(fsm_policy(script.fsm)->f8_weight_hpc_ppm, 0);
+    assert_int_equal(fsm_policy(script.fsm)->restart_cost_ms, 180000);
+    expect_ok(&script, "policy zeros=%" PRIu64, bit(18) | bit(21));
+    assert_int_equal(fsm_policy(script.fsm)->restart_cost_ms, 0);
     assert_int_equal(fsm_policy(script.fsm)->max_requeue, 0);
     assert_int_equal(fsm_policy(script.fsm)->f8_weight_ml_ppm, 100000);
     assert_int_equal(fsm_policy(script.fsm)->grace_ms, 78);
-    assert_true(fsm_policy(script.fsm)->zeros == (always | bit(47) | bit(21)));
+    assert_true(fsm_policy(script.fsm)->zeros == (always | bit(18) | bit(21)));
     assert_int_equal(fsm_snapshot_write(script.fsm, script_write, &bytes), 0);
     copy = fsm_new();
     assert_int_equal(fsm_snapshot_read(copy, script_read, &bytes, text, sizeof(text)), 0);
-    assert_int_equal(fsm_policy(copy)->f8_weight_hpc_ppm, 0);
+    assert_int_equal(fsm_policy(copy)->restart_cost_ms, 0);
     assert_true(fsm_policy(copy)->zeros == fsm_policy(script.fsm)->zeros);
     fsm_free(copy);
     free(bytes.bytes);
-    expect_ok(&script, "policy f8_hpc=7");
-    assert_int_equal(fsm_policy(script.fsm)->f8_weight_hpc_ppm, 7);
+    expect_ok(&script, "policy restart_cost=7");
+    assert_int_equal(fsm_policy(script.fsm)->restart_cost_ms, 7);
     assert_true(fsm_policy(script.fsm)->zeros == (always | bit(21)));
-    expect_ok(&script, "policy f8_hpc=8 zeros=%" PRIu64, bit(47)); /* the number is there */
-    assert_int_equal(fsm_policy(script.fsm)->f8_weight_hpc_ppm, 8);
+    expect_ok(&script, "policy restart_cost=8 zeros=%" PRIu64, bit(18)); /* the number is there */
+    assert_int_equal(fsm_policy(script.fsm)->restart_cost_ms, 8);
     script_close(&script);
 }
 
