@@ -27,8 +27,7 @@ struct script {
     bool keep_entries, unchecked; /* the latter: fsm_check is left to the caller */
     size_t entry_length;
     uint8_t entry[SCRIPT_ENTRY_MAX];
-    /* of the line */
-    const char *line;
+    const char *line; /* and what it is taken apart to */
     char text[2048];
     char *words[SCRIPT_WORDS_MAX];
     size_t word_count;
