@@ -7,6 +7,9 @@
  * Units    milliseconds since the epoch; microseconds of the monotonic clock.
  * Errors   a wall clock that steps, or a leader whose wall clock is off, makes timers at most a tenth faster or slower. A member
  *          that has heard no leader since its start takes its wall clock as it is.
+ * Absent   a bound by the other members' clocks: they do not tell each other their wall clocks (ckptctl compares what each one answers). So
+ *          when a member whose clock is a year ahead is the first to lead after all were started, the state's time is a year ahead
+ *          for good. A bound needs the clock in the answers to the leader's messages, and a leader that waits for a majority of them.
  */
 #ifndef CKPT_BROKER_STATE_CLOCK_H
 #define CKPT_BROKER_STATE_CLOCK_H

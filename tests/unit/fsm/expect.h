@@ -20,6 +20,18 @@
     assert_string_equal(fsm_checkpoint_state_name(checkpoint_of((script), (sequence))->state),     \
                         #state_name)
 
+/* Of the preemption that was asked for last, in their order. */
+static inline void expect_victims(struct script *script, const char *names)
+{
+    char text[512] = "";
+
+    for (uint32_t i = 0; i < script->outcome.victim_count; i++) {
+        strcat(text, i == 0 ? "" : " ");
+        strcat(text, script->outcome.victims[i].allocation_id);
+    }
+    assert_string_equal(text, names);
+}
+
 static inline const struct fsm_checkpoint *checkpoint_of(const struct script *script,
                                                          uint64_t sequence)
 {

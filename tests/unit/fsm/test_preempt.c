@@ -1,17 +1,6 @@
 /* Victims: who, how many, what becomes of them. */
 #include "tests/unit/fsm/expect.h"
 
-static void expect_victims(struct script *script, const char *names)
-{
-    char text[512] = "";
-
-    for (uint32_t i = 0; i < script->outcome.victim_count; i++) {
-        strcat(text, i == 0 ? "" : " ");
-        strcat(text, script->outcome.victims[i].allocation_id);
-    }
-    assert_string_equal(text, names);
-}
-
 /* P-003, P-015 */
 static void the_cheapest_of_the_lowest_class_is_chosen(void **unused)
 {

@@ -2,17 +2,6 @@
 #include "tests/unit/fsm/expect.h"
 #include "tests/unit/fsm/random_line.h"
 
-static void expect_victims(struct script *script, const char *names)
-{
-    char text[512] = "";
-
-    for (uint32_t i = 0; i < script->outcome.victim_count; i++) {
-        strcat(text, i == 0 ? "" : " ");
-        strcat(text, script->outcome.victims[i].allocation_id);
-    }
-    assert_string_equal(text, names);
-}
-
 static const struct fsm_preemption *preemption_of(const struct script *script, uint64_t id)
 {
     const struct fsm_preemption *preemption = fsm_preemption_next(script->fsm, id - 1);
