@@ -3,7 +3,7 @@
  * Flow     a block of at most KEPT_BYTES comes from a stretch of its class, and goes back to the front of its class's list; everything
  *          larger is glibc's. Whose a block is says its address.
  * Shapes   classes of 16 bytes up to SMALL_BYTES, then four for each doubling. Stretches of whole spans, in one reserved stretch of
- *          addresses made of huge pages: what a run touches fits into few of them. What a class once had it keeps.
+ *          addresses; what a class once had it keeps.
  * Absent   threads, and builds with sanitizers: they want their own.
  */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -81,7 +81,6 @@ static bool arena_reserve(void)
 
     if (begin == MAP_FAILED)
         return false;
-    (void)madvise(begin, ARENA_BYTES, MADV_HUGEPAGE); /* without them it is slower, nothing else */
     arena.begin = arena.next = begin;
     return true;
 }
