@@ -7,6 +7,7 @@
 
 enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5, VARINT_MAX_BYTES = 10 };
 enum { FIELD_NOW_MS = 1, FIELD_REQUEST_ID = 2, FIELD_COMMANDS = 1 };
+enum { TAG_CHECKED_INDEX = 2 << 3 | WIRE_64, TAG_CHECKED_HASH = 3 << 3 | WIRE_64 };
 
 struct reader {
     const uint8_t *at, *end;
@@ -81,15 +82,52 @@ static bool decode_next(struct reader *reader, const uint8_t **ret_bytes, uint64
     return true;
 }
 
-static bool decode_count(const uint8_t *bytes, size_t length, size_t *ret_count)
+/* Leaves the reader behind the last command. */
+static bool decode_count(struct reader *reader, size_t *ret_count)
 {
-    struct reader reader = {bytes, bytes + length};
     const uint8_t *command;
     uint64_t command_length;
 
-    for (*ret_count = 0; reader.at < reader.end; (*ret_count)++)
-        if (!decode_next(&reader, &command, &command_length))
+    for (*ret_count = 0; reader->at < reader->end && *reader->at != TAG_CHECKED_INDEX;
+         (*ret_count)++)
+        if (!decode_next(reader, &command, &command_length))
             return false;
+    return reader->at == reader->end ||
+           (reader->end - reader->at == FSM_ENTRY_CHECK_BYTES && reader->at[9] == TAG_CHECKED_HASH);
+}
+
+static uint64_t get_64(const uint8_t *at)
+{
+    uint64_t value = 0;
+
+    for (unsigned i = 0; i < 8; i++)
+        value |= (uint64_t)at[i] << (8 * i);
+    return value;
+}
+
+static void put_64(uint8_t *at, uint64_t value)
+{
+    for (unsigned i = 0; i < 8; i++)
+        at[i] = (uint8_t)(value >> (8 * i));
+}
+
+void fsm_entry_check_put(uint8_t bytes[FSM_ENTRY_CHECK_BYTES], uint64_t index, uint64_t hash)
+{
+    bytes[0] = TAG_CHECKED_INDEX;
+    put_64(bytes + 1, index);
+    bytes[9] = TAG_CHECKED_HASH;
+    put_64(bytes + 10, hash);
+}
+
+bool fsm_entry_check(const uint8_t *bytes, size_t length, uint64_t *ret_index, uint64_t *ret_hash)
+{
+    struct reader reader = {bytes, bytes + length};
+    size_t count;
+
+    if (!decode_count(&reader, &count) || reader.at == reader.end)
+        return false;
+    *ret_index = get_64(reader.at + 1);
+    *ret_hash = get_64(reader.at + 10);
     return true;
 }
 
@@ -97,11 +135,11 @@ bool fsm_decode_entry(struct fsm *fsm, const uint8_t *bytes, size_t length,
                       struct decoded **ret_commands, size_t *ret_count)
 {
     ProtobufCAllocator allocator = fsm_arena_allocator(&fsm->arena);
-    struct reader reader = {bytes, bytes + length};
+    struct reader reader = {bytes, bytes + length}, counting = reader;
     struct decoded *commands;
     size_t count;
 
-    if (!decode_count(bytes, length, &count))
+    if (!decode_count(&counting, &count))
         return false;
     commands = fsm_arena_take(&fsm->arena, (count + 1) * sizeof(*commands));
     for (size_t i = 0; i < count; i++) {

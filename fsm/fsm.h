@@ -58,6 +58,11 @@ typedef void fsm_outcome_fn(void *context, size_t command_index, const struct fs
 void fsm_apply_entry(struct fsm *fsm, uint64_t index, uint64_t term, const uint8_t *bytes,
                      size_t length, fsm_outcome_fn *on_outcome, void *context);
 
+/* What ends an entry (Entry.checked_index and checked_hash): appended behind its commands, read back; false: it has none. */
+enum { FSM_ENTRY_CHECK_BYTES = 18 };
+void fsm_entry_check_put(uint8_t bytes[FSM_ENTRY_CHECK_BYTES], uint64_t index, uint64_t hash);
+bool fsm_entry_check(const uint8_t *bytes, size_t length, uint64_t *ret_index, uint64_t *ret_hash);
+
 /* Checks a command before it is proposed: shape, ids, limits, unknown fields. OK, or the refusal's status with the numbers in
  * outcome. Apply repeats what depends on state only. */
 enum fsm_status fsm_validate_command(const Ckpt__Log__V1__Command *command,

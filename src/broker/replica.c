@@ -12,6 +12,7 @@
  */
 #include "src/broker/replica.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +76,9 @@ struct replica {
     uint64_t applied_at_us; /* 0: nothing since start */
     struct replica_stats stats;
     struct replica_hash hashes[REPLICA_HASHES];
-    size_t hash_count; /* ever written */
+    size_t hash_count;       /* ever written since the last snapshot that was adopted */
+    uint64_t replayed_index; /* the log's end when this process began */
+    const char *data_dir;    /* the configuration's */
 };
 
 static const struct err replica_not_leader = {ERR_UNAVAILABLE, "this member is not the leader"};
@@ -113,9 +116,22 @@ static void replica_schedule(struct replica *replica, uint64_t delay_us)
     replica->clock.timer_start(replica->flush_timer, delay_us);
 }
 
+/* I10: what this member has become is compared by each that applies the entry. */
+static void replica_vouch(const struct replica *replica, struct batch *batch)
+{
+    const struct replica_hash *newest;
+
+    if (replica->hash_count == 0)
+        return;
+    newest = &replica->hashes[(replica->hash_count - 1) % REPLICA_HASHES];
+    fsm_entry_check_put(buf_extend(&batch->bytes, FSM_ENTRY_CHECK_BYTES), newest->index,
+                        newest->hash);
+}
+
 static int replica_send_batch(struct replica *replica, struct batch *batch, struct err *err)
 {
     CHECK(batch->count > 0 && batch->bytes.length > 0);
+    replica_vouch(replica, batch);
     batch->proposed_us = replica_now_us(replica);
     replica->in_flight_count++;
     if (consensus_propose(replica->consensus, batch->bytes.bytes, batch->bytes.length, batch,
@@ -442,6 +458,43 @@ static void replica_after_apply(struct replica *replica)
     }
 }
 
+/* The newest first: a leader proposes but a few entries ahead. */
+static const struct replica_hash *replica_hash_at(const struct replica *replica, uint64_t index)
+{
+    size_t kept = replica->hash_count < REPLICA_HASHES ? replica->hash_count : REPLICA_HASHES;
+
+    for (size_t i = 1; i <= kept; i++) {
+        const struct replica_hash *hash =
+            &replica->hashes[(replica->hash_count - i) % REPLICA_HASHES];
+        if (hash->index <= index)
+            return hash->index == index ? hash : NULL;
+    }
+    return NULL;
+}
+
+/* I10: a member whose state is not the leader's stops before it serves anybody. Not what the log had when this process began: it was
+ * compared then, or the state is made anew from it now; a leader that had gone wrong would keep everyone from ever starting. */
+static void replica_compare(struct replica *replica, uint64_t entry_index, uint64_t term,
+                            const uint8_t *bytes, size_t length)
+{
+    const struct replica_hash *own;
+    uint64_t index, hash;
+    struct err err;
+
+    if (entry_index <= replica->replayed_index || !fsm_entry_check(bytes, length, &index, &hash))
+        return;
+    own = replica_hash_at(replica, index);
+    if (own == NULL || own->hash == hash)
+        return;
+    err_set(&err, ERR_CORRUPT,
+            "%s: the state of log index %" PRIu64 " has hash %016" PRIx64 " here and %016" PRIx64
+            " on the leader of term %" PRIu64 " (entry %" PRIu64
+            "): this member serves no more; replace it, or the leader when all others stop with "
+            "the same hash (RUNBOOK, Member with corrupt data)",
+            replica->data_dir, index, own->hash, hash, term, entry_index);
+    replica->fatal(replica->fatal_context, &err);
+}
+
 static void replica_apply(void *context, uint64_t index, uint64_t term, const uint8_t *bytes,
                           size_t length, void *tag)
 {
@@ -449,6 +502,7 @@ static void replica_apply(void *context, uint64_t index, uint64_t term, const ui
     struct batch *batch = tag;
     bool first = false;
 
+    replica_compare(replica, index, term, bytes, length);
     fsm_apply_entry(replica->fsm, index, term, bytes, length,
                     batch == NULL ? NULL : replica_outcome, batch);
     if (batch != NULL) {
@@ -532,6 +586,7 @@ static void *replica_snapshot_adopt(void *context, void *take_state)
 
     fsm_swap(replica->fsm, take_state);
     replica->stats.snapshots_read++;
+    replica->hash_count = 0; /* the state before it may have been another one */
     replica_after_apply(replica);
     return take_state;
 }
@@ -582,6 +637,7 @@ int replica_open(const struct consensus_config *config, const Ckpt__Log__V1__Clu
                                           .snapshot_discard = replica_snapshot_discard,
                                           .fatal = replica_fatal,
                                           .members_changed = replica_members_changed};
+    struct consensus_status status;
 
     CHECK(fatal != NULL);
     list_init(&replica->observers);
@@ -593,6 +649,8 @@ int replica_open(const struct consensus_config *config, const Ckpt__Log__V1__Clu
     replica->initial = initial;
     replica->fatal = fatal;
     replica->fatal_context = context;
+    replica->data_dir = config->data_dir;
+    replica->replayed_index = UINT64_MAX;
     replica->fsm = fsm_new();
     replica->flush_timer = replica->clock.timer_new(replica->clock.context, replica_flush, replica);
     if (consensus_open(config, &hooks, &replica->consensus, err) != 0) {
@@ -601,6 +659,8 @@ int replica_open(const struct consensus_config *config, const Ckpt__Log__V1__Clu
         free(replica);
         return -1;
     }
+    consensus_get_status(replica->consensus, &status);
+    replica->replayed_index = status.last_index;
     *ret_replica = replica;
     return 0;
 }

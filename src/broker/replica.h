@@ -36,7 +36,8 @@ enum {
 };
 _Static_assert(FSM_COMMAND_MAX_BYTES + 16 <= REPLICA_ENTRY_BYTES,
                "every valid command fits into an entry");
-_Static_assert((int)REPLICA_ENTRY_BYTES <= (int)CONSENSUS_ENTRY_MAX_BYTES,
+_Static_assert((int)REPLICA_ENTRY_BYTES + (int)FSM_ENTRY_CHECK_BYTES <=
+                   (int)CONSENSUS_ENTRY_MAX_BYTES,
                "an entry fits into the log");
 
 /* Exactly one of failed and outcome is not NULL; both are valid during the call only. */

@@ -49,10 +49,15 @@ static Ckpt__Log__V1__ClusterInit initial = CKPT__LOG__V1__CLUSTER_INIT__INIT;
 static Ckpt__V1__Policy policy = CKPT__V1__POLICY__INIT;
 static Ckpt__Log__V1__MemberFacts facts = CKPT__LOG__V1__MEMBER_FACTS__INIT;
 
+static bool fatal_awaited;
+static struct err fatal_seen;
+
 static void no_fatal(void *context, const struct err *err)
 {
     (void)context;
-    fail_msg("fatal: %s", err->text);
+    if (!fatal_awaited)
+        fail_msg("fatal: %s", err->text);
+    fatal_seen = *err;
 }
 
 static int setup(void **state)
@@ -70,6 +75,8 @@ static int setup(void **state)
     facts.raft_address = (char *)(uintptr_t) "127.0.0.1:2";
     facts.version = (char *)(uintptr_t) "0";
     memset(&watcher, 0, sizeof(watcher));
+    fatal_awaited = false;
+    memset(&fatal_seen, 0, sizeof(fatal_seen));
     watcher.observer.context = &watcher;
     watcher.observer.serving = count_serving;
     watcher.observer.not_serving = count_not_serving;
@@ -629,6 +636,85 @@ static void a_snapshot_is_of_its_instant_and_a_cut_one_changes_nothing(void **st
     assert_uint_equal(state_hash(), at_snapshot);
 }
 
+/* An entry of another leader, which says what its state was. */
+static void apply_checked(uint64_t checked_index, uint64_t checked_hash)
+{
+    uint8_t bytes[FSM_ENTRY_CHECK_BYTES];
+
+    fsm_entry_check_put(bytes, checked_index, checked_hash);
+    fake.hooks.apply(fake.hooks.context, ++fake.index, fake.term, bytes, sizeof(bytes), NULL);
+}
+
+static struct replica_hash newest_hash(void)
+{
+    struct replica_hash newest;
+
+    assert_uint_equal(replica_hashes(replica, &newest, 1), 1);
+    return newest;
+}
+
+/* I10 */
+static void a_member_with_another_state_than_the_leader_stops(void **state)
+{
+    struct replica_hash first, second;
+
+    (void)state;
+    serve(1);
+    first = newest_hash();
+    follow(2, 3);
+    apply_checked(first.index, first.hash);
+    second = newest_hash();
+    assert_true(second.index > first.index);
+    apply_checked(first.index, first.hash);
+    apply_checked(second.index, second.hash);
+    apply_checked(second.index + 100, 1); /* not here yet, or not any more: nothing to compare */
+    apply_checked(0, 1);
+    assert_int_equal(fatal_seen.code, ERR_NONE);
+    fatal_awaited = true;
+    apply_checked(second.index, second.hash ^ 1);
+    assert_int_equal(fatal_seen.code, ERR_CORRUPT);
+    assert_true(strstr(fatal_seen.text, "on the leader of term 2 (entry 7)") != NULL);
+    assert_true(strstr(fatal_seen.text, "replace it") != NULL);
+}
+
+/* I10: what it compares is what each entry of its own carries. */
+static void a_leader_says_with_each_entry_what_its_state_was(void **state)
+{
+    struct answer answer;
+    struct replica_hash newest;
+    uint64_t index, hash;
+
+    (void)state;
+    serve(1);
+    newest = newest_hash();
+    propose("r", "nobody", &answer);
+    turn();
+    assert_true(fsm_entry_check(fake.proposals[0].bytes, fake.proposals[0].length, &index, &hash));
+    assert_uint_equal(index, newest.index);
+    assert_uint_equal(hash, newest.hash);
+    commit_one();
+    assert_int_equal(answer.count, 1); /* its command is taken for one */
+}
+
+/* I10: a state that came as a snapshot is not compared with what was here before it. */
+static void an_adopted_snapshot_begins_the_hashes_anew(void **state)
+{
+    static struct memory memory;
+    struct replica_hash before;
+    struct err err = {0};
+
+    (void)state;
+    memset(&memory, 0, sizeof(memory));
+    serve(1);
+    before = newest_hash();
+    change_the_state();
+    write_snapshot(&memory);
+    assert_int_equal(adopt_snapshot(&memory, &err), 0);
+    assert_true(newest_hash().index > before.index);
+    apply_checked(before.index, before.hash ^ 1);
+    assert_int_equal(fatal_seen.code, ERR_NONE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -658,6 +744,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_hand_over_that_nobody_takes_is_given_up, setup, teardown),
         cmocka_unit_test_setup_teardown(a_hand_over_without_a_voter_that_caught_up_is_refused_soon,
                                         setup, teardown),
+        cmocka_unit_test_setup_teardown(a_member_with_another_state_than_the_leader_stops, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_leader_says_with_each_entry_what_its_state_was, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(an_adopted_snapshot_begins_the_hashes_anew, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(closing_answers_everybody, setup, teardown),
         cmocka_unit_test_setup_teardown(a_snapshot_is_of_its_instant_and_a_cut_one_changes_nothing,
                                         setup, teardown),
