@@ -188,7 +188,8 @@ static int write_and_rename(const char *path, const char *text, size_t length, s
 
     if (snprintf(temporary, sizeof(temporary), "%s.new", path) >= (int)sizeof(temporary))
         return err_set(err, ERR_IO, "the path %s is too long", path);
-    fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    (void)unlink(temporary); /* of an agent before; or a pipe, which would hold this one for ever */
+    fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return err_set(err, ERR_IO, "create %s: %s", temporary, strerror(errno));
     if (write(fd, text, length) != (ssize_t)length) {
