@@ -60,14 +60,26 @@ void core_on_campaign(struct consensus *consensus, uint64_t from, const struct f
     }
 }
 
+static unsigned own_place(const struct raft *raft)
+{
+    unsigned i = 0;
+
+    while (i + 1 < raft->configuration.n && raft->configuration.servers[i].id != raft->id)
+        i++;
+    return i;
+}
+
 int consensus_transfer(struct consensus *consensus, uint64_t member_id, struct err *err)
 {
     const struct raft *raft = &consensus->raft;
 
     if (consensus->failed || consensus->closing || !core_is_leader(consensus))
         return err_set(err, ERR_UNAVAILABLE, "this member is not the leader");
-    for (unsigned i = 0; i < raft->configuration.n; i++) {
+    /* The next one behind this member: of two that hand over, for a full disk say, none gets it back while the others were not asked. */
+    for (unsigned n = 0; n < raft->configuration.n; n++) {
+        unsigned i = (own_place(raft) + 1 + n) % raft->configuration.n;
         const struct raft_server *server = &raft->configuration.servers[i];
+
         if (server->id == consensus->config.member_id || server->role != RAFT_VOTER ||
             (member_id != 0 && server->id != member_id) ||
             !core_reachable(consensus, server->id) || /* connected, but it may stand still */

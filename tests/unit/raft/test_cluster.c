@@ -382,6 +382,27 @@ static void leadership_moves_to_another_member_on_request(void **state)
 }
 
 /* The member stands still from the moment on at which it is asked, or has asked back, and is asked again by nobody when it goes on. */
+/* Two with full disks would hand it to each other for ever. */
+static void leadership_goes_round_when_nobody_is_named(void **state)
+{
+    struct cluster *cluster = cluster_up(6, 5);
+    bool led[5] = {false};
+    struct err err;
+
+    (void)state;
+    for (unsigned i = 0; i < 5; i++) {
+        unsigned leader = (unsigned)cluster_leader(cluster);
+
+        assert_false(led[leader]);
+        led[leader] = true;
+        propose_many(cluster, 1);
+        cluster_run(cluster, SECOND_US);
+        assert_int_equal(consensus_transfer(cluster->nodes[leader].consensus, 0, &err), 0);
+        cluster_run(cluster, SECOND_US / 4);
+    }
+    cluster_free(cluster);
+}
+
 static void given_up(uint64_t seed, bool asked_back)
 {
     struct cluster *cluster = cluster_up(seed, 3);
@@ -647,6 +668,7 @@ int main(void)
         cmocka_unit_test(a_snapshot_begins_again_when_its_acknowledgements_are_lost),
         cmocka_unit_test(entries_of_every_length_are_replicated),
         cmocka_unit_test(a_deposed_leader_confirms_no_read),
+        cmocka_unit_test(leadership_goes_round_when_nobody_is_named),
         cmocka_unit_test(leadership_moves_to_another_member_on_request),
         cmocka_unit_test(a_hand_over_that_was_given_up_deposes_nobody),
         cmocka_unit_test(leadership_moves_from_a_build_that_is_not_asked_back),
