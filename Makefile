@@ -164,7 +164,7 @@ SIM_BIN = $(BUILD)/tests/sim/simulate
 $(SIM_BIN): $(SIM_OBJ) $(foreach l,client broker agent $(filter-out broker,$(USE_broker)),$(BUILD)/lib/lib$(l).a)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o %.a,$^) $(PKG_LIBS) -lm
 
-.PHONY: sim sim-many sim-unsafe
+.PHONY: sim sim-many sim-unsafe sim-mutants
 sim: $(SIM_BIN)                                 ## one simulated run: make sim SEED=7 [REPLICAS=5] [OPTIONS="crashes=0 verbose=1"]
 	$(SIM_BIN) seed=$(or $(SEED),1) replicas=$(or $(REPLICAS),3) $(if $(UNSAFE),unsafe=$(UNSAFE)) $(OPTIONS)
 sim-many: $(SIM_BIN)                            ## many: make sim-many N=1000 [SEED=1] [REPLICAS=5]
@@ -172,6 +172,9 @@ sim-many: $(SIM_BIN)                            ## many: make sim-many N=1000 [S
 
 sim-unsafe: $(SIM_BIN)                          ## switches each safety rule off until a run shows what it is for
 	BUILD=$(abspath $(BUILD)) tests/sim/unsafe.sh $(RULES)
+
+sim-mutants: $(SIM_BIN)                         ## breaks the product in each way of tests/sim/mutants in a copy: the checks must find it [NAMES=...]
+	BUILD=$(abspath $(BUILD)) tests/sim/mutants.sh $(NAMES)
 
 GOLDEN_BIN = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/golden/golden_*.c))
 $(BUILD)/tests/golden/golden_%: $(BUILD)/tests/golden/golden_%.o $(call LIB_of,fsm)
