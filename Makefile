@@ -167,8 +167,11 @@ $(SIM_BIN): $(SIM_OBJ) $(foreach l,client broker agent $(filter-out broker,$(USE
 .PHONY: sim sim-many sim-unsafe sim-mutants
 sim: $(SIM_BIN)                                 ## one simulated run: make sim SEED=7 [REPLICAS=5] [OPTIONS="crashes=0 verbose=1"]
 	$(SIM_BIN) seed=$(or $(SEED),1) replicas=$(or $(REPLICAS),3) $(if $(UNSAFE),unsafe=$(UNSAFE)) $(OPTIONS)
-sim-many: $(SIM_BIN)                            ## many: make sim-many N=1000 [SEED=1] [REPLICAS=5]
-	$(SIM_BIN) seed=$(or $(SEED),1) runs=$(or $(N),1000) jobs=2 replicas=$(or $(REPLICAS),3) $(OPTIONS)
+# optimised as a whole: an eighth faster, which building it takes back only in long runs
+SIM_MANY = $(BUILD)/lto/tests/sim/simulate
+sim-many:                                       ## many, 60 simulated seconds each: make sim-many N=1000 [SEED=1] [REPLICAS=5]
+	$(MAKE) --no-print-directory BUILD=$(BUILD)/lto OPT="-O2 -g -flto=auto" $(SIM_MANY)
+	$(SIM_MANY) seed=$(or $(SEED),1) runs=$(or $(N),1000) jobs=2 replicas=$(or $(REPLICAS),3) $(OPTIONS)
 
 sim-unsafe: $(SIM_BIN)                          ## switches each safety rule off until a run shows what it is for
 	BUILD=$(abspath $(BUILD)) tests/sim/unsafe.sh $(RULES)
