@@ -12,6 +12,8 @@ static const char protocol[] = "ckpt-raft";
 
 struct tls_stream {
     struct tls_network *network;
+    struct list node;
+    uint64_t checks;              /* of the network, when this one was checked */
     struct network_stream *below; /* NULL once closed */
     struct tls_engine *engine;
     struct network_events events;
@@ -39,6 +41,7 @@ static void stream_free(struct tls_stream *stream)
 {
     if (stream->in_use || stream->below != NULL)
         return;
+    list_remove(&stream->node);
     stream->network->clock->timer_free(stream->timer);
     tls_engine_free(stream->engine);
     free(stream);
@@ -177,6 +180,8 @@ static struct tls_stream *stream_new(struct tls_network *network, enum tls_side 
     stream->dialled = side == TLS_CLIENT;
     stream->engine = tls_engine_new(network->context, side, protocol);
     stream->timer = network->clock->timer_new(network->clock->context, handshake_late, stream);
+    stream->checks = network->checks; /* by its handshake */
+    list_push_back(&network->streams, &stream->node);
     return stream;
 }
 
@@ -288,9 +293,39 @@ static void tls_listener_close(struct network_listener *handle)
     free(listener);
 }
 
+static struct tls_stream *unchecked(const struct tls_network *network)
+{
+    for (struct list *node = network->streams.next; node != &network->streams; node = node->next) {
+        struct tls_stream *stream = LIST_ITEM(node, struct tls_stream, node);
+
+        if (stream->checks != network->checks)
+            return stream;
+    }
+    return NULL;
+}
+
+/* From the beginning after each one: whoever hears of an end may close others. */
+void network_tls_recheck(struct tls_network *network)
+{
+    struct tls_stream *stream;
+    struct err err;
+
+    network->checks++;
+    while ((stream = unchecked(network)) != NULL) {
+        CHECK(!stream->in_use);
+        stream->checks = network->checks;
+        if (stream->below == NULL || !tls_engine_established(stream->engine) ||
+            tls_engine_recheck(stream->engine, network->context, false, &err) == 0)
+            continue;
+        stream_report(stream, &err);
+        stream_end(stream, &err);
+    }
+}
+
 void network_tls_ops(struct tls_network *network, struct network_ops *ret_ops)
 {
     CHECK(network->clock != NULL && network->context != NULL);
+    list_init(&network->streams);
     *ret_ops = (struct network_ops){
         .context = network,
         .listen = tls_listen,

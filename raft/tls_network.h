@@ -5,13 +5,14 @@
  * Shapes   the struct is the caller's and outlives the streams. A handshake has TLS_NETWORK_HANDSHAKE_MS. What waits to be sent
  *          is in the table below, encrypted; unsent_bytes() is its.
  * Errors   closed() says why; the reason of each refusal also goes to refused(), once per connection.
- * Absent   a look at certificates after the handshake: a cluster whose certificates have all expired goes on until connections
- *          break. A farewell of TLS: frames say themselves whether they are whole.
+ *          network_tls_recheck(), after the CA file was changed, ends the streams of members whose certificates are not of it any more.
+ * Absent   a look at dates after the handshake: a cluster whose certificates have all expired goes on until connections break. A farewell of TLS: frames say themselves whether they are whole.
  */
 #ifndef CKPT_RAFT_TLS_NETWORK_H
 #define CKPT_RAFT_TLS_NETWORK_H
 
 #include "raft/io_ops.h"
+#include "src/base/list.h"
 #include "src/base/ops.h"
 #include "src/tls/engine.h"
 
@@ -23,9 +24,13 @@ struct tls_network {
     const struct tls_context *context;
     void (*refused)(void *data, const char *address, const char *text); /* NULL allowed */
     void *data;
+    struct list streams; /* all that were made here and are not freed */
+    uint64_t checks;     /* how often they were checked */
     uint8_t plain[TLS_PLAIN_BYTES];
 };
 
 void network_tls_ops(struct tls_network *network, struct network_ops *ret_ops);
+/* Not from inside an event of a stream. */
+void network_tls_recheck(struct tls_network *network);
 
 #endif

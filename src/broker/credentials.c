@@ -104,6 +104,7 @@ static void reloaded(void *data)
              "certificate_expires_s=%" PRId64 " ca_expires_s=%" PRId64
              " text=\"new connections use it\"",
              tls_context_expiry(credentials->context), tls_context_ca_expiry(credentials->context));
+    network_tls_recheck(&credentials->network);
 }
 
 static void failed(void *data, const struct err *err)

@@ -286,7 +286,7 @@ bool rpc_connection_recheck(struct rpc_connection *connection)
     connection->checked_ms = uv_now(connection->server->loop);
     connection->checked_generation = tls_context_generation(tls);
     if (connection->h2.closing || stream->tls == NULL || !tls_engine_established(stream->tls) ||
-        tls_engine_recheck(stream->tls, tls, &err) == 0)
+        tls_engine_recheck(stream->tls, tls, true, &err) == 0)
         return true;
     connection_refuse(connection, err.text);
     rpc_connection_close(connection);

@@ -56,8 +56,8 @@ const struct err *tls_engine_timed_out(struct tls_engine *engine, uint64_t limit
 const struct tls_identity *tls_engine_peer(const struct tls_engine *engine, struct err *err);
 /* Unless the peer is a replica of our cluster, and that member when member_id is not 0: fails the engine and returns -1. */
 int tls_engine_expect_replica(struct tls_engine *engine, uint64_t member_id);
-/* -1 with err when the peer's certificate would not be taken any more: it has expired, or the CA file was changed. */
+/* -1 with err when the peer's certificate would not be taken any more: the CA file was changed, or, if its dates count, it has expired. */
 int tls_engine_recheck(const struct tls_engine *engine, const struct tls_context *context,
-                       struct err *err);
+                       bool dates, struct err *err);
 
 #endif

@@ -470,6 +470,41 @@ static void a_member_of_another_ca_is_refused(void **state)
     site_close(&foreign);
 }
 
+/* A new certificate of the same CA ends nothing, nor do dates; a new CA ends what the old one has vouched for, at once and on one side only
+ * if only that side has it. */
+static void a_new_ca_ends_the_connections_of_the_old_one(void **state)
+{
+    struct site fresh;
+    struct err err;
+    char command[400];
+
+    (void)state;
+    site_issue(&site, TLS_REPLICA, "2", 4);
+    dial("here");
+    deliver(4096);
+    site_must(tls_context_reload(two.context, &err), &err); /* it ends soon */
+    user_close(&dialler);
+    deliver(4096);
+    dial("here");
+    deliver(4096);
+    assert_int_equal(dialler.opened, 2);
+    sleep(5);
+    network_tls_recheck(&one.network);
+    network_tls_recheck(&two.network);
+    assert_int_equal(dialler.closed, 0);
+    site_open(&fresh, "demo");
+    site_issue(&fresh, TLS_REPLICA, "1", TLS_YEAR_S);
+    snprintf(command, sizeof(command), "cp %s/* %s/", fresh.dir, site.dir);
+    assert_int_equal(system(command), 0);
+    site_must(tls_context_reload(one.context, &err), &err);
+    network_tls_recheck(&one.network);
+    assert_int_equal(dialler.closed, 1);
+    contains(one.refused, "is no longer good");
+    deliver(4096);
+    assert_int_equal(acceptor.closed, 2);
+    site_close(&fresh);
+}
+
 static void nobody_there_is_no_matter_of_tls(void **state)
 {
     (void)state;
@@ -589,6 +624,7 @@ int main(void)
         CASE(a_certificate_of_another_member_is_refused_in_both_directions),
         CASE(an_agent_is_no_member),
         CASE(a_member_of_another_ca_is_refused),
+        CASE(a_new_ca_ends_the_connections_of_the_old_one),
         CASE(nobody_there_is_no_matter_of_tls),
         CASE(a_handshake_that_stalls_ends_on_both_sides),
         CASE(a_connection_may_end_at_any_byte_of_the_handshake),

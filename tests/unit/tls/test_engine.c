@@ -306,8 +306,8 @@ static void an_expired_certificate_is_noticed_on_an_open_connection(void **state
     server = end_new(replica, TLS_SERVER, "h2");
     converse(&client, &server, 4096);
     assert_true(server.established);
-    assert_int_equal(tls_engine_recheck(server.engine, replica, &err), 0);
-    while (tls_engine_recheck(server.engine, replica, &err) == 0 && tries++ < 500)
+    assert_int_equal(tls_engine_recheck(server.engine, replica, true, &err), 0);
+    while (tls_engine_recheck(server.engine, replica, true, &err) == 0 && tries++ < 500)
         usleep(10000);
     assert_non_null(strstr(err.text, "ckpt://demo/agent/brief is no longer good"));
     assert_non_null(strstr(err.text, "expired"));
