@@ -100,21 +100,25 @@ static void on_copied(void *data, const struct worker_result *result)
         failed(schedule, result->error);
 }
 
-/* ckpt-CLUSTER@20261120T143005Z-e1-i918233.ckptbackup: names sort by age, and the @, which no cluster id holds, keeps the series of
- * different clusters in one directory apart. */
+/* ckpt-CLUSTER@5f0c71aa-20261120T143005Z-e1-i918233.ckptbackup: names sort by age, and the @, which no cluster id holds, keeps the series
+ * of different clusters in one directory apart; what follows it, the beginning of the incarnation, those of one cluster that was begun
+ * anew, restored or recovered: a history that replaced another by mistake must not age out the backups of that one. */
 static void name_of(const struct backup_schedule *schedule, char prefix[NAME_BYTES],
                     char name[NAME_BYTES])
 {
     const struct broker *broker = schedule->broker;
     time_t seconds = (time_t)(broker_wall_ms(broker) / 1000);
+    struct consensus_status status;
     struct fsm_summary summary;
     char clock[32];
     struct tm tm;
 
+    replica_get_status(broker->replica, &status);
     fsm_get_summary(replica_fsm(broker->replica), &summary);
     strftime(clock, sizeof(clock), "%Y%m%dT%H%M%SZ", gmtime_r(&seconds, &tm));
-    snprintf(prefix, NAME_BYTES, "ckpt-%s@", broker->config->cluster_id);
-    snprintf(name, NAME_BYTES, "%.140s%s-e%" PRIu64 "-i%" PRIu64 ".ckptbackup", prefix, clock,
+    snprintf(prefix, NAME_BYTES, "ckpt-%s@%08" PRIx64 "-", broker->config->cluster_id,
+             status.incarnation >> 32);
+    snprintf(name, NAME_BYTES, "%.150s%s-e%" PRIu64 "-i%" PRIu64 ".ckptbackup", prefix, clock,
              summary.epoch, summary.applied_index);
 }
 

@@ -101,6 +101,19 @@ static int list_series(int folder, const char *prefix, struct kept **ret_files, 
     return 0;
 }
 
+/* Whatever its name says: the clock may be behind those that named the others. */
+static void new_one_last(struct kept *files, size_t count, const char *name)
+{
+    for (size_t i = 0; i + 1 < count; i++) {
+        struct kept next = files[i + 1];
+
+        if (strcmp(files[i].name, name) == 0) {
+            files[i + 1] = files[i];
+            files[i] = next;
+        }
+    }
+}
+
 static int remove_oldest(int folder, const struct keep_request *request,
                          struct keep_summary *summary, struct err *err)
 {
@@ -113,6 +126,7 @@ static int remove_oldest(int folder, const struct keep_request *request,
         return -1;
     for (size_t i = 0; i < count; i++)
         bytes += files[i].size_bytes;
+    new_one_last(files, count, request->name);
     while (status == 0 && first + 1 < count &&
            (count - first > request->keep ||
             (request->keep_bytes != 0 && bytes > request->keep_bytes))) {

@@ -183,15 +183,16 @@ def scheduled_backups_are_written_by_the_leader_kept_and_verify():
     with Cluster() as cluster:
         directory = cluster.dir / "kept"
         directory.mkdir()
-        other = directory / "ckpt-demo-2@20200101T000000Z-e1-i1.ckptbackup"
-        other.write_text("another cluster's")
+        other = directory / "ckpt-demo@00000000-20200101T000000Z-e1-i1.ckptbackup"
+        other.write_text("of the history that this one replaced")
         with_backups(cluster, directory)
         cluster.start()
         fill(cluster, 20)
         wait_until("some are written", lambda: (metric(cluster.wait_leader().http, "ckpt_backups_total") or 0) >= 4, 20)
         wait_until("the oldest go", lambda: len(backups(directory)) == 4 and other.name in backups(directory), 5)
         names = [n for n in backups(directory) if n != other.name]
-        assert all(re.fullmatch(r"ckpt-demo@\d{8}T\d{6}Z-e1-i\d+\.ckptbackup", n) for n in names), names
+        incarnation = f"{int(load_json(cluster.ctl('-o', 'json', 'status'))['status']['incarnation']):016x}"
+        assert all(re.fullmatch(rf"ckpt-demo@{incarnation[:8]}-\d{{8}}T\d{{6}}Z-e1-i\d+\.ckptbackup", n) for n in names), names
         cluster.ctl("backup", "verify", str(directory / names[0]))
         leader = cluster.wait_leader()
         assert time.time() - metric(leader.http, "ckpt_backup_last_success_timestamp_seconds") < 10

@@ -124,6 +124,24 @@ static void a_limit_of_bytes_leaves_at_least_the_newest(void **state)
     finish(&f);
 }
 
+/* The clock of the one who writes is behind. */
+static void what_was_just_written_stays_whatever_its_name_says(void **state)
+{
+    struct keep_summary summary;
+    struct fixture f;
+
+    (void)state;
+    start(&f);
+    write_file(f.to, "ckpt-a@5", 500);
+    write_file(f.to, "ckpt-a@6", 500);
+    assert_int_equal(keep(&f, "ckpt-a@1", 2, 0, &summary), 0);
+    assert_true(there(&f, "ckpt-a@1") && there(&f, "ckpt-a@6") && !there(&f, "ckpt-a@5"));
+    assert_int_equal(keep(&f, "ckpt-a@2", 2, 0, &summary), 0);
+    assert_true(there(&f, "ckpt-a@2"));
+    assert_uint_equal(count(&f), 2);
+    finish(&f);
+}
+
 static void what_cannot_be_written_costs_no_old_one(void **state)
 {
     const struct keep_request missing = {"/nonexistent/file", NULL, "ckpt-a@9", "ckpt-a@", 1, 0};
@@ -158,6 +176,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_newest_stay_and_other_series_are_left_alone),
         cmocka_unit_test(a_limit_of_bytes_leaves_at_least_the_newest),
+        cmocka_unit_test(what_was_just_written_stays_whatever_its_name_says),
         cmocka_unit_test(what_cannot_be_written_costs_no_old_one),
     };
 
