@@ -115,6 +115,12 @@ static int restore_into(const struct config *config, const struct restore_option
             " becomes %" PRIu64 ", incarnation %016" PRIx64 "\n",
             config->data_dir, options->path, header->state_hash, header->index, header->epoch,
             epoch, origin.incarnation);
+    if (options->epoch == NULL)
+        fprintf(out,
+                "was anything restored or recovered since the file was written? Then epoch %" PRIu64
+                " may have been in use: begin again, in an empty folder, with --epoch N above all "
+                "of them\n",
+                epoch);
     return 0;
 }
 
