@@ -2,7 +2,8 @@
  *
  * Flow     the node's next report number is last + 1. A smaller one was taken already (STALE_REPORT, acknowledged all the same), a
  *          larger one shows a gap (STALE_REPORT, not taken: the agent sends the missing ones first). A report that is taken uses up
- *          its number even when it is about nothing that exists any more, or of an earlier life of the part (EARLIER_LIFE).
+ *          its number even when it is about nothing that exists any more, or of an earlier life of the part (EARLIER_LIFE). That one
+ *          began there after its node had counted as empty is heard all the same: it is ended before the node is given back.
  */
 #include "fsm/state.h"
 
@@ -298,6 +299,9 @@ enum fsm_status fsm_apply_node_report(struct fsm *fsm, const fsm_command *comman
     report.checkpoint = fsm_registry_find(fsm, message->checkpoint_id);
     outcome->checkpoint_id = message->checkpoint_id;
     if (report_of_earlier_life(&report, outcome)) {
+        if (message->kind == KIND(APPLICATION_STARTED)) /* whatever life it is of, it lives there */
+            fsm_terminate_again(fsm, report.allocation,
+                                fsm_allocation_part(report.allocation, report.node->view.slot));
         fsm->earlier_life_reports++;
         return FSM_EARLIER_LIFE;
     }

@@ -392,6 +392,34 @@ static void what_is_of_an_earlier_life_changes_nothing(void **unused)
     script_close(&script);
 }
 
+/* I30: the scheduler had said that it was over. Its node has come up anew since, and counts as empty; nobody is let in beside it. */
+static void what_an_earlier_life_left_running_is_ended_before_its_node_is_given_back(void **unused)
+{
+    struct script script;
+    char before[CHECKPOINT_ID_TEXT_BYTES];
+    struct fsm_order order;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "node n1 ready boot=a");
+    expect_ok(&script, "register j1 nodes=n1,n2 requeue=always");
+    checkpoint_id_format(life_of(&script, 0), before);
+    expect_ok(&script, "end j1 failed");
+    expect_ok(&script, "restart j1");
+    expect_ok(&script, "node n1 ready boot=b");
+    assert_int_equal(orders_of(&script, "n1", &order), 0);
+    expect_status(&script, EARLIER_LIFE, "report n1 application_started j1 life=%s", before);
+    assert_int_equal(orders_of(&script, "n1", &order), 1);
+    assert_int_equal(order.kind, FSM_ORDER_TERMINATE);
+    assert_int_equal(order.life, life_of(&script, 0));
+    expect_ok(&script, "report n2 terminated j1");
+    expect_status(&script, EARLIER_LIFE, "report n1 terminated j1 life=%s", before);
+    expect_job(&script, "j1", RUNNING);
+    expect_ok(&script, "report n1 terminated j1");
+    expect_job(&script, "j1", REQUEUED);
+    script_close(&script);
+}
+
 /* Its node was silent until the deadline, and says now how it ended. */
 static void what_finished_before_it_was_given_up_has_completed(void **unused)
 {
@@ -528,6 +556,7 @@ int main(void)
         cmocka_unit_test(what_finished_before_it_was_given_up_has_completed),
         cmocka_unit_test(the_late_end_of_the_life_before_does_not_end_the_new_one),
         cmocka_unit_test(what_is_of_an_earlier_life_changes_nothing),
+        cmocka_unit_test(what_an_earlier_life_left_running_is_ended_before_its_node_is_given_back),
         cmocka_unit_test(a_life_begins_after_what_was_before_in_its_own_entry),
         cmocka_unit_test(a_report_without_a_life_or_of_a_later_one_counts),
         cmocka_unit_test(a_node_that_comes_back_to_its_allocation_begins_a_life),
