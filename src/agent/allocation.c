@@ -31,6 +31,7 @@ void allocation_free(struct allocation *allocation)
 {
     if (allocation->stream != NULL)
         app_stream_orphan(allocation->stream);
+    allocation_machine(allocation)->remove_detach(allocation->sweep);
     walltime_close(allocation);
     attempt_close(allocation);
     process_close(allocation);
@@ -127,5 +128,5 @@ void allocation_hand(const struct allocation *allocation, struct hand *ret_hand)
 bool allocation_idle(const struct allocation *allocation)
 {
     return allocation->process.state == PROCESS_ABSENT && allocation->stream == NULL &&
-           !attempt_busy(&allocation->attempt);
+           allocation->sweep == NULL && !attempt_busy(&allocation->attempt);
 }

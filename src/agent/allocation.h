@@ -13,6 +13,7 @@
 #include "src/agent/reconcile.h"
 
 struct app_stream;
+struct cleanup;
 struct restore;
 
 struct allocation {
@@ -23,6 +24,7 @@ struct allocation {
     struct attempt attempt;
     struct clock_timer *walltime_timer;
     struct app_stream *stream; /* ckpt-run's; NULL while none is connected */
+    struct cleanup *sweep; /* of out/ and restore/; goes on when its stream has ended. NULL: none */
 };
 
 struct allocation *allocation_new(struct agent *agent, const char *allocation_id,

@@ -54,7 +54,6 @@ struct app_stream {
     uint64_t
         reports_until; /* a restart waits until these are taken: the restart point may depend on them */
     struct clock_timer *timer;
-    struct cleanup *cleanup;
     struct restore *restore;
 };
 
@@ -119,7 +118,6 @@ static void stream_release(struct app_stream *stream)
     }
     if (stream->hello != NULL)
         ckpt__v1__attach_hello__free_unpacked(stream->hello, NULL);
-    stream->server->agent->machine.remove_detach(stream->cleanup);
     restore_cancel(stream->restore);
     stream->server->agent->clock.timer_free(stream->timer);
     free(stream);
@@ -186,8 +184,6 @@ void app_stream_end(struct app_stream *stream, Ckpt__V1__Reason reason)
 
 void app_stream_orphan(struct app_stream *stream)
 {
-    stream->server->agent->machine.remove_detach(stream->cleanup);
-    stream->cleanup = NULL;
     restore_cancel(stream->restore);
     stream->restore = NULL;
     stream->state = STREAM_OVER;
@@ -239,40 +235,44 @@ static void restore_told(void *data, uint64_t epoch, uint64_t life)
     agent_reconcile_soon(agent);
 }
 
-/* What an earlier life left in out/ and restore/ is gone now. */
+/* What an earlier life left in out/ and restore/ is gone now; the stream that asked may be as well, another one waits then. */
 static void sweep_done(void *data)
 {
-    struct app_stream *stream = data;
-    struct agent *agent = stream->server->agent;
-    const struct ledger_entry *entry = &stream->allocation->entry;
+    struct allocation *allocation = data;
+    struct app_stream *stream = allocation->stream;
+    struct agent *agent = allocation->agent;
+    const struct ledger_entry *entry = &allocation->entry;
 
-    stream->cleanup = NULL;
+    allocation->sweep = NULL;
+    if (stream == NULL || stream->state != STREAM_SWEEPING)
+        return;
     stream->state = STREAM_RESTORING;
-    stream->restore =
-        restore_start(agent->restart_points,
-                      &(struct restore_ask){.allocation_id = entry->allocation_id,
-                                            .work_dir = entry->work_dir,
-                                            .user = allocation_user(stream->allocation),
-                                            .from_scratch = !stream->want_restore,
-                                            .alone = !allocation_leader_needed(stream->allocation),
-                                            .told = restore_told,
-                                            .done = restore_done,
-                                            .data = stream});
+    stream->restore = restore_start(
+        agent->restart_points, &(struct restore_ask){.allocation_id = entry->allocation_id,
+                                                     .work_dir = entry->work_dir,
+                                                     .user = allocation_user(allocation),
+                                                     .from_scratch = !stream->want_restore,
+                                                     .alone = !allocation_leader_needed(allocation),
+                                                     .told = restore_told,
+                                                     .done = restore_done,
+                                                     .data = stream});
 }
 
 static void stream_sweep(struct app_stream *stream)
 {
-    const struct machine_ops *machine = &stream->server->agent->machine;
-    const struct ledger_entry *entry = &stream->allocation->entry;
+    struct allocation *allocation = stream->allocation;
+    const struct machine_ops *machine = allocation_machine(allocation);
+    const struct ledger_entry *entry = &allocation->entry;
     char out[LEDGER_WORK_DIR_BYTES + 16];
     char restore[LEDGER_WORK_DIR_BYTES + 16];
     const char *folders[] = {out, restore};
 
     snprintf(out, sizeof(out), "%s/out", entry->work_dir);
     snprintf(restore, sizeof(restore), "%s/restore", entry->work_dir);
+    CHECK(allocation->sweep == NULL);
     stream->state = STREAM_SWEEPING;
-    stream->cleanup = machine->folders_remove(machine->context, allocation_user(stream->allocation),
-                                              folders, 2, sweep_done, stream);
+    allocation->sweep = machine->folders_remove(machine->context, allocation_user(allocation),
+                                                folders, 2, sweep_done, allocation);
 }
 
 /* The life before is over: what is known of the allocation is the caller's from here on. */
@@ -317,6 +317,7 @@ static void stream_wait(struct app_stream *stream)
     }
     first = ledger_report_after(agent->ledger, 0);
     if (terminate_stands(stream) || !stream->absent_seen || attempt_writes(&allocation->attempt) ||
+        allocation->sweep != NULL || /* it would take what is restored for this one */
         (stream->want_restore && first != NULL && first->sequence <= stream->reports_until)) {
         agent->clock.timer_start(stream->timer, STREAM_POLL_US);
         return;

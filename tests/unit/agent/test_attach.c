@@ -1,0 +1,185 @@
+/* ckpt-runs that attach one after the other (F-026). */
+#include "ckpt/v1/app.pb-c.h"
+#include "src/agent/allocation.h"
+#include "src/agent/app_server.h"
+#include "src/agent/restart_points.h"
+#include "src/rpc/client.h"
+#include "src/rpc/uv_clock.h"
+#include "tests/support/test.h"
+
+#include <unistd.h>
+
+enum { WAIT_US = 10000000, POLLS_US = 700000 };
+
+/* The newest removal that was asked for; it ends when the test says so. */
+static struct {
+    unsigned count;
+    void (*done)(void *data);
+    void *data;
+} removal;
+static uv_loop_t loop;
+static struct agent agent;
+static struct app_server *server;
+static struct rpc_channel *channel;
+static char folder[] = "/tmp/test-attach-XXXXXX";
+
+static bool folder_owned(void *context, const char *path, uid_t uid)
+{
+    (void)context, (void)path, (void)uid;
+    return true;
+}
+
+static struct cleanup *folders_remove(void *context, struct machine_user user,
+                                      const char *const *folders, size_t folder_count,
+                                      void (*done)(void *data), void *data)
+{
+    (void)context, (void)user, (void)folders, (void)folder_count;
+    removal.count++;
+    removal.done = done;
+    removal.data = data;
+    return (struct cleanup *)(void *)&removal;
+}
+
+static void remove_detach(struct cleanup *cleanup)
+{
+    if (cleanup != NULL)
+        removal.done = NULL;
+}
+
+static void ignore_message(struct rpc_client_call *call, void *data, const uint8_t *bytes,
+                           size_t length)
+{
+    (void)call, (void)data, (void)bytes, (void)length;
+}
+
+static void ignore_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)
+{
+    (void)call, (void)data, (void)end;
+}
+
+static struct rpc_client_call *attach(void)
+{
+    static const struct rpc_client_handlers handlers = {.on_message = ignore_message,
+                                                        .on_end = ignore_end};
+    struct rpc_client_call *call =
+        rpc_channel_open(channel, "/ckpt.v1.AppService/Attach", 0, true, &handlers, NULL);
+    Ckpt__V1__AttachUp up = CKPT__V1__ATTACH_UP__INIT;
+    Ckpt__V1__AttachHello hello = CKPT__V1__ATTACH_HELLO__INIT;
+    char id[] = "job", profile[] = "signal";
+    uint8_t bytes[256];
+
+    hello.allocation_id = id;
+    hello.profile = profile;
+    hello.work_dir = folder;
+    hello.want_restore = true;
+    up.body_case = CKPT__V1__ATTACH_UP__BODY_HELLO;
+    up.hello = &hello;
+    assert_true(ckpt__v1__attach_up__get_packed_size(&up) <= sizeof(bytes));
+    rpc_client_call_send(call, bytes, ckpt__v1__attach_up__pack(&up, bytes));
+    return call;
+}
+
+static bool attached(void)
+{
+    const struct allocation *job = agent_find(&agent, "job");
+
+    return job != NULL && job->stream != NULL;
+}
+
+static bool left(void)
+{
+    return !attached();
+}
+
+static bool removes(void)
+{
+    return removal.count == 1;
+}
+
+static bool removes_again(void)
+{
+    return removal.count > 1;
+}
+
+static bool becomes(bool (*wanted)(void), uint64_t within_us)
+{
+    uint64_t end_us = agent_now_us(&agent) + within_us;
+
+    while (!wanted() && agent_now_us(&agent) < end_us) {
+        uv_run(&loop, UV_RUN_NOWAIT);
+        usleep(1000);
+    }
+    return wanted();
+}
+
+static int set_up(void **state)
+{
+    char socket_path[64], address[80];
+    struct machine_ops machine;
+    struct clock_ops clock;
+    struct err err;
+
+    (void)state;
+    if (mkdtemp(folder) == NULL || uv_loop_init(&loop) != 0)
+        return -1;
+    snprintf(socket_path, sizeof(socket_path), "%s/socket", folder);
+    snprintf(address, sizeof(address), "unix:%s", socket_path);
+    uv_clock_ops(&loop, &clock);
+    machine_uv_ops(&loop, &machine);
+    machine.folder_owned = folder_owned;
+    machine.folders_remove = folders_remove;
+    machine.remove_detach = remove_detach;
+    agent_init(&agent, &loop, &clock, &machine, "node-a", "boot-1", ledger_new());
+    if (restart_points_new(&agent, "127.0.0.1:1", &agent.restart_points, &err) != 0 ||
+        app_server_new(&agent, socket_path, &server, &err) != 0)
+        return -1;
+    channel = rpc_channel_new(&loop, address, NULL);
+    return 0;
+}
+
+static void server_freed(void *data)
+{
+    (void)data;
+}
+
+static int tear_down(void **state)
+{
+    char command[128];
+
+    (void)state;
+    rpc_channel_free(channel);
+    agent_close(&agent);
+    app_server_free(server, server_freed, NULL);
+    restart_points_free(agent.restart_points);
+    ledger_close(agent.ledger);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    snprintf(command, sizeof(command), "rm -r %s", folder);
+    return uv_loop_close(&loop) == 0 ? system(command) : -1;
+}
+
+/* It goes by paths: it would take away what is restored for the next one meanwhile. */
+static void a_sweep_that_outlives_its_ckpt_run_is_waited_for(void **state)
+{
+    struct rpc_client_call *first = attach();
+
+    (void)state;
+    assert_true(becomes(removes, WAIT_US));
+    rpc_client_call_cancel(first);
+    assert_true(becomes(left, WAIT_US));
+    assert_false(allocation_idle(agent_find(&agent, "job")));
+    attach();
+    assert_true(becomes(attached, WAIT_US));
+    assert_false(becomes(removes_again, POLLS_US));
+    removal.done(removal.data);
+    assert_true(becomes(removes_again, WAIT_US));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_sweep_that_outlives_its_ckpt_run_is_waited_for, set_up,
+                                        tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
