@@ -114,15 +114,22 @@ static void on_attaches(void *data, struct agent_machine *machine, const char *a
     rank->verified_floor = rank->verified_id;
 }
 
-/* A part goes on with its own shard, or with the only one that there is; nobody else lives from that, but on a node that was taken away
- * by force: it still ends what ran there, or begins what it was told to while the job was its, and is then told to end it. */
+/* What a node still runs of a part that was taken away by force, or begins because it was told to before that, is then told to end: also
+ * when the node has joined again, with another life. */
+static bool of_job(const struct agent_checks *checks, const struct application *application)
+{
+    return state_checks_has_part(checks->world, application_allocation(application),
+                                 agent_of(application_machine(application)),
+                                 application_part_life(application));
+}
+
+/* A part goes on with its own shard, or with the only one that there is; nobody else of the job lives from that. */
 static void check_own_shard(struct agent_checks *checks, const struct application *application,
                             uint64_t checkpoint_id)
 {
     const struct agent_machine *machine = application_machine(application);
     const char *writer = application_shard_of(application);
-    bool counts = state_checks_has_node(checks->world, application_allocation(application),
-                                        agent_of(machine));
+    bool counts = of_job(checks, application);
 
     for (size_t i = 0; i < checks->rank_count && counts; i++) {
         const struct rank *other = checks->ranks[i];
@@ -130,7 +137,7 @@ static void check_own_shard(struct agent_checks *checks, const struct applicatio
             other->living != NULL && other->living != application &&
             other->from_id == checkpoint_id &&
             strcmp(application_shard_of(other->living), writer) == 0 &&
-            state_checks_has_node(checks->world, other->allocation_id, other->agent))
+            of_job(checks, other->living))
             world_violation(checks->world, "I27", "%s starts on %s from the shard of %s, as on %s",
                             other->allocation_id, machine->name, writer,
                             application_machine(other->living)->name);
@@ -592,8 +599,7 @@ const char *agent_checks_unsettled(struct agent_checks *checks)
     for (size_t i = 0; i < checks->rank_count; i++) {
         struct rank *rank = checks->ranks[i];
         uint64_t now_us;
-        if (rank->living == NULL ||
-            state_checks_has_node(checks->world, rank->allocation_id, rank->agent)) {
+        if (rank->living == NULL || of_job(checks, rank->living)) {
             rank->stray_us = 0;
             continue;
         }

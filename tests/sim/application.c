@@ -529,6 +529,11 @@ const char *application_allocation(const struct application *application)
     return application->allocation_id;
 }
 
+uint64_t application_part_life(const struct application *application)
+{
+    return application->setup.part_life;
+}
+
 const char *application_shard_of(const struct application *application)
 {
     return application->writer;

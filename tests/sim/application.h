@@ -53,6 +53,7 @@ struct application_checks {
 struct application_setup {
     const char *allocation_id;
     const char *work_dir;
+    uint64_t part_life;                        /* 0: not known */
     bool from_scratch;                         /* wanted so: nothing of what is complete counts */
     const struct application_manners *manners; /* read each time: they may change */
     const struct application_checks *checks;
@@ -76,6 +77,8 @@ void application_calm(struct application *application);
 const struct machine_process *application_process(const struct application *application);
 struct agent_machine *application_machine(const struct application *application);
 const char *application_allocation(const struct application *application);
+/* Of its part of the job, as its agent told it; 0: it did not know. */
+uint64_t application_part_life(const struct application *application);
 /* The node that wrote the shard it began from: its own, or of the job's only one; "": from scratch. */
 const char *application_shard_of(const struct application *application);
 bool application_from_scratch(const struct application *application);

@@ -219,6 +219,7 @@ static void hold_application(struct application_run *run, const Ckpt__V1__Attach
 {
     const struct application_setup setup = {.allocation_id = run->allocation_id,
                                             .work_dir = run->work_dir,
+                                            .part_life = ready->life,
                                             .from_scratch = from_scratch(run),
                                             .manners = run->setup.manners,
                                             .checks = run->setup.checks,

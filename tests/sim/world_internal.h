@@ -261,6 +261,9 @@ bool state_checks_event_is(const struct world *world, const Ckpt__V1__Event *eve
 uint32_t state_checks_shards(struct world *world, uint64_t checkpoint_id);
 /* The node is one of the allocation's in the newest committed state. */
 bool state_checks_has_node(const struct world *world, const char *allocation_id, unsigned agent);
+/* ... and its part there is that of this life (0: not told): the node has not left and joined again since, nor the job been restarted. */
+bool state_checks_has_part(const struct world *world, const char *allocation_id, unsigned agent,
+                           uint64_t life);
 /* False: it does not run. Else the index and the time since when it does. */
 bool state_checks_runs_since(const struct world *world, const struct world_job *job,
                              uint64_t *ret_index, uint64_t *ret_us);

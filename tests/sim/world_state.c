@@ -43,8 +43,9 @@ struct job_facts {
     uint8_t state;
     uint64_t active; /* checkpoint; 0: none */
     uint64_t last_complete;
-    bool stopped;         /* it ended once */
-    uint32_t nodes, left; /* agents: that it has, that it had once */
+    bool stopped;                     /* it ended once */
+    uint32_t nodes, left;             /* agents: that it has, that it had once */
+    uint64_t lives[WORLD_AGENTS_MAX]; /* of its parts on those that it has */
     /* since when it runs, the last time */
     uint64_t runs_index, runs_us;
     uint64_t stops_us; /* since when a checkpoint stops it, the last time */
@@ -278,8 +279,10 @@ static void nodes_moved(struct world *world, const struct fsm *fsm, const char *
     facts = &world->state->jobs[job - world->jobs];
     for (uint32_t i = 0; i < allocation->node_count; i++) {
         uint32_t slot = allocation->nodes[i].node_slot;
+        unsigned agent = world_agent_number(fsm_node_at(fsm, slot)->id);
         if (!allocation->leaving || has_node(allocation->next, allocation->next_count, slot))
-            mask |= UINT32_C(1) << world_agent_number(fsm_node_at(fsm, slot)->id);
+            mask |= UINT32_C(1) << agent;
+        facts->lives[agent] = allocation->nodes[i].life;
     }
     facts->left |= facts->nodes & ~mask;
     facts->nodes = mask;
@@ -445,6 +448,15 @@ bool state_checks_has_node(const struct world *world, const char *allocation_id,
     const struct world_job *job = job_find((struct world *)(uintptr_t)world, allocation_id);
 
     return job != NULL && (world->state->jobs[job - world->jobs].nodes >> agent & 1) != 0;
+}
+
+bool state_checks_has_part(const struct world *world, const char *allocation_id, unsigned agent,
+                           uint64_t life)
+{
+    const struct world_job *job = job_find((struct world *)(uintptr_t)world, allocation_id);
+
+    return state_checks_has_node(world, allocation_id, agent) &&
+           (life == 0 || life >= world->state->jobs[job - world->jobs].lives[agent]);
 }
 
 bool state_checks_runs_since(const struct world *world, const struct world_job *job,
