@@ -571,6 +571,7 @@ def no_start_in_an_outage_outlives_its_walltime():
         log = cluster.agents["a"].log
         for name in jobs:
             wait_until(f"the walltime of {name} is known", lambda n=name: f"allocation={n} remaining_ms=" in log.read_text(), 10)
+            says(jobs[name], "starts at iteration")
         cluster.members[0].kill()
         os.kill(jobs["passes"].application_pid(), signal.SIGKILL)
         for job in jobs.values():
