@@ -304,6 +304,7 @@ static void wipe(struct world *world, struct world_member *member)
     member_kill(member);
     sim_disk_wipe(world->sim, member->number);
     member->claimed = false;
+    member->half_claimed = false;
     raft_checks_wiped(member);
 }
 

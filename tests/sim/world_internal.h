@@ -39,13 +39,14 @@ struct world_member {
     struct member_watch *member_watch;
     struct leader_watch *leader_watch;
     bool up;
-    bool doomed;  /* fatal() was called */
-    bool claimed; /* its folder is whole: it starts without bootstrap from now on */
-    bool rotten;  /* a file of it was damaged: it may refuse to start */
-    bool lost;    /* it refused to: its data is not trusted any more */
-    bool joins;   /* it came later: it waits for its first start until it is added */
-    bool removed; /* from the cluster: it does not come back */
-    bool away;    /* down until there is a leader without it */
+    bool doomed;       /* fatal() was called */
+    bool claimed;      /* its folder is whole: it starts without bootstrap from now on */
+    bool half_claimed; /* its last start with bootstrap ended with an error of its disk */
+    bool rotten;       /* a file of it was damaged: it may refuse to start */
+    bool lost;         /* it refused to: its data is not trusted any more */
+    bool joins;        /* it came later: it waits for its first start until it is added */
+    bool removed;      /* from the cluster: it does not come back */
+    bool away;         /* down until there is a leader without it */
     struct err fatal;
     uint64_t starts, kills;
     /* Seen after the last event, by world_raft.c. */

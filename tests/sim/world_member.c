@@ -99,6 +99,7 @@ static int open_replica(struct world_member *member, struct err *err)
                      err) != 0)
         return -1;
     member->claimed = true;
+    member->half_claimed = false;
     replica_set_facts(member->broker.replica, &member->facts);
     member->observer = (struct replica_observer){
         .context = member, .applied = on_applied, .role_changed = on_role};
@@ -161,6 +162,12 @@ static void start_failed(struct world_member *member, const struct err *err)
     if (err->code == ERR_REMOVED) {
         member->removed = true;
     } else if (passes) {
+        member->half_claimed = !member->claimed;
+        restart_later(member);
+    } else if (member->half_claimed && err->code == ERR_REFUSED) {
+        member->claimed =
+            true; /* only the last sync of its bootstrap had failed: the operator does what the refusal says */
+        member->half_claimed = false;
         restart_later(member);
     } else if (member->rotten && err->code == ERR_CORRUPT) {
         member->lost = true;
