@@ -406,6 +406,8 @@ static void core_message(struct consensus *consensus, uint64_t from, struct fram
 {
     message->core.server_id = from;
     message->core.server_address = core_member_name(consensus, from);
+    if (message->type == FRAME_VOTE_RESULT)
+        safety_vote_result(&consensus->safety, &message->asked, &message->core.request_vote_result);
     safety_receive(&consensus->safety, &message->core); /* libraft frees the entries */
 }
 

@@ -140,7 +140,7 @@ static int install_send(struct consensus *consensus, const struct raft_message *
 static int plain_send(struct consensus *consensus, enum frame_type type,
                       const struct raft_message *message)
 {
-    struct frame_message frame = {.type = type, .core = *message};
+    struct frame_message frame = {.type = type, .asked = consensus->safety.asked, .core = *message};
 
     return transport_send(&consensus->transport, message->server_id, &frame) ? 0
                                                                              : RAFT_NOCONNECTION;

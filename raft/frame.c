@@ -133,6 +133,8 @@ static void body_encode(struct buf *buf, const struct frame_message *message)
         buf_put(buf, core->request_vote_result.term, 8);
         buf_put(buf, core->request_vote_result.vote_granted, 1);
         buf_put(buf, core->request_vote_result.pre_vote, 1);
+        buf_put(buf, message->asked.index, 8);
+        buf_put(buf, message->asked.term, 8);
         return;
     case FRAME_SNAPSHOT_BEGIN:
     case FRAME_SNAPSHOT_CHUNK:
@@ -306,8 +308,9 @@ static int vote_decode(struct bytes_reader *reader, struct raft_message *core)
     return vote->term == 0 || vote->candidate_id == 0 ? -1 : 0;
 }
 
-static int vote_result_decode(struct bytes_reader *reader, struct raft_message *core)
+static int vote_result_decode(struct bytes_reader *reader, struct frame_message *message)
 {
+    struct raft_message *core = &message->core;
     struct raft_request_vote_result *result = &core->request_vote_result;
     uint64_t pre_vote;
 
@@ -316,6 +319,8 @@ static int vote_result_decode(struct bytes_reader *reader, struct raft_message *
     result->vote_granted = reader_get(reader, 1) != 0;
     pre_vote = reader_get(reader, 1);
     result->pre_vote = (raft_tribool)pre_vote;
+    message->asked.index = reader_get(reader, 8);
+    message->asked.term = reader_get(reader, 8);
     return pre_vote > raft_tribool_false ? -1 : 0;
 }
 
@@ -416,7 +421,7 @@ static int body_decode(struct bytes_reader *reader, struct frame_message *messag
     case FRAME_VOTE:
         return vote_decode(reader, &message->core);
     case FRAME_VOTE_RESULT:
-        return vote_result_decode(reader, &message->core);
+        return vote_result_decode(reader, message);
     case FRAME_SNAPSHOT_BEGIN:
     case FRAME_SNAPSHOT_CHUNK:
     case FRAME_SNAPSHOT_ACK:

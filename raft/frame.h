@@ -92,8 +92,15 @@ struct frame_read {
     uint64_t round;
 };
 
+/* Where a log ends. */
+struct frame_log_end {
+    uint64_t index;
+    uint64_t term;
+};
+
 struct frame_message {
     enum frame_type type;
+    struct frame_log_end asked; /* vote result: of the candidate's log, as it was when it asked */
     union {
         struct frame_hello hello;
         struct frame_hello_reply reply;

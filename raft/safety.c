@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "raft/frame.h"
 #include "src/base/check.h"
 
 uint32_t safety_rules_off;
@@ -380,6 +379,8 @@ static void receive_vote(struct safety *safety, struct raft_message *message)
         (struct raft_server *)(uintptr_t)membership_find(&raft->configuration, raft->id);
     int role = self == NULL || !safety_rule(18) ? RAFT_VOTER : self->role;
 
+    safety->asked = (struct frame_log_end){message->request_vote.last_log_index,
+                                           message->request_vote.last_log_term};
     if (safety_rule(9))
         vote_permit(safety, &message->request_vote);
     if (role != RAFT_VOTER && safety_rule(18))
@@ -395,6 +396,20 @@ static bool vote_is_late(const struct raft *raft)
     return safety_rule(17) && raft->state == RAFT_CANDIDATE &&
            raft->io->time(raft->io) - raft->election_timer_start >=
                (uint64_t)SAFETY_VOTE_ELECTIONS * raft->election_timeout;
+}
+
+/* S17: a voter that stood still, or whose connection was slow, reads what our former self asked before it hears of us, and answers us.
+ * It was asked for another log than the one that was begun anew, or put back: what it would say to ours is not known. A vote for a log
+ * that ends like ours is one that it would give us again. */
+void safety_vote_result(const struct safety *safety, const struct frame_log_end *asked,
+                        struct raft_request_vote_result *result)
+{
+    struct raft *raft = safety->raft;
+    uint64_t last_index = raft_last_index(raft);
+
+    if (safety_rule(17) &&
+        (asked->index != last_index || asked->term != safety_term_of(raft, last_index)))
+        result->vote_granted = false;
 }
 
 void safety_receive(struct safety *safety, struct raft_message *message)

@@ -13,6 +13,7 @@
 #include <raft.h>
 
 #include "raft/consensus.h"
+#include "raft/frame.h"
 #include "raft/membership.h"
 
 /* For the simulator alone, to show that each rule is needed: while bit n is set, rule Sn is switched off. No program sets it. */
@@ -50,7 +51,8 @@ struct safety {
     int (*filled)(
         void *context); /* makes durable that it is blank no more; not 0: failed, and told */
     void *filled_context;
-    bool leader_gone; /* S9: its connection is dead */
+    struct frame_log_end asked; /* S17: of the candidate that was heard last */
+    bool leader_gone;           /* S9: its connection is dead */
     uint64_t leader_heard_ms;
     /* All that was committed when the leader said what was heard then is applied here; 0: never. And what it said next. */
     uint64_t level_ms;
@@ -61,6 +63,9 @@ void safety_init(struct safety *safety, struct raft *raft);
 void safety_close(struct safety *safety);
 /* Takes the message's entries like libraft does. */
 void safety_receive(struct safety *safety, struct raft_message *message);
+/* Before a vote's result is received: one that was given for another log than ours counts no more. */
+void safety_vote_result(const struct safety *safety, const struct frame_log_end *asked,
+                        struct raft_request_vote_result *result);
 /* May change the message; false: it must not be sent. */
 bool safety_send(const struct safety *safety, struct raft_message *message);
 bool safety_may_tick(const struct safety *safety);

@@ -104,6 +104,17 @@ static void every_small_message_comes_back(void **state)
     assert_false(got.core.request_vote.pre_vote);
     buf_close(&buf);
 
+    message = (struct frame_message){.type = FRAME_VOTE_RESULT, .asked = {100, 6}};
+    message.core.request_vote_result =
+        (struct raft_request_vote_result){7, true, raft_tribool_false};
+    buf = encode(&message);
+    got = decode_ok(&buf);
+    assert_true(got.core.request_vote_result.vote_granted);
+    assert_int_equal(got.core.request_vote_result.pre_vote, raft_tribool_false);
+    assert_uint_equal(got.asked.index, 100);
+    assert_uint_equal(got.asked.term, 6);
+    buf_close(&buf);
+
     message = (struct frame_message){.type = FRAME_SNAPSHOT_CHUNK};
     message.snapshot.stream = 4;
     message.snapshot.offset = 4096;

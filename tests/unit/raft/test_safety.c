@@ -22,33 +22,52 @@ static struct cluster *alone_new(void)
     return cluster;
 }
 
+/* Over the wire, as member `from` sends it. */
+static void receive(struct cluster *cluster, uint64_t from, const struct frame_message *sent)
+{
+    struct frame_message received;
+    struct frame frame;
+    struct buf buf = {0};
+    struct err err;
+
+    frame_encode(&buf, sent);
+    assert_int_equal(frame_parse(buf.bytes, buf.length, &frame, &err), 1);
+    assert_int_equal(frame_decode(&frame, &received, &err), 0);
+    buf_close(&buf);
+    core_on_message(member(cluster), from, &received);
+}
+
+/* Members 2 and 3, with which it is elected, give it their votes for a log that ended there. */
+static void votes(struct cluster *cluster, uint64_t term, bool pre_vote, uint64_t index,
+                  uint64_t index_term)
+{
+    struct frame_message sent = {.type = FRAME_VOTE_RESULT, .asked = {index, index_term}};
+
+    sent.core.request_vote_result = (struct raft_request_vote_result){
+        term, true, pre_vote ? raft_tribool_true : raft_tribool_false};
+    for (uint64_t from = 2; from <= 3; from++)
+        receive(cluster, from, &sent);
+}
+
 /* The leader of `term` sends the entries of these terms behind (prev, prev_term). */
 static void append(struct cluster *cluster, uint64_t term, uint64_t prev, uint64_t prev_term,
                    const uint64_t *terms, unsigned count)
 {
     uint64_t payload = 0;
     struct raft_entry entries[4];
-    struct frame_message sent = {.type = FRAME_APPEND}, received;
+    struct frame_message sent = {.type = FRAME_APPEND};
     struct raft_append_entries *args = &sent.core.append_entries;
-    struct frame frame;
-    struct buf buf = {0};
-    struct err err;
 
     for (unsigned i = 0; i < count; i++)
         entries[i] = (struct raft_entry){
             .term = terms[i], .type = RAFT_COMMAND, .buf = {&payload, sizeof(payload)}};
-    sent.core.type = RAFT_IO_APPEND_ENTRIES;
     *args = (struct raft_append_entries){.term = term,
                                          .prev_log_index = prev,
                                          .prev_log_term = prev_term,
                                          .leader_commit = 1,
                                          .entries = entries,
                                          .n_entries = count};
-    frame_encode(&buf, &sent);
-    assert_int_equal(frame_parse(buf.bytes, buf.length, &frame, &err), 1);
-    assert_int_equal(frame_decode(&frame, &received, &err), 0);
-    buf_close(&buf);
-    core_on_message(member(cluster), term, &received); /* the leader of term n is member n */
+    receive(cluster, term, &sent); /* the leader of term n is member n */
 }
 
 /* Nothing is said to be stored that the log does not have, or that the disk has not. */
@@ -113,11 +132,36 @@ static void a_truncation_waits_for_the_writes_that_are_under_way(void **state)
     cluster_free(cluster);
 }
 
+/* S17, I11: members 2 and 3 read late what the former self of this one had asked, and answer it, which was begun anew meanwhile. */
+static void a_vote_that_was_given_for_another_log_elects_nobody(void **state)
+{
+    struct cluster *cluster = alone_new();
+    const struct raft *raft = &member(cluster)->raft;
+
+    (void)state;
+    while (raft->state != RAFT_CANDIDATE)
+        assert_true(cluster_step(cluster));
+    votes(cluster, 1, true, 7, 1);
+    votes(cluster, 1, true, 1, 3);
+    assert_true(raft->candidate_state.in_pre_vote);
+    votes(cluster, 1, true, 1, 1);
+    assert_int_equal(raft->state, RAFT_CANDIDATE);
+    assert_false(raft->candidate_state.in_pre_vote);
+    assert_uint_equal(raft->current_term, 2);
+    votes(cluster, 2, false, 7, 1);
+    votes(cluster, 2, false, 1, 3);
+    assert_int_equal(raft->state, RAFT_CANDIDATE);
+    votes(cluster, 2, false, 1, 1);
+    assert_int_equal(raft->state, RAFT_LEADER);
+    cluster_free(cluster);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_entry_that_comes_back_while_its_first_write_is_under_way_counts_once),
         cmocka_unit_test(a_truncation_waits_for_the_writes_that_are_under_way),
+        cmocka_unit_test(a_vote_that_was_given_for_another_log_elects_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
