@@ -236,13 +236,14 @@ static void do_full(struct world *world)
 
 /* ---- rot ---- */
 
-/* So many may lose their data that a majority never does. */
+/* So many may lose their data that a majority never does. Who has no more than its bootstrap yet has none to begin with: it and one that
+ * was begun anew are a new cluster to each other (S17). */
 static bool may_rot(const struct world *world, unsigned victim)
 {
     unsigned rotten = 0;
 
     for (unsigned i = 0; i < world->member_count; i++)
-        rotten += world->members[i].rotten;
+        rotten += world->members[i].rotten || world->members[i].seen_last_index <= 1;
     return world->members[victim].up &&
            (world->members[victim].rotten || rotten < (world->member_count - 1) / 2);
 }
