@@ -191,7 +191,7 @@ static enum fsm_status grant_apply(struct fsm *fsm, const Ckpt__Log__V1__Grant *
     if (!fsm_checkpoint_state_active(checkpoint->view.state))
         return FSM_CHECKPOINT_ENDED;
     if (fsm_checkpoint_writes(checkpoint) || checkpoint->view.retry_at_ms != 0 ||
-        fsm_allocation_look(fsm, checkpoint->view.allocation_slot)->view.terminating)
+        fsm_checkpoint_held(fsm, checkpoint))
         return FSM_CHECKPOINT_ACTIVE;
     target = fsm_target_slot(fsm, checkpoint->view.target_slot);
     if (!target->view.available)

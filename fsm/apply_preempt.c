@@ -46,29 +46,38 @@ static bool slot_listed(const uint32_t *slots, uint32_t count, uint32_t slot)
     return false;
 }
 
-/* The nodes that stay, unless a scale-down that gives the same is under way. */
-static void victim_shrink(struct fsm *fsm, struct allocation *allocation, const uint32_t *leaving,
-                          uint32_t count, struct fsm_outcome *asked)
+/* The nodes that stay. Returns whether a checkpoint is written first; without one it is best effort. */
+static bool victim_keep(struct fsm *fsm, struct allocation *allocation, const uint32_t *leaving,
+                        uint32_t count, struct fsm_outcome *asked)
 {
     const struct fsm_allocation *view = &allocation->view;
-    struct fsm_node_share *next;
+    struct fsm_node_share *next = check_calloc(view->node_count, sizeof(*next));
     uint32_t kept = 0;
 
-    if (view->next_count > 0) {
-        asked->checkpoint_id = view->active_checkpoint_id;
-        return;
-    }
-    next = check_calloc(view->node_count, sizeof(*next));
     for (uint32_t i = 0; i < view->node_count; i++)
         if (!slot_listed(leaving, count, view->nodes[i].node_slot))
             next[kept++] = view->nodes[i];
     CHECK(kept > 0 && kept < view->node_count);
     if (fsm_scale_ask(fsm, allocation, next, kept, asked) == FSM_OK)
-        return;
-    asked->checkpoint_id = 0; /* best effort */
+        return true;
     allocation->view.next = next;
     allocation->view.next_count = kept;
-    fsm_scale_done(fsm, allocation, CKPT__V1__REASON__REASON_SCALED_WITHOUT_CHECKPOINT);
+    return false;
+}
+
+/* A scale-down that gives the same may be under way. In an outage its checkpoint is paused, and is not waited for (S1-066). */
+static void victim_shrink(struct fsm *fsm, struct allocation *allocation, const uint32_t *leaving,
+                          uint32_t count, struct fsm_outcome *asked)
+{
+    bool first;
+
+    if (allocation->view.next_count == 0)
+        first = victim_keep(fsm, allocation, leaving, count, asked);
+    else
+        first = fsm_target_slot(fsm, allocation->view.target_slot)->view.available;
+    asked->checkpoint_id = first ? allocation->view.active_checkpoint_id : 0;
+    if (!first)
+        fsm_scale_done(fsm, allocation, CKPT__V1__REASON__REASON_SCALED_WITHOUT_CHECKPOINT);
 }
 
 static void victim_stop(struct fsm *fsm, struct allocation *allocation, struct fsm_outcome *asked)

@@ -17,6 +17,15 @@ bool fsm_checkpoint_writes(const struct checkpoint *checkpoint)
     return checkpoint->view.state == STATE(DISPATCHED) || checkpoint->view.state == STATE(WRITING);
 }
 
+/* Its allocation is being ended; or nodes are leaving it, and it will be of those that stay. */
+bool fsm_checkpoint_held(const struct fsm *fsm, const struct checkpoint *checkpoint)
+{
+    const struct fsm_allocation *view =
+        &fsm_allocation_look(fsm, checkpoint->view.allocation_slot)->view;
+
+    return view->terminating || view->leaving;
+}
+
 struct checkpoint *fsm_checkpoint_active(struct fsm *fsm, const struct allocation *allocation)
 {
     struct checkpoint *active;

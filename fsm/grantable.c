@@ -12,8 +12,7 @@
 static bool grantable(const struct fsm *fsm, const struct checkpoint *checkpoint)
 {
     return checkpoint->view.state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_REQUESTED &&
-           checkpoint->view.retry_at_ms == 0 &&
-           !fsm_allocation_look(fsm, checkpoint->view.allocation_slot)->view.terminating;
+           checkpoint->view.retry_at_ms == 0 && !fsm_checkpoint_held(fsm, checkpoint);
 }
 
 /* a * milli / 1000, saturated. */

@@ -573,6 +573,8 @@ void fsm_checkpoint_link(struct fsm *fsm, struct checkpoint *checkpoint); /* int
 void fsm_checkpoint_clear_shards(struct checkpoint *checkpoint);
 uint64_t fsm_checkpoint_timeout_ms(const struct fsm *fsm, const struct allocation *allocation);
 bool fsm_checkpoint_writes(const struct checkpoint *checkpoint); /* DISPATCHED or WRITING */
+bool fsm_checkpoint_held(const struct fsm *fsm,
+                         const struct checkpoint *checkpoint); /* is not granted meanwhile */
 
 /* learn.c */
 void fsm_learn_complete(struct fsm_allocation *view, const struct checkpoint *checkpoint);

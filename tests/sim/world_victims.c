@@ -6,6 +6,7 @@
  */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "fsm/limits.h"
 #include "src/base/check.h"
@@ -100,6 +101,23 @@ static void victim_event(struct world *world, const struct fsm *fsm, const Ckpt_
     checks->jobs[job - world->jobs].preemption_id = event->number;
 }
 
+/* Of the nodes that it was to give. One that shrinks has left them in the same entry where its parts there had ended before. */
+static bool holds_given(const struct fsm_allocation *allocation,
+                        const struct fsm_preemption *preemption)
+{
+    for (uint32_t i = 0; i < preemption->victim_count; i++) {
+        const struct fsm_preemption_victim *victim = &preemption->victims[i];
+
+        if (strcmp(victim->allocation_id, allocation->id) != 0)
+            continue;
+        for (uint32_t j = 0; j < victim->node_count; j++)
+            for (uint32_t k = 0; k < allocation->node_count; k++)
+                if (allocation->nodes[k].node_slot == victim->node_slots[j])
+                    return true;
+    }
+    return false;
+}
+
 /* I35: nothing is asked of a destination that is unavailable. Who is taken all the same is forced to, is told to end, and fails. */
 static void victim_check(struct world *world, const struct fsm *fsm, unsigned number)
 {
@@ -123,7 +141,7 @@ static void victim_check(struct world *world, const struct fsm *fsm, unsigned nu
     if (allocation->state != ALLOCATION(RUNNING) &&
         allocation->state != ALLOCATION(CHECKPOINTING_TO_STOP))
         return;
-    if (!allocation->terminating && !allocation->leaving)
+    if (!allocation->terminating && !allocation->leaving && holds_given(allocation, preemption))
         world_violation(world, "I35", "%s is taken by force in an outage, and is not told to end",
                         id);
     facts->without = allocation->terminating &&

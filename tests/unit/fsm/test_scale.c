@@ -293,6 +293,66 @@ static void a_reclaim_of_what_leaves_waits_for_the_same_checkpoint(void **unused
     script_close(&script);
 }
 
+/* A reclaim of n3, which is to leave j1, in an outage: the checkpoint that was to be first is paused. */
+static void start_forced(struct script *script)
+{
+    script_start(script);
+    expect_ok(script, "register j1 nodes=n1,n2,n3 gpus=4 min=1 borrowed");
+    expect_ok(script, "update j1 nodes=n1,n2 gpus=4 borrowed");
+    expect_ok(script, "target scratch down");
+    expect_status(script, STORAGE_UNAVAILABLE, "preempt reason=reclaim useful=n3 nodes=j1");
+    assert_false(job_of(script, "j1")->leaving);
+    expect_ok(script, "preempt reason=reclaim useful=n3 nodes=j1 forced");
+}
+
+/* S1-066, I35; found by the simulator (seed 50001574): it waited for the end of the outage, or its own deadline. */
+static void a_forced_reclaim_does_not_wait_for_a_paused_scale_down(void **unused)
+{
+    struct script script;
+    struct fsm_order order;
+
+    (void)unused;
+    start_forced(&script);
+    assert_true(job_of(&script, "j1")->leaving);
+    assert_true(script.outcome.victims[0].checkpoint_id == 0);
+    assert_int_equal(orders_of(&script, "n3", &order), 1);
+    assert_int_equal(order.kind, FSM_ORDER_TERMINATE);
+    expect_checkpoint(&script, 1, PAUSED); /* I24 */
+    expect_ok(&script, "report n3 terminated j1");
+    assert_int_equal(fsm_preemption_next(script.fsm, 0)->state,
+                     CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_RELEASED);
+    assert_int_equal(job_of(&script, "j1")->node_count, 2);
+    expect_job(&script, "j1", RUNNING);
+    expect_ok(&script, "target scratch up");
+    expect_ok(&script, "grant 1-1");
+    assert_int_equal(checkpoint_of(&script, 1)->shard_count, 2);
+    script_close(&script);
+}
+
+/* Forced at the deadline, in an outage that ends while n3 is leaving: of which nodes would the checkpoint be? */
+static void what_was_paused_is_granted_when_the_nodes_have_left(void **unused)
+{
+    struct script script;
+    uint64_t id;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1,n2,n3 gpus=4 min=1 borrowed grace=1000");
+    expect_ok(&script, "preempt reason=reclaim useful=n3 nodes=j1 forced");
+    expect_ok(&script, "target scratch down");
+    expect_ok(&script, "at %" PRIu64, fsm_preemption_next(script.fsm, 0)->deadline_ms);
+    expect_ok(&script, "tick");
+    assert_true(job_of(&script, "j1")->leaving);
+    expect_ok(&script, "target scratch up");
+    assert_int_equal(fsm_grantable(script.fsm, &id, 1), 0);
+    expect_status(&script, CHECKPOINT_ACTIVE, "grant 1-1");
+    expect_ok(&script, "report n3 terminated j1");
+    assert_int_equal(job_of(&script, "j1")->node_count, 2);
+    assert_int_equal(fsm_grantable(script.fsm, &id, 1), 1);
+    expect_ok(&script, "grant 1-1");
+    script_close(&script);
+}
+
 /* F-021: the parts that stay are remembered as ended */
 static void parts_that_ended_are_remembered(void **unused)
 {
@@ -357,6 +417,8 @@ int main(void)
         cmocka_unit_test(a_preemption_wins_over_a_scale_down),
         cmocka_unit_test(the_walltime_wins_over_a_scale_down),
         cmocka_unit_test(a_reclaim_of_what_leaves_waits_for_the_same_checkpoint),
+        cmocka_unit_test(a_forced_reclaim_does_not_wait_for_a_paused_scale_down),
+        cmocka_unit_test(what_was_paused_is_granted_when_the_nodes_have_left),
         cmocka_unit_test(parts_that_ended_are_remembered),
         cmocka_unit_test(what_stays_may_have_ended_while_the_others_left),
         cmocka_unit_test(what_stays_may_have_ended_before_the_others_leave_at_once),
