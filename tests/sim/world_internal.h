@@ -274,7 +274,7 @@ void state_checks_equal(struct world *world); /* at the end: the same bytes ever
 /* It has ended for good: its records leave the state after the retention time. */
 bool state_checks_ended(const struct world *world, unsigned job);
 /* Empty when everything that must come to an end has; else what has not. */
-const char *state_checks_settled(struct world *world);
+const char *state_checks_settled(struct world *world, uint64_t *ret_stops_us);
 
 /* Active ones of the target that wait for nothing. */
 uint32_t state_checks_unpaused(const struct world *world, uint32_t target_slot);

@@ -668,11 +668,15 @@ bool state_checks_ended(const struct world *world, unsigned job)
     return state == ALLOCATION(COMPLETED) || state == ALLOCATION(FAILED);
 }
 
-/* I23, L3, L4: nothing waits for ever once everything works. A job on a draining node that nobody started is asked again and again. */
-const char *state_checks_settled(struct world *world)
+/* I23, L3, L4: nothing waits for ever once everything works. A job on a draining node that nobody started is asked again and again. Of
+ * several stops the oldest is told, and since when it lasts (0: it is no stop). */
+const char *state_checks_settled(struct world *world, uint64_t *ret_stops_us)
 {
     struct state_checks *checks = world->state;
+    uint64_t oldest_us = world->healed_us + ASKED_AGAIN_US;
 
+    checks->unsettled[0] = '\0';
+    *ret_stops_us = 0;
     for (size_t i = 0; i < checks->checkpoint_count; i++) {
         const struct checkpoint_facts *facts = &checks->checkpoints[i];
         if (facts->id != 0 && facts->state == CHECKPOINT(PAUSED)) {
@@ -684,10 +688,10 @@ const char *state_checks_settled(struct world *world)
     }
     for (unsigned i = 0; i < world->job_count; i++)
         if (checks->jobs[i].state == ALLOCATION(CHECKPOINTING_TO_STOP) &&
-            checks->jobs[i].stops_us < world->healed_us + ASKED_AGAIN_US) {
+            checks->jobs[i].stops_us < oldest_us) {
             snprintf(checks->unsettled, sizeof(checks->unsettled), "%s is CHECKPOINTING_TO_STOP",
                      world->jobs[i].id);
-            return checks->unsettled;
+            *ret_stops_us = oldest_us = checks->jobs[i].stops_us;
         }
-    return "";
+    return checks->unsettled;
 }
