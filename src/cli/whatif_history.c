@@ -191,6 +191,26 @@ static void take_span(struct whatif_history_copy *copy, const Ckpt__V1__Event *e
         job->from_s = window_s(copy, event->at_ms);
 }
 
+/* RESTARTED tells of every application that goes on from a checkpoint. Those of a job that was stopped and started again are no failure;
+ * what failed was told by its stop, if it failed. In place, by itself, an application is started again on a single node only. */
+static bool restarted_in_place(const struct whatif_history_copy *copy, const Ckpt__V1__Event *event)
+{
+    struct whatif_name *name = find_job(copy, event->allocation_id);
+    bool resumes;
+
+    if (name == NULL)
+        return false;
+    resumes = name->resumes;
+    if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_ALLOCATION_STATE &&
+        !holds_nodes((Ckpt__V1__AllocationState)event->old_state) &&
+        event->old_state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_UNSPECIFIED)
+        name->resumes = holds_nodes((Ckpt__V1__AllocationState)event->new_state);
+    if (event->kind != CKPT__V1__EVENT_KIND__EVENT_KIND_RESTARTED)
+        return false;
+    name->resumes = false;
+    return !resumes && copy->jobs[name->job].nodes == 1;
+}
+
 static void keep_event(struct whatif_history_copy *copy, const Ckpt__V1__Event *event,
                        struct whatif_history_event to)
 {
@@ -224,6 +244,8 @@ void whatif_history_add_event(struct whatif_history_copy *copy, const Ckpt__V1__
 {
     struct whatif_history_event to = {0};
     struct whatif_name *name;
+    bool in_place =
+        restarted_in_place(copy, event); /* also before the window: how it was when it began */
 
     if (event->gap && event->at_ms > copy->from_ms && !copy->gap) {
         copy->gap = true;
@@ -244,7 +266,8 @@ void whatif_history_add_event(struct whatif_history_copy *copy, const Ckpt__V1__
     if (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_NODE_STATE &&
         event->new_state == NODE_STATE_DOWN)
         copy->nodes_down++;
-    if (!whatif_history_event_of(event, &to.what))
+    if (!whatif_history_event_of(event, &to.what) ||
+        (event->kind == CKPT__V1__EVENT_KIND__EVENT_KIND_RESTARTED && !in_place))
         return;
     if (to.what <= WHATIF_YIELD) {
         name = find_job(copy, event->allocation_id);

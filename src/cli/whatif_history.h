@@ -18,8 +18,9 @@ struct whatif_history_copy {
     struct whatif_name {
         char *name;
         uint32_t job;
-        bool seen; /* an event of it was taken */
-    } * names;     /* sorted by whatif_history_sort_names() */
+        bool seen;    /* an event of it was taken */
+        bool resumes; /* it was started again, and its application has not said so yet */
+    } * names;        /* sorted by whatif_history_sort_names() */
     struct whatif_history_event *events;
     size_t job_room, event_room;
     uint64_t from_ms, to_ms, reaches_ms;

@@ -134,6 +134,15 @@ static void add_job(struct whatif_history_copy *copy, char *name, uint64_t start
     whatif_history_add_job(copy, &job, 1000);
 }
 
+static uint32_t find_index(const struct whatif_history_copy *copy, const char *name)
+{
+    for (size_t i = 0; i < copy->history.job_count; i++)
+        if (strcmp(copy->names[i].name, name) == 0)
+            return copy->names[i].job;
+    fail_msg("no job %s", name);
+    return 0;
+}
+
 static void add_event(struct whatif_history_copy *copy, uint64_t at_ms, Ckpt__V1__EventKind kind,
                       char *job, Ckpt__V1__Reason reason, uint32_t new_state)
 {
@@ -172,7 +181,7 @@ static void jobs_and_events_of_the_window_become_a_history(void **state)
     assert_true(copy.jobs[1].from_s == 0 && copy.jobs[1].gpus == 16);
     assert_true(copy.jobs[1].bytes_per_s == 2000);
 
-    add_event(&copy, 10000000, KIND(RESTARTED), one, REASON(NONE), 0);
+    add_event(&copy, 10000000, KIND(ALLOCATION_STATE), one, REASON(NODE_DOWN), 0);
     add_event(&copy, 20000000, KIND(ALLOCATION_STATE), two, REASON(PREEMPTED), 0);
     add_event(&copy, 20500000, KIND(ALLOCATION_STATE), two, REASON(ENDED_BY_SCHEDULER), 0);
     add_event(&copy, 30000000, KIND(TARGET_DOWN), other, REASON(NONE), 0);
@@ -197,6 +206,48 @@ static void jobs_and_events_of_the_window_become_a_history(void **state)
     assert_int_equal(ledger.yields, 1);
     assert_true(ledger.held_gpu_s <= 16 * (89000.0 + 48000));
     assert_true(ledger.held_gpu_s >= 16 * (89000.0 + 48000 - 3600 - 1));
+    whatif_history_free(&copy);
+}
+
+static void move(struct whatif_history_copy *copy, uint64_t at_ms, char *job, uint32_t old_state,
+                 uint32_t new_state, Ckpt__V1__Reason reason)
+{
+    Ckpt__V1__Event event = CKPT__V1__EVENT__INIT;
+
+    event.at_ms = at_ms;
+    event.kind = KIND(ALLOCATION_STATE);
+    event.allocation_id = job;
+    event.old_state = old_state;
+    event.new_state = new_state;
+    event.reason = reason;
+    whatif_history_add_event(copy, &event);
+}
+
+/* Every part that goes on from a checkpoint says RESTARTED: a failure only where its application died in place. */
+static void only_what_failed_is_a_failure(void **state)
+{
+    enum { SUSPENDED = CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_SUSPENDED };
+    static char wide[] = "wide", single[] = "single";
+    struct whatif_history_copy copy = {
+        .from_ms = 1000, .to_ms = 90000000, .history.seconds = 89999};
+
+    (void)state;
+    add_job(&copy, wide, 500, RUNNING, 600);
+    add_job(&copy, single, 500, RUNNING, 600);
+    whatif_history_sort_names(&copy);
+    copy.jobs[find_index(&copy, single)].nodes = 1;
+    move(&copy, 2000, wide, RUNNING, SUSPENDED, REASON(PREEMPTED));
+    move(&copy, 3000, wide, SUSPENDED, RUNNING, REASON(NONE));
+    add_event(&copy, 4000, KIND(RESTARTED), wide, REASON(NONE), 0); /* two parts of it */
+    add_event(&copy, 5000, KIND(RESTARTED), wide, REASON(NONE), 0);
+    assert_int_equal(copy.history.event_count, 1);
+    assert_true(copy.events[0].what == WHATIF_YIELD);
+    move(&copy, 900, single, SUSPENDED, RUNNING, REASON(NONE)); /* before the window */
+    add_event(&copy, 6000, KIND(RESTARTED), single, REASON(NONE), 0);
+    assert_int_equal(copy.history.event_count, 1);
+    add_event(&copy, 7000, KIND(RESTARTED), single, REASON(NONE), 0); /* in place */
+    assert_int_equal(copy.history.event_count, 2);
+    assert_true(copy.events[1].what == WHATIF_FAILURE);
     whatif_history_free(&copy);
 }
 
@@ -316,7 +367,7 @@ static void what_lies_before_the_first_kept_event_is_cut_off(void **state)
     first.kind = KIND(TARGET_DOWN);
     first.allocation_id = other;
     whatif_history_add_event(&copy, &first);
-    add_event(&copy, 21000000, KIND(RESTARTED), one, REASON(NONE), 0);
+    add_event(&copy, 21000000, KIND(ALLOCATION_STATE), one, REASON(NODE_DOWN), 0);
     whatif_history_cut(&copy);
     assert_true(copy.gap);
     assert_int_equal(copy.reaches_ms, 11000000);
@@ -334,6 +385,7 @@ int main(void)
         T(plot_is_written_where_it_was_asked_for),
         T(wrong_words_are_refused_by_name),
         T(jobs_and_events_of_the_window_become_a_history),
+        cmocka_unit_test(only_what_failed_is_a_failure),
         cmocka_unit_test(what_is_not_replayed_is_counted),
         cmocka_unit_test(a_job_counts_from_its_first_start_in_the_window),
         cmocka_unit_test(recorded_queues_become_regimes_and_the_rate_of_demands),
