@@ -43,6 +43,7 @@ struct rank {
     uint64_t start_ticks, deadline_us, walltime_ms;
     uint64_t end_life,
         end_us; /* the last life whose end was known, and that end on the simulator's clock */
+    unsigned end_boots; /* of the machine, when it was */
     /* of its attempt */
     uint64_t checkpoint_id, timeout_ms;
     uint32_t attempt;
@@ -474,15 +475,18 @@ static void check_walltime(struct agent_checks *checks, const struct agent_machi
         return;
     rank->end_life = entry->life;
     rank->end_us = sim_now_us(machine->sim) + entry->deadline_us - agent_now_us(&machine->agent);
+    rank->end_boots = machine->boots;
 }
 
-/* Neither a reboot nor a start for an unknown life makes its end forgotten. */
+/* Neither a reboot nor a start for an unknown life makes its end forgotten. What runs after a reboot in a life that is known was
+ * named by a leader since, whose first orders bring the end again: until then nobody here can know it. */
 static bool end_forgotten(const struct agent_machine *machine, const struct ledger_entry *entry,
                           const struct rank *rank)
 {
+    bool same = entry->life == rank->end_life && machine->boots == rank->end_boots;
+
     return rank->living != NULL && entry->deadline_us == 0 && rank->end_us != 0 &&
-           (entry->life == 0 || entry->life == rank->end_life) &&
-           sim_now_us(machine->sim) > rank->end_us + FORGOTTEN_US;
+           (entry->life == 0 || same) && sim_now_us(machine->sim) > rank->end_us + FORGOTTEN_US;
 }
 
 /* Of an agent that was awake for long enough. */
