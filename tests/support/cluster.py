@@ -94,6 +94,7 @@ class Client:
         self.credentials = credentials  # of grpc.secure_channel; None: plain
         self.current = 0
         self.channels = {}
+        self.unavailable = {}  # address -> how often in a row
         self.attempt_started = 0.0
 
     def channel(self, address):
@@ -104,6 +105,14 @@ class Client:
                                       else grpc.secure_channel(address, self.credentials, options=options))
         return self.channels[address]
 
+    def renew(self, address, error):
+        """A channel over TLS whose server was killed during the handshake may say "tcp handshaker shutdown" for ever (gRPC for Python 1.51)."""
+        if error.code() == grpc.StatusCode.UNAVAILABLE and "handshaker shutdown" in (error.details() or ""):
+            self.unavailable[address] = self.unavailable.get(address, 0) + 1
+            if self.unavailable[address] > 5:
+                self.unavailable[address] = 0
+                self.channels.pop(address, None)
+
     def call(self, service, method, request, timeout_s=10.0, attempt_s=1.0):
         """One unary call to the leader, retried until timeout_s. Raises grpc.RpcError for a final answer."""
         stub_class = {"Broker": broker_pb2_grpc.BrokerServiceStub, "Operator": operator_pb2_grpc.OperatorServiceStub}[service]
@@ -112,8 +121,11 @@ class Client:
             address = self.addresses[self.current]
             self.attempt_started = time.monotonic()
             try:
-                return getattr(stub_class(self.channel(address)), method)(request, timeout=attempt_s)
+                reply = getattr(stub_class(self.channel(address)), method)(request, timeout=attempt_s)
+                self.unavailable[address] = 0
+                return reply
             except grpc.RpcError as error:
+                self.renew(address, error)
                 hint = dict(error.trailing_metadata() or ()).get("ckpt-leader-hint")
                 moved = error.code() == grpc.StatusCode.FAILED_PRECONDITION and hint is not None
                 if not moved and error.code() not in RETRYABLE:
