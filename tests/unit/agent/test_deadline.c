@@ -1,56 +1,15 @@
 /* The deadline of an allocation through order sets and starts (S1-090, I33). */
-#include "src/agent/allocation.h"
-#include "tests/support/test.h"
+#include "tests/unit/agent/still_agent.h"
 
-enum { LIFE = 7, SECOND_US = 1000000 };
-
-static struct agent agent;
-static uint64_t now_us;
-
-static uint64_t clock_now(void *context)
-{
-    (void)context;
-    return now_us;
-}
-
-static struct clock_timer *timer_new(void *context, void (*fire)(void *data), void *data)
-{
-    (void)context, (void)fire, (void)data;
-    return NULL;
-}
-
-static void timer_start(struct clock_timer *timer, uint64_t delay_us)
-{
-    (void)timer, (void)delay_us;
-}
-
-static void timer_stop(struct clock_timer *timer)
-{
-    (void)timer;
-}
+enum { LIFE = 7 };
 
 static int set_up(void **state)
 {
-    static const struct clock_ops clock = {.monotonic_us = clock_now,
-                                           .wall_ms = clock_now,
-                                           .timer_new = timer_new,
-                                           .timer_start = timer_start,
-                                           .timer_stop = timer_stop,
-                                           .timer_free = timer_stop};
     struct machine_ops machine;
 
     (void)state;
-    now_us = 10 * SECOND_US;
     machine_uv_ops(NULL, &machine); /* nothing here needs its loop */
-    agent_init(&agent, NULL, &clock, &machine, "node-a", "boot-1", ledger_new());
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    agent_close(&agent);
-    ledger_close(agent.ledger);
+    still_agent_open(&machine);
     return 0;
 }
 
@@ -107,7 +66,7 @@ static void an_old_set_does_not_move_a_deadline(void **state)
     (void)state;
     take_set(ids, 2, 0, 20000);
     assert_uint_equal(allocation->entry.deadline_us, 30 * SECOND_US);
-    now_us += 5 * SECOND_US;
+    still_now_us += 5 * SECOND_US;
     assert_true(allocation_set_life(allocation, 0, 0));
     assert_uint_equal(allocation->entry.deadline_us, 30 * SECOND_US);
     assert_true(allocation_set_life(allocation, 0, LIFE + 1));
@@ -195,7 +154,7 @@ static void an_unknown_life_after_an_ended_one_has_none_of_it(void **state)
 
 int main(void)
 {
-#define DEADLINE_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define DEADLINE_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, still_agent_close)
     const struct CMUnitTest tests[] = {
         DEADLINE_TEST(a_start_for_an_unknown_life_keeps_the_deadline),
         DEADLINE_TEST(an_old_set_does_not_move_a_deadline),

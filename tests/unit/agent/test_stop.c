@@ -3,41 +3,13 @@
 
 #include <signal.h>
 
-#include "src/agent/allocation.h"
-#include "tests/support/test.h"
+#include "tests/unit/agent/still_agent.h"
 
-enum { LIFE = 7, PID = 100, START_TICKS = 5000, SECOND_US = 1000000 };
+enum { LIFE = 7, PID = 100, START_TICKS = 5000 };
 
-static struct agent agent;
 static struct allocation *job;
-static uint64_t now_us;
 static bool leader_lives, group_lives;
 static unsigned terms;
-static void (*poll_process)(void *data);
-
-static uint64_t clock_now(void *context)
-{
-    (void)context;
-    return now_us;
-}
-
-static struct clock_timer *timer_new(void *context, void (*fire)(void *data), void *data)
-{
-    (void)context, (void)data;
-    if (poll_process == NULL)
-        poll_process = fire; /* the first that an allocation makes */
-    return NULL;
-}
-
-static void timer_start(struct clock_timer *timer, uint64_t delay_us)
-{
-    (void)timer, (void)delay_us;
-}
-
-static void timer_stop(struct clock_timer *timer)
-{
-    (void)timer;
-}
 
 static int process_read(void *context, pid_t pid, struct proc_stat *ret_stat,
                         struct proc_status *ret_status)
@@ -77,12 +49,6 @@ static void pid_watch_free(struct pid_watch *watch)
 
 static int set_up(void **state)
 {
-    static const struct clock_ops clock = {.monotonic_us = clock_now,
-                                           .wall_ms = clock_now,
-                                           .timer_new = timer_new,
-                                           .timer_start = timer_start,
-                                           .timer_stop = timer_stop,
-                                           .timer_free = timer_stop};
     struct machine_ops machine;
 
     (void)state;
@@ -92,23 +58,13 @@ static int set_up(void **state)
     machine.group_signal = group_signal;
     machine.pid_watch = pid_watch;
     machine.pid_watch_free = pid_watch_free;
-    now_us = 10 * SECOND_US;
     leader_lives = group_lives = true;
     terms = 0;
-    agent_init(&agent, NULL, &clock, &machine, "node-a", "boot-1", ledger_new());
-    poll_process = NULL;
+    still_agent_open(&machine);
     job = agent_get(&agent, "job");
     job->entry.life = LIFE;
     process_attached(job, &(struct process_identity){.pid = PID, .start_ticks = START_TICKS}, 0,
                      false);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    agent_close(&agent);
-    ledger_close(agent.ledger);
     return 0;
 }
 
@@ -148,7 +104,7 @@ static void ends_before(int32_t status, enum process_stop_cause cause, uint64_t 
     assert_int_equal(job->process.state, PROCESS_RUNNING);
     stop(cause, life);
     group_lives = false;
-    poll_process(job);
+    still_first_fire(job);
 }
 
 static void what_ends_is_told_with_its_status(void **state)
@@ -215,14 +171,14 @@ static void what_was_told_by_the_agent_before_has_not_finished(void **state)
     process_resume(job);
     process_exited(job, 0, false);
     group_lives = false;
-    poll_process(job);
+    still_first_fire(job);
     expect_report(KIND(TERMINATED), LIFE, 0);
     allocation_free(job);
 }
 
 int main(void)
 {
-#define PROCESS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define PROCESS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, still_agent_close)
     const struct CMUnitTest tests[] = {
         PROCESS_TEST(what_ends_is_told_with_its_status),
         PROCESS_TEST(what_had_finished_before_an_order_has_exited),

@@ -489,6 +489,22 @@ __attribute__((unused)) static void fake_set_available(struct fake *fake, bool a
     assert_int_equal(fake_do(fake, &command).status, FSM_OK);
 }
 
+/* a node's state as the broker would propose it from its agent's stream */
+__attribute__((unused)) static void fake_node_seen(struct fake *fake, const char *id,
+                                                   Ckpt__Log__V1__NodeState state)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__NodeSeen seen = CKPT__LOG__V1__NODE_SEEN__INIT;
+    char name[64];
+
+    snprintf(name, sizeof(name), "%s", id);
+    seen.node_id = name;
+    seen.state = state;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_SEEN;
+    command.node_seen = &seen;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+}
+
 __attribute__((unused)) static struct fsm_summary fake_summary(const struct fake *fake)
 {
     struct fsm_summary summary;

@@ -29,20 +29,6 @@ static const struct fsm_allocation *job(const struct scene *scene)
     return fsm_allocation_find(scene->fake->replica.fsm, "job");
 }
 
-static void node_ready(struct fake *fake, const char *name, Ckpt__Log__V1__NodeState state)
-{
-    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
-    Ckpt__Log__V1__NodeSeen seen = CKPT__LOG__V1__NODE_SEEN__INIT;
-    char copy[64];
-
-    snprintf(copy, sizeof(copy), "%s", name);
-    seen.node_id = copy;
-    seen.state = state;
-    command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_SEEN;
-    command.node_seen = &seen;
-    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
-}
-
 static void never_requeued(Ckpt__V1__AllocationSpec *spec)
 {
     spec->requeue_policy = CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_NEVER;
@@ -126,7 +112,7 @@ static void a_job_moves_off_a_node_with_an_alarm_when_a_spare_waits(void **state
     const char *spare = NULL;
 
     (void)state;
-    node_ready(scene.fake, "idle", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
+    fake_node_seen(scene.fake, "idle", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
     assert_false(moves(&scene, &spare)); /* no alarm */
     alarm_of(&scene, "node-2");
     assert_true(moves(&scene, &spare));
@@ -142,12 +128,12 @@ static void without_a_good_spare_it_stays(void **state)
     (void)state;
     alarm_of(&scene, "node-2");
     assert_false(moves(&scene, &spare)); /* none at all */
-    node_ready(scene.fake, "drained", CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING);
-    node_ready(scene.fake, "late", CKPT__LOG__V1__NODE_STATE__NODE_STATE_DEGRADED);
-    node_ready(scene.fake, "ill", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
+    fake_node_seen(scene.fake, "drained", CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING);
+    fake_node_seen(scene.fake, "late", CKPT__LOG__V1__NODE_STATE__NODE_STATE_DEGRADED);
+    fake_node_seen(scene.fake, "ill", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
     alarm_of(&scene, "ill");
     assert_false(moves(&scene, &spare));
-    node_ready(scene.fake, "busy", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
+    fake_node_seen(scene.fake, "busy", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
     assert_true(moves(&scene, &spare));
     assert_string_equal(spare, "busy");
     finish(&scene);
@@ -159,11 +145,11 @@ static void each_node_with_an_alarm_needs_a_spare(void **state)
     const char *spare = NULL;
 
     (void)state;
-    node_ready(scene.fake, "idle-1", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
+    fake_node_seen(scene.fake, "idle-1", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
     alarm_of(&scene, "node-1");
     alarm_of(&scene, "node-2");
     assert_false(moves(&scene, &spare));
-    node_ready(scene.fake, "idle-2", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
+    fake_node_seen(scene.fake, "idle-2", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
     assert_true(moves(&scene, &spare));
     assert_uint_equal(scene.actions.spare_count, 0); /* both are promised */
     finish(&scene);
@@ -179,7 +165,7 @@ static void who_may_not_be_requeued_is_not_moved(void **state)
         struct scene scene = begin(kinds[i]);
         const char *spare = NULL;
 
-        node_ready(scene.fake, "idle", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
+        fake_node_seen(scene.fake, "idle", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
         alarm_of(&scene, "node-2");
         assert_false(moves(&scene, &spare));
         finish(&scene);
@@ -196,7 +182,7 @@ static void a_job_with_nothing_to_lose_stays(void **state)
     uint32_t alarmed;
 
     (void)state;
-    node_ready(scene.fake, "idle", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
+    fake_node_seen(scene.fake, "idle", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
     alarm_of(&scene, "node-2");
     assert_true(moves(&scene, &spare));
     assert_true(evaluator_actions_situation(&scene.cycle, scene.fake->replica.fsm, job(&scene),
@@ -256,7 +242,7 @@ static void a_cycle_proposes_the_move(void **state)
     fake->broker.dispatcher = dispatcher_new(&fake->broker);
     fake->broker.evaluator = evaluator_new(&fake->broker);
     assert_int_equal(fake_register(fake, "job", 1, 2, NULL).status, FSM_OK);
-    node_ready(fake, "idle", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
+    fake_node_seen(fake, "idle", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
     health = nodes_health(dispatcher_nodes(fake->broker.dispatcher));
     node_health_set_source(health, SOURCE, FRESH_MS);
     fake_advance_ms(fake, 20 * 60000);

@@ -68,23 +68,9 @@ static void report(struct fake *fake, const struct waits *waits)
     report_waited(fake, waits, 0);
 }
 
-static void node_seen(struct fake *fake, const char *name, Ckpt__Log__V1__NodeState state)
-{
-    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
-    Ckpt__Log__V1__NodeSeen seen = CKPT__LOG__V1__NODE_SEEN__INIT;
-    char copy[64];
-
-    snprintf(copy, sizeof(copy), "%s", name);
-    seen.node_id = copy;
-    seen.state = state;
-    command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_SEEN;
-    command.node_seen = &seen;
-    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
-}
-
 static void node_idle(struct fake *fake, const char *name)
 {
-    node_seen(fake, name, CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
+    fake_node_seen(fake, name, CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
 }
 
 static void of_class_9(Ckpt__V1__AllocationSpec *spec)
@@ -127,6 +113,13 @@ static size_t claims_when(struct fake *fake, const struct waits *waits)
 {
     report(fake, waits);
     fake_serve(fake);
+    return claims(fake);
+}
+
+static size_t claims_after(struct fake *fake, const struct waits *waits, uint64_t ms)
+{
+    report(fake, waits);
+    fake_advance_ms(fake, ms);
     return claims(fake);
 }
 
@@ -196,9 +189,7 @@ static void idle_nodes_come_first(void **state)
     node_idle(fake, "idle");
     assert_uint_equal(claims_when(fake, &waits), 0);
     waits.gpus = 2 * GPUS;
-    report(fake, &waits);
-    fake_advance_ms(fake, MINUTE_MS);
-    assert_uint_equal(claims(fake), 1);
+    assert_uint_equal(claims_after(fake, &waits, MINUTE_MS), 1);
     assert_uint_equal(fsm_preemption_next(fake->replica.fsm, 0)->request->gpus_needed, GPUS);
     finish(fake);
 }
@@ -214,14 +205,10 @@ static void what_cannot_be_won_is_not_asked_for(void **state)
     assert_int_equal(fake_register(fake, "other", 4, 1, itself_sensitive).status, FSM_OK);
     assert_uint_equal(claims_when(fake, &waits), 0);
     proposed = fake->replica.proposed_count;
-    report(fake, &waits);
-    fake_advance_ms(fake, 2 * MINUTE_MS);
-    assert_uint_equal(claims(fake), 0);
+    assert_uint_equal(claims_after(fake, &waits, 2 * MINUTE_MS), 0);
     assert_true(fake->replica.proposed_count - proposed <= 3); /* the report, what is learned */
     waits.gpus = 3 * GPUS;
-    report(fake, &waits);
-    fake_advance_ms(fake, MINUTE_MS);
-    assert_uint_equal(claims(fake), 1);
+    assert_uint_equal(claims_after(fake, &waits, MINUTE_MS), 1);
     finish(fake);
 }
 
@@ -259,12 +246,8 @@ static void a_job_that_runs_is_not_claimed_for(void **state)
         fake_serve(fake);
         fake_advance_ms(fake, 2 * MINUTE_MS);
         assert_uint_equal(claims(fake), 0);
-        report(fake, &plain);
-        fake_advance_ms(fake, MINUTE_MS);
-        assert_uint_equal(claims(fake), 0);
-        report(fake, &next);
-        fake_advance_ms(fake, MINUTE_MS);
-        assert_uint_equal(claims(fake), 1);
+        assert_uint_equal(claims_after(fake, &plain, MINUTE_MS), 0);
+        assert_uint_equal(claims_after(fake, &next, MINUTE_MS), 1);
         finish(fake);
     }
 }
@@ -315,9 +298,7 @@ static void a_job_is_claimed_for_once_an_hour(void **state)
     }
     assert_uint_equal(claims(fake), 1);
     waits.job_id = "another";
-    report(fake, &waits);
-    fake_advance_ms(fake, MINUTE_MS);
-    assert_uint_equal(claims(fake), 2);
+    assert_uint_equal(claims_after(fake, &waits, MINUTE_MS), 2);
     finish(fake);
 }
 
@@ -333,9 +314,7 @@ static void claims_of_one_instant_are_two(void **state)
     fake_serve(fake);
     assert_uint_equal(claims(fake), 1);
     waits.job_id = "another";
-    report(fake, &waits);
-    fake_advance_ms(fake, MINUTE_MS);
-    assert_uint_equal(claims(fake), 2);
+    assert_uint_equal(claims_after(fake, &waits, MINUTE_MS), 2);
     finish(fake);
 }
 
@@ -344,7 +323,7 @@ static struct fake *cluster_that_promises_too_much(void)
 {
     struct fake *fake = start();
 
-    node_seen(fake, "node-3", CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN);
+    fake_node_seen(fake, "node-3", CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN);
     assert_int_equal(fake_register(fake, "low", 1, 1, NULL).status, FSM_OK);
     assert_int_equal(fake_register(fake, "high", 2, 2, of_class_9).status, FSM_OK);
     return fake;
@@ -374,12 +353,10 @@ static void a_refused_job_has_its_turn_again_after_five_minutes(void **state)
 
     (void)state;
     assert_uint_equal(claims_when(fake, &large), 0);
-    node_seen(fake, "node-3", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
+    fake_node_seen(fake, "node-3", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
     fake_advance_ms(fake, 4 * MINUTE_MS + MINUTE_MS / 2);
     assert_uint_equal(claims(fake), 0);
-    report(fake, &large);
-    fake_advance_ms(fake, MINUTE_MS);
-    assert_uint_equal(claims(fake), 1);
+    assert_uint_equal(claims_after(fake, &large, MINUTE_MS), 1);
     finish(fake);
 }
 
@@ -399,7 +376,7 @@ static void the_oldest_refusal_is_forgotten_first(void **state)
     fake_serve(fake);
     fake_advance_ms(fake, EVALUATOR_CLAIM_REFUSED_MAX * MINUTE_MS / 2);
     assert_uint_equal(claims(fake), 0);
-    node_seen(fake, "node-3", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
+    fake_node_seen(fake, "node-3", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
     fake_advance_ms(fake, MINUTE_MS / 2);
     assert_uint_equal(claims(fake), 1);
     assert_string_equal(fsm_preemption_next(fake->replica.fsm, 0)->request->for_job, "large-0");
@@ -428,9 +405,7 @@ static void every_idle_node_of_a_large_cluster_is_counted(void **state)
     assert_uint_equal(count.idle_nodes, IDLE);
     assert_uint_equal(claims_when(fake, &waits), 0);
     waits.gpus = IDLE * GPUS + 1;
-    report(fake, &waits);
-    fake_advance_ms(fake, MINUTE_MS);
-    assert_uint_equal(claims(fake), 1);
+    assert_uint_equal(claims_after(fake, &waits, MINUTE_MS), 1);
     assert_uint_equal(fsm_preemption_next(fake->replica.fsm, 0)->request->gpus_needed, 1);
     finish(fake);
 }
@@ -460,9 +435,7 @@ static void an_idle_node_counts_the_gpus_that_it_told_of(void **state)
     node_told(fake, "small", 1);
     node_told(fake, "silent", 0);
     node_told(fake, "silent", UINT32_MAX); /* that is no count */
-    report(fake, &waits);
-    fake_advance_ms(fake, MINUTE_MS / 2);
-    assert_uint_equal(claims(fake), 1);
+    assert_uint_equal(claims_after(fake, &waits, MINUTE_MS / 2), 1);
     assert_uint_equal(fsm_preemption_next(fake->replica.fsm, 0)->request->gpus_needed, GPUS - 1);
     finish(fake);
 }

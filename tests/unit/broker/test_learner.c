@@ -8,29 +8,13 @@
 #include "src/eval/learn.h"
 #include "tests/unit/broker/evaluator_fixture.h"
 
-static void node_seen(struct fake *fake, const char *id, Ckpt__Log__V1__NodeState state)
-{
-    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
-    Ckpt__Log__V1__NodeSeen seen = CKPT__LOG__V1__NODE_SEEN__INIT;
-    char name[32];
-
-    snprintf(name, sizeof(name), "%s", id);
-    seen.node_id = name;
-    seen.boot_id = (char[]){"b"};
-    seen.version = (char[]){"1"};
-    seen.state = state;
-    command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_SEEN;
-    command.node_seen = &seen;
-    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
-}
-
 static void nodes_ready(struct fake *fake, uint32_t first, uint32_t count)
 {
     char name[32];
 
     for (uint32_t i = 0; i < count; i++) {
         snprintf(name, sizeof(name), "node-%u", first + i);
-        node_seen(fake, name, CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
+        fake_node_seen(fake, name, CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
     }
 }
 
@@ -70,8 +54,8 @@ static void failures_raise_the_rate_and_the_factor_of_their_age(void **unused)
     expect_near(before.node_failures_per_s, 6.5 / 1000 / 86400, 1e-9);
     fake_advance_ms(fake, 10 * (uint64_t)HOUR_MS);
     for (int i = 0; i < 30; i++) { /* one node, again and again */
-        node_seen(fake, "node-3", CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN);
-        node_seen(fake, "node-3", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
+        fake_node_seen(fake, "node-3", CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN);
+        fake_node_seen(fake, "node-3", CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
         fake_advance_ms(fake, HOUR_MS / 2);
     }
     after = rates_of_next_leader(fake);
@@ -95,7 +79,7 @@ static void the_next_leader_goes_on_where_the_last_one_was(void **unused)
     nodes_ready(fake, 0, 10);
     fake_serve(fake);
     fake_advance_ms(fake, 50 * (uint64_t)HOUR_MS);
-    node_seen(fake, "node-1", CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN);
+    fake_node_seen(fake, "node-1", CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN);
     fake_advance_ms(fake, HOUR_MS);
     at_ms = fsm_learned(fake->replica.fsm)->at_ms;
     written = rates_of_next_leader(fake);
@@ -105,7 +89,7 @@ static void the_next_leader_goes_on_where_the_last_one_was(void **unused)
                     (10 / (6.5 / 1000 / 86400) + (51 * 10 - 1) * 3600.0 * exp(-25.0 / 720)),
                 1e-3);
     fake_stop_serving(fake); /* nobody writes what follows among the learned numbers */
-    node_seen(fake, "node-2", CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN);
+    fake_node_seen(fake, "node-2", CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN);
     fake->now_us += UINT64_C(20) * HOUR_MS * 1000;
     counted = rates_of_next_leader(fake);
     assert_int_equal(fsm_learned(fake->replica.fsm)->at_ms, at_ms);
@@ -151,7 +135,7 @@ static void what_is_learned_enters_the_log_at_most_every_few_minutes(void **unus
         char name[32];
 
         snprintf(name, sizeof(name), "node-%u", i);
-        node_seen(fake, name, CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN);
+        fake_node_seen(fake, name, CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN);
         fake_advance_ms(fake, 60000);
     }
     assert_in_range(fake->replica.proposed_count - proposed - 30, 5, 8);

@@ -1,0 +1,64 @@
+/* An agent on a clock that a test moves by hand, beside no broker: for tests of what it does by itself.
+ *
+ * Flow     still_agent_open(), then still_now_us moves and `agent` is looked at.
+ * Shapes   timers never fire by themselves; still_first_fire is what the first one that an allocation makes would call.
+ */
+#ifndef TESTS_UNIT_AGENT_STILL_AGENT_H
+#define TESTS_UNIT_AGENT_STILL_AGENT_H
+
+#include "src/agent/allocation.h"
+#include "tests/support/test.h"
+
+enum { SECOND_US = 1000000 };
+
+static struct agent agent;
+static uint64_t still_now_us;
+static void (*still_first_fire)(void *data);
+
+static uint64_t still_clock_now(void *context)
+{
+    (void)context;
+    return still_now_us;
+}
+
+static struct clock_timer *still_timer_new(void *context, void (*fire)(void *data), void *data)
+{
+    (void)context, (void)data;
+    if (still_first_fire == NULL)
+        still_first_fire = fire;
+    return NULL;
+}
+
+static void still_timer_start(struct clock_timer *timer, uint64_t delay_us)
+{
+    (void)timer, (void)delay_us;
+}
+
+static void still_timer_stop(struct clock_timer *timer)
+{
+    (void)timer;
+}
+
+static void still_agent_open(const struct machine_ops *machine)
+{
+    static const struct clock_ops clock = {.monotonic_us = still_clock_now,
+                                           .wall_ms = still_clock_now,
+                                           .timer_new = still_timer_new,
+                                           .timer_start = still_timer_start,
+                                           .timer_stop = still_timer_stop,
+                                           .timer_free = still_timer_stop};
+
+    still_now_us = 10 * SECOND_US;
+    agent_init(&agent, NULL, &clock, machine, "node-a", "boot-1", ledger_new());
+    still_first_fire = NULL; /* not the agent's own */
+}
+
+static int still_agent_close(void **state)
+{
+    (void)state;
+    agent_close(&agent);
+    ledger_close(agent.ledger);
+    return 0;
+}
+
+#endif
