@@ -26,7 +26,7 @@ static bool too_deep(const uint8_t *bytes, size_t length)
     return false;
 }
 
-json_t *json_parse(const void *bytes, size_t length, struct err *err)
+json_t *json_parse_any(const void *bytes, size_t length, struct err *err)
 {
     json_error_t problem;
     json_t *document;
@@ -40,11 +40,16 @@ json_t *json_parse(const void *bytes, size_t length, struct err *err)
         return NULL;
     }
     document = json_loadb(bytes, length, 0, &problem);
-    if (document == NULL) {
+    if (document == NULL)
         err_set(err, ERR_INVALID, "not JSON: line %d: %.120s", problem.line, problem.text);
-        return NULL;
-    }
-    if (!json_is_object(document)) {
+    return document;
+}
+
+json_t *json_parse(const void *bytes, size_t length, struct err *err)
+{
+    json_t *document = json_parse_any(bytes, length, err);
+
+    if (document != NULL && !json_is_object(document)) {
         json_decref(document);
         err_set(err, ERR_INVALID, "JSON, but no object");
         return NULL;

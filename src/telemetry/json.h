@@ -15,6 +15,8 @@ enum { JSON_DEPTH_MAX = 64 };
 
 /* An object; NULL with err. Give it back with json_decref(). */
 json_t *json_parse(const void *bytes, size_t length, struct err *err);
+/* An object or an array; likewise. */
+json_t *json_parse_any(const void *bytes, size_t length, struct err *err);
 /* The member's text; "" when it is none. Lives as long as the object. */
 const char *json_text(const json_t *object, const char *name);
 /* The member's number; NaN when it is none. Numbers in quotes are none. */

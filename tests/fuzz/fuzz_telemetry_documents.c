@@ -1,12 +1,14 @@
 /* Any bytes as a document of a telemetry source: the first byte chooses the parser. Samples stay within their bounds, links on their
  * host, and a node's health takes them all. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "src/base/check.h"
 #include "src/telemetry/health.h"
 #include "src/telemetry/prometheus.h"
 #include "src/telemetry/smd.h"
+#include "src/telemetry/vast.h"
 #include "src/telemetry/walk.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
@@ -49,6 +51,29 @@ static void walk_on(const struct redfish_links *links)
     walk_close(&walk);
 }
 
+/* A list of clusters, or the answer to a login: what is there is a rate, a word, a header's text. */
+static int check_vast(const uint8_t *bytes, size_t length, struct err *err)
+{
+    struct vast_cluster cluster;
+    struct vast_share share = {.own_bytes_per_s = UINT64_C(1) << 40, .most_bytes_per_s = 1000};
+    struct err other;
+    char *token = vast_token(bytes, length, &other);
+    uint64_t headroom;
+
+    CHECK(token == NULL || (strlen(token) <= VAST_TOKEN_MAX && strpbrk(token, "\r\n ") == NULL));
+    free(token);
+    vast_token_refused(403, bytes, length);
+    if (vast_parse(bytes, length, "", &cluster, err) != 0)
+        return -1;
+    CHECK(cluster.up == (cluster.trouble[0] == '\0'));
+    CHECK(strpbrk(cluster.trouble, "\"\n") == NULL);
+    CHECK(isnan(cluster.write_bytes_per_s) ||
+          (cluster.write_bytes_per_s >= 0 && cluster.write_bytes_per_s < VAST_RATE_END));
+    headroom = vast_headroom(&cluster, &share);
+    CHECK(headroom == 0 || (headroom >= 50 && headroom <= 1000));
+    return 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
     struct samples samples;
@@ -59,10 +84,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
     if (length == 0)
         return 0;
     samples_init(&samples);
-    if (bytes[0] % 3 == 0)
+    if (bytes[0] % 4 == 0)
         result = smd_parse(bytes + 1, length - 1, &samples, &err);
-    else if (bytes[0] % 3 == 1)
+    else if (bytes[0] % 4 == 1)
         result = redfish_parse(bytes + 1, length - 1, &samples, &links, &err);
+    else if (bytes[0] % 4 == 3)
+        result = check_vast(bytes + 1, length - 1, &err);
     else
         result = prometheus_parse(bytes + 1, length - 1, 1000, &samples, &err);
     CHECK(result == 0 || (result == -1 && err.code != ERR_NONE));
@@ -77,7 +104,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 size_t fuzz_seed_input(size_t i, uint8_t *bytes, size_t size)
 {
     static const char *const seeds[] = {
-        "\x03{\"Components\":[{\"ID\":\"x1000c0s0b0n0\",\"Type\":\"Node\",\"State\":\"Ready\","
+        "\x04{\"Components\":[{\"ID\":\"x1000c0s0b0n0\",\"Type\":\"Node\",\"State\":\"Ready\","
         "\"Flag\":\"Alert\",\"NID\":1}]}",
         "\x01{\"@odata.type\":\"#ServiceRoot.v1_15_0.ServiceRoot\",\"Systems\":{\"@odata.id\":"
         "\"/redfish/v1/Systems\"},\"Chassis\":{\"@odata.id\":\"/redfish/v1/Chassis\"}}",
@@ -92,7 +119,13 @@ size_t fuzz_seed_input(size_t i, uint8_t *bytes, size_t size)
         "\x02# TYPE a gauge\nDCGM_FI_DEV_XID_ERRORS{gpu=\"0\",UUID=\"G\",Hostname=\"n1\"} 79 2000\n"
         "DCGM_EXP_XID_ERRORS_COUNT{xid=\"63\",instance=\"n2:9400\"} 2\n"
         "DCGM_FI_DEV_GPU_TEMP{Hostname=\"n1\"} 96\n"
-        "node_edac_correctable_errors_total{controller=\"0\"} 1.2e+01\n"};
+        "node_edac_correctable_errors_total{controller=\"0\"} 1.2e+01\n",
+        "\x03[{\"id\":1,\"state\":\"ONLINE\",\"ssd_raid_state\":\"REBALANCE\",\"wr_bw\":27904056.0,"
+        "\"max_performance\":{\"read_bw\":70,\"write_bw\":14.5}}]",
+        "\x03{\"count\":1,\"next\":null,\"previous\":null,\"results\":[{\"state\":\"FAILED\","
+        "\"nvram_raid_state\":\"FAILED\",\"wr_bw\":0}]}",
+        "\x03{\"access\":\"eyJ0eXAi.e30.x\",\"refresh\":\"y\"}",
+        "\x03{\"detail\":\"Token is invalid or expired\",\"code\":\"token_not_valid\"}"};
     size_t length;
 
     if (i >= ARRAY_COUNT(seeds))
