@@ -34,7 +34,8 @@ enum {
     CORE_VOTE_WRITES =
         6, /* term and vote on the candidate and on a voter, and some more: an election's answers take so many */
     CORE_CAMPAIGN_MS = CONSENSUS_TRANSFER_MS / 2, /* from a question to its answer */
-    CORE_RETRIES_MAX = 8,                         /* then libraft's own timeout counts again */
+    CORE_TRANSFER_ASK_MS = 50, /* from a question to the next, while nobody has taken over */
+    CORE_RETRIES_MAX = 8,      /* then libraft's own timeout counts again */
     CORE_SPACE_CHECK_MS = 1000,
     CORE_FORMER_MS = 3000,
     CORE_SNAPSHOT_RETRY_MS = 10000,  /* after a failed one */
@@ -161,7 +162,8 @@ struct consensus {
     uint64_t eof_leader; /* whose connection ended */
     uint64_t eof_term;
     /* The hand-over that this leader asked for last, and the one that this member asked about, as it was asked to take over. */
-    uint64_t transfer_round, transfer_member, transfer_us;
+    uint64_t transfer_round, transfer_member, transfer_term, transfer_us;
+    uint64_t transfer_asked_us; /* last */
     uint64_t campaign_term, campaign_round, campaign_us;
     unsigned retries;       /* of elections since a leader was known */
     uint64_t vote_write_us; /* of the last term or vote */
@@ -283,6 +285,7 @@ const char *core_peer_address(const struct consensus *consensus, uint64_t id); /
 /* consensus_status.c has consensus_get_status() */
 
 /* consensus_transfer.c */
+void core_transfer_tick(struct consensus *consensus);
 void core_on_campaign(struct consensus *consensus, uint64_t from, const struct frame_read *asked);
 
 /* consensus_read.c */

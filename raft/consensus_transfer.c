@@ -1,9 +1,12 @@
 /* Handing leadership over. See consensus.h.
  *
- * Flow     the leader asks: campaign(term, round). The member asks back with the same frame, and the leader answers with round + 1 as long
- *          as the hand-over is on; then the member campaigns. Each measures its part with its own clock: the leader answers for
- *          CONSENSUS_TRANSFER_MS - CORE_CAMPAIGN_MS, the member takes an answer for CORE_CAMPAIGN_MS. So one that is stopped with any of the
- *          three frames unread, or gets one late, does not depose a leader that has given the hand-over up.
+ * Flow     the leader asks: campaign(term, round), and asks again under new rounds as long as the hand-over is on: a member that has just
+ *          come back is connected before it knows its leader, and before its own connection stands. The member asks back with the same
+ *          frame, under the first round that it has heard of, and the leader answers with round + 1 as long as the hand-over is on; then
+ *          the member campaigns. Each measures its part with its own clock: the leader asks and answers for
+ *          CONSENSUS_TRANSFER_MS - CORE_CAMPAIGN_MS, the member takes an answer for CORE_CAMPAIGN_MS after it first asked back. So one
+ *          that is stopped with any of the frames unread, or gets one late, does not depose a leader that has given the hand-over up: it
+ *          asks back under the next round then, to which an answer of before does not fit.
  * Shapes   one hand-over at a time; a newer one ends it. Rounds are even; 0 is that of a build that does not ask back: its word is enough.
  * Absent   raft_transfer (two votes in one term).
  */
@@ -25,12 +28,41 @@ static bool within(const struct consensus *consensus, uint64_t since_us, uint64_
     return core_now_us(consensus) - since_us <= UINT64_C(1000) * limit_ms;
 }
 
-/* The member asks whether the hand-over is still on. */
+static bool transfer_is_on(const struct consensus *consensus)
+{
+    return core_is_leader(consensus) && consensus->transfer_member != 0 &&
+           consensus->transfer_term == consensus->raft.current_term &&
+           within(consensus, consensus->transfer_us, CONSENSUS_TRANSFER_MS - CORE_CAMPAIGN_MS);
+}
+
+static bool transfer_ask(struct consensus *consensus, uint64_t member_id)
+{
+    if (!campaign_send(consensus, member_id, consensus->transfer_round + TRANSFER_ROUND))
+        return false;
+    consensus->transfer_round += TRANSFER_ROUND;
+    consensus->transfer_asked_us = core_now_us(consensus);
+    return true;
+}
+
+void core_transfer_tick(struct consensus *consensus)
+{
+    if (transfer_is_on(consensus) &&
+        !within(consensus, consensus->transfer_asked_us, CORE_TRANSFER_ASK_MS))
+        (void)transfer_ask(consensus, consensus->transfer_member);
+}
+
+/* The member asks whether the hand-over to it is on. */
 static void transfer_confirm(struct consensus *consensus, uint64_t from, uint64_t round)
 {
-    if (round == consensus->transfer_round && from == consensus->transfer_member &&
-        within(consensus, consensus->transfer_us, CONSENSUS_TRANSFER_MS - CORE_CAMPAIGN_MS))
+    if (transfer_is_on(consensus) && from == consensus->transfer_member)
         (void)campaign_send(consensus, from, round + TRANSFER_ANSWER);
+}
+
+/* Its time counts from when this member first asked back: what it asks again gives it no more. */
+static bool campaign_is_asked(const struct consensus *consensus)
+{
+    return consensus->campaign_term == consensus->raft.current_term &&
+           within(consensus, consensus->campaign_us, CORE_CAMPAIGN_MS);
 }
 
 void core_on_campaign(struct consensus *consensus, uint64_t from, const struct frame_read *asked)
@@ -48,13 +80,14 @@ void core_on_campaign(struct consensus *consensus, uint64_t from, const struct f
         membership_sole_voter(&raft->configuration, consensus->config.member_id))
         return;
     if (asked->round != 0 && !answer) {
-        consensus->campaign_term = asked->term;
-        consensus->campaign_round = asked->round;
-        consensus->campaign_us = core_now_us(consensus);
-        (void)campaign_send(consensus, from, asked->round);
-    } else if (asked->round == 0 || (asked->term == consensus->campaign_term &&
-                                     asked->round == consensus->campaign_round + TRANSFER_ANSWER &&
-                                     within(consensus, consensus->campaign_us, CORE_CAMPAIGN_MS))) {
+        if (!campaign_is_asked(consensus)) {
+            consensus->campaign_term = asked->term;
+            consensus->campaign_round = asked->round;
+            consensus->campaign_us = core_now_us(consensus);
+        }
+        (void)campaign_send(consensus, from, consensus->campaign_round);
+    } else if (asked->round == 0 || (campaign_is_asked(consensus) &&
+                                     asked->round == consensus->campaign_round + TRANSFER_ANSWER)) {
         consensus->campaign_term = 0;
         core_campaign(consensus, from);
     }
@@ -85,10 +118,10 @@ int consensus_transfer(struct consensus *consensus, uint64_t member_id, struct e
             !core_reachable(consensus, server->id) || /* connected, but it may stand still */
             raft->leader_state.progress[i].match_index < raft->last_stored)
             continue;
-        if (!campaign_send(consensus, server->id, consensus->transfer_round + TRANSFER_ROUND))
+        if (!transfer_ask(consensus, server->id))
             continue;
-        consensus->transfer_round += TRANSFER_ROUND;
         consensus->transfer_member = server->id;
+        consensus->transfer_term = raft->current_term;
         consensus->transfer_us = core_now_us(consensus);
         return 0;
     }

@@ -381,7 +381,6 @@ static void leadership_moves_to_another_member_on_request(void **state)
     cluster_free(cluster);
 }
 
-/* The member stands still from the moment on at which it is asked, or has asked back, and is asked again by nobody when it goes on. */
 /* Two with full disks would hand it to each other for ever. */
 static void leadership_goes_round_when_nobody_is_named(void **state)
 {
@@ -403,7 +402,8 @@ static void leadership_goes_round_when_nobody_is_named(void **state)
     cluster_free(cluster);
 }
 
-static void given_up(uint64_t seed, bool asked_back)
+/* The member stands still from the moment on at which it is asked, or has asked back, and is asked again by nobody when it goes on. */
+static void given_up(uint64_t seed, bool asked_back, uint64_t latency_us)
 {
     struct cluster *cluster = cluster_up(seed, 3);
     unsigned old = (unsigned)cluster_leader(cluster), other = (old + 1) % 3;
@@ -413,6 +413,8 @@ static void given_up(uint64_t seed, bool asked_back)
     propose_many(cluster, 5);
     cluster_run(cluster, SECOND_US);
     term = cluster->nodes[old].consensus->raft.current_term;
+    if (latency_us > 0)
+        sim_network_set_latency(cluster->sim, 1, latency_us);
     if (!asked_back)
         sim_pause(cluster->sim, other, 3 * SECOND_US);
     assert_int_equal(consensus_transfer(cluster->nodes[old].consensus, other + 1, &err), 0);
@@ -424,7 +426,7 @@ static void given_up(uint64_t seed, bool asked_back)
     assert_int_equal(cluster_leader(cluster), (int)old);
     assert_uint_equal(cluster->nodes[old].consensus->raft.current_term, term);
     assert_int_equal(consensus_transfer(cluster->nodes[old].consensus, other + 1, &err), 0);
-    cluster_run(cluster, SECOND_US / 4);
+    cluster_run(cluster, SECOND_US / 4 + 5 * latency_us);
     assert_int_equal(cluster_leader(cluster), (int)other);
     cluster_free(cluster);
 }
@@ -432,8 +434,38 @@ static void given_up(uint64_t seed, bool asked_back)
 static void a_hand_over_that_was_given_up_deposes_nobody(void **state)
 {
     (void)state;
-    given_up(33, false);
-    given_up(34, true);
+    given_up(33, false, 0);
+    given_up(34, true, 0);
+    for (uint64_t seed = 60; seed < 70; seed++)
+        given_up(seed, true, 120000); /* it is asked again before it is answered: both lie unread */
+}
+
+/* It is connected, and what counts as caught up is what its former life had said; but it knows no leader yet, and may not be connected to
+ * this one: it is asked until it can take over. At whatever moment after its start. */
+static void leadership_moves_to_a_member_that_has_just_come_back(void **state)
+{
+    unsigned early = 0;
+
+    (void)state;
+    for (uint64_t after_us = 0; after_us < 100000; after_us += 2000) {
+        struct cluster *cluster = cluster_up(36, 3);
+        unsigned old = (unsigned)cluster_leader(cluster), other = (old + 1) % 3;
+        struct consensus *leader = cluster->nodes[old].consensus;
+        struct err err;
+
+        propose_many(cluster, 5);
+        cluster_run(cluster, SECOND_US);
+        cluster_kill(cluster, other);
+        cluster_start(cluster, other, false);
+        cluster_run(cluster, after_us);
+        while (consensus_transfer(leader, other + 1, &err) != 0)
+            assert_true(cluster_step(cluster));
+        early += cluster->nodes[other].consensus->raft.follower_state.current_leader.id == 0;
+        cluster_run(cluster, SECOND_US / 2);
+        assert_int_equal(cluster_leader(cluster), (int)other);
+        cluster_free(cluster);
+    }
+    assert_true(early > 0);
 }
 
 /* One of before sends round 0 and answers no question. */
@@ -671,6 +703,7 @@ int main(void)
         cmocka_unit_test(leadership_goes_round_when_nobody_is_named),
         cmocka_unit_test(leadership_moves_to_another_member_on_request),
         cmocka_unit_test(a_hand_over_that_was_given_up_deposes_nobody),
+        cmocka_unit_test(leadership_moves_to_a_member_that_has_just_come_back),
         cmocka_unit_test(leadership_moves_from_a_build_that_is_not_asked_back),
         cmocka_unit_test(a_full_disk_refuses_writes_and_recovers_by_itself),
         cmocka_unit_test(close_waits_for_the_disk_and_answers_every_tag),
