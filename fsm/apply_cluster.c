@@ -332,7 +332,10 @@ enum fsm_status fsm_apply_tick(struct fsm *fsm, const fsm_command *command,
                                struct fsm_outcome *outcome)
 {
     (void)command;
-    for (uint32_t i = 0; i < FSM_TIMERS_PER_TICK_MAX; i++) {
+    fsm->victims_looked = 0;
+    for (uint32_t i = 0;
+         i < FSM_TIMERS_PER_TICK_MAX && fsm->victims_looked < FSM_VICTIMS_LOOKED_PER_TICK_MAX;
+         i++) {
         struct timer *timer = fsm_timer_first(&fsm->timers);
 
         if (timer == NULL || timer->at_ms > fsm->now_ms)

@@ -25,8 +25,9 @@ enum {
     FSM_EVENTS_MAX = 65536,
     FSM_MEMBERS_MAX = 64, /* removed ones included; the one removed first gives way */
     FSM_VICTIMS_MAX = 16,
-    FSM_PREEMPTIONS_MAX = 1024,        /* kept; the oldest ended one gives way */
-    FSM_VICTIM_CANDIDATES_MAX = 65536, /* examined by one preemption, lowest class first */
+    FSM_PREEMPTIONS_MAX = 1024, /* kept; the oldest ended one gives way */
+    FSM_VICTIMS_LOOKED_PER_TICK_MAX =
+        65536, /* when candidates for what a preemption lost were so many, the next Tick goes on */
     FSM_DECISIONS_PER_COMMAND_MAX = 4096,
     FSM_INPUT_NUMBERS_MAX = 64, /* of a job, of a policy: what a decision was made from */
     FSM_INPUT_SOURCES_MAX = 32,

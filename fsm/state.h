@@ -216,6 +216,7 @@ struct fsm {
     struct arena arena;
     struct session *session_ahead; /* the youngest whose leaving is prepared for; NULL: none */
     uint32_t session_ahead_count;  /* such ones, the oldest first */
+    uint64_t victims_looked;       /* candidates, since the Tick began that is applied */
 };
 
 /* Of an id that was validated: it fits. */

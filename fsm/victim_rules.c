@@ -97,12 +97,11 @@ static enum fsm_status victim_check_time(const struct fsm *fsm, const struct vic
     *ret_limit = fsm->policy.near_completion_ms;
     if (view->walltime_ms != 0 && *ret_current < *ret_limit)
         return FSM_NEAR_COMPLETION;
+    if (view->resumed_at_ms == 0 || shrinks || asked->reason == REASON(SENSITIVE))
+        return FSM_OK;
     *ret_current = fsm_since(fsm, view->resumed_at_ms);
     *ret_limit = victim_protected_ms(fsm, allocation);
-    if (view->resumed_at_ms != 0 && *ret_current <= *ret_limit && !shrinks &&
-        asked->reason != REASON(SENSITIVE))
-        return FSM_JUST_RESUMED;
-    return FSM_OK;
+    return *ret_current <= *ret_limit ? FSM_JUST_RESUMED : FSM_OK;
 }
 
 /* P-010, P-060, P-070, I31, I32: OK when it may be a victim. */

@@ -1,10 +1,13 @@
 /* Who gives nodes up for whom: candidates and the set to take (P-003, P-015, P-016, P-050); victim_rules.c has the rules for one.
  *
- * Flow     search_add_*() lists who may be a victim and how many nodes of use each would free; search_choose() finds a set that covers
- *          the need: first with what elastic jobs can spare, then with elastic jobs stopped.
+ * Flow     class by class, the lowest first: search_class() looks at who may be a victim, and how many nodes of use each would free;
+ *          measure_choose() finds a set that covers the need, or the next class is looked at as well. First with what elastic jobs can
+ *          spare, then with elastic jobs stopped.
  * Choice   the lowest highest class first (P-003), then the fewest victims (P-050), then greedily the cheapest that still lets the
  *          others cover the need (P-015); a set whose cost is not below the stated value is passed over. No set: nothing changes (P-016).
- * Shapes   at most FSM_VICTIM_CANDIDATES_MAX candidates are looked at, at most `max` are taken.
+ * Shapes   every running allocation of the classes below is looked at once, or only those on the nodes of use where these are few; at
+ *          most `max` are taken. Of those who are alike in class and amount only the `max` cheapest can be taken, so no others are kept (shelves): the
+ *          choice is the one that all of them would give, in memory that does not grow with them.
  * Units    costs are GPU-milliseconds. Nodes "of use" are those that help the one who waits.
  */
 #include "fsm/state.h"
@@ -12,24 +15,40 @@
 #define ENDS(name)   CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
 #define REASON(name) CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_##name
 
+enum { SHELVES = FSM_NODES_PER_ALLOCATION_MAX + 2, LARGEST = SHELVES - 1 };
+enum { LOOK_AHEAD = 12, LINE_BYTES = 64 };
+
 struct candidate {
     const struct allocation *allocation;
     uint64_t cost;
     uint32_t amount; /* nodes or GPUs of use, by what is being covered */
     uint32_t node_count, gpu_count;
-    uint8_t class;
     bool shrinks;
     bool chosen;
 };
 
-struct search {
-    const struct fsm *fsm;
-    const struct victim_search *asked;
-    uint8_t *useful;         /* by node slot; NULL: every node is of use */
-    struct candidate *items; /* the cheapest first */
+/* What is to be covered, nodes or GPUs, and by whom it can be. Amounts of one step are alike: one node, or GPUs up to 1/4,096 of
+ * the need. Where a step is wider than one the largest are kept beside the cheapest, so that a set is found whenever there is one. */
+struct measure {
+    bool by_gpus;
+    uint64_t need; /* 0: nothing */
+    uint64_t step;
+    struct candidate *
+        shelves; /* SHELVES times `max`, of the class that is looked at, the cheapest first; LARGEST: the largest first */
+    uint8_t *counts;         /* on each */
+    struct candidate *items; /* of that class and those below, the cheapest first */
     uint32_t *by_size;       /* indexes, the largest amount first */
-    uint32_t *eligible;      /* of by_size, those up to the class that is tried */
-    size_t count, eligible_count;
+    size_t count;
+};
+
+struct search {
+    struct fsm *fsm;
+    const struct victim_search *asked;
+    uint8_t *useful; /* by node slot: it serves, and helps; NULL: every node that serves */
+    struct bitmap
+        there; /* slots of the allocations on useful nodes, when all others are left out */
+    struct measure nodes, gpus;
+    uint32_t accepted;
     enum fsm_status refusal; /* of the last one that may not be a victim */
     uint64_t refusal_current, refusal_limit;
     bool elastic_stop;        /* an elastic job may be stopped for more than it can spare */
@@ -40,8 +59,8 @@ struct search {
 
 static bool share_useful(const struct search *search, const struct fsm_node_share *share)
 {
-    return fsm_node_serves(search->fsm, share->node_slot) &&
-           (search->useful == NULL || search->useful[share->node_slot] != 0) &&
+    return (search->useful == NULL ? fsm_node_serves(search->fsm, share->node_slot)
+                                   : search->useful[share->node_slot] != 0) &&
            (search->asked->reason != REASON(RECLAIM) || share->borrowed);
 }
 
@@ -111,27 +130,73 @@ static bool was_tried(const struct search *search, const struct allocation *allo
     return false;
 }
 
+/* ---- who can be taken ---- */
+
+static bool candidate_before(const struct candidate *a, const struct candidate *b, bool by_amount)
+{
+    if (by_amount && a->amount != b->amount)
+        return a->amount > b->amount;
+    if (a->cost != b->cost)
+        return a->cost < b->cost;
+    return a->allocation->view.slot < b->allocation->view.slot;
+}
+
+static void shelf_put(const struct search *search, struct measure *measure, size_t shelf,
+                      const struct candidate *candidate)
+{
+    struct candidate *items = &measure->shelves[shelf * search->asked->max];
+    size_t i = measure->counts[shelf];
+
+    if (i < search->asked->max)
+        measure->counts[shelf]++;
+    else if (i == 0 || !candidate_before(candidate, &items[--i], shelf == LARGEST))
+        return;
+    for (; i > 0 && candidate_before(candidate, &items[i - 1], shelf == LARGEST); i--)
+        items[i] = items[i - 1];
+    items[i] = *candidate;
+}
+
+/* More than is needed is as good as what is needed. */
+static size_t measure_shelf(const struct measure *measure, const struct candidate *candidate)
+{
+    size_t shelf = fsm_min(candidate->amount, measure->need) / measure->step;
+
+    CHECK(shelf < LARGEST);
+    return shelf;
+}
+
+static void measure_put(const struct search *search, struct measure *measure,
+                        struct candidate candidate)
+{
+    if (measure->need == 0)
+        return;
+    candidate.amount = measure->by_gpus ? candidate.gpu_count : candidate.node_count;
+    shelf_put(search, measure, measure_shelf(measure, &candidate), &candidate);
+    if (measure->step > 1)
+        shelf_put(search, measure, LARGEST, &candidate);
+}
+
 static void search_add(struct search *search, const struct allocation *allocation)
 {
-    struct candidate *candidate = &search->items[search->count];
-    const struct fsm_allocation *view = &allocation->view;
+    struct candidate candidate = {.allocation = allocation};
     uint32_t spares = victim_spares(search, allocation);
     enum fsm_status status;
     uint64_t current;
     uint64_t limit;
 
+    search->fsm->victims_looked++;
     if (was_tried(search, allocation))
         return;
-    candidate->node_count =
-        victim_useful(search, allocation, UINT32_MAX, NULL, &candidate->gpu_count);
-    candidate->shrinks = candidate->node_count > 0 &&
-                         victim_shrinks(search, allocation, candidate->node_count, spares);
-    if (candidate->shrinks && spares < candidate->node_count) {
+    candidate.node_count =
+        victim_useful(search, allocation, UINT32_MAX, NULL, &candidate.gpu_count);
+    candidate.shrinks = candidate.node_count > 0 &&
+                        victim_shrinks(search, allocation, candidate.node_count, spares);
+    if (candidate.shrinks && spares < candidate.node_count) {
         search->spared = true;
-        candidate->node_count =
-            victim_useful(search, allocation, spares, NULL, &candidate->gpu_count);
+        candidate.node_count =
+            victim_useful(search, allocation, spares, NULL, &candidate.gpu_count);
     }
-    status = fsm_victim_check(search->fsm, search->asked, allocation, candidate->shrinks, &current,
+    status = fsm_victim_check(search->fsm, search->asked, allocation, candidate.shrinks, &current,
                               &limit);
     if (status != FSM_OK) {
         search->refusal = status;
@@ -140,57 +205,52 @@ static void search_add(struct search *search, const struct allocation *allocatio
         search->storage_unavailable |= status == FSM_STORAGE_UNAVAILABLE;
         return;
     }
-    if (candidate->node_count == 0)
+    if (candidate.node_count == 0)
         return;
-    candidate->allocation = allocation;
-    candidate->cost = fsm_victim_cost(search->fsm, allocation, candidate->shrinks);
-    candidate->class = view->preemption_class;
-    candidate->chosen = false;
-    search->count++;
+    candidate.cost = fsm_victim_cost(search->fsm, allocation, candidate.shrinks);
+    search->accepted++;
+    measure_put(search, &search->nodes, candidate);
+    measure_put(search, &search->gpus, candidate);
 }
 
-static void search_add_named(struct search *search)
+/* Most of the time is waiting for memory: what comes next is asked for meanwhile. */
+static void search_look_ahead(const struct search *search, uint32_t slot)
 {
-    const Ckpt__V1__RequestPreemptionRequest *request = search->asked->request;
+    const struct allocation *near = fsm_allocation_look(search->fsm, slot + LOOK_AHEAD / 2);
+    const struct allocation *far = fsm_allocation_look(search->fsm, slot + LOOK_AHEAD);
 
-    for (size_t i = 0; i < request->n_candidates; i++) {
-        const struct allocation *allocation =
-            fsm_allocation_named(search->fsm, request->candidates[i]);
-        bool named_before = false;
+    if (near != NULL)
+        __builtin_prefetch(near->view.nodes);
+    for (size_t at = 0; far != NULL && at < sizeof(far->view); at += LINE_BYTES)
+        __builtin_prefetch((const char *)&far->view + at);
+}
 
-        for (size_t j = 0; j < search->count; j++)
-            named_before |= search->items[j].allocation == allocation;
-        if (allocation == NULL)
-            search->refusal = FSM_ALLOCATION_NOT_FOUND;
-        else if (!named_before)
+/* Those of one class: of the named ones, of those on the nodes of use, or of all. */
+static void search_add_class(struct search *search, uint32_t class)
+{
+    const struct bitmap *running = &search->fsm->running_by_class[class];
+    const struct bitmap *slots = search->there.words != NULL ? &search->there : running;
+    bool named = search->asked->request->n_candidates > 0;
+
+    for (uint32_t slot = fsm_bitmap_next(slots, 0); slot != UINT32_MAX;
+         slot = fsm_bitmap_next(slots, slot + 1)) {
+        const struct allocation *allocation = fsm_allocation_look(search->fsm, slot);
+
+        if (named ? allocation->view.preemption_class == class
+                  : slots == running || fsm_bitmap_get(running, slot))
             search_add(search, allocation);
-    }
-}
-
-static void search_add_any(struct search *search)
-{
-    uint32_t looked_at = 0;
-
-    for (uint32_t class = 0; class < search->asked->acting_class; class ++) {
-        const struct bitmap *slots = &search->fsm->running_by_class[class];
-
-        for (uint32_t slot = fsm_bitmap_next(slots, 0);
-             slot != UINT32_MAX && looked_at < FSM_VICTIM_CANDIDATES_MAX;
-             slot = fsm_bitmap_next(slots, slot + 1)) {
-            search_add(search, fsm_allocation_look(search->fsm, slot));
-            looked_at++;
-        }
+        search_look_ahead(search, slot);
     }
 }
 
 /* A node whose home nobody said is of use when it is named, not when only a home is asked for. */
-static void search_mark_useful(struct fsm *fsm, struct search *search)
+static void search_mark_useful(struct fsm *fsm, struct search *search, bool all)
 {
     const Ckpt__V1__RequestPreemptionRequest *request = search->asked->request;
     const char *home = request->home_vcluster;
     uint32_t slots = fsm->nodes.slot_end;
 
-    if (request->n_useful_nodes == 0 && home[0] == '\0')
+    if (request->n_useful_nodes == 0 && home[0] == '\0' && !all)
         return;
     search->useful = fsm_arena_take(&fsm->arena, slots + 1);
     memset(search->useful, 0, slots + 1);
@@ -199,101 +259,191 @@ static void search_mark_useful(struct fsm *fsm, struct search *search)
 
         if (node != NULL && (home[0] == '\0' || node->view.home_vcluster[0] == '\0' ||
                              strcmp(node->view.home_vcluster, home) == 0))
-            search->useful[node->view.slot] = 1;
+            search->useful[node->view.slot] = fsm_node_serves(fsm, node->view.slot);
     }
     for (uint32_t slot = 0; slot < slots && request->n_useful_nodes == 0; slot++) {
         const struct node *node = fsm_node_look(fsm, slot);
 
-        search->useful[slot] = node != NULL && strcmp(node->view.home_vcluster, home) == 0;
+        search->useful[slot] = node != NULL && fsm_node_serves(fsm, slot) &&
+                               (home[0] == '\0' || strcmp(node->view.home_vcluster, home) == 0);
     }
+}
+
+static void search_mark_named(struct search *search)
+{
+    const Ckpt__V1__RequestPreemptionRequest *request = search->asked->request;
+
+    for (size_t i = 0; i < request->n_candidates; i++) {
+        const struct allocation *allocation =
+            fsm_allocation_named(search->fsm, request->candidates[i]);
+
+        if (allocation == NULL)
+            search->refusal = FSM_ALLOCATION_NOT_FOUND;
+        else
+            fsm_bitmap_set(&search->there, allocation->view.slot);
+    }
+}
+
+static void search_mark_on(struct search *search, const struct node *node)
+{
+    const struct list *item = &node->assignments;
+
+    while ((item = item->next) != &node->assignments)
+        fsm_bitmap_set(&search->there,
+                       LIST_ITEM(item, struct assignment, in_node)->allocation->view.slot);
+}
+
+/* On few nodes of use: who was not there would only cost time. */
+static bool search_few(const struct search *search)
+{
+    uint64_t parts = 0;
+
+    for (uint32_t slot = 0; slot < search->fsm->nodes.slot_end; slot++)
+        if (search->useful[slot] != 0)
+            parts += fsm_node_look(search->fsm, slot)->view.allocation_count;
+    return parts <= search->fsm->allocations.used / 4;
+}
+
+/* Who is looked at, when not all are. */
+static void search_mark_there(struct fsm *fsm, struct search *search)
+{
+    bool named = search->asked->request->n_candidates > 0;
+    uint32_t words = fsm->allocations.slot_end / 64 + 1;
+
+    if (!named && !search_few(search))
+        return;
+    search->there.words = fsm_arena_take(&fsm->arena, words * sizeof(*search->there.words));
+    search->there.word_count = words;
+    memset(search->there.words, 0, words * sizeof(*search->there.words));
+    if (named)
+        search_mark_named(search);
+    for (uint32_t slot = 0; !named && slot < fsm->nodes.slot_end; slot++)
+        if (search->useful[slot] != 0)
+            search_mark_on(search, fsm_node_look(fsm, slot));
 }
 
 /* ---- the set ---- */
 
-/* Sorts the items by cost and slot. */
-static void search_order(struct fsm *fsm, struct search *search)
+static void measure_begin(struct fsm *fsm, const struct search *search, struct measure *measure)
 {
-    size_t count = search->count;
+    const Ckpt__V1__RequestPreemptionRequest *request = search->asked->request;
+    uint64_t most = request->n_candidates > 0 ? request->n_candidates : fsm->allocations.used;
+
+    measure->need = measure->by_gpus ? search->asked->gpus : search->asked->nodes;
+    measure->step = measure->by_gpus ? (measure->need + FSM_NODES_PER_ALLOCATION_MAX - 1) /
+                                           FSM_NODES_PER_ALLOCATION_MAX
+                                     : 1;
+    measure->count = 0;
+    if (measure->need == 0)
+        return;
+    most = fsm_min(most, (uint64_t)SHELVES * search->asked->max * (FSM_CLASS_MAX + 1)) + 1;
+    measure->items = fsm_arena_take(&fsm->arena, most * sizeof(*measure->items));
+    measure->by_size = fsm_arena_take(&fsm->arena, most * sizeof(*measure->by_size));
+    measure->shelves =
+        fsm_arena_take(&fsm->arena, SHELVES * (search->asked->max + 1) * sizeof(*measure->shelves));
+    measure->counts = fsm_arena_take(&fsm->arena, SHELVES);
+    memset(measure->counts, 0, SHELVES);
+}
+
+/* One of the largest may stand where its amount belongs as well. */
+static bool measure_has(const struct search *search, const struct measure *measure,
+                        const struct candidate *candidate)
+{
+    size_t shelf = measure_shelf(measure, candidate);
+
+    for (size_t i = 0; i < measure->counts[shelf]; i++)
+        if (measure->shelves[shelf * search->asked->max + i].allocation == candidate->allocation)
+            return true;
+    return false;
+}
+
+/* Clears the shelves; false: there is nobody new. */
+static bool measure_gather(const struct search *search, struct measure *measure)
+{
+    size_t before = measure->count;
+
+    for (size_t shelf = SHELVES; shelf-- > 0;)
+        for (size_t i = 0; i < measure->counts[shelf]; i++) {
+            const struct candidate *candidate = &measure->shelves[shelf * search->asked->max + i];
+
+            if (shelf != LARGEST || !measure_has(search, measure, candidate))
+                measure->items[measure->count++] = *candidate;
+        }
+    memset(measure->counts, 0, SHELVES);
+    return measure->count > before;
+}
+
+/* Sorts the items by cost and slot, and says who is large. */
+static void measure_sort(struct fsm *fsm, struct measure *measure)
+{
+    size_t count = measure->count;
     struct sort_item *order = fsm_arena_take(&fsm->arena, (count + 1) * sizeof(*order));
     struct candidate *sorted = fsm_arena_take(&fsm->arena, (count + 1) * sizeof(*sorted));
 
     for (size_t i = 0; i < count; i++)
-        order[i] = (struct sort_item){UINT64_MAX - search->items[i].cost,
-                                      search->items[i].allocation->view.slot, &search->items[i]};
+        order[i] = (struct sort_item){UINT64_MAX - measure->items[i].cost,
+                                      measure->items[i].allocation->view.slot, &measure->items[i]};
     fsm_sort(order, count);
     for (size_t i = 0; i < count; i++)
         sorted[i] = *(const struct candidate *)order[i].item;
-    search->items = sorted;
-    search->by_size = fsm_arena_take(&fsm->arena, (count + 1) * sizeof(uint32_t));
-    search->eligible = fsm_arena_take(&fsm->arena, (count + 1) * sizeof(uint32_t));
+    memcpy(measure->items, sorted, count * sizeof(*sorted));
+    for (size_t i = 0; i < count; i++)
+        order[i] = (struct sort_item){measure->items[i].amount, i, &measure->items[i]};
+    fsm_sort(order, count);
+    for (size_t i = 0; i < count; i++)
+        measure->by_size[i] = (uint32_t)order[i].low;
 }
 
-/* What is covered first: nodes or GPUs. */
-static void search_measure(struct fsm *fsm, struct search *search, bool by_gpus)
-{
-    struct sort_item *order = fsm_arena_take(&fsm->arena, (search->count + 1) * sizeof(*order));
-
-    for (size_t i = 0; i < search->count; i++) {
-        struct candidate *candidate = &search->items[i];
-
-        candidate->amount = by_gpus ? candidate->gpu_count : candidate->node_count;
-        order[i] = (struct sort_item){candidate->amount, i, candidate};
-    }
-    fsm_sort(order, search->count);
-    for (size_t i = 0; i < search->count; i++)
-        search->by_size[i] = (uint32_t)order[i].low;
-}
-
-static void search_limit(struct search *search, uint32_t class)
-{
-    search->eligible_count = 0;
-    for (size_t i = 0; i < search->count; i++)
-        if (search->items[search->by_size[i]].class <= class)
-            search->eligible[search->eligible_count++] = search->by_size[i];
-}
-
-/* Amount of the `count` largest eligible ones that are not chosen, leaving out one. */
-static uint64_t search_largest(const struct search *search, size_t count, size_t without)
+/* Amount of the `count` largest that are not chosen, leaving out one. */
+static uint64_t measure_largest(const struct measure *measure, size_t count, size_t without)
 {
     uint64_t amount = 0;
 
-    for (size_t i = 0; i < search->eligible_count && count > 0; i++) {
-        size_t at = search->eligible[i];
+    for (size_t i = 0; i < measure->count && count > 0; i++) {
+        size_t at = measure->by_size[i];
 
-        if (at == without || search->items[at].chosen)
+        if (at == without || measure->items[at].chosen)
             continue;
-        amount += search->items[at].amount;
+        amount += measure->items[at].amount;
         count--;
     }
     return amount;
 }
 
-/* The cheapest set of exactly `size` that covers the need, greedily. */
-static bool search_choose_size(struct search *search, uint32_t class, size_t size, uint64_t need)
+static void measure_choose_none(struct measure *measure)
 {
-    for (size_t i = 0; i < search->count; i++)
-        search->items[i].chosen = false;
-    if (search_largest(search, size, SIZE_MAX) < need)
+    for (size_t i = 0; i < measure->count; i++)
+        measure->items[i].chosen = false;
+}
+
+/* The cheapest set of exactly `size` that covers the need, greedily. */
+static bool measure_choose_size(struct measure *measure, size_t size)
+{
+    uint64_t need = measure->need;
+
+    measure_choose_none(measure);
+    if (measure_largest(measure, size, SIZE_MAX) < need)
         return false;
     for (size_t left = size; left > 0 && need > 0; left--) {
         size_t i = 0;
 
-        for (; i < search->count; i++) {
-            struct candidate *candidate = &search->items[i];
+        for (; i < measure->count; i++) {
+            const struct candidate *candidate = &measure->items[i];
 
-            if (!candidate->chosen && candidate->class <= class &&
-                candidate->amount + search_largest(search, left - 1, i) >= need)
+            if (!candidate->chosen &&
+                candidate->amount + measure_largest(measure, left - 1, i) >= need)
                 break;
         }
-        CHECK(i < search->count);
-        search->items[i].chosen = true;
-        need -= fsm_min(need, search->items[i].amount);
+        CHECK(i < measure->count);
+        measure->items[i].chosen = true;
+        need -= fsm_min(need, measure->items[i].amount);
     }
     return true;
 }
 
 /* Takes what is chosen over; false: it does not cover both needs, or costs too much (P-050). */
-static bool search_take(struct search *search, struct victim_set *ret_set)
+static bool search_take(struct search *search, const struct measure *measure,
+                        struct victim_set *ret_set)
 {
     const struct victim_search *asked = search->asked;
     uint64_t nodes = 0;
@@ -301,8 +451,8 @@ static bool search_take(struct search *search, struct victim_set *ret_set)
 
     ret_set->count = 0;
     ret_set->cost_gpu_ms = 0;
-    for (size_t i = 0; i < search->count; i++) {
-        const struct candidate *candidate = &search->items[i];
+    for (size_t i = 0; i < measure->count; i++) {
+        const struct candidate *candidate = &measure->items[i];
 
         if (!candidate->chosen)
             continue;
@@ -321,26 +471,23 @@ static bool search_take(struct search *search, struct victim_set *ret_set)
     return false;
 }
 
-static bool search_choose(struct fsm *fsm, struct search *search, bool by_gpus,
-                          struct victim_set *ret_set)
+static bool measure_choose(struct fsm *fsm, struct search *search, struct measure *measure,
+                           struct victim_set *ret_set)
 {
-    uint64_t need = by_gpus ? search->asked->gpus : search->asked->nodes;
-
-    if (need == 0)
+    if (measure->need == 0 || !measure_gather(search, measure))
         return false;
-    search_measure(fsm, search, by_gpus);
-    for (uint32_t class = 0; class <= FSM_CLASS_MAX; class ++) {
-        search_limit(search, class);
-        for (size_t size = 1; size <= search->asked->max; size++)
-            if (search_choose_size(search, class, size, need) && search_take(search, ret_set))
-                return true;
-    }
+    measure_sort(fsm, measure);
+    for (size_t size = 1; size <= search->asked->max; size++)
+        if (measure_choose_size(measure, size) && search_take(search, measure, ret_set))
+            return true;
     return false;
 }
 
 static enum fsm_status search_refusal(struct search *search, struct fsm_outcome *outcome)
 {
-    if (search->asked->request->n_candidates == 1 && search->count == 0 &&
+    struct measure *measure = search->gpus.need > 0 ? &search->gpus : &search->nodes;
+
+    if (search->asked->request->n_candidates == 1 && search->accepted == 0 &&
         search->refusal != FSM_OK) {
         outcome->current = search->refusal_current;
         outcome->limit = search->refusal_limit;
@@ -351,37 +498,39 @@ static enum fsm_status search_refusal(struct search *search, struct fsm_outcome 
         outcome->limit = search->asked->value_gpu_ms;
         return FSM_COST_EXCEEDS_VALUE;
     }
-    for (size_t i = 0; i < search->count; i++)
-        search->items[i].chosen = false;
-    search_limit(search, FSM_CLASS_MAX);
-    outcome->current = search_largest(search, search->asked->max, SIZE_MAX);
+    measure_choose_none(measure);
+    outcome->current = measure_largest(measure, search->asked->max, SIZE_MAX);
     outcome->limit = search->asked->max;
     return search->storage_unavailable ? FSM_STORAGE_UNAVAILABLE : FSM_NO_VICTIMS;
 }
 
 static bool search_run(struct fsm *fsm, struct search *search, struct victim_set *ret_set)
 {
-    size_t capacity = search->asked->request->n_candidates > 0
-                          ? search->asked->request->n_candidates
-                          : fsm_min(fsm->allocations.used, FSM_VICTIM_CANDIDATES_MAX);
+    bool named = search->asked->request->n_candidates > 0;
 
-    search->items = fsm_arena_take(&fsm->arena, (capacity + 1) * sizeof(*search->items));
-    search->count = 0;
-    if (search->asked->request->n_candidates > 0)
-        search_add_named(search);
-    else
-        search_add_any(search);
-    search_order(fsm, search);
-    return search_choose(fsm, search, false, ret_set) || search_choose(fsm, search, true, ret_set);
+    search->accepted = 0;
+    measure_begin(fsm, search, &search->nodes);
+    measure_begin(fsm, search, &search->gpus);
+    for (uint32_t class = 0; class <= FSM_CLASS_MAX; class ++) {
+        if (named || class < search->asked->acting_class)
+            search_add_class(search, class);
+        if (measure_choose(fsm, search, &search->nodes, ret_set) ||
+            measure_choose(fsm, search, &search->gpus, ret_set))
+            return true;
+    }
+    return false;
 }
 
 enum fsm_status fsm_victims_choose(struct fsm *fsm, const struct victim_search *asked,
                                    struct victim_set *ret_set, struct fsm_outcome *outcome)
 {
-    struct search search = {.fsm = fsm, .asked = asked, .dear_gpu_ms = UINT64_MAX};
+    struct search search = {
+        .fsm = fsm, .asked = asked, .gpus.by_gpus = true, .dear_gpu_ms = UINT64_MAX};
+    bool named = asked->request->n_candidates > 0;
 
     CHECK(asked->max <= FSM_VICTIMS_MAX);
-    search_mark_useful(fsm, &search);
+    search_mark_useful(fsm, &search, !named);
+    search_mark_there(fsm, &search);
     if (search_run(fsm, &search, ret_set))
         return FSM_OK;
     search.elastic_stop = true;
@@ -397,7 +546,7 @@ uint32_t fsm_victim_nodes(struct fsm *fsm, const struct victim_search *asked,
     struct search search = {.fsm = fsm, .asked = asked};
     uint32_t most = UINT32_MAX;
 
-    search_mark_useful(fsm, &search);
+    search_mark_useful(fsm, &search, false);
     if (shrinks)
         most = victim_spares(&search, allocation);
     return victim_useful(&search, allocation, most, ret_slots, ret_gpus);

@@ -2,7 +2,8 @@
  * ids are remembered and each new one takes the oldest one's place, then when a million allocations are there as well.
  *
  * Flow     ids are filled with queue reports; what is timed is fsm_apply_entry() alone. Prints one JSON line for each case, and the
- *          state's hash: it is the same for every build that decides alike. At the end the whole state is packed as a snapshot.
+ *          state's hash: it is the same for every build that decides alike. At the end the whole state is packed as a snapshot, and
+ *          one preemption chooses among all.
  * Units    nanoseconds of processor time a command; page faults a command.
  * Usage    apply [COMMANDS [CASE]]: timed in each case (400,000); 0, 1 or 2 alone.
  */
@@ -151,6 +152,37 @@ static void init(void)
     buf_close(&entry);
 }
 
+static void add_preemption(struct buf *entry)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__V1__RequestPreemptionRequest request = CKPT__V1__REQUEST_PREEMPTION_REQUEST__INIT;
+    char request_id[ID_BYTES], job[] = "urgent";
+
+    snprintf(request_id, sizeof(request_id), "p-%" PRIu64, next_number++);
+    request.for_job = job;
+    request.preemption_class = FSM_CLASS_MAX;
+    request.nodes_needed = 3;
+    command.now_ms = now_ms;
+    command.request_id = request_id;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_REQUEST_PREEMPTION;
+    command.request_preemption = &request;
+    entry_add(entry, &command);
+}
+
+/* One request that may choose among all allocations: three of one node each. */
+static void preemption(void)
+{
+    struct buf entry;
+
+    buf_init(&entry);
+    add_preemption(&entry);
+    applied_ns = 0;
+    apply(&entry);
+    printf("{\"case\": \"a preemption among all\", \"ms\": %.1f}\n", applied_ns / 1e6);
+    fflush(stdout);
+    buf_close(&entry);
+}
+
 static int count_bytes(void *context, const void *bytes, size_t length)
 {
     (void)bytes;
@@ -204,8 +236,10 @@ int main(int argc, char **argv)
               : i == 1 ? "a million ids"
                        : "a million ids and allocations",
               commands);
-        if (i == 2)
+        if (i == 2) {
             snapshot();
+            preemption();
+        }
         fsm_free(fsm);
     }
     return 0;

@@ -279,6 +279,67 @@ static void a_job_that_did_not_answer_is_dearer_not_safe(void **unused)
     script_close(&script);
 }
 
+/* P-003, P-015, P-050: whoever can give what is missing is found among any number of jobs, wherever it stands among them, and the
+ * cheapest of all is taken. */
+static void victims_are_found_among_any_number_of_jobs(void **unused)
+{
+    enum { CROWD = 66000, NODES = 4000 };
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    script.unchecked = true; /* sixty-six thousand times the whole state */
+    for (int i = 0; i < CROWD; i++)
+        expect_ok(&script, "register crowd%d nodes=n%d class=1 memory=2000000000", i, i % NODES);
+    expect_ok(&script, "register cheap nodes=n7 class=1 memory=1000000000");
+    expect_ok(&script, "register far nodes=far1 class=1 memory=9000000000");
+    expect_ok(&script, "register wide1 nodes=w1,w2 class=1 memory=9000000000");
+    expect_ok(&script, "register wide2 nodes=w3,w4 class=3 memory=9000000000");
+    expect_ok(&script, "register wide3 nodes=w5,w6 class=4 memory=9000000000");
+    fsm_check(script.fsm, script_violation, &script);
+
+    expect_status(&script, NO_VICTIMS, "preempt class=4 need=6");
+    assert_int_equal(script.outcome.current, 5); /* two and two and one */
+    expect_ok(&script, "preempt class=5 need=1");
+    expect_victims(&script, "cheap");
+    expect_ok(&script, "preempt class=5 need=1 useful=far1");
+    expect_victims(&script, "far");
+    expect_ok(&script, "preempt class=5 need=6");
+    expect_victims(&script, "wide1 wide2 wide3");
+    expect_status(&script, NO_VICTIMS, "preempt class=5 need=4");
+
+    expect_ok(
+        &script,
+        "cancel 1-1"); /* of all the jobs that each looks for another among, one Tick serves the first */
+    expect_ok(&script, "cancel 1-3");
+    expect_ok(&script, "tick");
+    assert_int_equal(script.outcome.current, 1);
+    expect_ok(&script, "tick");
+    assert_int_equal(script.outcome.current, 1);
+    expect_ok(&script, "tick");
+    assert_int_equal(script.outcome.current, 0);
+    fsm_check(script.fsm, script_violation, &script);
+    script_close(&script);
+}
+
+/* Of the cheapest with each amount, and of the largest, the same set comes as of all. GPUs beyond 4,096 are told apart in steps: a
+ * set that needs the larger of a step is found as well. */
+static void gpus_by_the_thousand_are_covered_to_the_last(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    for (int i = 0; i < 8; i++)
+        expect_ok(&script,
+                  "register j%d nodes=a%d,b%d,c%d,d%d,e%d gpus=1000 class=1 memory=%d00000000", i,
+                  i, i, i, i, i, 8 - i);
+    expect_ok(&script, "register large nodes=a9,b9,c9,d9,e9 gpus=1001 class=1 memory=9000000000");
+    expect_ok(&script, "preempt class=5 need=0 gpus=15005");
+    expect_victims(&script, "j7 j6 large");
+    script_close(&script);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -293,6 +354,8 @@ int main(void)
         cmocka_unit_test(a_preempted_job_is_suspended_and_counts_it),
         cmocka_unit_test(a_failing_victim_is_terminated_in_time),
         cmocka_unit_test(a_paused_victim_can_be_forced),
+        cmocka_unit_test(victims_are_found_among_any_number_of_jobs),
+        cmocka_unit_test(gpus_by_the_thousand_are_covered_to_the_last),
         cmocka_unit_test(a_job_that_did_not_answer_is_dearer_not_safe),
     };
 
