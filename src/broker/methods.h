@@ -52,6 +52,9 @@ void request_end(struct request *request); /* service.c */
 
 /* How old a stale answer may be: a leader that was deposed without knowing it is no exception. 0: a linearizable one. */
 uint64_t request_data_age_ms(const struct request *request); /* service_broker.c */
+/* service_broker.c: of a method with pages. false: the call is refused and ended. */
+bool request_page_size(struct request *request, uint32_t asked, uint32_t *ret_size);
+bool request_slot_token(struct request *request, const char *token, uint32_t *ret_slot);
 
 extern const struct method service_broker_methods[];
 extern const size_t service_broker_method_count;

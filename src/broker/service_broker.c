@@ -46,8 +46,7 @@ static void get_allocation(struct request *request, struct scratch *scratch)
     answer_reply(request->call, &reply.base);
 }
 
-/* false: the call is refused and ended. */
-static bool take_page_size(struct request *request, uint32_t asked, uint32_t *ret_size)
+bool request_page_size(struct request *request, uint32_t asked, uint32_t *ret_size)
 {
     if (asked > METHOD_PAGE_MAX) {
         answer_status(request->call, FSM_INVALID_ARGUMENT, asked, METHOD_PAGE_MAX);
@@ -58,7 +57,7 @@ static bool take_page_size(struct request *request, uint32_t asked, uint32_t *re
 }
 
 /* A page token is the slot to go on with: decimal. */
-static bool take_slot_token(struct request *request, const char *token, uint32_t *ret_slot)
+bool request_slot_token(struct request *request, const char *token, uint32_t *ret_slot)
 {
     char *end;
     unsigned long slot = strtoul(token, &end, 10);
@@ -83,8 +82,8 @@ static void list_allocations(struct request *request, struct scratch *scratch)
     uint32_t slot;
     uint32_t scanned = 0;
 
-    if (!take_page_size(request, asked->page_size, &size) ||
-        !take_slot_token(request, asked->page_token, &slot))
+    if (!request_page_size(request, asked->page_size, &size) ||
+        !request_slot_token(request, asked->page_token, &slot))
         return;
     reply.applied_index = applied_index(fsm);
     reply.data_age_ms = request_data_age_ms(request);
@@ -159,7 +158,7 @@ static void list_checkpoints(struct request *request, struct scratch *scratch)
     Ckpt__V1__Checkpoint *places[] = {&one};
     uint32_t size;
 
-    if (!take_page_size(request, asked->page_size, &size))
+    if (!request_page_size(request, asked->page_size, &size))
         return;
     if (asked->allocation_id[0] != '\0') {
         allocation = fsm_allocation_find(fsm, asked->allocation_id);

@@ -1,4 +1,5 @@
 /* What schedulers ask about victims: the answer to RequestPreemption, ListPreemptions, GetPlacementHints. See methods.h. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "src/base/check.h"
@@ -227,7 +228,7 @@ static Ckpt__V1__PlacementHint *hint_message(const struct fsm *fsm,
     hint->checkpoint_efficiency_ppm = translate_checkpoint_efficiency(fsm_policy(fsm), allocation);
     hint->checkpoint_weight_ppm = hint_weight(fsm_policy(fsm), allocation->vcluster_kind);
     hint->why = translate_text(hint_why(allocation, status));
-    hint->non_preemptible = hint->why[0] != '\0';
+    hint->non_preemptible = status != FSM_OK;
     hint->avoid_borrowed_nodes = hint_avoids_borrowed(allocation, status);
     hint->preemption_cost_gpu_ms = cost_gpu_ms;
     hint->borrowed_nodes = allocation->borrowed_count;
@@ -242,18 +243,18 @@ void placement_hints_answer(struct request *request, struct scratch *scratch)
     const struct fsm *fsm = replica_fsm(request->broker->replica);
     const uint32_t slots = fsm_allocation_slots(fsm);
     Ckpt__V1__GetPlacementHintsReply reply = CKPT__V1__GET_PLACEMENT_HINTS_REPLY__INIT;
-    struct fsm_summary summary;
     size_t bytes = 0;
-    uint32_t running;
+    uint32_t size;
+    uint32_t slot;
+    uint32_t scanned = 0;
 
-    fsm_get_summary(fsm, &summary);
-    running = summary.allocations_by_state[CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING];
-    if (running > METHOD_SCAN_MAX)
-        running = METHOD_SCAN_MAX;
-    reply.hints = scratch_take(scratch, running, sizeof(reply.hints[0]));
-    /* All fit into one message that clients take by default, or as many as do. */
-    for (uint32_t slot = 0; slot < slots && reply.n_hints < running && bytes < METHOD_PAGE_BYTES;
-         slot++) {
+    if (!request_page_size(request, asked->page_size, &size) ||
+        !request_slot_token(request, asked->page_token, &slot))
+        return;
+    reply.hints = scratch_take(scratch, size, sizeof(reply.hints[0]));
+    for (; slot < slots && reply.n_hints < size && scanned < METHOD_SCAN_MAX &&
+           bytes < METHOD_PAGE_BYTES;
+         slot++, scanned++) {
         const struct fsm_allocation *allocation = fsm_allocation_at(fsm, slot);
 
         if (allocation == NULL ||
@@ -264,5 +265,7 @@ void placement_hints_answer(struct request *request, struct scratch *scratch)
         bytes += ckpt__v1__placement_hint__get_packed_size(reply.hints[reply.n_hints]);
         reply.n_hints++;
     }
+    if (slot < slots)
+        reply.next_page_token = scratch_printf(scratch, "%" PRIu32, slot);
     answer_reply(request->call, &reply.base);
 }

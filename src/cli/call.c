@@ -242,6 +242,34 @@ enum cli_exit call_read(struct cli *cli, const char *what, const char *method,
     return call_leader(cli, what, method, request, reply_type, false, ret_reply);
 }
 
+enum cli_exit call_read_pages(struct cli *cli, const char *what, const char *method,
+                              ProtobufCMessage *request,
+                              const ProtobufCMessageDescriptor *reply_type,
+                              void (*take)(void *context, const ProtobufCMessage *page),
+                              void *context)
+{
+    char **asked = reflect_text_field(request, "page_token");
+    char *before = *asked;
+    char *token = NULL;
+    enum cli_exit code;
+
+    do {
+        ProtobufCMessage *page;
+
+        code = call_read(cli, what, method, request, reply_type, &page);
+        if (code != CLI_OK)
+            break;
+        take(context, page);
+        free(token);
+        token = check_strdup(*reflect_text_field(page, "next_page_token"));
+        *asked = token;
+        call_free(page);
+    } while (*token != '\0');
+    *asked = before;
+    free(token);
+    return code;
+}
+
 enum cli_exit call_policy(struct cli *cli, const Ckpt__V1__Policy **ret_policy,
                           ProtobufCMessage **ret_reply)
 {

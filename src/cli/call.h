@@ -20,6 +20,12 @@ enum {
 enum cli_exit call_read(struct cli *cli, const char *what, const char *method,
                         const ProtobufCMessage *request,
                         const ProtobufCMessageDescriptor *reply_type, ProtobufCMessage **ret_reply);
+/* All pages of a method whose request has a page_token and whose reply a next_page_token: take() gets each. */
+enum cli_exit call_read_pages(struct cli *cli, const char *what, const char *method,
+                              ProtobufCMessage *request,
+                              const ProtobufCMessageDescriptor *reply_type,
+                              void (*take)(void *context, const ProtobufCMessage *page),
+                              void *context);
 /* The policy; the caller frees *ret_reply, which holds it. */
 enum cli_exit call_policy(struct cli *cli, const Ckpt__V1__Policy **ret_policy,
                           ProtobufCMessage **ret_reply);

@@ -129,6 +129,8 @@ static void hint_row(struct output_table *table, const ProtobufCMessage *item)
     output_cell(table, "%s", human_share(hint->checkpoint_efficiency_ppm, text));
     if (hint->non_preemptible)
         output_cell(table, "no: %s", hint->why);
+    else if (hint->why[0] != '\0')
+        output_cell(table, "dear: %s", hint->why);
     else
         output_cell(table, "yes");
     output_cell(table, "%" PRIu64 " GPU-s", hint->preemption_cost_gpu_ms / 1000);
@@ -142,6 +144,14 @@ static const char *hint_name(const ProtobufCMessage *item, char text[HUMAN_BYTES
     return ((const Ckpt__V1__PlacementHint *)item)->allocation_id;
 }
 
+static void add_hints(void *context, const ProtobufCMessage *page)
+{
+    const Ckpt__V1__GetPlacementHintsReply *reply = (const Ckpt__V1__GetPlacementHintsReply *)page;
+
+    for (size_t i = 0; i < reply->n_hints; i++)
+        output_list_add(context, &reply->hints[i]->base);
+}
+
 enum cli_exit command_placement(struct cli *cli)
 {
     static const struct output_column columns[] = {
@@ -150,25 +160,17 @@ enum cli_exit command_placement(struct cli *cli)
     static const struct output_kind kind = {"placement_hints",    "placement_hint", columns,
                                             ARRAY_COUNT(columns), hint_row,         hint_name};
     Ckpt__V1__GetPlacementHintsRequest request = CKPT__V1__GET_PLACEMENT_HINTS_REQUEST__INIT;
-    ProtobufCMessage *message;
     struct output_list list;
     enum cli_exit code;
 
     if (cli->argument_count > 0)
         request.vcluster = cli_argument(cli, 0);
-    code = call_read(cli, "get placement hints", "BrokerService/GetPlacementHints", &request.base,
-                     &ckpt__v1__get_placement_hints_reply__descriptor, &message);
-    if (code != CLI_OK)
-        return code;
-    const Ckpt__V1__GetPlacementHintsReply *reply =
-        (const Ckpt__V1__GetPlacementHintsReply *)message;
-
     output_list_begin(&list, cli, &kind);
-    for (size_t i = 0; i < reply->n_hints; i++)
-        output_list_add(&list, &reply->hints[i]->base);
-    output_list_end(&list, true);
-    call_free(message);
-    return CLI_OK;
+    code = call_read_pages(cli, "get placement hints", "BrokerService/GetPlacementHints",
+                           &request.base, &ckpt__v1__get_placement_hints_reply__descriptor,
+                           add_hints, &list);
+    output_list_end(&list, code == CLI_OK);
+    return code;
 }
 
 static bool has_suffix(const char *name, const char *suffix)

@@ -123,10 +123,17 @@ static const char *job_name(const ProtobufCMessage *item, char text[64])
 static const struct output_kind jobs_kind = {"jobs",  "job",   columns, ARRAY_COUNT(columns),
                                              job_row, job_name};
 
+static void add_jobs(void *context, const ProtobufCMessage *page)
+{
+    const Ckpt__V1__ListAllocationsReply *reply = (const Ckpt__V1__ListAllocationsReply *)page;
+
+    for (size_t i = 0; i < reply->n_allocations; i++)
+        output_list_add(context, &reply->allocations[i]->base);
+}
+
 enum cli_exit command_jobs(struct cli *cli)
 {
     Ckpt__V1__ListAllocationsRequest request = CKPT__V1__LIST_ALLOCATIONS_REQUEST__INIT;
-    char *token = NULL;
     struct output_list list;
     enum cli_exit code;
 
@@ -134,24 +141,8 @@ enum cli_exit command_jobs(struct cli *cli)
     request.state = (Ckpt__V1__AllocationState)cli_number(cli, "state", 0);
     request.stale = cli_flag(cli, "stale");
     output_list_begin(&list, cli, &jobs_kind);
-    do {
-        ProtobufCMessage *message;
-
-        request.page_token = token != NULL ? token : request.page_token;
-        code = call_read(cli, "list jobs", "BrokerService/ListAllocations", &request.base,
-                         &ckpt__v1__list_allocations_reply__descriptor, &message);
-        if (code != CLI_OK)
-            break;
-        const Ckpt__V1__ListAllocationsReply *reply =
-            (const Ckpt__V1__ListAllocationsReply *)message;
-
-        for (size_t i = 0; i < reply->n_allocations; i++)
-            output_list_add(&list, &reply->allocations[i]->base);
-        free(token);
-        token = check_strdup(reply->next_page_token);
-        call_free(message);
-    } while (*token != '\0');
-    free(token);
+    code = call_read_pages(cli, "list jobs", "BrokerService/ListAllocations", &request.base,
+                           &ckpt__v1__list_allocations_reply__descriptor, add_jobs, &list);
     output_list_end(&list, code == CLI_OK);
     return code;
 }
@@ -213,7 +204,7 @@ static void print_job(struct cli *cli, const Ckpt__V1__Allocation *job)
             human_safe(spec->tenant, safe[1], 129), human_safe(spec->project, safe[2], 129),
             human_safe(spec->vcluster, safe[3], 129), human_safe(spec->owner, safe[4], 129),
             spec->preemption_class, spec->sensitive ? "  sensitive" : "",
-            job->non_preemptible ? "  not preemptible" : "");
+            job->non_preemptible ? "  dear to preempt: it writes no checkpoint" : "");
     fprintf(cli->out, " strategy %s  profile %s  walltime %s  started %s\n",
             human_enum_words(&ckpt__v1__strategy__descriptor, (int)spec->strategy, a),
             human_safe(spec->profile[0] != '\0' ? spec->profile : "signal", safe[5], 129),

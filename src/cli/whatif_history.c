@@ -102,30 +102,30 @@ void whatif_history_sort_names(struct whatif_history_copy *copy)
         qsort(copy->names, copy->history.job_count, sizeof(*copy->names), by_name);
 }
 
+struct reading {
+    struct whatif_history_copy *copy;
+    uint64_t default_write_bytes_per_s;
+};
+
+static void read_page(void *context, const ProtobufCMessage *page)
+{
+    const Ckpt__V1__ListAllocationsReply *reply = (const Ckpt__V1__ListAllocationsReply *)page;
+    const struct reading *reading = context;
+
+    for (size_t i = 0; i < reply->n_allocations; i++)
+        whatif_history_add_job(reading->copy, reply->allocations[i],
+                               reading->default_write_bytes_per_s);
+}
+
 static enum cli_exit read_jobs(struct cli *cli, struct whatif_history_copy *copy,
                                uint64_t default_write_bytes_per_s)
 {
     Ckpt__V1__ListAllocationsRequest request = CKPT__V1__LIST_ALLOCATIONS_REQUEST__INIT;
-    char *token = NULL;
-    enum cli_exit code;
+    struct reading reading = {copy, default_write_bytes_per_s};
+    enum cli_exit code =
+        call_read_pages(cli, "list jobs", "BrokerService/ListAllocations", &request.base,
+                        &ckpt__v1__list_allocations_reply__descriptor, read_page, &reading);
 
-    do {
-        ProtobufCMessage *message;
-        const Ckpt__V1__ListAllocationsReply *reply;
-
-        request.page_token = token != NULL ? token : request.page_token;
-        code = call_read(cli, "list jobs", "BrokerService/ListAllocations", &request.base,
-                         &ckpt__v1__list_allocations_reply__descriptor, &message);
-        if (code != CLI_OK)
-            break;
-        reply = (const Ckpt__V1__ListAllocationsReply *)message;
-        for (size_t i = 0; i < reply->n_allocations; i++)
-            whatif_history_add_job(copy, reply->allocations[i], default_write_bytes_per_s);
-        free(token);
-        token = check_strdup(reply->next_page_token);
-        call_free(message);
-    } while (*token != '\0');
-    free(token);
     whatif_history_sort_names(copy);
     return code;
 }

@@ -151,10 +151,11 @@ def schedulers_see_what_a_placement_costs():
         assert abs(plain.checkpoint_efficiency_ppm - 500000) < 20000, plain
         assert plain.borrowed_penalty_ppm == 1000000 - plain.checkpoint_efficiency_ppm and not plain.non_preemptible and plain.why == "", plain
         assert plain.preemption_cost_gpu_ms >= 60000, plain
-        for name, why in (("secret", "sensitive"), ("none", "no_checkpoint")):
+        for name, why, won in (("secret", "sensitive", False), ("none", "no_checkpoint", True)):  # P-070: below class 7 only dearer
             hint = hints[name]
-            assert hint.non_preemptible and hint.avoid_borrowed_nodes and hint.why == why and hint.borrowed_penalty_ppm == 1000000, hint
-        assert "no: sensitive" in cluster.ctl("placement").stdout
+            assert hint.non_preemptible != won and hint.avoid_borrowed_nodes and hint.why == why and hint.borrowed_penalty_ppm == 1000000, hint
+        shown = cluster.ctl("placement").stdout
+        assert "no: sensitive" in shown and "dear: no_checkpoint" in shown, shown
         cluster.ctl("policy", "set", "f8_weight_ml_ppm=150000")  # takes effect without a restart
         assert hints_now()["ml"].checkpoint_weight_ppm == 150000
         cluster.ctl("policy", "set", "f8_weight_ml=0%")

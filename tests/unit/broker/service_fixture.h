@@ -212,7 +212,7 @@ static int open_one(void **state)
     return replica_serving(fixture->broker.replica) ? 0 : -1;
 }
 
-static int open_lonely(void **state)
+static inline int open_lonely(void **state)
 {
     (void)state;
     open_fixture(3);
