@@ -142,12 +142,12 @@ $(BUILD)/bench/%: $(BUILD)/tests/bench/%_main.o $(foreach l,client whatif $(USE_
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o %.a,$^) $(PKG_LIBS) -lm
 
 # ---- tests: tests/unit/LAYER/test_*.c link LAYER's closure; tests/golden, tests/fuzz likewise by their first word ----
-# what of the simulator the unit tests of raft/ use
-SIM_CORE = $(BUILD)/tests/sim/sim.o $(BUILD)/tests/sim/sim_disk.o $(BUILD)/tests/sim/sim_network.o
+# what of the simulator the unit tests of raft/ and src/agent use
+SIM_CORE = $(BUILD)/tests/sim/sim.o $(BUILD)/tests/sim/sim_disk.o $(BUILD)/tests/sim/sim_disk_faults.o $(BUILD)/tests/sim/sim_network.o
 UNIT_SRC = $(wildcard tests/unit/*/test_*.c)
 UNIT_BIN = $(UNIT_SRC:%.c=$(BUILD)/%)
 define UNIT_RULE
-$(BUILD)/tests/unit/$(1)/test_%: $(BUILD)/tests/unit/$(1)/test_%.o $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(wildcard tests/unit/$(1)/test_*.c),$(wildcard tests/unit/$(1)/*.c))) $(if $(filter raft,$(1)),$(SIM_CORE)) $(call LIB_of,$(1))
+$(BUILD)/tests/unit/$(1)/test_%: $(BUILD)/tests/unit/$(1)/test_%.o $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(wildcard tests/unit/$(1)/test_*.c),$(wildcard tests/unit/$(1)/*.c))) $(if $(filter raft agent,$(1)),$(SIM_CORE)) $(call LIB_of,$(1))
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $$@ $$(filter %.o %.a,$$^) $(PKG_LIBS) -lcmocka -lm
 endef
 $(foreach l,$(LAYERS),$(eval $(call UNIT_RULE,$(l))))

@@ -239,31 +239,36 @@ static int join(struct consensus *consensus, struct err *err)
     return status == 0 ? 0 : err_wrap(err, "join");
 }
 
-static bool folder_holds(const struct folder *folder, const char *name)
+/* A disk that does not read says nothing of what it holds. */
+static int folder_holds(const struct folder *folder, const char *name, bool *ret_holds,
+                        struct err *err)
 {
     char path[FOLDER_PATH_BYTES];
     struct disk_file *file;
 
-    if (folder->disk->open(folder->disk->context, folder_path(folder, name, path), DISK_OPEN_READ,
-                           &file, NULL) != 0)
-        return false;
-    folder->disk->close(file);
-    return true;
+    *ret_holds = folder->disk->open(folder->disk->context, folder_path(folder, name, path),
+                                    DISK_OPEN_READ, &file, err) == 0;
+    if (*ret_holds)
+        folder->disk->close(file);
+    return *ret_holds || err->code == ERR_NOT_FOUND ? 0 : -1;
 }
 
 /* What an existing folder says about joining and leaving. */
 static int claimed_check(struct consensus *consensus, struct err *err)
 {
     struct folder *folder = &consensus->folder;
+    bool removed;
 
-    if (folder_holds(folder, CORE_REMOVED_FILE))
+    if (folder_holds(folder, CORE_REMOVED_FILE, &removed, err) != 0 ||
+        folder_holds(folder, FOLDER_BLANK_FILE, &consensus->safety.blank, err) != 0 ||
+        folder_holds(folder, CORE_JOINING_FILE, &consensus->joining, err) != 0)
+        return -1;
+    if (removed)
         return err_set(err, ERR_REMOVED,
                        "member %" PRIu64 " was removed from cluster %s, and ids are never used "
                        "again: to come back give it a new id, an empty folder instead of %s, and "
                        "--join",
                        consensus->config.member_id, consensus->cluster_id, folder->path);
-    consensus->safety.blank = folder_holds(folder, FOLDER_BLANK_FILE);
-    consensus->joining = folder_holds(folder, CORE_JOINING_FILE);
     if (consensus->config.join && !consensus->joining)
         return err_set(err, ERR_REFUSED,
                        "%s already holds this member's data: start it without join", folder->path);

@@ -188,7 +188,10 @@ int folder_open(struct folder *folder, const struct disk_ops *disk, const char *
                     path);
         return -1;
     }
+    /* A process that died before its sync of the folder leaves names that the system shows and the disk does not have: what is written
+     * under them from here on would be lost with them. */
     if (disk->list_dir(disk->context, folder->path, remove_temporary, folder, err) != 0 ||
+        disk->sync_dir(disk->context, folder->path, err) != 0 ||
         identity_read(folder, cluster_id, member_id, err) != 0) {
         folder_close(folder);
         return -1;

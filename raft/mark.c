@@ -62,7 +62,8 @@ int mark_open(struct mark *mark, const struct folder *folder, struct err *err)
     mark->folder = folder;
     folder_path(folder, "synced", path);
     if (disk->open(disk->context, path, DISK_OPEN_WRITE, &mark->file, &why) == 0) {
-        if (slots_read(mark, err) == 0)
+        /* Once more, for what was lowered may be in memory only, and the log is cut after it (wal_recover.c, tail_rewrite()). */
+        if (slots_read(mark, err) == 0 && mark_lower(mark, mark->index, err) == 0)
             return 0;
         mark_close(mark);
         return -1;

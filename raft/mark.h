@@ -21,7 +21,7 @@ struct mark {
     uint64_t index; /* 0: nothing is known */
 };
 
-/* Creates the file when there is none. */
+/* Creates the file when there is none. What it says is durable afterwards. */
 int mark_open(struct mark *mark, const struct folder *folder, struct err *err);
 void mark_raise(struct mark *mark, uint64_t index);
 int mark_lower(struct mark *mark, uint64_t index, struct err *err);

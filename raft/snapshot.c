@@ -132,6 +132,25 @@ void snapshot_trailer_encode(uint64_t frame_bytes, uint32_t crc,
 
 /* ---- verification ---- */
 
+int snapshot_read_at(const struct folder *folder, struct disk_file *file, const char *path,
+                     uint64_t offset, struct snapshot_bytes into, size_t *ret_length,
+                     struct err *err)
+{
+    if (folder->disk->read(file, offset, into.bytes, into.length, ret_length, err) != 0)
+        return err_wrap(err, "%s offset %" PRIu64, path, offset);
+    return 0;
+}
+
+static int trailer_check(const uint8_t trailer[SNAPSHOT_TRAILER_BYTES], size_t length,
+                         uint64_t frame_bytes, const char *path, struct err *err)
+{
+    if (length == SNAPSHOT_TRAILER_BYTES && memcmp(trailer, trailer_magic, 8) == 0 &&
+        bytes_get(trailer + 24, 4) == crc32c(0, trailer, 24) &&
+        bytes_get(trailer + 8, 8) == frame_bytes)
+        return 0;
+    return err_set(err, ERR_CORRUPT, "%s: snapshot is cut short or its trailer is damaged", path);
+}
+
 int snapshot_open(const struct folder *folder, const char *path, struct snapshot_meta *ret_meta,
                   struct disk_file **ret_file, uint64_t *ret_begin, uint64_t *ret_bytes,
                   uint32_t *ret_crc, struct err *err)
@@ -141,26 +160,25 @@ int snapshot_open(const struct folder *folder, const char *path, struct snapshot
     size_t header_read, header_length, trailer_read;
     struct snapshot_meta meta;
     struct disk_file *file;
-    uint64_t size;
+    uint64_t size, trailer_at;
 
     if (disk->open(disk->context, path, DISK_OPEN_READ, &file, err) != 0)
         return -1;
     if (disk->size(file, &size, err) != 0 ||
-        disk->read(file, 0, header, sizeof(header), &header_read, err) != 0 ||
+        snapshot_read_at(folder, file, path, 0, (struct snapshot_bytes){header, sizeof(header)},
+                         &header_read, err) != 0 ||
         snapshot_header_decode(header, header_read, path, &meta, &header_length, err) != 0) {
         disk->close(file);
         return -1;
     }
-    if (size < header_length + SNAPSHOT_TRAILER_BYTES ||
-        disk->read(file, size - SNAPSHOT_TRAILER_BYTES, trailer, sizeof(trailer), &trailer_read,
-                   err) != 0 ||
-        trailer_read != sizeof(trailer) || memcmp(trailer, trailer_magic, 8) != 0 ||
-        bytes_get(trailer + 24, 4) != crc32c(0, trailer, 24) ||
-        bytes_get(trailer + 8, 8) != size - header_length - SNAPSHOT_TRAILER_BYTES) {
+    trailer_at = size < header_length + sizeof(trailer) ? header_length : size - sizeof(trailer);
+    if (snapshot_read_at(folder, file, path, trailer_at,
+                         (struct snapshot_bytes){trailer, sizeof(trailer)}, &trailer_read,
+                         err) != 0 ||
+        trailer_check(trailer, trailer_read, trailer_at - header_length, path, err) != 0) {
         disk->close(file);
         snapshot_meta_close(&meta);
-        return err_set(err, ERR_CORRUPT, "%s: snapshot is cut short or its trailer is damaged",
-                       path);
+        return -1;
     }
     *ret_meta = meta;
     *ret_file = file;
@@ -187,7 +205,8 @@ int snapshot_verify(const struct folder *folder, const char *path, struct snapsh
     chunk = check_alloc(VERIFY_CHUNK_BYTES);
     while (status == 0 && at < bytes) {
         size_t want = bytes - at < VERIFY_CHUNK_BYTES ? bytes - at : VERIFY_CHUNK_BYTES;
-        status = disk->read(file, begin + at, chunk, want, &length, err);
+        status = snapshot_read_at(folder, file, path, begin + at,
+                                  (struct snapshot_bytes){chunk, want}, &length, err);
         if (status == 0 && length != want)
             status = err_set(err, ERR_CORRUPT, "%s is cut short", path);
         if (status == 0)

@@ -135,7 +135,7 @@ int snapshot_write(const struct consensus_writer *raw, const struct snapshot_met
 /* ---- reading ---- */
 
 struct decoder {
-    const struct disk_ops *disk;
+    const struct folder *folder;
     struct disk_file *file;
     const char *path;
     uint64_t at, end; /* of the frame in the file */
@@ -151,8 +151,8 @@ static int decoder_fill(struct decoder *decoder, struct err *err)
 
     if (want == 0)
         return err_set(err, ERR_CORRUPT, "%s: snapshot content ends early", decoder->path);
-    if (decoder->disk->read(decoder->file, decoder->at, decoder->in, want, &decoder->in_length,
-                            err) != 0)
+    if (snapshot_read_at(decoder->folder, decoder->file, decoder->path, decoder->at,
+                         (struct snapshot_bytes){decoder->in, want}, &decoder->in_length, err) != 0)
         return -1;
     if (decoder->in_length != want)
         return err_set(err, ERR_CORRUPT, "%s: snapshot is cut short", decoder->path);
@@ -194,7 +194,7 @@ int snapshot_read(const struct folder *folder, const char *path,
     uint32_t crc;
     int status = -1;
 
-    decoder->disk = folder->disk;
+    decoder->folder = folder;
     decoder->path = path;
     if (snapshot_open(folder, path, &meta, &decoder->file, &begin, &bytes, &crc, err) == 0) {
         snapshot_meta_close(&meta);
@@ -203,7 +203,7 @@ int snapshot_read(const struct folder *folder, const char *path,
         CHECK(!LZ4F_isError(LZ4F_createDecompressionContext(&decoder->lz4, LZ4F_VERSION)));
         status = take(context, &reader, err);
         LZ4F_freeDecompressionContext(decoder->lz4);
-        decoder->disk->close(decoder->file);
+        folder->disk->close(decoder->file);
     }
     free(decoder);
     return status;

@@ -65,13 +65,20 @@ int vote_open(struct vote_store *store, const struct folder *folder, bool create
 {
     const struct disk_ops *disk = folder->disk;
     char path[FOLDER_PATH_BYTES];
+    struct err why;
     int status;
 
     memset(store, 0, sizeof(*store));
     store->folder = folder;
     if (disk->open(disk->context, folder_path(folder, "vote", path),
-                   create ? DISK_OPEN_CREATE : DISK_OPEN_WRITE, &store->file, err) != 0)
-        return -1;
+                   create ? DISK_OPEN_CREATE : DISK_OPEN_WRITE, &store->file, &why) != 0)
+        return why.code == ERR_NOT_FOUND
+                   ? err_set(err, ERR_CORRUPT,
+                             "%s is missing, the member could vote twice in a term; remove the "
+                             "member from the cluster and add it under a new id with an empty "
+                             "folder",
+                             path)
+                   : err_set(err, why.code, "%s", why.text);
     if (create)
         status = disk->sync_dir(disk->context, folder->path, err) == 0 ? vote_save(store, 0, 0, err)
                                                                        : -1;

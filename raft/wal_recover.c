@@ -261,15 +261,17 @@ static int segment_recover(struct wal *wal, uint64_t first_index, bool is_last, 
 }
 
 /* A snapshot was installed, an empty segment follows it, and the member died before the older ones were removed. */
-static bool reset_was_cut_short(const struct wal *wal)
+static int reset_was_cut_short(const struct wal *wal, bool *ret_was, struct err *err)
 {
     const struct wal_segment *last = &wal->segments[wal->segment_count - 1];
     struct snapshot_name newest;
     size_t count;
 
-    return last->last_index + 1 == last->first_index &&
-           snapshot_list(wal->folder, &newest, 1, &count, NULL) == 0 && count > 0 &&
-           newest.index == last->last_index;
+    if (snapshot_list(wal->folder, &newest, 1, &count, err) != 0)
+        return -1;
+    *ret_was =
+        last->last_index + 1 == last->first_index && count > 0 && newest.index == last->last_index;
+    return 0;
 }
 
 static int gap_refuse(const struct wal *wal, size_t i, uint64_t next_first, struct err *err)
@@ -288,14 +290,16 @@ static int segments_recover(struct wal *wal, const struct found_segments *found,
 {
     for (size_t i = 0; i < found->count; i++) {
         bool is_last = i + 1 == found->count;
-        bool gap = i > 0 && wal->segments[i - 1].last_index + 1 != found->first[i];
+        bool reset = false, gap = i > 0 && wal->segments[i - 1].last_index + 1 != found->first[i];
         if (gap && !is_last)
             return gap_refuse(wal, i - 1, found->first[i], err);
         if (segment_recover(wal, found->first[i], is_last, err) != 0)
             return -1;
+        if (gap && reset_was_cut_short(wal, &reset, err) != 0)
+            return -1;
         if (gap)
-            return reset_was_cut_short(wal) ? wal_drop_all_but_last(wal, err)
-                                            : gap_refuse(wal, i - 1, found->first[i], err);
+            return reset ? wal_drop_all_but_last(wal, err)
+                         : gap_refuse(wal, i - 1, found->first[i], err);
     }
     return 0;
 }

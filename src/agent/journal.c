@@ -170,26 +170,33 @@ static int read_content(struct journal *journal, struct buf *content, struct err
     return got == content->length ? 0 : err_set(err, ERR_IO, "the journal became shorter");
 }
 
+/* What was read may be in memory only: the process before died between its write and its sync, or of a sync that failed, after which
+ * the system calls the bytes clean. Before anything is built upon them they are written again, and the name with them. */
+static int content_settle(struct journal *journal, const struct buf *content, struct err *err)
+{
+    const struct disk_ops *disk = journal->disk;
+
+    if (journal->bytes < content->length && disk->truncate(journal->file, journal->bytes, err) != 0)
+        return err_wrap(err, "cut the torn tail");
+    if (disk->write(journal->file, 0, content->bytes, journal->bytes, err) != 0 ||
+        disk->sync(journal->file, err) != 0 ||
+        disk->sync_dir(disk->context, journal->folder, err) != 0)
+        return err_wrap(err, "write the journal again");
+    return 0;
+}
+
 static int journal_load(struct journal *journal, journal_record_fn *record, void *data,
                         struct err *err)
 {
-    const struct disk_ops *disk = journal->disk;
     struct buf content;
-    int result = -1;
+    int result;
 
     buf_init(&content);
-    if (read_content(journal, &content, err) != 0)
-        goto done;
-    if (journal_scan(content.bytes, content.length, record, data, &journal->bytes, err) != 0)
-        goto done;
-    if (journal->bytes < content.length &&
-        (disk->truncate(journal->file, journal->bytes, err) != 0 ||
-         disk->sync(journal->file, err) != 0)) {
-        err_wrap(err, "cut the torn tail");
-        goto done;
-    }
-    result = 0;
-done:
+    result = read_content(journal, &content, err);
+    if (result == 0)
+        result = journal_scan(content.bytes, content.length, record, data, &journal->bytes, err);
+    if (result == 0)
+        result = content_settle(journal, &content, err);
     buf_close(&content);
     return result;
 }

@@ -1,6 +1,6 @@
 /* An append-only file of checksummed records; each append is on disk before it returns.
  *
- * Flow     journal_open() locks the folder, reads every record, cuts a torn tail; journal_append() per change;
+ * Flow     journal_open() locks the folder, reads every record, cuts a torn tail, and makes durable what it has read; journal_append() per change;
  *          journal_rewrite() replaces the content when it has grown (temporary file, fsync, rename).
  * Shapes   <folder>/journal: 8 bytes of magic and version, then records: mark, length, CRC32C of length and body, body.
  *          One process per folder, by a lock on <folder>/lock. Bodies are opaque here (ledger.c).

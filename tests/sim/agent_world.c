@@ -200,7 +200,7 @@ static void agent_starts(void *data)
     if (agent_machine_start_agent(place->machine, &err) == 0)
         return;
     all.counters.start_failures++;
-    sim_crash(place->world->sim, place->machine->config.agent_node);
+    world_process_crash(place->world, place->machine->config.agent_node);
     place->starts = true;
     sim_after(place->world->sim, SIM_NODES_MAX, RESTART_DELAY_US, agent_starts, place);
 }
@@ -211,7 +211,7 @@ static void agent_died(void *data, struct agent_machine *machine)
 
     all.counters.deaths++;
     agent_machine_bury_agent(machine);
-    sim_crash(place->world->sim, machine->config.agent_node);
+    world_process_crash(place->world, machine->config.agent_node);
     place->starts = true;
     sim_after(place->world->sim, SIM_NODES_MAX,
               1 + sim_random(place->world->sim, 2 * RESTART_DELAY_US), agent_starts, place);
@@ -435,8 +435,11 @@ static void shipping_crash(struct world *world, unsigned agent, void *process)
     place->starts = false;
     if (sim_chance(world->sim, 5))
         power_off(place);
-    else
+    else {
         agent_machine_bury_agent(place->machine);
+        if (world->options.kept_caches > 0)
+            sim_disk_cache_stays(world->sim, place->machine->config.agent_node);
+    }
 }
 
 static void shipping_job_started(struct world *world, unsigned agent, void *process,

@@ -60,6 +60,17 @@ void sim_disk_die_after(struct sim *sim, unsigned node, uint64_t operations);
 bool sim_disk_dead(const struct sim *sim, unsigned node);
 /* One operation returns an error, the process finds out and stops; later ones work. 0: none. */
 void sim_disk_fail_after(struct sim *sim, unsigned node, uint64_t operations);
+/* The n-th read, also one of a folder or at an open, returns an error. The n-th sync of a file does, and what it should have written is
+ * seen by all processes from then on as if it were on the platter, until the power is cut. 0: none. */
+void sim_disk_fail_read_after(struct sim *sim, unsigned node, uint64_t reads);
+void sim_disk_fail_sync_after(struct sim *sim, unsigned node, uint64_t syncs);
+/* The next sim_crash() of the node ends its process only: the page cache stays. */
+void sim_disk_cache_stays(struct sim *sim, unsigned node);
+/* So much room is left, whatever sim_disk_set_free() says, until that is called again: what grows takes of it, and what does not fit
+ * fails. unseen: free_bytes() tells nothing of it; writes: overwriting needs room as well. */
+void sim_disk_fill(struct sim *sim, unsigned node, uint64_t room, bool unseen, bool writes);
+/* Others take half of that room. False: the disk is not filling. */
+bool sim_disk_shrink(struct sim *sim, unsigned node);
 /* The folder of a node that is down is empty from now on. */
 void sim_wipe(struct sim *sim, unsigned node);
 void sim_disk_set_free(struct sim *sim, unsigned node, uint64_t bytes);
@@ -84,6 +95,8 @@ void sim_network_set_latency(struct sim *sim, uint64_t slow_in, uint64_t slow_us
 uint8_t *sim_file(struct sim *sim, unsigned node, const char *name, size_t *ret_length);
 /* Flips one bit of what is on the platter and of what is read. */
 void sim_file_rot(struct sim *sim, unsigned node, const char *name, uint64_t offset, unsigned bit);
+/* It is not there any more. */
+void sim_file_lose(struct sim *sim, unsigned node, const char *name);
 /* The folder is empty, as if the disk had been replaced; only while the node's process is down. */
 void sim_disk_wipe(struct sim *sim, unsigned node);
 /* Keeps a copy of what is on the platter; puts it back, only while the node's process is down. False: there is no copy. */

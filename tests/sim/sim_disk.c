@@ -11,71 +11,7 @@
 #include "raft/consensus.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
-#include "tests/sim/sim.h"
-
-enum { SECTOR_BYTES = 512, NAMES_MAX = 256, NAME_BYTES = 64, INODE_MIN_BYTES = 4096 };
-
-struct range {
-    uint64_t offset, length;
-};
-
-struct inode {
-    uint8_t *content, *durable;
-    uint64_t size, durable_size;
-    uint64_t capacity; /* of both; may be less than the sizes */
-    struct range *dirty;
-    size_t dirty_count;
-    unsigned open_count;
-    struct inode *next; /* all of the disk */
-};
-
-struct entry {
-    char name[NAME_BYTES];
-    struct inode *inode;
-};
-
-struct directory {
-    struct entry entries[NAMES_MAX];
-    size_t count;
-};
-
-struct change { /* inode NULL: unlink */
-    char name[NAME_BYTES];
-    struct inode *inode;
-};
-
-/* A copy of the platter: contents by name. */
-struct kept_file {
-    char name[NAME_BYTES];
-    uint8_t *bytes;
-    uint64_t size;
-};
-
-struct sim_disk {
-    struct sim *sim;
-    unsigned node;
-    struct inode *inodes;
-    struct directory seen, durable;
-    struct change *changes;
-    size_t change_count;
-    uint64_t operations_left; /* 0: never dies */
-    uint64_t failure_left;    /* 0: none comes */
-    unsigned slowness;
-    bool dead;
-    bool locked;
-    uint64_t free_bytes;
-    struct kept_file *kept;
-    size_t kept_count;
-};
-
-struct disk_file {
-    struct sim_disk *disk;
-    struct inode *inode;
-};
-
-struct disk_lock {
-    struct sim_disk *disk;
-};
+#include "tests/sim/sim_disk_internal.h"
 
 /* ---- helpers ---- */
 
@@ -86,7 +22,7 @@ static const char *base_name(const char *path)
     return slash == NULL ? path : slash + 1;
 }
 
-static struct entry *entry_find(struct directory *directory, const char *name)
+struct entry *disk_entry_find(struct directory *directory, const char *name)
 {
     for (size_t i = 0; i < directory->count; i++)
         if (strcmp(directory->entries[i].name, name) == 0)
@@ -94,9 +30,9 @@ static struct entry *entry_find(struct directory *directory, const char *name)
     return NULL;
 }
 
-static void entry_set(struct directory *directory, const char *name, struct inode *inode)
+void disk_entry_set(struct directory *directory, const char *name, struct inode *inode)
 {
-    struct entry *entry = entry_find(directory, name);
+    struct entry *entry = disk_entry_find(directory, name);
 
     if (inode == NULL) {
         if (entry != NULL)
@@ -115,7 +51,7 @@ static void directory_change(struct sim_disk *disk, const char *name, struct ino
 {
     struct change *change;
 
-    entry_set(&disk->seen, name, inode);
+    disk_entry_set(&disk->seen, name, inode);
     disk->changes = check_realloc(disk->changes, disk->change_count + 1, sizeof(*disk->changes));
     change = &disk->changes[disk->change_count++];
     snprintf(change->name, sizeof(change->name), "%s", name);
@@ -138,9 +74,24 @@ static bool spend(struct sim_disk *disk, struct err *err)
     return false;
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
+/* True when a read fails now. The text is the system's: where it was is for the caller to say. */
+static bool read_fails(struct sim_disk *disk, const char *what, const char *path, struct err *err)
 {
-    return a < b ? a : b;
+    if (disk->dead || disk->reads_left == 0 || --disk->reads_left > 0)
+        return false;
+    err_set(err, ERR_DISK, "%s %s: Input/output error", what, path);
+    return true;
+}
+
+/* False: there is no room for so much more. */
+static bool room_take(struct sim_disk *disk, uint64_t bytes, struct err *err)
+{
+    if (!disk->filling || bytes <= disk->room) {
+        disk->room -= disk->filling ? bytes : 0;
+        return true;
+    }
+    err_set(err, ERR_FULL, "simulated disk of node %u is full", disk->node);
+    return false;
 }
 
 static uint8_t *grown(uint8_t *bytes, uint64_t size, uint64_t capacity)
@@ -151,7 +102,7 @@ static uint8_t *grown(uint8_t *bytes, uint64_t size, uint64_t capacity)
 }
 
 /* Room for what is written below size. */
-static void inode_reserve(struct inode *inode, uint64_t size)
+void disk_inode_reserve(struct inode *inode, uint64_t size)
 {
     uint64_t capacity = inode->capacity == 0 ? INODE_MIN_BYTES : inode->capacity;
 
@@ -165,7 +116,7 @@ static void inode_reserve(struct inode *inode, uint64_t size)
 }
 
 /* Zeros from `begin` on, as far as there may be anything else. */
-static void zero_from(const struct inode *inode, uint8_t *bytes, uint64_t begin, uint64_t end)
+void disk_zero_from(const struct inode *inode, uint8_t *bytes, uint64_t begin, uint64_t end)
 {
     end = least(end, inode->capacity);
     if (begin < end)
@@ -173,8 +124,8 @@ static void zero_from(const struct inode *inode, uint8_t *bytes, uint64_t begin,
 }
 
 /* One form takes over what the other has there. */
-static void range_copy(const struct inode *inode, uint8_t *to, const uint8_t *from,
-                       struct range range)
+void disk_range_copy(const struct inode *inode, uint8_t *to, const uint8_t *from,
+                     struct range range)
 {
     uint64_t end = least(range.offset + range.length, inode->capacity);
 
@@ -215,9 +166,10 @@ static int sim_list_dir(void *context, const char *path,
     size_t count = disk->seen.count;
     struct entry *copy; /* visitors unlink */
 
-    (void)path;
     if (disk->dead)
         return err_set(err, ERR_IO, "dead");
+    if (read_fails(disk, "read folder", path, err))
+        return -1;
     copy = check_calloc(count + 1, sizeof(*copy));
     memcpy(copy, disk->seen.entries, count * sizeof(*copy));
     for (size_t i = 0; i < count; i++)
@@ -226,7 +178,7 @@ static int sim_list_dir(void *context, const char *path,
     return 0;
 }
 
-static bool inode_named(const struct directory *directory, const struct inode *inode)
+bool disk_inode_named(const struct directory *directory, const struct inode *inode)
 {
     for (size_t i = 0; i < directory->count; i++)
         if (directory->entries[i].inode == inode)
@@ -234,27 +186,28 @@ static bool inode_named(const struct directory *directory, const struct inode *i
     return false;
 }
 
-static void inode_free(struct inode *inode)
+void disk_inode_free(struct inode *inode)
 {
     free(inode->content);
     free(inode->durable);
     free(inode->dirty);
+    free(inode->lost);
     free(inode);
 }
 
 /* Those without a name, on the platter neither, that nobody has open. */
-static void inodes_collect(struct sim_disk *disk)
+void disk_inodes_collect(struct sim_disk *disk)
 {
     struct inode **at = &disk->inodes;
 
     while (*at != NULL) {
         struct inode *inode = *at;
-        if (inode->open_count > 0 || inode_named(&disk->seen, inode) ||
-            inode_named(&disk->durable, inode)) {
+        if (inode->open_count > 0 || disk_inode_named(&disk->seen, inode) ||
+            disk_inode_named(&disk->durable, inode)) {
             at = &inode->next;
         } else {
             *at = inode->next;
-            inode_free(inode);
+            disk_inode_free(inode);
         }
     }
 }
@@ -267,16 +220,16 @@ static int sim_sync_dir(void *context, const char *path, struct err *err)
     if (spend(disk, err))
         return -1;
     for (size_t i = 0; i < disk->change_count; i++)
-        entry_set(&disk->durable, disk->changes[i].name, disk->changes[i].inode);
+        disk_entry_set(&disk->durable, disk->changes[i].name, disk->changes[i].inode);
     disk->change_count = 0;
-    inodes_collect(disk);
+    disk_inodes_collect(disk);
     return 0;
 }
 
 static int sim_rename(void *context, const char *from, const char *to, struct err *err)
 {
     struct sim_disk *disk = context;
-    struct entry *entry = entry_find(&disk->seen, base_name(from));
+    struct entry *entry = disk_entry_find(&disk->seen, base_name(from));
     struct inode *inode;
 
     if (spend(disk, err))
@@ -292,11 +245,14 @@ static int sim_rename(void *context, const char *from, const char *to, struct er
 static int sim_unlink(void *context, const char *path, struct err *err)
 {
     struct sim_disk *disk = context;
+    const struct entry *entry = disk_entry_find(&disk->seen, base_name(path));
 
     if (spend(disk, err))
         return -1;
-    if (entry_find(&disk->seen, base_name(path)) == NULL)
+    if (entry == NULL)
         return err_set(err, ERR_NOT_FOUND, "unlink %s: no such file", path);
+    if (disk->filling)
+        disk->room += entry->inode->size;
     directory_change(disk, base_name(path), NULL);
     return 0;
 }
@@ -325,15 +281,17 @@ static void sim_unlock(void *context, struct disk_lock *lock)
 
 static uint64_t sim_free_bytes(void *context, const char *path)
 {
+    const struct sim_disk *disk = context;
+
     (void)path;
-    return ((struct sim_disk *)context)->free_bytes;
+    return disk->filling && !disk->fills_unseen ? disk->room : disk->free_bytes;
 }
 
 static int sim_open(void *context, const char *path, enum disk_open_mode mode,
                     struct disk_file **ret_file, struct err *err)
 {
     struct sim_disk *disk = context;
-    struct entry *entry = entry_find(&disk->seen, base_name(path));
+    struct entry *entry = disk_entry_find(&disk->seen, base_name(path));
     struct inode *inode = entry == NULL ? NULL : entry->inode;
     struct disk_file *file;
 
@@ -348,6 +306,8 @@ static int sim_open(void *context, const char *path, enum disk_open_mode mode,
     }
     if (inode == NULL)
         return err_set(err, ERR_NOT_FOUND, "open %s: no such file", path);
+    if (mode != DISK_OPEN_CREATE && read_fails(disk, "open", path, err))
+        return -1;
     file = check_alloc(sizeof(*file));
     *file = (struct disk_file){disk, inode};
     inode->open_count++;
@@ -377,6 +337,8 @@ static int sim_read(struct disk_file *file, uint64_t offset, void *bytes, size_t
 
     if (file->disk->dead)
         return err_set(err, ERR_IO, "dead");
+    if (read_fails(file->disk, "read", "file", err))
+        return -1;
     *ret_length = least(length, left);
     left = offset < inode->capacity ? least(*ret_length, inode->capacity - offset) : 0;
     if (left > 0)
@@ -389,21 +351,27 @@ static int sim_write(struct disk_file *file, uint64_t offset, const void *bytes,
                      struct err *err)
 {
     struct inode *inode = file->inode;
-    bool was_dead = file->disk->dead, died;
+    bool was_dead = file->disk->dead, died, full;
+    uint64_t more = offset + length > inode->size ? offset + length - inode->size : 0;
 
     if (was_dead)
         return err_set(err, ERR_IO, "dead");
     died = spend(file->disk, err);
     if (died && !file->disk->dead)
         return -1;
+    if (file->disk->fills_writes && more < length) /* what is there is written elsewhere first */
+        more = length;
+    full = !room_take(file->disk, more, err);
+    if (full && length > 0) /* as far as it went */
+        length = sim_random(file->disk->sim, length);
     if (length == 0)
-        return died ? -1 : 0;
-    inode_reserve(inode, offset + length);
+        return died || full ? -1 : 0;
+    disk_inode_reserve(inode, offset + length);
     memcpy(inode->content + offset, bytes, length);
     if (offset + length > inode->size)
         inode->size = offset + length;
     inode_dirty(inode, offset, length);
-    return died ? -1 : 0;
+    return died || full ? -1 : 0;
 }
 
 static int sim_allocate(struct disk_file *file, uint64_t bytes, struct err *err)
@@ -415,6 +383,8 @@ static int sim_allocate(struct disk_file *file, uint64_t bytes, struct err *err)
         return -1;
     if (more > file->disk->free_bytes)
         return err_set(err, ERR_FULL, "simulated disk of node %u is full", file->disk->node);
+    if (!room_take(file->disk, more, err))
+        return -1;
     if (bytes > inode->size)
         inode->size = bytes;
     return 0;
@@ -427,21 +397,43 @@ static int sim_truncate(struct disk_file *file, uint64_t bytes, struct err *err)
     if (spend(file->disk, err))
         return -1;
     if (bytes < inode->size) {
-        zero_from(inode, inode->content, bytes, inode->size);
+        disk_zero_from(inode, inode->content, bytes, inode->size);
         inode_dirty(inode, bytes, inode->size - bytes);
     }
     inode->size = bytes;
     return 0;
 }
 
+/* The n-th sync fails: some of it has reached the platter, and the system calls all of it clean, shows it to whoever reads and never
+ * writes it again. */
+static bool sync_fails(struct disk_file *file, struct err *err)
+{
+    struct sim_disk *disk = file->disk;
+    struct inode *inode = file->inode;
+
+    if (disk->syncs_left == 0 || --disk->syncs_left > 0)
+        return false;
+    inode->lost = check_realloc(inode->lost, inode->lost_count + inode->dirty_count + 1,
+                                sizeof(*inode->lost));
+    for (size_t i = 0; i < inode->dirty_count; i++) {
+        if (sim_chance(disk->sim, 3))
+            disk_range_copy(inode, inode->durable, inode->content, inode->dirty[i]);
+        inode->lost[inode->lost_count++] = inode->dirty[i];
+    }
+    inode->dirty_count = 0;
+    disk->cache_stays = true; /* it is the process that ends of it */
+    err_set(err, ERR_DISK, "sync file: Input/output error");
+    return true;
+}
+
 static int sim_sync(struct disk_file *file, struct err *err)
 {
     struct inode *inode = file->inode;
 
-    if (spend(file->disk, err))
+    if (spend(file->disk, err) || sync_fails(file, err))
         return -1;
     for (size_t i = 0; i < inode->dirty_count; i++)
-        range_copy(inode, inode->durable, inode->content, inode->dirty[i]);
+        disk_range_copy(inode, inode->durable, inode->content, inode->dirty[i]);
     inode->dirty_count = 0;
     inode->durable_size = inode->size;
     return 0;
@@ -454,7 +446,8 @@ static int sim_write_sync(struct disk_file *file, uint64_t offset, const void *b
     struct inode *inode = file->inode;
     size_t kept = 0;
 
-    if (sim_write(file, offset, bytes, length, err) != 0 || spend(file->disk, err))
+    if (sim_write(file, offset, bytes, length, err) != 0 || spend(file->disk, err) ||
+        sync_fails(file, err))
         return -1;
     memcpy(inode->durable + offset, inode->content + offset, length);
     for (size_t i = 0; i < inode->dirty_count; i++)
@@ -551,194 +544,6 @@ void sim_node_disk(struct sim *sim, unsigned node, struct disk_ops *ret_ops)
     };
 }
 
-/* ---- crash ---- */
-
-static void range_survive(struct sim *sim, struct inode *inode, struct range range)
-{
-    uint64_t kind = sim_random(sim, 3), end = range.offset + range.length;
-
-    for (uint64_t at = range.offset; kind != 0 && at < end;) {
-        uint64_t next = (at / SECTOR_BYTES + 1) * SECTOR_BYTES;
-        if (next > end)
-            next = end;
-        if (kind == 1 || sim_random(sim, 2) == 0)
-            range_copy(inode, inode->durable, inode->content, (struct range){at, next - at});
-        at = next;
-    }
-}
-
-static void inode_crash(struct sim *sim, struct inode *inode)
-{
-    uint64_t used;
-
-    for (size_t i = 0; i < inode->dirty_count; i++)
-        range_survive(sim, inode, inode->dirty[i]);
-    if (inode->size != inode->durable_size && sim_random(sim, 2) == 0)
-        inode->durable_size = inode->size;
-    used = inode->size > inode->durable_size ? inode->size : inode->durable_size;
-    inode->size = inode->durable_size;
-    for (size_t i = 0; i < inode->dirty_count; i++)
-        range_copy(inode, inode->content, inode->durable, inode->dirty[i]);
-    inode->dirty_count = 0;
-    zero_from(inode, inode->content, inode->size, used);
-    zero_from(inode, inode->durable, inode->size, used);
-}
-
-void sim_disk_crash(struct sim_disk *disk)
-{
-    size_t survive = sim_random(disk->sim, disk->change_count + 1);
-    struct inode **at = &disk->inodes;
-
-    for (size_t i = 0; i < survive; i++)
-        entry_set(&disk->durable, disk->changes[i].name, disk->changes[i].inode);
-    disk->change_count = 0;
-    disk->seen = disk->durable;
-    while (*at != NULL) {
-        struct inode *inode = *at;
-        if (inode_named(&disk->seen, inode)) {
-            inode_crash(disk->sim, inode);
-            inode->open_count = 0;
-            at = &inode->next;
-        } else {
-            *at = inode->next;
-            inode_free(inode);
-        }
-    }
-    disk->dead = false;
-    disk->operations_left = 0;
-    disk->failure_left = 0;
-    disk->locked = false;
-}
-
-void sim_disk_die_after(struct sim *sim, unsigned node, uint64_t operations)
-{
-    sim_disk_of(sim, node)->operations_left = operations;
-}
-
-void sim_disk_fail_after(struct sim *sim, unsigned node, uint64_t operations)
-{
-    sim_disk_of(sim, node)->failure_left = operations;
-}
-
-void sim_disk_set_slowness(struct sim *sim, unsigned node, unsigned slowness)
-{
-    sim_disk_of(sim, node)->slowness = slowness;
-}
-
-bool sim_disk_dead(const struct sim *sim, unsigned node)
-{
-    return sim_disk_of((struct sim *)(uintptr_t)sim, node)->dead;
-}
-
-void sim_disk_set_free(struct sim *sim, unsigned node, uint64_t bytes)
-{
-    sim_disk_of(sim, node)->free_bytes = bytes;
-}
-
-uint8_t *sim_file(struct sim *sim, unsigned node, const char *name, size_t *ret_length)
-{
-    struct entry *entry = entry_find(&sim_disk_of(sim, node)->seen, name);
-
-    if (entry == NULL)
-        return NULL;
-    inode_reserve(entry->inode, entry->inode->size);
-    *ret_length = entry->inode->size;
-    return entry->inode->content;
-}
-
-void sim_file_rot(struct sim *sim, unsigned node, const char *name, uint64_t offset, unsigned bit)
-{
-    struct entry *entry = entry_find(&sim_disk_of(sim, node)->seen, name);
-
-    CHECK(entry != NULL && offset < entry->inode->size);
-    inode_reserve(entry->inode, offset + 1);
-    entry->inode->content[offset] ^= (uint8_t)(1u << bit);
-    entry->inode->durable[offset] ^= (uint8_t)(1u << bit);
-}
-
-void sim_disk_wipe(struct sim *sim, unsigned node)
-{
-    struct sim_disk *disk = sim_disk_of(sim, node);
-
-    disk->seen.count = 0;
-    disk->durable.count = 0;
-    disk->change_count = 0;
-    inodes_collect(disk);
-}
-
-static void kept_forget(struct sim_disk *disk)
-{
-    while (disk->kept_count > 0)
-        free(disk->kept[--disk->kept_count].bytes);
-    free(disk->kept);
-    disk->kept = NULL;
-}
-
-void sim_disk_keep(struct sim *sim, unsigned node)
-{
-    struct sim_disk *disk = sim_disk_of(sim, node);
-
-    kept_forget(disk);
-    disk->kept = check_calloc(disk->durable.count + 1, sizeof(*disk->kept));
-    for (size_t i = 0; i < disk->durable.count; i++) {
-        const struct entry *entry = &disk->durable.entries[i];
-        struct kept_file *kept = &disk->kept[disk->kept_count++];
-        snprintf(kept->name, sizeof(kept->name), "%s", entry->name);
-        kept->size = entry->inode->durable_size;
-        kept->bytes = check_calloc(kept->size + 1, 1);
-        if (entry->inode->capacity > 0)
-            memcpy(kept->bytes, entry->inode->durable, least(kept->size, entry->inode->capacity));
-    }
-}
-
-bool sim_disk_put_back(struct sim *sim, unsigned node)
-{
-    struct sim_disk *disk = sim_disk_of(sim, node);
-
-    if (disk->kept_count == 0)
-        return false;
-    sim_disk_wipe(sim, node);
-    for (size_t i = 0; i < disk->kept_count; i++) {
-        struct inode *inode = check_calloc(1, sizeof(*inode));
-        inode->next = disk->inodes;
-        disk->inodes = inode;
-        inode_reserve(inode, disk->kept[i].size);
-        if (disk->kept[i].size > 0) {
-            memcpy(inode->content, disk->kept[i].bytes, disk->kept[i].size);
-            memcpy(inode->durable, disk->kept[i].bytes, disk->kept[i].size);
-        }
-        inode->size = inode->durable_size = disk->kept[i].size;
-        entry_set(&disk->seen, disk->kept[i].name, inode);
-        entry_set(&disk->durable, disk->kept[i].name, inode);
-    }
-    return true;
-}
-
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-void sim_wipe(struct sim *sim, unsigned node)
-{
-    struct sim_disk *disk = sim_disk_of(sim, node);
-
-    disk->durable.count = disk->seen.count = disk->change_count = 0;
-}
-
-const char *sim_file_name(struct sim *sim, unsigned node, const char *prefix, unsigned i)
-{
-    struct directory *seen = &sim_disk_of(sim, node)->seen;
-    const char *found[NAMES_MAX];
-    size_t count = 0;
-
-    for (size_t j = 0; j < seen->count; j++)
-        if (strncmp(seen->entries[j].name, prefix, strlen(prefix)) == 0)
-            found[count++] = seen->entries[j].name;
-    qsort(found, count, sizeof(found[0]), compare_names);
-    return i < count ? found[i] : NULL;
-}
-
 struct sim_disk *sim_disk_new(struct sim *sim, unsigned node)
 {
     struct sim_disk *disk = check_calloc(1, sizeof(*disk));
@@ -755,9 +560,9 @@ void sim_disk_free(struct sim_disk *disk)
     while (disk->inodes != NULL) {
         struct inode *inode = disk->inodes;
         disk->inodes = inode->next;
-        inode_free(inode);
+        disk_inode_free(inode);
     }
     free(disk->changes);
-    kept_forget(disk);
+    disk_kept_forget(disk);
     free(disk);
 }

@@ -46,6 +46,13 @@ uv_loop_t *world_loop(struct world *world, unsigned node)
     return &world->scheduler_loops[node - WORLD_SCHEDULER_NODE].uv;
 }
 
+void world_process_crash(struct world *world, unsigned node)
+{
+    if (world->options.kept_caches > 0 && sim_random(world->sim, 100) < world->options.kept_caches)
+        sim_disk_cache_stays(world->sim, node);
+    sim_crash(world->sim, node);
+}
+
 void world_violation(struct world *world, const char *invariant, const char *format, ...)
 {
     va_list arguments;

@@ -65,9 +65,14 @@ struct world_options {
         alarms; /* one heartbeat of a model agent in so many tells of failing hardware; 0: none */
     unsigned
         deferrals; /* one attempt on a model agent in so many is put off by its application; 0: none */
-    unsigned preferred;   /* the member that shall lead; 0: any */
-    bool streams;         /* somebody watches the events and takes backups */
-    bool absent;          /* after healing a minority stays away until there is a leader */
+    unsigned
+        kept_caches; /* of a hundred deaths of members so many leave what the system has cached */
+    unsigned lost_syncs;         /* a sync fails, and what it should have written counts as clean */
+    unsigned read_errors, fills; /* a read fails, half of them at a start; a disk fills up */
+    unsigned lost_files;         /* a file beside log and snapshots is damaged, or any file gone */
+    unsigned preferred;          /* the member that shall lead; 0: any */
+    bool streams;                /* somebody watches the events and takes backups */
+    bool absent;                 /* after healing a minority stays away until there is a leader */
     bool hang, straggler; /* at the end the leader's process is stopped, its disk gets slow */
     bool drift;           /* clocks run up to 1 % wrong */
     bool unruly;          /* messages between members get lost, doubled, swapped */
@@ -132,6 +137,8 @@ const struct world_options *world_options(const struct world *world);
 /* Members' API addresses, comma separated, for rpc_follow_new(). */
 const char *world_endpoints(const struct world *world);
 /* Kept by the world for the process of a compute node's or scheduler's agent; renewed by a crash. */
+/* The process of the node ends by itself, or is killed; of kept_caches its machine goes on, else the power is cut. */
+void world_process_crash(struct world *world, unsigned node);
 uv_loop_t *world_loop(struct world *world, unsigned node);
 const char *world_agent_name(unsigned agent); /* "node-0" */
 int world_agent_number(const char *node_id);  /* -1: none */

@@ -234,6 +234,42 @@ static void do_full(struct world *world)
     undo_later(world, 500, 10000, a, disk_room);
 }
 
+static void room_shrink(struct world *world, unsigned a)
+{
+    if (sim_disk_shrink(world->sim, a))
+        undo_later(world, 100, 1000, a, room_shrink);
+}
+
+/* What is written takes the room of the disk, and others take it as well: told by free_bytes, or noticed when a write fails. */
+static void do_fill(struct world *world)
+{
+    unsigned a = some_victim(world);
+
+    world->counts.full++;
+    sim_disk_fill(world->sim, a, sim_random(world->sim, 4 << 20), sim_chance(world->sim, 2),
+                  sim_chance(world->sim, 3));
+    undo_later(world, 500, 10000, a, disk_room);
+    if (sim_chance(world->sim, 2))
+        undo_later(world, 0, 1000, a, room_shrink);
+}
+
+static void do_sync_loss(struct world *world)
+{
+    world->counts.disk_errors++;
+    sim_disk_fail_sync_after(world->sim, some_victim(world), 1 + sim_random(world->sim, 40));
+}
+
+/* Of one that runs, or of one that starts. */
+static void do_read_error(struct world *world)
+{
+    unsigned a = some_victim(world);
+
+    world->counts.disk_errors++;
+    if (sim_chance(world->sim, 2))
+        member_kill(&world->members[a]);
+    sim_disk_fail_read_after(world->sim, a, 1 + sim_random(world->sim, 25));
+}
+
 /* ---- rot ---- */
 
 /* So many may lose their data that a majority never does. Who has no more than its bootstrap yet has none to begin with: it and one that
@@ -344,6 +380,62 @@ static void do_rot(struct world *world)
         rot_file(world, member, sim_chance(world->sim, 2) ? "snapshot-" : "vote");
     if (sim_chance(world->sim, 2))
         member_kill(member); /* it finds out when it reads */
+}
+
+/* The bound of the log, the address book and the reserve are not needed: a member starts without them, or with what is left of them. */
+static void spoil_dispensable(struct world *world, struct world_member *member)
+{
+    static const char *const names[] = {"synced", "members", "reserve"};
+    const char *name = names[sim_random(world->sim, ARRAY_COUNT(names))];
+    size_t length;
+
+    if (sim_file(world->sim, member->number, name, &length) == NULL)
+        return;
+    world->counts.rots++;
+    if (length > 0 && sim_chance(world->sim, 2))
+        sim_file_rot(world->sim, member->number, name, sim_random(world->sim, length),
+                     (unsigned)sim_random(world->sim, 8));
+    else
+        sim_file_lose(world->sim, member->number, name);
+}
+
+/* Without the others it is no member any more, and says so. Not among them: the last segment, whose end only "synced" tells, which is not
+ * durable at once; "blank" and "joining", which are empty: that they are there is all they say. */
+static void lose_needed(struct world *world, struct world_member *member)
+{
+    static const char *const prefixes[] = {"identity", "vote", "snapshot-", "wal-"};
+    const char *prefix = prefixes[sim_random(world->sim, ARRAY_COUNT(prefixes))];
+    unsigned count = 0;
+    const char *name;
+
+    while (sim_file_name(world->sim, member->number, prefix, count) != NULL)
+        count++;
+    count -= count > 0 && strcmp(prefix, "wal-") == 0;
+    if (count == 0)
+        return;
+    name =
+        sim_file_name(world->sim, member->number, prefix, (unsigned)sim_random(world->sim, count));
+    world->counts.rots++;
+    member->rotten = true;
+    sim_file_lose(world->sim, member->number, name);
+}
+
+static void do_lost_file(struct world *world)
+{
+    struct world_member *member = &world->members[some_member(world)];
+
+    if (sim_chance(world->sim, 2))
+        spoil_dispensable(world, member);
+    else if (!may_rot(world, member->number))
+        return;
+    else if (sim_chance(world->sim, 3)) {
+        world->counts.rots++;
+        rot_file(world, member, "identity");
+    } else {
+        lose_needed(world, member);
+    }
+    if (sim_chance(world->sim, 2))
+        member_kill(member);
 }
 
 static void do_old_copy(struct world *world)
@@ -458,6 +550,10 @@ static const struct fault {
     {offsetof(struct world_options, wipes), do_wipe},
     {offsetof(struct world_options, overtakes), overtake_begin},
     {offsetof(struct world_options, epochs), do_epoch},
+    {offsetof(struct world_options, fills), do_fill},
+    {offsetof(struct world_options, lost_syncs), do_sync_loss},
+    {offsetof(struct world_options, read_errors), do_read_error},
+    {offsetof(struct world_options, lost_files), do_lost_file},
 };
 
 static unsigned rate_of(const struct world *world, const struct fault *fault)
@@ -536,6 +632,8 @@ void faults_heal(struct world *world)
         disk_fast(world, i);
         disk_room(world, i);
         sim_disk_fail_after(world->sim, i, 0);
+        sim_disk_fail_read_after(world->sim, i, 0);
+        sim_disk_fail_sync_after(world->sim, i, 0);
         if (!sim_disk_dead(world->sim, i))
             sim_disk_die_after(world->sim, i, 0);
     }

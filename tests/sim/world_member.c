@@ -150,15 +150,24 @@ static void restart_later(struct world_member *member)
               member);
 }
 
+/* What the disk does not read or write is told with its place, for the operator to look at. */
+static void disk_error_check(struct world_member *member, const struct err *err)
+{
+    if (err->code == ERR_DISK && strstr(err->text, member->config->data_dir) == NULL)
+        world_violation(member->world, "start", "member %u ends itself and does not say where: %s",
+                        member->number + 1, err->text);
+}
+
 /* A start that failed: for a reason that passes, or the data is rotten and the member must not come back. */
 static void start_failed(struct world_member *member, const struct err *err)
 {
     struct world *world = member->world;
     bool passes = member->doomed || sim_disk_dead(world->sim, member->number) ||
-                  err->code == ERR_FULL || err->code == ERR_IO;
+                  err->code == ERR_FULL || err->code == ERR_IO || err->code == ERR_DISK;
 
+    disk_error_check(member, err);
     member->doomed = false;
-    sim_crash(world->sim, member->number);
+    world_process_crash(world, member->number);
     if (err->code == ERR_REMOVED) {
         member->removed = true;
     } else if (passes) {
@@ -169,7 +178,7 @@ static void start_failed(struct world_member *member, const struct err *err)
             true; /* only the last sync of its bootstrap had failed: the operator does what the refusal says */
         member->half_claimed = false;
         restart_later(member);
-    } else if (member->rotten && err->code == ERR_CORRUPT) {
+    } else if (member->rotten && (err->code == ERR_CORRUPT || err->code == ERR_NOT_FOUND)) {
         member->lost = true;
         world->counts.lost_members++;
     } else {
@@ -247,7 +256,7 @@ void member_kill(struct world_member *member)
     metrics_free(broker->metrics);
     sim_worker_crash(world->sim, member->number);
     sim_leave(world->sim, before);
-    sim_crash(world->sim, member->number);
+    world_process_crash(world, member->number);
     if (world->phase != WORLD_OVER)
         restart_later(member);
 }
@@ -261,6 +270,8 @@ static void member_bury(struct world_member *member)
     if (world->options.verbose && member->doomed)
         fprintf(stderr, "%12" PRIu64 " member %u ends itself: %s\n", sim_now_us(world->sim),
                 member->number + 1, member->fatal.text);
+    if (member->doomed)
+        disk_error_check(member, &member->fatal);
     member->removed |= member->doomed && member->fatal.code == ERR_REMOVED;
     if (member->doomed && member->rotten && member->fatal.code == ERR_CORRUPT && !member->lost) {
         member->lost = true; /* it found out itself, or was told by the others */

@@ -57,6 +57,11 @@ static const struct option {
     OPTION(alarms),
     OPTION(deferrals),
     OPTION(preferred),
+    OPTION(kept_caches),
+    OPTION(lost_syncs),
+    OPTION(read_errors),
+    OPTION(fills),
+    OPTION(lost_files),
     OPTION(streams),
     OPTION(absent),
     OPTION(hang),
@@ -227,4 +232,9 @@ void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *
     if (ret_options->membership >
         0) /* a new epoch forgets who came later: others are in their place */
         ret_options->epochs = 0;
+    ret_options->kept_caches = next(&state, 3) == 0 ? 20 + (unsigned)next(&state, 81) : 0;
+    ret_options->lost_syncs = next(&state, 4) == 0 ? 1 + (unsigned)next(&state, 8) : 0;
+    ret_options->read_errors = next(&state, 4) == 0 ? 1 + (unsigned)next(&state, 8) : 0;
+    ret_options->fills = next(&state, 4) == 0 ? 1 + (unsigned)next(&state, 6) : 0;
+    ret_options->lost_files = next(&state, 4) == 0 ? 1 + (unsigned)next(&state, 4) : 0;
 }

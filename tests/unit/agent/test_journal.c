@@ -7,6 +7,7 @@
 
 #include "raft/uv_io.h"
 #include "src/agent/journal.h"
+#include "tests/sim/sim.h"
 #include "tests/support/test.h"
 
 enum { RECORDS = 5 };
@@ -253,6 +254,51 @@ static void a_lock_that_only_a_child_still_holds_is_waited_for(void **state)
     close(held[1]);
 }
 
+/* A process that died before its sync, or of one that failed, leaves what the next one reads and the disk does not have. What is
+ * appended then is there after a power cut, and what lies before it. */
+static void what_was_read_is_on_the_disk_before_more_is_appended(void **state)
+{
+    (void)state;
+    for (unsigned run = 0; run < 200; run++) {
+        const uint8_t more[100] = {77};
+        struct sim *sim = sim_new(test_seed() + run);
+        struct disk_ops memory;
+        struct journal *journal;
+        struct seen seen = {0};
+        struct buf content;
+        struct err err = {0};
+        size_t before;
+
+        sim_node_disk(sim, 0, &memory);
+        assert_int_equal(journal_open(&memory, "/j", see, &seen, &journal, &err), 0);
+        assert_int_equal(journal_append(journal, more, sizeof(more), &err), 0);
+        content_of_records(&content);
+        if (run % 2 == 0)
+            sim_disk_die_after(sim, 0, 1 + run / 2 % 6);
+        else
+            sim_disk_fail_sync_after(sim, 0, 1 + run / 2 % 3);
+        if (journal_append(journal, more, sizeof(more), &err) == 0 &&
+            journal_rewrite(journal, &content, &err) == 0)
+            (void)journal_append(journal, more, sizeof(more), &err);
+        journal_close(journal);
+        sim_disk_cache_stays(sim, 0);
+        sim_crash(sim, 0);
+        memset(&seen, 0, sizeof(seen));
+        assert_int_equal(journal_open(&memory, "/j", see, &seen, &journal, &err), 0);
+        before = seen.count;
+        assert_int_equal(journal_append(journal, more, sizeof(more), &err), 0);
+        journal_close(journal);
+        sim_crash(sim, 0);
+        memset(&seen, 0, sizeof(seen));
+        if (journal_open(&memory, "/j", see, &seen, &journal, &err) != 0)
+            fail_msg("run %u: %s", run, err.text);
+        assert_uint_equal(seen.count, before + 1);
+        journal_close(journal);
+        buf_close(&content);
+        sim_free(sim);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -261,6 +307,7 @@ int main(void)
         cmocka_unit_test(tail_of_zeros_is_cut),
         cmocka_unit_test(damaged_middle_is_an_error_at_each_byte),
         cmocka_unit_test(refused_record_refuses_the_file),
+        cmocka_unit_test(what_was_read_is_on_the_disk_before_more_is_appended),
         cmocka_unit_test_setup_teardown(second_process_is_locked_out, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(a_lock_that_only_a_child_still_holds_is_waited_for,
                                         make_folder, remove_folder),

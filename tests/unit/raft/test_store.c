@@ -380,6 +380,79 @@ static void bootstrap_may_be_cut_short_anywhere(void **state)
     }
 }
 
+/* What the disk does not read is neither damaged nor absent: the member says where it was, and changes nothing. Returns whether it runs. */
+static bool started_beside_a_read_error(struct cluster *cluster, uint64_t reads)
+{
+    struct err err;
+    bool runs;
+
+    sim_disk_fail_read_after(cluster->sim, 0, reads);
+    runs = cluster_try_start(cluster, 0, false, &err) == 0;
+    if (runs) {
+        sim_disk_fail_read_after(cluster->sim, 0, 0);
+        return true;
+    }
+    if (err.code != ERR_DISK || strstr(err.text, "/sim") == NULL)
+        fail_msg("read %u: %s: %s", (unsigned)reads, err_code_name(err.code), err.text);
+    sim_crash(cluster->sim, 0);
+    return false;
+}
+
+enum { READS_OF_A_START = 60 };
+
+static void a_read_that_fails_at_a_start_is_told_with_its_place(void **state)
+{
+    struct cluster *cluster = one_member_with_snapshots();
+    unsigned refused = 0;
+
+    (void)state;
+    cluster_kill(cluster, 0);
+    for (uint64_t reads = 1; reads < READS_OF_A_START; reads++) {
+        if (started_beside_a_read_error(cluster, reads))
+            cluster_kill(cluster, 0);
+        else
+            refused++;
+    }
+    assert_true(refused >= 10);
+    assert_null(sim_file_name(cluster->sim, 0, "damaged-", 0));
+    cluster_start(cluster, 0, false);
+    assert_true(cluster_run_until_equal(cluster, 10 * SECOND_US));
+    assert_uint_equal(cluster->nodes[0].state.entries, 350);
+    cluster_free(cluster);
+}
+
+/* S17: or it would vote beside members that know more. */
+static void a_member_that_cannot_read_whether_it_is_blank_does_not_start(void **state)
+{
+    struct cluster *cluster = cluster_new(5, 3);
+    struct consensus_status status;
+
+    (void)state;
+    cluster_start(cluster, 0, true);
+    cluster_kill(cluster, 0);
+    for (uint64_t reads = 1; reads < READS_OF_A_START; reads++)
+        if (started_beside_a_read_error(cluster, reads)) {
+            consensus_get_status(cluster->nodes[0].consensus, &status);
+            assert_true(status.filling);
+            cluster_kill(cluster, 0);
+        }
+    cluster_free(cluster);
+}
+
+static void a_member_without_its_vote_is_refused(void **state)
+{
+    struct cluster *cluster = one_member_with_snapshots();
+    struct err err;
+
+    (void)state;
+    cluster_kill(cluster, 0);
+    sim_file_lose(cluster->sim, 0, "vote");
+    assert_int_equal(cluster_try_start(cluster, 0, false, &err), -1);
+    assert_int_equal(err.code, ERR_CORRUPT);
+    assert_non_null(strstr(err.text, "new id"));
+    cluster_free(cluster);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -394,6 +467,9 @@ int main(void)
         cmocka_unit_test(rotten_snapshots_without_a_log_are_refused),
         cmocka_unit_test(bootstrap_and_start_check_what_the_folder_holds),
         cmocka_unit_test(bootstrap_may_be_cut_short_anywhere),
+        cmocka_unit_test(a_read_that_fails_at_a_start_is_told_with_its_place),
+        cmocka_unit_test(a_member_that_cannot_read_whether_it_is_blank_does_not_start),
+        cmocka_unit_test(a_member_without_its_vote_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -555,6 +555,58 @@ static void a_power_cut_while_the_log_is_cut_never_looks_like_a_loss(void **stat
     }
 }
 
+/* The process ends, by a kill or of a failed sync, while the log is cut, and the system goes on: the next process sees what it had
+ * written, and some of it is not on the platter. What is acknowledged then survives the power cut that follows (I6 on one disk). */
+static void what_a_process_left_in_the_cache_is_stored_before_it_is_built_upon(void **state)
+{
+    uint64_t seed = test_seed();
+
+    (void)state;
+    for (unsigned run = 0; run < 400; run++) {
+        struct fixture f;
+        struct err err;
+        uint64_t last, operations = 1 + run / 2 % 12;
+
+        memset(&f, 0, sizeof(f));
+        f.sim = sim_new(seed + run);
+        sim_node_disk(f.sim, 0, &f.disk);
+        assert_int_equal(folder_open(&f.folder, &f.disk, "/wal", "c", 1, true, &err), 0);
+        assert_int_equal(wal_open(&f.wal, &f.folder, NULL, failed, &f, &err), 0);
+        assert_int_equal(wal_reset_now(&f.wal, 1, &err), 0);
+        for (uint64_t i = 1; i <= 10; i++)
+            append_text(&f, i, 1, "old");
+        assert_int_equal(f.disk.sync(f.wal.mark.file, &err), 0); /* the system does, in time */
+        if (run % 2 == 0)
+            sim_disk_die_after(f.sim, 0, operations);
+        else
+            sim_disk_fail_sync_after(f.sim, 0, operations);
+        wal_truncate(&f.wal, 4);
+        while (wal_busy(&f.wal) && f.failure.code == ERR_NONE && sim_step(f.sim))
+            ;
+        wal_close(&f.wal);
+        folder_close(&f.folder);
+        sim_disk_cache_stays(f.sim, 0);
+        sim_crash(f.sim, 0);
+        assert_int_equal(folder_open(&f.folder, &f.disk, "/wal", "c", 1, true, &err), 0);
+        if (wal_open(&f.wal, &f.folder, NULL, failed, &f, &err) != 0)
+            fail_msg("run %u: %s", run, err.text);
+        memset(&f.failure, 0, sizeof(f.failure));
+        wal_truncate(&f.wal, 4);
+        append_text(&f, 4, 2, "new");
+        last = f.wal.last_index;
+        assert_uint_equal(last, 4);
+        wal_close(&f.wal);
+        folder_close(&f.folder);
+        sim_crash(f.sim, 0);
+        assert_int_equal(folder_open(&f.folder, &f.disk, "/wal", "c", 1, true, &err), 0);
+        if (wal_open(&f.wal, &f.folder, NULL, failed, &f, &err) != 0)
+            fail_msg("run %u, after the power cut: %s", run, err.text);
+        assert_uint_equal(f.wal.last_index, last);
+        assert_string_equal(walk(&f).texts[4], "new");
+        fixture_close(&f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -574,6 +626,7 @@ int main(void)
         cmocka_unit_test(a_failed_write_is_told_once_and_nothing_is_acknowledged_afterwards),
         cmocka_unit_test(acknowledged_records_survive_random_power_cuts),
         cmocka_unit_test(a_power_cut_while_the_log_is_cut_never_looks_like_a_loss),
+        cmocka_unit_test(what_a_process_left_in_the_cache_is_stored_before_it_is_built_upon),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
