@@ -316,7 +316,9 @@ static void daemon_signal(uv_signal_t *handle, int number)
 {
     struct daemon *daemon = handle->data;
 
-    if (number == SIGHUP)
+    if (number == SIGHUP && daemon->stopping)
+        log_info("reload_ignored", "text=\"this member is stopping\"");
+    else if (number == SIGHUP)
         daemon_reload(daemon);
     else if (number != SIGUSR2)
         daemon_stop(daemon);

@@ -72,13 +72,17 @@ def an_unkillable_worker_does_not_hold_the_end_up():
             member.process = subprocess.Popen(
                 [str(programs / "ckptd"), "--config", str(cluster.config), "--name", member.name, "--data-dir", str(member.data_dir),
                  "--bootstrap"], stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=cluster.dir, user=65534, group=65534,
-                env={**os.environ, "HANG_PID_FILE": str(seen)})
+                env={**os.environ, "HANG_PID_FILE": str(seen), "MALLOC_PERTURB_": "165"})
         cluster.wait_leader()
         worker = int(wait_until("a probe hangs", lambda: seen.exists() and seen.read_text(), 10))
         try:
             wait_until("it is told unkillable", lambda: "cannot be killed" in "".join(status(cluster, member).targets[0].detail), 10)
             begun = time.monotonic()
             member.kill(signal.SIGTERM)
+            wait_until("it stops", lambda: "event=stopping" in member.log.read_text(), 5)
+            while member.process.poll() is None and time.monotonic() - begun < 15:
+                member.kill(signal.SIGHUP)  # a reload that comes too late touches nothing of what is gone
+                time.sleep(0.1)
             assert member.process.wait(15) == 0, "not a clean end"
             assert time.monotonic() - begun < 10, "SIGTERM took longer than 10 s"
             assert "event=workers_left" in member.log.read_text()
