@@ -504,9 +504,9 @@ bool transport_put(struct transport *transport, const struct consensus_member *m
     peer->drop_us = 0;
     if (!moved)
         return true;
-    peer->dials_config = false;
     if (peer->out != NULL && !peer->out_ready)
         out_end(peer);
+    peer->dials_config = false; /* a dial that has just ended would take the other one's turn */
     peer->backoff_ms = TRANSPORT_BACKOFF_MIN_MS;
     peer->next_dial_us = 0;
     return true;

@@ -15,6 +15,7 @@ static void (*accept_stream)(void *data, struct network_stream *stream);
 static void *accept_data;
 static uint64_t now_us;
 static size_t greeted, closed, connects;
+static char dialled[64]; /* the last one */
 
 static int fake_listen(void *context, const char *address,
                        void (*accepted)(void *data, struct network_stream *stream), void *data,
@@ -41,7 +42,7 @@ static struct network_stream *fake_connect(void *context, const char *address,
     struct network_stream *stream = check_calloc(1, sizeof(*stream));
 
     (void)context;
-    (void)address;
+    snprintf(dialled, sizeof(dialled), "%s", address);
     connects++;
     stream->events = *events;
     return stream;
@@ -216,6 +217,21 @@ static void a_hello_in_anothers_name_is_refused(void **state)
     transport_close(&transport);
 }
 
+/* The old host is gone, and a dial to it under way. */
+static void a_member_that_moved_is_dialled_where_it_says_hello_from(void **state)
+{
+    struct consensus_member moved = {.id = 2, .name = "n2", .address = "c:1"};
+
+    (void)state;
+    open_transport(false);
+    assert_string_equal(dialled, "b:1");
+    now_us += UINT64_C(1000) * 150;
+    assert_true(transport_put(&transport, &moved));
+    say_hello(arrive(), 2);
+    assert_string_equal(dialled, "c:1");
+    transport_close(&transport);
+}
+
 /* A peer whose host drops everything: neither connected nor refused. */
 static void a_dial_that_hangs_is_given_up_and_repeated(void **state)
 {
@@ -240,6 +256,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(silent_strangers_keep_no_member_out),
         cmocka_unit_test(a_hello_in_anothers_name_is_refused),
+        cmocka_unit_test(a_member_that_moved_is_dialled_where_it_says_hello_from),
         cmocka_unit_test(a_dial_that_hangs_is_given_up_and_repeated),
     };
 
