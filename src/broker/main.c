@@ -15,6 +15,7 @@
 #include "src/broker/config.h"
 #include "src/broker/credentials.h"
 #include "src/broker/daemon.h"
+#include "src/broker/process.h"
 #include "src/broker/recovery.h"
 #include "src/broker/restore.h"
 
@@ -257,6 +258,9 @@ int main(int argc, char **argv)
     } else if (config->self == NULL) {
         fprintf(stderr, "error: the host name is no member of %s; say which with --name\n",
                 options.config);
+        status = EXIT_USAGE;
+    } else if (process_owns(config->data_dir, &err) != 0) {
+        fprintf(stderr, "error: %s\n", err.text);
         status = EXIT_USAGE;
     } else {
         status = run_offline(config, &options);

@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,6 +27,33 @@ void process_prepare(void)
             log_warning("file_limit", "text=\"cannot raise the limit of open files: %s\"",
                         strerror(errno));
     }
+}
+
+static const char *user_name(uid_t uid, char *space, size_t size)
+{
+    const struct passwd *user = getpwuid(uid);
+
+    if (user != NULL)
+        snprintf(space, size, "%s", user->pw_name);
+    else
+        snprintf(space, size, "#%u", (unsigned)uid); /* as sudo(8) takes it */
+    return space;
+}
+
+int process_owns(const char *data_dir, struct err *err)
+{
+    char owner[64], self[64];
+    struct stat status;
+
+    if (stat(data_dir, &status) != 0 || status.st_uid == geteuid())
+        return 0;
+    user_name(status.st_uid, owner, sizeof(owner));
+    return err_set(err, ERR_INVALID,
+                   "data folder %s belongs to user %s, and this process runs as %s: what it wrote "
+                   "there, %s could not read; run it as %s (sudo -u '%s' ...), or give the folder "
+                   "to %s (chown -R)",
+                   data_dir, owner, user_name(geteuid(), self, sizeof(self)), owner, owner, owner,
+                   self);
 }
 
 void process_notify(const char *message)

@@ -1,7 +1,7 @@
 /* What ckptd does about itself as a process: limits, the supervisor's socket, the lag of its loop, a
  * dump of its state.
  *
- * Errors   none of these fails the program.
+ * Errors   none of these fails the program, but process_owns().
  */
 #ifndef CKPT_BROKER_PROCESS_H
 #define CKPT_BROKER_PROCESS_H
@@ -12,6 +12,9 @@ enum { PROCESS_LAG_PERIOD_MS = 20, PROCESS_LAG_LOG_MS = 10000 };
 
 /* Ignores SIGPIPE; lifts the soft limit of open files to the hard one. */
 void process_prepare(void);
+/* That the folder, when it is there, belongs to the user of this process: what another one writes into it (root, for example, who inspects
+ * it) the service could not read, and would not start. ERR_INVALID says who has to do it. */
+int process_owns(const char *data_dir, struct err *err);
 /* One sd_notify(3) message to $NOTIFY_SOCKET, for example "READY=1\nSTATUS=follower"; nothing without it. */
 void process_notify(const char *message);
 /* One line per part of the state in the log. */

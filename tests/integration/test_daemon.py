@@ -90,6 +90,27 @@ def an_unkillable_worker_does_not_hold_the_end_up():
             os.kill(worker, signal.SIGKILL)
 
 
+def a_folder_of_another_user_is_left_alone():
+    """What root wrote into the service's folder, the service could not read: --inspect-data of a torn log replaces its last segment."""
+    if os.geteuid() != 0:
+        return "needs root"
+    with Cluster(members=1) as cluster:
+        cluster.start()
+        member = cluster.wait_leader()
+        member.kill(signal.SIGTERM)
+        member.process.wait(10)
+        for path in (member.data_dir, *member.data_dir.iterdir()):
+            os.chown(path, 65534, 65534)
+        before = {path.name: (path.stat().st_ino, path.read_bytes()) for path in member.data_dir.iterdir()}
+        for words in (["--inspect-data"], ["--recover", "--confirm", "0"], []):
+            said = subprocess.run([str(BIN / "ckptd"), "--config", str(cluster.config), "--name", member.name, "--data-dir",
+                                   str(member.data_dir), *words], capture_output=True, text=True, timeout=10)
+            assert said.returncode == 2, said
+            assert f"{member.data_dir} belongs to user nobody, and this process runs as root" in said.stderr, said.stderr
+            assert "sudo -u 'nobody'" in said.stderr, said.stderr
+        assert before == {path.name: (path.stat().st_ino, path.read_bytes()) for path in member.data_dir.iterdir()}
+
+
 def ten_thousand_agents_fit():
     """Each keeps one connection to the leader; a member that may not open so many files says so when it starts."""
     wanted = 10000
@@ -143,6 +164,6 @@ def a_reload_takes_what_needs_no_restart():
 
 if __name__ == "__main__":
     sys.exit(tap([a_stopped_member_is_not_reachable, versions_of_members_that_led_are_told,
-                  an_unkillable_worker_does_not_hold_the_end_up,
+                  an_unkillable_worker_does_not_hold_the_end_up, a_folder_of_another_user_is_left_alone,
                   ten_thousand_agents_fit, a_low_limit_of_open_files_is_told_at_the_start,
                   a_reload_takes_what_needs_no_restart]))
