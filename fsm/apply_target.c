@@ -93,6 +93,17 @@ static void target_resume_all(struct fsm *fsm, struct target *target)
     CHECK(target->view.paused_count == 0);
 }
 
+/* S1-005. Grants that are there stay: a lower budget takes nothing back. */
+static void target_measured(struct fsm *fsm, struct target *target,
+                            const Ckpt__Log__V1__TargetAvailability *change)
+{
+    if (change->write_bytes_per_s == 0 && !change->forget_measured)
+        return;
+    target->view.measured_bytes_per_s = change->forget_measured ? 0 : change->write_bytes_per_s;
+    target->view.measured_at_ms = fsm->now_ms;
+    fsm_target_budget(target);
+}
+
 enum fsm_status fsm_apply_target_availability(struct fsm *fsm, const fsm_command *command,
                                               struct fsm_outcome *outcome)
 {
@@ -106,8 +117,7 @@ enum fsm_status fsm_apply_target_availability(struct fsm *fsm, const fsm_command
     (void)outcome;
     if (target == NULL)
         return FSM_TARGET_NOT_FOUND;
-    if (change->write_bytes_per_s != 0)
-        target->view.measured_bytes_per_s = change->write_bytes_per_s;
+    target_measured(fsm, target, change);
     if (target->view.available == change->available)
         return FSM_OK;
     target->view.available = change->available;

@@ -368,6 +368,16 @@ static void check_target(struct checker *checker, const struct target *target)
     expect(checker,
            budgeted <= fsm_max(target->view.budget_bytes_per_s, target->excused_bytes_per_s),
            "I36 grants within the budget", target->view.id, budgeted);
+    expect(checker,
+           target->view.budget_bytes_per_s ==
+               (target->view.available ? fsm_target_budget_when_up(&target->view) : 0),
+           "I36 budget of what is configured and measured", target->view.id,
+           target->view.budget_bytes_per_s);
+    expect(checker,
+           target->view.measured_bytes_per_s == 0 ||
+               (target->view.measured_at_ms > 0 &&
+                target->view.measured_at_ms <= checker->fsm->now_ms),
+           "RANGE instant of what is measured", target->view.id, target->view.measured_at_ms);
     expect(checker, paused == target->view.paused_count, "INDEX paused count", target->view.id,
            paused);
 }

@@ -255,11 +255,14 @@ struct fsm_target {
     Ckpt__V1__Reason reason;
     uint64_t since_ms;
     uint64_t write_bytes_per_s;
-    uint64_t measured_bytes_per_s;
+    uint64_t
+        measured_bytes_per_s; /* what checkpoints may write, as the storage system measures; 0: not known */
+    uint64_t measured_at_ms; /* when that was last set or forgotten */
     uint32_t staging_share_ppm;
     uint64_t cost_micro_usd_per_gb_month;
     uint64_t granted_bytes_per_s; /* sum over DISPATCHED and WRITING */
-    uint64_t budget_bytes_per_s;  /* write_bytes_per_s * (1 - staging share); 0 when unavailable */
+    uint64_t
+        budget_bytes_per_s; /* min(write_bytes_per_s * (1 - staging share), measured); 0 when unavailable */
     uint32_t paused_count;
 };
 
@@ -393,6 +396,8 @@ bool fsm_victim_never(const struct fsm_allocation *allocation);
  * would cost, as victims are compared. */
 enum fsm_status fsm_victim_hint(const struct fsm *fsm, const struct fsm_allocation *allocation,
                                 uint64_t *ret_cost_gpu_ms);
+/* What those that write to the target were granted together, without those that have not begun. Looks at the 4,096 oldest active ones. */
+uint64_t fsm_target_writing_rate(const struct fsm *fsm, uint32_t slot);
 /* What those that write to the target have left to write, at their granted rates. Looks at the 4,096 oldest active ones. */
 uint64_t fsm_target_writing_bytes(const struct fsm *fsm, uint32_t slot, uint64_t now_ms);
 size_t fsm_queue_count(const struct fsm *fsm);

@@ -217,7 +217,11 @@ uint64_t fsm_target_budget_when_up(const struct fsm_target *target)
 {
     uint64_t share_ppm = FSM_PPM - fsm_min(target->staging_share_ppm, FSM_PPM);
 
-    return (uint64_t)((__uint128_t)target->write_bytes_per_s * share_ppm / FSM_PPM);
+    uint64_t configured = (uint64_t)((__uint128_t)target->write_bytes_per_s * share_ppm / FSM_PPM);
+
+    /* what is measured is what staging and all others leave: no share of it is kept back once more */
+    return target->measured_bytes_per_s > 0 ? fsm_min(configured, target->measured_bytes_per_s)
+                                            : configured;
 }
 
 void fsm_target_budget(struct target *target)

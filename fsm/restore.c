@@ -125,7 +125,9 @@ static bool restore_target(struct fsm *fsm, const Ckpt__Log__V1__TargetRecord *r
 
     if (spec == NULL || record->slot >= FSM_TARGETS_MAX || !id_valid(spec->target_id) ||
         fsm_target_slot(fsm, record->slot) != NULL ||
-        fsm_target_get(fsm, spec->target_id) != NULL || spec->write_bytes_per_s > FSM_BANDWIDTH_MAX)
+        fsm_target_get(fsm, spec->target_id) != NULL ||
+        spec->write_bytes_per_s > FSM_BANDWIDTH_MAX ||
+        record->measured_bytes_per_s > FSM_BANDWIDTH_MAX)
         return false;
     fsm_target_create(fsm, record->slot, spec->target_id);
     CHECK(fsm_put_target(fsm, spec, &ignored) == FSM_OK);
@@ -134,6 +136,7 @@ static bool restore_target(struct fsm *fsm, const Ckpt__Log__V1__TargetRecord *r
     target->view.reason = record->reason;
     target->view.since_ms = record->since_ms;
     target->view.measured_bytes_per_s = record->measured_bytes_per_s;
+    target->view.measured_at_ms = record->measured_at_ms;
     fsm_target_budget(target);
     target->excused_bytes_per_s = record->excused_bytes_per_s;
     return true;

@@ -167,6 +167,7 @@ static void write_targets(struct snapshot_writer *writer, const struct fsm *fsm)
         message.reason = target->view.reason;
         message.since_ms = target->view.since_ms;
         message.measured_bytes_per_s = target->view.measured_bytes_per_s;
+        message.measured_at_ms = target->view.measured_at_ms;
         message.excused_bytes_per_s = target->excused_bytes_per_s;
         write_record(writer, &record);
     }

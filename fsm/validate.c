@@ -362,7 +362,8 @@ static enum fsm_status validate_availability(const fsm_command *command,
                                              struct fsm_outcome *outcome)
 {
     check_id(command->target_availability->target_id, outcome);
-    check_range(command->target_availability->write_bytes_per_s, 0, FSM_BANDWIDTH_MAX, outcome);
+    check_range(command->target_availability->write_bytes_per_s, 0,
+                command->target_availability->forget_measured ? 0 : FSM_BANDWIDTH_MAX, outcome);
     return outcome->status;
 }
 

@@ -207,9 +207,16 @@ uint64_t fsm_next_deadline_ms(const struct fsm *fsm)
     return timer == NULL ? UINT64_MAX : timer->at_ms;
 }
 
+enum { LOOKED_AT_MAX = 4096 }; /* the oldest: most of those that write are among them */
+
+static const struct checkpoint *queued_checkpoint(const struct list *at)
+{
+    return (const struct checkpoint *)(const void *)((const char *)at -
+                                                     offsetof(struct checkpoint, queue));
+}
+
 uint64_t fsm_target_writing_bytes(const struct fsm *fsm, uint32_t slot, uint64_t now_ms)
 {
-    enum { LOOKED_AT_MAX = 4096 }; /* the oldest: most of those that write are among them */
     const struct target *target = fsm_target_slot(fsm, slot);
     uint64_t bytes = 0;
     size_t looked = 0;
@@ -218,9 +225,7 @@ uint64_t fsm_target_writing_bytes(const struct fsm *fsm, uint32_t slot, uint64_t
         return 0;
     for (const struct list *at = target->active.next;
          at != &target->active && looked < LOOKED_AT_MAX; at = at->next, looked++) {
-        const struct checkpoint *checkpoint =
-            (const struct checkpoint *)(const void *)((const char *)at -
-                                                      offsetof(struct checkpoint, queue));
+        const struct checkpoint *checkpoint = queued_checkpoint(at);
         const struct fsm_checkpoint *view = &checkpoint->view;
         uint64_t size_bytes =
             fsm_allocation_look(fsm, view->allocation_slot)->view.size_estimate_bytes;
@@ -231,4 +236,22 @@ uint64_t fsm_target_writing_bytes(const struct fsm *fsm, uint32_t slot, uint64_t
             bytes = fsm_add(bytes, size_bytes - fsm_min(size_bytes, written));
     }
     return bytes;
+}
+
+uint64_t fsm_target_writing_rate(const struct fsm *fsm, uint32_t slot)
+{
+    const struct target *target = fsm_target_slot(fsm, slot);
+    uint64_t bytes_per_s = 0;
+    size_t looked = 0;
+
+    if (target == NULL)
+        return 0;
+    for (const struct list *at = target->active.next;
+         at != &target->active && looked < LOOKED_AT_MAX; at = at->next, looked++) {
+        const struct checkpoint *checkpoint = queued_checkpoint(at);
+
+        if (checkpoint->view.state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_WRITING)
+            bytes_per_s = fsm_add(bytes_per_s, checkpoint->view.granted_bytes_per_s);
+    }
+    return bytes_per_s;
 }

@@ -75,7 +75,8 @@ enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_SECONDS, METRIC_BYTES, M
     X(GPU_LOST, COUNTER, "ckpt_lost_gpu_seconds_total", "cause", NULL, "GPU time lost, by cause; replicated, aggregate with max.") \
     X(MALFORMED, COUNTER, "ckpt_raft_malformed_entries_total", NULL, NULL, "Log entries that do not decode; replicated, aggregate with max.") \
     X(DESTINATION_UP, GAUGE, "ckpt_destination_up", "destination", NULL, "1 when the storage target can be written.") \
-    X(DESTINATION_RATE, GAUGE, "ckpt_destination_write_bytes_per_second", "destination", NULL, "Budget of checkpoint writes after the staging share.") \
+    X(DESTINATION_RATE, GAUGE, "ckpt_destination_write_bytes_per_second", "destination", NULL, "Budget of checkpoint writes after the staging share, at most what is measured.") \
+    X(DESTINATION_MEASURED, GAUGE, "ckpt_destination_measured_write_bytes_per_second", "destination", NULL, "What the storage system leaves for checkpoints, as the replicated state has it; absent while nothing measures it.") \
     X(GRANTED_RATIO, GAUGE, "ckpt_bandwidth_granted_ratio", "destination", NULL, "Granted share of the budget, 0 to 1.") \
     X(PROBES, COUNTER, "ckpt_destination_probes_total", "destination", "result", "Write probes by result.") \
     X(PROBE_DURATION, SECONDS, "ckpt_destination_probe_duration_seconds", NULL, NULL, "Duration of write probes.") \

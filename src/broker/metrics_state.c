@@ -269,6 +269,7 @@ static void read_targets(struct metrics *metrics, const struct fsm *fsm)
 {
     bool any_down = false;
 
+    metrics_clear(metrics, METRIC_DESTINATION_MEASURED);
     for (uint32_t slot = 0; slot < fsm_target_slots(fsm); slot++) {
         const struct fsm_target *target = fsm_target_at(fsm, slot);
 
@@ -278,6 +279,9 @@ static void read_targets(struct metrics *metrics, const struct fsm *fsm)
         metrics_set(metrics, METRIC_DESTINATION_UP, target->id, NULL, target->available);
         metrics_set(metrics, METRIC_DESTINATION_RATE, target->id, NULL,
                     (double)target->budget_bytes_per_s);
+        if (target->measured_bytes_per_s > 0)
+            metrics_set(metrics, METRIC_DESTINATION_MEASURED, target->id, NULL,
+                        (double)target->measured_bytes_per_s);
         metrics_set(metrics, METRIC_GRANTED_RATIO, target->id, NULL,
                     target->budget_bytes_per_s == 0
                         ? 0

@@ -194,9 +194,16 @@ const char *sources_subject(const struct broker *broker, const struct fsm_alloca
     } else if (source == SOURCE_TARGET) {
         target = fsm_target_at(fsm, allocation->target_slot);
         if (target != NULL)
-            snprintf(text, size, "%s", target->id);
+            snprintf(text, size, "%s%s", target->id,
+                     target->measured_bytes_per_s > 0 ? ", measured by its storage system" : "");
     }
     return text;
+}
+
+/* Of whether it can be written, or of what is measured. */
+static uint64_t last_change_ms(const struct fsm_target *target)
+{
+    return target->measured_at_ms > target->since_ms ? target->measured_at_ms : target->since_ms;
 }
 
 void sources_age(const struct broker *broker, const struct fsm_allocation *allocation,
@@ -213,7 +220,7 @@ void sources_age(const struct broker *broker, const struct fsm_allocation *alloc
     ret_age_ms[SOURCE_AGENTS] = agents_age(broker, allocation, &node_slot);
     ret_age_ms[SOURCE_QUEUE] = queue_age(fsm, at_ms, &queue);
     ret_age_ms[SOURCE_TARGET] =
-        target != NULL ? between_ms(target->since_ms, at_ms) : SOURCE_NOTHING;
+        target != NULL ? between_ms(last_change_ms(target), at_ms) : SOURCE_NOTHING;
     ret_age_ms[SOURCE_FLEET] = learned != NULL ? between_ms(learned->at_ms, at_ms) : SOURCE_NOTHING;
     ret_age_ms[SOURCE_SENSORS] = sensors_age(broker, allocation);
     ret_age_ms[SOURCE_OUTCOMES] = outcomes_age(allocation, at_ms);

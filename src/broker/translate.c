@@ -308,6 +308,8 @@ void translate_target(const struct fsm_target *target, struct scratch *scratch,
     ret_target->granted_bytes_per_s = target->granted_bytes_per_s;
     ret_target->budget_bytes_per_s = target->budget_bytes_per_s;
     ret_target->paused_count = target->paused_count;
+    ret_target->measured_bytes_per_s = target->measured_bytes_per_s;
+    ret_target->measured_at_ms = target->measured_at_ms;
 }
 
 const char *translate_role(const struct consensus_status *status)

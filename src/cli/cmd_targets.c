@@ -25,6 +25,7 @@ static const struct output_column columns[] = {
     {"PROBE", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
     {"WRITE", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
     {"STAGING", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
+    {"MEASURED", OUTPUT_RIGHT | OUTPUT_ONLY_WIDE},
     {"DOMAIN", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
 };
 
@@ -50,6 +51,9 @@ static void target_row(struct output_table *table, const ProtobufCMessage *item)
     output_cell(table, "%s", human_duration(target->last_probe_ms, text));
     output_cell(table, "%s", human_rate(spec->write_bytes_per_s, text));
     output_cell(table, "%s", human_share(spec->staging_share_ppm, text));
+    output_cell(table, "%s",
+                target->measured_bytes_per_s > 0 ? human_rate(target->measured_bytes_per_s, text)
+                                                 : "-");
     output_cell(table, "%s", spec->domain);
 }
 

@@ -29,15 +29,6 @@ static int by_urgency(const void *left, const void *right)
     return (a->job > b->job) - (a->job < b->job);
 }
 
-double eval_budget_bytes_per_s(double headroom_bytes_per_s, double staging_share)
-{
-    if (!(headroom_bytes_per_s > 0))
-        return 0;
-    if (!(staging_share >= 0))
-        return headroom_bytes_per_s;
-    return headroom_bytes_per_s * fmax(1 - staging_share, 0);
-}
-
 double eval_pace_index(double value_gpu_s, double compute_waste_gpu_s, double storage_gpu_s,
                        double size_bytes)
 {

@@ -36,8 +36,6 @@ struct eval_window {
     double running_bytes_per_s; /* injection limits of those that write now */
 };
 
-/* What checkpoints may use of the measured headroom: the staging of data has its share. */
-double eval_budget_bytes_per_s(double headroom_bytes_per_s, double staging_share);
 /* (value - compute_waste - storage_cost) / size. */
 double eval_pace_index(double value_gpu_s, double compute_waste_gpu_s, double storage_gpu_s,
                        double size_bytes);

@@ -299,9 +299,13 @@ static void show(struct transcript *out, struct script *script)
     } else if (strcmp(what, "target") == 0) {
         const struct fsm_target *target = fsm_target_find(fsm, script_word(script, 2));
 
-        say(out, "  target %s %s granted=%" PRIu64 " budget=%" PRIu64 " paused=%u\n", target->id,
+        say(out, "  target %s %s granted=%" PRIu64 " budget=%" PRIu64 " paused=%u", target->id,
             target->available ? "up" : "down", target->granted_bytes_per_s,
             target->budget_bytes_per_s, target->paused_count);
+        if (target->measured_bytes_per_s > 0)
+            say(out, " measured=%" PRIu64 " at=%" PRIu64, target->measured_bytes_per_s,
+                target->measured_at_ms);
+        say(out, "\n");
     } else {
         script_die(script, "cannot show that");
     }

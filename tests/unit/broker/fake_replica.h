@@ -489,6 +489,21 @@ __attribute__((unused)) static void fake_set_available(struct fake *fake, bool a
     assert_int_equal(fake_do(fake, &command).status, FSM_OK);
 }
 
+/* what is measured of an available target as the storage watch would propose it; 0: nothing any more */
+__attribute__((unused)) static void fake_set_measured(struct fake *fake, uint64_t bytes_per_s)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__TargetAvailability change = CKPT__LOG__V1__TARGET_AVAILABILITY__INIT;
+
+    change.target_id = (char[]){"scratch"};
+    change.available = true;
+    change.write_bytes_per_s = bytes_per_s;
+    change.forget_measured = bytes_per_s == 0;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_TARGET_AVAILABILITY;
+    command.target_availability = &change;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+}
+
 /* a node's state as the broker would propose it from its agent's stream */
 __attribute__((unused)) static void fake_node_seen(struct fake *fake, const char *id,
                                                    Ckpt__Log__V1__NodeState state)

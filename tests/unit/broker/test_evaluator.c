@@ -425,6 +425,40 @@ static void a_negative_evaluation_is_explained_with_numbers(void **state)
     finish(fake);
 }
 
+/* S1-005: storage_write_bandwidth is what the storage system measures now, in the cycle after it has changed */
+static void the_next_cycle_uses_the_bandwidth_that_was_measured(void **state)
+{
+    const uint64_t configured = UINT64_C(7000000000), measured = UINT64_C(2000000000);
+    struct fake *fake = start();
+    struct explained_copy before, after;
+    uint32_t cycle_ms = (uint32_t)fsm_policy(fake->replica.fsm)->evaluation_interval_ms;
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "job", 1, 16, NULL).status, FSM_OK);
+    fake_serve(fake);
+    fake_advance_ms(fake, cycle_ms);
+    before = explain(fake);
+    assert_uint_equal(before.terms.bandwidth_bytes_per_s, configured);
+    fake_set_measured(fake, measured);
+    fake_advance_ms(fake, cycle_ms);
+    after = explain(fake);
+    assert_uint_equal(after.evaluated_at_ms, before.evaluated_at_ms + cycle_ms);
+    assert_uint_equal(after.terms.bandwidth_bytes_per_s, measured);
+    assert_true(after.terms.cost_gpu_ms > 3 * before.terms.cost_gpu_ms); /* 7 / 2 */
+    fake_set_measured(fake, 3 * measured);
+    fake_advance_ms(fake, cycle_ms);
+    assert_uint_equal(explain(fake).terms.bandwidth_bytes_per_s, 3 * measured);
+    fake_set_measured(fake,
+                      100 * measured); /* never more than the staging of data leaves (D-001) */
+    fake_advance_ms(fake, cycle_ms);
+    assert_uint_equal(explain(fake).terms.bandwidth_bytes_per_s, configured);
+    fake_set_measured(fake, measured);
+    fake_set_measured(fake, 0); /* aged out */
+    fake_advance_ms(fake, cycle_ms);
+    assert_uint_equal(explain(fake).terms.bandwidth_bytes_per_s, configured);
+    finish(fake);
+}
+
 static void an_allocation_that_was_not_evaluated_is_not_explained(void **state)
 {
     struct fake *fake = start();
@@ -728,6 +762,7 @@ int main(void)
         cmocka_unit_test(an_allocation_registered_within_a_cycle_waits_for_the_next),
         cmocka_unit_test(a_chunk_that_outgrows_its_block_is_evaluated_whole),
         cmocka_unit_test(a_negative_evaluation_is_explained_with_numbers),
+        cmocka_unit_test(the_next_cycle_uses_the_bandwidth_that_was_measured),
         cmocka_unit_test(an_allocation_that_was_not_evaluated_is_not_explained),
         cmocka_unit_test(rising_errors_of_one_node_raise_the_value),
         cmocka_unit_test(the_last_safe_slot_fires_once_also_under_another_leader),

@@ -42,6 +42,7 @@ static const char *const expected_names[] = {
     "ckpt_paused_requests",
     "ckpt_destination_up",
     "ckpt_destination_write_bytes_per_second",
+    "ckpt_destination_measured_write_bytes_per_second",
     "ckpt_bandwidth_granted_ratio",
     "ckpt_agent_connected",
     "ckpt_disk_free_bytes",

@@ -275,16 +275,6 @@ static void senseless_candidates_are_not_admitted_and_block_nobody(void **state)
     assert_true(isfinite(eval_pace_index(5, 1, 1, 0)));
 }
 
-/* D-001 */
-static void staging_has_its_share_of_the_budget(void **state)
-{
-    (void)state;
-    assert_double_near(eval_budget_bytes_per_s(100e9, 0.3), 70e9, 1);
-    assert_true(eval_budget_bytes_per_s(NAN, 0.3) == 0);
-    assert_true(eval_budget_bytes_per_s(-1, 0.3) == 0);
-    assert_true(eval_budget_bytes_per_s(1e9, 2) == 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -299,7 +289,6 @@ int main(void)
         cmocka_unit_test(deadlines_pass_the_limit_but_not_an_outage),
         cmocka_unit_test(order_is_the_same_for_every_arrival),
         cmocka_unit_test(senseless_candidates_are_not_admitted_and_block_nobody),
-        cmocka_unit_test(staging_has_its_share_of_the_budget),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -537,7 +537,7 @@ static inline enum fsm_status script_node(struct script *script, Ckpt__Log__V1__
     return script_apply(script, command);
 }
 
-/* target scratch up|down */
+/* target scratch up|down [measured=N] [forget] */
 static inline enum fsm_status script_target(struct script *script, Ckpt__Log__V1__Command *command)
 {
     Ckpt__Log__V1__TargetAvailability change = CKPT__LOG__V1__TARGET_AVAILABILITY__INIT;
@@ -547,6 +547,7 @@ static inline enum fsm_status script_target(struct script *script, Ckpt__Log__V1
     change.reason = change.available ? CKPT__V1__REASON__REASON_NONE
                                      : CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE;
     change.write_bytes_per_s = script_number(script, "measured", 0);
+    change.forget_measured = script_flag(script, "forget");
     SCRIPT_BODY(TARGET_AVAILABILITY, target_availability, &change);
     return script_apply(script, command);
 }

@@ -265,6 +265,50 @@ static void a_lowered_budget_stops_further_grants(void **unused)
     script_close(&script);
 }
 
+/* S1-005, S1-052 */
+static void what_is_measured_bounds_the_budget_until_it_is_forgotten(void **unused)
+{
+    struct script script;
+    const struct fsm_target *target;
+
+    (void)unused;
+    script_start(&script);
+    target = fsm_target_find(script.fsm, "scratch");
+    expect_ok(&script, "after 1000");
+    expect_ok(&script, "target scratch up measured=2000000000");
+    assert_int_equal(target->budget_bytes_per_s, 2000000000);
+    assert_int_equal(target->measured_at_ms, target->since_ms + 1000);
+    expect_ok(&script, "put scratch write=1000000000 default");
+    assert_int_equal(target->budget_bytes_per_s, 700000000);
+    expect_ok(&script, "put scratch write=10000000000 default");
+    assert_int_equal(target->budget_bytes_per_s, 2000000000);
+    expect_ok(&script, "target scratch down");
+    assert_int_equal(target->budget_bytes_per_s, 0);
+    assert_int_equal(fsm_target_budget_when_up(target), 2000000000);
+    expect_ok(&script, "target scratch up forget");
+    assert_int_equal(target->budget_bytes_per_s, 7000000000);
+    script_close(&script);
+}
+
+static void only_those_that_write_are_own_writes(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1");
+    expect_ok(&script, "register j2 nodes=n2");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "request j2");
+    assert_int_equal(fsm_target_writing_rate(script.fsm, 0), 0);
+    expect_ok(&script, "grant 1-1 1-2 bytes=3000000");
+    assert_int_equal(fsm_target_writing_rate(script.fsm, 0), 0);
+    expect_ok(&script, "report n1 started j1 ckpt=1-1");
+    assert_int_equal(fsm_target_writing_rate(script.fsm, 0), 3000000);
+    assert_int_equal(fsm_target_writing_rate(script.fsm, 5), 0);
+    script_close(&script);
+}
+
 /* S1-044 */
 static void the_path_of_a_checkpoint_is_that_of_the_rows(void **unused)
 {
@@ -336,6 +380,8 @@ int main(void)
         cmocka_unit_test(watches_learn_of_dropped_events),
         cmocka_unit_test(changed_nodes_are_listed_once),
         cmocka_unit_test(a_lowered_budget_stops_further_grants),
+        cmocka_unit_test(what_is_measured_bounds_the_budget_until_it_is_forgotten),
+        cmocka_unit_test(only_those_that_write_are_own_writes),
         cmocka_unit_test(the_path_of_a_checkpoint_is_that_of_the_rows),
         cmocka_unit_test(a_queue_is_told_of_when_it_changes_noticeably),
     };
