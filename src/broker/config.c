@@ -17,6 +17,7 @@
 
 #include "fsm/policy_fields.h"
 #include "src/base/check.h"
+#include "src/base/id.h"
 #include "src/broker/config_keys.h"
 
 struct walk {
@@ -374,6 +375,41 @@ static int check_targets(struct config *config, struct err *err)
     return 0;
 }
 
+static bool names_target(const struct source_config *source, const char *target)
+{
+    const char *at = source->targets;
+    char name[ID_MAX_BYTES + 2];
+
+    while (source_target_next(&at, name, sizeof(name))) {
+        if (strcmp(name, target) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Of kind vast: whose system it is. A target that two systems speak of would be measured by turns. */
+static int check_source_targets(const struct config *config, size_t i, struct err *err)
+{
+    const struct source_config *source = &config->telemetry[i];
+    const char *at = source->targets;
+    char name[ID_MAX_BYTES + 2]; /* one that is too long stays too long */
+
+    if ((source->kind == SOURCE_VAST) != (source->targets[0] != '\0'))
+        return config_complain(config, CONFIG_TELEMETRY, "targets", i, err,
+                               "belongs to kind vast: it names the storage targets on that system");
+    while (source_target_next(&at, name, sizeof(name))) {
+        if (!id_valid(name))
+            return config_complain(config, CONFIG_TELEMETRY, "targets", i, err,
+                                   "must be names of storage targets, with commas between them");
+        for (size_t before = 0; before < i; before++) {
+            if (names_target(&config->telemetry[before], name))
+                return config_complain(config, CONFIG_TELEMETRY, "targets", i, err,
+                                       "has a target that another source names too");
+        }
+    }
+    return 0;
+}
+
 static int check_source(const struct config *config, size_t i, struct err *err)
 {
     const struct source_config *source = &config->telemetry[i];
@@ -390,6 +426,11 @@ static int check_source(const struct config *config, size_t i, struct err *err)
     if (by_host && source->map[0] == '\0')
         return config_complain(config, CONFIG_TELEMETRY, "url", i, err,
                                "has {host}: map must name the file with lines \"NODE HOST\"");
+    if (check_source_targets(config, i, err) != 0)
+        return -1;
+    if (source->kind == SOURCE_VAST && source->map[0] != '\0')
+        return config_complain(config, CONFIG_TELEMETRY, "map", i, err,
+                               "is of nodes: a VMS speaks of a storage system");
     if (source->kind == SOURCE_REDFISH && !by_host)
         return config_complain(config, CONFIG_TELEMETRY, "url", i, err,
                                "must have {host}, such as https://{host}: each BMC is asked");
@@ -576,8 +617,9 @@ void config_free(struct config *config)
     }
     for (size_t i = 0; i < config->telemetry_count; i++) {
         struct source_config *source = &config->telemetry[i];
-        char *const texts[] = {source->name, source->url,  source->map, source->credentials,
-                               source->ca,   source->cert, source->key};
+        char *const texts[] = {source->name,        source->url,     source->map,
+                               source->credentials, source->ca,      source->cert,
+                               source->key,         source->targets, source->cluster};
 
         for (size_t text = 0; text < ARRAY_COUNT(texts); text++)
             free(texts[text]);

@@ -106,6 +106,9 @@ static const struct config_key config_keys[] = {
     TELEMETRY(CONFIG_DURATION, "timeout", timeout_ms, 10, HOUR_MS, "5s")
     TELEMETRY(CONFIG_COUNT, "max_bytes", max_bytes, 1024, UINT64_C(256) << 20, "16777216")
     TELEMETRY(CONFIG_COUNT, "concurrency", concurrency, 1, 1024, "32")
+    TELEMETRY(CONFIG_PATH, "targets", targets, 0, 4096, "")
+    TELEMETRY(CONFIG_PATH, "cluster", cluster, 0, 128, "")
+    TELEMETRY(CONFIG_COUNT, "write_limit_bytes_per_s", write_limit_bytes_per_s, 0, RATE_MAX, "0")
     HEALTH(CONFIG_COUNT, "follower_slowdown", follower_slowdown, 1, 100, "4")
     HEALTH(CONFIG_DURATION, "half_life", half_life_ms, SECOND_MS, 30 * DAY_MS, "6h")
     HEALTH(CONFIG_COUNT, "factor_max_milli", factor_max_milli, 1000, 1000000, "300000")
@@ -387,7 +390,8 @@ static int set_choice(const struct config_key *key, void *place, const char *val
     }
     if (key->kind == CONFIG_SOURCE_KIND) {
         if (source_kind_parse(value, place) != 0)
-            return err_set(err, ERR_INVALID, "is '%s', must be smd, redfish or prometheus", value);
+            return err_set(err, ERR_INVALID, "is '%s', must be smd, redfish, prometheus or vast",
+                           value);
         return 0;
     }
     if (parse_yes_no(value, &yes) != 0)

@@ -14,14 +14,18 @@
 #include "src/broker/translate.h"
 #include "src/store/worker.h"
 
-enum { STORAGE_DETAIL_BYTES = 512 };
+enum { STORAGE_DETAIL_BYTES = 512, STORAGE_TROUBLE_BYTES = 128 };
 
 struct probe;
 
+enum witness { WITNESS_PROBE, WITNESS_SYSTEM, WITNESS_COUNT };
+
 struct watched_target {
-    struct hysteresis hysteresis;
-    struct probe *probe; /* NULL: none runs */
-    bool stuck;          /* the last one hangs in the kernel */
+    struct hysteresis evidence[WITNESS_COUNT];
+    char trouble
+        [STORAGE_TROUBLE_BYTES]; /* what the storage system says; "": nothing, or it is well */
+    struct probe *probe;         /* NULL: none runs */
+    bool stuck;                  /* the last one hangs in the kernel */
     bool proposing;
     bool probed;
     uint64_t duration_ms; /* of the last probe */
@@ -78,13 +82,28 @@ static void on_proposed(void *data, const struct err *failed, const struct fsm_o
     free(proposal);
 }
 
-static void propose_availability(struct storage_watch *watch, const struct fsm_target *target,
-                                 bool available)
+/* One at a time for a target: each carries its availability, and none may bring back an earlier one. */
+static void propose(struct storage_watch *watch, const struct fsm_target *target,
+                    Ckpt__Log__V1__TargetAvailability *change)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    struct availability_proposal *proposal = check_alloc(sizeof(*proposal));
+
+    CHECK(!watch->targets[target->slot].proposing);
+    *proposal = (struct availability_proposal){.watch = watch, .slot = target->slot};
+    watch->targets[target->slot].proposing = true;
+    change->target_id = translate_text(target->id);
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_TARGET_AVAILABILITY;
+    command.target_availability = change;
+    replica_propose(watch->broker->replica, &command, on_proposed, proposal);
+}
+
+static void propose_availability(struct storage_watch *watch, const struct fsm_target *target,
+                                 bool available, enum witness witness)
+{
     Ckpt__Log__V1__TargetAvailability change = CKPT__LOG__V1__TARGET_AVAILABILITY__INIT;
     struct watched_target *watched = &watch->targets[target->slot];
-    struct availability_proposal *proposal;
+    bool system = witness == WITNESS_SYSTEM;
 
     if (watched->proposing)
         return;
@@ -92,20 +111,51 @@ static void propose_availability(struct storage_watch *watch, const struct fsm_t
         log_info("storage_available", "target=%s", target->id);
     else
         log_warning("storage_unavailable", "target=%s prefix=%s detail=\"%s\"", target->id,
-                    target->prefix, watched->detail);
-    proposal = check_alloc(sizeof(*proposal));
-    *proposal = (struct availability_proposal){.watch = watch, .slot = target->slot};
-    watched->proposing = true;
-    change.target_id = translate_text(target->id);
+                    target->prefix, system ? watched->trouble : watched->detail);
     change.available = available;
-    change.reason =
-        available ? CKPT__V1__REASON__REASON_NONE : CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE;
-    command.body_case = CKPT__LOG__V1__COMMAND__BODY_TARGET_AVAILABILITY;
-    command.target_availability = &change;
-    replica_propose(watch->broker->replica, &command, on_proposed, proposal);
+    if (!available)
+        change.reason = system ? CKPT__V1__REASON__REASON_STORAGE_SYSTEM_DOWN
+                               : CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE;
+    propose(watch, target, &change);
 }
 
-static void take_sample(struct storage_watch *watch, uint32_t slot, bool success)
+bool storage_watch_measured(struct storage_watch *watch, uint32_t slot, uint64_t bytes_per_s)
+{
+    const struct fsm_target *target;
+    Ckpt__Log__V1__TargetAvailability change = CKPT__LOG__V1__TARGET_AVAILABILITY__INIT;
+
+    CHECK(slot < FSM_TARGETS_MAX);
+    if (watch == NULL || !watch->serving || watch->targets[slot].proposing)
+        return false;
+    target = fsm_target_at(replica_fsm(watch->broker->replica), slot);
+    if (target == NULL)
+        return false;
+    change.available = target->available;
+    change.reason = target->reason;
+    change.write_bytes_per_s = bytes_per_s;
+    change.forget_measured = bytes_per_s == 0;
+    propose(watch, target, &change);
+    return true;
+}
+
+/* Of the others whoever speaks, and the probe where there is one, must have seen it well as often as it takes. */
+static bool others_agree(const struct watched_target *watched, const struct fsm_target *target,
+                         enum witness witness, uint64_t successes_up)
+{
+    for (int other = 0; other < WITNESS_COUNT; other++) {
+        const struct hysteresis *evidence = &watched->evidence[other];
+        bool speaks =
+            evidence->failures > 0 || evidence->successes > 0 ||
+            (other == WITNESS_PROBE && target->kind == CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX);
+
+        if (other != (int)witness && speaks && evidence->successes < successes_up)
+            return false;
+    }
+    return true;
+}
+
+static void take_sample(struct storage_watch *watch, uint32_t slot, enum witness witness,
+                        bool success)
 {
     const struct config_storage_watch *limits = &watch->broker->config->storage_watch;
     const struct fsm_target *target = fsm_target_at(replica_fsm(watch->broker->replica), slot);
@@ -113,11 +163,36 @@ static void take_sample(struct storage_watch *watch, uint32_t slot, bool success
 
     if (target == NULL)
         return;
-    metrics_add(watch->broker->metrics, METRIC_PROBES, target->id, success ? "ok" : "failed", 1);
-    verdict = hysteresis_sample(&watch->targets[slot].hysteresis, success, target->available,
+    if (witness == WITNESS_PROBE)
+        metrics_add(watch->broker->metrics, METRIC_PROBES, target->id, success ? "ok" : "failed",
+                    1);
+    verdict = hysteresis_sample(&watch->targets[slot].evidence[witness], success, target->available,
                                 limits->failures_down, limits->successes_up);
+    if (verdict == HYSTERESIS_UP &&
+        !others_agree(&watch->targets[slot], target, witness, limits->successes_up))
+        verdict = HYSTERESIS_KEEP;
     if (verdict != HYSTERESIS_KEEP)
-        propose_availability(watch, target, verdict == HYSTERESIS_UP);
+        propose_availability(watch, target, verdict == HYSTERESIS_UP, witness);
+}
+
+/* ---- what the storage system says --------------------------------------------------------------------------------------- */
+
+void storage_watch_told(struct storage_watch *watch, uint32_t slot, const char *trouble)
+{
+    CHECK(slot < FSM_TARGETS_MAX);
+    if (watch == NULL || !watch->serving)
+        return;
+    snprintf(watch->targets[slot].trouble, STORAGE_TROUBLE_BYTES, "%s", trouble);
+    take_sample(watch, slot, WITNESS_SYSTEM, trouble[0] == '\0');
+}
+
+void storage_watch_untold(struct storage_watch *watch, uint32_t slot)
+{
+    CHECK(slot < FSM_TARGETS_MAX);
+    if (watch == NULL)
+        return;
+    watch->targets[slot].evidence[WITNESS_SYSTEM] = (struct hysteresis){0};
+    watch->targets[slot].trouble[0] = '\0';
 }
 
 /* ---- probes ----------------------------------------------------------------------------------------------------------- */
@@ -155,7 +230,8 @@ static void on_probed(void *data, const struct worker_result *result)
     keep_detail(&watch->targets[slot], result);
     metrics_observe(watch->broker->metrics, METRIC_PROBE_DURATION,
                     (double)result->duration_ms / 1e3);
-    take_sample(watch, slot, result->exit_code == 0 && !result->timed_out && !result->unkillable);
+    take_sample(watch, slot, WITNESS_PROBE,
+                result->exit_code == 0 && !result->timed_out && !result->unkillable);
 }
 
 static void start_probe(struct storage_watch *watch, const struct fsm_target *target)
@@ -177,7 +253,7 @@ static void start_probe(struct storage_watch *watch, const struct fsm_target *ta
     watched->probed = true;
     watched->duration_ms = 0;
     snprintf(watched->detail, sizeof(watched->detail), "cannot start the probe: %.400s", err.text);
-    take_sample(watch, target->slot, false);
+    take_sample(watch, target->slot, WITNESS_PROBE, false);
 }
 
 /* Workers of this process that hang in the kernel: those that are neither a running probe nor the collector's. */
@@ -197,7 +273,7 @@ static void look_at(struct storage_watch *watch, const struct fsm_target *target
     if (target->kind != CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX || watched->probe != NULL)
         return;
     if (watched->stuck && hanging_workers(watch) > 0) {
-        take_sample(watch, target->slot, false);
+        take_sample(watch, target->slot, WITNESS_PROBE, false);
         return;
     }
     watched->stuck = false;
@@ -226,15 +302,17 @@ bool storage_watch_last_probe(const struct storage_watch *watch, const char *tar
                               const char **ret_detail, uint64_t *ret_duration_ms)
 {
     const struct fsm_target *target;
+    const struct watched_target *watched;
 
     if (watch == NULL)
         return false;
     target = fsm_target_find(replica_fsm(watch->broker->replica), target_id);
-    if (target == NULL || !watch->targets[target->slot].probed)
+    if (target == NULL)
         return false;
-    *ret_detail = watch->targets[target->slot].detail;
-    *ret_duration_ms = watch->targets[target->slot].duration_ms;
-    return true;
+    watched = &watch->targets[target->slot];
+    *ret_detail = watched->trouble[0] != '\0' ? watched->trouble : watched->detail;
+    *ret_duration_ms = watched->duration_ms;
+    return watched->probed || watched->trouble[0] != '\0';
 }
 
 /* ---- life ------------------------------------------------------------------------------------------------------------- */
@@ -244,7 +322,7 @@ static void on_serving(void *context)
     struct storage_watch *watch = context;
 
     for (uint32_t slot = 0; slot < FSM_TARGETS_MAX; slot++)
-        watch->targets[slot].hysteresis = (struct hysteresis){0};
+        memset(watch->targets[slot].evidence, 0, sizeof(watch->targets[slot].evidence));
     watch->serving = true;
     watch->broker->clock.timer_start(watch->timer, 0);
 }

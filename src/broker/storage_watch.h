@@ -4,14 +4,16 @@
  * Flow     every storage_watch.interval_ms one `ckpt-worker probe` per POSIX target; its outcome
  *          goes through hysteresis (failures_down failures in a row, successes_up successes in a
  *          row); a verdict that differs from the replicated state becomes a TargetAvailability
- *          command.
+ *          command. What the target's storage system says of itself (headroom.h) is evidence of its own
+ *          beside the probes': either declares it down, and all that speak must agree that it is up.
+ *          One that falls silent is no evidence.
  * Shapes   one probe per target at a time. A probe that hangs in the kernel counts as a failure
  *          every interval and is not repeated until no worker of this process is left hanging.
  * Units    milliseconds.
  * Errors   a probe that cannot be started counts as a failure; the text is kept for Status.
- * Absent   targets of kind S3 (never probed: their availability stays as replicated); bandwidth
- *          measurement.
- * Source   S1-060, S1-062, S1-073, S1-074, F-011.
+ * Absent   probes of targets of kind S3 (without a storage system that speaks of them their
+ *          availability stays as replicated).
+ * Source   S1-060, S1-061, S1-062, S1-073, S1-074, F-011.
  */
 #ifndef CKPT_BROKER_STORAGE_WATCH_H
 #define CKPT_BROKER_STORAGE_WATCH_H
@@ -25,8 +27,16 @@ struct storage_watch;
 struct storage_watch *storage_watch_new(struct broker *broker);
 void storage_watch_free(struct storage_watch *watch);
 
-/* What the last probe by this member came to; false: none yet. The text lives until the next probe
- * ends. */
+/* What the target's storage system says: trouble "": it is well. untold: it says nothing any more. Slots of no target and a NULL watch
+ * are allowed. */
+void storage_watch_told(struct storage_watch *watch, uint32_t slot, const char *trouble);
+void storage_watch_untold(struct storage_watch *watch, uint32_t slot);
+/* Proposes what the target's storage system leaves for checkpoints; 0: not measured any more. false: not now, as another change of it
+ * is under way. */
+bool storage_watch_measured(struct storage_watch *watch, uint32_t slot, uint64_t bytes_per_s);
+
+/* What the last probe by this member came to, or what the storage system says is wrong; false: neither yet. The text lives until the
+ * next one. */
 bool storage_watch_last_probe(const struct storage_watch *watch, const char *target_id,
                               const char **ret_detail, uint64_t *ret_duration_ms);
 

@@ -8,6 +8,7 @@
 #include "src/base/check.h"
 #include "src/broker/broker.h"
 #include "src/broker/dispatcher.h"
+#include "src/broker/headroom.h"
 #include "src/broker/metrics.h"
 #include "src/broker/node_health.h"
 #include "src/broker/nodes.h"
@@ -33,6 +34,7 @@ struct telemetry {
     struct broker *broker;
     struct replica_observer observer;
     struct sources *sources;
+    struct headroom *headroom;
     struct clock_timer *timer;
     struct view views[SOURCES_MAX];
     uint64_t configured_us;
@@ -188,6 +190,13 @@ static bool take_samples(void *context, size_t source, const char *node_id,
            taking->marks_done * sizeof(uint32_t) == taking->marked.length;
 }
 
+static void take_cluster(void *context, size_t source, const struct vast_cluster *cluster)
+{
+    struct telemetry *telemetry = context;
+
+    headroom_take(telemetry->headroom, telemetry->sources, source, cluster);
+}
+
 /* ---- who is seen ---- */
 
 static void set_fresh(struct telemetry *telemetry);
@@ -196,6 +205,7 @@ static void expect_nodes(struct telemetry *telemetry, size_t source)
 {
     const struct fsm *fsm = state_of(telemetry);
     const struct map *map = sources_map(telemetry->sources, source);
+    bool of_nodes = sources_config(telemetry->sources, source)->kind != SOURCE_VAST;
     struct view *view = &telemetry->views[source];
     uint32_t slots = fsm_node_slots(fsm);
 
@@ -204,7 +214,7 @@ static void expect_nodes(struct telemetry *telemetry, size_t source)
         view->slots = slots;
     }
     for (uint32_t slot = 0; slot < slots; slot++)
-        view->expected[slot] = map->row_count == 0 && fsm_node_at(fsm, slot) != NULL;
+        view->expected[slot] = of_nodes && map->row_count == 0 && fsm_node_at(fsm, slot) != NULL;
     for (size_t row = 0; row < map->row_count; row++) {
         const struct fsm_node *node = fsm_node_find(fsm, map->rows[row].node);
 
@@ -271,7 +281,8 @@ static void log_change(struct telemetry *telemetry, size_t source,
                     view->sights[NODE_HEALTH_STALE], view->sights[NODE_HEALTH_BLIND],
                     view->first_unseen, status->host, status->problem);
     else
-        log_info("telemetry_source", "source=%s endpoints=%zu text=\"all nodes are seen\"",
+        log_info("telemetry_source",
+                 "source=%s endpoints=%zu text=\"all that it should speak of is seen\"",
                  status->name, status->endpoints);
 }
 
@@ -288,6 +299,7 @@ static void look(void *data)
         count_sights(telemetry, i);
         log_change(telemetry, i, &status);
     }
+    headroom_look(telemetry->headroom, telemetry->sources);
     telemetry->broker->clock.timer_start(telemetry->timer, TELEMETRY_LOOK_MS * UINT64_C(1000));
 }
 
@@ -322,7 +334,10 @@ static void set_pace(struct telemetry *telemetry)
 
 static void on_role(void *context)
 {
-    set_pace(context);
+    struct telemetry *telemetry = context;
+
+    headroom_restart(telemetry->headroom);
+    set_pace(telemetry);
 }
 
 void telemetry_configure(struct telemetry *telemetry, const struct config *config)
@@ -346,6 +361,7 @@ void telemetry_configure(struct telemetry *telemetry, const struct config *confi
         *view = (struct view){.slots = 0};
         snprintf(view->name, sizeof(view->name), "%s", name);
     }
+    headroom_restart(telemetry->headroom);
     sources_configure(telemetry->sources, config->telemetry, config->telemetry_count);
     set_pace(telemetry);
     look(telemetry);
@@ -354,9 +370,11 @@ void telemetry_configure(struct telemetry *telemetry, const struct config *confi
 struct telemetry *telemetry_new(struct broker *broker)
 {
     struct telemetry *telemetry = check_calloc(1, sizeof(*telemetry));
-    struct sources_hooks hooks = {.context = telemetry, .samples = take_samples};
+    struct sources_hooks hooks = {
+        .context = telemetry, .samples = take_samples, .cluster = take_cluster};
 
     telemetry->broker = broker;
+    telemetry->headroom = headroom_new(broker);
     telemetry->sources = sources_new(broker->loop, &broker->clock, &broker->random, &hooks);
     telemetry->timer = broker->clock.timer_new(broker->clock.context, look, telemetry);
     telemetry->observer =
@@ -371,6 +389,7 @@ void telemetry_free(struct telemetry *telemetry)
     if (telemetry == NULL)
         return;
     sources_free(telemetry->sources);
+    headroom_free(telemetry->headroom);
     telemetry->broker->clock.timer_free(telemetry->timer);
     for (size_t i = 0; i < SOURCES_MAX; i++)
         free(telemetry->views[i].expected);
@@ -405,6 +424,9 @@ void telemetry_warnings(const struct telemetry *telemetry, struct scratch *scrat
         }
         if (status.failing > 0)
             take(context, failing_text(scratch, &status));
+        if (headroom_problem(telemetry->headroom, i)[0] != '\0')
+            take(context, scratch_printf(scratch, "telemetry source %s: %s", status.name,
+                                         headroom_problem(telemetry->headroom, i)));
         if (view->sights[NODE_HEALTH_STALE] > 0 ||
             (settled(telemetry, &status) && view->sights[NODE_HEALTH_BLIND] > 0))
             take(context,

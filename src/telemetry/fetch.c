@@ -28,6 +28,8 @@ struct fetch_call {
     void *data;
     uint64_t max_bytes;
     struct buf body;
+    struct buf post; /* with a password, perhaps */
+    struct curl_slist *headers;
     char problem[CURL_ERROR_SIZE];
 };
 
@@ -40,13 +42,29 @@ struct watch {
 
 /* ---- calls that ended ---- */
 
+static void wipe(struct curl_slist *headers)
+{
+    for (struct curl_slist *at = headers; at != NULL; at = at->next)
+        explicit_bzero(at->data, strlen(at->data));
+    curl_slist_free_all(headers);
+}
+
+static void call_free(struct fetch_call *call)
+{
+    curl_easy_cleanup(call->easy);
+    wipe(call->headers);
+    if (call->post.length > 0)
+        explicit_bzero(call->post.bytes, call->post.length);
+    buf_close(&call->post);
+    buf_close(&call->body);
+    free(call);
+}
+
 static void release(struct fetch_call *call)
 {
     list_remove(&call->node);
     CHECK(curl_multi_remove_handle(call->fetch->multi, call->easy) == CURLM_OK);
-    curl_easy_cleanup(call->easy);
-    buf_close(&call->body);
-    free(call);
+    call_free(call);
 }
 
 static void fail(const struct fetch_call *call, CURLcode code, struct err *ret_err)
@@ -74,17 +92,14 @@ static void fail(const struct fetch_call *call, CURLcode code, struct err *ret_e
     }
 }
 
-/* 0 when the answer is 200. */
-static int judge(const struct fetch_call *call, CURLcode code, struct err *ret_err)
+/* 0 when the answer is 200, or says that what was posted is there. */
+static int judge(const struct fetch_call *call, CURLcode code, long status, struct err *ret_err)
 {
-    long status = 0;
-
     if (code != CURLE_OK) {
         fail(call, code, ret_err);
         return -1;
     }
-    curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
-    if (status == 200)
+    if (status == 200 || (status == 201 && call->post.length > 0))
         return 0;
     if (status == 401 || status == 403)
         return err_set(ret_err, ERR_AUTH, "HTTP status %ld: check the credentials file", status);
@@ -105,14 +120,16 @@ static void collect_ended(struct fetch *fetch)
     while (!fetch->closing && (message = curl_multi_info_read(fetch->multi, &left)) != NULL) {
         struct fetch_call *call = NULL;
         struct err failed;
+        long status = 0;
         bool ok;
 
         if (message->msg != CURLMSG_DONE)
             continue;
         curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &call);
         CHECK(call != NULL);
-        ok = judge(call, message->data.result, &failed) == 0;
-        call->done(call->data, ok ? NULL : &failed, &call->body);
+        curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
+        ok = judge(call, message->data.result, status, &failed) == 0;
+        call->done(call->data, ok ? NULL : &failed, status, &call->body);
         release(call);
     }
 }
@@ -296,6 +313,40 @@ static CURLcode set_credentials(CURL *easy, const struct fetch_options *options)
     return curl_easy_setopt(easy, CURLOPT_USERPWD, options->user);
 }
 
+static void add_header(struct fetch_call *call, const char *text)
+{
+    struct curl_slist *headers = curl_slist_append(call->headers, text);
+
+    CHECK(headers != NULL);
+    call->headers = headers;
+}
+
+static void set_api_token(struct fetch_call *call, const char *token)
+{
+    static const char head[] = "Authorization: Api-Token ";
+    struct buf line;
+
+    if (token[0] == '\0')
+        return;
+    buf_init(&line);
+    buf_append(&line, head, sizeof(head) - 1);
+    buf_append(&line, token, strlen(token) + 1);
+    add_header(call, (const char *)line.bytes);
+    explicit_bzero(line.bytes, line.length);
+    buf_close(&line);
+}
+
+static CURLcode set_post(struct fetch_call *call, const char *post)
+{
+    if (post == NULL)
+        return CURLE_OK;
+    CHECK(post[0] != '\0');
+    buf_append(&call->post, post, strlen(post));
+    add_header(call, "Content-Type: application/json");
+    curl_easy_setopt(call->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)call->post.length);
+    return curl_easy_setopt(call->easy, CURLOPT_POSTFIELDS, call->post.bytes);
+}
+
 static CURLcode set_up(struct fetch_call *call, const char *url,
                        const struct fetch_options *options)
 {
@@ -321,12 +372,17 @@ static CURLcode set_up(struct fetch_call *call, const char *url,
         code = curl_easy_setopt(easy, CURLOPT_URL, url);
     if (code == CURLE_OK)
         code = set_tls(easy, options);
-    return code == CURLE_OK ? set_credentials(easy, options) : code;
+    if (code == CURLE_OK)
+        code = set_credentials(easy, options);
+    set_api_token(call, options->api_token);
+    if (code == CURLE_OK)
+        code = set_post(call, options->post);
+    return code == CURLE_OK ? curl_easy_setopt(easy, CURLOPT_HTTPHEADER, call->headers) : code;
 }
 
-struct fetch_call *fetch_get(struct fetch *fetch, const char *url,
-                             const struct fetch_options *options, fetch_done_fn *done, void *data,
-                             struct err *err)
+struct fetch_call *fetch_send(struct fetch *fetch, const char *url,
+                              const struct fetch_options *options, fetch_done_fn *done, void *data,
+                              struct err *err)
 {
     struct fetch_call *call = check_calloc(1, sizeof(*call));
     CURLcode code;
@@ -337,13 +393,13 @@ struct fetch_call *fetch_get(struct fetch *fetch, const char *url,
     call->data = data;
     call->max_bytes = options->max_bytes;
     buf_init(&call->body);
+    buf_init(&call->post);
     call->easy = curl_easy_init();
     CHECK(call->easy != NULL);
     code = set_up(call, url, options);
     if (code != CURLE_OK) {
         err_set(err, ERR_INVALID, "%s", curl_easy_strerror(code));
-        curl_easy_cleanup(call->easy);
-        free(call);
+        call_free(call);
         return NULL;
     }
     list_push_back(&fetch->calls, &call->node);

@@ -3,13 +3,12 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "src/base/check.h"
 #include "src/base/list.h"
 #include "src/telemetry/fetch.h"
-#include "src/telemetry/file.h"
 #include "src/telemetry/prometheus.h"
+#include "src/telemetry/secret.h"
 #include "src/telemetry/smd.h"
 #include "src/telemetry/walk.h"
 
@@ -18,7 +17,6 @@ enum {
     TICK_MIN_MS = 20,
     TICK_MAX_MS = 500,
     POLL_TIMEOUTS_MAX = 20, /* a poll of many documents may take so many timeouts, or an interval */
-    SECRET_MAX_BYTES = 4096,
     CONNECTIONS_IDLE_MAX = 256
 };
 
@@ -33,6 +31,7 @@ struct endpoint {
     unsigned failures; /* in a row */
     bool busy, failing;
     bool told;               /* something, in this poll */
+    bool logged_in;          /* in this poll */
     struct err problem;      /* of a document of this poll; ERR_NONE: none */
     struct fetch_call *call; /* or */
     struct job *job;
@@ -44,7 +43,7 @@ struct source {
     size_t index;
     struct source_config config;
     struct map map;
-    char *user, *bearer;
+    struct secret secret;
     struct endpoint *endpoints;
     size_t endpoint_count, next, busy;
     struct source_status status;
@@ -74,6 +73,8 @@ struct job {
     struct endpoint *endpoint; /* NULL: not wanted any more */
     enum source_kind kind;
     uint64_t oldest_ms;
+    char cluster_name[SAMPLES_SUBJECT_MAX + 1];
+    struct vast_cluster cluster;
     struct buf body;
     struct samples samples;
     struct redfish_links links;
@@ -81,7 +82,7 @@ struct job {
     bool ok;
 };
 
-static const char *const kind_names[] = {"smd", "redfish", "prometheus"};
+static const char *const kind_names[] = {"smd", "redfish", "prometheus", "vast"};
 
 const char *source_kind_name(enum source_kind kind)
 {
@@ -142,6 +143,18 @@ char *source_url(const char *url, const char *host, char *text, size_t size)
     return text;
 }
 
+bool source_target_next(const char **at, char *name, size_t size)
+{
+    static const char between[] = ", ";
+    const char *word = *at + strspn(*at, between);
+    size_t length = strcspn(word, between);
+
+    CHECK(size > 0);
+    *at = word + length;
+    snprintf(name, size, "%.*s", (int)length, word);
+    return length > 0;
+}
+
 /* ---- the end of a poll ---- */
 
 static void poll_ended(struct endpoint *endpoint, const struct err *failed)
@@ -191,6 +204,10 @@ static void parse(uv_work_t *work)
     case SOURCE_PROMETHEUS:
         result = prometheus_parse(job->body.bytes, job->body.length, job->oldest_ms, &job->samples,
                                   &job->failed);
+        break;
+    case SOURCE_VAST:
+        result = vast_parse(job->body.bytes, job->body.length, job->cluster_name, &job->cluster,
+                            &job->failed);
         break;
     }
     job->ok = result == 0;
@@ -277,6 +294,15 @@ static void take_parsed(void *data)
         sources->clock.timer_start(sources->take_timer, 0);
 }
 
+static void tell_cluster(struct source *source, const struct vast_cluster *cluster)
+{
+    const struct sources_hooks *hooks = &source->sources->hooks;
+
+    source->status.samples_total++;
+    source->status.refused_total += cluster->refused;
+    hooks->cluster(hooks->context, source->index, cluster);
+}
+
 static void parsed(uv_work_t *work, int status)
 {
     struct job *job = work->data;
@@ -286,6 +312,8 @@ static void parsed(uv_work_t *work, int status)
         struct sources *sources = endpoint->source->sources;
 
         count_samples(endpoint->source, &job->samples);
+        if (job->kind == SOURCE_VAST)
+            tell_cluster(endpoint->source, &job->cluster);
         if (list_empty(&sources->parsed))
             sources->clock.timer_start(sources->take_timer, 0);
         list_push_back(&sources->parsed, &job->node);
@@ -306,12 +334,27 @@ static uint64_t oldest_ms(const struct source *source)
     return wall_ms > age_ms ? wall_ms - age_ms : 0;
 }
 
-static void fetched(void *data, const struct err *failed, struct buf *body)
+/* A poll that was refused because of its token begins once more with a login. */
+static bool renew(struct endpoint *endpoint, long status, const struct buf *body)
+{
+    const struct source *source = endpoint->source;
+
+    return source->config.kind == SOURCE_VAST && source->secret.login[0] != '\0' &&
+           !endpoint->logged_in && vast_token_refused(status, body->bytes, body->length);
+}
+
+static void log_in(struct endpoint *endpoint);
+
+static void fetched(void *data, const struct err *failed, long status, struct buf *body)
 {
     struct endpoint *endpoint = data;
     struct job *job;
 
     endpoint->call = NULL;
+    if (failed != NULL && renew(endpoint, status, body)) {
+        log_in(endpoint);
+        return;
+    }
     if (failed != NULL) {
         if (failed->code == ERR_TIMEOUT || failed->code == ERR_UNAVAILABLE ||
             failed->code == ERR_AUTH)
@@ -326,6 +369,7 @@ static void fetched(void *data, const struct err *failed, struct buf *body)
     job->kind = endpoint->source->config.kind;
     job->oldest_ms = oldest_ms(endpoint->source);
     samples_init(&job->samples);
+    snprintf(job->cluster_name, sizeof(job->cluster_name), "%s", endpoint->source->config.cluster);
     job->body = *body;
     buf_init(body);
     endpoint->job = job;
@@ -334,7 +378,26 @@ static void fetched(void *data, const struct err *failed, struct buf *body)
 
 /* ---- a poll ---- */
 
-static int get(struct endpoint *endpoint, const char *path, struct err *err)
+static char *document_url(const struct endpoint *endpoint, const char *path, char *url, size_t size)
+{
+    const struct source_config *config = &endpoint->source->config;
+    size_t length;
+
+    if (config->kind == SOURCE_VAST)
+        return vast_url(config->url, path, url, size);
+    if (source_url(config->url, endpoint->host != NULL ? endpoint->host : "", url, size) == NULL)
+        return NULL;
+    length = strlen(url);
+    while (path[0] == '/' && length > 0 && url[length - 1] == '/')
+        url[--length] = '\0';
+    if (length + strlen(path) >= size)
+        return NULL;
+    memcpy(url + length, path, strlen(path) + 1);
+    return url;
+}
+
+static int ask(struct endpoint *endpoint, const char *path, const char *post, fetch_done_fn *done,
+               struct err *err)
 {
     struct source *source = endpoint->source;
     const struct source_config *config = &source->config;
@@ -344,22 +407,64 @@ static int get(struct endpoint *endpoint, const char *path, struct err *err)
                                     .cert = config->cert,
                                     .key = config->key,
                                     .insecure = config->insecure,
-                                    .user = source->user,
-                                    .bearer = source->bearer};
+                                    .user = source->secret.user,
+                                    .bearer = post == NULL ? source->secret.bearer : "",
+                                    .api_token = source->secret.api_token,
+                                    .post = post};
     char url[URL_BYTES];
-    size_t length;
 
-    if (source_url(config->url, endpoint->host != NULL ? endpoint->host : "", url, sizeof(url)) ==
-        NULL)
+    if (document_url(endpoint, path, url, sizeof(url)) == NULL)
         return err_set(err, ERR_INVALID, "the url is longer than %d bytes", URL_BYTES);
-    length = strlen(url);
-    while (path[0] == '/' && length > 0 && url[length - 1] == '/')
-        url[--length] = '\0';
-    if (length + strlen(path) >= sizeof(url))
-        return err_set(err, ERR_INVALID, "the url is longer than %d bytes", URL_BYTES);
-    memcpy(url + length, path, strlen(path) + 1);
-    endpoint->call = fetch_get(source->sources->fetch, url, &options, fetched, endpoint, err);
+    endpoint->call = fetch_send(source->sources->fetch, url, &options, done, endpoint, err);
     return endpoint->call != NULL ? 0 : -1;
+}
+
+static int get(struct endpoint *endpoint, const char *path, struct err *err)
+{
+    return ask(endpoint, path, NULL, fetched, err);
+}
+
+/* ---- a token for a login ---- */
+
+static void token_came(void *data, const struct err *failed, long status, struct buf *body)
+{
+    struct endpoint *endpoint = data;
+    struct err problem;
+    char *token = NULL;
+
+    (void)status;
+    endpoint->call = NULL;
+    if (failed != NULL)
+        problem = *failed;
+    else
+        token = vast_token(body->bytes, body->length, &problem);
+    if (body->length > 0)
+        explicit_bzero(body->bytes, body->length);
+    if (token != NULL) {
+        secret_set_bearer(&endpoint->source->secret, token);
+        if (get(endpoint, VAST_CLUSTERS_PATH, &problem) == 0)
+            return;
+    }
+    err_wrap(&problem, "login");
+    poll_ended(endpoint, &problem);
+}
+
+static void log_in(struct endpoint *endpoint)
+{
+    struct secret *secret = &endpoint->source->secret;
+    struct err failed;
+    struct buf post;
+    int result;
+
+    endpoint->logged_in = true;
+    secret_set_bearer(secret, NULL);
+    buf_init(&post);
+    vast_login(secret->login, &post);
+    result = ask(endpoint, VAST_TOKEN_PATH, (const char *)post.bytes, token_came, &failed);
+    explicit_bzero(post.bytes, post.length);
+    buf_close(&post);
+    if (result != 0)
+        poll_ended(endpoint, &failed);
 }
 
 /* A Redfish poll has succeeded when it told anything: one sensor that cannot be read does not make a node blind. */
@@ -411,17 +516,20 @@ static void next_document(struct endpoint *endpoint)
 static void begin_poll(struct endpoint *endpoint)
 {
     struct source *source = endpoint->source;
+    bool vast = source->config.kind == SOURCE_VAST;
     struct err failed;
 
     endpoint->busy = true;
-    endpoint->told = false;
+    endpoint->told = endpoint->logged_in = false;
     endpoint->problem.code = ERR_NONE;
     endpoint->began_us = now_us(source->sources);
     source->busy++;
     if (source->config.kind == SOURCE_REDFISH) {
         walk_begin(&endpoint->walk);
         next_document(endpoint);
-    } else if (get(endpoint, "", &failed) != 0) {
+    } else if (vast && source->secret.login[0] != '\0' && source->secret.bearer[0] == '\0') {
+        log_in(endpoint);
+    } else if (get(endpoint, vast ? VAST_CLUSTERS_PATH : "", &failed) != 0) {
         poll_ended(endpoint, &failed);
     }
 }
@@ -474,6 +582,8 @@ static void config_copy(struct source_config *to, const struct source_config *fr
     to->ca = check_strdup(from->ca);
     to->cert = check_strdup(from->cert);
     to->key = check_strdup(from->key);
+    to->targets = check_strdup(from->targets);
+    to->cluster = check_strdup(from->cluster);
 }
 
 static void config_close(struct source_config *config)
@@ -485,46 +595,8 @@ static void config_close(struct source_config *config)
     free(config->ca);
     free(config->cert);
     free(config->key);
-}
-
-static void free_secret(char *secret)
-{
-    if (secret != NULL)
-        explicit_bzero(secret, strlen(secret));
-    free(secret);
-}
-
-static int read_credentials(struct source *source, struct err *err)
-{
-    const char *path = source->config.credentials;
-    struct buf text;
-    char *line, *end;
-
-    source->user = check_strdup("");
-    source->bearer = check_strdup("");
-    if (path[0] == '\0')
-        return 0;
-    if (file_read(path, SECRET_MAX_BYTES, FILE_SECRET, &text, err) != 0)
-        return err_wrap(err, "credentials");
-    buf_append(&text, "", 1);
-    line = (char *)text.bytes;
-    end = line + strcspn(line, "\r\n");
-    *end = '\0';
-    if (strncasecmp(line, "Bearer ", 7) == 0 && line[7] != '\0') {
-        free(source->bearer);
-        source->bearer = check_strdup(line + 7);
-    } else if (strchr(line, ':') != NULL) {
-        free(source->user);
-        source->user = check_strdup(line);
-    } else {
-        err_set(err, ERR_INVALID,
-                "credentials: the first line of %s is neither USER:PASSWORD nor Bearer TOKEN",
-                path);
-        end = NULL;
-    }
-    explicit_bzero(text.bytes, text.length);
-    buf_close(&text);
-    return end != NULL ? 0 : -1;
+    free(config->targets);
+    free(config->cluster);
 }
 
 static void add_endpoint(struct source *source, const char *node, const char *host)
@@ -574,8 +646,9 @@ static void open_source(struct sources *sources, size_t index, const struct sour
     config_copy(&source->config, config);
     source->status.name = source->config.name;
     source->status.kind = config->kind;
-    source->status.usable =
-        read_credentials(source, &failed) == 0 && make_endpoints(source, &failed) == 0;
+    source->status.usable = secret_read(config->credentials, config->kind == SOURCE_VAST,
+                                        &source->secret, &failed) == 0 &&
+                            make_endpoints(source, &failed) == 0;
     if (!source->status.usable)
         snprintf(source->problem, sizeof(source->problem), "%s", failed.text);
     spread(source, config->interval_ms);
@@ -593,8 +666,7 @@ static void close_source(struct source *source)
     }
     free(source->endpoints);
     map_close(&source->map);
-    free_secret(source->user);
-    free_secret(source->bearer);
+    secret_close(&source->secret);
     config_close(&source->config);
     memset(source, 0, sizeof(*source));
 }
@@ -673,6 +745,12 @@ void sources_status(const struct sources *sources, size_t i, struct source_statu
     ret_status->problem = ret_status->failing > 0 || !ret_status->usable ? source->problem : "";
     ret_status->host = source->host;
     ret_status->interval_us = source->config.interval_ms * sources->pace * 1000;
+}
+
+const struct source_config *sources_config(const struct sources *sources, size_t i)
+{
+    CHECK(i < sources->count);
+    return &sources->items[i].config;
 }
 
 const struct map *sources_map(const struct sources *sources, size_t i)

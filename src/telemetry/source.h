@@ -2,7 +2,8 @@
  *
  * Flow     sources_configure() makes the endpoints: one, or with "{host}" in the url one per line of the map. A timer starts what is due;
  *          fetch -> parser on a thread of libuv's pool -> hooks.samples() on the loop, document by document, a large one in several
- *          turns. A Redfish endpoint reads its documents one after the other (walk.h).
+ *          turns. A Redfish endpoint reads its documents one after the other (walk.h). A VMS speaks of one storage cluster (vast.h):
+ *          hooks.cluster(); where its credentials are a login, it is logged in first, and once more in a poll that its token was refused in.
  * Shapes   at most SOURCES_MAX sources; per source `concurrency` endpoints are busy at a time. Intervals get a jitter of a tenth, so that
  *          thousands of endpoints do not come at once; the first poll of each lies anywhere in the first interval.
  * Units    milliseconds, bytes; ages in microseconds of the monotonic clock.
@@ -21,6 +22,7 @@
 #include "src/base/ops.h"
 #include "src/telemetry/map.h"
 #include "src/telemetry/samples.h"
+#include "src/telemetry/vast.h"
 
 enum {
     SOURCES_MAX = 15,
@@ -30,7 +32,7 @@ enum {
     SOURCE_DOCUMENT_SAMPLES = 64 /* so many does a document count at least */
 };
 
-enum source_kind { SOURCE_SMD, SOURCE_REDFISH, SOURCE_PROMETHEUS };
+enum source_kind { SOURCE_SMD, SOURCE_REDFISH, SOURCE_PROMETHEUS, SOURCE_VAST };
 const char *source_kind_name(enum source_kind kind);
 /* -1: no such kind. */
 int source_kind_parse(const char *text, enum source_kind *ret_kind);
@@ -40,10 +42,15 @@ struct source_config {
     enum source_kind kind;
     char *url;         /* with "{host}": one endpoint per line of the map */
     char *map;         /* file of map.h; "": names are the nodes' own */
-    char *credentials; /* file with one line, "USER:PASSWORD" or "Bearer TOKEN"; "": none */
+    char *credentials; /* file of secret.h; "": none */
     char *ca, *cert, *key;
     bool insecure; /* any certificate; credentials also over plain HTTP */
     uint64_t interval_ms, timeout_ms, max_bytes, concurrency;
+    /* SOURCE_VAST alone */
+    char *targets; /* the storage targets on that system, with spaces or commas between them */
+    char *cluster; /* its name; "": the only one */
+    uint64_t
+        write_limit_bytes_per_s; /* what checkpoints and all others may write together; 0: what the VMS says */
 };
 
 struct source_status {
@@ -73,6 +80,8 @@ struct sources_hooks {
      * otherwise it is called again in a later turn. */
     bool (*samples)(void *context, size_t source, const char *node, const struct samples *samples,
                     size_t most, struct sources_taking *taking);
+    /* Of SOURCE_VAST. */
+    void (*cluster)(void *context, size_t source, const struct vast_cluster *cluster);
 };
 
 struct sources;
@@ -87,11 +96,14 @@ void sources_set_pace(struct sources *sources, uint64_t pace);
 
 size_t sources_count(const struct sources *sources);
 void sources_status(const struct sources *sources, size_t i, struct source_status *ret_status);
+const struct source_config *sources_config(const struct sources *sources, size_t i);
 const struct map *sources_map(const struct sources *sources, size_t i);
 
 /* Pure parts. */
 /* Time to the next poll after so many failures in a row; random is any number. */
 uint64_t source_delay_ms(uint64_t interval_ms, unsigned failures, uint32_t random);
+/* The next of the names in source_config.targets, from *at on; false: that was all. One that is too long is cut. */
+bool source_target_next(const char **at, char *name, size_t size);
 /* url with each "{host}" replaced. Returns text, NULL when it does not fit. */
 char *source_url(const char *url, const char *host, char *text, size_t size);
 

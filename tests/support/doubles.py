@@ -2,7 +2,7 @@
 
 Flow    Double(folder) answers GET /a/b with folder/a/b/index.json, or with the file folder/a/b; a test writes files by put(). What a
         service does wrong is asked for by path in `wrong`: a function that gets the request's handler and answers in its own way.
-        redfish_node() and the others write documents in the published shape.
+        redfish_node() and the others write documents in the published shape. Vms answers for itself.
 """
 import base64
 import http.server
@@ -34,6 +34,8 @@ class Double:
                     return
                 double.requests.append((time.monotonic(), self.path, dict(self.headers)))
                 double.answer(self)
+
+            do_POST = do_GET  # the double tells by handler.command
 
             def log_message(self, *_):
                 pass
@@ -90,6 +92,61 @@ class Double:
             reply(handler, 200, place.read_bytes())
         else:
             reply(handler, 404, b"{}")
+
+
+class Vms(Double):
+    """The management system of a VAST cluster: a list of clusters in both shapes, ?fields=, three ways to log in, tokens that expire."""
+
+    def __init__(self, folder, login="reader:secret", tls=None):
+        self.cluster = {
+            "id": 1, "name": "vast-1", "state": "ONLINE", "leader_state": "UP", "ssd_raid_state": "HEALTHY", "nvram_raid_state": "HEALTHY",
+            "memory_raid_state": "HEALTHY", "remaining_stripes_health": "HEALTHY", "wr_bw": 27904056.0, "wr_bw_mb": 27.904, "wr_latency": 1075.16,
+            "max_performance": {"read_bw": 70, "write_bw": 14.5}, "max_cluster_write_bw_mb": 0, "free_usable_capacity": 227937064547128.0}
+        self.login, self.api_token, self.paged, self.expired_status = login, "api-1234", False, 401
+        self.logins, self.token = [], None  # the present access token; None: none is valid
+        super().__init__(folder, tls=tls)
+
+    def expire(self, status):
+        """The present token is refused from now on, with 401 or 403."""
+        self.token, self.expired_status = None, status
+
+    def say(self, handler, status, document):
+        reply(handler, status, json.dumps(document).encode(), **{"Content-Type": "application/json"})
+
+    def answer(self, handler):
+        path, _, query = handler.path.partition("?")
+        if path in self.wrong or "*" in self.wrong:
+            self.wrong.get(path, self.wrong.get("*"))(handler)
+        elif not path.endswith("/"):
+            reply(handler, 301, b"", Location=path + "/")
+        elif handler.command == "POST" and path == "/api/token/":
+            self.log_in(handler)
+        elif handler.command != "GET" or path not in ("/api/clusters/", "/api/v7/clusters/"):
+            self.say(handler, 404, {"detail": "Not found.", "code": "not_found"})
+        elif self.let_in(handler):
+            wanted = dict(p.split("=", 1) for p in query.split("&") if p).get("fields", "")
+            shown = {k: v for k, v in self.cluster.items() if not wanted or k in wanted.split(",")}
+            self.say(handler, 200, {"count": 1, "next": None, "previous": None, "results": [shown]} if self.paged else [shown])
+
+    def log_in(self, handler):
+        given = json.loads(handler.rfile.read(int(handler.headers["Content-Length"])))
+        self.logins.append(given)
+        if f"{given.get('username')}:{given.get('password')}" != self.login or handler.headers["Content-Type"] != "application/json":
+            self.say(handler, 401, {"detail": "No active account found with the given credentials"})
+            return
+        self.token = f"access-{len(self.logins)}"
+        self.say(handler, 200, {"access": self.token, "refresh": f"refresh-{len(self.logins)}"})
+
+    def let_in(self, handler):
+        given = handler.headers.get("Authorization", "")
+        if given in ("Basic " + base64.b64encode(self.login.encode()).decode(), f"Api-Token {self.api_token}") or (
+                self.token is not None and given == f"Bearer {self.token}"):
+            return True
+        if given.startswith("Bearer ") and self.expired_status == 403:
+            self.say(handler, 403, {"detail": "Token is invalid or expired", "code": "token_not_valid"})
+        else:
+            self.say(handler, 401, {"detail": "Authentication credentials were not provided."})
+        return False
 
 
 def reply(handler, status, body, **headers):

@@ -346,13 +346,20 @@ static void telemetry_sources_and_health_are_taken(void **state)
                  "  - {name: smd, kind: smd, url: \"http://smd/hsm/v2/State/Components\"}\n"
                  "  - {name: bmc, kind: redfish, url: \"https://{host}\", map: /m, interval: 1m, "
                  "credentials: /c}\n"
+                 "  - {name: v, kind: vast, url: \"https://vms\", targets: \"scratch, fast\", "
+                 "write_limit_bytes_per_s: 9000000000}\n"
                  "health: {half_life: 1h, drain: yes, factor_xid_milli: 5000}\n",
         &n1);
     struct node_health_config expected;
 
     (void)state;
     node_health_config_default(&expected);
-    assert_int_equal(config->telemetry_count, 2);
+    assert_int_equal(config->telemetry_count, 3);
+    assert_int_equal(config->telemetry[2].kind, SOURCE_VAST);
+    assert_string_equal(config->telemetry[2].targets, "scratch, fast");
+    assert_string_equal(config->telemetry[2].cluster, "");
+    assert_uint_equal(config->telemetry[2].write_limit_bytes_per_s, 9000000000);
+    assert_uint_equal(config->telemetry[2].interval_ms, 30000);
     assert_int_equal(config->telemetry[0].kind, SOURCE_SMD);
     assert_uint_equal(config->telemetry[0].interval_ms, 30000);
     assert_uint_equal(config->telemetry[0].concurrency, 32);
@@ -391,6 +398,16 @@ static void telemetry_mistakes_name_line_and_cure(void **state)
         {"  - {name: a, kind: prometheus, url: \"http://{host}/\"}\n", {"{host}", "map"}},
         {"  - {name: a, kind: smd, url: \"http://h\", credentials: /c}\n", {"in clear"}},
         {"  - {name: a, kind: smd, url: \"https://h\", cert: /c}\n", {"cert", "key"}},
+        {"  - {name: a, kind: vast, url: \"https://h\"}\n", {"targets", "kind vast"}},
+        {"  - {name: a, kind: smd, url: \"https://h\", targets: x}\n", {"targets", "kind vast"}},
+        {"  - {name: a, kind: vast, url: \"https://h\", targets: \"x, y/z\"}\n",
+         {"targets", "names of storage targets"}},
+        {"  - {name: a, kind: vast, url: \"https://h\", targets: x, map: /m}\n", {"map", "VMS"}},
+        {"  - {name: a, kind: vast, url: \"https://h\", targets: \"x,y\"}\n"
+         "  - {name: b, kind: vast, url: \"https://h\", targets: \"z y\"}\n",
+         {"line 6", "another source names"}},
+        {"  - {name: a, kind: vast, url: \"http://h\", targets: x, credentials: /c}\n",
+         {"in clear"}},
         {"  - {name: a, kind: smd, url: \"https://h\", max_bytes: 5}\n", {"max_bytes", "1024"}},
     };
     char text[1024];

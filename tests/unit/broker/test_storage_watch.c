@@ -188,6 +188,119 @@ static void details_of_the_last_probe_are_kept_for_status(void **state)
     teardown_watch(fake);
 }
 
+static void tell(struct fake *fake, const char *trouble)
+{
+    storage_watch_told(fake->broker.storage_watch, 0, trouble);
+    fake_settle(fake);
+}
+
+static const struct fsm_target *scratch(struct fake *fake)
+{
+    return fsm_target_find(fake->replica.fsm, "scratch");
+}
+
+/* S1-061 */
+static void a_storage_system_that_says_it_is_down_is_believed_beside_good_probes(void **state)
+{
+    struct fake *fake;
+    const char *detail;
+    uint64_t duration_ms;
+
+    (void)state;
+    setup_watch(&fake);
+    fake_serve(fake);
+    for (int i = 0; i < 3; i++) {
+        succeed(fake);
+        assert_true(available(fake));
+        tell(fake, "the VMS says that state is OFFLINE");
+        fake_advance_ms(fake, 5000);
+    }
+    assert_false(available(fake));
+    assert_int_equal(scratch(fake)->reason, CKPT__V1__REASON__REASON_STORAGE_SYSTEM_DOWN);
+    assert_true(
+        storage_watch_last_probe(fake->broker.storage_watch, "scratch", &detail, &duration_ms));
+    assert_string_equal(detail, "the VMS says that state is OFFLINE");
+    for (int i = 0; i < 5; i++) { /* good probes alone do not bring it back */
+        succeed(fake);
+        fake_advance_ms(fake, 5000);
+        assert_false(available(fake));
+    }
+    tell(fake, "");
+    assert_false(available(fake));
+    tell(fake, "");
+    assert_true(available(fake));
+    teardown_watch(fake);
+}
+
+static void one_word_of_trouble_is_no_outage_and_failing_probes_outweigh_good_words(void **state)
+{
+    struct fake *fake;
+
+    (void)state;
+    setup_watch(&fake);
+    fake_serve(fake);
+    for (int i = 0; i < 9; i++) /* two in a row at most */
+        tell(fake, i % 3 == 2 ? "" : "the VMS says that state is FAILED");
+    assert_true(available(fake));
+    for (int i = 0; i < 3; i++) {
+        fail_probe(fake);
+        tell(fake, "");
+        fake_advance_ms(fake, 5000);
+    }
+    assert_false(available(fake));
+    assert_int_equal(scratch(fake)->reason, CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE);
+    tell(fake, "");
+    tell(fake, "");
+    assert_false(available(fake));
+    teardown_watch(fake);
+}
+
+/* S1-061: data path and management path fail apart */
+static void a_storage_system_that_falls_silent_leaves_it_to_the_probes(void **state)
+{
+    struct fake *fake;
+
+    (void)state;
+    setup_watch(&fake);
+    fake_serve(fake);
+    for (int i = 0; i < 3; i++)
+        tell(fake, "the VMS says that state is OFFLINE");
+    assert_false(available(fake));
+    storage_watch_untold(fake->broker.storage_watch, 0);
+    succeed(fake);
+    assert_false(available(fake));
+    fake_advance_ms(fake, 5000);
+    succeed(fake);
+    assert_true(available(fake));
+    teardown_watch(fake);
+}
+
+static void what_is_measured_never_brings_an_earlier_availability_back(void **state)
+{
+    struct fake *fake;
+
+    (void)state;
+    setup_watch(&fake);
+    assert_false(storage_watch_measured(fake->broker.storage_watch, 0, 5)); /* not the leader */
+    fake_serve(fake);
+    for (int i = 0; i < 2; i++)
+        tell(fake, "down");
+    storage_watch_told(fake->broker.storage_watch, 0, "down"); /* proposed, not applied yet */
+    assert_true(available(fake));
+    assert_false(storage_watch_measured(fake->broker.storage_watch, 0, 5));
+    fake_settle(fake);
+    assert_false(available(fake));
+    assert_true(storage_watch_measured(fake->broker.storage_watch, 0, 5));
+    fake_settle(fake);
+    assert_false(available(fake));
+    assert_uint_equal(scratch(fake)->measured_bytes_per_s, 5);
+    assert_true(storage_watch_measured(fake->broker.storage_watch, 0, 0));
+    fake_settle(fake);
+    assert_uint_equal(scratch(fake)->measured_bytes_per_s, 0);
+    assert_false(storage_watch_measured(fake->broker.storage_watch, 7, 5)); /* no such target */
+    teardown_watch(fake);
+}
+
 static void a_running_probe_is_not_doubled(void **state)
 {
     struct fake *fake;
@@ -292,6 +405,10 @@ int main(void)
         cmocka_unit_test(
             three_failed_probes_make_a_target_unavailable_and_two_good_ones_bring_it_back),
         cmocka_unit_test(details_of_the_last_probe_are_kept_for_status),
+        cmocka_unit_test(a_storage_system_that_says_it_is_down_is_believed_beside_good_probes),
+        cmocka_unit_test(one_word_of_trouble_is_no_outage_and_failing_probes_outweigh_good_words),
+        cmocka_unit_test(a_storage_system_that_falls_silent_leaves_it_to_the_probes),
+        cmocka_unit_test(what_is_measured_never_brings_an_earlier_availability_back),
         cmocka_unit_test(a_running_probe_is_not_doubled),
         cmocka_unit_test(an_unkillable_probe_counts_as_failures_and_is_not_repeated),
         cmocka_unit_test(a_worker_that_cannot_start_is_a_failure),

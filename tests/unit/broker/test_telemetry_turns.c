@@ -172,6 +172,8 @@ static void site_start(struct site *site)
         .ca = (char[]){""},
         .cert = (char[]){""},
         .key = (char[]){""},
+        .targets = (char[]){""},
+        .cluster = (char[]){""},
         .interval_ms =
             3000, /* a node is stale after two: a build with sanitizers takes that long */
         .timeout_ms = 10000,

@@ -1,0 +1,270 @@
+/* What a storage system says of its bandwidth and what becomes of it in the state: S1-005, S1-052. */
+#include <math.h>
+
+#include "src/broker/headroom.h"
+#include "src/broker/storage_watch.h"
+#include "src/rpc/uv_clock.h"
+#include "src/store/worker.h"
+#include "tests/unit/broker/fake_replica.h"
+
+#define GB UINT64_C(1000000000)
+
+/* Probes begin and never end. */
+int worker_start(uv_loop_t *loop, const char *const *arguments, uid_t uid, gid_t gid,
+                 uint64_t deadline_ms, worker_done_fn *done, void *data, struct worker **ret_worker,
+                 struct err *err)
+{
+    static int one;
+
+    (void)loop, (void)arguments, (void)uid, (void)gid, (void)deadline_ms, (void)done, (void)data;
+    (void)err;
+    *ret_worker = (struct worker *)(void *)&one;
+    return 0;
+}
+
+void worker_cancel(struct worker *worker)
+{
+    (void)worker;
+}
+
+size_t worker_active(void)
+{
+    return 1;
+}
+
+/* ---- one VMS that is never really asked: its loop does not run ---- */
+
+struct site {
+    uv_loop_t loop;
+    struct fake *fake;
+    struct sources *sources;
+    struct headroom *headroom;
+};
+
+static void no_cluster(void *context, size_t source, const struct vast_cluster *cluster)
+{
+    (void)context, (void)source, (void)cluster;
+}
+
+static void configure(struct site *site, const char *targets, uint64_t limit_bytes_per_s)
+{
+    char text[256];
+    struct source_config config = {.name = (char[]){"vms"},
+                                   .kind = SOURCE_VAST,
+                                   .url = (char[]){"http://127.0.0.1:9"},
+                                   .map = (char[]){""},
+                                   .credentials = (char[]){""},
+                                   .ca = (char[]){""},
+                                   .cert = (char[]){""},
+                                   .key = (char[]){""},
+                                   .targets = text,
+                                   .cluster = (char[]){""},
+                                   .write_limit_bytes_per_s = limit_bytes_per_s,
+                                   .interval_ms = 30000,
+                                   .timeout_ms = 5000,
+                                   .max_bytes = 65536,
+                                   .concurrency = 1};
+
+    snprintf(text, sizeof(text), "%s", targets);
+    headroom_restart(site->headroom);
+    sources_configure(site->sources, &config, targets[0] != '\0');
+}
+
+static void site_start(struct site *site, const char *targets, uint64_t limit_bytes_per_s)
+{
+    struct sources_hooks hooks = {.cluster = no_cluster};
+
+    assert_int_equal(uv_loop_init(&site->loop), 0);
+    site->fake = fake_new(NULL);
+    uv_random_ops(&site->fake->broker.random);
+    site->fake->config.storage_watch.interval_ms = 3600000;
+    site->fake->broker.storage_watch = storage_watch_new(&site->fake->broker);
+    site->headroom = headroom_new(&site->fake->broker);
+    site->sources =
+        sources_new(&site->loop, &site->fake->broker.clock, &site->fake->broker.random, &hooks);
+    configure(site, targets, limit_bytes_per_s);
+    fake_serve(site->fake);
+    headroom_restart(site->headroom); /* as telemetry.c does */
+}
+
+static void site_stop(struct site *site)
+{
+    fake_stop_serving(site->fake);
+    sources_free(site->sources);
+    headroom_free(site->headroom);
+    storage_watch_free(site->fake->broker.storage_watch);
+    while (uv_run(&site->loop, UV_RUN_DEFAULT) != 0)
+        ;
+    assert_int_equal(uv_loop_close(&site->loop), 0);
+    fake_free(site->fake);
+}
+
+static void tell(struct site *site, double writes, double limit, const char *trouble)
+{
+    struct vast_cluster cluster = {
+        .up = trouble[0] == '\0', .write_bytes_per_s = writes, .limit_bytes_per_s = limit};
+
+    snprintf(cluster.trouble, sizeof(cluster.trouble), "%s", trouble);
+    headroom_take(site->headroom, site->sources, 0, &cluster);
+    fake_settle(site->fake);
+}
+
+static void look_after(struct site *site, uint64_t ms)
+{
+    fake_advance_ms(site->fake, ms);
+    headroom_look(site->headroom, site->sources);
+    fake_settle(site->fake);
+}
+
+static uint64_t measured(const struct site *site, const char *target)
+{
+    return fsm_target_find(site->fake->replica.fsm, target)->measured_bytes_per_s;
+}
+
+/* ---- tests; scratch takes 10 GB/s ---- */
+
+static void a_change_of_a_tenth_enters_the_log_once_and_less_does_not(void **state)
+{
+    struct site site;
+    uint64_t before;
+
+    (void)state;
+    site_start(&site, "scratch", 0);
+    tell(&site, 6e9, 14e9, "");
+    assert_uint_equal(measured(&site, "scratch"), 8 * GB);
+    before = site.fake->replica.index;
+    tell(&site, 6.7e9, 14e9, "");
+    tell(&site, 5.3e9, 14e9, "");
+    look_after(&site, 1000);
+    assert_uint_equal(measured(&site, "scratch"), 8 * GB);
+    assert_uint_equal(site.fake->replica.index, before);
+    tell(&site, 6.9e9, 14e9, "");
+    assert_uint_equal(measured(&site, "scratch"), 71 * GB / 10);
+    look_after(&site, 1000);
+    assert_uint_equal(site.fake->replica.index, before + 1);
+    tell(&site, 1e9, 14e9, "");
+    assert_uint_equal(measured(&site, "scratch"), 10 * GB);
+    site_stop(&site);
+}
+
+static void differences_are_a_tenth_or_a_hundredth_of_what_is_configured(void **state)
+{
+    (void)state;
+    assert_true(headroom_differs(0, 1, 100 * GB));
+    assert_true(headroom_differs(1, 0, 100 * GB));
+    assert_false(headroom_differs(0, 0, 100 * GB));
+    assert_false(headroom_differs(GB, GB, 0));
+    assert_true(headroom_differs(10 * GB, 11 * GB, 20 * GB));
+    assert_false(headroom_differs(10 * GB, 11 * GB - 1, 20 * GB));
+    assert_true(headroom_differs(10 * GB, 9 * GB, 20 * GB));
+    assert_false(headroom_differs(GB / 10, GB / 5, 20 * GB));
+}
+
+/* a measurement of three intervals ago is none, and a new leader's time begins anew */
+static void what_is_not_measured_any_more_is_forgotten(void **state)
+{
+    struct site site;
+
+    (void)state;
+    site_start(&site, "scratch", 0);
+    tell(&site, 6e9, 14e9, "");
+    look_after(&site, 90000);
+    assert_uint_equal(measured(&site, "scratch"), 8 * GB);
+    look_after(&site, 1);
+    assert_uint_equal(measured(&site, "scratch"), 0);
+    tell(&site, 6e9, 14e9, "");
+    fake_advance_ms(site.fake, 60000);
+    headroom_restart(site.headroom); /* another leader that has not heard yet */
+    look_after(&site, 90000);
+    assert_uint_equal(measured(&site, "scratch"), 8 * GB);
+    look_after(&site, 1);
+    assert_uint_equal(measured(&site, "scratch"), 0);
+    site_stop(&site);
+}
+
+static void a_source_that_is_taken_away_measures_nothing(void **state)
+{
+    struct site site;
+
+    (void)state;
+    site_start(&site, "scratch", 0);
+    tell(&site, 6e9, 14e9, "");
+    configure(&site, "", 0);
+    look_after(&site, 1000);
+    assert_uint_equal(measured(&site, "scratch"), 0);
+    site_stop(&site);
+}
+
+static void a_system_that_is_down_or_counts_nothing_measures_nothing(void **state)
+{
+    struct site site;
+
+    (void)state;
+    site_start(&site, "scratch, nowhere", 0);
+    tell(&site, 0, 14e9, "the VMS says that state is OFFLINE");
+    assert_uint_equal(measured(&site, "scratch"), 0);
+    tell(&site, 1e9, NAN, "");
+    assert_uint_equal(measured(&site, "scratch"), 0);
+    assert_non_null(strstr(headroom_problem(site.headroom, 0), "names nowhere"));
+    configure(&site, "scratch", 0);
+    tell(&site, 1e9, NAN, "");
+    assert_non_null(strstr(headroom_problem(site.headroom, 0), "set write_limit_bytes_per_s"));
+    tell(&site, NAN, 1e9, "");
+    assert_non_null(strstr(headroom_problem(site.headroom, 0), "wr_bw"));
+    configure(&site, "scratch", 4 * GB);
+    tell(&site, 1e9, NAN, "");
+    assert_string_equal(headroom_problem(site.headroom, 0), "");
+    assert_uint_equal(measured(&site, "scratch"), 3 * GB);
+    site_stop(&site);
+}
+
+static void targets_of_one_system_share_what_it_leaves(void **state)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__PutTarget put = CKPT__LOG__V1__PUT_TARGET__INIT;
+    Ckpt__V1__TargetSpec spec = CKPT__V1__TARGET_SPEC__INIT;
+    struct site site;
+
+    (void)state;
+    site_start(&site, "small scratch small", 0);
+    spec.target_id = (char[]){"small"};
+    spec.kind = CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX;
+    spec.prefix = (char[]){"/small"};
+    spec.write_bytes_per_s = 2 * GB;
+    put.spec = &spec;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_PUT_TARGET;
+    command.request_id = (char[]){"put"};
+    command.put_target = &put;
+    assert_int_equal(fake_do(site.fake, &command).status, FSM_OK);
+    tell(&site, 8e9, 14e9, "");
+    assert_uint_equal(measured(&site, "scratch"), 5 * GB);
+    assert_uint_equal(measured(&site, "small"), GB);
+    site_stop(&site);
+}
+
+static void a_follower_proposes_nothing(void **state)
+{
+    struct site site;
+
+    (void)state;
+    site_start(&site, "scratch", 0);
+    fake_stop_serving(site.fake);
+    tell(&site, 6e9, 14e9, "");
+    look_after(&site, 200000);
+    assert_uint_equal(measured(&site, "scratch"), 0);
+    site_stop(&site);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_change_of_a_tenth_enters_the_log_once_and_less_does_not),
+        cmocka_unit_test(differences_are_a_tenth_or_a_hundredth_of_what_is_configured),
+        cmocka_unit_test(what_is_not_measured_any_more_is_forgotten),
+        cmocka_unit_test(a_source_that_is_taken_away_measures_nothing),
+        cmocka_unit_test(a_system_that_is_down_or_counts_nothing_measures_nothing),
+        cmocka_unit_test(targets_of_one_system_share_what_it_leaves),
+        cmocka_unit_test(a_follower_proposes_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
