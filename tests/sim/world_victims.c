@@ -1,7 +1,7 @@
 /* Checks of what stops without having asked for it: I24, I30, I31, I32, I35. Each reads the events of an entry when it is first applied.
  *
  * Flow     an outage: the events behind TARGET_DOWN pause, one by one, what was active there. A victim: what the state says of it after the
- *          entry that took it. An end by order: on none of its nodes anything lives, or the node was down, or has had its time.
+ *          entry that took it. An end by order: on none of its nodes anything lives, or the node is down, or has had its time.
  * Shapes   one record per job; the victims of one entry.
  */
 #include <inttypes.h>
@@ -23,7 +23,6 @@ enum { TAKEN_MAX = 256, CLOCK_SLACK_MS = 1000 };
 struct victim_facts {
     bool ending;            /* a terminate order stands */
     uint64_t overdue_ms;    /* of the state's clock: then silent nodes count as done */
-    uint32_t down;          /* agents: that were seen down since it stands */
     bool without;           /* taken in an outage: it is to end FAILED */
     uint64_t preemption_id; /* that has taken it in this entry; 0: none, or it has ended since */
 };
@@ -31,6 +30,7 @@ struct victim_facts {
 struct victim_checks {
     struct victim_facts jobs[WORLD_JOBS_MAX];
     uint64_t known[WORLD_AGENTS_MAX]; /* up to which report, before this entry */
+    uint32_t down;                    /* agents: as of the last event, not as of the whole entry */
     unsigned taken[TAKEN_MAX];        /* jobs, in this entry */
     unsigned taken_count;
     bool targets_moved; /* in this entry */
@@ -164,7 +164,21 @@ static bool ended_by_order(const Ckpt__V1__Event *event)
            event->reason != REASON(ENDED_BY_SCHEDULER);
 }
 
-/* I30: nodes are given back when all parts have ended, or after the time that a silent node gets. */
+/* Several nodes may go and come back in one entry: who is down at an end is what the events before it say. */
+static void node_event(struct world *world, const Ckpt__V1__Event *event)
+{
+    int agent = world_agent_number(event->subject);
+    uint32_t bit;
+
+    if (agent < 0)
+        return;
+    bit = UINT32_C(1) << agent;
+    world->victims->down &= ~bit;
+    if (event->new_state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
+        world->victims->down |= bit;
+}
+
+/* I30: nodes are given back when all parts have ended, or their node is down now, or after the time that a silent node gets. */
 static void check_released(struct world *world, const struct fsm *fsm, const struct world_job *job,
                            Ckpt__V1__Reason reason)
 {
@@ -175,9 +189,8 @@ static void check_released(struct world *world, const struct fsm *fsm, const str
     if (facts->ending && summary.now_ms + CLOCK_SLACK_MS >= facts->overdue_ms)
         return;
     for (unsigned agent = 0; agent < world->options.agents; agent++) {
-        const struct fsm_node *node = fsm_node_find(fsm, world_agent_name(agent));
-        if (!state_checks_has_node(world, job->id, agent) || (facts->down >> agent & 1) != 0 ||
-            node == NULL || node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
+        if (!state_checks_has_node(world, job->id, agent) ||
+            (world->victims->down >> agent & 1) != 0)
             continue;
         if (world_shipping_lives(agent, job->id, world->victims->known[agent]))
             world_violation(world, "I30", "%s has ended by order (%s), and lives on %s", job->id,
@@ -211,6 +224,8 @@ void victims_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__E
         target_event(world, fsm, event);
     else if (event->kind == EVENT(PREEMPTION))
         victim_event(world, fsm, event);
+    else if (event->kind == EVENT(NODE_STATE))
+        node_event(world, event);
     else if (event->kind == EVENT(ALLOCATION_STATE))
         end_event(world, fsm, event);
 }
@@ -223,18 +238,13 @@ static void note_ending(const struct world *world, const struct fsm *fsm, unsign
 
     if (allocation == NULL || !allocation->terminating)
         return;
-    if (!facts->ending) {
-        fsm_get_summary(fsm, &summary);
-        facts->ending = true;
-        facts->overdue_ms =
-            summary.now_ms + FSM_TERMINATE_SLACK_MS +
-            (allocation->grace_ms > 0 ? allocation->grace_ms : fsm_policy(fsm)->grace_ms);
-    }
-    for (uint32_t i = 0; i < allocation->node_count; i++) {
-        const struct fsm_node *node = fsm_node_at(fsm, allocation->nodes[i].node_slot);
-        if (node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
-            facts->down |= UINT32_C(1) << world_agent_number(node->id);
-    }
+    if (facts->ending)
+        return;
+    fsm_get_summary(fsm, &summary);
+    facts->ending = true;
+    facts->overdue_ms =
+        summary.now_ms + FSM_TERMINATE_SLACK_MS +
+        (allocation->grace_ms > 0 ? allocation->grace_ms : fsm_policy(fsm)->grace_ms);
 }
 
 void victims_applied(struct world *world, const struct fsm *fsm)
