@@ -349,6 +349,7 @@ static void restart_clear(struct fsm *fsm, struct allocation *allocation)
     fsm_allocation_begin_lives(fsm, allocation, true);
     for (uint32_t i = 0; i < view->node_count; i++) {
         allocation->assignments[i].terminated = false;
+        allocation->assignments[i].away = false;
         allocation->assignments[i].exited = false;
         allocation->assignments[i].starting = true;
     }

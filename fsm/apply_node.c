@@ -57,18 +57,37 @@ void fsm_node_lost(struct fsm *fsm, struct node *node)
         node_lost_part(fsm, items[i].item, node);
 }
 
+/* It was silent, not dead: what is being ended goes on there until it is told to end. Nobody is let in beside it (I30). */
+static void node_returned(struct fsm *fsm, const struct node *node)
+{
+    struct sort_item *items;
+    size_t count = node_allocations(fsm, node, &items);
+
+    for (size_t i = 0; i < count; i++) {
+        struct allocation *allocation = items[i].item;
+        struct assignment *part = fsm_allocation_part(allocation, node->view.slot);
+
+        CHECK(part != NULL);
+        if (part->away)
+            fsm_terminate_again(fsm, allocation, part);
+    }
+}
+
 static void node_set_state(struct fsm *fsm, struct node *node, Ckpt__Log__V1__NodeState state)
 {
     struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_NODE_STATE,
                               .old_state = node->view.state,
                               .new_state = state,
                               .subject = node->view.id};
+    bool was_down = node->view.state == NODE(DOWN);
 
     if (node->view.state == state)
         return;
     node->view.state = state;
     node->view.state_since_ms = fsm->now_ms;
     fsm_event_emit(fsm, &event);
+    if (was_down)
+        node_returned(fsm, node);
 }
 
 static const char *node_replace_text(struct fsm *fsm, const char *old, const char *text)

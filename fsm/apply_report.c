@@ -239,6 +239,8 @@ static enum fsm_status report_application(struct fsm *fsm, struct report *report
     }
     if (report_begins_again(report)) /* its order stands until nothing runs there */
         return FSM_OK;
+    if (report->message->kind != KIND(APPLICATION_STARTED))
+        report->part->away = false; /* by its own word now */
     if (report->part->leaving && report->message->kind != KIND(APPLICATION_STARTED))
         fsm_scale_part(fsm, report->allocation, report->part);
     else if (report->message->kind == KIND(APPLICATION_EXITED))

@@ -113,6 +113,12 @@ static void check_parts(struct checker *checker, const struct allocation *alloca
         const struct assignment *part = &allocation->assignments[i];
 
         terminated += part->terminated;
+        expect(checker,
+               !part->away || !allocation->assigned ||
+                   (part->terminated &&
+                    fsm_node_look(checker->fsm, view->nodes[i].node_slot)->view.state ==
+                        CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN),
+               "I30 only of a node that is down nobody's word is needed", view->id, i);
         exited += part->exited;
         gpus += view->nodes[i].gpu_count;
         expect(checker,

@@ -243,6 +243,7 @@ static void restore_shares(struct allocation *allocation,
         shares[i].borrowed = source->borrowed;
         shares[i].life = source->life;
         allocation->assignments[i].terminated = source->terminated;
+        allocation->assignments[i].away = source->away;
         allocation->assignments[i].exited = source->exited;
         allocation->assignments[i].starting = source->starting;
         allocation->starting_count += source->starting;

@@ -190,7 +190,7 @@ static void scale_settle(struct fsm *fsm, struct allocation *allocation)
 void fsm_scale_part(struct fsm *fsm, struct allocation *allocation, struct assignment *part)
 {
     CHECK(part->leaving);
-    fsm_terminate_mark(allocation, part);
+    fsm_terminate_mark(fsm, allocation, part);
     fsm_node_changed(fsm, fsm_node_slot(fsm, allocation->view.nodes[part->share].node_slot));
     scale_settle(fsm, allocation);
 }
@@ -200,7 +200,7 @@ void fsm_scale_due(struct fsm *fsm, struct allocation *allocation)
 {
     for (uint32_t i = 0; i < allocation->view.node_count; i++)
         if (allocation->assignments[i].leaving)
-            fsm_terminate_mark(allocation, &allocation->assignments[i]);
+            fsm_terminate_mark(fsm, allocation, &allocation->assignments[i]);
     fsm_allocation_changed(fsm, allocation);
     scale_settle(fsm, allocation);
 }
@@ -226,7 +226,7 @@ void fsm_scale_done(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Re
         gpus += view->nodes[i].gpu_count;
         if (part->exited || fsm_node_look(fsm, view->nodes[i].node_slot)->view.state ==
                                 CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
-            fsm_terminate_mark(allocation, part);
+            fsm_terminate_mark(fsm, allocation, part);
     }
     if (reason != CKPT__V1__REASON__REASON_NONE)
         fsm_ledger_left(fsm, allocation, gpus);

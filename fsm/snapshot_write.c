@@ -222,6 +222,7 @@ static void fill_shares(Ckpt__Log__V1__ShareRecord *shares, const struct allocat
         shares[i].gpu_memory_used_bytes = allocation->view.nodes[i].gpu_memory_used_bytes;
         shares[i].borrowed = allocation->view.nodes[i].borrowed;
         shares[i].terminated = allocation->assignments[i].terminated;
+        shares[i].away = allocation->assignments[i].away;
         shares[i].exited = allocation->assignments[i].exited;
         shares[i].starting = allocation->assignments[i].starting;
         shares[i].life = allocation->view.nodes[i].life;

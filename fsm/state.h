@@ -41,6 +41,7 @@ struct assignment {
     struct allocation *allocation;
     uint32_t share;
     bool terminated; /* its terminate order is carried out, or its node is down */
+    bool away;       /* ... of these the latter: not any more when the node comes back */
     bool exited;     /* its application has finished: it ended by itself, with status 0 */
     bool leaving;    /* the allocation goes on without it */
     bool starting;   /* its application is to start again, and has not yet */
@@ -431,7 +432,8 @@ struct fsm_plan {
 };
 void fsm_terminate_begin(struct fsm *fsm, struct allocation *allocation, struct fsm_plan plan);
 void fsm_terminate_part(struct fsm *fsm, struct allocation *allocation, struct assignment *part);
-void fsm_terminate_mark(struct allocation *allocation, struct assignment *part);
+void fsm_terminate_mark(const struct fsm *fsm, struct allocation *allocation,
+                        struct assignment *part);
 void fsm_terminate_again(struct fsm *fsm, struct allocation *allocation, struct assignment *part);
 void fsm_terminate_without(struct fsm *fsm, struct allocation *allocation, struct assignment *part,
                            struct fsm_plan plan);

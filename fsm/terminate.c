@@ -1,7 +1,8 @@
 /* How an allocation stops: the terminate order, waiting for its nodes, the end with all nodes released at once (I30).
  *
  * Flow     begin() sets the order and the plan (what it becomes); each node's report or loss marks its part; settle() ends the
- *          allocation when every part is done. Parts that stay silent count as done at the deadline (grace + slack).
+ *          allocation when every part is done. Parts that stay silent count as done at the deadline (grace + slack), those of a node
+ *          that is down for as long as it is: when it comes back their orders stand again.
  *          When the application has finished on all nodes meanwhile, it has COMPLETED whatever the plan.
  *          Walltime: a checkpoint that is being written may still complete until the grace ends; then the plan becomes SUSPENDED (F-013).
  * Source   decision 5; rows P-022, P-041, F-007, F-012..F-015, S1-090..S1-093.
@@ -57,11 +58,16 @@ void fsm_allocation_end(struct fsm *fsm, struct allocation *allocation,
     fsm_allocation_arm(fsm, allocation);
 }
 
-void fsm_terminate_mark(struct allocation *allocation, struct assignment *part)
+/* Nobody said that what ran on a node that is down has ended: such a part is done only for as long as its node stays away. */
+void fsm_terminate_mark(const struct fsm *fsm, struct allocation *allocation,
+                        struct assignment *part)
 {
+    const struct node *node = fsm_node_look(fsm, allocation->view.nodes[part->share].node_slot);
+
     if (part->terminated)
         return;
     part->terminated = true;
+    part->away = !part->exited && node->view.state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN;
     allocation->terminated_count++;
     CHECK(allocation->terminated_count <= allocation->view.node_count);
 }
@@ -74,7 +80,7 @@ static void terminate_mark_gone(struct fsm *fsm, struct allocation *allocation)
         struct assignment *part = &allocation->assignments[i];
 
         if (part->exited || node->view.state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN)
-            fsm_terminate_mark(allocation, part);
+            fsm_terminate_mark(fsm, allocation, part);
     }
 }
 
@@ -109,18 +115,20 @@ void fsm_terminate_begin(struct fsm *fsm, struct allocation *allocation, struct 
 
 void fsm_terminate_part(struct fsm *fsm, struct allocation *allocation, struct assignment *part)
 {
-    fsm_terminate_mark(allocation, part);
+    fsm_terminate_mark(fsm, allocation, part);
     fsm_node_changed(fsm, fsm_node_slot(fsm, allocation->view.nodes[part->share].node_slot));
     fsm_terminate_settle(fsm, allocation);
 }
 
-/* A part that counted as done, its node being lost or its application ended, runs again: it is to be ended like the others. */
+/* A part that counted as done, its node being lost or its application ended, runs again, or its node is back: it is to be ended like
+ * the others. */
 void fsm_terminate_again(struct fsm *fsm, struct allocation *allocation, struct assignment *part)
 {
     if (!part->terminated || !(allocation->view.terminating || part->leaving))
         return;
     CHECK(allocation->terminated_count > 0);
     part->terminated = false;
+    part->away = false;
     allocation->terminated_count--;
     fsm_node_changed(fsm, fsm_node_slot(fsm, allocation->view.nodes[part->share].node_slot));
 }
@@ -173,7 +181,7 @@ static void terminate_overdue(struct fsm *fsm, struct allocation *allocation)
                            CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED);
     if (fsm->now_ms >= allocation->terminate_deadline_ms)
         for (uint32_t i = 0; i < allocation->view.node_count; i++)
-            fsm_terminate_mark(allocation, &allocation->assignments[i]);
+            fsm_terminate_mark(fsm, allocation, &allocation->assignments[i]);
     fsm_terminate_settle(fsm, allocation);
 }
 

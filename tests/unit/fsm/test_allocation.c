@@ -141,6 +141,88 @@ static void a_part_that_runs_again_while_all_are_ended_is_ended_too(void **unuse
     script_close(&script);
 }
 
+/* I30: it was silent, not dead; also when it had been taken for down before its job was told to end. */
+static void a_part_whose_node_comes_back_while_all_are_ended_is_ended_too(void **unused)
+{
+    struct script script;
+    struct fsm_order order;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "node n1 ready boot=a");
+    expect_ok(&script, "register j1 nodes=n1,n2,n3");
+    expect_ok(&script, "node n1 down");
+    expect_ok(&script, "node n2 down");
+    assert_true(job_of(&script, "j1")->terminating);
+    assert_int_equal(orders_of(&script, "n1", &order), 0);
+    script_restore(&script);
+    expect_ok(&script, "node n1 ready boot=a");
+    assert_int_equal(orders_of(&script, "n1", &order), 1);
+    assert_int_equal(order.kind, FSM_ORDER_TERMINATE);
+    expect_ok(&script, "report n3 terminated j1");
+    expect_job(&script, "j1", RUNNING);
+    expect_ok(&script, "report n1 terminated j1");
+    expect_job(&script, "j1", REQUEUED);
+    expect_reason(&script, "j1", "node_down");
+    script_close(&script);
+}
+
+/* It comes back as one that has booted, after its own word, or not for long. */
+static void a_node_that_comes_back_is_not_asked_twice_nor_waited_for_without_end(void **unused)
+{
+    struct script script;
+    struct fsm_order order;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "node n1 ready boot=a");
+    expect_ok(&script, "node n2 ready boot=a");
+    expect_ok(&script, "register j1 nodes=n1,n2,n3,n4");
+    expect_ok(&script, "report n4 application_exited j1 status=9");
+    expect_ok(&script, "node n1 down");
+    expect_ok(&script, "node n1 ready boot=b");
+    assert_int_equal(orders_of(&script, "n1", &order), 0);
+    expect_ok(&script, "report n2 terminated j1");
+    expect_ok(&script, "node n2 down");
+    expect_ok(&script, "node n2 ready boot=a");
+    assert_int_equal(orders_of(&script, "n2", &order), 0);
+    expect_ok(&script, "node n3 down");
+    expect_job(&script, "j1", FAILED);
+    expect_ok(&script, "register j2 nodes=n1,n2");
+    expect_ok(&script, "node n1 down");
+    expect_ok(&script, "node n1 ready boot=b");
+    expect_ok(&script, "report n2 terminated j2");
+    expect_job(&script, "j2", RUNNING);
+    expect_ok(&script, "node n1 down");
+    expect_job(&script, "j2", REQUEUED);
+    script_close(&script);
+}
+
+/* Its word may come before or while it counts as down: it is heard once. */
+static void what_a_node_says_while_it_is_down_is_its_word(void **unused)
+{
+    struct script script;
+    struct fsm_order order;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1,n2");
+    expect_ok(&script, "node n1 down");
+    expect_ok(&script, "report n1 terminated j1");
+    expect_ok(&script, "node n1 ready");
+    assert_int_equal(orders_of(&script, "n1", &order), 0);
+    expect_ok(&script, "report n2 terminated j1");
+    expect_job(&script, "j1", REQUEUED);
+    expect_ok(&script, "register j2 nodes=n1,n2");
+    expect_ok(&script, "report n1 application_exited j2 status=0");
+    expect_ok(&script, "node n1 down");
+    expect_ok(&script, "node n1 ready");
+    assert_int_equal(orders_of(&script, "n1", &order), 0);
+    expect_ok(&script, "report n2 terminated j2");
+    expect_job(&script, "j2", REQUEUED);
+    script_close(&script);
+}
+
 static void a_restart_in_place_counts_the_loss_and_fails_the_attempt(void **unused)
 {
     struct script script;
@@ -547,6 +629,9 @@ int main(void)
         cmocka_unit_test(an_end_supersedes_the_active_checkpoint),
         cmocka_unit_test(a_failed_rank_ends_the_job_on_all_nodes),
         cmocka_unit_test(a_part_that_runs_again_while_all_are_ended_is_ended_too),
+        cmocka_unit_test(a_part_whose_node_comes_back_while_all_are_ended_is_ended_too),
+        cmocka_unit_test(a_node_that_comes_back_is_not_asked_twice_nor_waited_for_without_end),
+        cmocka_unit_test(what_a_node_says_while_it_is_down_is_its_word),
         cmocka_unit_test(a_restart_in_place_counts_the_loss_and_fails_the_attempt),
         cmocka_unit_test(a_part_that_dies_stops_the_others_instead_of_restarting_alone),
         cmocka_unit_test(silent_nodes_are_given_up_at_the_deadline),

@@ -101,6 +101,30 @@ static void what_begins_again_on_a_leaving_node_is_ended_first(void **unused)
     script_close(&script);
 }
 
+/* I30 */
+static void a_leaving_node_that_was_only_silent_is_ended_first(void **unused)
+{
+    struct script script;
+    struct fsm_order order;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1,n2,n3 gpus=4");
+    expect_ok(&script, "update j1 nodes=n1 gpus=4");
+    expect_ok(&script, "grant 1-1");
+    verify_all(&script);
+    expect_ok(&script, "node n3 down");
+    expect_ok(&script, "node n3 ready");
+    assert_int_equal(orders_of(&script, "n3", &order), 1);
+    assert_int_equal(order.kind, FSM_ORDER_TERMINATE);
+    expect_ok(&script, "report n2 terminated j1");
+    assert_int_equal(job_of(&script, "j1")->node_count, 3);
+    expect_ok(&script, "report n3 terminated j1");
+    assert_int_equal(job_of(&script, "j1")->node_count, 1);
+    expect_job(&script, "j1", RUNNING);
+    script_close(&script);
+}
+
 static void a_failed_checkpoint_lets_the_node_leave_and_counts_the_loss(void **unused)
 {
     struct script script;
@@ -406,6 +430,7 @@ int main(void)
         cmocka_unit_test(a_silent_node_counts_as_gone_after_the_grace),
         cmocka_unit_test(a_leaving_node_that_dies_has_left),
         cmocka_unit_test(what_begins_again_on_a_leaving_node_is_ended_first),
+        cmocka_unit_test(a_leaving_node_that_was_only_silent_is_ended_first),
         cmocka_unit_test(a_failed_checkpoint_lets_the_node_leave_and_counts_the_loss),
         cmocka_unit_test(the_same_update_again_names_the_same_checkpoint_another_is_refused),
         cmocka_unit_test(force_takes_the_node_at_once),

@@ -533,8 +533,6 @@ static void a_cancelled_victim_is_replaced_at_the_next_tick(void **unused)
 static void a_preemption_goes_on_after_a_restore(void **unused)
 {
     struct script script;
-    struct script_bytes bytes = {NULL, 0, 0, 0};
-    char text[256] = "";
 
     (void)unused;
     script_start(&script);
@@ -542,12 +540,7 @@ static void a_preemption_goes_on_after_a_restore(void **unused)
     expect_ok(&script, "register b nodes=n2 class=1");
     expect_ok(&script, "preempt class=5 need=2 for=big");
     let_go(&script, "a", "n1", 1);
-    assert_int_equal(fsm_snapshot_write(script.fsm, script_write, &bytes), 0);
-    fsm_free(script.fsm);
-    script.fsm = fsm_new();
-    if (fsm_snapshot_read(script.fsm, script_read, &bytes, text, sizeof(text)) != 0)
-        fail_msg("%s", text);
-    free(bytes.bytes);
+    script_restore(&script);
     assert_true(job_of(&script, "b")->preemption_id == 1);
     let_go(&script, "b", "n2", 2);
     expect_preemption(&script, 1, RELEASED);
