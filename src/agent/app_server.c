@@ -217,8 +217,9 @@ static void clear_end(struct allocation *allocation)
     entry->end_reason = 0;
 }
 
-/* An order to end it waited for this, and the end of its walltime. */
-static void restore_told(void *data, uint64_t epoch, uint64_t life)
+/* An order to end it waited for this, and the end of its walltime: that comes with the answer, since no order set may come any more. */
+static void restore_told(void *data, uint64_t epoch, uint64_t life,
+                         const Ckpt__V1__AllocationDeadline *deadline)
 {
     struct app_stream *stream = data;
     struct agent *agent = stream->server->agent;
@@ -227,6 +228,8 @@ static void restore_told(void *data, uint64_t epoch, uint64_t life)
     if (allocation_set_life(stream->allocation, epoch, life)) {
         if (stream->first)
             clear_end(stream->allocation);
+        if (deadline != NULL)
+            walltime_set(stream->allocation, deadline, agent_now_us(agent));
         walltime_start(stream->allocation);
     } else {
         stream->over = true;

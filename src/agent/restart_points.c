@@ -59,7 +59,8 @@ struct restore {
     struct rpc_client_call *call;
     struct worker *worker;
     bool cancelled; /* the worker still runs; freed when it ends */
-    void (*told)(void *data, uint64_t epoch, uint64_t life);
+    void (*told)(void *data, uint64_t epoch, uint64_t life,
+                 const Ckpt__V1__AllocationDeadline *deadline);
     restore_done_fn *done;
     void *data;
 };
@@ -293,7 +294,7 @@ static bool point_refuses(struct restore *restore, const Ckpt__V1__RestartPoint 
                  restore->allocation_id, restore->agent->node_id, point->node_ids[0],
                  point->n_node_ids > 1 ? " and others" : "");
     else {
-        restore->told(restore->data, point->epoch, life);
+        restore->told(restore->data, point->epoch, life, point->deadline);
         return false;
     }
     if (++restore->refusals >= REFUSALS_MAX)
@@ -380,7 +381,7 @@ static void point_end(struct rpc_client_call *call, void *data, const struct rpc
         rpc_follow_move(follow, NULL); /* no broker, or one that cannot: another may */
     if (restore->alone && end->status != RPC_NOT_FOUND &&
         agent_now_us(restore->agent) - restore->began_us >= SCRATCH_WAIT_US) {
-        restore->told(restore->data, 0, 0);
+        restore->told(restore->data, 0, 0, NULL);
         restore_finish(restore, &(struct restore_result){.folder = "", .notice = "", .error = ""});
         return;
     }

@@ -38,9 +38,11 @@ struct restore_ask {
     struct machine_user user;
     bool from_scratch; /* nothing is brought */
     bool alone;        /* ... and a broker that does not answer is not waited for */
-    /* For which life it would be started, by the state of that epoch; 0: a broker that does not know lives. Comes with each answer
-     * of a broker, so perhaps again. The restore must not be cancelled from within. */
-    void (*told)(void *data, uint64_t epoch, uint64_t life);
+    /* For which life it would be started, by the state of that epoch; 0: a broker that does not know lives. The deadline is of its
+     * walltime, now; NULL: none, or not known. Comes with each answer of a broker, so perhaps again. The restore must not be
+     * cancelled from within. */
+    void (*told)(void *data, uint64_t epoch, uint64_t life,
+                 const Ckpt__V1__AllocationDeadline *deadline);
     restore_done_fn *done;
     void *data;
 };

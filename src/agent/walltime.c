@@ -64,7 +64,8 @@ void walltime_start(struct allocation *allocation)
                            deadline_us > now_us ? deadline_us - now_us : 0);
 }
 
-void walltime_set(struct allocation *allocation, const Ckpt__V1__AllocationDeadline *deadline)
+void walltime_set(struct allocation *allocation, const Ckpt__V1__AllocationDeadline *deadline,
+                  uint64_t came_us)
 {
     struct ledger_entry *entry = &allocation->entry;
     bool changed = deadline->walltime_ms != 0 && entry->walltime_ms != 0 &&
@@ -73,8 +74,7 @@ void walltime_set(struct allocation *allocation, const Ckpt__V1__AllocationDeadl
     uint64_t remaining_ms =
         deadline->remaining_ms < UINT64_MAX / 2000 ? deadline->remaining_ms : UINT64_MAX / 2000;
     uint64_t chosen_us =
-        walltime_choose(entry->deadline_us,
-                        allocation->agent->orders_taken_us + remaining_ms * 1000, running, changed);
+        walltime_choose(entry->deadline_us, came_us + remaining_ms * 1000, running, changed);
 
     if (chosen_us == entry->deadline_us && deadline->grace_ms == entry->grace_ms &&
         deadline->walltime_ms == entry->walltime_ms)

@@ -1,6 +1,6 @@
 /* The agent's own walltime: a monotonic timer per allocation that no checkpoint and no broker outage extends.
  *
- * Flow     walltime_set() with each deadline of an order set; walltime_start() after a restart of the agent; when it fires:
+ * Flow     walltime_set() with each deadline of an order set or a restart point; walltime_start() after a restart of the agent; when it fires:
  *          process_stop(walltime).
  * Shapes   the deadline is kept in the journal. While an application runs it only moves earlier, except when the scheduler
  *          registered another walltime (AllocationDeadline.walltime_ms differs from the one kept).
@@ -18,8 +18,9 @@ struct allocation;
 
 void walltime_init(struct allocation *allocation);
 void walltime_close(struct allocation *allocation);
-/* Of the agent's last order set: what remains is counted from when that set came. */
-void walltime_set(struct allocation *allocation, const Ckpt__V1__AllocationDeadline *deadline);
+/* Of an order set or a restart point that came at this instant: what remains is counted from then. */
+void walltime_set(struct allocation *allocation, const Ckpt__V1__AllocationDeadline *deadline,
+                  uint64_t came_us);
 void walltime_start(struct allocation *allocation);
 
 /* The rule alone: which deadline holds, given the one kept (0: none) and a new estimate. */

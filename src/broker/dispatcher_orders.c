@@ -110,19 +110,6 @@ static void fill_orders(const struct fsm *fsm, uint32_t node_slot,
     free(orders);
 }
 
-/* The later of the state's clock and the wall: neither a slow state nor a wall that stepped back makes more time. */
-static void fill_deadline(const struct fsm *fsm, const struct fsm_allocation *allocation,
-                          uint64_t now_ms, Ckpt__V1__AllocationDeadline *message)
-{
-    uint64_t end_ms = allocation->started_at_ms + allocation->walltime_ms;
-
-    ckpt__v1__allocation_deadline__init(message);
-    message->allocation_id = translate_text(allocation->id);
-    message->remaining_ms = end_ms > now_ms ? end_ms - now_ms : 0;
-    message->grace_ms = allocation->grace_ms > 0 ? allocation->grace_ms : fsm_policy(fsm)->grace_ms;
-    message->walltime_ms = allocation->walltime_ms;
-}
-
 static void fill_deadlines(const struct fsm *fsm, uint32_t node_slot, uint64_t now_ms,
                            struct order_messages *messages)
 {
@@ -141,7 +128,7 @@ static void fill_deadlines(const struct fsm *fsm, uint32_t node_slot, uint64_t n
         CHECK(allocation != NULL);
         if (allocation->walltime_ms == 0)
             continue;
-        fill_deadline(fsm, allocation, now_ms, &messages->deadlines[n]);
+        translate_deadline(fsm, allocation, now_ms, &messages->deadlines[n]);
         messages->deadlines[n].life = lives[i];
         messages->deadline_pointers[n] = &messages->deadlines[n];
         messages->deadline_count++;

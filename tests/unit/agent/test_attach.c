@@ -1,15 +1,17 @@
 /* ckpt-runs that attach one after the other (F-026). */
 #include "ckpt/v1/app.pb-c.h"
+#include "ckpt/v1/broker.pb-c.h"
 #include "src/agent/allocation.h"
 #include "src/agent/app_server.h"
 #include "src/agent/restart_points.h"
 #include "src/rpc/client.h"
+#include "src/rpc/server.h"
 #include "src/rpc/uv_clock.h"
 #include "tests/support/test.h"
 
 #include <unistd.h>
 
-enum { WAIT_US = 10000000, POLLS_US = 700000 };
+enum { WAIT_US = 10000000, POLLS_US = 700000, LIFE = 9 };
 
 /* The newest removal that was asked for; it ends when the test says so. */
 static struct {
@@ -21,6 +23,7 @@ static uv_loop_t loop;
 static struct agent agent;
 static struct app_server *server;
 static struct rpc_channel *channel;
+static struct rpc_server *broker; /* that answers GetRestartPoint */
 static char folder[] = "/tmp/test-attach-XXXXXX";
 
 static bool folder_owned(void *context, const char *path, uid_t uid)
@@ -79,6 +82,29 @@ static struct rpc_client_call *attach(void)
     return call;
 }
 
+static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes, size_t length)
+{
+    Ckpt__V1__RestartPoint point = CKPT__V1__RESTART_POINT__INIT;
+    Ckpt__V1__AllocationDeadline deadline = CKPT__V1__ALLOCATION_DEADLINE__INIT;
+    char node[] = "node-a", job[] = "job", *nodes[] = {node};
+    uint64_t lives[] = {LIFE};
+    uint8_t reply[256];
+
+    (void)data, (void)bytes, (void)length;
+    deadline.allocation_id = job;
+    deadline.remaining_ms = 40000;
+    deadline.walltime_ms = 60000;
+    deadline.grace_ms = 5000;
+    point.allocation_state = CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING;
+    point.epoch = 1;
+    point.n_node_ids = point.n_lives = 1;
+    point.node_ids = nodes;
+    point.lives = lives;
+    point.deadline = &deadline;
+    assert_true(ckpt__v1__restart_point__get_packed_size(&point) <= sizeof(reply));
+    rpc_call_reply(call, reply, ckpt__v1__restart_point__pack(&point, reply));
+}
+
 static bool attached(void)
 {
     const struct allocation *job = agent_find(&agent, "job");
@@ -101,6 +127,11 @@ static bool removes_again(void)
     return removal.count > 1;
 }
 
+static bool has_life(void)
+{
+    return agent_find(&agent, "job")->entry.life == LIFE;
+}
+
 static bool becomes(bool (*wanted)(void), uint64_t within_us)
 {
     uint64_t end_us = agent_now_us(&agent) + within_us;
@@ -114,7 +145,9 @@ static bool becomes(bool (*wanted)(void), uint64_t within_us)
 
 static int set_up(void **state)
 {
+    static const struct rpc_handlers points = {.on_message = answer_point};
     char socket_path[64], address[80];
+    char broker_address[32];
     struct machine_ops machine;
     struct clock_ops clock;
     struct err err;
@@ -124,13 +157,20 @@ static int set_up(void **state)
         return -1;
     snprintf(socket_path, sizeof(socket_path), "%s/socket", folder);
     snprintf(address, sizeof(address), "unix:%s", socket_path);
+    broker = rpc_server_new(&loop, NULL);
+    rpc_server_add_method(broker, "/ckpt.v1.BrokerService/GetRestartPoint", false, false, &points,
+                          NULL);
+    if (rpc_server_listen(broker, "127.0.0.1:0", &err) != 0)
+        return -1;
+    snprintf(broker_address, sizeof(broker_address), "127.0.0.1:%d", rpc_server_port(broker, 0));
+    removal.count = 0;
     uv_clock_ops(&loop, &clock);
     machine_uv_ops(&loop, &machine);
     machine.folder_owned = folder_owned;
     machine.folders_remove = folders_remove;
     machine.remove_detach = remove_detach;
     agent_init(&agent, &loop, &clock, &machine, "node-a", "boot-1", ledger_new());
-    if (restart_points_new(&agent, "127.0.0.1:1", &agent.restart_points, &err) != 0 ||
+    if (restart_points_new(&agent, broker_address, &agent.restart_points, &err) != 0 ||
         app_server_new(&agent, socket_path, &server, &err) != 0)
         return -1;
     channel = rpc_channel_new(&loop, address, NULL);
@@ -150,10 +190,12 @@ static int tear_down(void **state)
     rpc_channel_free(channel);
     agent_close(&agent);
     app_server_free(server, server_freed, NULL);
+    rpc_server_free(broker, server_freed, NULL);
     restart_points_free(agent.restart_points);
     ledger_close(agent.ledger);
     uv_run(&loop, UV_RUN_DEFAULT);
     snprintf(command, sizeof(command), "rm -r %s", folder);
+    strcpy(folder + strlen(folder) - 6, "XXXXXX");
     return uv_loop_close(&loop) == 0 ? system(command) : -1;
 }
 
@@ -174,11 +216,33 @@ static void a_sweep_that_outlives_its_ckpt_run_is_waited_for(void **state)
     assert_true(becomes(removes_again, WAIT_US));
 }
 
+/* S1-090, I33: all brokers may die before they send the first orders. The end is kept like one that came with orders. */
+static void the_answer_about_the_restart_point_tells_the_walltime(void **state)
+{
+    const struct ledger_entry *kept;
+    uint64_t began_us;
+
+    (void)state;
+    attach();
+    assert_true(becomes(removes, WAIT_US));
+    began_us = agent_now_us(&agent);
+    removal.done(removal.data);
+    assert_true(becomes(has_life, WAIT_US));
+    kept = ledger_find(agent.ledger, "job");
+    assert_non_null(kept);
+    assert_true(kept->deadline_us >= began_us + UINT64_C(40000000));
+    assert_true(kept->deadline_us <= agent_now_us(&agent) + UINT64_C(40000000));
+    assert_uint_equal(kept->walltime_ms, 60000);
+    assert_uint_equal(kept->grace_ms, 5000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_sweep_that_outlives_its_ckpt_run_is_waited_for, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(the_answer_about_the_restart_point_tells_the_walltime,
+                                        set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -235,6 +235,36 @@ static void a_checkpoint_can_be_asked_for_listed_and_cancelled(void **state)
     ckpt__v1__mutation_reply__free_unpacked(reply, NULL);
 }
 
+/* I33: what an agent starts by ends with its walltime, whether or not it ever gets orders */
+static void the_restart_point_names_the_end_of_the_walltime(void **state)
+{
+    static struct answer answer;
+    Ckpt__V1__GetRestartPointRequest ask = CKPT__V1__GET_RESTART_POINT_REQUEST__INIT;
+    Ckpt__V1__UpdateAllocationRequest update = CKPT__V1__UPDATE_ALLOCATION_REQUEST__INIT;
+    Ckpt__V1__RestartPoint *point;
+    char request_id[] = "u", job[] = "job";
+
+    (void)state;
+    ckpt__v1__mutation_reply__free_unpacked(register_allocation("r", job), NULL);
+    ask.allocation_id = update.allocation_id = job;
+    call(BROKER("GetRestartPoint"), &ask.base, &answer);
+    point = ckpt__v1__restart_point__unpack(NULL, answer.length, answer.bytes);
+    assert_null(point->deadline);
+    ckpt__v1__restart_point__free_unpacked(point, NULL);
+    update.request_id = request_id;
+    update.walltime_ms = 600000;
+    call(BROKER("UpdateAllocation"), &update.base, &answer);
+    expect(&answer, RPC_OK, "");
+    call(BROKER("GetRestartPoint"), &ask.base, &answer);
+    point = ckpt__v1__restart_point__unpack(NULL, answer.length, answer.bytes);
+    assert_non_null(point->deadline);
+    assert_uint_equal(point->deadline->walltime_ms, 600000);
+    assert_true(point->deadline->remaining_ms > 500000);
+    assert_true(point->deadline->remaining_ms <= 600000);
+    assert_true(point->deadline->grace_ms > 0);
+    ckpt__v1__restart_point__free_unpacked(point, NULL);
+}
+
 static void status_and_debug_check_describe_the_member(void **state)
 {
     static struct answer answer;
@@ -583,6 +613,7 @@ int main(void)
         WITH(open_one, garbage_and_unknown_fields_are_refused),
         WITH(open_one, what_this_version_lacks_is_unimplemented_by_name),
         WITH(open_one, lists_come_in_pages),
+        WITH(open_one, the_restart_point_names_the_end_of_the_walltime),
         WITH(open_one, a_checkpoint_can_be_asked_for_listed_and_cancelled),
         WITH(open_one, status_and_debug_check_describe_the_member),
         cmocka_unit_test(a_silent_peer_is_unreachable_although_connected),
