@@ -113,6 +113,7 @@ enum fsm_status fsm_victim_check(const struct fsm *fsm, const struct victim_sear
     bool none = view->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE;
     bool storage = fsm_target_slot(fsm, view->target_slot)->view.available;
     enum fsm_status status;
+    bool gives;
 
     *ret_current = view->state;
     *ret_limit = 0;
@@ -135,9 +136,10 @@ enum fsm_status fsm_victim_check(const struct fsm *fsm, const struct victim_sear
         return status;
     *ret_current = view->state;
     *ret_limit = 0;
-    /* one that waits to stop in an outage can still be forced */
-    if (view->terminating || view->leaving || (shrinks && view->preemption_id != 0) ||
-        (view->state == ENDS(CHECKPOINTING_TO_STOP) && (storage || !asked->forced)))
+    if (view->terminating || view->leaving)
+        return FSM_CHECKPOINTING;
+    gives = view->state == ENDS(CHECKPOINTING_TO_STOP) || (shrinks && view->preemption_id != 0);
+    if (gives && (storage || !asked->forced)) /* one that waits in an outage can still be forced */
         return FSM_CHECKPOINTING;
     return none || storage || asked->forced ? FSM_OK : FSM_STORAGE_UNAVAILABLE;
 }

@@ -353,6 +353,35 @@ static void a_forced_reclaim_does_not_wait_for_a_paused_scale_down(void **unused
     script_close(&script);
 }
 
+/* S1-066, I35: of a job that shrinks for another request as well, which was not forced and waits for the end of the outage; like one that
+ * waits to stop */
+static void a_forced_reclaim_does_not_wait_for_another_ones_paused_victim(void **unused)
+{
+    static const char ask[] = "preempt reason=reclaim useful=n3 nodes=j1";
+    const struct fsm_preemption *first, *second;
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1,n2,n3 gpus=4 min=1 borrowed");
+    expect_ok(&script, ask);
+    expect_status(&script, CHECKPOINTING, "%s forced", ask); /* what it waits for is on its way */
+    expect_ok(&script, "target scratch down");
+    expect_status(&script, CHECKPOINTING, ask);
+    expect_ok(&script, "%s forced", ask);
+    assert_true(job_of(&script, "j1")->leaving);
+    expect_checkpoint(&script, 1, PAUSED); /* I24 */
+    expect_ok(&script, "tick");
+    expect_ok(&script, "report n3 terminated j1");
+    first = fsm_preemption_next(script.fsm, 0);
+    second = fsm_preemption_next(script.fsm, first->id);
+    assert_int_equal(first->state, CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_EXPIRED);
+    assert_int_equal(second->state, CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_RELEASED);
+    assert_int_equal(job_of(&script, "j1")->node_count, 2);
+    expect_job(&script, "j1", RUNNING);
+    script_close(&script);
+}
+
 /* Forced at the deadline, in an outage that ends while n3 is leaving: of which nodes would the checkpoint be? */
 static void what_was_paused_is_granted_when_the_nodes_have_left(void **unused)
 {
@@ -443,6 +472,7 @@ int main(void)
         cmocka_unit_test(the_walltime_wins_over_a_scale_down),
         cmocka_unit_test(a_reclaim_of_what_leaves_waits_for_the_same_checkpoint),
         cmocka_unit_test(a_forced_reclaim_does_not_wait_for_a_paused_scale_down),
+        cmocka_unit_test(a_forced_reclaim_does_not_wait_for_another_ones_paused_victim),
         cmocka_unit_test(what_was_paused_is_granted_when_the_nodes_have_left),
         cmocka_unit_test(parts_that_ended_are_remembered),
         cmocka_unit_test(what_stays_may_have_ended_while_the_others_left),
