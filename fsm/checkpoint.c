@@ -188,26 +188,34 @@ static void checkpoint_new(struct fsm *fsm, struct allocation *allocation,
     allocation->view.active_checkpoint_id = checkpoint->view.id;
 }
 
+/* What is urgent waits for no back-off. */
+static void checkpoint_skip_backoff(struct fsm *fsm, struct checkpoint *checkpoint,
+                                    const struct checkpoint_ask *ask)
+{
+    if (!checkpoint_urgent(ask->purpose) || checkpoint->view.state != STATE(REQUESTED))
+        return;
+    checkpoint->view.retry_at_ms = 0;
+    fsm_checkpoint_arm(fsm, checkpoint);
+}
+
 static void checkpoint_upgrade(struct fsm *fsm, struct checkpoint *checkpoint,
                                const struct checkpoint_ask *ask)
 {
     checkpoint->view.purpose = ask->purpose;
     checkpoint->view.after = ask->after;
     checkpoint->view.priority_gpu_ms_per_gb = checkpoint_priority(ask);
+    checkpoint_skip_backoff(fsm, checkpoint, ask);
     if (fsm_checkpoint_writes(checkpoint))
         checkpoint->stop_deadline_ms = checkpoint->view.deadline_ms;
     fsm_allocation_changed(fsm, fsm_allocation_look(fsm, checkpoint->view.allocation_slot));
 }
 
-/* It keeps its place among those that wait, and the decision that made it. A deadline waits for no back-off. */
+/* It keeps its place among those that wait, and the decision that made it. */
 void fsm_checkpoint_hurry(struct fsm *fsm, struct checkpoint *checkpoint,
                           const struct checkpoint_ask *ask)
 {
     CHECK(checkpoint->view.after == ask->after);
-    if (checkpoint_urgent(ask->purpose) && checkpoint->view.state == STATE(REQUESTED)) {
-        checkpoint->view.retry_at_ms = 0;
-        fsm_checkpoint_arm(fsm, checkpoint);
-    }
+    checkpoint_skip_backoff(fsm, checkpoint, ask);
     checkpoint->view.priority_gpu_ms_per_gb =
         fsm_max(checkpoint->view.priority_gpu_ms_per_gb, checkpoint_priority(ask));
     if (!checkpoint_urgent(checkpoint->view.purpose))

@@ -120,6 +120,28 @@ static void the_last_safe_slot_hurries_a_checkpoint_that_waits(void **unused)
     script_close(&script);
 }
 
+/* L4: who waits for its nodes does not wait for the back-off of a checkpoint that it had begun for itself. */
+static void a_preemption_does_not_wait_for_a_back_off(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1 class=1");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1 timeout=60000");
+    expect_ok(&script, "report n1 checkpoint_failed j1 ckpt=1-1 attempt=1 reason=write_failed");
+    assert_true(checkpoint_of(&script, 1)->retry_at_ms > script.now_ms);
+    expect_ok(&script, "preempt class=5");
+    assert_int_equal(checkpoint_of(&script, 1)->purpose, CKPT__V1__PURPOSE__PURPOSE_PREEMPT);
+    assert_int_equal(checkpoint_of(&script, 1)->retry_at_ms, 0);
+    expect_ok(&script, "grant 1-1 timeout=60000");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1 attempt=2");
+    expect_ok(&script, "report n1 terminated j1");
+    expect_job(&script, "j1", SUSPENDED);
+    script_close(&script);
+}
+
 /* S3-017 */
 static void a_failed_stopping_checkpoint_leaves_the_job_running(void **unused)
 {
@@ -375,6 +397,7 @@ int main(void)
         cmocka_unit_test(migrate_requeues_without_counting_a_failure),
         cmocka_unit_test(a_decided_move_needs_its_spare_still),
         cmocka_unit_test(the_last_safe_slot_hurries_a_checkpoint_that_waits),
+        cmocka_unit_test(a_preemption_does_not_wait_for_a_back_off),
         cmocka_unit_test(a_failed_stopping_checkpoint_leaves_the_job_running),
         cmocka_unit_test(retries_back_off_and_end),
         cmocka_unit_test(the_extension_is_granted_once_in_a_checkpoints_life),
