@@ -90,7 +90,7 @@ static bool decision_may_move(const struct fsm *fsm, const struct fsm_allocation
            view->requeue_policy != CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_NEVER;
 }
 
-/* The last safe slot meets a checkpoint that waits for its turn: what is written in time is that one (S1-094). */
+/* The last safe slot meets a checkpoint that waits for its turn, or that its application put off: what is written in time is that one (S1-094). */
 static bool decision_hurries(const struct fsm *fsm, const struct allocation *allocation,
                              const Ckpt__Log__V1__Decision *decision)
 {
@@ -98,7 +98,7 @@ static bool decision_hurries(const struct fsm *fsm, const struct allocation *all
 
     return decision->purpose == PURPOSE(WALLTIME) && decision->after <= AFTER(CONTINUE) &&
            active != NULL && active->view.after == AFTER(CONTINUE) &&
-           !fsm_checkpoint_writes(active);
+           (!fsm_checkpoint_writes(active) || fsm_checkpoint_put_off(&active->view));
 }
 
 /* Every guard again: between the evaluation and now anything may have happened (S1-056, S1-063, F-021). */

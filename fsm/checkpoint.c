@@ -17,6 +17,13 @@ bool fsm_checkpoint_writes(const struct checkpoint *checkpoint)
     return checkpoint->view.state == STATE(DISPATCHED) || checkpoint->view.state == STATE(WRITING);
 }
 
+/* Its nodes do not say when they begin after a deferral: perhaps one writes by now. */
+bool fsm_checkpoint_put_off(const struct fsm_checkpoint *view)
+{
+    return (view->state == STATE(DISPATCHED) || view->state == STATE(WRITING)) &&
+           view->deferred_ms > view->deferred_before_ms;
+}
+
 /* Its allocation is being ended; or nodes are leaving it, and it will be of those that stay. */
 bool fsm_checkpoint_held(const struct fsm *fsm, const struct checkpoint *checkpoint)
 {
@@ -216,6 +223,10 @@ void fsm_checkpoint_hurry(struct fsm *fsm, struct checkpoint *checkpoint,
 {
     CHECK(checkpoint->view.after == ask->after);
     checkpoint_skip_backoff(fsm, checkpoint, ask);
+    if (fsm_checkpoint_put_off(&checkpoint->view)) {
+        checkpoint->hurried = true;
+        fsm_allocation_changed(fsm, fsm_allocation_look(fsm, checkpoint->view.allocation_slot));
+    }
     checkpoint->view.priority_gpu_ms_per_gb =
         fsm_max(checkpoint->view.priority_gpu_ms_per_gb, checkpoint_priority(ask));
     if (!checkpoint_urgent(checkpoint->view.purpose))

@@ -531,5 +531,7 @@ const char *fsm_reason_name(Ckpt__V1__Reason reason);                   /* "wall
 const char *fsm_purpose_name(Ckpt__V1__Purpose purpose);                /* "periodic" */
 bool fsm_checkpoint_state_active(
     Ckpt__V1__CheckpointState state); /* REQUESTED, DISPATCHED, WRITING, PAUSED */
+bool fsm_checkpoint_put_off(
+    const struct fsm_checkpoint *checkpoint); /* by its application, in this attempt */
 
 #endif

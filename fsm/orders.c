@@ -30,7 +30,8 @@ static void orders_of(const struct fsm *fsm, const struct assignment *part, stru
         order.kind = FSM_ORDER_CHECKPOINT;
         order.checkpoint = &active->view;
         order.timeout_ms = active->view.timeout_ms;
-        order.max_deferral_ms = active->view.max_deferral_ms - active->view.deferred_before_ms;
+        order.max_deferral_ms =
+            active->hurried ? 0 : active->view.max_deferral_ms - active->view.deferred_before_ms;
         order_add(sink, &order);
     }
     if ((allocation->view.terminating || part->leaving) && !part->terminated) {

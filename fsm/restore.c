@@ -512,6 +512,7 @@ static bool restore_checkpoint(struct fsm *fsm, const Ckpt__Log__V1__CheckpointR
     checkpoint->stop_deadline_ms = record->stop_deadline_ms;
     checkpoint->base_timeout_ms = record->base_timeout_ms;
     checkpoint->bypass_budget = record->bypass_budget;
+    checkpoint->hurried = record->hurried;
     checkpoint->expired = record->expired;
     checkpoint->collected = record->collected;
     checkpoint->collect_at_ms = record->collect_at_ms;

@@ -487,6 +487,7 @@ void fsm_write_checkpoint(struct snapshot_writer *writer, const struct checkpoin
     message.stop_deadline_ms = checkpoint->stop_deadline_ms;
     message.base_timeout_ms = checkpoint->base_timeout_ms;
     message.bypass_budget = checkpoint->bypass_budget;
+    message.hurried = checkpoint->hurried;
     message.expired = checkpoint->expired;
     message.collected = checkpoint->collected;
     message.collect_at_ms = checkpoint->collect_at_ms;

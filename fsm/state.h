@@ -93,6 +93,7 @@ struct checkpoint {
     uint64_t collect_at_ms;    /* terminal: when it expires; 0: kept */
     uint32_t failure_count;    /* of attempts; pauses do not count */
     bool bypass_budget;
+    bool hurried;   /* it is put off no longer: the last safe slot has come */
     bool expired;   /* may be collected; never taken back */
     bool collected; /* its folder is gone */
 };
@@ -541,7 +542,7 @@ enum fsm_status fsm_checkpoint_ask(struct fsm *fsm, struct allocation *allocatio
 struct checkpoint *fsm_checkpoint_create(struct fsm *fsm, uint64_t id,
                                          struct allocation *allocation);
 void fsm_checkpoint_free(struct fsm *fsm, struct checkpoint *checkpoint);
-/* An active one that goes on serves another purpose as well, and is granted as that. */
+/* An active one that goes on serves another purpose as well, and is granted as that; one that was put off begins. */
 void fsm_checkpoint_hurry(struct fsm *fsm, struct checkpoint *checkpoint,
                           const struct checkpoint_ask *ask);
 void fsm_checkpoint_set_shards(struct checkpoint *checkpoint, uint32_t count);

@@ -310,6 +310,10 @@ static void carry_out(struct agent *agent, const struct step *step)
     case STEP_EXTEND:
         attempt_extend(allocation, step->order);
         return;
+    case STEP_HURRY:
+        attempt_extend(allocation, step->order);
+        attempt_hurry(allocation);
+        return;
     case STEP_TERMINATE:
         if (terminate_too_early(agent, allocation))
             agent->clock.timer_start(agent->reconcile_timer, RECONCILE_AGAIN_US);

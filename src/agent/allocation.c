@@ -114,6 +114,7 @@ void allocation_hand(const struct allocation *allocation, struct hand *ret_hand)
         .attempt = busy ? attempt->attempt : entry->attempt,
         .busy = busy,
         .cancelling = attempt->state == ATTEMPT_CLEANING,
+        .put_off = attempt->state == ATTEMPT_DEFERRED,
         .timeout_ms = attempt->timeout_ms,
         .stopping = process_stopping(allocation) && allocation->process.cause != STOP_BY_TAKEOVER,
         .terminated = entry->terminated,

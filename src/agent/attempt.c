@@ -618,12 +618,20 @@ void attempt_extend(struct allocation *allocation, const Ckpt__V1__Order *order)
     if (attempt->state == ATTEMPT_NONE || attempt->state == ATTEMPT_CLEANING)
         return;
     attempt->extended = order->extended;
-    attempt->timeout_ms = order->timeout_ms;
+    if (order->timeout_ms > attempt->timeout_ms)
+        attempt->timeout_ms = order->timeout_ms;
     if (attempt->state == ATTEMPT_WAITING)
         return;
     allocation->entry.extended = order->extended;
-    allocation->entry.timeout_ms = order->timeout_ms;
+    allocation->entry.timeout_ms = attempt->timeout_ms;
     allocation_commit(allocation, NULL, 0);
+}
+
+void attempt_hurry(struct allocation *allocation)
+{
+    CHECK(allocation->attempt.state == ATTEMPT_DEFERRED);
+    allocation->entry.max_deferral_ms = allocation->entry.deferred_ms;
+    attempt_ask_again(allocation);
 }
 
 void attempt_application_gone(struct allocation *allocation)

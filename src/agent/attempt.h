@@ -91,6 +91,8 @@ void attempt_resume(struct allocation *allocation);
 /* The order was withdrawn. */
 void attempt_cancel(struct allocation *allocation);
 void attempt_extend(struct allocation *allocation, const Ckpt__V1__Order *order);
+/* DEFERRED: its application is asked again now, and must begin. */
+void attempt_hurry(struct allocation *allocation);
 /* The application ended, or its grace did: what is not with the worker yet is lost. */
 void attempt_application_gone(struct allocation *allocation);
 /* No more time: also what is with the worker is given up. */

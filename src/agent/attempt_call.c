@@ -69,6 +69,7 @@ static void attempt_defer(struct allocation *allocation, uint64_t granted_ms)
     attempt->watch = NULL;
     attempt_move(allocation, ATTEMPT_DEFERRED);
     clock_of(allocation)->timer_start(attempt->timer, granted_ms * 1000);
+    agent_reconcile_soon(allocation->agent); /* it may have been hurried meanwhile */
 }
 
 static void call_deferred(void *data, uint64_t defer_ms)

@@ -7,6 +7,7 @@
  *   CHECKPOINT, (id, n) above   not busy                            START
  *   CHECKPOINT, (id, n) above   busy                                (CANCEL above; START once it ended)
  *   CHECKPOINT, (id, n) equal   busy, a longer timeout ordered      EXTEND
+ *   CHECKPOINT, (id, n) equal   put off, no deferral is left        HURRY
  *   CHECKPOINT, not above       any                                 -
  *   TERMINATE                   ckpt-run asks for its life          - (once it has heard)
  *   TERMINATE                   life not ended yet, not stopping    TERMINATE
@@ -116,6 +117,8 @@ static enum step_kind step_of(const Ckpt__V1__OrderSet *set, const Ckpt__V1__Ord
         return STEP_START;
     if (attempt_above(order, hand))
         return hand->busy ? 0 : STEP_START;
+    if (order_names_attempt(order, hand) && hand->put_off && order->max_deferral_ms == 0)
+        return STEP_HURRY;
     if (order_names_attempt(order, hand) && hand->busy && order->timeout_ms > hand->timeout_ms)
         return STEP_EXTEND;
     return 0;

@@ -29,6 +29,7 @@ struct hand {
     uint32_t attempt;
     bool busy;           /* the attempt is in progress */
     bool cancelling;     /* ... and on its way out already */
+    bool put_off;        /* ... and waits until its application is asked again */
     uint64_t timeout_ms; /* of the attempt, as far as it is known */
     bool stopping;       /* SIGTERM was sent, by order or walltime */
     bool terminated;     /* an order to terminate was carried out and reported */
@@ -40,7 +41,14 @@ struct hand {
         ended_epoch; /* of the order that ended it: those of this epoch are answered; 0: not known (any more) */
 };
 
-enum step_kind { STEP_START = 1, STEP_CANCEL, STEP_EXTEND, STEP_TERMINATE, STEP_IGNORE };
+enum step_kind {
+    STEP_START = 1,
+    STEP_CANCEL,
+    STEP_EXTEND,
+    STEP_HURRY,
+    STEP_TERMINATE,
+    STEP_IGNORE
+};
 struct step {
     enum step_kind kind;
     const char *allocation_id;

@@ -286,7 +286,7 @@ static double walltime_left_s(const struct fsm_allocation *allocation, uint64_t 
     return seconds_between(now_ms, allocation->started_at_ms + allocation->walltime_ms);
 }
 
-/* Its active checkpoint writes nothing yet. Asked only where it can decide: looking up costs a cache miss. */
+/* Its active checkpoint writes nothing yet, or was put off. Asked only where it can decide: looking up costs a cache miss. */
 static bool active_waits(const struct fsm *fsm, const struct fsm_allocation *allocation)
 {
     const struct fsm_checkpoint *active;
@@ -297,7 +297,8 @@ static bool active_waits(const struct fsm *fsm, const struct fsm_allocation *all
     active = fsm_checkpoint_find(fsm, allocation->active_checkpoint_id);
     CHECK(active != NULL);
     return active->state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_REQUESTED ||
-           active->state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_PAUSED;
+           active->state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_PAUSED ||
+           fsm_checkpoint_put_off(active);
 }
 
 static uint32_t flags_of(const struct fsm *fsm, const struct fsm_allocation *allocation,

@@ -46,7 +46,8 @@ static Ckpt__V1__Order terminate_order(void)
 static const char *steps_of(const struct hand *hand, Ckpt__V1__Order *first,
                             Ckpt__V1__Order *second)
 {
-    static const char *const names[] = {"", "START", "CANCEL", "EXTEND", "TERMINATE", "IGNORE"};
+    static const char *const names[] = {"",      "START",     "CANCEL", "EXTEND",
+                                        "HURRY", "TERMINATE", "IGNORE"};
     static char text[64];
     Ckpt__V1__Order *orders[2];
     struct step steps[8];
@@ -141,6 +142,29 @@ static void extension_is_taken_once(void **state)
     assert_string_equal(steps_of(&busy, &extended, NULL), "");
     busy = (struct hand){.allocation_id = job, .checkpoint_id = 42, .attempt = 1};
     assert_string_equal(steps_of(&busy, &extended, NULL), "");
+}
+
+/* What was put off begins when no deferral is left, once: it is asked again then. */
+static void what_is_put_off_no_longer_is_hurried(void **state)
+{
+    struct hand busy = {
+        .allocation_id = job, .checkpoint_id = 42, .attempt = 1, .busy = true, .timeout_ms = 1000};
+    Ckpt__V1__Order order = checkpoint_order(42, 1);
+    Ckpt__V1__Order next = checkpoint_order(42, 2);
+
+    (void)state;
+    order.timeout_ms = busy.timeout_ms;
+    order.max_deferral_ms = 5000;
+    busy.put_off = true;
+    assert_string_equal(steps_of(&busy, &order, NULL), "");
+    order.max_deferral_ms = 0;
+    assert_string_equal(steps_of(&busy, &order, NULL), "HURRY");
+    order.timeout_ms++;
+    assert_string_equal(steps_of(&busy, &order, NULL), "HURRY");
+    assert_string_equal(steps_of(&busy, &next, NULL), "CANCEL");
+    busy.put_off = false;
+    order.timeout_ms--;
+    assert_string_equal(steps_of(&busy, &order, NULL), "");
 }
 
 static void terminate_is_carried_out_once(void **state)
@@ -325,6 +349,7 @@ int main(void)
         cmocka_unit_test(withdrawn_order_cancels_once),
         cmocka_unit_test(newer_order_waits_until_the_older_attempt_is_cleaned),
         cmocka_unit_test(extension_is_taken_once),
+        cmocka_unit_test(what_is_put_off_no_longer_is_hurried),
         cmocka_unit_test(terminate_is_carried_out_once),
         cmocka_unit_test(orders_from_before_a_life_began_are_not_meant_for_it),
         cmocka_unit_test(an_order_without_a_life_is_believed),

@@ -257,6 +257,41 @@ static void a_checkpoint_is_deferred_up_to_the_policys_limit(void **unused)
     script_close(&script);
 }
 
+/* S1-090, P-043: one that was put off does not wait longer than until the last safe slot; one that nobody put off writes anyway. */
+static void the_last_safe_slot_hurries_a_checkpoint_that_was_put_off(void **unused)
+{
+    struct script_bytes bytes = {NULL, 0, 0, 0};
+    struct script script;
+    char text[256];
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1,n2 walltime=3600000");
+    expect_ok(&script, "decide j1 priority=5");
+    expect_ok(&script, "grant 1-1 timeout=60000");
+    expect_ok(&script, "report n1 started j1 ckpt=1-1");
+    expect_ok(&script, "decide j1 purpose=walltime");
+    assert_int_equal(summary_of(&script).skipped_decisions, 1);
+    expect_ok(&script, "report n1 deferred j1 ckpt=1-1 deferral=100000");
+    expect_order(&script, "n1", 160000, 300000);
+    expect_ok(&script, "decide j1 purpose=walltime");
+    assert_int_equal(summary_of(&script).skipped_decisions, 1);
+    assert_true(job_of(&script, "j1")->walltime_asked);
+    expect_order(&script, "n1", 160000, 0); /* begin */
+    expect_order(&script, "n2", 160000, 0);
+    expect_ok(&script, "report n1 checkpoint_failed j1 ckpt=1-1 attempt=1 reason=write_failed");
+    assert_int_equal(fsm_snapshot_write(script.fsm, script_write, &bytes), 0);
+    fsm_free(script.fsm);
+    script.fsm = fsm_new();
+    assert_int_equal(fsm_snapshot_read(script.fsm, script_read, &bytes, text, sizeof(text)), 0);
+    free(bytes.bytes);
+    expect_ok(&script, "after 1000");
+    expect_ok(&script, "tick");
+    expect_ok(&script, "grant 1-1 timeout=60000");
+    expect_order(&script, "n1", 60000, 0);
+    script_close(&script);
+}
+
 /* I33, P-043: what would not be written before the walltime ends is not put off */
 static void a_deferral_leaves_a_whole_timeout_before_the_walltime(void **unused)
 {
@@ -402,6 +437,7 @@ int main(void)
         cmocka_unit_test(retries_back_off_and_end),
         cmocka_unit_test(the_extension_is_granted_once_in_a_checkpoints_life),
         cmocka_unit_test(a_checkpoint_is_deferred_up_to_the_policys_limit),
+        cmocka_unit_test(the_last_safe_slot_hurries_a_checkpoint_that_was_put_off),
         cmocka_unit_test(a_deferral_leaves_a_whole_timeout_before_the_walltime),
         cmocka_unit_test(the_timeout_is_never_below_twice_the_learned_write_time),
         cmocka_unit_test(progress_counts_from_the_snapshot_of_the_last_complete_one),
