@@ -28,6 +28,9 @@ static enum ask_ready signal_preflight(const struct ask_ops *ops, const struct a
         snprintf(ret_detail, size, "no process of group %d catches signal %d (%s)",
                  (int)target->group, ops->signal, strsignal(ops->signal));
         return ASK_NO_HANDLER;
+    case MACHINE_UNREAD:
+        snprintf(ret_detail, size, "the processes of group %d cannot be read", (int)target->group);
+        return ASK_NO_HANDLER;
     }
     CHECK_UNREACHABLE("machine_catches");
 }

@@ -6,9 +6,9 @@
 bool machine_alive(const struct machine_ops *machine, pid_t pid, uint64_t start_ticks)
 {
     struct proc_stat stat;
+    int result = pid > 0 ? machine->process_read(machine->context, pid, &stat, NULL) : -1;
 
-    return pid > 0 && machine->process_read(machine->context, pid, &stat, NULL) == 0 &&
-           stat.start_ticks == start_ticks && proc_living(&stat);
+    return result > 0 || (result == 0 && stat.start_ticks == start_ticks && proc_living(&stat));
 }
 
 static bool group_first(void *data, const struct proc_stat *stat)
@@ -31,8 +31,10 @@ bool machine_group_alive(const struct machine_ops *machine, pid_t group, uint64_
 struct catches {
     const struct machine_ops *machine;
     uint64_t bit;
+    size_t seen;
     bool any;
     bool dies;
+    bool unread;
     struct proc_stat culprit;
 };
 
@@ -40,9 +42,14 @@ static bool catches_each(void *data, const struct proc_stat *stat)
 {
     struct catches *catches = data;
     struct proc_status status;
+    int result =
+        catches->machine->process_read(catches->machine->context, stat->pid, NULL, &status);
 
-    if (catches->machine->process_read(catches->machine->context, stat->pid, NULL, &status) != 0)
-        return true; /* gone between the two reads */
+    catches->seen++;
+    if (result != 0) { /* below 0: gone between the two reads */
+        catches->unread = catches->unread || result > 0;
+        return true;
+    }
     if (status.caught & catches->bit) {
         catches->any = true;
     } else if (!(status.ignored & catches->bit)) {
@@ -57,11 +64,15 @@ enum machine_catches machine_group_catches(const struct machine_ops *machine, pi
 {
     struct catches catches = {.machine = machine, .bit = UINT64_C(1) << (signal - 1)};
 
+    size_t count;
+
     CHECK(signal >= 1 && signal <= 64);
-    machine->group_each(machine->context, group, catches_each, &catches);
+    count = machine->group_each(machine->context, group, catches_each, &catches);
     if (catches.dies) {
         *ret_culprit = catches.culprit;
         return MACHINE_WOULD_DIE;
     }
+    if (catches.unread || count != catches.seen)
+        return MACHINE_UNREAD;
     return catches.any ? MACHINE_CATCHES : MACHINE_NONE_CATCHES;
 }

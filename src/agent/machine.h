@@ -44,10 +44,10 @@ struct machine_ops {
     void *context;
 
     /* ---- processes ---- */
-    /* Either result may be NULL: not wanted. -1: no such process. */
+    /* Either result may be NULL: not wanted. -1: no such process; 1: it cannot be read just now, which says nothing of it. */
     int (*process_read)(void *context, pid_t pid, struct proc_stat *ret_stat,
                         struct proc_status *ret_status);
-    /* Calls each() for the living processes of the group until it says false; how many it saw. */
+    /* Calls each() for the living processes of the group until it says false; how many it saw, and one more when not all could be read. */
     size_t (*group_each)(void *context, pid_t group, proc_each_fn *each, void *data);
     int (*group_signal)(void *context, pid_t group, int signal, struct err *err);
     /* ended() once when the process is gone. NULL: cannot be watched, or gone already; the caller polls as well. */
@@ -99,16 +99,17 @@ struct machine_ops {
 /* The machine that this program runs on. */
 void machine_uv_ops(uv_loop_t *loop, struct machine_ops *ret_ops);
 
-/* `pid` lives (a zombie does not) and was started at `start_ticks`. */
+/* `pid` lives (a zombie does not) and was started at `start_ticks`; also when that cannot be read. */
 bool machine_alive(const struct machine_ops *machine, pid_t pid, uint64_t start_ticks);
-/* The group whose leader was started then has a living member. Its number stays taken while any lives, also after the leader; a process
+/* The group whose leader was started then has a living member, as far as can be read. Its number stays taken while any lives, also after the leader; a process
  * of that number with another start has begun a group of its own. */
 bool machine_group_alive(const struct machine_ops *machine, pid_t group, uint64_t start_ticks);
 
 enum machine_catches {
-    MACHINE_CATCHES,     /* at least one process catches the signal, and none would die from it */
-    MACHINE_WOULD_DIE,   /* `culprit` neither catches nor ignores it */
-    MACHINE_NONE_CATCHES /* all ignore it: nobody would answer */
+    MACHINE_CATCHES,      /* at least one process catches the signal, and none would die from it */
+    MACHINE_WOULD_DIE,    /* `culprit` neither catches nor ignores it */
+    MACHINE_NONE_CATCHES, /* all ignore it: nobody would answer */
+    MACHINE_UNREAD        /* not all of them can be read just now */
 };
 enum machine_catches machine_group_catches(const struct machine_ops *machine, pid_t group,
                                            int signal, struct proc_stat *ret_culprit);

@@ -28,10 +28,10 @@ enum { GROWTH_DEPTH_MAX = 4, GROWTH_FILES_MAX = 4096 };
 static int real_process_read(void *context, pid_t pid, struct proc_stat *ret_stat,
                              struct proc_status *ret_status)
 {
+    int result = ret_stat == NULL ? 0 : proc_read_stat(pid, ret_stat);
+
     (void)context;
-    if (ret_stat != NULL && proc_read_stat(pid, ret_stat) != 0)
-        return -1;
-    return ret_status == NULL ? 0 : proc_read_status(pid, ret_status);
+    return result != 0 || ret_status == NULL ? result : proc_read_status(pid, ret_status);
 }
 
 static size_t real_group_each(void *context, pid_t group, proc_each_fn *each, void *data)

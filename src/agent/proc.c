@@ -22,14 +22,15 @@ int proc_parse_stat(const char *text, struct proc_stat *ret_stat)
     int pid;
     int parent;
     int group;
+    unsigned long long threads;
     unsigned long long ticks;
     size_t length;
 
     if (open == NULL || close == NULL || close < open || sscanf(text, "%d", &pid) != 1)
         return -1;
     if (sscanf(close + 1,
-               " %c %d %d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
-               &stat.state, &parent, &group, &ticks) != 4)
+               " %c %d %d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %llu %*d %llu",
+               &stat.state, &parent, &group, &threads, &ticks) != 5)
         return -1;
     length = (size_t)(close - open) - 1;
     if (length >= sizeof(stat.name))
@@ -38,6 +39,7 @@ int proc_parse_stat(const char *text, struct proc_stat *ret_stat)
     stat.pid = pid;
     stat.parent = parent;
     stat.group = group;
+    stat.threads = threads;
     stat.start_ticks = ticks;
     *ret_stat = stat;
     return 0;
@@ -99,42 +101,52 @@ int proc_parse_status(const char *text, struct proc_status *ret_status)
     return 0;
 }
 
+/* With hidepid others' processes are there and hidden: none of them is one that this program watches. */
+static int proc_failure(int number)
+{
+    return number == ENOENT || number == ESRCH || number == EACCES || number == EPERM ? -1 : 1;
+}
+
 static int proc_read_text(pid_t pid, const char *file, char text[PROC_TEXT_BYTES])
 {
     char path[64];
     size_t used = 0;
-    ssize_t got;
+    ssize_t got = 0;
+    int failure;
     int fd;
 
     snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return -1;
+        return proc_failure(errno);
     while (used < PROC_TEXT_BYTES - 1 &&
            (got = read(fd, text + used, PROC_TEXT_BYTES - 1 - used)) > 0)
         used += (size_t)got;
+    failure = got < 0 ? proc_failure(errno) : 0;
     close(fd);
     text[used] = '\0';
-    return used > 0 ? 0 : -1;
+    return failure != 0 || used > 0 ? failure : -1;
 }
 
 int proc_read_stat(pid_t pid, struct proc_stat *ret_stat)
 {
     char text[PROC_TEXT_BYTES];
+    int result = proc_read_text(pid, "stat", text);
 
-    return proc_read_text(pid, "stat", text) != 0 ? -1 : proc_parse_stat(text, ret_stat);
+    return result != 0 ? result : proc_parse_stat(text, ret_stat);
 }
 
 int proc_read_status(pid_t pid, struct proc_status *ret_status)
 {
     char text[PROC_TEXT_BYTES];
+    int result = proc_read_text(pid, "status", text);
 
-    return proc_read_text(pid, "status", text) != 0 ? -1 : proc_parse_status(text, ret_status);
+    return result != 0 ? result : proc_parse_status(text, ret_status);
 }
 
 bool proc_living(const struct proc_stat *stat)
 {
-    return stat->state != 'Z' && stat->state != 'X';
+    return (stat->state != 'Z' && stat->state != 'X') || stat->threads > 1;
 }
 
 int proc_socket_name(const char *path, char ret_name[PATH_MAX])
@@ -160,22 +172,24 @@ size_t proc_group(pid_t group, proc_each_fn *each, void *data)
 {
     DIR *folder = opendir("/proc");
     struct dirent *entry;
+    bool unread = folder == NULL;
     size_t count = 0;
 
     CHECK(group > 1);
-    if (folder == NULL)
-        return 0;
-    while ((entry = readdir(folder)) != NULL) {
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
         struct proc_stat stat;
+        int result;
         if (entry->d_name[0] < '1' || entry->d_name[0] > '9')
             continue;
-        if (proc_read_stat((pid_t)strtol(entry->d_name, NULL, 10), &stat) != 0 ||
-            stat.group != group || !proc_living(&stat))
+        result = proc_read_stat((pid_t)strtol(entry->d_name, NULL, 10), &stat);
+        unread = unread || result > 0;
+        if (result != 0 || stat.group != group || !proc_living(&stat))
             continue;
         count++;
         if (!each(data, &stat))
             break;
     }
-    closedir(folder);
-    return count;
+    if (folder != NULL)
+        closedir(folder);
+    return count + (unread ? 1 : 0);
 }

@@ -3,7 +3,8 @@
  * Flow     proc_read_stat() and proc_read_status() for one process; proc_group() calls back for each living process of a process group.
  * Shapes   caller's storage; parsing is separate from reading, so that it can be tested with texts.
  * Units    start_ticks as in /proc/PID/stat field 22: with the pid it names a process for the life of the boot.
- * Errors   -1: no such process, or a text that is not what the kernel writes.
+ * Errors   -1: no such process, or one that this program may not see. 1: not to be read just now (no descriptor, no memory): it may well
+ *          live, and nothing follows from it. The parsers: -1, a text that is not what the kernel writes.
  * Source   proc(5). Requirement decision 11: SIGUSR1's default action kills, so the handler is looked for first.
  */
 #ifndef CKPT_AGENT_PROC_H
@@ -18,9 +19,10 @@
 struct proc_stat {
     pid_t pid;
     char name[64];
-    char state; /* R S D Z T ... */
+    char state; /* of its first thread: R S D Z T ... */
     pid_t parent;
     pid_t group;
+    uint64_t threads;
     uint64_t start_ticks;
 };
 struct proc_status {
@@ -34,12 +36,13 @@ int proc_parse_stat(const char *text, struct proc_stat *ret_stat);
 int proc_parse_status(const char *text, struct proc_status *ret_status);
 int proc_read_stat(pid_t pid, struct proc_stat *ret_stat);
 int proc_read_status(pid_t pid, struct proc_status *ret_status);
-bool proc_living(const struct proc_stat *stat); /* a zombie does not */
+/* A zombie does not, unless only its first thread has ended. */
+bool proc_living(const struct proc_stat *stat);
 
 /* The socket's path as both ends of it write it, whatever folder they are in. -1: its folder is not there. */
 int proc_socket_name(const char *path, char ret_name[PATH_MAX]);
 
-/* Living processes of the group; each() returns false to stop. Returns how many it saw. */
+/* Living processes of the group; each() returns false to stop. Returns how many it saw, and one more when not all could be read. */
 typedef bool proc_each_fn(void *data, const struct proc_stat *stat);
 size_t proc_group(pid_t group, proc_each_fn *each, void *data);
 

@@ -422,6 +422,7 @@ static void run_poll(struct allocation *allocation)
         return;
     }
     if (leader_alive(allocation)) {
+        process->gone_us = 0;
         clock_of(allocation)->timer_start(process->timer, RUN_POLL_US);
         return;
     }

@@ -1,6 +1,9 @@
-/* The agent's files in a work folder that belongs to somebody else: what lies there never holds the agent. */
+/* The agent's files in a work folder that belongs to somebody else: what lies there never holds the agent. And what it takes for alive. */
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "src/agent/machine.h"
@@ -47,10 +50,73 @@ static void a_pipe_or_a_link_in_its_way_does_not_hold_a_write(void **state)
     alarm(0);
 }
 
+/* ---- processes ---- */
+
+/* A child that leads a group of its own. */
+static pid_t start_leader(uint64_t *ret_start_ticks)
+{
+    struct proc_stat stat;
+    pid_t pid = fork();
+
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        alarm(PATIENCE_S); /* should the test fail */
+        for (;;)
+            pause();
+    }
+    assert_int_equal(setpgid(pid, pid), 0);
+    assert_int_equal(proc_read_stat(pid, &stat), 0);
+    *ret_start_ticks = stat.start_ticks;
+    return pid;
+}
+
+static void end_leader(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static void set_descriptors_max(rlim_t max, rlim_t *ret_before)
+{
+    struct rlimit limit;
+
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    *ret_before = limit.rlim_cur;
+    limit.rlim_cur = max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+static void what_cannot_be_read_is_not_taken_for_dead(void **state)
+{
+    struct machine_ops machine;
+    struct proc_stat culprit;
+    uint64_t ticks;
+    pid_t pid = start_leader(&ticks);
+    bool alive, group_alive;
+    enum machine_catches catches;
+    rlim_t before;
+
+    (void)state;
+    machine_uv_ops(NULL, &machine);
+    set_descriptors_max(0, &before);
+    alive = machine_alive(&machine, pid, ticks);
+    group_alive = machine_group_alive(&machine, pid, ticks);
+    catches = machine_group_catches(&machine, pid, SIGUSR1, &culprit);
+    set_descriptors_max(before, &before);
+    assert_true(alive);
+    assert_true(group_alive);
+    assert_int_equal(catches, MACHINE_UNREAD);
+    assert_true(machine_alive(&machine, pid, ticks));
+    end_leader(pid);
+    assert_false(machine_alive(&machine, pid, ticks));
+    assert_false(machine_group_alive(&machine, pid, ticks));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pipe_or_a_link_in_its_way_does_not_hold_a_write),
+        cmocka_unit_test(what_cannot_be_read_is_not_taken_for_dead),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

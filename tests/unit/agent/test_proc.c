@@ -1,4 +1,5 @@
 /* Reading /proc: names with brackets, the masks of signals, real processes with and without a handler (S1-031, decision 11). */
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@ static void stat_with_brackets_and_blanks_in_the_name_is_read(void **state)
     assert_int_equal(stat.state, 'S');
     assert_int_equal(stat.parent, 1);
     assert_int_equal(stat.group, 4240);
+    assert_uint_equal(stat.threads, 1);
     assert_uint_equal(stat.start_ticks, 987654);
 }
 
@@ -156,6 +158,38 @@ static void process_is_alive_by_pid_and_start_time_only(void **state)
     assert_false(machine_alive(&machine, 0, 0));
 }
 
+static void *stay(void *data)
+{
+    for (;;)
+        pause();
+    return data;
+}
+
+/* An application whose main thread has nothing left to do computes on. */
+static void process_without_its_first_thread_is_alive(void **state)
+{
+    struct proc_stat stat = {0};
+    pid_t pid = fork();
+
+    (void)state;
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        pthread_t thread;
+        alarm(10); /* should the test fail */
+        if (pthread_create(&thread, NULL, stay, NULL) != 0)
+            _exit(1);
+        pthread_exit(NULL);
+    }
+    for (int i = 0; i < 500 && stat.state != 'Z'; i++) {
+        usleep(10000);
+        assert_int_equal(proc_read_stat(pid, &stat), 0);
+    }
+    assert_int_equal(stat.state, 'Z');
+    assert_true(machine_alive(&machine, pid, stat.start_ticks));
+    end(pid);
+    assert_false(machine_alive(&machine, pid, stat.start_ticks));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -167,6 +201,7 @@ int main(void)
         cmocka_unit_test(one_member_without_handler_is_the_culprit),
         cmocka_unit_test(group_that_only_ignores_does_not_catch),
         cmocka_unit_test(process_is_alive_by_pid_and_start_time_only),
+        cmocka_unit_test(process_without_its_first_thread_is_alive),
     };
 
     machine_uv_ops(NULL, &machine); /* no watches here: no loop */

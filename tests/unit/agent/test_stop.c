@@ -115,6 +115,22 @@ static void what_ends_is_told_with_its_status(void **state)
     expect_report(KIND(APPLICATION_EXITED), LIFE, 9);
 }
 
+static void what_is_seen_alive_again_has_not_ended(void **state)
+{
+    (void)state;
+    leader_lives = false;
+    still_first_fire(job);
+    leader_lives = true;
+    still_first_fire(job);
+    still_now_us += 10 * SECOND_US;
+    leader_lives = group_lives = false;
+    still_first_fire(job);
+    assert_int_equal(job->process.state, PROCESS_RUNNING); /* its status is awaited from here on */
+    still_now_us += 10 * SECOND_US;
+    still_first_fire(job);
+    expect_report(KIND(APPLICATION_EXITED), LIFE, PROCESS_STATUS_UNKNOWN);
+}
+
 static void what_had_finished_before_an_order_has_exited(void **state)
 {
     (void)state;
@@ -181,6 +197,7 @@ int main(void)
 #define PROCESS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, still_agent_close)
     const struct CMUnitTest tests[] = {
         PROCESS_TEST(what_ends_is_told_with_its_status),
+        PROCESS_TEST(what_is_seen_alive_again_has_not_ended),
         PROCESS_TEST(what_had_finished_before_an_order_has_exited),
         PROCESS_TEST(what_had_finished_before_its_walltime_has_exited),
         PROCESS_TEST(what_had_failed_before_an_order_is_told_as_stopped),
