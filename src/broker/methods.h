@@ -38,7 +38,7 @@ struct method {
     const ProtobufCMessageDescriptor *type; /* of the request */
     /* READ, LOCAL */
     void (*answer)(struct request *request, struct scratch *scratch);
-    /* OWN: takes the request; ends the call when it is not NULL by then, and calls request_end(). */
+    /* OWN: begins when a read is confirmed, takes the request; ends the call when it is not NULL by then, and calls request_end(). */
     void (*start)(struct request *request);
     /* MUTATION: the command's body is the request itself, or what fill() makes of it. */
     Ckpt__Log__V1__Command__BodyCase body_case;

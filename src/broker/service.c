@@ -123,6 +123,7 @@ static void request_answer(struct request *request)
     request_end(request);
 }
 
+/* This member leads, and its state has all that was acknowledged before the request came. */
 static void read_done(void *data, const struct err *failed, const struct fsm_outcome *outcome)
 {
     struct request *request = data;
@@ -133,6 +134,8 @@ static void read_done(void *data, const struct err *failed, const struct fsm_out
     } else if (failed != NULL) {
         answer_failed(request->broker, request->call, failed);
         request_end(request);
+    } else if (request->method->start != NULL) {
+        request->method->start(request);
     } else {
         request_answer(request);
     }
@@ -219,7 +222,7 @@ static void request_start(struct service_method *state, struct request *request)
         request_read(state, request);
         return;
     case METHOD_OWN:
-        state->method->start(request);
+        replica_read(request->broker->replica, read_done, request);
         return;
     case METHOD_LOCAL:
         request_answer(request);

@@ -1,6 +1,7 @@
 /* OperatorService's AddMember, PromoteMember, RemoveMember and TransferLeadership. See methods.h.
  *
- * Flow     add: refusals that the state knows -> the address is asked -> the address book (MemberFacts) is
+ * Flow     each begins when a read is confirmed: on the leader, with a state that has all that was acknowledged before.
+ *          add: refusals that the state knows -> the address is asked -> the address book (MemberFacts) is
  *          committed, so that every member that learns of the new one can find it -> Raft changes the
  *          members. The history of changes is written by member_watch.c.
  * Errors   refusals of raft/ come back as FAILED_PRECONDITION or NOT_FOUND, "MEMBER_REFUSED: numbers; next".
@@ -132,17 +133,6 @@ static void not_found(struct request *request)
     members_refuse(request, RPC_NOT_FOUND, "MEMBER_NOT_FOUND", what);
 }
 
-/* False: it was answered. */
-static bool leads(struct request *request)
-{
-    if (replica_serving(request->broker->replica))
-        return true;
-    if (request->call != NULL)
-        answer_not_leader(request->broker, request->call);
-    request_end(request);
-    return false;
-}
-
 /* ---- add ---- */
 
 static void member_of(const struct request *request, struct consensus_member *ret_member)
@@ -258,8 +248,6 @@ static void add_member(struct request *request)
     struct consensus_status status;
     struct consensus_member member;
 
-    if (!leads(request))
-        return;
     replica_get_status(request->broker->replica, &status);
     if (asked->member_id == 0)
         asked->member_id = id_to_add(request, &status, asked);
@@ -284,8 +272,6 @@ static void promote_member(struct request *request)
     struct consensus_status status;
     uint64_t id;
 
-    if (!leads(request))
-        return;
     replica_get_status(request->broker->replica, &status);
     id = find_member(request->broker, &status, asked);
     peer = peer_of(&status, id);
@@ -321,8 +307,6 @@ static void remove_member(struct request *request)
     struct consensus_status status;
     uint64_t id;
 
-    if (!leads(request))
-        return;
     replica_get_status(request->broker->replica, &status);
     id = find_member(request->broker, &status, asked);
     if (id == 0 && removed_before(request->broker, asked))
@@ -381,13 +365,12 @@ static void transfer_leadership(struct request *request)
     peer = peer_of(&status, member_id);
     if (!any && member_id == 0)
         not_found(request);
-    else if (member_id == status.member_id && replica_serving(request->broker->replica))
+    else if (member_id == status.member_id)
         transfer_done(request, NULL, NULL); /* it leads already */
     else if (peer != NULL && !peer->voter)
         members_refuse(request, RPC_FAILED_PRECONDITION, "TRANSFER_REFUSED",
                        "it is a learner: promote it first");
-    else if (peer != NULL && replica_serving(request->broker->replica) &&
-             !broker_peer_reachable(request->broker, &status, peer))
+    else if (peer != NULL && !broker_peer_reachable(request->broker, &status, peer))
         transfer_unreachable(request, peer);
     else
         replica_transfer(request->broker->replica, member_id, transfer_done, request);

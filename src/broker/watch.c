@@ -16,11 +16,12 @@ struct watch {
 };
 
 struct watch_call {
-    struct list node;
+    struct list node; /* in watch.calls once it may be sent to */
     struct watch *watch;
-    struct rpc_call *call;
+    struct rpc_call *call; /* NULL: the client gave up while the read was on its way */
     uint64_t after;
     bool follow;
+    bool reading; /* replica_read() will come back */
     bool blocked; /* until on_writable */
     char allocation_id[FSM_ID_BYTES];
 };
@@ -104,6 +105,29 @@ static void watch_wake(struct watch *watch)
         watch->broker->clock.timer_start(watch->timer, 0);
 }
 
+/* What was acknowledged before the call is in the state now. */
+static void watch_confirmed(void *data, const struct err *failed, const struct fsm_outcome *outcome)
+{
+    struct watch_call *call = data;
+    struct watch *watch = call->watch;
+    struct rpc_call *rpc = call->call;
+
+    CHECK(outcome == NULL && call->reading);
+    call->reading = false;
+    if (rpc != NULL && failed == NULL && replica_serving(watch->broker->replica)) {
+        list_push_back(&watch->calls, &call->node);
+        watch_wake(watch);
+        return;
+    }
+    watch_call_free(call);
+    if (rpc == NULL)
+        return;
+    if (failed != NULL)
+        answer_failed(watch->broker, rpc, failed);
+    else
+        answer_not_leader(watch->broker, rpc);
+}
+
 /* ---- from the server ---- */
 
 static void watch_on_message(struct rpc_call *rpc, void *data, const uint8_t *bytes, size_t length)
@@ -121,22 +145,21 @@ static void watch_on_message(struct rpc_call *rpc, void *data, const uint8_t *by
     if (asked == NULL || strlen(asked->allocation_id) >= sizeof(call->allocation_id)) {
         rpc_call_finish(rpc, RPC_INVALID_ARGUMENT,
                         "UNDECODABLE: the request is no ckpt.v1.WatchRequest");
-    } else if (!replica_serving(broker->replica)) {
-        answer_not_leader(broker, rpc);
     } else if (broker->counters.watchers >= WATCH_CALLS_MAX) {
         rpc_call_finish(rpc, RPC_RESOURCE_EXHAUSTED,
                         "FULL: too many watches are open on this member; end some");
     } else {
         call = check_calloc(1, sizeof(*call));
+        list_init(&call->node);
         call->watch = watch;
         call->call = rpc;
         call->after = asked->after_sequence;
         call->follow = asked->follow != 0;
         memcpy(call->allocation_id, asked->allocation_id, strlen(asked->allocation_id) + 1);
-        list_push_back(&watch->calls, &call->node);
+        call->reading = true;
         broker->counters.watchers++;
         rpc_call_set_data(rpc, call);
-        watch_wake(watch);
+        replica_read(broker->replica, watch_confirmed, call);
     }
     if (asked != NULL)
         ckpt__v1__watch_request__free_unpacked(asked, NULL);
@@ -157,7 +180,9 @@ static void watch_on_cancel(struct rpc_call *rpc, void *data)
     struct watch_call *call = rpc_call_data(rpc);
 
     (void)data;
-    if (call != NULL)
+    if (call != NULL && call->reading)
+        call->call = NULL;
+    else if (call != NULL)
         watch_call_free(call);
 }
 

@@ -13,11 +13,12 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import Cluster, http_status, metric, wait_until  # noqa: E402
+from cluster import (Cluster, broker_pb2, broker_pb2_grpc, grpc, http_status, metric, operator_pb2, operator_pb2_grpc,  # noqa: E402
+                     wait_until)
 from isolate import main, needs  # noqa: E402
 from netns import Network, can_delay, refused  # noqa: E402
 from history import check  # noqa: E402
-from workload import Load  # noqa: E402
+from workload import Load, spec  # noqa: E402
 
 SEED = int(os.environ.get("SEED", random.randrange(1 << 32)))
 CUTS = int(os.environ.get("CUTS", 4))
@@ -184,6 +185,39 @@ def a_leader_whose_host_loses_its_power_is_replaced():
             leader.start()
 
 
+@needs(*TOOLS, probe=refused)
+def a_leader_that_was_cut_off_answers_nothing_from_memory():
+    """Clients still reach it, and it believes for an election timeout that it leads, while the others acknowledge changes: I7."""
+    cluster = Cluster(members=3)
+    network = Network(cluster)
+    with cluster:
+        cluster.start()
+        for turn in range(4):
+            old = cluster.wait_leader()
+            others = [m for m in cluster.members if m is not old]
+            broker, operator = (stub(cluster.client.channel(old.api)) for stub in
+                                (broker_pb2_grpc.BrokerServiceStub, operator_pb2_grpc.OperatorServiceStub))
+            list(broker.Watch(broker_pb2.WatchRequest(), timeout=5))  # the connection is there
+            stub = {m: broker_pb2_grpc.BrokerServiceStub(cluster.client.channel(m.api)) for m in others}
+            network.clog(old)
+            new = wait_until("another one leads", lambda: next((m for m in others if http_status(m.http, "/leader") == 200), None), 20, 0.005)
+            job = f"beyond-{turn}"
+            stub[new].RegisterAllocation(broker_pb2.RegisterAllocationRequest(request_id=job, spec=spec(job, 1000000000)), timeout=5)
+            asked = {"Watch": lambda: list(broker.Watch(broker_pb2.WatchRequest(allocation_id=job), timeout=5)),
+                     "TransferLeadership": lambda: operator.TransferLeadership(operator_pb2.MemberRequest(request_id=job, name=old.name), timeout=5),
+                     "PromoteMember": lambda: operator.PromoteMember(operator_pb2.MemberRequest(request_id=job, name=new.name), timeout=5)}
+            for method, ask in asked.items():
+                try:
+                    answer = ask()
+                except grpc.RpcError as error:
+                    assert error.code() == grpc.StatusCode.FAILED_PRECONDITION and "NOT_LEADER" in error.details(), f"{method}: {error}"
+                else:
+                    raise AssertionError(f"{method}: a deposed leader answered {answer}")
+            network.heal()
+            wait_until("all are ready", lambda: all(http_status(m.http, "/readyz") == 200 for m in cluster.members), 20)
+    network.end()
+
+
 def http2_request_with_no_window(address):
     """A client that asks for everything and takes nothing: its window is 0, so that no byte of an answer may be sent to it."""
     host, port = address.rsplit(":", 1)
@@ -247,4 +281,4 @@ def readers_that_take_nothing_hold_nobody_up():
 if __name__ == "__main__":
     sys.exit(main([members_parted_in_every_way_keep_one_history, lost_and_slow_packets_cost_time_only,
                    connections_that_died_silently_are_replaced, a_leader_whose_host_loses_its_power_is_replaced,
-                   readers_that_take_nothing_hold_nobody_up]))
+                   a_leader_that_was_cut_off_answers_nothing_from_memory, readers_that_take_nothing_hold_nobody_up]))

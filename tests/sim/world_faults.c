@@ -148,7 +148,7 @@ static void link_cut(struct world *world, unsigned a, unsigned b, bool both)
         sim_link_set(world->sim, b, a, false);
 }
 
-/* Isolated members, halves, a bridge; compute nodes and schedulers fall on either side. */
+/* Isolated members, which clients may still reach, halves, a bridge; compute nodes and schedulers fall on either side. */
 static void do_partition(struct world *world)
 {
     struct sim *sim = world->sim;
@@ -158,10 +158,10 @@ static void do_partition(struct world *world)
     world->counts.partitions++;
     for (unsigned i = 0; i < WORLD_NODES; i++)
         for (unsigned j = 0; j < i; j++) {
-            bool apart = kind == 0 ? i == victim || j == victim
-                         : kind == 1
-                             ? (sides >> i & 1) != (sides >> j & 1)
-                             : (sides >> i & 1) != (sides >> j & 1) && i != victim && j != victim;
+            bool apart =
+                kind == 0   ? (i == victim || j == victim) && (sides & 1 || i < world->member_count)
+                : kind == 1 ? (sides >> i & 1) != (sides >> j & 1)
+                            : (sides >> i & 1) != (sides >> j & 1) && i != victim && j != victim;
             if (apart)
                 link_cut(world, i, j, true);
         }

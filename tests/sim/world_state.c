@@ -51,11 +51,16 @@ struct job_facts {
     uint64_t stops_us; /* since when a checkpoint stops it, the last time */
 };
 
+struct kept_event {
+    uint64_t hash;
+    uint64_t index; /* it was in the state by then */
+};
+
 struct state_checks {
     uint64_t *hashes; /* by index */
     size_t hash_count;
-    uint64_t index, event; /* up to which events were read */
-    uint64_t *events;      /* hashes by sequence */
+    uint64_t index, event;     /* up to which events were read */
+    struct kept_event *events; /* by sequence */
     size_t event_count;
     uint64_t last_id;
     struct checkpoint_facts *checkpoints; /* by sequence */
@@ -348,13 +353,23 @@ static void event_keep(struct state_checks *checks, const Ckpt__V1__Event *event
                (count - checks->event_count) * sizeof(*checks->events));
         checks->event_count = count;
     }
-    checks->events[event->sequence] = event_hash(event);
+    checks->events[event->sequence] = (struct kept_event){event_hash(event), checks->index};
 }
 
 bool state_checks_event_is(const struct world *world, const Ckpt__V1__Event *event)
 {
     return event->sequence < world->state->event_count &&
-           world->state->events[event->sequence] == event_hash(event);
+           world->state->events[event->sequence].hash == event_hash(event);
+}
+
+uint64_t state_checks_events_by(const struct world *world, uint64_t index)
+{
+    const struct state_checks *checks = world->state;
+    uint64_t sequence = checks->event;
+
+    while (sequence > 0 && checks->events[sequence].index > index)
+        sequence--;
+    return sequence;
 }
 
 bool state_checks_hash_is(const struct world *world, uint64_t index, uint64_t hash)

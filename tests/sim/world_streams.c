@@ -1,9 +1,11 @@
-/* Streams that clients keep open: one watches the events of the cluster, the other takes a backup now and then, of any member.
+/* Streams that clients keep open: one watches the events of the cluster, the others take a backup and look at the events now and then,
+ * of any member.
  *
  * Flow     watch: every event once and in order, over all leaders, equal to what the state of the first member that applied it said
  *          (docs: resume after the last sequence seen). Backup: what arrived whole is read back as a restore would do, and its state is
- *          the one that everybody had at that index (I12).
- * Shapes   one watch, one backup at a time; both begin again behind a pause when they end.
+ *          the one that everybody had at that index (I12). Look: a watch that does not follow; one that ends well has
+ *          told every event that was acknowledged, with anything, before it was asked for (I7).
+ * Shapes   one of each at a time; they begin again behind a pause when they end.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,7 +22,9 @@
 enum {
     WATCH_AGAIN_MS = 200,
     BACKUP_EVERY_US = 8 * SECOND_US, /* at most */
-    BACKUP_TIMEOUT_MS = 8000
+    BACKUP_TIMEOUT_MS = 8000,
+    LOOK_EVERY_US = SECOND_US / 4, /* at most */
+    LOOK_TIMEOUT_MS = 2000
 };
 
 struct world_streams {
@@ -28,8 +32,9 @@ struct world_streams {
     struct clock_ops clock;
     struct clock_timer *again;
     struct rpc_follow *follow;
-    struct rpc_client_call *watch, *backup;
-    uint64_t seen; /* sequence of the last event */
+    struct rpc_client_call *watch, *backup, *look;
+    uint64_t seen;                /* sequence of the last event */
+    uint64_t look_due, look_seen; /* what the look has to tell at least, and has told */
     struct rpc_channel *channels[WORLD_MEMBERS_MAX];
     struct buf file;
 };
@@ -184,21 +189,28 @@ static void backup_end(struct rpc_client_call *call, void *data, const struct rp
                         rpc_status_name(end->status), end->message);
 }
 
+static struct rpc_channel *channel_to(struct world_streams *streams, unsigned member)
+{
+    char address[32];
+
+    snprintf(address, sizeof(address), "member%u:7443", member + 1);
+    if (streams->channels[member] == NULL)
+        streams->channels[member] =
+            rpc_channel_new(&streams->world->scheduler_loops[0].uv, address, NULL);
+    return streams->channels[member];
+}
+
 static void backup_begin(struct world_streams *streams, unsigned member)
 {
     static const struct rpc_client_handlers handlers = {.on_message = backup_message,
                                                         .on_end = backup_end};
     Ckpt__V1__BackupRequest request = CKPT__V1__BACKUP_REQUEST__INIT;
-    struct world *world = streams->world;
-    char address[32];
 
-    snprintf(address, sizeof(address), "member%u:7443", member + 1);
-    if (streams->channels[member] == NULL)
-        streams->channels[member] = rpc_channel_new(&world->scheduler_loops[0].uv, address, NULL);
     streams->file.length = 0;
-    request.linearizable = sim_chance(world->sim, 2);
-    streams->backup = rpc_channel_open(streams->channels[member], "/ckpt.v1.OperatorService/Backup",
-                                       BACKUP_TIMEOUT_MS, true, &handlers, streams);
+    request.linearizable = sim_chance(streams->world->sim, 2);
+    streams->backup =
+        rpc_channel_open(channel_to(streams, member), "/ckpt.v1.OperatorService/Backup",
+                         BACKUP_TIMEOUT_MS, true, &handlers, streams);
     send_last(streams->backup, &request.base);
 }
 
@@ -216,6 +228,65 @@ static void backup_due(void *data)
         return;
     before = sim_enter(world->sim, WORLD_SCHEDULER_NODE);
     backup_begin(streams, (unsigned)sim_random(world->sim, world->options.replicas));
+    sim_leave(world->sim, before);
+}
+
+/* ---- looks ---- */
+
+static void look_message(struct rpc_client_call *call, void *data, const uint8_t *bytes,
+                         size_t length)
+{
+    struct world_streams *streams = data;
+    Ckpt__V1__Event *event = ckpt__v1__event__unpack(NULL, length, bytes);
+
+    (void)call;
+    CHECK(event != NULL);
+    streams->look_seen = event->sequence;
+    ckpt__v1__event__free_unpacked(event, NULL);
+}
+
+static void look_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)
+{
+    struct world_streams *streams = data;
+
+    (void)call;
+    streams->look = NULL;
+    if (end->status == RPC_OK && streams->look_seen < streams->look_due)
+        world_violation(streams->world, "I7",
+                        "a watch ends well behind event %" PRIu64 "; event %" PRIu64
+                        " was acknowledged before it was asked for",
+                        streams->look_seen, streams->look_due);
+}
+
+static void look_begin(struct world_streams *streams, unsigned member)
+{
+    static const struct rpc_client_handlers handlers = {.on_message = look_message,
+                                                        .on_end = look_end};
+    Ckpt__V1__WatchRequest request = CKPT__V1__WATCH_REQUEST__INIT;
+    struct world *world = streams->world;
+
+    streams->look_due = state_checks_events_by(world, history_acknowledged(world));
+    streams->look_seen = streams->look_due == 0 ? 0 : streams->look_due - 1;
+    request.after_sequence = streams->look_seen;
+    streams->look = rpc_channel_open(channel_to(streams, member), "/ckpt.v1.BrokerService/Watch",
+                                     LOOK_TIMEOUT_MS, false, &handlers, streams);
+    send_last(streams->look, &request.base);
+}
+
+static void look_due(void *data)
+{
+    struct world_streams *streams = data;
+    struct world *world = streams->world;
+    unsigned before;
+
+    if (world->phase != WORLD_CHAOS)
+        return;
+    sim_after(world->sim, SIM_NODES_MAX, 1 + sim_random(world->sim, LOOK_EVERY_US), look_due,
+              streams);
+    if (streams->look != NULL)
+        return;
+    before = sim_enter(world->sim, WORLD_SCHEDULER_NODE);
+    look_begin(streams, (unsigned)sim_random(world->sim, world->options.replicas));
     sim_leave(world->sim, before);
 }
 
@@ -242,6 +313,8 @@ void streams_start(struct world *world)
     sim_leave(world->sim, before);
     sim_after(world->sim, SIM_NODES_MAX, 1 + sim_random(world->sim, BACKUP_EVERY_US), backup_due,
               streams);
+    sim_after(world->sim, SIM_NODES_MAX, 1 + sim_random(world->sim, LOOK_EVERY_US), look_due,
+              streams);
 }
 
 void streams_close(struct world *world)
@@ -254,6 +327,8 @@ void streams_close(struct world *world)
         rpc_client_call_cancel(streams->watch);
     if (streams->backup != NULL)
         rpc_client_call_cancel(streams->backup);
+    if (streams->look != NULL)
+        rpc_client_call_cancel(streams->look);
     streams->clock.timer_free(streams->again);
     rpc_follow_free(streams->follow);
     for (unsigned i = 0; i < WORLD_MEMBERS_MAX; i++)

@@ -101,7 +101,8 @@ static void the_last_voter_stays_and_unknown_ones_are_not_found(void **state)
 
 static void without_a_leader_nobody_changes_the_members(void **state)
 {
-    static const char *const methods[] = {"AddMember", "PromoteMember", "RemoveMember"};
+    static const char *const methods[] = {"AddMember", "PromoteMember", "RemoveMember",
+                                          "TransferLeadership"};
 
     (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(methods); i++)
