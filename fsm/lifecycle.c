@@ -218,9 +218,10 @@ const char *fsm_reason_name(Ckpt__V1__Reason reason)
                                         "preempted",
                                         "migrated",
                                         "new_epoch",
-                                        "scaled_without_checkpoint"};
+                                        "scaled_without_checkpoint",
+                                        "storage_system_down"};
 
-    _Static_assert(ARRAY_COUNT(names) == CKPT__V1__REASON__REASON_SCALED_WITHOUT_CHECKPOINT + 1,
+    _Static_assert(ARRAY_COUNT(names) == CKPT__V1__REASON__REASON_STORAGE_SYSTEM_DOWN + 1,
                    "one name each");
     return (unsigned)reason < ARRAY_COUNT(names) ? names[reason] : "unknown";
 }

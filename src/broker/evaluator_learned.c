@@ -73,6 +73,15 @@ static double write_quantile_s(const struct fsm_learned *learned, double at_risk
     return eval_write_quantile_s(&history, 0, at_risk_s);
 }
 
+/* At less bandwidth than its checkpoints had it takes as much longer. */
+static double stretched(const struct fsm_learned *learned, double size_bytes,
+                        double bandwidth_bytes_per_s)
+{
+    double mean_s = fmax((double)learned->write_mean_us * MICRO, MICRO);
+
+    return bandwidth_bytes_per_s > 0 ? fmax(size_bytes / bandwidth_bytes_per_s / mean_s, 1) : 1;
+}
+
 /* So that the model's stall_fraction * factor * w + quiesce is what was measured. */
 static double stall_factor(const struct eval_policy *policy, const struct fsm_learned *learned,
                            double write_s)
@@ -115,7 +124,9 @@ void evaluator_fill_learned(const struct evaluator_cycle *cycle,
         view->bandwidth_bytes_per_s[row] =
             measured_bandwidth(allocation, (double)fsm_target_budget_when_up(target));
     if (view->walltime_left_s[row] < INFINITY)
-        view->write_quantile_s[row] = write_quantile_s(learned, view->age_s[row]);
+        view->write_quantile_s[row] =
+            write_quantile_s(learned, view->age_s[row]) *
+            stretched(learned, view->size_bytes[row], view->bandwidth_bytes_per_s[row]);
     view->stall_factor[row] =
         stall_factor(&cycle->policy, learned, (double)learned->write_mean_us * MICRO);
 }

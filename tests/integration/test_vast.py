@@ -136,6 +136,7 @@ def a_vms_that_says_offline_takes_the_target_down_and_a_silent_one_does_not():
             target = site.target()
             assert target["detail"] == f"the VMS says that {member} is {state}" and target["reason"].lower().endswith("storage_system_down"), target
             assert metric(site.cluster.wait_leader().http, 'ckpt_destination_up{destination="scratch"}') == 0
+            assert "(storage system down)" in site.cluster.ctl("events").stdout
             time.sleep(1)  # five probes, all of them good
             assert not site.target().get("available")
             site.vms.cluster[member] = well

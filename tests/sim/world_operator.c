@@ -12,6 +12,7 @@
 
 #include "ckpt/v1/operator.pb-c.h"
 #include "src/base/check.h"
+#include "src/broker/storage_watch.h"
 #include "tests/sim/world_internal.h"
 
 enum { TIMEOUT_MS = 4000, ID_BYTES = 48 };
@@ -155,6 +156,44 @@ static void put_target(struct world_operator *desk)
     call(desk, "OperatorService/PutTarget", &message.base, &ckpt__v1__mutation_reply__descriptor);
 }
 
+/* ---- storage systems ---- */
+
+static void fall_silent(void *data)
+{
+    struct world *world = data;
+
+    for (unsigned i = 0; i < WORLD_MEMBERS_MAX; i++) {
+        struct world_member *member = &world->members[i];
+
+        for (uint32_t slot = 0; member->up && slot < world->options.targets; slot++)
+            storage_watch_untold(member->broker.storage_watch, slot);
+    }
+}
+
+/* What src/broker/headroom.c hands on of a VMS, which nobody simulates: what it leaves for checkpoints, that it measures nothing any more,
+ * how it is. Words about its health are followed by silence, so that probes alone decide in the end. */
+static void tell_of_storage(struct world_operator *desk)
+{
+    struct sim *sim = desk->world->sim;
+    struct world_member *leader = members_leader(desk->world);
+    uint32_t slot = (uint32_t)sim_random(sim, desk->world->options.targets);
+    unsigned what = (unsigned)sim_random(sim, 4), before;
+    uint64_t bytes_per_s = UINT64_C(500000000) * (1 + sim_random(sim, 20));
+    bool well = sim_chance(sim, 3);
+
+    if (leader == NULL)
+        return;
+    before = sim_enter(sim, leader->number);
+    for (int i = 0; what == 0 && i < 3; i++)
+        storage_watch_told(leader->broker.storage_watch, slot, well ? "" : "told so");
+    if (what != 0)
+        storage_watch_measured(leader->broker.storage_watch, slot, what == 1 ? 0 : bytes_per_s);
+    sim_leave(sim, before);
+    if (what == 0)
+        sim_after(sim, SIM_NODES_MAX, SECOND_US + sim_random(sim, 3 * SECOND_US), fall_silent,
+                  desk->world);
+}
+
 static void drain_node(struct world_operator *desk)
 {
     struct world *world = desk->world;
@@ -253,6 +292,9 @@ static void on_timer(void *data)
         break;
     case 3:
         put_target(desk);
+        break;
+    case 6:
+        tell_of_storage(desk);
         break;
     case 4:
         drain_node(desk);

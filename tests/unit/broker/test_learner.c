@@ -252,6 +252,33 @@ static void a_jobs_own_checkpoints_are_what_the_model_plans_with(void **unused)
     finish(fake);
 }
 
+/* S1-005: the last safe slot before the walltime comes as much earlier as the storage is slower than it was */
+static void less_bandwidth_than_its_checkpoints_had_stretches_what_was_learned(void **unused)
+{
+    struct fake *fake = start();
+    struct learned_rates rates = rates_of_next_leader(fake);
+    struct eval_view view;
+    double quantile_s;
+
+    (void)unused;
+    eval_view_alloc(&view, 1);
+    assert_int_equal(fake_register(fake, "job", 1, 1, set_walltime).status, FSM_OK);
+    for (int i = 0; i < 4; i++)
+        run_checkpoint(fake, 300000, 100000, UINT64_C(200000000000)); /* at 500 MB/s */
+    fill_one(fake, &rates, &view);
+    quantile_s = view.write_quantile_s[0];
+    fake_set_measured(fake, 600000000);
+    fill_one(fake, &rates, &view);
+    expect_near(view.bandwidth_bytes_per_s[0], 5e8, 1e-9);
+    expect_near(view.write_quantile_s[0], quantile_s, 1e-6);
+    fake_set_measured(fake, 125000000);
+    fill_one(fake, &rates, &view);
+    expect_near(view.bandwidth_bytes_per_s[0], 1.25e8, 1e-9);
+    expect_near(view.write_quantile_s[0], 4 * quantile_s, 1e-6);
+    eval_view_free(&view);
+    finish(fake);
+}
+
 static void kills_and_demands_of_its_class_reach_the_job(void **unused)
 {
     struct fake *fake = start();
@@ -382,6 +409,7 @@ int main(void)
         cmocka_unit_test(an_idle_cluster_writes_nothing_that_was_learned),
         cmocka_unit_test(what_is_learned_enters_the_log_at_most_every_few_minutes),
         cmocka_unit_test(a_jobs_own_checkpoints_are_what_the_model_plans_with),
+        cmocka_unit_test(less_bandwidth_than_its_checkpoints_had_stretches_what_was_learned),
         cmocka_unit_test(kills_and_demands_of_its_class_reach_the_job),
         cmocka_unit_test(what_was_expected_is_compared_with_what_came),
         cmocka_unit_test(queue_reports_grow_old_in_sight),
