@@ -161,8 +161,11 @@ static inline void random_rare(struct script *script, uint64_t *state, char *lin
 
     random_nodes(state, nodes, sizeof(nodes));
     if (which < 3)
-        snprintf(line, size, "target %s %s", random_draw(state, 2) ? "scratch" : "other",
-                 which == 0 ? "down" : "up");
+        snprintf(line, size, "target %s %s %s%" PRIu64 "%s",
+                 random_draw(state, 2) ? "scratch" : "other", which == 0 ? "down" : "up",
+                 random_draw(state, 2) ? "measured=" : "unmeasured=",
+                 random_draw(state, 4) ? 1 + random_draw(state, 8000000000) : 0,
+                 random_draw(state, 4) ? "" : " forget");
     else if (which == 3)
         snprintf(line, size, "put %s write=%" PRIu64 " prefix=/%s",
                  random_draw(state, 2) ? "scratch" : "third",
