@@ -306,6 +306,17 @@ static int storage_open(struct consensus *consensus, struct err *err)
     return 0;
 }
 
+/* S17: the others' hellos say whether they have heard of it. */
+static void life_begin(struct consensus *consensus)
+{
+    const struct random_ops *random = consensus->config.random;
+
+    if (!consensus->safety.blank || !safety_rule(17))
+        return;
+    random->fill(random->context, &consensus->transport.begun, sizeof(uint64_t));
+    consensus->transport.begun |= 1; /* 0: it is not being filled */
+}
+
 static int core_start(struct consensus *consensus, struct err *err)
 {
     struct raft *raft = &consensus->raft;
@@ -327,6 +338,7 @@ static int core_start(struct consensus *consensus, struct err *err)
     if (status != 0)
         return err_set(err, ERR_IO, "start consensus: %s", raft_errmsg(raft));
     consensus->transport.incarnation = consensus->folder.incarnation;
+    life_begin(consensus);
     if (transport_listen(&consensus->transport, config->listen_address, err) != 0)
         return -1;
     consensus->core_started = true;
@@ -343,6 +355,7 @@ static int on_filled(void *context)
 
     if (folder_remove(&consensus->folder, FOLDER_BLANK_FILE, &err) == 0) {
         consensus->moved = true;
+        consensus->transport.begun = 0;
         return 0;
     }
     core_fail(consensus, &err);

@@ -77,7 +77,13 @@ static void hello_encode(struct buf *buf, const struct frame_hello *hello)
     text_encode(buf, hello->name);
     text_encode(buf, hello->address);
     buf_put(buf, hello->last_index, 8);
-    contact_encode(buf, hello->contact);
+    if (!hello->tells_heard) {
+        contact_encode(buf, hello->contact);
+        return;
+    }
+    text_encode(buf, hello->contact);
+    buf_put(buf, hello->begun, 8);
+    buf_put(buf, hello->heard, 8);
 }
 
 static void reply_encode(struct buf *buf, const struct frame_hello_reply *reply)
@@ -367,6 +373,9 @@ static int hello_decode(struct bytes_reader *reader, struct frame_hello *hello)
     text_decode(reader, hello->address, sizeof(hello->address));
     hello->last_index = reader_get(reader, 8);
     contact_decode(reader, hello->contact);
+    hello->tells_heard = !reader->failed && reader->left >= 16;
+    hello->begun = hello->tells_heard ? reader_get(reader, 8) : 0;
+    hello->heard = hello->tells_heard ? reader_get(reader, 8) : 0;
     return reader->failed || hello->from == 0 || !id_valid(hello->name) || hello->address[0] == '\0'
                ? -1
                : 0;

@@ -53,6 +53,9 @@ struct frame_hello {
     char address[CONSENSUS_ADDRESS_BYTES]; /* where `from` listens */
     uint64_t last_index;                   /* of the sender's log */
     char contact[CONSENSUS_ADDRESS_BYTES]; /* of the sender; not in the frame when "" */
+    bool tells_heard;                      /* the two that follow are there: the build knows them */
+    uint64_t begun; /* S17: the sender is being filled, and this names its life; else 0 */
+    uint64_t heard; /* what the last hello that the sender has read of `to` said of that */
 };
 
 /* Append only. */

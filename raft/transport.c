@@ -17,9 +17,11 @@ struct inbound {
     struct peer *peer;
     struct buf buf;
     uint64_t accepted_us;
-    bool in_use;   /* frames are being delivered: free later */
-    bool answered; /* not welcome: no frame may follow */
-    bool dropped;  /* to be freed */
+    uint64_t number; /* in the order of acceptance */
+    bool deaf;       /* S17: what comes here may have been said before our hello was read */
+    bool in_use;     /* frames are being delivered: free later */
+    bool answered;   /* not welcome: no frame may follow */
+    bool dropped;    /* to be freed */
 };
 
 static uint64_t now_us(const struct transport *transport)
@@ -68,15 +70,23 @@ static void frame_send(struct transport *transport, struct network_stream *strea
 
 /* ---- outbound ---- */
 
-/* The backoff shrinks only after a connection has lasted, so that a peer which refuses us is not dialled in a hurry. */
-static void out_lost(struct peer *peer)
+/* True: it was open. */
+static bool out_forget(struct peer *peer)
 {
-    uint64_t now = now_us(peer->transport);
     bool was_ready = peer->out_ready;
 
     peer->out = NULL;
     peer->out_ready = false;
     buf_consume(&peer->replies, peer->replies.length);
+    return was_ready;
+}
+
+/* The backoff shrinks only after a connection has lasted, so that a peer which refuses us is not dialled in a hurry. */
+static void out_lost(struct peer *peer)
+{
+    uint64_t now = now_us(peer->transport);
+    bool was_ready = out_forget(peer);
+
     if (peer->address_in_config[0] != '\0' &&
         (!was_ready || now - peer->dialled_us < UINT64_C(1000) * TRANSPORT_BACKOFF_MAX_MS))
         peer->dials_config = !peer->dials_config;
@@ -109,6 +119,10 @@ static void out_opened(void *data)
     snprintf(hello.hello.name, sizeof(hello.hello.name), "%s", transport->self.name);
     snprintf(hello.hello.address, sizeof(hello.hello.address), "%s", transport->self.address);
     snprintf(hello.hello.contact, sizeof(hello.hello.contact), "%s", transport->self.contact);
+    hello.hello.tells_heard = true;
+    hello.hello.begun = transport->begun;
+    hello.hello.heard = peer->begun;
+    peer->told = peer->begun;
     peer->out_ready = true;
     frame_send(transport, peer->out, &hello);
 }
@@ -268,6 +282,15 @@ static struct peer *stranger_new(struct transport *transport, const struct frame
     return peer;
 }
 
+/* The peer lives: no reason to wait for the next dial, nor for one that began while it could not be reached. S17: and when it is being
+ * filled it takes nothing on a connection that has not told it that its hello was read. */
+static bool out_is_outdated(const struct peer *peer)
+{
+    return peer->out_ready ? peer->begun != 0 && peer->begun != peer->told
+                           : peer->out != NULL && now_us(peer->transport) - peer->dialled_us >
+                                                      UINT64_C(1000) * TRANSPORT_DIAL_PATIENCE_MS;
+}
+
 static void in_adopt(struct inbound *in, struct peer *peer)
 {
     struct transport *transport = in->transport;
@@ -281,13 +304,13 @@ static void in_adopt(struct inbound *in, struct peer *peer)
         in_drop(old, false);
     }
     peer->in = in;
+    peer->in_number = in->number;
     if (peer->stranger)
         peer->drop_us = 0;
-    /* It lives: no reason to wait for the next dial, nor for one that began while it could not be reached. */
-    if (peer->out != NULL && !peer->out_ready &&
-        now_us(transport) - peer->dialled_us > UINT64_C(1000) * TRANSPORT_DIAL_PATIENCE_MS) {
+    if (out_is_outdated(peer)) {
         transport->network->close(peer->out);
-        peer->out = NULL;
+        if (out_forget(peer))
+            transport->events.outbound_lost(transport->events.context, peer->member.id);
     }
     if (peer->out == NULL) {
         peer->backoff_ms = TRANSPORT_BACKOFF_MIN_MS;
@@ -354,18 +377,24 @@ static struct peer *welcome(struct transport *transport, const struct frame_hell
         peer = stranger_new(transport, hello);
     if (peer == NULL)
         reply->welcome = FRAME_WELCOME_FULL;
-    else
-        snprintf(peer->contact, sizeof(peer->contact), "%s", hello->contact);
+    if (peer == NULL)
+        return NULL;
+    snprintf(peer->contact, sizeof(peer->contact), "%s", hello->contact);
+    peer->begun = hello->begun;
     return peer;
 }
 
 static int in_hello(struct inbound *in, const struct frame_hello *hello)
 {
     struct frame_message message = {.type = FRAME_HELLO_REPLY};
-    struct peer *peer;
+    struct peer *peer = find_peer(in->transport, hello->from);
 
     if (!stream_is(in->transport, in->stream, hello->from))
         return -1;
+    if (peer != NULL && !hello->probe && in->number < peer->in_number)
+        return -1; /* it has dialled again since, or has even been begun anew */
+    in->deaf =
+        in->transport->begun != 0 && hello->tells_heard && hello->heard != in->transport->begun;
     peer = welcome(in->transport, hello, &message.reply);
     frame_send(in->transport, in->stream, &message);
     if (peer == NULL)
@@ -373,6 +402,14 @@ static int in_hello(struct inbound *in, const struct frame_hello *hello)
     else
         in_adopt(in, peer);
     return 0;
+}
+
+/* S17: what a leader says that may not know of us yet is worth nothing as long as we are being filled: it may still count what our
+ * former self had acknowledged. An older build tells nothing. */
+static bool in_passes_over(const struct inbound *in, enum frame_type type)
+{
+    return in->deaf && in->transport->begun != 0 &&
+           (type == FRAME_APPEND || type == FRAME_SNAPSHOT_BEGIN || type == FRAME_SNAPSHOT_CHUNK);
 }
 
 static int in_frame(struct inbound *in, const struct frame *frame)
@@ -392,6 +429,10 @@ static int in_frame(struct inbound *in, const struct frame *frame)
     }
     in->peer->heard = true;
     in->peer->last_heard_us = now_us(transport);
+    if (in_passes_over(in, message.type)) {
+        frame_message_close(&message);
+        return 0;
+    }
     transport->events.message(transport->events.context, in->peer->member.id, &message);
     return 0;
 }
@@ -458,6 +499,7 @@ static void accepted(void *data, struct network_stream *stream)
     in->transport = transport;
     in->stream = stream;
     in->accepted_us = now_us(transport);
+    in->number = ++transport->accepted_count;
     buf_init(&in->buf);
     list_push_back(&transport->greeting, &in->node);
     transport->greeting_count++;

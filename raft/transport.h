@@ -11,6 +11,9 @@
  *          A receive buffer holds one frame.
  *          Two addresses of a peer are tried in turn: the newest word (its own hello, or the replicated book), and the one of
  *          this member's configuration file, so that a file that was corrected everywhere works too.
+ *          S17: a member that is being filled takes entries and snapshots of none that said them before it had read this life's hello:
+ *          hellos name that life, and the one they have heard of. Who reads of a new one dials again, so as to say so.
+ *          Of two connections of one peer the one that was accepted last counts, whichever's hello is read last.
  * Errors   a frame that is not right ends its connection. A hello of another cluster, of another incarnation of this cluster
  *          (after a recovery or restore that this or the other member was no part of), for another member, or of one that was
  *          removed is answered so and leads nowhere. Where the network proves who a peer is (tls_network.h), it must be the
@@ -75,8 +78,11 @@ struct peer {
     uint64_t dialled_us;
     uint64_t next_dial_us;
     uint32_t backoff_ms;
+    uint64_t begun; /* as its last hello said: S17, it is being filled */
+    uint64_t told;  /* of that in our hello on out */
     struct inbound *in;
-    bool heard; /* last_heard_us means something */
+    uint64_t in_number; /* of the last one that it said hello on */
+    bool heard;         /* last_heard_us means something */
     uint64_t last_heard_us;
 };
 
@@ -95,6 +101,8 @@ struct transport {
     char cluster_id[FRAME_CLUSTER_BYTES];
     struct consensus_member self;
     uint64_t incarnation; /* set before the first dial; 0: not known yet (folder.h) */
+    uint64_t begun;       /* S17: names this life of a member that is being filled; else 0 */
+    uint64_t accepted_count;
     const struct consensus_member *in_config; /* the configuration file's; the caller's */
     size_t in_config_count;
     struct peer *peers[TRANSPORT_PEERS_MAX];

@@ -23,6 +23,7 @@ static void seed_message(enum frame_type type, struct frame_message *message)
         strcpy(message->hello.name, "n1");
         strcpy(message->hello.address, "10.0.0.1:9000");
         message->hello.from = message->hello.to = 1;
+        message->hello.tells_heard = true;
         break;
     case FRAME_HELLO_REPLY:
         strcpy(message->reply.cluster_id, "demo");

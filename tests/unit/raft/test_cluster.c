@@ -172,7 +172,7 @@ static void a_late_member_catches_up_by_snapshot(void **state)
 /* However large the state: otherwise the member, having installed it, would need another one, and so on (C21). */
 static void the_log_behind_a_large_snapshot_is_kept_until_it_is_installed(void **state)
 {
-    struct cluster *cluster = cluster_new(11, 3);
+    struct cluster *cluster = cluster_new(12, 3);
     unsigned leader, late;
     const struct consensus *consensus;
     uint64_t taken, grown_after = 0;

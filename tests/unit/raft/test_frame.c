@@ -57,7 +57,7 @@ static void appends_come_back_entry_by_entry(void **state)
     buf_close(&buf);
 }
 
-static void every_small_message_comes_back(void **state)
+static void a_hello_comes_back(void **state)
 {
     struct frame_message message = {.type = FRAME_HELLO}, got;
     struct buf buf;
@@ -82,9 +82,27 @@ static void every_small_message_comes_back(void **state)
     buf = encode(&message);
     got = decode_ok(&buf);
     assert_string_equal(got.hello.contact, "10.0.0.1:7443");
+    assert_false(got.hello.tells_heard); /* as an older build says */
     buf_close(&buf);
+    message.hello.contact[0] = '\0';
+    message.hello.tells_heard = true;
+    message.hello.begun = 5;
+    message.hello.heard = UINT64_MAX;
+    buf = encode(&message);
+    got = decode_ok(&buf);
+    assert_string_equal(got.hello.contact, "");
+    assert_true(got.hello.tells_heard);
+    assert_uint_equal(got.hello.begun, 5);
+    assert_uint_equal(got.hello.heard, UINT64_MAX);
+    buf_close(&buf);
+}
 
-    message = (struct frame_message){.type = FRAME_HELLO_REPLY};
+static void every_other_small_message_comes_back(void **state)
+{
+    struct frame_message message = {.type = FRAME_HELLO_REPLY}, got;
+    struct buf buf;
+
+    (void)state;
     message.reply = (struct frame_hello_reply){
         .welcome = FRAME_WELCOME_REMOVED, .cluster_id = "demo", .member_id = 3, .index = 77};
     buf = encode(&message);
@@ -234,7 +252,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(appends_come_back_entry_by_entry),
-        cmocka_unit_test(every_small_message_comes_back),
+        cmocka_unit_test(a_hello_comes_back),
+        cmocka_unit_test(every_other_small_message_comes_back),
         cmocka_unit_test(what_a_later_build_adds_to_a_hello_is_passed_over),
         cmocka_unit_test(a_cut_frame_waits_and_a_flipped_one_ends_the_connection),
         cmocka_unit_test(an_oversized_frame_is_refused_from_its_header),

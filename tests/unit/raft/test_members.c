@@ -2,6 +2,7 @@
  * reason, who was removed stops, and crashes and partitions at any moment leave one configuration. */
 #include "tests/support/test.h"
 
+#include "raft/consensus_internal.h"
 #include "raft/io_ops.h"
 #include "tests/unit/raft/cluster.h"
 
@@ -486,12 +487,103 @@ static void a_member_that_is_being_filled_after_a_bootstrap_has_no_vote(void **s
     assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
     cluster_free(cluster);
 }
+
 static struct consensus_status status_of(struct cluster *cluster, unsigned node)
 {
     struct consensus_status status;
 
     consensus_get_status(cluster->nodes[node].consensus, &status);
     return status;
+}
+
+static struct network_stream *(*connect_real)(void *context, const char *address,
+                                              const struct network_events *events);
+
+static struct network_stream *connect_nowhere(void *context, const char *address,
+                                              const struct network_events *events)
+{
+    (void)address;
+    return connect_real(context, "nowhere", events);
+}
+
+/* Its connection to the leader comes to an end, and the leader's dials reach it again, while everything else that is under way from it to
+ * the leader goes on waiting. What cannot be sent meanwhile makes the leader begin behind what it knows. */
+static void only_dials_reach(struct cluster *cluster, unsigned leader, unsigned node)
+{
+    uint64_t killed_us = sim_now_us(cluster->sim);
+    const struct peer *peer =
+        transport_peer(&cluster->nodes[leader].consensus->transport, node + 1);
+    bool proposed = false;
+
+    while (!peer->out_ready || peer->dialled_us <= killed_us) {
+        bool ends = (sim_now_us(cluster->sim) - killed_us) % 50000 < 2000;
+        assert_true(sim_now_us(cluster->sim) < killed_us + SECOND_US / 2);
+        if (!proposed && peer->out == NULL)
+            proposed = cluster_propose(cluster);
+        sim_link_set(cluster->sim, node, leader,
+                     peer->dialled_us <= killed_us ? ends : peer->out != NULL);
+        cluster_step(cluster);
+    }
+    sim_link_set(cluster->sim, node, leader, false);
+}
+
+/* S17, I11: a leader reads what the former self of a wiped member had acknowledged after it has given the new one a part of that, which was
+ * all that was committed then. The new one helps nobody elect itself without the rest. */
+static void a_leader_that_has_not_heard_of_a_blank_member_fills_nobody(void **state)
+{
+    struct cluster *cluster = cluster_new_with(25, 3, 3);
+    unsigned leader, wiped, late;
+    const struct raft_progress *progress;
+    uint64_t cut_us, acknowledged;
+
+    (void)state;
+    cluster->config.election_timeout_ms = 2000; /* it leads all the time, heard or not */
+    for (unsigned i = 0; i < 3; i++)
+        cluster_start(cluster, i, true);
+    while (cluster_leader(cluster) < 0)
+        cluster_step(cluster);
+    leader = (unsigned)cluster_leader(cluster);
+    wiped = (leader + 1) % 3, late = (leader + 2) % 3;
+    progress = &cluster->nodes[leader].consensus->raft.leader_state.progress[wiped];
+    while (progress->state != PROGRESS_PIPELINE)
+        cluster_step(cluster);
+    assert_uint_equal(progress->match_index, 1);
+    sim_link_set(cluster->sim, wiped, leader, false);
+    cut_us = sim_now_us(cluster->sim);
+    propose_many(cluster, 5);
+    cluster_run(cluster, SECOND_US / 4);
+    assert_uint_equal(cluster->acknowledged, 5);
+    assert_false(status_of(cluster, wiped).filling || status_of(cluster, late).filling);
+    isolate(cluster, late, false);
+    cluster->entry_bytes_max = 60000;
+    propose_many(cluster, 20);
+    cluster_run(cluster, SECOND_US / 4);
+    assert_uint_equal(status_of(cluster, wiped).last_index, status_of(cluster, leader).last_index);
+    while ((sim_now_us(cluster->sim) - cut_us) % 50000 < 25000)
+        cluster_step(cluster);
+    cluster_kill(cluster, wiped);
+    sim_wipe(cluster->sim, wiped);
+    connect_real = cluster->nodes[wiped].network.connect;
+    cluster->nodes[wiped].network.connect = connect_nowhere;
+    cluster_start(cluster, wiped, true);
+    only_dials_reach(cluster, leader, wiped);
+    cluster_run(cluster, SECOND_US / 5);
+    assert_uint_equal(progress->match_index, 1);
+    assert_true(status_of(cluster, wiped).last_index < status_of(cluster, leader).last_index);
+    assert_true(status_of(cluster, wiped).filling);
+    sim_link_set(cluster->sim, wiped, leader, true); /* what was said by its former self comes */
+    while (cluster->acknowledged < 25)
+        assert_true(cluster_step(cluster));
+    acknowledged = cluster->acknowledged_index;
+    cluster_kill(cluster, leader);
+    cluster->nodes[wiped].network.connect = connect_real;
+    isolate(cluster, late, true);
+    cluster_run(cluster, 20 * SECOND_US);
+    assert_int_equal(cluster_leader(cluster), -1);
+    cluster_start(cluster, leader, false);
+    assert_true(cluster_run_until_equal(cluster, 20 * SECOND_US));
+    assert_true(cluster->nodes[late].state.index >= acknowledged);
+    cluster_free(cluster);
 }
 
 static int (*unlink_real)(void *context, const char *path, struct err *err);
@@ -696,6 +788,7 @@ int main(void)
         cmocka_unit_test(a_member_that_was_down_when_it_was_removed_is_told_when_it_comes_back),
         cmocka_unit_test(a_change_that_was_not_committed_is_rolled_back),
         cmocka_unit_test(a_blank_folder_under_an_old_id_has_no_vote),
+        cmocka_unit_test(a_leader_that_has_not_heard_of_a_blank_member_fills_nobody),
         cmocka_unit_test(a_member_that_is_being_filled_after_a_bootstrap_has_no_vote),
         cmocka_unit_test(a_mark_that_cannot_be_removed_ends_the_member),
         cmocka_unit_test(a_promotion_that_only_the_leader_knows_blocks_no_election),

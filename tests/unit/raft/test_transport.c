@@ -108,6 +108,12 @@ static void on_lost(void *context, uint64_t peer)
     (void)peer;
 }
 
+static uint64_t on_last_index(void *context)
+{
+    (void)context;
+    return 1;
+}
+
 static struct network_ops network;
 static struct clock_ops clock_table;
 static struct consensus_member members[2];
@@ -118,7 +124,8 @@ static void open_transport(bool proves)
     const struct transport_events events = {.hello = on_hello,
                                             .greeted = on_greeted,
                                             .inbound_lost = on_lost,
-                                            .outbound_lost = on_lost};
+                                            .outbound_lost = on_lost,
+                                            .last_index = on_last_index};
     struct consensus_config config = {.member_id = 1,
                                       .cluster_id = "demo",
                                       .members = members,
@@ -152,7 +159,7 @@ static struct network_stream *arrive(void)
     return stream;
 }
 
-static void say_hello(struct network_stream *stream, uint64_t from)
+static void say_hello_of(struct network_stream *stream, uint64_t from, uint64_t begun)
 {
     struct frame_message message = {.type = FRAME_HELLO};
     struct buf buf;
@@ -162,10 +169,17 @@ static void say_hello(struct network_stream *stream, uint64_t from)
     snprintf(message.hello.address, sizeof(message.hello.address), "b:1");
     message.hello.from = from;
     message.hello.to = 1;
+    message.hello.tells_heard = true;
+    message.hello.begun = begun;
     buf_init(&buf);
     frame_encode(&buf, &message);
     stream->events.received(stream->events.data, buf.bytes, buf.length);
     buf_close(&buf);
+}
+
+static void say_hello(struct network_stream *stream, uint64_t from)
+{
+    say_hello_of(stream, from, 0);
 }
 
 static void silent_strangers_keep_no_member_out(void **state)
@@ -251,12 +265,63 @@ static void a_dial_that_hangs_is_given_up_and_repeated(void **state)
     transport_close(&transport);
 }
 
+/* S17: its connection of before is gone; its hello was under way for longer than that of the next one, by whoever it was sent. */
+static void a_hello_on_an_older_connection_takes_no_place(void **state)
+{
+    struct network_stream *older, *newer;
+    const struct inbound *in;
+    size_t before;
+
+    (void)state;
+    open_transport(false);
+    older = arrive();
+    newer = arrive();
+    say_hello(newer, 2);
+    in = transport_peer(&transport, 2)->in;
+    assert_non_null(in);
+    before = closed;
+    say_hello(older, 2);
+    assert_uint_equal(greeted, 1);
+    assert_uint_equal(closed, before + 1);
+    assert_ptr_equal(transport_peer(&transport, 2)->in, in);
+    say_hello(arrive(), 2);
+    assert_uint_equal(greeted, 2);
+    transport_close(&transport);
+}
+
+/* S17: it takes entries only where our hello says that we have read of its life: of each life once. */
+static void who_is_being_filled_is_dialled_again(void **state)
+{
+    const struct peer *peer;
+
+    (void)state;
+    open_transport(false);
+    peer = transport_peer(&transport, 2);
+    assert_uint_equal(connects, 1);
+    peer->out->events.opened(peer->out->events.data);
+    say_hello_of(arrive(), 2, 7);
+    assert_uint_equal(connects, 2);
+    assert_false(transport_connected(&transport, 2));
+    peer->out->events.opened(peer->out->events.data);
+    say_hello_of(arrive(), 2, 7);
+    assert_uint_equal(connects, 2);
+    say_hello_of(arrive(), 2, 9); /* and anew */
+    assert_uint_equal(connects, 3);
+    peer->out->events.opened(peer->out->events.data);
+    say_hello(arrive(), 2); /* filled */
+    assert_uint_equal(connects, 3);
+    assert_true(transport_connected(&transport, 2));
+    transport_close(&transport);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(silent_strangers_keep_no_member_out),
         cmocka_unit_test(a_hello_in_anothers_name_is_refused),
         cmocka_unit_test(a_member_that_moved_is_dialled_where_it_says_hello_from),
+        cmocka_unit_test(a_hello_on_an_older_connection_takes_no_place),
+        cmocka_unit_test(who_is_being_filled_is_dialled_again),
         cmocka_unit_test(a_dial_that_hangs_is_given_up_and_repeated),
     };
 
