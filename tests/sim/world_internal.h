@@ -131,6 +131,7 @@ struct world {
         uint64_t operated, watched, backups;
         uint64_t forced, extended; /* victims of an outage; attempts on nodes */
         uint64_t deferred;         /* reports of model agents */
+        uint64_t recomputed;       /* decisions, from what the log has of them */
     } counts;
 };
 
@@ -290,6 +291,10 @@ void victims_close(struct world *world);
 /* Of the first member that applies an entry: each event of it, before others note it; then the entry. */
 void victims_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event);
 void victims_applied(struct world *world, const struct fsm *fsm);
+
+/* world_decisions.c */
+void decisions_check(struct world_member *member, uint64_t checkpoint_id); /* it was just created */
+void decisions_check_all(struct world_member *member);
 
 /* world_history.c */
 void history_init(struct world *world);

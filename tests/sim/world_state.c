@@ -403,6 +403,8 @@ void state_checks_applied(struct world_member *member)
             event_keep(checks, event);
         victims_event(world, fsm, event);
         event_take(world, fsm, event);
+        if (event->kind == EVENT(CHECKPOINT_STATE) && event->old_state == CHECKPOINT(UNSPECIFIED))
+            decisions_check(member, event->checkpoint_id);
     }
     victims_applied(world, fsm);
 }
@@ -661,6 +663,7 @@ void state_checks_equal(struct world *world)
         if (!member->up || !member_counts(world, member))
             continue;
         (void)fsm_check(member_fsm(member), on_broken, world);
+        decisions_check_all(member);
         if (reference == WORLD_MEMBERS_MAX) {
             reference = i;
             CHECK(fsm_snapshot_write(member_fsm(member), keep_bytes, &first) == 0);

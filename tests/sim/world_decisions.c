@@ -1,0 +1,68 @@
+/* Decisions are computed again from what the log has of them: I37, I38.
+ *
+ * Flow     when a member is the first to apply a decision that asked for a checkpoint, and at the end each member for all that its state
+ *          still has, through the way of ckptctl explain --checkpoint. The bits of every term and of the verdict must be the logged ones.
+ */
+#include <inttypes.h>
+
+#include "src/broker/explain.h"
+#include "tests/sim/world_internal.h"
+
+struct asked {
+    struct world_member *member;
+    const struct fsm_checkpoint *checkpoint;
+};
+
+/* With the folder, also of a failed one, go the inputs; one that ended before it was dispatched has none. */
+static bool inputs_left(const struct fsm_checkpoint *checkpoint)
+{
+    return !fsm_checkpoint_state_active(checkpoint->state) &&
+           checkpoint->state != CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE;
+}
+
+static void on_reply(void *context, const Ckpt__V1__ExplainReply *reply)
+{
+    const struct asked *asked = context;
+    struct world *world = asked->member->world;
+
+    world->counts.recomputed += reply->match == CKPT__V1__EXPLAIN_MATCH__EXPLAIN_MATCH_SAME;
+    if (inputs_left(asked->checkpoint) &&
+        reply->match == CKPT__V1__EXPLAIN_MATCH__EXPLAIN_MATCH_NO_INPUTS)
+        return;
+    if (reply->match != CKPT__V1__EXPLAIN_MATCH__EXPLAIN_MATCH_SAME || !reply->checkpoint)
+        world_violation(world, "I37",
+                        "member %u computes the decision that asked for checkpoint %" PRIx64
+                        " again, match %d, verdict %d: %s",
+                        asked->member->number + 1, asked->checkpoint->id, (int)reply->match,
+                        reply->checkpoint, reply->match_detail);
+}
+
+/* One that somebody asked for was not decided. */
+static void recompute(struct world_member *member, const struct fsm_checkpoint *checkpoint)
+{
+    struct asked asked = {member, checkpoint};
+    Ckpt__V1__ExplainRequest request = CKPT__V1__EXPLAIN_REQUEST__INIT;
+    uint64_t oldest_ms;
+
+    request.checkpoint_id = checkpoint->id;
+    if (checkpoint->terms != NULL)
+        (void)explain_request(&member->broker, &request, on_reply, &asked, &oldest_ms);
+}
+
+void decisions_check(struct world_member *member, uint64_t checkpoint_id)
+{
+    const struct fsm_checkpoint *checkpoint =
+        fsm_checkpoint_find(member_fsm(member), checkpoint_id);
+
+    if (member->broker.evaluator != NULL && checkpoint != NULL) /* while it starts it is not */
+        recompute(member, checkpoint);
+}
+
+void decisions_check_all(struct world_member *member)
+{
+    const struct fsm *fsm = member_fsm(member);
+    const struct fsm_checkpoint *checkpoint = fsm_checkpoint_next(fsm, 0);
+
+    for (; checkpoint != NULL; checkpoint = fsm_checkpoint_next(fsm, checkpoint->id))
+        recompute(member, checkpoint);
+}
