@@ -223,9 +223,10 @@ static void settle(struct consensus *consensus)
     }
     if (consensus->core_started)
         retry_soon(consensus);
-    /* libraft counts entries; bytes count too. */
+    /* libraft counts entries; bytes count too, and so does a member that the last one cannot fill. */
     raft_set_snapshot_threshold(
-        &consensus->raft, consensus->bytes_since_snapshot >= core_snapshot_after_bytes(consensus)
+        &consensus->raft, consensus->transfer.unreadable || consensus->bytes_since_snapshot >=
+                                                                core_snapshot_after_bytes(consensus)
                               ? 1
                               : (unsigned)consensus->config.snapshot_after_entries);
 }

@@ -48,6 +48,7 @@ void core_deferred_run(struct consensus *consensus)
         } else {
             struct raft_snapshot *token =
                 consensus->closed_core ? NULL : core_snapshot_token(consensus);
+            consensus->transfer.unreadable |= token == NULL && consensus->snapshot.index != 0;
             deferred->got(deferred->get, token, token == NULL ? RAFT_NOTFOUND : 0);
         }
         free(deferred);

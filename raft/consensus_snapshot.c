@@ -123,7 +123,8 @@ static bool may_take(const struct consensus *consensus)
     /* libraft would store a configuration that may still be rolled back (C12, C13). */
     if (raft->configuration_uncommitted_index != 0)
         return false;
-    if (receiver_waits(consensus) && consensus->bytes_since_snapshot < held_bytes(consensus) &&
+    if (!consensus->transfer.unreadable && receiver_waits(consensus) &&
+        consensus->bytes_since_snapshot < held_bytes(consensus) &&
         raft->last_applied - raft->log.snapshot.last_index <
             CORE_SNAPSHOT_STRETCH * consensus->config.snapshot_after_entries)
         return false;
@@ -284,6 +285,7 @@ static void keep_done(struct disk_job *job)
     consensus->snapshot_previous_index = consensus->snapshot.index;
     consensus->snapshot = consensus->keeping;
     consensus->snapshot_count++;
+    consensus->transfer.unreadable = false;
     consensus->snapshot_ms_last = (core_now_us(consensus) - consensus->snapshot_begun_us) / 1000;
     if (consensus->keep_installs) {
         wal_reset(&consensus->wal, index + 1, install_done, consensus);

@@ -288,10 +288,10 @@ int snapshot_keep_work(const struct folder *folder, const char *temporary, uint6
         disk->rename(disk->context, from, snapshot_path(folder, index, term, to), err) != 0 ||
         disk->sync_dir(disk->context, folder->path, err) != 0 ||
         snapshot_list(folder, names, NAMES_MAX, &count, err) != 0)
-        return err_wrap(err, "keep snapshot %" PRIu64, index);
+        return err_wrap(err, "keep %s", snapshot_path(folder, index, term, to));
     for (size_t i = SNAPSHOTS_KEPT; i < count; i++)
         if (disk->unlink(disk->context, snapshot_path(folder, names[i].index, names[i].term, to),
                          err) != 0)
-            return err_wrap(err, "remove an old snapshot");
+            return err_wrap(err, "remove %s", to);
     return 0;
 }

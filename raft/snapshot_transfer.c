@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "raft/snapshot_format.h"
 #include "src/base/check.h"
+#include "src/base/crc32c.h"
 
 static uint64_t now_us(const struct transfer *transfer)
 {
@@ -38,6 +40,18 @@ static void out_end(struct transfer_out *out, int status)
     sent(data, status);
 }
 
+/* What the chunk has of the content, checked as it goes: its receiver would refuse a damaged one again and again. */
+static int out_chunk_check(struct transfer_out *out)
+{
+    uint64_t begin = out->sent_bytes, end = begin + out->chunk_length;
+    uint64_t from = begin > out->content_begin ? begin : out->content_begin;
+    uint64_t until = end < out->content_end ? end : out->content_end;
+
+    if (from < until)
+        out->crc = crc32c(out->crc, out->chunk + (from - begin), until - from);
+    return end < out->size_bytes || out->crc == out->crc_expected ? 0 : -1;
+}
+
 static void out_read_work(struct disk_job *job)
 {
     struct transfer_out *out = out_of(job);
@@ -46,7 +60,7 @@ static void out_read_work(struct disk_job *job)
 
     out->job_status = out->transfer->folder->disk->read(out->file, out->sent_bytes, out->chunk,
                                                         want, &out->chunk_length, NULL);
-    if (out->job_status == 0 && out->chunk_length != want)
+    if (out->job_status == 0 && (out->chunk_length != want || out_chunk_check(out) != 0))
         out->job_status = -1;
 }
 
@@ -67,6 +81,7 @@ static void out_read_done(struct disk_job *job)
     struct frame_message message = {.type = FRAME_SNAPSHOT_CHUNK};
 
     out->reading = false;
+    out->transfer->unreadable |= out->job_status != 0;
     if (out->ended || out->job_status != 0) {
         out_end(out, out->ended ? out->ended_status : -1);
         return;
@@ -98,8 +113,10 @@ int transfer_send(struct transfer *transfer, uint64_t peer, const struct snapsho
     struct frame_message begin = {.type = FRAME_SNAPSHOT_BEGIN};
     struct transfer_out *out, *before = out_find(transfer, peer, true);
     char path[FOLDER_PATH_BYTES];
+    struct snapshot_meta meta;
     struct disk_file *file;
-    uint64_t size;
+    uint64_t size, content_begin, content_bytes;
+    uint32_t crc;
 
     /* Begun in an older term: meanwhile the peer may have given it up for another leader's, without a word to us. Not as a failure: libraft
      * would take that for one of the stream that begins here. */
@@ -109,12 +126,13 @@ int transfer_send(struct transfer *transfer, uint64_t peer, const struct snapsho
     if (out == NULL || out_find(transfer, peer, true) != NULL)
         return -1;
     snapshot_path(transfer->folder, snapshot->index, snapshot->term, path);
-    if (disk->open(disk->context, path, DISK_OPEN_READ, &file, NULL) != 0)
-        return -1;
-    if (disk->size(file, &size, NULL) != 0 || size == 0) {
-        disk->close(file);
+    if (snapshot_open(transfer->folder, path, &meta, &file, &content_begin, &content_bytes, &crc,
+                      NULL) != 0) {
+        transfer->unreadable = true;
         return -1;
     }
+    snapshot_meta_close(&meta);
+    size = content_begin + content_bytes + SNAPSHOT_TRAILER_BYTES;
     begin.snapshot.stream = ++transfer->stream_last;
     begin.snapshot.offset = size;
     begin.snapshot.term = term;
@@ -131,6 +149,9 @@ int transfer_send(struct transfer *transfer, uint64_t peer, const struct snapsho
                                  .index = snapshot->index,
                                  .file = file,
                                  .size_bytes = size,
+                                 .content_begin = content_begin,
+                                 .content_end = content_begin + content_bytes,
+                                 .crc_expected = crc,
                                  .progress_us = now_us(transfer),
                                  .chunk = check_alloc(FRAME_SNAPSHOT_CHUNK_BYTES),
                                  .sent = sent,

@@ -33,6 +33,8 @@ struct transfer_out {
     uint64_t stream, term, index;
     struct disk_file *file;
     uint64_t size_bytes, sent_bytes, acknowledged_bytes;
+    uint64_t content_begin, content_end; /* of the file */
+    uint32_t crc, crc_expected;          /* of the content, as far as it was read */
     uint64_t progress_us;
     uint8_t *chunk;
     size_t chunk_length;
@@ -73,6 +75,8 @@ struct transfer {
     struct transfer_in in;
     bool in_held; /* received() was called, the file is still needed */
     uint64_t stream_last;
+    bool
+        unreadable; /* our newest snapshot could not be read: it fills nobody, another one is due */
 };
 
 void transfer_init(struct transfer *transfer, const struct folder *folder,

@@ -397,7 +397,8 @@ static void take_row(struct evaluator *evaluator, struct evaluator_block *block,
 {
     const struct fsm_allocation *allocation = scored_job(evaluator, block, slot);
     uint32_t row = slot % EVALUATOR_CHUNK_ROWS;
-    enum eval_verdict verdict; /* the model's */
+    uint8_t scored = block->result.verdict[row]; /* by the model alone */
+    enum eval_verdict verdict;                   /* and behind the guard beside it */
     const char *spare = NULL;
     bool moves;
 
@@ -416,12 +417,13 @@ static void take_row(struct evaluator *evaluator, struct evaluator_block *block,
         note_candidate(evaluator, block, allocation, row);
         return;
     }
-    if (moves)
+    if (moves) {
+        block->result.verdict[row] = scored; /* what is logged is computed again from the row */
         add_move(evaluator, block, allocation, row, spare);
-    else if (eval_verdict_fires(verdict))
-        add_decision(evaluator, block, allocation, row);
-    if (moves) /* what is logged holds the model's */
         block->result.verdict[row] = EVAL_CHECKPOINT_MOVE;
+    } else if (eval_verdict_fires(verdict)) {
+        add_decision(evaluator, block, allocation, row);
+    }
     evaluator->verdict_counts[block->result.verdict[row]]++;
     note_history(evaluator, block, row);
 }

@@ -272,16 +272,53 @@ static void do_read_error(struct world *world)
 
 /* ---- rot ---- */
 
-/* So many may lose their data that a majority never does. Who has no more than its bootstrap yet has none to begin with: it and one that
- * was begun anew are a new cluster to each other (S17). */
+/* Who has no more than its bootstrap yet has nothing to lose: it and one that was begun anew are a new cluster to each other (S17). */
+static bool lacks_data(const struct world_member *member)
+{
+    return member->rotten || member->seen_last_index <= 1;
+}
+
+/* Voters of a configuration may lose their data as long as a majority has its own, and as one more of them may be removed, by a request
+ * that was sent long ago. */
+bool faults_leave_majority(const struct world *world,
+                           const struct raft_configuration *configuration, unsigned victim,
+                           unsigned leaving)
+{
+    unsigned voters = 0, lacking = 0;
+
+    for (unsigned i = 0; i < configuration->n; i++) {
+        unsigned number = (unsigned)configuration->servers[i].id - 1;
+        if (configuration->servers[i].role != RAFT_VOTER || number == leaving)
+            continue;
+        voters++;
+        lacking += number == victim || lacks_data(&world->members[number]);
+    }
+    return 2 * lacking + 2 <= voters;
+}
+
+/* So many may lose their data that a majority never does, in every configuration that somebody has. */
 static bool may_rot(const struct world *world, unsigned victim)
 {
     unsigned rotten = 0;
 
-    for (unsigned i = 0; i < world->member_count; i++)
-        rotten += world->members[i].rotten || world->members[i].seen_last_index <= 1;
-    return world->members[victim].up &&
-           (world->members[victim].rotten || rotten < (world->member_count - 1) / 2);
+    if (!world->members[victim].up || world->members[victim].rotten)
+        return world->members[victim].up;
+    for (unsigned i = 0; i < world->member_count; i++) {
+        rotten += lacks_data(&world->members[i]);
+        if (world->options.membership > 0 && world->members[i].up &&
+            !faults_leave_majority(world, &member_consensus(&world->members[i])->raft.configuration,
+                                   victim, WORLD_MEMBERS_MAX))
+            return false;
+    }
+    return world->options.membership > 0 || rotten < (world->member_count - 1) / 2;
+}
+
+/* One that joined is not begun anew: its empty log would be that of a new member, which may vote while it is filled. Nor is one that began
+ * alone: its bootstrap makes it a cluster. */
+static bool may_wipe(const struct world *world, unsigned victim)
+{
+    return world->options.replicas > 2 && victim < world->options.replicas &&
+           may_rot(world, victim);
 }
 
 /* Where the last synced batch of a segment begins: what lies before can be told from a torn tail. */
@@ -370,7 +407,7 @@ static void do_rot(struct world *world)
     if (!may_rot(world, member->number))
         return;
     world->counts.rots++;
-    if (sim_chance(world->sim, 4)) {
+    if (sim_chance(world->sim, 4) && may_wipe(world, member->number)) {
         wipe(world, member);
         return;
     }
@@ -476,7 +513,7 @@ static void do_wipe(struct world *world)
 {
     struct world_member *member = &world->members[some_member(world)];
 
-    if (!may_rot(world, member->number))
+    if (!may_wipe(world, member->number))
         return;
     world->counts.rots++;
     wipe(world, member);

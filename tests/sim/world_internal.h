@@ -234,6 +234,10 @@ void faults_start(struct world *world);
 void faults_heal(struct world *world);
 /* Those who stayed away come back. */
 void faults_return(struct world *world);
+/* What is left of it when `leaving` has gone keeps the data, also when the victim has lost its own (WORLD_MEMBERS_MAX: nobody). */
+bool faults_leave_majority(const struct world *world,
+                           const struct raft_configuration *configuration, unsigned victim,
+                           unsigned leaving);
 /* It has just become leader. */
 void faults_elected(struct world_member *member);
 

@@ -82,6 +82,16 @@ static unsigned joiner(struct world *world)
     return number;
 }
 
+/* Somebody has lost its data, or may have. */
+static bool anyone_rotten(const struct world *world)
+{
+    bool rotten = false;
+
+    for (unsigned i = 0; i < world->member_count; i++)
+        rotten |= world->members[i].rotten;
+    return rotten;
+}
+
 /* Two of the beginning stay: only these are known to agents and schedulers. */
 static bool may_go(const struct world *world, const struct raft_configuration *configuration,
                    unsigned number)
@@ -90,6 +100,9 @@ static bool may_go(const struct world *world, const struct raft_configuration *c
 
     for (unsigned i = 0; i < configuration->n; i++)
         known += configuration->servers[i].id <= world->options.replicas;
+    if (anyone_rotten(world) &&
+        !faults_leave_majority(world, configuration, WORLD_MEMBERS_MAX, number))
+        return false;
     return number >= world->options.replicas || known > 2;
 }
 
@@ -110,6 +123,8 @@ static void change(struct member_changes *membership)
             learner = (unsigned)configuration->servers[i].id - 1;
     }
     if (learner != WORLD_MEMBERS_MAX && !sim_chance(world->sim, 10)) {
+        if (world->members[learner].rotten)
+            return; /* it would be missing in every majority once it notices */
         request(membership, "OperatorService/PromoteMember", learner, &world->counts.promoted);
     } else if (voters < most && (voters <= least || sim_chance(world->sim, 2))) {
         number = joiner(world);

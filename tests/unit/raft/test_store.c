@@ -453,6 +453,40 @@ static void a_member_without_its_vote_is_refused(void **state)
     cluster_free(cluster);
 }
 
+/* A snapshot that rotted, or went away, while its member runs: whom it cannot fill gets another one, which is taken for that. */
+static void a_leader_without_a_good_snapshot_takes_another_for_who_needs_it(void **state)
+{
+    (void)state;
+    for (int lost = 0; lost < 2; lost++) {
+        struct cluster *cluster = cluster_new(6, 3);
+        const char *name;
+        size_t length;
+        int leader;
+
+        for (unsigned i = 0; i < 3; i++)
+            cluster_start(cluster, i, true);
+        assert_true(cluster_run_until_leader(cluster, 5 * SECOND_US));
+        leader = cluster_leader(cluster);
+        cluster_kill(cluster, (unsigned)(leader + 1) % 3);
+        for (int i = 0; i < 350; i++) {
+            assert_true(cluster_propose(cluster));
+            cluster_run(cluster, 20000);
+        }
+        assert_int_equal(cluster_leader(cluster), leader);
+        for (unsigned i = 0;
+             (name = sim_file_name(cluster->sim, (unsigned)leader, "snapshot-", i)) != NULL;)
+            if (lost == 0)
+                sim_file(cluster->sim, (unsigned)leader, name, &length)[length / 2] ^= 1, i++;
+            else
+                sim_file_lose(cluster->sim, (unsigned)leader, name);
+        cluster_start(cluster, (unsigned)(leader + 1) % 3, false);
+        cluster_run(cluster, SECOND_US);
+        assert_true(cluster_propose(cluster)); /* it is taken behind the next entry */
+        assert_true(cluster_run_until_equal(cluster, 10 * SECOND_US));
+        cluster_free(cluster);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -470,6 +504,7 @@ int main(void)
         cmocka_unit_test(a_read_that_fails_at_a_start_is_told_with_its_place),
         cmocka_unit_test(a_member_that_cannot_read_whether_it_is_blank_does_not_start),
         cmocka_unit_test(a_member_without_its_vote_is_refused),
+        cmocka_unit_test(a_leader_without_a_good_snapshot_takes_another_for_who_needs_it),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
