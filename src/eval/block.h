@@ -11,7 +11,7 @@
 
 #include "src/eval/model.h"
 
-enum { BLOCK_JOBS = 128 };
+enum { BLOCK_JOBS = 128, EVAL_LINE_DOUBLES = 8 /* of a cache line */ };
 
 /* Constants of the model that are not policy. */
 #define EVAL_NUMBER_MAX 1e30 /* an input from here on makes no sense; keeps every product finite */

@@ -11,7 +11,12 @@
 #include "src/eval/job.h"
 #include "src/eval/vector.h"
 
-enum { CACHE_LINE_JOBS = 64 / sizeof(double), FETCH_AHEAD_JOBS = 2 * BLOCK_JOBS };
+enum {
+    LINE_JOBS = EVAL_LINE_DOUBLES,
+    LINE_FLAGS = EVAL_LINE_DOUBLES * sizeof(double) / sizeof(uint32_t),
+    FETCH_AHEAD_JOBS = 5 * LINE_JOBS
+};
+_Static_assert(BLOCK_JOBS % LINE_JOBS == 0, "a block is whole cache lines");
 
 static inline __attribute__((always_inline)) uint64_t bits_of(double number)
 {
@@ -43,44 +48,51 @@ static inline __attribute__((always_inline)) uint64_t job_doubtful(const struct 
            (bits_of(1) - bits_of(job->success_probability));
 }
 
-/* What flags change; NULL in a block without such flags. */
-struct flag_columns {
-    const double *up, *sensitive, *done, *reclaim, *stays;
-};
-
-/* long: the columns by name */
+/* A cache line of each column at a time: so many streams at once are more than the processor follows by itself, and as many lines
+ * asked for together as a block has would keep the loop waiting. long: the columns by name */
 static inline __attribute__((always_inline)) uint64_t decide_loop(const struct job_policy *given,
                                                                   const struct eval_view *view,
                                                                   size_t first, size_t count,
-                                                                  const struct flag_columns *flags,
+                                                                  const struct block *flags,
                                                                   double *codes)
 {
     const struct job_policy policy = *given;
-    uint64_t doubtful = 0;
+    size_t left = view->count - first;
+    uint64_t doubtful[LINE_JOBS] = {0}, any = 0;
 #define X(column) const double *column = view->column + first;
     EVAL_VIEW_COLUMNS(X)
 #undef X
 
-    VECTOR_LOOP
-    for (size_t i = 0; i < count; i++) {
-        struct job job = {.up = flags != NULL ? flags->up[i] : 1.0,
-                          .sensitive = flags != NULL ? flags->sensitive[i] : 0.0,
-                          .done = flags != NULL ? flags->done[i] : 0.0,
-                          .reclaim = flags != NULL ? flags->reclaim[i] : 0.0,
-                          .stays = flags != NULL ? flags->stays[i] : 0.0};
-#define X(column) job.column = column[i];
-        EVAL_VIEW_COLUMNS(X)
+    for (size_t line = 0; line < count; line += LINE_JOBS) {
+        if (line + FETCH_AHEAD_JOBS < left) {
+#define X(column) __builtin_prefetch(column + line + FETCH_AHEAD_JOBS);
+            EVAL_VIEW_COLUMNS(X)
 #undef X
-        doubtful |= job_doubtful(&job);
-        job_write(&policy, &job);
-        job_walltime(&policy, &job);
-        job_hazard(&policy, &job);
-        job_value(&policy, &job);
-        job_cost(&policy, &job);
-        job_guards(&policy, &job);
-        codes[i] = job.code;
+        }
+        VECTOR_LOOP
+        for (size_t k = 0; k < LINE_JOBS; k++) {
+            size_t i = line + k;
+            struct job job = {.up = flags != NULL ? flags->up[i] : 1.0,
+                              .sensitive = flags != NULL ? flags->sensitive[i] : 0.0,
+                              .done = flags != NULL ? flags->done[i] : 0.0,
+                              .reclaim = flags != NULL ? flags->reclaim[i] : 0.0,
+                              .stays = flags != NULL ? flags->stays[i] : 0.0};
+#define X(column) job.column = column[i];
+            EVAL_VIEW_COLUMNS(X)
+#undef X
+            doubtful[k] |= job_doubtful(&job);
+            job_write(&policy, &job);
+            job_walltime(&policy, &job);
+            job_hazard(&policy, &job);
+            job_value(&policy, &job);
+            job_cost(&policy, &job);
+            job_guards(&policy, &job);
+            codes[i] = job.code;
+        }
     }
-    return doubtful;
+    for (size_t k = 0; k < LINE_JOBS; k++)
+        any |= doubtful[k];
+    return any;
 }
 
 VECTOR_PASS static uint64_t decide_plain(const struct job_policy *policy,
@@ -92,43 +104,34 @@ VECTOR_PASS static uint64_t decide_plain(const struct job_policy *policy,
 
 VECTOR_PASS static uint64_t decide_flagged(const struct job_policy *policy,
                                            const struct eval_view *view, size_t first, size_t count,
-                                           const struct flag_columns *flags, double *codes)
+                                           const struct block *flags, double *codes)
 {
     return decide_loop(policy, view, first, count, flags, codes);
 }
 
-/* So many streams at once are more than the processor follows by itself. */
-static void fetch_ahead(const struct eval_view *view, size_t first)
+/* A block's flags are read before its columns: those of the next one are asked for. */
+static void fetch_flags(const struct eval_view *view, size_t first)
 {
-    if (first + BLOCK_JOBS > view->count)
-        return;
-    for (size_t i = first; i < first + BLOCK_JOBS; i += CACHE_LINE_JOBS) {
-#define X(column) __builtin_prefetch(view->column + i);
-        EVAL_VIEW_COLUMNS(X)
-#undef X
-    }
+    for (size_t i = first; i < first + BLOCK_JOBS && i < view->count; i += LINE_FLAGS)
+        __builtin_prefetch(view->flags + i);
 }
 
-/* Of the block's jobs. False: an input may make no sense. */
-static bool decide_block(const struct block_policy *policy, const struct eval_view *view,
+/* Of whole cache lines. False: an input may make no sense. */
+static bool decide_block(const struct job_policy *policy, const struct eval_view *view,
                          size_t first, size_t count, uint8_t *ret_verdicts)
 {
-    const struct job_policy numbers = job_policy_of(policy);
     double codes[BLOCK_JOBS];
     uint64_t doubtful;
 
-    CHECK(count > 0 && count <= BLOCK_JOBS);
-    fetch_ahead(view, first + FETCH_AHEAD_JOBS);
+    CHECK(count > 0 && count <= BLOCK_JOBS && count % LINE_JOBS == 0);
+    fetch_flags(view, first + BLOCK_JOBS);
     if (block_flags_tell(view, first, count)) {
         struct block block;
 
         block_decode_flags(view, first, count, &block);
-        doubtful = decide_flagged(&numbers, view, first, count,
-                                  &(struct flag_columns){block.up, block.sensitive, block.done,
-                                                         block.reclaim, block.stays},
-                                  codes);
+        doubtful = decide_flagged(policy, view, first, count, &block, codes);
     } else {
-        doubtful = decide_plain(&numbers, view, first, count, codes);
+        doubtful = decide_plain(policy, view, first, count, codes);
     }
     if ((int64_t)doubtful < 0)
         return false;
@@ -156,6 +159,7 @@ void eval_decide(const struct eval_policy *policy, const struct eval_view *view,
                  uint8_t *ret_verdict)
 {
     struct block_policy block_policy;
+    struct job_policy numbers;
 
     CHECK(view->count <= view->capacity);
     if (!eval_policy_valid(policy)) {
@@ -163,10 +167,13 @@ void eval_decide(const struct eval_policy *policy, const struct eval_view *view,
         return;
     }
     block_policy_init(&block_policy, policy);
+    numbers = job_policy_of(&block_policy);
     for (size_t first = 0; first < view->count; first += BLOCK_JOBS) {
-        size_t count = block_jobs(view, first);
+        size_t count = block_jobs(view, first), rest = count % LINE_JOBS, whole = count - rest;
 
-        if (!decide_block(&block_policy, view, first, count, ret_verdict + first))
-            decide_by_passes(&block_policy, view, first, count, ret_verdict + first);
+        if (whole > 0 && !decide_block(&numbers, view, first, whole, ret_verdict + first))
+            decide_by_passes(&block_policy, view, first, whole, ret_verdict + first);
+        if (rest > 0)
+            decide_by_passes(&block_policy, view, first + whole, rest, ret_verdict + first + whole);
     }
 }

@@ -115,6 +115,7 @@ struct eval_view {
     EVAL_VIEW_COLUMNS(X)
 #undef X
     uint32_t *flags;
+    double *memory; /* that the columns lie in */
 };
 void eval_view_alloc(struct eval_view *view, size_t capacity);
 void eval_view_free(struct eval_view *view);
@@ -139,6 +140,7 @@ struct eval_result {
     EVAL_RESULT_COLUMNS(X)
 #undef X
     uint8_t *verdict;
+    double *memory; /* that the columns lie in */
 };
 void eval_result_alloc(struct eval_result *result, size_t capacity);
 void eval_result_free(struct eval_result *result);

@@ -43,9 +43,14 @@ VECTOR_PASS static void pass_guards(const struct job_policy *given, const struct
     }
 }
 
-VECTOR_PASS static void pass_flags(const uint32_t *flags, const double *bad, const double *code,
-                                   size_t count, uint8_t *verdict)
+/* bad: NULL when no input is. In two steps, because a loop over elements of many sizes does as many jobs at once as the smallest
+ * allows, which are more than the registers hold. */
+static inline __attribute__((always_inline)) void flags_loop(const uint32_t *flags,
+                                                             const double *bad, const double *code,
+                                                             size_t count, uint8_t *verdict)
 {
+    uint32_t chosen_of[BLOCK_JOBS];
+
     VECTOR_LOOP
     for (size_t i = 0; i < count; i++) {
         uint32_t flag = flags[i], chosen = (uint32_t)(int32_t)code[i];
@@ -53,17 +58,29 @@ VECTOR_PASS static void pass_flags(const uint32_t *flags, const double *bad, con
         uint32_t active = (flag & passes) != 0 ? 0 : flag & EVAL_FLAG_ACTIVE;
         chosen = active != 0 ? (uint32_t)EVAL_SKIP_ACTIVE : chosen;
         chosen = (flag & EVAL_FLAG_NOT_AUTO) != 0 ? (uint32_t)EVAL_SKIP_STRATEGY : chosen;
-        chosen = bad[i] > 0 ? (uint32_t)EVAL_SKIP_BAD_INPUT : chosen;
-        verdict[i] = (uint8_t)chosen;
+        chosen_of[i] = bad != NULL && bad[i] > 0 ? (uint32_t)EVAL_SKIP_BAD_INPUT : chosen;
     }
+    VECTOR_LOOP
+    for (size_t i = 0; i < count; i++)
+        verdict[i] = (uint8_t)chosen_of[i];
+}
+
+VECTOR_PASS static void pass_flags(const uint32_t *flags, const double *bad, const double *code,
+                                   size_t count, uint8_t *verdict)
+{
+    flags_loop(flags, bad, code, count, verdict);
+}
+
+VECTOR_PASS static void pass_flags_good(const uint32_t *flags, const double *code, size_t count,
+                                        uint8_t *verdict)
+{
+    flags_loop(flags, NULL, code, count, verdict);
 }
 
 void block_verdicts(const struct eval_view *view, size_t first, size_t count, const double *codes,
                     uint8_t *ret_verdicts)
 {
-    static const double none_bad[BLOCK_JOBS];
-
-    pass_flags(view->flags + first, none_bad, codes, count, ret_verdicts);
+    pass_flags_good(view->flags + first, codes, count, ret_verdicts);
 }
 
 void block_score(const struct block_policy *policy, const struct eval_view *view, size_t first,

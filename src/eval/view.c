@@ -4,10 +4,12 @@
 #include <string.h>
 
 #include "src/base/check.h"
+#include "src/eval/block.h"
 #include "src/eval/inputs.h"
 
 /* Columns of equal size that begin at the same place of a page would fall into the same few sets of a cache, and push each other out
- * while a loop goes over all of them: each begins three cache lines further into its page than the one before. */
+ * while a loop goes over all of them: each begins three cache lines further into its page than the one before. All begin at a line,
+ * so that no vector of eight numbers lies in two. */
 enum {
     PAGE_DOUBLES = 512,
     COLUMN_SHIFT_DOUBLES = 24,
@@ -15,6 +17,7 @@ enum {
     RESULT_COLUMNS = 0 EVAL_RESULT_COLUMNS(X)
 #undef X
 };
+_Static_assert(COLUMN_SHIFT_DOUBLES % EVAL_LINE_DOUBLES == 0, "columns begin at a cache line");
 
 static size_t column_stride(size_t capacity)
 {
@@ -23,14 +26,24 @@ static size_t column_stride(size_t capacity)
     return (capacity + PAGE_DOUBLES - 1) / PAGE_DOUBLES * PAGE_DOUBLES + COLUMN_SHIFT_DOUBLES;
 }
 
-/* One allocation, which the first column holds. */
+/* One allocation of all columns, from its first cache line on. Zeros from calloc(): what is never written takes no memory. */
+static double *columns_alloc(size_t count, double **ret_memory)
+{
+    uintptr_t begin;
+
+    *ret_memory = check_calloc(count + EVAL_LINE_DOUBLES, sizeof(double));
+    begin = (uintptr_t)*ret_memory / sizeof(double);
+    return *ret_memory + (EVAL_LINE_DOUBLES - begin % EVAL_LINE_DOUBLES) % EVAL_LINE_DOUBLES;
+}
+
 void eval_view_alloc(struct eval_view *view, size_t capacity)
 {
     size_t stride = column_stride(capacity);
-    double *next = check_calloc(stride * EVAL_COLUMN_COUNT, sizeof(double));
+    double *next;
 
     memset(view, 0, sizeof(*view));
     view->capacity = capacity;
+    next = columns_alloc(stride * EVAL_COLUMN_COUNT, &view->memory);
 #define X(column)                                                                                  \
     view->column = next;                                                                           \
     next += stride;
@@ -47,7 +60,7 @@ void eval_view_alloc(struct eval_view *view, size_t capacity)
 
 void eval_view_free(struct eval_view *view)
 {
-    free(view->age_s);
+    free(view->memory);
     free(view->flags);
     memset(view, 0, sizeof(*view));
 }
@@ -65,7 +78,7 @@ void eval_view_copy_row(const struct eval_view *view, size_t i, struct eval_view
 void eval_result_alloc(struct eval_result *result, size_t capacity)
 {
     size_t stride = column_stride(capacity);
-    double *next = check_calloc(stride * RESULT_COLUMNS, sizeof(double));
+    double *next = columns_alloc(stride * RESULT_COLUMNS, &result->memory);
 
 #define X(column)                                                                                  \
     result->column = next;                                                                         \
@@ -77,7 +90,7 @@ void eval_result_alloc(struct eval_result *result, size_t capacity)
 
 void eval_result_free(struct eval_result *result)
 {
-    free(result->recompute_saved);
+    free(result->memory);
     free(result->verdict);
     memset(result, 0, sizeof(*result));
 }
