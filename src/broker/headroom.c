@@ -16,7 +16,9 @@
 struct measured_target {
     uint64_t rate_at_us; /* 0: none since this member leads */
     uint64_t bytes_per_s;
-    uint64_t told_at_us; /* of its health; 0: nothing */
+    uint64_t told_at_us;           /* of its health; 0: nothing */
+    uint64_t own[HEADROOM_WINDOW]; /* what checkpoints wrote to it at the last looks */
+    uint64_t looks;
 };
 
 struct headroom {
@@ -44,6 +46,28 @@ bool headroom_differs(uint64_t old_bytes_per_s, uint64_t new_bytes_per_s,
     if ((old_bytes_per_s == 0) != (new_bytes_per_s == 0))
         return true;
     return difference > 0 && (double)difference >= fmax(change, noise);
+}
+
+/* ---- own writes ---- */
+
+static void look_at_own(struct headroom *headroom, uint32_t slot)
+{
+    struct measured_target *measured = &headroom->targets[slot];
+
+    measured->own[measured->looks++ % HEADROOM_WINDOW] =
+        fsm_target_writing_rate(replica_fsm(headroom->broker->replica), slot);
+}
+
+/* A VMS tells the mean of its last seconds: so must this be, or what has just begun or ended counts as others'. */
+static uint64_t own_mean(const struct headroom *headroom, uint32_t slot)
+{
+    const struct measured_target *measured = &headroom->targets[slot];
+    uint64_t count = measured->looks < HEADROOM_WINDOW ? measured->looks : HEADROOM_WINDOW;
+    uint64_t mean = 0;
+
+    for (uint64_t i = 0; i < count; i++)
+        mean += measured->own[i] / count;
+    return mean;
 }
 
 /* ---- the targets of a source ---- */
@@ -80,7 +104,7 @@ static void find_targets(const struct headroom *headroom, const struct source_co
         } else if (!is_among(ret_targets, target)) {
             CHECK(ret_targets->count < FSM_TARGETS_MAX);
             ret_targets->items[ret_targets->count++] = target;
-            ret_targets->own_bytes_per_s += fsm_target_writing_rate(fsm, target->slot);
+            ret_targets->own_bytes_per_s += own_mean(headroom, target->slot);
             ret_targets->configured_bytes_per_s += target->write_bytes_per_s;
         }
     }
@@ -218,8 +242,10 @@ void headroom_look(struct headroom *headroom, const struct sources *sources)
     for (uint32_t slot = 0; slot < fsm_target_slots(fsm); slot++) {
         const struct fsm_target *target = fsm_target_at(fsm, slot);
 
-        if (target != NULL)
-            look_at(headroom, sources, target);
+        if (target == NULL)
+            continue;
+        look_at_own(headroom, slot);
+        look_at(headroom, sources, target);
     }
 }
 

@@ -242,6 +242,90 @@ static void targets_of_one_system_share_what_it_leaves(void **state)
     site_stop(&site);
 }
 
+/* ---- own writes ---- */
+
+static void ask_for_checkpoint(struct fake *fake)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__V1__RequestCheckpointRequest request = CKPT__V1__REQUEST_CHECKPOINT_REQUEST__INIT;
+
+    request.allocation_id = (char[]){"job"};
+    command.request_id = (char[]){"ask"};
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_REQUEST_CHECKPOINT;
+    command.request_checkpoint = &request;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+}
+
+static void grant(struct fake *fake, uint64_t checkpoint_id, uint64_t bytes_per_s)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__GrantBatch batch = CKPT__LOG__V1__GRANT_BATCH__INIT;
+    Ckpt__Log__V1__Grant one = CKPT__LOG__V1__GRANT__INIT, *grants[] = {&one};
+
+    one.checkpoint_id = checkpoint_id;
+    one.bytes_per_s = bytes_per_s;
+    one.timeout_ms = 10000000;
+    batch.n_grants = 1;
+    batch.grants = grants;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_GRANTS;
+    command.grants = &batch;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+}
+
+static void report(struct fake *fake, uint64_t checkpoint_id, Ckpt__V1__ReportKind kind)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__NodeReport message = CKPT__LOG__V1__NODE_REPORT__INIT;
+    Ckpt__V1__AgentReport facts = CKPT__V1__AGENT_REPORT__INIT;
+
+    facts.sequence = fsm_node_find(fake->replica.fsm, "node-1")->last_report_sequence + 1;
+    facts.kind = kind;
+    facts.allocation_id = (char[]){"job"};
+    facts.checkpoint_id = checkpoint_id;
+    facts.attempt = 1;
+    facts.size_bytes = facts.write_ms = 1000;
+    facts.manifest_sha256 =
+        (char[]){"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"};
+    message.node_id = (char[]){"node-1"};
+    message.report = &facts;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_REPORT;
+    command.node_report = &message;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+}
+
+/* wr_bw holds them: a checkpoint that begins, writes and ends is no change of what is left for checkpoints */
+static void own_checkpoints_do_not_close_the_gate_behind_which_they_write(void **state)
+{
+    struct site site;
+    uint64_t id, before;
+
+    (void)state;
+    site_start(&site, "scratch", 0);
+    assert_int_equal(fake_register(site.fake, "job", 1, 1, NULL).status, FSM_OK);
+    for (int second = 0; second < HEADROOM_WINDOW; second++)
+        look_after(&site, 1000);
+    tell(&site, 6e9, 14e9, "");
+    assert_uint_equal(measured(&site, "scratch"), 8 * GB);
+    ask_for_checkpoint(site.fake);
+    id = fsm_allocation_find(site.fake->replica.fsm, "job")->active_checkpoint_id;
+    grant(site.fake, id, 5 * GB);
+    report(site.fake, id, CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED);
+    before = site.fake->replica.index;
+    for (int second = 1; second <= 12; second++) { /* the VMS's mean of 10 s follows */
+        look_after(&site, 1000);
+        tell(&site, 6e9 + 5e9 * fmin(second, 10) / 10, 14e9, "");
+        assert_uint_equal(measured(&site, "scratch"), 8 * GB);
+    }
+    report(site.fake, id, CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED);
+    for (int second = 1; second <= 12; second++) {
+        look_after(&site, 1000);
+        tell(&site, 6e9 + 5e9 * fmax(10 - second, 0) / 10, 14e9, "");
+        assert_uint_equal(measured(&site, "scratch"), 8 * GB);
+    }
+    assert_uint_equal(site.fake->replica.index, before + 1); /* the report */
+    site_stop(&site);
+}
+
 static void a_follower_proposes_nothing(void **state)
 {
     struct site site;
@@ -264,6 +348,7 @@ int main(void)
         cmocka_unit_test(a_source_that_is_taken_away_measures_nothing),
         cmocka_unit_test(a_system_that_is_down_or_counts_nothing_measures_nothing),
         cmocka_unit_test(targets_of_one_system_share_what_it_leaves),
+        cmocka_unit_test(own_checkpoints_do_not_close_the_gate_behind_which_they_write),
         cmocka_unit_test(a_follower_proposes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
