@@ -11,10 +11,12 @@
 #include "raft/wal.h"
 #include "src/base/bytes.h"
 #include "src/base/check.h"
+#include "src/base/crc32c.h"
 
-#define RESTORE_FILE "tmp-snapshot-restore"
+#define RESTORE_FILE    "tmp-snapshot-restore"
+#define RECOVERING_FILE "recovering"
 
-enum { SNAPSHOTS_LOOKED_AT = 8 };
+enum { SNAPSHOTS_LOOKED_AT = 8, RECOVERING_BYTES = 20 };
 
 struct offline {
     struct folder folder;
@@ -58,6 +60,50 @@ static int log_open(struct offline *offline, struct err *err)
     if (wal_open(&offline->wal, &offline->folder, NULL, log_failed, NULL, err) != 0)
         return -1;
     offline->wal_opened = true;
+    return 0;
+}
+
+/* ---- a recovery that is under way ----
+ * Source   file "recovering", little endian: incarnation u64 of the log, index u64 of the configuration that ends the recovery, crc32c u32.
+ */
+
+static int recovering_write(const struct folder *folder, uint64_t incarnation, uint64_t index,
+                            struct err *err)
+{
+    uint8_t bytes[RECOVERING_BYTES];
+
+    bytes_put(bytes, incarnation, 8);
+    bytes_put(bytes + 8, index, 8);
+    bytes_put(bytes + 16, crc32c(0, bytes, 16), 4);
+    return folder_write_file(folder, RECOVERING_FILE, bytes, sizeof(bytes), err);
+}
+
+/* The incarnation of the log is the identity's, unless a recovery has not come to its end. */
+static int recovering_read(const struct folder *folder, struct offline_facts *facts,
+                           struct err *err)
+{
+    const struct disk_ops *disk = folder->disk;
+    uint8_t bytes[RECOVERING_BYTES];
+    char path[FOLDER_PATH_BYTES];
+    struct disk_file *file;
+    size_t length;
+    int status;
+
+    facts->incarnation = folder->incarnation;
+    folder_path(folder, RECOVERING_FILE, path);
+    if (disk->open(disk->context, path, DISK_OPEN_READ, &file, err) != 0)
+        return err->code == ERR_NOT_FOUND ? 0 : -1;
+    status = disk->read(file, 0, bytes, sizeof(bytes), &length, err);
+    disk->close(file);
+    if (status != 0)
+        return err_wrap(err, "%s", path);
+    if (length != sizeof(bytes) || crc32c(0, bytes, 16) != bytes_get(bytes + 16, 4))
+        return err_set(err, ERR_CORRUPT,
+                       "%s is damaged: remove it and recover again, without --compare", path);
+    if (facts->last_index >= bytes_get(bytes + 8, 8))
+        return 0;
+    facts->incarnation = bytes_get(bytes, 8);
+    facts->recovering = facts->incarnation != folder->incarnation;
     return 0;
 }
 
@@ -184,11 +230,11 @@ static int look(struct offline *offline, const struct offline_hooks *hooks,
 
     if (log_open(offline, err) != 0 || snapshot_look(offline, &looking, err) != 0 ||
         log_look(offline, &looking, err) != 0 ||
+        recovering_read(&offline->folder, facts, err) != 0 ||
         vote_open(&offline->vote, &offline->folder, false, err) != 0)
         return -1;
     offline->vote_opened = true;
     facts->member_id = offline->folder.member_id;
-    facts->incarnation = offline->folder.incarnation;
     facts->epoch_min = offline->folder.epoch_min;
     facts->term = offline->vote.term;
     facts->voted_for = offline->vote.voted_for;
@@ -369,13 +415,16 @@ static int recover(struct offline *offline, const struct consensus_config *confi
                        folder->path);
     folder->incarnation = origin->incarnation;
     folder->epoch_min = origin->epoch_min;
-    /* the survivor's log is what counts from now on, also that of one which was being filled */
-    if (folder_remove(folder, FOLDER_BLANK_FILE, err) != 0 || folder_claim(folder, err) != 0 ||
+    /* the survivor's log is what counts once nobody hears it, also that of one which was being filled */
+    if (recovering_write(folder, facts->incarnation, facts->last_index + 1, err) != 0 ||
+        folder_claim(folder, err) != 0 || folder_remove(folder, FOLDER_BLANK_FILE, err) != 0 ||
         vote_save(&offline->vote, term, 0, err) != 0)
         return -1;
     if (facts->log_behind && wal_reset_now(&offline->wal, facts->last_index + 1, err) != 0)
         return -1;
-    return configuration_append(offline, config, facts->last_index + 1, term, err);
+    if (configuration_append(offline, config, facts->last_index + 1, term, err) != 0)
+        return -1;
+    return folder_remove(folder, RECOVERING_FILE, err);
 }
 
 int offline_recover(const struct consensus_config *config, const struct offline_facts *facts,

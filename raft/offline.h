@@ -3,7 +3,8 @@
  * Flow     offline_look(): lock, newest whole snapshot, log; everything goes to the hooks in order. offline_restore(): into an empty
  *          folder: snapshot, vote, log, and the identity last, so that a restore that was cut short holds no member.
  *          offline_recover(): the identity first, with the new incarnation, so that from then on no former member talks to this one;
- *          then the term, then a configuration of this member alone behind the last entry.
+ *          then the term, then a configuration of this member alone behind the last entry. Until that is there the log is the former
+ *          incarnation's, which a file keeps: offline_look() tells that one, and a recovery that was cut short is begun again like the first.
  * Shapes   nothing is left open.
  * Errors   ERR_REFUSED the folder is not empty, or holds no member; ERR_LOCKED a process uses it; ERR_CORRUPT as at a start.
  * Absent   choosing among members: the operator does, by what offline_look() tells (src/broker/offline.h).
@@ -24,7 +25,8 @@ struct offline_hooks {
 
 struct offline_facts {
     uint64_t member_id;
-    uint64_t incarnation;
+    uint64_t incarnation; /* of the log */
+    bool recovering;      /* a recovery was cut short: the identity has another incarnation */
     uint64_t epoch_min;
     uint64_t term; /* highest it has seen */
     uint64_t voted_for;

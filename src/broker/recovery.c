@@ -147,20 +147,20 @@ static void print_survivor(const struct config *config, const struct survivor *s
     char clock[40];
 
     strftime(clock, sizeof(clock), "%Y-%m-%d %H:%M:%S", localtime_r(&seconds, &tm));
-    fprintf(out,
-            "folder       %s\n"
-            "member       %" PRIu64 " %s\n"
-            "incarnation  %016" PRIx64 "\n"
-            "term         %" PRIu64 ", voted for %" PRIu64 "\n"
-            "last entry   index %" PRIu64 ", term %" PRIu64 "; the leader's clock said %s\n"
-            "committed    up to %" PRIu64
-            " for certain (snapshot); later entries may or may not be\n"
-            "state        epoch %" PRIu64 ", %" PRIu32 " allocations, %" PRIu32 " checkpoints\n"
-            "members      ",
-            survivor->path, facts->member_id, member_name(config, facts->member_id),
-            facts->incarnation, facts->term, facts->voted_for, facts->last_index, facts->last_term,
-            clock, facts->snapshot_index, survivor->summary.epoch,
-            survivor->summary.allocation_count, survivor->summary.checkpoint_count);
+    fprintf(
+        out,
+        "folder       %s\n"
+        "member       %" PRIu64 " %s\n"
+        "incarnation  %016" PRIx64 "%s\n"
+        "term         %" PRIu64 ", voted for %" PRIu64 "\n"
+        "last entry   index %" PRIu64 ", term %" PRIu64 "; the leader's clock said %s\n"
+        "committed    up to %" PRIu64 " for certain (snapshot); later entries may or may not be\n"
+        "state        epoch %" PRIu64 ", %" PRIu32 " allocations, %" PRIu32 " checkpoints\n"
+        "members      ",
+        survivor->path, facts->member_id, member_name(config, facts->member_id), facts->incarnation,
+        facts->recovering ? ", a recovery of it was cut short" : "", facts->term, facts->voted_for,
+        facts->last_index, facts->last_term, clock, facts->snapshot_index, survivor->summary.epoch,
+        survivor->summary.allocation_count, survivor->summary.checkpoint_count);
     for (size_t i = 0; i < facts->member_count; i++)
         fprintf(out, "%s%" PRIu64 " %s%s", i == 0 ? "" : ", ", facts->member_ids[i],
                 member_name(config, facts->member_ids[i]), facts->voters[i] ? "" : " (learner)");

@@ -72,6 +72,7 @@ static void make_member(struct world *w)
         assert_int_equal(wal_append_now(&wal, i, &entry, &err), 0);
     }
     folder.incarnation = folder_incarnation_first("c");
+    assert_int_equal(folder_write_file(&folder, FOLDER_BLANK_FILE, "", 0, &err), 0);
     assert_int_equal(folder_claim(&folder, &err), 0);
     wal_close(&wal);
     vote_close(&vote);
@@ -113,6 +114,7 @@ static int write_state(void *context, const struct consensus_writer *writer, str
 }
 
 static const struct offline_origin recovered = {.incarnation = 99, .epoch_min = 5};
+static const struct offline_origin recovered_again = {.incarnation = 101, .epoch_min = 6};
 static const struct offline_origin restored = {
     .index = 50, .term = 7, .incarnation = 88, .epoch_min = 3};
 
@@ -169,11 +171,24 @@ static void a_recovered_folder_is_a_cluster_of_one_voter(void **state)
     sim_free(w.sim);
 }
 
-/* The one state that must never be: a cluster of one in the old incarnation, which former members would still listen to. */
+/* What a member would say in its hellos that is started on the folder. */
+static uint64_t said_incarnation(struct world *w)
+{
+    struct folder folder;
+    struct err err;
+
+    assert_int_equal(folder_open(&folder, &w->disk, "/d", "c", 2, false, &err), 0);
+    folder_close(&folder);
+    return folder.incarnation;
+}
+
+/* The states that must never be: a cluster of one in the old incarnation, which former members would still listen to; one that was being
+ * filled with a vote among them (S17). And until the recovery is whole the folder is of the old history: it can be compared. */
 static void a_recovery_cut_at_any_disk_operation_leaves_the_old_member_or_none_that_others_hear(
     void **state)
 {
     uint64_t seed = test_seed();
+    unsigned interrupted = 0;
     bool whole = false;
 
     (void)state;
@@ -191,20 +206,30 @@ static void a_recovery_cut_at_any_disk_operation_leaves_the_old_member_or_none_t
         sim_crash(w.sim, 0);
         assert_int_equal(look(&w, &after, &err), 0);
         assert_uint_equal(w.applied, ENTRIES - 1);
-        if (after.incarnation == facts.incarnation)
-            assert_uint_equal(after.member_count, MEMBERS);
-        else
-            assert_uint_equal(after.incarnation, 99);
+        assert_uint_equal(after.incarnation,
+                          after.member_count == MEMBERS ? facts.incarnation : 99);
+        assert_true(after.member_count == MEMBERS || said_incarnation(&w) == 99);
+        assert_true(said_incarnation(&w) == 99 ||
+                    sim_file_name(w.sim, 0, FOLDER_BLANK_FILE, 0) != NULL);
+        assert_true(after.recovering ==
+                    (after.member_count == MEMBERS && said_incarnation(&w) == 99));
+        interrupted += after.recovering;
         if (whole)
             assert_uint_equal(after.member_count, 1);
+        assert_true(!whole || sim_file_name(w.sim, 0, FOLDER_BLANK_FILE, 0) == NULL);
         /* and it can be done again from there */
         if (after.member_count == MEMBERS) {
-            assert_int_equal(offline_recover(&w.config, &after, &recovered, &err), 0);
+            assert_int_equal(offline_recover(&w.config, &after, &recovered_again, &err), 0);
             assert_int_equal(look(&w, &after, &err), 0);
             assert_uint_equal(after.member_count, 1);
+            assert_uint_equal(after.incarnation, 101);
+            assert_uint_equal(said_incarnation(&w), 101);
+            assert_false(after.recovering);
+            assert_null(sim_file_name(w.sim, 0, FOLDER_BLANK_FILE, 0));
         }
         sim_free(w.sim);
     }
+    assert_true(interrupted > 5);
 }
 
 static void a_restored_folder_begins_with_the_state(void **state)
