@@ -37,11 +37,6 @@ struct collection {
 
 static void next_folder(struct collector *collector);
 
-size_t collector_running(const struct collector *collector)
-{
-    return collector != NULL && collector->running != NULL ? 1 : 0;
-}
-
 static void rest(struct collector *collector)
 {
     if (collector->serving)

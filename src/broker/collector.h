@@ -22,7 +22,5 @@ enum { COLLECTOR_INTERVAL_MS = 10000, COLLECTOR_DEADLINE_MS = 600000, COLLECTOR_
 
 struct collector *collector_new(struct broker *broker);
 void collector_free(struct collector *collector);
-/* Workers that it waits for: 0 or 1. NULL is allowed. */
-size_t collector_running(const struct collector *collector);
 
 #endif

@@ -9,7 +9,6 @@
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/broker/broker.h"
-#include "src/broker/collector.h"
 #include "src/broker/metrics.h"
 #include "src/broker/translate.h"
 #include "src/store/worker.h"
@@ -25,7 +24,7 @@ struct watched_target {
     char trouble
         [STORAGE_TROUBLE_BYTES]; /* what the storage system says; "": nothing, or it is well */
     struct probe *probe;         /* NULL: none runs */
-    bool stuck;                  /* the last one hangs in the kernel */
+    uint64_t hang_id;            /* of the last one while it hangs in the kernel, else 0 */
     bool proposing;
     bool probed;
     uint64_t duration_ms; /* of the last probe */
@@ -201,7 +200,6 @@ static void keep_detail(struct watched_target *watched, const struct worker_resu
 {
     watched->probed = true;
     watched->duration_ms = result->duration_ms;
-    watched->stuck = result->unkillable;
     if (result->unkillable)
         snprintf(watched->detail, sizeof(watched->detail),
                  "the probe hangs in the kernel and cannot be killed; not repeated until it ends");
@@ -225,6 +223,7 @@ static void on_probed(void *data, const struct worker_result *result)
     if (watch == NULL)
         return;
     watch->targets[slot].probe = NULL;
+    watch->targets[slot].hang_id = result->hang_id;
     if (result->cancelled || !watch->serving)
         return;
     keep_detail(&watch->targets[slot], result);
@@ -256,27 +255,17 @@ static void start_probe(struct storage_watch *watch, const struct fsm_target *ta
     take_sample(watch, target->slot, WITNESS_PROBE, false);
 }
 
-/* Workers of this process that hang in the kernel: those that are neither a running probe nor the collector's. */
-static size_t hanging_workers(const struct storage_watch *watch)
-{
-    size_t known = collector_running(watch->broker->collector);
-
-    for (uint32_t slot = 0; slot < FSM_TARGETS_MAX; slot++)
-        known += watch->targets[slot].probe != NULL;
-    return worker_active() > known ? worker_active() - known : 0;
-}
-
 static void look_at(struct storage_watch *watch, const struct fsm_target *target)
 {
     struct watched_target *watched = &watch->targets[target->slot];
 
     if (target->kind != CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX || watched->probe != NULL)
         return;
-    if (watched->stuck && hanging_workers(watch) > 0) {
+    if (watched->hang_id != 0 && worker_hangs(watched->hang_id)) {
         take_sample(watch, target->slot, WITNESS_PROBE, false);
         return;
     }
-    watched->stuck = false;
+    watched->hang_id = 0;
     start_probe(watch, target);
 }
 

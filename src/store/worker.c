@@ -20,6 +20,7 @@
 
 #include "src/base/buf.h"
 #include "src/base/check.h"
+#include "src/base/list.h"
 #include "src/store/spawn.h"
 
 enum { WORKER_KILL_WAIT_MS = 1000, WORKER_DRAIN_MS = 200, WORKER_ERRORS_MAX_BYTES = 4096 };
@@ -36,6 +37,7 @@ struct worker_pipe {
 };
 
 struct worker {
+    struct list node; /* in hanging, when unkillable */
     enum worker_state state;
     pid_t pid;
     int pidfd;
@@ -52,6 +54,8 @@ struct worker {
 
 static char program_path[PATH_MAX];
 static size_t active_count;
+static struct list hanging = {&hanging, &hanging};
+static uint64_t hang_id_last;
 
 void worker_set_program(const char *path)
 {
@@ -63,6 +67,15 @@ void worker_set_program(const char *path)
 size_t worker_active(void)
 {
     return active_count;
+}
+
+bool worker_hangs(uint64_t hang_id)
+{
+    for (struct list *node = hanging.next; node != &hanging; node = node->next) {
+        if (LIST_ITEM(node, struct worker, node)->result.hang_id == hang_id)
+            return true;
+    }
+    return false;
 }
 
 static int find_program(char ret_path[PATH_MAX], struct err *err)
@@ -107,6 +120,7 @@ static void close_all(struct worker *worker)
 {
     CHECK(active_count > 0);
     active_count--;
+    list_remove(&worker->node);
     close_handle((uv_handle_t *)&worker->out.handle);
     close_handle((uv_handle_t *)&worker->errors.handle);
     close_handle((uv_handle_t *)&worker->timer);
@@ -223,6 +237,8 @@ static void kill_had_no_effect(uv_timer_t *timer)
     CHECK(worker->state == WORKER_KILLED);
     worker->state = WORKER_UNKILLABLE;
     worker->result.unkillable = true;
+    worker->result.hang_id = ++hang_id_last;
+    list_push_back(&hanging, &worker->node);
     worker->result.exit_code = -1;
     snprintf(worker->result.error, sizeof(worker->result.error),
              "ckpt-worker (pid %d) cannot be killed: it hangs in the kernel; check the mount",
@@ -347,6 +363,7 @@ static struct worker *worker_new(uv_loop_t *loop, worker_done_fn *done, void *da
 {
     struct worker *worker = check_calloc(1, sizeof(*worker));
 
+    list_init(&worker->node);
     worker->done = done;
     worker->data = data;
     worker->pidfd = -1;

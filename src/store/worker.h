@@ -7,7 +7,7 @@
  *          the arguments).
  * Shapes   a worker that passes its deadline is killed; one that does not die (D state) is reported `unkillable`
  *          once and kept until it is reaped; worker_active() then still counts it, but its handle must not be used
- *          any more. Output beyond WORKER_OUTPUT_MAX_BYTES is read and dropped.
+ *          any more: worker_hangs() tells when it is gone. Output beyond WORKER_OUTPUT_MAX_BYTES is read and dropped.
  * Units    milliseconds; bytes per second for the rate limit.
  * Errors   WORKER_PARENT in the worker's environment is the process id of its daemon: a worker that finds
  *          itself with another parent lost its daemon before the kernel knew that it wants to die with it.
@@ -41,7 +41,8 @@ struct worker;
 struct worker_result {
     int exit_code; /* enum worker_exit; -1 when a signal ended it; see `error` */
     bool timed_out;
-    bool unkillable; /* SIGKILL had no effect within a second: D state */
+    bool unkillable;  /* SIGKILL had no effect within a second: D state */
+    uint64_t hang_id; /* of an unkillable one, never used again: for worker_hangs() */
     bool cancelled;
     uint64_t duration_ms;
     char error[512];    /* first line of stderr, or what happened */
@@ -58,6 +59,8 @@ int worker_start(uv_loop_t *loop, const char *const *arguments, uid_t uid, gid_t
                  struct err *err);
 void worker_cancel(struct worker *worker); /* SIGKILL; done still comes, with cancelled = true */
 size_t worker_active(void);
+/* Whether that unkillable one is still there. */
+bool worker_hangs(uint64_t hang_id);
 /* The value of `key` in the output, copied; -1 when absent or too long. */
 int worker_output_get(const char *output, const char *key, char *ret_value, size_t size);
 

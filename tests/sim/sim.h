@@ -2,7 +2,7 @@
  *
  * Flow     sim_new(seed); nodes get tables from sim_node_*(); sim_step() fires the next event. The same seed gives the same run.
  * Shapes   at most SIM_NODES_MAX nodes, one folder each. Everything is freed by sim_free(). While a node's code runs, sim_current_node()
- *          names it, for what has no context of its own (getrandom(2), worker_active()).
+ *          names it, for what has no context of its own (getrandom(2)).
  * Units    microseconds of the world's time unless the name says otherwise. A node's clocks may drift and step.
  * Faults   a crash after the n-th disk operation or at once: unsynced sectors, sizes and directory changes survive by chance;
  *          slow, full, failing and rotting disks; one-way partitions, reset connections, messages lost, repeated or out of order;

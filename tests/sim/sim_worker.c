@@ -20,6 +20,7 @@ struct worker {
     worker_done_fn *done; /* NULL: told already */
     void *data;
     uint64_t started_us;
+    uint64_t id;
     bool hangs;
     bool over;  /* told, or its daemon is gone */
     bool ended; /* the process is gone */
@@ -32,6 +33,7 @@ static struct {
     struct sim *sim;
     const struct sim_work_ops *ops;
     struct list workers;
+    uint64_t id_last;
 } all;
 
 static void worker_free(struct worker *worker)
@@ -140,6 +142,7 @@ static void worker_killed(void *data)
                                    .timed_out = worker->timed_out,
                                    .cancelled = worker->cancelled,
                                    .unkillable = worker->hangs,
+                                   .hang_id = worker->hangs ? worker->id : 0,
                                    .output = ""};
 
     worker->events--;
@@ -240,6 +243,7 @@ int worker_start(uv_loop_t *loop, const char *const *arguments, uid_t uid, gid_t
         CHECK(i < WORKER_ARGUMENTS_MAX);
         worker->arguments[i] = check_strdup(arguments[i]);
     }
+    worker->id = ++all.id_last;
     list_push_back(&all.workers, &worker->node);
     work = work_of(worker);
     us = all.ops->begin(all.ops->context, &work);
@@ -259,15 +263,14 @@ void worker_cancel(struct worker *worker)
     worker_kill(worker);
 }
 
-size_t worker_active(void)
+bool worker_hangs(uint64_t hang_id)
 {
-    size_t count = 0;
-
     for (struct list *at = all.workers.next; at != &all.workers; at = at->next) {
         const struct worker *worker = LIST_ITEM(at, struct worker, node);
-        count += !worker->ended && worker->owner == sim_current_node() && daemon_lives(worker);
+        if (worker->id == hang_id)
+            return !worker->ended && daemon_lives(worker);
     }
-    return count;
+    return false;
 }
 
 int worker_output_get(const char *output, const char *key, char *ret_value, size_t size)

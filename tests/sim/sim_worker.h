@@ -2,7 +2,6 @@
  *
  * Flow     worker_start() asks begin() how long it takes; then end() has the effect and fills the result, unless the deadline or
  *          worker_cancel() comes first, or its daemon crashes: then the work has its effect at once or not at all.
- * Shapes   of one node's workers worker_active() counts those of the node whose code runs (sim_current_node()).
  * Faults   a hanging worker passes its deadline and cannot be killed: it is reported `unkillable` a second later and ends when the
  *          world says so (sim_worker_release).
  */

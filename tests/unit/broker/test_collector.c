@@ -39,11 +39,6 @@ void worker_cancel(struct worker *cancelled)
     cancelled->cancelled = true;
 }
 
-size_t worker_active(void)
-{
-    return worker.running;
-}
-
 static void end_worker(struct fake *fake, int exit_code)
 {
     struct worker_result result = {

@@ -12,7 +12,8 @@ struct worker {
     bool cancelled;
 };
 static struct worker running;
-static size_t running_count, hanging_count, started_count;
+static size_t running_count, started_count;
+static uint64_t hanging; /* a bit for each hang_id */
 static bool start_fails;
 static char last_arguments[256];
 
@@ -44,9 +45,9 @@ void worker_cancel(struct worker *worker)
     worker->cancelled = true;
 }
 
-size_t worker_active(void)
+bool worker_hangs(uint64_t hang_id)
 {
-    return running_count + hanging_count;
+    return hanging >> hang_id & 1;
 }
 
 static void end_probe(struct worker_result result)
@@ -73,6 +74,14 @@ static void fail_probe(struct fake *fake)
     fake_settle(fake);
 }
 
+static void hang(struct fake *fake, uint64_t hang_id)
+{
+    hanging |= UINT64_C(1) << hang_id;
+    end_probe((struct worker_result){
+        .timed_out = true, .unkillable = true, .hang_id = hang_id, .exit_code = -1});
+    fake_settle(fake);
+}
+
 static bool available(struct fake *fake)
 {
     return fsm_target_find(fake->replica.fsm, "scratch")->available;
@@ -82,7 +91,8 @@ static struct storage_watch *setup_watch(struct fake **ret_fake)
 {
     struct fake *fake = fake_new(NULL);
 
-    running_count = hanging_count = started_count = 0;
+    running_count = started_count = 0;
+    hanging = 0;
     start_fails = false;
     fake->broker.storage_watch = storage_watch_new(&fake->broker);
     *ret_fake = fake;
@@ -321,20 +331,58 @@ static void an_unkillable_probe_counts_as_failures_and_is_not_repeated(void **st
     (void)state;
     setup_watch(&fake);
     fake_serve(fake);
-    hanging_count = 1;
-    end_probe((struct worker_result){.timed_out = true, .unkillable = true, .exit_code = -1});
-    fake_settle(fake);
+    hang(fake, 1);
     assert_true(available(fake));
     fake_advance_ms(fake, 10000);
     assert_false(available(fake));
     assert_uint_equal(started_count, 1);
-    hanging_count = 0; /* the kernel let it go */
+    hanging = 0; /* the kernel let it go */
     fake_advance_ms(fake, 5000);
     assert_uint_equal(started_count, 2);
     succeed(fake);
     fake_advance_ms(fake, 5000);
     succeed(fake);
     assert_true(available(fake));
+    teardown_watch(fake);
+}
+
+/* L3: a probe of another target, or the copy of a backup. */
+static void what_else_hangs_keeps_no_target_down(void **state)
+{
+    struct fake *fake;
+
+    (void)state;
+    setup_watch(&fake);
+    fake_serve(fake);
+    hang(fake, 1);
+    fake_advance_ms(fake, 10000);
+    assert_false(available(fake));
+    hanging = 1 << 2; /* its own has ended, the other one never does */
+    fake_advance_ms(fake, 5000);
+    assert_uint_equal(started_count, 2);
+    succeed(fake);
+    fake_advance_ms(fake, 5000);
+    succeed(fake);
+    assert_true(available(fake));
+    teardown_watch(fake);
+}
+
+static void a_probe_that_hangs_is_not_repeated_under_a_later_leadership_either(void **state)
+{
+    struct fake *fake;
+
+    (void)state;
+    setup_watch(&fake);
+    fake_serve(fake);
+    fake_stop_serving(fake);
+    hang(fake, 1);
+    fake_serve(fake);
+    fake_advance_ms(fake, 10000);
+    assert_uint_equal(started_count, 1);
+    assert_false(available(fake));
+    hanging = 0;
+    fake_advance_ms(fake, 5000);
+    assert_uint_equal(started_count, 2);
     teardown_watch(fake);
 }
 
@@ -411,6 +459,8 @@ int main(void)
         cmocka_unit_test(what_is_measured_never_brings_an_earlier_availability_back),
         cmocka_unit_test(a_running_probe_is_not_doubled),
         cmocka_unit_test(an_unkillable_probe_counts_as_failures_and_is_not_repeated),
+        cmocka_unit_test(what_else_hangs_keeps_no_target_down),
+        cmocka_unit_test(a_probe_that_hangs_is_not_repeated_under_a_later_leadership_either),
         cmocka_unit_test(a_worker_that_cannot_start_is_a_failure),
         cmocka_unit_test(a_new_leader_needs_fresh_evidence),
         cmocka_unit_test(a_follower_cancels_its_probe_and_ignores_the_result),

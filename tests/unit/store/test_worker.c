@@ -266,8 +266,11 @@ static void worker_that_cannot_be_killed_is_reported_once_and_reaped_later(void 
     assert_true(run->result.unkillable && run->result.timed_out);
     assert_non_null(strstr(run->result.error, "cannot be killed"));
     assert_uint_equal(worker_active(), 1); /* until the kernel lets it go */
+    assert_true(worker_hangs(run->result.hang_id));
+    assert_false(worker_hangs(run->result.hang_id + 1));
     assert_int_equal(kill(pid, SIGKILL), 0);
     finish(run);
+    assert_false(worker_hangs(run->result.hang_id));
 }
 
 /* ---- the program itself ---- */
