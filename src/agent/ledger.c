@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "src/agent/journal.h"
+#include "src/agent/machine.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
 
@@ -486,7 +487,7 @@ static void forget_boot(struct ledger *ledger)
 {
     for (struct list *at = ledger->entries.next; at != &ledger->entries; at = at->next) {
         struct ledger_entry *entry = &LIST_ITEM(at, struct kept_entry, node)->entry;
-        entry->start_ticks = UINT64_MAX;
+        entry->start_ticks = MACHINE_NEVER_STARTED;
         entry->deadline_us = 0;
         entry->asked_at_us = 0;
         entry->deferred_until_us = 0;

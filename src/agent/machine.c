@@ -6,26 +6,47 @@
 bool machine_alive(const struct machine_ops *machine, pid_t pid, uint64_t start_ticks)
 {
     struct proc_stat stat;
-    int result = pid > 0 ? machine->process_read(machine->context, pid, &stat, NULL) : -1;
+    bool known = pid > 0 && start_ticks != MACHINE_NEVER_STARTED;
+    int result = known ? machine->process_read(machine->context, pid, &stat, NULL) : -1;
 
     return result > 0 || (result == 0 && stat.start_ticks == start_ticks && proc_living(&stat));
 }
 
-static bool group_first(void *data, const struct proc_stat *stat)
+struct members {
+    const struct machine_ops *machine;
+    bool led; /* by the leader that is known: all are of its group */
+    uint64_t start_ticks;
+    uid_t uid;
+    size_t others;
+};
+
+static bool members_each(void *data, const struct proc_stat *stat)
 {
-    (void)data;
-    (void)stat;
-    return false; /* one is enough */
+    struct members *members = data;
+    struct proc_status status;
+
+    if (members->led)
+        return false; /* one is enough */
+    if (stat->start_ticks >= members->start_ticks &&
+        (members->machine->process_read(members->machine->context, stat->pid, NULL, &status) != 0 ||
+         status.uid == members->uid))
+        return false;
+    members->others++;
+    return true;
 }
 
-bool machine_group_alive(const struct machine_ops *machine, pid_t group, uint64_t start_ticks)
+bool machine_group_alive(const struct machine_ops *machine, pid_t group, uint64_t start_ticks,
+                         uid_t uid)
 {
+    struct members members = {.machine = machine, .start_ticks = start_ticks, .uid = uid};
     struct proc_stat leader;
 
-    if (machine->process_read(machine->context, group, &leader, NULL) == 0 &&
-        leader.start_ticks != start_ticks)
+    if (start_ticks == MACHINE_NEVER_STARTED)
         return false;
-    return machine->group_each(machine->context, group, group_first, NULL) > 0;
+    members.led = machine->process_read(machine->context, group, &leader, NULL) == 0;
+    if (members.led && leader.start_ticks != start_ticks)
+        return false;
+    return machine->group_each(machine->context, group, members_each, &members) > members.others;
 }
 
 struct catches {

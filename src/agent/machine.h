@@ -40,6 +40,9 @@ struct machine_growth {
 
 enum { MACHINE_FOLDERS_MAX = 2 };
 
+/* Of a process of another boot: none that can be found is it. */
+#define MACHINE_NEVER_STARTED UINT64_MAX
+
 struct machine_ops {
     void *context;
 
@@ -101,9 +104,11 @@ void machine_uv_ops(uv_loop_t *loop, struct machine_ops *ret_ops);
 
 /* `pid` lives (a zombie does not) and was started at `start_ticks`; also when that cannot be read. */
 bool machine_alive(const struct machine_ops *machine, pid_t pid, uint64_t start_ticks);
-/* The group whose leader was started then has a living member, as far as can be read. Its number stays taken while any lives, also after the leader; a process
- * of that number with another start has begun a group of its own. */
-bool machine_group_alive(const struct machine_ops *machine, pid_t group, uint64_t start_ticks);
+/* The group whose leader was started then has a living member, as far as can be read. Its number stays taken while any lives, also after
+ * the leader; a process of that number with another start has begun a group of its own. Without a leader, the number may have come
+ * again: then only members of the user that were started later count. */
+bool machine_group_alive(const struct machine_ops *machine, pid_t group, uint64_t start_ticks,
+                         uid_t uid);
 
 enum machine_catches {
     MACHINE_CATCHES,      /* at least one process catches the signal, and none would die from it */

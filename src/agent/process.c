@@ -71,7 +71,7 @@ static bool leader_alive(const struct allocation *allocation)
 static bool group_alive(const struct allocation *allocation)
 {
     return machine_group_alive(allocation_machine(allocation), (pid_t)allocation->entry.pid,
-                               allocation->entry.start_ticks);
+                               allocation->entry.start_ticks, allocation->entry.uid);
 }
 
 static void signal_group(const struct allocation *allocation, int signal)

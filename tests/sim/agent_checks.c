@@ -402,7 +402,7 @@ static void check_group_gone(struct agent_checks *checks, const struct agent_mac
     const struct rank *rank = rank_of(checks, agent_of(machine), report->allocation_id);
 
     if (rank->group != 0 &&
-        machine_group_alive(&machine->ops, rank->group, rank->group_start_ticks))
+        machine_group_alive(&machine->ops, rank->group, rank->group_start_ticks, MACHINE_USER))
         world_violation(checks->world, "I30", "group %d of %s is left on %s", (int)rank->group,
                         report->allocation_id, machine->name);
 }

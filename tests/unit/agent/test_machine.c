@@ -52,8 +52,8 @@ static void a_pipe_or_a_link_in_its_way_does_not_hold_a_write(void **state)
 
 /* ---- processes ---- */
 
-/* A child that leads a group of its own. */
-static pid_t start_leader(uint64_t *ret_start_ticks)
+/* A child in a group, or leading one of its own. */
+static pid_t start_member(pid_t group, uint64_t *ret_start_ticks)
 {
     struct proc_stat stat;
     pid_t pid = fork();
@@ -64,13 +64,13 @@ static pid_t start_leader(uint64_t *ret_start_ticks)
         for (;;)
             pause();
     }
-    assert_int_equal(setpgid(pid, pid), 0);
+    assert_int_equal(setpgid(pid, group), 0);
     assert_int_equal(proc_read_stat(pid, &stat), 0);
     *ret_start_ticks = stat.start_ticks;
     return pid;
 }
 
-static void end_leader(pid_t pid)
+static void end(pid_t pid)
 {
     kill(pid, SIGKILL);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
@@ -91,7 +91,7 @@ static void what_cannot_be_read_is_not_taken_for_dead(void **state)
     struct machine_ops machine;
     struct proc_stat culprit;
     uint64_t ticks;
-    pid_t pid = start_leader(&ticks);
+    pid_t pid = start_member(0, &ticks);
     bool alive, group_alive;
     enum machine_catches catches;
     rlim_t before;
@@ -100,16 +100,37 @@ static void what_cannot_be_read_is_not_taken_for_dead(void **state)
     machine_uv_ops(NULL, &machine);
     set_descriptors_max(0, &before);
     alive = machine_alive(&machine, pid, ticks);
-    group_alive = machine_group_alive(&machine, pid, ticks);
+    group_alive = machine_group_alive(&machine, pid, ticks, geteuid());
     catches = machine_group_catches(&machine, pid, SIGUSR1, &culprit);
     set_descriptors_max(before, &before);
     assert_true(alive);
     assert_true(group_alive);
     assert_int_equal(catches, MACHINE_UNREAD);
     assert_true(machine_alive(&machine, pid, ticks));
-    end_leader(pid);
+    end(pid);
     assert_false(machine_alive(&machine, pid, ticks));
-    assert_false(machine_group_alive(&machine, pid, ticks));
+    assert_false(machine_group_alive(&machine, pid, ticks, geteuid()));
+}
+
+static void a_group_without_its_leader_is_its_users_and_not_older(void **state)
+{
+    struct machine_ops machine;
+    uint64_t ticks, member_ticks;
+    pid_t pid = start_member(0, &ticks);
+    pid_t member = start_member(pid, &member_ticks);
+
+    (void)state;
+    machine_uv_ops(NULL, &machine);
+    assert_true(machine_group_alive(&machine, pid, ticks, geteuid() + 1)); /* it leads */
+    assert_false(machine_group_alive(&machine, pid, ticks + 1, geteuid()));
+    assert_false(machine_group_alive(&machine, pid, MACHINE_NEVER_STARTED, geteuid()));
+    end(pid);
+    assert_true(machine_group_alive(&machine, pid, ticks, geteuid()));
+    assert_false(machine_group_alive(&machine, pid, ticks, geteuid() + 1));
+    assert_false(machine_group_alive(&machine, pid, member_ticks + 1, geteuid()));
+    assert_false(machine_group_alive(&machine, pid, MACHINE_NEVER_STARTED, geteuid()));
+    end(member);
+    assert_false(machine_group_alive(&machine, pid, ticks, geteuid()));
 }
 
 int main(void)
@@ -117,6 +138,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pipe_or_a_link_in_its_way_does_not_hold_a_write),
         cmocka_unit_test(what_cannot_be_read_is_not_taken_for_dead),
+        cmocka_unit_test(a_group_without_its_leader_is_its_users_and_not_older),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
