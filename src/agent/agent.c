@@ -132,8 +132,7 @@ void agent_resume(struct agent *agent)
         agent_add(agent, entry->allocation_id, entry);
     for (struct list *at = agent->allocations.next; at != &agent->allocations; at = at->next) {
         struct allocation *allocation = LIST_ITEM(at, struct allocation, node);
-        if (allocation->entry.pid != 0)
-            process_resume(allocation);
+        process_resume(allocation);
         if (allocation->entry.phase != PHASE_NONE)
             attempt_resume(allocation);
         walltime_start(allocation);

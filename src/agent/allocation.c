@@ -128,6 +128,7 @@ void allocation_hand(const struct allocation *allocation, struct hand *ret_hand)
 
 bool allocation_idle(const struct allocation *allocation)
 {
-    return allocation->process.state == PROCESS_ABSENT && allocation->stream == NULL &&
-           allocation->sweep == NULL && !attempt_busy(&allocation->attempt);
+    return allocation->process.state == PROCESS_ABSENT && !allocation->entry.restart_awaited &&
+           allocation->stream == NULL && allocation->sweep == NULL &&
+           !attempt_busy(&allocation->attempt);
 }

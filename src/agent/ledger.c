@@ -25,7 +25,8 @@ enum {
     ITEM_NODE = 8,
     ITEM_START_STATE = 9, /* of older agents: the state that a start was from; lives say more */
     ITEM_LIVES = 10,      /* of an entry before it; absent: not known */
-    ITEM_CALL = 11        /* likewise: what the gRPC way keeps; absent: nothing */
+    ITEM_CALL = 11,       /* likewise: what the gRPC way keeps; absent: nothing */
+    ITEM_END = 12         /* likewise: of its end; absent: not known */
 };
 enum { BOOT_ID_BYTES = 64, COMPACT_MIN_BYTES = 1 << 20 };
 
@@ -123,6 +124,13 @@ void ledger_encode_entry(struct buf *record, const struct ledger_entry *entry)
         put_number(record, entry->max_deferral_ms);
         put_number(record, entry->deferred_ms);
         put_number(record, entry->deferred_until_us);
+    }
+    if (entry->kill_at_us != 0 || entry->restart_awaited) {
+        put_tag(record, ITEM_END);
+        put_text(record, entry->allocation_id);
+        put_number(record, entry->kill_at_us);
+        put_number(record, entry->restart_awaited ? 1 : 0);
+        put_number(record, (uint32_t)entry->awaited_status);
     }
 }
 
@@ -350,6 +358,28 @@ static void apply_call(struct ledger *ledger, struct reader *reader)
     kept->entry.deferred_until_us = deferred_until_us;
 }
 
+static void apply_end(struct ledger *ledger, struct reader *reader)
+{
+    char id[ID_MAX_BYTES + 1];
+    struct kept_entry *kept;
+    uint64_t kill_at_us;
+    bool restart_awaited;
+    uint32_t status;
+
+    get_text(reader, id, sizeof(id));
+    kill_at_us = get_number(reader);
+    restart_awaited = get_number(reader) != 0;
+    status = get_number32(reader);
+    kept = kept_find(ledger, id);
+    if (reader->failed || kept == NULL) {
+        reader->failed = true;
+        return;
+    }
+    kept->entry.kill_at_us = kill_at_us;
+    kept->entry.restart_awaited = restart_awaited;
+    kept->entry.awaited_status = (int32_t)status;
+}
+
 static void apply_item(struct ledger *ledger, uint8_t tag, struct reader *reader)
 {
     char id[ID_MAX_BYTES + 1];
@@ -374,6 +404,9 @@ static void apply_item(struct ledger *ledger, uint8_t tag, struct reader *reader
         return;
     case ITEM_CALL:
         apply_call(ledger, reader);
+        return;
+    case ITEM_END:
+        apply_end(ledger, reader);
         return;
     case ITEM_FORGET:
         get_text(reader, id, sizeof(id));
@@ -491,6 +524,7 @@ static void forget_boot(struct ledger *ledger)
         entry->deadline_us = 0;
         entry->asked_at_us = 0;
         entry->deferred_until_us = 0;
+        entry->kill_at_us = 0;
     }
     for (struct list *at = ledger->reports.next; at != &ledger->reports; at = at->next)
         LIST_ITEM(at, struct ledger_report, node)->asked_at_us = 0;

@@ -98,6 +98,13 @@ static void process_forget(struct allocation *allocation)
     process_move(allocation, PROCESS_ABSENT);
     allocation->entry.pid = 0;
     allocation->entry.start_ticks = 0;
+    allocation->entry.kill_at_us = 0;
+}
+
+static void restart_await(struct allocation *allocation)
+{
+    allocation->process.alone_us = agent_now_us(allocation->agent);
+    clock_of(allocation)->timer_start(allocation->process.timer, RESTART_POLL_US);
 }
 
 static void report_exit(struct allocation *allocation)
@@ -119,8 +126,9 @@ static void report_exit(struct allocation *allocation)
         report.reason = CKPT__V1__REASON__REASON_APPLICATION_EXITED;
     process_forget(allocation);
     if (process->will_restart) {
-        process->alone_us = agent_now_us(allocation->agent);
-        clock_of(allocation)->timer_start(process->timer, RESTART_POLL_US);
+        allocation->entry.restart_awaited = true;
+        allocation->entry.awaited_status = process->wait_status;
+        restart_await(allocation);
     }
     allocation_commit(allocation, &report, 0);
     agent_reconcile_soon(allocation->agent);
@@ -128,21 +136,21 @@ static void report_exit(struct allocation *allocation)
 
 void process_restart_failed(struct allocation *allocation, const char *why)
 {
-    struct process *process = &allocation->process;
+    struct ledger_entry *entry = &allocation->entry;
     Ckpt__V1__AgentReport report;
     char detail[REPORT_WHY_BYTES];
 
-    if (process->state != PROCESS_ABSENT || process->alone_us == 0)
+    if (allocation->process.state != PROCESS_ABSENT || !entry->restart_awaited)
         return;
-    process->alone_us = 0;
-    clock_of(allocation)->timer_stop(process->timer);
+    entry->restart_awaited = false;
+    clock_of(allocation)->timer_stop(allocation->process.timer);
     snprintf(detail, sizeof(detail), "not started again: %s", why);
     ckpt__v1__agent_report__init(&report);
     report.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED;
     report.reason = CKPT__V1__REASON__REASON_APPLICATION_EXITED;
-    report.exit_status = process->wait_status;
+    report.exit_status = entry->awaited_status;
     report.detail = detail;
-    report.life = allocation->entry.life;
+    report.life = entry->life;
     allocation_commit(allocation, &report, 0);
     agent_reconcile_soon(allocation->agent);
 }
@@ -152,7 +160,7 @@ static void restart_poll(struct allocation *allocation)
     struct process *process = &allocation->process;
     uint64_t now_us = agent_now_us(allocation->agent);
 
-    if (process->alone_us == 0)
+    if (!allocation->entry.restart_awaited)
         return;
     if (allocation->stream != NULL)
         process->alone_us = now_us;
@@ -292,27 +300,19 @@ static void stop_poll(struct allocation *allocation)
         }
     }
     if (process->state == PROCESS_TERMINATING) {
-        if (now_us >= process->kill_at_us)
+        if (now_us >= allocation->entry.kill_at_us)
             kill_group(allocation);
     } else if (process->gone_us == 0) {
         warn_unkillable(allocation, now_us);
     }
 }
 
-/* A second stop while one runs: the grace may become shorter. */
-static void stop_sooner(struct allocation *allocation, uint64_t kill_at_us)
-{
-    if (kill_at_us < allocation->process.kill_at_us)
-        allocation->process.kill_at_us = kill_at_us;
-}
-
-static void stop_start(struct allocation *allocation, uint64_t kill_at_us)
+static void stop_start(struct allocation *allocation)
 {
     struct process *process = &allocation->process;
 
     process_move(allocation, PROCESS_TERMINATING);
     process->exit_waits = false;
-    process->kill_at_us = kill_at_us;
     process->ended_before = !leader_alive(allocation);
     if (group_alive(allocation)) {
         signal_group(allocation, SIGCONT); /* a stopped process would not see the next one */
@@ -321,7 +321,7 @@ static void stop_start(struct allocation *allocation, uint64_t kill_at_us)
     stop_poll(allocation);
 }
 
-/* Journalled before anything acts on it, and told to whoever waits to start the application: but not to one that has yet to hear for
+/* Journalled before anything acts on it, with the end of the grace, which is no longer for an agent that restarts; and told to whoever waits to start the application: but not to one that has yet to hear for
  * which life it would, which may be a later one. */
 static void end_allocation(struct allocation *allocation, const struct process_stop_ask *ask)
 {
@@ -343,29 +343,37 @@ static void end_allocation(struct allocation *allocation, const struct process_s
 void process_stop(struct allocation *allocation, const struct process_stop_ask *ask)
 {
     struct process *process = &allocation->process;
-    uint64_t kill_at_us = agent_now_us(allocation->agent) + ask->grace_ms * 1000;
+    struct ledger_entry *entry = &allocation->entry;
+    uint64_t kill_at_us = ask->kill_at_us != 0
+                              ? ask->kill_at_us
+                              : agent_now_us(allocation->agent) + ask->grace_ms * 1000;
     bool stopping = process_stopping(allocation);
+    bool sooner = !stopping || kill_at_us < entry->kill_at_us;
     char life[CHECKPOINT_ID_TEXT_BYTES];
 
     CHECK(ask->cause != STOP_BY_TAKEOVER);
     log_info("stop", "allocation=%s life=%s pid=%" PRIu32 " cause=%d reason=%d grace_ms=%" PRIu64,
-             allocation->entry.allocation_id, checkpoint_id_format(ask->life, life),
-             allocation->entry.pid, (int)ask->cause, (int)ask->reason, ask->grace_ms);
+             entry->allocation_id, checkpoint_id_format(ask->life, life), entry->pid,
+             (int)ask->cause, (int)ask->reason, ask->grace_ms);
+    if (sooner && process->state != PROCESS_ABSENT)
+        entry->kill_at_us = kill_at_us;
     if (!stopping || process->cause == STOP_BY_TAKEOVER)
         end_allocation(allocation, ask);
-    if (stopping) {
-        stop_sooner(allocation, kill_at_us);
-    } else if (process->state == PROCESS_ABSENT) {
-        process->alone_us = 0; /* told by what follows */
+    else if (sooner)
+        allocation_commit(allocation, NULL, 0);
+    if (stopping)
+        return;
+    if (process->state == PROCESS_ABSENT) {
+        entry->restart_awaited = false; /* told by what follows */
         finish_stop(allocation);
     } else {
-        stop_start(allocation, kill_at_us);
+        stop_start(allocation);
     }
 }
 
-static uint64_t own_grace_us(const struct allocation *allocation)
+static uint64_t own_grace_ms(const struct allocation *allocation)
 {
-    return (allocation->entry.grace_ms > 0 ? allocation->entry.grace_ms : OWN_GRACE_MS) * 1000;
+    return allocation->entry.grace_ms > 0 ? allocation->entry.grace_ms : OWN_GRACE_MS;
 }
 
 bool process_take_over(struct allocation *allocation)
@@ -377,7 +385,9 @@ bool process_take_over(struct allocation *allocation)
     log_warning("take_over", "allocation=%s pid=%" PRIu32 " text=\"its ckpt-run is gone\"",
                 allocation->entry.allocation_id, allocation->entry.pid);
     process->cause = STOP_BY_TAKEOVER;
-    stop_start(allocation, agent_now_us(allocation->agent) + own_grace_us(allocation));
+    allocation->entry.kill_at_us =
+        agent_now_us(allocation->agent) + own_grace_ms(allocation) * 1000;
+    stop_start(allocation);
     return true;
 }
 
@@ -474,7 +484,6 @@ static void process_watch(struct allocation *allocation)
     process->exit_waits = false;
     process->remains = false;
     process->ended_before = false;
-    process->alone_us = 0;
     process_move(allocation, PROCESS_RUNNING);
     process->watch = machine->pid_watch(machine->context, (pid_t)allocation->entry.pid,
                                         process_poll, allocation);
@@ -508,6 +517,8 @@ void process_attached(struct allocation *allocation, const struct process_identi
     entry->start_ticks = identity->start_ticks;
     entry->uid = identity->uid;
     entry->gid = identity->gid;
+    entry->kill_at_us = 0;
+    entry->restart_awaited = false;
     entry->started_at_ms = clock_of(allocation)->wall_ms(clock_of(allocation)->context);
     ckpt__v1__agent_report__init(&started);
     started.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED;
@@ -523,13 +534,19 @@ void process_resume(struct allocation *allocation)
     const struct ledger_entry *entry = &allocation->entry;
     bool walltime = entry->end_reason == CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED;
 
-    CHECK(entry->pid != 0);
+    if (entry->pid == 0) {
+        if (entry->restart_awaited)
+            restart_await(allocation);
+        return;
+    }
     process_watch(allocation);
-    if (entry->ended) /* the stop was under way */
+    if (entry
+            ->ended) /* the stop was under way; an older agent did not write down when its grace ends */
         process_stop(allocation, &(struct process_stop_ask){
                                      .cause = walltime ? STOP_BY_WALLTIME : STOP_BY_ORDER,
                                      .reason = (Ckpt__V1__Reason)entry->end_reason,
-                                     .grace_ms = own_grace_us(allocation) / 1000,
+                                     .grace_ms = own_grace_ms(allocation),
+                                     .kill_at_us = entry->kill_at_us,
                                      .life = entry->ended_life});
     else if (!leader_alive(allocation))
         run_poll(allocation);

@@ -40,7 +40,6 @@ struct process {
     struct clock_timer *timer;
     uint64_t started_us; /* when it was attached here */
     uint64_t gone_us;    /* the leader was seen dead; 0: not yet */
-    uint64_t kill_at_us; /* end of the grace */
     uint64_t killed_us;
     enum process_stop_cause cause; /* TERMINATING, KILLING */
     uint64_t stop_life;            /* of the order */
@@ -52,16 +51,16 @@ struct process {
     bool remains;           /* the leader has ended, others of its group are being killed */
     bool exit_waits;        /* the exit is reported after the attempt that still writes */
     uint64_t unattended_us; /* no ckpt-run is attached since; it may come back */
-    uint64_t
-        alone_us; /* ABSENT: ckpt-run was to start it again and is away since; 0: nothing is awaited */
+    uint64_t alone_us;      /* the entry's restart is awaited, and its ckpt-run away, since */
 };
 
 struct process_stop_ask {
     enum process_stop_cause cause;
     Ckpt__V1__Reason reason;
     uint64_t grace_ms;
-    uint64_t life;  /* it and all before end; 0: not known */
-    uint64_t epoch; /* of the order; 0: none */
+    uint64_t kill_at_us; /* of a stop that goes on; 0: the grace begins now */
+    uint64_t life;       /* it and all before end; 0: not known */
+    uint64_t epoch;      /* of the order; 0: none */
 };
 
 struct process_identity {
@@ -80,7 +79,7 @@ void process_attached(struct allocation *allocation, const struct process_identi
                       uint64_t restored_checkpoint_id, bool report);
 /* It was to be started again in place, and will not be: the allocation has ended. Nothing when no restart is awaited. */
 void process_restart_failed(struct allocation *allocation, const char *why);
-/* After the agent's own restart: the one in the journal. */
+/* After the agent's own restart: the one in the journal, or the start that was awaited. */
 void process_resume(struct allocation *allocation);
 void process_exited(struct allocation *allocation, int32_t wait_status, bool will_restart);
 /* The allocation ends, by an order or by walltime. A second stop may shorten the grace, never lengthen it. */

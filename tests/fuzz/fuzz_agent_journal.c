@@ -39,8 +39,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 
 static void seed_record(struct buf *record)
 {
-    struct ledger_entry entry = {
-        .pid = 17, .checkpoint_id = 42, .attempt = 1, .phase = PHASE_ASKED, .life = 9};
+    struct ledger_entry entry = {.pid = 17,
+                                 .checkpoint_id = 42,
+                                 .attempt = 1,
+                                 .phase = PHASE_ASKED,
+                                 .life = 9,
+                                 .kill_at_us = 5};
 
     strcpy(entry.allocation_id, "job-1");
     strcpy(entry.work_dir, "/tmp/w");

@@ -44,6 +44,10 @@ struct rank {
     uint64_t end_life,
         end_us; /* the last life whose end was known, and that end on the simulator's clock */
     unsigned end_boots; /* of the machine, when it was */
+    /* of the end of its process */
+    uint64_t stop_ticks, kill_at_us; /* which; and the end of its grace */
+    uint64_t kill_by_us;   /* that, on the simulator's clock; 0: it is not being stopped */
+    uint64_t kill_seen_us; /* when that was seen last */
     /* of its attempt */
     uint64_t checkpoint_id, timeout_ms;
     uint32_t attempt;
@@ -478,6 +482,26 @@ static void check_walltime(struct agent_checks *checks, const struct agent_machi
     rank->end_boots = machine->boots;
 }
 
+/* I33: a grace ends when it was to, or earlier, also for an agent that restarts meanwhile. */
+static void check_grace(struct agent_checks *checks, const struct agent_machine *machine,
+                        const struct allocation *allocation, struct rank *rank)
+{
+    const struct ledger_entry *entry = &allocation->entry;
+
+    if (!entry->ended || !process_stopping(allocation)) {
+        rank->kill_by_us = 0;
+        return;
+    }
+    if (rank->kill_by_us != 0 && rank->stop_ticks == entry->start_ticks &&
+        entry->kill_at_us > rank->kill_at_us)
+        world_violation(checks->world, "I33", "the grace of %s on %s got longer by %" PRIu64 " us",
+                        entry->allocation_id, machine->name, entry->kill_at_us - rank->kill_at_us);
+    rank->stop_ticks = entry->start_ticks;
+    rank->kill_at_us = entry->kill_at_us;
+    rank->kill_seen_us = sim_now_us(machine->sim);
+    rank->kill_by_us = sim_now_us(machine->sim) + entry->kill_at_us - agent_now_us(&machine->agent);
+}
+
 /* Neither a reboot nor a start for an unknown life makes its end forgotten. What runs after a reboot in a life that is known was
  * named by a leader since, whose first orders bring the end again: until then nobody here can know it. */
 static bool end_forgotten(const struct agent_machine *machine, const struct ledger_entry *entry,
@@ -506,7 +530,7 @@ static void check_late(struct agent_checks *checks, const struct agent_machine *
         world_violation(checks->world, "I33",
                         "%s runs on %s, and the end of its walltime is forgotten",
                         entry->allocation_id, machine->name);
-    if (process->state == PROCESS_TERMINATING && now_us > process->kill_at_us + LATE_US)
+    if (process->state == PROCESS_TERMINATING && now_us > entry->kill_at_us + LATE_US)
         world_violation(checks->world, "I33", "%s has had its grace on %s and is not killed",
                         entry->allocation_id, machine->name);
     if (process->state == PROCESS_KILLING && rank->living != NULL &&
@@ -589,6 +613,7 @@ void agent_checks_machine(struct agent_checks *checks, struct agent_machine *mac
         const struct allocation *allocation = LIST_ITEM(at, struct allocation, node);
         struct rank *rank = rank_of(checks, agent_of(machine), allocation->entry.allocation_id);
         check_walltime(checks, machine, allocation, rank);
+        check_grace(checks, machine, allocation, rank);
         if (now_us > seen->awake_us + 2 * LATE_US)
             check_late(checks, machine, allocation, rank);
         check_extension(checks, machine, allocation, rank);
@@ -624,6 +649,17 @@ bool agent_checks_lives(struct agent_checks *checks, unsigned agent, const char 
     const struct rank *rank = rank_of(checks, agent, allocation_id);
 
     return rank->living != NULL && rank->began_sequence != 0 && rank->began_sequence <= known;
+}
+
+bool agent_checks_overstays(struct agent_checks *checks, unsigned agent, const char *allocation_id)
+{
+    const struct rank *rank = rank_of(checks, agent, allocation_id);
+    const struct seen_agent *seen = &checks->agents[agent];
+    uint64_t now_us = sim_now_us(checks->world->sim);
+
+    return rank->living != NULL && rank->kill_by_us != 0 && now_us < rank->kill_seen_us + LATE_US &&
+           !application_process(rank->living)->frozen && !seen->down &&
+           now_us > rank->kill_by_us + KILL_LATE_US && now_us > seen->awake_us + KILL_LATE_US;
 }
 
 /* ---- life ---- */

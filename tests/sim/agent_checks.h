@@ -25,6 +25,9 @@ void agent_checks_signal(struct agent_checks *checks, struct agent_machine *mach
 bool agent_checks_lives(struct agent_checks *checks, unsigned agent, const char *allocation_id,
                         uint64_t known);
 
+/* It lives although its agent is awake, was told to end it, and has given it its grace. */
+bool agent_checks_overstays(struct agent_checks *checks, unsigned agent, const char *allocation_id);
+
 /* Once faults have ended: empty, or who still lives on a node that was taken away from its job. */
 const char *agent_checks_unsettled(struct agent_checks *checks);
 

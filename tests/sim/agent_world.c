@@ -108,6 +108,11 @@ bool world_shipping_lives(unsigned agent, const char *allocation_id, uint64_t kn
     return all.users != 0 && agent_checks_lives(all.checks, agent, allocation_id, known);
 }
 
+bool world_shipping_overstays(unsigned agent, const char *allocation_id)
+{
+    return all.users != 0 && agent_checks_overstays(all.checks, agent, allocation_id);
+}
+
 const char *world_shipping_unsettled(void)
 {
     const char *what = all.users == 0 ? "" : agent_checks_unsettled(all.checks);

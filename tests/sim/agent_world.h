@@ -16,6 +16,9 @@ struct agent_store *world_shipping_store(void);
 /* The same of a node that may have a shipping agent. */
 bool world_shipping_lives(unsigned agent, const char *allocation_id, uint64_t known);
 
+/* It lives although its agent is awake, was told to end it, and has given it its grace. */
+bool world_shipping_overstays(unsigned agent, const char *allocation_id);
+
 /* What has not come to its end yet after calm; "": nothing. */
 const char *world_shipping_unsettled(void);
 

@@ -178,19 +178,21 @@ static void node_event(struct world *world, const Ckpt__V1__Event *event)
         world->victims->down |= bit;
 }
 
-/* I30: nodes are given back when all parts have ended, or their node is down now, or after the time that a silent node gets. */
+/* I30: nodes are given back when all parts have ended, or their node is down now, or after the time that a silent node gets: who was
+ * told late, was away, or cannot kill it may then still have it alive. */
 static void check_released(struct world *world, const struct fsm *fsm, const struct world_job *job,
                            Ckpt__V1__Reason reason)
 {
     const struct victim_facts *facts = &world->victims->jobs[job - world->jobs];
     struct fsm_summary summary;
+    bool overdue;
 
     fsm_get_summary(fsm, &summary);
-    if (facts->ending && summary.now_ms + CLOCK_SLACK_MS >= facts->overdue_ms)
-        return;
+    overdue = facts->ending && summary.now_ms + CLOCK_SLACK_MS >= facts->overdue_ms;
     for (unsigned agent = 0; agent < world->options.agents; agent++) {
         if (!state_checks_has_node(world, job->id, agent) ||
-            (world->victims->down >> agent & 1) != 0)
+            (world->victims->down >> agent & 1) != 0 ||
+            (overdue && !world_shipping_overstays(agent, job->id)))
             continue;
         if (world_shipping_lives(agent, job->id, world->victims->known[agent]))
             world_violation(world, "I30", "%s has ended by order (%s), and lives on %s", job->id,

@@ -124,6 +124,9 @@ static void entry_comes_back_as_it_was(void **state)
     entry.deferred_ms = 20000;
     entry.deferred_until_us = 12345678;
     strcpy(entry.endpoint, "unix:/run/user/1000/app.sock");
+    entry.kill_at_us = 87654321;
+    entry.restart_awaited = true;
+    entry.awaited_status = -1;
     assert_int_equal(ledger_commit(ledger, &entry, NULL, 0, 0, &err), 0);
     reopen("boot-1");
     assert_non_null(ledger_find(ledger, "job-1"));
@@ -131,6 +134,9 @@ static void entry_comes_back_as_it_was(void **state)
     assert_memory_equal(ledger_find(ledger, "job-2"), &other, sizeof(other));
     memset(entry.endpoint, 0, sizeof(entry.endpoint));
     entry.max_deferral_ms = entry.deferred_ms = entry.deferred_until_us = 0;
+    entry.kill_at_us = 0;
+    entry.restart_awaited = false;
+    entry.awaited_status = 0;
     assert_int_equal(ledger_commit(ledger, &entry, NULL, 0, 0, &err), 0);
     assert_memory_equal(ledger_find(ledger, "job-1"), &entry, sizeof(entry));
     reopen("boot-1");
@@ -171,12 +177,16 @@ static void another_boot_knows_no_process_and_no_clock(void **state)
     struct err err;
 
     (void)state;
+    entry.kill_at_us = 4000;
+    entry.restart_awaited = true;
     assert_int_equal(ledger_commit(ledger, &entry, (const uint8_t *)"r", 1, 55, &err), 0);
     reopen("boot-2");
     kept = ledger_find(ledger, "job-1");
     assert_uint_equal(kept->start_ticks, UINT64_MAX);
     assert_uint_equal(kept->deadline_us, 0);
     assert_uint_equal(kept->asked_at_us, 0);
+    assert_uint_equal(kept->kill_at_us, 0);
+    assert_true(kept->restart_awaited);
     assert_uint_equal(kept->checkpoint_id, entry.checkpoint_id);
     assert_uint_equal(ledger_report_after(ledger, 0)->asked_at_us, 0);
 }

@@ -192,6 +192,113 @@ static void what_was_told_by_the_agent_before_has_not_finished(void **state)
     allocation_free(job);
 }
 
+/* ---- an agent that restarts ---- */
+
+/* What the agent that comes after it makes of the journal. */
+static struct allocation *resumed(void)
+{
+    struct allocation *again = allocation_new(&agent, "job", ledger_find(agent.ledger, "job"));
+
+    process_resume(again);
+    return again;
+}
+
+static void expect_state_at(struct allocation *again, uint64_t at_us, enum process_state expected)
+{
+    still_now_us = at_us;
+    still_first_fire(again);
+    assert_int_equal(again->process.state, expected);
+}
+
+static void a_grace_goes_on_where_it_was(void **state)
+{
+    uint64_t began_us = still_now_us;
+    struct allocation *again;
+
+    (void)state;
+    stop(STOP_BY_ORDER, LIFE); /* a second */
+    still_now_us += 400000;
+    again = resumed();
+    assert_uint_equal(terms, 2);
+    expect_state_at(again, began_us + 990000, PROCESS_TERMINATING);
+    expect_state_at(again, began_us + 1000000, PROCESS_KILLING);
+    allocation_free(again);
+}
+
+static void a_grace_that_was_ordered_is_not_cut_short(void **state)
+{
+    uint64_t began_us = still_now_us;
+    struct allocation *again;
+
+    (void)state;
+    process_stop(
+        job, &(struct process_stop_ask){.cause = STOP_BY_ORDER, .grace_ms = 120000, .life = LIFE});
+    again = resumed();
+    expect_state_at(again, began_us + 119 * SECOND_US, PROCESS_TERMINATING);
+    expect_state_at(again, began_us + 120 * SECOND_US, PROCESS_KILLING);
+    allocation_free(again);
+}
+
+static void a_grace_that_became_shorter_stays_so(void **state)
+{
+    uint64_t began_us = still_now_us;
+    struct allocation *again;
+
+    (void)state;
+    process_stop(
+        job, &(struct process_stop_ask){.cause = STOP_BY_ORDER, .grace_ms = 120000, .life = LIFE});
+    stop(STOP_BY_WALLTIME, LIFE);
+    again = resumed();
+    expect_state_at(again, began_us + SECOND_US, PROCESS_KILLING);
+    allocation_free(again);
+}
+
+/* An older agent did not write down when it ends: it begins again. */
+static void a_grace_whose_end_is_not_known_begins_again(void **state)
+{
+    struct ledger_entry entry;
+    struct allocation *again;
+
+    (void)state;
+    stop(STOP_BY_ORDER, LIFE);
+    entry = *ledger_find(agent.ledger, "job");
+    entry.kill_at_us = 0;
+    entry.grace_ms = 7000;
+    again = allocation_new(&agent, "job", &entry);
+    process_resume(again);
+    expect_state_at(again, still_now_us + 6 * SECOND_US, PROCESS_TERMINATING);
+    expect_state_at(again, still_now_us + SECOND_US, PROCESS_KILLING);
+    allocation_free(again);
+}
+
+static void a_start_that_does_not_come_is_told_by_the_agent_after(void **state)
+{
+    const struct ledger_report *kept;
+    Ckpt__V1__AgentReport *report;
+    struct allocation *again;
+
+    (void)state;
+    leader_lives = group_lives = false;
+    process_exited(job, 9, true);
+    assert_uint_equal(ledger_last_sequence(agent.ledger), 1);
+    again = resumed();
+    assert_false(allocation_idle(again));
+    expect_state_at(again, still_now_us + 4 * SECOND_US, PROCESS_ABSENT);
+    assert_uint_equal(ledger_last_sequence(agent.ledger), 1);
+    expect_state_at(again, still_now_us + SECOND_US, PROCESS_ABSENT);
+    kept = ledger_report_after(agent.ledger, 1);
+    assert_non_null(kept);
+    report = ckpt__v1__agent_report__unpack(NULL, kept->length, kept->bytes);
+    assert_int_equal(report->kind, KIND(APPLICATION_EXITED));
+    assert_int_equal(report->exit_status, 9);
+    assert_uint_equal(report->will_restart, 0);
+    ckpt__v1__agent_report__free_unpacked(report, NULL);
+    assert_true(allocation_idle(again));
+    expect_state_at(again, still_now_us + 60 * SECOND_US, PROCESS_ABSENT);
+    assert_uint_equal(ledger_last_sequence(agent.ledger), 2); /* once */
+    allocation_free(again);
+}
+
 int main(void)
 {
 #define PROCESS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, still_agent_close)
@@ -204,6 +311,11 @@ int main(void)
         PROCESS_TEST(an_order_for_a_later_life_is_answered),
         PROCESS_TEST(what_ends_with_0_when_told_to_has_not_finished),
         PROCESS_TEST(what_was_told_by_the_agent_before_has_not_finished),
+        PROCESS_TEST(a_grace_goes_on_where_it_was),
+        PROCESS_TEST(a_grace_that_was_ordered_is_not_cut_short),
+        PROCESS_TEST(a_grace_that_became_shorter_stays_so),
+        PROCESS_TEST(a_grace_whose_end_is_not_known_begins_again),
+        PROCESS_TEST(a_start_that_does_not_come_is_told_by_the_agent_after),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
