@@ -265,7 +265,8 @@ static enum fsm_status update_nodes(struct fsm *fsm, struct allocation *allocati
     if (status != FSM_OK)
         return status;
     leave = update_nodes_leave(fsm, allocation, request);
-    if (leave && !request->force && view->strategy != CKPT__V1__STRATEGY__STRATEGY_NONE)
+    if (leave && !request->force && view->strategy != CKPT__V1__STRATEGY__STRATEGY_NONE &&
+        !fsm_part_finished(fsm, view))
         return update_nodes_later(fsm, allocation, request, outcome);
     outcome->checkpoint_id = 0;
     outcome->current = view->state;

@@ -92,6 +92,9 @@ static void victim_stop(struct fsm *fsm, struct allocation *allocation, struct f
 
     if (can && fsm_victim_needs_no_checkpoint(fsm, allocation)) {
         fsm_terminate_begin(fsm, allocation, back);
+    } else if (can && fsm_part_finished(fsm, &allocation->view)) {
+        fsm_checkpoint_stop_without(fsm, allocation,
+                                    CKPT__V1__REASON__REASON_PREEMPTED_WITHOUT_CHECKPOINT);
     } else if (!can || fsm_checkpoint_ask(fsm, allocation, &ask, asked) != FSM_OK) {
         asked->checkpoint_id = 0;
         fsm_terminate_begin(fsm, allocation, without); /* S1-066, P-022 */

@@ -17,6 +17,19 @@ bool fsm_checkpoint_writes(const struct checkpoint *checkpoint)
     return checkpoint->view.state == STATE(DISPATCHED) || checkpoint->view.state == STATE(WRITING);
 }
 
+/* What has finished asks nobody, and its last shard is of an earlier instant than what the others would write now. An attempt that is
+ * under way may have what it needs. */
+bool fsm_part_finished(const struct fsm *fsm, const struct fsm_allocation *view)
+{
+    const struct allocation *allocation = fsm_allocation_look(fsm, view->slot);
+    const struct checkpoint *active;
+
+    if (allocation->exited_count == 0)
+        return false;
+    active = fsm_checkpoint_look_active(fsm, allocation);
+    return active == NULL || !fsm_checkpoint_writes(active);
+}
+
 /* Its nodes do not say when they begin after a deferral: perhaps one writes by now. */
 bool fsm_checkpoint_put_off(const struct fsm_checkpoint *view)
 {
@@ -254,6 +267,11 @@ static enum fsm_status checkpoint_refusal(const struct fsm *fsm,
         return FSM_CHECKPOINT_ACTIVE;
     if (!fsm_target_slot(fsm, view->target_slot)->view.available)
         return FSM_STORAGE_UNAVAILABLE;
+    if (fsm_part_finished(fsm, view)) {
+        outcome->current = allocation->exited_count;
+        outcome->limit = view->node_count;
+        return FSM_PART_FINISHED;
+    }
     return FSM_OK;
 }
 

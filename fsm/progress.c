@@ -188,8 +188,8 @@ static bool progress_curable(Ckpt__V1__Reason reason)
 }
 
 /* Decision 5: terminated; SUSPENDED only when there is something to restart from. */
-static void progress_force_stop(struct fsm *fsm, struct allocation *allocation,
-                                Ckpt__V1__Reason reason)
+void fsm_checkpoint_stop_without(struct fsm *fsm, struct allocation *allocation,
+                                 Ckpt__V1__Reason reason)
 {
     struct fsm_plan plan = fsm_plan_failure(fsm, allocation, reason, false);
 
@@ -207,7 +207,7 @@ static void progress_given_up(struct fsm *fsm, struct allocation *allocation, bo
     } else if (allocation->view.next_count > 0) {
         fsm_scale_done(fsm, allocation, reason);
     } else if (force) {
-        progress_force_stop(fsm, allocation, reason);
+        fsm_checkpoint_stop_without(fsm, allocation, reason);
     } else if (allocation->view.state == ENDS(CHECKPOINTING_TO_STOP)) {
         allocation->preemptor_class = 0;
         fsm_allocation_move(fsm, allocation, ENDS(RUNNING), reason);
@@ -224,10 +224,11 @@ void fsm_checkpoint_attempt_failed(struct fsm *fsm, struct checkpoint *checkpoin
     uint64_t retry_at_ms = fsm->now_ms + (fsm->policy.retry_backoff_ms << doublings);
     bool preempts = checkpoint->view.purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT;
     bool too_late = preempts && retry_at_ms >= checkpoint->stop_deadline_ms;
+    bool whole = allocation->exited_count == 0; /* else no attempt can complete */
 
     CHECK(fsm_checkpoint_writes(checkpoint));
     checkpoint->failure_count++;
-    if (progress_curable(reason) && !too_late && !allocation->view.terminating) {
+    if (progress_curable(reason) && whole && !too_late && !allocation->view.terminating) {
         if (checkpoint->failure_count < fsm->policy.max_attempts) {
             fsm_checkpoint_retry(fsm, checkpoint, reason, retry_at_ms);
             return;

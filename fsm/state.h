@@ -558,6 +558,9 @@ void fsm_checkpoint_complete(struct fsm *fsm, struct checkpoint *checkpoint);
 void fsm_checkpoint_attempt_failed(struct fsm *fsm, struct checkpoint *checkpoint,
                                    Ckpt__V1__Reason reason);
 void fsm_checkpoint_timed_out(struct fsm *fsm, struct checkpoint *checkpoint);
+/* Decision 5: without the checkpoint that was to stop it. */
+void fsm_checkpoint_stop_without(struct fsm *fsm, struct allocation *allocation,
+                                 Ckpt__V1__Reason reason);
 void fsm_checkpoint_due(struct fsm *fsm, struct checkpoint *checkpoint);
 void fsm_checkpoint_pause(struct fsm *fsm, struct checkpoint *checkpoint);
 void fsm_checkpoint_resume(struct fsm *fsm, struct checkpoint *checkpoint);

@@ -101,7 +101,11 @@
     X(45, PURPOSE_RESERVED, 3,                                                                     \
       "checkpoints of purpose {c} are not asked for in this way: PREEMPT (3) has a request of "    \
       "its own, WALLTIME (6) is the broker's decision",                                            \
-      "ask for MANUAL, or ckptctl preempt")
+      "ask for MANUAL, or ckptctl preempt")                                                        \
+    X(46, PART_FINISHED, 9,                                                                        \
+      "the application has finished on {c} of {l} nodes: no checkpoint of all of them can be "     \
+      "written any more",                                                                          \
+      "wait for its end, or take these nodes out: ckptctl job ID")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

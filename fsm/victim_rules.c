@@ -67,7 +67,8 @@ uint64_t fsm_victim_cost(const struct fsm *fsm, const struct allocation *allocat
     uint64_t cost = fsm_multiply(victim_checkpoint_ms(fsm, allocation), gpus);
     uint64_t used_ms = fsm_since(fsm, view->started_at_ms);
 
-    if (!fsm_victim_can_checkpoint(fsm, allocation) || view->non_preemptible)
+    if (!fsm_victim_can_checkpoint(fsm, allocation) || view->non_preemptible ||
+        fsm_part_finished(fsm, view))
         cost = fsm_add(cost, fsm_allocation_age_gpu_ms(fsm, allocation));
     else if (!shrinks && fsm_victim_needs_no_checkpoint(fsm, allocation))
         cost = fsm_min(cost, fsm_allocation_age_gpu_ms(fsm, allocation));

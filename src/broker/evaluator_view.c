@@ -313,7 +313,8 @@ static uint32_t flags_of(const struct fsm *fsm, const struct fsm_allocation *all
     if (target == NULL || !target->available)
         flags |= EVAL_FLAG_STORAGE_DOWN;
     if (allocation->strategy == CKPT__V1__STRATEGY__STRATEGY_MANUAL ||
-        allocation->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE)
+        allocation->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE ||
+        fsm_part_finished(fsm, allocation))
         flags |= EVAL_FLAG_NOT_AUTO;
     if (allocation->walltime_asked)
         flags |= EVAL_FLAG_WALLTIME_DONE;

@@ -284,7 +284,8 @@ static void say_flip(struct explain *explain, enum eval_verdict verdict)
         say_guard(explain, "its storage target takes writes again", EVAL_FLAG_STORAGE_DOWN);
         return;
     case EVAL_SKIP_STRATEGY:
-        say_guard(explain, "its strategy is auto", EVAL_FLAG_NOT_AUTO);
+        say_guard(explain, "its strategy is auto, and it runs on all its nodes",
+                  EVAL_FLAG_NOT_AUTO);
         return;
     case EVAL_SKIP_BAD_INPUT:
         say_first_bad_input(explain);

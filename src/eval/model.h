@@ -47,10 +47,11 @@ enum eval_verdict {
 const char *eval_verdict_name(enum eval_verdict verdict);
 bool eval_verdict_fires(enum eval_verdict verdict);
 
-enum eval_flag {                              /* bits of eval_view.flags */
-                 EVAL_FLAG_ACTIVE = 1,        /* a checkpoint is active or paused */
-                 EVAL_FLAG_STORAGE_DOWN = 2,  /* its target is unavailable */
-                 EVAL_FLAG_NOT_AUTO = 4,      /* strategy manual or none */
+enum eval_flag {                             /* bits of eval_view.flags */
+                 EVAL_FLAG_ACTIVE = 1,       /* a checkpoint is active or paused */
+                 EVAL_FLAG_STORAGE_DOWN = 2, /* its target is unavailable */
+                 EVAL_FLAG_NOT_AUTO =
+                     4, /* strategy manual or none, or a part has finished: nothing is asked */
                  EVAL_FLAG_WALLTIME_DONE = 8, /* the walltime checkpoint was already asked for */
                  EVAL_FLAG_RECLAIMABLE = 16,  /* borrowed nodes */
                  EVAL_FLAG_SENSITIVE = 32,    /* has minimum and maximum interval of its own */

@@ -91,7 +91,7 @@ static void guards_are_told_in_words(void **state)
     job->view.flags[0] = EVAL_FLAG_STORAGE_DOWN;
     assert_string_equal(flip(job, &policy), "its storage target takes writes again");
     job->view.flags[0] = EVAL_FLAG_NOT_AUTO;
-    assert_string_equal(flip(job, &policy), "its strategy is auto");
+    assert_string_equal(flip(job, &policy), "its strategy is auto, and it runs on all its nodes");
     job->view.flags[0] = EVAL_FLAG_ACTIVE; /* not the whole answer for a young one */
     job->view.age_s[0] = 3 * 3600;
     assert_non_null(strstr(flip(job, &policy),

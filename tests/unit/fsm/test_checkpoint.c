@@ -142,6 +142,61 @@ static void a_preemption_does_not_wait_for_a_back_off(void **unused)
     script_close(&script);
 }
 
+/* F-021, S3-017: who has finished writes nothing. The others' work is saved by none, so nobody is asked; a preemption ends it as when all
+ * attempts had failed. */
+static void no_checkpoint_is_begun_when_a_part_has_finished(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1,n2,n3 class=1");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1 timeout=60000");
+    for (int i = 1; i <= 3; i++)
+        expect_ok(&script, "report n%d shard_verified j1 ckpt=1-1", i);
+    expect_checkpoint(&script, 1, COMPLETE);
+    expect_ok(&script, "after 600000");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-2 timeout=60000");
+    expect_ok(&script, "report n1 application_exited j1");
+    expect_ok(&script, "report n1 checkpoint_failed j1 ckpt=1-2 reason=not_attached");
+    expect_checkpoint(&script, 2, FAILED); /* after one attempt */
+    expect_status(&script, PART_FINISHED, "request j1 after=stop");
+    assert_int_equal(script.outcome.current, 1);
+    assert_int_equal(script.outcome.limit, 3);
+    expect_ok(&script, "decide j1");
+    assert_int_equal(summary_of(&script).skipped_decisions, 1);
+    expect_ok(&script, "update j1 nodes=n1,n2"); /* n3 leaves at once */
+    assert_int_equal(job_of(&script, "j1")->node_count, 2);
+    expect_ok(&script, "preempt class=5");
+    assert_true(script.outcome.victims[0].checkpoint_id == 0);
+    expect_ok(&script, "report n2 terminated j1");
+    expect_job(&script, "j1", SUSPENDED); /* from the last one, in which all have a shard */
+    script_close(&script);
+}
+
+/* What is written when a part finishes may have its shard already. */
+static void a_part_that_finished_after_it_was_saved_is_in_the_checkpoint(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1,n2 class=1");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1 timeout=60000");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
+    expect_ok(&script, "report n1 application_exited j1");
+    expect_ok(&script, "preempt class=5");
+    assert_true(script.outcome.victims[0].checkpoint_id == checkpoint_of(&script, 1)->id);
+    expect_ok(&script, "report n2 shard_verified j1 ckpt=1-1");
+    expect_checkpoint(&script, 1, COMPLETE);
+    expect_ok(&script, "report n2 terminated j1");
+    expect_job(&script, "j1", SUSPENDED);
+    script_close(&script);
+}
+
 /* S3-017 */
 static void a_failed_stopping_checkpoint_leaves_the_job_running(void **unused)
 {
@@ -433,6 +488,8 @@ int main(void)
         cmocka_unit_test(a_decided_move_needs_its_spare_still),
         cmocka_unit_test(the_last_safe_slot_hurries_a_checkpoint_that_waits),
         cmocka_unit_test(a_preemption_does_not_wait_for_a_back_off),
+        cmocka_unit_test(no_checkpoint_is_begun_when_a_part_has_finished),
+        cmocka_unit_test(a_part_that_finished_after_it_was_saved_is_in_the_checkpoint),
         cmocka_unit_test(a_failed_stopping_checkpoint_leaves_the_job_running),
         cmocka_unit_test(retries_back_off_and_end),
         cmocka_unit_test(the_extension_is_granted_once_in_a_checkpoints_life),
