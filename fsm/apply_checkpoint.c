@@ -85,7 +85,8 @@ static bool decision_may_move(const struct fsm *fsm, const struct fsm_allocation
 {
     const struct node *spare = fsm_node_named(fsm, decision->spare_node_id);
 
-    return spare != NULL && spare->view.state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY &&
+    return spare != NULL && !fsm_move_too_soon(fsm, view) &&
+           spare->view.state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY &&
            spare->view.allocation_count == 0 && !view->sensitive &&
            view->requeue_policy != CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_NEVER;
 }

@@ -17,6 +17,19 @@ bool fsm_checkpoint_writes(const struct checkpoint *checkpoint)
     return checkpoint->view.state == STATE(DISPATCHED) || checkpoint->view.state == STATE(WRITING);
 }
 
+bool fsm_move_too_soon(const struct fsm *fsm, const struct fsm_allocation *view)
+{
+    const struct allocation *allocation = fsm_allocation_look(fsm, view->slot);
+    const struct checkpoint *newest =
+        LIST_ITEM(allocation->checkpoints.previous, struct checkpoint, in_allocation);
+
+    if (list_empty(&allocation->checkpoints) ||
+        newest->view.purpose != CKPT__V1__PURPOSE__PURPOSE_MIGRATE)
+        return false;
+    return (newest->view.state == STATE(FAILED) || newest->view.state == STATE(CANCELLED)) &&
+           fsm_since(fsm, newest->view.state_since_ms) < fsm->policy.min_interval_ms;
+}
+
 /* What has finished asks nobody, and its last shard is of an earlier instant than what the others would write now. An attempt that is
  * under way may have what it needs. */
 bool fsm_part_finished(const struct fsm *fsm, const struct fsm_allocation *view)

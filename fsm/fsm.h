@@ -531,6 +531,8 @@ const char *fsm_reason_name(Ckpt__V1__Reason reason);                   /* "wall
 const char *fsm_purpose_name(Ckpt__V1__Purpose purpose);                /* "periodic" */
 bool fsm_checkpoint_state_active(
     Ckpt__V1__CheckpointState state); /* REQUESTED, DISPATCHED, WRITING, PAUSED */
+/* The broker's last move of it failed, or was cancelled, within the minimal interval. */
+bool fsm_move_too_soon(const struct fsm *fsm, const struct fsm_allocation *allocation);
 /* Its application has finished on some of its nodes, and no attempt is under way: no checkpoint of all its parts can be begun. */
 bool fsm_part_finished(const struct fsm *fsm, const struct fsm_allocation *allocation);
 bool fsm_checkpoint_put_off(

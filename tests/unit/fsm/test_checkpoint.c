@@ -81,6 +81,33 @@ static void a_decided_move_needs_its_spare_still(void **unused)
     script_close(&script);
 }
 
+/* S1-022: a move whose checkpoint failed for good is not begun again before the minimal interval has passed; nor one that was cancelled. */
+static void a_move_that_failed_is_not_begun_again_at_once(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1");
+    expect_ok(&script, "node n6 ready");
+    expect_ok(&script, "decide j1 purpose=migrate spare=n6");
+    expect_ok(&script, "grant 1-1 timeout=60000");
+    expect_ok(&script, "report n1 checkpoint_failed j1 ckpt=1-1 reason=no_handler");
+    expect_checkpoint(&script, 1, FAILED);
+    expect_job(&script, "j1", RUNNING);
+    assert_true(fsm_move_too_soon(script.fsm, job_of(&script, "j1")));
+    expect_ok(&script, "decide j1 purpose=migrate spare=n6");
+    assert_int_equal(summary_of(&script).skipped_decisions, 1);
+    expect_ok(&script, "after %" PRIu64, fsm_policy(script.fsm)->min_interval_ms);
+    expect_ok(&script, "decide j1 purpose=migrate spare=n6");
+    expect_ok(&script, "cancel 1-2");
+    expect_ok(&script, "decide j1 purpose=migrate spare=n6");
+    assert_int_equal(summary_of(&script).skipped_decisions, 2);
+    expect_ok(&script, "migrate j1"); /* by request: at once */
+    expect_job(&script, "j1", CHECKPOINTING_TO_STOP);
+    script_close(&script);
+}
+
 /* S1-094: the checkpoint that waits for its turn becomes the walltime's, once; its attempt's back-off too ends there. */
 static void the_last_safe_slot_hurries_a_checkpoint_that_waits(void **unused)
 {
@@ -486,6 +513,7 @@ int main(void)
         cmocka_unit_test(kill_completes_the_allocation),
         cmocka_unit_test(migrate_requeues_without_counting_a_failure),
         cmocka_unit_test(a_decided_move_needs_its_spare_still),
+        cmocka_unit_test(a_move_that_failed_is_not_begun_again_at_once),
         cmocka_unit_test(the_last_safe_slot_hurries_a_checkpoint_that_waits),
         cmocka_unit_test(a_preemption_does_not_wait_for_a_back_off),
         cmocka_unit_test(no_checkpoint_is_begun_when_a_part_has_finished),
