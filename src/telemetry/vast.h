@@ -51,9 +51,9 @@ bool vast_token_refused(long status, const void *bytes, size_t length);
  * gets it. Returns text, NULL when it does not fit. */
 char *vast_url(const char *url, const char *path, char *text, size_t size);
 
-/* What checkpoints may write: min(cap, limit) - writes of everybody + own, own being at most those writes. Never below
- * VAST_FLOOR_PPM of `most`, for who begins to write on a busy system gets a share too; never above `most`. 0: not known, as neither cap nor limit
- * or not the writes are. */
+/* What checkpoints may write: min(cap, limit) - writes of everybody + own, own being at most those writes. Never below VAST_FLOOR_PPM of
+ * `most`, for who begins to write on a busy system gets a share too; never above `most`. 0: not known, as neither cap nor limit is, or the
+ * writes are not. */
 enum { VAST_FLOOR_PPM = 50000 };
 struct vast_share {
     uint64_t cap_bytes_per_s;  /* 0: none */
