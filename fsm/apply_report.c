@@ -46,14 +46,27 @@ static bool report_sha256(const char *text, uint8_t ret_bytes[SHA256_BYTES])
     return true;
 }
 
+/* An agent that lost its memory was asked once more, and what the application wrote then lies where the first shard did. */
+static void report_verified_again(struct fsm *fsm, const struct report *report)
+{
+    uint8_t sha256[SHA256_BYTES];
+
+    if (report->message->size_bytes != report->shard->size_bytes ||
+        !report_sha256(report->message->manifest_sha256, sha256) ||
+        memcmp(sha256, report->shard->manifest_sha256, SHA256_BYTES) != 0)
+        fsm_checkpoint_attempt_failed(fsm, report->checkpoint, REASON(VERIFY_FAILED));
+}
+
 static void report_verified(struct fsm *fsm, const struct report *report)
 {
     struct checkpoint *checkpoint = report->checkpoint;
     struct fsm_shard *shard = report->shard;
     uint64_t size_bytes = report->message->size_bytes;
 
-    if (shard->verified)
+    if (shard->verified) {
+        report_verified_again(fsm, report);
         return;
+    }
     fsm_checkpoint_started(fsm, checkpoint, shard, report->message->snapshot_age_ms);
     if (size_bytes == 0) { /* S5-007 */
         fsm_checkpoint_attempt_failed(fsm, checkpoint, REASON(EMPTY_CHECKPOINT));
@@ -155,6 +168,22 @@ static void report_finished_late(struct fsm *fsm, const struct report *report)
         fsm_allocation_end(fsm, allocation, ENDS(COMPLETED), REASON(NONE));
 }
 
+/* Parts that begin together begin from one checkpoint (I27). One that finds it damaged, which the others do not see, passes over it alone. */
+static bool report_began_apart(const struct report *report)
+{
+    struct allocation *allocation = report->allocation;
+    uint64_t life = allocation->view.nodes[report->part->share].life;
+    uint64_t from = report->message->restored_checkpoint_id;
+
+    if (allocation->view.node_count == 1)
+        return false;
+    if (allocation->began_life == life && life != 0)
+        return allocation->began_from != from;
+    allocation->began_life = life;
+    allocation->began_from = from;
+    return false;
+}
+
 static void report_application_started(struct fsm *fsm, const struct report *report)
 {
     struct fsm_allocation *view = &report->allocation->view;
@@ -174,6 +203,17 @@ static void report_application_started(struct fsm *fsm, const struct report *rep
     if (view->resumed_at_ms != 0) /* only now it makes progress again */
         view->resumed_at_ms = fsm->now_ms;
     fsm_event_emit(fsm, &event);
+}
+
+static void report_began(struct fsm *fsm, const struct report *report)
+{
+    struct allocation *allocation = report->allocation;
+    bool apart = report_began_apart(report);
+
+    report_application_started(fsm, report);
+    if (apart && !allocation->view.terminating)
+        fsm_terminate_begin(fsm, allocation,
+                            fsm_plan_failure(fsm, allocation, REASON(MIXED_RESTART), true));
 }
 
 static void report_walltime_killed(struct fsm *fsm, const struct report *report)
@@ -246,7 +286,7 @@ static enum fsm_status report_application(struct fsm *fsm, struct report *report
     else if (report->message->kind == KIND(APPLICATION_EXITED))
         report_exited(fsm, report);
     else if (report->message->kind == KIND(APPLICATION_STARTED))
-        report_application_started(fsm, report);
+        report_began(fsm, report);
     else if (report->message->kind == KIND(WALLTIME_KILLED))
         report_walltime_killed(fsm, report);
     else if (report->allocation->view.terminating)

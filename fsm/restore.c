@@ -307,6 +307,8 @@ static void restore_allocation_times(struct allocation *allocation,
     allocation->stake_gpu_ms = record->stake_gpu_ms;
     allocation->stake_until_ms = record->stake_until_ms;
     view->resumed_at_ms = record->resumed_at_ms;
+    allocation->began_life = record->began_life;
+    allocation->began_from = record->began_from;
     allocation->terminate_deadline_ms = record->terminate_deadline_ms;
     allocation->grace_end_ms = record->grace_end_ms;
     allocation->plan_state = (uint8_t)record->plan_state;

@@ -295,6 +295,8 @@ static void fill_allocation_times(Ckpt__Log__V1__AllocationRecord *message,
     message->expired = allocation->expired;
     message->timer_at_ms = allocation->timer.at_ms;
     message->resumed_at_ms = view->resumed_at_ms;
+    message->began_life = allocation->began_life;
+    message->began_from = allocation->began_from;
     message->leaving = view->leaving;
     message->leave_reason = (Ckpt__V1__Reason)allocation->leave_reason;
 }

@@ -60,6 +60,8 @@ struct allocation {
     struct assignment *assignments; /* node_count; shares follow in the same block */
     struct list checkpoints;        /* by id */
     struct timer timer;
+    uint64_t began_life,
+        began_from; /* the parts of this life (0: none has told yet) began from this checkpoint (0: none) */
     uint64_t terminate_deadline_ms;
     uint64_t grace_end_ms;
     uint32_t checkpoint_count;

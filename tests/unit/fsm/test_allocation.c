@@ -155,7 +155,7 @@ static void a_part_whose_node_comes_back_while_all_are_ended_is_ended_too(void *
     expect_ok(&script, "node n2 down");
     assert_true(job_of(&script, "j1")->terminating);
     assert_int_equal(orders_of(&script, "n1", &order), 0);
-    script_restore(&script);
+    expect_restored(&script);
     expect_ok(&script, "node n1 ready boot=a");
     assert_int_equal(orders_of(&script, "n1", &order), 1);
     assert_int_equal(order.kind, FSM_ORDER_TERMINATE);
@@ -240,6 +240,62 @@ static void a_restart_in_place_counts_the_loss_and_fails_the_attempt(void **unus
     assert_int_equal(repeated_of(&script, "j1"), 40000);
     expect_ok(&script, "report n1 application_started j1");
     assert_int_equal(job_of(&script, "j1")->last_complete_snapshot_ms, script.now_ms);
+    script_close(&script);
+}
+
+/* I27, too: one of them saw its checkpoint damaged, and the other did not. */
+static void parts_that_began_from_two_checkpoints_do_not_go_on(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1,n2 requeue=on_node_failure");
+    expect_ok(&script, "report n1 application_started j1");
+    expect_ok(&script, "report n2 application_started j1");
+    for (int i = 1; i <= 2; i++) {
+        expect_ok(&script, "request j1%s", i == 2 ? " after=stop" : "");
+        expect_ok(&script, "grant 1-%d", i);
+        expect_ok(&script, "report n1 shard_verified j1 ckpt=1-%d", i);
+        expect_ok(&script, "report n2 shard_verified j1 ckpt=1-%d", i);
+    }
+    expect_ok(&script, "report n1 terminated j1");
+    expect_ok(&script, "report n2 terminated j1");
+    expect_ok(&script, "restart j1");
+    expect_ok(&script, "report n1 application_started j1 restored=1-2");
+    expect_restored(&script);
+    assert_false(job_of(&script, "j1")->terminating);
+    expect_ok(&script, "report n2 application_started j1 restored=1-1");
+    assert_true(job_of(&script, "j1")->terminating);
+    expect_ok(&script, "report n1 terminated j1");
+    expect_ok(&script, "report n2 terminated j1");
+    expect_job(&script, "j1", REQUEUED);
+    assert_int_equal(job_of(&script, "j1")->reason, CKPT__V1__REASON__REASON_MIXED_RESTART);
+    expect_ok(&script, "restart j1");
+    expect_ok(&script, "report n2 application_started j1 restored=1-1");
+    expect_ok(&script, "report n1 application_started j1 restored=1-1");
+    assert_false(job_of(&script, "j1")->terminating);
+    script_close(&script);
+}
+
+/* An agent that has lost its memory is asked again: what it verifies then lies where the first shard did. */
+static void a_verified_shard_that_changes_ends_the_attempt(void **unused)
+{
+    static const char other[] = "ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1,n2");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1"); /* the same once more */
+    expect_checkpoint(&script, 1, WRITING);
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1 sha=%s", other);
+    expect_checkpoint(&script, 1, REQUESTED);
+    expect_ok(&script, "report n2 shard_verified j1 ckpt=1-1");
+    expect_checkpoint(&script, 1, REQUESTED);
     script_close(&script);
 }
 
@@ -634,6 +690,8 @@ int main(void)
         cmocka_unit_test(what_a_node_says_while_it_is_down_is_its_word),
         cmocka_unit_test(a_restart_in_place_counts_the_loss_and_fails_the_attempt),
         cmocka_unit_test(a_part_that_dies_stops_the_others_instead_of_restarting_alone),
+        cmocka_unit_test(parts_that_began_from_two_checkpoints_do_not_go_on),
+        cmocka_unit_test(a_verified_shard_that_changes_ends_the_attempt),
         cmocka_unit_test(silent_nodes_are_given_up_at_the_deadline),
         cmocka_unit_test(a_walltime_during_a_checkpoint_is_counted_and_not_extended),
         cmocka_unit_test(what_finishes_while_it_is_stopped_has_completed),
