@@ -134,6 +134,21 @@ def a_deferral_is_granted_up_to_the_limit_and_then_forced():
         cluster.debug_check()
 
 
+def the_last_safe_slot_ends_a_deferral():
+    """S1-090, S1-094, P-043: asked again before its deferral has passed, by the broker's decision, and written before the walltime ends."""
+    with Cluster(members=1, agents=("a",), policy={**POLICY, "max_deferral": "60s", "grace": "8s"}) as cluster:
+        cluster.start()
+        cluster.register("late", [("a", 1, MIB)], walltime_ms=24000)
+        app = App(cluster, "late", mode="defer 60000", register=False).registered()
+        identifier = app.hint()
+        wait_until("it is deferred", lambda: app.checkpoint(identifier).deferred_ms > 15000, 10, 0.05)
+        record = expect(app.ends(identifier), COMPLETE)
+        assert record.purpose == common_pb2.PURPOSE_WALLTIME and record.attempt == 1, record
+        assert [left for _, left in app.calls()] == [record.deferred_ms, 0], app.calls()
+        assert record.completed_at_ms - record.dispatched_at_ms < record.deferred_ms - 1000, record
+        cluster.debug_check()
+
+
 def a_preemption_waits_no_longer_than_the_limit():
     """P-043, decision 5, L4: a victim that puts it off for ever is ended."""
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
@@ -327,5 +342,6 @@ def another_user(cluster, folder):
 
 
 if __name__ == "__main__":
-    sys.exit(tap([what_applications_answer, a_deferral_is_granted_up_to_the_limit_and_then_forced, a_preemption_waits_no_longer_than_the_limit,
-                  a_deferral_of_one_node_is_one_of_all, what_dies_during_a_call, endpoints_that_are_none, who_may_register]))
+    sys.exit(tap([what_applications_answer, a_deferral_is_granted_up_to_the_limit_and_then_forced, the_last_safe_slot_ends_a_deferral,
+                  a_preemption_waits_no_longer_than_the_limit, a_deferral_of_one_node_is_one_of_all, what_dies_during_a_call,
+                  endpoints_that_are_none, who_may_register]))
