@@ -15,8 +15,9 @@ enum {
     LEADER_MAX_US = 20 * SECOND_US, /* L1: after healing; daemons are started again within 3.2 s */
     CONVERGE_MAX_US = 120 * SECOND_US, /* L3-L5: a silent node's part counts as ended after 30 s */
     REPEAT_MAX_US = 20 * SECOND_US,
-    /* L4, since a stop began: at most 4 attempts of 8 s, extended by half, their back-offs of 4 s, and a leader that stands still for 6 s */
-    STOP_MAX_US = 60 * SECOND_US,
+    /* L4, since a stop began: 4 attempts of 8 s, one of them longer by half, 2 s put off, back-offs of 3.9 s, and a leader that stands
+     * still for 6 s */
+    STOP_MAX_US = 50 * SECOND_US,
     LOGS_EVERY_US = 5 * SECOND_US,
     EXIT_VIOLATION = 3,
     WAITS_BYTES = 128

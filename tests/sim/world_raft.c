@@ -32,7 +32,9 @@ struct raft_checks {
     size_t term_count;
     struct index_facts *indexes;
     size_t index_count;
-    uint64_t committed; /* the highest index that any member knew to be committed */
+    uint64_t committed;    /* the highest index that any member knew to be committed */
+    uint64_t voters_index; /* of the newest committed configuration */
+    uint32_t voters;       /* of it; 0: none yet */
 };
 
 void raft_checks_init(struct world *world)
@@ -161,6 +163,25 @@ static void voters_compare(struct world_member *member, const struct raft_entry 
     *newer = voters;
 }
 
+/* ... also when the one before has left all logs: in the order in which they are committed. */
+static void voters_committed(struct world_member *member, uint64_t index)
+{
+    struct raft_checks *checks = member->world->raft;
+    const struct raft_entry *entry = safety_entry(&member_consensus(member)->raft, index);
+    uint32_t voters;
+
+    if (entry == NULL || entry->type != RAFT_CHANGE || index <= checks->voters_index)
+        return;
+    voters = voters_of(entry);
+    if (checks->voters != 0 && __builtin_popcount(checks->voters ^ voters) > 1)
+        world_violation(member->world, "I9",
+                        "the configuration committed at index %" PRIu64
+                        " changes voters %x to %x, those of index %" PRIu64,
+                        index, checks->voters, voters, checks->voters_index);
+    checks->voters = voters;
+    checks->voters_index = index;
+}
+
 static void log_compare(struct world_member *member)
 {
     struct raft *raft = &member_consensus(member)->raft;
@@ -265,8 +286,10 @@ static void commit_check(struct world_member *member, const struct raft *raft)
     for (; index <= raft->commit_index; index++) {
         struct index_facts *facts = facts_at(checks, index);
         uint64_t term = safety_term_of(raft, index);
-        if (facts->committed_in == 0)
+        if (facts->committed_in == 0) {
             facts->committed_in = raft->current_term;
+            voters_committed(member, index);
+        }
         if (term != 0 && facts->committed_term == 0)
             facts->committed_term = term;
         if (term != 0 && facts->committed_term != term)

@@ -152,21 +152,38 @@ static void checkpoint_dispatched(struct world *world, const struct fsm *fsm,
                         event->checkpoint_id, fsm_target_at(fsm, checkpoint->target_slot)->id);
 }
 
-static void checkpoint_left_pause(struct world *world, const Ckpt__V1__Event *event,
-                                  struct checkpoint_facts *facts)
+/* Somebody wanted its end, or its job's; an outage or a failover is no reason. */
+static bool ends_paused(Ckpt__V1__Reason reason)
 {
-    facts->resumed++;
-    if (event->new_state == CHECKPOINT(REQUESTED) && facts->resumed != facts->paused)
-        world_violation(world, "I24",
-                        "checkpoint %" PRIx64 " was paused %u times and resumed %u times",
-                        event->checkpoint_id, facts->paused, facts->resumed);
-    if (event->new_state != CHECKPOINT(REQUESTED) &&
-        (event->reason == CKPT__V1__REASON__REASON_NONE ||
-         event->reason == CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE))
+    return reason == CKPT__V1__REASON__REASON_CANCELLED_BY_REQUEST ||
+           reason == CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED ||
+           reason == CKPT__V1__REASON__REASON_ALLOCATION_ENDED ||
+           reason == CKPT__V1__REASON__REASON_REPLACED ||
+           reason == CKPT__V1__REASON__REASON_NEW_EPOCH;
+}
+
+/* I24: each pause is followed by one resumption, and the state counts as many of both as there were. */
+static void checkpoint_paused_or_left(struct world *world, const struct fsm *fsm,
+                                      const Ckpt__V1__Event *event, struct checkpoint_facts *facts)
+{
+    const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fsm, event->checkpoint_id);
+
+    facts->paused += event->new_state == CHECKPOINT(PAUSED);
+    if (event->old_state == CHECKPOINT(PAUSED) && event->new_state == CHECKPOINT(REQUESTED))
+        facts->resumed++;
+    else if (event->old_state == CHECKPOINT(PAUSED) && !ends_paused(event->reason))
         world_violation(world, "I24", "paused checkpoint %" PRIx64 " becomes %s for reason %s",
                         event->checkpoint_id,
                         fsm_checkpoint_state_name((Ckpt__V1__CheckpointState)event->new_state),
                         fsm_reason_name(event->reason));
+    /* of the same entry as the event, unless more of it followed */
+    if (checkpoint != NULL && checkpoint->state == event->new_state &&
+        (checkpoint->paused_count != facts->paused || checkpoint->resumed_count != facts->resumed))
+        world_violation(world, "I24",
+                        "checkpoint %" PRIx64
+                        " was paused %u times and resumed %u times, the state says %u and %u",
+                        event->checkpoint_id, facts->paused, facts->resumed,
+                        checkpoint->paused_count, checkpoint->resumed_count);
 }
 
 static void checkpoint_complete(struct world *world, const struct fsm *fsm,
@@ -226,10 +243,8 @@ static void checkpoint_moved(struct world *world, const struct fsm *fsm,
                         event->checkpoint_id, event->old_state, event->new_state);
     facts->state = (uint8_t)event->new_state;
     checkpoint_deferred(world, fsm, event->checkpoint_id);
-    if (event->old_state == CHECKPOINT(PAUSED))
-        checkpoint_left_pause(world, event, facts);
-    if (event->new_state == CHECKPOINT(PAUSED))
-        facts->paused++;
+    if (event->old_state == CHECKPOINT(PAUSED) || event->new_state == CHECKPOINT(PAUSED))
+        checkpoint_paused_or_left(world, fsm, event, facts);
     if (event->new_state == CHECKPOINT(DISPATCHED))
         checkpoint_dispatched(world, fsm, event, facts);
     if (event->new_state == CHECKPOINT(COMPLETE))
