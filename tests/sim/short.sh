@@ -42,7 +42,7 @@ done
 # A violation's replay line repeats it, whatever was given on the command line that found it.
 line=$(grep -v '^#' tests/sim/pinned/S14)
 # shellcheck disable=SC2086
-replay=$("$simulate" ${line/expect=1/} 2>&1 | sed -n 's/^repeat with: make sim SEED=\([0-9]*\) REPLICAS=\([0-9]*\) UNSAFE=\([0-9]*\) OPTIONS="\(.*\)"$/seed=\1 replicas=\2 unsafe=\3 \4/p')
+replay=$("$simulate" $line runs="${FURTHER:-1000}" jobs=2 2>&1 | sed -n 's/^repeat with: make sim SEED=\([0-9]*\) REPLICAS=\([0-9]*\) UNSAFE=\([0-9]*\) OPTIONS="\(.*\)"$/seed=\1 replicas=\2 unsafe=\3 \4/p' | head -n 1)
 # shellcheck disable=SC2086
 check "the replay line of a violation repeats it" expect=1 ${replay:-unsafe=}
 echo "1..$number"
