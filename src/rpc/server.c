@@ -264,7 +264,35 @@ static struct rpc_connection *connection_at(struct list *node)
     return LIST_ITEM(node, struct rpc_connection, node);
 }
 
-/* Keepalive and idle time of every connection; a fraction of the keepalive time is precise enough for both. */
+/* One that is being closed keeps what it holds for a moment. */
+bool rpc_server_relieve(struct rpc_server *server, const struct rpc_connection *asking)
+{
+    struct rpc_connection *largest = NULL;
+    size_t held = 0;
+
+    if (server->stats.bytes_buffered <= RPC_SERVER_BUFFERED_MAX_BYTES)
+        return true;
+    for (struct list *node = server->connections.next; node != &server->connections;
+         node = node->next) {
+        struct rpc_connection *connection = connection_at(node);
+
+        if (connection->h2.closing)
+            continue;
+        held += connection->buffered_bytes;
+        if (connection != asking && rpc_connection_stalled(connection, RPC_STALL_FULL_MS) &&
+            (largest == NULL || connection->buffered_bytes > largest->buffered_bytes))
+            largest = connection;
+    }
+    if (held <= RPC_SERVER_BUFFERED_MAX_BYTES)
+        return true;
+    if (largest == NULL)
+        return false;
+    server->stats.stalled_total++;
+    rpc_connection_close(largest);
+    return true;
+}
+
+/* Keepalive, unread answers and idle time of every connection; a fraction of the keepalive time is precise enough for all. */
 static void server_sweep(struct rpc_timer *timer)
 {
     struct rpc_server *server = LIST_ITEM(timer, struct rpc_server, sweep);
@@ -276,10 +304,15 @@ static void server_sweep(struct rpc_timer *timer)
         struct rpc_connection *connection = connection_at(node);
 
         next = node->next; /* closing leaves the list only later, from the loop */
-        if (rpc_h2_keepalive(&connection->h2, server->config.keepalive_ms) &&
-            connection->calls_count == 0 &&
-            now_ms - connection->idle_since_ms >= server->config.idle_ms)
+        if (!rpc_h2_keepalive(&connection->h2, server->config.keepalive_ms))
+            continue;
+        if (rpc_connection_stalled(connection, 2 * server->config.keepalive_ms)) {
+            server->stats.stalled_total++;
+            rpc_connection_close(connection);
+        } else if (connection->calls_count == 0 &&
+                   now_ms - connection->idle_since_ms >= server->config.idle_ms) {
             rpc_h2_terminate(&connection->h2, NGHTTP2_NO_ERROR);
+        }
     }
     if (!server->freeing)
         sweep_start(server);

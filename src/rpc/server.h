@@ -109,6 +109,7 @@ void rpc_server_free(struct rpc_server *server, void (*freed)(void *), void *dat
 
 struct rpc_server_stats {
     uint64_t connections, calls_active, calls_total, refused_total, bytes_buffered;
+    uint64_t stalled_total; /* connections that were closed because their peers did not read */
     uint64_t by_status[17];
 };
 void rpc_server_get_stats(const struct rpc_server *server, struct rpc_server_stats *ret_stats);

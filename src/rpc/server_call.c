@@ -77,10 +77,21 @@ static void call_count_sent(struct rpc_call *call, size_t length)
     call->connection->server->stats.bytes_buffered -= length;
 }
 
+/* Whether it reads what it asked for: single bytes do not count. */
+static void connection_took(struct rpc_connection *connection, size_t length)
+{
+    connection->taken_bytes += length;
+    if (connection->buffered_bytes > 0 && connection->taken_bytes < RPC_STALL_BYTES)
+        return;
+    connection->taken_ms = uv_now(connection->server->loop);
+    connection->taken_bytes = 0;
+}
+
 static void call_queue(struct rpc_call *call, const uint8_t *bytes, size_t length)
 {
     CHECK(!call->ended);
     rpc_outbox_append(&call->outbox, bytes, length);
+    connection_took(call->connection, 0); /* nothing waited: its time begins */
     call->connection->buffered_bytes += length + RPC_PREFIX_BYTES;
     call->connection->server->stats.bytes_buffered += length + RPC_PREFIX_BYTES;
 }
@@ -205,6 +216,7 @@ ssize_t rpc_call_pull(struct rpc_call *call, uint8_t *bytes, size_t size, uint32
                              server->config.write_buffer_bytes / 2, &length);
 
     call_count_sent(call, length);
+    connection_took(connection, length);
     if (empty && call->ended) {
         *data_flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
         if (nghttp2_submit_trailer(connection->h2.session, call->stream_id, nvs,
@@ -337,7 +349,7 @@ void rpc_call_begin(struct rpc_call *call)
     } else if (!call->grpc) {
         call_refuse_http(call, "415");
     } else if (call->connection->buffered_bytes > RPC_CONNECTION_BUFFERED_MAX_BYTES ||
-               server->stats.bytes_buffered > RPC_SERVER_BUFFERED_MAX_BYTES) {
+               !rpc_server_relieve(server, call->connection)) {
         rpc_call_trailer(call, "grpc-retry-pushback-ms", "100");
         call_answer(call, RPC_RESOURCE_EXHAUSTED, "too many answers wait to be read");
     } else if (call->method == NULL) {

@@ -199,6 +199,12 @@ void rpc_connection_close(struct rpc_connection *connection)
     connection_abort_calls(connection);
 }
 
+bool rpc_connection_stalled(const struct rpc_connection *connection, uint64_t ms)
+{
+    return connection->buffered_bytes > 0 &&
+           uv_now(connection->server->loop) - connection->taken_ms >= ms;
+}
+
 static void connection_refuse(struct rpc_connection *connection, const char *text)
 {
     const struct rpc_server_config *config = &connection->server->config;

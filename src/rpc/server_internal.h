@@ -18,7 +18,9 @@ enum {
     RPC_SERVER_PARTIAL_MAX_BYTES = 128 << 20,   /* of all */
     RPC_CONNECTION_BUFFERED_MAX_BYTES = 16
                                         << 20, /* answers not read: no new calls until they are */
-    RPC_SERVER_BUFFERED_MAX_BYTES = 256 << 20,
+    RPC_SERVER_BUFFERED_MAX_BYTES = 256 << 20, /* over it the largest of the stalled is ended */
+    RPC_STALL_BYTES = 16384,  /* who takes fewer in twice the keepalive time has stalled ... */
+    RPC_STALL_FULL_MS = 1000, /* ... or in this time, when the server is full */
     RPC_DESCRIPTORS_RESERVED = 128, /* for the log, its snapshots and the like */
     RPC_SPARE_CALLS_MAX = 256,
     RPC_SHAKES_MAX = 16,        /* pieces in which a handshake may come */
@@ -92,6 +94,8 @@ struct rpc_connection {
     uint64_t idle_since_ms;
     size_t partial_bytes;
     size_t buffered_bytes; /* in the outboxes of its calls */
+    uint64_t taken_ms;     /* when its peer had last taken RPC_STALL_BYTES, or all */
+    size_t taken_bytes;    /* since then */
     struct rpc_peer peer;
     struct rpc_timer handshake; /* of TLS */
     uint64_t checked_ms;        /* its certificate */
@@ -127,6 +131,8 @@ void rpc_connection_callbacks(nghttp2_session_callbacks *callbacks);
 void rpc_connection_accept(struct rpc_server *server, struct rpc_listener *listener);
 /* False: the certificate is no longer good, it is being closed. */
 bool rpc_connection_recheck(struct rpc_connection *connection);
+/* Answers wait, and for so long its peer has taken next to nothing of them. */
+bool rpc_connection_stalled(const struct rpc_connection *connection, uint64_t ms);
 /* Ends its calls and closes it. */
 void rpc_connection_close(struct rpc_connection *connection);
 const struct rpc_method *rpc_server_find_method(const struct rpc_server *server, const char *path,
@@ -145,6 +151,8 @@ ssize_t rpc_call_pull(struct rpc_call *call, uint8_t *bytes, size_t size, uint32
 void rpc_call_writable(struct rpc_call *call);
 
 /* server.c */
+/* Makes room for the answer to a call when too many are not read; false: there is none. */
+bool rpc_server_relieve(struct rpc_server *server, const struct rpc_connection *asking);
 void rpc_server_connection_ended(struct rpc_server *server); /* the drain may be over */
 void rpc_server_handle_closed(struct rpc_server *server);
 

@@ -332,3 +332,14 @@ ssize_t fixture_raw_closed(struct fixture *fixture, int fd)
     }
     return -1;
 }
+
+void fixture_still_answers(struct fixture *fixture)
+{
+    struct seen seen;
+
+    if (fixture->channel == NULL)
+        fixture_channel(fixture, NULL);
+    seen_unary(fixture, &seen, "/test.T/Echo", "alive", 0);
+    assert_true(fixture_run(fixture, &seen.done));
+    assert_int_equal(seen.status, RPC_OK);
+}

@@ -64,6 +64,9 @@ extern const struct rpc_client_handlers seen_handlers;
 void seen_unary(struct fixture *fixture, struct seen *seen, const char *path, const char *request,
                 uint64_t timeout_ms);
 
+/* An echo through a channel of its own, when there is none yet. */
+void fixture_still_answers(struct fixture *fixture);
+
 /* A blocking socket to the server, non-blocking to read: bytes as they are. */
 int fixture_raw(struct fixture *fixture);
 /* Runs the loop until the peer closed the socket; returns how many bytes came before, -1 when it stays open. */

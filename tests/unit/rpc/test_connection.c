@@ -10,17 +10,6 @@
 #include "tests/unit/rpc/fixture.h"
 #include "tests/unit/rpc/raw.h"
 
-static void fixture_still_answers(struct fixture *fixture)
-{
-    struct seen seen;
-
-    if (fixture->channel == NULL)
-        fixture_channel(fixture, NULL);
-    seen_unary(fixture, &seen, "/test.T/Echo", "alive", 0);
-    assert_true(fixture_run(fixture, &seen.done));
-    assert_int_equal(seen.status, RPC_OK);
-}
-
 static void sends_and_is_closed(struct fixture *fixture, struct buf *out)
 {
     int fd = fixture_raw(fixture);
@@ -339,59 +328,6 @@ static void a_stalled_reader_costs_bounded_memory_and_is_closed(void **state)
     assert_true(most <= 256 << 10);
     close(fd);
     buf_close(&out);
-    fixture_close(&fixture);
-}
-
-/* Many answers that nobody reads: new calls are refused until they are gone. */
-static void unread_answers_hold_back_new_calls(void **state)
-{
-    enum { CALLS = 200 };
-    const struct rpc_server_config config = {.message_max_bytes = 200 << 10};
-    struct fixture fixture;
-    struct rpc_server_stats stats;
-    struct buf out;
-    uint8_t window[6] = {0, 4};
-    char *text = check_calloc(1, 150001);
-    int fd;
-
-    (void)state;
-    fixture_open(&fixture, &config);
-    memset(text, 'x', 150000);
-    buf_init(&out);
-    fd = fixture_raw(&fixture);
-    raw_preface(&out);
-    raw_frame(&out, RAW_SETTINGS, 0, 0, window, 6); /* a window of 0: no answer may be sent */
-    assert_true(raw_send(fd, &out));
-    for (uint32_t i = 0; i < CALLS; i++) {
-        raw_request(&out, 2 * i + 1, "/test.T/Echo", 0, NULL, NULL);
-        for (int part = 0; part < 10; part++) {
-            uint8_t bytes[15005];
-
-            memcpy(bytes, text, sizeof(bytes));
-            memcpy(bytes, "\0\0\2\x49\xf0", 5); /* 150,000 */
-            raw_frame(&out, RAW_DATA, part == 9 ? RAW_END_STREAM : 0, 2 * i + 1,
-                      part == 0 ? bytes : bytes + 5, part == 0 ? 15005 : 15000);
-        }
-        while (out.length > 0) {
-            ssize_t sent = send(fd, out.bytes, out.length, MSG_NOSIGNAL | MSG_DONTWAIT);
-
-            if (sent > 0)
-                buf_consume(&out, (size_t)sent);
-            uv_run(&fixture.loop, UV_RUN_NOWAIT);
-        }
-    }
-    do {
-        fixture_run_ms(&fixture, 2);
-        rpc_server_get_stats(fixture.server, &stats);
-    } while (stats.by_status[RPC_OK] + stats.by_status[RPC_RESOURCE_EXHAUSTED] < CALLS);
-    assert_in_range(stats.bytes_buffered, 16 << 20, 17 << 20);
-    assert_in_range(stats.by_status[RPC_OK], 100, 120);
-    assert_uint_equal(stats.connections, 1);
-    close(fd);
-    buf_close(&out);
-    free(text);
-    fixture_run_ms(&fixture, 5);
-    fixture_still_answers(&fixture);
     fixture_close(&fixture);
 }
 
@@ -737,7 +673,6 @@ int main(void)
         cmocka_unit_test(floods_of_control_frames_end_the_connection),
         cmocka_unit_test(a_ping_beside_every_call_is_no_flood),
         cmocka_unit_test(a_stalled_reader_costs_bounded_memory_and_is_closed),
-        cmocka_unit_test(unread_answers_hold_back_new_calls),
         cmocka_unit_test(a_peer_that_drips_bytes_is_closed),
         cmocka_unit_test(connections_over_the_limit_are_closed_at_once),
         cmocka_unit_test(running_out_of_descriptors_does_not_stop_the_listener),

@@ -1,0 +1,169 @@
+/* Answers that nobody reads: what they may hold, and who goes because of them. */
+#include "src/base/check.h"
+#include "tests/unit/rpc/fixture.h"
+#include "tests/unit/rpc/raw.h"
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Many answers that nobody reads: new calls are refused until they are gone. */
+static void unread_answers_hold_back_new_calls(void **state)
+{
+    enum { CALLS = 200 };
+    const struct rpc_server_config config = {.message_max_bytes = 200 << 10};
+    struct fixture fixture;
+    struct rpc_server_stats stats;
+    struct buf out;
+    uint8_t window[6] = {0, 4};
+    char *text = check_calloc(1, 150001);
+    int fd;
+
+    (void)state;
+    fixture_open(&fixture, &config);
+    memset(text, 'x', 150000);
+    buf_init(&out);
+    fd = fixture_raw(&fixture);
+    raw_preface(&out);
+    raw_frame(&out, RAW_SETTINGS, 0, 0, window, 6); /* a window of 0: no answer may be sent */
+    assert_true(raw_send(fd, &out));
+    for (uint32_t i = 0; i < CALLS; i++) {
+        raw_request(&out, 2 * i + 1, "/test.T/Echo", 0, NULL, NULL);
+        for (int part = 0; part < 10; part++) {
+            uint8_t bytes[15005];
+
+            memcpy(bytes, text, sizeof(bytes));
+            memcpy(bytes, "\0\0\2\x49\xf0", 5); /* 150,000 */
+            raw_frame(&out, RAW_DATA, part == 9 ? RAW_END_STREAM : 0, 2 * i + 1,
+                      part == 0 ? bytes : bytes + 5, part == 0 ? 15005 : 15000);
+        }
+        while (out.length > 0) {
+            ssize_t sent = send(fd, out.bytes, out.length, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+            if (sent > 0)
+                buf_consume(&out, (size_t)sent);
+            uv_run(&fixture.loop, UV_RUN_NOWAIT);
+        }
+    }
+    do {
+        fixture_run_ms(&fixture, 2);
+        rpc_server_get_stats(fixture.server, &stats);
+    } while (stats.by_status[RPC_OK] + stats.by_status[RPC_RESOURCE_EXHAUSTED] < CALLS);
+    assert_in_range(stats.bytes_buffered, 16 << 20, 17 << 20);
+    assert_in_range(stats.by_status[RPC_OK], 100, 120);
+    assert_uint_equal(stats.connections, 1);
+    close(fd);
+    buf_close(&out);
+    free(text);
+    fixture_run_ms(&fixture, 5);
+    fixture_still_answers(&fixture);
+    fixture_close(&fixture);
+}
+
+/* A connection with a window of 0 and `count` echoes of 150,000 bytes. */
+static int open_unread(struct fixture *fixture, uint32_t count)
+{
+    static uint8_t part[15005] = {0, 0, 2, 0x49, 0xf0}; /* a prefix: 150,000 */
+    uint8_t window[6] = {0, 4};
+    int fd = fixture_raw(fixture);
+    struct buf out;
+
+    buf_init(&out);
+    raw_preface(&out);
+    raw_frame(&out, RAW_SETTINGS, 0, 0, window, 6);
+    for (uint32_t i = 0; i < count; i++) {
+        raw_request(&out, 2 * i + 1, "/test.T/Echo", 0, NULL, NULL);
+        for (int at = 0; at < 10; at++)
+            raw_frame(&out, RAW_DATA, at == 9 ? RAW_END_STREAM : 0, 2 * i + 1,
+                      at == 0 ? part : part + 5, at == 0 ? 15005 : 15000);
+        while (out.length > 0) {
+            ssize_t sent = send(fd, out.bytes, out.length, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+            if (sent > 0)
+                buf_consume(&out, (size_t)sent);
+            uv_run(&fixture->loop, UV_RUN_NOWAIT);
+        }
+    }
+    buf_close(&out);
+    return fd;
+}
+
+/* Opens the windows of its answers, one after the other, by `bytes` now and then and answers PINGs, for `ms` or until it is closed. */
+static bool dripped(struct fixture *fixture, int fd, uint32_t bytes, uint64_t ms)
+{
+    uint64_t until_ms = uv_now(&fixture->loop) + ms;
+    uint8_t increment[4], taken[65536];
+    struct buf out;
+    uint32_t given = 0;
+    bool open = true;
+
+    buf_init(&out);
+    raw_u32(increment, bytes);
+    while (open && uv_now(&fixture->loop) < until_ms) {
+        raw_frame(&out, RAW_WINDOW, 0, 0, increment, 4); /* of the connection */
+        raw_frame(&out, RAW_WINDOW, 0, 1 + 2 * (given / 150000), increment, 4);
+        given += bytes;
+        raw_frame(&out, RAW_PING, RAW_ACK, 0, "12345678", 8);
+        open = raw_send(fd, &out);
+        fixture_run_ms(fixture, 20);
+        open = open && recv(fd, taken, sizeof(taken), MSG_DONTWAIT) != 0;
+    }
+    buf_close(&out);
+    return !open;
+}
+
+static void a_reader_that_answers_pings_and_takes_next_to_nothing_is_closed(void **state)
+{
+    const struct rpc_server_config config = {.message_max_bytes = 200 << 10, .keepalive_ms = 200};
+    struct fixture fixture;
+    struct rpc_server_stats stats;
+    int slow, stalled;
+
+    (void)state;
+    fixture_open(&fixture, &config);
+    stalled = open_unread(&fixture, 1);
+    assert_true(dripped(&fixture, stalled, 1, 5000));
+    rpc_server_get_stats(fixture.server, &stats);
+    assert_uint_equal(stats.stalled_total, 1);
+    slow = open_unread(&fixture, 20);
+    assert_false(dripped(&fixture, slow, 16384, 1000));
+    close(slow);
+    close(stalled);
+    fixture_run_ms(&fixture, 5);
+    fixture_still_answers(&fixture);
+    fixture_close(&fixture);
+}
+
+/* Answers that nobody reads fill the server: their readers go, and the others are answered. */
+static void stalled_readers_hold_nobody_up(void **state)
+{
+    enum { READERS = 18 };
+    const struct rpc_server_config config = {.message_max_bytes = 200 << 10};
+    struct fixture fixture;
+    struct rpc_server_stats stats;
+    int fds[READERS];
+
+    (void)state;
+    fixture_open(&fixture, &config);
+    for (int i = 0; i < READERS; i++)
+        fds[i] = open_unread(&fixture, 110);
+    rpc_server_get_stats(fixture.server, &stats);
+    assert_true(stats.bytes_buffered > 240 << 20);
+    fixture_run_ms(&fixture, 1100);
+    fixture_still_answers(&fixture);
+    rpc_server_get_stats(fixture.server, &stats);
+    assert_in_range(stats.stalled_total, 1, 3);
+    for (int i = 0; i < READERS; i++)
+        close(fds[i]);
+    fixture_run_ms(&fixture, 5);
+    fixture_close(&fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unread_answers_hold_back_new_calls),
+        cmocka_unit_test(a_reader_that_answers_pings_and_takes_next_to_nothing_is_closed),
+        cmocka_unit_test(stalled_readers_hold_nobody_up),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
