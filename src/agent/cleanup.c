@@ -1,16 +1,16 @@
 /* Removes a folder tree of a job off the loop. See cleanup.h. */
 #include "src/agent/cleanup.h"
 
-#include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "src/base/check.h"
+#include "src/store/tree.h"
 
 struct cleanup {
     uv_work_t work;
@@ -22,28 +22,20 @@ struct cleanup {
     void *data;
 };
 
-static void remove_contents(int folder_fd, int depth)
+static void remove_folder(const char *path)
 {
-    DIR *folder = fdopendir(folder_fd);
-    struct dirent *entry;
+    const char *slash = strrchr(path, '/');
+    char parent[PATH_MAX];
+    int fd;
 
-    if (folder == NULL) {
-        close(folder_fd);
+    CHECK(slash != NULL && slash > path && (size_t)(slash - path) < sizeof(parent));
+    memcpy(parent, path, (size_t)(slash - path));
+    parent[slash - path] = '\0';
+    fd = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
         return;
-    }
-    while ((entry = readdir(folder)) != NULL) {
-        int fd;
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
-        if (unlinkat(dirfd(folder), entry->d_name, 0) == 0 || depth == CLEANUP_DEPTH_MAX)
-            continue;
-        fd = openat(dirfd(folder), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-        if (fd < 0)
-            continue;
-        remove_contents(fd, depth + 1);
-        unlinkat(dirfd(folder), entry->d_name, AT_REMOVEDIR);
-    }
-    closedir(folder);
+    (void)tree_remove(fd, slash + 1, NULL);
+    close(fd);
 }
 
 /* File system ids belong to a thread: a pool thread takes the job's for the time of the work. */
@@ -56,13 +48,8 @@ static void cleanup_work(uv_work_t *work)
         setfsgid(cleanup->gid);
         setfsuid(cleanup->uid);
     }
-    for (size_t i = 0; i < cleanup->folder_count; i++) {
-        int fd = open(cleanup->folders[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-        if (fd < 0)
-            continue;
-        remove_contents(fd, 0);
-        rmdir(cleanup->folders[i]);
-    }
+    for (size_t i = 0; i < cleanup->folder_count; i++)
+        remove_folder(cleanup->folders[i]);
     if (root) {
         setfsuid(0);
         setfsgid(getegid());

@@ -1,7 +1,7 @@
 /* Removes a folder tree of a job off the loop, as the job's user.
  *
  * Flow     cleanup_start() runs on the uv pool; done() comes on the loop, exactly once. cleanup_detach() forgets the caller.
- * Shapes   never follows a link; folders deeper than CLEANUP_DEPTH_MAX stay.
+ * Shapes   tree_remove(): never follows a link.
  * Errors   what cannot be removed stays and is not reported: it is swept again before the application starts next time.
  */
 #ifndef CKPT_AGENT_CLEANUP_H
@@ -11,7 +11,7 @@
 #include <sys/types.h>
 #include <uv.h>
 
-enum { CLEANUP_DEPTH_MAX = 64, CLEANUP_FOLDERS_MAX = 2 };
+enum { CLEANUP_FOLDERS_MAX = 2 };
 
 struct cleanup;
 struct cleanup *cleanup_start(uv_loop_t *loop, const char *const *folders, size_t folder_count,

@@ -146,9 +146,12 @@ static int remove_contents(int parent, const char *name, unsigned depth, struct 
 {
     const struct dirent *entry;
     DIR *directory;
-    int result = 0;
-    int fd = open_component(parent, name, O_RDONLY | O_DIRECTORY, 0);
+    int result = 0, fd;
 
+    /* its owner may have made it unwritable; of a folder of somebody else's, what follows tells */
+    if (fchmodat(parent, name, 0700, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT)
+        return 0;
+    fd = open_component(parent, name, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0)
         return errno == ENOENT ? 0 : fault_set(err, "open folder", name);
     if (depth > 2 * MANIFEST_DEPTH_MAX) {
@@ -158,9 +161,10 @@ static int remove_contents(int parent, const char *name, unsigned depth, struct 
     }
     directory = fdopendir(fd);
     CHECK(directory != NULL);
-    for (errno = 0; result == 0 && (entry = readdir(directory)) != NULL; errno = 0) {
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            result = remove_one(fd, entry->d_name, depth + 1, err);
+    for (errno = 0; (entry = readdir(directory)) != NULL; errno = 0) {
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+            remove_one(fd, entry->d_name, depth + 1, err) != 0)
+            result = -1; /* the space of the others is worth having */
     }
     if (result == 0 && errno != 0)
         result = fault_set(err, "read folder", name);

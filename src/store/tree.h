@@ -28,7 +28,8 @@ int tree_make_folder(int base, const char *relative, struct err *err);
 int tree_list(int base, const char *label, bool in_shard, struct manifest *ret_manifest,
               struct err *err);
 
-/* Removes parent/name with all its contents. What is already gone counts as removed; symbolic links are removed, not followed. */
+/* Removes parent/name with all its contents, unwritable folders of the caller's too. What is already gone counts as removed; symbolic
+ * links are removed, not followed. What cannot be removed does not keep the rest. */
 int tree_remove(int parent, const char *name, struct err *err);
 int tree_sync(int directory, const char *label, struct err *err);
 

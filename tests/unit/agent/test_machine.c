@@ -50,6 +50,36 @@ static void a_pipe_or_a_link_in_its_way_does_not_hold_a_write(void **state)
     alarm(0);
 }
 
+/* What a checkpoint or a restart left there may be unwritable for its own user, whom the removal acts for. */
+static void unwritable_folders_of_the_job_are_removed(void **state)
+{
+    const struct machine_user nobody = {65534, 65534}, self = {geteuid(), getegid()};
+    char folder[] = "/tmp/test_machine.XXXXXX";
+    char out[64], command[512];
+    const char *const folders[] = {out};
+    struct machine_ops machine;
+    uv_loop_t loop;
+
+    (void)state;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    machine_uv_ops(&loop, &machine);
+    assert_non_null(mkdtemp(folder));
+    snprintf(out, sizeof(out), "%s/out", folder);
+    snprintf(command, sizeof(command),
+             "mkdir -p %s/1/sub && touch %s/1/sub/file && chmod 0555 %s/1/sub && chmod 0 %s/1 && "
+             "ln -s / %s/link",
+             out, out, out, out, out);
+    assert_int_equal(system(command), 0);
+    snprintf(command, sizeof(command), "chown -hR %u %s", nobody.uid, folder);
+    if (self.uid == 0)
+        assert_int_equal(system(command), 0);
+    machine.folders_remove(&loop, self.uid == 0 ? nobody : self, folders, 1, NULL, NULL);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(access(out, F_OK), -1);
+    assert_int_equal(rmdir(folder), 0);
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
 /* ---- processes ---- */
 
 /* A child in a group, or leading one of its own. */
@@ -137,6 +167,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pipe_or_a_link_in_its_way_does_not_hold_a_write),
+        cmocka_unit_test(unwritable_folders_of_the_job_are_removed),
         cmocka_unit_test(what_cannot_be_read_is_not_taken_for_dead),
         cmocka_unit_test(a_group_without_its_leader_is_its_users_and_not_older),
     };

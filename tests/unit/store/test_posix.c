@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -11,6 +12,8 @@
 
 #define VERB(...) verb(folders, __VA_ARGS__, NULL)
 #define AT_N1     "--prefix", folders->prefix, "--path", folders->path, "--node", "n1"
+
+enum { NOBODY = 65534 };
 
 static const char *path_of(const char *folder, const char *name)
 {
@@ -584,6 +587,48 @@ static void collect_never_follows_links_and_never_takes_a_tenants_folder(void **
     assert_true(exists(folders->source, "a.bin") && exists(folders->source, "sub/b.txt"));
 }
 
+/* Root may write anywhere: true in a child that is nobody, to whom the scratch folder belongs. */
+static bool in_child_of_nobody(const struct folders *folders, pid_t *ret_child)
+{
+    char command[128];
+
+    snprintf(command, sizeof(command), "chown -R %d %s", NOBODY, folders->root);
+    if (geteuid() == 0)
+        assert_int_equal(system(command), 0);
+    *ret_child = fork();
+    assert_true(*ret_child >= 0);
+    return *ret_child == 0 && (geteuid() != 0 || setuid(NOBODY) == 0);
+}
+
+/* A restore that was killed had given the folders their modes. */
+static int restore_after_a_killed_one(struct folders *folders)
+{
+    char command[512];
+
+    snprintf(command, sizeof(command),
+             "cd %s && mkdir -p .back.tmp.0123456789abcdef/sub && cd .back.tmp.* && "
+             "touch sub/file && chmod 0555 sub && chmod 0 .",
+             folders->root);
+    if (system(command) != 0 || put_n1(folders) != WORKER_EXIT_OK)
+        return 1;
+    if (VERB("restore", AT_N1, "--to", folders->to) != WORKER_EXIT_OK)
+        return 2;
+    return count_hidden(folders->root) == 0 ? 0 : 3;
+}
+
+static void unwritable_folders_of_the_own_user_are_removed(void **state)
+{
+    struct folders *folders = *state;
+    int status;
+    pid_t child;
+
+    if (in_child_of_nobody(folders, &child))
+        _exit(restore_after_a_killed_one(folders));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, folders_setup, folders_teardown)
 int main(void)
 {
@@ -621,6 +666,7 @@ int main(void)
         T(the_next_put_removes_what_could_not_be_abandoned),
         T(collect_removes_one_checkpoint_again_and_again),
         T(collect_never_follows_links_and_never_takes_a_tenants_folder),
+        T(unwritable_folders_of_the_own_user_are_removed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
