@@ -88,11 +88,16 @@ int place_open(const struct posix_place *place, struct err *err)
     return fd;
 }
 
-/* `shared`: several users put their own folders below it, so it is like /tmp. */
+/* `shared`: several users put their own folders below it, so it is like /tmp, from the first moment: who is killed here leaves it open.
+ * The chmod is for a parent whose default access list narrows what is made below it. */
 static int create_folder(int parent, const char *path, const char *name, bool shared,
                          struct err *err)
 {
-    if (mkdirat(parent, name, 0700) != 0)
+    mode_t mask = umask(shared ? 0 : 077);
+    int made = mkdirat(parent, name, shared ? 01777 : 0700);
+
+    umask(mask);
+    if (made != 0)
         return errno == EEXIST ? 0 : fault_set(err, "mkdir", path);
     if (shared && fchmodat(parent, name, 01777, 0) != 0)
         return fault_set(err, "chmod", path);

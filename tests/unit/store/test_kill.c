@@ -5,6 +5,7 @@
  */
 #include <signal.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -103,6 +104,26 @@ static void put_killed_anywhere_leaves_no_shard_or_a_whole_one(void **state)
     assert_uint_equal(count_hidden(folders->path), 0);
 }
 
+/* One tenant's killed put must not keep the others out. */
+static void put_killed_anywhere_leaves_shared_levels_open(void **state)
+{
+    struct folders *folders = *state;
+    struct stat status;
+    char tenant[256];
+    unsigned k, made = 0;
+
+    snprintf(tenant, sizeof(tenant), "%s/t", folders->prefix);
+    for (k = 1; made < 3 && killed_at(run_put, folders, k); k++) {
+        if (!exists(folders->prefix, "t"))
+            continue;
+        made++; /* the moments right after it was made */
+        assert_int_equal(stat(tenant, &status), 0);
+        assert_int_equal(status.st_mode & 07777, 01777);
+        remove_tree(tenant);
+    }
+    assert_uint_equal(made, 3);
+}
+
 /* A second attempt over a first one's shard: none, the old or the new one, never a mixture. */
 static void put_killed_while_replacing_leaves_the_old_the_new_or_none(void **state)
 {
@@ -185,6 +206,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(put_killed_anywhere_leaves_no_shard_or_a_whole_one),
+        T(put_killed_anywhere_leaves_shared_levels_open),
         T(put_killed_while_replacing_leaves_the_old_the_new_or_none),
         T(restore_killed_anywhere_leaves_no_target_or_a_whole_one),
         T(collect_killed_anywhere_leaves_the_whole_checkpoint_or_none),
