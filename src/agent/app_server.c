@@ -46,6 +46,7 @@ struct app_stream {
     Ckpt__V1__AttachHello *hello;
     uint32_t taken_over_pid; /* of the application that had to end for this one; 0: none */
     bool want_restore;
+    bool must_end; /* with a refusal: what the caller runs is a second one of the allocation */
     bool first; /* of this ckpt-run: not a restart in place */
     bool told;  /* for which life */
     bool over;  /* ... which has ended here */
@@ -103,6 +104,7 @@ static void stream_ready(struct app_stream *stream, const struct restore_result 
     ready.error = error_text;
     ready.notice = notice_text;
     ready.node_id = node;
+    ready.must_end = stream->must_end;
     if (stream->state == STREAM_READY)
         ready.life = stream->allocation->entry.life;
     down.body_case = CKPT__V1__ATTACH_DOWN__BODY_READY;
@@ -364,18 +366,20 @@ static void stream_timer(void *data)
 
 /* ---- hello ---- */
 
-static bool work_dir_right(const struct app_stream *stream, const char *work_dir, uid_t uid,
+/* Of what runs already the folder is not looked at: without it there are no checkpoints, but the job is well. */
+static bool work_dir_right(const struct app_stream *stream, const Ckpt__V1__AttachHello *hello,
                            char *ret_why, size_t size)
 {
     const struct machine_ops *machine = &stream->server->agent->machine;
+    uid_t uid = rpc_call_peer(stream->call)->uid;
 
-    if (work_dir[0] != '/' || strlen(work_dir) >= LEDGER_WORK_DIR_BYTES - 1) {
+    if (hello->work_dir[0] != '/' || strlen(hello->work_dir) >= LEDGER_WORK_DIR_BYTES - 1) {
         snprintf(ret_why, size, "the work folder must be an absolute path of less than %d bytes",
                  LEDGER_WORK_DIR_BYTES - 1);
         return false;
     }
-    if (!machine->folder_owned(machine->context, work_dir, uid)) {
-        snprintf(ret_why, size, "the work folder %s is not a folder of user %u", work_dir,
+    if (!hello->running && !machine->folder_owned(machine->context, hello->work_dir, uid)) {
+        snprintf(ret_why, size, "the work folder %s is not a folder of user %u", hello->work_dir,
                  (unsigned)uid);
         return false;
     }
@@ -456,7 +460,6 @@ static void hello_running(struct app_stream *stream, const Ckpt__V1__AttachHello
 
 static bool hello_right(struct app_stream *stream, const Ckpt__V1__AttachHello *hello)
 {
-    const struct rpc_peer *peer = rpc_call_peer(stream->call);
     char why[ERROR_BYTES];
 
     if (!id_valid(hello->allocation_id))
@@ -464,7 +467,7 @@ static bool hello_right(struct app_stream *stream, const Ckpt__V1__AttachHello *
     else if (ask_find(hello->profile) == NULL)
         stream_refuse(stream, "the profile \"%.64s\" is unknown; there are: %s", hello->profile,
                       ask_profiles());
-    else if (!work_dir_right(stream, hello->work_dir, peer->uid, why, sizeof(why)))
+    else if (!work_dir_right(stream, hello, why, sizeof(why)))
         stream_refuse(stream, "%s", why);
     else
         return true;
@@ -473,6 +476,7 @@ static bool hello_right(struct app_stream *stream, const Ckpt__V1__AttachHello *
 
 static void refuse_second(struct app_stream *stream, const struct allocation *allocation)
 {
+    stream->must_end = true;
     stream_refuse(stream,
                   "allocation %s already runs on this node as pid %" PRIu32
                   "; end its ckpt-run first, or the job: ckptctl end %s",
@@ -516,6 +520,7 @@ static bool hello_admitted(struct app_stream *stream, struct allocation *allocat
 
     if ((allocation->process.state != PROCESS_ABSENT || allocation->stream != NULL) &&
         allocation->entry.uid != rpc_call_peer(stream->call)->uid) {
+        stream->must_end = true;
         stream_refuse(stream, "allocation %s is another user's on this node", hello->allocation_id);
         return false;
     }

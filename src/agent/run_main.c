@@ -31,6 +31,7 @@
 
 enum {
     ATTACH_AGAIN_MS = 200,
+    REFUSED_AGAIN_MS = 5000, /* an application that goes on all the same */
     WAITING_NOTICE_MS = 3000,
     LAST_WORD_MS = 4000 /* to deliver the wait status to an agent that is away just now */
 };
@@ -61,6 +62,7 @@ static struct run {
     bool
         confirmed; /* the agent has written this life's process down: before, it is held, and a zombie keeps its entry in /proc */
     bool ready;    /* the agent answered on this stream */
+    bool refused;  /* ... and will not have the application that runs */
     bool ended;    /* the allocation is over, or somebody asked to stop: no restart */
     bool will_restart;
     int wait_status; /* of the last life */
@@ -175,6 +177,9 @@ static void application_ended(int wait_status)
     if (run.will_restart)
         kill(-run.pid, SIGKILL); /* what is left of this life must not write beside the next one */
     run.state = RUN_ENDED;
+    run.refused = false;
+    if (run.call == NULL)
+        wait_ms(ATTACH_AGAIN_MS, attach_fire);
     if (!run.will_restart)
         uv_timer_start(&run.last_word, leave_fire, LAST_WORD_MS, 0);
     if (run.call != NULL && run.ready)
@@ -256,14 +261,29 @@ static void release_application(void)
 
 /* ---- down ---- */
 
+/* What runs well is not ended because its agent cannot have it: it is asked again, and the application goes on. */
+static void take_refusal(const Ckpt__V1__AttachReady *ready)
+{
+    if (!run.refused)
+        say("the agent refuses: %s", ready->error);
+    if (run.state == RUN_ENDED || run.state == RUN_TOLD)
+        leave(run_exit_code(run.wait_status));
+    if (run.state == RUN_RUNNING && run.confirmed && !ready->must_end) {
+        run.refused = true;
+        return;
+    }
+    if (run.state == RUN_RUNNING)
+        kill(-run.pid, SIGTERM);
+    leave(RUN_EXIT_SELF);
+}
+
 static void take_ready(const Ckpt__V1__AttachReady *ready)
 {
     if (ready->error[0] != '\0') {
-        say("the agent refuses: %s", ready->error);
-        if (run.state == RUN_RUNNING)
-            kill(-run.pid, SIGTERM);
-        leave(RUN_EXIT_SELF);
+        take_refusal(ready);
+        return;
     }
+    run.refused = false;
     if (ready->notice[0] != '\0')
         say("%s", ready->notice);
     run.ready = true;
@@ -342,7 +362,7 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
     if (run.state == RUN_TOLD && end->status != RPC_OK)
         run.state = RUN_ENDED; /* it may not have arrived */
     if (run.state != RUN_TOLD)
-        wait_ms(ATTACH_AGAIN_MS, attach_fire);
+        wait_ms(run.refused ? REFUSED_AGAIN_MS : ATTACH_AGAIN_MS, attach_fire);
     else if (run.will_restart)
         next_life();
     else

@@ -345,6 +345,25 @@ def an_agent_that_lost_its_journal_ends_what_it_is_told_to():
         cluster.debug_check()
 
 
+def a_job_outlives_its_work_folder():
+    """A cleaner of temporary files took it while the agent was away: what runs well is attached again, known from the journal or not."""
+    with Cluster(members=1, agents=("a",), policy=POLICY, heartbeat_ms=200) as cluster:
+        cluster.start()
+        cluster.register("swept", [("a", 1, MIB)])
+        job = cluster.run_job("a", "swept", heat(cluster, "swept"))
+        all_run(cluster)
+        pid, agent = job.application_pid(), cluster.agents["a"]
+        for times, goes in ((1, agent.kill), (2, lambda: loses_its_journal(agent))):
+            goes()
+            shutil.rmtree(job.work_dir, ignore_errors=True)
+            agent.start()
+            wait_until("it is attached again", lambda: agent.log.read_text().count(f"event=reattached allocation=swept pid={pid} ") >= times
+                       or not job.running(), 15)
+            assert job.running() and alive(pid), tail(job.log, 3)
+        assert cluster.allocation("swept").state == RUNNING
+        cluster.debug_check()
+
+
 def a_ckpt_run_with_another_application_waits_for_the_end_of_the_known_one():
     """I30: two of an allocation after a lost journal. The end of one is not taken for the other's, which is not left alone either."""
     unseen = ["env", "-u", "CKPT_AGENT_SOCKET"]  # the agent cannot find it by itself
@@ -704,7 +723,7 @@ if __name__ == "__main__":
                   a_shard_of_one_node_does_not_start_on_two, a_lost_node_comes_back_and_its_old_application_is_stopped,
                   what_ran_before_a_restart_is_not_taken_for_what_runs_after,
                   what_a_life_left_in_its_work_folder_is_swept, an_agent_that_lost_its_journal_ends_what_it_is_told_to,
-                  a_ckpt_run_with_another_application_waits_for_the_end_of_the_known_one,
+                  a_job_outlives_its_work_folder, a_ckpt_run_with_another_application_waits_for_the_end_of_the_known_one,
                   damaged_and_missing_checkpoints_are_passed_over_and_said, killed_agents_lose_and_repeat_nothing,
                   a_destination_that_is_full_read_only_or_hangs, walltime_and_several_victims, no_start_in_an_outage_outlives_its_walltime,
                   a_flapping_destination_and_dying_leaders_lose_no_checkpoint,

@@ -12,7 +12,13 @@
 
 #define ATTACH_METHOD "/ckpt.v1.AppService/Attach"
 
-enum { ATTACH_AGAIN_US = 200000, LAST_WORD_US = 4000000, WORK_DIR_BYTES = 256, REASON_BYTES = 256 };
+enum {
+    ATTACH_AGAIN_US = 200000,
+    REFUSED_AGAIN_US = 5000000,
+    LAST_WORD_US = 4000000, 
+    WORK_DIR_BYTES = 256,
+    REASON_BYTES = 256
+};
 enum run_state { RUN_ATTACHING, RUN_RUNNING, RUN_ENDED, RUN_TOLD };
 
 struct application_run {
@@ -32,7 +38,7 @@ struct application_run {
     uint64_t checkpoint_id; /* what it starts from */
     char restore_dir[WORK_DIR_BYTES];
     uint32_t restart_count;
-    bool confirmed, ready, ended, will_restart;
+    bool confirmed, ready, refused_running, ended, will_restart;
     bool ordered; /* by its agent to end */
     bool waits;   /* a dead child waits to be reaped */
     bool left;
@@ -190,6 +196,9 @@ static void application_ended(struct application_run *run)
     if (run->will_restart)
         agent_machine_kill_group(run->machine, run->pid, SIGKILL);
     run->state = RUN_ENDED;
+    run->refused_running = false;
+    if (run->call == NULL)
+        run->clock.timer_start(run->timer, ATTACH_AGAIN_US);
     if (!run->will_restart)
         run->clock.timer_start(run->last_word, LAST_WORD_US);
     if (run->call != NULL && run->ready)
@@ -239,15 +248,25 @@ static void hold_application(struct application_run *run, const Ckpt__V1__Attach
 
 /* ---- down ---- */
 
+static void take_refusal(struct application_run *run, const Ckpt__V1__AttachReady *ready)
+{
+    if (run->state == RUN_RUNNING && run->confirmed && !ready->must_end) {
+        run->refused_running = true;
+        return;
+    }
+    snprintf(run->refused, sizeof(run->refused), "%s", ready->error);
+    if (run->state == RUN_RUNNING)
+        agent_machine_kill_group(run->machine, run->pid, SIGTERM);
+    leave(run, run->state == RUN_ENDED || run->state == RUN_TOLD ? exit_code_of(run->wait_status) : 125);
+}
+
 static void take_ready(struct application_run *run, const Ckpt__V1__AttachReady *ready)
 {
     if (ready->error[0] != '\0') {
-        snprintf(run->refused, sizeof(run->refused), "%s", ready->error);
-        if (run->state == RUN_RUNNING)
-            agent_machine_kill_group(run->machine, run->pid, SIGTERM);
-        leave(run, 125);
+        take_refusal(run, ready);
         return;
     }
+    run->refused_running = false;
     run->ready = true;
     if (run->state == RUN_ENDED) {
         send_exited(run);
@@ -328,7 +347,8 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
     if (run->state == RUN_TOLD && end->status != RPC_OK)
         run->state = RUN_ENDED;
     if (run->state != RUN_TOLD)
-        run->clock.timer_start(run->timer, ATTACH_AGAIN_US);
+        run->clock.timer_start(run->timer,
+                               run->refused_running ? REFUSED_AGAIN_US : ATTACH_AGAIN_US);
     else if (run->will_restart)
         next_life(run);
     else
