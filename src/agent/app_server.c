@@ -47,9 +47,9 @@ struct app_stream {
     uint32_t taken_over_pid; /* of the application that had to end for this one; 0: none */
     bool want_restore;
     bool must_end; /* with a refusal: what the caller runs is a second one of the allocation */
-    bool first; /* of this ckpt-run: not a restart in place */
-    bool told;  /* for which life */
-    bool over;  /* ... which has ended here */
+    bool first;    /* of this ckpt-run: not a restart in place */
+    bool told;     /* for which life */
+    bool over;     /* ... which has ended here */
     uint64_t hello_us;
     bool absent_seen; /* WAITING: nothing of the life before is alive */
     uint64_t
@@ -611,7 +611,9 @@ static void take_exited(struct app_stream *stream, const Ckpt__V1__AttachExited 
         return;
     }
     stream->state = STREAM_OVER;
-    process_exited(stream->allocation, exited->wait_status, exited->will_restart);
+    process_exited(stream->allocation, &(struct process_exit){.wait_status = exited->wait_status,
+                                                              .will_restart = exited->will_restart,
+                                                              .told_to_end = exited->told_to_end});
 }
 
 static void on_request(struct rpc_call *call, void *data)

@@ -112,6 +112,8 @@ static void report_exit(struct allocation *allocation)
     struct process *process = &allocation->process;
     Ckpt__V1__AgentReport report;
     char unseen[] = "exit status unknown: neither ckpt-run nor the agent saw the end";
+    char told[] =
+        "its ckpt-run was told to end it: status 0 does not say that its work is complete";
     char taken_over[] =
         "its ckpt-run was gone: ended by the agent, another ckpt-run starts it again";
 
@@ -122,6 +124,8 @@ static void report_exit(struct allocation *allocation)
     report.life = allocation->entry.life;
     if (!process->status_known)
         report.detail = process_stopping(allocation) ? taken_over : unseen;
+    else if (process->told_to_end)
+        report.detail = told;
     if (process->wait_status != 0)
         report.reason = CKPT__V1__REASON__REASON_APPLICATION_EXITED;
     process_forget(allocation);
@@ -480,6 +484,7 @@ static void process_watch(struct allocation *allocation)
     process->unattended_us = process->started_us;
     process->status_known = false;
     process->wait_status = PROCESS_STATUS_UNKNOWN;
+    process->told_to_end = false;
     process->will_restart = false;
     process->exit_waits = false;
     process->remains = false;
@@ -553,7 +558,8 @@ void process_resume(struct allocation *allocation)
     allocation->process.ended_before = false; /* it may have been told to end before */
 }
 
-void process_exited(struct allocation *allocation, int32_t wait_status, bool will_restart)
+/* Status 0 of one that was told to end is no sign of finished work: nobody may take it for that. */
+void process_exited(struct allocation *allocation, const struct process_exit *exit)
 {
     struct process *process = &allocation->process;
 
@@ -562,8 +568,9 @@ void process_exited(struct allocation *allocation, int32_t wait_status, bool wil
     if (process->gone_us == 0)
         process->gone_us = agent_now_us(allocation->agent);
     process->status_known = true;
-    process->wait_status = wait_status;
-    process->will_restart = will_restart && !allocation->entry.ended;
+    process->told_to_end = exit->told_to_end && exit->wait_status == 0;
+    process->wait_status = process->told_to_end ? PROCESS_STATUS_UNKNOWN : exit->wait_status;
+    process->will_restart = exit->will_restart && !allocation->entry.ended;
     if (process->state == PROCESS_RUNNING)
         process_ended_by_itself(allocation);
     else

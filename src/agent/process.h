@@ -47,6 +47,8 @@ struct process {
     bool ended_before;   /* the leader had ended by itself when the stop began */
     bool status_known;   /* ckpt-run told the wait status */
     int32_t wait_status;
+    bool
+        told_to_end; /* from outside, before it ended by itself with status 0: that says nothing of its work */
     bool will_restart;
     bool remains;           /* the leader has ended, others of its group are being killed */
     bool exit_waits;        /* the exit is reported after the attempt that still writes */
@@ -61,6 +63,12 @@ struct process_stop_ask {
     uint64_t kill_at_us; /* of a stop that goes on; 0: the grace begins now */
     uint64_t life;       /* it and all before end; 0: not known */
     uint64_t epoch;      /* of the order; 0: none */
+};
+
+struct process_exit {
+    int32_t wait_status; /* as of waitpid(2) */
+    bool will_restart;
+    bool told_to_end; /* by a signal that ckpt-run passed on */
 };
 
 struct process_identity {
@@ -81,7 +89,8 @@ void process_attached(struct allocation *allocation, const struct process_identi
 void process_restart_failed(struct allocation *allocation, const char *why);
 /* After the agent's own restart: the one in the journal, or the start that was awaited. */
 void process_resume(struct allocation *allocation);
-void process_exited(struct allocation *allocation, int32_t wait_status, bool will_restart);
+/* As ckpt-run saw it. */
+void process_exited(struct allocation *allocation, const struct process_exit *exit);
 /* The allocation ends, by an order or by walltime. A second stop may shorten the grace, never lengthen it. */
 void process_stop(struct allocation *allocation, const struct process_stop_ask *ask);
 /* ckpt-run is gone for good and another one has come: this life of the application ends, the allocation goes on.

@@ -64,6 +64,7 @@ static struct run {
     bool ready;    /* the agent answered on this stream */
     bool refused;  /* ... and will not have the application that runs */
     bool ended;    /* the allocation is over, or somebody asked to stop: no restart */
+    bool told_to_end; /* this life, by a signal that was passed on */
     bool will_restart;
     int wait_status; /* of the last life */
 } run;
@@ -155,6 +156,7 @@ static void send_exited(void)
 
     exited.wait_status = run.wait_status;
     exited.will_restart = run.will_restart;
+    exited.told_to_end = run.told_to_end;
     up.body_case = CKPT__V1__ATTACH_UP__BODY_EXITED;
     up.exited = &exited;
     send_up(&up);
@@ -205,10 +207,13 @@ static void forward(uv_signal_t *handle, int number)
 {
     (void)handle;
     run.ended = true;
-    if (run.state == RUN_RUNNING)
+    reap(NULL, SIGCHLD); /* it may have ended before */
+    if (run.state == RUN_RUNNING) {
+        run.told_to_end = true;
         kill(-run.pid, number);
-    else if (run.state == RUN_ATTACHING)
+    } else if (run.state == RUN_ATTACHING) {
         leave(128 + number);
+    }
 }
 
 __attribute__((noreturn)) static void cannot_run(int failure)
@@ -244,6 +249,7 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
     if (ready->checkpoint_id != 0)
         say("started pid %d from checkpoint %s", (int)run.pid, ready->restore_dir);
     run.state = RUN_RUNNING;
+    run.told_to_end = false;
     run.confirmed = false;
     send_started(ready->checkpoint_id);
 }

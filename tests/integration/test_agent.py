@@ -345,6 +345,25 @@ def an_agent_that_lost_its_journal_ends_what_it_is_told_to():
         cluster.debug_check()
 
 
+def what_a_signal_to_ckpt_run_ends_can_be_restarted():
+    """I28: an orderly end with status 0 that somebody asked for is no sign of finished work; one without is."""
+    orderly = "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); open(sys.argv[1], 'w'); time.sleep(60)"
+    with Cluster(members=1, agents=("a",), policy=POLICY, heartbeat_ms=200) as cluster:
+        cluster.start()
+        mark = cluster.dir / "ready"
+        for name in ("told", "done"):
+            cluster.register(name, [("a", 1, MIB)])
+        done = cluster.run_job("a", "done", ["true"])
+        told = cluster.run_job("a", "told", [sys.executable, "-c", orderly, str(mark)])
+        wait_until("it can be told", mark.exists, 10)
+        os.kill(told.process.pid, signal.SIGTERM)
+        assert ends(told) == 0 and ends(done) == 0
+        allocation_in(cluster, "done", COMPLETED)
+        assert allocation_in(cluster, "told", ENDED_FAILED, COMPLETED).state == ENDED_FAILED
+        restart(cluster, "told")
+        cluster.debug_check()
+
+
 def a_job_outlives_its_work_folder():
     """A cleaner of temporary files took it while the agent was away: what runs well is attached again, known from the journal or not."""
     with Cluster(members=1, agents=("a",), policy=POLICY, heartbeat_ms=200) as cluster:
@@ -723,7 +742,8 @@ if __name__ == "__main__":
                   a_shard_of_one_node_does_not_start_on_two, a_lost_node_comes_back_and_its_old_application_is_stopped,
                   what_ran_before_a_restart_is_not_taken_for_what_runs_after,
                   what_a_life_left_in_its_work_folder_is_swept, an_agent_that_lost_its_journal_ends_what_it_is_told_to,
-                  a_job_outlives_its_work_folder, a_ckpt_run_with_another_application_waits_for_the_end_of_the_known_one,
+                  what_a_signal_to_ckpt_run_ends_can_be_restarted, a_job_outlives_its_work_folder,
+                  a_ckpt_run_with_another_application_waits_for_the_end_of_the_known_one,
                   damaged_and_missing_checkpoints_are_passed_over_and_said, killed_agents_lose_and_repeat_nothing,
                   a_destination_that_is_full_read_only_or_hangs, walltime_and_several_victims, no_start_in_an_outage_outlives_its_walltime,
                   a_flapping_destination_and_dying_leaders_lose_no_checkpoint,

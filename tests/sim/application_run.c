@@ -15,7 +15,7 @@
 enum {
     ATTACH_AGAIN_US = 200000,
     REFUSED_AGAIN_US = 5000000,
-    LAST_WORD_US = 4000000, 
+    LAST_WORD_US = 4000000,
     WORK_DIR_BYTES = 256,
     REASON_BYTES = 256
 };
@@ -38,7 +38,7 @@ struct application_run {
     uint64_t checkpoint_id; /* what it starts from */
     char restore_dir[WORK_DIR_BYTES];
     uint32_t restart_count;
-    bool confirmed, ready, refused_running, ended, will_restart;
+    bool confirmed, ready, refused_running, ended, told_to_end, will_restart;
     bool ordered; /* by its agent to end */
     bool waits;   /* a dead child waits to be reaped */
     bool left;
@@ -163,6 +163,7 @@ static void send_exited(struct application_run *run)
 
     exited.wait_status = run->wait_status;
     exited.will_restart = run->will_restart;
+    exited.told_to_end = run->told_to_end;
     up.body_case = CKPT__V1__ATTACH_UP__BODY_EXITED;
     up.exited = &exited;
     send_up(run, &up);
@@ -242,6 +243,7 @@ static void hold_application(struct application_run *run, const Ckpt__V1__Attach
     run->life = ready->life;
     snprintf(run->restore_dir, sizeof(run->restore_dir), "%s", ready->restore_dir);
     run->state = RUN_RUNNING;
+    run->told_to_end = false;
     run->confirmed = false;
     send_started(run);
 }
@@ -257,7 +259,8 @@ static void take_refusal(struct application_run *run, const Ckpt__V1__AttachRead
     snprintf(run->refused, sizeof(run->refused), "%s", ready->error);
     if (run->state == RUN_RUNNING)
         agent_machine_kill_group(run->machine, run->pid, SIGTERM);
-    leave(run, run->state == RUN_ENDED || run->state == RUN_TOLD ? exit_code_of(run->wait_status) : 125);
+    leave(run,
+          run->state == RUN_ENDED || run->state == RUN_TOLD ? exit_code_of(run->wait_status) : 125);
 }
 
 static void take_ready(struct application_run *run, const Ckpt__V1__AttachReady *ready)
@@ -395,10 +398,13 @@ struct application_run *application_run_new(struct agent_machine *machine,
 void application_run_terminate(struct application_run *run)
 {
     run->ended = true;
-    if (run->state == RUN_RUNNING)
+    reap(run);
+    if (run->state == RUN_RUNNING) {
+        run->told_to_end = true;
         agent_machine_kill_group(run->machine, run->pid, SIGTERM);
-    else if (run->state == RUN_ATTACHING)
+    } else if (run->state == RUN_ATTACHING) {
         leave(run, 128 + SIGTERM);
+    }
 }
 
 struct application *application_run_child(const struct application_run *run)

@@ -96,11 +96,16 @@ static void expect_report(Ckpt__V1__ReportKind kind, uint64_t life, int32_t stat
 
 #define KIND(name) CKPT__V1__REPORT_KIND__REPORT_KIND_##name
 
+static void exits(int32_t status, bool told_to_end)
+{
+    process_exited(job, &(struct process_exit){.wait_status = status, .told_to_end = told_to_end});
+}
+
 /* The leader has ended by itself; what it left behind is being killed when the stop comes. */
 static void ends_before(int32_t status, enum process_stop_cause cause, uint64_t life)
 {
     leader_lives = false;
-    process_exited(job, status, false);
+    exits(status, false);
     assert_int_equal(job->process.state, PROCESS_RUNNING);
     stop(cause, life);
     group_lives = false;
@@ -111,8 +116,28 @@ static void what_ends_is_told_with_its_status(void **state)
 {
     (void)state;
     leader_lives = group_lives = false;
-    process_exited(job, 9, false);
+    exits(9, false);
     expect_report(KIND(APPLICATION_EXITED), LIFE, 9);
+}
+
+/* An orderly end on a signal that ckpt-run passed on: the work is not complete, so that it can be started again. */
+static void what_was_told_from_outside_to_end_has_not_finished(void **state)
+{
+    (void)state;
+    leader_lives = group_lives = false;
+    exits(0, true);
+    expect_report(KIND(APPLICATION_EXITED), LIFE, PROCESS_STATUS_UNKNOWN);
+}
+
+static void what_was_told_from_outside_before_an_order_has_not_finished(void **state)
+{
+    (void)state;
+    leader_lives = false;
+    exits(0, true);
+    stop(STOP_BY_ORDER, LIFE);
+    group_lives = false;
+    still_first_fire(job);
+    expect_report(KIND(TERMINATED), LIFE, PROCESS_STATUS_UNKNOWN);
 }
 
 static void what_is_seen_alive_again_has_not_ended(void **state)
@@ -167,7 +192,7 @@ static void what_ends_with_0_when_told_to_has_not_finished(void **state)
     stop(STOP_BY_ORDER, LIFE);
     assert_uint_equal(terms, 1);
     leader_lives = group_lives = false;
-    process_exited(job, 0, false);
+    exits(0, false);
     expect_report(KIND(TERMINATED), LIFE, 0);
 }
 
@@ -185,7 +210,7 @@ static void what_was_told_by_the_agent_before_has_not_finished(void **state)
     job = allocation_new(&agent, "stopped", &entry);
     leader_lives = false;
     process_resume(job);
-    process_exited(job, 0, false);
+    exits(0, false);
     group_lives = false;
     still_first_fire(job);
     expect_report(KIND(TERMINATED), LIFE, 0);
@@ -279,7 +304,7 @@ static void a_start_that_does_not_come_is_told_by_the_agent_after(void **state)
 
     (void)state;
     leader_lives = group_lives = false;
-    process_exited(job, 9, true);
+    process_exited(job, &(struct process_exit){.wait_status = 9, .will_restart = true});
     assert_uint_equal(ledger_last_sequence(agent.ledger), 1);
     again = resumed();
     assert_false(allocation_idle(again));
@@ -304,6 +329,8 @@ int main(void)
 #define PROCESS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, still_agent_close)
     const struct CMUnitTest tests[] = {
         PROCESS_TEST(what_ends_is_told_with_its_status),
+        PROCESS_TEST(what_was_told_from_outside_to_end_has_not_finished),
+        PROCESS_TEST(what_was_told_from_outside_before_an_order_has_not_finished),
         PROCESS_TEST(what_is_seen_alive_again_has_not_ended),
         PROCESS_TEST(what_had_finished_before_an_order_has_exited),
         PROCESS_TEST(what_had_finished_before_its_walltime_has_exited),
