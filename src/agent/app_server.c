@@ -372,15 +372,27 @@ static bool work_dir_right(const struct app_stream *stream, const Ckpt__V1__Atta
 {
     const struct machine_ops *machine = &stream->server->agent->machine;
     uid_t uid = rpc_call_peer(stream->call)->uid;
+    const char *network;
 
     if (hello->work_dir[0] != '/' || strlen(hello->work_dir) >= LEDGER_WORK_DIR_BYTES - 1) {
         snprintf(ret_why, size, "the work folder must be an absolute path of less than %d bytes",
                  LEDGER_WORK_DIR_BYTES - 1);
         return false;
     }
-    if (!hello->running && !machine->folder_owned(machine->context, hello->work_dir, uid)) {
+    if (hello->running)
+        return true;
+    if (!machine->folder_owned(machine->context, hello->work_dir, uid)) {
         snprintf(ret_why, size, "the work folder %s is not a folder of user %u", hello->work_dir,
                  (unsigned)uid);
+        return false;
+    }
+    network = machine->folder_network(machine->context, hello->work_dir);
+    if (network != NULL) {
+        snprintf(
+            ret_why, size,
+            "a work folder on %s can hold up the agent, and with it all jobs of the node; choose "
+            "one on a local disk by --work-dir or $TMPDIR, not %s",
+            network, hello->work_dir);
         return false;
     }
     return true;

@@ -32,10 +32,10 @@ struct machine_user {
     gid_t gid;
 };
 
-/* Of the files below a folder, a few levels deep. */
+/* Of the files below a folder, a few levels deep, and of so many names. */
 struct machine_growth {
     uint64_t sum; /* changes with any name's size or time of change */
-    size_t files;
+    size_t files; /* at least 1 when there are more names than are looked at */
 };
 
 enum { MACHINE_FOLDERS_MAX = 2 };
@@ -66,6 +66,8 @@ struct machine_ops {
 
     /* ---- work folders: absolute paths ---- */
     bool (*folder_owned)(void *context, const char *path, uid_t uid); /* a folder, no link to one */
+    /* The name of the network file system that it lies on, where an access may hold the agent up for ever; NULL: none, or not known. */
+    const char *(*folder_network)(void *context, const char *path);
     bool (*socket_owned)(void *context, const char *path, uid_t uid); /* a socket, no link to one */
     /* may_exist: one that is there already is fine. */
     int (*folder_make)(void *context, struct machine_user user, const char *path, bool may_exist,

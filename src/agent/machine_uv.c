@@ -12,16 +12,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "src/agent/ask_watch.h"
 #include "src/agent/cleanup.h"
 #include "src/agent/machine.h"
+#include "src/agent/network_fs.h"
 #include "src/agent/pid_watch.h"
 #include "src/agent/user.h"
 #include "src/base/check.h"
 
-enum { GROWTH_DEPTH_MAX = 4, GROWTH_FILES_MAX = 4096 };
+enum { GROWTH_DEPTH_MAX = 4, GROWTH_NAMES_MAX = 4096 };
 
 /* ---- processes ---- */
 
@@ -82,6 +84,14 @@ static bool real_folder_owned(void *context, const char *path, uid_t uid)
     return lstat(path, &stat) == 0 && S_ISDIR(stat.st_mode) && stat.st_uid == uid;
 }
 
+static const char *real_folder_network(void *context, const char *path)
+{
+    struct statfs of;
+
+    (void)context;
+    return statfs(path, &of) == 0 ? network_fs_name((uint32_t)of.f_type) : NULL;
+}
+
 static bool real_socket_owned(void *context, const char *path, uid_t uid)
 {
     struct stat stat;
@@ -102,8 +112,14 @@ static int real_folder_make(void *context, struct machine_user user, const char 
     return failure == 0 ? 0 : err_set(err, ERR_IO, "create %s: %s", path, strerror(failure));
 }
 
-static void walk_folder(struct machine_growth *growth, int folder_fd, int depth)
+struct walk {
+    struct machine_growth growth;
+    size_t names; /* of every kind */
+};
+
+static void walk_folder(struct walk *walk, int folder_fd, int depth)
 {
+    struct machine_growth *growth = &walk->growth;
     DIR *folder = fdopendir(folder_fd);
     struct dirent *entry;
 
@@ -111,11 +127,12 @@ static void walk_folder(struct machine_growth *growth, int folder_fd, int depth)
         close(folder_fd);
         return;
     }
-    while (growth->files < GROWTH_FILES_MAX && (entry = readdir(folder)) != NULL) {
+    while (walk->names < GROWTH_NAMES_MAX && (entry = readdir(folder)) != NULL) {
         struct stat stat;
         int fd;
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
+        walk->names++;
         if (fstatat(dirfd(folder), entry->d_name, &stat, AT_SYMLINK_NOFOLLOW) != 0)
             continue;
         if (S_ISREG(stat.st_mode)) {
@@ -126,7 +143,7 @@ static void walk_folder(struct machine_growth *growth, int folder_fd, int depth)
             fd = openat(dirfd(folder), entry->d_name,
                         O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
             if (fd >= 0)
-                walk_folder(growth, fd, depth + 1);
+                walk_folder(walk, fd, depth + 1);
         }
     }
     closedir(folder);
@@ -135,16 +152,18 @@ static void walk_folder(struct machine_growth *growth, int folder_fd, int depth)
 static struct machine_growth real_folder_growth(void *context, struct machine_user user,
                                                 const char *path)
 {
-    struct machine_growth growth = {0};
+    struct walk walk = {.names = 0};
     int fd;
 
     (void)context;
     user_enter(user.uid, user.gid);
     fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (fd >= 0)
-        walk_folder(&growth, fd, 0);
+        walk_folder(&walk, fd, 0);
     user_leave();
-    return growth;
+    if (walk.names >= GROWTH_NAMES_MAX && walk.growth.files == 0)
+        walk.growth.files = 1; /* whether it is empty is for who looks at all of it */
+    return walk.growth;
 }
 
 static struct cleanup *real_folders_remove(void *context, struct machine_user user,
@@ -251,6 +270,7 @@ void machine_uv_ops(uv_loop_t *loop, struct machine_ops *ret_ops)
         .sensors_start = real_sensors_start,
         .sensors_detach = sensors_detach,
         .folder_owned = real_folder_owned,
+        .folder_network = real_folder_network,
         .socket_owned = real_socket_owned,
         .folder_make = real_folder_make,
         .folder_growth = real_folder_growth,

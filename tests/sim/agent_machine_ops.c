@@ -156,6 +156,13 @@ static bool folder_owned(void *context, const char *path, uid_t uid)
     return uid == MACHINE_USER && file != NULL && file->folder;
 }
 
+static const char *folder_network(void *context, const char *path)
+{
+    (void)context;
+    (void)path;
+    return NULL;
+}
+
 /* No application of this world registers one. */
 static bool socket_owned(void *context, const char *path, uid_t uid)
 {
@@ -385,6 +392,7 @@ void agent_machine_fill_ops(struct agent_machine *machine)
                                         .folder_owned = folder_owned,
                                         .socket_owned = socket_owned,
                                         .folder_make = folder_make,
+                                        .folder_network = folder_network,
                                         .folder_growth = folder_growth,
                                         .folders_remove = folders_remove,
                                         .remove_detach = remove_detach,

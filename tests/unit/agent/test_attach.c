@@ -32,6 +32,15 @@ static bool folder_owned(void *context, const char *path, uid_t uid)
     return true;
 }
 
+static const char *network; /* that the work folder lies on */
+static char refusal[512];   /* of the last hello */
+
+static const char *folder_network(void *context, const char *path)
+{
+    (void)context, (void)path;
+    return network;
+}
+
 static struct cleanup *folders_remove(void *context, struct machine_user user,
                                       const char *const *folders, size_t folder_count,
                                       void (*done)(void *data), void *data)
@@ -49,10 +58,16 @@ static void remove_detach(struct cleanup *cleanup)
         removal.done = NULL;
 }
 
-static void ignore_message(struct rpc_client_call *call, void *data, const uint8_t *bytes,
-                           size_t length)
+static void take_message(struct rpc_client_call *call, void *data, const uint8_t *bytes,
+                         size_t length)
 {
-    (void)call, (void)data, (void)bytes, (void)length;
+    Ckpt__V1__AttachDown *down = ckpt__v1__attach_down__unpack(NULL, length, bytes);
+
+    (void)call, (void)data;
+    assert_non_null(down);
+    if (down->body_case == CKPT__V1__ATTACH_DOWN__BODY_READY)
+        snprintf(refusal, sizeof(refusal), "%s", down->ready->error);
+    ckpt__v1__attach_down__free_unpacked(down, NULL);
 }
 
 static void ignore_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)
@@ -62,7 +77,7 @@ static void ignore_end(struct rpc_client_call *call, void *data, const struct rp
 
 static struct rpc_client_call *attach(void)
 {
-    static const struct rpc_client_handlers handlers = {.on_message = ignore_message,
+    static const struct rpc_client_handlers handlers = {.on_message = take_message,
                                                         .on_end = ignore_end};
     struct rpc_client_call *call =
         rpc_channel_open(channel, "/ckpt.v1.AppService/Attach", 0, true, &handlers, NULL);
@@ -127,6 +142,11 @@ static bool removes_again(void)
     return removal.count > 1;
 }
 
+static bool refused(void)
+{
+    return refusal[0] != '\0';
+}
+
 static bool has_life(void)
 {
     return agent_find(&agent, "job")->entry.life == LIFE;
@@ -167,6 +187,9 @@ static int set_up(void **state)
     uv_clock_ops(&loop, &clock);
     machine_uv_ops(&loop, &machine);
     machine.folder_owned = folder_owned;
+    machine.folder_network = folder_network;
+    network = NULL;
+    refusal[0] = '\0';
     machine.folders_remove = folders_remove;
     machine.remove_detach = remove_detach;
     agent_init(&agent, &loop, &clock, &machine, "node-a", "boot-1", ledger_new());
@@ -236,6 +259,19 @@ static void the_answer_about_the_restart_point_tells_the_walltime(void **state)
     assert_uint_equal(kept->grace_ms, 5000);
 }
 
+/* The loop looks into it itself: a server that is away would hold up all jobs of the node. */
+static void a_work_folder_on_a_network_is_refused(void **state)
+{
+    (void)state;
+    network = "NFS";
+    attach();
+    assert_true(becomes(refused, WAIT_US));
+    assert_non_null(strstr(refusal, folder));
+    assert_non_null(strstr(refusal, "on NFS"));
+    assert_non_null(strstr(refusal, "--work-dir"));
+    assert_false(attached());
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -243,6 +279,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(the_answer_about_the_restart_point_tells_the_walltime,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_work_folder_on_a_network_is_refused, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* The agent's files in a work folder that belongs to somebody else: what lies there never holds the agent. And what it takes for alive. */
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -7,6 +8,7 @@
 #include <unistd.h>
 
 #include "src/agent/machine.h"
+#include "src/agent/network_fs.h"
 #include "tests/support/test.h"
 
 enum { PATIENCE_S = 10 }; /* then SIGALRM ends the test */
@@ -78,6 +80,56 @@ static void unwritable_folders_of_the_job_are_removed(void **state)
     assert_int_equal(access(out, F_OK), -1);
     assert_int_equal(rmdir(folder), 0);
     assert_int_equal(uv_loop_close(&loop), 0);
+}
+
+/* The loop itself walks it: whatever lies there, so many names and no more. */
+static void a_walk_is_bounded_by_names_of_every_kind(void **state)
+{
+    enum { LINKS = 5000 };
+    const struct machine_user user = {geteuid(), getegid()};
+    char folder[] = "/tmp/test_machine.XXXXXX";
+    char path[64];
+    struct machine_ops machine;
+    size_t some, many;
+
+    (void)state;
+    machine_uv_ops(NULL, &machine);
+    assert_non_null(mkdtemp(folder));
+    for (unsigned i = 0; i < LINKS; i++) {
+        snprintf(path, sizeof(path), "%s/%u", folder, i);
+        assert_int_equal(symlink("nowhere", path), 0);
+    }
+    many = machine.folder_growth(machine.context, user, folder).files;
+    for (unsigned i = 10; i < LINKS; i++) {
+        snprintf(path, sizeof(path), "%s/%u", folder, i);
+        assert_int_equal(unlink(path), 0);
+    }
+    some = machine.folder_growth(machine.context, user, folder).files;
+    for (unsigned i = 0; i < 10; i++) {
+        snprintf(path, sizeof(path), "%s/%u", folder, i);
+        assert_int_equal(unlink(path), 0);
+    }
+    assert_int_equal(rmdir(folder), 0);
+    assert_uint_equal(many, 1); /* not looked at to the end: not said to be empty */
+    assert_uint_equal(some, 0);
+}
+
+static void network_file_systems_are_known_by_number(void **state)
+{
+    struct machine_ops machine;
+
+    (void)state;
+    machine_uv_ops(NULL, &machine);
+    assert_string_equal(network_fs_name(NFS_SUPER_MAGIC), "NFS");
+    assert_string_equal(network_fs_name(FUSE_SUPER_MAGIC), "FUSE");
+    assert_string_equal(network_fs_name(0x0bd00bd0), "Lustre");
+    assert_string_equal(network_fs_name(0x47504653), "GPFS");
+    assert_null(network_fs_name(EXT4_SUPER_MAGIC));
+    assert_null(network_fs_name(XFS_SUPER_MAGIC));
+    assert_null(network_fs_name(TMPFS_MAGIC));
+    assert_null(network_fs_name(OVERLAYFS_SUPER_MAGIC));
+    assert_null(machine.folder_network(machine.context, "/proc"));
+    assert_null(machine.folder_network(machine.context, "/no/such/folder"));
 }
 
 /* ---- processes ---- */
@@ -168,6 +220,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pipe_or_a_link_in_its_way_does_not_hold_a_write),
         cmocka_unit_test(unwritable_folders_of_the_job_are_removed),
+        cmocka_unit_test(a_walk_is_bounded_by_names_of_every_kind),
+        cmocka_unit_test(network_file_systems_are_known_by_number),
         cmocka_unit_test(what_cannot_be_read_is_not_taken_for_dead),
         cmocka_unit_test(a_group_without_its_leader_is_its_users_and_not_older),
     };
