@@ -1,4 +1,5 @@
 /* The methods of OperatorService, but for Status and DebugCheck (status.c) and the members (service_members.c). See methods.h. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -94,13 +95,20 @@ static void list_targets(struct request *request, struct scratch *scratch)
 
 static void list_nodes(struct request *request, struct scratch *scratch)
 {
+    const Ckpt__V1__ListNodesRequest *asked = (const void *)request->message;
     const struct broker *broker = request->broker;
     const struct fsm *fsm = replica_fsm(broker->replica);
     const uint32_t slots = fsm_node_slots(fsm);
     Ckpt__V1__ListNodesReply reply = CKPT__V1__LIST_NODES_REPLY__INIT;
+    size_t bytes = 0;
+    uint32_t size;
+    uint32_t slot;
 
-    reply.nodes = scratch_take(scratch, slots, sizeof(reply.nodes[0]));
-    for (uint32_t slot = 0; slot < slots; slot++) {
+    if (!request_page_size(request, asked->page_size, &size) ||
+        !request_slot_token(request, asked->page_token, &slot))
+        return;
+    reply.nodes = scratch_take(scratch, size, sizeof(reply.nodes[0]));
+    for (; slot < slots && reply.n_nodes < size && bytes < METHOD_PAGE_BYTES; slot++) {
         const struct fsm_node *node = fsm_node_at(fsm, slot);
         Ckpt__V1__NodeStatus *item;
         uint64_t age_ms = UINT64_MAX;
@@ -118,8 +126,11 @@ static void list_nodes(struct request *request, struct scratch *scratch)
                           dispatcher_node_connected(broker->dispatcher, node->id, &age_ms);
         item->last_heartbeat_age_ms = age_ms;
         telemetry_fill_node(broker, slot, scratch, item);
+        bytes += ckpt__v1__node_status__get_packed_size(item);
         reply.nodes[reply.n_nodes++] = item;
     }
+    if (slot < slots)
+        reply.next_page_token = scratch_printf(scratch, "%" PRIu32, slot);
     answer_reply(request->call, &reply.base);
 }
 

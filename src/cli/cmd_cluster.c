@@ -72,6 +72,14 @@ static const char *node_name(const ProtobufCMessage *item, char text[HUMAN_BYTES
     return ((const Ckpt__V1__NodeStatus *)item)->node_id;
 }
 
+static void add_nodes(void *context, const ProtobufCMessage *page)
+{
+    const Ckpt__V1__ListNodesReply *reply = (const Ckpt__V1__ListNodesReply *)page;
+
+    for (size_t i = 0; i < reply->n_nodes; i++)
+        output_list_add(context, &reply->nodes[i]->base);
+}
+
 enum cli_exit command_nodes(struct cli *cli)
 {
     static const struct output_column columns[] = {{"NODE", OUTPUT_LEFT},
@@ -86,21 +94,14 @@ enum cli_exit command_nodes(struct cli *cli)
     static const struct output_kind kind = {"nodes",  "node",   columns, ARRAY_COUNT(columns),
                                             node_row, node_name};
     Ckpt__V1__ListNodesRequest request = CKPT__V1__LIST_NODES_REQUEST__INIT;
-    ProtobufCMessage *message;
     struct output_list list;
-    enum cli_exit code = call_read(cli, "list nodes", "OperatorService/ListNodes", &request.base,
-                                   &ckpt__v1__list_nodes_reply__descriptor, &message);
-
-    if (code != CLI_OK)
-        return code;
-    const Ckpt__V1__ListNodesReply *reply = (const Ckpt__V1__ListNodesReply *)message;
+    enum cli_exit code;
 
     output_list_begin(&list, cli, &kind);
-    for (size_t i = 0; i < reply->n_nodes; i++)
-        output_list_add(&list, &reply->nodes[i]->base);
-    output_list_end(&list, true);
-    call_free(message);
-    return CLI_OK;
+    code = call_read_pages(cli, "list nodes", "OperatorService/ListNodes", &request.base,
+                           &ckpt__v1__list_nodes_reply__descriptor, add_nodes, &list);
+    output_list_end(&list, code == CLI_OK);
+    return code;
 }
 
 enum cli_exit command_node_drain(struct cli *cli)

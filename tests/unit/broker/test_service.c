@@ -197,6 +197,56 @@ static void lists_come_in_pages(void **state)
     expect(&answer, RPC_INVALID_ARGUMENT, "1000");
 }
 
+static void register_on(const char *id, const char *node)
+{
+    static struct answer answer;
+    Ckpt__V1__RegisterAllocationRequest *request;
+    uint8_t bytes[1024];
+    size_t length;
+
+    pack_registration(id, id, bytes, &length);
+    request = ckpt__v1__register_allocation_request__unpack(NULL, length, bytes);
+    free(request->spec->nodes[0]->node_id);
+    request->spec->nodes[0]->node_id = check_strdup(node);
+    call(BROKER("RegisterAllocation"), &request->base, &answer);
+    expect(&answer, RPC_OK, "");
+    ckpt__v1__register_allocation_request__free_unpacked(request, NULL);
+}
+
+static void nodes_come_in_pages(void **state)
+{
+    enum { COUNT = 501 };
+    static struct answer answer;
+    Ckpt__V1__ListNodesRequest list = CKPT__V1__LIST_NODES_REQUEST__INIT;
+    Ckpt__V1__ListNodesReply *reply;
+    char name[32], token[32] = "";
+
+    (void)state;
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(name, sizeof(name), "node-%d", i);
+        register_on(name, name);
+    }
+    for (size_t found = 0; found < COUNT; ckpt__v1__list_nodes_reply__free_unpacked(reply, NULL)) {
+        list.page_token = token;
+        call(OPERATOR("ListNodes"), &list.base, &answer);
+        expect(&answer, RPC_OK, "");
+        reply = ckpt__v1__list_nodes_reply__unpack(NULL, answer.length, answer.bytes);
+        assert_uint_equal(reply->n_nodes, found == 0 ? 500 : 1); /* who asks for no size gets 500 */
+        snprintf(name, sizeof(name), "node-%zu", found);
+        assert_string_equal(reply->nodes[0]->node_id, name);
+        found += reply->n_nodes;
+        assert_int_equal(reply->next_page_token[0] != '\0', found < COUNT);
+        snprintf(token, sizeof(token), "%s", reply->next_page_token);
+    }
+    list.page_token = (char *)(uintptr_t) "x";
+    call(OPERATOR("ListNodes"), &list.base, &answer);
+    expect(&answer, RPC_INVALID_ARGUMENT, "INVALID_ARGUMENT: ");
+    list.page_token = (char *)(uintptr_t) "";
+    list.page_size = 1001;
+    call(OPERATOR("ListNodes"), &list.base, &answer);
+    expect(&answer, RPC_INVALID_ARGUMENT, "1000");
+}
+
 static void a_checkpoint_can_be_asked_for_listed_and_cancelled(void **state)
 {
     static struct answer answer;
@@ -613,6 +663,7 @@ int main(void)
         WITH(open_one, garbage_and_unknown_fields_are_refused),
         WITH(open_one, what_this_version_lacks_is_unimplemented_by_name),
         WITH(open_one, lists_come_in_pages),
+        WITH(open_one, nodes_come_in_pages),
         WITH(open_one, the_restart_point_names_the_end_of_the_walltime),
         WITH(open_one, a_checkpoint_can_be_asked_for_listed_and_cancelled),
         WITH(open_one, status_and_debug_check_describe_the_member),

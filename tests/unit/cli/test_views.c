@@ -67,6 +67,32 @@ static void a_list_is_read_to_its_last_page(void **state)
     harness_close(&h);
 }
 
+static void nodes_are_read_to_the_last_page(void **state)
+{
+    static char token[] = "1", names[2][8] = {"gpu-1", "gpu-2"};
+    Ckpt__V1__NodeStatus nodes[2] = {CKPT__V1__NODE_STATUS__INIT, CKPT__V1__NODE_STATUS__INIT};
+    Ckpt__V1__NodeStatus *pointers[2] = {&nodes[0], &nodes[1]};
+    Ckpt__V1__ListNodesReply first = CKPT__V1__LIST_NODES_REPLY__INIT;
+    Ckpt__V1__ListNodesReply last = CKPT__V1__LIST_NODES_REPLY__INIT;
+    struct harness h;
+
+    (void)state;
+    nodes[0].node_id = names[0];
+    nodes[1].node_id = names[1];
+    first.nodes = pointers;
+    first.n_nodes = 1;
+    first.next_page_token = token;
+    last.nodes = pointers + 1;
+    last.n_nodes = 1;
+    harness_init(&h);
+    harness_answer(&h, NULL, "OperatorService/ListNodes", RPC_OK, NULL, &first.base);
+    h.answers[0].turns = 1;
+    harness_answer(&h, NULL, "OperatorService/ListNodes", RPC_OK, NULL, &last.base);
+    assert_int_equal(harness_run(&h, "nodes -o name"), CLI_OK);
+    assert_string_equal(h.out, "gpu-1\ngpu-2\n");
+    harness_close(&h);
+}
+
 static void a_page_that_fails_prints_no_half_table(void **state)
 {
     static char token[] = "a-2";
@@ -407,6 +433,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_list_is_read_to_its_last_page),
+        cmocka_unit_test(nodes_are_read_to_the_last_page),
         cmocka_unit_test(a_page_that_fails_prints_no_half_table),
         cmocka_unit_test(tables_json_and_lines_show_the_same_jobs),
         cmocka_unit_test(a_jobs_page_says_what_leaves_and_for_whom),
