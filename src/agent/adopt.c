@@ -9,56 +9,12 @@
 #include <string.h>
 
 #include "src/agent/proc.h"
+#include "src/agent/proc_environment.h"
 #include "src/base/log.h"
 
-struct found {
-    char allocation_id[ID_MAX_BYTES + 1];
-    char node_id[ID_MAX_BYTES + 1];
-    char work_dir[LEDGER_WORK_DIR_BYTES];
-    char socket[PATH_MAX];
-    char life[CHECKPOINT_ID_TEXT_BYTES];
-};
-
-static void take_variable(const char *text, const char *name, char *ret_value, size_t size)
-{
-    size_t length = strlen(name);
-
-    if (strncmp(text, name, length) != 0 || text[length] != '=' ||
-        strlen(text + length + 1) >= size)
-        return;
-    snprintf(ret_value, size, "%s", text + length + 1);
-}
-
-static bool read_environment(pid_t pid, struct found *ret_found)
-{
-    char path[64];
-    char *text = NULL;
-    size_t size = 0;
-    FILE *file;
-
-    *ret_found = (struct found){.allocation_id = ""};
-    snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
-    file = fopen(path, "re");
-    if (file == NULL)
-        return false;
-    while (getdelim(&text, &size, '\0', file) > 0) {
-        if (strncmp(text, "CKPT_", 5) != 0)
-            continue;
-        take_variable(text, "CKPT_ALLOCATION_ID", ret_found->allocation_id,
-                      sizeof(ret_found->allocation_id));
-        take_variable(text, "CKPT_NODE_ID", ret_found->node_id, sizeof(ret_found->node_id));
-        take_variable(text, "CKPT_DIR", ret_found->work_dir, sizeof(ret_found->work_dir));
-        take_variable(text, "CKPT_AGENT_SOCKET", ret_found->socket, sizeof(ret_found->socket));
-        take_variable(text, "CKPT_LIFE", ret_found->life, sizeof(ret_found->life));
-    }
-    free(text);
-    fclose(file);
-    return id_valid(ret_found->allocation_id);
-}
-
 /* An entry as of one that was just attached. */
-static bool entry_of(const struct machine_ops *machine, pid_t pid, const struct found *found,
-                     struct ledger_entry *ret_entry)
+static bool entry_of(const struct machine_ops *machine, pid_t pid,
+                     const struct proc_environment *found, struct ledger_entry *ret_entry)
 {
     struct proc_stat stat;
     struct proc_status status;
@@ -81,7 +37,7 @@ static bool entry_of(const struct machine_ops *machine, pid_t pid, const struct 
     return true;
 }
 
-static int adopt(const struct machine_ops *machine, pid_t pid, const struct found *found,
+static int adopt(const struct machine_ops *machine, pid_t pid, const struct proc_environment *found,
                  struct ledger *adopted, struct err *err)
 {
     const struct ledger_entry *known = ledger_find(adopted, found->allocation_id);
@@ -104,9 +60,9 @@ static int adopt_each(const struct machine_ops *machine, const char *node_id, co
 
     while (result == 0 && folder != NULL && (item = readdir(folder)) != NULL) {
         pid_t pid = (pid_t)strtol(item->d_name, NULL, 10);
-        struct found found;
+        struct proc_environment found;
 
-        if (pid > 1 && read_environment(pid, &found) && strcmp(found.node_id, node_id) == 0 &&
+        if (pid > 1 && proc_read_environment(pid, &found) && strcmp(found.node_id, node_id) == 0 &&
             strcmp(found.socket, socket) == 0)
             result = adopt(machine, pid, &found, adopted, err);
     }

@@ -17,6 +17,7 @@
 #include <sys/types.h>
 #include <uv.h>
 
+#include "src/agent/kin.h"
 #include "src/agent/proc.h"
 #include "src/agent/sensors.h"
 #include "src/base/err.h"
@@ -53,6 +54,11 @@ struct machine_ops {
     /* Calls each() for the living processes of the group until it says false; how many it saw, and one more when not all could be read. */
     size_t (*group_each)(void *context, pid_t group, proc_each_fn *each, void *data);
     int (*group_signal)(void *context, pid_t group, int signal, struct err *err);
+    /* Kills what the application has started outside of its group, see kin.h, off the loop; done() comes once with how many there were,
+     * unless detached. NULL: the machine has none to find. */
+    struct kin_look *(*kin_kill)(void *context, const struct kin *kin,
+                                 void (*done)(void *data, size_t count), void *data);
+    void (*kin_detach)(struct kin_look *look); /* NULL allowed */
     /* ended() once when the process is gone. NULL: cannot be watched, or gone already; the caller polls as well. */
     struct pid_watch *(*pid_watch)(void *context, pid_t pid, void (*ended)(void *data), void *data);
     void (*pid_watch_free)(struct pid_watch *watch); /* NULL allowed; no callback afterwards */

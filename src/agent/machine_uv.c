@@ -52,6 +52,12 @@ static int real_group_signal(void *context, pid_t group, int signal, struct err 
     return 0;
 }
 
+static struct kin_look *real_kin_kill(void *context, const struct kin *kin,
+                                      void (*done)(void *data, size_t count), void *data)
+{
+    return kin_start(context, kin, done, data);
+}
+
 static struct pid_watch *real_pid_watch(void *context, pid_t pid, void (*ended)(void *data),
                                         void *data)
 {
@@ -264,6 +270,8 @@ void machine_uv_ops(uv_loop_t *loop, struct machine_ops *ret_ops)
         .process_read = real_process_read,
         .group_each = real_group_each,
         .group_signal = real_group_signal,
+        .kin_kill = real_kin_kill,
+        .kin_detach = kin_detach,
         .pid_watch = real_pid_watch,
         .pid_watch_free = pid_watch_free,
         .load_milli = real_load_milli,

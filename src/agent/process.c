@@ -92,7 +92,9 @@ static void process_forget(struct allocation *allocation)
     struct process *process = &allocation->process;
 
     allocation_machine(allocation)->pid_watch_free(process->watch);
+    allocation_machine(allocation)->kin_detach(process->look);
     process->watch = NULL;
+    process->look = NULL;
     process->exit_waits = false;
     clock_of(allocation)->timer_stop(process->timer);
     process_move(allocation, PROCESS_ABSENT);
@@ -185,19 +187,52 @@ static void warn_unkillable(struct allocation *allocation, uint64_t now_us)
               allocation->entry.allocation_id, allocation->entry.pid);
 }
 
-/* True: the leader was the last of its group. Else what it has left behind must not write beside the next life, nor stay on a node
+static void kin_looked(void *data, size_t count)
+{
+    struct allocation *allocation = data;
+    struct process *process = &allocation->process;
+
+    process->look = NULL;
+    process->kin_gone = count == 0;
+    if (count > 0)
+        log_info("kin_killed", "allocation=%s count=%zu", allocation->entry.allocation_id, count);
+    clock_of(allocation)->timer_start(process->timer, count > 0 ? STOP_POLL_US : 0);
+}
+
+/* Once its group has gone: nothing is left that had left it. Else it is being killed, without a grace: who wants one stays in the group. */
+static bool kin_gone(struct allocation *allocation)
+{
+    const struct machine_ops *machine = allocation_machine(allocation);
+    const struct ledger_entry *entry = &allocation->entry;
+    struct process *process = &allocation->process;
+    struct kin kin = {.life = entry->life, .start_ticks = entry->start_ticks, .uid = entry->uid};
+
+    if (process->kin_gone || entry->start_ticks == MACHINE_NEVER_STARTED)
+        return true;
+    if (process->look != NULL)
+        return false;
+    memcpy(kin.allocation_id, entry->allocation_id, sizeof(kin.allocation_id));
+    memcpy(kin.work_dir, entry->work_dir, sizeof(kin.work_dir));
+    process->look = machine->kin_kill(machine->context, &kin, kin_looked, allocation);
+    process->kin_gone = process->look == NULL;
+    return process->kin_gone;
+}
+
+/* True: the leader was the last of its group, and of what has left it. Else what it has left behind must not write beside the next life, nor stay on a node
  * that is given to others: it is killed, and the end is told when it is gone. */
 static bool remains_gone(struct allocation *allocation)
 {
     struct process *process = &allocation->process;
     uint64_t now_us = agent_now_us(allocation->agent);
+    bool group = group_alive(allocation);
 
-    if (!group_alive(allocation))
+    if (!group && kin_gone(allocation))
         return true;
     if (process->killed_us == 0)
         process->killed_us = now_us;
     process->remains = true;
-    signal_group(allocation, SIGKILL);
+    if (group)
+        signal_group(allocation, SIGKILL);
     warn_unkillable(allocation, now_us);
     clock_of(allocation)->timer_start(process->timer, STOP_POLL_US);
     return false;
@@ -294,7 +329,7 @@ static void stop_poll(struct allocation *allocation)
     uint64_t now_us = agent_now_us(allocation->agent);
 
     clock_of(allocation)->timer_start(process->timer, STOP_POLL_US);
-    if (!group_alive(allocation)) {
+    if (!group_alive(allocation) && kin_gone(allocation)) {
         if (process->gone_us == 0)
             process->gone_us = now_us;
         attempt_application_gone(allocation);
@@ -488,6 +523,7 @@ static void process_watch(struct allocation *allocation)
     process->will_restart = false;
     process->exit_waits = false;
     process->remains = false;
+    process->kin_gone = false;
     process->ended_before = false;
     process_move(allocation, PROCESS_RUNNING);
     process->watch = machine->pid_watch(machine->context, (pid_t)allocation->entry.pid,
@@ -507,6 +543,7 @@ void process_init(struct allocation *allocation)
 void process_close(struct allocation *allocation)
 {
     allocation_machine(allocation)->pid_watch_free(allocation->process.watch);
+    allocation_machine(allocation)->kin_detach(allocation->process.look);
     clock_of(allocation)->timer_free(allocation->process.timer);
     allocation->process = (struct process){.state = PROCESS_ABSENT};
 }

@@ -21,6 +21,7 @@
 #include "ckpt/v1/common.pb-c.h"
 
 struct allocation;
+struct kin_look;
 struct pid_watch;
 
 #define PROCESS_STATES(X) X(ABSENT) X(RUNNING) X(TERMINATING) X(KILLING)
@@ -50,7 +51,9 @@ struct process {
     bool
         told_to_end; /* from outside, before it ended by itself with status 0: that says nothing of its work */
     bool will_restart;
-    bool remains;           /* the leader has ended, others of its group are being killed */
+    bool remains;           /* the leader has ended, what it left behind is being killed */
+    bool kin_gone;          /* its group has gone, and nothing that left it is there */
+    struct kin_look *look;  /* for such */
     bool exit_waits;        /* the exit is reported after the attempt that still writes */
     uint64_t unattended_us; /* no ckpt-run is attached since; it may come back */
     uint64_t alone_us;      /* the entry's restart is awaited, and its ckpt-run away, since */

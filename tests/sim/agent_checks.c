@@ -399,14 +399,25 @@ static void check_fence(struct agent_checks *checks, const struct agent_machine 
     seen->orders = taken;
 }
 
-/* I30: nothing of its process group is left on nodes that are given back. */
+/* Something that an application started lives. */
+static bool kin_lives(const struct agent_machine *machine, uint64_t start_ticks)
+{
+    for (size_t i = 0; i < MACHINE_PROCESSES_MAX; i++)
+        if (machine->processes[i] != NULL && machine->processes[i]->living &&
+            machine->processes[i]->origin_ticks == start_ticks)
+            return true;
+    return false;
+}
+
+/* I30: nothing of its process group, nor of what has left that, is left on nodes that are given back. */
 static void check_group_gone(struct agent_checks *checks, const struct agent_machine *machine,
                              const Ckpt__V1__AgentReport *report)
 {
     const struct rank *rank = rank_of(checks, agent_of(machine), report->allocation_id);
 
     if (rank->group != 0 &&
-        machine_group_alive(&machine->ops, rank->group, rank->group_start_ticks, MACHINE_USER))
+        (machine_group_alive(&machine->ops, rank->group, rank->group_start_ticks, MACHINE_USER) ||
+         kin_lives(machine, rank->group_start_ticks)))
         world_violation(checks->world, "I30", "group %d of %s is left on %s", (int)rank->group,
                         report->allocation_id, machine->name);
 }

@@ -35,10 +35,12 @@ struct machine_process {
     pid_t pid;
     pid_t group;
     uint64_t start_ticks;
-    bool living; /* else a zombie */
-    bool kept;   /* its parent lives and has not reaped it */
-    bool frozen; /* hangs in the kernel: signals have no effect yet */
-    bool killed; /* ... SIGKILL is one of them */
+    uint64_t
+        origin_ticks; /* of the application that started it: its environment says which; 0: none */
+    bool living;      /* else a zombie */
+    bool kept;        /* its parent lives and has not reaped it */
+    bool frozen;      /* hangs in the kernel: signals have no effect yet */
+    bool killed;      /* ... SIGKILL is one of them */
     uint64_t caught, ignored;
     int wait_status;
     struct machine_program program;
@@ -73,7 +75,7 @@ struct agent_machine {
     struct agent_files *files;
     struct machine_process *processes[MACHINE_PROCESSES_MAX];
     pid_t last_pid;
-    struct list pid_watches, folder_watches, cleanups;
+    struct list pid_watches, folder_watches, cleanups, looks;
     struct sim_loop applications_loop;
     /* the agent */
     bool running;

@@ -3,6 +3,7 @@
  * Shapes   callbacks are events of the agent's node: they die with it. An agent that is dying has no effect on anything.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #include "src/base/check.h"
 #include "tests/sim/agent_machine.h"
 
-enum { WATCH_DELAY_US = 2000, REMOVE_DELAY_US = 20000 };
+enum { WATCH_DELAY_US = 2000, REMOVE_DELAY_US = 20000, LOOK_DELAY_US = 10000 };
 
 /* ---- processes ---- */
 
@@ -70,6 +71,71 @@ static int group_signal(void *context, pid_t group, int signal, struct err *err)
     return agent_machine_kill_group(machine, group, signal)
                ? 0
                : err_set(err, ERR_IO, "signal %d to group %d: no such process", signal, (int)group);
+}
+
+struct kin_look {
+    struct list node;
+    struct agent_machine *machine;
+    struct kin kin;
+    struct sim_event *event;
+    void (*done)(void *data, size_t count);
+    void *data;
+};
+
+static void look_free(struct kin_look *look)
+{
+    list_remove(&look->node);
+    free(look);
+}
+
+static size_t look_kill(const struct kin_look *look)
+{
+    struct agent_machine *machine = look->machine;
+    size_t count = 0;
+
+    for (size_t i = 0; i < MACHINE_PROCESSES_MAX && !machine->dying; i++) {
+        const struct machine_process *process = machine->processes[i];
+        if (process == NULL || !process->living || process->origin_ticks != look->kin.start_ticks)
+            continue;
+        count++;
+        agent_machine_kill(machine, process->pid, SIGKILL);
+    }
+    return count;
+}
+
+static void look_fire(void *data)
+{
+    struct kin_look *look = data;
+    size_t count = look_kill(look);
+
+    if (look->done != NULL)
+        look->done(look->data, count);
+    look_free(look);
+}
+
+static struct kin_look *kin_kill_own(void *context, const struct kin *kin,
+                                     void (*done)(void *data, size_t count), void *data)
+{
+    struct agent_machine *machine = context;
+    struct kin_look *look;
+
+    if (machine->dying)
+        return NULL;
+    look = check_calloc(1, sizeof(*look));
+    look->machine = machine;
+    look->kin = *kin;
+    look->done = done;
+    look->data = data;
+    list_push_back(&machine->looks, &look->node);
+    look->event = sim_schedule(machine->sim, machine->config.agent_node,
+                               1 + sim_random(machine->sim, LOOK_DELAY_US), look_fire, look);
+    return look;
+}
+
+static void kin_detach_own(struct kin_look *look)
+{
+    if (look != NULL)
+        look->done = NULL;
 }
 
 struct pid_watch {
@@ -384,6 +450,8 @@ void agent_machine_fill_ops(struct agent_machine *machine)
                                         .process_read = process_read,
                                         .group_each = group_each,
                                         .group_signal = group_signal,
+                                        .kin_kill = kin_kill_own,
+                                        .kin_detach = kin_detach_own,
                                         .pid_watch = pid_watch,
                                         .pid_watch_free = pid_watch_free_own,
                                         .load_milli = load_milli,
@@ -406,10 +474,15 @@ void agent_machine_fill_ops(struct agent_machine *machine)
                                         .fail = fail};
 }
 
-/* The removals that were under way stop where they are. */
+/* The removals and looks that were under way stop where they are. */
 void agent_machine_close_ops(struct agent_machine *machine)
 {
     CHECK(list_empty(&machine->pid_watches) && list_empty(&machine->folder_watches));
+    while (!list_empty(&machine->looks)) {
+        struct kin_look *look = LIST_ITEM(machine->looks.next, struct kin_look, node);
+        sim_cancel(machine->sim, look->event);
+        look_free(look);
+    }
     while (!list_empty(&machine->cleanups)) {
         struct cleanup *cleanup = LIST_ITEM(machine->cleanups.next, struct cleanup, node);
         sim_cancel(cleanup->machine->sim, cleanup->event);

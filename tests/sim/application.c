@@ -336,14 +336,15 @@ static void helper_ended(void *data, int wait_status)
     (void)wait_status;
 }
 
-/* A process of its group that outlives it, until a signal that it does not ignore. */
+/* A process that outlives it, in its group or in one of its own, until a signal that it does not ignore. */
 static void start_helper(struct application *application)
 {
     const struct machine_program program = {NULL, "helper", helper_signalled, helper_ended};
-    struct machine_process *helper =
-        agent_machine_spawn(application->machine, application->process->pid, &program);
+    struct machine_process *helper = agent_machine_spawn(
+        application->machine, draw(application, 3) ? 0 : application->process->pid, &program);
 
     helper->kept = false;
+    helper->origin_ticks = application->process->start_ticks;
     if (!draw(application, application->setup.manners->no_handler_in))
         helper->ignored = UINT64_C(1) << (SIGUSR1 - 1);
     if (draw(application, application->setup.manners->deaf_in))

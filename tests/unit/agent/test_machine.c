@@ -9,6 +9,7 @@
 
 #include "src/agent/machine.h"
 #include "src/agent/network_fs.h"
+#include "src/base/check.h"
 #include "tests/support/test.h"
 
 enum { PATIENCE_S = 10 }; /* then SIGALRM ends the test */
@@ -168,6 +169,64 @@ static void set_descriptors_max(rlim_t max, rlim_t *ret_before)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
+/* In a session of its own, with the environment of an application. */
+static pid_t start_kin(const char *allocation_id, const char *life, const char *work_dir)
+{
+    char id[64], of_life[64], dir[64];
+    char *const environment[] = {id, of_life, dir, NULL};
+    int ready[2];
+    char byte;
+    pid_t pid;
+
+    snprintf(id, sizeof(id), "CKPT_ALLOCATION_ID=%s", allocation_id);
+    snprintf(of_life, sizeof(of_life), "CKPT_LIFE=%s", life);
+    snprintf(dir, sizeof(dir), "CKPT_DIR=%s", work_dir);
+    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        setsid();
+        execle("/bin/sleep", "sleep", "20", (char *)NULL, environment);
+        _exit(1);
+    }
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 0); /* it has executed */
+    close(ready[0]);
+    return pid;
+}
+
+static void what_has_left_the_group_is_killed_and_nothing_else(void **state)
+{
+    struct kin kin = {.allocation_id = "job-of-test-machine",
+                      .work_dir = "/work/a",
+                      .life = UINT64_C(1) << 40 | 7,
+                      .uid = geteuid()};
+    struct proc_stat stat;
+    char life[CHECKPOINT_ID_TEXT_BYTES];
+    pid_t found, others[3];
+
+    (void)state;
+    checkpoint_id_format(kin.life, life);
+    found = start_kin(kin.allocation_id, life, kin.work_dir);
+    others[0] = start_kin("another-job", life, kin.work_dir);
+    others[1] = start_kin(kin.allocation_id, "1-8", kin.work_dir);
+    others[2] = start_kin(kin.allocation_id, life, "/work/b"); /* another node's on this machine */
+    assert_int_equal(proc_read_stat(found, &stat), 0);
+    kin.start_ticks = stat.start_ticks + 1;
+    assert_uint_equal(kin_kill(&kin), 0); /* they are older */
+    kin.start_ticks = stat.start_ticks;
+    kin.uid++;
+    assert_uint_equal(kin_kill(&kin), 0); /* another user's */
+    kin.uid--;
+    assert_uint_equal(kin_kill(&kin), 1);
+    assert_int_equal(waitpid(found, NULL, 0), found);
+    assert_uint_equal(kin_kill(&kin), 0);
+    for (size_t i = 0; i < ARRAY_COUNT(others); i++) {
+        assert_int_equal(waitpid(others[i], NULL, WNOHANG), 0);
+        end(others[i]);
+    }
+}
+
 static void what_cannot_be_read_is_not_taken_for_dead(void **state)
 {
     struct machine_ops machine;
@@ -222,6 +281,7 @@ int main(void)
         cmocka_unit_test(unwritable_folders_of_the_job_are_removed),
         cmocka_unit_test(a_walk_is_bounded_by_names_of_every_kind),
         cmocka_unit_test(network_file_systems_are_known_by_number),
+        cmocka_unit_test(what_has_left_the_group_is_killed_and_nothing_else),
         cmocka_unit_test(what_cannot_be_read_is_not_taken_for_dead),
         cmocka_unit_test(a_group_without_its_leader_is_its_users_and_not_older),
     };

@@ -36,6 +36,25 @@ static int group_signal(void *context, pid_t group, int signal, struct err *err)
     return 0;
 }
 
+/* What has left the group, to be found once. */
+static size_t kin_left;
+static struct kin kin_asked;
+static void (*kin_done)(void *data, size_t count);
+
+static struct kin_look *kin_kill_fake(void *context, const struct kin *kin,
+                                      void (*done)(void *data, size_t count), void *data)
+{
+    (void)context, (void)data;
+    kin_asked = *kin;
+    kin_done = done;
+    return kin_left > 0 ? (struct kin_look *)&kin_asked : NULL;
+}
+
+static void kin_detach_fake(struct kin_look *look)
+{
+    (void)look;
+}
+
 static struct pid_watch *pid_watch(void *context, pid_t pid, void (*ended)(void *data), void *data)
 {
     (void)context, (void)pid, (void)ended, (void)data;
@@ -56,10 +75,14 @@ static int set_up(void **state)
     machine.process_read = process_read;
     machine.group_each = group_each;
     machine.group_signal = group_signal;
+    machine.kin_kill = kin_kill_fake;
+    machine.kin_detach = kin_detach_fake;
     machine.pid_watch = pid_watch;
     machine.pid_watch_free = pid_watch_free;
     leader_lives = group_lives = true;
     terms = 0;
+    kin_left = 0;
+    kin_done = NULL;
     still_agent_open(&machine);
     job = agent_get(&agent, "job");
     job->entry.life = LIFE;
@@ -154,6 +177,38 @@ static void what_is_seen_alive_again_has_not_ended(void **state)
     still_now_us += 10 * SECOND_US;
     still_first_fire(job);
     expect_report(KIND(APPLICATION_EXITED), LIFE, PROCESS_STATUS_UNKNOWN);
+}
+
+static void an_end_waits_for_what_has_left_the_group(void **state)
+{
+    (void)state;
+    kin_left = 1;
+    leader_lives = group_lives = false;
+    process_exited(job, &(struct process_exit){.wait_status = 9});
+    assert_uint_equal(kin_asked.life, LIFE);
+    assert_uint_equal(kin_asked.start_ticks, START_TICKS);
+    still_first_fire(job); /* nobody has looked yet */
+    kin_done(job, 1);      /* one was killed, it may have started another */
+    still_first_fire(job);
+    assert_int_equal(job->process.state, PROCESS_RUNNING);
+    assert_uint_equal(ledger_last_sequence(agent.ledger), 0);
+    kin_done(job, 0);
+    still_first_fire(job);
+    expect_report(KIND(APPLICATION_EXITED), LIFE, 9);
+}
+
+static void a_stop_waits_for_what_has_left_the_group(void **state)
+{
+    (void)state;
+    kin_left = 1;
+    stop(STOP_BY_ORDER, LIFE);
+    assert_null(kin_done); /* not while its group lives */
+    leader_lives = group_lives = false;
+    process_exited(job, &(struct process_exit){.wait_status = 0});
+    assert_uint_equal(ledger_last_sequence(agent.ledger), 0);
+    kin_done(job, 0);
+    still_first_fire(job);
+    expect_report(KIND(TERMINATED), LIFE, 0);
 }
 
 static void what_had_finished_before_an_order_has_exited(void **state)
@@ -332,6 +387,8 @@ int main(void)
         PROCESS_TEST(what_was_told_from_outside_to_end_has_not_finished),
         PROCESS_TEST(what_was_told_from_outside_before_an_order_has_not_finished),
         PROCESS_TEST(what_is_seen_alive_again_has_not_ended),
+        PROCESS_TEST(an_end_waits_for_what_has_left_the_group),
+        PROCESS_TEST(a_stop_waits_for_what_has_left_the_group),
         PROCESS_TEST(what_had_finished_before_an_order_has_exited),
         PROCESS_TEST(what_had_finished_before_its_walltime_has_exited),
         PROCESS_TEST(what_had_failed_before_an_order_is_told_as_stopped),
