@@ -152,18 +152,20 @@ def what_applications_answer():
 
 
 def what_an_application_leaves_behind_is_killed():
-    """I30: a process of its group that goes on after it, without its ckpt-run, neither outlives the report of its end nor the next start."""
+    """I30: a process that goes on after it, in its group or in a session of its own, without its ckpt-run, neither outlives the report of
+    its end nor the next start."""
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         cluster.start()
-        for name, status in (("crashes", 3), ("finishes", 0)):
+        for name, status, how in (("crashes", 3, ""), ("finishes", 0, ""), ("leaves", 3, "setsid")):
             cluster.register(name, [("a", 1, MIB)])
             mark = cluster.dir / f"{name}.mark"
             behind = f"trap '' TERM; while :; do date +%N > {mark}; sleep 0.02; done"
-            cluster.run_job("a", name, ["sh", "-c", f"sh -c \"{behind}\" & sleep 1; exit {status}"], ("--max-restarts", "0"))
+            cluster.run_job("a", name, ["sh", "-c", f"{how} sh -c \"{behind}\" & sleep 1; exit {status}"], ("--max-restarts", "0"))
             wait_until("it writes", mark.exists, 10)
         allocation_in(cluster, "crashes", ENDED_FAILED)
+        allocation_in(cluster, "leaves", ENDED_FAILED)
         allocation_in(cluster, "finishes", common_pb2.ALLOCATION_STATE_COMPLETED)
-        for name in ("crashes", "finishes"):
+        for name in ("crashes", "finishes", "leaves"):
             left = subprocess.run(["pgrep", "-f", str(cluster.dir / f"{name}.mark")], capture_output=True, text=True).stdout.split()
             left = [pid for pid in left if "trap" in pathlib.Path(f"/proc/{pid}/cmdline").read_text()]
             assert not left, f"{name}: {left}"

@@ -336,15 +336,17 @@ static void helper_ended(void *data, int wait_status)
     (void)wait_status;
 }
 
-/* A process that outlives it, in its group or in one of its own, until a signal that it does not ignore. */
+/* A process that outlives it until a signal that it does not ignore: in its group and with an environment of its own, or the other way
+ * round. */
 static void start_helper(struct application *application)
 {
     const struct machine_program program = {NULL, "helper", helper_signalled, helper_ended};
-    struct machine_process *helper = agent_machine_spawn(
-        application->machine, draw(application, 3) ? 0 : application->process->pid, &program);
+    bool leaves = draw(application, 3);
+    struct machine_process *helper =
+        agent_machine_spawn(application->machine, leaves ? 0 : application->process->pid, &program);
 
+    helper->origin_ticks = leaves ? application->process->start_ticks : 0;
     helper->kept = false;
-    helper->origin_ticks = application->process->start_ticks;
     if (!draw(application, application->setup.manners->no_handler_in))
         helper->ignored = UINT64_C(1) << (SIGUSR1 - 1);
     if (draw(application, application->setup.manners->deaf_in))
