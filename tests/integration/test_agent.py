@@ -1,17 +1,20 @@
 #!/usr/bin/python3
 """The data path with real brokers, agents, applications and destinations: what an application answers, what becomes of a job of several
 nodes, of a dead agent, of a damaged or vanished checkpoint. I22, I24, I27, I28, I34, P-040, decision 5."""
+import concurrent.futures
 import os
 import pathlib
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import BIN, Cluster, broker_pb2, checkpoint_text, common_pb2, grpc, metric, tail, tap, wait_until  # noqa: E402
+from ckpt.v1 import app_pb2, app_pb2_grpc  # noqa: E402
 
 POLICY = {"evaluation_interval": "1s", "min_interval": "1h", "checkpoint_timeout": "20s", "grace": "1s", "max_attempts": 2,
           "node_failures_per_1000_node_days_milli": 1, "quiesce": "1ms", "near_completion": "1s", "retry_backoff": "200ms"}
@@ -385,6 +388,39 @@ def a_job_outlives_its_work_folder():
         cluster.debug_check()
 
 
+class Refuser(app_pb2_grpc.AppServiceServicer):
+    """An agent that takes an application and then has it no more: what it says of one that runs is `refusal`."""
+
+    def __init__(self, refusal):
+        self.refusal, self.refused = refusal, 0
+
+    def Attach(self, messages, _context):  # noqa: N802
+        if next(messages).hello.running:
+            self.refused += 1
+            yield app_pb2.AttachDown(ready=self.refusal)
+            return
+        yield app_pb2.AttachDown(ready=app_pb2.AttachReady(node_id="a"))
+        assert next(messages).WhichOneof("body") == "started"
+        yield app_pb2.AttachDown(ready=app_pb2.AttachReady(node_id="a"))  # and breaks
+
+
+def a_refusal_ends_only_a_second_application():
+    """I30: what runs well goes on beside an agent that cannot have it, which is asked again; ckpt-run ends with its status."""
+    for must_end in (False, True):
+        with tempfile.TemporaryDirectory(prefix="ckpt-") as folder:
+            agent = Refuser(app_pb2.AttachReady(error="no room", must_end=must_end))
+            server = grpc.server(concurrent.futures.ThreadPoolExecutor(4))
+            app_pb2_grpc.add_AppServiceServicer_to_server(agent, server)
+            server.add_insecure_port(f"unix:{folder}/socket")
+            server.start()
+            result = subprocess.run([str(BIN / "ckpt-run"), "--alloc", "job", "--work-dir", f"{folder}/work", "--socket", f"{folder}/socket", "--",
+                                     "sh", "-c", "sleep 7; exit 3"], capture_output=True, text=True, timeout=40)
+            server.stop(None).wait()
+            assert result.stderr.count("the agent refuses: no room") >= 1, result
+            assert result.returncode == (125 if must_end else 3), result
+            assert agent.refused == 1 if must_end else agent.refused >= 2, agent.refused
+
+
 def a_ckpt_run_with_another_application_waits_for_the_end_of_the_known_one():
     """I30: two of an allocation after a lost journal. The end of one is not taken for the other's, which is not left alone either."""
     unseen = ["env", "-u", "CKPT_AGENT_SOCKET"]  # the agent cannot find it by itself
@@ -744,7 +780,7 @@ if __name__ == "__main__":
                   a_shard_of_one_node_does_not_start_on_two, a_lost_node_comes_back_and_its_old_application_is_stopped,
                   what_ran_before_a_restart_is_not_taken_for_what_runs_after,
                   what_a_life_left_in_its_work_folder_is_swept, an_agent_that_lost_its_journal_ends_what_it_is_told_to,
-                  what_a_signal_to_ckpt_run_ends_can_be_restarted, a_job_outlives_its_work_folder,
+                  what_a_signal_to_ckpt_run_ends_can_be_restarted, a_refusal_ends_only_a_second_application, a_job_outlives_its_work_folder,
                   a_ckpt_run_with_another_application_waits_for_the_end_of_the_known_one,
                   damaged_and_missing_checkpoints_are_passed_over_and_said, killed_agents_lose_and_repeat_nothing,
                   a_destination_that_is_full_read_only_or_hangs, walltime_and_several_victims, no_start_in_an_outage_outlives_its_walltime,
