@@ -369,7 +369,6 @@ static void attempt_try(struct allocation *allocation)
 static void take_sentinel(struct allocation *allocation, const struct sentinel *sentinel)
 {
     struct attempt *attempt = &allocation->attempt;
-    struct ask_target target = attempt_target(allocation);
     char detail[ATTEMPT_DETAIL_BYTES];
 
     attempt->done_at_us = agent_now_us(allocation->agent);
@@ -377,11 +376,6 @@ static void take_sentinel(struct allocation *allocation, const struct sentinel *
     if (strcmp(sentinel->status, "0") != 0) {
         snprintf(detail, sizeof(detail), "the application says status=%s", sentinel->status);
         attempt_fail(allocation, CKPT__V1__REASON__REASON_APPLICATION_REFUSED, detail);
-        return;
-    }
-    if (attempt->ask->growth(&target, attempt->directory).files == 0) {
-        attempt_fail(allocation, CKPT__V1__REASON__REASON_EMPTY_CHECKPOINT,
-                     "the application said done and left no file");
         return;
     }
     allocation_machine(allocation)->folder_watch_free(attempt->watch);

@@ -49,7 +49,9 @@ while True:
         time.sleep(0.6)
         say("hint=%s\nbytes=" % fields["hint"])
         time.sleep(0.6)
-    with open(fields["directory"] + "/state", "w") as file:
+    folder = fields["directory"] + ("/d" * 20 if mode == "deep" else "")
+    os.makedirs(folder, exist_ok=True)
+    with open(folder + "/state", "w") as file:
         file.write("state %s\n" % fields["hint"])
     say("hint=%s\nbytes=%d\nstatus=0\n" % (fields["hint"], 5000 if mode == "short" else 9))
 """
@@ -121,19 +123,20 @@ def no_litter(cluster):
 
 
 def what_applications_answer():
-    """S1-031..033, P-040, I34: late, too late, dead, empty, refusing, stale and incomplete answers, eleven jobs on one node."""
+    """S1-031..033, P-040, I34: late, too late, dead, empty, refusing, stale and incomplete answers, twelve jobs on one node."""
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         cluster.start()
         jobs = {"late": heat(cluster, "late", "--slow-ms", "2600"), "toolate": heat(cluster, "toolate", "--slow-ms", "9000"),
                 "empty": heat(cluster, "empty", "--empty"), "refuses": heat(cluster, "refuses", "--fail-status", "5"),
-                "dies": odd("dies"), "stale": odd("stale"), "short": odd("short"), **{f"plain{i}": heat(cluster, f"plain{i}") for i in range(4)}}
+                "dies": odd("dies"), "stale": odd("stale"), "short": odd("short"), "deep": odd("deep"),
+                **{f"plain{i}": heat(cluster, f"plain{i}") for i in range(4)}}
         for name, command in jobs.items():
             cluster.register(name, [("a", 1, MIB)], checkpoint_timeout_ms=2000)
             cluster.run_job("a", name, command, ("--max-restarts", "0"))
         all_run(cluster)
         ids = {name: hint(cluster, name) for name in jobs}
         assert ends_in(cluster, "late", ids["late"], (COMPLETE, FAILED, TIMED_OUT)).state == COMPLETE
-        for name in ("stale", "plain0", "plain1", "plain2", "plain3"):
+        for name in ("stale", "deep", "plain0", "plain1", "plain2", "plain3"):
             assert ends_in(cluster, name, ids[name], (COMPLETE, FAILED, TIMED_OUT)).state == COMPLETE, name
         stale = checkpoint(cluster, "stale", ids["stale"])
         folder = pathlib.Path(stale.path) / "a"
