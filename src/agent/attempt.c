@@ -16,7 +16,8 @@ enum {
     WAITING_POLL_US = 100000,
     ASKED_POLL_US = 200000,
     ATTACH_WAIT_US = 5000000,  /* for ckpt-run to come; one that is there may restore for longer */
-    HANDLER_WAIT_US = 5000000, /* after its start: time to install its handler */
+    HANDLER_WAIT_US = 5000000, /* after its start and after the order */
+    HANDLER_WAIT_SHARE = 4,    /* ...but of the order's timeout no more than a quarter */
     RESPONSIVE_LEAD_MAX_MS = 5000
 };
 
@@ -334,6 +335,24 @@ static void attempt_await(struct allocation *allocation, const char *why)
         clock_of(allocation)->timer_start(attempt->timer, WAITING_POLL_US);
 }
 
+/* A process without a handler may be a momentary one, at any time. What has none is told before the broker takes it for unresponsive. */
+void attempt_await_handler(struct allocation *allocation, const char *why)
+{
+    const struct attempt *attempt = &allocation->attempt;
+    uint64_t wait_us = attempt->timeout_ms * 1000 / HANDLER_WAIT_SHARE;
+    uint64_t from_us = attempt->seen_at_us, until_us;
+
+    if (attempt->state == ATTEMPT_DEFERRED && from_us < allocation->entry.deferred_until_us)
+        from_us = allocation->entry.deferred_until_us;
+    until_us = from_us + (wait_us < HANDLER_WAIT_US ? wait_us : HANDLER_WAIT_US);
+    if (until_us < allocation->process.started_us + HANDLER_WAIT_US)
+        until_us = allocation->process.started_us + HANDLER_WAIT_US;
+    if (agent_now_us(allocation->agent) > until_us)
+        attempt_fail(allocation, CKPT__V1__REASON__REASON_NO_HANDLER, why);
+    else
+        clock_of(allocation)->timer_start(attempt->timer, WAITING_POLL_US);
+}
+
 static void attempt_try(struct allocation *allocation)
 {
     struct attempt *attempt = &allocation->attempt;
@@ -357,10 +376,8 @@ static void attempt_try(struct allocation *allocation)
     } else if (attempt->ask->preflight(attempt->ask, &target, detail, sizeof(detail)) ==
                ASK_READY) {
         attempt_ask(allocation);
-    } else if (now_us - allocation->process.started_us > HANDLER_WAIT_US) {
-        attempt_fail(allocation, CKPT__V1__REASON__REASON_NO_HANDLER, detail);
     } else {
-        clock_of(allocation)->timer_start(attempt->timer, WAITING_POLL_US);
+        attempt_await_handler(allocation, detail);
     }
 }
 
@@ -623,8 +640,13 @@ void attempt_extend(struct allocation *allocation, const Ckpt__V1__Order *order)
 
 void attempt_hurry(struct allocation *allocation)
 {
+    struct ledger_entry *entry = &allocation->entry;
+    uint64_t now_us = agent_now_us(allocation->agent);
+
     CHECK(allocation->attempt.state == ATTEMPT_DEFERRED);
-    allocation->entry.max_deferral_ms = allocation->entry.deferred_ms;
+    entry->max_deferral_ms = entry->deferred_ms;
+    if (entry->deferred_until_us > now_us)
+        entry->deferred_until_us = now_us;
     attempt_ask_again(allocation);
 }
 

@@ -156,7 +156,7 @@ void attempt_ask_again(struct allocation *allocation)
 
     CHECK(attempt->state == ATTEMPT_DEFERRED && attempt->call == NULL);
     if (attempt->ask->preflight(attempt->ask, &target, detail, sizeof(detail)) != ASK_READY) {
-        attempt_fail(allocation, CKPT__V1__REASON__REASON_NO_HANDLER, detail);
+        attempt_await_handler(allocation, detail);
         return;
     }
     allocation->entry.phase = PHASE_ASKED;

@@ -33,6 +33,8 @@ void attempt_move(struct allocation *allocation, enum attempt_state to);
 void attempt_fail(struct allocation *allocation, Ckpt__V1__Reason reason, const char *detail);
 void attempt_report_prepare(const struct attempt *attempt, Ckpt__V1__AgentReport *report);
 struct ask_target attempt_target(const struct allocation *allocation);
+/* Looks again in a moment, or fails the attempt when the handler had time to come. */
+void attempt_await_handler(struct allocation *allocation, const char *why);
 void attempt_watch(struct allocation *allocation);
 bool attempt_look_for_sentinel(struct allocation *allocation);
 

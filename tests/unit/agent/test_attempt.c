@@ -1,0 +1,156 @@
+/* Whom an attempt does not ask yet: a group with a momentary process that has no handler. */
+#include "src/agent/attempt.h"
+
+#include <signal.h>
+
+#include "tests/unit/agent/still_agent.h"
+
+enum { LIFE = 7, PID = 100, START_TICKS = 5000, CHECKPOINT = 42 };
+
+static struct allocation *job;
+
+/* The leader would die from SIGUSR1. */
+static int process_read(void *context, pid_t pid, struct proc_stat *ret_stat,
+                        struct proc_status *ret_status)
+{
+    (void)context;
+    if (ret_stat != NULL)
+        *ret_stat =
+            (struct proc_stat){.pid = pid, .group = PID, .state = 'R', .start_ticks = START_TICKS};
+    if (ret_status != NULL)
+        *ret_status = (struct proc_status){0};
+    return 0;
+}
+
+static size_t group_each(void *context, pid_t group, proc_each_fn *each, void *data)
+{
+    const struct proc_stat stat = {.pid = PID, .group = group, .start_ticks = START_TICKS};
+
+    (void)context;
+    each(data, &stat);
+    return 1;
+}
+
+static struct cleanup *folders_remove(void *context, struct machine_user user,
+                                      const char *const *folders, size_t folder_count,
+                                      void (*done)(void *data), void *data)
+{
+    (void)context, (void)user, (void)folders, (void)folder_count;
+    done(data);
+    return NULL;
+}
+
+static struct pid_watch *pid_watch(void *context, pid_t pid, void (*ended)(void *data), void *data)
+{
+    (void)context, (void)pid, (void)ended, (void)data;
+    return NULL;
+}
+
+static void pid_watch_free(struct pid_watch *watch)
+{
+    (void)watch;
+}
+
+static int set_up(void **state)
+{
+    struct machine_ops machine;
+
+    (void)state;
+    machine_uv_ops(NULL, &machine); /* for what is not asked for here */
+    machine.process_read = process_read;
+    machine.group_each = group_each;
+    machine.folders_remove = folders_remove;
+    machine.pid_watch = pid_watch;
+    machine.pid_watch_free = pid_watch_free;
+    still_agent_open(&machine);
+    job = agent_get(&agent, "job");
+    job->entry.life = LIFE;
+    snprintf(job->entry.work_dir, sizeof(job->entry.work_dir), "/nonexistent/work");
+    process_attached(job, &(struct process_identity){.pid = PID, .start_ticks = START_TICKS}, 0,
+                     false);
+    still_now_us += 60 * SECOND_US; /* long after its start */
+    return 0;
+}
+
+/* That the attempt has failed for want of a handler. */
+static void expect_no_handler(void)
+{
+    const struct ledger_report *kept = ledger_report_after(agent.ledger, 0);
+    Ckpt__V1__AgentReport *report;
+
+    assert_non_null(kept);
+    report = ckpt__v1__agent_report__unpack(NULL, kept->length, kept->bytes);
+    assert_non_null(report);
+    assert_int_equal(report->kind, CKPT__V1__REPORT_KIND__REPORT_KIND_CHECKPOINT_FAILED);
+    assert_int_equal(report->reason, CKPT__V1__REASON__REASON_NO_HANDLER);
+    ckpt__v1__agent_report__free_unpacked(report, NULL);
+}
+
+static void a_first_look_long_after_the_start_is_not_the_last(void **state)
+{
+    Ckpt__V1__Order order = CKPT__V1__ORDER__INIT;
+
+    (void)state;
+    order.checkpoint_id = CHECKPOINT;
+    order.attempt = 1;
+    order.life = LIFE;
+    order.timeout_ms = 60000;
+    attempt_start(job, &order);
+    assert_int_equal(job->attempt.state, ATTEMPT_WAITING);
+    still_now_us += 6 * SECOND_US;
+    attempt_application_gone(job); /* looks again */
+    assert_int_equal(job->attempt.state, ATTEMPT_NONE);
+    expect_no_handler();
+}
+
+/* As the journal of an agent that ended gives it back. */
+static void resume_deferred(uint64_t until_us)
+{
+    job->entry.checkpoint_id = CHECKPOINT;
+    job->entry.attempt = 1;
+    job->entry.phase = PHASE_DEFERRED;
+    job->entry.timeout_ms = 600000;
+    job->entry.asked_at_us = still_now_us;
+    job->entry.max_deferral_ms = 300000;
+    job->entry.deferred_ms = 100000;
+    job->entry.deferred_until_us = until_us;
+    attempt_resume(job);
+    assert_int_equal(job->attempt.state, ATTEMPT_DEFERRED);
+}
+
+/* Before its time, or after it. */
+static void expect_second_look(void)
+{
+    attempt_hurry(job);
+    assert_int_equal(job->attempt.state, ATTEMPT_DEFERRED);
+    still_now_us += 6 * SECOND_US;
+    attempt_hurry(job);
+    assert_int_equal(job->attempt.state, ATTEMPT_NONE);
+    expect_no_handler();
+}
+
+static void a_deferred_attempt_that_is_hurried_looks_again(void **state)
+{
+    (void)state;
+    resume_deferred(still_now_us + 100 * SECOND_US);
+    expect_second_look();
+}
+
+static void a_deferred_attempt_looks_again_though_its_agent_was_away(void **state)
+{
+    (void)state;
+    resume_deferred(still_now_us - 20 * SECOND_US);
+    expect_second_look();
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, still_agent_close)
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(a_first_look_long_after_the_start_is_not_the_last),
+        T(a_deferred_attempt_that_is_hurried_looks_again),
+        T(a_deferred_attempt_looks_again_though_its_agent_was_away),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
