@@ -21,6 +21,7 @@ enum {
     STORAGE_RETRY_MS = 2000,
     RESTORE_DEADLINE_MS = 24 * 3600 * 1000, /* a hung mount; ckpt-run may give up earlier */
     SCRATCH_WAIT_US = 5000000,
+    WORKER_REFUSALS_MAX = 3, /* a worker of the agent before may not have ended yet */
     REFUSALS_MAX = 10, /* a job may be started a moment before it is registered or restarted */
     PARTS_MAX = 16,    /* of a job of several nodes that falls back by itself */
     REFUSAL_BYTES = 512
@@ -54,7 +55,7 @@ struct restore {
     uint64_t checkpoint_id;
     bool from_scratch, alone;
     uint64_t began_us;
-    unsigned refusals;
+    unsigned refusals, worker_refusals;
     struct clock_timer *timer;
     struct rpc_client_call *call;
     struct worker *worker;
@@ -120,6 +121,21 @@ static void restore_pass_over(struct restore *restore, const char *node_id, cons
     restore_again(restore, 0);
 }
 
+/* What lies there is not what the broker wrote, and somebody must see to it: no try of ours changes that. */
+static void restore_refused(struct restore *restore, const char *node_id, const char *text)
+{
+    char id[CHECKPOINT_ID_TEXT_BYTES], error[REFUSAL_BYTES];
+
+    if (++restore->worker_refusals < WORKER_REFUSALS_MAX) {
+        restore_again(restore, STORAGE_RETRY_MS);
+        return;
+    }
+    snprintf(error, sizeof(error), "checkpoint %s cannot be restored (shard of %s): %.300s",
+             checkpoint_id_format(restore->checkpoint_id, id), node_id, text);
+    restore_finish(
+        restore, &(struct restore_result){.folder = "", .notice = restore->notice, .error = error});
+}
+
 static void restore_worker_done(void *data, const struct worker_result *result)
 {
     struct restore *restore = data;
@@ -150,6 +166,8 @@ static void restore_worker_done(void *data, const struct worker_result *result)
                 result->exit_code, result->error);
     if (result->exit_code == WORKER_EXIT_CORRUPT || result->exit_code == WORKER_EXIT_NOT_FOUND)
         restore_pass_over(restore, node_id, result->error);
+    else if (result->exit_code == WORKER_EXIT_REFUSED || result->exit_code == WORKER_EXIT_USAGE)
+        restore_refused(restore, node_id, result->error);
     else
         restore_again(restore, STORAGE_RETRY_MS);
 }

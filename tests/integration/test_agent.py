@@ -451,10 +451,10 @@ def a_ckpt_run_with_another_application_waits_for_the_end_of_the_known_one():
 
 
 def damaged_and_missing_checkpoints_are_passed_over_and_said():
-    """I27: tampered bytes, a deleted manifest, a missing destination; and starts that nobody counts on."""
+    """I27: tampered bytes, a deleted manifest, a link, a missing destination; and starts that nobody counts on."""
     with Cluster(members=1, agents=("a", "b"), policy=POLICY) as cluster:
         cluster.start()
-        for name in ("tampered", "unlinked", "ruined", "away"):
+        for name in ("tampered", "unlinked", "ruined", "linked", "away"):
             cluster.register(name, [("a", 1, MIB)], grace_ms=500)
             cluster.run_job("a", name, heat(cluster, name))
         all_run(cluster)
@@ -471,14 +471,19 @@ def damaged_and_missing_checkpoints_are_passed_over_and_said():
         spoil(second["tampered"])
         (pathlib.Path(second["unlinked"].path) / "a" / "MANIFEST").unlink()
         spoil(first["ruined"])
-        for name in ("tampered", "unlinked", "ruined"):
+        folder = pathlib.Path(first["linked"].path).parent
+        folder.symlink_to(folder.rename(cluster.dir / "moved"))
+        for name in ("tampered", "unlinked", "ruined", "linked"):
             os.kill(jobs[name].application_pid(), signal.SIGKILL)
         for name in ("tampered", "unlinked"):
             says(jobs[name], f"checkpoint {text(second[name])} is passed over, the shard of a is damaged")
             says(jobs[name], f"from checkpoint {jobs[name].work_dir}/restore/{text(first[name])}")
         says(jobs["ruined"], "no complete checkpoint of this allocation verifies any more")
         assert ends(jobs["ruined"]) == 125, "never from scratch in silence"
-        wait_until("the broker hears that the application did not come back", lambda: cluster.allocation("ruined").state != RUNNING, 10)
+        says(jobs["linked"], f"checkpoint {text(first['linked'])} cannot be restored (shard of a): ")
+        assert ends(jobs["linked"]) == 125, "it does not wait for ever"
+        for name in ("ruined", "linked"):
+            wait_until("the broker hears that the application did not come back", lambda n=name: cluster.allocation(n).state != RUNNING, 10)
 
         cluster.storage_down()  # neither lost nor damaged: just not there
         os.kill(jobs["away"].application_pid(), signal.SIGKILL)
