@@ -337,6 +337,8 @@ def an_agent_that_lost_its_journal_ends_what_it_is_told_to():
         jobs = [cluster.run_job("a", "pair", heat(cluster, "pair")), cluster.run_job("a", "ended", heat(cluster, "ended"))]
         other = cluster.run_job("b", "pair", heat(cluster, "pair"))
         all_run(cluster)
+        for job in jobs:  # not held any more: that would end with its ckpt-run
+            says(job, "starts at iteration")
         pids = [job.application_pid() for job in jobs]
         for job in jobs:
             job.kill()
