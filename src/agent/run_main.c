@@ -408,20 +408,51 @@ static int make_folders(char *path)
     return mkdir(path, 0700) == 0 || errno == EEXIST ? 0 : -1;
 }
 
-static void make_work_dir(void)
+/* Anybody may have made it in /tmp before, and who may rename what is in it gives orders in the job's name. */
+static void make_own_folder(char *path)
+{
+    struct stat stat;
+
+    if (make_folders(path) != 0)
+        return; /* the work folder below it fails too, and says why */
+    if (lstat(path, &stat) != 0 || !S_ISDIR(stat.st_mode) || stat.st_uid != geteuid() ||
+        (stat.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+        say("the folder %s is not a folder that you alone can write to; remove it, or choose "
+            "another with --work-dir",
+            path);
+        leave(RUN_EXIT_SELF);
+    }
+}
+
+/* False: too long. */
+static bool default_work_dir(char ret_path[PATH_MAX])
 {
     const char *temporary = getenv("TMPDIR");
+    int own, length;
+
+    own = snprintf(ret_path, PATH_MAX, "%s/ckpt-%u",
+                   temporary != NULL && temporary[0] == '/' ? temporary : "/tmp",
+                   (unsigned)geteuid());
+    if (own >= PATH_MAX)
+        return false;
+    make_own_folder(ret_path);
+    length = snprintf(ret_path + own, (size_t)(PATH_MAX - own), "/%s", run.options.allocation_id);
+    return length < PATH_MAX - own;
+}
+
+static void make_work_dir(void)
+{
     char path[PATH_MAX];
     struct stat stat;
-    int length;
+    bool fits;
 
     if (run.options.work_dir != NULL)
-        length = snprintf(path, sizeof(path), "%s", run.options.work_dir);
+        fits = snprintf(path, sizeof(path), "%s", run.options.work_dir) < PATH_MAX;
     else
-        length = snprintf(path, sizeof(path), "%s/ckpt-%u/%s",
-                          temporary != NULL && temporary[0] == '/' ? temporary : "/tmp",
-                          (unsigned)getuid(), run.options.allocation_id);
-    if (length <= 0 || (size_t)length >= sizeof(path) || make_folders(path) != 0 ||
+        fits = default_work_dir(path);
+    if (!fits)
+        errno = ENAMETOOLONG;
+    if (!fits || path[0] == '\0' || make_folders(path) != 0 ||
         realpath(path, run.work_dir) == NULL) {
         say("cannot create the work folder %s: %s", path, strerror(errno));
         leave(RUN_EXIT_SELF);
