@@ -19,9 +19,10 @@ struct tls_stream {
     struct network_events events;
     struct clock_timer *timer; /* of the handshake */
     bool dialled;
-    bool shaking; /* hands: bytes may come, none is the user's yet */
-    bool begun;   /* the peer has sent something */
-    bool in_use;  /* inside an event: freed later */
+    bool shaking;  /* hands: bytes may come, none is the user's yet */
+    bool outdated; /* the files were read again meanwhile: its engine goes by the former ones */
+    bool begun;    /* the peer has sent something */
+    bool in_use;   /* inside an event: freed later */
     char address[CONSENSUS_ADDRESS_BYTES];
 };
 
@@ -85,12 +86,26 @@ static void stream_send_output(struct tls_stream *stream)
     stream->network->below.send(stream->below, bytes, length);
 }
 
+/* By the files as they are now; one that does not is ended. */
+static bool stream_passes(struct tls_stream *stream)
+{
+    struct err err;
+
+    if (tls_engine_recheck(stream->engine, stream->network->context, false, &err) == 0)
+        return true;
+    stream_report(stream, &err);
+    stream_end(stream, &err);
+    return false;
+}
+
 static void stream_established(struct tls_stream *stream)
 {
     if (tls_engine_expect_replica(stream->engine, 0) != 0)
         return; /* the next read says so */
     stream->network->clock->timer_stop(stream->timer);
     stream->shaking = false;
+    if (stream->outdated && !stream_passes(stream))
+        return;
     if (stream->dialled)
         stream->events.opened(stream->events.data);
 }
@@ -308,17 +323,14 @@ static struct tls_stream *unchecked(const struct tls_network *network)
 void network_tls_recheck(struct tls_network *network)
 {
     struct tls_stream *stream;
-    struct err err;
 
     network->checks++;
     while ((stream = unchecked(network)) != NULL) {
         CHECK(!stream->in_use);
         stream->checks = network->checks;
-        if (stream->below == NULL || !tls_engine_established(stream->engine) ||
-            tls_engine_recheck(stream->engine, network->context, false, &err) == 0)
-            continue;
-        stream_report(stream, &err);
-        stream_end(stream, &err);
+        stream->outdated = !tls_engine_established(stream->engine);
+        if (stream->below != NULL && !stream->outdated)
+            (void)stream_passes(stream);
     }
 }
 

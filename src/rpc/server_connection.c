@@ -255,6 +255,8 @@ static void connection_connected(struct rpc_h2 *h2, int status)
         return;
     }
     rpc_stream_get_peer(&h2->stream, &connection->peer);
+    if (connection->outdated && !rpc_connection_recheck(connection))
+        return;
     if (tls_engine_peer(h2->stream.tls, &err) == NULL)
         connection_refuse(connection, err.text); /* each of its calls is, too */
     connection_begin(connection);
@@ -291,7 +293,8 @@ bool rpc_connection_recheck(struct rpc_connection *connection)
 
     connection->checked_ms = uv_now(connection->server->loop);
     connection->checked_generation = tls_context_generation(tls);
-    if (connection->h2.closing || stream->tls == NULL || !tls_engine_established(stream->tls) ||
+    connection->outdated = stream->tls != NULL && !tls_engine_established(stream->tls);
+    if (connection->h2.closing || stream->tls == NULL || connection->outdated ||
         tls_engine_recheck(stream->tls, tls, true, &err) == 0)
         return true;
     connection_refuse(connection, err.text);

@@ -100,6 +100,7 @@ struct rpc_connection {
     struct rpc_timer handshake; /* of TLS */
     uint64_t checked_ms;        /* its certificate */
     uint64_t checked_generation;
+    bool outdated; /* checked while it shook hands, which goes by the files of its beginning */
 };
 
 struct rpc_call {

@@ -505,6 +505,29 @@ static void a_new_ca_ends_the_connections_of_the_old_one(void **state)
     site_close(&fresh);
 }
 
+/* Its engine goes by the files of its beginning. */
+static void a_handshake_under_way_does_not_outlive_its_ca(void **state)
+{
+    struct site fresh;
+    char command[400];
+    struct err err;
+
+    (void)state;
+    dial("here");
+    assert_true(deliver_one(streams[0], 4096));
+    site_open(&fresh, "demo");
+    site_issue(&fresh, TLS_REPLICA, "1", TLS_YEAR_S);
+    snprintf(command, sizeof(command), "cp %s/* %s/", fresh.dir, site.dir);
+    assert_int_equal(system(command), 0);
+    site_must(tls_context_reload(one.context, &err), &err);
+    network_tls_recheck(&one.network);
+    deliver(4096); /* two still shows a certificate of the old CA */
+    assert_int_equal(dialler.opened, 0);
+    assert_int_equal(dialler.closed, 1);
+    contains(one.refused, "is no longer good");
+    site_close(&fresh);
+}
+
 static void nobody_there_is_no_matter_of_tls(void **state)
 {
     (void)state;
@@ -625,6 +648,7 @@ int main(void)
         CASE(an_agent_is_no_member),
         CASE(a_member_of_another_ca_is_refused),
         CASE(a_new_ca_ends_the_connections_of_the_old_one),
+        CASE(a_handshake_under_way_does_not_outlive_its_ca),
         CASE(nobody_there_is_no_matter_of_tls),
         CASE(a_handshake_that_stalls_ends_on_both_sides),
         CASE(a_connection_may_end_at_any_byte_of_the_handshake),

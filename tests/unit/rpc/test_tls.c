@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "src/tls/engine.h"
 #include "tests/support/tls_site.h"
 #include "tests/unit/rpc/fixture.h"
 
@@ -39,12 +40,11 @@ static bool allowed(void *data, const struct rpc_peer *peer, const char *path, c
     return false;
 }
 
-static int open_secure(void **state)
+static int open_with(uint64_t handshake_ms)
 {
     struct rpc_server_config config = {
-        .handshake_ms = 300, .allowed = allowed, .refused = on_refused, .data = &secure};
+        .handshake_ms = handshake_ms, .allowed = allowed, .refused = on_refused, .data = &secure};
 
-    (void)state;
     memset(&secure, 0, sizeof(secure));
     site_open(&secure.site, "demo");
     secure.server = site_context(&secure.site, TLS_REPLICA, "1");
@@ -52,6 +52,18 @@ static int open_secure(void **state)
     config.tls = secure.server;
     fixture_open(&secure.fixture, &config);
     return 0;
+}
+
+static int open_secure(void **state)
+{
+    (void)state;
+    return open_with(300);
+}
+
+static int open_patient(void **state)
+{
+    (void)state;
+    return open_with(30000);
 }
 
 static int close_secure(void **state)
@@ -442,6 +454,50 @@ static void a_new_ca_ends_the_connections_of_the_old_one(void **state)
     site_close(&fresh);
 }
 
+/* Sends what the engine has to say. */
+static void engine_say(struct tls_engine *engine, int fd)
+{
+    struct buf *output = tls_engine_output(engine);
+
+    assert_int_equal(send(fd, output->bytes, output->length, MSG_NOSIGNAL), output->length);
+    buf_clear(output);
+}
+
+/* Its handshake goes by the files of its beginning. */
+static void a_handshake_under_way_does_not_outlive_its_ca(void **state)
+{
+    struct tls_engine *engine = tls_engine_new(secure.client, TLS_CLIENT, "h2");
+    static uint8_t plain[TLS_PLAIN_BYTES];
+    int fd = fixture_raw(&secure.fixture);
+    uint8_t flight[16384];
+    struct site fresh;
+    struct err err;
+    char command[400];
+    size_t length;
+    ssize_t got;
+
+    (void)state;
+    assert_int_equal(tls_engine_read(engine, plain, sizeof(plain), &length), TLS_WANTS_MORE);
+    engine_say(engine, fd);
+    fixture_run_ms(&secure.fixture, 100);
+    got = recv(fd, flight, sizeof(flight), MSG_DONTWAIT);
+    assert_true(got > 0);
+    site_open(&fresh, "demo");
+    site_issue(&fresh, TLS_REPLICA, "1", TLS_YEAR_S);
+    snprintf(command, sizeof(command), "cp %s/* %s/", fresh.dir, secure.site.dir);
+    assert_int_equal(system(command), 0);
+    site_must(tls_context_reload(secure.server, &err), &err);
+    fixture_run_ms(&secure.fixture, 1200); /* it is looked at, and has no certificate yet */
+    tls_engine_feed(engine, flight, (size_t)got);
+    assert_int_equal(tls_engine_read(engine, plain, sizeof(plain), &length), TLS_ESTABLISHED);
+    engine_say(engine, fd);
+    assert_true(fixture_run(&secure.fixture, &secure.was_refused));
+    contains(secure.refused, "is no longer good");
+    tls_engine_free(engine);
+    close(fd);
+    site_close(&fresh);
+}
+
 static void a_drain_does_not_wait_for_handshakes(void **state)
 {
     int fd = fixture_raw(&secure.fixture);
@@ -474,6 +530,8 @@ int main(void)
         CASE(tls_1_2_is_refused),
         CASE(a_reload_reaches_new_connections_and_the_old_ones_live_on),
         CASE(a_new_ca_ends_the_connections_of_the_old_one),
+        cmocka_unit_test_setup_teardown(a_handshake_under_way_does_not_outlive_its_ca, open_patient,
+                                        close_secure),
         CASE(a_drain_does_not_wait_for_handshakes),
     };
 #undef CASE
