@@ -239,27 +239,13 @@ static int join(struct consensus *consensus, struct err *err)
     return status == 0 ? 0 : err_wrap(err, "join");
 }
 
-/* A disk that does not read says nothing of what it holds. */
-static int folder_holds(const struct folder *folder, const char *name, bool *ret_holds,
-                        struct err *err)
-{
-    char path[FOLDER_PATH_BYTES];
-    struct disk_file *file;
-
-    *ret_holds = folder->disk->open(folder->disk->context, folder_path(folder, name, path),
-                                    DISK_OPEN_READ, &file, err) == 0;
-    if (*ret_holds)
-        folder->disk->close(file);
-    return *ret_holds || err->code == ERR_NOT_FOUND ? 0 : -1;
-}
-
 /* What an existing folder says about joining and leaving. */
 static int claimed_check(struct consensus *consensus, struct err *err)
 {
     struct folder *folder = &consensus->folder;
     bool removed;
 
-    if (folder_holds(folder, CORE_REMOVED_FILE, &removed, err) != 0 ||
+    if (folder_holds(folder, FOLDER_REMOVED_FILE, &removed, err) != 0 ||
         folder_holds(folder, FOLDER_BLANK_FILE, &consensus->safety.blank, err) != 0 ||
         folder_holds(folder, CORE_JOINING_FILE, &consensus->joining, err) != 0)
         return -1;

@@ -49,7 +49,6 @@ enum {
 };
 
 #define CORE_JOINING_FILE "joining" /* until this member is a voter: its log may be empty */
-#define CORE_REMOVED_FILE "removed" /* for ever */
 
 enum deferred_kind { DEFERRED_SEND, DEFERRED_GET };
 struct deferred {

@@ -127,7 +127,7 @@ static void removed_here(struct consensus *consensus, uint64_t index, const char
             consensus->config.member_id, consensus->transport.self.name, consensus->cluster_id,
             index, by);
     /* Not written: the others say it again at the next start. */
-    (void)folder_write_file(&consensus->folder, CORE_REMOVED_FILE, "", 0, NULL);
+    (void)folder_write_file(&consensus->folder, FOLDER_REMOVED_FILE, "", 0, NULL);
     core_fail(consensus, &err);
     core_report_failure(consensus);
 }

@@ -300,3 +300,15 @@ void folder_check_space(struct folder *folder)
     folder->accepts_writes =
         atomic_load(&folder->reserve_present) && folder->free_bytes > folder->reserve_bytes / 2;
 }
+
+int folder_holds(const struct folder *folder, const char *name, bool *ret_holds, struct err *err)
+{
+    char path[FOLDER_PATH_BYTES];
+    struct disk_file *file;
+
+    *ret_holds = folder->disk->open(folder->disk->context, folder_path(folder, name, path),
+                                    DISK_OPEN_READ, &file, err) == 0;
+    if (*ret_holds)
+        folder->disk->close(file);
+    return *ret_holds || err->code == ERR_NOT_FOUND ? 0 : -1;
+}

@@ -18,6 +18,7 @@
 #include "raft/io_ops.h"
 #include "src/base/id.h"
 
+#define FOLDER_REMOVED_FILE "removed" /* for ever */
 #define FOLDER_BLANK_FILE                                                                          \
     "blank" /* bootstrapped, and not known to hold all that counts (S17 in safety.h) */
 
@@ -61,6 +62,8 @@ void folder_set_reserve(struct folder *folder, uint64_t bytes);
 /* Updates free_bytes and accepts_writes, and restores a spent reserve when there is room again. */
 void folder_check_space(struct folder *folder);
 /* In a job: true when space was freed and the write may be tried again. */
+/* A disk that does not read says nothing of what it holds. */
+int folder_holds(const struct folder *folder, const char *name, bool *ret_holds, struct err *err);
 bool folder_spend_reserve(struct folder *folder);
 bool folder_busy(const struct folder *folder);
 

@@ -405,7 +405,16 @@ static int recover(struct offline *offline, const struct consensus_config *confi
 {
     struct folder *folder = &offline->folder;
     uint64_t term = (facts->term > facts->last_term ? facts->term : facts->last_term) + 1;
+    bool removed;
 
+    if (folder_holds(folder, FOLDER_REMOVED_FILE, &removed, err) != 0)
+        return -1;
+    if (removed)
+        return err_set(
+            err, ERR_REFUSED,
+            "%s is of a member that was removed from the cluster, and may lack whatever was "
+            "acknowledged since: recover another member's folder, or restore a backup",
+            folder->path);
     if (log_open(offline, err) != 0 || vote_open(&offline->vote, folder, false, err) != 0)
         return -1;
     offline->vote_opened = true;

@@ -374,10 +374,24 @@ def members_restored_from_different_files_do_not_form_a_cluster():
         assert cluster.leader() is None
 
 
+def a_removed_member_does_not_go_on_alone():
+    with Cluster() as cluster:
+        cluster.start()
+        fill(cluster, 3)
+        gone = next(m for m in cluster.members if m is not cluster.wait_leader())
+        cluster.ctl("member", "remove", gone.name, "--yes")
+        assert gone.process.wait(15) == 5
+        found = hash_of(daemon(cluster, gone, "--inspect-data").stdout)
+        before = (gone.data_dir / "identity").read_bytes()
+        said = daemon(cluster, gone, "--recover", "--confirm", found[0])
+        assert said.returncode == 1 and "was removed from the cluster" in said.stderr, said
+        assert before == (gone.data_dir / "identity").read_bytes()
+
+
 if __name__ == "__main__":
     sys.exit(tap([one_survivor_goes_on_alone_with_everything_it_held, a_recovered_member_becomes_a_cluster_of_three_again,
                   two_members_recovered_separately_refuse_each_other,
                   a_member_that_is_behind_is_not_recovered_unnoticed, a_restored_cluster_goes_on_where_the_backup_was,
                   applications_live_through_a_restore_and_agents_obey_the_new_epoch,
                   a_file_that_is_restored_twice_needs_a_higher_epoch, wrong_files_are_refused_before_anything_is_written,
-                  members_restored_from_different_files_do_not_form_a_cluster]))
+                  members_restored_from_different_files_do_not_form_a_cluster, a_removed_member_does_not_go_on_alone]))
