@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 """A storage outage with a dead leader in it: paused, not cancelled, resumed exactly once, in order. S1-060..S1-074, I24, I35."""
+import os
 import pathlib
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -82,6 +84,36 @@ def an_application_without_a_handler_is_not_signalled():
         assert job.application_pid() == pid, "the application was killed"
 
 
+def a_work_folder_that_somebody_else_made_first_is_refused():
+    """Who made its parent in /tmp before the user may exchange what is in it, and so give orders in the job's name."""
+    if os.geteuid() != 0:
+        print("# SKIP needs root to be several users")
+        return
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        cluster.let_others_in()
+        cluster.start()
+        temporary = cluster.dir / "tmp"
+        squatted = temporary / "ckpt-65534"
+        squatted.mkdir(parents=True)
+        temporary.chmod(0o1777)
+
+        def refused():
+            result = subprocess.run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", str(cluster.bin / "ckpt-run"), "--alloc",
+                                     "nobody", "--socket", str(cluster.agents["a"].socket), "--", "true"],
+                                    env={**os.environ, "TMPDIR": str(temporary)}, capture_output=True, text=True, timeout=20)
+            assert result.returncode == 125, result
+            return f"{squatted} is not a folder that you alone can write to" in result.stderr
+        for owner, mode in ((1234, 0o777), (65534, 0o777), (65534, 0o770)):
+            os.chown(squatted, owner, owner)
+            squatted.chmod(mode)
+            assert refused(), (owner, mode)
+        squatted.rename(temporary / "aside")
+        squatted.symlink_to("aside")
+        assert refused()
+        squatted.unlink()
+        assert not refused(), "only the broker does"
+
+
 def an_unresponsive_application_times_out_and_runs_on():
     """S1-033, S1-046, P-040: asked once, never answered: TIMED_OUT, the allocation runs on, marked non-preemptible."""
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
@@ -160,6 +192,7 @@ def metrics_pass_promtool_and_carry_the_documented_names():
 
 if __name__ == "__main__":
     sys.exit(tap([paused_checkpoints_survive_the_leader_and_resume_once, a_flapping_destination_needs_several_probes,
-                  an_application_without_a_handler_is_not_signalled, an_unresponsive_application_times_out_and_runs_on,
+                  an_application_without_a_handler_is_not_signalled, a_work_folder_that_somebody_else_made_first_is_refused,
+                  an_unresponsive_application_times_out_and_runs_on,
                   a_preempted_job_is_suspended_with_its_checkpoint, walltime_is_never_extended,
                   metrics_pass_promtool_and_carry_the_documented_names]))
