@@ -394,6 +394,16 @@ static void install_expire(struct consensus *consensus, uint64_t peer)
         core_now_ms(consensus) - raft->install_snapshot_timeout;
 }
 
+/* libraft was told that a snapshot could not be read, and waits for its installation all the same: a heartbeat, and it tries again. */
+void core_installs_expire(struct consensus *consensus)
+{
+    const struct raft_configuration *configuration = &consensus->raft.configuration;
+
+    for (unsigned i = 0; i < configuration->n; i++)
+        if (!transfer_sending_to(&consensus->transfer, configuration->servers[i].id))
+            install_expire(consensus, configuration->servers[i].id);
+}
+
 void core_on_outbound_lost(void *context, uint64_t peer)
 {
     struct consensus *consensus = context;

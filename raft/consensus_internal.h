@@ -238,6 +238,8 @@ void core_on_message(void *context, uint64_t from, struct frame_message *message
 void core_on_greeted(void *context, uint64_t peer);
 void core_on_inbound_lost(void *context, uint64_t peer);
 void core_on_outbound_lost(void *context, uint64_t peer);
+/* Whoever waits for a snapshot that is not under way is asked again at once. */
+void core_installs_expire(struct consensus *consensus);
 /* Tells who proposed what libraft gave up; true: there was something. */
 bool core_dropped_settle(struct consensus *consensus);
 

@@ -50,6 +50,8 @@ void core_deferred_run(struct consensus *consensus)
                 consensus->closed_core ? NULL : core_snapshot_token(consensus);
             consensus->transfer.unreadable |= token == NULL && consensus->snapshot.index != 0;
             deferred->got(deferred->get, token, token == NULL ? RAFT_NOTFOUND : 0);
+            if (token == NULL && !consensus->closed_core)
+                core_installs_expire(consensus);
         }
         free(deferred);
     }
