@@ -36,6 +36,7 @@ struct measure {
     struct candidate *
         shelves; /* SHELVES times `max`, of the class that is looked at, the cheapest first; LARGEST: the largest first */
     uint8_t *counts;         /* on each */
+    size_t shelf_end;        /* from here on they are empty, but for LARGEST */
     struct candidate *items; /* of that class and those below, the cheapest first */
     uint32_t *by_size;       /* indexes, the largest amount first */
     size_t count;
@@ -154,6 +155,8 @@ static void shelf_put(const struct search *search, struct measure *measure, size
     for (; i > 0 && candidate_before(candidate, &items[i - 1], shelf == LARGEST); i--)
         items[i] = items[i - 1];
     items[i] = *candidate;
+    if (shelf != LARGEST && shelf >= measure->shelf_end)
+        measure->shelf_end = shelf + 1;
 }
 
 /* More than is needed is as good as what is needed. */
@@ -343,6 +346,7 @@ static void measure_begin(struct fsm *fsm, const struct search *search, struct m
         fsm_arena_take(&fsm->arena, SHELVES * (search->asked->max + 1) * sizeof(*measure->shelves));
     measure->counts = fsm_arena_take(&fsm->arena, SHELVES);
     memset(measure->counts, 0, SHELVES);
+    measure->shelf_end = 0;
 }
 
 /* One of the largest may stand where its amount belongs as well. */
@@ -360,16 +364,18 @@ static bool measure_has(const struct search *search, const struct measure *measu
 /* Clears the shelves; false: there is nobody new. */
 static bool measure_gather(const struct search *search, struct measure *measure)
 {
+    const struct candidate *largest = &measure->shelves[LARGEST * search->asked->max];
     size_t before = measure->count;
 
-    for (size_t shelf = SHELVES; shelf-- > 0;)
-        for (size_t i = 0; i < measure->counts[shelf]; i++) {
-            const struct candidate *candidate = &measure->shelves[shelf * search->asked->max + i];
-
-            if (shelf != LARGEST || !measure_has(search, measure, candidate))
-                measure->items[measure->count++] = *candidate;
-        }
-    memset(measure->counts, 0, SHELVES);
+    for (size_t i = 0; i < measure->counts[LARGEST]; i++)
+        if (!measure_has(search, measure, &largest[i]))
+            measure->items[measure->count++] = largest[i];
+    for (size_t shelf = measure->shelf_end; shelf-- > 0;)
+        for (size_t i = 0; i < measure->counts[shelf]; i++)
+            measure->items[measure->count++] = measure->shelves[shelf * search->asked->max + i];
+    memset(measure->counts, 0, measure->shelf_end);
+    measure->counts[LARGEST] = 0;
+    measure->shelf_end = 0;
     return measure->count > before;
 }
 
