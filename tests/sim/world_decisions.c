@@ -1,7 +1,8 @@
 /* Decisions are computed again from what the log has of them: I37, I38.
  *
- * Flow     when a member is the first to apply a decision that asked for a checkpoint, and at the end each member for all that its state
- *          still has, through the way of ckptctl explain --checkpoint. The bits of every term and of the verdict must be the logged ones.
+ * Flow     when a member is the first to apply a decision that asked for a checkpoint, and at the end by one of them, whose state is that
+ *          of all, for all that it still has, through the way of ckptctl explain --checkpoint. The bits of every term and of the verdict
+ *          must be the logged ones.
  */
 #include <inttypes.h>
 
