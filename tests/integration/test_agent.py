@@ -38,6 +38,8 @@ def on_ask(number, frame):
         os._exit(3)
     asked.append(1)
 signal.signal(signal.SIGUSR1, on_ask)
+if mode == "slow": # to write, and to end
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 while True:
     time.sleep(0.02)
     if not asked:
@@ -51,6 +53,8 @@ while True:
         time.sleep(0.6)
     folder = fields["directory"] + ("/d" * 20 if mode == "deep" else "")
     os.makedirs(folder, exist_ok=True)
+    if mode == "slow":
+        time.sleep(float(sys.argv[2]))
     with open(folder + "/state", "w") as file:
         file.write("state %s\n" % fields["hint"])
     say("hint=%s\nbytes=%d\nstatus=0\n" % (fields["hint"], 5000 if mode == "short" else 9))
@@ -608,13 +612,11 @@ def destination_faults(cluster):
 
 def walltime_and_several_victims():
     """F-012..F-014, I33, P-050, I30: complete in the grace is SUSPENDED, later is FAILED; an extended walltime reaches the agent; all victims stop."""
-    slow = ODD.replace("on_ask)", "on_ask); signal.signal(signal.SIGTERM, signal.SIG_IGN)").replace(
-        'with open(fields["directory"]', 'time.sleep(float(sys.argv[2]))\n    with open(fields["directory"]')
     with Cluster(members=1, agents=("a", "b"), policy=POLICY, heartbeat_ms=300) as cluster:
         cluster.start()
         for name, grace_ms, needs_s in (("intime", 2500, "1.5"), ("late", 1000, "6")):
             cluster.register(name, [("a", 1, MIB)], walltime_ms=4000, grace_ms=grace_ms, strategy=common_pb2.STRATEGY_MANUAL)
-            cluster.run_job("a", name, [sys.executable, "-c", slow, "slow", needs_s])
+            cluster.run_job("a", name, [*odd("slow"), needs_s])
         cluster.register("longer", [("a", 1, MIB)], walltime_ms=5000, grace_ms=500, strategy=common_pb2.STRATEGY_MANUAL)
         longer = cluster.run_job("a", "longer", heat(cluster, "longer"))
         for name, nodes in (("v1", "a"), ("v2", "b"), ("v3", "ab")):
