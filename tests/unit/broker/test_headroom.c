@@ -9,15 +9,25 @@
 
 #define GB UINT64_C(1000000000)
 
-/* Probes begin and never end. */
+enum { PROBES_MAX = 64 };
+
+static struct {
+    worker_done_fn *done;
+    void *data;
+} probes[PROBES_MAX];
+static size_t probe_count;
+
+/* Probes begin, and end with the site only. */
 int worker_start(uv_loop_t *loop, const char *const *arguments, uid_t uid, gid_t gid,
                  uint64_t deadline_ms, worker_done_fn *done, void *data, struct worker **ret_worker,
                  struct err *err)
 {
     static int one;
 
-    (void)loop, (void)arguments, (void)uid, (void)gid, (void)deadline_ms, (void)done, (void)data;
-    (void)err;
+    (void)loop, (void)arguments, (void)uid, (void)gid, (void)deadline_ms, (void)err;
+    assert_true(probe_count < PROBES_MAX);
+    probes[probe_count].done = done;
+    probes[probe_count++].data = data;
     *ret_worker = (struct worker *)(void *)&one;
     return 0;
 }
@@ -93,6 +103,11 @@ static void site_stop(struct site *site)
     sources_free(site->sources);
     headroom_free(site->headroom);
     storage_watch_free(site->fake->broker.storage_watch);
+    while (probe_count > 0) {
+        probe_count--;
+        probes[probe_count].done(probes[probe_count].data,
+                                 &(struct worker_result){.cancelled = true});
+    }
     while (uv_run(&site->loop, UV_RUN_DEFAULT) != 0)
         ;
     assert_int_equal(uv_loop_close(&site->loop), 0);
