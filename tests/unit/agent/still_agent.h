@@ -39,6 +39,26 @@ static void still_timer_stop(struct clock_timer *timer)
     (void)timer;
 }
 
+static struct pid_watch *still_pid_watch(void *context, pid_t pid, void (*ended)(void *data),
+                                         void *data)
+{
+    (void)context, (void)pid, (void)ended, (void)data;
+    return NULL;
+}
+
+static void still_pid_watch_free(struct pid_watch *watch)
+{
+    (void)watch;
+}
+
+/* The system's, for what a test does not replace, and without its loop: no end of a process is told. */
+static void still_machine_ops(struct machine_ops *ret_machine)
+{
+    machine_uv_ops(NULL, ret_machine);
+    ret_machine->pid_watch = still_pid_watch;
+    ret_machine->pid_watch_free = still_pid_watch_free;
+}
+
 static void still_agent_open(const struct machine_ops *machine)
 {
     static const struct clock_ops clock = {.monotonic_us = still_clock_now,

@@ -40,28 +40,15 @@ static struct cleanup *folders_remove(void *context, struct machine_user user,
     return NULL;
 }
 
-static struct pid_watch *pid_watch(void *context, pid_t pid, void (*ended)(void *data), void *data)
-{
-    (void)context, (void)pid, (void)ended, (void)data;
-    return NULL;
-}
-
-static void pid_watch_free(struct pid_watch *watch)
-{
-    (void)watch;
-}
-
 static int set_up(void **state)
 {
     struct machine_ops machine;
 
     (void)state;
-    machine_uv_ops(NULL, &machine); /* for what is not asked for here */
+    still_machine_ops(&machine);
     machine.process_read = process_read;
     machine.group_each = group_each;
     machine.folders_remove = folders_remove;
-    machine.pid_watch = pid_watch;
-    machine.pid_watch_free = pid_watch_free;
     still_agent_open(&machine);
     job = agent_get(&agent, "job");
     job->entry.life = LIFE;

@@ -8,7 +8,7 @@ static int set_up(void **state)
     struct machine_ops machine;
 
     (void)state;
-    machine_uv_ops(NULL, &machine); /* nothing here needs its loop */
+    still_machine_ops(&machine);
     still_agent_open(&machine);
     return 0;
 }

@@ -55,30 +55,17 @@ static void kin_detach_fake(struct kin_look *look)
     (void)look;
 }
 
-static struct pid_watch *pid_watch(void *context, pid_t pid, void (*ended)(void *data), void *data)
-{
-    (void)context, (void)pid, (void)ended, (void)data;
-    return NULL;
-}
-
-static void pid_watch_free(struct pid_watch *watch)
-{
-    (void)watch;
-}
-
 static int set_up(void **state)
 {
     struct machine_ops machine;
 
     (void)state;
-    machine_uv_ops(NULL, &machine); /* for what is not asked for here */
+    still_machine_ops(&machine);
     machine.process_read = process_read;
     machine.group_each = group_each;
     machine.group_signal = group_signal;
     machine.kin_kill = kin_kill_fake;
     machine.kin_detach = kin_detach_fake;
-    machine.pid_watch = pid_watch;
-    machine.pid_watch_free = pid_watch_free;
     leader_lives = group_lives = true;
     terms = 0;
     kin_left = 0;

@@ -80,22 +80,8 @@ static inline size_t orders_of(const struct script *script, const char *node,
     return count;
 }
 
-/* The state as its snapshot gives it back. */
+/* I12: goes on with the state as its snapshot gives it back. */
 static inline void script_restore(struct script *script)
-{
-    struct script_bytes bytes = {NULL, 0, 0, 0};
-    char text[256] = "";
-
-    assert_int_equal(fsm_snapshot_write(script->fsm, script_write, &bytes), 0);
-    fsm_free(script->fsm);
-    script->fsm = fsm_new();
-    if (fsm_snapshot_read(script->fsm, script_read, &bytes, text, sizeof(text)) != 0)
-        fail_msg("%s", text);
-    free(bytes.bytes);
-}
-
-/* I12: goes on with what a snapshot of it brings back. */
-static inline void expect_restored(struct script *script)
 {
     struct script_bytes bytes = {NULL, 0, 0, 0};
     char text[256] = "";

@@ -155,7 +155,7 @@ static void a_part_whose_node_comes_back_while_all_are_ended_is_ended_too(void *
     expect_ok(&script, "node n2 down");
     assert_true(job_of(&script, "j1")->terminating);
     assert_int_equal(orders_of(&script, "n1", &order), 0);
-    expect_restored(&script);
+    script_restore(&script);
     expect_ok(&script, "node n1 ready boot=a");
     assert_int_equal(orders_of(&script, "n1", &order), 1);
     assert_int_equal(order.kind, FSM_ORDER_TERMINATE);
@@ -263,7 +263,7 @@ static void parts_that_began_from_two_checkpoints_do_not_go_on(void **unused)
     expect_ok(&script, "report n2 terminated j1");
     expect_ok(&script, "restart j1");
     expect_ok(&script, "report n1 application_started j1 restored=1-2");
-    expect_restored(&script);
+    script_restore(&script);
     assert_false(job_of(&script, "j1")->terminating);
     expect_ok(&script, "report n2 application_started j1 restored=1-1");
     assert_true(job_of(&script, "j1")->terminating);

@@ -540,7 +540,7 @@ static void a_preemption_goes_on_after_a_restore(void **unused)
     expect_ok(&script, "register b nodes=n2 class=1");
     expect_ok(&script, "preempt class=5 need=2 for=big");
     let_go(&script, "a", "n1", 1);
-    expect_restored(&script);
+    script_restore(&script);
     assert_true(job_of(&script, "b")->preemption_id == 1);
     let_go(&script, "b", "n2", 2);
     expect_preemption(&script, 1, RELEASED);
