@@ -192,6 +192,14 @@ static uint64_t run_elsewhere(const struct plan *plan, uint64_t seed)
     return trace;
 }
 
+static void options_show(const struct plan *plan, uint64_t seed)
+{
+    struct world_options options;
+
+    options_for(plan, seed, &options);
+    world_options_print(stdout, &options);
+}
+
 static void work(const struct plan *plan, struct board *board, unsigned job)
 {
     for (;;) {
@@ -200,6 +208,8 @@ static void work(const struct plan *plan, struct board *board, unsigned job)
         if (seed >= plan->first + plan->runs)
             break;
         board->running[job] = seed + 1;
+        if (!plan->quiet && plan->runs == 1)
+            options_show(plan, seed);
         trace = run_seed(plan, board, seed);
         add(&board->traces, trace);
         if (plan->twice != 0 && trace != run_elsewhere(plan, seed)) {

@@ -156,12 +156,35 @@ static void a_vote_that_was_given_for_another_log_elects_nobody(void **state)
     cluster_free(cluster);
 }
 
+/* S7: while a snapshot is installed libraft's log is empty, and its refusals point to 0. */
+static void a_refusal_never_points_before_our_snapshot(void **state)
+{
+    struct cluster *cluster = alone_new();
+    struct safety *safety = &member(cluster)->safety;
+    raft_index before = safety->raft->log.snapshot.last_index;
+    struct raft_message refusal = {.type = RAFT_IO_APPEND_ENTRIES_RESULT};
+
+    (void)state;
+    member(cluster)->raft.log.snapshot.last_index = 40;
+    refusal.append_entries_result.rejected = 57;
+    refusal.append_entries_result.last_log_index = 0;
+    assert_true(safety_send(safety, &refusal));
+    assert_uint_equal(refusal.append_entries_result.last_log_index, 40);
+    refusal.append_entries_result.last_log_index = 50;
+    assert_true(safety_send(safety, &refusal));
+    assert_uint_equal(refusal.append_entries_result.last_log_index, 50);
+    assert_uint_equal(refusal.append_entries_result.rejected, 57);
+    member(cluster)->raft.log.snapshot.last_index = before;
+    cluster_free(cluster);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_entry_that_comes_back_while_its_first_write_is_under_way_counts_once),
         cmocka_unit_test(a_truncation_waits_for_the_writes_that_are_under_way),
         cmocka_unit_test(a_vote_that_was_given_for_another_log_elects_nobody),
+        cmocka_unit_test(a_refusal_never_points_before_our_snapshot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
