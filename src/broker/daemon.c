@@ -265,7 +265,8 @@ static void daemon_transferred(void *data, const struct err *failed,
     (void)outcome;
     if (failed != NULL) {
         log_warning("transfer_failed", "text=\"%s\"", failed->text);
-        daemon->transfer_until_ms = 0;
+        if (failed->code != ERR_TIMEOUT) /* else somebody may come to lead yet */
+            daemon->transfer_until_ms = 0;
     }
 }
 

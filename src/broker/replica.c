@@ -1,14 +1,12 @@
 /* Joins consensus, state machine and callers. See replica.h.
  *
- * Flow     replica_propose: validate, stamp, pack behind the last batch -> (next turn of the loop)
- *          replica_flush: the first batch becomes a log entry, up to REPLICA_ENTRIES_IN_FLIGHT at a
- *          time, so that commands collect while entries are on their way -> replica_apply: the state
- *          machine applies the entry, each outcome goes to the command's done().
- *          A new leader's first entry is its own: ClusterInit while uninitialised, NewEpoch after a
- *          restore or recovery, LeaderElected, MemberFacts; when that is applied it serves, and what has collected since the election is
- *          proposed.
- * Shapes   batches wait in a queue, then are in flight as the tags of their entries (batch.h). One
- *          timer with zero delay starts the flush: never from inside a callback of consensus.
+ * Flow     replica_propose: validate, stamp, pack behind the last batch -> (next turn of the loop) replica_flush: the first batch becomes
+ *          a log entry, up to REPLICA_ENTRIES_IN_FLIGHT at a time, so that commands collect while entries are on their way ->
+ *          replica_apply: the state machine applies the entry, each outcome goes to the command's done().
+ *          A new leader's first entry is its own: ClusterInit while uninitialised, NewEpoch after a restore or recovery, LeaderElected,
+ *          MemberFacts; when that is applied it serves, and what has collected since the election is proposed.
+ * Shapes   batches wait in a queue, then are in flight as the tags of their entries (batch.h). One timer with zero delay starts the
+ *          flush: never from inside a callback of consensus.
  */
 #include "src/broker/replica.h"
 
@@ -34,7 +32,7 @@ struct replica_read {
     void *data;
 };
 
-/* A hand-over of leadership; done is NULL when there is none. */
+/* A hand-over of leadership; done is NULL when there is none. It outlives the leadership until it is known who has that. */
 struct replica_transfer {
     replica_done_fn *done;
     void *data;
@@ -86,6 +84,9 @@ static const struct err replica_lost = {
     ERR_TIMEOUT, "leadership was lost before the command was known to be committed"};
 static const struct err replica_kept = {
     ERR_REFUSED, "no other member took over in time; this one goes on leading"};
+static const struct err replica_elsewhere = {
+    ERR_REFUSED, "leadership was lost, and it did not come to the member that was asked"};
+static const struct err replica_left = {ERR_TIMEOUT, "leadership was lost, to whom is not known"};
 static const struct err replica_full = {ERR_FULL, "too many commands wait for the log"};
 
 static uint64_t replica_now_us(const struct replica *replica)
@@ -198,7 +199,7 @@ static void transfer_end(struct replica *replica, const struct err *failed)
 {
     struct replica_transfer ended = replica->transfer;
 
-    memset(&replica->transfer, 0, sizeof(replica->transfer));
+    replica->transfer = (struct replica_transfer){0};
     if (ended.done != NULL)
         ended.done(ended.data, failed, NULL);
 }
@@ -236,8 +237,25 @@ static bool transfer_step(struct replica *replica)
     return true;
 }
 
-/* Leadership is gone: what was never proposed certainly did not happen; entries in flight are told
- * by replica_dropped(). */
+/* This member leads no more: what has come of a hand-over. */
+static void transfer_settle(struct replica *replica)
+{
+    const struct replica_transfer *transfer = &replica->transfer;
+    uint64_t now_us = replica_now_us(replica), leader_id = replica->leader_id;
+    bool meant = leader_id != replica->member_id &&
+                 (transfer->member_id == 0 || transfer->member_id == leader_id);
+
+    if (transfer->done == NULL || replica->leading)
+        return;
+    if (leader_id == 0 && now_us < transfer->until_us && !replica->closing)
+        replica_schedule(replica, transfer->until_us - now_us);
+    else if (leader_id == 0 || replica->closing)
+        transfer_end(replica, &replica_left);
+    else
+        transfer_end(replica, meant ? NULL : &replica_elsewhere);
+}
+
+/* Leadership is gone: what was never proposed certainly did not happen; entries in flight are told by replica_dropped(). */
 static void replica_stop_leading(struct replica *replica)
 {
     struct list *node;
@@ -260,7 +278,8 @@ static void replica_stop_leading(struct replica *replica)
         list_remove(&read->node);
         read_done(read, -1, &replica_not_leader);
     }
-    transfer_end(replica, NULL);
+    replica->transfer.until_us = replica_now_us(replica) + REPLICA_TRANSFER_MS * UINT64_C(1000);
+    transfer_settle(replica);
 }
 
 static void replica_role_changed(void *context, enum consensus_role role, uint64_t term,
@@ -274,6 +293,7 @@ static void replica_role_changed(void *context, enum consensus_role role, uint64
     }
     if (replica->leading && (role != CONSENSUS_LEADER || term != replica->term))
         replica_stop_leading(replica);
+    transfer_settle(replica);
     for (struct list *node = replica->observers.next; node != &replica->observers;
          node = node->next) {
         struct replica_observer *observer = LIST_ITEM(node, struct replica_observer, node);
@@ -307,6 +327,7 @@ static void replica_flush(void *data)
     struct replica *replica = data;
 
     replica->flush_scheduled = false;
+    transfer_settle(replica);
     if (!replica->leading || replica->closing)
         return;
     if (!replica->first_proposed)

@@ -87,7 +87,8 @@ void replica_read(struct replica *replica, replica_done_fn *done, void *data);
 
 /* Hands leadership over to a voter (0: any that has caught up). Commands wait from now on; when none is
  * in flight any more the other member is told to campaign, so no fate is left unknown. done(data, NULL,
- * NULL) when this member leads no more; failed: refused or nobody took over, and this one goes on. */
+ * NULL) when the member asked for leads (0: any other one). failed: refused; nobody took over and this one
+ * goes on; leadership went elsewhere (ERR_REFUSED); it is lost and who has it is not known (ERR_TIMEOUT). */
 void replica_transfer(struct replica *replica, uint64_t member_id, replica_done_fn *done,
                       void *data);
 /* For a leader that does not come to serve: asks any caught-up voter to campaign, whatever waits here. */

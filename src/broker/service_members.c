@@ -290,7 +290,7 @@ static void handed_over(void *data, const struct err *failed, const struct fsm_o
     char what[ANSWER_TEXT_BYTES];
 
     (void)outcome;
-    if (failed == NULL) {
+    if (failed == NULL || !replica_serving(request->broker->replica)) {
         if (request->call != NULL)
             answer_not_leader(request->broker, request->call);
         request_end(request);
@@ -321,11 +321,26 @@ static void remove_member(struct request *request)
 
 /* ---- leadership ---- */
 
+static void transfer_failed(struct request *request, const struct err *failed)
+{
+    const struct broker *broker = request->broker;
+    bool unknown = failed->code == ERR_TIMEOUT; /* somebody may take it yet */
+    char text[ANSWER_TEXT_BYTES], who[512] = "";
+    struct answer_member leader;
+
+    if (!replica_serving(broker->replica) &&
+        answer_find_member(broker, replica_leader_id(broker->replica), &leader))
+        snprintf(who, sizeof(who), " (%.128s leads now, at %.255s)", leader.name, leader.api);
+    snprintf(text, sizeof(text), "%s: %.500s%s; ckptctl status shows %s",
+             unknown ? "OUTCOME_UNKNOWN" : "TRANSFER_REFUSED", failed->text, who,
+             unknown ? "who leads" : "who is caught up, ask again");
+    rpc_call_finish(request->call, unknown ? RPC_UNAVAILABLE : RPC_FAILED_PRECONDITION, text);
+}
+
 static void transfer_done(void *data, const struct err *failed, const struct fsm_outcome *outcome)
 {
     const Ckpt__V1__MutationReply reply = CKPT__V1__MUTATION_REPLY__INIT;
     struct request *request = data;
-    char text[ANSWER_TEXT_BYTES];
 
     CHECK(outcome == NULL);
     if (request->call != NULL && failed == NULL) {
@@ -333,9 +348,7 @@ static void transfer_done(void *data, const struct err *failed, const struct fsm
     } else if (request->call != NULL && failed->code == ERR_UNAVAILABLE) {
         answer_not_leader(request->broker, request->call);
     } else if (request->call != NULL) {
-        snprintf(text, sizeof(text),
-                 "TRANSFER_REFUSED: %.500s; ckptctl status shows who is caught up", failed->text);
-        rpc_call_finish(request->call, RPC_FAILED_PRECONDITION, text);
+        transfer_failed(request, failed);
     }
     request_end(request);
 }
