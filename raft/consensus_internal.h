@@ -259,6 +259,8 @@ int core_io_load(struct raft_io *io, raft_term *term, raft_id *voted_for,
                  struct raft_entry *entries[], size_t *n_entries);
 int core_io_snapshot_put(struct raft_io *io, unsigned trailing, struct raft_io_snapshot_put *req,
                          const struct raft_snapshot *snapshot, raft_io_snapshot_put_cb cb);
+/* The state of the newest one here, for the restore that follows; err is set when it is not 0. */
+int core_snapshot_load(struct consensus *consensus, struct err *err);
 struct raft_snapshot *core_snapshot_token(const struct consensus *consensus);
 void core_snapshot_received(void *context, uint64_t from, uint64_t term,
                             struct snapshot_meta *take_meta);

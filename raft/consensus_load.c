@@ -1,7 +1,8 @@
 /* Recovery and bootstrap: what libraft gets to start with. See consensus_internal.h.
  *
- * Flow     the newest snapshot that verifies, then the log from a little before it. A damaged newest snapshot is set aside when the
- *          one before it and the log together say the same.
+ * Flow     the newest snapshot that verifies and its state, then the log from a little before it. A damaged newest snapshot is set aside
+ *          when the one before it and the log together say the same. Whatever can fail does so here: libraft forgets the bytes of the
+ *          entries that it was given when it cannot restore the snapshot.
  * Errors   ERR_CORRUPT when acknowledged data may be missing; core_fail() carries the text through libraft.
  */
 #include <inttypes.h>
@@ -224,7 +225,8 @@ int core_io_load(struct raft_io *io, raft_term *term, raft_id *voted_for,
         core_fail(consensus, &err);
         return RAFT_CORRUPT;
     }
-    if (log_load(consensus, &meta, &loading, &err) != 0) {
+    if ((meta.index != 0 && core_snapshot_load(consensus, &err) != 0) ||
+        log_load(consensus, &meta, &loading, &err) != 0) {
         snapshot_meta_close(&meta);
         loading_clear(&loading);
         core_fail(consensus, &err);

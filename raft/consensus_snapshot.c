@@ -228,6 +228,11 @@ static int load_work(struct consensus *consensus, const struct snapshot_name *na
     return snapshot_read(&consensus->folder, path, state_load, consensus, err);
 }
 
+int core_snapshot_load(struct consensus *consensus, struct err *err)
+{
+    return load_work(consensus, &consensus->snapshot, err);
+}
+
 static void keep_work(struct disk_job *job)
 {
     struct consensus *consensus =
@@ -393,19 +398,14 @@ static void discard_start(struct consensus *consensus, void *state)
 static int fsm_restore(struct raft_fsm *fsm, struct raft_buffer *buf)
 {
     struct consensus *consensus = of_fsm(fsm);
-    struct err err = {ERR_IO, "no reason given"};
-    bool starts = consensus->loaded == NULL; /* nobody waits for this loop yet */
     void *before;
 
     core_apply_noted(consensus);
-    if (starts && load_work(consensus, &consensus->snapshot, &err) != 0) {
-        core_fail(consensus, &err);
-        return RAFT_CORRUPT; /* libraft frees buf itself then */
-    }
+    CHECK(consensus->loaded != NULL);
     before = consensus->hooks.snapshot_adopt(consensus->hooks.context, consensus->loaded);
     consensus->loaded = NULL;
     consensus->snapshot_bytes = consensus->loaded_bytes;
-    if (starts)
+    if (!consensus->core_started) /* nobody waits for this loop yet */
         consensus->hooks.snapshot_discard(consensus->hooks.context, before);
     else
         discard_start(consensus, before);
