@@ -88,20 +88,24 @@ static const struct consensus_peer_status *peer_of(const struct consensus_status
     return NULL;
 }
 
-/* By name or id among Raft's members, this one included; 0: none of them. */
+/* Both, where both are given: a name may come to belong to another member, an id never does. */
+static bool is_meant(const Ckpt__V1__MemberRequest *asked, uint64_t id, const char *name)
+{
+    return (asked->member_id != 0 || asked->name[0] != '\0') &&
+           (asked->member_id == 0 || asked->member_id == id) &&
+           (asked->name[0] == '\0' || strcmp(asked->name, name) == 0);
+}
+
+/* Among Raft's members, this one included; 0: none of them. */
 static uint64_t find_member(const struct broker *broker, const struct consensus_status *status,
                             const Ckpt__V1__MemberRequest *asked)
 {
     const struct config_member *self = broker->config->self;
 
-    if (asked->name[0] == '\0')
-        return asked->member_id == self->id || peer_of(status, asked->member_id) != NULL
-                   ? asked->member_id
-                   : 0;
-    if (strcmp(asked->name, self->name) == 0)
+    if (is_meant(asked, self->id, self->name))
         return self->id;
     for (size_t i = 0; i < status->peer_count; i++) {
-        if (strcmp(status->peers[i].name, asked->name) == 0)
+        if (is_meant(asked, status->peers[i].id, status->peers[i].name))
             return status->peers[i].id;
     }
     return 0;
@@ -114,8 +118,7 @@ static bool removed_before(const struct broker *broker, const Ckpt__V1__MemberRe
 
     for (size_t i = 0; (facts = fsm_member_at(fsm, i)) != NULL; i++) {
         if (facts->role == CKPT__LOG__V1__MEMBER_ROLE__MEMBER_ROLE_REMOVED &&
-            (asked->name[0] != '\0' ? strcmp(facts->name, asked->name) == 0
-                                    : facts->member_id == asked->member_id))
+            is_meant(asked, facts->member_id, facts->name))
             return true;
     }
     return false;
@@ -126,7 +129,10 @@ static void not_found(struct request *request)
     const Ckpt__V1__MemberRequest *asked = (const void *)request->message;
     char what[256];
 
-    if (asked->name[0] != '\0')
+    if (asked->name[0] != '\0' && asked->member_id != 0)
+        snprintf(what, sizeof(what), "there is no member %.128s with id %" PRIu64, asked->name,
+                 asked->member_id);
+    else if (asked->name[0] != '\0')
         snprintf(what, sizeof(what), "there is no member %.128s", asked->name);
     else
         snprintf(what, sizeof(what), "there is no member with id %" PRIu64, asked->member_id);

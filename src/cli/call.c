@@ -157,7 +157,10 @@ static enum cli_exit fail_timeout(struct cli *cli, const char *what, const char 
         return fail_no_leader(cli, what, text);
     human_duration(cli->timeout_ms, duration);
     if (mutation) {
-        snprintf(next, sizeof(next), "the same command with --request-id %s", cli->request_id);
+        if (cli->again[0] != '\0')
+            snprintf(next, sizeof(next), "%s", cli->again);
+        else
+            snprintf(next, sizeof(next), "the same command with --request-id %s", cli->request_id);
         return cli_fail(
             cli, CLI_TIMEOUT, next,
             "cannot tell whether to %s took effect: no answer in %s (%s); request id %s", what,

@@ -1,4 +1,4 @@
-/* ckptctl nodes, node drain, placement, policy get, policy set, transfer, version. */
+/* ckptctl nodes, node drain, placement, policy get, policy set, version. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +11,6 @@
 #include "src/cli/human.h"
 #include "src/cli/output.h"
 #include "src/cli/reflect.h"
-
-enum {
-    TRANSFER_ATTEMPT_MS = 2000
-}; /* a leader answers when another one leads, or kept it for half a second */
 
 /* "well", or the factor of its hazard and why; a signal that announces a failure has a mark: "x20.0 xid!". */
 static const char *health_text(const Ckpt__V1__NodeStatus *node, char *text, size_t size)
@@ -249,19 +245,6 @@ enum cli_exit command_policy_set(struct cli *cli)
     }
     request.policy = &policy;
     return call_mutate_simple(cli, "set the policy", "OperatorService/SetPolicy", &request.base);
-}
-
-enum cli_exit command_transfer(struct cli *cli)
-{
-    Ckpt__V1__MemberRequest request = CKPT__V1__MEMBER_REQUEST__INIT;
-    char what[160] = "transfer leadership";
-
-    if (cli->argument_count > 0) {
-        request.name = cli_argument(cli, 0);
-        snprintf(what, sizeof(what), "transfer leadership to %.100s", request.name);
-    }
-    cli->attempt_ms = TRANSFER_ATTEMPT_MS;
-    return call_mutate_simple(cli, what, "OperatorService/TransferLeadership", &request.base);
 }
 
 enum cli_exit command_version(struct cli *cli)

@@ -11,7 +11,8 @@
 #include "src/cli/output.h"
 
 enum {
-    MEMBER_ATTEMPT_MS = 4000, /* the leader asks the new member's address before it answers */
+    MEMBER_ATTEMPT_MS = 4000,   /* the leader asks the new member's address before it answers */
+    TRANSFER_ATTEMPT_MS = 3000, /* it answers when it is known who leads afterwards */
     MEMBER_POLL_MS = 250,
     MEMBER_WAIT_MS = 600000,
     MEMBER_CAUGHT_UP_ENTRIES = 100
@@ -75,15 +76,35 @@ enum cli_exit command_member_list(struct cli *cli)
 
 /* ---- one change ---- */
 
-static void set_member(Ckpt__V1__MemberRequest *request, char *word)
+static const Ckpt__V1__MemberStatus *find(const struct members *members, const char *word)
 {
-    char *end;
-    uint64_t id = strtoull(word, &end, 10);
+    char id[24];
 
+    for (size_t i = 0; members->best != NULL && i < members->best->n_members; i++) {
+        const Ckpt__V1__MemberStatus *member = members->best->members[i];
+        snprintf(id, sizeof(id), "%" PRIu64, member->member_id);
+        if (strcmp(member->name, word) == 0 || strcmp(id, word) == 0)
+            return member;
+    }
+    return NULL;
+}
+
+/* The id with the name: repeated later, the request means the same member and no other one that has got its name. A name that no member
+ * tells of goes as it is. */
+static void set_member(struct cli *cli, Ckpt__V1__MemberRequest *request, char *word)
+{
+    const Ckpt__V1__MemberStatus *member;
+    struct members members;
+    char *end;
+
+    request->member_id = strtoull(word, &end, 10);
     if (word[0] != '\0' && *end == '\0')
-        request->member_id = id;
-    else
-        request->name = word;
+        return;
+    members_ask(cli, CALL_QUICK, &members);
+    member = find(&members, word);
+    request->member_id = member == NULL ? 0 : member->member_id;
+    request->name = word;
+    members_free(&members);
 }
 
 /* Each step of a longer command is a request of its own. */
@@ -122,7 +143,10 @@ static enum cli_exit promote(struct cli *cli, char *member)
     Ckpt__V1__MemberRequest request = CKPT__V1__MEMBER_REQUEST__INIT;
     char what[200];
 
-    set_member(&request, member);
+    set_member(cli, &request, member);
+    if (request.member_id != 0)
+        snprintf(cli->again, sizeof(cli->again), "ckptctl member promote %" PRIu64,
+                 request.member_id);
     snprintf(what, sizeof(what), "promote %.128s to a voter", member);
     return change(cli, what, "PromoteMember", &request);
 }
@@ -132,7 +156,10 @@ static enum cli_exit remove_one(struct cli *cli, char *member)
     Ckpt__V1__MemberRequest request = CKPT__V1__MEMBER_REQUEST__INIT;
     char what[200];
 
-    set_member(&request, member);
+    set_member(cli, &request, member);
+    if (request.member_id != 0)
+        snprintf(cli->again, sizeof(cli->again), "ckptctl member remove %" PRIu64,
+                 request.member_id);
     snprintf(what, sizeof(what), "remove %.128s", member);
     return change(cli, what, "RemoveMember", &request);
 }
@@ -145,19 +172,6 @@ static uint64_t now_ms(void)
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
-static const Ckpt__V1__MemberStatus *find(const struct members *members, const char *word)
-{
-    char id[24];
-
-    for (size_t i = 0; members->best != NULL && i < members->best->n_members; i++) {
-        const Ckpt__V1__MemberStatus *member = members->best->members[i];
-        snprintf(id, sizeof(id), "%" PRIu64, member->member_id);
-        if (strcmp(member->name, word) == 0 || strcmp(id, word) == 0)
-            return member;
-    }
-    return NULL;
 }
 
 /* What the leader says of a member. */
@@ -315,4 +329,63 @@ enum cli_exit command_member_replace(struct cli *cli)
         code = promote(cli, new);
     cli->request_id[0] = '\0';
     return code == CLI_OK ? remove_one(cli, old) : code;
+}
+
+/* ---- leadership ---- */
+
+/* The next one behind the leader that has caught up. */
+static const Ckpt__V1__MemberStatus *successor(const Ckpt__V1__StatusReply *status)
+{
+    const Ckpt__V1__MemberStatus *best = NULL;
+
+    for (size_t i = 0; i < status->n_members; i++) {
+        const Ckpt__V1__MemberStatus *member = status->members[i];
+
+        if (member->voter && member->reachable && !members_is_filling(member) &&
+            member->member_id != status->leader_id &&
+            member->lag_entries <= MEMBER_CAUGHT_UP_ENTRIES &&
+            (best == NULL ||
+             member->member_id - status->leader_id < best->member_id - status->leader_id))
+            best = member;
+    }
+    return best;
+}
+
+static enum cli_exit transfer_to(struct cli *cli, char *member)
+{
+    Ckpt__V1__MemberRequest request = CKPT__V1__MEMBER_REQUEST__INIT;
+    char what[200];
+
+    request.name = member;
+    snprintf(what, sizeof(what), "transfer leadership to %.128s", member);
+    snprintf(cli->again, sizeof(cli->again), "ckptctl transfer %.128s", member);
+    cli->attempt_ms = TRANSFER_ATTEMPT_MS;
+    return call_mutate_simple(cli, what, "OperatorService/TransferLeadership", &request.base);
+}
+
+/* Whom it goes to is named before anything is asked for, so that a request that is repeated hands over once. */
+enum cli_exit command_transfer(struct cli *cli)
+{
+    const Ckpt__V1__MemberStatus *next;
+    struct members members;
+    enum cli_exit code;
+
+    if (cli->argument_count > 0)
+        return transfer_to(cli, cli_argument(cli, 0));
+    members_ask(cli, CALL_QUICK, &members);
+    next = members.best == NULL ? NULL : successor(members.best);
+    if (members.best == NULL)
+        code = members_nobody(cli, &members, "transfer leadership");
+    else if (members.best->leader_id == 0)
+        code = cli_fail(cli, CLI_NO_LEADER, "ckptctl status",
+                        "cannot transfer leadership: nobody is known to lead");
+    else if (next == NULL)
+        code = cli_fail(cli, CLI_REFUSED, "ckptctl member list",
+                        "cannot transfer leadership: %s leads, and no other voter is reachable and "
+                        "has caught up",
+                        members.best->leader_name);
+    else
+        code = transfer_to(cli, next->name);
+    members_free(&members);
+    return code;
 }

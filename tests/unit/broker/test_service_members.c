@@ -99,6 +99,17 @@ static void the_last_voter_stays_and_unknown_ones_are_not_found(void **state)
     expect(ask("TransferLeadership", 0, "n1", "", ""), RPC_OK, "");
 }
 
+static void a_name_that_is_another_members_now_is_not_taken_for_the_id(void **state)
+{
+    static const char *const methods[] = {"PromoteMember", "RemoveMember", "TransferLeadership"};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(methods); i++)
+        expect(ask(methods[i], 9, "n1", "", ""), RPC_NOT_FOUND,
+               "MEMBER_NOT_FOUND: there is no member n1 with id 9");
+    expect(ask("TransferLeadership", 1, "n1", "", ""), RPC_OK, "");
+}
+
 static void without_a_leader_nobody_changes_the_members(void **state)
 {
     static const char *const methods[] = {"AddMember", "PromoteMember", "RemoveMember",
@@ -117,6 +128,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH(open_one, what_cannot_be_added_is_refused_by_name),
         WITH(open_one, the_last_voter_stays_and_unknown_ones_are_not_found),
+        WITH(open_one, a_name_that_is_another_members_now_is_not_taken_for_the_id),
         WITH(open_lonely, without_a_leader_nobody_changes_the_members),
     };
 

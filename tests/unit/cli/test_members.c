@@ -109,6 +109,7 @@ static void a_promotion_waits_until_the_learner_has_caught_up(void **state)
     scene_take(&scene, "OperatorService/PromoteMember");
     assert_int_equal(harness_run(&scene.h, "--endpoints a:1 member promote n4"), CLI_OK);
     assert_string_equal(asked(&scene)->name, "n4");
+    assert_int_equal(asked(&scene)->member_id, 4); /* a retry means no other one of that name */
     assert_int_equal(harness_run(&scene.h, "--endpoints a:1 member promote 4"), CLI_OK);
     assert_int_equal(asked(&scene)->member_id, 4);
     harness_close(&scene.h);
@@ -195,6 +196,51 @@ static void a_replacement_stops_at_the_first_step_that_fails(void **state)
     harness_close(&scene.h);
 }
 
+static void a_transfer_names_the_member_before_it_asks(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene);
+    scene_take(&scene, "OperatorService/TransferLeadership");
+    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 transfer"), CLI_REFUSED);
+    assert_contains(scene.h.error, "n1 leads, and no other voter is reachable and has caught up");
+    assert_null(scene.h.last_request);
+    scene.members[1].reachable = true;
+    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 transfer"), CLI_OK);
+    assert_string_equal(asked(&scene)->name, "n2");
+    assert_contains(scene.h.out, "done: transfer leadership to n2");
+    scene.members[2].voter = true;
+    scene.status.leader_id = 2;
+    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 transfer"), CLI_OK);
+    assert_string_equal(asked(&scene)->name, "n4"); /* the next one behind the leader */
+    harness_close(&scene.h);
+    scene_open(&scene);
+    scene.members[1].reachable = true;
+    harness_answer(&scene.h, NULL, "OperatorService/TransferLeadership", RPC_UNAVAILABLE,
+                   "OUTCOME_UNKNOWN: leadership was lost, to whom is not known", NULL);
+    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 transfer"), CLI_TIMEOUT);
+    assert_contains(scene.h.error,
+                    "try: ckptctl transfer n2"); /* and not: to any other one again */
+    scene.status.leader_id = 0;
+    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 transfer"), CLI_NO_LEADER);
+    harness_close(&scene.h);
+}
+
+static void an_unknown_outcome_of_a_removal_names_the_id(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    scene_open(&scene);
+    harness_answer(&scene.h, NULL, "OperatorService/RemoveMember", RPC_DEADLINE_EXCEEDED, "late",
+                   NULL);
+    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 member remove n2 --yes"), CLI_TIMEOUT);
+    assert_contains(scene.h.error, "try: ckptctl member remove 2");
+    assert_int_equal(asked(&scene)->member_id, 2);
+    harness_close(&scene.h);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +251,8 @@ int main(void)
         cmocka_unit_test(a_refusal_of_the_cluster_is_passed_on),
         cmocka_unit_test(a_replacement_adds_promotes_and_removes),
         cmocka_unit_test(a_replacement_stops_at_the_first_step_that_fails),
+        cmocka_unit_test(a_transfer_names_the_member_before_it_asks),
+        cmocka_unit_test(an_unknown_outcome_of_a_removal_names_the_id),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
