@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "raft/blank.h"
 #include "raft/consensus_internal.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
@@ -209,10 +210,11 @@ static int bootstrap(struct consensus *consensus, struct err *err)
     if (status == 0)
         status = wal_append_now(&consensus->wal, 1, &entry, err);
     if (status == 0)
-        status = folder_write_file(folder, FOLDER_BLANK_FILE, "", 0, err);
+        status = blank_write(folder, BLANK_ORIGIN_FIRST, err);
     if (status == 0)
         status = folder_claim(folder, err);
-    consensus->safety.blank = status == 0;
+    if (status == 0)
+        safety_blank(&consensus->safety, BLANK_ORIGIN_FIRST);
     raft_free(entry.buf.base);
     return status == 0 ? 0 : err_wrap(err, "bootstrap");
 }
@@ -243,10 +245,11 @@ static int join(struct consensus *consensus, struct err *err)
 static int claimed_check(struct consensus *consensus, struct err *err)
 {
     struct folder *folder = &consensus->folder;
+    uint64_t origin;
     bool removed;
 
     if (folder_holds(folder, FOLDER_REMOVED_FILE, &removed, err) != 0 ||
-        folder_holds(folder, FOLDER_BLANK_FILE, &consensus->safety.blank, err) != 0 ||
+        blank_read(folder, &origin, err) != 0 ||
         folder_holds(folder, CORE_JOINING_FILE, &consensus->joining, err) != 0)
         return -1;
     if (removed)
@@ -255,6 +258,8 @@ static int claimed_check(struct consensus *consensus, struct err *err)
                        "again: to come back give it a new id, an empty folder instead of %s, and "
                        "--join",
                        consensus->config.member_id, consensus->cluster_id, folder->path);
+    if (origin != 0)
+        safety_blank(&consensus->safety, origin);
     if (consensus->config.join && !consensus->joining)
         return err_set(err, ERR_REFUSED,
                        "%s already holds this member's data: start it without join", folder->path);

@@ -7,7 +7,7 @@
  *          another one, under another number; members of different ones refuse each other (transport.h). So recovering two members
  *          separately, or starting old members beside a restored cluster, never mixes two histories. 0: a member that joined
  *          and was not greeted yet.
- * Shapes   files: lock, identity, reserve; blank (safety.h, S17), vote (vote.h), wal-* (wal.h), snapshot-* (snapshot.h), tmp-* (removed at open).
+ * Shapes   files: lock, identity, reserve; blank (blank.h), vote (vote.h), wal-* (wal.h), snapshot-* (snapshot.h), tmp-* (removed at open).
  * Errors   ERR_LOCKED; ERR_MISMATCH another member's or cluster's folder; ERR_CORRUPT identity damaged.
  */
 #ifndef CKPT_RAFT_FOLDER_H
@@ -19,8 +19,7 @@
 #include "src/base/id.h"
 
 #define FOLDER_REMOVED_FILE "removed" /* for ever */
-#define FOLDER_BLANK_FILE                                                                          \
-    "blank" /* bootstrapped, and not known to hold all that counts (S17 in safety.h) */
+#define FOLDER_BLANK_FILE   "blank"   /* blank.h */
 
 enum { FOLDER_PATH_BYTES = 512, FOLDER_NAME_BYTES = 64 };
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "raft/blank.h"
 #include "raft/folder.h"
 #include "raft/snapshot.h"
 #include "raft/vote.h"
@@ -350,7 +351,8 @@ static int restore(struct offline *offline, const struct consensus_config *confi
         return -1;
     offline->vote_opened = true;
     if (vote_save(&offline->vote, origin->term, 0, err) != 0 || log_open(offline, err) != 0 ||
-        wal_reset_now(&offline->wal, origin->index + 1, err) != 0)
+        wal_reset_now(&offline->wal, origin->index + 1, err) != 0 ||
+        blank_write(folder, origin->index, err) != 0)
         return -1;
     folder->incarnation = origin->incarnation;
     folder->epoch_min = origin->epoch_min;

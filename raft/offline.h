@@ -1,7 +1,7 @@
 /* Work on the data folder of a member that does not run: look into it, begin a cluster from a state, go on alone after a lost quorum.
  *
  * Flow     offline_look(): lock, newest whole snapshot, log; everything goes to the hooks in order. offline_restore(): into an empty
- *          folder: snapshot, vote, log, and the identity last, so that a restore that was cut short holds no member.
+ *          folder: snapshot, vote, log, mark (blank.h), and the identity last, so that a restore that was cut short holds no member.
  *          offline_recover(): the identity first, with the new incarnation, so that from then on no former member talks to this one;
  *          then the term, then a configuration of this member alone behind the last entry. Until that is there the log is the former
  *          incarnation's, which a file keeps: offline_look() tells that one, and a recovery that was cut short is begun again like the first.

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "raft/blank.h"
 #include "src/base/check.h"
 
 uint32_t safety_rules_off;
@@ -11,6 +12,7 @@ void safety_init(struct safety *safety, struct raft *raft)
 {
     memset(safety, 0, sizeof(*safety));
     safety->raft = raft;
+    safety->origin = BLANK_ORIGIN_FIRST;
     membership_init(&safety->membership, raft);
 }
 
@@ -44,18 +46,26 @@ bool safety_installing(const struct raft *raft)
     return raft->last_stored == 0 && raft->snapshot.put.data != NULL;
 }
 
-/* S17: a member that begins with a bootstrap may be the blank replacement of one that had acknowledged entries and given votes (I11).
- * With no more than its bootstrap it has a say among members that have no more either, that is in a new cluster. Once a leader fills
- * it, it has none until it holds all that was committed when that leader said so: half a log would win against a member that lags. */
+void safety_blank(struct safety *safety, uint64_t origin)
+{
+    safety->blank = true;
+    safety->origin = origin;
+}
+
+/* S17: a member that begins with a bootstrap, or a restore, may be the blank replacement of one that had acknowledged entries and given
+ * votes (I11). With no more than it began with it has a say among members that have no more either, that is in a new cluster. Once a
+ * leader fills it, it has none until it holds all that was committed when that leader said so: half a log would win against a member
+ * that lags. */
 static bool blank_and_filling(const struct safety *safety)
 {
     return safety_rule(17) && safety->blank &&
-           raft_last_index((struct raft *)(uintptr_t)safety->raft) > 1;
+           raft_last_index((struct raft *)(uintptr_t)safety->raft) > safety->origin;
 }
 
-static bool vote_is_blank(const struct raft *raft, const struct raft_request_vote *vote)
+static bool vote_is_blank(const struct safety *safety, const struct raft_request_vote *vote)
 {
-    return raft_last_index((struct raft *)(uintptr_t)raft) <= 1 && vote->last_log_index > 1;
+    return raft_last_index((struct raft *)(uintptr_t)safety->raft) <= safety->origin &&
+           vote->last_log_index > safety->origin;
 }
 
 static void blank_over(struct safety *safety)
@@ -101,11 +111,11 @@ void safety_elected(struct safety *safety)
  * entry is stored, lest all members of a young cluster wait for each other after a power cut. */
 static void blank_founder(struct safety *safety, const struct raft_append_entries *append)
 {
-    uint64_t second = 1 - append->prev_log_index;
+    uint64_t origin = safety->origin, first = origin - append->prev_log_index;
 
     if (safety->blank && append->term >= safety->raft->current_term &&
-        append->prev_log_index <= 1 && append->leader_commit <= 1 && append->n_entries > second &&
-        append->entries[second].term == append->term)
+        append->prev_log_index <= origin && append->leader_commit <= origin &&
+        append->n_entries > first && append->entries[first].term == append->term)
         blank_over(safety);
 }
 
@@ -430,7 +440,7 @@ void safety_receive(struct safety *safety, struct raft_message *message)
         if (safety_rule(8) && safety_installing(raft))
             return; /* S8 */
         if (safety_rule(17) &&
-            (vote_is_blank(raft, &message->request_vote) || blank_and_filling(safety)))
+            (vote_is_blank(safety, &message->request_vote) || blank_and_filling(safety)))
             return;
         receive_vote(safety, message);
         return;

@@ -46,8 +46,9 @@ struct safety {
     bool lent;                                      /* S3: libraft sees another last_stored */
     uint64_t stored;                                /* than this one */
     struct membership membership;                   /* S16 */
-    bool
-        blank; /* S17: begun with a bootstrap, and not known to hold all that was acknowledged since */
+    /* S17: begun with a bootstrap or a restore, and not known to hold all that was acknowledged since */
+    bool blank;
+    uint64_t origin; /* the log that all have who were begun with it ends there */
     int (*filled)(
         void *context); /* makes durable that it is blank no more; not 0: failed, and told */
     void *filled_context;
@@ -61,6 +62,8 @@ struct safety {
 
 void safety_init(struct safety *safety, struct raft *raft);
 void safety_close(struct safety *safety);
+/* S17: begun with a log that ends at origin. */
+void safety_blank(struct safety *safety, uint64_t origin);
 /* Takes the message's entries like libraft does. */
 void safety_receive(struct safety *safety, struct raft_message *message);
 /* Before a vote's result is received: one that was given for another log than ours counts no more. */

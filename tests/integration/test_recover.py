@@ -231,6 +231,56 @@ def a_restored_cluster_goes_on_where_the_backup_was():
         assert metric(victim.http, "ckpt_raft_applied_index") != metric(cluster.wait_leader().http, "ckpt_raft_applied_index")
 
 
+def restore_all(cluster, file):
+    for member in cluster.members:
+        if member.running():
+            member.kill()
+        restore_one(member, file)
+    for member in cluster.members:
+        member.start(wait=False)
+    leader = cluster.wait_leader()
+    for member in cluster.members:
+        member.extra = []
+    return leader
+
+
+def restore_one(member, file):
+    shutil.rmtree(member.data_dir)
+    member.started_before = False
+    member.extra = ["--restore", str(file)]
+
+
+def a_member_of_a_restored_cluster_that_is_restored_again_has_no_vote():
+    """S17, I8, I11. The RUNBOOK forbids it; done all the same, nothing that was acknowledged is lost."""
+    with Cluster() as cluster:
+        cluster.start()
+        fill(cluster, 20)
+        file = cluster.dir / "b.ckptbackup"
+        cluster.ctl("backup", "save", str(file))
+        leader = restore_all(cluster, file)
+        again, late = [m for m in cluster.members if m is not leader]
+        wait_until("nobody is being filled", lambda: all(metric(m.http, "ckpt_raft_filling") == 0 for m in cluster.members), 10)
+        assert not any((m.data_dir / "blank").exists() for m in cluster.members)
+        late.kill()
+        fill(cluster, 10, "acknowledged")
+        leader.kill()
+        again.kill()
+        restore_one(again, file)
+        again.start()
+        again.extra = []
+        late.start()
+        wait_until("it says so", lambda: metric(again.http, "ckpt_raft_filling") == 1, 10)
+        time.sleep(4)  # some elections
+        assert cluster.leader() is None
+        leader.start()
+        cluster.wait_leader()
+        wait_until("it is filled", lambda: metric(again.http, "ckpt_raft_filling") == 0, 10)
+        assert len(names(cluster)) == 30
+        leader.kill()
+        cluster.wait_leader()  # with its vote
+        assert len(names(cluster)) == 30
+
+
 def applications_live_through_a_restore_and_agents_obey_the_new_epoch():
     """I22, I25, I26: what the old cluster did after the backup is unknown to the new one, and yet no (checkpoint, attempt) is asked twice."""
     policy = {"evaluation_interval": "1s", "min_interval": "1h", "checkpoint_timeout": "20s", "grace": "1s", "quiesce": "1ms",
@@ -259,14 +309,7 @@ def applications_live_through_a_restore_and_agents_obey_the_new_epoch():
         complete("two", second)
         third = checkpoint_id(cluster, "two")  # the backup does not know it, the agent does
         complete("two", third)
-        for member in cluster.members:
-            member.kill()
-            shutil.rmtree(member.data_dir)
-            member.started_before = False
-            member.extra = ["--restore", str(file)]
-        for member in cluster.members:
-            member.start(wait=False)
-        cluster.wait_leader()
+        restore_all(cluster, file)
         wait_until("the unfinished one is done again in the new epoch",
                    lambda: [c for c in cluster.checkpoints("two") if c.checkpoint_id >> 40 == 2 and c.state == 5], 30, 0.1)
         history = {(c.checkpoint_id >> 40, c.checkpoint_id & ((1 << 40) - 1)): c.state for c in cluster.checkpoints("two")}
@@ -392,6 +435,6 @@ if __name__ == "__main__":
     sys.exit(tap([one_survivor_goes_on_alone_with_everything_it_held, a_recovered_member_becomes_a_cluster_of_three_again,
                   two_members_recovered_separately_refuse_each_other,
                   a_member_that_is_behind_is_not_recovered_unnoticed, a_restored_cluster_goes_on_where_the_backup_was,
-                  applications_live_through_a_restore_and_agents_obey_the_new_epoch,
+                  a_member_of_a_restored_cluster_that_is_restored_again_has_no_vote, applications_live_through_a_restore_and_agents_obey_the_new_epoch,
                   a_file_that_is_restored_twice_needs_a_higher_epoch, wrong_files_are_refused_before_anything_is_written,
                   members_restored_from_different_files_do_not_form_a_cluster, a_removed_member_does_not_go_on_alone]))

@@ -276,6 +276,7 @@ static void a_restore_cut_at_any_disk_operation_is_whole_or_holds_no_member(void
             assert_uint_equal(w.snapshot, 77);
             assert_uint_equal(facts.member_count, MEMBERS);
             assert_uint_equal(facts.incarnation, 88);
+            assert_non_null(sim_file_name(w.sim, 0, FOLDER_BLANK_FILE, 0)); /* S17 */
         } else {
             assert_false(whole);
             assert_true(err.code == ERR_REFUSED || err.code == ERR_NOT_FOUND);
