@@ -45,6 +45,8 @@ struct app_stream {
     enum stream_state state;
     Ckpt__V1__AttachHello *hello;
     uint32_t taken_over_pid; /* of the application that had to end for this one; 0: none */
+    uint64_t start_ticks;    /* of its application, and the life of that; 0: none yet */
+    uint64_t life;
     bool want_restore;
     bool must_end; /* with a refusal: what the caller runs is a second one of the allocation */
     bool first;    /* of this ckpt-run: not a restart in place */
@@ -289,6 +291,8 @@ static void take_identity(struct app_stream *stream)
 
     snprintf(entry->profile, sizeof(entry->profile), "%s", ask_find(hello->profile)->profile);
     snprintf(entry->work_dir, sizeof(entry->work_dir), "%s", hello->work_dir);
+    if (entry->uid != peer->uid)
+        entry->start_ticks = 0; /* how that one ended is for its own user to say */
     entry->uid = peer->uid;
     entry->gid = peer->gid;
     entry->endpoint[0] = '\0'; /* of the life before */
@@ -345,6 +349,11 @@ bool app_stream_asks(const struct app_stream *stream)
     return stream->first && !stream->told &&
            (stream->state == STREAM_WAITING || stream->state == STREAM_SWEEPING ||
             stream->state == STREAM_RESTORING);
+}
+
+bool app_stream_tells(const struct app_stream *stream)
+{
+    return stream->state == STREAM_RUNNING;
 }
 
 bool app_stream_waits(const struct app_stream *stream)
@@ -453,6 +462,8 @@ static void hello_running(struct app_stream *stream, const Ckpt__V1__AttachHello
     bool over = false;
 
     stream->state = STREAM_RUNNING;
+    stream->start_ticks = hello->start_time_ticks;
+    stream->life = hello->life;
     if (allocation->process.state == PROCESS_ABSENT) {
         take_identity(stream);
         over = attach_unknown(stream, hello);
@@ -610,6 +621,8 @@ static void take_started(struct app_stream *stream, const Ckpt__V1__AttachStarte
         return;
     }
     stream->state = STREAM_RUNNING;
+    stream->start_ticks = started->start_time_ticks;
+    stream->life = stream->allocation->entry.life;
     process_attached(stream->allocation, &identity, started->restored_checkpoint_id, true);
     stream_ready(stream,
                  &nothing_restored); /* ckpt-run may reap it now, should it have ended already */
@@ -623,7 +636,9 @@ static void take_exited(struct app_stream *stream, const Ckpt__V1__AttachExited 
         return;
     }
     stream->state = STREAM_OVER;
-    process_exited(stream->allocation, &(struct process_exit){.wait_status = exited->wait_status,
+    process_exited(stream->allocation, &(struct process_exit){.start_ticks = stream->start_ticks,
+                                                              .life = stream->life,
+                                                              .wait_status = exited->wait_status,
                                                               .will_restart = exited->will_restart,
                                                               .told_to_end = exited->told_to_end});
 }

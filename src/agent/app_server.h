@@ -28,6 +28,8 @@ void app_stream_orphan(struct app_stream *stream);
 void app_stream_poll(struct app_stream *stream);
 /* A new ckpt-run that has not heard yet for which life it would start its application. */
 bool app_stream_asks(const struct app_stream *stream);
+/* The ckpt-run of the application that is known: it will tell how that ended. */
+bool app_stream_tells(const struct app_stream *stream);
 /* A ckpt-run without an application is attached, to start one. */
 bool app_stream_waits(const struct app_stream *stream);
 

@@ -45,7 +45,7 @@ struct ledger_entry {
     uint32_t pid;
     uint32_t uid;
     uint32_t gid;
-    uint64_t start_ticks;
+    uint64_t start_ticks; /* with pid 0: of one whose end nobody saw; 0: none */
     uint64_t started_at_ms;
     char profile[ID_MAX_BYTES + 1];
     char work_dir[LEDGER_WORK_DIR_BYTES];

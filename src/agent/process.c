@@ -8,16 +8,18 @@
 
 #include "src/agent/allocation.h"
 #include "src/agent/app_server.h"
+#include "src/agent/end_note.h"
 #include "src/agent/walltime.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 
 enum {
     STOP_POLL_US = 50000,
-    RUN_POLL_US = 2000000, /* beside the pidfd */
-    STATUS_WAIT_US =
-        3000000, /* ckpt-run tells the wait status, also when it has to attach again first */
+    RUN_POLL_US = 2000000,    /* beside the pidfd */
+    STATUS_WAIT_US = 3000000, /* for a ckpt-run that has to attach again to tell the wait status */
+    UNREAPED_STATUS_WAIT_US = 60000000, /* ...that is there and stands still */
     STOPPED_STATUS_WAIT_US = 500000,
+    UNTOLD_LOG_US = 30000000,
     RESTART_POLL_US = 1000000,
     RESTART_WAIT_US = 5000000,      /* for ckpt-run to come back, or to connect again */
     ATTACH_AGAIN_WAIT_US = 3000000, /* a living ckpt-run connects again within a few tries */
@@ -87,10 +89,29 @@ static void signal_group(const struct allocation *allocation, int signal)
 
 /* ---- ends ---- */
 
+/* There was nothing left to stop. Not of an application of an earlier life than the one that was to end, whose end is waited for. */
+static bool ended_before_stop(const struct allocation *allocation)
+{
+    const struct process *process = &allocation->process;
+
+    return process->ended_before && process->stop_life <= allocation->entry.life;
+}
+
+/* Nobody could tell how it ended, nor was it told to: it may turn out that its work is complete. */
+static bool ended_unseen(const struct allocation *allocation)
+{
+    const struct process *process = &allocation->process;
+
+    return !process->status_known && !process->will_restart &&
+           (!process_stopping(allocation) || ended_before_stop(allocation));
+}
+
 static void process_forget(struct allocation *allocation)
 {
     struct process *process = &allocation->process;
 
+    if (!ended_unseen(allocation))
+        allocation->entry.start_ticks = 0;
     allocation_machine(allocation)->pid_watch_free(process->watch);
     allocation_machine(allocation)->kin_detach(process->look);
     process->watch = NULL;
@@ -99,8 +120,34 @@ static void process_forget(struct allocation *allocation)
     clock_of(allocation)->timer_stop(process->timer);
     process_move(allocation, PROCESS_ABSENT);
     allocation->entry.pid = 0;
-    allocation->entry.start_ticks = 0;
     allocation->entry.kill_at_us = 0;
+}
+
+/* Status 0 of one that was told to end is no sign of finished work: nobody may take it for that. */
+static void take_status(struct process *process, int32_t wait_status, bool told_to_end)
+{
+    process->status_known = true;
+    process->told_to_end = told_to_end && wait_status == 0;
+    process->wait_status = process->told_to_end ? PROCESS_STATUS_UNKNOWN : wait_status;
+}
+
+/* Nobody tells how it ended: ckpt-run may have left it in the work folder. */
+static void look_for_note(struct allocation *allocation)
+{
+    const struct machine_ops *machine = allocation_machine(allocation);
+    const struct ledger_entry *entry = &allocation->entry;
+    struct end_note note = {
+        .pid = entry->pid, .start_ticks = entry->start_ticks, .life = entry->life};
+    char path[END_NOTE_PATH_BYTES], text[END_NOTE_BYTES];
+
+    if (allocation->process.status_known || entry->start_ticks == MACHINE_NEVER_STARTED ||
+        machine->file_read(machine->context, allocation_user(allocation),
+                           end_note_path(entry->work_dir, path), text, sizeof(text)) < 0 ||
+        !end_note_take(text, &note))
+        return;
+    log_info("end_note", "allocation=%s pid=%" PRIu32 " wait_status=%d told_to_end=%d",
+             entry->allocation_id, entry->pid, (int)note.wait_status, note.told_to_end);
+    take_status(&allocation->process, note.wait_status, note.told_to_end);
 }
 
 static void restart_await(struct allocation *allocation)
@@ -258,14 +305,12 @@ static void process_ended_by_itself(struct allocation *allocation)
     report_exit(allocation);
 }
 
-/* There was nothing left to stop: the work is done and need not be done again. Not of an application of an earlier life than the one
- * that was to end, whose end is waited for. */
+/* The work is done and need not be done again. */
 static bool finished_before_stop(const struct allocation *allocation)
 {
     const struct process *process = &allocation->process;
 
-    return process->ended_before && process->status_known && process->wait_status == 0 &&
-           process->stop_life <= allocation->entry.life;
+    return ended_before_stop(allocation) && process->status_known && process->wait_status == 0;
 }
 
 static void finish_stop(struct allocation *allocation)
@@ -280,6 +325,8 @@ static void finish_stop(struct allocation *allocation)
         report_exit(allocation);
         return;
     }
+    if (process->state != PROCESS_ABSENT)
+        look_for_note(allocation);
     ckpt__v1__agent_report__init(&report);
     report.kind = walltime ? CKPT__V1__REPORT_KIND__REPORT_KIND_WALLTIME_KILLED
                            : CKPT__V1__REPORT_KIND__REPORT_KIND_TERMINATED;
@@ -458,11 +505,61 @@ bool process_abandoned(const struct allocation *allocation)
 
 /* ---- watching ---- */
 
-/* Dead, but ckpt-run has not told how: give it a moment. */
-static void run_poll(struct allocation *allocation)
+static uint64_t later_of(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t earlier_of(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Its parent lives and has not taken its status: init, which takes over from a ckpt-run that is gone, would have done so. */
+static bool unreaped(const struct allocation *allocation)
+{
+    const struct machine_ops *machine = allocation_machine(allocation);
+    struct proc_stat stat;
+
+    return machine->process_read(machine->context, (pid_t)allocation->entry.pid, &stat, NULL) ==
+               0 &&
+           stat.start_ticks == allocation->entry.start_ticks && stat.parent > 1;
+}
+
+/* Dead, but ckpt-run has not told how. While it is attached it will, however long it stands still: another word for the end would be a
+ * guess that costs finished work. Without it, it gets a moment to come back. */
+static void status_await(struct allocation *allocation)
 {
     struct process *process = &allocation->process;
     uint64_t now_us = agent_now_us(allocation->agent);
+    uint64_t waited_us = now_us - later_of(process->gone_us, process->unattended_us);
+    uint64_t wait_us = unreaped(allocation) ? UNREAPED_STATUS_WAIT_US : STATUS_WAIT_US;
+
+    if (allocation->stream != NULL && app_stream_tells(allocation->stream)) {
+        if (now_us - later_of(process->gone_us, process->untold_us) >= UNTOLD_LOG_US) {
+            process->untold_us = now_us;
+            log_warning("status_awaited",
+                        "allocation=%s pid=%" PRIu32
+                        " text=\"it has ended, its ckpt-run is attached and does not say how\"",
+                        allocation->entry.allocation_id, allocation->entry.pid);
+        }
+        clock_of(allocation)->timer_start(process->timer, STATUS_WAIT_US);
+        return;
+    }
+    if (waited_us < wait_us) {
+        clock_of(allocation)
+            ->timer_start(process->timer, earlier_of(wait_us - waited_us, STATUS_WAIT_US));
+        return;
+    }
+    look_for_note(allocation);
+    process->will_restart = process->wait_status != 0 && allocation->stream != NULL &&
+                            app_stream_waits(allocation->stream);
+    process_ended_by_itself(allocation);
+}
+
+static void run_poll(struct allocation *allocation)
+{
+    struct process *process = &allocation->process;
 
     if (process->exit_waits)
         return;
@@ -475,17 +572,9 @@ static void run_poll(struct allocation *allocation)
         clock_of(allocation)->timer_start(process->timer, RUN_POLL_US);
         return;
     }
-    if (process->gone_us == 0) {
-        process->gone_us = now_us;
-        clock_of(allocation)->timer_start(process->timer, STATUS_WAIT_US);
-    } else if (now_us - process->gone_us >= STATUS_WAIT_US) {
-        process->wait_status = PROCESS_STATUS_UNKNOWN;
-        process->will_restart = allocation->stream != NULL && app_stream_waits(allocation->stream);
-        process_ended_by_itself(allocation);
-    } else {
-        clock_of(allocation)
-            ->timer_start(process->timer, STATUS_WAIT_US - (now_us - process->gone_us));
-    }
+    if (process->gone_us == 0)
+        process->gone_us = agent_now_us(allocation->agent);
+    status_await(allocation);
 }
 
 static void process_poll(void *data)
@@ -515,6 +604,7 @@ static void process_watch(struct allocation *allocation)
 
     process->started_us = agent_now_us(allocation->agent);
     process->gone_us = 0;
+    process->untold_us = 0;
     process->killed_us = 0;
     process->unattended_us = process->started_us;
     process->status_known = false;
@@ -595,18 +685,38 @@ void process_resume(struct allocation *allocation)
     allocation->process.ended_before = false; /* it may have been told to end before */
 }
 
-/* Status 0 of one that was told to end is no sign of finished work: nobody may take it for that. */
+/* Its end was told as of one that nobody saw. Only of this very start, and while none of its life is awaited. */
+static void finished_late(struct allocation *allocation, const struct process_exit *exit)
+{
+    struct ledger_entry *entry = &allocation->entry;
+    char detail[] = "its ckpt-run tells only now how it ended";
+    Ckpt__V1__AgentReport report;
+
+    if (exit->wait_status != 0 || exit->told_to_end || exit->will_restart ||
+        entry->restart_awaited || exit->start_ticks == 0 ||
+        exit->start_ticks == MACHINE_NEVER_STARTED || exit->start_ticks != entry->start_ticks ||
+        exit->life != entry->life)
+        return;
+    entry->start_ticks = 0;
+    ckpt__v1__agent_report__init(&report);
+    report.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED;
+    report.life = entry->life;
+    report.detail = detail;
+    allocation_commit(allocation, &report, 0);
+    agent_reconcile_soon(allocation->agent);
+}
+
 void process_exited(struct allocation *allocation, const struct process_exit *exit)
 {
     struct process *process = &allocation->process;
 
-    if (process->state == PROCESS_ABSENT)
-        return; /* told already, as unknown */
+    if (process->state == PROCESS_ABSENT) {
+        finished_late(allocation, exit);
+        return;
+    }
     if (process->gone_us == 0)
         process->gone_us = agent_now_us(allocation->agent);
-    process->status_known = true;
-    process->told_to_end = exit->told_to_end && exit->wait_status == 0;
-    process->wait_status = process->told_to_end ? PROCESS_STATUS_UNKNOWN : exit->wait_status;
+    take_status(process, exit->wait_status, exit->told_to_end);
     process->will_restart = exit->will_restart && !allocation->entry.ended;
     if (process->state == PROCESS_RUNNING)
         process_ended_by_itself(allocation);

@@ -4,7 +4,8 @@
  *               ^                    |                   |                         |
  *               '------- exited -----'------ group gone -'-------------------------'
  *
- * Flow     process_attached() from ckpt-run's message; process_exited() from its message, or by the pidfd when ckpt-run is gone;
+ * Flow     process_attached() from ckpt-run's message; process_exited() from its message. The pidfd tells the end as well: while ckpt-run is
+ *          attached its word is waited for; when it is gone, what it left in the work folder counts (end_note.h), else nobody knows.
  *          process_stop() by an order, by walltime, or because another ckpt-run takes over. The end of a stop is one report:
  *          TERMINATED, WALLTIME_KILLED, or APPLICATION_EXITED: when it is started again, or had finished before the stop.
  * Shapes   one per allocation, inside it. The pid with its start time names the process; signals go to the group.
@@ -51,6 +52,7 @@ struct process {
     bool
         told_to_end; /* from outside, before it ended by itself with status 0: that says nothing of its work */
     bool will_restart;
+    uint64_t untold_us;     /* since it is logged that how it ended was not told yet */
     bool remains;           /* the leader has ended, what it left behind is being killed */
     bool kin_gone;          /* its group has gone, and nothing that left it is there */
     struct kin_look *look;  /* for such */
@@ -69,6 +71,8 @@ struct process_stop_ask {
 };
 
 struct process_exit {
+    uint64_t start_ticks; /* of whom, and of which life */
+    uint64_t life;
     int32_t wait_status; /* as of waitpid(2) */
     bool will_restart;
     bool told_to_end; /* by a signal that ckpt-run passed on */
@@ -92,7 +96,7 @@ void process_attached(struct allocation *allocation, const struct process_identi
 void process_restart_failed(struct allocation *allocation, const char *why);
 /* After the agent's own restart: the one in the journal, or the start that was awaited. */
 void process_resume(struct allocation *allocation);
-/* As ckpt-run saw it. */
+/* As ckpt-run saw it; also when the end had to be told before without its status, and it turns out that the work was done. */
 void process_exited(struct allocation *allocation, const struct process_exit *exit);
 /* The allocation ends, by an order or by walltime. A second stop may shorten the grace, never lengthen it. */
 void process_stop(struct allocation *allocation, const struct process_stop_ask *ask);

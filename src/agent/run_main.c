@@ -19,6 +19,8 @@
 #include <uv.h>
 
 #include "ckpt/v1/app.pb-c.h"
+#include "src/agent/end_note.h"
+#include "src/agent/machine.h"
 #include "src/agent/proc.h"
 #include "src/agent/run_child.h"
 #include "src/agent/run_options.h"
@@ -33,7 +35,8 @@ enum {
     ATTACH_AGAIN_MS = 200,
     REFUSED_AGAIN_MS = 5000, /* an application that goes on all the same */
     WAITING_NOTICE_MS = 3000,
-    LAST_WORD_MS = 4000 /* to deliver the wait status to an agent that is away just now */
+    LAST_WORD_MS = 4000, /* to deliver the wait status to an agent that is away just now */
+    ONLY_WORD_MS = 60000 /* ...when the work folder does not take it */
 };
 
 /*   ATTACHING --ready, started--> RUNNING --ended--> ENDED --told--> TOLD --stream over--> ATTACHING (restart) | exit   */
@@ -47,6 +50,7 @@ enum run_state {
 static struct run {
     struct run_options options;
     uv_loop_t loop;
+    struct machine_ops machine; /* for its files */
     struct rpc_channel *channel;
     struct rpc_client_call *call;
     uv_timer_t timer;     /* attach again; or the notice that it takes long */
@@ -172,6 +176,32 @@ static void leave_fire(uv_timer_t *timer)
     leave(run_exit_code(run.wait_status));
 }
 
+/* For an agent that comes back when this program has left. */
+static int keep_end(struct err *err)
+{
+    const struct end_note note = {.pid = (uint32_t)run.pid,
+                                  .start_ticks = run.start_ticks,
+                                  .life = run.life,
+                                  .wait_status = run.wait_status,
+                                  .told_to_end = run.told_to_end};
+    char path[END_NOTE_PATH_BYTES], text[END_NOTE_BYTES];
+    size_t length = end_note_format(&note, text);
+
+    return run.machine.file_write(run.machine.context, (struct machine_user){geteuid(), getegid()},
+                                  end_note_path(run.work_dir, path), text, length, err);
+}
+
+static void last_word(void)
+{
+    struct err err = {0};
+    bool kept = keep_end(&err) == 0;
+
+    if (!kept && (run.call == NULL || !run.ready))
+        say("the agent is away, and how the application ended cannot be left for it: %s", err.text);
+    if (!run.will_restart)
+        uv_timer_start(&run.last_word, leave_fire, kept ? LAST_WORD_MS : ONLY_WORD_MS, 0);
+}
+
 static void application_ended(int wait_status)
 {
     run.wait_status = wait_status;
@@ -182,8 +212,7 @@ static void application_ended(int wait_status)
     run.refused = false;
     if (run.call == NULL)
         wait_ms(ATTACH_AGAIN_MS, attach_fire);
-    if (!run.will_restart)
-        uv_timer_start(&run.last_word, leave_fire, LAST_WORD_MS, 0);
+    last_word();
     if (run.call != NULL && run.ready)
         send_exited();
 }
@@ -233,8 +262,11 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
                                                 .socket = socket,
                                                 .restart_count = run.restart_count};
     struct proc_stat stat;
+    char note[END_NOTE_PATH_BYTES];
     int failure = run_child_find(run.options.command[0]);
 
+    run.machine.file_remove(run.machine.context, (struct machine_user){geteuid(), getegid()},
+                            end_note_path(run.work_dir, note)); /* of an earlier start */
     if (proc_socket_name(run.options.socket, socket) != 0)
         socket[0] = '\0';
     if (failure == 0)
@@ -492,6 +524,7 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     make_work_dir();
     CHECK(uv_loop_init(&run.loop) == 0);
+    machine_uv_ops(&run.loop, &run.machine);
     CHECK(uv_timer_init(&run.loop, &run.timer) == 0);
     CHECK(uv_timer_init(&run.loop, &run.last_word) == 0);
     watch_signals();

@@ -450,9 +450,9 @@ def a_ckpt_run_with_another_application_waits_for_the_end_of_the_known_one():
         os.kill(first.process.pid, signal.SIGCONT)
         wait_until("the first one's waits", lambda: "event=attach_parked allocation=twice" in cluster.agents["a"].log.read_text(), 10)
         assert alive(first_pid)
+        second.kill()  # it would be waited for
         allocation_in(cluster, "twice", ENDED_FAILED, REQUEUED)
         gone(first_pid)
-        os.kill(second.process.pid, signal.SIGCONT)
         cluster.debug_check()
 
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ckpt/v1/app.pb-c.h"
+#include "src/agent/end_note.h"
 #include "src/base/check.h"
 #include "src/rpc/client.h"
 
@@ -185,6 +186,19 @@ static void last_word_over(void *data)
     leave(run, exit_code_of(run->wait_status));
 }
 
+static void keep_end(struct application_run *run)
+{
+    const struct end_note note = {.pid = (uint32_t)run->pid,
+                                  .start_ticks = run->start_ticks,
+                                  .life = run->life,
+                                  .wait_status = run->wait_status,
+                                  .told_to_end = run->told_to_end};
+    char path[END_NOTE_PATH_BYTES], text[END_NOTE_BYTES];
+
+    agent_files_write(run->machine->files, end_note_path(run->work_dir, path), text,
+                      end_note_format(&note, text));
+}
+
 static void application_ended(struct application_run *run)
 {
     struct machine_process *process = agent_machine_find(run->machine, run->pid);
@@ -198,6 +212,7 @@ static void application_ended(struct application_run *run)
         agent_machine_kill_group(run->machine, run->pid, SIGKILL);
     run->state = RUN_ENDED;
     run->refused_running = false;
+    keep_end(run);
     if (run->call == NULL)
         run->clock.timer_start(run->timer, ATTACH_AGAIN_US);
     if (!run->will_restart)
@@ -236,6 +251,9 @@ static void hold_application(struct application_run *run, const Ckpt__V1__Attach
                                             .ended = child_ended,
                                             .data = run};
 
+    char note[END_NOTE_PATH_BYTES];
+
+    agent_files_remove(run->machine->files, end_note_path(run->work_dir, note));
     run->child = application_new(run->machine, &setup);
     run->pid = application_process(run->child)->pid;
     run->start_ticks = application_process(run->child)->start_ticks;
