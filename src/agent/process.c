@@ -426,6 +426,19 @@ static void end_allocation(struct allocation *allocation, const struct process_s
         app_stream_end(allocation->stream, ask->reason);
 }
 
+/* With what is left of the grace, whoever began it. */
+static void log_stop(const struct allocation *allocation, const struct process_stop_ask *ask,
+                     uint64_t kill_at_us)
+{
+    uint64_t now_us = agent_now_us(allocation->agent);
+    char life[CHECKPOINT_ID_TEXT_BYTES];
+
+    log_info("stop", "allocation=%s life=%s pid=%" PRIu32 " cause=%d reason=%d grace_ms=%" PRIu64,
+             allocation->entry.allocation_id, checkpoint_id_format(ask->life, life),
+             allocation->entry.pid, (int)ask->cause, (int)ask->reason,
+             kill_at_us > now_us ? (kill_at_us - now_us) / 1000 : 0);
+}
+
 void process_stop(struct allocation *allocation, const struct process_stop_ask *ask)
 {
     struct process *process = &allocation->process;
@@ -435,12 +448,9 @@ void process_stop(struct allocation *allocation, const struct process_stop_ask *
                               : agent_now_us(allocation->agent) + ask->grace_ms * 1000;
     bool stopping = process_stopping(allocation);
     bool sooner = !stopping || kill_at_us < entry->kill_at_us;
-    char life[CHECKPOINT_ID_TEXT_BYTES];
 
     CHECK(ask->cause != STOP_BY_TAKEOVER);
-    log_info("stop", "allocation=%s life=%s pid=%" PRIu32 " cause=%d reason=%d grace_ms=%" PRIu64,
-             entry->allocation_id, checkpoint_id_format(ask->life, life), entry->pid,
-             (int)ask->cause, (int)ask->reason, ask->grace_ms);
+    log_stop(allocation, ask, sooner ? kill_at_us : entry->kill_at_us);
     if (sooner && process->state != PROCESS_ABSENT)
         entry->kill_at_us = kill_at_us;
     if (!stopping || process->cause == STOP_BY_TAKEOVER)

@@ -518,6 +518,61 @@ static void a_grace_goes_on_where_it_was(void **state)
     allocation_free(again);
 }
 
+/* From here on, into a file, until last_logged(). */
+static FILE *begin_log(int *ret_stderr)
+{
+    FILE *log = tmpfile();
+
+    assert_non_null(log);
+    *ret_stderr = dup(STDERR_FILENO);
+    assert_true(*ret_stderr >= 0);
+    assert_true(dup2(fileno(log), STDERR_FILENO) >= 0);
+    return log;
+}
+
+/* The value of the key in the last line of the event. */
+static long last_logged(FILE *log, int former_stderr, const char *event, const char *key)
+{
+    char line[1024];
+    long value = -1;
+
+    assert_true(dup2(former_stderr, STDERR_FILENO) >= 0);
+    close(former_stderr);
+    rewind(log);
+    while (fgets(line, sizeof(line), log) != NULL)
+        if (strstr(line, event) != NULL && strstr(line, key) != NULL)
+            value = strtol(strstr(line, key) + strlen(key), NULL, 10);
+    fclose(log);
+    return value;
+}
+
+/* By the agent that was told, the one that restarts, and one whose longer grace changes nothing any more. */
+static void what_is_left_of_a_grace_is_logged(void **state)
+{
+    struct allocation *again;
+    int former_stderr;
+    FILE *log = begin_log(&former_stderr);
+
+    (void)state;
+    stop(STOP_BY_ORDER, LIFE); /* a second */
+    assert_int_equal(last_logged(log, former_stderr, "event=stop ", "grace_ms="), 1000);
+    still_now_us += 400000;
+    log = begin_log(&former_stderr);
+    again = resumed();
+    assert_int_equal(last_logged(log, former_stderr, "event=stop ", "grace_ms="), 600);
+    still_now_us += 100000;
+    log = begin_log(&former_stderr);
+    process_stop(again, &(struct process_stop_ask){
+                            .cause = STOP_BY_ORDER, .grace_ms = 120000, .life = LIFE});
+    assert_int_equal(last_logged(log, former_stderr, "event=stop ", "grace_ms="), 500);
+    still_now_us += SECOND_US;
+    log = begin_log(&former_stderr);
+    process_stop(again, &(struct process_stop_ask){
+                            .cause = STOP_BY_ORDER, .grace_ms = 120000, .life = LIFE});
+    assert_int_equal(last_logged(log, former_stderr, "event=stop ", "grace_ms="), 0);
+    allocation_free(again);
+}
+
 static void a_grace_that_was_ordered_is_not_cut_short(void **state)
 {
     uint64_t began_us = still_now_us;
@@ -621,6 +676,7 @@ int main(void)
         PROCESS_TEST(what_ends_with_0_when_told_to_has_not_finished),
         PROCESS_TEST(what_was_told_by_the_agent_before_has_not_finished),
         PROCESS_TEST(a_grace_goes_on_where_it_was),
+        PROCESS_TEST(what_is_left_of_a_grace_is_logged),
         PROCESS_TEST(a_grace_that_was_ordered_is_not_cut_short),
         PROCESS_TEST(a_grace_that_became_shorter_stays_so),
         PROCESS_TEST(a_grace_whose_end_is_not_known_begins_again),
