@@ -176,6 +176,28 @@ static bool is_ahead(const struct survivor *other, const struct survivor *own)
     return other->facts.last_index > own->facts.last_index;
 }
 
+/* I10: the same log makes the same state, so that one of them has been changed by something else, and its log says nothing of that. */
+static bool is_different(const struct survivor *other, const struct survivor *own)
+{
+    return other->facts.last_term == own->facts.last_term &&
+           other->facts.last_index == own->facts.last_index && strcmp(other->hash, own->hash) != 0;
+}
+
+static int different(const struct survivor *own, const struct survivor *other, bool accept_loss,
+                     FILE *out, struct err *err)
+{
+    fprintf(out, "DIFFERENT: %s and %s end with the same entry, but hash %s is not %s.\n",
+            own->path, other->path, own->hash, other->hash);
+    if (accept_loss)
+        return 0;
+    return err_set(err, ERR_REFUSED,
+                   "%s (hash %s) and %s (hash %s) end with the same entry and hold different "
+                   "states: one of them is wrong. Look at a third folder with --compare: the hash "
+                   "that two have is the right one; recover one of those and leave the odd one "
+                   "out, or restore a backup, or give --accept-loss",
+                   own->path, own->hash, other->path, other->hash);
+}
+
 static int compare(const struct survivor *own, const struct survivor *other, bool accept_loss,
                    FILE *out, struct err *err)
 {
@@ -186,6 +208,8 @@ static int compare(const struct survivor *own, const struct survivor *other, boo
                        "%s is of incarnation %016" PRIx64 ", %s of %016" PRIx64
                        ": they do not belong to the same history; leave one out",
                        other->path, other->facts.incarnation, own->path, own->facts.incarnation);
+    if (is_different(other, own))
+        return different(own, other, accept_loss, out, err);
     common = common_index(own, other);
     if (common >= last)
         fprintf(out, "%s holds everything that %s holds.\n", own->path, other->path);

@@ -184,6 +184,33 @@ def a_member_that_is_behind_is_not_recovered_unnoticed():
         assert running.returncode == 1 and "locked" in running.stderr, running
 
 
+def folders_that_end_alike_with_different_states_are_not_recovered_unnoticed():
+    """I10: who follows broken bytes is told apart from the others by the hash alone."""
+    with Cluster(members=1) as one, Cluster(members=1) as two:
+        ends = []
+        for cluster in (one, two):
+            cluster.start()
+            fill(cluster, 5)
+        while not ends or ends[0] != ends[1]:
+            ends = [metric(c.members[0].http, "ckpt_raft_applied_index") for c in (one, two)]
+            if ends[0] != ends[1]:
+                fill(one if ends[0] < ends[1] else two, 1, f"more{sum(ends)}-")
+        for cluster in (one, two):
+            cluster.members[0].kill()
+        (member,), other = one.members, str(two.members[0].data_dir)
+        looked = daemon(one, member, "--inspect-data", "--compare", other)
+        own, foreign = hash_of(looked.stdout)
+        assert own != foreign and len(set(re.findall(r"^last entry +(index \d+, term \d+);", looked.stdout, re.M))) == 1, looked
+        before = (member.data_dir / "identity").read_bytes()
+        refused = daemon(one, member, "--recover", "--compare", other, "--confirm", own)
+        assert refused.returncode == 1 and before == (member.data_dir / "identity").read_bytes(), refused
+        for word in (f"{member.data_dir} (hash {own})", f"{other} (hash {foreign})", "--compare", "--accept-loss"):
+            assert word in refused.stderr, refused
+        assert "holds everything" not in refused.stdout and "DIFFERENT" in refused.stdout, refused
+        done = daemon(one, member, "--recover", "--compare", other, "--confirm", own, "--accept-loss")
+        assert done.returncode == 0 and "DIFFERENT" in done.stdout, done
+
+
 def a_restored_cluster_goes_on_where_the_backup_was():
     with Cluster() as cluster:
         cluster.start()
@@ -434,7 +461,8 @@ def a_removed_member_does_not_go_on_alone():
 if __name__ == "__main__":
     sys.exit(tap([one_survivor_goes_on_alone_with_everything_it_held, a_recovered_member_becomes_a_cluster_of_three_again,
                   two_members_recovered_separately_refuse_each_other,
-                  a_member_that_is_behind_is_not_recovered_unnoticed, a_restored_cluster_goes_on_where_the_backup_was,
+                  a_member_that_is_behind_is_not_recovered_unnoticed,
+                  folders_that_end_alike_with_different_states_are_not_recovered_unnoticed, a_restored_cluster_goes_on_where_the_backup_was,
                   a_member_of_a_restored_cluster_that_is_restored_again_has_no_vote, applications_live_through_a_restore_and_agents_obey_the_new_epoch,
                   a_file_that_is_restored_twice_needs_a_higher_epoch, wrong_files_are_refused_before_anything_is_written,
                   members_restored_from_different_files_do_not_form_a_cluster, a_removed_member_does_not_go_on_alone]))
