@@ -31,6 +31,8 @@ struct client_pending {
     struct rpc_timer
         timer; /* until the next attempt, or the deadline while there is none under way */
     struct rpc_client_call *attempt;
+    uint64_t attempt_began_ms;
+    bool attempt_cut; /* it ends with the caller's deadline, before its own time is over */
     ProtobufCMessage *reply;
     bool reply_bad;
     char last_text[256]; /* of the last refused attempt: why it took so long */
@@ -132,7 +134,29 @@ static void attempt_message(struct rpc_client_call *call, void *data, const uint
     pending->reply_bad = pending->reply == NULL;
 }
 
-/* Whether another attempt may help, and when. An attempt that ended with the caller's own deadline is not worth one. */
+/* The caller's deadline ended it, which says nothing about the member: only when such attempts have waited for as long as one may last,
+ * and nothing else was heard of it meanwhile, it is left. */
+static bool attempt_was_cut(struct client_pending *pending, const struct rpc_end *end,
+                            uint64_t now_ms)
+{
+    struct client *client = pending->client;
+    uint64_t from_ms = pending->attempt_began_ms;
+
+    if (!pending->attempt_cut || end->status != RPC_DEADLINE_EXCEEDED) {
+        client->waited_ms = 0;
+        return false;
+    }
+    if (from_ms < client->waited_until_ms)
+        from_ms = client->waited_until_ms; /* several wait at the same time */
+    client->waited_ms += now_ms - from_ms;
+    client->waited_until_ms = now_ms;
+    if (client->waited_ms < client->attempt_ms)
+        return true;
+    client->waited_ms = 0;
+    return false;
+}
+
+/* Whether another attempt may help, and when. */
 static bool attempt_retry(struct client_pending *pending, const struct rpc_end *end,
                           uint64_t *ret_delay_ms)
 {
@@ -157,35 +181,6 @@ static void note_refusal(struct client_pending *pending, const struct rpc_end *e
         pending->uncertain = true;
 }
 
-static void attempt_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)
-{
-    struct client_pending *pending = data;
-    struct client *client = pending->client;
-    uint64_t now_ms = uv_now(client->loop);
-    uint64_t delay_ms = 0;
-
-    (void)call;
-    pending->attempt = NULL;
-    if (attempt_retry(pending, end, &delay_ms)) {
-        note_refusal(pending, end);
-        if (pending->reply != NULL)
-            protobuf_c_message_free_unpacked(pending->reply, NULL);
-        pending->reply = NULL;
-        pending->reply_bad = false;
-        /* never inside the callback, and never past the deadline */
-        rpc_timer_start(&client->timers, &pending->timer,
-                        delay_ms < pending->deadline_ms - now_ms ? now_ms + delay_ms
-                                                                 : pending->deadline_ms);
-    } else if (end->status == RPC_OK && (pending->reply == NULL || pending->reply_bad)) {
-        pending_done(pending, RPC_INTERNAL, "answer is not the expected message");
-    } else {
-        pending_done(pending, end->status, end->message);
-    }
-}
-
-static const struct rpc_client_handlers attempt_handlers = {.on_message = attempt_message,
-                                                            .on_end = attempt_end};
-
 /* Who knows that nothing happened is not told that it is unknown. NOT_LEADER is UNAVAILABLE then: a refusal would be final. */
 static void pending_overdue(struct client_pending *pending)
 {
@@ -205,6 +200,38 @@ static void pending_overdue(struct client_pending *pending)
     pending_done(pending, RPC_DEADLINE_EXCEEDED, text);
 }
 
+static void attempt_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)
+{
+    struct client_pending *pending = data;
+    struct client *client = pending->client;
+    uint64_t now_ms = uv_now(client->loop);
+    uint64_t delay_ms = 0;
+
+    (void)call;
+    pending->attempt = NULL;
+    if (attempt_was_cut(pending, end, now_ms)) {
+        note_refusal(pending, end);
+        pending_overdue(pending);
+    } else if (attempt_retry(pending, end, &delay_ms)) {
+        note_refusal(pending, end);
+        if (pending->reply != NULL)
+            protobuf_c_message_free_unpacked(pending->reply, NULL);
+        pending->reply = NULL;
+        pending->reply_bad = false;
+        /* never inside the callback, and never past the deadline */
+        rpc_timer_start(&client->timers, &pending->timer,
+                        delay_ms < pending->deadline_ms - now_ms ? now_ms + delay_ms
+                                                                 : pending->deadline_ms);
+    } else if (end->status == RPC_OK && (pending->reply == NULL || pending->reply_bad)) {
+        pending_done(pending, RPC_INTERNAL, "answer is not the expected message");
+    } else {
+        pending_done(pending, end->status, end->message);
+    }
+}
+
+static const struct rpc_client_handlers attempt_handlers = {.on_message = attempt_message,
+                                                            .on_end = attempt_end};
+
 static void pending_attempt(struct client_pending *pending)
 {
     struct client *client = pending->client;
@@ -215,6 +242,8 @@ static void pending_attempt(struct client_pending *pending)
         pending_overdue(pending);
         return;
     }
+    pending->attempt_began_ms = now_ms;
+    pending->attempt_cut = client->follow != NULL && left_ms < client->attempt_ms;
     if (client->follow != NULL && left_ms > client->attempt_ms)
         left_ms = client->attempt_ms;
     pending->attempt = rpc_channel_unary(client->follow != NULL ? rpc_follow_channel(client->follow)

@@ -16,6 +16,8 @@ struct client {
     uint64_t timeout_ms;
     struct rpc_timers timers;
     struct list calls;
+    uint64_t waited_ms;       /* of attempts that were cut short, since anything was heard */
+    uint64_t waited_until_ms; /* so far it is counted */
     bool freeing;
 };
 

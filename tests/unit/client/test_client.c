@@ -302,6 +302,59 @@ static void a_member_that_hangs_is_left_after_the_attempt_deadline(void **state)
     members_close();
 }
 
+/* A short deadline of one caller says nothing about the leader, from whom the others are not led away. */
+static void the_callers_own_deadline_leaves_no_member(void **state)
+{
+    char endpoints[128];
+    struct client *client;
+    struct answer answer;
+
+    (void)state;
+    members_open(endpoints);
+    members[0].script[0] = members[0].script[2] = HANG;
+    client = client_of(endpoints);
+    for (size_t i = 0; i < 4; i++) {
+        ask(client, &answer, i % 2 == 0 ? 100 : 0);
+        run_until(&answer.done);
+        assert_int_equal(answer.status, i % 2 == 0 ? RPC_DEADLINE_EXCEEDED : RPC_OK);
+    }
+    assert_uint_equal(members[0].requests, 4);
+    client_free(client);
+    members_close();
+}
+
+/* Callers who never wait for as long as an attempt lasts are not bound to it for ever. */
+static void a_member_that_hangs_is_left_by_impatient_callers_too(void **state)
+{
+    char endpoints[128];
+    struct client *client;
+    struct answer answer;
+
+    (void)state;
+    members_open(endpoints);
+    for (size_t n = 0; n < SCRIPT_MAX; n++)
+        members[0].script[n] = HANG;
+    client = client_of(endpoints);
+    for (size_t i = 0; i < 2; i++) {
+        struct answer beside;
+
+        ask(client, &beside, 60); /* at the same time: the time counts once */
+        ask(client, &answer, 60);
+        run_until(&answer.done);
+        run_until(&beside.done);
+        assert_int_equal(answer.status, RPC_DEADLINE_EXCEEDED);
+    }
+    assert_uint_equal(members[0].requests, 4);
+    for (size_t i = 0; i < 3 && answer.status != RPC_OK; i++) {
+        ask(client, &answer, 60);
+        run_until(&answer.done);
+    }
+    assert_int_equal(answer.status, RPC_OK);
+    assert_uint_equal(members[1].requests, 1);
+    client_free(client);
+    members_close();
+}
+
 static void dead_members_are_passed_over_quickly(void **state)
 {
     char endpoints[128];
@@ -564,6 +617,8 @@ int main(void)
         cmocka_unit_test(a_business_refusal_is_final),
         cmocka_unit_test(push_back_is_waited_for),
         cmocka_unit_test(a_member_that_hangs_is_left_after_the_attempt_deadline),
+        cmocka_unit_test(the_callers_own_deadline_leaves_no_member),
+        cmocka_unit_test(a_member_that_hangs_is_left_by_impatient_callers_too),
         cmocka_unit_test(dead_members_are_passed_over_quickly),
         cmocka_unit_test(the_deadline_ends_the_retries_and_tells_the_last_reason),
         cmocka_unit_test(the_deadline_tells_when_nothing_was_done),
