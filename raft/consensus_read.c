@@ -141,6 +141,9 @@ void core_reads_progress(struct consensus *consensus)
 {
     if (consensus->closing)
         return;
+    if (!list_empty(&consensus->reads_round) && core_is_leader(consensus) &&
+        consensus->raft.current_term == consensus->read_term)
+        round_confirm_if_majority(consensus); /* whoever was missing may be no voter any more */
     round_start(consensus);
     while (!list_empty(&consensus->reads_confirmed)) {
         struct read *read = LIST_ITEM(consensus->reads_confirmed.next, struct read, node);
