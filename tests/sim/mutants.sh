@@ -38,13 +38,15 @@ try() { # name
 }
 for name in "${names[@]}"; do
     number=$((number + 1))
-    if patch -p1 -s < "$base/tests/sim/mutants/$name.patch"; then
+    # exactly where it was drawn: with some tolerance it may land in another function
+    if patch -p1 -s -F0 < "$base/tests/sim/mutants/$name.patch"; then
         try "$name"
-        patch -p1 -s -R < "$base/tests/sim/mutants/$name.patch" || exit 1
     else
         not_ok "$name" "the patch does not apply"
-        exit 1
     fi
+    while read -r file; do # as it was, and newer than what was built of it
+        cp "$base/$file" "$file" && rm -f "$file.orig" "$file.rej"
+    done < <(sed -n 's#^--- a/##p' "$base/tests/sim/mutants/$name.patch")
 done
 echo "1..$number"
 exit $failed
