@@ -229,8 +229,9 @@ static int look(struct offline *offline, const struct offline_hooks *hooks,
 {
     struct looking looking = {.hooks = hooks, .facts = facts};
 
-    if (log_open(offline, err) != 0 || snapshot_look(offline, &looking, err) != 0 ||
-        log_look(offline, &looking, err) != 0 ||
+    if (log_open(offline, err) != 0 ||
+        folder_holds(&offline->folder, FOLDER_BLANK_FILE, &facts->filling, err) != 0 ||
+        snapshot_look(offline, &looking, err) != 0 || log_look(offline, &looking, err) != 0 ||
         recovering_read(&offline->folder, facts, err) != 0 ||
         vote_open(&offline->vote, &offline->folder, false, err) != 0)
         return -1;

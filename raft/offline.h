@@ -26,7 +26,8 @@ struct offline_hooks {
 struct offline_facts {
     uint64_t member_id;
     uint64_t incarnation; /* of the log */
-    bool recovering;      /* a recovery was cut short: the identity has another incarnation */
+    bool filling; /* blank.h: it is not known to hold what was acknowledged before it was begun */
+    bool recovering; /* a recovery was cut short: the identity has another incarnation */
     uint64_t epoch_min;
     uint64_t term; /* highest it has seen */
     uint64_t voted_for;

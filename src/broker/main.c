@@ -63,7 +63,8 @@ static const char usage[] =
     "  --recover        quorum is lost for good: go on alone with this data folder\n"
     "  --compare DIR    another member's data folder, or a copy of it\n"
     "  --confirm HASH   of the folder to recover, instead of typing it\n"
-    "  --accept-loss    recover although another folder is ahead, or holds another state\n"
+    "  --accept-loss    recover although another folder is ahead or differs, or this one was being "
+    "filled\n"
     "  --verify-backup BACKUP  restore it in memory, check the state, and end\n"
     "\n"
     "  --version        show the version\n";

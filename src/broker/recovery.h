@@ -5,7 +5,8 @@
  *          of one voter (raft/offline.h). Members are added afterwards like to any cluster.
  * Shapes   the new incarnation is drawn by chance, and the epoch depends on the member's place in the last configuration: two
  *          members that are recovered separately refuse each other and give ids that never meet.
- * Errors   ERR_REFUSED another folder is ahead, ends with the same entry and another hash, belongs to another incarnation, or the hash is another one.
+ * Errors   ERR_REFUSED another folder is ahead, ends with the same entry and another hash, or belongs to another incarnation; this
+ *          one was being filled (S17 in raft/README.md); the hash is another one.
  */
 #ifndef CKPT_BROKER_RECOVERY_H
 #define CKPT_BROKER_RECOVERY_H
@@ -25,7 +26,7 @@ struct recovery_options {
     const char *others[RECOVERY_FOLDERS_MAX]; /* folders of other members, or copies of them */
     size_t other_count;
     const char *confirm; /* the survivor's hash; NULL: asked for */
-    bool accept_loss;    /* although another folder is ahead of this one, or differs */
+    bool accept_loss;    /* although another is ahead or differs, or this one was being filled */
 };
 
 int recovery_run(const struct config *config, const struct recovery_options *options, FILE *in,

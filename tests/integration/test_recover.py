@@ -211,6 +211,35 @@ def folders_that_end_alike_with_different_states_are_not_recovered_unnoticed():
         assert done.returncode == 0 and "DIFFERENT" in done.stdout, done
 
 
+def a_folder_that_was_being_filled_is_not_recovered_unnoticed():
+    """S17: its member was wiped and begun anew; nobody knows whether it got all that was acknowledged."""
+    with Cluster() as cluster:
+        cluster.start()
+        fill(cluster, 10)
+        wait_until("all have applied it", lambda: len({metric(m.http, "ckpt_raft_applied_index") for m in cluster.members}) == 1, 10)
+        for member in cluster.members:
+            member.kill()
+        whole, half, _ = cluster.members
+        shown = daemon(cluster, whole, "--inspect-data").stdout
+        assert "FILLING" not in shown, shown
+        (half.data_dir / "blank").touch()  # as it is until a leader has filled it
+        looked = daemon(cluster, half, "--inspect-data", "--compare", str(whole.data_dir)).stdout
+        assert looked.count("FILLING") == 1 and looked.index("FILLING") < looked.index(str(whole.data_dir)), looked
+        digest = hash_of(looked)[0]
+        before = (half.data_dir / "identity").read_bytes()
+        for compared in ([], ["--compare", str(whole.data_dir)]):
+            refused = daemon(cluster, half, "--recover", "--confirm", digest, *compared)
+            assert refused.returncode == 1 and before == (half.data_dir / "identity").read_bytes(), refused
+            assert str(half.data_dir) in refused.stderr and "may lack" in refused.stderr and "--accept-loss" in refused.stderr, refused
+        done = daemon(cluster, whole, "--recover", "--compare", str(half.data_dir), "--confirm", digest)
+        assert done.returncode == 0, done  # the other one's gaps are not its own
+        done = daemon(cluster, half, "--recover", "--confirm", digest, "--accept-loss")
+        assert done.returncode == 0 and f"WARNING: {half.data_dir} was being filled" in done.stdout, done
+        assert not (half.data_dir / "blank").exists()
+        half.start()
+        wait_until("it leads alone", lambda: http_status(half.http, "/leader") == 200, 10)
+
+
 def a_restored_cluster_goes_on_where_the_backup_was():
     with Cluster() as cluster:
         cluster.start()
@@ -462,7 +491,8 @@ if __name__ == "__main__":
     sys.exit(tap([one_survivor_goes_on_alone_with_everything_it_held, a_recovered_member_becomes_a_cluster_of_three_again,
                   two_members_recovered_separately_refuse_each_other,
                   a_member_that_is_behind_is_not_recovered_unnoticed,
-                  folders_that_end_alike_with_different_states_are_not_recovered_unnoticed, a_restored_cluster_goes_on_where_the_backup_was,
+                  folders_that_end_alike_with_different_states_are_not_recovered_unnoticed,
+                  a_folder_that_was_being_filled_is_not_recovered_unnoticed, a_restored_cluster_goes_on_where_the_backup_was,
                   a_member_of_a_restored_cluster_that_is_restored_again_has_no_vote, applications_live_through_a_restore_and_agents_obey_the_new_epoch,
                   a_file_that_is_restored_twice_needs_a_higher_epoch, wrong_files_are_refused_before_anything_is_written,
                   members_restored_from_different_files_do_not_form_a_cluster, a_removed_member_does_not_go_on_alone]))

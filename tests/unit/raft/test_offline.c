@@ -135,6 +135,7 @@ static void a_folder_tells_what_it_holds_and_is_not_changed_by_it(void **state)
     assert_uint_equal(facts.voted_for, 3);
     assert_uint_equal(facts.member_count, MEMBERS);
     assert_true(facts.voters[0] && facts.member_ids[2] == 3);
+    assert_true(facts.filling);
     w.config.member_id = 0; /* whoever's it is */
     assert_int_equal(look(&w, &again, &err), 0);
     assert_memory_equal(&facts, &again, sizeof(facts));
@@ -164,6 +165,7 @@ static void a_recovered_folder_is_a_cluster_of_one_voter(void **state)
     assert_uint_equal(after.last_term, FIRST_TERM + 1);
     assert_uint_equal(after.term, FIRST_TERM + 1);
     assert_uint_equal(after.voted_for, 0);
+    assert_false(after.filling);
     assert_uint_equal(w.applied, ENTRIES - 1);
     /* the facts are of before: somebody else was faster */
     assert_int_equal(offline_recover(&w.config, &facts, &recovered, &err), -1);
@@ -250,6 +252,7 @@ static void a_restored_folder_begins_with_the_state(void **state)
     assert_uint_equal(facts.term, 7);
     assert_uint_equal(facts.member_count, MEMBERS);
     assert_uint_equal(facts.incarnation, 88);
+    assert_true(facts.filling);
     assert_int_equal(offline_restore(&w.config, &restored, write_state, NULL, &err), -1);
     assert_int_equal(err.code, ERR_REFUSED);
     assert_non_null(strstr(err.text, "is not empty"));
