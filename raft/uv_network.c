@@ -2,7 +2,10 @@
  *
  * Flow     connect: resolve, connect, opened, received..., closed. Reads go on all the time so that the end of the other process
  *          shows at once. Writes are queued by libuv; unsent_bytes() is its queue.
- * Shapes   a stream is freed by libuv's close callback; closed or close() is the last the user hears of it.
+ *          A name may have several addresses: the next one is dialled when one refuses, or has not answered for CONNECT_STEP_MS.
+ * Shapes   a stream is freed by libuv's close callback; closed or close() is the last the user hears of it. Each address needs a handle
+ *          of its own, which takes the place of the one before it when that is closed. At most CONNECT_ADDRESSES_MAX, in the
+ *          resolver's order.
  */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -11,18 +14,33 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "raft/transport.h"
 #include "raft/uv_io.h"
 #include "src/base/check.h"
 
-enum { READ_BYTES = 1 << 16, BACKLOG = 64, KEEPALIVE_S = 2, USER_TIMEOUT_MS = 5000 };
+enum {
+    READ_BYTES = 1 << 16,
+    BACKLOG = 64,
+    KEEPALIVE_S = 2,
+    USER_TIMEOUT_MS = 5000,
+    CONNECT_ADDRESSES_MAX = 4,
+    CONNECT_STEP_MS = 500 /* all of them within the time that the transport gives a dial */
+};
+_Static_assert((int)CONNECT_ADDRESSES_MAX *(int)CONNECT_STEP_MS <= (int)TRANSPORT_DIAL_TIMEOUT_MS,
+               "the last address has its time, too");
 
 struct network_stream {
     uv_tcp_t tcp;
     uv_connect_t connecting;
     uv_getaddrinfo_t resolving;
+    uv_timer_t patience; /* of one that connects, while there is another address */
+    struct sockaddr_storage addresses[CONNECT_ADDRESSES_MAX];
+    unsigned address_count, address_next;
+    unsigned handles; /* that libuv still holds */
     bool resolve_pending;
-    bool closed; /* the user has been told or has closed */
-    bool handle_gone;
+    bool renewing; /* the handle is being closed, and is opened again for the next address */
+    bool connects; /* and was not accepted: `patience` is in use */
+    bool closed;   /* the user has been told or has closed */
     struct network_events events;
     char address[256];
     char read_buffer[READ_BYTES];
@@ -64,7 +82,7 @@ static int split_address(const char *address, char host[256], char port[16], str
 
 static void stream_free_if_done(struct network_stream *stream)
 {
-    if (stream->handle_gone && !stream->resolve_pending)
+    if (stream->handles == 0 && !stream->resolve_pending)
         free(stream);
 }
 
@@ -72,7 +90,8 @@ static void stream_handle_closed(uv_handle_t *handle)
 {
     struct network_stream *stream = handle->data;
 
-    stream->handle_gone = true;
+    CHECK(stream->handles > 0);
+    stream->handles--;
     stream_free_if_done(stream);
 }
 
@@ -82,7 +101,10 @@ static void stream_shut(struct network_stream *stream)
     stream->closed = true;
     if (stream->resolve_pending)
         uv_cancel((uv_req_t *)&stream->resolving);
-    uv_close((uv_handle_t *)&stream->tcp, stream_handle_closed);
+    if (!stream->renewing) /* else it is being closed already */
+        uv_close((uv_handle_t *)&stream->tcp, stream_handle_closed);
+    if (stream->connects)
+        uv_close((uv_handle_t *)&stream->patience, stream_handle_closed);
 }
 
 static void stream_fail(struct network_stream *stream, const char *what, int status)
@@ -104,6 +126,7 @@ static struct network_stream *stream_new(uv_loop_t *loop)
 
     CHECK(uv_tcp_init(loop, &stream->tcp) == 0);
     stream->tcp.data = stream;
+    stream->handles = 1;
     return stream;
 }
 
@@ -139,24 +162,76 @@ static void stream_read(uv_stream_t *tcp, ssize_t length, const uv_buf_t *buf)
         stream->events.received(stream->events.data, (const uint8_t *)buf->base, (size_t)length);
 }
 
+/* ---- one address after the other ---- */
+
+static void stream_dial(struct network_stream *stream);
+
+static void stream_renewed(uv_handle_t *handle)
+{
+    struct network_stream *stream = handle->data;
+
+    stream->renewing = false;
+    if (stream->closed) {
+        stream_handle_closed(handle);
+        return;
+    }
+    CHECK(uv_tcp_init(stream->patience.loop, &stream->tcp) == 0);
+    stream->tcp.data = stream;
+    stream_dial(stream);
+}
+
+static void stream_dial_failed(struct network_stream *stream, int status)
+{
+    uv_timer_stop(&stream->patience);
+    if (stream->address_next == stream->address_count) {
+        stream_fail(stream, "connect to", status);
+        return;
+    }
+    stream->renewing = true;
+    uv_close((uv_handle_t *)&stream->tcp, stream_renewed);
+}
+
+static void stream_impatient(uv_timer_t *timer)
+{
+    stream_dial_failed(timer->data, UV_ETIMEDOUT);
+}
+
 static void stream_connected(uv_connect_t *request, int status)
 {
     struct network_stream *stream = request->data;
 
-    if (stream->closed)
+    if (stream->closed || stream->renewing)
         return;
     if (status != 0) {
-        stream_fail(stream, "connect to", status);
+        stream_dial_failed(stream, status);
         return;
     }
+    uv_timer_stop(&stream->patience);
     stream_set_options(stream);
     CHECK(uv_read_start((uv_stream_t *)&stream->tcp, stream_allocate, stream_read) == 0);
     stream->events.opened(stream->events.data);
 }
 
+static void stream_dial(struct network_stream *stream)
+{
+    const struct sockaddr_storage *address = &stream->addresses[stream->address_next];
+    int status;
+
+    CHECK(stream->address_next < stream->address_count);
+    stream->address_next++;
+    stream->connecting.data = stream;
+    status = uv_tcp_connect(&stream->connecting, &stream->tcp, (const struct sockaddr *)address,
+                            stream_connected);
+    if (status != 0)
+        stream_dial_failed(stream, status);
+    else if (stream->address_next < stream->address_count)
+        uv_timer_start(&stream->patience, stream_impatient, CONNECT_STEP_MS, 0);
+}
+
 static void stream_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *found)
 {
     struct network_stream *stream = request->data;
+    const struct addrinfo *at;
 
     stream->resolve_pending = false;
     if (stream->closed) {
@@ -164,14 +239,16 @@ static void stream_resolved(uv_getaddrinfo_t *request, int status, struct addrin
         stream_free_if_done(stream);
         return;
     }
-    if (status == 0) {
-        stream->connecting.data = stream;
-        status =
-            uv_tcp_connect(&stream->connecting, &stream->tcp, found->ai_addr, stream_connected);
+    for (at = found; status == 0 && at != NULL; at = at->ai_next) {
+        CHECK(at->ai_addrlen <= sizeof(stream->addresses[0]));
+        if (stream->address_count < CONNECT_ADDRESSES_MAX)
+            memcpy(&stream->addresses[stream->address_count++], at->ai_addr, at->ai_addrlen);
     }
     uv_freeaddrinfo(found);
-    if (status != 0)
-        stream_fail(stream, "resolve", status);
+    if (stream->address_count == 0)
+        stream_fail(stream, "resolve", status != 0 ? status : UV_EAI_NONAME);
+    else
+        stream_dial(stream);
 }
 
 static struct network_stream *real_connect(void *context, const char *address,
@@ -181,6 +258,10 @@ static struct network_stream *real_connect(void *context, const char *address,
     struct network_stream *stream = stream_new(context);
     char host[256] = "", port[16] = "";
 
+    CHECK(uv_timer_init(context, &stream->patience) == 0);
+    stream->patience.data = stream;
+    stream->handles++;
+    stream->connects = true;
     stream->events = *events;
     snprintf(stream->address, sizeof(stream->address), "%s", address);
     /* An address that cannot be parsed resolves to nothing, and is reported as such. */
