@@ -28,7 +28,7 @@ static int dying_rename(void *context, const char *from, const char *to, struct 
 }
 
 /* Of an application, as ckpt-run starts it: the leader of its group, found by its environment. */
-static pid_t start_application(int number)
+static pid_t start_application(int number, const char *work_dir)
 {
     char node[] = "CKPT_NODE_ID=node-a", id[64], dir[128], agent_socket[160];
     char *const environment[] = {id, node, dir, agent_socket, NULL};
@@ -37,7 +37,7 @@ static pid_t start_application(int number)
     pid_t pid;
 
     snprintf(id, sizeof(id), "CKPT_ALLOCATION_ID=job-%d", number);
-    snprintf(dir, sizeof(dir), "CKPT_DIR=%s", folder);
+    snprintf(dir, sizeof(dir), "CKPT_DIR=%s", work_dir);
     snprintf(agent_socket, sizeof(agent_socket), "CKPT_AGENT_SOCKET=%s", socket_path);
     assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
     pid = fork();
@@ -62,7 +62,7 @@ static int set_up(void **state)
     snprintf(journal_folder, sizeof(journal_folder), "%s/state", folder);
     snprintf(socket_path, sizeof(socket_path), "%s/socket", folder);
     for (int i = 0; i < APPLICATIONS; i++)
-        applications[i] = start_application(i);
+        applications[i] = start_application(i, folder);
     disk_uv_ops(NULL, &real); /* nothing here needs its loop */
     disk = real;
     disk.write = dying_write;
@@ -123,11 +123,36 @@ static void an_agent_killed_while_it_adopts_finds_all_at_its_next_start(void **s
     assert_true(writes > 1);
 }
 
+/* Its checkpoints fail, but it holds its nodes and must end when it is told to. Not when its folder is another user's: it is none of ckpt-run's then. */
+static void an_application_without_its_work_folder_is_found(void **state)
+{
+    char gone[64], others[64], command[256];
+    pid_t more[2];
+    size_t count;
+
+    (void)state;
+    snprintf(gone, sizeof(gone), "%s/gone", folder);
+    snprintf(others, sizeof(others), "%s/others", folder);
+    snprintf(command, sizeof(command), "mkdir %s %s && touch %s", journal_folder, gone, others);
+    assert_int_equal(system(command), 0);
+    more[0] = start_application(APPLICATIONS, gone);
+    more[1] = start_application(APPLICATIONS + 1, others); /* no folder of its user's */
+    assert_int_equal(rmdir(gone), 0);
+    assert_true(start_agent(WRITES_MAX, &count));
+    for (int i = 0; i < 2; i++) {
+        kill(more[i], SIGKILL);
+        waitpid(more[i], NULL, 0);
+    }
+    assert_uint_equal(count, APPLICATIONS + 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(an_agent_killed_while_it_adopts_finds_all_at_its_next_start,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_application_without_its_work_folder_is_found, set_up,
+                                        tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
