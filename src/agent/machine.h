@@ -33,7 +33,7 @@ struct machine_user {
     gid_t gid;
 };
 
-/* Of the files below a folder, a few levels deep, and of so many names. */
+/* Of the files below a folder, as deep as a checkpoint may be (MANIFEST_DEPTH_MAX), and of so many names. */
 struct machine_growth {
     uint64_t sum; /* changes with any name's size or time of change */
     size_t files; /* at least 1 when there are more names than are looked at */

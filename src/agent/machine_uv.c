@@ -22,8 +22,9 @@
 #include "src/agent/pid_watch.h"
 #include "src/agent/user.h"
 #include "src/base/check.h"
+#include "src/store/manifest.h"
 
-enum { GROWTH_DEPTH_MAX = 4, GROWTH_NAMES_MAX = 4096 };
+enum { GROWTH_NAMES_MAX = 4096 };
 
 /* ---- processes ---- */
 
@@ -123,6 +124,7 @@ struct walk {
     size_t names; /* of every kind */
 };
 
+/* A descriptor for each level while it goes on. */
 static void walk_folder(struct walk *walk, int folder_fd, int depth)
 {
     struct machine_growth *growth = &walk->growth;
@@ -145,7 +147,7 @@ static void walk_folder(struct walk *walk, int folder_fd, int depth)
             growth->files++;
             growth->sum = growth->sum * 1099511628211u + (uint64_t)stat.st_size +
                           (uint64_t)stat.st_mtim.tv_sec * 1000003u + (uint64_t)stat.st_mtim.tv_nsec;
-        } else if (S_ISDIR(stat.st_mode) && depth < GROWTH_DEPTH_MAX) {
+        } else if (S_ISDIR(stat.st_mode) && depth < MANIFEST_DEPTH_MAX) {
             fd = openat(dirfd(folder), entry->d_name,
                         O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
             if (fd >= 0)

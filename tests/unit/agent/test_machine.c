@@ -10,6 +10,7 @@
 #include "src/agent/machine.h"
 #include "src/agent/network_fs.h"
 #include "src/base/check.h"
+#include "src/store/manifest.h"
 #include "tests/support/test.h"
 
 enum { PATIENCE_S = 10 }; /* then SIGALRM ends the test */
@@ -113,6 +114,38 @@ static void a_walk_is_bounded_by_names_of_every_kind(void **state)
     assert_int_equal(rmdir(folder), 0);
     assert_uint_equal(many, 1); /* not looked at to the end: not said to be empty */
     assert_uint_equal(some, 0);
+}
+
+/* As deep as a checkpoint may be: what grows there is a sign of life. */
+static void a_walk_sees_all_levels_of_a_checkpoint(void **state)
+{
+    const struct machine_user user = {geteuid(), getegid()};
+    char folder[] = "/tmp/test_machine.XXXXXX";
+    char path[sizeof(folder) + 2 * MANIFEST_DEPTH_MAX], command[64];
+    struct machine_growth empty, one, grown;
+    struct machine_ops machine;
+    FILE *file;
+
+    (void)state;
+    machine_uv_ops(NULL, &machine);
+    assert_non_null(mkdtemp(folder));
+    strcpy(path, folder);
+    for (int level = 1; level < MANIFEST_DEPTH_MAX; level++) {
+        strcat(path, "/d");
+        assert_int_equal(mkdir(path, 0700), 0);
+    }
+    empty = machine.folder_growth(machine.context, user, folder);
+    strcat(path, "/f");
+    assert_non_null(file = fopen(path, "w"));
+    one = machine.folder_growth(machine.context, user, folder);
+    assert_true(fputs("more", file) > 0);
+    fclose(file);
+    grown = machine.folder_growth(machine.context, user, folder);
+    snprintf(command, sizeof(command), "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+    assert_uint_equal(empty.files, 0);
+    assert_uint_equal(one.files, 1);
+    assert_true(grown.sum != one.sum);
 }
 
 static void network_file_systems_are_known_by_number(void **state)
@@ -280,6 +313,7 @@ int main(void)
         cmocka_unit_test(a_pipe_or_a_link_in_its_way_does_not_hold_a_write),
         cmocka_unit_test(unwritable_folders_of_the_job_are_removed),
         cmocka_unit_test(a_walk_is_bounded_by_names_of_every_kind),
+        cmocka_unit_test(a_walk_sees_all_levels_of_a_checkpoint),
         cmocka_unit_test(network_file_systems_are_known_by_number),
         cmocka_unit_test(what_has_left_the_group_is_killed_and_nothing_else),
         cmocka_unit_test(what_cannot_be_read_is_not_taken_for_dead),
