@@ -27,7 +27,7 @@ static bool members_each(void *data, const struct proc_stat *stat)
 
     if (members->led)
         return false; /* one is enough */
-    if (stat->start_ticks >= members->start_ticks &&
+    if (stat->session != stat->group && stat->start_ticks >= members->start_ticks &&
         (members->machine->process_read(members->machine->context, stat->pid, NULL, &status) != 0 ||
          status.uid == members->uid))
         return false;

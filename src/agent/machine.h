@@ -114,7 +114,8 @@ void machine_uv_ops(uv_loop_t *loop, struct machine_ops *ret_ops);
 bool machine_alive(const struct machine_ops *machine, pid_t pid, uint64_t start_ticks);
 /* The group whose leader was started then has a living member, as far as can be read. Its number stays taken while any lives, also after
  * the leader; a process of that number with another start has begun a group of its own. Without a leader, the number may have come
- * again: then only members of the user that were started later count. */
+ * again: then only members of the user that were started later count, and none of a daemon, whose group is a session of its own: an
+ * application's never is, since ckpt-run starts it within its own. */
 bool machine_group_alive(const struct machine_ops *machine, pid_t group, uint64_t start_ticks,
                          uid_t uid);
 

@@ -22,6 +22,7 @@ int proc_parse_stat(const char *text, struct proc_stat *ret_stat)
     int pid;
     int parent;
     int group;
+    int session;
     unsigned long long threads;
     unsigned long long ticks;
     size_t length;
@@ -29,8 +30,8 @@ int proc_parse_stat(const char *text, struct proc_stat *ret_stat)
     if (open == NULL || close == NULL || close < open || sscanf(text, "%d", &pid) != 1)
         return -1;
     if (sscanf(close + 1,
-               " %c %d %d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %llu %*d %llu",
-               &stat.state, &parent, &group, &threads, &ticks) != 5)
+               " %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %llu %*d %llu",
+               &stat.state, &parent, &group, &session, &threads, &ticks) != 6)
         return -1;
     length = (size_t)(close - open) - 1;
     if (length >= sizeof(stat.name))
@@ -39,6 +40,7 @@ int proc_parse_stat(const char *text, struct proc_stat *ret_stat)
     stat.pid = pid;
     stat.parent = parent;
     stat.group = group;
+    stat.session = session;
     stat.threads = threads;
     stat.start_ticks = ticks;
     *ret_stat = stat;

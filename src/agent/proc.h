@@ -22,6 +22,7 @@ struct proc_stat {
     char state; /* of its first thread: R S D Z T ... */
     pid_t parent;
     pid_t group;
+    pid_t session;
     uint64_t threads;
     uint64_t start_ticks;
 };

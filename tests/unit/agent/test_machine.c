@@ -307,6 +307,53 @@ static void a_group_without_its_leader_is_its_users_and_not_older(void **state)
     assert_false(machine_group_alive(&machine, pid, ticks, geteuid()));
 }
 
+/* As a daemon does: begins a session, leaves a process in it, and ends. */
+static pid_t start_daemon(uint64_t *ret_start_ticks, pid_t *ret_member)
+{
+    struct proc_stat stat;
+    int told[2];
+    pid_t pid;
+
+    assert_int_equal(pipe2(told, O_CLOEXEC), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        pid_t member = setsid() < 0 ? -1 : fork();
+        if (member == 0) {
+            alarm(PATIENCE_S);
+            for (;;)
+                pause();
+        }
+        _exit(write(told[1], &member, sizeof(member)) == sizeof(member) ? 0 : 1);
+    }
+    assert_int_equal(read(told[0], ret_member, sizeof(*ret_member)), sizeof(*ret_member));
+    assert_int_equal(proc_read_stat(pid, &stat), 0); /* not reaped yet */
+    *ret_start_ticks = stat.start_ticks;
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    close(told[0]);
+    close(told[1]);
+    return pid;
+}
+
+/* The number of an application that is gone has come again. What ckpt-run starts never has a session of its own. */
+static void a_session_without_its_leader_is_no_application(void **state)
+{
+    struct machine_ops machine;
+    struct proc_stat stat;
+    uint64_t ticks;
+    pid_t member, pid = start_daemon(&ticks, &member);
+    bool alive;
+
+    (void)state;
+    machine_uv_ops(NULL, &machine);
+    assert_true(member > 0);
+    assert_int_equal(proc_read_stat(member, &stat), 0);
+    alive = machine_group_alive(&machine, pid, ticks, geteuid());
+    kill(member, SIGKILL);
+    assert_int_equal(stat.group, pid);
+    assert_false(alive);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -317,6 +364,7 @@ int main(void)
         cmocka_unit_test(network_file_systems_are_known_by_number),
         cmocka_unit_test(what_has_left_the_group_is_killed_and_nothing_else),
         cmocka_unit_test(what_cannot_be_read_is_not_taken_for_dead),
+        cmocka_unit_test(a_session_without_its_leader_is_no_application),
         cmocka_unit_test(a_group_without_its_leader_is_its_users_and_not_older),
     };
 

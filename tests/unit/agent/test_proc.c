@@ -10,7 +10,7 @@
 
 static void stat_with_brackets_and_blanks_in_the_name_is_read(void **state)
 {
-    const char *text = "4242 (a) b (c)) S 1 4240 4240 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 987654 "
+    const char *text = "4242 (a) b (c)) S 1 4240 4200 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 987654 "
                        "1 2 18446744073709551615\n";
     struct proc_stat stat;
 
@@ -21,6 +21,7 @@ static void stat_with_brackets_and_blanks_in_the_name_is_read(void **state)
     assert_int_equal(stat.state, 'S');
     assert_int_equal(stat.parent, 1);
     assert_int_equal(stat.group, 4240);
+    assert_int_equal(stat.session, 4200);
     assert_uint_equal(stat.threads, 1);
     assert_uint_equal(stat.start_ticks, 987654);
 }
