@@ -301,8 +301,9 @@ static int storage_open(struct consensus *consensus, struct err *err)
 static void life_begin(struct consensus *consensus)
 {
     const struct random_ops *random = consensus->config.random;
+    bool joins_empty = consensus->joining && consensus->raft.configuration.n == 0;
 
-    if (!consensus->safety.blank || !safety_rule(17))
+    if ((!consensus->safety.blank && !joins_empty) || !safety_rule(17))
         return;
     random->fill(random->context, &consensus->transport.begun, sizeof(uint64_t));
     consensus->transport.begun |= 1; /* 0: it is not being filled */

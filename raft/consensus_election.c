@@ -416,6 +416,12 @@ void core_on_outbound_lost(void *context, uint64_t peer)
 
 static void core_message(struct consensus *consensus, uint64_t from, struct frame_message *message)
 {
+    /* Not known to be a voter here when it said hello: it says it again. */
+    if (message->type == FRAME_APPEND_RESULT &&
+        core_voter_answers_empty(consensus, from, &message->core.append_entries_result)) {
+        transport_hang_up(&consensus->transport, from);
+        return;
+    }
     message->core.server_id = from;
     message->core.server_address = core_member_name(consensus, from);
     if (message->type == FRAME_VOTE_RESULT)

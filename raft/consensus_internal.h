@@ -282,6 +282,9 @@ void core_peers_tick(struct consensus *consensus);
 bool core_peers_settle(struct consensus *consensus);
 void core_on_hello(void *context, const struct frame_hello *hello,
                    struct frame_hello_reply *ret_reply);
+/* S17: it has joined anew under the id of a voter, and must not be filled. */
+bool core_voter_answers_empty(const struct consensus *consensus, uint64_t from,
+                              const struct raft_append_entries_result *result);
 void core_on_refused(void *context, uint64_t peer, const struct frame_hello_reply *reply);
 const char *core_peer_address(const struct consensus *consensus, uint64_t id); /* "": unknown */
 

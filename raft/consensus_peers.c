@@ -84,6 +84,22 @@ static uint64_t acknowledged_by(const struct consensus *consensus, uint64_t id)
     return match_index < raft->commit_index ? match_index : raft->commit_index;
 }
 
+/* S17, I11: a voter held at least its own addition when it was made one. With an empty log it has joined anew on an empty disk: what its
+ * former self had acknowledged, and whom it had voted for, is not known here, and while it is being filled half a log would have a vote. */
+static bool voter_has_nothing(const struct consensus *consensus, uint64_t id, uint64_t last_index)
+{
+    const struct raft_server *server = membership_find(&consensus->raft.configuration, id);
+
+    return safety_rule(17) && last_index == 0 && server != NULL && server->role == RAFT_VOTER;
+}
+
+bool core_voter_answers_empty(const struct consensus *consensus, uint64_t from,
+                              const struct raft_append_entries_result *result)
+{
+    return core_is_leader(consensus) && result->term == consensus->raft.current_term &&
+           result->rejected != 0 && voter_has_nothing(consensus, from, result->last_log_index);
+}
+
 void core_on_hello(void *context, const struct frame_hello *hello,
                    struct frame_hello_reply *ret_reply)
 {
@@ -99,7 +115,8 @@ void core_on_hello(void *context, const struct frame_hello *hello,
         ret_reply->index = record->removed_index;
         return;
     }
-    if (!hello->probe && hello->last_index < acknowledged_by(consensus, hello->from)) {
+    if (!hello->probe && (hello->last_index < acknowledged_by(consensus, hello->from) ||
+                          voter_has_nothing(consensus, hello->from, hello->last_index))) {
         ret_reply->welcome = FRAME_WELCOME_OLD;
         ret_reply->index = acknowledged_by(consensus, hello->from);
         return;
@@ -132,12 +149,23 @@ static void removed_here(struct consensus *consensus, uint64_t index, const char
     core_report_failure(consensus);
 }
 
-/* I11: this folder is a copy of before. What it acknowledged since, and whom it voted for, it has forgotten. */
+/* I11: this folder is a copy of before, or a new one. What it acknowledged since, and whom it voted for, it has forgotten. */
 static void old_here(struct consensus *consensus, uint64_t index, uint64_t peer)
 {
     struct err err;
 
-    err_set(&err, ERR_CORRUPT,
+    if (index == 0 && raft_last_index(&consensus->raft) > 0)
+        return; /* a hello of before it was filled was read late: the next one says more */
+    if (raft_last_index(&consensus->raft) == 0)
+        err_set(&err, ERR_CORRUPT,
+                "%s is empty, but member %" PRIu64 " of cluster %s has held data before, says %s: "
+                "what it had acknowledged is lost; remove the member and add it under a new id "
+                "with an empty folder",
+                consensus->folder.path, consensus->config.member_id, consensus->cluster_id,
+                core_member_name(consensus, peer));
+    else
+        err_set(
+            &err, ERR_CORRUPT,
             "%s is an older copy: its log ends with record %llu, but this member had acknowledged "
             "up to "
             "%" PRIu64 " to %s; remove the member and add it under a new id with an empty folder",
@@ -208,6 +236,8 @@ static void joined(struct consensus *consensus)
     const struct folder *folder = &consensus->folder;
     char path[FOLDER_PATH_BYTES];
 
+    if (consensus->joining && consensus->raft.configuration.n > 0)
+        consensus->transport.begun = 0; /* what it has came from one who had read its hello */
     if (!consensus->joining || self == NULL || self->role != RAFT_VOTER)
         return;
     /* One that stays is removed at the next start. */

@@ -54,7 +54,7 @@ struct frame_hello {
     uint64_t last_index;                   /* of the sender's log */
     char contact[CONSENSUS_ADDRESS_BYTES]; /* of the sender; not in the frame when "" */
     bool tells_heard;                      /* the two that follow are there: the build knows them */
-    uint64_t begun; /* S17: the sender is being filled, and this names its life; else 0 */
+    uint64_t begun; /* S17: names the sender's life while it is being filled; else 0 */
     uint64_t heard; /* what the last hello that the sender has read of `to` said of that */
 };
 
@@ -74,7 +74,7 @@ struct frame_hello_reply {
     uint64_t member_id;                   /* of who answers */
     bool joining;         /* who answers has an empty folder and waits to be added */
     uint64_t last_index;  /* of its log */
-    uint64_t index;       /* removed: since this log index; old: acknowledged up to here */
+    uint64_t index;       /* removed: since here; old: acknowledged up to here, 0: something */
     uint64_t incarnation; /* of who answers */
     char contact[CONSENSUS_ADDRESS_BYTES]; /* of who answers; not in the frame when "" */
 };

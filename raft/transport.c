@@ -585,6 +585,14 @@ void transport_dismiss(struct transport *transport, uint64_t id, uint64_t index)
     peer->drop_us = now_us(transport) + UINT64_C(1000) * TRANSPORT_FAREWELL_MS;
 }
 
+void transport_hang_up(struct transport *transport, uint64_t id)
+{
+    struct peer *peer = find_peer(transport, id);
+
+    if (peer != NULL && peer->in != NULL)
+        in_drop(peer->in, true);
+}
+
 static void peer_free(struct peer *peer, bool tell)
 {
     struct transport *transport = peer->transport;

@@ -125,6 +125,8 @@ bool transport_put(struct transport *transport, const struct consensus_member *m
 void transport_keep(struct transport *transport, const struct raft_configuration *configuration);
 /* Tells the peer that it was removed at `index`, and forgets it a little later. */
 void transport_dismiss(struct transport *transport, uint64_t id, uint64_t index);
+/* Ends the connection that the peer has made: it says hello again on another one. */
+void transport_hang_up(struct transport *transport, uint64_t id);
 
 /* With S10 switched off: something is to be sent and there is no connection, dial now. Else nothing. */
 void transport_dial_cold(struct transport *transport, uint64_t to);

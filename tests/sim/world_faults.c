@@ -313,7 +313,7 @@ static bool may_rot(const struct world *world, unsigned victim)
     return world->options.membership > 0 || rotten < (world->member_count - 1) / 2;
 }
 
-/* One that joined is not begun anew: its empty log would be that of a new member, which may vote while it is filled. Nor is one that began
+/* One that joined is not begun anew: the others refuse a voter whose log is empty, for good. Nor is one that began
  * alone: its bootstrap makes it a cluster. */
 static bool may_wipe(const struct world *world, unsigned victim)
 {

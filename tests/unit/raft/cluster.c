@@ -457,6 +457,16 @@ bool cluster_propose(struct cluster *cluster)
     return any;
 }
 
+void cluster_propose_many(struct cluster *cluster, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        while (!cluster_propose(cluster))
+            cluster_run(cluster, 10000);
+        if (i % 8 == 0)
+            cluster_run(cluster, 1000);
+    }
+}
+
 /* ---- members ---- */
 
 static void change_done(void *data, int status, const struct err *err)
@@ -603,6 +613,15 @@ bool cluster_run_until_equal(struct cluster *cluster, uint64_t us_max)
 }
 
 /* ---- faults ---- */
+
+void cluster_isolate(struct cluster *cluster, unsigned number, bool up)
+{
+    for (unsigned i = 0; i < cluster->count; i++)
+        if (i != number) {
+            sim_link_set(cluster->sim, number, i, up);
+            sim_link_set(cluster->sim, i, number, up);
+        }
+}
 
 void cluster_fault(struct cluster *cluster)
 {

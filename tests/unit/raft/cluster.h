@@ -83,6 +83,8 @@ bool cluster_run_until_leader(struct cluster *cluster, uint64_t us_max);
 void cluster_print(struct cluster *cluster);
 /* Proposes to whoever leads; false when nobody takes it. */
 bool cluster_propose(struct cluster *cluster);
+/* As many, one after the other, waiting for a leader. */
+void cluster_propose_many(struct cluster *cluster, unsigned count);
 void cluster_read(struct cluster *cluster);
 /* Asks the leader; counted in changes_*, which tell how it went. False: nobody leads. */
 bool cluster_add(struct cluster *cluster, unsigned node);
@@ -92,6 +94,8 @@ bool cluster_promote(struct cluster *cluster, unsigned node);
 bool cluster_remove(struct cluster *cluster, unsigned node);
 /* Runs until the last change that was asked for is done, refused or lost; true: done. */
 bool cluster_change_wait(struct cluster *cluster);
+/* Cuts all its connections to others, or lets them be. */
+void cluster_isolate(struct cluster *cluster, unsigned node, bool up);
 /* One random fault, or the end of some. */
 void cluster_fault(struct cluster *cluster);
 /* No fault any more, and who was started is started again. */

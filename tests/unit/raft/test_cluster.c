@@ -16,22 +16,12 @@ static struct cluster *cluster_up(uint64_t seed, unsigned count)
     return cluster;
 }
 
-static void propose_many(struct cluster *cluster, unsigned count)
-{
-    for (unsigned i = 0; i < count; i++) {
-        while (!cluster_propose(cluster))
-            cluster_run(cluster, 10000);
-        if (i % 8 == 0)
-            cluster_run(cluster, 1000);
-    }
-}
-
 static void three_members_elect_and_agree(void **state)
 {
     struct cluster *cluster = cluster_up(1, 3);
 
     (void)state;
-    propose_many(cluster, 50);
+    cluster_propose_many(cluster, 50);
     assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
     assert_uint_equal(cluster->acknowledged, 50);
     cluster_free(cluster);
@@ -98,7 +88,7 @@ static void a_single_member_leads_itself_and_survives_a_restart(void **state)
     struct cluster *cluster = cluster_up(2, 1);
 
     (void)state;
-    propose_many(cluster, 20);
+    cluster_propose_many(cluster, 20);
     cluster_read(cluster);
     assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
     assert_uint_equal(cluster->reads_done, 1);
@@ -118,7 +108,7 @@ static void a_killed_leader_is_replaced_long_before_the_election_timeout(void **
         uint64_t begin;
         int leader;
 
-        propose_many(cluster, 20);
+        cluster_propose_many(cluster, 20);
         cluster_run(cluster, SECOND_US);
         leader = cluster_leader(cluster);
         begin = sim_now_us(cluster->sim);
@@ -138,7 +128,7 @@ static void a_split_vote_is_repeated_long_before_the_election_timeout(void **sta
         uint64_t begin;
         int leader;
 
-        propose_many(cluster, 20);
+        cluster_propose_many(cluster, 20);
         cluster_run(cluster, SECOND_US);
         sim_network_set_latency(cluster->sim, 1, 20000); /* each message: 10 to 30 ms */
         cluster_run(cluster, SECOND_US);
@@ -160,7 +150,7 @@ static void a_late_member_catches_up_by_snapshot(void **state)
     for (unsigned i = 0; i < 3; i++)
         cluster->nodes[i].ballast_bytes = 3000000;
     cluster_kill(cluster, late);
-    propose_many(cluster, 600);
+    cluster_propose_many(cluster, 600);
     cluster_run(cluster, 2 * SECOND_US);
     cluster_start(cluster, late, false);
     assert_true(cluster_run_until_equal(cluster, 30 * SECOND_US));
@@ -191,7 +181,7 @@ static void the_log_behind_a_large_snapshot_is_kept_until_it_is_installed(void *
     late = (leader + 1) % 3;
     consensus = cluster->nodes[leader].consensus;
     cluster_kill(cluster, late);
-    propose_many(cluster, 300);
+    cluster_propose_many(cluster, 300);
     cluster_run(cluster, 2 * SECOND_US);
     cluster_start(cluster, late, false);
     while (!transfer_sending_to(&consensus->transfer, late + 1))
@@ -211,7 +201,7 @@ static void the_log_behind_a_large_snapshot_is_kept_until_it_is_installed(void *
     assert_true(cluster_run_until_equal(cluster, 30 * SECOND_US));
     assert_uint_equal(cluster->nodes[late].restored, 1);
     assert_int_equal(cluster_leader(cluster), (int)leader);
-    propose_many(cluster, 300); /* nobody waits any more: the next one is taken */
+    cluster_propose_many(cluster, 300); /* nobody waits any more: the next one is taken */
     cluster_run(cluster, 2 * SECOND_US);
     assert_true(consensus->snapshot_count > taken);
     cluster_free(cluster);
@@ -231,7 +221,7 @@ static uint64_t snapshot_every(uint64_t ballast_bytes)
         cluster_start(cluster, i, true);
     }
     assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
-    propose_many(cluster, 1000);
+    cluster_propose_many(cluster, 1000);
     cluster_run(cluster, 2 * SECOND_US);
     cluster_kill(cluster, 1);
     cluster_start(cluster, 1, false);
@@ -286,7 +276,7 @@ static void a_snapshot_of_an_older_term_ends_without_a_failure(void **state)
     for (unsigned i = 0; i < 3; i++)
         cluster->nodes[i].ballast_bytes = 3000000;
     cluster_kill(cluster, late);
-    propose_many(cluster, 600);
+    cluster_propose_many(cluster, 600);
     cluster_run(cluster, 2 * SECOND_US);
     cluster_start(cluster, late, false);
     sim_disk_set_slowness(cluster->sim, late, 100);
@@ -315,7 +305,7 @@ static void a_snapshot_begins_again_when_its_acknowledgements_are_lost(void **st
     for (unsigned i = 0; i < 3; i++)
         cluster->nodes[i].ballast_bytes = 3000000;
     cluster_kill(cluster, late);
-    propose_many(cluster, 600);
+    cluster_propose_many(cluster, 600);
     cluster_run(cluster, 2 * SECOND_US);
     cluster_start(cluster, late, false);
     for (uint64_t end = sim_now_us(cluster->sim) + 20 * SECOND_US;
@@ -336,9 +326,9 @@ static void entries_of_every_length_are_replicated(void **state)
 
     (void)state;
     cluster->entry_bytes_max = CONSENSUS_ENTRY_MAX_BYTES;
-    propose_many(cluster, 30);
+    cluster_propose_many(cluster, 30);
     cluster->entry_bytes_max = 17;
-    propose_many(cluster, 30);
+    cluster_propose_many(cluster, 30);
     assert_true(cluster_run_until_equal(cluster, 30 * SECOND_US));
     assert_uint_equal(cluster->acknowledged, 60);
     cluster_free(cluster);
@@ -350,7 +340,7 @@ static void a_deposed_leader_confirms_no_read(void **state)
     unsigned old = (unsigned)cluster_leader(cluster);
 
     (void)state;
-    propose_many(cluster, 5);
+    cluster_propose_many(cluster, 5);
     cluster_run(cluster, SECOND_US);
     for (unsigned i = 0; i < 3; i++) {
         sim_link_set(cluster->sim, old, i, i == old);
@@ -371,12 +361,12 @@ static void leadership_moves_to_another_member_on_request(void **state)
     struct err err;
 
     (void)state;
-    propose_many(cluster, 5);
+    cluster_propose_many(cluster, 5);
     cluster_run(cluster, SECOND_US);
     assert_int_equal(consensus_transfer(cluster->nodes[old].consensus, (old + 1) % 3 + 1, &err), 0);
     cluster_run(cluster, SECOND_US / 4);
     assert_int_equal(cluster_leader(cluster), (old + 1) % 3);
-    propose_many(cluster, 5);
+    cluster_propose_many(cluster, 5);
     assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
     cluster_free(cluster);
 }
@@ -394,7 +384,7 @@ static void leadership_goes_round_when_nobody_is_named(void **state)
 
         assert_false(led[leader]);
         led[leader] = true;
-        propose_many(cluster, 1);
+        cluster_propose_many(cluster, 1);
         cluster_run(cluster, SECOND_US);
         assert_int_equal(consensus_transfer(cluster->nodes[leader].consensus, 0, &err), 0);
         cluster_run(cluster, SECOND_US / 4);
@@ -410,7 +400,7 @@ static void given_up(uint64_t seed, bool asked_back, uint64_t latency_us)
     uint64_t term;
     struct err err;
 
-    propose_many(cluster, 5);
+    cluster_propose_many(cluster, 5);
     cluster_run(cluster, SECOND_US);
     term = cluster->nodes[old].consensus->raft.current_term;
     if (latency_us > 0)
@@ -453,7 +443,7 @@ static void leadership_moves_to_a_member_that_has_just_come_back(void **state)
         struct consensus *leader = cluster->nodes[old].consensus;
         struct err err;
 
-        propose_many(cluster, 5);
+        cluster_propose_many(cluster, 5);
         cluster_run(cluster, SECOND_US);
         cluster_kill(cluster, other);
         cluster_start(cluster, other, false);
@@ -553,7 +543,7 @@ static uint64_t chaos_run(uint64_t seed, unsigned count, unsigned seconds, uint6
     cluster_heal(cluster);
     assert_true(cluster_run_until_leader(cluster, 30 * SECOND_US));
     cluster_run(cluster, SECOND_US);
-    propose_many(cluster, 3);
+    cluster_propose_many(cluster, 3);
     assert_true(cluster_run_until_equal(cluster, 60 * SECOND_US));
     trace = sim_trace(cluster->sim);
     *ret_acked += cluster->acknowledged;

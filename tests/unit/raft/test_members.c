@@ -25,16 +25,6 @@ static struct cluster *cluster_up(uint64_t seed, unsigned count, unsigned founde
     return cluster;
 }
 
-static void propose_many(struct cluster *cluster, unsigned count)
-{
-    for (unsigned i = 0; i < count; i++) {
-        while (!cluster_propose(cluster))
-            cluster_run(cluster, 10000);
-        if (i % 8 == 0)
-            cluster_run(cluster, 1000);
-    }
-}
-
 static struct consensus_status leader_status(struct cluster *cluster)
 {
     struct consensus_status status;
@@ -86,13 +76,15 @@ static void a_new_member_catches_up_as_a_learner_and_then_votes(void **state)
     struct consensus_status status;
 
     (void)state;
-    propose_many(cluster, 50);
+    cluster_propose_many(cluster, 50);
     join(cluster, 3);
     status = leader_status(cluster);
     assert_uint_equal(status.voter_count, 3);
     assert_uint_equal(status.learner_count, 1);
     assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
     assert_uint_equal(cluster->nodes[3].state.entries, 50);
+    assert_uint_equal(cluster->nodes[3].consensus->transport.begun,
+                      0); /* it is not empty any more */
     promote(cluster, 3);
     assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
     consensus_get_status(cluster->nodes[3].consensus, &status);
@@ -108,7 +100,7 @@ static void a_new_member_far_behind_starts_from_a_snapshot(void **state)
     (void)state;
     for (unsigned i = 0; i < 3; i++)
         cluster->nodes[i].ballast_bytes = 3000000;
-    propose_many(cluster, 600);
+    cluster_propose_many(cluster, 600);
     assert_true(cluster_run_until_equal(cluster, 30 * SECOND_US));
     join(cluster, 3);
     assert_true(cluster_run_until_equal(cluster, 30 * SECOND_US));
@@ -127,9 +119,9 @@ static void a_cluster_grows_and_shrinks_under_load(void **state)
 
     (void)state;
     for (unsigned node = 3; node < 5; node++) {
-        propose_many(cluster, 60);
+        cluster_propose_many(cluster, 60);
         join(cluster, node);
-        propose_many(cluster, 60);
+        cluster_propose_many(cluster, 60);
         promote(cluster, node);
     }
     assert_uint_equal(leader_status(cluster).voter_count, 5);
@@ -140,10 +132,10 @@ static void a_cluster_grows_and_shrinks_under_load(void **state)
             assert_int_equal(consensus_transfer(cluster->nodes[node].consensus, 3, &err), 0);
             cluster_run(cluster, SECOND_US);
         }
-        propose_many(cluster, 60);
+        cluster_propose_many(cluster, 60);
         remove_member(cluster, node);
     }
-    propose_many(cluster, 60);
+    cluster_propose_many(cluster, 60);
     assert_true(cluster_run_until_equal(cluster, 10 * SECOND_US));
     assert_uint_equal(leader_status(cluster).voter_count, 3);
     assert_uint_equal(cluster->acknowledged, 420);
@@ -158,7 +150,7 @@ static void a_learner_never_campaigns_and_gives_no_vote(void **state)
     struct consensus_status status;
 
     (void)state;
-    propose_many(cluster, 5);
+    cluster_propose_many(cluster, 5);
     join(cluster, 3);
     assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
     cluster_kill(cluster, leader);
@@ -178,7 +170,7 @@ static void what_cannot_be_added_is_refused_with_the_reason(void **state)
     struct consensus_member *fourth = &cluster->members[3];
 
     (void)state;
-    propose_many(cluster, 5);
+    cluster_propose_many(cluster, 5);
     assert_true(cluster_add(cluster, 3)); /* nothing listens there */
     assert_refused(cluster, ERR_UNAVAILABLE, "member 4 ");
     cluster_start(cluster, 3, true);
@@ -247,7 +239,7 @@ static void a_learner_that_lags_is_not_promoted(void **state)
     for (unsigned i = 0; i < 3; i++) {
         sim_link_set(cluster->sim, i, 3, false); /* it is heard, but hears nothing */
     }
-    propose_many(cluster, CONSENSUS_PROMOTE_LAG_MAX + 50);
+    cluster_propose_many(cluster, CONSENSUS_PROMOTE_LAG_MAX + 50);
     assert_true(cluster_promote(cluster, 3));
     assert_false(cluster_change_wait(cluster));
     assert_int_equal(cluster->change_err.code, ERR_REFUSED);
@@ -278,7 +270,7 @@ static void a_removal_that_would_lose_the_quorum_is_refused_with_numbers(void **
     assert_refused(cluster, ERR_REFUSED, "is the last voter");
     assert_true(cluster_remove(cluster, down));
     assert_refused(cluster, ERR_NOT_FOUND, "was removed already");
-    propose_many(cluster, 5);
+    cluster_propose_many(cluster, 5);
     assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
     cluster_free(cluster);
 }
@@ -291,7 +283,7 @@ static void a_removal_after_which_commits_would_wait_for_one_that_lags_is_refuse
 
     (void)state;
     sim_disk_set_slowness(cluster->sim, lags, 10000); /* it answers, and stores little */
-    propose_many(cluster, CONSENSUS_PROMOTE_LAG_MAX + 50);
+    cluster_propose_many(cluster, CONSENSUS_PROMOTE_LAG_MAX + 50);
     cluster_run(cluster, SECOND_US / 4);
     assert_int_equal(cluster_leader(cluster), leader);
     assert_true(cluster_remove(cluster, level));
@@ -300,7 +292,7 @@ static void a_removal_after_which_commits_would_wait_for_one_that_lags_is_refuse
     assert_contains(cluster->change_err.text, "entries behind) has still to catch up");
     remove_member(cluster, lags); /* it is the one that may go */
     sim_disk_set_slowness(cluster->sim, lags, 1);
-    propose_many(cluster, 5);
+    cluster_propose_many(cluster, 5);
     assert_true(cluster_run_until_equal(cluster, 30 * SECOND_US));
     cluster_free(cluster);
 }
@@ -313,7 +305,7 @@ static void a_removed_member_stops_and_its_id_is_never_used_again(void **state)
     uint64_t term = leader_status(cluster).term;
 
     (void)state;
-    propose_many(cluster, 5);
+    cluster_propose_many(cluster, 5);
     remove_member(cluster, gone);
     cluster_run(cluster, 5 * SECOND_US);
     assert_true(cluster->nodes[gone].gone);
@@ -335,7 +327,7 @@ static void a_member_that_was_down_when_it_was_removed_is_told_when_it_comes_bac
     uint64_t term;
 
     (void)state;
-    propose_many(cluster, 5);
+    cluster_propose_many(cluster, 5);
     cluster_kill(cluster, gone);
     cluster_run(cluster, SECOND_US);
     remove_member(cluster, gone);
@@ -346,22 +338,13 @@ static void a_member_that_was_down_when_it_was_removed_is_told_when_it_comes_bac
             cluster_start(cluster, i, false);
             assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
         }
-    propose_many(cluster, 5);
+    cluster_propose_many(cluster, 5);
     term = leader_status(cluster).term;
     cluster_start(cluster, gone, false);
     cluster_run(cluster, 5 * SECOND_US);
     assert_true(cluster->nodes[gone].gone);
     assert_uint_equal(leader_status(cluster).term, term);
     cluster_free(cluster);
-}
-
-static void isolate(struct cluster *cluster, unsigned node, bool up)
-{
-    for (unsigned i = 0; i < cluster->count; i++)
-        if (i != node) {
-            sim_link_set(cluster->sim, node, i, up);
-            sim_link_set(cluster->sim, i, node, up);
-        }
 }
 
 /* C12: the entry of the configuration before was compacted long ago, and the old leader may have restarted in between. */
@@ -371,14 +354,14 @@ static void rolls_back(uint64_t seed, bool restarts)
     unsigned old = (unsigned)cluster_leader(cluster);
     struct consensus_status status;
 
-    propose_many(cluster, 400);
+    cluster_propose_many(cluster, 400);
     assert_true(cluster_run_until_equal(cluster, 10 * SECOND_US));
     cluster_start(cluster, 3, true);
     assert_true(cluster_remove(cluster, (old + 1) % 3));
-    isolate(cluster, old, false); /* the removal is in its log only */
+    cluster_isolate(cluster, old, false); /* the removal is in its log only */
     cluster_run(cluster, 3 * SECOND_US);
     assert_int_not_equal(cluster_leader(cluster), (int)old);
-    propose_many(cluster, 10);
+    cluster_propose_many(cluster, 10);
     consensus_get_status(cluster->nodes[old].consensus, &status);
     assert_true(status.change_index != 0);
     assert_uint_equal(status.voter_count, 2);
@@ -388,7 +371,7 @@ static void rolls_back(uint64_t seed, bool restarts)
         consensus_get_status(cluster->nodes[old].consensus, &status);
         assert_true(status.change_index != 0);
     }
-    isolate(cluster, old, true);
+    cluster_isolate(cluster, old, true);
     assert_true(cluster_run_until_equal(cluster, 30 * SECOND_US));
     consensus_get_status(cluster->nodes[old].consensus, &status);
     assert_uint_equal(status.change_index, 0);
@@ -405,254 +388,6 @@ static void a_change_that_was_not_committed_is_rolled_back(void **state)
     }
 }
 
-/* S17, I11: a wiped member that was bootstrapped again under its old id must not help a member elect itself that lacks what the two
- * had acknowledged. */
-static void a_blank_folder_under_an_old_id_has_no_vote(void **state)
-{
-    struct cluster *cluster = cluster_up(12, 3, 3);
-    unsigned leader = (unsigned)cluster_leader(cluster), wiped = (leader + 1) % 3,
-             late = (leader + 2) % 3;
-    uint64_t acknowledged;
-
-    (void)state;
-    propose_many(cluster, 5);
-    assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
-    cluster_kill(cluster, late);
-    propose_many(cluster, 20);
-    cluster_run(cluster, SECOND_US);
-    acknowledged = cluster->acknowledged_index;
-    cluster_kill(cluster, leader);
-    cluster_kill(cluster, wiped);
-    sim_wipe(cluster->sim, wiped);
-    cluster_start(cluster, wiped, true);
-    cluster_start(cluster, late, false);
-    cluster_run(cluster, 10 * SECOND_US);
-    assert_int_equal(cluster_leader(cluster), -1);
-    cluster_start(cluster, leader, false);
-    assert_true(cluster_run_until_equal(cluster, 20 * SECOND_US));
-    assert_true(cluster->nodes[late].state.index >= acknowledged);
-    cluster_free(cluster);
-}
-
-/* S17, I11: and while a leader fills it, it has a say only when it holds all that was committed: here half a log would win with the
- * vote of one that has less. */
-static void a_member_that_is_being_filled_after_a_bootstrap_has_no_vote(void **state)
-{
-    struct cluster *cluster = cluster_up(13, 3, 3);
-    unsigned leader = (unsigned)cluster_leader(cluster), wiped = (leader + 1) % 3,
-             late = (leader + 2) % 3;
-    uint64_t acknowledged, lagging;
-    struct consensus_status status;
-
-    (void)state;
-    consensus_get_status(cluster->nodes[late].consensus, &status);
-    lagging = status.last_index;
-    isolate(cluster, late, false);
-    cluster->entry_bytes_max = 60000;
-    propose_many(cluster, 60);
-    cluster_run(cluster, SECOND_US);
-    acknowledged = cluster->acknowledged_index;
-    /* whom its leader knew would be told so: this one leads anew, with the vote of the one that lags */
-    cluster_kill(cluster, wiped);
-    cluster_kill(cluster, leader);
-    sim_wipe(cluster->sim, wiped);
-    cluster_start(cluster, leader, false);
-    isolate(cluster, late, true);
-    while (cluster_leader(cluster) != (int)leader)
-        cluster_run(cluster, 20);
-    cluster_kill(cluster, late);
-    cluster_start(cluster, wiped, true);
-    for (unsigned i = 0; i < 100000; i++) {
-        consensus_get_status(cluster->nodes[wiped].consensus, &status);
-        if (status.last_index > lagging)
-            break;
-        cluster_run(cluster, 20);
-    }
-    assert_true(status.last_index > lagging && status.last_index < acknowledged);
-    assert_true(status.filling);
-    cluster_kill(cluster, leader);
-    cluster_start(cluster, late, false);
-    cluster_run(cluster, 10 * SECOND_US);
-    assert_int_equal(cluster_leader(cluster), -1);
-    cluster_kill(cluster, wiped); /* it remembers */
-    cluster_start(cluster, wiped, false);
-    cluster_run(cluster, 10 * SECOND_US);
-    assert_int_equal(cluster_leader(cluster), -1);
-    cluster_start(cluster, leader, false);
-    assert_true(cluster_run_until_equal(cluster, 20 * SECOND_US));
-    assert_true(cluster->nodes[late].state.index >= acknowledged);
-    cluster_kill(cluster, leader); /* filled, it has a vote again, also after a restart */
-    cluster_kill(cluster, wiped);
-    cluster_start(cluster, wiped, false);
-    assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
-    cluster_free(cluster);
-}
-
-static struct consensus_status status_of(struct cluster *cluster, unsigned node)
-{
-    struct consensus_status status;
-
-    consensus_get_status(cluster->nodes[node].consensus, &status);
-    return status;
-}
-
-static struct network_stream *(*connect_real)(void *context, const char *address,
-                                              const struct network_events *events);
-
-static struct network_stream *connect_nowhere(void *context, const char *address,
-                                              const struct network_events *events)
-{
-    (void)address;
-    return connect_real(context, "nowhere", events);
-}
-
-/* Its connection to the leader comes to an end, and the leader's dials reach it again, while everything else that is under way from it to
- * the leader goes on waiting. What cannot be sent meanwhile makes the leader begin behind what it knows. */
-static void only_dials_reach(struct cluster *cluster, unsigned leader, unsigned node)
-{
-    uint64_t killed_us = sim_now_us(cluster->sim);
-    const struct peer *peer =
-        transport_peer(&cluster->nodes[leader].consensus->transport, node + 1);
-    bool proposed = false;
-
-    while (!peer->out_ready || peer->dialled_us <= killed_us) {
-        bool ends = (sim_now_us(cluster->sim) - killed_us) % 50000 < 2000;
-        assert_true(sim_now_us(cluster->sim) < killed_us + SECOND_US / 2);
-        if (!proposed && peer->out == NULL)
-            proposed = cluster_propose(cluster);
-        sim_link_set(cluster->sim, node, leader,
-                     peer->dialled_us <= killed_us ? ends : peer->out != NULL);
-        cluster_step(cluster);
-    }
-    sim_link_set(cluster->sim, node, leader, false);
-}
-
-/* S17, I11: a leader reads what the former self of a wiped member had acknowledged after it has given the new one a part of that, which was
- * all that was committed then. The new one helps nobody elect itself without the rest. */
-static void a_leader_that_has_not_heard_of_a_blank_member_fills_nobody(void **state)
-{
-    struct cluster *cluster = cluster_new_with(25, 3, 3);
-    unsigned leader, wiped, late;
-    const struct raft_progress *progress;
-    uint64_t cut_us, acknowledged;
-
-    (void)state;
-    cluster->config.election_timeout_ms = 2000; /* it leads all the time, heard or not */
-    for (unsigned i = 0; i < 3; i++)
-        cluster_start(cluster, i, true);
-    while (cluster_leader(cluster) < 0)
-        cluster_step(cluster);
-    leader = (unsigned)cluster_leader(cluster);
-    wiped = (leader + 1) % 3, late = (leader + 2) % 3;
-    progress = &cluster->nodes[leader].consensus->raft.leader_state.progress[wiped];
-    while (progress->state != PROGRESS_PIPELINE)
-        cluster_step(cluster);
-    assert_uint_equal(progress->match_index, 1);
-    sim_link_set(cluster->sim, wiped, leader, false);
-    cut_us = sim_now_us(cluster->sim);
-    propose_many(cluster, 5);
-    cluster_run(cluster, SECOND_US / 4);
-    assert_uint_equal(cluster->acknowledged, 5);
-    assert_false(status_of(cluster, wiped).filling || status_of(cluster, late).filling);
-    isolate(cluster, late, false);
-    cluster->entry_bytes_max = 60000;
-    propose_many(cluster, 20);
-    cluster_run(cluster, SECOND_US / 4);
-    assert_uint_equal(status_of(cluster, wiped).last_index, status_of(cluster, leader).last_index);
-    while ((sim_now_us(cluster->sim) - cut_us) % 50000 < 25000)
-        cluster_step(cluster);
-    cluster_kill(cluster, wiped);
-    sim_wipe(cluster->sim, wiped);
-    connect_real = cluster->nodes[wiped].network.connect;
-    cluster->nodes[wiped].network.connect = connect_nowhere;
-    cluster_start(cluster, wiped, true);
-    only_dials_reach(cluster, leader, wiped);
-    cluster_run(cluster, SECOND_US / 5);
-    assert_uint_equal(progress->match_index, 1);
-    assert_true(status_of(cluster, wiped).last_index < status_of(cluster, leader).last_index);
-    assert_true(status_of(cluster, wiped).filling);
-    sim_link_set(cluster->sim, wiped, leader, true); /* what was said by its former self comes */
-    while (cluster->acknowledged < 25)
-        assert_true(cluster_step(cluster));
-    acknowledged = cluster->acknowledged_index;
-    cluster_kill(cluster, leader);
-    cluster->nodes[wiped].network.connect = connect_real;
-    isolate(cluster, late, true);
-    cluster_run(cluster, 20 * SECOND_US);
-    assert_int_equal(cluster_leader(cluster), -1);
-    cluster_start(cluster, leader, false);
-    assert_true(cluster_run_until_equal(cluster, 20 * SECOND_US));
-    assert_true(cluster->nodes[late].state.index >= acknowledged);
-    cluster_free(cluster);
-}
-
-static int (*unlink_real)(void *context, const char *path, struct err *err);
-static unsigned unlink_fails; /* 1: nothing is removed, 2: it is, and then the disk fails */
-
-static int unlink_failing(void *context, const char *path, struct err *err)
-{
-    if (unlink_fails == 0 || strcmp(path + strlen(path) - strlen("/blank"), "/blank") != 0)
-        return unlink_real(context, path, err);
-    if (unlink_fails == 2)
-        (void)unlink_real(context, path, err);
-    return err_set(err, ERR_IO, "%s: no space left on device", path);
-}
-
-/* S17: the mark goes, durably, before the vote comes: where that fails, by a full disk or a crash, the member ends and is still being
- * filled, or is done, when it starts again. */
-static void the_mark_goes_before_the_vote_comes(unsigned fails)
-{
-    struct cluster *cluster = cluster_up(14 + fails, 3, 3);
-    unsigned leader = (unsigned)cluster_leader(cluster), wiped = (leader + 1) % 3;
-    struct disk_ops *disk = &cluster->nodes[wiped].disk;
-    uint64_t until = 0;
-
-    cluster->entry_bytes_max = 60000; /* takes a while */
-    propose_many(cluster, 60);
-    assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
-    assert_false(status_of(cluster, wiped).filling);
-    for (unsigned i = 0; i < 3; i++) /* who knows it would refuse it */
-        cluster_kill(cluster, i);
-    sim_wipe(cluster->sim, wiped);
-    unlink_real = disk->unlink;
-    unlink_fails = fails;
-    cluster_start(cluster, wiped, true);
-    disk->unlink = unlink_failing;
-    cluster_run(cluster, 5 * SECOND_US);
-    assert_true(status_of(cluster, wiped).filling);
-    assert_uint_equal(status_of(cluster, wiped).filling_index, 0);
-    isolate(cluster, wiped, false);
-    cluster_start(cluster, leader, false);
-    cluster_start(cluster, (leader + 2) % 3, false);
-    assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
-    cluster_run(cluster, SECOND_US);
-    isolate(cluster, wiped, true);
-    for (unsigned i = 0; i < 100000 && cluster->nodes[wiped].consensus != NULL; i++) {
-        if (status_of(cluster, wiped).filling_index > until)
-            until = status_of(cluster, wiped).filling_index;
-        cluster_step(cluster);
-    }
-    assert_null(cluster->nodes[wiped].consensus); /* it failed */
-    assert_true(until > 60);
-    assert_contains(cluster->nodes[wiped].fatal.text, "/blank: no space left on device");
-    unlink_fails = 0;
-    cluster_start(cluster, wiped, false);
-    if (fails == 1)
-        assert_true(status_of(cluster, wiped).filling);
-    assert_true(cluster_run_until_equal(cluster, 20 * SECOND_US));
-    cluster_run(cluster, SECOND_US);
-    assert_false(status_of(cluster, wiped).filling);
-    disk->unlink = unlink_real;
-    cluster_free(cluster);
-}
-
-static void a_mark_that_cannot_be_removed_ends_the_member(void **state)
-{
-    (void)state;
-    the_mark_goes_before_the_vote_comes(1);
-    the_mark_goes_before_the_vote_comes(2);
-}
-
 /* S18: the promotion is in the leader's log alone, the leader restarts, and now both votes are needed. */
 static void a_promotion_that_only_the_leader_knows_blocks_no_election(void **state)
 {
@@ -660,7 +395,7 @@ static void a_promotion_that_only_the_leader_knows_blocks_no_election(void **sta
     struct consensus_status status;
 
     (void)state;
-    propose_many(cluster, 5);
+    cluster_propose_many(cluster, 5);
     join(cluster, 1);
     assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
     cluster_run(cluster, SECOND_US / 4);
@@ -675,7 +410,7 @@ static void a_promotion_that_only_the_leader_knows_blocks_no_election(void **sta
     sim_link_set(cluster->sim, 0, 1, true);
     cluster_start(cluster, 0, false);
     assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
-    propose_many(cluster, 5);
+    cluster_propose_many(cluster, 5);
     assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
     assert_uint_equal(leader_status(cluster).voter_count, 2);
     cluster_free(cluster);
@@ -689,7 +424,7 @@ static void a_sole_voter_that_lost_its_tail_begins_a_new_term(void **state)
         struct cluster *cluster = cluster_up(seed, 2, 1);
 
         join(cluster, 1);
-        propose_many(cluster, 5);
+        cluster_propose_many(cluster, 5);
         assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
         cluster_run(cluster, SECOND_US / 4);
         sim_disk_set_slowness(cluster->sim, 0, 50); /* the learner is faster */
@@ -700,7 +435,7 @@ static void a_sole_voter_that_lost_its_tail_begins_a_new_term(void **state)
         sim_disk_set_slowness(cluster->sim, 0, 1);
         cluster_start(cluster, 0, false);
         assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
-        propose_many(cluster, 20);
+        cluster_propose_many(cluster, 20);
         assert_true(cluster_run_until_equal(cluster, 10 * SECOND_US));
         cluster_free(cluster);
     }
@@ -748,7 +483,7 @@ static void chaos_run(uint64_t seed, unsigned count, unsigned founders, unsigned
     cluster_heal(cluster);
     assert_true(cluster_run_until_leader(cluster, 30 * SECOND_US));
     cluster_run(cluster, SECOND_US);
-    propose_many(cluster, 3);
+    cluster_propose_many(cluster, 3);
     assert_true(cluster_run_until_equal(cluster, 60 * SECOND_US));
     *ret_acked += cluster->acknowledged;
     *ret_changes += cluster->changes_done;
@@ -787,10 +522,6 @@ int main(void)
         cmocka_unit_test(a_removed_member_stops_and_its_id_is_never_used_again),
         cmocka_unit_test(a_member_that_was_down_when_it_was_removed_is_told_when_it_comes_back),
         cmocka_unit_test(a_change_that_was_not_committed_is_rolled_back),
-        cmocka_unit_test(a_blank_folder_under_an_old_id_has_no_vote),
-        cmocka_unit_test(a_leader_that_has_not_heard_of_a_blank_member_fills_nobody),
-        cmocka_unit_test(a_member_that_is_being_filled_after_a_bootstrap_has_no_vote),
-        cmocka_unit_test(a_mark_that_cannot_be_removed_ends_the_member),
         cmocka_unit_test(a_promotion_that_only_the_leader_knows_blocks_no_election),
         cmocka_unit_test(a_sole_voter_that_lost_its_tail_begins_a_new_term),
         cmocka_unit_test(changes_of_members_survive_crashes_and_partitions),

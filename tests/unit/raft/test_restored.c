@@ -41,16 +41,6 @@ static struct consensus_status status_of(struct cluster *cluster, unsigned node)
     return status;
 }
 
-static void propose_many(struct cluster *cluster, unsigned count)
-{
-    for (unsigned i = 0; i < count; i++) {
-        while (!cluster_propose(cluster))
-            cluster_run(cluster, 10000);
-        if (i % 8 == 0)
-            cluster_run(cluster, 1000);
-    }
-}
-
 static struct cluster *restored_up(uint64_t seed, unsigned count)
 {
     struct cluster *cluster = cluster_new(seed, count);
@@ -74,7 +64,7 @@ static void members_restored_from_one_file_elect_at_once(void **state)
             assert_false(status_of(cluster, i).filling);
             assert_null(sim_file_name(cluster->sim, i, FOLDER_BLANK_FILE, 0));
         }
-        propose_many(cluster, 5);
+        cluster_propose_many(cluster, 5);
         assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
         for (unsigned i = 0; i < count; i++)
             cluster_kill(cluster, i);
@@ -101,7 +91,7 @@ static void restored_members_that_never_met_elect_after_a_restart(void **state)
         cluster_start(cluster, i, false);
     assert_true(cluster_run_until_leader(cluster, 2 * SECOND_US));
     cluster_start(cluster, 2, false);
-    propose_many(cluster, 5);
+    cluster_propose_many(cluster, 5);
     assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
     cluster_free(cluster);
 }
@@ -123,7 +113,7 @@ static void restored_members_that_die_in_their_first_moment_elect_again(void **s
         for (unsigned i = 0; i < 3; i++)
             cluster_start(cluster, i, false);
         assert_true(cluster_run_until_leader(cluster, 5 * SECOND_US));
-        propose_many(cluster, 5);
+        cluster_propose_many(cluster, 5);
         assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
         cluster_free(cluster);
     }
@@ -138,10 +128,10 @@ static void a_member_that_is_restored_again_has_no_vote(void **state)
     uint64_t acknowledged;
 
     (void)state;
-    propose_many(cluster, 5);
+    cluster_propose_many(cluster, 5);
     assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
     cluster_kill(cluster, late);
-    propose_many(cluster, 20);
+    cluster_propose_many(cluster, 20);
     cluster_run(cluster, SECOND_US);
     acknowledged = cluster->acknowledged_index;
     cluster_kill(cluster, leader);
@@ -162,15 +152,6 @@ static void a_member_that_is_restored_again_has_no_vote(void **state)
     cluster_free(cluster);
 }
 
-static void isolate(struct cluster *cluster, unsigned node, bool up)
-{
-    for (unsigned i = 0; i < 3; i++)
-        if (i != node) {
-            sim_link_set(cluster->sim, i, node, up);
-            sim_link_set(cluster->sim, node, i, up);
-        }
-}
-
 /* Half a log would win with the vote of one that has less. */
 static void a_member_that_is_filled_after_it_was_restored_again_has_no_vote(void **state)
 {
@@ -182,9 +163,9 @@ static void a_member_that_is_filled_after_it_was_restored_again_has_no_vote(void
     (void)state;
     cluster_run(cluster, SECOND_US);
     lagging = status_of(cluster, late).last_index;
-    isolate(cluster, late, false);
+    cluster_isolate(cluster, late, false);
     cluster->entry_bytes_max = 60000;
-    propose_many(cluster, 60);
+    cluster_propose_many(cluster, 60);
     cluster_run(cluster, SECOND_US);
     acknowledged = cluster->acknowledged_index;
     /* whom its leader knew would be told so: this one leads anew, with the vote of the one that lags */
@@ -193,7 +174,7 @@ static void a_member_that_is_filled_after_it_was_restored_again_has_no_vote(void
     sim_wipe(cluster->sim, wiped);
     restore(cluster, wiped);
     cluster_start(cluster, leader, false);
-    isolate(cluster, late, true);
+    cluster_isolate(cluster, late, true);
     while (cluster_leader(cluster) != (int)leader)
         cluster_run(cluster, 20);
     cluster_kill(cluster, late);

@@ -1,0 +1,438 @@
+/* Members begun anew under an old id on an empty disk, in the simulated world (S17, I11): what the former self had acknowledged, and whom
+ * it had voted for, is lost. */
+#include "tests/support/test.h"
+
+#include "raft/consensus_internal.h"
+#include "raft/io_ops.h"
+#include "tests/unit/raft/cluster.h"
+
+enum { SECOND_US = 1000000 };
+
+static void assert_contains(const char *text, const char *words)
+{
+    if (strstr(text, words) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", text, words);
+}
+
+static struct cluster *cluster_up(uint64_t seed, unsigned count, unsigned founders)
+{
+    struct cluster *cluster = cluster_new_with(seed, count, founders);
+
+    for (unsigned i = 0; i < founders; i++)
+        cluster_start(cluster, i, true);
+    assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
+    cluster_run(cluster, SECOND_US);
+    return cluster;
+}
+
+/* S17, I11: a wiped member that was bootstrapped again under its old id must not help a member elect itself that lacks what the two
+ * had acknowledged. */
+static void a_blank_folder_under_an_old_id_has_no_vote(void **state)
+{
+    struct cluster *cluster = cluster_up(12, 3, 3);
+    unsigned leader = (unsigned)cluster_leader(cluster), wiped = (leader + 1) % 3,
+             late = (leader + 2) % 3;
+    uint64_t acknowledged;
+
+    (void)state;
+    cluster_propose_many(cluster, 5);
+    assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
+    cluster_kill(cluster, late);
+    cluster_propose_many(cluster, 20);
+    cluster_run(cluster, SECOND_US);
+    acknowledged = cluster->acknowledged_index;
+    cluster_kill(cluster, leader);
+    cluster_kill(cluster, wiped);
+    sim_wipe(cluster->sim, wiped);
+    cluster_start(cluster, wiped, true);
+    cluster_start(cluster, late, false);
+    cluster_run(cluster, 10 * SECOND_US);
+    assert_int_equal(cluster_leader(cluster), -1);
+    cluster_start(cluster, leader, false);
+    assert_true(cluster_run_until_equal(cluster, 20 * SECOND_US));
+    assert_true(cluster->nodes[late].state.index >= acknowledged);
+    cluster_free(cluster);
+}
+
+/* S17, I11: and while a leader fills it, it has a say only when it holds all that was committed: here half a log would win with the
+ * vote of one that has less. */
+static void a_member_that_is_being_filled_after_a_bootstrap_has_no_vote(void **state)
+{
+    struct cluster *cluster = cluster_up(13, 3, 3);
+    unsigned leader = (unsigned)cluster_leader(cluster), wiped = (leader + 1) % 3,
+             late = (leader + 2) % 3;
+    uint64_t acknowledged, lagging;
+    struct consensus_status status;
+
+    (void)state;
+    consensus_get_status(cluster->nodes[late].consensus, &status);
+    lagging = status.last_index;
+    cluster_isolate(cluster, late, false);
+    cluster->entry_bytes_max = 60000;
+    cluster_propose_many(cluster, 60);
+    cluster_run(cluster, SECOND_US);
+    acknowledged = cluster->acknowledged_index;
+    /* whom its leader knew would be told so: this one leads anew, with the vote of the one that lags */
+    cluster_kill(cluster, wiped);
+    cluster_kill(cluster, leader);
+    sim_wipe(cluster->sim, wiped);
+    cluster_start(cluster, leader, false);
+    cluster_isolate(cluster, late, true);
+    while (cluster_leader(cluster) != (int)leader)
+        cluster_run(cluster, 20);
+    cluster_kill(cluster, late);
+    cluster_start(cluster, wiped, true);
+    for (unsigned i = 0; i < 100000; i++) {
+        consensus_get_status(cluster->nodes[wiped].consensus, &status);
+        if (status.last_index > lagging)
+            break;
+        cluster_run(cluster, 20);
+    }
+    assert_true(status.last_index > lagging && status.last_index < acknowledged);
+    assert_true(status.filling);
+    cluster_kill(cluster, leader);
+    cluster_start(cluster, late, false);
+    cluster_run(cluster, 10 * SECOND_US);
+    assert_int_equal(cluster_leader(cluster), -1);
+    cluster_kill(cluster, wiped); /* it remembers */
+    cluster_start(cluster, wiped, false);
+    cluster_run(cluster, 10 * SECOND_US);
+    assert_int_equal(cluster_leader(cluster), -1);
+    cluster_start(cluster, leader, false);
+    assert_true(cluster_run_until_equal(cluster, 20 * SECOND_US));
+    assert_true(cluster->nodes[late].state.index >= acknowledged);
+    cluster_kill(cluster, leader); /* filled, it has a vote again, also after a restart */
+    cluster_kill(cluster, wiped);
+    cluster_start(cluster, wiped, false);
+    assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
+    cluster_free(cluster);
+}
+
+static struct consensus_status status_of(struct cluster *cluster, unsigned node)
+{
+    struct consensus_status status;
+
+    consensus_get_status(cluster->nodes[node].consensus, &status);
+    return status;
+}
+
+static struct network_stream *(*connect_real)(void *context, const char *address,
+                                              const struct network_events *events);
+
+static struct network_stream *connect_nowhere(void *context, const char *address,
+                                              const struct network_events *events)
+{
+    (void)address;
+    return connect_real(context, "nowhere", events);
+}
+
+/* Its connection to the leader comes to an end, and the leader's dials reach it again, while everything else that is under way from it to
+ * the leader goes on waiting. What cannot be sent meanwhile makes the leader begin behind what it knows. */
+static void only_dials_reach(struct cluster *cluster, unsigned leader, unsigned node)
+{
+    uint64_t killed_us = sim_now_us(cluster->sim);
+    const struct peer *peer =
+        transport_peer(&cluster->nodes[leader].consensus->transport, node + 1);
+    bool proposed = false;
+
+    while (!peer->out_ready || peer->dialled_us <= killed_us) {
+        bool ends = (sim_now_us(cluster->sim) - killed_us) % 50000 < 2000;
+        assert_true(sim_now_us(cluster->sim) < killed_us + SECOND_US / 2);
+        if (!proposed && peer->out == NULL)
+            proposed = cluster_propose(cluster);
+        sim_link_set(cluster->sim, node, leader,
+                     peer->dialled_us <= killed_us ? ends : peer->out != NULL);
+        cluster_step(cluster);
+    }
+    sim_link_set(cluster->sim, node, leader, false);
+}
+
+/* S17, I11: a leader reads what the former self of a wiped member had acknowledged after it has given the new one a part of that, which was
+ * all that was committed then. The new one helps nobody elect itself without the rest. */
+static void a_leader_that_has_not_heard_of_a_blank_member_fills_nobody(void **state)
+{
+    struct cluster *cluster = cluster_new_with(25, 3, 3);
+    unsigned leader, wiped, late;
+    const struct raft_progress *progress;
+    uint64_t cut_us, acknowledged;
+
+    (void)state;
+    cluster->config.election_timeout_ms = 2000; /* it leads all the time, heard or not */
+    for (unsigned i = 0; i < 3; i++)
+        cluster_start(cluster, i, true);
+    while (cluster_leader(cluster) < 0)
+        cluster_step(cluster);
+    leader = (unsigned)cluster_leader(cluster);
+    wiped = (leader + 1) % 3, late = (leader + 2) % 3;
+    progress = &cluster->nodes[leader].consensus->raft.leader_state.progress[wiped];
+    while (progress->state != PROGRESS_PIPELINE)
+        cluster_step(cluster);
+    assert_uint_equal(progress->match_index, 1);
+    sim_link_set(cluster->sim, wiped, leader, false);
+    cut_us = sim_now_us(cluster->sim);
+    cluster_propose_many(cluster, 5);
+    cluster_run(cluster, SECOND_US / 4);
+    assert_uint_equal(cluster->acknowledged, 5);
+    assert_false(status_of(cluster, wiped).filling || status_of(cluster, late).filling);
+    cluster_isolate(cluster, late, false);
+    cluster->entry_bytes_max = 60000;
+    cluster_propose_many(cluster, 20);
+    cluster_run(cluster, SECOND_US / 4);
+    assert_uint_equal(status_of(cluster, wiped).last_index, status_of(cluster, leader).last_index);
+    while ((sim_now_us(cluster->sim) - cut_us) % 50000 < 25000)
+        cluster_step(cluster);
+    cluster_kill(cluster, wiped);
+    sim_wipe(cluster->sim, wiped);
+    connect_real = cluster->nodes[wiped].network.connect;
+    cluster->nodes[wiped].network.connect = connect_nowhere;
+    cluster_start(cluster, wiped, true);
+    only_dials_reach(cluster, leader, wiped);
+    cluster_run(cluster, SECOND_US / 5);
+    assert_uint_equal(progress->match_index, 1);
+    assert_true(status_of(cluster, wiped).last_index < status_of(cluster, leader).last_index);
+    assert_true(status_of(cluster, wiped).filling);
+    sim_link_set(cluster->sim, wiped, leader, true); /* what was said by its former self comes */
+    while (cluster->acknowledged < 25)
+        assert_true(cluster_step(cluster));
+    acknowledged = cluster->acknowledged_index;
+    cluster_kill(cluster, leader);
+    cluster->nodes[wiped].network.connect = connect_real;
+    cluster_isolate(cluster, late, true);
+    cluster_run(cluster, 20 * SECOND_US);
+    assert_int_equal(cluster_leader(cluster), -1);
+    cluster_start(cluster, leader, false);
+    assert_true(cluster_run_until_equal(cluster, 20 * SECOND_US));
+    assert_true(cluster->nodes[late].state.index >= acknowledged);
+    cluster_free(cluster);
+}
+
+static int (*unlink_real)(void *context, const char *path, struct err *err);
+static unsigned unlink_fails; /* 1: nothing is removed, 2: it is, and then the disk fails */
+
+static int unlink_failing(void *context, const char *path, struct err *err)
+{
+    if (unlink_fails == 0 || strcmp(path + strlen(path) - strlen("/blank"), "/blank") != 0)
+        return unlink_real(context, path, err);
+    if (unlink_fails == 2)
+        (void)unlink_real(context, path, err);
+    return err_set(err, ERR_IO, "%s: no space left on device", path);
+}
+
+/* S17: the mark goes, durably, before the vote comes: where that fails, by a full disk or a crash, the member ends and is still being
+ * filled, or is done, when it starts again. */
+static void the_mark_goes_before_the_vote_comes(unsigned fails)
+{
+    struct cluster *cluster = cluster_up(14 + fails, 3, 3);
+    unsigned leader = (unsigned)cluster_leader(cluster), wiped = (leader + 1) % 3;
+    struct disk_ops *disk = &cluster->nodes[wiped].disk;
+    uint64_t until = 0;
+
+    cluster->entry_bytes_max = 60000; /* takes a while */
+    cluster_propose_many(cluster, 60);
+    assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
+    assert_false(status_of(cluster, wiped).filling);
+    for (unsigned i = 0; i < 3; i++) /* who knows it would refuse it */
+        cluster_kill(cluster, i);
+    sim_wipe(cluster->sim, wiped);
+    unlink_real = disk->unlink;
+    unlink_fails = fails;
+    cluster_start(cluster, wiped, true);
+    disk->unlink = unlink_failing;
+    cluster_run(cluster, 5 * SECOND_US);
+    assert_true(status_of(cluster, wiped).filling);
+    assert_uint_equal(status_of(cluster, wiped).filling_index, 0);
+    cluster_isolate(cluster, wiped, false);
+    cluster_start(cluster, leader, false);
+    cluster_start(cluster, (leader + 2) % 3, false);
+    assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
+    cluster_run(cluster, SECOND_US);
+    cluster_isolate(cluster, wiped, true);
+    for (unsigned i = 0; i < 100000 && cluster->nodes[wiped].consensus != NULL; i++) {
+        if (status_of(cluster, wiped).filling_index > until)
+            until = status_of(cluster, wiped).filling_index;
+        cluster_step(cluster);
+    }
+    assert_null(cluster->nodes[wiped].consensus); /* it failed */
+    assert_true(until > 60);
+    assert_contains(cluster->nodes[wiped].fatal.text, "/blank: no space left on device");
+    unlink_fails = 0;
+    cluster_start(cluster, wiped, false);
+    if (fails == 1)
+        assert_true(status_of(cluster, wiped).filling);
+    assert_true(cluster_run_until_equal(cluster, 20 * SECOND_US));
+    cluster_run(cluster, SECOND_US);
+    assert_false(status_of(cluster, wiped).filling);
+    disk->unlink = unlink_real;
+    cluster_free(cluster);
+}
+
+static void a_mark_that_cannot_be_removed_ends_the_member(void **state)
+{
+    (void)state;
+    the_mark_goes_before_the_vote_comes(1);
+    the_mark_goes_before_the_vote_comes(2);
+}
+
+/* A wiped member's next start is that of a new one, which an operator lets join under its old id. */
+static void join_anew(struct cluster *cluster, unsigned node)
+{
+    cluster->nodes[node].joins = true;
+    cluster->nodes[node].settled = false;
+    cluster_start(cluster, node, true);
+}
+
+/* I11: half a log, filled by a leader that was elected since, would win with the vote of one that has less. */
+static void a_voter_that_joins_again_under_its_old_id_is_refused(void **state)
+{
+    struct cluster *cluster = cluster_up(13, 3, 3);
+    unsigned leader = (unsigned)cluster_leader(cluster), wiped = (leader + 1) % 3,
+             late = (leader + 2) % 3;
+    uint64_t acknowledged, lagging = status_of(cluster, late).last_index;
+
+    (void)state;
+    cluster_isolate(cluster, late, false);
+    cluster->entry_bytes_max = 60000;
+    cluster_propose_many(cluster, 60);
+    cluster_run(cluster, SECOND_US);
+    acknowledged = cluster->acknowledged_index;
+    cluster_kill(cluster, wiped);
+    cluster_kill(cluster, leader);
+    sim_wipe(cluster->sim, wiped);
+    cluster_start(cluster, leader, false);
+    cluster_isolate(cluster, late, true);
+    while (cluster_leader(cluster) != (int)leader)
+        cluster_run(cluster, 20);
+    cluster_kill(cluster, late);
+    join_anew(cluster, wiped);
+    for (unsigned i = 0; i < 100000 && cluster->nodes[wiped].consensus != NULL &&
+                         status_of(cluster, wiped).last_index <= lagging;
+         i++)
+        cluster_run(cluster, 20);
+    cluster_kill(cluster, leader);
+    cluster_start(cluster, late, false);
+    cluster_run(cluster, 10 * SECOND_US);
+    assert_int_equal(cluster_leader(cluster), -1);
+    assert_null(cluster->nodes[wiped].consensus);
+    assert_contains(cluster->nodes[wiped].fatal.text, "of cluster sim has held data before");
+    cluster_start(cluster, wiped, false); /* whoever it asks says so */
+    cluster_run(cluster, SECOND_US);
+    assert_null(cluster->nodes[wiped].consensus);
+    cluster_start(cluster, leader, false);
+    assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
+    cluster_run(cluster, SECOND_US);
+    assert_true(cluster->nodes[late].state.index >= acknowledged);
+    cluster_free(cluster);
+}
+
+static void link_both(struct cluster *cluster, unsigned a, unsigned b, bool up)
+{
+    sim_link_set(cluster->sim, a, b, up);
+    sim_link_set(cluster->sim, b, a, up);
+}
+
+/* A leader that took it for a stranger, as its own log ended before the addition, hears that its log is empty before it fills it. */
+static void a_voter_that_joined_again_is_refused_by_a_leader_that_learnt_of_it_later(void **state)
+{
+    struct cluster *cluster = cluster_up(14, 4, 3);
+    unsigned leader = (unsigned)cluster_leader(cluster), other = (leader + 1) % 3,
+             late = (leader + 2) % 3, wiped = 3;
+    struct err err;
+
+    (void)state;
+    cluster_isolate(cluster, late, false);
+    cluster_start(cluster, wiped, true);
+    assert_true(cluster_add(cluster, wiped));
+    assert_true(cluster_change_wait(cluster));
+    cluster_run(cluster, SECOND_US);
+    assert_true(cluster_promote(cluster, wiped));
+    assert_true(cluster_change_wait(cluster));
+    cluster_propose_many(cluster, 20);
+    cluster_run(cluster, SECOND_US);
+    cluster_kill(cluster, wiped);
+    sim_wipe(cluster->sim, wiped);
+    cluster_isolate(cluster, wiped, false);
+    link_both(cluster, wiped, late, true);
+    join_anew(cluster, wiped);
+    cluster_run(cluster, SECOND_US);
+    link_both(cluster, late, leader, true);
+    link_both(cluster, late, other, true);
+    cluster_run(cluster, 2 * SECOND_US);
+    assert_int_equal(status_of(cluster, late).voter_count, 4);
+    assert_uint_equal(status_of(cluster, wiped).last_index, 0);
+    assert_true(transport_connected(&cluster->nodes[wiped].consensus->transport, late + 1));
+    assert_int_equal(consensus_transfer(cluster->nodes[leader].consensus, late + 1, &err), 0);
+    for (unsigned i = 0; i < 100000 && cluster->nodes[wiped].consensus != NULL; i++) {
+        assert_uint_equal(status_of(cluster, wiped).last_index, 0);
+        cluster_step(cluster);
+    }
+    assert_int_equal(cluster_leader(cluster), (int)late);
+    assert_contains(cluster->nodes[wiped].fatal.text, "of cluster sim has held data before");
+    cluster_propose_many(cluster, 5);
+    cluster_run(cluster, SECOND_US);
+    assert_uint_equal(cluster->acknowledged, 25);
+    cluster_free(cluster);
+}
+
+/* Nor does a leader fill it that was sending a snapshot to its former self and has not read its hello. */
+static void a_snapshot_for_its_former_self_does_not_fill_a_voter_that_joined_again(void **state)
+{
+    struct cluster *cluster = cluster_up(15, 3, 3);
+    unsigned leader = (unsigned)cluster_leader(cluster), wiped = (leader + 1) % 3;
+    const struct transfer *transfer = &cluster->nodes[leader].consensus->transfer;
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++)
+        cluster->nodes[i].ballast_bytes = 100000;
+    cluster_kill(cluster, wiped);
+    cluster_propose_many(cluster, 600);
+    cluster_run(cluster, 2 * SECOND_US);
+    assert_int_equal(cluster_leader(cluster), (int)leader);
+    cluster_start(cluster, wiped, false);
+    while (!transfer_sending_to(transfer, wiped + 1))
+        assert_true(cluster_step(cluster));
+    cluster_kill(cluster, wiped);
+    sim_wipe(cluster->sim, wiped);
+    connect_real = cluster->nodes[wiped].network.connect;
+    cluster->nodes[wiped].network.connect = connect_nowhere;
+    join_anew(cluster, wiped);
+    cluster_run(cluster, 3 * SECOND_US);
+    assert_true(transport_connected(&cluster->nodes[leader].consensus->transport, wiped + 1));
+    assert_uint_equal(cluster->nodes[wiped].restored, 0);
+    assert_uint_equal(status_of(cluster, wiped).last_index, 0);
+    cluster->nodes[wiped].network.connect = connect_real;
+    cluster_run(cluster, SECOND_US);
+    assert_null(cluster->nodes[wiped].consensus);
+    assert_contains(cluster->nodes[wiped].fatal.text, "of cluster sim has held data before");
+    cluster_free(cluster);
+}
+
+/* Its hello of before it was filled may be read when it is a voter. */
+static void a_member_that_was_filled_since_is_not_stopped_by_an_answer_to_an_old_hello(void **state)
+{
+    struct cluster *cluster = cluster_up(16, 3, 3);
+    const struct frame_hello_reply reply = {.welcome = FRAME_WELCOME_OLD, .cluster_id = "sim"};
+
+    (void)state;
+    core_on_refused(cluster->nodes[0].consensus, 2, &reply);
+    assert_false(cluster->nodes[0].doomed);
+    cluster_propose_many(cluster, 5);
+    assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
+    cluster_free(cluster);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_blank_folder_under_an_old_id_has_no_vote),
+        cmocka_unit_test(a_member_that_is_being_filled_after_a_bootstrap_has_no_vote),
+        cmocka_unit_test(a_leader_that_has_not_heard_of_a_blank_member_fills_nobody),
+        cmocka_unit_test(a_mark_that_cannot_be_removed_ends_the_member),
+        cmocka_unit_test(a_voter_that_joins_again_under_its_old_id_is_refused),
+        cmocka_unit_test(a_voter_that_joined_again_is_refused_by_a_leader_that_learnt_of_it_later),
+        cmocka_unit_test(a_snapshot_for_its_former_self_does_not_fill_a_voter_that_joined_again),
+        cmocka_unit_test(
+            a_member_that_was_filled_since_is_not_stopped_by_an_answer_to_an_old_hello),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
