@@ -218,7 +218,7 @@ static int run(const struct config *config, const struct options *options)
     fflush(stdout);
     if (daemon_run(config, &options->flags, start, &err) == 0)
         return EXIT_SUCCESS;
-    log_error("start_failed", "code=%s text=\"%s\"", err_code_name(err.code), err.text);
+    daemon_log_failure("start_failed", config, &err);
     return daemon_exit_code(&err, EXIT_FAILURE);
 }
 

@@ -5,6 +5,7 @@ restart cannot help, and mends by itself when it can. I11, L7, S1-062.
 Flow    a member's folder is copied whole, changed in one place, and started; small file systems are tmpfs mounts in a namespace of their own.
 Absent  failing, hanging and power-cut disks under load: test_faults_disk.py.
 """
+import functools
 import os
 import pathlib
 import re
@@ -141,14 +142,31 @@ def an_older_copy_of_a_folder_ends_its_member():
         cluster.debug_check()
 
 
-def a_full_disk_is_refused_with_numbers_and_mends_by_itself():
-    if os.geteuid() != 0 or subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode != 0:
-        return "mounting a small file system needs root and unshare(1)"
-    if INSIDE not in os.environ:
-        result = subprocess.run(["unshare", "--mount", sys.executable, __file__, "a_full_disk"], env={**os.environ, INSIDE: "1"},
+def with_own_mounts(test):
+    @functools.wraps(test)
+    def run():
+        if os.geteuid() != 0 or subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode != 0:
+            return "mounting a small file system needs root and unshare(1)"
+        if INSIDE in os.environ:
+            return test()
+        result = subprocess.run(["unshare", "--mount", sys.executable, __file__, test.__name__], env={**os.environ, INSIDE: "1"},
                                 capture_output=True, text=True)
         assert result.returncode == 0, result.stdout + result.stderr
         return None
+    return run
+
+
+def take_all_room(folder):
+    with open(folder / "ballast", "ab", buffering=0) as ballast:
+        try:
+            while True:
+                ballast.write(bytes(65536))
+        except OSError:
+            pass
+
+
+@with_own_mounts
+def a_full_disk_is_refused_with_numbers_and_mends_by_itself():
     with Cluster(members=1) as cluster:
         (member,) = cluster.members
         member.data_dir.mkdir()
@@ -158,12 +176,7 @@ def a_full_disk_is_refused_with_numbers_and_mends_by_itself():
             fill(cluster, 20)
             reserve = member.data_dir / "reserve"
             assert reserve.stat().st_size == 32 << 20
-            with open(member.data_dir / "ballast", "wb", buffering=0) as ballast:
-                try:
-                    while True:
-                        ballast.write(bytes(65536))
-                except OSError:
-                    pass
+            take_all_room(member.data_dir)
             wait_until("it says so", lambda: "event=disk_low" in member.log.read_text(), 10)
             try:
                 request = broker_pb2.RegisterAllocationRequest(request_id="full", spec=common_pb2.AllocationSpec(
@@ -191,7 +204,39 @@ def a_full_disk_is_refused_with_numbers_and_mends_by_itself():
             subprocess.run(["umount", "--lazy", str(member.data_dir)], check=True)
 
 
+@with_own_mounts
+def a_member_that_a_full_disk_ends_asks_for_room_and_not_for_a_repair():
+    with Cluster() as cluster:
+        member = cluster.members[2]
+        member.data_dir.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=100m", "none", str(member.data_dir)], check=True)
+        try:
+            cluster.start()
+            nodes = [(f"{i:060}", 1, 1 << 20) for i in range(1000)]
+            for i in range(1000):  # its log has two segments of room, and the reserve one time
+                take_all_room(member.data_dir)
+                if not member.running():
+                    break
+                cluster.register(f"a{i}", nodes)
+            assert member.process.wait(10) == 3, "its unit must start it again"
+            (line,) = [line for line in member.log.read_text().splitlines() if "event=fatal" in line]
+            assert "code=FULL" in line and "No space left" in line, line
+            following = line[line.index("next="):]
+            for word in ("free space", f"df -h {member.data_dir}", "reserve", "Disk full", "by itself"):
+                assert word in following, line
+            assert "repair" not in following and "dmesg" not in following and "corrupt" not in following, line
+            (member.data_dir / "ballast").unlink()
+            member.start()
+            cluster.debug_check()
+        finally:
+            for other in cluster.members:
+                if other.running():
+                    other.kill()
+            subprocess.run(["umount", "--lazy", str(member.data_dir)], check=True)
+
+
 if __name__ == "__main__":
     sys.exit(tap([damage_anywhere_is_named_with_path_offset_and_next_step,
                   the_end_of_a_log_that_was_taken_away_is_missed_after_a_kill, an_older_copy_of_a_folder_ends_its_member,
-                  a_full_disk_is_refused_with_numbers_and_mends_by_itself]))
+                  a_full_disk_is_refused_with_numbers_and_mends_by_itself,
+                  a_member_that_a_full_disk_ends_asks_for_room_and_not_for_a_repair]))
