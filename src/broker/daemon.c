@@ -61,6 +61,8 @@ struct daemon {
     uv_timer_t guard; /* ends the process when stopping takes too long */
     uint64_t stopping_since_ms;
     uint64_t transfer_until_ms; /* until then another member may take over */
+    uint64_t stalled_told_ms;   /* of peers that do not read; 0: never */
+    uint64_t stalled_left_out;  /* not logged since then */
     uint64_t workers_until_ms;  /* until then killed workers may end */
     bool stopping;
     bool filling; /* as it was logged */
@@ -392,12 +394,30 @@ static int daemon_open_replica(struct daemon *daemon, enum daemon_start start, s
     return 0;
 }
 
+/* One that asks again and again for what it does not read must not fill the disk. */
+static void daemon_peer_stalled(void *data, const struct rpc_peer *peer, const char *text)
+{
+    struct daemon *daemon = data;
+    uint64_t now_ms = uv_now(&daemon->loop);
+
+    if (daemon->stalled_told_ms != 0 && now_ms - daemon->stalled_told_ms < DAEMON_STALLED_MS) {
+        daemon->stalled_left_out++;
+        return;
+    }
+    daemon->stalled_told_ms = now_ms;
+    log_warning("peer_stalled", "peer=%s identity=%s left_out=%" PRIu64 " text=\"%s\"",
+                peer->address, peer->identity[0] != '\0' ? peer->identity : "none",
+                daemon->stalled_left_out, text);
+    daemon->stalled_left_out = 0;
+}
+
 /* The API's server with its methods, and the duties. */
 static void daemon_add_parts(struct daemon *daemon)
 {
     struct broker *broker = &daemon->broker;
     const uint64_t connections_max = broker->config->connections_max;
-    struct rpc_server_config server = {.connections_max = connections_max};
+    struct rpc_server_config server = {
+        .connections_max = connections_max, .stalled = daemon_peer_stalled, .stalled_data = daemon};
 
     credentials_configure(broker->credentials, &server);
     broker->rpc = rpc_server_new(&daemon->loop, &server);

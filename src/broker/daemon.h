@@ -18,6 +18,7 @@ enum {
     DAEMON_EXIT_DATA = 4,
     DAEMON_EXIT_REMOVED = 5, /* likewise: no supervisor should start it again */
     DAEMON_TRANSFER_MAX_MS = 3000,
+    DAEMON_STALLED_MS = 5000, /* between two lines about peers that do not read */
     DAEMON_DRAIN_MS = 1000,
     DAEMON_WORKERS_MAX_MS = 1500, /* longer than a worker takes to be called unkillable */
     DAEMON_STOP_MAX_MS = 9000

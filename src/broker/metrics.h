@@ -132,6 +132,7 @@ enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_SECONDS, METRIC_BYTES, M
     X(TLS_RELOAD_FAILED, GAUGE, "ckpt_tls_reload_failed", NULL, NULL, "1 while the certificate files on disk cannot be used and the old ones are.") \
     X(TLS_REFUSED, COUNTER, "ckpt_tls_refused_total", "port", NULL, "Connections that TLS refused, by port: api or raft.") \
     X(RPC_CONNECTIONS, GAUGE, "ckpt_rpc_connections", NULL, NULL, "Open API connections.")         \
+    X(RPC_STALLED, COUNTER, "ckpt_rpc_stalled_total", NULL, NULL, "API connections that were closed because their peers did not read what they had asked for.") \
     X(RPC_CALLS, COUNTER, "ckpt_rpc_calls_total", "code", NULL, "Finished API calls by gRPC status.") \
     X(MUTATIONS, COUNTER, "ckpt_mutations_total", NULL, NULL, "Mutating requests proposed for callers.") \
     X(OUTCOMES, COUNTER, "ckpt_mutation_outcomes_total", "status", NULL, "Outcomes of callers' mutations by name.") \

@@ -327,6 +327,7 @@ static void read_rpc(struct metrics *metrics, const struct broker *broker)
         return;
     rpc_server_get_stats(broker->rpc, &stats);
     set(metrics, METRIC_RPC_CONNECTIONS, (double)stats.connections);
+    set(metrics, METRIC_RPC_STALLED, (double)stats.stalled_total);
     for (int code = 0; code < (int)ARRAY_COUNT(stats.by_status); code++) {
         if (stats.by_status[code] > 0)
             metrics_set(metrics, METRIC_RPC_CALLS, rpc_status_name(code), NULL,

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -264,11 +265,22 @@ static struct rpc_connection *connection_at(struct list *node)
     return LIST_ITEM(node, struct rpc_connection, node);
 }
 
+static void connection_end_stalled(struct rpc_connection *connection, const char *text)
+{
+    struct rpc_server *server = connection->server;
+
+    server->stats.stalled_total++;
+    if (server->config.stalled != NULL)
+        server->config.stalled(server->config.stalled_data, &connection->peer, text);
+    rpc_connection_close(connection);
+}
+
 /* One that is being closed keeps what it holds for a moment. */
 bool rpc_server_relieve(struct rpc_server *server, const struct rpc_connection *asking)
 {
     struct rpc_connection *largest = NULL;
     size_t held = 0;
+    char text[ERR_TEXT_BYTES];
 
     if (server->stats.bytes_buffered <= RPC_SERVER_BUFFERED_MAX_BYTES)
         return true;
@@ -287,8 +299,12 @@ bool rpc_server_relieve(struct rpc_server *server, const struct rpc_connection *
         return true;
     if (largest == NULL)
         return false;
-    server->stats.stalled_total++;
-    rpc_connection_close(largest);
+    snprintf(text, sizeof(text),
+             "%zu bytes of answers wait for it, the most of %zu, of which the limit is %d, and it "
+             "took less than %d in %d ms",
+             largest->buffered_bytes, held, RPC_SERVER_BUFFERED_MAX_BYTES, RPC_STALL_BYTES,
+             RPC_STALL_FULL_MS);
+    connection_end_stalled(largest, text);
     return true;
 }
 
@@ -297,6 +313,7 @@ static void server_sweep(struct rpc_timer *timer)
 {
     struct rpc_server *server = LIST_ITEM(timer, struct rpc_server, sweep);
     uint64_t now_ms = uv_now(server->loop);
+    char text[ERR_TEXT_BYTES];
     struct list *next;
 
     reserve_regain(server);
@@ -307,8 +324,10 @@ static void server_sweep(struct rpc_timer *timer)
         if (!rpc_h2_keepalive(&connection->h2, server->config.keepalive_ms))
             continue;
         if (rpc_connection_stalled(connection, 2 * server->config.keepalive_ms)) {
-            server->stats.stalled_total++;
-            rpc_connection_close(connection);
+            snprintf(text, sizeof(text),
+                     "%zu bytes of answers wait for it, and it took less than %d in %" PRIu64 " ms",
+                     connection->buffered_bytes, RPC_STALL_BYTES, 2 * server->config.keepalive_ms);
+            connection_end_stalled(connection, text);
         } else if (connection->calls_count == 0 &&
                    now_ms - connection->idle_since_ms >= server->config.idle_ms) {
             rpc_h2_terminate(&connection->h2, NGHTTP2_NO_ERROR);

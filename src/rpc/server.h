@@ -71,6 +71,9 @@ struct rpc_server_config {
     /* A connection that TLS refused, or whose certificate is no longer good. */
     void (*refused)(void *data, const char *address, const char *text);
     void *data; /* of these two */
+    /* A connection that is being closed because its peer does not read what it asked for. May be NULL; from the loop. */
+    void (*stalled)(void *data, const struct rpc_peer *peer, const char *text);
+    void *stalled_data;
 };
 
 /* Any may be NULL. `data` is the method's; per-call state via rpc_call_set_data. */

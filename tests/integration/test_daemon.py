@@ -146,6 +146,48 @@ def a_low_limit_of_open_files_is_told_at_the_start():
         assert "event=connections_limited wanted=12000 possible=872" in member.log.read_text(), member.log.read_text()
 
 
+def answer_pings(connection, until_s):
+    """True when the other end closes it."""
+    data = b""
+    while time.monotonic() < until_s:
+        try:
+            read = connection.recv(65536)
+        except TimeoutError:
+            continue
+        except ConnectionError:
+            return True
+        if not read:
+            return True
+        data += read
+        while len(data) >= 9 and len(data) >= 9 + int.from_bytes(data[:3], "big"):
+            length, kind = int.from_bytes(data[:3], "big"), data[3]
+            if kind == 6 and not data[4] & 1:
+                connection.sendall(bytes([0, 0, 8, 6, 1, 0, 0, 0, 0]) + data[9:17])
+            data = data[9 + length:]
+    return False
+
+
+def a_client_that_does_not_read_is_told():
+    """It answers every PING, so that it is not silent, and has no window for the one answer that it asked for."""
+    headers = b"".join(b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value for name, value in (
+        (b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/grpc.health.v1.Health/Check"), (b":authority", b"x"),
+        (b"content-type", b"application/grpc"), (b"te", b"trailers")))
+    with Cluster(members=1) as cluster:
+        cluster.start()
+        member = cluster.members[0]
+        assert metric(member.http, "ckpt_rpc_stalled_total") == 0
+        host, port = member.api.rsplit(":", 1)
+        with socket.create_connection((host, int(port)), timeout=0.5) as connection:
+            connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0]) +
+                               bytes([0, 0, len(headers), 1, 4, 0, 0, 0, 1]) + headers +
+                               bytes([0, 0, 5, 0, 1, 0, 0, 0, 1]) + bytes(5))
+            own = "%s:%d" % connection.getsockname()
+            assert answer_pings(connection, time.monotonic() + 40), "it is still open"
+        assert metric(member.http, "ckpt_rpc_stalled_total") == 1
+        told = f"event=peer_stalled peer={own} identity=none left_out=0 text=\"7 bytes of answers wait for it, and it took less than 16384 in 20000 ms\""
+        assert told in member.log.read_text(), member.log.read_text()
+
+
 def a_reload_takes_what_needs_no_restart():
     with Cluster(members=1) as cluster:
         cluster.start()
@@ -166,4 +208,4 @@ if __name__ == "__main__":
     sys.exit(tap([a_stopped_member_is_not_reachable, versions_of_members_that_led_are_told,
                   an_unkillable_worker_does_not_hold_the_end_up, a_folder_of_another_user_is_left_alone,
                   ten_thousand_agents_fit, a_low_limit_of_open_files_is_told_at_the_start,
-                  a_reload_takes_what_needs_no_restart]))
+                  a_reload_takes_what_needs_no_restart, a_client_that_does_not_read_is_told]))

@@ -110,9 +110,27 @@ static bool dripped(struct fixture *fixture, int fd, uint32_t bytes, uint64_t ms
     return !open;
 }
 
+struct told {
+    size_t count;
+    char address[64], text[512];
+};
+
+static void take_stalled(void *data, const struct rpc_peer *peer, const char *text)
+{
+    struct told *told = data;
+
+    told->count++;
+    snprintf(told->address, sizeof(told->address), "%s", peer->address);
+    snprintf(told->text, sizeof(told->text), "%s", text);
+}
+
 static void a_reader_that_answers_pings_and_takes_next_to_nothing_is_closed(void **state)
 {
-    const struct rpc_server_config config = {.message_max_bytes = 200 << 10, .keepalive_ms = 200};
+    struct told told = {0};
+    const struct rpc_server_config config = {.message_max_bytes = 200 << 10,
+                                             .keepalive_ms = 200,
+                                             .stalled = take_stalled,
+                                             .stalled_data = &told};
     struct fixture fixture;
     struct rpc_server_stats stats;
     int slow, stalled;
@@ -123,6 +141,10 @@ static void a_reader_that_answers_pings_and_takes_next_to_nothing_is_closed(void
     assert_true(dripped(&fixture, stalled, 1, 5000));
     rpc_server_get_stats(fixture.server, &stats);
     assert_uint_equal(stats.stalled_total, 1);
+    assert_uint_equal(told.count, 1);
+    assert_non_null(strstr(told.address, "127.0.0.1:"));
+    assert_non_null(strstr(told.text, " bytes of answers wait for it, and it took less than 16384 "
+                                      "in 400 ms"));
     slow = open_unread(&fixture, 20);
     assert_false(dripped(&fixture, slow, 16384, 1000));
     close(slow);
@@ -136,7 +158,9 @@ static void a_reader_that_answers_pings_and_takes_next_to_nothing_is_closed(void
 static void stalled_readers_hold_nobody_up(void **state)
 {
     enum { READERS = 18 };
-    const struct rpc_server_config config = {.message_max_bytes = 200 << 10};
+    struct told told = {0};
+    const struct rpc_server_config config = {
+        .message_max_bytes = 200 << 10, .stalled = take_stalled, .stalled_data = &told};
     struct fixture fixture;
     struct rpc_server_stats stats;
     int fds[READERS];
@@ -151,6 +175,8 @@ static void stalled_readers_hold_nobody_up(void **state)
     fixture_still_answers(&fixture);
     rpc_server_get_stats(fixture.server, &stats);
     assert_in_range(stats.stalled_total, 1, 3);
+    assert_uint_equal(told.count, stats.stalled_total);
+    assert_non_null(strstr(told.text, "of which the limit is 268435456, and it took less than"));
     for (int i = 0; i < READERS; i++)
         close(fds[i]);
     fixture_run_ms(&fixture, 5);
