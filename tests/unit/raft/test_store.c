@@ -1,6 +1,7 @@
 /* Identity, term and vote, snapshots: the rest of the data folder, on a simulated disk. */
 #include "tests/support/test.h"
 
+#include "raft/consensus_internal.h"
 #include "raft/snapshot.h"
 #include "raft/vote.h"
 #include "src/base/buf.h"
@@ -487,6 +488,52 @@ static void a_leader_without_a_good_snapshot_takes_another_for_who_needs_it(void
     }
 }
 
+/* The one that it installs ends before the one that it is to get next, which could not be read: its answer would be that of a member that is
+ * still at it, and libraft would leave it alone for 10 s. It is asked again, also while it refuses what it has no place for yet. */
+static void a_member_that_installs_one_while_the_next_cannot_be_read_is_asked_again(void **state)
+{
+    struct cluster *cluster = cluster_new(7, 3);
+    const struct consensus *leads, *installs;
+    const struct raft_progress *progress;
+    unsigned leader, late;
+    uint64_t taken;
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++)
+        cluster_start(cluster, i, true);
+    assert_true(cluster_run_until_leader(cluster, 5 * SECOND_US));
+    leader = (unsigned)cluster_leader(cluster);
+    late = (leader + 1) % 3;
+    leads = cluster->nodes[leader].consensus;
+    cluster_kill(cluster, late);
+    cluster_propose_many(cluster, 350);
+    cluster_run(cluster, SECOND_US);
+    cluster_start(cluster, late, false);
+    installs = cluster->nodes[late].consensus;
+    while (!installs->transfer.in.working) /* its only piece */
+        assert_true(cluster_step(cluster));
+    sim_disk_set_slowness(cluster->sim, late, 1000000);
+    taken = leads->snapshot_count;
+    for (unsigned i = 0; i < 100 && leads->snapshot_count == taken; i++) {
+        cluster_propose_many(cluster, 10);
+        cluster_run(cluster, 10000);
+    }
+    assert_true(installs->keep_running && leads->snapshot.index > installs->keeping.index);
+    sim_disk_fail_read_after(cluster->sim, leader, 1);
+    sim_reset_connections(cluster->sim, leader, late);
+    while (!leads->transfer.unreadable)
+        assert_true(cluster_step(cluster));
+    progress = &leads->raft.leader_state.progress[late];
+    assert_int_equal(progress->state, PROGRESS_SNAPSHOT);
+    assert_true(progress->snapshot_index > installs->keeping.index);
+    cluster_run(cluster, SECOND_US);
+    assert_true(installs->keep_running); /* and is asked meanwhile */
+    sim_disk_set_slowness(cluster->sim, late, 1);
+    assert_true(cluster_run_until_equal(cluster, SECOND_US));
+    assert_int_equal(cluster_leader(cluster), (int)leader);
+    cluster_free(cluster);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -505,6 +552,7 @@ int main(void)
         cmocka_unit_test(a_member_that_cannot_read_whether_it_is_blank_does_not_start),
         cmocka_unit_test(a_member_without_its_vote_is_refused),
         cmocka_unit_test(a_leader_without_a_good_snapshot_takes_another_for_who_needs_it),
+        cmocka_unit_test(a_member_that_installs_one_while_the_next_cannot_be_read_is_asked_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
