@@ -23,24 +23,31 @@ char *folder_path(const struct folder *folder, const char *name, char text[FOLDE
     return text;
 }
 
+int folder_fill(const struct folder *folder, struct disk_file *file, const char *path,
+                const void *bytes, size_t length, struct err *err)
+{
+    if (folder->disk->write(file, 0, bytes, length, err) != 0)
+        return err_wrap(err, "%s from offset 0", path);
+    return folder->disk->sync(file, err) == 0 ? 0
+                                              : err_wrap(err, "%s up to offset %zu", path, length);
+}
+
 int folder_write_file(const struct folder *folder, const char *name, const void *bytes,
                       size_t length, struct err *err)
 {
     const struct disk_ops *disk = folder->disk;
     char temporary[FOLDER_PATH_BYTES], path[FOLDER_PATH_BYTES], tmp_name[FOLDER_NAME_BYTES];
     struct disk_file *file;
+    int status;
 
     snprintf(tmp_name, sizeof(tmp_name), "tmp-%.40s", name);
     folder_path(folder, tmp_name, temporary);
     folder_path(folder, name, path);
     if (disk->open(disk->context, temporary, DISK_OPEN_CREATE, &file, err) != 0)
         return -1;
-    if (disk->write(file, 0, bytes, length, err) != 0 || disk->sync(file, err) != 0) {
-        disk->close(file);
-        return err_wrap(err, "%s", temporary);
-    }
+    status = folder_fill(folder, file, temporary, bytes, length, err);
     disk->close(file);
-    if (disk->rename(disk->context, temporary, path, err) != 0)
+    if (status != 0 || disk->rename(disk->context, temporary, path, err) != 0)
         return -1;
     return disk->sync_dir(disk->context, folder->path, err);
 }

@@ -66,6 +66,9 @@ int folder_holds(const struct folder *folder, const char *name, bool *ret_holds,
 bool folder_spend_reserve(struct folder *folder);
 bool folder_busy(const struct folder *folder);
 
+/* What a new file begins with; durable when it returns 0. The error says path and offset. */
+int folder_fill(const struct folder *folder, struct disk_file *file, const char *path,
+                const void *bytes, size_t length, struct err *err);
 /* Replaces name by bytes: temporary file, sync, rename, sync of the folder. */
 int folder_write_file(const struct folder *folder, const char *name, const void *bytes,
                       size_t length, struct err *err);

@@ -26,7 +26,7 @@ static int slots_read(struct mark *mark, struct err *err)
         size_t length;
         if (mark->folder->disk->read(mark->file, (uint64_t)i * SLOT_STRIDE, bytes, SLOT_BYTES,
                                      &length, err) != 0)
-            return err_wrap(err, "%s/synced", mark->folder->path);
+            return err_wrap(err, "%s/synced offset %d", mark->folder->path, i * SLOT_STRIDE);
         if (length != SLOT_BYTES || memcmp(bytes, slot_magic, 8) != 0 ||
             bytes_get(bytes + 24, 4) != crc32c(0, bytes, 24) ||
             bytes_get(bytes + 8, 8) < mark->counter)
@@ -97,8 +97,11 @@ int mark_lower(struct mark *mark, uint64_t index, struct err *err)
     slot_encode(mark, bytes);
     for (int i = 0; i < SLOT_COUNT; i++)
         if (disk->write(mark->file, (uint64_t)i * SLOT_STRIDE, bytes, SLOT_BYTES, err) != 0)
-            return err_wrap(err, "%s/synced", mark->folder->path);
-    return disk->sync(mark->file, err) == 0 ? 0 : err_wrap(err, "%s/synced", mark->folder->path);
+            return err_wrap(err, "%s/synced offset %d", mark->folder->path, i * SLOT_STRIDE);
+    if (disk->sync(mark->file, err) != 0)
+        return err_wrap(err, "%s/synced up to offset %d", mark->folder->path,
+                        (SLOT_COUNT - 1) * SLOT_STRIDE + SLOT_BYTES);
+    return 0;
 }
 
 void mark_close(struct mark *mark)

@@ -276,6 +276,7 @@ int snapshot_keep_work(const struct folder *folder, const char *temporary, uint6
     struct snapshot_name names[NAMES_MAX];
     char from[FOLDER_PATH_BYTES], to[FOLDER_PATH_BYTES];
     struct disk_file *file;
+    uint64_t size = 0;
     size_t count;
     int status;
 
@@ -283,6 +284,10 @@ int snapshot_keep_work(const struct folder *folder, const char *temporary, uint6
     if (disk->open(disk->context, from, DISK_OPEN_WRITE, &file, err) != 0)
         return -1;
     status = disk->sync(file, err);
+    if (status != 0) {
+        (void)disk->size(file, &size, NULL);
+        err_wrap(err, "%s up to offset %" PRIu64, from, size);
+    }
     disk->close(file);
     if (status != 0 ||
         disk->rename(disk->context, from, snapshot_path(folder, index, term, to), err) != 0 ||

@@ -41,7 +41,7 @@ static int slots_read(struct vote_store *store, struct err *err)
         size_t length;
         if (store->folder->disk->read(store->file, (uint64_t)i * SLOT_STRIDE, bytes, SLOT_BYTES,
                                       &length, err) != 0)
-            return err_wrap(err, "%s/vote", store->folder->path);
+            return err_wrap(err, "%s/vote offset %d", store->folder->path, i * SLOT_STRIDE);
         if (length != SLOT_BYTES || !slot_valid(bytes))
             continue;
         if (found && bytes_get(bytes + 12, 8) <= store->counter)
@@ -103,7 +103,7 @@ int vote_save(struct vote_store *store, uint64_t term, uint64_t voted_for, struc
     for (int i = 0; i < SLOT_COUNT; i++)
         if (disk->write(store->file, (uint64_t)i * SLOT_STRIDE, bytes, SLOT_BYTES, err) != 0 ||
             disk->sync(store->file, err) != 0)
-            return err_wrap(err, "%s/vote", store->folder->path);
+            return err_wrap(err, "%s/vote offset %d", store->folder->path, i * SLOT_STRIDE);
     return 0;
 }
 

@@ -114,7 +114,7 @@ static int segment_prepare(struct wal *wal, const char *path, struct disk_file *
         return -1;
     if (disk->allocate(file, wal->segment_bytes, err) != 0 || disk->sync(file, err) != 0) {
         disk->close(file);
-        return -1;
+        return err_wrap(err, "%s from offset 0 up to offset %" PRIu64, path, wal->segment_bytes);
     }
     *ret_file = file;
     return 0;
@@ -148,7 +148,7 @@ static int segment_start(struct wal *wal, uint64_t first_index, struct err *err)
         return err_wrap(err, "new log segment");
     wal_segment_header_encode(header, first_index);
     wal_segment_path(wal, first_index, path);
-    if (disk->write(file, 0, header, sizeof(header), err) != 0 || disk->sync(file, err) != 0 ||
+    if (folder_fill(wal->folder, file, temporary, header, sizeof(header), err) != 0 ||
         disk->rename(disk->context, temporary, path, err) != 0 ||
         disk->sync_dir(disk->context, wal->folder->path, err) != 0) {
         disk->close(file);
@@ -173,7 +173,7 @@ int wal_segment_replace(struct wal *wal, uint64_t first_index, const uint8_t *by
     if (segment_take(wal, temporary, &file, err) != 0)
         return err_wrap(err, "new log segment");
     wal_segment_path(wal, first_index, path);
-    if (disk->write(file, 0, bytes, keep, err) != 0 || disk->sync(file, err) != 0 ||
+    if (folder_fill(wal->folder, file, temporary, bytes, keep, err) != 0 ||
         disk->rename(disk->context, temporary, path, err) != 0 ||
         disk->sync_dir(disk->context, wal->folder->path, err) != 0) {
         disk->close(file);

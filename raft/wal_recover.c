@@ -214,9 +214,9 @@ static int tail_rewrite(struct wal *wal, const uint8_t *bytes, size_t used, cons
 
     if (disk->open(disk->context, path, DISK_OPEN_WRITE, &wal->tail, err) != 0)
         return -1;
-    if (disk->write(wal->tail, 0, bytes, used, err) != 0 || disk->sync(wal->tail, err) != 0)
-        return err_wrap(err, "write %s again", path);
-    return 0;
+    return folder_fill(wal->folder, wal->tail, path, bytes, used, err) == 0
+               ? 0
+               : err_wrap(err, "write again");
 }
 
 /* Appends one verified segment to wal->segments. */

@@ -220,7 +220,7 @@ def a_member_that_a_full_disk_ends_asks_for_room_and_not_for_a_repair():
                 cluster.register(f"a{i}", nodes)
             assert member.process.wait(10) == 3, "its unit must start it again"
             (line,) = [line for line in member.log.read_text().splitlines() if "event=fatal" in line]
-            assert "code=FULL" in line and "No space left" in line, line
+            assert "code=FULL" in line and re.search(rf"{member.data_dir}/tmp-wal-next .*offset \d+: .*No space left", line), line
             following = line[line.index("next="):]
             for word in ("free space", f"df -h {member.data_dir}", "reserve", "Disk full", "by itself"):
                 assert word in following, line

@@ -6,6 +6,7 @@ Flow    every member's data folder is an ext4 of its own on a loop device (disks
 import os
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import time
@@ -71,7 +72,10 @@ def stopped_itself(member, since):
     assert member.process.returncode > 0, f"exit {member.process.returncode}: {said}"
     assert "level=error" in said and str(member.data_dir) in said, f"no path in what it said: {said[-1500:]}"
     assert "event=bug" not in said, said[-1500:]
-    return said
+    (fatal,) = [line for line in said.splitlines() if "event=fatal" in line]
+    assert re.search(r"offset \d+|: (open|open folder|sync folder|rename to|remove|read folder) ", fatal), f"no place in the file: {fatal}"
+    assert re.search(r' next="[^"]+(dmesg|df -h)', fatal), f"no next step: {fatal}"
+    return fatal
 
 
 @needs(*TOOLS, probe=refused)
@@ -168,7 +172,8 @@ def a_disk_that_cannot_sync_ends_its_member_and_nobody_else():
             size = victim.log.stat().st_size
             it.disks[victim].fill_backing()
             said = stopped_itself(victim, size)
-            print(f"# {which}: {[line for line in said.splitlines() if 'level=error' in line][0].split('event=')[1][:230]}")
+            print(f"# {which}: {said.split('event=')[1][:230]}")
+            assert re.search(re.escape(str(victim.data_dir)) + r"/[a-z0-9-]+ .*offset \d+", said) and "code=DISK" in said, said
             it.load.progress()
             it.disks[victim].free_backing()
             it.disks[victim].restore_power()
