@@ -52,6 +52,12 @@ void request_end(struct request *request); /* service.c */
 
 /* How old a stale answer may be: a leader that was deposed without knowing it is no exception. 0: a linearizable one. */
 uint64_t request_data_age_ms(const struct request *request); /* service_broker.c */
+/* service_broker.c: of a refusal of a read, whose answer has no fields for it: "" or "stale answer, up to 42000 ms old, applied index 17",
+ * and the same numbers as trailers. */
+enum { REQUEST_AGE_BYTES = 128 };
+const char *request_age(struct request *request, char text[REQUEST_AGE_BYTES]);
+void request_refuse(struct request *request, enum fsm_status status, uint64_t current,
+                    uint64_t limit);
 /* service_broker.c: of a method with pages. false: the call is refused and ended. */
 bool request_page_size(struct request *request, uint32_t asked, uint32_t *ret_size);
 bool request_slot_token(struct request *request, const char *token, uint32_t *ret_slot);

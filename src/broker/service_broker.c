@@ -29,6 +29,41 @@ uint64_t request_data_age_ms(const struct request *request)
     return status.state_age_ms;
 }
 
+const char *request_age(struct request *request, char text[REQUEST_AGE_BYTES])
+{
+    char age_ms[24], index[24];
+
+    text[0] = '\0';
+    if (!request->stale)
+        return text;
+    snprintf(age_ms, sizeof(age_ms), "%" PRIu64, request_data_age_ms(request));
+    snprintf(index, sizeof(index), "%" PRIu64,
+             applied_index(replica_fsm(request->broker->replica)));
+    rpc_call_trailer(request->call, "ckpt-data-age-ms", age_ms);
+    rpc_call_trailer(request->call, "ckpt-applied-index", index);
+    if (request_data_age_ms(request) == UINT64_MAX) /* no leader's commits were ever all applied */
+        snprintf(text, REQUEST_AGE_BYTES, "stale answer of unknown age, applied index %s", index);
+    else
+        snprintf(text, REQUEST_AGE_BYTES, "stale answer, up to %s ms old, applied index %s", age_ms,
+                 index);
+    return text;
+}
+
+void request_refuse(struct request *request, enum fsm_status status, uint64_t current,
+                    uint64_t limit)
+{
+    struct fsm_outcome outcome;
+    char age[REQUEST_AGE_BYTES];
+
+    memset(&outcome, 0, sizeof(outcome));
+    outcome.status = status;
+    outcome.current = current;
+    outcome.limit = limit;
+    if (request->stale)
+        outcome.subject = request_age(request, age);
+    answer_outcome(request->call, &outcome);
+}
+
 static void get_allocation(struct request *request, struct scratch *scratch)
 {
     const Ckpt__V1__GetAllocationRequest *asked = (const void *)request->message;
@@ -37,7 +72,7 @@ static void get_allocation(struct request *request, struct scratch *scratch)
     Ckpt__V1__Allocation reply;
 
     if (allocation == NULL) {
-        answer_status(request->call, FSM_ALLOCATION_NOT_FOUND, 0, 0);
+        request_refuse(request, FSM_ALLOCATION_NOT_FOUND, 0, 0);
         return;
     }
     translate_allocation(fsm, allocation, scratch, &reply);
@@ -163,7 +198,7 @@ static void list_checkpoints(struct request *request, struct scratch *scratch)
     if (asked->allocation_id[0] != '\0') {
         allocation = fsm_allocation_find(fsm, asked->allocation_id);
         if (allocation == NULL) {
-            answer_status(request->call, FSM_ALLOCATION_NOT_FOUND, 0, 0);
+            request_refuse(request, FSM_ALLOCATION_NOT_FOUND, 0, 0);
             return;
         }
     }
@@ -172,7 +207,7 @@ static void list_checkpoints(struct request *request, struct scratch *scratch)
     if (asked->checkpoint_id != 0) {
         const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fsm, asked->checkpoint_id);
         if (checkpoint == NULL) {
-            answer_status(request->call, FSM_CHECKPOINT_NOT_FOUND, 0, 0);
+            request_refuse(request, FSM_CHECKPOINT_NOT_FOUND, 0, 0);
             return;
         }
         translate_checkpoint(fsm, checkpoint, scratch, &one);
@@ -209,7 +244,7 @@ static void get_restart_point(struct request *request, struct scratch *scratch)
     struct fsm_summary summary;
 
     if (allocation == NULL) {
-        answer_status(request->call, FSM_ALLOCATION_NOT_FOUND, 0, 0);
+        request_refuse(request, FSM_ALLOCATION_NOT_FOUND, 0, 0);
         return;
     }
     if (allocation->walltime_ms != 0) {
@@ -248,19 +283,24 @@ static void explain(struct request *request, struct scratch *scratch)
 {
     const Ckpt__V1__ExplainRequest *asked = (const void *)request->message;
     uint64_t oldest_ms;
-    char text[EXPLAIN_TEXT_BYTES];
+    char text[EXPLAIN_TEXT_BYTES], aged[EXPLAIN_TEXT_BYTES + REQUEST_AGE_BYTES],
+        age[REQUEST_AGE_BYTES];
     enum explain_found found =
         explain_request(request->broker, asked, send_explanation, request, &oldest_ms);
 
     (void)scratch;
     if (found == EXPLAIN_FOUND)
         return;
-    if (found == EXPLAIN_NO_JOB)
-        answer_status(request->call, FSM_ALLOCATION_NOT_FOUND, 0, 0);
-    else
-        rpc_call_finish(request->call,
-                        found == EXPLAIN_FUTURE ? RPC_INVALID_ARGUMENT : RPC_NOT_FOUND,
-                        explain_refusal(found, asked, oldest_ms, text, sizeof(text)));
+    if (found == EXPLAIN_NO_JOB) {
+        request_refuse(request, FSM_ALLOCATION_NOT_FOUND, 0, 0);
+        return;
+    }
+    request_age(request, age);
+    snprintf(aged, sizeof(aged), "%s%s%s%s",
+             explain_refusal(found, asked, oldest_ms, text, sizeof(text)),
+             age[0] == '\0' ? "" : " (", age, age[0] == '\0' ? "" : ")");
+    rpc_call_finish(request->call, found == EXPLAIN_FUTURE ? RPC_INVALID_ARGUMENT : RPC_NOT_FOUND,
+                    aged);
 }
 
 /* ---- the table ---- */

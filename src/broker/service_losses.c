@@ -60,7 +60,7 @@ void losses_answer(struct request *request, struct scratch *scratch)
     if (asked->allocation_id[0] == '\0') {
         add_tenants(fsm, at_ms, asked->tenant[0] != '\0' ? asked->tenant : NULL, scratch, &reply);
     } else if (add_allocation(fsm, at_ms, asked->allocation_id, scratch, &reply) != FSM_OK) {
-        answer_status(request->call, FSM_ALLOCATION_NOT_FOUND, 0, 0);
+        request_refuse(request, FSM_ALLOCATION_NOT_FOUND, 0, 0);
         return;
     }
     fsm_get_summary(fsm, &summary);

@@ -137,8 +137,8 @@ void preemptions_answer(struct request *request, struct scratch *scratch)
     size_t bytes = 0;
 
     if (asked->preemption_id != 0 && (at == NULL || at->id != asked->preemption_id)) {
-        answer_status(request->call, FSM_PREEMPTION_NOT_FOUND, asked->preemption_id,
-                      FSM_PREEMPTIONS_MAX);
+        request_refuse(request, FSM_PREEMPTION_NOT_FOUND, asked->preemption_id,
+                       FSM_PREEMPTIONS_MAX);
         return;
     }
     reply.applied_index = applied_index(fsm);

@@ -238,11 +238,32 @@ static enum cli_exit call_leader(struct cli *cli, const char *what, const char *
     return status == RPC_OK ? CLI_OK : call_failed(cli, what, status, err.text, mutation);
 }
 
+/* Remembers how old the answer to a stale read may be: told beside what is printed (run.c, output.c). */
+static void note_age(struct cli *cli, const ProtobufCMessage *request,
+                     const ProtobufCMessage *reply)
+{
+    const uint64_t *age_ms = reflect_uint64_field(reply, "data_age_ms");
+    const uint64_t *index = reflect_uint64_field(reply, "applied_index");
+
+    if (!reflect_flag(request, "stale") || age_ms == NULL)
+        return;
+    if (!cli->stale.asked || *age_ms >= cli->stale.age_ms) {
+        cli->stale.age_ms = *age_ms;
+        if (index != NULL)
+            cli->stale.applied_index = *index;
+    }
+    cli->stale.asked = true;
+}
+
 enum cli_exit call_read(struct cli *cli, const char *what, const char *method,
                         const ProtobufCMessage *request,
                         const ProtobufCMessageDescriptor *reply_type, ProtobufCMessage **ret_reply)
 {
-    return call_leader(cli, what, method, request, reply_type, false, ret_reply);
+    enum cli_exit code = call_leader(cli, what, method, request, reply_type, false, ret_reply);
+
+    if (code == CLI_OK)
+        note_age(cli, request, *ret_reply);
+    return code;
 }
 
 enum cli_exit call_read_pages(struct cli *cli, const char *what, const char *method,

@@ -105,7 +105,11 @@ struct cli {
     uint64_t timeout_ms;
     uint64_t attempt_ms;  /* of one attempt at a leader; 0: the client's own */
     char request_id[129]; /* of a mutation: given or made */
-    char again[200];      /* what to run when its outcome is unknown; "": the same with that id */
+    struct {
+        bool asked;                     /* an answer came that any member may give */
+        uint64_t age_ms, applied_index; /* of the oldest one; the index 0: not told */
+    } stale;
+    char again[200]; /* what to run when its outcome is unknown; "": the same with that id */
 
     const char *group; /* the first word of a command of two, when the second one has not come */
     const struct command *command;

@@ -160,12 +160,29 @@ void output_list_end(struct output_list *list, bool complete)
         cli_note(list->cli, "no %s", list->kind->plural);
 }
 
+/* Both null when they are not told. */
+static json_t *stale_to_json(const struct cli *cli)
+{
+    json_t *stale = json_object();
+
+    json_object_set_new(
+        stale, "age_ms",
+        cli->stale.age_ms > INT64_MAX ? json_null() : json_integer((json_int_t)cli->stale.age_ms));
+    json_object_set_new(stale, "applied_index",
+                        cli->stale.applied_index == 0
+                            ? json_null()
+                            : json_integer((json_int_t)cli->stale.applied_index));
+    return stale;
+}
+
 void output_json(struct cli *cli, const char *key, json_t *json)
 {
     json_t *envelope = json_object();
     size_t flags = cli->format == OUTPUT_JSONL ? JSON_COMPACT : JSON_INDENT(2);
 
     json_object_set_new(envelope, "version", json_integer(OUTPUT_SCHEMA_VERSION));
+    if (cli->stale.asked)
+        json_object_set_new(envelope, "stale", stale_to_json(cli));
     json_object_set_new(envelope, key, json);
     if (cli->format == OUTPUT_YAML) {
         document_write(cli->out, envelope);

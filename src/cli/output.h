@@ -3,7 +3,8 @@
  * Flow     output_list_begin, output_list_add per item, output_list_end; or output_one for a single message.
  * Shapes   JSON: {"version":1,"jobs":[{...}]} for a list, {"version":1,"job":{...}} for one item and for each line of jsonl. Keys
  *          YAML is the same tree, a document each time. Keys
- *          and units of the items are the .proto's (reflect.h). The version grows only when a key is renamed or removed.
+ *          and units of the items are the .proto's (reflect.h). The version grows only when a key is renamed or removed. Of a stale
+ *          read there is a third key: "stale":{"age_ms":42000,"applied_index":17}; an age that nobody knows is null.
  * Errors   a full disk or a closed pipe is found once, when cli_run flushes stdout.
  */
 #ifndef CKPT_CLI_OUTPUT_H

@@ -371,11 +371,29 @@ int reflect_from_json(const ProtobufCMessageDescriptor *type, json_t *json,
     return 0;
 }
 
-char **reflect_text_field(ProtobufCMessage *message, const char *name)
+static const void *field_of(const ProtobufCMessage *message, const char *name, ProtobufCType type)
 {
     const ProtobufCFieldDescriptor *field =
         protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);
 
-    return field == NULL || field->type != PROTOBUF_C_TYPE_STRING ? NULL
-                                                                  : member(message, field->offset);
+    return field == NULL || field->type != type || field->label == PROTOBUF_C_LABEL_REPEATED
+               ? NULL
+               : (const char *)message + field->offset;
+}
+
+char **reflect_text_field(ProtobufCMessage *message, const char *name)
+{
+    return (char **)(uintptr_t)field_of(message, name, PROTOBUF_C_TYPE_STRING);
+}
+
+const uint64_t *reflect_uint64_field(const ProtobufCMessage *message, const char *name)
+{
+    return field_of(message, name, PROTOBUF_C_TYPE_UINT64);
+}
+
+bool reflect_flag(const ProtobufCMessage *message, const char *name)
+{
+    const protobuf_c_boolean *flag = field_of(message, name, PROTOBUF_C_TYPE_BOOL);
+
+    return flag != NULL && *flag != 0;
 }

@@ -10,6 +10,7 @@
 
 #include <jansson.h>
 #include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
 
 #include "src/base/err.h"
 
@@ -25,5 +26,9 @@ const ProtobufCFieldDescriptor *reflect_field(const ProtobufCMessageDescriptor *
                                               const char *key);
 /* A text field of the message; NULL when it has none of that name. */
 char **reflect_text_field(ProtobufCMessage *message, const char *name);
+/* A number of the message; NULL when it has none of that name. */
+const uint64_t *reflect_uint64_field(const ProtobufCMessage *message, const char *name);
+/* Whether a flag of the message is set; false when it has none of that name. */
+bool reflect_flag(const ProtobufCMessage *message, const char *name);
 
 #endif

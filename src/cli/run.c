@@ -1,5 +1,6 @@
 /* ckptctl from its arguments to its exit code. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -41,6 +42,20 @@ void cli_note(struct cli *cli, const char *format, ...)
     fputc('\n', cli->error);
 }
 
+/* Of a stale read: how old what was printed may be. */
+static void tell_age(struct cli *cli)
+{
+    char age[HUMAN_BYTES], index[64] = "";
+
+    if (cli->stale.applied_index != 0)
+        snprintf(index, sizeof(index), ", applied index %" PRIu64, cli->stale.applied_index);
+    if (cli->stale.age_ms == UINT64_MAX)
+        cli_note(cli, "remark: a stale read of unknown age%s", index);
+    else
+        cli_note(cli, "remark: a stale read, up to %s old%s",
+                 human_duration(cli->stale.age_ms, age), index);
+}
+
 enum cli_exit cli_run(struct cli *cli, int argc, char **argv)
 {
     enum cli_exit code = options_parse(cli, argc, argv);
@@ -50,6 +65,8 @@ enum cli_exit cli_run(struct cli *cli, int argc, char **argv)
     } else if (code == CLI_OK) {
         CHECK(cli->command != NULL);
         code = cli->command->run(cli);
+        if (cli->stale.asked)
+            tell_age(cli);
     }
     options_close(cli);
     errno = 0;

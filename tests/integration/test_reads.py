@@ -4,7 +4,9 @@ nothing; stale answers say how old they are. I7.
 
 Flow    writers register allocations; for each acknowledged one another client, which starts at another member, must find it at once.
 """
+import json
 import pathlib
+import re
 import signal
 import sys
 import threading
@@ -12,7 +14,7 @@ import time
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import Client, Cluster, broker_pb2, broker_pb2_grpc, grpc, tap, wait_until  # noqa: E402
+from cluster import Client, Cluster, broker_pb2, broker_pb2_grpc, grpc, load_json, tap, wait_until  # noqa: E402
 from workload import spec  # noqa: E402
 
 NOT_FOUND, NOT_LEADER = grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION
@@ -99,6 +101,28 @@ def an_old_leader_that_wakes_up_confirms_no_read():
             others.close()
 
 
+def people_are_told(cluster, member, alone):
+    """What ckptctl shows of stale reads, also of those that find nothing."""
+    def ctl(*words):
+        return cluster.ctl(*words, "--stale", check=False, endpoints=member.api)
+
+    for words in (["jobs"], ["jobs", "--state", "COMPLETED"], ["job", "seen"], ["checkpoints"], ["losses"], ["calibration"], ["preemptions"]):
+        shown = ctl(*words)
+        age = re.search(r"remark: a stale read, up to (\d+)\.\ds old, applied index (\d+)\n", shown.stderr)
+        assert shown.returncode == 0 and age, (words, shown.stderr)
+        assert 1 <= int(age[1]) < 60 and int(age[2]) == alone.applied_index, (words, shown.stderr)
+        stale = load_json(ctl(*words, "-o", "json"))["stale"]
+        assert alone.data_age_ms <= stale["age_ms"] < 60000 and stale["applied_index"] == alone.applied_index, (words, stale)
+        assert re.search(r"^stale:\n  age_ms: \d{4,5}\n  applied_index: \d+\n", ctl(*words, "-o", "yaml").stdout, re.M), words
+    assert json.loads(ctl("jobs", "-o", "jsonl").stdout)["stale"]["applied_index"] == alone.applied_index
+    for words in (["job", "none"], ["checkpoints", "none"], ["checkpoint", "1-9"], ["losses", "none"], ["preemptions", "7"],
+                  ["explain", "none"], ["explain", "seen"], ["explain", "--checkpoint", "1-9"]):
+        shown = ctl(*words)
+        assert shown.returncode == 3, (words, shown.returncode, shown.stderr)
+        assert re.search(r"stale answer, up to \d{4,5} ms old, applied index %d\b" % alone.applied_index, shown.stderr), (words, shown.stderr)
+        assert "\n  try: " in shown.stderr or words[0] == "explain", shown.stderr
+
+
 def a_stale_read_says_how_old_it_is():
     with Cluster() as cluster:
         cluster.start()
@@ -121,6 +145,14 @@ def a_stale_read_says_how_old_it_is():
         alone = read()
         assert 1000 < alone.data_age_ms < 60000, alone.data_age_ms
         assert listed().data_age_ms >= alone.data_age_ms and listed().applied_index == alone.applied_index
+        people_are_told(cluster, follower, alone)
+        try:
+            stub.GetAllocation(broker_pb2.GetAllocationRequest(allocation_id="none", stale=True), timeout=5)
+            raise AssertionError("there is no such allocation")
+        except grpc.RpcError as error:
+            told = dict(error.trailing_metadata())
+            assert error.code() == NOT_FOUND and int(told["ckpt-data-age-ms"]) >= alone.data_age_ms, (error, told)
+            assert int(told["ckpt-applied-index"]) == alone.applied_index, told
         try:
             stub.GetAllocation(broker_pb2.GetAllocationRequest(allocation_id="seen"), timeout=5)
             raise AssertionError("a member without a majority answered a linearizable read")
