@@ -485,8 +485,13 @@ bool safety_send(const struct safety *safety, struct raft_message *message)
         return true;
     }
     /* S20: this one says no for its term alone, but libraft writes the index before the refused entries as the refused one: 0 for a log
-     * compared from its beginning, which reads like a yes. Its reader has an older term: it counts nothing and learns the term. */
-    if (!safety_rule(1) || (safety->refusing && safety_rule(20)))
+     * compared from its beginning, which reads like a yes. A reader of an older term learns ours. One that leads our term by now was
+     * compared with nothing here, and counts nothing. */
+    if (safety->refusing && safety_rule(20)) {
+        result->last_log_index = 0;
+        return true;
+    }
+    if (!safety_rule(1))
         return true;
     if (result->term != safety->verified_term)
         return false; /* S1 */

@@ -49,9 +49,9 @@ static void votes(struct cluster *cluster, uint64_t term, bool pre_vote, uint64_
         receive(cluster, from, &sent);
 }
 
-/* The leader of `term` sends the entries of these terms behind (prev, prev_term). */
-static void append(struct cluster *cluster, uint64_t term, uint64_t prev, uint64_t prev_term,
-                   const uint64_t *terms, unsigned count)
+/* Member `from` leads `term` and sends the entries of these terms behind (prev, prev_term). */
+static void append_from(struct cluster *cluster, uint64_t from, uint64_t term, uint64_t prev,
+                        uint64_t prev_term, const uint64_t *terms, unsigned count)
 {
     uint64_t payload = 0;
     struct raft_entry entries[4];
@@ -67,7 +67,40 @@ static void append(struct cluster *cluster, uint64_t term, uint64_t prev, uint64
                                          .leader_commit = 1,
                                          .entries = entries,
                                          .n_entries = count};
-    receive(cluster, term, &sent); /* the leader of term n is member n */
+    receive(cluster, from, &sent);
+}
+
+/* The leader of term n is member n. */
+static void append(struct cluster *cluster, uint64_t term, uint64_t prev, uint64_t prev_term,
+                   const uint64_t *terms, unsigned count)
+{
+    append_from(cluster, term, term, prev, prev_term, terms, count);
+}
+
+/* What the member answers leaders, as it goes out. */
+static int (*send_real)(struct raft_io *io, struct raft_io_send *req,
+                        const struct raft_message *message, raft_io_send_cb cb);
+static struct raft_append_entries_result answer;
+static unsigned answers;
+
+static int send_watched(struct raft_io *io, struct raft_io_send *req,
+                        const struct raft_message *message, raft_io_send_cb cb)
+{
+    struct consensus *consensus = io->impl;
+    struct raft_message copy = *message;
+
+    if (message->type == RAFT_IO_APPEND_ENTRIES_RESULT && safety_send(&consensus->safety, &copy)) {
+        answer = copy.append_entries_result;
+        answers++;
+    }
+    return send_real(io, req, message, cb);
+}
+
+static void answers_watch(struct cluster *cluster)
+{
+    send_real = member(cluster)->io.send;
+    member(cluster)->io.send = send_watched;
+    answers = 0;
 }
 
 /* Nothing is said to be stored that the log does not have, or that the disk has not. */
@@ -178,6 +211,77 @@ static void a_refusal_never_points_before_our_snapshot(void **state)
     cluster_free(cluster);
 }
 
+/* Another member asks for votes of `term`, and gets none: its log is worse. */
+static void term_begin(struct cluster *cluster, uint64_t from, uint64_t term)
+{
+    struct frame_message sent = {.type = FRAME_VOTE};
+
+    sent.core.request_vote =
+        (struct raft_request_vote){.term = term, .candidate_id = from, .disrupt_leader = true};
+    receive(cluster, from, &sent);
+    assert_uint_equal(member(cluster)->raft.current_term, term);
+    assert_uint_equal(member(cluster)->raft.voted_for, 0);
+}
+
+/* The member has entries of leader 3, which nobody compared with those of leader 2, and is in term 4 when a message of 2 comes late. */
+static void late_append_refused(struct cluster *cluster)
+{
+    const uint64_t of_3[] = {3, 3, 3, 3}, of_1[] = {1};
+
+    append(cluster, 3, 1, 1, of_3, 4);
+    cluster_run(cluster, SECOND_US / 10);
+    assert_uint_equal(member(cluster)->raft.last_stored, 5);
+    term_begin(cluster, 4, 4);
+    answers_watch(cluster);
+    append(cluster, 2, 0, 0, of_1, 1);
+    assert_uint_equal(answers, 1);
+    assert_uint_equal(answer.term, 4);
+    assert_uint_equal(answer.rejected, 0);
+}
+
+/* S20: the reader of a refusal may lead our term by the time it reads, and 0 as the refused index reads like a success. */
+static void a_refusal_for_an_old_term_claims_no_entry(void **state)
+{
+    struct cluster *cluster = alone_new();
+
+    (void)state;
+    late_append_refused(cluster);
+    assert_uint_equal(answer.last_log_index, 0);
+    cluster_free(cluster);
+}
+
+/* S20 on the other side: members 2 and 3 refused so what this one had sent in term 2, and it leads term 4 when it reads that. */
+static void a_refusal_for_an_old_term_commits_nothing_in_a_newer_one(void **state)
+{
+    struct cluster *refusing = alone_new(), *cluster;
+    struct frame_message sent = {.type = FRAME_APPEND_RESULT};
+    const struct raft *raft;
+
+    (void)state;
+    late_append_refused(refusing);
+    cluster_free(refusing);
+    sent.core.append_entries_result = answer;
+    cluster = alone_new();
+    raft = &member(cluster)->raft;
+    term_begin(cluster, 5, 3);
+    while (raft->state != RAFT_CANDIDATE)
+        assert_true(cluster_step(cluster));
+    votes(cluster, 3, true, 1, 1);
+    votes(cluster, 4, false, 1, 1);
+    assert_int_equal(raft->state, RAFT_LEADER);
+    assert_uint_equal(raft->current_term, answer.term);
+    for (unsigned i = 0; i < 3; i++)
+        assert_true(cluster_propose(cluster));
+    cluster_run(cluster, SECOND_US / 20);
+    assert_uint_equal(raft->last_stored, 5);
+    for (uint64_t from = 2; from <= 3; from++)
+        receive(cluster, from, &sent);
+    assert_int_equal(raft->state, RAFT_LEADER);
+    assert_uint_equal(raft->commit_index, 1);
+    assert_uint_equal(cluster->acknowledged, 0);
+    cluster_free(cluster);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -185,6 +289,8 @@ int main(void)
         cmocka_unit_test(a_truncation_waits_for_the_writes_that_are_under_way),
         cmocka_unit_test(a_vote_that_was_given_for_another_log_elects_nobody),
         cmocka_unit_test(a_refusal_never_points_before_our_snapshot),
+        cmocka_unit_test(a_refusal_for_an_old_term_claims_no_entry),
+        cmocka_unit_test(a_refusal_for_an_old_term_commits_nothing_in_a_newer_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
