@@ -92,7 +92,8 @@ static bool parse_offline(struct options *options, int option)
         return true;
     case 'C':
         if (recovery->other_count < RECOVERY_FOLDERS_MAX)
-            recovery->others[recovery->other_count++] = optarg;
+            recovery->others[recovery->other_count] = optarg;
+        recovery->other_count++;
         return true;
     case 'H':
         recovery->confirm = optarg;
@@ -175,6 +176,13 @@ static int parse_options(int argc, char **argv, struct options *options)
     if (optind < argc || (options->config == NULL && options->verify_backup == NULL)) {
         fprintf(stderr, "error: %s%s\n%s", optind < argc ? "unexpected argument " : "--config FILE",
                 optind < argc ? argv[optind] : " is missing", usage);
+        return EXIT_USAGE;
+    }
+    if (options->recovery.other_count > RECOVERY_FOLDERS_MAX) {
+        fprintf(stderr,
+                "error: %zu folders are given with --compare, at most %d are possible: leave out "
+                "those with the lowest last term and index\n",
+                options->recovery.other_count, RECOVERY_FOLDERS_MAX);
         return EXIT_USAGE;
     }
     return -1;

@@ -240,6 +240,15 @@ def a_folder_that_was_being_filled_is_not_recovered_unnoticed():
         wait_until("it leads alone", lambda: http_status(half.http, "/leader") == 200, 10)
 
 
+def too_many_folders_to_compare_are_a_usage_error():
+    with Cluster(members=1) as cluster:
+        (member,) = cluster.members
+        for option in ("--inspect-data", "--recover"):
+            refused = daemon(cluster, member, option, *(f"--compare={cluster.dir}/{i}" for i in range(10)))
+            assert refused.returncode == 2 and "10 folders" in refused.stderr and "at most 9" in refused.stderr, refused
+        assert daemon(cluster, member, "--inspect-data", *(f"--compare={cluster.dir}/{i}" for i in range(9))).returncode == 1
+
+
 def a_restored_cluster_goes_on_where_the_backup_was():
     with Cluster() as cluster:
         cluster.start()
@@ -492,7 +501,8 @@ if __name__ == "__main__":
                   two_members_recovered_separately_refuse_each_other,
                   a_member_that_is_behind_is_not_recovered_unnoticed,
                   folders_that_end_alike_with_different_states_are_not_recovered_unnoticed,
-                  a_folder_that_was_being_filled_is_not_recovered_unnoticed, a_restored_cluster_goes_on_where_the_backup_was,
+                  a_folder_that_was_being_filled_is_not_recovered_unnoticed, too_many_folders_to_compare_are_a_usage_error,
+                  a_restored_cluster_goes_on_where_the_backup_was,
                   a_member_of_a_restored_cluster_that_is_restored_again_has_no_vote, applications_live_through_a_restore_and_agents_obey_the_new_epoch,
                   a_file_that_is_restored_twice_needs_a_higher_epoch, wrong_files_are_refused_before_anything_is_written,
                   members_restored_from_different_files_do_not_form_a_cluster, a_removed_member_does_not_go_on_alone]))
