@@ -83,6 +83,8 @@ struct rpc_server *rpc_server_new(uv_loop_t *loop, const struct rpc_server_confi
     CHECK(server->config.calls_per_connection_max <= INT32_MAX);
     list_init(&server->connections);
     list_init(&server->spare_calls);
+    for (size_t i = 0; i < RPC_OWNER_BUCKETS; i++)
+        list_init(&server->owners[i]);
     server->reserve_fd = -1;
     reserve_regain(server);
     rpc_flusher_init(&server->flusher, loop);
@@ -275,35 +277,48 @@ static void connection_end_stalled(struct rpc_connection *connection, const char
     rpc_connection_close(connection);
 }
 
-/* One that is being closed keeps what it holds for a moment. */
-bool rpc_server_relieve(struct rpc_server *server, const struct rpc_connection *asking)
+/* One that is being closed keeps what it holds for a moment. An owner with more than its share makes room itself. */
+bool rpc_server_relieve(struct rpc_server *server, const struct rpc_connection *asking, char *text,
+                        size_t size)
 {
-    struct rpc_connection *largest = NULL;
-    size_t held = 0;
-    char text[ERR_TEXT_BYTES];
+    struct rpc_connection *largest = NULL, *largest_own = NULL;
+    size_t held = 0, held_own = 0, limit = RPC_SERVER_BUFFERED_MAX_BYTES;
 
-    if (server->stats.bytes_buffered <= RPC_SERVER_BUFFERED_MAX_BYTES)
+    if (server->stats.bytes_buffered <= RPC_SERVER_BUFFERED_MAX_BYTES &&
+        asking->owner->buffered_bytes <= RPC_OWNER_BUFFERED_MAX_BYTES)
         return true;
     for (struct list *node = server->connections.next; node != &server->connections;
          node = node->next) {
         struct rpc_connection *connection = connection_at(node);
+        bool own = connection->owner == asking->owner;
 
         if (connection->h2.closing)
             continue;
         held += connection->buffered_bytes;
-        if (connection != asking && rpc_connection_stalled(connection, RPC_STALL_FULL_MS) &&
-            (largest == NULL || connection->buffered_bytes > largest->buffered_bytes))
+        held_own += own ? connection->buffered_bytes : 0;
+        if (connection == asking || !rpc_connection_stalled(connection, RPC_STALL_FULL_MS))
+            continue;
+        if (largest == NULL || connection->buffered_bytes > largest->buffered_bytes)
             largest = connection;
+        if (own &&
+            (largest_own == NULL || connection->buffered_bytes > largest_own->buffered_bytes))
+            largest_own = connection;
     }
-    if (held <= RPC_SERVER_BUFFERED_MAX_BYTES)
+    if (held_own > RPC_OWNER_BUFFERED_MAX_BYTES) {
+        largest = largest_own;
+        held = held_own;
+        limit = RPC_OWNER_BUFFERED_MAX_BYTES;
+    }
+    if (held <= limit)
         return true;
+    snprintf(text, size, "%zu bytes of answers wait to be read by %s, the limit is %zu", held,
+             limit == RPC_OWNER_BUFFERED_MAX_BYTES ? asking->owner->name : "all", limit);
     if (largest == NULL)
         return false;
-    snprintf(text, sizeof(text),
-             "%zu bytes of answers wait for it, the most of %zu, of which the limit is %d, and it "
+    snprintf(text, size,
+             "%zu bytes of answers wait for it, the most of %zu, of which the limit is %zu, and it "
              "took less than %d in %d ms",
-             largest->buffered_bytes, held, RPC_SERVER_BUFFERED_MAX_BYTES, RPC_STALL_BYTES,
-             RPC_STALL_FULL_MS);
+             largest->buffered_bytes, held, limit, RPC_STALL_BYTES, RPC_STALL_FULL_MS);
     connection_end_stalled(largest, text);
     return true;
 }

@@ -64,16 +64,19 @@ static bool call_count_partial(struct rpc_call *call)
     size_t now = call->inbox.bytes.length;
 
     connection->partial_bytes += now - call->partial_bytes;
+    connection->owner->partial_bytes += now - call->partial_bytes;
     server->partial_bytes += now - call->partial_bytes;
     call->partial_bytes = now;
     return connection->partial_bytes <=
                RPC_CONNECTION_PARTIAL_MAX_BYTES + server->config.message_max_bytes &&
+           connection->owner->partial_bytes <= RPC_OWNER_PARTIAL_MAX_BYTES &&
            server->partial_bytes <= RPC_SERVER_PARTIAL_MAX_BYTES;
 }
 
 static void call_count_sent(struct rpc_call *call, size_t length)
 {
     call->connection->buffered_bytes -= length;
+    call->connection->owner->buffered_bytes -= length;
     call->connection->server->stats.bytes_buffered -= length;
 }
 
@@ -93,6 +96,7 @@ static void call_queue(struct rpc_call *call, const uint8_t *bytes, size_t lengt
     rpc_outbox_append(&call->outbox, bytes, length);
     connection_took(call->connection, 0); /* nothing waited: its time begins */
     call->connection->buffered_bytes += length + RPC_PREFIX_BYTES;
+    call->connection->owner->buffered_bytes += length + RPC_PREFIX_BYTES;
     call->connection->server->stats.bytes_buffered += length + RPC_PREFIX_BYTES;
 }
 
@@ -302,6 +306,22 @@ static void call_refuse_large(struct rpc_call *call, size_t max)
     call_refuse(call, RPC_RESOURCE_EXHAUSTED, text);
 }
 
+/* What its inbox holds was too much for one of three; each is told. */
+static void call_refuse_partial(struct rpc_call *call)
+{
+    const struct rpc_connection *connection = call->connection;
+    char text[MESSAGE_MAX_BYTES];
+
+    snprintf(text, sizeof(text),
+             "incomplete messages: %zu bytes of this connection, %zu of all of %s, %zu of all "
+             "peers; the limits are %zu, %d and %d",
+             connection->partial_bytes, connection->owner->partial_bytes, connection->owner->name,
+             connection->server->partial_bytes,
+             RPC_CONNECTION_PARTIAL_MAX_BYTES + connection->server->config.message_max_bytes,
+             RPC_OWNER_PARTIAL_MAX_BYTES, RPC_SERVER_PARTIAL_MAX_BYTES);
+    call_refuse(call, RPC_RESOURCE_EXHAUSTED, text);
+}
+
 static void call_deadline(struct rpc_timer *timer)
 {
     struct rpc_call *call = LIST_ITEM(timer, struct rpc_call, deadline);
@@ -329,6 +349,18 @@ static void call_refuse_http(struct rpc_call *call, const char *status)
     nghttp2_submit_response(call->connection->h2.session, call->stream_id, &nv, 1, NULL);
 }
 
+/* False: nobody could keep the answer; the text says why. */
+static bool call_has_room(struct rpc_call *call, char *text, size_t size)
+{
+    const struct rpc_connection *connection = call->connection;
+
+    if (connection->buffered_bytes <= RPC_CONNECTION_BUFFERED_MAX_BYTES)
+        return rpc_server_relieve(connection->server, connection, text, size);
+    snprintf(text, size, "%zu bytes of answers wait to be read on this connection, the limit is %d",
+             connection->buffered_bytes, RPC_CONNECTION_BUFFERED_MAX_BYTES);
+    return false;
+}
+
 static bool call_allowed(struct rpc_call *call, char *text, size_t size)
 {
     const struct rpc_server_config *config = &call->connection->server->config;
@@ -348,10 +380,9 @@ void rpc_call_begin(struct rpc_call *call)
         call_refuse_http(call, "405");
     } else if (!call->grpc) {
         call_refuse_http(call, "415");
-    } else if (call->connection->buffered_bytes > RPC_CONNECTION_BUFFERED_MAX_BYTES ||
-               !rpc_server_relieve(server, call->connection)) {
+    } else if (!call_has_room(call, text, sizeof(text))) {
         rpc_call_trailer(call, "grpc-retry-pushback-ms", "100");
-        call_answer(call, RPC_RESOURCE_EXHAUSTED, "too many answers wait to be read");
+        call_answer(call, RPC_RESOURCE_EXHAUSTED, text);
     } else if (call->method == NULL) {
         call_answer(call, RPC_UNIMPLEMENTED, "unknown method");
     } else if (!call_allowed(call, text, sizeof(text))) {
@@ -415,7 +446,7 @@ void rpc_call_receive(struct rpc_call *call, const uint8_t *bytes, size_t length
     switch (result) {
     case RPC_INBOX_OK:
         if (!call_count_partial(call))
-            call_refuse(call, RPC_RESOURCE_EXHAUSTED, "too many incomplete messages");
+            call_refuse_partial(call);
         break;
     case RPC_INBOX_STOPPED:
         call_refuse(call, RPC_UNIMPLEMENTED, "more than one message for a unary method");

@@ -229,6 +229,7 @@ static void connection_begin(struct rpc_connection *connection)
     struct rpc_server *server = connection->server;
     nghttp2_session *session;
 
+    connection->owner = rpc_owner_take(server, &connection->peer);
     CHECK(nghttp2_session_server_new2(&session, server->callbacks, connection, server->options) ==
           0);
     if (rpc_h2_start(&connection->h2, session, (uint32_t)server->config.calls_per_connection_max) !=
@@ -318,6 +319,7 @@ static void connection_closed(struct rpc_h2 *h2)
     while (!list_empty(&connection->dead))
         rpc_call_free(LIST_ITEM(connection->dead.next, struct rpc_call, node));
     CHECK(connection->calls_count == 0 && connection->partial_bytes == 0);
+    rpc_owner_give(connection->owner);
     if (!list_empty(&connection->node)) {
         list_remove(&connection->node);
         server->connections_count--;

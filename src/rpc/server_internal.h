@@ -1,4 +1,4 @@
-/* What server.c (listeners, limits, drain), server_connection.c (HTTP/2 callbacks) and server_call.c (the call's API) share.
+/* What server.c (listeners, limits, drain), server_connection.c (HTTP/2 callbacks), server_call.c (the call's API) and server_owner.c share.
  *
  * Shapes   server 1→n connection 1→n call. A call is in its connection's list until its HTTP/2 stream is closed; closed calls of a
  *          connection that is being torn down wait in `dead` for the end of the callbacks that may still hold them.
@@ -19,6 +19,10 @@ enum {
     RPC_CONNECTION_BUFFERED_MAX_BYTES = 16
                                         << 20, /* answers not read: no new calls until they are */
     RPC_SERVER_BUFFERED_MAX_BYTES = 256 << 20, /* over it the largest of the stalled is ended */
+    RPC_OWNER_PARTIAL_MAX_BYTES = RPC_SERVER_PARTIAL_MAX_BYTES / 2, /* of one identity's share */
+    RPC_OWNER_BUFFERED_MAX_BYTES = RPC_SERVER_BUFFERED_MAX_BYTES / 2,
+    RPC_OWNER_BUCKETS = 1024,
+    RPC_OWNER_NAME_BYTES = TLS_IDENTITY_TEXT_BYTES > 64 ? TLS_IDENTITY_TEXT_BYTES : 64,
     RPC_STALL_BYTES = 16384,  /* who takes fewer in twice the keepalive time has stalled ... */
     RPC_STALL_FULL_MS = 1000, /* ... or in this time, when the server is full */
     RPC_DESCRIPTORS_RESERVED = 128, /* for the log, its snapshots and the like */
@@ -51,6 +55,13 @@ struct rpc_listener {
     } uv;
 };
 
+struct rpc_owner {
+    struct list node;
+    size_t connections; /* that have calls, or may */
+    size_t partial_bytes, buffered_bytes;
+    char name[RPC_OWNER_NAME_BYTES];
+};
+
 struct rpc_server {
     uv_loop_t *loop;
     struct rpc_server_config config;
@@ -72,6 +83,7 @@ struct rpc_server {
     size_t spare_calls_count;
     int reserve_fd; /* given up for a moment to get out of EMFILE; -1 then */
     size_t partial_bytes;
+    struct list owners[RPC_OWNER_BUCKETS];
     struct rpc_server_stats stats;
     bool draining;
     void (*drained)(void *data);
@@ -97,6 +109,7 @@ struct rpc_connection {
     uint64_t taken_ms;     /* when its peer had last taken RPC_STALL_BYTES, or all */
     size_t taken_bytes;    /* since then */
     struct rpc_peer peer;
+    struct rpc_owner *owner;    /* NULL: no HTTP/2 yet */
     struct rpc_timer handshake; /* of TLS */
     uint64_t checked_ms;        /* its certificate */
     uint64_t checked_generation;
@@ -152,10 +165,15 @@ ssize_t rpc_call_pull(struct rpc_call *call, uint8_t *bytes, size_t size, uint32
 void rpc_call_writable(struct rpc_call *call);
 
 /* server.c */
-/* Makes room for the answer to a call when too many are not read; false: there is none. */
-bool rpc_server_relieve(struct rpc_server *server, const struct rpc_connection *asking);
+/* Makes room for the answer to a call when too many are not read; false: there is none, and the text says whose limit is reached. */
+bool rpc_server_relieve(struct rpc_server *server, const struct rpc_connection *asking, char *text,
+                        size_t size);
 void rpc_server_connection_ended(struct rpc_server *server); /* the drain may be over */
 void rpc_server_handle_closed(struct rpc_server *server);
+
+/* server_owner.c */
+struct rpc_owner *rpc_owner_take(struct rpc_server *server, const struct rpc_peer *peer);
+void rpc_owner_give(struct rpc_owner *owner); /* NULL: nothing */
 
 /* health.c, reflection.c */
 void rpc_health_drain(struct rpc_health *health); /* ends all watches */

@@ -304,12 +304,20 @@ void seen_unary(struct fixture *fixture, struct seen *seen, const char *path, co
 
 int fixture_raw(struct fixture *fixture)
 {
+    return fixture_raw_from(fixture, 1);
+}
+
+int fixture_raw_from(struct fixture *fixture, unsigned host)
+{
+    const struct sockaddr_in own = {.sin_family = AF_INET,
+                                    .sin_addr.s_addr = htonl((INADDR_LOOPBACK & ~255U) | host)};
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_port = htons((uint16_t)fixture->port),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&own, sizeof(own)), 0);
     assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
     return fd;
 }

@@ -69,6 +69,7 @@ void fixture_still_answers(struct fixture *fixture);
 
 /* A blocking socket to the server, non-blocking to read: bytes as they are. */
 int fixture_raw(struct fixture *fixture);
+int fixture_raw_from(struct fixture *fixture, unsigned host); /* 127.0.0.`host` */
 /* Runs the loop until the peer closed the socket; returns how many bytes came before, -1 when it stays open. */
 ssize_t fixture_raw_closed(struct fixture *fixture, int fd);
 
