@@ -31,13 +31,10 @@ static const char *command_allocation(const fsm_command *command)
 void fsm_look_ahead(const struct fsm *fsm, const fsm_command *command)
 {
     const char *allocation = command_allocation(command);
-    uint32_t hash;
 
     if (command->request_id[0] != '\0')
         fsm_map_prefetch(&fsm->session_map, fsm_hash_text(command->request_id));
     if (allocation == NULL)
         return;
-    hash = fsm_hash_text(allocation);
-    fsm_map_prefetch(&fsm->allocation_map, hash);
-    fsm_map_prefetch(&fsm->intern_map, hash); /* of events */
+    fsm_map_prefetch(&fsm->allocation_map, fsm_hash_text(allocation));
 }

@@ -6,16 +6,17 @@
 struct allocation *fsm_allocation_create(struct fsm *fsm, uint32_t slot, const char *id)
 {
     struct allocation *allocation = fsm_pool_take(&fsm->allocations, slot);
+    uint32_t hash = fsm_hash_text(id);
 
     CHECK(fsm->allocations.used <= FSM_ALLOCATIONS_MAX);
     if (!list_empty(fsm->snapshots))
         fsm_save_empty_slot(fsm, slot);
     allocation->view.slot = slot;
-    allocation->view.id = fsm_intern(fsm, id);
+    allocation->view.id = fsm_intern_alone(id, hash);
     list_init(&allocation->checkpoints);
     allocation->timer.kind = TIMER_ALLOCATION;
     allocation->timer.key = slot;
-    fsm_map_add(&fsm->allocation_map, fsm_hash_text(id), allocation);
+    fsm_map_add(&fsm->allocation_map, hash, allocation);
     return allocation;
 }
 
@@ -40,7 +41,7 @@ void fsm_allocation_remove(struct fsm *fsm, struct allocation *allocation)
             fsm, LIST_ITEM(allocation->checkpoints.next, struct checkpoint, in_allocation));
     fsm_timer_set(&fsm->timers, &allocation->timer, 0);
     fsm_allocation_forget(fsm, allocation);
-    fsm_map_remove(&fsm->allocation_map, fsm_hash_text(allocation->view.id), allocation);
+    fsm_map_remove(&fsm->allocation_map, fsm_intern_hash(allocation->view.id), allocation);
     allocation_release_texts(fsm, &allocation->view);
     fsm_scale_clear(allocation);
     free(allocation->assignments);

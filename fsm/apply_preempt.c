@@ -122,7 +122,7 @@ static void victim_fill(struct fsm *fsm, const struct victim_search *search,
 {
     uint32_t *slots = check_calloc(allocation->view.node_count, sizeof(*slots));
 
-    victim->allocation_id = fsm_intern(fsm, allocation->view.id);
+    victim->allocation_id = fsm_intern_again(allocation->view.id);
     victim->node_count = fsm_victim_nodes(
         fsm, search, allocation, victim->state == VICTIM(SHRINKING), slots, &victim->gpu_count);
     victim->node_slots = slots;

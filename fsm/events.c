@@ -7,21 +7,35 @@ enum { EVENTS_AHEAD = 8 };
 
 static char empty_text[] = "";
 
-static char *event_text(struct fsm *fsm, const char *text)
+/* An interned text; NULL: none. */
+static char *event_text(const char *text)
 {
     union {
         const char *constant;
         char *changing;
-    } pointer = {text == NULL || text[0] == '\0' ? NULL : fsm_intern(fsm, text)};
+    } pointer = {text};
 
-    return pointer.constant == NULL ? empty_text : pointer.changing;
+    return text == NULL ? empty_text : pointer.changing;
+}
+
+static const char *event_subject(struct fsm *fsm, const char *subject)
+{
+    return subject == NULL || subject[0] == '\0' ? NULL : fsm_intern(fsm, subject);
+}
+
+/* Of an allocation that may have left. */
+static const char *event_allocation(struct fsm *fsm, const char *id)
+{
+    const struct allocation *allocation = id == NULL ? NULL : fsm_allocation_named(fsm, id);
+
+    return allocation == NULL ? event_subject(fsm, id) : fsm_intern_again(allocation->view.id);
 }
 
 static void event_clear(struct fsm *fsm, Ckpt__V1__Event *event)
 {
-    if (event->allocation_id != NULL && event->allocation_id[0] != '\0')
+    if (event->allocation_id != empty_text) /* the text itself is not read: it is far away */
         fsm_intern_release(fsm, event->allocation_id);
-    if (event->subject != NULL && event->subject[0] != '\0')
+    if (event->subject != empty_text)
         fsm_intern_release(fsm, event->subject);
     event->allocation_id = empty_text;
     event->subject = empty_text;
@@ -38,8 +52,11 @@ Ckpt__V1__Event *fsm_event_slot(struct fsm *fsm, uint64_t sequence)
 
     if (*page == NULL) {
         *page = check_calloc(FSM_EVENTS_PER_PAGE, sizeof(**page));
-        for (size_t i = 0; i < FSM_EVENTS_PER_PAGE; i++)
+        for (size_t i = 0; i < FSM_EVENTS_PER_PAGE; i++) {
             ckpt__v1__event__init(&(*page)[i]);
+            (*page)[i].allocation_id = empty_text;
+            (*page)[i].subject = empty_text;
+        }
     }
     return &(*page)[sequence % FSM_EVENTS_PER_PAGE];
 }
@@ -57,8 +74,8 @@ void fsm_event_fill(struct fsm *fsm, Ckpt__V1__Event *event, const Ckpt__V1__Eve
 {
     event_clear(fsm, event);
     *event = *source;
-    event->allocation_id = event_text(fsm, source->allocation_id);
-    event->subject = event_text(fsm, source->subject);
+    event->allocation_id = event_text(event_allocation(fsm, source->allocation_id));
+    event->subject = event_text(event_subject(fsm, source->subject));
 }
 
 /* The ids of events that will be overwritten soon were not touched for a while (ahead.c). */
@@ -84,12 +101,13 @@ void fsm_event_emit(struct fsm *fsm, const struct fsm_event *source)
     event->term = fsm->term;
     event->at_ms = fsm->now_ms;
     event->kind = source->kind;
-    event->allocation_id = event_text(fsm, source->allocation_id);
+    event->allocation_id = event_text(
+        source->allocation_id == NULL ? NULL : fsm_intern_again(source->allocation_id));
     event->checkpoint_id = source->checkpoint_id;
     event->old_state = source->old_state;
     event->new_state = source->new_state;
     event->reason = source->reason;
-    event->subject = event_text(fsm, source->subject);
+    event->subject = event_text(event_subject(fsm, source->subject));
     event->number = source->number;
     if (fsm->event_count < FSM_EVENTS_MAX)
         fsm->event_count++;

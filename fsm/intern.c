@@ -1,7 +1,10 @@
-/* Texts that many records share (tenants, owners, ids in events), held once and counted. */
+/* Texts that many records share (tenants, owners, ids in events), held once and counted. The ids of allocations are counted, but not
+ * looked for here: they have a table of their own, and a million of them would be in both. */
 #include <malloc.h>
 
 #include "fsm/state.h"
+
+enum { INTERN_REFERENCES_MAX = INT32_MAX };
 
 static bool intern_equal(const void *item, const char *key)
 {
@@ -18,22 +21,46 @@ static struct interned *intern_of(const char *text)
     return (struct interned *)(void *)(pointer.changing - offsetof(struct interned, text));
 }
 
+/* Nobody refers to it yet. */
+static struct interned *intern_new(const char *text, uint32_t hash, bool shared)
+{
+    size_t size = strlen(text) + 1;
+    struct interned *interned = check_alloc(sizeof(*interned) + size);
+
+    *interned = (struct interned){.hash = hash, .shared = shared};
+    memcpy(interned->text, text, size);
+    return interned;
+}
+
 const char *fsm_intern(struct fsm *fsm, const char *text)
 {
     uint32_t hash = fsm_hash_text(text);
     struct interned *interned = fsm_map_find(&fsm->intern_map, hash, intern_equal, text);
-    size_t size;
 
     if (interned == NULL) {
-        size = strlen(text) + 1;
-        interned = check_alloc(sizeof(*interned) + size);
-        interned->reference_count = 0;
-        interned->hash = hash;
-        memcpy(interned->text, text, size);
+        interned = intern_new(text, hash, true);
         fsm_map_add(&fsm->intern_map, hash, interned);
     }
+    return fsm_intern_again(interned->text);
+}
+
+const char *fsm_intern_alone(const char *text, uint32_t hash)
+{
+    return fsm_intern_again(intern_new(text, hash, false)->text);
+}
+
+const char *fsm_intern_again(const char *text)
+{
+    struct interned *interned = intern_of(text);
+
+    CHECK(interned->reference_count < INTERN_REFERENCES_MAX);
     interned->reference_count++;
-    return interned->text;
+    return text;
+}
+
+uint32_t fsm_intern_hash(const char *text)
+{
+    return intern_of(text)->hash;
 }
 
 void fsm_intern_release(struct fsm *fsm, const char *text)
@@ -46,6 +73,7 @@ void fsm_intern_release(struct fsm *fsm, const char *text)
     CHECK(interned->reference_count > 0);
     if (--interned->reference_count > 0)
         return;
-    fsm_map_remove(&fsm->intern_map, interned->hash, interned);
+    if (interned->shared)
+        fsm_map_remove(&fsm->intern_map, interned->hash, interned);
     free(interned);
 }

@@ -30,7 +30,8 @@ enum { FSM_STATES_ALLOCATION = 8, FSM_STATES_CHECKPOINT = 16 };
 
 /* Text held once and counted: ids, tenants, projects ... */
 struct interned {
-    uint32_t reference_count;
+    uint32_t reference_count : 31;
+    uint32_t shared : 1; /* found by whoever needs an equal text */
     uint32_t hash;
     char text[];
 };
@@ -255,8 +256,12 @@ static inline uint64_t fsm_since(const struct fsm *fsm, uint64_t then_ms)
     return fsm->now_ms > then_ms ? fsm->now_ms - then_ms : 0;
 }
 
-/* intern.c: equal texts are one pointer. release accepts NULL. */
+/* intern.c: equal texts are one pointer. release accepts NULL. alone: not found by fsm_intern(), which may make an equal one beside it.
+ * again: one more reference to what one of them returned. */
 const char *fsm_intern(struct fsm *fsm, const char *text);
+const char *fsm_intern_alone(const char *text, uint32_t hash);
+const char *fsm_intern_again(const char *interned);
+uint32_t fsm_intern_hash(const char *interned);
 void fsm_intern_release(struct fsm *fsm, const char *interned);
 
 /* basis.c: what decisions were made from. of() finds the equal one or makes one, and counts a reference, which release() gives back;
@@ -281,7 +286,7 @@ void fsm_message_free(ProtobufCMessage *message);
 /* events.c: mixes the event into the state hash as well. */
 struct fsm_event {
     Ckpt__V1__EventKind kind;
-    const char *allocation_id; /* NULL: none */
+    const char *allocation_id; /* interned; NULL: none */
     uint64_t checkpoint_id;
     uint32_t old_state, new_state;
     Ckpt__V1__Reason reason;
