@@ -3,7 +3,7 @@
  * With a million request ids and allocations the tables are far larger than the caches, and nearly every look-up waits for memory: two
  * fifths of the time were that. Nothing is decided here, and nothing read but where a table would look first.
  */
-#include "fsm/state.h"
+#include "fsm/decode.h"
 
 /* The allocation that the command is about; NULL: none, or one that is found through a checkpoint or a node. */
 static const char *command_allocation(const fsm_command *command)
@@ -28,12 +28,12 @@ static const char *command_allocation(const fsm_command *command)
     }
 }
 
-void fsm_look_ahead(const struct fsm *fsm, const fsm_command *command)
+void fsm_look_ahead(const struct fsm *fsm, const struct decoded *decoded)
 {
-    const char *allocation = command_allocation(command);
+    const char *allocation = command_allocation(decoded->command);
 
-    if (command->request_id[0] != '\0')
-        fsm_map_prefetch(&fsm->session_map, fsm_hash_text(command->request_id));
+    if (decoded->request.id[0] != '\0')
+        fsm_map_prefetch(&fsm->session_map, decoded->request.hash);
     if (allocation == NULL)
         return;
     fsm_map_prefetch(&fsm->allocation_map, fsm_hash_text(allocation));

@@ -145,14 +145,17 @@ bool fsm_decode_entry(struct fsm *fsm, const uint8_t *bytes, size_t length,
     for (size_t i = 0; i < count; i++) {
         const uint8_t *command;
         uint64_t command_length;
+        struct request *request = &commands[i].request;
 
         if (!decode_next(&reader, &command, &command_length) ||
-            !decode_content_hash(command, command_length, &commands[i].content_hash))
+            !decode_content_hash(command, command_length, &request->content_hash))
             return false;
         commands[i].command = ckpt__log__v1__command__unpack(&allocator, command_length, command);
         if (commands[i].command == NULL)
             return false;
         commands[i].packed_bytes = command_length;
+        request->id = commands[i].command->request_id;
+        request->hash = fsm_hash_text(request->id);
     }
     *ret_commands = commands;
     *ret_count = count;

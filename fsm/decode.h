@@ -7,7 +7,7 @@
 struct decoded {
     const fsm_command *command;
     size_t packed_bytes;
-    uint64_t content_hash; /* of the body alone: equal for a retry of the same request */
+    struct request request; /* its content: the body alone, equal for a retry of the same request */
 };
 
 /* false: the bytes are not a well-formed Entry; nothing of it may be applied. */

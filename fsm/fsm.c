@@ -130,11 +130,11 @@ static void outcome_hash(struct fsm *fsm, const struct fsm_outcome *outcome)
 static bool apply_repeat(struct fsm *fsm, const struct decoded *decoded, uint32_t number,
                          struct fsm_outcome *outcome)
 {
-    const struct session *session = fsm_session_find(fsm, decoded->command->request_id);
+    const struct session *session = fsm_session_find(fsm, &decoded->request);
 
     if (session == NULL)
         return false;
-    if (session->command != number || session->content_hash != decoded->content_hash)
+    if (session->command != number || session->content_hash != decoded->request.content_hash)
         outcome->status = FSM_REQUEST_ID_REUSED;
     else
         fsm_session_outcome(session, outcome);
@@ -144,7 +144,7 @@ static bool apply_repeat(struct fsm *fsm, const struct decoded *decoded, uint32_
 static void apply_fresh(struct fsm *fsm, const struct decoded *decoded,
                         const struct fsm_command_info *info, struct fsm_outcome *outcome)
 {
-    bool remember = decoded->command->request_id[0] != '\0';
+    bool remember = decoded->request.id[0] != '\0';
 
     if (remember) {
         outcome->status = fsm_session_make_room(fsm, outcome);
@@ -156,8 +156,7 @@ static void apply_fresh(struct fsm *fsm, const struct decoded *decoded,
     else
         outcome->status = info->apply(fsm, decoded->command, outcome);
     if (remember)
-        fsm_session_add(fsm, decoded->command->request_id, (uint8_t)info->number,
-                        decoded->content_hash, fsm->now_ms, outcome);
+        fsm_session_add(fsm, &decoded->request, (uint8_t)info->number, fsm->now_ms, outcome);
 }
 
 static void apply_command(struct fsm *fsm, const struct decoded *decoded,
@@ -176,7 +175,7 @@ static void apply_command(struct fsm *fsm, const struct decoded *decoded,
     fsm->now_ms = fsm_max(fsm->now_ms, command->now_ms);
     fsm->command_count++;
     fsm_sessions_expire(fsm);
-    if (command->request_id[0] == '\0' || !apply_repeat(fsm, decoded, info->number, outcome))
+    if (decoded->request.id[0] == '\0' || !apply_repeat(fsm, decoded, info->number, outcome))
         apply_fresh(fsm, decoded, info, outcome);
 }
 
@@ -196,10 +195,10 @@ void fsm_apply_entry(struct fsm *fsm, uint64_t index, uint64_t term, const uint8
         count = 0;
     }
     for (size_t i = 0; i < count && i < APPLY_AHEAD; i++)
-        fsm_look_ahead(fsm, commands[i].command);
+        fsm_look_ahead(fsm, &commands[i]);
     for (size_t i = 0; i < count; i++) {
         if (i + APPLY_AHEAD < count)
-            fsm_look_ahead(fsm, commands[i + APPLY_AHEAD].command);
+            fsm_look_ahead(fsm, &commands[i + APPLY_AHEAD]);
         apply_command(fsm, &commands[i], &outcome);
         outcome_hash(fsm, &outcome);
         if (on_outcome != NULL)

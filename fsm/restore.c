@@ -622,7 +622,11 @@ static bool restore_session(struct fsm *fsm, const Ckpt__Log__V1__SessionRecord 
                                   .limit = record->limit,
                                   .victim_count = (uint32_t)record->n_victims};
 
-    if (!id_valid(record->request_id) || fsm_session_find(fsm, record->request_id) != NULL ||
+    struct request request = {.id = record->request_id,
+                              .content_hash = record->content_hash,
+                              .hash = fsm_hash_text(record->request_id)};
+
+    if (!id_valid(record->request_id) || fsm_session_find(fsm, &request) != NULL ||
         fsm_command_info(record->command) == NULL || record->status >= fsm_status_count() ||
         record->n_victims > FSM_VICTIMS_MAX || fsm->session_count >= FSM_SESSIONS_MAX)
         return false;
@@ -633,8 +637,7 @@ static bool restore_session(struct fsm *fsm, const Ckpt__Log__V1__SessionRecord 
         outcome.victims[i].checkpoint_id = record->victims[i]->checkpoint_id;
         outcome.victims[i].node_count = record->victims[i]->node_count;
     }
-    fsm_session_add(fsm, record->request_id, (uint8_t)record->command, record->content_hash,
-                    record->at_ms, &outcome);
+    fsm_session_add(fsm, &request, (uint8_t)record->command, record->at_ms, &outcome);
     return true;
 }
 

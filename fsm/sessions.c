@@ -19,9 +19,9 @@ static bool session_equal(const void *item, const char *key)
     return strcmp(((const struct session *)item)->request_id, key) == 0;
 }
 
-struct session *fsm_session_find(const struct fsm *fsm, const char *request_id)
+struct session *fsm_session_find(const struct fsm *fsm, const struct request *request)
 {
-    return fsm_map_find(&fsm->session_map, fsm_hash_text(request_id), session_equal, request_id);
+    return fsm_map_find(&fsm->session_map, request->hash, session_equal, request->id);
 }
 
 /* ---- pages ---- */
@@ -152,18 +152,18 @@ static struct session_rest *rest_of(const struct fsm_outcome *outcome)
     return rest;
 }
 
-void fsm_session_add(struct fsm *fsm, const char *request_id, uint8_t command,
-                     uint64_t content_hash, uint64_t at_ms, const struct fsm_outcome *outcome)
+void fsm_session_add(struct fsm *fsm, const struct request *request, uint8_t command,
+                     uint64_t at_ms, const struct fsm_outcome *outcome)
 {
-    size_t size = strlen(request_id) + 1;
+    size_t size = strlen(request->id) + 1;
     struct session *session = session_alloc(fsm, size);
 
     CHECK(fsm->session_count < FSM_SESSIONS_MAX);
     CHECK(outcome->victim_count <= FSM_VICTIMS_MAX);
-    memcpy(session->request_id, request_id, size);
-    session->hash = fsm_hash_text(request_id);
+    memcpy(session->request_id, request->id, size);
+    session->hash = request->hash;
     session->command = command;
-    session->content_hash = content_hash;
+    session->content_hash = request->content_hash;
     session->at_ms = at_ms;
     session->status = (uint16_t)outcome->status;
     session->index = outcome->index;

@@ -332,17 +332,23 @@ static inline void fsm_hold_checkpoint(struct fsm *fsm, const struct checkpoint 
 }
 
 /* sessions.c */
-struct session *fsm_session_find(const struct fsm *fsm, const char *request_id);
+struct request {
+    const char *id; /* "": none */
+    uint64_t content_hash;
+    uint32_t hash; /* of the id */
+};
+struct session *fsm_session_find(const struct fsm *fsm, const struct request *request);
 enum fsm_status fsm_session_make_room(struct fsm *fsm, struct fsm_outcome *outcome);
-void fsm_session_add(struct fsm *fsm, const char *request_id, uint8_t command,
-                     uint64_t content_hash, uint64_t at_ms, const struct fsm_outcome *outcome);
+void fsm_session_add(struct fsm *fsm, const struct request *request, uint8_t command,
+                     uint64_t at_ms, const struct fsm_outcome *outcome);
 void fsm_session_outcome(const struct session *session, struct fsm_outcome *ret_outcome);
 void fsm_sessions_expire(struct fsm *fsm);
 void fsm_session_free(struct session *session); /* one that left */
 void fsm_sessions_free(struct fsm *fsm);
 
 /* ahead.c: for a command that will be applied soon. */
-void fsm_look_ahead(const struct fsm *fsm, const fsm_command *command);
+struct decoded;
+void fsm_look_ahead(const struct fsm *fsm, const struct decoded *decoded);
 
 /* lifecycle.c: the only writers of the state fields. */
 void fsm_checkpoint_move(struct fsm *fsm, struct checkpoint *checkpoint,
