@@ -87,7 +87,7 @@ static bool loader_run(struct loader *loader)
         loader->stage = record_stage(record);
         if (record->body_case == CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_FOOTER)
             return loader_footer(loader, record->footer);
-        if (fsm_validate_fields(&record->base, &ignored) != FSM_OK) {
+        if (fsm_validate_fields(&record->base, SIZE_MAX, &ignored) != FSM_OK) {
             loader->problem = "a record holds what this version does not know";
             return false;
         }

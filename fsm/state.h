@@ -653,7 +653,8 @@ struct fsm_command_info {
 const struct fsm_command_info *fsm_command_info(uint32_t number); /* NULL: unknown */
 const struct fsm_command_info *fsm_command_at(size_t i);          /* NULL: no more */
 
-/* validate_fields.c: unknown fields and enum values, text lengths, at any depth. */
-enum fsm_status fsm_validate_fields(const ProtobufCMessage *message, struct fsm_outcome *outcome);
+/* validate_fields.c: unknown fields and enum values, text lengths, at any depth. The message came from, or makes, so many bytes at most. */
+enum fsm_status fsm_validate_fields(const ProtobufCMessage *message, size_t packed_bytes,
+                                    struct fsm_outcome *outcome);
 
 #endif

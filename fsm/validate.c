@@ -471,7 +471,7 @@ enum fsm_status fsm_validate_packed(const fsm_command *command, size_t packed_by
     enum fsm_status status;
 
     ret_outcome->status = FSM_OK;
-    status = fsm_validate_fields(&command->base, ret_outcome);
+    status = fsm_validate_fields(&command->base, packed_bytes, ret_outcome);
     if (status != FSM_OK)
         return status;
     /* a body of this case is never absent, but a oneof may be unset */

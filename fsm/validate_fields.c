@@ -57,8 +57,8 @@ static enum fsm_status field_check(const ProtobufCFieldDescriptor *field, const 
 }
 
 /* The next message below the frame, NULL when it is done; checks the plain fields on the way. */
-static const ProtobufCMessage *frame_next(struct frame *frame, struct fsm_outcome *outcome,
-                                          enum fsm_status *ret_status)
+static const ProtobufCMessage *frame_next(struct frame *frame, bool texts,
+                                          struct fsm_outcome *outcome, enum fsm_status *ret_status)
 {
     const ProtobufCMessageDescriptor *descriptor = frame->message->descriptor;
 
@@ -67,7 +67,8 @@ static const ProtobufCMessage *frame_next(struct frame *frame, struct fsm_outcom
         bool plain = field->type != PROTOBUF_C_TYPE_MESSAGE;
         size_t count;
 
-        if (plain && field->type != PROTOBUF_C_TYPE_ENUM && field->type != PROTOBUF_C_TYPE_STRING)
+        if (plain && field->type != PROTOBUF_C_TYPE_ENUM &&
+            (!texts || field->type != PROTOBUF_C_TYPE_STRING))
             continue;
         count = field_count(frame->message, field);
         while (frame->element < count) {
@@ -84,15 +85,17 @@ static const ProtobufCMessage *frame_next(struct frame *frame, struct fsm_outcom
     return NULL;
 }
 
-enum fsm_status fsm_validate_fields(const ProtobufCMessage *message, struct fsm_outcome *outcome)
+enum fsm_status fsm_validate_fields(const ProtobufCMessage *message, size_t packed_bytes,
+                                    struct fsm_outcome *outcome)
 {
+    bool texts = packed_bytes > FSM_PREFIX_MAX_BYTES; /* else none is too long */
     struct frame frames[FIELDS_DEPTH_MAX];
     size_t depth = 1;
     enum fsm_status status = message->n_unknown_fields > 0 ? FSM_UNKNOWN_FIELD : FSM_OK;
 
     frames[0] = (struct frame){message, 0, 0};
     while (depth > 0 && status == FSM_OK) {
-        const ProtobufCMessage *below = frame_next(&frames[depth - 1], outcome, &status);
+        const ProtobufCMessage *below = frame_next(&frames[depth - 1], texts, outcome, &status);
 
         if (below == NULL) {
             depth--;
