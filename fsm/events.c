@@ -85,7 +85,7 @@ static void event_look_ahead(const struct fsm *fsm)
     const Ckpt__V1__Event *page = fsm->event_pages[event_page(sequence)];
 
     if (page != NULL)
-        __builtin_prefetch(page[sequence % FSM_EVENTS_PER_PAGE].allocation_id);
+        fsm_prefetch(page[sequence % FSM_EVENTS_PER_PAGE].allocation_id);
 }
 
 void fsm_event_emit(struct fsm *fsm, const struct fsm_event *source)
@@ -101,8 +101,8 @@ void fsm_event_emit(struct fsm *fsm, const struct fsm_event *source)
     event->term = fsm->term;
     event->at_ms = fsm->now_ms;
     event->kind = source->kind;
-    event->allocation_id = event_text(
-        source->allocation_id == NULL ? NULL : fsm_intern_again(source->allocation_id));
+    event->allocation_id =
+        event_text(source->allocation_id == NULL ? NULL : fsm_intern_again(source->allocation_id));
     event->checkpoint_id = source->checkpoint_id;
     event->old_state = source->old_state;
     event->new_state = source->new_state;

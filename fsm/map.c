@@ -45,7 +45,7 @@ static void *table_find(const struct map_table *table, uint32_t hash, fsm_map_eq
 static void table_prefetch(const struct map_table *table, uint32_t hash)
 {
     if (table->capacity > 0)
-        __builtin_prefetch(&table->entries[slot_first(table, hash)]);
+        fsm_prefetch(&table->entries[slot_first(table, hash)]);
 }
 
 void fsm_map_prefetch(const struct map *map, uint32_t hash)

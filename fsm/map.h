@@ -25,6 +25,17 @@ struct map {
     uint32_t count;       /* of both */
 };
 
+/* gcc drops __builtin_prefetch() without a word where it may use general registers only, as in this folder: that rules out SSE, which
+ * the instruction came with. */
+static inline void fsm_prefetch(const void *address)
+{
+#ifdef __x86_64__
+    __asm__ volatile("prefetcht0 (%0)" : : "r"(address)); /* may be any address */
+#else
+    __builtin_prefetch(address);
+#endif
+}
+
 typedef bool fsm_map_equal(const void *item, const char *key);
 
 /* Asks the memory for where find() will look first. */

@@ -223,9 +223,9 @@ static void search_look_ahead(const struct search *search, uint32_t slot)
     const struct allocation *far = fsm_allocation_look(search->fsm, slot + LOOK_AHEAD);
 
     if (near != NULL)
-        __builtin_prefetch(near->view.nodes);
+        fsm_prefetch(near->view.nodes);
     for (size_t at = 0; far != NULL && at < sizeof(far->view); at += LINE_BYTES)
-        __builtin_prefetch((const char *)&far->view + at);
+        fsm_prefetch((const char *)&far->view + at);
 }
 
 /* Those of one class: of the named ones, of those on the nodes of use, or of all. */

@@ -161,6 +161,10 @@ def check_banned_calls():
     for name in PRODUCT:
         for match in CALL.finditer(CODE[name]):
             yield f"{name}:{line_of(name, match)}: {match.group(1)}(): use {BANNED[match.group(1)]}"
+    for name in PRODUCT:
+        for match in re.finditer("__builtin_prefetch", CODE[name]):
+            if name.startswith("fsm/") and name != "fsm/map.h":
+                yield f"{name}:{line_of(name, match)}: __builtin_prefetch(): use fsm_prefetch, gcc drops this one in fsm/"
 
 
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
