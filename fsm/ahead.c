@@ -28,13 +28,20 @@ static const char *command_allocation(const fsm_command *command)
     }
 }
 
-void fsm_look_ahead(const struct fsm *fsm, const struct decoded *decoded)
+void fsm_look_aim(struct decoded *decoded)
 {
     const char *allocation = command_allocation(decoded->command);
 
-    if (decoded->request.id[0] != '\0')
-        fsm_map_prefetch(&fsm->session_map, decoded->request.hash);
-    if (allocation == NULL)
-        return;
-    fsm_map_prefetch(&fsm->allocation_map, fsm_hash_text(allocation));
+    decoded->allocation_hash = allocation == NULL ? 0 : fsm_hash_text(allocation);
+}
+
+/* One right behind the other: the processor then finds the pages of several at a time. */
+void fsm_look_ahead(const struct fsm *fsm, const struct decoded *commands, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (commands[i].request.id[0] != '\0')
+            fsm_map_prefetch(&fsm->session_map, commands[i].request.hash);
+        if (commands[i].allocation_hash != 0)
+            fsm_map_prefetch(&fsm->allocation_map, commands[i].allocation_hash);
+    }
 }

@@ -156,6 +156,7 @@ bool fsm_decode_entry(struct fsm *fsm, const uint8_t *bytes, size_t length,
         commands[i].packed_bytes = command_length;
         request->id = commands[i].command->request_id;
         request->hash = fsm_hash_text(request->id);
+        fsm_look_aim(&commands[i]);
     }
     *ret_commands = commands;
     *ret_count = count;

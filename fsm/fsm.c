@@ -194,11 +194,11 @@ void fsm_apply_entry(struct fsm *fsm, uint64_t index, uint64_t term, const uint8
         fsm->malformed_entries++;
         count = 0;
     }
-    for (size_t i = 0; i < count && i < APPLY_AHEAD; i++)
-        fsm_look_ahead(fsm, &commands[i]);
+    fsm_look_ahead(fsm, commands, fsm_min(count, APPLY_AHEAD));
     for (size_t i = 0; i < count; i++) {
-        if (i + APPLY_AHEAD < count)
-            fsm_look_ahead(fsm, &commands[i + APPLY_AHEAD]);
+        if (i % APPLY_AHEAD == 0 && i + APPLY_AHEAD < count)
+            fsm_look_ahead(fsm, commands + i + APPLY_AHEAD,
+                           fsm_min(count - i - APPLY_AHEAD, APPLY_AHEAD));
         apply_command(fsm, &commands[i], &outcome);
         outcome_hash(fsm, &outcome);
         if (on_outcome != NULL)

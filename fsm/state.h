@@ -346,9 +346,10 @@ void fsm_sessions_expire(struct fsm *fsm);
 void fsm_session_free(struct session *session); /* one that left */
 void fsm_sessions_free(struct fsm *fsm);
 
-/* ahead.c: for a command that will be applied soon. */
+/* ahead.c: for commands that will be applied soon. aim: hashes what look_ahead() needs. */
 struct decoded;
-void fsm_look_ahead(const struct fsm *fsm, const struct decoded *decoded);
+void fsm_look_aim(struct decoded *decoded);
+void fsm_look_ahead(const struct fsm *fsm, const struct decoded *commands, size_t count);
 
 /* lifecycle.c: the only writers of the state fields. */
 void fsm_checkpoint_move(struct fsm *fsm, struct checkpoint *checkpoint,
