@@ -32,15 +32,30 @@ static struct interned *intern_new(const char *text, uint32_t hash, bool shared)
     return interned;
 }
 
+/* The same few tenants, projects and owners come again and again: the last one of each place is compared before the table is asked. */
+static struct interned **intern_place(struct fsm *fsm, const char *text)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    unsigned place = at[0] == '\0' ? 0 : at[0] * 5u + at[1];
+
+    return &fsm->intern_recent[place % INTERN_RECENT];
+}
+
 const char *fsm_intern(struct fsm *fsm, const char *text)
 {
-    uint32_t hash = fsm_hash_text(text);
-    struct interned *interned = fsm_map_find(&fsm->intern_map, hash, intern_equal, text);
+    struct interned **recent = intern_place(fsm, text);
+    struct interned *interned = *recent;
+    uint32_t hash;
 
+    if (interned != NULL && strcmp(interned->text, text) == 0)
+        return fsm_intern_again(interned->text);
+    hash = fsm_hash_text(text);
+    interned = fsm_map_find(&fsm->intern_map, hash, intern_equal, text);
     if (interned == NULL) {
         interned = intern_new(text, hash, true);
         fsm_map_add(&fsm->intern_map, hash, interned);
     }
+    *recent = interned;
     return fsm_intern_again(interned->text);
 }
 
@@ -73,7 +88,12 @@ void fsm_intern_release(struct fsm *fsm, const char *text)
     CHECK(interned->reference_count > 0);
     if (--interned->reference_count > 0)
         return;
-    if (interned->shared)
+    if (interned->shared) {
+        struct interned **recent = intern_place(fsm, text);
+
         fsm_map_remove(&fsm->intern_map, interned->hash, interned);
+        if (*recent == interned)
+            *recent = NULL;
+    }
     free(interned);
 }

@@ -26,6 +26,7 @@ typedef Ckpt__Log__V1__Command fsm_command;
 typedef Ckpt__V1__NodeShare fsm_share_message;
 
 enum { FSM_EVENTS_PER_PAGE = 1024, FSM_EVENT_PAGES = FSM_EVENTS_MAX / FSM_EVENTS_PER_PAGE };
+enum { INTERN_RECENT = 64 };
 enum { FSM_STATES_ALLOCATION = 8, FSM_STATES_CHECKPOINT = 16 };
 
 /* Text held once and counted: ids, tenants, projects ... */
@@ -219,6 +220,7 @@ struct fsm {
     struct list *snapshots; /* at work; heap: struct fsm may move */
     struct node *changed_first, *changed_last;
     struct arena arena;
+    struct interned *intern_recent[INTERN_RECENT]; /* shared ones, each in its place or none */
     struct session *session_ahead; /* the youngest whose leaving is prepared for; NULL: none */
     uint32_t session_ahead_count;  /* such ones, the oldest first */
     uint64_t victims_looked;       /* candidates, since the Tick began that is applied */
