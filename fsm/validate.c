@@ -463,6 +463,19 @@ enum fsm_status fsm_validate_command(const fsm_command *command, struct fsm_outc
                                ret_outcome);
 }
 
+/* A short command holds no over-long text, and but one part that has fields to look at: its body. The walk over all that it could hold
+ * would take longer than the one through the body. */
+static enum fsm_status validate_shape(const fsm_command *command, size_t packed_bytes,
+                                      struct fsm_outcome *outcome)
+{
+    const ProtobufCMessage *whole = &command->base;
+
+    if (packed_bytes > FSM_PREFIX_MAX_BYTES || command->body_case == 0 ||
+        command->register_allocation == NULL || whole->n_unknown_fields > 0)
+        return fsm_validate_fields(whole, packed_bytes, outcome);
+    return fsm_validate_fields(&command->register_allocation->base, packed_bytes, outcome);
+}
+
 enum fsm_status fsm_validate_packed(const fsm_command *command, size_t packed_bytes,
                                     struct fsm_outcome *ret_outcome)
 {
@@ -471,7 +484,7 @@ enum fsm_status fsm_validate_packed(const fsm_command *command, size_t packed_by
     enum fsm_status status;
 
     ret_outcome->status = FSM_OK;
-    status = fsm_validate_fields(&command->base, packed_bytes, ret_outcome);
+    status = validate_shape(command, packed_bytes, ret_outcome);
     if (status != FSM_OK)
         return status;
     /* a body of this case is never absent, but a oneof may be unset */
