@@ -89,6 +89,7 @@ void fsm_free(struct fsm *fsm)
     for (size_t i = 0; i < FSM_PREEMPTIONS_MAX; i++)
         fsm_preemption_free(fsm, fsm->preemptions[i]);
     CHECK(fsm->intern_map.count == 0); /* every reference was given back */
+    CHECK(fsm->intern_alone_count == 0);
     for (size_t i = 0; i < ARRAY_COUNT(fsm->running_by_class); i++)
         fsm_bitmap_free(&fsm->running_by_class[i]);
     fsm_map_free(&fsm->allocation_map);

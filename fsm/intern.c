@@ -59,8 +59,9 @@ const char *fsm_intern(struct fsm *fsm, const char *text)
     return fsm_intern_again(interned->text);
 }
 
-const char *fsm_intern_alone(const char *text, uint32_t hash)
+const char *fsm_intern_alone(struct fsm *fsm, const char *text, uint32_t hash)
 {
+    fsm->intern_alone_count++;
     return fsm_intern_again(intern_new(text, hash, false)->text);
 }
 
@@ -94,6 +95,9 @@ void fsm_intern_release(struct fsm *fsm, const char *text)
         fsm_map_remove(&fsm->intern_map, interned->hash, interned);
         if (*recent == interned)
             *recent = NULL;
+    } else {
+        CHECK(fsm->intern_alone_count > 0);
+        fsm->intern_alone_count--;
     }
     free(interned);
 }

@@ -220,6 +220,7 @@ struct fsm {
     struct list *snapshots; /* at work; heap: struct fsm may move */
     struct node *changed_first, *changed_last;
     struct arena arena;
+    uint32_t intern_alone_count;
     struct interned *intern_recent[INTERN_RECENT]; /* shared ones, each in its place or none */
     struct session *session_ahead; /* the youngest whose leaving is prepared for; NULL: none */
     uint32_t session_ahead_count;  /* such ones, the oldest first */
@@ -261,7 +262,7 @@ static inline uint64_t fsm_since(const struct fsm *fsm, uint64_t then_ms)
 /* intern.c: equal texts are one pointer. release accepts NULL. alone: not found by fsm_intern(), which may make an equal one beside it.
  * again: one more reference to what one of them returned. */
 const char *fsm_intern(struct fsm *fsm, const char *text);
-const char *fsm_intern_alone(const char *text, uint32_t hash);
+const char *fsm_intern_alone(struct fsm *fsm, const char *text, uint32_t hash);
 const char *fsm_intern_again(const char *interned);
 uint32_t fsm_intern_hash(const char *interned);
 void fsm_intern_release(struct fsm *fsm, const char *interned);

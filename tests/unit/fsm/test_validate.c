@@ -53,6 +53,49 @@ static void an_unknown_field_at_any_depth_is_refused(void **unused)
     }
 }
 
+/* The walk through a short command begins at its body: nothing beside it may need one. */
+static void a_command_holds_plain_fields_beside_its_body(void **unused)
+{
+    const ProtobufCMessageDescriptor *descriptor = &ckpt__log__v1__command__descriptor;
+
+    (void)unused;
+    for (unsigned i = 0; i < descriptor->n_fields; i++) {
+        const ProtobufCFieldDescriptor *field = &descriptor->fields[i];
+
+        if ((field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0) {
+            assert_int_equal(field->type, PROTOBUF_C_TYPE_MESSAGE);
+            assert_int_equal(field->offset, offsetof(Ckpt__Log__V1__Command, register_allocation));
+            continue;
+        }
+        assert_int_not_equal(field->type, PROTOBUF_C_TYPE_MESSAGE);
+        assert_int_not_equal(field->type, PROTOBUF_C_TYPE_ENUM);
+    }
+}
+
+/* A text at the limit makes a command longer than it, and is measured. */
+static void an_over_long_text_is_refused_at_its_first_byte(void **unused)
+{
+    (void)unused;
+    for (size_t length = FSM_PREFIX_MAX_BYTES - 1; length <= FSM_PREFIX_MAX_BYTES + 1; length++) {
+        Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+        Ckpt__V1__EndAllocationRequest end = CKPT__V1__END_ALLOCATION_REQUEST__INIT;
+        char text[FSM_PREFIX_MAX_BYTES + 2];
+
+        memset(text, 'a', length);
+        text[length] = '\0';
+        end.allocation_id = text;
+        command.request_id = (char *)(uintptr_t) "r";
+        command.body_case = CKPT__LOG__V1__COMMAND__BODY_END_ALLOCATION;
+        command.end_allocation = &end;
+        assert_int_equal(validate(&command),
+                         length > FSM_PREFIX_MAX_BYTES ? FSM_TOO_LARGE : FSM_INVALID_ID);
+        command.request_id = text; /* beside the body */
+        end.allocation_id = (char *)(uintptr_t) "a";
+        assert_int_equal(validate(&command),
+                         length > FSM_PREFIX_MAX_BYTES ? FSM_TOO_LARGE : FSM_INVALID_ID);
+    }
+}
+
 /* Q-004: what an older program wrote lacks the newer fields, and reads as before them; what a newer one says is skipped, and the rest
  * understood. Only in commands it is refused: two members must not apply different things. */
 static void older_and_newer_messages_are_read(void **unused)
@@ -195,6 +238,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_unknown_field_at_any_depth_is_refused),
+        cmocka_unit_test(a_command_holds_plain_fields_beside_its_body),
+        cmocka_unit_test(an_over_long_text_is_refused_at_its_first_byte),
         cmocka_unit_test(older_and_newer_messages_are_read),
         cmocka_unit_test(a_command_without_a_body_is_refused),
         cmocka_unit_test(some_purposes_are_not_asked_for),
