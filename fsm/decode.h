@@ -8,7 +8,7 @@ struct decoded {
     const fsm_command *command;
     size_t packed_bytes;
     struct request request; /* its content: the body alone, equal for a retry of the same request */
-    uint32_t allocation_hash; /* of the id of the allocation that it is about; 0: none, or not known */
+    uint32_t allocation_hash, node_hash; /* of the ids of what it is about; 0: none or not known */
 };
 
 /* false: the bytes are not a well-formed Entry; nothing of it may be applied. */

@@ -54,6 +54,13 @@ void fsm_map_prefetch(const struct map *map, uint32_t hash)
     table_prefetch(&map->old, hash);
 }
 
+const void *fsm_map_first(const struct map *map, uint32_t hash)
+{
+    const struct map_table *table = &map->now;
+
+    return table->capacity == 0 ? NULL : table->entries[slot_first(table, hash)].item;
+}
+
 void *fsm_map_find(const struct map *map, uint32_t hash, fsm_map_equal *equal, const char *key)
 {
     void *item = table_find(&map->now, hash, equal, key);

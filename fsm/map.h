@@ -40,6 +40,8 @@ typedef bool fsm_map_equal(const void *item, const char *key);
 
 /* Asks the memory for where find() will look first. */
 void fsm_map_prefetch(const struct map *map, uint32_t hash);
+/* What is found at the first place where find() will look; NULL: nothing. */
+const void *fsm_map_first(const struct map *map, uint32_t hash);
 void *fsm_map_find(const struct map *map, uint32_t hash, fsm_map_equal *equal, const char *key);
 void fsm_map_add(struct map *map, uint32_t hash, void *item);          /* not present yet */
 void fsm_map_remove(struct map *map, uint32_t hash, const void *item); /* present */
