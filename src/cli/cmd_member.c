@@ -1,5 +1,6 @@
 /* ckptctl member list, add, promote, remove, replace, transfer: the members of the cluster. */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -120,20 +121,28 @@ static enum cli_exit change(struct cli *cli, const char *what, const char *metho
     return call_mutate_simple(cli, what, method_path, &request->base);
 }
 
+static enum cli_exit addresses_check(struct cli *cli)
+{
+    const char *raft = cli_text(cli, "raft"), *api = cli_text(cli, "api");
+
+    if (raft != NULL && raft[0] != '\0' && api != NULL && api[0] != '\0')
+        return CLI_OK;
+    return cli_fail(cli, CLI_USAGE,
+                    "ckptctl member add n4 --id 4 --raft 10.0.0.4:9000 --api 10.0.0.4:7443",
+                    "--raft and --api say where the new member listens");
+}
+
 static enum cli_exit add(struct cli *cli, char *name)
 {
     Ckpt__V1__MemberRequest request = CKPT__V1__MEMBER_REQUEST__INIT;
     char what[200];
 
+    if (addresses_check(cli) != CLI_OK)
+        return CLI_USAGE;
     request.name = name;
     request.member_id = cli_number(cli, "id", 0);
     cli_set_text(cli, "raft", &request.raft_address);
     cli_set_text(cli, "api", &request.api_address);
-    if (request.raft_address[0] == '\0' || request.api_address[0] == '\0') {
-        return cli_fail(cli, CLI_USAGE,
-                        "ckptctl member add n4 --id 4 --raft 10.0.0.4:9000 --api 10.0.0.4:7443",
-                        "--raft and --api say where the new member listens");
-    }
     snprintf(what, sizeof(what), "add %.128s as a learner", name);
     return change(cli, what, "AddMember", &request);
 }
@@ -307,28 +316,181 @@ enum cli_exit command_member_remove(struct cli *cli)
     return code == CLI_OK ? remove_one(cli, cli_argument(cli, 0)) : code;
 }
 
+/* ---- replacing ---- */
+
+/* The voters before a replacement, while both are there, and after it. */
+struct voters {
+    uint32_t count[3], reachable[3];
+};
+
+static int tolerance(const struct voters *voters, int stage)
+{
+    return (int)voters->reachable[stage] - (int)(voters->count[stage] / 2 + 1);
+}
+
+static struct voters voters_of(const Ckpt__V1__StatusReply *status,
+                               const Ckpt__V1__MemberStatus *old, const Ckpt__V1__MemberStatus *new)
+{
+    bool promotes = new == NULL || !new->voter, removes = old != NULL && old->voter;
+    struct voters voters = {{status->voter_count}, {status->reachable_count}};
+
+    voters.count[1] = voters.count[0] + promotes;
+    voters.reachable[1] = voters.reachable[0] + promotes;
+    voters.count[2] = voters.count[1] - removes;
+    voters.reachable[2] = voters.reachable[1] - (removes && old->reachable);
+    return voters;
+}
+
+static void add_text(char *text, size_t size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void add_text(char *text, size_t size, const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text + used, size - used, format, arguments);
+    va_end(arguments);
+}
+
+/* Who has to be waited for, and how much a new member has to copy. */
+static void plan_lag(const Ckpt__V1__StatusReply *status, const Ckpt__V1__MemberStatus *new,
+                     const char *new_name, char *plan, size_t size)
+{
+    add_text(plan, size,
+             "\n  entries behind the leader %.100s (log index %" PRIu64 "):", status->leader_name,
+             status->commit_index);
+    for (size_t i = 0; i < status->n_members; i++) {
+        const Ckpt__V1__MemberStatus *member = status->members[i];
+
+        if (status->member_id != status->leader_id)
+            break; /* only the leader knows, and it did not answer */
+        if (member->member_id != status->leader_id)
+            add_text(plan, size, " %.100s %" PRIu64 "%s;", member->name, member->lag_entries,
+                     member->reachable ? "" : " (unreachable)");
+    }
+    if (new == NULL)
+        add_text(plan, size, " %.100s all of them", new_name);
+}
+
+enum { PLAN_BYTES = 4096 };
+
+static void plan_replace(const Ckpt__V1__StatusReply *status, const Ckpt__V1__MemberStatus *old,
+                         const char *old_name, const char *new_name, char plan[PLAN_BYTES])
+{
+    const Ckpt__V1__MemberStatus *new = NULL;
+    struct voters voters;
+
+    for (size_t i = 0; i < status->n_members; i++)
+        if (strcmp(status->members[i]->name, new_name) == 0)
+            new = status->members[i];
+    voters = voters_of(status, old, new);
+    plan[0] = '\0';
+    if (old == NULL)
+        add_text(plan, PLAN_BYTES, "plan: replace %.100s, which is no member any more, by %.100s",
+                 old_name, new_name);
+    else
+        add_text(plan, PLAN_BYTES, "plan: replace %.100s (id %" PRIu64 ", %s) by %.100s", old->name,
+                 old->member_id,
+                 old->member_id == status->leader_id ? "leader: hands over first"
+                 : old->reachable                    ? old->role
+                                                     : "unreachable",
+                 new_name);
+    add_text(plan, PLAN_BYTES,
+             "\n  1. add %.100s as a learner%s  2. wait until it has caught up  3. promote it%s  "
+             "4. remove %.100s for ever; its id is never used again",
+             new_name, new != NULL ? " (done)" : "", new != NULL &&new->voter ? " (done)" : "",
+             old_name);
+    add_text(plan, PLAN_BYTES,
+             "\n  now, after step 3, after step 4: voters %u -> %u -> %u, quorum ", voters.count[0],
+             voters.count[1], voters.count[2]);
+    add_text(plan, PLAN_BYTES, "%u -> %u -> %u, reachable %u -> %u -> %u, failure tolerance ",
+             voters.count[0] / 2 + 1, voters.count[1] / 2 + 1, voters.count[2] / 2 + 1,
+             voters.reachable[0], voters.reachable[1], voters.reachable[2]);
+    add_text(plan, PLAN_BYTES, "%d -> %d -> %d", tolerance(&voters, 0), tolerance(&voters, 1),
+             tolerance(&voters, 2));
+    plan_lag(status, new, new_name, plan, PLAN_BYTES);
+}
+
+/* Before anything is confirmed or changed: a step that fails later would leave one voter more than there was. */
+static enum cli_exit replace_check(struct cli *cli, const char *old_name, const char *new_name,
+                                   char plan[PLAN_BYTES])
+{
+    const Ckpt__V1__MemberStatus *old, *new;
+    struct members members;
+    char what[200], next[400];
+    enum cli_exit code = CLI_OK;
+
+    snprintf(what, sizeof(what), "replace %.128s", old_name);
+    members_ask(cli, CALL_QUICK, &members);
+    old = find(&members, old_name);
+    new = find(&members, new_name);
+    if (members.best == NULL)
+        code = members_nobody(cli, &members, what);
+    else if (old != NULL && (old == new || strcmp(old->name, new_name) == 0))
+        code = cli_fail(cli, CLI_USAGE,
+                        "ckptctl member replace OLD NEW with a new name, id and empty folder",
+                        "cannot %s: %.128s is the same member (id %" PRIu64 ")", what, new_name,
+                        old->member_id);
+    else if (old == NULL && (new == NULL || !new->voter)) {
+        snprintf(next, sizeof(next), "ckptctl member list%s%.128s%s",
+                 new == NULL ? "" : ", or ckptctl member promote ", new == NULL ? "" : new->name,
+                 new == NULL ? "" : " alone");
+        code = cli_fail(cli, CLI_NOT_FOUND, next,
+                        "cannot %s: there is no member %.128s among the %zu; nothing was changed",
+                        what, old_name, members.best->n_members);
+    } else if (members.best->leader_id == 0)
+        code = cli_fail(cli, CLI_NO_LEADER, "ckptctl status",
+                        "cannot %s: nobody is known to lead (%u of %u voters reachable); nothing "
+                        "was changed",
+                        what, members.best->reachable_count, members.best->voter_count);
+    else
+        plan_replace(members.best, old, old_name, new_name, plan);
+    members_free(&members);
+    return code;
+}
+
+/* What a replacement that stopped has left, and both ways on. */
+static enum cli_exit replace_stopped(struct cli *cli, enum cli_exit code, const char *old,
+                                     const char *new, bool promoted)
+{
+    if (promoted)
+        cli_note(cli,
+                 "remark: %.128s votes, and %.128s is not known to be removed; next: ckptctl "
+                 "member remove %.128s",
+                 new, old, old);
+    else
+        cli_note(cli,
+                 "remark: %.128s was added and is not known to vote, %.128s is still a member; "
+                 "next: the same command again goes on here, ckptctl member remove %.128s gives "
+                 "it up",
+                 new, old, new);
+    return code;
+}
+
 /* Each step is idempotent: after an interruption the same command goes on where it was. */
 enum cli_exit command_member_replace(struct cli *cli)
 {
-    char *old = cli_argument(cli, 0), *new = cli_argument(cli, 1), plan[512];
-    enum cli_exit code;
+    char *old = cli_argument(cli, 0), *new = cli_argument(cli, 1), plan[PLAN_BYTES];
+    enum cli_exit code = addresses_check(cli);
 
-    snprintf(plan, sizeof(plan),
-             "plan: 1. add %.100s as a learner  2. wait until it has caught up  3. promote it  "
-             "4. remove %.100s for ever",
-             new, old);
-    code = call_confirm(cli, plan);
+    if (code == CLI_OK)
+        code = replace_check(cli, old, new, plan);
+    if (code == CLI_OK)
+        code = call_confirm(cli, plan);
     if (code == CLI_OK)
         code = add(cli, new);
-    if (code == CLI_OK && cli_flag(cli, "dry-run"))
-        return CLI_OK;
-    if (code == CLI_OK)
-        code = wait_caught_up(cli, new);
+    if (code != CLI_OK || cli_flag(cli, "dry-run"))
+        return code;
+    code = wait_caught_up(cli, new);
     cli->request_id[0] = '\0';
     if (code == CLI_OK)
         code = promote(cli, new);
+    if (code != CLI_OK)
+        return replace_stopped(cli, code, old, new, false);
     cli->request_id[0] = '\0';
-    return code == CLI_OK ? remove_one(cli, old) : code;
+    code = remove_one(cli, old);
+    return code == CLI_OK ? CLI_OK : replace_stopped(cli, code, old, new, true);
 }
 
 /* ---- leadership ---- */
