@@ -337,7 +337,7 @@ static void transfer_failed(struct request *request, const struct err *failed)
     if (!replica_serving(broker->replica) &&
         answer_find_member(broker, replica_leader_id(broker->replica), &leader))
         snprintf(who, sizeof(who), " (%.128s leads now, at %.255s)", leader.name, leader.api);
-    snprintf(text, sizeof(text), "%s: %.500s%s; ckptctl status shows %s",
+    snprintf(text, sizeof(text), "%s: %.400s%s; ckptctl status shows %s",
              unknown ? "OUTCOME_UNKNOWN" : "TRANSFER_REFUSED", failed->text, who,
              unknown ? "who leads" : "who is caught up, ask again");
     rpc_call_finish(request->call, unknown ? RPC_UNAVAILABLE : RPC_FAILED_PRECONDITION, text);
