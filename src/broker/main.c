@@ -110,6 +110,24 @@ static bool parse_offline(struct options *options, int option)
 }
 
 /* -1: go on; else the exit code. */
+static int check_options(int argc, char **argv, const struct options *options)
+{
+    if (optind < argc || (options->config == NULL && options->verify_backup == NULL)) {
+        fprintf(stderr, "error: %s%s\n%s", optind < argc ? "unexpected argument " : "--config FILE",
+                optind < argc ? argv[optind] : " is missing", usage);
+        return EXIT_USAGE;
+    }
+    if (options->recovery.other_count > RECOVERY_FOLDERS_MAX) {
+        fprintf(stderr,
+                "error: %zu folders are given with --compare, at most %d are possible: leave out "
+                "those with the lowest last term and index\n",
+                options->recovery.other_count, RECOVERY_FOLDERS_MAX);
+        return EXIT_USAGE;
+    }
+    return -1;
+}
+
+/* Likewise. */
 static int parse_options(int argc, char **argv, struct options *options)
 {
     static const struct option table[] = {{"config", required_argument, NULL, 'c'},
@@ -173,19 +191,7 @@ static int parse_options(int argc, char **argv, struct options *options)
             return EXIT_USAGE;
         }
     }
-    if (optind < argc || (options->config == NULL && options->verify_backup == NULL)) {
-        fprintf(stderr, "error: %s%s\n%s", optind < argc ? "unexpected argument " : "--config FILE",
-                optind < argc ? argv[optind] : " is missing", usage);
-        return EXIT_USAGE;
-    }
-    if (options->recovery.other_count > RECOVERY_FOLDERS_MAX) {
-        fprintf(stderr,
-                "error: %zu folders are given with --compare, at most %d are possible: leave out "
-                "those with the lowest last term and index\n",
-                options->recovery.other_count, RECOVERY_FOLDERS_MAX);
-        return EXIT_USAGE;
-    }
-    return -1;
+    return check_options(argc, argv, options);
 }
 
 /* What ends without a member that runs; -1: nothing of that was asked. */
