@@ -1,7 +1,8 @@
 /* Sending a snapshot to a member that is too far behind, and receiving one: the file in acknowledged chunks between other frames.
  *
  * Flow     transfer_send() opens the file and streams it, TRANSFER_WINDOW_BYTES ahead of the acknowledgements, so that heartbeats
- *          pass; sent() tells how it ended. The receiver writes tmp-snapshot-install, verifies every byte, then received().
+ *          pass; sent() tells how it ended. The receiver writes tmp-snapshot-install, synced in parts, verifies every byte, then
+ *          received(); while its disk is at a piece for long, it says so.
  * Shapes   one outgoing stream per peer, one incoming stream in all; a second sender is refused and tries again later.
  * Units    bytes, microseconds.
  * Errors   sent(-1): connection lost, refused, or no acknowledgement for TRANSFER_STALL_MS. A receiver that cannot write its
@@ -16,6 +17,7 @@
 enum {
     TRANSFER_WINDOW_BYTES = 4 * FRAME_SNAPSHOT_CHUNK_BYTES,
     TRANSFER_CHUNKS_MAX = 8,
+    TRANSFER_SYNC_BYTES = 16 * FRAME_SNAPSHOT_CHUNK_BYTES, /* or the last piece waits for all */
     TRANSFER_STALL_MS = 30000,
 };
 #define TRANSFER_FILE "tmp-snapshot-install"
@@ -56,6 +58,7 @@ struct transfer_in {
     uint64_t from;
     uint64_t stream, term;
     uint64_t size_bytes, queued_bytes, written_bytes;
+    uint64_t synced_bytes;                             /* of the job while working */
     struct transfer_chunk chunks[TRANSFER_CHUNKS_MAX]; /* [0] is being written */
     size_t chunk_count;
     struct disk_file *file; /* of the job while working */

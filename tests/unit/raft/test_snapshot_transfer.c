@@ -1,0 +1,140 @@
+/* Snapshots on their way to a member whose disk or connection is slow (L5). */
+#include "tests/support/test.h"
+
+#include "raft/consensus_internal.h"
+#include "tests/unit/raft/cluster.h"
+
+enum { SECOND_US = 1000000 };
+
+/* Two of three members go on until the third one, which is down, needs a snapshot with so large a state. */
+static struct cluster *cluster_ahead(uint64_t seed, uint64_t ballast_bytes, unsigned *ret_leader,
+                                     unsigned *ret_late)
+{
+    struct cluster *cluster = cluster_new(seed, 3);
+
+    cluster->config.snapshot_after_entries = 100; /* and so many stay behind one */
+    for (unsigned i = 0; i < 3; i++) {
+        cluster->nodes[i].ballast_bytes = ballast_bytes;
+        cluster_start(cluster, i, true);
+    }
+    assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
+    *ret_leader = (unsigned)cluster_leader(cluster);
+    *ret_late = (*ret_leader + 1) % 3;
+    cluster_kill(cluster, *ret_late);
+    for (unsigned i = 0; i < 3; i++) {
+        cluster_propose_many(cluster, 150);
+        cluster_run(cluster, 5 * SECOND_US);
+    }
+    return cluster;
+}
+
+/* ---- a slow disk ---- */
+
+static struct {
+    struct cluster_node *node;
+    struct disk_ops disk; /* the real one */
+    uint64_t last_us;     /* the last piece's job takes so long */
+    const struct disk_file *file;
+    uint64_t unsynced_bytes, unsynced_bytes_max;
+} slow;
+
+static void submit_late(void *data)
+{
+    slow.disk.submit(slow.disk.context, data);
+}
+
+static void submit_slow(void *context, struct disk_job *job)
+{
+    struct consensus *consensus = slow.node->consensus;
+
+    if (consensus != NULL && job == &consensus->transfer.in.job &&
+        consensus->transfer.in.written_bytes + consensus->transfer.in.chunks[0].length ==
+            consensus->transfer.in.size_bytes)
+        sim_after(slow.node->cluster->sim, slow.node->number, slow.last_us, submit_late, job);
+    else
+        slow.disk.submit(context, job);
+}
+
+static int open_watched(void *context, const char *path, enum disk_open_mode mode,
+                        struct disk_file **ret_file, struct err *err)
+{
+    int status = slow.disk.open(context, path, mode, ret_file, err);
+
+    if (status == 0 && mode == DISK_OPEN_CREATE && strstr(path, TRANSFER_FILE) != NULL)
+        slow.file = *ret_file;
+    return status;
+}
+
+static int write_watched(struct disk_file *file, uint64_t offset, const void *bytes, size_t length,
+                         struct err *err)
+{
+    if (file == slow.file)
+        slow.unsynced_bytes += length;
+    if (slow.unsynced_bytes > slow.unsynced_bytes_max)
+        slow.unsynced_bytes_max = slow.unsynced_bytes;
+    return slow.disk.write(file, offset, bytes, length, err);
+}
+
+static int sync_watched(struct disk_file *file, struct err *err)
+{
+    if (file == slow.file)
+        slow.unsynced_bytes = 0;
+    return slow.disk.sync(file, err);
+}
+
+static void slow_disk(struct cluster_node *node, uint64_t last_us)
+{
+    memset(&slow, 0, sizeof(slow));
+    slow.node = node;
+    slow.disk = node->disk;
+    slow.last_us = last_us;
+    node->disk.submit = submit_slow;
+    node->disk.open = open_watched;
+    node->disk.write = write_watched;
+    node->disk.sync = sync_watched;
+}
+
+/* Longer than TRANSFER_STALL_MS: nothing moves, but the file is good, and another stream of it would take as long. */
+static void a_last_piece_that_takes_a_minute_fills_the_member_all_the_same(void **state)
+{
+    unsigned leader, late;
+    struct cluster *cluster = cluster_ahead(31, 3000000, &leader, &late);
+    const struct transfer *transfer = &cluster->nodes[leader].consensus->transfer;
+
+    (void)state;
+    assert_uint_equal(transfer->stream_last, 0);
+    slow_disk(&cluster->nodes[late], 65 * (uint64_t)SECOND_US);
+    cluster_start(cluster, late, false);
+    cluster_run(cluster, 60 * SECOND_US);
+    assert_uint_equal(cluster->nodes[late].restored, 0);
+    assert_true(cluster_run_until_equal(cluster, 20 * SECOND_US));
+    assert_uint_equal(cluster->nodes[late].restored, 1);
+    assert_int_equal(cluster_leader(cluster), (int)leader);
+    assert_uint_equal(transfer->stream_last, 1);
+    cluster_free(cluster);
+}
+
+/* Or the last piece waits for all of it to reach the disk, and what is written to the log meanwhile does too. */
+static void what_arrives_is_synced_in_parts(void **state)
+{
+    unsigned leader, late;
+    struct cluster *cluster = cluster_ahead(32, 13000000, &leader, &late);
+
+    (void)state;
+    slow_disk(&cluster->nodes[late], 0);
+    cluster_start(cluster, late, false);
+    assert_true(cluster_run_until_equal(cluster, 30 * SECOND_US));
+    assert_uint_equal(cluster->nodes[late].restored, 1);
+    assert_uint_equal(slow.unsynced_bytes, 0);
+    assert_uint_equal(slow.unsynced_bytes_max, TRANSFER_SYNC_BYTES);
+    cluster_free(cluster);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_last_piece_that_takes_a_minute_fills_the_member_all_the_same),
+        cmocka_unit_test(what_arrives_is_synced_in_parts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
