@@ -374,6 +374,7 @@ void core_on_greeted(void *context, uint64_t peer)
 {
     struct consensus *consensus = context;
 
+    transfer_outbound_lost(&consensus->transfer, peer); /* with what it had acknowledged before */
     if (consensus->eof_leader == peer) {
         consensus->eof_leader = 0; /* its connection was lost, not the leader */
         consensus->safety.leader_gone = false;

@@ -130,11 +130,105 @@ static void what_arrives_is_synced_in_parts(void **state)
     cluster_free(cluster);
 }
 
+/* ---- a connection that is replaced ---- */
+
+enum { DIALS_MAX = 8 };
+
+/* The late member's connections to the leader. */
+static struct dial {
+    struct network_events events;
+    struct network_stream *stream;
+    bool lost; /* it has been told so; the other end has not */
+} dials[DIALS_MAX];
+static unsigned dial_count;
+static bool unread; /* what is sent on the first one from now on is never read */
+static const char *dialled_address;
+static struct network_ops dial_network; /* the real one */
+
+static void dial_opened(void *data)
+{
+    const struct dial *dial = data;
+
+    dial->events.opened(dial->events.data);
+}
+
+static void dial_received(void *data, const uint8_t *bytes, size_t length)
+{
+    const struct dial *dial = data;
+
+    if (!dial->lost)
+        dial->events.received(dial->events.data, bytes, length);
+}
+
+static void dial_closed(void *data, const struct err *err)
+{
+    const struct dial *dial = data;
+
+    if (!dial->lost)
+        dial->events.closed(dial->events.data, err);
+}
+
+static struct network_stream *connect_noted(void *context, const char *address,
+                                            const struct network_events *events)
+{
+    struct dial *dial = &dials[dial_count];
+    struct network_events own = {dial, dial_opened, dial_received, dial_closed};
+
+    if (strcmp(address, dialled_address) != 0)
+        return dial_network.connect(context, address, events);
+    assert_true(dial_count++ < DIALS_MAX);
+    dial->events = *events;
+    dial->stream = dial_network.connect(context, address, &own);
+    return dial->stream;
+}
+
+static void send_unread(struct network_stream *stream, uint8_t *take_bytes, size_t length)
+{
+    if (unread && stream == dials[0].stream)
+        free(take_bytes);
+    else
+        dial_network.send(stream, take_bytes, length);
+}
+
+/* The member finds its connection broken and dials again, and that arrives before the end of the old one, whose acknowledgements
+ * nobody reads any more. Both would wait for TRANSFER_STALL_MS. */
+static void a_snapshot_begins_again_when_its_receiver_dials_anew(void **state)
+{
+    static const struct err err = {ERR_UNAVAILABLE, "reset"};
+    unsigned leader, late;
+    struct cluster *cluster = cluster_ahead(33, 13000000, &leader, &late);
+    const struct transfer_out *out = &cluster->nodes[leader].consensus->transfer.out[0];
+
+    (void)state;
+    memset(dials, 0, sizeof(dials));
+    dial_count = 0;
+    dialled_address = cluster->members[leader].address;
+    dial_network = cluster->nodes[late].network;
+    cluster->nodes[late].network.connect = connect_noted;
+    cluster->nodes[late].network.send = send_unread;
+    cluster_start(cluster, late, false);
+    while (!out->active || out->acknowledged_bytes == 0)
+        assert_true(cluster_step(cluster));
+    unread = true;
+    while (out->sent_bytes - out->acknowledged_bytes < TRANSFER_WINDOW_BYTES ||
+           cluster->nodes[late].consensus->transfer.in.written_bytes < out->sent_bytes)
+        assert_true(cluster_step(cluster));
+    assert_true(out->sent_bytes < out->size_bytes);
+    assert_int_equal(dial_count, 1);
+    dials[0].lost = true;
+    dials[0].events.closed(dials[0].events.data, &err);
+    assert_true(cluster_run_until_equal(cluster, 10 * SECOND_US));
+    assert_uint_equal(cluster->nodes[late].restored, 1);
+    assert_int_equal(cluster_leader(cluster), (int)leader);
+    cluster_free(cluster);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_last_piece_that_takes_a_minute_fills_the_member_all_the_same),
         cmocka_unit_test(what_arrives_is_synced_in_parts),
+        cmocka_unit_test(a_snapshot_begins_again_when_its_receiver_dials_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
