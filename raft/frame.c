@@ -3,11 +3,12 @@
 
 #include <string.h>
 
+#include "raft/wal.h"
 #include "src/base/check.h"
 #include "src/base/crc32c.h"
 #include "src/base/id.h"
 
-enum { FRAME_MAGIC = 0x46504b43, FRAME_VERSION = 1, ENTRY_HEADER_BYTES = 13 };
+enum { FRAME_MAGIC = 0x46504b43, FRAME_VERSION = 1, ENTRY_HEADER_BYTES = 13, SERVERS_MAX = 64 };
 
 /* ---- encoding ---- */
 
@@ -227,7 +228,7 @@ static int entries_decode(struct bytes_reader *reader, unsigned count,
         entries[i].buf.len = reader_get(reader, 4);
         total += entries[i].buf.len;
         if (entries[i].term == 0 || entries[i].type < RAFT_COMMAND ||
-            entries[i].type > RAFT_CHANGE || entries[i].buf.len > FRAME_BODY_MAX_BYTES)
+            entries[i].type > RAFT_CHANGE || entries[i].buf.len > WAL_PAYLOAD_MAX_BYTES)
             reader->failed = true;
     }
     if (reader->failed || total != reader->left) {
@@ -247,22 +248,32 @@ static int entries_decode(struct bytes_reader *reader, unsigned count,
     return 0;
 }
 
-/* libraft decodes configurations without bounds checks: only what it would read safely passes. */
+/* libraft decodes configurations without bounds checks, and takes no id or address twice: only what it would read safely passes. */
 static bool configuration_plausible(const struct raft_buffer *buf)
 {
     struct bytes_reader reader = {buf->base, buf->len, false};
     uint64_t format = reader_get(&reader, 1), count = reader_get(&reader, 8);
+    struct {
+        uint64_t id;
+        const char *address;
+    } servers[SERVERS_MAX];
 
-    if (reader.failed || format != 1 || count == 0 || count > 64)
+    if (reader.failed || format != 1 || count == 0 || count > SERVERS_MAX)
         return false;
     for (uint64_t i = 0; i < count; i++) {
         const uint8_t *end;
         uint64_t id = reader_get(&reader, 8);
         if (reader.failed || id == 0)
             return false;
+        servers[i].id = id;
+        servers[i].address = (const char *)reader.at;
         end = memchr(reader.at, 0, reader.left);
         if (end == NULL || end - reader.at >= CONSENSUS_ADDRESS_BYTES)
             return false;
+        for (uint64_t before = 0; before < i; before++)
+            if (servers[before].id == id ||
+                strcmp(servers[before].address, servers[i].address) == 0)
+                return false;
         reader_take(&reader, (size_t)(end - reader.at) + 1);
         if (reader_get(&reader, 1) > RAFT_SPARE)
             return false;

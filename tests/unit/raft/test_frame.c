@@ -2,6 +2,7 @@
 #include "tests/support/test.h"
 
 #include "raft/frame.h"
+#include "raft/wal.h"
 #include "src/base/check.h"
 
 static struct buf encode(const struct frame_message *message)
@@ -233,6 +234,66 @@ static void lying_counts_and_lengths_are_refused(void **state)
     buf_close(&buf);
 }
 
+/* Decoded? The entry is put into a frame whose checksums are right. */
+static bool entry_passes(unsigned short type, const void *bytes, size_t length)
+{
+    struct raft_entry entry = {.term = 4, .type = type, .buf = {(void *)(uintptr_t)bytes, length}};
+    struct frame_message message = append_message(&entry, 1), got;
+    struct buf buf = encode(&message);
+    struct frame frame;
+    struct err err;
+    bool passes;
+
+    assert_int_equal(frame_parse(buf.bytes, buf.length, &frame, &err), 1);
+    passes = frame_decode(&frame, &got, &err) == 0;
+    if (passes)
+        frame_message_close(&got);
+    buf_close(&buf);
+    return passes;
+}
+
+static void an_entry_that_no_log_can_hold_is_refused(void **state)
+{
+    char *bytes = check_calloc(1, WAL_PAYLOAD_MAX_BYTES + 1);
+
+    (void)state;
+    assert_true(entry_passes(RAFT_COMMAND, bytes, WAL_PAYLOAD_MAX_BYTES));
+    assert_false(entry_passes(RAFT_COMMAND, bytes, WAL_PAYLOAD_MAX_BYTES + 1));
+    free(bytes);
+}
+
+static bool configuration_passes(uint64_t id, const char *address)
+{
+    struct buf buf = {0};
+    bool passes;
+
+    buf_put(&buf, 1, 1); /* libraft's format */
+    buf_put(&buf, 3, 8);
+    for (uint64_t i = 1; i <= 3; i++) {
+        char name[] = {'n', (char)('0' + i), '\0'};
+        buf_put(&buf, i < 3 ? i : id, 8);
+        if (i < 3)
+            buf_append(&buf, name, sizeof(name));
+        else
+            buf_append(&buf, address, strlen(address) + 1);
+        buf_put(&buf, RAFT_VOTER, 1);
+    }
+    passes = entry_passes(RAFT_CHANGE, buf.bytes, buf.length);
+    buf_close(&buf);
+    return passes;
+}
+
+/* libraft holds none such, and says so when it is built. */
+static void a_configuration_with_a_member_or_an_address_twice_is_refused(void **state)
+{
+    (void)state;
+    assert_true(configuration_passes(3, "n3"));
+    assert_false(configuration_passes(1, "n3"));
+    assert_false(configuration_passes(2, "n3"));
+    assert_false(configuration_passes(3, "n1"));
+    assert_false(configuration_passes(3, "n2"));
+}
+
 static void entries_are_split_at_the_target_but_one_always_fits(void **state)
 {
     struct raft_entry entries[4];
@@ -258,6 +319,8 @@ int main(void)
         cmocka_unit_test(a_cut_frame_waits_and_a_flipped_one_ends_the_connection),
         cmocka_unit_test(an_oversized_frame_is_refused_from_its_header),
         cmocka_unit_test(lying_counts_and_lengths_are_refused),
+        cmocka_unit_test(an_entry_that_no_log_can_hold_is_refused),
+        cmocka_unit_test(a_configuration_with_a_member_or_an_address_twice_is_refused),
         cmocka_unit_test(entries_are_split_at_the_target_but_one_always_fits),
     };
 
