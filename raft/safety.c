@@ -104,6 +104,7 @@ void safety_greeted(struct safety *safety, uint64_t peer, uint64_t last_index)
 
 void safety_elected(struct safety *safety)
 {
+    safety->elected_ms = safety->raft->io->time(safety->raft->io);
     blank_over(safety);
 }
 
@@ -289,31 +290,50 @@ uint64_t safety_last_stored(const struct safety *safety)
     return safety->lent ? safety->stored : safety->raft->last_stored;
 }
 
+/* libraft steps down when it saw no answer for an election timeout, and it does not see those that wait: where every disk takes longer for
+ * a write nobody would lead. But who has stored an entry of our term long before us would lead better: our disk may hang. */
+static void held_heard(struct safety *safety, struct safety_held *held)
+{
+    struct raft *raft = safety->raft;
+    uint64_t elected_ms = raft->io->time(raft->io) - safety->elected_ms;
+
+    if (held->ahead_ms == 0 &&
+        safety_term_of(raft, held->result.last_log_index) == raft->current_term)
+        held->ahead_ms = elected_ms + 1;
+    if (held->ahead_ms != 0 && elected_ms > 2 * held->ahead_ms + raft->election_timeout)
+        return;
+    for (unsigned i = 0; i < raft->configuration.n; i++)
+        if (raft->configuration.servers[i].id == held->peer)
+            raft->leader_state.progress[i].recent_recv = true;
+}
+
 /* S2: entries of older terms are never committed by counting. Until an entry of our own term is stored here, good answers
  * wait; the newest per peer says all. */
 static bool result_held(struct safety *safety, const struct raft_message *message)
 {
     const struct raft *raft = safety->raft;
-    struct safety_held *free_slot = NULL;
+    const struct raft_append_entries_result *result = &message->append_entries_result;
+    struct safety_held *slot = NULL;
 
-    if (raft->state != RAFT_LEADER || message->append_entries_result.term != raft->current_term ||
+    if (raft->state != RAFT_LEADER || result->term != raft->current_term ||
         safety_term_of(raft, raft->last_stored) == raft->current_term || !safety_rule(2))
         return false;
     for (size_t i = 0; i < CONSENSUS_MEMBERS_MAX; i++) {
         struct safety_held *held = &safety->held[i];
         if (held->peer == message->server_id) {
-            if (held->result.term < message->append_entries_result.term ||
-                held->result.last_log_index < message->append_entries_result.last_log_index)
-                held->result = message->append_entries_result;
-            return true;
+            slot = held;
+            break;
         }
-        if (held->peer == 0 && free_slot == NULL)
-            free_slot = held;
+        if (held->peer == 0 && slot == NULL)
+            slot = held;
     }
-    if (free_slot != NULL) {
-        free_slot->peer = message->server_id;
-        free_slot->result = message->append_entries_result;
-    }
+    if (slot == NULL)
+        return true;
+    if (slot->peer == 0 || slot->result.term < result->term)
+        *slot = (struct safety_held){.peer = message->server_id, .result = *result};
+    if (slot->result.last_log_index < result->last_log_index)
+        slot->result = *result;
+    held_heard(safety, slot);
     return true;
 }
 

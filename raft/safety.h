@@ -32,6 +32,7 @@ enum { PROGRESS_PROBE = 0, PROGRESS_PIPELINE = 1, PROGRESS_SNAPSHOT = 2 };
 struct safety_held {
     uint64_t peer; /* 0: free */
     struct raft_append_entries_result result;
+    uint64_t ahead_ms; /* after the election it had stored an entry of the term; 0: has not */
 };
 
 struct safety {
@@ -43,6 +44,7 @@ struct safety {
     uint64_t verifying_index; /* while an AppendEntries is handled, else 0 */
     bool refusing;            /* S20: while an AppendEntries of an older term is handled */
     struct safety_held held[CONSENSUS_MEMBERS_MAX]; /* S2 */
+    uint64_t elected_ms;                            /* S2: when this member was, the last time */
     bool lent;                                      /* S3: libraft sees another last_stored */
     uint64_t stored;                                /* than this one */
     struct membership membership;                   /* S16 */

@@ -1,4 +1,4 @@
-/* Elections of members whose disks are slow: when one is repeated. */
+/* Elections of members whose disks are slow: when one is repeated, and how long a leader waits for its first entry. */
 #include "tests/support/test.h"
 
 #include "raft/consensus_internal.h"
@@ -85,10 +85,65 @@ static void a_repeated_election_waits_for_what_its_votes_take_to_be_written(void
     cluster_free(cluster);
 }
 
+static struct cluster *up_and_slow(uint64_t seed, unsigned slowness)
+{
+    struct cluster *cluster = cluster_new(seed, 3);
+
+    for (unsigned i = 0; i < 3; i++)
+        cluster_start(cluster, i, true);
+    assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
+    cluster_run(cluster, SECOND_US);
+    for (unsigned i = 0; i < 3; i++)
+        sim_disk_set_slowness(cluster->sim, i, slowness);
+    return cluster;
+}
+
+static uint64_t acknowledged_within(struct cluster *cluster, unsigned seconds)
+{
+    uint64_t before = cluster->acknowledged;
+
+    for (unsigned i = 0; i < seconds; i++) {
+        (void)cluster_propose(cluster);
+        cluster_run(cluster, SECOND_US);
+    }
+    return cluster->acknowledged - before;
+}
+
+/* S2: who answers is there, also before what it says counts. A write takes four times the election timeout here. */
+static void a_leader_whose_first_write_outlasts_an_election_stays(void **state)
+{
+    struct cluster *cluster = up_and_slow(12, 5000);
+
+    (void)state;
+    assert_true(acknowledged_within(cluster, 30) > 10);
+    cluster_kill(cluster, (unsigned)cluster_leader(cluster));
+    assert_true(acknowledged_within(cluster, 60) > 20);
+    cluster_free(cluster);
+}
+
+/* But one whose disk hangs is replaced, as those of others may not. */
+static void a_leader_whose_first_write_hangs_gives_way(void **state)
+{
+    struct cluster *cluster = up_and_slow(13, 1000000);
+    unsigned killed = (unsigned)cluster_leader(cluster);
+
+    (void)state;
+    cluster_kill(cluster, killed);
+    assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
+    for (unsigned i = 0; i < 3; i++)
+        if ((int)i != cluster_leader(cluster))
+            sim_disk_set_slowness(cluster->sim, i, 1);
+    cluster_start(cluster, killed, false);
+    assert_true(acknowledged_within(cluster, 15) > 10);
+    cluster_free(cluster);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_repeated_election_waits_for_what_its_votes_take_to_be_written),
+        cmocka_unit_test(a_leader_whose_first_write_outlasts_an_election_stays),
+        cmocka_unit_test(a_leader_whose_first_write_hangs_gives_way),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
