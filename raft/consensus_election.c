@@ -284,6 +284,17 @@ static void sole_voter_begin_term(struct consensus *consensus)
     raft->voted_for = consensus->config.member_id;
 }
 
+/* S11, and a hand-over, disturb a leader once. libraft keeps that permission for all elections of a candidate: one whom nobody can dial, who
+ * hears neither leader nor votes, would depose each leader in turn. Where the leader is lost S9 permits it. */
+static void candidate_disturb_once(struct consensus *consensus)
+{
+    struct raft *raft = &consensus->raft;
+
+    if (raft->state == RAFT_CANDIDATE && core_now_ms(consensus) - raft->election_timer_start >=
+                                             raft->candidate_state.randomized_election_timeout)
+        raft->candidate_state.disrupt_leader = false;
+}
+
 void core_tick(void *data)
 {
     struct consensus *consensus = data;
@@ -308,6 +319,7 @@ void core_tick(void *data)
     if (!stalled && safety_may_tick(&consensus->safety)) {
         sole_voter_begin_term(consensus);
         timer_by_rank(consensus);
+        candidate_disturb_once(consensus);
         if (consensus->failure.code == ERR_NONE)
             consensus->tick(&consensus->io);
     }

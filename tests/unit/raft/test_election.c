@@ -1,4 +1,4 @@
-/* Elections of members whose disks are slow: when one is repeated, and how long a leader waits for its first entry. */
+/* Elections of members whose disks are slow: when one is repeated, and how long a leader waits for its first entry. And of one whom nobody can dial. */
 #include "tests/support/test.h"
 
 #include "raft/consensus_internal.h"
@@ -138,12 +138,65 @@ static void a_leader_whose_first_write_hangs_gives_way(void **state)
     cluster_free(cluster);
 }
 
+/* The network of all members but one: nobody gets to its address any more, as behind a firewall. */
+static const char *closed_address;
+static struct network_stream *(*connect_real)(void *context, const char *address,
+                                              const struct network_events *events);
+
+static struct network_stream *connect_walled(void *context, const char *address,
+                                             const struct network_events *events)
+{
+    bool closed = closed_address != NULL && strcmp(address, closed_address) == 0;
+
+    return connect_real(context, closed ? "nowhere" : address, events);
+}
+
+/* S11: it hears neither a leader nor who votes for it, but they all hear it. It disturbs a leader once. */
+static void a_member_whom_nobody_can_dial_deposes_one_leader_at_most(void **state)
+{
+    struct cluster *cluster = cluster_new(11, 3);
+    uint64_t term, acknowledged;
+    unsigned leader, deaf;
+
+    (void)state;
+    closed_address = NULL;
+    for (unsigned i = 0; i < 3; i++) {
+        connect_real = cluster->nodes[i].network.connect;
+        cluster->nodes[i].network.connect = connect_walled;
+        cluster_start(cluster, i, true);
+    }
+    assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
+    cluster_run(cluster, SECOND_US);
+    leader = (unsigned)cluster_leader(cluster);
+    deaf = (leader + 1) % 3;
+    closed_address = cluster->members[deaf].address;
+    for (unsigned i = 0; i < 3; i++)
+        if (i != deaf)
+            sim_reset_connections(cluster->sim, i, deaf);
+    cluster_run(cluster, 5 * SECOND_US);
+    leader = (unsigned)cluster_leader(cluster);
+    assert_int_not_equal(leader, deaf);
+    term = cluster->nodes[leader].consensus->raft.current_term;
+    acknowledged = cluster->acknowledged;
+    for (unsigned i = 0; i < 300; i++) {
+        assert_true(cluster_propose(cluster));
+        cluster_run(cluster, SECOND_US / 10);
+    }
+    assert_true(cluster->acknowledged >= acknowledged + 299);
+    assert_int_equal(cluster_leader(cluster), leader);
+    assert_uint_equal(cluster->nodes[leader].consensus->raft.current_term, term);
+    closed_address = NULL;
+    assert_true(cluster_run_until_equal(cluster, 10 * SECOND_US));
+    cluster_free(cluster);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_repeated_election_waits_for_what_its_votes_take_to_be_written),
         cmocka_unit_test(a_leader_whose_first_write_outlasts_an_election_stays),
         cmocka_unit_test(a_leader_whose_first_write_hangs_gives_way),
+        cmocka_unit_test(a_member_whom_nobody_can_dial_deposes_one_leader_at_most),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
