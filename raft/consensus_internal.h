@@ -222,6 +222,8 @@ unsigned core_server_place(const struct consensus *consensus, uint64_t id);
 size_t core_voter_count(const struct consensus *consensus);
 /* Connected, and heard of lately. This member itself is. */
 bool core_reachable(const struct consensus *consensus, uint64_t id);
+uint64_t core_contact_age_ms(const struct consensus *consensus,
+                             uint64_t id); /* UINT64_MAX: never */
 /* An entry of this leader's own term is committed: before that it may change no members (S16) and answer no read. */
 bool core_term_committed(const struct consensus *consensus);
 

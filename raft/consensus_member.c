@@ -19,6 +19,25 @@ enum { NAMES_BYTES = 256 };
 
 /* ---- checks ---- */
 
+static const char *contact_text(const struct consensus *consensus, uint64_t id, char text[64])
+{
+    uint64_t age_ms = core_contact_age_ms(consensus, id);
+
+    if (age_ms == UINT64_MAX)
+        snprintf(text, 64, "never heard of");
+    else
+        snprintf(text, 64, "last contact %" PRIu64 " ms ago", age_ms);
+    return text;
+}
+
+/* The one that a change is about; the configuration may not have it yet. */
+static const char *change_name(const struct consensus *consensus)
+{
+    const struct consensus_member *member = &consensus->change.member;
+
+    return member->name[0] != '\0' ? member->name : core_member_name(consensus, member->id);
+}
+
 static int leader_check(const struct consensus *consensus, struct err *err)
 {
     const struct raft *raft = &consensus->raft;
@@ -27,9 +46,9 @@ static int leader_check(const struct consensus *consensus, struct err *err)
         return err_set(err, ERR_UNAVAILABLE, "this member is not the leader: ask the leader");
     if (consensus->change.kind != CHANGE_NONE)
         return err_set(err, ERR_REFUSED,
-                       "another change of the members (member %" PRIu64
-                       ") is under way: try again when it is done",
-                       consensus->change.member.id);
+                       "another change of the members (member %s) is under way: try again when it "
+                       "is done",
+                       change_name(consensus));
     if (raft->configuration_uncommitted_index != 0)
         return err_set(err, ERR_REFUSED,
                        "another change of the members (log index %llu) is not committed yet "
@@ -56,8 +75,8 @@ static int unused_check(const struct consensus *consensus, const struct consensu
             return err_set(err, ERR_REFUSED, "id %" PRIu64 " is in use by member %s", member->id,
                            server->address);
         if (strcmp(server->address, member->name) == 0)
-            return err_set(err, ERR_REFUSED, "name %s is in use by member %llu", member->name,
-                           server->id);
+            return err_set(err, ERR_REFUSED, "name %s is in use by member %s (id %llu)",
+                           member->name, server->address, server->id);
         if (strcmp(core_peer_address(consensus, server->id), member->address) == 0)
             return err_set(err, ERR_REFUSED, "address %s is in use by member %s", member->address,
                            server->address);
@@ -108,6 +127,7 @@ static unsigned voters_at_hand(const struct consensus *consensus, uint64_t witho
 {
     const struct raft_configuration *configuration = &consensus->raft.configuration;
     unsigned count = 0;
+    char contact[64];
     uint64_t behind;
     size_t used = 0;
 
@@ -123,9 +143,12 @@ static unsigned voters_at_hand(const struct consensus *consensus, uint64_t witho
         }
         used += (size_t)snprintf(names + used, NAMES_BYTES - used, "%s%s", used > 0 ? ", " : "",
                                  server->address);
-        if (behind_max < UINT64_MAX && used < NAMES_BYTES)
+        if (used < NAMES_BYTES && behind_max < UINT64_MAX)
             used += (size_t)snprintf(names + used, NAMES_BYTES - used,
                                      " (%" PRIu64 " entries behind)", behind);
+        else if (used < NAMES_BYTES)
+            used += (size_t)snprintf(names + used, NAMES_BYTES - used, " (%s)",
+                                     contact_text(consensus, server->id, contact));
         if (used >= NAMES_BYTES)
             used = NAMES_BYTES - 1;
     }
@@ -138,7 +161,7 @@ static int promote_check(const struct consensus *consensus, uint64_t id, struct 
     const struct raft_server *server = membership_find(&raft->configuration, id);
     uint64_t last = raft_last_index((struct raft *)(uintptr_t)raft), match;
     unsigned voters = (unsigned)core_voter_count(consensus) + 1, reachable;
-    char names[NAMES_BYTES];
+    char names[NAMES_BYTES], contact[64];
 
     if (leader_check(consensus, err) != 0)
         return -1;
@@ -148,8 +171,10 @@ static int promote_check(const struct consensus *consensus, uint64_t id, struct 
         return err_set(err, ERR_REFUSED, "member %s is a voter already", server->address);
     if (!core_reachable(consensus, id))
         return err_set(err, ERR_REFUSED,
-                       "member %s is not reachable at %s: it would be missing in every majority",
-                       server->address, core_peer_address(consensus, id));
+                       "member %s is not reachable at %s (%s): it would be missing in every "
+                       "majority; start it",
+                       server->address, core_peer_address(consensus, id),
+                       contact_text(consensus, id, contact));
     match = raft->leader_state.progress[core_server_place(consensus, id)].match_index;
     /* It must also know that it is a learner, so that it can be asked for its vote (S18). */
     if (match < raft->configuration_index)
@@ -257,14 +282,13 @@ static void request_done(struct raft_change *request, int status)
     }
     if (status == RAFT_NOCONNECTION)
         err_set(&err, ERR_REFUSED,
-                "member %" PRIu64 " did not catch up with the load in time: nothing was changed; "
-                "try again",
-                change->member.id);
+                "member %s did not catch up with the load in time: nothing was changed; try again",
+                change_name(consensus));
     else
         err_set(&err, ERR_TIMEOUT,
-                "leadership was lost before the change of member %" PRIu64
-                " was known to be committed: look at the list of members",
-                change->member.id);
+                "leadership was lost before the change of member %s was known to be committed: "
+                "look at the list of members",
+                change_name(consensus));
     change_finish(consensus, &err);
 }
 

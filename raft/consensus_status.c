@@ -19,6 +19,11 @@ static enum consensus_member_role member_role(const struct consensus *consensus,
     return server->role == RAFT_STANDBY ? CONSENSUS_LEARNER : CONSENSUS_JOINING;
 }
 
+uint64_t core_contact_age_ms(const struct consensus *consensus, uint64_t id)
+{
+    return age_ms(consensus, transport_peer(&consensus->transport, id));
+}
+
 bool core_reachable(const struct consensus *consensus, uint64_t id)
 {
     const struct peer *peer = transport_peer(&consensus->transport, id);

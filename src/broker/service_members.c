@@ -31,14 +31,45 @@ static void members_reply(struct request *request, bool repeated)
     request_end(request);
 }
 
+static bool is_method(const struct request *request, const char *name)
+{
+    return strcmp(strrchr(request->method->path, '/') + 1, name) == 0;
+}
+
+/* The command that comes next, once what the refusal says is done. */
+static void next_command(const struct request *request, enum rpc_status status, char *text,
+                         size_t size)
+{
+    const Ckpt__V1__MemberRequest *asked = (const void *)request->message;
+    char id[24];
+    const char *member = asked->name;
+
+    if (member[0] == '\0') {
+        snprintf(id, sizeof(id), "%" PRIu64, asked->member_id);
+        member = id;
+    }
+    if (is_method(request, "AddMember"))
+        snprintf(text, size,
+                 "the next free id is %" PRIu64 "; ckptctl member list shows the members",
+                 fsm_member_id_max(replica_fsm(request->broker->replica)) + 1);
+    else if (status != RPC_FAILED_PRECONDITION)
+        snprintf(text, size, "ckptctl member list shows the members");
+    else if (is_method(request, "PromoteMember"))
+        snprintf(text, size, "ckptctl member promote %.128s waits until it has caught up", member);
+    else if (is_method(request, "RemoveMember"))
+        snprintf(text, size, "ckptctl member remove %.128s when that is mended", member);
+    else
+        snprintf(text, size, "ckptctl transfer %.128s when that is mended", member);
+}
+
 static void members_refuse(struct request *request, enum rpc_status status, const char *name,
                            const char *what)
 {
-    char text[ANSWER_TEXT_BYTES];
+    char text[ANSWER_TEXT_BYTES], next[256];
 
     if (request->call != NULL) {
-        snprintf(text, sizeof(text), "%s: %.700s; ckptctl member list shows the members", name,
-                 what);
+        next_command(request, status, next, sizeof(next));
+        snprintf(text, sizeof(text), "%s: %.700s; %s", name, what, next);
         rpc_call_finish(request->call, status, text);
     }
     request_end(request);
@@ -327,19 +358,70 @@ static void remove_member(struct request *request)
 
 /* ---- leadership ---- */
 
+static uint64_t entries_behind(const struct consensus_status *status,
+                               const struct consensus_peer_status *peer)
+{
+    return peer->match_index < status->last_index ? status->last_index - peer->match_index : 0;
+}
+
+static const char *contact_text(const struct consensus_peer_status *peer, char text[64])
+{
+    if (peer->last_contact_age_ms == UINT64_MAX)
+        snprintf(text, 64, "never heard of");
+    else
+        snprintf(text, 64, "last contact %" PRIu64 " ms ago", peer->last_contact_age_ms);
+    return text;
+}
+
+/* Why none of the voters has taken over, each with its numbers, and the next command. */
+static void transfer_kept(const struct request *request, char text[ANSWER_TEXT_BYTES])
+{
+    const struct broker *broker = request->broker;
+    const struct consensus_peer_status *level = NULL;
+    struct consensus_status status;
+    size_t used = 0;
+    char contact[64];
+
+    text[0] = '\0';
+    replica_get_status(broker->replica, &status);
+    for (size_t i = 0; i < status.peer_count && used < ANSWER_TEXT_BYTES / 2; i++) {
+        const struct consensus_peer_status *peer = &status.peers[i];
+        bool reachable = broker_peer_reachable(broker, &status, peer);
+
+        if (!peer->voter)
+            continue;
+        used += (size_t)snprintf(text + used, ANSWER_TEXT_BYTES - used,
+                                 "; %.100s is %s%" PRIu64 " entries behind, %s", peer->name,
+                                 reachable ? "" : "not reachable, ", entries_behind(&status, peer),
+                                 contact_text(peer, contact));
+        if (reachable &&
+            (level == NULL || entries_behind(&status, peer) < entries_behind(&status, level)))
+            level = peer;
+    }
+    if (level != NULL)
+        snprintf(text + used, ANSWER_TEXT_BYTES - used, "; ckptctl transfer %.128s tries again",
+                 level->name);
+    else
+        snprintf(text + used, ANSWER_TEXT_BYTES - used,
+                 "; ckptctl member list shows when one of them answers");
+}
+
 static void transfer_failed(struct request *request, const struct err *failed)
 {
     const struct broker *broker = request->broker;
     bool unknown = failed->code == ERR_TIMEOUT; /* somebody may take it yet */
-    char text[ANSWER_TEXT_BYTES], who[512] = "";
+    char text[2 * ANSWER_TEXT_BYTES], who[512] = "", next[ANSWER_TEXT_BYTES];
     struct answer_member leader;
 
     if (!replica_serving(broker->replica) &&
         answer_find_member(broker, replica_leader_id(broker->replica), &leader))
         snprintf(who, sizeof(who), " (%.128s leads now, at %.255s)", leader.name, leader.api);
-    snprintf(text, sizeof(text), "%s: %.400s%s; ckptctl status shows %s",
-             unknown ? "OUTCOME_UNKNOWN" : "TRANSFER_REFUSED", failed->text, who,
-             unknown ? "who leads" : "who is caught up, ask again");
+    if (replica_serving(broker->replica))
+        transfer_kept(request, next);
+    else
+        snprintf(next, sizeof(next), "; ckptctl status shows who leads");
+    snprintf(text, sizeof(text), "%s: %.400s%s%s", unknown ? "OUTCOME_UNKNOWN" : "TRANSFER_REFUSED",
+             failed->text, who, next);
     rpc_call_finish(request->call, unknown ? RPC_UNAVAILABLE : RPC_FAILED_PRECONDITION, text);
 }
 
@@ -362,12 +444,22 @@ static void transfer_done(void *data, const struct err *failed, const struct fsm
 /* Writes wait while a hand-over is tried: not for a member that cannot answer. */
 static void transfer_unreachable(struct request *request, const struct consensus_peer_status *peer)
 {
-    char text[ANSWER_TEXT_BYTES], age[64] = "never heard of";
+    char text[ANSWER_TEXT_BYTES], contact[64];
 
-    if (peer->last_contact_age_ms != UINT64_MAX)
-        snprintf(age, sizeof(age), "last contact %" PRIu64 " ms ago", peer->last_contact_age_ms);
     snprintf(text, sizeof(text), "%.128s is not reachable at %.255s (%s): start it first",
-             peer->name, peer->address, age);
+             peer->name, peer->address, contact_text(peer, contact));
+    members_refuse(request, RPC_FAILED_PRECONDITION, "TRANSFER_REFUSED", text);
+}
+
+static void transfer_learner(struct request *request, const struct consensus_status *status,
+                             const struct consensus_peer_status *peer)
+{
+    char text[ANSWER_TEXT_BYTES];
+
+    snprintf(text, sizeof(text),
+             "%.128s is a learner, %" PRIu64
+             " entries behind, and only voters lead: first ckptctl member promote %.128s",
+             peer->name, entries_behind(status, peer), peer->name);
     members_refuse(request, RPC_FAILED_PRECONDITION, "TRANSFER_REFUSED", text);
 }
 
@@ -387,8 +479,7 @@ static void transfer_leadership(struct request *request)
     else if (member_id == status.member_id)
         transfer_done(request, NULL, NULL); /* it leads already */
     else if (peer != NULL && !peer->voter)
-        members_refuse(request, RPC_FAILED_PRECONDITION, "TRANSFER_REFUSED",
-                       "it is a learner: promote it first");
+        transfer_learner(request, &status, peer);
     else if (peer != NULL && !broker_peer_reachable(request->broker, &status, peer))
         transfer_unreachable(request, peer);
     else

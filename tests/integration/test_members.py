@@ -108,7 +108,7 @@ def refusals_say_why_and_what_next():
         wrong = cluster.ctl("member", "add", "n4", "--id", "9", "--raft", new.raft, "--api", new.api, check=False, endpoints=old)
         refused(wrong, REFUSED, "MEMBER_MISMATCH", "answers as member 4, not 9")
         wrong = cluster.ctl("member", "add", "n4", "--id", "2", "--raft", new.raft, "--api", new.api, check=False, endpoints=old)
-        refused(wrong, REFUSED, "id 2 is in use by member n2")
+        refused(wrong, REFUSED, "id 2 is in use by member n2", "the next free id is 4", "ckptctl member list")
         wrong = cluster.ctl("member", "add", "n4", "--id", "4", "--raft", cluster.members[1].raft, "--api", new.api, check=False,
                             endpoints=old)
         refused(wrong, REFUSED, f"address {cluster.members[1].raft} is in use by member n2")
@@ -121,7 +121,8 @@ def refusals_say_why_and_what_next():
         add(cluster, new, endpoints=old)  # the same again changes nothing, also without the id
         cluster.ctl("member", "add", "n4", "--raft", new.raft, "--api", new.api, endpoints=old)
         wait_until("it is a learner", lambda: members_of(cluster, old)["n4"] == ("no", "learner"), 5)
-        refused(cluster.ctl("transfer", "n4", check=False, endpoints=old), REFUSED, "learner")
+        refused(cluster.ctl("transfer", "n4", check=False, endpoints=old), REFUSED, "n4 is a learner", "entries behind",
+                "ckptctl member promote n4")
         refused(cluster.ctl("member", "promote", "n9", "--no-wait", check=False), NOT_FOUND, "there is no member n9")
         refused(cluster.ctl("member", "promote", "n9", check=False), NOT_FOUND, "there is no member n9")  # at once, not after the wait
         refused(cluster.ctl("member", "remove", "n9", "--yes", check=False), NOT_FOUND, "there is no member n9")
@@ -131,9 +132,16 @@ def refusals_say_why_and_what_next():
         down, up = [m for m in cluster.members if m is not leader]
         down.kill()
         wait_until("it is missed", lambda: members_of(cluster).get(down.name, ("", ""))[1] == "unreachable", 10)
-        refused(cluster.ctl("transfer", down.name, check=False), REFUSED, f"not reachable at {down.raft}", "last contact")
+        refused(cluster.ctl("transfer", down.name, check=False), REFUSED, f"{down.name} is not reachable at {down.raft}", "last contact",
+                f"; ckptctl transfer {down.name}")
         refused(cluster.ctl("member", "remove", up.name, "--yes", check=False), REFUSED, "2 voters would remain, quorum 2 of 2",
-                down.name, "not reachable")
+                f"{down.name} (last contact ", " ms ago) is not reachable", f"; ckptctl member remove {up.name}")
+        # nor is leadership taken by one that lags
+        up.kill(signal.SIGSTOP)
+        said = cluster.ctl("transfer", up.name, check=False, endpoints=leader.api)
+        up.kill(signal.SIGCONT)
+        if "TRANSFER_REFUSED" in said.stderr:  # else it stood still for so long that it leads no more
+            refused(said, REFUSED, f"{up.name} is ", " entries behind, last contact ", f"{down.name} is not reachable", "; ckptctl transfer")
 
 
 def a_dead_member_is_replaced_and_stays_out():

@@ -183,7 +183,7 @@ static void what_cannot_be_added_is_refused_with_the_reason(void **state)
     fourth->id = 4;
     strcpy(fourth->name, "n1");
     cluster_ask(cluster, 3);
-    assert_refused(cluster, ERR_REFUSED, "name n1 is in use by member 1");
+    assert_refused(cluster, ERR_REFUSED, "name n1 is in use by member n1 (id 1)");
     strcpy(fourth->name, "n4");
     strcpy(fourth->address, cluster->members[1].address);
     cluster_ask(cluster, 3);
@@ -220,7 +220,7 @@ static void one_change_at_a_time(void **state)
     cluster_start(cluster, 4, true);
     assert_true(cluster_add(cluster, 3));
     assert_true(cluster_add(cluster, 4));
-    assert_refused(cluster, ERR_REFUSED, "(member 4) is under way");
+    assert_refused(cluster, ERR_REFUSED, "(member n4) is under way");
     while (cluster->changes_done == 0)
         cluster_step(cluster);
     assert_true(cluster_add(cluster, 4));
