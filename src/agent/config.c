@@ -9,6 +9,7 @@
 #include <string.h>
 #include <yaml.h>
 
+#include "src/base/address.h"
 #include "src/base/check.h"
 #include "src/base/text.h"
 
@@ -25,11 +26,12 @@ enum key {
     KEY_TLS_CERT,
     KEY_TLS_KEY,
     KEY_SYSFS,
+    KEY_INSECURE,
     KEY_COUNT
 };
-static const char *const key_names[KEY_COUNT] = {"brokers",      "state_dir", "socket", "http",
-                                                 "heartbeat_ms", "log_level", "tls.ca", "tls.cert",
-                                                 "tls.key",      "sysfs"};
+static const char *const key_names[KEY_COUNT] = {"brokers",      "state_dir", "socket",  "http",
+                                                 "heartbeat_ms", "log_level", "tls.ca",  "tls.cert",
+                                                 "tls.key",      "sysfs",     "insecure"};
 
 void config_defaults(struct agent_config *ret_config)
 {
@@ -100,6 +102,11 @@ static int set_key(struct agent_config *config, enum key key, const char *value,
         return set_text(config->tls_key, "tls.key", value, err);
     case KEY_SYSFS:
         return set_text(config->sysfs, "sysfs", value, err);
+    case KEY_INSECURE:
+        if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
+            return err_set(err, ERR_INVALID, "insecure is %s, it must be yes or no", value);
+        config->insecure = strcmp(value, "yes") == 0;
+        return 0;
     case KEY_COUNT:
         break;
     }
@@ -234,5 +241,11 @@ int config_check(const struct agent_config *config, struct err *err)
         return err_set(err, ERR_INVALID,
                        "socket is \"%s\", it must be an absolute path of at most %d bytes",
                        config->socket, CONFIG_SOCKET_MAX_BYTES);
+    if (config->http[0] != '\0' && !config->insecure && !address_is_loopback(config->http))
+        return err_set(err, ERR_INVALID,
+                       "http is \"%s\", not a loopback address, and this port has no TLS: everyone "
+                       "who reaches it reads the metrics; set 'insecure: yes' (--insecure) to "
+                       "accept that",
+                       config->http);
     return 0;
 }

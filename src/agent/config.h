@@ -8,6 +8,7 @@
 #ifndef CKPT_AGENT_CONFIG_H
 #define CKPT_AGENT_CONFIG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,6 +22,7 @@ struct agent_config {
     char state_dir[CONFIG_TEXT_BYTES];
     char socket[CONFIG_TEXT_BYTES];
     char http[CONFIG_TEXT_BYTES]; /* "": no HTTP side port */
+    bool insecure;                /* http may be more than a loopback address */
     /* PEM files, "{name}" in the last two is the node's name; "": no TLS */
     char tls_ca[CONFIG_TEXT_BYTES], tls_cert[CONFIG_TEXT_BYTES], tls_key[CONFIG_TEXT_BYTES];
     char sysfs[CONFIG_TEXT_BYTES]; /* where the kernel's is mounted; "": no sensors are read */

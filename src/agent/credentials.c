@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "src/base/address.h"
 #include "src/base/check.h"
+#include "src/base/text.h"
 
 static void reloaded(void *data)
 {
@@ -55,17 +57,13 @@ static int expand(const char *path, const char *node, char ret_path[CONFIG_TEXT_
 /* "127.0.0.1:7443,localhost:7444": on this host only. */
 static bool stays_on_host(const char *brokers)
 {
-    static const char *const local[] = {"127.", "localhost:", "[::1]:", "unix:"};
+    char all[CONFIG_TEXT_BYTES];
+    char *rest = all;
 
-    for (const char *at = brokers; *at != '\0';) {
-        bool found = false;
-
-        at += strspn(at, ", ");
-        for (size_t i = 0; i < ARRAY_COUNT(local); i++)
-            found |= strncmp(at, local[i], strlen(local[i])) == 0;
-        if (!found && *at != '\0')
+    text_copy(all, sizeof(all), brokers);
+    for (char *one; (one = strsep(&rest, ", ")) != NULL;) {
+        if (one[0] != '\0' && strncmp(one, "unix:", 5) != 0 && !address_is_loopback(one))
             return false;
-        at += strcspn(at, ",");
     }
     return true;
 }

@@ -48,9 +48,12 @@ struct daemon {
 
 static const char usage[] =
     "usage: ckpt-agentd --config FILE --name NODE [--state-dir DIR] [--socket PATH]\n"
-    "                   [--brokers HOST:PORT,...] [--check-config] [--version]\n"
+    "                   [--brokers HOST:PORT,...] [--insecure] [--check-config]\n"
+    "                   [--version]\n"
     "The agent of one compute node. FILE is YAML: brokers, state_dir, socket, http, heartbeat_ms,\n"
-    "sysfs, log_level, tls: {ca, cert, key}. Flags override it.\n";
+    "sysfs, log_level, insecure, tls: {ca, cert, key}. Flags override it.\n"
+    "  --insecure       like 'insecure: yes' in the file: http may be an address that is not\n"
+    "                   loopback\n";
 
 static void read_boot_id(char *ret_text, size_t size)
 {
@@ -74,7 +77,7 @@ static int set_flag(char *ret_text, const char *flag, const char *value, struct 
 
 struct flags {
     const char *config, *name, *state_dir, *socket, *brokers;
-    bool check;
+    bool insecure, check;
 };
 
 static int apply_flags(struct agent_config *config, const struct flags *flags, struct err *err)
@@ -89,6 +92,7 @@ static int apply_flags(struct agent_config *config, const struct flags *flags, s
         return -1;
     if (flags->brokers != NULL && set_flag(config->brokers, "--brokers", flags->brokers, err) != 0)
         return -1;
+    config->insecure = config->insecure || flags->insecure;
     if (flags->name == NULL)
         return err_set(err, ERR_INVALID, "--name NODE is missing");
     if (!id_valid(flags->name))
@@ -104,6 +108,7 @@ static void parse_flags(int argc, char **argv, struct flags *ret_flags)
                                             {"state-dir", required_argument, NULL, 'd'},
                                             {"socket", required_argument, NULL, 's'},
                                             {"brokers", required_argument, NULL, 'b'},
+                                            {"insecure", no_argument, NULL, 'u'},
                                             {"check-config", no_argument, NULL, 'k'},
                                             {"version", no_argument, NULL, 'v'},
                                             {"help", no_argument, NULL, 'h'},
@@ -127,6 +132,9 @@ static void parse_flags(int argc, char **argv, struct flags *ret_flags)
             break;
         case 'b':
             flags.brokers = optarg;
+            break;
+        case 'u':
+            flags.insecure = true;
             break;
         case 'k':
             flags.check = true;
@@ -259,6 +267,9 @@ static int daemon_run(struct daemon *daemon)
     watch_signal(daemon, &daemon->hangup, SIGHUP, daemon_reload);
     log_info("started", "version=%s socket=%s state_dir=%s brokers=\"%s\"", CKPT_VERSION,
              daemon->config.socket, daemon->config.state_dir, daemon->config.brokers);
+    if (daemon->config.insecure && daemon->config.http[0] != '\0')
+        log_warning("insecure", "text=\"everyone who reaches %s reads the metrics\"",
+                    daemon->config.http);
     uv_run(&daemon->loop, UV_RUN_DEFAULT);
     credentials_close(&daemon->credentials);
     ledger_close(daemon->agent.ledger);

@@ -16,6 +16,7 @@
 #include <yaml.h>
 
 #include "fsm/policy_fields.h"
+#include "src/base/address.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/broker/config_keys.h"
@@ -273,7 +274,7 @@ static bool address_used_before(const struct config *config, size_t member, cons
     for (size_t i = 0; i <= member; i++) {
         const struct config_member *other = &config->members[i];
         const char *const known[] = {other->raft, other->api, other->http};
-        if (i != member && config_address_is_loopback(address) &&
+        if (i != member && address_is_loopback(address) &&
             !same_host(other->raft, config->members[member].raft))
             continue;
         for (size_t k = 0; k < (i == member ? kinds_before : ARRAY_COUNT(known)); k++) {
@@ -301,7 +302,7 @@ static int check_member(const struct config *config, size_t i, struct err *err)
         if (address_used_before(config, i, addresses[k], k))
             return config_complain(config, CONFIG_MEMBERS, names[k], i, err,
                                    "is used for another listener too");
-        if (addresses[k][0] == '\0' || config->insecure || config_address_is_loopback(addresses[k]))
+        if (addresses[k][0] == '\0' || config->insecure || address_is_loopback(addresses[k]))
             continue;
         if (config->tls_ca[0] == '\0')
             return config_complain(

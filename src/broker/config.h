@@ -100,8 +100,6 @@ void config_print(const struct config *config, FILE *stream);
 /* "30s", "5m", "500ms", "7d", "1500": milliseconds. -1 for anything else, negative or above 10
  * years. */
 int config_parse_duration(const char *text, uint64_t *ret_ms);
-/* 127.0.0.0/8, ::1 and localhost. address is host:port. */
-bool config_address_is_loopback(const char *address);
 
 /* What a new cluster begins with, and what this member says of itself. Both point into config and ret_targets (one place per target). */
 void config_fill_initial(const struct config *config, Ckpt__Log__V1__ClusterInit *ret_initial,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "fsm/policy_fields.h"
+#include "src/base/address.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/base/text.h"
@@ -250,41 +251,6 @@ int config_parse_duration(const char *text, uint64_t *ret_ms)
     return 0;
 }
 
-/* Host of "host:port" or "[v6]:port"; -1 when it is not one. */
-static int split_address(const char *text, char *ret_host, size_t size, uint64_t *ret_port)
-{
-    const char *colon = strrchr(text, ':');
-    size_t length = colon == NULL ? 0 : (size_t)(colon - text);
-    const char *host = text;
-
-    if (length == 0 || parse_count(colon + 1, strlen(colon + 1), ret_port) != 0)
-        return -1;
-    if (host[0] == '[' && host[length - 1] == ']') {
-        host++;
-        length -= 2;
-        if (strspn(host, "0123456789abcdefABCDEF:.") < length)
-            return -1;
-    } else if (strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") <
-               length) {
-        return -1;
-    }
-    if (length == 0 || length >= size)
-        return -1;
-    memcpy(ret_host, host, length);
-    ret_host[length] = '\0';
-    return 0;
-}
-
-bool config_address_is_loopback(const char *address)
-{
-    char host[256];
-    uint64_t port;
-
-    return split_address(address, host, sizeof(host), &port) == 0 &&
-           ((strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") == strlen(host)) ||
-            strcmp(host, "::1") == 0 || strcmp(host, "localhost") == 0);
-}
-
 /* {host} stands for a name of the map. */
 static bool url_valid(const char *url)
 {
@@ -318,7 +284,7 @@ static int check_text(const struct config_key *key, const char *value, struct er
         return err_set(err, ERR_INVALID, "is '%s', must be 1 to %d characters of A-Z a-z 0-9 . _ -",
                        value, ID_MAX_BYTES);
     if (key->kind == CONFIG_ADDRESS &&
-        (split_address(value, host, sizeof(host), &port) != 0 || port < 1 || port > 65535))
+        (address_split(value, host, sizeof(host), &port) != 0 || port < 1 || port > 65535))
         return err_set(err, ERR_INVALID, "is '%s', must be host:port with a port from 1 to 65535",
                        value);
     if (key->kind == CONFIG_URL && !url_valid(value))

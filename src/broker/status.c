@@ -455,12 +455,16 @@ static void status_warn_self(struct status *status)
                                            "the cluster is not initialised yet: a majority of the "
                                            "members must be started with --bootstrap"));
     if (broker->config->insecure)
-        status_warn(status,
-                    scratch_printf(status->scratch, "insecure: yes: %s; restrict the network",
-                                   broker->config->tls_ca[0] != '\0'
-                                       ? "everyone who reaches the HTTP port reads metrics"
-                                       : "everyone who reaches the addresses can command "
-                                         "this cluster"));
+        status_warn(status, scratch_printf(
+                                status->scratch,
+                                "%s of %s is insecure: everyone who reaches %s; restrict the "
+                                "network%s",
+                                broker->config->tls_ca[0] != '\0' ? "the HTTP port" : "the network",
+                                broker->config->self->name,
+                                broker->config->tls_ca[0] != '\0'
+                                    ? "it reads the metrics"
+                                    : "its addresses can command this cluster",
+                                broker->config->tls_ca[0] != '\0' ? "" : ", or set tls"));
     status_warn_tls(status);
     if (broker->counters.loop_lag_max_ms > BROKER_LOOP_LAG_WARN_MS)
         status_warn(status,

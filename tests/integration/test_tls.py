@@ -13,8 +13,8 @@ import time
 
 os.environ["GRPC_VERBOSITY"] = "NONE"  # it prints what these tests provoke
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import (BIN, Agent, Client, Cluster, agent_pb2, agent_pb2_grpc, broker_pb2, broker_pb2_grpc, grpc, load_json,  # noqa: E402
-                     metric, operator_pb2, operator_pb2_grpc, tail, tap, wait_until)
+from cluster import (BIN, Agent, Client, Cluster, agent_pb2, agent_pb2_grpc, broker_pb2, broker_pb2_grpc, free_port, grpc,  # noqa: E402
+                     load_json, metric, operator_pb2, operator_pb2_grpc, tail, tap, wait_until)
 from site_files import Site  # noqa: E402
 
 EXPIRY = "ckpt_tls_certificate_expiry_timestamp_seconds"
@@ -473,11 +473,40 @@ def without_tls_only_loopback_is_bound():
         wait_log(member.log, "level=warning", "event=insecure", "TLS IS OFF")
 
 
+def an_agents_side_port_beyond_loopback_is_insecure():
+    with Cluster(members=1) as cluster:
+        config = cluster.dir / "side-port.yaml"
+        port = free_port()
+        config.write_text(f'brokers: "{cluster.members[0].api}"\nhttp: "0.0.0.0:{port}"\nsysfs: ""\n')
+        command = [str(BIN / "ckpt-agentd"), "--config", str(config), "--name", "gpu-1", "--state-dir", str(cluster.dir / "side-port"),
+                   "--socket", str(cluster.dir / "side-port.sock")]
+        refused = subprocess.run(command, capture_output=True, text=True, timeout=20)
+        assert refused.returncode == 2 and "set 'insecure: yes' (--insecure)" in refused.stderr, refused
+        log = cluster.dir / "side-port.log"
+        with open(log, "wb") as out:
+            agent = subprocess.Popen([*command, "--insecure"], stdout=out, stderr=out)
+        wait_log(log, "level=warning", "event=insecure", f"0.0.0.0:{port} reads the metrics")
+        agent.terminate()
+        assert agent.wait(20) == 0
+
+
+def status_names_the_member_that_is_insecure():
+    with Cluster() as cluster:
+        cluster.start()
+        follower = next(m for m in cluster.members if m is not cluster.wait_leader())
+        follower.kill()
+        follower.extra = ["--insecure"]
+        follower.start()
+        wait_until("it answers", lambda: f"the network of {follower.name} is insecure: everyone" in cluster.ctl("status", check=False).stdout, 10)
+        for other in cluster.members:
+            assert other is follower or f"of {other.name} is insecure" not in cluster.ctl("status").stdout
+
+
 TESTS = [a_cluster_over_tls_commits_fails_over_and_its_agents_follow, only_the_certificates_kind_decides_who_may_call_what,
          an_agent_cannot_speak_for_another_node, certificates_are_replaced_while_everything_runs,
          a_whole_ca_is_replaced_without_an_outage, each_kind_of_wrong_peer_is_refused_and_named,
          a_member_whose_certificate_names_another_id_stays_out, members_join_with_certificates_of_their_own,
          every_kind_of_ckptctl_command_goes_over_tls, certificates_that_end_soon_are_warned_of_and_ended_ones_refused,
-         without_tls_only_loopback_is_bound]
+         without_tls_only_loopback_is_bound, an_agents_side_port_beyond_loopback_is_insecure, status_names_the_member_that_is_insecure]
 
 sys.exit(tap(TESTS))

@@ -28,6 +28,27 @@ static void known_keys_are_taken(void **state)
     assert_int_equal(config_check(&config, &err), 0);
 }
 
+static void the_side_port_beyond_loopback_must_be_said_to_be_insecure(void **state)
+{
+    static const char *const beyond[] = {"0.0.0.0:9103", "10.0.0.1:9103", "[::]:9103"};
+    char text[128];
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(text, sizeof(text), "brokers: \"a:1\"\nhttp: \"%s\"\n", beyond[i]);
+        assert_int_equal(parse(text), 0);
+        assert_int_equal(config_check(&config, &err), -1);
+        assert_non_null(strstr(err.text, beyond[i]));
+        assert_non_null(strstr(err.text, "set 'insecure: yes' (--insecure)"));
+        config.insecure = true;
+        assert_int_equal(config_check(&config, &err), 0);
+    }
+    assert_int_equal(parse("insecure: yes\nbrokers: \"a:1\"\nhttp: \"0.0.0.0:9103\"\n"), 0);
+    assert_int_equal(config_check(&config, &err), 0);
+    assert_int_equal(parse("insecure: maybe\n"), -1);
+    assert_string_equal(err.text, "agent.yaml:1: insecure is maybe, it must be yes or no");
+}
+
 /* T-003 */
 static void the_example_file_is_taken_and_has_the_port_of_the_documents(void **state)
 {
@@ -190,6 +211,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_keys_are_taken),
+        cmocka_unit_test(the_side_port_beyond_loopback_must_be_said_to_be_insecure),
         cmocka_unit_test(the_example_file_is_taken_and_has_the_port_of_the_documents),
         cmocka_unit_test(tls_has_keys_below_it),
         cmocka_unit_test(empty_file_leaves_defaults_and_lacks_brokers),

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "src/base/address.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
 #include "src/base/err.h"
@@ -297,9 +298,23 @@ static void cleared_memory_is_zero_whether_small_or_large(void **state)
     }
 }
 
+static void loopback_is_recognised(void **state)
+{
+    static const char *const here[] = {"127.0.0.1:1", "127.9.9.9:1", "localhost:1", "[::1]:1"};
+    static const char *const beyond[] = {"0.0.0.0:1", "[::]:1",     "10.0.0.1:1",
+                                         "127.0.0.1", "127.0.0.1:", "127.example.org:1"};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(here); i++)
+        assert_true(address_is_loopback(here[i]));
+    for (size_t i = 0; i < ARRAY_COUNT(beyond); i++)
+        assert_false(address_is_loopback(beyond[i]));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(loopback_is_recognised),
         cmocka_unit_test(an_error_gets_context_in_front_and_is_cut_with_dots),
         cmocka_unit_test(a_buffer_grows_consumes_and_gives_its_bytes_away),
         cmocka_unit_test(a_list_keeps_order_and_removal_is_repeatable),

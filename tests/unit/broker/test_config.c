@@ -496,20 +496,6 @@ static void durations_are_whole_and_bounded(void **state)
     }
 }
 
-static void loopback_is_recognised(void **state)
-{
-    (void)state;
-    assert_true(config_address_is_loopback("127.0.0.1:1"));
-    assert_true(config_address_is_loopback("127.9.9.9:1"));
-    assert_true(config_address_is_loopback("localhost:1"));
-    assert_true(config_address_is_loopback("[::1]:1"));
-    assert_false(config_address_is_loopback("0.0.0.0:1"));
-    assert_false(config_address_is_loopback("[::]:1"));
-    assert_false(config_address_is_loopback("10.0.0.1:1"));
-    assert_false(config_address_is_loopback("127.0.0.1"));
-    assert_false(config_address_is_loopback("127.example.org:1"));
-}
-
 static void print_shows_value_and_source(void **state)
 {
     struct config *config = take(HEAD ONE "policy: {grace: 7s}\n",
@@ -581,7 +567,6 @@ int main(void)
         cmocka_unit_test(flags_are_checked_too),
         cmocka_unit_test(the_flag_insecure_is_the_same_as_in_the_file),
         cmocka_unit_test(durations_are_whole_and_bounded),
-        cmocka_unit_test(loopback_is_recognised),
         cmocka_unit_test(print_shows_value_and_source),
         cmocka_unit_test(an_absent_file_is_an_error),
         cmocka_unit_test(random_changes_never_crash),
