@@ -299,13 +299,16 @@ void core_tick(void *data)
 {
     struct consensus *consensus = data;
     uint64_t now = core_now_us(consensus);
-    /* After a long stall of this process heartbeats lie unread in the sockets: read them before judging the leader. */
+    /* After a long stall of this process heartbeats lie unread in the sockets: read them before judging the leader. They have been by the
+     * next tick, however late that one is: a process whose every turn is long must not wait for ever. */
     bool stalled =
+        !consensus->tick_stalled &&
         now - consensus->last_tick_us > UINT64_C(500) * consensus->config.election_timeout_ms;
 
     if (consensus->failed || consensus->closing)
         return;
     consensus->last_tick_us = now;
+    consensus->tick_stalled = stalled;
     consensus->config.clock->timer_start(consensus->tick_timer, tick_us(consensus));
     core_enter(consensus);
     transport_tick(&consensus->transport);

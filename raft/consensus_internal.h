@@ -131,6 +131,7 @@ struct consensus {
     struct clock_timer *eof_timer;
     struct clock_timer *read_timer;
     uint64_t last_tick_us, space_checked_us;
+    bool tick_stalled; /* the last one was passed over */
 
     unsigned depth; /* of core_enter() */
     bool wal_opened, vote_opened, core_started, listening;
