@@ -267,21 +267,24 @@ static void installs_extend(struct consensus *consensus)
 }
 
 /* S19: a sole voter becomes leader of the term it is in, without a vote. It may have given that vote away, or led that term in an
- * earlier life: it begins a new term first, when its time has come. */
-static void sole_voter_begin_term(struct consensus *consensus)
+ * earlier life: it begins a new term first, when its time has come. False: not yet, and libraft, who reads the clock a little later,
+ * must not find that it has. */
+static bool sole_voter_begins_term(struct consensus *consensus)
 {
     struct raft *raft = &consensus->raft;
 
     if (!safety_rule(19) || raft->state != RAFT_FOLLOWER ||
-        !membership_sole_voter(&raft->configuration, consensus->config.member_id) ||
-        core_now_ms(consensus) - raft->election_timer_start <
-            raft->follower_state.randomized_election_timeout)
-        return;
+        !membership_sole_voter(&raft->configuration, consensus->config.member_id))
+        return true;
+    if (core_now_ms(consensus) - raft->election_timer_start <
+        raft->follower_state.randomized_election_timeout)
+        return false;
     if (raft->io->set_term(raft->io, raft->current_term + 1) != 0 ||
         raft->io->set_vote(raft->io, consensus->config.member_id) != 0)
-        return;
+        return false;
     raft->current_term++;
     raft->voted_for = consensus->config.member_id;
+    return true;
 }
 
 /* S11, and a hand-over, disturb a leader once. libraft keeps that permission for all elections of a candidate: one whom nobody can dial, who
@@ -319,8 +322,7 @@ void core_tick(void *data)
     }
     core_snapshot_deliver(consensus);
     installs_extend(consensus);
-    if (!stalled && safety_may_tick(&consensus->safety)) {
-        sole_voter_begin_term(consensus);
+    if (!stalled && safety_may_tick(&consensus->safety) && sole_voter_begins_term(consensus)) {
         timer_by_rank(consensus);
         candidate_disturb_once(consensus);
         if (consensus->failure.code == ERR_NONE)
