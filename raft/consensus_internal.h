@@ -37,6 +37,7 @@ enum {
     CORE_TRANSFER_ASK_MS = 50, /* from a question to the next, while nobody has taken over */
     CORE_RETRIES_MAX = 8,      /* then libraft's own timeout counts again */
     CORE_SPACE_CHECK_MS = 1000,
+    CORE_BOOK_RETRY_MS = 1000,
     CORE_FORMER_MS = 3000,
     CORE_SNAPSHOT_RETRY_MS = 10000,  /* after a failed one */
     CORE_INSTALL_TIMEOUT_MS = 10000, /* after the last byte was sent */
@@ -131,7 +132,8 @@ struct consensus {
     struct clock_timer *eof_timer;
     struct clock_timer *read_timer;
     uint64_t last_tick_us, space_checked_us;
-    bool tick_stalled; /* the last one was passed over */
+    bool tick_stalled;       /* the last one was passed over */
+    uint64_t book_failed_us; /* 0: it could be saved */
 
     unsigned depth; /* of core_enter() */
     bool wal_opened, vote_opened, core_started, listening;

@@ -273,6 +273,12 @@ bool core_peers_settle(struct consensus *consensus)
 
 void core_peers_tick(struct consensus *consensus)
 {
-    if (consensus->book.dirty)
-        book_save(&consensus->book, &consensus->folder);
+    uint64_t now = core_now_us(consensus);
+
+    if (!consensus->book.dirty ||
+        (consensus->book_failed_us != 0 &&
+         now - consensus->book_failed_us < UINT64_C(1000) * CORE_BOOK_RETRY_MS))
+        return;
+    book_save(&consensus->book, &consensus->folder);
+    consensus->book_failed_us = consensus->book.dirty ? now : 0;
 }

@@ -69,12 +69,60 @@ static void a_sole_voter_leads_only_terms_it_began_when_the_millisecond_turns_in
     cluster_free(cluster);
 }
 
+/* ---- a book that cannot be saved ---- */
+
+static int (*open_real)(void *context, const char *path, enum disk_open_mode mode,
+                        struct disk_file **ret_file, struct err *err);
+static unsigned book_tries;
+static bool book_full;
+
+static int open_full(void *context, const char *path, enum disk_open_mode mode,
+                     struct disk_file **ret_file, struct err *err)
+{
+    if (mode == DISK_OPEN_CREATE && strstr(path, "members") != NULL) {
+        book_tries++;
+        if (book_full)
+            return err_set(err, ERR_FULL, "no space left on device");
+    }
+    return open_real(context, path, mode, ret_file, err);
+}
+
+/* It is written on the loop, which has other things to do than to try a full disk at every tick. */
+static void a_book_that_cannot_be_saved_is_tried_again_each_second(void **state)
+{
+    struct cluster *cluster = cluster_new(73, 1);
+    struct cluster_node *node = &cluster->nodes[0];
+    struct consensus_member other = {.id = 7, .name = "n7", .address = "n7:1"};
+
+    (void)state;
+    open_real = node->disk.open;
+    node->disk.open = open_full;
+    cluster_start(cluster, 0, true);
+    assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
+    cluster_run(cluster, 2 * SECOND_US);
+    book_tries = 0;
+    book_full = true;
+    consensus_member_put(node->consensus, &other);
+    cluster_run(cluster, 10 * SECOND_US);
+    assert_in_range(book_tries, 9, 11);
+    book_full = false;
+    cluster_run(cluster, 1100000);
+    assert_false(node->consensus->book.dirty);
+    book_tries = 0;
+    snprintf(other.address, sizeof(other.address), "n7:2");
+    consensus_member_put(node->consensus, &other);
+    cluster_run(cluster, 100000);
+    assert_int_equal(book_tries, 1); /* at once, after one that worked */
+    cluster_free(cluster);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_leader_whose_every_turn_is_slow_steps_down_when_it_is_alone),
         cmocka_unit_test(
             a_sole_voter_leads_only_terms_it_began_when_the_millisecond_turns_in_a_tick),
+        cmocka_unit_test(a_book_that_cannot_be_saved_is_tried_again_each_second),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
