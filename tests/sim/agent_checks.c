@@ -31,7 +31,9 @@ struct rank {
     struct application *living; /* NULL: none */
     pid_t group;                /* of the last life; 0: none, or its number is another's by now */
     uint64_t group_start_ticks;
-    bool told;               /* SIGTERM, this life */
+    bool told;    /* SIGTERM, this life */
+    bool ordered; /* to end, ever, and the highest such life */
+    uint64_t ordered_life;
     uint64_t began_sequence; /* of the report that it begins, which comes before; 0: none has */
     uint64_t stray_us; /* since when it is known to live where it should not; 0: it does not */
     uint64_t from_id;  /* the checkpoint that the life began from */
@@ -61,7 +63,8 @@ struct asked {
 
 struct seen_agent {
     struct fence fence, orders;
-    uint64_t starts; /* of the agent whose orders those are */
+    uint64_t starts;     /* of the agent whose orders those are */
+    uint64_t order_sets; /* that it has taken */
     uint64_t sequence;
     uint64_t awake_us; /* the end of the last time that it was stopped, or down */
     uint64_t looked_us;
@@ -310,6 +313,22 @@ static void check_orders_new(struct agent_checks *checks, struct agent_machine *
                         id, index, machine->name, orders->index);
 }
 
+/* I39: a leader has told it to, or the walltime has; whoever is alone ends nobody. */
+static void check_ordered(struct agent_checks *checks, struct agent_machine *machine,
+                          const struct allocation *allocation)
+{
+    const struct ledger_entry *entry = &allocation->entry;
+    const struct rank *rank = rank_of(checks, agent_of(machine), entry->allocation_id);
+    bool walltime = entry->end_reason == CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED;
+
+    if (walltime && (entry->walltime_ms != 0 || entry->deadline_us != 0))
+        return;
+    if (!rank->ordered || entry->life > rank->ordered_life)
+        world_violation(checks->world, "I39",
+                        "%s, life %" PRIx64 ", is ended on %s for reason %d, and no order said so",
+                        entry->allocation_id, entry->life, machine->name, (int)entry->end_reason);
+}
+
 static void check_terminated(struct agent_checks *checks, struct agent_machine *machine,
                              pid_t group)
 {
@@ -321,6 +340,7 @@ static void check_terminated(struct agent_checks *checks, struct agent_machine *
             continue;
         checks->counters.terminated++;
         check_orders_new(checks, machine, allocation);
+        check_ordered(checks, machine, allocation);
         world_terminated(checks->world, agent_of(machine), allocation->entry.allocation_id,
                          allocation->entry.life);
     }
@@ -374,6 +394,24 @@ static bool below(struct fence a, struct fence b)
     return a.epoch != b.epoch ? a.epoch < b.epoch : a.term < b.term;
 }
 
+/* I39: which lives a leader has told it to end, and may. */
+static void check_orders(struct agent_checks *checks, unsigned agent,
+                         const Ckpt__V1__OrderSet *orders)
+{
+    world_ordered(checks->world, agent, orders);
+    for (size_t i = 0; i < orders->n_orders; i++) {
+        const Ckpt__V1__Order *order = orders->orders[i];
+        struct rank *rank;
+
+        if (order->kind != CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE)
+            continue;
+        rank = rank_of(checks, agent, order->allocation_id);
+        rank->ordered = true;
+        if (order->life > rank->ordered_life)
+            rank->ordered_life = order->life;
+    }
+}
+
 /* I25: the fence only rises, also through crashes; orders that are taken are at or below it and do not go back. */
 static void check_fence(struct agent_checks *checks, const struct agent_machine *machine)
 {
@@ -386,8 +424,10 @@ static void check_fence(struct agent_checks *checks, const struct agent_machine 
         world_violation(checks->world, "I25", "the fence of %s fell to %" PRIu64 ".%" PRIu64,
                         machine->name, fence.epoch, fence.term);
     seen->fence = fence;
-    if (seen->starts != machine->agent_starts)
+    if (seen->starts != machine->agent_starts) {
         seen->orders = (struct fence){0, 0};
+        seen->order_sets = 0;
+    }
     seen->starts = machine->agent_starts;
     if (orders == NULL)
         return;
@@ -397,6 +437,9 @@ static void check_fence(struct agent_checks *checks, const struct agent_machine 
                         "%s took orders of %" PRIu64 ".%" PRIu64 " with fence %" PRIu64 ".%" PRIu64,
                         machine->name, taken.epoch, taken.term, fence.epoch, fence.term);
     seen->orders = taken;
+    if (machine->agent.counters.order_sets != seen->order_sets)
+        check_orders(checks, agent_of(machine), orders);
+    seen->order_sets = machine->agent.counters.order_sets;
 }
 
 /* Something that an application started lives. */

@@ -42,6 +42,7 @@ struct question {
     struct agent_jobs *jobs;
     unsigned job;
     uint32_t ranks; /* to be launched */
+    uint64_t known; /* index that was acknowledged when it was asked */
 };
 
 static uint32_t shipping_ranks(const struct agent_jobs *jobs, unsigned job)
@@ -54,7 +55,7 @@ static struct question *question_new(struct agent_jobs *jobs, unsigned job)
 {
     struct question *question = check_calloc(1, sizeof(*question));
 
-    *question = (struct question){jobs, job, 0};
+    *question = (struct question){jobs, job, 0, history_acknowledged(jobs->world)};
     jobs->jobs[job].asked = true;
     return question;
 }
@@ -93,6 +94,7 @@ static void point_known(void *data, int status, const char *text, const Protobuf
     jobs->jobs[question.job].asked = false;
     if (status != RPC_OK)
         return;
+    history_answered(jobs->world, question.known, point->index, false, "GetRestartPoint");
     forget_earlier_lives(&jobs->jobs[question.job], point);
     for (size_t i = 0; i < point->n_shards; i++)
         have |= UINT32_C(1) << world_agent_number(point->shards[i]->node_id);
@@ -143,13 +145,14 @@ static void restarted(void *data, int status, const char *text, const ProtobufCM
 {
     struct question question = *(struct question *)data;
     struct agent_jobs *jobs = question.jobs;
+    const Ckpt__V1__MutationReply *mutation = (const void *)reply;
 
     (void)text;
-    (void)reply;
     free(data);
     jobs->jobs[question.job].asked = false;
     if (status != RPC_OK)
         return;
+    history_answered(jobs->world, question.known, mutation->index, true, "RestartAllocation");
     jobs->jobs[question.job].finished = 0;
     launch(jobs, question.job, shipping_ranks(jobs, question.job), AGENT_JOBS_ANEW);
 }
@@ -179,6 +182,8 @@ static void looked(void *data, int status, const char *text, const ProtobufCMess
     kept->asked = false;
     if (status != RPC_OK)
         return;
+    history_answered(jobs->world, question.known, allocation->applied_index, false,
+                     "GetAllocation");
     if (kept->since_ms != allocation->state_since_ms)
         kept->finished = 0;
     kept->since_ms = allocation->state_since_ms;

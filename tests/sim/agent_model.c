@@ -35,6 +35,7 @@ struct report {
 struct application {
     bool runs;
     bool terminated;                /* the end was reported */
+    uint64_t began_sequence;        /* of the report that it began */
     uint64_t stop_life, stop_epoch; /* the life that the last order ended, and the order's epoch */
     uint64_t
         since_index; /* of the state that wants this life: orders from before it mean another */
@@ -414,6 +415,7 @@ static void orders_take(struct process *process, const Ckpt__V1__OrderSet *order
     }
     model->epoch = orders->epoch;
     model->term = orders->term;
+    world_ordered(process->world, process->number, orders);
     for (unsigned job = 0; job < process->world->job_count; job++) {
         struct application *application = &model->applications[job];
         if (application->busy && !application->cancelled &&
@@ -652,6 +654,15 @@ static void model_job_started(struct world *world, unsigned number, void *proces
     started.kind = REPORT(APPLICATION_STARTED);
     started.allocation_id = (char *)(uintptr_t)job->id;
     report_add(model, world, number, &started);
+    application->began_sequence = model->sequence;
+}
+
+bool world_model_lives(unsigned agent, unsigned job, uint64_t known)
+{
+    const struct application *application =
+        models[agent] == NULL ? NULL : &models[agent]->applications[job];
+
+    return application != NULL && application->runs && application->began_sequence <= known;
 }
 
 static void model_job_exited(struct world *world, unsigned number, void *process,

@@ -16,6 +16,9 @@ struct agent_store *world_shipping_store(void);
 /* The same of a node that may have a shipping agent. */
 bool world_shipping_lives(unsigned agent, const char *allocation_id, uint64_t known);
 
+/* An application of the job runs on a node with a model agent, and the node's reports up to `known` tell that it has begun. */
+bool world_model_lives(unsigned agent, unsigned job, uint64_t known);
+
 /* It lives although its agent is awake, was told to end it, and has given it its grace. */
 bool world_shipping_overstays(unsigned agent, const char *allocation_id);
 

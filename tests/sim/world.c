@@ -183,6 +183,7 @@ static void converge(struct world *world, uint64_t most_us)
             uint64_t now_us = sim_now_us(world->sim), stops_us = 0, end_us;
             bounds_lag(world);
             bounds_cadence(world);
+            bounds_reads(world);
             if (what[0] == '\0' && world->counts.equal_us == 0)
                 world->counts.equal_us = sim_now_us(world->sim) - world->healed_us;
             if (what[0] == '\0')
@@ -260,6 +261,8 @@ struct world *world_new(const struct world_options *options)
     raft_checks_init(world);
     state_checks_init(world);
     victims_init(world);
+    ends_init(world);
+    grants_init(world);
     history_init(world);
     for (unsigned i = 0; i < world->member_count; i++) {
         member_init(world, i);
@@ -286,6 +289,8 @@ void world_free(struct world *world)
     history_close(world);
     state_checks_close(world);
     victims_close(world);
+    ends_close(world);
+    grants_close(world);
     raft_checks_close(world);
     bounds_close(world);
     free(world);

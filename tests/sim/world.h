@@ -101,6 +101,7 @@ struct world_job {
     bool sensitive;
     bool borrowed; /* its nodes, of "lender" */
     bool runs;     /* as its scheduler knows */
+    bool ended;    /* a scheduler has asked for its end: that is at once */
 };
 
 /* What runs on compute nodes. Processes belong to the implementation; `agent` counts from 0. */
@@ -155,6 +156,8 @@ void world_shard_written(struct world *world, unsigned agent, const char *alloca
 /* life: of the part whose application is ended; 0: not told. */
 void world_terminated(struct world *world, unsigned agent, const char *allocation_id,
                       uint64_t life);
+/* Orders that an agent has taken: I20, I39. */
+void world_ordered(struct world *world, unsigned agent, const Ckpt__V1__OrderSet *orders);
 /* A checkpoint's folder was removed at the destination: I28. */
 void world_collected(struct world *world, const char *path);
 

@@ -28,11 +28,12 @@ enum {
     AGE_MAX_MS = 60000,
     MESSAGE_MAX_MS =
         15000, /* 5 s of a partition, 1 s of a slow message, 8 s of a process that was stopped */
-    LAG_MAX_US = 8 * SECOND_US
+    LAG_MAX_US = 8 * SECOND_US,
+    READ_MAX_US = 3 * SECOND_US
 };
 
 /* Voters beside the leader that it is connected to. */
-static bool healthy(const struct world_member *leader)
+static size_t voters_up(const struct world_member *leader, size_t *ret_voters)
 {
     struct consensus_status status;
     size_t up = 0;
@@ -40,7 +41,23 @@ static bool healthy(const struct world_member *leader)
     replica_get_status(leader->broker.replica, &status);
     for (size_t p = 0; p < status.peer_count; p++)
         up += status.peers[p].voter && status.peers[p].connected;
-    return up > status.voter_count / 2;
+    *ret_voters = status.voter_count;
+    return up;
+}
+
+/* A majority of them without the leader. */
+static bool healthy(const struct world_member *leader)
+{
+    size_t voters, up = voters_up(leader, &voters);
+
+    return up > voters / 2;
+}
+
+static bool has_majority(const struct world_member *leader)
+{
+    size_t voters, up = voters_up(leader, &voters);
+
+    return up + 1 > voters / 2;
 }
 
 /* The leader of a cluster that can do without it, with nothing slow under way; NULL: it cannot. */
@@ -189,6 +206,26 @@ void bounds_standstill(struct world *world)
                             " ms, %d ms later nobody is elected",
                             first_ms, STANDSTILL_SLACK_MS);
         world_step(world);
+    }
+}
+
+/* Who serves and is connected to a majority is confirmed by it: no read waits for who is not there. */
+void bounds_reads(struct world *world)
+{
+    const struct world_member *leader = members_leader(world);
+    const struct consensus *consensus = leader == NULL ? NULL : member_consensus(leader);
+    uint64_t now_us = sim_now_us(world->sim);
+
+    if (leader == NULL || list_empty(&consensus->reads_round) || !has_majority(leader) ||
+        sim_paused(world->sim, leader->number) || world->reading.leader != leader->number + 1 ||
+        world->reading.starts != leader->starts || world->reading.round != consensus->read_round) {
+        world->reading.leader = leader == NULL ? 0 : leader->number + 1;
+        world->reading.starts = leader == NULL ? 0 : leader->starts;
+        world->reading.round = leader == NULL ? 0 : consensus->read_round;
+        world->reading.since_us = now_us;
+    } else if (now_us - world->reading.since_us > READ_MAX_US) {
+        world_violation(world, "L1", "reads of member %u, which serves, wait for %d s",
+                        leader->number + 1, READ_MAX_US / SECOND_US);
     }
 }
 

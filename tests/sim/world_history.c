@@ -89,6 +89,20 @@ void history_end(struct world *world, size_t number, uint64_t value, uint64_t in
         history->acknowledged = index;
 }
 
+void history_answered(struct world *world, uint64_t known, uint64_t index, bool write,
+                      const char *what)
+{
+    struct history *history = world->history;
+
+    if (write ? index <= known : index < known)
+        world_violation(world, "I7",
+                        "%s is answered at index %" PRIu64 ", and %" PRIu64
+                        " was acknowledged before it was asked for",
+                        what, index, known);
+    if (index > history->acknowledged)
+        history->acknowledged = index;
+}
+
 void history_forget(struct world *world, size_t number)
 {
     world->history->operations[number].forgotten = true;

@@ -78,6 +78,8 @@ struct history;
 struct raft_checks;
 struct state_checks;
 struct victim_checks;
+struct end_checks;
+struct grant_checks;
 
 struct world {
     struct world_options options;
@@ -104,6 +106,9 @@ struct world {
         uint32_t row_count;
     } cadence; /* L2 */
     struct {
+        uint64_t leader, starts, round, since_us;
+    } reading; /* L1: the round of reads that is out */
+    struct {
         uint64_t step;                       /* of 0.1 s */
         uint64_t committed[WORLD_AGE_STEPS]; /* the highest index at each */
     } age;                                   /* I7 of stale reads */
@@ -115,6 +120,8 @@ struct world {
     struct raft_checks *raft;
     struct state_checks *state;
     struct victim_checks *victims;
+    struct end_checks *ends;
+    struct grant_checks *grants;
     uint64_t interval_ms; /* of the evaluator, the longest that it ever had */
     /* What happened, for the summary. */
     struct {
@@ -147,6 +154,7 @@ void bounds_standstill(struct world *world);
 void bounds_straggler(struct world *world);
 void bounds_lag(struct world *world);
 void bounds_cadence(struct world *world);
+void bounds_reads(struct world *world);
 void bounds_close(struct world *world);
 void bounds_age(struct world *world);
 
@@ -265,6 +273,10 @@ bool state_checks_hash_is(const struct world *world, uint64_t index, uint64_t ha
 bool state_checks_event_is(const struct world *world, const Ckpt__V1__Event *event);
 /* The last event that the state at `index` certainly has; 0: none. With options.streams only. */
 uint64_t state_checks_events_by(const struct world *world, uint64_t index);
+/* The last one that the allocation began; 0: none. */
+uint64_t state_checks_newest(const struct world *world, const char *allocation_id);
+/* I20: an order of that index for an attempt: in that state it was dispatched, and had not ended. */
+void state_checks_ordered(struct world *world, const Ckpt__V1__Order *order, uint64_t index);
 /* The agents that have written a shard of its last attempt. */
 uint32_t state_checks_shards(struct world *world, uint64_t checkpoint_id);
 /* The node is one of the allocation's in the newest committed state. */
@@ -278,8 +290,8 @@ bool state_checks_runs_since(const struct world *world, const struct world_job *
 void state_checks_applied(struct world_member *member);
 void state_checks_whole(struct world *world); /* fsm_check() of one member, by turns */
 void state_checks_equal(struct world *world); /* at the end: the same bytes everywhere */
-/* It has ended for good: its records leave the state after the retention time. */
-bool state_checks_ended(const struct world *world, unsigned job);
+/* It had ended for good, and its records have left the state. */
+bool state_checks_gone(const struct world *world, unsigned job);
 /* Empty when everything that must come to an end has; else what has not. */
 const char *state_checks_settled(struct world *world, uint64_t *ret_stops_us);
 
@@ -295,6 +307,21 @@ void victims_close(struct world *world);
 /* Of the first member that applies an entry: each event of it, before others note it; then the entry. */
 void victims_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event);
 void victims_applied(struct world *world, const struct fsm *fsm);
+/* The entry that was just applied made it a victim; what it is one of forces, in an outage. */
+bool victims_taken_now(const struct world *world, const char *allocation_id);
+bool victims_forced(const struct fsm *fsm, const struct fsm_allocation *allocation);
+
+/* world_ends.c */
+void ends_init(struct world *world);
+void ends_close(struct world *world);
+void ends_applied(struct world *world, const struct fsm *fsm, uint64_t index); /* before victims_ */
+
+/* world_grants.c */
+void grants_init(struct world *world);
+void grants_close(struct world *world);
+/* As for victims_. */
+void grants_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event);
+void grants_applied(struct world *world, const struct fsm *fsm);
 
 /* world_decisions.c */
 void decisions_check(struct world_member *member, uint64_t checkpoint_id); /* it was just created */
@@ -307,6 +334,9 @@ void history_close(struct world *world);
 size_t history_begin(struct world *world, unsigned job, bool write, uint64_t value);
 /* index: where it took effect (writes), or that of the state that was read. */
 void history_end(struct world *world, size_t operation, uint64_t value, uint64_t index);
+/* Any request that was made when the highest acknowledged index was `known`: where it took effect, or the index of what was read. */
+void history_answered(struct world *world, uint64_t known, uint64_t index, bool write,
+                      const char *what);
 /* It certainly had no effect. An operation without an end may have had one. */
 void history_forget(struct world *world, size_t operation);
 void history_check(struct world *world);

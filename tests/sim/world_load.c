@@ -61,6 +61,7 @@ struct request {
     uint32_t preemption_class; /* with which it acts */
     bool reclaims;
     uint32_t node_mask; /* where it runs from then on; 0: as before */
+    uint64_t known;     /* index that was acknowledged when it was made */
     bool repeats;       /* a request that was answered before, with these: */
     uint64_t index, id;
 };
@@ -148,6 +149,7 @@ static void mutation_ended(struct request *request, const Ckpt__V1__MutationRepl
     struct world *world = request->scheduler->world;
     struct world_job *job = &world->jobs[request->job];
 
+    history_answered(world, request->known, reply->index, true, request->method);
     if (request->operation != NO_OPERATION)
         history_end(world, request->operation, request->value, reply->index);
     keep(request, &reply->base);
@@ -165,14 +167,15 @@ static void read_ended(struct request *request, int status, const ProtobufCMessa
     const Ckpt__V1__Allocation *allocation = (const void *)message;
 
     world->counts.reads++;
-    if (status == RPC_NOT_FOUND && state_checks_ended(world, request->job)) {
-        history_forget(world, request->operation); /* and removed: no write of anyone */
+    if (status == RPC_NOT_FOUND && state_checks_gone(world, request->job)) {
+        history_forget(world, request->operation); /* no write of anyone */
         return;
     }
     if (status == RPC_NOT_FOUND) {
         history_end(world, request->operation, 0, 0);
         return;
     }
+    history_answered(world, request->known, allocation->applied_index, false, request->method);
     history_end(world, request->operation, allocation->spec->period_ms, allocation->applied_index);
     places_known(world, &world->jobs[request->job], places_mask(allocation->spec),
                  allocation->applied_index);
@@ -214,6 +217,7 @@ static void on_done(void *data, int status, const char *text, const ProtobufCMes
             history_forget(world, request->operation);
     } else if (request->effect == EFFECT_PREEMPT) {
         victims_check(world, request, (const void *)reply);
+        history_answered(world, request->known, outcome_of(reply).index, true, request->method);
         if (world->options.named > 0)
             keep(request, reply);
     } else {
@@ -238,6 +242,7 @@ static void request_send(struct scheduler *scheduler, const struct request *requ
 
     *own = *request;
     own->scheduler = scheduler;
+    own->known = history_acknowledged(scheduler->world);
     own->type = message->descriptor;
     own->length = protobuf_c_message_get_packed_size(message);
     own->bytes = check_alloc(own->length + 1);
@@ -406,6 +411,7 @@ static void do_end(struct scheduler *scheduler)
                               .effect = EFFECT_END};
     char id[48];
 
+    world->jobs[request.job].ended = true;
     message.request_id = request_id(scheduler, id);
     message.allocation_id = world->jobs[request.job].id;
     message.failed = sim_chance(world->sim, 3);

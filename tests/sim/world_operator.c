@@ -22,6 +22,7 @@ struct world_operator {
     struct client *client;
     const char *method; /* of the call under way; NULL: none */
     uint64_t requests;
+    uint64_t known; /* index that was acknowledged when the call was made */
 };
 
 static void check_reply(struct world *world, const ProtobufCMessage *reply)
@@ -39,6 +40,30 @@ static void check_reply(struct world *world, const ProtobufCMessage *reply)
                             check->member_id, check->history[i]->index);
 }
 
+/* I7: of linearizable reads that say so, and of changes. A hand-over writes nothing. */
+static void check_index(const struct world_operator *desk, const ProtobufCMessage *reply)
+{
+    static const ProtobufCMessageDescriptor *const reads[] = {
+        &ckpt__v1__list_allocations_reply__descriptor,
+        &ckpt__v1__list_checkpoints_reply__descriptor,
+        &ckpt__v1__list_preemptions_reply__descriptor, &ckpt__v1__get_losses_reply__descriptor,
+        &ckpt__v1__get_calibration_reply__descriptor};
+    const Ckpt__V1__MutationReply *mutation = (const void *)reply;
+
+    for (size_t i = 0; i < ARRAY_COUNT(reads); i++)
+        if (reply->descriptor == reads[i]) {
+            const ProtobufCFieldDescriptor *field =
+                protobuf_c_message_descriptor_get_field_by_name(reads[i], "applied_index");
+            CHECK(field != NULL);
+            history_answered(desk->world, desk->known,
+                             *(const uint64_t *)(const void *)((const char *)reply + field->offset),
+                             false, desk->method);
+        }
+    if (reply->descriptor == &ckpt__v1__mutation_reply__descriptor &&
+        strcmp(desk->method, "OperatorService/TransferLeadership") != 0)
+        history_answered(desk->world, desk->known, mutation->index, true, desk->method);
+}
+
 static void on_done(void *data, int status, const char *text, const ProtobufCMessage *reply)
 {
     struct world_operator *desk = data;
@@ -51,6 +76,8 @@ static void on_done(void *data, int status, const char *text, const ProtobufCMes
         status == RPC_INVALID_ARGUMENT)
         world_violation(world, "API", "%s ends with %s: %s", desk->method, rpc_status_name(status),
                         text);
+    if (status == RPC_OK)
+        check_index(desk, reply);
     desk->method = NULL;
     if (status != RPC_OK)
         return;
@@ -64,6 +91,7 @@ static void call(struct world_operator *desk, const char *method, const Protobuf
     unsigned before = sim_enter(desk->world->sim, WORLD_SCHEDULER_NODE);
 
     desk->method = method;
+    desk->known = history_acknowledged(desk->world);
     client_call(desk->client, method, message, reply, TIMEOUT_MS, on_done, desk);
     sim_leave(desk->world->sim, before);
 }

@@ -35,14 +35,16 @@ struct checkpoint_facts {
     uint32_t paused, resumed;
     uint32_t asked[WORLD_AGENTS_MAX];   /* bits by attempt: the application was asked */
     uint32_t written[WORLD_AGENTS_MAX]; /* bits by attempt: the shard is whole at the destination */
-    uint32_t asked_most;                /* the highest attempt that anyone was asked for */
-    bool removed;                       /* its folder */
+    uint64_t created_us;
+    uint64_t dispatched_index, left_index; /* of the last attempt: it may be ordered in between */
+    bool removed;                          /* its folder */
 };
 
 struct job_facts {
     uint8_t state;
     uint64_t active; /* checkpoint; 0: none */
-    uint64_t last_complete;
+    uint64_t last_complete, newest;
+    bool gone;                        /* it has ended, and its records were removed */
     bool stopped;                     /* it ended once */
     uint32_t nodes, left;             /* agents: that it has, that it had once */
     uint64_t lives[WORLD_AGENTS_MAX]; /* of its parts on those that it has */
@@ -129,9 +131,10 @@ static void checkpoint_created(struct world *world, const struct fsm *fsm,
                         "%s: checkpoint %" PRIx64 " begins while %" PRIx64 " is active",
                         event->allocation_id, event->checkpoint_id, owner->active);
     facts->id = event->checkpoint_id;
+    facts->created_us = sim_now_us(world->sim);
     facts->job = job;
     facts->target_slot = allocation == NULL ? UINT32_MAX : allocation->target_slot;
-    owner->active = event->checkpoint_id;
+    owner->active = owner->newest = event->checkpoint_id;
 }
 
 static void checkpoint_dispatched(struct world *world, const struct fsm *fsm,
@@ -144,6 +147,8 @@ static void checkpoint_dispatched(struct world *world, const struct fsm *fsm,
         world_violation(world, "I22", "checkpoint %" PRIx64 " is dispatched as attempt %u after %u",
                         event->checkpoint_id, attempt, facts->attempt);
     facts->attempt = attempt;
+    facts->dispatched_index = world->state->index;
+    facts->left_index = 0;
     /* of the same entry as the event, unless more of it followed */
     if (checkpoint != NULL && checkpoint->state == CHECKPOINT(DISPATCHED) &&
         !fsm_target_at(fsm, checkpoint->target_slot)->available)
@@ -242,6 +247,8 @@ static void checkpoint_moved(struct world *world, const struct fsm *fsm,
         world_violation(world, "I23", "checkpoint %" PRIx64 " has ended in %u and moves to %u",
                         event->checkpoint_id, event->old_state, event->new_state);
     facts->state = (uint8_t)event->new_state;
+    if (event->new_state != CHECKPOINT(DISPATCHED) && event->new_state != CHECKPOINT(WRITING))
+        facts->left_index = world->state->index;
     checkpoint_deferred(world, fsm, event->checkpoint_id);
     if (event->old_state == CHECKPOINT(PAUSED) || event->new_state == CHECKPOINT(PAUSED))
         checkpoint_paused_or_left(world, fsm, event, facts);
@@ -393,6 +400,34 @@ bool state_checks_hash_is(const struct world *world, uint64_t index, uint64_t ha
            (world->state->hashes[index] == 0 || world->state->hashes[index] == hash);
 }
 
+/* I23: what is not told to have ended is listed as what it was told to be, by the job as well. */
+static void check_listed(struct world *world, const struct fsm *fsm, unsigned number)
+{
+    struct job_facts *facts = &world->state->jobs[number];
+    const char *id = world->jobs[number].id;
+    const struct fsm_allocation *allocation = fsm_allocation_find(fsm, id);
+    const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fsm, facts->active);
+
+    if (facts->state == ALLOCATION(UNSPECIFIED) || facts->gone)
+        return;
+    if (facts->active != 0 &&
+        (checkpoint == NULL || checkpoint->state != facts_of(world, facts->active)->state))
+        world_violation(
+            world, "I23", "checkpoint %" PRIx64 " of %s was last told to be %s, is %s",
+            facts->active, id, fsm_checkpoint_state_name(facts_of(world, facts->active)->state),
+            checkpoint == NULL ? "not there" : fsm_checkpoint_state_name(checkpoint->state));
+    facts->gone = allocation == NULL && facts->active == 0 &&
+                  (facts->state == ALLOCATION(COMPLETED) || facts->state == ALLOCATION(FAILED));
+    if (!facts->gone && (allocation == NULL || allocation->state != facts->state ||
+                         allocation->active_checkpoint_id != facts->active))
+        world_violation(world, "I23",
+                        "%s was last told to be in state %u with checkpoint %" PRIx64
+                        ", is in %d with %" PRIx64,
+                        id, facts->state, facts->active,
+                        allocation == NULL ? -1 : (int)allocation->state,
+                        allocation == NULL ? 0 : allocation->active_checkpoint_id);
+}
+
 void state_checks_applied(struct world_member *member)
 {
     struct world *world = member->world;
@@ -417,10 +452,15 @@ void state_checks_applied(struct world_member *member)
         if (world->options.streams)
             event_keep(checks, event);
         victims_event(world, fsm, event);
+        grants_event(world, fsm, event);
         event_take(world, fsm, event);
         if (event->kind == EVENT(CHECKPOINT_STATE) && event->old_state == CHECKPOINT(UNSPECIFIED))
             decisions_check(member, event->checkpoint_id);
     }
+    for (unsigned job = 0; job < world->job_count; job++)
+        check_listed(world, fsm, job);
+    ends_applied(world, fsm, checks->index);
+    grants_applied(world, fsm);
     victims_applied(world, fsm);
 }
 
@@ -447,6 +487,13 @@ uint64_t state_checks_last_complete(struct world *world, const char *allocation_
     const struct world_job *job = job_find(world, allocation_id);
 
     return job == NULL ? 0 : world->state->jobs[job - world->jobs].last_complete;
+}
+
+uint64_t state_checks_newest(const struct world *world, const char *allocation_id)
+{
+    const struct world_job *job = job_find((struct world *)(uintptr_t)world, allocation_id);
+
+    return job == NULL ? 0 : world->state->jobs[job - world->jobs].newest;
 }
 
 uint64_t state_checks_next_complete(struct world *world, const char *allocation_id, uint64_t id)
@@ -526,6 +573,22 @@ void world_asked(struct world *world, unsigned agent, const char *allocation_id,
                         world_agent_name(agent), term, checks->fences[agent].term);
     checks->fences[agent].epoch = epoch;
     checks->fences[agent].term = term;
+}
+
+void state_checks_ordered(struct world *world, const Ckpt__V1__Order *order, uint64_t index)
+{
+    const struct checkpoint_facts *facts = facts_of(world, order->checkpoint_id);
+
+    if (facts->id != order->checkpoint_id || order->attempt > facts->attempt ||
+        (order->attempt == facts->attempt &&
+         (index < facts->dispatched_index ||
+          (facts->left_index != 0 && index > facts->left_index))))
+        world_violation(world, "I20",
+                        "%s is ordered to write checkpoint %" PRIx64
+                        ", attempt %u, by the state of index %" PRIu64 "; dispatched by %" PRIu64
+                        " as attempt %u, over by %" PRIu64,
+                        order->allocation_id, order->checkpoint_id, order->attempt, index,
+                        facts->dispatched_index, facts->attempt, facts->left_index);
 }
 
 void world_timeout(struct world *world, uint64_t checkpoint_id, uint32_t attempt, bool grew,
@@ -694,11 +757,9 @@ void state_checks_equal(struct world *world)
     buf_close(&first);
 }
 
-bool state_checks_ended(const struct world *world, unsigned job)
+bool state_checks_gone(const struct world *world, unsigned job)
 {
-    unsigned state = world->state->jobs[job].state;
-
-    return state == ALLOCATION(COMPLETED) || state == ALLOCATION(FAILED);
+    return world->state->jobs[job].gone;
 }
 
 /* I23, L3, L4: nothing waits for ever once everything works. A job on a draining node that nobody started is asked again and again. Of
@@ -712,10 +773,11 @@ const char *state_checks_settled(struct world *world, uint64_t *ret_stops_us)
     *ret_stops_us = 0;
     for (size_t i = 0; i < checks->checkpoint_count; i++) {
         const struct checkpoint_facts *facts = &checks->checkpoints[i];
-        if (facts->id != 0 && facts->state == CHECKPOINT(PAUSED)) {
+        if (facts->id != 0 && active(facts->state) &&
+            (facts->state == CHECKPOINT(PAUSED) || facts->created_us < world->healed_us)) {
             snprintf(checks->unsettled, sizeof(checks->unsettled),
-                     "checkpoint %" PRIx64 " of %s is PAUSED", facts->id,
-                     world->jobs[facts->job].id);
+                     "checkpoint %" PRIx64 " of %s is %s", facts->id, world->jobs[facts->job].id,
+                     fsm_checkpoint_state_name((Ckpt__V1__CheckpointState)facts->state));
             return checks->unsettled;
         }
     }

@@ -155,13 +155,10 @@ static bool runs(unsigned state)
     return state == ALLOCATION(RUNNING) || state == ALLOCATION(CHECKPOINTING_TO_STOP);
 }
 
-/* What schedulers say themselves ends at once. */
-static bool ended_by_order(const Ckpt__V1__Event *event)
+/* What a scheduler has asked for ends at once, whatever runs. */
+static bool ended_by_order(const struct world_job *job, const Ckpt__V1__Event *event)
 {
-    return runs(event->old_state) && !runs(event->new_state) &&
-           event->new_state != ALLOCATION(COMPLETED) &&
-           event->reason != REASON(APPLICATION_EXITED) &&
-           event->reason != REASON(ENDED_BY_SCHEDULER);
+    return runs(event->old_state) && !runs(event->new_state) && !job->ended;
 }
 
 /* Several nodes may go and come back in one entry: who is down at an end is what the events before it say. */
@@ -194,7 +191,10 @@ static void check_released(struct world *world, const struct fsm *fsm, const str
             (world->victims->down >> agent & 1) != 0 ||
             (overdue && !world_shipping_overstays(agent, job->id)))
             continue;
-        if (world_shipping_lives(agent, job->id, world->victims->known[agent]))
+        if (agent < world->options.shipping_agents
+                ? world_shipping_lives(agent, job->id, world->victims->known[agent])
+                : !overdue && world_model_lives(agent, (unsigned)(job - world->jobs),
+                                                world->victims->known[agent]))
             world_violation(world, "I30", "%s has ended by order (%s), and lives on %s", job->id,
                             fsm_reason_name(reason), world_agent_name(agent));
     }
@@ -208,13 +208,36 @@ static void end_event(struct world *world, const struct fsm *fsm, const Ckpt__V1
     if (job == NULL || runs(event->new_state))
         return;
     facts = &world->victims->jobs[job - world->jobs];
-    if (ended_by_order(event))
+    if (ended_by_order(job, event))
         check_released(world, fsm, job, event->reason);
     if (facts->without && event->reason == REASON(PREEMPTED_WITHOUT_CHECKPOINT) &&
         event->new_state != ALLOCATION(FAILED))
         world_violation(world, "I35", "%s was forced to end in an outage, and is in state %u",
                         job->id, event->new_state);
     *facts = (struct victim_facts){0};
+}
+
+bool victims_taken_now(const struct world *world, const char *allocation_id)
+{
+    const struct victim_checks *checks = world->victims;
+
+    for (unsigned i = 0; i < checks->taken_count; i++)
+        if (strcmp(world->jobs[checks->taken[i]].id, allocation_id) == 0)
+            return true;
+    return false;
+}
+
+bool victims_forced(const struct fsm *fsm, const struct fsm_allocation *allocation)
+{
+    const struct fsm_preemption *preemption =
+        allocation->preemption_id == 0 ? NULL
+                                       : fsm_preemption_next(fsm, allocation->preemption_id - 1);
+
+    return preemption != NULL && preemption->id == allocation->preemption_id &&
+           (preemption->request->forced ||
+            preemption->request->reason ==
+                CKPT__V1__PREEMPTION_REASON__PREEMPTION_REASON_SENSITIVE) &&
+           !fsm_target_at(fsm, allocation->target_slot)->available;
 }
 
 /* ---- every entry ---- */

@@ -1,0 +1,198 @@
+/* What the committed state wants ended, at each index, and why: I20, I30, I39.
+ *
+ * Flow     after each entry that is applied first: which parts of jobs are to end from then on, with the life that they are in; what made a
+ *          job end must have happened. Orders that an agent gets name the index that they were derived from: each of them must be what the
+ *          state of that index wants.
+ * Shapes   per job and agent the indexes at which this changed.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/check.h"
+#include "tests/sim/world_internal.h"
+
+#define CHECKPOINT(name) CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name
+#define REASON(name)     CKPT__V1__REASON__REASON_##name
+
+/* From this index on. */
+struct want {
+    uint64_t index;
+    uint64_t life; /* of the part; 0: there is none */
+    bool ends;     /* it is told to; or there is none, and nothing of the job may run there */
+};
+
+struct wants {
+    struct want *items;
+    size_t count, capacity;
+};
+
+struct end_checks {
+    struct wants wants[WORLD_JOBS_MAX][WORLD_AGENTS_MAX];
+    bool terminating[WORLD_JOBS_MAX]; /* as of the last entry */
+};
+
+void ends_init(struct world *world)
+{
+    world->ends = check_calloc(1, sizeof(*world->ends));
+}
+
+void ends_close(struct world *world)
+{
+    for (unsigned job = 0; job < WORLD_JOBS_MAX; job++)
+        for (unsigned agent = 0; agent < WORLD_AGENTS_MAX; agent++)
+            free(world->ends->wants[job][agent].items);
+    free(world->ends);
+}
+
+/* ---- what is wanted ---- */
+
+static void want_note(struct wants *wants, const struct want *want)
+{
+    const struct want *last = wants->count == 0 ? NULL : &wants->items[wants->count - 1];
+
+    if (last != NULL && last->life == want->life && last->ends == want->ends)
+        return;
+    if (wants->count == wants->capacity) {
+        wants->capacity = wants->capacity == 0 ? 8 : 2 * wants->capacity;
+        wants->items = check_realloc(wants->items, wants->capacity, sizeof(*wants->items));
+    }
+    wants->items[wants->count++] = *want;
+}
+
+static bool stays(const struct fsm_allocation *allocation, uint32_t node_slot)
+{
+    for (uint32_t i = 0; i < allocation->next_count; i++)
+        if (allocation->next[i].node_slot == node_slot)
+            return true;
+    return false;
+}
+
+static bool runs(const struct fsm_allocation *allocation)
+{
+    return allocation->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING ||
+           allocation->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP;
+}
+
+static void wants_note(struct world *world, const struct fsm *fsm,
+                       const struct fsm_allocation *allocation, unsigned job, uint64_t index)
+{
+    struct want wants[WORLD_AGENTS_MAX];
+
+    for (unsigned agent = 0; agent < world->options.agents; agent++)
+        wants[agent] = (struct want){.index = index, .ends = true};
+    for (uint32_t i = 0; allocation != NULL && runs(allocation) && i < allocation->node_count;
+         i++) {
+        const struct fsm_node_share *share = &allocation->nodes[i];
+        int agent = world_agent_number(fsm_node_at(fsm, share->node_slot)->id);
+        CHECK(agent >= 0);
+        wants[agent].life = share->life;
+        wants[agent].ends = allocation->terminating ||
+                            (allocation->leaving && !stays(allocation, share->node_slot));
+    }
+    for (unsigned agent = 0; agent < world->options.agents; agent++)
+        want_note(&world->ends->wants[job][agent], &wants[agent]);
+}
+
+/* NULL: the job was not there yet. */
+static const struct want *want_at(const struct world *world, unsigned job, unsigned agent,
+                                  uint64_t index)
+{
+    const struct wants *wants = &world->ends->wants[job][agent];
+
+    for (size_t i = wants->count; i > 0; i--)
+        if (wants->items[i - 1].index <= index)
+            return &wants->items[i - 1];
+    return NULL;
+}
+
+/* ---- orders ---- */
+
+/* Of a part that is told to end its own life is named; of what runs there but should not, any that began so far; of an earlier life that. */
+static bool end_is_wanted(const struct want *want, uint64_t life)
+{
+    if (want == NULL)
+        return false;
+    return want->life == 0 || (want->ends && life == want->life) ||
+           (life != 0 && life < want->life);
+}
+
+/* Of the index, or of the one before: orders may be derived between two commands of one entry. */
+static bool end_was_wanted(const struct world *world, unsigned job, unsigned agent,
+                           const Ckpt__V1__Order *order, uint64_t index)
+{
+    return end_is_wanted(want_at(world, job, agent, index), order->life) ||
+           end_is_wanted(want_at(world, job, agent, index - 1), order->life);
+}
+
+void world_ordered(struct world *world, unsigned agent, const Ckpt__V1__OrderSet *orders)
+{
+    for (size_t i = 0; i < orders->n_orders; i++) {
+        const Ckpt__V1__Order *order = orders->orders[i];
+        const struct world_job *job = job_find(world, order->allocation_id);
+
+        if (job == NULL)
+            world_violation(world, "I20", "an order for %s, which nobody registered",
+                            order->allocation_id);
+        if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_CHECKPOINT)
+            state_checks_ordered(world, order, orders->index);
+        else if (!end_was_wanted(world, (unsigned)(job - world->jobs), agent, order, orders->index))
+            world_violation(world, "I39",
+                            "%s is ordered to end %s, life %" PRIx64 ", and the state of index "
+                            "%" PRIu64 " does not say so",
+                            world_agent_name(agent), job->id, order->life, orders->index);
+    }
+}
+
+/* ---- why ---- */
+
+/* Who is saved before it ends is told to end when it is saved, or when that has failed or is no use: nobody for less. */
+static void cause_check(struct world *world, const struct fsm *fsm,
+                        const struct fsm_allocation *allocation)
+{
+    uint64_t id = state_checks_newest(world, allocation->id);
+    const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fsm, id);
+    Ckpt__V1__CheckpointState state =
+        checkpoint == NULL ? CHECKPOINT(UNSPECIFIED) : checkpoint->state;
+    bool taken = victims_taken_now(world, allocation->id), holds = true;
+    bool saved = state == CHECKPOINT(COMPLETE) &&
+                 checkpoint->after != CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE;
+
+    switch (allocation->terminate_reason) {
+    case REASON(PREEMPTED):
+        holds = saved || taken;
+        break;
+    case REASON(MIGRATED):
+    case REASON(ENDED_BY_SCHEDULER):
+        holds = saved;
+        break;
+    case REASON(CHECKPOINT_TIMEOUT):
+        holds = state == CHECKPOINT(TIMED_OUT);
+        break;
+    case REASON(PREEMPTED_WITHOUT_CHECKPOINT):
+        holds = taken || state == CHECKPOINT(FAILED) || victims_forced(fsm, allocation);
+        break;
+    default: /* a node, the application, the walltime */
+        break;
+    }
+    if (!holds)
+        world_violation(world, "I30",
+                        "%s is told to end for reason %s, its last checkpoint %" PRIx64 " is %s",
+                        allocation->id, fsm_reason_name(allocation->terminate_reason), id,
+                        checkpoint == NULL ? "none" : fsm_checkpoint_state_name(state));
+}
+
+void ends_applied(struct world *world, const struct fsm *fsm, uint64_t index)
+{
+    for (unsigned job = 0; job < world->job_count; job++) {
+        const struct fsm_allocation *allocation = fsm_allocation_find(fsm, world->jobs[job].id);
+        bool terminating = allocation != NULL && allocation->terminating;
+
+        if (allocation == NULL && world->ends->wants[job][0].count == 0)
+            continue; /* not yet */
+        wants_note(world, fsm, allocation, job, index);
+        if (terminating && !world->ends->terminating[job])
+            cause_check(world, fsm, allocation);
+        world->ends->terminating[job] = terminating;
+    }
+}

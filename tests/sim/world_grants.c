@@ -1,0 +1,156 @@
+/* The order in which an outage's end lets checkpoints go on: L3.
+ *
+ * Flow     what was paused is REQUESTED again when its destination is back, with what would be lost now; grants take it in that order, before
+ *          all that was not paused. Whoever has a deadline may be granted beside them, beyond the budget.
+ * Shapes   one record per job: at most one of its checkpoints is active.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "src/base/check.h"
+#include "tests/sim/world_internal.h"
+
+#define CHECKPOINT(name) CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name
+#define EVENT(name)      CKPT__V1__EVENT_KIND__EVENT_KIND_##name
+
+/* It was paused, and waits for its grant. */
+struct resumed {
+    uint64_t id; /* 0: none does */
+    uint64_t entry;
+    uint32_t target_slot;
+    uint64_t saved_gpu_ms;
+    bool held; /* since then it could not be granted for a while */
+};
+
+/* As of the last entry. */
+struct job_seen {
+    uint64_t snapshot_ms;
+    uint64_t gpu_count;
+};
+
+struct grant_checks {
+    struct job_seen seen[WORLD_JOBS_MAX];
+    struct resumed jobs[WORLD_JOBS_MAX];
+    uint64_t entry; /* counts them */
+    uint64_t budgets[WORLD_TARGETS_MAX],
+        budget_entries[WORLD_TARGETS_MAX]; /* and when it changed */
+};
+
+void grants_init(struct world *world)
+{
+    world->grants = check_calloc(1, sizeof(*world->grants));
+}
+
+void grants_close(struct world *world)
+{
+    free(world->grants);
+}
+
+/* What the job would compute again. */
+static uint64_t age_gpu_ms(const struct job_seen *job, uint64_t now_ms)
+{
+    return now_ms <= job->snapshot_ms ? 0 : (now_ms - job->snapshot_ms) * job->gpu_count;
+}
+
+static void resumed_note(struct world *world, const struct fsm *fsm, unsigned number,
+                         uint64_t checkpoint_id)
+{
+    const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fsm, checkpoint_id);
+    const struct fsm_allocation *allocation =
+        checkpoint == NULL ? NULL : fsm_allocation_at(fsm, checkpoint->allocation_slot);
+    struct job_seen after;
+    uint64_t saved_gpu_ms;
+
+    if (allocation == NULL)
+        return;
+    world->grants->jobs[number] =
+        (struct resumed){checkpoint_id, world->grants->entry, checkpoint->target_slot,
+                         checkpoint->recompute_saved_gpu_ms, false};
+    if (checkpoint->state != CHECKPOINT(REQUESTED))
+        return; /* more of the entry followed, which may also be what the job has done since */
+    after = (struct job_seen){allocation->last_complete_snapshot_ms, allocation->gpu_count};
+    saved_gpu_ms = age_gpu_ms(&world->grants->seen[number], checkpoint->state_since_ms);
+    if (checkpoint->recompute_saved_gpu_ms != saved_gpu_ms &&
+        checkpoint->recompute_saved_gpu_ms != age_gpu_ms(&after, checkpoint->state_since_ms))
+        world_violation(world, "L3",
+                        "checkpoint %" PRIx64 " of %s goes on with %" PRIu64
+                        " GPU ms at stake, now it is %" PRIu64,
+                        checkpoint_id, allocation->id, checkpoint->recompute_saved_gpu_ms,
+                        saved_gpu_ms);
+}
+
+static bool has_deadline(const struct fsm_checkpoint *checkpoint)
+{
+    return checkpoint->purpose == CKPT__V1__PURPOSE__PURPOSE_WALLTIME ||
+           checkpoint->purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT;
+}
+
+/* The leader chose among all that waited since the destination is back. One that was held, or a budget that changed, may have been otherwise
+ * when it did. */
+static void order_check(struct world *world, const struct fsm *fsm, unsigned number,
+                        uint64_t checkpoint_id)
+{
+    struct grant_checks *checks = world->grants;
+    const struct fsm_checkpoint *granted = fsm_checkpoint_find(fsm, checkpoint_id);
+    const struct resumed *own = &checks->jobs[number];
+
+    if (granted == NULL || has_deadline(granted))
+        return;
+    for (unsigned job = 0; job < world->job_count; job++) {
+        const struct resumed *other = &checks->jobs[job];
+        bool same = own->id == checkpoint_id && own->entry == other->entry;
+
+        if (job == number || other->id == 0 || other->target_slot != granted->target_slot ||
+            other->held || checks->budget_entries[other->target_slot] > other->entry ||
+            (own->id == checkpoint_id && !same))
+            continue;
+        if (!same || own->saved_gpu_ms < other->saved_gpu_ms ||
+            (own->saved_gpu_ms == other->saved_gpu_ms && own->id > other->id))
+            world_violation(world, "L3",
+                            "checkpoint %" PRIx64 " is granted (%" PRIu64
+                            " GPU ms at stake%s), %" PRIx64 " of %s (%" PRIu64
+                            ") waits since the outage",
+                            checkpoint_id, granted->recompute_saved_gpu_ms,
+                            own->id == checkpoint_id ? "" : ", not paused", other->id,
+                            world->jobs[job].id, other->saved_gpu_ms);
+    }
+}
+
+void grants_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event)
+{
+    const struct world_job *job = job_find(world, event->allocation_id);
+    struct resumed *resumed;
+
+    if (event->kind != EVENT(CHECKPOINT_STATE) || job == NULL)
+        return;
+    resumed = &world->grants->jobs[job - world->jobs];
+    if (event->new_state == CHECKPOINT(DISPATCHED))
+        order_check(world, fsm, (unsigned)(job - world->jobs), event->checkpoint_id);
+    if (resumed->id == event->checkpoint_id)
+        resumed->id = 0;
+    if (event->old_state == CHECKPOINT(PAUSED) && event->new_state == CHECKPOINT(REQUESTED))
+        resumed_note(world, fsm, (unsigned)(job - world->jobs), event->checkpoint_id);
+}
+
+void grants_applied(struct world *world, const struct fsm *fsm)
+{
+    struct grant_checks *checks = world->grants;
+
+    for (unsigned job = 0; job < world->job_count; job++) {
+        const struct fsm_allocation *allocation = fsm_allocation_find(fsm, world->jobs[job].id);
+        if (allocation == NULL)
+            continue;
+        checks->jobs[job].held |= allocation->terminating || allocation->leaving;
+        checks->seen[job] =
+            (struct job_seen){allocation->last_complete_snapshot_ms, allocation->gpu_count};
+    }
+    for (uint32_t slot = 0; slot < fsm_target_slots(fsm) && slot < WORLD_TARGETS_MAX; slot++) {
+        const struct fsm_target *target = fsm_target_at(fsm, slot);
+        uint64_t budget = target == NULL ? 0 : target->budget_bytes_per_s;
+
+        if (budget != checks->budgets[slot])
+            checks->budget_entries[slot] = checks->entry;
+        checks->budgets[slot] = budget;
+    }
+    checks->entry++;
+}
