@@ -378,7 +378,8 @@ static void vote_permit(const struct safety *safety, struct raft_request_vote *v
         vote->disrupt_leader = true;
 }
 
-/* S1 again: libraft may ignore the snapshot, so what counts is what the log says afterwards. */
+/* S1 again: libraft may ignore the snapshot, so what counts is what the log says afterwards. It answers at once when it has all of it, and
+ * also when what it has there is of a newer term, and not committed. */
 static void receive_install(struct safety *safety, struct raft_message *message)
 {
     struct raft *raft = safety->raft;
@@ -388,7 +389,10 @@ static void receive_install(struct safety *safety, struct raft_message *message)
 
     if (term >= raft->current_term) {
         verified_set(safety, term, 0);
-        safety->verifying_index = last_index;
+        safety->verifying_index = raft->log.snapshot.last_index >= last_index ||
+                                          safety_term_of(raft, last_index) == last_term
+                                      ? last_index
+                                      : 0;
     }
     safety->receive(raft->io, message);
     safety->verifying_index = 0;

@@ -282,6 +282,46 @@ static void a_refusal_for_an_old_term_commits_nothing_in_a_newer_one(void **stat
     cluster_free(cluster);
 }
 
+/* Leader 5 sends a snapshot that ends with entry 4, of this term. */
+static void install(struct cluster *cluster, uint64_t last_term)
+{
+    struct raft_message message = {.type = RAFT_IO_INSTALL_SNAPSHOT, .server_id = 5};
+    struct raft_install_snapshot *args = &message.install_snapshot;
+
+    message.server_address = "m5";
+    *args = (struct raft_install_snapshot){
+        .term = 5, .last_index = 4, .last_term = last_term, .conf_index = 1};
+    raft_configuration_init(&args->conf);
+    assert_int_equal(raft_configuration_add(&args->conf, 1, "m1", RAFT_VOTER), 0);
+    args->data.len = 8;
+    args->data.base = raft_calloc(1, args->data.len);
+    core_enter(member(cluster));
+    safety_receive(&member(cluster)->safety, &message);
+    core_leave(member(cluster));
+}
+
+/* S1: libraft installs none whose last index has a newer entry here, and says that all is here. */
+static void a_snapshot_that_is_not_installed_for_another_entry_is_not_claimed(void **state)
+{
+    const uint64_t of_4[] = {4, 4, 4};
+    struct cluster *cluster = alone_new();
+
+    (void)state;
+    append(cluster, 4, 1, 1, of_4, 3);
+    cluster_run(cluster, SECOND_US / 10);
+    assert_uint_equal(member(cluster)->raft.last_stored, 4);
+    answers_watch(cluster);
+    install(cluster, 3);
+    assert_uint_equal(answers, 1);
+    assert_uint_equal(answer.rejected, 0);
+    assert_uint_equal(answer.last_log_index, 0);
+    install(cluster, 4);
+    assert_uint_equal(answers, 2);
+    assert_uint_equal(answer.rejected, 0);
+    assert_uint_equal(answer.last_log_index, 4);
+    cluster_free(cluster);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -290,6 +330,7 @@ int main(void)
         cmocka_unit_test(a_vote_that_was_given_for_another_log_elects_nobody),
         cmocka_unit_test(a_refusal_never_points_before_our_snapshot),
         cmocka_unit_test(a_refusal_for_an_old_term_claims_no_entry),
+        cmocka_unit_test(a_snapshot_that_is_not_installed_for_another_entry_is_not_claimed),
         cmocka_unit_test(a_refusal_for_an_old_term_commits_nothing_in_a_newer_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
