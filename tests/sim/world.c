@@ -263,6 +263,7 @@ struct world *world_new(const struct world_options *options)
     victims_init(world);
     ends_init(world);
     grants_init(world);
+    dumps_init(world);
     history_init(world);
     for (unsigned i = 0; i < world->member_count; i++) {
         member_init(world, i);
@@ -291,6 +292,7 @@ void world_free(struct world *world)
     victims_close(world);
     ends_close(world);
     grants_close(world);
+    dumps_close(world);
     raft_checks_close(world);
     bounds_close(world);
     free(world);

@@ -80,6 +80,7 @@ struct state_checks;
 struct victim_checks;
 struct end_checks;
 struct grant_checks;
+struct state_dumps;
 
 struct world {
     struct world_options options;
@@ -122,6 +123,7 @@ struct world {
     struct victim_checks *victims;
     struct end_checks *ends;
     struct grant_checks *grants;
+    struct state_dumps *dumps;
     uint64_t interval_ms; /* of the evaluator, the longest that it ever had */
     /* What happened, for the summary. */
     struct {
@@ -322,6 +324,13 @@ void grants_close(struct world *world);
 /* As for victims_. */
 void grants_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event);
 void grants_applied(struct world *world, const struct fsm *fsm);
+
+/* world_dumps.c */
+void dumps_init(struct world *world);
+void dumps_close(struct world *world);
+void dumps_applied(struct world_member *member, uint64_t index);
+/* Of the same index: sessions and events as well. */
+void dumps_compare(struct world_member *member, const struct world_member *other);
 
 /* world_decisions.c */
 void decisions_check(struct world_member *member, uint64_t checkpoint_id); /* it was just created */

@@ -441,6 +441,7 @@ void state_checks_applied(struct world_member *member)
     if (summary.applied_index == 0)
         return;
     hash_compare(member, summary.applied_index, summary.state_hash);
+    dumps_applied(member, summary.applied_index);
     sim_trace_add(world->sim, summary.state_hash);
     if (summary.applied_index <= checks->index)
         return;
@@ -752,6 +753,7 @@ void state_checks_equal(struct world *world)
         if (first.length != other.length || memcmp(first.bytes, other.bytes, first.length) != 0)
             world_violation(world, "I5", "members %u and %u differ in the bytes of their state",
                             reference + 1, i + 1);
+        dumps_compare(member, &world->members[reference]);
         buf_close(&other);
     }
     buf_close(&first);
