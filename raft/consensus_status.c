@@ -98,10 +98,10 @@ static void peers_status(const struct consensus *consensus, struct consensus_sta
 static uint64_t quorum_age_ms(const struct consensus *consensus)
 {
     const struct raft_configuration *configuration = &consensus->raft.configuration;
-    uint64_t ages[SNAPSHOT_SERVERS_MAX];
+    uint64_t ages[CONSENSUS_MEMBERS_MAX];
     size_t count = 0, at;
 
-    for (unsigned i = 0; i < configuration->n && count < SNAPSHOT_SERVERS_MAX; i++) {
+    for (unsigned i = 0; i < configuration->n && count < CONSENSUS_MEMBERS_MAX; i++) {
         uint64_t id = configuration->servers[i].id, age = 0;
         if (configuration->servers[i].role != RAFT_VOTER)
             continue;

@@ -8,7 +8,7 @@
 #include "src/base/crc32c.h"
 #include "src/base/id.h"
 
-enum { FRAME_MAGIC = 0x46504b43, FRAME_VERSION = 1, ENTRY_HEADER_BYTES = 13, SERVERS_MAX = 64 };
+enum { FRAME_MAGIC = 0x46504b43, FRAME_VERSION = 1, ENTRY_HEADER_BYTES = 13 };
 
 /* ---- encoding ---- */
 
@@ -256,9 +256,9 @@ static bool configuration_plausible(const struct raft_buffer *buf)
     struct {
         uint64_t id;
         const char *address;
-    } servers[SERVERS_MAX];
+    } servers[CONSENSUS_MEMBERS_MAX];
 
-    if (reader.failed || format != 1 || count == 0 || count > SERVERS_MAX)
+    if (reader.failed || format != 1 || count == 0 || count > CONSENSUS_MEMBERS_MAX)
         return false;
     for (uint64_t i = 0; i < count; i++) {
         const uint8_t *end;

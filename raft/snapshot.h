@@ -18,7 +18,7 @@
 #include "raft/consensus.h"
 #include "raft/folder.h"
 
-enum { SNAPSHOTS_KEPT = 2, SNAPSHOT_HEADER_MAX_BYTES = 16384, SNAPSHOT_SERVERS_MAX = 64 };
+enum { SNAPSHOTS_KEPT = 2, SNAPSHOT_HEADER_MAX_BYTES = 16384 };
 
 struct snapshot_meta {
     uint64_t index;

@@ -283,6 +283,32 @@ static bool configuration_passes(uint64_t id, const char *address)
     return passes;
 }
 
+static bool configuration_of_passes(uint64_t count)
+{
+    struct buf buf = {0};
+    bool passes;
+
+    buf_put(&buf, 1, 1);
+    buf_put(&buf, count, 8);
+    for (uint64_t i = 1; i <= count; i++) {
+        char name[] = {'n', (char)('0' + i), '\0'};
+        buf_put(&buf, i, 8);
+        buf_append(&buf, name, sizeof(name));
+        buf_put(&buf, RAFT_VOTER, 1);
+    }
+    passes = entry_passes(RAFT_CHANGE, buf.bytes, buf.length);
+    buf_close(&buf);
+    return passes;
+}
+
+/* What is kept for each member has a place for that many. */
+static void a_configuration_of_more_members_than_a_cluster_may_have_is_refused(void **state)
+{
+    (void)state;
+    assert_true(configuration_of_passes(CONSENSUS_MEMBERS_MAX));
+    assert_false(configuration_of_passes(CONSENSUS_MEMBERS_MAX + 1));
+}
+
 /* libraft holds none such, and says so when it is built. */
 static void a_configuration_with_a_member_or_an_address_twice_is_refused(void **state)
 {
@@ -320,6 +346,7 @@ int main(void)
         cmocka_unit_test(an_oversized_frame_is_refused_from_its_header),
         cmocka_unit_test(lying_counts_and_lengths_are_refused),
         cmocka_unit_test(an_entry_that_no_log_can_hold_is_refused),
+        cmocka_unit_test(a_configuration_of_more_members_than_a_cluster_may_have_is_refused),
         cmocka_unit_test(a_configuration_with_a_member_or_an_address_twice_is_refused),
         cmocka_unit_test(entries_are_split_at_the_target_but_one_always_fits),
     };
