@@ -288,6 +288,19 @@ void bounds_straggler(struct world *world)
     straggler_stores(world, leader);
 }
 
+/* Where messages get lost within a connection (unruly), a snapshot's chunk may be among them, and the stall of its stream is noticed only
+ * after 30 s: that counts as not connected. */
+static bool well_connected(const struct world *world, const struct world_member *leader,
+                           const struct world_member *member)
+{
+    if (world->options.unruly &&
+        transfer_sending_to(&member_consensus(leader)->transfer, member->number + 1))
+        return false;
+    return member->up && !sim_paused(world->sim, member->number) &&
+           transport_connected(&member_consensus(leader)->transport, member->number + 1) &&
+           transport_connected(&member_consensus(member)->transport, leader->number + 1);
+}
+
 /* ---- L2 ---- */
 
 /* A running job, as the leader's evaluator saw it last. */
@@ -351,6 +364,26 @@ void bounds_close(struct world *world)
     free(world->cadence.rows);
 }
 
+/* Whoever serves commits, or soon serves no more; but where a snapshot's chunk got lost, members that answer and store nothing may be
+ * what makes a majority, and until they are filled no cycle's decisions are applied. */
+static bool may_commit(const struct world *world, const struct world_member *leader)
+{
+    const struct raft_configuration *configuration = &member_consensus(leader)->raft.configuration;
+    size_t voters = 0, stores = 0;
+
+    if (!world->options.unruly)
+        return true;
+    for (unsigned i = 0; i < configuration->n; i++) {
+        const struct world_member *member = &world->members[configuration->servers[i].id - 1];
+
+        if (configuration->servers[i].role != RAFT_VOTER)
+            continue;
+        voters++;
+        stores += member == leader || well_connected(world, leader, member);
+    }
+    return stores > voters / 2;
+}
+
 /* While somebody serves, cycles of the evaluator end, and each running job is evaluated anew: two of its intervals apart at most, in every
  * run. */
 void bounds_cadence(struct world *world)
@@ -358,10 +391,11 @@ void bounds_cadence(struct world *world)
     const struct world_member *leader = members_leader(world);
     uint64_t now_us = sim_now_us(world->sim), cycle_ms;
 
-    if (leader == NULL || sim_paused(world->sim, leader->number) ||
-        world->cadence.leader != leader->number + 1 || world->cadence.starts != leader->starts) {
-        world->cadence.leader =
-            leader == NULL || sim_paused(world->sim, leader->number) ? 0 : leader->number + 1;
+    if (leader != NULL && (sim_paused(world->sim, leader->number) || !may_commit(world, leader)))
+        leader = NULL;
+    if (leader == NULL || world->cadence.leader != leader->number + 1 ||
+        world->cadence.starts != leader->starts) {
+        world->cadence.leader = leader == NULL ? 0 : leader->number + 1;
         world->cadence.starts = leader == NULL ? 0 : leader->starts;
         world->cadence.since_us = now_us;
         for (uint32_t slot = 0; slot < world->cadence.row_count; slot++)
@@ -381,19 +415,7 @@ void bounds_cadence(struct world *world)
 
 /* ---- L5 ---- */
 
-static bool well_connected(struct world *world, const struct world_member *leader,
-                           const struct world_member *member)
-{
-    if (world->options.unruly &&
-        transfer_sending_to(&member_consensus(leader)->transfer, member->number + 1))
-        return false;
-    return member->up && !sim_paused(world->sim, member->number) &&
-           transport_connected(&member_consensus(leader)->transport, member->number + 1) &&
-           transport_connected(&member_consensus(member)->transport, leader->number + 1);
-}
-
-/* A member that is up and connected has after a while what was committed before. Where messages get lost within a connection (unruly), a
- * snapshot's chunk may be among them, and the stall of its stream is noticed only after 30 s: that counts as not connected. */
+/* A member that is up and connected has after a while what was committed before. */
 void bounds_lag(struct world *world)
 {
     const struct world_member *leader = members_leader(world);
