@@ -328,6 +328,7 @@ void dispatcher_free(struct dispatcher *dispatcher)
     dispatcher->broker->clock.timer_free(dispatcher->grant_timer);
     nodes_free(dispatcher->nodes);
     free(dispatcher->by_slot);
+    free(dispatcher->hello_by_slot);
     free(dispatcher->grant_ids);
     free(dispatcher->grant_best);
     queue_close(&dispatcher->queue);

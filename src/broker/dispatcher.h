@@ -2,9 +2,10 @@
  * agents' reports.
  *
  * Flow     applied state -> grants (dispatcher_grants.h) -> GrantBatch; fsm_take_changed_node() ->
- *          OrderSet on the stream of that node. Up: hello -> NodeSeen -> welcome; report ->
- *          NodeReport -> acknowledged after its commit; heartbeats only touch nodes.h. Everything
- *          sent is derived from applied state: another leader derives the same.
+ *          OrderSet on the stream of that node. Up: hello -> NodeSeen -> welcome, or where it tells
+ *          of another boot: welcome -> next message -> NodeSeen; report -> NodeReport ->
+ *          acknowledged after its commit; heartbeats only touch nodes.h. Everything sent is derived
+ *          from applied state: another leader derives the same.
  * Shapes   at most one stream per node, the newest wins; at most DISPATCHER_REPORTS_MAX reports of
  *          one stream in flight; one GrantBatch in flight.
  * Errors   a stream ends with FAILED_PRECONDITION and the trailer ckpt-leader-hint when this member

@@ -45,7 +45,9 @@ struct dispatcher {
     struct list sessions;
     size_t attached_count;
     struct session **by_slot; /* the attached stream of each node, NULL: none */
+    uint64_t *hello_by_slot;  /* number of the node's newest hello, 0: none */
     uint32_t slot_count;
+    uint64_t hellos;
 };
 
 /* dispatcher_session.c */

@@ -1,7 +1,8 @@
 /* The agents' streams: ckpt.v1.AgentService/Session.
  *
  * Flow     hello -> NodeSeen (when it changes something) -> welcome, order set; report -> NodeReport -> acknowledgement of all
- *          that is committed; an order set again whenever the state changed the node's orders.
+ *          that is committed; an order set again whenever the state changed the node's orders. A hello of another boot than the
+ *          state's is welcomed first, and believed with the next message: it may have been under way since before that boot.
  * Shapes   a session lives until its call has ended and the last of its proposals was answered. One attached session per
  *          node slot. While a stream's buffer is full only the newest order set waits, as a flag.
  * Errors   dispatcher.h. After a failed proposal the stream ends: the agent comes back and repeats what is open.
@@ -31,10 +32,13 @@ struct session {
     struct dispatcher *dispatcher;
     struct rpc_call *call; /* NULL: ended, waits for its proposals */
     bool greeted;          /* hello came */
+    bool doubted;          /* it was of another boot: nothing has come since */
+    bool welcomed;         /* before it was attached */
     bool blocked;          /* the stream's buffer is full */
     bool dirty;            /* orders changed while blocked */
     uint32_t slot;         /* SLOT_NONE: not attached */
     uint32_t pending;      /* proposals in flight */
+    uint64_t hello_number; /* of all that came to this member */
     char node_id[SESSION_TEXT_BYTES];
     char boot_id[SESSION_TEXT_BYTES];
     char version[SESSION_TEXT_BYTES];
@@ -176,6 +180,10 @@ static struct session **slot_entry(struct dispatcher *dispatcher, uint32_t slot)
             check_realloc(dispatcher->by_slot, count, sizeof(*dispatcher->by_slot));
         memset(dispatcher->by_slot + dispatcher->slot_count, 0,
                (count - dispatcher->slot_count) * sizeof(*dispatcher->by_slot));
+        dispatcher->hello_by_slot =
+            check_realloc(dispatcher->hello_by_slot, count, sizeof(*dispatcher->hello_by_slot));
+        memset(dispatcher->hello_by_slot + dispatcher->slot_count, 0,
+               (count - dispatcher->slot_count) * sizeof(*dispatcher->hello_by_slot));
         dispatcher->slot_count = count;
     }
     return &dispatcher->by_slot[slot];
@@ -198,7 +206,10 @@ static void session_attach(struct session *session)
     nodes_heard(dispatcher->nodes, node->slot, NULL);
     log_info("agent_connected", "node=%s boot=%s version=%s acknowledged=%" PRIu64, node->id,
              session->boot_id, session->version, node->last_report_sequence);
-    session_send_welcome(session, node);
+    if (session->welcomed)
+        session_send_ack(session);
+    else
+        session_send_welcome(session, node);
     session_send_orders(session);
 }
 
@@ -218,7 +229,7 @@ static void on_seen(void *data, const struct err *failed, const struct fsm_outco
         session_attach(session);
 }
 
-static void propose_seen(struct session *session, Ckpt__Log__V1__NodeState state)
+static void propose_seen(struct session *session, const struct fsm_node *node)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
     Ckpt__Log__V1__NodeSeen seen = CKPT__LOG__V1__NODE_SEEN__INIT;
@@ -226,7 +237,9 @@ static void propose_seen(struct session *session, Ckpt__Log__V1__NodeState state
     seen.node_id = session->node_id;
     seen.boot_id = session->boot_id;
     seen.version = session->version;
-    seen.state = state;
+    seen.state = node != NULL && node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING
+                     ? node->state
+                     : CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY;
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_SEEN;
     command.node_seen = &seen;
     session->pending++;
@@ -261,6 +274,50 @@ static void note_fence(struct broker *broker, const Ckpt__V1__AgentHello *hello)
     counters->fence_term = hello->highest_term;
 }
 
+/* What runs on the node would count as gone. A boot that is over sends nothing any more, so it cannot answer the welcome. */
+static bool hello_of_other_boot(const struct session *session, const struct fsm_node *node)
+{
+    return node != NULL && node->boot_id[0] != '\0' && session->boot_id[0] != '\0' &&
+           strcmp(node->boot_id, session->boot_id) != 0;
+}
+
+static void session_doubt(struct session *session, const struct fsm_node *node)
+{
+    session->doubted = true;
+    session->welcomed = true;
+    session_send_welcome(session, node);
+}
+
+/* It was alive after its welcome, but for when a newer one said hello since. Returns whether the session goes on. */
+static bool session_believe(struct session *session)
+{
+    struct dispatcher *dispatcher = session->dispatcher;
+    const struct fsm_node *node = fsm_node_find(session_fsm(session), session->node_id);
+
+    session->doubted = false;
+    if (node != NULL) {
+        slot_entry(dispatcher, node->slot);
+        if (dispatcher->hello_by_slot[node->slot] > session->hello_number) {
+            session_finish(session, RPC_ABORTED, "replaced by a newer stream of the same node");
+            return false;
+        }
+    }
+    propose_seen(session, node);
+    return true;
+}
+
+static void note_hello(struct session *session, const struct fsm_node *node)
+{
+    struct dispatcher *dispatcher = session->dispatcher;
+
+    session->hello_number = ++dispatcher->hellos;
+    if (node == NULL)
+        return;
+    slot_entry(dispatcher, node->slot);
+    dispatcher->hello_by_slot[node->slot] = session->hello_number;
+    nodes_heard(dispatcher->nodes, node->slot, NULL); /* now, or it is found silent meanwhile */
+}
+
 static void take_hello(struct session *session, const Ckpt__V1__AgentHello *hello)
 {
     const struct fsm_node *node;
@@ -286,18 +343,16 @@ static void take_hello(struct session *session, const Ckpt__V1__AgentHello *hell
     snprintf(session->version, sizeof(session->version), "%s", hello->version);
     running_take_all(&session->running, hello->running, hello->n_running);
     node = fsm_node_find(session_fsm(session), session->node_id);
-    if (node != NULL) /* now, or it is found silent while its hello is committed */
-        nodes_heard(session->dispatcher->nodes, node->slot, NULL);
+    note_hello(session, node);
     if (node != NULL && strcmp(node->boot_id, session->boot_id) == 0 &&
         strcmp(node->version, session->version) == 0 &&
         (node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY ||
          node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING))
         session_attach(session);
+    else if (hello_of_other_boot(session, node))
+        session_doubt(session, node);
     else
-        propose_seen(session,
-                     node != NULL && node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING
-                         ? node->state
-                         : CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
+        propose_seen(session, node);
 }
 
 /* ---- reports ---------------------------------------------------------------------------------------------------------- */
@@ -395,6 +450,9 @@ static void take_message(struct session *session, Ckpt__V1__AgentUp *up)
         session_finish(session, RPC_INVALID_ARGUMENT, "the first message must be hello");
         return;
     }
+    if (session->doubted && up->body_case != CKPT__V1__AGENT_UP__BODY_HELLO &&
+        !session_believe(session))
+        return;
     switch (up->body_case) {
     case CKPT__V1__AGENT_UP__BODY_HELLO:
         take_hello(session, up->hello);

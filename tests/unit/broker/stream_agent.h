@@ -62,19 +62,25 @@ static void send_up(struct agent *agent, const Ckpt__V1__AgentUp *up)
     rpc_client_call_send(agent->call, bytes, length);
 }
 
-static void hello(struct agent *agent, const char *node_id)
+static void hello_of_boot(struct agent *agent, const char *node_id, const char *boot_id)
 {
     Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
     Ckpt__V1__AgentHello message = CKPT__V1__AGENT_HELLO__INIT;
-    char id[64];
+    char id[64], boot[64];
 
     snprintf(id, sizeof(id), "%s", node_id);
+    snprintf(boot, sizeof(boot), "%s", boot_id);
     message.node_id = id;
-    message.boot_id = (char[]){"boot-1"};
+    message.boot_id = boot;
     message.version = (char[]){"0.1.0"};
     up.body_case = CKPT__V1__AGENT_UP__BODY_HELLO;
     up.hello = &message;
     send_up(agent, &up);
+}
+
+static void hello(struct agent *agent, const char *node_id)
+{
+    hello_of_boot(agent, node_id, "boot-1");
 }
 
 static void report(struct agent *agent, Ckpt__V1__AgentReport *message)

@@ -250,6 +250,58 @@ static void the_newest_stream_of_a_node_replaces_the_older(void **state)
     assert_true(dispatcher_node_connected(stand->fake->broker.dispatcher, "node-1", &age_ms));
 }
 
+static const char *boot_of(const struct stand *stand, const char *node_id)
+{
+    return fsm_node_find(stand->fake->replica.fsm, node_id)->boot_id;
+}
+
+static void hello_is_welcomed(struct stand *stand, struct agent *agent, const char *boot_id)
+{
+    open_stream(agent);
+    hello_of_boot(agent, "node-1", boot_id);
+    await(stand, agent->count == 1);
+    assert_int_equal(agent->downs[0]->body_case, CKPT__V1__AGENT_DOWN__BODY_WELCOME);
+    assert_uint_equal(stand->fake->replica.waiting_count, 0);
+}
+
+/* I30: it may have been under way since before the node booted; what runs there would count as gone. */
+static void a_hello_of_another_boot_is_believed_with_the_next_message(void **state)
+{
+    struct stand *stand = *state;
+    struct agent *before = &stand->agents[0], *agent = &stand->agents[1];
+
+    fake_serve(stand->fake);
+    connect_agent(stand, before, "node-1");
+    hello_is_welcomed(stand, agent, "boot-2");
+    assert_false(before->ended);
+    assert_string_equal(boot_of(stand, "node-1"), "boot-1");
+    heartbeat(agent, 1);
+    await(stand, before->ended);
+    assert_string_equal(boot_of(stand, "node-1"), "boot-2");
+    await(stand, orders(agent) != NULL);
+    assert_uint_equal(dispatcher_connected_count(stand->fake->broker.dispatcher), 1);
+    report_started(agent, 1, 1, 1);
+    await(stand, acknowledged(agent) == 1);
+}
+
+static void what_a_boot_says_after_the_hello_of_the_next_one_is_not_believed(void **state)
+{
+    struct stand *stand = *state;
+    struct agent *late = &stand->agents[1], *agent = &stand->agents[0];
+
+    fake_serve(stand->fake);
+    connect_agent(stand, agent, "node-1");
+    hello_is_welcomed(stand, late, "boot-2");
+    agent_close(agent);
+    hello_is_welcomed(stand, agent, "boot-3");
+    report_started(agent, 1, 1, 1);
+    await(stand, acknowledged(agent) == 1);
+    heartbeat(late, 1);
+    await(stand, late->ended);
+    assert_int_equal(late->status, RPC_ABORTED);
+    assert_string_equal(boot_of(stand, "node-1"), "boot-3");
+}
+
 static void heartbeats_keep_a_node_ready_and_cost_no_log_entry(void **state)
 {
     struct stand *stand = *state;
@@ -469,6 +521,8 @@ int main(void)
         TEST(reports_in_a_row_are_acknowledged_in_order),
         TEST(a_report_whose_number_skips_ends_the_stream),
         TEST(the_newest_stream_of_a_node_replaces_the_older),
+        TEST(a_hello_of_another_boot_is_believed_with_the_next_message),
+        TEST(what_a_boot_says_after_the_hello_of_the_next_one_is_not_believed),
         TEST(heartbeats_keep_a_node_ready_and_cost_no_log_entry),
         TEST(a_follower_refuses_with_the_leaders_address),
         TEST(streams_end_with_leadership_and_go_on_with_the_next_leader),
