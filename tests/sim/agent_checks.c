@@ -12,10 +12,11 @@
 #include "tests/sim/world_internal.h"
 
 enum {
-    LATE_US = 500000,       /* that a timer of an agent that runs may be late */
-    KILL_LATE_US = 2000000, /* from SIGKILL until nothing of the group lives */
-    FORGOTTEN_US = 2000000, /* that a walltime has ended for, on a clock that is a little wrong */
-    LOOK_US = 20000,        /* at timers, which many events do not move */
+    LATE_US = 500000,         /* that a timer of an agent that runs may be late */
+    KILL_LATE_US = 2000000,   /* from SIGKILL until nothing of the group lives */
+    FORGOTTEN_US = 2000000,   /* that a walltime has ended for, on a clock that is a little wrong */
+    WALLTIME_EARLY_MS = 6000, /* that an agent may have been told */
+    LOOK_US = 20000,          /* at timers, which many events do not move */
     STRAY_MAX_US =
         8000000, /* from when all members are equal until nothing lives where its job left: an
                     agent may wait 5 s for the welcome of one that leads no more */
@@ -313,6 +314,26 @@ static void check_orders_new(struct agent_checks *checks, struct agent_machine *
                         id, index, machine->name, orders->index);
 }
 
+/* I33, I39: of this run, by what was asked for; not where the leaders' clocks are set. */
+static void check_walltime_over(struct agent_checks *checks, const struct agent_machine *machine,
+                                const struct ledger_entry *entry)
+{
+    const struct world_job *job = job_find(checks->world, entry->allocation_id);
+    uint64_t ran_ms;
+
+    if (job == NULL || job->walltime_min_ms == 0)
+        world_violation(checks->world, "I39", "%s is ended on %s by a walltime that it never had",
+                        entry->allocation_id, machine->name);
+    if (checks->world->options.clock_steps > 0 || checks->world->options.drift ||
+        !state_checks_is_life(checks->world, job, agent_of(machine), entry->life))
+        return;
+    ran_ms = sim_wall_ms(machine->sim, 0) - state_checks_started_ms(checks->world, job);
+    if (ran_ms + WALLTIME_EARLY_MS < job->walltime_min_ms)
+        world_violation(checks->world, "I33",
+                        "%s is ended on %s by its walltime of %" PRIu64 " ms after %" PRIu64 " ms",
+                        entry->allocation_id, machine->name, job->walltime_min_ms, ran_ms);
+}
+
 /* I39: a leader has told it to, or the walltime has; whoever is alone ends nobody. */
 static void check_ordered(struct agent_checks *checks, struct agent_machine *machine,
                           const struct allocation *allocation)
@@ -321,8 +342,10 @@ static void check_ordered(struct agent_checks *checks, struct agent_machine *mac
     const struct rank *rank = rank_of(checks, agent_of(machine), entry->allocation_id);
     bool walltime = entry->end_reason == CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED;
 
-    if (walltime && (entry->walltime_ms != 0 || entry->deadline_us != 0))
+    if (walltime) {
+        check_walltime_over(checks, machine, entry);
         return;
+    }
     if (!rank->ordered || entry->life > rank->ordered_life)
         world_violation(checks->world, "I39",
                         "%s, life %" PRIx64 ", is ended on %s for reason %d, and no order said so",
@@ -341,8 +364,7 @@ static void check_terminated(struct agent_checks *checks, struct agent_machine *
         checks->counters.terminated++;
         check_orders_new(checks, machine, allocation);
         check_ordered(checks, machine, allocation);
-        world_terminated(checks->world, agent_of(machine), allocation->entry.allocation_id,
-                         allocation->entry.life);
+        world_terminated(checks->world, agent_of(machine), allocation->entry.allocation_id);
     }
 }
 
@@ -481,6 +503,9 @@ static void check_report(struct agent_checks *checks, const struct agent_machine
             report->checkpoint_id;
     if (report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED)
         rank_of(checks, agent_of(machine), report->allocation_id)->began_sequence = kept->sequence;
+    if (report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED &&
+        report->exit_status == 0 && job_find(checks->world, report->allocation_id) != NULL)
+        job_find(checks->world, report->allocation_id)->finished_us = sim_now_us(machine->sim);
     over = report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_TERMINATED ||
            report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_WALLTIME_KILLED ||
            report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED;

@@ -535,7 +535,7 @@ static void application_tick(struct process *process, unsigned job, uint64_t now
     if (!application->runs)
         return;
     if (application->stop_us != 0 && now >= application->stop_us) {
-        world_terminated(process->world, process->number, process->world->jobs[job].id, 0);
+        world_terminated(process->world, process->number, process->world->jobs[job].id);
         application_ends(process, job, REPORT(TERMINATED));
     } else if (application->wall_us != 0 &&
                now >= application->wall_us + application->grace_ms * 1000) {

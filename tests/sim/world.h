@@ -99,9 +99,12 @@ struct world_job {
     bool scaled;         /* others were asked for, or were its own before */
     uint32_t preemption_class;
     bool sensitive;
-    bool borrowed; /* its nodes, of "lender" */
-    bool runs;     /* as its scheduler knows */
-    bool ended;    /* a scheduler has asked for its end: that is at once */
+    bool borrowed;            /* its nodes, of "lender" */
+    bool runs;                /* as its scheduler knows */
+    bool ended;               /* a scheduler has asked for its end: that is at once */
+    bool forced;              /* ... for other nodes at once, or may have */
+    uint64_t finished_us;     /* when one of its parts ended by itself with status 0, last */
+    uint64_t walltime_min_ms; /* of all that were asked for; 0: none was */
 };
 
 /* What runs on compute nodes. Processes belong to the implementation; `agent` counts from 0. */
@@ -153,9 +156,7 @@ void world_asked(struct world *world, unsigned agent, const char *allocation_id,
 void world_shard_written(struct world *world, unsigned agent, const char *allocation_id,
                          uint64_t checkpoint_id, uint32_t attempt);
 /* The application was told to end, or was killed, by the agent: I30, I39. */
-/* life: of the part whose application is ended; 0: not told. */
-void world_terminated(struct world *world, unsigned agent, const char *allocation_id,
-                      uint64_t life);
+void world_terminated(struct world *world, unsigned agent, const char *allocation_id);
 /* Orders that an agent has taken: I20, I39. */
 void world_ordered(struct world *world, unsigned agent, const Ckpt__V1__OrderSet *orders);
 /* A checkpoint's folder was removed at the destination: I28. */

@@ -13,6 +13,7 @@
 #include "tests/sim/world_internal.h"
 
 #define CHECKPOINT(name) CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name
+#define EVENT(name)      CKPT__V1__EVENT_KIND__EVENT_KIND_##name
 #define REASON(name)     CKPT__V1__REASON__REASON_##name
 
 /* From this index on. */
@@ -30,6 +31,10 @@ struct wants {
 struct end_checks {
     struct wants wants[WORLD_JOBS_MAX][WORLD_AGENTS_MAX];
     bool terminating[WORLD_JOBS_MAX]; /* as of the last entry */
+    struct {
+        uint64_t *indexes;
+        size_t count, capacity;
+    } moves[WORLD_JOBS_MAX];
 };
 
 void ends_init(struct world *world)
@@ -42,7 +47,41 @@ void ends_close(struct world *world)
     for (unsigned job = 0; job < WORLD_JOBS_MAX; job++)
         for (unsigned agent = 0; agent < WORLD_AGENTS_MAX; agent++)
             free(world->ends->wants[job][agent].items);
+    for (unsigned job = 0; job < WORLD_JOBS_MAX; job++)
+        free(world->ends->moves[job].indexes);
     free(world->ends);
+}
+
+/* ---- moves ---- */
+
+static void job_moved(struct world *world, unsigned job, uint64_t index)
+{
+    size_t *capacity = &world->ends->moves[job].capacity;
+
+    if (world->ends->moves[job].count == *capacity) {
+        *capacity = *capacity == 0 ? 8 : 2 * *capacity;
+        world->ends->moves[job].indexes =
+            check_realloc(world->ends->moves[job].indexes, *capacity, sizeof(uint64_t));
+    }
+    world->ends->moves[job].indexes[world->ends->moves[job].count++] = index;
+}
+
+void ends_event(struct world *world, const Ckpt__V1__Event *event, uint64_t index)
+{
+    const struct world_job *job = job_find(world, event->allocation_id);
+
+    if (job == NULL ||
+        (event->kind != EVENT(ALLOCATION_STATE) && event->kind != EVENT(ALLOCATION_REGISTERED)))
+        return;
+    job_moved(world, (unsigned)(job - world->jobs), index);
+}
+
+bool ends_moved_at(const struct world *world, unsigned job, uint64_t index)
+{
+    for (size_t i = world->ends->moves[job].count; i > 0; i--)
+        if (world->ends->moves[job].indexes[i - 1] == index)
+            return true;
+    return false;
 }
 
 /* ---- what is wanted ---- */
@@ -146,21 +185,42 @@ void world_ordered(struct world *world, unsigned agent, const Ckpt__V1__OrderSet
 
 /* ---- why ---- */
 
-/* Who is saved before it ends is told to end when it is saved, or when that has failed or is no use: nobody for less. */
+/* It may compute again less than a checkpoint takes (kill-and-yield). */
+static bool cheap(const struct fsm_allocation *allocation)
+{
+    return allocation->strategy == CKPT__V1__STRATEGY__STRATEGY_AUTO &&
+           allocation->last_complete_id != 0;
+}
+
+/* None can be written: nowhere, or not by all. */
+static bool unsavable(const struct world *world, const struct fsm *fsm,
+                      const struct fsm_allocation *allocation)
+{
+    const struct world_job *job = job_find((struct world *)(uintptr_t)world, allocation->id);
+
+    return allocation->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE ||
+           victims_targets_moved(world) || /* in this entry, before or after it was taken */
+           !fsm_target_at(fsm, allocation->target_slot)->available ||
+           job->finished_us > state_checks_began_us(world, job);
+}
+
+/* Who is saved before it ends is told to end when that has ended, in this entry; a victim without when it costs less, or cannot be. Nobody
+ * for less. */
 static void cause_check(struct world *world, const struct fsm *fsm,
-                        const struct fsm_allocation *allocation)
+                        const struct fsm_allocation *allocation, uint64_t index)
 {
     uint64_t id = state_checks_newest(world, allocation->id);
     const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fsm, id);
-    Ckpt__V1__CheckpointState state =
-        checkpoint == NULL ? CHECKPOINT(UNSPECIFIED) : checkpoint->state;
+    Ckpt__V1__CheckpointState state = checkpoint == NULL || !state_checks_ended_at(world, id, index)
+                                          ? CHECKPOINT(UNSPECIFIED)
+                                          : checkpoint->state;
     bool taken = victims_taken_now(world, allocation->id), holds = true;
     bool saved = state == CHECKPOINT(COMPLETE) &&
                  checkpoint->after != CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE;
 
     switch (allocation->terminate_reason) {
     case REASON(PREEMPTED):
-        holds = saved || taken;
+        holds = saved || (taken && cheap(allocation));
         break;
     case REASON(MIGRATED):
     case REASON(ENDED_BY_SCHEDULER):
@@ -170,7 +230,8 @@ static void cause_check(struct world *world, const struct fsm *fsm,
         holds = state == CHECKPOINT(TIMED_OUT);
         break;
     case REASON(PREEMPTED_WITHOUT_CHECKPOINT):
-        holds = taken || state == CHECKPOINT(FAILED) || victims_forced(fsm, allocation);
+        holds = state == CHECKPOINT(FAILED) || (taken && unsavable(world, fsm, allocation)) ||
+                victims_forced(fsm, allocation);
         break;
     default: /* a node, the application, the walltime */
         break;
@@ -179,7 +240,7 @@ static void cause_check(struct world *world, const struct fsm *fsm,
         world_violation(world, "I30",
                         "%s is told to end for reason %s, its last checkpoint %" PRIx64 " is %s",
                         allocation->id, fsm_reason_name(allocation->terminate_reason), id,
-                        checkpoint == NULL ? "none" : fsm_checkpoint_state_name(state));
+                        checkpoint == NULL ? "none" : fsm_checkpoint_state_name(checkpoint->state));
 }
 
 void ends_applied(struct world *world, const struct fsm *fsm, uint64_t index)
@@ -192,7 +253,7 @@ void ends_applied(struct world *world, const struct fsm *fsm, uint64_t index)
             continue; /* not yet */
         wants_note(world, fsm, allocation, job, index);
         if (terminating && !world->ends->terminating[job])
-            cause_check(world, fsm, allocation);
+            cause_check(world, fsm, allocation, index);
         world->ends->terminating[job] = terminating;
     }
 }

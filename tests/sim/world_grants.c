@@ -1,4 +1,4 @@
-/* The order in which an outage's end lets checkpoints go on: L3.
+/* The order in which an outage's end lets checkpoints go on, and the time that one has which stops a victim: L3, L4.
  *
  * Flow     what was paused is REQUESTED again when its destination is back, with what would be lost now; grants take it in that order, before
  *          all that was not paused. Whoever has a deadline may be granted beside them, beyond the budget.
@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "fsm/limits.h"
 #include "src/base/check.h"
 #include "tests/sim/world_internal.h"
 
@@ -28,7 +29,16 @@ struct job_seen {
     uint64_t gpu_count;
 };
 
+/* One that stops a victim, since it was dispatched as such, or paused before. */
+struct stop {
+    uint64_t id;
+    uint32_t paused, attempt;
+    uint64_t begins_ms; /* of the state's clock: its first attempt was dispatched, or heard of */
+    uint64_t timeout_ms;
+};
+
 struct grant_checks {
+    struct stop stops[WORLD_JOBS_MAX];
     struct job_seen seen[WORLD_JOBS_MAX];
     struct resumed jobs[WORLD_JOBS_MAX];
     uint64_t entry; /* counts them */
@@ -132,6 +142,36 @@ void grants_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Ev
         resumed_note(world, fsm, (unsigned)(job - world->jobs), event->checkpoint_id);
 }
 
+/* L4: all attempts share one and a half timeouts, and what was put off; a node's first word of it may be late by REPORT_SLACK. */
+static void stop_check(struct world *world, const struct fsm *fsm, unsigned number,
+                       const struct fsm_allocation *allocation)
+{
+    struct stop *stop = &world->grants->stops[number];
+    const struct fsm_checkpoint *checkpoint =
+        fsm_checkpoint_find(fsm, allocation->active_checkpoint_id);
+    uint64_t most_ms;
+
+    if (checkpoint == NULL || checkpoint->purpose != CKPT__V1__PURPOSE__PURPOSE_PREEMPT ||
+        (checkpoint->state != CHECKPOINT(DISPATCHED) && checkpoint->state != CHECKPOINT(WRITING)))
+        return;
+    if (stop->id != checkpoint->id || stop->paused != checkpoint->paused_count)
+        *stop = (struct stop){checkpoint->id, checkpoint->paused_count, checkpoint->attempt,
+                              checkpoint->dispatched_at_ms, 0};
+    if (stop->attempt == checkpoint->attempt && checkpoint->started_at_ms > stop->begins_ms)
+        stop->begins_ms = checkpoint->started_at_ms;
+    if (stop->attempt == checkpoint->attempt && stop->timeout_ms < checkpoint->timeout_ms)
+        stop->timeout_ms = checkpoint->timeout_ms; /* with its extension and what was put off */
+    most_ms =
+        stop->timeout_ms + stop->timeout_ms / 2 + checkpoint->deferred_ms + FSM_REPORT_SLACK_MAX_MS;
+    if (checkpoint->deadline_ms > stop->begins_ms + most_ms &&
+        checkpoint->deadline_ms > checkpoint->dispatched_at_ms + 1) /* too late, and ends at once */
+        world_violation(world, "L4",
+                        "checkpoint %" PRIx64 " stops %s since %" PRIu64
+                        " ms, attempt %u may last %" PRIu64 " ms from then, of %" PRIu64,
+                        checkpoint->id, allocation->id, stop->begins_ms, checkpoint->attempt,
+                        checkpoint->deadline_ms - stop->begins_ms, most_ms);
+}
+
 void grants_applied(struct world *world, const struct fsm *fsm)
 {
     struct grant_checks *checks = world->grants;
@@ -140,6 +180,7 @@ void grants_applied(struct world *world, const struct fsm *fsm)
         const struct fsm_allocation *allocation = fsm_allocation_find(fsm, world->jobs[job].id);
         if (allocation == NULL)
             continue;
+        stop_check(world, fsm, job, allocation);
         checks->jobs[job].held |= allocation->terminating || allocation->leaving;
         checks->seen[job] =
             (struct job_seen){allocation->last_complete_snapshot_ms, allocation->gpu_count};

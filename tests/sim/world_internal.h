@@ -279,6 +279,16 @@ uint64_t state_checks_events_by(const struct world *world, uint64_t index);
 uint64_t state_checks_newest(const struct world *world, const char *allocation_id);
 /* I20: an order of that index for an attempt: in that state it was dispatched, and had not ended. */
 void state_checks_ordered(struct world *world, const Ckpt__V1__Order *order, uint64_t index);
+/* Somebody asks for its end; it ended in the entry of that index. */
+void state_checks_cancel(struct world *world, uint64_t checkpoint_id);
+bool state_checks_ended_at(struct world *world, uint64_t checkpoint_id, uint64_t index);
+/* When it was started, the last time. */
+uint64_t state_checks_began_us(const struct world *world, const struct world_job *job);
+/* ... by the state's clock. */
+uint64_t state_checks_started_ms(const struct world *world, const struct world_job *job);
+/* The life is that of its part on the node now. */
+bool state_checks_is_life(const struct world *world, const struct world_job *job, unsigned agent,
+                          uint64_t life);
 /* The agents that have written a shard of its last attempt. */
 uint32_t state_checks_shards(struct world *world, uint64_t checkpoint_id);
 /* The node is one of the allocation's in the newest committed state. */
@@ -310,10 +320,14 @@ void victims_close(struct world *world);
 void victims_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event);
 void victims_applied(struct world *world, const struct fsm *fsm);
 /* The entry that was just applied made it a victim; what it is one of forces, in an outage. */
+bool victims_targets_moved(const struct world *world);
 bool victims_taken_now(const struct world *world, const char *allocation_id);
 bool victims_forced(const struct fsm *fsm, const struct fsm_allocation *allocation);
 
 /* world_ends.c */
+/* The allocation moved to another state in the entry of that index. */
+bool ends_moved_at(const struct world *world, unsigned job, uint64_t index);
+void ends_event(struct world *world, const Ckpt__V1__Event *event, uint64_t index);
 void ends_init(struct world *world);
 void ends_close(struct world *world);
 void ends_applied(struct world *world, const struct fsm *fsm, uint64_t index); /* before victims_ */

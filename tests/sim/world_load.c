@@ -46,7 +46,14 @@ struct scheduler {
     uint64_t active_seen; /* a checkpoint that a read told of */
 };
 
-enum effect { EFFECT_NONE, EFFECT_REGISTER, EFFECT_END, EFFECT_RESTART, EFFECT_PREEMPT };
+enum effect {
+    EFFECT_NONE,
+    EFFECT_REGISTER,
+    EFFECT_END,
+    EFFECT_RESTART,
+    EFFECT_PREEMPT,
+    EFFECT_CANCEL
+};
 
 struct request {
     struct scheduler *scheduler;
@@ -62,6 +69,7 @@ struct request {
     bool reclaims;
     uint32_t node_mask; /* where it runs from then on; 0: as before */
     uint64_t known;     /* index that was acknowledged when it was made */
+    bool late;          /* all is well: somebody answers */
     bool repeats;       /* a request that was answered before, with these: */
     uint64_t index, id;
 };
@@ -129,9 +137,10 @@ static void repetition_check(const struct request *request, int status, const ch
 
     struct world *world = request->scheduler->world;
 
-    if (status == RPC_DEADLINE_EXCEEDED || status == RPC_UNAVAILABLE ||
-        status == RPC_RESOURCE_EXHAUSTED ||
-        (status == RPC_FAILED_PRECONDITION && strncmp(text, "NOT_LEADER", 10) == 0))
+    if (!request->late &&
+        (status == RPC_DEADLINE_EXCEEDED || status == RPC_UNAVAILABLE ||
+         status == RPC_RESOURCE_EXHAUSTED ||
+         (status == RPC_FAILED_PRECONDITION && strncmp(text, "NOT_LEADER", 10) == 0)))
         return; /* nobody answered it */
     if (status != RPC_OK)
         world_violation(world, "I6",
@@ -144,12 +153,30 @@ static void repetition_check(const struct request *request, int status, const ch
                         request->method, request->index, outcome.index);
 }
 
+/* I6: it was done in the entry that the answer names. */
+static void effect_check(const struct request *request, const Ckpt__V1__MutationReply *reply)
+{
+    struct world *world = request->scheduler->world;
+    bool done = true;
+
+    if (request->effect == EFFECT_REGISTER || request->effect == EFFECT_END ||
+        request->effect == EFFECT_RESTART)
+        done = ends_moved_at(world, request->job, reply->index);
+    else if (request->effect == EFFECT_CANCEL)
+        done = state_checks_ended_at(world, reply->checkpoint_id, reply->index);
+    if (!done)
+        world_violation(world, "I6",
+                        "%s of %s is acknowledged at index %" PRIu64 ", which did nothing of it",
+                        request->method, world->jobs[request->job].id, reply->index);
+}
+
 static void mutation_ended(struct request *request, const Ckpt__V1__MutationReply *reply)
 {
     struct world *world = request->scheduler->world;
     struct world_job *job = &world->jobs[request->job];
 
     history_answered(world, request->known, reply->index, true, request->method);
+    effect_check(request, reply);
     if (request->operation != NO_OPERATION)
         history_end(world, request->operation, request->value, reply->index);
     keep(request, &reply->base);
@@ -243,6 +270,7 @@ static void request_send(struct scheduler *scheduler, const struct request *requ
     *own = *request;
     own->scheduler = scheduler;
     own->known = history_acknowledged(scheduler->world);
+    own->late = scheduler->stopped;
     own->type = message->descriptor;
     own->length = protobuf_c_message_get_packed_size(message);
     own->bytes = check_alloc(own->length + 1);
@@ -300,7 +328,7 @@ static void do_register(struct scheduler *scheduler)
     spec.strategy = sim_chance(sim, 4) ? CKPT__V1__STRATEGY__STRATEGY_MANUAL
                                        : CKPT__V1__STRATEGY__STRATEGY_AUTO;
     if (sim_chance(sim, 5))
-        spec.walltime_ms = 8000 + sim_random(sim, 40000);
+        spec.walltime_ms = job->walltime_min_ms = 8000 + sim_random(sim, 40000);
     if (world->options.targets > 1 && sim_chance(sim, 2))
         spec.target_id = world->targets[1].id;
     spec.requeue_policy = (Ckpt__V1__RequeuePolicy)sim_random(sim, 4);
@@ -332,14 +360,19 @@ static void update_draw(struct world *world, struct world_job *job,
 
     if (sim_chance(sim, 6))
         message->walltime_ms = 8000 + sim_random(sim, 80000);
+    if (message->walltime_ms != 0 &&
+        (job->walltime_min_ms == 0 || message->walltime_ms < job->walltime_min_ms))
+        job->walltime_min_ms = message->walltime_ms;
     if (sim_chance(sim, 8))
         message->strategy = (Ckpt__V1__Strategy)(1 + sim_random(sim, 3));
+    job->forced |= message->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE;
     if (sim_chance(sim, 5))
         return;
     places_fill(world, places_draw(world, job), job->borrowed, shares);
     message->nodes = shares->pointers;
     message->n_nodes = shares->count;
     message->force = sim_chance(sim, 5);
+    job->forced |= message->force;
 }
 
 static void do_update(struct scheduler *scheduler)
@@ -391,13 +424,15 @@ static void do_cancel(struct scheduler *scheduler)
 {
     Ckpt__V1__CancelCheckpointRequest message = CKPT__V1__CANCEL_CHECKPOINT_REQUEST__INIT;
     struct request request = {.method = "BrokerService/CancelCheckpoint",
-                              .operation = NO_OPERATION};
+                              .operation = NO_OPERATION,
+                              .effect = EFFECT_CANCEL};
     char id[48];
 
     if (scheduler->active_seen == 0)
         return;
     message.request_id = request_id(scheduler, id);
     message.checkpoint_id = scheduler->active_seen;
+    state_checks_cancel(scheduler->world, scheduler->active_seen);
     request_send(scheduler, &request, &message.base);
 }
 
@@ -646,7 +681,8 @@ void load_repeat(struct world *world)
         unsigned before = sim_enter(world->sim, WORLD_SCHEDULER_NODE + i);
 
         for (unsigned n = 0; n < count && n < IN_FLIGHT_MAX; n++)
-            repeat(scheduler, &scheduler->kept[sim_random(world->sim, count)]);
+            repeat(scheduler,
+                   &scheduler->kept[count <= IN_FLIGHT_MAX ? n : n * count / IN_FLIGHT_MAX]);
         sim_leave(world->sim, before);
     }
 }

@@ -18,12 +18,8 @@
 #define ALLOCATION(name) CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
 #define EVENT(name)      CKPT__V1__EVENT_KIND__EVENT_KIND_##name
 
-enum {
-    SEQUENCE_BITS = 40,
-    ATTEMPTS_KEPT = 20,
-    CHECK_EVERY_US = 2000000,
-    ASKED_AGAIN_US = 60000000
-};
+enum { SEQUENCE_BITS = 40, ATTEMPTS_KEPT = 20, CHECK_EVERY_US = 2000000 };
+enum { ASKED_AGAIN_US = 60000000 };
 
 struct checkpoint_facts {
     uint64_t id; /* 0: never created */
@@ -36,6 +32,7 @@ struct checkpoint_facts {
     uint32_t asked[WORLD_AGENTS_MAX];   /* bits by attempt: the application was asked */
     uint32_t written[WORLD_AGENTS_MAX]; /* bits by attempt: the shard is whole at the destination */
     uint64_t created_us;
+    bool cancel_asked;                     /* somebody has asked for its end */
     uint64_t dispatched_index, left_index; /* of the last attempt: it may be ordered in between */
     bool removed;                          /* its folder */
 };
@@ -44,13 +41,12 @@ struct job_facts {
     uint8_t state;
     uint64_t active; /* checkpoint; 0: none */
     uint64_t last_complete, newest;
-    bool gone;                        /* it has ended, and its records were removed */
-    bool stopped;                     /* it ended once */
-    uint32_t nodes, left;             /* agents: that it has, that it had once */
-    uint64_t lives[WORLD_AGENTS_MAX]; /* of its parts on those that it has */
-    /* since when it runs, the last time */
-    uint64_t runs_index, runs_us;
-    uint64_t stops_us; /* since when a checkpoint stops it, the last time */
+    bool gone;                              /* it has ended, and its records were removed */
+    uint32_t nodes;                         /* agents that it has */
+    uint64_t lives[WORLD_AGENTS_MAX];       /* of its parts on those that it has */
+    uint64_t runs_index, runs_us, began_us; /* it runs since then, and was started */
+    uint64_t started_ms;                    /* by the state's clock */
+    uint64_t stops_us;                      /* since when a checkpoint stops it, the last time */
 };
 
 struct kept_event {
@@ -158,13 +154,25 @@ static void checkpoint_dispatched(struct world *world, const struct fsm *fsm,
 }
 
 /* Somebody wanted its end, or its job's; an outage or a failover is no reason. */
-static bool ends_paused(Ckpt__V1__Reason reason)
+static bool ends_paused(const struct fsm *fsm, const Ckpt__V1__Event *event, bool cancel_asked)
 {
-    return reason == CKPT__V1__REASON__REASON_CANCELLED_BY_REQUEST ||
-           reason == CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED ||
-           reason == CKPT__V1__REASON__REASON_ALLOCATION_ENDED ||
-           reason == CKPT__V1__REASON__REASON_REPLACED ||
-           reason == CKPT__V1__REASON__REASON_NEW_EPOCH;
+    const struct fsm_allocation *allocation = fsm_allocation_find(fsm, event->allocation_id);
+    bool ends = allocation == NULL || allocation->terminating ||
+                allocation->state_since_ms >= event->at_ms || /* and began again in this entry */
+                (allocation->state != ALLOCATION(RUNNING) &&
+                 allocation->state != ALLOCATION(CHECKPOINTING_TO_STOP));
+
+    switch (event->reason) {
+    case CKPT__V1__REASON__REASON_CANCELLED_BY_REQUEST:
+        return cancel_asked;
+    case CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED:
+    case CKPT__V1__REASON__REASON_ALLOCATION_ENDED:
+        return ends;
+    case CKPT__V1__REASON__REASON_NEW_EPOCH: /* under another id */
+        return allocation != NULL && (allocation->active_checkpoint_id != 0 || ends);
+    default:
+        return false;
+    }
 }
 
 /* I24: each pause is followed by one resumption, and the state counts as many of both as there were. */
@@ -176,7 +184,8 @@ static void checkpoint_paused_or_left(struct world *world, const struct fsm *fsm
     facts->paused += event->new_state == CHECKPOINT(PAUSED);
     if (event->old_state == CHECKPOINT(PAUSED) && event->new_state == CHECKPOINT(REQUESTED))
         facts->resumed++;
-    else if (event->old_state == CHECKPOINT(PAUSED) && !ends_paused(event->reason))
+    else if (event->old_state == CHECKPOINT(PAUSED) &&
+             !ends_paused(fsm, event, facts->cancel_asked))
         world_violation(world, "I24", "paused checkpoint %" PRIx64 " becomes %s for reason %s",
                         event->checkpoint_id,
                         fsm_checkpoint_state_name((Ckpt__V1__CheckpointState)event->new_state),
@@ -276,9 +285,10 @@ static void allocation_moved(struct world *world, const Ckpt__V1__Event *event)
         world_violation(world, "I30", "%s moves from %u to %u, it was in %u", event->allocation_id,
                         event->old_state, event->new_state, facts->state);
     facts->state = (uint8_t)event->new_state;
-    facts->stopped |= event->new_state != ALLOCATION(RUNNING) &&
-                      event->new_state != ALLOCATION(CHECKPOINTING_TO_STOP);
     facts->stops_us = sim_now_us(world->sim);
+    if (event->new_state == ALLOCATION(RUNNING) &&
+        event->old_state != ALLOCATION(CHECKPOINTING_TO_STOP))
+        facts->began_us = sim_now_us(world->sim);
     if (event->new_state == ALLOCATION(RUNNING)) {
         facts->runs_index = world->state->index;
         facts->runs_us = sim_now_us(world->sim);
@@ -311,8 +321,8 @@ static void nodes_moved(struct world *world, const struct fsm *fsm, const char *
             mask |= UINT32_C(1) << agent;
         facts->lives[agent] = allocation->nodes[i].life;
     }
-    facts->left |= facts->nodes & ~mask;
     facts->nodes = mask;
+    facts->started_ms = allocation->started_at_ms;
 }
 
 static void event_take(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event)
@@ -322,9 +332,12 @@ static void event_take(struct world *world, const struct fsm *fsm, const Ckpt__V
     else if (event->kind == EVENT(ALLOCATION_STATE))
         allocation_moved(world, event);
     else if (event->kind == EVENT(ALLOCATION_REGISTERED) &&
-             job_find(world, event->allocation_id) != NULL)
-        world->state->jobs[job_find(world, event->allocation_id) - world->jobs].state =
-            ALLOCATION(RUNNING);
+             job_find(world, event->allocation_id) != NULL) {
+        struct job_facts *facts =
+            &world->state->jobs[job_find(world, event->allocation_id) - world->jobs];
+        facts->state = ALLOCATION(RUNNING);
+        facts->began_us = sim_now_us(world->sim);
+    }
     if (event->allocation_id[0] != '\0')
         nodes_moved(world, fsm, event->allocation_id);
 }
@@ -454,6 +467,7 @@ void state_checks_applied(struct world_member *member)
             event_keep(checks, event);
         victims_event(world, fsm, event);
         grants_event(world, fsm, event);
+        ends_event(world, event, checks->index);
         event_take(world, fsm, event);
         if (event->kind == EVENT(CHECKPOINT_STATE) && event->old_state == CHECKPOINT(UNSPECIFIED))
             decisions_check(member, event->checkpoint_id);
@@ -463,6 +477,18 @@ void state_checks_applied(struct world_member *member)
     ends_applied(world, fsm, checks->index);
     grants_applied(world, fsm);
     victims_applied(world, fsm);
+}
+
+void state_checks_cancel(struct world *world, uint64_t checkpoint_id)
+{
+    facts_of(world, checkpoint_id)->cancel_asked = true;
+}
+
+bool state_checks_ended_at(struct world *world, uint64_t checkpoint_id, uint64_t index)
+{
+    const struct checkpoint_facts *facts = facts_of(world, checkpoint_id);
+
+    return facts->id == checkpoint_id && !active(facts->state) && facts->left_index == index;
 }
 
 bool state_checks_completed(struct world *world, uint64_t checkpoint_id)
@@ -549,6 +575,24 @@ bool state_checks_runs_since(const struct world *world, const struct world_job *
     return facts->state == ALLOCATION(RUNNING);
 }
 
+uint64_t state_checks_began_us(const struct world *world, const struct world_job *job)
+{
+    return world->state->jobs[job - world->jobs].began_us;
+}
+
+uint64_t state_checks_started_ms(const struct world *world, const struct world_job *job)
+{
+    return world->state->jobs[job - world->jobs].started_ms;
+}
+
+bool state_checks_is_life(const struct world *world, const struct world_job *job, unsigned agent,
+                          uint64_t life)
+{
+    const struct job_facts *facts = &world->state->jobs[job - world->jobs];
+
+    return (facts->nodes >> agent & 1) != 0 && life != 0 && facts->lives[agent] == life;
+}
+
 /* ---- what nodes know ---- */
 
 /* I20: an order comes from applied state, so the dispatch of the attempt must be among the events already. */
@@ -618,68 +662,12 @@ void world_shard_written(struct world *world, unsigned agent, const char *alloca
     facts->written[agent] |= UINT32_C(1) << attempt;
 }
 
-/* S1-081: the allocation goes on without this node. */
-static bool node_left(const struct fsm *fsm, const struct fsm_allocation *allocation,
-                      const char *node_id)
+/* Whose order it was, or whether its walltime is over: agent_checks.c, world_ends.c. */
+void world_terminated(struct world *world, unsigned agent, const char *allocation_id)
 {
-    const struct fsm_node *node = fsm_node_find(fsm, node_id);
-
-    if (node == NULL || !has_node(allocation->nodes, allocation->node_count, node->slot))
-        return true;
-    return allocation->leaving && !has_node(allocation->next, allocation->next_count, node->slot);
-}
-
-/* The node left and joined again: what runs is of the part before, and another one is to begin. */
-static bool part_begun_since(const struct fsm *fsm, const struct fsm_allocation *allocation,
-                             const char *node_id, uint64_t life)
-{
-    const struct fsm_node *node = fsm_node_find(fsm, node_id);
-
-    for (uint32_t i = 0; life != 0 && node != NULL && i < allocation->node_count; i++)
-        if (allocation->nodes[i].node_slot == node->slot && allocation->nodes[i].life > life)
-            return true;
-    return false;
-}
-
-/* The committed state wants its end: a terminate order stands, or it stopped running once. Members that know of the order may be down. */
-static bool end_was_wanted(struct world *world, unsigned agent, const struct world_job *job,
-                           uint64_t life)
-{
-    unsigned known = 0;
-
-    if (world->state->jobs[job - world->jobs].stopped ||
-        (world->state->jobs[job - world->jobs].left >> agent & 1) != 0)
-        return true;
-    for (unsigned i = 0; i < world->member_count; i++) {
-        const struct fsm_allocation *allocation;
-        struct fsm_summary summary;
-
-        if (!world->members[i].up)
-            continue;
-        allocation = fsm_allocation_find(member_fsm(&world->members[i]), job->id);
-        fsm_get_summary(member_fsm(&world->members[i]), &summary);
-        if (allocation != NULL &&
-            (allocation->terminating || allocation->walltime_ms != 0 ||
-             node_left(member_fsm(&world->members[i]), allocation, world_agent_name(agent)) ||
-             part_begun_since(member_fsm(&world->members[i]), allocation, world_agent_name(agent),
-                              life)))
-            return true;
-        known += summary.applied_index == world->state->index;
-    }
-    return known == 0;
-}
-
-/* I39: nobody is told to end unless the committed state wants it so. */
-void world_terminated(struct world *world, unsigned agent, const char *allocation_id, uint64_t life)
-{
-    struct world_job *job = job_find(world, allocation_id);
-
     world->counts.terminated++;
-    if (job == NULL)
+    if (job_find(world, allocation_id) == NULL)
         world_violation(world, "I39", "%s ends %s, which nobody registered",
-                        world_agent_name(agent), allocation_id);
-    if (!end_was_wanted(world, agent, job, life))
-        world_violation(world, "I39", "%s ends %s, and no committed order says so",
                         world_agent_name(agent), allocation_id);
 }
 
@@ -764,12 +752,24 @@ bool state_checks_gone(const struct world *world, unsigned job)
     return world->state->jobs[job].gone;
 }
 
+static const struct fsm_preemption *waiting_preemption(struct world *world)
+{
+    const struct fsm *fsm = member_fsm(members_leader(world));
+    const struct fsm_preemption *preemption = fsm_preemption_next(fsm, 0);
+
+    while (preemption != NULL &&
+           preemption->state != CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_WAITING)
+        preemption = fsm_preemption_next(fsm, preemption->id);
+    return preemption;
+}
+
 /* I23, L3, L4: nothing waits for ever once everything works. A job on a draining node that nobody started is asked again and again. Of
  * several stops the oldest is told, and since when it lasts (0: it is no stop). */
 const char *state_checks_settled(struct world *world, uint64_t *ret_stops_us)
 {
     struct state_checks *checks = world->state;
     uint64_t oldest_us = world->healed_us + ASKED_AGAIN_US;
+    const struct fsm_preemption *preemption;
 
     checks->unsettled[0] = '\0';
     *ret_stops_us = 0;
@@ -790,5 +790,9 @@ const char *state_checks_settled(struct world *world, uint64_t *ret_stops_us)
                      world->jobs[i].id);
             *ret_stops_us = oldest_us = checks->jobs[i].stops_us;
         }
+    preemption = members_leader(world) == NULL ? NULL : waiting_preemption(world);
+    if (preemption != NULL && checks->unsettled[0] == '\0')
+        snprintf(checks->unsettled, sizeof(checks->unsettled), "preemption %" PRIu64 " is WAITING",
+                 preemption->id);
     return checks->unsettled;
 }

@@ -25,6 +25,9 @@ struct victim_facts {
     uint64_t overdue_ms;    /* of the state's clock: then silent nodes count as done */
     bool without;           /* taken in an outage: it is to end FAILED */
     uint64_t preemption_id; /* that has taken it in this entry; 0: none, or it has ended since */
+    bool leaving;           /* some of its nodes are */
+    uint64_t left_by_ms;    /* of the state's clock: then they have, silent or not */
+    uint32_t held;          /* agents: its nodes, those that leave included */
 };
 
 struct victim_checks {
@@ -175,6 +178,16 @@ static void node_event(struct world *world, const Ckpt__V1__Event *event)
         world->victims->down |= bit;
 }
 
+/* As far as the state knew before this entry. */
+static bool lives(const struct world *world, const struct world_job *job, unsigned agent)
+{
+    uint64_t known = world->victims->known[agent];
+
+    return agent < world->options.shipping_agents
+               ? world_shipping_lives(agent, job->id, known)
+               : world_model_lives(agent, (unsigned)(job - world->jobs), known);
+}
+
 /* I30: nodes are given back when all parts have ended, or their node is down now, or after the time that a silent node gets: who was
  * told late, was away, or cannot kill it may then still have it alive. */
 static void check_released(struct world *world, const struct fsm *fsm, const struct world_job *job,
@@ -191,13 +204,44 @@ static void check_released(struct world *world, const struct fsm *fsm, const str
             (world->victims->down >> agent & 1) != 0 ||
             (overdue && !world_shipping_overstays(agent, job->id)))
             continue;
-        if (agent < world->options.shipping_agents
-                ? world_shipping_lives(agent, job->id, world->victims->known[agent])
-                : !overdue && world_model_lives(agent, (unsigned)(job - world->jobs),
-                                                world->victims->known[agent]))
+        if ((agent < world->options.shipping_agents || !overdue) && lives(world, job, agent))
             world_violation(world, "I30", "%s has ended by order (%s), and lives on %s", job->id,
                             fsm_reason_name(reason), world_agent_name(agent));
     }
+}
+
+static void check_left(struct world *world, const struct world_job *job, uint32_t left,
+                       bool overdue)
+{
+    for (unsigned agent = 0; agent < world->options.agents; agent++)
+        if ((left >> agent & 1) != 0 && (world->victims->down >> agent & 1) == 0 && !overdue &&
+            lives(world, job, agent))
+            world_violation(world, "I30", "%s has left %s, and lives there", job->id,
+                            world_agent_name(agent));
+}
+
+/* I30: nodes that leave are given back as those of a job that ends; what is forced to leave at once is ended afterwards. */
+static void note_leaving(struct world *world, const struct fsm *fsm, unsigned number)
+{
+    struct victim_facts *facts = &world->victims->jobs[number];
+    const struct fsm_allocation *allocation = fsm_allocation_find(fsm, world->jobs[number].id);
+    uint32_t held = 0;
+    struct fsm_summary summary;
+
+    fsm_get_summary(fsm, &summary);
+    for (uint32_t i = 0;
+         allocation != NULL && runs(allocation->state) && i < allocation->node_count; i++)
+        held |=
+            UINT32_C(1) << world_agent_number(fsm_node_at(fsm, allocation->nodes[i].node_slot)->id);
+    if (held != 0 && !world->jobs[number].forced && world->jobs[number].finished_us == 0)
+        check_left(world, &world->jobs[number], facts->held & ~held,
+                   facts->leaving && summary.now_ms + CLOCK_SLACK_MS >= facts->left_by_ms);
+    facts->held = held;
+    if (held != 0 && allocation->leaving && !facts->leaving)
+        facts->left_by_ms =
+            summary.now_ms + FSM_TERMINATE_SLACK_MS +
+            (allocation->grace_ms > 0 ? allocation->grace_ms : fsm_policy(fsm)->grace_ms);
+    facts->leaving = held != 0 && allocation->leaving;
 }
 
 static void end_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event)
@@ -215,6 +259,11 @@ static void end_event(struct world *world, const struct fsm *fsm, const Ckpt__V1
         world_violation(world, "I35", "%s was forced to end in an outage, and is in state %u",
                         job->id, event->new_state);
     *facts = (struct victim_facts){0};
+}
+
+bool victims_targets_moved(const struct world *world)
+{
+    return world->victims->targets_moved;
 }
 
 bool victims_taken_now(const struct world *world, const char *allocation_id)
@@ -286,6 +335,8 @@ void victims_applied(struct world *world, const struct fsm *fsm)
     checks->targets_moved = false;
     for (unsigned number = 0; number < world->job_count; number++)
         note_ending(world, fsm, number);
+    for (unsigned number = 0; number < world->job_count; number++)
+        note_leaving(world, fsm, number);
     for (unsigned agent = 0; agent < world->options.agents; agent++) {
         const struct fsm_node *node = fsm_node_find(fsm, world_agent_name(agent));
         checks->known[agent] = node == NULL ? 0 : node->last_report_sequence;
