@@ -290,6 +290,15 @@ uint64_t safety_last_stored(const struct safety *safety)
     return safety->lent ? safety->stored : safety->raft->last_stored;
 }
 
+/* A voter that stored an entry of our term so much sooner than we that it would lead better. */
+static bool held_long(const struct raft *raft, const struct safety_held *held, uint64_t elected_ms)
+{
+    const struct raft_server *server = membership_find(&raft->configuration, held->peer);
+
+    return held->ahead_ms != 0 && held->result.term == raft->current_term && server != NULL &&
+           server->role == RAFT_VOTER && elected_ms > 2 * held->ahead_ms + raft->election_timeout;
+}
+
 /* libraft steps down when it saw no answer for an election timeout, and it does not see those that wait: where every disk takes longer for
  * a write nobody would lead. But who has stored an entry of our term long before us would lead better: our disk may hang. */
 static void held_heard(struct safety *safety, struct safety_held *held)
@@ -300,8 +309,9 @@ static void held_heard(struct safety *safety, struct safety_held *held)
     if (held->ahead_ms == 0 &&
         safety_term_of(raft, held->result.last_log_index) == raft->current_term)
         held->ahead_ms = elected_ms + 1;
-    if (held->ahead_ms != 0 && elected_ms > 2 * held->ahead_ms + raft->election_timeout)
-        return;
+    for (size_t i = 0; i < CONSENSUS_MEMBERS_MAX; i++)
+        if (held_long(raft, &safety->held[i], elected_ms))
+            return;
     for (unsigned i = 0; i < raft->configuration.n; i++)
         if (raft->configuration.servers[i].id == held->peer)
             raft->leader_state.progress[i].recent_recv = true;

@@ -92,6 +92,9 @@ struct machine_ops {
     /* Of a regular file, at most size - 1 bytes and a NUL; -1: there is none. */
     ssize_t (*file_read)(void *context, struct machine_user user, const char *path, char *text,
                          size_t size);
+    /* The same, of a file that is the user's own: others may be allowed to write into its folder. */
+    ssize_t (*file_read_own)(void *context, struct machine_user user, const char *path, char *text,
+                             size_t size);
     /* Replaces: a reader finds the old content or the new one. Outlives the agent, not the machine. */
     int (*file_write)(void *context, struct machine_user user, const char *path, const char *text,
                       size_t length, struct err *err);

@@ -187,25 +187,38 @@ static struct ask_watch *real_folder_watch(void *context, const char *path,
     return ask_watch_new(context, path, changed, data);
 }
 
-static ssize_t real_file_read(void *context, struct machine_user user, const char *path, char *text,
-                              size_t size)
+static ssize_t text_read(struct machine_user user, bool own, const char *path, char *text,
+                         size_t size)
 {
     struct stat stat;
     ssize_t length = -1;
     int fd;
 
-    (void)context;
     user_enter(user.uid, user.gid);
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     user_leave();
     if (fd < 0)
         return -1;
-    if (fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode))
+    if (fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode) && (!own || stat.st_uid == user.uid))
         length = read(fd, text, size - 1);
     close(fd);
     if (length >= 0)
         text[length] = '\0';
     return length;
+}
+
+static ssize_t real_file_read(void *context, struct machine_user user, const char *path, char *text,
+                              size_t size)
+{
+    (void)context;
+    return text_read(user, false, path, text, size);
+}
+
+static ssize_t real_file_read_own(void *context, struct machine_user user, const char *path,
+                                  char *text, size_t size)
+{
+    (void)context;
+    return text_read(user, true, path, text, size);
 }
 
 static int write_and_rename(const char *path, const char *text, size_t length, struct err *err)
@@ -289,6 +302,7 @@ void machine_uv_ops(uv_loop_t *loop, struct machine_ops *ret_ops)
         .folder_watch = real_folder_watch,
         .folder_watch_free = ask_watch_free,
         .file_read = real_file_read,
+        .file_read_own = real_file_read_own,
         .file_write = real_file_write,
         .file_remove = real_file_remove,
         .worker_start = real_worker_start,

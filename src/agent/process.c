@@ -141,8 +141,8 @@ static void look_for_note(struct allocation *allocation)
     char path[END_NOTE_PATH_BYTES], text[END_NOTE_BYTES];
 
     if (allocation->process.status_known || entry->start_ticks == MACHINE_NEVER_STARTED ||
-        machine->file_read(machine->context, allocation_user(allocation),
-                           end_note_path(entry->work_dir, path), text, sizeof(text)) < 0 ||
+        machine->file_read_own(machine->context, allocation_user(allocation),
+                               end_note_path(entry->work_dir, path), text, sizeof(text)) < 0 ||
         !end_note_take(text, &note))
         return;
     log_info("end_note", "allocation=%s pid=%" PRIu32 " wait_status=%d told_to_end=%d",

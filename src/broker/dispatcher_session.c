@@ -302,8 +302,13 @@ static bool session_believe(struct session *session)
             return false;
         }
     }
+    session->pending++; /* a refusal comes at once, and would free the session */
     propose_seen(session, node);
-    return true;
+    session->pending--;
+    if (session->call != NULL)
+        return true;
+    session_release(session);
+    return false;
 }
 
 static void note_hello(struct session *session, const struct fsm_node *node)

@@ -91,20 +91,24 @@ static const Ckpt__V1__MemberStatus *find(const struct members *members, const c
 }
 
 /* The id with the name: repeated later, the request means the same member and no other one that has got its name. A name that no member
- * tells of goes as it is. */
-static void set_member(struct cli *cli, Ckpt__V1__MemberRequest *request, char *word)
+ * tells of goes as it is. `id`: the one that was confirmed, 0: not looked up yet. */
+static void set_member(struct cli *cli, Ckpt__V1__MemberRequest *request, char *word, uint64_t id)
 {
     const Ckpt__V1__MemberStatus *member;
     struct members members;
     char *end;
 
+    cli->again[0] = '\0';
     request->member_id = strtoull(word, &end, 10);
     if (word[0] != '\0' && *end == '\0')
+        return;
+    request->name = word;
+    request->member_id = id;
+    if (id != 0)
         return;
     members_ask(cli, CALL_QUICK, &members);
     member = find(&members, word);
     request->member_id = member == NULL ? 0 : member->member_id;
-    request->name = word;
     members_free(&members);
 }
 
@@ -152,7 +156,7 @@ static enum cli_exit promote(struct cli *cli, char *member)
     Ckpt__V1__MemberRequest request = CKPT__V1__MEMBER_REQUEST__INIT;
     char what[200];
 
-    set_member(cli, &request, member);
+    set_member(cli, &request, member, 0);
     if (request.member_id != 0)
         snprintf(cli->again, sizeof(cli->again), "ckptctl member promote %" PRIu64,
                  request.member_id);
@@ -160,12 +164,12 @@ static enum cli_exit promote(struct cli *cli, char *member)
     return change(cli, what, "PromoteMember", &request);
 }
 
-static enum cli_exit remove_one(struct cli *cli, char *member)
+static enum cli_exit remove_one(struct cli *cli, char *member, uint64_t confirmed_id)
 {
     Ckpt__V1__MemberRequest request = CKPT__V1__MEMBER_REQUEST__INIT;
     char what[200];
 
-    set_member(cli, &request, member);
+    set_member(cli, &request, member, confirmed_id);
     if (request.member_id != 0)
         snprintf(cli->again, sizeof(cli->again), "ckptctl member remove %" PRIu64,
                  request.member_id);
@@ -279,9 +283,10 @@ enum cli_exit command_member_promote(struct cli *cli)
     return code == CLI_OK ? promote(cli, cli_argument(cli, 0)) : code;
 }
 
-/* What the removal means, in numbers; the cluster checks them again. */
-static void plan_remove(struct cli *cli, const char *word, char *plan, size_t size)
+/* What the removal means, in numbers; the cluster checks them again. Returns the member's id, 0: nobody tells of it. */
+static uint64_t plan_remove(struct cli *cli, const char *word, char *plan, size_t size)
 {
+    uint64_t id;
     const Ckpt__V1__MemberStatus *member;
     struct members members;
 
@@ -303,17 +308,18 @@ static void plan_remove(struct cli *cli, const char *word, char *plan, size_t si
                  members.best->voter_count, left, members.best->reachable_count, reachable,
                  members.best->failure_tolerance, (int32_t)reachable - (int32_t)(left / 2 + 1));
     }
+    id = member == NULL ? 0 : member->member_id;
     members_free(&members);
+    return id;
 }
 
 enum cli_exit command_member_remove(struct cli *cli)
 {
     char plan[512];
-    enum cli_exit code;
+    uint64_t id = plan_remove(cli, cli_argument(cli, 0), plan, sizeof(plan));
+    enum cli_exit code = call_confirm(cli, plan);
 
-    plan_remove(cli, cli_argument(cli, 0), plan, sizeof(plan));
-    code = call_confirm(cli, plan);
-    return code == CLI_OK ? remove_one(cli, cli_argument(cli, 0)) : code;
+    return code == CLI_OK ? remove_one(cli, cli_argument(cli, 0), id) : code;
 }
 
 /* ---- replacing ---- */
@@ -414,7 +420,7 @@ static void plan_replace(const Ckpt__V1__StatusReply *status, const Ckpt__V1__Me
 
 /* Before anything is confirmed or changed: a step that fails later would leave one voter more than there was. */
 static enum cli_exit replace_check(struct cli *cli, const char *old_name, const char *new_name,
-                                   char plan[PLAN_BYTES])
+                                   char plan[PLAN_BYTES], uint64_t *ret_old_id)
 {
     const Ckpt__V1__MemberStatus *old, *new;
     struct members members;
@@ -425,6 +431,7 @@ static enum cli_exit replace_check(struct cli *cli, const char *old_name, const 
     members_ask(cli, CALL_QUICK, &members);
     old = find(&members, old_name);
     new = find(&members, new_name);
+    *ret_old_id = old == NULL ? 0 : old->member_id;
     if (members.best == NULL)
         code = members_nobody(cli, &members, what);
     else if (old != NULL && (old == new || strcmp(old->name, new_name) == 0))
@@ -472,10 +479,11 @@ static enum cli_exit replace_stopped(struct cli *cli, enum cli_exit code, const 
 enum cli_exit command_member_replace(struct cli *cli)
 {
     char *old = cli_argument(cli, 0), *new = cli_argument(cli, 1), plan[PLAN_BYTES];
+    uint64_t old_id = 0;
     enum cli_exit code = addresses_check(cli);
 
     if (code == CLI_OK)
-        code = replace_check(cli, old, new, plan);
+        code = replace_check(cli, old, new, plan, &old_id);
     if (code == CLI_OK)
         code = call_confirm(cli, plan);
     if (code == CLI_OK)
@@ -489,7 +497,7 @@ enum cli_exit command_member_replace(struct cli *cli)
     if (code != CLI_OK)
         return replace_stopped(cli, code, old, new, false);
     cli->request_id[0] = '\0';
-    code = remove_one(cli, old);
+    code = remove_one(cli, old, old_id);
     return code == CLI_OK ? CLI_OK : replace_stopped(cli, code, old, new, true);
 }
 

@@ -467,6 +467,7 @@ void agent_machine_fill_ops(struct agent_machine *machine)
                                         .folder_watch = folder_watch,
                                         .folder_watch_free = folder_watch_free,
                                         .file_read = file_read,
+                                        .file_read_own = file_read,
                                         .file_write = file_write,
                                         .file_remove = file_remove,
                                         .worker_start = work_start,

@@ -28,6 +28,29 @@ static void write_and_read(const struct machine_ops *machine, const char *path, 
     assert_string_equal(read, text);
 }
 
+static void a_file_of_somebody_else_is_none_of_the_users_own(void **state)
+{
+    const struct machine_user nobody = {65534, 65534}, self = {geteuid(), getegid()};
+    char path[] = "/tmp/test_machine.XXXXXX", read[16];
+    struct machine_ops machine;
+    int fd = mkstemp(path);
+
+    (void)state;
+    machine_uv_ops(NULL, &machine);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "text", 4), 4);
+    assert_int_equal(machine.file_read_own(machine.context, self, path, read, sizeof(read)), 4);
+    if (geteuid() == 0) {
+        assert_int_equal(fchown(fd, nobody.uid, nobody.gid), 0);
+        assert_int_equal(fchmod(fd, 0644), 0);
+        assert_int_equal(machine.file_read(machine.context, self, path, read, sizeof(read)), 4);
+        assert_int_equal(machine.file_read_own(machine.context, self, path, read, sizeof(read)),
+                         -1);
+    }
+    close(fd);
+    assert_int_equal(unlink(path), 0);
+}
+
 static void a_pipe_or_a_link_in_its_way_does_not_hold_a_write(void **state)
 {
     char folder[] = "/tmp/test_machine.XXXXXX";
@@ -357,6 +380,7 @@ static void a_session_without_its_leader_is_no_application(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_file_of_somebody_else_is_none_of_the_users_own),
         cmocka_unit_test(a_pipe_or_a_link_in_its_way_does_not_hold_a_write),
         cmocka_unit_test(unwritable_folders_of_the_job_are_removed),
         cmocka_unit_test(a_walk_is_bounded_by_names_of_every_kind),

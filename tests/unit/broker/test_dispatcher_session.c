@@ -302,6 +302,22 @@ static void what_a_boot_says_after_the_hello_of_the_next_one_is_not_believed(voi
     assert_string_equal(boot_of(stand, "node-1"), "boot-3");
 }
 
+static void a_boot_that_cannot_be_proposed_ends_the_stream(void **state)
+{
+    struct stand *stand = *state;
+    struct agent *agent = &stand->agents[1];
+
+    fake_serve(stand->fake);
+    connect_agent(stand, &stand->agents[0], "node-1");
+    hello_is_welcomed(stand, agent, "boot-2");
+    stand->fake->replica.refuse = true;
+    report_started(agent, 1, 1, 1);
+    await(stand, agent->ended);
+    assert_int_equal(agent->status, RPC_FAILED_PRECONDITION);
+    assert_string_equal(boot_of(stand, "node-1"), "boot-1");
+    stand->fake->replica.refuse = false;
+}
+
 static void heartbeats_keep_a_node_ready_and_cost_no_log_entry(void **state)
 {
     struct stand *stand = *state;
@@ -522,6 +538,7 @@ int main(void)
         TEST(a_report_whose_number_skips_ends_the_stream),
         TEST(the_newest_stream_of_a_node_replaces_the_older),
         TEST(a_hello_of_another_boot_is_believed_with_the_next_message),
+        TEST(a_boot_that_cannot_be_proposed_ends_the_stream),
         TEST(what_a_boot_says_after_the_hello_of_the_next_one_is_not_believed),
         TEST(heartbeats_keep_a_node_ready_and_cost_no_log_entry),
         TEST(a_follower_refuses_with_the_leaders_address),

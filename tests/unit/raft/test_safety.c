@@ -189,6 +189,43 @@ static void a_vote_that_was_given_for_another_log_elects_nobody(void **state)
     cluster_free(cluster);
 }
 
+/* Member `from` says to the leader of `term` up to where its log is stored. */
+static void stored_by(struct cluster *cluster, uint64_t from, uint64_t term, uint64_t index)
+{
+    struct frame_message sent = {.type = FRAME_APPEND_RESULT};
+
+    sent.core.append_entries_result.term = term;
+    sent.core.append_entries_result.last_log_index = index;
+    receive(cluster, from, &sent);
+}
+
+/* S2: its disk hangs, member 2 has stored what it sent at once, and members 3 and 4 lag behind and go on answering. */
+static void a_leader_that_cannot_write_goes_though_those_that_lag_answer_it(void **state)
+{
+    struct cluster *cluster = alone_new();
+    const struct raft *raft = &member(cluster)->raft;
+    uint64_t end, term;
+
+    (void)state;
+    while (raft->state != RAFT_CANDIDATE)
+        assert_true(cluster_step(cluster));
+    votes(cluster, 1, true, 1, 1);
+    assert_false(raft->candidate_state.in_pre_vote);
+    sim_disk_set_slowness(cluster->sim, 0, 100 * DISK_SLOWNESS);
+    term = raft->current_term;
+    votes(cluster, term, false, 1, 1);
+    assert_int_equal(raft->state, RAFT_LEADER);
+    end = sim_now_us(cluster->sim) + 5 * 1000 * (uint64_t)raft->election_timeout;
+    while (raft->state == RAFT_LEADER && sim_now_us(cluster->sim) < end) {
+        for (uint64_t from = 2; from <= 4; from++)
+            stored_by(cluster, from, term, from == 2 ? 2 : 1);
+        cluster_run(cluster, 50 * 1000);
+    }
+    assert_uint_equal(member(cluster)->wal.last_index, 1);
+    assert_int_not_equal(raft->state, RAFT_LEADER);
+    cluster_free(cluster);
+}
+
 /* S7: while a snapshot is installed libraft's log is empty, and its refusals point to 0. */
 static void a_refusal_never_points_before_our_snapshot(void **state)
 {
@@ -328,6 +365,7 @@ int main(void)
         cmocka_unit_test(an_entry_that_comes_back_while_its_first_write_is_under_way_counts_once),
         cmocka_unit_test(a_truncation_waits_for_the_writes_that_are_under_way),
         cmocka_unit_test(a_vote_that_was_given_for_another_log_elects_nobody),
+        cmocka_unit_test(a_leader_that_cannot_write_goes_though_those_that_lag_answer_it),
         cmocka_unit_test(a_refusal_never_points_before_our_snapshot),
         cmocka_unit_test(a_refusal_for_an_old_term_claims_no_entry),
         cmocka_unit_test(a_snapshot_that_is_not_installed_for_another_entry_is_not_claimed),
