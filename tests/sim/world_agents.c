@@ -31,11 +31,13 @@ const char *world_agent_name(unsigned agent)
     return names[agent];
 }
 
+/* Asked of each node of each event: no sscanf(). */
 int world_agent_number(const char *node_id)
 {
-    int number;
+    const char *digit = strncmp(node_id, "node-", 5) == 0 ? node_id + 5 : "";
 
-    return sscanf(node_id, "node-%d", &number) == 1 && number < WORLD_AGENTS_MAX ? number : -1;
+    return digit[0] >= '0' && digit[0] < '0' + WORLD_AGENTS_MAX && digit[1] == '\0' ? digit[0] - '0'
+                                                                                    : -1;
 }
 
 void agents_init(struct world *world)
