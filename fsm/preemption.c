@@ -301,6 +301,12 @@ void fsm_preemption_lost(struct fsm *fsm, uint64_t id, const struct allocation *
     fsm_preemption_settle(fsm, preemption);
 }
 
+void fsm_preemption_kept(struct fsm *fsm, struct allocation *allocation)
+{
+    fsm_preemption_lost(fsm, allocation->view.preemption_id, allocation);
+    allocation->view.preemption_id = 0;
+}
+
 /* The checkpoint of the epoch before is begun again under another id. */
 void fsm_preemption_renewed(struct fsm *fsm, const struct allocation *allocation)
 {

@@ -209,6 +209,7 @@ static void progress_given_up(struct fsm *fsm, struct allocation *allocation, bo
     } else if (force) {
         fsm_checkpoint_stop_without(fsm, allocation, reason);
     } else if (allocation->view.state == ENDS(CHECKPOINTING_TO_STOP)) {
+        fsm_preemption_kept(fsm, allocation); /* the stop won over its shrinking */
         allocation->preemptor_class = 0;
         fsm_allocation_move(fsm, allocation, ENDS(RUNNING), reason);
     }

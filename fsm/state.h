@@ -520,6 +520,8 @@ void fsm_preemption_leaves(struct fsm *fsm, const struct allocation *allocation)
 void fsm_preemption_released(struct fsm *fsm, struct allocation *allocation);
 /* The allocation keeps its nodes, or gives them to another preemption: the next Tick looks for others. */
 void fsm_preemption_lost(struct fsm *fsm, uint64_t id, const struct allocation *allocation);
+/* What was to give them up has ended without: it goes on, and is nobody's victim. */
+void fsm_preemption_kept(struct fsm *fsm, struct allocation *allocation);
 void fsm_preemption_renewed(struct fsm *fsm, const struct allocation *allocation);
 
 /* apply_preempt.c */

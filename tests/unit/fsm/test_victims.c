@@ -210,6 +210,26 @@ static void an_elastic_job_shrinks_instead_of_stopping(void **unused)
     script_close(&script);
 }
 
+/* stopping won, came to nothing, and the new set is forgotten */
+static void an_elastic_job_whose_stop_fails_is_no_victim_any_more(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register elastic nodes=n1,n2 min=1 max=4 class=3 borrowed home=ml");
+    expect_ok(&script, "preempt reason=reclaim home=ml need=1");
+    expect_ok(&script, "request elastic after=stop");
+    expect_ok(&script, "grant 1-1");
+    expect_victim(&script, 1, 0, SHRINKING);
+    expect_ok(&script, "report n1 checkpoint_failed elastic ckpt=1-1 reason=no_handler");
+    expect_job(&script, "elastic", RUNNING);
+    expect_victim(&script, 1, 0, WITHDRAWN);
+    expect_ok(&script, "tick");
+    expect_preemption(&script, 1, EXPIRED);
+    script_close(&script);
+}
+
 /* reactive_min_nodes is kept: then it must stop */
 static void an_elastic_job_at_its_smallest_stops(void **unused)
 {
@@ -752,6 +772,7 @@ int main(void)
         cmocka_unit_test(a_manual_job_costs_its_timeout),
         cmocka_unit_test(a_reclaim_takes_borrowed_nodes_of_the_home_from_any_class),
         cmocka_unit_test(an_elastic_job_shrinks_instead_of_stopping),
+        cmocka_unit_test(an_elastic_job_whose_stop_fails_is_no_victim_any_more),
         cmocka_unit_test(an_elastic_job_at_its_smallest_stops),
         cmocka_unit_test(a_sensitive_claim_takes_the_occupiers),
         cmocka_unit_test(a_resumed_job_is_protected_until_its_progress_is_worth_it),
