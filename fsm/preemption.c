@@ -357,16 +357,19 @@ static void victim_withdraw(struct fsm *fsm, struct fsm_preemption_victim *victi
         victim_turn_back(fsm, allocation);
 }
 
+/* What it was to give up is forgotten where its own stop won over that: then it stops now. */
 static void victim_force(struct fsm *fsm, const struct fsm_preemption_victim *victim,
-                         struct allocation *allocation)
+                         struct allocation *allocation, uint8_t acting_class)
 {
     struct fsm_plan without = {CKPT__V1__REASON__REASON_PREEMPTED_WITHOUT_CHECKPOINT, ENDS(FAILED),
                                CKPT__V1__REASON__REASON_PREEMPTED_WITHOUT_CHECKPOINT};
 
-    if (victim->state == VICTIM(SHRINKING))
+    if (victim->state == VICTIM(SHRINKING) && allocation->view.next_count > 0) {
         fsm_scale_done(fsm, allocation, CKPT__V1__REASON__REASON_SCALED_WITHOUT_CHECKPOINT);
-    else
-        fsm_terminate_begin(fsm, allocation, without);
+        return;
+    }
+    allocation->preemptor_class = acting_class;
+    fsm_terminate_begin(fsm, allocation, without);
 }
 
 /* Nobody is left to take: who can be turned back keeps its nodes, the others are on their way out. */
@@ -405,14 +408,15 @@ static void preemption_replace(struct fsm *fsm, struct preemption *preemption)
 
 /* Past its bound it neither writes nor is being terminated. With its destination available it waits for a grant, which is the leader's
  * business: it gets the same time again. */
-static void victim_escalate(struct fsm *fsm, struct fsm_preemption_victim *victim, bool forced)
+static void victim_escalate(struct fsm *fsm, struct fsm_preemption_victim *victim,
+                            uint8_t acting_class, bool forced)
 {
     struct allocation *allocation = fsm_allocation_get(fsm, victim->allocation_id);
 
     if (fsm_target_slot(fsm, allocation->view.target_slot)->view.available)
         victim->since_ms = fsm->now_ms;
     else if (forced)
-        victim_force(fsm, victim, allocation);
+        victim_force(fsm, victim, allocation, acting_class);
     else
         victim_withdraw(fsm, victim, allocation);
 }
@@ -429,7 +433,7 @@ void fsm_preemption_due(struct fsm *fsm, struct preemption *preemption)
             victim_bound_ms(fsm, &view->victims[i]) > fsm->now_ms)
             continue;
         view->escalations++;
-        victim_escalate(fsm, &view->victims[i], forced);
+        victim_escalate(fsm, &view->victims[i], view->acting_class, forced);
     }
     preemption->taking = false;
     preemption_replace(fsm, preemption);

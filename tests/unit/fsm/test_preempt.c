@@ -322,6 +322,30 @@ static void victims_are_found_among_any_number_of_jobs(void **unused)
     script_close(&script);
 }
 
+/* S1-066: what it was to give up is forgotten when it is to stop, and nothing can be written now */
+static void a_forced_victim_that_stops_instead_of_shrinking_does_not_wait(void **unused)
+{
+    const struct fsm_preemption *preemption;
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register elastic nodes=n1,n2 min=1 max=4 class=3 borrowed home=ml");
+    expect_ok(&script, "preempt reason=reclaim home=ml need=1 forced");
+    expect_ok(&script, "request elastic after=stop");
+    expect_ok(&script, "target scratch down");
+    preemption = fsm_preemption_next(script.fsm, 0);
+    expect_ok(&script, "at %" PRIu64, preemption->deadline_ms);
+    expect_ok(&script, "tick");
+    assert_true(job_of(&script, "elastic")->terminating);
+    assert_true(fsm_next_deadline_ms(script.fsm) > script.now_ms);
+    for (int i = 1; i <= 2; i++)
+        expect_ok(&script, "report n%d terminated elastic", i);
+    expect_job(&script, "elastic", FAILED);
+    assert_int_equal(preemption->state, CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_RELEASED);
+    script_close(&script);
+}
+
 /* Of the cheapest with each amount, and of the largest, the same set comes as of all. GPUs beyond 4,096 are told apart in steps: a
  * set that needs the larger of a step is found as well. */
 static void gpus_by_the_thousand_are_covered_to_the_last(void **unused)
@@ -354,6 +378,7 @@ int main(void)
         cmocka_unit_test(a_preempted_job_is_suspended_and_counts_it),
         cmocka_unit_test(a_failing_victim_is_terminated_in_time),
         cmocka_unit_test(a_paused_victim_can_be_forced),
+        cmocka_unit_test(a_forced_victim_that_stops_instead_of_shrinking_does_not_wait),
         cmocka_unit_test(victims_are_found_among_any_number_of_jobs),
         cmocka_unit_test(gpus_by_the_thousand_are_covered_to_the_last),
         cmocka_unit_test(a_job_that_did_not_answer_is_dearer_not_safe),
