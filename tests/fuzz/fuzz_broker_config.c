@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/address.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
 #include "src/broker/config.h"
@@ -25,9 +26,9 @@ static void check_taken(const struct config *config)
     for (size_t i = 0; i < config->member_count; i++) {
         CHECK(id_valid(config->members[i].name));
         CHECK(config->insecure || config->tls_ca[0] != '\0' ||
-              config_address_is_loopback(config->members[i].api));
+              address_is_loopback(config->members[i].api));
         CHECK(config->insecure || config->members[i].http[0] == '\0' ||
-              config_address_is_loopback(config->members[i].http));
+              address_is_loopback(config->members[i].http));
     }
     for (size_t i = 0; i < config->target_count; i++)
         CHECK(config->targets[i].prefix[0] == '/');
