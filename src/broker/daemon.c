@@ -146,16 +146,23 @@ int daemon_exit_code(const struct err *err, int otherwise)
     return err->code == ERR_CORRUPT || err->code == ERR_DISK ? DAEMON_EXIT_DATA : otherwise;
 }
 
+static const char repair_disk[] =
+    "this member has stopped, the others go on; repair the disk (dmesg), then start it again: what "
+    "it refuses then is in the runbook under 'Member with corrupt data'";
+
 void daemon_log_failure(const char *event, const struct config *config, const struct err *err)
 {
-    if (err->code != ERR_FULL)
-        log_error(event, "code=%s text=\"%s\"", err_code_name(err->code), err->text);
-    else
+    if (err->code == ERR_FULL)
         log_error(event,
                   "code=%s text=\"%s\" next=\"free space on the file system of %s, beside that "
                   "folder (df -h %s); its reserve is spent already. Its unit starts this member "
                   "again, and it goes on by itself when there is room: the runbook's 'Disk full'\"",
                   err_code_name(err->code), err->text, config->data_dir, config->data_dir);
+    else if (err->code == ERR_DISK)
+        log_error(event, "code=%s text=\"%s\" next=\"%s\"", err_code_name(err->code), err->text,
+                  repair_disk);
+    else
+        log_error(event, "code=%s text=\"%s\"", err_code_name(err->code), err->text);
 }
 
 static void daemon_fatal(void *context, const struct err *err)
@@ -166,15 +173,11 @@ static void daemon_fatal(void *context, const struct err *err)
         log_error("removed", "text=\"%s\"", err->text);
         _exit(DAEMON_EXIT_REMOVED);
     }
-    if (err->code == ERR_FULL)
+    if (err->code == ERR_FULL || err->code == ERR_DISK)
         daemon_log_failure("fatal", daemon->broker.config, err);
     else
-        log_error(
-            "fatal",
-            "code=%s text=\"%s\" next=\"this member has stopped, the others go on; repair the "
-            "disk (dmesg), then start it "
-            "again: what it refuses then is in the runbook under 'Member with corrupt data'\"",
-            err_code_name(err->code), err->text);
+        log_error("fatal", "code=%s text=\"%s\" next=\"%s\"", err_code_name(err->code), err->text,
+                  repair_disk);
     _exit(daemon_exit_code(err, DAEMON_EXIT_FATAL));
 }
 

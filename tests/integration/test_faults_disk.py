@@ -7,13 +7,12 @@ import os
 import pathlib
 import random
 import re
-import subprocess
 import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import Cluster, http_status, tail, wait_until  # noqa: E402
-from disks import LOGFLUSH, NOLOGFLUSH, Disk, refused  # noqa: E402
+from disks import LIE, LOGFLUSH, NOLOGFLUSH, SYNCS, BrokenCalls, Disk, refused  # noqa: E402
 from isolate import main, needs  # noqa: E402
 from workload import Load  # noqa: E402
 
@@ -72,8 +71,8 @@ def stopped_itself(member, since):
     assert member.process.returncode > 0, f"exit {member.process.returncode}: {said}"
     assert "level=error" in said and str(member.data_dir) in said, f"no path in what it said: {said[-1500:]}"
     assert "event=bug" not in said, said[-1500:]
-    (fatal,) = [line for line in said.splitlines() if "event=fatal" in line]
-    assert re.search(r"offset \d+|: (open|open folder|sync folder|rename to|remove|read folder) ", fatal), f"no place in the file: {fatal}"
+    (fatal,) = [line for line in said.splitlines() if re.search("event=(fatal|start_failed)", line)]
+    assert re.search(r"offset \d+|(: |\")(open|open lock|open folder|sync folder|rename to|remove|read folder) ", fatal), f"no place in the file: {fatal}"
     assert re.search(r' next="[^"]+(dmesg|df -h)', fatal), f"no next step: {fatal}"
     return fatal
 
@@ -112,28 +111,12 @@ def power_cuts_under_load_lose_nothing_acknowledged():
             print(f"# power cut of {kind} ({'journal flushed' if flag == LOGFLUSH else 'nothing flushed'}): goes on", flush=True)
 
 
-LYING_SYNC = """
-#define _GNU_SOURCE
-#include <sys/uio.h>
-int fsync(int descriptor) { (void)descriptor; return 0; }
-int fdatasync(int descriptor) { (void)descriptor; return 0; }
-ssize_t pwritev2(int descriptor, const struct iovec *vectors, int count, off_t offset, int flags)
-{
-    (void)flags; /* RWF_DSYNC among them */
-    return pwritev(descriptor, vectors, count, offset);
-}
-"""
-
-
 @needs(*TOOLS, "gcc", probe=refused)
 def a_power_cut_finds_syncs_that_lie():
     """The same cut of all members, but their syncs return without having synced: these tests must see what is lost then."""
     with OnDisks(start=False) as it:
-        source, library = it.cluster.dir / "lie.c", it.cluster.dir / "lie.so"
-        source.write_text(LYING_SYNC)
-        subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
         for member in it.cluster.members:
-            member.prefix = ["env", f"LD_PRELOAD={library}"]
+            BrokenCalls(member).arm(SYNCS, LIE)
         it.start()
         for disk in it.disks.values():
             disk.sync()  # so much is safe
@@ -182,6 +165,27 @@ def a_disk_that_cannot_sync_ends_its_member_and_nobody_else():
 
 
 @needs(*TOOLS, probe=refused)
+def a_file_system_that_becomes_read_only_ends_its_member_and_nobody_else():
+    """As the kernel does after an error that it finds; a start on it is refused likewise, until it is repaired and mounted again."""
+    with OnDisks() as it:
+        for which in ("follower", "leader"):
+            it.all_ready()
+            leader = it.cluster.wait_leader()
+            victim = leader if which == "leader" else it.others(leader)[0]
+            for start in (False, True):
+                size = victim.log.stat().st_size
+                if start:
+                    victim.start(wait=False)
+                else:
+                    it.disks[victim].fail()
+                it.load.progress()
+                said = stopped_itself(victim, size)
+                assert "code=DISK" in said and "Read-only file system" in said, said
+            it.disks[victim].restore_power()
+            victim.start()
+
+
+@needs(*TOOLS, probe=refused)
 def all_disks_full_refuse_writes_and_recover_by_themselves():
     """L7: reads go on, no member stops, and when there is room again writes go on without anybody's help."""
     with OnDisks() as it:
@@ -204,7 +208,7 @@ def all_disks_full_refuse_writes_and_recover_by_themselves():
 def a_disk_that_hangs_holds_up_its_member_only():
     """Syncs that take seconds: neither lost nor acknowledged early; with one disk hanging a majority goes on."""
     with OnDisks() as it:
-        for which in ("follower", "leader"):
+        for which, seconds in (("follower", 3), ("leader", 10)):
             it.all_ready()
             leader = it.cluster.wait_leader()
             victim = leader if which == "leader" else it.others(leader)[0]
@@ -214,12 +218,13 @@ def a_disk_that_hangs_holds_up_its_member_only():
                 it.load.progress(10, 15)
                 first = it.load.first_answer_after(hung + 0.5)
                 print(f"# disk of the {which} hangs: writes go on {first - hung - 0.5:.2f} s later", flush=True)
-                time.sleep(max(0, hung + 3 - time.monotonic()))
+                time.sleep(max(0, hung + seconds - time.monotonic()))
             it.load.progress()
         it.all_ready()
 
 
 if __name__ == "__main__":
     sys.exit(main([power_cuts_under_load_lose_nothing_acknowledged, a_power_cut_finds_syncs_that_lie,
-                   a_disk_that_cannot_sync_ends_its_member_and_nobody_else, all_disks_full_refuse_writes_and_recover_by_themselves,
+                   a_disk_that_cannot_sync_ends_its_member_and_nobody_else,
+                   a_file_system_that_becomes_read_only_ends_its_member_and_nobody_else, all_disks_full_refuse_writes_and_recover_by_themselves,
                    a_disk_that_hangs_holds_up_its_member_only]))

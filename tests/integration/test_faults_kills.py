@@ -12,8 +12,9 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import Cluster, http_status, wait_until  # noqa: E402
-from isolate import main  # noqa: E402
+import memory  # noqa: E402
+from cluster import Cluster, http_status, metric, wait_until  # noqa: E402
+from isolate import main, needs  # noqa: E402
 from workload import Load, histogram  # noqa: E402
 
 SEED = int(os.environ.get("SEED", random.randrange(1 << 32)))
@@ -63,8 +64,8 @@ def a_leader_killed_under_load_loses_nothing():
 
 
 def members_stopped_for_seconds_lose_nothing():
-    """SIGSTOP of the leader or a follower for 1 to 20 s; the leader that wakes up acknowledges and serves nothing that is not so."""
-    longest_s = 20 if STOPS > 10 else 3
+    """SIGSTOP of the leader or a follower for 1 to 3 s (60 s with STOPS above 10); the leader that wakes up acknowledges and serves nothing that is not so."""
+    longest_s = 60 if STOPS > 10 else 3
     print(f"# SEED={SEED}")
     draw, gaps = random.Random(SEED), []
     with Cluster(policy=QUIET, raft=RAFT) as cluster:
@@ -89,5 +90,52 @@ def members_stopped_for_seconds_lose_nothing():
         print(f"# SIGSTOP of the leader to the next acknowledged write: {histogram(gaps)}")
 
 
+@needs(probe=memory.refused)
+def a_member_that_the_kernel_kills_for_memory_comes_back_when_there_is_some():
+    """OOM: the leader shares a limit with a process that takes what is left, and is killed at each start until that ends; then a restart loop
+    of other reasons. Its unit starts it again and again: the others do not feel it."""
+    draw = random.Random(SEED)
+    with Cluster(policy=QUIET, raft=RAFT) as cluster:
+        leader, group, eater = cluster.members[0], memory.Group(192 << 20), None
+        leader.prefix = group.prefix()
+        try:
+            cluster.start()
+            load = Load(cluster, seed=SEED)
+            load.progress()
+            if cluster.wait_leader() is not leader:
+                cluster.ctl("transfer", leader.name)
+                wait_until("it leads", lambda: cluster.leader() is leader, 10)
+            eater = group.eater()
+            wait_until("the kernel kills the leader", lambda: not leader.running(), 20)
+            assert leader.process.returncode == -signal.SIGKILL and group.kills() == 1, (leader.process.returncode, group.kills())
+            wait_until("another one leads", lambda: cluster.leader() not in (None, leader), 20)
+            term = metric(cluster.leader().http, "ckpt_raft_term")
+            for _ in range(5):
+                leader.start(wait=False)
+                wait_until("it is killed again", lambda: not leader.running(), 20)
+                load.progress(5)
+            assert group.kills() >= 6, group.kills()
+            eater.kill()
+            eater.wait()
+            for _ in range(6):  # now it comes further each time
+                leader.start(wait=False)
+                time.sleep(draw.random() * 0.3)
+                leader.kill()
+            leader.start()
+            assert metric(cluster.wait_leader().http, "ckpt_raft_term") == term, "a member that starts again and again cost the leader its office"
+            wait_until("all members are ready", lambda: ready(cluster), 30)
+            load.progress()
+            load.verdict()
+        finally:
+            if eater is not None:
+                eater.kill()
+                eater.wait()
+            for member in cluster.members:
+                if member.running():
+                    member.kill()
+            group.end()
+
+
 if __name__ == "__main__":
-    sys.exit(main([a_leader_killed_under_load_loses_nothing, members_stopped_for_seconds_lose_nothing]))
+    sys.exit(main([a_leader_killed_under_load_loses_nothing, members_stopped_for_seconds_lose_nothing,
+                   a_member_that_the_kernel_kills_for_memory_comes_back_when_there_is_some]))

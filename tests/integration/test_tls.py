@@ -14,7 +14,7 @@ import time
 os.environ["GRPC_VERBOSITY"] = "NONE"  # it prints what these tests provoke
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import (BIN, Agent, Client, Cluster, agent_pb2, agent_pb2_grpc, broker_pb2, broker_pb2_grpc, free_port, grpc,  # noqa: E402
-                     load_json, metric, operator_pb2, operator_pb2_grpc, tail, tap, wait_until)
+                     http_status, load_json, metric, operator_pb2, operator_pb2_grpc, tail, tap, wait_until)
 from site_files import Site  # noqa: E402
 
 EXPIRY = "ckpt_tls_certificate_expiry_timestamp_seconds"
@@ -461,6 +461,30 @@ def certificates_that_end_soon_are_warned_of_and_ended_ones_refused():
         assert "EXPIRED" in show.stdout, show.stdout
 
 
+def a_member_whose_certificate_has_ended_is_refused_until_it_has_another_one():
+    """It goes on with the connections it has; new ones are refused and say why, and a new certificate is enough to be let in again."""
+    with Cluster(tls=True) as cluster:
+        cluster.start()
+        leader = cluster.wait_leader()
+        late, other = [m for m in cluster.members if m is not leader]
+        cluster.site.issue("replica", late.id, "--host", "127.0.0.1,localhost", "--valid", "5s", replace=True)
+        wait_log(late.log, "event=tls_reloaded")
+        time.sleep(max(0, expiry(late) + 1 - time.time()))
+        register(cluster, "before")
+        other.kill()
+        other.start()
+        wait_log(other.log, "event=tls_refused", "expired", f"/replica/{late.id}")
+        leader.kill()
+        leader.start()
+        register(cluster, "without-it")
+        wait_log(leader.log, "event=tls_refused", "expired", f"/replica/{late.id}")
+        assert cluster.wait_leader() is not late
+        assert f"member {late.name} was not heard of" in cluster.ctl("status", check=False).stdout
+        cluster.site.issue("replica", late.id, "--host", "127.0.0.1,localhost", replace=True)
+        wait_until("all are ready", lambda: all(http_status(m.http, "/readyz") == 200 for m in cluster.members), 20)
+        cluster.debug_check()
+
+
 def without_tls_only_loopback_is_bound():
     with Cluster(members=1) as cluster:
         cluster.config.write_text(cluster.config.read_text().replace(cluster.members[0].api, "0.0.0.0:7443"))
@@ -507,6 +531,7 @@ TESTS = [a_cluster_over_tls_commits_fails_over_and_its_agents_follow, only_the_c
          a_whole_ca_is_replaced_without_an_outage, each_kind_of_wrong_peer_is_refused_and_named,
          a_member_whose_certificate_names_another_id_stays_out, members_join_with_certificates_of_their_own,
          every_kind_of_ckptctl_command_goes_over_tls, certificates_that_end_soon_are_warned_of_and_ended_ones_refused,
+         a_member_whose_certificate_has_ended_is_refused_until_it_has_another_one,
          without_tls_only_loopback_is_bound, an_agents_side_port_beyond_loopback_is_insecure, status_names_the_member_that_is_insecure]
 
 sys.exit(tap(TESTS))

@@ -100,7 +100,8 @@ class Client:
     def channel(self, address):
         if address not in self.channels:
             options = [("grpc.initial_reconnect_backoff_ms", 50), ("grpc.min_reconnect_backoff_ms", 50),
-                       ("grpc.max_reconnect_backoff_ms", 200), ("grpc.enable_retries", 0), ("grpc.use_local_subchannel_pool", 1)]
+                       ("grpc.max_reconnect_backoff_ms", 200), ("grpc.enable_retries", 0), ("grpc.use_local_subchannel_pool", 1),
+                       ("grpc.dns_min_time_between_resolutions_ms", 100)]
             self.channels[address] = (grpc.insecure_channel(address, options=options) if self.credentials is None
                                       else grpc.secure_channel(address, self.credentials, options=options))
         return self.channels[address]

@@ -1,7 +1,8 @@
-"""Real file systems for the members' data folders that lose their power, fail, fill up and hang.
+"""Real file systems for the members' data folders that lose their power, fail, fill up and hang; and single calls that fail.
 
 Flow    Disk(folder) puts an ext4 on a loop device on a sparse file on a tmpfs and mounts it at the folder. The program runs under
         isolate.py, so the mounts vanish with it, and mount -o loop makes the kernel detach the loop device with the last user.
+        BrokenCalls(member) preloads broken_calls.c into the member: the n-th call of a kind fails, lies or is the process's last.
 Units   MiB.
 Source  EXT4_IOC_SHUTDOWN (fs/ext4/ext4.h, include/uapi/linux/ext4.h), FIFREEZE and FITHAW (include/uapi/linux/fs.h).
 """
@@ -9,11 +10,12 @@ import contextlib
 import errno
 import fcntl
 import functools
+import mmap
 import os
+import pathlib
 import struct
 import subprocess
 import tempfile
-import pathlib
 
 from cluster import wait_until
 
@@ -89,6 +91,13 @@ class Disk:
         finally:
             self._ioctl(FITHAW, 0)
 
+    def fail(self):
+        """As after an error that the file system finds in itself: from now on it is read-only (errors=remount-ro)."""
+        number = os.stat(self.folder).st_dev
+        device = pathlib.Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}").resolve().name
+        assert device.startswith("loop"), f"{self.folder} is on {device}"
+        pathlib.Path(f"/sys/fs/ext4/{device}/trigger_fs_error").write_text("1")
+
     def fill_backing(self):
         """Blocks of the disk that were never written cannot be stored any more: EIO."""
         fill(self.backing)
@@ -123,3 +132,37 @@ def fill(folder):
             assert error.errno == errno.ENOSPC, error
     finally:
         os.close(descriptor)
+
+
+READS, WRITES, SYNCS = 1, 2, 4
+LIE, KILL_BEFORE, KILL_AFTER = 0, -1, -2  # what befalls a call; else the errno with which it fails
+FOR_EVER = (1 << 64) - 1
+
+
+class BrokenCalls:
+    """Calls of one member's processes to its disk; made before the member starts."""
+
+    LAYOUT = struct.Struct("=IiQQQ232s")  # struct control of broken_calls.c
+
+    def __init__(self, member):
+        library, control = member.cluster.dir / "broken_calls.so", member.cluster.dir / f"{member.name}.calls"
+        if not library.exists():
+            run("gcc", "-shared", "-fPIC", "-O1", "-o", library, pathlib.Path(__file__).parent / "broken_calls.c", "-ldl")
+        self.folder = member.data_dir
+        control.write_bytes(bytes(self.LAYOUT.size))
+        with open(control, "r+b") as file:
+            self.control = mmap.mmap(file.fileno(), self.LAYOUT.size)
+        member.prefix = [*member.prefix, "env", f"LD_PRELOAD={library}", f"BROKEN_CALLS={control}"]
+
+    def arm(self, kinds, action, first=1, last=FOR_EVER, name=""):
+        """Counts from now; what befalls the first to the last of them, to files whose names in the folder begin with `name`."""
+        self.control[:4] = bytes(4)  # not while it changes
+        self.control[4:] = self.LAYOUT.pack(kinds, action, first, last, 0, f"{self.folder}/{name}".encode())[4:]
+        self.control[:4] = struct.pack("=I", kinds)
+
+    def disarm(self):
+        self.control[:4] = bytes(4)
+
+    def count(self):
+        """How many there were since they were armed."""
+        return self.LAYOUT.unpack(self.control[:])[4]

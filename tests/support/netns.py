@@ -103,6 +103,13 @@ class Network:
     def lose(self, member, percent):
         self.rule(member, "in", f"ip saddr {SUBNET}.0/24 numgen random mod 100 < {percent} drop")
 
+    def swallow(self, member, longest):
+        """A black hole between it and the other members: packets with more bytes vanish, and nobody is told."""
+        for chain, side in (("in", "saddr"), ("out", "daddr")):
+            for other in self.members:
+                if other is not member:
+                    self.rule(member, chain, f"ip {side} {SUBNET}.{other.id} meta length > {longest} drop")
+
     def forget_connections(self, member):
         """Half-open: packets of its connections of this moment to other members vanish in both directions; new ones are whole.
         Returns how many."""
