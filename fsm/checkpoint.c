@@ -187,9 +187,9 @@ static bool checkpoint_urgent(Ckpt__V1__Purpose purpose)
 static uint64_t checkpoint_priority(const struct checkpoint_ask *ask)
 {
     if (checkpoint_urgent(ask->purpose))
-        return UINT64_MAX;
+        return FSM_PRIORITY_URGENT;
     if (ask->terms == NULL) /* people asked: before the evaluator's */
-        return UINT64_MAX - 1;
+        return FSM_PRIORITY_URGENT - 1;
     return fsm_min(ask->priority_gpu_ms_per_gb, FSM_PRIORITY_WEIGHED_MAX);
 }
 
@@ -231,12 +231,14 @@ static void checkpoint_skip_backoff(struct fsm *fsm, struct checkpoint *checkpoi
     fsm_checkpoint_arm(fsm, checkpoint);
 }
 
+/* The walltime ends no later for what follows: the last safe slot, which comes once, goes on passing the limit. */
 static void checkpoint_upgrade(struct fsm *fsm, struct checkpoint *checkpoint,
                                const struct checkpoint_ask *ask)
 {
     checkpoint->view.purpose = ask->purpose;
     checkpoint->view.after = ask->after;
-    checkpoint->view.priority_gpu_ms_per_gb = checkpoint_priority(ask);
+    checkpoint->view.priority_gpu_ms_per_gb =
+        fsm_max(checkpoint->view.priority_gpu_ms_per_gb, checkpoint_priority(ask));
     checkpoint_skip_backoff(fsm, checkpoint, ask);
     if (fsm_checkpoint_writes(checkpoint))
         checkpoint->stop_deadline_ms = checkpoint->view.deadline_ms;
@@ -501,6 +503,8 @@ void fsm_checkpoint_renew(struct fsm *fsm, struct checkpoint *old)
     fsm_checkpoint_move_inputs(old, &inputs_of);
     fsm_checkpoint_end(fsm, old, STATE(SUPERSEDED), CKPT__V1__REASON__REASON_NEW_EPOCH);
     checkpoint_new(fsm, allocation, &ask);
+    fsm_checkpoint_active(fsm, allocation)->view.priority_gpu_ms_per_gb =
+        ask.priority_gpu_ms_per_gb; /* which its purpose need not tell */
     fsm_checkpoint_move_inputs(&inputs_of, fsm_checkpoint_active(fsm, allocation));
     fsm_preemption_renewed(fsm, allocation);
     if (paused)

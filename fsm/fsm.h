@@ -413,6 +413,8 @@ const struct fsm_checkpoint *fsm_checkpoint_next_of(const struct fsm *fsm, uint3
 uint64_t fsm_grant_priority(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint);
 /* Its priority is what it would gain: neither was it asked for, nor has it a deadline. */
 bool fsm_grant_weighed(const struct fsm_checkpoint *checkpoint);
+/* It has a deadline: it is to stop a victim, or was decided for the last safe slot before the walltime, whatever follows it now. */
+bool fsm_grant_urgent(const struct fsm_checkpoint *checkpoint);
 /* REQUESTED checkpoints that may be granted now, in the order of granting: resumed ones by recompute_saved, then by priority.
  * Writes at most max ids, returns how many. */
 size_t fsm_grantable(const struct fsm *fsm, uint64_t *ret_ids, size_t max);

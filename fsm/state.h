@@ -549,6 +549,7 @@ void fsm_scale_event(struct fsm *fsm, const struct allocation *allocation, Ckpt_
 
 /* checkpoint.c */
 #define FSM_PRIORITY_WEIGHED_MAX (UINT64_MAX - 2) /* above: asked for, or with a deadline */
+#define FSM_PRIORITY_URGENT      UINT64_MAX       /* with a deadline */
 struct checkpoint_ask {
     Ckpt__V1__Purpose purpose;
     Ckpt__V1__AfterCheckpoint after;

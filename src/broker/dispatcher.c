@@ -23,12 +23,6 @@ enum {
 
 /* ---- grants ----------------------------------------------------------------------------------------------------------- */
 
-static bool has_deadline(Ckpt__V1__Purpose purpose)
-{
-    return purpose == CKPT__V1__PURPOSE__PURPOSE_WALLTIME ||
-           purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT;
-}
-
 static uint64_t wanted_rate(const struct fsm *fsm, const struct fsm_allocation *allocation,
                             uint32_t node_count)
 {
@@ -69,8 +63,7 @@ static int by_gain(const void *left, const void *right)
 {
     const struct waiting *a = left, *b = right;
     bool a_asked = a->checkpoint->terms == NULL, b_asked = b->checkpoint->terms == NULL;
-    bool a_late = has_deadline(a->checkpoint->purpose),
-         b_late = has_deadline(b->checkpoint->purpose);
+    bool a_late = fsm_grant_urgent(a->checkpoint), b_late = fsm_grant_urgent(b->checkpoint);
 
     if (a_late != b_late)
         return a_late ? -1 : 1;
@@ -106,7 +99,7 @@ static struct grant_candidate candidate_of(const struct fsm *fsm, const struct w
                                     .timeout_ms = allocation->checkpoint_timeout_ms > 0
                                                       ? allocation->checkpoint_timeout_ms
                                                       : fsm_policy(fsm)->checkpoint_timeout_ms,
-                                    .bypass = has_deadline(checkpoint->purpose)};
+                                    .bypass = fsm_grant_urgent(checkpoint)};
 }
 
 static void targets_of(const struct fsm *fsm, struct grant_target targets[FSM_TARGETS_MAX])

@@ -89,10 +89,14 @@ static void resumed_note(struct world *world, const struct fsm *fsm, unsigned nu
                         saved_gpu_ms);
 }
 
-static bool has_deadline(const struct fsm_checkpoint *checkpoint)
+/* What was for the last safe slot may be a migration's by now, and is as late as before. */
+static bool has_deadline(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint)
 {
-    return checkpoint->purpose == CKPT__V1__PURPOSE__PURPOSE_WALLTIME ||
-           checkpoint->purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT;
+    const struct fsm_allocation *allocation = fsm_allocation_at(fsm, checkpoint->allocation_slot);
+
+    return fsm_grant_urgent(checkpoint) &&
+           (checkpoint->purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT ||
+            (allocation != NULL && allocation->walltime_ms != 0));
 }
 
 /* The leader chose among all that waited since the destination is back. One that was held, or a budget that changed, may have been otherwise
@@ -104,7 +108,7 @@ static void order_check(struct world *world, const struct fsm *fsm, unsigned num
     const struct fsm_checkpoint *granted = fsm_checkpoint_find(fsm, checkpoint_id);
     const struct resumed *own = &checks->jobs[number];
 
-    if (granted == NULL || has_deadline(granted))
+    if (granted == NULL || has_deadline(fsm, granted))
         return;
     for (unsigned job = 0; job < world->job_count; job++) {
         const struct resumed *other = &checks->jobs[job];

@@ -307,6 +307,66 @@ static void a_walltime_slot_hurries_the_checkpoint_that_waits(void **state)
     finish(fake);
 }
 
+static void decide_for_walltime(struct fake *fake, const char *job)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__DecisionBatch batch = CKPT__LOG__V1__DECISION_BATCH__INIT;
+    Ckpt__Log__V1__Decision decision = CKPT__LOG__V1__DECISION__INIT, *decisions[] = {&decision};
+    char id[32];
+
+    snprintf(id, sizeof(id), "%s", job);
+    decision.allocation_id = id;
+    decision.purpose = CKPT__V1__PURPOSE__PURPOSE_WALLTIME;
+    batch.n_decisions = 1;
+    batch.decisions = decisions;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_DECISIONS;
+    command.decisions = &batch;
+    assert_int_equal(fake_do(fake, &command).current, 1);
+}
+
+static void migrate(struct fake *fake, const char *job, const char *name)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__V1__RequestMigrationRequest message = CKPT__V1__REQUEST_MIGRATION_REQUEST__INIT;
+    char id[32], request_id[32];
+
+    snprintf(id, sizeof(id), "%s", job);
+    snprintf(request_id, sizeof(request_id), "%s", name);
+    message.request_id = command.request_id = request_id;
+    message.allocation_id = id;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_REQUEST_MIGRATION;
+    command.request_migration = &message;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+}
+
+/* Found by the simulator (seed 520008297): it would wait behind the writer, and the walltime ends no later than before. */
+static void a_walltime_slot_is_granted_although_a_migration_met_it(void **state)
+{
+    struct fake *fake = start();
+    const struct fsm *fsm = fake->replica.fsm;
+    const struct fsm_checkpoint *blocker, *own, *asked;
+
+    (void)state;
+    keep_nodes(fake);
+    fake_serve(fake);
+    assert_int_equal(fake_register(fake, "ends", 1, 1, short_and_wide).status, FSM_OK);
+    add_job(fake, "blocker", 2);
+    add_job(fake, "waits", 3);
+    blocker = request(fake, "blocker", "r1");
+    assert_true(granted(blocker));
+    asked = request(fake, "waits", "r2");
+    migrate(fake, "waits", "m1");
+    decide_for_walltime(fake, "ends");
+    own = fsm_checkpoint_find(fsm, fsm_allocation_find(fsm, "ends")->active_checkpoint_id);
+    migrate(fake, "ends", "m2");
+    assert_false(granted(own));
+    fake_settle(fake);
+    assert_int_equal(own->purpose, CKPT__V1__PURPOSE__PURPOSE_MIGRATE);
+    assert_true(granted(own));
+    assert_false(granted(asked));
+    finish(fake);
+}
+
 /* A new leader grants what is waiting without being told again. */
 static void grants_are_derived_from_the_state_by_the_next_leader(void **state)
 {
@@ -352,6 +412,7 @@ int main(void)
         cmocka_unit_test(those_that_wait_see_their_place_and_their_time),
         cmocka_unit_test(a_walltime_slot_is_granted_although_the_target_is_full),
         cmocka_unit_test(a_walltime_slot_hurries_the_checkpoint_that_waits),
+        cmocka_unit_test(a_walltime_slot_is_granted_although_a_migration_met_it),
         cmocka_unit_test(grants_are_derived_from_the_state_by_the_next_leader),
         cmocka_unit_test(a_refused_proposal_is_repeated),
     };

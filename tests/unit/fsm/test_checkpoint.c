@@ -147,6 +147,37 @@ static void the_last_safe_slot_hurries_a_checkpoint_that_waits(void **unused)
     script_close(&script);
 }
 
+/* S1-094: the slot comes once, and the walltime ends no later for what is to follow the checkpoint. */
+static void the_last_safe_slot_stays_urgent_when_a_stopping_request_meets_it(void **unused)
+{
+    const struct fsm_checkpoint *at = NULL;
+    struct script script;
+    uint64_t best;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1");
+    expect_ok(&script, "register j2 nodes=n2 walltime=3600000");
+    expect_ok(&script, "decide j1 priority=5");
+    expect_ok(&script, "decide j2 purpose=walltime");
+    assert_true(fsm_grant_weighed(checkpoint_of(&script, 1)));
+    expect_ok(&script, "migrate j1");
+    expect_ok(&script, "migrate j2");
+    for (int epoch = 1; epoch <= 2; epoch++) {
+        at = fsm_checkpoint_next(script.fsm, checkpoint_id_make((uint32_t)epoch, 0));
+        assert_string_equal(fsm_allocation_at(script.fsm, at->allocation_slot)->id, "j1");
+        assert_false(fsm_grant_weighed(at) || fsm_grant_urgent(at));
+        at = fsm_checkpoint_next(script.fsm, at->id);
+        assert_int_equal(at->purpose, CKPT__V1__PURPOSE__PURPOSE_MIGRATE);
+        assert_true(fsm_grant_urgent(at));
+        assert_int_equal(fsm_grantable(script.fsm, &best, 1), 1);
+        assert_int_equal(best, at->id);
+        if (epoch == 1)
+            expect_ok(&script, "epoch 2"); /* both begin again under other ids */
+    }
+    script_close(&script);
+}
+
 /* L4: who waits for its nodes does not wait for the back-off of a checkpoint that it had begun for itself. */
 static void a_preemption_does_not_wait_for_a_back_off(void **unused)
 {
@@ -515,6 +546,7 @@ int main(void)
         cmocka_unit_test(a_decided_move_needs_its_spare_still),
         cmocka_unit_test(a_move_that_failed_is_not_begun_again_at_once),
         cmocka_unit_test(the_last_safe_slot_hurries_a_checkpoint_that_waits),
+        cmocka_unit_test(the_last_safe_slot_stays_urgent_when_a_stopping_request_meets_it),
         cmocka_unit_test(a_preemption_does_not_wait_for_a_back_off),
         cmocka_unit_test(no_checkpoint_is_begun_when_a_part_has_finished),
         cmocka_unit_test(a_part_that_finished_after_it_was_saved_is_in_the_checkpoint),
