@@ -150,6 +150,9 @@ void consensus_read(struct consensus *consensus,
 /* Asks a caught-up voter (0: any) to campaign, best effort. It does so within CONSENSUS_TRANSFER_MS or not at all, also when it stands still
  * with the message unread. */
 int consensus_transfer(struct consensus *consensus, uint64_t member_id, struct err *err);
+/* The leader leads no more when this returns 0, and does not campaign for CORE_GAVE_UP_ELECTIONS election timeouts unless another one has led
+ * meanwhile. ERR_REFUSED: as far as is known here nobody else could be elected, and it goes on leading. Not inside of hooks. */
+int consensus_step_down(struct consensus *consensus, struct err *err);
 
 /* ---- members: changed one at a time, by the leader ----
  * done() is called exactly once, possibly before the call returns. status 0: the change is committed. -1 with ERR_UNAVAILABLE (not

@@ -117,7 +117,7 @@ static bool role_settle(struct consensus *consensus)
     consensus->role_term = term;
     consensus->role_leader = leader;
     if (leader != 0)
-        consensus->retries = 0;
+        consensus->retries = 0, consensus->gave_up_us = 0;
     if (leader != 0 && leader != consensus->leader_last) {
         consensus->leader_changes_total++;
         consensus->leader_last = leader;
@@ -322,7 +322,8 @@ void core_tick(void *data)
     }
     core_snapshot_deliver(consensus);
     installs_extend(consensus);
-    if (!stalled && safety_may_tick(&consensus->safety) && sole_voter_begins_term(consensus)) {
+    if (!stalled && safety_may_tick(&consensus->safety) && !core_lets_others_win(consensus) &&
+        sole_voter_begins_term(consensus)) {
         timer_by_rank(consensus);
         candidate_disturb_once(consensus);
         if (consensus->failure.code == ERR_NONE)

@@ -36,6 +36,8 @@ enum {
     CORE_CAMPAIGN_MS = CONSENSUS_TRANSFER_MS / 2, /* from a question to its answer */
     CORE_TRANSFER_ASK_MS = 50, /* from a question to the next, while nobody has taken over */
     CORE_RETRIES_MAX = 8,      /* then libraft's own timeout counts again */
+    CORE_GAVE_UP_ELECTIONS =
+        5, /* election timeouts for which who gave leadership up does not campaign */
     CORE_SPACE_CHECK_MS = 1000,
     CORE_BOOK_RETRY_MS = 1000,
     CORE_FORMER_MS = 3000,
@@ -167,6 +169,7 @@ struct consensus {
     uint64_t transfer_round, transfer_member, transfer_term, transfer_us;
     uint64_t transfer_asked_us; /* last */
     uint64_t campaign_term, campaign_round, campaign_us;
+    uint64_t gave_up_us;    /* this member gave leadership up, and nobody leads yet; else 0 */
     unsigned retries;       /* of elections since a leader was known */
     uint64_t vote_write_us; /* of the last term or vote */
 
@@ -298,6 +301,8 @@ const char *core_peer_address(const struct consensus *consensus, uint64_t id); /
 /* consensus_transfer.c */
 void core_transfer_tick(struct consensus *consensus);
 void core_on_campaign(struct consensus *consensus, uint64_t from, const struct frame_read *asked);
+/* It has given leadership up, nobody else leads yet, and they have had little time. */
+bool core_lets_others_win(const struct consensus *consensus);
 
 /* consensus_read.c */
 void core_reads_fire(void *data);

@@ -1,4 +1,4 @@
-/* Handing leadership over. See consensus.h.
+/* Handing leadership over, and giving it up. See consensus.h.
  *
  * Flow     the leader asks: campaign(term, round), and asks again under new rounds as long as the hand-over is on: a member that has just
  *          come back is connected before it knows its leader, and before its own connection stands. The member asks back with the same
@@ -7,10 +7,13 @@
  *          CONSENSUS_TRANSFER_MS - CORE_CAMPAIGN_MS, the member takes an answer for CORE_CAMPAIGN_MS after it first asked back. So one
  *          that is stopped with any of the frames unread, or gets one late, does not depose a leader that has given the hand-over up: it
  *          asks back under the next round then, to which an answer of before does not fit.
+ *          Giving up: what libraft heard since its last look at its contact with a majority counts as lost, and that look is due now. The
+ *          others notice that their leader is silent when an election timeout has passed; this member lets one of them win.
  * Shapes   one hand-over at a time; a newer one ends it. Rounds are even; 0 is that of a build that does not ask back: its word is enough.
  * Absent   raft_transfer (two votes in one term).
  */
 #include "raft/consensus_internal.h"
+#include "src/base/check.h"
 
 enum { TRANSFER_ROUND = 2, TRANSFER_ANSWER = 1 };
 
@@ -126,4 +129,59 @@ int consensus_transfer(struct consensus *consensus, uint64_t member_id, struct e
         return 0;
     }
     return err_set(err, ERR_UNAVAILABLE, "no connected voter has caught up: try again");
+}
+
+/* ---- giving up ---- */
+
+/* Votes that another one could get. This member's own goes to who has all of its log. */
+static size_t votes_for_another(const struct consensus *consensus)
+{
+    const struct raft *raft = &consensus->raft;
+    uint64_t last_index = raft_last_index((struct raft *)(uintptr_t)raft);
+    size_t votes = 0;
+    bool own = false;
+
+    for (unsigned i = 0; i < raft->configuration.n; i++) {
+        const struct raft_server *server = &raft->configuration.servers[i];
+        const struct raft_progress *progress = &raft->leader_state.progress[i];
+
+        if (server->id == consensus->config.member_id || server->role != RAFT_VOTER ||
+            !core_reachable(consensus, server->id) ||
+            progress->state == PROGRESS_SNAPSHOT) /* S8, and its filling would begin again */
+            continue;
+        votes++;
+        own |= progress->match_index >= last_index;
+    }
+    return votes + own;
+}
+
+int consensus_step_down(struct consensus *consensus, struct err *err)
+{
+    struct raft *raft = &consensus->raft;
+    size_t voters = core_voter_count(consensus), votes;
+
+    CHECK(consensus->depth == 0);
+    if (consensus->failed || consensus->closing || !core_is_leader(consensus))
+        return err_set(err, ERR_UNAVAILABLE, "this member is not the leader");
+    votes = votes_for_another(consensus);
+    if (votes <= voters / 2)
+        return err_set(err, ERR_REFUSED,
+                       "nobody else could be elected: %zu votes of %zu voters, %zu are needed",
+                       votes, voters, voters / 2 + 1);
+    core_enter(consensus);
+    for (unsigned i = 0; i < raft->configuration.n; i++)
+        raft->leader_state.progress[i].recent_recv = false;
+    raft->election_timer_start = core_now_ms(consensus) - raft->election_timeout;
+    consensus->gave_up_us = core_now_us(consensus);
+    consensus->tick(&consensus->io);
+    CHECK(!core_is_leader(consensus));
+    core_leave(consensus);
+    return 0;
+}
+
+bool core_lets_others_win(const struct consensus *consensus)
+{
+    return consensus->gave_up_us != 0 && !core_is_leader(consensus) &&
+           within(consensus, consensus->gave_up_us,
+                  (uint64_t)CORE_GAVE_UP_ELECTIONS * consensus->raft.election_timeout);
 }
