@@ -18,8 +18,11 @@ struct leader_watch {
     uint64_t cycle_ms, cycle_seen_ms; /* the evaluator's last cycle, and when it was new here */
     uint64_t asked_ms;                /* the last hand-over; 0: none */
     uint64_t retry_ms;
+    unsigned in_vain; /* hand-overs since it leads and cannot serve */
     bool handing_over;
 };
+_Static_assert((int)LEADER_WATCH_ANSWER_MS > (int)REPLICA_CATCH_UP_MS + (int)REPLICA_TRANSFER_MS,
+               "by then a hand-over has ended");
 
 static void since(uint64_t *since_ms, bool is_so, uint64_t now_ms)
 {
@@ -47,14 +50,9 @@ static void handed_over(void *data, const struct err *failed, const struct fsm_o
                     failed->text);
 }
 
-static void hand_over(struct leader_watch *watch, uint64_t member_id, const char *why,
-                      uint64_t now_ms)
+/* Somebody is asked now: the next one not before a while, longer each time. */
+static void asked(struct leader_watch *watch, uint64_t now_ms)
 {
-    struct replica *replica = watch->broker->replica;
-    struct err err;
-
-    if (watch->handing_over || (watch->asked_ms != 0 && now_ms - watch->asked_ms < watch->retry_ms))
-        return;
     if (watch->asked_ms == 0 || now_ms - watch->asked_ms >= 2 * LEADER_WATCH_RETRY_MAX_MS)
         watch->retry_ms = LEADER_WATCH_RETRY_MS;
     else
@@ -62,6 +60,18 @@ static void hand_over(struct leader_watch *watch, uint64_t member_id, const char
                               ? watch->retry_ms * 2
                               : LEADER_WATCH_RETRY_MAX_MS;
     watch->asked_ms = now_ms;
+}
+
+/* False: not yet. */
+static bool hand_over(struct leader_watch *watch, uint64_t member_id, const char *why,
+                      uint64_t now_ms)
+{
+    struct replica *replica = watch->broker->replica;
+    struct err err;
+
+    if (watch->handing_over || (watch->asked_ms != 0 && now_ms - watch->asked_ms < watch->retry_ms))
+        return false;
+    asked(watch, now_ms);
     log_warning("transfer", "reason=%s member=%" PRIu64 " text=\"another member is asked to lead\"",
                 why, member_id);
     if (replica_serving(replica)) {
@@ -71,6 +81,32 @@ static void hand_over(struct leader_watch *watch, uint64_t member_id, const char
         log_warning("transfer_failed", "retry_ms=%" PRIu64 " text=\"%s\"", watch->retry_ms,
                     err.text);
     }
+    return true;
+}
+
+static void give_up(struct leader_watch *watch, const char *why, uint64_t now_ms)
+{
+    struct err err;
+
+    asked(watch, now_ms);
+    watch->in_vain = 0;
+    log_warning("step_down",
+                "reason=%s text=\"nobody took over: this member gives up leading, so that another "
+                "one is elected\"",
+                why);
+    if (replica_step_down(watch->broker->replica, &err) != 0)
+        log_warning("step_down_failed", "retry_ms=%" PRIu64 " text=\"%s\"", watch->retry_ms,
+                    err.text);
+}
+
+/* It leads and cannot serve. */
+static void get_rid(struct leader_watch *watch, const char *why, uint64_t now_ms)
+{
+    if (watch->in_vain >= LEADER_WATCH_VAIN && !watch->handing_over &&
+        now_ms - watch->asked_ms >= LEADER_WATCH_ANSWER_MS)
+        give_up(watch, why, now_ms);
+    else if (hand_over(watch, 0, why, now_ms))
+        watch->in_vain++;
 }
 
 /* ---- looking ---- */
@@ -118,7 +154,7 @@ static void look_at(struct leader_watch *watch, uint64_t now_ms)
     struct replica *replica = watch->broker->replica;
     const struct consensus_peer_status *preferred;
     struct consensus_status status;
-    bool leads, stuck;
+    bool leads, late, stuck;
 
     replica_get_status(replica, &status);
     leads = status.role == CONSENSUS_LEADER;
@@ -127,16 +163,17 @@ static void look_at(struct leader_watch *watch, uint64_t now_ms)
     preferred = watch->serving_since_ms != 0 ? preferred_of(watch, &status) : NULL;
     since(&watch->preferred_since_ms, preferred != NULL, now_ms);
     stuck = evaluator_stuck(watch, now_ms);
+    late = watch->serving_since_ms == 0 &&
+           for_long(watch->leading_since_ms, now_ms, LEADER_WATCH_READY_MS);
+    if (!leads || (!late && !stuck))
+        watch->in_vain = 0;
     if (!leads || status.voter_count <= 1)
         return;
-    if (watch->serving_since_ms == 0 &&
-        for_long(watch->leading_since_ms, now_ms, LEADER_WATCH_READY_MS))
-        hand_over(watch, 0, "not_ready", now_ms);
-    else if (stuck)
-        hand_over(watch, 0, "evaluator_stuck", now_ms);
+    if (late || stuck)
+        get_rid(watch, late ? "not_ready" : "evaluator_stuck", now_ms);
     else if (for_long(watch->preferred_since_ms, now_ms, LEADER_WATCH_STABLE_MS) &&
              for_long(watch->serving_since_ms, now_ms, LEADER_WATCH_STABLE_MS))
-        hand_over(watch, preferred->id, "preferred_leader", now_ms);
+        (void)hand_over(watch, preferred->id, "preferred_leader", now_ms);
 }
 
 static void look(void *data)

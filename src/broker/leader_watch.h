@@ -1,10 +1,12 @@
-/* Decides when a leader that could go on leading hands over: to the preferred one, or because it cannot do its work.
+/* Decides when a leader that could go on leading hands over: to the preferred one, or because it cannot do its work. Then it goes also when
+ * nobody takes over.
  *
  * Flow     one look every LEADER_WATCH_MS. Preferred (configuration, preferred_leader): a voter that was reachable and caught up
  *          for LEADER_WATCH_STABLE_MS takes over, when this member has led that long too. Cannot serve: it leads and no entry
  *          of its term is applied after LEADER_WATCH_READY_MS, or the evaluator ended no cycle for LEADER_WATCH_CYCLES
- *          intervals, at least LEADER_WATCH_CYCLE_MS: any caught-up voter may try.
- * Shapes   no flapping: between two hand-overs by this process at least LEADER_WATCH_RETRY_MS, twice as long after each, up to
+ *          intervals, at least LEADER_WATCH_CYCLE_MS: any caught-up voter may try. When LEADER_WATCH_VAIN hand-overs have come to
+ *          nothing and it still cannot serve, it gives up leading, if another one could be elected (raft/consensus_transfer.c).
+ * Shapes   no flapping: between two hand-overs by this process, giving up counts as one, at least LEADER_WATCH_RETRY_MS, twice as long after each, up to
  *          LEADER_WATCH_RETRY_MAX_MS; forgotten after twice that long without one.
  * Units    milliseconds.
  * Absent   full and hanging disks (disk_watch.h).
@@ -22,6 +24,8 @@ enum {
     LEADER_WATCH_READY_MS = 5000,
     LEADER_WATCH_CYCLES = 10,
     LEADER_WATCH_CYCLE_MS = 60000,
+    LEADER_WATCH_VAIN = 2,
+    LEADER_WATCH_ANSWER_MS = 2000, /* what has not come of a hand-over by then comes to nothing */
     LEADER_WATCH_RETRY_MS = 10000,
     LEADER_WATCH_RETRY_MAX_MS = 600000
 };

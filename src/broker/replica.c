@@ -421,11 +421,6 @@ void replica_transfer(struct replica *replica, uint64_t member_id, replica_done_
     replica_schedule(replica, 0);
 }
 
-int replica_yield(struct replica *replica, struct err *err)
-{
-    return consensus_transfer(replica->consensus, 0, err);
-}
-
 void replica_read(struct replica *replica, replica_done_fn *done, void *data)
 {
     struct replica_read *read;

@@ -93,6 +93,9 @@ void replica_transfer(struct replica *replica, uint64_t member_id, replica_done_
                       void *data);
 /* For a leader that does not come to serve: asks any caught-up voter to campaign, whatever waits here. */
 int replica_yield(struct replica *replica, struct err *err);
+/* By force, when hand-overs come to nothing: this member leads no more when it returns 0, and lets another one win (consensus_step_down()).
+ * What is in flight gets the usual answers of lost leadership. Not inside of callbacks. */
+int replica_step_down(struct replica *replica, struct err *err);
 
 /* Raft's members (raft/consensus.h has what is checked). done(data, NULL, NULL): it is committed. */
 void replica_member_probe(struct replica *replica, const struct consensus_member *member,

@@ -1,4 +1,4 @@
-/* Changes of Raft's members, through the replica. See replica.h. */
+/* Changes of Raft's members and of who leads, through the replica. See replica.h. */
 #include <stdlib.h>
 
 #include "src/base/check.h"
@@ -60,4 +60,14 @@ const char *replica_member_contact(struct replica *replica, uint64_t member_id)
 void replica_member_put(struct replica *replica, const struct consensus_member *member)
 {
     consensus_member_put(replica_consensus(replica), member);
+}
+
+int replica_yield(struct replica *replica, struct err *err)
+{
+    return consensus_transfer(replica_consensus(replica), 0, err);
+}
+
+int replica_step_down(struct replica *replica, struct err *err)
+{
+    return consensus_step_down(replica_consensus(replica), err);
 }

@@ -8,9 +8,10 @@
 
 static struct consensus_status status;
 static struct consensus_member told;
-static size_t told_count, transfers;
+static size_t told_count, transfers, steps_down;
 static uint64_t transferred_to;
 static const struct err *transfer_fails;
+static bool step_down_fails;
 
 /* Instead of the real one: when its last cycle ended. */
 static uint64_t cycle_ms;
@@ -39,9 +40,19 @@ void replica_transfer(struct replica *replica, uint64_t member_id, replica_done_
 int replica_yield(struct replica *replica, struct err *err)
 {
     (void)replica;
-    (void)err;
     transfers++;
     transferred_to = 0;
+    return transfer_fails == NULL ? 0
+                                  : err_set(err, transfer_fails->code, "%s", transfer_fails->text);
+}
+
+int replica_step_down(struct replica *replica, struct err *err)
+{
+    (void)replica;
+    steps_down++;
+    if (step_down_fails)
+        return err_set(err, ERR_REFUSED, "nobody else could be elected");
+    status.role = CONSENSUS_FOLLOWER;
     return 0;
 }
 
@@ -76,8 +87,9 @@ static struct fake *three(void)
     put_peer(0, 2, "n2", CONSENSUS_VOTER);
     put_peer(1, 3, "n3", CONSENSUS_VOTER);
     fake->replica.status = &status;
-    told_count = transfers = 0;
+    told_count = transfers = steps_down = 0;
     transfer_fails = NULL;
+    step_down_fails = false;
     return fake;
 }
 
@@ -256,6 +268,87 @@ static void a_leader_whose_evaluator_is_stuck_hands_over(void **state)
     fake_free(fake);
 }
 
+static const struct err nobody_takes_it = {ERR_UNAVAILABLE, "no connected voter has caught up"};
+
+/* Refused, or taken by nobody: both come to nothing. */
+static void a_leader_that_cannot_serve_gives_up_when_nobody_takes_over(void **state)
+{
+    (void)state;
+    for (int refused = 0; refused < 2; refused++) {
+        struct fake *fake = three();
+        struct leader_watch *watch = leader_watch_new(&fake->broker);
+
+        transfer_fails = refused ? &nobody_takes_it : NULL;
+        fake_advance_ms(fake, LEADER_WATCH_READY_MS + LEADER_WATCH_RETRY_MS);
+        assert_uint_equal(steps_down, 0);
+        fake_advance_ms(fake, LEADER_WATCH_ANSWER_MS + 2 * LEADER_WATCH_MS);
+        assert_uint_equal(transfers, LEADER_WATCH_VAIN);
+        assert_uint_equal(steps_down, 1);
+        fake_advance_ms(fake, 3600 * 1000); /* another one leads */
+        assert_uint_equal(transfers, LEADER_WATCH_VAIN);
+        assert_uint_equal(steps_down, 1);
+        leader_watch_free(watch);
+        fake_free(fake);
+    }
+}
+
+static void a_leader_whose_evaluator_is_stuck_gives_up_when_nobody_takes_over(void **state)
+{
+    struct fake *fake = three();
+    struct leader_watch *watch;
+
+    (void)state;
+    fake->broker.evaluator = (struct evaluator *)(void *)&cycle_ms; /* never looked into */
+    watch = leader_watch_new(&fake->broker);
+    fake_serve(fake);
+    transfer_fails = &nobody_takes_it;
+    fake_advance_ms(fake, LEADER_WATCH_CYCLES * 30 * 1000 + LEADER_WATCH_RETRY_MS);
+    assert_uint_equal(steps_down, 0);
+    fake_advance_ms(fake, LEADER_WATCH_ANSWER_MS + 2 * LEADER_WATCH_MS);
+    assert_uint_equal(transfers, LEADER_WATCH_VAIN);
+    assert_uint_equal(steps_down, 1);
+    leader_watch_free(watch);
+    fake_free(fake);
+}
+
+/* One that leads again each time, as nobody else can, leads longer and longer; so does one that may not give up. */
+static void giving_up_becomes_rare_when_it_does_not_last(void **state)
+{
+    (void)state;
+    for (int fails = 0; fails < 2; fails++) {
+        struct fake *fake = three();
+        struct leader_watch *watch = leader_watch_new(&fake->broker);
+
+        transfer_fails = &nobody_takes_it;
+        step_down_fails = fails;
+        for (unsigned s = 0; s < 3600; s++) {
+            fake_advance_ms(fake, 1000);
+            status.role = CONSENSUS_LEADER;
+        }
+        assert_in_range(transfers, 4, 10);
+        assert_in_range(steps_down, 3, 5);
+        leader_watch_free(watch);
+        fake_free(fake);
+    }
+}
+
+/* Hand-overs to the preferred member are refused as well; this one serves. */
+static void a_leader_that_serves_never_gives_up(void **state)
+{
+    struct fake *fake = three();
+    struct leader_watch *watch = leader_watch_new(&fake->broker);
+
+    (void)state;
+    fake->config.preferred_leader = (char *)(uintptr_t) "n3";
+    fake_serve(fake);
+    transfer_fails = &nobody_takes_it;
+    fake_advance_ms(fake, 3600 * 1000);
+    assert_true(transfers > LEADER_WATCH_VAIN);
+    assert_uint_equal(steps_down, 0);
+    leader_watch_free(watch);
+    fake_free(fake);
+}
+
 /* Alone among the voters' disks its own may be late (S3), but what needs it is: reads of the log, snapshots, the vote after a restart. */
 static void a_leader_whose_disk_hangs_or_is_full_hands_over(void **state)
 {
@@ -296,6 +389,7 @@ static void a_cluster_of_one_keeps_its_leader(void **state)
     status.peer_count = 0;
     fake_advance_ms(fake, 60 * 1000);
     assert_uint_equal(transfers, 0);
+    assert_uint_equal(steps_down, 0);
     leader_watch_free(watch);
     fake_free(fake);
 }
@@ -311,6 +405,10 @@ int main(void)
         cmocka_unit_test(a_learner_or_an_unknown_name_is_never_preferred),
         cmocka_unit_test(a_leader_that_does_not_come_to_serve_yields),
         cmocka_unit_test(a_leader_whose_evaluator_is_stuck_hands_over),
+        cmocka_unit_test(a_leader_that_cannot_serve_gives_up_when_nobody_takes_over),
+        cmocka_unit_test(a_leader_whose_evaluator_is_stuck_gives_up_when_nobody_takes_over),
+        cmocka_unit_test(giving_up_becomes_rare_when_it_does_not_last),
+        cmocka_unit_test(a_leader_that_serves_never_gives_up),
         cmocka_unit_test(a_leader_whose_disk_hangs_or_is_full_hands_over),
         cmocka_unit_test(a_cluster_of_one_keeps_its_leader),
     };
