@@ -55,7 +55,7 @@ struct board {
     struct times equal, settled;
     uint64_t requests, acknowledged, unknown, reads, refused, elections, applied, asked, shards,
         terminated, lost_members, faults, changes;
-    uint64_t operated, watched, backups, forced, extended, deferred, recomputed;
+    uint64_t operated, watched, backups, forced, extended, deferred, recomputed, outages;
     /* of the shipping agents */
     uint64_t lives, restores, deaths, runs_killed, power_losses, rogue_welcomes;
 };
@@ -150,6 +150,7 @@ static void report(struct board *board, const struct world *world, uint64_t took
     add(&board->extended, world->counts.extended);
     add(&board->deferred, world->counts.deferred);
     add(&board->recomputed, world->counts.recomputed);
+    add(&board->outages, world->counts.outages);
 }
 
 static uint64_t run_seed(const struct plan *plan, struct board *board, uint64_t seed)
@@ -316,9 +317,10 @@ static void summary(const struct plan *plan, const struct board *board, double w
            board->rogue_welcomes);
     printf("operator's calls %" PRIu64 ", events watched %" PRIu64 ", backups read back %" PRIu64
            "; victims taken by force in an outage %" PRIu64 ", attempts extended %" PRIu64
-           ", put off %" PRIu64 "; decisions computed again %" PRIu64 "\n",
+           ", put off %" PRIu64 "; decisions computed again %" PRIu64
+           "; outages found out in time %" PRIu64 "\n",
            board->operated, board->watched, board->backups, board->forced, board->extended,
-           board->deferred, board->recomputed);
+           board->deferred, board->recomputed, board->outages);
     printf("sum of traces %016" PRIx64 "; ", board->traces);
     printf(
         "most ms until a leader after healing %" PRIu64

@@ -88,6 +88,7 @@ void world_step(struct world *world)
         bounds_age(world);
     }
     agents_check(world);
+    outages_check(world);
     if (sim_steps(world->sim) % 64 == 0)
         state_checks_whole(world);
 }
@@ -263,6 +264,8 @@ struct world *world_new(const struct world_options *options)
     victims_init(world);
     ends_init(world);
     grants_init(world);
+    preemptions_init(world);
+    done_init(world);
     dumps_init(world);
     history_init(world);
     for (unsigned i = 0; i < world->member_count; i++) {
@@ -292,6 +295,8 @@ void world_free(struct world *world)
     victims_close(world);
     ends_close(world);
     grants_close(world);
+    preemptions_close(world);
+    done_close(world);
     dumps_close(world);
     raft_checks_close(world);
     bounds_close(world);

@@ -90,6 +90,8 @@ struct world_target {
     char id[32];
     char prefix[64];
     enum world_storage_state state;
+    uint64_t since_us; /* when it became so */
+    bool told;         /* its storage system says how it is, whatever it does */
 };
 
 struct world_job {

@@ -496,8 +496,7 @@ static void do_clock_step(struct world *world)
 
 static void target_up(struct world *world, unsigned a)
 {
-    world->targets[a].state = WORLD_STORAGE_UP;
-    sim_worker_release(world->sim);
+    storage_set(world, a, WORLD_STORAGE_UP);
 }
 
 static void do_flap(struct world *world)
@@ -505,7 +504,7 @@ static void do_flap(struct world *world)
     unsigned a = (unsigned)sim_random(world->sim, world->options.targets);
 
     world->counts.flaps++;
-    world->targets[a].state = (enum world_storage_state)(1 + sim_random(world->sim, 3));
+    storage_set(world, a, (enum world_storage_state)(1 + sim_random(world->sim, 3)));
     undo_later(world, 300, 12000, a, target_up);
 }
 

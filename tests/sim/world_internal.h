@@ -80,6 +80,8 @@ struct state_checks;
 struct victim_checks;
 struct end_checks;
 struct grant_checks;
+struct preemption_checks;
+struct done_checks;
 struct state_dumps;
 
 struct world {
@@ -113,6 +115,13 @@ struct world {
         uint64_t step;                       /* of 0.1 s */
         uint64_t committed[WORLD_AGE_STEPS]; /* the highest index at each */
     } age;                                   /* I7 of stale reads */
+    struct {
+        uint64_t leader, starts, term,
+            since_us; /* number + 1, life and term of who serves; 0: nobody */
+        uint64_t next_us;
+        uint64_t
+            seen_us[WORLD_TARGETS_MAX]; /* the last that was found unavailable had begun then */
+    } outages;                          /* I35 */
     char endpoints[512];
     struct member_changes *changes;
     struct world_operator *desk;
@@ -123,6 +132,8 @@ struct world {
     struct victim_checks *victims;
     struct end_checks *ends;
     struct grant_checks *grants;
+    struct preemption_checks *preemptions;
+    struct done_checks *done;
     struct state_dumps *dumps;
     uint64_t interval_ms; /* of the evaluator, the longest that it ever had */
     /* What happened, for the summary. */
@@ -140,6 +151,7 @@ struct world {
         uint64_t operated, watched, backups;
         uint64_t forced, extended; /* victims of an outage; attempts on nodes */
         uint64_t deferred;         /* reports of model agents */
+        uint64_t outages;          /* found out by probes, in time */
         uint64_t recomputed;       /* decisions, from what the log has of them */
     } counts;
 };
@@ -190,6 +202,10 @@ struct world_job *job_find(struct world *world, const char *id);
 
 /* world_storage.c */
 void storage_init(struct world *world);
+void storage_set(struct world *world, unsigned target, enum world_storage_state state);
+
+/* world_outages.c */
+void outages_check(struct world *world); /* after every event */
 
 /* world_overtake.c */
 void overtake_begin(struct world *world);
@@ -236,7 +252,7 @@ void bursts_start(struct world *world);
 void bursts_propose_large(struct world_member *member, size_t bytes);
 bool bursts_go_on(const struct world *world);
 void bursts_propose(struct world_member *member); /* a command that changes nothing */
-/* One request of everyone that was acknowledged is sent again: the outcome must be the same. */
+/* All that was acknowledged is sent again, as far as it is kept: the outcome must be the same. Each job is read once. */
 void load_repeat(struct world *world);
 
 /* world_faults.c */
@@ -338,6 +354,26 @@ void grants_close(struct world *world);
 /* As for victims_. */
 void grants_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event);
 void grants_applied(struct world *world, const struct fsm *fsm);
+
+/* world_preemptions.c */
+void preemptions_init(struct world *world);
+void preemptions_close(struct world *world);
+void preemptions_event(struct world *world, const Ckpt__V1__Event *event);
+void preemptions_applied(struct world *world, const struct fsm *fsm);
+
+/* world_done.c */
+void done_init(struct world *world);
+void done_close(struct world *world);
+void done_event(struct world *world, const Ckpt__V1__Event *event, uint64_t index);
+void done_applied(struct world *world, const struct fsm *fsm, uint64_t index);
+/* The request was acknowledged, for the first time. */
+void done_check(struct world *world, const char *what, const ProtobufCMessage *request,
+                const ProtobufCMessage *reply);
+
+/* world_entries.c */
+void entries_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event,
+                   uint64_t index);
+void entries_applied(struct world *world, const struct fsm *fsm, uint64_t index);
 
 /* world_dumps.c */
 void dumps_init(struct world *world);

@@ -170,6 +170,17 @@ static void effect_check(const struct request *request, const Ckpt__V1__Mutation
                         request->method, world->jobs[request->job].id, reply->index);
 }
 
+/* I6: ... and all of what it asks for. */
+static void done_look(const struct request *request, const ProtobufCMessage *reply)
+{
+    ProtobufCMessage *message =
+        protobuf_c_message_unpack(request->type, NULL, request->length, request->bytes);
+
+    CHECK(message != NULL);
+    done_check(request->scheduler->world, request->method, message, reply);
+    protobuf_c_message_free_unpacked(message, NULL);
+}
+
 static void mutation_ended(struct request *request, const Ckpt__V1__MutationReply *reply)
 {
     struct world *world = request->scheduler->world;
@@ -177,6 +188,7 @@ static void mutation_ended(struct request *request, const Ckpt__V1__MutationRepl
 
     history_answered(world, request->known, reply->index, true, request->method);
     effect_check(request, reply);
+    done_look(request, &reply->base);
     if (request->operation != NO_OPERATION)
         history_end(world, request->operation, request->value, reply->index);
     keep(request, &reply->base);
@@ -231,6 +243,9 @@ static void on_done(void *data, int status, const char *text, const ProtobufCMes
                 status == RPC_OK ? "" : text);
     if (request->repeats)
         repetition_check(request, status, text, reply);
+    else if (unknown && request->late)
+        world_violation(world, "I7", "%s, asked when all is well, ends with %s: %s",
+                        request->method, rpc_status_name(status), text);
     else if (unknown)
         world->counts.unknown++;
     else if (status == RPC_INTERNAL || status == RPC_UNKNOWN || status == RPC_UNIMPLEMENTED)
@@ -244,6 +259,7 @@ static void on_done(void *data, int status, const char *text, const ProtobufCMes
             history_forget(world, request->operation);
     } else if (request->effect == EFFECT_PREEMPT) {
         victims_check(world, request, (const void *)reply);
+        done_look(request, reply);
         history_answered(world, request->known, outcome_of(reply).index, true, request->method);
         if (world->options.named > 0)
             keep(request, reply);
@@ -393,11 +409,11 @@ static void do_update(struct scheduler *scheduler)
     request_send(scheduler, &request, &message.base);
 }
 
-static void do_read(struct scheduler *scheduler)
+static void do_read(struct scheduler *scheduler, unsigned job)
 {
     struct world *world = scheduler->world;
     Ckpt__V1__GetAllocationRequest message = CKPT__V1__GET_ALLOCATION_REQUEST__INIT;
-    struct request request = {.method = "BrokerService/GetAllocation", .job = some_job(scheduler)};
+    struct request request = {.method = "BrokerService/GetAllocation", .job = job};
 
     message.allocation_id = world->jobs[request.job].id;
     request.operation = history_begin(world, request.job, false, 0);
@@ -599,7 +615,7 @@ static void draw(struct scheduler *scheduler)
     else if (kind < 30)
         do_update(scheduler);
     else if (kind < 60)
-        do_read(scheduler);
+        do_read(scheduler, some_job(scheduler));
     else if (kind < 72)
         do_checkpoint(scheduler);
     else if (kind < 75)
@@ -680,9 +696,10 @@ void load_repeat(struct world *world)
         unsigned count = scheduler->kept_count < KEPT_MAX ? scheduler->kept_count : KEPT_MAX;
         unsigned before = sim_enter(world->sim, WORLD_SCHEDULER_NODE + i);
 
-        for (unsigned n = 0; n < count && n < IN_FLIGHT_MAX; n++)
-            repeat(scheduler,
-                   &scheduler->kept[count <= IN_FLIGHT_MAX ? n : n * count / IN_FLIGHT_MAX]);
+        for (unsigned n = 0; n < count; n++)
+            repeat(scheduler, &scheduler->kept[n]);
+        for (unsigned job = i; job < world->job_count; job += world->options.schedulers)
+            do_read(scheduler, job);
         sim_leave(world->sim, before);
     }
 }

@@ -21,6 +21,7 @@ struct world_operator {
     struct world *world;
     struct client *client;
     const char *method; /* of the call under way; NULL: none */
+    ProtobufCMessage *message;
     uint64_t requests;
     uint64_t known; /* index that was acknowledged when the call was made */
 };
@@ -78,6 +79,8 @@ static void on_done(void *data, int status, const char *text, const ProtobufCMes
                         text);
     if (status == RPC_OK)
         check_index(desk, reply);
+    if (status == RPC_OK && reply->descriptor == &ckpt__v1__mutation_reply__descriptor)
+        done_check(world, desk->method, desk->message, reply);
     desk->method = NULL;
     if (status != RPC_OK)
         return;
@@ -85,11 +88,25 @@ static void on_done(void *data, int status, const char *text, const ProtobufCMes
     check_reply(world, reply);
 }
 
+static void message_keep(struct world_operator *desk, const ProtobufCMessage *message)
+{
+    size_t length = protobuf_c_message_get_packed_size(message);
+    uint8_t *bytes = check_alloc(length + 1);
+
+    if (desk->message != NULL)
+        protobuf_c_message_free_unpacked(desk->message, NULL);
+    protobuf_c_message_pack(message, bytes);
+    desk->message = protobuf_c_message_unpack(message->descriptor, NULL, length, bytes);
+    CHECK(desk->message != NULL);
+    free(bytes);
+}
+
 static void call(struct world_operator *desk, const char *method, const ProtobufCMessage *message,
                  const ProtobufCMessageDescriptor *reply)
 {
     unsigned before = sim_enter(desk->world->sim, WORLD_SCHEDULER_NODE);
 
+    message_keep(desk, message);
     desk->method = method;
     desk->known = history_acknowledged(desk->world);
     client_call(desk->client, method, message, reply, TIMEOUT_MS, on_done, desk);
@@ -190,6 +207,12 @@ static void fall_silent(void *data)
 {
     struct world *world = data;
 
+    for (unsigned i = 0; i < world->options.targets; i++) {
+        world->targets[i].since_us =
+            world->targets[i].told ? sim_now_us(world->sim) : world->targets[i].since_us;
+        world->targets[i].told = false;
+    }
+
     for (unsigned i = 0; i < WORLD_MEMBERS_MAX; i++) {
         struct world_member *member = &world->members[i];
 
@@ -217,6 +240,7 @@ static void tell_of_storage(struct world_operator *desk)
     if (what != 0)
         storage_watch_measured(leader->broker.storage_watch, slot, what == 1 ? 0 : bytes_per_s);
     sim_leave(sim, before);
+    desk->world->targets[slot].told |= what == 0;
     if (what == 0)
         sim_after(sim, SIM_NODES_MAX, SECOND_US + sim_random(sim, 3 * SECOND_US), fall_silent,
                   desk->world);
@@ -355,5 +379,7 @@ void operator_close(struct world *world)
     if (world->desk == NULL)
         return;
     client_free(world->desk->client);
+    if (world->desk->message != NULL)
+        protobuf_c_message_free_unpacked(world->desk->message, NULL);
     free(world->desk);
 }

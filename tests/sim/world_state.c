@@ -465,18 +465,14 @@ void state_checks_applied(struct world_member *member)
         checks->event = event->sequence;
         if (world->options.streams)
             event_keep(checks, event);
-        victims_event(world, fsm, event);
-        grants_event(world, fsm, event);
-        ends_event(world, event, checks->index);
+        entries_event(world, fsm, event, checks->index);
         event_take(world, fsm, event);
         if (event->kind == EVENT(CHECKPOINT_STATE) && event->old_state == CHECKPOINT(UNSPECIFIED))
             decisions_check(member, event->checkpoint_id);
     }
     for (unsigned job = 0; job < world->job_count; job++)
         check_listed(world, fsm, job);
-    ends_applied(world, fsm, checks->index);
-    grants_applied(world, fsm);
-    victims_applied(world, fsm);
+    entries_applied(world, fsm, checks->index);
 }
 
 void state_checks_cancel(struct world *world, uint64_t checkpoint_id)

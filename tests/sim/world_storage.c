@@ -54,6 +54,17 @@ static void work_end(void *context, const struct sim_work *work, struct sim_work
         agent_store_end(world_shipping_store(), work, ret_end);
 }
 
+void storage_set(struct world *world, unsigned number, enum world_storage_state state)
+{
+    struct world_target *target = &world->targets[number];
+
+    if (target->state != state)
+        target->since_us = sim_now_us(world->sim);
+    target->state = state;
+    if (state == WORLD_STORAGE_UP)
+        sim_worker_release(world->sim);
+}
+
 void storage_init(struct world *world)
 {
     for (unsigned i = 0; i < world->options.targets; i++) {

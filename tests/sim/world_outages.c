@@ -1,0 +1,88 @@
+/* What probes must find out of destinations: I35, L3. Chaos knows how each of them is; the state is asked whether the cluster does.
+ *
+ * Flow     every LOOK_US: a destination has failed, or has answered well, for as long as all samples of the verdict take, under one leader that
+ *          has served meanwhile; when that has applied all of its log, its state says so.
+ * Shapes   one look at all destinations.
+ */
+#include <inttypes.h>
+
+#include "src/base/check.h"
+#include "tests/sim/world_internal.h"
+
+enum {
+    LOOK_US = 100000,
+    PROBE_MAX_MS = 50,    /* of a destination that is neither slow nor hanging */
+    UNKILLABLE_MS = 1000, /* then a probe that hangs counts as one that does */
+    PROPOSED_MS = 500     /* the verdict is in the log */
+};
+
+/* One sample more than the verdict takes: its proposal may find another one of the destination under way. Before the first a probe ends that was
+ * begun otherwise. */
+static uint64_t verdict_us(const struct world_member *leader, const struct world_target *target)
+{
+    const struct config_storage_watch *limits = &leader->config->storage_watch;
+    uint64_t longest_ms = limits->timeout_ms + UNKILLABLE_MS, sample_ms = PROBE_MAX_MS, ms,
+             samples =
+                 target->state == WORLD_STORAGE_UP ? limits->successes_up : limits->failures_down;
+
+    if (target->state == WORLD_STORAGE_HANGING)
+        sample_ms = longest_ms;
+    ms = longest_ms + (samples + 1) * (limits->interval_ms + sample_ms);
+    return 1000 * (ms + ms / 50 + PROPOSED_MS); /* clocks run 1 % wrong */
+}
+
+static void target_check(struct world *world, const struct world_member *leader,
+                         const struct world_target *target, uint64_t since_us)
+{
+    const struct fsm_target *known = fsm_target_find(member_fsm(leader), target->id);
+    bool well = target->state == WORLD_STORAGE_UP;
+    uint64_t now_us = sim_now_us(world->sim);
+
+    if (since_us < target->since_us)
+        since_us = target->since_us;
+    if (known == NULL || target->state == WORLD_STORAGE_SLOW || target->told ||
+        now_us < since_us + verdict_us(leader, target))
+        return;
+    if (known->available != well)
+        world_violation(world, well ? "L3" : "I35",
+                        "%s %s since %" PRIu64 " ms, member %u serves, and has it as %s",
+                        target->id, well ? "is well" : "fails", (now_us - since_us) / 1000,
+                        leader->number + 1, well ? "unavailable" : "available");
+    if (!well && world->outages.seen_us[target - world->targets] != target->since_us)
+        world->counts.outages++;
+    world->outages.seen_us[target - world->targets] = target->since_us;
+}
+
+void outages_check(struct world *world)
+{
+    uint64_t now_us = sim_now_us(world->sim), since_us;
+    const struct world_member *leader;
+    const struct raft *raft;
+    struct consensus_status status;
+    struct fsm_summary summary;
+
+    if (now_us < world->outages.next_us)
+        return;
+    world->outages.next_us = now_us + LOOK_US;
+    leader = members_leader(world);
+    raft = leader == NULL ? NULL : &member_consensus(leader)->raft;
+    if (leader == NULL || leader->number + 1 != world->outages.leader ||
+        leader->starts != world->outages.starts || raft->current_term != world->outages.term) {
+        world->outages.leader = leader == NULL ? 0 : leader->number + 1;
+        world->outages.starts = leader == NULL ? 0 : leader->starts;
+        world->outages.term = leader == NULL ? 0 : raft->current_term;
+        world->outages.since_us = now_us;
+        return;
+    }
+    replica_get_status(leader->broker.replica, &status);
+    if (!status.accepts_writes) /* its disk is full */
+        world->outages.since_us = now_us;
+    fsm_get_summary(member_fsm(leader), &summary);
+    if (summary.applied_index != raft_last_index((struct raft *)(uintptr_t)raft))
+        return;
+    since_us = sim_paused_until_us(world->sim, leader->number);
+    if (since_us < world->outages.since_us)
+        since_us = world->outages.since_us;
+    for (unsigned i = 0; i < world->options.targets; i++)
+        target_check(world, leader, &world->targets[i], since_us);
+}
