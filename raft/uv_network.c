@@ -2,7 +2,8 @@
  *
  * Flow     connect: resolve, connect, opened, received..., closed. Reads go on all the time so that the end of the other process
  *          shows at once. Writes are queued by libuv; unsent_bytes() is its queue.
- *          A name may have several addresses: the next one is dialled when one refuses, or has not answered for CONNECT_STEP_MS.
+ *          A name may have several addresses: the next one is dialled when one refuses, or has not answered in its part of the
+ *          time that the transport gives a dial.
  * Shapes   a stream is freed by libuv's close callback; closed or close() is the last the user hears of it. Each address needs a handle
  *          of its own, which takes the place of the one before it when that is closed. At most CONNECT_ADDRESSES_MAX, in the
  *          resolver's order.
@@ -24,10 +25,7 @@ enum {
     KEEPALIVE_S = 2,
     USER_TIMEOUT_MS = 5000,
     CONNECT_ADDRESSES_MAX = 4,
-    CONNECT_STEP_MS = 500 /* all of them within the time that the transport gives a dial */
 };
-_Static_assert((int)CONNECT_ADDRESSES_MAX *(int)CONNECT_STEP_MS <= (int)TRANSPORT_DIAL_TIMEOUT_MS,
-               "the last address has its time, too");
 
 struct network_stream {
     uv_tcp_t tcp;
@@ -225,7 +223,8 @@ static void stream_dial(struct network_stream *stream)
     if (status != 0)
         stream_dial_failed(stream, status);
     else if (stream->address_next < stream->address_count)
-        uv_timer_start(&stream->patience, stream_impatient, CONNECT_STEP_MS, 0);
+        uv_timer_start(&stream->patience, stream_impatient,
+                       TRANSPORT_DIAL_TIMEOUT_MS / stream->address_count, 0);
 }
 
 static void stream_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *found)

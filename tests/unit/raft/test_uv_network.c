@@ -215,6 +215,28 @@ static void the_next_address_is_dialled_when_one_does_not_answer(void **state)
     silent_close(&silent);
 }
 
+/* A far one, or one whose first packet got lost, is not given up while there is time: of two each has half of it. */
+static void an_address_has_its_part_of_the_time_before_the_next_one(void **state)
+{
+    struct silent silent;
+    struct dial dial;
+    int open, port;
+
+    (void)state;
+    silent_open(&silent);
+    port = open_port(8, &open);
+    name("127.0.0.1", silent.port);
+    name("127.0.0.1", port);
+    dial_begin(&dial);
+    dial_run(&dial, 800);
+    assert_int_equal(dial.opened + dial.closed, 0);
+    dial_run(&dial, WAIT_MS);
+    assert_int_equal(dial.opened, 1);
+    dial_end(&dial);
+    close(open);
+    silent_close(&silent);
+}
+
 static void a_name_whose_addresses_all_refuse_is_told_once(void **state)
 {
     struct dial dial;
@@ -285,6 +307,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_next_address_is_dialled_when_one_refuses),
         cmocka_unit_test(the_next_address_is_dialled_when_one_does_not_answer),
+        cmocka_unit_test(an_address_has_its_part_of_the_time_before_the_next_one),
         cmocka_unit_test(a_name_whose_addresses_all_refuse_is_told_once),
         cmocka_unit_test(the_last_address_is_waited_for),
         cmocka_unit_test(a_dial_can_be_closed_at_any_time),
