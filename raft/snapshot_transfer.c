@@ -324,6 +324,7 @@ static void in_continue(struct transfer *transfer)
     if (in->working || in->chunk_count == 0)
         return;
     in->working = true;
+    in->work_us = now_us(transfer);
     in->job.work = in_work;
     in->job.done = in_done;
     transfer->folder->disk->submit(transfer->folder->disk->context, &in->job);
@@ -381,7 +382,8 @@ void transfer_in_release(struct transfer *transfer)
     transfer->in_held = false;
 }
 
-/* A disk that takes long is no reason to throw away what it is at, and the sender, who would begin again, hears so in time. */
+/* A disk that takes long is no reason to throw away what it is at, and the sender, who would begin again, hears so in time. One that hangs
+ * must not keep the sender's file open and its next snapshot waiting. */
 static void in_tick(struct transfer *transfer, uint64_t now, uint64_t limit)
 {
     struct transfer_in *in = &transfer->in;
@@ -390,7 +392,8 @@ static void in_tick(struct transfer *transfer, uint64_t now, uint64_t limit)
         return;
     if (!in->working && now - in->progress_us > limit) {
         in_fail(transfer);
-    } else if (in->working && now - in->progress_us > limit / 3) {
+    } else if (in->working && now - in->progress_us > limit / 3 &&
+               now - in->work_us < UINT64_C(1000) * TRANSFER_WORK_MS) {
         in->progress_us = now;
         in_acknowledge(transfer, in->from, in->stream, in->written_bytes, false);
     }

@@ -19,6 +19,7 @@ enum {
     TRANSFER_CHUNKS_MAX = 8,
     TRANSFER_SYNC_BYTES = 16 * FRAME_SNAPSHOT_CHUNK_BYTES, /* or the last piece waits for all */
     TRANSFER_STALL_MS = 30000,
+    TRANSFER_WORK_MS = 600000, /* one piece on the receiver's disk; then the stream stalls */
 };
 #define TRANSFER_FILE "tmp-snapshot-install"
 
@@ -65,6 +66,7 @@ struct transfer_in {
     struct snapshot_meta meta;
     int job_status;
     uint64_t progress_us;
+    uint64_t work_us; /* when the job was given to the disk */
 };
 
 struct transfer {

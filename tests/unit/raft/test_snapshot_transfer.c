@@ -114,6 +114,28 @@ static void a_last_piece_that_takes_a_minute_fills_the_member_all_the_same(void 
     cluster_free(cluster);
 }
 
+/* But not for ever: its leader would keep the file open and put its own snapshots off for it. What comes back in the end is good all the same. */
+static void a_receiver_whose_disk_hangs_lets_the_stream_end(void **state)
+{
+    unsigned leader, late;
+    struct cluster *cluster = cluster_ahead(34, 3000000, &leader, &late);
+    const struct transfer *transfer = &cluster->nodes[leader].consensus->transfer;
+
+    (void)state;
+    slow_disk(&cluster->nodes[late], 720 * (uint64_t)SECOND_US);
+    cluster_start(cluster, late, false);
+    cluster_run(cluster, 590 * (uint64_t)SECOND_US);
+    assert_uint_equal(transfer->stream_last, 1);
+    cluster_run(cluster, 60 * SECOND_US);
+    assert_true(transfer->stream_last > 1);
+    assert_uint_equal(cluster->nodes[late].restored, 0);
+    cluster_run(cluster, 60 * SECOND_US);
+    assert_true(cluster_run_until_equal(cluster, 60 * SECOND_US));
+    assert_uint_equal(cluster->nodes[late].restored, 1);
+    assert_int_equal(cluster_leader(cluster), (int)leader);
+    cluster_free(cluster);
+}
+
 /* Or the last piece waits for all of it to reach the disk, and what is written to the log meanwhile does too. */
 static void what_arrives_is_synced_in_parts(void **state)
 {
@@ -227,6 +249,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_last_piece_that_takes_a_minute_fills_the_member_all_the_same),
+        cmocka_unit_test(a_receiver_whose_disk_hangs_lets_the_stream_end),
         cmocka_unit_test(what_arrives_is_synced_in_parts),
         cmocka_unit_test(a_snapshot_begins_again_when_its_receiver_dials_anew),
     };
