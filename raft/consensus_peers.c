@@ -157,12 +157,14 @@ static void old_here(struct consensus *consensus, uint64_t index, uint64_t peer)
     if (index == 0 && raft_last_index(&consensus->raft) > 0)
         return; /* a hello of before it was filled was read late: the next one says more */
     if (raft_last_index(&consensus->raft) == 0)
-        err_set(&err, ERR_CORRUPT,
-                "%s is empty, but member %" PRIu64 " of cluster %s has held data before, says %s: "
-                "what it had acknowledged is lost; remove the member and add it under a new id "
-                "with an empty folder",
-                consensus->folder.path, consensus->config.member_id, consensus->cluster_id,
-                core_member_name(consensus, peer));
+        err_set(
+            &err, ERR_CORRUPT,
+            "%s is empty, but member %" PRIu64 " of cluster %s has held data before, says %s: "
+            "what it had acknowledged is lost; remove the member and add it under a new id "
+            "with an empty folder (or is it a founder that never ran? then empty its folder and "
+            "start it with --bootstrap, not with --join)",
+            consensus->folder.path, consensus->config.member_id, consensus->cluster_id,
+            core_member_name(consensus, peer));
     else
         err_set(
             &err, ERR_CORRUPT,

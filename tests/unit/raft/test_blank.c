@@ -314,6 +314,7 @@ static void a_voter_that_joins_again_under_its_old_id_is_refused(void **state)
     assert_int_equal(cluster_leader(cluster), -1);
     assert_null(cluster->nodes[wiped].consensus);
     assert_contains(cluster->nodes[wiped].fatal.text, "of cluster sim has held data before");
+    assert_contains(cluster->nodes[wiped].fatal.text, "start it with --bootstrap, not with --join");
     cluster_start(cluster, wiped, false); /* whoever it asks says so */
     cluster_run(cluster, SECOND_US);
     assert_null(cluster->nodes[wiped].consensus);
