@@ -317,6 +317,21 @@ static void held_heard(struct safety *safety, struct safety_held *held)
             raft->leader_state.progress[i].recent_recv = true;
 }
 
+/* libraft begins behind what is held only when it gets to see it: one that lags would be sent the same frame for as long as our write takes,
+ * and if all do, nobody would ever be ahead of a disk that hangs. A hint alone: who does not have that much refuses what comes next. */
+static void held_probe(const struct raft *raft, const struct safety_held *held)
+{
+    uint64_t last = raft_last_index((struct raft *)(uintptr_t)raft), next;
+
+    next = (held->result.last_log_index < last ? held->result.last_log_index : last) + 1;
+    for (unsigned i = 0; i < raft->configuration.n; i++) {
+        struct raft_progress *progress = &raft->leader_state.progress[i];
+        if (raft->configuration.servers[i].id == held->peer && progress->state == PROGRESS_PROBE &&
+            progress->next_index < next)
+            progress->next_index = next;
+    }
+}
+
 /* S2: entries of older terms are never committed by counting. Until an entry of our own term is stored here, good answers
  * wait; the newest per peer says all. */
 static bool result_held(struct safety *safety, const struct raft_message *message)
@@ -343,6 +358,7 @@ static bool result_held(struct safety *safety, const struct raft_message *messag
         *slot = (struct safety_held){.peer = message->server_id, .result = *result};
     if (slot->result.last_log_index < result->last_log_index)
         slot->result = *result;
+    held_probe(raft, slot);
     held_heard(safety, slot);
     return true;
 }

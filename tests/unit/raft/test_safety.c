@@ -226,6 +226,34 @@ static void a_leader_that_cannot_write_goes_though_those_that_lag_answer_it(void
     cluster_free(cluster);
 }
 
+/* S2: and when all voters lag behind its log they get to its first entry, frame after frame, though it holds their answers. */
+static void a_leader_that_cannot_write_fills_those_that_lag(void **state)
+{
+    const uint64_t of_2[] = {2, 2, 2, 2};
+    struct cluster *cluster = alone_new();
+    const struct raft *raft = &member(cluster)->raft;
+
+    (void)state;
+    append(cluster, 2, 1, 1, of_2, 4);
+    while (raft->state != RAFT_CANDIDATE)
+        assert_true(cluster_step(cluster));
+    votes(cluster, raft->current_term, true, 5, 2);
+    sim_disk_set_slowness(cluster->sim, 0, 100 * DISK_SLOWNESS);
+    votes(cluster, raft->current_term, false, 5, 2);
+    assert_int_equal(raft->state, RAFT_LEADER);
+    assert_uint_equal(raft_last_index((struct raft *)(uintptr_t)raft), 6);
+    raft->leader_state.progress[1].next_index = 2; /* as after its refusal */
+    stored_by(cluster, 2, raft->current_term, 3);
+    assert_uint_equal(raft->leader_state.progress[1].next_index, 4);
+    assert_uint_equal(raft->leader_state.progress[1].match_index, 0);
+    stored_by(cluster, 2, raft->current_term, 2); /* late */
+    assert_uint_equal(raft->leader_state.progress[1].next_index, 4);
+    stored_by(cluster, 2, raft->current_term, 100); /* cannot be */
+    assert_uint_equal(raft->leader_state.progress[1].next_index, 7);
+    assert_uint_equal(raft->commit_index, 1);
+    cluster_free(cluster);
+}
+
 /* S7: while a snapshot is installed libraft's log is empty, and its refusals point to 0. */
 static void a_refusal_never_points_before_our_snapshot(void **state)
 {
@@ -366,6 +394,7 @@ int main(void)
         cmocka_unit_test(a_truncation_waits_for_the_writes_that_are_under_way),
         cmocka_unit_test(a_vote_that_was_given_for_another_log_elects_nobody),
         cmocka_unit_test(a_leader_that_cannot_write_goes_though_those_that_lag_answer_it),
+        cmocka_unit_test(a_leader_that_cannot_write_fills_those_that_lag),
         cmocka_unit_test(a_refusal_never_points_before_our_snapshot),
         cmocka_unit_test(a_refusal_for_an_old_term_claims_no_entry),
         cmocka_unit_test(a_snapshot_that_is_not_installed_for_another_entry_is_not_claimed),
