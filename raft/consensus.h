@@ -119,8 +119,8 @@ struct consensus_hooks {
     /* The member cannot go on (disk failed, corruption, internal error; ERR_REMOVED: it is no member any more): log the text
      * and exit. */
     void (*fatal)(void *context, const struct err *err);
-    /* May be NULL. Another configuration is in use or committed, a member was found at another address, or this one is filled: look
-     * at the status. */
+    /* May be NULL. Another configuration is in use or committed, a member was found at another address, this one is filled, or its vote
+     * was withheld: look at the status. */
     void (*members_changed)(void *context);
 };
 
@@ -239,7 +239,8 @@ struct consensus_status {
      * until it has applied filling_index (0: no leader has said yet what). */
     bool filling;
     uint64_t filling_index;
-    uint64_t incarnation; /* raft/folder.h; 0: not known yet */
+    uint64_t vote_withheld_from; /* S17: who had more, when nobody led; 0: nobody */
+    uint64_t incarnation;        /* raft/folder.h; 0: not known yet */
     uint64_t
         epoch_min; /* the leader's first command makes it the state's epoch when that is lower */
     uint64_t configuration_index;      /* of the committed configuration's entry */

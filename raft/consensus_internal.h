@@ -215,7 +215,7 @@ struct consensus {
     struct change change;
     bool joining; /* the folder was made by config.join, and this member was no voter since */
     /* What hooks.members_changed was told last. */
-    uint64_t told_committed, told_uncommitted;
+    uint64_t told_committed, told_uncommitted, told_withheld;
     bool moved; /* some member is elsewhere now, or this one is filled */
 };
 

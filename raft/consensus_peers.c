@@ -122,7 +122,8 @@ void core_on_hello(void *context, const struct frame_hello *hello,
         return;
     }
     if (!hello->probe)
-        safety_greeted(&consensus->safety, hello->from, hello->last_index);
+        safety_greeted(&consensus->safety, hello->from, hello->last_index,
+                       hello->pair && hello->heard == consensus->transport.begun);
     if (hello->probe || (known != NULL && strcmp(known->address, hello->address) == 0))
         return;
     if (known == NULL && membership_find(&consensus->raft.configuration, hello->from) == NULL)
@@ -261,10 +262,11 @@ bool core_peers_settle(struct consensus *consensus)
     }
     if (consensus->told_committed == membership->committed_index &&
         consensus->told_uncommitted == consensus->raft.configuration_uncommitted_index &&
-        !consensus->moved)
+        consensus->told_withheld == consensus->safety.withheld_from && !consensus->moved)
         return false;
     consensus->told_committed = membership->committed_index;
     consensus->told_uncommitted = consensus->raft.configuration_uncommitted_index;
+    consensus->told_withheld = consensus->safety.withheld_from;
     consensus->moved = false;
     joined(consensus);
     peers_match(consensus);

@@ -168,6 +168,7 @@ void consensus_get_status(const struct consensus *consensus, struct consensus_st
         .snapshot_error = consensus->snapshot_err.text,
         .filling = consensus->safety.blank,
         .filling_index = filling_index(consensus),
+        .vote_withheld_from = consensus->safety.withheld_from,
         .incarnation = consensus->folder.incarnation,
         .epoch_min = consensus->folder.epoch_min,
         .configuration_index = consensus->safety.membership.committed_index,

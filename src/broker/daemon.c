@@ -66,6 +66,7 @@ struct daemon {
     uint64_t workers_until_ms;  /* until then killed workers may end */
     bool stopping;
     bool filling; /* as it was logged */
+    bool vote_withheld_told;
 };
 
 /* ---- what is logged about leadership ---- */
@@ -111,6 +112,14 @@ static void daemon_filling(void *context)
     if (!status.filling && daemon->filling)
         log_info("filled", "last_index=%" PRIu64 " term=%" PRIu64, status.last_index, status.term);
     daemon->filling = status.filling;
+    if (status.vote_withheld_from != 0 && !daemon->vote_withheld_told)
+        log_warning(
+            "vote_withheld",
+            "from=%s text=\"begun on an empty folder, and %s has more: without a leader, start "
+            "the other members (runbook: No leader)\"",
+            daemon_member_name(daemon, status.vote_withheld_from),
+            daemon_member_name(daemon, status.vote_withheld_from));
+    daemon->vote_withheld_told |= status.vote_withheld_from != 0;
 }
 
 static void daemon_serving(void *context)

@@ -425,8 +425,8 @@ static void status_warn_filling(struct status *status)
     status_warn(status, scratch_printf(
                             status->scratch,
                             "the folder of %s was begun empty and is filled by whoever leads: no "
-                            "vote until %s (it holds %" PRIu64 "); when nobody leads an older "
-                            "cluster, start a member that was there before",
+                            "vote until %s (it holds %" PRIu64 "); when nobody leads, start the "
+                            "other members, whoever was there before first",
                             status->broker->config->self->name, until, raft->applied_index));
 }
 

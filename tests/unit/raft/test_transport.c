@@ -114,6 +114,13 @@ static uint64_t on_last_index(void *context)
     return 1;
 }
 
+static bool on_pair(void *context, uint64_t peer)
+{
+    (void)context;
+    (void)peer;
+    return false;
+}
+
 static struct network_ops network;
 static struct clock_ops clock_table;
 static struct consensus_member members[2];
@@ -125,7 +132,8 @@ static void open_transport(bool proves)
                                             .greeted = on_greeted,
                                             .inbound_lost = on_lost,
                                             .outbound_lost = on_lost,
-                                            .last_index = on_last_index};
+                                            .last_index = on_last_index,
+                                            .pair = on_pair};
     struct consensus_config config = {.member_id = 1,
                                       .cluster_id = "demo",
                                       .members = members,
