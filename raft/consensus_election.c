@@ -287,17 +287,6 @@ static bool sole_voter_begins_term(struct consensus *consensus)
     return true;
 }
 
-/* S11, and a hand-over, disturb a leader once. libraft keeps that permission for all elections of a candidate: one whom nobody can dial, who
- * hears neither leader nor votes, would depose each leader in turn. Where the leader is lost S9 permits it. */
-static void candidate_disturb_once(struct consensus *consensus)
-{
-    struct raft *raft = &consensus->raft;
-
-    if (raft->state == RAFT_CANDIDATE && core_now_ms(consensus) - raft->election_timer_start >=
-                                             raft->candidate_state.randomized_election_timeout)
-        raft->candidate_state.disrupt_leader = false;
-}
-
 void core_tick(void *data)
 {
     struct consensus *consensus = data;
@@ -325,7 +314,6 @@ void core_tick(void *data)
     if (!stalled && safety_may_tick(&consensus->safety) && !core_lets_others_win(consensus) &&
         sole_voter_begins_term(consensus)) {
         timer_by_rank(consensus);
-        candidate_disturb_once(consensus);
         if (consensus->failure.code == ERR_NONE)
             consensus->tick(&consensus->io);
     }
@@ -337,6 +325,8 @@ void core_tick(void *data)
 
 /* ---- S11 ---- */
 
+/* Disturbs a leader once, in a hand-over as well. libraft keeps that permission for all elections of a candidate: one whom nobody can dial,
+ * who hears neither leader nor votes, would depose each leader in turn. Where the leader is lost S9 permits it. */
 void core_campaign(struct consensus *consensus, uint64_t leader)
 {
     struct raft *raft = &consensus->raft;
@@ -351,6 +341,8 @@ void core_campaign(struct consensus *consensus, uint64_t leader)
             ? 0
             : safety_term_of(raft, message.timeout_now.last_log_index);
     safety_receive(&consensus->safety, &message);
+    if (raft->state == RAFT_CANDIDATE)
+        raft->candidate_state.disrupt_leader = false; /* its requests are under way */
 }
 
 /* Still without a leader, and no vote given to one who may be winning: campaign. */

@@ -35,11 +35,11 @@ static void a_leader_whose_every_turn_is_slow_steps_down_when_it_is_alone(void *
 /* ---- a clock that turns ---- */
 
 static uint64_t (*clock_real)(void *context);
-static uint64_t clock_ahead_us;
+static uint64_t clock_ahead_us, clock_step_us = 2000;
 
 static uint64_t clock_turning(void *context)
 {
-    clock_ahead_us += 2000;
+    clock_ahead_us += clock_step_us;
     return clock_real(context) + clock_ahead_us;
 }
 
@@ -67,6 +67,67 @@ static void a_sole_voter_leads_only_terms_it_began_when_the_millisecond_turns_in
         assert_uint_equal(node->consensus->raft.current_term, term + 1);
     }
     cluster_free(cluster);
+}
+
+static int (*send_real)(struct raft_io *io, struct raft_io_send *req,
+                        const struct raft_message *message, raft_io_send_cb cb);
+static uint64_t disturbing_term, asked_terms;
+static unsigned disturbances;
+
+static int send_watched(struct raft_io *io, struct raft_io_send *req,
+                        const struct raft_message *message, raft_io_send_cb cb)
+{
+    const struct raft_request_vote *vote = &message->request_vote;
+
+    if (message->type == RAFT_IO_REQUEST_VOTE && vote->term > asked_terms)
+        asked_terms = vote->term;
+    if (message->type == RAFT_IO_REQUEST_VOTE && vote->disrupt_leader &&
+        vote->term != disturbing_term) {
+        disturbing_term = vote->term;
+        disturbances++;
+    }
+    return send_real(io, req, message, cb);
+}
+
+static void candidate_disturbs_once(uint64_t seed)
+{
+    struct cluster *cluster = cluster_new(seed, 3);
+    struct cluster_node *node;
+    unsigned leader;
+    uint64_t term;
+
+    for (unsigned i = 0; i < 3; i++)
+        cluster_start(cluster, i, true);
+    assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
+    cluster_run(cluster, SECOND_US);
+    leader = (unsigned)cluster_leader(cluster);
+    node = &cluster->nodes[(leader + 1) % 3];
+    send_real = node->consensus->io.send;
+    node->consensus->io.send = send_watched;
+    term = node->consensus->raft.current_term;
+    disturbances = 0;
+    disturbing_term = asked_terms = 0;
+    cluster_kill(cluster, (leader + 2) % 3);
+    cluster_kill(cluster, leader);
+    while (node->consensus->raft.state != RAFT_CANDIDATE)
+        assert_true(cluster_step(cluster));
+    clock_real = node->clock.monotonic_us;
+    clock_ahead_us = 0;
+    clock_step_us = 50 * seed;
+    node->clock.monotonic_us = clock_turning;
+    cluster_run(cluster, SECOND_US);
+    assert_true(asked_terms > term + 1);
+    assert_uint_equal(disturbances, 1);
+    assert_uint_equal(disturbing_term, term + 1);
+    cluster_free(cluster);
+}
+
+/* S11: of its elections only the first disturbs a leader whom others hear, whenever the next one's time comes. */
+static void a_candidate_disturbs_once_when_the_millisecond_turns_in_a_tick(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 60; seed++)
+        candidate_disturbs_once(seed);
 }
 
 /* ---- a book that cannot be saved ---- */
@@ -122,6 +183,7 @@ int main(void)
         cmocka_unit_test(a_leader_whose_every_turn_is_slow_steps_down_when_it_is_alone),
         cmocka_unit_test(
             a_sole_voter_leads_only_terms_it_began_when_the_millisecond_turns_in_a_tick),
+        cmocka_unit_test(a_candidate_disturbs_once_when_the_millisecond_turns_in_a_tick),
         cmocka_unit_test(a_book_that_cannot_be_saved_is_tried_again_each_second),
     };
 
