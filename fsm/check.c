@@ -282,6 +282,12 @@ static void check_checkpoint_counts(struct checker *checker, const struct checkp
            "I34 deferred by max_deferral at most", name, view->id);
     expect(checker, fsm_checkpoint_writes(checkpoint) == (view->deadline_ms != 0),
            "I23 what is dispatched has a deadline", name, view->id);
+    expect(checker,
+           checkpoint->stop_deadline_ms == 0 ||
+               (checkpoint->stop_deadline_ms <= checkpoint->stop_limit_ms &&
+                view->deadline_ms <=
+                    fsm_max(checkpoint->stop_deadline_ms, view->dispatched_at_ms + 1)),
+           "L4 no attempt goes beyond its stop", name, view->id);
     expect(checker, fsm_checkpoint_writes(checkpoint) || view->granted_bytes_per_s == 0,
            "I36 only writers hold bandwidth", name, view->id);
     expect(checker, !checkpoint->expired || !active, "I28 an active one never expires", name,

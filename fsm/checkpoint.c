@@ -178,6 +178,40 @@ void fsm_checkpoint_arm(struct fsm *fsm, struct checkpoint *checkpoint)
     fsm_timer_set(&fsm->timers, &checkpoint->timer, at_ms);
 }
 
+/* Its attempt has until then, but no longer than the stop that it is of; and never less than it had. */
+void fsm_checkpoint_give_until(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t deadline_ms)
+{
+    struct fsm_checkpoint *view = &checkpoint->view;
+
+    CHECK(fsm_checkpoint_writes(checkpoint));
+    if (checkpoint->stop_deadline_ms != 0)
+        deadline_ms = fsm_min(deadline_ms, checkpoint->stop_deadline_ms);
+    view->deadline_ms = fsm_max(view->deadline_ms, deadline_ms);
+    fsm_checkpoint_arm(fsm, checkpoint);
+}
+
+/* All attempts of a stop have until then, but no longer than its limit; and never less than they had. */
+void fsm_checkpoint_stop_until(struct checkpoint *checkpoint, uint64_t deadline_ms)
+{
+    if (checkpoint->stop_deadline_ms != 0)
+        checkpoint->stop_deadline_ms =
+            fsm_max(checkpoint->stop_deadline_ms, fsm_min(deadline_ms, checkpoint->stop_limit_ms));
+}
+
+/* L4: from now on all that it takes to stop a victim ends within one and a half timeouts and what is put off, in however many attempts, and
+ * however late a node's first word of them is. */
+static void checkpoint_begin_stop(const struct fsm *fsm, struct checkpoint *checkpoint,
+                                  uint64_t deadline_ms)
+{
+    const struct fsm_checkpoint *view = &checkpoint->view;
+
+    CHECK(view->purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT);
+    checkpoint->stop_limit_ms = fsm->now_ms + checkpoint->base_timeout_ms +
+                                checkpoint->base_timeout_ms / 2 +
+                                (view->deferred_ms - view->deferred_before_ms);
+    checkpoint->stop_deadline_ms = fsm_min(deadline_ms, checkpoint->stop_limit_ms);
+}
+
 static bool checkpoint_urgent(Ckpt__V1__Purpose purpose)
 {
     return purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT ||
@@ -240,8 +274,11 @@ static void checkpoint_upgrade(struct fsm *fsm, struct checkpoint *checkpoint,
     checkpoint->view.priority_gpu_ms_per_gb =
         fsm_max(checkpoint->view.priority_gpu_ms_per_gb, checkpoint_priority(ask));
     checkpoint_skip_backoff(fsm, checkpoint, ask);
-    if (fsm_checkpoint_writes(checkpoint))
-        checkpoint->stop_deadline_ms = checkpoint->view.deadline_ms;
+    if (ask->purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT && fsm_checkpoint_writes(checkpoint)) {
+        checkpoint_begin_stop(fsm, checkpoint, checkpoint->view.deadline_ms);
+        checkpoint->view.deadline_ms = checkpoint->stop_deadline_ms;
+        fsm_checkpoint_arm(fsm, checkpoint);
+    }
     fsm_allocation_changed(fsm, fsm_allocation_look(fsm, checkpoint->view.allocation_slot));
 }
 
@@ -397,15 +434,11 @@ void fsm_checkpoint_dispatch(struct fsm *fsm, struct checkpoint *checkpoint,
     view->timeout_ms = timeout_ms;
     checkpoint->base_timeout_ms = timeout_ms;
     checkpoint_allow_deferral(fsm, checkpoint, allocation);
-    view->deadline_ms = fsm->now_ms + timeout_ms;
-    if (view->purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT) { /* L4: attempts share one time */
-        if (checkpoint->stop_deadline_ms == 0)
-            checkpoint->stop_deadline_ms = view->deadline_ms;
-        view->deadline_ms =
-            fsm_max(fsm_min(view->deadline_ms, checkpoint->stop_deadline_ms), fsm->now_ms + 1);
-    }
+    view->deadline_ms = fsm->now_ms + 1; /* at the least: its stop may be over */
     fsm_checkpoint_move(fsm, checkpoint, STATE(DISPATCHED), CKPT__V1__REASON__REASON_NONE);
-    fsm_checkpoint_arm(fsm, checkpoint);
+    if (view->purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT && checkpoint->stop_deadline_ms == 0)
+        checkpoint_begin_stop(fsm, checkpoint, fsm->now_ms + timeout_ms);
+    fsm_checkpoint_give_until(fsm, checkpoint, fsm->now_ms + timeout_ms);
     fsm_allocation_changed(fsm, allocation);
 }
 

@@ -28,16 +28,12 @@ static struct allocation *progress_allocation(struct fsm *fsm, const struct chec
 /* The agents' timeout runs from the moment they asked, so the deadline restarts at the first report, plus time for delivery. */
 static void progress_restart_deadline(struct fsm *fsm, struct checkpoint *checkpoint)
 {
-    struct fsm_checkpoint *view = &checkpoint->view;
-    uint64_t deadline_ms = fsm->now_ms + view->timeout_ms + progress_slack_ms(view->timeout_ms);
+    uint64_t timeout_ms = checkpoint->view.timeout_ms;
+    uint64_t deadline_ms = fsm->now_ms + timeout_ms + progress_slack_ms(timeout_ms);
 
-    if (view->purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT) {
-        if (checkpoint->failure_count == 0)
-            checkpoint->stop_deadline_ms = deadline_ms;
-        deadline_ms = fsm_min(deadline_ms, checkpoint->stop_deadline_ms);
-    }
-    view->deadline_ms = fsm_max(view->deadline_ms, deadline_ms);
-    fsm_checkpoint_arm(fsm, checkpoint);
+    if (checkpoint->failure_count == 0)
+        fsm_checkpoint_stop_until(checkpoint, deadline_ms);
+    fsm_checkpoint_give_until(fsm, checkpoint, deadline_ms);
 }
 
 /* An application that was asked is one that runs, whatever else was reported of it. */
@@ -75,10 +71,8 @@ static void progress_give_time(struct fsm *fsm, struct checkpoint *checkpoint, u
 {
     CHECK(fsm_checkpoint_writes(checkpoint));
     checkpoint->view.timeout_ms += more_ms;
-    checkpoint->view.deadline_ms += more_ms;
-    if (checkpoint->stop_deadline_ms != 0)
-        checkpoint->stop_deadline_ms += more_ms;
-    fsm_checkpoint_arm(fsm, checkpoint);
+    fsm_checkpoint_stop_until(checkpoint, checkpoint->stop_deadline_ms + more_ms);
+    fsm_checkpoint_give_until(fsm, checkpoint, checkpoint->view.deadline_ms + more_ms);
     fsm_allocation_changed(fsm, progress_allocation(fsm, checkpoint));
 }
 
@@ -103,6 +97,8 @@ void fsm_checkpoint_defer(struct fsm *fsm, struct checkpoint *checkpoint, uint64
         return;
     more_ms = deferred_ms - view->deferred_ms;
     view->deferred_ms = deferred_ms;
+    if (checkpoint->stop_deadline_ms != 0)
+        checkpoint->stop_limit_ms += more_ms;
     progress_give_time(fsm, checkpoint, more_ms);
 }
 

@@ -512,6 +512,7 @@ static bool restore_checkpoint(struct fsm *fsm, const Ckpt__Log__V1__CheckpointR
             (const Ckpt__V1__DecisionTerms *)fsm_message_copy(fsm, &record->terms->base);
     checkpoint->failure_count = record->failure_count;
     checkpoint->stop_deadline_ms = record->stop_deadline_ms;
+    checkpoint->stop_limit_ms = record->stop_limit_ms;
     checkpoint->base_timeout_ms = record->base_timeout_ms;
     checkpoint->bypass_budget = record->bypass_budget;
     checkpoint->hurried = record->hurried;

@@ -487,6 +487,7 @@ void fsm_write_checkpoint(struct snapshot_writer *writer, const struct checkpoin
     }
     message.failure_count = checkpoint->failure_count;
     message.stop_deadline_ms = checkpoint->stop_deadline_ms;
+    message.stop_limit_ms = checkpoint->stop_limit_ms;
     message.base_timeout_ms = checkpoint->base_timeout_ms;
     message.bypass_budget = checkpoint->bypass_budget;
     message.hurried = checkpoint->hurried;

@@ -93,6 +93,7 @@ struct checkpoint {
     struct fsm_shard *shards;
     struct inputs *inputs;
     uint64_t stop_deadline_ms; /* PREEMPT: no attempt goes beyond; 0: not dispatched yet */
+    uint64_t stop_limit_ms;    /* nor does that go beyond this, but for deferrals (L4) */
     uint64_t base_timeout_ms;  /* before the extension and deferrals */
     uint64_t collect_at_ms;    /* terminal: when it expires; 0: kept */
     uint32_t failure_count;    /* of attempts; pauses do not count */
@@ -596,6 +597,9 @@ struct checkpoint *fsm_checkpoint_active(struct fsm *fsm, const struct allocatio
 const struct checkpoint *fsm_checkpoint_look_active(const struct fsm *fsm,
                                                     const struct allocation *allocation);
 void fsm_checkpoint_arm(struct fsm *fsm, struct checkpoint *checkpoint);
+void fsm_checkpoint_give_until(struct fsm *fsm, struct checkpoint *checkpoint,
+                               uint64_t deadline_ms);
+void fsm_checkpoint_stop_until(struct checkpoint *checkpoint, uint64_t deadline_ms);
 void fsm_checkpoint_link(struct fsm *fsm, struct checkpoint *checkpoint); /* into the active list */
 void fsm_checkpoint_clear_shards(struct checkpoint *checkpoint);
 uint64_t fsm_checkpoint_timeout_ms(const struct fsm *fsm, const struct allocation *allocation);

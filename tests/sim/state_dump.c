@@ -146,9 +146,9 @@ static void add_checkpoint(uint64_t *hash, const struct checkpoint *checkpoint)
         if (shard->verified)
             add_bytes(hash, shard->manifest_sha256, sizeof(shard->manifest_sha256));
     }
-    ADD(hash, checkpoint->timer.at_ms, checkpoint->stop_deadline_ms, checkpoint->base_timeout_ms,
-        checkpoint->collect_at_ms, checkpoint->failure_count, checkpoint->bypass_budget,
-        checkpoint->hurried, checkpoint->expired, checkpoint->collected);
+    ADD(hash, checkpoint->timer.at_ms, checkpoint->stop_deadline_ms, checkpoint->stop_limit_ms,
+        checkpoint->base_timeout_ms, checkpoint->collect_at_ms, checkpoint->failure_count,
+        checkpoint->bypass_budget, checkpoint->hurried, checkpoint->expired, checkpoint->collected);
     add_inputs(hash, checkpoint->inputs);
     if (checkpoint->view.terms != NULL)
         add_message(hash, &checkpoint->view.terms->base);

@@ -112,6 +112,81 @@ static void a_victim_that_defers_for_ever_is_forced(void **unused)
     script_close(&script);
 }
 
+/* The checkpoint that stops j1 is not over after the first of two spans of time, and is after both. */
+static void expect_ends_after(struct script *script, unsigned first_ms)
+{
+    expect_ok(script, "after %u", first_ms - 1);
+    expect_ok(script, "tick");
+    expect_checkpoint(script, 1, WRITING);
+    expect_ok(script, "after 1");
+    expect_ok(script, "tick");
+    expect_checkpoint(script, 1, TIMED_OUT);
+    assert_true(job_of(script, "j1")->terminating);
+}
+
+/* L4: an application that was asked late has what is left of one and a half timeouts from the dispatch, and what it puts off; the
+ * extension adds nothing to that. */
+static void a_victim_that_is_asked_late_is_ended_in_time(void **unused)
+{
+    for (int i = 0; i < 3; i++) {
+        struct script script;
+
+        (void)unused;
+        script_start(&script);
+        expect_ok(&script, "register j1 nodes=n1 class=1");
+        expect_ok(&script, "preempt class=5");
+        expect_ok(&script, "grant 1-1 timeout=600000");
+        expect_ok(&script, "after 599000");
+        expect_ok(&script, "report n1 started j1 ckpt=1-1");
+        if (i >= 1)
+            expect_ok(&script, "report n1 responsive j1 ckpt=1-1");
+        if (i >= 2)
+            expect_ok(&script, "report n1 deferred j1 ckpt=1-1 deferral=300000");
+        expect_ends_after(&script, i < 2 ? 301000 : 601000);
+        script_close(&script);
+    }
+}
+
+/* L4: nor does an attempt that is given longer than the first one */
+static void attempts_of_a_stop_share_the_first_ones_time(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1 class=1");
+    expect_ok(&script, "preempt class=5");
+    expect_ok(&script, "grant 1-1 timeout=600000");
+    expect_ok(&script, "after 100000");
+    expect_ok(&script, "report n1 checkpoint_failed j1 ckpt=1-1 reason=write_failed");
+    expect_ok(&script, "after 5000");
+    expect_ok(&script, "tick");
+    expect_ok(&script, "grant 1-1 timeout=6000000");
+    expect_ok(&script, "report n1 started j1 ckpt=1-1 attempt=2");
+    expect_ok(&script, "report n1 responsive j1 ckpt=1-1 attempt=2");
+    expect_ends_after(&script, 795000);
+    script_close(&script);
+}
+
+/* L4: from when it is one that stops, what it has been given before included */
+static void a_checkpoint_that_becomes_a_stop_is_ended_in_time(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1 class=1");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1 timeout=600000");
+    expect_ok(&script, "report n1 started j1 ckpt=1-1");
+    expect_ok(&script, "report n1 deferred j1 ckpt=1-1 deferral=200000");
+    expect_ok(&script, "report n1 responsive j1 ckpt=1-1");
+    expect_ok(&script, "preempt class=5");
+    expect_ok(&script, "report n1 deferred j1 ckpt=1-1 deferral=300000");
+    expect_ends_after(&script, 1200000);
+    script_close(&script);
+}
+
 /* P-041, decision 5: SIGTERM, then the end that policy and earlier checkpoints allow */
 static void an_unresponsive_victim_fails_unless_it_can_go_on(void **unused)
 {
@@ -371,6 +446,9 @@ int main(void)
         cmocka_unit_test(a_victim_costs_its_checkpoint_and_what_it_would_repeat),
         cmocka_unit_test(a_victim_near_its_end_is_dear_and_a_young_one_cheap),
         cmocka_unit_test(a_victim_that_defers_for_ever_is_forced),
+        cmocka_unit_test(a_victim_that_is_asked_late_is_ended_in_time),
+        cmocka_unit_test(attempts_of_a_stop_share_the_first_ones_time),
+        cmocka_unit_test(a_checkpoint_that_becomes_a_stop_is_ended_in_time),
         cmocka_unit_test(an_unresponsive_victim_fails_unless_it_can_go_on),
         cmocka_unit_test(one_larger_is_preferred_to_many_smaller),
         cmocka_unit_test(a_set_of_at_most_max_victims_covers_the_need),
