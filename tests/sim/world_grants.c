@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "fsm/limits.h"
 #include "src/base/check.h"
 #include "tests/sim/world_internal.h"
 
@@ -29,16 +28,27 @@ struct job_seen {
     uint64_t gpu_count;
 };
 
-/* One that stops a victim, since it was dispatched as such, or paused before. */
-struct stop {
+/* The attempt that was under way last, and its timeout as it was dispatched, or first seen. */
+struct attempt_seen {
     uint64_t id;
-    uint32_t paused, attempt;
-    uint64_t begins_ms; /* of the state's clock: its first attempt was dispatched, or heard of */
+    uint32_t attempt;
     uint64_t timeout_ms;
+};
+
+/* One that stops a victim: since the outage that paused it last, since the victim was taken last. */
+struct stop {
+    uint64_t
+        taken_ms; /* of the state's clock, as all of these; before, it may have been to go on */
+    uint64_t id;  /* 0: no attempt of it yet */
+    uint32_t paused;
+    uint64_t begins_ms;   /* its first attempt was dispatched, or became a stop */
+    uint64_t timeout_ms;  /* of that attempt */
+    uint64_t deferred_ms; /* before that attempt */
 };
 
 struct grant_checks {
     struct stop stops[WORLD_JOBS_MAX];
+    struct attempt_seen attempts[WORLD_JOBS_MAX];
     struct job_seen seen[WORLD_JOBS_MAX];
     struct resumed jobs[WORLD_JOBS_MAX];
     uint64_t entry; /* counts them */
@@ -135,6 +145,8 @@ void grants_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Ev
     const struct world_job *job = job_find(world, event->allocation_id);
     struct resumed *resumed;
 
+    if (event->kind == EVENT(ALLOCATION_STATE) && job != NULL)
+        world->grants->stops[job - world->jobs] = (struct stop){.taken_ms = event->at_ms};
     if (event->kind != EVENT(CHECKPOINT_STATE) || job == NULL)
         return;
     resumed = &world->grants->jobs[job - world->jobs];
@@ -146,27 +158,39 @@ void grants_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Ev
         resumed_note(world, fsm, (unsigned)(job - world->jobs), event->checkpoint_id);
 }
 
-/* L4: all attempts share one and a half timeouts, and what was put off; a node's first word of it may be late by REPORT_SLACK. */
+static uint64_t attempt_timeout_ms(struct attempt_seen *seen,
+                                   const struct fsm_checkpoint *checkpoint)
+{
+    if (seen->id != checkpoint->id || seen->attempt != checkpoint->attempt)
+        *seen = (struct attempt_seen){checkpoint->id, checkpoint->attempt, checkpoint->timeout_ms};
+    return seen->timeout_ms;
+}
+
+/* L4: all attempts, late reports and an extension share one and a half timeouts of the first one, and what was put off meanwhile. */
 static void stop_check(struct world *world, const struct fsm *fsm, unsigned number,
                        const struct fsm_allocation *allocation)
 {
     struct stop *stop = &world->grants->stops[number];
     const struct fsm_checkpoint *checkpoint =
         fsm_checkpoint_find(fsm, allocation->active_checkpoint_id);
-    uint64_t most_ms;
+    uint64_t timeout_ms, most_ms;
 
-    if (checkpoint == NULL || checkpoint->purpose != CKPT__V1__PURPOSE__PURPOSE_PREEMPT ||
+    if (checkpoint == NULL ||
         (checkpoint->state != CHECKPOINT(DISPATCHED) && checkpoint->state != CHECKPOINT(WRITING)))
         return;
+    timeout_ms = attempt_timeout_ms(&world->grants->attempts[number], checkpoint);
+    if (checkpoint->purpose != CKPT__V1__PURPOSE__PURPOSE_PREEMPT)
+        return;
     if (stop->id != checkpoint->id || stop->paused != checkpoint->paused_count)
-        *stop = (struct stop){checkpoint->id, checkpoint->paused_count, checkpoint->attempt,
-                              checkpoint->dispatched_at_ms, 0};
-    if (stop->attempt == checkpoint->attempt && checkpoint->started_at_ms > stop->begins_ms)
-        stop->begins_ms = checkpoint->started_at_ms;
-    if (stop->attempt == checkpoint->attempt && stop->timeout_ms < checkpoint->timeout_ms)
-        stop->timeout_ms = checkpoint->timeout_ms; /* with its extension and what was put off */
-    most_ms =
-        stop->timeout_ms + stop->timeout_ms / 2 + checkpoint->deferred_ms + FSM_REPORT_SLACK_MAX_MS;
+        *stop = (struct stop){stop->taken_ms,
+                              checkpoint->id,
+                              checkpoint->paused_count,
+                              checkpoint->dispatched_at_ms > stop->taken_ms
+                                  ? checkpoint->dispatched_at_ms
+                                  : stop->taken_ms,
+                              timeout_ms,
+                              checkpoint->deferred_before_ms};
+    most_ms = stop->timeout_ms + stop->timeout_ms / 2 + checkpoint->deferred_ms - stop->deferred_ms;
     if (checkpoint->deadline_ms > stop->begins_ms + most_ms &&
         checkpoint->deadline_ms > checkpoint->dispatched_at_ms + 1) /* too late, and ends at once */
         world_violation(world, "L4",
