@@ -235,7 +235,7 @@ static void take_deadline(struct allocation *allocation,
                           const Ckpt__V1__AllocationDeadline *deadline)
 {
     if (!deadline_of_other(allocation, deadline))
-        walltime_set(allocation, deadline, allocation->agent->orders_taken_us);
+        walltime_set(allocation, deadline, deadline->life, allocation->agent->orders_taken_us);
 }
 
 void agent_retake_deadline(struct allocation *allocation)

@@ -233,7 +233,7 @@ static void restore_told(void *data, uint64_t epoch, uint64_t life,
         if (stream->first)
             clear_end(stream->allocation);
         if (deadline != NULL)
-            walltime_set(stream->allocation, deadline, agent_now_us(agent));
+            walltime_set(stream->allocation, deadline, life, agent_now_us(agent));
         walltime_start(stream->allocation);
     } else {
         stream->over = true;

@@ -10,9 +10,9 @@
 /* Estimates differ by how long a message travelled; a journal write for each of those would be noise. */
 enum { WALLTIME_TOLERANCE_US = 50000 };
 
-uint64_t walltime_choose(uint64_t kept_us, uint64_t estimate_us, bool running, bool changed)
+uint64_t walltime_choose(uint64_t kept_us, uint64_t estimate_us, bool holds, bool changed)
 {
-    if (kept_us == 0 || !running || changed)
+    if (kept_us == 0 || !holds || changed)
         return estimate_us;
     return estimate_us + WALLTIME_TOLERANCE_US < kept_us ? estimate_us : kept_us;
 }
@@ -65,16 +65,17 @@ void walltime_start(struct allocation *allocation)
 }
 
 void walltime_set(struct allocation *allocation, const Ckpt__V1__AllocationDeadline *deadline,
-                  uint64_t came_us)
+                  uint64_t life, uint64_t came_us)
 {
     struct ledger_entry *entry = &allocation->entry;
     bool changed = deadline->walltime_ms != 0 && entry->walltime_ms != 0 &&
                    deadline->walltime_ms != entry->walltime_ms;
     bool running = allocation->process.state != PROCESS_ABSENT;
+    bool holds = running || (life != 0 && life == entry->life);
     uint64_t remaining_ms =
         deadline->remaining_ms < UINT64_MAX / 2000 ? deadline->remaining_ms : UINT64_MAX / 2000;
     uint64_t chosen_us =
-        walltime_choose(entry->deadline_us, came_us + remaining_ms * 1000, running, changed);
+        walltime_choose(entry->deadline_us, came_us + remaining_ms * 1000, holds, changed);
 
     if (chosen_us == entry->deadline_us && deadline->grace_ms == entry->grace_ms &&
         deadline->walltime_ms == entry->walltime_ms)

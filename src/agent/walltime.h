@@ -2,8 +2,9 @@
  *
  * Flow     walltime_set() with each deadline of an order set or a restart point; walltime_start() after a restart of the agent; when it fires:
  *          process_stop(walltime).
- * Shapes   the deadline is kept in the journal. While an application runs it only moves earlier, except when the scheduler
- *          registered another walltime (AllocationDeadline.walltime_ms differs from the one kept).
+ * Shapes   the deadline is kept in the journal. While an application runs, and before that within the life that it is to be started for,
+ *          it only moves earlier, except when the scheduler registered another walltime (AllocationDeadline.walltime_ms differs from
+ *          the one kept): what is told late, and counted from when it came, is no later end.
  * Source   S1-090, F-012, F-019; invariant I33.
  */
 #ifndef CKPT_AGENT_WALLTIME_H
@@ -18,12 +19,12 @@ struct allocation;
 
 void walltime_init(struct allocation *allocation);
 void walltime_close(struct allocation *allocation);
-/* Of an order set or a restart point that came at this instant: what remains is counted from then. */
+/* Of an order set or a restart point that came at this instant: what remains is counted from then. life: whose it is; 0: not known. */
 void walltime_set(struct allocation *allocation, const Ckpt__V1__AllocationDeadline *deadline,
-                  uint64_t came_us);
+                  uint64_t life, uint64_t came_us);
 void walltime_start(struct allocation *allocation);
 
-/* The rule alone: which deadline holds, given the one kept (0: none) and a new estimate. */
-uint64_t walltime_choose(uint64_t kept_us, uint64_t estimate_us, bool running, bool changed);
+/* The rule alone: which deadline is to be kept, given the one that is (0: none), whether that holds, and a new estimate. */
+uint64_t walltime_choose(uint64_t kept_us, uint64_t estimate_us, bool holds, bool changed);
 
 #endif

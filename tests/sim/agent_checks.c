@@ -9,6 +9,7 @@
 
 #include "src/agent/allocation.h"
 #include "src/base/check.h"
+#include "tests/sim/agent_walltimes.h"
 #include "tests/sim/world_internal.h"
 
 enum {
@@ -44,6 +45,7 @@ struct rank {
     uint64_t passed_id;      /* that floor, when it began from an older one; 0: it did not */
     /* of the agent's walltime */
     uint64_t start_ticks, deadline_us, walltime_ms;
+    uint64_t deadline_sets; /* of orders that it has taken, when looked at */
     uint64_t end_life,
         end_us; /* the last life whose end was known, and that end on the simulator's clock */
     unsigned end_boots; /* of the machine, when it was */
@@ -551,9 +553,13 @@ static void check_walltime(struct agent_checks *checks, const struct agent_machi
         world_violation(
             checks->world, "I33", "the walltime of %s on %s was extended by %" PRIu64 " us",
             entry->allocation_id, machine->name, entry->deadline_us - rank->deadline_us);
+    if (entry->deadline_us != rank->deadline_us || entry->start_ticks != rank->start_ticks ||
+        rank->deadline_sets != machine->agent.counters.order_sets)
+        walltimes_kept(checks->world, machine, allocation);
     rank->start_ticks = entry->start_ticks;
     rank->deadline_us = entry->deadline_us;
     rank->walltime_ms = entry->walltime_ms;
+    rank->deadline_sets = machine->agent.counters.order_sets;
     if (entry->deadline_us == 0 || entry->life == 0)
         return;
     rank->end_life = entry->life;

@@ -263,6 +263,7 @@ struct world *world_new(const struct world_options *options)
     state_checks_init(world);
     victims_init(world);
     ends_init(world);
+    walltimes_init(world);
     grants_init(world);
     preemptions_init(world);
     done_init(world);
@@ -294,6 +295,7 @@ void world_free(struct world *world)
     state_checks_close(world);
     victims_close(world);
     ends_close(world);
+    walltimes_close(world);
     grants_close(world);
     preemptions_close(world);
     done_close(world);

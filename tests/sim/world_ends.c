@@ -1,4 +1,4 @@
-/* What the committed state wants ended, at each index, and why: I20, I30, I39.
+/* What the committed state wants ended, at each index, and why: I20, I30, I39; and the walltimes that it has: I33.
  *
  * Flow     after each entry that is applied first: which parts of jobs are to end from then on, with the life that they are in; what made a
  *          job end must have happened. Orders that an agent gets name the index that they were derived from: each of them must be what the
@@ -21,6 +21,8 @@ struct want {
     uint64_t index;
     uint64_t life; /* of the part; 0: there is none */
     bool ends;     /* it is told to; or there is none, and nothing of the job may run there */
+    /* by the state's clock; walltime_ms 0: none */
+    uint64_t began_ms, walltime_ms;
 };
 
 struct wants {
@@ -90,7 +92,8 @@ static void want_note(struct wants *wants, const struct want *want)
 {
     const struct want *last = wants->count == 0 ? NULL : &wants->items[wants->count - 1];
 
-    if (last != NULL && last->life == want->life && last->ends == want->ends)
+    if (last != NULL && last->life == want->life && last->ends == want->ends &&
+        last->began_ms == want->began_ms && last->walltime_ms == want->walltime_ms)
         return;
     if (wants->count == wants->capacity) {
         wants->capacity = wants->capacity == 0 ? 8 : 2 * wants->capacity;
@@ -128,6 +131,8 @@ static void wants_note(struct world *world, const struct fsm *fsm,
         wants[agent].life = share->life;
         wants[agent].ends = allocation->terminating ||
                             (allocation->leaving && !stays(allocation, share->node_slot));
+        wants[agent].began_ms = allocation->started_at_ms;
+        wants[agent].walltime_ms = allocation->walltime_ms;
     }
     for (unsigned agent = 0; agent < world->options.agents; agent++)
         want_note(&world->ends->wants[job][agent], &wants[agent]);
@@ -143,6 +148,33 @@ static const struct want *want_at(const struct world *world, unsigned job, unsig
         if (wants->items[i - 1].index <= index)
             return &wants->items[i - 1];
     return NULL;
+}
+
+/* ---- walltimes ---- */
+
+bool ends_walltime(const struct world *world, unsigned job, unsigned agent, uint64_t index,
+                   uint64_t *ret_life, struct walltime *ret_walltime)
+{
+    const struct want *want = want_at(world, job, agent, index);
+
+    if (want == NULL || want->life == 0)
+        return false;
+    *ret_life = want->life;
+    *ret_walltime = (struct walltime){want->began_ms, want->walltime_ms};
+    return true;
+}
+
+bool ends_has_had(const struct world *world, unsigned job, unsigned agent, uint64_t life,
+                  uint64_t walltime_ms, uint64_t *ret_end_ms)
+{
+    const struct wants *wants = &world->ends->wants[job][agent];
+
+    for (size_t i = wants->count; i > 0; i--)
+        if (wants->items[i - 1].life == life && wants->items[i - 1].walltime_ms == walltime_ms) {
+            *ret_end_ms = wants->items[i - 1].began_ms + walltime_ms;
+            return true;
+        }
+    return false;
 }
 
 /* ---- orders ---- */
@@ -166,6 +198,7 @@ static bool end_was_wanted(const struct world *world, unsigned job, unsigned age
 
 void world_ordered(struct world *world, unsigned agent, const Ckpt__V1__OrderSet *orders)
 {
+    walltimes_ordered(world, agent, orders);
     for (size_t i = 0; i < orders->n_orders; i++) {
         const Ckpt__V1__Order *order = orders->orders[i];
         const struct world_job *job = job_find(world, order->allocation_id);
@@ -245,6 +278,7 @@ static void cause_check(struct world *world, const struct fsm *fsm,
 
 void ends_applied(struct world *world, const struct fsm *fsm, uint64_t index)
 {
+    walltimes_applied(world, fsm, index);
     for (unsigned job = 0; job < world->job_count; job++) {
         const struct fsm_allocation *allocation = fsm_allocation_find(fsm, world->jobs[job].id);
         bool terminating = allocation != NULL && allocation->terminating;

@@ -79,6 +79,7 @@ struct raft_checks;
 struct state_checks;
 struct victim_checks;
 struct end_checks;
+struct walltime_checks;
 struct grant_checks;
 struct preemption_checks;
 struct done_checks;
@@ -131,6 +132,7 @@ struct world {
     struct state_checks *state;
     struct victim_checks *victims;
     struct end_checks *ends;
+    struct walltime_checks *walltimes;
     struct grant_checks *grants;
     struct preemption_checks *preemptions;
     struct done_checks *done;
@@ -347,6 +349,21 @@ void ends_event(struct world *world, const Ckpt__V1__Event *event, uint64_t inde
 void ends_init(struct world *world);
 void ends_close(struct world *world);
 void ends_applied(struct world *world, const struct fsm *fsm, uint64_t index); /* before victims_ */
+struct walltime {
+    uint64_t began_ms, walltime_ms; /* by the state's clock; walltime_ms 0: none */
+};
+/* Of the part of a job on a node, as of an index. False: there is none. */
+bool ends_walltime(const struct world *world, unsigned job, unsigned agent, uint64_t index,
+                   uint64_t *ret_life, struct walltime *ret_walltime);
+/* False: that part never had this walltime. */
+bool ends_has_had(const struct world *world, unsigned job, unsigned agent, uint64_t life,
+                  uint64_t walltime_ms, uint64_t *ret_end_ms);
+
+/* world_walltimes.c */
+void walltimes_init(struct world *world);
+void walltimes_close(struct world *world);
+void walltimes_applied(struct world *world, const struct fsm *fsm, uint64_t index);
+void walltimes_ordered(struct world *world, unsigned agent, const Ckpt__V1__OrderSet *orders);
 
 /* world_grants.c */
 void grants_init(struct world *world);

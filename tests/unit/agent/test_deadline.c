@@ -1,4 +1,5 @@
 /* The deadline of an allocation through order sets and starts (S1-090, I33). */
+#include "src/agent/walltime.h"
 #include "tests/unit/agent/still_agent.h"
 
 enum { LIFE = 7 };
@@ -86,6 +87,30 @@ static void a_later_life_has_none_of_the_life_before(void **state)
     assert_uint_equal(allocation->entry.deadline_us, 50 * SECOND_US);
 }
 
+/* What is left is counted from when it came: of two that tell of the life that is to be started the one that took longer is no later
+ * end, be it the restart point or the set. Of another walltime it is. */
+static void what_comes_late_is_no_later_end(void **state)
+{
+    static const char *const ids[] = {"job"};
+    struct allocation *allocation = known("job", 0);
+    Ckpt__V1__AllocationDeadline late = CKPT__V1__ALLOCATION_DEADLINE__INIT;
+
+    (void)state;
+    take_set(ids, 1, LIFE, 20000);
+    assert_uint_equal(allocation->entry.deadline_us, 30 * SECOND_US);
+    still_now_us += 5 * SECOND_US;
+    late.allocation_id = (char *)ids[0];
+    late.remaining_ms = 20000;
+    late.walltime_ms = 60000;
+    walltime_set(allocation, &late, LIFE, still_now_us);
+    assert_uint_equal(allocation->entry.deadline_us, 30 * SECOND_US);
+    take_set(ids, 1, LIFE, 20000);
+    assert_uint_equal(allocation->entry.deadline_us, 30 * SECOND_US);
+    late.walltime_ms = 70000;
+    walltime_set(allocation, &late, LIFE, still_now_us);
+    assert_uint_equal(allocation->entry.deadline_us, 35 * SECOND_US);
+}
+
 /* Nor when it has passed: what would begin is the life that it ended. */
 static void a_start_for_an_unknown_life_keeps_a_passed_deadline(void **state)
 {
@@ -158,6 +183,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         DEADLINE_TEST(a_start_for_an_unknown_life_keeps_the_deadline),
         DEADLINE_TEST(an_old_set_does_not_move_a_deadline),
+        DEADLINE_TEST(what_comes_late_is_no_later_end),
         DEADLINE_TEST(a_later_life_has_none_of_the_life_before),
         DEADLINE_TEST(a_start_for_an_unknown_life_keeps_a_passed_deadline),
         DEADLINE_TEST(a_passed_deadline_is_of_the_run_before),
