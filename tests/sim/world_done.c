@@ -202,6 +202,7 @@ void done_event(struct world *world, const Ckpt__V1__Event *event, uint64_t inde
     if (event->kind == EVENT(PREEMPTION)) {
         const struct victim_item victim = {index, event->number, number};
         series_add(&checks->victims, &victim);
+        checks->interrupted[number] = true;
     }
 }
 
