@@ -50,7 +50,7 @@ struct board {
     uint64_t running[JOBS_MAX]; /* the seed in work + 1 */
     uint64_t sim_us, cpu_us, steps;
     uint64_t leader_us_max, failover_us_max, failover_us, elected_us_max, lag_us_max;
-    uint64_t standstills, stragglers;
+    uint64_t standstills, stragglers, unready, unready_us_max;
     uint64_t evaluations, evaluation_us_max;
     struct times equal, settled;
     uint64_t requests, acknowledged, unknown, reads, refused, elections, applied, asked, shards,
@@ -143,6 +143,8 @@ static void report(struct board *board, const struct world *world, uint64_t took
     most(&board->evaluation_us_max, world->counts.evaluation_us);
     add(&board->standstills, world->counts.standstills);
     add(&board->stragglers, world->counts.stragglers);
+    add(&board->unready, world->counts.unready);
+    most(&board->unready_us_max, world->counts.unready_us);
     add(&board->operated, world->counts.operated);
     add(&board->watched, world->counts.watched);
     add(&board->backups, world->counts.backups);
@@ -322,15 +324,17 @@ static void summary(const struct plan *plan, const struct board *board, double w
            board->operated, board->watched, board->backups, board->forced, board->extended,
            board->deferred, board->recomputed, board->outages);
     printf("sum of traces %016" PRIx64 "; ", board->traces);
-    printf(
-        "most ms until a leader after healing %" PRIu64
-        "; failover after a leader's death: mean %" PRIu64 ", most %" PRIu64 " (elected %" PRIu64
-        "); a member was behind for %" PRIu64 "; leaders that stood still %" PRIu64
-        ", whose disk got slow %" PRIu64 "; %" PRIu64
-        " evaluations of running jobs, the longest wait for one %" PRIu64 "\n",
-        board->leader_us_max / 1000, board->done == 0 ? 0 : board->failover_us / board->done / 1000,
-        board->failover_us_max / 1000, board->elected_us_max / 1000, board->lag_us_max / 1000,
-        board->standstills, board->stragglers, board->evaluations, board->evaluation_us_max / 1000);
+    printf("most ms until a leader after healing %" PRIu64
+           "; failover after a leader's death: mean %" PRIu64 ", most %" PRIu64 " (elected %" PRIu64
+           "); a member was behind for %" PRIu64 "; leaders that stood still %" PRIu64
+           ", whose disk got slow %" PRIu64 ", that never served %" PRIu64
+           " (most until another one did %" PRIu64 "); %" PRIu64
+           " evaluations of running jobs, the longest wait for one %" PRIu64 "\n",
+           board->leader_us_max / 1000,
+           board->done == 0 ? 0 : board->failover_us / board->done / 1000,
+           board->failover_us_max / 1000, board->elected_us_max / 1000, board->lag_us_max / 1000,
+           board->standstills, board->stragglers, board->unready, board->unready_us_max / 1000,
+           board->evaluations, board->evaluation_us_max / 1000);
     times_print("until all members were equal after healing", &board->equal);
     times_print("until all had settled", &board->settled);
     for (uint64_t i = 0; i < board->failed && i < FAILED_KEPT_MAX; i++)

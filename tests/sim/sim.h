@@ -88,6 +88,9 @@ struct sim_unruly {
     uint64_t lost_in, doubled_in, swapped_in;
 };
 void sim_network_set_unruly(struct sim *sim, const struct sim_unruly *unruly);
+/* Of what the node sends, whatever this says is lost, until its process ends. NULL: nothing. */
+void sim_network_lose(struct sim *sim, unsigned node,
+                      bool (*is_lost)(const uint8_t *bytes, size_t length));
 /* One message in slow_in takes up to slow_us; the others up to 1 ms. */
 void sim_network_set_latency(struct sim *sim, uint64_t slow_in, uint64_t slow_us);
 

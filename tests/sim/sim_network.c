@@ -46,6 +46,7 @@ struct sim_network {
     struct sim *sim;
     bool down[SIM_NODES_MAX][SIM_NODES_MAX];
     bool muted[SIM_NODES_MAX];
+    bool (*is_lost[SIM_NODES_MAX])(const uint8_t *bytes, size_t length);
     struct sim_unruly unruly;
     uint64_t slow_in, slow_us;
     struct network_stream *streams;
@@ -398,8 +399,11 @@ static void network_start(struct network_stream *stream, const struct network_ev
 
 static void network_send(struct network_stream *stream, uint8_t *take_bytes, size_t length)
 {
+    const struct sim_network *network = stream->network;
+
     CHECK(!stream->closed);
-    if (stream->network->muted[stream->owner])
+    if (network->muted[stream->owner] || (network->is_lost[stream->owner] != NULL &&
+                                          network->is_lost[stream->owner](take_bytes, length)))
         free(take_bytes);
     else
         piece_send(stream, take_bytes, length);
@@ -457,6 +461,12 @@ void sim_network_set_unruly(struct sim *sim, const struct sim_unruly *unruly)
     sim_network_of(sim)->unruly = *unruly;
 }
 
+void sim_network_lose(struct sim *sim, unsigned node,
+                      bool (*is_lost)(const uint8_t *bytes, size_t length))
+{
+    sim_network_of(sim)->is_lost[node] = is_lost;
+}
+
 void sim_network_set_latency(struct sim *sim, uint64_t slow_in, uint64_t slow_us)
 {
     sim_network_of(sim)->slow_in = slow_in;
@@ -504,6 +514,7 @@ void sim_network_crash(struct sim_network *network, unsigned node)
     struct network_listener **at = &network->listeners;
 
     network->muted[node] = false;
+    network->is_lost[node] = NULL;
     for (struct network_stream *stream = network->streams, *next; stream != NULL; stream = next) {
         next = stream->next;
         if (stream->owner != node || stream->closed)

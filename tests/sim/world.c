@@ -242,6 +242,10 @@ void world_run(struct world *world)
         bounds_straggler(world);
         converge(world, REPEAT_MAX_US);
     }
+    if (world->options.unready) {
+        bounds_unready(world);
+        converge(world, REPEAT_MAX_US);
+    }
     raft_checks_logs(world);
     state_checks_equal(world);
     history_check(world);

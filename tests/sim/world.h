@@ -74,9 +74,11 @@ struct world_options {
     bool streams;                /* somebody watches the events and takes backups */
     bool absent;                 /* after healing a minority stays away until there is a leader */
     bool hang, straggler; /* at the end the leader's process is stopped, its disk gets slow */
-    bool drift;           /* clocks run up to 1 % wrong */
-    bool unruly;          /* messages between members get lost, doubled, swapped */
-    unsigned unsafe;      /* 0, or the number of the safety rule that is switched off */
+    bool
+        unready; /* at the end one leads whose application does not get ready, and whose hand-overs get lost */
+    bool drift;      /* clocks run up to 1 % wrong */
+    bool unruly;     /* messages between members get lost, doubled, swapped */
+    unsigned unsafe; /* 0, or the number of the safety rule that is switched off */
     bool verbose;
 };
 

@@ -1,4 +1,4 @@
-/* What is promised about time, tried on a cluster that has healed: L1 (death and standstill of a leader), L5, L6.
+/* What is promised about time, tried on a cluster that has healed: L1 (death and standstill of a leader, one that never serves), L5, L6.
  *
  * Flow     world.c calls each after everything has converged, and converges again behind it. bounds_lag() looks on meanwhile.
  * Absent   figures of real machines: make bench.
@@ -10,6 +10,7 @@
 #include "src/base/check.h"
 #include "src/broker/evaluator.h"
 #include "src/broker/evaluator_view.h"
+#include "src/broker/leader_watch.h"
 #include "tests/sim/world_internal.h"
 
 enum {
@@ -19,7 +20,13 @@ enum {
     STANDSTILL_MS = 6000,     /* longer than any election timeout */
     STANDSTILL_SLACK_MS = 60, /* a tick of 25 ms, two rounds of votes, their syncs */
     APART_MS = 30,            /* candidates nearer to each other than this may split the votes */
-    SLOWNESS = 20000,         /* a sync takes seconds */
+    BACK_MAX_US = 10 * SECOND_US, /* a member's process is started again and has caught up */
+    TRANSFER_MAX_US = 3 * SECOND_US,
+    /* What its leader_watch.c takes to notice, to ask twice and to give up; then an election. */
+    UNREADY_MAX_US = 1000 * (LEADER_WATCH_READY_MS + LEADER_WATCH_RETRY_MS +
+                             LEADER_WATCH_ANSWER_MS + 4 * LEADER_WATCH_MS) +
+                     2 * SECOND_US + FAILOVER_MAX_US,
+    SLOWNESS = 20000, /* a sync takes seconds */
     STRAGGLER_MAX_US = 500000,
     PROPOSALS_MAX = 200,
     STORED_MAX_US = 3 * SECOND_US,
@@ -207,6 +214,97 @@ void bounds_standstill(struct world *world)
                             first_ms, STANDSTILL_SLACK_MS);
         world_step(world);
     }
+}
+
+/* Another voter, whose process has begun a new life and has all there is; NULL: there is none. */
+static struct world_member *begun_again(struct world *world, const struct world_member *leader)
+{
+    const struct raft_configuration *configuration = &member_consensus(leader)->raft.configuration;
+    unsigned first = (unsigned)sim_random(world->sim, configuration->n);
+    uint64_t until_us = sim_now_us(world->sim) + BACK_MAX_US;
+    struct world_member *member = NULL;
+
+    for (unsigned i = 0; i < configuration->n && member == NULL; i++) {
+        const struct raft_server *server = &configuration->servers[(first + i) % configuration->n];
+        if (server->role == RAFT_VOTER && server->id != leader->number + 1 &&
+            world->members[server->id - 1].up)
+            member = &world->members[server->id - 1];
+    }
+    if (member == NULL)
+        return NULL;
+    member_kill(member);
+    while (sim_now_us(world->sim) < until_us && members_leader(world) == leader) {
+        if (member->up && member_consensus(member)->raft.last_applied >=
+                              member_consensus(leader)->raft.commit_index)
+            return member;
+        world_step(world);
+    }
+    return NULL;
+}
+
+/* It comes to lead by a hand-over. */
+static bool made_leader(struct world *world, struct world_member *leader,
+                        const struct world_member *next)
+{
+    const struct consensus *consensus = member_consensus(next);
+    uint64_t until_us = sim_now_us(world->sim) + TRANSFER_MAX_US;
+    bool asked = false;
+
+    while (next->up && consensus->raft.state != RAFT_LEADER) {
+        struct err err;
+        unsigned before;
+
+        if (sim_now_us(world->sim) > until_us || !leader->up)
+            return false;
+        before = sim_enter(world->sim, leader->number);
+        asked |=
+            !asked && consensus_transfer(member_consensus(leader), next->number + 1, &err) == 0;
+        sim_leave(world->sim, before);
+        world_step(world);
+    }
+    return next->up;
+}
+
+static bool asks_to_take_over(const uint8_t *bytes, size_t length)
+{
+    struct frame frame;
+    struct err err;
+
+    return frame_parse(bytes, length, &frame, &err) == 1 && frame.type == FRAME_CAMPAIGN;
+}
+
+/* A leader whose application does not get ready is answered by everybody, and serves nobody. It asks others to take over, and none of them
+ * hears of it: it has to give up by itself. */
+void bounds_unready(struct world *world)
+{
+    struct world_member *leader = calm_leader(world), *unready;
+    const struct world_member *next;
+    uint64_t begin, term;
+
+    unready = leader == NULL ? NULL : begun_again(world, leader);
+    if (unready == NULL)
+        return;
+    member_withhold(unready);
+    if (made_leader(world, leader, unready)) {
+        sim_network_lose(world->sim, unready->number, asks_to_take_over);
+        begin = sim_now_us(world->sim);
+        term = member_consensus(unready)->raft.current_term;
+        while ((next = members_leader(world)) == NULL ||
+               member_consensus(next)->raft.current_term <= term) {
+            if (sim_now_us(world->sim) - begin > UNREADY_MAX_US)
+                world_violation(world, "L1",
+                                "member %u was elected and does not come to serve, and nobody else "
+                                "does within %d ms",
+                                unready->number + 1, UNREADY_MAX_US / 1000);
+            bounds_lag(world); /* nobody leads for so long: they begin anew */
+            bounds_cadence(world);
+            world_step(world);
+        }
+        world->counts.unready++;
+        world->counts.unready_us = sim_now_us(world->sim) - begin;
+        sim_network_lose(world->sim, unready->number, NULL);
+    }
+    member_release(unready);
 }
 
 /* Who serves and is connected to a majority is confirmed by it: no read waits for who is not there. */

@@ -34,6 +34,13 @@ struct world_member {
     Ckpt__V1__TargetSpec *initial_targets[WORLD_TARGETS_MAX];
     Ckpt__Log__V1__MemberFacts facts;
     struct replica_observer observer;
+    struct clock_ops
+        clock; /* the replica's: what starts its first command and its batches can be withheld */
+    struct {
+        void (*fire)(void *data);
+        void *data;
+        bool withheld, due;
+    } flush;
     struct broker broker;
     struct disk_watch *disk_watch;
     struct member_watch *member_watch;
@@ -147,7 +154,7 @@ struct world {
         uint64_t elections, applied, snapshots_installed, asked, shards, terminated;
         uint64_t requests, acknowledged, refused, unknown, reads;
         uint64_t leader_us, equal_us, converge_us, failover_us, elected_us, lag_us;
-        uint64_t standstills, stragglers;
+        uint64_t standstills, stragglers, unready, unready_us;
         uint64_t evaluations, evaluation_us; /* seen of single jobs, and the longest wait for one */
         uint64_t epochs;
         uint64_t operated, watched, backups;
@@ -168,6 +175,7 @@ uint64_t world_touched_members(const struct world *world);
 void bounds_failover(struct world *world);
 void bounds_standstill(struct world *world);
 void bounds_straggler(struct world *world);
+void bounds_unready(struct world *world);
 void bounds_lag(struct world *world);
 void bounds_cadence(struct world *world);
 void bounds_reads(struct world *world);
@@ -180,6 +188,9 @@ void member_close(struct world_member *member);
 /* Tries again later when it cannot start for a reason that passes. */
 void member_start(struct world_member *member);
 void member_kill(struct world_member *member);
+/* Its application proposes nothing until it is let again, or the process ends: if it is elected it does not come to serve. */
+void member_withhold(struct world_member *member);
+void member_release(struct world_member *member);
 /* Kills and buries what failed since the last event. */
 void members_bury(struct world *world);
 /* It belongs to the cluster as its leader sees it, and is expected to work. */

@@ -67,6 +67,59 @@ static void on_applied(void *context)
     state_checks_applied(context);
 }
 
+/* ---- an application that does not get ready ---- */
+
+static void flush_fire(void *data)
+{
+    struct world_member *member = data;
+
+    if (member->flush.withheld)
+        member->flush.due = true;
+    else
+        member->flush.fire(member->flush.data);
+}
+
+static struct world_member *opening; /* whose replica has made no timer yet */
+static struct clock_timer *(*timer_new)(void *context, void (*fire)(void *data), void *data);
+
+/* The first one is that of the proposals (replica_flush). */
+static struct clock_timer *replica_timer_new(void *context, void (*fire)(void *data), void *data)
+{
+    struct world_member *member = opening;
+
+    opening = NULL;
+    if (member == NULL)
+        return timer_new(context, fire, data);
+    member->flush.fire = fire;
+    member->flush.data = data;
+    return timer_new(context, flush_fire, member);
+}
+
+static void replica_clock_init(struct world_member *member)
+{
+    opening = member;
+    timer_new = member->broker.clock.timer_new;
+    member->clock = member->broker.clock;
+    member->clock.timer_new = replica_timer_new;
+    member->flush.withheld = member->flush.due = false;
+}
+
+void member_withhold(struct world_member *member)
+{
+    member->flush.withheld = true;
+}
+
+void member_release(struct world_member *member)
+{
+    unsigned before = sim_enter(member->world->sim, member->number);
+
+    member->flush.withheld = false;
+    if (member->up && member->flush.due)
+        member->flush.fire(member->flush.data);
+    member->flush.due = false;
+    sim_leave(member->world->sim, before);
+}
+
 /* ---- start ---- */
 
 static int open_replica(struct world_member *member, struct err *err)
@@ -90,11 +143,12 @@ static int open_replica(struct world_member *member, struct err *err)
                                                                   world->options.overtakes > 0
                                                               ? SEGMENT_BIG_BYTES
                                                               : SEGMENT_BYTES,
-                                         .clock = &member->broker.clock,
+                                         .clock = &member->clock,
                                          .random = &member->broker.random,
                                          .disk = &member->disk,
                                          .network = &member->network};
 
+    replica_clock_init(member);
     if (replica_open(&consensus, &member->initial, on_fatal, member, &member->broker.replica,
                      err) != 0)
         return -1;

@@ -66,6 +66,7 @@ static const struct option {
     OPTION(absent),
     OPTION(hang),
     OPTION(straggler),
+    OPTION(unready),
     OPTION(drift),
     OPTION(unruly),
     OPTION(unsafe),
@@ -238,4 +239,5 @@ void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *
         ret_options->rots = next(&state, 3) == 0 ? 1 + (unsigned)next(&state, 4) : 0;
         ret_options->wipes = next(&state, 3) == 0 ? 1 + (unsigned)next(&state, 4) : 0;
     }
+    ret_options->unready = next(&state, 8) == 0;
 }
