@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Figures of a cluster on this machine, beside etcd's in the same run: commits, failover, evaluation, scale. Prints tables; gates nothing (Q-003).
+"""Figures of a cluster on this machine, beside etcd's in the same run: commits, failover, evaluation, scale. Prints tables, and ends with 1 when a
+figure misses what is promised (PROMISED; L1, L6, Q-003).
 
 Flow    `make bench` runs all; a name as argument (commits, commits_tls, failover, failover_hang, failover_tls, evaluation, scale, cycle) runs one. Everything shares this machine's
         cores: the load generator, three replicas, one disk. Medians of several runs.
@@ -23,6 +24,16 @@ from cluster import BUILD, Cluster, broker_pb2, broker_pb2_grpc, common_pb2, htt
 
 QUIET = {"evaluation_interval": "30s"}
 RUNS, SECONDS = 5, 3
+PROMISED = {"commits per second, 64 in flight": (">", 1000), "p99 us of a commit": ("<", 50000), "p99 ms of a failover, 3 members": ("<", 2000),
+            "p99 ms of a failover, 5 members": ("<", 2000), "ms of own work in a turn of the loop at 1,000,000": ("<", 50),
+            "ms from the start of a member with 1,000,000 until it serves": ("<", 5000)}
+missed = []
+
+
+def promised(what, value):
+    relation, limit = PROMISED[what]
+    if not (value > limit if relation == ">" else value < limit):
+        missed.append(f"{what}: {value:.0f}, promised {relation} {limit}")
 
 
 def load_arguments(endpoint, in_flight, seconds, count=None):
@@ -61,6 +72,10 @@ def bench_commits(tls=False):
         for in_flight in (1, 64, 1000):
             runs = [[load(endpoint, in_flight, SECONDS, site=cluster.site) for endpoint in endpoints] for _ in range(RUNS)]
             ours, theirs = (median_of([run[i] for run in runs]) for i in (0, 1))
+            if in_flight == 1:
+                promised("p99 us of a commit", ours["p99_us"])
+            if in_flight == 64:
+                promised("commits per second, 64 in flight", ours["per_s"])
             for name, row in (("broker", ours), ("etcd", theirs)):
                 print("%9d %-7s %11.0f %8.0f %8.0f" % (in_flight, name, row["per_s"], row["p50_us"], row["p99_us"]),
                       end="" if name == "broker" else "\n", flush=True)
@@ -99,6 +114,7 @@ def table_row(name, values):
     values.sort()
     print("%-28s %6d %8.0f %8.0f %8.0f %8.0f" % (name, len(values), statistics.median(values), values[int(len(values) * .9)],
                                                 values[int(len(values) * .99)], values[-1]), flush=True)
+    return values[int(len(values) * .99)]
 
 
 def broker_outage(cluster, strike, mend):
@@ -133,7 +149,7 @@ def broker_kills(members, kills, tls=False):
 def bench_failover(kills=100, etcd_kills=20):
     outages_begin()
     for members in (3, 5):
-        table_row(f"SIGKILL, broker, {members}", broker_kills(members, kills))
+        promised(f"p99 ms of a failover, {members} members", table_row(f"SIGKILL, broker, {members}", broker_kills(members, kills)))
         with peer.Etcd(members) as etcd:
             table_row(f"SIGKILL, etcd, {members}", [etcd_outage(etcd, lambda m: m.kill(), lambda m: m.start()) for _ in range(etcd_kills)])
 
@@ -153,7 +169,7 @@ def bench_failover_hang(stops=20):
             for _ in range(stops):
                 ours.append(broker_outage(cluster, stop, resume))
                 theirs.append(etcd_outage(etcd, stop, resume))
-        table_row(f"SIGSTOP, broker, {members}", ours)
+        promised(f"p99 ms of a failover, {members} members", table_row(f"SIGSTOP, broker, {members}", ours))
         table_row(f"SIGSTOP, etcd pre-vote, {members}", theirs)
 
 
@@ -236,6 +252,9 @@ def scale_row(cluster, leader, count):
     snapshot = max(metric(m.http, "ckpt_raft_snapshot_duration_seconds") or 0 for m in cluster.members) * 1000
     follower.kill()
     ready, caught = started_ms(cluster, follower)
+    if count == 1000000:
+        promised("ms of own work in a turn of the loop at 1,000,000", turns[1])
+        promised("ms from the start of a member with 1,000,000 until it serves", ready)
     print("%11d %12.1f %12.0f %15.0f %15.0f %15.0f %12.0f %12.0f" % (count, evaluated, snapshot, turns[0], turns[1], memory, ready, caught),
           flush=True)
 
@@ -401,7 +420,7 @@ def bench_scale():
 
 def bench_failover_tls(kills=50):
     outages_begin()
-    table_row("SIGKILL, broker, 3, TLS", broker_kills(3, kills, True))
+    promised("p99 ms of a failover, 3 members", table_row("SIGKILL, broker, 3, TLS", broker_kills(3, kills, True)))
 
 
 BENCHES = {"commits": bench_commits, "commits_tls": lambda: bench_commits(True), "failover": bench_failover,
@@ -411,3 +430,4 @@ BENCHES = {"commits": bench_commits, "commits_tls": lambda: bench_commits(True),
 if __name__ == "__main__":
     for name in sys.argv[1:] or BENCHES:
         BENCHES[name]()
+    sys.exit("\n".join(missed) or 0)
