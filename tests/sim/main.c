@@ -29,6 +29,7 @@ struct plan {
     uint64_t first, runs;
     unsigned replicas, jobs;
     bool expect; /* a violation */
+    bool grown;  /* a run must grow by two voters and shrink again */
     bool quiet;
     uint64_t twice; /* each seed is run again in another process: the traces must be equal */
     const char *sets[SETS_MAX];
@@ -55,6 +56,8 @@ struct board {
     struct times equal, settled;
     uint64_t requests, acknowledged, unknown, reads, refused, elections, applied, asked, shards,
         terminated, lost_members, faults, changes;
+    uint64_t grown_and_back; /* runs */
+    uint64_t turned_away;
     uint64_t operated, watched, backups, forced, extended, deferred, recomputed, outages;
     /* of the shipping agents */
     uint64_t lives, restores, deaths, runs_killed, power_losses, rogue_welcomes;
@@ -118,6 +121,8 @@ static void report(struct board *board, const struct world *world, uint64_t took
     add(&board->shards, world->counts.shards);
     add(&board->terminated, world->counts.terminated);
     add(&board->changes, world->counts.added + world->counts.promoted + world->counts.removed);
+    add(&board->grown_and_back, world->counts.grown_and_back > 0);
+    add(&board->turned_away, world->counts.turned_away);
     add(&board->lost_members, world->counts.lost_members);
     add(&board->faults, world->counts.crashes + world->counts.dead_disks +
                             world->counts.disk_errors + world->counts.partitions +
@@ -307,10 +312,12 @@ static void summary(const struct plan *plan, const struct board *board, double w
     printf("%" PRIu64 " faults, %" PRIu64 " elections, %" PRIu64 " entries; requests: %" PRIu64
            ", acknowledged %" PRIu64 ", read %" PRIu64 ", refused %" PRIu64 ", unknown %" PRIu64
            "; asked %" PRIu64 ", shards %" PRIu64 ", ended %" PRIu64
-           "; members lost to rot %" PRIu64 ", changes of members %" PRIu64 "\n",
+           "; members lost to rot %" PRIu64 ", changes of members %" PRIu64 " (turned away %" PRIu64
+           "), runs that grew by two voters and shrank again %" PRIu64 "\n",
            board->faults, board->elections, board->applied, board->requests, board->acknowledged,
            board->reads, board->refused, board->unknown, board->asked, board->shards,
-           board->terminated, board->lost_members, board->changes);
+           board->terminated, board->lost_members, board->changes, board->turned_away,
+           board->grown_and_back);
     printf("shipping agents: %" PRIu64 " lives of applications, %" PRIu64
            " from a checkpoint; %" PRIu64 " died of their disk, %" PRIu64
            " lost their power, %" PRIu64 " ckpt-runs were killed, %" PRIu64
@@ -345,7 +352,7 @@ static int usage(const char *what)
 {
     fprintf(stderr,
             "usage: simulate [seed=N] [runs=N] [jobs=N] [replicas=3|5] [twice=1] [expect=1] "
-            "[quiet=1] [option=value...]\nnot understood: %s\n",
+            "[grown=1] [quiet=1] [option=value...]\nnot understood: %s\n",
             what);
     return 2;
 }
@@ -363,6 +370,8 @@ static bool plan_set(struct plan *plan, const char *text)
                plan->replicas <= WORLD_MEMBERS_MAX;
     if (strcmp(text, "expect=1") == 0)
         return plan->expect = true;
+    if (strcmp(text, "grown=1") == 0)
+        return plan->grown = true;
     if (strcmp(text, "quiet=1") == 0)
         return plan->quiet = true;
     if (plan->set_count == SETS_MAX || world_options_set(&scratch, text) != 0)
@@ -396,5 +405,9 @@ int main(int argc, char **argv)
     if (!plan.quiet)
         summary(&plan, board,
                 (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9);
+    if (plan.grown && board->grown_and_back == 0) {
+        fprintf(stderr, "no run grew by two voters and shrank again\n");
+        return 1;
+    }
     return (board->failed > 0) == plan.expect ? 0 : 1;
 }

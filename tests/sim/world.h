@@ -54,6 +54,7 @@ struct world_options {
     unsigned
         overtakes; /* a leader is overtaken by another, and that one by the first (world_overtake.c) */
     unsigned membership; /* changes of membership; with one replica between 1 and 3 voters */
+    unsigned mistakes;   /* of a hundred of them so many must be refused */
     unsigned
         elected; /* of a hundred elections so many are followed by a fault of the new leader within its first moments */
     unsigned

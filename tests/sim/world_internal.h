@@ -150,7 +150,7 @@ struct world {
         uint64_t crashes, dead_disks, disk_errors, partitions, resets, pauses, clock_steps, slow,
             full;
         uint64_t rots, flaps, agent_crashes, transfers, elected, overtaken, lost_members;
-        uint64_t added, promoted, removed;
+        uint64_t added, promoted, removed, grown_and_back, turned_away;
         uint64_t elections, applied, snapshots_installed, asked, shards, terminated;
         uint64_t requests, acknowledged, refused, unknown, reads;
         uint64_t leader_us, equal_us, converge_us, failover_us, elected_us, lag_us;

@@ -1,7 +1,7 @@
 /* The operator who changes the members under load: 3 to 5 and back, one replaced by another, through OperatorService as ckptctl does.
  *
  * Flow     a timer: a learner that is there is promoted; else one is added (its daemon started with --join before) or a voter removed.
- *          Refusals are answers like any other: the next look decides again.
+ *          Refusals are answers like any other: the next look decides again. Now and then it asks for what must be refused.
  * Shapes   an id is used once; slots of struct world are never used again. One request at a time.
  */
 #include <inttypes.h>
@@ -21,7 +21,24 @@ struct member_changes {
     bool busy;
     uint64_t requests;
     uint64_t *counter; /* of the request under way */
+    bool grown;        /* all the voters there may be were there */
 };
+
+/* What must be refused was asked for. */
+static void on_mistaken(void *data, int status, const char *text, const ProtobufCMessage *reply)
+{
+    struct member_changes *membership = data;
+
+    (void)reply;
+    membership->busy = false;
+    if (status == RPC_OK)
+        world_violation(membership->world, "I9",
+                        "a member was added that is not there, or whose id is taken");
+    membership->world->counts.turned_away += status != RPC_DEADLINE_EXCEEDED;
+    if (membership->world->options.verbose)
+        fprintf(stderr, "%12" PRIu64 " membership: turned away: %s %s\n",
+                sim_now_us(membership->world->sim), rpc_status_name(status), text);
+}
 
 static void on_done(void *data, int status, const char *text, const ProtobufCMessage *reply)
 {
@@ -36,8 +53,9 @@ static void on_done(void *data, int status, const char *text, const ProtobufCMes
                 rpc_status_name(status), status == RPC_OK ? "" : text);
 }
 
+/* An addition gives this id the name and the addresses of slot `at`. */
 static void request(struct member_changes *membership, const char *method, unsigned number,
-                    uint64_t *counter)
+                    unsigned at, uint64_t *counter)
 {
     struct world *world = membership->world;
     Ckpt__V1__MemberRequest message = CKPT__V1__MEMBER_REQUEST__INIT;
@@ -45,9 +63,9 @@ static void request(struct member_changes *membership, const char *method, unsig
     unsigned before = sim_enter(world->sim, WORLD_SCHEDULER_NODE);
 
     snprintf(id, sizeof(id), "member-%" PRIu64, ++membership->requests);
-    snprintf(name, sizeof(name), "m%u", number + 1);
-    snprintf(raft, sizeof(raft), "member%u:9000", number + 1);
-    snprintf(api, sizeof(api), "member%u:7443", number + 1);
+    snprintf(name, sizeof(name), "m%u", at + 1);
+    snprintf(raft, sizeof(raft), "member%u:9000", at + 1);
+    snprintf(api, sizeof(api), "member%u:7443", at + 1);
     message.request_id = id;
     message.member_id = number + 1;
     if (strcmp(method, "OperatorService/AddMember") == 0) {
@@ -61,8 +79,29 @@ static void request(struct member_changes *membership, const char *method, unsig
     membership->busy = true;
     membership->counter = counter;
     client_call(membership->client, method, &message.base, &ckpt__v1__mutation_reply__descriptor,
-                TIMEOUT_MS, on_done, membership);
+                TIMEOUT_MS, counter == NULL ? on_mistaken : on_done, membership);
     sim_leave(world->sim, before);
+}
+
+/* Nobody is there yet; another one has the id; its owner was removed. */
+static void mistake(struct member_changes *membership,
+                    const struct raft_configuration *configuration)
+{
+    struct world *world = membership->world;
+    unsigned at = world->member_count, number = at;
+
+    switch (sim_random(world->sim, 3)) {
+    case 0:
+        break;
+    case 1:
+        number = (unsigned)configuration->servers[sim_random(world->sim, configuration->n)].id - 1;
+        break;
+    default:
+        for (unsigned i = 0; i < world->member_count; i++)
+            if (world->members[i].removed)
+                at = number = i;
+    }
+    request(membership, "OperatorService/AddMember", number, at, NULL);
 }
 
 /* One that was started and is not in the configuration yet, or a new one; WORLD_MEMBERS_MAX: none is left. */
@@ -106,6 +145,18 @@ static bool may_go(const struct world *world, const struct raft_configuration *c
     return number >= world->options.replicas || known > 2;
 }
 
+/* 3 -> 5 -> 3 */
+static void count_growth(struct member_changes *membership, unsigned voters, unsigned least,
+                         unsigned most)
+{
+    if (voters >= most)
+        membership->grown = true;
+    if (voters > least || !membership->grown)
+        return;
+    membership->grown = false;
+    membership->world->counts.grown_and_back++;
+}
+
 static void change(struct member_changes *membership)
 {
     struct world *world = membership->world;
@@ -122,18 +173,23 @@ static void change(struct member_changes *membership)
         if (configuration->servers[i].role != RAFT_VOTER)
             learner = (unsigned)configuration->servers[i].id - 1;
     }
-    if (learner != WORLD_MEMBERS_MAX && !sim_chance(world->sim, 10)) {
+    count_growth(membership, voters, least, most);
+    if (world->options.mistakes > 0 && sim_random(world->sim, 100) < world->options.mistakes) {
+        mistake(membership, configuration);
+    } else if (learner != WORLD_MEMBERS_MAX && !sim_chance(world->sim, 10)) {
         if (world->members[learner].rotten)
             return; /* it would be missing in every majority once it notices */
-        request(membership, "OperatorService/PromoteMember", learner, &world->counts.promoted);
+        request(membership, "OperatorService/PromoteMember", learner, learner,
+                &world->counts.promoted);
     } else if (voters < most && (voters <= least || sim_chance(world->sim, 2))) {
         number = joiner(world);
         if (number < WORLD_MEMBERS_MAX)
-            request(membership, "OperatorService/AddMember", number, &world->counts.added);
+            request(membership, "OperatorService/AddMember", number, number, &world->counts.added);
     } else {
         number = (unsigned)configuration->servers[sim_random(world->sim, configuration->n)].id - 1;
         if (may_go(world, configuration, number))
-            request(membership, "OperatorService/RemoveMember", number, &world->counts.removed);
+            request(membership, "OperatorService/RemoveMember", number, number,
+                    &world->counts.removed);
     }
 }
 

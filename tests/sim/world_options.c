@@ -49,6 +49,7 @@ static const struct option {
     OPTION(wipes),
     OPTION(overtakes),
     OPTION(membership),
+    OPTION(mistakes),
     OPTION(elected),
     OPTION(scaling),
     OPTION(named),
@@ -238,6 +239,7 @@ void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *
     if (ret_options->membership > 0) {
         ret_options->rots = next(&state, 3) == 0 ? 1 + (unsigned)next(&state, 4) : 0;
         ret_options->wipes = next(&state, 3) == 0 ? 1 + (unsigned)next(&state, 4) : 0;
+        ret_options->mistakes = next(&state, 2) == 0 ? 5 + (unsigned)next(&state, 30) : 0;
     }
     ret_options->unready = next(&state, 8) == 0;
 }
