@@ -27,6 +27,14 @@
         }                                                                                          \
     } while (0)
 
+#define assert_contains(haystack, needle)                                                          \
+    do {                                                                                           \
+        if (strstr((haystack), (needle)) == NULL) {                                                \
+            print_error("\"%s\" is not in:\n%s\n", (needle), (haystack));                          \
+            fail();                                                                                \
+        }                                                                                          \
+    } while (0)
+
 /* The seed of a random test: from the environment (SEED=n) or a fixed one; always printed. */
 static inline uint64_t test_seed(void)
 {

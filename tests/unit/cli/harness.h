@@ -42,13 +42,6 @@ void harness_answer(struct harness *h, const char *endpoint, const char *method,
 int harness_run(struct harness *h, const char *words);
 void harness_close(struct harness *h);
 
-#define assert_contains(haystack, needle)                                                          \
-    do {                                                                                           \
-        if (strstr((haystack), (needle)) == NULL) {                                                \
-            print_error("\"%s\" is not in:\n%s\n", (needle), (haystack));                          \
-            fail();                                                                                \
-        }                                                                                          \
-    } while (0)
 #define assert_lacks(haystack, needle)                                                             \
     do {                                                                                           \
         if (strstr((haystack), (needle)) != NULL) {                                                \

@@ -8,6 +8,8 @@
 
 #include "src/base/check.h"
 
+enum { SECOND_US = 1000000 };
+
 struct tag {
     struct cluster *cluster;
     uint64_t payload;
@@ -422,6 +424,25 @@ bool cluster_run_until_leader(struct cluster *cluster, uint64_t us_max)
     if (cluster_leader(cluster) < 0)
         cluster_print(cluster);
     return cluster_leader(cluster) >= 0;
+}
+
+struct cluster *cluster_up(uint64_t seed, unsigned count, unsigned founders)
+{
+    struct cluster *cluster = cluster_new_with(seed, count, founders);
+
+    for (unsigned i = 0; i < founders; i++)
+        cluster_start(cluster, i, true);
+    CHECK(cluster_run_until_leader(cluster, 10 * SECOND_US));
+    cluster_run(cluster, SECOND_US);
+    return cluster;
+}
+
+struct consensus_status status_of(struct cluster *cluster, unsigned node)
+{
+    struct consensus_status status;
+
+    consensus_get_status(cluster->nodes[node].consensus, &status);
+    return status;
 }
 
 /* ---- work ---- */

@@ -80,6 +80,9 @@ void cluster_run(struct cluster *cluster, uint64_t us);
 int cluster_leader(struct cluster *cluster);
 /* These two print the members when they give up. */
 bool cluster_run_until_leader(struct cluster *cluster, uint64_t us_max);
+/* New, with a leader, a second after it was elected. */
+struct cluster *cluster_up(uint64_t seed, unsigned count, unsigned founders);
+struct consensus_status status_of(struct cluster *cluster, unsigned node);
 void cluster_print(struct cluster *cluster);
 /* Proposes to whoever leads; false when nobody takes it. */
 bool cluster_propose(struct cluster *cluster);

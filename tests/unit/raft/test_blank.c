@@ -4,116 +4,32 @@
 
 #include "raft/consensus_internal.h"
 #include "raft/io_ops.h"
+#include "tests/unit/raft/anew.h"
 #include "tests/unit/raft/cluster.h"
 
 enum { SECOND_US = 1000000 };
 
-static void assert_contains(const char *text, const char *words)
+static void bootstrap(struct cluster *cluster, unsigned node)
 {
-    if (strstr(text, words) == NULL)
-        fail_msg("\"%s\" does not say \"%s\"", text, words);
+    cluster_start(cluster, node, true);
 }
 
-static struct cluster *cluster_up(uint64_t seed, unsigned count, unsigned founders)
-{
-    struct cluster *cluster = cluster_new_with(seed, count, founders);
-
-    for (unsigned i = 0; i < founders; i++)
-        cluster_start(cluster, i, true);
-    assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
-    cluster_run(cluster, SECOND_US);
-    return cluster;
-}
-
-/* S17, I11: a wiped member that was bootstrapped again under its old id must not help a member elect itself that lacks what the two
- * had acknowledged. */
 static void a_blank_folder_under_an_old_id_has_no_vote(void **state)
 {
-    struct cluster *cluster = cluster_up(12, 3, 3);
-    unsigned leader = (unsigned)cluster_leader(cluster), wiped = (leader + 1) % 3,
-             late = (leader + 2) % 3;
-    uint64_t acknowledged;
+    struct anew anew = {.cluster = cluster_up(12, 3, 3)};
 
     (void)state;
-    cluster_propose_many(cluster, 5);
-    assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
-    cluster_kill(cluster, late);
-    cluster_propose_many(cluster, 20);
-    cluster_run(cluster, SECOND_US);
-    acknowledged = cluster->acknowledged_index;
-    cluster_kill(cluster, leader);
-    cluster_kill(cluster, wiped);
-    sim_wipe(cluster->sim, wiped);
-    cluster_start(cluster, wiped, true);
-    cluster_start(cluster, late, false);
-    cluster_run(cluster, 10 * SECOND_US);
-    assert_int_equal(cluster_leader(cluster), -1);
-    cluster_start(cluster, leader, false);
-    assert_true(cluster_run_until_equal(cluster, 20 * SECOND_US));
-    assert_true(cluster->nodes[late].state.index >= acknowledged);
-    cluster_free(cluster);
+    anew_has_no_vote(&anew, bootstrap);
+    cluster_free(anew.cluster);
 }
 
-/* S17, I11: and while a leader fills it, it has a say only when it holds all that was committed: here half a log would win with the
- * vote of one that has less. */
 static void a_member_that_is_being_filled_after_a_bootstrap_has_no_vote(void **state)
 {
-    struct cluster *cluster = cluster_up(13, 3, 3);
-    unsigned leader = (unsigned)cluster_leader(cluster), wiped = (leader + 1) % 3,
-             late = (leader + 2) % 3;
-    uint64_t acknowledged, lagging;
-    struct consensus_status status;
+    struct anew anew = {.cluster = cluster_up(13, 3, 3)};
 
     (void)state;
-    consensus_get_status(cluster->nodes[late].consensus, &status);
-    lagging = status.last_index;
-    cluster_isolate(cluster, late, false);
-    cluster->entry_bytes_max = 60000;
-    cluster_propose_many(cluster, 60);
-    cluster_run(cluster, SECOND_US);
-    acknowledged = cluster->acknowledged_index;
-    /* whom its leader knew would be told so: this one leads anew, with the vote of the one that lags */
-    cluster_kill(cluster, wiped);
-    cluster_kill(cluster, leader);
-    sim_wipe(cluster->sim, wiped);
-    cluster_start(cluster, leader, false);
-    cluster_isolate(cluster, late, true);
-    while (cluster_leader(cluster) != (int)leader)
-        cluster_run(cluster, 20);
-    cluster_kill(cluster, late);
-    cluster_start(cluster, wiped, true);
-    for (unsigned i = 0; i < 100000; i++) {
-        consensus_get_status(cluster->nodes[wiped].consensus, &status);
-        if (status.last_index > lagging)
-            break;
-        cluster_run(cluster, 20);
-    }
-    assert_true(status.last_index > lagging && status.last_index < acknowledged);
-    assert_true(status.filling);
-    cluster_kill(cluster, leader);
-    cluster_start(cluster, late, false);
-    cluster_run(cluster, 10 * SECOND_US);
-    assert_int_equal(cluster_leader(cluster), -1);
-    cluster_kill(cluster, wiped); /* it remembers */
-    cluster_start(cluster, wiped, false);
-    cluster_run(cluster, 10 * SECOND_US);
-    assert_int_equal(cluster_leader(cluster), -1);
-    cluster_start(cluster, leader, false);
-    assert_true(cluster_run_until_equal(cluster, 20 * SECOND_US));
-    assert_true(cluster->nodes[late].state.index >= acknowledged);
-    cluster_kill(cluster, leader); /* filled, it has a vote again, also after a restart */
-    cluster_kill(cluster, wiped);
-    cluster_start(cluster, wiped, false);
-    assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
-    cluster_free(cluster);
-}
-
-static struct consensus_status status_of(struct cluster *cluster, unsigned node)
-{
-    struct consensus_status status;
-
-    consensus_get_status(cluster->nodes[node].consensus, &status);
-    return status;
+    anew_half_filled_has_no_vote(&anew, bootstrap);
+    cluster_free(anew.cluster);
 }
 
 static struct network_stream *(*connect_real)(void *context, const char *address,
@@ -285,29 +201,12 @@ static void join_anew(struct cluster *cluster, unsigned node)
 static void a_voter_that_joins_again_under_its_old_id_is_refused(void **state)
 {
     struct cluster *cluster = cluster_up(13, 3, 3);
-    unsigned leader = (unsigned)cluster_leader(cluster), wiped = (leader + 1) % 3,
-             late = (leader + 2) % 3;
-    uint64_t acknowledged, lagging = status_of(cluster, late).last_index;
+    struct anew anew = {.cluster = cluster};
+    unsigned leader, wiped, late;
 
     (void)state;
-    cluster_isolate(cluster, late, false);
-    cluster->entry_bytes_max = 60000;
-    cluster_propose_many(cluster, 60);
-    cluster_run(cluster, SECOND_US);
-    acknowledged = cluster->acknowledged_index;
-    cluster_kill(cluster, wiped);
-    cluster_kill(cluster, leader);
-    sim_wipe(cluster->sim, wiped);
-    cluster_start(cluster, leader, false);
-    cluster_isolate(cluster, late, true);
-    while (cluster_leader(cluster) != (int)leader)
-        cluster_run(cluster, 20);
-    cluster_kill(cluster, late);
-    join_anew(cluster, wiped);
-    for (unsigned i = 0; i < 100000 && cluster->nodes[wiped].consensus != NULL &&
-                         status_of(cluster, wiped).last_index <= lagging;
-         i++)
-        cluster_run(cluster, 20);
+    anew_half_filled(&anew, join_anew);
+    leader = anew.leader, wiped = anew.wiped, late = anew.late;
     cluster_kill(cluster, leader);
     cluster_start(cluster, late, false);
     cluster_run(cluster, 10 * SECOND_US);
@@ -321,7 +220,7 @@ static void a_voter_that_joins_again_under_its_old_id_is_refused(void **state)
     cluster_start(cluster, leader, false);
     assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
     cluster_run(cluster, SECOND_US);
-    assert_true(cluster->nodes[late].state.index >= acknowledged);
+    assert_true(cluster->nodes[late].state.index >= anew.acknowledged);
     cluster_free(cluster);
 }
 

@@ -6,7 +6,7 @@
 
 enum { SECOND_US = 1000000 };
 
-static struct cluster *cluster_up(uint64_t seed, unsigned count)
+static struct cluster *elected(uint64_t seed, unsigned count)
 {
     struct cluster *cluster = cluster_new(seed, count);
 
@@ -18,7 +18,7 @@ static struct cluster *cluster_up(uint64_t seed, unsigned count)
 
 static void three_members_elect_and_agree(void **state)
 {
-    struct cluster *cluster = cluster_up(1, 3);
+    struct cluster *cluster = elected(1, 3);
 
     (void)state;
     cluster_propose_many(cluster, 50);
@@ -85,7 +85,7 @@ static void a_follower_answers_before_it_applies(void **state)
 
 static void a_single_member_leads_itself_and_survives_a_restart(void **state)
 {
-    struct cluster *cluster = cluster_up(2, 1);
+    struct cluster *cluster = elected(2, 1);
 
     (void)state;
     cluster_propose_many(cluster, 20);
@@ -104,7 +104,7 @@ static void a_killed_leader_is_replaced_long_before_the_election_timeout(void **
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 10; seed++) {
-        struct cluster *cluster = cluster_up(seed, 3);
+        struct cluster *cluster = elected(seed, 3);
         uint64_t begin;
         int leader;
 
@@ -124,7 +124,7 @@ static void a_split_vote_is_repeated_long_before_the_election_timeout(void **sta
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
-        struct cluster *cluster = cluster_up(seed, 3);
+        struct cluster *cluster = elected(seed, 3);
         uint64_t begin;
         int leader;
 
@@ -143,7 +143,7 @@ static void a_split_vote_is_repeated_long_before_the_election_timeout(void **sta
 
 static void a_late_member_catches_up_by_snapshot(void **state)
 {
-    struct cluster *cluster = cluster_up(3, 3);
+    struct cluster *cluster = elected(3, 3);
     unsigned late = (unsigned)(cluster_leader(cluster) + 1) % 3;
 
     (void)state;
@@ -267,7 +267,7 @@ static void never_sent(void *data, int status)
 /* A failure would be libraft's reason to give up the stream of the new term, to the same member, that begins here. */
 static void a_snapshot_of_an_older_term_ends_without_a_failure(void **state)
 {
-    struct cluster *cluster = cluster_up(3, 3);
+    struct cluster *cluster = elected(3, 3);
     unsigned leader = (unsigned)cluster_leader(cluster), late = (leader + 1) % 3;
     struct consensus *consensus = cluster->nodes[leader].consensus;
     struct transfer_out *out = &consensus->transfer.out[0];
@@ -297,7 +297,7 @@ static void a_snapshot_of_an_older_term_ends_without_a_failure(void **state)
 /* The receiver's acknowledgements travel in its own connection: when that one is lost, so may they be (L5). */
 static void a_snapshot_begins_again_when_its_acknowledgements_are_lost(void **state)
 {
-    struct cluster *cluster = cluster_up(3, 3);
+    struct cluster *cluster = elected(3, 3);
     unsigned leader = (unsigned)cluster_leader(cluster), late = (leader + 1) % 3;
     const struct transfer_out *out = &cluster->nodes[leader].consensus->transfer.out[0];
 
@@ -322,7 +322,7 @@ static void a_snapshot_begins_again_when_its_acknowledgements_are_lost(void **st
 
 static void entries_of_every_length_are_replicated(void **state)
 {
-    struct cluster *cluster = cluster_up(4, 3);
+    struct cluster *cluster = elected(4, 3);
 
     (void)state;
     cluster->entry_bytes_max = CONSENSUS_ENTRY_MAX_BYTES;
@@ -336,7 +336,7 @@ static void entries_of_every_length_are_replicated(void **state)
 
 static void a_deposed_leader_confirms_no_read(void **state)
 {
-    struct cluster *cluster = cluster_up(5, 3);
+    struct cluster *cluster = elected(5, 3);
     unsigned old = (unsigned)cluster_leader(cluster);
 
     (void)state;
@@ -356,7 +356,7 @@ static void a_deposed_leader_confirms_no_read(void **state)
 
 static void leadership_moves_to_another_member_on_request(void **state)
 {
-    struct cluster *cluster = cluster_up(6, 3);
+    struct cluster *cluster = elected(6, 3);
     unsigned old = (unsigned)cluster_leader(cluster);
     struct err err;
 
@@ -374,7 +374,7 @@ static void leadership_moves_to_another_member_on_request(void **state)
 /* Two with full disks would hand it to each other for ever. */
 static void leadership_goes_round_when_nobody_is_named(void **state)
 {
-    struct cluster *cluster = cluster_up(6, 5);
+    struct cluster *cluster = elected(6, 5);
     bool led[5] = {false};
     struct err err;
 
@@ -395,7 +395,7 @@ static void leadership_goes_round_when_nobody_is_named(void **state)
 /* The member stands still from the moment on at which it is asked, or has asked back, and is asked again by nobody when it goes on. */
 static void given_up(uint64_t seed, bool asked_back, uint64_t latency_us)
 {
-    struct cluster *cluster = cluster_up(seed, 3);
+    struct cluster *cluster = elected(seed, 3);
     unsigned old = (unsigned)cluster_leader(cluster), other = (old + 1) % 3;
     uint64_t term;
     struct err err;
@@ -438,7 +438,7 @@ static void leadership_moves_to_a_member_that_has_just_come_back(void **state)
 
     (void)state;
     for (uint64_t after_us = 0; after_us < 100000; after_us += 2000) {
-        struct cluster *cluster = cluster_up(36, 3);
+        struct cluster *cluster = elected(36, 3);
         unsigned old = (unsigned)cluster_leader(cluster), other = (old + 1) % 3;
         struct consensus *leader = cluster->nodes[old].consensus;
         struct err err;
@@ -461,7 +461,7 @@ static void leadership_moves_to_a_member_that_has_just_come_back(void **state)
 /* One of before sends round 0 and answers no question. */
 static void leadership_moves_from_a_build_that_is_not_asked_back(void **state)
 {
-    struct cluster *cluster = cluster_up(35, 3);
+    struct cluster *cluster = elected(35, 3);
     unsigned old = (unsigned)cluster_leader(cluster), other = (old + 1) % 3;
     struct frame_message message = {.type = FRAME_CAMPAIGN};
 
@@ -476,7 +476,7 @@ static void leadership_moves_from_a_build_that_is_not_asked_back(void **state)
 
 static void a_full_disk_refuses_writes_and_recovers_by_itself(void **state)
 {
-    struct cluster *cluster = cluster_up(7, 3);
+    struct cluster *cluster = elected(7, 3);
     unsigned leader = (unsigned)cluster_leader(cluster);
 
     (void)state;
@@ -499,7 +499,7 @@ static void set_true(void *context)
 
 static void close_waits_for_the_disk_and_answers_every_tag(void **state)
 {
-    struct cluster *cluster = cluster_up(8, 3);
+    struct cluster *cluster = elected(8, 3);
     unsigned leader = (unsigned)cluster_leader(cluster);
     struct consensus *consensus = cluster->nodes[leader].consensus;
     bool closed = false;
@@ -524,7 +524,7 @@ static void close_waits_for_the_disk_and_answers_every_tag(void **state)
 static uint64_t chaos_run(uint64_t seed, unsigned count, unsigned seconds, uint64_t *ret_acked)
 {
     static const unsigned entry_sizes[] = {200, 200, 20000, 200000};
-    struct cluster *cluster = cluster_up(seed, count);
+    struct cluster *cluster = elected(seed, count);
     uint64_t end = sim_now_us(cluster->sim) + (uint64_t)seconds * SECOND_US, trace;
 
     cluster->config.snapshot_after_entries = 20 + sim_random(cluster->sim, 200);
@@ -628,7 +628,7 @@ static void what_the_former_self_of_a_blank_member_acknowledged_is_forgotten(voi
 /* S17, I11: a candidate stood still since it asked; whoever gave it the vote that it finds then may have been begun anew meanwhile. */
 static void a_vote_that_is_found_long_after_it_was_asked_for_elects_nobody(void **state)
 {
-    struct cluster *cluster = cluster_up(32, 3);
+    struct cluster *cluster = elected(32, 3);
     unsigned candidate;
     uint64_t term;
 
@@ -652,7 +652,7 @@ static void a_leader_that_stands_still_is_replaced_soon_after_the_election_timeo
 {
     (void)state;
     for (uint64_t seed = 40; seed < 50; seed++) {
-        struct cluster *cluster = cluster_up(seed, 3);
+        struct cluster *cluster = elected(seed, 3);
         unsigned leader, other;
         uint64_t begin;
 

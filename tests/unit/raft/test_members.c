@@ -8,23 +8,6 @@
 
 enum { SECOND_US = 1000000 };
 
-static void assert_contains(const char *text, const char *words)
-{
-    if (strstr(text, words) == NULL)
-        fail_msg("\"%s\" does not say \"%s\"", text, words);
-}
-
-static struct cluster *cluster_up(uint64_t seed, unsigned count, unsigned founders)
-{
-    struct cluster *cluster = cluster_new_with(seed, count, founders);
-
-    for (unsigned i = 0; i < founders; i++)
-        cluster_start(cluster, i, true);
-    assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
-    cluster_run(cluster, SECOND_US);
-    return cluster;
-}
-
 static struct consensus_status leader_status(struct cluster *cluster)
 {
     struct consensus_status status;

@@ -3,6 +3,7 @@
 
 #include "raft/folder.h"
 #include "raft/offline.h"
+#include "tests/unit/raft/anew.h"
 #include "tests/unit/raft/cluster.h"
 
 enum { SECOND_US = 1000000, ORIGIN_INDEX = 50, ORIGIN_TERM = 7 };
@@ -31,14 +32,6 @@ static void restore(struct cluster *cluster, unsigned node)
     if (offline_restore(&config, &origin, write_state, NULL, &err) != 0)
         fail_msg("%s", err.text);
     assert_non_null(sim_file_name(cluster->sim, node, FOLDER_BLANK_FILE, 0));
-}
-
-static struct consensus_status status_of(struct cluster *cluster, unsigned node)
-{
-    struct consensus_status status;
-
-    consensus_get_status(cluster->nodes[node].consensus, &status);
-    return status;
 }
 
 static struct cluster *restored_up(uint64_t seed, unsigned count)
@@ -119,83 +112,29 @@ static void restored_members_that_die_in_their_first_moment_elect_again(void **s
     }
 }
 
-/* What it and the leader had acknowledged must not be lost with a vote that it gives anew. */
-static void a_member_that_is_restored_again_has_no_vote(void **state)
+static void restore_again(struct cluster *cluster, unsigned node)
 {
-    struct cluster *cluster = restored_up(12, 3);
-    unsigned leader = (unsigned)cluster_leader(cluster), wiped = (leader + 1) % 3,
-             late = (leader + 2) % 3;
-    uint64_t acknowledged;
-
-    (void)state;
-    cluster_propose_many(cluster, 5);
-    assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
-    cluster_kill(cluster, late);
-    cluster_propose_many(cluster, 20);
-    cluster_run(cluster, SECOND_US);
-    acknowledged = cluster->acknowledged_index;
-    cluster_kill(cluster, leader);
-    cluster_kill(cluster, wiped);
-    sim_wipe(cluster->sim, wiped);
-    restore(cluster, wiped);
-    cluster_start(cluster, wiped, false);
-    cluster_start(cluster, late, false);
-    cluster_run(cluster, 10 * SECOND_US);
-    assert_int_equal(cluster_leader(cluster), -1);
-    cluster_start(cluster, leader, false);
-    assert_true(cluster_run_until_equal(cluster, 20 * SECOND_US));
-    assert_true(cluster->nodes[late].state.index >= acknowledged);
-    cluster_run(cluster, SECOND_US);
-    assert_false(status_of(cluster, wiped).filling); /* now it has one */
-    cluster_kill(cluster, leader);
-    assert_true(cluster_run_until_leader(cluster, 5 * SECOND_US));
-    cluster_free(cluster);
+    restore(cluster, node);
+    cluster_start(cluster, node, false);
 }
 
-/* Half a log would win with the vote of one that has less. */
-static void a_member_that_is_filled_after_it_was_restored_again_has_no_vote(void **state)
+static void a_member_that_is_restored_again_has_no_vote(void **state)
 {
-    struct cluster *cluster = restored_up(13, 3);
-    unsigned leader = (unsigned)cluster_leader(cluster), wiped = (leader + 1) % 3,
-             late = (leader + 2) % 3;
-    uint64_t lagging, acknowledged;
+    struct anew anew = {.cluster = restored_up(12, 3)};
 
     (void)state;
-    cluster_run(cluster, SECOND_US);
-    lagging = status_of(cluster, late).last_index;
-    cluster_isolate(cluster, late, false);
-    cluster->entry_bytes_max = 60000;
-    cluster_propose_many(cluster, 60);
-    cluster_run(cluster, SECOND_US);
-    acknowledged = cluster->acknowledged_index;
-    /* whom its leader knew would be told so: this one leads anew, with the vote of the one that lags */
-    cluster_kill(cluster, wiped);
-    cluster_kill(cluster, leader);
-    sim_wipe(cluster->sim, wiped);
-    restore(cluster, wiped);
-    cluster_start(cluster, leader, false);
-    cluster_isolate(cluster, late, true);
-    while (cluster_leader(cluster) != (int)leader)
-        cluster_run(cluster, 20);
-    cluster_kill(cluster, late);
-    cluster_start(cluster, wiped, false);
-    for (unsigned i = 0; i < 100000 && status_of(cluster, wiped).last_index <= lagging; i++)
-        cluster_run(cluster, 20);
-    assert_true(status_of(cluster, wiped).last_index > lagging &&
-                status_of(cluster, wiped).last_index < acknowledged);
-    assert_true(status_of(cluster, wiped).filling);
-    cluster_kill(cluster, leader);
-    cluster_start(cluster, late, false);
-    cluster_run(cluster, 10 * SECOND_US);
-    assert_int_equal(cluster_leader(cluster), -1);
-    cluster_kill(cluster, wiped); /* it remembers */
-    cluster_start(cluster, wiped, false);
-    cluster_run(cluster, 10 * SECOND_US);
-    assert_int_equal(cluster_leader(cluster), -1);
-    cluster_start(cluster, leader, false);
-    assert_true(cluster_run_until_equal(cluster, 20 * SECOND_US));
-    assert_true(cluster->nodes[late].state.index >= acknowledged);
-    cluster_free(cluster);
+    anew_has_no_vote(&anew, restore_again);
+    cluster_free(anew.cluster);
+}
+
+static void a_member_that_is_filled_after_it_was_restored_again_has_no_vote(void **state)
+{
+    struct anew anew = {.cluster = restored_up(13, 3)};
+
+    (void)state;
+    cluster_run(anew.cluster, SECOND_US);
+    anew_half_filled_has_no_vote(&anew, restore_again);
+    cluster_free(anew.cluster);
 }
 
 /* Two of them, the first leader cut off before the other one has anything of it: as for two that were bootstrapped. */
