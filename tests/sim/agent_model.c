@@ -240,6 +240,21 @@ static void alarm_draw(struct process *process, Ckpt__V1__AgentHeartbeat *beat)
     beat->ecc_uncorrectable_count = model->ecc_uncorrectable;
 }
 
+/* Nothing that it measures makes sense; what raises alarms only with those. */
+static void beat_odd(struct sim *sim, Ckpt__V1__AgentHeartbeat *beat)
+{
+    beat->load_milli = (uint32_t)odd_number(sim);
+    beat->gpu_count = (uint32_t)odd_number(sim);
+    beat->temperature_limit_milli_celsius = (uint32_t)odd_number(sim);
+    beat->ecc_correctable_risen_ms = odd_number(sim);
+    beat->ecc_uncorrectable_risen_ms = odd_number(sim);
+    if (!beat->ecc_measured)
+        return;
+    beat->ecc_correctable_count = odd_number(sim);
+    beat->ecc_uncorrectable_count = odd_number(sim);
+    beat->temperature_milli_celsius = (uint32_t)odd_number(sim);
+}
+
 static void heartbeat_send(struct process *process)
 {
     Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
@@ -250,6 +265,8 @@ static void heartbeat_send(struct process *process)
     beat.running = list;
     beat.n_running = running_list(process, items, list);
     alarm_draw(process, &beat);
+    if (!process->model->calm && odd_draw(process->world))
+        beat_odd(process->world->sim, &beat);
     up.body_case = CKPT__V1__AGENT_UP__BODY_HEARTBEAT;
     up.heartbeat = &beat;
     message_send(process->call, &up);

@@ -59,6 +59,7 @@ struct board {
     uint64_t grown_and_back; /* runs */
     uint64_t turned_away;
     uint64_t operated, watched, backups, forced, extended, deferred, recomputed, outages;
+    uint64_t flips, flips_told, odd_samples, older;
     /* of the shipping agents */
     uint64_t lives, restores, deaths, runs_killed, power_losses, rogue_welcomes;
 };
@@ -158,6 +159,10 @@ static void report(struct board *board, const struct world *world, uint64_t took
     add(&board->deferred, world->counts.deferred);
     add(&board->recomputed, world->counts.recomputed);
     add(&board->outages, world->counts.outages);
+    add(&board->flips, world->counts.flips);
+    add(&board->flips_told, world->counts.flips_told);
+    add(&board->odd_samples, world->counts.odd_samples);
+    add(&board->older, world->counts.older);
 }
 
 static uint64_t run_seed(const struct plan *plan, struct board *board, uint64_t seed)
@@ -327,9 +332,12 @@ static void summary(const struct plan *plan, const struct board *board, double w
     printf("operator's calls %" PRIu64 ", events watched %" PRIu64 ", backups read back %" PRIu64
            "; victims taken by force in an outage %" PRIu64 ", attempts extended %" PRIu64
            ", put off %" PRIu64 "; decisions computed again %" PRIu64
-           "; outages found out in time %" PRIu64 "\n",
+           "; outages found out in time %" PRIu64 "; bits of a state flipped %" PRIu64
+           ", noticed by the member %" PRIu64 "; lines of telemetry that make no sense %" PRIu64
+           ", older folders put back at the end %" PRIu64 "\n",
            board->operated, board->watched, board->backups, board->forced, board->extended,
-           board->deferred, board->recomputed, board->outages);
+           board->deferred, board->recomputed, board->outages, board->flips, board->flips_told,
+           board->odd_samples, board->older);
     printf("sum of traces %016" PRIx64 "; ", board->traces);
     printf("most ms until a leader after healing %" PRIu64
            "; failover after a leader's death: mean %" PRIu64 ", most %" PRIu64 " (elected %" PRIu64

@@ -83,6 +83,8 @@ void world_step(struct world *world)
         world_violation(world, "L1", "nothing is left to do");
     if (world_touched_members(world) != 0) {
         members_bury(world);
+        if (world->options.flips > 0)
+            flips_step(world);
         raft_checks_step(world);
         overtake_step(world);
         bounds_age(world);
@@ -220,6 +222,7 @@ void world_run(struct world *world)
     changes_start(world);
     operator_start(world);
     streams_start(world);
+    odd_start(world);
     faults_start(world);
     world_run_until(world, world->began_us + (uint64_t)world->options.seconds * SECOND_US);
     world->phase = WORLD_HEALED;
@@ -229,6 +232,8 @@ void world_run(struct world *world)
     await_leader(world);
     faults_return(world);
     converge(world, CONVERGE_MAX_US);
+    if (world->options.older)
+        older_keep(world);
     load_repeat(world);
     converge(world, REPEAT_MAX_US);
     state_checks_equal(world);
@@ -248,6 +253,8 @@ void world_run(struct world *world)
     }
     raft_checks_logs(world);
     state_checks_equal(world);
+    if (world->options.older)
+        older_put_back(world);
     history_check(world);
 }
 
@@ -272,6 +279,7 @@ struct world *world_new(const struct world_options *options)
     preemptions_init(world);
     done_init(world);
     dumps_init(world);
+    destinations_init(world);
     history_init(world);
     for (unsigned i = 0; i < world->member_count; i++) {
         member_init(world, i);
@@ -304,6 +312,7 @@ void world_free(struct world *world)
     preemptions_close(world);
     done_close(world);
     dumps_close(world);
+    destinations_close(world);
     raft_checks_close(world);
     bounds_close(world);
     free(world);

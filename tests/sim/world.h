@@ -71,9 +71,13 @@ struct world_options {
     unsigned lost_syncs;         /* a sync fails, and what it should have written counts as clean */
     unsigned read_errors, fills; /* a read fails, half of them at a start; a disk fills up */
     unsigned lost_files;         /* a file beside log and snapshots is damaged, or any file gone */
-    unsigned preferred;          /* the member that shall lead; 0: any */
-    bool streams;                /* somebody watches the events and takes backups */
-    bool absent;                 /* after healing a minority stays away until there is a leader */
+    unsigned flips;              /* a bit of one member's state flips in its memory */
+    unsigned
+        odd_values; /* of telemetry and of queue reports one in so many is no sensible number; 0: none */
+    unsigned preferred;   /* the member that shall lead; 0: any */
+    bool streams;         /* somebody watches the events and takes backups */
+    bool absent;          /* after healing a minority stays away until there is a leader */
+    bool older;           /* at the end a follower gets an older copy of its folder back */
     bool hang, straggler; /* at the end the leader's process is stopped, its disk gets slow */
     bool
         unready; /* at the end one leads whose application does not get ready, and whose hand-overs get lost */
@@ -166,6 +170,10 @@ void world_terminated(struct world *world, unsigned agent, const char *allocatio
 void world_ordered(struct world *world, unsigned agent, const Ckpt__V1__OrderSet *orders);
 /* A checkpoint's folder was removed at the destination: I28. */
 void world_collected(struct world *world, const char *path);
+
+/* What is told now is no sensible number: one of those (I38). */
+bool odd_draw(struct world *world);
+uint64_t odd_number(struct sim *sim);
 
 /* ---- violations ---- */
 

@@ -206,9 +206,11 @@ void world_ordered(struct world *world, unsigned agent, const Ckpt__V1__OrderSet
         if (job == NULL)
             world_violation(world, "I20", "an order for %s, which nobody registered",
                             order->allocation_id);
-        if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_CHECKPOINT)
+        if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_CHECKPOINT) {
             state_checks_ordered(world, order, orders->index);
-        else if (!end_was_wanted(world, (unsigned)(job - world->jobs), agent, order, orders->index))
+            destinations_ordered(world, (unsigned)(job - world->jobs), order);
+        } else if (!end_was_wanted(world, (unsigned)(job - world->jobs), agent, order,
+                                   orders->index))
             world_violation(world, "I39",
                             "%s is ordered to end %s, life %" PRIx64 ", and the state of index "
                             "%" PRIu64 " does not say so",

@@ -10,6 +10,7 @@ void entries_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__E
     ends_event(world, event, index);
     preemptions_event(world, event);
     done_event(world, event, index);
+    destinations_event(world, fsm, event);
 }
 
 void entries_applied(struct world *world, const struct fsm *fsm, uint64_t index)
@@ -19,4 +20,5 @@ void entries_applied(struct world *world, const struct fsm *fsm, uint64_t index)
     victims_applied(world, fsm);
     preemptions_applied(world, fsm);
     done_applied(world, fsm, index);
+    destinations_applied(world, fsm);
 }

@@ -383,7 +383,7 @@ static void wipe(struct world *world, struct world_member *member)
 }
 
 /* I11 as well: a copy of the folder that was made a while ago is put back. Never drawn: see README.md. */
-static void put_back(struct world *world, struct world_member *member)
+void faults_put_back(struct world *world, struct world_member *member)
 {
     if (world->options.verbose)
         fprintf(stderr, "%12" PRIu64 " member %u gets an older copy\n", sim_now_us(world->sim),
@@ -480,7 +480,7 @@ static void do_old_copy(struct world *world)
     struct world_member *member = &world->members[some_member(world)];
 
     if (may_rot(world, member->number))
-        put_back(world, member);
+        faults_put_back(world, member);
 }
 
 /* ---- clocks and destinations ---- */
@@ -590,6 +590,7 @@ static const struct fault {
     {offsetof(struct world_options, lost_syncs), do_sync_loss},
     {offsetof(struct world_options, read_errors), do_read_error},
     {offsetof(struct world_options, lost_files), do_lost_file},
+    {offsetof(struct world_options, flips), do_flip},
 };
 
 static unsigned rate_of(const struct world *world, const struct fault *fault)
@@ -676,6 +677,7 @@ void faults_heal(struct world *world)
     for (unsigned i = 0; i < world->options.targets; i++)
         target_up(world, i);
     agents_calm(world);
+    flips_heal(world);
     /* a lost chunk of a snapshot that the rest needs would be missed too late */
     if (world->options.absent && world->options.membership == 0 && !world->options.unruly)
         send_away(world);

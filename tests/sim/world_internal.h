@@ -20,6 +20,17 @@ _Static_assert((int)WORLD_NODES <= (int)SIM_NODES_MAX, "every process has its no
 
 #define WORLD_DISK_FREE_BYTES (UINT64_C(1) << 40)
 
+enum { WORLD_FLIP_HASHES = 64 };
+struct world_flip {
+    bool odd;                           /* a bit of its state is another one than the others have */
+    uint64_t began_index;               /* its log's end when it began */
+    uint64_t index;                     /* the last before the flip */
+    uint64_t last_index;                /* applied with it */
+    uint64_t adopted;                   /* states from others, by then */
+    uint64_t at_us;                     /* 0: never */
+    uint64_t hashes[WORLD_FLIP_HASHES]; /* by index, since */
+};
+
 enum world_phase { WORLD_STARTING, WORLD_CHAOS, WORLD_HEALED, WORLD_OVER };
 
 struct world_member {
@@ -62,6 +73,7 @@ struct world_member {
     uint64_t compared_index; /* its log was compared up to here */
     /* L5: since when it has been behind that index of that leader, which it had been connected to in this life. */
     uint64_t lag_since_us, lag_index, lag_leader, lag_starts;
+    struct world_flip flip; /* I10 */
 };
 
 struct world_agent {
@@ -91,6 +103,7 @@ struct grant_checks;
 struct preemption_checks;
 struct done_checks;
 struct state_dumps;
+struct destination_checks;
 
 struct world {
     struct world_options options;
@@ -130,6 +143,10 @@ struct world {
         uint64_t
             seen_us[WORLD_TARGETS_MAX]; /* the last that was found unavailable had begun then */
     } outages;                          /* I35 */
+    struct {
+        struct world_member *member; /* of whose folder there is a copy; NULL: of nobody's */
+        uint64_t last_index;         /* of its log, then */
+    } older;                         /* I11 */
     char endpoints[512];
     struct member_changes *changes;
     struct world_operator *desk;
@@ -144,6 +161,7 @@ struct world {
     struct preemption_checks *preemptions;
     struct done_checks *done;
     struct state_dumps *dumps;
+    struct destination_checks *destinations;
     uint64_t interval_ms; /* of the evaluator, the longest that it ever had */
     /* What happened, for the summary. */
     struct {
@@ -158,10 +176,13 @@ struct world {
         uint64_t evaluations, evaluation_us; /* seen of single jobs, and the longest wait for one */
         uint64_t epochs;
         uint64_t operated, watched, backups;
-        uint64_t forced, extended; /* victims of an outage; attempts on nodes */
-        uint64_t deferred;         /* reports of model agents */
-        uint64_t outages;          /* found out by probes, in time */
-        uint64_t recomputed;       /* decisions, from what the log has of them */
+        uint64_t forced, extended;  /* victims of an outage; attempts on nodes */
+        uint64_t deferred;          /* reports of model agents */
+        uint64_t outages;           /* found out by probes, in time */
+        uint64_t recomputed;        /* decisions, from what the log has of them */
+        uint64_t older;             /* copies of folders put back at the end */
+        uint64_t odd_samples;       /* lines of exporters */
+        uint64_t flips, flips_told; /* of one bit, and of which the member said so */
     } counts;
 };
 
@@ -277,8 +298,27 @@ void faults_return(struct world *world);
 bool faults_leave_majority(const struct world *world,
                            const struct raft_configuration *configuration, unsigned victim,
                            unsigned leaving);
+/* A copy of its folder that was kept takes the place of what it has. */
+void faults_put_back(struct world *world, struct world_member *member);
 /* It has just become leader. */
 void faults_elected(struct world_member *member);
+
+/* world_flips.c */
+void do_flip(struct world *world);
+void flips_started(struct world_member *member);
+/* It has applied the index; true: with another state than the others, that counts for nothing. */
+bool flips_applied(struct world_member *member, uint64_t index, uint64_t hash);
+bool flips_odd_at(const struct world_member *member, uint64_t index);
+void flips_ended(struct world_member *member); /* it has failed, and is about to be buried */
+void flips_step(struct world *world);
+void flips_heal(struct world *world);
+
+/* world_older.c */
+void older_keep(struct world *world);
+void older_put_back(struct world *world);
+
+/* world_odd.c */
+void odd_start(struct world *world);
 
 /* world_raft.c */
 void raft_checks_init(struct world *world);
@@ -402,6 +442,14 @@ void done_check(struct world *world, const char *what, const ProtobufCMessage *r
 void entries_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event,
                    uint64_t index);
 void entries_applied(struct world *world, const struct fsm *fsm, uint64_t index);
+
+/* world_destinations.c */
+void destinations_init(struct world *world);
+void destinations_close(struct world *world);
+/* As for victims_. */
+void destinations_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event);
+void destinations_applied(struct world *world, const struct fsm *fsm);
+void destinations_ordered(struct world *world, unsigned job, const Ckpt__V1__Order *order);
 
 /* world_dumps.c */
 void dumps_init(struct world *world);

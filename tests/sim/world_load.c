@@ -559,6 +559,20 @@ static void do_preempt(struct scheduler *scheduler)
     request_send(scheduler, &request, &message.base);
 }
 
+/* Missing, negative or huge numbers: all are 0, or each is one of those. */
+static void queue_odd(struct sim *sim, Ckpt__V1__ReportQueueRequest *message)
+{
+    Ckpt__V1__WaitingJob *waiting = message->waiting[0];
+    bool missing = sim_chance(sim, 3);
+
+    message->queued_gpu_ms = missing ? 0 : odd_number(sim);
+    message->running_gpu_ms = missing ? 0 : odd_number(sim);
+    message->n_waiting = sim_random(sim, 2);
+    waiting->urgency_milli = (uint32_t)odd_number(sim);
+    waiting->gpu_count = (uint32_t)odd_number(sim);
+    waiting->waited_ms = odd_number(sim);
+}
+
 static void do_queue(struct scheduler *scheduler)
 {
     struct world *world = scheduler->world;
@@ -580,6 +594,8 @@ static void do_queue(struct scheduler *scheduler)
     snprintf(name, sizeof(name), "waiting-%u", waiting.gpu_count);
     message.waiting = &pointer;
     message.n_waiting = 1;
+    if (odd_draw(world))
+        queue_odd(world->sim, &message);
     request_send(scheduler, &request, &message.base);
 }
 

@@ -159,6 +159,7 @@ static int open_replica(struct world_member *member, struct err *err)
         .context = member, .applied = on_applied, .role_changed = on_role};
     replica_observe(member->broker.replica, &member->observer);
     raft_checks_started(member);
+    flips_started(member);
     state_checks_applied(member);
     (void)world;
     return 0;
@@ -326,6 +327,7 @@ static void member_bury(struct world_member *member)
                 member->number + 1, member->fatal.text);
     if (member->doomed)
         disk_error_check(member, &member->fatal);
+    flips_ended(member);
     member->removed |= member->doomed && member->fatal.code == ERR_REMOVED;
     if (member->doomed && member->rotten && member->fatal.code == ERR_CORRUPT && !member->lost) {
         member->lost = true; /* it found out itself, or was told by the others */

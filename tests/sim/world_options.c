@@ -63,6 +63,9 @@ static const struct option {
     OPTION(read_errors),
     OPTION(fills),
     OPTION(lost_files),
+    OPTION(flips),
+    OPTION(odd_values),
+    OPTION(older),
     OPTION(streams),
     OPTION(absent),
     OPTION(hang),
@@ -242,4 +245,7 @@ void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *
         ret_options->mistakes = next(&state, 2) == 0 ? 5 + (unsigned)next(&state, 30) : 0;
     }
     ret_options->unready = next(&state, 8) == 0;
+    ret_options->flips = next(&state, 6) == 0 ? 1 + (unsigned)next(&state, 6) : 0;
+    ret_options->odd_values = next(&state, 3) == 0 ? 2 + (unsigned)next(&state, 8) : 0;
+    ret_options->older = next(&state, 6) == 0;
 }

@@ -2,8 +2,8 @@
  * stored is.
  *
  * Flow     after every event the few numbers of each member that may have changed are compared with what they were (step); at every
- *          election the new leader's log is compared with all that is committed (I4); the logs are compared entry by entry at
- *          elections and every few seconds (I3).
+ *          election the new leader's log is compared with all that is committed (I4); entries are compared when they are
+ *          appended, when a member knows them to be committed, and all of a log at elections and every few seconds (I3).
  * Shapes   tables over terms and indexes, grown as they come.
  */
 #include <inttypes.h>
@@ -18,6 +18,7 @@
 struct stored {
     uint64_t term;
     uint64_t hash;
+    uint64_t before; /* the term of the entry before it; 0: not seen yet */
 };
 enum { STORED_PER_INDEX = 4, LARGE_BYTES = 256, COMPARED_AGAIN = 64 };
 struct index_facts {
@@ -102,9 +103,10 @@ static uint64_t entry_hash(const struct raft_entry *entry)
     return fsm_hash_bytes(hash, bytes + length - part, part) | 1;
 }
 
-/* The same index and term: the same entry, on every member and for ever. */
+/* The same index and term: the same entry, on every member and for ever; and the same term before it, so that by induction all that
+ * comes before is the same. */
 static void entry_compare(struct world *world, unsigned number, uint64_t index,
-                          const struct raft_entry *entry)
+                          const struct raft_entry *entry, uint64_t before)
 {
     struct index_facts *facts = facts_at(world->raft, index);
     uint64_t hash = entry_hash(entry);
@@ -120,10 +122,17 @@ static void entry_compare(struct world *world, unsigned number, uint64_t index,
         facts->stored[slot].hash = 0;
     }
     if (facts->stored[slot].hash == 0)
-        facts->stored[slot] = (struct stored){entry->term, hash};
+        facts->stored[slot] = (struct stored){entry->term, hash, 0};
+    if (facts->stored[slot].before == 0)
+        facts->stored[slot].before = before;
     if (facts->stored[slot].hash != hash)
         world_violation(world, "I3", "member %u has another entry %" PRIu64 " of term %llu",
                         number + 1, index, entry->term);
+    if (before != 0 && facts->stored[slot].before != before)
+        world_violation(world, "I3",
+                        "member %u has entry %" PRIu64 " of term %llu behind one of term %" PRIu64
+                        ", others have term %" PRIu64 " there",
+                        number + 1, index, entry->term, before, facts->stored[slot].before);
 }
 
 /* The voters of a configuration entry, one bit each by id: version, count, then id, address NUL and role of each. */
@@ -193,7 +202,7 @@ static void log_compare(struct world_member *member)
         const struct raft_entry *entry = safety_entry(raft, index);
         if (entry == NULL)
             break;
-        entry_compare(member->world, member->number, index, entry);
+        entry_compare(member->world, member->number, index, entry, safety_term_of(raft, index - 1));
         voters_compare(member, entry, index, &newer);
     }
     member->compared_index = raft_last_index(raft);
@@ -285,7 +294,11 @@ static void commit_check(struct world_member *member, const struct raft *raft)
         return;
     for (; index <= raft->commit_index; index++) {
         struct index_facts *facts = facts_at(checks, index);
+        const struct raft_entry *entry = safety_entry(raft, index);
         uint64_t term = safety_term_of(raft, index);
+        if (entry != NULL) /* before a snapshot takes it out of the log */
+            entry_compare(member->world, member->number, index, entry,
+                          safety_term_of(raft, index - 1));
         if (facts->committed_in == 0) {
             facts->committed_in = raft->current_term;
             voters_committed(member, index);
@@ -301,6 +314,17 @@ static void commit_check(struct world_member *member, const struct raft *raft)
     member->seen_commit = raft->commit_index;
     if (raft->commit_index > checks->committed)
         checks->committed = raft->commit_index;
+}
+
+/* What was appended. */
+static void appended_compare(struct world_member *member, const struct raft *raft, uint64_t last)
+{
+    for (uint64_t index = member->seen_last_index + 1; index <= last; index++) {
+        const struct raft_entry *entry = safety_entry(raft, index);
+        if (entry != NULL)
+            entry_compare(member->world, member->number, index, entry,
+                          safety_term_of(raft, index - 1));
+    }
 }
 
 static void member_step(struct world_member *member)
@@ -329,6 +353,7 @@ static void member_step(struct world_member *member)
                         " as stored, its disk has them up to %" PRIu64,
                         member->number + 1, safety_last_stored(&consensus->safety),
                         consensus->wal.last_index);
+    appended_compare(member, raft, last);
     if (raft->commit_index != member->seen_commit)
         commit_check(member, raft);
     member->seen_term = raft->current_term;

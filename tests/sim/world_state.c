@@ -451,7 +451,8 @@ void state_checks_applied(struct world_member *member)
     bool gap;
 
     fsm_get_summary(fsm, &summary);
-    if (summary.applied_index == 0)
+    if (summary.applied_index == 0 ||
+        flips_applied(member, summary.applied_index, summary.state_hash))
         return;
     hash_compare(member, summary.applied_index, summary.state_hash);
     dumps_applied(member, summary.applied_index);
@@ -682,7 +683,7 @@ void world_collected(struct world *world, const char *path)
     if (world->state->jobs[facts->job].last_complete == facts->id &&
         world->state->jobs[facts->job].state != ALLOCATION(COMPLETED) &&
         world->state->jobs[facts->job].state != ALLOCATION(FAILED))
-        world_violation(world, "I28",
+        world_violation(world, world->state->jobs[facts->job].active != 0 ? "I29" : "I28",
                         "%s is removed, the last complete one of %s, which is in state %u", path,
                         world->jobs[facts->job].id, world->state->jobs[facts->job].state);
 }
