@@ -4,6 +4,7 @@ Flow    Cluster() makes a fresh folder, picks free ports, writes one configurati
         stop() ends exactly the processes it started. Stubs are generated from proto/ with protoc, so this is also an
         independent client of the API (python3-grpcio, no code of the project in it).
 """
+import fcntl
 import json
 import os
 import pathlib
@@ -23,20 +24,22 @@ BIN = BUILD / "bin"
 
 
 def generate_stubs():
-    """Generates the Python stubs once per build folder and makes them importable."""
+    """Generates the Python stubs once per build folder and makes them importable; one program at a time looks."""
     out = BUILD / "pygen"
     protos = sorted((ROOT / "proto").rglob("*.proto"))
     stamp = out / ".stamp"
     newest = max(p.stat().st_mtime for p in protos)
-    if not stamp.exists() or stamp.stat().st_mtime < newest:
-        fresh = pathlib.Path(tempfile.mkdtemp(dir=BUILD))
-        subprocess.run(
-            [sys.executable, "-m", "grpc_tools.protoc", f"-I{ROOT / 'proto'}", f"--python_out={fresh}",
-             f"--grpc_python_out={fresh}", *map(str, protos)], check=True)
-        (fresh / ".stamp").touch()
-        if out.exists():
-            shutil.rmtree(out)
-        fresh.rename(out)
+    with open(BUILD / "pygen.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not stamp.exists() or stamp.stat().st_mtime < newest:
+            fresh = pathlib.Path(tempfile.mkdtemp(dir=BUILD))
+            subprocess.run(
+                [sys.executable, "-m", "grpc_tools.protoc", f"-I{ROOT / 'proto'}", f"--python_out={fresh}",
+                 f"--grpc_python_out={fresh}", *map(str, protos)], check=True)
+            (fresh / ".stamp").touch()
+            if out.exists():
+                shutil.rmtree(out)
+            fresh.rename(out)
     sys.path.insert(0, str(out))
 
 
