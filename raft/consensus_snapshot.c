@@ -425,6 +425,8 @@ int core_io_snapshot_put(struct raft_io *io, unsigned trailing, struct raft_io_s
     if (snapshot == &consensus->raft.snapshot.pending)
         return 0; /* the child is at it */
     consensus->put_bufs = snapshot->bufs;
+    if (consensus->safety.install_term != 0)
+        ((struct raft_snapshot *)(uintptr_t)snapshot)->term = consensus->safety.install_term;
     consensus->snapshot_begun_us = core_now_us(consensus);
     keep_start(consensus, snapshot->index, snapshot->term, true);
     return 0;

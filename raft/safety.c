@@ -436,6 +436,31 @@ static void vote_permit(const struct safety *safety, struct raft_request_vote *v
         vote->disrupt_leader = true;
 }
 
+/* libraft takes an entry of a newer term at the snapshot's end for a sign that it has everything. But the leader's is committed, so ours never
+ * was, and where the log behind it is compacted the snapshot would be sent again and again. */
+static bool install_conflicts(const struct raft *raft, const struct raft_install_snapshot *install)
+{
+    return install->term >= raft->current_term && install->last_index > raft->commit_index &&
+           safety_term_of(raft, install->last_index) > install->last_term &&
+           raft->last_stored >= raft_last_index((struct raft *)(uintptr_t)raft); /* S22 */
+}
+
+/* So libraft sees a term that is newer than that, until it has begun to install. */
+static void install_conflicting(struct safety *safety, struct raft_message *message)
+{
+    struct raft *raft = safety->raft;
+    struct raft_install_snapshot *install = &message->install_snapshot;
+    uint64_t index = install->last_index, term = install->last_term;
+    uint64_t shown = safety_term_of(raft, index) + 1;
+
+    safety->install_term = term;
+    install->last_term = shown;
+    safety->receive(raft->io, message);
+    safety->install_term = 0;
+    if (raft->log.snapshot.last_index == index && raft->log.snapshot.last_term == shown)
+        raft->log.snapshot.last_term = term;
+}
+
 /* S1 again: libraft may ignore the snapshot, so what counts is what the log says afterwards. It answers at once when it has all of it, and
  * also when what it has there is of a newer term, and not committed. */
 static void receive_install(struct safety *safety, struct raft_message *message)
@@ -452,7 +477,10 @@ static void receive_install(struct safety *safety, struct raft_message *message)
                                       ? last_index
                                       : 0;
     }
-    safety->receive(raft->io, message);
+    if (safety_rule(1) && install_conflicts(raft, &message->install_snapshot))
+        install_conflicting(safety, message);
+    else
+        safety->receive(raft->io, message);
     safety->verifying_index = 0;
     if (safety_installing(raft))
         membership_install_begun(&safety->membership);

@@ -42,6 +42,7 @@ struct safety {
     uint64_t verified_term;
     uint64_t verified_index;
     uint64_t verifying_index; /* while an AppendEntries is handled, else 0 */
+    uint64_t install_term;    /* of the snapshot that libraft is shown with another one; else 0 */
     bool refusing;            /* S20: while an AppendEntries of an older term is handled */
     struct safety_held held[CONSENSUS_MEMBERS_MAX]; /* S2 */
     uint64_t elected_ms;                            /* S2: when this member was, the last time */

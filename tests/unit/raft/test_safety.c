@@ -2,6 +2,7 @@
 #include "tests/support/test.h"
 
 #include "raft/consensus_internal.h"
+#include "raft/offline.h"
 #include "tests/unit/raft/cluster.h"
 
 enum { SECOND_US = 1000000, MEMBERS = 5, DISK_SLOWNESS = 20000 };
@@ -365,7 +366,7 @@ static void install(struct cluster *cluster, uint64_t last_term)
     core_leave(member(cluster));
 }
 
-/* S1: libraft installs none whose last index has a newer entry here, and says that all is here. */
+/* S1: libraft installs none whose last index has a newer entry here, and says that all is here. Nor do we while our log is being written. */
 static void a_snapshot_that_is_not_installed_for_another_entry_is_not_claimed(void **state)
 {
     const uint64_t of_4[] = {4, 4, 4};
@@ -373,17 +374,92 @@ static void a_snapshot_that_is_not_installed_for_another_entry_is_not_claimed(vo
 
     (void)state;
     append(cluster, 4, 1, 1, of_4, 3);
-    cluster_run(cluster, SECOND_US / 10);
-    assert_uint_equal(member(cluster)->raft.last_stored, 4);
+    assert_uint_equal(member(cluster)->raft.last_stored, 1);
     answers_watch(cluster);
     install(cluster, 3);
     assert_uint_equal(answers, 1);
     assert_uint_equal(answer.rejected, 0);
     assert_uint_equal(answer.last_log_index, 0);
+    cluster_run(cluster, SECOND_US / 10);
+    assert_uint_equal(member(cluster)->raft.last_stored, 4);
+    answers = 1;
     install(cluster, 4);
     assert_uint_equal(answers, 2);
     assert_uint_equal(answer.rejected, 0);
     assert_uint_equal(answer.last_log_index, 4);
+    cluster_free(cluster);
+}
+
+static int write_state(void *context, const struct consensus_writer *writer, struct err *err)
+{
+    const struct cluster_state state = {.index = 4, .hash = 77, .entries = 3};
+    const uint64_t ballast = 0;
+
+    (void)context;
+    return writer->write(writer->context, &state, sizeof(state), err) == 0
+               ? writer->write(writer->context, &ballast, sizeof(ballast), err)
+               : -1;
+}
+
+/* The file of a snapshot that ends with entry 4 of term 3, in the folder of member 2. */
+static size_t snapshot_bytes(struct cluster *cluster, uint8_t *bytes, size_t size)
+{
+    const struct offline_origin origin = {.index = 4, .term = 3, .incarnation = 88, .epoch_min = 3};
+    struct consensus_config config = cluster->config;
+    struct folder folder = {.disk = &cluster->nodes[1].disk};
+    char path[FOLDER_PATH_BYTES];
+    struct disk_file *file;
+    struct err err;
+    size_t length;
+
+    config.member_id = 2;
+    config.disk = folder.disk;
+    assert_int_equal(offline_restore(&config, &origin, write_state, NULL, &err), 0);
+    snprintf(folder.path, sizeof(folder.path), "%s", config.data_dir);
+    snapshot_path(&folder, origin.index, origin.term, path);
+    assert_int_equal(folder.disk->open(folder.disk->context, path, DISK_OPEN_READ, &file, &err), 0);
+    assert_int_equal(folder.disk->read(file, 0, bytes, size, &length, &err), 0);
+    folder.disk->close(file);
+    return length;
+}
+
+/* S1: nor is it ignored for ever: what is here at its end is of a newer term, and was never committed. */
+static void a_snapshot_replaces_a_newer_tail_that_was_never_committed(void **state)
+{
+    const uint64_t of_4[] = {4, 4, 4, 4}, of_5[] = {5};
+    struct cluster *cluster = alone_new();
+    const struct raft *raft = &member(cluster)->raft;
+    struct frame_message sent = {.type = FRAME_SNAPSHOT_BEGIN};
+    uint8_t bytes[4096];
+    size_t length = snapshot_bytes(cluster, bytes, sizeof(bytes));
+
+    (void)state;
+    append(cluster, 4, 1, 1, of_4, 4);
+    cluster_run(cluster, SECOND_US / 10);
+    assert_uint_equal(raft->last_stored, 5);
+    append(cluster, 5, 7, 5, NULL, 0); /* refused */
+    answers_watch(cluster);
+    sent.snapshot = (struct frame_snapshot){.stream = 1, .term = 5, .index = 4, .offset = length};
+    receive(cluster, 5, &sent);
+    sent = (struct frame_message){.type = FRAME_SNAPSHOT_CHUNK};
+    sent.snapshot = (struct frame_snapshot){.stream = 1, .bytes = bytes, .length = length};
+    receive(cluster, 5, &sent);
+    cluster_run(cluster, SECOND_US / 10);
+    assert_uint_equal(cluster->nodes[0].restored, 1);
+    assert_uint_equal(raft->log.snapshot.last_index, 4);
+    assert_uint_equal(raft->log.snapshot.last_term, 3);
+    assert_uint_equal(member(cluster)->snapshot.term, 3);
+    assert_uint_equal(raft_last_index((struct raft *)(uintptr_t)raft), 4);
+    assert_uint_equal(raft->last_applied, 4);
+    assert_uint_equal(answer.rejected, 0);
+    assert_uint_equal(answer.last_log_index, 4);
+    append(cluster, 5, 4, 3, of_5, 1);
+    cluster_run(cluster, SECOND_US / 10);
+    assert_uint_equal(answer.last_log_index, 5);
+    cluster_kill(cluster, 0);
+    cluster_start(cluster, 0, false);
+    assert_uint_equal(safety_term_of(&member(cluster)->raft, 4), 3);
+    assert_uint_equal(safety_term_of(&member(cluster)->raft, 5), 5);
     cluster_free(cluster);
 }
 
@@ -398,6 +474,7 @@ int main(void)
         cmocka_unit_test(a_refusal_never_points_before_our_snapshot),
         cmocka_unit_test(a_refusal_for_an_old_term_claims_no_entry),
         cmocka_unit_test(a_snapshot_that_is_not_installed_for_another_entry_is_not_claimed),
+        cmocka_unit_test(a_snapshot_replaces_a_newer_tail_that_was_never_committed),
         cmocka_unit_test(a_refusal_for_an_old_term_commits_nothing_in_a_newer_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
