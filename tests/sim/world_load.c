@@ -137,10 +137,8 @@ static void repetition_check(const struct request *request, int status, const ch
 
     struct world *world = request->scheduler->world;
 
-    if (!request->late &&
-        (status == RPC_DEADLINE_EXCEEDED || status == RPC_UNAVAILABLE ||
-         status == RPC_RESOURCE_EXHAUSTED ||
-         (status == RPC_FAILED_PRECONDITION && strncmp(text, "NOT_LEADER", 10) == 0)))
+    if (!request->late && (status == RPC_DEADLINE_EXCEEDED || status == RPC_UNAVAILABLE ||
+                           status == RPC_RESOURCE_EXHAUSTED))
         return; /* nobody answered it */
     if (status != RPC_OK)
         world_violation(world, "I6",
@@ -248,7 +246,8 @@ static void on_done(void *data, int status, const char *text, const ProtobufCMes
                         request->method, rpc_status_name(status), text);
     else if (unknown)
         world->counts.unknown++;
-    else if (status == RPC_INTERNAL || status == RPC_UNKNOWN || status == RPC_UNIMPLEMENTED)
+    else if (status == RPC_INTERNAL || status == RPC_UNKNOWN || status == RPC_UNIMPLEMENTED ||
+             (status == RPC_FAILED_PRECONDITION && strncmp(text, "NOT_LEADER", 10) == 0))
         world_violation(world, "API", "%s ends with %s: %s", request->method,
                         rpc_status_name(status), text);
     else if (read && (status == RPC_OK || status == RPC_NOT_FOUND))
