@@ -24,6 +24,7 @@ struct job_item {
     uint64_t period_ms, walltime_ms;
     uint32_t strategy, preemption_class, requeue_policy;
     uint32_t nodes; /* agents that it has, or keeps when its checkpoint has ended */
+    uint32_t moves; /* to other states, in the entry: it may have been started elsewhere */
     bool sensitive;
     bool stays; /* nothing stops it: its nodes are those asked for last */
     bool
@@ -71,6 +72,7 @@ struct done_checks {
     struct series policies, queues, checkpoints, victims;
     bool touched[WORLD_JOBS_MAX]; /* by events of this entry */
     bool interrupted[WORLD_JOBS_MAX];
+    uint32_t moves[WORLD_JOBS_MAX];
     bool any_touched;
     uint32_t nodes_touched; /* agents */
 };
@@ -197,6 +199,7 @@ void done_event(struct world *world, const Ckpt__V1__Event *event, uint64_t inde
     if (job == NULL)
         return;
     checks->touched[number] = checks->any_touched = true;
+    checks->moves[number] += event->kind == EVENT(ALLOCATION_STATE);
     if (event->kind == EVENT(CHECKPOINT_STATE))
         checkpoint_event(world, event, number, index);
     if (event->kind == EVENT(PREEMPTION)) {
@@ -234,6 +237,7 @@ static void note_job(struct world *world, const struct fsm *fsm, unsigned number
                                      : mask_of(fsm, job->nodes, job->node_count);
     item.stays = job->state == ALLOCATION(RUNNING) && !job->terminating;
     item.interrupted = world->done->interrupted[number];
+    item.moves = world->done->moves[number];
     series_add(&world->done->jobs[number], &item);
 }
 
@@ -261,6 +265,7 @@ static void note_jobs(struct world *world, const struct fsm *fsm, uint64_t index
     note_checkpoints(world, fsm, index);
     memset(checks->touched, 0, sizeof(checks->touched));
     memset(checks->interrupted, 0, sizeof(checks->interrupted));
+    memset(checks->moves, 0, sizeof(checks->moves));
     checks->any_touched = false;
 }
 
@@ -395,9 +400,11 @@ static struct value value_of(const char *name, bool wanted, uint64_t asked, uint
 }
 
 static struct value nodes_of(Ckpt__V1__NodeShare *const *shares, size_t count,
-                             const struct job_item *now, const struct job_item *before)
+                             const struct job_item *now, const struct job_item *before,
+                             uint32_t own_moves)
 {
-    return value_of("its set of nodes", count > 0 && now->stays && !now->interrupted,
+    return value_of("its set of nodes",
+                    count > 0 && now->stays && !now->interrupted && now->moves == own_moves,
                     shares_mask(shares, count), now->nodes, before->nodes);
 }
 
@@ -411,7 +418,7 @@ static void update_check(struct answer *answer, const Ckpt__V1__UpdateAllocation
                  before->walltime_ms),
         value_of("the strategy", request->strategy != CKPT__V1__STRATEGY__STRATEGY_UNSPECIFIED,
                  request->strategy, now->strategy, before->strategy),
-        nodes_of(request->nodes, request->n_nodes, now, before),
+        nodes_of(request->nodes, request->n_nodes, now, before, 0),
     };
 
     values_check(answer, values, ARRAY_COUNT(values));
@@ -420,7 +427,7 @@ static void update_check(struct answer *answer, const Ckpt__V1__UpdateAllocation
 static void restart_check(struct answer *answer, const Ckpt__V1__RestartAllocationRequest *request)
 {
     const struct job_item *before, *now = job_items(answer, request->allocation_id, &before);
-    const struct value nodes = nodes_of(request->nodes, request->n_nodes, now, before);
+    const struct value nodes = nodes_of(request->nodes, request->n_nodes, now, before, 1);
 
     if (now->period_ms == before->period_ms) /* else an update has followed */
         values_check(answer, &nodes, 1);
@@ -439,7 +446,7 @@ static void register_check(struct answer *answer, const Ckpt__V1__AllocationSpec
          now->requeue_policy, now->requeue_policy},
         {"the walltime", spec->walltime_ms, now->walltime_ms, now->walltime_ms},
         {"the strategy", spec->strategy, now->strategy, now->strategy},
-        nodes_of(spec->nodes, spec->n_nodes, now, now),
+        nodes_of(spec->nodes, spec->n_nodes, now, now, 0),
     };
 
     values_check(answer, values, ARRAY_COUNT(values));
