@@ -226,12 +226,14 @@ static void append_done(void *data)
     struct consensus *consensus = append->consensus;
     struct raft_io_append *request = append->request;
     raft_io_append_cb done = append->done;
+    /* S16: libraft takes up the change that was stored just now, though a newer one is in the log, and may find it committed already. */
+    bool changes = consensus->raft.configuration_uncommitted_index != 0;
 
     free(append);
     core_enter(consensus);
     done(request, 0);
     if (!consensus->closed_core && !consensus->failed) {
-        if (consensus->raft.configuration_uncommitted_index != 0)
+        if (changes || consensus->raft.configuration_uncommitted_index != 0)
             membership_settle(&consensus->safety.membership);
         safety_replay(&consensus->safety);
     }

@@ -1,13 +1,14 @@
-/* Which configuration is in use: always the newest one of the log (S16). libraft 0.15 forgets that in four places.
+/* Which configuration is in use: always the newest one of the log (S16). libraft 0.15 forgets that in five places.
  *
- * Flow     membership_loaded() at start; membership_before_append() and membership_settle() around each AppendEntries;
- *          membership_track() after each call tells when another configuration was committed.
+ * Flow     membership_loaded() at start; membership_before_append() and membership_settle() around each AppendEntries, the latter
+ *          also when entries were stored while a change was open; membership_track() after each call tells when another
+ *          configuration was committed.
  * Shapes   one per member; keeps a copy of the committed configuration, because its entry may be compacted away when a later one
  *          is rolled back.
  * Errors   none: configurations from the network were checked when their frame was decoded.
  * Source   Ongaro 2014, 4.1; libraft: rollback reads a compacted entry, restores the committed configuration instead of an older
- *          uncommitted one, takes an uncommitted one for committed after a restart, and forgets one whose entry was stored
- *          after the member had become a candidate.
+ *          uncommitted one, takes an uncommitted one for committed after a restart, forgets one whose entry was stored
+ *          after the member had become a candidate, and goes back to one whose entry was stored when the next was in the log.
  */
 #ifndef CKPT_RAFT_MEMBERSHIP_H
 #define CKPT_RAFT_MEMBERSHIP_H

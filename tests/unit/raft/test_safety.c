@@ -38,6 +38,23 @@ static void receive(struct cluster *cluster, uint64_t from, const struct frame_m
     core_on_message(member(cluster), from, &received);
 }
 
+/* The members of the bootstrap up to `count`, as entry of this term; the buffer is the caller's. */
+static struct raft_entry change_of(struct cluster *cluster, uint64_t term, unsigned count)
+{
+    struct raft_entry entry = {.term = term, .type = RAFT_CHANGE};
+    const struct raft_configuration *all = &member(cluster)->raft.configuration;
+    struct raft_configuration some;
+
+    raft_configuration_init(&some);
+    for (unsigned i = 0; i < count; i++)
+        assert_int_equal(
+            raft_configuration_add(&some, all->servers[i].id, all->servers[i].address, RAFT_VOTER),
+            0);
+    assert_int_equal(raft_configuration_encode(&some, &entry.buf), 0);
+    raft_configuration_close(&some);
+    return entry;
+}
+
 /* Members 2 and 3, with which it is elected, give it their votes for a log that ended there. */
 static void votes(struct cluster *cluster, uint64_t term, bool pre_vote, uint64_t index,
                   uint64_t index_term)
@@ -463,6 +480,38 @@ static void a_snapshot_replaces_a_newer_tail_that_was_never_committed(void **sta
     cluster_free(cluster);
 }
 
+/* S16, I9: the write of a change ends when it is committed already and the next one is in the log. */
+static void a_change_that_is_stored_late_does_not_take_the_place_of_the_next(void **state)
+{
+    struct cluster *cluster = alone_new();
+    const struct raft *raft = &member(cluster)->raft;
+    struct raft_entry changes[] = {change_of(cluster, 2, 4), change_of(cluster, 2, 3)};
+    struct frame_message sent = {.type = FRAME_APPEND};
+    struct raft_append_entries *args = &sent.core.append_entries;
+
+    (void)state;
+    sim_disk_set_slowness(cluster->sim, 0, DISK_SLOWNESS);
+    for (uint64_t i = 0; i < 2; i++) {
+        *args = (struct raft_append_entries){.term = 2,
+                                             .prev_log_index = 1 + i,
+                                             .prev_log_term = 1 + i,
+                                             .leader_commit = 2,
+                                             .entries = &changes[i],
+                                             .n_entries = 1};
+        receive(cluster, 2, &sent);
+        raft_free(changes[i].buf.base);
+    }
+    assert_uint_equal(raft->last_stored, 1);
+    assert_uint_equal(raft->configuration_uncommitted_index, 3);
+    while (raft->last_stored < 2)
+        assert_true(cluster_step(cluster));
+    assert_uint_equal(raft->last_stored, 2);
+    assert_uint_equal(raft->configuration_index, 2);
+    assert_uint_equal(raft->configuration_uncommitted_index, 3);
+    assert_uint_equal(raft->configuration.n, 3);
+    cluster_free(cluster);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -476,6 +525,7 @@ int main(void)
         cmocka_unit_test(a_snapshot_that_is_not_installed_for_another_entry_is_not_claimed),
         cmocka_unit_test(a_snapshot_replaces_a_newer_tail_that_was_never_committed),
         cmocka_unit_test(a_refusal_for_an_old_term_commits_nothing_in_a_newer_one),
+        cmocka_unit_test(a_change_that_is_stored_late_does_not_take_the_place_of_the_next),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
