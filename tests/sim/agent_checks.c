@@ -407,7 +407,7 @@ void agent_checks_signal(struct agent_checks *checks, struct agent_machine *mach
         check_told(checks, machine, group, signal);
     if (signal == SIGTERM)
         check_terminated(checks, machine, group);
-    else if (signal == SIGUSR1)
+    else if (signal == SIGUSR1 || signal == SIGUSR2)
         check_caught(checks, machine, group, signal);
 }
 
@@ -517,23 +517,25 @@ static void check_report(struct agent_checks *checks, const struct agent_machine
     ckpt__v1__agent_report__free_unpacked(report, NULL);
 }
 
-static void forget_numbers(struct agent_checks *checks, unsigned agent)
-{
-    for (size_t i = 0; i < checks->rank_count; i++)
-        if (checks->ranks[i]->agent == agent)
-            checks->ranks[i]->began_sequence = 0;
-}
-
+/* What an agent has stored it tells, until the state has it: no crash and no error of its disk loses it. */
 static void check_reports(struct agent_checks *checks, const struct agent_machine *machine)
 {
     struct seen_agent *seen = &checks->agents[agent_of(machine)];
     const struct ledger_report *report;
     uint64_t last = ledger_last_sequence(machine->agent.ledger);
+    uint64_t known = victims_known(checks->world, agent_of(machine));
 
-    if (last < seen->sequence) { /* numbered again */
-        seen->sequence = last;
-        forget_numbers(checks, agent_of(machine));
-    }
+    if (last < seen->sequence)
+        world_violation(checks->world, "REPORTS",
+                        "%s has stored report %" PRIu64 ", and knows of %" PRIu64, machine->name,
+                        seen->sequence, last);
+    if (last > known && ((report = ledger_report_after(machine->agent.ledger, known)) == NULL ||
+                         report->sequence != known + 1 ||
+                         ledger_pending_count(machine->agent.ledger) < last - known))
+        world_violation(checks->world, "REPORTS",
+                        "%s has reports up to %" PRIu64 ", the state knows those up to %" PRIu64
+                        ", and the next one is %" PRIu64,
+                        machine->name, last, known, report == NULL ? 0 : report->sequence);
     while ((report = ledger_report_after(machine->agent.ledger, seen->sequence)) != NULL) {
         seen->sequence = report->sequence;
         check_report(checks, machine, report);
@@ -718,8 +720,8 @@ const char *agent_checks_unsettled(struct agent_checks *checks)
             continue;
         }
         now_us = sim_now_us(application_machine(rank->living)->sim);
-        if (rank->stray_us == 0)
-            rank->stray_us = now_us;
+        if (rank->stray_us == 0 || checks->agents[rank->agent].awake_us > now_us)
+            rank->stray_us = now_us; /* who stands still is told later */
         snprintf(checks->unsettled, sizeof(checks->unsettled), "%s lives on %s, which it left",
                  rank->allocation_id, application_machine(rank->living)->name);
         if (now_us - rank->stray_us > STRAY_MAX_US)

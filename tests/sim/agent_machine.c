@@ -183,6 +183,8 @@ static int agent_open(struct agent_machine *machine, struct err *err)
     if (ledger_open(&machine->disk, STATE_FOLDER, machine->name, machine->boot_id, &ledger, err) !=
         0)
         return -1;
+    machine->running = true; /* what its disk does from here on is its end, not its start's */
+    machine->agent_starts++;
     agent_init(agent, &machine->loop.uv, &machine->clock, &machine->ops, machine->name,
                machine->boot_id, ledger);
     CHECK(restart_points_new(agent, config->brokers, &agent->restart_points, err) == 0);
@@ -205,10 +207,6 @@ int agent_machine_start_agent(struct agent_machine *machine, struct err *err)
     agent_machine_fill_disk(machine);
     agent_machine_fill_ops(machine);
     result = agent_open(machine, err);
-    if (result == 0) {
-        machine->running = true;
-        machine->agent_starts++;
-    }
     sim_leave(machine->sim, before);
     return result;
 }

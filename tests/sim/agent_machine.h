@@ -83,6 +83,7 @@ struct agent_machine {
     bool dying;
     uint64_t disk_operations_left; /* until it dies so; 0: never */
     bool die_after;                /* the effect of the last operation, not before it */
+    uint64_t slow_most_us;         /* that a sync of its journal takes; 0: none does */
     struct sim_loop loop;
     struct clock_ops clock;
     struct disk_ops disk;      /* what the journal gets */

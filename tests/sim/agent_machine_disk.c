@@ -136,12 +136,21 @@ static int disk_truncate(struct disk_file *file, uint64_t bytes, struct err *err
     return finish(own->machine, own->machine->real_disk.truncate(own->file, bytes, err));
 }
 
+/* The agent waits in the call. Here what follows in the same event comes first; then it stands still. */
+static void wait_for_disk(struct agent_machine *machine)
+{
+    if (machine->slow_most_us > 0)
+        sim_pause(machine->sim, machine->config.agent_node,
+                  1 + sim_random(machine->sim, machine->slow_most_us));
+}
+
 static int disk_sync(struct disk_file *file, struct err *err)
 {
     struct machine_file *own = wrapped(file);
 
     if (died_before(own->machine) || own->file == NULL)
         return 0;
+    wait_for_disk(own->machine);
     return finish(own->machine, own->machine->real_disk.sync(own->file, err));
 }
 

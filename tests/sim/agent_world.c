@@ -113,6 +113,12 @@ bool world_shipping_overstays(unsigned agent, const char *allocation_id)
     return all.users != 0 && agent_checks_overstays(all.checks, agent, allocation_id);
 }
 
+void world_shipping_slow_disk(unsigned agent, uint64_t most_us)
+{
+    if (all.users != 0 && all.places[agent].machine != NULL)
+        all.places[agent].machine->slow_most_us = most_us;
+}
+
 const char *world_shipping_unsettled(void)
 {
     const char *what = all.users == 0 ? "" : agent_checks_unsettled(all.checks);
@@ -142,7 +148,9 @@ static void run_ended(void *data, struct application_run *run, int exit_code, co
 
 static void run_start(struct place *place, const char *allocation_id, bool from_scratch)
 {
+    const struct world_job *job = job_find(place->world, allocation_id);
     const struct application_run_setup setup = {.allocation_id = allocation_id,
+                                                .usr2 = job != NULL && job->usr2,
                                                 .manners = &all.manners,
                                                 .checks = agent_checks_of_applications(all.checks),
                                                 .restarts_max = RESTARTS_IN_PLACE,
@@ -415,6 +423,7 @@ static void place_open(struct world *world, unsigned agent)
         memset(&all.counters, 0, sizeof(all.counters));
     }
     *place = (struct place){.world = world, .agent = agent};
+    sim_clock_set_drift(world->sim, config.applications_node, world->agents[agent].drift_ppm);
     place->machine = agent_machine_new(world->sim, all.store, &config, &events);
     sim_after(world->sim, SIM_NODES_MAX, 1 + sim_random(world->sim, TROUBLE_US), trouble, place);
 }

@@ -22,6 +22,9 @@ bool world_model_lives(unsigned agent, unsigned job, uint64_t known);
 /* It lives although its agent is awake, was told to end it, and has given it its grace. */
 bool world_shipping_overstays(unsigned agent, const char *allocation_id);
 
+/* Each sync of its journal takes up to so long, during which the agent stands still. 0: none does. */
+void world_shipping_slow_disk(unsigned agent, uint64_t most_us);
+
 /* What has not come to its end yet after calm; "": nothing. */
 const char *world_shipping_unsettled(void);
 

@@ -16,8 +16,6 @@ enum {
     TEXT_BYTES = APPLICATION_STATE_BYTES
 };
 
-static const uint64_t handled_signals = UINT64_C(1) << (SIGUSR1 - 1) | UINT64_C(1) << (SIGTERM - 1);
-
 enum fate {
     FATE_ANSWERS,
     FATE_NEVER,
@@ -54,6 +52,12 @@ struct application {
     bool ends_after_answer; /* SIGTERM came while it wrote */
     bool life_ends_well;
 };
+
+/* What asks it, and SIGTERM. The other signal of SIGUSR1 and SIGUSR2 would kill it. */
+static uint64_t handled_signals(const struct application *application)
+{
+    return UINT64_C(1) << (application->setup.signal - 1) | UINT64_C(1) << (SIGTERM - 1);
+}
 
 /* ---- the computation ---- */
 
@@ -348,7 +352,7 @@ static void start_helper(struct application *application)
     helper->origin_ticks = leaves ? application->process->start_ticks : 0;
     helper->kept = false;
     if (!draw(application, application->setup.manners->no_handler_in))
-        helper->ignored = UINT64_C(1) << (SIGUSR1 - 1);
+        helper->ignored = UINT64_C(1) << (application->setup.signal - 1);
     if (draw(application, application->setup.manners->deaf_in))
         helper->ignored |= UINT64_C(1) << (SIGTERM - 1);
 }
@@ -372,7 +376,7 @@ static void on_signal(void *data, int signal)
 
     if (!application->released)
         return;
-    if (signal == SIGUSR1)
+    if (signal == application->setup.signal)
         handle_request(application);
     else if (signal == SIGTERM)
         handle_terminate(application);
@@ -414,7 +418,7 @@ static void life_goes_on(void *data)
     struct application *application = data;
 
     if (application->process->caught == 0) {
-        application->process->caught = handled_signals;
+        application->process->caught = handled_signals(application);
         draw_life(application);
     } else if (application->process->frozen) {
         agent_machine_thaw(application->machine, application->process);
@@ -510,7 +514,7 @@ void application_calm(struct application *application)
         return;
     application->fate = FATE_NEVER; /* what is in hand is given up: the broker asks again */
     application->clock.timer_stop(application->answer);
-    application->process->caught = handled_signals;
+    application->process->caught = handled_signals(application);
     application->clock.timer_stop(application->life);
     draw_life(application);
     if (application->process->frozen)

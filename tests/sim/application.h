@@ -53,6 +53,7 @@ struct application_checks {
 struct application_setup {
     const char *allocation_id;
     const char *work_dir;
+    int signal;                                /* that asks it: SIGUSR1 or SIGUSR2 */
     uint64_t part_life;                        /* 0: not known */
     bool from_scratch;                         /* wanted so: nothing of what is complete counts */
     const struct application_manners *manners; /* read each time: they may change */

@@ -71,7 +71,8 @@ struct world_options {
     unsigned lost_syncs;         /* a sync fails, and what it should have written counts as clean */
     unsigned read_errors, fills; /* a read fails, half of them at a start; a disk fills up */
     unsigned lost_files;         /* a file beside log and snapshots is damaged, or any file gone */
-    unsigned flips;              /* a bit of one member's state flips in its memory */
+    unsigned agent_disks; /* the disk of an agent's journal fails, fills up or takes seconds */
+    unsigned flips;       /* a bit of one member's state flips in its memory */
     unsigned
         odd_values; /* of telemetry and of queue reports one in so many is no sensible number; 0: none */
     unsigned preferred;   /* the member that shall lead; 0: any */
@@ -108,6 +109,7 @@ struct world_job {
     bool scaled;         /* others were asked for, or were its own before */
     uint32_t preemption_class;
     bool sensitive;
+    bool usr2;                /* its profile: signal-usr2, not signal */
     bool borrowed;            /* its nodes, of "lender" */
     bool runs;                /* as its scheduler knows */
     bool ended;               /* a scheduler has asked for its end: that is at once */

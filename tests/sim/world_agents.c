@@ -47,6 +47,9 @@ void agents_init(struct world *world)
         agent->ops =
             i < world->options.shipping_agents ? &world_agent_shipping : &world_agent_model;
         snprintf(agent->name, sizeof(agent->name), "%s", world_agent_name(i));
+        if (world->options.drift)
+            agent->drift_ppm = (int64_t)sim_random(world->sim, 20001) - 10000;
+        sim_clock_set_drift(world->sim, WORLD_AGENT_NODE + i, agent->drift_ppm);
     }
 }
 

@@ -10,9 +10,10 @@
 #include <string.h>
 
 #include "src/base/check.h"
+#include "tests/sim/agent_world.h"
 #include "tests/sim/world_internal.h"
 
-enum { MINUTE_US = 60 * SECOND_US, HOUR_MS = 3600000 };
+enum { MINUTE_US = 60 * SECOND_US, HOUR_MS = 3600000, AGENT_SLOW_MAX_US = 10 * SECOND_US };
 
 struct later {
     struct world *world;
@@ -268,6 +269,63 @@ static void do_read_error(struct world *world)
     if (sim_chance(world->sim, 2))
         member_kill(&world->members[a]);
     sim_disk_fail_read_after(world->sim, a, 1 + sim_random(world->sim, 25));
+}
+
+/* ---- disks of agents ---- */
+
+static void agent_disk_fast(struct world *world, unsigned a)
+{
+    (void)world;
+    world_shipping_slow_disk(a - WORLD_AGENT_NODE, 0);
+}
+
+static void agent_disk_slow(struct world *world, unsigned a)
+{
+    world->counts.slow++;
+    world_shipping_slow_disk(a - WORLD_AGENT_NODE,
+                             sim_chance(world->sim, 3) ? AGENT_SLOW_MAX_US : SECOND_US);
+    undo_later(world, 500, 12000, a, agent_disk_fast);
+}
+
+static void agent_disk_full(struct world *world, unsigned a)
+{
+    world->counts.full++;
+    if (sim_chance(world->sim, 3))
+        sim_disk_set_free(world->sim, a, sim_random(world->sim, 1000));
+    else
+        sim_disk_fill(world->sim, a, sim_random(world->sim, 32 << 10), true,
+                      sim_chance(world->sim, 2));
+    undo_later(world, 500, 10000, a, disk_room);
+}
+
+/* Of the journal. Model agents have none. */
+static void do_agent_disk(struct world *world)
+{
+    struct sim *sim = world->sim;
+    unsigned number, a;
+
+    if (world->options.shipping_agents == 0)
+        return;
+    number = (unsigned)sim_random(sim, world->options.shipping_agents);
+    a = WORLD_AGENT_NODE + number;
+    switch (sim_random(sim, 6)) {
+    case 0:
+        agent_disk_full(world, a);
+        return;
+    case 1:
+        agent_disk_slow(world, a);
+        return;
+    case 2: /* it reads when it starts, and only then */
+        agent_kill(world, number);
+        sim_disk_fail_read_after(sim, a, 1 + sim_random(sim, 4));
+        break;
+    case 3:
+        sim_disk_fail_sync_after(sim, a, 1 + sim_random(sim, 20));
+        break;
+    default:
+        sim_disk_fail_after(sim, a, 1 + sim_random(sim, 40));
+    }
+    world->counts.disk_errors++;
 }
 
 /* ---- rot ---- */
@@ -591,6 +649,7 @@ static const struct fault {
     {offsetof(struct world_options, read_errors), do_read_error},
     {offsetof(struct world_options, lost_files), do_lost_file},
     {offsetof(struct world_options, flips), do_flip},
+    {offsetof(struct world_options, agent_disks), do_agent_disk},
 };
 
 static unsigned rate_of(const struct world *world, const struct fault *fault)
@@ -660,6 +719,14 @@ void faults_return(struct world *world)
         }
 }
 
+static void disk_heal(struct world *world, unsigned a)
+{
+    disk_room(world, a);
+    sim_disk_fail_after(world->sim, a, 0);
+    sim_disk_fail_read_after(world->sim, a, 0);
+    sim_disk_fail_sync_after(world->sim, a, 0);
+}
+
 void faults_heal(struct world *world)
 {
     sim_network_set_unruly(world->sim, &(struct sim_unruly){0});
@@ -667,12 +734,13 @@ void faults_heal(struct world *world)
     links_up(world, 0);
     for (unsigned i = 0; i < world->member_count; i++) {
         disk_fast(world, i);
-        disk_room(world, i);
-        sim_disk_fail_after(world->sim, i, 0);
-        sim_disk_fail_read_after(world->sim, i, 0);
-        sim_disk_fail_sync_after(world->sim, i, 0);
+        disk_heal(world, i);
         if (!sim_disk_dead(world->sim, i))
             sim_disk_die_after(world->sim, i, 0);
+    }
+    for (unsigned i = 0; i < world->options.shipping_agents; i++) {
+        disk_heal(world, WORLD_AGENT_NODE + i);
+        agent_disk_fast(world, WORLD_AGENT_NODE + i);
     }
     for (unsigned i = 0; i < world->options.targets; i++)
         target_up(world, i);

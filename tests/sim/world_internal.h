@@ -81,6 +81,7 @@ struct world_agent {
     void *process; /* NULL: down */
     struct sim_loop loop;
     char name[16];
+    int64_t drift_ppm; /* of its node's clocks */
 };
 
 enum overtake_stage { OVERTAKE_NONE, OVERTAKE_CUT, OVERTAKE_RIVAL, OVERTAKE_AGAIN, OVERTAKE_LAST };
@@ -388,6 +389,8 @@ void victims_close(struct world *world);
 /* Of the first member that applies an entry: each event of it, before others note it; then the entry. */
 void victims_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event);
 void victims_applied(struct world *world, const struct fsm *fsm);
+/* Up to which report the state has those of the node. */
+uint64_t victims_known(const struct world *world, unsigned agent);
 /* The entry that was just applied made it a victim; what it is one of forces, in an outage. */
 bool victims_targets_moved(const struct world *world);
 bool victims_taken_now(const struct world *world, const char *allocation_id);

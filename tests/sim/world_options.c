@@ -66,6 +66,7 @@ static const struct option {
     OPTION(flips),
     OPTION(odd_values),
     OPTION(older),
+    OPTION(agent_disks),
     OPTION(streams),
     OPTION(absent),
     OPTION(hang),
@@ -239,6 +240,7 @@ void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *
     ret_options->read_errors = next(&state, 4) == 0 ? 1 + (unsigned)next(&state, 8) : 0;
     ret_options->fills = next(&state, 4) == 0 ? 1 + (unsigned)next(&state, 6) : 0;
     ret_options->lost_files = next(&state, 4) == 0 ? 1 + (unsigned)next(&state, 4) : 0;
+    ret_options->agent_disks = next(&state, 2) == 0 ? 1 + (unsigned)next(&state, 12) : 0;
     if (ret_options->membership > 0) {
         ret_options->rots = next(&state, 3) == 0 ? 1 + (unsigned)next(&state, 4) : 0;
         ret_options->wipes = next(&state, 3) == 0 ? 1 + (unsigned)next(&state, 4) : 0;

@@ -261,6 +261,11 @@ static void end_event(struct world *world, const struct fsm *fsm, const Ckpt__V1
     *facts = (struct victim_facts){0};
 }
 
+uint64_t victims_known(const struct world *world, unsigned agent)
+{
+    return world->victims->known[agent];
+}
+
 bool victims_targets_moved(const struct world *world)
 {
     return world->victims->targets_moved;
