@@ -480,6 +480,7 @@ struct fsm_order {
     const struct fsm_checkpoint *checkpoint; /* NULL for TERMINATE */
     uint64_t timeout_ms;
     uint64_t max_deferral_ms; /* CHECKPOINT: of this attempt */
+    uint64_t deferred_ms;     /* likewise; timeout_ms has it */
     uint64_t grace_ms;
     Ckpt__V1__Reason reason;
     uint64_t life; /* of the part; TERMINATE: of this one and all earlier ones */

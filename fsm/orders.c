@@ -32,6 +32,7 @@ static void orders_of(const struct fsm *fsm, const struct assignment *part, stru
         order.timeout_ms = active->view.timeout_ms;
         order.max_deferral_ms =
             active->hurried ? 0 : active->view.max_deferral_ms - active->view.deferred_before_ms;
+        order.deferred_ms = active->view.deferred_ms - active->view.deferred_before_ms;
         order_add(sink, &order);
     }
     if ((allocation->view.terminating || part->leaving) && !part->terminated) {
@@ -39,6 +40,7 @@ static void orders_of(const struct fsm *fsm, const struct assignment *part, stru
         order.checkpoint = NULL;
         order.timeout_ms = 0;
         order.max_deferral_ms = 0;
+        order.deferred_ms = 0;
         order.reason = allocation->view.terminating ? allocation->view.terminate_reason
                                                     : CKPT__V1__REASON__REASON_PREEMPTED;
         order_add(sink, &order);

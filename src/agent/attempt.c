@@ -248,6 +248,7 @@ static void entry_take_attempt(struct allocation *allocation)
     entry->phase = PHASE_ASKING;
     entry->asked_at_us = agent_now_us(allocation->agent);
     entry->timeout_ms = attempt->timeout_ms;
+    entry->longest_deferral_ms = attempt->longest_deferral_ms;
     entry->max_deferral_ms = attempt->ask->calls ? attempt->max_deferral_ms : 0;
     entry->deferred_ms = 0;
     entry->deferred_until_us = 0;
@@ -543,6 +544,7 @@ void attempt_start(struct allocation *allocation, const Ckpt__V1__Order *order)
     attempt_reset(allocation, order->checkpoint_id, order->attempt);
     attempt->life = order->life;
     attempt->timeout_ms = order->timeout_ms;
+    attempt->longest_deferral_ms = order->deferred_ms;
     attempt->max_deferral_ms = order->max_deferral_ms;
     attempt->granted_bytes_per_s = order->granted_bytes_per_s;
     attempt->extended = order->extended;
@@ -578,6 +580,7 @@ void attempt_resume(struct allocation *allocation)
     }
     attempt->life = entry->life;
     attempt->timeout_ms = entry->timeout_ms;
+    attempt->longest_deferral_ms = entry->longest_deferral_ms;
     attempt->granted_bytes_per_s = entry->granted_bytes_per_s;
     attempt->extended = entry->extended;
     snprintf(attempt->target_prefix, sizeof(attempt->target_prefix), "%s", entry->target_prefix);
@@ -625,16 +628,21 @@ void attempt_cancel(struct allocation *allocation)
 void attempt_extend(struct allocation *allocation, const Ckpt__V1__Order *order)
 {
     struct attempt *attempt = &allocation->attempt;
+    uint64_t timeout_ms = order->timeout_ms, longest_ms = order->deferred_ms;
 
     if (attempt->state == ATTEMPT_NONE || attempt->state == ATTEMPT_CLEANING)
         return;
+    deferral_count(&timeout_ms, &longest_ms, attempt->longest_deferral_ms);
     attempt->extended = order->extended;
-    if (order->timeout_ms > attempt->timeout_ms)
-        attempt->timeout_ms = order->timeout_ms;
+    if (timeout_ms > attempt->timeout_ms) {
+        attempt->timeout_ms = timeout_ms;
+        attempt->longest_deferral_ms = longest_ms;
+    }
     if (attempt->state == ATTEMPT_WAITING)
         return;
     allocation->entry.extended = order->extended;
     allocation->entry.timeout_ms = attempt->timeout_ms;
+    allocation->entry.longest_deferral_ms = attempt->longest_deferral_ms;
     allocation_commit(allocation, NULL, 0);
 }
 

@@ -33,6 +33,14 @@ uint64_t deferral_granted(uint64_t asked_ms, uint64_t used_ms, uint64_t max_ms)
     return granted_ms < max_ms - used_ms ? granted_ms : max_ms - used_ms;
 }
 
+void deferral_count(uint64_t *timeout_ms, uint64_t *longest_ms, uint64_t deferred_ms)
+{
+    if (deferred_ms <= *longest_ms)
+        return;
+    *timeout_ms += deferred_ms - *longest_ms;
+    *longest_ms = deferred_ms;
+}
+
 static void call_alive(void *data)
 {
     struct allocation *allocation = data;
@@ -55,9 +63,10 @@ static void attempt_defer(struct allocation *allocation, uint64_t granted_ms)
     struct ledger_entry *entry = &allocation->entry;
     Ckpt__V1__AgentReport report;
 
-    attempt->timeout_ms += granted_ms;
-    entry->timeout_ms = attempt->timeout_ms;
     entry->deferred_ms += granted_ms;
+    deferral_count(&attempt->timeout_ms, &attempt->longest_deferral_ms, entry->deferred_ms);
+    entry->timeout_ms = attempt->timeout_ms;
+    entry->longest_deferral_ms = attempt->longest_deferral_ms;
     entry->deferred_until_us = agent_now_us(allocation->agent) + granted_ms * 1000;
     entry->phase = PHASE_DEFERRED;
     attempt_report_prepare(attempt, &report);

@@ -27,6 +27,8 @@ bool attempt_call_broke(struct allocation *allocation);
 
 /* Of what was asked for; `used` of `max` are. Not below a 32nd of max and a second: each is a report that is replicated. */
 uint64_t deferral_granted(uint64_t asked_ms, uint64_t used_ms, uint64_t max_ms);
+/* Nodes put an attempt off side by side: a timeout that has the longest deferral so far, and one more. */
+void deferral_count(uint64_t *timeout_ms, uint64_t *longest_ms, uint64_t deferred_ms);
 
 /* attempt.c's, called back from here. */
 void attempt_move(struct allocation *allocation, enum attempt_state to);

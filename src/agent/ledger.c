@@ -26,7 +26,8 @@ enum {
     ITEM_START_STATE = 9, /* of older agents: the state that a start was from; lives say more */
     ITEM_LIVES = 10,      /* of an entry before it; absent: not known */
     ITEM_CALL = 11,       /* likewise: what the gRPC way keeps; absent: nothing */
-    ITEM_END = 12         /* likewise: of its end; absent: not known */
+    ITEM_END = 12,        /* likewise: of its end; absent: not known */
+    ITEM_DEFERRAL = 13    /* likewise: the longest of its attempt; absent: as long as its own */
 };
 enum { BOOT_ID_BYTES = 64, COMPACT_MIN_BYTES = 1 << 20 };
 
@@ -124,6 +125,11 @@ void ledger_encode_entry(struct buf *record, const struct ledger_entry *entry)
         put_number(record, entry->max_deferral_ms);
         put_number(record, entry->deferred_ms);
         put_number(record, entry->deferred_until_us);
+    }
+    if (entry->longest_deferral_ms != 0) {
+        put_tag(record, ITEM_DEFERRAL);
+        put_text(record, entry->allocation_id);
+        put_number(record, entry->longest_deferral_ms);
     }
     if (entry->kill_at_us != 0 || entry->restart_awaited) {
         put_tag(record, ITEM_END);
@@ -356,6 +362,24 @@ static void apply_call(struct ledger *ledger, struct reader *reader)
     kept->entry.max_deferral_ms = max_deferral_ms;
     kept->entry.deferred_ms = deferred_ms;
     kept->entry.deferred_until_us = deferred_until_us;
+    kept->entry.longest_deferral_ms = deferred_ms;
+}
+
+static void apply_deferral(struct ledger *ledger, struct reader *reader)
+{
+    char id[ID_MAX_BYTES + 1];
+    struct kept_entry *kept;
+    uint64_t longest_ms;
+
+    get_text(reader, id, sizeof(id));
+    longest_ms = get_number(reader);
+    kept = kept_find(ledger, id);
+    if (reader->failed || kept == NULL || longest_ms < kept->entry.deferred_ms ||
+        longest_ms > kept->entry.timeout_ms) {
+        reader->failed = true;
+        return;
+    }
+    kept->entry.longest_deferral_ms = longest_ms;
 }
 
 static void apply_end(struct ledger *ledger, struct reader *reader)
@@ -404,6 +428,9 @@ static void apply_item(struct ledger *ledger, uint8_t tag, struct reader *reader
         return;
     case ITEM_CALL:
         apply_call(ledger, reader);
+        return;
+    case ITEM_DEFERRAL:
+        apply_deferral(ledger, reader);
         return;
     case ITEM_END:
         apply_end(ledger, reader);

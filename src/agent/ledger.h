@@ -76,7 +76,8 @@ struct ledger_entry {
         endpoint[LEDGER_ENDPOINT_BYTES]; /* "unix:PATH" that its application registered; "": none */
     uint64_t max_deferral_ms;            /* of the attempt, as ordered */
     uint64_t deferred_ms;                /* of that used */
-    uint64_t deferred_until_us; /* when it is, or was last, asked again; 0: it did not defer */
+    uint64_t deferred_until_us;   /* when it is, or was last, asked again; 0: it did not defer */
+    uint64_t longest_deferral_ms; /* of any node: as much of timeout_ms */
     /* ends */
     uint64_t kill_at_us; /* end of the grace of the stop that is under way; 0: none, or not known */
     bool restart_awaited; /* its application's end was told with another start, which is to come */

@@ -52,7 +52,8 @@ static const char *order_wrong(const Ckpt__V1__Order *order)
         if (!path_sane(order->path, RECONCILE_PATH_MAX_BYTES) ||
             !path_sane(order->target_prefix, RECONCILE_PREFIX_MAX_BYTES))
             return "the path or its prefix is not an absolute folder";
-        return order->timeout_ms == 0 ? "the timeout is 0" : NULL;
+        return order->timeout_ms <= order->deferred_ms ? "the timeout is 0, or all of it a deferral"
+                                                       : NULL;
     case CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE:
         return NULL;
     case CKPT__V1__ORDER_KIND__ORDER_KIND_UNSPECIFIED:

@@ -51,6 +51,7 @@ static void fill_order(const struct fsm *fsm, const struct fsm_order *order,
     message->profile = translate_text(order->allocation->profile);
     message->timeout_ms = order->timeout_ms;
     message->max_deferral_ms = order->max_deferral_ms;
+    message->deferred_ms = order->deferred_ms;
     message->grace_ms = order->grace_ms;
     message->reason = order->reason;
     message->life = order->life;

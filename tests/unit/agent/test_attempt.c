@@ -1,13 +1,15 @@
-/* Whom an attempt does not ask yet: a group with a momentary process that has no handler. */
+/* Whom an attempt does not ask yet: a group with a momentary process that has no handler. And how long it has when it is put off. */
 #include "src/agent/attempt.h"
 
 #include <signal.h>
 
+#include "src/agent/attempt_call.h"
 #include "tests/unit/agent/still_agent.h"
 
 enum { LIFE = 7, PID = 100, START_TICKS = 5000, CHECKPOINT = 42 };
 
 static struct allocation *job;
+static const struct ask_events *heard; /* on the call */
 
 /* The leader would die from SIGUSR1. */
 static int process_read(void *context, pid_t pid, struct proc_stat *ret_stat,
@@ -130,6 +132,88 @@ static void a_deferred_attempt_looks_again_though_its_agent_was_away(void **stat
     expect_second_look();
 }
 
+static struct ask_watch *folder_watch(void *context, const char *folder,
+                                      void (*changed)(void *data), void *data)
+{
+    (void)context, (void)folder, (void)changed, (void)data;
+    return NULL;
+}
+
+static void folder_watch_free(struct ask_watch *watch)
+{
+    (void)watch;
+}
+
+static enum ask_ready call_preflight(const struct ask_ops *ops, const struct ask_target *target,
+                                     char *ret_detail, size_t size)
+{
+    (void)ops, (void)target, (void)ret_detail, (void)size;
+    return ASK_READY;
+}
+
+static int call_fire(const struct ask_ops *ops, const struct ask_target *target,
+                     const struct ask_request *request, const struct ask_events *events, void *data,
+                     struct ask_call **ret_call, struct err *err)
+{
+    (void)ops, (void)target, (void)request, (void)err;
+    assert_ptr_equal(data, job);
+    heard = events;
+    *ret_call = NULL;
+    return 0;
+}
+
+static void call_hang_up(struct ask_call *call)
+{
+    (void)call;
+}
+
+static void ask_and_hear_defer(uint64_t defer_ms)
+{
+    static const struct ask_ops calls = {
+        .calls = true, .preflight = call_preflight, .fire = call_fire, .hang_up = call_hang_up};
+
+    job->attempt.ask = &calls;
+    attempt_ask_again(job);
+    assert_int_equal(job->attempt.state, ATTEMPT_ASKED);
+    heard->deferred(job, defer_ms);
+    assert_int_equal(job->attempt.state, ATTEMPT_DEFERRED);
+    assert_uint_equal(job->entry.timeout_ms, job->attempt.timeout_ms);
+}
+
+static void extend(uint64_t timeout_ms, uint64_t deferred_ms)
+{
+    Ckpt__V1__Order order = CKPT__V1__ORDER__INIT;
+
+    order.timeout_ms = timeout_ms;
+    order.deferred_ms = deferred_ms;
+    attempt_extend(job, &order);
+    assert_uint_equal(job->entry.timeout_ms, job->attempt.timeout_ms);
+}
+
+/* P-043, I34: whichever node's came first */
+static void of_the_deferrals_of_all_nodes_the_longest_counts(void **state)
+{
+    (void)state;
+    agent.machine.folder_watch = folder_watch;
+    agent.machine.folder_watch_free = folder_watch_free;
+    job->entry.longest_deferral_ms = 150000; /* another node's */
+    resume_deferred(still_now_us);
+    ask_and_hear_defer(20000);
+    assert_uint_equal(job->entry.deferred_ms, 120000);
+    assert_uint_equal(job->attempt.timeout_ms, 600000);
+    ask_and_hear_defer(50000);
+    assert_uint_equal(job->entry.deferred_ms, 170000);
+    assert_uint_equal(job->attempt.timeout_ms, 620000);
+    extend(650000, 200000);
+    assert_uint_equal(job->attempt.timeout_ms, 650000);
+    ask_and_hear_defer(20000);
+    assert_uint_equal(job->attempt.timeout_ms, 650000);
+    extend(660000, 150000); /* longer by the extension, and before it has heard of all */
+    assert_uint_equal(job->attempt.timeout_ms, 710000);
+    extend(710000, 200000);
+    assert_uint_equal(job->attempt.timeout_ms, 710000);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, still_agent_close)
 int main(void)
 {
@@ -137,6 +221,7 @@ int main(void)
         T(a_first_look_long_after_the_start_is_not_the_last),
         T(a_deferred_attempt_that_is_hurried_looks_again),
         T(a_deferred_attempt_looks_again_though_its_agent_was_away),
+        T(of_the_deferrals_of_all_nodes_the_longest_counts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -122,6 +122,7 @@ static void entry_comes_back_as_it_was(void **state)
     entry.ended_life = 776;
     entry.max_deferral_ms = 300000;
     entry.deferred_ms = 20000;
+    entry.longest_deferral_ms = 25000;
     entry.deferred_until_us = 12345678;
     strcpy(entry.endpoint, "unix:/run/user/1000/app.sock");
     entry.kill_at_us = 87654321;
@@ -134,6 +135,7 @@ static void entry_comes_back_as_it_was(void **state)
     assert_memory_equal(ledger_find(ledger, "job-2"), &other, sizeof(other));
     memset(entry.endpoint, 0, sizeof(entry.endpoint));
     entry.max_deferral_ms = entry.deferred_ms = entry.deferred_until_us = 0;
+    entry.longest_deferral_ms = 0;
     entry.kill_at_us = 0;
     entry.restart_awaited = false;
     entry.awaited_status = 0;

@@ -325,13 +325,14 @@ static void the_extension_is_granted_once_in_a_checkpoints_life(void **unused)
 }
 
 static void expect_order(const struct script *script, const char *node, uint64_t timeout_ms,
-                         uint64_t max_deferral_ms)
+                         uint64_t max_deferral_ms, uint64_t deferred_ms)
 {
     struct fsm_order order;
 
     assert_int_equal(orders_of(script, node, &order), 1);
     assert_int_equal(order.timeout_ms, timeout_ms);
     assert_int_equal(order.max_deferral_ms, max_deferral_ms);
+    assert_int_equal(order.deferred_ms, deferred_ms);
 }
 
 /* P-043, S1-042, I34: in all, across attempts; nodes do it side by side */
@@ -345,25 +346,25 @@ static void a_checkpoint_is_deferred_up_to_the_policys_limit(void **unused)
     expect_ok(&script, "request j1");
     expect_ok(&script, "grant 1-1 timeout=60000");
     expect_ok(&script, "report n1 started j1 ckpt=1-1");
-    expect_order(&script, "n1", 60000, 300000);
+    expect_order(&script, "n1", 60000, 300000, 0);
     expect_ok(&script, "report n1 deferred j1 ckpt=1-1 deferral=100000");
     expect_ok(&script, "report n2 deferred j1 ckpt=1-1 deferral=40000");
     assert_int_equal(checkpoint_of(&script, 1)->deferred_ms, 100000);
     assert_int_equal(checkpoint_of(&script, 1)->deadline_ms, script.now_ms + 65000 + 100000);
-    expect_order(&script, "n2", 160000, 300000);
+    expect_order(&script, "n2", 160000, 300000, 100000);
     expect_ok(&script, "report n2 responsive j1 ckpt=1-1");
-    expect_order(&script, "n2", 190000, 300000);
+    expect_order(&script, "n2", 190000, 300000, 100000);
     expect_ok(&script, "report n1 checkpoint_failed j1 ckpt=1-1 reason=write_failed");
     expect_ok(&script, "after 1000");
     expect_ok(&script, "tick");
     expect_ok(&script, "grant 1-1 timeout=60000");
     assert_int_equal(checkpoint_of(&script, 1)->deadline_ms, script.now_ms + 60000);
-    expect_order(&script, "n1", 60000, 200000);
+    expect_order(&script, "n1", 60000, 200000, 0);
     expect_ok(&script, "report n2 deferred j1 ckpt=1-1 attempt=2 deferral=500000");
     assert_int_equal(checkpoint_of(&script, 1)->deferred_ms, 300000);
-    expect_order(&script, "n1", 260000, 200000);
+    expect_order(&script, "n1", 260000, 200000, 200000);
     expect_ok(&script, "report n2 deferred j1 ckpt=1-1 attempt=1 deferral=600000"); /* late */
-    expect_order(&script, "n1", 260000, 200000);
+    expect_order(&script, "n1", 260000, 200000, 200000);
     expect_ok(&script, "after 260001");
     expect_ok(&script, "tick");
     expect_checkpoint(&script, 1, TIMED_OUT);
@@ -386,12 +387,12 @@ static void the_last_safe_slot_hurries_a_checkpoint_that_was_put_off(void **unus
     expect_ok(&script, "decide j1 purpose=walltime");
     assert_int_equal(summary_of(&script).skipped_decisions, 1);
     expect_ok(&script, "report n1 deferred j1 ckpt=1-1 deferral=100000");
-    expect_order(&script, "n1", 160000, 300000);
+    expect_order(&script, "n1", 160000, 300000, 100000);
     expect_ok(&script, "decide j1 purpose=walltime");
     assert_int_equal(summary_of(&script).skipped_decisions, 1);
     assert_true(job_of(&script, "j1")->walltime_asked);
-    expect_order(&script, "n1", 160000, 0); /* begin */
-    expect_order(&script, "n2", 160000, 0);
+    expect_order(&script, "n1", 160000, 0, 100000); /* begin */
+    expect_order(&script, "n2", 160000, 0, 100000);
     expect_ok(&script, "report n1 checkpoint_failed j1 ckpt=1-1 attempt=1 reason=write_failed");
     assert_int_equal(fsm_snapshot_write(script.fsm, script_write, &bytes), 0);
     fsm_free(script.fsm);
@@ -401,7 +402,7 @@ static void the_last_safe_slot_hurries_a_checkpoint_that_was_put_off(void **unus
     expect_ok(&script, "after 1000");
     expect_ok(&script, "tick");
     expect_ok(&script, "grant 1-1 timeout=60000");
-    expect_order(&script, "n1", 60000, 0);
+    expect_order(&script, "n1", 60000, 0, 0);
     script_close(&script);
 }
 
@@ -415,14 +416,14 @@ static void a_deferral_leaves_a_whole_timeout_before_the_walltime(void **unused)
     expect_ok(&script, "register j1 nodes=n1 walltime=100000");
     expect_ok(&script, "request j1");
     expect_ok(&script, "grant 1-1 timeout=60000");
-    expect_order(&script, "n1", 60000, 40000);
+    expect_order(&script, "n1", 60000, 40000, 0);
     expect_ok(&script, "report n1 deferred j1 ckpt=1-1 deferral=90000");
     assert_int_equal(checkpoint_of(&script, 1)->deadline_ms, script.now_ms + 100000);
     expect_ok(&script, "report n1 checkpoint_failed j1 ckpt=1-1 reason=write_failed");
     expect_ok(&script, "after 90000");
     expect_ok(&script, "tick");
     expect_ok(&script, "grant 1-1 timeout=60000");
-    expect_order(&script, "n1", 60000, 0);
+    expect_order(&script, "n1", 60000, 0, 0);
     script_close(&script);
 }
 
