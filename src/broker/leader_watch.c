@@ -10,15 +10,22 @@
 #include "src/broker/broker.h"
 #include "src/broker/evaluator.h"
 
+/* Between two hand-overs for one kind of reason, longer each time. */
+struct leader_watch_pause {
+    uint64_t asked_ms; /* monotonic: the last one; 0: none */
+    uint64_t retry_ms;
+};
+
 struct leader_watch {
     struct broker *broker;
     struct clock_timer *timer;
     /* Monotonic; 0: it is not so. */
     uint64_t leading_since_ms, serving_since_ms, preferred_since_ms;
     uint64_t cycle_ms, cycle_seen_ms; /* the evaluator's last cycle, and when it was new here */
-    uint64_t asked_ms;                /* the last hand-over; 0: none */
-    uint64_t retry_ms;
-    unsigned in_vain; /* hand-overs since it leads and cannot serve */
+    /* Two: a leader that cannot serve does not wait for what it offered while it could. */
+    struct leader_watch_pause offered, needed;
+    uint64_t retry_ms; /* of the last hand-over */
+    unsigned in_vain;  /* hand-overs since it leads and cannot serve */
     bool handing_over;
 };
 _Static_assert((int)LEADER_WATCH_ANSWER_MS > (int)REPLICA_CATCH_UP_MS + (int)REPLICA_TRANSFER_MS,
@@ -51,27 +58,28 @@ static void handed_over(void *data, const struct err *failed, const struct fsm_o
 }
 
 /* Somebody is asked now: the next one not before a while, longer each time. */
-static void asked(struct leader_watch *watch, uint64_t now_ms)
+static void asked(struct leader_watch *watch, struct leader_watch_pause *pause, uint64_t now_ms)
 {
-    if (watch->asked_ms == 0 || now_ms - watch->asked_ms >= 2 * LEADER_WATCH_RETRY_MAX_MS)
-        watch->retry_ms = LEADER_WATCH_RETRY_MS;
+    if (pause->asked_ms == 0 || now_ms - pause->asked_ms >= 2 * LEADER_WATCH_RETRY_MAX_MS)
+        pause->retry_ms = LEADER_WATCH_RETRY_MS;
     else
-        watch->retry_ms = watch->retry_ms * 2 < LEADER_WATCH_RETRY_MAX_MS
-                              ? watch->retry_ms * 2
+        pause->retry_ms = pause->retry_ms * 2 < LEADER_WATCH_RETRY_MAX_MS
+                              ? pause->retry_ms * 2
                               : LEADER_WATCH_RETRY_MAX_MS;
-    watch->asked_ms = now_ms;
+    pause->asked_ms = now_ms;
+    watch->retry_ms = pause->retry_ms;
 }
 
 /* False: not yet. */
-static bool hand_over(struct leader_watch *watch, uint64_t member_id, const char *why,
-                      uint64_t now_ms)
+static bool hand_over(struct leader_watch *watch, struct leader_watch_pause *pause,
+                      uint64_t member_id, const char *why, uint64_t now_ms)
 {
     struct replica *replica = watch->broker->replica;
     struct err err;
 
-    if (watch->handing_over || (watch->asked_ms != 0 && now_ms - watch->asked_ms < watch->retry_ms))
+    if (watch->handing_over || (pause->asked_ms != 0 && now_ms - pause->asked_ms < pause->retry_ms))
         return false;
-    asked(watch, now_ms);
+    asked(watch, pause, now_ms);
     log_warning("transfer", "reason=%s member=%" PRIu64 " text=\"another member is asked to lead\"",
                 why, member_id);
     if (replica_serving(replica)) {
@@ -88,7 +96,7 @@ static void give_up(struct leader_watch *watch, const char *why, uint64_t now_ms
 {
     struct err err;
 
-    asked(watch, now_ms);
+    asked(watch, &watch->needed, now_ms);
     watch->in_vain = 0;
     log_warning("step_down",
                 "reason=%s text=\"nobody took over: this member gives up leading, so that another "
@@ -103,9 +111,9 @@ static void give_up(struct leader_watch *watch, const char *why, uint64_t now_ms
 static void get_rid(struct leader_watch *watch, const char *why, uint64_t now_ms)
 {
     if (watch->in_vain >= LEADER_WATCH_VAIN && !watch->handing_over &&
-        now_ms - watch->asked_ms >= LEADER_WATCH_ANSWER_MS)
+        now_ms - watch->needed.asked_ms >= LEADER_WATCH_ANSWER_MS)
         give_up(watch, why, now_ms);
-    else if (hand_over(watch, 0, why, now_ms))
+    else if (hand_over(watch, &watch->needed, 0, why, now_ms))
         watch->in_vain++;
 }
 
@@ -173,7 +181,7 @@ static void look_at(struct leader_watch *watch, uint64_t now_ms)
         get_rid(watch, late ? "not_ready" : "evaluator_stuck", now_ms);
     else if (for_long(watch->preferred_since_ms, now_ms, LEADER_WATCH_STABLE_MS) &&
              for_long(watch->serving_since_ms, now_ms, LEADER_WATCH_STABLE_MS))
-        (void)hand_over(watch, preferred->id, "preferred_leader", now_ms);
+        (void)hand_over(watch, &watch->offered, preferred->id, "preferred_leader", now_ms);
 }
 
 static void look(void *data)

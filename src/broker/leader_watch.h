@@ -6,8 +6,9 @@
  *          of its term is applied after LEADER_WATCH_READY_MS, or the evaluator ended no cycle for LEADER_WATCH_CYCLES
  *          intervals, at least LEADER_WATCH_CYCLE_MS: any caught-up voter may try. When LEADER_WATCH_VAIN hand-overs have come to
  *          nothing and it still cannot serve, it gives up leading, if another one could be elected (raft/consensus_transfer.c).
- * Shapes   no flapping: between two hand-overs by this process, giving up counts as one, at least LEADER_WATCH_RETRY_MS, twice as long after each, up to
- *          LEADER_WATCH_RETRY_MAX_MS; forgotten after twice that long without one.
+ * Shapes   no flapping: between two hand-overs by this process at least LEADER_WATCH_RETRY_MS, twice as long after each, up to
+ *          LEADER_WATCH_RETRY_MAX_MS; forgotten after twice that long without one. Those to the preferred one and those that are necessary, of
+ *          which giving up is one, are counted apart.
  * Units    milliseconds.
  * Absent   full and hanging disks (disk_watch.h).
  */

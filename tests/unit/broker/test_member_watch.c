@@ -332,6 +332,35 @@ static void giving_up_becomes_rare_when_it_does_not_last(void **state)
     }
 }
 
+/* It led well so far, and had long pauses between its offers. */
+static void offers_to_the_preferred_member_do_not_delay_what_is_necessary(void **state)
+{
+    struct fake *fake = three();
+    struct leader_watch *watch;
+    size_t offers;
+
+    (void)state;
+    fake->config.preferred_leader = (char *)(uintptr_t) "n3";
+    fake->broker.evaluator = (struct evaluator *)(void *)&cycle_ms; /* never looked into */
+    watch = leader_watch_new(&fake->broker);
+    fake_serve(fake);
+    for (cycle_ms = 1; cycle_ms <= 60; cycle_ms++)
+        fake_advance_ms(fake, 30 * 1000);
+    offers = transfers;
+    assert_in_range(offers, 4, 14);
+    for (cycle_ms = 100; transfers == offers; cycle_ms++)
+        fake_advance_ms(fake, LEADER_WATCH_MS); /* one more, so the next one is far away */
+    assert_uint_equal(transferred_to, 3);
+    offers = transfers;
+    fake_advance_ms(fake, LEADER_WATCH_CYCLES * 30 * 1000 + 2 * LEADER_WATCH_MS);
+    assert_uint_equal(transfers, offers + 1);
+    assert_uint_equal(transferred_to, 0);
+    fake_advance_ms(fake, LEADER_WATCH_RETRY_MS);
+    assert_uint_equal(transfers, offers + 2);
+    leader_watch_free(watch);
+    fake_free(fake);
+}
+
 /* Hand-overs to the preferred member are refused as well; this one serves. */
 static void a_leader_that_serves_never_gives_up(void **state)
 {
@@ -408,6 +437,7 @@ int main(void)
         cmocka_unit_test(a_leader_that_cannot_serve_gives_up_when_nobody_takes_over),
         cmocka_unit_test(a_leader_whose_evaluator_is_stuck_gives_up_when_nobody_takes_over),
         cmocka_unit_test(giving_up_becomes_rare_when_it_does_not_last),
+        cmocka_unit_test(offers_to_the_preferred_member_do_not_delay_what_is_necessary),
         cmocka_unit_test(a_leader_that_serves_never_gives_up),
         cmocka_unit_test(a_leader_whose_disk_hangs_or_is_full_hands_over),
         cmocka_unit_test(a_cluster_of_one_keeps_its_leader),
