@@ -159,9 +159,15 @@ static const char repair_disk[] =
     "this member has stopped, the others go on; repair the disk (dmesg), then start it again: what "
     "it refuses then is in the runbook under 'Member with corrupt data'";
 
-void daemon_log_failure(const char *event, const struct config *config, const struct err *err)
+void daemon_log_failure(const char *event, const struct config *config, enum daemon_start start,
+                        const struct err *err)
 {
-    if (err->code == ERR_FULL)
+    if (err->code == ERR_FULL && start != DAEMON_START)
+        log_error(event,
+                  "code=%s text=\"%s\" next=\"free space on the file system of %s, beside that "
+                  "folder (df -h %s), then begin this member again in the same way\"",
+                  err_code_name(err->code), err->text, config->data_dir, config->data_dir);
+    else if (err->code == ERR_FULL)
         log_error(event,
                   "code=%s text=\"%s\" next=\"free space on the file system of %s, beside that "
                   "folder (df -h %s); its reserve is spent already. Its unit starts this member "
@@ -183,7 +189,7 @@ static void daemon_fatal(void *context, const struct err *err)
         _exit(DAEMON_EXIT_REMOVED);
     }
     if (err->code == ERR_FULL || err->code == ERR_DISK)
-        daemon_log_failure("fatal", daemon->broker.config, err);
+        daemon_log_failure("fatal", daemon->broker.config, DAEMON_START, err);
     else
         log_error("fatal", "code=%s text=\"%s\" next=\"%s\"", err_code_name(err->code), err->text,
                   repair_disk);

@@ -33,8 +33,10 @@ enum daemon_start {
 /* Of a process that ends for this reason. */
 int daemon_exit_code(const struct err *err, int otherwise);
 
-/* Logs why a start, or a member, failed. Of a full disk with the next step: the error is the system's, and the unit starts it again. */
-void daemon_log_failure(const char *event, const struct config *config, const struct err *err);
+/* Logs why a start, or a member, failed. Of a full disk with the next step: the error is the system's, and the unit starts it again, unless this
+ * was its first start. */
+void daemon_log_failure(const char *event, const struct config *config, enum daemon_start start,
+                        const struct err *err);
 
 /* Returns when the process should end: 0 after a clean stop, -1 with err when it could not start.
  * flags are used again by SIGHUP. */

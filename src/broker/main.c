@@ -232,7 +232,7 @@ static int run(const struct config *config, const struct options *options)
     fflush(stdout);
     if (daemon_run(config, &options->flags, start, &err) == 0)
         return EXIT_SUCCESS;
-    daemon_log_failure("start_failed", config, &err);
+    daemon_log_failure("start_failed", config, start, &err);
     return daemon_exit_code(&err, EXIT_FAILURE);
 }
 

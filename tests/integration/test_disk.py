@@ -205,6 +205,33 @@ def a_full_disk_is_refused_with_numbers_and_mends_by_itself():
 
 
 @with_own_mounts
+def a_first_start_on_a_full_disk_asks_for_room_and_to_be_begun_again():
+    """There is no reserve yet, and no unit that would start it again."""
+    with Cluster() as cluster:
+        member = cluster.members[2]
+        member.data_dir.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(member.data_dir)], check=True)
+        try:
+            member.start(wait=False)
+            assert member.process.wait(10) == 1
+            (line,) = [line for line in member.log.read_text().splitlines() if "event=start_failed" in line]
+            assert "code=FULL" in line and "No space left" in line, line
+            following = line[line.index("next="):]
+            for word in ("free space", f"df -h {member.data_dir}", "again in the same way"):
+                assert word in following, line
+            assert "reserve" not in following and "unit" not in following, line
+            subprocess.run(["mount", "-o", "remount,size=100m", str(member.data_dir)], check=True)
+            member.started_before = False
+            cluster.start()
+            cluster.debug_check()
+        finally:
+            for other in cluster.members:
+                if other.running():
+                    other.kill()
+            subprocess.run(["umount", "--lazy", str(member.data_dir)], check=True)
+
+
+@with_own_mounts
 def a_member_that_a_full_disk_ends_asks_for_room_and_not_for_a_repair():
     with Cluster() as cluster:
         member = cluster.members[2]
@@ -239,4 +266,5 @@ if __name__ == "__main__":
     sys.exit(tap([damage_anywhere_is_named_with_path_offset_and_next_step,
                   the_end_of_a_log_that_was_taken_away_is_missed_after_a_kill, an_older_copy_of_a_folder_ends_its_member,
                   a_full_disk_is_refused_with_numbers_and_mends_by_itself,
+                  a_first_start_on_a_full_disk_asks_for_room_and_to_be_begun_again,
                   a_member_that_a_full_disk_ends_asks_for_room_and_not_for_a_repair]))
