@@ -496,6 +496,24 @@ static void restore_inputs(struct fsm *fsm, struct checkpoint *checkpoint,
     fsm_checkpoint_set_inputs(checkpoint, basis, record->index, record->term, record->inputs);
 }
 
+/* Without a limit it is of a build that knew none. There other stops than a preemption's had an end as well, which did not count, and an
+ * attempt could go beyond its stop's; it keeps what it was given. */
+static void restore_stop(struct checkpoint *checkpoint,
+                         const Ckpt__Log__V1__CheckpointRecord *record)
+{
+    checkpoint->stop_deadline_ms = record->stop_deadline_ms;
+    checkpoint->stop_limit_ms = record->stop_limit_ms;
+    if (record->stop_deadline_ms == 0 || record->stop_limit_ms != 0)
+        return;
+    if (record->purpose != CKPT__V1__PURPOSE__PURPOSE_PREEMPT) {
+        checkpoint->stop_deadline_ms = 0;
+        return;
+    }
+    checkpoint->stop_deadline_ms = fsm_max(record->stop_deadline_ms, record->deadline_ms);
+    checkpoint->stop_limit_ms =
+        fsm_add(checkpoint->stop_deadline_ms, checkpoint->base_timeout_ms / 2);
+}
+
 static bool restore_checkpoint(struct fsm *fsm, const Ckpt__Log__V1__CheckpointRecord *record)
 {
     struct checkpoint *checkpoint;
@@ -511,9 +529,8 @@ static bool restore_checkpoint(struct fsm *fsm, const Ckpt__Log__V1__CheckpointR
         checkpoint->view.terms =
             (const Ckpt__V1__DecisionTerms *)fsm_message_copy(fsm, &record->terms->base);
     checkpoint->failure_count = record->failure_count;
-    checkpoint->stop_deadline_ms = record->stop_deadline_ms;
-    checkpoint->stop_limit_ms = record->stop_limit_ms;
     checkpoint->base_timeout_ms = record->base_timeout_ms;
+    restore_stop(checkpoint, record);
     checkpoint->bypass_budget = record->bypass_budget;
     checkpoint->hurried = record->hurried;
     checkpoint->expired = record->expired;

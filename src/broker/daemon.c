@@ -115,9 +115,8 @@ static void daemon_filling(void *context)
     if (status.vote_withheld_from != 0 && !daemon->vote_withheld_told)
         log_warning(
             "vote_withheld",
-            "from=%s text=\"begun on an empty folder, and %s has more: without a leader, start "
-            "the other members (runbook: No leader)\"",
-            daemon_member_name(daemon, status.vote_withheld_from),
+            "from=%s text=\"begun on an empty folder and not filled: without a leader, start the "
+            "other members (runbook: No leader)\"",
             daemon_member_name(daemon, status.vote_withheld_from));
     daemon->vote_withheld_told |= status.vote_withheld_from != 0;
 }
