@@ -86,11 +86,6 @@ static uint64_t budget_of(const struct fsm_target *target)
                : left;
 }
 
-static bool has_deadline(const struct fsm_checkpoint *checkpoint)
-{
-    return checkpoint->purpose == PURPOSE(WALLTIME) || checkpoint->purpose == PURPOSE(PREEMPT);
-}
-
 static void check_sum(struct world *world, const struct fsm *fsm, const struct fsm_target *target)
 {
     uint64_t sum = 0;
@@ -115,6 +110,7 @@ void destinations_event(struct world *world, const struct fsm *fsm, const Ckpt__
 {
     const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fsm, event->checkpoint_id);
     const struct world_job *job = job_find(world, event->allocation_id);
+    bool counts;
 
     if (event->kind != CKPT__V1__EVENT_KIND__EVENT_KIND_CHECKPOINT_STATE || checkpoint == NULL ||
         job == NULL)
@@ -123,9 +119,9 @@ void destinations_event(struct world *world, const struct fsm *fsm, const Ckpt__
         created(world, fsm, event);
     if (event->new_state != CHECKPOINT(DISPATCHED))
         return;
-    world->destinations->counted[job - world->jobs] =
-        has_deadline(checkpoint) ? 0 : event->checkpoint_id;
-    if (!has_deadline(checkpoint) && checkpoint->target_slot < WORLD_TARGETS_MAX)
+    counts = !grants_has_deadline(fsm, checkpoint);
+    world->destinations->counted[job - world->jobs] = counts ? event->checkpoint_id : 0;
+    if (counts && checkpoint->target_slot < WORLD_TARGETS_MAX)
         world->destinations->dispatched |= UINT32_C(1) << checkpoint->target_slot;
 }
 

@@ -99,14 +99,18 @@ static void resumed_note(struct world *world, const struct fsm *fsm, unsigned nu
                         saved_gpu_ms);
 }
 
-/* What was for the last safe slot may be a migration's by now, and is as late as before. */
-static bool has_deadline(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint)
+/* What was for the last safe slot is a stopping request's as soon as one meets it, and as late as before. */
+bool grants_has_deadline(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint)
 {
     const struct fsm_allocation *allocation = fsm_allocation_at(fsm, checkpoint->allocation_slot);
 
-    return fsm_grant_urgent(checkpoint) &&
-           (checkpoint->purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT ||
-            (allocation != NULL && allocation->walltime_ms != 0));
+    if (!fsm_grant_urgent(checkpoint))
+        return false;
+    if (checkpoint->purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT)
+        return true;
+    return allocation != NULL && allocation->walltime_ms != 0 &&
+           (checkpoint->purpose == CKPT__V1__PURPOSE__PURPOSE_WALLTIME ||
+            checkpoint->after != CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE);
 }
 
 /* The leader chose among all that waited since the destination is back. One that was held, or a budget that changed, may have been otherwise
@@ -118,7 +122,7 @@ static void order_check(struct world *world, const struct fsm *fsm, unsigned num
     const struct fsm_checkpoint *granted = fsm_checkpoint_find(fsm, checkpoint_id);
     const struct resumed *own = &checks->jobs[number];
 
-    if (granted == NULL || has_deadline(fsm, granted))
+    if (granted == NULL || grants_has_deadline(fsm, granted))
         return;
     for (unsigned job = 0; job < world->job_count; job++) {
         const struct resumed *other = &checks->jobs[job];
