@@ -69,6 +69,7 @@ static bool victim_keep(struct fsm *fsm, struct allocation *allocation, const ui
 static void victim_shrink(struct fsm *fsm, struct allocation *allocation, const uint32_t *leaving,
                           uint32_t count, struct fsm_outcome *asked)
 {
+    struct checkpoint *active;
     bool first;
 
     if (allocation->view.next_count == 0)
@@ -76,6 +77,9 @@ static void victim_shrink(struct fsm *fsm, struct allocation *allocation, const 
     else
         first = fsm_target_slot(fsm, allocation->view.target_slot)->view.available;
     asked->checkpoint_id = first ? allocation->view.active_checkpoint_id : 0;
+    active = first ? fsm_checkpoint_active(fsm, allocation) : NULL;
+    if (active != NULL && fsm_checkpoint_writes(active))
+        fsm_checkpoint_begin_stop(fsm, active, active->view.deadline_ms);
     if (!first)
         fsm_scale_done(fsm, allocation, CKPT__V1__REASON__REASON_SCALED_WITHOUT_CHECKPOINT);
 }
@@ -145,6 +149,7 @@ static void victim_take(struct fsm *fsm, struct preemption *preemption,
     uint32_t place = view->victim_count;
     struct fsm_preemption_victim *victim = &view->victims[place];
     struct allocation *allocation = fsm_allocation_slot(fsm, choice->slot);
+    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
     struct fsm_outcome asked = {.status = FSM_OK};
 
     CHECK(place < FSM_VICTIMS_MAX);
@@ -154,6 +159,8 @@ static void victim_take(struct fsm *fsm, struct preemption *preemption,
     victim_fill(fsm, search, allocation, missing, victim);
     view->victim_count++;
     allocation->view.preemption_id = view->id;
+    if (active != NULL) /* whoever waited for it has lost it */
+        active->stop_deadline_ms = 0;
     victim_announce(fsm, preemption, allocation);
     if (choice->shrinks) {
         victim_shrink(fsm, allocation, victim->node_slots, victim->node_count, &asked);

@@ -198,18 +198,29 @@ void fsm_checkpoint_stop_until(struct checkpoint *checkpoint, uint64_t deadline_
             fsm_max(checkpoint->stop_deadline_ms, fsm_min(deadline_ms, checkpoint->stop_limit_ms));
 }
 
-/* L4: from now on all that it takes to stop a victim ends within one and a half timeouts and what is put off, in however many attempts, and
- * however late a node's first word of them is. */
-static void checkpoint_begin_stop(const struct fsm *fsm, struct checkpoint *checkpoint,
-                                  uint64_t deadline_ms)
+/* L4: from now on all that it takes until a victim stops, or nodes leave it, ends within one and a half timeouts and what is put off, in
+ * however many attempts, and however late a node's first word of them is. One that has begun goes on, whatever else it becomes. */
+void fsm_checkpoint_begin_stop(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t deadline_ms)
 {
-    const struct fsm_checkpoint *view = &checkpoint->view;
+    struct fsm_checkpoint *view = &checkpoint->view;
 
-    CHECK(view->purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT);
+    CHECK(fsm_checkpoint_writes(checkpoint));
+    if (checkpoint->stop_deadline_ms != 0)
+        return;
     checkpoint->stop_limit_ms = fsm->now_ms + checkpoint->base_timeout_ms +
                                 checkpoint->base_timeout_ms / 2 +
                                 (view->deferred_ms - view->deferred_before_ms);
     checkpoint->stop_deadline_ms = fsm_min(deadline_ms, checkpoint->stop_limit_ms);
+    view->deadline_ms = fsm_min(view->deadline_ms, checkpoint->stop_deadline_ms);
+    fsm_checkpoint_arm(fsm, checkpoint);
+}
+
+/* A victim's that stops or shrinks. */
+static bool checkpoint_awaited(const struct checkpoint *checkpoint,
+                               const struct allocation *allocation)
+{
+    return checkpoint->view.purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT ||
+           allocation->view.preemption_id != 0;
 }
 
 static bool checkpoint_urgent(Ckpt__V1__Purpose purpose)
@@ -274,11 +285,8 @@ static void checkpoint_upgrade(struct fsm *fsm, struct checkpoint *checkpoint,
     checkpoint->view.priority_gpu_ms_per_gb =
         fsm_max(checkpoint->view.priority_gpu_ms_per_gb, checkpoint_priority(ask));
     checkpoint_skip_backoff(fsm, checkpoint, ask);
-    if (ask->purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT && fsm_checkpoint_writes(checkpoint)) {
-        checkpoint_begin_stop(fsm, checkpoint, checkpoint->view.deadline_ms);
-        checkpoint->view.deadline_ms = checkpoint->stop_deadline_ms;
-        fsm_checkpoint_arm(fsm, checkpoint);
-    }
+    if (ask->purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT && fsm_checkpoint_writes(checkpoint))
+        fsm_checkpoint_begin_stop(fsm, checkpoint, checkpoint->view.deadline_ms);
     fsm_allocation_changed(fsm, fsm_allocation_look(fsm, checkpoint->view.allocation_slot));
 }
 
@@ -436,8 +444,8 @@ void fsm_checkpoint_dispatch(struct fsm *fsm, struct checkpoint *checkpoint,
     checkpoint_allow_deferral(fsm, checkpoint, allocation);
     view->deadline_ms = fsm->now_ms + 1; /* at the least: its stop may be over */
     fsm_checkpoint_move(fsm, checkpoint, STATE(DISPATCHED), CKPT__V1__REASON__REASON_NONE);
-    if (view->purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT && checkpoint->stop_deadline_ms == 0)
-        checkpoint_begin_stop(fsm, checkpoint, fsm->now_ms + timeout_ms);
+    if (checkpoint_awaited(checkpoint, allocation))
+        fsm_checkpoint_begin_stop(fsm, checkpoint, fsm->now_ms + timeout_ms);
     fsm_checkpoint_give_until(fsm, checkpoint, fsm->now_ms + timeout_ms);
     fsm_allocation_changed(fsm, allocation);
 }

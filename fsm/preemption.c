@@ -331,7 +331,6 @@ static void victim_turn_back(struct fsm *fsm, struct allocation *allocation)
     active->view.priority_gpu_ms_per_gb =
         (uint64_t)((__uint128_t)fsm_min(active->view.recompute_saved_gpu_ms, UINT32_MAX) *
                    1000000000 / fsm_max(allocation->view.size_estimate_bytes, 1));
-    active->stop_deadline_ms = 0;
     allocation->preemptor_class = 0;
     fsm_allocation_move(fsm, allocation, ENDS(RUNNING),
                         CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE);
@@ -348,9 +347,12 @@ static void victim_withdraw(struct fsm *fsm, struct fsm_preemption_victim *victi
                             struct allocation *allocation)
 {
     bool shrinks = victim->state == VICTIM(SHRINKING);
+    struct checkpoint *active = fsm_checkpoint_active(fsm, allocation);
 
     victim_set(fsm, victim, VICTIM(WITHDRAWN));
     allocation->view.preemption_id = 0;
+    if (active != NULL) /* nobody waits for it any more */
+        active->stop_deadline_ms = 0;
     if (shrinks)
         fsm_scale_undo(fsm, allocation);
     else

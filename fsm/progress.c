@@ -220,7 +220,8 @@ void fsm_checkpoint_attempt_failed(struct fsm *fsm, struct checkpoint *checkpoin
                              : BACKOFF_DOUBLINGS_MAX;
     uint64_t retry_at_ms = fsm->now_ms + (fsm->policy.retry_backoff_ms << doublings);
     bool preempts = checkpoint->view.purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT;
-    bool too_late = preempts && retry_at_ms >= checkpoint->stop_deadline_ms;
+    bool too_late =
+        checkpoint->stop_deadline_ms != 0 && retry_at_ms >= checkpoint->stop_deadline_ms;
     bool whole = allocation->exited_count == 0; /* else no attempt can complete */
 
     CHECK(fsm_checkpoint_writes(checkpoint));

@@ -92,7 +92,7 @@ struct checkpoint {
     struct timer timer;
     struct fsm_shard *shards;
     struct inputs *inputs;
-    uint64_t stop_deadline_ms; /* PREEMPT: no attempt goes beyond; 0: not dispatched yet */
+    uint64_t stop_deadline_ms; /* of a victim: no attempt goes beyond; 0: none, or not dispatched */
     uint64_t stop_limit_ms;    /* nor does that go beyond this, but for deferrals (L4) */
     uint64_t base_timeout_ms;  /* before the extension and deferrals */
     uint64_t collect_at_ms;    /* terminal: when it expires; 0: kept */
@@ -598,6 +598,8 @@ const struct checkpoint *fsm_checkpoint_look_active(const struct fsm *fsm,
                                                     const struct allocation *allocation);
 void fsm_checkpoint_arm(struct fsm *fsm, struct checkpoint *checkpoint);
 void fsm_checkpoint_give_until(struct fsm *fsm, struct checkpoint *checkpoint,
+                               uint64_t deadline_ms);
+void fsm_checkpoint_begin_stop(struct fsm *fsm, struct checkpoint *checkpoint,
                                uint64_t deadline_ms);
 void fsm_checkpoint_stop_until(struct checkpoint *checkpoint, uint64_t deadline_ms);
 void fsm_checkpoint_link(struct fsm *fsm, struct checkpoint *checkpoint); /* into the active list */

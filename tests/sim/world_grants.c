@@ -35,7 +35,7 @@ struct attempt_seen {
     uint64_t timeout_ms;
 };
 
-/* One that stops a victim: since the outage that paused it last, since the victim was taken last. */
+/* One that stops or shrinks a victim: since the outage that paused it last, since the victim was taken last. */
 struct stop {
     uint64_t
         taken_ms; /* of the state's clock, as all of these; before, it may have been to go on */
@@ -144,12 +144,24 @@ static void order_check(struct world *world, const struct fsm *fsm, unsigned num
     }
 }
 
+/* A preemption takes the job, or it is to stop, or goes on. That one which shrinks for a preemption is to stop for another reason gives it
+ * no more time: who waits, waits still. */
+static bool stop_begins_anew(const struct fsm *fsm, const Ckpt__V1__Event *event)
+{
+    const struct fsm_allocation *allocation = fsm_allocation_find(fsm, event->allocation_id);
+
+    if (event->kind != EVENT(ALLOCATION_STATE))
+        return event->kind == EVENT(PREEMPTION);
+    return event->new_state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP ||
+           allocation == NULL || allocation->preemption_id == 0;
+}
+
 void grants_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event)
 {
     const struct world_job *job = job_find(world, event->allocation_id);
     struct resumed *resumed;
 
-    if (event->kind == EVENT(ALLOCATION_STATE) && job != NULL)
+    if (job != NULL && stop_begins_anew(fsm, event))
         world->grants->stops[job - world->jobs] = (struct stop){.taken_ms = event->at_ms};
     if (event->kind != EVENT(CHECKPOINT_STATE) || job == NULL)
         return;
@@ -183,8 +195,8 @@ static void stop_check(struct world *world, const struct fsm *fsm, unsigned numb
         (checkpoint->state != CHECKPOINT(DISPATCHED) && checkpoint->state != CHECKPOINT(WRITING)))
         return;
     timeout_ms = attempt_timeout_ms(&world->grants->attempts[number], checkpoint);
-    if (checkpoint->purpose != CKPT__V1__PURPOSE__PURPOSE_PREEMPT)
-        return;
+    if (checkpoint->purpose != CKPT__V1__PURPOSE__PURPOSE_PREEMPT && allocation->preemption_id == 0)
+        return; /* a preemption waits for no other one */
     if (stop->id != checkpoint->id || stop->paused != checkpoint->paused_count)
         *stop = (struct stop){stop->taken_ms,
                               checkpoint->id,
@@ -198,7 +210,7 @@ static void stop_check(struct world *world, const struct fsm *fsm, unsigned numb
     if (checkpoint->deadline_ms > stop->begins_ms + most_ms &&
         checkpoint->deadline_ms > checkpoint->dispatched_at_ms + 1) /* too late, and ends at once */
         world_violation(world, "L4",
-                        "checkpoint %" PRIx64 " stops %s since %" PRIu64
+                        "checkpoint %" PRIx64 " stops or shrinks %s since %" PRIu64
                         " ms, attempt %u may last %" PRIu64 " ms from then, of %" PRIu64,
                         checkpoint->id, allocation->id, stop->begins_ms, checkpoint->attempt,
                         checkpoint->deadline_ms - stop->begins_ms, most_ms);

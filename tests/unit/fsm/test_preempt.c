@@ -187,6 +187,137 @@ static void a_checkpoint_that_becomes_a_stop_is_ended_in_time(void **unused)
     script_close(&script);
 }
 
+/* For so long from now on, and no longer, nothing of elastic leaves. */
+static void expect_leaves_after(struct script *script, unsigned ms)
+{
+    expect_ok(script, "after %u", ms - 1);
+    expect_ok(script, "tick");
+    assert_false(job_of(script, "elastic")->leaving);
+    expect_ok(script, "after 1");
+    expect_ok(script, "tick");
+    assert_true(job_of(script, "elastic")->leaving);
+    fsm_check(script->fsm, script_violation, script);
+}
+
+/* L4: as of one that stops */
+static void a_victim_that_shrinks_late_leaves_in_time(void **unused)
+{
+    for (int i = 0; i < 3; i++) {
+        struct script script;
+
+        (void)unused;
+        script_start(&script);
+        expect_ok(&script, "register elastic nodes=n1,n2 min=1 max=4 class=3 borrowed home=ml");
+        expect_ok(&script, "preempt reason=reclaim home=ml need=1");
+        expect_ok(&script, "grant 1-1 timeout=600000");
+        expect_ok(&script, "after 599000");
+        expect_ok(&script, "report n1 started elastic ckpt=1-1");
+        if (i >= 1)
+            expect_ok(&script, "report n1 responsive elastic ckpt=1-1");
+        if (i >= 2)
+            expect_ok(&script, "report n1 deferred elastic ckpt=1-1 deferral=300000");
+        expect_leaves_after(&script, i < 2 ? 301000 : 601000);
+        script_close(&script);
+    }
+}
+
+/* L4: the second attempt has what the first one left, and there is no third. */
+static void attempts_of_one_that_shrinks_share_the_first_ones_time(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register elastic nodes=n1,n2 min=1 max=4 class=3 borrowed home=ml");
+    expect_ok(&script, "preempt reason=reclaim home=ml need=1");
+    expect_ok(&script, "grant 1-1 timeout=600000");
+    expect_ok(&script, "after 500000");
+    expect_ok(&script, "report n1 checkpoint_failed elastic ckpt=1-1 reason=write_failed");
+    expect_ok(&script, "after 5000");
+    expect_ok(&script, "tick");
+    expect_ok(&script, "grant 1-1 timeout=600000");
+    expect_leaves_after(&script, 95000);
+    script_close(&script);
+}
+
+/* ... nor is one begun that would have no time. */
+static void one_that_shrinks_is_asked_no_more_when_its_time_is_over(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register elastic nodes=n1,n2 min=1 max=4 class=3 borrowed home=ml");
+    expect_ok(&script, "preempt reason=reclaim home=ml need=1");
+    expect_ok(&script, "grant 1-1 timeout=600000");
+    expect_ok(&script, "after 599000");
+    expect_ok(&script, "report n1 checkpoint_failed elastic ckpt=1-1 reason=write_failed");
+    expect_checkpoint(&script, 1, FAILED);
+    assert_true(job_of(&script, "elastic")->leaving);
+    script_close(&script);
+}
+
+/* L4: from when a preemption waits for it, be it one that goes on (0) or that shrinks it anyway (1) */
+static void a_checkpoint_that_shrinks_a_victim_from_now_on_ends_in_time(void **unused)
+{
+    for (int i = 0; i < 2; i++) {
+        struct script script;
+
+        (void)unused;
+        script_start(&script);
+        expect_ok(&script, "register elastic nodes=n1,n2 min=1 max=4 class=3 borrowed home=ml");
+        expect_ok(&script, i == 0 ? "request elastic" : "update elastic nodes=n2");
+        expect_ok(&script, "grant 1-1 timeout=600000");
+        expect_ok(&script, "after 550000");
+        expect_ok(&script, "preempt reason=reclaim home=ml need=1");
+        expect_ok(&script, "after 49000");
+        expect_ok(&script, "report n1 started elastic ckpt=1-1");
+        expect_ok(&script, "report n1 responsive elastic ckpt=1-1");
+        expect_leaves_after(&script, 851000);
+        script_close(&script);
+    }
+}
+
+/* Nobody waits: the user's own has all of its attempts, and each its time. */
+static void a_job_that_shrinks_by_itself_has_its_time(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register elastic nodes=n1,n2 min=1 max=4 class=3 borrowed home=ml");
+    expect_ok(&script, "update elastic nodes=n2");
+    expect_ok(&script, "grant 1-1 timeout=600000");
+    expect_ok(&script, "after 599000");
+    expect_ok(&script, "report n1 started elastic ckpt=1-1");
+    expect_ok(&script, "report n1 responsive elastic ckpt=1-1");
+    expect_leaves_after(&script, 905000);
+    script_close(&script);
+}
+
+/* L4: the one that shrank it has lost it, and what stops it for another one begins then. */
+static void a_victim_that_shrank_has_the_time_of_one_that_stops(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register elastic nodes=n1,n2 min=1 max=4 class=3 borrowed home=ml");
+    expect_ok(&script, "preempt reason=reclaim home=ml need=1");
+    expect_ok(&script, "grant 1-1 timeout=600000");
+    expect_ok(&script, "after 500000");
+    expect_ok(&script, "report n1 checkpoint_failed elastic ckpt=1-1 reason=write_failed");
+    expect_ok(&script, "preempt class=5 need=2");
+    expect_ok(&script, "grant 1-1 timeout=600000");
+    expect_ok(&script, "after 599999");
+    expect_ok(&script, "tick");
+    expect_checkpoint(&script, 1, DISPATCHED);
+    expect_ok(&script, "after 1");
+    expect_ok(&script, "tick");
+    expect_checkpoint(&script, 1, TIMED_OUT);
+    script_close(&script);
+}
+
 /* P-041, decision 5: SIGTERM, then the end that policy and earlier checkpoints allow */
 static void an_unresponsive_victim_fails_unless_it_can_go_on(void **unused)
 {
@@ -449,6 +580,12 @@ int main(void)
         cmocka_unit_test(a_victim_that_is_asked_late_is_ended_in_time),
         cmocka_unit_test(attempts_of_a_stop_share_the_first_ones_time),
         cmocka_unit_test(a_checkpoint_that_becomes_a_stop_is_ended_in_time),
+        cmocka_unit_test(a_victim_that_shrinks_late_leaves_in_time),
+        cmocka_unit_test(attempts_of_one_that_shrinks_share_the_first_ones_time),
+        cmocka_unit_test(one_that_shrinks_is_asked_no_more_when_its_time_is_over),
+        cmocka_unit_test(a_checkpoint_that_shrinks_a_victim_from_now_on_ends_in_time),
+        cmocka_unit_test(a_job_that_shrinks_by_itself_has_its_time),
+        cmocka_unit_test(a_victim_that_shrank_has_the_time_of_one_that_stops),
         cmocka_unit_test(an_unresponsive_victim_fails_unless_it_can_go_on),
         cmocka_unit_test(one_larger_is_preferred_to_many_smaller),
         cmocka_unit_test(a_set_of_at_most_max_victims_covers_the_need),
