@@ -359,11 +359,6 @@ static uint64_t on_last_index(void *context)
     return raft_last_index(&((struct consensus *)context)->raft);
 }
 
-static bool on_pair(void *context, uint64_t peer)
-{
-    return safety_pair(&((struct consensus *)context)->safety, peer);
-}
-
 static int on_adopt(void *context, uint64_t incarnation)
 {
     struct consensus *consensus = context;
@@ -387,7 +382,6 @@ static void parts_init(struct consensus *consensus)
                                       .inbound_lost = core_on_inbound_lost,
                                       .outbound_lost = core_on_outbound_lost,
                                       .last_index = on_last_index,
-                                      .pair = on_pair,
                                       .adopt = on_adopt};
 
     list_init(&consensus->deferred);

@@ -122,8 +122,7 @@ void core_on_hello(void *context, const struct frame_hello *hello,
         return;
     }
     if (!hello->probe)
-        safety_greeted(&consensus->safety, hello->from, hello->last_index,
-                       hello->pair && hello->heard == consensus->transport.begun);
+        safety_greeted(&consensus->safety, hello->from, hello->last_index);
     if (hello->probe || (known != NULL && strcmp(known->address, hello->address) == 0))
         return;
     if (known == NULL && membership_find(&consensus->raft.configuration, hello->from) == NULL)

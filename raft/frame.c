@@ -85,8 +85,6 @@ static void hello_encode(struct buf *buf, const struct frame_hello *hello)
     text_encode(buf, hello->contact);
     buf_put(buf, hello->begun, 8);
     buf_put(buf, hello->heard, 8);
-    if (hello->pair)
-        buf_put(buf, 1, 1);
 }
 
 static void reply_encode(struct buf *buf, const struct frame_hello_reply *reply)
@@ -389,7 +387,6 @@ static int hello_decode(struct bytes_reader *reader, struct frame_hello *hello)
     hello->tells_heard = !reader->failed && reader->left >= 16;
     hello->begun = hello->tells_heard ? reader_get(reader, 8) : 0;
     hello->heard = hello->tells_heard ? reader_get(reader, 8) : 0;
-    hello->pair = !reader->failed && reader->left > 0 && reader_get(reader, 1) != 0;
     return reader->failed || hello->from == 0 || !id_valid(hello->name) || hello->address[0] == '\0'
                ? -1
                : 0;

@@ -56,7 +56,6 @@ struct frame_hello {
     bool tells_heard;                      /* the two that follow are there: the build knows them */
     uint64_t begun; /* S17: names the sender's life while it is being filled; else 0 */
     uint64_t heard; /* what the last hello that the sender has read of `to` said of that */
-    bool pair;      /* S17: they are all members, see safety_pair(); older builds say nothing */
 };
 
 /* Append only. */

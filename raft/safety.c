@@ -68,26 +68,12 @@ static bool vote_is_blank(const struct safety *safety, const struct raft_request
            vote->last_log_index > safety->origin;
 }
 
-/* S17: the configuration in use must be committed: under one that is not, others may have gone on without us. And nobody else may be in it:
- * a learner may have become a voter with the other one's help alone. */
-bool safety_pair(const struct safety *safety, uint64_t peer)
-{
-    const struct raft *raft = safety->raft;
-    const struct raft_server *self = membership_find(&raft->configuration, raft->id);
-    const struct raft_server *other = membership_find(&raft->configuration, peer);
-
-    return raft->configuration.n == 2 && peer != raft->id && self != NULL && other != NULL &&
-           self->role == RAFT_VOTER && other->role == RAFT_VOTER &&
-           raft->configuration_uncommitted_index == 0 && !safety_installing(raft) &&
-           !blank_and_filling(safety);
-}
-
-/* S17: a vote of ours may count for more than what we hold. Not where the candidate holds whatever our former self may have acknowledged. */
+/* S17: a vote of ours may count for more than what we hold. */
 static bool vote_withheld(struct safety *safety, const struct raft_message *message)
 {
     const struct raft *raft = safety->raft;
 
-    if (!safety_rule(17) || message->server_id == safety->pair ||
+    if (!safety_rule(17) ||
         (!vote_is_blank(safety, &message->request_vote) && !blank_and_filling(safety)))
         return false;
     if (safety->withheld_from == 0 &&
@@ -116,14 +102,10 @@ static void progress_clamp(struct raft_progress *progress, uint64_t last_index)
 
 /* S17 on the other side: what was heard of this peer may have been said by the former self of one that was begun anew. It counts no more
  * than the peer's log reaches, and what of it lies unread goes with its connection (transport.c, in_adopt). */
-void safety_greeted(struct safety *safety, uint64_t peer, uint64_t last_index, bool pair)
+void safety_greeted(struct safety *safety, uint64_t peer, uint64_t last_index)
 {
     struct raft *raft = safety->raft;
 
-    if (pair)
-        safety->pair = peer;
-    else if (safety->pair == peer)
-        safety->pair = 0;
     if (!safety_rule(17))
         return;
     for (size_t i = 0; i < CONSENSUS_MEMBERS_MAX; i++)

@@ -55,7 +55,6 @@ struct safety {
     int (*filled)(
         void *context); /* makes durable that it is blank no more; not 0: failed, and told */
     void *filled_context;
-    uint64_t pair;              /* the peer for which safety_pair() holds; 0: none */
     uint64_t withheld_from;     /* who was refused a vote first while nobody led; 0: nobody */
     struct frame_log_end asked; /* S17: of the candidate that was heard last */
     bool leader_gone;           /* S9: its connection is dead */
@@ -79,11 +78,8 @@ bool safety_send(const struct safety *safety, struct raft_message *message);
 bool safety_may_tick(const struct safety *safety);
 /* The connection of the last known leader has ended, or it has said nothing for an election timeout: an election disturbs nobody. */
 bool safety_leader_lost(const struct safety *safety);
-/* S17: a peer has said hello, with a log that ends there. Pair: safety_pair() holds on its side, and it has heard of this life of ours. */
-void safety_greeted(struct safety *safety, uint64_t peer, uint64_t last_index, bool pair);
-/* S17: this member and the peer are all there are, and both were needed for whatever was committed: it is all in this log, also what a
- * former self of the peer had acknowledged. */
-bool safety_pair(const struct safety *safety, uint64_t peer);
+/* S17: a peer has said hello, with a log that ends there. */
+void safety_greeted(struct safety *safety, uint64_t peer, uint64_t last_index);
 /* This member leads: what it has is what counts. */
 void safety_elected(struct safety *safety);
 void safety_replay(struct safety *safety);

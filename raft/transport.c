@@ -122,7 +122,6 @@ static void out_opened(void *data)
     hello.hello.tells_heard = true;
     hello.hello.begun = transport->begun;
     hello.hello.heard = peer->begun;
-    hello.hello.pair = transport->events.pair(transport->events.context, peer->member.id);
     peer->told = peer->begun;
     peer->out_ready = true;
     frame_send(transport, peer->out, &hello);

@@ -56,9 +56,8 @@ struct transport_events {
     void (*greeted)(void *context, uint64_t peer);      /* it has dialled us */
     void (*inbound_lost)(void *context, uint64_t peer); /* and that connection is gone */
     void (*outbound_lost)(void *context, uint64_t peer);
-    /* For the hello: the end of the own log; whether this member and the peer are all there are (safety_pair()). */
+    /* Of the own log, for the hello. */
     uint64_t (*last_index)(void *context);
-    bool (*pair)(void *context, uint64_t peer);
     /* A member without an incarnation was greeted by one that has it. -1: it cannot be kept. */
     int (*adopt)(void *context, uint64_t incarnation);
 };

@@ -212,7 +212,7 @@ static void hook_members(void *context)
     struct cluster_node *node = context;
     struct consensus_status status;
 
-    if (node->consensus == NULL)
+    if (node->consensus == NULL || node->cluster->lists_differ)
         return; /* still opening */
     consensus_get_status(node->consensus, &status);
     if (status.change_index == 0 && status.configuration_index != 0)

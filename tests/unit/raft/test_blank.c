@@ -306,78 +306,87 @@ static void a_snapshot_for_its_former_self_does_not_fill_a_voter_that_joined_aga
     cluster_free(cluster);
 }
 
-/* Two were begun together, and the first that led was cut off before the other one had anything of it. Whatever was committed needed
- * both, so what the one holds is all: it has the other one's vote, which nobody else can have had. */
-static void two_elect_again_when_the_first_leader_had_reached_nobody(void **state)
+/* The price of that: of two that were begun together, the first one that leads is cut off before the other one has anything of it. They
+ * wait for each other and say so. Nothing can have been committed: begun once more, both of them, they go on. */
+static void two_wait_when_the_first_leader_had_reached_nobody(void **state)
 {
-    (void)state;
-    for (unsigned restarts = 0; restarts < 2; restarts++) {
-        struct cluster *cluster = cluster_new_with(17 + restarts, 2, 2);
-        unsigned leader, other;
-
-        cluster_start(cluster, 0, true);
-        cluster_start(cluster, 1, true);
-        while (cluster_leader(cluster) < 0)
-            cluster_step(cluster);
-        leader = (unsigned)cluster_leader(cluster), other = 1 - leader;
-        cluster_isolate(cluster, other, false);
-        cluster_run(cluster, 2 * SECOND_US);
-        assert_int_equal(cluster_leader(cluster), -1);
-        assert_uint_equal(status_of(cluster, leader).last_index, 2);
-        assert_uint_equal(status_of(cluster, other).last_index, 1);
-        sim_reset_connections(cluster->sim, 0, 1); /* with what is under way */
-        for (unsigned i = 0; i < 2 && restarts > 0; i++) {
-            cluster_kill(cluster, i);
-            cluster_start(cluster, i, false);
-        }
-        cluster_isolate(cluster, other, true);
-        assert_true(cluster_run_until_leader(cluster, 5 * SECOND_US));
-        assert_int_equal(cluster_leader(cluster), (int)leader);
-        cluster_propose_many(cluster, 5);
-        assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
-        assert_false(status_of(cluster, other).filling);
-        cluster_free(cluster);
-    }
-}
-
-/* Nor must one of two that is being filled anew wait for ever when its leader had to begin again. */
-static void one_of_two_that_is_being_filled_helps_its_leader_again(void **state)
-{
-    struct cluster *cluster = cluster_up(19, 2, 2);
-    unsigned leader = (unsigned)cluster_leader(cluster), wiped = 1 - leader;
-    uint64_t acknowledged;
+    struct cluster *cluster = cluster_new_with(17, 2, 2);
+    unsigned leader, other;
 
     (void)state;
-    cluster->entry_bytes_max = 60000;
-    cluster_propose_many(cluster, 60);
-    assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
-    acknowledged = cluster->acknowledged_index;
-    for (unsigned i = 0; i < 2; i++) /* who knows it would refuse it */
-        cluster_kill(cluster, i);
-    sim_wipe(cluster->sim, wiped);
-    cluster_start(cluster, leader, false);
-    cluster_start(cluster, wiped, true);
-    for (unsigned i = 0; i < 100000 && status_of(cluster, wiped).last_index == 1; i++)
+    cluster_start(cluster, 0, true);
+    cluster_start(cluster, 1, true);
+    while (cluster_leader(cluster) < 0)
         cluster_step(cluster);
-    assert_int_equal(cluster_leader(cluster), (int)leader);
-    cluster_kill(cluster, leader);
-    assert_true(status_of(cluster, wiped).filling);
-    assert_true(status_of(cluster, wiped).last_index < acknowledged);
-    cluster_start(cluster, leader, false);
-    assert_true(cluster_run_until_equal(cluster, 20 * SECOND_US));
-    assert_true(cluster->nodes[wiped].state.index >= acknowledged);
+    leader = (unsigned)cluster_leader(cluster), other = 1 - leader;
+    cluster_isolate(cluster, other, false);
+    cluster_run(cluster, 2 * SECOND_US);
+    assert_int_equal(cluster_leader(cluster), -1);
+    assert_uint_equal(status_of(cluster, leader).last_index, 2);
+    assert_uint_equal(status_of(cluster, other).last_index, 1);
+    sim_reset_connections(cluster->sim, 0, 1); /* with what is under way */
+    cluster_isolate(cluster, other, true);
+    cluster_run(cluster, 10 * SECOND_US);
+    assert_int_equal(cluster_leader(cluster), -1);
+    assert_uint_equal(status_of(cluster, other).vote_withheld_from, leader + 1);
+    for (unsigned i = 0; i < 2; i++) {
+        cluster_kill(cluster, i);
+        sim_wipe(cluster->sim, i);
+    }
+    cluster_start(cluster, 0, true);
+    cluster_start(cluster, 1, true);
+    assert_true(cluster_run_until_leader(cluster, 5 * SECOND_US));
+    cluster_propose_many(cluster, 5);
+    assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
+    assert_false(status_of(cluster, other).filling);
     cluster_free(cluster);
 }
 
-/* But the candidate says who is a member, not the list that the other one was begun anew with: here a third one holds the rest. */
+/* One of two voters, `late`, lags, and `wiped` and `third` had acknowledged what it lacks. The second is begun anew with this list (NULL:
+ * the founders'), the third is down: whatever the two hold of who is a member, they elect nobody. */
+static void one_begun_anew_helps_nobody(struct cluster *cluster, unsigned late, unsigned wiped,
+                                        const struct consensus_member *list, unsigned count)
+{
+    unsigned founders = cluster->founders, third = 3 - late - wiped;
+    uint64_t before = cluster->acknowledged;
+
+    cluster_propose_many(cluster, 20);
+    cluster_run(cluster, SECOND_US / 10);
+    assert_uint_equal(cluster->acknowledged, before + 20);
+    assert_true(cluster->nodes[late].state.index < cluster->acknowledged_index);
+    cluster_kill(cluster, third);
+    cluster_kill(cluster, wiped);
+    sim_wipe(cluster->sim, wiped);
+    sim_reset_connections(cluster->sim, wiped, late); /* with what was not heard */
+    if (list != NULL)
+        cluster->config.members = list, cluster->founders = count;
+    cluster_start(cluster, wiped, true);
+    cluster->config.members = cluster->members, cluster->founders = founders;
+    cluster_isolate(cluster, late, true);
+    cluster_run(cluster, 10 * SECOND_US);
+    assert_int_equal(cluster_leader(cluster), -1);
+    assert_uint_equal(status_of(cluster, wiped).vote_withheld_from, late + 1);
+    assert_uint_equal(status_of(cluster, late).vote_withheld_from, 0);
+}
+
+/* And the third brings back what had been acknowledged. */
+static void the_third_brings_all(struct cluster *cluster, unsigned late, unsigned wiped)
+{
+    uint64_t acknowledged = cluster->acknowledged_index;
+
+    cluster_start(cluster, 3 - late - wiped, false);
+    assert_true(cluster_run_until_equal(cluster, 20 * SECOND_US));
+    assert_true(cluster->nodes[late].state.index >= acknowledged);
+    cluster_free(cluster);
+}
+
+/* The one that is begun anew has the founders' list, and a third one became a member since. */
 static void one_of_two_has_no_vote_where_a_third_may_be_a_member(void **state)
 {
     struct cluster *cluster = cluster_up(20, 3, 2);
-    unsigned late, wiped = (unsigned)cluster_leader(cluster);
-    uint64_t acknowledged;
+    unsigned wiped = (unsigned)cluster_leader(cluster), late = 1 - wiped;
 
     (void)state;
-    late = 1 - wiped;
     cluster_start(cluster, 2, true);
     assert_true(cluster_add(cluster, 2));
     assert_true(cluster_change_wait(cluster));
@@ -385,55 +394,84 @@ static void one_of_two_has_no_vote_where_a_third_may_be_a_member(void **state)
     cluster_isolate(cluster, late, false); /* for it the third one is a learner */
     assert_true(cluster_promote(cluster, 2));
     assert_true(cluster_change_wait(cluster));
-    cluster_propose_many(cluster, 20);
-    cluster_run(cluster, SECOND_US / 10);
-    acknowledged = cluster->acknowledged_index;
-    assert_uint_equal(cluster->acknowledged, 20);
-    cluster_kill(cluster, 2);
-    cluster_kill(cluster, wiped);
-    sim_wipe(cluster->sim, wiped);
-    cluster_start(cluster, wiped, true);
-    cluster_isolate(cluster, late, true);
+    one_begun_anew_helps_nobody(cluster, late, wiped, NULL, 0);
     assert_uint_equal(status_of(cluster, wiped).voter_count, 2);
-    cluster_run(cluster, 10 * SECOND_US);
-    assert_int_equal(cluster_leader(cluster), -1);
-    assert_uint_equal(status_of(cluster, wiped).vote_withheld_from, late + 1);
-    assert_uint_equal(status_of(cluster, late).vote_withheld_from, 0);
-    cluster_start(cluster, 2, false);
-    assert_true(cluster_run_until_equal(cluster, 20 * SECOND_US));
-    assert_true(cluster->nodes[late].state.index >= acknowledged);
-    cluster_free(cluster);
+    the_third_brings_all(cluster, late, wiped);
 }
 
-/* Nor while the candidate alone knows that the third one is to go. */
+/* The candidate alone knows that the third one is to go. */
 static void one_of_two_has_no_vote_until_the_removal_of_a_third_is_committed(void **state)
 {
     struct cluster *cluster = cluster_up(21, 3, 3);
-    unsigned late = (unsigned)cluster_leader(cluster), wiped = (late + 1) % 3,
-             third = (late + 2) % 3;
-    uint64_t acknowledged;
+    unsigned late = (unsigned)cluster_leader(cluster), wiped = (late + 1) % 3;
 
     (void)state;
     cluster_isolate(cluster, late, false);
-    assert_true(cluster_remove(cluster, third));
+    assert_true(cluster_remove(cluster, 3 - late - wiped));
     cluster_run(cluster, 2 * SECOND_US);
-    cluster_propose_many(cluster, 20);
-    cluster_run(cluster, SECOND_US / 10);
-    acknowledged = cluster->acknowledged_index;
-    assert_uint_equal(cluster->acknowledged, 20);
-    cluster_kill(cluster, third);
-    cluster_kill(cluster, wiped);
-    sim_wipe(cluster->sim, wiped);
-    cluster_start(cluster, wiped, true);
-    cluster_isolate(cluster, late, true);
+    one_begun_anew_helps_nobody(cluster, late, wiped, NULL, 0);
     assert_uint_equal(status_of(cluster, late).voter_count, 2);
-    cluster_run(cluster, 10 * SECOND_US);
-    assert_int_equal(cluster_leader(cluster), -1);
-    assert_uint_equal(status_of(cluster, wiped).vote_withheld_from, late + 1);
-    cluster_start(cluster, third, false);
-    assert_true(cluster_run_until_equal(cluster, 20 * SECOND_US));
-    assert_true(cluster->nodes[late].state.index >= acknowledged);
-    cluster_free(cluster);
+    the_third_brings_all(cluster, late, wiped);
+}
+
+/* The candidate was given a list by mistake in which the third founder is missing; then the one that is begun anew is given it as well. */
+static void one_of_two_has_no_vote_where_a_founder_had_another_list(void **state)
+{
+    (void)state;
+    for (unsigned anew = 3; anew >= 2; anew--) {
+        struct cluster *cluster = cluster_new_with(22 + anew, 3, 3);
+        const unsigned late = 0, wiped = 1;
+
+        cluster->lists_differ = true;
+        cluster->founders = 2;
+        cluster_start(cluster, late, true);
+        cluster->founders = 3;
+        cluster_isolate(cluster, late, false); /* they lead */
+        cluster_start(cluster, wiped, true);
+        cluster_start(cluster, 2, true);
+        assert_true(cluster_run_until_leader(cluster, 5 * SECOND_US));
+        cluster_isolate(cluster, late, true);
+        cluster_propose_many(cluster, 5);
+        assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
+        cluster_run(cluster, SECOND_US);
+        assert_uint_equal(status_of(cluster, late).voter_count, 2);
+        assert_uint_equal(status_of(cluster, wiped).voter_count, 3);
+        assert_false(status_of(cluster, late).filling);
+        cluster_isolate(cluster, late, false);
+        one_begun_anew_helps_nobody(cluster, late, wiped, cluster->members, anew);
+        the_third_brings_all(cluster, late, wiped);
+    }
+}
+
+/* The former self had removed the candidate, which was not told, and made another member a voter: the one that is begun anew has the list
+ * with that one, and then the founders'. */
+static void one_of_two_has_no_vote_where_it_had_removed_the_other(void **state)
+{
+    (void)state;
+    for (unsigned founders = 0; founders < 2; founders++) {
+        struct cluster *cluster = cluster_up(30 + founders, 3, 2);
+        unsigned wiped = (unsigned)cluster_leader(cluster), late = 1 - wiped;
+        struct consensus_member now[2] = {cluster->members[wiped], cluster->members[2]};
+
+        cluster_isolate(cluster, late, false);
+        assert_true(cluster_remove(cluster, late));
+        assert_true(cluster_change_wait(cluster));
+        cluster_start(cluster, 2, true);
+        consensus_member_put(cluster->nodes[wiped].consensus, &cluster->members[2]);
+        assert_true(cluster_ask(cluster, 2));
+        assert_true(cluster_change_wait(cluster));
+        cluster_run(cluster, SECOND_US);
+        assert_true(cluster_promote(cluster, 2));
+        assert_true(cluster_change_wait(cluster));
+        cluster->lists_differ = founders == 0;
+        one_begun_anew_helps_nobody(cluster, late, wiped, founders == 0 ? now : NULL, 2);
+        cluster_start(cluster, 2, false); /* holds all, and waits as well */
+        cluster_run(cluster, 10 * SECOND_US);
+        assert_int_equal(cluster_leader(cluster), -1);
+        assert_uint_equal(status_of(cluster, wiped).vote_withheld_from, late + 1);
+        assert_true(status_of(cluster, 2).last_index >= cluster->acknowledged_index);
+        cluster_free(cluster);
+    }
 }
 
 /* Its hello of before it was filled may be read when it is a voter. */
@@ -460,10 +498,11 @@ int main(void)
         cmocka_unit_test(a_voter_that_joins_again_under_its_old_id_is_refused),
         cmocka_unit_test(a_voter_that_joined_again_is_refused_by_a_leader_that_learnt_of_it_later),
         cmocka_unit_test(a_snapshot_for_its_former_self_does_not_fill_a_voter_that_joined_again),
-        cmocka_unit_test(two_elect_again_when_the_first_leader_had_reached_nobody),
-        cmocka_unit_test(one_of_two_that_is_being_filled_helps_its_leader_again),
+        cmocka_unit_test(two_wait_when_the_first_leader_had_reached_nobody),
         cmocka_unit_test(one_of_two_has_no_vote_where_a_third_may_be_a_member),
         cmocka_unit_test(one_of_two_has_no_vote_until_the_removal_of_a_third_is_committed),
+        cmocka_unit_test(one_of_two_has_no_vote_where_a_founder_had_another_list),
+        cmocka_unit_test(one_of_two_has_no_vote_where_it_had_removed_the_other),
         cmocka_unit_test(
             a_member_that_was_filled_since_is_not_stopped_by_an_answer_to_an_old_hello),
     };

@@ -137,24 +137,6 @@ static void a_member_that_is_filled_after_it_was_restored_again_has_no_vote(void
     cluster_free(anew.cluster);
 }
 
-/* Two of them, the first leader cut off before the other one has anything of it: as for two that were bootstrapped. */
-static void two_restored_members_elect_again_when_the_first_leader_had_reached_nobody(void **state)
-{
-    struct cluster *cluster = restored_up(15, 2);
-    unsigned leader = (unsigned)cluster_leader(cluster), other = 1 - leader;
-
-    (void)state;
-    cluster_kill(cluster, other);
-    cluster_run(cluster, 2 * SECOND_US);
-    assert_uint_equal(status_of(cluster, leader).last_index, ORIGIN_INDEX + 1);
-    cluster_start(cluster, other, false);
-    assert_uint_equal(status_of(cluster, other).last_index, ORIGIN_INDEX);
-    assert_true(cluster_run_until_leader(cluster, 5 * SECOND_US));
-    cluster_propose_many(cluster, 5);
-    assert_true(cluster_run_until_equal(cluster, 5 * SECOND_US));
-    cluster_free(cluster);
-}
-
 static void a_mark_that_cannot_be_read_is_not_guessed(void **state)
 {
     struct cluster *cluster = cluster_new(14, 3);
@@ -177,7 +159,6 @@ int main(void)
         cmocka_unit_test(restored_members_that_die_in_their_first_moment_elect_again),
         cmocka_unit_test(a_member_that_is_restored_again_has_no_vote),
         cmocka_unit_test(a_member_that_is_filled_after_it_was_restored_again_has_no_vote),
-        cmocka_unit_test(two_restored_members_elect_again_when_the_first_leader_had_reached_nobody),
         cmocka_unit_test(a_mark_that_cannot_be_read_is_not_guessed),
     };
 

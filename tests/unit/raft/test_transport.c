@@ -114,13 +114,6 @@ static uint64_t on_last_index(void *context)
     return 1;
 }
 
-static bool on_pair(void *context, uint64_t peer)
-{
-    (void)context;
-    (void)peer;
-    return false;
-}
-
 static struct network_ops network;
 static struct clock_ops clock_table;
 static struct consensus_member members[2];
@@ -132,8 +125,7 @@ static void open_transport(bool proves)
                                             .greeted = on_greeted,
                                             .inbound_lost = on_lost,
                                             .outbound_lost = on_lost,
-                                            .last_index = on_last_index,
-                                            .pair = on_pair};
+                                            .last_index = on_last_index};
     struct consensus_config config = {.member_id = 1,
                                       .cluster_id = "demo",
                                       .members = members,
