@@ -176,6 +176,8 @@ void world_collected(struct world *world, const char *path);
 /* What is told now is no sensible number: one of those (I38). */
 bool odd_draw(struct world *world);
 uint64_t odd_number(struct sim *sim);
+/* Usual reports of queues stay below; odd ones say 0, 1 or more. */
+enum { QUEUE_GPU_MS_MAX = 1000000000 };
 
 /* ---- violations ---- */
 

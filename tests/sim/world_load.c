@@ -583,8 +583,8 @@ static void do_queue(struct scheduler *scheduler)
 
     message.request_id = request_id(scheduler, id);
     message.vcluster = vcluster;
-    message.queued_gpu_ms = sim_random(world->sim, 1000000000);
-    message.running_gpu_ms = sim_random(world->sim, 1000000000);
+    message.queued_gpu_ms = sim_random(world->sim, QUEUE_GPU_MS_MAX);
+    message.running_gpu_ms = sim_random(world->sim, QUEUE_GPU_MS_MAX);
     waiting.job_id = name;
     waiting.preemption_class = (uint32_t)sim_random(world->sim, 11);
     waiting.urgency_milli = (uint32_t)sim_random(world->sim, 5000);
