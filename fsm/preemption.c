@@ -332,6 +332,7 @@ static void victim_turn_back(struct fsm *fsm, struct allocation *allocation)
         (uint64_t)((__uint128_t)fsm_min(active->view.recompute_saved_gpu_ms, UINT32_MAX) *
                    1000000000 / fsm_max(allocation->view.size_estimate_bytes, 1));
     allocation->preemptor_class = 0;
+    allocation->view.walltime_asked = false; /* it may have been for the last safe slot */
     fsm_allocation_move(fsm, allocation, ENDS(RUNNING),
                         CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE);
 }

@@ -570,6 +570,39 @@ static void gpus_by_the_thousand_are_covered_to_the_last(void **unused)
     script_close(&script);
 }
 
+/* S1-094: what was for the last safe slot stopped a victim, and does not any more; the walltime ends no later for that. */
+static void a_victim_that_was_turned_back_gets_its_last_safe_slot_again(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register stuck nodes=n1 class=1 memory=1 walltime=100000000");
+    expect_ok(&script, "register spare nodes=n2 class=1 target=other");
+    expect_ok(&script, "decide stuck purpose=walltime");
+    expect_ok(&script, "preempt class=5");
+    expect_victims(&script, "stuck");
+    expect_checkpoint(&script, 1, REQUESTED);
+    expect_ok(&script, "target scratch down");
+    expect_ok(&script, "at %" PRIu64, fsm_next_deadline_ms(script.fsm));
+    expect_ok(&script, "tick");
+    expect_job(&script, "stuck", RUNNING);
+    expect_checkpoint(&script, 1, PAUSED);
+    assert_int_equal(checkpoint_of(&script, 1)->purpose, CKPT__V1__PURPOSE__PURPOSE_PERIODIC);
+    assert_false(fsm_grant_urgent(checkpoint_of(&script, 1)));
+    expect_ok(&script, "target scratch up");
+    expect_ok(&script, "decide stuck purpose=walltime");
+    assert_int_equal(checkpoint_of(&script, 1)->purpose, CKPT__V1__PURPOSE__PURPOSE_WALLTIME);
+    assert_true(fsm_grant_urgent(checkpoint_of(&script, 1)));
+    assert_true(job_of(&script, "stuck")->walltime_asked);
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n1 shard_verified stuck ckpt=1-1");
+    expect_checkpoint(&script, 1, COMPLETE);
+    expect_ok(&script, "decide stuck purpose=walltime"); /* once */
+    assert_int_equal(job_of(&script, "stuck")->active_checkpoint_id, 0);
+    script_close(&script);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -597,6 +630,7 @@ int main(void)
         cmocka_unit_test(victims_are_found_among_any_number_of_jobs),
         cmocka_unit_test(gpus_by_the_thousand_are_covered_to_the_last),
         cmocka_unit_test(a_job_that_did_not_answer_is_dearer_not_safe),
+        cmocka_unit_test(a_victim_that_was_turned_back_gets_its_last_safe_slot_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
