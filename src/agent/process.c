@@ -89,12 +89,21 @@ static void signal_group(const struct allocation *allocation, int signal)
 
 /* ---- ends ---- */
 
+/* Of what is being stopped. A walltime ends its own application: when nobody could tell that one's life, it is the walltime's. */
+static uint64_t stopped_life(const struct allocation *allocation)
+{
+    const struct process *process = &allocation->process;
+    uint64_t life = allocation->entry.life;
+
+    return life == 0 && process->cause == STOP_BY_WALLTIME ? process->stop_life : life;
+}
+
 /* There was nothing left to stop. Not of an application of an earlier life than the one that was to end, whose end is waited for. */
 static bool ended_before_stop(const struct allocation *allocation)
 {
     const struct process *process = &allocation->process;
 
-    return process->ended_before && process->stop_life <= allocation->entry.life;
+    return process->ended_before && process->stop_life <= stopped_life(allocation);
 }
 
 /* Nobody could tell how it ended, nor was it told to: it may turn out that its work is complete. */
@@ -331,12 +340,12 @@ static void finish_stop(struct allocation *allocation)
     report.kind = walltime ? CKPT__V1__REPORT_KIND__REPORT_KIND_WALLTIME_KILLED
                            : CKPT__V1__REPORT_KIND__REPORT_KIND_TERMINATED;
     report.reason = (Ckpt__V1__Reason)allocation->entry.end_reason;
-    report.life = walltime ? allocation->entry.life : process->stop_life;
+    report.life = walltime ? stopped_life(allocation) : process->stop_life;
     report.exit_status = process->status_known ? process->wait_status : PROCESS_STATUS_UNKNOWN;
     if (finished_before_stop(allocation)) {
         report.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED;
         report.reason = CKPT__V1__REASON__REASON_NONE;
-        report.life = allocation->entry.life;
+        report.life = stopped_life(allocation);
     }
     if (process->state != PROCESS_ABSENT)
         process_forget(allocation);
@@ -689,7 +698,7 @@ void process_resume(struct allocation *allocation)
                                      .reason = (Ckpt__V1__Reason)entry->end_reason,
                                      .grace_ms = own_grace_ms(allocation),
                                      .kill_at_us = entry->kill_at_us,
-                                     .life = entry->ended_life});
+                                     .life = walltime ? entry->life : entry->ended_life});
     else if (!leader_alive(allocation))
         run_poll(allocation);
     allocation->process.ended_before = false; /* it may have been told to end before */

@@ -2,6 +2,7 @@
 #include "src/agent/walltime.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "src/agent/allocation.h"
 #include "src/agent/app_server.h"
@@ -15,6 +16,20 @@ uint64_t walltime_choose(uint64_t kept_us, uint64_t estimate_us, bool holds, boo
     if (kept_us == 0 || !holds || changed)
         return estimate_us;
     return estimate_us + WALLTIME_TOLERANCE_US < kept_us ? estimate_us : kept_us;
+}
+
+/* Of what was started while nobody could tell its life: the one whose walltime it is. Without, the report of its end would be taken for one
+ * of whatever life the allocation has by then. */
+static uint64_t life_of(const struct allocation *allocation)
+{
+    const struct ledger_entry *entry = &allocation->entry;
+    const Ckpt__V1__OrderSet *orders = allocation->agent->orders;
+
+    for (size_t i = 0; entry->life == 0 && orders != NULL && i < orders->n_deadlines; i++)
+        if (strcmp(orders->deadlines[i]->allocation_id, entry->allocation_id) == 0 &&
+            orders->deadlines[i]->walltime_ms == entry->walltime_ms)
+            return orders->deadlines[i]->life;
+    return entry->life;
 }
 
 static void walltime_fired(void *data)
@@ -35,7 +50,7 @@ static void walltime_fired(void *data)
                  &(struct process_stop_ask){.cause = STOP_BY_WALLTIME,
                                             .reason = CKPT__V1__REASON__REASON_WALLTIME_EXCEEDED,
                                             .grace_ms = allocation->entry.grace_ms,
-                                            .life = allocation->entry.life});
+                                            .life = life_of(allocation)});
 }
 
 void walltime_init(struct allocation *allocation)

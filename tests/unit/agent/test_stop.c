@@ -1,6 +1,7 @@
 /* What is told of an application that was stopped, or ended by itself just before (F-021, F-022). */
 #include "src/agent/end_note.h"
 #include "src/agent/process.h"
+#include "src/agent/walltime.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -439,6 +440,52 @@ static void what_had_finished_before_its_walltime_has_exited(void **state)
     expect_report(KIND(APPLICATION_EXITED), LIFE, 0);
 }
 
+/* It was started while nobody could tell its life; a leader has told the end of its walltime since. */
+static void fire_told_walltime(void)
+{
+    Ckpt__V1__AllocationDeadline deadline = CKPT__V1__ALLOCATION_DEADLINE__INIT;
+    Ckpt__V1__AllocationDeadline *deadlines[] = {&deadline};
+    Ckpt__V1__OrderSet set = CKPT__V1__ORDER_SET__INIT;
+    void (*poll)(void *data) = still_first_fire;
+    uint8_t bytes[128];
+
+    job->entry.life = 0;
+    deadline.allocation_id = (char[]){"job"};
+    deadline.life = LIFE;
+    deadline.walltime_ms = 60000;
+    set.deadlines = deadlines;
+    set.n_deadlines = 1;
+    assert_true(ckpt__v1__order_set__get_packed_size(&set) <= sizeof(bytes));
+    agent_take_orders(
+        &agent, ckpt__v1__order_set__unpack(NULL, ckpt__v1__order_set__pack(&set, bytes), bytes));
+    still_first_fire = NULL;
+    walltime_init(job);
+    still_first_fire(job);
+    still_first_fire = poll;
+}
+
+/* Or the report would be about whatever life the job has when it comes (found by the simulator). */
+static void what_has_no_life_is_told_as_killed_in_that_of_its_walltime(void **state)
+{
+    (void)state;
+    fire_told_walltime();
+    leader_lives = group_lives = false;
+    exits(9, false);
+    expect_report(KIND(WALLTIME_KILLED), LIFE, 9);
+    assert_uint_equal(job->entry.ended_life, LIFE);
+}
+
+static void what_has_no_life_and_had_finished_before_its_walltime_has_exited(void **state)
+{
+    (void)state;
+    leader_lives = false;
+    exits(0, false);
+    fire_told_walltime();
+    group_lives = false;
+    still_first_fire(job);
+    expect_report(KIND(APPLICATION_EXITED), LIFE, 0);
+}
+
 static void what_had_failed_before_an_order_is_told_as_stopped(void **state)
 {
     (void)state;
@@ -671,6 +718,8 @@ int main(void)
         PROCESS_TEST(a_stop_waits_for_what_has_left_the_group),
         PROCESS_TEST(what_had_finished_before_an_order_has_exited),
         PROCESS_TEST(what_had_finished_before_its_walltime_has_exited),
+        PROCESS_TEST(what_has_no_life_is_told_as_killed_in_that_of_its_walltime),
+        PROCESS_TEST(what_has_no_life_and_had_finished_before_its_walltime_has_exited),
         PROCESS_TEST(what_had_failed_before_an_order_is_told_as_stopped),
         PROCESS_TEST(an_order_for_a_later_life_is_answered),
         PROCESS_TEST(what_ends_with_0_when_told_to_has_not_finished),
