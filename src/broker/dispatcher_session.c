@@ -189,7 +189,7 @@ static struct session **slot_entry(struct dispatcher *dispatcher, uint32_t slot)
     return &dispatcher->by_slot[slot];
 }
 
-/* The node is known to the state: from here on the stream is the node's. The older one goes. */
+/* The node is known to the state: from here on the stream is the node's. The older one goes. Its orders are the next that it is sent. */
 static void session_attach(struct session *session)
 {
     struct dispatcher *dispatcher = session->dispatcher;
@@ -210,9 +210,10 @@ static void session_attach(struct session *session)
         session_send_ack(session);
     else
         session_send_welcome(session, node);
-    session_send_orders(session);
 }
 
+/* Its orders come when the whole entry is applied, which has changed the node (dispatcher_sessions_changed): here they would be of half
+ * of it, and name its index. */
 static void on_seen(void *data, const struct err *failed, const struct fsm_outcome *outcome)
 {
     struct session *session = data;
@@ -352,12 +353,14 @@ static void take_hello(struct session *session, const Ckpt__V1__AgentHello *hell
     if (node != NULL && strcmp(node->boot_id, session->boot_id) == 0 &&
         strcmp(node->version, session->version) == 0 &&
         (node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY ||
-         node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING))
+         node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING)) {
         session_attach(session);
-    else if (hello_of_other_boot(session, node))
+        session_send_orders(session);
+    } else if (hello_of_other_boot(session, node)) {
         session_doubt(session, node);
-    else
+    } else {
         propose_seen(session, node);
+    }
 }
 
 /* ---- reports ---------------------------------------------------------------------------------------------------------- */

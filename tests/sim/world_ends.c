@@ -188,14 +188,6 @@ static bool end_is_wanted(const struct want *want, uint64_t life)
            (life != 0 && life < want->life);
 }
 
-/* Of the index, or of the one before: orders may be derived between two commands of one entry. */
-static bool end_was_wanted(const struct world *world, unsigned job, unsigned agent,
-                           const Ckpt__V1__Order *order, uint64_t index)
-{
-    return end_is_wanted(want_at(world, job, agent, index), order->life) ||
-           end_is_wanted(want_at(world, job, agent, index - 1), order->life);
-}
-
 void world_ordered(struct world *world, unsigned agent, const Ckpt__V1__OrderSet *orders)
 {
     walltimes_ordered(world, agent, orders);
@@ -209,8 +201,9 @@ void world_ordered(struct world *world, unsigned agent, const Ckpt__V1__OrderSet
         if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_CHECKPOINT) {
             state_checks_ordered(world, order, orders->index);
             destinations_ordered(world, (unsigned)(job - world->jobs), order);
-        } else if (!end_was_wanted(world, (unsigned)(job - world->jobs), agent, order,
-                                   orders->index))
+        } else if (!end_is_wanted(
+                       want_at(world, (unsigned)(job - world->jobs), agent, orders->index),
+                       order->life))
             world_violation(world, "I39",
                             "%s is ordered to end %s, life %" PRIx64 ", and the state of index "
                             "%" PRIu64 " does not say so",

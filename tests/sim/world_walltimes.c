@@ -93,7 +93,7 @@ static const Ckpt__V1__AllocationDeadline *deadline_of(const Ckpt__V1__OrderSet 
     return NULL;
 }
 
-/* As of the state of the index, or of the one before: orders may be derived between two commands of one entry. */
+/* As of the state of the index. */
 static void check_deadline(struct world *world, unsigned agent, const struct world_job *job,
                            const Ckpt__V1__AllocationDeadline *deadline, uint64_t index)
 {
@@ -101,10 +101,7 @@ static void check_deadline(struct world *world, unsigned agent, const struct wor
     uint64_t life = 0, end_ms, state_ms, told_ms;
     struct walltime walltime = {0};
 
-    for (uint64_t at = index; at > 0 && at + 2 > index; at--)
-        if (ends_walltime(world, (unsigned)(job - world->jobs), agent, at, &life, &walltime) &&
-            life == deadline->life && walltime.walltime_ms == deadline->walltime_ms)
-            break;
+    (void)ends_walltime(world, (unsigned)(job - world->jobs), agent, index, &life, &walltime);
     if (life != deadline->life || walltime.walltime_ms != deadline->walltime_ms)
         world_violation(world, "I33",
                         "%s is told a walltime of %" PRIu64 " ms of %s, life %" PRIx64
@@ -113,7 +110,7 @@ static void check_deadline(struct world *world, unsigned agent, const struct wor
                         index);
     end_ms = walltime.began_ms + walltime.walltime_ms;
     state_ms = end_ms - deadline->remaining_ms; /* when it was told, unless it was over */
-    told_ms = index < checks->count ? checks->applied[index - 1].now_ms : 0;
+    told_ms = index < checks->count ? checks->applied[index].now_ms : 0;
     if (deadline->remaining_ms > 0 && state_ms < told_ms)
         world_violation(world, "I33",
                         "%s is told that %s, life %" PRIx64 ", has %" PRIu64
@@ -128,27 +125,22 @@ static void check_deadline(struct world *world, unsigned agent, const struct wor
                         state_ms - wall_ms(world));
 }
 
-/* True: as of this index and the one before. */
-static bool surely_has_one(const struct world *world, unsigned job, unsigned agent, uint64_t index)
+static bool has_one(const struct world *world, unsigned job, unsigned agent, uint64_t index)
 {
-    uint64_t life, before;
+    uint64_t life;
     struct walltime walltime;
 
-    return ends_walltime(world, job, agent, index, &life, &walltime) && walltime.walltime_ms != 0 &&
-           ends_walltime(world, job, agent, index - 1, &before, &walltime) &&
-           walltime.walltime_ms != 0 && life == before;
+    return ends_walltime(world, job, agent, index, &life, &walltime) && walltime.walltime_ms != 0;
 }
 
 void walltimes_ordered(struct world *world, unsigned agent, const Ckpt__V1__OrderSet *orders)
 {
-    if (orders->index < 2)
-        return;
     for (unsigned job = 0; job < world->job_count; job++) {
         const Ckpt__V1__AllocationDeadline *deadline = deadline_of(orders, world->jobs[job].id);
 
         if (deadline != NULL)
             check_deadline(world, agent, &world->jobs[job], deadline, orders->index);
-        else if (surely_has_one(world, job, agent, orders->index))
+        else if (has_one(world, job, agent, orders->index))
             world_violation(world, "I33", "%s is not told of the walltime of %s",
                             world_agent_name(agent), world->jobs[job].id);
     }
