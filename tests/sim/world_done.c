@@ -220,7 +220,7 @@ static uint32_t mask_of(const struct fsm *fsm, const struct fsm_node_share *shar
 
 static void note_job(struct world *world, const struct fsm *fsm, unsigned number, uint64_t index)
 {
-    const struct fsm_allocation *job = fsm_allocation_find(fsm, world->jobs[number].id);
+    const struct fsm_allocation *job = world->found[number];
     struct job_item item;
 
     if (job == NULL)

@@ -275,7 +275,7 @@ void ends_applied(struct world *world, const struct fsm *fsm, uint64_t index)
 {
     walltimes_applied(world, fsm, index);
     for (unsigned job = 0; job < world->job_count; job++) {
-        const struct fsm_allocation *allocation = fsm_allocation_find(fsm, world->jobs[job].id);
+        const struct fsm_allocation *allocation = world->found[job];
         bool terminating = allocation != NULL && allocation->terminating;
 
         if (allocation == NULL && world->ends->wants[job][0].count == 0)

@@ -221,7 +221,7 @@ void grants_applied(struct world *world, const struct fsm *fsm)
     struct grant_checks *checks = world->grants;
 
     for (unsigned job = 0; job < world->job_count; job++) {
-        const struct fsm_allocation *allocation = fsm_allocation_find(fsm, world->jobs[job].id);
+        const struct fsm_allocation *allocation = world->found[job];
         if (allocation == NULL)
             continue;
         stop_check(world, fsm, job, allocation);

@@ -121,6 +121,8 @@ struct world {
     struct sim_work_ops work;
     struct world_job jobs[WORLD_JOBS_MAX];
     unsigned job_count;
+    /* As the entry leaves them that is being looked at (world_entries.c); NULL: there is none. */
+    const struct fsm_allocation *found[WORLD_JOBS_MAX];
     uint64_t register_value; /* of the last write of any register */
     uint64_t burst_count;
     struct world_overtake overtake;

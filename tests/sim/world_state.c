@@ -418,7 +418,7 @@ static void check_listed(struct world *world, const struct fsm *fsm, unsigned nu
 {
     struct job_facts *facts = &world->state->jobs[number];
     const char *id = world->jobs[number].id;
-    const struct fsm_allocation *allocation = fsm_allocation_find(fsm, id);
+    const struct fsm_allocation *allocation = world->found[number];
     const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fsm, facts->active);
 
     if (facts->state == ALLOCATION(UNSPECIFIED) || facts->gone)
@@ -471,8 +471,10 @@ void state_checks_applied(struct world_member *member)
         if (event->kind == EVENT(CHECKPOINT_STATE) && event->old_state == CHECKPOINT(UNSPECIFIED))
             decisions_check(member, event->checkpoint_id);
     }
-    for (unsigned job = 0; job < world->job_count; job++)
+    for (unsigned job = 0; job < world->job_count; job++) {
+        world->found[job] = fsm_allocation_find(fsm, world->jobs[job].id);
         check_listed(world, fsm, job);
+    }
     entries_applied(world, fsm, checks->index);
 }
 

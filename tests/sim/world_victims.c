@@ -224,7 +224,7 @@ static void check_left(struct world *world, const struct world_job *job, uint32_
 static void note_leaving(struct world *world, const struct fsm *fsm, unsigned number)
 {
     struct victim_facts *facts = &world->victims->jobs[number];
-    const struct fsm_allocation *allocation = fsm_allocation_find(fsm, world->jobs[number].id);
+    const struct fsm_allocation *allocation = world->found[number];
     uint32_t held = 0;
     struct fsm_summary summary;
 
@@ -312,7 +312,7 @@ void victims_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__E
 static void note_ending(const struct world *world, const struct fsm *fsm, unsigned number)
 {
     struct victim_facts *facts = &world->victims->jobs[number];
-    const struct fsm_allocation *allocation = fsm_allocation_find(fsm, world->jobs[number].id);
+    const struct fsm_allocation *allocation = world->found[number];
     struct fsm_summary summary;
 
     if (allocation == NULL || !allocation->terminating)
