@@ -28,6 +28,7 @@ struct sim_node {
     unsigned number;
     uint64_t epoch;
     uint64_t paused_until_us;
+    uint64_t paused_us;
     int64_t drift_ppm;
     int64_t wall_offset_ms;
     struct sim_disk *disk;
@@ -477,8 +478,15 @@ void sim_pause(struct sim *sim, unsigned node, uint64_t us)
     uint64_t until_us = sim->now_us + us;
 
     /* what waits for the end of the first one is scheduled already */
-    if (sim->nodes[node].paused_until_us < until_us)
-        sim->nodes[node].paused_until_us = until_us;
+    if (sim->nodes[node].paused_until_us >= until_us)
+        return;
+    sim->nodes[node].paused_us += us - sim_pause_left_us(sim, node);
+    sim->nodes[node].paused_until_us = until_us;
+}
+
+uint64_t sim_paused_us(const struct sim *sim, unsigned node)
+{
+    return sim->nodes[node].paused_us;
 }
 
 bool sim_paused(const struct sim *sim, unsigned node)

@@ -135,6 +135,7 @@ struct sim_network *sim_network_of(struct sim *sim);
 uint64_t sim_node_epoch(const struct sim *sim, unsigned node);      /* counts crashes */
 uint64_t sim_paused_until_us(const struct sim *sim, unsigned node); /* the last time; 0: never */
 uint64_t sim_pause_left_us(const struct sim *sim, unsigned node);
+uint64_t sim_paused_us(const struct sim *sim, unsigned node); /* altogether, with what is left */
 
 struct sim_disk *sim_disk_new(struct sim *sim, unsigned node);
 void sim_disk_free(struct sim_disk *disk);

@@ -19,7 +19,7 @@
 
 enum {
     SLACK_MS = 100,          /* agents do not note ends that differ by half of it */
-    TOLD_LATE_US = 10000000, /* what a restart point may take to an agent that stands still */
+    TOLD_LATE_US = 10000000, /* what a restart point may take, beside the agent's own standstills */
     DRIFTED = 50             /* two clocks, one in 100 wrong each */
 };
 
@@ -193,7 +193,8 @@ void walltimes_kept(struct world *world, const struct agent_machine *machine,
         wall_ms(world) + left_ms + drifted_ms(world) + SLACK_MS < end_ms)
         world_violation(world, "I33", "%s is to end on %s %" PRIu64 " ms before its walltime",
                         job->id, machine->name, end_ms - wall_ms(world) - left_ms);
-    told_ms = state_ms_before(world, TOLD_LATE_US);
+    told_ms = state_ms_before(world, TOLD_LATE_US +
+                                         sim_paused_us(machine->sim, machine->config.agent_node));
     if (left_ms > SLACK_MS && told_ms + left_ms > end_ms + drifted_ms(world) + SLACK_MS)
         world_violation(world, "I33", "%s is to end on %s %" PRIu64 " ms after its walltime",
                         job->id, machine->name, told_ms + left_ms - end_ms);
