@@ -11,11 +11,23 @@
 /* Estimates differ by how long a message travelled; a journal write for each of those would be noise. */
 enum { WALLTIME_TOLERANCE_US = 50000 };
 
-uint64_t walltime_choose(uint64_t kept_us, uint64_t estimate_us, bool holds, bool changed)
+uint64_t walltime_choose(uint64_t kept_us, uint64_t estimate_us, bool holds)
 {
-    if (kept_us == 0 || !holds || changed)
+    if (kept_us == 0 || !holds)
         return estimate_us;
     return estimate_us + WALLTIME_TOLERANCE_US < kept_us ? estimate_us : kept_us;
+}
+
+uint64_t walltime_moved(uint64_t kept_us, uint64_t from_ms, uint64_t to_ms)
+{
+    uint64_t apart_ms = from_ms < to_ms ? to_ms - from_ms : from_ms - to_ms;
+    uint64_t apart_us = apart_ms < UINT64_MAX / 1000 ? apart_ms * 1000 : UINT64_MAX;
+
+    if (kept_us == 0)
+        return 0;
+    if (from_ms < to_ms)
+        return apart_us < UINT64_MAX - kept_us ? kept_us + apart_us : UINT64_MAX;
+    return apart_us < kept_us ? kept_us - apart_us : 1;
 }
 
 /* Of what was started while nobody could tell its life: the one whose walltime it is. Without, the report of its end would be taken for one
@@ -86,11 +98,14 @@ void walltime_set(struct allocation *allocation, const Ckpt__V1__AllocationDeadl
     bool changed = deadline->walltime_ms != 0 && entry->walltime_ms != 0 &&
                    deadline->walltime_ms != entry->walltime_ms;
     bool running = allocation->process.state != PROCESS_ABSENT;
-    bool holds = running || (life != 0 && life == entry->life);
+    bool same = life != 0 && life == entry->life;
+    bool holds = same || (running && !changed);
+    uint64_t kept_us =
+        changed ? walltime_moved(entry->deadline_us, entry->walltime_ms, deadline->walltime_ms)
+                : entry->deadline_us;
     uint64_t remaining_ms =
         deadline->remaining_ms < UINT64_MAX / 2000 ? deadline->remaining_ms : UINT64_MAX / 2000;
-    uint64_t chosen_us =
-        walltime_choose(entry->deadline_us, came_us + remaining_ms * 1000, holds, changed);
+    uint64_t chosen_us = walltime_choose(kept_us, came_us + remaining_ms * 1000, holds);
 
     if (chosen_us == entry->deadline_us && deadline->grace_ms == entry->grace_ms &&
         deadline->walltime_ms == entry->walltime_ms)

@@ -4,7 +4,8 @@
  *          process_stop(walltime).
  * Shapes   the deadline is kept in the journal. While an application runs, and before that within the life that it is to be started for,
  *          it only moves earlier, except when the scheduler registered another walltime (AllocationDeadline.walltime_ms differs from
- *          the one kept): what is told late, and counted from when it came, is no later end.
+ *          the one kept): then it moves by the difference, since the life began when it did. What is told late, and counted from when
+ *          it came, is no later end.
  * Source   S1-090, F-012, F-019; invariant I33.
  */
 #ifndef CKPT_AGENT_WALLTIME_H
@@ -25,6 +26,8 @@ void walltime_set(struct allocation *allocation, const Ckpt__V1__AllocationDeadl
 void walltime_start(struct allocation *allocation);
 
 /* The rule alone: which deadline is to be kept, given the one that is (0: none), whether that holds, and a new estimate. */
-uint64_t walltime_choose(uint64_t kept_us, uint64_t estimate_us, bool holds, bool changed);
+uint64_t walltime_choose(uint64_t kept_us, uint64_t estimate_us, bool holds);
+/* The deadline of the same life with another walltime. 0: none. */
+uint64_t walltime_moved(uint64_t kept_us, uint64_t from_ms, uint64_t to_ms);
 
 #endif

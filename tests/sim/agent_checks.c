@@ -45,7 +45,9 @@ struct rank {
     uint64_t passed_id;      /* that floor, when it began from an older one; 0: it did not */
     /* of the agent's walltime */
     uint64_t start_ticks, deadline_us, walltime_ms;
+    uint64_t over_us; /* since when its end is past, and known: it may be over when it is told */
     uint64_t deadline_sets; /* of orders that it has taken, when looked at */
+    uint64_t deadline_life;
     uint64_t end_life,
         end_us; /* the last life whose end was known, and that end on the simulator's clock */
     unsigned end_boots; /* of the machine, when it was */
@@ -543,18 +545,30 @@ static void check_reports(struct agent_checks *checks, const struct agent_machin
     seen->sequence = last;
 }
 
-/* I33: while one process lives its end moves only earlier, unless the walltime was registered anew; and it comes. */
+/* I33: while one process lives its end moves only earlier, but by as much as the walltime that was registered anew is longer; and it
+ * comes. */
 static void check_walltime(struct agent_checks *checks, const struct agent_machine *machine,
                            const struct allocation *allocation, struct rank *rank)
 {
     const struct ledger_entry *entry = &allocation->entry;
     bool same = entry->pid != 0 && rank->start_ticks == entry->start_ticks &&
-                rank->walltime_ms == entry->walltime_ms && rank->deadline_us != 0;
+                rank->deadline_us != 0 &&
+                (rank->walltime_ms == entry->walltime_ms ||
+                 (rank->walltime_ms != 0 && entry->walltime_ms != 0 && entry->life != 0 &&
+                  rank->deadline_life == entry->life));
+    uint64_t most_us = rank->deadline_us + 1000 * entry->walltime_ms;
+    uint64_t now_us = agent_now_us(&machine->agent), end_us = entry->deadline_us;
 
-    if (same && entry->deadline_us > rank->deadline_us)
-        world_violation(
-            checks->world, "I33", "the walltime of %s on %s was extended by %" PRIu64 " us",
-            entry->allocation_id, machine->name, entry->deadline_us - rank->deadline_us);
+    if (end_us == 0 || end_us > now_us || rank->start_ticks != entry->start_ticks)
+        rank->over_us = 0;
+    if (end_us != 0 && end_us <= now_us && (rank->over_us == 0 || rank->over_us > now_us))
+        rank->over_us = end_us == rank->deadline_us ? end_us : now_us;
+    /* 1: it was over before the machine began */
+    if (same && entry->deadline_us > 1 && entry->deadline_us + 1000 * rank->walltime_ms > most_us)
+        world_violation(checks->world, "I33",
+                        "the walltime of %s on %s was extended by %" PRIu64 " us",
+                        entry->allocation_id, machine->name,
+                        entry->deadline_us + 1000 * rank->walltime_ms - most_us);
     if (entry->deadline_us != rank->deadline_us || entry->start_ticks != rank->start_ticks ||
         rank->deadline_sets != machine->agent.counters.order_sets)
         walltimes_kept(checks->world, machine, allocation);
@@ -562,10 +576,11 @@ static void check_walltime(struct agent_checks *checks, const struct agent_machi
     rank->deadline_us = entry->deadline_us;
     rank->walltime_ms = entry->walltime_ms;
     rank->deadline_sets = machine->agent.counters.order_sets;
+    rank->deadline_life = entry->life;
     if (entry->deadline_us == 0 || entry->life == 0)
         return;
     rank->end_life = entry->life;
-    rank->end_us = sim_now_us(machine->sim) + entry->deadline_us - agent_now_us(&machine->agent);
+    rank->end_us = sim_now_us(machine->sim) + end_us - now_us;
     rank->end_boots = machine->boots;
 }
 
@@ -608,8 +623,8 @@ static void check_late(struct agent_checks *checks, const struct agent_machine *
     const struct process *process = &allocation->process;
     uint64_t now_us = agent_now_us(&machine->agent);
 
-    if (process->state == PROCESS_RUNNING && entry->deadline_us != 0 &&
-        now_us > entry->deadline_us + LATE_US && now_us > process->started_us + LATE_US)
+    if (process->state == PROCESS_RUNNING && rank->over_us != 0 &&
+        now_us > rank->over_us + LATE_US && now_us > process->started_us + LATE_US)
         world_violation(checks->world, "I33", "%s runs on %s past its walltime",
                         entry->allocation_id, machine->name);
     if (process->state == PROCESS_RUNNING && now_us > process->started_us + FORGOTTEN_US &&

@@ -111,6 +111,26 @@ static void what_comes_late_is_no_later_end(void **state)
     assert_uint_equal(allocation->entry.deadline_us, 35 * SECOND_US);
 }
 
+/* The restart point tells of another walltime than the sets that come after it and are older: the life began when it did, also when
+ * what is told of it in the end is the first again. */
+static void another_walltime_is_of_the_same_begin(void **state)
+{
+    static const char *const ids[] = {"job"};
+    struct allocation *allocation = known("job", 0);
+    Ckpt__V1__AllocationDeadline other = CKPT__V1__ALLOCATION_DEADLINE__INIT;
+
+    (void)state;
+    take_set(ids, 1, LIFE, 20000);
+    still_now_us += 5 * SECOND_US;
+    other.allocation_id = (char *)ids[0];
+    other.remaining_ms = 30000;
+    other.walltime_ms = 70000;
+    walltime_set(allocation, &other, LIFE, still_now_us);
+    assert_uint_equal(allocation->entry.deadline_us, 40 * SECOND_US);
+    take_set(ids, 1, LIFE, 20000);
+    assert_uint_equal(allocation->entry.deadline_us, 30 * SECOND_US);
+}
+
 /* Nor when it has passed: what would begin is the life that it ended. */
 static void a_start_for_an_unknown_life_keeps_a_passed_deadline(void **state)
 {
@@ -184,6 +204,7 @@ int main(void)
         DEADLINE_TEST(a_start_for_an_unknown_life_keeps_the_deadline),
         DEADLINE_TEST(an_old_set_does_not_move_a_deadline),
         DEADLINE_TEST(what_comes_late_is_no_later_end),
+        DEADLINE_TEST(another_walltime_is_of_the_same_begin),
         DEADLINE_TEST(a_later_life_has_none_of_the_life_before),
         DEADLINE_TEST(a_start_for_an_unknown_life_keeps_a_passed_deadline),
         DEADLINE_TEST(a_passed_deadline_is_of_the_run_before),

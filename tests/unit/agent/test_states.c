@@ -50,25 +50,29 @@ static void process_moves_are_those_of_the_drawing(void **state)
 static void walltime_of_a_running_application_is_never_extended(void **state)
 {
     (void)state;
-    assert_uint_equal(walltime_choose(0, 5000000, true, false), 5000000);
-    assert_uint_equal(walltime_choose(5000000, 9000000, true, false), 5000000);
-    assert_uint_equal(walltime_choose(5000000, 5000001, true, false), 5000000);
-    assert_uint_equal(walltime_choose(5000000, 3000000, true, false), 3000000);
+    assert_uint_equal(walltime_choose(0, 5000000, true), 5000000);
+    assert_uint_equal(walltime_choose(5000000, 9000000, true), 5000000);
+    assert_uint_equal(walltime_choose(5000000, 5000001, true), 5000000);
+    assert_uint_equal(walltime_choose(5000000, 3000000, true), 3000000);
     /* travelling times of messages are not worth a journal write */
-    assert_uint_equal(walltime_choose(5000000, 4990000, true, false), 5000000);
+    assert_uint_equal(walltime_choose(5000000, 4990000, true), 5000000);
 }
 
 static void registered_walltime_that_changed_is_taken(void **state)
 {
     (void)state;
-    assert_uint_equal(walltime_choose(5000000, 9000000, true, true), 9000000);
-    assert_uint_equal(walltime_choose(5000000, 3000000, true, true), 3000000);
+    assert_uint_equal(walltime_moved(5000000, 3000, 7000), 9000000);
+    assert_uint_equal(walltime_moved(5000000, 7000, 5000), 3000000);
+    assert_uint_equal(walltime_moved(5000000, 7000, 2000), 1); /* over; 0 is none */
+    assert_uint_equal(walltime_moved(0, 3000, 7000), 0);
+    assert_uint_equal(walltime_moved(5000000, 1, UINT64_MAX), UINT64_MAX);
+    assert_uint_equal(walltime_moved(5000000, UINT64_MAX, 1), 1);
 }
 
 static void walltime_without_application_follows_the_broker(void **state)
 {
     (void)state;
-    assert_uint_equal(walltime_choose(5000000, 9000000, false, false), 9000000);
+    assert_uint_equal(walltime_choose(5000000, 9000000, false), 9000000);
 }
 
 int main(void)
