@@ -9,6 +9,7 @@
 
 #include "src/agent/allocation.h"
 #include "src/base/check.h"
+#include "tests/sim/agent_times.h"
 #include "tests/sim/agent_walltimes.h"
 #include "tests/sim/world_internal.h"
 
@@ -59,6 +60,7 @@ struct rank {
     uint64_t checkpoint_id, timeout_ms;
     uint32_t attempt;
     bool extended;
+    struct ordered_time ordered_time;
 };
 
 struct asked {
@@ -429,9 +431,11 @@ static void check_orders(struct agent_checks *checks, unsigned agent,
         const Ckpt__V1__Order *order = orders->orders[i];
         struct rank *rank;
 
+        rank = rank_of(checks, agent, order->allocation_id);
+        if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_CHECKPOINT)
+            ordered_time_note(&rank->ordered_time, order);
         if (order->kind != CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE)
             continue;
-        rank = rank_of(checks, agent, order->allocation_id);
         rank->ordered = true;
         if (order->life > rank->ordered_life)
             rank->ordered_life = order->life;
@@ -650,13 +654,18 @@ static void check_extension(struct agent_checks *checks, const struct agent_mach
     bool same = rank->checkpoint_id == attempt->checkpoint_id && rank->attempt == attempt->attempt;
     bool extended = same && attempt->extended && !rank->extended;
     uint64_t most_ms = rank->timeout_ms;
+    uint64_t ordered_ms =
+        ordered_time_most_ms(&rank->ordered_time, attempt->checkpoint_id, attempt->attempt);
 
     if (!attempt_busy(attempt))
         return;
     if (extended)
         most_ms += rank->timeout_ms / 2 + 1;
-    if (checks->world->options.deferrals > 0)
-        most_ms += WORLD_DEFERRAL_MAX_MS;
+    if (ordered_ms > most_ms)
+        most_ms = ordered_ms;
+    if (!same)
+        ordered_time_check(checks->world, &rank->ordered_time, attempt->checkpoint_id,
+                           attempt->attempt, attempt->timeout_ms);
     if (same && (attempt->timeout_ms < rank->timeout_ms || attempt->timeout_ms > most_ms))
         world_violation(checks->world, "I34",
                         "the timeout of %s on %s went from %" PRIu64 " to %" PRIu64 " ms",

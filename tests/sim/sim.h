@@ -94,6 +94,10 @@ void sim_network_lose(struct sim *sim, unsigned node,
 /* One message in slow_in takes up to slow_us; the others up to 1 ms. */
 void sim_network_set_latency(struct sim *sim, uint64_t slow_in, uint64_t slow_us);
 
+/* How long that took which came last of all that has arrived since then, between nodes below `nodes`. */
+void sim_network_watch_late(struct sim *sim, unsigned nodes);
+uint64_t sim_network_late_us(struct sim *sim, uint64_t since_us);
+
 /* Direct access to a node's files, for tests that damage them. NULL when there is none. */
 uint8_t *sim_file(struct sim *sim, unsigned node, const char *name, size_t *ret_length);
 /* Flips one bit of what is on the platter and of what is read. */

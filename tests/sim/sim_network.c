@@ -12,7 +12,13 @@
 #include "src/base/text.h"
 #include "tests/sim/sim.h"
 
-enum { SIM_STALL_US = 5000000, SIM_RETRY_US = 50000, ADDRESS_BYTES = 64 };
+enum {
+    SIM_STALL_US = 5000000,
+    SIM_RETRY_US = 50000,
+    ADDRESS_BYTES = 64,
+    LATE_MAX = 64,
+    LATE_US = 20000 /* what took less is not late */
+};
 
 struct network_stream {
     struct sim_network *network;
@@ -49,6 +55,11 @@ struct sim_network {
     bool (*is_lost[SIM_NODES_MAX])(const uint8_t *bytes, size_t length);
     struct sim_unruly unruly;
     uint64_t slow_in, slow_us;
+    /* What has arrived late between nodes below late_nodes: each later than all that has arrived since, the oldest first. */
+    unsigned late_nodes, late_count;
+    struct {
+        uint64_t at_us, took_us;
+    } late[LATE_MAX];
     struct network_stream *streams;
     struct network_listener *listeners;
     struct node_context {
@@ -144,6 +155,35 @@ static void pump_schedule(struct network_stream *stream, uint64_t delay_us)
     (void)sim_schedule(stream->network->sim, SIM_NODES_MAX, delay_us, pump, stream);
 }
 
+static void late_note(struct sim_network *network, uint64_t took_us)
+{
+    unsigned *count = &network->late_count;
+
+    while (*count > 0 && network->late[*count - 1].took_us <= took_us)
+        --*count;
+    if (*count == LATE_MAX) { /* the oldest counts as if it had come with the next one */
+        network->late[1].took_us = network->late[0].took_us;
+        memmove(network->late, network->late + 1, --*count * sizeof(network->late[0]));
+    }
+    network->late[*count].at_us = sim_now_us(network->sim);
+    network->late[(*count)++].took_us = took_us;
+}
+
+uint64_t sim_network_late_us(struct sim *sim, uint64_t since_us)
+{
+    const struct sim_network *network = sim_network_of(sim);
+
+    for (unsigned i = 0; i < network->late_count; i++)
+        if (network->late[i].at_us >= since_us)
+            return network->late[i].took_us;
+    return LATE_US;
+}
+
+void sim_network_watch_late(struct sim *sim, unsigned nodes)
+{
+    sim_network_of(sim)->late_nodes = nodes;
+}
+
 static void deliver(struct network_stream *to, const struct piece *piece)
 {
     struct sim *sim;
@@ -157,6 +197,9 @@ static void deliver(struct network_stream *to, const struct piece *piece)
         return;
     }
     sim = to->network->sim;
+    if (sim_now_us(sim) - piece->sent_us >= LATE_US && to->owner < to->network->late_nodes &&
+        to->other < to->network->late_nodes)
+        late_note(to->network, sim_now_us(sim) - piece->sent_us);
     sim_trace_add(sim, piece->length << 5 ^ to->owner);
     to->busy = true;
     before = sim_enter(sim, to->owner);

@@ -268,6 +268,7 @@ struct world *world_new(const struct world_options *options)
     world->options = *options;
     world->sim = sim_new(options->seed);
     world->member_count = options->replicas;
+    sim_network_watch_late(world->sim, WORLD_MEMBERS_MAX);
     safety_rules_off = options->unsafe == 0 ? 0 : UINT32_C(1) << options->unsafe;
     storage_init(world);
     raft_checks_init(world);
@@ -278,6 +279,8 @@ struct world *world_new(const struct world_options *options)
     grants_init(world);
     preemptions_init(world);
     done_init(world);
+    retention_init(world);
+    shards_init(world);
     dumps_init(world);
     destinations_init(world);
     history_init(world);
@@ -311,6 +314,8 @@ void world_free(struct world *world)
     grants_close(world);
     preemptions_close(world);
     done_close(world);
+    retention_close(world);
+    shards_close(world);
     dumps_close(world);
     destinations_close(world);
     raft_checks_close(world);

@@ -35,6 +35,8 @@ enum {
     AGE_MAX_MS = 60000,
     MESSAGE_MAX_MS =
         15000, /* 5 s of a partition, 1 s of a slow message, 8 s of a process that was stopped */
+    DEPOSED_MAX_MS =
+        3000, /* that long a leader without a majority, which does not know it, may be heard */
     LAG_MAX_US = 8 * SECOND_US,
     READ_MAX_US = 3 * SECOND_US
 };
@@ -413,6 +415,12 @@ static uint64_t cadence_most_us(const struct world *world)
     return 1000 * (2 * world->interval_ms + CADENCE_SLACK_MS);
 }
 
+/* A new leader decides at once; one that has led before it was looked at does so within its interval. */
+static uint64_t first_most_us(const struct world *world)
+{
+    return 1000 * (world->interval_ms + CADENCE_SLACK_MS);
+}
+
 static void row_look(struct world *world, const struct evaluator *evaluator,
                      const struct fsm_allocation *allocation, struct world_row *row)
 {
@@ -496,15 +504,23 @@ void bounds_cadence(struct world *world)
         world->cadence.leader = leader == NULL ? 0 : leader->number + 1;
         world->cadence.starts = leader == NULL ? 0 : leader->starts;
         world->cadence.since_us = now_us;
+        world->cadence.first = true;
         for (uint32_t slot = 0; slot < world->cadence.row_count; slot++)
             world->cadence.rows[slot].registered_index = 0;
         return;
     }
     rows_look(world, leader);
     cycle_ms = evaluator_last_cycle_ms(leader->broker.evaluator);
-    if (cycle_ms != world->cadence.cycle_ms)
+    if (cycle_ms != world->cadence.cycle_ms) {
         world->cadence.since_us = now_us;
+        world->cadence.first = false;
+    }
     world->cadence.cycle_ms = cycle_ms;
+    if (world->cadence.first && now_us - world->cadence.since_us > first_most_us(world))
+        world_violation(world, "L1",
+                        "member %u serves, and its evaluator has not ended its first cycle for "
+                        "%" PRIu64 " ms",
+                        leader->number + 1, (now_us - world->cadence.since_us) / 1000);
     if (now_us - world->cadence.since_us > cadence_most_us(world))
         world_violation(world, "L2",
                         "member %u serves, and its evaluator has ended no cycle for %" PRIu64 " ms",
@@ -545,9 +561,38 @@ void bounds_lag(struct world *world)
 
 /* ---- I7, stale reads ---- */
 
-/* What a member says of the age of its state is true: it has applied what was committed that long ago. The instant counts when the leader
- * was heard; what it says may have been on its way for as long as a connection lives without an answer. Who was stopped reads first what
- * has waited for it meanwhile. */
+/* The instant counts when the leader was heard; what it says was on its way for as long as the latest of all messages since then. Who was
+ * stopped says first what it knew before, and reads first what has waited for it meanwhile. */
+static uint64_t age_slack_ms(const struct world *world, uint64_t since_us)
+{
+    uint64_t late_ms = sim_network_late_us(world->sim, since_us) / 1000 + DEPOSED_MAX_MS;
+
+    for (unsigned i = 0; i < world->member_count; i++)
+        if (sim_paused_until_us(world->sim, i) >= since_us)
+            return MESSAGE_MAX_MS;
+    return late_ms < MESSAGE_MAX_MS ? late_ms : MESSAGE_MAX_MS;
+}
+
+void bounds_age_told(struct world *world, unsigned member, uint64_t age_ms, uint64_t applied,
+                     uint64_t at_us)
+{
+    uint64_t at = at_us / AGE_STEP_US, since_us, slack_ms, back;
+
+    if (age_ms > AGE_MAX_MS || at_us < 1000 * (age_ms + MESSAGE_MAX_MS))
+        return;
+    since_us = at_us - 1000 * (age_ms + DEPOSED_MAX_MS);
+    slack_ms = age_slack_ms(world, since_us);
+    back = (age_ms + slack_ms) / (AGE_STEP_US / 1000) + 1;
+    if (back < at && back + (world->age.step - at) < WORLD_AGE_STEPS &&
+        applied < world->age.committed[(at - back) % WORLD_AGE_STEPS])
+        world_violation(world, "I7",
+                        "member %u calls its state %" PRIu64 " ms old, has applied %" PRIu64
+                        ", and %" PRIu64 " was committed %" PRIu64 " ms before",
+                        member + 1, age_ms, applied,
+                        world->age.committed[(at - back) % WORLD_AGE_STEPS], slack_ms);
+}
+
+/* What a member says of the age of its state is true: it has applied what was committed that long ago. */
 void bounds_age(struct world *world)
 {
     uint64_t now = sim_now_us(world->sim) / AGE_STEP_US;
@@ -560,22 +605,14 @@ void bounds_age(struct world *world)
     for (unsigned i = 0; i < world->member_count; i++) {
         const struct world_member *member = &world->members[i];
         struct consensus_status status;
-        uint64_t back;
 
         if (!member->up || member->doomed)
             continue;
         replica_get_status(member->broker.replica, &status);
         if (status.state_age_ms > AGE_MAX_MS ||
-            sim_now_us(world->sim) <
+            sim_now_us(world->sim) >=
                 sim_paused_until_us(world->sim, i) + SECOND_US + 1000 * status.state_age_ms)
-            continue;
-        back = (status.state_age_ms + MESSAGE_MAX_MS) / (AGE_STEP_US / 1000) + 1;
-        if (back < now && back < WORLD_AGE_STEPS &&
-            status.applied_index < world->age.committed[(now - back) % WORLD_AGE_STEPS])
-            world_violation(world, "I7",
-                            "member %u calls its state %" PRIu64 " ms old, has applied %" PRIu64
-                            ", and %" PRIu64 " was committed %d ms before",
-                            i + 1, status.state_age_ms, status.applied_index,
-                            world->age.committed[(now - back) % WORLD_AGE_STEPS], MESSAGE_MAX_MS);
+            bounds_age_told(world, i, status.state_age_ms, status.applied_index,
+                            sim_now_us(world->sim));
     }
 }

@@ -37,8 +37,9 @@ struct policy_item {
 struct target_item {
     uint64_t index;
     uint64_t write_bytes_per_s;
+    uint64_t measured_bytes_per_s;
     uint32_t staging_share_ppm;
-    bool is_default;
+    bool is_default, available;
 };
 struct node_item {
     uint64_t index;
@@ -296,6 +297,8 @@ static void note_targets(struct world *world, const struct fsm *fsm, uint64_t in
         item.write_bytes_per_s = target->write_bytes_per_s;
         item.staging_share_ppm = target->staging_share_ppm;
         item.is_default = target->is_default;
+        item.measured_bytes_per_s = target->measured_bytes_per_s;
+        item.available = target->available;
         series_note(&world->done->targets[i], &item);
     }
 }
@@ -621,4 +624,88 @@ void done_check(struct world *world, const char *what, const ProtobufCMessage *r
         target_check(&answer, ((const Ckpt__V1__PutTargetRequest *)(const void *)request)->spec);
     else if (type == &ckpt__v1__drain_node_request__descriptor)
         drain_check(&answer, ((const Ckpt__V1__DrainNodeRequest *)(const void *)request)->node_id);
+}
+
+/* ---- reads ---- */
+
+/* I7: what was read was so at some index from `known` on; of as many things as the answer has, each by itself. */
+static bool was_so(const struct series *series, uint64_t known,
+                   bool (*same)(const void *item, const void *told), const void *told)
+{
+    for (size_t i = series->count; i > 0; i--) {
+        if (same(series->items + (i - 1) * series->size, told))
+            return true;
+        if (index_of(series, i - 1) <= known)
+            return false;
+    }
+    return series->count == 0; /* nothing is known of it */
+}
+
+static bool same_policy(const void *item, const void *told)
+{
+    const ProtobufCMessageDescriptor *descriptor = &ckpt__v1__policy__descriptor;
+    const struct policy_item *was = item;
+
+    for (unsigned i = 0; i < descriptor->n_fields; i++)
+        if (policy_value(&was->policy, &descriptor->fields[i]) !=
+            policy_value(told, &descriptor->fields[i]))
+            return false;
+    return true;
+}
+
+static bool same_target(const void *item, const void *told)
+{
+    const struct target_item *was = item;
+    const Ckpt__V1__TargetStatus *status = told;
+
+    return was->write_bytes_per_s == status->spec->write_bytes_per_s &&
+           was->staging_share_ppm == status->spec->staging_share_ppm &&
+           was->is_default == status->spec->is_default && was->available == status->available &&
+           was->measured_bytes_per_s == status->measured_bytes_per_s;
+}
+
+static bool same_node(const void *item, const void *told)
+{
+    static const char *const names[] = {"unknown", "ready", "degraded", "down", "drain"};
+    const struct node_item *was = item;
+    const Ckpt__V1__NodeStatus *status = told;
+
+    CHECK(was->state < ARRAY_COUNT(names));
+    return strncmp(status->state, names[was->state], strlen(names[was->state])) == 0;
+}
+
+static void was_check(struct world *world, const char *what, const char *of, uint64_t known,
+                      bool was)
+{
+    if (!was)
+        world_violation(world, "I7",
+                        "%s tells of %s what was not so since index %" PRIu64
+                        ", which was acknowledged before it was asked for",
+                        what, of, known);
+}
+
+void done_read(struct world *world, const char *what, uint64_t known, const ProtobufCMessage *reply)
+{
+    struct done_checks *checks = world->done;
+
+    if (reply->descriptor == &ckpt__v1__get_policy_reply__descriptor) {
+        const Ckpt__V1__GetPolicyReply *policy = (const void *)reply;
+        was_check(world, what, "the policy", known,
+                  was_so(&checks->policies, known, same_policy, policy->policy));
+    } else if (reply->descriptor == &ckpt__v1__list_targets_reply__descriptor) {
+        const Ckpt__V1__ListTargetsReply *targets = (const void *)reply;
+        for (size_t i = 0; i < targets->n_targets; i++)
+            for (unsigned t = 0; t < world->options.targets; t++)
+                if (strcmp(world->targets[t].id, targets->targets[i]->spec->target_id) == 0)
+                    was_check(world, what, world->targets[t].id, known,
+                              was_so(&checks->targets[t], known, same_target, targets->targets[i]));
+    } else if (reply->descriptor == &ckpt__v1__list_nodes_reply__descriptor) {
+        const Ckpt__V1__ListNodesReply *nodes = (const void *)reply;
+        for (size_t i = 0; i < nodes->n_nodes; i++) {
+            int agent = world_agent_number(nodes->nodes[i]->node_id);
+            if (agent >= 0 && strcmp(nodes->nodes[i]->state, "unknown") != 0)
+                was_check(world, what, nodes->nodes[i]->node_id, known,
+                          was_so(&checks->nodes[agent], known, same_node, nodes->nodes[i]));
+        }
+    }
 }

@@ -190,6 +190,10 @@ static bool end_is_wanted(const struct want *want, uint64_t life)
 
 void world_ordered(struct world *world, unsigned agent, const Ckpt__V1__OrderSet *orders)
 {
+    if (orders->index > raft_checks_committed(world))
+        world_violation(world, "I20",
+                        "%s gets orders of index %" PRIu64 ", and %" PRIu64 " is committed",
+                        world_agent_name(agent), orders->index, raft_checks_committed(world));
     walltimes_ordered(world, agent, orders);
     for (size_t i = 0; i < orders->n_orders; i++) {
         const Ckpt__V1__Order *order = orders->orders[i];

@@ -11,6 +11,8 @@ void entries_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__E
     preemptions_event(world, event);
     done_event(world, event, index);
     destinations_event(world, fsm, event);
+    retention_event(world, event);
+    shards_event(world, fsm, event);
 }
 
 void entries_applied(struct world *world, const struct fsm *fsm, uint64_t index)
@@ -21,4 +23,5 @@ void entries_applied(struct world *world, const struct fsm *fsm, uint64_t index)
     preemptions_applied(world, fsm);
     done_applied(world, fsm, index);
     destinations_applied(world, fsm);
+    retention_applied(world, fsm);
 }

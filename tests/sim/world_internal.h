@@ -103,6 +103,8 @@ struct walltime_checks;
 struct grant_checks;
 struct preemption_checks;
 struct done_checks;
+struct retention_checks;
+struct shard_checks;
 struct state_dumps;
 struct destination_checks;
 
@@ -129,6 +131,7 @@ struct world {
     struct {
         uint64_t leader, starts; /* number + 1 and life of who serves; 0: nobody */
         uint64_t cycle_ms, since_us;
+        bool first;             /* none of its cycles has ended yet */
         struct world_row *rows; /* by allocation slot */
         uint32_t row_count;
     } cadence; /* L2 */
@@ -163,6 +166,8 @@ struct world {
     struct grant_checks *grants;
     struct preemption_checks *preemptions;
     struct done_checks *done;
+    struct retention_checks *retention;
+    struct shard_checks *shards;
     struct state_dumps *dumps;
     struct destination_checks *destinations;
     uint64_t interval_ms; /* of the evaluator, the longest that it ever had */
@@ -205,6 +210,9 @@ void bounds_cadence(struct world *world);
 void bounds_reads(struct world *world);
 void bounds_close(struct world *world);
 void bounds_age(struct world *world);
+/* A member has called its state that old, and had applied that much, then or later. */
+void bounds_age_told(struct world *world, unsigned member, uint64_t age_ms, uint64_t applied,
+                     uint64_t at_us);
 
 /* world_member.c */
 void member_init(struct world *world, unsigned number);
@@ -444,6 +452,22 @@ void done_applied(struct world *world, const struct fsm *fsm, uint64_t index);
 /* The request was acknowledged, for the first time. */
 void done_check(struct world *world, const char *what, const ProtobufCMessage *request,
                 const ProtobufCMessage *reply);
+
+/* A linearizable read of the operator's, asked for when that was the highest acknowledged index. */
+void done_read(struct world *world, const char *what, uint64_t known,
+               const ProtobufCMessage *reply);
+
+/* world_retention.c */
+void retention_init(struct world *world);
+void retention_close(struct world *world);
+void retention_event(struct world *world, const Ckpt__V1__Event *event);
+void retention_applied(struct world *world, const struct fsm *fsm);
+void retention_collected(struct world *world, uint64_t checkpoint_id, const char *path);
+
+/* world_shards.c */
+void shards_init(struct world *world);
+void shards_close(struct world *world);
+void shards_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event);
 
 /* world_entries.c */
 void entries_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event,

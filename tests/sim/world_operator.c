@@ -83,6 +83,8 @@ static void on_done(void *data, int status, const char *text, const ProtobufCMes
         check_index(desk, reply);
     if (status == RPC_OK && reply->descriptor == &ckpt__v1__mutation_reply__descriptor)
         done_check(world, desk->method, desk->message, reply);
+    if (status == RPC_OK)
+        done_read(world, desk->method, desk->known, reply);
     desk->method = NULL;
     if (status != RPC_OK)
         return;

@@ -680,6 +680,7 @@ void world_collected(struct world *world, const char *path)
         world_violation(world, "I28", "%s is removed, which is no checkpoint's folder", path);
     facts = facts_of(world, epoch << SEQUENCE_BITS | sequence);
     facts->removed = true;
+    retention_collected(world, facts->id, path);
     if (active(facts->state))
         world_violation(world, "I28", "%s is removed while its checkpoint is active", path);
     if (world->state->jobs[facts->job].last_complete == facts->id &&
