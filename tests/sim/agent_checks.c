@@ -56,11 +56,7 @@ struct rank {
     uint64_t stop_ticks, kill_at_us; /* which; and the end of its grace */
     uint64_t kill_by_us;   /* that, on the simulator's clock; 0: it is not being stopped */
     uint64_t kill_seen_us; /* when that was seen last */
-    /* of its attempt */
-    uint64_t checkpoint_id, timeout_ms;
-    uint32_t attempt;
-    bool extended;
-    struct ordered_time ordered_time;
+    struct attempt_times times;
 };
 
 struct asked {
@@ -433,7 +429,7 @@ static void check_orders(struct agent_checks *checks, unsigned agent,
 
         rank = rank_of(checks, agent, order->allocation_id);
         if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_CHECKPOINT)
-            ordered_time_note(&rank->ordered_time, order);
+            attempt_times_ordered(&rank->times, order);
         if (order->kind != CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE)
             continue;
         rank->ordered = true;
@@ -645,40 +641,6 @@ static void check_late(struct agent_checks *checks, const struct agent_machine *
                         machine->name);
 }
 
-/* I34: one extension of an attempt, of half its timeout, and of one attempt of the checkpoint; and what another node of the job was
- * granted to put it off by. */
-static void check_extension(struct agent_checks *checks, const struct agent_machine *machine,
-                            const struct allocation *allocation, struct rank *rank)
-{
-    const struct attempt *attempt = &allocation->attempt;
-    bool same = rank->checkpoint_id == attempt->checkpoint_id && rank->attempt == attempt->attempt;
-    bool extended = same && attempt->extended && !rank->extended;
-    uint64_t most_ms = rank->timeout_ms;
-    uint64_t ordered_ms =
-        ordered_time_most_ms(&rank->ordered_time, attempt->checkpoint_id, attempt->attempt);
-
-    if (!attempt_busy(attempt))
-        return;
-    if (extended)
-        most_ms += rank->timeout_ms / 2 + 1;
-    if (ordered_ms > most_ms)
-        most_ms = ordered_ms;
-    if (!same)
-        ordered_time_check(checks->world, &rank->ordered_time, attempt->checkpoint_id,
-                           attempt->attempt, attempt->timeout_ms);
-    if (same && (attempt->timeout_ms < rank->timeout_ms || attempt->timeout_ms > most_ms))
-        world_violation(checks->world, "I34",
-                        "the timeout of %s on %s went from %" PRIu64 " to %" PRIu64 " ms",
-                        attempt->hint, machine->name, rank->timeout_ms, attempt->timeout_ms);
-    if (!same || extended)
-        world_timeout(checks->world, attempt->checkpoint_id, attempt->attempt, extended,
-                      attempt->extended);
-    rank->checkpoint_id = attempt->checkpoint_id;
-    rank->attempt = attempt->attempt;
-    rank->timeout_ms = attempt->timeout_ms;
-    rank->extended = attempt->extended;
-}
-
 /* What was reported before ckpt-run asked counts when it asks: of a job of one node the report makes the checkpoint complete. */
 static void check_passed(struct agent_checks *checks, const struct agent_machine *machine,
                          struct rank *rank)
@@ -727,7 +689,7 @@ void agent_checks_machine(struct agent_checks *checks, struct agent_machine *mac
         check_grace(checks, machine, allocation, rank);
         if (now_us > seen->awake_us + 2 * LATE_US)
             check_late(checks, machine, allocation, rank);
-        check_extension(checks, machine, allocation, rank);
+        attempt_times_check(checks->world, machine->name, &allocation->attempt, &rank->times);
         check_passed(checks, machine, rank);
     }
 }

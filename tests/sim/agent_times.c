@@ -3,33 +3,73 @@
 
 #include <inttypes.h>
 
-void ordered_time_note(struct ordered_time *time, const Ckpt__V1__Order *order)
+#include "tests/sim/world_internal.h"
+
+/* The most that was ordered for this attempt; 0: nothing was. */
+static uint64_t ordered_most_ms(const struct attempt_times *times, uint64_t checkpoint_id,
+                                uint32_t attempt)
 {
-    if (ordered_time_most_ms(time, order->checkpoint_id, order->attempt) == 0)
-        *time = (struct ordered_time){order->checkpoint_id, order->timeout_ms, order->timeout_ms,
-                                      order->attempt};
-    if (order->timeout_ms < time->least_ms)
-        time->least_ms = order->timeout_ms;
-    if (order->timeout_ms > time->most_ms)
-        time->most_ms = order->timeout_ms;
+    return times->ordered.checkpoint_id == checkpoint_id && times->ordered.attempt == attempt
+               ? times->ordered.most_ms
+               : 0;
 }
 
-uint64_t ordered_time_most_ms(const struct ordered_time *time, uint64_t checkpoint_id,
-                              uint32_t attempt)
+void attempt_times_ordered(struct attempt_times *times, const Ckpt__V1__Order *order)
 {
-    return time->checkpoint_id == checkpoint_id && time->attempt == attempt ? time->most_ms : 0;
+    if (ordered_most_ms(times, order->checkpoint_id, order->attempt) == 0) {
+        times->ordered.checkpoint_id = order->checkpoint_id;
+        times->ordered.attempt = order->attempt;
+        times->ordered.least_ms = times->ordered.most_ms = order->timeout_ms;
+    }
+    if (order->timeout_ms < times->ordered.least_ms)
+        times->ordered.least_ms = order->timeout_ms;
+    if (order->timeout_ms > times->ordered.most_ms)
+        times->ordered.most_ms = order->timeout_ms;
 }
 
-void ordered_time_check(struct world *world, const struct ordered_time *time,
-                        uint64_t checkpoint_id, uint32_t attempt, uint64_t timeout_ms)
+/* The agent has begun it with as much as was ordered. */
+static void check_begin(struct world *world, const struct attempt_times *times,
+                        const struct attempt *attempt)
 {
-    uint64_t most_ms = ordered_time_most_ms(time, checkpoint_id, attempt);
+    uint64_t most_ms = ordered_most_ms(times, attempt->checkpoint_id, attempt->attempt);
 
     if (most_ms == 0)
         return; /* other orders came in the same message as the one that began it */
-    if (timeout_ms > most_ms || timeout_ms < time->least_ms)
+    if (attempt->timeout_ms > most_ms || attempt->timeout_ms < times->ordered.least_ms)
         world_violation(world, "I34",
                         "attempt %u of checkpoint %" PRIx64 " begins with %" PRIu64 " ms, %" PRIu64
                         " to %" PRIu64 " were ordered for it",
-                        attempt, checkpoint_id, timeout_ms, time->least_ms, most_ms);
+                        attempt->attempt, attempt->checkpoint_id, attempt->timeout_ms,
+                        times->ordered.least_ms, most_ms);
+}
+
+/* I34: one extension of an attempt, of half its timeout, and of one attempt of the checkpoint; and what another node of the job was
+ * granted to put it off by. */
+void attempt_times_check(struct world *world, const char *machine, const struct attempt *attempt,
+                         struct attempt_times *times)
+{
+    bool same =
+        times->checkpoint_id == attempt->checkpoint_id && times->attempt == attempt->attempt;
+    bool extended = same && attempt->extended && !times->extended;
+    uint64_t most_ms = times->timeout_ms;
+    uint64_t ordered_ms = ordered_most_ms(times, attempt->checkpoint_id, attempt->attempt);
+
+    if (!attempt_busy(attempt))
+        return;
+    if (extended)
+        most_ms += times->timeout_ms / 2 + 1;
+    if (ordered_ms > most_ms)
+        most_ms = ordered_ms;
+    if (!same)
+        check_begin(world, times, attempt);
+    if (same && (attempt->timeout_ms < times->timeout_ms || attempt->timeout_ms > most_ms))
+        world_violation(world, "I34",
+                        "the timeout of %s on %s went from %" PRIu64 " to %" PRIu64 " ms",
+                        attempt->hint, machine, times->timeout_ms, attempt->timeout_ms);
+    if (!same || extended)
+        world_timeout(world, attempt->checkpoint_id, attempt->attempt, extended, attempt->extended);
+    times->checkpoint_id = attempt->checkpoint_id;
+    times->attempt = attempt->attempt;
+    times->timeout_ms = attempt->timeout_ms;
+    times->extended = attempt->extended;
 }

@@ -1,24 +1,28 @@
-/* How long an attempt may take, as ordered: I34. See agent_checks.c.
+/* How long an agent's attempts may take, and as ordered: I34. See agent_checks.c.
  *
- * Shapes   of the last attempt that a node's part of a job was ordered to make.
+ * Shapes   of the last attempt of a node's part of a job.
  */
 #ifndef CKPT_TESTS_SIM_AGENT_TIMES_H
 #define CKPT_TESTS_SIM_AGENT_TIMES_H
 
+#include "src/agent/attempt.h"
 #include "tests/sim/world.h"
 
-struct ordered_time {
-    uint64_t checkpoint_id, least_ms,
-        most_ms; /* of all its orders: it grows with what other nodes told */
+struct attempt_times {
+    struct {
+        uint64_t checkpoint_id, least_ms,
+            most_ms; /* of all its orders: it grows with what other nodes told */
+        uint32_t attempt;
+    } ordered;
+    /* as it was last seen */
+    uint64_t checkpoint_id, timeout_ms;
     uint32_t attempt;
+    bool extended;
 };
 
-void ordered_time_note(struct ordered_time *time, const Ckpt__V1__Order *order);
-/* The most that was ordered for this attempt; 0: nothing was. */
-uint64_t ordered_time_most_ms(const struct ordered_time *time, uint64_t checkpoint_id,
-                              uint32_t attempt);
-/* The agent has begun it with that much. */
-void ordered_time_check(struct world *world, const struct ordered_time *time,
-                        uint64_t checkpoint_id, uint32_t attempt, uint64_t timeout_ms);
+void attempt_times_ordered(struct attempt_times *times, const Ckpt__V1__Order *order);
+/* On each look at the agent. */
+void attempt_times_check(struct world *world, const char *machine, const struct attempt *attempt,
+                         struct attempt_times *times);
 
 #endif
