@@ -183,6 +183,7 @@ static enum fsm_status grant_apply(struct fsm *fsm, const Ckpt__Log__V1__Grant *
 {
     struct checkpoint *checkpoint = fsm_registry_find(fsm, grant->checkpoint_id);
     const struct target *target;
+    bool bypass;
 
     outcome->checkpoint_id = grant->checkpoint_id;
     if (checkpoint == NULL)
@@ -198,9 +199,11 @@ static enum fsm_status grant_apply(struct fsm *fsm, const Ckpt__Log__V1__Grant *
         return FSM_STORAGE_UNAVAILABLE;
     outcome->current = target->budgeted_bytes_per_s + grant->bytes_per_s;
     outcome->limit = target->view.budget_bytes_per_s;
-    if (!grant->bypass_budget && outcome->current > outcome->limit) /* I36 */
+    /* The victim may have been turned back since it was proposed. */
+    bypass = grant->bypass_budget && fsm_grant_urgent(&checkpoint->view);
+    if (!bypass && outcome->current > outcome->limit) /* I36 */
         return FSM_BUDGET_EXCEEDED;
-    fsm_checkpoint_dispatch(fsm, checkpoint, grant);
+    fsm_checkpoint_dispatch(fsm, checkpoint, grant, bypass);
     return FSM_OK;
 }
 

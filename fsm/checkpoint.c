@@ -424,7 +424,7 @@ static void checkpoint_allow_deferral(const struct fsm *fsm, struct checkpoint *
 }
 
 void fsm_checkpoint_dispatch(struct fsm *fsm, struct checkpoint *checkpoint,
-                             const Ckpt__Log__V1__Grant *grant)
+                             const Ckpt__Log__V1__Grant *grant, bool bypass)
 {
     struct fsm_checkpoint *view = &checkpoint->view;
     const struct allocation *allocation = fsm_allocation_look(fsm, view->allocation_slot);
@@ -433,7 +433,7 @@ void fsm_checkpoint_dispatch(struct fsm *fsm, struct checkpoint *checkpoint,
 
     CHECK(view->state == STATE(REQUESTED));
     CHECK(view->retry_at_ms == 0);
-    checkpoint_take_grant(fsm, checkpoint, grant->bytes_per_s, grant->bypass_budget);
+    checkpoint_take_grant(fsm, checkpoint, grant->bytes_per_s, bypass);
     fsm_checkpoint_clear_shards(checkpoint);
     view->attempt++;
     view->stall_ms = 0;

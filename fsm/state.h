@@ -569,7 +569,7 @@ void fsm_checkpoint_hurry(struct fsm *fsm, struct checkpoint *checkpoint,
 void fsm_checkpoint_set_shards(struct checkpoint *checkpoint, uint32_t count);
 void fsm_checkpoint_shards_from(struct checkpoint *checkpoint, const struct allocation *allocation);
 void fsm_checkpoint_dispatch(struct fsm *fsm, struct checkpoint *checkpoint,
-                             const Ckpt__Log__V1__Grant *grant);
+                             const Ckpt__Log__V1__Grant *grant, bool bypass);
 void fsm_checkpoint_started(struct fsm *fsm, struct checkpoint *checkpoint, struct fsm_shard *shard,
                             uint64_t age_ms);
 void fsm_checkpoint_extend(struct fsm *fsm, struct checkpoint *checkpoint);

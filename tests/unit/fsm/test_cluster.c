@@ -253,9 +253,9 @@ static void a_lowered_budget_stops_further_grants(void **unused)
     (void)unused;
     script_start(&script);
     expect_ok(&script, "register j1 nodes=n1");
-    expect_ok(&script, "register j2 nodes=n2");
+    expect_ok(&script, "register j2 nodes=n2 walltime=100000000");
     expect_ok(&script, "request j1");
-    expect_ok(&script, "request j2");
+    expect_ok(&script, "decide j2 purpose=walltime");
     expect_ok(&script, "grant 1-1 bytes=6000000000");
     expect_ok(&script, "put scratch write=1000000000 default");
     assert_int_equal(fsm_target_find(script.fsm, "scratch")->budget_bytes_per_s, 700000000);

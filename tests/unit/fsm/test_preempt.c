@@ -603,6 +603,37 @@ static void a_victim_that_was_turned_back_gets_its_last_safe_slot_again(void **u
     script_close(&script);
 }
 
+/* I36: its grant was proposed while it was a victim's, and comes when it is not any more. */
+static void a_victim_that_was_turned_back_passes_no_budget(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register stuck nodes=n1 class=1 memory=1");
+    expect_ok(&script, "register spare nodes=n2 class=1 target=other");
+    expect_ok(&script, "preempt class=5");
+    expect_victims(&script, "stuck");
+    expect_ok(&script, "target scratch down");
+    expect_ok(&script, "at %" PRIu64, fsm_next_deadline_ms(script.fsm));
+    expect_ok(&script, "tick");
+    expect_job(&script, "stuck", RUNNING);
+    expect_ok(&script, "target scratch up");
+    assert_false(fsm_grant_urgent(checkpoint_of(&script, 1)));
+    expect_ok(&script, "register writer nodes=n3");
+    expect_ok(&script, "request writer");
+    expect_ok(&script, "grant 1-3 bytes=%" PRIu64,
+              fsm_target_find(script.fsm, "scratch")->budget_bytes_per_s);
+    expect_status(&script, BUDGET_EXCEEDED, "grant 1-1 bytes=1 bypass");
+    expect_ok(&script, "report n3 shard_verified writer ckpt=1-3");
+    expect_ok(&script, "grant 1-1 bytes=1 bypass");
+    expect_ok(&script, "register late nodes=n4");
+    expect_ok(&script, "request late");
+    expect_status(&script, BUDGET_EXCEEDED, "grant 1-4 bytes=%" PRIu64,
+                  fsm_target_find(script.fsm, "scratch")->budget_bytes_per_s);
+    script_close(&script);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -631,6 +662,7 @@ int main(void)
         cmocka_unit_test(gpus_by_the_thousand_are_covered_to_the_last),
         cmocka_unit_test(a_job_that_did_not_answer_is_dearer_not_safe),
         cmocka_unit_test(a_victim_that_was_turned_back_gets_its_last_safe_slot_again),
+        cmocka_unit_test(a_victim_that_was_turned_back_passes_no_budget),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
