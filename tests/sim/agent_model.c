@@ -48,6 +48,7 @@ struct application {
     uint64_t deferral_ms; /* that it reported of this attempt */
     uint64_t stop_us;     /* 0: not told to end */
     uint64_t wall_us;     /* its walltime ends; 0: none */
+    uint64_t wall_life;   /* ... of this life */
     uint64_t grace_ms;
     char path[MODEL_PATH_BYTES]; /* of the checkpoint's folder */
     char manifest[AGENT_STORE_MANIFEST_BYTES];
@@ -414,9 +415,12 @@ static void deadlines_take(struct process *process, const Ckpt__V1__OrderSet *or
         if (job == NULL)
             continue;
         struct application *application = &process->model->applications[job - process->world->jobs];
-        if (application->wall_us == 0)
+        if (orders->deadlines[i]->life < application->wall_life)
+            continue; /* it was under way when the job began again */
+        if (application->wall_us == 0 || orders->deadlines[i]->life > application->wall_life)
             application->wall_us =
                 sim_now_us(process->world->sim) + orders->deadlines[i]->remaining_ms * 1000 + 1;
+        application->wall_life = orders->deadlines[i]->life;
         application->grace_ms = orders->deadlines[i]->grace_ms;
     }
 }

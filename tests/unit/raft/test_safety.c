@@ -34,8 +34,8 @@ static void receive(struct cluster *cluster, uint64_t from, const struct frame_m
     frame_encode(&buf, sent);
     assert_int_equal(frame_parse(buf.bytes, buf.length, &frame, &err), 1);
     assert_int_equal(frame_decode(&frame, &received, &err), 0);
+    core_on_message(member(cluster), from, &received); /* its bytes are the buffer's */
     buf_close(&buf);
-    core_on_message(member(cluster), from, &received);
 }
 
 /* The members of the bootstrap up to `count`, as entry of this term; the buffer is the caller's. */
