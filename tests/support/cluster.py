@@ -44,6 +44,8 @@ def generate_stubs():
 
 
 generate_stubs()
+# Its handler of forks waits for threads that look names up, for ever where a test leads a name elsewhere; children here only exec.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
 import grpc  # noqa: E402
 grpc.__path__.append(str(BUILD / "pygen" / "grpc"))  # the generated grpc.health and grpc.reflection beside the package
 from ckpt.v1 import agent_pb2, agent_pb2_grpc, broker_pb2, broker_pb2_grpc  # noqa: E402,F401
