@@ -113,6 +113,16 @@ bool grants_has_deadline(const struct fsm *fsm, const struct fsm_checkpoint *che
             checkpoint->after != CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE);
 }
 
+/* Since that entry, or by an earlier command of this one. */
+static bool budget_changed(const struct grant_checks *checks, const struct fsm *fsm, uint32_t slot,
+                           uint64_t entry)
+{
+    const struct fsm_target *target = fsm_target_at(fsm, slot);
+
+    return checks->budget_entries[slot] > entry || target == NULL ||
+           target->budget_bytes_per_s != checks->budgets[slot];
+}
+
 /* The leader chose among all that waited since the destination is back. One that was held, or a budget that changed, may have been otherwise
  * when it did. */
 static void order_check(struct world *world, const struct fsm *fsm, unsigned number,
@@ -129,7 +139,7 @@ static void order_check(struct world *world, const struct fsm *fsm, unsigned num
         bool same = own->id == checkpoint_id && own->entry == other->entry;
 
         if (job == number || other->id == 0 || other->target_slot != granted->target_slot ||
-            other->held || checks->budget_entries[other->target_slot] > other->entry ||
+            other->held || budget_changed(checks, fsm, other->target_slot, other->entry) ||
             (own->id == checkpoint_id && !same))
             continue;
         if (!same || own->saved_gpu_ms < other->saved_gpu_ms ||

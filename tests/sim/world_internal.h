@@ -227,6 +227,8 @@ void member_release(struct world_member *member);
 void members_bury(struct world *world);
 /* It belongs to the cluster as its leader sees it, and is expected to work. */
 bool member_counts(struct world *world, const struct world_member *member);
+/* Is one of the beginning left, of whom alone schedulers and agents know? The others may have lost their data. */
+bool members_known(struct world *world);
 /* The serving leader of the highest term, NULL: none. */
 struct world_member *members_leader(struct world *world);
 /* One that libraft calls the leader, serving or not, beside this one. */

@@ -69,7 +69,7 @@ struct request {
     bool reclaims;
     uint32_t node_mask; /* where it runs from then on; 0: as before */
     uint64_t known;     /* index that was acknowledged when it was made */
-    bool late;          /* all is well: somebody answers */
+    bool late;          /* all is well: somebody answers whom the schedulers know */
     bool repeats;       /* a request that was answered before, with these: */
     uint64_t index, id;
 };
@@ -285,7 +285,7 @@ static void request_send(struct scheduler *scheduler, const struct request *requ
     *own = *request;
     own->scheduler = scheduler;
     own->known = history_acknowledged(scheduler->world);
-    own->late = scheduler->stopped;
+    own->late = scheduler->stopped && members_known(scheduler->world);
     own->type = message->descriptor;
     own->length = protobuf_c_message_get_packed_size(message);
     own->bytes = check_alloc(own->length + 1);

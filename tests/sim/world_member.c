@@ -351,6 +351,14 @@ bool member_counts(struct world *world, const struct world_member *member)
                member_consensus(leader)->raft.configuration.n;
 }
 
+bool members_known(struct world *world)
+{
+    for (unsigned i = 0; i < world->options.replicas; i++)
+        if (member_counts(world, &world->members[i]))
+            return true;
+    return false;
+}
+
 struct world_member *members_leader(struct world *world)
 {
     struct world_member *leader = NULL;
