@@ -407,6 +407,35 @@ static void a_snapshot_that_is_not_installed_for_another_entry_is_not_claimed(vo
     cluster_free(cluster);
 }
 
+/* S1: what is committed here is replaced by nobody's snapshot, whatever a leader that must be wrong says was there. */
+static void a_snapshot_never_replaces_what_is_committed(void **state)
+{
+    const uint64_t of_4[] = {4, 4, 4, 4};
+    struct cluster *cluster = alone_new();
+    const struct raft *raft = &member(cluster)->raft;
+    struct frame_message sent = {.type = FRAME_APPEND};
+
+    (void)state;
+    append(cluster, 4, 1, 1, of_4, 4);
+    cluster_run(cluster, SECOND_US / 10);
+    sent.core.append_entries = (struct raft_append_entries){
+        .term = 4, .prev_log_index = 5, .prev_log_term = 4, .leader_commit = 4};
+    receive(cluster, 4, &sent);
+    cluster_run(cluster, SECOND_US / 10);
+    assert_uint_equal(raft->last_stored, 5);
+    assert_uint_equal(raft->last_applied, 4);
+    answers_watch(cluster);
+    install(cluster, 3);
+    assert_false(safety_installing(raft));
+    assert_uint_equal(raft->commit_index, 4);
+    assert_uint_equal(raft->last_stored, 5);
+    assert_uint_equal(raft->log.snapshot.last_index, 0);
+    assert_uint_equal(safety_term_of(raft, 4), 4);
+    assert_uint_equal(answers, 1);
+    assert_uint_equal(answer.last_log_index, 0);
+    cluster_free(cluster);
+}
+
 static int write_state(void *context, const struct consensus_writer *writer, struct err *err)
 {
     const struct cluster_state state = {.index = 4, .hash = 77, .entries = 3};
@@ -523,6 +552,7 @@ int main(void)
         cmocka_unit_test(a_refusal_never_points_before_our_snapshot),
         cmocka_unit_test(a_refusal_for_an_old_term_claims_no_entry),
         cmocka_unit_test(a_snapshot_that_is_not_installed_for_another_entry_is_not_claimed),
+        cmocka_unit_test(a_snapshot_never_replaces_what_is_committed),
         cmocka_unit_test(a_snapshot_replaces_a_newer_tail_that_was_never_committed),
         cmocka_unit_test(a_refusal_for_an_old_term_commits_nothing_in_a_newer_one),
         cmocka_unit_test(a_change_that_is_stored_late_does_not_take_the_place_of_the_next),
