@@ -58,6 +58,26 @@ static inline const struct fsm_allocation *job_of(const struct script *script, c
     return job;
 }
 
+/* j1 is to stop for a preemption, and its checkpoint is dispatched. */
+static inline void script_start_victim(struct script *script, unsigned timeout_ms)
+{
+    script_start(script);
+    expect_ok(script, "register j1 nodes=n1 class=1");
+    expect_ok(script, "preempt class=5");
+    expect_ok(script, "grant 1-1 timeout=%u", timeout_ms);
+}
+
+/* The first checkpoint stays in this state for so long from now on, and no longer. */
+static inline void expect_times_out_after(struct script *script, const char *state, unsigned ms)
+{
+    expect_ok(script, "after %u", ms - 1);
+    expect_ok(script, "tick");
+    assert_string_equal(fsm_checkpoint_state_name(checkpoint_of(script, 1)->state), state);
+    expect_ok(script, "after 1");
+    expect_ok(script, "tick");
+    expect_checkpoint(script, 1, TIMED_OUT);
+}
+
 /* GPU-ms that restarts had to repeat. */
 static inline uint64_t repeated_of(const struct script *script, const char *id)
 {

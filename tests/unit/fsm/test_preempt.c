@@ -92,10 +92,7 @@ static void a_victim_that_defers_for_ever_is_forced(void **unused)
     struct script script;
 
     (void)unused;
-    script_start(&script);
-    expect_ok(&script, "register j1 nodes=n1 class=1");
-    expect_ok(&script, "preempt class=5");
-    expect_ok(&script, "grant 1-1 timeout=600000");
+    script_start_victim(&script, 600000);
     expect_ok(&script, "report n1 started j1 ckpt=1-1");
     expect_ok(&script, "report n1 deferred j1 ckpt=1-1 deferral=90000000");
     expect_ok(&script, "after 904000"); /* 600 + 300 s, 5 s for delivery */
@@ -112,16 +109,22 @@ static void a_victim_that_defers_for_ever_is_forced(void **unused)
     script_close(&script);
 }
 
-/* The checkpoint that stops j1 is not over after the first of two spans of time, and is after both. */
-static void expect_ends_after(struct script *script, unsigned first_ms)
+/* ... and with it j1. */
+static void expect_ends_after(struct script *script, unsigned ms)
 {
-    expect_ok(script, "after %u", first_ms - 1);
-    expect_ok(script, "tick");
-    expect_checkpoint(script, 1, WRITING);
-    expect_ok(script, "after 1");
-    expect_ok(script, "tick");
-    expect_checkpoint(script, 1, TIMED_OUT);
+    expect_times_out_after(script, "WRITING", ms);
     assert_true(job_of(script, "j1")->terminating);
+}
+
+/* One of 600 s begins when 599 have passed (0), answers (1) and puts it off (2). */
+static void report_late(struct script *script, const char *job, int answers)
+{
+    expect_ok(script, "after 599000");
+    expect_ok(script, "report n1 started %s ckpt=1-1", job);
+    if (answers >= 1)
+        expect_ok(script, "report n1 responsive %s ckpt=1-1", job);
+    if (answers >= 2)
+        expect_ok(script, "report n1 deferred %s ckpt=1-1 deferral=300000", job);
 }
 
 /* L4: an application that was asked late has what is left of one and a half timeouts from the dispatch, and what it puts off; the
@@ -132,16 +135,8 @@ static void a_victim_that_is_asked_late_is_ended_in_time(void **unused)
         struct script script;
 
         (void)unused;
-        script_start(&script);
-        expect_ok(&script, "register j1 nodes=n1 class=1");
-        expect_ok(&script, "preempt class=5");
-        expect_ok(&script, "grant 1-1 timeout=600000");
-        expect_ok(&script, "after 599000");
-        expect_ok(&script, "report n1 started j1 ckpt=1-1");
-        if (i >= 1)
-            expect_ok(&script, "report n1 responsive j1 ckpt=1-1");
-        if (i >= 2)
-            expect_ok(&script, "report n1 deferred j1 ckpt=1-1 deferral=300000");
+        script_start_victim(&script, 600000);
+        report_late(&script, "j1", i);
         expect_ends_after(&script, i < 2 ? 301000 : 601000);
         script_close(&script);
     }
@@ -153,10 +148,7 @@ static void attempts_of_a_stop_share_the_first_ones_time(void **unused)
     struct script script;
 
     (void)unused;
-    script_start(&script);
-    expect_ok(&script, "register j1 nodes=n1 class=1");
-    expect_ok(&script, "preempt class=5");
-    expect_ok(&script, "grant 1-1 timeout=600000");
+    script_start_victim(&script, 600000);
     expect_ok(&script, "after 100000");
     expect_ok(&script, "report n1 checkpoint_failed j1 ckpt=1-1 reason=write_failed");
     expect_ok(&script, "after 5000");
@@ -187,6 +179,20 @@ static void a_checkpoint_that_becomes_a_stop_is_ended_in_time(void **unused)
     script_close(&script);
 }
 
+static void start_elastic(struct script *script)
+{
+    script_start(script);
+    expect_ok(script, "register elastic nodes=n1,n2 min=1 max=4 class=3 borrowed home=ml");
+}
+
+/* It is to shrink for a reclaim, and its checkpoint is dispatched. */
+static void start_shrinking(struct script *script)
+{
+    start_elastic(script);
+    expect_ok(script, "preempt reason=reclaim home=ml need=1");
+    expect_ok(script, "grant 1-1 timeout=600000");
+}
+
 /* For so long from now on, and no longer, nothing of elastic leaves. */
 static void expect_leaves_after(struct script *script, unsigned ms)
 {
@@ -206,16 +212,8 @@ static void a_victim_that_shrinks_late_leaves_in_time(void **unused)
         struct script script;
 
         (void)unused;
-        script_start(&script);
-        expect_ok(&script, "register elastic nodes=n1,n2 min=1 max=4 class=3 borrowed home=ml");
-        expect_ok(&script, "preempt reason=reclaim home=ml need=1");
-        expect_ok(&script, "grant 1-1 timeout=600000");
-        expect_ok(&script, "after 599000");
-        expect_ok(&script, "report n1 started elastic ckpt=1-1");
-        if (i >= 1)
-            expect_ok(&script, "report n1 responsive elastic ckpt=1-1");
-        if (i >= 2)
-            expect_ok(&script, "report n1 deferred elastic ckpt=1-1 deferral=300000");
+        start_shrinking(&script);
+        report_late(&script, "elastic", i);
         expect_leaves_after(&script, i < 2 ? 301000 : 601000);
         script_close(&script);
     }
@@ -227,10 +225,7 @@ static void attempts_of_one_that_shrinks_share_the_first_ones_time(void **unused
     struct script script;
 
     (void)unused;
-    script_start(&script);
-    expect_ok(&script, "register elastic nodes=n1,n2 min=1 max=4 class=3 borrowed home=ml");
-    expect_ok(&script, "preempt reason=reclaim home=ml need=1");
-    expect_ok(&script, "grant 1-1 timeout=600000");
+    start_shrinking(&script);
     expect_ok(&script, "after 500000");
     expect_ok(&script, "report n1 checkpoint_failed elastic ckpt=1-1 reason=write_failed");
     expect_ok(&script, "after 5000");
@@ -246,10 +241,7 @@ static void one_that_shrinks_is_asked_no_more_when_its_time_is_over(void **unuse
     struct script script;
 
     (void)unused;
-    script_start(&script);
-    expect_ok(&script, "register elastic nodes=n1,n2 min=1 max=4 class=3 borrowed home=ml");
-    expect_ok(&script, "preempt reason=reclaim home=ml need=1");
-    expect_ok(&script, "grant 1-1 timeout=600000");
+    start_shrinking(&script);
     expect_ok(&script, "after 599000");
     expect_ok(&script, "report n1 checkpoint_failed elastic ckpt=1-1 reason=write_failed");
     expect_checkpoint(&script, 1, FAILED);
@@ -264,8 +256,7 @@ static void a_checkpoint_that_shrinks_a_victim_from_now_on_ends_in_time(void **u
         struct script script;
 
         (void)unused;
-        script_start(&script);
-        expect_ok(&script, "register elastic nodes=n1,n2 min=1 max=4 class=3 borrowed home=ml");
+        start_elastic(&script);
         expect_ok(&script, i == 0 ? "request elastic" : "update elastic nodes=n2");
         expect_ok(&script, "grant 1-1 timeout=600000");
         expect_ok(&script, "after 550000");
@@ -284,13 +275,10 @@ static void a_job_that_shrinks_by_itself_has_its_time(void **unused)
     struct script script;
 
     (void)unused;
-    script_start(&script);
-    expect_ok(&script, "register elastic nodes=n1,n2 min=1 max=4 class=3 borrowed home=ml");
+    start_elastic(&script);
     expect_ok(&script, "update elastic nodes=n2");
     expect_ok(&script, "grant 1-1 timeout=600000");
-    expect_ok(&script, "after 599000");
-    expect_ok(&script, "report n1 started elastic ckpt=1-1");
-    expect_ok(&script, "report n1 responsive elastic ckpt=1-1");
+    report_late(&script, "elastic", 1);
     expect_leaves_after(&script, 905000);
     script_close(&script);
 }
@@ -301,20 +289,12 @@ static void a_victim_that_shrank_has_the_time_of_one_that_stops(void **unused)
     struct script script;
 
     (void)unused;
-    script_start(&script);
-    expect_ok(&script, "register elastic nodes=n1,n2 min=1 max=4 class=3 borrowed home=ml");
-    expect_ok(&script, "preempt reason=reclaim home=ml need=1");
-    expect_ok(&script, "grant 1-1 timeout=600000");
+    start_shrinking(&script);
     expect_ok(&script, "after 500000");
     expect_ok(&script, "report n1 checkpoint_failed elastic ckpt=1-1 reason=write_failed");
     expect_ok(&script, "preempt class=5 need=2");
     expect_ok(&script, "grant 1-1 timeout=600000");
-    expect_ok(&script, "after 599999");
-    expect_ok(&script, "tick");
-    expect_checkpoint(&script, 1, DISPATCHED);
-    expect_ok(&script, "after 1");
-    expect_ok(&script, "tick");
-    expect_checkpoint(&script, 1, TIMED_OUT);
+    expect_times_out_after(&script, "DISPATCHED", 600000);
     script_close(&script);
 }
 
@@ -535,8 +515,7 @@ static void a_forced_victim_that_stops_instead_of_shrinking_does_not_wait(void *
     struct script script;
 
     (void)unused;
-    script_start(&script);
-    expect_ok(&script, "register elastic nodes=n1,n2 min=1 max=4 class=3 borrowed home=ml");
+    start_elastic(&script);
     expect_ok(&script, "preempt reason=reclaim home=ml need=1 forced");
     expect_ok(&script, "request elastic after=stop");
     expect_ok(&script, "target scratch down");
@@ -570,6 +549,18 @@ static void gpus_by_the_thousand_are_covered_to_the_last(void **unused)
     script_close(&script);
 }
 
+/* stuck is chosen and cannot write, so that it goes on and another one stops. */
+static void turn_back(struct script *script)
+{
+    expect_ok(script, "preempt class=5");
+    expect_victims(script, "stuck");
+    expect_checkpoint(script, 1, REQUESTED);
+    expect_ok(script, "target scratch down");
+    expect_ok(script, "at %" PRIu64, fsm_next_deadline_ms(script->fsm));
+    expect_ok(script, "tick");
+    expect_job(script, "stuck", RUNNING);
+}
+
 /* S1-094: what was for the last safe slot stopped a victim, and does not any more; the walltime ends no later for that. */
 static void a_victim_that_was_turned_back_gets_its_last_safe_slot_again(void **unused)
 {
@@ -580,13 +571,7 @@ static void a_victim_that_was_turned_back_gets_its_last_safe_slot_again(void **u
     expect_ok(&script, "register stuck nodes=n1 class=1 memory=1 walltime=100000000");
     expect_ok(&script, "register spare nodes=n2 class=1 target=other");
     expect_ok(&script, "decide stuck purpose=walltime");
-    expect_ok(&script, "preempt class=5");
-    expect_victims(&script, "stuck");
-    expect_checkpoint(&script, 1, REQUESTED);
-    expect_ok(&script, "target scratch down");
-    expect_ok(&script, "at %" PRIu64, fsm_next_deadline_ms(script.fsm));
-    expect_ok(&script, "tick");
-    expect_job(&script, "stuck", RUNNING);
+    turn_back(&script);
     expect_checkpoint(&script, 1, PAUSED);
     assert_int_equal(checkpoint_of(&script, 1)->purpose, CKPT__V1__PURPOSE__PURPOSE_PERIODIC);
     assert_false(fsm_grant_urgent(checkpoint_of(&script, 1)));
@@ -612,12 +597,7 @@ static void a_victim_that_was_turned_back_passes_no_budget(void **unused)
     script_start(&script);
     expect_ok(&script, "register stuck nodes=n1 class=1 memory=1");
     expect_ok(&script, "register spare nodes=n2 class=1 target=other");
-    expect_ok(&script, "preempt class=5");
-    expect_victims(&script, "stuck");
-    expect_ok(&script, "target scratch down");
-    expect_ok(&script, "at %" PRIu64, fsm_next_deadline_ms(script.fsm));
-    expect_ok(&script, "tick");
-    expect_job(&script, "stuck", RUNNING);
+    turn_back(&script);
     expect_ok(&script, "target scratch up");
     assert_false(fsm_grant_urgent(checkpoint_of(&script, 1)));
     expect_ok(&script, "register writer nodes=n3");

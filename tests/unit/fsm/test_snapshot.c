@@ -234,32 +234,19 @@ static struct checkpoint *first_without_limit(struct script *script)
     return checkpoint;
 }
 
-static void start_victim(struct script *script)
-{
-    script_start(script);
-    expect_ok(script, "register j1 nodes=n1 class=1");
-    expect_ok(script, "preempt class=5");
-    expect_ok(script, "grant 1-1 timeout=60000");
-}
-
 /* Until it is COMPLETE it has the extension and what it puts off, as if it had begun now, and not more. */
 static void a_stop_of_an_earlier_build_goes_on(void **unused)
 {
     struct script script;
 
     (void)unused;
-    start_victim(&script);
+    script_start_victim(&script, 60000);
     first_without_limit(&script);
     script_restore(&script);
     expect_ok(&script, "after 1000");
     expect_ok(&script, "report n1 responsive j1 ckpt=1-1");
     expect_ok(&script, "report n1 deferred j1 ckpt=1-1 deferral=10000");
-    expect_ok(&script, "after 98999");
-    expect_ok(&script, "tick");
-    expect_checkpoint(&script, 1, DISPATCHED);
-    expect_ok(&script, "after 1");
-    expect_ok(&script, "tick");
-    expect_checkpoint(&script, 1, TIMED_OUT);
+    expect_times_out_after(&script, "DISPATCHED", 99000);
     first_without_limit(&script);
     script_restore(&script);
     script_close(&script);
@@ -271,7 +258,7 @@ static void a_stop_that_an_earlier_build_completed_is_kept(void **unused)
     struct script script;
 
     (void)unused;
-    start_victim(&script);
+    script_start_victim(&script, 60000);
     expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
     assert_int_not_equal(first_without_limit(&script)->stop_deadline_ms, 0);
     script_restore(&script);
@@ -286,16 +273,11 @@ static void an_attempt_of_an_earlier_build_keeps_its_time(void **unused)
     struct script script;
 
     (void)unused;
-    start_victim(&script);
+    script_start_victim(&script, 60000);
     checkpoint = first_without_limit(&script);
     checkpoint->view.deadline_ms = checkpoint->stop_deadline_ms + 5000;
     script_restore(&script);
-    expect_ok(&script, "after 64999");
-    expect_ok(&script, "tick");
-    expect_checkpoint(&script, 1, DISPATCHED);
-    expect_ok(&script, "after 1");
-    expect_ok(&script, "tick");
-    expect_checkpoint(&script, 1, TIMED_OUT);
+    expect_times_out_after(&script, "DISPATCHED", 65000);
     script_close(&script);
 }
 
