@@ -16,6 +16,36 @@ static void verify_all(struct script *script)
         expect_ok(script, "report n%d shard_verified j1 ckpt=1-1", i);
 }
 
+static void save_all(struct script *script)
+{
+    expect_ok(script, "grant 1-1");
+    verify_all(script);
+}
+
+/* A checkpoint of all three is complete, and n2 and n3 are to leave. */
+static void start_leaving(struct script *script)
+{
+    script_start(script);
+    expect_ok(script, "register j1 nodes=n1,n2,n3 gpus=4");
+    expect_ok(script, "update j1 nodes=n1 gpus=4");
+    save_all(script);
+}
+
+static void expect_runs_on(struct script *script, int node_count)
+{
+    assert_int_equal(job_of(script, "j1")->node_count, node_count);
+    expect_job(script, "j1", RUNNING);
+}
+
+/* n3 is told to end its part of j1. */
+static void expect_ends_on_n3(struct script *script)
+{
+    struct fsm_order order;
+
+    assert_int_equal(orders_of(script, "n3", &order), 1);
+    assert_int_equal(order.kind, FSM_ORDER_TERMINATE);
+}
+
 /* S1-081: the answer says which checkpoint, and that one is of all three nodes */
 static void a_node_leaves_when_the_old_set_is_saved_and_its_part_has_ended(void **unused)
 {
@@ -28,12 +58,9 @@ static void a_node_leaves_when_the_old_set_is_saved_and_its_part_has_ended(void 
     assert_int_equal(checkpoint_of(&script, 1)->purpose, CKPT__V1__PURPOSE__PURPOSE_SCALE_DOWN);
     assert_int_equal(checkpoint_of(&script, 1)->shard_count, 3);
     assert_int_equal(job_of(&script, "j1")->node_count, 3);
-    expect_ok(&script, "grant 1-1");
-    verify_all(&script);
-    expect_job(&script, "j1", RUNNING);
-    assert_int_equal(job_of(&script, "j1")->node_count, 3);
-    assert_int_equal(orders_of(&script, "n3", &order), 1);
-    assert_int_equal(order.kind, FSM_ORDER_TERMINATE);
+    save_all(&script);
+    expect_runs_on(&script, 3);
+    expect_ends_on_n3(&script);
     assert_int_equal(orders_of(&script, "n1", &order), 0);
     expect_status(&script, CHECKPOINTING, "request j1"); /* of which nodes? */
     expect_ok(&script, "report n3 terminated j1");
@@ -52,12 +79,10 @@ static void a_silent_node_counts_as_gone_after_the_grace(void **unused)
 
     (void)unused;
     start(&script);
-    expect_ok(&script, "grant 1-1");
-    verify_all(&script);
+    save_all(&script);
     expect_ok(&script, "at %" PRIu64, fsm_next_deadline_ms(script.fsm));
     expect_ok(&script, "tick");
-    assert_int_equal(job_of(&script, "j1")->node_count, 2);
-    expect_job(&script, "j1", RUNNING);
+    expect_runs_on(&script, 2);
     script_close(&script);
 }
 
@@ -68,11 +93,9 @@ static void a_leaving_node_that_dies_has_left(void **unused)
 
     (void)unused;
     start(&script);
-    expect_ok(&script, "grant 1-1");
-    verify_all(&script);
+    save_all(&script);
     expect_ok(&script, "node n3 down");
-    expect_job(&script, "j1", RUNNING);
-    assert_int_equal(job_of(&script, "j1")->node_count, 2);
+    expect_runs_on(&script, 2);
     script_close(&script);
 }
 
@@ -80,24 +103,17 @@ static void a_leaving_node_that_dies_has_left(void **unused)
 static void what_begins_again_on_a_leaving_node_is_ended_first(void **unused)
 {
     struct script script;
-    struct fsm_order order;
 
     (void)unused;
-    script_start(&script);
-    expect_ok(&script, "register j1 nodes=n1,n2,n3 gpus=4");
-    expect_ok(&script, "update j1 nodes=n1 gpus=4");
-    expect_ok(&script, "grant 1-1");
-    verify_all(&script);
+    start_leaving(&script);
     expect_ok(&script, "report n3 terminated j1");
     expect_ok(&script, "report n3 application_started j1");
-    assert_int_equal(orders_of(&script, "n3", &order), 1);
-    assert_int_equal(order.kind, FSM_ORDER_TERMINATE);
+    expect_ends_on_n3(&script);
     expect_ok(&script, "report n2 terminated j1");
     expect_ok(&script, "report n3 application_exited j1 status=9 restart");
     assert_int_equal(job_of(&script, "j1")->node_count, 3);
     expect_ok(&script, "report n3 terminated j1");
-    assert_int_equal(job_of(&script, "j1")->node_count, 1);
-    expect_job(&script, "j1", RUNNING);
+    expect_runs_on(&script, 1);
     script_close(&script);
 }
 
@@ -105,23 +121,16 @@ static void what_begins_again_on_a_leaving_node_is_ended_first(void **unused)
 static void a_leaving_node_that_was_only_silent_is_ended_first(void **unused)
 {
     struct script script;
-    struct fsm_order order;
 
     (void)unused;
-    script_start(&script);
-    expect_ok(&script, "register j1 nodes=n1,n2,n3 gpus=4");
-    expect_ok(&script, "update j1 nodes=n1 gpus=4");
-    expect_ok(&script, "grant 1-1");
-    verify_all(&script);
+    start_leaving(&script);
     expect_ok(&script, "node n3 down");
     expect_ok(&script, "node n3 ready");
-    assert_int_equal(orders_of(&script, "n3", &order), 1);
-    assert_int_equal(order.kind, FSM_ORDER_TERMINATE);
+    expect_ends_on_n3(&script);
     expect_ok(&script, "report n2 terminated j1");
     assert_int_equal(job_of(&script, "j1")->node_count, 3);
     expect_ok(&script, "report n3 terminated j1");
-    assert_int_equal(job_of(&script, "j1")->node_count, 1);
-    expect_job(&script, "j1", RUNNING);
+    expect_runs_on(&script, 1);
     script_close(&script);
 }
 
@@ -137,8 +146,7 @@ static void a_failed_checkpoint_lets_the_node_leave_and_counts_the_loss(void **u
     expect_ok(&script, "tick");
     expect_checkpoint(&script, 1, TIMED_OUT);
     expect_ok(&script, "report n3 terminated j1");
-    assert_int_equal(job_of(&script, "j1")->node_count, 2);
-    expect_job(&script, "j1", RUNNING);
+    expect_runs_on(&script, 2);
     fsm_allocation_account(script.fsm, job_of(&script, "j1"), 0, &account);
     assert_true(account.lost_gpu_ms[FSM_LOSS_STOP] == 70000 * 4); /* a third of 70 s of 12 GPUs */
     assert_true(account.pending_gpu_ms == 70000 * 8);
@@ -260,8 +268,7 @@ static void an_outage_pauses_the_scale_down(void **unused)
     expect_ok(&script, "target scratch down");
     expect_checkpoint(&script, 1, PAUSED);
     expect_ok(&script, "target scratch up");
-    expect_ok(&script, "grant 1-1");
-    verify_all(&script);
+    save_all(&script);
     expect_ok(&script, "report n3 terminated j1");
     assert_int_equal(job_of(&script, "j1")->node_count, 2);
     script_close(&script);
@@ -309,8 +316,7 @@ static void a_reclaim_of_what_leaves_waits_for_the_same_checkpoint(void **unused
     expect_ok(&script, "preempt reason=reclaim useful=n3 nodes=j1");
     assert_true(script.outcome.victims[0].checkpoint_id == checkpoint_of(&script, 1)->id);
     expect_status(&script, CHECKPOINTING, "preempt reason=reclaim useful=n3 nodes=j1");
-    expect_ok(&script, "grant 1-1");
-    verify_all(&script);
+    save_all(&script);
     expect_ok(&script, "report n3 terminated j1");
     assert_int_equal(fsm_preemption_next(script.fsm, 0)->state,
                      CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_RELEASED);
@@ -333,20 +339,17 @@ static void start_forced(struct script *script)
 static void a_forced_reclaim_does_not_wait_for_a_paused_scale_down(void **unused)
 {
     struct script script;
-    struct fsm_order order;
 
     (void)unused;
     start_forced(&script);
     assert_true(job_of(&script, "j1")->leaving);
     assert_true(script.outcome.victims[0].checkpoint_id == 0);
-    assert_int_equal(orders_of(&script, "n3", &order), 1);
-    assert_int_equal(order.kind, FSM_ORDER_TERMINATE);
+    expect_ends_on_n3(&script);
     expect_checkpoint(&script, 1, PAUSED); /* I24 */
     expect_ok(&script, "report n3 terminated j1");
     assert_int_equal(fsm_preemption_next(script.fsm, 0)->state,
                      CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_RELEASED);
-    assert_int_equal(job_of(&script, "j1")->node_count, 2);
-    expect_job(&script, "j1", RUNNING);
+    expect_runs_on(&script, 2);
     expect_ok(&script, "target scratch up");
     expect_ok(&script, "grant 1-1");
     assert_int_equal(checkpoint_of(&script, 1)->shard_count, 2);
@@ -377,8 +380,7 @@ static void a_forced_reclaim_does_not_wait_for_another_ones_paused_victim(void *
     second = fsm_preemption_next(script.fsm, first->id);
     assert_int_equal(first->state, CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_EXPIRED);
     assert_int_equal(second->state, CKPT__V1__PREEMPTION_STATE__PREEMPTION_STATE_RELEASED);
-    assert_int_equal(job_of(&script, "j1")->node_count, 2);
-    expect_job(&script, "j1", RUNNING);
+    expect_runs_on(&script, 2);
     script_close(&script);
 }
 
@@ -428,8 +430,7 @@ static void what_stays_may_have_ended_while_the_others_left(void **unused)
 
     (void)unused;
     start(&script);
-    expect_ok(&script, "grant 1-1");
-    verify_all(&script);
+    save_all(&script);
     expect_ok(&script, "report n1 application_exited j1");
     expect_ok(&script, "report n2 application_exited j1");
     expect_job(&script, "j1", RUNNING);
