@@ -133,6 +133,15 @@ int consensus_transfer(struct consensus *consensus, uint64_t member_id, struct e
 
 /* ---- giving up ---- */
 
+/* S17: it has no vote before it holds what is committed. What its hello said of that stands until the next one, also when it was filled. */
+static bool being_filled(const struct consensus *consensus, uint64_t id,
+                         const struct raft_progress *progress)
+{
+    const struct peer *peer = transport_peer(&consensus->transport, id);
+
+    return peer != NULL && peer->begun != 0 && progress->match_index < consensus->raft.commit_index;
+}
+
 /* Votes that another one could get. This member's own goes to who has all of its log. */
 static size_t votes_for_another(const struct consensus *consensus)
 {
@@ -147,7 +156,8 @@ static size_t votes_for_another(const struct consensus *consensus)
 
         if (server->id == consensus->config.member_id || server->role != RAFT_VOTER ||
             !core_reachable(consensus, server->id) ||
-            progress->state == PROGRESS_SNAPSHOT) /* S8, and its filling would begin again */
+            progress->state == PROGRESS_SNAPSHOT || /* S8, and its filling would begin again */
+            being_filled(consensus, server->id, progress))
             continue;
         votes++;
         own |= progress->match_index >= last_index;

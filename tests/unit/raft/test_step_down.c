@@ -242,6 +242,54 @@ static void nobody_gives_up_while_those_who_could_elect_are_sent_a_snapshot(void
     cluster_free(cluster);
 }
 
+/* One that was begun anew under its old id has no vote until it has what was committed (S17), and the third one lags: neither is elected
+ * by the other. */
+static void nobody_gives_up_while_one_who_would_elect_is_being_filled(void **state)
+{
+    struct cluster *cluster = up(35, 3);
+    unsigned leader = (unsigned)cluster_leader(cluster), late = (leader + 1) % 3;
+    unsigned wiped = (leader + 2) % 3;
+    const struct consensus *leads = cluster->nodes[leader].consensus;
+    const struct raft_progress *filled, *lags;
+    struct err err;
+
+    (void)state;
+    cluster_isolate(cluster, late, false);
+    cluster->entry_bytes_max = 60000;
+    cluster_propose_many(cluster, 30);
+    cluster_run(cluster, SECOND_US);
+    cluster_kill(cluster, wiped);
+    sim_wipe(cluster->sim, wiped);
+    cluster_run(cluster, SECOND_US); /* whom its leader knew would be refused */
+    assert_int_equal(cluster_leader(cluster), -1);
+    sim_reset_connections(cluster->sim, leader, late); /* with what was sent */
+    mute_of_entries = leader;
+    cluster_isolate(cluster, late, true);
+    assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
+    assert_int_equal(cluster_leader(cluster), leader);
+    cluster_start(cluster, wiped, true);
+    filled = &leads->raft.leader_state.progress[core_server_place(leads, wiped + 1)];
+    lags = &leads->raft.leader_state.progress[core_server_place(leads, late + 1)];
+    while (!core_reachable(leads, wiped + 1))
+        assert_true(cluster_step(cluster));
+    mute_of_entries = NOBODY;
+    while (filled->match_index <= 1)
+        assert_true(cluster_step(cluster));
+    assert_true(filled->match_index < leads->raft.commit_index);
+    assert_true(lags->match_index < leads->raft.commit_index);
+    assert_true(core_reachable(leads, late + 1));
+    refuses(cluster, leader);
+    assert_true(cluster_run_until_equal(cluster, 20 * SECOND_US));
+    assert_int_equal(cluster_leader(cluster), leader);
+    cluster_kill(cluster, late);
+    cluster_run(cluster, SECOND_US / 10);
+    assert_true(transport_peer(&leads->transport, wiped + 1)->begun != 0); /* as it said then */
+    assert_int_equal(step_down(cluster, leader, &err), 0);
+    assert_true(cluster_run_until_leader(cluster, 2 * ELECTION_US));
+    assert_int_equal(cluster_leader(cluster), wiped);
+    cluster_free(cluster);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,6 +298,7 @@ int main(void)
         cmocka_unit_test(who_gave_up_campaigns_only_when_the_others_had_their_time),
         cmocka_unit_test(nobody_gives_up_what_no_other_could_take),
         cmocka_unit_test(nobody_gives_up_while_those_who_could_elect_are_sent_a_snapshot),
+        cmocka_unit_test(nobody_gives_up_while_one_who_would_elect_is_being_filled),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
