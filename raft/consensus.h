@@ -239,7 +239,7 @@ struct consensus_status {
      * until it has applied filling_index (0: no leader has said yet what). */
     bool filling;
     uint64_t filling_index;
-    uint64_t vote_withheld_from; /* S17: who asked, when nobody led; 0: nobody */
+    uint64_t vote_withheld_from; /* S17: who asked first since nobody leads; 0: nobody */
     uint64_t incarnation;        /* raft/folder.h; 0: not known yet */
     uint64_t
         epoch_min; /* the leader's first command makes it the state's epoch when that is lower */

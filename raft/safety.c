@@ -77,7 +77,8 @@ static bool vote_withheld(struct safety *safety, const struct raft_message *mess
         (!vote_is_blank(safety, &message->request_vote) && !blank_and_filling(safety)))
         return false;
     if (safety->withheld_from == 0 &&
-        (raft->state != RAFT_FOLLOWER || raft->follower_state.current_leader.id == 0))
+        (raft->state != RAFT_FOLLOWER || raft->follower_state.current_leader.id == 0 ||
+         safety_leader_lost(safety))) /* who does not stand (S17) keeps the one it had */
         safety->withheld_from = message->server_id;
     return true;
 }
@@ -199,6 +200,7 @@ static void leader_heard(struct safety *safety, uint64_t term)
     if (safety->raft->current_term != term)
         return;
     safety->leader_gone = false;
+    safety->withheld_from = 0;
     safety->leader_heard_ms = safety->raft->io->time(safety->raft->io);
 }
 

@@ -55,7 +55,7 @@ struct safety {
     int (*filled)(
         void *context); /* makes durable that it is blank no more; not 0: failed, and told */
     void *filled_context;
-    uint64_t withheld_from;     /* who was refused a vote first while nobody led; 0: nobody */
+    uint64_t withheld_from; /* who was refused a vote first since a leader was heard; 0: nobody */
     struct frame_log_end asked; /* S17: of the candidate that was heard last */
     bool leader_gone;           /* S9: its connection is dead */
     uint64_t leader_heard_ms;

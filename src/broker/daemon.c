@@ -65,8 +65,8 @@ struct daemon {
     uint64_t stalled_left_out;  /* not logged since then */
     uint64_t workers_until_ms;  /* until then killed workers may end */
     bool stopping;
-    bool filling; /* as it was logged */
-    bool vote_withheld_told;
+    bool filling;                /* as it was logged */
+    uint64_t vote_withheld_from; /* as it was logged */
 };
 
 /* ---- what is logged about leadership ---- */
@@ -112,13 +112,13 @@ static void daemon_filling(void *context)
     if (!status.filling && daemon->filling)
         log_info("filled", "last_index=%" PRIu64 " term=%" PRIu64, status.last_index, status.term);
     daemon->filling = status.filling;
-    if (status.vote_withheld_from != 0 && !daemon->vote_withheld_told)
+    if (status.vote_withheld_from != 0 && status.vote_withheld_from != daemon->vote_withheld_from)
         log_warning(
             "vote_withheld",
             "from=%s text=\"begun on an empty folder and not filled: without a leader, start the "
             "other members (runbook: No leader)\"",
             daemon_member_name(daemon, status.vote_withheld_from));
-    daemon->vote_withheld_told |= status.vote_withheld_from != 0;
+    daemon->vote_withheld_from = status.vote_withheld_from;
 }
 
 static void daemon_serving(void *context)

@@ -32,6 +32,35 @@ static void a_member_that_is_being_filled_after_a_bootstrap_has_no_vote(void **s
     cluster_free(anew.cluster);
 }
 
+/* Who asks it for its vote while nobody leads is told each time, not only the first time of a process: a leader was there between. */
+static void a_vote_that_is_withheld_is_told_anew_after_another_leader(void **state)
+{
+    struct cluster *cluster = cluster_up(34, 3, 3);
+    struct anew anew = {.cluster = cluster};
+
+    (void)state;
+    anew_half_filled(&anew, bootstrap);
+    assert_uint_equal(status_of(cluster, anew.wiped).vote_withheld_from, 0);
+    for (unsigned times = 0; times < 2; times++) {
+        cluster_kill(cluster, anew.leader);
+        if (times == 0)
+            cluster_start(cluster, anew.late, false);
+        cluster_run(cluster, 5 * SECOND_US);
+        assert_int_equal(cluster_leader(cluster), -1);
+        assert_uint_equal(status_of(cluster, anew.wiped).vote_withheld_from, anew.late + 1);
+        cluster_start(cluster, anew.leader, false);
+        for (unsigned i = 0; i < 100000 && status_of(cluster, anew.wiped).vote_withheld_from != 0;
+             i++)
+            assert_true(cluster_step(cluster));
+        assert_uint_equal(status_of(cluster, anew.wiped).vote_withheld_from, 0);
+        assert_true(status_of(cluster, anew.wiped).filling);
+        assert_true(status_of(cluster, anew.wiped).leader_id != 0);
+    }
+    assert_true(cluster_run_until_equal(cluster, 20 * SECOND_US));
+    assert_false(status_of(cluster, anew.wiped).filling);
+    cluster_free(cluster);
+}
+
 static struct network_stream *(*connect_real)(void *context, const char *address,
                                               const struct network_events *events);
 
@@ -493,6 +522,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_blank_folder_under_an_old_id_has_no_vote),
         cmocka_unit_test(a_member_that_is_being_filled_after_a_bootstrap_has_no_vote),
+        cmocka_unit_test(a_vote_that_is_withheld_is_told_anew_after_another_leader),
         cmocka_unit_test(a_leader_that_has_not_heard_of_a_blank_member_fills_nobody),
         cmocka_unit_test(a_mark_that_cannot_be_removed_ends_the_member),
         cmocka_unit_test(a_voter_that_joins_again_under_its_old_id_is_refused),
