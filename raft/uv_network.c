@@ -2,8 +2,8 @@
  *
  * Flow     connect: resolve, connect, opened, received..., closed. Reads go on all the time so that the end of the other process
  *          shows at once. Writes are queued by libuv; unsent_bytes() is its queue.
- *          A name may have several addresses: the next one is dialled when one refuses, or has not answered in its part of the
- *          time that the transport gives a dial.
+ *          A name may have several addresses: the next one is dialled when one refuses, or has not answered in its part of what is
+ *          left of the time that the transport gives a dial, the look-up of the name included.
  * Shapes   a stream is freed by libuv's close callback; closed or close() is the last the user hears of it. Each address needs a handle
  *          of its own, which takes the place of the one before it when that is closed. At most CONNECT_ADDRESSES_MAX, in the
  *          resolver's order.
@@ -32,6 +32,7 @@ struct network_stream {
     uv_connect_t connecting;
     uv_getaddrinfo_t resolving;
     uv_timer_t patience; /* of one that connects, while there is another address */
+    uint64_t begun_ms;   /* of the loop, when it was to connect */
     struct sockaddr_storage addresses[CONNECT_ADDRESSES_MAX];
     unsigned address_count, address_next;
     unsigned handles; /* that libuv still holds */
@@ -210,12 +211,23 @@ static void stream_connected(uv_connect_t *request, int status)
     stream->events.opened(stream->events.data);
 }
 
+/* This address's part of the time that is left. */
+static uint64_t dial_part_ms(const struct network_stream *stream)
+{
+    uint64_t gone_ms = uv_now(stream->patience.loop) - stream->begun_ms;
+    uint64_t left_ms =
+        gone_ms < TRANSPORT_DIAL_TIMEOUT_MS ? TRANSPORT_DIAL_TIMEOUT_MS - gone_ms : 0;
+
+    CHECK(stream->address_next < stream->address_count);
+    return left_ms / (stream->address_count - stream->address_next);
+}
+
 static void stream_dial(struct network_stream *stream)
 {
+    uint64_t part_ms = dial_part_ms(stream);
     const struct sockaddr_storage *address = &stream->addresses[stream->address_next];
     int status;
 
-    CHECK(stream->address_next < stream->address_count);
     stream->address_next++;
     stream->connecting.data = stream;
     status = uv_tcp_connect(&stream->connecting, &stream->tcp, (const struct sockaddr *)address,
@@ -223,8 +235,7 @@ static void stream_dial(struct network_stream *stream)
     if (status != 0)
         stream_dial_failed(stream, status);
     else if (stream->address_next < stream->address_count)
-        uv_timer_start(&stream->patience, stream_impatient,
-                       TRANSPORT_DIAL_TIMEOUT_MS / stream->address_count, 0);
+        uv_timer_start(&stream->patience, stream_impatient, part_ms, 0);
 }
 
 static void stream_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *found)
@@ -261,6 +272,7 @@ static struct network_stream *real_connect(void *context, const char *address,
     stream->patience.data = stream;
     stream->handles++;
     stream->connects = true;
+    stream->begun_ms = uv_now(context);
     stream->events = *events;
     snprintf(stream->address, sizeof(stream->address), "%s", address);
     /* An address that cannot be parsed resolves to nothing, and is reported as such. */

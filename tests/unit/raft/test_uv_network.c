@@ -19,6 +19,7 @@ struct named {
 
 static struct named table[NAMED_MAX];
 static size_t table_count;
+static unsigned resolve_ms; /* what a look-up takes */
 
 int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
                 struct addrinfo **found)
@@ -26,6 +27,7 @@ int getaddrinfo(const char *node, const char *service, const struct addrinfo *hi
     (void)node;
     (void)service;
     (void)hints;
+    usleep(1000 * resolve_ms);
     if (table_count == 0)
         return EAI_NONAME;
     *found = &table[0].info;
@@ -215,6 +217,28 @@ static void the_next_address_is_dialled_when_one_does_not_answer(void **state)
     silent_close(&silent);
 }
 
+/* What the look-up took is no time to dial in: what is left is what the addresses share. */
+static void the_next_address_is_dialled_in_time_when_the_look_up_takes_long(void **state)
+{
+    struct silent silent;
+    struct dial dial;
+    int open, port;
+
+    (void)state;
+    silent_open(&silent);
+    port = open_port(8, &open);
+    name("127.0.0.1", silent.port);
+    name("127.0.0.1", port);
+    resolve_ms = 1200;
+    dial_begin(&dial);
+    dial_run(&dial, 2000); /* after which the transport gives a dial up */
+    resolve_ms = 0;
+    assert_int_equal(dial.opened, 1);
+    dial_end(&dial);
+    close(open);
+    silent_close(&silent);
+}
+
 /* A far one, or one whose first packet got lost, is not given up while there is time: of two each has half of it. */
 static void an_address_has_its_part_of_the_time_before_the_next_one(void **state)
 {
@@ -307,6 +331,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_next_address_is_dialled_when_one_refuses),
         cmocka_unit_test(the_next_address_is_dialled_when_one_does_not_answer),
+        cmocka_unit_test(the_next_address_is_dialled_in_time_when_the_look_up_takes_long),
         cmocka_unit_test(an_address_has_its_part_of_the_time_before_the_next_one),
         cmocka_unit_test(a_name_whose_addresses_all_refuse_is_told_once),
         cmocka_unit_test(the_last_address_is_waited_for),
