@@ -22,6 +22,8 @@ enum {
     DEFAULT_ELECTION_MS = 1000,
     DEFAULT_HEARTBEAT_MS = 100,
 };
+_Static_assert(CONSENSUS_ROOM_BYTES == 2 * DEFAULT_RESERVE_BYTES + 2 * WAL_SEGMENT_BYTES,
+               "an empty folder gets its log, and then its reserve");
 
 uint64_t core_now_us(const struct consensus *consensus)
 {

@@ -35,7 +35,9 @@ enum {
         1000, /* entries that a learner may be behind when it becomes a voter */
     CONSENSUS_TRANSFER_MS =
         1000, /* after consensus_transfer() the member that was asked may take over, later not */
-    CONSENSUS_SILENT_ELECTIONS = 2 /* election timeouts without a word: unreachable */
+    CONSENSUS_SILENT_ELECTIONS = 2, /* election timeouts without a word: unreachable */
+    /* What an empty folder wants before changes are taken, beside what is restored into it: two segments of the log, and twice the reserve. */
+    CONSENSUS_ROOM_BYTES = 80 << 20
 };
 
 enum consensus_role {

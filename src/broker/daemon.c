@@ -161,17 +161,24 @@ static const char repair_disk[] =
 void daemon_log_failure(const char *event, const struct config *config, enum daemon_start start,
                         const struct err *err)
 {
+    bool restores = start == DAEMON_RESTORE;
+
     if (err->code == ERR_FULL && start != DAEMON_START)
-        log_error(event,
-                  "code=%s text=\"%s\" next=\"free space on the file system of %s, beside that "
-                  "folder (df -h %s), then begin this member again in the same way\"",
-                  err_code_name(err->code), err->text, config->data_dir, config->data_dir);
+        log_error(
+            event,
+            "code=%s text=\"%s\" next=\"free space on the file system of %s, beside that "
+            "folder (df -h %s): at least %d MB%s must be free there; then %sbegin this member "
+            "again in the same way\"",
+            err_code_name(err->code), err->text, config->data_dir, config->data_dir,
+            CONSENSUS_ROOM_BYTES / 1000000 + 1, restores ? " and the size of the backup" : "",
+            restores ? "empty that folder and " : "");
     else if (err->code == ERR_FULL)
-        log_error(event,
-                  "code=%s text=\"%s\" next=\"free space on the file system of %s, beside that "
-                  "folder (df -h %s); its reserve is spent already. Its unit starts this member "
-                  "again, and it goes on by itself when there is room: the runbook's 'Disk full'\"",
-                  err_code_name(err->code), err->text, config->data_dir, config->data_dir);
+        log_error(
+            event,
+            "code=%s text=\"%s\" next=\"free space on the file system of %s, beside that "
+            "folder (df -h %s); no reserve is left. Its unit starts this member again, and it "
+            "goes on by itself when there is room: the runbook's 'Disk full'\"",
+            err_code_name(err->code), err->text, config->data_dir, config->data_dir);
     else if (err->code == ERR_DISK)
         log_error(event, "code=%s text=\"%s\" next=\"%s\"", err_code_name(err->code), err->text,
                   repair_disk);

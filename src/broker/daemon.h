@@ -27,7 +27,8 @@ enum {
 enum daemon_start {
     DAEMON_START,     /* a folder that was used before */
     DAEMON_BOOTSTRAP, /* first start of a member of a new cluster */
-    DAEMON_JOIN       /* first start of one that a running cluster will add */
+    DAEMON_JOIN,      /* first start of one that a running cluster will add */
+    DAEMON_RESTORE    /* first start of one whose folder is made from a backup */
 };
 
 /* Of a process that ends for this reason. */

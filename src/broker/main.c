@@ -218,15 +218,15 @@ static int run(const struct config *config, const struct options *options)
     enum daemon_start start = options->join ? DAEMON_JOIN : DAEMON_START;
     struct err err;
 
-    if (options->bootstrap && options->restore.path == NULL)
-        start = DAEMON_BOOTSTRAP;
+    if (options->bootstrap)
+        start = options->restore.path == NULL ? DAEMON_BOOTSTRAP : DAEMON_RESTORE;
 
     log_set_identity("ckptd", config->self->name);
     check_set_hook(log_dump);
     log_set_level(config->log_level);
     if (options->restore.path != NULL &&
         restore_run(config, &options->restore, stdout, &err) != 0) {
-        log_error("restore_failed", "code=%s text=\"%s\"", err_code_name(err.code), err.text);
+        daemon_log_failure("restore_failed", config, start, &err);
         return EXIT_FAILURE;
     }
     fflush(stdout);

@@ -220,7 +220,8 @@ def a_first_start_on_a_full_disk_asks_for_room_and_to_be_begun_again():
             for word in ("free space", f"df -h {member.data_dir}", "again in the same way"):
                 assert word in following, line
             assert "reserve" not in following and "unit" not in following, line
-            subprocess.run(["mount", "-o", "remount,size=100m", str(member.data_dir)], check=True)
+            room_mb = int(re.search(r"at least (\d+) MB must be free there; then begin", following).group(1))
+            subprocess.run(["mount", "-o", f"remount,size={room_mb + 1}000k", str(member.data_dir)], check=True)
             member.started_before = False
             cluster.start()
             cluster.debug_check()
@@ -228,6 +229,46 @@ def a_first_start_on_a_full_disk_asks_for_room_and_to_be_begun_again():
             for other in cluster.members:
                 if other.running():
                     other.kill()
+            subprocess.run(["umount", "--lazy", str(member.data_dir)], check=True)
+
+
+@with_own_mounts
+def a_restore_on_a_full_disk_asks_for_room_and_to_be_begun_again():
+    """What it left behind is in the way of the next one."""
+    with Cluster(members=1) as cluster:
+        (member,) = cluster.members
+        cluster.start()
+        fill(cluster, 20)
+        file = cluster.dir / "backup"
+        cluster.ctl("backup", "save", str(file))
+        member.kill()
+        shutil.rmtree(member.data_dir)
+        member.data_dir.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(member.data_dir)], check=True)
+        try:
+            member.started_before, member.extra = False, ["--restore", str(file)]
+            before = len(member.log.read_text())
+            member.start(wait=False)
+            assert member.process.wait(10) == 1
+            (line,) = [line for line in member.log.read_text()[before:].splitlines() if "event=restore_failed" in line]
+            assert "code=FULL" in line and "No space left" in line, line
+            following = line[line.index("next="):]
+            for word in ("free space", f"df -h {member.data_dir}", "the size of the backup", "then empty that folder", "again in the same way"):
+                assert word in following, line
+            assert "reserve" not in following and "unit" not in following, line
+            room_mb = int(re.search(r"at least (\d+) MB", following).group(1))
+            subprocess.run(["mount", "-o", f"remount,size={room_mb * 1000 + file.stat().st_size // 1000 + 1000}k", str(member.data_dir)], check=True)
+            for left in member.data_dir.iterdir():
+                left.unlink()
+            member.started_before = False
+            member.start()
+            wait_until("it takes changes", lambda: metric(member.http, "ckpt_disk_accepts_writes") == 1, 10)
+            fill(cluster, 20, "after")
+            assert (member.data_dir / "reserve").stat().st_size == 32 << 20
+            cluster.debug_check()
+        finally:
+            if member.running():
+                member.kill()
             subprocess.run(["umount", "--lazy", str(member.data_dir)], check=True)
 
 
@@ -267,4 +308,5 @@ if __name__ == "__main__":
                   the_end_of_a_log_that_was_taken_away_is_missed_after_a_kill, an_older_copy_of_a_folder_ends_its_member,
                   a_full_disk_is_refused_with_numbers_and_mends_by_itself,
                   a_first_start_on_a_full_disk_asks_for_room_and_to_be_begun_again,
+                  a_restore_on_a_full_disk_asks_for_room_and_to_be_begun_again,
                   a_member_that_a_full_disk_ends_asks_for_room_and_not_for_a_repair]))
