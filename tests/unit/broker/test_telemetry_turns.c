@@ -16,7 +16,7 @@
 
 enum { NODES = 1024, NODES_PER_JOB = 64, GPUS = 8, SAMPLES_PER_GPU = 12, POLLS = 4 };
 
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define TURN_MAX_MS 50.0
 #else
 #define TURN_MAX_MS 5.0
