@@ -19,8 +19,7 @@ enum {
     FAILOVER_MAX_US = 700000, /* and the first entry is stored, by disks that take 0.2 s at times */
     STANDSTILL_MS = 6000,     /* longer than any election timeout */
     STANDSTILL_SLACK_MS = 60, /* a tick of 25 ms, two rounds of votes, their syncs */
-    APART_MS = 30,            /* candidates nearer to each other than this may split the votes */
-    SPLIT_MAX_MS = 900,       /* beside that, when they do: L1 wants a leader within 2 s */
+    SPLIT_MAX_MS = 900,       /* instead, when two split the votes: L1 wants a leader within 2 s */
     BACK_MAX_US = 10 * SECOND_US, /* a member's process is started again and has caught up */
     TRANSFER_MAX_US = 3 * SECOND_US,
     /* What its leader_watch.c takes to notice, to ask twice and to give up; then an election. */
@@ -154,7 +153,7 @@ static size_t followers_of(struct world *world, const struct world_member *leade
 }
 
 /* When the first of them must have been elected: its timer ends, and a majority has not heard of the leader for a timeout or has ended its
- * own. 0: it cannot be told, since logs differ or two timers end together. */
+ * own. 0: it cannot be told, since logs differ. */
 static uint64_t first_elected_ms(const struct follower *followers, size_t count, size_t voters,
                                  uint64_t timeout_ms)
 {
@@ -166,9 +165,6 @@ static uint64_t first_elected_ms(const struct follower *followers, size_t count,
         if (followers[i].last_index != followers[0].last_index)
             return 0;
         for (size_t j = 0; j < count; j++) {
-            if (j != i && followers[j].left_ms < ends_ms + APART_MS &&
-                ends_ms < followers[j].left_ms + APART_MS)
-                return 0;
             votes += j != i && (followers[j].left_ms < ends_ms ||
                                 followers[j].heard_ms + ends_ms >= timeout_ms + timeout_ms / 50);
         }
@@ -178,7 +174,7 @@ static uint64_t first_elected_ms(const struct follower *followers, size_t count,
     return first_ms;
 }
 
-/* Two stand in one term: timers that ended too early to win, whose elections are repeated as others' begin. */
+/* Two stand in one term: timers that ended together, or too early to win, whose elections are repeated as others' begin. */
 static bool votes_split(const struct world *world)
 {
     for (unsigned i = 0; i < world->member_count; i++)
