@@ -440,28 +440,50 @@ static void what_had_finished_before_its_walltime_has_exited(void **state)
     expect_report(KIND(APPLICATION_EXITED), LIFE, 0);
 }
 
-/* It was started while nobody could tell its life; a leader has told the end of its walltime since. */
-static void fire_told_walltime(void)
+/* A leader tells of a life of the job, which has a minute left of this walltime. */
+static void tell_walltime(uint64_t life, uint64_t walltime_ms)
 {
     Ckpt__V1__AllocationDeadline deadline = CKPT__V1__ALLOCATION_DEADLINE__INIT;
     Ckpt__V1__AllocationDeadline *deadlines[] = {&deadline};
     Ckpt__V1__OrderSet set = CKPT__V1__ORDER_SET__INIT;
-    void (*poll)(void *data) = still_first_fire;
     uint8_t bytes[128];
 
-    job->entry.life = 0;
     deadline.allocation_id = (char[]){"job"};
-    deadline.life = LIFE;
-    deadline.walltime_ms = 60000;
+    deadline.life = life;
+    deadline.remaining_ms = 60000;
+    deadline.walltime_ms = walltime_ms;
     set.deadlines = deadlines;
     set.n_deadlines = 1;
     assert_true(ckpt__v1__order_set__get_packed_size(&set) <= sizeof(bytes));
     agent_take_orders(
         &agent, ckpt__v1__order_set__unpack(NULL, ckpt__v1__order_set__pack(&set, bytes), bytes));
+}
+
+static void fire_walltime(void)
+{
+    void (*poll)(void *data) = still_first_fire;
+
     still_first_fire = NULL;
     walltime_init(job);
     still_first_fire(job);
     still_first_fire = poll;
+}
+
+/* It was started while nobody could tell its life; a leader has told the end of its walltime since. */
+static void fire_told_walltime(void)
+{
+    job->entry.life = 0;
+    tell_walltime(LIFE, 60000);
+    fire_walltime();
+}
+
+static void expect_killed_in(uint64_t life)
+{
+    fire_walltime();
+    leader_lives = group_lives = false;
+    exits(9, false);
+    expect_report(KIND(WALLTIME_KILLED), life, 9);
+    assert_uint_equal(job->entry.ended_life, life); /* the next one may begin */
 }
 
 /* Or the report would be about whatever life the job has when it comes (found by the simulator). */
@@ -473,6 +495,36 @@ static void what_has_no_life_is_told_as_killed_in_that_of_its_walltime(void **st
     exits(9, false);
     expect_report(KIND(WALLTIME_KILLED), LIFE, 9);
     assert_uint_equal(job->entry.ended_life, LIFE);
+}
+
+/* Two lives that follow each other mostly have one walltime. */
+static void what_has_a_life_is_told_as_killed_in_it_though_the_next_one_has_its_walltime(
+    void **state)
+{
+    (void)state;
+    tell_walltime(LIFE, 60000);
+    tell_walltime(LIFE + 1, 60000);
+    expect_killed_in(LIFE);
+}
+
+/* Which of the two it is nobody can tell any more. The last one: told late, the report is not about those that follow. */
+static void what_has_no_life_is_told_as_killed_in_the_last_that_had_its_walltime(void **state)
+{
+    (void)state;
+    tell_walltime(LIFE, 60000);
+    tell_walltime(LIFE + 1, 60000);
+    assert_true(allocation_set_life(job, 0, 0));
+    expect_killed_in(LIFE + 1);
+}
+
+static void what_has_no_life_is_not_told_as_killed_in_one_of_another_walltime(void **state)
+{
+    (void)state;
+    tell_walltime(LIFE, 60000);
+    tell_walltime(LIFE + 1, 70000);
+    assert_true(allocation_set_life(job, 0, 0));
+    assert_uint_equal(job->entry.walltime_ms, 60000);
+    expect_killed_in(0);
 }
 
 static void what_has_no_life_and_had_finished_before_its_walltime_has_exited(void **state)
@@ -719,6 +771,9 @@ int main(void)
         PROCESS_TEST(what_had_finished_before_an_order_has_exited),
         PROCESS_TEST(what_had_finished_before_its_walltime_has_exited),
         PROCESS_TEST(what_has_no_life_is_told_as_killed_in_that_of_its_walltime),
+        PROCESS_TEST(what_has_a_life_is_told_as_killed_in_it_though_the_next_one_has_its_walltime),
+        PROCESS_TEST(what_has_no_life_is_told_as_killed_in_the_last_that_had_its_walltime),
+        PROCESS_TEST(what_has_no_life_is_not_told_as_killed_in_one_of_another_walltime),
         PROCESS_TEST(what_has_no_life_and_had_finished_before_its_walltime_has_exited),
         PROCESS_TEST(what_had_failed_before_an_order_is_told_as_stopped),
         PROCESS_TEST(an_order_for_a_later_life_is_answered),
