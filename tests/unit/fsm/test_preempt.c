@@ -550,11 +550,11 @@ static void gpus_by_the_thousand_are_covered_to_the_last(void **unused)
 }
 
 /* stuck is chosen and cannot write, so that it goes on and another one stops. */
-static void turn_back(struct script *script)
+static void turn_back(struct script *script, unsigned checkpoint)
 {
     expect_ok(script, "preempt class=5");
     expect_victims(script, "stuck");
-    expect_checkpoint(script, 1, REQUESTED);
+    expect_checkpoint(script, checkpoint, REQUESTED);
     expect_ok(script, "target scratch down");
     expect_ok(script, "at %" PRIu64, fsm_next_deadline_ms(script->fsm));
     expect_ok(script, "tick");
@@ -571,7 +571,7 @@ static void a_victim_that_was_turned_back_gets_its_last_safe_slot_again(void **u
     expect_ok(&script, "register stuck nodes=n1 class=1 memory=1 walltime=100000000");
     expect_ok(&script, "register spare nodes=n2 class=1 target=other");
     expect_ok(&script, "decide stuck purpose=walltime");
-    turn_back(&script);
+    turn_back(&script, 1);
     expect_checkpoint(&script, 1, PAUSED);
     assert_int_equal(checkpoint_of(&script, 1)->purpose, CKPT__V1__PURPOSE__PURPOSE_PERIODIC);
     assert_false(fsm_grant_urgent(checkpoint_of(&script, 1)));
@@ -588,6 +588,56 @@ static void a_victim_that_was_turned_back_gets_its_last_safe_slot_again(void **u
     script_close(&script);
 }
 
+/* Its last safe slot was complete, and stuck a victim after that. */
+static void turn_back_after_slot(struct script *script, const char *between)
+{
+    script_start(script);
+    expect_ok(script, "register stuck nodes=n1 class=1 memory=1 walltime=100000000");
+    expect_ok(script, "register spare nodes=n2 class=1 target=other");
+    expect_ok(script, "decide stuck purpose=walltime");
+    expect_ok(script, "grant 1-1");
+    expect_ok(script, "report n1 shard_verified stuck ckpt=1-1");
+    expect_checkpoint(script, 1, COMPLETE);
+    expect_ok(script, "after 60000");
+    if (between != NULL) {
+        expect_ok(script, "%s", between);
+        expect_ok(script, "decide stuck purpose=walltime");
+    }
+    turn_back(script, 2);
+    expect_ok(script, "target scratch up");
+    expect_ok(script, "decide stuck purpose=walltime");
+}
+
+/* S1-094: what waits saves the work since then, and is hurried. No other one begins for that, and this once. */
+static void a_victim_that_was_turned_back_after_its_last_safe_slot_is_hurried_once(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    turn_back_after_slot(&script, NULL);
+    assert_int_equal(checkpoint_of(&script, 2)->purpose, CKPT__V1__PURPOSE__PURPOSE_WALLTIME);
+    assert_true(fsm_grant_urgent(checkpoint_of(&script, 2)));
+    assert_true(job_of(&script, "stuck")->walltime_asked);
+    expect_ok(&script, "grant 1-2");
+    expect_ok(&script, "report n1 shard_verified stuck ckpt=1-2");
+    expect_checkpoint(&script, 2, COMPLETE);
+    expect_ok(&script, "decide stuck purpose=walltime");
+    assert_int_equal(job_of(&script, "stuck")->active_checkpoint_id, 0);
+    script_close(&script);
+}
+
+/* S1-094: the one that was complete was before another end of it. */
+static void a_victim_that_was_turned_back_gets_the_slot_of_another_walltime(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    turn_back_after_slot(&script, "update stuck walltime=200000000");
+    assert_int_equal(checkpoint_of(&script, 2)->purpose, CKPT__V1__PURPOSE__PURPOSE_WALLTIME);
+    assert_true(fsm_grant_urgent(checkpoint_of(&script, 2)));
+    script_close(&script);
+}
+
 /* I36: its grant was proposed while it was a victim's, and comes when it is not any more. */
 static void a_victim_that_was_turned_back_passes_no_budget(void **unused)
 {
@@ -597,7 +647,7 @@ static void a_victim_that_was_turned_back_passes_no_budget(void **unused)
     script_start(&script);
     expect_ok(&script, "register stuck nodes=n1 class=1 memory=1");
     expect_ok(&script, "register spare nodes=n2 class=1 target=other");
-    turn_back(&script);
+    turn_back(&script, 1);
     expect_ok(&script, "target scratch up");
     assert_false(fsm_grant_urgent(checkpoint_of(&script, 1)));
     expect_ok(&script, "register writer nodes=n3");
@@ -642,6 +692,8 @@ int main(void)
         cmocka_unit_test(gpus_by_the_thousand_are_covered_to_the_last),
         cmocka_unit_test(a_job_that_did_not_answer_is_dearer_not_safe),
         cmocka_unit_test(a_victim_that_was_turned_back_gets_its_last_safe_slot_again),
+        cmocka_unit_test(a_victim_that_was_turned_back_after_its_last_safe_slot_is_hurried_once),
+        cmocka_unit_test(a_victim_that_was_turned_back_gets_the_slot_of_another_walltime),
         cmocka_unit_test(a_victim_that_was_turned_back_passes_no_budget),
     };
 
