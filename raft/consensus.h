@@ -235,6 +235,9 @@ struct consensus_status {
     uint64_t snapshot_ms_last;
     uint64_t snapshot_failures_total; /* of own ones; each is tried again */
     const char *snapshot_error;       /* of the last one; valid until the loop turns */
+    /* The newest could not be read when a member was to be sent it: another one is taken for that. */
+    uint64_t snapshot_unreadable_total;
+    const char *snapshot_unreadable_error;
     struct consensus_foreign foreign[CONSENSUS_MEMBERS_MAX]; /* lately */
     size_t foreign_count;
     /* S17: this member was begun with a bootstrap, and is not known to hold what was committed: once a leader fills it, it has no vote

@@ -269,7 +269,8 @@ int core_io_snapshot_put(struct raft_io *io, unsigned trailing, struct raft_io_s
                          const struct raft_snapshot *snapshot, raft_io_snapshot_put_cb cb);
 /* The state of the newest one here, for the restore that follows; err is set when it is not 0. */
 int core_snapshot_load(struct consensus *consensus, struct err *err);
-struct raft_snapshot *core_snapshot_token(const struct consensus *consensus);
+/* NULL: there is none, or it could not be read; then err is set. */
+struct raft_snapshot *core_snapshot_token(const struct consensus *consensus, struct err *err);
 void core_snapshot_received(void *context, uint64_t from, uint64_t term,
                             struct snapshot_meta *take_meta);
 void core_snapshot_deliver(struct consensus *consensus);

@@ -46,9 +46,11 @@ void core_deferred_run(struct consensus *consensus)
             if (deferred->sent != NULL)
                 deferred->sent(deferred->send, deferred->status);
         } else {
-            struct raft_snapshot *token =
-                consensus->closed_core ? NULL : core_snapshot_token(consensus);
-            consensus->transfer.unreadable |= token == NULL && consensus->snapshot.index != 0;
+            bool closed = consensus->closed_core;
+            struct err err;
+            struct raft_snapshot *token = closed ? NULL : core_snapshot_token(consensus, &err);
+            if (token == NULL && !closed && consensus->snapshot.index != 0)
+                transfer_unreadable(&consensus->transfer, &err);
             deferred->got(deferred->get, token, token == NULL ? RAFT_NOTFOUND : 0);
             if (token == NULL && !consensus->closed_core)
                 core_installs_expire(consensus);

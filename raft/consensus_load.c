@@ -195,7 +195,7 @@ static struct raft_snapshot *token_of(struct snapshot_meta *take_meta)
     return token;
 }
 
-struct raft_snapshot *core_snapshot_token(const struct consensus *consensus)
+struct raft_snapshot *core_snapshot_token(const struct consensus *consensus, struct err *err)
 {
     char path[FOLDER_PATH_BYTES];
     struct snapshot_meta meta;
@@ -206,7 +206,7 @@ struct raft_snapshot *core_snapshot_token(const struct consensus *consensus)
     if (consensus->snapshot.index == 0)
         return NULL;
     snapshot_path(&consensus->folder, consensus->snapshot.index, consensus->snapshot.term, path);
-    if (snapshot_open(&consensus->folder, path, &meta, &file, &begin, &bytes, &crc, NULL) != 0)
+    if (snapshot_open(&consensus->folder, path, &meta, &file, &begin, &bytes, &crc, err) != 0)
         return NULL;
     consensus->folder.disk->close(file);
     return token_of(&meta);

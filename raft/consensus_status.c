@@ -166,6 +166,8 @@ void consensus_get_status(const struct consensus *consensus, struct consensus_st
         .snapshot_ms_last = consensus->snapshot_ms_last,
         .snapshot_failures_total = consensus->snapshot_failures_total,
         .snapshot_error = consensus->snapshot_err.text,
+        .snapshot_unreadable_total = consensus->transfer.unreadable_total,
+        .snapshot_unreadable_error = consensus->transfer.unreadable_err.text,
         .filling = consensus->safety.blank,
         .filling_index = filling_index(consensus),
         .vote_withheld_from = consensus->safety.withheld_from,

@@ -1,6 +1,7 @@
 /* Snapshot streams in both directions. See snapshot_transfer.h. */
 #include "raft/snapshot_transfer.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +41,13 @@ static void out_end(struct transfer_out *out, int status)
     sent(data, status);
 }
 
+void transfer_unreadable(struct transfer *transfer, const struct err *err)
+{
+    transfer->unreadable = true;
+    transfer->unreadable_total++;
+    transfer->unreadable_err = *err;
+}
+
 /* What the chunk has of the content, checked as it goes: its receiver would refuse a damaged one again and again. */
 static int out_chunk_check(struct transfer_out *out)
 {
@@ -55,13 +63,21 @@ static int out_chunk_check(struct transfer_out *out)
 static void out_read_work(struct disk_job *job)
 {
     struct transfer_out *out = out_of(job);
+    const struct folder *folder = out->transfer->folder;
+    struct snapshot_bytes into = {out->chunk, 0};
+    char path[FOLDER_PATH_BYTES];
     uint64_t left = out->size_bytes - out->sent_bytes;
     size_t want = left < FRAME_SNAPSHOT_CHUNK_BYTES ? left : FRAME_SNAPSHOT_CHUNK_BYTES;
 
-    out->job_status = out->transfer->folder->disk->read(out->file, out->sent_bytes, out->chunk,
-                                                        want, &out->chunk_length, NULL);
+    into.length = want;
+    snapshot_path(folder, out->index, out->snapshot_term, path);
+    out->job_status = snapshot_read_at(folder, out->file, path, out->sent_bytes, into,
+                                       &out->chunk_length, &out->job_err);
     if (out->job_status == 0 && (out->chunk_length != want || out_chunk_check(out) != 0))
-        out->job_status = -1;
+        out->job_status =
+            err_set(&out->job_err, ERR_CORRUPT,
+                    "%s offset %" PRIu64 ": it is cut short, or its content is damaged up to there",
+                    path, out->sent_bytes + out->chunk_length);
 }
 
 static void out_continue(struct transfer_out *out)
@@ -81,7 +97,8 @@ static void out_read_done(struct disk_job *job)
     struct frame_message message = {.type = FRAME_SNAPSHOT_CHUNK};
 
     out->reading = false;
-    out->transfer->unreadable |= out->job_status != 0;
+    if (out->job_status != 0)
+        transfer_unreadable(out->transfer, &out->job_err);
     if (out->ended || out->job_status != 0) {
         out_end(out, out->ended ? out->ended_status : -1);
         return;
@@ -117,6 +134,7 @@ int transfer_send(struct transfer *transfer, uint64_t peer, const struct snapsho
     struct disk_file *file;
     uint64_t size, content_begin, content_bytes;
     uint32_t crc;
+    struct err err;
 
     /* Begun in an older term: meanwhile the peer may have given it up for another leader's, without a word to us. Not as a failure: libraft
      * would take that for one of the stream that begins here. */
@@ -127,8 +145,8 @@ int transfer_send(struct transfer *transfer, uint64_t peer, const struct snapsho
         return -1;
     snapshot_path(transfer->folder, snapshot->index, snapshot->term, path);
     if (snapshot_open(transfer->folder, path, &meta, &file, &content_begin, &content_bytes, &crc,
-                      NULL) != 0) {
-        transfer->unreadable = true;
+                      &err) != 0) {
+        transfer_unreadable(transfer, &err);
         return -1;
     }
     snapshot_meta_close(&meta);
@@ -147,6 +165,7 @@ int transfer_send(struct transfer *transfer, uint64_t peer, const struct snapsho
                                  .stream = begin.snapshot.stream,
                                  .term = term,
                                  .index = snapshot->index,
+                                 .snapshot_term = snapshot->term,
                                  .file = file,
                                  .size_bytes = size,
                                  .content_begin = content_begin,

@@ -33,7 +33,7 @@ struct transfer_out {
     bool ended; /* while reading: finish when the job is back */
     int ended_status;
     uint64_t peer;
-    uint64_t stream, term, index;
+    uint64_t stream, term, index, snapshot_term;
     struct disk_file *file;
     uint64_t size_bytes, sent_bytes, acknowledged_bytes;
     uint64_t content_begin, content_end; /* of the file */
@@ -42,6 +42,7 @@ struct transfer_out {
     uint8_t *chunk;
     size_t chunk_length;
     int job_status;
+    struct err job_err;
     void (*sent)(void *data, int status);
     void *data;
 };
@@ -82,6 +83,8 @@ struct transfer {
     uint64_t stream_last;
     bool
         unreadable; /* our newest snapshot could not be read: it fills nobody, another one is due */
+    uint64_t unreadable_total;
+    struct err unreadable_err; /* of the last time */
 };
 
 void transfer_init(struct transfer *transfer, const struct folder *folder,
@@ -98,6 +101,8 @@ void transfer_outbound_lost(struct transfer *transfer, uint64_t peer);
 void transfer_inbound_lost(struct transfer *transfer, uint64_t peer);
 void transfer_tick(struct transfer *transfer);
 void transfer_in_release(struct transfer *transfer);
+/* Our newest snapshot could not be read. */
+void transfer_unreadable(struct transfer *transfer, const struct err *err);
 bool transfer_sending_to(const struct transfer *transfer, uint64_t peer);
 bool transfer_busy(const struct transfer *transfer); /* a job is in flight */
 /* Ends outgoing streams with sent(-1) and forgets the incoming one. Not while busy, unless jobs never come back. */

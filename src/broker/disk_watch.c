@@ -3,9 +3,11 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "src/base/check.h"
 #include "src/base/log.h"
+#include "src/base/text.h"
 #include "src/broker/broker.h"
 
 struct disk_watch {
@@ -13,6 +15,9 @@ struct disk_watch {
     struct clock_timer *timer;
     uint64_t asked_ms;          /* monotonic, of the last hand-over; 0: none */
     uint64_t snapshot_failures; /* as logged */
+    uint64_t unreadable;        /* as looked at */
+    uint64_t unreadable_ms;     /* monotonic, of what was logged last */
+    char unreadable_text[ERR_TEXT_BYTES];
     bool low;
     bool hangs;
     bool handing_over;
@@ -90,6 +95,27 @@ static void look_at_snapshots(struct disk_watch *watch, const struct consensus_s
                 status->snapshot_error);
 }
 
+/* Whoever it was for asks again, and another one is taken: a cause is told once, and another one that lasts. */
+static void look_at_reads(struct disk_watch *watch, const struct consensus_status *status)
+{
+    uint64_t now_ms = broker_monotonic_ms(watch->broker);
+    bool told = watch->unreadable_text[0] != '\0';
+
+    if (watch->unreadable == status->snapshot_unreadable_total ||
+        (told && now_ms - watch->unreadable_ms < DISK_WATCH_READS_MS))
+        return;
+    watch->unreadable = status->snapshot_unreadable_total;
+    if (strcmp(watch->unreadable_text, status->snapshot_unreadable_error) == 0)
+        return;
+    watch->unreadable_ms = now_ms;
+    text_copy(watch->unreadable_text, sizeof(watch->unreadable_text),
+              status->snapshot_unreadable_error);
+    log_warning("snapshot_unreadable",
+                "times_total=%" PRIu64 " text=\"%s\" next=\"another one is taken for the member "
+                "that needs it; look at the disk and at dmesg\"",
+                status->snapshot_unreadable_total, status->snapshot_unreadable_error);
+}
+
 static void look(void *data)
 {
     struct disk_watch *watch = data;
@@ -99,6 +125,7 @@ static void look(void *data)
     look_at_room(watch, &status);
     look_at_time(watch, &status);
     look_at_snapshots(watch, &status);
+    look_at_reads(watch, &status);
     if (watch->low || watch->hangs)
         hand_over(watch, &status);
     watch->broker->clock.timer_start(watch->timer, DISK_WATCH_MS * UINT64_C(1000));

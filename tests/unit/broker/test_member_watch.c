@@ -1,5 +1,6 @@
 /* Raft's members, the replicated list of them, and who should lead: what differs is proposed until it does not, and leadership goes
  * to the preferred member without flapping. */
+#include "src/base/log.h"
 #include "src/broker/disk_watch.h"
 #include "src/broker/evaluator.h"
 #include "src/broker/leader_watch.h"
@@ -12,6 +13,16 @@ static size_t told_count, transfers, steps_down;
 static uint64_t transferred_to;
 static const struct err *transfer_fails;
 static bool step_down_fails;
+static size_t logged_count;
+
+/* Instead of the real one. */
+void log_event(enum log_level level, const char *event, const char *format, ...)
+{
+    (void)level;
+    (void)event;
+    (void)format;
+    logged_count++;
+}
 
 /* Instead of the real one: when its last cycle ended. */
 static uint64_t cycle_ms;
@@ -408,6 +419,41 @@ static void a_leader_whose_disk_hangs_or_is_full_hands_over(void **state)
     fake_free(fake);
 }
 
+/* A line each time would be one for every member that asks again. */
+static void a_snapshot_that_cannot_be_read_is_told_once_for_each_cause(void **state)
+{
+    struct fake *fake = three();
+    struct disk_watch *watch;
+    char text[64] = "/data/snapshot-7 offset 4096: read file: Input/output error";
+    size_t lines;
+
+    (void)state;
+    status.accepts_writes = true;
+    status.snapshot_unreadable_error = text;
+    watch = disk_watch_new(&fake->broker);
+    fake_serve(fake);
+    lines = logged_count;
+    fake_advance_ms(fake, 1000);
+    assert_uint_equal(logged_count, lines);
+    for (unsigned i = 0; i < 3 * DISK_WATCH_READS_MS / 1000; i++) {
+        status.snapshot_unreadable_total++;
+        fake_advance_ms(fake, 1000);
+        assert_uint_equal(logged_count, lines + 1);
+    }
+    /* another one is told at once, and those that follow it when some time has passed */
+    for (text[15] = '0'; text[15] < '8'; text[15]++) {
+        status.snapshot_unreadable_total++;
+        fake_advance_ms(fake, 1000);
+        assert_uint_equal(logged_count, lines + 2);
+    }
+    fake_advance_ms(fake, DISK_WATCH_READS_MS);
+    assert_uint_equal(logged_count, lines + 3);
+    fake_advance_ms(fake, 2 * DISK_WATCH_READS_MS);
+    assert_uint_equal(logged_count, lines + 3);
+    disk_watch_free(watch);
+    fake_free(fake);
+}
+
 static void a_cluster_of_one_keeps_its_leader(void **state)
 {
     struct fake *fake = three();
@@ -440,6 +486,7 @@ int main(void)
         cmocka_unit_test(offers_to_the_preferred_member_do_not_delay_what_is_necessary),
         cmocka_unit_test(a_leader_that_serves_never_gives_up),
         cmocka_unit_test(a_leader_whose_disk_hangs_or_is_full_hands_over),
+        cmocka_unit_test(a_snapshot_that_cannot_be_read_is_told_once_for_each_cause),
         cmocka_unit_test(a_cluster_of_one_keeps_its_leader),
     };
 

@@ -460,6 +460,7 @@ static void a_leader_without_a_good_snapshot_takes_another_for_who_needs_it(void
     (void)state;
     for (int lost = 0; lost < 2; lost++) {
         struct cluster *cluster = cluster_new(6, 3);
+        struct consensus_status status;
         const char *name;
         size_t length;
         int leader;
@@ -482,6 +483,10 @@ static void a_leader_without_a_good_snapshot_takes_another_for_who_needs_it(void
                 sim_file_lose(cluster->sim, (unsigned)leader, name);
         cluster_start(cluster, (unsigned)(leader + 1) % 3, false);
         cluster_run(cluster, SECOND_US);
+        consensus_get_status(cluster->nodes[leader].consensus, &status);
+        assert_true(status.snapshot_unreadable_total > 0); /* and it says what and where */
+        assert_non_null(strstr(status.snapshot_unreadable_error, "/snapshot-"));
+        assert_true(lost == 1 || strstr(status.snapshot_unreadable_error, " offset ") != NULL);
         assert_true(cluster_propose(cluster)); /* it is taken behind the next entry */
         assert_true(cluster_run_until_equal(cluster, SECOND_US)); /* and goes to it at once */
         cluster_free(cluster);
@@ -495,6 +500,7 @@ static void a_member_that_installs_one_while_the_next_cannot_be_read_is_asked_ag
     struct cluster *cluster = cluster_new(7, 3);
     const struct consensus *leads, *installs;
     const struct raft_progress *progress;
+    struct consensus_status status;
     unsigned leader, late;
     uint64_t taken;
 
@@ -524,6 +530,10 @@ static void a_member_that_installs_one_while_the_next_cannot_be_read_is_asked_ag
     while (!leads->transfer.unreadable)
         assert_true(cluster_step(cluster));
     progress = &leads->raft.leader_state.progress[late];
+    consensus_get_status(leads, &status);
+    assert_int_equal(status.snapshot_unreadable_total, 1);
+    assert_non_null(strstr(status.snapshot_unreadable_error, "/snapshot-"));
+    assert_non_null(strstr(status.snapshot_unreadable_error, "Input/output error"));
     assert_int_equal(progress->state, PROGRESS_SNAPSHOT);
     assert_true(progress->snapshot_index > installs->keeping.index);
     cluster_run(cluster, SECOND_US);
