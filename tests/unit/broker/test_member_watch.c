@@ -104,6 +104,34 @@ static struct fake *three(void)
     return fake;
 }
 
+static struct leader_watch *leader_watch;
+
+/* ... and looks whether it should; NULL: nobody is preferred. */
+static struct fake *leading(const char *preferred)
+{
+    struct fake *fake = three();
+
+    fake->config.preferred_leader = (char *)(uintptr_t)preferred;
+    leader_watch = leader_watch_new(&fake->broker);
+    return fake;
+}
+
+/* ... and serves, with cycles that end when the test says so. */
+static struct fake *leading_with_evaluator(const char *preferred)
+{
+    struct fake *fake = leading(preferred);
+
+    fake->broker.evaluator = (struct evaluator *)(void *)&cycle_ms; /* never looked into */
+    fake_serve(fake);
+    return fake;
+}
+
+static void leading_end(struct fake *fake)
+{
+    leader_watch_free(leader_watch);
+    fake_free(fake);
+}
+
 static const Ckpt__Log__V1__MemberFacts *facts_of(struct fake *fake, uint64_t id)
 {
     const Ckpt__Log__V1__MemberFacts *facts;
@@ -187,11 +215,9 @@ static void a_follower_proposes_nothing(void **state)
 
 static void the_preferred_member_takes_over_when_it_was_well_for_a_while(void **state)
 {
-    struct fake *fake = three();
-    struct leader_watch *watch = leader_watch_new(&fake->broker);
+    struct fake *fake = leading("n3");
 
     (void)state;
-    fake->config.preferred_leader = (char *)(uintptr_t) "n3";
     fake_serve(fake);
     status.peers[1].match_index = status.last_index - LEADER_WATCH_LAG_MAX - 1;
     fake_advance_ms(fake, 60 * 1000);
@@ -207,45 +233,37 @@ static void the_preferred_member_takes_over_when_it_was_well_for_a_while(void **
     fake_advance_ms(fake, 3 * LEADER_WATCH_MS);
     assert_uint_equal(transfers, 1);
     assert_uint_equal(transferred_to, 3);
-    leader_watch_free(watch);
-    fake_free(fake);
+    leading_end(fake);
 }
 
 static void hand_overs_that_do_not_last_become_rare(void **state)
 {
-    struct fake *fake = three();
-    struct leader_watch *watch = leader_watch_new(&fake->broker);
+    struct fake *fake = leading("n3");
 
     (void)state;
-    fake->config.preferred_leader = (char *)(uintptr_t) "n3";
     fake_serve(fake); /* and leads again after each, or still */
     fake_advance_ms(fake, 3600 * 1000);
     assert_in_range(transfers, 6, 14);
-    leader_watch_free(watch);
-    fake_free(fake);
+    leading_end(fake);
 }
 
 static void a_learner_or_an_unknown_name_is_never_preferred(void **state)
 {
-    struct fake *fake = three();
-    struct leader_watch *watch = leader_watch_new(&fake->broker);
+    struct fake *fake = leading("n3");
 
     (void)state;
     put_peer(1, 3, "n3", CONSENSUS_LEARNER);
-    fake->config.preferred_leader = (char *)(uintptr_t) "n3";
     fake_serve(fake);
     fake_advance_ms(fake, 60 * 1000);
     fake->config.preferred_leader = (char *)(uintptr_t) "n7";
     fake_advance_ms(fake, 60 * 1000);
     assert_uint_equal(transfers, 0);
-    leader_watch_free(watch);
-    fake_free(fake);
+    leading_end(fake);
 }
 
 static void a_leader_that_does_not_come_to_serve_yields(void **state)
 {
-    struct fake *fake = three();
-    struct leader_watch *watch = leader_watch_new(&fake->broker);
+    struct fake *fake = leading(NULL);
 
     (void)state;
     fake_advance_ms(fake, LEADER_WATCH_READY_MS - LEADER_WATCH_MS);
@@ -253,20 +271,15 @@ static void a_leader_that_does_not_come_to_serve_yields(void **state)
     fake_advance_ms(fake, 3 * LEADER_WATCH_MS);
     assert_uint_equal(transfers, 1);
     assert_uint_equal(transferred_to, 0);
-    leader_watch_free(watch);
-    fake_free(fake);
+    leading_end(fake);
 }
 
 /* The evaluator ends no cycle any more, whatever the reason: nobody is checkpointed, so another leader has to. */
 static void a_leader_whose_evaluator_is_stuck_hands_over(void **state)
 {
-    struct fake *fake = three();
-    struct leader_watch *watch;
+    struct fake *fake = leading_with_evaluator(NULL);
 
     (void)state;
-    fake->broker.evaluator = (struct evaluator *)(void *)&cycle_ms; /* never looked into */
-    watch = leader_watch_new(&fake->broker);
-    fake_serve(fake);
     for (cycle_ms = 1; cycle_ms <= 20; cycle_ms++)
         fake_advance_ms(fake, 30 * 1000);
     assert_uint_equal(transfers, 0);
@@ -275,51 +288,45 @@ static void a_leader_whose_evaluator_is_stuck_hands_over(void **state)
     fake_advance_ms(fake, LEADER_WATCH_CYCLES * 30 * 1000);
     assert_in_range(transfers, 1, 8);
     assert_uint_equal(transferred_to, 0);
-    leader_watch_free(watch);
-    fake_free(fake);
+    leading_end(fake);
 }
 
 static const struct err nobody_takes_it = {ERR_UNAVAILABLE, "no connected voter has caught up"};
+
+/* Not within so long: first it asks as often as it may. */
+static void expect_gives_up_after(struct fake *fake, uint64_t ms)
+{
+    fake_advance_ms(fake, ms);
+    assert_uint_equal(steps_down, 0);
+    fake_advance_ms(fake, LEADER_WATCH_ANSWER_MS + 2 * LEADER_WATCH_MS);
+    assert_uint_equal(transfers, LEADER_WATCH_VAIN);
+    assert_uint_equal(steps_down, 1);
+}
 
 /* Refused, or taken by nobody: both come to nothing. */
 static void a_leader_that_cannot_serve_gives_up_when_nobody_takes_over(void **state)
 {
     (void)state;
     for (int refused = 0; refused < 2; refused++) {
-        struct fake *fake = three();
-        struct leader_watch *watch = leader_watch_new(&fake->broker);
+        struct fake *fake = leading(NULL);
 
         transfer_fails = refused ? &nobody_takes_it : NULL;
-        fake_advance_ms(fake, LEADER_WATCH_READY_MS + LEADER_WATCH_RETRY_MS);
-        assert_uint_equal(steps_down, 0);
-        fake_advance_ms(fake, LEADER_WATCH_ANSWER_MS + 2 * LEADER_WATCH_MS);
-        assert_uint_equal(transfers, LEADER_WATCH_VAIN);
-        assert_uint_equal(steps_down, 1);
+        expect_gives_up_after(fake, LEADER_WATCH_READY_MS + LEADER_WATCH_RETRY_MS);
         fake_advance_ms(fake, 3600 * 1000); /* another one leads */
         assert_uint_equal(transfers, LEADER_WATCH_VAIN);
         assert_uint_equal(steps_down, 1);
-        leader_watch_free(watch);
-        fake_free(fake);
+        leading_end(fake);
     }
 }
 
 static void a_leader_whose_evaluator_is_stuck_gives_up_when_nobody_takes_over(void **state)
 {
-    struct fake *fake = three();
-    struct leader_watch *watch;
+    struct fake *fake = leading_with_evaluator(NULL);
 
     (void)state;
-    fake->broker.evaluator = (struct evaluator *)(void *)&cycle_ms; /* never looked into */
-    watch = leader_watch_new(&fake->broker);
-    fake_serve(fake);
     transfer_fails = &nobody_takes_it;
-    fake_advance_ms(fake, LEADER_WATCH_CYCLES * 30 * 1000 + LEADER_WATCH_RETRY_MS);
-    assert_uint_equal(steps_down, 0);
-    fake_advance_ms(fake, LEADER_WATCH_ANSWER_MS + 2 * LEADER_WATCH_MS);
-    assert_uint_equal(transfers, LEADER_WATCH_VAIN);
-    assert_uint_equal(steps_down, 1);
-    leader_watch_free(watch);
-    fake_free(fake);
+    expect_gives_up_after(fake, LEADER_WATCH_CYCLES * 30 * 1000 + LEADER_WATCH_RETRY_MS);
+    leading_end(fake);
 }
 
 /* One that leads again each time, as nobody else can, leads longer and longer; so does one that may not give up. */
@@ -327,8 +334,7 @@ static void giving_up_becomes_rare_when_it_does_not_last(void **state)
 {
     (void)state;
     for (int fails = 0; fails < 2; fails++) {
-        struct fake *fake = three();
-        struct leader_watch *watch = leader_watch_new(&fake->broker);
+        struct fake *fake = leading(NULL);
 
         transfer_fails = &nobody_takes_it;
         step_down_fails = fails;
@@ -338,23 +344,17 @@ static void giving_up_becomes_rare_when_it_does_not_last(void **state)
         }
         assert_in_range(transfers, 4, 10);
         assert_in_range(steps_down, 3, 5);
-        leader_watch_free(watch);
-        fake_free(fake);
+        leading_end(fake);
     }
 }
 
 /* It led well so far, and had long pauses between its offers. */
 static void offers_to_the_preferred_member_do_not_delay_what_is_necessary(void **state)
 {
-    struct fake *fake = three();
-    struct leader_watch *watch;
+    struct fake *fake = leading_with_evaluator("n3");
     size_t offers;
 
     (void)state;
-    fake->config.preferred_leader = (char *)(uintptr_t) "n3";
-    fake->broker.evaluator = (struct evaluator *)(void *)&cycle_ms; /* never looked into */
-    watch = leader_watch_new(&fake->broker);
-    fake_serve(fake);
     for (cycle_ms = 1; cycle_ms <= 60; cycle_ms++)
         fake_advance_ms(fake, 30 * 1000);
     offers = transfers;
@@ -368,25 +368,21 @@ static void offers_to_the_preferred_member_do_not_delay_what_is_necessary(void *
     assert_uint_equal(transferred_to, 0);
     fake_advance_ms(fake, LEADER_WATCH_RETRY_MS);
     assert_uint_equal(transfers, offers + 2);
-    leader_watch_free(watch);
-    fake_free(fake);
+    leading_end(fake);
 }
 
 /* Hand-overs to the preferred member are refused as well; this one serves. */
 static void a_leader_that_serves_never_gives_up(void **state)
 {
-    struct fake *fake = three();
-    struct leader_watch *watch = leader_watch_new(&fake->broker);
+    struct fake *fake = leading("n3");
 
     (void)state;
-    fake->config.preferred_leader = (char *)(uintptr_t) "n3";
     fake_serve(fake);
     transfer_fails = &nobody_takes_it;
     fake_advance_ms(fake, 3600 * 1000);
     assert_true(transfers > LEADER_WATCH_VAIN);
     assert_uint_equal(steps_down, 0);
-    leader_watch_free(watch);
-    fake_free(fake);
+    leading_end(fake);
 }
 
 /* Alone among the voters' disks its own may be late (S3), but what needs it is: reads of the log, snapshots, the vote after a restart. */
@@ -456,8 +452,7 @@ static void a_snapshot_that_cannot_be_read_is_told_once_for_each_cause(void **st
 
 static void a_cluster_of_one_keeps_its_leader(void **state)
 {
-    struct fake *fake = three();
-    struct leader_watch *watch = leader_watch_new(&fake->broker);
+    struct fake *fake = leading(NULL);
 
     (void)state;
     status.voter_count = 1;
@@ -465,8 +460,7 @@ static void a_cluster_of_one_keeps_its_leader(void **state)
     fake_advance_ms(fake, 60 * 1000);
     assert_uint_equal(transfers, 0);
     assert_uint_equal(steps_down, 0);
-    leader_watch_free(watch);
-    fake_free(fake);
+    leading_end(fake);
 }
 
 int main(void)
