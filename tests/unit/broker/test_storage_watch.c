@@ -87,7 +87,7 @@ static bool available(struct fake *fake)
     return fsm_target_find(fake->replica.fsm, "scratch")->available;
 }
 
-static struct storage_watch *setup_watch(struct fake **ret_fake)
+static struct fake *setup_watch(void)
 {
     struct fake *fake = fake_new(NULL);
 
@@ -95,8 +95,15 @@ static struct storage_watch *setup_watch(struct fake **ret_fake)
     hanging = 0;
     start_fails = false;
     fake->broker.storage_watch = storage_watch_new(&fake->broker);
-    *ret_fake = fake;
-    return fake->broker.storage_watch;
+    return fake;
+}
+
+static struct fake *setup_serving(void)
+{
+    struct fake *fake = setup_watch();
+
+    fake_serve(fake);
+    return fake;
 }
 
 static void teardown_watch(struct fake *fake)
@@ -153,15 +160,22 @@ static void flapping_never_changes_faster_than_the_limits(void **state)
 
 /* ---- the watch ---- */
 
+static void expect_back(struct fake *fake)
+{
+    succeed(fake);
+    assert_false(available(fake));
+    fake_advance_ms(fake, 5000);
+    succeed(fake);
+    assert_true(available(fake));
+}
+
 /* S1-060, S1-062 */
 static void three_failed_probes_make_a_target_unavailable_and_two_good_ones_bring_it_back(
     void **state)
 {
-    struct fake *fake;
+    struct fake *fake = setup_serving();
 
     (void)state;
-    setup_watch(&fake);
-    fake_serve(fake);
     assert_string_equal(last_arguments, "probe --prefix /scratch ");
     fail_probe(fake);
     fake_advance_ms(fake, 5000);
@@ -171,23 +185,18 @@ static void three_failed_probes_make_a_target_unavailable_and_two_good_ones_brin
     fail_probe(fake);
     assert_false(available(fake));
     fake_advance_ms(fake, 5000);
-    succeed(fake);
-    assert_false(available(fake));
-    fake_advance_ms(fake, 5000);
-    succeed(fake);
-    assert_true(available(fake));
+    expect_back(fake);
     teardown_watch(fake);
 }
 
 static void details_of_the_last_probe_are_kept_for_status(void **state)
 {
-    struct fake *fake;
-    struct storage_watch *watch;
+    struct fake *fake = setup_watch();
+    struct storage_watch *watch = fake->broker.storage_watch;
     const char *detail;
     uint64_t duration_ms;
 
     (void)state;
-    watch = setup_watch(&fake);
     assert_false(storage_watch_last_probe(watch, "scratch", &detail, &duration_ms));
     fake_serve(fake);
     fail_probe(fake);
@@ -212,13 +221,11 @@ static const struct fsm_target *scratch(struct fake *fake)
 /* S1-061 */
 static void a_storage_system_that_says_it_is_down_is_believed_beside_good_probes(void **state)
 {
-    struct fake *fake;
+    struct fake *fake = setup_serving();
     const char *detail;
     uint64_t duration_ms;
 
     (void)state;
-    setup_watch(&fake);
-    fake_serve(fake);
     for (int i = 0; i < 3; i++) {
         succeed(fake);
         assert_true(available(fake));
@@ -244,11 +251,9 @@ static void a_storage_system_that_says_it_is_down_is_believed_beside_good_probes
 
 static void one_word_of_trouble_is_no_outage_and_failing_probes_outweigh_good_words(void **state)
 {
-    struct fake *fake;
+    struct fake *fake = setup_serving();
 
     (void)state;
-    setup_watch(&fake);
-    fake_serve(fake);
     for (int i = 0; i < 9; i++) /* two in a row at most */
         tell(fake, i % 3 == 2 ? "" : "the VMS says that state is FAILED");
     assert_true(available(fake));
@@ -268,29 +273,22 @@ static void one_word_of_trouble_is_no_outage_and_failing_probes_outweigh_good_wo
 /* S1-061: data path and management path fail apart */
 static void a_storage_system_that_falls_silent_leaves_it_to_the_probes(void **state)
 {
-    struct fake *fake;
+    struct fake *fake = setup_serving();
 
     (void)state;
-    setup_watch(&fake);
-    fake_serve(fake);
     for (int i = 0; i < 3; i++)
         tell(fake, "the VMS says that state is OFFLINE");
     assert_false(available(fake));
     storage_watch_untold(fake->broker.storage_watch, 0);
-    succeed(fake);
-    assert_false(available(fake));
-    fake_advance_ms(fake, 5000);
-    succeed(fake);
-    assert_true(available(fake));
+    expect_back(fake);
     teardown_watch(fake);
 }
 
 static void what_is_measured_never_brings_an_earlier_availability_back(void **state)
 {
-    struct fake *fake;
+    struct fake *fake = setup_watch();
 
     (void)state;
-    setup_watch(&fake);
     assert_false(storage_watch_measured(fake->broker.storage_watch, 0, 5)); /* not the leader */
     fake_serve(fake);
     for (int i = 0; i < 2; i++)
@@ -313,67 +311,53 @@ static void what_is_measured_never_brings_an_earlier_availability_back(void **st
 
 static void a_running_probe_is_not_doubled(void **state)
 {
-    struct fake *fake;
+    struct fake *fake = setup_serving();
 
     (void)state;
-    setup_watch(&fake);
-    fake_serve(fake);
     fake_advance_ms(fake, 60000); /* worker_start would fail the test */
     assert_uint_equal(started_count, 1);
     teardown_watch(fake);
 }
 
-/* A probe in D state: counts as failures, is not repeated until it is reaped. */
-static void an_unkillable_probe_counts_as_failures_and_is_not_repeated(void **state)
+/* It is down and not probed again until no others than these hang. */
+static void expect_hang_lasts_until(struct fake *fake, uint64_t others)
 {
-    struct fake *fake;
-
-    (void)state;
-    setup_watch(&fake);
-    fake_serve(fake);
     hang(fake, 1);
     assert_true(available(fake));
     fake_advance_ms(fake, 10000);
     assert_false(available(fake));
     assert_uint_equal(started_count, 1);
-    hanging = 0; /* the kernel let it go */
+    hanging = others;
     fake_advance_ms(fake, 5000);
     assert_uint_equal(started_count, 2);
-    succeed(fake);
-    fake_advance_ms(fake, 5000);
-    succeed(fake);
-    assert_true(available(fake));
+    expect_back(fake);
+}
+
+/* A probe in D state: counts as failures, is not repeated until it is reaped. */
+static void an_unkillable_probe_counts_as_failures_and_is_not_repeated(void **state)
+{
+    struct fake *fake = setup_serving();
+
+    (void)state;
+    expect_hang_lasts_until(fake, 0); /* the kernel let it go */
     teardown_watch(fake);
 }
 
 /* L3: a probe of another target, or the copy of a backup. */
 static void what_else_hangs_keeps_no_target_down(void **state)
 {
-    struct fake *fake;
+    struct fake *fake = setup_serving();
 
     (void)state;
-    setup_watch(&fake);
-    fake_serve(fake);
-    hang(fake, 1);
-    fake_advance_ms(fake, 10000);
-    assert_false(available(fake));
-    hanging = 1 << 2; /* its own has ended, the other one never does */
-    fake_advance_ms(fake, 5000);
-    assert_uint_equal(started_count, 2);
-    succeed(fake);
-    fake_advance_ms(fake, 5000);
-    succeed(fake);
-    assert_true(available(fake));
+    expect_hang_lasts_until(fake, 1 << 2); /* its own has ended, the other one never does */
     teardown_watch(fake);
 }
 
 static void a_probe_that_hangs_is_not_repeated_under_a_later_leadership_either(void **state)
 {
-    struct fake *fake;
+    struct fake *fake = setup_serving();
 
     (void)state;
-    setup_watch(&fake);
-    fake_serve(fake);
     fake_stop_serving(fake);
     hang(fake, 1);
     fake_serve(fake);
@@ -388,10 +372,9 @@ static void a_probe_that_hangs_is_not_repeated_under_a_later_leadership_either(v
 
 static void a_worker_that_cannot_start_is_a_failure(void **state)
 {
-    struct fake *fake;
+    struct fake *fake = setup_watch();
 
     (void)state;
-    setup_watch(&fake);
     start_fails = true;
     fake_serve(fake);
     fake_advance_ms(fake, 10000);
@@ -402,11 +385,9 @@ static void a_worker_that_cannot_start_is_a_failure(void **state)
 /* Two failures seen by the old leader and one by the new one are not three. */
 static void a_new_leader_needs_fresh_evidence(void **state)
 {
-    struct fake *fake;
+    struct fake *fake = setup_serving();
 
     (void)state;
-    setup_watch(&fake);
-    fake_serve(fake);
     fail_probe(fake);
     fake_advance_ms(fake, 5000);
     fail_probe(fake);
@@ -430,10 +411,9 @@ static void a_new_leader_needs_fresh_evidence(void **state)
 
 static void a_follower_cancels_its_probe_and_ignores_the_result(void **state)
 {
-    struct fake *fake;
+    struct fake *fake = setup_watch();
 
     (void)state;
-    setup_watch(&fake);
     fake->config.storage_watch.failures_down = 1;
     fake_serve(fake);
     fake_stop_serving(fake);
