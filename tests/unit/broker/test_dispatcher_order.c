@@ -34,6 +34,14 @@ static void add_job(struct fake *fake, const char *id, uint32_t node)
     assert_int_equal(fake_register(fake, id, node, 1, manual_and_wide).status, FSM_OK);
 }
 
+/* One of this shape, and two that write when the test asks. */
+static void add_three(struct fake *fake, void (*shape)(Ckpt__V1__AllocationSpec *spec))
+{
+    assert_int_equal(fake_register(fake, "own", 1, 1, shape).status, FSM_OK);
+    add_job(fake, "blocker", 2);
+    add_job(fake, "waits", 3);
+}
+
 static const struct fsm_checkpoint *request(struct fake *fake, const char *job, const char *name)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
@@ -81,8 +89,9 @@ static void sum_is_within_budget(struct fake *fake)
 }
 
 /* Nodes without agents are given up after 90 s; here nothing may end but by the test. */
-static void keep_nodes(struct fake *fake)
+static struct fake *start_serving(void)
 {
+    struct fake *fake = start();
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
     Ckpt__Log__V1__SetPolicy message = CKPT__LOG__V1__SET_POLICY__INIT;
     Ckpt__V1__Policy policy = CKPT__V1__POLICY__INIT;
@@ -95,18 +104,18 @@ static void keep_nodes(struct fake *fake)
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_SET_POLICY;
     command.set_policy = &message;
     assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+    fake_serve(fake);
+    return fake;
 }
 
 /* Requests carry no gain of their own; the evaluation's present one decides, so the one with more at stake goes first although it
  * asked last. */
 static void the_one_with_more_at_stake_now_goes_first(void **state)
 {
-    struct fake *fake = start();
+    struct fake *fake = start_serving();
     const struct fsm_checkpoint *blocker, *young, *old;
 
     (void)state;
-    keep_nodes(fake);
-    fake_serve(fake);
     add_job(fake, "old", 1);
     fake_advance_ms(fake, 6 * (uint64_t)HOUR_MS);
     add_job(fake, "blocker", 2);
@@ -130,12 +139,10 @@ static void the_one_with_more_at_stake_now_goes_first(void **state)
 /* S1-069: whatever is worth more by then, those that the outage held up go first, by what would be lost. */
 static void resumed_ones_go_before_all_others(void **state)
 {
-    struct fake *fake = start();
+    struct fake *fake = start_serving();
     const struct fsm_checkpoint *small, *large, *fresh;
 
     (void)state;
-    keep_nodes(fake);
-    fake_serve(fake);
     add_job(fake, "large", 1);
     add_job(fake, "fresh", 3);
     fake_advance_ms(fake, 6 * (uint64_t)HOUR_MS);
@@ -167,22 +174,18 @@ static void hourly_and_wide(Ckpt__V1__AllocationSpec *spec)
 
 static void what_was_asked_for_goes_before_what_was_decided(void **state)
 {
-    struct fake *fake = start();
+    struct fake *fake = start_serving();
     const struct fsm_checkpoint *blocker, *decided, *asked;
 
     (void)state;
-    keep_nodes(fake);
-    fake_serve(fake);
-    assert_int_equal(fake_register(fake, "auto", 1, 1, hourly_and_wide).status, FSM_OK);
-    add_job(fake, "blocker", 2);
-    add_job(fake, "asked", 3);
+    add_three(fake, hourly_and_wide);
     fake_advance_ms(fake, HOUR_MS - 60000);
     blocker = request(fake, "blocker", "r1");
     fake_advance_ms(fake, 120000);
     decided = fsm_checkpoint_next(fake->replica.fsm, blocker->id);
     assert_non_null(decided);
     assert_int_equal(decided->state, CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_REQUESTED);
-    asked = request(fake, "asked", "r2");
+    asked = request(fake, "waits", "r2");
     cancel(fake, blocker->id, "c1");
     assert_true(granted(asked));
     assert_false(granted(decided));
@@ -202,14 +205,12 @@ static Ckpt__V1__Checkpoint place_of(struct fake *fake, const struct fsm_checkpo
 /* Waves are visible: each place, and when its turn should come: 640 GB at 7 GB/s before the first, and so on. */
 static void those_that_wait_see_their_place_and_their_time(void **state)
 {
-    struct fake *fake = start();
+    struct fake *fake = start_serving();
     const struct fsm_checkpoint *writer, *first, *second;
     Ckpt__V1__TargetStatus target = CKPT__V1__TARGET_STATUS__INIT;
     uint64_t now_ms;
 
     (void)state;
-    keep_nodes(fake);
-    fake_serve(fake);
     add_job(fake, "writer", 1);
     add_job(fake, "first", 2);
     fake_advance_ms(fake, 48 * (uint64_t)HOUR_MS);
@@ -247,15 +248,11 @@ static void short_and_wide(Ckpt__V1__AllocationSpec *spec)
 /* A walltime slot comes once: it passes the limit, and those that were asked for. */
 static void a_walltime_slot_is_granted_although_the_target_is_full(void **state)
 {
-    struct fake *fake = start();
+    struct fake *fake = start_serving();
     const struct fsm_checkpoint *blocker, *waiting, *last = NULL;
 
     (void)state;
-    keep_nodes(fake);
-    fake_serve(fake);
-    assert_int_equal(fake_register(fake, "ends", 1, 1, short_and_wide).status, FSM_OK);
-    add_job(fake, "blocker", 2);
-    add_job(fake, "waits", 3);
+    add_three(fake, short_and_wide);
     fake_advance_ms(fake, HOUR_MS + HOUR_MS / 2);
     while ((last = fsm_checkpoint_next(fake->replica.fsm, last == NULL ? 0 : last->id)) != NULL)
         cancel(fake, last->id, "c0"); /* what the model wanted before */
@@ -280,28 +277,24 @@ static void short_with_a_period(Ckpt__V1__AllocationSpec *spec)
 /* The job's own checkpoint waits behind a writer and what was asked for: at the last safe slot it goes at once, under the same id. */
 static void a_walltime_slot_hurries_the_checkpoint_that_waits(void **state)
 {
-    struct fake *fake = start();
+    struct fake *fake = start_serving();
     const struct fsm *fsm = fake->replica.fsm;
     const struct fsm_checkpoint *blocker, *waiting, *own;
 
     (void)state;
-    keep_nodes(fake);
-    fake_serve(fake);
-    assert_int_equal(fake_register(fake, "ends", 1, 1, short_with_a_period).status, FSM_OK);
-    add_job(fake, "blocker", 2);
-    add_job(fake, "waits", 3);
+    add_three(fake, short_with_a_period);
     blocker = request(fake, "blocker", "r1");
     waiting = request(fake, "waits", "r2");
     assert_true(granted(blocker));
     fake_advance_ms(fake, HOUR_MS + HOUR_MS / 2);
-    own = fsm_checkpoint_find(fsm, fsm_allocation_find(fsm, "ends")->active_checkpoint_id);
+    own = fsm_checkpoint_find(fsm, fsm_allocation_find(fsm, "own")->active_checkpoint_id);
     assert_non_null(own); /* of its period */
     assert_false(granted(own));
     assert_int_equal(own->purpose, CKPT__V1__PURPOSE__PURPOSE_PERIODIC);
     fake_advance_ms(fake, HOUR_MS / 2 - 100000);
-    assert_int_equal(fsm_allocation_find(fsm, "ends")->active_checkpoint_id, own->id);
+    assert_int_equal(fsm_allocation_find(fsm, "own")->active_checkpoint_id, own->id);
     assert_int_equal(own->purpose, CKPT__V1__PURPOSE__PURPOSE_WALLTIME);
-    assert_true(fsm_allocation_find(fsm, "ends")->walltime_asked);
+    assert_true(fsm_allocation_find(fsm, "own")->walltime_asked);
     assert_true(granted(own));
     assert_false(granted(waiting));
     finish(fake);
@@ -342,23 +335,19 @@ static void migrate(struct fake *fake, const char *job, const char *name)
 /* Found by the simulator (seed 520008297): it would wait behind the writer, and the walltime ends no later than before. */
 static void a_walltime_slot_is_granted_although_a_migration_met_it(void **state)
 {
-    struct fake *fake = start();
+    struct fake *fake = start_serving();
     const struct fsm *fsm = fake->replica.fsm;
     const struct fsm_checkpoint *blocker, *own, *asked;
 
     (void)state;
-    keep_nodes(fake);
-    fake_serve(fake);
-    assert_int_equal(fake_register(fake, "ends", 1, 1, short_and_wide).status, FSM_OK);
-    add_job(fake, "blocker", 2);
-    add_job(fake, "waits", 3);
+    add_three(fake, short_and_wide);
     blocker = request(fake, "blocker", "r1");
     assert_true(granted(blocker));
     asked = request(fake, "waits", "r2");
     migrate(fake, "waits", "m1");
-    decide_for_walltime(fake, "ends");
-    own = fsm_checkpoint_find(fsm, fsm_allocation_find(fsm, "ends")->active_checkpoint_id);
-    migrate(fake, "ends", "m2");
+    decide_for_walltime(fake, "own");
+    own = fsm_checkpoint_find(fsm, fsm_allocation_find(fsm, "own")->active_checkpoint_id);
+    migrate(fake, "own", "m2");
     assert_false(granted(own));
     fake_settle(fake);
     assert_int_equal(own->purpose, CKPT__V1__PURPOSE__PURPOSE_MIGRATE);
