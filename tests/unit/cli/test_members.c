@@ -6,15 +6,19 @@
 #define TEXT(text) ((char *)(uintptr_t)(text))
 
 /* n1 leads, n2 is down, n4 learns. */
-struct scene {
+static struct scene {
     struct harness h;
     Ckpt__V1__StatusReply status;
     Ckpt__V1__MemberStatus members[3];
     Ckpt__V1__MemberStatus *pointers[3];
     Ckpt__V1__MutationReply done;
-};
+} scene;
 
-static void scene_open(struct scene *scene)
+#define expect_run(code, words)                                                                    \
+    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 " words), code)
+#define REPLACE(words) "member replace " words " --raft h:1 --api h:2"
+
+static int scene_open(void **state)
 {
     static const struct {
         uint64_t id;
@@ -25,12 +29,13 @@ static void scene_open(struct scene *scene)
                    {2, "n2", "unknown", false, true, 0},
                    {4, "n4", "learner", true, false, 40}};
 
-    harness_init(&scene->h);
-    ckpt__v1__status_reply__init(&scene->status);
-    ckpt__v1__mutation_reply__init(&scene->done);
-    scene->done.index = 77;
+    (void)state;
+    harness_init(&scene.h);
+    ckpt__v1__status_reply__init(&scene.status);
+    ckpt__v1__mutation_reply__init(&scene.done);
+    scene.done.index = 77;
     for (size_t i = 0; i < 3; i++) {
-        Ckpt__V1__MemberStatus *member = &scene->members[i];
+        Ckpt__V1__MemberStatus *member = &scene.members[i];
 
         ckpt__v1__member_status__init(member);
         member->member_id = members[i].id;
@@ -41,294 +46,242 @@ static void scene_open(struct scene *scene)
         member->voter = members[i].voter;
         member->lag_entries = members[i].lag;
         member->match_index = 500 - members[i].lag;
-        scene->pointers[i] = member;
+        scene.pointers[i] = member;
     }
-    scene->status.cluster_id = TEXT("demo");
-    scene->status.leader_id = scene->status.member_id = 1;
-    scene->status.leader_name = scene->status.member_name = TEXT("n1");
-    scene->status.quorum = true;
-    scene->status.voter_count = 2;
-    scene->status.reachable_count = 1;
-    scene->status.failure_tolerance = -1;
-    scene->status.n_members = 3;
-    scene->status.members = scene->pointers;
-    harness_answer(&scene->h, "a:1", "OperatorService/Status", RPC_OK, "", &scene->status.base);
+    scene.status.cluster_id = TEXT("demo");
+    scene.status.leader_id = scene.status.member_id = 1;
+    scene.status.leader_name = scene.status.member_name = TEXT("n1");
+    scene.status.quorum = true;
+    scene.status.voter_count = 2;
+    scene.status.reachable_count = 1;
+    scene.status.failure_tolerance = -1;
+    scene.status.n_members = 3;
+    scene.status.members = scene.pointers;
+    harness_answer(&scene.h, "a:1", "OperatorService/Status", RPC_OK, "", &scene.status.base);
+    return 0;
 }
 
-static void scene_take(struct scene *scene, const char *method)
+static int scene_close(void **state)
 {
-    harness_answer(&scene->h, NULL, method, RPC_OK, "", &scene->done.base);
+    (void)state;
+    harness_close(&scene.h);
+    return 0;
 }
 
-static const Ckpt__V1__MemberRequest *asked(const struct scene *scene)
+static void scene_take(const char *method)
 {
-    return (const Ckpt__V1__MemberRequest *)scene->h.last_request;
+    harness_answer(&scene.h, NULL, method, RPC_OK, "", &scene.done.base);
+}
+
+static const Ckpt__V1__MemberRequest *asked(void)
+{
+    return (const Ckpt__V1__MemberRequest *)scene.h.last_request;
 }
 
 static void the_list_says_who_votes_and_who_is_behind(void **state)
 {
-    struct scene scene;
-
     (void)state;
-    scene_open(&scene);
-    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 member list"), CLI_OK);
+    expect_run(CLI_OK, "member list");
     assert_contains(scene.h.out, "ID  MEMBER  VOTES  ROLE");
     assert_contains(scene.h.out, "n2      yes    unreachable");
     assert_contains(scene.h.out, "n4      no     learner");
     assert_contains(scene.h.out, "460      40");
-    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 member list -o name"), CLI_OK);
+    expect_run(CLI_OK, "member list -o name");
     assert_string_equal(scene.h.out, "n1\nn2\nn4\n");
-    harness_close(&scene.h);
 }
 
 static void an_addition_needs_both_addresses(void **state)
 {
-    struct scene scene;
-
     (void)state;
-    scene_open(&scene);
-    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 member add n5 --raft h:1"), CLI_USAGE);
+    expect_run(CLI_USAGE, "member add n5 --raft h:1");
     assert_contains(scene.h.error, "try: ckptctl member add n4 --id 4 --raft");
-    scene_take(&scene, "OperatorService/AddMember");
-    assert_int_equal(
-        harness_run(&scene.h, "--endpoints a:1 member add n5 --id 5 --raft h:1 --api h:2"), CLI_OK);
+    scene_take("OperatorService/AddMember");
+    expect_run(CLI_OK, "member add n5 --id 5 --raft h:1 --api h:2");
     assert_contains(scene.h.out, "done: add n5 as a learner (index 77)");
     assert_contains(scene.h.error, "next: ckptctl member promote n5");
-    assert_int_equal(asked(&scene)->member_id, 5);
-    assert_string_equal(asked(&scene)->raft_address, "h:1");
-    assert_string_equal(asked(&scene)->api_address, "h:2");
-    harness_close(&scene.h);
+    assert_int_equal(asked()->member_id, 5);
+    assert_string_equal(asked()->raft_address, "h:1");
+    assert_string_equal(asked()->api_address, "h:2");
 }
 
 static void a_promotion_waits_until_the_learner_has_caught_up(void **state)
 {
-    struct scene scene;
-
     (void)state;
-    scene_open(&scene);
-    scene_take(&scene, "OperatorService/PromoteMember");
-    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 member promote n4"), CLI_OK);
-    assert_string_equal(asked(&scene)->name, "n4");
-    assert_int_equal(asked(&scene)->member_id, 4); /* a retry means no other one of that name */
-    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 member promote 4"), CLI_OK);
-    assert_int_equal(asked(&scene)->member_id, 4);
-    harness_close(&scene.h);
-    scene_open(&scene);
+    scene_take("OperatorService/PromoteMember");
+    expect_run(CLI_OK, "member promote n4");
+    assert_string_equal(asked()->name, "n4");
+    assert_int_equal(asked()->member_id, 4); /* a retry means no other one of that name */
+    expect_run(CLI_OK, "member promote 4");
+    assert_int_equal(asked()->member_id, 4);
+    scene_close(state);
+    scene_open(state);
     scene.members[2].lag_entries = 5000;
-    scene_take(&scene, "OperatorService/PromoteMember");
-    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 member promote n4 --wait-for 1ms"),
-                     CLI_TIMEOUT);
+    scene_take("OperatorService/PromoteMember");
+    expect_run(CLI_TIMEOUT, "member promote n4 --wait-for 1ms");
     assert_contains(scene.h.error, "n4 has not caught up in time (5000 behind)");
     assert_null(scene.h.last_request);
-    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 member promote n9"), CLI_NOT_FOUND);
+    expect_run(CLI_NOT_FOUND, "member promote n9");
     assert_contains(scene.h.error, "there is no member n9");
-    harness_close(&scene.h);
 }
 
 static void a_removal_shows_numbers_and_asks(void **state)
 {
-    struct scene scene;
-
     (void)state;
-    scene_open(&scene);
-    scene_take(&scene, "OperatorService/RemoveMember");
-    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 member remove n2"), CLI_USAGE);
+    scene_take("OperatorService/RemoveMember");
+    expect_run(CLI_USAGE, "member remove n2");
     assert_contains(scene.h.error, "remove n2 (id 2, unreachable) for ever");
     assert_contains(scene.h.error, "voters 2 -> 1, reachable 1 -> 1, failure tolerance -1 -> 0");
     assert_contains(scene.h.error, "needs --yes");
     assert_null(scene.h.last_request);
-    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 member remove n2 --yes"), CLI_OK);
-    assert_string_equal(asked(&scene)->name, "n2");
-    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 member remove n1 --dry-run"), CLI_OK);
+    expect_run(CLI_OK, "member remove n2 --yes");
+    assert_string_equal(asked()->name, "n2");
+    expect_run(CLI_OK, "member remove n1 --dry-run");
     assert_contains(scene.h.error, "leader: hands over first");
-    harness_close(&scene.h);
 }
 
 static void a_refusal_of_the_cluster_is_passed_on(void **state)
 {
-    struct scene scene;
-
     (void)state;
-    scene_open(&scene);
     harness_answer(&scene.h, NULL, "OperatorService/RemoveMember", RPC_FAILED_PRECONDITION,
                    "MEMBER_REFUSED: without n1 1 voters would remain", NULL);
-    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 member remove n1 --yes"), CLI_REFUSED);
+    expect_run(CLI_REFUSED, "member remove n1 --yes");
     assert_contains(scene.h.error, "cannot remove n1: MEMBER_REFUSED: without n1");
-    harness_close(&scene.h);
 }
 
 static void a_replacement_adds_promotes_and_removes(void **state)
 {
-    struct scene scene;
-
     (void)state;
-    scene_open(&scene);
-    scene_take(&scene, "OperatorService/AddMember");
-    scene_take(&scene, "OperatorService/PromoteMember");
-    scene_take(&scene, "OperatorService/RemoveMember");
-    assert_int_equal(
-        harness_run(&scene.h,
-                    "--endpoints a:1 member replace n2 n4 --id 4 --raft h:1 --api h:2 --yes"),
-        CLI_OK);
+    scene_take("OperatorService/AddMember");
+    scene_take("OperatorService/PromoteMember");
+    scene_take("OperatorService/RemoveMember");
+    expect_run(CLI_OK, REPLACE("n2 n4 --id 4") " --yes");
     assert_contains(scene.h.error, "4. remove n2 for ever");
     assert_contains(scene.h.out, "done: add n4 as a learner");
     assert_contains(scene.h.out, "done: promote n4 to a voter");
     assert_contains(scene.h.out, "done: remove n2");
     assert_string_equal(scene.h.last_method, "OperatorService/RemoveMember");
-    assert_string_equal(asked(&scene)->name, "n2");
-    harness_close(&scene.h);
+    assert_string_equal(asked()->name, "n2");
 }
 
 /* Nothing is asked of the leader before OLD is known: a typing error would leave one voter more. */
 static void a_replacement_of_nobody_changes_nothing(void **state)
 {
-    struct scene scene;
-
     (void)state;
-    scene_open(&scene);
-    scene_take(&scene, "OperatorService/AddMember");
-    scene_take(&scene, "OperatorService/PromoteMember");
-    scene_take(&scene, "OperatorService/RemoveMember");
-#define REPLACE(words) "--endpoints a:1 member replace " words " --raft h:1 --api h:2 --yes"
-    assert_int_equal(harness_run(&scene.h, REPLACE("n9 n5 --id 5")), CLI_NOT_FOUND);
+    scene_take("OperatorService/AddMember");
+    scene_take("OperatorService/PromoteMember");
+    scene_take("OperatorService/RemoveMember");
+    expect_run(CLI_NOT_FOUND, REPLACE("n9 n5 --id 5") " --yes");
     assert_contains(scene.h.error, "cannot replace n9: there is no member n9 among the 3; nothing");
     assert_contains(scene.h.error, "try: ckptctl member list\n");
     assert_lacks(scene.h.error, "plan:");
-    assert_int_equal(harness_run(&scene.h, REPLACE("n9 n4 --id 4")), CLI_NOT_FOUND);
+    expect_run(CLI_NOT_FOUND, REPLACE("n9 n4 --id 4") " --yes");
     assert_contains(scene.h.error, "ckptctl member list, or ckptctl member promote n4 alone");
-    assert_int_equal(harness_run(&scene.h, REPLACE("n2 n2 --id 5")), CLI_USAGE);
-    assert_int_equal(harness_run(&scene.h, REPLACE("2 n2 --id 5")), CLI_USAGE);
+    expect_run(CLI_USAGE, REPLACE("n2 n2 --id 5") " --yes");
+    expect_run(CLI_USAGE, REPLACE("2 n2 --id 5") " --yes");
     assert_contains(scene.h.error, "n2 is the same member (id 2)");
-    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 member replace n2 n5 --yes"),
-                     CLI_USAGE);
+    expect_run(CLI_USAGE, "member replace n2 n5 --yes");
     scene.status.leader_id = 0;
-    assert_int_equal(harness_run(&scene.h, REPLACE("n2 n5 --id 5")), CLI_NO_LEADER);
+    expect_run(CLI_NO_LEADER, REPLACE("n2 n5 --id 5") " --yes");
     assert_contains(scene.h.error, "nobody is known to lead (1 of 2 voters reachable)");
     assert_null(scene.h.last_request);
     /* but one that was interrupted after the removal may be asked for again */
     scene.status.leader_id = 1;
     scene.members[2].voter = true;
-    assert_int_equal(harness_run(&scene.h, REPLACE("n9 n4 --id 4")), CLI_OK);
+    expect_run(CLI_OK, REPLACE("n9 n4 --id 4") " --yes");
     assert_contains(scene.h.error, "replace n9, which is no member any more, by n4");
-    harness_close(&scene.h);
 }
 
 static void the_plan_of_a_replacement_has_numbers(void **state)
 {
-    struct scene scene;
-
     (void)state;
-    scene_open(&scene);
     scene.status.voter_count = 3;
     scene.status.reachable_count = 2;
     scene.status.commit_index = 500;
-    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 member replace n2 n5 --id 5 --raft h:1 "
-                                           "--api h:2"),
-                     CLI_USAGE); /* without --yes the plan is all */
+    expect_run(CLI_USAGE, REPLACE("n2 n5 --id 5")); /* without --yes the plan is all */
     assert_contains(scene.h.error, "plan: replace n2 (id 2, unreachable) by n5\n");
     assert_contains(scene.h.error, "voters 3 -> 4 -> 3, quorum 2 -> 3 -> 2, reachable 2 -> 3 -> 3, "
                                    "failure tolerance 0 -> 0 -> 1\n");
     assert_contains(scene.h.error, "behind the leader n1 (log index 500): n2 0 (unreachable); "
                                    "n4 40; n5 all of them\n");
-    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 member replace n1 n4 --id 4 --raft h:1 "
-                                           "--api h:2"),
-                     CLI_USAGE);
+    expect_run(CLI_USAGE, REPLACE("n1 n4 --id 4"));
     assert_contains(scene.h.error, "replace n1 (id 1, leader: hands over first) by n4\n");
     assert_contains(scene.h.error, "1. add n4 as a learner (done)  2.");
     assert_contains(scene.h.error, "reachable 2 -> 3 -> 2, failure tolerance 0 -> 0 -> 0\n");
-    harness_close(&scene.h);
 }
 
 static void a_replacement_stops_at_the_first_step_that_fails(void **state)
 {
-    struct scene scene;
-
     (void)state;
-    scene_open(&scene);
-    scene_take(&scene, "OperatorService/AddMember");
+    scene_take("OperatorService/AddMember");
     harness_answer(&scene.h, NULL, "OperatorService/PromoteMember", RPC_FAILED_PRECONDITION,
                    "MEMBER_REFUSED: member n4 is not reachable", NULL);
-    assert_int_equal(
-        harness_run(&scene.h,
-                    "--endpoints a:1 member replace n2 n4 --id 4 --raft h:1 --api h:2 --yes"),
-        CLI_REFUSED);
+    expect_run(CLI_REFUSED, REPLACE("n2 n4 --id 4") " --yes");
     assert_string_equal(scene.h.last_method, "OperatorService/PromoteMember");
     assert_contains(scene.h.error, "next: the same command again goes on here, ckptctl member "
                                    "remove n4 gives it up");
-    harness_close(&scene.h);
-    scene_open(&scene);
-    scene_take(&scene, "OperatorService/AddMember");
-    scene_take(&scene, "OperatorService/PromoteMember");
+    scene_close(state);
+    scene_open(state);
+    scene_take("OperatorService/AddMember");
+    scene_take("OperatorService/PromoteMember");
     harness_answer(&scene.h, NULL, "OperatorService/RemoveMember", RPC_FAILED_PRECONDITION,
                    "MEMBER_REFUSED: writes would wait", NULL);
-    assert_int_equal(
-        harness_run(&scene.h,
-                    "--endpoints a:1 member replace n2 n4 --id 4 --raft h:1 --api h:2 --yes"),
-        CLI_REFUSED);
+    expect_run(CLI_REFUSED, REPLACE("n2 n4 --id 4") " --yes");
     assert_contains(scene.h.error, "n4 votes, and n2 is not known to be removed; next: ckptctl "
                                    "member remove n2");
-    harness_close(&scene.h);
 }
 
 static void a_transfer_names_the_member_before_it_asks(void **state)
 {
-    struct scene scene;
-
     (void)state;
-    scene_open(&scene);
-    scene_take(&scene, "OperatorService/TransferLeadership");
-    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 transfer"), CLI_REFUSED);
+    scene_take("OperatorService/TransferLeadership");
+    expect_run(CLI_REFUSED, "transfer");
     assert_contains(scene.h.error, "n1 leads, and no other voter is reachable and has caught up");
     assert_null(scene.h.last_request);
     scene.members[1].reachable = true;
-    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 transfer"), CLI_OK);
-    assert_string_equal(asked(&scene)->name, "n2");
+    expect_run(CLI_OK, "transfer");
+    assert_string_equal(asked()->name, "n2");
     assert_contains(scene.h.out, "done: transfer leadership to n2");
     scene.members[2].voter = true;
     scene.status.leader_id = 2;
-    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 transfer"), CLI_OK);
-    assert_string_equal(asked(&scene)->name, "n4"); /* the next one behind the leader */
-    harness_close(&scene.h);
-    scene_open(&scene);
+    expect_run(CLI_OK, "transfer");
+    assert_string_equal(asked()->name, "n4"); /* the next one behind the leader */
+    scene_close(state);
+    scene_open(state);
     scene.members[1].reachable = true;
     harness_answer(&scene.h, NULL, "OperatorService/TransferLeadership", RPC_UNAVAILABLE,
                    "OUTCOME_UNKNOWN: leadership was lost, to whom is not known", NULL);
-    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 transfer"), CLI_TIMEOUT);
+    expect_run(CLI_TIMEOUT, "transfer");
     assert_contains(scene.h.error,
                     "try: ckptctl transfer n2"); /* and not: to any other one again */
     scene.status.leader_id = 0;
-    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 transfer"), CLI_NO_LEADER);
-    harness_close(&scene.h);
+    expect_run(CLI_NO_LEADER, "transfer");
 }
 
 static void an_unknown_outcome_of_a_removal_names_the_id(void **state)
 {
-    struct scene scene;
-
     (void)state;
-    scene_open(&scene);
     harness_answer(&scene.h, NULL, "OperatorService/RemoveMember", RPC_DEADLINE_EXCEEDED, "late",
                    NULL);
-    assert_int_equal(harness_run(&scene.h, "--endpoints a:1 member remove n2 --yes"), CLI_TIMEOUT);
+    expect_run(CLI_TIMEOUT, "member remove n2 --yes");
     assert_contains(scene.h.error, "try: ckptctl member remove 2");
-    assert_int_equal(asked(&scene)->member_id, 2);
-    harness_close(&scene.h);
+    assert_int_equal(asked()->member_id, 2);
 }
 
 int main(void)
 {
+#define MEMBER_TEST(name) cmocka_unit_test_setup_teardown(name, scene_open, scene_close)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_list_says_who_votes_and_who_is_behind),
-        cmocka_unit_test(an_addition_needs_both_addresses),
-        cmocka_unit_test(a_promotion_waits_until_the_learner_has_caught_up),
-        cmocka_unit_test(a_removal_shows_numbers_and_asks),
-        cmocka_unit_test(a_refusal_of_the_cluster_is_passed_on),
-        cmocka_unit_test(a_replacement_adds_promotes_and_removes),
-        cmocka_unit_test(a_replacement_of_nobody_changes_nothing),
-        cmocka_unit_test(the_plan_of_a_replacement_has_numbers),
-        cmocka_unit_test(a_replacement_stops_at_the_first_step_that_fails),
-        cmocka_unit_test(a_transfer_names_the_member_before_it_asks),
-        cmocka_unit_test(an_unknown_outcome_of_a_removal_names_the_id),
+        MEMBER_TEST(the_list_says_who_votes_and_who_is_behind),
+        MEMBER_TEST(an_addition_needs_both_addresses),
+        MEMBER_TEST(a_promotion_waits_until_the_learner_has_caught_up),
+        MEMBER_TEST(a_removal_shows_numbers_and_asks),
+        MEMBER_TEST(a_refusal_of_the_cluster_is_passed_on),
+        MEMBER_TEST(a_replacement_adds_promotes_and_removes),
+        MEMBER_TEST(a_replacement_of_nobody_changes_nothing),
+        MEMBER_TEST(the_plan_of_a_replacement_has_numbers),
+        MEMBER_TEST(a_replacement_stops_at_the_first_step_that_fails),
+        MEMBER_TEST(a_transfer_names_the_member_before_it_asks),
+        MEMBER_TEST(an_unknown_outcome_of_a_removal_names_the_id),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
