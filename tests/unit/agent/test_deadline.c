@@ -23,9 +23,10 @@ static struct allocation *known(const char *id, uint64_t deadline_us)
     return allocation;
 }
 
-/* A set whose deadlines all have so much left. */
-static void take_set(const char *const *ids, size_t count, uint64_t life, uint64_t remaining_ms)
+/* A set whose deadlines, of job and other, all have so much left. */
+static void take_set(size_t count, uint64_t life, uint64_t remaining_ms)
 {
+    static const char *const ids[] = {"job", "other"};
     Ckpt__V1__AllocationDeadline deadlines[2], *pointers[2];
     Ckpt__V1__OrderSet set = CKPT__V1__ORDER_SET__INIT;
     uint8_t bytes[512];
@@ -46,6 +47,18 @@ static void take_set(const char *const *ids, size_t count, uint64_t life, uint64
     agent_take_orders(&agent, ckpt__v1__order_set__unpack(NULL, length, bytes));
 }
 
+/* The restart point of the life that is to be started tells of it. */
+static void take_restart_point(struct allocation *allocation, uint64_t remaining_ms,
+                               uint64_t walltime_ms)
+{
+    Ckpt__V1__AllocationDeadline deadline = CKPT__V1__ALLOCATION_DEADLINE__INIT;
+
+    deadline.allocation_id = (char *)(uintptr_t) "job";
+    deadline.remaining_ms = remaining_ms;
+    deadline.walltime_ms = walltime_ms;
+    walltime_set(allocation, &deadline, LIFE, still_now_us);
+}
+
 /* No broker answers, and the agent was started again in the outage. */
 static void a_start_for_an_unknown_life_keeps_the_deadline(void **state)
 {
@@ -60,12 +73,11 @@ static void a_start_for_an_unknown_life_keeps_the_deadline(void **state)
 /* Nor is a set of before the outage read as if it came now. */
 static void an_old_set_does_not_move_a_deadline(void **state)
 {
-    static const char *const ids[] = {"job", "other"};
     struct allocation *allocation = known("job", 0);
     struct allocation *other = known("other", 0);
 
     (void)state;
-    take_set(ids, 2, 0, 20000);
+    take_set(2, 0, 20000);
     assert_uint_equal(allocation->entry.deadline_us, 30 * SECOND_US);
     still_now_us += 5 * SECOND_US;
     assert_true(allocation_set_life(allocation, 0, 0));
@@ -77,13 +89,12 @@ static void an_old_set_does_not_move_a_deadline(void **state)
 
 static void a_later_life_has_none_of_the_life_before(void **state)
 {
-    static const char *const ids[] = {"job"};
     struct allocation *allocation = known("job", 30 * SECOND_US);
 
     (void)state;
     assert_true(allocation_set_life(allocation, 0, LIFE + 1));
     assert_uint_equal(allocation->entry.deadline_us, 0);
-    take_set(ids, 1, LIFE + 1, 40000);
+    take_set(1, LIFE + 1, 40000);
     assert_uint_equal(allocation->entry.deadline_us, 50 * SECOND_US);
 }
 
@@ -91,23 +102,17 @@ static void a_later_life_has_none_of_the_life_before(void **state)
  * end, be it the restart point or the set. Of another walltime it is. */
 static void what_comes_late_is_no_later_end(void **state)
 {
-    static const char *const ids[] = {"job"};
     struct allocation *allocation = known("job", 0);
-    Ckpt__V1__AllocationDeadline late = CKPT__V1__ALLOCATION_DEADLINE__INIT;
 
     (void)state;
-    take_set(ids, 1, LIFE, 20000);
+    take_set(1, LIFE, 20000);
     assert_uint_equal(allocation->entry.deadline_us, 30 * SECOND_US);
     still_now_us += 5 * SECOND_US;
-    late.allocation_id = (char *)ids[0];
-    late.remaining_ms = 20000;
-    late.walltime_ms = 60000;
-    walltime_set(allocation, &late, LIFE, still_now_us);
+    take_restart_point(allocation, 20000, 60000);
     assert_uint_equal(allocation->entry.deadline_us, 30 * SECOND_US);
-    take_set(ids, 1, LIFE, 20000);
+    take_set(1, LIFE, 20000);
     assert_uint_equal(allocation->entry.deadline_us, 30 * SECOND_US);
-    late.walltime_ms = 70000;
-    walltime_set(allocation, &late, LIFE, still_now_us);
+    take_restart_point(allocation, 20000, 70000);
     assert_uint_equal(allocation->entry.deadline_us, 35 * SECOND_US);
 }
 
@@ -115,19 +120,14 @@ static void what_comes_late_is_no_later_end(void **state)
  * what is told of it in the end is the first again. */
 static void another_walltime_is_of_the_same_begin(void **state)
 {
-    static const char *const ids[] = {"job"};
     struct allocation *allocation = known("job", 0);
-    Ckpt__V1__AllocationDeadline other = CKPT__V1__ALLOCATION_DEADLINE__INIT;
 
     (void)state;
-    take_set(ids, 1, LIFE, 20000);
+    take_set(1, LIFE, 20000);
     still_now_us += 5 * SECOND_US;
-    other.allocation_id = (char *)ids[0];
-    other.remaining_ms = 30000;
-    other.walltime_ms = 70000;
-    walltime_set(allocation, &other, LIFE, still_now_us);
+    take_restart_point(allocation, 30000, 70000);
     assert_uint_equal(allocation->entry.deadline_us, 40 * SECOND_US);
-    take_set(ids, 1, LIFE, 20000);
+    take_set(1, LIFE, 20000);
     assert_uint_equal(allocation->entry.deadline_us, 30 * SECOND_US);
 }
 
