@@ -198,18 +198,23 @@ static void the_next_address_is_dialled_when_one_refuses(void **state)
     close(shut);
 }
 
+/* Of a name with two addresses the first is silent, and the second takes connections. */
+static void dial_past(struct silent *silent, int *ret_open, struct dial *dial)
+{
+    silent_open(silent);
+    name("127.0.0.1", silent->port);
+    name("127.0.0.1", open_port(8, ret_open));
+    dial_begin(dial);
+}
+
 static void the_next_address_is_dialled_when_one_does_not_answer(void **state)
 {
     struct silent silent;
     struct dial dial;
-    int open, port;
+    int open;
 
     (void)state;
-    silent_open(&silent);
-    port = open_port(8, &open);
-    name("127.0.0.1", silent.port);
-    name("127.0.0.1", port);
-    dial_begin(&dial);
+    dial_past(&silent, &open, &dial);
     dial_run(&dial, 2000); /* after which the transport gives a dial up */
     assert_int_equal(dial.opened, 1);
     dial_end(&dial);
@@ -222,15 +227,11 @@ static void the_next_address_is_dialled_in_time_when_the_look_up_takes_long(void
 {
     struct silent silent;
     struct dial dial;
-    int open, port;
+    int open;
 
     (void)state;
-    silent_open(&silent);
-    port = open_port(8, &open);
-    name("127.0.0.1", silent.port);
-    name("127.0.0.1", port);
     resolve_ms = 1200;
-    dial_begin(&dial);
+    dial_past(&silent, &open, &dial);
     dial_run(&dial, 2000); /* after which the transport gives a dial up */
     resolve_ms = 0;
     assert_int_equal(dial.opened, 1);
@@ -244,14 +245,10 @@ static void an_address_has_its_part_of_the_time_before_the_next_one(void **state
 {
     struct silent silent;
     struct dial dial;
-    int open, port;
+    int open;
 
     (void)state;
-    silent_open(&silent);
-    port = open_port(8, &open);
-    name("127.0.0.1", silent.port);
-    name("127.0.0.1", port);
-    dial_begin(&dial);
+    dial_past(&silent, &open, &dial);
     dial_run(&dial, 800);
     assert_int_equal(dial.opened + dial.closed, 0);
     dial_run(&dial, WAIT_MS);
