@@ -14,12 +14,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import Cluster, grpc, http_status, load_json, metric, operator_pb2, operator_pb2_grpc, tail, tap, wait_until  # noqa: E402
-
-
-def fill(cluster, count, prefix="a"):
-    for i in range(count):
-        cluster.register(f"{prefix}{i}", [("n", 1, 1 << 20)])
+from cluster import Cluster, fill, grpc, http_status, load_json, metric, operator_pb2, operator_pb2_grpc, tail, tap, wait_until  # noqa: E402
 
 
 def inspect(cluster, path):

@@ -5,6 +5,7 @@ restart cannot help, and mends by itself when it can. I11, L7, S1-062.
 Flow    a member's folder is copied whole, changed in one place, and started; small file systems are tmpfs mounts in a namespace of their own.
 Absent  failing, hanging and power-cut disks under load: test_faults_disk.py.
 """
+import contextlib
 import functools
 import os
 import pathlib
@@ -14,15 +15,10 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import Cluster, broker_pb2, common_pb2, grpc, http_status, metric, tap, wait_until  # noqa: E402
+from cluster import Cluster, broker_pb2, common_pb2, fill, grpc, http_status, metric, tap, wait_until  # noqa: E402
 
 INSIDE = "CKPT_TEST_INSIDE"
 DATA = 4  # exit code: starting again cannot help
-
-
-def fill(cluster, count, prefix="a"):
-    for i in range(count):
-        cluster.register(f"{prefix}{i}", [("n", 1, 1 << 20)])
 
 
 def flip(offset):
@@ -156,6 +152,26 @@ def with_own_mounts(test):
     return run
 
 
+@contextlib.contextmanager
+def small_disk(member, size):
+    """Its folder is a file system of its own."""
+    member.data_dir.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(member.data_dir)], check=True)
+    try:
+        yield member
+    finally:
+        for other in member.cluster.members:
+            if other.running():
+                other.kill()
+        subprocess.run(["umount", "--lazy", str(member.data_dir)], check=True)
+
+
+def last_words(member, event):
+    """The line of its log, and what it says to do next."""
+    (line,) = [line for line in member.log.read_text().splitlines() if f"event={event}" in line]
+    return line, line[line.index("next="):]
+
+
 def take_all_room(folder):
     with open(folder / "ballast", "ab", buffering=0) as ballast:
         try:
@@ -167,69 +183,51 @@ def take_all_room(folder):
 
 @with_own_mounts
 def a_full_disk_is_refused_with_numbers_and_mends_by_itself():
-    with Cluster(members=1) as cluster:
-        (member,) = cluster.members
-        member.data_dir.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=100m", "none", str(member.data_dir)], check=True)
+    with Cluster(members=1) as cluster, small_disk(cluster.members[0], "100m") as member:
+        cluster.start()
+        fill(cluster, 20)
+        reserve = member.data_dir / "reserve"
+        assert reserve.stat().st_size == 32 << 20
+        take_all_room(member.data_dir)
+        wait_until("it says so", lambda: "event=disk_low" in member.log.read_text(), 10)
         try:
-            cluster.start()
-            fill(cluster, 20)
-            reserve = member.data_dir / "reserve"
-            assert reserve.stat().st_size == 32 << 20
-            take_all_room(member.data_dir)
-            wait_until("it says so", lambda: "event=disk_low" in member.log.read_text(), 10)
-            try:
-                request = broker_pb2.RegisterAllocationRequest(request_id="full", spec=common_pb2.AllocationSpec(
-                    allocation_id="full", tenant="t", project="p", vcluster="v", owner="o", nodes=[common_pb2.NodeShare(node_id="n", gpu_count=1)]))
-                cluster.client.broker("RegisterAllocation", request, timeout_s=1, attempt_s=1)
-                raise AssertionError("a write was taken with a full disk")
-            except grpc.RpcError as error:
-                assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED, error
-                assert re.search(r"\d+ MB free and its reserve is (kept|spent); writes need \d+ MB: make room", error.details()), error.details()
-            assert metric(member.http, "ckpt_disk_accepts_writes") == 0
-            status = cluster.ctl("status", check=False).stdout
-            assert "nearly full" in status and str(member.data_dir) in status, status
-            refused = cluster.ctl("backup", "save", str(cluster.dir / "b"), check=False)
-            assert refused.returncode == 4 and "MB free" in refused.stderr, refused
-            assert cluster.ctl("jobs", check=False).returncode == 0, "reads go on"
-            (member.data_dir / "ballast").unlink()
-            wait_until("it takes writes again", lambda: metric(member.http, "ckpt_disk_accepts_writes") == 1, 15)
-            fill(cluster, 20, "again")
-            wait_until("the reserve is back", lambda: reserve.exists() and reserve.stat().st_size == 32 << 20, 10)
-            wait_until("it says so", lambda: "event=disk_ok" in member.log.read_text(), 5)
-            cluster.debug_check()
-        finally:
-            if member.running():
-                member.kill()
-            subprocess.run(["umount", "--lazy", str(member.data_dir)], check=True)
+            request = broker_pb2.RegisterAllocationRequest(request_id="full", spec=common_pb2.AllocationSpec(
+                allocation_id="full", tenant="t", project="p", vcluster="v", owner="o", nodes=[common_pb2.NodeShare(node_id="n", gpu_count=1)]))
+            cluster.client.broker("RegisterAllocation", request, timeout_s=1, attempt_s=1)
+            raise AssertionError("a write was taken with a full disk")
+        except grpc.RpcError as error:
+            assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED, error
+            assert re.search(r"\d+ MB free and its reserve is (kept|spent); writes need \d+ MB: make room", error.details()), error.details()
+        assert metric(member.http, "ckpt_disk_accepts_writes") == 0
+        status = cluster.ctl("status", check=False).stdout
+        assert "nearly full" in status and str(member.data_dir) in status, status
+        refused = cluster.ctl("backup", "save", str(cluster.dir / "b"), check=False)
+        assert refused.returncode == 4 and "MB free" in refused.stderr, refused
+        assert cluster.ctl("jobs", check=False).returncode == 0, "reads go on"
+        (member.data_dir / "ballast").unlink()
+        wait_until("it takes writes again", lambda: metric(member.http, "ckpt_disk_accepts_writes") == 1, 15)
+        fill(cluster, 20, "again")
+        wait_until("the reserve is back", lambda: reserve.exists() and reserve.stat().st_size == 32 << 20, 10)
+        wait_until("it says so", lambda: "event=disk_ok" in member.log.read_text(), 5)
+        cluster.debug_check()
 
 
 @with_own_mounts
 def a_first_start_on_a_full_disk_asks_for_room_and_to_be_begun_again():
     """There is no reserve yet, and no unit that would start it again."""
-    with Cluster() as cluster:
-        member = cluster.members[2]
-        member.data_dir.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(member.data_dir)], check=True)
-        try:
-            member.start(wait=False)
-            assert member.process.wait(10) == 1
-            (line,) = [line for line in member.log.read_text().splitlines() if "event=start_failed" in line]
-            assert "code=FULL" in line and "No space left" in line, line
-            following = line[line.index("next="):]
-            for word in ("free space", f"df -h {member.data_dir}", "again in the same way"):
-                assert word in following, line
-            assert "reserve" not in following and "unit" not in following, line
-            room_mb = int(re.search(r"at least (\d+) MB must be free there; then begin", following).group(1))
-            subprocess.run(["mount", "-o", f"remount,size={room_mb + 1}000k", str(member.data_dir)], check=True)
-            member.started_before = False
-            cluster.start()
-            cluster.debug_check()
-        finally:
-            for other in cluster.members:
-                if other.running():
-                    other.kill()
-            subprocess.run(["umount", "--lazy", str(member.data_dir)], check=True)
+    with Cluster() as cluster, small_disk(cluster.members[2], "1m") as member:
+        member.start(wait=False)
+        assert member.process.wait(10) == 1
+        line, following = last_words(member, "start_failed")
+        assert "code=FULL" in line and "No space left" in line, line
+        for word in ("free space", f"df -h {member.data_dir}", "again in the same way"):
+            assert word in following, line
+        assert "reserve" not in following and "unit" not in following, line
+        room_mb = int(re.search(r"at least (\d+) MB must be free there; then begin", following).group(1))
+        subprocess.run(["mount", "-o", f"remount,size={room_mb + 1}000k", str(member.data_dir)], check=True)
+        member.started_before = False
+        cluster.start()
+        cluster.debug_check()
 
 
 @with_own_mounts
@@ -243,16 +241,12 @@ def a_restore_on_a_full_disk_asks_for_room_and_to_be_begun_again():
         cluster.ctl("backup", "save", str(file))
         member.kill()
         shutil.rmtree(member.data_dir)
-        member.data_dir.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(member.data_dir)], check=True)
-        try:
+        with small_disk(member, "1m"):
             member.started_before, member.extra = False, ["--restore", str(file)]
-            before = len(member.log.read_text())
             member.start(wait=False)
             assert member.process.wait(10) == 1
-            (line,) = [line for line in member.log.read_text()[before:].splitlines() if "event=restore_failed" in line]
+            line, following = last_words(member, "restore_failed")
             assert "code=FULL" in line and "No space left" in line, line
-            following = line[line.index("next="):]
             for word in ("free space", f"df -h {member.data_dir}", "the size of the backup", "then empty that folder", "again in the same way"):
                 assert word in following, line
             assert "reserve" not in following and "unit" not in following, line
@@ -266,41 +260,27 @@ def a_restore_on_a_full_disk_asks_for_room_and_to_be_begun_again():
             fill(cluster, 20, "after")
             assert (member.data_dir / "reserve").stat().st_size == 32 << 20
             cluster.debug_check()
-        finally:
-            if member.running():
-                member.kill()
-            subprocess.run(["umount", "--lazy", str(member.data_dir)], check=True)
 
 
 @with_own_mounts
 def a_member_that_a_full_disk_ends_asks_for_room_and_not_for_a_repair():
-    with Cluster() as cluster:
-        member = cluster.members[2]
-        member.data_dir.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=100m", "none", str(member.data_dir)], check=True)
-        try:
-            cluster.start()
-            nodes = [(f"{i:060}", 1, 1 << 20) for i in range(1000)]
-            for i in range(1000):  # its log has two segments of room, and the reserve one time
-                take_all_room(member.data_dir)
-                if not member.running():
-                    break
-                cluster.register(f"a{i}", nodes)
-            assert member.process.wait(10) == 3, "its unit must start it again"
-            (line,) = [line for line in member.log.read_text().splitlines() if "event=fatal" in line]
-            assert "code=FULL" in line and re.search(rf"{member.data_dir}/tmp-wal-next .*offset \d+: .*No space left", line), line
-            following = line[line.index("next="):]
-            for word in ("free space", f"df -h {member.data_dir}", "reserve", "Disk full", "by itself"):
-                assert word in following, line
-            assert "repair" not in following and "dmesg" not in following and "corrupt" not in following, line
-            (member.data_dir / "ballast").unlink()
-            member.start()
-            cluster.debug_check()
-        finally:
-            for other in cluster.members:
-                if other.running():
-                    other.kill()
-            subprocess.run(["umount", "--lazy", str(member.data_dir)], check=True)
+    with Cluster() as cluster, small_disk(cluster.members[2], "100m") as member:
+        cluster.start()
+        nodes = [(f"{i:060}", 1, 1 << 20) for i in range(1000)]
+        for i in range(1000):  # its log has two segments of room, and the reserve one time
+            take_all_room(member.data_dir)
+            if not member.running():
+                break
+            cluster.register(f"a{i}", nodes)
+        assert member.process.wait(10) == 3, "its unit must start it again"
+        line, following = last_words(member, "fatal")
+        assert "code=FULL" in line and re.search(rf"{member.data_dir}/tmp-wal-next .*offset \d+: .*No space left", line), line
+        for word in ("free space", f"df -h {member.data_dir}", "reserve", "Disk full", "by itself"):
+            assert word in following, line
+        assert "repair" not in following and "dmesg" not in following and "corrupt" not in following, line
+        (member.data_dir / "ballast").unlink()
+        member.start()
+        cluster.debug_check()
 
 
 if __name__ == "__main__":

@@ -489,6 +489,11 @@ class Cluster:
         return False
 
 
+def fill(cluster, count, prefix="a"):
+    for i in range(count):
+        cluster.register(f"{prefix}{i}", [("n", 1, 1 << 20)])
+
+
 def tap(tests):
     """Runs test functions in order, prints TAP, returns the exit code. A name given on the command line picks one."""
     import traceback
