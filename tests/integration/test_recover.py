@@ -12,12 +12,7 @@ import time
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import BIN, Cluster, broker_pb2, common_pb2, http_status, load_json, metric, tail, tap, wait_until  # noqa: E402
-
-
-def fill(cluster, count, prefix="a"):
-    for i in range(count):
-        cluster.register(f"{prefix}{i}", [("n", 1, 1 << 20)])
+from cluster import BIN, Cluster, broker_pb2, fill, http_status, load_json, metric, tail, tap, wait_until  # noqa: E402
 
 
 def names(cluster):
@@ -45,18 +40,35 @@ def checkpoint_id(cluster, job):
     return reply.checkpoint_id >> 40, reply.checkpoint_id & ((1 << 40) - 1)
 
 
+def wait_applied(cluster):
+    wait_until("all have applied it", lambda: len({metric(m.http, "ckpt_raft_applied_index") for m in cluster.members}) == 1, 10)
+
+
+def kill_alike(cluster):
+    wait_applied(cluster)
+    for member in cluster.members:
+        member.kill()
+
+
+def start_alone(member):
+    member.start()
+    wait_until("it leads alone", lambda: http_status(member.http, "/leader") == 200, 10)
+
+
+def restore_one(member, file, *options):
+    shutil.rmtree(member.data_dir)
+    member.started_before = False
+    member.extra = ["--restore", str(file), *options]
+
+
 def one_survivor_goes_on_alone_with_everything_it_held():
     with Cluster(raft={"snapshot_after_entries": 200}) as cluster:
         cluster.start()
         fill(cluster, 300)
-        kept = cluster.client.broker("RegisterAllocation", broker_pb2.RegisterAllocationRequest(
-            request_id="kept", spec=common_pb2.AllocationSpec(allocation_id="kept", tenant="t", project="p", vcluster="v", owner="o",
-                                                              nodes=[common_pb2.NodeShare(node_id="n", gpu_count=1)])))
+        kept = cluster.register("kept", [("n", 1, 1)], request_id="kept")
         first = checkpoint_id(cluster, "a1")
-        wait_until("all have applied it", lambda: len({metric(m.http, "ckpt_raft_applied_index") for m in cluster.members}) == 1, 10)
+        kill_alike(cluster)
         n1, n2, n3 = cluster.members
-        for member in cluster.members:
-            member.kill()
         shutil.rmtree(n1.data_dir)
         shutil.rmtree(n2.data_dir)
         looked = daemon(cluster, n3, "--inspect-data")
@@ -66,12 +78,9 @@ def one_survivor_goes_on_alone_with_everything_it_held():
         assert refused.returncode == 1 and "nothing was changed" in refused.stderr and digest in refused.stderr, refused
         done = daemon(cluster, n3, "--recover", answer=digest + "\n")
         assert done.returncode == 0 and "recovered" in done.stdout and "lost" in done.stdout, done
-        n3.start()
-        wait_until("it leads alone", lambda: http_status(n3.http, "/leader") == 200, 10)
+        start_alone(n3)
         assert names(cluster) == {f"a{i}" for i in range(300)} | {"kept"}
-        again = cluster.client.broker("RegisterAllocation", broker_pb2.RegisterAllocationRequest(
-            request_id="kept", spec=common_pb2.AllocationSpec(allocation_id="kept", tenant="t", project="p", vcluster="v", owner="o",
-                                                              nodes=[common_pb2.NodeShare(node_id="n", gpu_count=1)])))
+        again = cluster.register("kept", [("n", 1, 1)], request_id="kept")
         assert again.repeated and again.index == kept.index
         status = load_json(cluster.ctl("-o", "json", "status", check=False))["status"]
         assert status["epoch"] == 4, status  # n3 is third in the configuration: 1 + 1 + 2
@@ -80,8 +89,7 @@ def one_survivor_goes_on_alone_with_everything_it_held():
         renewed = cluster.checkpoints("a1")
         assert {(c.checkpoint_id >> 40) for c in renewed} == {1, 4}, renewed
         n3.kill()
-        n3.start()
-        wait_until("it leads again", lambda: http_status(n3.http, "/leader") == 200, 10)
+        start_alone(n3)
         assert load_json(cluster.ctl("-o", "json", "status", check=False))["status"]["epoch"] == 4
 
 
@@ -90,16 +98,13 @@ def a_recovered_member_becomes_a_cluster_of_three_again():
     with Cluster(raft={"snapshot_after_entries": 200}) as cluster:
         cluster.start()
         fill(cluster, 150)
-        wait_until("all have applied it", lambda: len({metric(m.http, "ckpt_raft_applied_index") for m in cluster.members}) == 1, 10)
+        kill_alike(cluster)
         n1, n2, n3 = cluster.members
-        for member in cluster.members:
-            member.kill()
         lost = cluster.dir / "lost"
         shutil.copytree(n1.data_dir, lost)
         (digest,) = hash_of(daemon(cluster, n3, "--inspect-data").stdout)
         assert daemon(cluster, n3, "--recover", "--confirm", digest).returncode == 0
-        n3.start()
-        wait_until("it leads alone", lambda: http_status(n3.http, "/leader") == 200, 10)
+        start_alone(n3)
         new = [cluster.new_member() for _ in range(2)]
         for member in new:
             member.start()
@@ -128,17 +133,14 @@ def two_members_recovered_separately_refuse_each_other():
     with Cluster() as cluster:
         cluster.start()
         fill(cluster, 50)
-        wait_until("all have applied it", lambda: len({metric(m.http, "ckpt_raft_applied_index") for m in cluster.members}) == 1, 10)
-        for member in cluster.members:
-            member.kill()
+        kill_alike(cluster)
         n1, n2, n3 = cluster.members
         epochs = []
         for member in (n1, n2):
             (digest,) = hash_of(daemon(cluster, member, "--inspect-data").stdout)
             done = daemon(cluster, member, "--recover", "--confirm", digest)
             assert done.returncode == 0, done
-            member.start()
-            wait_until("it leads alone", lambda m=member: http_status(m.http, "/leader") == 200, 10)
+            start_alone(member)
             epochs.append(load_json(cluster.ctl("-o", "json", "status", endpoints=member.api, check=False))["status"]["epoch"])
         assert len(set(epochs)) == 2, epochs
         for member, other in ((n1, n2), (n2, n1)):
@@ -159,7 +161,7 @@ def a_member_that_is_behind_is_not_recovered_unnoticed():
         fill(cluster, 20)
         leader = cluster.wait_leader()
         behind, ahead = [m for m in cluster.members if m is not leader]
-        wait_until("all have applied it", lambda: len({metric(m.http, "ckpt_raft_applied_index") for m in cluster.members}) == 1, 10)
+        wait_applied(cluster)
         behind.kill()
         fill(cluster, 20, "b")
         wait_until("it has them", lambda: metric(ahead.http, "ckpt_raft_applied_index") == metric(leader.http, "ckpt_raft_applied_index"),
@@ -177,8 +179,7 @@ def a_member_that_is_behind_is_not_recovered_unnoticed():
         assert done.returncode == 0 and "holds everything" in done.stdout, done
         mixed = daemon(cluster, ahead, "--recover", "--compare", str(behind.data_dir), "--confirm", digest)
         assert mixed.returncode == 1 and "incarnation" in mixed.stderr, mixed
-        ahead.start()
-        wait_until("it leads alone", lambda: http_status(ahead.http, "/leader") == 200, 10)
+        start_alone(ahead)
         assert len(names(cluster)) == 40
         running = daemon(cluster, ahead, "--inspect-data")
         assert running.returncode == 1 and "locked" in running.stderr, running
@@ -216,9 +217,7 @@ def a_folder_that_was_being_filled_is_not_recovered_unnoticed():
     with Cluster() as cluster:
         cluster.start()
         fill(cluster, 10)
-        wait_until("all have applied it", lambda: len({metric(m.http, "ckpt_raft_applied_index") for m in cluster.members}) == 1, 10)
-        for member in cluster.members:
-            member.kill()
+        kill_alike(cluster)
         whole, half, _ = cluster.members
         shown = daemon(cluster, whole, "--inspect-data").stdout
         assert "FILLING" not in shown, shown
@@ -236,8 +235,7 @@ def a_folder_that_was_being_filled_is_not_recovered_unnoticed():
         done = daemon(cluster, half, "--recover", "--confirm", digest, "--accept-loss")
         assert done.returncode == 0 and f"WARNING: {half.data_dir} was being filled" in done.stdout, done
         assert not (half.data_dir / "blank").exists()
-        half.start()
-        wait_until("it leads alone", lambda: http_status(half.http, "/leader") == 200, 10)
+        start_alone(half)
 
 
 def too_many_folders_to_compare_are_a_usage_error():
@@ -307,12 +305,6 @@ def restore_all(cluster, file):
     for member in cluster.members:
         member.extra = []
     return leader
-
-
-def restore_one(member, file):
-    shutil.rmtree(member.data_dir)
-    member.started_before = False
-    member.extra = ["--restore", str(file)]
 
 
 def a_member_of_a_restored_cluster_that_is_restored_again_has_no_vote():
@@ -399,9 +391,7 @@ def a_file_that_is_restored_twice_needs_a_higher_epoch():
         cluster.ctl("backup", "save", str(file))
         for epoch in (2, 2, 3):
             member.kill()
-            shutil.rmtree(member.data_dir)
-            member.started_before = False
-            member.extra = ["--restore", str(file)] + (["--epoch", "3"] if epoch == 3 else [])
+            restore_one(member, file, *(["--epoch", "3"] if epoch == 3 else []))
             member.start()
             member.extra = []
             asks = member.log.read_text().count("Then epoch 2 may have been in use")
@@ -449,15 +439,13 @@ def wrong_files_are_refused_before_anything_is_written():
         assert alone.returncode == 1 and "--bootstrap" in alone.stderr, alone
         member.started_before = False
         member.extra = ["--restore", str(file), "--new-cluster-id", "--epoch", "7"]
-        member.start()
-        wait_until("it leads", lambda: http_status(member.http, "/leader") == 200, 10)
+        start_alone(member)
         status = load_json(cluster.ctl("-o", "json", "status", check=False))["status"]
         assert status["cluster_id"] == "other" and status["epoch"] == 7, status
         assert len(names(cluster)) == 30
         member.kill()
         member.extra = []
-        member.start()
-        wait_until("it leads", lambda: http_status(member.http, "/leader") == 200, 10)
+        start_alone(member)
         assert len(names(cluster)) == 30
 
 
@@ -471,9 +459,7 @@ def members_restored_from_different_files_do_not_form_a_cluster():
             cluster.ctl("backup", "save", str(files[-1]))
         for member, file in zip(cluster.members, files):
             member.kill()
-            shutil.rmtree(member.data_dir)
-            member.started_before = False
-            member.extra = ["--restore", str(file)]
+            restore_one(member, file)
         for member in cluster.members:
             member.start(wait=False)
         for member in cluster.members:
