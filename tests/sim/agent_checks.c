@@ -9,6 +9,7 @@
 
 #include "src/agent/allocation.h"
 #include "src/base/check.h"
+#include "tests/sim/agent_asked.h"
 #include "tests/sim/agent_times.h"
 #include "tests/sim/agent_walltimes.h"
 #include "tests/sim/world_internal.h"
@@ -59,11 +60,6 @@ struct rank {
     struct attempt_times times;
 };
 
-struct asked {
-    unsigned agent;
-    char hint[HINT_TEXT_BYTES];
-};
-
 struct seen_agent {
     struct fence fence, orders;
     uint64_t starts;     /* of the agent whose orders those are */
@@ -81,8 +77,7 @@ struct agent_checks {
     struct rank *ranks[RANKS_MAX];
     size_t rank_count;
     struct rank *buckets[RANK_BUCKETS]; /* by agent and allocation */
-    struct asked *asked;
-    size_t asked_count;
+    struct agent_asked *asked;
     struct seen_agent agents[WORLD_AGENTS_MAX];
     struct agent_checks_counters counters;
     char unsettled[ID_MAX_BYTES + 96];
@@ -245,6 +240,14 @@ static const struct allocation *allocation_of(const struct agent_machine *machin
     return machine->running ? agent_find(&machine->agent, id) : NULL;
 }
 
+static void on_deferred(void *data, struct application *application, const char *hint)
+{
+    struct agent_checks *checks = data;
+
+    checks->world->counts.deferred++;
+    agent_asked_put_off(checks->asked, agent_of(application_machine(application)), hint);
+}
+
 /* The request that the application finds is that of the attempt which its agent has in hand. */
 static void on_asked(void *data, struct application *application, const char *hint)
 {
@@ -256,13 +259,19 @@ static void on_asked(void *data, struct application *application, const char *hi
     struct rank *rank;
 
     checks->counters.asked++;
-    for (size_t i = 0; i < checks->asked_count; i++)
-        if (checks->asked[i].agent == agent && strcmp(checks->asked[i].hint, hint) == 0)
-            world_violation(checks->world, "I22", "%s is asked for %s on %s a second time", id,
-                            hint, machine->name);
-    checks->asked = check_realloc(checks->asked, checks->asked_count + 1, sizeof(*checks->asked));
-    checks->asked[checks->asked_count].agent = agent;
-    snprintf(checks->asked[checks->asked_count++].hint, HINT_TEXT_BYTES, "%s", hint);
+    switch (agent_asked_take(checks->asked, agent, hint)) {
+    case QUESTION_NEW:
+        break;
+    case QUESTION_AFTER_DEFERRAL:
+        return;
+    case QUESTION_TWICE:
+        world_violation(checks->world, "I22", "%s is asked for %s on %s a second time", id, hint,
+                        machine->name);
+    }
+    if (application_is_called(application) &&
+        (allocation == NULL || strcmp(allocation->attempt.hint, hint) != 0 ||
+         machine->agent.orders == NULL))
+        return; /* withdrawn meanwhile */
     if (allocation == NULL || strcmp(allocation->attempt.hint, hint) != 0)
         world_violation(checks->world, "I22", "%s on %s: the request is of %s, the attempt is %s",
                         id, machine->name, hint,
@@ -743,10 +752,12 @@ struct agent_checks *agent_checks_new(struct world *world, struct agent_store *s
 
     checks->world = world;
     checks->store = store;
+    checks->asked = agent_asked_new();
     checks->applications = (struct application_checks){.data = checks,
                                                        .attaches = on_attaches,
                                                        .started = on_started,
                                                        .asked = on_asked,
+                                                       .deferred = on_deferred,
                                                        .ended = on_ended,
                                                        .violation = on_violation};
     return checks;
@@ -756,7 +767,7 @@ void agent_checks_free(struct agent_checks *checks)
 {
     for (size_t i = 0; i < checks->rank_count; i++)
         free(checks->ranks[i]);
-    free(checks->asked);
+    agent_asked_free(checks->asked);
     free(checks);
 }
 

@@ -229,13 +229,15 @@ static const char *folder_network(void *context, const char *path)
     return NULL;
 }
 
-/* No application of this world registers one. */
+/* That of an application which has ended is still there, and nobody listens. */
 static bool socket_owned(void *context, const char *path, uid_t uid)
 {
-    (void)context;
-    (void)path;
+    const struct agent_machine *machine = context;
+    size_t length = strlen(machine->name);
+
     (void)uid;
-    return false;
+    return strncmp(path, "/run/", 5) == 0 && strncmp(path + 5, machine->name, length) == 0 &&
+           strncmp(path + 5 + length, "-app-", 5) == 0;
 }
 
 static int folder_make(void *context, struct machine_user user, const char *path, bool may_exist,

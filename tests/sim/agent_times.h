@@ -10,12 +10,12 @@
 
 struct attempt_times {
     struct {
-        uint64_t checkpoint_id, least_ms,
-            most_ms; /* of all its orders: it grows with what other nodes told */
+        uint64_t checkpoint_id, least_ms, most_ms; /* of all its orders, without deferrals */
+        uint64_t deferral_ms; /* that it may be put off by, here or elsewhere */
         uint32_t attempt;
     } ordered;
     /* as it was last seen */
-    uint64_t checkpoint_id, timeout_ms;
+    uint64_t checkpoint_id, timeout_ms, longest_deferral_ms;
     uint32_t attempt;
     bool extended;
 };

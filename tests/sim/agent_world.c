@@ -27,7 +27,8 @@ enum {
     SHARDS_LOOKED_AT = 64,
     RESTART_DELAY_US = 1000000,
     TROUBLE_US = 4000000, /* between two, at most */
-    RESTARTS_IN_PLACE = 3
+    RESTARTS_IN_PLACE = 3,
+    DEFERS_IN = 3
 };
 _Static_assert((int)JOBS_NODE < (int)SIM_NODES_MAX, "every process has its node");
 
@@ -64,7 +65,9 @@ static const struct application_manners bad_manners = {.never_in = 12,
                                                        .crashes_in = 5,
                                                        .freezes_in = 15,
                                                        .deaf_in = 5,
-                                                       .helper_in = 5};
+                                                       .helper_in = 5,
+                                                       .lies_in = 12,
+                                                       .hangs_up_in = 15};
 
 struct agent_store *world_shipping_store(void)
 {
@@ -150,6 +153,7 @@ static void run_start(struct place *place, const char *allocation_id, bool from_
 {
     const struct world_job *job = job_find(place->world, allocation_id);
     const struct application_run_setup setup = {.allocation_id = allocation_id,
+                                                .calls = job != NULL && job->calls,
                                                 .usr2 = job != NULL && job->usr2,
                                                 .manners = &all.manners,
                                                 .checks = agent_checks_of_applications(all.checks),
@@ -419,6 +423,7 @@ static void place_open(struct world *world, unsigned agent)
         all.rogue = agent_rogue_new(world->sim, ROGUE_NODE);
         snprintf(all.brokers, sizeof(all.brokers), "%.400s," AGENT_ROGUE_ADDRESS, world->endpoints);
         all.manners = bad_manners;
+        all.manners.defers_in = world->options.deferrals > 0 ? DEFERS_IN : 0;
         all.calm = false;
         memset(&all.counters, 0, sizeof(all.counters));
     }

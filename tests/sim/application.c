@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "src/base/check.h"
+#include "tests/sim/application_call.h"
 
 enum {
     HANDLER_US = 200000,
@@ -25,7 +26,11 @@ enum fate {
     FATE_PARTIAL, /* half of the files, and says the bytes of all */
     FATE_REFUSES,
     FATE_EMPTY, /* done, and no file */
-    FATE_STALE  /* an old hint first */
+    FATE_STALE, /* an old hint first */
+    /* of calls */
+    FATE_DEFERS,  /* for longer than it may, at times */
+    FATE_LIES,    /* tells of progress for ever */
+    FATE_HANGS_UP /* without an answer */
 };
 
 struct application {
@@ -49,7 +54,9 @@ struct application {
     uint64_t left_us; /* of a slow answer */
     unsigned parts;
     struct application_state snapshot;
-    bool ends_after_answer; /* SIGTERM came while it wrote */
+    struct application_call *call; /* NULL: it is asked by a signal, or not served yet */
+    uint64_t most_deferral_ms;     /* that it may put the request off by */
+    bool ends_after_answer;        /* SIGTERM came while it wrote */
     bool life_ends_well;
 };
 
@@ -250,6 +257,19 @@ static bool request_read(struct application *application, uint64_t *ret_timeout_
     return true;
 }
 
+static enum fate draw_call_fate(const struct application *application)
+{
+    const struct application_manners *manners = application->setup.manners;
+
+    if (draw(application, manners->defers_in))
+        return FATE_DEFERS;
+    if (draw(application, manners->lies_in))
+        return FATE_LIES;
+    if (draw(application, manners->hangs_up_in))
+        return FATE_HANGS_UP;
+    return draw_fate(application);
+}
+
 static uint64_t answer_delay(struct application *application, uint64_t timeout_us)
 {
     static const unsigned late_percent[] = {100, 149, 151};
@@ -263,21 +283,65 @@ static uint64_t answer_delay(struct application *application, uint64_t timeout_u
     return 1000 + sim_random(application->machine->sim, 400000);
 }
 
-static void handle_request(struct application *application)
+/* Of the request in hand. */
+static void take_request(struct application *application, uint64_t timeout_us)
 {
-    uint64_t timeout_us;
-
-    if (!request_read(application, &timeout_us))
-        application->setup.checks->violation(application->setup.checks->data, "I22",
-                                             "a signal came and there is no request");
     application->setup.checks->asked(application->setup.checks->data, application,
                                      application->hint);
     application->snapshot = application_now(application);
-    application->fate = draw_fate(application);
+    application->fate =
+        application->setup.calls ? draw_call_fate(application) : draw_fate(application);
     if (application->fate == FATE_NEVER)
         application->clock.timer_stop(application->answer);
     else
         application->clock.timer_start(application->answer, answer_delay(application, timeout_us));
+}
+
+static void handle_request(struct application *application)
+{
+    uint64_t timeout_us;
+
+    if (application->setup.calls)
+        application->setup.checks->violation(application->setup.checks->data, "S1-031",
+                                             "a signal came to who is called");
+    if (!request_read(application, &timeout_us))
+        application->setup.checks->violation(application->setup.checks->data, "I22",
+                                             "a signal came and there is no request");
+    take_request(application, timeout_us);
+}
+
+static void call_asked(void *data, const Ckpt__V1__AppCheckpointRequest *request)
+{
+    struct application *application = data;
+    uint64_t now_ms = application->clock.wall_ms(application->clock.context);
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+
+    snprintf(application->hint, sizeof(application->hint), "%s-%" PRIu32,
+             checkpoint_id_format(request->checkpoint_id, id), request->attempt);
+    snprintf(application->directory, sizeof(application->directory), "%s", request->directory);
+    application->most_deferral_ms = request->max_deferral_ms;
+    take_request(application,
+                 request->deadline_ms > now_ms ? (request->deadline_ms - now_ms) * 1000 : 0);
+    if (application->process->frozen)
+        application->clock.timer_stop(application->answer);
+}
+
+/* Half of them go on writing. */
+static void call_withdrawn(void *data)
+{
+    struct application *application = data;
+
+    if (draw(application, 2))
+        application->clock.timer_stop(application->answer);
+}
+
+static void serve_calls(struct application *application)
+{
+    const struct application_call_events events = {application, call_asked, call_withdrawn};
+
+    if (application->setup.calls && application->call == NULL)
+        application->call = application_call_new(application->machine, application->process->pid,
+                                                 application->allocation_id, &events);
 }
 
 static void answered(struct application *application)
@@ -286,22 +350,61 @@ static void answered(struct application *application)
         application_finish(application, 0);
 }
 
+/* Says so in its way. */
+static void answer(const struct application *application, uint64_t bytes, const char *status)
+{
+    if (application->call == NULL)
+        done_write(application, application->hint, bytes, status);
+    else if (strcmp(status, "0") == 0)
+        application_call_done(application->call, bytes);
+    else
+        application_call_failed(application->call, status);
+}
+
+/* True: that was all, for now. */
+static bool give_call_answer(struct application *application)
+{
+    struct sim *sim = application->machine->sim;
+
+    switch (application->fate) {
+    case FATE_DEFERS:
+        application->setup.checks->deferred(application->setup.checks->data, application,
+                                            application->hint);
+        application_call_defer(application->call,
+                               1 + sim_random(sim, 2 * application->most_deferral_ms + 1000));
+        return true;
+    case FATE_LIES:
+        application_call_progress(application->call, application->parts++ * 1000);
+        application->clock.timer_start(application->answer, 300000);
+        return true;
+    case FATE_HANGS_UP:
+        application_call_end(application->call);
+        return true;
+    default:
+        return false;
+    }
+}
+
 static void give_answer(void *data)
 {
     struct application *application = data;
     enum fate fate = application->fate;
     char name[32];
 
+    if (application->call != NULL && give_call_answer(application))
+        return;
     if (application->left_us > 0) { /* a part now, the next one later */
         uint64_t wait_us = application->left_us < 300000 ? application->left_us : 300000;
         snprintf(name, sizeof(name), "part-%u", application->parts++);
         state_write(application, application->directory, name);
         application->left_us -= wait_us;
+        if (application->call != NULL)
+            application_call_progress(application->call, application->parts * 10000);
         application->clock.timer_start(application->answer, wait_us);
         return;
     }
     if (fate == FATE_REFUSES || fate == FATE_EMPTY) {
-        done_write(application, application->hint, 0, fate == FATE_EMPTY ? "0" : "not now");
+        answer(application, 0, fate == FATE_EMPTY ? "0" : "not now");
         answered(application);
         return;
     }
@@ -317,12 +420,12 @@ static void give_answer(void *data)
         return;
     }
     if (fate == FATE_PARTIAL) {
-        done_write(application, application->hint, 2 * bytes_written(application), "0");
+        answer(application, 2 * bytes_written(application), "0");
         answered(application);
         return;
     }
     state_write(application, application->directory, "again");
-    done_write(application, application->hint, bytes_written(application), "0");
+    answer(application, bytes_written(application), "0");
     answered(application);
 }
 
@@ -389,6 +492,7 @@ static void on_ended(void *data, int wait_status)
 
     if (application->released)
         setup.checks->ended(setup.checks->data, application);
+    application_call_free(application->call);
     application->clock.timer_free(application->life);
     application->clock.timer_free(application->answer);
     free(application);
@@ -419,6 +523,7 @@ static void life_goes_on(void *data)
 
     if (application->process->caught == 0) {
         application->process->caught = handled_signals(application);
+        serve_calls(application);
         draw_life(application);
     } else if (application->process->frozen) {
         agent_machine_thaw(application->machine, application->process);
@@ -515,6 +620,7 @@ void application_calm(struct application *application)
     application->fate = FATE_NEVER; /* what is in hand is given up: the broker asks again */
     application->clock.timer_stop(application->answer);
     application->process->caught = handled_signals(application);
+    serve_calls(application);
     application->clock.timer_stop(application->life);
     draw_life(application);
     if (application->process->frozen)
@@ -544,6 +650,11 @@ uint64_t application_part_life(const struct application *application)
 const char *application_shard_of(const struct application *application)
 {
     return application->writer;
+}
+
+bool application_is_called(const struct application *application)
+{
+    return application->setup.calls;
 }
 
 bool application_from_scratch(const struct application *application)

@@ -34,7 +34,8 @@ struct application_manners {
     uint64_t never_in, late_in, slow_in, dies_in, partial_in, refuses_in, empty_in,
         stale_in;                                                       /* of answers */
     uint64_t no_handler_in, crashes_in, freezes_in, deaf_in, helper_in; /* of lives */
-    bool finishes; /* lives end well after a while */
+    uint64_t defers_in, lies_in, hangs_up_in; /* of answers to calls, before the others */
+    bool finishes;                            /* lives end well after a while */
 };
 
 struct application_checks {
@@ -43,8 +44,10 @@ struct application_checks {
     void (*attaches)(void *data, struct agent_machine *machine, const char *allocation_id);
     /* The program begins; `from` is what it read, checkpoint_id 0: from scratch. */
     void (*started)(void *data, struct application *application, uint64_t checkpoint_id);
-    /* The signal has arrived, with this request. */
+    /* The signal, or the call, has arrived, with this request. */
     void (*asked)(void *data, struct application *application, const char *hint);
+    /* It puts that request off: it may be asked the same once more. */
+    void (*deferred)(void *data, struct application *application, const char *hint);
     void (*ended)(void *data, struct application *application);
     __attribute__((noreturn)) void (*violation)(void *data, const char *invariant,
                                                 const char *text);
@@ -53,7 +56,8 @@ struct application_checks {
 struct application_setup {
     const char *allocation_id;
     const char *work_dir;
-    int signal;                                /* that asks it: SIGUSR1 or SIGUSR2 */
+    bool calls;                                /* it is asked by a call, else by: */
+    int signal;                                /* SIGUSR1 or SIGUSR2 */
     uint64_t part_life;                        /* 0: not known */
     bool from_scratch;                         /* wanted so: nothing of what is complete counts */
     const struct application_manners *manners; /* read each time: they may change */
@@ -82,6 +86,8 @@ const char *application_allocation(const struct application *application);
 uint64_t application_part_life(const struct application *application);
 /* The node that wrote the shard it began from: its own, or of the job's only one; "": from scratch. */
 const char *application_shard_of(const struct application *application);
+/* It is asked by calls: these take a while to come, and their agent may have ended meanwhile. */
+bool application_is_called(const struct application *application);
 bool application_from_scratch(const struct application *application);
 bool application_released(const struct application *application);
 struct application_state application_now(const struct application *application);

@@ -15,7 +15,8 @@ struct application_run;
 
 struct application_run_setup {
     const char *allocation_id;
-    bool usr2; /* its profile: signal-usr2, not signal */
+    bool calls; /* its profile: grpc; else signal-usr2 or signal */
+    bool usr2;
     const struct application_manners *manners;
     const struct application_checks *checks;
     uint32_t restarts_max;

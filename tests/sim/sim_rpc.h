@@ -19,14 +19,17 @@
 /* The process of the server has crashed: its calls are told by on_cancel, what they answer goes nowhere, everything is freed at once.
  * (A process that crashes and has channels frees them by rpc_channel_free, which frees at once here.) NULL: nothing. */
 void sim_rpc_server_crash(struct rpc_server *server);
+/* The process that dials: who is called sees a local peer. */
+void sim_rpc_channel_claim(struct rpc_channel *channel, pid_t pid);
 /* What grpc.health.v1 would answer for the service. */
 bool sim_rpc_serving(const struct rpc_server *server, const char *service);
 
 /* ---- between sim_rpc_server.c and sim_rpc_client.c ---- */
 
 enum sim_frame_type {
-    SIM_FRAME_OPEN = 1,   /* number: timeout in ms, 0 none; a: path */
-    SIM_FRAME_MESSAGE,    /* a: bytes */
+    SIM_FRAME_OPEN =
+        1,             /* number: timeout in ms, 0 none; a: path; b: the caller's pid, or nothing */
+    SIM_FRAME_MESSAGE, /* a: bytes */
     SIM_FRAME_HALF_CLOSE, /* from the client */
     SIM_FRAME_RESET,      /* from the client: the call is cancelled */
     SIM_FRAME_END, /* from the server; number: status; a: message; b: trailers, name NUL value NUL ... */

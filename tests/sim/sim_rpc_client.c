@@ -43,6 +43,7 @@ struct rpc_channel {
     char reason[160];
     bool freeing;
     unsigned busy;
+    pid_t pid; /* 0: not claimed */
 };
 
 struct rpc_client_call {
@@ -126,6 +127,11 @@ static void call_detach(struct rpc_client_call *call)
     channel->calls_count--;
 }
 
+void sim_rpc_channel_claim(struct rpc_channel *channel, pid_t pid)
+{
+    channel->pid = pid;
+}
+
 static void channel_release(struct rpc_channel *channel);
 
 static void call_over(struct rpc_client_call *call, const struct rpc_end *end)
@@ -177,14 +183,17 @@ static void call_submit(struct rpc_client_call *call, struct client_connection *
 
     buf_init(&bytes);
     call->id = ++call->channel->last_call;
-    sim_frame_append(&bytes, &(struct sim_frame){.type = SIM_FRAME_OPEN,
-                                                 .call = call->id,
-                                                 .number = call->deadline_ms == UINT64_MAX ? 0
-                                                           : call->deadline_ms > now_ms
-                                                               ? call->deadline_ms - now_ms
-                                                               : 1,
-                                                 .a = (const uint8_t *)call->path,
-                                                 .a_bytes = strlen(call->path)});
+    sim_frame_append(
+        &bytes,
+        &(struct sim_frame){.type = SIM_FRAME_OPEN,
+                            .call = call->id,
+                            .number = call->deadline_ms == UINT64_MAX ? 0
+                                      : call->deadline_ms > now_ms    ? call->deadline_ms - now_ms
+                                                                      : 1,
+                            .a = (const uint8_t *)call->path,
+                            .a_bytes = strlen(call->path),
+                            .b = (const uint8_t *)&call->channel->pid,
+                            .b_bytes = call->channel->pid == 0 ? 0 : sizeof(call->channel->pid)});
     for (size_t used = 0; used < call->outbox.length;) {
         struct sim_frame frame;
         used += sim_frame_take(call->outbox.bytes + used, call->outbox.length - used, &frame);

@@ -332,6 +332,10 @@ static void connection_frame(struct connection *connection, const struct sim_fra
 
     switch (frame->type) {
     case SIM_FRAME_OPEN:
+        if (frame->b_bytes == sizeof(connection->peer.pid)) {
+            connection->peer.local = true;
+            memcpy(&connection->peer.pid, frame->b, sizeof(connection->peer.pid));
+        }
         call_open(connection, frame);
         break;
     case SIM_FRAME_MESSAGE:

@@ -71,6 +71,7 @@ struct world_options {
     unsigned lost_syncs;         /* a sync fails, and what it should have written counts as clean */
     unsigned read_errors, fills; /* a read fails, half of them at a start; a disk fills up */
     unsigned lost_files;         /* a file beside log and snapshots is damaged, or any file gone */
+    unsigned callers;            /* of a hundred jobs so many are asked by a call */
     unsigned agent_disks; /* the disk of an agent's journal fails, fills up or takes seconds */
     unsigned flips;       /* a bit of one member's state flips in its memory */
     unsigned
@@ -109,7 +110,8 @@ struct world_job {
     bool scaled;         /* others were asked for, or were its own before */
     uint32_t preemption_class;
     bool sensitive;
-    bool usr2;                /* its profile: signal-usr2, not signal */
+    bool calls; /* its profile: grpc; else signal-usr2 or signal */
+    bool usr2;
     bool borrowed;            /* its nodes, of "lender" */
     bool runs;                /* as its scheduler knows */
     bool ended;               /* a scheduler has asked for its end: that is at once */

@@ -311,7 +311,7 @@ static void do_register(struct scheduler *scheduler)
     Ckpt__V1__RegisterAllocationRequest message = CKPT__V1__REGISTER_ALLOCATION_REQUEST__INIT;
     Ckpt__V1__AllocationSpec spec = CKPT__V1__ALLOCATION_SPEC__INIT;
     struct node_shares shares;
-    char id[48], texts[] = "tenant\0project\0vc\0signal", profile[] = "signal\0signal-usr2";
+    char id[48], texts[] = "tenant\0project\0vc\0signal", profile[] = "signal\0signal-usr2\0grpc";
     struct request request = {.method = "BrokerService/RegisterAllocation",
                               .effect = EFFECT_REGISTER};
     unsigned alive = 0;
@@ -337,7 +337,10 @@ static void do_register(struct scheduler *scheduler)
     spec.project = texts + 7;
     spec.vcluster = texts + 15;
     job->usr2 = request.job % 4 == 3;
-    spec.profile = job->usr2 ? profile + sizeof("signal") : profile;
+    job->calls = world->options.callers > 0 && sim_random(sim, 100) < world->options.callers;
+    spec.profile = profile + (job->calls  ? sizeof("signal\0signal-usr2")
+                              : job->usr2 ? sizeof("signal")
+                                          : 0);
     spec.preemption_class = job->preemption_class;
     spec.sensitive = job->sensitive;
     spec.reactive_min_nodes = spec.reactive_max_nodes = sim_chance(sim, 2);

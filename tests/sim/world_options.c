@@ -67,6 +67,7 @@ static const struct option {
     OPTION(odd_values),
     OPTION(older),
     OPTION(agent_disks),
+    OPTION(callers),
     OPTION(streams),
     OPTION(absent),
     OPTION(hang),
@@ -250,4 +251,5 @@ void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *
     ret_options->flips = next(&state, 6) == 0 ? 1 + (unsigned)next(&state, 6) : 0;
     ret_options->odd_values = next(&state, 3) == 0 ? 2 + (unsigned)next(&state, 8) : 0;
     ret_options->older = next(&state, 6) == 0;
+    ret_options->callers = next(&state, 3) == 0 ? 10 + (unsigned)next(&state, 91) : 0;
 }
