@@ -474,6 +474,45 @@ __attribute__((unused)) static struct fsm_outcome fake_register(
     return fake_do(fake, &command);
 }
 
+/* as a client would; the checkpoint's id */
+__attribute__((unused)) static uint64_t fake_request_checkpoint(struct fake *fake, const char *job,
+                                                                const char *request_id)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__V1__RequestCheckpointRequest request = CKPT__V1__REQUEST_CHECKPOINT_REQUEST__INIT;
+    struct fsm_outcome outcome;
+    char id[32], name[32];
+
+    snprintf(id, sizeof(id), "%s", job);
+    snprintf(name, sizeof(name), "%s", request_id);
+    request.request_id = command.request_id = name;
+    request.allocation_id = id;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_REQUEST_CHECKPOINT;
+    command.request_checkpoint = &request;
+    outcome = fake_do(fake, &command);
+    assert_int_equal(outcome.status, FSM_OK);
+    return outcome.checkpoint_id;
+}
+
+/* as the dispatcher would propose it */
+__attribute__((unused)) static void fake_grant(struct fake *fake, uint64_t checkpoint_id,
+                                               uint64_t bytes_per_s, uint64_t timeout_ms)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__GrantBatch batch = CKPT__LOG__V1__GRANT_BATCH__INIT;
+    Ckpt__Log__V1__Grant grant = CKPT__LOG__V1__GRANT__INIT;
+    Ckpt__Log__V1__Grant *grants[] = {&grant};
+
+    grant.checkpoint_id = checkpoint_id;
+    grant.bytes_per_s = bytes_per_s;
+    grant.timeout_ms = timeout_ms;
+    batch.n_grants = 1;
+    batch.grants = grants;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_GRANTS;
+    command.grants = &batch;
+    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+}
+
 /* availability as the storage watch would propose it */
 __attribute__((unused)) static void fake_set_available(struct fake *fake, bool available)
 {

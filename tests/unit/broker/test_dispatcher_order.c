@@ -44,21 +44,10 @@ static void add_three(struct fake *fake, void (*shape)(Ckpt__V1__AllocationSpec 
 
 static const struct fsm_checkpoint *request(struct fake *fake, const char *job, const char *name)
 {
-    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
-    Ckpt__V1__RequestCheckpointRequest message = CKPT__V1__REQUEST_CHECKPOINT_REQUEST__INIT;
-    char id[32], request_id[32];
-    struct fsm_outcome outcome;
+    uint64_t id = fake_request_checkpoint(fake, job, name);
 
-    snprintf(id, sizeof(id), "%s", job);
-    snprintf(request_id, sizeof(request_id), "%s", name);
-    message.request_id = command.request_id = request_id;
-    message.allocation_id = id;
-    command.body_case = CKPT__LOG__V1__COMMAND__BODY_REQUEST_CHECKPOINT;
-    command.request_checkpoint = &message;
-    outcome = fake_do(fake, &command);
-    assert_int_equal(outcome.status, FSM_OK);
     fake_settle(fake);
-    return fsm_checkpoint_find(fake->replica.fsm, outcome.checkpoint_id);
+    return fsm_checkpoint_find(fake->replica.fsm, id);
 }
 
 static void cancel(struct fake *fake, uint64_t checkpoint_id, const char *name)

@@ -137,38 +137,6 @@ static void a_better_job_does_not_wait_behind_a_full_queue(void **state)
     finish(fake);
 }
 
-static uint64_t request_now(struct fake *fake, const char *job)
-{
-    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
-    Ckpt__V1__RequestCheckpointRequest request = CKPT__V1__REQUEST_CHECKPOINT_REQUEST__INIT;
-    char id[32];
-
-    snprintf(id, sizeof(id), "%s", job);
-    request.request_id = command.request_id = id;
-    request.allocation_id = id;
-    command.body_case = CKPT__LOG__V1__COMMAND__BODY_REQUEST_CHECKPOINT;
-    command.request_checkpoint = &request;
-    return fake_do(fake, &command).checkpoint_id;
-}
-
-/* To a writer that leaves nothing for the others. */
-static void grant_all(struct fake *fake, uint64_t checkpoint_id)
-{
-    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
-    Ckpt__Log__V1__GrantBatch grants = CKPT__LOG__V1__GRANT_BATCH__INIT;
-    Ckpt__Log__V1__Grant grant = CKPT__LOG__V1__GRANT__INIT;
-    Ckpt__Log__V1__Grant *pointers[] = {&grant};
-
-    grant.checkpoint_id = checkpoint_id;
-    grant.bytes_per_s = UINT64_C(7000000000);
-    grant.timeout_ms = HOUR_MS;
-    grants.n_grants = 1;
-    grants.grants = pointers;
-    command.body_case = CKPT__LOG__V1__COMMAND__BODY_GRANTS;
-    command.grants = &grants;
-    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
-}
-
 static double index_of(const struct fake *fake, const char *job)
 {
     const struct fsm_allocation *allocation = fsm_allocation_find(fake->replica.fsm, job);
@@ -193,8 +161,10 @@ static void a_byte_costs_what_the_best_of_those_that_wait_would_gain(void **stat
     fake_serve(fake);
     assert_int_equal(fake_register(fake, "writer", 5, 1, NULL).status, FSM_OK);
     assert_int_equal(fake_register(fake, "asked", 6, 1, NULL).status, FSM_OK);
-    grant_all(fake, request_now(fake, "writer"));
-    assert_true(request_now(fake, "asked") > 0);
+    /* to a writer that leaves nothing for the others */
+    fake_grant(fake, fake_request_checkpoint(fake, "writer", "writer"), UINT64_C(7000000000),
+               HOUR_MS);
+    fake_request_checkpoint(fake, "asked", "asked");
     fake_advance_ms(fake, 30000);
     assert_true(evaluator_last(fake->broker.evaluator,
                                fsm_allocation_find(fake->replica.fsm, "small"), &row));

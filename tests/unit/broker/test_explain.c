@@ -342,23 +342,6 @@ static void a_decision_of_the_log_is_explained_also_by_a_follower(void **state)
     finish(fake);
 }
 
-static void grant(struct fake *fake, uint64_t checkpoint_id)
-{
-    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
-    Ckpt__Log__V1__GrantBatch batch = CKPT__LOG__V1__GRANT_BATCH__INIT;
-    Ckpt__Log__V1__Grant message = CKPT__LOG__V1__GRANT__INIT;
-    Ckpt__Log__V1__Grant *pointers[] = {&message};
-
-    message.checkpoint_id = checkpoint_id;
-    message.bytes_per_s = 1000000;
-    message.timeout_ms = HOUR_MS;
-    batch.n_grants = 1;
-    batch.grants = pointers;
-    command.body_case = CKPT__LOG__V1__COMMAND__BODY_GRANTS;
-    command.grants = &batch;
-    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
-}
-
 static void report(struct fake *fake, uint64_t sequence, Ckpt__V1__ReportKind kind,
                    uint64_t checkpoint_id)
 {
@@ -396,7 +379,7 @@ static void complete_a_checkpoint(struct fake *fake)
         fake_advance_ms(fake, MINUTE_MS / 2);
     checkpoint = fsm_checkpoint_next(fake->replica.fsm, 0);
     assert_non_null(checkpoint);
-    grant(fake, checkpoint->id);
+    fake_grant(fake, checkpoint->id, 1000000, HOUR_MS);
     report(fake, 1, CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED, checkpoint->id);
     fake_advance_ms(fake, MINUTE_MS);
     report(fake, 2, CKPT__V1__REPORT_KIND__REPORT_KIND_SHARD_VERIFIED, checkpoint->id);

@@ -38,38 +38,6 @@ static bool rendered(struct fake *fake, const char *line)
 
 /* ---- commands ---- */
 
-static uint64_t request_checkpoint(struct fake *fake, const char *job, const char *request_id)
-{
-    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
-    Ckpt__V1__RequestCheckpointRequest request = CKPT__V1__REQUEST_CHECKPOINT_REQUEST__INIT;
-    char id[32], name[32];
-
-    snprintf(id, sizeof(id), "%s", job);
-    snprintf(name, sizeof(name), "%s", request_id);
-    request.request_id = command.request_id = name;
-    request.allocation_id = id;
-    command.body_case = CKPT__LOG__V1__COMMAND__BODY_REQUEST_CHECKPOINT;
-    command.request_checkpoint = &request;
-    return fake_do(fake, &command).checkpoint_id;
-}
-
-static void grant(struct fake *fake, uint64_t checkpoint_id)
-{
-    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
-    Ckpt__Log__V1__GrantBatch batch = CKPT__LOG__V1__GRANT_BATCH__INIT;
-    Ckpt__Log__V1__Grant message = CKPT__LOG__V1__GRANT__INIT;
-    Ckpt__Log__V1__Grant *pointers[] = {&message};
-
-    message.checkpoint_id = checkpoint_id;
-    message.bytes_per_s = 1000000;
-    message.timeout_ms = 600000;
-    batch.n_grants = 1;
-    batch.grants = pointers;
-    command.body_case = CKPT__LOG__V1__COMMAND__BODY_GRANTS;
-    command.grants = &batch;
-    assert_int_equal(fake_do(fake, &command).status, FSM_OK);
-}
-
 static void node_report(struct fake *fake, const char *job, uint64_t sequence,
                         Ckpt__V1__ReportKind kind, uint64_t checkpoint_id)
 {
@@ -100,7 +68,7 @@ static void node_report(struct fake *fake, const char *job, uint64_t sequence,
 /* Asked 2 s after the grant, written 5 s later. */
 static void write_checkpoint(struct fake *fake, const char *job, uint64_t checkpoint_id)
 {
-    grant(fake, checkpoint_id);
+    fake_grant(fake, checkpoint_id, 1000000, 600000);
     fake_advance_ms(fake, 2000);
     node_report(fake, job, 1, CKPT__V1__REPORT_KIND__REPORT_KIND_STARTED, checkpoint_id);
     fake_advance_ms(fake, 5000);
@@ -136,7 +104,7 @@ static void a_complete_checkpoint_is_counted_and_timed(void **state)
 
     (void)state;
     assert_int_equal(fake_register(fake, "job", 1, 1, NULL).status, FSM_OK);
-    write_checkpoint(fake, "job", request_checkpoint(fake, "job", "r1"));
+    write_checkpoint(fake, "job", fake_request_checkpoint(fake, "job", "r1"));
     assert_double_near(value(fake, METRIC_HINTS, "manual", "complete"), 1, 0);
     assert_double_near(value(fake, METRIC_L_OPERATIONS, "complete", NULL), 1, 0);
     assert_double_near(value(fake, METRIC_CHECKPOINT_DURATION, NULL, NULL), 7, 1e-9);
@@ -155,8 +123,8 @@ static void a_failed_one_names_its_reason(void **state)
 
     (void)state;
     assert_int_equal(fake_register(fake, "job", 1, 1, NULL).status, FSM_OK);
-    id = request_checkpoint(fake, "job", "r1");
-    grant(fake, id);
+    id = fake_request_checkpoint(fake, "job", "r1");
+    fake_grant(fake, id, 1000000, 600000);
     fake_stop_serving(fake);
     fake_serve(fake); /* what the last leader counted stays, what is old is not counted twice */
     node_report(fake, "job", 1, CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED, 0);
@@ -211,7 +179,7 @@ static void a_follower_counts_nothing(void **state)
     (void)state;
     assert_int_equal(fake_register(fake, "job", 1, 1, NULL).status, FSM_OK);
     fake_stop_serving(fake);
-    write_checkpoint(fake, "job", request_checkpoint(fake, "job", "r1"));
+    write_checkpoint(fake, "job", fake_request_checkpoint(fake, "job", "r1"));
     assert_double_near(value(fake, METRIC_L_OPERATIONS, "complete", NULL), 0, 0);
     fake_serve(fake);
     assert_double_near(value(fake, METRIC_L_OPERATIONS, "complete", NULL), 0, 0);
