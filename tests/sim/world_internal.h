@@ -343,6 +343,8 @@ void raft_checks_started(struct world_member *member);
 /* Its disk is gone, and what it remembered of terms and votes with it. */
 void raft_checks_wiped(struct world_member *member);
 void raft_checks_logs(struct world *world);
+/* The change of members was acknowledged. */
+void raft_checks_changed(struct world *world, const char *method, uint64_t id);
 
 /* world_state.c */
 void state_checks_init(struct world *world);

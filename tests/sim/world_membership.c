@@ -21,7 +21,9 @@ struct member_changes {
     bool busy;
     uint64_t requests;
     uint64_t *counter; /* of the request under way */
-    bool grown;        /* all the voters there may be were there */
+    const char *method;
+    uint64_t id;
+    bool grown; /* all the voters there may be were there */
 };
 
 /* What must be refused was asked for. */
@@ -46,8 +48,10 @@ static void on_done(void *data, int status, const char *text, const ProtobufCMes
 
     (void)reply;
     membership->busy = false;
-    if (status == RPC_OK)
+    if (status == RPC_OK) {
         ++*membership->counter;
+        raft_checks_changed(membership->world, membership->method, membership->id);
+    }
     if (membership->world->options.verbose)
         fprintf(stderr, "%12" PRIu64 " membership: %s %s\n", sim_now_us(membership->world->sim),
                 rpc_status_name(status), status == RPC_OK ? "" : text);
@@ -78,6 +82,8 @@ static void request(struct member_changes *membership, const char *method, unsig
                 number + 1);
     membership->busy = true;
     membership->counter = counter;
+    membership->method = method;
+    membership->id = message.member_id;
     client_call(membership->client, method, &message.base, &ckpt__v1__mutation_reply__descriptor,
                 TIMEOUT_MS, counter == NULL ? on_mistaken : on_done, membership);
     sim_leave(world->sim, before);

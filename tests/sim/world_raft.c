@@ -27,6 +27,11 @@ struct index_facts {
     struct stored stored[STORED_PER_INDEX];
 };
 
+/* Of a configuration, one bit each by id. */
+struct servers {
+    uint32_t all, voters;
+};
+
 struct raft_checks {
     uint64_t *leaders; /* by term: member + 1 */
     uint64_t *votes;   /* by term and member: whom */
@@ -35,7 +40,9 @@ struct raft_checks {
     size_t index_count;
     uint64_t committed;    /* the highest index that any member knew to be committed */
     uint64_t voters_index; /* of the newest committed configuration */
-    uint32_t voters;       /* of it; 0: none yet */
+    struct servers newest; /* of it; no voters: none yet */
+    struct servers ever;   /* of all committed ones: ids are used once, and roles only go up */
+    uint32_t removed;      /* whose removal was acknowledged */
 };
 
 void raft_checks_init(struct world *world)
@@ -135,12 +142,12 @@ static void entry_compare(struct world *world, unsigned number, uint64_t index,
                         number + 1, index, entry->term, before, facts->stored[slot].before);
 }
 
-/* The voters of a configuration entry, one bit each by id: version, count, then id, address NUL and role of each. */
-static uint32_t voters_of(const struct raft_entry *entry)
+/* Of a configuration entry: version, count, then id, address NUL and role of each. */
+static struct servers servers_of(const struct raft_entry *entry)
 {
     const uint8_t *at = (const uint8_t *)entry->buf.base + 1, *end = at - 1 + entry->buf.len;
     uint64_t count, id;
-    uint32_t voters = 0;
+    struct servers servers = {0, 0};
 
     memcpy(&count, at, sizeof(count));
     at += sizeof(count);
@@ -150,10 +157,11 @@ static uint32_t voters_of(const struct raft_entry *entry)
         at += sizeof(id) + strnlen((const char *)at + sizeof(id), (size_t)(end - at) - sizeof(id)) +
               1;
         CHECK(at < end && id < 32);
+        servers.all |= UINT32_C(1) << id;
         if (*at++ == RAFT_VOTER)
-            voters |= UINT32_C(1) << id;
+            servers.voters |= UINT32_C(1) << id;
     }
-    return voters;
+    return servers;
 }
 
 /* I9: one entry changes at most one vote. */
@@ -164,7 +172,7 @@ static void voters_compare(struct world_member *member, const struct raft_entry 
 
     if (entry->type != RAFT_CHANGE)
         return;
-    voters = voters_of(entry);
+    voters = servers_of(entry).voters;
     if (*newer != 0 && __builtin_popcount(*newer ^ voters) > 1)
         world_violation(member->world, "I9",
                         "the configuration after index %" PRIu64 " changes voters %x to %x", index,
@@ -177,18 +185,50 @@ static void voters_committed(struct world_member *member, uint64_t index)
 {
     struct raft_checks *checks = member->world->raft;
     const struct raft_entry *entry = safety_entry(&member_consensus(member)->raft, index);
-    uint32_t voters;
+    struct servers servers;
 
     if (entry == NULL || entry->type != RAFT_CHANGE || index <= checks->voters_index)
         return;
-    voters = voters_of(entry);
-    if (checks->voters != 0 && __builtin_popcount(checks->voters ^ voters) > 1)
+    servers = servers_of(entry);
+    if (checks->newest.voters != 0 &&
+        __builtin_popcount(checks->newest.voters ^ servers.voters) > 1)
         world_violation(member->world, "I9",
                         "the configuration committed at index %" PRIu64
                         " changes voters %x to %x, those of index %" PRIu64,
-                        index, checks->voters, voters, checks->voters_index);
-    checks->voters = voters;
+                        index, checks->newest.voters, servers.voters, checks->voters_index);
+    if ((servers.all & checks->removed) != 0)
+        world_violation(member->world, "I6",
+                        "the configuration committed at index %" PRIu64
+                        " has members %x, of whom %x were removed",
+                        index, servers.all, servers.all & checks->removed);
+    checks->newest = servers;
+    checks->ever.all |= servers.all;
+    checks->ever.voters |= servers.voters;
     checks->voters_index = index;
+}
+
+/* I6: a configuration in which it was done is committed. */
+void raft_checks_changed(struct world *world, const char *method, uint64_t id)
+{
+    struct raft_checks *checks = world->raft;
+    uint32_t bit = UINT32_C(1) << id;
+    bool done;
+
+    CHECK(id < 32);
+    if (strcmp(method, "OperatorService/AddMember") == 0) {
+        done = (checks->ever.all & bit) != 0;
+    } else if (strcmp(method, "OperatorService/PromoteMember") == 0) {
+        done = (checks->ever.voters & bit) != 0;
+    } else {
+        done = (checks->ever.all & bit) != 0 && (checks->newest.all & bit) == 0;
+        checks->removed |= bit;
+    }
+    if (!done)
+        world_violation(world, "I6",
+                        "%s of %" PRIu64 " is acknowledged, and the configuration committed at "
+                        "index %" PRIu64 " has members %x, of whom %x vote",
+                        method, id, checks->voters_index, checks->newest.all,
+                        checks->newest.voters);
 }
 
 static void log_compare(struct world_member *member)
