@@ -146,6 +146,8 @@ struct world {
         uint64_t leader, starts, term,
             since_us; /* number + 1, life and term of who serves; 0: nobody */
         uint64_t next_us;
+        uint64_t applied_index, moved_us; /* of the log of who serves, and when it got on last */
+        uint64_t stood_us;                /* it last stood still then */
         uint64_t
             seen_us[WORLD_TARGETS_MAX]; /* the last that was found unavailable had begun then */
     } outages;                          /* I35 */

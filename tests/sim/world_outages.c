@@ -31,6 +31,16 @@ static uint64_t verdict_us(const struct world_member *leader, const struct world
     return 1000 * (ms + ms / 50 + PROPOSED_MS); /* clocks run 1 % wrong */
 }
 
+/* The first sample after the log stood still: what was proposed before, the contrary maybe, was under way until then. */
+static uint64_t next_proposal_us(const struct world *world, const struct world_member *leader)
+{
+    uint64_t ms = leader->config->storage_watch.interval_ms + PROBE_MAX_MS;
+
+    return world->outages.stood_us == 0
+               ? 0
+               : world->outages.stood_us + LOOK_US + 1000 * (ms + ms / 50 + PROPOSED_MS);
+}
+
 static void target_check(struct world *world, const struct world_member *leader,
                          const struct world_target *target, uint64_t since_us)
 {
@@ -41,7 +51,7 @@ static void target_check(struct world *world, const struct world_member *leader,
     if (since_us < target->since_us)
         since_us = target->since_us;
     if (known == NULL || target->state == WORLD_STORAGE_SLOW || target->told ||
-        now_us < since_us + verdict_us(leader, target))
+        now_us < since_us + verdict_us(leader, target) || now_us < next_proposal_us(world, leader))
         return;
     if (known->available != well)
         world_violation(world, well ? "L3" : "I35",
@@ -53,13 +63,30 @@ static void target_check(struct world *world, const struct world_member *leader,
     world->outages.seen_us[target - world->targets] = target->since_us;
 }
 
+/* Does all that is in its log hold? */
+static bool log_whole(struct world *world, const struct world_member *leader)
+{
+    uint64_t now_us = sim_now_us(world->sim), last_index;
+    struct raft *raft = (struct raft *)(uintptr_t)&member_consensus(leader)->raft;
+    struct fsm_summary summary;
+
+    last_index = raft_last_index(raft);
+    fsm_get_summary(member_fsm(leader), &summary);
+    if (summary.applied_index != world->outages.applied_index ||
+        summary.applied_index == last_index)
+        world->outages.moved_us = now_us;
+    else if (now_us >= world->outages.moved_us + 1000 * PROPOSED_MS)
+        world->outages.stood_us = now_us;
+    world->outages.applied_index = summary.applied_index;
+    return summary.applied_index == last_index;
+}
+
 void outages_check(struct world *world)
 {
     uint64_t now_us = sim_now_us(world->sim), since_us;
     const struct world_member *leader;
     const struct raft *raft;
     struct consensus_status status;
-    struct fsm_summary summary;
 
     if (now_us < world->outages.next_us)
         return;
@@ -77,8 +104,7 @@ void outages_check(struct world *world)
     replica_get_status(leader->broker.replica, &status);
     if (!status.accepts_writes) /* its disk is full */
         world->outages.since_us = now_us;
-    fsm_get_summary(member_fsm(leader), &summary);
-    if (summary.applied_index != raft_last_index((struct raft *)(uintptr_t)raft))
+    if (!log_whole(world, leader))
         return;
     since_us = sim_paused_until_us(world->sim, leader->number);
     if (since_us < world->outages.since_us)
