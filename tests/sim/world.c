@@ -221,6 +221,7 @@ void world_run(struct world *world)
     bursts_start(world);
     changes_start(world);
     operator_start(world);
+    stale_start(world);
     streams_start(world);
     odd_start(world);
     faults_start(world);
@@ -300,6 +301,7 @@ void world_free(struct world *world)
     load_close(world);
     changes_close(world);
     operator_close(world);
+    stale_close(world);
     streams_close(world);
     agents_close(world);
     for (unsigned i = 0; i < world->member_count; i++)

@@ -587,23 +587,30 @@ static uint64_t age_slack_ms(const struct world *world, uint64_t since_us)
     return late_ms < MESSAGE_MAX_MS ? late_ms : MESSAGE_MAX_MS;
 }
 
-void bounds_age_told(struct world *world, unsigned member, uint64_t age_ms, uint64_t applied,
-                     uint64_t at_us)
+static void age_told(struct world *world, unsigned member, uint64_t age_ms, uint64_t applied,
+                     uint64_t at_us, const uint64_t *known)
 {
     uint64_t at = at_us / AGE_STEP_US, since_us, slack_ms, back;
 
-    if (age_ms > AGE_MAX_MS || at_us < 1000 * (age_ms + MESSAGE_MAX_MS))
+    if (age_ms > AGE_MAX_MS || at_us < 1000 * (age_ms + MESSAGE_MAX_MS) ||
+        at_us < sim_paused_until_us(world->sim, member) + SECOND_US + 1000 * age_ms)
         return;
     since_us = at_us - 1000 * (age_ms + DEPOSED_MAX_MS);
     slack_ms = age_slack_ms(world, since_us);
     back = (age_ms + slack_ms) / (AGE_STEP_US / 1000) + 1;
     if (back < at && back + (world->age.step - at) < WORLD_AGE_STEPS &&
-        applied < world->age.committed[(at - back) % WORLD_AGE_STEPS])
+        applied < known[(at - back) % WORLD_AGE_STEPS])
         world_violation(world, "I7",
                         "member %u calls its state %" PRIu64 " ms old, has applied %" PRIu64
                         ", and %" PRIu64 " was committed %" PRIu64 " ms before",
-                        member + 1, age_ms, applied,
-                        world->age.committed[(at - back) % WORLD_AGE_STEPS], slack_ms);
+                        member + 1, age_ms, applied, known[(at - back) % WORLD_AGE_STEPS],
+                        slack_ms);
+}
+
+void bounds_age_answered(struct world *world, unsigned member, uint64_t age_ms, uint64_t applied,
+                         uint64_t at_us)
+{
+    age_told(world, member, age_ms, applied, at_us, world->age.applied);
 }
 
 /* What a member says of the age of its state is true: it has applied what was committed that long ago. */
@@ -613,8 +620,10 @@ void bounds_age(struct world *world)
 
     if (now == world->age.step)
         return;
-    for (uint64_t step = world->age.step + 1; step <= now; step++)
+    for (uint64_t step = world->age.step + 1; step <= now; step++) {
         world->age.committed[step % WORLD_AGE_STEPS] = raft_checks_committed(world);
+        world->age.applied[step % WORLD_AGE_STEPS] = walltimes_last_index(world);
+    }
     world->age.step = now;
     for (unsigned i = 0; i < world->member_count; i++) {
         const struct world_member *member = &world->members[i];
@@ -623,10 +632,7 @@ void bounds_age(struct world *world)
         if (!member->up || member->doomed)
             continue;
         replica_get_status(member->broker.replica, &status);
-        if (status.state_age_ms > AGE_MAX_MS ||
-            sim_now_us(world->sim) >=
-                sim_paused_until_us(world->sim, i) + SECOND_US + 1000 * status.state_age_ms)
-            bounds_age_told(world, i, status.state_age_ms, status.applied_index,
-                            sim_now_us(world->sim));
+        age_told(world, i, status.state_age_ms, status.applied_index, sim_now_us(world->sim),
+                 world->age.committed);
     }
 }

@@ -141,6 +141,7 @@ struct world {
     struct {
         uint64_t step;                       /* of 0.1 s */
         uint64_t committed[WORLD_AGE_STEPS]; /* the highest index at each */
+        uint64_t applied[WORLD_AGE_STEPS];   /* ... that changed a state: no configuration */
     } age;                                   /* I7 of stale reads */
     struct {
         uint64_t leader, starts, term,
@@ -158,6 +159,7 @@ struct world {
     char endpoints[512];
     struct member_changes *changes;
     struct world_operator *desk;
+    struct stale_reads *stale;
     struct world_streams *streams;
     struct history *history;
     struct raft_checks *raft;
@@ -185,7 +187,7 @@ struct world {
         uint64_t standstills, stragglers, unready, unready_us;
         uint64_t evaluations, evaluation_us; /* seen of single jobs, and the longest wait for one */
         uint64_t epochs;
-        uint64_t operated, watched, backups;
+        uint64_t operated, stale_reads, watched, backups;
         uint64_t forced, extended;  /* victims of an outage; attempts on nodes */
         uint64_t deferred;          /* reports of model agents */
         uint64_t outages;           /* found out by probes, in time */
@@ -212,9 +214,9 @@ void bounds_cadence(struct world *world);
 void bounds_reads(struct world *world);
 void bounds_close(struct world *world);
 void bounds_age(struct world *world);
-/* A member has called its state that old, and had applied that much, then or later. */
-void bounds_age_told(struct world *world, unsigned member, uint64_t age_ms, uint64_t applied,
-                     uint64_t at_us);
+/* A member has answered that its state is that old, and of this index, then or later. */
+void bounds_age_answered(struct world *world, unsigned member, uint64_t age_ms, uint64_t applied,
+                         uint64_t at_us);
 
 /* world_member.c */
 void member_init(struct world *world, unsigned number);
@@ -287,6 +289,9 @@ void places_known(struct world *world, struct world_job *job, uint32_t mask, uin
 /* world_operator.c */
 void operator_start(struct world *world);
 void operator_close(struct world *world);
+/* One who reads of any member (world_stale.c). */
+void stale_start(struct world *world);
+void stale_close(struct world *world);
 
 /* world_streams.c */
 void streams_start(struct world *world);
@@ -433,6 +438,7 @@ bool ends_has_had(const struct world *world, unsigned job, unsigned agent, uint6
 void walltimes_init(struct world *world);
 void walltimes_close(struct world *world);
 void walltimes_applied(struct world *world, const struct fsm *fsm, uint64_t index);
+uint64_t walltimes_last_index(const struct world *world); /* that was applied */
 void walltimes_ordered(struct world *world, unsigned agent, const Ckpt__V1__OrderSet *orders);
 
 /* world_grants.c */

@@ -60,6 +60,11 @@ void walltimes_applied(struct world *world, const struct fsm *fsm, uint64_t inde
     checks->last_index = index;
 }
 
+uint64_t walltimes_last_index(const struct world *world)
+{
+    return world->walltimes->last_index;
+}
+
 /* What the state's time was at least, so long ago. */
 static uint64_t state_ms_before(const struct world *world, uint64_t us)
 {
