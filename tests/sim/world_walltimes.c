@@ -199,7 +199,7 @@ void walltimes_kept(struct world *world, const struct agent_machine *machine,
         world_violation(world, "I33", "%s is to end on %s %" PRIu64 " ms before its walltime",
                         job->id, machine->name, end_ms - wall_ms(world) - left_ms);
     /* Where a clock was set forward, the record of a job that ended may be gone before the agent has heard so: nobody tells it more. */
-    if (world->counts.clock_steps > 0 &&
+    if (world->counts.clock_steps > 0 && state_checks_gone(world, (unsigned)(job - world->jobs)) &&
         (machine->agent.orders == NULL ||
          deadline_of(machine->agent.orders, entry->allocation_id) == NULL))
         return;
