@@ -294,17 +294,29 @@ static enum fsm_status report_application(struct fsm *fsm, struct report *report
     return FSM_OK;
 }
 
+/* Without a life it may be of one before; a walltime that is over ends its job without a word of anybody. */
+static bool report_killed_before_its_time(const struct report *report, uint64_t now_ms)
+{
+    const struct fsm_allocation *view = &report->allocation->view;
+
+    return report->message->kind == KIND(WALLTIME_KILLED) && report->message->life == 0 &&
+           (view->walltime_ms == 0 || now_ms < fsm_add(view->started_at_ms, view->walltime_ms));
+}
+
 /* Ended and started again while the node was away, which then tells all of the life before: that is not about this one. An agent
  * that does not know lives says 0, and is believed. */
-static bool report_of_earlier_life(const struct report *report, struct fsm_outcome *outcome)
+static bool report_of_earlier_life(const struct fsm *fsm, const struct report *report,
+                                   struct fsm_outcome *outcome)
 {
     const struct assignment *part =
         report->allocation == NULL
             ? NULL
             : fsm_allocation_part(report->allocation, report->node->view.slot);
 
-    if (part == NULL || report->message->life == 0 ||
-        report->message->life >= report->allocation->view.nodes[part->share].life)
+    if (part == NULL ||
+        (report->message->life == 0
+             ? !report_killed_before_its_time(report, fsm->now_ms)
+             : report->message->life >= report->allocation->view.nodes[part->share].life))
         return false;
     outcome->current = report->message->life;
     outcome->limit = report->allocation->view.nodes[part->share].life;
@@ -340,7 +352,7 @@ enum fsm_status fsm_apply_node_report(struct fsm *fsm, const fsm_command *comman
     report.allocation = fsm_allocation_get(fsm, message->allocation_id);
     report.checkpoint = fsm_registry_find(fsm, message->checkpoint_id);
     outcome->checkpoint_id = message->checkpoint_id;
-    if (report_of_earlier_life(&report, outcome)) {
+    if (report_of_earlier_life(fsm, &report, outcome)) {
         if (message->kind == KIND(APPLICATION_STARTED)) /* whatever life it is of, it lives there */
             fsm_terminate_again(fsm, report.allocation,
                                 fsm_allocation_part(report.allocation, report.node->view.slot));

@@ -367,6 +367,29 @@ static void a_walltime_during_a_checkpoint_is_counted_and_not_extended(void **un
     script_close(&script);
 }
 
+/* Told by an agent that did not know the life; it may have been one before. I33 */
+static void a_kill_of_no_life_ends_nothing_before_the_walltime(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1 walltime=10000");
+    expect_ok(&script, "register j2 nodes=n1");
+    expect_ok(&script, "after 9999");
+    expect_ok(&script, "tick");
+    expect_status(&script, EARLIER_LIFE, "report n1 walltime_killed j1");
+    expect_status(&script, EARLIER_LIFE, "report n1 walltime_killed j2");
+    expect_job(&script, "j1", RUNNING);
+    assert_false(fsm_allocation_find(script.fsm, "j1")->terminating);
+    expect_ok(&script, "after 1");
+    expect_ok(&script, "tick");
+    expect_ok(&script, "report n1 walltime_killed j1");
+    expect_job(&script, "j1", FAILED);
+    expect_job(&script, "j2", RUNNING);
+    script_close(&script);
+}
+
 /* A clock that steps backwards changes nothing */
 static void the_states_clock_never_goes_back(void **unused)
 {
@@ -449,18 +472,25 @@ static void what_finishes_while_it_is_stopped_has_completed(void **unused)
     script_close(&script);
 }
 
+static uint64_t life_of(const struct script *script, size_t part)
+{
+    return fsm_allocation_find(script->fsm, "j1")->nodes[part].life;
+}
+
 static void what_was_stopped_in_part_has_not_completed(void **unused)
 {
-    static const char *const others[] = {"report n2 terminated j1", "report n2 walltime_killed j1",
-                                         "report n2 application_exited j1 status=9",
-                                         "node n2 down"};
+    static const char *const others[] = {
+        "report n2 terminated j1", "report n2 walltime_killed j1 life=%s",
+        "report n2 application_exited j1 status=9", "node n2 down"};
+    char life[CHECKPOINT_ID_TEXT_BYTES];
     struct script script;
 
     (void)unused;
     for (size_t i = 0; i < ARRAY_COUNT(others); i++) {
         moves(&script, "n1,n2");
         expect_ok(&script, "report n1 application_exited j1 status=0");
-        expect_ok(&script, others[i]);
+        checkpoint_id_format(life_of(&script, 1), life);
+        expect_ok(&script, others[i], life);
         expect_job(&script, "j1", REQUEUED);
         script_close(&script);
     }
@@ -470,15 +500,11 @@ static void what_was_stopped_in_part_has_not_completed(void **unused)
     expect_ok(&script, "report n2 application_exited j1 status=0");
     expect_job(&script, "j1", FAILED);
     expect_ok(&script, "restart j1");
-    expect_ok(&script, "report n1 walltime_killed j1");
+    checkpoint_id_format(life_of(&script, 0), life);
+    expect_ok(&script, "report n1 walltime_killed j1 life=%s", life);
     expect_ok(&script, "report n2 application_exited j1 status=0");
     expect_job(&script, "j1", FAILED);
     script_close(&script);
-}
-
-static uint64_t life_of(const struct script *script, size_t part)
-{
-    return fsm_allocation_find(script->fsm, "j1")->nodes[part].life;
 }
 
 /* As above, by an agent that says of which life it tells (F-016, F-022). */
@@ -694,6 +720,7 @@ int main(void)
         cmocka_unit_test(a_verified_shard_that_changes_ends_the_attempt),
         cmocka_unit_test(silent_nodes_are_given_up_at_the_deadline),
         cmocka_unit_test(a_walltime_during_a_checkpoint_is_counted_and_not_extended),
+        cmocka_unit_test(a_kill_of_no_life_ends_nothing_before_the_walltime),
         cmocka_unit_test(what_finishes_while_it_is_stopped_has_completed),
         cmocka_unit_test(what_was_stopped_in_part_has_not_completed),
         cmocka_unit_test(what_finished_before_it_was_given_up_has_completed),
