@@ -21,7 +21,6 @@ struct destination_checks {
     uint32_t dispatched;                 /* targets, in this entry */
     uint64_t counted[WORLD_JOBS_MAX];    /* checkpoint that had no deadline when it was granted */
     uint8_t targets[WORLD_JOBS_MAX];     /* slot + 1; 0: not known */
-    const struct world_job *renewed;     /* in this entry, the last one */
 };
 
 void destinations_init(struct world *world)
@@ -36,15 +35,8 @@ void destinations_close(struct world *world)
 
 /* ---- I31 ---- */
 
-/* It goes on under another id, for who asked for it, with the terms of the decision that made it. */
-static void superseded(struct world *world, const Ckpt__V1__Event *event)
-{
-    if (event->reason == CKPT__V1__REASON__REASON_NEW_EPOCH)
-        world->destinations->renewed = job_find(world, event->allocation_id);
-}
-
-/* What is written of a job goes to its own destination; and the broker itself moves no job that is sensitive. What it decided may be a
- * request's to move the job by the time it is renewed. */
+/* What is written of a job goes to its own destination; and the broker itself moves no job that is sensitive. What it decided otherwise may
+ * be a request's to move the job by now: by a later command of the entry, or since it was made when it is renewed. */
 static void created(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event)
 {
     const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fsm, event->checkpoint_id);
@@ -57,8 +49,8 @@ static void created(struct world *world, const struct fsm *fsm, const Ckpt__V1__
         world_violation(world, "I31", "checkpoint %" PRIx64 " of %s goes to destination %u, not %u",
                         checkpoint->id, job->id, checkpoint->target_slot, allocation->target_slot);
     world->destinations->targets[job - world->jobs] = (uint8_t)(allocation->target_slot + 1);
-    if (job->sensitive && checkpoint->terms != NULL && checkpoint->purpose == PURPOSE(MIGRATE) &&
-        world->destinations->renewed != job)
+    if (job->sensitive && checkpoint->terms != NULL &&
+        checkpoint->terms->purpose == PURPOSE(MIGRATE))
         world_violation(world, "I31", "%s is sensitive, and the broker moves it", job->id);
 }
 
@@ -127,8 +119,6 @@ void destinations_event(struct world *world, const struct fsm *fsm, const Ckpt__
         return;
     if (event->old_state == CHECKPOINT(UNSPECIFIED))
         created(world, fsm, event);
-    if (event->new_state == CHECKPOINT(SUPERSEDED))
-        superseded(world, event);
     if (event->new_state != CHECKPOINT(DISPATCHED))
         return;
     counts = !grants_has_deadline(fsm, checkpoint);
@@ -151,5 +141,4 @@ void destinations_applied(struct world *world, const struct fsm *fsm)
         checks->budgets[slot] = budget;
     }
     checks->dispatched = 0;
-    checks->renewed = NULL;
 }
