@@ -284,6 +284,34 @@ static bool point_names_node(const struct restore *restore, const Ckpt__V1__Rest
     return point->n_node_ids == 0; /* of an older broker */
 }
 
+/* The only shard is the whole job. Who joined parts that were there before may have written it when the job was here alone; one of them,
+ * alone meanwhile, may live from it (I27). Of the newest checkpoint the broker sees to that (CHECKPOINT_FIRST), not of one that is
+ * fallen back to. Returns such a part's node, NULL without one. */
+static const char *part_before(const struct restore *restore, const Ckpt__V1__RestartPoint *point)
+{
+    uint64_t life;
+
+    if (point->n_shards != 1 || !point_names_node(restore, point, &life))
+        return NULL;
+    for (size_t i = 0; i < point->n_node_ids && i < point->n_lives; i++)
+        if (point->lives[i] != 0 && point->lives[i] < life)
+            return point->node_ids[i];
+    return NULL;
+}
+
+static void restore_joined(struct restore *restore, const char *node_id)
+{
+    char id[CHECKPOINT_ID_TEXT_BYTES], error[REFUSAL_BYTES];
+
+    snprintf(error, sizeof(error),
+             "this node joined %s, which may have gone on from the only shard of checkpoint %s "
+             "already; take it out of the allocation, or stop that and restart it on the nodes "
+             "that wrote the checkpoint",
+             node_id, checkpoint_id_format(restore->checkpoint_id, id));
+    restore_finish(
+        restore, &(struct restore_result){.folder = "", .notice = restore->notice, .error = error});
+}
+
 static bool allocation_runs(Ckpt__V1__AllocationState state)
 {
     return state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_UNSPECIFIED || /* older broker */
@@ -333,6 +361,7 @@ static void take_point(struct restore *restore, const Ckpt__V1__RestartPoint *po
                                                  "which other nodes wrote; restart the "
                                                  "allocation on the nodes that wrote it"};
     char text[REFUSAL_BYTES];
+    const char *before;
 
     if (point_refuses(restore, point))
         return;
@@ -354,6 +383,11 @@ static void take_point(struct restore *restore, const Ckpt__V1__RestartPoint *po
     snprintf(restore->target_prefix, sizeof(restore->target_prefix), "%s", point->target_prefix);
     if (!choose_shard(restore, point)) {
         restore_finish(restore, &elsewhere);
+        return;
+    }
+    before = part_before(restore, point);
+    if (before != NULL) {
+        restore_joined(restore, before);
         return;
     }
     restore_next(restore);

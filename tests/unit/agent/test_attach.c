@@ -24,6 +24,8 @@ static struct agent agent;
 static struct app_server *server;
 static struct rpc_channel *channel;
 static struct rpc_server *broker; /* that answers GetRestartPoint */
+static uint64_t life_of_writer;   /* not 0: node-a's, of the only shard; node-b is in LIFE */
+static char restored[16];         /* the node whose shard is restored */
 static char folder[] = "/tmp/test-attach-XXXXXX";
 
 static bool folder_owned(void *context, const char *path, uid_t uid)
@@ -101,8 +103,10 @@ static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes
 {
     Ckpt__V1__RestartPoint point = CKPT__V1__RESTART_POINT__INIT;
     Ckpt__V1__AllocationDeadline deadline = CKPT__V1__ALLOCATION_DEADLINE__INIT;
-    char node[] = "node-a", job[] = "job", *nodes[] = {node};
-    uint64_t lives[] = {LIFE};
+    Ckpt__V1__ShardInfo shard = CKPT__V1__SHARD_INFO__INIT, *shards[] = {&shard};
+    char node[] = "node-a", other[] = "node-b", job[] = "job", path[] = "/ckpt";
+    char *nodes[] = {node, other};
+    uint64_t lives[] = {life_of_writer != 0 ? life_of_writer : LIFE, LIFE};
     uint8_t reply[256];
 
     (void)data, (void)bytes, (void)length;
@@ -116,8 +120,27 @@ static void answer_point(struct rpc_call *call, void *data, const uint8_t *bytes
     point.node_ids = nodes;
     point.lives = lives;
     point.deadline = &deadline;
+    if (life_of_writer != 0) {
+        shard.node_id = node;
+        point.checkpoint_id = 14;
+        point.path = path;
+        point.n_shards = 1;
+        point.shards = shards;
+        point.n_node_ids = point.n_lives = 2;
+    }
     assert_true(ckpt__v1__restart_point__get_packed_size(&point) <= sizeof(reply));
     rpc_call_reply(call, reply, ckpt__v1__restart_point__pack(&point, reply));
+}
+
+static int shard_restore(void *context, const char *const *arguments, struct machine_user user,
+                         uint64_t deadline_ms, worker_done_fn *done, void *data,
+                         struct worker **ret_worker, struct err *err)
+{
+    (void)context, (void)user, (void)deadline_ms, (void)done, (void)data, (void)ret_worker;
+    assert_string_equal(arguments[0], "restore");
+    assert_string_equal(arguments[3], "--node");
+    snprintf(restored, sizeof(restored), "%s", arguments[4]);
+    return err_set(err, ERR_IO, "this test restores nothing");
 }
 
 static bool attached(void)
@@ -145,6 +168,11 @@ static bool removes_again(void)
 static bool refused(void)
 {
     return refusal[0] != '\0';
+}
+
+static bool restores(void)
+{
+    return restored[0] != '\0';
 }
 
 static bool has_life(void)
@@ -189,7 +217,9 @@ static int set_up(void **state)
     machine.folder_owned = folder_owned;
     machine.folder_network = folder_network;
     network = NULL;
-    refusal[0] = '\0';
+    refusal[0] = restored[0] = '\0';
+    life_of_writer = 0;
+    machine.worker_start = shard_restore;
     machine.folders_remove = folders_remove;
     machine.remove_detach = remove_detach;
     agent_init(&agent, &loop, &clock, &machine, "node-a", "boot-1", ledger_new());
@@ -272,6 +302,37 @@ static void a_work_folder_on_a_network_is_refused(void **state)
     assert_false(attached());
 }
 
+/* I27: the job may have gone on from it where it was alone meanwhile, which the broker does not see when newer ones were passed over. */
+static void the_only_shard_is_not_taken_by_its_writer_that_joined_others(void **state)
+{
+    (void)state;
+    life_of_writer = LIFE + 1;
+    attach();
+    assert_true(becomes(removes, WAIT_US));
+    removal.done(removal.data);
+    assert_true(becomes(refused, WAIT_US));
+    assert_non_null(strstr(refusal, "0-14"));
+    assert_non_null(strstr(refusal, "node-b"));
+    assert_false(restores());
+}
+
+static void the_only_shard_is_taken_by_its_writer_that_others_joined_or_began_with(void **state)
+{
+    (void)state;
+    for (life_of_writer = LIFE - 1; life_of_writer <= LIFE; life_of_writer++) {
+        struct rpc_client_call *call = attach();
+        restored[0] = '\0';
+        removal.count = 0;
+        assert_true(becomes(removes, WAIT_US));
+        removal.done(removal.data);
+        assert_true(becomes(restores, WAIT_US));
+        assert_string_equal(restored, "node-a");
+        assert_false(refused());
+        rpc_client_call_cancel(call);
+        assert_true(becomes(left, WAIT_US));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -280,6 +341,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_answer_about_the_restart_point_tells_the_walltime,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_work_folder_on_a_network_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            the_only_shard_is_not_taken_by_its_writer_that_joined_others, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            the_only_shard_is_taken_by_its_writer_that_others_joined_or_began_with, set_up,
+            tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
