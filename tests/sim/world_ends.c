@@ -230,7 +230,7 @@ static bool unsavable(const struct world *world, const struct fsm *fsm,
 {
     const struct world_job *job = job_find((struct world *)(uintptr_t)world, allocation->id);
 
-    return allocation->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE ||
+    return victims_no_strategy(world, allocation) ||
            victims_targets_moved(world) || /* in this entry, before or after it was taken */
            !fsm_target_at(fsm, allocation->target_slot)->available ||
            job->finished_us > state_checks_began_us(world, job);

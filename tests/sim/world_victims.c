@@ -34,6 +34,7 @@ struct victim_checks {
     struct victim_facts jobs[WORLD_JOBS_MAX];
     uint64_t known[WORLD_AGENTS_MAX]; /* up to which report, before this entry */
     uint32_t down;                    /* agents: as of the last event, not as of the whole entry */
+    bool unsaved[WORLD_JOBS_MAX];     /* of strategy none, before this entry */
     unsigned taken[TAKEN_MAX];        /* jobs, in this entry */
     unsigned taken_count;
     bool targets_moved; /* in this entry */
@@ -121,6 +122,14 @@ static bool holds_given(const struct fsm_allocation *allocation,
     return false;
 }
 
+bool victims_no_strategy(const struct world *world, const struct fsm_allocation *allocation)
+{
+    const struct world_job *job = job_find((struct world *)(uintptr_t)world, allocation->id);
+
+    return allocation->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE ||
+           world->victims->unsaved[job - world->jobs];
+}
+
 /* I35: nothing is asked of a destination that is unavailable. Who is taken all the same is forced to, is told to end, and fails. */
 static void victim_check(struct world *world, const struct fsm *fsm, unsigned number)
 {
@@ -130,8 +139,7 @@ static void victim_check(struct world *world, const struct fsm *fsm, unsigned nu
     const struct fsm_preemption *preemption = fsm_preemption_next(fsm, facts->preemption_id - 1);
 
     if (facts->preemption_id == 0 || allocation == NULL || preemption == NULL ||
-        preemption->id != facts->preemption_id ||
-        allocation->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE ||
+        preemption->id != facts->preemption_id || victims_no_strategy(world, allocation) ||
         fsm_target_at(fsm, allocation->target_slot)->available)
         return;
     world->counts.forced++;
@@ -338,8 +346,12 @@ void victims_applied(struct world *world, const struct fsm *fsm)
                         checks->target_id, checks->to_pause);
     checks->taken_count = 0;
     checks->targets_moved = false;
-    for (unsigned number = 0; number < world->job_count; number++)
+    for (unsigned number = 0; number < world->job_count; number++) {
         note_ending(world, fsm, number);
+        checks->unsaved[number] =
+            world->found[number] != NULL &&
+            world->found[number]->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE;
+    }
     for (unsigned number = 0; number < world->job_count; number++)
         note_leaving(world, fsm, number);
     for (unsigned agent = 0; agent < world->options.agents; agent++) {
