@@ -361,7 +361,7 @@ static void answer(const struct application *application, uint64_t bytes, const 
         application_call_failed(application->call, status);
 }
 
-/* True: that was all, for now. */
+/* True: this is the whole answer this time. */
 static bool give_call_answer(struct application *application)
 {
     struct sim *sim = application->machine->sim;
