@@ -369,6 +369,7 @@ static void restart_clear(struct fsm *fsm, struct allocation *allocation)
     view->non_preemptible = view->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE;
     view->waited_ms = fsm_add(view->waited_ms, fsm_since(fsm, view->state_since_ms));
     view->started_at_ms = fsm->now_ms;
+    view->restarted_at_ms = fsm->now_ms;
     view->last_complete_snapshot_ms = fsm->now_ms;
 }
 

@@ -294,17 +294,35 @@ static enum fsm_status report_application(struct fsm *fsm, struct report *report
     return FSM_OK;
 }
 
-/* Without a life it may be of one before; a walltime that is over ends its job without a word of anybody. */
+/* A walltime that is over ends its job without a word of anybody. */
 static bool report_killed_before_its_time(const struct report *report, uint64_t now_ms)
 {
     const struct fsm_allocation *view = &report->allocation->view;
 
-    return report->message->kind == KIND(WALLTIME_KILLED) && report->message->life == 0 &&
+    return report->message->kind == KIND(WALLTIME_KILLED) &&
            (view->walltime_ms == 0 || now_ms < fsm_add(view->started_at_ms, view->walltime_ms));
 }
 
-/* Ended and started again while the node was away, which then tells all of the life before: that is not about this one. An agent
- * that does not know lives says 0, and is believed. */
+/* That an order is carried out is said of the order. */
+static bool report_of_older_application(const struct report *report, uint64_t now_ms)
+{
+    Ckpt__V1__ReportKind kind = report->message->kind;
+
+    return (kind == KIND(APPLICATION_STARTED) || kind == KIND(APPLICATION_EXITED) ||
+            kind == KIND(WALLTIME_KILLED)) &&
+           fsm_started_before(&report->allocation->view, now_ms,
+                              report->message->application_age_ms);
+}
+
+/* Nobody could be asked for its life, or its agent does not know lives. */
+static bool report_nameless_of_earlier_life(const struct report *report, uint64_t now_ms)
+{
+    return report_killed_before_its_time(report, now_ms) ||
+           report_of_older_application(report, now_ms);
+}
+
+/* Ended and started again while the node was away, which then tells all of the life before: that is not about this one. Without a
+ * life (0) it is believed unless it cannot be. */
 static bool report_of_earlier_life(const struct fsm *fsm, const struct report *report,
                                    struct fsm_outcome *outcome)
 {
@@ -315,7 +333,7 @@ static bool report_of_earlier_life(const struct fsm *fsm, const struct report *r
 
     if (part == NULL ||
         (report->message->life == 0
-             ? !report_killed_before_its_time(report, fsm->now_ms)
+             ? !report_nameless_of_earlier_life(report, fsm->now_ms)
              : report->message->life >= report->allocation->view.nodes[part->share].life))
         return false;
     outcome->current = report->message->life;

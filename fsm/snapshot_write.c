@@ -297,6 +297,7 @@ static void fill_allocation_times(Ckpt__Log__V1__AllocationRecord *message,
     message->resumed_at_ms = view->resumed_at_ms;
     message->began_life = allocation->began_life;
     message->began_from = allocation->began_from;
+    message->restarted_at_ms = view->restarted_at_ms;
     message->leaving = view->leaving;
     message->leave_reason = (Ckpt__V1__Reason)allocation->leave_reason;
 }

@@ -71,6 +71,12 @@ const struct fsm_allocation *fsm_allocation_at(const struct fsm *fsm, uint32_t s
     return allocation == NULL ? NULL : &allocation->view;
 }
 
+bool fsm_started_before(const struct fsm_allocation *allocation, uint64_t now_ms, uint64_t age_ms)
+{
+    return age_ms != 0 && allocation->restarted_at_ms != 0 &&
+           now_ms < fsm_add(allocation->restarted_at_ms, age_ms);
+}
+
 const struct fsm_allocation *fsm_allocation_find(const struct fsm *fsm, const char *id)
 {
     const struct allocation *allocation = fsm_allocation_named(fsm, id);

@@ -181,6 +181,14 @@ static void report_finish(struct agent *agent, Ckpt__V1__AgentReport *report)
         report->exit_status, report->detail);
 }
 
+/* Whatever is without a life is told with its age: that of what was asked, or of its application. */
+static uint64_t report_since_us(const struct ledger_entry *entry,
+                                const Ckpt__V1__AgentReport *report, uint64_t asked_at_us)
+{
+    return report != NULL && report->checkpoint_id == 0 && report->life == 0 ? entry->started_us
+                                                                             : asked_at_us;
+}
+
 void agent_commit(struct agent *agent, const struct ledger_entry *entry,
                   Ckpt__V1__AgentReport *report, uint64_t asked_at_us)
 {
@@ -196,8 +204,8 @@ void agent_commit(struct agent *agent, const struct ledger_entry *entry,
         CHECK(ckpt__v1__agent_report__get_packed_size(report) <= sizeof(bytes));
         length = ckpt__v1__agent_report__pack(report, bytes);
     }
-    if (ledger_commit(agent->ledger, entry, report == NULL ? NULL : bytes, length, asked_at_us,
-                      &err) != 0)
+    if (ledger_commit(agent->ledger, entry, report == NULL ? NULL : bytes, length,
+                      report_since_us(entry, report, asked_at_us), &err) != 0)
         agent_journal_failed(agent, &err);
     if (report != NULL && agent->session != NULL)
         session_send_reports(agent->session);

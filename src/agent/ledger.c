@@ -27,7 +27,8 @@ enum {
     ITEM_LIVES = 10,      /* of an entry before it; absent: not known */
     ITEM_CALL = 11,       /* likewise: what the gRPC way keeps; absent: nothing */
     ITEM_END = 12,        /* likewise: of its end; absent: not known */
-    ITEM_DEFERRAL = 13    /* likewise: the longest of its attempt; absent: as long as its own */
+    ITEM_DEFERRAL = 13,   /* likewise: the longest of its attempt; absent: as long as its own */
+    ITEM_STARTED = 14     /* likewise: when, by the monotonic clock; absent: not known */
 };
 enum { BOOT_ID_BYTES = 64, COMPACT_MIN_BYTES = 1 << 20 };
 
@@ -131,6 +132,11 @@ void ledger_encode_entry(struct buf *record, const struct ledger_entry *entry)
         put_text(record, entry->allocation_id);
         put_number(record, entry->longest_deferral_ms);
     }
+    if (entry->started_us != 0) {
+        put_tag(record, ITEM_STARTED);
+        put_text(record, entry->allocation_id);
+        put_number(record, entry->started_us);
+    }
     if (entry->kill_at_us != 0 || entry->restart_awaited) {
         put_tag(record, ITEM_END);
         put_text(record, entry->allocation_id);
@@ -140,12 +146,12 @@ void ledger_encode_entry(struct buf *record, const struct ledger_entry *entry)
     }
 }
 
-static void encode_report(struct buf *record, uint64_t sequence, uint64_t asked_at_us,
+static void encode_report(struct buf *record, uint64_t sequence, uint64_t since_us,
                           const uint8_t *bytes, size_t length)
 {
     put_tag(record, ITEM_REPORT);
     put_number(record, sequence);
-    put_number(record, asked_at_us);
+    put_number(record, since_us);
     put_bytes(record, bytes, length);
 }
 
@@ -265,13 +271,13 @@ static void kept_drop(struct ledger *ledger, const char *id)
     ledger->entry_count--;
 }
 
-static void report_put(struct ledger *ledger, uint64_t sequence, uint64_t asked_at_us,
+static void report_put(struct ledger *ledger, uint64_t sequence, uint64_t since_us,
                        const uint8_t *bytes, size_t length)
 {
     struct ledger_report *report = check_calloc(1, sizeof(*report) + length);
 
     report->sequence = sequence;
-    report->asked_at_us = asked_at_us;
+    report->since_us = since_us;
     report->length = length;
     memcpy(report->bytes, bytes, length);
     list_push_back(&ledger->reports, &report->node);
@@ -302,7 +308,7 @@ static void reports_drop(struct ledger *ledger, uint64_t up_to)
 static void apply_report(struct ledger *ledger, struct reader *reader)
 {
     uint64_t sequence = get_number(reader);
-    uint64_t asked_at_us = get_number(reader);
+    uint64_t since_us = get_number(reader);
     size_t length;
     const uint8_t *bytes = get_bytes(reader, LEDGER_REPORT_MAX_BYTES, &length);
 
@@ -310,7 +316,7 @@ static void apply_report(struct ledger *ledger, struct reader *reader)
         ledger->report_count == LEDGER_REPORTS_MAX)
         reader->failed = true;
     else
-        report_put(ledger, sequence, asked_at_us, bytes, length);
+        report_put(ledger, sequence, since_us, bytes, length);
 }
 
 static void apply_entry(struct ledger *ledger, struct reader *reader)
@@ -382,6 +388,22 @@ static void apply_deferral(struct ledger *ledger, struct reader *reader)
     kept->entry.longest_deferral_ms = longest_ms;
 }
 
+static void apply_started(struct ledger *ledger, struct reader *reader)
+{
+    char id[ID_MAX_BYTES + 1];
+    struct kept_entry *kept;
+    uint64_t started_us;
+
+    get_text(reader, id, sizeof(id));
+    started_us = get_number(reader);
+    kept = kept_find(ledger, id);
+    if (reader->failed || kept == NULL) {
+        reader->failed = true;
+        return;
+    }
+    kept->entry.started_us = started_us;
+}
+
 static void apply_end(struct ledger *ledger, struct reader *reader)
 {
     char id[ID_MAX_BYTES + 1];
@@ -431,6 +453,9 @@ static void apply_item(struct ledger *ledger, uint8_t tag, struct reader *reader
         return;
     case ITEM_DEFERRAL:
         apply_deferral(ledger, reader);
+        return;
+    case ITEM_STARTED:
+        apply_started(ledger, reader);
         return;
     case ITEM_END:
         apply_end(ledger, reader);
@@ -506,8 +531,7 @@ static int ledger_compact(struct ledger *ledger, struct err *err)
     }
     for (struct list *at = ledger->reports.next; at != &ledger->reports; at = at->next) {
         struct ledger_report *report = LIST_ITEM(at, struct ledger_report, node);
-        encode_report(&record, report->sequence, report->asked_at_us, report->bytes,
-                      report->length);
+        encode_report(&record, report->sequence, report->since_us, report->bytes, report->length);
         frame_record(&content, &record);
     }
     result = journal_rewrite(ledger->journal, &content, err);
@@ -548,13 +572,18 @@ static void forget_boot(struct ledger *ledger)
     for (struct list *at = ledger->entries.next; at != &ledger->entries; at = at->next) {
         struct ledger_entry *entry = &LIST_ITEM(at, struct kept_entry, node)->entry;
         entry->start_ticks = MACHINE_NEVER_STARTED;
+        if (entry->started_us != 0)
+            entry->started_us = LEDGER_EARLIER_BOOT;
         entry->deadline_us = 0;
         entry->asked_at_us = 0;
         entry->deferred_until_us = 0;
         entry->kill_at_us = 0;
     }
-    for (struct list *at = ledger->reports.next; at != &ledger->reports; at = at->next)
-        LIST_ITEM(at, struct ledger_report, node)->asked_at_us = 0;
+    for (struct list *at = ledger->reports.next; at != &ledger->reports; at = at->next) {
+        struct ledger_report *report = LIST_ITEM(at, struct ledger_report, node);
+        if (report->since_us != 0)
+            report->since_us = LEDGER_EARLIER_BOOT;
+    }
 }
 
 static int take_node(struct ledger *ledger, const char *folder, const char *node_id,
@@ -656,7 +685,7 @@ const struct ledger_entry *ledger_next(const struct ledger *ledger,
 }
 
 int ledger_commit(struct ledger *ledger, const struct ledger_entry *entry,
-                  const uint8_t *report_bytes, size_t report_length, uint64_t asked_at_us,
+                  const uint8_t *report_bytes, size_t report_length, uint64_t since_us,
                   struct err *err)
 {
     struct buf record;
@@ -675,8 +704,8 @@ int ledger_commit(struct ledger *ledger, const struct ledger_entry *entry,
         kept_put(ledger, entry);
     }
     if (report_bytes != NULL) {
-        encode_report(&record, ledger->last_sequence + 1, asked_at_us, report_bytes, report_length);
-        report_put(ledger, ledger->last_sequence + 1, asked_at_us, report_bytes, report_length);
+        encode_report(&record, ledger->last_sequence + 1, since_us, report_bytes, report_length);
+        report_put(ledger, ledger->last_sequence + 1, since_us, report_bytes, report_length);
     }
     return ledger_write(ledger, &record, err);
 }

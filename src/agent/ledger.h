@@ -39,6 +39,9 @@ enum attempt_phase {
     PHASE_DEFERRED = 4 /* the application wants to be asked again, at deferred_until_us */
 };
 
+/* A moment on a monotonic clock that has stopped since. */
+#define LEDGER_EARLIER_BOOT UINT64_MAX
+
 struct ledger_entry {
     char allocation_id[ID_MAX_BYTES + 1];
     /* the application; pid 0: none */
@@ -47,6 +50,8 @@ struct ledger_entry {
     uint32_t gid;
     uint64_t start_ticks; /* with pid 0: of one whose end nobody saw; 0: none */
     uint64_t started_at_ms;
+    uint64_t
+        started_us; /* the same by the monotonic clock, LEDGER_EARLIER_BOOT allowed; 0: not known */
     char profile[ID_MAX_BYTES + 1];
     char work_dir[LEDGER_WORK_DIR_BYTES];
     /* the highest attempt ever started; checkpoint_id 0: none */
@@ -87,7 +92,8 @@ struct ledger_entry {
 struct ledger_report {
     struct list node;
     uint64_t sequence;
-    uint64_t asked_at_us; /* 0: the report carries no age */
+    uint64_t
+        since_us; /* what it tells of was asked, or started; LEDGER_EARLIER_BOOT allowed; 0: the report carries no age */
     size_t length;
     uint8_t bytes[]; /* packed ckpt.v1.AgentReport; its own sequence field is set when it is sent */
 };
@@ -117,7 +123,7 @@ const struct ledger_entry *ledger_next(const struct ledger *ledger,
                                        const struct ledger_entry *after);
 /* One record: the entry (or NULL) and a report (report_bytes NULL: none). */
 int ledger_commit(struct ledger *ledger, const struct ledger_entry *entry,
-                  const uint8_t *report_bytes, size_t report_length, uint64_t asked_at_us,
+                  const uint8_t *report_bytes, size_t report_length, uint64_t since_us,
                   struct err *err);
 int ledger_forget(struct ledger *ledger, const char *allocation_id, struct err *err);
 /* Into one that has no entries: all those of `found`, and after a crash in between none of them. */

@@ -671,6 +671,7 @@ void process_attached(struct allocation *allocation, const struct process_identi
     entry->kill_at_us = 0;
     entry->restart_awaited = false;
     entry->started_at_ms = clock_of(allocation)->wall_ms(clock_of(allocation)->context);
+    entry->started_us = agent_now_us(allocation->agent);
     ckpt__v1__agent_report__init(&started);
     started.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED;
     started.restored_checkpoint_id = restored_checkpoint_id;

@@ -103,6 +103,14 @@ static void session_send(struct session *session, const Ckpt__V1__AgentUp *up)
     buf_close(&bytes);
 }
 
+/* UINT64_MAX: older than this boot. */
+static uint64_t age_ms_of(const struct agent *agent, uint64_t since_us)
+{
+    if (since_us == 0)
+        return 0;
+    return since_us == LEDGER_EARLIER_BOOT ? UINT64_MAX : (agent_now_us(agent) - since_us) / 1000;
+}
+
 /* The allocations whose application runs; the caller frees both arrays. */
 static Ckpt__V1__RunningAllocation **running_list(struct session *session,
                                                   Ckpt__V1__RunningAllocation **ret_items,
@@ -122,6 +130,7 @@ static Ckpt__V1__RunningAllocation **running_list(struct session *session,
         items[count].pid = allocation->entry.pid;
         items[count].started_at_ms = allocation->entry.started_at_ms;
         items[count].life = allocation->entry.life;
+        items[count].age_ms = age_ms_of(agent, allocation->entry.started_us);
         list[count] = &items[count];
         count++;
     }
@@ -188,8 +197,10 @@ static void send_report(struct session *session, const struct ledger_report *kep
 
     CHECK(report != NULL); /* the journal's checksum held, and this program wrote it */
     report->sequence = kept->sequence;
-    if (kept->asked_at_us > 0)
-        report->snapshot_age_ms = (agent_now_us(session->agent) - kept->asked_at_us) / 1000;
+    if (report->checkpoint_id == 0)
+        report->application_age_ms = age_ms_of(session->agent, kept->since_us);
+    else if (kept->since_us != LEDGER_EARLIER_BOOT)
+        report->snapshot_age_ms = age_ms_of(session->agent, kept->since_us);
     up.body_case = CKPT__V1__AGENT_UP__BODY_REPORT;
     up.report = report;
     session_send(session, &up);

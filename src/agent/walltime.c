@@ -30,8 +30,19 @@ uint64_t walltime_moved(uint64_t kept_us, uint64_t from_ms, uint64_t to_ms)
     return apart_us < kept_us ? kept_us - apart_us : 1;
 }
 
+/* A life began as long before its walltime ends as that lasts. */
+static bool started_within(const struct allocation *allocation,
+                           const Ckpt__V1__AllocationDeadline *deadline)
+{
+    uint64_t came_ms = allocation->agent->orders_taken_us / 1000;
+    uint64_t started_ms = allocation->entry.started_us / 1000;
+
+    return started_ms != 0 && deadline->walltime_ms >= deadline->remaining_ms &&
+           started_ms + (deadline->walltime_ms - deadline->remaining_ms) >= came_ms;
+}
+
 /* Of what was started while nobody could tell its life: the one whose walltime it is. Without, the report of its end would be taken for one
- * of whatever life the allocation has by then. */
+ * of whatever life the allocation has by then. Two lives that follow each other mostly have one walltime. */
 static uint64_t life_of(const struct allocation *allocation)
 {
     const struct ledger_entry *entry = &allocation->entry;
@@ -39,7 +50,8 @@ static uint64_t life_of(const struct allocation *allocation)
 
     for (size_t i = 0; entry->life == 0 && orders != NULL && i < orders->n_deadlines; i++)
         if (strcmp(orders->deadlines[i]->allocation_id, entry->allocation_id) == 0 &&
-            orders->deadlines[i]->walltime_ms == entry->walltime_ms)
+            orders->deadlines[i]->walltime_ms == entry->walltime_ms &&
+            started_within(allocation, orders->deadlines[i]))
             return orders->deadlines[i]->life;
     return entry->life;
 }

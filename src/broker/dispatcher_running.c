@@ -24,23 +24,23 @@ static struct running_item *running_find(const struct running_set *set, const ch
     return NULL;
 }
 
-static void running_add(struct running_set *set, const char *allocation_id, uint64_t life)
+/* `said` has no id. */
+static void running_add(struct running_set *set, const char *allocation_id,
+                        const struct running_item *said)
 {
     struct running_item *item = running_find(set, allocation_id);
 
-    if (item != NULL) {
-        item->life = life;
-        return;
+    if (item == NULL) {
+        if (!id_valid(allocation_id) || set->count == DISPATCHER_RUNNING_MAX)
+            return;
+        if (set->count == set->capacity) {
+            set->capacity = set->capacity == 0 ? 8 : 2 * set->capacity;
+            set->items = check_realloc(set->items, set->capacity, sizeof(*set->items));
+        }
+        item = &set->items[set->count++];
     }
-    if (!id_valid(allocation_id) || set->count == DISPATCHER_RUNNING_MAX)
-        return;
-    if (set->count == set->capacity) {
-        set->capacity = set->capacity == 0 ? 8 : 2 * set->capacity;
-        set->items = check_realloc(set->items, set->capacity, sizeof(*set->items));
-    }
-    item = &set->items[set->count++];
+    *item = *said;
     snprintf(item->id, sizeof(item->id), "%s", allocation_id);
-    item->life = life;
 }
 
 static bool running_drop(struct running_set *set, const char *allocation_id)
@@ -58,31 +58,38 @@ static bool running_same(const struct running_set *a, const struct running_set *
     for (size_t i = 0; i < a->count; i++) {
         const struct running_item *other = running_find(b, a->items[i].id);
 
-        if (other == NULL || other->life != a->items[i].life)
+        if (other == NULL || other->life != a->items[i].life ||
+            (other->age_ms == 0) != (a->items[i].age_ms == 0))
             return false;
     }
     return a->count == b->count;
 }
 
-bool running_take_all(struct running_set *set, Ckpt__V1__RunningAllocation *const *items,
-                      size_t count)
+bool running_take_all(struct running_set *set, uint64_t now_ms,
+                      Ckpt__V1__RunningAllocation *const *items, size_t count)
 {
     struct running_set fresh = {0};
     bool changed;
 
     for (size_t i = 0; i < count; i++)
-        running_add(&fresh, items[i]->allocation_id, items[i]->life);
+        running_add(&fresh, items[i]->allocation_id,
+                    &(struct running_item){
+                        .life = items[i]->life, .age_ms = items[i]->age_ms, .said_ms = now_ms});
     changed = !running_same(&fresh, set);
     running_close(set);
     *set = fresh;
     return changed;
 }
 
-bool running_take_report(struct running_set *set, const Ckpt__V1__AgentReport *report)
+bool running_take_report(struct running_set *set, uint64_t now_ms,
+                         const Ckpt__V1__AgentReport *report)
 {
     switch (report->kind) {
     case CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED:
-        running_add(set, report->allocation_id, report->life);
+        running_add(set, report->allocation_id,
+                    &(struct running_item){.life = report->life,
+                                           .age_ms = report->application_age_ms,
+                                           .said_ms = now_ms});
         return true; /* orders from before its start are not obeyed */
     case CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED:
     case CKPT__V1__REPORT_KIND__REPORT_KIND_TERMINATED:
@@ -126,6 +133,8 @@ size_t running_orphans(const struct running_set *set, const struct fsm *fsm, uin
                 allocation, life_make(summary.epoch, summary.command_count)};
         else if (item->life != 0 && item->life < lives[j])
             ret_orphans[count++] = (struct running_orphan){allocation, item->life};
+        else if (item->life == 0 && fsm_started_before(allocation, item->said_ms, item->age_ms))
+            ret_orphans[count++] = (struct running_orphan){allocation, lives[j] - 1};
     }
     return count;
 }

@@ -18,7 +18,7 @@
 #define EVENT(name)      CKPT__V1__EVENT_KIND__EVENT_KIND_##name
 #define REASON(name)     CKPT__V1__REASON__REASON_##name
 
-enum { TAKEN_MAX = 256, CLOCK_SLACK_MS = 1000 };
+enum { TAKEN_MAX = 256 };
 
 struct victim_facts {
     bool ending;            /* a terminate order stands */
@@ -33,9 +33,10 @@ struct victim_facts {
 struct victim_checks {
     struct victim_facts jobs[WORLD_JOBS_MAX];
     uint64_t known[WORLD_AGENTS_MAX]; /* up to which report, before this entry */
-    uint32_t down;                    /* agents: as of the last event, not as of the whole entry */
-    bool unsaved[WORLD_JOBS_MAX];     /* of strategy none, before this entry */
-    unsigned taken[TAKEN_MAX];        /* jobs, in this entry */
+    uint64_t before_ms; /* the state's clock before this entry, whose commands may be of seconds */
+    uint32_t down;      /* agents: as of the last event, not as of the whole entry */
+    bool unsaved[WORLD_JOBS_MAX]; /* of strategy none, before this entry */
+    unsigned taken[TAKEN_MAX];    /* jobs, in this entry */
     unsigned taken_count;
     bool targets_moved; /* in this entry */
     uint32_t to_pause;
@@ -206,7 +207,7 @@ static void check_released(struct world *world, const struct fsm *fsm, const str
     bool overdue;
 
     fsm_get_summary(fsm, &summary);
-    overdue = facts->ending && summary.now_ms + CLOCK_SLACK_MS >= facts->overdue_ms;
+    overdue = facts->ending && summary.now_ms >= facts->overdue_ms;
     for (unsigned agent = 0; agent < world->options.agents; agent++) {
         if (!state_checks_has_node(world, job->id, agent) ||
             (world->victims->down >> agent & 1) != 0 ||
@@ -243,11 +244,11 @@ static void note_leaving(struct world *world, const struct fsm *fsm, unsigned nu
             UINT32_C(1) << world_agent_number(fsm_node_at(fsm, allocation->nodes[i].node_slot)->id);
     if (held != 0 && !world->jobs[number].forced && world->jobs[number].finished_us == 0)
         check_left(world, &world->jobs[number], facts->held & ~held,
-                   facts->leaving && summary.now_ms + CLOCK_SLACK_MS >= facts->left_by_ms);
+                   facts->leaving && summary.now_ms >= facts->left_by_ms);
     facts->held = held;
     if (held != 0 && allocation->leaving && !facts->leaving)
         facts->left_by_ms =
-            summary.now_ms + FSM_TERMINATE_SLACK_MS +
+            world->victims->before_ms + FSM_TERMINATE_SLACK_MS +
             (allocation->grace_ms > 0 ? allocation->grace_ms : fsm_policy(fsm)->grace_ms);
     facts->leaving = held != 0 && allocation->leaving;
 }
@@ -321,22 +322,21 @@ static void note_ending(const struct world *world, const struct fsm *fsm, unsign
 {
     struct victim_facts *facts = &world->victims->jobs[number];
     const struct fsm_allocation *allocation = world->found[number];
-    struct fsm_summary summary;
 
     if (allocation == NULL || !allocation->terminating)
         return;
     if (facts->ending)
         return;
-    fsm_get_summary(fsm, &summary);
     facts->ending = true;
     facts->overdue_ms =
-        summary.now_ms + FSM_TERMINATE_SLACK_MS +
+        world->victims->before_ms + FSM_TERMINATE_SLACK_MS +
         (allocation->grace_ms > 0 ? allocation->grace_ms : fsm_policy(fsm)->grace_ms);
 }
 
 void victims_applied(struct world *world, const struct fsm *fsm)
 {
     struct victim_checks *checks = world->victims;
+    struct fsm_summary summary;
 
     for (unsigned i = 0; i < checks->taken_count; i++)
         if (!checks->targets_moved)
@@ -358,4 +358,6 @@ void victims_applied(struct world *world, const struct fsm *fsm)
         const struct fsm_node *node = fsm_node_find(fsm, world_agent_name(agent));
         checks->known[agent] = node == NULL ? 0 : node->last_report_sequence;
     }
+    fsm_get_summary(fsm, &summary);
+    checks->before_ms = summary.now_ms;
 }

@@ -486,6 +486,61 @@ static void what_runs_of_an_earlier_life_is_ordered_to_end(void **state)
     }
 }
 
+static void restart_job(struct stand *stand)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__V1__EndAllocationRequest end = CKPT__V1__END_ALLOCATION_REQUEST__INIT;
+    Ckpt__V1__RestartAllocationRequest restart = CKPT__V1__RESTART_ALLOCATION_REQUEST__INIT;
+
+    end.request_id = command.request_id = (char[]){"end"};
+    end.allocation_id = restart.allocation_id = (char[]){"job"};
+    end.failed = true;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_END_ALLOCATION;
+    command.end_allocation = &end;
+    assert_int_equal(fake_do(stand->fake, &command).status, FSM_OK);
+    restart.request_id = command.request_id = (char[]){"restart"};
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_RESTART_ALLOCATION;
+    command.restart_allocation = &restart;
+    assert_int_equal(fake_do(stand->fake, &command).status, FSM_OK);
+}
+
+/* Nobody could be asked for its life when it was started. */
+static void what_was_started_before_a_restart_is_ordered_to_end(void **state)
+{
+    struct stand *stand = *state;
+    struct agent *agent = &stand->agents[0];
+    Ckpt__V1__RunningAllocation item = CKPT__V1__RUNNING_ALLOCATION__INIT;
+    Ckpt__V1__RunningAllocation *running[] = {&item};
+    Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
+    Ckpt__V1__AgentHeartbeat beat = CKPT__V1__AGENT_HEARTBEAT__INIT;
+    Ckpt__V1__AgentReport started = CKPT__V1__AGENT_REPORT__INIT;
+    const struct fsm_allocation *job;
+
+    fake_serve(stand->fake);
+    assert_int_equal(fake_register(stand->fake, "job", 1, 1, NULL).status, FSM_OK);
+    restart_job(stand);
+    fake_advance_ms(stand->fake, 5000);
+    job = fsm_allocation_find(replica_fsm(stand->fake->broker.replica), "job");
+    connect_agent(stand, agent, "node-1");
+    item.allocation_id = started.allocation_id = (char[]){"job"};
+    item.age_ms = 5001;
+    beat.sequence = 1;
+    beat.n_running = 1;
+    beat.running = running;
+    up.body_case = CKPT__V1__AGENT_UP__BODY_HEARTBEAT;
+    up.heartbeat = &beat;
+    send_up(agent, &up);
+    await(stand, orders(agent)->n_orders == 1);
+    assert_int_equal(orders(agent)->orders[0]->kind, CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE);
+    assert_uint_equal(orders(agent)->orders[0]->life,
+                      job->nodes[0].life - 1); /* not what was restarted */
+    started.sequence = 1;
+    started.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED;
+    started.application_age_ms = 5000;
+    report(agent, &started);
+    await(stand, orders(agent)->n_orders == 0);
+}
+
 static void wrong_first_messages_and_garbage_are_refused(void **state)
 {
     struct stand *stand = *state;
@@ -546,6 +601,7 @@ int main(void)
         TEST(walltime_ends_are_sent_as_remaining_time),
         TEST(what_runs_without_an_allocation_is_ordered_to_end),
         TEST(what_runs_of_an_earlier_life_is_ordered_to_end),
+        TEST(what_was_started_before_a_restart_is_ordered_to_end),
         TEST(wrong_first_messages_and_garbage_are_refused),
         TEST(a_stream_ends_when_its_report_cannot_be_proposed),
     };

@@ -489,7 +489,7 @@ static inline enum fsm_status script_grant(struct script *script, Ckpt__Log__V1_
     return script_apply(script, command);
 }
 
-/* report n1 started j1 ckpt=1-1 attempt=1 [seq=N] size= age= write= stall= deferral= status= restored= restart reason= life=1-3 */
+/* report n1 started j1 ckpt=1-1 attempt=1 [seq=N] size= age= write= stall= deferral= status= restored= restart reason= life=1-3 old= */
 static inline enum fsm_status script_report(struct script *script, Ckpt__Log__V1__Command *command)
 {
     Ckpt__Log__V1__NodeReport message = CKPT__LOG__V1__NODE_REPORT__INIT;
@@ -517,6 +517,7 @@ static inline enum fsm_status script_report(struct script *script, Ckpt__Log__V1
     report.restored_checkpoint_id = script_checkpoint(script, script_value(script, "restored", ""));
     report.will_restart = script_flag(script, "restart");
     report.life = script_checkpoint(script, script_value(script, "life", "")); /* epoch-index */
+    report.application_age_ms = script_number(script, "old", 0);
     SCRIPT_BODY(NODE_REPORT, node_report, &message);
     return script_apply(script, command);
 }
