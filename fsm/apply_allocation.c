@@ -128,7 +128,7 @@ enum fsm_status fsm_apply_register(struct fsm *fsm, const fsm_command *command,
     register_texts(fsm, &allocation->view, spec);
     register_numbers(fsm, &allocation->view, spec);
     shares_take(fsm, allocation, spec->n_nodes, spec->nodes);
-    fsm_allocation_begin_lives(fsm, allocation, true);
+    fsm_allocation_begin_lives(fsm, allocation, true, 0);
     fsm_allocation_estimate(allocation, 0);
     fsm_allocation_move(fsm, allocation, ENDS(RUNNING), CKPT__V1__REASON__REASON_NONE);
     fsm_allocation_assign(fsm, allocation);
@@ -347,7 +347,7 @@ static void restart_clear(struct fsm *fsm, struct allocation *allocation)
 {
     struct fsm_allocation *view = &allocation->view;
 
-    fsm_allocation_begin_lives(fsm, allocation, true);
+    fsm_allocation_begin_lives(fsm, allocation, true, fsm->now_ms);
     for (uint32_t i = 0; i < view->node_count; i++) {
         allocation->assignments[i].terminated = false;
         allocation->assignments[i].away = false;
@@ -369,7 +369,6 @@ static void restart_clear(struct fsm *fsm, struct allocation *allocation)
     view->non_preemptible = view->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE;
     view->waited_ms = fsm_add(view->waited_ms, fsm_since(fsm, view->state_since_ms));
     view->started_at_ms = fsm->now_ms;
-    view->restarted_at_ms = fsm->now_ms;
     view->last_complete_snapshot_ms = fsm->now_ms;
 }
 

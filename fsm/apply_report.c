@@ -310,7 +310,7 @@ static bool report_of_older_application(const struct report *report, uint64_t no
 
     return (kind == KIND(APPLICATION_STARTED) || kind == KIND(APPLICATION_EXITED) ||
             kind == KIND(WALLTIME_KILLED)) &&
-           fsm_started_before(&report->allocation->view, now_ms,
+           fsm_started_before(&report->allocation->view, report->node->view.slot, now_ms,
                               report->message->application_age_ms);
 }
 

@@ -100,6 +100,8 @@ struct fsm_node_share {
     uint32_t gpu_count;
     uint64_t gpu_memory_used_bytes;
     uint64_t life; /* of the part there, src/base/id.h; 0: not known */
+    uint64_t
+        began_ms; /* when; 0: as the allocation did, which a job may do before it is registered */
     bool borrowed;
 };
 
@@ -138,7 +140,6 @@ struct fsm_allocation {
     uint32_t reactive_min_nodes, reactive_max_nodes;
     uint64_t registered_index;
     uint64_t submitted_at_ms, started_at_ms, state_since_ms;
-    uint64_t restarted_at_ms; /* 0: it is the first run */
     uint64_t walltime_ms, grace_ms, period_ms,
         checkpoint_timeout_ms;     /* walltime 0: none; others resolved against the policy at use */
     uint64_t write_bytes_per_s;    /* per node; 0: policy */
@@ -377,9 +378,9 @@ uint64_t fsm_members_index(const struct fsm *fsm);
 uint32_t fsm_allocation_slots(const struct fsm *fsm);
 const struct fsm_allocation *fsm_allocation_at(const struct fsm *fsm, uint32_t slot);
 const struct fsm_allocation *fsm_allocation_find(const struct fsm *fsm, const char *id);
-/* What had that age (0: not known) at now_ms was started before the allocation was restarted. Of its first run nothing is: a job may begin
- * before it is registered. */
-bool fsm_started_before(const struct fsm_allocation *allocation, uint64_t now_ms, uint64_t age_ms);
+/* What had that age (0: not known) at now_ms was started before the life of the allocation's part on that node began. */
+bool fsm_started_before(const struct fsm_allocation *allocation, uint32_t node_slot,
+                        uint64_t now_ms, uint64_t age_ms);
 uint32_t fsm_node_slots(const struct fsm *fsm);
 const struct fsm_node *fsm_node_at(const struct fsm *fsm, uint32_t slot);
 const struct fsm_node *fsm_node_find(const struct fsm *fsm, const char *id);

@@ -242,6 +242,7 @@ static void restore_shares(struct allocation *allocation,
         shares[i].gpu_memory_used_bytes = source->gpu_memory_used_bytes;
         shares[i].borrowed = source->borrowed;
         shares[i].life = source->life;
+        shares[i].began_ms = source->began_ms;
         allocation->assignments[i].terminated = source->terminated;
         allocation->assignments[i].away = source->away;
         allocation->assignments[i].exited = source->exited;
@@ -309,7 +310,6 @@ static void restore_allocation_times(struct allocation *allocation,
     view->resumed_at_ms = record->resumed_at_ms;
     allocation->began_life = record->began_life;
     allocation->began_from = record->began_from;
-    view->restarted_at_ms = record->restarted_at_ms;
     allocation->terminate_deadline_ms = record->terminate_deadline_ms;
     allocation->grace_end_ms = record->grace_end_ms;
     allocation->plan_state = (uint8_t)record->plan_state;

@@ -226,6 +226,7 @@ static void fill_shares(Ckpt__Log__V1__ShareRecord *shares, const struct allocat
         shares[i].exited = allocation->assignments[i].exited;
         shares[i].starting = allocation->assignments[i].starting;
         shares[i].life = allocation->view.nodes[i].life;
+        shares[i].began_ms = allocation->view.nodes[i].began_ms;
     }
 }
 
@@ -297,7 +298,6 @@ static void fill_allocation_times(Ckpt__Log__V1__AllocationRecord *message,
     message->resumed_at_ms = view->resumed_at_ms;
     message->began_life = allocation->began_life;
     message->began_from = allocation->began_from;
-    message->restarted_at_ms = view->restarted_at_ms;
     message->leaving = view->leaving;
     message->leave_reason = (Ckpt__V1__Reason)allocation->leave_reason;
 }

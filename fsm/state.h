@@ -397,7 +397,8 @@ const struct allocation *fsm_allocation_look(const struct fsm *fsm, uint32_t slo
 struct allocation *fsm_allocation_create(struct fsm *fsm, uint32_t slot, const char *id);
 void fsm_allocation_remove(struct fsm *fsm, struct allocation *allocation);
 struct fsm_node_share *fsm_allocation_set_shares(struct allocation *allocation, uint32_t count);
-void fsm_allocation_begin_lives(const struct fsm *fsm, struct allocation *allocation, bool all);
+void fsm_allocation_begin_lives(const struct fsm *fsm, struct allocation *allocation, bool all,
+                                uint64_t began_ms);
 void fsm_allocation_sum_shares(struct allocation *allocation);
 void fsm_allocation_estimate(struct allocation *allocation, uint32_t old_count);
 void fsm_allocation_assign(struct fsm *fsm, struct allocation *allocation);

@@ -71,10 +71,15 @@ const struct fsm_allocation *fsm_allocation_at(const struct fsm *fsm, uint32_t s
     return allocation == NULL ? NULL : &allocation->view;
 }
 
-bool fsm_started_before(const struct fsm_allocation *allocation, uint64_t now_ms, uint64_t age_ms)
+bool fsm_started_before(const struct fsm_allocation *allocation, uint32_t node_slot,
+                        uint64_t now_ms, uint64_t age_ms)
 {
-    return age_ms != 0 && allocation->restarted_at_ms != 0 &&
-           now_ms < fsm_add(allocation->restarted_at_ms, age_ms);
+    uint64_t began_ms = 0;
+
+    for (uint32_t i = 0; i < allocation->node_count && age_ms != 0; i++)
+        if (allocation->nodes[i].node_slot == node_slot)
+            began_ms = allocation->nodes[i].began_ms;
+    return began_ms != 0 && now_ms < fsm_add(began_ms, age_ms);
 }
 
 const struct fsm_allocation *fsm_allocation_find(const struct fsm *fsm, const char *id)

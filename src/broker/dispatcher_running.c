@@ -133,7 +133,8 @@ size_t running_orphans(const struct running_set *set, const struct fsm *fsm, uin
                 allocation, life_make(summary.epoch, summary.command_count)};
         else if (item->life != 0 && item->life < lives[j])
             ret_orphans[count++] = (struct running_orphan){allocation, item->life};
-        else if (item->life == 0 && fsm_started_before(allocation, item->said_ms, item->age_ms))
+        else if (item->life == 0 &&
+                 fsm_started_before(allocation, node_slot, item->said_ms, item->age_ms))
             ret_orphans[count++] = (struct running_orphan){allocation, lives[j] - 1};
     }
     return count;

@@ -56,8 +56,8 @@ static void add_parts(uint64_t *hash, const struct allocation *allocation)
 {
     for (uint32_t i = 0; i < allocation->view.node_count; i++) {
         const struct assignment *part = &allocation->assignments[i];
-        ADD(hash, allocation->view.nodes[i].life, part->share, part->terminated, part->away,
-            part->exited, part->leaving, part->starting);
+        ADD(hash, allocation->view.nodes[i].life, allocation->view.nodes[i].began_ms, part->share,
+            part->terminated, part->away, part->exited, part->leaving, part->starting);
     }
     ADD(hash, allocation->terminated_count, allocation->exited_count, allocation->starting_count,
         allocation->checkpoint_count);
@@ -101,10 +101,10 @@ static void add_allocation(uint64_t *hash, const struct allocation *allocation)
     add_parts(hash, allocation);
     add_bytes(hash, &allocation->account, sizeof(allocation->account));
     ADD(hash, allocation->timer.at_ms, allocation->began_life, allocation->began_from,
-        allocation->view.restarted_at_ms, allocation->terminate_deadline_ms,
-        allocation->grace_end_ms, allocation->account_at_ms, allocation->account_gpus,
-        allocation->tenant_slot, allocation->account_restarting, allocation->hazard_e12,
-        allocation->hazard_rate_e12, allocation->stake_gpu_ms, allocation->stake_until_ms);
+        allocation->terminate_deadline_ms, allocation->grace_end_ms, allocation->account_at_ms,
+        allocation->account_gpus, allocation->tenant_slot, allocation->account_restarting,
+        allocation->hazard_e12, allocation->hazard_rate_e12, allocation->stake_gpu_ms,
+        allocation->stake_until_ms);
     ADD(hash, allocation->plan_state, allocation->plan_reason, allocation->leave_reason,
         allocation->preemptor_class, allocation->assigned, allocation->expired);
 }
