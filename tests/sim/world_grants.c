@@ -2,12 +2,14 @@
  *
  * Flow     what was paused is REQUESTED again when its destination is back, with what would be lost now; grants take it in that order, before
  *          all that was not paused. Whoever has a deadline may be granted beside them, beyond the budget.
+ *          The leader chooses by the state that it has then; what befalls the chosen before its grant is applied was not for it to know.
  * Shapes   one record per job: at most one of its checkpoints is active.
  */
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "src/base/check.h"
+#include "src/broker/dispatcher_internal.h"
 #include "tests/sim/world_internal.h"
 
 #define CHECKPOINT(name) CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name
@@ -51,7 +53,8 @@ struct grant_checks {
     struct attempt_seen attempts[WORLD_JOBS_MAX];
     struct job_seen seen[WORLD_JOBS_MAX];
     struct resumed jobs[WORLD_JOBS_MAX];
-    uint64_t entry; /* counts them */
+    uint64_t late[WORLD_JOBS_MAX]; /* had a deadline as the leader could choose last; 0: none */
+    uint64_t entry;                /* counts them */
     uint64_t budgets[WORLD_TARGETS_MAX],
         budget_entries[WORLD_TARGETS_MAX]; /* and when it changed */
 };
@@ -124,7 +127,7 @@ static bool budget_changed(const struct grant_checks *checks, const struct fsm *
 }
 
 /* The leader chose among all that waited since the destination is back. One that was held, or a budget that changed, may have been otherwise
- * when it did. */
+ * when it did. Who had a deadline then is granted beside the others, also when it has none any more as the grant is applied. */
 static void order_check(struct world *world, const struct fsm *fsm, unsigned number,
                         uint64_t checkpoint_id)
 {
@@ -132,7 +135,7 @@ static void order_check(struct world *world, const struct fsm *fsm, unsigned num
     const struct fsm_checkpoint *granted = fsm_checkpoint_find(fsm, checkpoint_id);
     const struct resumed *own = &checks->jobs[number];
 
-    if (granted == NULL || grants_has_deadline(fsm, granted))
+    if (granted == NULL || checks->late[number] == checkpoint_id)
         return;
     for (unsigned job = 0; job < world->job_count; job++) {
         const struct resumed *other = &checks->jobs[job];
@@ -248,4 +251,27 @@ void grants_applied(struct world *world, const struct fsm *fsm)
         checks->budgets[slot] = budget;
     }
     checks->entry++;
+}
+
+/* A leader chooses by its newest state, of its own term, unless a grant is on its way: until that is applied it stays with what it knew. */
+void grants_leader_applied(struct world_member *member)
+{
+    struct world *world = member->world;
+    const struct raft *raft = &member_consensus(member)->raft;
+    const struct dispatcher *dispatcher = member->broker.dispatcher;
+    const struct fsm *fsm = member_fsm(member);
+    struct fsm_summary summary;
+
+    fsm_get_summary(fsm, &summary);
+    if (raft->state != RAFT_LEADER || summary.applied_term != raft->current_term ||
+        dispatcher == NULL || dispatcher->grant_in_flight)
+        return;
+    for (unsigned job = 0; job < world->job_count; job++) {
+        const struct fsm_allocation *allocation = world->found[job];
+        const struct fsm_checkpoint *checkpoint =
+            allocation == NULL ? NULL : fsm_checkpoint_find(fsm, allocation->active_checkpoint_id);
+        bool late = checkpoint != NULL && grants_has_deadline(fsm, checkpoint);
+
+        world->grants->late[job] = late ? checkpoint->id : 0;
+    }
 }

@@ -449,6 +449,8 @@ void grants_close(struct world *world);
 /* As for victims_. */
 void grants_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Event *event);
 void grants_applied(struct world *world, const struct fsm *fsm);
+/* The first member that applies an entry has done so, and all its events were told. */
+void grants_leader_applied(struct world_member *member);
 /* It may pass the bandwidth limit: it stops a victim, or is for the last safe slot before a walltime (S1-094), whatever follows it now. */
 bool grants_has_deadline(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint);
 

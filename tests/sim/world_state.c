@@ -476,6 +476,7 @@ void state_checks_applied(struct world_member *member)
         check_listed(world, fsm, job);
     }
     entries_applied(world, fsm, checks->index);
+    grants_leader_applied(member);
 }
 
 void state_checks_cancel(struct world *world, uint64_t checkpoint_id)
