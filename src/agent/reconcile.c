@@ -107,10 +107,20 @@ static enum step_kind step_of_terminate(const Ckpt__V1__OrderSet *set, const Ckp
     return STEP_TERMINATE;
 }
 
+/* The broker ends what this agent said that it runs, of an earlier life than the state's: a later one is not meant, of whatever epoch the
+ * set is. Such an order comes late when that life was over by then, or told of in a report from before. */
+static bool of_earlier_life(const Ckpt__V1__Order *order, const struct hand *hand)
+{
+    return order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE &&
+           order->reason == CKPT__V1__REASON__REASON_ALLOCATION_ENDED && order->life != 0 &&
+           order->life < hand->life;
+}
+
 static enum step_kind step_of(const Ckpt__V1__OrderSet *set, const Ckpt__V1__Order *order,
                               const struct hand *hand)
 {
-    if (hand != NULL && reconcile_late(set, order->life, hand->life))
+    if (hand != NULL &&
+        (reconcile_late(set, order->life, hand->life) || of_earlier_life(order, hand)))
         return 0;
     if (order->kind == CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE)
         return step_of_terminate(set, order, hand);

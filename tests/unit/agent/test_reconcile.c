@@ -238,6 +238,30 @@ static void orders_of_a_later_epoch_are_meant_for_any_life(void **state)
     set_epoch = 1;
 }
 
+/* I39: the broker ends what it was told runs of an earlier life, which may be over by now, in whatever epoch: it knows of a later one. */
+static void what_runs_of_an_earlier_life_is_not_ended_in_a_later_one(void **state)
+{
+    struct hand hand = {.allocation_id = job, .life = life_make(1, 400)};
+    Ckpt__V1__Order order = terminate_order();
+
+    (void)state;
+    set_epoch = 2;
+    order.reason = CKPT__V1__REASON__REASON_ALLOCATION_ENDED;
+    order.life = life_make(1, 399);
+    assert_string_equal(steps_of(&hand, &order, NULL), "");
+    order.life = life_make(1, 400);
+    assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
+    order.life = life_make(2, 1); /* any that began so far */
+    assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
+    order.life = 0; /* by a broker that does not know lives */
+    assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
+    /* by the state, which knows of no later one */
+    order.life = life_make(1, 399);
+    order.reason = CKPT__V1__REASON__REASON_PREEMPTED;
+    assert_string_equal(steps_of(&hand, &order, NULL), "TERMINATE");
+    set_epoch = 1;
+}
+
 static void each_life_is_terminated_once(void **state)
 {
     struct hand hand = {.allocation_id = job,
@@ -354,6 +378,7 @@ int main(void)
         cmocka_unit_test(orders_from_before_a_life_began_are_not_meant_for_it),
         cmocka_unit_test(an_order_without_a_life_is_believed),
         cmocka_unit_test(orders_of_a_later_epoch_are_meant_for_any_life),
+        cmocka_unit_test(what_runs_of_an_earlier_life_is_not_ended_in_a_later_one),
         cmocka_unit_test(each_life_is_terminated_once),
         cmocka_unit_test(an_order_to_terminate_waits_until_ckpt_run_knows_its_life),
         cmocka_unit_test(terminate_in_place_of_a_checkpoint_cancels_first),
