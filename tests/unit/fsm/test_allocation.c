@@ -679,8 +679,8 @@ static void note_command_count(void *context, size_t i, const struct fsm_outcome
         script->request_number = summary.command_count;
 }
 
-/* Found by the simulator (seed 710398): orders are derived between the commands of one entry, when an agent's hello is among them;
- * what is to end by then is not of the life that begins with the next command. */
+/* Found by the simulator (seed 710398) when orders were derived between the commands of one entry still, where an agent's hello was among
+ * them: what was to end by then was not of the life that begins with the next command. */
 static void a_life_begins_after_what_was_before_in_its_own_entry(void **unused)
 {
     struct script script;
