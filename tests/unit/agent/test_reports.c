@@ -59,6 +59,7 @@ static void an_application_is_as_old_as_its_start(void **state)
     struct allocation *job = agent_get(&agent, "job");
 
     (void)state;
+    job->entry.started_us = STARTED_US; /* of the one before */
     process_attached(job, &(struct process_identity){.pid = 4711, .start_ticks = 99}, 0, true);
     assert_uint_equal(job->entry.started_us, still_now_us);
     assert_uint_equal(ledger_report_after(agent.ledger, 0)->since_us, still_now_us);

@@ -490,11 +490,9 @@ static void expect_killed_in(uint64_t life)
 static void what_has_no_life_is_told_as_killed_in_that_of_its_walltime(void **state)
 {
     (void)state;
-    fire_told_walltime();
-    leader_lives = group_lives = false;
-    exits(9, false);
-    expect_report(KIND(WALLTIME_KILLED), LIFE, 9);
-    assert_uint_equal(job->entry.ended_life, LIFE);
+    job->entry.life = 0;
+    tell_walltime(LIFE, 60000);
+    expect_killed_in(LIFE);
 }
 
 /* Two lives that follow each other mostly have one walltime. */
@@ -524,6 +522,15 @@ static void what_has_no_life_is_not_told_as_killed_in_one_of_another_walltime(vo
     tell_walltime(LIFE + 1, 70000);
     assert_true(allocation_set_life(job, 0, 0));
     assert_uint_equal(job->entry.walltime_ms, 60000);
+    expect_killed_in(0);
+}
+
+static void what_has_no_life_is_not_told_as_killed_in_one_that_began_after_its_start(void **state)
+{
+    (void)state;
+    still_now_us += SECOND_US;
+    job->entry.life = 0;
+    tell_walltime(LIFE, 60000);
     expect_killed_in(0);
 }
 
@@ -774,6 +781,7 @@ int main(void)
         PROCESS_TEST(what_has_a_life_is_told_as_killed_in_it_though_the_next_one_has_its_walltime),
         PROCESS_TEST(what_has_no_life_is_told_as_killed_in_the_last_that_had_its_walltime),
         PROCESS_TEST(what_has_no_life_is_not_told_as_killed_in_one_of_another_walltime),
+        PROCESS_TEST(what_has_no_life_is_not_told_as_killed_in_one_that_began_after_its_start),
         PROCESS_TEST(what_has_no_life_and_had_finished_before_its_walltime_has_exited),
         PROCESS_TEST(what_had_failed_before_an_order_is_told_as_stopped),
         PROCESS_TEST(an_order_for_a_later_life_is_answered),

@@ -523,12 +523,14 @@ static void what_was_started_before_a_restart_is_ordered_to_end(void **state)
     job = fsm_allocation_find(replica_fsm(stand->fake->broker.replica), "job");
     connect_agent(stand, agent, "node-1");
     item.allocation_id = started.allocation_id = (char[]){"job"};
-    item.age_ms = 5001;
     beat.sequence = 1;
     beat.n_running = 1;
     beat.running = running;
     up.body_case = CKPT__V1__AGENT_UP__BODY_HEARTBEAT;
     up.heartbeat = &beat;
+    send_up(agent, &up);
+    beat.sequence = 2;
+    item.age_ms = 5001; /* known only now */
     send_up(agent, &up);
     await(stand, orders(agent)->n_orders == 1);
     assert_int_equal(orders(agent)->orders[0]->kind, CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE);
@@ -539,6 +541,49 @@ static void what_was_started_before_a_restart_is_ordered_to_end(void **state)
     started.application_age_ms = 5000;
     report(agent, &started);
     await(stand, orders(agent)->n_orders == 0);
+}
+
+/* Restarted, and 5000 ms later its node comes back and says what runs. */
+static size_t orders_for_what_runs(struct stand *stand, uint64_t life, uint64_t age_ms)
+{
+    struct agent *agent = &stand->agents[0];
+    Ckpt__V1__RunningAllocation item = CKPT__V1__RUNNING_ALLOCATION__INIT;
+    Ckpt__V1__RunningAllocation *running[] = {&item};
+    Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
+    Ckpt__V1__AgentHello hello = CKPT__V1__AGENT_HELLO__INIT;
+    size_t before = agent->count;
+
+    item.allocation_id = (char[]){"job"};
+    item.life = life;
+    item.age_ms = age_ms;
+    hello.node_id = (char[]){"node-1"};
+    hello.boot_id = (char[]){"boot-1"};
+    hello.version = (char[]){"0.1.0"};
+    hello.n_running = 1;
+    hello.running = running;
+    up.body_case = CKPT__V1__AGENT_UP__BODY_HELLO;
+    up.hello = &hello;
+    open_stream(agent);
+    send_up(agent, &up);
+    await(stand, agent->count >= before + 2);
+    return orders(agent)->n_orders;
+}
+
+static void only_what_has_no_life_is_told_by_its_age(void **state)
+{
+    struct stand *stand = *state;
+    const struct fsm_allocation *job;
+
+    fake_serve(stand->fake);
+    assert_int_equal(fake_register(stand->fake, "job", 1, 1, NULL).status, FSM_OK);
+    restart_job(stand);
+    fake_advance_ms(stand->fake, 5000);
+    job = fsm_allocation_find(replica_fsm(stand->fake->broker.replica), "job");
+    connect_agent(stand, &stand->agents[0], "node-1");      /* or a hello is not of this boot */
+    assert_int_equal(orders_for_what_runs(stand, 0, 0), 0); /* its age is not known */
+    assert_int_equal(orders_for_what_runs(stand, 0, 5000), 0);
+    assert_int_equal(orders_for_what_runs(stand, 0, 5001), 1);
+    assert_int_equal(orders_for_what_runs(stand, job->nodes[0].life, 5001), 0);
 }
 
 static void wrong_first_messages_and_garbage_are_refused(void **state)
@@ -602,6 +647,7 @@ int main(void)
         TEST(what_runs_without_an_allocation_is_ordered_to_end),
         TEST(what_runs_of_an_earlier_life_is_ordered_to_end),
         TEST(what_was_started_before_a_restart_is_ordered_to_end),
+        TEST(only_what_has_no_life_is_told_by_its_age),
         TEST(wrong_first_messages_and_garbage_are_refused),
         TEST(a_stream_ends_when_its_report_cannot_be_proposed),
     };
