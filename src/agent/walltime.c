@@ -30,7 +30,7 @@ uint64_t walltime_moved(uint64_t kept_us, uint64_t from_ms, uint64_t to_ms)
     return apart_us < kept_us ? kept_us - apart_us : 1;
 }
 
-/* A life began as long before its walltime ends as that lasts. */
+/* A run of an allocation began as long before its walltime ends as that lasts; the life of a part that joined it later is not told from it. */
 static bool started_within(const struct allocation *allocation,
                            const Ckpt__V1__AllocationDeadline *deadline)
 {
