@@ -7,6 +7,7 @@
  */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "src/base/check.h"
 #include "src/broker/dispatcher_internal.h"
@@ -53,6 +54,7 @@ struct grant_checks {
     struct attempt_seen attempts[WORLD_JOBS_MAX];
     struct job_seen seen[WORLD_JOBS_MAX];
     struct resumed jobs[WORLD_JOBS_MAX];
+    bool updated[WORLD_JOBS_MAX];  /* in this entry */
     uint64_t late[WORLD_JOBS_MAX]; /* had a deadline as the leader could choose last; 0: none */
     uint64_t entry;                /* counts them */
     uint64_t budgets[WORLD_TARGETS_MAX],
@@ -75,9 +77,23 @@ static uint64_t age_gpu_ms(const struct job_seen *job, uint64_t now_ms)
     return now_ms <= job->snapshot_ms ? 0 : (now_ms - job->snapshot_ms) * job->gpu_count;
 }
 
-static void resumed_note(struct world *world, const struct fsm *fsm, unsigned number,
-                         uint64_t checkpoint_id)
+/* By a later command of the same entry. */
+static bool updated_again(const struct fsm *fsm, const Ckpt__V1__Event *event)
 {
+    const Ckpt__V1__Event *later = event;
+    bool gap;
+
+    while ((later = fsm_event_after(fsm, later->sequence, &gap)) != NULL)
+        if (later->kind == EVENT(ALLOCATION_UPDATED) &&
+            strcmp(later->allocation_id, event->allocation_id) == 0)
+            return true;
+    return false;
+}
+
+static void resumed_note(struct world *world, const struct fsm *fsm, unsigned number,
+                         const Ckpt__V1__Event *event)
+{
+    uint64_t checkpoint_id = event->checkpoint_id;
     const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fsm, checkpoint_id);
     const struct fsm_allocation *allocation =
         checkpoint == NULL ? NULL : fsm_allocation_at(fsm, checkpoint->allocation_slot);
@@ -91,6 +107,8 @@ static void resumed_note(struct world *world, const struct fsm *fsm, unsigned nu
                          checkpoint->recompute_saved_gpu_ms, false};
     if (checkpoint->state != CHECKPOINT(REQUESTED))
         return; /* more of the entry followed, which may also be what the job has done since */
+    if (world->grants->updated[number] && updated_again(fsm, event))
+        return; /* on nodes that it had neither before the entry nor has after it */
     after = (struct job_seen){allocation->last_complete_snapshot_ms, allocation->gpu_count};
     saved_gpu_ms = age_gpu_ms(&world->grants->seen[number], checkpoint->state_since_ms);
     if (checkpoint->recompute_saved_gpu_ms != saved_gpu_ms &&
@@ -176,6 +194,8 @@ void grants_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Ev
 
     if (job != NULL && stop_begins_anew(fsm, event))
         world->grants->stops[job - world->jobs] = (struct stop){.taken_ms = event->at_ms};
+    if (job != NULL && event->kind == EVENT(ALLOCATION_UPDATED))
+        world->grants->updated[job - world->jobs] = true;
     if (event->kind != EVENT(CHECKPOINT_STATE) || job == NULL)
         return;
     resumed = &world->grants->jobs[job - world->jobs];
@@ -184,7 +204,7 @@ void grants_event(struct world *world, const struct fsm *fsm, const Ckpt__V1__Ev
     if (resumed->id == event->checkpoint_id)
         resumed->id = 0;
     if (event->old_state == CHECKPOINT(PAUSED) && event->new_state == CHECKPOINT(REQUESTED))
-        resumed_note(world, fsm, (unsigned)(job - world->jobs), event->checkpoint_id);
+        resumed_note(world, fsm, (unsigned)(job - world->jobs), event);
 }
 
 static uint64_t attempt_timeout_ms(struct attempt_seen *seen,
@@ -235,6 +255,7 @@ void grants_applied(struct world *world, const struct fsm *fsm)
 
     for (unsigned job = 0; job < world->job_count; job++) {
         const struct fsm_allocation *allocation = world->found[job];
+        checks->updated[job] = false;
         if (allocation == NULL)
             continue;
         stop_check(world, fsm, job, allocation);
