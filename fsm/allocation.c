@@ -73,20 +73,24 @@ struct fsm_node_share *fsm_allocation_set_shares(struct allocation *allocation, 
     return shares;
 }
 
-/* The lives of its parts begin here: of all, or of those that have none yet. */
-void fsm_allocation_begin_lives(const struct fsm *fsm, struct allocation *allocation, bool all,
-                                uint64_t began_ms)
+struct fsm_node_share *fsm_allocation_shares(struct allocation *allocation)
 {
     struct fsm_node_share *shares =
         (struct fsm_node_share *)(void *)(allocation->assignments + allocation->view.node_count);
 
     CHECK(shares == allocation->view.nodes);
+    return shares;
+}
+
+/* The lives of its parts begin here: of all, or of those that have none yet. */
+void fsm_allocation_begin_lives(const struct fsm *fsm, struct allocation *allocation, bool all)
+{
+    struct fsm_node_share *shares = fsm_allocation_shares(allocation);
+
     CHECK(fsm->command_count >> CHECKPOINT_SEQUENCE_BITS == 0);
     for (uint32_t i = 0; i < allocation->view.node_count; i++)
-        if (all || shares[i].life == 0) {
+        if (all || shares[i].life == 0)
             shares[i].life = life_make(fsm->epoch, fsm->command_count);
-            shares[i].began_ms = began_ms;
-        }
 }
 
 void fsm_allocation_sum_shares(struct allocation *allocation)

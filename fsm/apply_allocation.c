@@ -128,7 +128,7 @@ enum fsm_status fsm_apply_register(struct fsm *fsm, const fsm_command *command,
     register_texts(fsm, &allocation->view, spec);
     register_numbers(fsm, &allocation->view, spec);
     shares_take(fsm, allocation, spec->n_nodes, spec->nodes);
-    fsm_allocation_begin_lives(fsm, allocation, true, 0);
+    fsm_allocation_begin_lives(fsm, allocation, true);
     fsm_allocation_estimate(allocation, 0);
     fsm_allocation_move(fsm, allocation, ENDS(RUNNING), CKPT__V1__REASON__REASON_NONE);
     fsm_allocation_assign(fsm, allocation);
@@ -347,8 +347,10 @@ static void restart_clear(struct fsm *fsm, struct allocation *allocation)
 {
     struct fsm_allocation *view = &allocation->view;
 
-    fsm_allocation_begin_lives(fsm, allocation, true, fsm->now_ms);
+    fsm_allocation_begin_lives(fsm, allocation, true);
     for (uint32_t i = 0; i < view->node_count; i++) {
+        fsm_allocation_shares(allocation)[i].began_ms = fsm->now_ms;
+        allocation->assignments[i].nameless = false;
         allocation->assignments[i].terminated = false;
         allocation->assignments[i].away = false;
         allocation->assignments[i].exited = false;

@@ -210,6 +210,7 @@ static void report_began(struct fsm *fsm, const struct report *report)
     struct allocation *allocation = report->allocation;
     bool apart = report_began_apart(report);
 
+    report->part->nameless = report->message->life == 0;
     report_application_started(fsm, report);
     if (apart && !allocation->view.terminating)
         fsm_terminate_begin(fsm, allocation,
@@ -303,22 +304,33 @@ static bool report_killed_before_its_time(const struct report *report, uint64_t 
            (view->walltime_ms == 0 || now_ms < fsm_add(view->started_at_ms, view->walltime_ms));
 }
 
-/* That an order is carried out is said of the order. */
-static bool report_of_older_application(const struct report *report, uint64_t now_ms)
+/* What ends without a life was started without one, and its start was told first: in this life, or it is not of this one. That an order is
+ * carried out is said of the order. */
+static bool report_ends_older_application(const struct report *report)
 {
     Ckpt__V1__ReportKind kind = report->message->kind;
 
-    return (kind == KIND(APPLICATION_STARTED) || kind == KIND(APPLICATION_EXITED) ||
-            kind == KIND(WALLTIME_KILLED)) &&
-           fsm_started_before(&report->allocation->view, report->node->view.slot, now_ms,
-                              report->message->application_age_ms);
+    return (kind == KIND(APPLICATION_EXITED) || kind == KIND(WALLTIME_KILLED)) &&
+           report->message->application_age_ms != 0 &&
+           !fsm_nameless_is_present(&report->allocation->view, report->node->view.slot);
 }
 
-/* Nobody could be asked for its life, or its agent does not know lives. */
-static bool report_nameless_of_earlier_life(const struct report *report, uint64_t now_ms)
+/* Told late, a start may be of before this life. */
+static bool report_starts_older_application(const struct report *report,
+                                            const struct fsm_node_share *share, uint64_t now_ms)
 {
-    return report_killed_before_its_time(report, now_ms) ||
-           report_of_older_application(report, now_ms);
+    uint64_t age_ms = report->message->application_age_ms;
+
+    return report->message->kind == KIND(APPLICATION_STARTED) && age_ms != 0 &&
+           share->began_ms != 0 && now_ms < fsm_add(share->began_ms, age_ms);
+}
+
+/* Nobody could be asked for its life; or its agent does not know lives nor ages, and is believed. */
+static bool report_nameless_of_earlier_life(const struct report *report,
+                                            const struct fsm_node_share *share, uint64_t now_ms)
+{
+    return report_killed_before_its_time(report, now_ms) || report_ends_older_application(report) ||
+           report_starts_older_application(report, share, now_ms);
 }
 
 /* Ended and started again while the node was away, which then tells all of the life before: that is not about this one. Without a
@@ -330,14 +342,15 @@ static bool report_of_earlier_life(const struct fsm *fsm, const struct report *r
         report->allocation == NULL
             ? NULL
             : fsm_allocation_part(report->allocation, report->node->view.slot);
+    const struct fsm_node_share *share =
+        part == NULL ? NULL : &report->allocation->view.nodes[part->share];
 
     if (part == NULL ||
-        (report->message->life == 0
-             ? !report_nameless_of_earlier_life(report, fsm->now_ms)
-             : report->message->life >= report->allocation->view.nodes[part->share].life))
+        (report->message->life == 0 ? !report_nameless_of_earlier_life(report, share, fsm->now_ms)
+                                    : report->message->life >= share->life))
         return false;
     outcome->current = report->message->life;
-    outcome->limit = report->allocation->view.nodes[part->share].life;
+    outcome->limit = share->life;
     return true;
 }
 

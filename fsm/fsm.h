@@ -378,9 +378,9 @@ uint64_t fsm_members_index(const struct fsm *fsm);
 uint32_t fsm_allocation_slots(const struct fsm *fsm);
 const struct fsm_allocation *fsm_allocation_at(const struct fsm *fsm, uint32_t slot);
 const struct fsm_allocation *fsm_allocation_find(const struct fsm *fsm, const char *id);
-/* What had that age (0: not known) at now_ms was started before the life of the allocation's part on that node began. */
-bool fsm_started_before(const struct fsm_allocation *allocation, uint32_t node_slot,
-                        uint64_t now_ms, uint64_t age_ms);
+/* Whether an application without a life on that node can be of the allocation's present life: the state has heard of its start in that. Of the
+ * first life nobody needs to have: a job may begin before it is registered. */
+bool fsm_nameless_is_present(const struct fsm_allocation *allocation, uint32_t node_slot);
 uint32_t fsm_node_slots(const struct fsm *fsm);
 const struct fsm_node *fsm_node_at(const struct fsm *fsm, uint32_t slot);
 const struct fsm_node *fsm_node_find(const struct fsm *fsm, const char *id);

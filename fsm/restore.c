@@ -246,6 +246,7 @@ static void restore_shares(struct allocation *allocation,
         allocation->assignments[i].terminated = source->terminated;
         allocation->assignments[i].away = source->away;
         allocation->assignments[i].exited = source->exited;
+        allocation->assignments[i].nameless = source->nameless;
         allocation->assignments[i].starting = source->starting;
         allocation->starting_count += source->starting;
         allocation->terminated_count += source->terminated;

@@ -73,7 +73,7 @@ enum fsm_status fsm_scale_ask(struct fsm *fsm, struct allocation *allocation,
 struct part_known {
     uint32_t node_slot;
     uint64_t life, began_ms;
-    bool exited;
+    bool exited, nameless;
 };
 
 /* Sets keep their order mostly: the search begins behind the last one found. */
@@ -102,18 +102,20 @@ static void scale_set_shares(const struct fsm *fsm, struct allocation *allocatio
 
     for (uint32_t i = 0; i < known_count; i++)
         known[i] = (struct part_known){view->nodes[i].node_slot, view->nodes[i].life,
-                                       view->nodes[i].began_ms, allocation->assignments[i].exited};
+                                       view->nodes[i].began_ms, allocation->assignments[i].exited,
+                                       allocation->assignments[i].nameless};
     shares = fsm_allocation_set_shares(allocation, count);
     memcpy(shares, next, count * sizeof(*next));
     for (uint32_t i = 0; i < count; i++) {
         const struct part_known *part = part_find(known, known_count, &at, next[i].node_slot);
 
         shares[i].life = part != NULL ? part->life : 0;
-        shares[i].began_ms = part != NULL ? part->began_ms : 0;
+        shares[i].began_ms = part != NULL ? part->began_ms : fsm->now_ms;
+        allocation->assignments[i].nameless = part != NULL && part->nameless;
         allocation->assignments[i].exited = part != NULL && part->exited;
         allocation->exited_count += allocation->assignments[i].exited;
     }
-    fsm_allocation_begin_lives(fsm, allocation, false, fsm->now_ms);
+    fsm_allocation_begin_lives(fsm, allocation, false);
     free(known);
 }
 

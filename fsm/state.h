@@ -47,6 +47,7 @@ struct assignment {
     bool exited;     /* its application has finished: it ended by itself, with status 0 */
     bool leaving;    /* the allocation goes on without it */
     bool starting;   /* its application is to start again, and has not yet */
+    bool nameless;   /* in this life one was started last that could not be told which it is */
 };
 
 /* Sums of all that a tenant ever held. Grows at its rates like the accounts of its allocations do, so the two agree at any instant. */
@@ -397,8 +398,9 @@ const struct allocation *fsm_allocation_look(const struct fsm *fsm, uint32_t slo
 struct allocation *fsm_allocation_create(struct fsm *fsm, uint32_t slot, const char *id);
 void fsm_allocation_remove(struct fsm *fsm, struct allocation *allocation);
 struct fsm_node_share *fsm_allocation_set_shares(struct allocation *allocation, uint32_t count);
-void fsm_allocation_begin_lives(const struct fsm *fsm, struct allocation *allocation, bool all,
-                                uint64_t began_ms);
+void fsm_allocation_begin_lives(const struct fsm *fsm, struct allocation *allocation, bool all);
+/* The view's, to write. */
+struct fsm_node_share *fsm_allocation_shares(struct allocation *allocation);
 void fsm_allocation_sum_shares(struct allocation *allocation);
 void fsm_allocation_estimate(struct allocation *allocation, uint32_t old_count);
 void fsm_allocation_assign(struct fsm *fsm, struct allocation *allocation);

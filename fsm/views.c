@@ -71,15 +71,15 @@ const struct fsm_allocation *fsm_allocation_at(const struct fsm *fsm, uint32_t s
     return allocation == NULL ? NULL : &allocation->view;
 }
 
-bool fsm_started_before(const struct fsm_allocation *allocation, uint32_t node_slot,
-                        uint64_t now_ms, uint64_t age_ms)
+bool fsm_nameless_is_present(const struct fsm_allocation *allocation, uint32_t node_slot)
 {
-    uint64_t began_ms = 0;
+    const struct assignment *parts =
+        ((const struct allocation *)(const void *)allocation)->assignments;
 
-    for (uint32_t i = 0; i < allocation->node_count && age_ms != 0; i++)
+    for (uint32_t i = 0; i < allocation->node_count; i++)
         if (allocation->nodes[i].node_slot == node_slot)
-            began_ms = allocation->nodes[i].began_ms;
-    return began_ms != 0 && now_ms < fsm_add(began_ms, age_ms);
+            return allocation->nodes[i].began_ms == 0 || parts[i].nameless;
+    return false;
 }
 
 const struct fsm_allocation *fsm_allocation_find(const struct fsm *fsm, const char *id)

@@ -103,14 +103,6 @@ static void session_send(struct session *session, const Ckpt__V1__AgentUp *up)
     buf_close(&bytes);
 }
 
-/* UINT64_MAX: older than this boot. */
-static uint64_t age_ms_of(const struct agent *agent, uint64_t since_us)
-{
-    if (since_us == 0)
-        return 0;
-    return since_us == LEDGER_EARLIER_BOOT ? UINT64_MAX : (agent_now_us(agent) - since_us) / 1000;
-}
-
 /* The allocations whose application runs; the caller frees both arrays. */
 static Ckpt__V1__RunningAllocation **running_list(struct session *session,
                                                   Ckpt__V1__RunningAllocation **ret_items,
@@ -130,7 +122,6 @@ static Ckpt__V1__RunningAllocation **running_list(struct session *session,
         items[count].pid = allocation->entry.pid;
         items[count].started_at_ms = allocation->entry.started_at_ms;
         items[count].life = allocation->entry.life;
-        items[count].age_ms = age_ms_of(agent, allocation->entry.started_us);
         list[count] = &items[count];
         count++;
     }
@@ -181,6 +172,7 @@ static void send_heartbeat(struct session *session)
 
     heartbeat.load_milli = machine->load_milli(machine->context);
     heartbeat.sequence = ++session->heartbeat_sequence;
+    heartbeat.last_report_sequence = ledger_last_sequence(session->agent->ledger);
     vitals_fill(&session->vitals, &heartbeat);
     heartbeat.running = running_list(session, &items, &heartbeat.n_running);
     up.body_case = CKPT__V1__AGENT_UP__BODY_HEARTBEAT;
@@ -188,6 +180,15 @@ static void send_heartbeat(struct session *session)
     session_send(session, &up);
     free(heartbeat.running);
     free(items);
+}
+
+/* Begun milliseconds: 0 is not known. UINT64_MAX: older than this boot. */
+static uint64_t age_ms_of(const struct agent *agent, uint64_t since_us)
+{
+    if (since_us == 0)
+        return 0;
+    return since_us == LEDGER_EARLIER_BOOT ? UINT64_MAX
+                                           : (agent_now_us(agent) - since_us) / 1000 + 1;
 }
 
 static void send_report(struct session *session, const struct ledger_report *kept)

@@ -17,12 +17,13 @@ enum { DISPATCHER_RUNNING_MAX = 1024 };
 struct running_item {
     char id[ID_MAX_BYTES + 1];
     uint64_t life;   /* 0: not known */
-    uint64_t age_ms; /* when it was said; 0: not known */
-    uint64_t said_ms;
+    uint64_t report; /* as of which it runs; 0: not said */
 };
 struct running_set {
     struct running_item *items;
     size_t count, capacity;
+    uint64_t
+        report; /* the last one that was made before the agent said all that runs; 0: not said */
 };
 struct running_orphan {
     const struct fsm_allocation *allocation;
@@ -59,11 +60,10 @@ void dispatcher_sessions_changed(
 void dispatcher_sessions_end(struct dispatcher *dispatcher); /* FAILED_PRECONDITION to all */
 void dispatcher_sessions_close(struct dispatcher *dispatcher);
 
-/* Both tell whether the set changed; now_ms is replica_state_ms(). */
-bool running_take_all(struct running_set *set, uint64_t now_ms,
+/* Both tell whether the orders may be others now. `report`: running_set's. */
+bool running_take_all(struct running_set *set, uint64_t report,
                       Ckpt__V1__RunningAllocation *const *items, size_t count);
-bool running_take_report(struct running_set *set, uint64_t now_ms,
-                         const Ckpt__V1__AgentReport *report);
+bool running_take_report(struct running_set *set, const Ckpt__V1__AgentReport *report);
 void running_close(struct running_set *set);
 /* Those that must not run on the node; room for DISPATCHER_RUNNING_MAX. */
 size_t running_orphans(const struct running_set *set, const struct fsm *fsm, uint32_t node_slot,

@@ -24,9 +24,8 @@ static struct running_item *running_find(const struct running_set *set, const ch
     return NULL;
 }
 
-/* `said` has no id. */
-static void running_add(struct running_set *set, const char *allocation_id,
-                        const struct running_item *said)
+static void running_add(struct running_set *set, const char *allocation_id, uint64_t life,
+                        uint64_t report)
 {
     struct running_item *item = running_find(set, allocation_id);
 
@@ -38,9 +37,10 @@ static void running_add(struct running_set *set, const char *allocation_id,
             set->items = check_realloc(set->items, set->capacity, sizeof(*set->items));
         }
         item = &set->items[set->count++];
+        snprintf(item->id, sizeof(item->id), "%s", allocation_id);
     }
-    *item = *said;
-    snprintf(item->id, sizeof(item->id), "%s", allocation_id);
+    item->life = life;
+    item->report = report;
 }
 
 static bool running_drop(struct running_set *set, const char *allocation_id)
@@ -53,48 +53,48 @@ static bool running_drop(struct running_set *set, const char *allocation_id)
     return true;
 }
 
+/* One without a life may be found to be an older one without another word: by a report that was applied meanwhile. */
 static bool running_same(const struct running_set *a, const struct running_set *b)
 {
     for (size_t i = 0; i < a->count; i++) {
         const struct running_item *other = running_find(b, a->items[i].id);
 
         if (other == NULL || other->life != a->items[i].life ||
-            (other->age_ms == 0) != (a->items[i].age_ms == 0))
+            (other->life == 0 && a->items[i].report != 0))
             return false;
     }
     return a->count == b->count;
 }
 
-bool running_take_all(struct running_set *set, uint64_t now_ms,
+bool running_take_all(struct running_set *set, uint64_t report,
                       Ckpt__V1__RunningAllocation *const *items, size_t count)
 {
-    struct running_set fresh = {0};
+    struct running_set fresh = {.report = report};
     bool changed;
 
     for (size_t i = 0; i < count; i++)
-        running_add(&fresh, items[i]->allocation_id,
-                    &(struct running_item){
-                        .life = items[i]->life, .age_ms = items[i]->age_ms, .said_ms = now_ms});
+        running_add(&fresh, items[i]->allocation_id, items[i]->life, report);
     changed = !running_same(&fresh, set);
     running_close(set);
     *set = fresh;
     return changed;
 }
 
-bool running_take_report(struct running_set *set, uint64_t now_ms,
-                         const Ckpt__V1__AgentReport *report)
+/* What an agent repeats from before it said what runs is no news of that. */
+bool running_take_report(struct running_set *set, const Ckpt__V1__AgentReport *report)
 {
+    bool news = report->sequence > set->report;
+
     switch (report->kind) {
     case CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED:
-        running_add(set, report->allocation_id,
-                    &(struct running_item){.life = report->life,
-                                           .age_ms = report->application_age_ms,
-                                           .said_ms = now_ms});
+        if (news)
+            running_add(set, report->allocation_id, report->life,
+                        report->application_age_ms == 0 ? 0 : report->sequence);
         return true; /* orders from before its start are not obeyed */
     case CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED:
     case CKPT__V1__REPORT_KIND__REPORT_KIND_TERMINATED:
     case CKPT__V1__REPORT_KIND__REPORT_KIND_WALLTIME_KILLED:
-        return running_drop(set, report->allocation_id);
+        return news && running_drop(set, report->allocation_id);
     default: /* about checkpoints */
         return false;
     }
@@ -133,8 +133,9 @@ size_t running_orphans(const struct running_set *set, const struct fsm *fsm, uin
                 allocation, life_make(summary.epoch, summary.command_count)};
         else if (item->life != 0 && item->life < lives[j])
             ret_orphans[count++] = (struct running_orphan){allocation, item->life};
-        else if (item->life == 0 &&
-                 fsm_started_before(allocation, node_slot, item->said_ms, item->age_ms))
+        else if (item->life == 0 && item->report != 0 &&
+                 item->report <= fsm_node_at(fsm, node_slot)->last_report_sequence &&
+                 !fsm_nameless_is_present(allocation, node_slot))
             ret_orphans[count++] = (struct running_orphan){allocation, lives[j] - 1};
     }
     return count;

@@ -56,11 +56,6 @@ static const struct fsm *session_fsm(const struct session *session)
     return replica_fsm(session->dispatcher->broker->replica);
 }
 
-static uint64_t session_now_ms(const struct session *session)
-{
-    return replica_state_ms(session->dispatcher->broker->replica);
-}
-
 /* ---- ending ----------------------------------------------------------------------------------------------------------- */
 
 static void session_release(struct session *session)
@@ -352,7 +347,8 @@ static void take_hello(struct session *session, const Ckpt__V1__AgentHello *hell
     snprintf(session->node_id, sizeof(session->node_id), "%s", hello->node_id);
     snprintf(session->boot_id, sizeof(session->boot_id), "%s", hello->boot_id);
     snprintf(session->version, sizeof(session->version), "%s", hello->version);
-    running_take_all(&session->running, session_now_ms(session), hello->running, hello->n_running);
+    running_take_all(&session->running, hello->last_report_sequence, hello->running,
+                     hello->n_running);
     node = fsm_node_find(session_fsm(session), session->node_id);
     note_hello(session, node);
     if (node != NULL && strcmp(node->boot_id, session->boot_id) == 0 &&
@@ -435,8 +431,7 @@ static void take_report(struct session *session, Ckpt__V1__AgentReport *report)
         session_send_ack(session); /* a repetition of what is committed */
         return;
     }
-    if (running_take_report(&session->running, session_now_ms(session), report) &&
-        session->slot != SLOT_NONE)
+    if (running_take_report(&session->running, report) && session->slot != SLOT_NONE)
         session_send_orders(session);
     if (session->pending >= DISPATCHER_REPORTS_MAX) {
         session_finish(session, RPC_RESOURCE_EXHAUSTED,
@@ -452,7 +447,7 @@ static void take_heartbeat(struct session *session, const Ckpt__V1__AgentHeartbe
     if (session->slot == SLOT_NONE)
         return;
     nodes_heard(session->dispatcher->nodes, session->slot, heartbeat);
-    if (running_take_all(&session->running, session_now_ms(session), heartbeat->running,
+    if (running_take_all(&session->running, heartbeat->last_report_sequence, heartbeat->running,
                          heartbeat->n_running))
         session_send_orders(session);
 }

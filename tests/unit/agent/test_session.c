@@ -1,4 +1,4 @@
-/* What an agent tells the leader on its stream: how old what runs is, and what it reports (I30). */
+/* What an agent tells the leader on its stream: as of which report, and how old what it reports is (I30). */
 #include "src/agent/allocation.h"
 #include "src/agent/session.h"
 #include "src/rpc/server.h"
@@ -16,6 +16,7 @@ static struct agent agent;
 static struct rpc_server *broker;
 static Ckpt__V1__AgentUp *hello, *reports[REPORTS_MAX];
 static size_t report_count;
+static uint64_t beat_report; /* as of which the last heartbeat was */
 
 static void welcome(struct rpc_call *call)
 {
@@ -44,6 +45,8 @@ static void take_up(struct rpc_call *call, void *data, const uint8_t *bytes, siz
     } else if (up->body_case == CKPT__V1__AGENT_UP__BODY_REPORT && report_count < REPORTS_MAX) {
         reports[report_count++] = up;
     } else {
+        if (up->body_case == CKPT__V1__AGENT_UP__BODY_HEARTBEAT)
+            beat_report = up->heartbeat->last_report_sequence;
         ckpt__v1__agent_up__free_unpacked(up, NULL);
     }
 }
@@ -58,6 +61,7 @@ static int set_up(void **state)
     (void)state;
     hello = NULL;
     report_count = 0;
+    beat_report = 0;
     if (uv_loop_init(&loop) != 0)
         return -1;
     broker = rpc_server_new(&loop, NULL);
@@ -115,30 +119,6 @@ static void assert_ago(uint64_t age_ms)
     assert_in_range(age_ms, AGO_MS, AGO_MS + WAIT_US / 1000);
 }
 
-static void runs(const char *id, uint64_t started_us)
-{
-    struct allocation *job = agent_get(&agent, id);
-
-    job->entry.started_us = started_us;
-    job->process.state = PROCESS_RUNNING;
-}
-
-static void what_runs_is_told_with_its_age(void **state)
-{
-    Ckpt__V1__RunningAllocation **running;
-
-    (void)state;
-    runs("job", ago_us());
-    runs("adopted", 0);
-    runs("rebooted", LEDGER_EARLIER_BOOT);
-    talk(0);
-    assert_int_equal(hello->hello->n_running, 3);
-    running = hello->hello->running;
-    assert_ago(running[0]->age_ms);
-    assert_uint_equal(running[1]->age_ms, 0);
-    assert_uint_equal(running[2]->age_ms, UINT64_MAX);
-}
-
 static void keep(Ckpt__V1__ReportKind kind, uint64_t checkpoint_id, uint64_t since_us)
 {
     Ckpt__V1__AgentReport report = CKPT__V1__AGENT_REPORT__INIT;
@@ -165,6 +145,8 @@ static void what_is_reported_is_told_with_its_age(void **state)
     keep(KIND(STARTED), 1, ago_us());
     keep(KIND(STARTED), 1, LEDGER_EARLIER_BOOT);
     talk(5);
+    assert_uint_equal(hello->hello->last_report_sequence, 5);
+    assert_uint_equal(beat_report, 5);
     assert_ago(reports[0]->report->application_age_ms);
     assert_uint_equal(reports[1]->report->application_age_ms, UINT64_MAX);
     assert_uint_equal(reports[2]->report->application_age_ms, 0);
@@ -180,7 +162,6 @@ static void what_is_reported_is_told_with_its_age(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        SESSION_TEST(what_runs_is_told_with_its_age),
         SESSION_TEST(what_is_reported_is_told_with_its_age),
     };
 

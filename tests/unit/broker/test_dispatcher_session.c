@@ -491,99 +491,106 @@ static void restart_job(struct stand *stand)
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
     Ckpt__V1__EndAllocationRequest end = CKPT__V1__END_ALLOCATION_REQUEST__INIT;
     Ckpt__V1__RestartAllocationRequest restart = CKPT__V1__RESTART_ALLOCATION_REQUEST__INIT;
+    static unsigned number;
+    char end_id[16], restart_id[16];
 
-    end.request_id = command.request_id = (char[]){"end"};
+    snprintf(end_id, sizeof(end_id), "end-%u", ++number);
+    snprintf(restart_id, sizeof(restart_id), "restart-%u", number);
+    end.request_id = command.request_id = end_id;
     end.allocation_id = restart.allocation_id = (char[]){"job"};
     end.failed = true;
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_END_ALLOCATION;
     command.end_allocation = &end;
     assert_int_equal(fake_do(stand->fake, &command).status, FSM_OK);
-    restart.request_id = command.request_id = (char[]){"restart"};
+    restart.request_id = command.request_id = restart_id;
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_RESTART_ALLOCATION;
     command.restart_allocation = &restart;
     assert_int_equal(fake_do(stand->fake, &command).status, FSM_OK);
 }
 
-/* Nobody could be asked for its life when it was started. */
-static void what_was_started_before_a_restart_is_ordered_to_end(void **state)
+static void say_what_runs(struct stand *stand, uint64_t last_report_sequence)
 {
-    struct stand *stand = *state;
+    static uint64_t beats = 1000;
     struct agent *agent = &stand->agents[0];
     Ckpt__V1__RunningAllocation item = CKPT__V1__RUNNING_ALLOCATION__INIT;
     Ckpt__V1__RunningAllocation *running[] = {&item};
     Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
     Ckpt__V1__AgentHeartbeat beat = CKPT__V1__AGENT_HEARTBEAT__INIT;
-    Ckpt__V1__AgentReport started = CKPT__V1__AGENT_REPORT__INIT;
-    const struct fsm_allocation *job;
+    size_t before = agent->count;
 
-    fake_serve(stand->fake);
-    assert_int_equal(fake_register(stand->fake, "job", 1, 1, NULL).status, FSM_OK);
-    restart_job(stand);
-    fake_advance_ms(stand->fake, 5000);
-    job = fsm_allocation_find(replica_fsm(stand->fake->broker.replica), "job");
-    connect_agent(stand, agent, "node-1");
-    item.allocation_id = started.allocation_id = (char[]){"job"};
-    beat.sequence = 1;
+    item.allocation_id = (char[]){"job"};
+    beat.sequence = beats++;
+    beat.last_report_sequence = last_report_sequence;
     beat.n_running = 1;
     beat.running = running;
     up.body_case = CKPT__V1__AGENT_UP__BODY_HEARTBEAT;
     up.heartbeat = &beat;
     send_up(agent, &up);
-    beat.sequence = 2;
-    item.age_ms = 5001; /* known only now */
-    send_up(agent, &up);
-    await(stand, orders(agent)->n_orders == 1);
-    assert_int_equal(orders(agent)->orders[0]->kind, CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE);
-    assert_uint_equal(orders(agent)->orders[0]->life,
-                      job->nodes[0].life - 1); /* not what was restarted */
-    started.sequence = 1;
-    started.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED;
-    started.application_age_ms = 5000;
-    report(agent, &started);
-    await(stand, orders(agent)->n_orders == 0);
+    await(stand, agent->count > before); /* orders, each time */
 }
 
-/* Restarted, and 5000 ms later its node comes back and says what runs. */
-static size_t orders_for_what_runs(struct stand *stand, uint64_t life, uint64_t age_ms)
+static void report_aged(struct stand *stand, uint64_t sequence, Ckpt__V1__ReportKind kind,
+                        uint64_t age_ms)
 {
     struct agent *agent = &stand->agents[0];
-    Ckpt__V1__RunningAllocation item = CKPT__V1__RUNNING_ALLOCATION__INIT;
-    Ckpt__V1__RunningAllocation *running[] = {&item};
-    Ckpt__V1__AgentUp up = CKPT__V1__AGENT_UP__INIT;
-    Ckpt__V1__AgentHello hello = CKPT__V1__AGENT_HELLO__INIT;
-    size_t before = agent->count;
+    Ckpt__V1__AgentReport message = CKPT__V1__AGENT_REPORT__INIT;
 
-    item.allocation_id = (char[]){"job"};
-    item.life = life;
-    item.age_ms = age_ms;
-    hello.node_id = (char[]){"node-1"};
-    hello.boot_id = (char[]){"boot-1"};
-    hello.version = (char[]){"0.1.0"};
-    hello.n_running = 1;
-    hello.running = running;
-    up.body_case = CKPT__V1__AGENT_UP__BODY_HELLO;
-    up.hello = &hello;
-    open_stream(agent);
-    send_up(agent, &up);
-    await(stand, agent->count >= before + 2);
-    return orders(agent)->n_orders;
+    message.sequence = sequence;
+    message.kind = kind;
+    message.allocation_id = (char[]){"job"};
+    message.application_age_ms = age_ms;
+    report(agent, &message);
+    await(stand, acknowledged(agent) == sequence);
 }
 
-static void only_what_has_no_life_is_told_by_its_age(void **state)
+static const struct fsm_allocation *restarted_job(struct stand *stand)
 {
-    struct stand *stand = *state;
-    const struct fsm_allocation *job;
-
     fake_serve(stand->fake);
     assert_int_equal(fake_register(stand->fake, "job", 1, 1, NULL).status, FSM_OK);
     restart_job(stand);
     fake_advance_ms(stand->fake, 5000);
-    job = fsm_allocation_find(replica_fsm(stand->fake->broker.replica), "job");
-    connect_agent(stand, &stand->agents[0], "node-1");      /* or a hello is not of this boot */
-    assert_int_equal(orders_for_what_runs(stand, 0, 0), 0); /* its age is not known */
-    assert_int_equal(orders_for_what_runs(stand, 0, 5000), 0);
-    assert_int_equal(orders_for_what_runs(stand, 0, 5001), 1);
-    assert_int_equal(orders_for_what_runs(stand, job->nodes[0].life, 5001), 0);
+    connect_agent(stand, &stand->agents[0], "node-1");
+    return fsm_allocation_find(replica_fsm(stand->fake->broker.replica), "job");
+}
+
+/* Nobody could be asked for its life when it was started; of its start in this life the state would have heard. */
+static void what_was_started_before_a_restart_is_ordered_to_end(void **state)
+{
+    struct stand *stand = *state;
+    struct agent *agent = &stand->agents[0];
+    const struct fsm_allocation *job = restarted_job(stand);
+
+    say_what_runs(stand, 0); /* by an agent that does not say as of when */
+    assert_uint_equal(orders(agent)->n_orders, 0);
+    say_what_runs(stand, 1); /* what it has reported before is not known yet */
+    assert_uint_equal(orders(agent)->n_orders, 0);
+    report_aged(stand, 1, CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED, 5001);
+    say_what_runs(stand, 1);
+    assert_uint_equal(orders(agent)->n_orders, 1);
+    assert_int_equal(orders(agent)->orders[0]->kind, CKPT__V1__ORDER_KIND__ORDER_KIND_TERMINATE);
+    assert_uint_equal(orders(agent)->orders[0]->life,
+                      job->nodes[0].life - 1); /* not what was restarted */
+}
+
+/* It began and ended before the restart; the agent repeats that after it has said what runs now. */
+static void what_an_agent_repeats_ends_nothing_that_runs(void **state)
+{
+    struct stand *stand = *state;
+    struct agent *agent = &stand->agents[0];
+
+    restarted_job(stand);
+    say_what_runs(stand, 3);
+    report_aged(stand, 1, CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED, 6000);
+    assert_uint_equal(orders(agent)->n_orders, 0);
+    report_aged(stand, 2, CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED, 6000);
+    report_aged(stand, 3, CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED, 1000);
+    assert_uint_equal(orders(agent)->n_orders, 0);
+    fake_advance_ms(stand->fake, 5000);
+    say_what_runs(stand, 3);
+    assert_uint_equal(orders(agent)->n_orders, 0);
+    restart_job(stand); /* now it is of a life before */
+    say_what_runs(stand, 3);
+    assert_uint_equal(orders(agent)->n_orders, 1);
 }
 
 static void wrong_first_messages_and_garbage_are_refused(void **state)
@@ -647,7 +654,7 @@ int main(void)
         TEST(what_runs_without_an_allocation_is_ordered_to_end),
         TEST(what_runs_of_an_earlier_life_is_ordered_to_end),
         TEST(what_was_started_before_a_restart_is_ordered_to_end),
-        TEST(only_what_has_no_life_is_told_by_its_age),
+        TEST(what_an_agent_repeats_ends_nothing_that_runs),
         TEST(wrong_first_messages_and_garbage_are_refused),
         TEST(a_stream_ends_when_its_report_cannot_be_proposed),
     };

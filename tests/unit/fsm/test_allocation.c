@@ -556,60 +556,6 @@ static void what_is_of_an_earlier_life_changes_nothing(void **unused)
     script_close(&script);
 }
 
-/* Nobody could be asked for the life of what began and ended before the restart, of which its node tells only now (simulator, seed
- * 614009682). */
-static void what_was_started_before_a_restart_is_of_an_earlier_life(void **unused)
-{
-    struct script script;
-    struct fsm_summary summary;
-
-    (void)unused;
-    script_start(&script);
-    expect_ok(&script, "register j1 nodes=n1 requeue=always walltime=5000");
-    expect_ok(&script, "end j1 failed");
-    expect_ok(&script, "after 1000");
-    expect_ok(&script, "restart j1");
-    expect_ok(&script, "after 6000");
-    expect_ok(
-        &script,
-        "tick"); /* the walltime of this life is over, what is late is of the one before all the same */
-    expect_status(&script, EARLIER_LIFE, "report n1 application_started j1 old=6001");
-    expect_status(&script, EARLIER_LIFE, "report n1 application_exited j1 old=6001");
-    expect_status(&script, EARLIER_LIFE, "report n1 walltime_killed j1 old=6001");
-    expect_status(&script, EARLIER_LIFE,
-                  "report n1 application_exited j1 old=18446744073709551615");
-    fsm_get_summary(script.fsm, &summary);
-    assert_int_equal(summary.earlier_life_reports, 4);
-    expect_job(&script, "j1", RUNNING);
-    expect_ok(&script,
-              "report n1 application_started j1 old=6000"); /* in the millisecond of the restart */
-    expect_ok(&script, "report n1 application_exited j1 old=6000");
-    expect_job(&script, "j1", COMPLETED);
-    script_close(&script);
-}
-
-/* A job may begin before it is registered: what is told of that is told of this life. And that an order is carried out is told of the order. */
-static void what_was_started_before_its_registration_is_of_this_life(void **unused)
-{
-    struct script script;
-
-    (void)unused;
-    script_start(&script);
-    expect_ok(&script, "register j1 nodes=n1");
-    expect_ok(&script, "report n1 application_started j1 old=60000");
-    expect_ok(&script, "report n1 application_exited j1 old=60000");
-    expect_job(&script, "j1", COMPLETED);
-    expect_ok(&script, "register j2 nodes=n1 requeue=always");
-    expect_ok(&script, "end j2 failed");
-    expect_ok(&script, "restart j2");
-    expect_ok(&script, "request j2 after=stop");
-    expect_ok(&script, "grant 1-1");
-    expect_ok(&script, "report n1 shard_verified j2 ckpt=1-1");
-    expect_ok(&script, "report n1 terminated j2 old=60000");
-    expect_job(&script, "j2", SUSPENDED);
-    script_close(&script);
-}
-
 /* I30: the scheduler had said that it was over. Its node has come up anew since, and counts as empty; nobody is let in beside it. */
 static void what_an_earlier_life_left_running_is_ended_before_its_node_is_given_back(void **unused)
 {
@@ -785,8 +731,6 @@ int main(void)
         cmocka_unit_test(what_finished_before_it_was_given_up_has_completed),
         cmocka_unit_test(the_late_end_of_the_life_before_does_not_end_the_new_one),
         cmocka_unit_test(what_is_of_an_earlier_life_changes_nothing),
-        cmocka_unit_test(what_was_started_before_a_restart_is_of_an_earlier_life),
-        cmocka_unit_test(what_was_started_before_its_registration_is_of_this_life),
         cmocka_unit_test(what_an_earlier_life_left_running_is_ended_before_its_node_is_given_back),
         cmocka_unit_test(a_life_begins_after_what_was_before_in_its_own_entry),
         cmocka_unit_test(a_report_without_a_life_or_of_a_later_one_counts),

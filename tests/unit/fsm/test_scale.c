@@ -468,10 +468,12 @@ static void a_node_that_stays_keeps_when_its_life_began(void **unused)
     expect_ok(&script, "update j1 nodes=n1 force");
     expect_ok(&script, "after 1000");
     expect_ok(&script, "tick");
-    expect_status(&script, EARLIER_LIFE, "report n1 application_exited j1 status=9 old=2001");
-    expect_job(&script, "j1", RUNNING);
+    expect_status(&script, EARLIER_LIFE, "report n1 application_started j1 old=2001");
+    expect_ok(&script, "report n1 application_started j1 old=2000");
+    expect_ok(&script, "update j1 nodes=n1,n3 force");
+    script_restore(&script);
     expect_ok(&script, "report n1 application_exited j1 status=9 old=2000");
-    expect_job(&script, "j1", REQUEUED);
+    assert_true(fsm_allocation_find(script.fsm, "j1")->terminating);
     script_close(&script);
 }
 
