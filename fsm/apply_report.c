@@ -315,14 +315,15 @@ static bool report_ends_older_application(const struct report *report)
            !fsm_nameless_is_present(&report->allocation->view, report->node->view.slot);
 }
 
-/* Told late, a start may be of before this life. */
+/* Told late, a start may be of before this life. Not when its agent had heard before from a leader that knew of this life: clocks may err. */
 static bool report_starts_older_application(const struct report *report,
                                             const struct fsm_node_share *share, uint64_t now_ms)
 {
     uint64_t age_ms = report->message->application_age_ms;
 
-    return report->message->kind == KIND(APPLICATION_STARTED) && age_ms != 0 &&
-           share->began_ms != 0 && now_ms < fsm_add(share->began_ms, age_ms);
+    return report->message->kind == KIND(APPLICATION_STARTED) &&
+           report->message->known_life < share->life && age_ms != 0 && share->began_ms != 0 &&
+           now_ms < fsm_add(share->began_ms, age_ms);
 }
 
 /* Nobody could be asked for its life; or its agent does not know lives nor ages, and is believed. */

@@ -168,6 +168,9 @@ static void report_finish(struct agent *agent, Ckpt__V1__AgentReport *report)
     char id[CHECKPOINT_ID_TEXT_BYTES], life[CHECKPOINT_ID_TEXT_BYTES];
 
     report->at_ms = agent->clock.wall_ms(agent->clock.context);
+    if (report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED &&
+        report->life == 0 && agent->orders != NULL)
+        report->known_life = agent->orders->lives_until;
     report->sequence = ledger_last_sequence(agent->ledger) + 1;
     log_info(
         "report",

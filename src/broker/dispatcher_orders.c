@@ -167,6 +167,7 @@ void dispatcher_pack_orders(const struct dispatcher *dispatcher, uint32_t node_s
     set.orders = messages.order_pointers;
     set.n_deadlines = messages.deadline_count;
     set.deadlines = messages.deadline_pointers;
+    set.lives_until = life_make(summary.epoch, summary.command_count);
     down.body_case = CKPT__V1__AGENT_DOWN__BODY_ORDERS;
     down.orders = &set;
     buf_clear(ret_bytes);

@@ -65,6 +65,52 @@ static void an_application_is_as_old_as_its_start(void **state)
     assert_uint_equal(ledger_report_after(agent.ledger, 0)->since_us, still_now_us);
 }
 
+static void expect_known_life(uint64_t life, uint64_t known_life)
+{
+    struct allocation *job = agent_get(&agent, "job");
+    const struct ledger_report *bytes;
+    Ckpt__V1__AgentReport *report;
+
+    job->entry.life = life;
+    process_attached(job, &(struct process_identity){.pid = 4711, .start_ticks = 99}, 0, true);
+    bytes = ledger_report_after(agent.ledger, 0);
+    report = ckpt__v1__agent_report__unpack(NULL, bytes->length, bytes->bytes);
+    assert_non_null(report);
+    assert_uint_equal(report->known_life, known_life);
+    ckpt__v1__agent_report__free_unpacked(report, NULL);
+}
+
+static void take_set(uint64_t lives_until)
+{
+    Ckpt__V1__OrderSet set = CKPT__V1__ORDER_SET__INIT;
+    uint8_t bytes[64];
+
+    set.lives_until = lives_until;
+    agent_take_orders(
+        &agent, ckpt__v1__order_set__unpack(NULL, ckpt__v1__order_set__pack(&set, bytes), bytes));
+}
+
+/* What the last leader knew of had begun before. */
+static void a_start_without_a_life_is_told_with_the_lives_that_were_known(void **state)
+{
+    (void)state;
+    take_set(LIFE);
+    expect_known_life(0, LIFE);
+}
+
+static void a_start_before_any_set_knows_of_no_life(void **state)
+{
+    (void)state;
+    expect_known_life(0, 0);
+}
+
+static void a_start_with_a_life_needs_no_other(void **state)
+{
+    (void)state;
+    take_set(LIFE);
+    expect_known_life(LIFE, 0);
+}
+
 #define REPORT_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, still_agent_close)
 
 int main(void)
@@ -75,6 +121,9 @@ int main(void)
         REPORT_TEST(a_checkpoint_is_as_old_as_its_request),
         REPORT_TEST(nor_is_one_without_a_life_older),
         REPORT_TEST(an_application_is_as_old_as_its_start),
+        REPORT_TEST(a_start_without_a_life_is_told_with_the_lives_that_were_known),
+        REPORT_TEST(a_start_before_any_set_knows_of_no_life),
+        REPORT_TEST(a_start_with_a_life_needs_no_other),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -465,6 +465,7 @@ static void what_runs_of_an_earlier_life_is_ordered_to_end(void **state)
     assert_true(life_epoch(life) == 1);
     connect_agent(stand, agent, "node-1");
     assert_uint_equal(orders(agent)->deadlines[0]->life, life);
+    assert_true(orders(agent)->lives_until >= life && life_epoch(orders(agent)->lives_until) == 1);
     item.allocation_id = (char[]){"job"};
     beat.n_running = 1;
     beat.running = running;

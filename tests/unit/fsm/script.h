@@ -1,10 +1,9 @@
 /* Drives a state machine with lines of text: used by unit tests, golden scenarios, fuzz seeds and the property test.
  *
- * Flow     script_run(script, "register j1 nodes=n1,n2 gpus=8") builds the command, packs it into an entry of its own, applies it, and
- *          verifies all invariants. What happened can be printed: the outcome and the events since the last line.
+ * Flow     script_run(script, "register j1 nodes=n1,n2 gpus=8") applies the command in an entry of its own, and verifies all invariants.
+ *          What happened can be printed: the outcome and the events since the last line.
  * Shapes   words are "name", "key=value" or a bare flag. `at MS` sets the leader's clock. Request ids are made up unless id=...
- * Errors   a line that is not understood, or a violated invariant, stops the program with the line.
- */
+ * Errors   a line that is not understood, or a violated invariant, stops the program with the line. */
 #ifndef CKPT_TESTS_FSM_SCRIPT_H
 #define CKPT_TESTS_FSM_SCRIPT_H
 
@@ -489,7 +488,7 @@ static inline enum fsm_status script_grant(struct script *script, Ckpt__Log__V1_
     return script_apply(script, command);
 }
 
-/* report n1 started j1 ckpt=1-1 attempt=1 [seq=N] size= age= write= stall= deferral= status= restored= restart reason= life=1-3 old= */
+/* report n1 started j1 ckpt=1-1 attempt=1 [seq=N] size= age= write= stall= deferral= status= restored= restart reason= life=1-3 old= known=1-3 */
 static inline enum fsm_status script_report(struct script *script, Ckpt__Log__V1__Command *command)
 {
     Ckpt__Log__V1__NodeReport message = CKPT__LOG__V1__NODE_REPORT__INIT;
@@ -518,6 +517,7 @@ static inline enum fsm_status script_report(struct script *script, Ckpt__Log__V1
     report.will_restart = script_flag(script, "restart");
     report.life = script_checkpoint(script, script_value(script, "life", "")); /* epoch-index */
     report.application_age_ms = script_number(script, "old", 0);
+    report.known_life = script_checkpoint(script, script_value(script, "known", ""));
     SCRIPT_BODY(NODE_REPORT, node_report, &message);
     return script_apply(script, command);
 }

@@ -41,6 +41,29 @@ static void what_was_started_before_a_restart_is_of_an_earlier_life(void **unuse
     script_close(&script);
 }
 
+/* Whatever its age is by clocks that lag: its agent had heard from a leader that knew of the life. */
+static void what_was_started_after_its_agent_heard_of_its_life_is_of_that(void **unused)
+{
+    struct script script;
+    char known[CHECKPOINT_ID_TEXT_BYTES];
+    uint64_t life;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1 requeue=always");
+    expect_ok(&script, "end j1 failed");
+    expect_ok(&script, "restart j1");
+    life = fsm_allocation_find(script.fsm, "j1")->nodes[0].life;
+    checkpoint_id_format(life - 1, known);
+    expect_status(&script, EARLIER_LIFE, "report n1 application_started j1 old=5000 known=%s",
+                  known);
+    checkpoint_id_format(life, known);
+    expect_ok(&script, "report n1 application_started j1 old=5000 known=%s", known);
+    expect_ok(&script, "report n1 application_exited j1 old=6000");
+    expect_job(&script, "j1", COMPLETED);
+    script_close(&script);
+}
+
 /* A job may begin before it is registered: what is told of that is told of this life. And that an order is carried out is told of the order. */
 static void what_was_started_before_its_registration_is_of_this_life(void **unused)
 {
@@ -67,6 +90,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_started_before_a_restart_is_of_an_earlier_life),
+        cmocka_unit_test(what_was_started_after_its_agent_heard_of_its_life_is_of_that),
         cmocka_unit_test(what_was_started_before_its_registration_is_of_this_life),
     };
 
