@@ -361,6 +361,10 @@ static void check_ordered(struct agent_checks *checks, struct agent_machine *mac
         world_violation(checks->world, "I39",
                         "%s, life %" PRIx64 ", is ended on %s for reason %d, and no order said so",
                         entry->allocation_id, entry->life, machine->name, (int)entry->end_reason);
+    if (entry->end_reason == CKPT__V1__REASON__REASON_ALLOCATION_ENDED && rank->living != NULL &&
+        application_part_life(rank->living) == 0)
+        ends_nameless(checks->world, agent_of(machine), entry->allocation_id,
+                      rank->group_start_ticks, allocation->process.stop_life);
 }
 
 static void check_terminated(struct agent_checks *checks, struct agent_machine *machine,
@@ -519,6 +523,12 @@ static void check_report(struct agent_checks *checks, const struct agent_machine
     if (report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED &&
         report->exit_status == 0 && job_find(checks->world, report->allocation_id) != NULL)
         job_find(checks->world, report->allocation_id)->finished_us = sim_now_us(machine->sim);
+    if (report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED &&
+        report->exit_status == 0 && report->will_restart == 0 && report->life == 0)
+        ends_nameless_exit(
+            checks->world, agent_of(machine), report->allocation_id,
+            rank_of(checks, agent_of(machine), report->allocation_id)->group_start_ticks,
+            kept->sequence);
     over = report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_TERMINATED ||
            report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_WALLTIME_KILLED ||
            report->kind == CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED;

@@ -154,7 +154,8 @@ static void restarted(void *data, int status, const char *text, const ProtobufCM
         return;
     history_answered(jobs->world, question.known, mutation->index, true, "RestartAllocation");
     jobs->jobs[question.job].finished = 0;
-    launch(jobs, question.job, shipping_ranks(jobs, question.job), AGENT_JOBS_ANEW);
+    launch(jobs, question.job, shipping_ranks(jobs, question.job),
+           sim_chance(jobs->world->sim, 2) ? AGENT_JOBS_ANEW : AGENT_JOBS_ANEW_FROM_SCRATCH);
 }
 
 static void restart(struct agent_jobs *jobs, unsigned job)
