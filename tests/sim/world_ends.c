@@ -244,6 +244,13 @@ void world_ordered(struct world *world, unsigned agent, const Ckpt__V1__OrderSet
     }
 }
 
+bool ends_wanted(const struct world *world, unsigned job, unsigned agent)
+{
+    const struct wants *wants = &world->ends->wants[job][agent];
+
+    return wants->count > 0 && wants->items[wants->count - 1].ends;
+}
+
 /* It was started after that life began. An agent that nobody could tell the life of says how long ago it was, and the state's clock is
  * what that is compared with: when a leader's is set back, or was ahead, that stands still for a while. */
 static bool began_in(const struct want *want, uint64_t started_us)
@@ -295,7 +302,7 @@ static void nameless_exit_check(struct world *world, const struct fsm *fsm, unsi
     const struct wants *wants = &world->ends->wants[exited->job][agent];
     const struct want *want = wants->count == 0 ? NULL : &wants->items[wants->count - 1];
 
-    if (exited->sequence == 0 || node == NULL || node->last_report_sequence < exited->sequence)
+    if (node == NULL || node->last_report_sequence < exited->sequence)
         return;
     if (allocation != NULL && runs(allocation) && allocation->node_count == 1 && want != NULL &&
         want->life != 0 && began_in(want, exited->started_us))
@@ -383,5 +390,6 @@ void ends_applied(struct world *world, const struct fsm *fsm, uint64_t index)
     }
     for (unsigned agent = 0; agent < world->options.shipping_agents; agent++)
         for (unsigned i = 0; i < NAMELESS_EXITS; i++)
-            nameless_exit_check(world, fsm, agent, &world->ends->exits[agent][i]);
+            if (world->ends->exits[agent][i].sequence != 0)
+                nameless_exit_check(world, fsm, agent, &world->ends->exits[agent][i]);
 }

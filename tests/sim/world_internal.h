@@ -435,6 +435,8 @@ bool ends_walltime(const struct world *world, unsigned job, unsigned agent, uint
 /* False: that part never had this walltime. */
 bool ends_has_had(const struct world *world, unsigned job, unsigned agent, uint64_t life,
                   uint64_t walltime_ms, uint64_t *ret_end_ms);
+/* As of the last entry nothing of the job may run on, or it is told to end. */
+bool ends_wanted(const struct world *world, unsigned job, unsigned agent);
 /* What was started without a life at that time, on the simulator's clock, is ended as one of this life, or an earlier one. */
 void ends_nameless(struct world *world, unsigned agent, const char *allocation_id,
                    uint64_t started_us, uint64_t life);

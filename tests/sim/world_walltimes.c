@@ -198,8 +198,8 @@ void walltimes_kept(struct world *world, const struct agent_machine *machine,
         wall_ms(world) + left_ms + drifted_ms(world) + SLACK_MS < end_ms)
         world_violation(world, "I33", "%s is to end on %s %" PRIu64 " ms before its walltime",
                         job->id, machine->name, end_ms - wall_ms(world) - left_ms);
-    /* Where a clock was set forward, the record of a job that ended may be gone before the agent has heard so: nobody tells it more. */
-    if (world->counts.clock_steps > 0 && state_checks_gone(world, (unsigned)(job - world->jobs)) &&
+    /* Where a clock was set forward, a job has ended before its agent, which may be away, has heard so; its record may be gone by then. */
+    if (world->counts.clock_steps > 0 && ends_wanted(world, (unsigned)(job - world->jobs), agent) &&
         (machine->agent.orders == NULL ||
          deadline_of(machine->agent.orders, entry->allocation_id) == NULL))
         return;
