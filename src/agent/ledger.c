@@ -328,21 +328,25 @@ static void apply_entry(struct ledger *ledger, struct reader *reader)
         kept_put(ledger, &entry);
 }
 
-static void apply_lives(struct ledger *ledger, uint8_t tag, struct reader *reader)
+/* Of which the item is, by its first field; NULL with the reader failed: there is none. */
+static struct kept_entry *entry_named(struct ledger *ledger, struct reader *reader)
 {
     char id[ID_MAX_BYTES + 1];
     struct kept_entry *kept;
-    uint64_t life, ended_life;
 
     get_text(reader, id, sizeof(id));
-    life = get_number(reader);
-    ended_life = get_number(reader);
-    kept = kept_find(ledger, id);
-    if (reader->failed || kept == NULL) {
-        reader->failed = true;
-        return;
-    }
-    if (tag == ITEM_START_STATE)
+    kept = reader->failed ? NULL : kept_find(ledger, id);
+    reader->failed = kept == NULL;
+    return kept;
+}
+
+static void apply_lives(struct ledger *ledger, uint8_t tag, struct reader *reader)
+{
+    struct kept_entry *kept = entry_named(ledger, reader);
+    uint64_t life = get_number(reader);
+    uint64_t ended_life = get_number(reader);
+
+    if (reader->failed || tag == ITEM_START_STATE)
         return;
     kept->entry.life = life;
     kept->entry.ended_life = ended_life;
@@ -350,17 +354,15 @@ static void apply_lives(struct ledger *ledger, uint8_t tag, struct reader *reade
 
 static void apply_call(struct ledger *ledger, struct reader *reader)
 {
-    char id[ID_MAX_BYTES + 1], endpoint[LEDGER_ENDPOINT_BYTES] = {0};
-    struct kept_entry *kept;
+    char endpoint[LEDGER_ENDPOINT_BYTES] = {0};
+    struct kept_entry *kept = entry_named(ledger, reader);
     uint64_t max_deferral_ms, deferred_ms, deferred_until_us;
 
-    get_text(reader, id, sizeof(id));
     get_text(reader, endpoint, sizeof(endpoint));
     max_deferral_ms = get_number(reader);
     deferred_ms = get_number(reader);
     deferred_until_us = get_number(reader);
-    kept = kept_find(ledger, id);
-    if (reader->failed || kept == NULL || deferred_ms > max_deferral_ms) {
+    if (reader->failed || deferred_ms > max_deferral_ms) {
         reader->failed = true;
         return;
     }
@@ -373,14 +375,10 @@ static void apply_call(struct ledger *ledger, struct reader *reader)
 
 static void apply_deferral(struct ledger *ledger, struct reader *reader)
 {
-    char id[ID_MAX_BYTES + 1];
-    struct kept_entry *kept;
-    uint64_t longest_ms;
+    struct kept_entry *kept = entry_named(ledger, reader);
+    uint64_t longest_ms = get_number(reader);
 
-    get_text(reader, id, sizeof(id));
-    longest_ms = get_number(reader);
-    kept = kept_find(ledger, id);
-    if (reader->failed || kept == NULL || longest_ms < kept->entry.deferred_ms ||
+    if (reader->failed || longest_ms < kept->entry.deferred_ms ||
         longest_ms > kept->entry.timeout_ms) {
         reader->failed = true;
         return;
@@ -390,37 +388,22 @@ static void apply_deferral(struct ledger *ledger, struct reader *reader)
 
 static void apply_started(struct ledger *ledger, struct reader *reader)
 {
-    char id[ID_MAX_BYTES + 1];
-    struct kept_entry *kept;
-    uint64_t started_us;
+    struct kept_entry *kept = entry_named(ledger, reader);
+    uint64_t started_us = get_number(reader);
 
-    get_text(reader, id, sizeof(id));
-    started_us = get_number(reader);
-    kept = kept_find(ledger, id);
-    if (reader->failed || kept == NULL) {
-        reader->failed = true;
-        return;
-    }
-    kept->entry.started_us = started_us;
+    if (!reader->failed)
+        kept->entry.started_us = started_us;
 }
 
 static void apply_end(struct ledger *ledger, struct reader *reader)
 {
-    char id[ID_MAX_BYTES + 1];
-    struct kept_entry *kept;
-    uint64_t kill_at_us;
-    bool restart_awaited;
-    uint32_t status;
+    struct kept_entry *kept = entry_named(ledger, reader);
+    uint64_t kill_at_us = get_number(reader);
+    bool restart_awaited = get_number(reader) != 0;
+    uint32_t status = get_number32(reader);
 
-    get_text(reader, id, sizeof(id));
-    kill_at_us = get_number(reader);
-    restart_awaited = get_number(reader) != 0;
-    status = get_number32(reader);
-    kept = kept_find(ledger, id);
-    if (reader->failed || kept == NULL) {
-        reader->failed = true;
+    if (reader->failed)
         return;
-    }
     kept->entry.kill_at_us = kill_at_us;
     kept->entry.restart_awaited = restart_awaited;
     kept->entry.awaited_status = (int32_t)status;

@@ -182,7 +182,7 @@ static void send_heartbeat(struct session *session)
     free(items);
 }
 
-/* Begun milliseconds: 0 is not known. UINT64_MAX: older than this boot. */
+/* Rounded up: 0 stays for what is not known. UINT64_MAX: before this boot. */
 static uint64_t age_ms_of(const struct agent *agent, uint64_t since_us)
 {
     if (since_us == 0)

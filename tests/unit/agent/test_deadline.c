@@ -4,16 +4,6 @@
 
 enum { LIFE = 7 };
 
-static int set_up(void **state)
-{
-    struct machine_ops machine;
-
-    (void)state;
-    still_machine_ops(&machine);
-    still_agent_open(&machine);
-    return 0;
-}
-
 static struct allocation *known(const char *id, uint64_t deadline_us)
 {
     struct allocation *allocation = agent_get(&agent, id);
@@ -199,7 +189,8 @@ static void an_unknown_life_after_an_ended_one_has_none_of_it(void **state)
 
 int main(void)
 {
-#define DEADLINE_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, still_agent_close)
+#define DEADLINE_TEST(name)                                                                        \
+    cmocka_unit_test_setup_teardown(name, still_agent_set_up, still_agent_close)
     const struct CMUnitTest tests[] = {
         DEADLINE_TEST(a_start_for_an_unknown_life_keeps_the_deadline),
         DEADLINE_TEST(an_old_set_does_not_move_a_deadline),

@@ -19,16 +19,6 @@ static uint64_t kept_since_us(uint64_t life, uint64_t checkpoint_id)
     return ledger_report_after(agent.ledger, 0)->since_us;
 }
 
-static int set_up(void **state)
-{
-    struct machine_ops machine;
-
-    (void)state;
-    still_machine_ops(&machine);
-    still_agent_open(&machine);
-    return 0;
-}
-
 /* By its age the broker tells whether it can be of the present life. */
 static void what_has_no_life_is_as_old_as_its_application(void **state)
 {
@@ -111,7 +101,8 @@ static void a_start_with_a_life_needs_no_other(void **state)
     expect_known_life(LIFE, 0);
 }
 
-#define REPORT_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, still_agent_close)
+#define REPORT_TEST(name)                                                                          \
+    cmocka_unit_test_setup_teardown(name, still_agent_set_up, still_agent_close)
 
 int main(void)
 {
