@@ -51,11 +51,8 @@ class Group:
         return next(int(line.split()[1]) for line in self.events.read_text().splitlines() if line.startswith("oom_kill "))
 
     def eater(self):
-        """A process that takes what the group has until one of it is killed; kill() gives it back."""
-        program = ("import sys, time\nheld = []\nwhile 'oom_kill 0\\n' in open(sys.argv[1]).read():\n    held.append(b'x' * (1 << 17))\n"
-                   "time.sleep(3600)\n")
-        return subprocess.Popen(["sh", "-c", f'echo $$ > {self.folder}/cgroup.procs && exec "$@"', "sh", sys.executable, "-c", program,
-                                 str(self.events)], preexec_fn=die_with_parent)
+        """What the group has is taken, until one of it is killed."""
+        return Eater(self)
 
     def end(self):
         """Its processes are gone."""
@@ -64,3 +61,25 @@ class Group:
                 self.folder.rmdir()
                 return
             time.sleep(0.02)
+
+
+class Eater:
+    """Holds memory of a group until give_back(). In a file of the memory, so that it stays taken if the kernel kills the process that takes it as
+    well: what the one killed first gives back can come later than the next page that is asked for."""
+
+    PROGRAM = ("import os, sys, time\nwhile 'oom_kill 0\\n' in open(sys.argv[1]).read():\n    os.write(int(sys.argv[2]), bytes(1 << 17))\n"
+               "time.sleep(3600)\n")
+
+    def __init__(self, group):
+        self.file = os.memfd_create("eaten")
+        self.process = subprocess.Popen(["sh", "-c", f'echo $$ > {group.folder}/cgroup.procs && exec "$@"', "sh", sys.executable, "-c",
+                                         self.PROGRAM, str(group.events), str(self.file)], preexec_fn=die_with_parent, pass_fds=[self.file])
+
+    def give_back(self):
+        """Again: nothing."""
+        if self.file is None:
+            return
+        self.process.kill()
+        self.process.wait()
+        os.close(self.file)
+        self.file = None
