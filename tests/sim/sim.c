@@ -507,7 +507,8 @@ uint64_t sim_pause_left_us(const struct sim *sim, unsigned node)
 void sim_crash(struct sim *sim, unsigned node)
 {
     sim->nodes[node].epoch++;
-    sim->nodes[node].paused_until_us = 0;
+    if (sim_paused(sim, node))
+        sim->nodes[node].paused_until_us = sim->now_us;
     sim_disk_crash(sim->nodes[node].disk);
     sim_network_crash(sim->network, node);
 }

@@ -576,13 +576,14 @@ void bounds_lag(struct world *world)
 /* ---- I7, stale reads ---- */
 
 /* The instant counts when the leader was heard; what it says was on its way for as long as the latest of all messages since then. Who was
- * stopped says first what it knew before, and reads first what has waited for it meanwhile. */
+ * stopped says first what it knew before, and reads first what has waited for it meanwhile; what it says then may be late as well. */
 static uint64_t age_slack_ms(const struct world *world, uint64_t since_us)
 {
-    uint64_t late_ms = sim_network_late_us(world->sim, since_us) / 1000 + DEPOSED_MAX_MS;
+    uint64_t late_us = sim_network_late_us(world->sim, since_us),
+             late_ms = late_us / 1000 + DEPOSED_MAX_MS;
 
     for (unsigned i = 0; i < world->member_count; i++)
-        if (sim_paused_until_us(world->sim, i) >= since_us)
+        if (sim_paused_until_us(world->sim, i) + late_us >= since_us)
             return MESSAGE_MAX_MS;
     return late_ms < MESSAGE_MAX_MS ? late_ms : MESSAGE_MAX_MS;
 }
