@@ -50,6 +50,7 @@ enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_SECONDS, METRIC_BYTES, M
     X(RAFT_SNAPSHOT, GAUGE, "ckpt_raft_snapshot_duration_seconds", NULL, NULL, "Duration of the last snapshot written here.") \
     X(RAFT_SNAPSHOTS, COUNTER, "ckpt_raft_snapshots_total", NULL, NULL, "Snapshots written or installed here.") \
     X(RAFT_SNAPSHOT_FAILURES, COUNTER, "ckpt_raft_snapshot_failures_total", NULL, NULL, "Own snapshots that could not be written; each is tried again, and the log grows meanwhile.") \
+    X(RAFT_SNAPSHOT_UNREADABLE, COUNTER, "ckpt_raft_snapshot_unreadable_total", NULL, NULL, "Times that this member's newest snapshot did not read when it was to be sent to another one; then another snapshot is taken.") \
     X(RAFT_LOG_BYTES, GAUGE, "ckpt_raft_log_size_bytes", NULL, NULL, "Bytes of log segments on disk.") \
     X(RAFT_PEER_LAG, GAUGE, "ckpt_raft_peer_lag_entries", "member", NULL, "Entries that the peer is behind; known to the leader only.") \
     X(RAFT_VOTERS, GAUGE, "ckpt_raft_voters", NULL, NULL, "Members that vote, of the configuration in use here.") \

@@ -205,6 +205,7 @@ static void read_raft(struct metrics *metrics, const struct broker *broker)
     set(metrics, METRIC_RAFT_FSYNC_MAX, (double)status.fsync_us_max / 1e6);
     set(metrics, METRIC_RAFT_SNAPSHOTS, (double)status.snapshot_count);
     set(metrics, METRIC_RAFT_SNAPSHOT_FAILURES, (double)status.snapshot_failures_total);
+    set(metrics, METRIC_RAFT_SNAPSHOT_UNREADABLE, (double)status.snapshot_unreadable_total);
     set(metrics, METRIC_RAFT_SNAPSHOT, (double)status.snapshot_ms_last / 1e3);
     set(metrics, METRIC_L_SNAPSHOT, (double)status.snapshot_ms_last / 1e3);
     set(metrics, METRIC_RAFT_LOG_BYTES, (double)status.log_bytes);

@@ -144,11 +144,13 @@ def a_file_that_cannot_be_read_is_named_and_left_as_it_is():
         leader = cluster.wait_leader()
         taken = metric(leader.http, "ckpt_raft_snapshots_total")
         wait_until("the log that it needs is gone", lambda: metric(leader.http, "ckpt_raft_snapshots_total") >= taken + 3, 20)
+        assert metric(leader.http, "ckpt_raft_snapshot_unreadable_total") == 0
         size = leader.log.stat().st_size
         calls[leader].arm(READS, errno.EIO, name="snapshot")
         victim.start()
         wait_until("the leader tried to send it", lambda: calls[leader].count() > 0, 20)
         wait_until("it says so", lambda: "event=snapshot_unreadable" in said_since(leader, size), 10)
+        assert metric(leader.http, "ckpt_raft_snapshot_unreadable_total") > 0
         load.progress()
         assert cluster.leader() is leader, "its snapshot cost the leader its office"
         calls[leader].disarm()

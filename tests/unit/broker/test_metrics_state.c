@@ -187,6 +187,22 @@ static void a_follower_counts_nothing(void **state)
     finish(fake);
 }
 
+/* What raft counted of its own snapshots, each under its own name. */
+static void snapshots_that_fail_or_do_not_read_are_counted(void **state)
+{
+    const struct consensus_status status = {
+        .snapshot_count = 40, .snapshot_failures_total = 5, .snapshot_unreadable_total = 3};
+    struct fake *fake = start();
+
+    (void)state;
+    assert_true(rendered(fake, "\nckpt_raft_snapshot_unreadable_total 0\n"));
+    fake->replica.status = &status;
+    assert_true(rendered(fake, "\nckpt_raft_snapshots_total 40\n"));
+    assert_true(rendered(fake, "\nckpt_raft_snapshot_failures_total 5\n"));
+    assert_true(rendered(fake, "\nckpt_raft_snapshot_unreadable_total 3\n"));
+    finish(fake);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -195,6 +211,7 @@ int main(void)
         cmocka_unit_test(a_preemption_is_counted_from_the_claim_to_the_suspended_victim),
         cmocka_unit_test(a_sensitive_claim_is_counted_as_one),
         cmocka_unit_test(a_follower_counts_nothing),
+        cmocka_unit_test(snapshots_that_fail_or_do_not_read_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
