@@ -418,7 +418,8 @@ static void plan_replace(const Ckpt__V1__StatusReply *status, const Ckpt__V1__Me
     plan_lag(status, new, new_name, plan, PLAN_BYTES);
 }
 
-/* Before anything is confirmed or changed: a step that fails later would leave one voter more than there was. */
+/* Before anything is confirmed or changed: a step that fails later would leave one voter more than there was. A member is told to be its own
+ * successor by its id as well, and by its name also when that is another one's id. */
 static enum cli_exit replace_check(struct cli *cli, const char *old_name, const char *new_name,
                                    char plan[PLAN_BYTES], uint64_t *ret_old_id)
 {

@@ -176,9 +176,6 @@ static void a_replacement_of_nobody_changes_nothing(void **state)
     assert_lacks(scene.h.error, "plan:");
     expect_run(CLI_NOT_FOUND, REPLACE("n9 n4 --id 4") " --yes");
     assert_contains(scene.h.error, "ckptctl member list, or ckptctl member promote n4 alone");
-    expect_run(CLI_USAGE, REPLACE("n2 n2 --id 5") " --yes");
-    expect_run(CLI_USAGE, REPLACE("2 n2 --id 5") " --yes");
-    assert_contains(scene.h.error, "n2 is the same member (id 2)");
     expect_run(CLI_USAGE, "member replace n2 n5 --yes");
     scene.status.leader_id = 0;
     expect_run(CLI_NO_LEADER, REPLACE("n2 n5 --id 5") " --yes");
@@ -189,6 +186,33 @@ static void a_replacement_of_nobody_changes_nothing(void **state)
     scene.members[2].voter = true;
     expect_run(CLI_OK, REPLACE("n9 n4 --id 4") " --yes");
     assert_contains(scene.h.error, "replace n9, which is no member any more, by n4");
+}
+
+static void expect_same_member(const char *words)
+{
+    char line[128];
+
+    snprintf(line, sizeof(line), "--endpoints a:1 " REPLACE("%s --id 5") " --yes", words);
+    assert_int_equal(harness_run(&scene.h, line), CLI_USAGE);
+    assert_contains(scene.h.error, " is the same member (id 2)\n");
+    assert_lacks(scene.h.error, "plan:");
+    assert_null(scene.h.last_request);
+}
+
+/* By its name or its id, each on either side. */
+static void a_member_is_not_replaced_by_itself(void **state)
+{
+    (void)state;
+    scene_take("OperatorService/AddMember");
+    scene_take("OperatorService/PromoteMember");
+    scene_take("OperatorService/RemoveMember");
+    expect_same_member("n2 n2");
+    expect_same_member("2 n2");
+    expect_same_member("n2 2");
+    expect_same_member("2 2");
+    /* whose name is also another one's id */
+    scene.members[1].name = TEXT("1");
+    expect_same_member("2 1");
 }
 
 static void the_plan_of_a_replacement_has_numbers(void **state)
@@ -278,6 +302,7 @@ int main(void)
         MEMBER_TEST(a_refusal_of_the_cluster_is_passed_on),
         MEMBER_TEST(a_replacement_adds_promotes_and_removes),
         MEMBER_TEST(a_replacement_of_nobody_changes_nothing),
+        MEMBER_TEST(a_member_is_not_replaced_by_itself),
         MEMBER_TEST(the_plan_of_a_replacement_has_numbers),
         MEMBER_TEST(a_replacement_stops_at_the_first_step_that_fails),
         MEMBER_TEST(a_transfer_names_the_member_before_it_asks),
