@@ -59,7 +59,9 @@ static void still_machine_ops(struct machine_ops *ret_machine)
     ret_machine->pid_watch_free = still_pid_watch_free;
 }
 
-static void still_agent_open(const struct machine_ops *machine)
+/* As the program's start does, with what its journal holds. */
+static void still_agent_begin(const struct machine_ops *machine, const char *boot_id,
+                              struct ledger *ledger)
 {
     static const struct clock_ops clock = {.monotonic_us = still_clock_now,
                                            .wall_ms = still_clock_now,
@@ -68,9 +70,15 @@ static void still_agent_open(const struct machine_ops *machine)
                                            .timer_stop = still_timer_stop,
                                            .timer_free = still_timer_stop};
 
-    still_now_us = 10 * SECOND_US;
-    agent_init(&agent, NULL, &clock, machine, "node-a", "boot-1", ledger_new());
+    agent_init(&agent, NULL, &clock, machine, "node-a", boot_id, ledger);
     still_first_fire = NULL; /* not the agent's own */
+}
+
+/* Without a journal. */
+__attribute__((unused)) static void still_agent_open(const struct machine_ops *machine)
+{
+    still_now_us = 10 * SECOND_US;
+    still_agent_begin(machine, "boot-1", ledger_new());
 }
 
 /* On the system's machine. */

@@ -1,22 +1,77 @@
 /* What an agent tells the leader on its stream: as of which report, and how old what it reports is (I30). */
-#include "src/agent/allocation.h"
+#include "raft/uv_io.h"
+#include "src/agent/process.h"
 #include "src/agent/session.h"
 #include "src/rpc/server.h"
-#include "src/rpc/uv_clock.h"
-#include "tests/support/test.h"
+#include "tests/unit/agent/still_agent.h"
 
 #include <unistd.h>
 
 #define KIND(name) CKPT__V1__REPORT_KIND__REPORT_KIND_##name
 
-enum { WAIT_US = 10000000, AGO_MS = 7000, REPORTS_MAX = 8 };
+enum { WAIT_US = 10000000, AGO_MS = 7000, REPORTS_MAX = 8, PID = 100, START_TICKS = 5000 };
 
 static uv_loop_t loop;
-static struct agent agent;
+static struct disk_ops disk;
+static char folder[32]; /* of the journal */
+static bool application_lives;
 static struct rpc_server *broker;
 static Ckpt__V1__AgentUp *hello, *reports[REPORTS_MAX];
 static size_t report_count;
 static uint64_t beat_report; /* as of which the last heartbeat was */
+
+/* ---- the machine ---- */
+
+static int process_read(void *context, pid_t pid, struct proc_stat *ret_stat,
+                        struct proc_status *ret_status)
+{
+    (void)context, (void)ret_status;
+    if (!application_lives || pid != PID)
+        return -1;
+    *ret_stat = (struct proc_stat){
+        .pid = PID, .group = PID, .threads = 1, .state = 'R', .start_ticks = START_TICKS};
+    return 0;
+}
+
+static size_t group_each(void *context, pid_t group, proc_each_fn *each, void *data)
+{
+    (void)context, (void)group, (void)each, (void)data;
+    return application_lives ? 1 : 0;
+}
+
+static int group_signal(void *context, pid_t group, int number, struct err *err)
+{
+    (void)context, (void)err;
+    fail_msg("signal %d to group %d", number, (int)group);
+    return -1;
+}
+
+static struct kin_look *no_kin(void *context, const struct kin *kin,
+                               void (*done)(void *data, size_t count), void *data)
+{
+    (void)context, (void)kin, (void)done, (void)data;
+    return NULL;
+}
+
+static void agent_begin(const char *boot_id)
+{
+    struct machine_ops machine;
+    struct ledger *ledger;
+    struct err err;
+
+    still_machine_ops(&machine);
+    machine.process_read = process_read;
+    machine.group_each = group_each;
+    machine.group_signal = group_signal;
+    machine.kin_kill = no_kin;
+    if (ledger_open(&disk, folder, "node-a", boot_id, &ledger, &err) != 0)
+        fail_msg("%s", err.text);
+    still_agent_begin(&machine, boot_id, ledger);
+    agent.loop = &loop;
+    agent_resume(&agent);
+}
+
+/* ---- the leader ---- */
 
 static void welcome(struct rpc_call *call)
 {
@@ -54,21 +109,21 @@ static void take_up(struct rpc_call *call, void *data, const uint8_t *bytes, siz
 static int set_up(void **state)
 {
     static const struct rpc_handlers sessions = {.on_message = take_up};
-    struct machine_ops machine;
-    struct clock_ops clock;
     struct err err;
 
     (void)state;
     hello = NULL;
     report_count = 0;
     beat_report = 0;
-    if (uv_loop_init(&loop) != 0)
+    application_lives = true;
+    strcpy(folder, "/tmp/test-session-XXXXXX");
+    if (mkdtemp(folder) == NULL || uv_loop_init(&loop) != 0)
         return -1;
+    disk_uv_ops(NULL, &disk); /* nothing here needs its loop */
     broker = rpc_server_new(&loop, NULL);
     rpc_server_add_method(broker, "/ckpt.v1.AgentService/Session", true, true, &sessions, NULL);
-    uv_clock_ops(&loop, &clock);
-    machine_uv_ops(&loop, &machine);
-    agent_init(&agent, &loop, &clock, &machine, "node-a", "boot-1", ledger_new());
+    still_now_us = 100 * SECOND_US;
+    agent_begin("boot-1");
     return rpc_server_listen(broker, "127.0.0.1:0", &err);
 }
 
@@ -79,29 +134,32 @@ static void server_freed(void *data)
 
 static int tear_down(void **state)
 {
-    (void)state;
+    char command[64];
+
     session_free(agent.session);
-    agent_close(&agent);
-    ledger_close(agent.ledger);
+    still_agent_close(state);
     rpc_server_free(broker, server_freed, NULL);
     uv_run(&loop, UV_RUN_DEFAULT);
     if (hello != NULL)
         ckpt__v1__agent_up__free_unpacked(hello, NULL);
     while (report_count > 0)
         ckpt__v1__agent_up__free_unpacked(reports[--report_count], NULL);
-    return uv_loop_close(&loop);
+    snprintf(command, sizeof(command), "rm -r %s", folder);
+    return uv_loop_close(&loop) == 0 ? system(command) : -1;
 }
 
 /* Until the leader has the hello and so many reports. */
 static void talk(size_t wanted)
 {
-    uint64_t end_us = agent_now_us(&agent) + WAIT_US;
+    uint64_t end_us = uv_hrtime() / 1000 + WAIT_US;
     char address[32];
     struct err err;
 
     snprintf(address, sizeof(address), "127.0.0.1:%d", rpc_server_port(broker, 0));
+    still_first_fire = NULL;
     assert_int_equal(session_new(&agent, address, 1000, &agent.session, &err), 0);
-    while ((hello == NULL || report_count < wanted) && agent_now_us(&agent) < end_us) {
+    still_first_fire(agent.session); /* it dials */
+    while ((hello == NULL || report_count < wanted) && uv_hrtime() / 1000 < end_us) {
         uv_run(&loop, UV_RUN_NOWAIT);
         usleep(1000);
     }
@@ -111,12 +169,12 @@ static void talk(size_t wanted)
 
 static uint64_t ago_us(void)
 {
-    return agent_now_us(&agent) - UINT64_C(1000) * AGO_MS;
+    return still_now_us - UINT64_C(1000) * AGO_MS;
 }
 
 static void assert_ago(uint64_t age_ms)
 {
-    assert_in_range(age_ms, AGO_MS, AGO_MS + WAIT_US / 1000);
+    assert_in_range(age_ms, AGO_MS, AGO_MS + 1);
 }
 
 static void keep(Ckpt__V1__ReportKind kind, uint64_t checkpoint_id, uint64_t since_us)
@@ -157,12 +215,33 @@ static void what_is_reported_is_told_with_its_age(void **state)
                     reports[i]->report->application_age_ms == 0);
 }
 
+/* By less than a millisecond younger it could be of a life that began after it; and 0 says that nothing is known. */
+static void an_age_is_rounded_up(void **state)
+{
+    static const uint64_t ages_us[] = {0, 999, 1000, 7000001};
+
+    (void)state;
+    for (size_t i = 0; i < REPORTS_MAX; i++)
+        keep(i % 2 == 0 ? KIND(STARTED) : KIND(APPLICATION_EXITED), i % 2 == 0 ? 1 : 0,
+             still_now_us - ages_us[i / 2]);
+    talk(REPORTS_MAX);
+    for (size_t i = 0; i < REPORTS_MAX; i++) {
+        const Ckpt__V1__AgentReport *report = reports[i]->report;
+        uint64_t age_ms = i % 2 == 0 ? report->snapshot_age_ms : report->application_age_ms;
+
+        assert_true(age_ms > 0);
+        assert_true(age_ms * 1000 >= ages_us[i / 2]);
+        assert_true(age_ms * 1000 <= ages_us[i / 2] + 1000);
+    }
+}
+
 #define SESSION_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         SESSION_TEST(what_is_reported_is_told_with_its_age),
+        SESSION_TEST(an_age_is_rounded_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
