@@ -9,7 +9,14 @@
 
 #define KIND(name) CKPT__V1__REPORT_KIND__REPORT_KIND_##name
 
-enum { WAIT_US = 10000000, AGO_MS = 7000, REPORTS_MAX = 8, PID = 100, START_TICKS = 5000 };
+enum {
+    WAIT_US = 10000000,
+    AGO_MS = 7000,
+    REPORTS_MAX = 8,
+    LIFE = 7,
+    PID = 100,
+    START_TICKS = 5000
+};
 
 static uv_loop_t loop;
 static struct disk_ops disk;
@@ -235,6 +242,79 @@ static void an_age_is_rounded_up(void **state)
     }
 }
 
+/* ---- an agent that restarts ---- */
+
+static struct allocation *job_of(void)
+{
+    return agent_get(&agent, "job");
+}
+
+/* No leader could be asked for its life, nor told. */
+static void starts(void)
+{
+    process_attached(job_of(), &(struct process_identity){.pid = PID, .start_ticks = START_TICKS},
+                     0, true);
+}
+
+static void restarts(const char *boot_id)
+{
+    still_agent_close(NULL);
+    agent_begin(boot_id);
+}
+
+/* No ckpt-run tells how. */
+static void ends(void)
+{
+    application_lives = false;
+    still_first_fire(job_of());
+    still_now_us += 4 * SECOND_US;
+    still_first_fire(job_of());
+    assert_int_equal(job_of()->process.state, PROCESS_ABSENT);
+}
+
+static void expect_start_and_end(uint64_t start_age_ms, uint64_t end_age_ms)
+{
+    static const Ckpt__V1__ReportKind kinds[] = {KIND(APPLICATION_STARTED),
+                                                 KIND(APPLICATION_EXITED)};
+    const uint64_t ages_ms[] = {start_age_ms, end_age_ms};
+
+    still_take_set(LIFE); /* which was not known when it started */
+    talk(2);
+    for (size_t i = 0; i < 2; i++) {
+        const Ckpt__V1__AgentReport *report = reports[i]->report;
+
+        assert_int_equal(report->kind, kinds[i]);
+        assert_uint_equal(report->life, 0);
+        assert_uint_equal(report->known_life, 0);
+        assert_uint_equal(report->application_age_ms, ages_ms[i]);
+    }
+}
+
+static void what_was_started_before_a_restart_is_told_with_its_age(void **state)
+{
+    (void)state;
+    starts();
+    still_now_us += 5 * SECOND_US;
+    restarts("boot-1");
+    assert_int_equal(job_of()->process.state, PROCESS_RUNNING);
+    still_now_us += 5 * SECOND_US;
+    ends();
+    restarts("boot-1");
+    expect_start_and_end(14001, 14001);
+}
+
+/* The clock began anew: how old it is nobody knows, but that it is of before. */
+static void what_was_started_before_a_reboot_is_told_as_of_before(void **state)
+{
+    (void)state;
+    starts();
+    still_now_us = SECOND_US;
+    restarts("boot-2");
+    ends();
+    restarts("boot-2");
+    expect_start_and_end(UINT64_MAX, UINT64_MAX);
+}
+
 #define SESSION_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -242,6 +322,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SESSION_TEST(what_is_reported_is_told_with_its_age),
         SESSION_TEST(an_age_is_rounded_up),
+        SESSION_TEST(what_was_started_before_a_restart_is_told_with_its_age),
+        SESSION_TEST(what_was_started_before_a_reboot_is_told_as_of_before),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
