@@ -320,6 +320,7 @@ void core_tick(void *data)
     core_reads_tick(consensus);
     core_members_tick(consensus);
     core_transfer_tick(consensus);
+    core_filling_tick(consensus);
     core_leave(consensus);
 }
 

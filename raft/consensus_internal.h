@@ -94,6 +94,12 @@ struct send_limit {
     uint64_t next_index;
 };
 
+/* S17, of one who is filled, as its hello said: it has its vote when it holds what was committed when this leader looked at it first. */
+struct filling {
+    uint64_t peer, life;
+    uint64_t term, index; /* of this leader, and committed then */
+};
+
 enum change_kind { CHANGE_NONE, CHANGE_PROBE, CHANGE_ADD, CHANGE_PROMOTE, CHANGE_REMOVE };
 enum change_stage {
     CHANGE_PROBING,
@@ -169,6 +175,7 @@ struct consensus {
     uint64_t transfer_round, transfer_member, transfer_term, transfer_us;
     uint64_t transfer_asked_us; /* last */
     uint64_t campaign_term, campaign_round, campaign_us;
+    struct filling fillings[CONSENSUS_MEMBERS_MAX]; /* by place in the configuration */
     uint64_t gave_up_us;    /* this member gave leadership up, and nobody leads yet; else 0 */
     unsigned retries;       /* of elections since a leader was known */
     uint64_t vote_write_us; /* of the last term or vote */
@@ -301,6 +308,7 @@ const char *core_peer_address(const struct consensus *consensus, uint64_t id); /
 
 /* consensus_transfer.c */
 void core_transfer_tick(struct consensus *consensus);
+void core_filling_tick(struct consensus *consensus);
 void core_on_campaign(struct consensus *consensus, uint64_t from, const struct frame_read *asked);
 /* It has given leadership up, nobody else leads yet, and they have had little time. */
 bool core_lets_others_win(const struct consensus *consensus);

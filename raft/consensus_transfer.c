@@ -133,13 +133,42 @@ int consensus_transfer(struct consensus *consensus, uint64_t member_id, struct e
 
 /* ---- giving up ---- */
 
-/* S17: it has no vote before it holds what is committed. What its hello said of that stands until the next one, also when it was filled. */
-static bool being_filled(const struct consensus *consensus, uint64_t id,
-                         const struct raft_progress *progress)
+static uint64_t life_filled(const struct consensus *consensus, uint64_t id)
 {
     const struct peer *peer = transport_peer(&consensus->transport, id);
 
-    return peer != NULL && peer->begun != 0 && progress->match_index < consensus->raft.commit_index;
+    return peer == NULL ? 0 : peer->begun;
+}
+
+/* As of now: of another member, life or term, what was noted before is void. */
+static struct filling filling_of(const struct consensus *consensus, unsigned place)
+{
+    const struct raft *raft = &consensus->raft;
+    const struct filling *noted = &consensus->fillings[place];
+    uint64_t id = raft->configuration.servers[place].id, life = life_filled(consensus, id);
+
+    if (noted->peer == id && noted->life == life && noted->term == raft->current_term)
+        return *noted;
+    return (struct filling){id, life, raft->current_term, raft->commit_index};
+}
+
+/* What a hello said of being filled stands until the next one, also when that is over. What is committed later than here does not count:
+ * under load there is always some on its way. */
+void core_filling_tick(struct consensus *consensus)
+{
+    CHECK(consensus->raft.configuration.n <= CONSENSUS_MEMBERS_MAX);
+    if (core_is_leader(consensus) && core_term_committed(consensus))
+        for (unsigned i = 0; i < consensus->raft.configuration.n; i++)
+            consensus->fillings[i] = filling_of(consensus, i);
+}
+
+/* S17: it has no vote. */
+static bool being_filled(const struct consensus *consensus, unsigned place)
+{
+    struct filling filling = filling_of(consensus, place);
+
+    return filling.life != 0 &&
+           consensus->raft.leader_state.progress[place].match_index < filling.index;
 }
 
 /* Votes that another one could get. This member's own goes to who has all of its log. */
@@ -157,7 +186,7 @@ static size_t votes_for_another(const struct consensus *consensus)
         if (server->id == consensus->config.member_id || server->role != RAFT_VOTER ||
             !core_reachable(consensus, server->id) ||
             progress->state == PROGRESS_SNAPSHOT || /* S8, and its filling would begin again */
-            being_filled(consensus, server->id, progress))
+            being_filled(consensus, i))
             continue;
         votes++;
         own |= progress->match_index >= last_index;
