@@ -22,7 +22,7 @@ check() { # name, then options
 failed=0
 check "240 short runs of three members hold every invariant" seed="${SEED:-1}" runs=240 jobs=2 seconds=12
 check "60 short runs of five members hold every invariant" seed="${SEED:-1}" runs=60 jobs=2 seconds=12 replicas=5
-check "members grow from three to five and shrink again under load" seed="${SEED:-1}" runs=16 jobs=2 membership=30 mistakes=15 epochs=0 grown=1
+check "members grow from three to five and shrink again under load" seed="${SEED:-1}" runs=16 jobs=2 membership=30 mistakes=15 grown=1
 check "the same seed gives the same trace in another process" seed="${SEED:-1}" runs=4 jobs=2 seconds=12 twice=1
 for pinned in tests/sim/pinned/*; do
     [ -e "$pinned" ] || continue

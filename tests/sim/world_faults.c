@@ -108,7 +108,8 @@ static void do_transfer(struct world *world)
     sim_leave(world->sim, before);
 }
 
-/* I26: what a restored or recovered cluster proposes first (the folders of it are for tests/integration). */
+/* I26: what a restored or recovered cluster proposes first (the folders of it are for tests/integration). With it, as in
+ * batch_fill_first(), what its leader says of itself: the epoch forgets where all members are, and nobody else tells of the leader. */
 static void do_epoch(struct world *world)
 {
     struct world_member *leader = members_leader(world);
@@ -126,6 +127,9 @@ static void do_epoch(struct world *world)
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_NEW_EPOCH;
     command.new_epoch = &epoch;
     before = sim_enter(world->sim, leader->number);
+    replica_propose(leader->broker.replica, &command, NULL, NULL);
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_MEMBER_FACTS;
+    command.member_facts = &leader->facts;
     replica_propose(leader->broker.replica, &command, NULL, NULL);
     sim_leave(world->sim, before);
 }

@@ -233,9 +233,6 @@ void world_options_draw(uint64_t seed, unsigned replicas, struct world_options *
     ret_options->preferred = next(&state, 6) == 0 ? 1 + (unsigned)next(&state, replicas) : 0;
     ret_options->streams = next(&state, 6) == 0;
     ret_options->deferrals = next(&state, 3) == 0 ? 2 + (unsigned)next(&state, 8) : 0;
-    if (ret_options->membership >
-        0) /* a new epoch forgets who came later: others are in their place */
-        ret_options->epochs = 0;
     ret_options->kept_caches = next(&state, 3) == 0 ? 20 + (unsigned)next(&state, 81) : 0;
     ret_options->lost_syncs = next(&state, 4) == 0 ? 1 + (unsigned)next(&state, 8) : 0;
     ret_options->read_errors = next(&state, 4) == 0 ? 1 + (unsigned)next(&state, 8) : 0;
