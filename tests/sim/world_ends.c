@@ -317,9 +317,9 @@ static void nameless_exit_check(struct world *world, const struct fsm *fsm, unsi
 /* ---- why ---- */
 
 /* It may compute again less than a checkpoint takes (kill-and-yield). */
-static bool cheap(const struct fsm_allocation *allocation)
+static bool cheap(const struct world *world, const struct fsm_allocation *allocation)
 {
-    return allocation->strategy == CKPT__V1__STRATEGY__STRATEGY_AUTO &&
+    return victims_strategy(world, allocation, CKPT__V1__STRATEGY__STRATEGY_AUTO) &&
            allocation->last_complete_id != 0;
 }
 
@@ -329,7 +329,7 @@ static bool unsavable(const struct world *world, const struct fsm *fsm,
 {
     const struct world_job *job = job_find((struct world *)(uintptr_t)world, allocation->id);
 
-    return victims_no_strategy(world, allocation) ||
+    return victims_strategy(world, allocation, CKPT__V1__STRATEGY__STRATEGY_NONE) ||
            victims_targets_moved(world) || /* in this entry, before or after it was taken */
            !fsm_target_at(fsm, allocation->target_slot)->available ||
            job->finished_us > state_checks_began_us(world, job);
@@ -351,7 +351,7 @@ static void cause_check(struct world *world, const struct fsm *fsm,
 
     switch (allocation->terminate_reason) {
     case REASON(PREEMPTED):
-        holds = saved || (taken && cheap(allocation));
+        holds = saved || (taken && cheap(world, allocation));
         break;
     case REASON(MIGRATED):
     case REASON(ENDED_BY_SCHEDULER):

@@ -414,8 +414,9 @@ void victims_applied(struct world *world, const struct fsm *fsm);
 uint64_t victims_known(const struct world *world, unsigned agent);
 /* The entry that was just applied made it a victim; what it is one of forces, in an outage. */
 bool victims_targets_moved(const struct world *world);
-/* Of who was taken in this entry: its strategy may have been none, and be another one by now. */
-bool victims_no_strategy(const struct world *world, const struct fsm_allocation *allocation);
+/* Of who was taken in this entry: its strategy may have been that one, and be another one by now. */
+bool victims_strategy(const struct world *world, const struct fsm_allocation *allocation,
+                      Ckpt__V1__Strategy strategy);
 bool victims_taken_now(const struct world *world, const char *allocation_id);
 bool victims_forced(const struct fsm *fsm, const struct fsm_allocation *allocation);
 

@@ -35,8 +35,8 @@ struct victim_checks {
     uint64_t known[WORLD_AGENTS_MAX]; /* up to which report, before this entry */
     uint64_t before_ms; /* the state's clock before this entry, whose commands may be of seconds */
     uint32_t down;      /* agents: as of the last event, not as of the whole entry */
-    bool unsaved[WORLD_JOBS_MAX]; /* of strategy none, before this entry */
-    unsigned taken[TAKEN_MAX];    /* jobs, in this entry */
+    Ckpt__V1__Strategy strategies[WORLD_JOBS_MAX]; /* before this entry */
+    unsigned taken[TAKEN_MAX];                     /* jobs, in this entry */
     unsigned taken_count;
     bool targets_moved; /* in this entry */
     uint32_t to_pause;
@@ -123,12 +123,13 @@ static bool holds_given(const struct fsm_allocation *allocation,
     return false;
 }
 
-bool victims_no_strategy(const struct world *world, const struct fsm_allocation *allocation)
+bool victims_strategy(const struct world *world, const struct fsm_allocation *allocation,
+                      Ckpt__V1__Strategy strategy)
 {
     const struct world_job *job = job_find((struct world *)(uintptr_t)world, allocation->id);
 
-    return allocation->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE ||
-           world->victims->unsaved[job - world->jobs];
+    return allocation->strategy == strategy ||
+           world->victims->strategies[job - world->jobs] == strategy;
 }
 
 /* I35: nothing is asked of a destination that is unavailable. Who is taken all the same is forced to, is told to end, and fails. */
@@ -140,7 +141,8 @@ static void victim_check(struct world *world, const struct fsm *fsm, unsigned nu
     const struct fsm_preemption *preemption = fsm_preemption_next(fsm, facts->preemption_id - 1);
 
     if (facts->preemption_id == 0 || allocation == NULL || preemption == NULL ||
-        preemption->id != facts->preemption_id || victims_no_strategy(world, allocation) ||
+        preemption->id != facts->preemption_id ||
+        victims_strategy(world, allocation, CKPT__V1__STRATEGY__STRATEGY_NONE) ||
         fsm_target_at(fsm, allocation->target_slot)->available)
         return;
     world->counts.forced++;
@@ -348,9 +350,9 @@ void victims_applied(struct world *world, const struct fsm *fsm)
     checks->targets_moved = false;
     for (unsigned number = 0; number < world->job_count; number++) {
         note_ending(world, fsm, number);
-        checks->unsaved[number] =
-            world->found[number] != NULL &&
-            world->found[number]->strategy == CKPT__V1__STRATEGY__STRATEGY_NONE;
+        checks->strategies[number] = world->found[number] == NULL
+                                         ? CKPT__V1__STRATEGY__STRATEGY_UNSPECIFIED
+                                         : world->found[number]->strategy;
     }
     for (unsigned number = 0; number < world->job_count; number++)
         note_leaving(world, fsm, number);
