@@ -77,33 +77,46 @@ enum cli_exit command_member_list(struct cli *cli)
 
 /* ---- one change ---- */
 
-static const Ckpt__V1__MemberStatus *find(const struct members *members, const char *word)
+static bool is_id(const char *word)
 {
-    char id[24];
+    return word[0] != '\0' && word[strspn(word, "0123456789")] == '\0';
+}
 
-    for (size_t i = 0; members->best != NULL && i < members->best->n_members; i++) {
-        const Ckpt__V1__MemberStatus *member = members->best->members[i];
-        snprintf(id, sizeof(id), "%" PRIu64, member->member_id);
-        if (strcmp(member->name, word) == 0 || strcmp(id, word) == 0)
-            return member;
-    }
+static const Ckpt__V1__MemberStatus *find_id(const struct members *members, uint64_t id)
+{
+    for (size_t i = 0; members->best != NULL && i < members->best->n_members; i++)
+        if (members->best->members[i]->member_id == id)
+            return members->best->members[i];
     return NULL;
 }
 
+static const Ckpt__V1__MemberStatus *find_name(const struct members *members, const char *name)
+{
+    for (size_t i = 0; members->best != NULL && i < members->best->n_members; i++)
+        if (strcmp(members->best->members[i]->name, name) == 0)
+            return members->best->members[i];
+    return NULL;
+}
+
+/* Digits are an id and never a name: what is shown of a member is of the one that is then asked for (set_member()). */
+static const Ckpt__V1__MemberStatus *find(const struct members *members, const char *word)
+{
+    return is_id(word) ? find_id(members, strtoull(word, NULL, 10)) : find_name(members, word);
+}
+
 /* The id with the name: repeated later, the request means the same member and no other one that has got its name. A name that no member
- * tells of goes as it is. `id`: the one that was confirmed, 0: not looked up yet. */
+ * tells of goes as it is. `id`: the one that was confirmed or
+ * added, 0: not looked up yet. */
 static void set_member(struct cli *cli, Ckpt__V1__MemberRequest *request, char *word, uint64_t id)
 {
     const Ckpt__V1__MemberStatus *member;
     struct members members;
-    char *end;
 
     cli->again[0] = '\0';
-    request->member_id = strtoull(word, &end, 10);
-    if (word[0] != '\0' && *end == '\0')
+    request->member_id = id != 0 || !is_id(word) ? id : strtoull(word, NULL, 10);
+    if (is_id(word))
         return;
     request->name = word;
-    request->member_id = id;
     if (id != 0)
         return;
     members_ask(cli, CALL_QUICK, &members);
@@ -151,12 +164,12 @@ static enum cli_exit add(struct cli *cli, char *name)
     return change(cli, what, "AddMember", &request);
 }
 
-static enum cli_exit promote(struct cli *cli, char *member)
+static enum cli_exit promote(struct cli *cli, char *member, uint64_t id)
 {
     Ckpt__V1__MemberRequest request = CKPT__V1__MEMBER_REQUEST__INIT;
     char what[200];
 
-    set_member(cli, &request, member, 0);
+    set_member(cli, &request, member, id);
     if (request.member_id != 0)
         snprintf(cli->again, sizeof(cli->again), "ckptctl member promote %" PRIu64,
                  request.member_id);
@@ -196,13 +209,14 @@ struct progress {
 };
 
 /* Unchanged when no leader answers. */
-static void progress_ask(struct cli *cli, const char *member, struct progress *progress)
+static void progress_ask(struct cli *cli, const char *member, uint64_t id,
+                         struct progress *progress)
 {
     const Ckpt__V1__MemberStatus *status;
     struct members members;
 
     members_ask(cli, CALL_QUICK, &members);
-    status = find(&members, member);
+    status = id != 0 ? find_id(&members, id) : find(&members, member);
     if (members.best != NULL && members.best->leader_id != 0 &&
         members.best->leader_id == members.best->member_id) {
         progress->unknown = status == NULL;
@@ -227,7 +241,8 @@ static void progress_tell(struct cli *cli, const char *member, const struct prog
                  now->reachable ? "" : " and not reachable: start it");
 }
 
-static enum cli_exit wait_caught_up(struct cli *cli, const char *member)
+/* `id`: of the one that was added, 0: `member` says it. */
+static enum cli_exit wait_caught_up(struct cli *cli, const char *member, uint64_t id)
 {
     uint64_t limit_ms = now_ms() + cli_number(cli, "wait-for", MEMBER_WAIT_MS);
     struct progress progress = {.lag = UINT64_MAX};
@@ -238,7 +253,7 @@ static enum cli_exit wait_caught_up(struct cli *cli, const char *member)
         struct progress before = progress;
         uint64_t lag;
 
-        progress_ask(cli, member, &progress);
+        progress_ask(cli, member, id, &progress);
         lag = progress.lag;
         if (progress.unknown)
             return cli_fail(cli, CLI_NOT_FOUND, "ckptctl member list",
@@ -256,21 +271,43 @@ static enum cli_exit wait_caught_up(struct cli *cli, const char *member)
     return CLI_OK;
 }
 
+/* Its name may be another one's id: the member that was added goes on by its own. */
+static enum cli_exit added_id(struct cli *cli, const char *name, uint64_t *ret_id)
+{
+    const Ckpt__V1__MemberStatus *member;
+    struct members members;
+
+    *ret_id = cli_number(cli, "id", 0);
+    if (*ret_id != 0)
+        return CLI_OK;
+    members_ask(cli, CALL_QUICK, &members);
+    member = find_name(&members, name);
+    *ret_id = member == NULL ? 0 : member->member_id;
+    members_free(&members);
+    if (*ret_id != 0 || !is_id(name))
+        return CLI_OK;
+    return cli_fail(cli, CLI_NOT_FOUND, "ckptctl member list; then ckptctl member promote ID",
+                    "%.128s was added, and nobody tells of its id yet", name);
+}
+
 /* ---- commands ---- */
 
 enum cli_exit command_member_add(struct cli *cli)
 {
     char *member = cli_argument(cli, 0);
+    uint64_t id = 0;
     enum cli_exit code = add(cli, member);
 
     if (code == CLI_OK && cli_flag(cli, "promote") && !cli_flag(cli, "dry-run")) {
         cli->request_id[0] = '\0';
-        code = wait_caught_up(cli, member);
-        return code == CLI_OK ? promote(cli, member) : code;
+        code = added_id(cli, member, &id);
+        if (code == CLI_OK)
+            code = wait_caught_up(cli, member, id);
+        return code == CLI_OK ? promote(cli, member, id) : code;
     }
     if (code == CLI_OK && !cli_is_json(cli))
         cli_note(cli, "next: ckptctl member promote %s (waits until it has caught up)",
-                 cli_argument(cli, 0));
+                 is_id(member) ? "ID" : member);
     return code;
 }
 
@@ -279,8 +316,8 @@ enum cli_exit command_member_promote(struct cli *cli)
     enum cli_exit code = CLI_OK;
 
     if (!cli_flag(cli, "no-wait") && !cli_flag(cli, "dry-run"))
-        code = wait_caught_up(cli, cli_argument(cli, 0));
-    return code == CLI_OK ? promote(cli, cli_argument(cli, 0)) : code;
+        code = wait_caught_up(cli, cli_argument(cli, 0), 0);
+    return code == CLI_OK ? promote(cli, cli_argument(cli, 0), 0) : code;
 }
 
 /* What the removal means, in numbers; the cluster checks them again. Returns the member's id, 0: nobody tells of it. */
@@ -431,11 +468,11 @@ static enum cli_exit replace_check(struct cli *cli, const char *old_name, const 
     snprintf(what, sizeof(what), "replace %.128s", old_name);
     members_ask(cli, CALL_QUICK, &members);
     old = find(&members, old_name);
-    new = find(&members, new_name);
+    new = find_name(&members, new_name);
     *ret_old_id = old == NULL ? 0 : old->member_id;
     if (members.best == NULL)
         code = members_nobody(cli, &members, what);
-    else if (old != NULL && (old == new || strcmp(old->name, new_name) == 0))
+    else if (old != NULL && (old == find(&members, new_name) || strcmp(old->name, new_name) == 0))
         code = cli_fail(cli, CLI_USAGE,
                         "ckptctl member replace OLD NEW with a new name, id and empty folder",
                         "cannot %s: %.128s is the same member (id %" PRIu64 ")", what, new_name,
@@ -480,7 +517,8 @@ static enum cli_exit replace_stopped(struct cli *cli, enum cli_exit code, const 
 enum cli_exit command_member_replace(struct cli *cli)
 {
     char *old = cli_argument(cli, 0), *new = cli_argument(cli, 1), plan[PLAN_BYTES];
-    uint64_t old_id = 0;
+    char new_word[200];
+    uint64_t old_id = 0, new_id = 0;
     enum cli_exit code = addresses_check(cli);
 
     if (code == CLI_OK)
@@ -491,15 +529,21 @@ enum cli_exit command_member_replace(struct cli *cli)
         code = add(cli, new);
     if (code != CLI_OK || cli_flag(cli, "dry-run"))
         return code;
-    code = wait_caught_up(cli, new);
+    code = added_id(cli, new, &new_id);
+    if (is_id(new))
+        snprintf(new_word, sizeof(new_word), new_id == 0 ? "ID" : "%" PRIu64, new_id);
+    else
+        snprintf(new_word, sizeof(new_word), "%.128s", new);
+    if (code == CLI_OK)
+        code = wait_caught_up(cli, new, new_id);
     cli->request_id[0] = '\0';
     if (code == CLI_OK)
-        code = promote(cli, new);
+        code = promote(cli, new, new_id);
     if (code != CLI_OK)
-        return replace_stopped(cli, code, old, new, false);
+        return replace_stopped(cli, code, old, new_word, false);
     cli->request_id[0] = '\0';
     code = remove_one(cli, old, old_id);
-    return code == CLI_OK ? CLI_OK : replace_stopped(cli, code, old, new, true);
+    return code == CLI_OK ? CLI_OK : replace_stopped(cli, code, old, new_word, true);
 }
 
 /* ---- leadership ---- */

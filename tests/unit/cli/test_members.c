@@ -215,6 +215,37 @@ static void a_member_is_not_replaced_by_itself(void **state)
     expect_same_member("2 1");
 }
 
+/* Whoever is added with another one's id as its name is the one that is promoted; what follows would take a vote from the cluster. */
+static void a_replacement_promotes_whom_it_has_added(void **state)
+{
+    (void)state;
+    scene.members[2].member_id = 5;
+    scene.members[2].name = TEXT("2");
+    scene_take("OperatorService/AddMember");
+    harness_answer(&scene.h, NULL, "OperatorService/PromoteMember", RPC_FAILED_PRECONDITION,
+                   "MEMBER_REFUSED: it is not reachable", NULL);
+    expect_run(CLI_REFUSED, REPLACE("n1 2 --id 5") " --yes");
+    assert_string_equal(scene.h.last_method, "OperatorService/PromoteMember");
+    assert_int_equal(asked()->member_id, 5);
+    assert_contains(scene.h.error, "ckptctl member remove 5 gives it up");
+    expect_run(CLI_REFUSED, REPLACE("n1 2") " --yes"); /* the broker chose its id */
+    assert_int_equal(asked()->member_id, 5);
+}
+
+/* What the plan of a removal shows is what is removed. */
+static void digits_are_an_id(void **state)
+{
+    (void)state;
+    scene.members[1].name = TEXT("4");
+    scene_take("OperatorService/RemoveMember");
+    expect_run(CLI_OK, "member remove 4 --yes");
+    assert_int_equal(asked()->member_id, 4);
+    expect_run(CLI_USAGE, "member remove 2");
+    assert_contains(scene.h.error, "remove 4 (id 2, unreachable) for ever");
+    expect_run(CLI_USAGE, "member remove 4");
+    assert_lacks(scene.h.error, "(id 2");
+}
+
 static void the_plan_of_a_replacement_has_numbers(void **state)
 {
     (void)state;
@@ -303,6 +334,8 @@ int main(void)
         MEMBER_TEST(a_replacement_adds_promotes_and_removes),
         MEMBER_TEST(a_replacement_of_nobody_changes_nothing),
         MEMBER_TEST(a_member_is_not_replaced_by_itself),
+        MEMBER_TEST(a_replacement_promotes_whom_it_has_added),
+        MEMBER_TEST(digits_are_an_id),
         MEMBER_TEST(the_plan_of_a_replacement_has_numbers),
         MEMBER_TEST(a_replacement_stops_at_the_first_step_that_fails),
         MEMBER_TEST(a_transfer_names_the_member_before_it_asks),
