@@ -25,6 +25,11 @@ bool id_valid(const char *text)
     return text[0] != '.' || (strcmp(text, ".") != 0 && strcmp(text, "..") != 0);
 }
 
+bool id_is_number(const char *text)
+{
+    return text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
+}
+
 char *checkpoint_id_format(uint64_t id, char text[CHECKPOINT_ID_TEXT_BYTES])
 {
     uint64_t mask = (UINT64_C(1) << CHECKPOINT_SEQUENCE_BITS) - 1;

@@ -10,6 +10,8 @@ enum { ID_MAX_BYTES = 128, CHECKPOINT_ID_TEXT_BYTES = 32 };
 
 /* [A-Za-z0-9._-]{1,128} and neither "." nor "..": such a text can be a file name but never a path. */
 bool id_valid(const char *text);
+/* Of digits only: where a name and a number can be given it reads as the number. */
+bool id_is_number(const char *text);
 
 /* 64-bit checkpoint id: epoch << 40 | sequence, printed "epoch-sequence". */
 #define CHECKPOINT_SEQUENCE_BITS 40

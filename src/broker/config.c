@@ -484,6 +484,12 @@ static int check_together(struct config *config, struct err *err)
 
 int config_check_bootstrap(const struct config *config, struct err *err)
 {
+    for (size_t i = 0; i < config->member_count; i++)
+        if (id_is_number(config->members[i].name))
+            return err_set(err, ERR_INVALID,
+                           "%s: members has the name %s, which reads as a member's id where either "
+                           "can be given: give it a letter as well, as in n%s",
+                           config->path, config->members[i].name, config->members[i].name);
     if (config->member_count % 2 == 1)
         return 0;
     return err_set(

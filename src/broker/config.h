@@ -85,7 +85,7 @@ struct config_flags {
     bool insecure;
 };
 
-/* For a bootstrap: an even number of first members is refused. */
+/* For a bootstrap: an even number of first members is refused, and names that read as ids (a cluster that has them goes on). */
 int config_check_bootstrap(const struct config *config, struct err *err);
 
 int config_load(const char *path, const struct config_flags *flags, struct config **ret_config,

@@ -235,6 +235,14 @@ static bool add_refused(struct request *request, const Ckpt__V1__MemberRequest *
                        "the name of a member is 1 to 128 characters of A-Z a-z 0-9 . _ -");
         return true;
     }
+    if (id_is_number(asked->name)) {
+        snprintf(what, sizeof(what),
+                 "the name %.128s reads as a member's id where either can be given, and names one "
+                 "that it does not mean: give it a letter as well, as in n%.128s",
+                 asked->name, asked->name);
+        members_refuse(request, RPC_INVALID_ARGUMENT, "INVALID_ARGUMENT", what);
+        return true;
+    }
     if (asked->raft_address[0] == '\0' || asked->api_address[0] == '\0' ||
         strlen(asked->raft_address) >= CONSENSUS_ADDRESS_BYTES ||
         strlen(asked->api_address) >= CONSENSUS_ADDRESS_BYTES ||

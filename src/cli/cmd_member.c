@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "src/base/check.h"
+#include "src/base/id.h"
 #include "src/cli/commands.h"
 #include "src/cli/human.h"
 #include "src/cli/members.h"
@@ -77,11 +78,6 @@ enum cli_exit command_member_list(struct cli *cli)
 
 /* ---- one change ---- */
 
-static bool is_id(const char *word)
-{
-    return word[0] != '\0' && word[strspn(word, "0123456789")] == '\0';
-}
-
 static const Ckpt__V1__MemberStatus *find_id(const struct members *members, uint64_t id)
 {
     for (size_t i = 0; members->best != NULL && i < members->best->n_members; i++)
@@ -101,7 +97,8 @@ static const Ckpt__V1__MemberStatus *find_name(const struct members *members, co
 /* Digits are an id and never a name: what is shown of a member is of the one that is then asked for (set_member()). */
 static const Ckpt__V1__MemberStatus *find(const struct members *members, const char *word)
 {
-    return is_id(word) ? find_id(members, strtoull(word, NULL, 10)) : find_name(members, word);
+    return id_is_number(word) ? find_id(members, strtoull(word, NULL, 10))
+                              : find_name(members, word);
 }
 
 /* The id with the name: repeated later, the request means the same member and no other one that has got its name. A name that no member
@@ -113,8 +110,8 @@ static void set_member(struct cli *cli, Ckpt__V1__MemberRequest *request, char *
     struct members members;
 
     cli->again[0] = '\0';
-    request->member_id = id != 0 || !is_id(word) ? id : strtoull(word, NULL, 10);
-    if (is_id(word))
+    request->member_id = id != 0 || !id_is_number(word) ? id : strtoull(word, NULL, 10);
+    if (id_is_number(word))
         return;
     request->name = word;
     if (id != 0)
@@ -284,7 +281,7 @@ static enum cli_exit added_id(struct cli *cli, const char *name, uint64_t *ret_i
     member = find_name(&members, name);
     *ret_id = member == NULL ? 0 : member->member_id;
     members_free(&members);
-    if (*ret_id != 0 || !is_id(name))
+    if (*ret_id != 0 || !id_is_number(name))
         return CLI_OK;
     return cli_fail(cli, CLI_NOT_FOUND, "ckptctl member list; then ckptctl member promote ID",
                     "%.128s was added, and nobody tells of its id yet", name);
@@ -307,7 +304,7 @@ enum cli_exit command_member_add(struct cli *cli)
     }
     if (code == CLI_OK && !cli_is_json(cli))
         cli_note(cli, "next: ckptctl member promote %s (waits until it has caught up)",
-                 is_id(member) ? "ID" : member);
+                 id_is_number(member) ? "ID" : member);
     return code;
 }
 
@@ -530,7 +527,7 @@ enum cli_exit command_member_replace(struct cli *cli)
     if (code != CLI_OK || cli_flag(cli, "dry-run"))
         return code;
     code = added_id(cli, new, &new_id);
-    if (is_id(new))
+    if (id_is_number(new))
         snprintf(new_word, sizeof(new_word), new_id == 0 ? "ID" : "%" PRIu64, new_id);
     else
         snprintf(new_word, sizeof(new_word), "%.128s", new);

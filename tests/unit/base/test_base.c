@@ -102,6 +102,17 @@ static void an_id_is_a_file_name_and_never_a_path(void **state)
     assert_false(id_valid(longest));
 }
 
+static void digits_alone_are_a_number(void **state)
+{
+    (void)state;
+    assert_true(id_is_number("0"));
+    assert_true(id_is_number("1234567890123456789012"));
+    assert_false(id_is_number(""));
+    assert_false(id_is_number("n7"));
+    assert_false(id_is_number("7n"));
+    assert_false(id_is_number("7-1"));
+}
+
 static void a_checkpoint_id_has_one_text_and_reads_back(void **state) /* I26 */
 {
     static const char *const bad[] = {"",
@@ -319,6 +330,7 @@ int main(void)
         cmocka_unit_test(a_buffer_grows_consumes_and_gives_its_bytes_away),
         cmocka_unit_test(a_list_keeps_order_and_removal_is_repeatable),
         cmocka_unit_test(an_id_is_a_file_name_and_never_a_path),
+        cmocka_unit_test(digits_alone_are_a_number),
         cmocka_unit_test(a_checkpoint_id_has_one_text_and_reads_back),
         cmocka_unit_test(a_log_line_is_one_line_whatever_the_values_hold),
         cmocka_unit_test(the_distance_of_words_counts_what_must_be_typed_anew),

@@ -434,6 +434,20 @@ static void an_even_number_of_members_begins_no_cluster(void **state)
     config_free(config);
 }
 
+static void a_name_that_reads_as_an_id_begins_no_cluster(void **state)
+{
+    struct config *config =
+        take(HEAD "members:\n"
+                  "  - {id: 1, name: \"1\", raft: \"127.0.0.1:1\", api: \"127.0.0.1:2\"}\n",
+             &(struct config_flags){.name = "1"});
+    struct err err;
+
+    (void)state;
+    assert_int_equal(config_check_bootstrap(config, &err), -1);
+    assert_non_null(strstr(err.text, "members has the name 1, which reads as a member's id"));
+    config_free(config);
+}
+
 static void flags_are_checked_too(void **state)
 {
     (void)state;
@@ -564,6 +578,7 @@ int main(void)
         cmocka_unit_test(telemetry_sources_and_health_are_taken),
         cmocka_unit_test(telemetry_mistakes_name_line_and_cure),
         cmocka_unit_test(an_even_number_of_members_begins_no_cluster),
+        cmocka_unit_test(a_name_that_reads_as_an_id_begins_no_cluster),
         cmocka_unit_test(flags_are_checked_too),
         cmocka_unit_test(the_flag_insecure_is_the_same_as_in_the_file),
         cmocka_unit_test(durations_are_whole_and_bounded),

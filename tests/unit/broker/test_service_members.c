@@ -69,6 +69,8 @@ static void what_cannot_be_added_is_refused_by_name(void **state)
     expect(ask("AddMember", 7, "n7", "", ""), RPC_INVALID_ARGUMENT,
            "INVALID_ARGUMENT: a new member needs a Raft address and an API address");
     expect(ask("AddMember", 7, "n7", "no-port", "h:1"), RPC_INVALID_ARGUMENT, "host:port");
+    expect(ask("AddMember", 7, "77", "127.0.0.1:1", "127.0.0.1:2"), RPC_INVALID_ARGUMENT,
+           "INVALID_ARGUMENT: the name 77 reads as a member's id");
     expect(ask("AddMember", 7, "n/7", "127.0.0.1:1", "127.0.0.1:2"), RPC_INVALID_ARGUMENT,
            "INVALID_ARGUMENT");
     expect(ask("AddMember", 1, "n7", "127.0.0.1:1", "127.0.0.1:2"), RPC_FAILED_PRECONDITION,
