@@ -94,10 +94,13 @@ struct send_limit {
     uint64_t next_index;
 };
 
-/* S17, of one who is filled, as its hello said: it has its vote when it holds what was committed when this leader looked at it first. */
+/* S17, of one who is filled, as its hello said. Each round it comes to hold what was committed as the round began: what it awaits itself was
+ * said before the second one, or before the third if the first word of it was of an older term, or a snapshot passed over it. */
+enum { FILLING_ROUNDS = 3 };
 struct filling {
     uint64_t peer, life;
-    uint64_t term, index; /* of this leader, and committed then */
+    uint64_t term, index; /* of this leader, and committed as the round began */
+    unsigned rounds;      /* that are over */
 };
 
 enum change_kind { CHANGE_NONE, CHANGE_PROBE, CHANGE_ADD, CHANGE_PROMOTE, CHANGE_REMOVE };

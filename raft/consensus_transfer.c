@@ -140,7 +140,7 @@ static uint64_t life_filled(const struct consensus *consensus, uint64_t id)
     return peer == NULL ? 0 : peer->begun;
 }
 
-/* As of now: of another member, life or term, what was noted before is void. */
+/* Of another member, life or term, what was noted before is void. */
 static struct filling filling_of(const struct consensus *consensus, unsigned place)
 {
     const struct raft *raft = &consensus->raft;
@@ -149,26 +149,37 @@ static struct filling filling_of(const struct consensus *consensus, unsigned pla
 
     if (noted->peer == id && noted->life == life && noted->term == raft->current_term)
         return *noted;
-    return (struct filling){id, life, raft->current_term, raft->commit_index};
+    return (struct filling){id, life, raft->current_term, raft->commit_index, 0};
 }
 
-/* What a hello said of being filled stands until the next one, also when that is over. What is committed later than here does not count:
- * under load there is always some on its way. */
+/* What a hello said of being filled stands until the next one, also when that is over. */
 void core_filling_tick(struct consensus *consensus)
 {
-    CHECK(consensus->raft.configuration.n <= CONSENSUS_MEMBERS_MAX);
-    if (core_is_leader(consensus) && core_term_committed(consensus))
-        for (unsigned i = 0; i < consensus->raft.configuration.n; i++)
-            consensus->fillings[i] = filling_of(consensus, i);
+    const struct raft *raft = &consensus->raft;
+
+    CHECK(raft->configuration.n <= CONSENSUS_MEMBERS_MAX);
+    if (!core_is_leader(consensus) || !core_term_committed(consensus))
+        return;
+    for (unsigned i = 0; i < raft->configuration.n; i++) {
+        struct filling filling = filling_of(consensus, i);
+
+        if (filling.rounds < FILLING_ROUNDS &&
+            raft->leader_state.progress[i].match_index >= filling.index) {
+            filling.rounds++;
+            filling.index = raft->commit_index;
+        }
+        consensus->fillings[i] = filling;
+    }
 }
 
-/* S17: it has no vote. */
+/* S17: it has no vote. Who was filled has it, though later entries are on their way, as under load there always are some. */
 static bool being_filled(const struct consensus *consensus, unsigned place)
 {
+    const struct raft *raft = &consensus->raft;
     struct filling filling = filling_of(consensus, place);
 
-    return filling.life != 0 &&
-           consensus->raft.leader_state.progress[place].match_index < filling.index;
+    return filling.life != 0 && filling.rounds < FILLING_ROUNDS &&
+           raft->leader_state.progress[place].match_index < raft->commit_index;
 }
 
 /* Votes that another one could get. This member's own goes to who has all of its log. */

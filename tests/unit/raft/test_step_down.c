@@ -33,12 +33,10 @@ static void send_but_entries(struct network_stream *stream, uint8_t *take_bytes,
     real_send(stream, take_bytes, length);
 }
 
-static struct cluster *up(uint64_t seed, unsigned count)
+static void up_as_set(struct cluster *cluster)
 {
-    struct cluster *cluster = cluster_new(seed, count);
-
     mute_of_entries = NOBODY;
-    for (unsigned i = 0; i < count; i++) {
+    for (unsigned i = 0; i < cluster->count; i++) {
         real_send = cluster->nodes[i].network.send;
         cluster->nodes[i].network.send = send_but_entries;
         cluster_start(cluster, i, true);
@@ -46,6 +44,13 @@ static struct cluster *up(uint64_t seed, unsigned count)
     assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
     cluster_propose_many(cluster, 5);
     cluster_run(cluster, SECOND_US);
+}
+
+static struct cluster *up(uint64_t seed, unsigned count)
+{
+    struct cluster *cluster = cluster_new(seed, count);
+
+    up_as_set(cluster);
     return cluster;
 }
 
@@ -248,8 +253,10 @@ static void refuses_whatever_was_noted(struct cluster *cluster, unsigned leader,
     struct consensus *leads = cluster->nodes[leader].consensus;
     const uint64_t life = transport_peer(&leads->transport, id)->begun;
     const uint64_t term = leads->raft.current_term;
-    const struct filling noted[] = {
-        {id + 1, life, term, 1}, {id, life + 2, term, 1}, {id, life, term - 1, 1}};
+    const struct filling noted[] = {{id + 1, life, term, 1, FILLING_ROUNDS},
+                                    {id, life + 2, term, 1, FILLING_ROUNDS},
+                                    {id, life, term - 1, 1, FILLING_ROUNDS},
+                                    {id, life, term, 1, FILLING_ROUNDS - 1}};
 
     refuses(cluster, leader);
     for (size_t i = 0; i < sizeof(noted) / sizeof(noted[0]); i++) {
@@ -336,6 +343,64 @@ static void a_founder_whose_entries_are_on_their_way_could_elect(void **state)
     cluster_free(cluster);
 }
 
+/* What the leader committed before its own term does not end the filling (level_settle): the member awaits what is committed when it has that,
+ * which may be far behind what the leader noted when its term's first entry was committed. Until then it has no vote. */
+static void nobody_gives_up_while_one_who_awaits_more_than_was_noted_is_being_filled(void **state)
+{
+    struct cluster *cluster = cluster_new(37, 3);
+    unsigned leader, late, wiped, before;
+    uint64_t noted;
+    const struct consensus *leads, *blank;
+    const struct raft_progress *filled;
+
+    (void)state;
+    cluster->config.snapshot_after_entries = 100000;
+    cluster->config.snapshot_after_bytes = 64 << 20;
+    up_as_set(cluster);
+    leader = (unsigned)cluster_leader(cluster), late = (leader + 1) % 3, wiped = (leader + 2) % 3;
+    leads = cluster->nodes[leader].consensus;
+    cluster->entry_bytes_max = 60000;
+    cluster_isolate(cluster, late, false);
+    cluster_propose_many(cluster, 5);
+    cluster_run(cluster, SECOND_US);
+    cluster_kill(cluster, wiped);
+    sim_wipe(cluster->sim, wiped);
+    cluster_run(cluster, SECOND_US);
+    assert_int_equal(cluster_leader(cluster), -1); /* it leads anew, in another term */
+    sim_reset_connections(cluster->sim, leader, late);
+    mute_of_entries = leader;
+    cluster_isolate(cluster, late, true);
+    assert_true(cluster_run_until_leader(cluster, 10 * SECOND_US));
+    assert_int_equal(cluster_leader(cluster), leader);
+    assert_false(core_term_committed(leads));
+    cluster_start(cluster, wiped, true);
+    blank = cluster->nodes[wiped].consensus;
+    while (blank->safety.awaited_ms == 0)
+        assert_true(cluster_step(cluster));
+    cluster_isolate(cluster, wiped, false);
+    mute_of_entries = NOBODY;
+    cluster_propose_many(cluster, 600);
+    cluster_run(cluster, SECOND_US);
+    noted = leads->fillings[core_server_place(leads, wiped + 1)].index;
+    assert_true(noted > 0 && noted < leads->raft.commit_index);
+    cluster_isolate(cluster, wiped, true);
+    filled = &leads->raft.leader_state.progress[core_server_place(leads, wiped + 1)];
+    while (leads->fillings[core_server_place(leads, wiped + 1)].rounds == 0 ||
+           blank->safety.awaited_index <= noted || !core_reachable(leads, wiped + 1))
+        assert_true(cluster_step(cluster));
+    assert_true(filled->match_index >= noted);
+    assert_true(blank->safety.blank && blank->safety.awaited_index > blank->raft.last_applied);
+    mute_of_entries = leader;
+    before = sim_enter(cluster->sim, leader);
+    assert_true(cluster_propose(cluster));
+    sim_leave(cluster->sim, before); /* its own vote is lost to the others */
+    assert_true(blank->safety.blank);
+    refuses(cluster, leader);
+    mute_of_entries = NOBODY;
+    assert_true(cluster_run_until_equal(cluster, 20 * SECOND_US));
+    cluster_free(cluster);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -346,6 +411,7 @@ int main(void)
         cmocka_unit_test(nobody_gives_up_while_those_who_could_elect_are_sent_a_snapshot),
         cmocka_unit_test(nobody_gives_up_while_one_who_would_elect_is_being_filled),
         cmocka_unit_test(a_founder_whose_entries_are_on_their_way_could_elect),
+        cmocka_unit_test(nobody_gives_up_while_one_who_awaits_more_than_was_noted_is_being_filled),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
