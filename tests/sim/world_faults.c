@@ -375,12 +375,22 @@ static bool may_rot(const struct world *world, unsigned victim)
     return world->options.membership > 0 || rotten < (world->member_count - 1) / 2;
 }
 
+/* Who is begun anew has the first configuration again: a majority of that may not be, or it is a new cluster. */
+static bool founders_leave_majority(const struct world *world, unsigned victim)
+{
+    unsigned lacking = 0;
+
+    for (unsigned i = 0; i < world->options.replicas; i++)
+        lacking += i == victim || lacks_data(&world->members[i]);
+    return 2 * lacking < world->options.replicas;
+}
+
 /* One that joined is not begun anew: the others refuse a voter whose log is empty, for good. Nor is one that began
  * alone: its bootstrap makes it a cluster. */
 static bool may_wipe(const struct world *world, unsigned victim)
 {
     return world->options.replicas > 2 && victim < world->options.replicas &&
-           may_rot(world, victim);
+           may_rot(world, victim) && founders_leave_majority(world, victim);
 }
 
 /* Where the last synced batch of a segment begins: what lies before can be told from a torn tail. */
