@@ -102,8 +102,7 @@ static const Ckpt__V1__MemberStatus *find(const struct members *members, const c
 }
 
 /* The id with the name: repeated later, the request means the same member and no other one that has got its name. A name that no member
- * tells of goes as it is. `id`: the one that was confirmed or
- * added, 0: not looked up yet. */
+ * tells of goes as it is. `id`: the one that was confirmed or added, 0: not looked up yet. */
 static void set_member(struct cli *cli, Ckpt__V1__MemberRequest *request, char *word, uint64_t id)
 {
     const Ckpt__V1__MemberStatus *member;

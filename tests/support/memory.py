@@ -7,6 +7,7 @@ import contextlib
 import functools
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import time
@@ -74,6 +75,10 @@ class Eater:
         self.file = os.memfd_create("eaten")
         self.process = subprocess.Popen(["sh", "-c", f'echo $$ > {group.folder}/cgroup.procs && exec "$@"', "sh", sys.executable, "-c",
                                          self.PROGRAM, str(group.events), str(self.file)], preexec_fn=die_with_parent, pass_fds=[self.file])
+
+    def killed(self):
+        """How often the kernel killed the process that takes it, which counts among the group's kills."""
+        return int(self.process.poll() == -signal.SIGKILL)
 
     def give_back(self):
         """Again: nothing."""
