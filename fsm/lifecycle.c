@@ -12,13 +12,6 @@
  */
 #include "fsm/state.h"
 
-#define CHECKPOINT_STATES(X)                                                                       \
-    X(REQUESTED)                                                                                   \
-    X(DISPATCHED)                                                                                  \
-    X(WRITING) X(PAUSED) X(COMPLETE) X(COLLECTED) X(FAILED) X(TIMED_OUT) X(CANCELLED) X(SUPERSEDED)
-#define ALLOCATION_STATES(X)                                                                       \
-    X(RUNNING) X(CHECKPOINTING_TO_STOP) X(SUSPENDED) X(COMPLETED) X(FAILED) X(REQUEUED)
-
 #define C(name) (1u << CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name)
 #define A(name) (1u << CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name)
 
@@ -166,72 +159,4 @@ void fsm_allocation_move(struct fsm *fsm, struct allocation *allocation,
     view->state_since_ms = fsm->now_ms;
     fsm_allocation_adopt(fsm, allocation);
     fsm_event_emit(fsm, &event);
-}
-
-const char *fsm_checkpoint_state_name(Ckpt__V1__CheckpointState state)
-{
-    static const char *const names[FSM_STATES_CHECKPOINT] = {
-#define X(name) [CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name] = #name,
-        CHECKPOINT_STATES(X)
-#undef X
-    };
-
-    if ((unsigned)state >= ARRAY_COUNT(names) || names[state] == NULL)
-        return "UNSPECIFIED";
-    return names[state];
-}
-
-const char *fsm_allocation_state_name(Ckpt__V1__AllocationState state)
-{
-    static const char *const names[FSM_STATES_ALLOCATION] = {
-#define X(name) [CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name] = #name,
-        ALLOCATION_STATES(X)
-#undef X
-    };
-
-    if ((unsigned)state >= ARRAY_COUNT(names) || names[state] == NULL)
-        return "UNSPECIFIED";
-    return names[state];
-}
-
-const char *fsm_reason_name(Ckpt__V1__Reason reason)
-{
-    static const char *const names[] = {"none",
-                                        "walltime_exceeded",
-                                        "preempted_without_checkpoint",
-                                        "node_down",
-                                        "application_exited",
-                                        "checkpoint_timeout",
-                                        "no_handler",
-                                        "write_failed",
-                                        "verify_failed",
-                                        "application_refused",
-                                        "cancelled_by_request",
-                                        "allocation_ended",
-                                        "agent_lost_attempt",
-                                        "empty_checkpoint",
-                                        "not_attached",
-                                        "ended_by_scheduler",
-                                        "retries_exhausted",
-                                        "storage_unavailable",
-                                        "replaced",
-                                        "preempted",
-                                        "migrated",
-                                        "new_epoch",
-                                        "scaled_without_checkpoint",
-                                        "storage_system_down"};
-
-    _Static_assert(ARRAY_COUNT(names) == CKPT__V1__REASON__REASON_STORAGE_SYSTEM_DOWN + 1,
-                   "one name each");
-    return (unsigned)reason < ARRAY_COUNT(names) ? names[reason] : "unknown";
-}
-
-const char *fsm_purpose_name(Ckpt__V1__Purpose purpose)
-{
-    static const char *const names[] = {"unspecified", "periodic", "proactive",
-                                        "preempt",     "migrate",  "scale_down",
-                                        "walltime",    "manual",   "drain"};
-
-    _Static_assert(ARRAY_COUNT(names) == CKPT__V1__PURPOSE__PURPOSE_DRAIN + 1, "one name each");
-    return (unsigned)purpose < ARRAY_COUNT(names) ? names[purpose] : "unknown";
 }

@@ -147,6 +147,7 @@ static void page_active(struct broker *broker, struct buf *body)
     const struct fsm *fsm = replica_fsm(broker->replica);
     const struct fsm_checkpoint *checkpoint = fsm_checkpoint_next(fsm, 0);
     char id[CHECKPOINT_ID_TEXT_BYTES];
+    char purpose[FSM_WORD_BYTES];
     int rows = 0, looked_at = 0;
 
     buf_printf(body,
@@ -163,7 +164,7 @@ static void page_active(struct broker *broker, struct buf *body)
         cell(body, checkpoint_id_format(checkpoint->id, id));
         cell(body, allocation->id);
         cell(body, fsm_checkpoint_state_name(checkpoint->state));
-        cell(body, fsm_purpose_name(checkpoint->purpose));
+        cell(body, fsm_purpose_word(checkpoint->purpose, purpose));
         buf_printf(body, "<td>%u", checkpoint->attempt);
     }
     buf_printf(body,

@@ -19,15 +19,6 @@ static double seconds_between(uint64_t from_ms, uint64_t to_ms)
     return to_ms > from_ms ? (double)(to_ms - from_ms) / 1e3 : 0;
 }
 
-static void lower_case(const char *text, char *ret_text, size_t size)
-{
-    size_t i = 0;
-
-    for (; text[i] != '\0' && i + 1 < size; i++)
-        ret_text[i] = (char)(text[i] >= 'A' && text[i] <= 'Z' ? text[i] + ('a' - 'A') : text[i]);
-    ret_text[i] = '\0';
-}
-
 static void checkpoint_complete(struct metrics *metrics, const struct fsm_checkpoint *checkpoint,
                                 uint64_t at_ms)
 {
@@ -44,7 +35,9 @@ static void checkpoint_complete(struct metrics *metrics, const struct fsm_checkp
 static void checkpoint_failed(struct metrics *metrics, const struct fsm_checkpoint *checkpoint,
                               Ckpt__V1__Reason reason)
 {
-    metrics_add(metrics, METRIC_L_FAILURES, fsm_reason_name(reason), NULL, 1);
+    char word[FSM_WORD_BYTES];
+
+    metrics_add(metrics, METRIC_L_FAILURES, fsm_reason_word(reason, word), NULL, 1);
     if (reason != CKPT__V1__REASON__REASON_NODE_DOWN) /* the hazard's, not the checkpoint's */
         metrics_model_ended(metrics, checkpoint, false);
 }
@@ -54,7 +47,7 @@ static void checkpoint_event(struct metrics *metrics, const struct fsm *fsm,
 {
     const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fsm, event->checkpoint_id);
     Ckpt__V1__CheckpointState state = (Ckpt__V1__CheckpointState)event->new_state;
-    char result[METRICS_LABEL_VALUE_BYTES];
+    char result[FSM_WORD_BYTES], purpose[FSM_WORD_BYTES];
 
     if (checkpoint == NULL || state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COLLECTED)
         return;
@@ -63,8 +56,8 @@ static void checkpoint_event(struct metrics *metrics, const struct fsm *fsm,
                         seconds_between(checkpoint->dispatched_at_ms, event->at_ms));
     if (fsm_checkpoint_state_active(state))
         return;
-    lower_case(fsm_checkpoint_state_name(state), result, sizeof(result));
-    metrics_add(metrics, METRIC_HINTS, fsm_purpose_name(checkpoint->purpose), result, 1);
+    fsm_enum_word(&ckpt__v1__checkpoint_state__descriptor, (int)state, result);
+    metrics_add(metrics, METRIC_HINTS, fsm_purpose_word(checkpoint->purpose, purpose), result, 1);
     metrics_add(metrics, METRIC_L_OPERATIONS, result, NULL, 1);
     if (state == CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE) {
         checkpoint_complete(metrics, checkpoint, event->at_ms);
@@ -220,11 +213,11 @@ static void read_raft(struct metrics *metrics, const struct broker *broker)
 
 static void read_checkpoint_states(struct metrics *metrics, const struct fsm_summary *summary)
 {
-    char name[METRICS_LABEL_VALUE_BYTES];
+    const ProtobufCEnumDescriptor *type = &ckpt__v1__checkpoint_state__descriptor;
+    char name[FSM_WORD_BYTES];
 
-    for (int state = CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_REQUESTED;
-         state <= CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_SUPERSEDED; state++) {
-        lower_case(fsm_checkpoint_state_name((Ckpt__V1__CheckpointState)state), name, sizeof(name));
+    for (int state = 1; state < (int)type->n_values; state++) {
+        fsm_enum_word(type, state, name);
         metrics_set(metrics, METRIC_STATE_CHECKPOINTS, name, NULL,
                     summary->checkpoints_by_state[state]);
         metrics_set(metrics, METRIC_ENTERED, name, NULL, (double)summary->checkpoints_total[state]);
@@ -235,12 +228,12 @@ static void read_summary(struct metrics *metrics, const struct broker *broker)
 {
     const struct fsm *fsm = replica_fsm(broker->replica);
     struct fsm_summary summary;
-    char name[METRICS_LABEL_VALUE_BYTES];
+    const ProtobufCEnumDescriptor *type = &ckpt__v1__allocation_state__descriptor;
+    char name[FSM_WORD_BYTES];
 
     fsm_get_summary(fsm, &summary);
-    for (int state = CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING;
-         state <= CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_REQUEUED; state++) {
-        lower_case(fsm_allocation_state_name((Ckpt__V1__AllocationState)state), name, sizeof(name));
+    for (int state = 1; state < (int)type->n_values; state++) {
+        fsm_enum_word(type, state, name);
         metrics_set(metrics, METRIC_STATE_ALLOCATIONS, name, NULL,
                     summary.allocations_by_state[state]);
     }
@@ -306,8 +299,9 @@ static void read_account(struct metrics *metrics, const struct broker *broker)
 
 static void read_nodes(struct metrics *metrics, const struct fsm *fsm)
 {
-    static const char *const names[] = {"unspecified", "ready", "degraded", "down", "draining"};
-    uint32_t counts[ARRAY_COUNT(names)] = {0};
+    const ProtobufCEnumDescriptor *type = &ckpt__log__v1__node_state__descriptor;
+    uint32_t counts[CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING + 1] = {0};
+    char name[FSM_WORD_BYTES];
 
     for (uint32_t slot = 0; slot < fsm_node_slots(fsm); slot++) {
         const struct fsm_node *node = fsm_node_at(fsm, slot);
@@ -315,9 +309,9 @@ static void read_nodes(struct metrics *metrics, const struct fsm *fsm)
         if (node != NULL && (unsigned)node->state < ARRAY_COUNT(counts))
             counts[node->state]++;
     }
-    for (size_t state = CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY; state < ARRAY_COUNT(names);
-         state++)
-        metrics_set(metrics, METRIC_NODES, names[state], NULL, counts[state]);
+    for (size_t state = 1; state < ARRAY_COUNT(counts); state++)
+        metrics_set(metrics, METRIC_NODES, fsm_enum_word(type, (int)state, name), NULL,
+                    counts[state]);
 }
 
 static void read_rpc(struct metrics *metrics, const struct broker *broker)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ckpt/log/v1/command.pb-c.h"
 #include "src/base/check.h"
 #include "src/cli/human.h"
 
@@ -91,11 +92,12 @@ static void subject_line(const Ckpt__V1__Event *event, const char *kind, const c
              what, reason(event, why));
 }
 
-static const char *node_state(uint32_t state)
+static void node_line(const Ckpt__V1__Event *event, char *text, size_t size)
 {
-    static const char *const names[] = {"changed", "ready", "degraded", "down", "draining"};
+    char state[HUMAN_BYTES];
 
-    return state < ARRAY_COUNT(names) ? names[state] : "changed";
+    human_enum_words(&ckpt__log__v1__node_state__descriptor, (int)event->new_state, state);
+    subject_line(event, "node", event->new_state == 0 ? "changed" : state, text, size);
 }
 
 static void storage_line(const Ckpt__V1__Event *event, char *text, size_t size)
@@ -195,7 +197,7 @@ static void sentence(const Ckpt__V1__Event *event, struct event_history *history
         leader_line(event, history, text, size);
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_NODE_STATE:
-        subject_line(event, "node", node_state(event->new_state), text, size);
+        node_line(event, text, size);
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_PREEMPTION:
         preemption_line(event, text, size);

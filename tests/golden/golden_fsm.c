@@ -62,7 +62,7 @@ static void say_event(struct transcript *out, const Ckpt__V1__Event *event)
             event->allocation_id, event->subject, event->new_state, event->number);
     }
     if (event->reason != CKPT__V1__REASON__REASON_NONE)
-        say(out, " (%s)", fsm_reason_name(event->reason));
+        say(out, " (%s)", fsm_reason_word(event->reason, (char[FSM_WORD_BYTES]){0}));
     say(out, "\n");
 }
 
@@ -108,7 +108,8 @@ static void show_jobs(struct transcript *out, const struct fsm *fsm)
             continue;
         fsm_allocation_account(fsm, job, 0, &account);
         say(out, "  job %s %s reason=%s nodes=%u active=%s", job->id,
-            fsm_allocation_state_name(job->state), fsm_reason_name(job->reason), job->node_count,
+            fsm_allocation_state_name(job->state),
+            fsm_reason_word(job->reason, (char[FSM_WORD_BYTES]){0}), job->node_count,
             id_text(job->active_checkpoint_id, id));
         say(out, " last=%s", id_text(job->last_complete_id, id));
         say(out, " previous=%s complete=%" PRIu64, id_text(job->previous_complete_id, id),
@@ -168,8 +169,8 @@ static void show_checkpoints(struct transcript *out, const struct fsm *fsm)
             "  checkpoint %s %s purpose=%s attempt=%u paused=%u resumed=%u deadline=%" PRIu64
             " size=%" PRIu64 " recompute=%" PRIu64 "%s%s\n",
             id_text(at->id, id), fsm_checkpoint_state_name(at->state),
-            fsm_purpose_name(at->purpose), at->attempt, at->paused_count, at->resumed_count,
-            at->deadline_ms, at->size_bytes, at->recompute_saved_gpu_ms,
+            fsm_purpose_word(at->purpose, (char[FSM_WORD_BYTES]){0}), at->attempt, at->paused_count,
+            at->resumed_count, at->deadline_ms, at->size_bytes, at->recompute_saved_gpu_ms,
             at->extended ? " extended" : "", deferred_text(at, deferred));
 }
 
@@ -184,7 +185,7 @@ static void show_orders(struct transcript *out, const struct fsm *fsm, const cha
     for (size_t i = 0; i < count; i++) {
         if (orders[i].kind == FSM_ORDER_TERMINATE) {
             say(out, "  order terminate %s grace=%" PRIu64 " (%s)\n", orders[i].allocation->id,
-                orders[i].grace_ms, fsm_reason_name(orders[i].reason));
+                orders[i].grace_ms, fsm_reason_word(orders[i].reason, (char[FSM_WORD_BYTES]){0}));
             continue;
         }
         fsm_checkpoint_path(fsm, orders[i].checkpoint, path, sizeof(path));

@@ -368,10 +368,11 @@ static void cause_check(struct world *world, const struct fsm *fsm,
         break;
     }
     if (!holds)
-        world_violation(world, "I30",
-                        "%s is told to end for reason %s, its last checkpoint %" PRIx64 " is %s",
-                        allocation->id, fsm_reason_name(allocation->terminate_reason), id,
-                        checkpoint == NULL ? "none" : fsm_checkpoint_state_name(checkpoint->state));
+        world_violation(
+            world, "I30", "%s is told to end for reason %s, its last checkpoint %" PRIx64 " is %s",
+            allocation->id,
+            fsm_reason_word(allocation->terminate_reason, (char[FSM_WORD_BYTES]){0}), id,
+            checkpoint == NULL ? "none" : fsm_checkpoint_state_name(checkpoint->state));
 }
 
 void ends_applied(struct world *world, const struct fsm *fsm, uint64_t index)

@@ -189,7 +189,7 @@ static void checkpoint_paused_or_left(struct world *world, const struct fsm *fsm
         world_violation(world, "I24", "paused checkpoint %" PRIx64 " becomes %s for reason %s",
                         event->checkpoint_id,
                         fsm_checkpoint_state_name((Ckpt__V1__CheckpointState)event->new_state),
-                        fsm_reason_name(event->reason));
+                        fsm_reason_word(event->reason, (char[FSM_WORD_BYTES]){0}));
     /* of the same entry as the event, unless more of it followed */
     if (checkpoint != NULL && checkpoint->state == event->new_state &&
         (checkpoint->paused_count != facts->paused || checkpoint->resumed_count != facts->resumed))

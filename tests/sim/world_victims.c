@@ -217,7 +217,8 @@ static void check_released(struct world *world, const struct fsm *fsm, const str
             continue;
         if ((agent < world->options.shipping_agents || !overdue) && lives(world, job, agent))
             world_violation(world, "I30", "%s has ended by order (%s), and lives on %s", job->id,
-                            fsm_reason_name(reason), world_agent_name(agent));
+                            fsm_reason_word(reason, (char[FSM_WORD_BYTES]){0}),
+                            world_agent_name(agent));
     }
 }
 

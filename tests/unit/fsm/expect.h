@@ -14,7 +14,8 @@
     assert_string_equal(                                                                           \
         fsm_allocation_state_name(fsm_allocation_find((script)->fsm, (id))->state), #state_name)
 #define expect_reason(script, id, reason_name)                                                     \
-    assert_string_equal(fsm_reason_name(fsm_allocation_find((script)->fsm, (id))->reason),         \
+    assert_string_equal(fsm_reason_word(fsm_allocation_find((script)->fsm, (id))->reason,          \
+                                        (char[FSM_WORD_BYTES]){0}),                                \
                         (reason_name))
 #define expect_checkpoint(script, sequence, state_name)                                            \
     assert_string_equal(fsm_checkpoint_state_name(checkpoint_of((script), (sequence))->state),     \

@@ -161,13 +161,7 @@ static inline int script_after(const struct script *script)
 
 static inline int script_reason(const struct script *script)
 {
-    const char *text = script_value(script, "reason", "none");
-
-    for (int i = 0; i <= CKPT__V1__REASON__REASON_SCALED_WITHOUT_CHECKPOINT; i++)
-        if (strcmp(fsm_reason_name((Ckpt__V1__Reason)i), text) == 0)
-            return i;
-    script_die(script, "unknown reason");
-    return 0;
+    return script_enum(script, &ckpt__v1__reason__descriptor, "REASON_", "reason", "none");
 }
 
 static inline char *script_text(const char *constant)
