@@ -2,15 +2,14 @@
 #include "src/agent/config.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <yaml.h>
 
 #include "src/base/address.h"
 #include "src/base/check.h"
+#include "src/base/number.h"
 #include "src/base/text.h"
 
 enum { HEARTBEAT_MIN_MS = 100, HEARTBEAT_MAX_MS = 600000 };
@@ -61,22 +60,19 @@ static int set_text(char *ret_text, const char *key, const char *value, struct e
     return 0;
 }
 
-static int set_heartbeat(struct agent_config *config, const char *value, struct err *err)
+static int set_heartbeat(struct agent_config *config, bool in_unit, const char *value,
+                         struct err *err)
 {
-    char *end;
-    unsigned long long number;
+    const struct number_range range = {HEARTBEAT_MIN_MS, HEARTBEAT_MAX_MS};
 
-    errno = 0;
-    number = strtoull(value, &end, 10);
-    if (errno != 0 || *value < '0' || *value > '9' || *end != '\0' || number < HEARTBEAT_MIN_MS ||
-        number > HEARTBEAT_MAX_MS)
-        return err_set(err, ERR_INVALID, "heartbeat_ms is %s, it must be a number from %d to %d",
-                       value, HEARTBEAT_MIN_MS, HEARTBEAT_MAX_MS);
-    config->heartbeat_ms = number;
+    if ((in_unit ? number_parse_in_unit(NUMBER_DURATION, value, range, &config->heartbeat_ms, err)
+                 : number_parse(NUMBER_DURATION, value, range, &config->heartbeat_ms, err)) != 0)
+        return err_wrap(err, "heartbeat_ms is wrong");
     return 0;
 }
 
-static int set_key(struct agent_config *config, enum key key, const char *value, struct err *err)
+static int set_key(struct agent_config *config, enum key key, bool in_unit, const char *value,
+                   struct err *err)
 {
     switch (key) {
     case KEY_BROKERS:
@@ -88,7 +84,7 @@ static int set_key(struct agent_config *config, enum key key, const char *value,
     case KEY_HTTP:
         return set_text(config->http, "http", value, err);
     case KEY_HEARTBEAT_MS:
-        return set_heartbeat(config, value, err);
+        return set_heartbeat(config, in_unit, value, err);
     case KEY_LOG_LEVEL:
         if (log_parse_level(value, &config->log_level) != 0)
             return err_set(err, ERR_INVALID,
@@ -117,12 +113,16 @@ static int take_pair(struct agent_config *config, const char *key, const char *v
                      unsigned *seen, struct err *err)
 {
     for (size_t i = 0; i < KEY_COUNT; i++) {
-        if (strcmp(key, key_names[i]) != 0)
+        bool whole = strcmp(key, key_names[i]) == 0;
+        size_t stem;
+
+        number_named(key_names[i], &stem);
+        if (!whole && !(strlen(key) == stem && memcmp(key, key_names[i], stem) == 0))
             continue;
         if (*seen & 1u << i)
             return err_set(err, ERR_INVALID, "%s is given twice", key);
         *seen |= 1u << i;
-        return set_key(config, (enum key)i, value, err);
+        return set_key(config, (enum key)i, whole, value, err);
     }
     return err_set(err, ERR_INVALID, "unknown key \"%.64s\"; did you mean \"%s\"?", key,
                    nearest_key(key));

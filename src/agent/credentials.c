@@ -68,17 +68,43 @@ static bool stays_on_host(const char *brokers)
     return true;
 }
 
+/* The node's own certificate, as the configuration names it; NULL without tls. */
+static int load_context(const struct agent_config *config, const char *node,
+                        struct tls_context **ret_context, struct err *err)
+{
+    char cert[CONFIG_TEXT_BYTES], key[CONFIG_TEXT_BYTES];
+    const struct tls_files files = {.ca = config->tls_ca, .cert = cert, .key = key};
+    struct tls_identity own = {.kind = TLS_AGENT};
+
+    *ret_context = NULL;
+    if (config->tls_ca[0] == '\0')
+        return 0;
+    snprintf(own.name, sizeof(own.name), "%s", node);
+    if (expand(config->tls_cert, node, cert, err) != 0 ||
+        expand(config->tls_key, node, key, err) != 0)
+        return -1;
+    return tls_context_new(&files, &own, ret_context, err) == 0 ? 0 : err_wrap(err, "tls");
+}
+
+int credentials_check(const struct agent_config *config, const char *node, struct err *err)
+{
+    struct tls_context *context;
+
+    if (load_context(config, node, &context, err) != 0)
+        return -1;
+    tls_context_free(context);
+    return 0;
+}
+
 int credentials_open(struct credentials *credentials, const struct agent_config *config,
                      const char *node, const struct clock_ops *clock, struct err *err)
 {
     const struct tls_watch_events events = {
         .data = credentials, .reloaded = reloaded, .failed = failed, .expiring = expiring};
-    char cert[CONFIG_TEXT_BYTES], key[CONFIG_TEXT_BYTES];
-    const struct tls_files files = {.ca = config->tls_ca, .cert = cert, .key = key};
-    struct tls_identity own = {.kind = TLS_AGENT};
 
-    credentials->context = NULL;
-    if (config->tls_ca[0] == '\0') {
+    if (load_context(config, node, &credentials->context, err) != 0)
+        return -1;
+    if (credentials->context == NULL) {
         if (!stays_on_host(config->brokers))
             log_warning("insecure",
                         "text=\"TLS IS OFF: whoever answers at %s can end the jobs of this node; "
@@ -86,12 +112,6 @@ int credentials_open(struct credentials *credentials, const struct agent_config 
                         config->brokers);
         return 0;
     }
-    snprintf(own.name, sizeof(own.name), "%s", node);
-    if (expand(config->tls_cert, node, cert, err) != 0 ||
-        expand(config->tls_key, node, key, err) != 0)
-        return -1;
-    if (tls_context_new(&files, &own, &credentials->context, err) != 0)
-        return err_wrap(err, "tls");
     tls_watch_start(&credentials->watch, credentials->context, clock, &events);
     return 0;
 }

@@ -16,6 +16,8 @@ struct credentials {
 /* The certificate must name the node. clock outlives it. */
 int credentials_open(struct credentials *credentials, const struct agent_config *config,
                      const char *node, const struct clock_ops *clock, struct err *err);
+/* Whether credentials_open() would take the node's certificate; nothing is kept. */
+int credentials_check(const struct agent_config *config, const char *node, struct err *err);
 void credentials_reload(struct credentials *credentials);
 void credentials_close(struct credentials *credentials); /* connections are closed */
 

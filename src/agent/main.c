@@ -288,6 +288,10 @@ int main(int argc, char **argv)
         fprintf(stderr, "ckpt-agentd: %s\n", err.text);
         return EXIT_CONFIG;
     }
+    if (flags.check && credentials_check(&daemon.config, flags.name, &err) != 0) {
+        fprintf(stderr, "ckpt-agentd: %s\n", err.text);
+        return EXIT_CONFIG;
+    }
     if (flags.check) {
         puts("configuration is right");
         return EXIT_SUCCESS;

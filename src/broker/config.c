@@ -90,9 +90,11 @@ static int walk_scalar(struct walk *walk, enum config_section section, size_t it
     char path[128];
     unsigned line = walk_line(walk);
     struct err problem;
+    bool in_unit;
 
     if (key == SIZE_MAX)
         return walk_unknown(walk, section);
+    in_unit = strcmp(walk_text(walk), config_key_at(key)->name) == 0;
     config_key_path(key, item, path, sizeof(path));
     source = config_source_of(walk->config, key, item);
     if (source->from == CONFIG_FROM_FILE)
@@ -105,7 +107,7 @@ static int walk_scalar(struct walk *walk, enum config_section section, size_t it
                        walk->config->path, line, path);
     source->from = CONFIG_FROM_FILE;
     source->line = line;
-    if (config_key_set(walk->config, key, item, walk_text(walk), &problem) != 0)
+    if (config_key_set(walk->config, key, item, in_unit, walk_text(walk), &problem) != 0)
         return err_set(walk->err, ERR_INVALID, "%s, line %u: %s %s", walk->config->path, line, path,
                        problem.text);
     return 0;
@@ -143,7 +145,7 @@ static int set_initial(struct config *config, enum config_section section, size_
     for (size_t i = 0; i < config_key_count(); i++) {
         const struct config_key *key = config_key_at(i);
         if (key->section == section && key->initial != NULL &&
-            config_key_set(config, i, item, key->initial, err) != 0)
+            config_key_set(config, i, item, true, key->initial, err) != 0)
             return -1;
     }
     return 0;
@@ -509,7 +511,7 @@ static int apply_value(struct config *config, const char *name, const char *flag
 
     if (value == NULL)
         return 0;
-    if (config_key_set(config, key, 0, value, &problem) != 0)
+    if (config_key_set(config, key, 0, true, value, &problem) != 0)
         return err_set(err, ERR_INVALID, "%s %s", flag, problem.text);
     config_source_of(config, key, 0)->from = CONFIG_FROM_FLAG;
     return 0;

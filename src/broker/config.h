@@ -97,10 +97,6 @@ void config_free(struct config *config);
 /* One line per value: key, value, source (default, file, flag). */
 void config_print(const struct config *config, FILE *stream);
 
-/* "30s", "5m", "500ms", "7d", "1500": milliseconds. -1 for anything else, negative or above 10
- * years. */
-int config_parse_duration(const char *text, uint64_t *ret_ms);
-
 /* What a new cluster begins with, and what this member says of itself. Both point into config and ret_targets (one place per target). */
 void config_fill_initial(const struct config *config, Ckpt__Log__V1__ClusterInit *ret_initial,
                          Ckpt__V1__TargetSpec **ret_targets, Ckpt__Log__V1__MemberFacts *ret_facts);

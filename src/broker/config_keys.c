@@ -10,6 +10,7 @@
 #include "src/base/address.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
+#include "src/base/number.h"
 #include "src/base/text.h"
 
 #define SECOND_MS FSM_SECOND_MS
@@ -21,7 +22,7 @@
 #define ROOT(kind, name, member, min, max, initial)                                                \
     {CONFIG_ROOT, kind, name, offsetof(struct config, member), min, max, initial},
 #define TIMERS(name, member, min, max, initial)                                                    \
-    {CONFIG_TIMERS, CONFIG_DURATION, name, offsetof(struct config, member), min, max, initial},
+    {CONFIG_TIMERS, CONFIG_COUNT, name "_ms", offsetof(struct config, member), min, max, initial},
 #define RAFT(name, member, min, max, initial)                                                      \
     {CONFIG_RAFT, CONFIG_COUNT, name, offsetof(struct config, member), min, max, initial},
 #define TLS(name, member)                                                                          \
@@ -29,7 +30,7 @@
 #define POLICY(kind, name, member, min, max, initial)                                              \
     {CONFIG_POLICY, kind, name, offsetof(struct config, policy.member), min, max, initial},
 #define POLICY_DURATION(name, min, max, initial)                                                   \
-    POLICY(CONFIG_DURATION, #name, name##_ms, min, max, #initial "ms")
+    POLICY(CONFIG_COUNT, #name "_ms", name##_ms, min, max, #initial)
 #define POLICY_COUNT32(name, min, max, initial)                                                    \
     POLICY(CONFIG_COUNT32, #name, name, min, max, #initial)
 #define POLICY_COUNT(name, min, max, initial) POLICY(CONFIG_COUNT, #name, name, min, max, #initial)
@@ -86,12 +87,12 @@ static const struct config_key config_keys[] = {
     TARGET(CONFIG_COUNT, "cost_micro_usd_per_gb_month", cost_micro_usd_per_gb_month, 0, UINT64_C(1000000000000), "0")
     TARGET(CONFIG_SWITCH, "default", is_default, 0, 0, "no")
     TARGET(CONFIG_PATH, "domain", domain, 0, ID_MAX_BYTES, "")
-    WATCH(CONFIG_DURATION, "interval", interval_ms, 50, HOUR_MS, "5s")
-    WATCH(CONFIG_DURATION, "timeout", timeout_ms, 50, HOUR_MS, "5s")
+    WATCH(CONFIG_COUNT, "interval_ms", interval_ms, 50, HOUR_MS, "5s")
+    WATCH(CONFIG_COUNT, "timeout_ms", timeout_ms, 50, HOUR_MS, "5s")
     WATCH(CONFIG_COUNT, "failures_down", failures_down, 1, 1000, "3")
     WATCH(CONFIG_COUNT, "successes_up", successes_up, 1, 1000, "2")
     BACKUPS(CONFIG_FOLDER, "directory", directory, 0, 1024, "")
-    BACKUPS(CONFIG_DURATION, "interval", interval_ms, SECOND_MS, 30 * DAY_MS, "1h")
+    BACKUPS(CONFIG_COUNT, "interval_ms", interval_ms, SECOND_MS, 30 * DAY_MS, "1h")
     BACKUPS(CONFIG_COUNT, "keep", keep, 1, 100000, "48")
     BACKUPS(CONFIG_COUNT, "keep_bytes", keep_bytes, 0, UINT64_C(1) << 50, "0")
     TELEMETRY(CONFIG_ID, "name", name, 1, 64, NULL)
@@ -103,18 +104,18 @@ static const struct config_key config_keys[] = {
     TELEMETRY(CONFIG_PATH, "cert", cert, 0, 1024, "")
     TELEMETRY(CONFIG_PATH, "key", key, 0, 1024, "")
     TELEMETRY(CONFIG_YES_NO, "insecure", insecure, 0, 0, "no")
-    TELEMETRY(CONFIG_DURATION, "interval", interval_ms, 50, DAY_MS, "30s")
-    TELEMETRY(CONFIG_DURATION, "timeout", timeout_ms, 10, HOUR_MS, "5s")
+    TELEMETRY(CONFIG_COUNT, "interval_ms", interval_ms, 50, DAY_MS, "30s")
+    TELEMETRY(CONFIG_COUNT, "timeout_ms", timeout_ms, 10, HOUR_MS, "5s")
     TELEMETRY(CONFIG_COUNT, "max_bytes", max_bytes, 1024, UINT64_C(256) << 20, "16777216")
     TELEMETRY(CONFIG_COUNT, "concurrency", concurrency, 1, 1024, "32")
     TELEMETRY(CONFIG_PATH, "targets", targets, 0, 4096, "")
     TELEMETRY(CONFIG_PATH, "cluster", cluster, 0, 128, "")
     TELEMETRY(CONFIG_COUNT, "write_limit_bytes_per_s", write_limit_bytes_per_s, 0, RATE_MAX, "0")
     HEALTH(CONFIG_COUNT, "follower_slowdown", follower_slowdown, 1, 100, "4")
-    HEALTH(CONFIG_DURATION, "half_life", half_life_ms, SECOND_MS, 30 * DAY_MS, "6h")
+    HEALTH(CONFIG_COUNT, "half_life_ms", half_life_ms, SECOND_MS, 30 * DAY_MS, "6h")
     HEALTH(CONFIG_COUNT, "factor_max_milli", factor_max_milli, 1000, 1000000, "300000")
     HEALTH(CONFIG_COUNT32, "alarm_precision_ppm", alarm_precision_ppm, 0, 1000000, "600000")
-    HEALTH(CONFIG_DURATION, "alarm_lead", alarm_lead_ms, SECOND_MS, 7 * DAY_MS, "45m")
+    HEALTH(CONFIG_COUNT, "alarm_lead_ms", alarm_lead_ms, SECOND_MS, 7 * DAY_MS, "45m")
     HEALTH(CONFIG_COUNT32, "alarm_recall_ppm", alarm_recall_ppm, 0, 999999, "0")
     HEALTH(CONFIG_YES_NO, "drain", drain, 0, 0, "no")
     HEALTH(CONFIG_COUNT, "drain_max_per_hour", drain_max_per_hour, 0, 100000, "4")
@@ -126,13 +127,6 @@ _Static_assert(ARRAY_COUNT(config_keys) <= CONFIG_KEYS_MAX, "config_source_of() 
 static const char *const config_sections[CONFIG_SECTION_COUNT] = {
     "",        "timers", "raft",    "policy",  "storage_watch", "tls",
     "backups", "health", "members", "targets", "telemetry"};
-
-static const struct {
-    const char *name;
-    uint64_t ms;
-} config_units[] = {
-    {"ms", 1},      {"s", SECOND_MS}, {"m", 60 * SECOND_MS}, {"min", 60 * SECOND_MS},
-    {"h", HOUR_MS}, {"d", DAY_MS}};
 
 size_t config_key_count(void)
 {
@@ -160,12 +154,12 @@ size_t config_key_find(enum config_section section, const char *name)
 {
     for (size_t i = 0; i < ARRAY_COUNT(config_keys); i++) {
         const struct config_key *key = &config_keys[i];
-        size_t length = strlen(key->name);
+        size_t stem;
 
-        if (key->section != section || strncmp(key->name, name, length) != 0)
-            continue;
-        if (name[length] == '\0' ||
-            (key->kind == CONFIG_DURATION && strcmp(name + length, "_ms") == 0))
+        number_named(key->name, &stem);
+        if (key->section == section &&
+            (strcmp(key->name, name) == 0 ||
+             (strlen(name) == stem && memcmp(key->name, name, stem) == 0)))
             return i;
     }
     return SIZE_MAX;
@@ -203,53 +197,16 @@ struct config_source *config_source_of(const struct config *config, size_t key, 
 char *config_key_path(size_t key, size_t item, char *text, size_t size)
 {
     const struct config_key *k = config_key_at(key);
-    const char *suffix = k->kind == CONFIG_DURATION ? "_ms" : "";
 
     if (config_section_is_list(k->section))
         snprintf(text, size, "%s[%zu].%s", config_sections[k->section], item, k->name);
     else
-        snprintf(text, size, "%s%s%s%s", config_sections[k->section],
-                 k->section == CONFIG_ROOT ? "" : ".", k->name, suffix);
+        snprintf(text, size, "%s%s%s", config_sections[k->section],
+                 k->section == CONFIG_ROOT ? "" : ".", k->name);
     return text;
 }
 
 /* ---- values ---- */
-
-/* Decimal digits only: no sign, no blanks, no overflow. */
-static int parse_count(const char *text, size_t length, uint64_t *ret_value)
-{
-    uint64_t value = 0;
-
-    if (length == 0)
-        return -1;
-    for (size_t i = 0; i < length; i++) {
-        if (text[i] < '0' || text[i] > '9' || __builtin_mul_overflow(value, 10, &value) ||
-            __builtin_add_overflow(value, (uint64_t)(text[i] - '0'), &value))
-            return -1;
-    }
-    *ret_value = value;
-    return 0;
-}
-
-int config_parse_duration(const char *text, uint64_t *ret_ms)
-{
-    size_t digits = strspn(text, "0123456789");
-    uint64_t value;
-    uint64_t unit = 0;
-
-    if (parse_count(text, digits, &value) != 0)
-        return -1;
-    if (text[digits] == '\0')
-        unit = 1;
-    for (size_t i = 0; i < ARRAY_COUNT(config_units); i++) {
-        if (strcmp(text + digits, config_units[i].name) == 0)
-            unit = config_units[i].ms;
-    }
-    if (unit == 0 || __builtin_mul_overflow(value, unit, &value) || value > 10 * YEAR_MS)
-        return -1;
-    *ret_ms = value;
-    return 0;
-}
 
 /* {host} stands for a name of the map. */
 static bool url_valid(const char *url)
@@ -287,34 +244,27 @@ static int check_text(const struct config_key *key, const char *value, struct er
         (address_split(value, host, sizeof(host), &port) != 0 || port < 1 || port > 65535))
         return err_set(err, ERR_INVALID, "is '%s', must be host:port with a port from 1 to 65535",
                        value);
-    if (key->kind == CONFIG_URL && !url_valid(value))
-        return err_set(
-            err, ERR_INVALID,
-            "is '%s', must be http://HOST or https://HOST with or without port and path, "
-            "and without user and password: those belong into credentials",
-            value);
+    if (key->kind == CONFIG_URL && !url_valid(value)) /* not shown: it may hold a password */
+        return err_set(err, ERR_INVALID,
+                       "must be http://HOST or https://HOST with or without port and path, "
+                       "and without user and password: those belong into credentials");
     if (key->kind == CONFIG_FOLDER && (value[0] != '/' || strstr(value, "/../") != NULL ||
                                        (length >= 3 && strcmp(value + length - 3, "/..") == 0)))
         return err_set(err, ERR_INVALID, "is '%s', must be an absolute path without '..'", value);
     return 0;
 }
 
-static int set_number(const struct config_key *key, void *place, const char *value, struct err *err)
+static int set_number(const struct config_key *key, void *place, bool in_unit, const char *value,
+                      struct err *err)
 {
+    const struct number_range range = {key->min, key->max};
+    size_t stem;
+    enum number_kind kind = number_named(key->name, &stem);
     uint64_t number = 0;
-    bool is_duration = key->kind == CONFIG_DURATION;
 
-    if (is_duration ? config_parse_duration(value, &number) != 0
-                    : parse_count(value, strlen(value), &number) != 0)
-        return err_set(err, ERR_INVALID,
-                       is_duration
-                           ? "is '%s', must be a duration such as 500ms, 30s, 5m, 6h or 7d, "
-                             "from %" PRIu64 " to %" PRIu64 " ms"
-                           : "is '%s', must be a whole number from %" PRIu64 " to %" PRIu64,
-                       value, key->min, key->max);
-    if (number < key->min || number > key->max)
-        return err_set(err, ERR_INVALID, "is '%s', must be from %" PRIu64 " to %" PRIu64 "%s",
-                       value, key->min, key->max, is_duration ? " ms" : "");
+    if ((in_unit ? number_parse_in_unit(kind, value, range, &number, err)
+                 : number_parse(kind, value, range, &number, err)) != 0)
+        return err_wrap(err, "is wrong");
     if (key->kind == CONFIG_COUNT32)
         *(uint32_t *)place = (uint32_t)number;
     else
@@ -382,7 +332,7 @@ static void *key_place(const struct config *config, const struct config_key *key
     return (void *)(uintptr_t)(base + key->offset);
 }
 
-int config_key_set(struct config *config, size_t key, size_t item, const char *value,
+int config_key_set(struct config *config, size_t key, size_t item, bool in_unit, const char *value,
                    struct err *err)
 {
     const struct config_key *k = config_key_at(key);
@@ -400,10 +350,9 @@ int config_key_set(struct config *config, size_t key, size_t item, const char *v
             free(*(char **)place);
         *(char **)place = check_strdup(value);
         return 0;
-    case CONFIG_DURATION:
     case CONFIG_COUNT:
     case CONFIG_COUNT32:
-        return set_number(k, place, value, err);
+        return set_number(k, place, in_unit, value, err);
     case CONFIG_YES_NO:
     case CONFIG_SWITCH:
     case CONFIG_LEVEL:
@@ -428,7 +377,6 @@ void config_key_show(const struct config *config, size_t key, size_t item, char 
     case CONFIG_URL:
         snprintf(text, size, "\"%s\"", *(char *const *)place);
         return;
-    case CONFIG_DURATION:
     case CONFIG_COUNT:
         snprintf(text, size, "%" PRIu64, *(const uint64_t *)place);
         return;

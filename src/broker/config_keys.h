@@ -25,15 +25,14 @@ enum config_section {
 };
 
 enum config_kind {
-    CONFIG_ID,       /* id_valid() */
-    CONFIG_ADDRESS,  /* host:port */
-    CONFIG_FOLDER,   /* absolute, without ".." */
-    CONFIG_PATH,     /* any path or empty */
-    CONFIG_DURATION, /* uint64_t ms; the key may also be written with the suffix _ms */
-    CONFIG_COUNT,    /* uint64_t */
-    CONFIG_COUNT32,  /* uint32_t */
-    CONFIG_YES_NO,   /* bool */
-    CONFIG_SWITCH,   /* protobuf_c_boolean */
+    CONFIG_ID,      /* id_valid() */
+    CONFIG_ADDRESS, /* host:port */
+    CONFIG_FOLDER,  /* absolute, without ".." */
+    CONFIG_PATH,    /* any path or empty */
+    CONFIG_COUNT,   /* uint64_t, in the unit at the end of the key's name (src/base/number.h) */
+    CONFIG_COUNT32, /* uint32_t, likewise */
+    CONFIG_YES_NO,  /* bool */
+    CONFIG_SWITCH,  /* protobuf_c_boolean */
     CONFIG_LEVEL,
     CONFIG_TARGET_KIND,
     CONFIG_SOURCE_KIND,
@@ -43,7 +42,8 @@ enum config_kind {
 struct config_key {
     enum config_section section;
     enum config_kind kind;
-    const char *name;
+    const char
+        *name;     /* with its unit; the file may leave the unit out and give it with the value */
     size_t offset; /* in struct config, or in the list's item */
     uint64_t min, max;
     const char *initial; /* NULL: required; "": empty or zero */
@@ -69,8 +69,9 @@ struct config_source *config_source_of(const struct config *config, size_t key, 
 /* "policy.grace_ms", "members[0].raft". Returns text. */
 char *config_key_path(size_t key, size_t item, char *text, size_t size);
 
-/* -1 with one line that names value and limit, without the key's path. */
-int config_key_set(struct config *config, size_t key, size_t item, const char *value,
+/* in_unit: the key was written with its unit, so that a whole number is in that unit (min_interval_ms: 300, but min_interval: 5m).
+ * -1 with one line that names value and limit, without the key's path. */
+int config_key_set(struct config *config, size_t key, size_t item, bool in_unit, const char *value,
                    struct err *err);
 void config_key_show(const struct config *config, size_t key, size_t item, char *text, size_t size);
 

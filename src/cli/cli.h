@@ -14,7 +14,7 @@
 #include <stdio.h>
 
 #include "src/base/err.h"
-#include "src/cli/number.h"
+#include "src/base/number.h"
 #include "src/tls/context.h"
 
 /* Exit codes are an interface: append only. */

@@ -170,21 +170,24 @@ enum cli_exit command_placement(struct cli *cli)
     return code;
 }
 
-static bool has_suffix(const char *name, const char *suffix)
-{
-    size_t length = strlen(name), suffix_length = strlen(suffix);
-
-    return length > suffix_length && strcmp(name + length - suffix_length, suffix) == 0;
-}
-
 /* A policy value in the unit that its name carries. */
 static const char *policy_text(const char *name, uint64_t value, char text[HUMAN_BYTES])
 {
-    if (has_suffix(name, "_bytes_per_s"))
+    size_t stem;
+
+    switch (number_named(name, &stem)) {
+    case NUMBER_RATE:
         return human_rate(value, text);
-    if (has_suffix(name, "_ms"))
+    case NUMBER_DURATION:
         return human_duration(value, text);
-    return has_suffix(name, "_ppm") ? human_share(value, text) : human_count(value, text);
+    case NUMBER_SHARE:
+        return human_share(value, text);
+    case NUMBER_SIZE:
+        return human_size(value, text);
+    case NUMBER_PLAIN:
+        return human_count(value, text);
+    }
+    CHECK_UNREACHABLE("kind of number");
 }
 
 static void print_policy(struct cli *cli, const Ckpt__V1__Policy *policy)

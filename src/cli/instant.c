@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "src/cli/number.h"
+#include "src/base/number.h"
 
 enum { DAY_S = 86400, EPOCH_DIGITS = 13 };
 #define AGO_MAX_MS UINT64_C(315360000000) /* ten years */

@@ -9,8 +9,8 @@
 
 #include "src/base/check.h"
 #include "src/base/id.h"
+#include "src/base/number.h"
 #include "src/cli/human.h"
-#include "src/cli/number.h"
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -213,39 +213,22 @@ static void set_unsigned(const ProtobufCFieldDescriptor *field, void *place, uin
         *(uint64_t *)place = value;
 }
 
-/* The kind of number that a unit suffix in a field's name promises; *ret_length is the name without it. */
-static enum number_kind kind_of_suffix(const char *name, size_t *ret_length)
-{
-    static const struct {
-        const char *suffix;
-        enum number_kind kind;
-    } suffixes[] = {{"_bytes_per_s", NUMBER_RATE},
-                    {"_ms", NUMBER_DURATION},
-                    {"_bytes", NUMBER_SIZE},
-                    {"_ppm", NUMBER_SHARE}};
-
-    for (size_t i = 0; i < ARRAY_COUNT(suffixes); i++) {
-        if (ends_with(name, suffixes[i].suffix)) {
-            *ret_length = strlen(name) - strlen(suffixes[i].suffix);
-            return suffixes[i].kind;
-        }
-    }
-    *ret_length = strlen(name);
-    return NUMBER_PLAIN;
-}
-
-/* Text into one scalar. A plain number is in the field's own unit when the key names it. */
-static int set_scalar(const ProtobufCFieldDescriptor *field, void *place, enum number_kind kind,
+/* Text into one scalar. A whole number is in the field's own unit when the key names it. */
+static int set_scalar(const ProtobufCFieldDescriptor *field, void *place, bool in_unit,
                       const char *text, struct err *err)
 {
     struct number_range range = {0, unsigned_max(field)};
+    enum number_kind kind;
     uint64_t number;
+    size_t stem;
     int value;
 
     switch (field->type) {
     case PROTOBUF_C_TYPE_UINT32:
     case PROTOBUF_C_TYPE_UINT64:
-        if (number_parse(kind, text, range, &number, err) != 0)
+        kind = number_named(field->name, &stem);
+        if ((in_unit ? number_parse_in_unit(kind, text, range, &number, err)
+                     : number_parse(kind, text, range, &number, err)) != 0)
             return err_wrap(err, "%s", field->name);
         set_unsigned(field, place, number);
         return 0;
@@ -275,7 +258,7 @@ const ProtobufCFieldDescriptor *reflect_field(const ProtobufCMessageDescriptor *
     for (unsigned i = 0; i < type->n_fields; i++) {
         size_t stem;
 
-        kind_of_suffix(type->fields[i].name, &stem);
+        number_named(type->fields[i].name, &stem);
         if (strcmp(type->fields[i].name, key) == 0 ||
             (strlen(key) == stem && memcmp(type->fields[i].name, key, stem) == 0))
             return &type->fields[i];
@@ -286,14 +269,11 @@ const ProtobufCFieldDescriptor *reflect_field(const ProtobufCMessageDescriptor *
 int reflect_set_text(ProtobufCMessage *message, const char *key, const char *text, struct err *err)
 {
     const ProtobufCFieldDescriptor *field = reflect_field(message->descriptor, key);
-    size_t stem;
 
     if (field == NULL || field->label == PROTOBUF_C_LABEL_REPEATED)
         return unknown_key(message->descriptor, key, err);
-    return set_scalar(field, member(message, field->offset),
-                      strcmp(field->name, key) == 0 ? NUMBER_PLAIN
-                                                    : kind_of_suffix(field->name, &stem),
-                      text, err);
+    return set_scalar(field, member(message, field->offset), strcmp(field->name, key) == 0, text,
+                      err);
 }
 
 static int set_from_json(const ProtobufCFieldDescriptor *field, void *place, json_t *json,
@@ -305,16 +285,12 @@ static int set_from_json(const ProtobufCFieldDescriptor *field, void *place, jso
         return reflect_from_json(field->descriptor, json, place, err);
     if (json_is_integer(json)) {
         snprintf(digits, sizeof(digits), "%" JSON_INTEGER_FORMAT, json_integer_value(json));
-        return set_scalar(field, place, NUMBER_PLAIN, digits, err);
+        return set_scalar(field, place, true, digits, err);
     }
     if (json_is_boolean(json))
-        return set_scalar(field, place, NUMBER_PLAIN, json_is_true(json) ? "true" : "false", err);
-    if (json_is_string(json)) {
-        size_t stem;
-
-        return set_scalar(field, place, kind_of_suffix(field->name, &stem), json_string_value(json),
-                          err);
-    }
+        return set_scalar(field, place, true, json_is_true(json) ? "true" : "false", err);
+    if (json_is_string(json))
+        return set_scalar(field, place, false, json_string_value(json), err);
     return err_set(err, ERR_INVALID, "%s: not a value of this field's type", field->name);
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "src/base/check.h"
+#include "src/base/number.h"
 #include "src/whatif/engine.h"
 
 struct number {
@@ -51,21 +52,41 @@ bool whatif_number_at(size_t i, struct whatif_number *ret_number)
     return true;
 }
 
+/* A plain number in the unit at the end of the name, or a number with its unit ("200GB/s", "5m") as elsewhere. */
+static bool parse_value(const char *name, const char *text, double *ret_value)
+{
+    const struct number_range any = {0, UINT64_MAX};
+    size_t stem, length = strlen(name);
+    enum number_kind kind = number_named(name, &stem);
+    bool seconds = kind == NUMBER_PLAIN && length > 2 && strcmp(name + length - 2, "_s") == 0;
+    uint64_t exact;
+    char *end;
+
+    *ret_value = strtod(text, &end);
+    if (*end == '\0')
+        return true;
+    if (seconds)
+        kind = NUMBER_DURATION;
+    if (kind == NUMBER_PLAIN || number_parse(kind, text, any, &exact, NULL) != 0)
+        return false;
+    *ret_value = seconds ? (double)exact / 1e3 : (double)exact;
+    return true;
+}
+
 int whatif_scenario_set(struct whatif_scenario *scenario, const char *assignment, struct err *err)
 {
     const char *equals = strchr(assignment, '=');
     size_t length = equals != NULL ? (size_t)(equals - assignment) : 0;
-    char *end;
     double value;
 
     if (equals == NULL || equals[1] == '\0')
         return err_set(err, ERR_INVALID, "\"%s\" is not name=number", assignment);
-    value = strtod(equals + 1, &end);
     for (size_t i = 0; i < ARRAY_COUNT(numbers); i++) {
         const struct number *number = &numbers[i];
         if (strlen(number->name) != length || memcmp(number->name, assignment, length) != 0)
             continue;
-        if (*end != '\0' || !(value >= number->low && value <= number->high))
+        if (!parse_value(number->name, equals + 1, &value) ||
+            !(value >= number->low && value <= number->high))
             return err_set(err, ERR_INVALID, "%s is \"%s\": it must be a number from %g to %g (%s)",
                            number->name, equals + 1, number->low, number->high, number->unit);
         *field(scenario, number) = value;

@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import BIN, Cluster, broker_pb2, common_pb2, grpc, operator_pb2, tap, tail, wait_until  # noqa: E402
@@ -192,6 +193,21 @@ def configurations_are_refused_with_line_and_next_step():
         cluster.stop()
 
 
+def an_agents_configuration_is_checked_with_its_certificate():
+    """What --check-config calls right, the agent starts with: also its certificate is read and must be this node's. U2."""
+    def check(text):
+        path.write_text(text)
+        return subprocess.run([str(BIN / "ckpt-agentd"), "--config", str(path), "--name", "gpu-a", "--check-config"],
+                              capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=20)
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "agent.yaml"
+        assert check('brokers: "127.0.0.1:7443"\nheartbeat: 5s\n').returncode == 0
+        result = check(f'brokers: "10.0.0.1:7443"\ntls: {{ca: {folder}/ca.crt, cert: "{folder}/agent-{{name}}.crt", key: "{folder}/k"}}\n')
+        assert result.returncode == 2 and f"{folder}/" in result.stderr and "No such file" in result.stderr, result
+        result = check('brokers: "127.0.0.1:7443"\nheartbeat: 500\n')
+        assert result.returncode == 2 and "is not a duration" in result.stderr, result
+
+
 def folders_of_others_are_refused():
     """Another member's folder, two processes on one folder, bootstrap twice, an empty folder without bootstrap. B-001, I11."""
     with Cluster() as cluster:
@@ -240,5 +256,5 @@ def a_damaged_log_is_refused_with_path_and_offset():
 
 if __name__ == "__main__":
     sys.exit(tap([garbage_on_every_port_leaves_the_cluster_serving, bad_requests_are_refused_by_name_and_number,
-                  the_command_line_refuses_bad_numbers_with_usage, configurations_are_refused_with_line_and_next_step,
+                  the_command_line_refuses_bad_numbers_with_usage, configurations_are_refused_with_line_and_next_step, an_agents_configuration_is_checked_with_its_certificate,
                   folders_of_others_are_refused, a_damaged_log_is_refused_with_path_and_offset]))

@@ -94,11 +94,26 @@ static void empty_file_leaves_defaults_and_lacks_brokers(void **state)
 static void unknown_key_is_refused_with_line_and_nearest_key(void **state)
 {
     (void)state;
-    assert_int_equal(parse("brokers: \"a:1\"\n\nheartbeat: 500\n"), -1);
+    assert_int_equal(parse("brokers: \"a:1\"\n\nheartbeats: 500\n"), -1);
     assert_string_equal(err.text,
-                        "agent.yaml:3: unknown key \"heartbeat\"; did you mean \"heartbeat_ms\"?");
+                        "agent.yaml:3: unknown key \"heartbeats\"; did you mean \"heartbeat_ms\"?");
     assert_int_equal(parse("broker: x\n"), -1);
     assert_non_null(strstr(err.text, "did you mean \"brokers\"?"));
+}
+
+/* A bare number could be seconds as well as milliseconds: only the key that names the unit takes one. */
+static void a_duration_takes_its_unit(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("heartbeat: 5s\n"), 0);
+    assert_uint_equal(config.heartbeat_ms, 5000);
+    assert_int_equal(parse("heartbeat_ms: 5s\n"), 0);
+    assert_uint_equal(config.heartbeat_ms, 5000);
+    assert_int_equal(parse("heartbeat: 500\n"), -1);
+    assert_non_null(
+        strstr(err.text, "agent.yaml:1: heartbeat_ms is wrong: \"500\" is not a duration"));
+    assert_int_equal(parse("heartbeat: 5s\nheartbeat_ms: 5000\n"), -1);
+    assert_non_null(strstr(err.text, "given twice"));
 }
 
 static void wrong_values_are_refused_with_line_and_limit(void **state)
@@ -117,7 +132,8 @@ static void wrong_values_are_refused_with_line_and_limit(void **state)
         assert_int_equal(err.code, ERR_INVALID);
     }
     assert_int_equal(parse("brokers: a\nheartbeat_ms: 99\n"), -1);
-    assert_non_null(strstr(err.text, "agent.yaml:2: heartbeat_ms is 99"));
+    assert_non_null(strstr(
+        err.text, "agent.yaml:2: heartbeat_ms is wrong: \"99\" is out of range; 100ms to 10m"));
 }
 
 static void paths_must_be_absolute_and_fit_a_socket(void **state)
@@ -216,6 +232,7 @@ int main(void)
         cmocka_unit_test(tls_has_keys_below_it),
         cmocka_unit_test(empty_file_leaves_defaults_and_lacks_brokers),
         cmocka_unit_test(unknown_key_is_refused_with_line_and_nearest_key),
+        cmocka_unit_test(a_duration_takes_its_unit),
         cmocka_unit_test(wrong_values_are_refused_with_line_and_limit),
         cmocka_unit_test(paths_must_be_absolute_and_fit_a_socket),
         cmocka_unit_test(command_behind_the_options_is_left_alone),

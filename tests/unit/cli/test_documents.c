@@ -44,6 +44,25 @@ static void hashes_are_text_and_never_is_null(void **state)
     json_decref(json);
 }
 
+/* A policy's key may carry its unit or leave it to the value; a bare duration could be seconds as well. */
+static void a_key_with_its_unit_takes_values_with_units_too(void **state)
+{
+    Ckpt__V1__Policy policy = CKPT__V1__POLICY__INIT;
+    struct err err;
+
+    (void)state;
+    assert_int_equal(reflect_set_text(&policy.base, "default_write_bytes_per_s", "2GB/s", &err), 0);
+    assert_uint_equal(policy.default_write_bytes_per_s, UINT64_C(2000000000));
+    assert_int_equal(reflect_set_text(&policy.base, "default_write", "3GB/s", &err), 0);
+    assert_uint_equal(policy.default_write_bytes_per_s, UINT64_C(3000000000));
+    assert_int_equal(reflect_set_text(&policy.base, "min_interval_ms", "5m", &err), 0);
+    assert_uint_equal(policy.min_interval_ms, 300000);
+    assert_int_equal(reflect_set_text(&policy.base, "min_interval_ms", "1500", &err), 0);
+    assert_uint_equal(policy.min_interval_ms, 1500);
+    assert_int_equal(reflect_set_text(&policy.base, "min_interval", "300", &err), -1);
+    assert_non_null(strstr(err.text, "\"300\" is not a duration"));
+}
+
 static int load_spec(const char *text, Ckpt__V1__AllocationSpec **ret_spec, struct err *err)
 {
     json_t *json;
@@ -182,6 +201,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(json_is_exact_and_complete),
         cmocka_unit_test(hashes_are_text_and_never_is_null),
+        cmocka_unit_test(a_key_with_its_unit_takes_values_with_units_too),
         cmocka_unit_test(yaml_and_json_describe_the_same_job),
         cmocka_unit_test(yaml_output_reads_back),
         cmocka_unit_test(each_mistake_in_a_file_is_named),

@@ -25,7 +25,7 @@ static void each_mistake_is_a_usage_error_that_says_what_to_do(void **state)
         {"-o xml jobs", "\"xml\" is not one of table, wide, json, jsonl, yaml, name"},
         {"jobs --no-headers=yes", "unknown option --no-headers=yes"},
         {"jobs --timeout 5", "\"5\" is not a duration"},
-        {"jobs --timeout 1ms", "10ms to 1h00m are taken"},
+        {"jobs --timeout 1ms", "10ms to 1h are taken"},
         {"jobs --yes", "unknown option --yes"},
         {"--class 5 preempt", "unknown option --class"},
         {"preempt --nodes 2", "needs --class and --nodes"},

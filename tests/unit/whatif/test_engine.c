@@ -284,6 +284,10 @@ static void numbers_out_of_range_are_refused_by_name(void **state)
     whatif_scenario_init(&scenario);
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
         assert_int_equal(whatif_scenario_set(&scenario, wrong[i], &err), -1);
+    assert_int_equal(whatif_scenario_set(&scenario, "bandwidth_bytes_per_s=200GB/s", &err), 0);
+    assert_true(scenario.bandwidth_bytes_per_s == 200e9);
+    assert_int_equal(whatif_scenario_set(&scenario, "cycle_s=1m", &err), 0);
+    assert_true(scenario.cycle_s == 60);
     assert_int_equal(whatif_scenario_set(&scenario, "recall=0.5", &err), 0);
     assert_true(scenario.recall == 0.5);
     scenario.fill_min = 0.9;

@@ -1,6 +1,5 @@
 /* Numbers, durations, sizes, rates and shares are taken exactly or refused by name and limit. */
-#include "src/cli/human.h"
-#include "src/cli/number.h"
+#include "src/base/number.h"
 #include "tests/support/test.h"
 
 static const struct number_range any = {0, UINT64_MAX};
@@ -98,7 +97,7 @@ static void a_value_out_of_range_is_named_with_its_limits(void **state)
     assert_string_equal(err.text, "\"11\" is out of range; 0 to 10 are taken");
     assert_int_equal(
         number_parse(NUMBER_DURATION, "2h", (struct number_range){10, 3600000}, &value, &err), -1);
-    assert_string_equal(err.text, "\"2h\" is out of range; 10ms to 1h00m are taken");
+    assert_string_equal(err.text, "\"2h\" is out of range; 10ms to 1h are taken");
     assert_int_equal(
         number_parse(NUMBER_DURATION, "nan", (struct number_range){0, UINT64_MAX}, &value, &err),
         -1);
@@ -126,36 +125,62 @@ static void random_text_never_escapes_the_range(void **state)
     }
 }
 
-static void values_read_as_people_write_them(void **state)
+/* What is written is read again as the same value, whatever the kind. */
+static void a_formatted_value_reads_as_itself(void **state)
 {
-    char text[HUMAN_BYTES];
+    char text[NUMBER_TEXT_BYTES];
+    uint64_t seed = test_seed();
 
     (void)state;
-    assert_string_equal(human_duration(850, text), "850ms");
-    assert_string_equal(human_duration(1500, text), "1.5s");
-    assert_string_equal(human_duration(41000, text), "41s");
-    assert_string_equal(human_duration(200000, text), "3m20s");
-    assert_string_equal(human_duration(51780000, text), "14h23m");
-    assert_string_equal(human_duration(273600000, text), "3d04h");
-    assert_string_equal(human_duration(UINT64_MAX, text), "never");
-    assert_string_equal(human_size(0, text), "0 B");
-    assert_string_equal(human_size(1536, text), "1.5 KiB");
-    assert_string_equal(human_size(UINT64_C(687194767360), text), "640.0 GiB");
-    assert_string_equal(human_rate(UINT64_C(10000000000), text), "10.0 GB/s");
-    assert_string_equal(human_grouped(641000, text), "641 000");
-    assert_string_equal(human_grouped(-1234567, text), "-1 234 567");
-    assert_string_equal(human_gpu_s(INT64_MAX, text), "> 9.2e15");
-    assert_string_equal(human_checkpoint(0, text), "-");
-    assert_string_equal(human_checkpoint((UINT64_C(1) << 40) | 42, text), "1-42");
+    assert_string_equal(number_format(NUMBER_DURATION, 0, text), "0ms");
+    assert_string_equal(number_format(NUMBER_DURATION, 300000, text), "5m");
+    assert_string_equal(number_format(NUMBER_DURATION, 90500, text), "90500ms");
+    assert_string_equal(number_format(NUMBER_SIZE, 64 << 20, text), "64MiB");
+    assert_string_equal(number_format(NUMBER_RATE, UINT64_C(10000000000), text), "10GB/s");
+    assert_string_equal(number_format(NUMBER_SHARE, 300000, text), "30%");
+    assert_string_equal(number_format(NUMBER_SHARE, 1, text), "0.0001%");
+    assert_string_equal(number_format(NUMBER_SHARE, 12500, text), "1.25%");
+    for (int i = 0; i < 100000; i++) {
+        enum number_kind kind = (enum number_kind)(test_random(&seed) % 5);
+        uint64_t value = test_random(&seed) >> (test_random(&seed) % 64);
+        uint64_t scale = test_random(&seed) % 2 == 0 ? 1 : 3600000;
+
+        value = value / scale * scale;
+        assert_parses(kind, number_format(kind, value, text), value);
+    }
 }
 
-static void control_characters_do_not_reach_the_terminal(void **state)
+static void a_name_tells_the_unit(void **state)
 {
-    char text[8];
+    size_t stem;
 
     (void)state;
-    assert_string_equal(human_safe("a\033[2J", text, sizeof(text)), "a?[2J");
-    assert_string_equal(human_safe("0123456789", text, sizeof(text)), "0123...");
+    assert_int_equal(number_named("default_write_bytes_per_s", &stem), NUMBER_RATE);
+    assert_int_equal(stem, strlen("default_write"));
+    assert_int_equal(number_named("min_interval_ms", &stem), NUMBER_DURATION);
+    assert_int_equal(stem, strlen("min_interval"));
+    assert_int_equal(number_named("keep_bytes", &stem), NUMBER_SIZE);
+    assert_int_equal(number_named("staging_share_ppm", &stem), NUMBER_SHARE);
+    assert_int_equal(number_named("max_victims", &stem), NUMBER_PLAIN);
+    assert_int_equal(stem, strlen("max_victims"));
+}
+
+static void a_whole_number_is_in_the_unit_that_the_key_names(void **state)
+{
+    uint64_t value = 0;
+    struct err err = {0};
+
+    (void)state;
+    assert_int_equal(number_parse_in_unit(NUMBER_DURATION, "1500", any, &value, &err), 0);
+    assert_uint_equal(value, 1500);
+    assert_int_equal(number_parse_in_unit(NUMBER_DURATION, "5m", any, &value, &err), 0);
+    assert_uint_equal(value, 300000);
+    assert_int_equal(number_parse_in_unit(NUMBER_SHARE, "300000", any, &value, &err), 0);
+    assert_uint_equal(value, 300000);
+    assert_int_equal(number_parse_in_unit(NUMBER_SHARE, "30%", any, &value, &err), 0);
+    assert_uint_equal(value, 300000);
+    assert_int_equal(number_parse_in_unit(NUMBER_DURATION, "-5", any, &value, &err), -1);
+    assert_non_null(strstr(err.text, "or a whole number of milliseconds"));
 }
 
 int main(void)
@@ -165,8 +190,9 @@ int main(void)
         cmocka_unit_test(nothing_is_guessed),
         cmocka_unit_test(a_value_out_of_range_is_named_with_its_limits),
         cmocka_unit_test(random_text_never_escapes_the_range),
-        cmocka_unit_test(values_read_as_people_write_them),
-        cmocka_unit_test(control_characters_do_not_reach_the_terminal),
+        cmocka_unit_test(a_formatted_value_reads_as_itself),
+        cmocka_unit_test(a_name_tells_the_unit),
+        cmocka_unit_test(a_whole_number_is_in_the_unit_that_the_key_names),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

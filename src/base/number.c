@@ -1,16 +1,14 @@
-/* Strict parsing of what an operator types.
+/* Values with units. See number.h.
  *
  * Flow     digits, an optional decimal fraction, a unit from a table; all in integers, so that 0.1GB is exactly 100,000,000.
  */
-#include "src/cli/number.h"
+#include "src/base/number.h"
 
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "src/base/check.h"
-#include "src/cli/human.h"
 
 struct unit {
     const char *name;
@@ -167,53 +165,157 @@ static int parse_kind(enum number_kind kind, const char *text, uint64_t *ret_val
     CHECK_UNREACHABLE("number kind");
 }
 
-static const char *format_limit(enum number_kind kind, uint64_t value, char text[HUMAN_BYTES])
-{
-    switch (kind) {
-    case NUMBER_PLAIN:
-        return human_count(value, text);
-    case NUMBER_DURATION:
-        return human_duration(value, text);
-    case NUMBER_SIZE:
-        return human_size(value, text);
-    case NUMBER_RATE:
-        return human_rate(value, text);
-    case NUMBER_SHARE:
-        return human_share(value, text);
-    }
-    CHECK_UNREACHABLE("number kind");
-}
-
 /* "5 to 10 are taken"; what has no upper limit has none in words either. */
 static const char *range_text(enum number_kind kind, struct number_range range, char *text,
                               size_t size)
 {
-    char low[HUMAN_BYTES], high[HUMAN_BYTES];
+    char low[NUMBER_TEXT_BYTES], high[NUMBER_TEXT_BYTES];
 
     if (range.max == UINT64_MAX)
-        snprintf(text, size, "%s and more are taken", format_limit(kind, range.min, low));
+        snprintf(text, size, "%s and more are taken", number_format(kind, range.min, low));
     else
-        snprintf(text, size, "%s to %s are taken", format_limit(kind, range.min, low),
-                 format_limit(kind, range.max, high));
+        snprintf(text, size, "%s to %s are taken", number_format(kind, range.min, low),
+                 number_format(kind, range.max, high));
     return text;
+}
+
+/* Text of unknown origin goes into an error without its control characters, and cut. */
+static const char *shown_text(const char *from, char *text, size_t size)
+{
+    size_t length = 0;
+
+    for (; from[length] != '\0' && length < size - 1; length++) {
+        unsigned char c = (unsigned char)from[length];
+
+        text[length] = c < 0x20 || c == 0x7f ? '?' : (char)c;
+    }
+    text[length] = '\0';
+    if (from[length] != '\0')
+        memcpy(text + length - 3, "...", 3);
+    return text;
+}
+
+static int number_refuse(enum number_kind kind, const char *text, struct number_range range,
+                         bool bare, struct err *err)
+{
+    static const char *const units[] = {"", " or a whole number of milliseconds", "", "",
+                                        " or a whole number of parts per million"};
+    char limits[2 * NUMBER_TEXT_BYTES + 32], shown[64];
+
+    return err_set(err, ERR_INVALID, "\"%s\" is not %s%s; %s",
+                   shown_text(text, shown, sizeof(shown)), expected_form(kind),
+                   bare ? units[kind] : "", range_text(kind, range, limits, sizeof(limits)));
+}
+
+static int number_in_range(enum number_kind kind, const char *text, uint64_t value,
+                           struct number_range range, struct err *err)
+{
+    char limits[2 * NUMBER_TEXT_BYTES + 32], shown[64];
+
+    if (value >= range.min && value <= range.max)
+        return 0;
+    return err_set(err, ERR_INVALID, "\"%s\" is out of range; %s",
+                   shown_text(text, shown, sizeof(shown)),
+                   range_text(kind, range, limits, sizeof(limits)));
+}
+
+static int number_take(enum number_kind kind, const char *text, struct number_range range,
+                       bool bare, uint64_t *ret_number, struct err *err)
+{
+    uint64_t value;
+
+    CHECK(range.min <= range.max);
+    if (!(bare && parse_plain(text, &value) == 0) && parse_kind(kind, text, &value) != 0)
+        return number_refuse(kind, text, range, bare, err);
+    if (number_in_range(kind, text, value, range, err) != 0)
+        return -1;
+    *ret_number = value;
+    return 0;
 }
 
 int number_parse(enum number_kind kind, const char *text, struct number_range range,
                  uint64_t *ret_number, struct err *err)
 {
-    char limits[2 * HUMAN_BYTES + 32], shown[64];
-    uint64_t value;
+    return number_take(kind, text, range, false, ret_number, err);
+}
 
-    CHECK(range.min <= range.max);
-    human_safe(text, shown, sizeof(shown));
-    range_text(kind, range, limits, sizeof(limits));
-    if (parse_kind(kind, text, &value) != 0) {
-        return err_set(err, ERR_INVALID, "\"%s\" is not %s; %s", shown, expected_form(kind),
-                       limits);
+int number_parse_in_unit(enum number_kind kind, const char *text, struct number_range range,
+                         uint64_t *ret_number, struct err *err)
+{
+    return number_take(kind, text, range, true, ret_number, err);
+}
+
+enum number_kind number_named(const char *name, size_t *ret_stem)
+{
+    static const struct {
+        const char *unit;
+        enum number_kind kind;
+    } units[] = {{"_bytes_per_s", NUMBER_RATE},
+                 {"_ms", NUMBER_DURATION},
+                 {"_bytes", NUMBER_SIZE},
+                 {"_ppm", NUMBER_SHARE}};
+    size_t length = strlen(name);
+
+    for (size_t i = 0; i < ARRAY_COUNT(units); i++) {
+        size_t unit = strlen(units[i].unit);
+        if (length > unit && strcmp(name + length - unit, units[i].unit) == 0) {
+            *ret_stem = length - unit;
+            return units[i].kind;
+        }
     }
-    if (value < range.min || value > range.max) {
-        return err_set(err, ERR_INVALID, "\"%s\" is out of range; %s", shown, limits);
+    *ret_stem = length;
+    return NUMBER_PLAIN;
+}
+
+/* The largest unit of the table that divides the value; the factor 1 divides everything. */
+static const char *format_units(const struct unit *units, uint64_t value, const char *suffix,
+                                char text[NUMBER_TEXT_BYTES])
+{
+    const struct unit *best = NULL;
+
+    for (const struct unit *unit = units; unit->name != NULL; unit++) {
+        if (value % unit->factor == 0 &&
+            (best == NULL || (value > 0 && unit->factor > best->factor)))
+            best = unit;
     }
-    *ret_number = value;
-    return 0;
+    CHECK(best != NULL);
+    snprintf(text, NUMBER_TEXT_BYTES, "%" PRIu64 "%s%s", value / best->factor, best->name, suffix);
+    return text;
+}
+
+/* Parts per million as a percentage without trailing zeros: they are ten-thousandths of a percent. */
+static const char *format_share(uint64_t ppm, char text[NUMBER_TEXT_BYTES])
+{
+    unsigned digits = 4;
+    uint64_t fraction = ppm % 10000;
+
+    while (digits > 0 && fraction % 10 == 0) {
+        fraction /= 10;
+        digits--;
+    }
+    if (digits == 0)
+        snprintf(text, NUMBER_TEXT_BYTES, "%" PRIu64 "%%", ppm / 10000);
+    else
+        snprintf(text, NUMBER_TEXT_BYTES, "%" PRIu64 ".%0*" PRIu64 "%%", ppm / 10000, (int)digits,
+                 fraction);
+    return text;
+}
+
+const char *number_format(enum number_kind kind, uint64_t value, char text[NUMBER_TEXT_BYTES])
+{
+    static const struct unit plain_units[] = {{"", 1}, {NULL, 0}};
+
+    switch (kind) {
+    case NUMBER_PLAIN:
+        return format_units(plain_units, value, "", text);
+    case NUMBER_DURATION:
+        return format_units(duration_units, value, "", text);
+    case NUMBER_SIZE:
+        return format_units(size_units + 1, value, "", text); /* from "B" on */
+    case NUMBER_RATE:
+        return format_units(size_units + 1, value, "/s", text);
+    case NUMBER_SHARE:
+        return format_share(value, text);
+    }
+    CHECK_UNREACHABLE("number kind");
 }
