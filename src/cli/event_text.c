@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ckpt/log/v1/command.pb-c.h"
 #include "src/base/check.h"
 #include "src/cli/human.h"
 
@@ -92,12 +91,11 @@ static void subject_line(const Ckpt__V1__Event *event, const char *kind, const c
              what, reason(event, why));
 }
 
-static void node_line(const Ckpt__V1__Event *event, char *text, size_t size)
+static const char *node_state(uint32_t state)
 {
-    char state[HUMAN_BYTES];
+    static const char *const names[] = {"changed", "ready", "degraded", "down", "draining"};
 
-    human_enum_words(&ckpt__log__v1__node_state__descriptor, (int)event->new_state, state);
-    subject_line(event, "node", event->new_state == 0 ? "changed" : state, text, size);
+    return state < ARRAY_COUNT(names) ? names[state] : "changed";
 }
 
 static void storage_line(const Ckpt__V1__Event *event, char *text, size_t size)
@@ -197,7 +195,7 @@ static void sentence(const Ckpt__V1__Event *event, struct event_history *history
         leader_line(event, history, text, size);
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_NODE_STATE:
-        node_line(event, text, size);
+        subject_line(event, "node", node_state(event->new_state), text, size);
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_PREEMPTION:
         preemption_line(event, text, size);

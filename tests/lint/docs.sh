@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 check=no
 [ "${1:-}" = --check ] && check=yes
-table=$(printf '#include "fsm/status.h"\nFSM_STATUSES(ROW)\n' | "${CC:-gcc}" -E -P -I. -x c - | /usr/bin/python3 tests/lint/statuses.py)
+table=$(printf '#include "fsm/status.h"\nFSM_STATUSES(ROW)\n' | ${CC:-gcc} -E -P -I. -x c - | /usr/bin/python3 tests/lint/statuses.py)
 if [ $check = no ]; then
     printf '%s\n' "$table" > fsm/STATUSES.md
 elif [ "$table" != "$(cat fsm/STATUSES.md 2>/dev/null)" ]; then
