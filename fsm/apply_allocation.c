@@ -316,6 +316,17 @@ enum fsm_status fsm_apply_update(struct fsm *fsm, const fsm_command *command,
     return FSM_OK;
 }
 
+/* F-015: the broker saw the failure first, or had stopped the job before it. The job waits for its next run already, as it would if the
+ * scheduler had told of the failure first. */
+static bool end_was_seen(const struct allocation *allocation,
+                         const Ckpt__V1__EndAllocationRequest *request)
+{
+    Ckpt__V1__AllocationState state = allocation->view.state;
+
+    return (state == ENDS(REQUEUED) || state == ENDS(SUSPENDED)) &&
+           fsm_requeue_wanted(allocation, request->node_failure);
+}
+
 enum fsm_status fsm_apply_end(struct fsm *fsm, const fsm_command *command,
                               struct fsm_outcome *outcome)
 {
@@ -333,8 +344,10 @@ enum fsm_status fsm_apply_end(struct fsm *fsm, const fsm_command *command,
 
         plan = fsm_plan_failure(fsm, allocation, reason, request->node_failure);
     }
-    if (!fsm_allocation_runs(allocation) && plan.state == ENDS(REQUEUED))
-        plan.state = ENDS(FAILED); /* it did not run: there is no run to repeat */
+    if (request->failed && end_was_seen(allocation, request)) {
+        outcome->current = 0;
+        return FSM_OK;
+    }
     if (!fsm_allocation_move_allowed(allocation->view.state, plan.state))
         return FSM_ALLOCATION_ENDED;
     outcome->current = 0;

@@ -254,8 +254,7 @@ static enum fsm_loss loss_of(const struct allocation *allocation, Ckpt__V1__Reas
     case REASON(PREEMPTED):
     case REASON(PREEMPTED_WITHOUT_CHECKPOINT):
         return FSM_LOSS_PREEMPTION;
-    case REASON(
-        CHECKPOINT_TIMEOUT): /* a victim that did not answer, or one that should have moved */
+    case REASON(CHECKPOINT_TIMEOUT): /* a victim that did not answer */
         return allocation->preemptor_class != 0 ? FSM_LOSS_PREEMPTION : FSM_LOSS_STOP;
     case REASON(WALLTIME_EXCEEDED):
         return FSM_LOSS_WALLTIME;

@@ -4,8 +4,8 @@
  *          Complete: estimates are learned, then what follows (`after`) begins in the same step.
  *          Failed: WRITE_FAILED, VERIFY_FAILED, AGENT_LOST_ATTEMPT, NOT_ATTACHED and storage errors are retried with back-off up to
  *          max_attempts; what a retry cannot cure (NO_HANDLER, refused, empty) is not.
- *          Given up: an allocation that should stop goes on running (S3-017, S3-069) - except a preempted one, and a migrating one
- *          that timed out: these are terminated (decision 5, L4).
+ *          Given up: an allocation that should stop goes on running (S3-017, S3-069), except a preempted one, which is terminated
+ *          (decision 5, L4).
  */
 #include "fsm/state.h"
 
@@ -244,12 +244,10 @@ void fsm_checkpoint_attempt_failed(struct fsm *fsm, struct checkpoint *checkpoin
 void fsm_checkpoint_timed_out(struct fsm *fsm, struct checkpoint *checkpoint)
 {
     struct allocation *allocation = progress_allocation(fsm, checkpoint);
-    bool force = checkpoint->view.purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT ||
-                 checkpoint->view.purpose == CKPT__V1__PURPOSE__PURPOSE_MIGRATE;
+    bool force = checkpoint->view.purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT &&
+                 checkpoint->view.after != CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE;
 
     CHECK(fsm_checkpoint_writes(checkpoint));
-    force =
-        force && checkpoint->view.after != CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE;
     allocation->view.non_preemptible = true; /* S1-033, S1-046 */
     fsm_checkpoint_end(fsm, checkpoint, STATE(TIMED_OUT), REASON(CHECKPOINT_TIMEOUT));
     progress_given_up(fsm, allocation, force, REASON(CHECKPOINT_TIMEOUT));

@@ -465,6 +465,8 @@ void fsm_terminate_settle(
 void fsm_terminate_due(struct fsm *fsm, struct allocation *allocation);
 void fsm_allocation_end(struct fsm *fsm, struct allocation *allocation,
                         Ckpt__V1__AllocationState state, Ckpt__V1__Reason reason);
+/* Whether its policy asks for another run after such a failure, however many it had. */
+bool fsm_requeue_wanted(const struct allocation *allocation, bool node_failure);
 /* What a failure makes of it by the requeue policy. */
 struct fsm_plan fsm_plan_failure(const struct fsm *fsm, const struct allocation *allocation,
                                  Ckpt__V1__Reason reason, bool node_failure);

@@ -105,7 +105,12 @@
     X(46, PART_FINISHED, 9,                                                                        \
       "the application has finished on {c} of {l} nodes: no checkpoint of all of them can be "     \
       "written any more",                                                                          \
-      "wait for its end, or take these nodes out: ckptctl job ID")
+      "wait for its end, or take these nodes out: ckptctl job ID")                                 \
+    X(47, SEVERAL_NODES, 9,                                                                        \
+      "the job runs on {c} nodes, and only jobs of {l} can be moved: each part of a checkpoint "   \
+      "is restored on the node that wrote it",                                                     \
+      "let it run, or suspend it and restart it on the same nodes: ckptctl checkpoint JOB "        \
+      "--after stop")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

@@ -9,17 +9,23 @@
  */
 #include "fsm/state.h"
 
+bool fsm_requeue_wanted(const struct allocation *allocation, bool node_failure)
+{
+    Ckpt__V1__RequeuePolicy policy = allocation->view.requeue_policy;
+
+    return !allocation->view.sensitive && /* F-008 */
+           (policy == CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_ALWAYS ||
+            (node_failure && policy == CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_ON_NODE_FAILURE));
+}
+
 struct fsm_plan fsm_plan_failure(const struct fsm *fsm, const struct allocation *allocation,
                                  Ckpt__V1__Reason reason, bool node_failure)
 {
     const struct fsm_allocation *view = &allocation->view;
     uint32_t limit = view->max_requeue != 0 ? view->max_requeue : fsm->policy.max_requeue;
-    bool wanted = view->requeue_policy == CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_ALWAYS ||
-                  (node_failure && view->requeue_policy ==
-                                       CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_ON_NODE_FAILURE);
     struct fsm_plan plan = {reason, CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED, reason};
 
-    if (wanted && !view->sensitive && view->requeue_count < limit) /* F-008, F-015 */
+    if (fsm_requeue_wanted(allocation, node_failure) && view->requeue_count < limit) /* F-015 */
         plan.state = CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_REQUEUED;
     return plan;
 }

@@ -41,13 +41,20 @@ struct nameless_exit {
     uint64_t sequence, started_us;
 };
 
+struct move {
+    uint64_t index;
+    uint32_t state; /* from then on */
+};
+
 struct end_checks {
     struct nameless_exit exits[WORLD_AGENTS_MAX][NAMELESS_EXITS]; /* in a ring */
     unsigned exit_count[WORLD_AGENTS_MAX];
     struct wants wants[WORLD_JOBS_MAX][WORLD_AGENTS_MAX];
-    bool terminating[WORLD_JOBS_MAX]; /* as of the last entry */
+    bool terminating[WORLD_JOBS_MAX];               /* as of the last entry */
+    Ckpt__V1__RequeuePolicy policy[WORLD_JOBS_MAX]; /* that the job was registered with */
+    bool sensitive[WORLD_JOBS_MAX];
     struct {
-        uint64_t *indexes;
+        struct move *items;
         size_t count, capacity;
     } moves[WORLD_JOBS_MAX];
 };
@@ -63,22 +70,22 @@ void ends_close(struct world *world)
         for (unsigned agent = 0; agent < WORLD_AGENTS_MAX; agent++)
             free(world->ends->wants[job][agent].items);
     for (unsigned job = 0; job < WORLD_JOBS_MAX; job++)
-        free(world->ends->moves[job].indexes);
+        free(world->ends->moves[job].items);
     free(world->ends);
 }
 
 /* ---- moves ---- */
 
-static void job_moved(struct world *world, unsigned job, uint64_t index)
+static void job_moved(struct world *world, unsigned job, struct move move)
 {
     size_t *capacity = &world->ends->moves[job].capacity;
 
     if (world->ends->moves[job].count == *capacity) {
         *capacity = *capacity == 0 ? 8 : 2 * *capacity;
-        world->ends->moves[job].indexes =
-            check_realloc(world->ends->moves[job].indexes, *capacity, sizeof(uint64_t));
+        world->ends->moves[job].items =
+            check_realloc(world->ends->moves[job].items, *capacity, sizeof(struct move));
     }
-    world->ends->moves[job].indexes[world->ends->moves[job].count++] = index;
+    world->ends->moves[job].items[world->ends->moves[job].count++] = move;
 }
 
 void ends_event(struct world *world, const Ckpt__V1__Event *event, uint64_t index)
@@ -88,15 +95,35 @@ void ends_event(struct world *world, const Ckpt__V1__Event *event, uint64_t inde
     if (job == NULL ||
         (event->kind != EVENT(ALLOCATION_STATE) && event->kind != EVENT(ALLOCATION_REGISTERED)))
         return;
-    job_moved(world, (unsigned)(job - world->jobs), index);
+    job_moved(world, (unsigned)(job - world->jobs), (struct move){index, event->new_state});
 }
 
 bool ends_moved_at(const struct world *world, unsigned job, uint64_t index)
 {
     for (size_t i = world->ends->moves[job].count; i > 0; i--)
-        if (world->ends->moves[job].indexes[i - 1] == index)
+        if (world->ends->moves[job].items[i - 1].index == index)
             return true;
     return false;
+}
+
+static bool stopped_at(const struct world *world, unsigned job, uint64_t index)
+{
+    uint32_t state = 0;
+
+    for (size_t i = 0;
+         i < world->ends->moves[job].count && world->ends->moves[job].items[i].index <= index; i++)
+        state = world->ends->moves[job].items[i].state;
+    return state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_REQUEUED ||
+           state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_SUSPENDED;
+}
+
+bool ends_repeats_at(const struct world *world, unsigned job, uint64_t index, bool node_failure)
+{
+    Ckpt__V1__RequeuePolicy policy = world->ends->policy[job];
+
+    return stopped_at(world, job, index) && !world->ends->sensitive[job] &&
+           (policy == CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_ALWAYS ||
+            (node_failure && policy == CKPT__V1__REQUEUE_POLICY__REQUEUE_POLICY_ON_NODE_FAILURE));
 }
 
 /* ---- what is wanted ---- */
@@ -358,7 +385,9 @@ static void cause_check(struct world *world, const struct fsm *fsm,
         holds = saved;
         break;
     case REASON(CHECKPOINT_TIMEOUT):
-        holds = state == CHECKPOINT(TIMED_OUT);
+        holds =
+            state == CHECKPOINT(TIMED_OUT) &&
+            checkpoint->purpose == CKPT__V1__PURPOSE__PURPOSE_PREEMPT; /* others go on: S3-069 */
         break;
     case REASON(PREEMPTED_WITHOUT_CHECKPOINT):
         holds = state == CHECKPOINT(FAILED) || (taken && unsavable(world, fsm, allocation)) ||
@@ -385,6 +414,10 @@ void ends_applied(struct world *world, const struct fsm *fsm, uint64_t index)
         if (allocation == NULL && world->ends->wants[job][0].count == 0)
             continue; /* not yet */
         wants_note(world, fsm, allocation, job, index);
+        if (allocation != NULL) {
+            world->ends->policy[job] = allocation->requeue_policy;
+            world->ends->sensitive[job] = allocation->sensitive;
+        }
         if (terminating && !world->ends->terminating[job])
             cause_check(world, fsm, allocation, index);
         world->ends->terminating[job] = terminating;

@@ -423,6 +423,8 @@ bool victims_forced(const struct fsm *fsm, const struct fsm_allocation *allocati
 /* world_ends.c */
 /* The allocation moved to another state in the entry of that index. */
 bool ends_moved_at(const struct world *world, unsigned job, uint64_t index);
+/* Whether an end that failed is told of a job that was stopped before, and whose policy asks for another run: F-015. */
+bool ends_repeats_at(const struct world *world, unsigned job, uint64_t index, bool node_failure);
 void ends_event(struct world *world, const Ckpt__V1__Event *event, uint64_t index);
 void ends_init(struct world *world);
 void ends_close(struct world *world);

@@ -151,6 +151,20 @@ static void repetition_check(const struct request *request, int status, const ch
                         request->method, request->index, outcome.index);
 }
 
+/* F-015: a failure of a job that waits for its next run already takes nothing from it. */
+static bool end_repeats(const struct request *request, uint64_t index)
+{
+    Ckpt__V1__EndAllocationRequest *end =
+        ckpt__v1__end_allocation_request__unpack(NULL, request->length, request->bytes);
+    bool repeats;
+
+    CHECK(end != NULL);
+    repeats = end->failed &&
+              ends_repeats_at(request->scheduler->world, request->job, index, end->node_failure);
+    ckpt__v1__end_allocation_request__free_unpacked(end, NULL);
+    return repeats;
+}
+
 /* I6: it was done in the entry that the answer names. */
 static void effect_check(const struct request *request, const Ckpt__V1__MutationReply *reply)
 {
@@ -160,6 +174,8 @@ static void effect_check(const struct request *request, const Ckpt__V1__Mutation
     if (request->effect == EFFECT_REGISTER || request->effect == EFFECT_END ||
         request->effect == EFFECT_RESTART)
         done = ends_moved_at(world, request->job, reply->index);
+    if (request->effect == EFFECT_END && !done)
+        done = end_repeats(request, reply->index);
     else if (request->effect == EFFECT_CANCEL)
         done = state_checks_ended_at(world, reply->checkpoint_id, reply->index);
     if (!done)

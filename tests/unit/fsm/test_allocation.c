@@ -65,6 +65,50 @@ static void the_requeue_policy_decides_and_is_bounded(void **unused)
     script_close(&script);
 }
 
+/* F-015: whoever sees the failure first, the job waits for its next run, and one requeue is counted. */
+static void a_failure_that_two_tell_of_ends_the_same_in_both_orders(void **unused)
+{
+    static const char *const orders[][2] = {{"node n1 down", "end j1 failed node_failure"},
+                                            {"end j1 failed node_failure", "node n1 down"}};
+
+    (void)unused;
+    for (size_t i = 0; i < 2; i++) {
+        struct script script;
+
+        script_start(&script);
+        expect_ok(&script, "register j1 nodes=n1 max_requeue=1");
+        expect_ok(&script, "node n1 ready");
+        expect_ok(&script, "%s", orders[i][0]);
+        expect_ok(&script, "%s", orders[i][1]);
+        expect_job(&script, "j1", REQUEUED);
+        assert_int_equal(job_of(&script, "j1")->requeue_count, 1);
+        expect_ok(&script, "end j1 failed node_failure"); /* and once more */
+        expect_job(&script, "j1", REQUEUED);
+        expect_ok(&script, "end j1 failed"); /* this failure is the job's own */
+        expect_job(&script, "j1", FAILED);
+        script_close(&script);
+    }
+}
+
+/* F-015: a node's failure takes nothing from a job that was stopped before, with a checkpoint. */
+static void a_node_failure_after_a_stop_leaves_the_job_restartable(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1");
+    expect_ok(&script, "request j1 after=stop");
+    expect_ok(&script, "grant 1-1");
+    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
+    expect_ok(&script, "report n1 terminated j1");
+    expect_ok(&script, "end j1 failed node_failure");
+    expect_job(&script, "j1", SUSPENDED);
+    expect_ok(&script, "end j1 failed");
+    expect_job(&script, "j1", FAILED);
+    script_close(&script);
+}
+
 static void a_suspended_job_can_be_ended(void **unused)
 {
     struct script script;
@@ -426,12 +470,12 @@ static void the_late_end_of_the_life_before_does_not_end_the_new_one(void **unus
     script_close(&script);
 }
 
-/* j1 is being moved: its checkpoint is complete and its nodes have the order to end it. */
-static void moves(struct script *script, const char *nodes)
+/* j1 is being stopped: its checkpoint is complete and its nodes have the order to end it. */
+static void stops(struct script *script, const char *nodes)
 {
     script_start(script);
     expect_ok(script, "register j1 nodes=%s requeue=always grace=5000", nodes);
-    expect_ok(script, "request j1 after=migrate");
+    expect_ok(script, "request j1 after=stop");
     expect_ok(script, "grant 1-1");
     for (const char *at = nodes; *at != '\0'; at += 2 + (at[2] == ','))
         expect_ok(script, "report %.2s shard_verified j1 ckpt=1-1", at);
@@ -444,7 +488,7 @@ static void what_finishes_while_it_is_stopped_has_completed(void **unused)
     struct script script;
 
     (void)unused;
-    moves(&script, "n1");
+    stops(&script, "n1");
     expect_ok(&script, "report n1 application_exited j1 status=0");
     expect_job(&script, "j1", COMPLETED);
     expect_reason(&script, "j1", "none");
@@ -452,7 +496,7 @@ static void what_finishes_while_it_is_stopped_has_completed(void **unused)
     expect_status(&script, NOT_RESTARTABLE, "restart j1");
     script_close(&script);
 
-    moves(&script, "n1,n2");
+    stops(&script, "n1,n2");
     expect_ok(&script, "report n2 application_exited j1 status=0");
     expect_job(&script, "j1", CHECKPOINTING_TO_STOP);
     expect_ok(&script, "report n1 application_exited j1 status=0");
@@ -487,11 +531,11 @@ static void what_was_stopped_in_part_has_not_completed(void **unused)
 
     (void)unused;
     for (size_t i = 0; i < ARRAY_COUNT(others); i++) {
-        moves(&script, "n1,n2");
+        stops(&script, "n1,n2");
         expect_ok(&script, "report n1 application_exited j1 status=0");
         checkpoint_id_format(life_of(&script, 1), life);
         expect_ok(&script, others[i], life);
-        expect_job(&script, "j1", REQUEUED);
+        expect_job(&script, "j1", SUSPENDED);
         script_close(&script);
     }
     script_start(&script);
@@ -591,23 +635,23 @@ static void what_finished_before_it_was_given_up_has_completed(void **unused)
     char life[CHECKPOINT_ID_TEXT_BYTES];
 
     (void)unused;
-    moves(&script, "n1,n2");
+    stops(&script, "n1,n2");
     checkpoint_id_format(life_of(&script, 0), life);
     expect_ok(&script, "after %d", 5000 + FSM_TERMINATE_SLACK_MS);
     expect_ok(&script, "tick");
-    expect_job(&script, "j1", REQUEUED);
+    expect_job(&script, "j1", SUSPENDED);
     expect_ok(&script, "report n1 application_exited j1 status=0");
     expect_ok(&script, "report n2 application_exited j1 status=9 life=%s", life);
     expect_ok(&script, "report n2 application_exited j1 status=0 life=%s", life);
-    expect_job(&script, "j1", REQUEUED);
+    expect_job(&script, "j1", SUSPENDED);
     expect_ok(&script, "report n1 application_exited j1 status=0 life=%s", life);
     expect_job(&script, "j1", COMPLETED);
     script_close(&script);
 
-    moves(&script, "n1");
+    stops(&script, "n1");
     checkpoint_id_format(life_of(&script, 0), life);
     expect_ok(&script, "report n1 terminated j1");
-    expect_job(&script, "j1", REQUEUED);
+    expect_job(&script, "j1", SUSPENDED);
     expect_ok(&script, "restart j1");
     expect_status(&script, EARLIER_LIFE, "report n1 application_exited j1 life=%s", life);
     expect_job(&script, "j1", RUNNING);
@@ -712,6 +756,8 @@ int main(void)
         cmocka_unit_test(estimates_follow_the_nodes),
         cmocka_unit_test(a_waiting_checkpoint_follows_new_nodes),
         cmocka_unit_test(the_requeue_policy_decides_and_is_bounded),
+        cmocka_unit_test(a_failure_that_two_tell_of_ends_the_same_in_both_orders),
+        cmocka_unit_test(a_node_failure_after_a_stop_leaves_the_job_restartable),
         cmocka_unit_test(a_suspended_job_can_be_ended),
         cmocka_unit_test(an_end_supersedes_the_active_checkpoint),
         cmocka_unit_test(a_failed_rank_ends_the_job_on_all_nodes),

@@ -515,26 +515,52 @@ static void a_stopping_request_upgrades_the_active_checkpoint(void **unused)
     script_close(&script);
 }
 
-/* Decision 5: what an earlier checkpoint saves is told from what is lost */
-static void a_timed_out_migration_suspends_from_the_previous_checkpoint(void **unused)
+/* S3-069: the job is well, only its move came to nothing. */
+static void a_job_whose_migration_timed_out_goes_on(void **unused)
 {
     struct script script;
 
     (void)unused;
     script_start(&script);
     expect_ok(&script, "register j1 nodes=n1 gpus=2");
-    expect_ok(&script, "request j1");
-    expect_ok(&script, "grant 1-1");
-    expect_ok(&script, "report n1 shard_verified j1 ckpt=1-1");
+    for (int round = 1; round <= 2; round++) { /* without an earlier checkpoint, and with one */
+        expect_ok(&script, "migrate j1");
+        expect_job(&script, "j1", CHECKPOINTING_TO_STOP);
+        expect_ok(&script, "grant 1-%d timeout=60000", 2 * round - 1);
+        expect_ok(&script, "after 60000");
+        expect_ok(&script, "tick");
+        expect_checkpoint(&script, (uint64_t)(2 * round - 1), TIMED_OUT);
+        expect_job(&script, "j1", RUNNING);
+        expect_reason(&script, "j1", "checkpoint_timeout");
+        assert_false(job_of(&script, "j1")->terminating);
+        expect_ok(&script, "request j1");
+        expect_ok(&script, "grant 1-%d", 2 * round);
+        expect_ok(&script, "report n1 shard_verified j1 ckpt=1-%d", 2 * round);
+        expect_checkpoint(&script, (uint64_t)(2 * round), COMPLETE);
+    }
+    assert_int_equal(repeated_of(&script, "j1"), 0);
+    script_close(&script);
+}
+
+/* Parts of a checkpoint are restored on the nodes that wrote them: what could not start again elsewhere is not stopped for a move. */
+static void a_job_of_several_nodes_is_not_moved(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1,n2");
+    expect_ok(&script, "node n6 ready");
+    expect_status(&script, SEVERAL_NODES, "migrate j1");
+    assert_int_equal(script.outcome.current, 2);
+    assert_int_equal(script.outcome.limit, 1);
+    expect_status(&script, SEVERAL_NODES, "request j1 after=migrate");
+    expect_ok(&script, "decide j1 purpose=migrate spare=n6");
+    assert_int_equal(summary_of(&script).skipped_decisions, 1);
+    expect_job(&script, "j1", RUNNING);
+    assert_int_equal(job_of(&script, "j1")->active_checkpoint_id, 0);
+    expect_ok(&script, "update j1 nodes=n1 force");
     expect_ok(&script, "migrate j1");
-    expect_ok(&script, "grant 1-2 timeout=60000");
-    expect_ok(&script, "after 60000");
-    expect_ok(&script, "tick");
-    expect_checkpoint(&script, 2, TIMED_OUT);
-    expect_ok(&script, "report n1 terminated j1");
-    expect_job(&script, "j1", SUSPENDED);
-    assert_int_equal(repeated_of(&script, "j1"), 120000);
-    assert_int_equal(fsm_restart_point(script.fsm, "j1", 0)->id, checkpoint_id_make(1, 1));
     script_close(&script);
 }
 
@@ -542,6 +568,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stop_suspends_once_the_nodes_are_done),
+        cmocka_unit_test(a_job_of_several_nodes_is_not_moved),
         cmocka_unit_test(kill_completes_the_allocation),
         cmocka_unit_test(migrate_requeues_without_counting_a_failure),
         cmocka_unit_test(a_decided_move_needs_its_spare_still),
@@ -561,7 +588,7 @@ int main(void)
         cmocka_unit_test(progress_counts_from_the_snapshot_of_the_last_complete_one),
         cmocka_unit_test(each_outage_pauses_and_resumes_once),
         cmocka_unit_test(a_stopping_request_upgrades_the_active_checkpoint),
-        cmocka_unit_test(a_timed_out_migration_suspends_from_the_previous_checkpoint),
+        cmocka_unit_test(a_job_whose_migration_timed_out_goes_on),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
