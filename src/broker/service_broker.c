@@ -105,6 +105,20 @@ bool request_slot_token(struct request *request, const char *token, uint32_t *re
     return true;
 }
 
+static bool allocation_listed(const Ckpt__V1__ListAllocationsRequest *asked,
+                              const struct fsm_allocation *allocation)
+{
+    bool ended = allocation->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED ||
+                 allocation->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED;
+
+    if (asked->tenant[0] != '\0' && strcmp(asked->tenant, allocation->tenant) != 0)
+        return false;
+    if (asked->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_UNSPECIFIED &&
+        asked->state != allocation->state)
+        return false;
+    return !(asked->unended && ended);
+}
+
 static void list_allocations(struct request *request, struct scratch *scratch)
 {
     const Ckpt__V1__ListAllocationsRequest *asked = (const void *)request->message;
@@ -129,10 +143,7 @@ static void list_allocations(struct request *request, struct scratch *scratch)
         const struct fsm_allocation *allocation = fsm_allocation_at(fsm, slot);
         Ckpt__V1__Allocation *item;
 
-        if (allocation == NULL ||
-            (asked->tenant[0] != '\0' && strcmp(asked->tenant, allocation->tenant) != 0) ||
-            (asked->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_UNSPECIFIED &&
-             asked->state != allocation->state))
+        if (allocation == NULL || !allocation_listed(asked, allocation))
             continue;
         item = scratch_take(scratch, 1, sizeof(*item));
         translate_allocation(fsm, allocation, scratch, item);

@@ -92,6 +92,7 @@ struct cli {
     FILE *error;
     FILE *in;         /* answers to a plan's question */
     bool interactive; /* in and error are terminals */
+    bool screen;      /* out is a terminal: --watch draws over what it printed before */
     bool colour;
     cli_transport_fn *transport; /* NULL: the network */
     void *transport_context;
@@ -109,7 +110,9 @@ struct cli {
         bool asked;                     /* an answer came that any member may give */
         uint64_t age_ms, applied_index; /* of the oldest one; the index 0: not told */
     } stale;
-    char again[200]; /* what to run when its outcome is unknown; "": the same with that id */
+    uint64_t repeat_ms;   /* --watch: the command runs again after so long; 0: once */
+    uint64_t repeats_max; /* of tests; 0: until interrupted */
+    char again[200];      /* what to run when its outcome is unknown; "": the same with that id */
 
     const char *group; /* the first word of a command of two, when the second one has not come */
     const struct command *command;

@@ -102,7 +102,8 @@ enum cli_exit command_backup_inspect(struct cli *cli)
 
     if (backup_file_check(cli_argument(cli, 0), &header, sha256, &err) != 0)
         return fail_file(cli, &err);
-    if (!output_json_message(cli, "backup", &header->base))
+    if (!output_json_message(cli, "backup", &header->base) &&
+        !output_name(cli, cli_argument(cli, 0)))
         print_header(cli, header, sha256);
     ckpt__v1__backup_header__free_unpacked(header, NULL);
     return CLI_OK;
@@ -145,7 +146,7 @@ static enum cli_exit save_part(struct cli *cli, const char *path, const char *pa
         return fail_file(cli, &err);
     if (rename(part, path) != 0 || sync_folder_of(path) != 0)
         code = cli_fail(cli, CLI_FAILED, NULL, "cannot keep %s: %s", path, strerror(errno));
-    else if (!output_json_message(cli, "backup", &header->base)) {
+    else if (!output_json_message(cli, "backup", &header->base) && !output_name(cli, path)) {
         fprintf(cli->out, "saved: %s\n", path);
         print_header(cli, header, sha256);
     }

@@ -126,7 +126,8 @@ enum cli_exit command_calibration(struct cli *cli)
     const Ckpt__V1__GetCalibrationReply *reply = (const Ckpt__V1__GetCalibrationReply *)message;
     const Ckpt__V1__Calibration *calibration = reply->calibration;
 
-    if (!output_json_message(cli, "calibration", message) && calibration != NULL) {
+    if (!output_json_message(cli, "calibration", message) && !output_name(cli, "calibration") &&
+        calibration != NULL) {
         fprintf(cli->out, "%-10s %5s %6s %6s %6s   actual / predicted\n", "", "COUNT", "P10", "P50",
                 "P90");
         print_ratio(cli->out, "size", calibration->size_ratio, calibration->n_size_ratio, reply);

@@ -254,7 +254,7 @@ enum cli_exit command_version(struct cli *cli)
 {
     if (cli_is_json(cli))
         output_json(cli, "ckptctl", json_pack("{s:s}", "version", CKPT_VERSION));
-    else
+    else if (!output_name(cli, CKPT_VERSION))
         fprintf(cli->out, "ckptctl %s\n", CKPT_VERSION);
     return CLI_OK;
 }

@@ -123,15 +123,15 @@ static void print_row(struct output_table *table, const struct call_answer *answ
 
     output_row(table);
     if (reply == NULL) {
-        output_cell(table, "-");
         output_cell(table, "%s", answer->endpoint);
+        output_cell(table, "-");
         output_state(table, verdict);
         for (int blank = 0; blank < 4; blank++)
             output_cell(table, "-");
         return;
     }
-    output_cell(table, "%" PRIu64, reply->member_id);
     output_cell(table, "%s", answer->endpoint);
+    output_cell(table, "%" PRIu64, reply->member_id);
     output_state(table, verdict);
     output_cell(table, "%" PRIu64, reply->applied_index);
     if (index != 0 && hash_at(reply, index, &hash))
@@ -170,8 +170,8 @@ static void print_checks(struct cli *cli, const struct call_answer *answers, siz
                          struct verdicts *verdicts)
 {
     static const struct output_column columns[] = {
-        {"MEMBER", OUTPUT_RIGHT},    {"ENDPOINT", OUTPUT_LEFT}, {"RESULT", OUTPUT_LEFT},
-        {"APPLIED", OUTPUT_RIGHT},   {"HASH", OUTPUT_LEFT},     {"INVARIANTS", OUTPUT_RIGHT},
+        {"ENDPOINT", OUTPUT_LEFT},   {"MEMBER", OUTPUT_RIGHT}, {"RESULT", OUTPUT_LEFT},
+        {"APPLIED", OUTPUT_RIGHT},   {"HASH", OUTPUT_LEFT},    {"INVARIANTS", OUTPUT_RIGHT},
         {"VIOLATIONS", OUTPUT_RIGHT}};
     struct output_table table;
     json_t *items = json_array();
@@ -192,6 +192,8 @@ static void print_checks(struct cli *cli, const struct call_answer *answers, siz
     }
     json_decref(items);
     output_table_print(&table);
+    if (cli->format == OUTPUT_NAME)
+        return;
     print_violations(cli, answers, count);
     fprintf(cli->out, "hashes compared at index %" PRIu64 "\n", verdicts->common_index);
 }

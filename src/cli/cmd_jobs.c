@@ -139,6 +139,7 @@ enum cli_exit command_jobs(struct cli *cli)
 
     cli_set_text(cli, "tenant", &request.tenant);
     request.state = (Ckpt__V1__AllocationState)cli_number(cli, "state", 0);
+    request.unended = !cli_flag(cli, "all") && !cli_option(cli, "state")->set;
     request.stale = cli_flag(cli, "stale");
     output_list_begin(&list, cli, &jobs_kind);
     code = call_read_pages(cli, "list jobs", "BrokerService/ListAllocations", &request.base,

@@ -124,6 +124,9 @@ enum cli_exit command_tls_show(struct cli *cli)
         output_json(cli, "certificate", description_json(&description));
         return CLI_OK;
     }
+    if (output_name(cli,
+                    description.identity[0] != '\0' ? description.identity : description.subject))
+        return CLI_OK;
     line(cli, "identity",
          description.identity[0] != '\0' ? description.identity : description.problem);
     line(cli, "hosts", description.hosts[0] != '\0' ? description.hosts : "-");

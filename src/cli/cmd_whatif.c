@@ -104,10 +104,12 @@ static void print_rows(struct cli *cli, const struct whatif_row *rows, size_t co
 {
     json_t *items;
 
-    if (!cli_is_json(cli)) {
+    for (size_t i = 0; cli->format == OUTPUT_NAME && i < count; i++)
+        output_name(cli, whatif_rule_name(rows[i].rule));
+    if (cli->format == OUTPUT_TABLE || cli->format == OUTPUT_WIDE)
         whatif_table(cli->out, rows, count);
+    if (!cli_is_json(cli))
         return;
-    }
     items = json_array();
     for (size_t i = 0; i < count; i++)
         json_array_append_new(items, row_json(&rows[i]));

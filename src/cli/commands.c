@@ -60,6 +60,7 @@ static const struct option_spec stale_options[] = {STALE, {0}};
 static const struct option_spec jobs_options[] = {
     CHOICE("state", "STATE", "only those in this state", allocation_state),
     TEXT("tenant", "TENANT", "only this tenant's"),
+    FLAG("all", "also those that have ended"),
     STALE,
     {0}};
 
@@ -232,7 +233,8 @@ static const struct option_spec whatif_options[] = {
 const struct command commands[] = {
     {"status", "", 0, 0, "who leads, who lags, how many may fail, what waits (any member)",
      command_status, NULL, false},
-    {"jobs", "", 0, 0, "list jobs", command_jobs, jobs_options, false},
+    {"jobs", "", 0, 0, "list jobs that have not ended; --all: all", command_jobs, jobs_options,
+     false},
     {"job", "JOB", 1, 1, "one job with its nodes and checkpoints", command_job, stale_options,
      false},
     {"checkpoints", "[JOB]", 0, 1, "list checkpoints", command_checkpoints, checkpoints_options,

@@ -148,11 +148,10 @@ static void print_flips(struct cli *cli, const Ckpt__V1__ExplainReply *reply)
 static void print_guards(struct cli *cli, const Ckpt__V1__ExplainReply *reply)
 {
     for (size_t i = 0; i < reply->n_guards; i++) {
-        fprintf(cli->out, "%s", i == 0 ? " guards: " : ", ");
+        fputs(i == 0 ? " guards: " : "         ", cli->out);
         output_safe(cli->out, reply->guards[i]);
-    }
-    if (reply->n_guards > 0)
         fputc('\n', cli->out);
+    }
 }
 
 static void print_grant(struct cli *cli, const Ckpt__V1__ExplainGrant *grant)

@@ -16,6 +16,7 @@ int main(int argc, char **argv)
         .error = stderr,
         .in = stdin,
         .interactive = isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1,
+        .screen = isatty(STDOUT_FILENO) == 1,
         .colour = isatty(STDOUT_FILENO) == 1 && (no_colour == NULL || *no_colour == '\0'),
     };
 

@@ -43,6 +43,16 @@ const struct option_spec global_options[] = {
      .help = "for the whole request (5s)",
      .number = NUMBER_DURATION,
      .range = {10, 3600000}},
+    {.name = "watch",
+     .letter = 'w',
+     .kind = OPTION_FLAG,
+     .help = "read commands: again every --every, until interrupted"},
+    {.name = "every",
+     .kind = OPTION_NUMBER,
+     .value = "DURATION",
+     .help = "pause between two answers of --watch (2s)",
+     .number = NUMBER_DURATION,
+     .range = {100, 3600000}},
     {.name = "help", .letter = 'h', .kind = OPTION_FLAG, .help = "help on a command"},
     {.name = "version", .kind = OPTION_FLAG, .help = "version of this program"},
     {0}};
@@ -332,6 +342,22 @@ static enum cli_exit apply_tls(struct cli *cli)
     return cli_fail(cli, CLI_AUTH, "ckptctl tls show FILE", "%s", err.text);
 }
 
+/* What changes something is asked once, and what stays on this machine does not change by being looked at. */
+static enum cli_exit apply_watch(struct cli *cli)
+{
+    cli->repeat_ms = 0;
+    if (!cli_flag(cli, "watch"))
+        return cli_option(cli, "every")->set
+                   ? cli_fail(cli, CLI_USAGE, "--watch --every 5s", "--every goes with --watch")
+                   : CLI_OK;
+    if (cli->command->mutates || command_is_local(cli->command) ||
+        strcmp(cli->command->name, "backup save") == 0)
+        return cli_fail(cli, CLI_USAGE, NULL, "--watch goes with commands that read, not with %s",
+                        cli->command->name);
+    cli->repeat_ms = cli_number(cli, "every", 2000);
+    return CLI_OK;
+}
+
 static enum cli_exit apply_globals(struct cli *cli)
 {
     const char *from_environment = getenv("CKPT_ENDPOINTS");
@@ -404,6 +430,8 @@ enum cli_exit options_parse(struct cli *cli, int argc, char **argv)
         return CLI_USAGE;
     }
     code = apply_globals(cli);
+    if (code == CLI_OK)
+        code = apply_watch(cli);
     if (code == CLI_OK)
         code = check_arguments(cli);
     return code == CLI_OK ? apply_tls(cli) : code;

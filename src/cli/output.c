@@ -12,6 +12,8 @@
 
 static bool column_shown(const struct output_table *table, size_t i)
 {
+    if (table->cli->format == OUTPUT_NAME)
+        return i == 0; /* the first column says which row it is */
     return table->cli->format == OUTPUT_WIDE || !(table->columns[i].flags & OUTPUT_ONLY_WIDE);
 }
 
@@ -22,7 +24,7 @@ void output_table_init(struct output_table *table, struct cli *cli,
     table->table = scols_new_table();
     CHECK(table->table != NULL);
     scols_table_set_stream(table->table, cli->out);
-    scols_table_enable_noheadings(table->table, !cli->headers);
+    scols_table_enable_noheadings(table->table, !cli->headers || cli->format == OUTPUT_NAME);
     scols_table_enable_colors(table->table, cli->colour);
     scols_table_set_termforce(table->table, SCOLS_TERMFORCE_NEVER);
     scols_table_set_column_separator(table->table, "  ");
@@ -134,8 +136,7 @@ void output_list_add(struct output_list *list, const ProtobufCMessage *item)
         output_json(list->cli, list->kind->singular, reflect_to_json(item));
         return;
     case OUTPUT_NAME:
-        output_safe(list->cli->out, list->kind->name(item, name));
-        fputc('\n', list->cli->out);
+        output_name(list->cli, list->kind->name(item, name));
         return;
     case OUTPUT_TABLE:
     case OUTPUT_WIDE:
@@ -198,6 +199,15 @@ bool output_json_message(struct cli *cli, const char *key, const ProtobufCMessag
     if (!cli_is_json(cli))
         return false;
     output_json(cli, key, reflect_to_json(message));
+    return true;
+}
+
+bool output_name(struct cli *cli, const char *name)
+{
+    if (cli->format != OUTPUT_NAME)
+        return false;
+    output_safe(cli->out, name);
+    fputc('\n', cli->out);
     return true;
 }
 

@@ -23,7 +23,8 @@ struct output_column {
     unsigned flags;
 };
 
-/* A table that is being filled; cells go into the columns in order, those of hidden columns are dropped. */
+/* A table that is being filled; cells go into the columns in order, those of hidden columns are dropped. With the format NAME only the
+ * first column is shown: it says which row it is. */
 struct output_table {
     struct cli *cli;
     const struct output_column *columns;
@@ -71,6 +72,9 @@ void output_list_end(struct output_list *list, bool complete);
 void output_json(struct cli *cli, const char *key, json_t *json);
 /* Prints the message when the format is JSON; false: the caller prints for people. */
 bool output_json_message(struct cli *cli, const char *key, const ProtobufCMessage *message);
+
+/* Prints the name of what a command is about, on a line, when the format is NAME; false: the caller prints for people. */
+bool output_name(struct cli *cli, const char *name);
 
 /* Writes text with control characters replaced. */
 void output_safe(FILE *stream, const char *text);

@@ -2,7 +2,9 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "src/base/check.h"
 #include "src/cli/commands.h"
@@ -56,6 +58,74 @@ static void tell_age(struct cli *cli)
                  human_duration(cli->stale.age_ms, age), index);
 }
 
+static enum cli_exit run_once(struct cli *cli)
+{
+    enum cli_exit code;
+
+    cli->stale.asked = false;
+    code = cli->command->run(cli);
+    if (cli->stale.asked)
+        tell_age(cli);
+    return code;
+}
+
+struct gathered {
+    FILE *to;
+    FILE **stream; /* of struct cli */
+    char *text;
+    size_t length;
+};
+
+static void gather(struct gathered *gathered, FILE **stream)
+{
+    *gathered = (struct gathered){.to = *stream, .stream = stream};
+    *stream = open_memstream(&gathered->text, &gathered->length);
+    CHECK(*stream != NULL);
+}
+
+static void gathered_print(struct gathered *gathered)
+{
+    fclose(*gathered->stream);
+    *gathered->stream = gathered->to;
+    fwrite(gathered->text, 1, gathered->length, gathered->to);
+    free(gathered->text);
+}
+
+/* One answer of --watch is gathered first and written at once, so that a screen never shows half of one. */
+static enum cli_exit run_gathered(struct cli *cli)
+{
+    struct gathered out, error;
+    enum cli_exit code;
+
+    gather(&out, &cli->out);
+    gather(&error, &cli->error);
+    code = run_once(cli);
+    if (cli->screen)
+        fputs("\033[H\033[J", out.to); /* home, clear */
+    gathered_print(&out);
+    fflush(cli->out);
+    gathered_print(&error);
+    return code;
+}
+
+/* Until interrupted, or nobody reads any more. A failure is shown and asked again: the leader may be back. */
+static enum cli_exit run_repeatedly(struct cli *cli)
+{
+    const struct timespec pause = {(time_t)(cli->repeat_ms / 1000),
+                                   (long)(cli->repeat_ms % 1000 * 1000000)};
+    enum cli_exit code;
+
+    for (uint64_t count = 1;; count++) {
+        code = run_gathered(cli);
+        if (code == CLI_USAGE || code == CLI_AUTH || count == cli->repeats_max ||
+            fflush(cli->out) != 0)
+            return code;
+        nanosleep(&pause, NULL);
+        if (!cli->screen && !cli_is_json(cli) && cli->format != OUTPUT_NAME)
+            fputc('\n', cli->out); /* between two tables */
+    }
+}
+
 enum cli_exit cli_run(struct cli *cli, int argc, char **argv)
 {
     enum cli_exit code = options_parse(cli, argc, argv);
@@ -64,9 +134,7 @@ enum cli_exit cli_run(struct cli *cli, int argc, char **argv)
         help_print(cli->out, cli->command, cli->group);
     } else if (code == CLI_OK) {
         CHECK(cli->command != NULL);
-        code = cli->command->run(cli);
-        if (cli->stale.asked)
-            tell_age(cli);
+        code = cli->repeat_ms == 0 ? run_once(cli) : run_repeatedly(cli);
     }
     options_close(cli);
     errno = 0;

@@ -336,6 +336,14 @@ def check_rows():
                 yield f"{row}: " + ("has a test now" if row in WITHOUT_TEST else "no test names it")
 
 
+def check_access_table():
+    """Each method that the access rules name, and each service's rest, stands in the table of src/broker/README.md."""
+    table = TEXT["src/broker/README.md"]
+    for service, method in re.findall(r'"/([A-Za-z0-9_.]+)/(\w*)"', TEXT["src/broker/access.c"]):
+        if f"`{method or service.removeprefix('ckpt.v1.')}`" not in table and f"/{method}`" not in table:
+            yield f"src/broker/README.md: the table of certificates lacks {service}/{method}"
+
+
 CHECKS = [
     ("the checks find what they must", lambda: selfcheck.problems(CALL, FOREIGN, INCLUDE)),
     ("layers include only what they may", check_layering),
@@ -355,6 +363,7 @@ CHECKS = [
     ("documented commands exist", check_documented_commands),
     ("links and alerts lead to what exists", check_links),
     ("units are started again without end", check_units),
+    ("the table of certificates has every rule", check_access_table),
     ("every row of the model and its policies has a test", check_rows),
 ]
 

@@ -159,6 +159,32 @@ static void what_this_version_lacks_is_unimplemented_by_name(void **state)
     expect(&answer, RPC_OK, "");
 }
 
+static void end_allocation(const char *id)
+{
+    static struct answer answer;
+    Ckpt__V1__EndAllocationRequest end = CKPT__V1__END_ALLOCATION_REQUEST__INIT;
+
+    end.request_id = (char *)(uintptr_t) "end";
+    end.allocation_id = (char *)(uintptr_t)id;
+    call(BROKER("EndAllocation"), &end.base, &answer);
+    expect(&answer, RPC_OK, "");
+}
+
+/* How many allocations the first page has. */
+static size_t listed(const Ckpt__V1__ListAllocationsRequest *list)
+{
+    static struct answer answer;
+    Ckpt__V1__ListAllocationsReply *reply;
+    size_t count;
+
+    call(BROKER("ListAllocations"), &list->base, &answer);
+    expect(&answer, RPC_OK, "");
+    reply = ckpt__v1__list_allocations_reply__unpack(NULL, answer.length, answer.bytes);
+    count = reply->n_allocations;
+    ckpt__v1__list_allocations_reply__free_unpacked(reply, NULL);
+    return count;
+}
+
 static void lists_come_in_pages(void **state)
 {
     enum { COUNT = 7 };
@@ -188,6 +214,11 @@ static void lists_come_in_pages(void **state)
     } while (token[0] != '\0' && pages < 10);
     assert_uint_equal(found, COUNT);
     assert_uint_equal(pages, 3);
+    end_allocation("job-2");
+    list = (Ckpt__V1__ListAllocationsRequest)CKPT__V1__LIST_ALLOCATIONS_REQUEST__INIT;
+    assert_uint_equal(listed(&list), COUNT);
+    list.unended = true;
+    assert_uint_equal(listed(&list), COUNT - 1);
     list.page_token = (char *)(uintptr_t) "x";
     call(BROKER("ListAllocations"), &list.base, &answer);
     expect(&answer, RPC_INVALID_ARGUMENT, "INVALID_ARGUMENT: ");

@@ -102,7 +102,8 @@ int harness_run(struct harness *h, const char *words)
     }
     h->cli = (struct cli){.transport = h->network ? NULL : answer_call,
                           .transport_context = h,
-                          .interactive = h->input != NULL};
+                          .interactive = h->input != NULL,
+                          .repeats_max = h->repeats};
     h->cli.out = open_memstream(&h->out, &h->out_length);
     h->cli.error = open_memstream(&h->error, &h->error_length);
     if (h->input != NULL) {

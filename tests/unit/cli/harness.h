@@ -33,6 +33,7 @@ struct harness {
     size_t out_length, error_length;
     const char *input; /* typed at questions; NULL: not a terminal */
     bool network;      /* real members instead of answers */
+    uint64_t repeats;  /* how often --watch asks; 0: for ever */
 };
 
 void harness_init(struct harness *h);

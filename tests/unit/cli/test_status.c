@@ -311,8 +311,8 @@ static void the_member_with_another_hash_is_named(void **state)
     for (size_t i = 0; i < 3; i++)
         check_answers(&k, i);
     assert_int_equal(harness_run(&k.c.h, ENDPOINTS "debug check"), CLI_FAILED);
-    assert_contains(k.c.h.out, "3  c:1       MISMATCH");
-    assert_contains(k.c.h.out, "1  a:1       ok");
+    assert_contains(k.c.h.out, "c:1            3  MISMATCH");
+    assert_contains(k.c.h.out, "a:1            1  ok");
     assert_contains(k.c.h.error, "0 violations, 1 members with another state hash");
     harness_close(&k.c.h);
 }

@@ -67,6 +67,85 @@ static void a_list_is_read_to_its_last_page(void **state)
     harness_close(&h);
 }
 
+/* Jobs that have ended are many and seldom wanted: only --all, or their state, lists them. */
+static void jobs_that_have_ended_are_listed_only_when_asked_for(void **state)
+{
+    static const struct {
+        const char *words;
+        bool unended;
+    } cases[] = {{"jobs", true}, {"jobs --all", false}, {"jobs --state FAILED", false}};
+    Ckpt__V1__ListAllocationsReply reply = CKPT__V1__LIST_ALLOCATIONS_REPLY__INIT;
+    struct harness h;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        harness_init(&h);
+        harness_answer(&h, NULL, "BrokerService/ListAllocations", RPC_OK, NULL, &reply.base);
+        assert_int_equal(harness_run(&h, cases[i].words), CLI_OK);
+        assert_int_equal(((const Ckpt__V1__ListAllocationsRequest *)h.last_request)->unended,
+                         cases[i].unended);
+        harness_close(&h);
+    }
+}
+
+/* U5 */
+static void names_are_printed_one_on_a_line_and_nothing_else(void **state)
+{
+    static const char *const local[] = {
+        "-o name whatif --numbers", "-o name version",
+        "-o name whatif --scenario exponential --set jobs=2,days=1"};
+    Ckpt__V1__GetPolicyReply policy = CKPT__V1__GET_POLICY_REPLY__INIT;
+    Ckpt__V1__Policy values = CKPT__V1__POLICY__INIT;
+    Ckpt__V1__GetCalibrationReply calibration = CKPT__V1__GET_CALIBRATION_REPLY__INIT;
+    Ckpt__V1__Calibration counts = CKPT__V1__CALIBRATION__INIT;
+    struct harness h;
+
+    (void)state;
+    policy.policy = &values;
+    calibration.calibration = &counts;
+    harness_init(&h);
+    harness_answer(&h, NULL, "OperatorService/GetPolicy", RPC_OK, NULL, &policy.base);
+    harness_answer(&h, NULL, "OperatorService/GetCalibration", RPC_OK, NULL, &calibration.base);
+    assert_int_equal(harness_run(&h, "policy get -o name"), CLI_OK);
+    assert_non_null(strstr(h.out, "min_interval_ms\n"));
+    assert_lacks(h.out, " ");
+    assert_int_equal(harness_run(&h, "calibration -o name"), CLI_OK);
+    assert_string_equal(h.out, "calibration\n");
+    for (size_t i = 0; i < sizeof(local) / sizeof(local[0]); i++) {
+        assert_int_equal(harness_run(&h, local[i]), CLI_OK);
+        assert_true(h.out_length > 1);
+        assert_lacks(h.out, " ");
+    }
+    harness_close(&h);
+}
+
+/* U5: a failure in between does not end it. */
+static void watching_asks_again_and_survives_a_failure(void **state)
+{
+    Ckpt__V1__ListAllocationsReply reply = CKPT__V1__LIST_ALLOCATIONS_REPLY__INIT;
+    struct jobs jobs;
+    struct harness h;
+
+    (void)state;
+    jobs_init(&jobs);
+    reply.allocations = jobs.pointers;
+    reply.n_allocations = 1;
+    harness_init(&h);
+    h.repeats = 3;
+    harness_answer(&h, NULL, "BrokerService/ListAllocations", RPC_OK, NULL, &reply.base);
+    h.answers[0].turns = 1;
+    harness_answer(&h, NULL, "BrokerService/ListAllocations", RPC_INTERNAL, "broken", NULL);
+    h.answers[1].turns = 1;
+    harness_answer(&h, NULL, "BrokerService/ListAllocations", RPC_OK, NULL, &reply.base);
+    assert_int_equal(harness_run(&h, "jobs -o name --watch --every 100ms"), CLI_OK);
+    assert_string_equal(h.out, "a-1\na-1\n");
+    assert_non_null(strstr(h.error, "broken"));
+    assert_int_equal(harness_run(&h, "cancel 1-1 --watch"), CLI_USAGE);
+    assert_non_null(strstr(h.error, "--watch goes with commands that read, not with cancel"));
+    assert_int_equal(harness_run(&h, "jobs --every 1s"), CLI_USAGE);
+    harness_close(&h);
+}
+
 static void nodes_are_read_to_the_last_page(void **state)
 {
     static char token[] = "1", names[2][8] = {"gpu-1", "gpu-2"};
@@ -433,6 +512,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_list_is_read_to_its_last_page),
+        cmocka_unit_test(jobs_that_have_ended_are_listed_only_when_asked_for),
+        cmocka_unit_test(names_are_printed_one_on_a_line_and_nothing_else),
+        cmocka_unit_test(watching_asks_again_and_survives_a_failure),
         cmocka_unit_test(nodes_are_read_to_the_last_page),
         cmocka_unit_test(a_page_that_fails_prints_no_half_table),
         cmocka_unit_test(tables_json_and_lines_show_the_same_jobs),
