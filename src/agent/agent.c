@@ -90,7 +90,7 @@ static bool ordered(const struct agent *agent, const char *allocation_id)
 
 /* Forgets the oldest that nothing refers to. Its attempts need not be remembered: ids only grow, and an order that the leader no
  * longer derives never comes again above the fence. */
-static void agent_prune(struct agent *agent, size_t keep)
+static void prune(struct agent *agent, size_t keep, bool owned)
 {
     struct list *at = agent->allocations.next;
 
@@ -98,13 +98,21 @@ static void agent_prune(struct agent *agent, size_t keep)
         struct allocation *allocation = LIST_ITEM(at, struct allocation, node);
         struct err err;
         at = at->next;
-        if (!allocation_idle(allocation) || ordered(agent, allocation->entry.allocation_id))
+        if (allocation->entry.owned != owned || !allocation_idle(allocation) ||
+            ordered(agent, allocation->entry.allocation_id))
             continue;
         if (ledger_forget(agent->ledger, allocation->entry.allocation_id, &err) != 0)
             agent_journal_failed(agent, &err);
         allocation_free(allocation);
         agent->allocation_count--;
     }
+}
+
+/* Names that a caller made up go before what belongs to somebody. */
+static void agent_prune(struct agent *agent, size_t keep)
+{
+    prune(agent, keep, false);
+    prune(agent, keep, true);
 }
 
 struct allocation *agent_get(struct agent *agent, const char *allocation_id)

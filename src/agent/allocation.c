@@ -52,6 +52,37 @@ struct machine_user allocation_user(const struct allocation *allocation)
     return (struct machine_user){allocation->entry.uid, allocation->entry.gid};
 }
 
+const struct restore_owner *allocation_owner(const struct allocation *allocation,
+                                             struct restore_owner *owner)
+{
+    const struct ledger_entry *entry = &allocation->entry;
+
+    *owner = (struct restore_owner){entry->owner, entry->owner_uid};
+    return entry->owned ? owner : NULL;
+}
+
+bool allocation_stranger(const struct allocation *allocation, uid_t uid)
+{
+    const struct ledger_entry *entry = &allocation->entry;
+
+    return entry->owned && uid != 0 && uid != entry->owner_uid;
+}
+
+void allocation_owner_text(const char *allocation_id, const char *name, uid_t owner_uid, uid_t uid,
+                           char text[OWNER_TEXT_BYTES])
+{
+    if (name[0] != '\0')
+        snprintf(text, OWNER_TEXT_BYTES,
+                 "allocation %s is registered for user %s (uid %u), and you are uid %u; %s must "
+                 "start it, or register an allocation of your own",
+                 allocation_id, name, (unsigned)owner_uid, (unsigned)uid, name);
+    else
+        snprintf(text, OWNER_TEXT_BYTES,
+                 "allocation %s belongs to uid %u on this node, who came first, and you are uid "
+                 "%u; register an allocation of your own",
+                 allocation_id, (unsigned)owner_uid, (unsigned)uid);
+}
+
 const struct machine_ops *allocation_machine(const struct allocation *allocation)
 {
     return &allocation->agent->machine;

@@ -11,6 +11,7 @@
 #include "src/agent/attempt.h"
 #include "src/agent/process.h"
 #include "src/agent/reconcile.h"
+#include "src/agent/restart_points.h"
 
 struct app_stream;
 struct cleanup;
@@ -39,6 +40,15 @@ const struct machine_ops *allocation_machine(const struct allocation *allocation
 /* What the orders in hand say of `life` (0: a broker that does not know lives) is of another life than the application that runs
  * here, or ran last. */
 bool allocation_other_life(const struct allocation *allocation, uint64_t life);
+/* Whose it is here, as the journal knows; NULL: nobody has attached yet. */
+const struct restore_owner *allocation_owner(const struct allocation *allocation,
+                                             struct restore_owner *owner);
+/* root may take anybody's. */
+bool allocation_stranger(const struct allocation *allocation, uid_t uid);
+/* Why `uid` may not attach. name "": the owner came first. */
+enum { OWNER_TEXT_BYTES = 400 };
+void allocation_owner_text(const char *allocation_id, const char *name, uid_t owner_uid, uid_t uid,
+                           char text[OWNER_TEXT_BYTES]);
 /* Its next application is for this life, as the broker has just said. False: that life is over here already. */
 bool allocation_set_life(struct allocation *allocation, uint64_t epoch, uint64_t life);
 /* Without a leader's word the next start would be one more of the life known here. Not when that is over, nor when what is left of

@@ -101,7 +101,10 @@ static void put_text(struct buf *record, const char *text)
     NUMBER(grace_ms)                                                                               \
     FLAG(ended)                                                                                    \
     FLAG(terminated)                                                                               \
-    NUMBER(end_reason)
+    NUMBER(end_reason)                                                                             \
+    FLAG(owned)                                                                                    \
+    NUMBER(owner_uid)                                                                              \
+    TEXT(owner)
 
 void ledger_encode_entry(struct buf *record, const struct ledger_entry *entry)
 {

@@ -87,6 +87,10 @@ struct ledger_entry {
     uint64_t kill_at_us; /* end of the grace of the stop that is under way; 0: none, or not known */
     bool restart_awaited; /* its application's end was told with another start, which is to come */
     int32_t awaited_status; /* the wait status of that end */
+    /* Whose it is on this node, until it is forgotten: of the user that the registration names, else of who came first. */
+    bool owned;
+    uint32_t owner_uid;
+    char owner[ID_MAX_BYTES + 1]; /* the registered name of that user; "": it came first */
 };
 
 struct ledger_report {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ckpt/v1/broker.pb-c.h"
+#include "src/agent/allocation.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
@@ -21,7 +22,8 @@ enum {
     STORAGE_RETRY_MS = 2000,
     RESTORE_DEADLINE_MS = 24 * 3600 * 1000, /* a hung mount; ckpt-run may give up earlier */
     SCRATCH_WAIT_US = 5000000,
-    WORKER_REFUSALS_MAX = 3, /* a worker of the agent before may not have ended yet */
+    OWNER_DEADLINE_MS = 10000, /* of the directory of users */
+    WORKER_REFUSALS_MAX = 3,   /* a worker of the agent before may not have ended yet */
     REFUSALS_MAX = 10, /* a job may be started a moment before it is registered or restarted */
     PARTS_MAX = 16,    /* of a job of several nodes that falls back by itself */
     REFUSAL_BYTES = 512
@@ -51,17 +53,21 @@ struct restore {
     bool many;                        /* more nodes than PARTS_MAX */
     char notice[ATTACH_NOTICE_BYTES]; /* which newer checkpoint was passed over, and why */
     struct machine_user user;
+    char owner_name[ID_MAX_BYTES + 1]; /* registered, that was looked up; "": none was */
+    bool owner_named;                  /* it is of the user owner_uid */
+    bool owner_first;                  /* without such a name, owner_uid came first */
+    uid_t owner_uid;
     uint64_t before_id; /* 0: the newest */
     uint64_t checkpoint_id;
-    bool from_scratch, alone;
+    enum restore_what what;
+    bool alone;
     uint64_t began_us;
     unsigned refusals, worker_refusals;
     struct clock_timer *timer;
     struct rpc_client_call *call;
     struct worker *worker;
     bool cancelled; /* the worker still runs; freed when it ends */
-    void (*told)(void *data, uint64_t epoch, uint64_t life,
-                 const Ckpt__V1__AllocationDeadline *deadline);
+    void (*told)(void *data, const struct restore_word *word);
     restore_done_fn *done;
     void *data;
 };
@@ -319,6 +325,83 @@ static bool allocation_runs(Ckpt__V1__AllocationState state)
            state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP;
 }
 
+/* ---- whose it is ---- */
+
+static void restore_error(struct restore *restore, const char *text)
+{
+    restore_finish(restore, &(struct restore_result){.folder = "", .notice = "", .error = text});
+}
+
+static void owner_found(void *data, const struct worker_result *result)
+{
+    struct restore *restore = data;
+    char uid[16];
+
+    restore->worker = NULL;
+    if (restore->cancelled) {
+        restore_free(restore);
+        return;
+    }
+    restore->owner_named = result->exit_code == WORKER_EXIT_OK &&
+                           worker_output_get(result->output, "uid", uid, sizeof(uid)) == 0;
+    if (restore->owner_named) {
+        restore->owner_uid = (uid_t)strtoul(uid, NULL, 10);
+    } else if (result->exit_code != WORKER_EXIT_NOT_FOUND) {
+        log_warning("owner_unknown", "allocation=%s owner=%s text=\"%s\"", restore->allocation_id,
+                    restore->owner_name, result->error);
+        restore->owner_name[0] = '\0'; /* it is asked again */
+        restore_again(restore, RETRY_MS);
+        return;
+    }
+    restore_again(restore, 0);
+}
+
+/* Only who may attach is told more. True: the owner is not known yet, or the caller is another one. */
+static bool owner_refuses(struct restore *restore, const Ckpt__V1__RestartPoint *point)
+{
+    const char *const arguments[] = {"user", "--name", point->owner, NULL};
+    const struct machine_ops *machine = &restore->agent->machine;
+    bool registered = point->owner[0] != '\0' && id_valid(point->owner);
+    char text[OWNER_TEXT_BYTES];
+    struct err err = {0};
+
+    if (registered && strcmp(restore->owner_name, point->owner) != 0) {
+        snprintf(restore->owner_name, sizeof(restore->owner_name), "%s", point->owner);
+        if (machine->worker_start(machine->context, arguments, (struct machine_user){0, 0},
+                                  OWNER_DEADLINE_MS, owner_found, restore, &restore->worker,
+                                  &err) != 0) {
+            restore->worker = NULL;
+            restore->owner_name[0] = '\0';
+            log_warning("owner_unknown", "allocation=%s owner=%s text=\"%s\"",
+                        restore->allocation_id, point->owner, err.text);
+            restore_again(restore, STORAGE_RETRY_MS);
+        }
+        return true;
+    }
+    if (!registered)
+        restore->owner_named = false;
+    if ((!restore->owner_named && !restore->owner_first) || restore->user.uid == 0 ||
+        restore->user.uid == restore->owner_uid)
+        return false;
+    allocation_owner_text(restore->allocation_id, restore->owner_named ? restore->owner_name : "",
+                          restore->owner_uid, restore->user.uid, text);
+    restore_error(restore, text);
+    return true;
+}
+
+static void restore_tell(struct restore *restore, const Ckpt__V1__RestartPoint *point,
+                         uint64_t life)
+{
+    bool known = restore->owner_named || restore->owner_first;
+    const struct restore_owner owner = {.name = restore->owner_named ? restore->owner_name : "",
+                                        .uid = known ? restore->owner_uid : restore->user.uid};
+
+    restore->told(restore->data, &(struct restore_word){.epoch = point->epoch,
+                                                        .life = life,
+                                                        .deadline = point->deadline,
+                                                        .owner = &owner});
+}
+
 /* True: the broker does not count on this allocation here, which may change in a moment. */
 static bool point_refuses(struct restore *restore, const Ckpt__V1__RestartPoint *point)
 {
@@ -340,7 +423,7 @@ static bool point_refuses(struct restore *restore, const Ckpt__V1__RestartPoint 
                  restore->allocation_id, restore->agent->node_id, point->node_ids[0],
                  point->n_node_ids > 1 ? " and others" : "");
     else {
-        restore->told(restore->data, point->epoch, life, point->deadline);
+        restore_tell(restore, point, life);
         return false;
     }
     if (++restore->refusals >= REFUSALS_MAX)
@@ -363,9 +446,17 @@ static void take_point(struct restore *restore, const Ckpt__V1__RestartPoint *po
     char text[REFUSAL_BYTES];
     const char *before;
 
+    if (owner_refuses(restore, point))
+        return;
+    if (restore->what == RESTORE_OWNER) {
+        restore_tell(restore, point, 0);
+        restore_finish(restore, &scratch);
+        return;
+    }
     if (point_refuses(restore, point))
         return;
-    if (restore->from_scratch || (point->checkpoint_id == 0 && restore->before_id == 0)) {
+    if (restore->what == RESTORE_NOTHING ||
+        (point->checkpoint_id == 0 && restore->before_id == 0)) {
         restore_finish(restore, &scratch);
         return;
     }
@@ -421,6 +512,10 @@ static void point_end(struct rpc_client_call *call, void *data, const struct rpc
 
     (void)call;
     restore->call = NULL;
+    if (end->status == RPC_NOT_FOUND && restore->what == RESTORE_OWNER) {
+        restore_error(restore, ""); /* nobody's */
+        return;
+    }
     if (end->status == RPC_NOT_FOUND && ++restore->refusals >= REFUSALS_MAX) {
         restore_finish(restore, &unknown);
         return;
@@ -433,7 +528,7 @@ static void point_end(struct rpc_client_call *call, void *data, const struct rpc
         rpc_follow_move(follow, NULL); /* no broker, or one that cannot: another may */
     if (restore->alone && end->status != RPC_NOT_FOUND &&
         agent_now_us(restore->agent) - restore->began_us >= SCRATCH_WAIT_US) {
-        restore->told(restore->data, 0, 0, NULL);
+        restore->told(restore->data, &(struct restore_word){0});
         restore_finish(restore, &(struct restore_result){.folder = "", .notice = "", .error = ""});
         return;
     }
@@ -496,8 +591,14 @@ struct restore *restore_start(struct restart_points *points, const struct restor
     snprintf(restore->allocation_id, sizeof(restore->allocation_id), "%s", ask->allocation_id);
     snprintf(restore->work_dir, sizeof(restore->work_dir), "%s", ask->work_dir);
     restore->user = ask->user;
-    restore->from_scratch = ask->from_scratch;
-    restore->alone = ask->from_scratch && ask->alone;
+    restore->what = ask->what;
+    restore->alone = ask->what == RESTORE_NOTHING && ask->alone;
+    if (ask->owner != NULL) {
+        snprintf(restore->owner_name, sizeof(restore->owner_name), "%s", ask->owner->name);
+        restore->owner_named = ask->owner->name[0] != '\0';
+        restore->owner_first = true;
+        restore->owner_uid = ask->owner->uid;
+    }
     restore->began_us = agent_now_us(points->agent);
     restore->told = ask->told;
     restore->done = ask->done;

@@ -8,6 +8,8 @@
  *          may, goes without an answer after a few seconds, in a life that is not known.) An allocation that the broker
  *          does not know, that has ended or that is not of this node is told by `error`, after a few seconds of patience.
  *          Of a job of more than 16 nodes each reads its own shard only, and none falls back: that is told by `error` too.
+ *          Who is neither the owner nor root is told by `error` at once. The owner is the user of this node that the registered name
+ *          stands for; a name that stands for none, or none, leaves it to who came first.
  * Source   I27, S1-091.
  */
 #ifndef CKPT_AGENT_RESTART_POINTS_H
@@ -31,18 +33,37 @@ struct restore_result {
 };
 typedef void restore_done_fn(void *data, const struct restore_result *result);
 
+/* Whose the allocation is on this node. */
+struct restore_owner {
+    const char *name; /* as registered; "": not by its name, but by having come first */
+    uid_t uid;
+};
+
+/* What an answer of a broker says of a start. */
+struct restore_word {
+    uint64_t epoch; /* of its state; 0: no broker answered */
+    uint64_t life;  /* for which it would be started; 0: not known */
+    const Ckpt__V1__AllocationDeadline
+        *deadline;                     /* of its walltime, now; NULL: none, or not known */
+    const struct restore_owner *owner; /* NULL: no broker answered */
+};
+
+enum restore_what {
+    RESTORE_FILES,
+    RESTORE_NOTHING, /* a start from scratch: for which life it is */
+    RESTORE_OWNER    /* what runs already: whether it is the user's */
+};
+
 /* Texts are copied. */
 struct restore_ask {
     const char *allocation_id;
     const char *work_dir;
     struct machine_user user;
-    bool from_scratch; /* nothing is brought */
-    bool alone;        /* ... and a broker that does not answer is not waited for */
-    /* For which life it would be started, by the state of that epoch; 0: a broker that does not know lives. The deadline is of its
-     * walltime, now; NULL: none, or not known. Comes with each answer of a broker, so perhaps again. The restore must not be
-     * cancelled from within. */
-    void (*told)(void *data, uint64_t epoch, uint64_t life,
-                 const Ckpt__V1__AllocationDeadline *deadline);
+    enum restore_what what;
+    bool alone; /* nothing is brought, and a broker that does not answer is not waited for */
+    const struct restore_owner *owner; /* that is known already; NULL: none */
+    /* Comes with each answer of a broker, so perhaps again. The restore must not be cancelled from within. */
+    void (*told)(void *data, const struct restore_word *word);
     restore_done_fn *done;
     void *data;
 };

@@ -1,7 +1,9 @@
 /* The command line of ckpt-worker. See verbs.h; src/store/README.md lists arguments and exit codes. */
 #include "src/store/verbs.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,6 +130,27 @@ static int run_keep(const struct request *request, FILE *out, struct err *err)
     return 0;
 }
 
+/* The directory of users may be a server that does not answer: no daemon asks it itself. A number names a user that has no other name. */
+static int run_user(const struct request *request, FILE *out, struct err *err)
+{
+    const char *name = request->values[NAME];
+    size_t digits = strspn(name, "0123456789");
+    const struct passwd *user;
+
+    errno = 0;
+    user = getpwnam(name);
+    if (user != NULL) {
+        fprintf(out, "uid=%u\n", (unsigned)user->pw_uid);
+        return 0;
+    }
+    if (errno != 0 && errno != ENOENT && errno != ESRCH)
+        return err_set(err, ERR_IO, "user %.128s: %s", name, strerror(errno));
+    if (name[digits] != '\0' || digits > 9)
+        return err_set(err, ERR_NOT_FOUND, "this node has no user %.128s", name);
+    fprintf(out, "uid=%s\n", name);
+    return 0;
+}
+
 static const struct verb verbs[] = {
     {"probe", BIT(PREFIX), 0, run_probe},
     {"put", BIT(PREFIX) | BIT(PATH) | BIT(NODE) | BIT(SOURCE), BIT(RATE), run_put},
@@ -137,6 +160,7 @@ static const struct verb verbs[] = {
     {"abandon", BIT(PATH) | BIT(NODE), BIT(PREFIX), run_abandon},
     {"keep", BIT(SOURCE) | BIT(TO) | BIT(NAME) | BIT(SERIES) | BIT(KEEP), BIT(KEEP_BYTES),
      run_keep},
+    {"user", BIT(NAME), 0, run_user},
 };
 
 static const struct verb *find_verb(const char *name, struct err *err)
@@ -147,7 +171,7 @@ static const struct verb *find_verb(const char *name, struct err *err)
     }
     err_set(err, ERR_INVALID,
             "unknown verb \"%.64s\"; use probe, put, verify, restore, collect, "
-            "abandon or keep",
+            "abandon, keep or user",
             name);
     return NULL;
 }
@@ -192,7 +216,7 @@ static const struct verb *parse_request(int argc, char *const *argv, struct requ
     if (argc < 2) {
         err_set(err, ERR_INVALID,
                 "a verb is missing; use probe, put, verify, restore, collect, "
-                "abandon or keep");
+                "abandon, keep or user");
         return NULL;
     }
     verb = find_verb(argv[1], err);
@@ -251,6 +275,7 @@ static const char usage[] =
     "       ckpt-worker abandon --path DIR --node NAME [--prefix P]\n"
     "       ckpt-worker keep    --source FILE --to DIR --name NAME --series PREFIX --keep N "
     "[--keep-bytes B]\n"
+    "       ckpt-worker user    --name NAME\n"
     "One blocking job on a destination; started by ckptd and ckpt-agentd, and good by hand. --path "
     "is\n"
     "the checkpoint's folder, --prefix the destination that holds it.\n"

@@ -1,0 +1,131 @@
+#!/usr/bin/python3
+"""Whose job it is on a node, with real users: who came first, or whom the registration names; nobody else attaches to it until it has ended there.
+Run by root: it becomes the users."""
+import os
+import pathlib
+import pwd
+import shutil
+import subprocess
+import sys
+import uuid
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from cluster import BUILD, Cluster, common_pb2, tap, wait_until  # noqa: E402
+
+POLICY = {"evaluation_interval": "1s", "min_interval": "1h", "checkpoint_timeout": "20s", "grace": "1s"}
+RUNNING, COMPLETED = common_pb2.ALLOCATION_STATE_RUNNING, common_pb2.ALLOCATION_STATE_COMPLETED
+MIB = 1 << 20
+ALICE, BOB = (pwd.getpwnam(name) for name in ("nobody", "daemon"))
+
+# Speaks with the agent's socket as ckpt-run does: argv = socket, allocation, work folder, what.
+ATTACH = r"""
+import os, queue, subprocess, sys
+import grpc
+from ckpt.v1 import app_pb2, app_pb2_grpc
+path, allocation, work, what = sys.argv[1:]
+running = what == "steal"
+def start():
+    child = subprocess.Popen(["sleep", "1000"], process_group=0)
+    return child, int(open(f"/proc/{child.pid}/stat").read().rsplit(")", 1)[1].split()[19])
+child, ticks = start() if running else (None, 0)
+up = queue.Queue()
+down = app_pb2_grpc.AppServiceStub(grpc.insecure_channel("unix:" + path)).Attach(iter(up.get, None))
+up.put(app_pb2.AttachUp(hello=app_pb2.AttachHello(allocation_id=allocation, profile="signal", work_dir=work, running=running,
+                                                  pid=child.pid if child else 0, start_time_ticks=ticks)))
+answer = next(down).ready
+print("error" if answer.error else "ready", answer.error, flush=True)
+if not answer.error and not running:
+    child, ticks = start()
+    up.put(app_pb2.AttachUp(started=app_pb2.AttachStarted(pid=child.pid, start_time_ticks=ticks)))
+    next(down)
+if child:
+    child.kill()
+    child.wait()
+if not answer.error:
+    up.put(app_pb2.AttachUp(exited=app_pb2.AttachExited(wait_status=0 if running else 9, will_restart=not running)))
+    up.put(None)
+    list(down)
+"""
+
+
+class Users(Cluster):
+    """One member and one agent that other users reach."""
+
+    def __init__(self):
+        super().__init__(members=1, agents=("a",), policy=POLICY)
+        self.let_others_in()
+        shutil.copytree(BUILD / "pygen", self.dir / "pygen")
+        (self.dir / "pygen").chmod(0o755)
+
+    def folder(self, user):
+        path = self.dir / f"work-{user.pw_name}"
+        path.mkdir(exist_ok=True)
+        os.chown(path, user.pw_uid, user.pw_gid)
+        return path
+
+    def attaches(self, user, allocation, what):
+        done = subprocess.run([sys.executable, "-c", ATTACH, str(self.agents["a"].socket), allocation, str(self.folder(user)), what],
+                              user=user.pw_uid, group=user.pw_gid, extra_groups=[], capture_output=True, text=True, timeout=30,
+                              env={"PYTHONPATH": str(self.dir / "pygen"), "PATH": os.environ["PATH"]})
+        assert done.stdout, done.stderr
+        return done.stdout.strip()
+
+    def run_as(self, user, allocation, *command):
+        return subprocess.Popen([str(self.bin / "ckpt-run"), "--alloc", allocation, "--work-dir", str(self.folder(user) / "w"), "--socket",
+                                 str(self.agents["a"].socket), "--", *command], user=user.pw_uid, group=user.pw_gid, extra_groups=[],
+                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+    def state(self, allocation):
+        return self.allocation(allocation).state
+
+
+def a_job_that_restarts_in_place_stays_its_owners():
+    """Neither while nothing of it runs, nor after the agent has restarted, can another user say how it ended."""
+    with Users() as cluster:
+        cluster.start()
+        cluster.register("job", [("a", 1, MIB)], owner="")
+        assert cluster.attaches(ALICE, "job", "restart") == "ready"
+        for _ in range(2):
+            for what in ("steal", "restart"):
+                answer = cluster.attaches(BOB, "job", what)
+                assert answer.startswith("error") and f"belongs to uid {ALICE.pw_uid}" in answer and f"you are uid {BOB.pw_uid}" in answer, answer
+            assert cluster.state("job") == RUNNING
+            cluster.agents["a"].kill()
+            cluster.agents["a"].start()
+        cluster.register("second", [("a", 1, MIB)], owner="")
+        run = cluster.run_as(ALICE, "second", "sleep", "0.1")
+        assert run.wait(30) == 0, run.stderr.read()
+        wait_until("it is complete", lambda: cluster.state("second") == COMPLETED, 10)
+        run = cluster.run_as(BOB, "second", "true")
+        assert run.wait(30) == 125 and f"belongs to uid {ALICE.pw_uid}" in run.stderr.read()
+
+
+def the_registered_user_is_the_owner_whoever_comes_first():
+    """A name that a user of the node has; another name, or none, leaves it to who comes first. Root may, and does not become the owner."""
+    with Users() as cluster:
+        cluster.start()
+        cluster.register("job", [("a", 1, MIB)], owner=ALICE.pw_name)
+        for what in ("steal", "restart"):
+            answer = cluster.attaches(BOB, "job", what)
+            assert answer.startswith("error") and f"registered for user {ALICE.pw_name} (uid {ALICE.pw_uid})" in answer, answer
+        run = cluster.run_as(BOB, "job", "true")
+        assert run.wait(30) == 125 and f"registered for user {ALICE.pw_name}" in run.stderr.read()
+        assert cluster.state("job") == RUNNING
+        root = cluster.run_job("a", "job", ["false"], ("--max-restarts", "0"))
+        assert root.process.wait(30) == 1
+        wait_until("its end is told", lambda: cluster.state("job") != RUNNING, 10)
+        cluster.register("other", [("a", 1, MIB)], owner=ALICE.pw_name)
+        run = cluster.run_as(ALICE, "other", "true")
+        assert run.wait(30) == 0, run.stderr.read()
+        wait_until("it is complete", lambda: cluster.state("other") == COMPLETED, 10)
+        cluster.register("nameless", [("a", 1, MIB)], owner="no-such-user-" + uuid.uuid4().hex[:8])
+        run = cluster.run_as(BOB, "nameless", "true")
+        assert run.wait(30) == 0, run.stderr.read()
+        wait_until("it is complete", lambda: cluster.state("nameless") == COMPLETED, 10)
+
+
+if __name__ == "__main__":
+    if os.geteuid() != 0:
+        print("1..0 # skip it takes root to become two users")
+        sys.exit(0)
+    sys.exit(tap([a_job_that_restarts_in_place_stays_its_owners, the_registered_user_is_the_owner_whoever_comes_first]))
