@@ -71,6 +71,16 @@ enum fsm_status fsm_validate_command(const Ckpt__Log__V1__Command *command,
 enum fsm_status fsm_validate_packed(const Ckpt__Log__V1__Command *command, size_t packed_bytes,
                                     struct fsm_outcome *ret_outcome);
 
+/* What a request id came to. */
+struct fsm_request {
+    struct fsm_outcome outcome;
+    uint32_t command; /* number of the body in ckpt.log.v1.Command */
+    uint64_t at_ms;   /* when it was applied first */
+};
+/* false: no such id is remembered. */
+bool fsm_request_find(const struct fsm *fsm, const char *request_id,
+                      struct fsm_request *ret_request);
+
 /* One line for people: the status' text with the outcome's numbers and the next step. Returns text. */
 char *fsm_outcome_text(const struct fsm_outcome *outcome, char *text, size_t size);
 

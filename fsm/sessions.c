@@ -194,6 +194,22 @@ void fsm_session_outcome(const struct session *session, struct fsm_outcome *ret_
            session->victim_count * sizeof(ret_outcome->victims[0]));
 }
 
+bool fsm_request_find(const struct fsm *fsm, const char *request_id,
+                      struct fsm_request *ret_request)
+{
+    const struct request request = {.id = request_id, .hash = fsm_hash_text(request_id)};
+    const struct session *session = fsm_session_find(fsm, &request);
+
+    CHECK(request_id[0] != '\0');
+    if (session == NULL)
+        return false;
+    memset(ret_request, 0, sizeof(*ret_request));
+    fsm_session_outcome(session, &ret_request->outcome);
+    ret_request->command = session->command;
+    ret_request->at_ms = session->at_ms;
+    return true;
+}
+
 void fsm_sessions_free(struct fsm *fsm)
 {
     while (fsm->session_oldest != NULL)

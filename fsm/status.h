@@ -110,7 +110,11 @@
       "the job runs on {c} nodes, and only jobs of {l} can be moved: each part of a checkpoint "   \
       "is restored on the node that wrote it",                                                     \
       "let it run, or suspend it and restart it on the same nodes: ckptctl checkpoint JOB "        \
-      "--after stop")
+      "--after stop")                                                                              \
+    X(48, REQUEST_NOT_FOUND, 5,                                                                    \
+      "no request with this id is remembered: it never took effect, or is older than "             \
+      "session_ttl",                                                                               \
+      "send it again with the same request id, or look for its effect: ckptctl events")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

@@ -315,6 +315,44 @@ static void explain(struct request *request, struct scratch *scratch)
                     aged);
 }
 
+/* What a caller that lost its answer asks for. */
+static void get_request(struct request *request, struct scratch *scratch)
+{
+    const Ckpt__V1__GetRequestRequest *asked = (const void *)request->message;
+    const struct fsm *fsm = replica_fsm(request->broker->replica);
+    Ckpt__V1__RequestOutcome reply = CKPT__V1__REQUEST_OUTCOME__INIT;
+    const ProtobufCFieldDescriptor *command;
+    struct fsm_request found;
+    char *text;
+
+    if (!id_valid(asked->request_id)) {
+        request_refuse(request, FSM_INVALID_ID, strlen(asked->request_id), ID_MAX_BYTES);
+        return;
+    }
+    if (!fsm_request_find(fsm, asked->request_id, &found)) {
+        request_refuse(request, FSM_REQUEST_NOT_FOUND, 0, 0);
+        return;
+    }
+    command =
+        protobuf_c_message_descriptor_get_field(&ckpt__log__v1__command__descriptor, found.command);
+    CHECK(command != NULL);
+    reply.request_id = asked->request_id;
+    reply.command = (char *)(uintptr_t)command->name;
+    reply.status = found.outcome.status;
+    reply.status_name = (char *)(uintptr_t)fsm_status_name(found.outcome.status);
+    if (found.outcome.status != FSM_OK) {
+        text = scratch_take(scratch, 1, ANSWER_TEXT_BYTES);
+        reply.text = fsm_outcome_text(&found.outcome, text, ANSWER_TEXT_BYTES);
+    }
+    reply.at_ms = found.at_ms;
+    reply.index = found.outcome.index;
+    reply.checkpoint_id = found.outcome.checkpoint_id;
+    reply.preemption_id = found.outcome.preemption_id;
+    reply.applied_index = applied_index(fsm);
+    reply.data_age_ms = request_data_age_ms(request);
+    answer_reply(request->call, &reply.base);
+}
+
 /* ---- the table ---- */
 
 #define MUTATION(method, message, body)                                                            \
@@ -350,5 +388,6 @@ const struct method service_broker_methods[] = {
     READ("Explain", explain_request, explain),
     READ("ListPreemptions", list_preemptions_request, preemptions_answer),
     READ("GetPlacementHints", get_placement_hints_request, placement_hints_answer),
+    READ("GetRequest", get_request_request, get_request),
 };
 const size_t service_broker_method_count = ARRAY_COUNT(service_broker_methods);

@@ -149,7 +149,7 @@ static enum cli_exit fail_no_leader(struct cli *cli, const char *what, const cha
 static enum cli_exit fail_timeout(struct cli *cli, const char *what, const char *text,
                                   bool mutation)
 {
-    char duration[HUMAN_BYTES], next[300];
+    char duration[HUMAN_BYTES], next[400];
     size_t asked;
     bool quorum;
 
@@ -160,7 +160,9 @@ static enum cli_exit fail_timeout(struct cli *cli, const char *what, const char 
         if (cli->again[0] != '\0')
             snprintf(next, sizeof(next), "%s", cli->again);
         else
-            snprintf(next, sizeof(next), "the same command with --request-id %s", cli->request_id);
+            snprintf(next, sizeof(next),
+                     "the same command with --request-id %s   or: ckptctl request %s",
+                     cli->request_id, cli->request_id);
         return cli_fail(
             cli, CLI_TIMEOUT, next,
             "cannot tell whether to %s took effect: no answer in %s (%s); request id %s", what,

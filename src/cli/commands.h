@@ -33,6 +33,7 @@ enum cli_exit command_migrate(struct cli *cli);
 enum cli_exit command_checkpoints(struct cli *cli);
 enum cli_exit command_checkpoint(struct cli *cli);
 enum cli_exit command_restart_point(struct cli *cli);
+enum cli_exit command_request(struct cli *cli);
 enum cli_exit command_hint(struct cli *cli);
 enum cli_exit command_cancel(struct cli *cli);
 enum cli_exit command_explain(struct cli *cli);

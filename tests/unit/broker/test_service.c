@@ -228,6 +228,55 @@ static void lists_come_in_pages(void **state)
     expect(&answer, RPC_INVALID_ARGUMENT, "1000");
 }
 
+static Ckpt__V1__RequestOutcome *request_outcome(const char *request_id)
+{
+    static struct answer answer;
+    Ckpt__V1__GetRequestRequest asked = CKPT__V1__GET_REQUEST_REQUEST__INIT;
+
+    asked.request_id = (char *)(uintptr_t)request_id;
+    call(BROKER("GetRequest"), &asked.base, &answer);
+    expect(&answer, RPC_OK, "");
+    return ckpt__v1__request_outcome__unpack(NULL, answer.length, answer.bytes);
+}
+
+/* A caller that lost the answer learns what its request came to, also that it was refused, also that nobody knows it. K-004, U6 */
+static void the_outcome_of_a_request_is_known_by_its_id(void **state)
+{
+    static struct answer answer;
+    Ckpt__V1__GetRequestRequest asked = CKPT__V1__GET_REQUEST_REQUEST__INIT;
+    Ckpt__V1__EndAllocationRequest end = CKPT__V1__END_ALLOCATION_REQUEST__INIT;
+    Ckpt__V1__RequestOutcome *outcome;
+    uint64_t index;
+
+    (void)state;
+    Ckpt__V1__MutationReply *reply = register_allocation("first", "job");
+    index = reply->index;
+    ckpt__v1__mutation_reply__free_unpacked(reply, NULL);
+    outcome = request_outcome("first");
+    assert_uint_equal(outcome->status, FSM_OK);
+    assert_string_equal(outcome->command, "register_allocation");
+    assert_uint_equal(outcome->index, index);
+    assert_string_equal(outcome->text, "");
+    ckpt__v1__request_outcome__free_unpacked(outcome, NULL);
+
+    end.request_id = (char *)(uintptr_t) "second";
+    end.allocation_id = (char *)(uintptr_t) "nobody";
+    call(BROKER("EndAllocation"), &end.base, &answer);
+    expect(&answer, RPC_NOT_FOUND, "ALLOCATION_NOT_FOUND: ");
+    outcome = request_outcome("second");
+    assert_string_equal(outcome->status_name, "ALLOCATION_NOT_FOUND");
+    assert_string_equal(outcome->command, "end_allocation");
+    assert_true(strlen(outcome->text) > 10);
+    ckpt__v1__request_outcome__free_unpacked(outcome, NULL);
+
+    asked.request_id = (char *)(uintptr_t) "third";
+    call(BROKER("GetRequest"), &asked.base, &answer);
+    expect(&answer, RPC_NOT_FOUND, "REQUEST_NOT_FOUND: ");
+    asked.request_id = (char *)(uintptr_t) "";
+    call(BROKER("GetRequest"), &asked.base, &answer);
+    expect(&answer, RPC_INVALID_ARGUMENT, "INVALID_ID: ");
+}
+
 static void register_on(const char *id, const char *node)
 {
     static struct answer answer;
@@ -694,6 +743,7 @@ int main(void)
         WITH(open_one, garbage_and_unknown_fields_are_refused),
         WITH(open_one, what_this_version_lacks_is_unimplemented_by_name),
         WITH(open_one, lists_come_in_pages),
+        WITH(open_one, the_outcome_of_a_request_is_known_by_its_id),
         WITH(open_one, nodes_come_in_pages),
         WITH(open_one, the_restart_point_names_the_end_of_the_walltime),
         WITH(open_one, a_checkpoint_can_be_asked_for_listed_and_cancelled),

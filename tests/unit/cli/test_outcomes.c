@@ -194,9 +194,45 @@ static void destructive_commands_ask_on_a_terminal(void **state)
     harness_close(&h);
 }
 
+/* U6 */
+static void a_request_id_tells_what_came_of_it(void **state)
+{
+    static char id[] = "r-1", command[] = "register_allocation", ok[] = "OK",
+                refused[] = "ALLOCATION_EXISTS", text[] = "the allocation exists; end it";
+    Ckpt__V1__RequestOutcome outcome = CKPT__V1__REQUEST_OUTCOME__INIT;
+    struct harness h;
+
+    (void)state;
+    outcome.request_id = id;
+    outcome.command = command;
+    outcome.status_name = ok;
+    outcome.index = 17;
+    outcome.checkpoint_id = (UINT64_C(1) << 40) | 3;
+    harness_init(&h);
+    harness_answer(&h, NULL, "BrokerService/GetRequest", RPC_OK, NULL, &outcome.base);
+    assert_int_equal(harness_run(&h, "request r-1"), CLI_OK);
+    assert_string_equal(((const Ckpt__V1__GetRequestRequest *)h.last_request)->request_id, "r-1");
+    assert_non_null(strstr(h.out, "REQUEST r-1  register_allocation took effect at"));
+    assert_non_null(strstr(h.out, "(index 17, checkpoint 1-3)"));
+    outcome.status = 3;
+    outcome.status_name = refused;
+    outcome.text = text;
+    assert_int_equal(harness_run(&h, "request r-1"), CLI_REFUSED);
+    assert_non_null(strstr(h.out, "was refused"));
+    assert_non_null(strstr(h.out, "ALLOCATION_EXISTS: the allocation exists; end it"));
+    assert_int_equal(harness_run(&h, "request a/b"), CLI_USAGE);
+    harness_close(&h);
+    harness_init(&h);
+    harness_answer(&h, NULL, "BrokerService/GetRequest", RPC_NOT_FOUND,
+                   "REQUEST_NOT_FOUND: no request with this id is remembered", NULL);
+    assert_int_equal(harness_run(&h, "request r-2"), CLI_NOT_FOUND);
+    harness_close(&h);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_request_id_tells_what_came_of_it),
         cmocka_unit_test(each_status_has_its_exit_code_and_next_command),
         cmocka_unit_test(an_unknown_outcome_prints_the_request_id_that_was_sent),
         cmocka_unit_test(a_read_without_quorum_says_so_and_not_timeout),

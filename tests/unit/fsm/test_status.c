@@ -109,6 +109,7 @@ static const char *const elsewhere[] = {
     "QUEUES_FULL",          /* test_cluster.c */
     "NOT_INITIALISED",      /* test_commands.c */
     "OUTCOME_UNKNOWN",      /* src/broker/replica.c: never a replicated outcome */
+    "REQUEST_NOT_FOUND",    /* src/broker/service_broker.c: of a read */
 };
 
 static void every_row_ends_with_its_status(void **unused)
