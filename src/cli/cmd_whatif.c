@@ -116,11 +116,34 @@ static void print_rows(struct cli *cli, const struct whatif_row *rows, size_t co
     output_json(cli, "rules", items);
 }
 
-static enum cli_exit write_plot(struct cli *cli, const struct whatif_row *rows, size_t count)
+/* In words: a title is read far from the command that made it. */
+static void describe(struct cli *cli, const struct whatif_scenario *scenario, bool replayed,
+                     char *text, size_t size)
 {
-    const char *path = cli_text(cli, "svg"), *trace = cli_text(cli, "trace");
-    const char *name = cli_text(cli, "scenario");
-    char title[300];
+    const char *trace = cli_text(cli, "trace"), *name = cli_text(cli, "scenario");
+    const char *slash = trace != NULL ? strrchr(trace, '/') : NULL;
+    const char *file = slash != NULL ? slash + 1 : trace;
+    char since[HUMAN_BYTES];
+
+    if (replayed && trace != NULL)
+        snprintf(text, size, "What a cluster went through, replayed from %.200s", file);
+    else if (replayed)
+        snprintf(text, size, "What this cluster went through in the last %s",
+                 human_duration(cli_number(cli, "since", 0), since));
+    else if (trace != NULL)
+        snprintf(text, size, "Failures recorded in %.200s; %.0f simulated jobs", file,
+                 scenario->jobs);
+    else
+        snprintf(text, size, "Scenario \"%.100s\": %.0f simulated jobs, %g days", name,
+                 scenario->jobs, scenario->days);
+}
+
+static enum cli_exit write_plot(struct cli *cli, const struct whatif_scenario *scenario,
+                                bool replayed, const struct whatif_row *rows, size_t count)
+{
+    const char *path = cli_text(cli, "svg");
+    char what[300];
+    struct whatif_plot plot = {.what = what, .rows = rows, .count = count};
     FILE *file;
 
     if (path == NULL)
@@ -129,11 +152,9 @@ static enum cli_exit write_plot(struct cli *cli, const struct whatif_row *rows, 
     if (file == NULL)
         return cli_fail(cli, CLI_FAILED, NULL, "cannot write the plot: %s: %s", path,
                         strerror(errno));
-    snprintf(title, sizeof(title), "Waste of GPU time by rule: %.200s",
-             trace != NULL  ? trace
-             : name != NULL ? name
-                            : "this cluster");
-    whatif_svg(file, title, rows, count);
+    describe(cli, scenario, replayed, what, sizeof(what));
+    whatif_plot_assume(&plot, scenario, cli_number(cli, "seed", 1));
+    whatif_svg(file, &plot);
     if (fclose(file) != 0)
         return cli_fail(cli, CLI_FAILED, NULL, "cannot write the plot: %s: %s", path,
                         strerror(errno));
@@ -156,7 +177,7 @@ static enum cli_exit simulate(struct cli *cli, const struct whatif_scenario *sce
             return cli_fail(cli, CLI_FAILED, NULL, "%s", err.text);
     }
     print_rows(cli, rows, WHATIF_RULE_COUNT);
-    return write_plot(cli, rows, WHATIF_RULE_COUNT);
+    return write_plot(cli, scenario, history != NULL, rows, WHATIF_RULE_COUNT);
 }
 
 static void note_reach(struct cli *cli, const struct whatif_history_copy *copy)

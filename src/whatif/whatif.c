@@ -1,6 +1,7 @@
 /* One run, its scenario by name and by numbers. See whatif.h. */
 #include "src/whatif/whatif.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +95,49 @@ int whatif_scenario_set(struct whatif_scenario *scenario, const char *assignment
     }
     return err_set(err, ERR_INVALID, "no number of a scenario is called \"%.*s\"", (int)length,
                    assignment);
+}
+
+/* Appends "name=value" to the last note, or begins the next one when that has no room; the last line may end in "...". */
+static void note_number(struct whatif_plot *plot, const char *name, double value)
+{
+    char text[80];
+    char *last = plot->notes[plot->note_count - 1];
+    size_t length = strlen(last);
+
+    snprintf(text, sizeof(text), " %s=%.6g", name, value);
+    if (length + strlen(text) < WHATIF_NOTE_BYTES - 60) {
+        memcpy(last + length, text, strlen(text) + 1);
+    } else if (plot->note_count < WHATIF_NOTES_MAX) {
+        snprintf(plot->notes[plot->note_count++], WHATIF_NOTE_BYTES, "   %s", text);
+    } else if (length < 4 || strcmp(last + length - 4, " ...") != 0) {
+        memcpy(last + length, " ...", 5);
+    }
+}
+
+void whatif_plot_assume(struct whatif_plot *plot, const struct whatif_scenario *scenario,
+                        uint64_t seed)
+{
+    struct whatif_scenario usual;
+    bool differs = false;
+
+    whatif_scenario_init(&usual);
+    snprintf(plot->notes[0], WHATIF_NOTE_BYTES,
+             "seed %" PRIu64 "; decided every %g s; a restart takes %g s and reading, after a "
+             "failure %g s more; %g failures per 1000 node-days%s",
+             seed, scenario->cycle_s, scenario->restart_s, scenario->down_s,
+             scenario->failures_per_1000_node_days,
+             scenario->learn > 0 ? ", learned" : ", the mean told");
+    plot->note_count = 1;
+    for (size_t i = 0; i < ARRAY_COUNT(numbers); i++) {
+        double value = *field((struct whatif_scenario *)(uintptr_t)scenario, &numbers[i]);
+
+        if (value == *field(&usual, &numbers[i]))
+            continue;
+        if (!differs)
+            snprintf(plot->notes[plot->note_count++], WHATIF_NOTE_BYTES, "not as usual:");
+        differs = true;
+        note_number(plot, numbers[i].name, value);
+    }
 }
 
 /* ---- named scenarios: what differs from the usual numbers ---- */

@@ -189,7 +189,18 @@ struct whatif_row {
     struct whatif_ledger ledger;
 };
 void whatif_table(FILE *out, const struct whatif_row *rows, size_t count);
-/* Bars of waste by rule, stacked by cause. */
-void whatif_svg(FILE *out, const char *title, const struct whatif_row *rows, size_t count);
+/* Bars of waste by rule, stacked by cause, over an axis. A bar several times as long as the others is cut, so that those can be compared. */
+enum { WHATIF_NOTES_MAX = 6, WHATIF_NOTE_BYTES = 200 };
+struct whatif_plot {
+    const char *what;                                /* what was simulated, in words */
+    char notes[WHATIF_NOTES_MAX][WHATIF_NOTE_BYTES]; /* what was assumed, a line each */
+    size_t note_count;
+    const struct whatif_row *rows;
+    size_t count; /* 1 to WHATIF_RULE_COUNT */
+};
+/* Fills the notes: the seed, the numbers that every reader asks for, and those that are not the usual ones. */
+void whatif_plot_assume(struct whatif_plot *plot, const struct whatif_scenario *scenario,
+                        uint64_t seed);
+void whatif_svg(FILE *out, const struct whatif_plot *plot);
 
 #endif

@@ -77,7 +77,7 @@ static void trace_is_replayed_for_every_rule_without_a_cluster(void **state)
 static void plot_is_written_where_it_was_asked_for(void **state)
 {
     struct harness *h = *state;
-    char path[] = "/tmp/whatif-svg-XXXXXX", text[200] = "";
+    char path[] = "/tmp/whatif-svg-XXXXXX", text[20000] = "";
     int fd = mkstemp(path);
     FILE *file;
 
@@ -90,6 +90,14 @@ static void plot_is_written_where_it_was_asked_for(void **state)
     fclose(file);
     unlink(path);
     assert_contains(text, "<svg xmlns=");
+    assert_contains(text, "Scenario &quot;exponential&quot;: 5 simulated jobs, 1 days");
+    assert_contains(text, "seed 1; decided every 60 s");
+    assert_contains(text, "not as usual: jobs=5 days=1");
+    assert_contains(text, "% of the GPU time that jobs held");
+    assert_contains(
+        text,
+        " % (cut)"); /* without checkpoints nearly all is lost: that bar would hide the others */
+    assert_lacks(text, path);
     assert_int_equal(run(h, "whatif --scenario exponential --set jobs=5,days=1 --svg %s",
                          "/nonexistent/plot.svg"),
                      CLI_FAILED);
