@@ -115,12 +115,11 @@ void answer_not_leader(struct broker *broker, struct rpc_call *call)
                  "ckptctl status",
                  broker->config->self->name);
     rpc_call_trailer(call, "ckpt-leader-hint", leader.api);
-    rpc_call_finish(call, RPC_FAILED_PRECONDITION, text);
+    rpc_call_finish(call, RPC_UNAVAILABLE, text);
 }
 
 void answer_failed(struct broker *broker, struct rpc_call *call, const struct err *failed)
 {
-    struct answer_member leader = {NULL, ""};
     char text[ANSWER_TEXT_BYTES];
 
     switch (failed->code) {
@@ -136,8 +135,7 @@ void answer_failed(struct broker *broker, struct rpc_call *call, const struct er
         rpc_call_finish(call, RPC_RESOURCE_EXHAUSTED, text);
         return;
     case ERR_TIMEOUT:
-        (void)answer_leader(broker, &leader); /* without one the hint is empty */
-        rpc_call_trailer(call, "ckpt-leader-hint", leader.api);
+        /* Without the leader's hint, which promises that nothing was applied. */
         answer_status(call, FSM_OUTCOME_UNKNOWN, 0, 0);
         return;
     default:

@@ -8,7 +8,7 @@
  *          from applied state: another leader derives the same.
  * Shapes   at most one stream per node, the newest wins; at most DISPATCHER_REPORTS_MAX reports of
  *          one stream in flight; one GrantBatch in flight.
- * Errors   a stream ends with FAILED_PRECONDITION and the trailer ckpt-leader-hint when this member
+ * Errors   a stream ends with UNAVAILABLE and the trailer ckpt-leader-hint when this member
  *          does not lead, with ABORTED when it was replaced or its numbering skips, with
  *          UNAVAILABLE when a report could not be proposed: the agent connects again and repeats
  *          what was not acknowledged.

@@ -57,7 +57,7 @@ struct dispatcher {
 void dispatcher_sessions_serve(struct dispatcher *dispatcher); /* adds the method */
 void dispatcher_sessions_changed(
     struct dispatcher *dispatcher); /* sends order sets where they changed */
-void dispatcher_sessions_end(struct dispatcher *dispatcher); /* FAILED_PRECONDITION to all */
+void dispatcher_sessions_end(struct dispatcher *dispatcher); /* NOT_LEADER to all */
 void dispatcher_sessions_close(struct dispatcher *dispatcher);
 
 /* Both tell whether the orders may be others now. `report`: running_set's. */

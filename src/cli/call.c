@@ -67,7 +67,7 @@ static bool begins_with_name(const char *text)
     return length >= 4 && text[length] == ':';
 }
 
-static enum cli_exit exit_of(int status, int catalogue, const char *text)
+static enum cli_exit exit_of(int status, int catalogue)
 {
     if (catalogue == FSM_OUTCOME_UNKNOWN)
         return CLI_TIMEOUT;
@@ -80,7 +80,6 @@ static enum cli_exit exit_of(int status, int catalogue, const char *text)
     case RPC_NOT_FOUND:
         return CLI_NOT_FOUND;
     case RPC_FAILED_PRECONDITION:
-        return strncmp(text, "NOT_LEADER", strlen("NOT_LEADER")) == 0 ? CLI_NO_LEADER : CLI_REFUSED;
     case RPC_ALREADY_EXISTS:
     case RPC_ABORTED:
     case RPC_RESOURCE_EXHAUSTED:
@@ -192,7 +191,7 @@ enum cli_exit call_failed(struct cli *cli, const char *what, int status, const c
                           bool mutation)
 {
     int catalogue = catalogue_status(text);
-    enum cli_exit code = exit_of(status, catalogue, text);
+    enum cli_exit code = exit_of(status, catalogue);
     const char *next = next_of(catalogue);
     bool named = catalogue >= 0 || begins_with_name(text);
 

@@ -175,23 +175,19 @@ static void note_refusal(struct client_pending *pending, const struct rpc_end *e
         text_copy(pending->last_text, sizeof(pending->last_text), end->message);
         pending->last_status = hung ? RPC_UNAVAILABLE : end->status;
     }
-    /* Members answer FAILED_PRECONDITION and RESOURCE_EXHAUSTED before anything is proposed, and UNAVAILABLE afterwards too. */
-    if (end->sent && end->status != RPC_FAILED_PRECONDITION &&
-        end->status != RPC_RESOURCE_EXHAUSTED)
+    /* A leader hint, like RESOURCE_EXHAUSTED, comes from a member that proposed nothing. UNAVAILABLE without one may come later. */
+    if (end->sent && end->leader_hint == NULL && end->status != RPC_RESOURCE_EXHAUSTED)
         pending->uncertain = true;
 }
 
-/* Who knows that nothing happened is not told that it is unknown. NOT_LEADER is UNAVAILABLE then: a refusal would be final. */
+/* Who knows that nothing happened is not told that it is unknown. */
 static void pending_overdue(struct client_pending *pending)
 {
     char text[sizeof(pending->last_text) + 96];
     bool tried = pending->last_status != RPC_OK;
 
     if (tried && !pending->uncertain) {
-        pending_done(pending,
-                     pending->last_status == RPC_FAILED_PRECONDITION ? RPC_UNAVAILABLE
-                                                                     : pending->last_status,
-                     pending->last_text);
+        pending_done(pending, pending->last_status, pending->last_text);
         return;
     }
     snprintf(text, sizeof(text), "no answer in time%s%s%s%s", tried ? "; last attempt: " : "",

@@ -1,7 +1,7 @@
 /* libckptclient: a C client that follows the leader and retries with request ids.
  *
- * Flow     client_new on a libuv loop; client_call() sends one unary request, retries it on UNAVAILABLE, FAILED_PRECONDITION with a
- *          leader hint and RESOURCE_EXHAUSTED with push-back until its deadline, always with the same bytes (same request id).
+ * Flow     client_new on a libuv loop; client_call() sends one unary request, retries it on UNAVAILABLE, with or without a
+ *          leader hint, and on RESOURCE_EXHAUSTED with push-back until its deadline, always with the same bytes (same request id).
  *          client_call_wait() runs a private loop and is for programs without one (ckptctl).
  * Errors   gRPC status and text; RPC_DEADLINE_EXCEEDED means: outcome unknown, ask again with the same request id. When no attempt can
  *          have been applied, the deadline ends the call with UNAVAILABLE or RESOURCE_EXHAUSTED and the last attempt's text instead.

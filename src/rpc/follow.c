@@ -186,15 +186,14 @@ static void follow_answered(struct rpc_follow *follow)
 bool rpc_follow_result(struct rpc_follow *follow, const struct rpc_end *end, uint64_t *ret_delay_ms)
 {
     bool current = end->channel == NULL || end->channel == follow->slots[follow->current].channel;
-    bool leader_elsewhere = end->status == RPC_FAILED_PRECONDITION && end->leader_hint != NULL;
+    bool leader_elsewhere = end->status == RPC_UNAVAILABLE && end->leader_hint != NULL;
 
     *ret_delay_ms = 0;
     if (end->status == RPC_RESOURCE_EXHAUSTED && end->pushback) {
         *ret_delay_ms = end->pushback_ms;
         return true;
     }
-    if (!leader_elsewhere && end->status != RPC_UNAVAILABLE &&
-        end->status != RPC_DEADLINE_EXCEEDED) {
+    if (end->status != RPC_UNAVAILABLE && end->status != RPC_DEADLINE_EXCEEDED) {
         if (current)
             follow_answered(follow);
         return false;

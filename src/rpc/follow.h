@@ -1,7 +1,7 @@
 /* A channel that follows the leader: one of several endpoints, chosen by the leader hint, else by turn.
  *
  * Flow     rpc_follow_channel() gives the current channel; the owner tells what each call ended with by rpc_follow_result();
- *          FAILED_PRECONDITION with a hint moves to the hinted endpoint, UNAVAILABLE or no hint moves to the next one.
+ *          UNAVAILABLE with a hint moves to the hinted endpoint, without one or with an empty one to the next.
  * Shapes   owned by the client library and by the agent; at most RPC_FOLLOW_ENDPOINTS_MAX endpoints, hints outside the list are
  *          taken too (a member that joined later) but at most one at a time.
  */

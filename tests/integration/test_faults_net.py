@@ -275,7 +275,7 @@ def a_leader_that_was_cut_off_answers_nothing_from_memory():
                 try:
                     answer = ask()
                 except grpc.RpcError as error:
-                    assert error.code() == grpc.StatusCode.FAILED_PRECONDITION and "NOT_LEADER" in error.details(), f"{method}: {error}"
+                    assert error.code() == grpc.StatusCode.UNAVAILABLE and "NOT_LEADER" in error.details(), f"{method}: {error}"
                 else:
                     raise AssertionError(f"{method}: a deposed leader answered {answer}")
             network.heal()

@@ -17,7 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import Client, Cluster, broker_pb2, broker_pb2_grpc, grpc, load_json, tap, wait_until  # noqa: E402
 from workload import spec  # noqa: E402
 
-NOT_FOUND, NOT_LEADER = grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION
+NOT_FOUND, NOT_LEADER = grpc.StatusCode.NOT_FOUND, grpc.StatusCode.UNAVAILABLE
 
 
 def register(client, name):

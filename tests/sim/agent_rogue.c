@@ -115,7 +115,7 @@ static void on_message(struct rpc_call *call, void *data, const uint8_t *bytes, 
     CHECK(up != NULL);
     if (up->body_case == CKPT__V1__AGENT_UP__BODY_HELLO) {
         if (rogue->calm || up->hello->highest_term == 0 || sim_chance(rogue->sim, 3))
-            rpc_call_finish(call, RPC_FAILED_PRECONDITION, "not the leader");
+            rpc_call_finish(call, RPC_UNAVAILABLE, "not the leader");
         else if (!sim_chance(rogue->sim, 4))
             answer_from_the_past(rogue, call, up->hello);
     }

@@ -262,8 +262,7 @@ static void on_done(void *data, int status, const char *text, const ProtobufCMes
                         request->method, rpc_status_name(status), text);
     else if (unknown)
         world->counts.unknown++;
-    else if (status == RPC_INTERNAL || status == RPC_UNKNOWN || status == RPC_UNIMPLEMENTED ||
-             (status == RPC_FAILED_PRECONDITION && strncmp(text, "NOT_LEADER", 10) == 0))
+    else if (status == RPC_INTERNAL || status == RPC_UNKNOWN || status == RPC_UNIMPLEMENTED)
         world_violation(world, "API", "%s ends with %s: %s", request->method,
                         rpc_status_name(status), text);
     else if (read && (status == RPC_OK || status == RPC_NOT_FOUND))

@@ -133,7 +133,7 @@ class Client:
             except grpc.RpcError as error:
                 self.renew(address, error)
                 hint = dict(error.trailing_metadata() or ()).get("ckpt-leader-hint")
-                moved = error.code() == grpc.StatusCode.FAILED_PRECONDITION and hint is not None
+                moved = error.code() == grpc.StatusCode.UNAVAILABLE and hint is not None
                 if not moved and error.code() not in RETRYABLE:
                     raise
                 if time.monotonic() > end:
@@ -427,7 +427,7 @@ class Cluster:
             try:
                 return list(stub.Watch(broker_pb2.WatchRequest(), timeout=10))
             except grpc.RpcError as error:
-                if error.code() not in RETRYABLE + (grpc.StatusCode.FAILED_PRECONDITION,):
+                if error.code() not in RETRYABLE:
                     raise
                 time.sleep(0.05)
         raise TimeoutError("no leader answered Watch")

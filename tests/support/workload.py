@@ -108,11 +108,9 @@ class Load:
             else:
                 result, index = (reply.checkpoint_id if kind == "ask" else True), reply.index
         except grpc.RpcError as error:
-            moved = error.code() == grpc.StatusCode.FAILED_PRECONDITION and (
-                "ckpt-leader-hint" in dict(error.trailing_metadata() or ()))
             # CANCELLED: the server's look at the deadline came before ours
             late = timeout_s == 0 and error.code() == grpc.StatusCode.CANCELLED
-            if not moved and not late and error.code() not in RETRYABLE:
+            if not late and error.code() not in RETRYABLE:
                 result = self._refusal(kind, error)
         answered = time.monotonic()
         if result == UNKNOWN:

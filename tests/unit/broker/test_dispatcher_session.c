@@ -313,7 +313,7 @@ static void a_boot_that_cannot_be_proposed_ends_the_stream(void **state)
     stand->fake->replica.refuse = true;
     report_started(agent, 1, 1, 1);
     await(stand, agent->ended);
-    assert_int_equal(agent->status, RPC_FAILED_PRECONDITION);
+    assert_int_equal(agent->status, RPC_UNAVAILABLE);
     assert_string_equal(boot_of(stand, "node-1"), "boot-1");
     stand->fake->replica.refuse = false;
 }
@@ -350,7 +350,7 @@ static void a_follower_refuses_with_the_leaders_address(void **state)
     stand->fake->replica.leader_id = 2;
     open_stream(agent);
     await(stand, agent->ended);
-    assert_int_equal(agent->status, RPC_FAILED_PRECONDITION);
+    assert_int_equal(agent->status, RPC_UNAVAILABLE);
     assert_string_equal(agent->hint, "127.0.0.1:7444");
 }
 
@@ -368,7 +368,7 @@ static void streams_end_with_leadership_and_go_on_with_the_next_leader(void **st
     await(stand, orders(agent)->n_orders == 1);
     fake_stop_serving(stand->fake);
     await(stand, agent->ended);
-    assert_int_equal(agent->status, RPC_FAILED_PRECONDITION);
+    assert_int_equal(agent->status, RPC_UNAVAILABLE);
     assert_string_equal(agent->hint, "");
     assert_uint_equal(dispatcher_connected_count(stand->fake->broker.dispatcher), 0);
     fake_serve(stand->fake);
@@ -629,7 +629,7 @@ static void a_stream_ends_when_its_report_cannot_be_proposed(void **state)
     stand->fake->replica.refuse = true;
     report_started(agent, 1, 1, 1);
     await(stand, agent->ended);
-    assert_int_equal(agent->status, RPC_FAILED_PRECONDITION);
+    assert_int_equal(agent->status, RPC_UNAVAILABLE);
     stand->fake->replica.refuse = false;
     connect_agent(stand, agent, "node-1");
     assert_uint_equal(acknowledged(agent), 0);

@@ -119,7 +119,7 @@ static void without_a_leader_nobody_changes_the_members(void **state)
 
     (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(methods); i++)
-        expect(ask(methods[i], 2, "n2", "127.0.0.1:1", "127.0.0.1:2"), RPC_FAILED_PRECONDITION,
+        expect(ask(methods[i], 2, "n2", "127.0.0.1:1", "127.0.0.1:2"), RPC_UNAVAILABLE,
                "NOT_LEADER");
 }
 

@@ -60,7 +60,7 @@ static void on_watch(struct rpc_call *call, void *data, const uint8_t *bytes, si
     member->last_after = after;
     if (!member->leads) {
         rpc_call_trailer(call, "ckpt-leader-hint", other->leads ? other->address : "");
-        rpc_call_finish(call, RPC_FAILED_PRECONDITION, "NOT_LEADER: ask the other one");
+        rpc_call_finish(call, RPC_UNAVAILABLE, "NOT_LEADER: ask the other one");
         return;
     }
     for (uint64_t s = after + (member->repeats && after > 0 ? 0 : 1); s <= member->last; s++)

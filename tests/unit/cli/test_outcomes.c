@@ -22,7 +22,7 @@ static void each_status_has_its_exit_code_and_next_command(void **state)
         {RPC_ALREADY_EXISTS, "ALLOCATION_EXISTS: x", CLI_REFUSED, "try: ckptctl job ID"},
         {RPC_RESOURCE_EXHAUSTED, "FULL: 16384 wait", CLI_REFUSED, "FULL: 16384 wait"},
         {RPC_FAILED_PRECONDITION, "TRANSFER_REFUSED: n3 lags", CLI_REFUSED, "TRANSFER_REFUSED"},
-        {RPC_FAILED_PRECONDITION, "NOT_LEADER: member n1 does not lead", CLI_NO_LEADER,
+        {RPC_UNAVAILABLE, "NOT_LEADER: member n1 does not lead", CLI_NO_LEADER,
          "none of 1 members at a:1 answers"},
         {RPC_UNAVAILABLE, "connection refused", CLI_NO_LEADER, "connection refused"},
         {RPC_DEADLINE_EXCEEDED, "no answer in time", CLI_TIMEOUT, "--request-id "},

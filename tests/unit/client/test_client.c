@@ -46,7 +46,7 @@ static void member_message(struct rpc_call *call, void *data, const uint8_t *byt
     case HINT:
     case NO_LEADER:
         rpc_call_trailer(call, "ckpt-leader-hint", move == HINT ? member->hint : "");
-        rpc_call_finish(call, RPC_FAILED_PRECONDITION, "not the leader");
+        rpc_call_finish(call, RPC_UNAVAILABLE, "not the leader");
         break;
     case BUSINESS_NO:
         rpc_call_finish(call, RPC_FAILED_PRECONDITION, "ALREADY_ENDED: the allocation has ended");

@@ -115,10 +115,10 @@ static void a_hint_is_followed_also_outside_the_list(void **state)
 
     (void)state;
     following_open(&following, "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3");
-    assert_true(ended(&following, RPC_FAILED_PRECONDITION, "127.0.0.1:3", &delay_ms));
+    assert_true(ended(&following, RPC_UNAVAILABLE, "127.0.0.1:3", &delay_ms));
     assert_uint_equal(delay_ms, 0);
     assert_string_equal(current(&following), "127.0.0.1:3");
-    assert_true(ended(&following, RPC_FAILED_PRECONDITION, "127.0.0.1:9", &delay_ms));
+    assert_true(ended(&following, RPC_UNAVAILABLE, "127.0.0.1:9", &delay_ms));
     assert_string_equal(current(&following), "127.0.0.1:9");
     assert_true(ended(&following, RPC_UNAVAILABLE, NULL, &delay_ms)); /* gone again */
     assert_string_equal(current(&following), "127.0.0.1:1");
@@ -132,9 +132,9 @@ static void an_empty_or_senseless_hint_means_the_next_one(void **state)
 
     (void)state;
     following_open(&following, "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3");
-    assert_true(ended(&following, RPC_FAILED_PRECONDITION, "", &delay_ms));
+    assert_true(ended(&following, RPC_UNAVAILABLE, "", &delay_ms));
     assert_string_equal(current(&following), "127.0.0.1:2");
-    assert_true(ended(&following, RPC_FAILED_PRECONDITION, "no address", &delay_ms));
+    assert_true(ended(&following, RPC_UNAVAILABLE, "no address", &delay_ms));
     assert_string_equal(current(&following), "127.0.0.1:3");
     following_close(&following);
 }
@@ -151,7 +151,7 @@ static void members_that_name_each_other_are_left(void **state)
         const char *other =
             strcmp(current(&following), "127.0.0.1:1") == 0 ? "127.0.0.1:2" : "127.0.0.1:1";
 
-        assert_true(ended(&following, RPC_FAILED_PRECONDITION, other, &delay_ms));
+        assert_true(ended(&following, RPC_UNAVAILABLE, other, &delay_ms));
         third = strcmp(current(&following), "127.0.0.1:3") == 0;
         waited |= delay_ms > 0;
     }
