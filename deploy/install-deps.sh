@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs what is missing to build, test and run on Debian 12; `bench`: also what make bench compares with. Does nothing (and needs no
-# root) when all is there.
+# Installs what is missing to build, test and run on Debian 12; `bench`: also what make bench compares with; `node`: also Node.js, and from npm,
+# for Debian has no package of it, the gRPC that the test of the Node.js client uses (into build/node). Does nothing (and needs no root) when
+# all is there.
 set -eu
 packages=(
     # toolchain
@@ -14,22 +15,33 @@ packages=(
     ca-certificates openssl
 )
 [ "${1-}" = bench ] && packages+=(etcd-server)
+if [ "${1-}" = node ]; then
+    command -v node > /dev/null || packages+=(nodejs)
+    command -v npm > /dev/null || packages+=(npm)
+fi
 missing=()
 for package in "${packages[@]}"; do
     dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
 done
-[ ${#missing[@]} -eq 0 ] && exit 0
-echo "installing: ${missing[*]}"
-run=()
-if [ "$(id -u)" -ne 0 ]; then
-    command -v sudo > /dev/null || { echo "error: packages are missing and this is neither root nor is sudo installed; as root run: apt-get install ${missing[*]}" >&2; exit 1; }
-    run=(sudo)
+install_missing() {
+    echo "installing: ${missing[*]}"
+    run=()
+    if [ "$(id -u)" -ne 0 ]; then
+        command -v sudo > /dev/null || { echo "error: packages are missing and this is neither root nor is sudo installed; as root run: apt-get install ${missing[*]}" >&2; exit 1; }
+        run=(sudo)
+    fi
+    # no service may start because a test tool was installed
+    policy=/usr/sbin/policy-rc.d
+    made_policy=no
+    if [ ! -e $policy ]; then printf '#!/bin/sh\nexit 101\n' | "${run[@]}" tee $policy > /dev/null; "${run[@]}" chmod 755 $policy; made_policy=yes; fi
+    cleanup() { if [ $made_policy = yes ]; then "${run[@]}" rm -f $policy; fi; }
+    trap cleanup EXIT
+    "${run[@]}" apt-get update -qq
+    "${run[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" > /dev/null
+}
+[ ${#missing[@]} -eq 0 ] || install_missing
+folder=${BUILD:-$(dirname "$0")/../build}/node
+if [ "${1-}" = node ] && [ ! -d "$folder/node_modules/@grpc/proto-loader" ]; then
+    mkdir -p "$folder"
+    npm install --prefix "$folder" --no-audit --no-fund --loglevel=error @grpc/grpc-js@1.14.7 @grpc/proto-loader@0.8.1
 fi
-# no service may start because a test tool was installed
-policy=/usr/sbin/policy-rc.d
-made_policy=no
-if [ ! -e $policy ]; then printf '#!/bin/sh\nexit 101\n' | "${run[@]}" tee $policy > /dev/null; "${run[@]}" chmod 755 $policy; made_policy=yes; fi
-cleanup() { if [ $made_policy = yes ]; then "${run[@]}" rm -f $policy; fi; }
-trap cleanup EXIT
-"${run[@]}" apt-get update -qq
-"${run[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" > /dev/null

@@ -72,8 +72,9 @@ enum cli_exit command_tls_issue(struct cli *cli)
     fprintf(cli->out, "made %s/%s-%s.crt and %s/%s-%s.key\n", out, tls_kind_name(order.kind),
             order.name, out, tls_kind_name(order.kind), order.name);
     if (order.kind == TLS_REPLICA && order.host_count == 0)
-        cli_note(cli, "remark: without --host, clients that check host names (plain gRPC) refuse "
-                      "this replica; ours do not mind");
+        cli_note(cli,
+                 "remark: without --host, clients that check the address they dial refuse this "
+                 "replica; those that expect the cluster's name, and ours, do not mind");
     return CLI_OK;
 }
 

@@ -221,6 +221,9 @@ static int add_names(X509 *certificate, const struct tls_identity *identity,
     CHECK(names != NULL);
     tls_identity_format(identity, uri);
     CHECK(sk_GENERAL_NAME_push(names, name_new(GEN_URI, uri, strlen(uri))) > 0);
+    /* A client of plain gRPC checks one host name for all members of its channel: the cluster's, which each of them has. */
+    if (identity->kind == TLS_REPLICA && is_dns_name(identity->cluster))
+        CHECK(add_host(names, identity->cluster, err) == 0);
     for (size_t i = 0; order != NULL && status == 0 && i < order->host_count; i++)
         status = add_host(names, order->hosts[i], err);
     if (status == 0)

@@ -27,7 +27,7 @@ struct tls_order {
     enum tls_kind kind;
     const char *name;
     const char *const *
-        hosts; /* DNS names and addresses for clients that check host names; at most TLS_HOSTS_MAX */
+        hosts; /* DNS names and addresses for clients that check host names, beside a replica's cluster; at most TLS_HOSTS_MAX */
     size_t host_count;
     int64_t valid_s;
     bool replace; /* existing files are replaced by rename, key first */

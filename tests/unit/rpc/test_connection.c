@@ -638,6 +638,36 @@ static void a_channel_finds_a_server_that_comes_later(void **state)
     fixture_close(&fixture);
 }
 
+/* However long it was away: the pause between two attempts stops growing at a second. */
+static void a_server_that_was_away_for_long_is_found_within_seconds(void **state)
+{
+    enum { AWAY_MS = 4000, FOUND_MS = 2000 };
+    struct fixture fixture;
+    struct seen patient = {0};
+    struct err err;
+    uint64_t begin_ms;
+
+    (void)state;
+    fixture_open(&fixture, NULL);
+    fixture_free_server(&fixture);
+    assert_true(fixture_run(&fixture, &fixture.freed));
+    fixture_channel(&fixture, NULL);
+    rpc_channel_unary(fixture.channel, "/test.T/Nothing", (const uint8_t *)"x", 1, 0, true,
+                      &seen_handlers, &patient);
+    begin_ms = uv_now(&fixture.loop);
+    while (uv_now(&fixture.loop) < begin_ms + AWAY_MS)
+        uv_run(&fixture.loop, UV_RUN_ONCE);
+    assert_false(patient.done);
+    fixture.freed = false;
+    fixture.server = rpc_server_new(&fixture.loop, NULL);
+    assert_int_equal(rpc_server_listen(fixture.server, fixture.address, &err), 0);
+    begin_ms = uv_now(&fixture.loop);
+    assert_true(fixture_run(&fixture, &patient.done));
+    assert_int_equal(patient.status, RPC_UNIMPLEMENTED); /* by the server: it was reached */
+    assert_true(uv_now(&fixture.loop) - begin_ms < FOUND_MS);
+    fixture_close(&fixture);
+}
+
 static void names_are_looked_up_and_wrong_addresses_end_calls(void **state)
 {
     struct fixture fixture;
@@ -684,6 +714,7 @@ int main(void)
         cmocka_unit_test(draining_lets_calls_finish_and_takes_no_new_ones),
         cmocka_unit_test(a_drain_ends_after_its_grace_even_with_open_calls),
         cmocka_unit_test(a_channel_finds_a_server_that_comes_later),
+        cmocka_unit_test(a_server_that_was_away_for_long_is_found_within_seconds),
         cmocka_unit_test(names_are_looked_up_and_wrong_addresses_end_calls),
     };
 

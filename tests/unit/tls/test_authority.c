@@ -67,7 +67,7 @@ static void a_certificate_holds_what_was_ordered(void **state)
     site_must(tls_authority_issue(site.dir, site.dir, &order, &err), &err);
     d = describe("replica-7.crt");
     assert_string_equal(d.identity, "ckpt://demo/replica/7");
-    assert_string_equal(d.hosts, "n1.example, 10.0.0.1, 2001:db8::1");
+    assert_string_equal(d.hosts, "demo, n1.example, 10.0.0.1, 2001:db8::1");
     assert_string_equal(d.key, "EC prime256v1, 256 bits");
     assert_false(d.authority);
     assert_true(d.not_before_s <= now_s - TLS_BACKDATE_S + 2);
