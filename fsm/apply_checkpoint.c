@@ -232,7 +232,7 @@ enum fsm_status fsm_apply_grants(struct fsm *fsm, const fsm_command *command,
     return first;
 }
 
-/* Idempotent: what is unknown, collected already or not expired changes nothing. outcome: current taken of limit named. */
+/* Idempotent: what is unknown, collected already or not expired changes nothing. outcome: current collected of limit named. */
 enum fsm_status fsm_apply_collected(struct fsm *fsm, const fsm_command *command,
                                     struct fsm_outcome *outcome)
 {
@@ -241,5 +241,8 @@ enum fsm_status fsm_apply_collected(struct fsm *fsm, const fsm_command *command,
     outcome->limit = collected->n_checkpoint_ids;
     for (size_t i = 0; i < collected->n_checkpoint_ids; i++)
         outcome->current += fsm_retention_collected(fsm, collected->checkpoint_ids[i]) == FSM_OK;
+    for (size_t i = 0; i < collected->n_failed; i++)
+        fsm_undeleted_failed(fsm, collected->failed[i]->checkpoint_id,
+                             collected->failed[i]->reason);
     return FSM_OK;
 }

@@ -489,6 +489,30 @@ static void check_tables(struct checker *checker)
             check_node(checker, fsm_node_look(fsm, slot));
 }
 
+static void check_undeleted(struct checker *checker)
+{
+    const struct fsm *fsm = checker->fsm;
+    const struct fsm_undeleted *view;
+    uint32_t count = 0;
+
+    for (uint32_t place = 0; (view = fsm_undeleted_next(fsm, place)) != NULL;
+         place = view->place + 1) {
+        const struct checkpoint *checkpoint = fsm_registry_look(fsm, view->checkpoint_id);
+
+        count++;
+        expect(checker, view == fsm_undeleted_find(fsm, view->checkpoint_id),
+               "INDEX undeleted folders by checkpoint", "checkpoint", view->checkpoint_id);
+        expect(checker,
+               checkpoint == NULL ? !view->listed
+                                  : view->listed && checkpoint->undeleted != NULL &&
+                                        &checkpoint->undeleted->view == view &&
+                                        checkpoint->expired && !checkpoint->collected,
+               "I28 what could not be removed was to be", "checkpoint", view->checkpoint_id);
+    }
+    expect(checker, count == fsm->undeleted_count && count == fsm->undeleted_map.count,
+           "INDEX undeleted folders", "count", count);
+}
+
 /* What the last leader says is inside its numbers happened: the next one takes the difference. */
 static void check_learned(struct checker *checker)
 {
@@ -558,6 +582,7 @@ size_t fsm_check(const struct fsm *fsm, void (*violation)(void *context, const c
     checker.references = check_calloc(fsm->bases.slot_end + 1, sizeof(*checker.references));
     check_tables(&checker);
     check_bases(&checker);
+    check_undeleted(&checker);
     check_sums(&checker);
     check_learned(&checker);
     expect(&checker, checker.hazard_sum_e12 == fsm->hazard_sum_e12, "INDEX sum of hazards", "e12",

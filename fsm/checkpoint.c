@@ -128,6 +128,8 @@ void fsm_checkpoint_free(struct fsm *fsm, struct checkpoint *checkpoint)
     fsm_checkpoint_forget(fsm, checkpoint);
     fsm_registry_remove(fsm, checkpoint);
     fsm_message_free((ProtobufCMessage *)terms.changing);
+    if (checkpoint->undeleted != NULL)
+        fsm_undeleted_detach(fsm, checkpoint);
     if (checkpoint->inputs != NULL)
         fsm_basis_release(fsm, checkpoint->inputs->basis);
     free(checkpoint->inputs);
@@ -349,15 +351,12 @@ enum fsm_status fsm_checkpoint_ask(struct fsm *fsm, struct allocation *allocatio
 
     if (status != FSM_OK)
         return status;
-    if (active == NULL && !fsm_retention_make_room(fsm, allocation)) {
-        outcome->current = allocation->checkpoint_count;
-        outcome->limit = FSM_CHECKPOINTS_PER_ALLOCATION_MAX;
-        return FSM_TOO_LARGE;
-    }
-    if (active == NULL)
+    if (active == NULL) {
+        fsm_retention_make_room(fsm, allocation);
         checkpoint_new(fsm, allocation, ask);
-    else
+    } else {
         checkpoint_upgrade(fsm, active, ask);
+    }
     if (ask->after != CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE) {
         fsm_scale_clear(allocation); /* */
         fsm_allocation_move(fsm, allocation,
@@ -545,8 +544,9 @@ void fsm_checkpoint_renew(struct fsm *fsm, struct checkpoint *old)
     struct checkpoint inputs_of = {.inputs = NULL};
 
     CHECK(fsm_checkpoint_state_active(old->view.state));
-    if (allocation->view.terminating || !fsm_retention_make_room(fsm, allocation))
+    if (allocation->view.terminating)
         return;
+    fsm_retention_make_room(fsm, allocation);
     fsm_checkpoint_move_inputs(old, &inputs_of);
     fsm_checkpoint_end(fsm, old, STATE(SUPERSEDED), CKPT__V1__REASON__REASON_NEW_EPOCH);
     checkpoint_new(fsm, allocation, &ask);

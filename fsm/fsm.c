@@ -21,6 +21,7 @@ struct fsm *fsm_new(void)
     list_init(fsm->collectable);
     fsm->snapshots = check_alloc(sizeof(*fsm->snapshots));
     list_init(fsm->snapshots);
+    fsm->undeleted = check_calloc(FSM_UNDELETED_MAX, sizeof(*fsm->undeleted));
     fsm->next_event_sequence = 1;
     return fsm;
 }
@@ -72,6 +73,7 @@ void fsm_free(struct fsm *fsm)
         return;
     fsm_snapshots_leave(fsm);
     fsm_free_allocations(fsm);
+    fsm_undeleted_close(fsm);
     fsm_free_names(fsm);
     for (uint32_t i = 0; i < fsm->tenant_count; i++) {
         fsm_intern_release(fsm, fsm->tenants[i]->id);

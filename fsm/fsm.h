@@ -302,6 +302,28 @@ struct fsm_preemption {
     struct fsm_preemption_victim victims[FSM_VICTIMS_MAX];
 };
 
+/* The folder of an expired checkpoint that could not be removed so far. */
+struct fsm_undeleted {
+    uint32_t place; /* while it is one */
+    uint32_t target_slot;
+    uint64_t checkpoint_id;
+    const char *allocation_id, *tenant, *project; /* whose it is; that job may have left */
+    uint64_t size_bytes;                          /* 0: not known, of a failed checkpoint */
+    uint64_t since_ms;
+    uint64_t tried_at_ms;   /* last; 0: never */
+    uint64_t not_before_ms; /* its agent may write there until then */
+    const char *reason;     /* of the last attempt; "": none */
+    uint32_t attempts;      /* 0: none yet: it had to leave its job's list before */
+    bool listed;            /* its job's list still has it */
+};
+
+/* Of those that were tried. */
+struct fsm_undeleted_sum {
+    uint64_t count, bytes;
+    const struct fsm_undeleted *oldest;  /* NULL: none */
+    uint64_t forgotten, forgotten_bytes; /* ever: for want of a place */
+};
+
 struct fsm_queue {
     const char *vcluster;
     uint64_t reported_at_ms;
@@ -456,9 +478,20 @@ void fsm_grantable_begin(struct fsm_grantable_scan *scan, struct fsm_waiting *be
                          size_t max_per_target);
 bool fsm_grantable_step(const struct fsm *fsm, struct fsm_grantable_scan *scan, size_t visits_max);
 bool fsm_grant_possible(const struct fsm *fsm, uint64_t id);
-/* Checkpoints whose folder may be removed: expired complete ones (never the last of a restartable allocation) and what failed
- * attempts left. Once listed, listed until collected; expiry needs a Tick. */
-size_t fsm_collectable(const struct fsm *fsm, uint64_t *ret_ids, size_t max);
+/* Checkpoints whose folder may be removed at `at_ms` (or the state's clock when that is later): expired complete ones (never the last of
+ * a restartable allocation) and what failed attempts left. Once listed, listed until collected, but for a wait of 1 to 60 min after each
+ * failure; expiry needs a Tick. What failed before takes a quarter at most while others wait. At most FSM_COLLECTABLE_MAX. */
+size_t fsm_collectable(const struct fsm *fsm, uint64_t at_ms, uint64_t *ret_ids, size_t max);
+/* Such a checkpoint's target and folder, as fsm_checkpoint_path(); 0: there is nothing to be removed. */
+size_t fsm_collectable_path(const struct fsm *fsm, uint64_t id, uint32_t *ret_target_slot,
+                            char *ret_path, size_t size);
+/* The first at that place or behind it; NULL: no more. */
+const struct fsm_undeleted *fsm_undeleted_next(const struct fsm *fsm, uint32_t place);
+const struct fsm_undeleted *fsm_undeleted_find(const struct fsm *fsm, uint64_t checkpoint_id);
+void fsm_undeleted_sum(const struct fsm *fsm, struct fsm_undeleted_sum *ret_sum);
+uint64_t fsm_undeleted_due_ms(const struct fsm_undeleted *undeleted); /* when it is tried next */
+size_t fsm_undeleted_path(const struct fsm *fsm, const struct fsm_undeleted *undeleted,
+                          char *ret_path, size_t size);
 /* The newest COMPLETE one that is not collectable, with an id below `before` (0: any); NULL: none. Only these are ever restored
  * from. */
 const struct fsm_checkpoint *fsm_restart_point(const struct fsm *fsm, const char *allocation_id,

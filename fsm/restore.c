@@ -40,7 +40,8 @@ static bool restore_header(struct fsm *fsm, const Ckpt__Log__V1__SnapshotHeader 
         header->n_checkpoints_total != FSM_STATES_CHECKPOINT || header->epoch > FSM_EPOCH_MAX ||
         header->checkpoint_sequence >> CHECKPOINT_SEQUENCE_BITS != 0 ||
         header->command_count >> CHECKPOINT_SEQUENCE_BITS != 0 ||
-        header->now_ms > FSM_TIME_MAX_MS || header->next_event_sequence == 0)
+        header->undeleted_hand >= FSM_UNDELETED_MAX || header->now_ms > FSM_TIME_MAX_MS ||
+        header->next_event_sequence == 0)
         return false;
     fsm->initialised = header->initialised;
     fsm_copy_id(fsm->cluster_id, header->cluster_id);
@@ -65,6 +66,9 @@ static bool restore_header(struct fsm *fsm, const Ckpt__Log__V1__SnapshotHeader 
     fsm->requeues_total = header->requeues_total;
     fsm->malformed_entries = header->malformed_entries;
     fsm->member_id_max = header->member_id_max;
+    fsm->undeleted_hand = header->undeleted_hand;
+    fsm->undeleted_forgotten = header->undeleted_forgotten;
+    fsm->undeleted_forgotten_bytes = header->undeleted_forgotten_bytes;
     fsm->members_index = header->applied_index;
     return restore_fleet(fsm, header);
 }
@@ -542,6 +546,36 @@ static bool restore_checkpoint(struct fsm *fsm, const Ckpt__Log__V1__CheckpointR
     return true;
 }
 
+static bool restore_undeleted(struct fsm *fsm, const Ckpt__Log__V1__UndeletedRecord *record)
+{
+    struct checkpoint *checkpoint = fsm_registry_find(fsm, record->checkpoint_id);
+    struct undeleted *undeleted;
+    struct fsm_undeleted *view;
+
+    if (record->place >= FSM_UNDELETED_MAX || fsm->undeleted[record->place] != NULL ||
+        fsm_undeleted_find(fsm, record->checkpoint_id) != NULL ||
+        fsm_target_slot(fsm, record->target_slot) == NULL || !id_valid(record->allocation_id) ||
+        !id_valid(record->tenant) || !id_valid(record->project) ||
+        strlen(record->reason) >= FSM_UNDELETED_REASON_BYTES ||
+        record->since_ms > FSM_TIME_MAX_MS || record->tried_at_ms > FSM_TIME_MAX_MS ||
+        record->not_before_ms > 2 * FSM_TIME_MAX_MS)
+        return false;
+    undeleted = fsm_undeleted_place(fsm, record->place, record->checkpoint_id, record->target_slot);
+    view = &undeleted->view;
+    view->allocation_id = fsm_intern(fsm, record->allocation_id);
+    view->tenant = fsm_intern(fsm, record->tenant);
+    view->project = fsm_intern(fsm, record->project);
+    view->reason = fsm_intern(fsm, record->reason);
+    view->size_bytes = record->size_bytes;
+    view->since_ms = record->since_ms;
+    view->tried_at_ms = record->tried_at_ms;
+    view->not_before_ms = record->not_before_ms;
+    view->attempts = record->attempts;
+    if (checkpoint != NULL)
+        fsm_undeleted_attach(undeleted, checkpoint);
+    return true;
+}
+
 static bool restore_queue(struct fsm *fsm, const Ckpt__Log__V1__QueueRecord *record)
 {
     struct queue *queue = &fsm->queues[fsm->queue_count];
@@ -704,6 +738,8 @@ bool fsm_restore_record(struct fsm *fsm, const snapshot_record *record)
         return restore_basis(fsm, record->basis);
     case BODY(CHECKPOINT):
         return restore_checkpoint(fsm, record->checkpoint);
+    case BODY(UNDELETED):
+        return restore_undeleted(fsm, record->undeleted);
     case BODY(QUEUE):
         return restore_queue(fsm, record->queue);
     case BODY(PREEMPTION):

@@ -5,6 +5,8 @@
  *          Protected: the newest keep_complete (at least one) COMPLETE ones of a restartable allocation.
  *          COMPLETE ones expire retention_ms after completion, at once beyond FSM_COMPLETE_KEPT_MAX. Folders of failed attempts
  *          expire one checkpoint timeout after the end, when no agent writes there any more.
+ *          A folder that cannot be removed is kept apart (undeleted.c): its record makes room for the job's next checkpoint, and the
+ *          job itself leaves without it.
  * Shapes   expiry is never taken back: between listing and removal nothing may start to need the folder.
  *          A changed policy reaches an allocation at its next review.
  */
@@ -68,43 +70,71 @@ void fsm_retention_due(struct fsm *fsm, struct checkpoint *checkpoint)
     fsm_retention_review(fsm, fsm_allocation_slot(fsm, checkpoint->view.allocation_slot));
 }
 
-/* The oldest record without a folder; with any_failed also one whose folder was not collected. */
-static struct checkpoint *retention_oldest(struct allocation *allocation, bool any_failed,
-                                           uint32_t *ret_count)
+/* What leaves first when a job's list is full. */
+enum retention_rank {
+    RETENTION_HAS_NO_FOLDER,
+    RETENTION_UNDELETED, /* its folder could not be removed */
+    RETENTION_EXPIRED,
+    RETENTION_FAILED, /* its agent may still write there */
+    RETENTION_STAYS
+};
+
+static enum retention_rank retention_rank(const struct checkpoint *checkpoint)
 {
-    struct checkpoint *oldest = NULL;
+    if (fsm_checkpoint_state_active(checkpoint->view.state))
+        return RETENTION_STAYS;
+    if (!retention_has_folder(checkpoint))
+        return RETENTION_HAS_NO_FOLDER;
+    if (checkpoint->undeleted != NULL)
+        return RETENTION_UNDELETED;
+    if (checkpoint->expired)
+        return RETENTION_EXPIRED;
+    return retention_complete(checkpoint) ? RETENTION_STAYS : RETENTION_FAILED;
+}
+
+/* The oldest of the lowest rank that there is; and how many have that rank. */
+static struct checkpoint *retention_first(struct allocation *allocation, uint32_t *ret_count)
+{
+    enum retention_rank lowest = RETENTION_STAYS;
+    struct checkpoint *first = NULL;
 
     *ret_count = 0;
     for (struct list *at = allocation->checkpoints.next; at != &allocation->checkpoints;
          at = at->next) {
         struct checkpoint *checkpoint = LIST_ITEM(at, struct checkpoint, in_allocation);
+        enum retention_rank rank = retention_rank(checkpoint);
 
-        if (fsm_checkpoint_state_active(checkpoint->view.state) || retention_complete(checkpoint) ||
-            (!any_failed && retention_has_folder(checkpoint)))
-            continue;
-        if (oldest == NULL)
-            oldest = checkpoint;
-        (*ret_count)++;
+        if (rank < lowest) {
+            lowest = rank;
+            first = checkpoint;
+            *ret_count = 0;
+        }
+        *ret_count += first != NULL && rank == lowest;
     }
-    return oldest;
+    return first;
 }
 
-bool fsm_retention_make_room(struct fsm *fsm, struct allocation *allocation)
+/* A job's checkpoints go on whatever becomes of the folders of old ones. */
+static void retention_drop(struct fsm *fsm, struct checkpoint *checkpoint)
+{
+    if (retention_has_folder(checkpoint))
+        fsm_undeleted_detach(fsm, checkpoint);
+    fsm_checkpoint_free(fsm, checkpoint);
+}
+
+void fsm_retention_make_room(struct fsm *fsm, struct allocation *allocation)
 {
     uint32_t count;
-    struct checkpoint *oldest = retention_oldest(allocation, false, &count);
+    struct checkpoint *first = retention_first(allocation, &count);
 
-    if (count >= FSM_ENDED_KEPT_MAX)
-        fsm_checkpoint_free(fsm, oldest);
+    if (first != NULL && retention_rank(first) == RETENTION_HAS_NO_FOLDER &&
+        count >= FSM_ENDED_KEPT_MAX)
+        retention_drop(fsm, first);
     if (allocation->checkpoint_count < FSM_CHECKPOINTS_PER_ALLOCATION_MAX)
-        return true;
-    oldest = retention_oldest(allocation, false, &count);
-    if (oldest == NULL)
-        oldest = retention_oldest(allocation, true, &count);
-    if (oldest == NULL)
-        return false;
-    fsm_checkpoint_free(fsm, oldest);
-    return true;
+        return;
+    first = retention_first(allocation, &count);
+    CHECK(first != NULL); /* at most one is active, and FSM_COMPLETE_KEPT_MAX are kept */
+    retention_drop(fsm, first);
 }
 
 /* I28: what is not expired is not taken, whoever says so. */
@@ -114,11 +144,13 @@ enum fsm_status fsm_retention_collected(struct fsm *fsm, uint64_t checkpoint_id)
     struct allocation *allocation;
 
     if (checkpoint == NULL)
-        return FSM_CHECKPOINT_NOT_FOUND;
+        return fsm_undeleted_gone(fsm, checkpoint_id) ? FSM_OK : FSM_CHECKPOINT_NOT_FOUND;
     if (checkpoint->collected)
         return FSM_OK;
     if (!checkpoint->expired)
         return FSM_INVALID_ARGUMENT;
+    if (checkpoint->undeleted != NULL)
+        CHECK(fsm_undeleted_gone(fsm, checkpoint_id));
     allocation = fsm_allocation_slot(fsm, checkpoint->view.allocation_slot);
     list_remove(&checkpoint->queue);
     checkpoint->collected = true;
@@ -134,29 +166,19 @@ enum fsm_status fsm_retention_collected(struct fsm *fsm, uint64_t checkpoint_id)
     return FSM_OK;
 }
 
+/* What could not be removed is kept without the job. */
 void fsm_retention_leave(struct fsm *fsm, struct allocation *allocation)
 {
     if (!allocation->expired)
         return;
     for (struct list *at = allocation->checkpoints.next; at != &allocation->checkpoints;
-         at = at->next)
-        if (retention_has_folder(LIST_ITEM(at, struct checkpoint, in_allocation)))
-            return;
-    fsm_allocation_remove(fsm, allocation);
-}
-
-size_t fsm_collectable(const struct fsm *fsm, uint64_t *ret_ids, size_t max)
-{
-    size_t count = 0;
-
-    for (const struct list *at = fsm->collectable->next; at != fsm->collectable && count < max;
          at = at->next) {
-        const struct checkpoint *checkpoint =
-            (const struct checkpoint *)(const void *)((const char *)at -
-                                                      offsetof(struct checkpoint, queue));
-        ret_ids[count++] = checkpoint->view.id;
+        const struct checkpoint *checkpoint = LIST_ITEM(at, struct checkpoint, in_allocation);
+
+        if (retention_has_folder(checkpoint) && checkpoint->undeleted == NULL)
+            return;
     }
-    return count;
+    fsm_allocation_remove(fsm, allocation);
 }
 
 const struct fsm_checkpoint *fsm_restart_point(const struct fsm *fsm, const char *allocation_id,

@@ -23,6 +23,7 @@ void fsm_write_node(struct snapshot_writer *writer, const struct node *node);
 void fsm_write_allocation(struct snapshot_writer *writer, const struct allocation *allocation);
 void fsm_write_basis(struct snapshot_writer *writer, const struct basis *basis);
 void fsm_write_checkpoint(struct snapshot_writer *writer, const struct checkpoint *checkpoint);
+void fsm_write_undeleted(struct snapshot_writer *writer, const struct undeleted *undeleted);
 void fsm_write_queue(struct snapshot_writer *writer, const struct queue *queue);
 void fsm_write_preemption(struct snapshot_writer *writer, const struct preemption *preemption);
 void fsm_write_session(struct snapshot_writer *writer, const struct session *session);

@@ -65,6 +65,8 @@ static int record_stage(const snapshot_record *record)
         return 2 * CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_MEMBER;
     if (record->body_case == CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_BASIS)
         return 2 * CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_ALLOCATION + 1;
+    if (record->body_case == CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_UNDELETED)
+        return 2 * CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_CHECKPOINT + 1;
     if (record->body_case == CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_PREEMPTION)
         return 2 * CKPT__LOG__V1__SNAPSHOT_RECORD__BODY_QUEUE + 1;
     return 2 * (int)record->body_case;

@@ -4,7 +4,7 @@
  *          fsm_snapshot_write and with the same bytes. A record that is about to change before its turn (state.h: whoever gets a
  *          record to change it, gets it through hold) is packed first and kept until its turn. end() forgets all.
  * Shapes   any number at a time (an own snapshot, backups); memory of each: a packed record of each that changed meanwhile. Nodes, allocations, checkpoints,
- *          queues and preemptions are known by their place in their table, where no other one takes it meanwhile (the registry of checkpoints is
+ *          undeleted folders, queues and preemptions are known by their place in their table, where no other one takes it meanwhile (the registry of checkpoints is
  *          not compacted). Sessions and events never change, they only leave, the oldest first: sessions that left stay allocated,
  *          events are packed before they are overwritten.
  * Units    bytes; a slice also ends after TAKE_VISITS_MAX places, whatever they hold.
@@ -20,6 +20,7 @@ enum take_table {
     TAKE_ALLOCATIONS,
     TAKE_BASES,
     TAKE_CHECKPOINTS,
+    TAKE_UNDELETED,
     TAKE_QUEUES,
     TAKE_PREEMPTIONS,
     TAKE_TABLES
@@ -123,6 +124,15 @@ static void place_put_saved(struct fsm_snapshot *snapshot, enum take_table table
          &snapshot->node != (fsm)->snapshots;                                                      \
          snapshot = LIST_ITEM(snapshot->node.next, struct fsm_snapshot, node))
 
+static void save_empty(struct fsm *fsm, enum take_table table, uint32_t slot)
+{
+    FOR_EACH_SNAPSHOT(snapshot, fsm)
+    {
+        if (place_wanted(snapshot, table, slot))
+            place_put(snapshot, table, slot, check_calloc(1, sizeof(struct take_saved)));
+    }
+}
+
 void fsm_save_node(struct fsm *fsm, const struct node *node)
 {
     FOR_EACH_SNAPSHOT(snapshot, fsm)
@@ -169,6 +179,21 @@ void fsm_save_queue(struct fsm *fsm, size_t i)
     }
 }
 
+void fsm_save_undeleted(struct fsm *fsm, uint32_t place)
+{
+    if (fsm->undeleted[place] == NULL) {
+        save_empty(fsm, TAKE_UNDELETED, place);
+        return;
+    }
+    FOR_EACH_SNAPSHOT(snapshot, fsm)
+    {
+        if (!place_wanted(snapshot, TAKE_UNDELETED, place))
+            continue;
+        fsm_write_undeleted(&snapshot->saver, fsm->undeleted[place]);
+        place_put_saved(snapshot, TAKE_UNDELETED, place);
+    }
+}
+
 void fsm_save_preemption(struct fsm *fsm, size_t i)
 {
     FOR_EACH_SNAPSHOT(snapshot, fsm)
@@ -197,16 +222,7 @@ void fsm_save_basis(struct fsm *fsm, const struct basis *basis)
     }
 }
 
-static void save_empty(struct fsm *fsm, enum take_table table, uint32_t slot)
-{
-    FOR_EACH_SNAPSHOT(snapshot, fsm)
-    {
-        if (place_wanted(snapshot, table, slot))
-            place_put(snapshot, table, slot, check_calloc(1, sizeof(struct take_saved)));
-    }
-}
-
-/* Only allocations and bases leave and give their slots to others. */
+/* Allocations and bases leave and give their slots to others. */
 void fsm_save_empty_slot(struct fsm *fsm, uint32_t slot)
 {
     save_empty(fsm, TAKE_ALLOCATIONS, slot);
@@ -290,6 +306,10 @@ static void write_live(struct fsm *fsm, struct fsm_snapshot *snapshot, uint32_t 
     case TAKE_CHECKPOINTS:
         if (fsm->checkpoints[i].checkpoint != NULL)
             fsm_write_checkpoint(&snapshot->writer, fsm->checkpoints[i].checkpoint);
+        break;
+    case TAKE_UNDELETED:
+        if (fsm->undeleted[i] != NULL)
+            fsm_write_undeleted(&snapshot->writer, fsm->undeleted[i]);
         break;
     case TAKE_QUEUES:
         fsm_write_queue(&snapshot->writer, &fsm->queues[i]);
@@ -418,6 +438,7 @@ struct fsm_snapshot *fsm_snapshot_begin(struct fsm *fsm)
     places_init(&snapshot->places[TAKE_ALLOCATIONS], fsm->allocations.slot_end);
     places_init(&snapshot->places[TAKE_BASES], fsm->bases.slot_end);
     places_init(&snapshot->places[TAKE_CHECKPOINTS], fsm->checkpoint_refs);
+    places_init(&snapshot->places[TAKE_UNDELETED], FSM_UNDELETED_MAX);
     places_init(&snapshot->places[TAKE_QUEUES], fsm->queue_count);
     places_init(&snapshot->places[TAKE_PREEMPTIONS], FSM_PREEMPTIONS_MAX);
     snapshot->writer.write = sink_write;

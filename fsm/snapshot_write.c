@@ -99,6 +99,9 @@ static void write_header(struct snapshot_writer *writer, const struct fsm *fsm)
     header.demands_total = losses.demands;
     header.n_demands_total = FSM_GROUPS;
     header.learned = fsm->learned;
+    header.undeleted_hand = fsm->undeleted_hand;
+    header.undeleted_forgotten = fsm->undeleted_forgotten;
+    header.undeleted_forgotten_bytes = fsm->undeleted_forgotten_bytes;
     write_record(writer, &record);
 }
 
@@ -503,6 +506,27 @@ void fsm_write_checkpoint(struct snapshot_writer *writer, const struct checkpoin
     free(shards.heap);
 }
 
+void fsm_write_undeleted(struct snapshot_writer *writer, const struct undeleted *undeleted)
+{
+    const struct fsm_undeleted *view = &undeleted->view;
+    Ckpt__Log__V1__UndeletedRecord message = CKPT__LOG__V1__UNDELETED_RECORD__INIT;
+    snapshot_record record = RECORD(UNDELETED, undeleted, &message);
+
+    message.place = view->place;
+    message.checkpoint_id = view->checkpoint_id;
+    message.allocation_id = text(view->allocation_id);
+    message.tenant = text(view->tenant);
+    message.project = text(view->project);
+    message.target_slot = view->target_slot;
+    message.size_bytes = view->size_bytes;
+    message.since_ms = view->since_ms;
+    message.tried_at_ms = view->tried_at_ms;
+    message.not_before_ms = view->not_before_ms;
+    message.attempts = view->attempts;
+    message.reason = text(view->reason);
+    write_record(writer, &record);
+}
+
 void fsm_write_queue(struct snapshot_writer *writer, const struct queue *queue)
 {
     Ckpt__Log__V1__QueueRecord message = CKPT__LOG__V1__QUEUE_RECORD__INIT;
@@ -654,6 +678,9 @@ int fsm_snapshot_write(const struct fsm *fsm,
     for (size_t i = 0; i < fsm->checkpoint_refs && !writer.failed; i++)
         if (fsm->checkpoints[i].checkpoint != NULL)
             fsm_write_checkpoint(&writer, fsm->checkpoints[i].checkpoint);
+    for (uint32_t i = 0; i < FSM_UNDELETED_MAX && !writer.failed; i++)
+        if (fsm->undeleted[i] != NULL)
+            fsm_write_undeleted(&writer, fsm->undeleted[i]);
     for (size_t i = 0; i < fsm->queue_count; i++)
         fsm_write_queue(&writer, &fsm->queues[i]);
     for (size_t i = 0; i < FSM_PREEMPTIONS_MAX; i++)

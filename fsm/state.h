@@ -102,6 +102,14 @@ struct checkpoint {
     bool hurried;   /* it is put off no longer: the last safe slot has come */
     bool expired;   /* may be collected; never taken back */
     bool collected; /* its folder is gone */
+    struct undeleted *
+        undeleted; /* its folder could not be removed so far; NULL: not so, or there was no place */
+};
+
+/* A folder that could not be removed, or that no job lists any more. */
+struct undeleted {
+    struct fsm_undeleted view;     /* first */
+    struct checkpoint *checkpoint; /* NULL: it has left its job's list */
 };
 
 struct basis {
@@ -196,7 +204,12 @@ struct fsm {
     struct checkpoint_ref *checkpoints; /* by id, with holes */
     size_t checkpoint_refs, checkpoint_holes, checkpoint_capacity;
     struct timers timers;
-    struct list *collectable; /* heap: struct fsm may move */
+    struct list *collectable;     /* heap: struct fsm may move */
+    struct undeleted **undeleted; /* FSM_UNDELETED_MAX places */
+    struct map undeleted_map;     /* by checkpoint */
+    uint32_t undeleted_count;
+    uint32_t undeleted_hand; /* the place that is asked first for the next one */
+    uint64_t undeleted_forgotten, undeleted_forgotten_bytes; /* ever */
     struct queue queues[FSM_QUEUES_MAX];
     size_t queue_count;
     struct preemption *preemptions[FSM_PREEMPTIONS_MAX]; /* a ring by id */
@@ -313,6 +326,7 @@ void fsm_save_checkpoint(struct fsm *fsm, const struct checkpoint *checkpoint);
 void fsm_save_queue(struct fsm *fsm, size_t i);
 void fsm_save_preemption(struct fsm *fsm, size_t i);
 void fsm_save_basis(struct fsm *fsm, const struct basis *basis);
+void fsm_save_undeleted(struct fsm *fsm, uint32_t place);
 void fsm_save_empty_slot(struct fsm *fsm, uint32_t slot);  /* of an allocation */
 void fsm_save_empty_basis(struct fsm *fsm, uint32_t slot); /* likewise */
 void fsm_save_event(struct fsm *fsm, const Ckpt__V1__Event *event);
@@ -625,10 +639,22 @@ bool fsm_learned_counts_agree(const struct fsm *fsm, const Ckpt__Log__V1__SetLea
 /* retention.c */
 void fsm_retention_review(struct fsm *fsm, struct allocation *allocation);
 void fsm_retention_due(struct fsm *fsm, struct checkpoint *checkpoint);
-bool fsm_retention_make_room(struct fsm *fsm, struct allocation *allocation);
+void fsm_retention_make_room(struct fsm *fsm, struct allocation *allocation);
 enum fsm_status fsm_retention_collected(struct fsm *fsm, uint64_t checkpoint_id);
 void fsm_retention_leave(struct fsm *fsm,
                          struct allocation *allocation); /* removes it when expired and collected */
+
+/* undeleted.c. failed: false when there was nothing to note; a job that waited for nothing else leaves then. detach: the record is about
+ * to leave its job's list. gone: false when it was not among them. */
+bool fsm_undeleted_failed(struct fsm *fsm, uint64_t checkpoint_id, const char *reason);
+void fsm_undeleted_detach(struct fsm *fsm, struct checkpoint *checkpoint);
+bool fsm_undeleted_gone(struct fsm *fsm, uint64_t checkpoint_id);
+/* While a snapshot is read; the texts are the caller's to set. */
+struct undeleted *fsm_undeleted_place(struct fsm *fsm, uint32_t place, uint64_t checkpoint_id,
+                                      uint32_t target_slot);
+void fsm_undeleted_attach(struct undeleted *undeleted, struct checkpoint *checkpoint);
+void fsm_undeleted_free(struct fsm *fsm, struct undeleted *undeleted);
+void fsm_undeleted_close(struct fsm *fsm);
 
 /* sort.c: by high descending, then low ascending. */
 struct sort_item {

@@ -388,7 +388,12 @@ static enum fsm_status validate_nothing(const fsm_command *command, struct fsm_o
 
 static enum fsm_status validate_collected(const fsm_command *command, struct fsm_outcome *outcome)
 {
-    return check_count(command->checkpoints_collected->n_checkpoint_ids,
+    const Ckpt__Log__V1__CheckpointsCollected *collected = command->checkpoints_collected;
+
+    for (size_t i = 0; i < collected->n_failed; i++)
+        if (strlen(collected->failed[i]->reason) >= FSM_UNDELETED_REASON_BYTES)
+            return FSM_INVALID_ARGUMENT;
+    return check_count(collected->n_checkpoint_ids + collected->n_failed,
                        FSM_DECISIONS_PER_COMMAND_MAX, outcome);
 }
 

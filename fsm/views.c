@@ -191,24 +191,64 @@ static void path_add(struct path *path, const char *text)
     path->length += length;
 }
 
+struct folder {
+    uint32_t target_slot;
+    const char *tenant, *project, *allocation_id;
+    uint64_t checkpoint_id;
+};
+
+static size_t folder_path(const struct fsm *fsm, const struct folder *folder, char *ret_path,
+                          size_t size)
+{
+    struct path path = {ret_path, size, 0};
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+
+    path_add(&path, fsm_target_slot(fsm, folder->target_slot)->view.prefix);
+    path_add(&path, "/");
+    path_add(&path, folder->tenant);
+    path_add(&path, "/");
+    path_add(&path, folder->project);
+    path_add(&path, "/");
+    path_add(&path, folder->allocation_id);
+    path_add(&path, "/checkpoints/");
+    path_add(&path, checkpoint_id_format(folder->checkpoint_id, id));
+    return path.length < size ? path.length : 0;
+}
+
 size_t fsm_checkpoint_path(const struct fsm *fsm, const struct fsm_checkpoint *checkpoint,
                            char *ret_path, size_t size)
 {
     const struct fsm_allocation *view =
         &fsm_allocation_look(fsm, checkpoint->allocation_slot)->view;
-    struct path path = {ret_path, size, 0};
-    char id[CHECKPOINT_ID_TEXT_BYTES];
+    struct folder folder = {checkpoint->target_slot, view->tenant, view->project, view->id,
+                            checkpoint->id};
 
-    path_add(&path, fsm_target_slot(fsm, checkpoint->target_slot)->view.prefix);
-    path_add(&path, "/");
-    path_add(&path, view->tenant);
-    path_add(&path, "/");
-    path_add(&path, view->project);
-    path_add(&path, "/");
-    path_add(&path, view->id);
-    path_add(&path, "/checkpoints/");
-    path_add(&path, checkpoint_id_format(checkpoint->id, id));
-    return path.length < size ? path.length : 0;
+    return folder_path(fsm, &folder, ret_path, size);
+}
+
+size_t fsm_undeleted_path(const struct fsm *fsm, const struct fsm_undeleted *undeleted,
+                          char *ret_path, size_t size)
+{
+    struct folder folder = {undeleted->target_slot, undeleted->tenant, undeleted->project,
+                            undeleted->allocation_id, undeleted->checkpoint_id};
+
+    return folder_path(fsm, &folder, ret_path, size);
+}
+
+size_t fsm_collectable_path(const struct fsm *fsm, uint64_t id, uint32_t *ret_target_slot,
+                            char *ret_path, size_t size)
+{
+    const struct checkpoint *checkpoint = fsm_registry_look(fsm, id);
+    const struct fsm_undeleted *undeleted = fsm_undeleted_find(fsm, id);
+
+    if (checkpoint != NULL && checkpoint->expired && !checkpoint->collected) {
+        *ret_target_slot = checkpoint->view.target_slot;
+        return fsm_checkpoint_path(fsm, &checkpoint->view, ret_path, size);
+    }
+    if (checkpoint != NULL || undeleted == NULL)
+        return 0;
+    *ret_target_slot = undeleted->target_slot;
+    return fsm_undeleted_path(fsm, undeleted, ret_path, size);
 }
 
 uint64_t fsm_next_deadline_ms(const struct fsm *fsm)

@@ -78,6 +78,10 @@ void placement_hints_answer(struct request *request, struct scratch *scratch);
 void losses_answer(struct request *request, struct scratch *scratch);
 void calibration_answer(struct request *request, struct scratch *scratch);
 
+/* service_undeleted.c; undeleted_count: "" counts all */
+void undeleted_answer(struct request *request, struct scratch *scratch);
+uint64_t undeleted_count(const struct fsm *fsm, const char *allocation_id);
+
 /* status.c; status_targets returns how many */
 size_t status_targets(const struct broker *broker, struct scratch *scratch,
                       Ckpt__V1__TargetStatus ***ret_targets);

@@ -65,6 +65,10 @@ enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_SECONDS, METRIC_BYTES, M
     X(ENTERED, COUNTER, "ckpt_checkpoints_entered_total", "state", NULL, "Checkpoints that ever entered the state; replicated, the same on every member: aggregate with max.") \
     X(PAUSED, GAUGE, "ckpt_paused_requests", NULL, NULL, "Checkpoints that wait for their destination to come back.") \
     X(OLDEST_PAUSED, GAUGE, "ckpt_oldest_paused_age_seconds", NULL, NULL, "Age of the oldest pause; 0 when nothing is paused.") \
+    X(UNDELETED, GAUGE, "ckpt_undeleted_checkpoints", NULL, NULL, "Expired checkpoints whose folder could not be removed; tried again every 1 to 60 min.") \
+    X(UNDELETED_BYTES, GAUGE, "ckpt_undeleted_bytes", NULL, NULL, "What they hold, of complete ones.") \
+    X(UNDELETED_OLDEST, GAUGE, "ckpt_undeleted_oldest_age_seconds", NULL, NULL, "Since the first failure of the oldest of them; 0 when there is none.") \
+    X(UNDELETED_FORGOTTEN, COUNTER, "ckpt_undeleted_forgotten_total", NULL, NULL, "Of these: no longer known, nor tried, since there were more than 16,384; replicated, aggregate with max.") \
     X(REQUEST_IDS, GAUGE, "ckpt_request_ids", NULL, NULL, "Request ids whose outcome is remembered; at 1,000,000 the oldest leave, those younger than 15 s do not.") \
     X(EVENTS_SEQUENCE, GAUGE, "ckpt_events_sequence", NULL, NULL, "Number of the newest event.")   \
     X(REPORTS_REJECTED, COUNTER, "ckpt_agent_reports_rejected_total", "reason", NULL, "Agents' reports that were not taken; replicated, aggregate with max.") \

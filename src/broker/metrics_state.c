@@ -284,6 +284,18 @@ static void read_targets(struct metrics *metrics, const struct fsm *fsm)
     set(metrics, METRIC_L_STORAGE, any_down);
 }
 
+static void read_undeleted(struct metrics *metrics, const struct broker *broker)
+{
+    struct fsm_undeleted_sum sum;
+
+    fsm_undeleted_sum(replica_fsm(broker->replica), &sum);
+    set(metrics, METRIC_UNDELETED, (double)sum.count);
+    set(metrics, METRIC_UNDELETED_BYTES, (double)sum.bytes);
+    set(metrics, METRIC_UNDELETED_OLDEST,
+        sum.oldest == NULL ? 0 : seconds_between(sum.oldest->since_ms, broker_wall_ms(broker)));
+    set(metrics, METRIC_UNDELETED_FORGOTTEN, (double)sum.forgotten);
+}
+
 static void read_account(struct metrics *metrics, const struct broker *broker)
 {
     struct fsm_account account;
@@ -366,6 +378,7 @@ void metrics_state_read(struct metrics *metrics, const struct broker *broker)
     read_raft(metrics, broker);
     read_summary(metrics, broker);
     read_targets(metrics, fsm);
+    read_undeleted(metrics, broker);
     read_nodes(metrics, fsm);
     metrics_model_read(metrics, broker);
     read_account(metrics, broker);

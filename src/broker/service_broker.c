@@ -215,6 +215,7 @@ static void list_checkpoints(struct request *request, struct scratch *scratch)
     }
     reply.applied_index = applied_index(fsm);
     reply.data_age_ms = request_data_age_ms(request);
+    reply.undeleted_count = undeleted_count(fsm, asked->allocation_id);
     if (asked->checkpoint_id != 0) {
         const struct fsm_checkpoint *checkpoint = fsm_checkpoint_find(fsm, asked->checkpoint_id);
         if (checkpoint == NULL) {
@@ -384,6 +385,7 @@ const struct method service_broker_methods[] = {
     READ("GetAllocation", get_allocation_request, get_allocation),
     READ("ListAllocations", list_allocations_request, list_allocations),
     READ("ListCheckpoints", list_checkpoints_request, list_checkpoints),
+    READ("ListUndeleted", list_undeleted_request, undeleted_answer),
     READ("GetRestartPoint", get_restart_point_request, get_restart_point),
     READ("Explain", explain_request, explain),
     READ("ListPreemptions", list_preemptions_request, preemptions_answer),

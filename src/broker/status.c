@@ -267,6 +267,22 @@ static void status_warn_storage(struct status *status)
                                            "written: ckptctl target put"));
 }
 
+static void status_warn_undeleted(struct status *status)
+{
+    const struct fsm *fsm = replica_fsm(status->broker->replica);
+    struct fsm_undeleted_sum sum;
+
+    fsm_undeleted_sum(fsm, &sum);
+    if (sum.count > 0)
+        status_warn(status,
+                    scratch_printf(
+                        status->scratch,
+                        "%" PRIu64 " expired checkpoints could not be deleted, the oldest "
+                        "since %" PRIu64 " s (%s); jobs go on, the space stays taken: "
+                        "ckptctl undeleted",
+                        sum.count, status_age_s(status, sum.oldest->since_ms), sum.oldest->reason));
+}
+
 static void status_queues(struct status *status)
 {
     const struct fsm *fsm = replica_fsm(status->broker->replica);
@@ -549,6 +565,7 @@ void status_answer(struct request *request, struct scratch *scratch)
     status_warn_filling(&status);
     status_warn_preferred(&status);
     status_warn_storage(&status);
+    status_warn_undeleted(&status);
     status_queues(&status);
     status_warn_incarnations(&status);
     status_warn_fence(&status);

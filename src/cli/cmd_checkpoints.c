@@ -115,6 +115,7 @@ enum cli_exit command_checkpoints(struct cli *cli)
 {
     Ckpt__V1__ListCheckpointsRequest request = CKPT__V1__LIST_CHECKPOINTS_REQUEST__INIT;
     struct output_list list;
+    uint64_t undeleted = 0;
     enum cli_exit code;
 
     if (cli->argument_count > 0)
@@ -135,9 +136,16 @@ enum cli_exit command_checkpoints(struct cli *cli)
         for (size_t i = 0; i < reply->n_checkpoints; i++)
             output_list_add(&list, &reply->checkpoints[i]->base);
         request.after_checkpoint_id = reply->next_after_checkpoint_id;
+        undeleted = reply->undeleted_count;
         call_free(message);
     } while (request.after_checkpoint_id != 0);
     output_list_end(&list, code == CLI_OK);
+    if (code == CLI_OK && undeleted > 0)
+        cli_note(cli,
+                 "%" PRIu64
+                 " expired ones could not be deleted; new ones are written all the same: "
+                 "ckptctl undeleted",
+                 undeleted);
     return code;
 }
 

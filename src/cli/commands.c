@@ -241,6 +241,8 @@ const struct command commands[] = {
      false},
     {"checkpoint", "CHECKPOINT", 1, 1, "one checkpoint with its shards", command_checkpoint,
      stale_options, false},
+    {"undeleted", "[JOB]", 0, 1, "expired checkpoints that could not be deleted, and why",
+     command_undeleted, stale_options, false},
     {"restart-point", "JOB", 1, 1, "the checkpoint a job would restart from", command_restart_point,
      restart_point_options, false},
     {"explain", "[JOB]", 0, 1,

@@ -37,6 +37,7 @@ enum cli_exit command_request(struct cli *cli);
 enum cli_exit command_hint(struct cli *cli);
 enum cli_exit command_cancel(struct cli *cli);
 enum cli_exit command_explain(struct cli *cli);
+enum cli_exit command_undeleted(struct cli *cli);
 enum cli_exit command_losses(struct cli *cli);
 enum cli_exit command_calibration(struct cli *cli);
 enum cli_exit command_history(struct cli *cli);

@@ -146,6 +146,19 @@ static void queue_line(const Ckpt__V1__Event *event, char *text, size_t size)
              event->new_state);
 }
 
+static void undeleted_line(const Ckpt__V1__Event *event, char *text, size_t size)
+{
+    bool forgotten = event->new_state == CKPT__V1__UNDELETED_CHANGE__UNDELETED_CHANGE_FORGOTTEN;
+    char job[ID_BYTES], subject[ID_BYTES], id[HUMAN_BYTES], bytes[HUMAN_BYTES];
+
+    snprintf(text, size, "%s checkpoint %s (%s on %s) %s",
+             human_safe(event->allocation_id, job, sizeof(job)),
+             human_checkpoint(event->checkpoint_id, id), human_size(event->number, bytes),
+             human_safe(event->subject, subject, sizeof(subject)),
+             forgotten ? "is forgotten without being deleted: too many others could not be either"
+                       : "has expired and could not be deleted: ckptctl undeleted says why");
+}
+
 static void epoch_line(const Ckpt__V1__Event *event, char *text, size_t size)
 {
     char subject[ID_BYTES];
@@ -211,6 +224,9 @@ static void sentence(const Ckpt__V1__Event *event, struct event_history *history
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_MEMBER:
         member_line(event, text, size);
+        return;
+    case CKPT__V1__EVENT_KIND__EVENT_KIND_UNDELETED:
+        undeleted_line(event, text, size);
         return;
     case CKPT__V1__EVENT_KIND__EVENT_KIND_EPOCH:
         epoch_line(event, text, size);

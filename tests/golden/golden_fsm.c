@@ -264,6 +264,24 @@ static void show_preemptions(struct transcript *out, const struct fsm *fsm)
     }
 }
 
+static void show_undeleted(struct transcript *out, const struct fsm *fsm)
+{
+    const struct fsm_undeleted *at;
+    struct fsm_undeleted_sum sum;
+    char id[CHECKPOINT_ID_TEXT_BYTES];
+    char path[1024];
+
+    for (uint32_t place = 0; (at = fsm_undeleted_next(fsm, place)) != NULL; place = at->place + 1) {
+        (void)fsm_undeleted_path(fsm, at, path, sizeof(path));
+        say(out, "  %s of %s %s since=%" PRIu64 " attempts=%u due=%" PRIu64 " reason=%s %s\n",
+            checkpoint_id_format(at->checkpoint_id, id), at->allocation_id,
+            at->listed ? "listed" : "apart", at->since_ms, at->attempts, fsm_undeleted_due_ms(at),
+            at->reason, path);
+    }
+    fsm_undeleted_sum(fsm, &sum);
+    say(out, "  tried=%" PRIu64 " forgotten=%" PRIu64 "\n", sum.count, sum.forgotten);
+}
+
 static void show(struct transcript *out, struct script *script)
 {
     const char *what = script_word(script, 1);
@@ -287,7 +305,9 @@ static void show(struct transcript *out, struct script *script)
     } else if (strcmp(what, "grantable") == 0) {
         show_ids(out, ids, fsm_grantable(fsm, ids, IDS_MAX));
     } else if (strcmp(what, "collectable") == 0) {
-        show_ids(out, ids, fsm_collectable(fsm, ids, IDS_MAX));
+        show_ids(out, ids, fsm_collectable(fsm, 0, ids, FSM_COLLECTABLE_MAX));
+    } else if (strcmp(what, "undeleted") == 0) {
+        show_undeleted(out, fsm);
     } else if (strcmp(what, "restart") == 0) {
         const struct fsm_checkpoint *point = fsm_restart_point(fsm, script_word(script, 2), 0);
 

@@ -284,6 +284,7 @@ static void look(struct world_operator *desk)
         Ckpt__V1__ListAllocationsRequest allocations;
         Ckpt__V1__ListCheckpointsRequest checkpoints;
         Ckpt__V1__ListPreemptionsRequest preemptions;
+        Ckpt__V1__ListUndeletedRequest undeleted;
         Ckpt__V1__ExplainRequest explain;
         Ckpt__V1__GetPlacementHintsRequest hints;
         Ckpt__V1__GetLossesRequest losses;
@@ -305,6 +306,7 @@ static void look(struct world_operator *desk)
         READ(BrokerService, ListAllocations, list_allocations_request, list_allocations_reply),
         READ(BrokerService, ListCheckpoints, list_checkpoints_request, list_checkpoints_reply),
         READ(BrokerService, ListPreemptions, list_preemptions_request, list_preemptions_reply),
+        READ(BrokerService, ListUndeleted, list_undeleted_request, list_undeleted_reply),
         READ(BrokerService, GetPlacementHints, get_placement_hints_request,
              get_placement_hints_reply),
         READ(BrokerService, Explain, explain_request, explain_reply),

@@ -35,6 +35,7 @@ static const struct {
     READ(BrokerService, ListAllocations, list_allocations),
     READ(BrokerService, ListCheckpoints, list_checkpoints),
     READ(BrokerService, ListPreemptions, list_preemptions),
+    READ(BrokerService, ListUndeleted, list_undeleted),
 #undef READ
 };
 
@@ -73,6 +74,7 @@ static void ask(struct stale_reads *stale)
         Ckpt__V1__ListAllocationsRequest allocations;
         Ckpt__V1__ListCheckpointsRequest checkpoints;
         Ckpt__V1__ListPreemptionsRequest preemptions;
+        Ckpt__V1__ListUndeletedRequest undeleted;
     } message;
     unsigned before;
 

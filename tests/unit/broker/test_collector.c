@@ -34,20 +34,31 @@ int worker_start(uv_loop_t *loop, const char *const *arguments, uid_t uid, gid_t
     return 0;
 }
 
+static uint64_t hanging;
+
+bool worker_hangs(uint64_t hang_id)
+{
+    return hang_id != 0 && hang_id == hanging;
+}
+
 void worker_cancel(struct worker *cancelled)
 {
     cancelled->cancelled = true;
 }
 
-static void end_worker(struct fake *fake, int exit_code)
+static void end_worker_with(struct fake *fake, struct worker_result result)
 {
-    struct worker_result result = {
-        .exit_code = exit_code, .cancelled = worker.cancelled, .output = "", .error = "busy"};
-
+    result.cancelled = worker.cancelled;
+    result.output = "";
     assert_true(worker.running);
     worker.running = false;
     worker.done(worker.data, &result);
     fake_settle(fake);
+}
+
+static void end_worker(struct fake *fake, int exit_code)
+{
+    end_worker_with(fake, (struct worker_result){.exit_code = exit_code, .error = "busy"});
 }
 
 /* A job with one cancelled checkpoint whose folder is of no use to anybody. */
@@ -93,18 +104,17 @@ static size_t collectable(struct fake *fake)
 {
     uint64_t ids[8];
 
-    return fsm_collectable(fake->replica.fsm, ids, 8);
+    return fsm_collectable(fake->replica.fsm, UINT64_MAX, ids, 8);
 }
 
-/* Until retention lets the folder go. */
-static void tick_until_collectable(struct fake *fake)
+static void tick_until(struct fake *fake, size_t wanted)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
     Ckpt__Log__V1__Tick tick = CKPT__LOG__V1__TICK__INIT;
 
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_TICK;
     command.tick = &tick;
-    for (int i = 0; i < 20 && collectable(fake) == 0; i++) {
+    for (int i = 0; i < 20 && collectable(fake) < wanted; i++) {
         uint64_t deadline_ms = fsm_next_deadline_ms(fake->replica.fsm);
 
         if (deadline_ms == UINT64_MAX)
@@ -113,7 +123,13 @@ static void tick_until_collectable(struct fake *fake)
             fake->now_us += (deadline_ms - fake_wall_ms(fake)) * 1000;
         fake_do(fake, &command);
     }
-    assert_uint_equal(collectable(fake), 1);
+    assert_uint_equal(collectable(fake), wanted);
+}
+
+/* Until retention lets the folder go. */
+static void tick_until_collectable(struct fake *fake)
+{
+    tick_until(fake, 1);
 }
 
 static struct fake *start(void)
@@ -122,6 +138,7 @@ static struct fake *start(void)
 
     worker = (struct worker){0};
     started_count = 0;
+    hanging = 0;
     fake->broker.collector = collector_new(&fake->broker);
     return fake;
 }
@@ -166,12 +183,88 @@ static void a_failed_removal_is_tried_again_later(void **state)
     fake_advance_ms(fake, COLLECTOR_INTERVAL_MS);
     end_worker(fake, WORKER_EXIT_UNAVAILABLE);
     assert_uint_equal(collectable(fake), 1);
-    fake_advance_ms(fake, COLLECTOR_INTERVAL_MS - 1);
+    fake_advance_ms(fake, 60000 - COLLECTOR_INTERVAL_MS);
     assert_int_equal(started_count, 1);
-    fake_advance_ms(fake, 1);
+    fake_advance_ms(fake, 2 * COLLECTOR_INTERVAL_MS);
     assert_int_equal(started_count, 2);
     end_worker(fake, 0);
     assert_uint_equal(collectable(fake), 0);
+    finish(fake);
+}
+
+/* D-004: the state says for all members what could not be removed and why, in characters whatever its path holds */
+static void a_failed_removal_is_told_with_its_reason(void **state)
+{
+    struct fake *fake = start();
+    const struct fsm_undeleted *undeleted;
+    uint64_t id;
+
+    (void)state;
+    id = leave_a_folder(fake, "job");
+    tick_until_collectable(fake);
+    fake_serve(fake);
+    fake_advance_ms(fake, COLLECTOR_INTERVAL_MS);
+    end_worker_with(fake, (struct worker_result){.exit_code = WORKER_EXIT_UNAVAILABLE,
+                                                 .error = "rename \xff\n: Permission denied"});
+    undeleted = fsm_undeleted_find(fake->replica.fsm, id);
+    assert_non_null(undeleted);
+    assert_string_equal(undeleted->reason, "rename ??: Permission denied");
+    assert_uint_equal(undeleted->attempts, 1);
+    finish(fake);
+}
+
+/* Removal that fails for a hundred folders leaves the one behind them its turn at the second look, whatever those before it do. */
+static void folders_that_cannot_be_removed_do_not_stop_the_others(void **state)
+{
+    struct fake *fake = start();
+    char job[32];
+    uint64_t last = 0;
+
+    (void)state;
+    for (int i = 0; i <= COLLECTOR_BATCH_MAX; i++) {
+        snprintf(job, sizeof(job), "job%d", i);
+        last = leave_a_folder(fake, job);
+    }
+    tick_until(fake, 8); /* as many as are asked for */
+    fake_serve(fake);
+    fake_advance_ms(fake, COLLECTOR_INTERVAL_MS);
+    for (int i = 0; i < COLLECTOR_BATCH_MAX; i++)
+        end_worker(fake, WORKER_EXIT_UNAVAILABLE);
+    assert_false(worker.running);
+    assert_null(fsm_undeleted_find(fake->replica.fsm, last));
+    fake_advance_ms(fake, COLLECTOR_INTERVAL_MS);
+    assert_true(worker.running);
+    end_worker(fake, 0);
+    assert_false(worker.running);
+    assert_int_equal(started_count, COLLECTOR_BATCH_MAX + 1);
+    finish(fake);
+}
+
+/* What hangs holds one worker up in a look, not one for each folder that lies there; none beside one that cannot be killed. */
+static void a_target_that_hangs_is_passed_over(void **state)
+{
+    struct fake *fake = start();
+
+    (void)state;
+    leave_a_folder(fake, "job");
+    leave_a_folder(fake, "other");
+    tick_until(fake, 2);
+    fake_serve(fake);
+    fake_advance_ms(fake, COLLECTOR_INTERVAL_MS);
+    hanging = 7;
+    end_worker_with(fake, (struct worker_result){.exit_code = -1,
+                                                 .timed_out = true,
+                                                 .unkillable = true,
+                                                 .hang_id = 7,
+                                                 .error = "cannot be killed"});
+    assert_false(worker.running);
+    fake_advance_ms(fake, 20 * COLLECTOR_INTERVAL_MS);
+    assert_int_equal(started_count, 1);
+    hanging = 0;
+    fake_advance_ms(fake, COLLECTOR_INTERVAL_MS);
+    assert_int_equal(started_count, 2);
+    end_worker(fake, 0);
+    end_worker(fake, 0);
     finish(fake);
 }
 
@@ -215,6 +308,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_expired_folder_is_removed_and_then_recorded),
         cmocka_unit_test(a_failed_removal_is_tried_again_later),
+        cmocka_unit_test(a_failed_removal_is_told_with_its_reason),
+        cmocka_unit_test(folders_that_cannot_be_removed_do_not_stop_the_others),
+        cmocka_unit_test(a_target_that_hangs_is_passed_over),
         cmocka_unit_test(nothing_is_removed_from_an_unavailable_target),
         cmocka_unit_test(losing_leadership_cancels_the_worker),
     };

@@ -34,7 +34,7 @@ static void collect(struct script *script)
     char id[CHECKPOINT_ID_TEXT_BYTES];
     uint64_t first;
 
-    while (fsm_collectable(script->fsm, &first, 1) > 0)
+    while (fsm_collectable(script->fsm, 0, &first, 1) > 0)
         script_run(script, "collected %s", checkpoint_id_format(first, id));
 }
 

@@ -139,11 +139,12 @@ static inline void random_collected(struct script *script, uint64_t *state, char
 {
     const struct fsm_checkpoint *any = random_checkpoint(script, state);
     uint64_t ids[4];
-    size_t count = fsm_collectable(script->fsm, ids, 4);
+    size_t count = fsm_collectable(script->fsm, 0, ids, 4);
     char id[CHECKPOINT_ID_TEXT_BYTES];
 
     if (count > 0 && random_draw(state, 4) != 0)
-        snprintf(line, size, "collected %s", checkpoint_id_format(ids[0], id));
+        snprintf(line, size, "collected %s%s", random_draw(state, 3) == 0 ? "failed=" : "",
+                 checkpoint_id_format(ids[random_draw(state, count)], id));
     else
         snprintf(line, size, "collected %s",
                  any == NULL ? "1-99" : checkpoint_id_format(any->id, id));

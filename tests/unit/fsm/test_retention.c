@@ -9,11 +9,16 @@ static void complete(struct script *script, uint64_t sequence)
     expect_checkpoint(script, sequence, COMPLETE);
 }
 
+static int sequence_of(uint64_t id)
+{
+    return (int)(id & ((UINT64_C(1) << CHECKPOINT_SEQUENCE_BITS) - 1));
+}
+
 static size_t collectable(const struct script *script)
 {
     uint64_t ids[128];
 
-    return fsm_collectable(script->fsm, ids, 128);
+    return fsm_collectable(script->fsm, 0, ids, FSM_COLLECTABLE_MAX);
 }
 
 /* D-004, I28, I29 */
@@ -73,11 +78,158 @@ static void records_of_an_allocation_are_bounded(void **unused)
     for (sequence = 1; sequence <= 64; sequence++)
         complete(&script, sequence);
     assert_int_equal(collectable(&script), 32);
-    expect_status(&script, TOO_LARGE, "request j1");
     expect_ok(&script, "collected 1-1 1-2 1-3");
     complete(&script, 65);
     assert_null(fsm_checkpoint_find(script.fsm, checkpoint_id_make(1, 1)));
     assert_int_equal(summary_of(&script).checkpoint_count, 64);
+    script_close(&script);
+}
+
+static struct fsm_undeleted_sum sum_of(const struct script *script)
+{
+    struct fsm_undeleted_sum sum;
+
+    fsm_undeleted_sum(script->fsm, &sum);
+    return sum;
+}
+
+/* D-004, K-007: what cannot be removed is kept apart, with its reason, and found again when the job has long gone on */
+static void checkpoints_go_on_when_no_folder_can_be_removed(void **unused)
+{
+    struct script script;
+    const struct fsm_undeleted *first;
+    char path[1024];
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1");
+    for (uint64_t sequence = 1; sequence <= 300; sequence++) {
+        uint64_t ids[FSM_COLLECTABLE_MAX];
+        size_t count = fsm_collectable(script.fsm, 0, ids, FSM_COLLECTABLE_MAX);
+
+        complete(&script, sequence);
+        for (size_t i = 0; i < count; i++)
+            expect_ok(&script, "collected failed=1-%d why=permission-denied", sequence_of(ids[i]));
+    }
+    assert_int_equal(summary_of(&script).checkpoint_count, FSM_CHECKPOINTS_PER_ALLOCATION_MAX);
+    first = fsm_undeleted_find(script.fsm, checkpoint_id_make(1, 1));
+    assert_non_null(first);
+    assert_false(first->listed);
+    assert_int_equal(first->attempts, 1);
+    assert_string_equal(first->reason, "permission-denied");
+    assert_true(fsm_undeleted_path(script.fsm, first, path, sizeof(path)) > 0);
+    assert_non_null(strstr(path, "/j1/checkpoints/1-1"));
+    assert_int_equal(sum_of(&script).count, 300 - FSM_COMPLETE_KEPT_MAX - 1);
+    expect_ok(&script, "end j1 failed"); /* and its id is free again after the retention */
+    expect_ok(&script, "collected 1-1");
+    assert_null(fsm_undeleted_find(script.fsm, checkpoint_id_make(1, 1)));
+    script_close(&script);
+}
+
+/* One that was never tried yields its place in the list too, and is still given to the collector. */
+static void a_full_list_makes_room_before_the_collector_came(void **unused)
+{
+    struct script script;
+    uint64_t sequence;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1");
+    for (sequence = 1; sequence <= 70; sequence++)
+        complete(&script, sequence);
+    assert_int_equal(summary_of(&script).checkpoint_count, 64);
+    assert_int_equal(sum_of(&script).count, 0); /* nothing has failed */
+    assert_int_equal(collectable(&script), 38);
+    expect_ok(&script, "collected 1-1 1-2 1-3 1-4 1-5 1-6");
+    assert_int_equal(collectable(&script), 32);
+    script_close(&script);
+}
+
+/* A hundred that always fail do not keep one that would not from its turn, nor are they asked for at each look. */
+static void what_fails_waits_behind_what_was_not_tried(void **unused)
+{
+    struct script script;
+    uint64_t ids[FSM_COLLECTABLE_MAX];
+    uint64_t sequence = 0;
+    size_t count;
+
+    (void)unused;
+    script_start(&script);
+    for (int job = 1; job <= 3; job++) {
+        expect_ok(&script, "register j%d nodes=n1", job);
+        for (int i = 0; i < 64; i++) {
+            sequence++;
+            expect_ok(&script, "request j%d", job);
+            expect_ok(&script, "grant 1-%d bytes=1", (int)sequence);
+            expect_ok(&script, "report n1 shard_verified j%d ckpt=1-%d", job, (int)sequence);
+        }
+    }
+    for (int look = 0; look < 2; look++) { /* 96 are expired */
+        count = fsm_collectable(script.fsm, 0, ids, FSM_COLLECTABLE_MAX);
+        assert_int_equal(count, look == 0 ? 64 : 32);
+        for (size_t i = 0; i < count; i++)
+            expect_ok(&script, "collected failed=1-%d", sequence_of(ids[i]));
+    }
+    assert_int_equal(collectable(&script), 0);
+    expect_ok(&script, "after 60000");
+    expect_ok(&script, "tick");
+    assert_int_equal(collectable(&script), 64);
+    complete(&script, sequence + 1); /* expires the oldest of j1 that is kept */
+    count = fsm_collectable(script.fsm, 0, ids, FSM_COLLECTABLE_MAX);
+    assert_int_equal(count, 64);
+    assert_int_equal(sequence_of(ids[0]), 33);
+    for (size_t i = 1; i < count; i++) {
+        expect_ok(&script, "collected failed=1-%d", sequence_of(ids[i]));
+        assert_int_equal(fsm_undeleted_find(script.fsm, ids[i])->attempts, 2);
+    }
+    assert_int_equal(collectable(&script), 1 + 33); /* the others' turn, which were due as long */
+    script_close(&script);
+}
+
+/* A job whose folders stay leaves at the end of its retention like any other, and its name may be used again. */
+static void an_ended_job_leaves_its_undeleted_folders_behind(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "policy retention=10000 keep=2");
+    expect_ok(&script, "register j1 nodes=n1");
+    complete(&script, 1);
+    complete(&script, 2);
+    expect_ok(&script, "end j1");
+    expect_ok(&script, "after 10000");
+    expect_ok(&script, "tick");
+    expect_ok(&script, "collected 1-1");
+    expect_ok(&script, "collected failed=1-2");
+    assert_null(fsm_allocation_find(script.fsm, "j1"));
+    assert_false(fsm_undeleted_find(script.fsm, checkpoint_id_make(1, 2))->listed);
+    expect_ok(&script, "register j1 nodes=n1");
+    expect_ok(&script, "collected 1-2");
+    assert_int_equal(sum_of(&script).count, 0);
+    script_close(&script);
+}
+
+/* The list is bounded as well: the oldest gives way, and is counted. */
+static void too_many_undeleted_folders_are_forgotten_and_counted(void **unused)
+{
+    struct script script;
+    uint64_t sequence = 0;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1");
+    while (sequence < FSM_UNDELETED_MAX + FSM_CHECKPOINTS_PER_ALLOCATION_MAX + 3) {
+        sequence++;
+        expect_ok(&script, "request j1");
+        expect_ok(&script, "grant 1-%d bytes=1", (int)sequence);
+        expect_ok(&script, "report n1 shard_verified j1 ckpt=1-%d", (int)sequence);
+        if (sequence == 60)
+            expect_ok(&script, "collected failed=1-1");
+    }
+    assert_int_equal(sum_of(&script).forgotten, 3);
+    assert_null(fsm_undeleted_find(script.fsm, checkpoint_id_make(1, 3)));
+    assert_non_null(fsm_undeleted_find(script.fsm, checkpoint_id_make(1, 4)));
     script_close(&script);
 }
 
@@ -127,6 +279,11 @@ int main(void)
         cmocka_unit_test(the_newest_ones_of_a_running_job_are_kept),
         cmocka_unit_test(failed_attempts_leave_a_folder_to_collect),
         cmocka_unit_test(records_of_an_allocation_are_bounded),
+        cmocka_unit_test(checkpoints_go_on_when_no_folder_can_be_removed),
+        cmocka_unit_test(a_full_list_makes_room_before_the_collector_came),
+        cmocka_unit_test(what_fails_waits_behind_what_was_not_tried),
+        cmocka_unit_test(an_ended_job_leaves_its_undeleted_folders_behind),
+        cmocka_unit_test(too_many_undeleted_folders_are_forgotten_and_counted),
         cmocka_unit_test(ended_jobs_leave_when_their_folders_are_gone),
         cmocka_unit_test(ids_are_never_used_twice),
     };
