@@ -114,7 +114,9 @@
     X(48, REQUEST_NOT_FOUND, 5,                                                                    \
       "no request with this id is remembered: it never took effect, or is older than "             \
       "session_ttl",                                                                               \
-      "send it again with the same request id, or look for its effect: ckptctl events")
+      "send it again with the same request id, or look for its effect: ckptctl events")            \
+    X(49, PROFILE_UNKNOWN, 3, "no agent can ask an application in the way that the profile names", \
+      "profiles are signal (what an empty one stands for), signal-usr2 and grpc")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

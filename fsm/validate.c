@@ -5,6 +5,7 @@
  *          Each check keeps the first refusal in outcome->status and does nothing after one, so checks are simply listed.
  * Errors   the status, with the value found in outcome->current and the limit in outcome->limit.
  */
+#include "fsm/profiles.h"
 #include "fsm/state.h"
 
 typedef enum fsm_status validator(const fsm_command *command, struct fsm_outcome *outcome);
@@ -82,6 +83,23 @@ static enum fsm_status check_nodes(size_t count, fsm_share_message **shares, boo
     return outcome->status;
 }
 
+static void check_profile(const char *profile, struct fsm_outcome *outcome)
+{
+    static const char *const profiles[] = {
+#define X(name) name,
+        FSM_PROFILES(X)
+#undef X
+    };
+
+    if (outcome->status != FSM_OK || profile[0] == '\0')
+        return;
+    for (size_t i = 0; i < ARRAY_COUNT(profiles); i++) {
+        if (strcmp(profiles[i], profile) == 0)
+            return;
+    }
+    outcome->status = FSM_PROFILE_UNKNOWN;
+}
+
 static enum fsm_status validate_spec(const Ckpt__V1__AllocationSpec *spec,
                                      struct fsm_outcome *outcome)
 {
@@ -91,6 +109,7 @@ static enum fsm_status validate_spec(const Ckpt__V1__AllocationSpec *spec,
     check_id_or_empty(spec->vcluster, outcome);
     check_id_or_empty(spec->owner, outcome);
     check_id_or_empty(spec->profile, outcome);
+    check_profile(spec->profile, outcome);
     check_id_or_empty(spec->target_id, outcome);
     check_range(spec->preemption_class, 0, FSM_CLASS_MAX, outcome);
     check_range(spec->reactive_max_nodes, spec->reactive_min_nodes, FSM_NODES_PER_ALLOCATION_MAX,

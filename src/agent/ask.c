@@ -18,6 +18,11 @@ const struct ask_ops *ask_find(const char *profile)
     return NULL;
 }
 
+const char *ask_profile_at(size_t i)
+{
+    return i < ARRAY_COUNT(ask_table) ? ask_table[i]->profile : NULL;
+}
+
 const char *ask_profiles(void)
 {
     return "signal (SIGUSR1), signal-usr2 (SIGUSR2), grpc (a call to what the application "

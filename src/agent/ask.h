@@ -79,6 +79,7 @@ extern const struct ask_ops ask_signal_usr1, ask_signal_usr2, ask_grpc;
 
 /* "" is "signal". NULL: unknown or not in this version. */
 const struct ask_ops *ask_find(const char *profile);
+const char *ask_profile_at(size_t i); /* its name; NULL: no more */
 /* Names of all profiles, for messages. */
 const char *ask_profiles(void);
 

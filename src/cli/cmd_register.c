@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ckpt/v1/broker.pb-c.h"
+#include "ckpt/v1/operator.pb-c.h"
 #include "src/base/check.h"
 #include "src/cli/call.h"
 #include "src/cli/commands.h"
@@ -36,11 +37,55 @@ static void fill_numbers(const struct cli *cli, Ckpt__V1__AllocationSpec *spec)
     spec->write_bytes_per_s = cli_number(cli, "write", 0);
 }
 
+/* Which nodes of a job an agent has spoken from. */
+struct node_check {
+    const Ckpt__V1__AllocationSpec *spec;
+    bool *known; /* by position in spec->nodes */
+};
+
+static void mark_nodes(void *context, const ProtobufCMessage *page)
+{
+    const Ckpt__V1__ListNodesReply *reply = (const Ckpt__V1__ListNodesReply *)page;
+    struct node_check *check = context;
+
+    for (size_t i = 0; i < reply->n_nodes; i++) {
+        for (size_t k = 0; k < check->spec->n_nodes; k++) {
+            if (strcmp(reply->nodes[i]->node_id, check->spec->nodes[k]->node_id) == 0)
+                check->known[k] = reply->nodes[i]->boot_id[0] != '\0';
+        }
+    }
+}
+
+/* A node without an agent starts nothing: as a rule its name is misspelt. */
+static enum cli_exit check_nodes(struct cli *cli, const Ckpt__V1__AllocationSpec *spec)
+{
+    Ckpt__V1__ListNodesRequest request = CKPT__V1__LIST_NODES_REQUEST__INIT;
+    struct node_check check = {.spec = spec};
+    enum cli_exit code;
+
+    if (cli_flag(cli, "new-node") || cli_flag(cli, "dry-run"))
+        return CLI_OK;
+    check.known = check_calloc(spec->n_nodes + 1, sizeof(*check.known));
+    code = call_read_pages(cli, "look up the nodes", "OperatorService/ListNodes", &request.base,
+                           &ckpt__v1__list_nodes_reply__descriptor, mark_nodes, &check);
+    for (size_t k = 0; code == CLI_OK && k < spec->n_nodes; k++) {
+        if (!check.known[k])
+            code = cli_fail(cli, CLI_REFUSED,
+                            "ckptctl nodes   or start ckpt-agentd there first   or: --new-node",
+                            "no agent has ever spoken from node %.128s", spec->nodes[k]->node_id);
+    }
+    free(check.known);
+    return code;
+}
+
 static enum cli_exit send_spec(struct cli *cli, Ckpt__V1__AllocationSpec *spec)
 {
     Ckpt__V1__RegisterAllocationRequest request = CKPT__V1__REGISTER_ALLOCATION_REQUEST__INIT;
     char what[160];
+    enum cli_exit code = check_nodes(cli, spec);
 
+    if (code != CLI_OK)
+        return code;
     request.spec = spec;
     snprintf(what, sizeof(what), "register job %.128s", spec->allocation_id);
     return call_mutate_simple(cli, what, "BrokerService/RegisterAllocation", &request.base);
@@ -76,7 +121,8 @@ static const char *option_beside_file(const struct cli *cli)
     for (size_t i = 0; cli->command->options[i].name != NULL; i++) {
         const char *name = cli->command->options[i].name;
 
-        if (strcmp(name, "file") != 0 && cli_option(cli, name)->set)
+        if (strcmp(name, "file") != 0 && strcmp(name, "new-node") != 0 &&
+            cli_option(cli, name)->set)
             return name;
     }
     return NULL;

@@ -120,6 +120,7 @@ static const struct option_spec register_options[] = {
     TEXT("target", "TARGET", "destination; without: the default one"),
     DURATION("checkpoint-timeout", "limit of one checkpoint", 1),
     NUMBER("write", "RATE", "what one node can write, e.g. 1.5GB/s", NUMBER_RATE, 1, RATE_MAX),
+    FLAG("new-node", "also nodes from which no agent has ever spoken"),
     {0}};
 
 static const struct option_spec end_options[] = {

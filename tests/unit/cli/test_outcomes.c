@@ -92,6 +92,42 @@ static void a_read_without_quorum_says_so_and_not_timeout(void **state)
     harness_close(&h);
 }
 
+/* A misspelt node would take the registration and never start the job. */
+static void a_node_without_an_agent_is_registered_only_on_demand(void **state)
+{
+    static char known[] = "n1", silent[] = "n2", boot[] = "b";
+    Ckpt__V1__NodeStatus nodes[2] = {CKPT__V1__NODE_STATUS__INIT, CKPT__V1__NODE_STATUS__INIT};
+    Ckpt__V1__NodeStatus *pointers[2] = {&nodes[0], &nodes[1]};
+    Ckpt__V1__ListNodesReply list = CKPT__V1__LIST_NODES_REPLY__INIT;
+    Ckpt__V1__MutationReply reply = CKPT__V1__MUTATION_REPLY__INIT;
+    struct harness h;
+
+    (void)state;
+    nodes[0].node_id = known;
+    nodes[0].boot_id = boot;
+    nodes[1].node_id = silent; /* of another registration; no agent spoke */
+    list.nodes = pointers;
+    list.n_nodes = 2;
+    harness_init(&h);
+    harness_answer(&h, NULL, "OperatorService/ListNodes", RPC_OK, NULL, &list.base);
+    harness_answer(&h, NULL, "BrokerService/RegisterAllocation", RPC_OK, NULL, &reply.base);
+    assert_int_equal(harness_run(&h, "register --alloc a --tenant t --project p --node n1:8"),
+                     CLI_OK);
+    assert_string_equal(h.last_method, "BrokerService/RegisterAllocation");
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(harness_run(&h, i == 0 ? "register --alloc a --node n1:8,n2:8"
+                                                : "register --alloc a --node n3:8"),
+                         CLI_REFUSED);
+        assert_string_equal(h.last_method, "OperatorService/ListNodes");
+        assert_contains(h.error, i == 0 ? "no agent has ever spoken from node n2"
+                                        : "no agent has ever spoken from node n3");
+        assert_contains(h.error, "--new-node");
+    }
+    assert_int_equal(harness_run(&h, "register --alloc a --node n3:8 --new-node"), CLI_OK);
+    assert_string_equal(h.last_method, "BrokerService/RegisterAllocation");
+    harness_close(&h);
+}
+
 static void success_prints_index_and_checkpoint(void **state)
 {
     Ckpt__V1__MutationReply reply = CKPT__V1__MUTATION_REPLY__INIT;
@@ -233,6 +269,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_id_tells_what_came_of_it),
+        cmocka_unit_test(a_node_without_an_agent_is_registered_only_on_demand),
         cmocka_unit_test(each_status_has_its_exit_code_and_next_command),
         cmocka_unit_test(an_unknown_outcome_prints_the_request_id_that_was_sent),
         cmocka_unit_test(a_read_without_quorum_says_so_and_not_timeout),

@@ -45,6 +45,7 @@ static inline enum fsm_status script_register(struct script *script,
     script_nodes(script, &shares);
     spec.allocation_id = script_text(script_word(script, 1));
     spec.tenant = script_text(script_value(script, "tenant", "physics"));
+    spec.profile = script_text(script_value(script, "profile", ""));
     spec.project = script_text(script_value(script, "project", "climate"));
     spec.vcluster = script_text(script_value(script, "vcluster", "hpc"));
     spec.owner = script_text(script_value(script, "owner", "ada"));

@@ -17,6 +17,8 @@ static const struct row rows[] = {
     {"INVALID_ARGUMENT", {"register j1 nodes=n1 gpus=1025"}},
     {"INVALID_ARGUMENT", {"register j1 nodes=n1 memory=18446744073709551615"}},
     {"INVALID_ARGUMENT", {"register j1 nodes=n1 strategy=77"}},
+    {"PROFILE_UNKNOWN", {"register j1 nodes=n1 profile=nonsense"}},
+    {"OK", {"register j1 nodes=n1 profile=signal-usr2"}},
     {"PURPOSE_RESERVED", {"register j1 nodes=n1", "request j1 purpose=preempt"}},
     {"PURPOSE_RESERVED", {"register j1 nodes=n1", "request j1 purpose=walltime"}},
     {"INVALID_ARGUMENT", {"put fast prefix=relative"}},
