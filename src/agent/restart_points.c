@@ -39,6 +39,8 @@ struct restart_points {
     struct rpc_follow *follow;
 };
 
+enum { ATTACH_LINE_BYTES = 480, ATTACH_MORE_BYTES = 64 };
+
 struct restore {
     struct agent *agent;
     struct restart_points *points; /* may be gone when a cancelled worker ends */
@@ -51,7 +53,9 @@ struct restore {
     struct part others[PARTS_MAX]; /* of a job of several nodes: verified first */
     size_t other_count, other_next;
     bool many;                        /* more nodes than PARTS_MAX */
-    char notice[ATTACH_NOTICE_BYTES]; /* which newer checkpoint was passed over, and why */
+    char notice[ATTACH_NOTICE_BYTES]; /* which newer checkpoints were passed over, and why */
+    size_t notice_length;             /* of what names single ones; behind it: how many more */
+    uint32_t passed_over;             /* those without a place in the notice */
     struct machine_user user;
     char owner_name[ID_MAX_BYTES + 1]; /* registered, that was looked up; "": none was */
     bool owner_named;                  /* it is of the user owner_uid */
@@ -105,6 +109,26 @@ static void restore_again(struct restore *restore, uint64_t delay_ms)
 
 static void restore_next(struct restore *restore);
 
+/* Each checkpoint that is passed over is named while there is room, then counted: whoever repairs the destination wants all of them. */
+static void notice_add(struct restore *restore, const char *id, const char *node_id,
+                       const char *text)
+{
+    char line[ATTACH_LINE_BYTES];
+    size_t room = sizeof(restore->notice) - restore->notice_length - ATTACH_MORE_BYTES;
+
+    snprintf(line, sizeof(line),
+             "%scheckpoint %s is passed over, the shard of %s is damaged: %.200s",
+             restore->notice_length == 0 ? "" : "; ", id, node_id, text);
+    if (restore->passed_over == 0 && strlen(line) < room) {
+        memcpy(restore->notice + restore->notice_length, line, strlen(line) + 1);
+        restore->notice_length += strlen(line);
+        return;
+    }
+    snprintf(restore->notice + restore->notice_length,
+             sizeof(restore->notice) - restore->notice_length, "; and %u more, the last is %s",
+             ++restore->passed_over, id);
+}
+
 /* A shard is not there or is not what was recorded. The parts of a job of several nodes each look at all shards, so they pass over the
  * same checkpoint; where that is too much to read, none falls back alone. */
 static void restore_pass_over(struct restore *restore, const char *node_id, const char *text)
@@ -121,8 +145,7 @@ static void restore_pass_over(struct restore *restore, const char *node_id, cons
         restore_finish(restore, &damaged);
         return;
     }
-    snprintf(restore->notice, sizeof(restore->notice),
-             "checkpoint %s is passed over, the shard of %s is damaged: %.200s", id, node_id, text);
+    notice_add(restore, id, node_id, text);
     restore->before_id = restore->checkpoint_id;
     restore_again(restore, 0);
 }
@@ -443,7 +466,7 @@ static void take_point(struct restore *restore, const Ckpt__V1__RestartPoint *po
                                                  "this node has no shard in the last checkpoint, "
                                                  "which other nodes wrote; restart the "
                                                  "allocation on the nodes that wrote it"};
-    char text[REFUSAL_BYTES];
+    char text[ATTACH_NOTICE_BYTES + 160];
     const char *before;
 
     if (owner_refuses(restore, point))
@@ -462,7 +485,7 @@ static void take_point(struct restore *restore, const Ckpt__V1__RestartPoint *po
     }
     if (point->checkpoint_id == 0) {
         snprintf(text, sizeof(text),
-                 "no complete checkpoint of this allocation verifies any more (%.300s); repair the "
+                 "no complete checkpoint of this allocation verifies any more (%s); repair the "
                  "destination, or start with --from-scratch",
                  restore->notice);
         restore_finish(restore,

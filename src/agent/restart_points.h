@@ -20,7 +20,7 @@
 
 #include "src/agent/agent.h"
 
-enum { ATTACH_NOTICE_BYTES = 512 };
+enum { ATTACH_NOTICE_BYTES = 1024 };
 
 struct restart_points;
 struct restore;
@@ -28,7 +28,7 @@ struct restore;
 struct restore_result {
     uint64_t checkpoint_id; /* 0: there is none, start from scratch */
     const char *folder;     /* "" then */
-    const char *notice;     /* which newer checkpoint was passed over, and why; "": none */
+    const char *notice;     /* which newer checkpoints were passed over, and why; "": none */
     const char *error;      /* "": none */
 };
 typedef void restore_done_fn(void *data, const struct restore_result *result);

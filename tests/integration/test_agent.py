@@ -466,7 +466,7 @@ def damaged_and_missing_checkpoints_are_passed_over_and_said():
         all_run(cluster)
         jobs = {job.allocation: job for job in cluster.jobs}
         first = {name: complete(cluster, name) for name in jobs}
-        second = {name: complete(cluster, name) for name in ("tampered", "unlinked")}
+        second = {name: complete(cluster, name) for name in ("tampered", "unlinked", "ruined")}
 
         def text(record):
             return checkpoint_text(record.checkpoint_id)
@@ -477,6 +477,7 @@ def damaged_and_missing_checkpoints_are_passed_over_and_said():
         spoil(second["tampered"])
         (pathlib.Path(second["unlinked"].path) / "a" / "MANIFEST").unlink()
         spoil(first["ruined"])
+        spoil(second["ruined"])
         folder = pathlib.Path(first["linked"].path).parent
         folder.symlink_to(folder.rename(cluster.dir / "moved"))
         for name in ("tampered", "unlinked", "ruined", "linked"):
@@ -484,7 +485,9 @@ def damaged_and_missing_checkpoints_are_passed_over_and_said():
         for name in ("tampered", "unlinked"):
             says(jobs[name], f"checkpoint {text(second[name])} is passed over, the shard of a is damaged")
             says(jobs[name], f"from checkpoint {jobs[name].work_dir}/restore/{text(first[name])}")
-        says(jobs["ruined"], "no complete checkpoint of this allocation verifies any more")
+        says(jobs["ruined"], "no complete checkpoint of this allocation verifies any more "
+             f"(checkpoint {text(second['ruined'])} is passed over, the shard of a is damaged")
+        says(jobs["ruined"], f"; checkpoint {text(first['ruined'])} is passed over, the shard of a is damaged")
         assert ends(jobs["ruined"]) == 125, "never from scratch in silence"
         says(jobs["linked"], f"checkpoint {text(first['linked'])} cannot be restored (shard of a): ")
         assert ends(jobs["linked"]) == 125, "it does not wait for ever"
