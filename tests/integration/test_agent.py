@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """The data path with real brokers, agents, applications and destinations: what an application answers, what becomes of a job of several
-nodes, of a dead agent, of a damaged or vanished checkpoint. I22, I24, I27, I28, I34, P-040, decision 5."""
+nodes, of a dead agent. I22, I24, I27, I28, I34, P-040, decision 5."""
 import concurrent.futures
 import os
 import pathlib
@@ -13,16 +13,10 @@ import time
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import BIN, Cluster, broker_pb2, checkpoint_text, common_pb2, grpc, metric, tail, tap, wait_until  # noqa: E402
+from cluster import BIN, Cluster, broker_pb2, checkpoint_text, common_pb2, grpc, tail, tap, wait_until  # noqa: E402
+from jobs import (COMPLETE, COMPLETED, ENDED_FAILED, FAILED, MIB, POLICY, REQUEUED, RUNNING, SUSPENDED, TIMED_OUT, WRITING, all_run,  # noqa: E402
+                  allocation_in, checkpoint, complete, ends, ends_in, heat, hint, no_litter, restart, restart_point, says)
 from ckpt.v1 import app_pb2, app_pb2_grpc  # noqa: E402
-
-POLICY = {"evaluation_interval": "1s", "min_interval": "1h", "checkpoint_timeout": "20s", "grace": "1s", "max_attempts": 2,
-          "node_failures_per_1000_node_days_milli": 1, "quiesce": "1ms", "near_completion": "1s", "retry_backoff": "200ms"}
-REQUESTED, DISPATCHED, WRITING, PAUSED, COMPLETE, FAILED, TIMED_OUT = 1, 2, 3, 4, 5, 7, 8
-RUNNING, SUSPENDED = common_pb2.ALLOCATION_STATE_RUNNING, common_pb2.ALLOCATION_STATE_SUSPENDED
-ENDED_FAILED, REQUEUED = common_pb2.ALLOCATION_STATE_FAILED, common_pb2.ALLOCATION_STATE_REQUEUED
-COMPLETED = common_pb2.ALLOCATION_STATE_COMPLETED
-MIB = 1 << 20
 
 # An application that answers in a way of its own: argv[1] names it.
 ODD = r"""
@@ -61,69 +55,8 @@ while True:
 """
 
 
-def heat(cluster, name, *options):
-    return [str(BIN / "heat"), "--size", "64", "--iterations", "100000000", "--delay-us", "2000", "--output",
-            str(cluster.dir / f"{name}.result"), *options]
-
-
 def odd(mode):
     return [sys.executable, "-c", ODD, mode]
-
-
-def hint(cluster, name):
-    return cluster.client.broker("RequestCheckpoint", broker_pb2.RequestCheckpointRequest(
-        request_id=uuid.uuid4().hex, allocation_id=name)).checkpoint_id
-
-
-def restart(cluster, name):
-    return cluster.client.broker("RestartAllocation", broker_pb2.RestartAllocationRequest(request_id=uuid.uuid4().hex, allocation_id=name))
-
-
-def restart_point(cluster, name):
-    return cluster.client.broker("GetRestartPoint", broker_pb2.GetRestartPointRequest(allocation_id=name))
-
-
-def checkpoint(cluster, name, identifier):
-    return next(c for c in cluster.checkpoints(name) if c.checkpoint_id == identifier)
-
-
-def ends_in(cluster, name, identifier, states, timeout_s=20):
-    return wait_until(f"{name}'s checkpoint in one of {states}",
-                      lambda: (lambda c: c if c.state in states else None)(checkpoint(cluster, name, identifier)), timeout_s, 0.05)
-
-
-def complete(cluster, name):
-    return ends_in(cluster, name, hint(cluster, name), (COMPLETE,))
-
-
-def allocation_in(cluster, name, *states):
-    return wait_until(f"{name} in one of {states}", lambda: (lambda a: a if a.state in states else None)(cluster.allocation(name)), 20, 0.05)
-
-
-def all_run(cluster):
-    wait_until("all applications run", lambda: all(j.application_pid() for j in cluster.jobs if j.running()), 15)
-    # attached is a moment after started: the agent says so
-    for job in cluster.jobs:
-        wait_until(f"{job.allocation} is attached", lambda j=job: f"allocation={j.allocation} " in j.agent.log.read_text()
-                   and "to=RUNNING" in j.agent.log.read_text(), 10)
-
-
-def says(job, text, timeout_s=20):
-    return wait_until(f"ckpt-run of {job.allocation} says \"{text}\"", lambda: text in job.log.read_text(), timeout_s)
-
-
-def ends(job, timeout_s=20):
-    wait_until(f"ckpt-run of {job.allocation} ends", lambda: job.process.poll() is not None, timeout_s)
-    return job.process.returncode
-
-
-def no_litter(cluster):
-    """Nothing half-written at the destination, nothing of an attempt in the work folders, no worker."""
-    def clean():
-        litter = [p for p in cluster.scratch.rglob(".*") if not p.name.startswith(".probe.")]
-        litter += [p for p in (cluster.dir / "work").glob("*/out/*")]
-        return not litter
-    wait_until("nothing is left over", clean, 10)
 
 
 def what_applications_answer():
@@ -456,63 +389,6 @@ def a_ckpt_run_with_another_application_waits_for_the_end_of_the_known_one():
         cluster.debug_check()
 
 
-def damaged_and_missing_checkpoints_are_passed_over_and_said():
-    """I27: tampered bytes, a deleted manifest, a link, a missing destination; and starts that nobody counts on."""
-    with Cluster(members=1, agents=("a", "b"), policy=POLICY) as cluster:
-        cluster.start()
-        for name in ("tampered", "unlinked", "ruined", "linked", "away"):
-            cluster.register(name, [("a", 1, MIB)], grace_ms=500)
-            cluster.run_job("a", name, heat(cluster, name))
-        all_run(cluster)
-        jobs = {job.allocation: job for job in cluster.jobs}
-        first = {name: complete(cluster, name) for name in jobs}
-        second = {name: complete(cluster, name) for name in ("tampered", "unlinked", "ruined")}
-
-        def text(record):
-            return checkpoint_text(record.checkpoint_id)
-
-        def spoil(record):
-            path = pathlib.Path(record.path) / "a" / "grid.bin"
-            path.write_bytes(b"tampered" + path.read_bytes()[8:])
-        spoil(second["tampered"])
-        (pathlib.Path(second["unlinked"].path) / "a" / "MANIFEST").unlink()
-        spoil(first["ruined"])
-        spoil(second["ruined"])
-        folder = pathlib.Path(first["linked"].path).parent
-        folder.symlink_to(folder.rename(cluster.dir / "moved"))
-        for name in ("tampered", "unlinked", "ruined", "linked"):
-            os.kill(jobs[name].application_pid(), signal.SIGKILL)
-        for name in ("tampered", "unlinked"):
-            says(jobs[name], f"checkpoint {text(second[name])} is passed over, the shard of a is damaged")
-            says(jobs[name], f"from checkpoint {jobs[name].work_dir}/restore/{text(first[name])}")
-        says(jobs["ruined"], "no complete checkpoint of this allocation verifies any more "
-             f"(checkpoint {text(second['ruined'])} is passed over, the shard of a is damaged")
-        says(jobs["ruined"], f"; checkpoint {text(first['ruined'])} is passed over, the shard of a is damaged")
-        assert ends(jobs["ruined"]) == 125, "never from scratch in silence"
-        says(jobs["linked"], f"checkpoint {text(first['linked'])} cannot be restored (shard of a): ")
-        assert ends(jobs["linked"]) == 125, "it does not wait for ever"
-        for name in ("ruined", "linked"):
-            wait_until("the broker hears that the application did not come back", lambda n=name: cluster.allocation(n).state != RUNNING, 10)
-
-        cluster.storage_down()  # neither lost nor damaged: just not there
-        os.kill(jobs["away"].application_pid(), signal.SIGKILL)
-        wait_until("the agent looks for it", lambda: "event=restore_failed allocation=away" in cluster.agents["a"].log.read_text(), 10)
-        assert jobs["away"].running()
-        cluster.storage_up()
-        says(jobs["away"], f"from checkpoint {jobs['away'].work_dir}/restore/{text(first['away'])}")
-
-        cluster.client.broker("EndAllocation", broker_pb2.EndAllocationRequest(request_id=uuid.uuid4().hex, allocation_id="unlinked"))
-        ends(jobs["unlinked"])
-        refused = {"nobody": cluster.run_job("a", "nobody", ["sleep", "60"]), "unlinked": cluster.run_job("a", "unlinked", ["sleep", "60"]),
-                   "away": cluster.run_job("b", "away", ["sleep", "60"])}
-        says(refused["nobody"], "the broker does not know this allocation")
-        says(refused["unlinked"], "allocation unlinked does not run, its state is ALLOCATION_STATE_COMPLETED")
-        says(refused["away"], "allocation away is not registered on node b but on a")
-        assert [ends(job) for job in refused.values()] == [125] * 3
-        cluster.debug_check()
-
-
-
 def orphans(cluster):
     """Workers of this cluster whose daemon is gone. Those of living daemons are at work: the destination is probed all the time."""
     listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
@@ -562,55 +438,6 @@ def killed_agents_lose_and_repeat_nothing():
         no_litter(cluster)
         cluster.debug_check()
 
-
-
-def a_destination_that_is_full_read_only_or_hangs():
-    """ENOSPC fails the attempt, read-only is an outage, a worker that hangs is killed at the deadline; nothing half-written is left."""
-    with Cluster(members=1, agents=("a",), policy=POLICY, storage_watch={"timeout_ms": 400}) as cluster:
-        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k,mode=1777", "tmpfs", cluster.scratch], capture_output=True, text=True)
-        if mounted.returncode != 0:
-            return f"mount: {mounted.stderr.strip()}"
-        try:
-            destination_faults(cluster)
-        finally:
-            subprocess.run(["umount", "-l", cluster.scratch], check=True)
-
-
-def destination_faults(cluster):
-    gauge = "lattice_checkpoint_storage_unavailable"
-    cluster.start()
-    cluster.register("big", [("a", 1, MIB)])
-    cluster.register("small", [("a", 1, MIB)])
-    cluster.register("stuck", [("a", 1, 1000)], checkpoint_timeout_ms=1500, write_bytes_per_s=10000)
-    cluster.run_job("a", "big", [str(BIN / "heat"), "--size", "300", "--iterations", "100000000", "--delay-us", "2000"])
-    cluster.run_job("a", "small", heat(cluster, "small"))
-    cluster.run_job("a", "stuck", heat(cluster, "stuck"))
-    all_run(cluster)
-    asked = {name: hint(cluster, name) for name in ("big", "stuck")}
-    worker = int(wait_until("stuck's worker copies", lambda: subprocess.run(
-        ["pgrep", "-f", f"ckpt-worker put .*/stuck/.*{cluster.dir}"], capture_output=True, text=True).stdout, 10))
-    os.kill(worker, signal.SIGSTOP)
-    record = ends_in(cluster, "big", asked["big"], (COMPLETE, FAILED))
-    assert record.state == FAILED and record.attempt == 2, record
-    assert "No space left on device" in cluster.agents["a"].log.read_text()
-    complete(cluster, "small")
-    assert ends_in(cluster, "stuck", asked["stuck"], (COMPLETE, FAILED, TIMED_OUT)).state == TIMED_OUT
-    wait_until("the stopped worker is killed", lambda: not pathlib.Path(f"/proc/{worker}").exists(), 10)
-    wait_until("what it wrote is removed", lambda: not list((cluster.scratch / "physics/heat/stuck").rglob(".a.tmp.*")), 10)
-
-    subprocess.run(["mount", "-o", "remount,ro", cluster.scratch], check=True)
-    wait_until("read-only is an outage", lambda: metric(cluster.wait_leader().http, gauge) == 1, 10)
-    try:
-        hint(cluster, "small")
-        raise AssertionError("a hint was taken in an outage")
-    except grpc.RpcError as error:
-        assert "STORAGE_UNAVAILABLE" in error.details(), error
-    subprocess.run(["mount", "-o", "remount,rw", cluster.scratch], check=True)
-    wait_until("it is over", lambda: metric(cluster.wait_leader().http, gauge) == 0, 10)
-    complete(cluster, "small")
-    assert all(job.application_pid() for job in cluster.jobs), "the destination's faults are not the applications'"
-    no_litter(cluster)
-    cluster.debug_check()
 
 
 def walltime_and_several_victims():
@@ -687,45 +514,6 @@ def no_start_in_an_outage_outlives_its_walltime():
         cluster.debug_check()
 
 
-def a_flapping_destination_and_dying_leaders_lose_no_checkpoint():
-    """I24, S1-074, L3: down and up every 0.7 s, three leader kills: each pause is resumed once, everything asked for completes."""
-    with Cluster(members=3, agents=("a", "b"), policy={**POLICY, "max_attempts": 16},
-                 storage_watch={"interval_ms": 100, "failures_down": 1, "successes_up": 1}) as cluster:
-        cluster.start()
-        jobs = {f"f{i}": "ab" if i % 2 else "a" for i in range(4)}
-        for name, nodes in jobs.items():
-            cluster.register(name, [(node, 1, MIB) for node in nodes], write_bytes_per_s=100000)
-            for node in nodes:
-                cluster.run_job(node, name, heat(cluster, name + node, "--slow-ms", "300"))
-        all_run(cluster)
-        asked, down, flips, kills = [], False, 0, 0
-        began = time.monotonic()
-        while flips < 12:
-            for name in jobs:
-                try:
-                    asked.append(hint(cluster, name))
-                except grpc.RpcError as error:
-                    assert "CHECKPOINT_ACTIVE" in error.details() or "STORAGE_UNAVAILABLE" in error.details(), error
-            if time.monotonic() - began > 0.7 * flips + 0.7:
-                (cluster.storage_up if down else cluster.storage_down)()
-                down, flips = not down, flips + 1
-            if time.monotonic() - began > 2 * kills + 2 and kills < 3:
-                dead = cluster.wait_leader()
-                dead.kill()
-                cluster.wait_leader()
-                dead.start()
-                kills += 1
-            time.sleep(0.05)
-        records = wait_until("all is settled", lambda: (lambda c: c if all(r.state not in (REQUESTED, DISPATCHED, WRITING, PAUSED) for r in c)
-                                                        else None)(cluster.checkpoints()), 40, 0.1)
-        assert sorted(asked) == sorted(r.checkpoint_id for r in records) and len(set(asked)) == len(asked)
-        assert all(r.state == COMPLETE and r.paused_count == r.resumed_count for r in records), records
-        assert any(r.paused_count for r in records), "the outages met no checkpoint"
-        assert all(job.application_pid() for job in cluster.jobs)
-        no_litter(cluster)
-        cluster.debug_check()
-
-
 def wrong_folders_wrong_users_and_damaged_journals_are_refused():
     """Two agents on one folder or socket, the folder of another node, a journal damaged in the middle or torn, a lost folder; jobs of other users."""
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
@@ -796,8 +584,6 @@ if __name__ == "__main__":
                   what_ran_before_a_restart_is_not_taken_for_what_runs_after,
                   what_a_life_left_in_its_work_folder_is_swept, an_agent_that_lost_its_journal_ends_what_it_is_told_to,
                   what_a_signal_to_ckpt_run_ends_can_be_restarted, a_refusal_ends_only_a_second_application, a_job_outlives_its_work_folder,
-                  a_ckpt_run_with_another_application_waits_for_the_end_of_the_known_one,
-                  damaged_and_missing_checkpoints_are_passed_over_and_said, killed_agents_lose_and_repeat_nothing,
-                  a_destination_that_is_full_read_only_or_hangs, walltime_and_several_victims, no_start_in_an_outage_outlives_its_walltime,
-                  a_flapping_destination_and_dying_leaders_lose_no_checkpoint,
+                  a_ckpt_run_with_another_application_waits_for_the_end_of_the_known_one, killed_agents_lose_and_repeat_nothing,
+                  walltime_and_several_victims, no_start_in_an_outage_outlives_its_walltime,
                   wrong_folders_wrong_users_and_damaged_journals_are_refused]))

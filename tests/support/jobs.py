@@ -1,0 +1,73 @@
+"""What tests of the data path share: a policy that waits for nothing, jobs that run, what becomes of their checkpoints."""
+import uuid
+
+from cluster import BIN, broker_pb2, common_pb2, wait_until
+
+POLICY = {"evaluation_interval": "1s", "min_interval": "1h", "checkpoint_timeout": "20s", "grace": "1s", "max_attempts": 2,
+          "node_failures_per_1000_node_days_milli": 1, "quiesce": "1ms", "near_completion": "1s", "retry_backoff": "200ms"}
+REQUESTED, DISPATCHED, WRITING, PAUSED, COMPLETE, FAILED, TIMED_OUT = 1, 2, 3, 4, 5, 7, 8
+RUNNING, SUSPENDED = common_pb2.ALLOCATION_STATE_RUNNING, common_pb2.ALLOCATION_STATE_SUSPENDED
+ENDED_FAILED, REQUEUED = common_pb2.ALLOCATION_STATE_FAILED, common_pb2.ALLOCATION_STATE_REQUEUED
+COMPLETED = common_pb2.ALLOCATION_STATE_COMPLETED
+MIB = 1 << 20
+
+
+def heat(cluster, name, *options):
+    return [str(BIN / "heat"), "--size", "64", "--iterations", "100000000", "--delay-us", "2000", "--output",
+            str(cluster.dir / f"{name}.result"), *options]
+
+
+def hint(cluster, name):
+    return cluster.client.broker("RequestCheckpoint", broker_pb2.RequestCheckpointRequest(
+        request_id=uuid.uuid4().hex, allocation_id=name)).checkpoint_id
+
+
+def restart(cluster, name):
+    return cluster.client.broker("RestartAllocation", broker_pb2.RestartAllocationRequest(request_id=uuid.uuid4().hex, allocation_id=name))
+
+
+def restart_point(cluster, name):
+    return cluster.client.broker("GetRestartPoint", broker_pb2.GetRestartPointRequest(allocation_id=name))
+
+
+def checkpoint(cluster, name, identifier):
+    return next(c for c in cluster.checkpoints(name) if c.checkpoint_id == identifier)
+
+
+def ends_in(cluster, name, identifier, states, timeout_s=20):
+    return wait_until(f"{name}'s checkpoint in one of {states}",
+                      lambda: (lambda c: c if c.state in states else None)(checkpoint(cluster, name, identifier)), timeout_s, 0.05)
+
+
+def complete(cluster, name):
+    return ends_in(cluster, name, hint(cluster, name), (COMPLETE,))
+
+
+def allocation_in(cluster, name, *states):
+    return wait_until(f"{name} in one of {states}", lambda: (lambda a: a if a.state in states else None)(cluster.allocation(name)), 20, 0.05)
+
+
+def all_run(cluster):
+    wait_until("all applications run", lambda: all(j.application_pid() for j in cluster.jobs if j.running()), 15)
+    # attached is a moment after started: the agent says so
+    for job in cluster.jobs:
+        wait_until(f"{job.allocation} is attached", lambda j=job: f"allocation={j.allocation} " in j.agent.log.read_text()
+                   and "to=RUNNING" in j.agent.log.read_text(), 10)
+
+
+def says(job, text, timeout_s=20):
+    return wait_until(f"ckpt-run of {job.allocation} says \"{text}\"", lambda: text in job.log.read_text(), timeout_s)
+
+
+def ends(job, timeout_s=20):
+    wait_until(f"ckpt-run of {job.allocation} ends", lambda: job.process.poll() is not None, timeout_s)
+    return job.process.returncode
+
+
+def no_litter(cluster):
+    """Nothing half-written at the destination, nothing of an attempt in the work folders, no worker."""
+    def clean():
+        litter = [p for p in cluster.scratch.rglob(".*") if not p.name.startswith(".probe.")]
+        litter += [p for p in (cluster.dir / "work").glob("*/out/*")]
+        return not litter
+    wait_until("nothing is left over", clean, 10)
