@@ -115,7 +115,7 @@ enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_SECONDS, METRIC_BYTES, M
     X(AGENTS, GAUGE, "ckpt_agent_connected", NULL, NULL, "Agents connected to this member.")       \
     X(AGENT_REPORTS, COUNTER, "ckpt_agent_reports_total", NULL, NULL, "Reports taken from agents and acknowledged.") \
     X(GRANTS, COUNTER, "ckpt_grants_total", NULL, NULL, "Bandwidth grants proposed.")     \
-    X(NODES, GAUGE, "ckpt_nodes", "state", NULL, "Known nodes by state.")                          \
+    X(NODES, GAUGE, "ckpt_nodes", "state", NULL, "Known nodes by state; unknown: no agent ever reported there.")                          \
     X(RAFT_FOREIGN, GAUGE, "ckpt_raft_foreign_members", NULL, NULL, "Members that say they belong to another incarnation of this cluster, and are refused.") \
     X(BACKUP_LAST, GAUGE, "ckpt_backup_last_success_timestamp_seconds", NULL, NULL, "Unix time of the last good scheduled backup written by this member; 0: none; absent: none are configured.") \
     X(BACKUP_INTERVAL, GAUGE, "ckpt_backup_interval_seconds", NULL, NULL, "Configured interval of scheduled backups; absent: none are configured.") \

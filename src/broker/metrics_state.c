@@ -321,6 +321,7 @@ static void read_nodes(struct metrics *metrics, const struct fsm *fsm)
         if (node != NULL && (unsigned)node->state < ARRAY_COUNT(counts))
             counts[node->state]++;
     }
+    metrics_set(metrics, METRIC_NODES, "unknown", NULL, counts[0]);
     for (size_t state = 1; state < ARRAY_COUNT(counts); state++)
         metrics_set(metrics, METRIC_NODES, fsm_enum_word(type, (int)state, name), NULL,
                     counts[state]);

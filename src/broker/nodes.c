@@ -111,6 +111,13 @@ Ckpt__Log__V1__NodeState nodes_state_for_age(Ckpt__Log__V1__NodeState now,
     return age->heard ? CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY : now;
 }
 
+bool nodes_unreported(const struct fsm_node *node)
+{
+    return node->boot_id[0] == '\0' &&
+           (node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_UNSPECIFIED ||
+            node->state == CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING);
+}
+
 /* How much longer than the policy says a silent node is kept for the sake of what runs on it. */
 static uint64_t extra_patience_ms(const struct fsm *fsm, uint32_t node_slot)
 {
@@ -191,7 +198,7 @@ static void look_at(struct nodes *nodes, const struct fsm_node *node, struct nod
         record->known = true;
         record->since_us = look->now_us;
     }
-    if (record->proposing)
+    if (record->proposing || (!record->heard && nodes_unreported(node)))
         return;
     age.age_ms = (look->now_us - record->since_us) / 1000;
     if (age.age_ms >= age.down_after_ms &&

@@ -2,7 +2,7 @@
  *
  * Flow     the dispatcher calls nodes_heard() for hellos and heartbeats; a timer compares ages with
  *          the policy and proposes NodeSeen DEGRADED or DOWN; a node that is heard again is proposed
- *          READY. What heartbeats say of health goes to node_health.h, how many GPUs it has stays here.
+ *          READY. A node that no agent ever reported has no age: silence says nothing of it. What heartbeats say of health goes to node_health.h, how many GPUs it has stays here.
  * Shapes   one record per node slot; one NodeSeen in flight per node, NODES_IN_FLIGHT_MAX in all, and
  *          nodes given up while those before have fewer than NODES_ALLOCATIONS_IN_FLIGHT_MAX
  *          allocations: a look stops there, and goes on where it stopped when these are applied. One
@@ -24,6 +24,7 @@
 #include "ckpt/v1/agent.pb-c.h"
 
 struct broker;
+struct fsm_node;
 struct node_health;
 struct nodes;
 
@@ -41,6 +42,8 @@ void nodes_stop(struct nodes *nodes);
 /* heartbeat NULL: a sign of life without numbers (hello, report). */
 void nodes_heard(struct nodes *nodes, uint32_t node_slot,
                  const Ckpt__V1__AgentHeartbeat *heartbeat);
+/* No agent ever spoke for it, to any leader: a job, or an operator who drains it, named it. */
+bool nodes_unreported(const struct fsm_node *node);
 /* UINT64_MAX: not heard of by this leader. */
 uint64_t nodes_heartbeat_age_ms(const struct nodes *nodes, uint32_t node_slot);
 /* Owned by nodes; NULL for NULL. */

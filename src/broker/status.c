@@ -14,6 +14,7 @@
 #include "src/broker/dispatcher.h"
 #include "src/broker/evaluator_view.h"
 #include "src/broker/methods.h"
+#include "src/broker/nodes.h"
 #include "src/broker/storage_watch.h"
 #include "src/broker/telemetry.h"
 #include "src/tls/watch.h"
@@ -428,6 +429,30 @@ static void status_warn_preferred(struct status *status)
                                        name, config->path, config->self->name));
 }
 
+/* Nothing on such nodes is checkpointed, and their silence ends no job. */
+static void status_warn_nodes(struct status *status)
+{
+    const struct fsm *fsm = replica_fsm(status->broker->replica);
+    const char *first = NULL;
+    uint32_t count = 0;
+
+    for (uint32_t slot = 0; slot < fsm_node_slots(fsm); slot++) {
+        const struct fsm_node *node = fsm_node_at(fsm, slot);
+
+        if (node == NULL || node->allocation_count == 0 || !nodes_unreported(node))
+            continue;
+        first = first == NULL ? node->id : first;
+        count++;
+    }
+    if (count > 0)
+        status_warn(status, scratch_printf(status->scratch,
+                                           "%" PRIu32 " nodes have jobs, and no agent ever "
+                                           "reported there (the first: %s): start ckpt-agentd "
+                                           "there, or correct the name; nothing on them is "
+                                           "checkpointed, and their failure is not noticed",
+                                           count, first));
+}
+
 /* S17 in raft/README.md. */
 static void status_warn_filling(struct status *status)
 {
@@ -566,6 +591,7 @@ void status_answer(struct request *request, struct scratch *scratch)
     status_warn_preferred(&status);
     status_warn_storage(&status);
     status_warn_undeleted(&status);
+    status_warn_nodes(&status);
     status_queues(&status);
     status_warn_incarnations(&status);
     status_warn_fence(&status);

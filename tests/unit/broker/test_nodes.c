@@ -64,6 +64,31 @@ static const struct fsm_node *seen(struct fake *fake, const char *id)
     return fsm_node_find(fake->replica.fsm, id);
 }
 
+static void drain(struct fake *fake, const char *id)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__DrainNode message = CKPT__LOG__V1__DRAIN_NODE__INIT;
+    struct fsm_outcome outcome = {.status = FSM_UNIMPLEMENTED};
+    char id_copy[64];
+
+    snprintf(id_copy, sizeof(id_copy), "%s", id);
+    message.node_id = id_copy;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_DRAIN_NODE;
+    command.request_id = id_copy;
+    command.drain_node = &message;
+    fake->replica.serving = true;
+    replica_propose(&fake->replica, &command, fake_take_outcome, &outcome);
+    fake_settle(fake);
+    assert_int_equal(outcome.status, FSM_OK);
+}
+
+/* An agent of each has reported once. */
+static void all_seen(struct fake *fake)
+{
+    for (uint32_t slot = 0; slot < fsm_node_slots(fake->replica.fsm); slot++)
+        (void)seen(fake, fsm_node_at(fake->replica.fsm, slot)->id);
+}
+
 static struct nodes *serve(struct fake *fake)
 {
     struct nodes *nodes = nodes_new(&fake->broker);
@@ -130,7 +155,7 @@ static void a_node_that_boots_while_it_is_found_silent_has_booted_once(void **st
     finish(fake, nodes);
 }
 
-/* A rack that was registered and never came up: its nodes go down in bounded portions, and soon. */
+/* A rack that lost its power: its nodes go down in bounded portions, and soon. */
 static void thousands_of_silent_nodes_are_proposed_in_portions(void **state)
 {
     enum { NODES = 4096, ALLOCATION_NODES = 64 };
@@ -145,6 +170,7 @@ static void thousands_of_silent_nodes_are_proposed_in_portions(void **state)
         assert_int_equal(
             fake_register(fake, id, i * ALLOCATION_NODES, ALLOCATION_NODES, NULL).status, FSM_OK);
     }
+    all_seen(fake);
     nodes = serve(fake);
     fake_advance_ms(fake, 29500);
     before = fake->replica.proposed_count;
@@ -183,6 +209,7 @@ static void nodes_with_many_allocations_are_given_up_a_few_at_a_time(void **stat
         snprintf(id, sizeof(id), "job-%u", i);
         assert_int_equal(fake_register(fake, id, i % NODES, 1, NULL).status, FSM_OK);
     }
+    all_seen(fake);
     nodes = serve(fake);
     fake_advance_ms(fake, 89000);
     running = &summary.allocations_by_state[CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING];
@@ -214,6 +241,7 @@ static void a_look_logs_one_line(void **state)
 
     (void)state;
     assert_int_equal(fake_register(fake, "job", 1, 64, NULL).status, FSM_OK);
+    all_seen(fake);
     nodes = serve(fake);
     fake_advance_ms(fake, 28500);
     assert_int_equal(pipe(pipe_fds), 0);
@@ -229,6 +257,42 @@ static void a_look_logs_one_line(void **state)
     assert_non_null(strstr(line, "degraded=64"));
     close(pipe_fds[0]);
     close(saved);
+    finish(fake, nodes);
+}
+
+/* F-006 is about heartbeats that stop. A scheduler's load without agents goes on for as long as it likes, under any leader. */
+static void silence_says_nothing_of_a_node_that_no_agent_ever_reported(void **state)
+{
+    enum { HOUR_MS = 3600000 };
+    struct fake *fake = fake_new(NULL);
+    const struct fsm_node *node, *drained;
+    struct fsm_summary summary;
+    struct nodes *nodes;
+    uint64_t index;
+
+    (void)state;
+    assert_int_equal(fake_register(fake, "job", 1, 2, NULL).status, FSM_OK);
+    node = fsm_node_find(fake->replica.fsm, "node-1");
+    drained = fsm_node_find(fake->replica.fsm, "node-2");
+    drain(fake, "node-2");
+    index = fake->replica.index;
+    nodes = serve(fake);
+    fake_advance_ms(fake, HOUR_MS);
+    nodes_stop(nodes);
+    nodes_start(nodes);
+    fake_advance_ms(fake, HOUR_MS);
+    assert_int_equal(node->state, CKPT__LOG__V1__NODE_STATE__NODE_STATE_UNSPECIFIED);
+    assert_int_equal(drained->state, STATE(DRAINING));
+    assert_uint_equal(fake->replica.index, index);
+    assert_true(nodes_unreported(node));
+    fsm_get_summary(fake->replica.fsm, &summary);
+    assert_uint_equal(
+        summary.allocations_by_state[CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING], 1);
+    /* from its agent's first word on it is a node like all others */
+    (void)seen(fake, "node-1");
+    nodes_heard(nodes, node->slot, NULL);
+    fake_advance_ms(fake, 95000);
+    assert_int_equal(node->state, STATE(DOWN));
     finish(fake, nodes);
 }
 
@@ -334,6 +398,7 @@ int main(void)
         cmocka_unit_test(thousands_of_silent_nodes_are_proposed_in_portions),
         cmocka_unit_test(nodes_with_many_allocations_are_given_up_a_few_at_a_time),
         cmocka_unit_test(a_look_logs_one_line),
+        cmocka_unit_test(silence_says_nothing_of_a_node_that_no_agent_ever_reported),
         cmocka_unit_test(a_new_leader_starts_all_ages_anew),
         cmocka_unit_test(a_node_that_is_new_is_as_old_as_its_first_sight),
         cmocka_unit_test(a_pause_of_the_broker_ages_no_node),
