@@ -153,7 +153,7 @@ endef
 $(foreach l,$(LAYERS),$(eval $(call UNIT_RULE,$(l))))
 
 unit: $(UNIT_BIN)                               ## unit tests
-	JOBS=$(or $(JOBS),2) tests/run.sh $(UNIT_BIN)
+	$(Q)JOBS=$(or $(JOBS),2) tests/run.sh $(UNIT_BIN)
 t: programs                                     ## one test: make t T=lifecycle
 	@set -e; for b in $(foreach u,$(UNIT_SRC),$(if $(findstring $(T),$(notdir $(u))),$(BUILD)/$(u:.c=))); do $(MAKE) --no-print-directory $$b && $$b; done
 
@@ -183,7 +183,7 @@ GOLDEN_BIN = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/golden/golden_*.c))
 $(BUILD)/tests/golden/golden_%: $(BUILD)/tests/golden/golden_%.o $(call LIB_of,fsm)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(filter %.o %.a,$^) $(PKG_LIBS) -lm
 golden: $(GOLDEN_BIN)                           ## transcripts of the state machine
-	tests/run.sh $(GOLDEN_BIN)
+	$(Q)tests/run.sh $(GOLDEN_BIN)
 golden-update: $(GOLDEN_BIN)                    ## rewrite the transcripts; review the diff
 	for g in $(GOLDEN_BIN); do $$g --update; done
 
@@ -200,7 +200,7 @@ FUZZ_BIN = $(FUZZ_SRC:%.c=$(BUILD)/%)
 fuzz-bins: $(FUZZ_BIN)
 fuzz-smoke:                                     ## each fuzz target for a few seconds, sanitizers on
 	$(MAKE) --no-print-directory BUILD=$(BUILD)/fuzz SAN="$(FUZZ_SAN)" OPT="-O1 -g" fuzz-bins
-	tests/run.sh $(FUZZ_SRC:%.c=$(BUILD)/fuzz/%)
+	$(Q)tests/run.sh $(FUZZ_SRC:%.c=$(BUILD)/fuzz/%)
 fuzz: deps                                      ## libFuzzer on one target: make fuzz F=fsm_command (needs clang)
 	$(MAKE) --no-print-directory BUILD=$(BUILD)/libfuzzer CC=clang SAN="-fsanitize=fuzzer-no-link,address" OPT="-O1 -g" $(BUILD)/libfuzzer/tests/fuzz/fuzz_$(F).o $(foreach l,$(LAYERS),$(BUILD)/libfuzzer/lib/lib$(l).a)
 	clang -fsanitize=fuzzer,address -o $(BUILD)/libfuzzer/$(F) $(BUILD)/libfuzzer/tests/fuzz/fuzz_$(F).o $(foreach l,$(USE_$(call fuzz_layer,fuzz_$(F))),$(BUILD)/libfuzzer/lib/lib$(l).a) $(PKG_LIBS) -lm
@@ -209,7 +209,7 @@ fuzz: deps                                      ## libFuzzer on one target: make
 lint:                                           ## layering, purity, banned calls, lengths, format
 	tests/lint/lint.sh $(BUILD)
 integration: programs                           ## real processes
-	BUILD=$(abspath $(BUILD)) JOBS=$(or $(JOBS),2) tests/run.sh $(sort $(wildcard tests/integration/test_*.py))
+	$(Q)BUILD=$(abspath $(BUILD)) JOBS=$(or $(JOBS),2) tests/run.sh $(sort $(wildcard tests/integration/test_*.py))
 kills: programs                                 ## leader kills under load: make kills KILLS=1000 [MEMBERS=5]
 	KILLS=$(or $(KILLS),1000) BUILD=$(abspath $(BUILD)) /usr/bin/python3 tests/integration/test_faults_kills.py a_leader_killed
 deps:                                           ## install missing packages (root or sudo)
@@ -218,9 +218,9 @@ demo: deps                                      ## the main job, end to end, und
 	$(MAKE) --no-print-directory $(PARALLEL) programs
 	BUILD=$(abspath $(BUILD)) /usr/bin/python3 deploy/demo/demo.py
 test: deps                                      ## everything CI runs
-	$(MAKE) --no-print-directory $(PARALLEL) programs $(UNIT_BIN) $(GOLDEN_BIN) $(SIM_BIN)
+	$(Q)$(MAKE) --no-print-directory $(PARALLEL) programs $(UNIT_BIN) $(GOLDEN_BIN) $(SIM_BIN)
 	$(MAKE) --no-print-directory $(PARALLEL) BUILD=$(BUILD)/fuzz SAN="$(FUZZ_SAN)" OPT="-O1 -g" fuzz-bins
-	BUILD=$(abspath $(BUILD)) JOBS=$(or $(JOBS),2) tests/run.sh tests/lint/lint.sh tests/sim/short.sh $(UNIT_BIN) $(GOLDEN_BIN) $(FUZZ_SRC:%.c=$(BUILD)/fuzz/%) $(sort $(wildcard tests/integration/test_*.py))
+	$(Q)BUILD=$(abspath $(BUILD)) JOBS=$(or $(JOBS),2) tests/run.sh tests/lint/lint.sh tests/sim/short.sh $(UNIT_BIN) $(GOLDEN_BIN) $(FUZZ_SRC:%.c=$(BUILD)/fuzz/%) $(sort $(wildcard tests/integration/test_*.py))
 bench: deps                                     ## figures beside etcd's: commits, failover, evaluation, scale
 	$(Q)deploy/install-deps.sh bench
 	$(MAKE) --no-print-directory programs $(BENCH:%=$(BUILD)/bench/%)

@@ -7,7 +7,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 trap 'trap - TERM; kill $(jobs -p) 2> /dev/null; wait; exit 130' INT TERM
 
-# Prints what came of one program in one piece, and adds its counts to those of the others.
+# Prints what came of one program in one piece, as one line unless it failed, and adds its counts to those of the others.
 run_one() {
     local program=$1 log=$folder/$2 started status=0 ok skip tap_skip bad
     started=$(date +%s%N)
@@ -24,7 +24,8 @@ run_one() {
     if [ $status -eq 0 ] && [ $((ok + bad + skip)) -eq 0 ]; then bad=1; echo "no test case ran" >> "$log"; fi
     {
         flock 9
-        printf '%s %s: %d passed, %d failed, %d skipped (%d ms)\n' "$([ "$bad" -eq 0 ] && echo PASS || echo FAIL)" \
+        printf '[%*d of %d] %s %s: %d passed, %d failed, %d skipped (%d ms)\n' ${#programs} \
+            $(($(wc -l < "$folder/counts") + 1)) "$programs" "$([ "$bad" -eq 0 ] && echo PASS || echo FAIL)" \
             "${program#"$PWD"/}" "$ok" "$bad" "$skip" $((($(date +%s%N) - started) / 1000000))
         grep -E '# SKIP' "$log"
         if [ "$bad" -ne 0 ]; then sed 's/^/    /' "$log" | tail -n 80; fi
@@ -34,6 +35,7 @@ run_one() {
 }
 
 number=0
+programs=$#
 for program in "$@"; do
     while [ "$(jobs -rp | wc -l)" -ge "${JOBS:-1}" ]; do wait -n; done
     number=$((number + 1))
