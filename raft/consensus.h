@@ -31,6 +31,7 @@ enum {
     CONSENSUS_MEMBERS_MAX = 9,
     CONSENSUS_ADDRESS_BYTES = 256,
     CONSENSUS_NAME_BYTES = 129,
+    CONSENSUS_NOTE_MAX_BYTES = 48,
     CONSENSUS_PROMOTE_LAG_MAX =
         1000, /* entries that a learner may be behind when it becomes a voter */
     CONSENSUS_TRANSFER_MS =
@@ -44,6 +45,14 @@ enum consensus_role {
     CONSENSUS_FOLLOWER,
     CONSENSUS_CANDIDATE,
     CONSENSUS_LEADER, /* elected; propose() works, hooks.role_changed was told */
+};
+
+/* Why a member should not lead while another one can. Append only: it is in frames. */
+enum consensus_unfit {
+    CONSENSUS_FIT,
+    CONSENSUS_DISK_FULL, /* it takes no changes */
+    CONSENSUS_RELUCTANT, /* consensus_set_reluctant() */
+    CONSENSUS_UNFIT_END
 };
 
 struct consensus_member {
@@ -124,6 +133,12 @@ struct consensus_hooks {
     /* May be NULL. Another configuration is in use or committed, a member was found at another address, this one is filled, or its vote
      * was withheld: look at the status. */
     void (*members_changed)(void *context);
+    /* May be NULL. A few words to the other members, opaque here, that go along with entries, heartbeats, their answers (about every
+     * CORE_NOTE_MS to each), and with all votes: writes up to CONSENSUS_NOTE_MAX_BYTES and returns how many. */
+    size_t (*note)(void *context, uint8_t bytes[CONSENSUS_NOTE_MAX_BYTES]);
+    /* May be NULL. What `from` said so; leads: as the leader of this term. Of who votes for this member it is told before the vote counts.
+     * Nothing may be called from here but consensus_get_status(). */
+    void (*noted)(void *context, uint64_t from, bool leads, const uint8_t *bytes, size_t length);
 };
 
 /* Members and hooks are copied. On failure nothing is left running. snapshot_load(), snapshot_adopt() and, in a cluster of one,
@@ -149,9 +164,12 @@ bool consensus_in_call(const struct consensus *consensus);
 void consensus_read(struct consensus *consensus,
                     void (*done)(void *data, int status, const struct err *err), void *data);
 
-/* Asks a caught-up voter (0: any) to campaign, best effort. It does so within CONSENSUS_TRANSFER_MS or not at all, also when it stands still
+/* Asks a caught-up voter (0: any that is fit to lead) to campaign, best effort. ERR_REFUSED: nobody who is fit could take over, the text says why. It does so within CONSENSUS_TRANSFER_MS or not at all, also when it stands still
  * with the message unread. */
 int consensus_transfer(struct consensus *consensus, uint64_t member_id, struct err *err);
+/* A reluctant member is handed nothing over, and does not stand for election for CORE_RELUCTANT_ELECTIONS election timeouts after a leader's last
+ * word, if that leader heard another voter that is fit to lead. Nothing changes for one that leads. */
+void consensus_set_reluctant(struct consensus *consensus, bool reluctant);
 /* The leader leads no more when this returns 0, and does not campaign for CORE_GAVE_UP_ELECTIONS election timeouts unless another one has led
  * meanwhile. ERR_REFUSED: as far as is known here nobody else could be elected, and it goes on leading. Not inside of hooks. */
 int consensus_step_down(struct consensus *consensus, struct err *err);
@@ -198,6 +216,7 @@ struct consensus_peer_status {
     bool connected;
     uint64_t match_index;         /* leader only */
     uint64_t last_contact_age_ms; /* UINT64_MAX: never */
+    enum consensus_unfit unfit;   /* as it said last; followers do not tell each other */
 };
 /* A member that says it is of another incarnation of this cluster, and is refused; it need not be in the configuration. */
 struct consensus_foreign {

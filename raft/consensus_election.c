@@ -129,6 +129,7 @@ static bool role_settle(struct consensus *consensus)
             core_reads_fail(consensus, &consensus->reads_waiting);
     }
     if (elected) {
+        consensus->others_fit = false;
         safety_elected(&consensus->safety);
         became_leader(consensus);
     }
@@ -355,7 +356,7 @@ void core_eof_fire(void *data)
     if (consensus->failed || consensus->closing || consensus->eof_leader == 0)
         return;
     core_enter(consensus);
-    if (raft->state == RAFT_FOLLOWER &&
+    if (raft->state == RAFT_FOLLOWER && !core_lets_others_win(consensus) &&
         !membership_sole_voter(&raft->configuration, consensus->config.member_id) && /* S19 */
         raft->follower_state.current_leader.id == consensus->eof_leader &&
         (raft->current_term == consensus->eof_term || raft->voted_for == 0))
@@ -434,6 +435,7 @@ static void core_message(struct consensus *consensus, uint64_t from, struct fram
         transport_hang_up(&consensus->transport, from);
         return;
     }
+    core_note_take(consensus, from, message);
     message->core.server_id = from;
     message->core.server_address = core_member_name(consensus, from);
     if (message->type == FRAME_VOTE_RESULT)

@@ -38,6 +38,8 @@ enum {
     CORE_RETRIES_MAX = 8,      /* then libraft's own timeout counts again */
     CORE_GAVE_UP_ELECTIONS =
         5, /* election timeouts for which who gave leadership up does not campaign */
+    CORE_RELUCTANT_ELECTIONS = 5, /* ... for which who is reluctant leaves it to others */
+    CORE_NOTE_MS = 500,
     CORE_SPACE_CHECK_MS = 1000,
     CORE_BOOK_RETRY_MS = 1000,
     CORE_FORMER_MS = 3000,
@@ -124,6 +126,16 @@ struct change {
     struct err err; /* ERR_NONE: it worked */
 };
 
+/* consensus_note.c: of one member, what it was told and what it told. */
+struct note_peer {
+    uint64_t id; /* 0: none yet */
+    uint64_t said_us;
+    bool said;
+    enum consensus_unfit said_unfit; /* of this member */
+    bool said_others;
+    enum consensus_unfit unfit;
+};
+
 struct consensus {
     struct consensus_config config;
     struct consensus_hooks hooks;
@@ -179,7 +191,10 @@ struct consensus {
     uint64_t transfer_asked_us; /* last */
     uint64_t campaign_term, campaign_round, campaign_us;
     struct filling fillings[CONSENSUS_MEMBERS_MAX]; /* by place in the configuration */
-    uint64_t gave_up_us;    /* this member gave leadership up, and nobody leads yet; else 0 */
+    uint64_t gave_up_us; /* this member gave leadership up, and nobody leads yet; else 0 */
+    struct note_peer notes[CONSENSUS_MEMBERS_MAX]; /* by place in the configuration */
+    bool reluctant;
+    bool others_fit;        /* as the leader said: whom this member may leave elections to */
     unsigned retries;       /* of elections since a leader was known */
     uint64_t vote_write_us; /* of the last term or vote */
 
@@ -294,6 +309,13 @@ void core_former_tick(struct consensus *consensus);
 bool core_change_settle(struct consensus *consensus);
 void core_change_drop(struct consensus *consensus);
 
+/* consensus_note.c */
+void core_note_fill(struct consensus *consensus, uint64_t to, enum frame_type type,
+                    struct frame_note *ret_note);
+void core_note_take(struct consensus *consensus, uint64_t from,
+                    const struct frame_message *message);
+enum consensus_unfit core_unfit(const struct consensus *consensus, uint64_t id);
+
 /* consensus_peers.c */
 void core_peers_open(struct consensus *consensus);
 void core_peers_tick(struct consensus *consensus);
@@ -313,7 +335,7 @@ const char *core_peer_address(const struct consensus *consensus, uint64_t id); /
 void core_transfer_tick(struct consensus *consensus);
 void core_filling_tick(struct consensus *consensus);
 void core_on_campaign(struct consensus *consensus, uint64_t from, const struct frame_read *asked);
-/* It has given leadership up, nobody else leads yet, and they have had little time. */
+/* It has given leadership up, or is reluctant, nobody else leads yet, and they have had little time. */
 bool core_lets_others_win(const struct consensus *consensus);
 
 /* consensus_read.c */

@@ -83,6 +83,7 @@ static int append_send(struct consensus *consensus, const struct raft_message *m
     CHECK(place < consensus->raft.configuration.n);
     if (!transport_connected(&consensus->transport, message->server_id))
         return RAFT_NOCONNECTION;
+    core_note_fill(consensus, message->server_id, FRAME_APPEND, &frame.note);
     if (append->n_entries == 0)
         return transport_send(&consensus->transport, message->server_id, &frame)
                    ? 0
@@ -99,6 +100,7 @@ static int append_send(struct consensus *consensus, const struct raft_message *m
         if (!transport_send(&consensus->transport, message->server_id, &frame))
             break;
         sent += part->n_entries;
+        frame.note.told = false;
         room = transport_room(&consensus->transport, message->server_id);
     }
     if (sent < append->n_entries && !probing) {
@@ -147,6 +149,7 @@ static int plain_send(struct consensus *consensus, enum frame_type type,
 {
     struct frame_message frame = {.type = type, .asked = consensus->safety.asked, .core = *message};
 
+    core_note_fill(consensus, message->server_id, type, &frame.note);
     return transport_send(&consensus->transport, message->server_id, &frame) ? 0
                                                                              : RAFT_NOCONNECTION;
 }

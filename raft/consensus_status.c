@@ -51,6 +51,7 @@ static void peer_status(const struct consensus *consensus, uint64_t id,
     if (place < consensus->raft.configuration.n && core_is_leader(consensus))
         out->match_index = consensus->raft.leader_state.progress[place].match_index;
     out->last_contact_age_ms = age_ms(consensus, peer);
+    out->unfit = core_unfit(consensus, id);
     if (id == status->leader_id)
         status->leader_contact_age_ms = core_now_ms(consensus) - consensus->safety.leader_heard_ms;
 }

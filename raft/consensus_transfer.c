@@ -105,9 +105,26 @@ static unsigned own_place(const struct raft *raft)
     return i;
 }
 
+static int refuse_unfit(const struct consensus *consensus, uint64_t id, struct err *err)
+{
+    const char *name = core_member_name(consensus, id);
+
+    if (core_unfit(consensus, id) == CONSENSUS_DISK_FULL)
+        return err_set(err, ERR_REFUSED,
+                       "the disk of %s is nearly full, it would take no changes: make room there "
+                       "first, or name another member",
+                       name);
+    return err_set(err, ERR_REFUSED,
+                   "%s asks not to lead while another member can: see its warnings in ckptctl "
+                   "status, or name another member",
+                   name);
+}
+
 int consensus_transfer(struct consensus *consensus, uint64_t member_id, struct err *err)
 {
     const struct raft *raft = &consensus->raft;
+    uint64_t unfit = 0; /* one of those that were passed over */
+    bool any_fit = false;
 
     if (consensus->failed || consensus->closing || !core_is_leader(consensus))
         return err_set(err, ERR_UNAVAILABLE, "this member is not the leader");
@@ -118,8 +135,14 @@ int consensus_transfer(struct consensus *consensus, uint64_t member_id, struct e
 
         if (server->id == consensus->config.member_id || server->role != RAFT_VOTER ||
             (member_id != 0 && server->id != member_id) ||
-            !core_reachable(consensus, server->id) || /* connected, but it may stand still */
-            raft->leader_state.progress[i].match_index < raft->last_stored)
+            !core_reachable(consensus, server->id)) /* connected, but it may stand still */
+            continue;
+        if (core_unfit(consensus, server->id) != CONSENSUS_FIT) {
+            unfit = server->id;
+            continue;
+        }
+        any_fit = true;
+        if (raft->leader_state.progress[i].match_index < raft->last_stored)
             continue;
         if (!transfer_ask(consensus, server->id))
             continue;
@@ -128,6 +151,8 @@ int consensus_transfer(struct consensus *consensus, uint64_t member_id, struct e
         consensus->transfer_us = core_now_us(consensus);
         return 0;
     }
+    if (unfit != 0 && !any_fit)
+        return refuse_unfit(consensus, unfit, err);
     return err_set(err, ERR_UNAVAILABLE, "no connected voter has caught up: try again");
 }
 
@@ -231,7 +256,14 @@ int consensus_step_down(struct consensus *consensus, struct err *err)
 
 bool core_lets_others_win(const struct consensus *consensus)
 {
-    return consensus->gave_up_us != 0 && !core_is_leader(consensus) &&
-           within(consensus, consensus->gave_up_us,
-                  (uint64_t)CORE_GAVE_UP_ELECTIONS * consensus->raft.election_timeout);
+    uint64_t election_ms = consensus->raft.election_timeout;
+
+    if (core_is_leader(consensus))
+        return false;
+    if (consensus->gave_up_us != 0 &&
+        within(consensus, consensus->gave_up_us, CORE_GAVE_UP_ELECTIONS * election_ms))
+        return true;
+    return consensus->reluctant && consensus->others_fit &&
+           within(consensus, UINT64_C(1000) * consensus->safety.leader_heard_ms,
+                  CORE_RELUCTANT_ELECTIONS * election_ms);
 }

@@ -26,6 +26,18 @@ unsigned frame_entries_that_fit(const struct raft_append_entries *append, unsign
     return count;
 }
 
+static void note_encode(struct buf *buf, const struct frame_note *note)
+{
+    CHECK(note->length <= CONSENSUS_NOTE_MAX_BYTES);
+    buf_put(buf, note->told, 1);
+    if (!note->told)
+        return;
+    buf_put(buf, note->unfit, 1);
+    buf_put(buf, note->others_fit, 1);
+    buf_put(buf, note->length, 1);
+    buf_append(buf, note->bytes, note->length);
+}
+
 static void append_encode(struct buf *buf, const struct raft_append_entries *append)
 {
     buf_put(buf, append->term, 8);
@@ -118,6 +130,8 @@ static void body_encode(struct buf *buf, const struct frame_message *message)
 {
     const struct raft_message *core = &message->core;
 
+    if (frame_has_note(message->type))
+        note_encode(buf, &message->note);
     switch (message->type) {
     case FRAME_HELLO:
         hello_encode(buf, &message->hello);
@@ -427,8 +441,34 @@ static int snapshot_decode(struct bytes_reader *reader, enum frame_type type,
     return snapshot->offset > INT64_MAX ? -1 : 0;
 }
 
+static void note_decode(struct bytes_reader *reader, struct frame_note *note)
+{
+    uint64_t told = reader_get(reader, 1), unfit, others, length;
+    const uint8_t *bytes;
+
+    note->told = told == 1;
+    reader->failed |= told > 1;
+    if (reader->failed || !note->told)
+        return;
+    unfit = reader_get(reader, 1);
+    others = reader_get(reader, 1);
+    length = reader_get(reader, 1);
+    bytes = reader_take(reader, length);
+    if (reader->failed || unfit >= CONSENSUS_UNFIT_END || others > 1 ||
+        length > CONSENSUS_NOTE_MAX_BYTES) {
+        reader->failed = true;
+        return;
+    }
+    note->unfit = (enum consensus_unfit)unfit;
+    note->others_fit = others == 1;
+    note->length = length;
+    memcpy(note->bytes, bytes, length);
+}
+
 static int body_decode(struct bytes_reader *reader, struct frame_message *message)
 {
+    if (frame_has_note(message->type))
+        note_decode(reader, &message->note);
     switch (message->type) {
     case FRAME_HELLO:
         return hello_decode(reader, &message->hello);

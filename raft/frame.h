@@ -101,8 +101,18 @@ struct frame_log_end {
     uint64_t term;
 };
 
+/* What goes along with entries, their answers and votes: of the sender, whether libraft's message says anything or not. */
+struct frame_note {
+    bool told; /* else the rest is not in the frame: it was told lately */
+    enum consensus_unfit unfit;
+    bool others_fit; /* of a leader: so is a voter that it hears, beside it and the receiver */
+    size_t length;
+    uint8_t bytes[CONSENSUS_NOTE_MAX_BYTES]; /* hooks.note()'s */
+};
+
 struct frame_message {
     enum frame_type type;
+    struct frame_note note;     /* append, append result, vote, vote result */
     struct frame_log_end asked; /* vote result: of the candidate's log, as it was when it asked */
     union {
         struct frame_hello hello;
@@ -127,6 +137,11 @@ int frame_decode(const struct frame *frame, struct frame_message *ret_message, s
 void frame_message_close(struct frame_message *message);
 /* Of a received AppendEntries, when libraft does not take them. */
 void frame_entries_free(struct raft_append_entries *append);
+
+static inline bool frame_has_note(enum frame_type type)
+{
+    return type >= FRAME_APPEND && type <= FRAME_VOTE_RESULT;
+}
 
 /* Appends one frame. For FRAME_APPEND the core message's entries are all written: the caller splits. */
 void frame_encode(struct buf *buf, const struct frame_message *message);

@@ -9,6 +9,7 @@
 #include "src/base/log.h"
 #include "src/broker/broker.h"
 #include "src/broker/evaluator.h"
+#include "src/broker/state_clock.h"
 
 /* Between two hand-overs for one kind of reason, longer each time. */
 struct leader_watch_pause {
@@ -20,7 +21,7 @@ struct leader_watch {
     struct broker *broker;
     struct clock_timer *timer;
     /* Monotonic; 0: it is not so. */
-    uint64_t leading_since_ms, serving_since_ms, preferred_since_ms;
+    uint64_t leading_since_ms, serving_since_ms, preferred_since_ms, clock_off_since_ms;
     uint64_t cycle_ms, cycle_seen_ms; /* the evaluator's last cycle, and when it was new here */
     /* Two: a leader that cannot serve does not wait for what it offered while it could. */
     struct leader_watch_pause offered, needed;
@@ -129,12 +130,47 @@ static const struct consensus_peer_status *preferred_of(const struct leader_watc
     for (size_t i = 0; i < status->peer_count; i++) {
         const struct consensus_peer_status *peer = &status->peers[i];
         if (strcmp(peer->name, config->preferred_leader) == 0)
-            return peer->voter && broker_peer_reachable(watch->broker, status, peer) &&
+            return peer->voter && peer->unfit == CONSENSUS_FIT &&
+                           broker_peer_reachable(watch->broker, status, peer) &&
                            peer->match_index + LEADER_WATCH_LAG_MAX >= status->last_index
                        ? peer
                        : NULL;
     }
     return NULL;
+}
+
+static bool anybody_fit(const struct leader_watch *watch, const struct consensus_status *status)
+{
+    for (size_t i = 0; i < status->peer_count; i++) {
+        const struct consensus_peer_status *peer = &status->peers[i];
+        if (peer->voter && peer->unfit == CONSENSUS_FIT &&
+            broker_peer_reachable(watch->broker, status, peer) &&
+            peer->match_index + LEADER_WATCH_LAG_MAX >= status->last_index)
+            return true;
+    }
+    return false;
+}
+
+static void look_at_clock(struct leader_watch *watch, uint64_t now_ms)
+{
+    struct replica *replica = watch->broker->replica;
+    bool changed = replica_clock_look(replica);
+    struct replica_clock clock;
+
+    replica_clock_get(replica, &clock);
+    since(&watch->clock_off_since_ms, clock.off, now_ms);
+    if (!changed)
+        return;
+    replica_set_reluctant(replica, clock.off);
+    if (clock.off)
+        log_warning("clock_off",
+                    "offset_ms=%" PRId64
+                    " limit_ms=%d text=\"the wall clock of this member differs "
+                    "from the others': it does not come to lead while another can\" next=\"chronyc "
+                    "tracking, or timedatectl, on this host\"",
+                    clock.offset_ms, STATE_CLOCK_OFF_MS);
+    else
+        log_info("clock_ok", "offset_ms=%" PRId64, clock.offset_ms);
 }
 
 static bool evaluator_stuck(struct leader_watch *watch, uint64_t now_ms)
@@ -164,6 +200,7 @@ static void look_at(struct leader_watch *watch, uint64_t now_ms)
     struct consensus_status status;
     bool leads, late, stuck;
 
+    look_at_clock(watch, now_ms);
     replica_get_status(replica, &status);
     leads = status.role == CONSENSUS_LEADER;
     since(&watch->leading_since_ms, leads, now_ms);
@@ -179,6 +216,10 @@ static void look_at(struct leader_watch *watch, uint64_t now_ms)
         return;
     if (late || stuck)
         get_rid(watch, late ? "not_ready" : "evaluator_stuck", now_ms);
+    else if (for_long(watch->clock_off_since_ms, now_ms, LEADER_WATCH_STABLE_MS) &&
+             for_long(watch->serving_since_ms, now_ms, LEADER_WATCH_STABLE_MS) &&
+             anybody_fit(watch, &status))
+        (void)hand_over(watch, &watch->offered, 0, "clock_off", now_ms);
     else if (for_long(watch->preferred_since_ms, now_ms, LEADER_WATCH_STABLE_MS) &&
              for_long(watch->serving_since_ms, now_ms, LEADER_WATCH_STABLE_MS))
         (void)hand_over(watch, &watch->offered, preferred->id, "preferred_leader", now_ms);

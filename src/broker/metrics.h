@@ -58,6 +58,7 @@ enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_SECONDS, METRIC_BYTES, M
     X(RAFT_PEER_UP, GAUGE, "ckpt_raft_peer_connected", "member", NULL, "1 when the peer is connected and, where it should speak, heard of.") \
     X(DISK_FREE, GAUGE, "ckpt_disk_free_bytes", NULL, NULL, "Free space of the data folder's file system.") \
     X(DISK_ACCEPTS, GAUGE, "ckpt_disk_accepts_writes", NULL, NULL, "0 while proposals are refused because the disk is nearly full.") \
+    X(CLOCK_OFFSET, GAUGE, "ckpt_clock_offset_seconds", NULL, NULL, "This member's wall clock beside the median of the voters'; ahead is positive.") \
     X(LOOP_LAG, GAUGE, "ckpt_loop_lag_max_seconds", NULL, NULL, "Longest time the event loop was blocked since the start.") \
     X(LOOP_LAG_CPU, GAUGE, "ckpt_loop_lag_cpu_max_seconds", NULL, NULL, "Longest time the event loop was blocked by its own work, in processor time; for the rest of ckpt_loop_lag_max_seconds it waited for a processor or the disk.") \
     X(STATE_ALLOCATIONS, GAUGE, "ckpt_allocations", "state", NULL, "Allocations by state.")        \

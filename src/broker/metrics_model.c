@@ -72,7 +72,8 @@ void metrics_model_ended(struct metrics *metrics, const struct fsm_checkpoint *c
 static void read_queues(struct metrics *metrics, const struct broker *broker)
 {
     const struct fsm *fsm = replica_fsm(broker->replica);
-    uint64_t now_ms = broker_wall_ms(broker), max_age_ms = fsm_policy(fsm)->queue_max_age_ms;
+    uint64_t now_ms = replica_state_ms(broker->replica),
+             max_age_ms = fsm_policy(fsm)->queue_max_age_ms;
     double queued = 0, running = 0;
 
     for (size_t i = 0; i < fsm_queue_count(fsm); i++) {

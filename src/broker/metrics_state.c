@@ -243,7 +243,7 @@ static void read_summary(struct metrics *metrics, const struct broker *broker)
     set(metrics, METRIC_OLDEST_PAUSED,
         summary.oldest_paused_since_ms == 0
             ? 0
-            : seconds_between(summary.oldest_paused_since_ms, broker_wall_ms(broker)));
+            : seconds_between(summary.oldest_paused_since_ms, replica_state_ms(broker->replica)));
     set(metrics, METRIC_REQUEST_IDS, summary.session_count);
     set(metrics, METRIC_EVENTS_SEQUENCE,
         summary.next_event_sequence > 0 ? (double)(summary.next_event_sequence - 1) : 0);
@@ -355,7 +355,10 @@ static bool is_limit(const char *status_name)
 static void read_counters(struct metrics *metrics, const struct broker *broker)
 {
     const struct broker_counters *counters = &broker->counters;
+    struct replica_clock clock;
 
+    replica_clock_get(broker->replica, &clock);
+    set(metrics, METRIC_CLOCK_OFFSET, (double)clock.offset_ms / 1e3);
     metrics_set(metrics, METRIC_BUILD_INFO, CKPT_VERSION, NULL, 1);
     set(metrics, METRIC_START_TIME, (double)counters->started_at_ms / 1e3);
     set(metrics, METRIC_LOOP_LAG, (double)counters->loop_lag_max_ms / 1e3);

@@ -17,8 +17,8 @@
 
 #include "src/base/check.h"
 #include "src/broker/batch.h"
+#include "src/broker/replica_internal.h"
 #include "src/broker/replica_stream.h"
-#include "src/broker/state_clock.h"
 
 enum {
     REPLICA_RETRY_US = 100000,      /* of the first entry when the log takes none (disk low) */
@@ -32,53 +32,6 @@ struct replica_read {
     void *data;
 };
 
-/* A hand-over of leadership; done is NULL when there is none. It outlives the leadership until it is known who has that. */
-struct replica_transfer {
-    replica_done_fn *done;
-    void *data;
-    uint64_t member_id;
-    uint64_t until_us;
-    bool asked; /* the other member was told to campaign */
-};
-
-struct replica {
-    struct consensus *consensus;
-    struct fsm *fsm;
-    struct clock_ops clock;
-    struct state_clock state_clock;
-    struct clock_timer *flush_timer;
-    const Ckpt__Log__V1__ClusterInit *initial;
-    const Ckpt__Log__V1__MemberFacts *facts;
-    void (*fatal)(void *context, const struct err *err);
-    void *fatal_context;
-    void (*closed)(void *context);
-    void *closed_context;
-
-    struct list observers;
-    struct list queued; /* batches, oldest first; the last one takes more commands */
-    struct list reads;  /* that wait for serving */
-    struct replica_transfer transfer;
-    size_t in_flight_count;
-    size_t waiting_count; /* commands in queued and in flight */
-
-    char cluster_id[CONSENSUS_NAME_BYTES];
-    uint64_t member_id;
-    uint64_t term;      /* of the present leadership of this member */
-    uint64_t leader_id; /* last told */
-    bool leading;
-    bool first_proposed;
-    bool serving;
-    bool closing;
-    bool flush_scheduled; /* for the next turn of the loop */
-
-    uint64_t applied_at_us; /* 0: nothing since start */
-    struct replica_stats stats;
-    struct replica_hash hashes[REPLICA_HASHES];
-    size_t hash_count;       /* ever written since the last snapshot that was adopted */
-    uint64_t replayed_index; /* the log's end when this process began */
-    const char *data_dir;    /* the configuration's */
-};
-
 static const struct err replica_not_leader = {ERR_UNAVAILABLE, "this member is not the leader"};
 static const struct err replica_lost = {
     ERR_TIMEOUT, "leadership was lost before the command was known to be committed"};
@@ -88,11 +41,6 @@ static const struct err replica_elsewhere = {
     ERR_REFUSED, "leadership was lost, and it did not come to the member that was asked"};
 static const struct err replica_left = {ERR_TIMEOUT, "leadership was lost, to whom is not known"};
 static const struct err replica_full = {ERR_FULL, "too many commands wait for the log"};
-
-static uint64_t replica_now_us(const struct replica *replica)
-{
-    return replica->clock.monotonic_us(replica->clock.context);
-}
 
 /* ---- batches ---- */
 
@@ -227,11 +175,15 @@ static bool transfer_step(struct replica *replica)
         transfer_end(replica, &replica_kept);
         return false;
     }
-    /* Refused as long as no voter has caught up: asked again at the next look. */
-    if (!transfer->asked && transfer_may_ask(replica) &&
-        consensus_transfer(replica->consensus, transfer->member_id, &err) == 0) {
-        transfer->asked = true;
-        transfer->until_us = replica_now_us(replica) + REPLICA_TRANSFER_MS * UINT64_C(1000);
+    /* Not possible as long as no voter has caught up: asked again at the next look. */
+    if (!transfer->asked && transfer_may_ask(replica)) {
+        if (consensus_transfer(replica->consensus, transfer->member_id, &err) == 0) {
+            transfer->asked = true;
+            transfer->until_us = replica_now_us(replica) + REPLICA_TRANSFER_MS * UINT64_C(1000);
+        } else if (err.code == ERR_REFUSED) {
+            transfer_end(replica, &err);
+            return false;
+        }
     }
     replica_schedule(replica, REPLICA_TRANSFER_STEP_US);
     return true;
@@ -293,6 +245,7 @@ static void replica_role_changed(void *context, enum consensus_role role, uint64
     }
     if (replica->leading && (role != CONSENSUS_LEADER || term != replica->term))
         replica_stop_leading(replica);
+    (void)replica_clock_look(replica); /* before the first stamp of a new leader */
     transfer_settle(replica);
     for (struct list *node = replica->observers.next; node != &replica->observers;
          node = node->next) {
@@ -465,7 +418,6 @@ static void replica_after_apply(struct replica *replica)
     replica->hashes[replica->hash_count++ % REPLICA_HASHES] =
         (struct replica_hash){summary.applied_index, summary.state_hash};
     replica->applied_at_us = replica_now_us(replica);
-    state_clock_applied(&replica->state_clock, replica->applied_at_us, summary.now_ms);
     for (struct list *node = replica->observers.next; node != &replica->observers;
          node = node->next) {
         struct replica_observer *observer = LIST_ITEM(node, struct replica_observer, node);
@@ -652,7 +604,9 @@ int replica_open(const struct consensus_config *config, const Ckpt__Log__V1__Clu
                                           .snapshot_adopt = replica_snapshot_adopt,
                                           .snapshot_discard = replica_snapshot_discard,
                                           .fatal = replica_fatal,
-                                          .members_changed = replica_members_changed};
+                                          .members_changed = replica_members_changed,
+                                          .note = replica_clock_note,
+                                          .noted = replica_clock_noted};
     struct consensus_status status;
 
     CHECK(fatal != NULL);
@@ -755,20 +709,6 @@ struct consensus *replica_consensus(const struct replica *replica)
 void replica_get_status(const struct replica *replica, struct consensus_status *ret_status)
 {
     consensus_get_status(replica->consensus, ret_status);
-}
-
-uint64_t replica_wall_ms(const struct replica *replica)
-{
-    return replica->clock.wall_ms(replica->clock.context);
-}
-
-uint64_t replica_state_ms(struct replica *replica)
-{
-    struct fsm_summary summary;
-
-    fsm_get_summary(replica->fsm, &summary);
-    return state_clock_now(&replica->state_clock, replica_now_us(replica), replica_wall_ms(replica),
-                           summary.now_ms);
 }
 
 size_t replica_waiting(const struct replica *replica)

@@ -119,6 +119,18 @@ void replica_get_status(const struct replica *replica, struct consensus_status *
 uint64_t replica_wall_ms(const struct replica *replica);
 /* What a command proposed now would be stamped with: every look whether a deadline has come goes by it (state_clock.h). */
 uint64_t replica_state_ms(struct replica *replica);
+/* This member's wall clock beside what the voters' clocks say is right. */
+struct replica_clock {
+    bool off;          /* by more than STATE_CLOCK_OFF_MS, for a while */
+    int64_t offset_ms; /* ahead is positive */
+};
+/* Compares the clocks; to be called every second or so. True: `off` has changed. */
+bool replica_clock_look(struct replica *replica);
+void replica_clock_get(const struct replica *replica, struct replica_clock *ret_clock);
+/* Of another member's; leader only. False: not heard lately. */
+bool replica_clock_of(const struct replica *replica, uint64_t member_id, int64_t *ret_offset_ms);
+/* consensus_set_reluctant() */
+void replica_set_reluctant(struct replica *replica, bool reluctant);
 size_t replica_waiting(const struct replica *replica);
 /* Hashes of recent indexes, oldest first; returns how many were written. */
 struct replica_hash {

@@ -62,6 +62,11 @@ void replica_member_put(struct replica *replica, const struct consensus_member *
     consensus_member_put(replica_consensus(replica), member);
 }
 
+void replica_set_reluctant(struct replica *replica, bool reluctant)
+{
+    consensus_set_reluctant(replica_consensus(replica), reluctant);
+}
+
 int replica_yield(struct replica *replica, struct err *err)
 {
     return consensus_transfer(replica_consensus(replica), 0, err);

@@ -381,6 +381,21 @@ static const char *contact_text(const struct consensus_peer_status *peer, char t
     return text;
 }
 
+/* Why it would not be handed leadership; "": it would. */
+static const char *unfit_text(const struct consensus_peer_status *peer)
+{
+    switch (peer->unfit) {
+    case CONSENSUS_DISK_FULL:
+        return "its disk is nearly full and takes no changes, ";
+    case CONSENSUS_RELUCTANT:
+        return "its clock is off, ";
+    case CONSENSUS_FIT:
+    case CONSENSUS_UNFIT_END:
+        break;
+    }
+    return "";
+}
+
 /* Why none of the voters has taken over, each with its numbers, and the next command. */
 static void transfer_kept(const struct request *request, char text[ANSWER_TEXT_BYTES])
 {
@@ -399,10 +414,10 @@ static void transfer_kept(const struct request *request, char text[ANSWER_TEXT_B
         if (!peer->voter)
             continue;
         used += (size_t)snprintf(text + used, ANSWER_TEXT_BYTES - used,
-                                 "; %.100s is %s%" PRIu64 " entries behind, %s", peer->name,
-                                 reachable ? "" : "not reachable, ", entries_behind(&status, peer),
-                                 contact_text(peer, contact));
-        if (reachable &&
+                                 "; %.100s is %s%s%" PRIu64 " entries behind, %s", peer->name,
+                                 reachable ? "" : "not reachable, ", unfit_text(peer),
+                                 entries_behind(&status, peer), contact_text(peer, contact));
+        if (reachable && peer->unfit == CONSENSUS_FIT &&
             (level == NULL || entries_behind(&status, peer) < entries_behind(&status, level)))
             level = peer;
     }
@@ -459,6 +474,27 @@ static void transfer_unreachable(struct request *request, const struct consensus
     members_refuse(request, RPC_FAILED_PRECONDITION, "TRANSFER_REFUSED", text);
 }
 
+static void transfer_unfit(struct request *request, const struct consensus_peer_status *peer)
+{
+    char text[ANSWER_TEXT_BYTES];
+    int64_t offset_ms = 0;
+
+    if (peer->unfit == CONSENSUS_DISK_FULL)
+        snprintf(text, sizeof(text),
+                 "the disk of %.128s is nearly full, it would take no changes as leader: make room "
+                 "on the file system of its data folder first",
+                 peer->name);
+    else {
+        (void)replica_clock_of(request->broker->replica, peer->id, &offset_ms);
+        snprintf(text, sizeof(text),
+                 "the clock of %.128s is %" PRId64
+                 " ms off, and other members can lead: set it right first (chronyc tracking, or "
+                 "timedatectl, on its host)",
+                 peer->name, offset_ms);
+    }
+    members_refuse(request, RPC_FAILED_PRECONDITION, "TRANSFER_REFUSED", text);
+}
+
 static void transfer_learner(struct request *request, const struct consensus_status *status,
                              const struct consensus_peer_status *peer)
 {
@@ -490,6 +526,8 @@ static void transfer_leadership(struct request *request)
         transfer_learner(request, &status, peer);
     else if (peer != NULL && !broker_peer_reachable(request->broker, &status, peer))
         transfer_unreachable(request, peer);
+    else if (peer != NULL && peer->unfit != CONSENSUS_FIT)
+        transfer_unfit(request, peer);
     else
         replica_transfer(request->broker->replica, member_id, transfer_done, request);
 }

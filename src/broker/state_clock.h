@@ -1,35 +1,96 @@
-/* The time that commands are stamped with: runs with the monotonic clock and only leans towards the wall clock.
+/* The time that commands are stamped with, and what the members' wall clocks say beside each other.
  *
- * Flow     state_clock_now() for every stamp and for every look whether a deadline has come; state_clock_applied() after every
- *          entry, so that a member that follows learns the time of the leader, not that of its own wall clock.
- * Shapes   the anchor says which time it was at which moment. Entries that come in at the rate of their own stamps are of this
- *          moment and move the anchor; those of a log that is being caught up with are not.
+ * Flow     state_clock_now() for every stamp and for every look whether a deadline has come. Members tell each other their clocks along with
+ *          heartbeats, answers and votes: state_clock_say() writes what goes out, state_clock_hear() takes what came. The leader hears all,
+ *          and tells the others what it takes for the right time, and its own state's time. state_clock_look() every STATE_CLOCK_LOOK_US, and
+ *          as a member comes to lead.
+ * Shapes   the anchor says which time it was at which moment of the monotonic clock: a leader's stamps run with that clock and only lean towards
+ *          the right time, the median of the voters' wall clocks, or where it lies between two of them, the nearer one. Who follows has the
+ *          anchor from the leader. So a wall clock that is off moves nothing, whoever leads.
+ *          Settled: the anchor was a leader's, or a majority of all voters agreed on the time since the start. Until then it is the earlier one of
+ *          the two middle clocks, and is set forward once when such a majority is heard: a time that is too early ends nothing too soon.
  * Units    milliseconds since the epoch; microseconds of the monotonic clock.
- * Errors   a wall clock that steps, or a leader whose wall clock is off, makes timers at most a tenth faster or slower. A member
- *          that has heard no leader since its start takes its wall clock as it is.
- * Absent   a bound by the other members' clocks: they do not tell each other their wall clocks (ckptctl compares what each one answers). So
- *          when a member whose clock is a year ahead is the first to lead after all were started, the state's time is a year ahead
- *          for good. A bound needs the clock in the answers to the leader's messages, and a leader that waits for a majority of them.
+ * Errors   a step of most members' wall clocks makes timers at most a tenth faster or slower. What is said may come late, never early: a clock may
+ *          look as much behind as its words took, so a member is off only after STATE_CLOCK_LOOKS looks that agree.
+ * Absent   setting clocks right: chrony's work. Where only two clocks are heard nobody knows which of them is right: who follows is said to be off.
  */
 #ifndef CKPT_BROKER_STATE_CLOCK_H
 #define CKPT_BROKER_STATE_CLOCK_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-enum { STATE_CLOCK_SLEW = 10, STATE_CLOCK_SAMPLE_US = 1000000, STATE_CLOCK_SLACK_MS = 500 };
+enum {
+    STATE_CLOCK_SLEW = 10,
+    STATE_CLOCK_SAMPLE_US = 1000000, /* between two words of a leader that are compared */
+    STATE_CLOCK_SLACK_MS = 500,
+    STATE_CLOCK_LOOK_US = 1000000,
+    STATE_CLOCK_FRESH_US = 10000000, /* so long after it was heard a clock counts */
+    STATE_CLOCK_OFF_MS = 5000,       /* more is off ... */
+    STATE_CLOCK_LOOKS = 3,           /* ... after so many looks; or well again */
+    STATE_CLOCK_MEMBERS_MAX = 9,
+    STATE_CLOCK_WORDS_BYTES = 33
+};
+
+/* One of this member's, in milliseconds: the wall clock less the monotonic one. */
+typedef int64_t state_clock_lead;
+
+struct state_clock_wall {
+    uint64_t member_id; /* 0: a free place */
+    state_clock_lead lead_ms;
+    uint64_t heard_us;
+};
+
+struct state_clock_range {
+    state_clock_lead from_ms, to_ms;
+};
 
 /* All zero: not started. */
 struct state_clock {
     uint64_t anchor_ms, anchor_us;
-    uint64_t mark_ms, mark_us; /* the last entry that was compared */
-    bool anchored, marked;
+    uint64_t mark_ms, mark_us; /* of the leader's last word that was compared */
+    bool anchored, marked, settled;
+    struct state_clock_wall walls[STATE_CLOCK_MEMBERS_MAX];
+    /* As of the last look. */
+    bool looked;
+    uint64_t looked_us;
+    bool leads;
+    struct state_clock_range right;
+    bool agreed; /* a majority of all voters is within STATE_CLOCK_OFF_MS of `right` */
+    struct state_clock_range judged; /* what the members' clocks are compared with, and told */
+    /* What a leader said is right. */
+    bool told;
+    uint64_t told_us;
+    struct state_clock_range told_right;
+    int64_t offset_ms; /* of this member's wall clock; ahead is positive */
+    unsigned looks;    /* in a row that say otherwise than `off` */
+    bool off;
+};
+
+/* The clocks that count. The ids are of the voters, this member among them or not. */
+struct state_clock_voters {
+    uint64_t self_id;
+    const uint64_t *ids;
+    size_t count;
+    bool leads; /* this member */
 };
 
 /* Never below state_ms, the time of the replicated state. */
 uint64_t state_clock_now(struct state_clock *clock, uint64_t monotonic_us, uint64_t wall_ms,
                          uint64_t state_ms);
-/* An entry was applied and the state's time is state_ms now. */
-void state_clock_applied(struct state_clock *clock, uint64_t monotonic_us, uint64_t state_ms);
+/* Compares the clocks that were heard lately. True: this member's is off now and was not, or the other way round. */
+bool state_clock_look(struct state_clock *clock, uint64_t monotonic_us, uint64_t wall_ms,
+                      const struct state_clock_voters *voters);
+/* Of a member's clock beside the right time, as of the last look; false: not heard lately. */
+bool state_clock_offset(const struct state_clock *clock, uint64_t monotonic_us, uint64_t member_id,
+                        int64_t *ret_offset_ms);
+
+/* now_ms: what state_clock_now() said. */
+size_t state_clock_say(const struct state_clock *clock, uint64_t monotonic_us, uint64_t wall_ms,
+                       uint64_t now_ms, uint8_t bytes[STATE_CLOCK_WORDS_BYTES]);
+/* leads: the leader of this term says so. What makes no sense is passed over. */
+void state_clock_hear(struct state_clock *clock, uint64_t monotonic_us, uint64_t member_id,
+                      bool leads, const uint8_t *bytes, size_t length);
 
 #endif

@@ -27,6 +27,7 @@ struct status {
     struct consensus_status raft;
     struct replica_stats stats;
     struct fsm_summary summary;
+    uint64_t state_ms; /* the state's time now: ages of what is in it */
     Ckpt__V1__StatusReply *reply;
 };
 
@@ -47,6 +48,7 @@ static void status_self(const struct status *status, Ckpt__V1__MemberStatus *mem
     member->role = translate_text(translate_role(&status->raft));
     member->reachable = true;
     member->match_index = status->raft.last_index;
+    member->clock_offset_ms = status->reply->clock_offset_ms;
     member->version = translate_text(CKPT_VERSION);
 }
 
@@ -78,6 +80,7 @@ static void status_other(const struct status *status, Ckpt__V1__MemberStatus *me
         member->lag_entries =
             raft->last_index > peer->match_index ? raft->last_index - peer->match_index : 0;
     }
+    (void)replica_clock_of(status->broker->replica, peer->id, &member->clock_offset_ms);
     if (raft->leader_id == member->member_id)
         member->role = translate_text("leader");
     else if (!peer->voter)
@@ -184,9 +187,14 @@ static void status_warn(struct status *status, char *text)
         reply->warnings[reply->n_warnings++] = text;
 }
 
+static uint64_t age_ms(uint64_t now_ms, uint64_t since_ms)
+{
+    return now_ms > since_ms ? now_ms - since_ms : 0;
+}
+
 static uint64_t status_age_s(const struct status *status, uint64_t since_ms)
 {
-    return status->reply->now_ms > since_ms ? (status->reply->now_ms - since_ms) / 1000 : 0;
+    return age_ms(status->state_ms, since_ms) / 1000;
 }
 
 static void status_warn_members(struct status *status)
@@ -299,8 +307,7 @@ static void status_queues(struct status *status)
         fsm_queue_at(fsm, i, &queue);
         ckpt__v1__queue_status__init(item);
         item->vcluster = translate_text(queue.vcluster);
-        item->age_ms =
-            reply->now_ms > queue.reported_at_ms ? reply->now_ms - queue.reported_at_ms : 0;
+        item->age_ms = age_ms(status->state_ms, queue.reported_at_ms);
         item->counted = item->age_ms <= max_age_ms;
         item->queued_gpu_ms = queue.queued_gpu_ms;
         item->running_gpu_ms = queue.running_gpu_ms;
@@ -404,7 +411,7 @@ static void status_warn_backups(struct status *status)
         status_warn(status, scratch_printf(status->scratch,
                                            "scheduled backups fail, the last good one is %" PRIu64
                                            " s old: %.300s",
-                                           status_age_s(status, since_ms), why));
+                                           age_ms(status->reply->now_ms, since_ms) / 1000, why));
 }
 
 static void take_telemetry_warning(void *context, char *text)
@@ -471,6 +478,25 @@ static void status_warn_filling(struct status *status)
                             status->broker->config->self->name, until, raft->applied_index));
 }
 
+static void status_warn_clock(struct status *status)
+{
+    const struct broker *broker = status->broker;
+    struct replica_clock clock;
+
+    replica_clock_get(broker->replica, &clock);
+    if (!clock.off)
+        return;
+    status_warn(
+        status,
+        scratch_printf(status->scratch,
+                       "the clock of %s is %" PRIu64
+                       " s %s the other members': it leads only while nobody else can; set "
+                       "it right (chronyc tracking, or timedatectl, on its host)",
+                       broker->config->self->name,
+                       (uint64_t)(clock.offset_ms < 0 ? -clock.offset_ms : clock.offset_ms) / 1000,
+                       clock.offset_ms < 0 ? "behind" : "ahead of"));
+}
+
 static void status_warn_self(struct status *status)
 {
     const struct broker *broker = status->broker;
@@ -506,6 +532,7 @@ static void status_warn_self(struct status *status)
                                     ? "it reads the metrics"
                                     : "its addresses can command this cluster",
                                 broker->config->tls_ca[0] != '\0' ? "" : ", or set tls"));
+    status_warn_clock(status);
     status_warn_tls(status);
     if (broker->counters.loop_lag_max_ms > BROKER_LOOP_LAG_WARN_MS)
         status_warn(status,
@@ -522,7 +549,10 @@ static void status_fill_raft(struct status *status)
     const struct broker *broker = status->broker;
     struct answer_member leader = {"", ""};
     Ckpt__V1__StatusReply *reply = status->reply;
+    struct replica_clock clock;
 
+    replica_clock_get(broker->replica, &clock);
+    reply->clock_offset_ms = clock.offset_ms;
     (void)answer_find_member(broker, status->raft.leader_id, &leader);
     reply->term = status->raft.term;
     reply->leader_id = status->raft.leader_id;
@@ -560,8 +590,8 @@ static void status_fill_state(struct status *status)
     }
     reply->paused_count =
         summary->checkpoints_by_state[CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_PAUSED];
-    if (summary->oldest_paused_since_ms != 0 && reply->now_ms > summary->oldest_paused_since_ms)
-        reply->oldest_paused_age_ms = reply->now_ms - summary->oldest_paused_since_ms;
+    if (summary->oldest_paused_since_ms != 0)
+        reply->oldest_paused_age_ms = age_ms(status->state_ms, summary->oldest_paused_since_ms);
 }
 
 void status_answer(struct request *request, struct scratch *scratch)
@@ -574,6 +604,7 @@ void status_answer(struct request *request, struct scratch *scratch)
     replica_get_stats(broker->replica, &status.stats);
     fsm_get_summary(replica_fsm(broker->replica), &status.summary);
     reply.now_ms = broker_wall_ms(broker);
+    status.state_ms = replica_state_ms(broker->replica);
     reply.version = translate_text(CKPT_VERSION);
     reply.loop_lag_max_ms = broker->counters.loop_lag_max_ms;
     reply.certificate_expires_ms = (uint64_t)broker->counters.tls_expiry_s * 1000;

@@ -180,6 +180,12 @@ static void print_warnings_of(struct cli *cli, const Ckpt__V1__StatusReply *repl
     }
 }
 
+/* The members compare their clocks; what is off has a warning of its own then. */
+static bool told_of_clock(const Ckpt__V1__StatusReply *reply)
+{
+    return reply->clock_offset_ms > CLOCK_WARN_MS || reply->clock_offset_ms < -CLOCK_WARN_MS;
+}
+
 /* All were asked at one time. Certificates, deadlines of a new leader and everything that people read depend on it. */
 static void print_clock_warning(struct cli *cli, const Ckpt__V1__StatusReply *best,
                                 const Ckpt__V1__StatusReply *reply, size_t *count)
@@ -188,7 +194,7 @@ static void print_clock_warning(struct cli *cli, const Ckpt__V1__StatusReply *be
     uint64_t off_ms = ahead ? reply->now_ms - best->now_ms : best->now_ms - reply->now_ms;
     char text[HUMAN_BYTES];
 
-    if (off_ms < CLOCK_WARN_MS)
+    if (off_ms < CLOCK_WARN_MS || told_of_clock(best) || told_of_clock(reply))
         return;
     fprintf(cli->out,
             "%swarning: the clock of %s is %s %s that of %s: correct the wrong one (timedatectl)\n",

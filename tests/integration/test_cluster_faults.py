@@ -151,8 +151,11 @@ def a_full_disk_of_the_leader_stops_nobody():
             wait_until("another member leads", lambda: cluster.leader() not in (None, full), 10)
             load.progress()
             assert http_status(full.http, "/readyz") == 503
+            result = cluster.ctl("transfer", full.name, check=False)
+            assert result.returncode == 4 and f"the disk of {full.name} is nearly full" in result.stderr and "make room" in result.stderr, result
             (full.data_dir / "ballast").unlink()
             wait_until("it takes writes again", lambda: http_status(full.http, "/readyz") == 200, 15)
+            wait_until("it is handed leadership again", lambda: cluster.ctl("transfer", full.name, check=False).returncode == 0, 15, 0.5)
             load.verdict()
         finally:
             for member in cluster.members:
@@ -204,34 +207,7 @@ def a_minority_acknowledges_nothing_and_catches_up():
             network.end()
 
 
-def a_clock_one_hour_off_moves_no_timer():
-    """The wall clock of one member is an hour off: once it has followed for a while, the state's time goes on as before under it."""
-    library = next(iter(pathlib.Path("/usr/lib").glob("*/faketime/libfaketime.so.1")), None)
-    if library is None:
-        return "needs faketime"
-    for shift in ("+1h", "-1h"):
-        with Cluster(raft=RAFT) as cluster:
-            odd = cluster.members[0]
-            odd.prefix = ["env", f"LD_PRELOAD={library}", f"FAKETIME={shift}", "FAKETIME_DONT_FAKE_MONOTONIC=1"]
-            for member in cluster.members[1:]:
-                member.start(wait=False)
-            cluster.wait_leader()
-            odd.start()
-            load = Load(cluster, clients=2, seed=SEED, pause_s=0.001, attempt_s=0.5)
-            time.sleep(2.5)  # it learns the time from entries that come in for two seconds
-            cluster.ctl("transfer", odd.name)
-            wait_until("it leads", lambda: cluster.leader() is odd, 10)
-            load.progress()
-            cluster.ctl("transfer")
-            wait_until("another one leads", lambda: cluster.leader() not in (None, odd), 10)
-            load.progress()
-            load.verdict()
-            times = [event.at_ms for event in cluster.events()]
-            assert times == sorted(times), "the time of the state went back"
-            assert abs(times[-1] - time.time() * 1000) < 30000, f"the time of the state is {times[-1] / 1000 - time.time():.0f} s off"
-
-
 if __name__ == "__main__":
     sys.exit(main([members_killed_stopped_and_cut_off_from_power_lose_nothing, a_member_killed_while_it_installs_a_snapshot_catches_up,
                   damaged_files_are_named_and_never_served, a_full_disk_of_the_leader_stops_nobody,
-                  a_minority_acknowledges_nothing_and_catches_up, a_clock_one_hour_off_moves_no_timer]))
+                  a_minority_acknowledges_nothing_and_catches_up]))

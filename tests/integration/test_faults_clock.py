@@ -15,7 +15,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import BIN, Cluster, http_status, metric, tail, wait_until  # noqa: E402
+from cluster import BIN, Cluster, common_pb2, http_status, metric, tail, wait_until  # noqa: E402
 from isolate import main  # noqa: E402
 from workload import Load  # noqa: E402
 
@@ -76,6 +76,112 @@ def clock_steps_of_an_hour_move_no_timer_and_lose_nothing():
         assert max(written) > 3000 and min(written) < -3000, "no clock was off when a log line was written: the steps did not work"
 
 
+def clock_off_s(member):
+    """How far its wall clock is off as it says itself; None: it does not answer."""
+    return metric(member.http, "ckpt_clock_offset_seconds")
+
+
+def state_is_off_s(cluster):
+    """The time of the state less the true one, by an event of now."""
+    cluster.register(f"probe-{random.randrange(1 << 30)}", [("probe", 1, 1 << 20)])
+    return cluster.events()[-1].at_ms / 1000 - time.time()
+
+
+def is_alive(cluster, job):
+    """RUNNING, or to be run again because its node has no agent."""
+    return cluster.allocation(job).state in (common_pb2.ALLOCATION_STATE_RUNNING, common_pb2.ALLOCATION_STATE_REQUEUED)
+
+
+def warned(cluster, text):
+    """What ckptctl status prints, when the text is in it."""
+    said = cluster.ctl("status").stdout
+    return said if text in said else None
+
+
+def refused_transfer(cluster, member):
+    result = cluster.ctl("transfer", member.name, check=False)
+    return result if result.returncode != 0 else None
+
+
+def only_odd_can_lead(cluster, odd, ahead, behind, load):
+    """Leaves the odd member and `behind`, whose log ends before what was acknowledged: nobody else may be elected."""
+    behind.kill()
+    load.progress(20)
+    wait_until("the odd one has it all", lambda: metric(odd.http, "ckpt_raft_applied_index") == metric(ahead.http, "ckpt_raft_applied_index"), 10)
+    ahead.kill()
+
+
+def a_member_whose_clock_is_off_leads_only_while_nobody_else_can_and_moves_no_time():
+    """It says so, leaves elections and hand-overs to the others, and when it leads all the same, also before it has ever heard a leader, jobs
+    live as long as before and no time of the state is off."""
+    if faketime() is None:
+        return "needs libfaketime (package faketime)"
+    for offset, seconds in (("+3h", 10800), ("-3h", -10800)):
+        with Cluster(raft=RAFT) as cluster:
+            clocks = {member: Clock(member) for member in cluster.members}
+            cluster.start()
+            leader = cluster.wait_leader()
+            odd, other = [m for m in cluster.members if m is not leader]
+            cluster.register("short", [("n", 1, 1 << 20)], walltime_ms=2 * 3600 * 1000)
+            odd.kill()
+            clocks[odd].step(offset)
+            odd.start()  # the cluster is idle: no entry tells it the time
+
+            wait_until("it says how far its clock is off", lambda: abs((clock_off_s(odd) or 0) - seconds) < 5, 15)
+            wait_until("it says so in its log", lambda: "event=clock_off" in odd.log.read_text(), 15)
+            assert all(abs(clock_off_s(m)) < 5 for m in cluster.members if m is not odd)
+            word = "ahead of" if seconds > 0 else "behind"
+            warning = f"the clock of {odd.name} is 10"
+            status = wait_until("the status warns", lambda: warned(cluster, warning), 5)
+            assert word in status and "chronyc" in status and status.count("the clock of") == 1, status
+            answer = wait_until("nobody hands over to it", lambda: refused_transfer(cluster, odd), 10, 0.5)
+            assert "TRANSFER_REFUSED" in answer.stderr and f"the clock of {odd.name}" in answer.stderr, answer.stderr
+            wait_until("a healthy one leads", lambda: cluster.leader() not in (None, odd), 20)  # it may not have known at first
+            for _ in range(2):
+                old = cluster.wait_leader()
+                old.kill()
+                assert wait_until("a healthy one leads", cluster.leader, 15) not in (odd, old)
+                old.start()
+                wait_until("it is back", lambda: http_status(old.http, "/readyz") == 200, 15)
+
+            load = Load(cluster, clients=2, seed=SEED, pause_s=0.001, attempt_s=0.5)
+            load.progress()
+            leader = cluster.wait_leader()
+            other = next(m for m in cluster.members if m not in (odd, leader))
+            only_odd_can_lead(cluster, odd, leader, other, load)
+            other.start(wait=False)
+            wait_until("the odd one leads", lambda: cluster.leader() is odd, 30)
+            load.progress(20)
+            assert abs(state_is_off_s(cluster)) < 30, f"{offset}: the time of the state is {state_is_off_s(cluster):.0f} s off"
+            assert is_alive(cluster, "short")
+
+            leader.start()
+            wait_until("it hands over as soon as it can", lambda: cluster.leader() not in (None, odd), 40)
+            assert "reason=clock_off" in odd.log.read_text()
+            load.progress()
+            leader = cluster.wait_leader()
+            other = next(m for m in cluster.members if m not in (odd, leader))
+            only_odd_can_lead(cluster, odd, leader, other, load)
+            odd.kill()
+            odd.start(wait=False)
+            other.start(wait=False)
+            wait_until("the odd one leads, and has heard no leader", lambda: cluster.leader() is odd, 30)
+            off_s = state_is_off_s(cluster)
+            assert off_s < 30, f"{offset}: the time of the state is {off_s:.0f} s ahead of the truth"
+            assert is_alive(cluster, "short")
+            leader.start()
+            wait_until("all know the time", lambda: abs(state_is_off_s(cluster)) < 30, 20, 0.5)
+            load.verdict()
+            times = [event.at_ms for event in cluster.events()]
+            assert times == sorted(times), "the time of the state went back"
+            for member in cluster.members:
+                member.kill()
+            for member in cluster.members:
+                member.start(wait=False)
+            cluster.wait_leader()
+            assert abs(state_is_off_s(cluster)) < 30 and is_alive(cluster, "short")
+
+
 def folders_in_the_wrong_hands_are_refused_and_left_alone():
     """I11: a second process on a folder in use, another member's folder, a folder of another cluster; the members go on undisturbed."""
     with Cluster(raft=RAFT) as cluster, Cluster(members=1) as other:
@@ -114,4 +220,5 @@ def folders_in_the_wrong_hands_are_refused_and_left_alone():
 
 
 if __name__ == "__main__":
-    sys.exit(main([clock_steps_of_an_hour_move_no_timer_and_lose_nothing, folders_in_the_wrong_hands_are_refused_and_left_alone]))
+    sys.exit(main([clock_steps_of_an_hour_move_no_timer_and_lose_nothing,
+                   a_member_whose_clock_is_off_leads_only_while_nobody_else_can_and_moves_no_time, folders_in_the_wrong_hands_are_refused_and_left_alone]))

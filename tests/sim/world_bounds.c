@@ -120,6 +120,7 @@ struct follower {
     uint64_t left_ms;  /* until its election timer ends */
     uint64_t heard_ms; /* since it heard of the leader */
     uint64_t last_index;
+    bool reluctant; /* its clock is off, and it leaves elections to another one */
 };
 
 static size_t followers_of(struct world *world, const struct world_member *leader,
@@ -145,6 +146,7 @@ static size_t followers_of(struct world *world, const struct world_member *leade
                             consensus->raft.follower_state.randomized_election_timeout - now_ms;
         follower->heard_ms = now_ms - consensus->safety.leader_heard_ms;
         follower->last_index = consensus->raft.last_stored;
+        follower->reluctant = core_lets_others_win(consensus);
         if (follower->left_ms > STANDSTILL_MS)
             return 0; /* it ends now */
         count++;
@@ -164,6 +166,8 @@ static uint64_t first_elected_ms(const struct follower *followers, size_t count,
         size_t votes = 1;
         if (followers[i].last_index != followers[0].last_index)
             return 0;
+        if (followers[i].reluctant)
+            continue;
         for (size_t j = 0; j < count; j++) {
             votes += j != i && (followers[j].left_ms < ends_ms ||
                                 followers[j].heard_ms + ends_ms >= timeout_ms + timeout_ms / 50);

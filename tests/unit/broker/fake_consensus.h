@@ -30,6 +30,9 @@ struct consensus {
     size_t transfers_asked;
     size_t refuse_transfers; /* so many are refused */
     uint64_t transfer_member;
+    enum err_code refuse_with; /* ERR_NONE: ERR_UNAVAILABLE */
+    enum consensus_role role;
+    bool reluctant;
     void (*read_done)(void *data, int status, const struct err *err);
     void *read_data;
 };
@@ -115,7 +118,9 @@ int consensus_transfer(struct consensus *consensus, uint64_t member_id, struct e
     consensus->transfer_member = member_id;
     if (consensus->refuse_transfers > 0) {
         consensus->refuse_transfers--;
-        return err_set(err, ERR_UNAVAILABLE, "no voter has caught up yet");
+        return err_set(
+            err, consensus->refuse_with != ERR_NONE ? consensus->refuse_with : ERR_UNAVAILABLE,
+            "no voter has caught up yet");
     }
     return 0;
 }
@@ -124,17 +129,26 @@ void consensus_get_status(const struct consensus *consensus, struct consensus_st
 {
     memset(ret_status, 0, sizeof(*ret_status));
     ret_status->term = consensus->term;
+    ret_status->role = consensus->role;
+    ret_status->member_role = CONSENSUS_VOTER;
+}
+
+void consensus_set_reluctant(struct consensus *consensus, bool reluctant)
+{
+    consensus->reluctant = reluctant;
 }
 
 static void lead(uint64_t term)
 {
     fake.term = term;
+    fake.role = CONSENSUS_LEADER;
     fake.hooks.role_changed(fake.hooks.context, CONSENSUS_LEADER, term, 1);
 }
 
 static void follow(uint64_t term, uint64_t leader)
 {
     fake.term = term;
+    fake.role = CONSENSUS_FOLLOWER;
     fake.hooks.role_changed(fake.hooks.context, CONSENSUS_FOLLOWER, term, leader);
 }
 

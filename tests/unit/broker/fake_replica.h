@@ -40,7 +40,9 @@ struct replica {
     size_t waiting_count, waiting_max; /* of proposals at a time */
     uint64_t leader_id;
     const struct consensus_status *status; /* NULL: one voter that is not connected */
-    const char *contact_of_2;              /* as member 2 says of itself; NULL: it did not */
+    struct replica_clock wall_clock;       /* beside the other members' */
+    bool clock_told_off, reluctant;
+    const char *contact_of_2; /* as member 2 says of itself; NULL: it did not */
     struct clock_ops clock;
 };
 
@@ -256,6 +258,32 @@ uint64_t replica_state_ms(struct replica *replica)
 
     fsm_get_summary(replica->fsm, &summary);
     return summary.now_ms > wall_ms ? summary.now_ms : wall_ms;
+}
+
+bool replica_clock_look(struct replica *replica)
+{
+    bool changed = replica->clock_told_off != replica->wall_clock.off;
+
+    replica->clock_told_off = replica->wall_clock.off;
+    return changed;
+}
+
+void replica_clock_get(const struct replica *replica, struct replica_clock *ret_clock)
+{
+    *ret_clock = replica->wall_clock;
+}
+
+bool replica_clock_of(const struct replica *replica, uint64_t member_id, int64_t *ret_offset_ms)
+{
+    (void)replica;
+    (void)member_id;
+    (void)ret_offset_ms;
+    return false;
+}
+
+void replica_set_reluctant(struct replica *replica, bool reluctant)
+{
+    replica->reluctant = reluctant;
 }
 
 uint64_t replica_wall_ms(const struct replica *replica)

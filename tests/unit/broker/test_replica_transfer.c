@@ -139,6 +139,26 @@ static void a_hand_over_without_a_voter_that_caught_up_is_refused_soon(void **st
     assert_int_equal(waiting.failed, ERR_NONE);
 }
 
+/* It does not become fit by waiting, and changes wait meanwhile. */
+static void a_hand_over_is_refused_at_once_when_nobody_is_fit_to_lead(void **state)
+{
+    struct answer waiting;
+    struct answer transfer = {0};
+
+    (void)state;
+    serve(1);
+    fake.refuse_transfers = SIZE_MAX;
+    fake.refuse_with = ERR_REFUSED;
+    replica_transfer(replica, 0, take_answer, &transfer);
+    propose_numbered(1, &waiting);
+    turn();
+    assert_int_equal(transfer.failed, ERR_REFUSED);
+    assert_uint_equal(fake.transfers_asked, 1);
+    assert_uint_equal(fake.count, 1);
+    commit_one();
+    assert_int_equal(waiting.failed, ERR_NONE);
+}
+
 #define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -148,6 +168,7 @@ int main(void)
         TEST(a_hand_over_is_judged_by_who_leads_afterwards),
         TEST(closing_ends_a_hand_over_without_saying_that_it_was_done),
         TEST(a_hand_over_that_nobody_takes_is_given_up),
+        TEST(a_hand_over_is_refused_at_once_when_nobody_is_fit_to_lead),
         TEST(a_hand_over_without_a_voter_that_caught_up_is_refused_soon),
     };
 

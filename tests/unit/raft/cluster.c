@@ -220,6 +220,25 @@ static void hook_members(void *context)
                         configuration_hash(&status), "configuration");
 }
 
+static size_t hook_note(void *context, uint8_t bytes[CONSENSUS_NOTE_MAX_BYTES])
+{
+    const struct cluster_node *node = context;
+
+    bytes[0] = (uint8_t)node->number;
+    memset(bytes + 1, 0xab, CONSENSUS_NOTE_MAX_BYTES - 1);
+    return CONSENSUS_NOTE_MAX_BYTES;
+}
+
+static void hook_noted(void *context, uint64_t from, bool leads, const uint8_t *bytes,
+                       size_t length)
+{
+    struct cluster_node *node = context;
+
+    CHECK(length == CONSENSUS_NOTE_MAX_BYTES && bytes[0] + 1u == from && bytes[length - 1] == 0xab);
+    node->words_of[from - 1]++;
+    node->leader_words += leads;
+}
+
 static const struct consensus_hooks node_hooks = {
     .apply = hook_apply,
     .dropped = hook_dropped,
@@ -232,6 +251,8 @@ static const struct consensus_hooks node_hooks = {
     .snapshot_discard = hook_discard,
     .fatal = hook_fatal,
     .members_changed = hook_members,
+    .note = hook_note,
+    .noted = hook_noted,
 };
 
 /* ---- life ---- */
@@ -303,6 +324,8 @@ int cluster_try_start(struct cluster *cluster, unsigned number, bool bootstrap, 
     memset(&node->state, 0, sizeof(node->state));
     node->doomed = false;
     node->applied_here = node->restored = 0;
+    memset(node->words_of, 0, sizeof(node->words_of));
+    node->leader_words = 0;
     node->role = CONSENSUS_FOLLOWER;
     if (consensus_open(&config, &hooks, &node->consensus, err) != 0)
         return -1;

@@ -38,6 +38,8 @@ struct cluster_node {
     uint64_t taken_left;        /* of its ballast */
     bool taking, taken_head;
     enum consensus_role role;
+    unsigned words_of[SIM_NODES_MAX],
+        leader_words; /* that were heard with messages, in this life */
     struct err fatal;
     bool started; /* at least once */
     bool joins;   /* is not one of the founders */

@@ -146,6 +146,40 @@ static void every_other_small_message_comes_back(void **state)
     buf_close(&buf);
 }
 
+static void a_note_goes_along_and_what_makes_no_sense_in_it_is_refused(void **state)
+{
+    struct frame_message message = append_message(NULL, 0), got;
+    struct frame frame;
+    struct buf buf;
+
+    (void)state;
+    buf = encode(&message);
+    got = decode_ok(&buf);
+    assert_false(got.note.told);
+    buf_close(&buf);
+    message.note = (struct frame_note){.told = true,
+                                       .unfit = CONSENSUS_DISK_FULL,
+                                       .others_fit = true,
+                                       .length = 3,
+                                       .bytes = "abc"};
+    buf = encode(&message);
+    got = decode_ok(&buf);
+    assert_true(got.note.told);
+    assert_int_equal(got.note.unfit, CONSENSUS_DISK_FULL);
+    assert_true(got.note.others_fit);
+    assert_uint_equal(got.note.length, 3);
+    assert_memory_equal(got.note.bytes, "abc", 3);
+    assert_uint_equal(got.core.append_entries.prev_log_index, 10);
+    assert_int_equal(frame_parse(buf.bytes, buf.length, &frame, NULL), 1);
+    for (size_t at = 0; at < 4; at++) { /* told, unfit, others, length */
+        uint8_t *byte = buf.bytes + FRAME_HEADER_BYTES + at, was = *byte;
+        *byte = CONSENSUS_NOTE_MAX_BYTES + 1;
+        assert_int_equal(frame_decode(&frame, &got, NULL), -1);
+        *byte = was;
+    }
+    buf_close(&buf);
+}
+
 /* U-001: members of the next build say more, and must be understood as far as this one goes. */
 static void what_a_later_build_adds_to_a_hello_is_passed_over(void **state)
 {
@@ -217,8 +251,8 @@ static void lying_counts_and_lengths_are_refused(void **state)
 
     (void)state;
     assert_int_equal(frame_parse(buf.bytes, buf.length, &frame, &err), 1);
-    body = buf.bytes + FRAME_HEADER_BYTES;
-    bytes_put(body + 32, UINT32_MAX, 4); /* entries */
+    body = buf.bytes + FRAME_HEADER_BYTES + 1; /* behind the note, which is not told */
+    bytes_put(body + 32, UINT32_MAX, 4);       /* entries */
     assert_int_equal(frame_decode(&frame, &got, &err), -1);
     bytes_put(body + 32, 1, 4);
     bytes_put(body + 45, 8, 4); /* length of the entry */
@@ -341,6 +375,7 @@ int main(void)
         cmocka_unit_test(appends_come_back_entry_by_entry),
         cmocka_unit_test(a_hello_comes_back),
         cmocka_unit_test(every_other_small_message_comes_back),
+        cmocka_unit_test(a_note_goes_along_and_what_makes_no_sense_in_it_is_refused),
         cmocka_unit_test(what_a_later_build_adds_to_a_hello_is_passed_over),
         cmocka_unit_test(a_cut_frame_waits_and_a_flipped_one_ends_the_connection),
         cmocka_unit_test(an_oversized_frame_is_refused_from_its_header),
