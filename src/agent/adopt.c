@@ -2,26 +2,15 @@
 #include "src/agent/adopt.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "src/agent/proc.h"
 #include "src/agent/proc_environment.h"
 #include "src/base/log.h"
-
-/* Its own, or gone: what runs is this node's whatever became of its folder. */
-static bool work_dir_right(const struct machine_ops *machine, const char *path, uid_t uid)
-{
-    struct stat stat;
-
-    return path[0] == '/' && (machine->folder_owned(machine->context, path, uid) ||
-                              (lstat(path, &stat) != 0 && errno == ENOENT));
-}
 
 /* An entry as of one that was just attached. */
 static bool entry_of(const struct machine_ops *machine, pid_t pid,
@@ -32,7 +21,7 @@ static bool entry_of(const struct machine_ops *machine, pid_t pid,
     uint64_t life = 0;
 
     if (machine->process_read(machine->context, pid, &stat, &status) != 0 || !proc_living(&stat) ||
-        stat.group != pid || !work_dir_right(machine, found->work_dir, status.uid))
+        stat.group != pid || found->work_dir[0] != '/')
         return false;
     if (checkpoint_id_parse(found->life, &life) != 0)
         life = 0;

@@ -5,7 +5,7 @@
  *          attach again; without them their applications are ended by orders and walltimes all the same. All of them are written at
  *          once: killed before, the next start finds them again.
  * Shapes   one per allocation, the oldest: what an application starts inherits its environment.
- *          A work folder that is gone does not matter (checkpoints fail without it); one of another user does.
+ *          A work folder that is gone or another user's does not matter: without one that is its user's, checkpoints fail.
  * Errors   a process whose environment cannot be read is not found: an agent that is not root sees its own user's only.
  * Absent   attempts, reports and the fence: those are lost. A process that its user dresses up as another's is believed until it ends.
  * Source   I30, F-025.

@@ -20,6 +20,8 @@ struct allocation *allocation_new(struct agent *agent, const char *allocation_id
     else
         snprintf(allocation->entry.allocation_id, sizeof(allocation->entry.allocation_id), "%s",
                  allocation_id);
+    user_path_init(&allocation->folder, allocation, OPENED_FOLDER);
+    user_path_init(&allocation->socket, allocation, OPENED_SOCKET);
     process_init(allocation);
     attempt_init(allocation);
     walltime_init(allocation);
@@ -35,6 +37,8 @@ void allocation_free(struct allocation *allocation)
     walltime_close(allocation);
     attempt_close(allocation);
     process_close(allocation);
+    user_path_close(&allocation->folder);
+    user_path_close(&allocation->socket);
     list_remove(&allocation->node);
     free(allocation);
 }

@@ -12,6 +12,7 @@
 #include "src/agent/process.h"
 #include "src/agent/reconcile.h"
 #include "src/agent/restart_points.h"
+#include "src/agent/user_path.h"
 
 struct app_stream;
 struct cleanup;
@@ -23,6 +24,8 @@ struct allocation {
     struct ledger_entry entry;
     struct process process;
     struct attempt attempt;
+    struct user_path folder; /* the work folder */
+    struct user_path socket; /* that its application registered */
     struct clock_timer *walltime_timer;
     struct app_stream *stream; /* ckpt-run's; NULL while none is connected */
     struct cleanup *sweep; /* of out/ and restore/; goes on when its stream has ended. NULL: none */

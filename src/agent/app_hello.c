@@ -7,36 +7,45 @@
 #include "src/agent/ask.h"
 #include "src/base/log.h"
 
-/* Of what runs already the folder is not looked at: without it there are no checkpoints, but the job is well. */
-static bool work_dir_right(const struct app_stream *stream, const Ckpt__V1__AttachHello *hello,
-                           char *ret_why, size_t size)
+static bool hello_right(struct app_stream *stream, const Ckpt__V1__AttachHello *hello)
+{
+    if (!id_valid(hello->allocation_id))
+        app_stream_refuse(stream,
+                          "the allocation id must be 1 to 128 characters of A-Z a-z 0-9 . _ -");
+    else if (ask_find(hello->profile) == NULL)
+        app_stream_refuse(stream, "the profile \"%.64s\" is unknown; there are: %s", hello->profile,
+                          ask_profiles());
+    else if (hello->work_dir[0] != '/' || strlen(hello->work_dir) >= LEDGER_WORK_DIR_BYTES - 1)
+        app_stream_refuse(stream, "the work folder must be an absolute path of less than %d bytes",
+                          LEDGER_WORK_DIR_BYTES - 1);
+    else
+        return true;
+    return false;
+}
+
+/* Without its folder what runs already has no checkpoints, but the job is well. */
+static void folder_looked(void *data, struct opened *take, const char *why)
+{
+    struct app_stream *stream = data;
+
+    stream->look = NULL;
+    stream->folder = take;
+    if (take == NULL && !stream->hello->running) {
+        app_stream_refuse(stream, "%s", why);
+        return;
+    }
+    app_stream_take_hello(stream);
+}
+
+void app_stream_greet(struct app_stream *stream)
 {
     const struct machine_ops *machine = &stream->agent->machine;
-    uid_t uid = rpc_call_peer(stream->call)->uid;
-    const char *network;
 
-    if (hello->work_dir[0] != '/' || strlen(hello->work_dir) >= LEDGER_WORK_DIR_BYTES - 1) {
-        snprintf(ret_why, size, "the work folder must be an absolute path of less than %d bytes",
-                 LEDGER_WORK_DIR_BYTES - 1);
-        return false;
-    }
-    if (hello->running)
-        return true;
-    if (!machine->folder_owned(machine->context, hello->work_dir, uid)) {
-        snprintf(ret_why, size, "the work folder %s is not a folder of user %u", hello->work_dir,
-                 (unsigned)uid);
-        return false;
-    }
-    network = machine->folder_network(machine->context, hello->work_dir);
-    if (network != NULL) {
-        snprintf(
-            ret_why, size,
-            "a work folder on %s can hold up the agent, and with it all jobs of the node; choose "
-            "one on a local disk by --work-dir or $TMPDIR, not %s",
-            network, hello->work_dir);
-        return false;
-    }
-    return true;
+    if (!hello_right(stream, stream->hello))
+        return;
+    stream->state = STREAM_LOOKING;
+    stream->look = machine->path_open(machine->context, OPENED_FOLDER, stream->hello->work_dir,
+                                      rpc_call_peer(stream->call)->uid, folder_looked, stream);
 }
 
 bool app_stream_identity(const struct app_stream *stream, uint32_t pid, uint64_t start_ticks,
@@ -109,6 +118,11 @@ static void hello_running(struct app_stream *stream, const Ckpt__V1__AttachHello
     log_info("reattached", "allocation=%s pid=%" PRIu32 " process=%s", entry->allocation_id,
              hello->pid, process_state_name(allocation->process.state));
     app_stream_ready(stream, &(struct restore_result){.folder = "", .notice = "", .error = ""});
+    if (stream->folder != NULL && strcmp(entry->work_dir, hello->work_dir) == 0 &&
+        (allocation->folder.opened == NULL || !attempt_busy(&allocation->attempt))) {
+        user_path_take(&allocation->folder, entry->work_dir, stream->folder);
+        stream->folder = NULL;
+    }
     if (over)
         process_stop(allocation,
                      &(struct process_stop_ask){.cause = STOP_BY_ORDER,
@@ -131,23 +145,6 @@ static void asked(void *data, const struct restore_result *result)
     }
     stream->must_end = true;
     app_stream_refuse(stream, "%s", result->error);
-}
-
-static bool hello_right(struct app_stream *stream, const Ckpt__V1__AttachHello *hello)
-{
-    char why[STREAM_ERROR_BYTES];
-
-    if (!id_valid(hello->allocation_id))
-        app_stream_refuse(stream,
-                          "the allocation id must be 1 to 128 characters of A-Z a-z 0-9 . _ -");
-    else if (ask_find(hello->profile) == NULL)
-        app_stream_refuse(stream, "the profile \"%.64s\" is unknown; there are: %s", hello->profile,
-                          ask_profiles());
-    else if (!work_dir_right(stream, hello, why, sizeof(why)))
-        app_stream_refuse(stream, "%s", why);
-    else
-        return true;
-    return false;
 }
 
 static void refuse_second(struct app_stream *stream, const struct allocation *allocation)
@@ -249,8 +246,6 @@ void app_stream_take_hello(struct app_stream *stream)
     struct allocation *allocation;
     bool same;
 
-    if (!hello_right(stream, hello))
-        return;
     allocation = agent_get(agent, hello->allocation_id);
     if (allocation == NULL) {
         app_stream_refuse(stream, "this node holds %d allocations already", AGENT_ALLOCATIONS_MAX);

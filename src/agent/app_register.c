@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
 
@@ -88,11 +89,6 @@ static bool register_right(const struct agent *agent, const struct allocation *a
                       allocation->entry.profile);
     if (wrong != NULL)
         return refuse(ret_status, RPC_INVALID_ARGUMENT, ret_text, "%s", wrong);
-    if (!agent->machine.socket_owned(agent->machine.context, endpoint + strlen("unix:"),
-                                     (uid_t)allocation->entry.uid))
-        return refuse(ret_status, RPC_FAILED_PRECONDITION, ret_text,
-                      "%s is no unix socket of user %" PRIu32 "; listen first, then register",
-                      endpoint, allocation->entry.uid);
     return true;
 }
 
@@ -107,31 +103,109 @@ static void take_endpoint(struct allocation *allocation, const char *endpoint)
     log_info("registered", "allocation=%s endpoint=%s", entry->allocation_id, endpoint);
 }
 
+/* A registration whose socket is being looked at. */
+struct registering {
+    struct agent *agent;
+    struct rpc_call *call;
+    Ckpt__V1__RegisterRequest *request;
+    struct path_open *look;
+};
+
+static void registering_free(struct registering *registering)
+{
+    if (registering->request != NULL)
+        ckpt__v1__register_request__free_unpacked(registering->request, NULL);
+    free(registering);
+}
+
+static void register_refused(struct registering *registering, enum rpc_status status,
+                             const char *text)
+{
+    log_warning("register_refused", "pid=%d text=\"%s\"",
+                (int)rpc_call_peer(registering->call)->pid, text);
+    rpc_call_set_data(registering->call, NULL);
+    rpc_call_finish(registering->call, status, text);
+    registering_free(registering);
+}
+
+static bool still_right(const struct registering *registering, enum rpc_status *ret_status,
+                        char *ret_text)
+{
+    const Ckpt__V1__RegisterRequest *request = registering->request;
+    const struct agent *agent = registering->agent;
+
+    if (request == NULL) {
+        *ret_status = RPC_INVALID_ARGUMENT;
+        snprintf(ret_text, TEXT_BYTES, "the request is no ckpt.v1.RegisterRequest");
+        return false;
+    }
+    return register_right(
+        agent, id_valid(request->allocation_id) ? agent_find(agent, request->allocation_id) : NULL,
+        rpc_call_peer(registering->call), request->endpoint, ret_status, ret_text);
+}
+
+/* The application may have ended meanwhile. */
+static void socket_looked(void *data, struct opened *take, const char *why)
+{
+    struct registering *registering = data;
+    const struct machine_ops *machine = &registering->agent->machine;
+    bool there = take != NULL;
+    enum rpc_status status;
+    char text[TEXT_BYTES];
+
+    registering->look = NULL;
+    machine->opened_close(take); /* each attempt opens what is there then */
+    if (!still_right(registering, &status, text)) {
+        register_refused(registering, status, text);
+        return;
+    }
+    if (!there) {
+        snprintf(text, sizeof(text), "%.300s; listen first, then register", why);
+        register_refused(registering, RPC_FAILED_PRECONDITION, text);
+        return;
+    }
+    take_endpoint(agent_find(registering->agent, registering->request->allocation_id),
+                  registering->request->endpoint);
+    rpc_call_set_data(registering->call, NULL);
+    rpc_call_reply(registering->call, NULL, 0); /* RegisterReply is empty */
+    registering_free(registering);
+}
+
 static void on_register(struct rpc_call *call, void *data, const uint8_t *bytes, size_t length)
 {
+    struct registering *registering = check_calloc(1, sizeof(*registering));
     struct agent *agent = data;
-    Ckpt__V1__RegisterRequest *request = ckpt__v1__register_request__unpack(NULL, length, bytes);
-    struct allocation *allocation = NULL;
-    enum rpc_status status = RPC_INVALID_ARGUMENT;
-    char text[TEXT_BYTES] = "the request is no ckpt.v1.RegisterRequest";
+    enum rpc_status status;
+    char text[TEXT_BYTES];
 
-    if (request != NULL && id_valid(request->allocation_id))
-        allocation = agent_find(agent, request->allocation_id);
-    if (request != NULL &&
-        register_right(agent, allocation, rpc_call_peer(call), request->endpoint, &status, text)) {
-        take_endpoint(allocation, request->endpoint);
-        rpc_call_reply(call, NULL, 0); /* RegisterReply is empty */
-    } else {
-        log_warning("register_refused", "pid=%d text=\"%s\"", (int)rpc_call_peer(call)->pid, text);
-        rpc_call_finish(call, status, text);
+    *registering =
+        (struct registering){.agent = agent,
+                             .call = call,
+                             .request = ckpt__v1__register_request__unpack(NULL, length, bytes)};
+    rpc_call_set_data(call, registering);
+    if (!still_right(registering, &status, text)) {
+        register_refused(registering, status, text);
+        return;
     }
-    if (request != NULL)
-        ckpt__v1__register_request__free_unpacked(request, NULL);
+    registering->look = agent->machine.path_open(
+        agent->machine.context, OPENED_SOCKET, registering->request->endpoint + strlen("unix:"),
+        rpc_call_peer(call)->uid, socket_looked, registering);
+}
+
+static void on_cancel(struct rpc_call *call, void *data)
+{
+    struct registering *registering = rpc_call_data(call);
+    struct agent *agent = data;
+
+    if (registering == NULL)
+        return;
+    agent->machine.path_open_detach(registering->look);
+    registering_free(registering);
 }
 
 void app_register_serve(struct rpc_server *server, struct agent *agent)
 {
-    static const struct rpc_handlers handlers = {.on_message = on_register};
+    static const struct rpc_handlers handlers = {.on_message = on_register, .on_cancel = on_cancel};
 
     rpc_server_add_method(server, REGISTER_METHOD, false, false, &handlers, agent);
 }

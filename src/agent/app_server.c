@@ -1,6 +1,6 @@
 /* The agent's unix socket. See app_server.h.
  *
- * A stream's life:  GREETING --hello--> WAITING (order to terminate stands, attempt or reports of the life before) --> SWEEPING
+ * A stream's life:  GREETING --hello--> LOOKING (at its work folder) --> WAITING (order to terminate stands, attempt or reports of the life before) --> SWEEPING
  *                   --> RESTORING --> READY --started--> RUNNING --exited--> OVER; a re-attach goes to RUNNING at once, but
  *                   by ASKING a broker whose it is when nobody is known to own it here. A hello for an application whose ckpt-run
  *                   has just gone stays PARKED until that one is back, or is taken for lost.
@@ -84,6 +84,8 @@ static void stream_release(struct app_stream *stream)
     if (stream->hello != NULL)
         ckpt__v1__attach_hello__free_unpacked(stream->hello, NULL);
     restore_cancel(stream->restore);
+    stream->agent->machine.path_open_detach(stream->look);
+    stream->agent->machine.opened_close(stream->folder);
     stream->agent->clock.timer_free(stream->timer);
     free(stream);
 }
@@ -206,6 +208,8 @@ void app_stream_take_identity(struct app_stream *stream)
     entry->uid = peer->uid;
     entry->gid = peer->gid;
     entry->endpoint[0] = '\0'; /* of the life before */
+    user_path_take(&stream->allocation->folder, entry->work_dir, stream->folder);
+    stream->folder = NULL;
 }
 
 /* An order to end it waited for this, and the end of its walltime: that comes with the answer, since no order set may come any more. */
@@ -250,6 +254,7 @@ void app_stream_ask(struct app_stream *stream, enum restore_what what,
         restore_start(stream->agent->restart_points,
                       &(struct restore_ask){.allocation_id = allocation->entry.allocation_id,
                                             .work_dir = stream->hello->work_dir,
+                                            .folder = stream->folder,
                                             .user = stream_user(stream),
                                             .what = what,
                                             .alone = !allocation_leader_needed(allocation),
@@ -439,7 +444,7 @@ static void on_message(struct rpc_call *call, void *data, const uint8_t *bytes, 
             stream->hello = up->hello;
             up->hello = NULL;
             up->body_case = CKPT__V1__ATTACH_UP__BODY__NOT_SET;
-            app_stream_take_hello(stream);
+            app_stream_greet(stream);
             break;
         case CKPT__V1__ATTACH_UP__BODY_STARTED:
             take_started(stream, up->started);

@@ -16,6 +16,7 @@ enum { STREAM_POLL_US = 200000, STREAM_ERROR_BYTES = 512 };
 
 enum stream_state {
     STREAM_GREETING,
+    STREAM_LOOKING,
     STREAM_PARKED,
     STREAM_ASKING,
     STREAM_WAITING,
@@ -46,6 +47,8 @@ struct app_stream {
         reports_until; /* a restart waits until these are taken: the restart point may depend on them */
     struct clock_timer *timer;
     struct restore *restore;
+    struct path_open *look; /* LOOKING; NULL else */
+    struct opened *folder;  /* the work folder, until the allocation has it; NULL: it is not open */
 };
 
 /* ---- answers ---- */
@@ -75,7 +78,9 @@ void app_stream_ask(struct app_stream *stream, enum restore_what what,
                     restore_done_fn *done);
 /* Goes on when nothing of the life before is in the way any more. */
 void app_stream_wait(struct app_stream *stream);
-/* Who may attach does; others are refused, or wait for their turn. */
+/* The hello has come: who may attach does; others are refused, or wait for their turn. */
+void app_stream_greet(struct app_stream *stream);
+/* PARKED: perhaps it is its turn. */
 void app_stream_take_hello(struct app_stream *stream);
 
 #endif

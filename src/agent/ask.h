@@ -28,8 +28,9 @@ struct ask_target {
     uv_loop_t *loop;
     pid_t group;
     struct machine_user user;
-    const char *work_dir;
-    const char *endpoint; /* "unix:PATH"; "": none was registered */
+    const struct opened *folder; /* the work folder; NULL: it is not open */
+    const char *endpoint;        /* "unix:PATH"; "": none was registered */
+    const struct opened *socket; /* ... and what lies there; NULL: it is not open */
 };
 
 struct ask_request {
@@ -70,8 +71,8 @@ struct ask_ops {
     bool (*prepared)(const struct ask_target *target, const char *hint);
     enum ask_answer (*poll)(const struct ask_target *target, const char *hint,
                             struct sentinel *ret_sentinel);
-    /* Of what the application writes into the folder. */
-    struct machine_growth (*growth)(const struct ask_target *target, const char *directory);
+    /* Of what the application writes for this hint. */
+    struct machine_growth (*growth)(const struct ask_target *target, const char *hint);
     void (*clear)(const struct ask_target *target);
 };
 

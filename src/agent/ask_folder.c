@@ -5,25 +5,35 @@
 #include <stdio.h>
 #include <string.h>
 
-static void work_path(const struct ask_target *target, const char *name, char path[PATH_MAX])
+enum { OUT_NAME_BYTES = HINT_TEXT_BYTES + 8 };
+
+static struct machine_file work_file(const struct ask_target *target, const char *name)
 {
-    snprintf(path, PATH_MAX, "%s/%s", target->work_dir, name);
+    return (struct machine_file){target->folder, target->user, name};
 }
 
 static void remove_file(const struct ask_target *target, const char *name)
 {
-    char path[PATH_MAX];
+    const struct machine_file file = work_file(target, name);
 
-    work_path(target, name, path);
-    target->machine->file_remove(target->machine->context, target->user, path);
+    target->machine->file_remove(target->machine->context, &file);
+}
+
+static const char *out_name(const char *hint, char name[OUT_NAME_BYTES])
+{
+    snprintf(name, OUT_NAME_BYTES, "out/%s", hint);
+    return name;
 }
 
 int ask_folder_prepare(const struct ask_target *target, const struct ask_request *request,
                        struct err *err)
 {
     const struct machine_ops *machine = target->machine;
+    char own[OUT_NAME_BYTES];
+    const struct machine_file out = work_file(target, "out"),
+                              folder = work_file(target, out_name(request->hint, own)),
+                              ask = work_file(target, "request");
     char text[PATH_MAX + 256];
-    char path[PATH_MAX];
     size_t length =
         request_format(request->hint, request->directory, request->deadline_ms, text, sizeof(text));
 
@@ -31,21 +41,18 @@ int ask_folder_prepare(const struct ask_target *target, const struct ask_request
         return err_set(err, ERR_INVALID, "the work folder's path is too long");
     /* a sentinel of an earlier life of the cluster may carry the same hint */
     remove_file(target, "done");
-    work_path(target, "out", path);
-    if (machine->folder_make(machine->context, target->user, path, true, err) != 0 ||
-        machine->folder_make(machine->context, target->user, request->directory, false, err) != 0)
+    if (machine->folder_make(machine->context, &out, true, err) != 0 ||
+        machine->folder_make(machine->context, &folder, false, err) != 0)
         return -1;
-    work_path(target, "request", path);
-    return machine->file_write(machine->context, target->user, path, text, length, err);
+    return machine->file_write(machine->context, &ask, text, length, err);
 }
 
 static ssize_t read_small(const struct ask_target *target, const char *name, char *text,
                           size_t size)
 {
-    char path[PATH_MAX];
+    const struct machine_file file = work_file(target, name);
 
-    work_path(target, name, path);
-    return target->machine->file_read(target->machine->context, target->user, path, text, size);
+    return target->machine->file_read(target->machine->context, &file, text, size);
 }
 
 bool ask_folder_prepared(const struct ask_target *target, const char *hint)
@@ -74,9 +81,12 @@ enum ask_answer ask_folder_poll(const struct ask_target *target, const char *hin
     return ASK_DONE;
 }
 
-struct machine_growth ask_folder_growth(const struct ask_target *target, const char *directory)
+struct machine_growth ask_folder_growth(const struct ask_target *target, const char *hint)
 {
-    return target->machine->folder_growth(target->machine->context, target->user, directory);
+    char name[OUT_NAME_BYTES];
+    const struct machine_file folder = work_file(target, out_name(hint, name));
+
+    return target->machine->folder_growth(target->machine->context, &folder);
 }
 
 void ask_folder_clear(const struct ask_target *target)

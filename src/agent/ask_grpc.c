@@ -36,7 +36,7 @@ struct ask_call {
     const struct machine_ops *machine;
     struct machine_user user;
     char hint[HINT_TEXT_BYTES];
-    char done_path[PATH_MAX];
+    const struct opened *folder; /* open for as long as the attempt has it */
     const struct ask_events *events;
     void *data;
     bool answered;
@@ -47,8 +47,6 @@ struct ask_call {
 static enum ask_ready grpc_preflight(const struct ask_ops *ops, const struct ask_target *target,
                                      char *ret_detail, size_t size)
 {
-    const char *path = target->endpoint + strlen("unix:");
-
     (void)ops;
     if (target->endpoint[0] == '\0') {
         snprintf(ret_detail, size,
@@ -56,11 +54,7 @@ static enum ask_ready grpc_preflight(const struct ask_ops *ops, const struct ask
                  "(AppService.Register on $CKPT_AGENT_SOCKET)");
         return ASK_NO_HANDLER;
     }
-    if (!target->machine->socket_owned(target->machine->context, path, target->user.uid)) {
-        snprintf(ret_detail, size, "%.120s is no socket of user %u any more", path,
-                 (unsigned)target->user.uid);
-        return ASK_NO_HANDLER;
-    }
+    CHECK(target->socket != NULL);
     return ASK_READY;
 }
 
@@ -80,11 +74,11 @@ static void call_answered(struct ask_call *call, const struct sentinel *sentinel
 {
     char text[SENTINEL_MAX_BYTES];
     size_t length = sentinel_format(sentinel, text);
+    const struct machine_file done = {call->folder, call->user, "done"};
     struct err err = {0};
 
     call->answered = true;
-    if (call->machine->file_write(call->machine->context, call->user, call->done_path, text, length,
-                                  &err) != 0)
+    if (call->machine->file_write(call->machine->context, &done, text, length, &err) != 0)
         call->events->broken(call->data, CKPT__V1__REASON__REASON_WRITE_FAILED, err.text);
     else
         call->events->answered(call->data);
@@ -203,17 +197,19 @@ static int grpc_fire(const struct ask_ops *ops, const struct ask_target *target,
                                               .check_peer = true,
                                               .peer_uid = target->user.uid};
     struct ask_call *call = check_calloc(1, sizeof(*call));
+    char address[OPENED_ADDRESS_BYTES];
 
     (void)ops;
     (void)err;
-    CHECK(target->endpoint[0] != '\0'); /* preflight */
+    CHECK(target->socket != NULL); /* preflight */
     call->machine = target->machine;
     call->user = target->user;
     call->events = events;
     call->data = data;
     snprintf(call->hint, sizeof(call->hint), "%s", request->hint);
-    snprintf(call->done_path, sizeof(call->done_path), "%s/done", target->work_dir);
-    call->channel = rpc_channel_new(target->loop, target->endpoint, &config);
+    call->folder = target->folder;
+    call->channel = rpc_channel_new(
+        target->loop, target->machine->opened_address(target->socket, address), &config);
     call_start(call, request);
     *ret_call = call;
     return 0;

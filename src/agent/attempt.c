@@ -27,7 +27,9 @@ static const char *const state_names[] = {
 #undef X
 };
 static const bool state_moves[ATTEMPT_STATE_COUNT][ATTEMPT_STATE_COUNT] = {
-    [ATTEMPT_NONE] = {[ATTEMPT_WAITING] = true, [ATTEMPT_ASKED] = true, [ATTEMPT_DEFERRED] = true},
+    [ATTEMPT_NONE] =
+        {[ATTEMPT_WAITING] = true, [ATTEMPT_DEFERRED] = true, [ATTEMPT_RESUMING] = true},
+    [ATTEMPT_RESUMING] = {[ATTEMPT_ASKED] = true, [ATTEMPT_CLEANING] = true},
     [ATTEMPT_WAITING] = {[ATTEMPT_NONE] = true, [ATTEMPT_ASKED] = true, [ATTEMPT_CLEANING] = true},
     [ATTEMPT_ASKED] =
         {[ATTEMPT_DEFERRED] = true, [ATTEMPT_PUTTING] = true, [ATTEMPT_CLEANING] = true},
@@ -77,8 +79,9 @@ struct ask_target attempt_target(const struct allocation *allocation)
                                .loop = allocation->agent->loop,
                                .group = (pid_t)allocation->entry.pid,
                                .user = allocation_user(allocation),
-                               .work_dir = allocation->entry.work_dir,
-                               .endpoint = allocation->entry.endpoint};
+                               .folder = allocation->folder.opened,
+                               .endpoint = allocation->entry.endpoint,
+                               .socket = allocation->socket.opened};
 }
 
 /* ---- ends ---- */
@@ -266,7 +269,7 @@ void attempt_watch(struct allocation *allocation)
     const struct machine_ops *machine = allocation_machine(allocation);
     struct attempt *attempt = &allocation->attempt;
 
-    attempt->watch = machine->folder_watch(machine->context, allocation->entry.work_dir,
+    attempt->watch = machine->folder_watch(machine->context, allocation->folder.opened,
                                            sentinel_changed, allocation);
     attempt->progress_taken = false;
     clock_of(allocation)->timer_start(attempt->timer, ASKED_POLL_US);
@@ -299,6 +302,7 @@ static void attempt_ask(struct allocation *allocation)
     allocation_commit(allocation, NULL, 0);
     attempt_move(allocation, ATTEMPT_ASKED);
     if (attempt->ask->prepare(&target, &request, &err) != 0) {
+        user_path_close(&allocation->folder); /* it may be another one by now */
         attempt_fail(allocation, CKPT__V1__REASON__REASON_WRITE_FAILED, err.text);
         return;
     }
@@ -336,8 +340,28 @@ static void attempt_await(struct allocation *allocation, const char *why)
         clock_of(allocation)->timer_start(attempt->timer, WAITING_POLL_US);
 }
 
+Ckpt__V1__Reason attempt_preflight(struct allocation *allocation, char *ret_detail, size_t size)
+{
+    const struct attempt *attempt = &allocation->attempt;
+    struct ask_target target;
+
+    if (!user_path_ready(&allocation->folder, allocation->entry.work_dir)) {
+        snprintf(ret_detail, size, "%s", allocation->folder.why);
+        return CKPT__V1__REASON__REASON_WRITE_FAILED;
+    }
+    if (attempt->ask->calls && allocation->entry.endpoint[0] != '\0' &&
+        !user_path_ready(&allocation->socket, allocation->entry.endpoint + strlen("unix:"))) {
+        snprintf(ret_detail, size, "%s", allocation->socket.why);
+        return CKPT__V1__REASON__REASON_NO_HANDLER;
+    }
+    target = attempt_target(allocation);
+    return attempt->ask->preflight(attempt->ask, &target, ret_detail, size) == ASK_READY
+               ? CKPT__V1__REASON__REASON_NONE
+               : CKPT__V1__REASON__REASON_NO_HANDLER;
+}
+
 /* A process without a handler may be a momentary one, at any time. What has none is told before the broker takes it for unresponsive. */
-void attempt_await_handler(struct allocation *allocation, const char *why)
+void attempt_await_handler(struct allocation *allocation, Ckpt__V1__Reason reason, const char *why)
 {
     const struct attempt *attempt = &allocation->attempt;
     uint64_t wait_us = attempt->timeout_ms * 1000 / HANDLER_WAIT_SHARE;
@@ -349,7 +373,7 @@ void attempt_await_handler(struct allocation *allocation, const char *why)
     if (until_us < allocation->process.started_us + HANDLER_WAIT_US)
         until_us = allocation->process.started_us + HANDLER_WAIT_US;
     if (agent_now_us(allocation->agent) > until_us)
-        attempt_fail(allocation, CKPT__V1__REASON__REASON_NO_HANDLER, why);
+        attempt_fail(allocation, reason, why);
     else
         clock_of(allocation)->timer_start(attempt->timer, WAITING_POLL_US);
 }
@@ -357,9 +381,9 @@ void attempt_await_handler(struct allocation *allocation, const char *why)
 static void attempt_try(struct allocation *allocation)
 {
     struct attempt *attempt = &allocation->attempt;
-    struct ask_target target = attempt_target(allocation);
     uint64_t now_us = agent_now_us(allocation->agent);
     char detail[ATTEMPT_DETAIL_BYTES] = "";
+    Ckpt__V1__Reason reason;
 
     CHECK(attempt->state == ATTEMPT_WAITING);
     attempt_set_ask(allocation); /* it may have been attached since */
@@ -374,11 +398,11 @@ static void attempt_try(struct allocation *allocation)
                          "no application of the allocation runs on this node");
         else
             clock_of(allocation)->timer_start(attempt->timer, WAITING_POLL_US);
-    } else if (attempt->ask->preflight(attempt->ask, &target, detail, sizeof(detail)) ==
-               ASK_READY) {
+    } else if ((reason = attempt_preflight(allocation, detail, sizeof(detail))) ==
+               CKPT__V1__REASON__REASON_NONE) {
         attempt_ask(allocation);
     } else {
-        attempt_await_handler(allocation, detail);
+        attempt_await_handler(allocation, reason, detail);
     }
 }
 
@@ -457,13 +481,13 @@ static void watch_progress(struct allocation *allocation)
         lead_ms = RESPONSIVE_LEAD_MAX_MS;
     if (!attempt->progress_taken && elapsed_ms >= attempt->timeout_ms / 2) {
         attempt->progress_taken = true;
-        attempt->progress = attempt->ask->growth(&target, attempt->directory).sum;
+        attempt->progress = attempt->ask->growth(&target, attempt->hint).sum;
     }
     if (elapsed_ms < attempt->timeout_ms - lead_ms)
         return;
     if (attempt->state == ATTEMPT_PUTTING || told_progress(allocation) ||
         (attempt->progress_taken &&
-         attempt->ask->growth(&target, attempt->directory).sum != attempt->progress))
+         attempt->ask->growth(&target, attempt->hint).sum != attempt->progress))
         report_responsive(allocation);
 }
 
@@ -493,6 +517,7 @@ static void attempt_tick(void *data)
         return;
     case ATTEMPT_NONE:
     case ATTEMPT_CLEANING:
+    case ATTEMPT_RESUMING:
     case ATTEMPT_STATE_COUNT:
         return;
     }
@@ -533,6 +558,7 @@ static void attempt_reset(struct allocation *allocation, uint64_t checkpoint_id,
     attempt->broken = false;
     attempt->put_started = false;
     attempt->reported = false;
+    user_path_close(&allocation->socket); /* its application may listen anew */
     hint_format(checkpoint_id, attempt_number, attempt->hint);
     attempt_set_ask(allocation);
 }
@@ -569,7 +595,6 @@ void attempt_resume(struct allocation *allocation)
 {
     struct attempt *attempt = &allocation->attempt;
     const struct ledger_entry *entry = &allocation->entry;
-    struct ask_target target = attempt_target(allocation);
 
     CHECK(entry->phase != PHASE_NONE);
     attempt_reset(allocation, entry->checkpoint_id, entry->attempt);
@@ -590,6 +615,17 @@ void attempt_resume(struct allocation *allocation)
         return;
     }
     attempt->put_started = true; /* perhaps: the worker died with the agent */
+    attempt_move(allocation, ATTEMPT_RESUMING);
+    (void)user_path_ready(&allocation->folder, entry->work_dir);
+}
+
+/* What the application has done meanwhile is in its work folder. */
+static void attempt_resume_asked(struct allocation *allocation)
+{
+    struct attempt *attempt = &allocation->attempt;
+    const struct ledger_entry *entry = &allocation->entry;
+    struct ask_target target = attempt_target(allocation);
+
     attempt_move(allocation, ATTEMPT_ASKED);
     if (attempt_look_for_sentinel(allocation))
         return;
@@ -612,6 +648,18 @@ void attempt_resume(struct allocation *allocation)
         report_started(
             allocation); /* the request is there: the signal may have been sent, and is never sent twice */
     attempt_watch(allocation);
+}
+
+void attempt_path_looked(struct allocation *allocation)
+{
+    struct attempt *attempt = &allocation->attempt;
+
+    if (attempt->state == ATTEMPT_RESUMING && allocation->folder.opening == NULL)
+        attempt_resume_asked(allocation);
+    else if (attempt->state == ATTEMPT_WAITING ||
+             (attempt->state == ATTEMPT_DEFERRED &&
+              allocation->entry.deferred_until_us <= agent_now_us(allocation->agent)))
+        clock_of(allocation)->timer_start(attempt->timer, 0);
 }
 
 void attempt_cancel(struct allocation *allocation)

@@ -13,6 +13,9 @@
  *             |                                       v                    v
  *             '--- everything local removed ------- CLEANING <-------------'
  *
+ *          An agent that restarts while an attempt is ASKED or was being put is RESUMING until the work folder is open, or cannot be:
+ *          NONE -> RESUMING -> ASKED, or CLEANING when it is withdrawn meanwhile.
+ *
  * Shapes   one per allocation, inside it. The signal of a given (id, attempt) is sent at most once, ever: the journal is written first.
  * Errors   every end is a report: SHARD_VERIFIED, CHECKPOINT_FAILED with its reason, or STOPPED_WRITING for a withdrawn one.
  * Source   S1-031..S1-033, P-040, decision 14; invariants I22, I27, I34.
@@ -35,7 +38,7 @@ struct cleanup;
 struct put_job;
 struct worker;
 
-#define ATTEMPT_STATES(X) X(NONE) X(WAITING) X(ASKED) X(DEFERRED) X(PUTTING) X(CLEANING)
+#define ATTEMPT_STATES(X) X(NONE) X(WAITING) X(ASKED) X(DEFERRED) X(PUTTING) X(CLEANING) X(RESUMING)
 enum attempt_state {
 #define X(name) ATTEMPT_##name,
     ATTEMPT_STATES(X)
@@ -98,6 +101,8 @@ void attempt_hurry(struct allocation *allocation);
 void attempt_application_gone(struct allocation *allocation);
 /* No more time: also what is with the worker is given up. */
 void attempt_give_up(struct allocation *allocation, Ckpt__V1__Reason reason);
+/* The work folder or the socket has been looked at: open, or not. */
+void attempt_path_looked(struct allocation *allocation);
 bool attempt_busy(const struct attempt *attempt);
 /* Files of the attempt are being written, copied or removed: the work folder is in use. */
 bool attempt_writes(const struct attempt *attempt);

@@ -90,6 +90,7 @@ static void call_deferred(void *data, uint64_t defer_ms)
     if (allocation->attempt.state != ATTEMPT_ASKED)
         return; /* it wrote a sentinel beside its call */
     hang_up(&allocation->attempt);
+    user_path_close(&allocation->socket);
     granted_ms = deferral_granted(defer_ms, entry->deferred_ms, entry->max_deferral_ms);
     log_info("deferral", "allocation=%s hint=%s asked_ms=%" PRIu64 " granted_ms=%" PRIu64,
              entry->allocation_id, allocation->attempt.hint, defer_ms, granted_ms);
@@ -159,13 +160,14 @@ int attempt_fire(struct allocation *allocation, struct err *err)
 void attempt_ask_again(struct allocation *allocation)
 {
     struct attempt *attempt = &allocation->attempt;
-    struct ask_target target = attempt_target(allocation);
     char detail[ATTEMPT_DETAIL_BYTES];
+    Ckpt__V1__Reason reason;
     struct err err = {0};
 
     CHECK(attempt->state == ATTEMPT_DEFERRED && attempt->call == NULL);
-    if (attempt->ask->preflight(attempt->ask, &target, detail, sizeof(detail)) != ASK_READY) {
-        attempt_await_handler(allocation, detail);
+    reason = attempt_preflight(allocation, detail, sizeof(detail));
+    if (reason != CKPT__V1__REASON__REASON_NONE) {
+        attempt_await_handler(allocation, reason, detail);
         return;
     }
     allocation->entry.phase = PHASE_ASKED;

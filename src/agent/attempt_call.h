@@ -36,7 +36,9 @@ void attempt_fail(struct allocation *allocation, Ckpt__V1__Reason reason, const 
 void attempt_report_prepare(const struct attempt *attempt, Ckpt__V1__AgentReport *report);
 struct ask_target attempt_target(const struct allocation *allocation);
 /* Looks again in a moment, or fails the attempt when the handler had time to come. */
-void attempt_await_handler(struct allocation *allocation, const char *why);
+/* NONE: it can be asked now; else why not, as a failure would name it. */
+Ckpt__V1__Reason attempt_preflight(struct allocation *allocation, char *ret_detail, size_t size);
+void attempt_await_handler(struct allocation *allocation, Ckpt__V1__Reason reason, const char *why);
 void attempt_watch(struct allocation *allocation);
 bool attempt_look_for_sentinel(struct allocation *allocation);
 

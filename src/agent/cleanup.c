@@ -1,71 +1,73 @@
-/* Removes a folder tree of a job off the loop. See cleanup.h. */
+/* Removes a job's folders off the loop. See cleanup.h. */
 #include "src/agent/cleanup.h"
 
-#include <fcntl.h>
-#include <limits.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/fsuid.h>
-#include <unistd.h>
 
+#include "src/agent/user.h"
 #include "src/base/check.h"
-#include "src/store/tree.h"
+#include "src/base/log.h"
+#include "src/store/worker.h"
+
+enum { SWEEP_DEADLINE_MS = 60000 }; /* of one folder: only a mount that hangs takes so long */
 
 struct cleanup {
-    uv_work_t work;
+    uv_loop_t *loop;
+    uv_timer_t timer; /* to call back from the loop when there is nothing left to start */
     char *folders[CLEANUP_FOLDERS_MAX];
-    size_t folder_count;
+    size_t folder_count, next;
     uid_t uid;
     gid_t gid;
     void (*done)(void *data);
     void *data;
 };
 
-static void remove_folder(const char *path)
+static void sweep_next(struct cleanup *cleanup);
+
+static void cleanup_closed(uv_handle_t *handle)
 {
-    const char *slash = strrchr(path, '/');
-    char parent[PATH_MAX];
-    int fd;
+    struct cleanup *cleanup = handle->data;
 
-    CHECK(slash != NULL && slash > path && (size_t)(slash - path) < sizeof(parent));
-    memcpy(parent, path, (size_t)(slash - path));
-    parent[slash - path] = '\0';
-    fd = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    (void)tree_remove(fd, slash + 1, NULL);
-    close(fd);
-}
-
-/* File system ids belong to a thread: a pool thread takes the job's for the time of the work. */
-static void cleanup_work(uv_work_t *work)
-{
-    struct cleanup *cleanup = work->data;
-    bool root = geteuid() == 0;
-
-    if (root) {
-        setfsgid(cleanup->gid);
-        setfsuid(cleanup->uid);
-    }
-    for (size_t i = 0; i < cleanup->folder_count; i++)
-        remove_folder(cleanup->folders[i]);
-    if (root) {
-        setfsuid(0);
-        setfsgid(getegid());
-    }
-}
-
-static void cleanup_done(uv_work_t *work, int status)
-{
-    struct cleanup *cleanup = work->data;
-
-    (void)status;
-    if (cleanup->done != NULL)
-        cleanup->done(cleanup->data);
     for (size_t i = 0; i < cleanup->folder_count; i++)
         free(cleanup->folders[i]);
     free(cleanup);
+}
+
+static void cleanup_finish(uv_timer_t *timer)
+{
+    struct cleanup *cleanup = timer->data;
+
+    if (cleanup->done != NULL)
+        cleanup->done(cleanup->data);
+    uv_close((uv_handle_t *)&cleanup->timer, cleanup_closed);
+}
+
+static void sweep_ended(void *data, const struct worker_result *result)
+{
+    struct cleanup *cleanup = data;
+
+    if (result->exit_code != WORKER_EXIT_OK && result->exit_code != WORKER_EXIT_NOT_FOUND)
+        log_warning("sweep_failed", "folder=\"%s\" text=\"%s\"", cleanup->folders[cleanup->next],
+                    result->error);
+    cleanup->next++;
+    sweep_next(cleanup);
+}
+
+static void sweep_next(struct cleanup *cleanup)
+{
+    struct worker *worker;
+    struct err err;
+
+    for (; cleanup->next < cleanup->folder_count; cleanup->next++) {
+        const char *const arguments[] = {"sweep", "--path", cleanup->folders[cleanup->next], NULL};
+        if (worker_start(cleanup->loop, arguments, user_worker_uid(cleanup->uid),
+                         user_worker_gid(cleanup->gid), SWEEP_DEADLINE_MS, sweep_ended, cleanup,
+                         &worker, &err) == 0)
+            return;
+        log_warning("sweep_failed", "folder=\"%s\" text=\"%s\"", cleanup->folders[cleanup->next],
+                    err.text);
+    }
+    CHECK(uv_timer_start(&cleanup->timer, cleanup_finish, 0, 0) == 0);
 }
 
 struct cleanup *cleanup_start(uv_loop_t *loop, const char *const *folders, size_t folder_count,
@@ -74,15 +76,17 @@ struct cleanup *cleanup_start(uv_loop_t *loop, const char *const *folders, size_
     struct cleanup *cleanup = check_calloc(1, sizeof(*cleanup));
 
     CHECK(folder_count <= CLEANUP_FOLDERS_MAX);
-    cleanup->work.data = cleanup;
-    cleanup->folder_count = folder_count;
+    *cleanup = (struct cleanup){.loop = loop,
+                                .folder_count = folder_count,
+                                .uid = uid,
+                                .gid = gid,
+                                .done = done,
+                                .data = data};
     for (size_t i = 0; i < folder_count; i++)
         cleanup->folders[i] = check_strdup(folders[i]);
-    cleanup->uid = uid;
-    cleanup->gid = gid;
-    cleanup->done = done;
-    cleanup->data = data;
-    CHECK(uv_queue_work(loop, &cleanup->work, cleanup_work, cleanup_done) == 0);
+    CHECK(uv_timer_init(loop, &cleanup->timer) == 0);
+    cleanup->timer.data = cleanup;
+    sweep_next(cleanup);
     return cleanup;
 }
 

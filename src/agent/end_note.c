@@ -9,12 +9,6 @@
 #include "src/base/check.h"
 #include "src/base/id.h"
 
-char *end_note_path(const char *work_dir, char path[END_NOTE_PATH_BYTES])
-{
-    snprintf(path, END_NOTE_PATH_BYTES, "%s/ckpt-run.end", work_dir);
-    return path;
-}
-
 size_t end_note_format(const struct end_note *note, char text[END_NOTE_BYTES])
 {
     char life[CHECKPOINT_ID_TEXT_BYTES];

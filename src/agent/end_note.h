@@ -1,6 +1,6 @@
 /* How an application ended, as its ckpt-run leaves it in the work folder for an agent that is away.
  *
- * Flow     ckpt-run removes end_note_path() before each start and writes it, by rename, when it has taken the wait status; the agent looks
+ * Flow     ckpt-run removes END_NOTE_NAME before each start and writes it, by rename, when it has taken the wait status; the agent looks
  *          there when nobody has told it how an application ended that is gone.
  * Shapes   one line. It counts for exactly the start that it names: process, start time and life.
  * Errors   end_note_take: false for anything but what ckpt-run writes of that start; a reader looks no further.
@@ -11,12 +11,12 @@
 #ifndef CKPT_AGENT_END_NOTE_H
 #define CKPT_AGENT_END_NOTE_H
 
-#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { END_NOTE_BYTES = 160, END_NOTE_PATH_BYTES = PATH_MAX + 16 };
+#define END_NOTE_NAME "ckpt-run.end" /* in the work folder */
+enum { END_NOTE_BYTES = 160 };
 
 struct end_note {
     uint32_t pid;
@@ -26,7 +26,6 @@ struct end_note {
     bool told_to_end;    /* by a signal that ckpt-run passed on */
 };
 
-char *end_note_path(const char *work_dir, char path[END_NOTE_PATH_BYTES]);
 size_t end_note_format(const struct end_note *note, char text[END_NOTE_BYTES]);
 /* Of the start that *note names: its wait_status and told_to_end are set. */
 bool end_note_take(const char *text, struct end_note *note);

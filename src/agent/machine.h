@@ -18,6 +18,7 @@
 #include <uv.h>
 
 #include "src/agent/kin.h"
+#include "src/agent/opened.h"
 #include "src/agent/proc.h"
 #include "src/agent/sensors.h"
 #include "src/base/err.h"
@@ -31,6 +32,13 @@ struct pid_watch; /* of a process */
 struct machine_user {
     uid_t uid;
     gid_t gid;
+};
+
+/* What lies below a work folder, and as whom it is touched. */
+struct machine_file {
+    const struct opened *folder; /* NULL: it is not open, and everything fails */
+    struct machine_user user;
+    const char *name;
 };
 
 /* Of the files below a folder, as deep as a checkpoint may be (MANIFEST_DEPTH_MAX), and of so many names. */
@@ -70,35 +78,36 @@ struct machine_ops {
                                              void *data);
     void (*sensors_detach)(struct sensors_reading *reading);
 
-    /* ---- work folders: absolute paths ---- */
-    bool (*folder_owned)(void *context, const char *path, uid_t uid); /* a folder, no link to one */
-    /* The name of the network file system that it lies on, where an access may hold the agent up for ever; NULL: none, or not known. */
-    const char *(*folder_network)(void *context, const char *path);
-    bool (*socket_owned)(void *context, const char *path, uid_t uid); /* a socket, no link to one */
+    /* ---- what users name: no path of theirs is resolved on the loop, see opened.h ---- */
+    struct path_open *(*path_open)(void *context, enum opened_kind kind, const char *path,
+                                   uid_t uid, opened_done_fn *done, void *data);
+    void (*path_open_detach)(struct path_open *open); /* NULL allowed */
+    void (*opened_close)(struct opened *opened);      /* NULL allowed */
+    const char *(*opened_address)(const struct opened *opened, char text[OPENED_ADDRESS_BYTES]);
+
+    /* ---- below a work folder that is open ---- */
     /* may_exist: one that is there already is fine. */
-    int (*folder_make)(void *context, struct machine_user user, const char *path, bool may_exist,
+    int (*folder_make)(void *context, const struct machine_file *folder, bool may_exist,
                        struct err *err);
-    struct machine_growth (*folder_growth)(void *context, struct machine_user user,
-                                           const char *path);
+    struct machine_growth (*folder_growth)(void *context, const struct machine_file *folder);
     /* Removes the trees off the loop, as far as it can; done() comes once, unless detached. done NULL: nobody waits. */
     struct cleanup *(*folders_remove)(void *context, struct machine_user user,
                                       const char *const *folders, size_t folder_count,
                                       void (*done)(void *data), void *data);
     void (*remove_detach)(struct cleanup *cleanup); /* NULL allowed */
     /* changed() when something is created in or moved into the folder; the caller polls as well. NULL: cannot be watched. */
-    struct ask_watch *(*folder_watch)(void *context, const char *path, void (*changed)(void *data),
-                                      void *data);
+    struct ask_watch *(*folder_watch)(void *context, const struct opened *folder,
+                                      void (*changed)(void *data), void *data);
     void (*folder_watch_free)(struct ask_watch *watch); /* NULL allowed */
     /* Of a regular file, at most size - 1 bytes and a NUL; -1: there is none. */
-    ssize_t (*file_read)(void *context, struct machine_user user, const char *path, char *text,
-                         size_t size);
+    ssize_t (*file_read)(void *context, const struct machine_file *file, char *text, size_t size);
     /* The same, of a file that is the user's own: others may be allowed to write into its folder. */
-    ssize_t (*file_read_own)(void *context, struct machine_user user, const char *path, char *text,
+    ssize_t (*file_read_own)(void *context, const struct machine_file *file, char *text,
                              size_t size);
     /* Replaces: a reader finds the old content or the new one. Outlives the agent, not the machine. */
-    int (*file_write)(void *context, struct machine_user user, const char *path, const char *text,
+    int (*file_write)(void *context, const struct machine_file *file, const char *text,
                       size_t length, struct err *err);
-    void (*file_remove)(void *context, struct machine_user user, const char *path);
+    void (*file_remove)(void *context, const struct machine_file *file);
 
     /* ---- destinations: ckpt-worker, see src/store/worker.h ---- */
     int (*worker_start)(void *context, const char *const *arguments, struct machine_user user,

@@ -1,6 +1,7 @@
 /* The machine that the program runs on: /proc, POSIX files as the job's user, libuv. See machine.h.
  *
- * Flow     the context is the loop. Processes: proc.c, pid_watch.c; folders: here, ask_watch.c, cleanup.c;
+ * Flow     the context is the loop. Processes: proc.c, pid_watch.c; folders: here, opened.c, path_open.c, ask_watch.c,
+ *          cleanup.c;
  *          workers: src/store/worker.c.
  */
 #include <dirent.h>
@@ -12,13 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "src/agent/ask_watch.h"
 #include "src/agent/cleanup.h"
 #include "src/agent/machine.h"
-#include "src/agent/network_fs.h"
 #include "src/agent/pid_watch.h"
 #include "src/agent/user.h"
 #include "src/base/check.h"
@@ -81,42 +80,52 @@ static struct sensors_reading *real_sensors_start(void *context, const char *roo
     return sensors_start(context, root, done, data);
 }
 
-/* ---- work folders ---- */
+/* ---- what users name ---- */
 
-static bool real_folder_owned(void *context, const char *path, uid_t uid)
+static struct path_open *real_path_open(void *context, enum opened_kind kind, const char *path,
+                                        uid_t uid, opened_done_fn *done, void *data)
 {
-    struct stat stat;
-
-    (void)context;
-    return lstat(path, &stat) == 0 && S_ISDIR(stat.st_mode) && stat.st_uid == uid;
+    return path_open_start(context, kind, path, uid, done, data);
 }
 
-static const char *real_folder_network(void *context, const char *path)
+static int file_open(const struct machine_file *file, const char *name, int flags, mode_t mode)
 {
-    struct statfs of;
-
-    (void)context;
-    return statfs(path, &of) == 0 ? network_fs_name((uint32_t)of.f_type) : NULL;
+    if (file->folder != NULL)
+        return opened_at(file->folder, name, flags, mode);
+    errno = ESTALE;
+    return -1;
 }
 
-static bool real_socket_owned(void *context, const char *path, uid_t uid)
+/* The folder that holds it, and its name there. */
+static int parent_open(const struct machine_file *file, const char **ret_name)
 {
-    struct stat stat;
+    const char *slash = strrchr(file->name, '/');
+    char parent[PATH_MAX];
 
-    (void)context;
-    return lstat(path, &stat) == 0 && S_ISSOCK(stat.st_mode) && stat.st_uid == uid;
+    *ret_name = slash == NULL ? file->name : slash + 1;
+    snprintf(parent, sizeof(parent), "%.*s", slash == NULL ? 1 : (int)(slash - file->name),
+             slash == NULL ? "." : file->name);
+    return file_open(file, parent, O_PATH | O_DIRECTORY, 0);
 }
 
-static int real_folder_make(void *context, struct machine_user user, const char *path,
-                            bool may_exist, struct err *err)
+static int real_folder_make(void *context, const struct machine_file *folder, bool may_exist,
+                            struct err *err)
 {
-    int failure;
+    const char *name;
+    int parent, failure;
 
     (void)context;
-    user_enter(user.uid, user.gid);
-    failure = mkdir(path, 0700) == 0 || (may_exist && errno == EEXIST) ? 0 : errno;
+    user_enter(folder->user.uid, folder->user.gid);
+    parent = parent_open(folder, &name);
+    failure = parent >= 0 && (mkdirat(parent, name, 0700) == 0 || (may_exist && errno == EEXIST))
+                  ? 0
+                  : errno;
     user_leave();
-    return failure == 0 ? 0 : err_set(err, ERR_IO, "create %s: %s", path, strerror(failure));
+    if (parent >= 0)
+        close(parent);
+    return failure == 0 ? 0
+                        : err_set(err, ERR_IO, "create %s in the work folder: %s", folder->name,
+                                  strerror(failure));
 }
 
 struct walk {
@@ -124,10 +133,35 @@ struct walk {
     size_t names; /* of every kind */
 };
 
+static void walk_folder(struct walk *walk, int folder_fd, int depth);
+
+static void walk_name(struct walk *walk, int folder_fd, const char *name, int depth)
+{
+    struct machine_growth *growth = &walk->growth;
+    const struct opened folder = {folder_fd};
+    int fd = opened_at(&folder, name, O_PATH, 0); /* nothing that is mounted there is asked */
+    struct stat stat;
+
+    if (fd < 0)
+        return;
+    if (fstat(fd, &stat) != 0) {
+        stat.st_mode = 0;
+    } else if (S_ISREG(stat.st_mode)) {
+        growth->files++;
+        growth->sum = growth->sum * 1099511628211u + (uint64_t)stat.st_size +
+                      (uint64_t)stat.st_mtim.tv_sec * 1000003u + (uint64_t)stat.st_mtim.tv_nsec;
+    }
+    close(fd);
+    if (S_ISDIR(stat.st_mode) && depth < MANIFEST_DEPTH_MAX) {
+        fd = opened_at(&folder, name, O_RDONLY | O_DIRECTORY, 0);
+        if (fd >= 0)
+            walk_folder(walk, fd, depth + 1);
+    }
+}
+
 /* A descriptor for each level while it goes on. */
 static void walk_folder(struct walk *walk, int folder_fd, int depth)
 {
-    struct machine_growth *growth = &walk->growth;
     DIR *folder = fdopendir(folder_fd);
     struct dirent *entry;
 
@@ -136,36 +170,22 @@ static void walk_folder(struct walk *walk, int folder_fd, int depth)
         return;
     }
     while (walk->names < GROWTH_NAMES_MAX && (entry = readdir(folder)) != NULL) {
-        struct stat stat;
-        int fd;
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
         walk->names++;
-        if (fstatat(dirfd(folder), entry->d_name, &stat, AT_SYMLINK_NOFOLLOW) != 0)
-            continue;
-        if (S_ISREG(stat.st_mode)) {
-            growth->files++;
-            growth->sum = growth->sum * 1099511628211u + (uint64_t)stat.st_size +
-                          (uint64_t)stat.st_mtim.tv_sec * 1000003u + (uint64_t)stat.st_mtim.tv_nsec;
-        } else if (S_ISDIR(stat.st_mode) && depth < MANIFEST_DEPTH_MAX) {
-            fd = openat(dirfd(folder), entry->d_name,
-                        O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-            if (fd >= 0)
-                walk_folder(walk, fd, depth + 1);
-        }
+        walk_name(walk, dirfd(folder), entry->d_name, depth);
     }
     closedir(folder);
 }
 
-static struct machine_growth real_folder_growth(void *context, struct machine_user user,
-                                                const char *path)
+static struct machine_growth real_folder_growth(void *context, const struct machine_file *folder)
 {
     struct walk walk = {.names = 0};
     int fd;
 
     (void)context;
-    user_enter(user.uid, user.gid);
-    fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    user_enter(folder->user.uid, folder->user.gid);
+    fd = file_open(folder, folder->name, O_RDONLY | O_DIRECTORY, 0);
     if (fd >= 0)
         walk_folder(&walk, fd, 0);
     user_leave();
@@ -181,25 +201,30 @@ static struct cleanup *real_folders_remove(void *context, struct machine_user us
     return cleanup_start(context, folders, folder_count, user.uid, user.gid, done, data);
 }
 
-static struct ask_watch *real_folder_watch(void *context, const char *path,
+/* By its descriptor's name: resolving that asks nothing of what its user mounts. */
+static struct ask_watch *real_folder_watch(void *context, const struct opened *folder,
                                            void (*changed)(void *data), void *data)
 {
+    char path[32];
+
+    if (folder == NULL)
+        return NULL;
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", folder->fd);
     return ask_watch_new(context, path, changed, data);
 }
 
-static ssize_t text_read(struct machine_user user, bool own, const char *path, char *text,
-                         size_t size)
+static ssize_t text_read(const struct machine_file *file, bool own, char *text, size_t size)
 {
     struct stat stat;
     ssize_t length = -1;
     int fd;
 
-    user_enter(user.uid, user.gid);
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    user_enter(file->user.uid, file->user.gid);
+    fd = file_open(file, file->name, O_RDONLY | O_NONBLOCK, 0);
     user_leave();
     if (fd < 0)
         return -1;
-    if (fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode) && (!own || stat.st_uid == user.uid))
+    if (fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode) && (!own || stat.st_uid == file->user.uid))
         length = read(fd, text, size - 1);
     close(fd);
     if (length >= 0)
@@ -207,58 +232,67 @@ static ssize_t text_read(struct machine_user user, bool own, const char *path, c
     return length;
 }
 
-static ssize_t real_file_read(void *context, struct machine_user user, const char *path, char *text,
+static ssize_t real_file_read(void *context, const struct machine_file *file, char *text,
                               size_t size)
 {
     (void)context;
-    return text_read(user, false, path, text, size);
+    return text_read(file, false, text, size);
 }
 
-static ssize_t real_file_read_own(void *context, struct machine_user user, const char *path,
-                                  char *text, size_t size)
+static ssize_t real_file_read_own(void *context, const struct machine_file *file, char *text,
+                                  size_t size)
 {
     (void)context;
-    return text_read(user, true, path, text, size);
+    return text_read(file, true, text, size);
 }
 
-static int write_and_rename(const char *path, const char *text, size_t length, struct err *err)
+static int write_and_rename(const struct machine_file *file, const char *text, size_t length,
+                            struct err *err)
 {
-    char temporary[PATH_MAX];
+    char temporary[NAME_MAX + 8];
+    const struct opened *folder = file->folder;
     int fd;
 
-    if (snprintf(temporary, sizeof(temporary), "%s.new", path) >= (int)sizeof(temporary))
-        return err_set(err, ERR_IO, "the path %s is too long", path);
-    (void)unlink(temporary); /* of an agent before; or a pipe, which would hold this one for ever */
-    fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (folder == NULL)
+        return err_set(err, ERR_IO, "create %s: the work folder is not open", file->name);
+    snprintf(temporary, sizeof(temporary), "%.255s.new", file->name);
+    /* of an agent before; or a pipe, which would hold this one for ever */
+    (void)unlinkat(folder->fd, temporary, 0);
+    fd = opened_at(folder, temporary, O_WRONLY | O_CREAT | O_EXCL, 0600);
     if (fd < 0)
-        return err_set(err, ERR_IO, "create %s: %s", temporary, strerror(errno));
+        return err_set(err, ERR_IO, "create %s in the work folder: %s", temporary, strerror(errno));
     if (write(fd, text, length) != (ssize_t)length) {
         close(fd);
-        return err_set(err, ERR_IO, "write %s: %s", temporary, strerror(errno));
+        return err_set(err, ERR_IO, "write %s in the work folder: %s", temporary, strerror(errno));
     }
     close(fd);
-    if (rename(temporary, path) != 0)
-        return err_set(err, ERR_IO, "rename to %s: %s", path, strerror(errno));
+    if (renameat(folder->fd, temporary, folder->fd, file->name) != 0)
+        return err_set(err, ERR_IO, "rename to %s in the work folder: %s", file->name,
+                       strerror(errno));
     return 0;
 }
 
-static int real_file_write(void *context, struct machine_user user, const char *path,
-                           const char *text, size_t length, struct err *err)
+static int real_file_write(void *context, const struct machine_file *file, const char *text,
+                           size_t length, struct err *err)
 {
     int result;
 
     (void)context;
-    user_enter(user.uid, user.gid);
-    result = write_and_rename(path, text, length, err);
+    CHECK(strchr(file->name, '/') == NULL);
+    user_enter(file->user.uid, file->user.gid);
+    result = write_and_rename(file, text, length, err);
     user_leave();
     return result;
 }
 
-static void real_file_remove(void *context, struct machine_user user, const char *path)
+static void real_file_remove(void *context, const struct machine_file *file)
 {
     (void)context;
-    user_enter(user.uid, user.gid);
-    unlink(path);
+    CHECK(strchr(file->name, '/') == NULL);
+    if (file->folder == NULL)
+        return;
+    user_enter(file->user.uid, file->user.gid);
+    (void)unlinkat(file->folder->fd, file->name, 0);
     user_leave();
 }
 
@@ -292,9 +326,10 @@ void machine_uv_ops(uv_loop_t *loop, struct machine_ops *ret_ops)
         .load_milli = real_load_milli,
         .sensors_start = real_sensors_start,
         .sensors_detach = sensors_detach,
-        .folder_owned = real_folder_owned,
-        .folder_network = real_folder_network,
-        .socket_owned = real_socket_owned,
+        .path_open = real_path_open,
+        .path_open_detach = path_open_detach,
+        .opened_close = opened_close,
+        .opened_address = opened_address,
         .folder_make = real_folder_make,
         .folder_growth = real_folder_growth,
         .folders_remove = real_folders_remove,

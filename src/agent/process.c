@@ -147,11 +147,12 @@ static void look_for_note(struct allocation *allocation)
     const struct ledger_entry *entry = &allocation->entry;
     struct end_note note = {
         .pid = entry->pid, .start_ticks = entry->start_ticks, .life = entry->life};
-    char path[END_NOTE_PATH_BYTES], text[END_NOTE_BYTES];
+    const struct machine_file file = {allocation->folder.opened, allocation_user(allocation),
+                                      END_NOTE_NAME};
+    char text[END_NOTE_BYTES];
 
     if (allocation->process.status_known || entry->start_ticks == MACHINE_NEVER_STARTED ||
-        machine->file_read_own(machine->context, allocation_user(allocation),
-                               end_note_path(entry->work_dir, path), text, sizeof(text)) < 0 ||
+        machine->file_read_own(machine->context, &file, text, sizeof(text)) < 0 ||
         !end_note_take(text, &note))
         return;
     log_info("end_note", "allocation=%s pid=%" PRIu32 " wait_status=%d told_to_end=%d",

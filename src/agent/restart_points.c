@@ -46,6 +46,7 @@ struct restore {
     struct restart_points *points; /* may be gone when a cancelled worker ends */
     char allocation_id[ID_MAX_BYTES + 1];
     char work_dir[LEDGER_WORK_DIR_BYTES];
+    const struct opened *opened; /* the work folder, until it is cancelled */
     char folder[PATH_MAX];
     char target_prefix[LEDGER_PREFIX_BYTES];
     char path[LEDGER_PATH_BYTES];
@@ -204,10 +205,9 @@ static void restore_worker_done(void *data, const struct worker_result *result)
 static int make_restore_folder(const struct restore *restore, struct err *err)
 {
     const struct machine_ops *machine = &restore->agent->machine;
-    char folder[PATH_MAX];
+    const struct machine_file folder = {restore->opened, restore->user, "restore"};
 
-    snprintf(folder, sizeof(folder), "%s/restore", restore->work_dir);
-    return machine->folder_make(machine->context, restore->user, folder, true, err);
+    return machine->folder_make(machine->context, &folder, true, err);
 }
 
 static int start_worker(struct restore *restore, const char *verb, const struct part *part,
@@ -613,6 +613,7 @@ struct restore *restore_start(struct restart_points *points, const struct restor
     restore->points = points;
     snprintf(restore->allocation_id, sizeof(restore->allocation_id), "%s", ask->allocation_id);
     snprintf(restore->work_dir, sizeof(restore->work_dir), "%s", ask->work_dir);
+    restore->opened = ask->folder;
     restore->user = ask->user;
     restore->what = ask->what;
     restore->alone = ask->what == RESTORE_NOTHING && ask->alone;

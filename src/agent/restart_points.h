@@ -58,6 +58,7 @@ enum restore_what {
 struct restore_ask {
     const char *allocation_id;
     const char *work_dir;
+    const struct opened *folder; /* the same, open for as long as the restore lasts */
     struct machine_user user;
     enum restore_what what;
     bool alone; /* nothing is brought, and a broker that does not answer is not waited for */

@@ -176,6 +176,21 @@ static void leave_fire(uv_timer_t *timer)
     leave(run_exit_code(run.wait_status));
 }
 
+static struct machine_file note_file(const struct opened *folder)
+{
+    return (struct machine_file){folder, {geteuid(), getegid()}, END_NOTE_NAME};
+}
+
+/* Of an earlier start. */
+static void drop_end(void)
+{
+    struct opened *folder = opened_here(run.work_dir);
+    const struct machine_file file = note_file(folder);
+
+    run.machine.file_remove(run.machine.context, &file);
+    opened_close(folder);
+}
+
 /* For an agent that comes back when this program has left. */
 static int keep_end(struct err *err)
 {
@@ -184,11 +199,14 @@ static int keep_end(struct err *err)
                                   .life = run.life,
                                   .wait_status = run.wait_status,
                                   .told_to_end = run.told_to_end};
-    char path[END_NOTE_PATH_BYTES], text[END_NOTE_BYTES];
-    size_t length = end_note_format(&note, text);
+    struct opened *folder = opened_here(run.work_dir);
+    const struct machine_file file = note_file(folder);
+    char text[END_NOTE_BYTES];
+    int result =
+        run.machine.file_write(run.machine.context, &file, text, end_note_format(&note, text), err);
 
-    return run.machine.file_write(run.machine.context, (struct machine_user){geteuid(), getegid()},
-                                  end_note_path(run.work_dir, path), text, length, err);
+    opened_close(folder);
+    return result;
 }
 
 static void last_word(void)
@@ -262,11 +280,9 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
                                                 .socket = socket,
                                                 .restart_count = run.restart_count};
     struct proc_stat stat;
-    char note[END_NOTE_PATH_BYTES];
     int failure = run_child_find(run.options.command[0]);
 
-    run.machine.file_remove(run.machine.context, (struct machine_user){geteuid(), getegid()},
-                            end_note_path(run.work_dir, note)); /* of an earlier start */
+    drop_end();
     if (proc_socket_name(run.options.socket, socket) != 0)
         socket[0] = '\0';
     if (failure == 0)

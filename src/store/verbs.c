@@ -10,6 +10,7 @@
 #include "src/base/check.h"
 #include "src/store/copy.h"
 #include "src/store/keep.h"
+#include "src/store/look.h"
 #include "src/store/posix.h"
 #include "src/store/worker.h"
 
@@ -151,6 +152,17 @@ static int run_user(const struct request *request, FILE *out, struct err *err)
     return 0;
 }
 
+static int run_look(const struct request *request, FILE *out, struct err *err)
+{
+    return look_path(request->values[PATH], fileno(out), err);
+}
+
+static int run_sweep(const struct request *request, FILE *out, struct err *err)
+{
+    (void)out;
+    return look_sweep(request->values[PATH], err);
+}
+
 static const struct verb verbs[] = {
     {"probe", BIT(PREFIX), 0, run_probe},
     {"put", BIT(PREFIX) | BIT(PATH) | BIT(NODE) | BIT(SOURCE), BIT(RATE), run_put},
@@ -161,6 +173,8 @@ static const struct verb verbs[] = {
     {"keep", BIT(SOURCE) | BIT(TO) | BIT(NAME) | BIT(SERIES) | BIT(KEEP), BIT(KEEP_BYTES),
      run_keep},
     {"user", BIT(NAME), 0, run_user},
+    {"look", BIT(PATH), 0, run_look},
+    {"sweep", BIT(PATH), 0, run_sweep},
 };
 
 static const struct verb *find_verb(const char *name, struct err *err)
@@ -171,7 +185,7 @@ static const struct verb *find_verb(const char *name, struct err *err)
     }
     err_set(err, ERR_INVALID,
             "unknown verb \"%.64s\"; use probe, put, verify, restore, collect, "
-            "abandon, keep or user",
+            "abandon, keep, user, look or sweep",
             name);
     return NULL;
 }
@@ -216,7 +230,7 @@ static const struct verb *parse_request(int argc, char *const *argv, struct requ
     if (argc < 2) {
         err_set(err, ERR_INVALID,
                 "a verb is missing; use probe, put, verify, restore, collect, "
-                "abandon, keep or user");
+                "abandon, keep, user, look or sweep");
         return NULL;
     }
     verb = find_verb(argv[1], err);
@@ -276,6 +290,8 @@ static const char usage[] =
     "       ckpt-worker keep    --source FILE --to DIR --name NAME --series PREFIX --keep N "
     "[--keep-bytes B]\n"
     "       ckpt-worker user    --name NAME\n"
+    "       ckpt-worker look    --path PATH\n"
+    "       ckpt-worker sweep   --path DIR\n"
     "One blocking job on a destination; started by ckptd and ckpt-agentd, and good by hand. --path "
     "is\n"
     "the checkpoint's folder, --prefix the destination that holds it.\n"

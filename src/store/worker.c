@@ -78,7 +78,7 @@ bool worker_hangs(uint64_t hang_id)
     return false;
 }
 
-static int find_program(char ret_path[PATH_MAX], struct err *err)
+int worker_program(char ret_path[PATH_MAX], struct err *err)
 {
     char self[PATH_MAX];
     size_t size = sizeof(self);
@@ -392,7 +392,7 @@ int worker_start(uv_loop_t *loop, const char *const *arguments, uid_t uid, gid_t
             (char *)(uintptr_t)arguments[count]; /* exec's own prototype lacks the const */
     }
     CHECK(count > 0 && done != NULL);
-    if (find_program(program, err) != 0)
+    if (worker_program(program, err) != 0)
         return -1;
     worker = worker_new(loop, done, data);
     status = start_process(worker, loop, argv, uid, gid);

@@ -15,6 +15,7 @@
 #ifndef CKPT_STORE_WORKER_H
 #define CKPT_STORE_WORKER_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -52,6 +53,8 @@ typedef void worker_done_fn(void *data, const struct worker_result *result);
 
 /* Full path of the worker program; "" finds `ckpt-worker` in the folder of /proc/self/exe. Copied. */
 void worker_set_program(const char *path);
+/* Where that is. */
+int worker_program(char ret_path[PATH_MAX], struct err *err);
 /* arguments: verb first, NULL-terminated, at most WORKER_ARGUMENTS_MAX. uid/gid: run as (-1: unchanged); supplementary
  * groups are dropped with a changed uid. done is called exactly once, never from inside this call. */
 int worker_start(uv_loop_t *loop, const char *const *arguments, uid_t uid, gid_t gid,

@@ -264,6 +264,7 @@ struct agent_machine *agent_machine_new(struct sim *sim, struct agent_store *sto
     list_init(&machine->folder_watches);
     list_init(&machine->cleanups);
     list_init(&machine->looks);
+    list_init(&machine->path_opens);
     CHECK(agent_files_make_folder(machine->files, "/work") == 0);
     sim_loop_init(&machine->applications_loop, sim, config->applications_node);
     agent_store_mount(store, config->agent_node, machine->files);

@@ -75,7 +75,7 @@ struct agent_machine {
     struct agent_files *files;
     struct machine_process *processes[MACHINE_PROCESSES_MAX];
     pid_t last_pid;
-    struct list pid_watches, folder_watches, cleanups, looks;
+    struct list pid_watches, folder_watches, cleanups, looks, path_opens;
     struct sim_loop applications_loop;
     /* the agent */
     bool running;

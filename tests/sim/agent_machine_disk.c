@@ -10,14 +10,14 @@
 #include "tests/sim/agent_machine.h"
 
 /* Both tables' handles are opaque: each wraps one of the world's. */
-struct machine_file {
+struct journal_file {
     struct agent_machine *machine;
     struct disk_file *file; /* NULL: opened by who is dying */
 };
 
-static struct machine_file *wrapped(struct disk_file *file)
+static struct journal_file *wrapped(struct disk_file *file)
 {
-    return (struct machine_file *)(void *)file;
+    return (struct journal_file *)(void *)file;
 }
 
 static void tell_died(void *data)
@@ -80,7 +80,7 @@ static int disk_open(void *context, const char *path, enum disk_open_mode mode,
                      struct disk_file **ret_file, struct err *err)
 {
     struct agent_machine *machine = context;
-    struct machine_file *file = check_calloc(1, sizeof(*file));
+    struct journal_file *file = check_calloc(1, sizeof(*file));
 
     file->machine = machine;
     if (!died_before(machine) &&
@@ -95,7 +95,7 @@ static int disk_open(void *context, const char *path, enum disk_open_mode mode,
 
 static void disk_close(struct disk_file *file)
 {
-    struct machine_file *own = wrapped(file);
+    struct journal_file *own = wrapped(file);
 
     if (own == NULL)
         return;
@@ -119,7 +119,7 @@ static int disk_read(struct disk_file *file, uint64_t offset, void *bytes, size_
 static int disk_write(struct disk_file *file, uint64_t offset, const void *bytes, size_t length,
                       struct err *err)
 {
-    struct machine_file *own = wrapped(file);
+    struct journal_file *own = wrapped(file);
 
     if (died_before(own->machine) || own->file == NULL)
         return 0;
@@ -129,7 +129,7 @@ static int disk_write(struct disk_file *file, uint64_t offset, const void *bytes
 
 static int disk_truncate(struct disk_file *file, uint64_t bytes, struct err *err)
 {
-    struct machine_file *own = wrapped(file);
+    struct journal_file *own = wrapped(file);
 
     if (died_before(own->machine) || own->file == NULL)
         return 0;
@@ -146,7 +146,7 @@ static void wait_for_disk(struct agent_machine *machine)
 
 static int disk_sync(struct disk_file *file, struct err *err)
 {
-    struct machine_file *own = wrapped(file);
+    struct journal_file *own = wrapped(file);
 
     if (died_before(own->machine) || own->file == NULL)
         return 0;

@@ -3,6 +3,7 @@
  * Shapes   callbacks are events of the agent's node: they die with it. An agent that is dying has no effect on anything.
  */
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,12 @@
 #include "src/base/check.h"
 #include "tests/sim/agent_machine.h"
 
-enum { WATCH_DELAY_US = 2000, REMOVE_DELAY_US = 20000, LOOK_DELAY_US = 10000 };
+enum {
+    WATCH_DELAY_US = 2000,
+    REMOVE_DELAY_US = 20000,
+    LOOK_DELAY_US = 10000,
+    SLOW_LOOK_US = 3000000
+};
 
 /* ---- processes ---- */
 
@@ -214,52 +220,132 @@ static struct sensors_reading *no_sensors(void *context, const char *root,
 
 /* ---- folders ---- */
 
-static bool folder_owned(void *context, const char *path, uid_t uid)
-{
-    const struct agent_machine *machine = context;
-    const struct agent_file *file = agent_files_find(machine->files, path);
+/* What a path leads to: these machines have one user and no mounts. */
+struct opened_path {
+    struct opened opened; /* the agent's view: must be first */
+    char *path;
+};
 
-    return uid == MACHINE_USER && file != NULL && file->folder;
+static const char *opened_path(const struct opened *opened)
+{
+    return ((const struct opened_path *)(const void *)opened)->path;
 }
 
-static const char *folder_network(void *context, const char *path)
+static void opened_close_own(struct opened *opened)
 {
-    (void)context;
-    (void)path;
-    return NULL;
+    struct opened_path *own = (struct opened_path *)(void *)opened;
+
+    if (own == NULL)
+        return;
+    free(own->path);
+    free(own);
+}
+
+static const char *opened_address_own(const struct opened *opened, char text[OPENED_ADDRESS_BYTES])
+{
+    snprintf(text, OPENED_ADDRESS_BYTES, "unix:%s", opened_path(opened));
+    return text;
 }
 
 /* That of an application which has ended is still there, and nobody listens. */
-static bool socket_owned(void *context, const char *path, uid_t uid)
+static bool path_right(const struct agent_machine *machine, enum opened_kind kind, const char *path)
 {
-    const struct agent_machine *machine = context;
+    const struct agent_file *file = agent_files_find(machine->files, path);
     size_t length = strlen(machine->name);
 
-    (void)uid;
+    if (kind == OPENED_FOLDER)
+        return file != NULL && file->folder;
     return strncmp(path, "/run/", 5) == 0 && strncmp(path + 5, machine->name, length) == 0 &&
            strncmp(path + 5 + length, "-app-", 5) == 0;
 }
 
-static int folder_make(void *context, struct machine_user user, const char *path, bool may_exist,
+struct path_open {
+    struct list node;
+    struct agent_machine *machine;
+    enum opened_kind kind;
+    char *path;
+    struct sim_event *event;
+    opened_done_fn *done;
+    void *data;
+};
+
+static void path_open_free(struct path_open *open)
+{
+    list_remove(&open->node);
+    free(open->path);
+    free(open);
+}
+
+static void path_open_fire(void *data)
+{
+    struct path_open *open = data;
+    struct opened_path *opened = NULL;
+
+    if (path_right(open->machine, open->kind, open->path)) {
+        opened = check_calloc(1, sizeof(*opened));
+        opened->path = check_strdup(open->path);
+    }
+    open->done(open->data, opened == NULL ? NULL : &opened->opened,
+               opened == NULL ? "there is nothing" : "");
+    path_open_free(open);
+}
+
+static struct path_open *path_open_own(void *context, enum opened_kind kind, const char *path,
+                                       uid_t uid, opened_done_fn *done, void *data)
+{
+    struct agent_machine *machine = context;
+    struct path_open *open = check_calloc(1, sizeof(*open));
+
+    CHECK(uid == MACHINE_USER);
+    *open = (struct path_open){
+        .machine = machine, .kind = kind, .path = check_strdup(path), .done = done, .data = data};
+    list_push_back(&machine->path_opens, &open->node);
+    open->event = sim_schedule(
+        machine->sim, machine->config.agent_node,
+        1 + sim_random(machine->sim, sim_chance(machine->sim, 32) ? SLOW_LOOK_US : LOOK_DELAY_US),
+        path_open_fire, open);
+    return open;
+}
+
+static void path_open_detach_own(struct path_open *open)
+{
+    if (open == NULL)
+        return;
+    sim_cancel(open->machine->sim, open->event);
+    path_open_free(open);
+}
+
+static const char *file_path(const struct machine_file *file, char path[PATH_MAX])
+{
+    snprintf(path, PATH_MAX, "%s/%s", opened_path(file->folder), file->name);
+    return path;
+}
+
+static int folder_make(void *context, const struct machine_file *folder, bool may_exist,
                        struct err *err)
 {
     struct agent_machine *machine = context;
-    int failure = machine->dying ? 0 : agent_files_make_folder(machine->files, path);
+    char path[PATH_MAX];
+    int failure;
 
-    (void)user;
+    if (folder->folder == NULL)
+        return err_set(err, ERR_IO, "create %s: not open", folder->name);
+    failure = machine->dying ? 0 : agent_files_make_folder(machine->files, file_path(folder, path));
     if (failure == 0 || (failure == EEXIST && may_exist))
         return 0;
     return err_set(err, ERR_IO, "create %s: %s", path, strerror(failure));
 }
 
-static struct machine_growth folder_growth(void *context, struct machine_user user,
-                                           const char *path)
+static struct machine_growth folder_growth(void *context, const struct machine_file *folder)
 {
     const struct agent_machine *machine = context;
     struct machine_growth growth = {0};
     const struct agent_file *file;
+    char path[PATH_MAX];
 
-    (void)user;
+    if (folder->folder == NULL)
+        return growth;
+    file_path(folder, path);
     while ((file = agent_files_below(machine->files, path, growth.files)) != NULL) {
         growth.files++;
         growth.sum = growth.sum * 1099511628211u + file->content.length + file->changes * 1000003u;
@@ -335,17 +421,18 @@ struct ask_watch {
     void *data;
 };
 
-static struct ask_watch *folder_watch(void *context, const char *path, void (*changed)(void *data),
-                                      void *data)
+static struct ask_watch *folder_watch(void *context, const struct opened *folder,
+                                      void (*changed)(void *data), void *data)
 {
     struct agent_machine *machine = context;
     struct ask_watch *watch;
 
-    if (machine->dying || sim_chance(machine->sim, 4)) /* the kernel has none to give */
+    if (folder == NULL || machine->dying ||
+        sim_chance(machine->sim, 4)) /* the kernel has none to give */
         return NULL;
     watch = check_calloc(1, sizeof(*watch));
     watch->machine = machine;
-    watch->folder = check_strdup(path);
+    watch->folder = check_strdup(opened_path(folder));
     watch->changed = changed;
     watch->data = data;
     list_push_back(&machine->folder_watches, &watch->node);
@@ -390,14 +477,16 @@ void agent_machine_tell_folder(void *data, const char *path)
 
 /* ---- files ---- */
 
-static ssize_t file_read(void *context, struct machine_user user, const char *path, char *text,
-                         size_t size)
+static ssize_t file_read(void *context, const struct machine_file *wanted, char *text, size_t size)
 {
     const struct agent_machine *machine = context;
-    const struct agent_file *file = agent_files_find(machine->files, path);
+    const struct agent_file *file;
+    char path[PATH_MAX];
     size_t length;
 
-    (void)user;
+    if (wanted->folder == NULL)
+        return -1;
+    file = agent_files_find(machine->files, file_path(wanted, path));
     if (file == NULL || file->folder)
         return -1;
     length = file->content.length < size - 1 ? file->content.length : size - 1;
@@ -407,23 +496,27 @@ static ssize_t file_read(void *context, struct machine_user user, const char *pa
     return (ssize_t)length;
 }
 
-static int file_write(void *context, struct machine_user user, const char *path, const char *text,
+static int file_write(void *context, const struct machine_file *file, const char *text,
                       size_t length, struct err *err)
 {
     struct agent_machine *machine = context;
-    int failure = machine->dying ? 0 : agent_files_write(machine->files, path, text, length);
+    char path[PATH_MAX];
+    int failure;
 
-    (void)user;
+    if (file->folder == NULL)
+        return err_set(err, ERR_IO, "create %s: not open", file->name);
+    failure =
+        machine->dying ? 0 : agent_files_write(machine->files, file_path(file, path), text, length);
     return failure == 0 ? 0 : err_set(err, ERR_IO, "create %s: %s", path, strerror(failure));
 }
 
-static void file_remove(void *context, struct machine_user user, const char *path)
+static void file_remove(void *context, const struct machine_file *file)
 {
     struct agent_machine *machine = context;
+    char path[PATH_MAX];
 
-    (void)user;
-    if (!machine->dying)
-        agent_files_remove(machine->files, path);
+    if (!machine->dying && file->folder != NULL)
+        agent_files_remove(machine->files, file_path(file, path));
 }
 
 /* ---- workers ---- */
@@ -459,10 +552,11 @@ void agent_machine_fill_ops(struct agent_machine *machine)
                                         .load_milli = load_milli,
                                         .sensors_start = no_sensors,
                                         .sensors_detach = sensors_detach,
-                                        .folder_owned = folder_owned,
-                                        .socket_owned = socket_owned,
+                                        .path_open = path_open_own,
+                                        .path_open_detach = path_open_detach_own,
+                                        .opened_close = opened_close_own,
+                                        .opened_address = opened_address_own,
                                         .folder_make = folder_make,
-                                        .folder_network = folder_network,
                                         .folder_growth = folder_growth,
                                         .folders_remove = folders_remove,
                                         .remove_detach = remove_detach,
@@ -486,6 +580,7 @@ void agent_machine_close_ops(struct agent_machine *machine)
         sim_cancel(machine->sim, look->event);
         look_free(look);
     }
+    CHECK(list_empty(&machine->path_opens));
     while (!list_empty(&machine->cleanups)) {
         struct cleanup *cleanup = LIST_ITEM(machine->cleanups.next, struct cleanup, node);
         sim_cancel(cleanup->machine->sim, cleanup->event);

@@ -1,6 +1,7 @@
 /* A model of ckpt-run. See application_run.h; names and states are those of src/agent/run_main.c. */
 #include "tests/sim/application_run.h"
 
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -188,6 +189,12 @@ static void last_word_over(void *data)
     leave(run, exit_code_of(run->wait_status));
 }
 
+static const char *note_path(const struct application_run *run, char path[PATH_MAX])
+{
+    snprintf(path, PATH_MAX, "%s/" END_NOTE_NAME, run->work_dir);
+    return path;
+}
+
 static void keep_end(struct application_run *run)
 {
     const struct end_note note = {.pid = (uint32_t)run->pid,
@@ -195,9 +202,9 @@ static void keep_end(struct application_run *run)
                                   .life = run->life,
                                   .wait_status = run->wait_status,
                                   .told_to_end = run->told_to_end};
-    char path[END_NOTE_PATH_BYTES], text[END_NOTE_BYTES];
+    char path[PATH_MAX], text[END_NOTE_BYTES];
 
-    agent_files_write(run->machine->files, end_note_path(run->work_dir, path), text,
+    agent_files_write(run->machine->files, note_path(run, path), text,
                       end_note_format(&note, text));
 }
 
@@ -255,9 +262,9 @@ static void hold_application(struct application_run *run, const Ckpt__V1__Attach
                                             .ended = child_ended,
                                             .data = run};
 
-    char note[END_NOTE_PATH_BYTES];
+    char note[PATH_MAX];
 
-    agent_files_remove(run->machine->files, end_note_path(run->work_dir, note));
+    agent_files_remove(run->machine->files, note_path(run, note));
     run->child = application_new(run->machine, &setup);
     run->pid = application_process(run->child)->pid;
     run->start_ticks = application_process(run->child)->start_ticks;

@@ -51,12 +51,27 @@ static void still_pid_watch_free(struct pid_watch *watch)
     (void)watch;
 }
 
+/* Nothing is looked at: a test that needs a work folder opens it itself. */
+static struct path_open *still_path_open(void *context, enum opened_kind kind, const char *path,
+                                         uid_t uid, opened_done_fn *done, void *data)
+{
+    (void)context, (void)kind, (void)path, (void)uid, (void)done, (void)data;
+    return NULL;
+}
+
+static void still_path_open_detach(struct path_open *open)
+{
+    (void)open;
+}
+
 /* The system's, for what a test does not replace, and without its loop: no end of a process is told. */
 static void still_machine_ops(struct machine_ops *ret_machine)
 {
     machine_uv_ops(NULL, ret_machine);
     ret_machine->pid_watch = still_pid_watch;
     ret_machine->pid_watch_free = still_pid_watch_free;
+    ret_machine->path_open = still_path_open;
+    ret_machine->path_open_detach = still_path_open_detach;
 }
 
 /* As the program's start does, with what its journal holds. */

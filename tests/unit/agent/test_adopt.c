@@ -123,7 +123,7 @@ static void an_agent_killed_while_it_adopts_finds_all_at_its_next_start(void **s
     assert_true(writes > 1);
 }
 
-/* Its checkpoints fail, but it holds its nodes and must end when it is told to. Not when its folder is another user's: it is none of ckpt-run's then. */
+/* Its checkpoints fail, but it holds its nodes and must end when it is told to. Likewise when what its folder's name leads to is another's, or no folder. */
 static void an_application_without_its_work_folder_is_found(void **state)
 {
     char gone[64], others[64], command[256];
@@ -143,7 +143,7 @@ static void an_application_without_its_work_folder_is_found(void **state)
         kill(more[i], SIGKILL);
         waitpid(more[i], NULL, 0);
     }
-    assert_uint_equal(count, APPLICATIONS + 1);
+    assert_uint_equal(count, APPLICATIONS + 2);
 }
 
 int main(void)

@@ -54,7 +54,8 @@ static int set_up(void **state)
     still_agent_open(&machine);
     job = agent_get(&agent, "job");
     job->entry.life = LIFE;
-    snprintf(job->entry.work_dir, sizeof(job->entry.work_dir), "/nonexistent/work");
+    snprintf(job->entry.work_dir, sizeof(job->entry.work_dir), "/proc/self");
+    user_path_take(&job->folder, job->entry.work_dir, opened_here("/proc"));
     process_attached(job, &(struct process_identity){.pid = PID, .start_ticks = START_TICKS}, 0,
                      false);
     still_now_us += 60 * SECOND_US; /* long after its start */
@@ -132,7 +133,7 @@ static void a_deferred_attempt_looks_again_though_its_agent_was_away(void **stat
     expect_second_look();
 }
 
-static struct ask_watch *folder_watch(void *context, const char *folder,
+static struct ask_watch *folder_watch(void *context, const struct opened *folder,
                                       void (*changed)(void *data), void *data)
 {
     (void)context, (void)folder, (void)changed, (void)data;

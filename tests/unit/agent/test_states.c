@@ -9,12 +9,13 @@
 /* Every row of the table as a text: from, then where it may go. */
 static void attempt_moves_are_those_of_the_drawing(void **state)
 {
-    static const char *const expected[] = {"NONE: WAITING ASKED DEFERRED",
+    static const char *const expected[] = {"NONE: WAITING DEFERRED RESUMING",
                                            "WAITING: NONE ASKED CLEANING",
                                            "ASKED: DEFERRED PUTTING CLEANING",
                                            "DEFERRED: ASKED CLEANING",
                                            "PUTTING: CLEANING",
-                                           "CLEANING: NONE"};
+                                           "CLEANING: NONE",
+                                           "RESUMING: ASKED CLEANING"};
 
     (void)state;
     for (int from = 0; from < ATTEMPT_STATE_COUNT; from++) {

@@ -171,7 +171,7 @@ static void leave_note(const struct end_note *difference)
                             .life = LIFE + difference->life,
                             .wait_status = difference->wait_status,
                             .told_to_end = difference->told_to_end};
-    char path[END_NOTE_PATH_BYTES], text[END_NOTE_BYTES];
+    char text[END_NOTE_BYTES];
     struct err err;
 
     strcpy(folder, "/tmp/test-stop-XXXXXX");
@@ -179,17 +179,18 @@ static void leave_note(const struct end_note *difference)
     snprintf(job->entry.work_dir, sizeof(job->entry.work_dir), "%s", folder);
     job->entry.uid = geteuid();
     job->entry.gid = getegid();
-    assert_int_equal(agent.machine.file_write(agent.machine.context, allocation_user(job),
-                                              end_note_path(folder, path), text,
-                                              end_note_format(&note, text), &err),
-                     0);
+    user_path_take(&job->folder, folder, opened_here(folder));
+    assert_int_equal(
+        agent.machine.file_write(
+            agent.machine.context,
+            &(struct machine_file){job->folder.opened, allocation_user(job), END_NOTE_NAME}, text,
+            end_note_format(&note, text), &err),
+        0);
 }
 
 static void remove_note(void)
 {
-    char path[END_NOTE_PATH_BYTES];
-
-    assert_int_equal(unlink(end_note_path(folder, path)), 0);
+    assert_int_equal(unlinkat(job->folder.opened->fd, END_NOTE_NAME, 0), 0);
     assert_int_equal(rmdir(folder), 0);
 }
 

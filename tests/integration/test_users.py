@@ -1,16 +1,21 @@
 #!/usr/bin/python3
-"""Whose job it is on a node, with real users: who came first, or whom the registration names; nobody else attaches to it until it has ended there.
-Run by root: it becomes the users."""
+"""What users of a node can do to each other, with real users. Whose job it is: who came first, or whom the registration names; nobody else attaches
+to it until it is forgotten there. And a user whose paths hang holds up nobody else. Run by root: it becomes the users."""
+import ctypes
 import os
 import pathlib
 import pwd
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
+import time
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import BUILD, Cluster, common_pb2, tap, wait_until  # noqa: E402
+from cluster import BUILD, Cluster, broker_pb2, common_pb2, wait_until  # noqa: E402
+from isolate import main, needs  # noqa: E402
 
 POLICY = {"evaluation_interval": "1s", "min_interval": "1h", "checkpoint_timeout": "20s", "grace": "1s"}
 RUNNING, COMPLETED = common_pb2.ALLOCATION_STATE_RUNNING, common_pb2.ALLOCATION_STATE_COMPLETED
@@ -52,6 +57,7 @@ class Users(Cluster):
     """One member and one agent that other users reach."""
 
     def __init__(self):
+        pathlib.Path(tempfile.gettempdir()).chmod(0o1777)
         super().__init__(members=1, agents=("a",), policy=POLICY)
         self.let_others_in()
         shutil.copytree(BUILD / "pygen", self.dir / "pygen")
@@ -124,8 +130,93 @@ def the_registered_user_is_the_owner_whoever_comes_first():
         wait_until("it is complete", lambda: cluster.state("nameless") == COMPLETED, 10)
 
 
+class Hanging:
+    """A mount whose server never says a word, as one of FUSE that a user has stopped: whoever asks for anything there waits."""
+
+    def __init__(self, folder, user):
+        self.folder = folder
+        self.fd = os.open("/dev/fuse", os.O_RDWR)
+        options = f"fd={self.fd},rootmode=40000,user_id={user.pw_uid},group_id={user.pw_gid},allow_other"
+        libc = ctypes.CDLL(None, use_errno=True)
+        assert libc.mount(b"hanging", bytes(folder), b"fuse", 0, options.encode()) == 0, os.strerror(ctypes.get_errno())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        os.close(self.fd)  # who waits gets an error
+        subprocess.run(["umount", "--lazy", str(self.folder)], check=False)
+
+
+def no_fuse():
+    try:
+        os.close(os.open("/dev/fuse", os.O_RDWR))
+    except OSError as error:
+        return f"needs /dev/fuse: {error}"
+    return None
+
+
+def requested(cluster, name):
+    return cluster.client.broker("RequestCheckpoint", broker_pb2.RequestCheckpointRequest(
+        request_id=uuid.uuid4().hex, allocation_id=name)).checkpoint_id
+
+
+def ended(cluster, name, identifier):
+    def look():
+        found = next(c for c in cluster.checkpoints(name) if c.checkpoint_id == identifier)
+        return found if found.state not in (1, 2, 3) else None
+    return wait_until(f"checkpoint {identifier} of {name} ends", look, 30)
+
+
+@needs("umount", probe=no_fuse)
+def a_user_whose_paths_hang_holds_up_nobody_else():
+    """Work folders that hang at the start and at a re-attach, and one that begins to hang while its job is checkpointed."""
+    with Users() as cluster:
+        cluster.start()
+        hung = cluster.folder(ALICE) / "hung"
+        hung.mkdir()
+        os.chown(hung, ALICE.pw_uid, ALICE.pw_gid)
+        heat = [str(cluster.bin / "heat"), "--size", "64", "--iterations", "100000000", "--delay-us", "2000"]
+        cluster.register("theirs", [("a", 1, MIB)])
+        cluster.register("swapped", [("a", 1, MIB)])
+        theirs = cluster.run_as(BOB, "theirs", *heat, "--output", str(cluster.folder(BOB) / "r"))
+        swapped = cluster.run_as(ALICE, "swapped", *heat, "--output", str(cluster.folder(ALICE) / "r"))
+        log = cluster.agents["a"].log
+        wait_until("both run", lambda: log.read_text().count("to=RUNNING") == 2, 10)
+        attempts = []
+        with Hanging(hung, ALICE):
+            script = ATTACH.replace("sys.argv[1:]", "sys.argv[1:5]")
+            for i in range(12):
+                attempts.append(subprocess.Popen(
+                    [sys.executable, "-c", script, str(cluster.agents["a"].socket), f"job{i}", str(hung / "w" if i % 3 else hung),
+                     "steal" if i % 2 else "restart"], user=ALICE.pw_uid, group=ALICE.pw_gid, extra_groups=[], stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE, text=True, env={"PYTHONPATH": str(cluster.dir / "pygen"), "PATH": os.environ["PATH"]}))
+            began = time.monotonic()
+            assert ended(cluster, "theirs", requested(cluster, "theirs")).state == common_pb2.CHECKPOINT_STATE_COMPLETE
+            took = time.monotonic() - began
+            assert took < 5, took
+            said = [attempt.communicate(timeout=60)[0] for attempt in attempts[::2]]
+            assert any("does not answer" in text for text in said), said
+            assert all(text.startswith("error") for text in said), said
+            for attempt in attempts:
+                attempt.kill()
+        # below what the agent has open already
+        assert ended(cluster, "swapped", requested(cluster, "swapped")).state == common_pb2.CHECKPOINT_STATE_COMPLETE
+        work = cluster.folder(ALICE) / "w"
+        with Hanging(work / "out", ALICE):
+            failed = ended(cluster, "swapped", requested(cluster, "swapped"))
+            assert failed.state != common_pb2.CHECKPOINT_STATE_COMPLETE
+            began = time.monotonic()
+            assert ended(cluster, "theirs", requested(cluster, "theirs")).state == common_pb2.CHECKPOINT_STATE_COMPLETE
+            assert time.monotonic() - began < 5
+        for run in (theirs, swapped):
+            run.send_signal(signal.SIGTERM)
+            run.wait(20)
+
+
 if __name__ == "__main__":
     if os.geteuid() != 0:
         print("1..0 # skip it takes root to become two users")
         sys.exit(0)
-    sys.exit(tap([a_job_that_restarts_in_place_stays_its_owners, the_registered_user_is_the_owner_whoever_comes_first]))
+    sys.exit(main([a_job_that_restarts_in_place_stays_its_owners, the_registered_user_is_the_owner_whoever_comes_first,
+                   a_user_whose_paths_hang_holds_up_nobody_else]))
