@@ -12,6 +12,7 @@ struct allocation *fsm_allocation_create(struct fsm *fsm, uint32_t slot, const c
     if (!list_empty(fsm->snapshots))
         fsm_save_empty_slot(fsm, slot);
     allocation->view.slot = slot;
+    fsm_bitmap_set(&fsm->changed_allocations, slot);
     allocation->view.id = fsm_intern_alone(fsm, id, hash);
     list_init(&allocation->checkpoints);
     allocation->timer.kind = TIMER_ALLOCATION;

@@ -94,6 +94,7 @@ void fsm_free(struct fsm *fsm)
     CHECK(fsm->intern_alone_count == 0);
     for (size_t i = 0; i < ARRAY_COUNT(fsm->running_by_class); i++)
         fsm_bitmap_free(&fsm->running_by_class[i]);
+    fsm_bitmap_free(&fsm->changed_allocations);
     fsm_map_free(&fsm->allocation_map);
     fsm_map_free(&fsm->node_map);
     fsm_map_free(&fsm->intern_map);

@@ -539,6 +539,9 @@ size_t fsm_orders_for_node(const struct fsm *fsm, uint32_t node_slot, struct fsm
 /* Nodes whose orders may have changed since they were last taken; a hint for the dispatcher, not part of the state.
  * After a restore every node is listed. false: none left. */
 bool fsm_take_changed_node(struct fsm *fsm, uint32_t *ret_node_slot);
+/* Of the 64 allocation slots from 64 * word on, a bit for each whose allocation may be another, or may have changed, or a checkpoint of it,
+ * since it was last taken; a hint for the evaluator, not part of the state. */
+uint64_t fsm_take_changed_allocations(struct fsm *fsm, uint32_t word);
 
 /* ---- events ----------------------------------------------------------------------------------------------------------- */
 

@@ -182,6 +182,18 @@ bool fsm_take_changed_node(struct fsm *fsm, uint32_t *ret_node_slot)
     return true;
 }
 
+uint64_t fsm_take_changed_allocations(struct fsm *fsm, uint32_t word)
+{
+    struct bitmap *changed = &fsm->changed_allocations;
+    uint64_t bits;
+
+    if (word >= changed->word_count)
+        return 0;
+    bits = changed->words[word];
+    changed->words[word] = 0;
+    return bits;
+}
+
 struct target *fsm_target_slot(const struct fsm *fsm, uint32_t slot)
 {
     return fsm_pool_at(&fsm->targets, slot);

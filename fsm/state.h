@@ -234,6 +234,7 @@ struct fsm {
     /* not part of the state */
     struct list *snapshots; /* at work; heap: struct fsm may move */
     struct node *changed_first, *changed_last;
+    struct bitmap changed_allocations; /* slots: fsm_take_changed_allocations() */
     struct arena arena;
     uint32_t intern_alone_count;
     struct interned *intern_recent[INTERN_RECENT]; /* shared ones, each in its place or none */
@@ -339,14 +340,21 @@ static inline void fsm_hold_node(struct fsm *fsm, const struct node *node)
     if (!list_empty(fsm->snapshots) && node != NULL)
         fsm_save_node(fsm, node);
 }
+/* Whoever changes an allocation, or a checkpoint of it, comes by here first: what is kept of it elsewhere is out of date. */
 static inline void fsm_hold_allocation(struct fsm *fsm, const struct allocation *allocation)
 {
-    if (!list_empty(fsm->snapshots) && allocation != NULL)
+    if (allocation == NULL)
+        return;
+    fsm_bitmap_set(&fsm->changed_allocations, allocation->view.slot);
+    if (!list_empty(fsm->snapshots))
         fsm_save_allocation(fsm, allocation);
 }
 static inline void fsm_hold_checkpoint(struct fsm *fsm, const struct checkpoint *checkpoint)
 {
-    if (!list_empty(fsm->snapshots) && checkpoint != NULL)
+    if (checkpoint == NULL)
+        return;
+    fsm_bitmap_set(&fsm->changed_allocations, checkpoint->view.allocation_slot);
+    if (!list_empty(fsm->snapshots))
         fsm_save_checkpoint(fsm, checkpoint);
 }
 

@@ -15,8 +15,8 @@
 #include "src/broker/evaluator_actions.h"
 #include "src/broker/evaluator_block.h"
 #include "src/broker/evaluator_claims.h"
-#include "src/broker/evaluator_view.h"
-#include "src/broker/history.h"
+#include "src/broker/evaluator_keep.h"
+#include "src/broker/evaluator_picked.h"
 #include "src/broker/learner.h"
 #include "src/broker/metrics.h"
 #include "src/broker/translate.h"
@@ -25,7 +25,7 @@ enum {
     EVALUATOR_BATCH_MAX = 256,   /* decisions per command */
     EVALUATOR_IN_FLIGHT_MAX = 4, /* commands: those that are applied in one turn of the loop */
     EVALUATOR_WINDOW_CYCLES = 2, /* what is admitted keeps the targets busy until the next is */
-    EVALUATOR_ROWS_MIN = 256,    /* of a block */
+    EVALUATOR_FILLED_MAX = EVALUATOR_BLOCK_ROWS, /* rows in a turn: then it is enough */
     EVALUATOR_DECISION_MAX_BYTES = 640 +
                                    (EVAL_COLUMN_COUNT + EVAL_SITUATION_COUNT) * sizeof(uint64_t) +
                                    SOURCE_COUNT * sizeof(uint64_t)
@@ -49,14 +49,14 @@ struct evaluator {
     uint32_t next_row;   /* to be taken */
     uint32_t scored_end; /* rows below are scored */
     uint64_t cycle_began_us, cycle_spent_us;
-    struct evaluator_cycle cycle;
+    struct evaluator_keep keep;
     struct learner *learner;
-    uint32_t running[FSM_GROUPS];    /* jobs of the cycle */
-    struct evaluator_block **blocks; /* one per EVALUATOR_CHUNK_ROWS slots */
+    uint32_t running[UINT8_MAX + 1]; /* jobs of the cycle, by fsm_group() */
+    struct evaluator_block **blocks; /* one per EVALUATOR_BLOCK_ROWS slots */
     uint32_t block_count;
     struct history *history;
-    struct evaluator_block *before; /* the rows of the chunk as the last cycle left them */
-    uint32_t before_rows;
+    struct picked picked;
+    struct picked *one; /* a row that is looked at again */
     uint64_t verdict_counts[EVAL_VERDICT_COUNT];
     /* before a cycle: the price of bandwidth, looked up in steps */
     bool pricing;
@@ -114,7 +114,7 @@ static void propose_batch(struct evaluator *evaluator)
     batch.n_decisions = evaluator->decision_count;
     batch.decisions = evaluator->decision_pointers;
     replica_get_status(evaluator->broker->replica, &status);
-    decision_basis(&evaluator->cycle.policy, status.member_id, &basis);
+    decision_basis(&evaluator->keep.cycle.policy, status.member_id, &basis);
     batch.basis = &basis.message;
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_DECISIONS;
     command.decisions = &batch;
@@ -123,7 +123,7 @@ static void propose_batch(struct evaluator *evaluator)
     replica_propose(evaluator->broker->replica, &command, batch_done, evaluator);
 }
 
-static void add_decision(struct evaluator *evaluator, const struct evaluator_block *block,
+static void add_decision(struct evaluator *evaluator, const struct picked *picked,
                          const struct fsm_allocation *allocation, uint32_t row)
 {
     size_t i = evaluator->decision_count;
@@ -132,14 +132,14 @@ static void add_decision(struct evaluator *evaluator, const struct evaluator_blo
     CHECK(i < EVALUATOR_BATCH_MAX);
     ckpt__log__v1__decision__init(decision);
     decision->allocation_id = translate_text(allocation->id);
-    decision->purpose = decision_purpose(&block->view, &block->result, row);
+    decision->purpose = decision_purpose(&picked->view, &picked->result, row);
     decision->after = CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE;
-    decision->priority_gpu_ms_per_gb = decision_priority(&block->view, &block->result, row);
-    decision_terms(&block->view, &block->result, row, decision->purpose, &evaluator->terms[i]);
+    decision->priority_gpu_ms_per_gb = decision_priority(&picked->view, &picked->result, row);
+    decision_terms(&picked->view, &picked->result, row, decision->purpose, &evaluator->terms[i]);
     decision->terms = &evaluator->terms[i];
-    sources_age(evaluator->broker, allocation, evaluator->cycle.now_ms,
+    sources_age(evaluator->broker, allocation, evaluator->keep.cycle.now_ms,
                 evaluator->inputs[i].ages_ms);
-    decision_inputs(&block->view, &block->result, row, evaluator->cycle.now_ms,
+    decision_inputs(&picked->view, &picked->result, row, evaluator->keep.cycle.now_ms,
                     &evaluator->inputs[i]);
     decision->inputs = &evaluator->inputs[i].message;
     evaluator->decision_pointers[i] = decision;
@@ -147,13 +147,13 @@ static void add_decision(struct evaluator *evaluator, const struct evaluator_blo
 }
 
 /* S1-022: the checkpoint that was worth it, or the one that the move needs, ends in a move. */
-static void add_move(struct evaluator *evaluator, const struct evaluator_block *block,
+static void add_move(struct evaluator *evaluator, const struct picked *picked,
                      const struct fsm_allocation *allocation, uint32_t row, const char *spare)
 {
     size_t i = evaluator->decision_count;
     Ckpt__Log__V1__Decision *decision = &evaluator->decisions[i];
 
-    add_decision(evaluator, block, allocation, row);
+    add_decision(evaluator, picked, allocation, row);
     decision->purpose = CKPT__V1__PURPOSE__PURPOSE_MIGRATE;
     decision->after = CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_MIGRATE;
     decision->spare_node_id = translate_text(spare);
@@ -183,7 +183,7 @@ static void count_verdicts(struct evaluator *evaluator)
 /* Places for the blocks of so many rows. */
 static void reach_rows(struct evaluator *evaluator, uint32_t rows)
 {
-    uint32_t count = (rows + EVALUATOR_CHUNK_ROWS - 1) / EVALUATOR_CHUNK_ROWS;
+    uint32_t count = (rows + EVALUATOR_BLOCK_ROWS - 1) / EVALUATOR_BLOCK_ROWS;
 
     if (count <= evaluator->block_count)
         return;
@@ -202,15 +202,17 @@ static void begin_cycle(struct evaluator *evaluator)
     CHECK(!evaluator->in_cycle);
     evaluator->row_count = fsm_allocation_slots(fsm);
     reach_rows(evaluator, evaluator->row_count);
-    evaluator_cycle_begin(&evaluator->cycle, fsm, dispatcher_nodes(evaluator->broker->dispatcher),
-                          state_now_ms(evaluator), &evaluator->price_scan);
+    evaluator_cycle_begin(&evaluator->keep.cycle, fsm,
+                          dispatcher_nodes(evaluator->broker->dispatcher), state_now_ms(evaluator),
+                          &evaluator->price_scan);
     learner_rates(evaluator->learner, &rates);
-    evaluator_cycle_learned(&evaluator->cycle, fsm, &rates);
-    history_cycle(evaluator->history, evaluator->cycle.now_ms, &evaluator->cycle.policy);
+    evaluator_keep_begin(&evaluator->keep, replica_fsm_mutable(evaluator->broker->replica), &rates);
+    history_cycle(evaluator->history, evaluator->keep.cycle.now_ms, &evaluator->keep.cycle.policy);
     memset(evaluator->running, 0, sizeof(evaluator->running));
+    evaluator->picked.count = evaluator->picked.next = 0;
     evaluator_actions_begin(&evaluator->actions);
-    evaluator_claims_begin(&evaluator->claims, fsm, &evaluator->cycle);
-    admission_rooms(fsm, &evaluator->price_scan, evaluator->cycle.now_ms,
+    evaluator_claims_begin(&evaluator->claims, fsm, &evaluator->keep.cycle);
+    admission_rooms(fsm, &evaluator->price_scan, evaluator->keep.cycle.now_ms,
                     fsm_policy(fsm)->evaluation_interval_ms * EVALUATOR_WINDOW_CYCLES, rooms);
     admission_begin(evaluator->admission, rooms);
     evaluator->closed = false;
@@ -239,9 +241,6 @@ static bool find_price(struct evaluator *evaluator)
 static void abandon_cycle(struct evaluator *evaluator)
 {
     evaluator->pricing = false;
-    if (!evaluator->in_cycle)
-        return;
-    evaluator_cycle_end(&evaluator->cycle);
     evaluator->in_cycle = false;
     evaluator->decision_count = 0;
 }
@@ -261,8 +260,8 @@ static void schedule_next(struct evaluator *evaluator)
 static void end_cycle(struct evaluator *evaluator)
 {
     CHECK(evaluator->decision_count == 0 && evaluator->in_flight_count == 0);
-    evaluator_claims_end(&evaluator->claims, evaluator->broker, &evaluator->cycle);
-    evaluator_cycle_end(&evaluator->cycle);
+    evaluator_claims_end(&evaluator->claims, evaluator->broker, &evaluator->keep.cycle);
+    evaluator_keep_end(&evaluator->keep);
     evaluator->in_cycle = false;
     evaluator->last_cycle_ms = broker_wall_ms(evaluator->broker);
     count_verdicts(evaluator);
@@ -276,84 +275,45 @@ static void end_cycle(struct evaluator *evaluator)
 }
 
 /* The model counts from the last complete checkpoint. A failed one counts as well: the state machine would skip the decision. */
-static void guard_last_attempt(const struct evaluator *evaluator, struct evaluator_block *block,
-                               const struct fsm_allocation *allocation, uint32_t row)
+static void guard_last_attempt(const struct evaluator *evaluator, struct picked *picked,
+                               const struct fsm_allocation *allocation, uint32_t i)
 {
     const Ckpt__V1__Policy *policy = fsm_policy(replica_fsm(evaluator->broker->replica));
     uint64_t interval_ms =
         allocation->sensitive ? policy->sensitive_min_interval_ms : policy->min_interval_ms;
 
-    if (decision_purpose(&block->view, &block->result, row) != CKPT__V1__PURPOSE__PURPOSE_PERIODIC)
+    if (decision_purpose(&picked->view, &picked->result, i) != CKPT__V1__PURPOSE__PURPOSE_PERIODIC)
         return;
     if (allocation->last_attempt_end_ms != 0 &&
-        evaluator->cycle.now_ms < allocation->last_attempt_end_ms + interval_ms)
-        block->result.verdict[row] = EVAL_SKIP_MIN_INTERVAL;
-}
-
-/* Whose evaluation each row is: between scoring and taking a slot may get another allocation. */
-static void note_rows(struct evaluator *evaluator, struct evaluator_block *block, uint32_t first,
-                      uint32_t end)
-{
-    const struct fsm *fsm = replica_fsm(evaluator->broker->replica);
-
-    for (uint32_t slot = first; slot < end; slot++) {
-        const struct fsm_allocation *allocation = fsm_allocation_at(fsm, slot);
-        bool runs = allocation != NULL &&
-                    allocation->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING;
-
-        block->evaluated_at_ms[slot - first] = runs ? evaluator->cycle.now_ms : 0;
-        block->registered_index[slot - first] = runs ? allocation->registered_index : 0;
-        if (runs)
-            evaluator->running[fsm_group(allocation)]++;
-    }
+        evaluator->keep.cycle.now_ms < allocation->last_attempt_end_ms + interval_ms)
+        picked->result.verdict[i] = EVAL_SKIP_MIN_INTERVAL;
 }
 
 /* NULL: this cycle does not know it. */
 static struct evaluator_block *block_of(const struct evaluator *evaluator, uint32_t slot)
 {
-    return slot / EVALUATOR_CHUNK_ROWS < evaluator->block_count
-               ? evaluator->blocks[slot / EVALUATOR_CHUNK_ROWS]
+    return slot / EVALUATOR_BLOCK_ROWS < evaluator->block_count
+               ? evaluator->blocks[slot / EVALUATOR_BLOCK_ROWS]
                : NULL;
-}
-
-static struct history_sample sample_of(const struct evaluator_block *block, uint32_t row)
-{
-    CHECK(row < block->view.capacity);
-    return (struct history_sample){&block->view, row, block->result.verdict[row]};
-}
-
-static void note_history(struct evaluator *evaluator, struct evaluator_block *block, uint32_t row)
-{
-    const struct evaluator_block *before = evaluator->before;
-    bool known = row < evaluator->before_rows &&
-                 before->registered_index[row] == block->registered_index[row];
-
-    if (!known)
-        block->history[row] = (struct history_row){0};
-    history_note(evaluator->history, &block->history[row],
-                 known ? sample_of(before, row) : (struct history_sample){0},
-                 sample_of(block, row));
 }
 
 /* Whether a job that fires is admitted is known when all rows are scored. Until then it is noted as what it was the last time, so that
  * the run of one that waits for long goes on. */
 static void note_candidate(struct evaluator *evaluator, struct evaluator_block *block,
-                           const struct fsm_allocation *allocation, uint32_t row)
+                           const struct fsm_allocation *allocation, uint32_t i)
 {
-    const struct evaluator_block *before = evaluator->before;
+    const struct picked *picked = &evaluator->picked;
+    uint32_t row = picked->rows[i];
     struct admission_candidate candidate = {.gain_gpu_s_per_byte =
-                                                decision_gain(&block->view, &block->result, row),
-                                            .size_bytes = block->view.size_bytes[row],
+                                                decision_gain(&picked->view, &picked->result, i),
+                                            .size_bytes = picked->view.size_bytes[i],
                                             .registered_index = block->registered_index[row],
                                             .slot = allocation->slot,
                                             .target = allocation->target_slot,
-                                            .verdict = block->result.verdict[row]};
+                                            .verdict = picked->result.verdict[i]};
 
-    if (row < evaluator->before_rows &&
-        before->registered_index[row] == candidate.registered_index &&
-        before->result.verdict[row] == EVAL_SKIP_PACED)
-        block->result.verdict[row] = EVAL_SKIP_PACED;
-    note_history(evaluator, block, row);
+    if (block->verdict[row] != EVAL_SKIP_PACED)
+        evaluator_block_turn(block, evaluator->history, row, (enum eval_verdict)candidate.verdict);
     admission_add(evaluator->admission, &candidate);
 }
 
@@ -362,13 +322,10 @@ static void settle(struct evaluator *evaluator, const struct admission_candidate
                    enum eval_verdict verdict)
 {
     struct evaluator_block *block = block_of(evaluator, candidate->slot);
-    uint32_t row = candidate->slot % EVALUATOR_CHUNK_ROWS;
 
-    CHECK(block != NULL && row < block->view.capacity);
-    if (block->result.verdict[row] != verdict) {
-        history_turn(evaluator->history, &block->history[row], sample_of(block, row));
-        block->result.verdict[row] = (uint8_t)verdict;
-    }
+    CHECK(block != NULL);
+    evaluator_block_turn(block, evaluator->history, candidate->slot % EVALUATOR_BLOCK_ROWS,
+                         verdict);
     evaluator->verdict_counts[verdict]++;
 }
 
@@ -383,22 +340,22 @@ static const struct fsm_allocation *scored_job(const struct evaluator *evaluator
 {
     const struct fsm_allocation *allocation =
         fsm_allocation_at(replica_fsm(evaluator->broker->replica), slot);
-    uint32_t row = slot % EVALUATOR_CHUNK_ROWS;
 
-    if (allocation == NULL || block->evaluated_at_ms[row] == 0 ||
-        block->registered_index[row] != allocation->registered_index ||
-        allocation->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING)
+    if (!evaluator_runs(allocation) ||
+        block->registered_index[slot % EVALUATOR_BLOCK_ROWS] != allocation->registered_index)
         return NULL;
     return allocation;
 }
 
 /* Deadlines and moves do not wait for the others: they would be too late afterwards. */
-static void take_row(struct evaluator *evaluator, struct evaluator_block *block, uint32_t slot)
+static void take_row(struct evaluator *evaluator, struct evaluator_block *block, uint32_t first,
+                     uint32_t i)
 {
-    const struct fsm_allocation *allocation = scored_job(evaluator, block, slot);
-    uint32_t row = slot % EVALUATOR_CHUNK_ROWS;
-    uint8_t scored = block->result.verdict[row]; /* by the model alone */
-    enum eval_verdict verdict;                   /* and behind the guard beside it */
+    struct picked *picked = &evaluator->picked;
+    uint32_t row = picked->rows[i];
+    const struct fsm_allocation *allocation = scored_job(evaluator, block, first + row);
+    uint8_t scored = picked->result.verdict[i]; /* by the model alone */
+    enum eval_verdict verdict;                  /* and behind the guard beside it */
     const char *spare = NULL;
     bool moves;
 
@@ -406,26 +363,25 @@ static void take_row(struct evaluator *evaluator, struct evaluator_block *block,
         block->history[row] = (struct history_row){0};
         return;
     }
-    guard_last_attempt(evaluator, block, allocation, row);
-    evaluator_claims_look(&evaluator->claims, replica_fsm(evaluator->broker->replica), allocation);
-    verdict = block->result.verdict[row];
+    guard_last_attempt(evaluator, picked, allocation, i);
+    verdict = picked->result.verdict[i];
     CHECK(verdict < EVAL_VERDICT_COUNT);
-    moves = evaluator_actions_move(&evaluator->actions, &evaluator->cycle,
+    moves = evaluator_actions_move(&evaluator->actions, &evaluator->keep.cycle,
                                    replica_fsm(evaluator->broker->replica), allocation,
-                                   &block->view, &block->result, row, &spare);
+                                   &picked->view, &picked->result, i, &spare);
     if (!moves && eval_verdict_fires(verdict) && verdict != EVAL_CHECKPOINT_WALLTIME) {
-        note_candidate(evaluator, block, allocation, row);
+        note_candidate(evaluator, block, allocation, i);
         return;
     }
     if (moves) {
-        block->result.verdict[row] = scored; /* what is logged is computed again from the row */
-        add_move(evaluator, block, allocation, row, spare);
-        block->result.verdict[row] = EVAL_CHECKPOINT_MOVE;
+        picked->result.verdict[i] = scored; /* what is logged is computed again from the row */
+        add_move(evaluator, picked, allocation, i, spare);
+        verdict = EVAL_CHECKPOINT_MOVE;
     } else if (eval_verdict_fires(verdict)) {
-        add_decision(evaluator, block, allocation, row);
+        add_decision(evaluator, picked, allocation, i);
     }
-    evaluator->verdict_counts[block->result.verdict[row]]++;
-    note_history(evaluator, block, row);
+    evaluator->verdict_counts[verdict]++;
+    evaluator_block_turn(block, evaluator->history, row, verdict);
 }
 
 /* The slots that this cycle looks at: allocations registered beyond them since it began wait for the next one. */
@@ -436,61 +392,104 @@ static uint32_t cycle_rows(const struct evaluator *evaluator)
     return slots < evaluator->row_count ? slots : evaluator->row_count;
 }
 
-/* What the last cycle left in the first rows of a chunk, before they are filled anew. */
-static void put_aside(struct evaluator *evaluator, const struct evaluator_block *block,
-                      uint32_t rows)
+/* The block of the slots from first on, with room for so many rows. */
+static struct evaluator_block *reach_block(struct evaluator *evaluator, uint32_t first,
+                                           uint32_t rows)
 {
-    if (block == NULL)
-        rows = 0;
-    else if (rows > block->view.capacity)
-        rows = (uint32_t)block->view.capacity;
-    evaluator->before_rows = rows;
-    if (rows == 0)
+    struct evaluator_block **block = &evaluator->blocks[first / EVALUATOR_BLOCK_ROWS];
+    struct evaluator_block *larger;
+
+    if (*block != NULL && (*block)->view.capacity >= rows)
+        return *block;
+    larger = evaluator_block_new(rows);
+    if (*block != NULL)
+        evaluator_block_move(*block, larger);
+    evaluator_block_free(*block);
+    *block = larger;
+    return larger;
+}
+
+/* Of a row whose verdict stands: what fires and what has an alarm is picked. */
+static void note_verdict(struct evaluator *evaluator, struct evaluator_block *block, uint32_t row,
+                         uint8_t verdict)
+{
+    struct picked *picked = &evaluator->picked;
+
+    evaluator->running[block->group[row]]++;
+    if (block->registered_index[row] == 0)
         return;
-    if (evaluator->before == NULL || evaluator->before->view.capacity < rows) {
-        evaluator_block_free(evaluator->before);
-        evaluator->before = evaluator_block_new(rows);
+    if (eval_verdict_fires((enum eval_verdict)verdict) || block->view.alarm_h[row] > 0) {
+        picked->rows[picked->count++] = (uint16_t)row;
+        return;
     }
-    evaluator_block_copy(block, rows, evaluator->before);
+    evaluator->verdict_counts[verdict]++;
+    if (verdict != block->verdict[row])
+        evaluator_block_turn(block, evaluator->history, row, (enum eval_verdict)verdict);
 }
 
-static struct evaluator_block *score_chunk(struct evaluator *evaluator, uint32_t first,
-                                           uint32_t end)
+/* Who gives nodes up for a sensitive job that waits is looked for among all that run. */
+static void look_for_claims(struct evaluator *evaluator, const struct evaluator_block *block,
+                            uint32_t first)
 {
-    struct evaluator_block **block = &evaluator->blocks[first / EVALUATOR_CHUNK_ROWS];
-    struct eval_view rows;
+    const struct fsm *fsm = replica_fsm(evaluator->broker->replica);
 
-    CHECK(first % EVALUATOR_CHUNK_ROWS == 0);
-    if (end > first + EVALUATOR_CHUNK_ROWS)
-        end = first + EVALUATOR_CHUNK_ROWS;
-    put_aside(evaluator, *block, end - first);
-    if (*block == NULL || (*block)->view.capacity < end - first) {
-        evaluator_block_free(*block); /* all of its rows are scored here again */
-        *block = evaluator_block_new(end - first);
-        if (evaluator->before_rows > 0)
-            memcpy((*block)->history, evaluator->before->history,
-                   evaluator->before_rows * sizeof(*(*block)->history));
-    }
-    evaluator_fill(&evaluator->cycle, replica_fsm(evaluator->broker->replica), &(*block)->view,
-                   first, end);
-    rows = evaluator_view_rows(&(*block)->view, 0, end - first);
-    eval_score(&evaluator->cycle.policy, &rows, &(*block)->result);
-    note_rows(evaluator, *block, first, end);
-    (*block)->cycle = history_last_cycle(evaluator->history);
-    evaluator->scored_end = end;
-    return *block;
+    for (uint32_t row = 0; evaluator->claims.wanted && row < block->rows; row++)
+        if (block->registered_index[row] != 0)
+            evaluator_claims_look(&evaluator->claims, fsm, fsm_allocation_at(fsm, first + row));
 }
 
-/* Scores a chunk, or takes what is left of it, up to a batch of decisions. */
+/* Returns how many rows were filled. */
+static uint32_t score_block(struct evaluator *evaluator, uint32_t first, uint32_t end)
+{
+    uint8_t verdicts[EVALUATOR_BLOCK_ROWS];
+    uint32_t rows = end - first < EVALUATOR_BLOCK_ROWS ? end - first : EVALUATOR_BLOCK_ROWS, filled;
+    struct evaluator_block *block = reach_block(evaluator, first, rows);
+
+    filled = evaluator_block_refresh(block, &evaluator->keep, evaluator->history, first, rows);
+    evaluator_block_decide(block, &evaluator->keep.cycle.policy, verdicts);
+    evaluator->picked.count = evaluator->picked.next = 0;
+    for (uint32_t row = 0; row < rows; row++)
+        note_verdict(evaluator, block, row, verdicts[row]);
+    picked_score(&evaluator->picked, block, &evaluator->keep.cycle.policy);
+    look_for_claims(evaluator, block, first);
+    evaluator->scored_end = first + rows;
+    return filled;
+}
+
+/* Scores blocks, and takes what was picked of them, up to a batch of decisions. */
 static void run_chunk(struct evaluator *evaluator, uint32_t rows)
 {
-    struct evaluator_block *block = evaluator->next_row == evaluator->scored_end
-                                        ? score_chunk(evaluator, evaluator->next_row, rows)
-                                        : block_of(evaluator, evaluator->next_row);
+    struct picked *picked = &evaluator->picked;
+    uint32_t scored = 0, filled = 0;
 
-    while (evaluator->next_row < evaluator->scored_end &&
-           evaluator->decision_count < EVALUATOR_BATCH_MAX)
-        take_row(evaluator, block, evaluator->next_row++);
+    for (;;) {
+        uint32_t first = evaluator->next_row;
+
+        if (evaluator->scored_end == first) {
+            if (first >= rows || scored >= EVALUATOR_CHUNK_ROWS || filled >= EVALUATOR_FILLED_MAX)
+                return;
+            filled += score_block(evaluator, first, rows);
+            scored += EVALUATOR_BLOCK_ROWS;
+        }
+        while (picked->next < picked->count) {
+            if (evaluator->decision_count == EVALUATOR_BATCH_MAX)
+                return;
+            take_row(evaluator, block_of(evaluator, first), first, picked->next++);
+        }
+        evaluator->next_row = evaluator->scored_end;
+    }
+}
+
+static void add_admitted(struct evaluator *evaluator, const struct evaluator_block *block,
+                         const struct fsm_allocation *allocation, uint8_t verdict)
+{
+    struct picked *one = evaluator->one;
+
+    picked_score_one(one, block, allocation->slot % EVALUATOR_BLOCK_ROWS,
+                     &evaluator->keep.cycle.policy);
+
+    one->result.verdict[0] = verdict;
+    add_decision(evaluator, one, allocation, 0);
 }
 
 /* A batch of those that were admitted. True: these were the last ones. */
@@ -508,7 +507,7 @@ static bool take_admitted(struct evaluator *evaluator)
 
         settle(evaluator, candidate, (enum eval_verdict)candidate->verdict);
         if (allocation != NULL)
-            add_decision(evaluator, block, allocation, candidate->slot % EVALUATOR_CHUNK_ROWS);
+            add_admitted(evaluator, block, allocation, candidate->verdict);
     }
     return candidate == NULL;
 }
@@ -533,9 +532,9 @@ static bool run_cycle(struct evaluator *evaluator)
 static bool count_idle(struct evaluator *evaluator)
 {
     uint64_t began_us = monotonic_us(evaluator);
-    bool done =
-        evaluator_claims_count(&evaluator->claims, replica_fsm(evaluator->broker->replica),
-                               dispatcher_nodes(evaluator->broker->dispatcher), &evaluator->cycle);
+    bool done = evaluator_claims_count(&evaluator->claims, replica_fsm(evaluator->broker->replica),
+                                       dispatcher_nodes(evaluator->broker->dispatcher),
+                                       &evaluator->keep.cycle);
 
     evaluator->cycle_spent_us += monotonic_us(evaluator) - began_us;
     return done;
@@ -582,12 +581,24 @@ static const struct evaluator_block *evaluated_row(const struct evaluator *evalu
     if (evaluator == NULL || allocation == NULL)
         return NULL;
     block = block_of(evaluator, allocation->slot);
-    *ret_row = allocation->slot % EVALUATOR_CHUNK_ROWS;
-    if (block == NULL || *ret_row >= block->view.capacity ||
-        block->evaluated_at_ms[*ret_row] == 0 ||
+    *ret_row = allocation->slot % EVALUATOR_BLOCK_ROWS;
+    if (block == NULL || *ret_row >= block->rows || block->registered_index[*ret_row] == 0 ||
         block->registered_index[*ret_row] != allocation->registered_index)
         return NULL;
     return block;
+}
+
+/* Scored, but not taken yet. */
+static bool is_picked(const struct evaluator *evaluator, uint32_t slot)
+{
+    const struct picked *picked = &evaluator->picked;
+
+    if (!evaluator->in_cycle || slot < evaluator->next_row || slot >= evaluator->scored_end)
+        return false;
+    for (uint32_t i = picked->next; i < picked->count; i++)
+        if (picked->rows[i] == slot % EVALUATOR_BLOCK_ROWS)
+            return true;
+    return false;
 }
 
 bool evaluator_last(const struct evaluator *evaluator, const struct fsm_allocation *allocation,
@@ -595,13 +606,19 @@ bool evaluator_last(const struct evaluator *evaluator, const struct fsm_allocati
 {
     uint32_t row;
     const struct evaluator_block *block = evaluated_row(evaluator, allocation, &row);
+    struct picked *one;
 
     if (block == NULL)
         return false;
-    ret_row->view = evaluator_view_rows(&block->view, row, row + 1);
-    ret_row->result = evaluator_result_rows(&block->result, row);
     ret_row->policy = history_policy(evaluator->history, block->cycle);
-    ret_row->evaluated_at_ms = block->evaluated_at_ms[row];
+    one = evaluator->one;
+    picked_score_one(one, block, row, ret_row->policy);
+    /* what stands over the model is known when the row is taken */
+    if (block->verdict[row] != EVALUATOR_NEVER && !is_picked(evaluator, allocation->slot))
+        one->result.verdict[0] = block->verdict[row];
+    ret_row->view = evaluator_view_rows(&one->view, 0, 1);
+    ret_row->result = evaluator_result_rows(&one->result, 0);
+    ret_row->evaluated_at_ms = block->evaluated_at_ms;
     return true;
 }
 
@@ -620,27 +637,29 @@ bool evaluator_newest_run(const struct evaluator *evaluator,
 {
     uint32_t row;
     const struct evaluator_block *block = evaluated_row(evaluator, allocation, &row);
-    const struct history_row *history_row;
+    struct history_row history_row;
+    uint8_t verdict;
 
     if (block == NULL || block->history[row].first_cycle == 0)
         return false;
-    history_row = &block->history[row];
-    if (history_row->last_cycle == block->cycle)
-        history_newest(evaluator->history, history_row, sample_of(block, row), run);
-    else /* scored, but not taken yet */
-        history_newest(evaluator->history, history_row, sample_of(evaluator->before, row), run);
+    history_row = evaluator_block_run(block, row);
+    verdict = block->verdict[row];
+    evaluator_block_row(block, row, &evaluator->one->view, 0);
+    if (verdict == EVALUATOR_NEVER) /* its first cycle, not taken yet */
+        return false;
+    history_newest(evaluator->history, &history_row,
+                   (struct history_sample){&evaluator->one->view, 0, verdict}, run);
     return true;
 }
 
 bool evaluator_gain(const struct evaluator *evaluator, const struct fsm_allocation *allocation,
                     double *ret_gpu_s_per_byte)
 {
-    uint32_t row;
-    const struct evaluator_block *block = evaluated_row(evaluator, allocation, &row);
+    struct evaluator_row row;
 
-    if (block == NULL)
+    if (!evaluator_last(evaluator, allocation, &row))
         return false;
-    *ret_gpu_s_per_byte = decision_gain(&block->view, &block->result, row);
+    *ret_gpu_s_per_byte = decision_gain(&row.view, &row.result, 0);
     return true;
 }
 
@@ -698,15 +717,11 @@ static void on_not_serving(void *context)
     evaluator->serving = false;
     abandon_cycle(evaluator);
     history_clear(evaluator->history);
+    evaluator_keep_forget(&evaluator->keep);
     evaluator->broker->clock.timer_stop(evaluator->timer);
-    for (uint32_t i = 0; i < evaluator->block_count; i++) {
-        struct evaluator_block *block = evaluator->blocks[i];
-
-        if (block == NULL)
-            continue;
-        memset(block->evaluated_at_ms, 0, block->view.capacity * sizeof(uint64_t));
-        memset(block->history, 0, block->view.capacity * sizeof(*block->history));
-    }
+    for (uint32_t i = 0; i < evaluator->block_count; i++)
+        if (evaluator->blocks[i] != NULL)
+            evaluator_block_clear(evaluator->blocks[i]);
 }
 
 /* A policy with another interval counts from the last cycle, not only from the next one on. */
@@ -740,6 +755,10 @@ struct evaluator *evaluator_new(struct broker *broker)
     struct evaluator *evaluator = check_calloc(1, sizeof(*evaluator));
 
     evaluator->broker = broker;
+    evaluator->one = check_calloc(1, sizeof(*evaluator->one));
+    picked_init(evaluator->one);
+    picked_init(&evaluator->picked);
+    evaluator_keep_init(&evaluator->keep);
     evaluator->history = history_new(broker->config->explain_history_bytes);
     evaluator->learner = learner_new(broker);
     evaluator->admission = admission_new(left_out, evaluator);
@@ -763,7 +782,10 @@ void evaluator_free(struct evaluator *evaluator)
     for (uint32_t i = 0; i < evaluator->block_count; i++)
         evaluator_block_free(evaluator->blocks[i]);
     free(evaluator->blocks);
-    evaluator_block_free(evaluator->before);
+    picked_close(&evaluator->picked);
+    picked_close(evaluator->one);
+    free(evaluator->one);
+    evaluator_keep_close(&evaluator->keep);
     history_free(evaluator->history);
     free(evaluator);
 }

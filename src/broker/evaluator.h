@@ -1,14 +1,17 @@
 /* Duty of the leader: scores every running allocation once a cycle and proposes the checkpoints
  * that are worth their cost.
  *
- * Flow     each policy.evaluation_interval_ms the state is copied into a structure of arrays
- *          (evaluator_view.h), scored by eval_score(), and of what fires as much as the targets can
- *          take (admission.h), the best first, goes into DecisionBatch commands, a few of them in
- *          flight; the state machine re-checks every guard. The others wait for bandwidth and are
- *          weighed again. A cycle starts at once after leadership is gained and after a target came back.
- * Shapes   one row per allocation slot, kept until the next cycle overwrites it: the last
+ * Flow     each policy.evaluation_interval_ms the rows of what changed are filled again from the state
+ *          (evaluator_keep.h), eval_decide() gives all verdicts, and of what fires as much as the
+ *          targets can take (admission.h), the best first, goes into DecisionBatch commands, a few of
+ *          them in flight, with the terms that eval_score() gives of these rows; the state machine
+ *          re-checks every guard. The others wait for bandwidth and are weighed again. A cycle starts
+ *          at once after leadership is gained, when all rows are filled, and after a target came back.
+ *          What of targets and policy changes during a cycle counts from the next one on.
+ * Shapes   one row per allocation slot (evaluator_block.h), kept from cycle to cycle: the last
  *          evaluation of every allocation, positive or negative, can be explained. A cycle runs in
- *          chunks of EVALUATOR_CHUNK_ROWS, one per turn of the loop, then in batches of decisions.
+ *          chunks of EVALUATOR_CHUNK_ROWS, one per turn of the loop, fewer where many are filled, then
+ *          in batches of decisions.
  * Units    GPU-seconds and seconds as double inside, saturated integers in commands.
  * Errors   a batch that cannot be proposed is dropped: the next cycle decides again from the state.
  * Absent   evaluations by followers.
@@ -30,7 +33,7 @@ struct evaluator_row; /* evaluator_view.h */
 struct fsm_allocation;
 struct learned_rates; /* learner.h */
 
-enum { EVALUATOR_CHUNK_ROWS = 16384 };
+enum { EVALUATOR_CHUNK_ROWS = 16384 }; /* at most, in a turn of the loop */
 
 struct evaluator *evaluator_new(struct broker *broker);
 void evaluator_free(struct evaluator *evaluator);

@@ -5,6 +5,7 @@
 
 #include "src/base/check.h"
 #include "src/broker/evaluator_view.h"
+#include "src/broker/node_health.h"
 #include "src/eval/learn.h"
 
 #define MICRO 1e-6
@@ -17,6 +18,47 @@ static double steady(double rate)
     double mantissa = frexp(rate, &exponent);
 
     return isfinite(rate) ? ldexp(round(mantissa * 1024) / 1024, exponent) : rate;
+}
+
+static void hold(double *held, double fresh)
+{
+    if (!(fabs(fresh - *held) <= *held / 32))
+        *held = fresh;
+}
+
+void evaluator_hold_rates(struct learned_rates *held, const struct learned_rates *fresh)
+{
+    held->node_failures_per_s = fresh->node_failures_per_s; /* the policy's, in no row */
+    for (size_t i = 0; i < FSM_AGE_BINS; i++)
+        hold(&held->age_factors[i], fresh->age_factors[i]);
+    for (size_t i = 0; i < FSM_GROUPS; i++) {
+        hold(&held->kills_per_s[i], fresh->kills_per_s[i]);
+        hold(&held->demands_per_s[i], fresh->demands_per_s[i]);
+    }
+}
+
+/* What being late would cost grows with a job's age and moves the quantile a little in every cycle. It is taken from the middle of the step in which the time lies, an eighth
+ * of an octave (of those below a second there is one), and stays the same until the next: within 6 % of the time. */
+struct step {
+    double begin_s, end_s;
+};
+
+static struct step step_of(double seconds)
+{
+    int exponent;
+    double eighth;
+
+    if (seconds < 1)
+        return (struct step){0, 1};
+    eighth = floor(frexp(seconds, &exponent) * 16);
+    return (struct step){ldexp(eighth / 16, exponent), ldexp((eighth + 1) / 16, exponent)};
+}
+
+static double stepped(double seconds)
+{
+    struct step step = step_of(seconds);
+
+    return isfinite(seconds) ? (step.begin_s + step.end_s) / 2 : seconds;
 }
 
 static void steady_rates(struct learned_rates *rates)
@@ -39,6 +81,7 @@ void evaluator_cycle_learned(struct evaluator_cycle *cycle, const struct fsm *fs
     steady_rates(&cycle->rates);
     cycle->policy.lambda_node_per_s = cycle->rates.node_failures_per_s;
     cycle->age_factors = check_calloc(slots > 0 ? slots : 1, sizeof(*cycle->age_factors));
+    cycle->node_marks = check_calloc(slots > 0 ? slots : 1, sizeof(*cycle->node_marks));
     cycle->age_factor_count = slots;
     for (uint32_t slot = 0; slot < slots; slot++) {
         const struct fsm_node *node = fsm_node_at(fsm, slot);
@@ -48,6 +91,8 @@ void evaluator_cycle_learned(struct evaluator_cycle *cycle, const struct fsm *fs
             bin = fsm_age_bin(
                 cycle->now_ms > node->steady_since_ms ? cycle->now_ms - node->steady_since_ms : 0);
         cycle->age_factors[slot] = cycle->rates.age_factors[bin];
+        cycle->node_marks[slot] = evaluator_mark(
+            bin, cycle->health == NULL ? NODE_HEALTH_WELL : node_health_kind(cycle->health, slot));
     }
 }
 
@@ -94,13 +139,16 @@ static double stall_factor(const struct eval_policy *policy, const struct fsm_le
 }
 
 /* Over the model's horizon, when demands were seen and say more than the backlog does: 0 leaves it to the backlog. */
-static double yield_probability(const struct evaluator_cycle *cycle, uint32_t group, double age_s,
-                                double walltime_left_s)
+double evaluator_yield_probability(const struct evaluator_cycle *cycle, uint32_t group,
+                                   double age_s, double walltime_left_s)
 {
     double over = fmax(0, (cycle->policy.pressure - 0.5) / 0.5);
-    double learned =
-        eval_rate_probability(cycle->rates.demands_per_s[group], fmin(age_s / 2, walltime_left_s));
+    double learned;
 
+    if (!(cycle->rates.demands_per_s[group] > 0))
+        return 0;
+    learned =
+        eval_rate_probability(cycle->rates.demands_per_s[group], fmin(age_s / 2, walltime_left_s));
     return learned > EVALUATOR_BACKLOG_YIELD * over * over ? learned : 0;
 }
 
@@ -114,9 +162,8 @@ void evaluator_fill_learned(const struct evaluator_cycle *cycle,
     if (cycle->age_factors == NULL)
         return; /* nothing was learned */
     view->kill_per_s[row] = cycle->rates.kills_per_s[group];
-    if (cycle->rates.demands_per_s[group] > 0)
-        view->yield_probability[row] =
-            yield_probability(cycle, group, view->age_s[row], view->walltime_left_s[row]);
+    view->yield_probability[row] =
+        evaluator_yield_probability(cycle, group, view->age_s[row], view->walltime_left_s[row]);
     view->success_probability[row] = fsm_success_ppm(learned) * MICRO;
     if (learned->count == 0)
         return;
@@ -125,8 +172,20 @@ void evaluator_fill_learned(const struct evaluator_cycle *cycle,
             measured_bandwidth(allocation, (double)fsm_target_budget_when_up(target));
     if (view->walltime_left_s[row] < INFINITY)
         view->write_quantile_s[row] =
-            write_quantile_s(learned, view->age_s[row]) *
+            write_quantile_s(learned, stepped(view->age_s[row])) *
             stretched(learned, view->size_bytes[row], view->bandwidth_bytes_per_s[row]);
     view->stall_factor[row] =
         stall_factor(&cycle->policy, learned, (double)learned->write_mean_us * MICRO);
+}
+
+double evaluator_learned_until_ms(const struct evaluator_cycle *cycle,
+                                  const struct fsm_allocation *allocation,
+                                  const struct eval_view *view, uint32_t row)
+{
+    double age_s = view->age_s[row];
+
+    if (allocation->learned.count == 0 || isinf(view->walltime_left_s[row]))
+        return INFINITY;
+    /* a millisecond earlier, so that the last bits of the sum do not count */
+    return (double)cycle->now_ms + (step_of(age_s).end_s - age_s) * 1e3 - 1;
 }

@@ -174,6 +174,16 @@ static void set_policy(struct eval_policy *policy, const Ckpt__V1__Policy *from)
     policy->near_completion_s = (double)from->near_completion_ms / 1e3;
 }
 
+static struct evaluator_target target_now(const struct fsm_target *target)
+{
+    if (target == NULL)
+        return (struct evaluator_target){.known = false};
+    return (struct evaluator_target){.budget_bytes_per_s = fsm_target_budget_when_up(target),
+                                     .micro_usd_per_gb_month = target->cost_micro_usd_per_gb_month,
+                                     .known = true,
+                                     .available = target->available};
+}
+
 void evaluator_cycle_begin(struct evaluator_cycle *cycle, const struct fsm *fsm,
                            const struct nodes *nodes, uint64_t now_ms,
                            const struct fsm_grantable_scan *waiting)
@@ -183,7 +193,13 @@ void evaluator_cycle_begin(struct evaluator_cycle *cycle, const struct fsm *fsm,
     memset(cycle, 0, sizeof(*cycle));
     cycle->now_ms = now_ms;
     cycle->health = node_health_any(nodes_health(nodes)) ? nodes_health(nodes) : NULL;
+    cycle->recall = cycle->health != NULL ? node_health_recall(cycle->health) : 0;
+    cycle->alarm_lead_s = cycle->health != NULL ? node_health_alarm_lead_s(cycle->health) : 0;
     set_policy(&cycle->policy, fsm_policy(fsm));
+    cycle->default_write_bytes_per_s = fsm_policy(fsm)->default_write_bytes_per_s;
+    cycle->grace_ms = fsm_policy(fsm)->grace_ms;
+    for (uint32_t slot = 0; slot < fsm_target_slots(fsm); slot++)
+        cycle->targets[slot] = target_now(fsm_target_at(fsm, slot));
     sum_queues(fsm, now_ms, &sums);
     cycle->policy.pressure = evaluator_pressure(sums.queued_gpu_ms, sums.running_gpu_ms);
     cycle->policy.backlog_urgency = sums.count > 0 ? sums.urgency_sum / (double)sums.count : 1;
@@ -204,7 +220,9 @@ void evaluator_cycle_end(struct evaluator_cycle *cycle)
         cycle->waiting[class] = (struct waiting_curve){0};
     }
     free(cycle->age_factors);
+    free(cycle->node_marks);
     cycle->age_factors = NULL;
+    cycle->node_marks = NULL;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------------------------------- */
@@ -270,13 +288,16 @@ static double seconds_between(uint64_t from_ms, uint64_t to_ms)
     return to_ms > from_ms ? (double)(to_ms - from_ms) / 1e3 : 0;
 }
 
+static uint64_t progress_since_ms(const struct fsm_allocation *allocation)
+{
+    return allocation->last_complete_snapshot_ms > allocation->started_at_ms
+               ? allocation->last_complete_snapshot_ms
+               : allocation->started_at_ms;
+}
+
 static double age_s(const struct fsm_allocation *allocation, uint64_t now_ms)
 {
-    uint64_t since_ms = allocation->last_complete_snapshot_ms > allocation->started_at_ms
-                            ? allocation->last_complete_snapshot_ms
-                            : allocation->started_at_ms;
-
-    return seconds_between(since_ms, now_ms);
+    return seconds_between(progress_since_ms(allocation), now_ms);
 }
 
 static double walltime_left_s(const struct fsm_allocation *allocation, uint64_t now_ms)
@@ -327,12 +348,26 @@ static uint32_t flags_of(const struct fsm *fsm, const struct fsm_allocation *all
     return flags;
 }
 
+uint8_t evaluator_yields_class(const struct fsm_allocation *allocation)
+{
+    CHECK(allocation->preemption_class <= FSM_CLASS_MAX);
+    return fsm_victim_never(allocation) || allocation->non_preemptible
+               ? EVALUATOR_YIELDS_NEVER
+               : allocation->preemption_class;
+}
+
+bool evaluator_runs(const struct fsm_allocation *allocation)
+{
+    return allocation != NULL &&
+           allocation->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING;
+}
+
 static void fill_row(const struct evaluator_cycle *cycle, const struct fsm *fsm,
                      const struct fsm_allocation *allocation, struct eval_view *view, uint32_t row)
 {
     const Ckpt__V1__Policy *policy = fsm_policy(fsm);
     const struct fsm_target *target = fsm_target_at(fsm, allocation->target_slot);
-    bool victim = !fsm_victim_never(allocation) && !allocation->non_preemptible;
+    uint8_t class = evaluator_yields_class(allocation);
 
     view->age_s[row] = age_s(allocation, cycle->now_ms);
     view->gpus[row] = allocation->gpu_count;
@@ -346,9 +381,9 @@ static void fill_row(const struct evaluator_cycle *cycle, const struct fsm *fsm,
     view->usd_per_gb_month[row] =
         target != NULL ? (double)target->cost_micro_usd_per_gb_month * MICRO : 0;
     view->waiting_gain_gpu_s[row] =
-        victim ? waiting_gain_gpu_s(&cycle->waiting[allocation->preemption_class],
-                                    allocation->gpu_count)
-               : 0;
+        class != EVALUATOR_YIELDS_NEVER
+            ? waiting_gain_gpu_s(&cycle->waiting[class], allocation->gpu_count)
+            : 0;
     view->yield_probability[row] = 0;
     view->grace_s[row] =
         (double)(allocation->grace_ms > 0 ? allocation->grace_ms : policy->grace_ms) / 1e3;
@@ -366,12 +401,71 @@ void evaluator_fill(const struct evaluator_cycle *cycle, const struct fsm *fsm,
     for (uint32_t slot = first; slot < end; slot++) {
         const struct fsm_allocation *allocation = fsm_allocation_at(fsm, slot);
 
-        if (allocation != NULL &&
-            allocation->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING)
+        if (evaluator_runs(allocation))
             fill_row(cycle, fsm, allocation, view, slot - first);
         else
             clear_row(view, slot - first);
     }
+}
+
+/* ---- how long rows hold ----------------------------------------------------------------------------------------------- */
+
+/* What the row was filled from is what the cycle knows, by which the next one sees what has changed. */
+static bool as_cycle_began(const struct evaluator_cycle *cycle, const struct fsm *fsm,
+                           const struct fsm_allocation *allocation)
+{
+    const Ckpt__V1__Policy *policy = fsm_policy(fsm);
+    const struct evaluator_target *then = &cycle->targets[allocation->target_slot];
+    struct evaluator_target now = target_now(fsm_target_at(fsm, allocation->target_slot));
+
+    if (then->known != now.known || then->available != now.available ||
+        then->budget_bytes_per_s != now.budget_bytes_per_s ||
+        then->micro_usd_per_gb_month != now.micro_usd_per_gb_month ||
+        cycle->default_write_bytes_per_s != policy->default_write_bytes_per_s ||
+        cycle->grace_ms != policy->grace_ms || cycle->node_marks == NULL)
+        return false;
+    if (cycle->health != NULL && (node_health_recall(cycle->health) != cycle->recall ||
+                                  node_health_alarm_lead_s(cycle->health) != cycle->alarm_lead_s))
+        return false;
+    for (uint32_t i = 0; i < allocation->node_count; i++) {
+        uint32_t slot = allocation->nodes[i].node_slot;
+
+        if (slot >= cycle->age_factor_count)
+            return false;
+        if (cycle->health != NULL &&
+            (evaluator_mark_kind(cycle->node_marks[slot]) == NODE_HEALTH_UNWELL ||
+             evaluator_mark_kind(cycle->node_marks[slot]) != node_health_kind(cycle->health, slot)))
+            return false;
+    }
+    return true;
+}
+
+/* Times that the history of evaluations cannot tell from the ones before are noted in each cycle. */
+static bool times_pass(const struct evaluator_cycle *cycle, const struct evaluator_times *times)
+{
+    double now_ms = (double)cycle->now_ms;
+
+    return times->since_ms <= now_ms && now_ms - times->since_ms < EVALUATOR_TIME_MAX_MS &&
+           (isinf(times->end_ms) || times->end_ms - now_ms < EVALUATOR_TIME_MAX_MS);
+}
+
+void evaluator_row_times(const struct evaluator_cycle *cycle, const struct fsm *fsm,
+                         const struct fsm_allocation *allocation, const struct eval_view *view,
+                         uint32_t row, struct evaluator_times *ret_times)
+{
+    double now_ms = (double)cycle->now_ms;
+
+    ret_times->since_ms = (double)progress_since_ms(allocation);
+    ret_times->end_ms = allocation->walltime_ms == 0
+                            ? INFINITY
+                            : (double)(allocation->started_at_ms + allocation->walltime_ms);
+    if (!as_cycle_began(cycle, fsm, allocation) || !times_pass(cycle, ret_times)) {
+        ret_times->until_ms = 0;
+        return;
+    }
+    ret_times->until_ms = evaluator_learned_until_ms(cycle, allocation, view, row);
+    if (ret_times->end_ms > now_ms) /* a run of evaluations ends there */
+        ret_times->until_ms = fmin(ret_times->until_ms, ret_times->end_ms);
 }
 
 struct eval_view evaluator_view_rows(const struct eval_view *view, size_t first, size_t end)

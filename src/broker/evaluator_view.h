@@ -20,6 +20,7 @@ enum {
     EVALUATOR_WAIT_MAX_MS = 3600000 /* no more than this is counted as a waiting job's gain */
 };
 
+#define EVALUATOR_TIME_MAX_MS   1e11 /* the history knows no longer times */
 #define EVALUATOR_BACKLOG_YIELD 0.05 /* p_y at full backlog (src/eval/README.md) */
 
 /* What waiting jobs of classes above c would gain from some GPUs: jobs in falling order of gain per GPU, running sums. */
@@ -29,13 +30,24 @@ struct waiting_curve {
     double *gain_gpu_s; /* likewise */
 };
 
+/* Of a target, what its jobs' rows are made from. */
+struct evaluator_target {
+    uint64_t budget_bytes_per_s; /* when up */
+    uint64_t micro_usd_per_gb_month;
+    bool known, available;
+};
+
 /* What is the same for every job of a cycle. */
 struct evaluator_cycle {
     uint64_t now_ms;
     struct eval_policy policy;
+    uint64_t default_write_bytes_per_s, grace_ms; /* of jobs without their own */
+    struct evaluator_target targets[FSM_TARGETS_MAX];
     const struct node_health *health; /* NULL: every node is well */
+    double recall, alarm_lead_s;      /* of health */
     struct learned_rates rates;
     double *age_factors; /* by node slot; NULL: evaluator_cycle_learned() was not called */
+    uint8_t *node_marks; /* likewise: its bin of age and enum node_health_kind */
     uint32_t age_factor_count;
     struct waiting_curve waiting[FSM_CLASS_MAX + 1]; /* by the class of the running job */
 };
@@ -60,6 +72,39 @@ void evaluator_cycle_end(struct evaluator_cycle *cycle);
 /* The allocation slots first .. end-1 as rows 0 .. of the view, which has room for them. */
 void evaluator_fill(const struct evaluator_cycle *cycle, const struct fsm *fsm,
                     struct eval_view *view, uint32_t first, uint32_t end);
+
+/* What the times of a row follow from, in milliseconds, and the instant from which on its other numbers may be different although
+ * nothing changed: 0 when they depend on the time all along. */
+struct evaluator_times {
+    double since_ms; /* progress counts from here */
+    double end_ms;   /* of its walltime; infinite: none */
+    double until_ms;
+};
+/* Of a row that was just filled. */
+void evaluator_row_times(const struct evaluator_cycle *cycle, const struct fsm *fsm,
+                         const struct fsm_allocation *allocation, const struct eval_view *view,
+                         uint32_t row, struct evaluator_times *ret_times);
+double evaluator_yield_probability(const struct evaluator_cycle *cycle, uint32_t group,
+                                   double age_s, double walltime_left_s);
+/* Until when what is learned into it holds, but for the probability to yield, which follows the times. */
+double evaluator_learned_until_ms(const struct evaluator_cycle *cycle,
+                                  const struct fsm_allocation *allocation,
+                                  const struct eval_view *view, uint32_t row);
+/* Rates that every row has: those that moved by a thirtieth are taken over, the others stay as they are held. */
+void evaluator_hold_rates(struct learned_rates *held, const struct learned_rates *fresh);
+/* The class above which waiting jobs may get the job's nodes; EVALUATOR_YIELDS_NEVER: none. */
+enum { EVALUATOR_YIELDS_NEVER = 0xff };
+uint8_t evaluator_yields_class(const struct fsm_allocation *allocation);
+bool evaluator_runs(const struct fsm_allocation *allocation); /* NULL allowed */
+
+static inline uint8_t evaluator_mark(uint32_t age_bin, unsigned kind)
+{
+    return (uint8_t)(age_bin << 2 | kind);
+}
+static inline unsigned evaluator_mark_kind(uint8_t mark)
+{
+    return mark & 3;
+}
 
 /* Of a node, for how long ago it failed last. */
 double evaluator_age_factor(const struct evaluator_cycle *cycle, uint32_t node_slot);

@@ -5,8 +5,8 @@
  *          closed by a record of what was different in it. Walking back from the newest row through the records gives every
  *          earlier one.
  * Shapes   records lie in one ring of bytes_max, made as it fills: the oldest ones of all jobs together go first. A run of evaluations
- *          without a change costs nothing, a change 16 bytes and 8 for each number that changed. HISTORY_CYCLES policies beside. A million rows
- *          take 60 to 90 ms of a cycle, spread over its chunks.
+ *          without a change costs nothing, a change 16 bytes and 8 for each number that changed. HISTORY_CYCLES policies beside. A run
+ *          to which only time happens needs no note: its last_cycle may be moved up before the next.
  * Units    milliseconds of the state's clock; cycles are numbered from 1.
  * Errors   what is gone is not found; the oldest instant is told.
  * Absent   replication: it is this leader's, from when it began to lead. Decisions that changed something are in the log.

@@ -395,6 +395,23 @@ struct node_hazard node_health_hazard(const struct node_health *health, uint32_t
     return hazard;
 }
 
+enum node_health_kind node_health_kind(const struct node_health *health, uint32_t node_slot)
+{
+    const struct record *record = health != NULL ? record_at(health, node_slot) : NULL;
+
+    if (record == NULL)
+        return NODE_HEALTH_WELL;
+    if (record->unwell)
+        return NODE_HEALTH_UNWELL;
+    return health->recall > 0 && watched(health, record, now_us(health)) ? NODE_HEALTH_WATCHED
+                                                                         : NODE_HEALTH_WELL;
+}
+
+double node_health_recall(const struct node_health *health)
+{
+    return health->recall;
+}
+
 double node_health_alarm_lead_s(const struct node_health *health)
 {
     return (double)health->policy.alarm_lead_ms / 1e3;

@@ -71,6 +71,11 @@ struct node_hazard {
 struct node_hazard node_health_hazard(const struct node_health *health, uint32_t node_slot,
                                       double horizon_s, double write_s);
 
+/* What its hazard depends on beside the arguments: nothing; that it is watched; the time as well. */
+enum node_health_kind { NODE_HEALTH_WELL, NODE_HEALTH_WATCHED, NODE_HEALTH_UNWELL };
+enum node_health_kind node_health_kind(const struct node_health *health, uint32_t node_slot);
+/* Share of failures that hard signals announce. */
+double node_health_recall(const struct node_health *health);
 /* Mean time from a hard signal to its failure. */
 double node_health_alarm_lead_s(const struct node_health *health);
 

@@ -112,7 +112,7 @@ const char *replica_member_contact(struct replica *replica, uint64_t member_id);
 bool replica_serving(const struct replica *replica);
 uint64_t replica_leader_id(const struct replica *replica); /* 0: unknown */
 const struct fsm *replica_fsm(const struct replica *replica);
-struct fsm *replica_fsm_mutable(struct replica *replica); /* for fsm_take_changed_node only */
+struct fsm *replica_fsm_mutable(struct replica *replica); /* for fsm_take_changed_* only */
 /* For the simulator's checks. */
 struct consensus *replica_consensus(const struct replica *replica);
 void replica_get_status(const struct replica *replica, struct consensus_status *ret_status);

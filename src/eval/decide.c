@@ -155,6 +155,18 @@ static void decide_by_passes(const struct block_policy *policy, const struct eva
     block_score(policy, view, first, count, &rows);
 }
 
+VECTOR_PASS void eval_times(double now_ms, const double *since_ms, const double *end_ms,
+                            size_t count, double *ret_since_s, double *ret_left_s)
+{
+    VECTOR_LOOP
+    for (size_t i = 0; i < count; i++) {
+        double passed_ms = now_ms - since_ms[i], left_ms = end_ms[i] - now_ms;
+
+        ret_since_s[i] = (passed_ms > 0 ? passed_ms : 0.0) / 1e3;
+        ret_left_s[i] = (left_ms > 0 ? left_ms : 0.0) / 1e3;
+    }
+}
+
 void eval_decide(const struct eval_policy *policy, const struct eval_view *view,
                  uint8_t *ret_verdict)
 {

@@ -155,6 +155,11 @@ void eval_score(const struct eval_policy *policy, const struct eval_view *view,
 void eval_decide(const struct eval_policy *policy, const struct eval_view *view,
                  uint8_t *ret_verdict);
 
+/* Of `count` jobs at one instant: seconds since since_ms and until end_ms (infinite: never), not below 0. Milliseconds are whole, so that
+ * the seconds are the same bits however they are come by. */
+void eval_times(double now_ms, const double *since_ms, const double *end_ms, size_t count,
+                double *ret_since_s, double *ret_left_s);
+
 /* Seconds over which failures count: half the age, cut at the planned walltime checkpoint. What eval_score() uses for job i; the
  * broker needs it to fill alarm_h. */
 double eval_horizon_s(const struct eval_policy *policy, const struct eval_view *view, size_t i);
