@@ -228,8 +228,9 @@ bench: deps                                     ## figures beside etcd's: commit
 
 bench-policy: $(BUILD)/bench/policy             ## waste beside Young/Daly: SEEDS=12 TRACES=folder-of-failure-traces PART=name
 	$(BUILD)/bench/policy $(or $(SEEDS),12) "$(TRACES)" "$(PART)"
-bench-eval: $(BUILD)/bench/eval                 ## a million jobs evaluated, beside reading their inputs once
+bench-eval: $(BUILD)/bench/eval $(BUILD)/bench/keep ## a million jobs decided about, beside reading their inputs once; cycles of a million
 	$(BUILD)/bench/eval
+	$(BUILD)/bench/keep
 
 SANITIZED = $(MAKE) --no-print-directory unit golden
 asan:                                           ## unit and golden tests under AddressSanitizer

@@ -542,6 +542,9 @@ bool fsm_take_changed_node(struct fsm *fsm, uint32_t *ret_node_slot);
 /* Of the 64 allocation slots from 64 * word on, a bit for each whose allocation may be another, or may have changed, or a checkpoint of it,
  * since it was last taken; a hint for the evaluator, not part of the state. */
 uint64_t fsm_take_changed_allocations(struct fsm *fsm, uint32_t word);
+/* It will be read soon; its nodes, when it has come by itself. */
+void fsm_prefetch_allocation(const struct fsm *fsm, uint32_t slot);
+void fsm_prefetch_allocation_nodes(const struct fsm *fsm, uint32_t slot);
 
 /* ---- events ----------------------------------------------------------------------------------------------------------- */
 

@@ -182,6 +182,22 @@ bool fsm_take_changed_node(struct fsm *fsm, uint32_t *ret_node_slot)
     return true;
 }
 
+void fsm_prefetch_allocation(const struct fsm *fsm, uint32_t slot)
+{
+    const char *at = fsm_pool_at(&fsm->allocations, slot);
+
+    for (size_t i = 0; at != NULL && i < sizeof(struct fsm_allocation); i += 64)
+        fsm_prefetch(at + i);
+}
+
+void fsm_prefetch_allocation_nodes(const struct fsm *fsm, uint32_t slot)
+{
+    const struct allocation *allocation = fsm_pool_at(&fsm->allocations, slot);
+
+    if (allocation != NULL)
+        fsm_prefetch(allocation->view.nodes);
+}
+
 uint64_t fsm_take_changed_allocations(struct fsm *fsm, uint32_t word)
 {
     struct bitmap *changed = &fsm->changed_allocations;

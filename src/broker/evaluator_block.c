@@ -8,7 +8,7 @@
 #include "src/base/check.h"
 #include "src/broker/evaluator_keep.h"
 
-enum { EVALUATOR_ROWS_MIN = 256, WORD_BITS = 64 };
+enum { EVALUATOR_ROWS_MIN = 256, WORD_BITS = EVALUATOR_WORD_ROWS, WORDS_AHEAD = 4 };
 _Static_assert(EVALUATOR_BLOCK_ROWS % EVALUATOR_ROWS_MIN == 0, "rows fit a block exactly");
 _Static_assert((int)FSM_GROUPS <= (int)EVALUATOR_NO_GROUP &&
                    (int)FSM_TARGETS_MAX <= (int)EVALUATOR_NO_GROUP,
@@ -76,6 +76,7 @@ void evaluator_block_move(const struct evaluator_block *from, struct evaluator_b
 #define X(array) memcpy(to->array, from->array, from->rows * sizeof(*to->array));
     ROW_ARRAYS(X)
 #undef X
+    memcpy(to->words_until_ms, from->words_until_ms, sizeof(to->words_until_ms));
     to->rows = from->rows;
     to->cycle = from->cycle;
     to->evaluated_at_ms = from->evaluated_at_ms;
@@ -176,28 +177,81 @@ static void move_row(struct evaluator_block *block, struct evaluator_keep *keep,
     note_row(block, history, row, old);
 }
 
+/* Of 64 rows, the first at which one may be another by itself. */
+static void note_until(struct evaluator_block *block, uint32_t first, uint32_t end)
+{
+    double until_ms = INFINITY;
+
+    for (uint32_t row = first; row < end; row++)
+        until_ms = fmin(until_ms, block->until_ms[row]);
+    block->words_until_ms[first / WORD_BITS] = until_ms;
+}
+
+/* The rows of a word that `bits` names: those that are out of date are filled. */
+static uint32_t refresh_word(struct evaluator_block *block, struct evaluator_keep *keep,
+                             struct history *history, uint32_t first, uint64_t bits, uint32_t slot)
+{
+    uint32_t filled = 0;
+
+    for (; bits != 0; bits &= bits - 1) {
+        uint32_t i = (uint32_t)__builtin_ctzll(bits), row = first + i;
+
+        if (!evaluator_keep_stale(keep, block, row, slot + i)) {
+            if (keep->moving)
+                move_row(block, keep, history, row);
+            continue;
+        }
+        fill_row(block, keep, history, row, slot + i);
+        evaluator_keep_filled(keep, slot + i);
+        filled++;
+    }
+    return filled;
+}
+
+/* Every column has its own line for a row that is to be filled. */
+static void look_ahead(const struct evaluator_block *block, const struct evaluator_keep *keep,
+                       uint32_t first, uint32_t rows, uint32_t row)
+{
+    uint64_t bits = row < rows ? evaluator_keep_changed(keep, (first + row) / WORD_BITS) : 0;
+
+    for (; bits != 0; bits &= bits - 1) {
+        uint32_t at = row + (uint32_t)__builtin_ctzll(bits);
+
+#define X(column) __builtin_prefetch(&block->view.column[at], 1);
+        EVAL_VIEW_COLUMNS(X)
+#undef X
+#define X(array) __builtin_prefetch(&block->array[at], 1);
+        ROW_ARRAYS(X)
+#undef X
+        __builtin_prefetch(&block->view.flags[at], 1);
+    }
+}
+
 uint32_t evaluator_block_refresh(struct evaluator_block *block, struct evaluator_keep *keep,
                                  struct history *history, uint32_t first, uint32_t rows)
 {
     uint32_t filled = 0;
 
     CHECK(first % EVALUATOR_BLOCK_ROWS == 0 && rows <= block->view.capacity);
-    for (uint32_t row = 0; row < rows; row++) {
-        uint32_t slot = first + row;
+    for (; block->rows < rows; block->rows++) {
+        clear_row(block, block->rows);
+        block->until_ms[block->rows] = 0;
+        block->words_until_ms[block->rows / WORD_BITS] = 0;
+    }
+    for (uint32_t row = 0; row < rows; row += WORD_BITS) {
+        uint32_t word = (first + row) / WORD_BITS;
+        uint32_t end = rows - row < WORD_BITS ? rows : row + WORD_BITS, now;
+        uint64_t bits;
 
-        if (slot % WORD_BITS == 0)
-            evaluator_keep_take(keep, slot / WORD_BITS);
-        if (row >= block->rows) {
-            clear_row(block, row);
-            block->rows = row + 1;
-        } else if (!evaluator_keep_stale(keep, block, row, slot)) {
-            if (keep->moving)
-                move_row(block, keep, history, row);
-            continue;
-        }
-        fill_row(block, keep, history, row, slot);
-        evaluator_keep_filled(keep, slot);
-        filled++;
+        evaluator_keep_take(keep, word);
+        look_ahead(block, keep, first, rows, row + WORDS_AHEAD * WORD_BITS);
+        bits = evaluator_keep_bits(keep, word, block->words_until_ms[row / WORD_BITS]);
+        if (end - row < WORD_BITS)
+            bits &= (UINT64_C(1) << (end - row)) - 1;
+        now = refresh_word(block, keep, history, row, bits, first + row);
+        if (now > 0)
+            note_until(block, row, end);
+        filled += now;
     }
     for (uint32_t row = rows; row < block->rows; row++) /* the table became shorter */
         clear_row(block, row);

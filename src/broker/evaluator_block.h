@@ -16,6 +16,7 @@
 
 enum {
     EVALUATOR_BLOCK_ROWS = 4096,
+    EVALUATOR_WORD_ROWS = 64,  /* looked at together */
     EVALUATOR_NO_GROUP = 0xff, /* of a row without a running allocation */
     EVALUATOR_NEVER = EVAL_VERDICT_COUNT
 };
@@ -30,6 +31,7 @@ struct evaluator_block {
     uint8_t *yields;                      /* evaluator_yields_class() */
     uint8_t *verdict; /* of the last cycle; EVALUATOR_NEVER: it had no part in one */
     struct history_row *history;
+    double words_until_ms[EVALUATOR_BLOCK_ROWS / EVALUATOR_WORD_ROWS]; /* the least of each word */
     uint32_t rows;  /* those that were ever filled */
     uint32_t cycle; /* of the history; 0: none */
     uint64_t evaluated_at_ms;

@@ -7,7 +7,11 @@
 #include "src/base/check.h"
 #include "src/broker/node_health.h"
 
-enum { WORD_BITS = 64, ALLOCATIONS_PER_NODE_TOLD_MAX = 1024 };
+enum {
+    WORD_BITS = EVALUATOR_WORD_ROWS,
+    EVALUATOR_WORDS_AHEAD = 16,
+    ALLOCATIONS_PER_NODE_TOLD_MAX = 1024
+};
 
 void evaluator_keep_init(struct evaluator_keep *keep)
 {
@@ -81,6 +85,9 @@ static void compare_groups(struct evaluator_keep *keep)
                               a->rates.demands_per_s[group] != b->rates.demands_per_s[group];
     for (uint32_t slot = 0; slot < FSM_TARGETS_MAX; slot++)
         keep->targets[slot] = !same_target(&a->targets[slot], &b->targets[slot]);
+    keep->some = false;
+    for (uint32_t i = 0; i <= UINT8_MAX; i++)
+        keep->some |= keep->groups[i] || keep->targets[i];
 }
 
 /* ---- what changed ----------------------------------------------------------------------------------------------------- */
@@ -132,6 +139,7 @@ void evaluator_keep_begin(struct evaluator_keep *keep, struct fsm *fsm,
                           const struct learned_rates *rates)
 {
     keep->fsm = fsm;
+    keep->taken_words = 0;
     if (keep->rates_held)
         evaluator_hold_rates(&keep->rates, rates);
     else
@@ -157,12 +165,40 @@ void evaluator_keep_end(struct evaluator_keep *keep)
     keep->has_before = true;
 }
 
+static void look_ahead(const struct evaluator_keep *keep, uint32_t word,
+                       void (*look)(const struct fsm *fsm, uint32_t slot))
+{
+    for (uint64_t bits = keep->changed[word]; bits != 0; bits &= bits - 1)
+        look(keep->fsm, word * WORD_BITS + (uint32_t)__builtin_ctzll(bits));
+}
+
 /* ---- rows ------------------------------------------------------------------------------------------------------------- */
 
+/* The allocations of what is to be filled lie far apart: they are asked of the memory while the words before are looked at, their nodes
+ * one word later. */
 void evaluator_keep_take(struct evaluator_keep *keep, uint32_t word)
 {
-    reach_word(keep, word);
-    keep->changed[word] |= fsm_take_changed_allocations(keep->fsm, word);
+    uint32_t last = word + EVALUATOR_WORDS_AHEAD;
+
+    for (; keep->taken_words <= last; keep->taken_words++) {
+        reach_word(keep, keep->taken_words);
+        keep->changed[keep->taken_words] |=
+            fsm_take_changed_allocations(keep->fsm, keep->taken_words);
+        look_ahead(keep, keep->taken_words, fsm_prefetch_allocation);
+    }
+    look_ahead(keep, word + EVALUATOR_WORDS_AHEAD / 2, fsm_prefetch_allocation_nodes);
+}
+
+uint64_t evaluator_keep_changed(const struct evaluator_keep *keep, uint32_t word)
+{
+    return word < keep->changed_words ? keep->changed[word] : 0;
+}
+
+uint64_t evaluator_keep_bits(const struct evaluator_keep *keep, uint32_t word, double until_ms)
+{
+    bool any = keep->all || keep->some || keep->moving || until_ms <= (double)keep->cycle.now_ms;
+
+    return any ? UINT64_MAX : keep->changed[word];
 }
 
 bool evaluator_keep_stale(const struct evaluator_keep *keep, const struct evaluator_block *block,

@@ -27,10 +27,12 @@ struct evaluator_keep {
     struct evaluator_cycle cycle, before;
     bool has_before; /* rows were filled in the cycle before */
     bool all;        /* every row is out of date */
+    bool some;       /* those of some group or target are */
     bool moving;     /* what waits is other than before, or jobs are asked to yield */
     bool groups[UINT8_MAX + 1], targets[UINT8_MAX + 1]; /* whose rows are out of date */
     uint64_t *changed; /* a bit for each slot that is not refreshed yet in this cycle */
     uint32_t changed_words;
+    uint32_t taken_words;       /* of the state, in this cycle */
     struct learned_rates rates; /* as held */
     bool rates_held;
     struct evaluator_gain gains[EVALUATOR_GAINS]; /* of this cycle, as asked for */
@@ -50,6 +52,10 @@ void evaluator_keep_end(struct evaluator_keep *keep);
 
 /* The 64 slots from 64 * word on: takes over what changed. Before evaluator_keep_stale() of them. */
 void evaluator_keep_take(struct evaluator_keep *keep, uint32_t word);
+/* Those of these slots that changed, as far as they were taken over. */
+uint64_t evaluator_keep_changed(const struct evaluator_keep *keep, uint32_t word);
+/* Those of which a row may be out of date or moving; until_ms: the least of their rows. */
+uint64_t evaluator_keep_bits(const struct evaluator_keep *keep, uint32_t word, double until_ms);
 bool evaluator_keep_stale(const struct evaluator_keep *keep, const struct evaluator_block *block,
                           uint32_t row, uint32_t slot);
 /* What the row's gain from waiting jobs is in this cycle. */
