@@ -25,11 +25,9 @@ static bool entry_of(const struct machine_ops *machine, pid_t pid,
         return false;
     if (checkpoint_id_parse(found->life, &life) != 0)
         life = 0;
-    *ret_entry = (struct ledger_entry){.pid = (uint32_t)pid,
-                                       .uid = status.uid,
-                                       .gid = status.gid,
-                                       .start_ticks = stat.start_ticks,
-                                       .life = life};
+    *ret_entry =
+        (struct ledger_entry){.pid = (uint32_t)pid, .start_ticks = stat.start_ticks, .life = life};
+    ledger_set_user(ret_entry, status.uid, status.gid, status.groups);
     snprintf(ret_entry->allocation_id, sizeof(ret_entry->allocation_id), "%s",
              found->allocation_id);
     snprintf(ret_entry->work_dir, sizeof(ret_entry->work_dir), "%s", found->work_dir);

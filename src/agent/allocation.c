@@ -53,7 +53,10 @@ void allocation_commit(struct allocation *allocation, Ckpt__V1__AgentReport *rep
 
 struct machine_user allocation_user(const struct allocation *allocation)
 {
-    return (struct machine_user){allocation->entry.uid, allocation->entry.gid};
+    struct machine_user user = {.uid = allocation->entry.uid, .gid = allocation->entry.gid};
+
+    snprintf(user.groups, sizeof(user.groups), "%s", allocation->entry.groups);
+    return user;
 }
 
 const struct restore_owner *allocation_owner(const struct allocation *allocation,

@@ -70,7 +70,7 @@ bool app_stream_identity(const struct app_stream *stream, uint32_t pid, uint64_t
         *ret_why = "the process does not lead a process group of its own";
         return false;
     }
-    *ret_identity = (struct process_identity){(pid_t)pid, start_ticks, status.uid, status.gid};
+    *ret_identity = (struct process_identity){(pid_t)pid, start_ticks, machine_user_of(&status)};
     return true;
 }
 

@@ -195,18 +195,30 @@ void app_stream_take_owner(struct allocation *allocation, const struct restore_o
     snprintf(entry->owner, sizeof(entry->owner), "%s", owner->name);
 }
 
+/* The caller's, with the groups that its process has now; a process that cannot be read has none. */
+static struct machine_user stream_user(const struct app_stream *stream)
+{
+    const struct machine_ops *machine = &stream->agent->machine;
+    const struct rpc_peer *peer = rpc_call_peer(stream->call);
+    struct proc_status status;
+
+    if (machine->process_read(machine->context, peer->pid, NULL, &status) == 0 &&
+        status.uid == peer->uid && status.gid == peer->gid)
+        return machine_user_of(&status);
+    return (struct machine_user){.uid = peer->uid, .gid = peer->gid};
+}
+
 void app_stream_take_identity(struct app_stream *stream)
 {
     struct ledger_entry *entry = &stream->allocation->entry;
     const Ckpt__V1__AttachHello *hello = stream->hello;
-    const struct rpc_peer *peer = rpc_call_peer(stream->call);
+    struct machine_user user = stream_user(stream);
 
     snprintf(entry->profile, sizeof(entry->profile), "%s", ask_find(hello->profile)->profile);
     snprintf(entry->work_dir, sizeof(entry->work_dir), "%s", hello->work_dir);
-    if (entry->uid != peer->uid)
+    if (entry->uid != user.uid)
         entry->start_ticks = 0; /* how that one ended is for its own user to say */
-    entry->uid = peer->uid;
-    entry->gid = peer->gid;
+    ledger_set_user(entry, user.uid, user.gid, user.groups);
     entry->endpoint[0] = '\0'; /* of the life before */
     user_path_take(&stream->allocation->folder, entry->work_dir, stream->folder);
     stream->folder = NULL;
@@ -234,13 +246,6 @@ static void restore_told(void *data, const struct restore_word *word)
         agent->clock.timer_start(stream->timer, 0);
     }
     agent_reconcile_soon(agent);
-}
-
-static struct machine_user stream_user(const struct app_stream *stream)
-{
-    const struct rpc_peer *peer = rpc_call_peer(stream->call);
-
-    return (struct machine_user){peer->uid, peer->gid};
 }
 
 void app_stream_ask(struct app_stream *stream, enum restore_what what,

@@ -16,8 +16,7 @@ struct cleanup {
     uv_timer_t timer; /* to call back from the loop when there is nothing left to start */
     char *folders[CLEANUP_FOLDERS_MAX];
     size_t folder_count, next;
-    uid_t uid;
-    gid_t gid;
+    struct machine_user user;
     void (*done)(void *data);
     void *data;
 };
@@ -60,9 +59,8 @@ static void sweep_next(struct cleanup *cleanup)
 
     for (; cleanup->next < cleanup->folder_count; cleanup->next++) {
         const char *const arguments[] = {"sweep", "--path", cleanup->folders[cleanup->next], NULL};
-        if (worker_start(cleanup->loop, arguments, user_worker_uid(cleanup->uid),
-                         user_worker_gid(cleanup->gid), SWEEP_DEADLINE_MS, sweep_ended, cleanup,
-                         &worker, &err) == 0)
+        if (user_worker_start(cleanup->loop, arguments, &cleanup->user, SWEEP_DEADLINE_MS,
+                              sweep_ended, cleanup, &worker, &err) == 0)
             return;
         log_warning("sweep_failed", "folder=\"%s\" text=\"%s\"", cleanup->folders[cleanup->next],
                     err.text);
@@ -71,17 +69,13 @@ static void sweep_next(struct cleanup *cleanup)
 }
 
 struct cleanup *cleanup_start(uv_loop_t *loop, const char *const *folders, size_t folder_count,
-                              uid_t uid, gid_t gid, void (*done)(void *data), void *data)
+                              struct machine_user user, void (*done)(void *data), void *data)
 {
     struct cleanup *cleanup = check_calloc(1, sizeof(*cleanup));
 
     CHECK(folder_count <= CLEANUP_FOLDERS_MAX);
-    *cleanup = (struct cleanup){.loop = loop,
-                                .folder_count = folder_count,
-                                .uid = uid,
-                                .gid = gid,
-                                .done = done,
-                                .data = data};
+    *cleanup = (struct cleanup){
+        .loop = loop, .folder_count = folder_count, .user = user, .done = done, .data = data};
     for (size_t i = 0; i < folder_count; i++)
         cleanup->folders[i] = check_strdup(folders[i]);
     CHECK(uv_timer_init(loop, &cleanup->timer) == 0);

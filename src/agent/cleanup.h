@@ -8,14 +8,15 @@
 #define CKPT_AGENT_CLEANUP_H
 
 #include <stddef.h>
-#include <sys/types.h>
 #include <uv.h>
+
+#include "src/agent/machine.h"
 
 enum { CLEANUP_FOLDERS_MAX = 2 };
 
 struct cleanup;
 struct cleanup *cleanup_start(uv_loop_t *loop, const char *const *folders, size_t folder_count,
-                              uid_t uid, gid_t gid, void (*done)(void *data), void *data);
+                              struct machine_user user, void (*done)(void *data), void *data);
 void cleanup_detach(struct cleanup *cleanup); /* NULL allowed; done() does not come any more */
 
 #endif

@@ -82,6 +82,7 @@ static void put_text(struct buf *record, const char *text)
     NUMBER(pid)                                                                                    \
     NUMBER(uid)                                                                                    \
     NUMBER(gid)                                                                                    \
+    TEXT(groups)                                                                                   \
     NUMBER(start_ticks)                                                                            \
     NUMBER(started_at_ms)                                                                          \
     TEXT(profile)                                                                                  \
@@ -238,6 +239,13 @@ static void decode_entry(struct reader *reader, struct ledger_entry *entry)
 #undef NUMBER
 #undef FLAG
 #undef TEXT
+
+void ledger_set_user(struct ledger_entry *entry, uint32_t uid, uint32_t gid, const char *groups)
+{
+    entry->uid = uid;
+    entry->gid = gid;
+    snprintf(entry->groups, sizeof(entry->groups), "%s", groups);
+}
 
 /* ---- state in memory ---- */
 

@@ -27,6 +27,7 @@ enum {
     LEDGER_PATH_BYTES = 2048,
     LEDGER_PREFIX_BYTES = 1025,
     LEDGER_WORK_DIR_BYTES = 1024,
+    LEDGER_GROUPS_BYTES = 1024,
     LEDGER_ENDPOINT_BYTES = 128 /* a unix socket's path has at most 107 */
 };
 
@@ -48,7 +49,8 @@ struct ledger_entry {
     uint32_t pid;
     uint32_t uid;
     uint32_t gid;
-    uint64_t start_ticks; /* with pid 0: of one whose end nobody saw; 0: none */
+    char groups[LEDGER_GROUPS_BYTES]; /* supplementary: "27,1001" */
+    uint64_t start_ticks;             /* with pid 0: of one whose end nobody saw; 0: none */
     uint64_t started_at_ms;
     uint64_t
         started_us; /* the same by the monotonic clock, LEDGER_EARLIER_BOOT allowed; 0: not known */
@@ -122,6 +124,7 @@ int ledger_raise_fence(struct ledger *ledger, struct fence fence, struct err *er
 
 /* ---- allocations ---- */
 const struct ledger_entry *ledger_find(const struct ledger *ledger, const char *allocation_id);
+void ledger_set_user(struct ledger_entry *entry, uint32_t uid, uint32_t gid, const char *groups);
 /* In order of first appearance; NULL starts and ends. */
 const struct ledger_entry *ledger_next(const struct ledger *ledger,
                                        const struct ledger_entry *after);

@@ -1,7 +1,17 @@
 /* Logic over the machine's table. See machine.h. */
 #include "src/agent/machine.h"
 
+#include <string.h>
+
 #include "src/base/check.h"
+
+struct machine_user machine_user_of(const struct proc_status *status)
+{
+    struct machine_user user = {.uid = status->uid, .gid = status->gid};
+
+    memcpy(user.groups, status->groups, sizeof(user.groups));
+    return user;
+}
 
 bool machine_alive(const struct machine_ops *machine, pid_t pid, uint64_t start_ticks)
 {

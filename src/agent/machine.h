@@ -32,6 +32,8 @@ struct pid_watch; /* of a process */
 struct machine_user {
     uid_t uid;
     gid_t gid;
+    char groups
+        [PROC_GROUPS_BYTES]; /* supplementary ones, as in proc.h: workers have them, file operations here do not need them */
 };
 
 /* What lies below a work folder, and as whom it is touched. */
@@ -122,6 +124,8 @@ struct machine_ops {
 /* The machine that this program runs on. */
 void machine_uv_ops(uv_loop_t *loop, struct machine_ops *ret_ops);
 
+/* Whose process that is, with the groups that it has. */
+struct machine_user machine_user_of(const struct proc_status *status);
 /* `pid` lives (a zombie does not) and was started at `start_ticks`; also when that cannot be read. */
 bool machine_alive(const struct machine_ops *machine, pid_t pid, uint64_t start_ticks);
 /* The group whose leader was started then has a living member, as far as can be read. Its number stays taken while any lives, also after

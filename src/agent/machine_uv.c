@@ -198,7 +198,7 @@ static struct cleanup *real_folders_remove(void *context, struct machine_user us
                                            const char *const *folders, size_t folder_count,
                                            void (*done)(void *data), void *data)
 {
-    return cleanup_start(context, folders, folder_count, user.uid, user.gid, done, data);
+    return cleanup_start(context, folders, folder_count, user, done, data);
 }
 
 /* By its descriptor's name: resolving that asks nothing of what its user mounts. */
@@ -302,8 +302,7 @@ static int real_worker_start(void *context, const char *const *arguments, struct
                              uint64_t deadline_ms, worker_done_fn *done, void *data,
                              struct worker **ret_worker, struct err *err)
 {
-    return worker_start(context, arguments, user_worker_uid(user.uid), user_worker_gid(user.gid),
-                        deadline_ms, done, data, ret_worker, err);
+    return user_worker_start(context, arguments, &user, deadline_ms, done, data, ret_worker, err);
 }
 
 __attribute__((noreturn)) static void real_fail(void *context)

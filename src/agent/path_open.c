@@ -214,9 +214,7 @@ static int spawn_looker(struct path_open *open, int output_fd, struct err *err)
                                 .arguments = arguments,
                                 .environment = environment,
                                 .output_fd = output_fd,
-                                .errors_fd = output_fd,
-                                .uid = (uid_t)-1,
-                                .gid = (gid_t)-1};
+                                .errors_fd = output_fd};
     int result;
 
     snprintf(parent, sizeof(parent), WORKER_PARENT "=%d", (int)getpid());

@@ -11,7 +11,7 @@
 
 #include "src/base/check.h"
 
-enum { PROC_TEXT_BYTES = 8192 };
+enum { PROC_TEXT_BYTES = 32768 }; /* of status, the groups may be thousands */
 
 /* The name stands in brackets and may itself hold brackets and blanks: the last ')' ends it. */
 int proc_parse_stat(const char *text, struct proc_stat *ret_stat)
@@ -86,6 +86,25 @@ static int proc_first_id(const char *text, const char *key, uint32_t *ret_id)
     return 0;
 }
 
+static void proc_groups(const char *text, char groups[PROC_GROUPS_BYTES])
+{
+    const char *value = proc_line(text, "Groups:");
+    size_t used = 0;
+
+    groups[0] = '\0';
+    while (value != NULL) {
+        size_t length;
+
+        value += strspn(value, " \t");
+        length = strspn(value, "0123456789");
+        if (length == 0 || used + 1 + length >= PROC_GROUPS_BYTES)
+            return;
+        used += (size_t)snprintf(groups + used, PROC_GROUPS_BYTES - used, "%s%.*s",
+                                 used == 0 ? "" : ",", (int)length, value);
+        value += length;
+    }
+}
+
 int proc_parse_status(const char *text, struct proc_status *ret_status)
 {
     struct proc_status status = {0};
@@ -99,6 +118,7 @@ int proc_parse_status(const char *text, struct proc_status *ret_status)
         return -1;
     status.uid = uid;
     status.gid = gid;
+    proc_groups(text, status.groups);
     *ret_status = status;
     return 0;
 }

@@ -26,10 +26,13 @@ struct proc_stat {
     uint64_t threads;
     uint64_t start_ticks;
 };
+enum { PROC_GROUPS_BYTES = 1024 };
+
 struct proc_status {
     uid_t uid; /* real */
     gid_t gid;
-    uint64_t caught; /* bit n - 1 is signal n */
+    char groups[PROC_GROUPS_BYTES]; /* supplementary: "27,1001"; as many of the first as fit */
+    uint64_t caught;                /* bit n - 1 is signal n */
     uint64_t ignored;
 };
 

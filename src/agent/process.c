@@ -667,8 +667,7 @@ void process_attached(struct allocation *allocation, const struct process_identi
     CHECK(allocation->process.state == PROCESS_ABSENT);
     entry->pid = (uint32_t)identity->pid;
     entry->start_ticks = identity->start_ticks;
-    entry->uid = identity->uid;
-    entry->gid = identity->gid;
+    ledger_set_user(entry, identity->user.uid, identity->user.gid, identity->user.groups);
     entry->kill_at_us = 0;
     entry->restart_awaited = false;
     entry->started_at_ms = clock_of(allocation)->wall_ms(clock_of(allocation)->context);

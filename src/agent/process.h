@@ -20,6 +20,7 @@
 #include <sys/types.h>
 
 #include "ckpt/v1/common.pb-c.h"
+#include "src/agent/machine.h"
 
 struct allocation;
 struct kin_look;
@@ -81,8 +82,7 @@ struct process_exit {
 struct process_identity {
     pid_t pid;
     uint64_t start_ticks;
-    uid_t uid;
-    gid_t gid;
+    struct machine_user user;
 };
 
 enum { PROCESS_STATUS_UNKNOWN = -1 };

@@ -390,7 +390,7 @@ static bool owner_refuses(struct restore *restore, const Ckpt__V1__RestartPoint 
 
     if (registered && strcmp(restore->owner_name, point->owner) != 0) {
         snprintf(restore->owner_name, sizeof(restore->owner_name), "%s", point->owner);
-        if (machine->worker_start(machine->context, arguments, (struct machine_user){0, 0},
+        if (machine->worker_start(machine->context, arguments, (struct machine_user){.uid = 0},
                                   OWNER_DEADLINE_MS, owner_found, restore, &restore->worker,
                                   &err) != 0) {
             restore->worker = NULL;

@@ -178,7 +178,7 @@ static void leave_fire(uv_timer_t *timer)
 
 static struct machine_file note_file(const struct opened *folder)
 {
-    return (struct machine_file){folder, {geteuid(), getegid()}, END_NOTE_NAME};
+    return (struct machine_file){folder, {.uid = geteuid(), .gid = getegid()}, END_NOTE_NAME};
 }
 
 /* Of an earlier start. */

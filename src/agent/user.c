@@ -1,6 +1,7 @@
 /* File access as the job's user. See user.h. */
 #include "src/agent/user.h"
 
+#include <stdio.h>
 #include <sys/fsuid.h>
 #include <unistd.h>
 
@@ -29,12 +30,25 @@ void user_leave(void)
     setfsgid(getegid());
 }
 
-uid_t user_worker_uid(uid_t uid)
+/* An agent that is not root has one user. Root's own jobs have no other groups than the agent. */
+int user_worker_start(uv_loop_t *loop, const char *const *arguments,
+                      const struct machine_user *user, uint64_t deadline_ms, worker_done_fn *done,
+                      void *data, struct worker **ret_worker, struct err *err)
 {
-    return geteuid() == 0 && uid != 0 ? uid : (uid_t)-1;
-}
+    const char *all[WORKER_ARGUMENTS_MAX + 1];
+    char as[PROC_GROUPS_BYTES + 32];
+    size_t count = 0;
 
-gid_t user_worker_gid(gid_t gid)
-{
-    return geteuid() == 0 && gid != 0 ? gid : (gid_t)-1;
+    for (; arguments[count] != NULL; count++) {
+        CHECK(count + 3 < ARRAY_COUNT(all));
+        all[count] = arguments[count];
+    }
+    if (geteuid() == 0 && (user->uid != 0 || user->gid != 0)) {
+        snprintf(as, sizeof(as), "%u:%u%s%s", (unsigned)user->uid, (unsigned)user->gid,
+                 user->groups[0] == '\0' ? "" : ":", user->groups);
+        all[count++] = "--as";
+        all[count++] = as;
+    }
+    all[count] = NULL;
+    return worker_start(loop, all, deadline_ms, done, data, ret_worker, err);
 }

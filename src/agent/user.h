@@ -6,13 +6,14 @@
 #ifndef CKPT_AGENT_USER_H
 #define CKPT_AGENT_USER_H
 
-#include <stdbool.h>
 #include <sys/types.h>
+
+#include "src/agent/machine.h"
 
 void user_enter(uid_t uid, gid_t gid);
 void user_leave(void);
-/* For worker_start: the ids to run as, (uid_t)-1 when the agent is not root. */
-uid_t user_worker_uid(uid_t uid);
-gid_t user_worker_gid(gid_t gid);
-
+/* worker_start(), for what is the user's: its worker becomes that user. */
+int user_worker_start(uv_loop_t *loop, const char *const *arguments,
+                      const struct machine_user *user, uint64_t deadline_ms, worker_done_fn *done,
+                      void *data, struct worker **ret_worker, struct err *err);
 #endif

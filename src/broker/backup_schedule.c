@@ -139,8 +139,7 @@ static void copy_out(struct backup_schedule *schedule, struct export_call *file)
                      (const char *const[]){"keep", "--source", export_path(file), "--to",
                                            backups->directory, "--name", name, "--series", prefix,
                                            "--keep", keep, "--keep-bytes", keep_bytes, NULL},
-                     (uid_t)-1, (gid_t)-1, BACKUP_SCHEDULE_DEADLINE_MS, on_copied, copying,
-                     &copying->worker, &err) == 0)
+                     BACKUP_SCHEDULE_DEADLINE_MS, on_copied, copying, &copying->worker, &err) == 0)
         return;
     schedule->copying = NULL;
     export_close(file);

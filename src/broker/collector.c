@@ -170,8 +170,7 @@ static bool start_removal(struct collector *collector, uint64_t checkpoint_id)
     collector->running = collection;
     if (worker_start(collector->broker->loop,
                      (const char *const[]){"collect", "--prefix", prefix, "--path", path, NULL},
-                     (uid_t)-1, (gid_t)-1, COLLECTOR_DEADLINE_MS, on_removed, collection,
-                     &collection->worker, &err) == 0)
+                     COLLECTOR_DEADLINE_MS, on_removed, collection, &collection->worker, &err) == 0)
         return true;
     log_warning("collect_failed", "error=\"%s\"", err.text);
     collector->running = NULL;

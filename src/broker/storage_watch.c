@@ -243,7 +243,7 @@ static void start_probe(struct storage_watch *watch, const struct fsm_target *ta
     probe->watch = watch;
     probe->slot = target->slot;
     watched->probe = probe;
-    if (worker_start(watch->broker->loop, arguments, (uid_t)-1, (gid_t)-1,
+    if (worker_start(watch->broker->loop, arguments,
                      watch->broker->config->storage_watch.timeout_ms, on_probed, probe,
                      &probe->worker, &err) == 0)
         return;

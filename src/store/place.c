@@ -1,8 +1,10 @@
 /* From (prefix, path) to an open folder. See place.h. */
 #include "src/store/place.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,7 +14,8 @@
 #include "src/store/fault.h"
 #include "src/store/tree.h"
 
-enum { PLACE_PRIVATE_LEVELS = 3, PLACE_CREATE_TRIES = 3 };
+/* ALLOCATION/checkpoints/CHECKPOINT */
+enum { PLACE_JOBS_LEVELS = 3, PLACE_CREATE_TRIES = 3 };
 
 int place_check_node(const char *node, struct err *err)
 {
@@ -88,20 +91,161 @@ int place_open(const struct posix_place *place, struct err *err)
     return fd;
 }
 
-/* `shared`: several users put their own folders below it, so it is like /tmp, from the first moment: who is killed here leaves it open.
- * The chmod is for a parent whose default access list narrows what is made below it. */
-static int create_folder(int parent, const char *path, const char *name, bool shared,
-                         struct err *err)
-{
-    mode_t mask = umask(shared ? 0 : 077);
-    int made = mkdirat(parent, name, shared ? 01777 : 0700);
+/* ---- folders made on the way ---- */
 
-    umask(mask);
-    if (made != 0)
-        return errno == EEXIST ? 0 : fault_set(err, "mkdir", path);
-    if (shared && fchmodat(parent, name, 01777, 0) != 0)
-        return fault_set(err, "chmod", path);
-    return tree_sync(parent, path, err);
+/* {prefix}/{tenant}/{project} are everybody's and nobody's: the service's. {allocation} and what is in it are the job's. */
+enum level { LEVEL_ABOVE, LEVEL_ALLOCATION, LEVEL_INSIDE };
+
+struct climb {
+    const struct posix_place *place;
+    const char *relative; /* of place->path */
+    struct stat prefix;
+    uid_t owner;                        /* whose job it is */
+    char path[MANIFEST_PATH_MAX_BYTES]; /* of what is being entered */
+};
+
+/* A prefix with the set-group-id bit names the group that may remove what jobs wrote: everything below gets it. */
+static bool climb_shared(const struct climb *climb)
+{
+    return (climb->prefix.st_mode & S_ISGID) != 0;
+}
+
+static mode_t level_mode(enum level level, bool shared)
+{
+    mode_t mode = level == LEVEL_ABOVE ? 0755 : 0700;
+
+    return shared ? mode | S_IRWXG : mode;
+}
+
+/* A folder that was just made gets what the parent did not hand down to it, as far as this process may: without the group nobody but its
+ * owner removes what is in it. */
+static void share_folder(const struct climb *climb, int fd, enum level level)
+{
+    struct stat status;
+
+    if (fstat(fd, &status) != 0)
+        return;
+    if (!climb_shared(climb)) {
+        if ((status.st_mode & S_ISGID) != 0) /* of somebody's own scheme: it is not to open ours */
+            (void)fchmod(fd, level_mode(level, false));
+        return;
+    }
+    if (status.st_gid == climb->prefix.st_gid && (status.st_mode & S_ISGID) != 0)
+        return;
+    if (fchown(fd, (uid_t)-1, climb->prefix.st_gid) == 0)
+        (void)fchmod(fd, level_mode(level, true) | S_ISGID);
+}
+
+/* 1: made; 0: it was there. */
+static int make_level(const struct climb *climb, int parent, const char *name, enum level level,
+                      struct err *err)
+{
+    struct stat status;
+    bool handed_down;
+    int number;
+
+    if (fstat(parent, &status) != 0)
+        return fault_set(err, "stat the folder of", climb->path);
+    handed_down = climb_shared(climb) && (status.st_mode & S_ISGID) != 0 &&
+                  status.st_gid == climb->prefix.st_gid;
+    if (tree_mkdir(parent, name, level_mode(level, handed_down)) == 0)
+        return tree_sync(parent, climb->path, err) == 0 ? 1 : -1;
+    number = errno;
+    if (number == EEXIST)
+        return 0;
+    if (level == LEVEL_INSIDE || (number != EACCES && number != EPERM))
+        return fault_set(err, "mkdir", climb->path);
+    return err_set(err, ERR_AUTH,
+                   "mkdir %s: %s; this folder is made by the agent, as root: where its root is "
+                   "nobody (root_squash), make the one above it as deploy/README.md says, \"The "
+                   "folder of a target\"",
+                   climb->path, strerror(number));
+}
+
+/* Who may write into a folder, or own it, may move what is in it away and put something else in its place. */
+static int check_above(const struct climb *climb, const struct stat *status, struct err *err)
+{
+    bool trusted = status->st_uid == 0 || status->st_uid == geteuid() ||
+                   status->st_uid == climb->prefix.st_uid;
+    mode_t others = status->st_mode & (S_IWGRP | S_IWOTH);
+
+    if (!trusted)
+        return err_set(err, ERR_REFUSED,
+                       "%s belongs to user %u, who could move the checkpoints of others away: as "
+                       "root, chown it to root and look at what is in it",
+                       climb->path, (unsigned)status->st_uid);
+    if (climb_shared(climb) && status->st_gid == climb->prefix.st_gid)
+        others &= ~(mode_t)S_IWGRP; /* the service's group */
+    if (others != 0 && (status->st_mode & S_ISVTX) == 0)
+        return err_set(err, ERR_REFUSED,
+                       "%s may be written by others (mode %04o), who could move checkpoints away: "
+                       "as root, chmod 0755",
+                       climb->path, (unsigned)(status->st_mode & 07777));
+    return 0;
+}
+
+static bool is_empty(int fd)
+{
+    int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *directory = again < 0 ? NULL : fdopendir(again);
+    const struct dirent *entry;
+    bool empty = directory != NULL;
+
+    while (empty && (entry = readdir(directory)) != NULL)
+        empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+    if (directory != NULL)
+        closedir(directory);
+    else if (again >= 0)
+        close(again);
+    return empty;
+}
+
+/* Made by this process, or by one before it that was killed here: it is given to the job's user. */
+static int check_allocation(const struct climb *climb, int fd, const struct stat *status,
+                            struct err *err)
+{
+    bool unclaimed = geteuid() == 0 && status->st_uid == 0 && is_empty(fd);
+
+    if (status->st_uid == climb->owner)
+        return 0;
+    if (unclaimed && fchown(fd, climb->owner, (gid_t)-1) == 0)
+        return 0;
+    if (unclaimed)
+        return err_set(err, ERR_AUTH, "chown %s to user %u: %s", climb->path,
+                       (unsigned)climb->owner, strerror(errno));
+    return err_set(err, ERR_REFUSED,
+                   "%s belongs to user %u and not to user %u, whose job this is: look at who made "
+                   "it, then move it away as root, or register the job under another id",
+                   climb->path, (unsigned)status->st_uid, (unsigned)climb->owner);
+}
+
+/* The folder `name` below `parent`, made where it is missing. */
+static int enter_level(const struct climb *climb, int parent, const char *name, enum level level,
+                       struct err *err)
+{
+    int made = make_level(climb, parent, name, level, err);
+    int fd, result = 0;
+    struct stat status;
+
+    if (made < 0)
+        return -1;
+    fd = tree_open_beneath(parent, name, O_RDONLY | O_DIRECTORY, 0);
+    if (fd < 0)
+        return fault_set(err, "open folder", climb->path);
+    if (made > 0 && level != LEVEL_INSIDE)
+        share_folder(climb, fd, level);
+    if (fstat(fd, &status) != 0)
+        result = fault_set(err, "stat folder", climb->path);
+    else if (level == LEVEL_ABOVE)
+        result = check_above(climb, &status, err);
+    else if (level == LEVEL_ALLOCATION)
+        result = check_allocation(climb, fd, &status, err);
+    if (result == 0)
+        return fd;
+    close(fd);
+    if (made > 0 && level == LEVEL_ALLOCATION)
+        (void)unlinkat(parent, name, AT_REMOVEDIR); /* the next one is not to find it unclaimed */
+    return -1;
 }
 
 static unsigned count_levels(const char *relative)
@@ -113,43 +257,90 @@ static unsigned count_levels(const char *relative)
     return levels;
 }
 
-/* Takes over `at`, the open prefix. */
-static int create_below(int at, const char *path, const char *relative, struct err *err)
+/* Takes over `at`, the open prefix; down to the folder that has `leave` more below it on the way. */
+static int climb_down(struct climb *climb, int at, unsigned leave, struct err *err)
 {
     char name[MANIFEST_NAME_MAX_BYTES + 1];
+    const char *rest = climb->relative;
 
-    for (unsigned left = count_levels(relative); left > 0; left--) {
-        size_t length = strcspn(relative, "/");
-        int next = -1;
-        memcpy(name, relative, length);
+    snprintf(climb->path, sizeof(climb->path), "%s", climb->place->prefix);
+    for (unsigned left = count_levels(rest); left > leave; left--) {
+        enum level level = left > PLACE_JOBS_LEVELS    ? LEVEL_ABOVE
+                           : left == PLACE_JOBS_LEVELS ? LEVEL_ALLOCATION
+                                                       : LEVEL_INSIDE;
+        size_t length = strcspn(rest, "/"), used = strlen(climb->path);
+        int next;
+
+        memcpy(name, rest, length);
         name[length] = '\0';
-        if (create_folder(at, path, name, left > PLACE_PRIVATE_LEVELS, err) == 0) {
-            next = tree_open_beneath(at, name, O_RDONLY | O_DIRECTORY, 0);
-            if (next < 0)
-                fault_set(err, "open folder", path);
-        }
+        snprintf(climb->path + used, sizeof(climb->path) - used, "/%s", name);
+        next = enter_level(climb, at, name, level, err);
         close(at);
         if (next < 0)
             return -1;
         at = next;
-        relative += length + 1;
+        rest += length + 1;
     }
     return at;
+}
+
+static int climb_begin(const struct posix_place *place, uid_t owner,
+                       char relative[MANIFEST_PATH_MAX_BYTES], struct climb *ret_climb,
+                       struct err *err)
+{
+    int prefix;
+
+    CHECK(place->prefix != NULL);
+    *ret_climb = (struct climb){.place = place, .relative = relative, .owner = owner};
+    if (place_relative(place->prefix, place->path, relative, err) != 0)
+        return -1;
+    if (count_levels(relative) < PLACE_JOBS_LEVELS)
+        return err_set(err, ERR_REFUSED,
+                       "%s is not the folder of a checkpoint: it ends in "
+                       "ALLOCATION/checkpoints/CHECKPOINT",
+                       place->path);
+    prefix = place_open_prefix(place->prefix, err);
+    if (prefix < 0)
+        return -1;
+    if (fstat(prefix, &ret_climb->prefix) != 0)
+        fault_set(err, "stat prefix", place->prefix);
+    else if ((ret_climb->prefix.st_mode & (S_IWOTH | S_ISVTX)) == S_IWOTH)
+        err_set(err, ERR_REFUSED,
+                "the prefix %s may be written by everybody (mode %04o), who could move checkpoints "
+                "away: chmod o-w, or +t",
+                place->prefix, (unsigned)(ret_climb->prefix.st_mode & 07777));
+    else
+        return prefix;
+    close(prefix);
+    return -1;
+}
+
+int place_claim(const struct posix_place *place, uid_t owner, struct err *err)
+{
+    char relative[MANIFEST_PATH_MAX_BYTES];
+    struct climb climb;
+    int fd = climb_begin(place, owner, relative, &climb, err);
+
+    if (fd >= 0)
+        fd = climb_down(&climb, fd, PLACE_JOBS_LEVELS - 1, err);
+    if (fd < 0)
+        return -1;
+    close(fd);
+    return 0;
 }
 
 int place_create(const struct posix_place *place, struct err *err)
 {
     char relative[MANIFEST_PATH_MAX_BYTES];
     struct err local = {0};
+    struct climb climb;
     int fd = -1;
 
-    CHECK(place->prefix != NULL);
-    if (place_relative(place->prefix, place->path, relative, err) != 0)
-        return -1;
     /* a collect of another checkpoint may remove an empty parent between our mkdir and our open: try again */
     for (int i = 0; i < PLACE_CREATE_TRIES && fd < 0; i++) {
-        int prefix = place_open_prefix(place->prefix, &local);
-        fd = prefix < 0 ? -1 : create_below(prefix, place->path, relative, &local);
+        fd = climb_begin(place, geteuid(), relative, &climb, &local);
+        if (fd >= 0)
+            fd = climb_down(&climb, fd, 0, &local);
         if (fd < 0 && local.code != ERR_NOT_FOUND)
             break;
     }

@@ -7,9 +7,8 @@
  *          verify   MANIFEST against its own hash, the folder's listing against MANIFEST, every file against its hash.
  *          restore  the same checks while copying into a temporary folder beside the target, then rename.
  *          collect  rename the checkpoint's folder away, remove it, then its parents that became empty.
- * Shapes   {prefix}/{tenant}/{project}/{allocation}/checkpoints/{checkpoint}/{node}/ with MANIFEST inside. Of the folders
- *          that put creates, the last three levels are 0700 and belong to the job's user; those above are 1777, because
- *          several users share them.
+ * Shapes   {prefix}/{tenant}/{project}/{allocation}/checkpoints/{checkpoint}/{node}/ with MANIFEST inside. Whose the folders
+ *          are: place.h.
  * Units    bytes; bytes per second for the rate, 0 is unlimited.
  * Errors   ERR_UNAVAILABLE  the prefix is missing (an unmounted file system is never written under)
  *          ERR_NOT_FOUND    no such shard or source

@@ -102,9 +102,10 @@ int posix_collect(const char *prefix, const char *path, bool *ret_removed, struc
     if (result == 0)
         remove_empty_parents(prefix_fd, relative);
     close(prefix_fd);
-    if (result == 0)
-        *ret_removed = removed;
-    return result;
+    if (result != 0)
+        return err_wrap(err, "removing %s", path);
+    *ret_removed = removed;
+    return 0;
 }
 
 /* ---- probe ---- */

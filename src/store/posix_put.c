@@ -155,7 +155,7 @@ static int put_copy(struct put *put, struct err *err)
 {
     if (tree_temporary_name(put->node, "tmp", put->temporary_name, err) != 0)
         return -1;
-    if (mkdirat(put->folder, put->temporary_name, 0700) != 0)
+    if (tree_mkdir_own(put->folder, put->temporary_name) != 0)
         return fault_set(err, "mkdir in the folder of", put->label);
     put->temporary = tree_open_beneath(put->folder, put->temporary_name, O_RDONLY | O_DIRECTORY, 0);
     if (put->temporary < 0)

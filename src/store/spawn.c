@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
@@ -46,18 +45,6 @@ SPAWN_CHILD static void child_signals(void)
         (void)sigaction(number, &action, NULL); /* refused for SIGKILL, SIGSTOP and glibc's own */
 }
 
-/* The system calls themselves: the library's functions would change every thread of the caller, whose memory this is. */
-SPAWN_CHILD static int child_user(const struct spawn *spawn)
-{
-    if (spawn->uid != (uid_t)-1 && syscall(SYS_setgroups, 0, NULL) != 0)
-        return -1;
-    if (spawn->gid != (gid_t)-1 && syscall(SYS_setgid, spawn->gid) != 0)
-        return -1;
-    if (spawn->uid != (uid_t)-1 && syscall(SYS_setuid, spawn->uid) != 0)
-        return -1;
-    return 0;
-}
-
 /* Returning ends the child alone: clone() calls _exit. */
 SPAWN_CHILD static int child_main(void *data)
 {
@@ -66,7 +53,7 @@ SPAWN_CHILD static int child_main(void *data)
 
     child_signals();
     sigemptyset(&none);
-    if (setsid() >= 0 && child_stdio(child->spawn) == 0 && child_user(child->spawn) == 0 &&
+    if (setsid() >= 0 && child_stdio(child->spawn) == 0 &&
         sigprocmask(SIG_SETMASK, &none, NULL) == 0)
         execve(child->spawn->file, child->spawn->arguments, child->spawn->environment);
     child->error = errno != 0 ? errno : EIO;

@@ -17,8 +17,6 @@ struct spawn {
     char *const *arguments;
     char *const *environment;
     int output_fd, errors_fd; /* become 1 and 2 */
-    uid_t uid;                /* -1: unchanged; else supplementary groups are dropped */
-    gid_t gid;                /* -1: unchanged */
 };
 
 /* ret_pidfd becomes readable when the program has ended; then waitpid() the pid and close it. */

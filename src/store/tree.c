@@ -85,6 +85,24 @@ int tree_open_file(int base, const char *relative, const char *label, struct err
     return fd;
 }
 
+int tree_mkdir(int parent, const char *name, mode_t mode)
+{
+    mode_t mask = umask(0);
+    int result = mkdirat(parent, name, mode);
+
+    umask(mask); /* leaves errno */
+    return result;
+}
+
+int tree_mkdir_own(int parent, const char *name)
+{
+    struct stat status;
+
+    if (fstat(parent, &status) != 0)
+        return -1;
+    return tree_mkdir(parent, name, (status.st_mode & S_ISGID) != 0 ? 0770 : 0700);
+}
+
 int tree_make_folder(int base, const char *relative, struct err *err)
 {
     const char *slash = strrchr(relative, '/');
@@ -95,7 +113,7 @@ int tree_make_folder(int base, const char *relative, struct err *err)
     fd = tree_open_beneath(base, parent, O_PATH | O_DIRECTORY, 0);
     if (fd < 0)
         return fault_set(err, "open folder", parent);
-    result = mkdirat(fd, slash == NULL ? relative : slash + 1, 0700);
+    result = tree_mkdir_own(fd, slash == NULL ? relative : slash + 1);
     if (result != 0)
         fault_set(err, "mkdir", relative);
     return close_keeping_errno(fd, result);

@@ -20,7 +20,11 @@ int tree_open_beneath(int base, const char *relative, int flags, mode_t mode);
 /* A regular file for reading. label: how errors name base. */
 int tree_open_file(int base, const char *relative, const char *label, struct err *err);
 
-/* mkdir -m 0700 of base/relative; its parent must be there. */
+/* mkdirat(2) with exactly these bits, whatever the umask says. -1 with errno. */
+int tree_mkdir(int parent, const char *name, mode_t mode);
+/* For the own user, and for the parent's group as well when the parent hands it down (set-group-id). */
+int tree_mkdir_own(int parent, const char *name);
+/* The same for base/relative; its parent must be there. */
 int tree_make_folder(int base, const char *relative, struct err *err);
 
 /* Every file and folder below base with mode and size, sorted. in_shard: skips the MANIFEST at the top and takes what does

@@ -8,9 +8,12 @@
 #include <string.h>
 
 #include "src/base/check.h"
+#include "src/store/become.h"
 #include "src/store/copy.h"
 #include "src/store/keep.h"
 #include "src/store/look.h"
+#include "src/store/parent.h"
+#include "src/store/place.h"
 #include "src/store/posix.h"
 #include "src/store/worker.h"
 
@@ -26,11 +29,12 @@ enum option {
     SERIES,
     KEEP,
     KEEP_BYTES,
+    AS,
     OPTION_COUNT
 };
 static const char *const option_names[OPTION_COUNT] = {
-    "--prefix",          "--path", "--node",   "--source", "--to",        "--rate",
-    "--manifest-sha256", "--name", "--series", "--keep",   "--keep-bytes"};
+    "--prefix",          "--path", "--node",   "--source", "--to",         "--rate",
+    "--manifest-sha256", "--name", "--series", "--keep",   "--keep-bytes", "--as"};
 #define BIT(option) (1u << (option))
 
 struct request {
@@ -165,16 +169,17 @@ static int run_sweep(const struct request *request, FILE *out, struct err *err)
 
 static const struct verb verbs[] = {
     {"probe", BIT(PREFIX), 0, run_probe},
-    {"put", BIT(PREFIX) | BIT(PATH) | BIT(NODE) | BIT(SOURCE), BIT(RATE), run_put},
-    {"verify", BIT(PATH) | BIT(NODE), BIT(PREFIX) | BIT(MANIFEST_SHA256), run_verify},
-    {"restore", BIT(PATH) | BIT(NODE) | BIT(TO), BIT(PREFIX) | BIT(MANIFEST_SHA256), run_restore},
+    {"put", BIT(PREFIX) | BIT(PATH) | BIT(NODE) | BIT(SOURCE), BIT(RATE) | BIT(AS), run_put},
+    {"verify", BIT(PATH) | BIT(NODE), BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(AS), run_verify},
+    {"restore", BIT(PATH) | BIT(NODE) | BIT(TO), BIT(PREFIX) | BIT(MANIFEST_SHA256) | BIT(AS),
+     run_restore},
     {"collect", BIT(PREFIX) | BIT(PATH), 0, run_collect},
-    {"abandon", BIT(PATH) | BIT(NODE), BIT(PREFIX), run_abandon},
+    {"abandon", BIT(PATH) | BIT(NODE), BIT(PREFIX) | BIT(AS), run_abandon},
     {"keep", BIT(SOURCE) | BIT(TO) | BIT(NAME) | BIT(SERIES) | BIT(KEEP), BIT(KEEP_BYTES),
      run_keep},
     {"user", BIT(NAME), 0, run_user},
     {"look", BIT(PATH), 0, run_look},
-    {"sweep", BIT(PATH), 0, run_sweep},
+    {"sweep", BIT(PATH), BIT(AS), run_sweep},
 };
 
 static const struct verb *find_verb(const char *name, struct err *err)
@@ -292,6 +297,9 @@ static const char usage[] =
     "       ckpt-worker user    --name NAME\n"
     "       ckpt-worker look    --path PATH\n"
     "       ckpt-worker sweep   --path DIR\n"
+    "put, verify, restore, abandon and sweep take --as UID:GID[:GROUP,...]: as that user, when "
+    "started by "
+    "root.\n"
     "One blocking job on a destination; started by ckptd and ckpt-agentd, and good by hand. --path "
     "is\n"
     "the checkpoint's folder, --prefix the destination that holds it.\n"
@@ -310,6 +318,25 @@ static bool print_asked(const char *word, FILE *out)
     return true;
 }
 
+/* Root makes the folder of the allocation for its owner; all else is done as that user. What root may not do there, on a server that takes
+ * it for nobody, the user's own attempt tells. */
+static int take_user(const struct verb *verb, const struct request *request, struct err *err)
+{
+    const struct posix_place place = place_of(request);
+    struct become become;
+
+    if (request->values[AS] == NULL)
+        return 0;
+    if (become_parse(request->values[AS], &become, err) != 0)
+        return -1;
+    if (verb->run == run_put && place_claim(&place, become.uid, err) != 0 &&
+        err->code != ERR_AUTH && err->code != ERR_IO)
+        return -1;
+    if (become_user(&become, err) != 0)
+        return -1;
+    return parent_bind(err); /* the kernel forgets it with the user */
+}
+
 int verbs_main(int argc, char *const *argv, FILE *out, FILE *errors)
 {
     uint64_t started_us = copy_monotonic_us();
@@ -322,7 +349,7 @@ int verbs_main(int argc, char *const *argv, FILE *out, FILE *errors)
     verb = parse_request(argc, argv, &request, &err);
     if (verb == NULL)
         return print_error("", &err, errors);
-    if (verb->run(&request, out, &err) != 0)
+    if (take_user(verb, &request, &err) != 0 || verb->run(&request, out, &err) != 0)
         return print_error(verb->name, &err, errors);
     fprintf(out, "duration_ms=%" PRIu64 "\n", (copy_monotonic_us() - started_us) / 1000);
     if (fflush(out) != 0) {

@@ -332,11 +332,11 @@ static int open_pipes(struct worker *worker, int out[2], int errors[2])
     return 0;
 }
 
-static int start_process(struct worker *worker, uv_loop_t *loop, char **argv, uid_t uid, gid_t gid)
+static int start_process(struct worker *worker, uv_loop_t *loop, char **argv)
 {
     char parent[sizeof(WORKER_PARENT) + 16];
     int out[2], errors[2];
-    struct spawn spawn = {.file = argv[0], .arguments = argv, .uid = uid, .gid = gid};
+    struct spawn spawn = {.file = argv[0], .arguments = argv};
     char **environment;
     int status = open_pipes(worker, out, errors);
 
@@ -376,9 +376,8 @@ static struct worker *worker_new(uv_loop_t *loop, worker_done_fn *done, void *da
     return worker;
 }
 
-int worker_start(uv_loop_t *loop, const char *const *arguments, uid_t uid, gid_t gid,
-                 uint64_t deadline_ms, worker_done_fn *done, void *data, struct worker **ret_worker,
-                 struct err *err)
+int worker_start(uv_loop_t *loop, const char *const *arguments, uint64_t deadline_ms,
+                 worker_done_fn *done, void *data, struct worker **ret_worker, struct err *err)
 {
     char program[PATH_MAX];
     char *argv[WORKER_ARGUMENTS_MAX + 2] = {program};
@@ -395,7 +394,7 @@ int worker_start(uv_loop_t *loop, const char *const *arguments, uid_t uid, gid_t
     if (worker_program(program, err) != 0)
         return -1;
     worker = worker_new(loop, done, data);
-    status = start_process(worker, loop, argv, uid, gid);
+    status = start_process(worker, loop, argv);
     if (status != 0) {
         close_all(worker);
         return err_set(err, ERR_IO, "start %s: %s; install it beside the program", program,

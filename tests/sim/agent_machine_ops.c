@@ -41,9 +41,10 @@ static int process_read(void *context, pid_t pid, struct proc_stat *ret_stat,
     if (ret_stat != NULL)
         fill_stat(process, ret_stat);
     if (ret_status != NULL)
-        *ret_status =
-            (struct proc_status){MACHINE_USER, MACHINE_USER, process->living ? process->caught : 0,
-                                 process->living ? process->ignored : 0};
+        *ret_status = (struct proc_status){.uid = MACHINE_USER,
+                                           .gid = MACHINE_USER,
+                                           .caught = process->living ? process->caught : 0,
+                                           .ignored = process->living ? process->ignored : 0};
     return 0;
 }
 
@@ -527,10 +528,10 @@ static int work_start(void *context, const char *const *arguments, struct machin
 {
     struct agent_machine *machine = context;
 
+    (void)user; /* one user, who may do all */
     if (machine->dying)
         return err_set(err, ERR_IO, "dying");
-    return worker_start(&machine->loop.uv, arguments, user.uid, user.gid, deadline_ms, done, data,
-                        ret_worker, err);
+    return worker_start(&machine->loop.uv, arguments, deadline_ms, done, data, ret_worker, err);
 }
 
 __attribute__((noreturn)) static void fail(void *context)

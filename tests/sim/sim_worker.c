@@ -220,17 +220,14 @@ void worker_set_program(const char *path)
     (void)path;
 }
 
-int worker_start(uv_loop_t *loop, const char *const *arguments, uid_t uid, gid_t gid,
-                 uint64_t deadline_ms, worker_done_fn *done, void *data, struct worker **ret_worker,
-                 struct err *err)
+int worker_start(uv_loop_t *loop, const char *const *arguments, uint64_t deadline_ms,
+                 worker_done_fn *done, void *data, struct worker **ret_worker, struct err *err)
 {
     struct sim_loop *own = sim_loop_of(loop);
     struct worker *worker = check_calloc(1, sizeof(*worker));
     struct sim_work work;
     int64_t us;
 
-    (void)uid;
-    (void)gid;
     (void)err;
     CHECK(own->sim == all.sim);
     worker->sim = own->sim;

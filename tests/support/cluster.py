@@ -171,7 +171,7 @@ class Member:
         self.extra = []   # further options of ckptd
 
     def start(self, wait=True):
-        arguments = [*self.prefix, str(BIN / "ckptd"), "--config", str(self.config), "--name", self.name,
+        arguments = [*self.prefix, str(self.cluster.bin / "ckptd"), "--config", str(self.config), "--name", self.name,
                      "--data-dir", str(self.data_dir)]
         if not self.started_before:
             arguments.append("--join" if self.joins else "--bootstrap")

@@ -80,6 +80,7 @@ static struct ledger_entry entry_of(const char *id)
                                  .end_reason = 5};
 
     snprintf(entry.allocation_id, sizeof(entry.allocation_id), "%s", id);
+    strcpy(entry.groups, "4,27,20001");
     strcpy(entry.profile, "signal");
     strcpy(entry.work_dir, "/tmp/work");
     strcpy(entry.target_prefix, "/scratch");

@@ -19,7 +19,7 @@ enum { PATIENCE_S = 10 }; /* then SIGALRM ends the test */
 static void write_and_read(const struct machine_ops *machine, const char *folder, const char *text)
 {
     struct opened *opened = opened_here(folder);
-    const struct machine_file file = {opened, {geteuid(), getegid()}, "request"};
+    const struct machine_file file = {opened, {.uid = geteuid(), .gid = getegid()}, "request"};
     char read[64];
     struct err err = {0};
 
@@ -31,7 +31,8 @@ static void write_and_read(const struct machine_ops *machine, const char *folder
 
 static void a_file_of_somebody_else_is_none_of_the_users_own(void **state)
 {
-    const struct machine_user nobody = {65534, 65534}, self = {geteuid(), getegid()};
+    const struct machine_user nobody = {.uid = 65534, .gid = 65534},
+                              self = {.uid = geteuid(), .gid = getegid()};
     char path[] = "/tmp/test_machine.XXXXXX", read[16];
     struct machine_ops machine;
     int fd = mkstemp(path);
@@ -97,7 +98,8 @@ static bool product_worker(void)
 /* What a checkpoint or a restart left there may be unwritable for its own user, whom the removal acts for. */
 static void unwritable_folders_of_the_job_are_removed(void **state)
 {
-    const struct machine_user nobody = {65534, 65534}, self = {geteuid(), getegid()};
+    const struct machine_user nobody = {.uid = 65534, .gid = 65534},
+                              self = {.uid = geteuid(), .gid = getegid()};
     char folder[] = "/tmp/test_machine.XXXXXX";
     char out[64], command[512];
     const char *const folders[] = {out};
@@ -130,7 +132,7 @@ static void unwritable_folders_of_the_job_are_removed(void **state)
 static struct machine_growth growth_of(const char *folder)
 {
     struct opened *opened = opened_here(folder);
-    const struct machine_file file = {opened, {geteuid(), getegid()}, "."};
+    const struct machine_file file = {opened, {.uid = geteuid(), .gid = getegid()}, "."};
     struct machine_growth growth;
     struct machine_ops machine;
 

@@ -53,6 +53,30 @@ static void status_masks_and_ids_are_read(void **state)
     assert_uint_equal(status.ignored, 0x1000);
 }
 
+/* workers have the application's groups */
+static void supplementary_groups_are_read(void **state)
+{
+    static char text[16384] = "Uid:\t1\t1\t1\t1\nGid:\t1\t1\t1\t1\nGroups:\t4 27 20001 \n"
+                              "SigIgn:\t0\nSigCgt:\t0\n";
+    struct proc_status status;
+    size_t used;
+
+    (void)state;
+    assert_int_equal(proc_parse_status(text, &status), 0);
+    assert_string_equal(status.groups, "4,27,20001");
+    used = (size_t)snprintf(text, sizeof(text), "Uid:\t1\nGid:\t1\nGroups:\t");
+    for (int i = 0; i < 1000; i++)
+        used +=
+            (size_t)snprintf(text + used, sizeof(text) - used, "%u ", 4294960000u - (unsigned)i);
+    snprintf(text + used, sizeof(text) - used, "\nSigIgn:\t0\nSigCgt:\t0\n");
+    assert_int_equal(proc_parse_status(text, &status), 0); /* as many whole ones as fit */
+    assert_true(strlen(status.groups) > PROC_GROUPS_BYTES - 16);
+    assert_true(strlen(strrchr(status.groups, ',')) == strlen(",4294960000"));
+    assert_int_equal(
+        proc_parse_status("Uid:\t1\nGid:\t1\nGroups:\t\nSigIgn:\t0\nSigCgt:\t0\n", &status), 0);
+    assert_string_equal(status.groups, "");
+}
+
 static void status_without_masks_is_refused(void **state)
 {
     struct proc_status status;
@@ -197,6 +221,7 @@ int main(void)
         cmocka_unit_test(stat_with_brackets_and_blanks_in_the_name_is_read),
         cmocka_unit_test(stat_that_ends_early_is_refused),
         cmocka_unit_test(status_masks_and_ids_are_read),
+        cmocka_unit_test(supplementary_groups_are_read),
         cmocka_unit_test(status_without_masks_is_refused),
         cmocka_unit_test(group_of_handlers_catches),
         cmocka_unit_test(one_member_without_handler_is_the_culprit),

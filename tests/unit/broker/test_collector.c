@@ -14,13 +14,10 @@ struct worker {
 static struct worker worker;
 static int started_count;
 
-int worker_start(uv_loop_t *loop, const char *const *arguments, uid_t uid, gid_t gid,
-                 uint64_t deadline_ms, worker_done_fn *done, void *data, struct worker **ret_worker,
-                 struct err *err)
+int worker_start(uv_loop_t *loop, const char *const *arguments, uint64_t deadline_ms,
+                 worker_done_fn *done, void *data, struct worker **ret_worker, struct err *err)
 {
     (void)loop;
-    (void)uid;
-    (void)gid;
     (void)err;
     assert_uint_equal(deadline_ms, COLLECTOR_DEADLINE_MS);
     assert_false(worker.running); /* one at a time */

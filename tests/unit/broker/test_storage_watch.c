@@ -17,13 +17,10 @@ static uint64_t hanging; /* a bit for each hang_id */
 static bool start_fails;
 static char last_arguments[256];
 
-int worker_start(uv_loop_t *loop, const char *const *arguments, uid_t uid, gid_t gid,
-                 uint64_t deadline_ms, worker_done_fn *done, void *data, struct worker **ret_worker,
-                 struct err *err)
+int worker_start(uv_loop_t *loop, const char *const *arguments, uint64_t deadline_ms,
+                 worker_done_fn *done, void *data, struct worker **ret_worker, struct err *err)
 {
     (void)loop;
-    (void)uid;
-    (void)gid;
     assert_uint_equal(deadline_ms, 5000);
     last_arguments[0] = '\0';
     for (int i = 0; arguments[i] != NULL; i++) {

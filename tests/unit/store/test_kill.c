@@ -104,8 +104,8 @@ static void put_killed_anywhere_leaves_no_shard_or_a_whole_one(void **state)
     assert_uint_equal(count_hidden(folders->path), 0);
 }
 
-/* One tenant's killed put must not keep the others out. */
-static void put_killed_anywhere_leaves_shared_levels_open(void **state)
+/* A killed put must neither keep the other tenants out nor let them change what is theirs alone. */
+static void put_killed_anywhere_leaves_levels_above_readable(void **state)
 {
     struct folders *folders = *state;
     struct stat status;
@@ -118,7 +118,7 @@ static void put_killed_anywhere_leaves_shared_levels_open(void **state)
             continue;
         made++; /* the moments right after it was made */
         assert_int_equal(stat(tenant, &status), 0);
-        assert_int_equal(status.st_mode & 07777, 01777);
+        assert_int_equal(status.st_mode & 07777, 0755);
         remove_tree(tenant);
     }
     assert_uint_equal(made, 3);
@@ -206,7 +206,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(put_killed_anywhere_leaves_no_shard_or_a_whole_one),
-        T(put_killed_anywhere_leaves_shared_levels_open),
+        T(put_killed_anywhere_leaves_levels_above_readable),
         T(put_killed_while_replacing_leaves_the_old_the_new_or_none),
         T(restore_killed_anywhere_leaves_no_target_or_a_whole_one),
         T(collect_killed_anywhere_leaves_the_whole_checkpoint_or_none),

@@ -140,14 +140,14 @@ static void nodes_put_beside_each_other(void **state)
     assert_true(exists(folders->path, "n2/MANIFEST"));
 }
 
-static void shared_levels_are_open_and_the_allocations_own_are_private(void **state)
+static void levels_above_are_readable_and_the_allocations_own_are_private(void **state)
 {
     struct folders *folders = *state;
     struct stat status;
 
     assert_int_equal(put_n1(folders), WORKER_EXIT_OK);
     assert_int_equal(stat(path_of(folders->prefix, "t/p"), &status), 0);
-    assert_int_equal(status.st_mode & 07777, 01777);
+    assert_int_equal(status.st_mode & 07777, 0755);
     assert_int_equal(stat(path_of(folders->prefix, "t/p/a"), &status), 0);
     assert_int_equal(status.st_mode & 07777, 0700);
     assert_int_equal(stat(in_shard(folders, "a.bin"), &status), 0);
@@ -639,7 +639,7 @@ int main(void)
         T(put_of_other_files_replaces_the_shard),
         T(put_replaces_a_damaged_shard_of_the_same_files),
         T(nodes_put_beside_each_other),
-        T(shared_levels_are_open_and_the_allocations_own_are_private),
+        T(levels_above_are_readable_and_the_allocations_own_are_private),
         T(rate_limit_is_kept),
         T(flipped_bit_is_noticed),
         T(truncated_file_is_noticed),

@@ -62,7 +62,7 @@ static void done(void *data, const struct worker_result *result)
     run->done_count++;
 }
 
-static void start(struct run *run, const char *script, uint64_t deadline_ms, uid_t uid)
+static void start(struct run *run, const char *script, uint64_t deadline_ms)
 {
     static const char *const arguments[] = {"verb", "--key", "value", NULL};
     struct err err = {0};
@@ -70,8 +70,7 @@ static void start(struct run *run, const char *script, uint64_t deadline_ms, uid
     write_text(run->folder, "ckpt-worker", script);
     assert_int_equal(chmod(run->script, 0755), 0);
     worker_set_program(run->script);
-    if (worker_start(&run->loop, arguments, uid, uid == (uid_t)-1 ? (gid_t)-1 : (gid_t)uid,
-                     deadline_ms, done, run, &run->worker, &err) != 0)
+    if (worker_start(&run->loop, arguments, deadline_ms, done, run, &run->worker, &err) != 0)
         fail_msg("%s", err.text);
     assert_int_equal(run->done_count, 0);
     assert_uint_equal(worker_active(), 1);
@@ -89,8 +88,7 @@ static void output_and_exit_code_are_reported(void **state)
     struct run *run = *state;
     char value[16];
 
-    start(run, "#!/bin/sh\necho \"arguments=$*\"\necho size_bytes=42\necho files=1\n", LONG_MS,
-          (uid_t)-1);
+    start(run, "#!/bin/sh\necho \"arguments=$*\"\necho size_bytes=42\necho files=1\n", LONG_MS);
     finish(run);
     assert_int_equal(run->result.exit_code, 0);
     assert_string_equal(run->result.error, "");
@@ -121,8 +119,7 @@ static void first_line_of_the_error_text_is_reported(void **state)
 {
     struct run *run = *state;
 
-    start(run, "#!/bin/sh\necho 'no space; free some' >&2\necho more >&2\nexit 5\n", LONG_MS,
-          (uid_t)-1);
+    start(run, "#!/bin/sh\necho 'no space; free some' >&2\necho more >&2\nexit 5\n", LONG_MS);
     finish(run);
     assert_int_equal(run->result.exit_code, WORKER_EXIT_UNAVAILABLE);
     assert_string_equal(run->result.error, "no space; free some");
@@ -132,7 +129,7 @@ static void death_by_a_signal_is_an_error(void **state)
 {
     struct run *run = *state;
 
-    start(run, "#!/bin/sh\nkill -11 $$\n", LONG_MS, (uid_t)-1);
+    start(run, "#!/bin/sh\nkill -11 $$\n", LONG_MS);
     finish(run);
     assert_int_equal(run->result.exit_code, -1);
     assert_string_equal(run->result.error, "ckpt-worker was ended by signal 11");
@@ -143,7 +140,7 @@ static void output_is_bounded(void **state)
     struct run *run = *state;
 
     start(run, "#!/bin/sh\nhead -c 1000000 /dev/zero | tr '\\0' x\nhead -c 1000000 /dev/zero >&2\n",
-          LONG_MS, (uid_t)-1);
+          LONG_MS);
     finish(run);
     assert_int_equal(run->result.exit_code, 0);
     assert_uint_equal(strlen(run->output), WORKER_OUTPUT_MAX_BYTES);
@@ -154,7 +151,7 @@ static void hung_worker_is_killed_at_its_deadline(void **state)
 {
     struct run *run = *state;
 
-    start(run, "#!/bin/sh\necho begun=1\nsleep 600\n", 200, (uid_t)-1);
+    start(run, "#!/bin/sh\necho begun=1\nsleep 600\n", 200);
     finish(run);
     assert_true(run->result.timed_out);
     assert_false(run->result.unkillable);
@@ -168,7 +165,7 @@ static void cancelled_worker_is_killed_and_reported(void **state)
 {
     struct run *run = *state;
 
-    start(run, "#!/bin/sh\nsleep 600\n", LONG_MS, (uid_t)-1);
+    start(run, "#!/bin/sh\nsleep 600\n", LONG_MS);
     worker_cancel(run->worker);
     worker_cancel(run->worker); /* twice is as good as once */
     assert_int_equal(run->done_count, 0);
@@ -184,7 +181,7 @@ static void stray_grandchild_does_not_delay_the_result(void **state)
     struct run *run = *state;
     char pid[16];
 
-    start(run, "#!/bin/sh\nsleep 600 &\necho pid=$!\n", LONG_MS, (uid_t)-1);
+    start(run, "#!/bin/sh\nsleep 600 &\necho pid=$!\n", LONG_MS);
     finish(run);
     assert_int_equal(run->result.exit_code, 0);
     assert_true(run->result.duration_ms < 5000);
@@ -199,8 +196,7 @@ static void missing_program_is_said_at_once(void **state)
     struct err err = {0};
 
     worker_set_program("/nowhere/ckpt-worker");
-    assert_int_equal(worker_start(&run->loop, arguments, (uid_t)-1, (gid_t)-1, LONG_MS, done, run,
-                                  &run->worker, &err),
+    assert_int_equal(worker_start(&run->loop, arguments, LONG_MS, done, run, &run->worker, &err),
                      -1);
     assert_non_null(strstr(err.text, "/nowhere/ckpt-worker"));
     assert_int_equal(uv_run(&run->loop, UV_RUN_DEFAULT), 0);
@@ -216,8 +212,7 @@ static void program_is_looked_for_beside_the_running_one(void **state)
 
     assert_true(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
     strrchr(self, '/')[1] = '\0';
-    assert_int_equal(worker_start(&run->loop, arguments, (uid_t)-1, (gid_t)-1, LONG_MS, done, run,
-                                  &run->worker, &err),
+    assert_int_equal(worker_start(&run->loop, arguments, LONG_MS, done, run, &run->worker, &err),
                      -1); /* there is none beside the unit tests */
     assert_non_null(strstr(err.text, self));
     assert_int_equal(uv_run(&run->loop, UV_RUN_DEFAULT), 0);
@@ -229,16 +224,6 @@ static void need_root(void)
         print_message("# SKIP changing the user needs root\n");
         skip();
     }
-}
-
-static void worker_runs_as_the_jobs_user(void **state)
-{
-    struct run *run = *state;
-
-    need_root();
-    start(run, "#!/bin/sh\necho ids=$(id -u):$(id -g):$(id -G)\n", LONG_MS, 65534);
-    finish(run);
-    assert_string_equal(run->output, "ids=65534:65534:65534\n");
 }
 
 /* Stands for a process in D state: a signal from a user without the right to send it has no effect either. */
@@ -254,7 +239,7 @@ static void worker_that_cannot_be_killed_is_reported_once_and_reaped_later(void 
     start(run,
           "#!/bin/sh\necho $$ > \"${0%/*}/pid.new\"\nmv \"${0%/*}/pid.new\" \"${0%/*}/pid\"\n"
           "exec sleep 600\n",
-          500, (uid_t)-1);
+          500);
     while ((file = fopen(path, "r")) == NULL)
         usleep(1000);
     assert_int_equal(fscanf(file, "%d", &pid), 1);
@@ -302,8 +287,7 @@ static void ckpt_worker_answers_through_worker_start(void **state)
 
     need_product(product);
     worker_set_program(product);
-    assert_int_equal(worker_start(&run->loop, arguments, (uid_t)-1, (gid_t)-1, LONG_MS, done, run,
-                                  &run->worker, &err),
+    assert_int_equal(worker_start(&run->loop, arguments, LONG_MS, done, run, &run->worker, &err),
                      0);
     finish(run);
     assert_int_equal(run->result.exit_code, 0);
@@ -391,7 +375,7 @@ static void worker_is_told_who_its_daemon_is(void **state)
     char expected[64];
 
     assert_int_equal(setenv(WORKER_PARENT, "1", 1), 0);
-    start(run, "#!/bin/sh\necho parent=$CKPT_WORKER_PARENT:$PPID\n", LONG_MS, (uid_t)-1);
+    start(run, "#!/bin/sh\necho parent=$CKPT_WORKER_PARENT:$PPID\n", LONG_MS);
     finish(run);
     assert_int_equal(unsetenv(WORKER_PARENT), 0);
     snprintf(expected, sizeof(expected), "parent=%d:%d\n", (int)getpid(), (int)getpid());
@@ -430,7 +414,7 @@ static void worker_is_started_without_copying_the_daemon(void **state)
     struct run *run = *state;
 
     assert_int_equal(pthread_atfork(copy_counted, NULL, NULL), 0);
-    start(run, "#!/bin/sh\n", LONG_MS, (uid_t)-1);
+    start(run, "#!/bin/sh\n", LONG_MS);
     finish(run);
     assert_int_equal(run->result.exit_code, 0);
     assert_int_equal(copies, 0);
@@ -457,7 +441,7 @@ static void worker_has_default_signals_and_a_session_and_nothing_to_read(void **
         "< /proc/$$/status\n"
         "read line || echo nothing to read\n"
         "test $(ps -o sid= -p $$) = $$ && echo session\n",
-        LONG_MS, (uid_t)-1);
+        LONG_MS);
     finish(run);
     assert_int_equal(pthread_sigmask(SIG_SETMASK, &before, NULL), 0);
     assert_true(signal(SIGPIPE, SIG_DFL) != SIG_ERR);
@@ -481,7 +465,6 @@ int main(void)
         T(stray_grandchild_does_not_delay_the_result),
         T(missing_program_is_said_at_once),
         T(program_is_looked_for_beside_the_running_one),
-        T(worker_runs_as_the_jobs_user),
         T(worker_that_cannot_be_killed_is_reported_once_and_reaped_later),
         T(ckpt_worker_answers_through_worker_start),
         T(ckpt_worker_dies_with_its_daemon),

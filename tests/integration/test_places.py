@@ -1,0 +1,214 @@
+#!/usr/bin/python3
+"""A destination of several users and a service that is none of them: whose its folders are, what expires is deleted, and what cannot be
+stops nobody. D-004, K-007, X-004."""
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+import uuid
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from cluster import Cluster, broker_pb2, common_pb2, metric, tap, wait_until  # noqa: E402
+
+# quick: every checkpoint but the newest two expires within a second
+POLICY = {"evaluation_interval": "1h", "min_interval": "1ms", "checkpoint_timeout": "30s", "retention": "1s", "keep_complete": 1,
+          "retry_backoff": "100ms", "grace": "1s"}
+ANN, BOB, SERVICE, SERVICE_GROUP, PROJECT = 20001, 20002, 20003, 20004, 20005
+COMPLETE, FAILED = common_pb2.CHECKPOINT_STATE_COMPLETE, common_pb2.CHECKPOINT_STATE_FAILED
+
+
+class Site:
+    """A cluster whose members run as a service's user without any privilege, its agent as root, its jobs as their users."""
+
+    def __init__(self, cluster):
+        self.cluster, self.jobs = cluster, {}
+        cluster.let_others_in()
+        for member in cluster.members:
+            member.data_dir.mkdir()
+            os.chown(member.data_dir, SERVICE, SERVICE_GROUP)
+            member.prefix = as_user(SERVICE, SERVICE_GROUP, "--no-new-privs", "--bounding-set", "-all", "--inh-caps", "-all")
+        for path in (cluster.config, cluster.agent_config):
+            path.chmod(0o644)
+
+    def start_job(self, name, user, groups=()):
+        work = self.cluster.dir / f"work-{name}"
+        work.mkdir()
+        os.chown(work, user, user)
+        self.cluster.register(name, [("a", 1, 1 << 20)], write_bytes_per_s=1000000000)
+        log = self.cluster.dir / f"{name}.log"
+        with open(log, "w") as out:
+            self.jobs[name] = subprocess.Popen(
+                [*as_user(user, user, groups=groups), str(self.cluster.bin / "ckpt-run"), "--alloc", name, "--work-dir", str(work), "--socket",
+                 str(self.cluster.agents["a"].socket), "--", str(self.cluster.bin / "heat"), "--size", "16", "--iterations", "100000000",
+                 "--delay-us", "500"], stdout=out, stderr=out, stdin=subprocess.DEVNULL)
+        wait_until(f"{name} runs", lambda: "starts at iteration 0" in log.read_text() or self.jobs[name].poll() is not None, 15)
+
+    def checkpoint(self, name, state=COMPLETE):
+        identifier = self.cluster.client.broker("RequestCheckpoint", broker_pb2.RequestCheckpointRequest(
+            request_id=uuid.uuid4().hex, allocation_id=name)).checkpoint_id
+        final = (5, 6, 7, 8, 9, 10)
+        found = wait_until(f"{name}'s checkpoint ends", lambda: next((c for c in self.cluster.checkpoints(name) if c.checkpoint_id == identifier
+                                                                      and c.state in final), None), 30, 0.01)
+        assert found.state == state, found
+        return found
+
+    def folders(self, name):
+        return sorted(p.name for p in self.cluster.scratch.glob(f"*/*/{name}/checkpoints/*"))
+
+    def close(self):
+        for job in self.jobs.values():
+            job.terminate()
+        for job in self.jobs.values():
+            job.wait()
+
+
+def as_user(uid, gid, *options, groups=()):
+    which = ["--groups", ",".join(str(g) for g in groups)] if groups else ["--clear-groups"]
+    return ["setpriv", "--reuid", str(uid), "--regid", str(gid), *which, *options]
+
+
+def sh(uid, script, *arguments, gid=None):
+    """Of another user."""
+    return subprocess.run([*as_user(uid, gid or uid), "sh", "-c", script, "sh", *(str(a) for a in arguments)], capture_output=True, text=True)
+
+
+def need_root():
+    if os.geteuid() != 0:
+        print("# SKIP needs root to be several users")
+    return os.geteuid() == 0
+
+
+def documented_prefix(cluster):
+    """The command of deploy/README.md, as it stands there."""
+    page = (pathlib.Path(__file__).resolve().parents[2] / "deploy" / "README.md").read_text()
+    command = re.search(r"^install -d -o ckpt -g ckpt -m (\d+) /scratch/ckpt$", page, re.M)
+    assert command, "deploy/README.md says how a target's folder is made"
+    os.chown(cluster.scratch, SERVICE, SERVICE_GROUP)
+    cluster.scratch.chmod(int(command[1], 8))
+
+
+def two_users_share_a_destination_and_the_service_deletes_what_expired():
+    """X-004, D-004: the folder of deploy/README.md, two users, a service's user without privileges."""
+    if not need_root():
+        return
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        site = Site(cluster)
+        documented_prefix(cluster)
+        cluster.start()
+        try:
+            for name, user in (("anns", ANN), ("bobs", BOB)):
+                site.start_job(name, user)
+                for _ in range(5):
+                    site.checkpoint(name)
+                assert (cluster.scratch / "physics" / "heat" / name).stat().st_uid == user
+            for path in (cluster.scratch / "physics", cluster.scratch / "physics" / "heat"):
+                assert path.stat().st_uid == 0 and path.stat().st_mode & 0o7777 == 0o2775, oct(path.stat().st_mode)
+            anns = cluster.scratch / "physics" / "heat" / "anns"
+            for attempt in ('mv "$1" "$1.aside"', 'mv "$1" /tmp/', 'rmdir "$1"/*', 'ls "$1"', 'mkdir "${1%/*}/mine"', 'mv "${1%/*}" "${1%/*}.aside"'):
+                result = sh(BOB, attempt, anns)
+                assert result.returncode != 0 and "Permission denied" in result.stderr, (attempt, result)
+            result = sh(SERVICE, 'cat "$1"/checkpoints/*/*/*', anns, gid=SERVICE_GROUP)
+            assert result.returncode != 0, "the service removes checkpoints, it does not read them"
+            for name in ("anns", "bobs"):
+                wait_until(f"old checkpoints of {name} are deleted", lambda n=name: len(site.folders(n)) == 1, 60, 0.5)
+            assert cluster.ctl("undeleted", "-o", "name").stdout == ""
+            assert cluster.checkpoints("anns", common_pb2.CHECKPOINT_STATE_COLLECTED)
+            cluster.debug_check()
+        finally:
+            site.close()
+
+
+def checkpoints_go_on_although_none_can_be_deleted():
+    """D-004, K-007: past the 64th, told with reason and remedy; what the remedy makes right is deleted."""
+    if not need_root():
+        return
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        site = Site(cluster)
+        cluster.scratch.chmod(0o1777)  # the service may write into the prefix, and nothing else
+        cluster.start()
+        try:
+            site.start_job("anns", ANN)
+            for _ in range(70):
+                site.checkpoint("anns")
+            assert len(cluster.checkpoints("anns")) == 64
+            listed = wait_until("the first attempts have failed", lambda: (lambda r: r if r.count > 0 else None)(cluster.client.broker(
+                "ListUndeleted", broker_pb2.ListUndeletedRequest())), 40, 0.5)
+            first = listed.undeleted[0]
+            assert "Permission denied" in first.reason and first.path in first.reason and first.attempts == 1, first
+            assert os.path.isdir(first.path)
+            assert "could not be deleted" in cluster.ctl("status").stdout
+            assert "ckptctl undeleted" in cluster.ctl("checkpoints", "anns").stderr
+            assert first.path in cluster.ctl("undeleted", "anns").stdout
+            assert "could not be deleted" in cluster.ctl("events", "anns").stdout
+            http = cluster.members[0].http
+            assert metric(http, "ckpt_undeleted_checkpoints") == cluster.client.broker("ListUndeleted", broker_pb2.ListUndeletedRequest()).count
+            site.checkpoint("anns")
+            # the remedy of the runbook
+            page = (pathlib.Path(__file__).resolve().parents[2] / "deploy" / "RUNBOOK.md").read_text()
+            command = re.search(r"`(find /scratch/ckpt [^`]+)`", page)[1].replace("/scratch/ckpt", str(cluster.scratch)).replace(
+                "chgrp ckpt", f"chgrp {SERVICE_GROUP}")
+            documented_prefix(cluster)
+            subprocess.run(command, shell=True, check=True)
+            site.checkpoint("anns")
+            wait_until("all of them are deleted", lambda: cluster.client.broker("ListUndeleted", broker_pb2.ListUndeletedRequest()).count == 0
+                       and len(site.folders("anns")) == 1, 150, 1)
+            assert "could not be deleted" not in cluster.ctl("status").stdout
+            cluster.debug_check()
+        finally:
+            site.close()
+
+
+def folders_of_strangers_are_refused_and_said():
+    """X-004: who made the folder of another's allocation first gets none of its checkpoints."""
+    if not need_root():
+        return
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        site = Site(cluster)
+        cluster.scratch.chmod(0o1777)
+        for level in (cluster.scratch / "physics", cluster.scratch / "physics" / "heat"):
+            level.mkdir()
+            level.chmod(0o1777)
+        assert sh(BOB, 'mkdir -m 777 "$1"', cluster.scratch / "physics" / "heat" / "anns").returncode == 0
+        cluster.start()
+        try:
+            site.start_job("anns", ANN)
+            site.checkpoint("anns", FAILED)
+            log = cluster.agents["a"].log.read_text()
+            assert f"anns belongs to user {BOB} and not to user {ANN}, whose job this is" in log
+            assert not any((cluster.scratch / "physics" / "heat" / "anns").iterdir())
+        finally:
+            site.close()
+
+
+def a_destination_that_only_a_group_may_write_takes_checkpoints():
+    """X-004: the workers have the application's supplementary groups, also after the agent was killed, and restore has them."""
+    if not need_root():
+        return
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        site = Site(cluster)
+        os.chown(cluster.scratch, SERVICE, PROJECT)
+        cluster.scratch.chmod(0o770)
+        cluster.start()
+        try:
+            site.start_job("without", BOB)
+            site.checkpoint("without", FAILED)
+            site.start_job("anns", ANN, groups=(4, PROJECT))
+            site.checkpoint("anns")
+            agent = cluster.agents["a"]
+            agent.kill()
+            agent.start()
+            wait_until("the agent has its job again", lambda: agent.log.read_text().count("to=RUNNING") >= 1, 15)
+            time.sleep(1)
+            site.checkpoint("anns")
+            os.kill(int(pathlib.Path(f"/proc/{site.jobs['anns'].pid}/task/{site.jobs['anns'].pid}/children").read_text()), signal.SIGKILL)
+            wait_until("it is restored", lambda: "from checkpoint" in (cluster.dir / "anns.log").read_text(), 20)
+        finally:
+            site.close()
+
+
+if __name__ == "__main__":
+    sys.exit(tap([two_users_share_a_destination_and_the_service_deletes_what_expired, checkpoints_go_on_although_none_can_be_deleted,
+                  folders_of_strangers_are_refused_and_said, a_destination_that_only_a_group_may_write_takes_checkpoints]))
