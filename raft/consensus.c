@@ -180,10 +180,14 @@ static int begin_check(struct consensus *consensus, struct err *err)
     if (snapshot_list(folder, &name, 1, &snapshots, err) != 0)
         return -1;
     if (snapshots > 0 || consensus->wal.last_index > 1)
-        return err_set(
-            err, ERR_REFUSED,
-            "%s holds data but no identity: give the member an empty folder and a new id",
-            folder->path);
+        return err_set(err, ERR_CORRUPT,
+                       "%s/identity is missing, and the folder holds a member's log up to index "
+                       "%" PRIu64 ": put the file back, or keep the folder for the diagnosis and "
+                       "replace the member by one with a new id and an empty folder (ckptctl "
+                       "member replace %s NEW; RUNBOOK, Member with corrupt data)",
+                       folder->path,
+                       consensus->wal.last_index > 0 ? consensus->wal.last_index : name.index,
+                       core_member_name(consensus, consensus->config.member_id));
     return 0;
 }
 
@@ -268,6 +272,38 @@ static int claimed_check(struct consensus *consensus, struct err *err)
     return 0;
 }
 
+static void take_data_name(void *context, const char *name)
+{
+    *(bool *)context |= strncmp(name, "wal-", 4) == 0 || strncmp(name, "snapshot-", 9) == 0;
+}
+
+/* Nothing to start with: the identity is written last in a first start, and may have been lost since. */
+static int unclaimed(struct consensus *consensus, struct err *err)
+{
+    struct folder *folder = &consensus->folder;
+    bool data = false;
+
+    if (folder->disk->list_dir(folder->disk->context, folder->path, take_data_name, &data, err) !=
+        0)
+        return -1;
+    if (data) {
+        if (wal_open(&consensus->wal, folder, consensus->config.clock, core_wal_failed, consensus,
+                     err) != 0)
+            return -1;
+        consensus->wal_opened = true;
+        if (begin_check(consensus, err) != 0)
+            return -1;
+        return err_set(err, ERR_NOT_FOUND,
+                       "%s holds a first start that was cut short: repeat that, with bootstrap or "
+                       "with join as it was",
+                       folder->path);
+    }
+    return err_set(err, ERR_NOT_FOUND,
+                   "%s holds no member: start a new cluster with bootstrap, let a member join a "
+                   "running one with join, or check data_dir",
+                   folder->path);
+}
+
 static int storage_open(struct consensus *consensus, struct err *err)
 {
     const struct consensus_config *config = &consensus->config;
@@ -276,16 +312,13 @@ static int storage_open(struct consensus *consensus, struct err *err)
     if (folder_open(folder, config->disk, config->data_dir, consensus->cluster_id,
                     config->member_id, config->bootstrap || config->join, err) != 0)
         return -1;
+    folder->segment_bytes = config->segment_bytes;
     if (!config->bootstrap && !config->join && !folder->claimed)
-        return err_set(err, ERR_NOT_FOUND,
-                       "%s holds no member: start a new cluster with bootstrap, let a member join "
-                       "a running one with join, or check data_dir",
-                       folder->path);
+        return unclaimed(consensus, err);
     if (folder->claimed && claimed_check(consensus, err) != 0)
         return -1;
     core_peers_open(consensus);
     folder_set_reserve(folder, config->reserve_bytes);
-    folder->segment_bytes = config->segment_bytes;
     if (wal_open(&consensus->wal, folder, config->clock, core_wal_failed, consensus, err) != 0)
         return -1;
     consensus->wal_opened = true;

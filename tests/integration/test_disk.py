@@ -58,7 +58,8 @@ def damage_anywhere_is_named_with_path_offset_and_next_step():
         cases = [(log, flip(3), "offset 0: segment header"), (log, flip(70), "offset 64"), (log, flip(used // 3), r"offset \d+"),
                  (log, flip(used // 2), r"offset \d+"), (log, zero_from(used // 2), r"offset \d+: the log ends with record \d+"),
                  (log, zero_from(used - 100), r"offset \d+: the log ends with record \d+, but up to \d+ it had been synced"),
-                 ("vote", flip_both, "both copies are damaged"), ("identity", flip(20), "identity offset 0")]
+                 ("vote", flip_both, "both copies are damaged"), ("identity", flip(20), "identity offset 0"),
+                 ("identity", lambda folder, name: (folder / name).unlink(), rf"identity is missing.*ckptctl member replace {victim.name} NEW")]
         for name, change, words in cases:
             shutil.rmtree(victim.data_dir)
             shutil.copytree(whole, victim.data_dir)
