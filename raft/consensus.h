@@ -218,10 +218,14 @@ struct consensus_peer_status {
     uint64_t last_contact_age_ms; /* UINT64_MAX: never */
     enum consensus_unfit unfit;   /* as it said last; followers do not tell each other */
 };
-/* A member that says it is of another incarnation of this cluster, and is refused; it need not be in the configuration. */
+/* Who says it is a member of another incarnation of this cluster, and is refused; the id need not be in the configuration. */
 struct consensus_foreign {
     uint64_t id;
     uint64_t incarnation;
+    /* Where that member is dialled, it is this one who answers. Else it only calls: a copy somewhere, beside which the member may well be. */
+    bool answers;
+    char address[CONSENSUS_ADDRESS_BYTES]; /* where it listens */
+    char from[CONSENSUS_ADDRESS_BYTES];    /* of the last call; "": not known */
 };
 struct consensus_status {
     uint64_t member_id;

@@ -56,15 +56,28 @@ static void peer_status(const struct consensus *consensus, uint64_t id,
         status->leader_contact_age_ms = core_now_ms(consensus) - consensus->safety.leader_heard_ms;
 }
 
+/* The one that answers in its place is most likely the one that calls, too. */
+static bool answers_too(const struct transport *transport, const struct foreign *foreign)
+{
+    for (size_t i = 0; i < CONSENSUS_MEMBERS_MAX; i++) {
+        const struct foreign *other = &transport->foreign[i];
+        if (other->who.id == foreign->who.id && other->who.answers && !foreign->who.answers &&
+            other->who.incarnation == foreign->who.incarnation &&
+            transport_foreign_alive(transport, other))
+            return true;
+    }
+    return false;
+}
+
 static void foreign_status(const struct consensus *consensus, struct consensus_status *status)
 {
-    const struct foreign *foreign = consensus->transport.foreign;
+    const struct transport *transport = &consensus->transport;
 
-    for (size_t i = 0; i < CONSENSUS_MEMBERS_MAX; i++)
-        if (foreign[i].id != 0 &&
-            core_now_us(consensus) - foreign[i].seen_us < UINT64_C(1000) * TRANSPORT_FOREIGN_MS)
-            status->foreign[status->foreign_count++] =
-                (struct consensus_foreign){foreign[i].id, foreign[i].incarnation};
+    for (size_t i = 0; i < CONSENSUS_MEMBERS_MAX; i++) {
+        const struct foreign *foreign = &transport->foreign[i];
+        if (transport_foreign_alive(transport, foreign) && !answers_too(transport, foreign))
+            status->foreign[status->foreign_count++] = foreign->who;
+    }
 }
 
 static void peers_status(const struct consensus *consensus, struct consensus_status *status)

@@ -117,8 +117,12 @@ static void probe_received(void *data, const uint8_t *bytes, size_t length)
         return;
     }
     if (strcmp(message.reply.cluster_id, probe->transport->cluster_id) == 0 &&
-        message.reply.member_id == probe->member.id)
-        transport_incarnation(probe->transport, probe->member.id, message.reply.incarnation);
+        message.reply.member_id == probe->member.id) {
+        struct consensus_foreign said = {
+            .id = probe->member.id, .incarnation = message.reply.incarnation, .answers = true};
+        snprintf(said.address, sizeof(said.address), "%s", probe->member.address);
+        transport_incarnation(probe->transport, &said);
+    }
     probe_end(probe, reply_judge(probe, &message.reply, &err) == 0 ? NULL : &err);
 }
 

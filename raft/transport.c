@@ -68,6 +68,61 @@ static void frame_send(struct transport *transport, struct network_stream *strea
     transport->network->send(stream, bytes, length);
 }
 
+/* ---- other histories ---- */
+
+bool transport_foreign_alive(const struct transport *transport, const struct foreign *foreign)
+{
+    return foreign->who.id != 0 &&
+           now_us(transport) - foreign->seen_us < UINT64_C(1000) * TRANSPORT_FOREIGN_MS;
+}
+
+/* The member itself answers: nobody else does in its place. */
+static void foreign_forget(struct transport *transport, const struct consensus_foreign *said)
+{
+    for (size_t i = 0; i < CONSENSUS_MEMBERS_MAX; i++) {
+        struct consensus_foreign *who = &transport->foreign[i].who;
+        if (who->id == said->id &&
+            ((said->answers && who->answers) || strcmp(who->address, said->address) == 0))
+            who->id = 0;
+    }
+}
+
+void transport_incarnation(struct transport *transport, const struct consensus_foreign *said)
+{
+    struct foreign *place = NULL;
+
+    if (said->incarnation == 0 || transport->incarnation == 0 ||
+        said->incarnation == transport->incarnation) {
+        foreign_forget(transport, said);
+        return;
+    }
+    for (size_t i = 0; i < CONSENSUS_MEMBERS_MAX; i++) {
+        struct foreign *foreign = &transport->foreign[i];
+        bool alive = transport_foreign_alive(transport, foreign);
+        if (!alive && place == NULL)
+            place = foreign;
+        if (alive && foreign->who.id == said->id && foreign->who.answers == said->answers &&
+            strcmp(foreign->who.address, said->address) == 0) {
+            place = foreign;
+            break;
+        }
+    }
+    if (place == NULL)
+        return; /* so many are told of already */
+    place->who = *said;
+    place->seen_us = now_us(transport);
+}
+
+static void answered_as(struct transport *transport, const struct peer *peer, uint64_t incarnation)
+{
+    struct consensus_foreign said = {
+        .id = peer->member.id, .incarnation = incarnation, .answers = true};
+
+    snprintf(said.address, sizeof(said.address), "%s",
+             peer->dials_config ? peer->address_in_config : peer->member.address);
+    transport_incarnation(transport, &said);
+}
+
 /* ---- outbound ---- */
 
 /* True: it was open. */
@@ -155,7 +210,7 @@ static void out_received(void *data, const uint8_t *bytes, size_t length)
             break;
         if (strcmp(reply->cluster_id, transport->cluster_id) == 0 &&
             reply->member_id == peer->member.id)
-            transport_incarnation(transport, peer->member.id, reply->incarnation);
+            answered_as(transport, peer, reply->incarnation);
         if (strcmp(reply->cluster_id, transport->cluster_id) != 0 ||
             reply->member_id != peer->member.id || reply->welcome != FRAME_WELCOME) {
             out_end(peer);
@@ -319,29 +374,23 @@ static void in_adopt(struct inbound *in, struct peer *peer)
     transport->events.greeted(transport->events.context, peer->member.id);
 }
 
-void transport_incarnation(struct transport *transport, uint64_t id, uint64_t incarnation)
+static void called_as(struct inbound *in, const struct frame_hello *hello)
 {
-    struct foreign *place = NULL;
+    struct transport *transport = in->transport;
+    struct consensus_foreign said = {.id = hello->from, .incarnation = hello->incarnation};
 
-    for (size_t i = 0; i < CONSENSUS_MEMBERS_MAX; i++) {
-        struct foreign *foreign = &transport->foreign[i];
-        if (foreign->id == id || (foreign->id == 0 && place == NULL))
-            place = foreign;
-        if (foreign->id == id)
-            break;
-    }
-    if (place == NULL)
-        return; /* so many are told of already */
-    if (incarnation == 0 || transport->incarnation == 0 || incarnation == transport->incarnation)
-        *place = (struct foreign){place->id == id ? 0 : place->id, 0, 0};
-    else
-        *place = (struct foreign){id, incarnation, now_us(transport)};
+    snprintf(said.address, sizeof(said.address), "%s", hello->address);
+    if (transport->network->describe != NULL)
+        transport->network->describe(in->stream, said.from, sizeof(said.from));
+    transport_incarnation(transport, &said);
 }
 
 /* Two members of different incarnations hold histories that contradict each other: they never exchange another frame. */
-static bool incarnation_fits(struct transport *transport, const struct frame_hello *hello)
+static bool incarnation_fits(struct inbound *in, const struct frame_hello *hello)
 {
-    transport_incarnation(transport, hello->from, hello->incarnation);
+    struct transport *transport = in->transport;
+
+    called_as(in, hello);
     if (hello->incarnation == transport->incarnation || hello->incarnation == 0)
         return true;
     if (transport->incarnation != 0)
@@ -355,9 +404,10 @@ static bool incarnation_fits(struct transport *transport, const struct frame_hel
 }
 
 /* Who says hello and what it is answered; NULL: it is not welcome, or only asked. */
-static struct peer *welcome(struct transport *transport, const struct frame_hello *hello,
+static struct peer *welcome(struct inbound *in, const struct frame_hello *hello,
                             struct frame_hello_reply *reply)
 {
+    struct transport *transport = in->transport;
     struct peer *peer = find_peer(transport, hello->from);
 
     snprintf(reply->cluster_id, sizeof(reply->cluster_id), "%s", transport->cluster_id);
@@ -365,7 +415,7 @@ static struct peer *welcome(struct transport *transport, const struct frame_hell
     reply->incarnation = transport->incarnation;
     snprintf(reply->contact, sizeof(reply->contact), "%s", transport->self.contact);
     if (strcmp(hello->cluster_id, transport->cluster_id) != 0 || hello->to != transport->self.id ||
-        hello->from == transport->self.id || !incarnation_fits(transport, hello)) {
+        hello->from == transport->self.id || !incarnation_fits(in, hello)) {
         reply->welcome = FRAME_WELCOME_OTHER;
         return NULL;
     }
@@ -395,7 +445,7 @@ static int in_hello(struct inbound *in, const struct frame_hello *hello)
         return -1; /* it has dialled again since, or has even been begun anew */
     in->deaf =
         in->transport->begun != 0 && hello->tells_heard && hello->heard != in->transport->begun;
-    peer = welcome(in->transport, hello, &message.reply);
+    peer = welcome(in, hello, &message.reply);
     frame_send(in->transport, in->stream, &message);
     if (peer == NULL)
         in->answered = true; /* the other end closes, or TRANSPORT_GREETING_MS end it */

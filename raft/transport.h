@@ -86,10 +86,9 @@ struct peer {
     uint64_t last_heard_us;
 };
 
-/* A member of this cluster by name that holds another history. */
+/* Holds another history under the id of a member. A place is free when it was not heard for TRANSPORT_FOREIGN_MS. */
 struct foreign {
-    uint64_t id; /* 0: a free place */
-    uint64_t incarnation;
+    struct consensus_foreign who; /* id 0: nobody */
     uint64_t seen_us;
 };
 
@@ -135,8 +134,10 @@ bool transport_send(struct transport *transport, uint64_t to, const struct frame
 /* Bytes that may be sent below the high water mark; 0 also when not connected. */
 size_t transport_room(const struct transport *transport, uint64_t to);
 bool transport_connected(const struct transport *transport, uint64_t to);
-/* What a member said of its incarnation: remembered when it is not ours (0: not known). */
-void transport_incarnation(struct transport *transport, uint64_t id, uint64_t incarnation);
+/* What somebody said of its incarnation (0: not known): remembered when it is not ours, else what was remembered of it is forgotten. */
+void transport_incarnation(struct transport *transport, const struct consensus_foreign *said);
+/* Whether it was heard lately. */
+bool transport_foreign_alive(const struct transport *transport, const struct foreign *foreign);
 /* NULL: unknown. */
 const struct peer *transport_peer(const struct transport *transport, uint64_t id);
 

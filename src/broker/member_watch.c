@@ -20,6 +20,8 @@ struct member_watch {
         uint64_t id;
         char raft[CONSENSUS_ADDRESS_BYTES];
     } told[FSM_MEMBERS_MAX];
+    struct consensus_foreign foreign[CONSENSUS_MEMBERS_MAX]; /* as logged */
+    size_t foreign_count;
     size_t proposed; /* commands whose outcome is not known yet */
 };
 
@@ -188,6 +190,43 @@ static void compare(struct member_watch *watch)
     }
 }
 
+/* ---- other histories ---- */
+
+static bool same_foreign(const struct consensus_foreign *a, const struct consensus_foreign *b)
+{
+    return a->id == b->id && a->answers == b->answers && a->incarnation == b->incarnation &&
+           strcmp(a->address, b->address) == 0;
+}
+
+/* Each once, and again when it comes back after it was gone. */
+static void foreign_tell(struct member_watch *watch)
+{
+    const struct broker *broker = watch->broker;
+    struct consensus_status status;
+
+    replica_get_status(broker->replica, &status);
+    for (size_t i = 0; i < status.foreign_count; i++) {
+        const struct consensus_foreign *foreign = &status.foreign[i];
+        bool known = false;
+
+        for (size_t k = 0; k < watch->foreign_count; k++)
+            known |= same_foreign(&watch->foreign[k], foreign);
+        if (!known)
+            log_warning("foreign_member",
+                        "member=%" PRIu64 " address=%s from=%s incarnation=%016" PRIx64
+                        " own_incarnation=%016" PRIx64 " text=\"%s\"",
+                        foreign->id, foreign->address,
+                        foreign->from[0] != '\0' ? foreign->from : "-", foreign->incarnation,
+                        status.incarnation,
+                        foreign->answers ? "another history of this cluster answers there; it is "
+                                           "refused"
+                                         : "a copy of this cluster calls as this member; it is "
+                                           "refused, the member is not concerned");
+    }
+    memcpy(watch->foreign, status.foreign, sizeof(watch->foreign));
+    watch->foreign_count = status.foreign_count;
+}
+
 /* ---- life ---- */
 
 static void look(void *data)
@@ -195,6 +234,7 @@ static void look(void *data)
     struct member_watch *watch = data;
 
     compare(watch);
+    foreign_tell(watch);
     watch->broker->clock.timer_start(watch->timer, MEMBER_WATCH_MS * UINT64_C(1000));
 }
 

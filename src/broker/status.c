@@ -52,10 +52,11 @@ static void status_self(const struct status *status, Ckpt__V1__MemberStatus *mem
     member->version = translate_text(CKPT_VERSION);
 }
 
+/* Who answers where it is dialled holds another history. A copy that only calls says nothing of the member. */
 static bool status_is_foreign(const struct consensus_status *raft, uint64_t id)
 {
     for (size_t i = 0; i < raft->foreign_count; i++)
-        if (raft->foreign[i].id == id)
+        if (raft->foreign[i].id == id && raft->foreign[i].answers)
             return true;
     return false;
 }
@@ -326,21 +327,38 @@ static void status_queues(struct status *status)
     reply->pressure_ppm = (uint32_t)(evaluator_pressure(queued, running) * 1e6);
 }
 
-/* Two histories of one cluster are alive: people must know before they believe either. */
+/* Two histories of one cluster are alive: people must know before they believe either, and neither knows which one is right. */
 static void status_warn_incarnations(struct status *status)
 {
     for (size_t i = 0; i < status->raft.foreign_count; i++) {
         const struct consensus_foreign *foreign = &status->raft.foreign[i];
         struct answer_member member = {"?", ""};
+        const char *name;
 
         (void)answer_find_member(status->broker, foreign->id, &member);
-        status_warn(status, scratch_printf(
-                                status->scratch,
-                                "member %s is of another incarnation of this cluster (%016" PRIx64
-                                ", here %016" PRIx64
-                                "): it was not restored or recovered with this one and is refused; "
-                                "stop it, move its data folder away, and add it under a new id",
-                                member.name, foreign->incarnation, status->raft.incarnation));
+        name = member.name;
+        if (foreign->answers)
+            status_warn(
+                status,
+                scratch_printf(status->scratch,
+                               "member %s is of another incarnation of this cluster (at %s: "
+                               "%016" PRIx64 ", here %016" PRIx64
+                               ") and is refused: one of the two was restored or recovered "
+                               "without the other; decide which history is right before anything "
+                               "is stopped or moved (RUNBOOK, Two histories)",
+                               name, foreign->address, foreign->incarnation,
+                               status->raft.incarnation));
+        else
+            status_warn(status,
+                        scratch_printf(
+                            status->scratch,
+                            "a copy of this cluster of another incarnation calls as member %s "
+                            "(from %s, it says that it listens at %s: %016" PRIx64
+                            ", here %016" PRIx64 ") and is refused; %s itself is not "
+                            "concerned: stop the copy at that address, or keep it away from "
+                            "this network (RUNBOOK, Two histories)",
+                            name, foreign->from[0] != '\0' ? foreign->from : "?", foreign->address,
+                            foreign->incarnation, status->raft.incarnation, name));
     }
 }
 

@@ -61,6 +61,45 @@ def restore_one(member, file, *options):
     member.extra = ["--restore", str(file), *options]
 
 
+def status_of(cluster):
+    return load_json(cluster.ctl("-o", "json", "status", endpoints=",".join(m.api for m in cluster.members), check=False))["status"]
+
+
+def a_restored_copy_that_calls_is_named_and_no_member_is_blamed_for_it():
+    """Restored for a trial with the real cluster's id and names, on other ports: it finds the real members by the replicated address book."""
+    with Cluster() as real, Cluster() as copy:
+        real.start()
+        fill(real, 20)
+        file = real.dir / "a.ckptbackup"
+        real.ctl("backup", "save", str(file))
+        for member in copy.members:
+            member.extra = ["--restore", str(file)]
+            member.start(wait=False)
+        copy.wait_leader()
+        addresses = [m.raft for m in copy.members]
+        warnings = wait_until("the real cluster names the copy", lambda: [
+            w for w in status_of(real).get("warnings", []) if "a copy of this cluster" in w and any(a in w for a in addresses)], 20, 0.3)
+        assert all("is refused" in w and "itself is not concerned" in w for w in warnings), warnings
+        for _ in range(10):  # and it stays so while the copy goes on calling
+            for member in real.members:
+                status = load_json(real.ctl("-o", "json", "status", endpoints=member.api))["status"]
+                assert status["failure_tolerance"] == 1 and status["reachable_count"] == 3, status
+                assert not [w for w in status.get("warnings", []) if "data folder" in w or "is of another incarnation" in w], status
+            time.sleep(0.3)
+        logs = "".join(m.log.read_text() for m in real.members)
+        assert any(f"address={a} " in line for a in addresses for line in logs.splitlines() if "event=foreign_member" in line), logs[-2000:]
+        assert logs.count("event=foreign_member") <= 3 * 2 * len(addresses), logs
+        assert metric(real.wait_leader().http, "ckpt_raft_foreign_members") >= 1
+        one = real.wait_leader()
+        other = next(m for m in real.members if m is not one)
+        other.kill()
+        wait_until("a real member that is down counts as down", lambda: status_of(real)["failure_tolerance"] == 0, 10)
+        other.start()
+        real.debug_check()
+        copy.stop()
+        wait_until("the copy is forgotten", lambda: metric(one.http, "ckpt_raft_foreign_members") == 0, 60, 0.5)
+
+
 def one_survivor_goes_on_alone_with_everything_it_held():
     with Cluster(raft={"snapshot_after_entries": 200}) as cluster:
         cluster.start()
@@ -483,7 +522,7 @@ def a_removed_member_does_not_go_on_alone():
 
 
 if __name__ == "__main__":
-    sys.exit(tap([one_survivor_goes_on_alone_with_everything_it_held, a_recovered_member_becomes_a_cluster_of_three_again,
+    sys.exit(tap([a_restored_copy_that_calls_is_named_and_no_member_is_blamed_for_it, one_survivor_goes_on_alone_with_everything_it_held, a_recovered_member_becomes_a_cluster_of_three_again,
                   two_members_recovered_separately_refuse_each_other,
                   a_member_that_is_behind_is_not_recovered_unnoticed,
                   folders_that_end_alike_with_different_states_are_not_recovered_unnoticed,
