@@ -149,6 +149,32 @@ void fsm_allocation_release(struct fsm *fsm, struct allocation *allocation)
     allocation->assigned = false;
 }
 
+void fsm_allocation_parts_start(struct allocation *allocation)
+{
+    for (uint32_t i = 0; i < allocation->view.node_count; i++)
+        allocation->assignments[i].starting = true;
+    allocation->starting_count = allocation->view.node_count;
+}
+
+void fsm_allocation_part_starting(struct fsm *fsm, struct allocation *allocation,
+                                  struct assignment *part, bool starting)
+{
+    if (part->starting == starting)
+        return;
+    part->starting = starting;
+    if (starting)
+        allocation->starting_count++;
+    else
+        allocation->starting_count--;
+    CHECK(allocation->starting_count <= allocation->view.node_count);
+    fsm_ledger_update(fsm, allocation);
+    if (allocation->view.state !=
+        CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP)
+        fsm_allocation_go_on(fsm, allocation,
+                             starting ? CKPT__V1__REASON__REASON_APPLICATION_EXITED
+                                      : CKPT__V1__REASON__REASON_NONE);
+}
+
 struct assignment *fsm_allocation_part(const struct allocation *allocation, uint32_t node_slot)
 {
     for (uint32_t i = 0; i < allocation->view.node_count; i++)

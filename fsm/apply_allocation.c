@@ -130,7 +130,8 @@ enum fsm_status fsm_apply_register(struct fsm *fsm, const fsm_command *command,
     shares_take(fsm, allocation, spec->n_nodes, spec->nodes);
     fsm_allocation_begin_lives(fsm, allocation, true);
     fsm_allocation_estimate(allocation, 0);
-    fsm_allocation_move(fsm, allocation, ENDS(RUNNING), CKPT__V1__REASON__REASON_NONE);
+    fsm_allocation_parts_start(allocation);
+    fsm_allocation_go_on(fsm, allocation, CKPT__V1__REASON__REASON_NONE);
     fsm_allocation_assign(fsm, allocation);
     fsm_ledger_open(fsm, allocation);
     fsm_allocation_arm(fsm, allocation);
@@ -238,6 +239,13 @@ static enum fsm_status update_nodes_later(struct fsm *fsm, struct allocation *al
     enum fsm_status status;
 
     shares_fill(fsm, next, request->n_nodes, request->nodes);
+    if (allocation->view.state == ENDS(STARTING) && allocation->view.active_checkpoint_id == 0) {
+        allocation->view.next = next; /* nothing is there to be saved */
+        allocation->view.next_count = (uint32_t)request->n_nodes;
+        outcome->checkpoint_id = 0;
+        fsm_scale_done(fsm, allocation, CKPT__V1__REASON__REASON_NONE);
+        return FSM_OK;
+    }
     status = fsm_scale_ask(fsm, allocation, next, (uint32_t)request->n_nodes, outcome);
     if (status != FSM_OK)
         free(next);
@@ -367,11 +375,10 @@ static void restart_clear(struct fsm *fsm, struct allocation *allocation)
         allocation->assignments[i].terminated = false;
         allocation->assignments[i].away = false;
         allocation->assignments[i].exited = false;
-        allocation->assignments[i].starting = true;
     }
     allocation->terminated_count = 0;
     allocation->exited_count = 0;
-    allocation->starting_count = view->node_count;
+    fsm_allocation_parts_start(allocation);
     allocation->plan_state = 0;
     allocation->plan_reason = 0;
     if (allocation->preemptor_class != 0 || view->resumed_at_ms != 0)
@@ -419,7 +426,7 @@ enum fsm_status fsm_apply_restart(struct fsm *fsm, const fsm_command *command,
         return FSM_ALLOCATION_NOT_FOUND;
     outcome->current = allocation->view.state;
     if (allocation->expired || allocation->assigned ||
-        !fsm_allocation_move_allowed(allocation->view.state, ENDS(RUNNING)))
+        !fsm_allocation_move_allowed(allocation->view.state, ENDS(STARTING)))
         return FSM_NOT_RESTARTABLE;
     status = restart_nodes_check(fsm, allocation, request, outcome);
     if (status != FSM_OK)
@@ -430,7 +437,7 @@ enum fsm_status fsm_apply_restart(struct fsm *fsm, const fsm_command *command,
         fsm_allocation_estimate(allocation, old_count);
     }
     restart_clear(fsm, allocation);
-    fsm_allocation_move(fsm, allocation, ENDS(RUNNING), CKPT__V1__REASON__REASON_NONE);
+    fsm_allocation_go_on(fsm, allocation, CKPT__V1__REASON__REASON_NONE);
     fsm_allocation_assign(fsm, allocation);
     fsm_ledger_update(fsm, allocation);
     fsm_allocation_arm(fsm, allocation);

@@ -59,8 +59,7 @@ enum fsm_status fsm_apply_cancel(struct fsm *fsm, const fsm_command *command,
     } else if (allocation->view.state ==
                CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP) {
         allocation->preemptor_class = 0;
-        fsm_allocation_move(fsm, allocation, CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING,
-                            CKPT__V1__REASON__REASON_CANCELLED_BY_REQUEST);
+        fsm_allocation_go_on(fsm, allocation, CKPT__V1__REASON__REASON_CANCELLED_BY_REQUEST);
     }
     return FSM_OK;
 }

@@ -94,7 +94,8 @@ static void victim_stop(struct fsm *fsm, struct allocation *allocation, struct f
                             CKPT__V1__REASON__REASON_PREEMPTED};
     bool can = fsm_victim_can_checkpoint(fsm, allocation);
 
-    if (can && fsm_victim_needs_no_checkpoint(fsm, allocation)) {
+    if (allocation->view.state == ENDS(STARTING) ||
+        (can && fsm_victim_needs_no_checkpoint(fsm, allocation))) {
         fsm_terminate_begin(fsm, allocation, back);
     } else if (can && fsm_part_finished(fsm, &allocation->view)) {
         fsm_checkpoint_stop_without(fsm, allocation,

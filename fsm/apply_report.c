@@ -184,6 +184,20 @@ static bool report_began_apart(const struct report *report)
     return false;
 }
 
+/* While it was starting it computed nothing: the work that is not saved is that much less. */
+static void report_began_to_run(const struct fsm *fsm, const struct report *report,
+                                uint64_t starting_since_ms)
+{
+    struct fsm_allocation *view = &report->allocation->view;
+    uint64_t starting_ms = fsm_since(fsm, starting_since_ms);
+
+    starting_ms -= fsm_min(starting_ms, report->message->application_age_ms);
+    view->last_complete_snapshot_ms =
+        fsm_min(fsm->now_ms, fsm_add(view->last_complete_snapshot_ms, starting_ms));
+    if (view->resumed_at_ms != 0) /* only now it makes progress again */
+        view->resumed_at_ms = fsm->now_ms;
+}
+
 static void report_application_started(struct fsm *fsm, const struct report *report)
 {
     struct fsm_allocation *view = &report->allocation->view;
@@ -192,15 +206,20 @@ static void report_application_started(struct fsm *fsm, const struct report *rep
                               .checkpoint_id = report->message->restored_checkpoint_id,
                               .subject = report->node->view.id,
                               .number = view->restart_count};
+    bool first = view->restart_count == 0 && report->message->restored_checkpoint_id == 0;
+    bool starting = view->state == ENDS(STARTING);
+    uint64_t starting_since_ms = view->state_since_ms;
 
     report_mark_exited(report, false);
     fsm_terminate_again(fsm, report->allocation, report->part);
     fsm_ledger_part_started(fsm, report->allocation, report->part,
                             report->message->restored_checkpoint_id);
-    if (view->restart_count == 0 && report->message->restored_checkpoint_id == 0)
-        return; /* its first start */
+    if (first && starting && view->state == ENDS(RUNNING))
+        report_began_to_run(fsm, report, starting_since_ms);
+    if (first)
+        return;
     view->last_complete_snapshot_ms = fsm_max(view->last_complete_snapshot_ms, fsm->now_ms);
-    if (view->resumed_at_ms != 0) /* only now it makes progress again */
+    if (view->resumed_at_ms != 0)
         view->resumed_at_ms = fsm->now_ms;
     fsm_event_emit(fsm, &event);
 }

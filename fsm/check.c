@@ -178,7 +178,8 @@ static void check_giving(struct checker *checker, const struct allocation *alloc
 
     expect(checker,
            view->next_count == 0 ||
-               (view->state == ENDS(RUNNING) && !view->terminating &&
+               ((view->state == ENDS(RUNNING) || view->state == ENDS(STARTING)) &&
+                !view->terminating &&
                 (active == NULL ? view->leaving
                                 : active->view.after ==
                                       CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE)),
@@ -449,6 +450,10 @@ static void check_account(struct checker *checker, const struct allocation *allo
                allocation->account_restarting == (starting > 0) &&
                allocation->account_gpus == (allocation->assigned ? allocation->view.gpu_count : 0),
            "INDEX rate of an account", allocation->view.id, starting);
+    expect(checker,
+           !allocation->assigned || allocation->view.state == ENDS(CHECKPOINTING_TO_STOP) ||
+               (allocation->view.state == ENDS(STARTING)) == (starting > 0),
+           "I43 STARTING means that a part of it is to start", allocation->view.id, starting);
     checker->hazard_sum_e12 += allocation->hazard_rate_e12;
     sum->account.useful_gpu_ms = fsm_add(sum->account.useful_gpu_ms, now.useful_gpu_ms);
     sum->account.pending_gpu_ms = fsm_add(sum->account.pending_gpu_ms, now.pending_gpu_ms);

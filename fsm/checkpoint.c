@@ -56,7 +56,8 @@ bool fsm_checkpoint_held(const struct fsm *fsm, const struct checkpoint *checkpo
     const struct fsm_allocation *view =
         &fsm_allocation_look(fsm, checkpoint->view.allocation_slot)->view;
 
-    return view->terminating || view->leaving;
+    return view->terminating || view->leaving ||
+           view->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING;
 }
 
 struct checkpoint *fsm_checkpoint_active(struct fsm *fsm, const struct allocation *allocation)
@@ -324,6 +325,11 @@ static enum fsm_status checkpoint_refusal(const struct fsm *fsm,
     if (view->terminating || view->leaving ||
         view->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP)
         return FSM_CHECKPOINTING;
+    if (view->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING) {
+        outcome->current = view->node_count - allocation->starting_count;
+        outcome->limit = view->node_count;
+        return FSM_NOT_STARTED;
+    }
     if (view->active_checkpoint_id != 0 &&
         ask->after == CKPT__V1__AFTER_CHECKPOINT__AFTER_CHECKPOINT_CONTINUE)
         return FSM_CHECKPOINT_ACTIVE;

@@ -290,26 +290,12 @@ void fsm_ledger_left(struct fsm *fsm, struct allocation *allocation, uint32_t gp
                     (uint64_t)((__uint128_t)allocation->account.pending_gpu_ms * gpus / all));
 }
 
-void fsm_ledger_starting(struct fsm *fsm, struct allocation *allocation, struct assignment *part,
-                         bool starting)
-{
-    if (part->starting == starting)
-        return;
-    part->starting = starting;
-    if (starting)
-        allocation->starting_count++;
-    else
-        allocation->starting_count--;
-    CHECK(allocation->starting_count <= allocation->view.node_count);
-    fsm_ledger_update(fsm, allocation);
-}
-
 void fsm_ledger_part_died(struct fsm *fsm, struct allocation *allocation, struct assignment *part)
 {
     ledger_settle(fsm, allocation);
     ledger_lose(fsm, allocation, FSM_LOSS_FAILURE, UINT64_MAX);
     fsm_calibrate_lost(fsm, allocation, FSM_LOSS_FAILURE, REASON(APPLICATION_EXITED));
-    fsm_ledger_starting(fsm, allocation, part, true);
+    fsm_allocation_part_starting(fsm, allocation, part, true);
 }
 
 /* restored 0: from nothing. One that was not expected to start has died unseen, unless it is its first start. */
@@ -329,7 +315,7 @@ void fsm_ledger_part_started(struct fsm *fsm, struct allocation *allocation,
     else if (restored != NULL && restored->view.allocation_slot == allocation->view.slot &&
              restored->view.completed_at_ms != 0)
         ledger_take_back(fsm, allocation, restored->view.useful_gpu_ms);
-    fsm_ledger_starting(fsm, allocation, part, false);
+    fsm_allocation_part_starting(fsm, allocation, part, false);
 }
 
 /* The application stands still as long as its slowest part: parts wait for each other. */

@@ -7,15 +7,23 @@
  *     +-- retry with back-off (attempt + 1 at the next dispatch)
  *
  * Allocation:
- *   RUNNING -> (CHECKPOINTING_TO_STOP ->) SUSPENDED | COMPLETED | FAILED | REQUEUED
- *   CHECKPOINTING_TO_STOP -> RUNNING when that checkpoint fails or is cancelled; SUSPENDED, REQUEUED, FAILED -> RUNNING by restart.
+ *   registered --> STARTING --its application runs on all nodes--> RUNNING --> CHECKPOINTING_TO_STOP --> SUSPENDED | COMPLETED
+ *                  ^  ^  ^                                         |  ^                 |                | FAILED | REQUEUED
+ *                  |  |  +------- started again in place ----------+  |                 |
+ *                  |  |                                               +-----------------+
+ *                  |  +--- likewise, while it is started again ---- that checkpoint failed or was cancelled
+ *                  +--- restart of a SUSPENDED, REQUEUED or FAILED one
+ *   STARTING and RUNNING may also end as each of the four without a checkpoint.
  */
 #include "fsm/state.h"
 
 #define C(name) (1u << CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_##name)
 #define A(name) (1u << CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name)
 
-enum { CHECKPOINT_ENDINGS = C(FAILED) | C(CANCELLED) | C(SUPERSEDED) };
+enum {
+    CHECKPOINT_ENDINGS = C(FAILED) | C(CANCELLED) | C(SUPERSEDED),
+    ALLOCATION_ENDINGS = A(SUSPENDED) | A(COMPLETED) | A(FAILED) | A(REQUEUED)
+};
 
 static const uint32_t checkpoint_moves[FSM_STATES_CHECKPOINT] = {
     [CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_UNSPECIFIED] = C(REQUESTED),
@@ -30,15 +38,17 @@ static const uint32_t checkpoint_moves[FSM_STATES_CHECKPOINT] = {
 };
 
 static const uint32_t allocation_moves[FSM_STATES_ALLOCATION] = {
-    [CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_UNSPECIFIED] = A(RUNNING),
+    [CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_UNSPECIFIED] = A(STARTING),
+    [CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING] = A(RUNNING) | ALLOCATION_ENDINGS,
     [CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING] =
-        A(CHECKPOINTING_TO_STOP) | A(SUSPENDED) | A(COMPLETED) | A(FAILED) | A(REQUEUED),
+        A(STARTING) | A(CHECKPOINTING_TO_STOP) | ALLOCATION_ENDINGS,
     [CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP] =
-        A(RUNNING) | A(SUSPENDED) | A(COMPLETED) | A(FAILED) | A(REQUEUED),
+        A(STARTING) | A(RUNNING) | ALLOCATION_ENDINGS,
     [CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_SUSPENDED] =
-        A(RUNNING) | A(COMPLETED) | A(FAILED),
-    [CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_REQUEUED] = A(RUNNING) | A(COMPLETED) | A(FAILED),
-    [CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED] = A(RUNNING),
+        A(STARTING) | A(COMPLETED) | A(FAILED),
+    [CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_REQUEUED] =
+        A(STARTING) | A(COMPLETED) | A(FAILED),
+    [CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED] = A(STARTING),
 };
 
 bool fsm_checkpoint_move_allowed(Ckpt__V1__CheckpointState from, Ckpt__V1__CheckpointState to)
@@ -61,7 +71,8 @@ bool fsm_checkpoint_state_active(Ckpt__V1__CheckpointState state)
 
 bool fsm_allocation_runs(const struct allocation *allocation)
 {
-    return ((A(RUNNING) | A(CHECKPOINTING_TO_STOP)) >> allocation->view.state & 1) != 0;
+    return ((A(STARTING) | A(RUNNING) | A(CHECKPOINTING_TO_STOP)) >> allocation->view.state & 1) !=
+           0;
 }
 
 /* A FAILED one stays restartable for the retention time, a SUSPENDED or REQUEUED one for ever. */
@@ -159,4 +170,14 @@ void fsm_allocation_move(struct fsm *fsm, struct allocation *allocation,
     view->state_since_ms = fsm->now_ms;
     fsm_allocation_adopt(fsm, allocation);
     fsm_event_emit(fsm, &event);
+}
+
+void fsm_allocation_go_on(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Reason reason)
+{
+    Ckpt__V1__AllocationState state = allocation->starting_count > 0
+                                          ? CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING
+                                          : CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING;
+
+    if (allocation->view.state != state)
+        fsm_allocation_move(fsm, allocation, state, reason);
 }

@@ -333,8 +333,7 @@ static void victim_turn_back(struct fsm *fsm, struct allocation *allocation)
                    1000000000 / fsm_max(allocation->view.size_estimate_bytes, 1));
     allocation->preemptor_class = 0;
     allocation->view.walltime_asked = false; /* it may have been for the last safe slot */
-    fsm_allocation_move(fsm, allocation, ENDS(RUNNING),
-                        CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE);
+    fsm_allocation_go_on(fsm, allocation, CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE);
 }
 
 static bool victim_may_turn_back(const struct fsm *fsm, const struct allocation *allocation)

@@ -46,7 +46,7 @@ static void progress_runs(struct fsm *fsm, const struct checkpoint *checkpoint,
     if (allocation->starting_count > 0)
         part = fsm_allocation_part(allocation, shard->node_slot);
     if (part != NULL)
-        fsm_ledger_starting(fsm, allocation, part, false);
+        fsm_allocation_part_starting(fsm, allocation, part, false);
 }
 
 void fsm_checkpoint_started(struct fsm *fsm, struct checkpoint *checkpoint, struct fsm_shard *shard,
@@ -207,7 +207,7 @@ static void progress_given_up(struct fsm *fsm, struct allocation *allocation, bo
     } else if (allocation->view.state == ENDS(CHECKPOINTING_TO_STOP)) {
         fsm_preemption_kept(fsm, allocation); /* the stop won over its shrinking */
         allocation->preemptor_class = 0;
-        fsm_allocation_move(fsm, allocation, ENDS(RUNNING), reason);
+        fsm_allocation_go_on(fsm, allocation, reason);
     }
 }
 

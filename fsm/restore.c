@@ -194,7 +194,7 @@ static bool allocation_valid(struct fsm *fsm, const Ckpt__Log__V1__AllocationRec
         fsm_target_slot(fsm, record->target_slot) == NULL ||
         record->preemption_class > FSM_CLASS_MAX || record->preemptor_class > FSM_CLASS_MAX ||
         record->state < CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING ||
-        record->state > CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_REQUEUED ||
+        record->state > CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING ||
         record->started_at_ms > FSM_TIME_MAX_MS || record->walltime_ms > FSM_DURATION_MAX_MS ||
         record->grace_ms > FSM_DURATION_MAX_MS || record->state_since_ms > FSM_TIME_MAX_MS ||
         record->checkpoint_timeout_ms > FSM_DURATION_MAX_MS || record->n_shares == 0 ||

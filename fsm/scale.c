@@ -73,7 +73,7 @@ enum fsm_status fsm_scale_ask(struct fsm *fsm, struct allocation *allocation,
 struct part_known {
     uint32_t node_slot;
     uint64_t life, began_ms;
-    bool exited, nameless;
+    bool exited, nameless, starting;
 };
 
 /* Sets keep their order mostly: the search begins behind the last one found. */
@@ -101,9 +101,12 @@ static void scale_set_shares(const struct fsm *fsm, struct allocation *allocatio
     uint32_t at = 0;
 
     for (uint32_t i = 0; i < known_count; i++)
-        known[i] = (struct part_known){view->nodes[i].node_slot, view->nodes[i].life,
-                                       view->nodes[i].began_ms, allocation->assignments[i].exited,
-                                       allocation->assignments[i].nameless};
+        known[i] = (struct part_known){view->nodes[i].node_slot,
+                                       view->nodes[i].life,
+                                       view->nodes[i].began_ms,
+                                       allocation->assignments[i].exited,
+                                       allocation->assignments[i].nameless,
+                                       allocation->assignments[i].starting};
     shares = fsm_allocation_set_shares(allocation, count);
     memcpy(shares, next, count * sizeof(*next));
     for (uint32_t i = 0; i < count; i++) {
@@ -114,6 +117,11 @@ static void scale_set_shares(const struct fsm *fsm, struct allocation *allocatio
         allocation->assignments[i].nameless = part != NULL && part->nameless;
         allocation->assignments[i].exited = part != NULL && part->exited;
         allocation->exited_count += allocation->assignments[i].exited;
+        /* who joins one that runs computes with the others as soon as it can */
+        allocation->assignments[i].starting =
+            part != NULL ? part->starting
+                         : view->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING;
+        allocation->starting_count += allocation->assignments[i].starting;
     }
     fsm_allocation_begin_lives(fsm, allocation, false);
     free(known);
@@ -140,6 +148,8 @@ void fsm_scale_now(struct fsm *fsm, struct allocation *allocation,
     fsm_allocation_estimate(allocation, old_count);
     fsm_allocation_assign(fsm, allocation);
     fsm_ledger_update(fsm, allocation);
+    if (view->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING)
+        fsm_allocation_go_on(fsm, allocation, CKPT__V1__REASON__REASON_NONE);
     if (active != NULL)
         fsm_checkpoint_shards_from(active, allocation);
     fsm_preemption_released(fsm, allocation);

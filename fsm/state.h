@@ -46,7 +46,7 @@ struct assignment {
     bool away;       /* ... of these the latter: not any more when the node comes back */
     bool exited;     /* its application has finished: it ended by itself, with status 0 */
     bool leaving;    /* the allocation goes on without it */
-    bool starting;   /* its application is to start again, and has not yet */
+    bool starting;   /* its application is to start, or to start again, and has not yet */
     bool nameless;   /* in this life one was started last that could not be told which it is */
 };
 
@@ -81,7 +81,7 @@ struct allocation {
     uint8_t plan_reason;
     uint8_t leave_reason;    /* of nodes that leave without a checkpoint */
     uint8_t preemptor_class; /* of the last preemption; 0: none */
-    bool assigned;           /* linked to its nodes: RUNNING or CHECKPOINTING_TO_STOP */
+    bool assigned;           /* linked to its nodes: fsm_allocation_runs() */
     bool
         expired; /* FAILED or COMPLETED for longer than the retention: leaves when its folders are collected */
 };
@@ -388,8 +388,11 @@ void fsm_checkpoint_adopt(struct fsm *fsm, const struct checkpoint *checkpoint);
 void fsm_allocation_adopt(struct fsm *fsm, const struct allocation *allocation);
 void fsm_allocation_forget(struct fsm *fsm, const struct allocation *allocation);
 void fsm_checkpoint_forget(struct fsm *fsm, const struct checkpoint *checkpoint);
+/* RUNNING, or STARTING while a part of it is to start: of a new or restarted one, and of one that is no longer to stop. */
+void fsm_allocation_go_on(struct fsm *fsm, struct allocation *allocation, Ckpt__V1__Reason reason);
 bool fsm_allocation_runs(
-    const struct allocation *allocation); /* RUNNING or CHECKPOINTING_TO_STOP */
+    const struct allocation
+        *allocation); /* it holds nodes: STARTING, RUNNING, CHECKPOINTING_TO_STOP */
 bool fsm_allocation_restartable(const struct allocation *allocation);
 
 /* registry.c: checkpoints by id; nodes, targets and allocations by name and slot. What takes a struct fsm that may change is for
@@ -428,6 +431,11 @@ void fsm_allocation_estimate(struct allocation *allocation, uint32_t old_count);
 void fsm_allocation_assign(struct fsm *fsm, struct allocation *allocation);
 void fsm_allocation_release(struct fsm *fsm, struct allocation *allocation);
 struct assignment *fsm_allocation_part(const struct allocation *allocation, uint32_t node_slot);
+/* All of its parts are to start. */
+void fsm_allocation_parts_start(struct allocation *allocation);
+/* One part is to start again, or has started: the allocation is STARTING or RUNNING by that, unless it is to stop. */
+void fsm_allocation_part_starting(struct fsm *fsm, struct allocation *allocation,
+                                  struct assignment *part, bool starting);
 void fsm_allocation_changed(struct fsm *fsm, const struct allocation *allocation);
 void fsm_allocation_arm(struct fsm *fsm, struct allocation *allocation);
 uint64_t fsm_allocation_grace_ms(const struct fsm *fsm, const struct allocation *allocation);
@@ -444,8 +452,6 @@ void fsm_ledger_left(struct fsm *fsm, struct allocation *allocation, uint32_t gp
 void fsm_ledger_part_died(struct fsm *fsm, struct allocation *allocation, struct assignment *part);
 void fsm_ledger_part_started(struct fsm *fsm, struct allocation *allocation,
                              struct assignment *part, uint64_t restored_checkpoint_id);
-void fsm_ledger_starting(struct fsm *fsm, struct allocation *allocation, struct assignment *part,
-                         bool starting);
 void fsm_ledger_paused(struct fsm *fsm, struct checkpoint *checkpoint, uint64_t stall_ms);
 void fsm_ledger_saved(struct fsm *fsm, struct allocation *allocation,
                       struct checkpoint *checkpoint);

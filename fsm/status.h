@@ -116,7 +116,10 @@
       "session_ttl",                                                                               \
       "send it again with the same request id, or look for its effect: ckptctl events")            \
     X(49, PROFILE_UNKNOWN, 3, "no agent can ask an application in the way that the profile names", \
-      "profiles are signal (what an empty one stands for), signal-usr2 and grpc")
+      "profiles are signal (what an empty one stands for), signal-usr2 and grpc")                  \
+    X(50, NOT_STARTED, 9,                                                                          \
+      "the application runs on {c} of {l} nodes so far: there is nothing to save yet",             \
+      "wait until ckpt-run has started it on all of them: ckptctl job ID")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

@@ -37,6 +37,7 @@ static uint64_t victim_stall_ms(const struct fsm *fsm, const struct fsm_allocati
 bool fsm_victim_can_checkpoint(const struct fsm *fsm, const struct allocation *allocation)
 {
     return allocation->view.strategy != CKPT__V1__STRATEGY__STRATEGY_NONE &&
+           allocation->view.state != ENDS(STARTING) &&
            fsm_target_slot(fsm, allocation->view.target_slot)->view.available;
 }
 
@@ -67,6 +68,8 @@ uint64_t fsm_victim_cost(const struct fsm *fsm, const struct allocation *allocat
     uint64_t cost = fsm_multiply(victim_checkpoint_ms(fsm, allocation), gpus);
     uint64_t used_ms = fsm_since(fsm, view->started_at_ms);
 
+    if (view->state == ENDS(STARTING)) /* it has computed nothing yet */
+        return 0;
     if (!fsm_victim_can_checkpoint(fsm, allocation) || view->non_preemptible ||
         fsm_part_finished(fsm, view))
         cost = fsm_add(cost, fsm_allocation_age_gpu_ms(fsm, allocation));
@@ -139,6 +142,8 @@ enum fsm_status fsm_victim_check(const struct fsm *fsm, const struct victim_sear
     *ret_limit = 0;
     if (view->terminating || view->leaving)
         return FSM_CHECKPOINTING;
+    if (view->state == ENDS(STARTING)) /* nothing is written for it */
+        return FSM_OK;
     gives = view->state == ENDS(CHECKPOINTING_TO_STOP) || (shrinks && view->preemption_id != 0);
     if (gives && (storage || !asked->forced)) /* one that waits in an outage can still be forced */
         return FSM_CHECKPOINTING;

@@ -344,6 +344,7 @@ static void restore_joined(struct restore *restore, const char *node_id)
 static bool allocation_runs(Ckpt__V1__AllocationState state)
 {
     return state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_UNSPECIFIED || /* older broker */
+           state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING ||
            state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING ||
            state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP;
 }

@@ -45,7 +45,8 @@ static bool runs(const struct fsm *fsm, const char *job_id)
     const struct fsm_allocation *allocation = fsm_allocation_find(fsm, job_id);
 
     return allocation != NULL &&
-           (allocation->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING ||
+           (allocation->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING ||
+            allocation->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING ||
             allocation->state ==
                 CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP);
 }

@@ -272,7 +272,7 @@ static const char *utc(uint64_t at_ms, char text[32])
 }
 
 const char *explain_refusal(enum explain_found found, const Ckpt__V1__ExplainRequest *request,
-                            uint64_t oldest_ms, char *text, size_t size)
+                            const char *state, uint64_t oldest_ms, char *text, size_t size)
 {
     char id[CHECKPOINT_ID_TEXT_BYTES], at[32], oldest[32];
 
@@ -291,9 +291,11 @@ const char *explain_refusal(enum explain_found found, const Ckpt__V1__ExplainReq
                  checkpoint_id_format(request->checkpoint_id, id));
         break;
     case EXPLAIN_NOT_EVALUATED:
-        snprintf(text, size,
-                 "NOT_EVALUATED: this leader has not evaluated the allocation yet; only running "
-                 "ones are, once per evaluation interval: ask again after it");
+        snprintf(
+            text, size,
+            "NOT_EVALUATED: this leader has not evaluated the allocation yet, which is %s; only "
+            "RUNNING ones are, once per evaluation interval: ask again after it",
+            state);
         break;
     case EXPLAIN_TOO_OLD:
         snprintf(text, size,

@@ -35,9 +35,9 @@ typedef void explain_use(void *context, const Ckpt__V1__ExplainReply *reply);
 enum explain_found explain_request(const struct broker *broker,
                                    const Ckpt__V1__ExplainRequest *request, explain_use *use,
                                    void *context, uint64_t *ret_oldest_ms);
-/* Of anything but FOUND. Returns text. */
+/* Of anything but FOUND and NO_JOB; state: of the allocation. Returns text. */
 const char *explain_refusal(enum explain_found found, const Ckpt__V1__ExplainRequest *request,
-                            uint64_t oldest_ms, char *text, size_t size);
+                            const char *state, uint64_t oldest_ms, char *text, size_t size);
 
 /* One evaluation, between finding and telling. */
 struct explained {

@@ -300,6 +300,8 @@ static void explain(struct request *request, struct scratch *scratch)
         age[REQUEST_AGE_BYTES];
     enum explain_found found =
         explain_request(request->broker, asked, send_explanation, request, &oldest_ms);
+    const struct fsm_allocation *allocation =
+        fsm_allocation_find(replica_fsm(request->broker->replica), asked->allocation_id);
 
     (void)scratch;
     if (found == EXPLAIN_FOUND)
@@ -310,7 +312,9 @@ static void explain(struct request *request, struct scratch *scratch)
     }
     request_age(request, age);
     snprintf(aged, sizeof(aged), "%s%s%s%s",
-             explain_refusal(found, asked, oldest_ms, text, sizeof(text)),
+             explain_refusal(found, asked,
+                             allocation == NULL ? "" : fsm_allocation_state_name(allocation->state),
+                             oldest_ms, text, sizeof(text)),
              age[0] == '\0' ? "" : " (", age, age[0] == '\0' ? "" : ")");
     rpc_call_finish(request->call, found == EXPLAIN_FUTURE ? RPC_INVALID_ARGUMENT : RPC_NOT_FOUND,
                     aged);

@@ -258,7 +258,8 @@ void placement_hints_answer(struct request *request, struct scratch *scratch)
         const struct fsm_allocation *allocation = fsm_allocation_at(fsm, slot);
 
         if (allocation == NULL ||
-            allocation->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING ||
+            (allocation->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING &&
+             allocation->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING) ||
             (asked->vcluster[0] != '\0' && strcmp(asked->vcluster, allocation->vcluster) != 0))
             continue;
         reply.hints[reply.n_hints] = hint_message(fsm, allocation, scratch);

@@ -602,6 +602,8 @@ static void status_fill_state(struct status *status)
         summary->allocations_by_state[CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING] +
         summary->allocations_by_state
             [CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP];
+    reply->starting_count =
+        summary->allocations_by_state[CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING];
     for (unsigned state = 0; state < ARRAY_COUNT(summary->checkpoints_by_state); state++) {
         if (fsm_checkpoint_state_active((Ckpt__V1__CheckpointState)state))
             reply->active_checkpoint_count += summary->checkpoints_by_state[state];

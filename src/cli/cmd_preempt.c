@@ -59,7 +59,8 @@ static size_t useful_nodes(const Ckpt__V1__RequestPreemptionRequest *request,
 static const char *excluded(const Ckpt__V1__RequestPreemptionRequest *request,
                             const Ckpt__V1__Allocation *job)
 {
-    if (job->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING)
+    if (job->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING &&
+        job->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING)
         return "not running";
     if (job->spec->sensitive)
         return "sensitive";

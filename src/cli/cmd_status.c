@@ -149,15 +149,14 @@ static void print_targets(struct cli *cli, const Ckpt__V1__StatusReply *best)
 
 static void print_counts(struct cli *cli, const Ckpt__V1__StatusReply *best)
 {
+    uint64_t held = best->running_count + best->starting_count;
     char age[HUMAN_BYTES];
 
-    fprintf(cli->out,
-            "\njobs %" PRIu64 " running, %" PRIu64 " others   checkpoints %" PRIu64
-            " active, %" PRIu64 " paused",
-            best->running_count,
-            best->allocation_count > best->running_count
-                ? best->allocation_count - best->running_count
-                : 0,
+    fprintf(cli->out, "\njobs %" PRIu64 " running, ", best->running_count);
+    if (best->starting_count > 0)
+        fprintf(cli->out, "%" PRIu64 " starting, ", best->starting_count);
+    fprintf(cli->out, "%" PRIu64 " others   checkpoints %" PRIu64 " active, %" PRIu64 " paused",
+            best->allocation_count > held ? best->allocation_count - held : 0,
             best->active_checkpoint_count, best->paused_count);
     if (best->paused_count > 0)
         fprintf(cli->out, " (oldest %s)", human_duration(best->oldest_paused_age_ms, age));

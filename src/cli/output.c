@@ -82,9 +82,9 @@ void output_state(struct output_table *table, const char *word)
 {
     static const char *const bad[] = {"FAILED",      "TIMED_OUT", "down",     "unavailable",
                                       "unreachable", "no answer", "MISMATCH", NULL};
-    static const char *const waiting[] = {"PAUSED",   "REQUESTED", "SUSPENDED",
-                                          "REQUEUED", "degraded",  "candidate",
-                                          "draining", "filling",   NULL};
+    static const char *const waiting[] = {"PAUSED",   "REQUESTED", "STARTING",  "SUSPENDED",
+                                          "REQUEUED", "degraded",  "candidate", "draining",
+                                          "filling",  NULL};
     static const char *const good[] = {"COMPLETE", "RUNNING",   "COMPLETED", "leader",
                                        "ready",    "available", "ok",        NULL};
     struct libscols_cell *cell = next_cell(table);

@@ -36,7 +36,8 @@ static double window_s(const struct whatif_history_copy *copy, uint64_t at_ms)
 
 static bool holds_nodes(Ckpt__V1__AllocationState state)
 {
-    return state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING ||
+    return state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING ||
+           state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING ||
            state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP;
 }
 

@@ -87,6 +87,23 @@ static void init(struct buf *entry)
     apply(entry);
 }
 
+/* Only what runs is evaluated. A node's reports are numbered: it has one job of each NODES. */
+static void add_start(struct buf *entry, uint64_t number, char *id, char *node_id)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__NodeReport message = CKPT__LOG__V1__NODE_REPORT__INIT;
+    Ckpt__V1__AgentReport report = CKPT__V1__AGENT_REPORT__INIT;
+
+    report.sequence = number / NODES + 1;
+    report.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED;
+    report.allocation_id = id;
+    message.node_id = node_id;
+    message.report = &report;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_REPORT;
+    command.node_report = &message;
+    entry_add(entry, &command);
+}
+
 static void add_registration(struct buf *entry, uint64_t number)
 {
     Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
@@ -117,6 +134,7 @@ static void add_registration(struct buf *entry, uint64_t number)
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_REGISTER_ALLOCATION;
     command.register_allocation = &request;
     entry_add(entry, &command);
+    add_start(entry, number, id, node_id);
 }
 
 static void add_update(struct buf *entry, uint64_t number)

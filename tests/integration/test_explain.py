@@ -19,6 +19,12 @@ def explanation(cluster, *arguments, **options):
     return json.loads(cluster.ctl("explain", *arguments, "-o", "json", **options).stdout)["explanation"]
 
 
+def runs(cluster, name):
+    cluster.run_job("a", name, [str(BIN / "heat"), "--size", "64", "--iterations", "100000000", "--delay-us", "2000",
+                                "--output", str(cluster.dir / f"{name}.result")])
+    wait_until(f"{name} runs", lambda: cluster.allocation(name).state == common_pb2.ALLOCATION_STATE_RUNNING, 20)
+
+
 def without_clock(explained):
     """What a decision of the log says whoever is asked, and whenever."""
     gone = ("asked_at_ms", "grant", "data_age_ms", "oldest_ms", "history")
@@ -71,6 +77,9 @@ def the_past_is_explained_and_what_is_too_old_says_from_when_on():
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
         cluster.start()
         cluster.register("quiet", [("a", 1, 4 << 20)])
+        starting = cluster.ctl("explain", "quiet", check=False)
+        assert starting.returncode == 3 and "STARTING" in starting.stderr, starting
+        runs(cluster, "quiet")
         wait_until("it was evaluated", lambda: cluster.ctl("explain", "quiet", check=False).returncode == 0, 20)
         past = wait_until("ten evaluations are one line",
                           lambda: next((h for h in [explanation(cluster, "quiet", "--history", "16")["history"]]
@@ -133,6 +142,7 @@ def a_policy_is_checked_by_the_log_and_holds_at_once():
         assert (policy["min_interval_ms"], policy["grace_ms"]) == (1000, 1000), policy
         cluster.ctl("policy", "set", "evaluation_interval=1h")
         cluster.register("job", [("a", 1, 4 << 20)])
+        runs(cluster, "job")
         wait_until("the hour has begun", lambda: cluster.ctl("explain", "job", check=False).returncode in (0, 3), 10)
         cluster.ctl("policy", "set", "evaluation_interval=500ms")  # and not an hour later
         first = wait_until("it is evaluated", lambda: cluster.ctl("explain", "job", "-o", "json", check=False).stdout, 10)

@@ -236,7 +236,8 @@ static void note_job(struct world *world, const struct fsm *fsm, unsigned number
     item.sensitive = job->sensitive;
     item.nodes = job->next_count > 0 ? mask_of(fsm, job->next, job->next_count)
                                      : mask_of(fsm, job->nodes, job->node_count);
-    item.stays = job->state == ALLOCATION(RUNNING) && !job->terminating;
+    item.stays = state_holds_nodes(job->state) && job->state != ALLOCATION(CHECKPOINTING_TO_STOP) &&
+                 !job->terminating;
     item.interrupted = world->done->interrupted[number];
     item.moves = world->done->moves[number];
     series_add(&world->done->jobs[number], &item);

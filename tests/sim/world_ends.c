@@ -158,12 +158,6 @@ static bool stays(const struct fsm_allocation *allocation, uint32_t node_slot)
     return false;
 }
 
-static bool runs(const struct fsm_allocation *allocation)
-{
-    return allocation->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING ||
-           allocation->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP;
-}
-
 static void wants_note(struct world *world, const struct fsm *fsm,
                        const struct fsm_allocation *allocation, unsigned job, uint64_t index)
 {
@@ -179,7 +173,8 @@ static void wants_note(struct world *world, const struct fsm *fsm,
                                      .lag_ms = lag_ms,
                                      .most_lag_ms = lag_ms,
                                      .ends = true};
-    for (uint32_t i = 0; allocation != NULL && runs(allocation) && i < allocation->node_count;
+    for (uint32_t i = 0;
+         allocation != NULL && state_holds_nodes(allocation->state) && i < allocation->node_count;
          i++) {
         const struct fsm_node_share *share = &allocation->nodes[i];
         int agent = world_agent_number(fsm_node_at(fsm, share->node_slot)->id);
@@ -331,8 +326,8 @@ static void nameless_exit_check(struct world *world, const struct fsm *fsm, unsi
 
     if (node == NULL || node->last_report_sequence < exited->sequence)
         return;
-    if (allocation != NULL && runs(allocation) && allocation->node_count == 1 && want != NULL &&
-        want->life != 0 && began_in(want, exited->started_us))
+    if (allocation != NULL && state_holds_nodes(allocation->state) && allocation->node_count == 1 &&
+        want != NULL && want->life != 0 && began_in(want, exited->started_us))
         world_violation(world, "L4",
                         "%s runs on, and its application, which began on %s without a life at "
                         "%" PRIu64 " us, after life %" PRIx64 " of its part at %" PRIu64
@@ -344,8 +339,16 @@ static void nameless_exit_check(struct world *world, const struct fsm *fsm, unsi
 /* ---- why ---- */
 
 /* It may compute again less than a checkpoint takes (kill-and-yield). */
-static bool cheap(const struct world *world, const struct fsm_allocation *allocation)
+static bool cheap(const struct world *world, const struct fsm_allocation *allocation,
+                  uint64_t index)
 {
+    const struct world_job *job = job_find((struct world *)(uintptr_t)world, allocation->id);
+    uint64_t runs_index, runs_us;
+
+    state_checks_runs_since(world, job, &runs_index, &runs_us);
+    if (allocation->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING ||
+        runs_index == index) /* it was, before this entry */
+        return true;
     return victims_strategy(world, allocation, CKPT__V1__STRATEGY__STRATEGY_AUTO) &&
            allocation->last_complete_id != 0;
 }
@@ -378,7 +381,7 @@ static void cause_check(struct world *world, const struct fsm *fsm,
 
     switch (allocation->terminate_reason) {
     case REASON(PREEMPTED):
-        holds = saved || (taken && cheap(world, allocation));
+        holds = saved || (taken && cheap(world, allocation, index));
         break;
     case REASON(MIGRATED):
     case REASON(ENDED_BY_SCHEDULER):

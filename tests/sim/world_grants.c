@@ -273,7 +273,9 @@ void grants_applied(struct world *world, const struct fsm *fsm)
         if (allocation == NULL)
             continue;
         stop_check(world, fsm, job, allocation);
-        checks->jobs[job].held |= allocation->terminating || allocation->leaving;
+        checks->jobs[job].held |=
+            allocation->terminating || allocation->leaving ||
+            allocation->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING;
         checks->seen[job] =
             (struct job_seen){allocation->last_complete_snapshot_ms, allocation->gpu_count};
     }

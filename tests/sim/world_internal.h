@@ -388,6 +388,13 @@ bool state_checks_has_node(const struct world *world, const char *allocation_id,
 bool state_checks_has_part(const struct world *world, const char *allocation_id, unsigned agent,
                            uint64_t life);
 /* False: it does not run. Else the index and the time since when it does. */
+/* Of an allocation in this state: its nodes are its own. */
+static inline bool state_holds_nodes(uint32_t state)
+{
+    return state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING ||
+           state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING ||
+           state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP;
+}
 bool state_checks_runs_since(const struct world *world, const struct world_job *job,
                              uint64_t *ret_index, uint64_t *ret_us);
 void state_checks_applied(struct world_member *member);

@@ -159,8 +159,7 @@ static bool ends_paused(const struct fsm *fsm, const Ckpt__V1__Event *event, boo
     const struct fsm_allocation *allocation = fsm_allocation_find(fsm, event->allocation_id);
     bool ends = allocation == NULL || allocation->terminating ||
                 allocation->state_since_ms >= event->at_ms || /* and began again in this entry */
-                (allocation->state != ALLOCATION(RUNNING) &&
-                 allocation->state != ALLOCATION(CHECKPOINTING_TO_STOP));
+                !state_holds_nodes(allocation->state);
 
     switch (event->reason) {
     case CKPT__V1__REASON__REASON_CANCELLED_BY_REQUEST:
@@ -286,8 +285,7 @@ static void allocation_moved(struct world *world, const Ckpt__V1__Event *event)
                         event->old_state, event->new_state, facts->state);
     facts->state = (uint8_t)event->new_state;
     facts->stops_us = sim_now_us(world->sim);
-    if (event->new_state == ALLOCATION(RUNNING) &&
-        event->old_state != ALLOCATION(CHECKPOINTING_TO_STOP))
+    if (event->new_state == ALLOCATION(STARTING) && !state_holds_nodes(event->old_state))
         facts->began_us = sim_now_us(world->sim);
     if (event->new_state == ALLOCATION(RUNNING)) {
         facts->runs_index = world->state->index;
@@ -335,7 +333,7 @@ static void event_take(struct world *world, const struct fsm *fsm, const Ckpt__V
              job_find(world, event->allocation_id) != NULL) {
         struct job_facts *facts =
             &world->state->jobs[job_find(world, event->allocation_id) - world->jobs];
-        facts->state = ALLOCATION(RUNNING);
+        facts->state = ALLOCATION(STARTING);
         facts->began_us = sim_now_us(world->sim);
     }
     if (event->allocation_id[0] != '\0')

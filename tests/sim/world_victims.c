@@ -132,6 +132,13 @@ bool victims_strategy(const struct world *world, const struct fsm_allocation *al
            world->victims->strategies[job - world->jobs] == strategy;
 }
 
+/* It had not started when it was taken: nothing is written for it, and nothing is lost. */
+static bool released_before_it_ran(const struct fsm_allocation *allocation)
+{
+    return (allocation->terminating ? allocation->terminate_reason : allocation->reason) ==
+           REASON(PREEMPTED);
+}
+
 /* I35: nothing is asked of a destination that is unavailable. Who is taken all the same is forced to, is told to end, and fails. */
 static void victim_check(struct world *world, const struct fsm *fsm, unsigned number)
 {
@@ -143,7 +150,8 @@ static void victim_check(struct world *world, const struct fsm *fsm, unsigned nu
     if (facts->preemption_id == 0 || allocation == NULL || preemption == NULL ||
         preemption->id != facts->preemption_id ||
         victims_strategy(world, allocation, CKPT__V1__STRATEGY__STRATEGY_NONE) ||
-        fsm_target_at(fsm, allocation->target_slot)->available)
+        fsm_target_at(fsm, allocation->target_slot)->available ||
+        released_before_it_ran(allocation))
         return;
     world->counts.forced++;
     if (!preemption->request->forced &&
@@ -152,8 +160,7 @@ static void victim_check(struct world *world, const struct fsm *fsm, unsigned nu
                         "%s is a victim of preemption %" PRIu64
                         ", which does not force, in an outage",
                         id, preemption->id);
-    if (allocation->state != ALLOCATION(RUNNING) &&
-        allocation->state != ALLOCATION(CHECKPOINTING_TO_STOP))
+    if (!state_holds_nodes(allocation->state))
         return;
     if (!allocation->terminating && !allocation->leaving && holds_given(allocation, preemption))
         world_violation(world, "I35", "%s is taken by force in an outage, and is not told to end",
@@ -164,15 +171,11 @@ static void victim_check(struct world *world, const struct fsm *fsm, unsigned nu
 
 /* ---- ends ---- */
 
-static bool runs(unsigned state)
-{
-    return state == ALLOCATION(RUNNING) || state == ALLOCATION(CHECKPOINTING_TO_STOP);
-}
-
 /* What a scheduler has asked for ends at once, whatever runs. */
 static bool ended_by_order(const struct world_job *job, const Ckpt__V1__Event *event)
 {
-    return runs(event->old_state) && !runs(event->new_state) && !job->ended;
+    return state_holds_nodes(event->old_state) && !state_holds_nodes(event->new_state) &&
+           !job->ended;
 }
 
 /* Several nodes may go and come back in one entry: who is down at an end is what the events before it say. */
@@ -242,7 +245,8 @@ static void note_leaving(struct world *world, const struct fsm *fsm, unsigned nu
 
     fsm_get_summary(fsm, &summary);
     for (uint32_t i = 0;
-         allocation != NULL && runs(allocation->state) && i < allocation->node_count; i++)
+         allocation != NULL && state_holds_nodes(allocation->state) && i < allocation->node_count;
+         i++)
         held |=
             UINT32_C(1) << world_agent_number(fsm_node_at(fsm, allocation->nodes[i].node_slot)->id);
     if (held != 0 && !world->jobs[number].forced && world->jobs[number].finished_us == 0)
@@ -261,7 +265,7 @@ static void end_event(struct world *world, const struct fsm *fsm, const Ckpt__V1
     const struct world_job *job = job_find(world, event->allocation_id);
     struct victim_facts *facts;
 
-    if (job == NULL || runs(event->new_state))
+    if (job == NULL || state_holds_nodes(event->new_state))
         return;
     facts = &world->victims->jobs[job - world->jobs];
     if (ended_by_order(job, event))

@@ -462,8 +462,31 @@ __attribute__((unused)) static void fake_free(struct fake *fake)
     free(fake);
 }
 
-/* Registers a RUNNING allocation on node_count nodes "node-FIRST".. with 8 GPUs of 80 GB each in use. */
-__attribute__((unused)) static struct fsm_outcome fake_register(
+/* The application of a STARTING one comes up on all of its nodes: it is RUNNING. */
+__attribute__((unused)) static void fake_job_starts(struct fake *fake, const char *id)
+{
+    const struct fsm_allocation *job = fsm_allocation_find(fake->replica.fsm, id);
+
+    for (uint32_t i = 0; i < job->node_count; i++) {
+        const struct fsm_node *node = fsm_node_at(fake->replica.fsm, job->nodes[i].node_slot);
+        Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+        Ckpt__Log__V1__NodeReport message = CKPT__LOG__V1__NODE_REPORT__INIT;
+        Ckpt__V1__AgentReport report = CKPT__V1__AGENT_REPORT__INIT;
+
+        report.sequence = node->last_report_sequence + 1;
+        report.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED;
+        report.allocation_id = (char *)(uintptr_t)id;
+        report.life = job->nodes[i].life;
+        message.node_id = (char *)(uintptr_t)node->id;
+        message.report = &report;
+        command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_REPORT;
+        command.node_report = &message;
+        assert_int_equal(fake_do(fake, &command).status, FSM_OK);
+    }
+}
+
+/* Registers an allocation, whose application has not started yet, on node_count nodes "node-FIRST".. with 8 GPUs of 80 GB each in use. */
+__attribute__((unused)) static struct fsm_outcome fake_register_starting(
     struct fake *fake, const char *id, uint32_t first_node, uint32_t node_count,
     void (*change)(Ckpt__V1__AllocationSpec *spec))
 {
@@ -500,6 +523,17 @@ __attribute__((unused)) static struct fsm_outcome fake_register(
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_REGISTER_ALLOCATION;
     command.register_allocation = &request;
     return fake_do(fake, &command);
+}
+
+__attribute__((unused)) static struct fsm_outcome fake_register(
+    struct fake *fake, const char *id, uint32_t first_node, uint32_t node_count,
+    void (*change)(Ckpt__V1__AllocationSpec *spec))
+{
+    struct fsm_outcome outcome = fake_register_starting(fake, id, first_node, node_count, change);
+
+    if (outcome.status == FSM_OK)
+        fake_job_starts(fake, id);
+    return outcome;
 }
 
 /* as a client would; the checkpoint's id */

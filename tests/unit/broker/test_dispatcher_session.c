@@ -187,21 +187,21 @@ static void reports_are_acknowledged_after_their_commit(void **state)
     connect_agent(stand, agent, "node-1");
     id = request_checkpoint(stand->fake, "r1");
     await(stand, orders(agent)->n_orders == 1);
-    report_started(agent, 1, id, 1);
+    report_started(agent, 2, id, 1);
     for (int i = 0; i < 1000 && list_empty(&stand->fake->replica.proposals); i++)
         uv_run(&stand->loop, UV_RUN_NOWAIT); /* without applying anything */
     for (int i = 0; i < 100; i++)
         uv_run(&stand->loop, UV_RUN_NOWAIT);
     assert_uint_equal(acknowledged(agent), 0);
-    await(stand, acknowledged(agent) == 1);
+    await(stand, acknowledged(agent) == 2);
     assert_int_equal(fsm_checkpoint_find(stand->fake->replica.fsm, id)->state,
                      CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_WRITING);
     /* the same again: acknowledged, not proposed */
     index = stand->fake->replica.index;
     count = agent->count;
-    report_started(agent, 1, id, 1);
+    report_started(agent, 2, id, 1);
     await(stand, agent->count > count);
-    assert_uint_equal(acknowledged(agent), 1);
+    assert_uint_equal(acknowledged(agent), 2);
     assert_uint_equal(stand->fake->replica.index, index);
 }
 
@@ -547,7 +547,7 @@ static void report_aged(struct stand *stand, uint64_t sequence, Ckpt__V1__Report
 static const struct fsm_allocation *restarted_job(struct stand *stand)
 {
     fake_serve(stand->fake);
-    assert_int_equal(fake_register(stand->fake, "job", 1, 1, NULL).status, FSM_OK);
+    assert_int_equal(fake_register_starting(stand->fake, "job", 1, 1, NULL).status, FSM_OK);
     restart_job(stand);
     fake_advance_ms(stand->fake, 5000);
     connect_agent(stand, &stand->agents[0], "node-1");

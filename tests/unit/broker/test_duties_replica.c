@@ -200,6 +200,17 @@ static uint64_t request_checkpoint(struct member *member)
     return outcome.checkpoint_id;
 }
 
+static void report_application_started(struct agent *agent, uint64_t sequence)
+{
+    Ckpt__V1__AgentReport message = CKPT__V1__AGENT_REPORT__INIT;
+    char job[] = "job";
+
+    message.sequence = sequence;
+    message.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED;
+    message.allocation_id = job;
+    report(agent, &message);
+}
+
 static void report_verified(struct agent *agent, uint64_t sequence, uint64_t checkpoint_id)
 {
     Ckpt__V1__AgentReport message = CKPT__V1__AGENT_REPORT__INIT;
@@ -230,12 +241,14 @@ static void an_agents_reports_complete_a_checkpoint_and_survive_a_restart(void *
     open_stream(&member->agent);
     hello(&member->agent, "node-1");
     await(member, orders(&member->agent) != NULL);
+    report_application_started(&member->agent, 1);
+    await(member, acknowledged(&member->agent) == 1);
     id = request_checkpoint(member);
     await(member, orders(&member->agent)->n_orders == 1);
     assert_uint_equal(orders(&member->agent)->orders[0]->checkpoint_id, id);
-    report_started(&member->agent, 1, id, 1);
-    report_verified(&member->agent, 2, id);
-    await(member, acknowledged(&member->agent) == 2);
+    report_started(&member->agent, 2, id, 1);
+    report_verified(&member->agent, 3, id);
+    await(member, acknowledged(&member->agent) == 3);
     assert_int_equal(fsm_checkpoint_find(fsm, id)->state,
                      CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE);
     await(member, orders(&member->agent)->n_orders == 0);
@@ -248,7 +261,7 @@ static void an_agents_reports_complete_a_checkpoint_and_survive_a_restart(void *
     open_stream(&member->agent);
     hello(&member->agent, "node-1");
     await(member, orders(&member->agent) != NULL);
-    assert_uint_equal(member->agent.downs[0]->welcome->acknowledged_report_sequence, 2);
+    assert_uint_equal(member->agent.downs[0]->welcome->acknowledged_report_sequence, 3);
     assert_uint_equal(orders(&member->agent)->n_orders, 0);
     member_stop(member);
 }

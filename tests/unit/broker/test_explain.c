@@ -351,7 +351,7 @@ static void report(struct fake *fake, uint64_t sequence, Ckpt__V1__ReportKind ki
     char node[] = "node-1",
          sha256[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-    report.sequence = sequence;
+    report.sequence = sequence + 1; /* the first one was that it runs */
     report.kind = kind;
     report.allocation_id = job_name;
     report.checkpoint_id = checkpoint_id;

@@ -48,7 +48,7 @@ static void node_report(struct fake *fake, const char *job, uint64_t sequence,
                  sha256[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
     snprintf(id, sizeof(id), "%s", job);
-    report.sequence = sequence;
+    report.sequence = sequence + 1; /* the first one was that it runs */
     report.kind = kind;
     report.allocation_id = id;
     report.checkpoint_id = checkpoint_id;

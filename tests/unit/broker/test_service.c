@@ -32,7 +32,7 @@ static void a_registration_is_answered_after_its_commit_and_read_back(void **sta
     assert_uint_equal(allocation->spec->n_nodes, 1);
     assert_string_equal(allocation->spec->nodes[0]->node_id, "node-1");
     assert_uint_equal(allocation->spec->nodes[0]->gpu_count, 4);
-    assert_int_equal(allocation->state, CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING);
+    assert_int_equal(allocation->state, CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING);
     assert_uint_equal(allocation->registered_index, reply->index);
     assert_uint_equal(allocation->applied_index, reply->index);
     ckpt__v1__allocation__free_unpacked(allocation, NULL);
@@ -327,6 +327,31 @@ static void nodes_come_in_pages(void **state)
     expect(&answer, RPC_INVALID_ARGUMENT, "1000");
 }
 
+static void on_applied(void *data, const struct err *failed, const struct fsm_outcome *outcome)
+{
+    assert_null(failed);
+    assert_int_equal(outcome->status, FSM_OK);
+    *(bool *)data = true;
+}
+
+static void start_application(const char *job, const char *node)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__Log__V1__NodeReport message = CKPT__LOG__V1__NODE_REPORT__INIT;
+    Ckpt__V1__AgentReport report = CKPT__V1__AGENT_REPORT__INIT;
+    bool applied = false;
+
+    report.sequence = 1;
+    report.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED;
+    report.allocation_id = (char *)(uintptr_t)job;
+    message.node_id = (char *)(uintptr_t)node;
+    message.report = &report;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_NODE_REPORT;
+    command.node_report = &message;
+    replica_propose(fixture->broker.replica, &command, on_applied, &applied);
+    run_until(&applied);
+}
+
 static void a_checkpoint_can_be_asked_for_listed_and_cancelled(void **state)
 {
     static struct answer answer;
@@ -338,6 +363,7 @@ static void a_checkpoint_can_be_asked_for_listed_and_cancelled(void **state)
 
     (void)state;
     ckpt__v1__mutation_reply__free_unpacked(register_allocation("r", "job"), NULL);
+    start_application("job", "node-1");
     ask.request_id = (char *)(uintptr_t) "c1";
     ask.allocation_id = (char *)(uintptr_t) "job";
     call(BROKER("RequestCheckpoint"), &ask.base, &answer);
@@ -416,7 +442,8 @@ static void status_and_debug_check_describe_the_member(void **state)
     assert_true(status->quorum);
     assert_uint_equal(status->voter_count, 1);
     assert_int_equal(status->failure_tolerance, 0);
-    assert_uint_equal(status->running_count, 1);
+    assert_uint_equal(status->running_count, 0);
+    assert_uint_equal(status->starting_count, 1);
     assert_uint_equal(status->n_targets, 1);
     assert_uint_equal(status->epoch, 1);
     assert_true(status->leader_since_ms > 0);
@@ -555,7 +582,8 @@ static void losses_are_read_by_job_by_tenant_and_for_all(void **state)
     assert_true(job->n_losses == 1 && all->n_losses == 2 && job->at_ms > 0);
     assert_string_equal(job->losses[0]->name, "job");
     assert_uint_equal(job->losses[0]->account->held_gpu_ms,
-                      job->losses[0]->account->pending_gpu_ms);
+                      job->losses[0]->account->pending_gpu_ms +
+                          job->losses[0]->account->lost_restart_gpu_ms);
     assert_string_equal(all->losses[0]->name, ""); /* the cluster */
     tenant = losses_of("", all->losses[1]->name);
     assert_uint_equal(tenant->n_losses, 1);

@@ -110,7 +110,7 @@ static inline void random_register(uint64_t *state, char *line, size_t size)
     random_nodes(state, nodes, sizeof(nodes));
     snprintf(line, size,
              "register j%" PRIu64 " nodes=%s gpus=%d class=%d strategy=%s requeue=%s "
-             "walltime=%d target=%s %s min=%d %s kind=%s",
+             "walltime=%d target=%s %s min=%d %s kind=%s starting",
              random_draw(state, RANDOM_JOBS), nodes, (int)random_draw(state, 9),
              (int)random_draw(state, 11), strategies[random_draw(state, 5)],
              requeues[random_draw(state, 3)], (int)(random_draw(state, 3) * 400000),
@@ -226,6 +226,27 @@ static inline void random_preempt(uint64_t *state, char *line, size_t size)
              random_draw(state, 3) == 0 ? "forced" : "");
 }
 
+/* The application of a part of one that is to start. False: it is none, or stays that for now. */
+static inline bool random_start(const struct script *script, uint64_t *state, uint64_t job,
+                                char *line, size_t size)
+{
+    const struct fsm_allocation *allocation;
+    char id[32];
+
+    snprintf(id, sizeof(id), "j%" PRIu64, job);
+    allocation = fsm_allocation_find(script->fsm, id);
+    if (allocation == NULL ||
+        allocation->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING ||
+        random_draw(state, 4) == 0)
+        return false;
+    snprintf(line, size, "report %s application_started %s",
+             fsm_node_at(script->fsm,
+                         allocation->nodes[random_draw(state, allocation->node_count)].node_slot)
+                 ->id,
+             id);
+    return true;
+}
+
 static inline void random_line(struct script *script, uint64_t *state, char *line, size_t size)
 {
     static const char *const purposes[] = {"periodic", "proactive", "walltime", "preempt"};
@@ -233,6 +254,8 @@ static inline void random_line(struct script *script, uint64_t *state, char *lin
     uint64_t job = random_draw(state, RANDOM_JOBS);
     uint64_t which = random_draw(state, 100);
 
+    if (random_start(script, state, job, line, size))
+        return;
     if (which < 8)
         random_register(state, line, size);
     else if (which < 20)

@@ -9,8 +9,9 @@
 
 #include "tests/unit/fsm/script_words.h"
 
-#define SCRIPT_BODY(name, field, message)                                                          \
-    (command->body_case = CKPT__LOG__V1__COMMAND__BODY_##name, command->field = (message))
+#define SCRIPT_BODY_OF(command, name, field, message)                                              \
+    ((command)->body_case = CKPT__LOG__V1__COMMAND__BODY_##name, (command)->field = (message))
+#define SCRIPT_BODY(name, field, message) SCRIPT_BODY_OF(command, name, field, message)
 
 static inline enum fsm_status script_init_cluster(struct script *script,
                                                   Ckpt__Log__V1__Command *command)
@@ -35,6 +36,34 @@ static inline enum fsm_status script_init_cluster(struct script *script,
     return script_apply(script, command);
 }
 
+/* Its application comes up on all of its nodes at once. */
+static inline void script_parts_start(struct script *script, const Ckpt__V1__AllocationSpec *spec)
+{
+    const struct fsm_outcome registered = script->outcome;
+
+    for (size_t i = 0; i < spec->n_nodes; i++) {
+        const struct fsm_allocation *job = fsm_allocation_find(script->fsm, spec->allocation_id);
+        const struct fsm_node *node = fsm_node_find(script->fsm, spec->nodes[i]->node_id);
+        Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+        Ckpt__Log__V1__NodeReport message = CKPT__LOG__V1__NODE_REPORT__INIT;
+        Ckpt__V1__AgentReport report = CKPT__V1__AGENT_REPORT__INIT;
+
+        if (job->state != CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING)
+            break;
+        report.sequence = node->last_report_sequence + 1;
+        report.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_STARTED;
+        report.allocation_id = spec->allocation_id;
+        report.life = job->nodes[i].life;
+        message.report = &report;
+        message.node_id = spec->nodes[i]->node_id;
+        command.now_ms = script->now_ms;
+        SCRIPT_BODY_OF(&command, NODE_REPORT, node_report, &message);
+        script_apply(script, &command);
+    }
+    script->outcome = registered;
+}
+
+/* starting: without its application */
 static inline enum fsm_status script_register(struct script *script,
                                               Ckpt__Log__V1__Command *command)
 {
@@ -71,7 +100,9 @@ static inline enum fsm_status script_register(struct script *script,
     spec.nodes = shares.pointers;
     request.spec = &spec;
     SCRIPT_BODY(REGISTER_ALLOCATION, register_allocation, &request);
-    return script_apply(script, command);
+    if (script_apply(script, command) == FSM_OK && !script_flag(script, "starting"))
+        script_parts_start(script, &spec);
+    return script->outcome.status;
 }
 
 static inline enum fsm_status script_update(struct script *script, Ckpt__Log__V1__Command *command)

@@ -278,7 +278,7 @@ static void a_restart_in_place_counts_the_loss_and_fails_the_attempt(void **unus
     expect_ok(&script, "grant 1-1");
     expect_ok(&script, "after 10000");
     expect_ok(&script, "report n1 application_exited j1 status=9 restart");
-    expect_job(&script, "j1", RUNNING);
+    expect_job(&script, "j1", STARTING);
     expect_checkpoint(&script, 1, REQUESTED);
     assert_int_equal(job_of(&script, "j1")->restart_count, 1);
     assert_int_equal(repeated_of(&script, "j1"), 40000);
@@ -622,7 +622,7 @@ static void what_an_earlier_life_left_running_is_ended_before_its_node_is_given_
     assert_int_equal(order.life, life_of(&script, 0));
     expect_ok(&script, "report n2 terminated j1");
     expect_status(&script, EARLIER_LIFE, "report n1 terminated j1 life=%s", before);
-    expect_job(&script, "j1", RUNNING);
+    expect_job(&script, "j1", STARTING);
     expect_ok(&script, "report n1 terminated j1");
     expect_job(&script, "j1", REQUEUED);
     script_close(&script);
@@ -654,7 +654,7 @@ static void what_finished_before_it_was_given_up_has_completed(void **unused)
     expect_job(&script, "j1", SUSPENDED);
     expect_ok(&script, "restart j1");
     expect_status(&script, EARLIER_LIFE, "report n1 application_exited j1 life=%s", life);
-    expect_job(&script, "j1", RUNNING);
+    expect_job(&script, "j1", STARTING);
     script_close(&script);
 }
 
@@ -698,7 +698,7 @@ static void a_life_begins_after_what_was_before_in_its_own_entry(void **unused)
     script.entry_length = ckpt__log__v1__entry__pack(&entry, script.entry);
     fsm_apply_entry(script.fsm, ++script.index, script.term, script.entry, script.entry_length,
                     note_command_count, &script);
-    expect_job(&script, "j1", RUNNING);
+    expect_job(&script, "j1", STARTING);
     assert_true(life_of(&script, 0) > life_make(1, script.request_number));
     script_close(&script);
 }

@@ -51,7 +51,12 @@ static void a_completed_allocation_stays_completed(void **unused)
         assert_false(fsm_allocation_move_allowed(
             CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_COMPLETED, (Ckpt__V1__AllocationState)to));
     assert_true(fsm_allocation_move_allowed(CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED,
-                                            CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING));
+                                            CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING));
+    assert_false(fsm_allocation_move_allowed(CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED,
+                                             CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING));
+    assert_false(fsm_allocation_move_allowed(
+        CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING,
+        CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP));
     assert_false(
         fsm_allocation_move_allowed(CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_SUSPENDED,
                                     CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_REQUEUED));

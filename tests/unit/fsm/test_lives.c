@@ -25,7 +25,7 @@ static void what_was_started_before_a_restart_is_of_an_earlier_life(void **unuse
                   "report n1 application_exited j1 old=18446744073709551615");
     fsm_get_summary(script.fsm, &summary);
     assert_int_equal(summary.earlier_life_reports, 4);
-    expect_job(&script, "j1", RUNNING);
+    expect_job(&script, "j1", STARTING);
     expect_ok(&script,
               "report n1 application_started j1 old=6000"); /* in the millisecond of the restart */
     expect_ok(&script, "end j1 failed");
@@ -78,6 +78,7 @@ static void what_was_started_before_its_registration_is_of_this_life(void **unus
     expect_ok(&script, "register j2 nodes=n1 requeue=always");
     expect_ok(&script, "end j2 failed");
     expect_ok(&script, "restart j2");
+    expect_ok(&script, "report n1 application_started j2");
     expect_ok(&script, "request j2 after=stop");
     expect_ok(&script, "grant 1-1");
     expect_ok(&script, "report n1 shard_verified j2 ckpt=1-1");

@@ -54,7 +54,8 @@ static uint64_t held_gpus(const struct fsm *fsm)
         const struct fsm_allocation *job = fsm_allocation_at(fsm, slot);
 
         if (job != NULL &&
-            (job->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING ||
+            (job->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_STARTING ||
+             job->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_RUNNING ||
              job->state == CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_CHECKPOINTING_TO_STOP))
             gpus += job->gpu_count;
     }

@@ -193,6 +193,7 @@ static void start_moved(struct script *script)
     expect_ok(script, "report n1 shard_verified j1 ckpt=1-1");
     expect_ok(script, "report n1 terminated j1");
     expect_ok(script, "restart j1 nodes=n2 gpus=4");
+    expect_ok(script, "report n2 application_started j1 restored=1-1");
 }
 
 /* A moved job of one node runs from the only shard there is; the node that wrote it would begin from that as well (I27, found by the

@@ -64,6 +64,7 @@ static const struct row rows[] = {
     {"SENSITIVE", {"register j1 nodes=n1 sensitive", "preempt class=9 nodes=j1"}}, /* N-001 */
     {"PART_FINISHED",
      {"register j1 nodes=n1,n2", "report n1 application_exited j1", "request j1"}}, /* F-021 */
+    {"NOT_STARTED", {"register j1 nodes=n1 starting", "request j1"}},
     {"SEVERAL_NODES", {"register j1 nodes=n1,n2", "migrate j1"}},
     {"BORROWED_ONLY",
      {"register j1 nodes=n1 kind=service", "preempt class=9 nodes=j1"}}, /* P-060 */
@@ -89,7 +90,7 @@ static const struct row rows[] = {
     {"CHECKPOINT_FIRST",
      {"register j1 nodes=n1", "request j1 after=stop", "grant 1-1",
       "report n1 shard_verified j1 ckpt=1-1", "report n1 terminated j1", "restart j1 nodes=n2",
-      "update j1 nodes=n1,n2"}},
+      "report n2 application_started j1 restored=1-1", "update j1 nodes=n1,n2"}},
     {"COST_EXCEEDS_VALUE", {"register j1 nodes=n1", "preempt class=9 value=1"}},      /* P-050 */
     {"INVALID_ARGUMENT", {"register j1 nodes=n1", "preempt class=9 reason=reclaim"}}, /* whose? */
     {"INVALID_ARGUMENT", {"register j1 nodes=n1", "preempt class=9 reason=sensitive"}},
