@@ -14,14 +14,16 @@
 #include "src/agent/session.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
+#include "src/base/http_guard.h"
 
-enum { HTTP_TIMEOUT_S = 10, HTTP_CONNECTIONS_MAX = 64, HTTP_TICK_MS = 1000 };
+enum { HTTP_TIMEOUT_S = 10 };
 
 struct http {
     struct agent *agent;
     struct MHD_Daemon *daemon;
-    uv_poll_t poll;  /* of libmicrohttpd's epoll descriptor */
-    uv_timer_t tick; /* its time-outs */
+    uv_poll_t poll;   /* of libmicrohttpd's epoll descriptor */
+    uv_timer_t timer; /* its time-outs */
+    struct http_guard guard;
     int open_handles;
 };
 
@@ -104,11 +106,50 @@ static enum MHD_Result http_answer(struct MHD_Connection *connection, unsigned s
     return result;
 }
 
+/* ---- guests ---- */
+
+static void on_connection(void *context, struct MHD_Connection *connection, void **guest_of,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    struct http *http = context;
+
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        const union MHD_ConnectionInfo *info =
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+        CHECK(info != NULL);
+        *guest_of = check_calloc(1, sizeof(struct http_guest));
+        http_guard_enter(&http->guard, *guest_of, info->connect_fd, uv_now(http->timer.loop));
+    } else if (*guest_of != NULL) {
+        http_guard_leave(&http->guard, *guest_of);
+        free(*guest_of);
+        *guest_of = NULL;
+    }
+}
+
+/* A request is complete, or answered. */
+static void step(struct http *http, struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+    if (info != NULL && info->socket_context != NULL)
+        http_guard_step(&http->guard, info->socket_context, uv_now(http->timer.loop));
+}
+
+static void on_completed(void *context, struct MHD_Connection *connection, void **state,
+                         enum MHD_RequestTerminationCode code)
+{
+    (void)state;
+    (void)code;
+    step(context, connection);
+}
+
 static enum MHD_Result http_request(void *data, struct MHD_Connection *connection, const char *url,
                                     const char *method, const char *version, const char *upload,
                                     size_t *upload_length, void **state)
 {
-    const struct http *http = data;
+    struct http *http = data;
     enum MHD_Result result;
     struct buf out;
 
@@ -116,6 +157,7 @@ static enum MHD_Result http_request(void *data, struct MHD_Connection *connectio
     (void)upload;
     (void)upload_length;
     (void)state;
+    step(http, connection);
     if (strcmp(method, "GET") != 0)
         return http_answer(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET only\n", 9);
     if (strcmp(url, "/livez") == 0)
@@ -138,10 +180,11 @@ static void http_readable(uv_poll_t *poll, int status, int events)
     MHD_run(http->daemon);
 }
 
-static void http_tick(uv_timer_t *tick)
+static void http_tick(uv_timer_t *timer)
 {
-    const struct http *http = tick->data;
+    struct http *http = timer->data;
 
+    http_guard_look(&http->guard, uv_now(timer->loop));
     MHD_run(http->daemon);
 }
 
@@ -171,10 +214,12 @@ int http_new(struct agent *agent, const char *address, struct http **ret_http, s
         return -1;
     http = check_calloc(1, sizeof(*http));
     http->agent = agent;
-    http->daemon =
-        MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, http_request, http, MHD_OPTION_SOCK_ADDR,
-                         &bind_address, MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_CONNECTIONS_MAX,
-                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)HTTP_TIMEOUT_S, MHD_OPTION_END);
+    http_guard_init(&http->guard);
+    http->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL, 0, NULL, NULL, http_request, http, MHD_OPTION_SOCK_ADDR, &bind_address,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_GUARD_CONNECTIONS_MAX,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)HTTP_TIMEOUT_S, MHD_OPTION_NOTIFY_CONNECTION,
+        on_connection, http, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_END);
     if (http->daemon == NULL) {
         free(http);
         return err_set(err, ERR_IO, "http %s: %s", address, strerror(errno));
@@ -182,12 +227,12 @@ int http_new(struct agent *agent, const char *address, struct http **ret_http, s
     info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
     CHECK(info != NULL);
     CHECK(uv_poll_init(agent->loop, &http->poll, info->epoll_fd) == 0);
-    CHECK(uv_timer_init(agent->loop, &http->tick) == 0);
+    CHECK(uv_timer_init(agent->loop, &http->timer) == 0);
     http->poll.data = http;
-    http->tick.data = http;
+    http->timer.data = http;
     http->open_handles = 2;
     CHECK(uv_poll_start(&http->poll, UV_READABLE, http_readable) == 0);
-    CHECK(uv_timer_start(&http->tick, http_tick, HTTP_TICK_MS, HTTP_TICK_MS) == 0);
+    CHECK(uv_timer_start(&http->timer, http_tick, HTTP_GUARD_LOOK_MS, HTTP_GUARD_LOOK_MS) == 0);
     *ret_http = http;
     return 0;
 }
@@ -207,5 +252,5 @@ void http_free(struct http *http)
     if (http == NULL)
         return;
     uv_close((uv_handle_t *)&http->poll, http_handle_closed);
-    uv_close((uv_handle_t *)&http->tick, http_handle_closed);
+    uv_close((uv_handle_t *)&http->timer, http_handle_closed);
 }

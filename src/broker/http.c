@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "src/base/check.h"
+#include "src/base/http_guard.h"
 #include "src/broker/broker.h"
 #include "src/broker/http_pages.h"
 
@@ -15,11 +16,51 @@ enum { HTTP_HOST_BYTES = 256 };
 struct http {
     struct broker *broker;
     struct MHD_Daemon *daemon;
+    struct http_guard guard;
     uv_poll_t poll;
     uv_timer_t timer;
     unsigned open_handles;
     uint16_t port;
 };
+
+/* ---- guests ----------------------------------------------------------------------------------------------------------- */
+
+static void on_connection(void *context, struct MHD_Connection *connection, void **guest_of,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    struct http *http = context;
+
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        const union MHD_ConnectionInfo *info =
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+        CHECK(info != NULL);
+        *guest_of = check_calloc(1, sizeof(struct http_guest));
+        http_guard_enter(&http->guard, *guest_of, info->connect_fd, uv_now(http->timer.loop));
+    } else if (*guest_of != NULL) {
+        http_guard_leave(&http->guard, *guest_of);
+        free(*guest_of);
+        *guest_of = NULL;
+    }
+}
+
+/* A request is complete, or answered. */
+static void step(struct http *http, struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+    if (info != NULL && info->socket_context != NULL)
+        http_guard_step(&http->guard, info->socket_context, uv_now(http->timer.loop));
+}
+
+static void on_completed(void *context, struct MHD_Connection *connection, void **state,
+                         enum MHD_RequestTerminationCode code)
+{
+    (void)state;
+    (void)code;
+    step(context, connection);
+}
 
 /* ---- answers ---------------------------------------------------------------------------------------------------------- */
 
@@ -59,6 +100,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     (void)upload_data;
     if (*state == NULL) { /* MHD wants the answer in the second call */
         *state = &seen;
+        step(http, connection);
         return MHD_YES;
     }
     if (*upload_length > 0) { /* a body is read and thrown away */
@@ -96,9 +138,11 @@ static void run(struct http *http)
 {
     MHD_UNSIGNED_LONG_LONG timeout_ms;
 
+    http_guard_look(&http->guard, uv_now(http->timer.loop));
     MHD_run(http->daemon);
     if (MHD_get_timeout(http->daemon, &timeout_ms) == MHD_YES)
-        uv_timer_start(&http->timer, on_timer, timeout_ms, 0);
+        uv_timer_start(&http->timer, on_timer,
+                       timeout_ms < HTTP_GUARD_LOOK_MS ? timeout_ms : HTTP_GUARD_LOOK_MS, 0);
     else
         uv_timer_stop(&http->timer);
 }
@@ -150,9 +194,11 @@ static struct MHD_Daemon *start_daemon(struct http *http, const struct sockaddr_
         flags |= MHD_USE_IPv6;
     return MHD_start_daemon(flags, 0, NULL, NULL, on_request, http, MHD_OPTION_EXTERNAL_LOGGER,
                             quiet, NULL, MHD_OPTION_SOCK_ADDR, address, MHD_OPTION_CONNECTION_LIMIT,
-                            (unsigned)HTTP_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
+                            (unsigned)HTTP_GUARD_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
                             (unsigned)HTTP_IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                            (size_t)HTTP_MEMORY_PER_CONNECTION, MHD_OPTION_END);
+                            (size_t)HTTP_MEMORY_PER_CONNECTION, MHD_OPTION_NOTIFY_CONNECTION,
+                            on_connection, http, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http,
+                            MHD_OPTION_END);
 }
 
 int http_open(struct broker *broker, const char *address, struct http **ret_http, struct err *err)
@@ -165,6 +211,7 @@ int http_open(struct broker *broker, const char *address, struct http **ret_http
         return err_wrap(err, "http");
     http = check_calloc(1, sizeof(*http));
     http->broker = broker;
+    http_guard_init(&http->guard);
     http->daemon = start_daemon(http, &where);
     if (http->daemon == NULL) {
         free(http);

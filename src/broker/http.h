@@ -5,8 +5,8 @@
  *          threads. Each request is answered at once from what this process holds. /metrics /livez
  *          /readyz[?verbose] /leader /follower / (200 or 503 with one line of text; anything else
  *          404)
- * Shapes   at most HTTP_CONNECTIONS_MAX connections, idle ones are closed after HTTP_IDLE_S; GET
- *          and HEAD only.
+ * Shapes   who takes long over a request or its answer is shown out, and the slowest when there are many (src/base/http_guard.h);
+ *          GET and HEAD only.
  * Errors   an address that cannot be bound fails http_open; anything from a peer is answered or
  *          cut, never logged.
  * Source   U11, U14, T-003.
@@ -19,7 +19,7 @@
 struct broker;
 struct http;
 
-enum { HTTP_CONNECTIONS_MAX = 64, HTTP_IDLE_S = 15, HTTP_MEMORY_PER_CONNECTION = 32768 };
+enum { HTTP_IDLE_S = 15, HTTP_MEMORY_PER_CONNECTION = 32768 };
 
 /* address host:port; port 0 picks a free one. */
 int http_open(struct broker *broker, const char *address, struct http **ret_http, struct err *err);
