@@ -447,7 +447,9 @@ static void reads_refuse_all(struct consensus *consensus)
     core_reads_fail(consensus, &consensus->reads_waiting);
     core_reads_fail(consensus, &consensus->reads_round);
     core_reads_fail(consensus, &consensus->reads_confirmed);
-    core_reads_fire(consensus);
+    do {
+        core_reads_fire(consensus);
+    } while (!list_empty(&consensus->reads_refused));
 }
 
 static void consensus_free(struct consensus *consensus)

@@ -1,7 +1,8 @@
 /* Linearizable reads by asking a majority whether our term still stands. See consensus_internal.h.
  *
  * Flow     consensus_read() -> waiting -> (an entry of our term is committed, no round is out) round: ping all -> a majority
- *          answers with our term -> confirmed -> applied up to the commit index of the round's start -> done.
+ *          answers with our term -> confirmed -> applied up to the commit index of the round's start -> done, so many at a time
+ *          (READS_AT_ONCE) and the rest in the next turn of the loop.
  * Shapes   one round at a time; what arrives meanwhile shares the next one.
  * Errors   done(-1) when leadership is lost; without a majority the leader steps down within an election timeout, which is the same.
  * Source   Ongaro 2014, 6.4. No leases: the EOF trigger may elect another leader at any time.
@@ -11,6 +12,8 @@
 
 #include "raft/consensus_internal.h"
 #include "src/base/check.h"
+
+enum { READS_AT_ONCE = 1024 };
 
 void core_reads_fail(struct consensus *consensus, struct list *reads)
 {
@@ -43,8 +46,12 @@ static void refused_finish(struct consensus *consensus)
     struct err err;
 
     err_set(&err, ERR_UNAVAILABLE, "this member is not the leader: ask the leader");
-    while (!list_empty(&consensus->reads_refused)) {
+    for (size_t i = 0; !list_empty(&consensus->reads_refused); i++) {
         struct read *read = LIST_ITEM(consensus->reads_refused.next, struct read, node);
+        if (i == READS_AT_ONCE) {
+            consensus->config.clock->timer_start(consensus->read_timer, 0);
+            return;
+        }
         list_remove(&read->node);
         read->done(read->data, -1, &err);
         free(read);
@@ -137,6 +144,22 @@ static void round_start(struct consensus *consensus)
     round_confirm_if_majority(consensus);
 }
 
+static void confirmed_finish(struct consensus *consensus)
+{
+    for (size_t i = 0; !list_empty(&consensus->reads_confirmed); i++) {
+        struct read *read = LIST_ITEM(consensus->reads_confirmed.next, struct read, node);
+        if (read->index > consensus->raft.last_applied)
+            return;
+        if (i == READS_AT_ONCE) {
+            consensus->config.clock->timer_start(consensus->read_timer, 0);
+            return;
+        }
+        list_remove(&read->node);
+        read->done(read->data, 0, NULL);
+        free(read);
+    }
+}
+
 void core_reads_progress(struct consensus *consensus)
 {
     if (consensus->closing)
@@ -145,14 +168,7 @@ void core_reads_progress(struct consensus *consensus)
         consensus->raft.current_term == consensus->read_term)
         round_confirm_if_majority(consensus); /* whoever was missing may be no voter any more */
     round_start(consensus);
-    while (!list_empty(&consensus->reads_confirmed)) {
-        struct read *read = LIST_ITEM(consensus->reads_confirmed.next, struct read, node);
-        if (read->index > consensus->raft.last_applied)
-            break;
-        list_remove(&read->node);
-        read->done(read->data, 0, NULL);
-        free(read);
-    }
+    confirmed_finish(consensus);
 }
 
 void core_reads_tick(struct consensus *consensus)

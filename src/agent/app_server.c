@@ -23,7 +23,7 @@
 
 #define ATTACH_METHOD "/ckpt.v1.AppService/Attach"
 
-enum { TERMINATE_WAIT_US = 5000000 };
+enum { TERMINATE_WAIT_US = 5000000, SOCKET_CONNECTIONS_MAX = 2048 };
 
 struct app_server {
     struct agent *agent;
@@ -493,12 +493,14 @@ int app_server_new(struct agent *agent, const char *socket_path, struct app_serv
                                                .on_message = on_message,
                                                .on_half_close = on_half_close,
                                                .on_cancel = on_cancel};
+    /* one connection per ckpt-run; a user has half of them at most */
+    const struct rpc_server_config config = {.connections_max = SOCKET_CONNECTIONS_MAX};
     struct app_server *server = check_calloc(1, sizeof(*server));
     char address[512];
     int result;
 
     server->agent = agent;
-    server->server = rpc_server_new(agent->loop, NULL);
+    server->server = rpc_server_new(agent->loop, &config);
     rpc_server_add_method(server->server, ATTACH_METHOD, true, true, &attach, server);
     app_register_serve(server->server, agent);
     snprintf(address, sizeof(address), "unix:%s", socket_path);

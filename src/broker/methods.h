@@ -1,5 +1,8 @@
 /* The table behind service.h, and what a method's function sees.
  *
+ * Flow     a read is confirmed, then waits until its client takes an answer and it is its turn (rpc_call_want_writable()), then its
+ *          function makes the answer from the state of that moment, which is the confirmed one or a later one. A member that has lost
+ *          its leadership meanwhile refuses.
  * Shapes   a request's message lives until its function returns; `call` is never NULL there. The
  *          function ends the call exactly once, by answer_*() or rpc_call_finish().
  */
@@ -15,11 +18,17 @@ enum method_kind { METHOD_MUTATION, METHOD_READ, METHOD_LOCAL, METHOD_OWN, METHO
 enum { METHOD_PAGE_DEFAULT = 500, METHOD_PAGE_MAX = 1000 };
 /* One page looks at no more than so many items and packs no more than so many bytes, so that the
  * loop goes on; the next page continues there. */
-enum { METHOD_SCAN_MAX = 65536, METHOD_PAGE_BYTES = 2 << 20 };
+enum { METHOD_SCAN_MAX = 16384, METHOD_PAGE_BYTES = 512 << 10 };
+
+enum request_state {
+    REQUEST_BEGUN,  /* or waits for what was proposed, or for a majority */
+    REQUEST_IN_LINE /* for its turn to be answered: nobody but its call knows it */
+};
 
 struct request {
     struct broker *broker;
     const struct method *method;
+    enum request_state state;
     struct rpc_call *call;     /* NULL: the client gave up */
     ProtobufCMessage *message; /* NULL once a mutation is proposed */
     bool stale;                /* a read that the request allowed to be stale */

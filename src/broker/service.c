@@ -113,12 +113,25 @@ void request_end(struct request *request)
     free(request);
 }
 
+/* Answers are made when their clients can take them, one after the other. */
+static void request_stand_in_line(struct request *request)
+{
+    CHECK(request->state == REQUEST_BEGUN && request->call != NULL);
+    request->state = REQUEST_IN_LINE;
+    rpc_call_want_writable(request->call);
+}
+
 static void request_answer(struct request *request)
 {
+    const bool confirmed = !request->stale && request->method->kind == METHOD_READ;
     struct scratch scratch = {NULL};
 
     CHECK(request->call != NULL && request->message != NULL);
-    request->method->answer(request, &scratch);
+    CHECK(request->state == REQUEST_IN_LINE);
+    if (confirmed && !replica_serving(request->broker->replica))
+        answer_not_leader(request->broker, request->call);
+    else
+        request->method->answer(request, &scratch);
     scratch_free(&scratch);
     request_end(request);
 }
@@ -137,7 +150,7 @@ static void read_done(void *data, const struct err *failed, const struct fsm_out
     } else if (request->method->start != NULL) {
         request->method->start(request);
     } else {
-        request_answer(request);
+        request_stand_in_line(request);
     }
 }
 
@@ -205,7 +218,7 @@ static void request_read(struct service_method *state, struct request *request)
                      *(protobuf_c_boolean *)((char *)request->message + state->stale_offset) != 0;
     if (request->stale) {
         request->broker->counters.stale_reads_total++;
-        request_answer(request);
+        request_stand_in_line(request);
     } else {
         request->broker->counters.reads_total++;
         replica_read(request->broker->replica, read_done, request);
@@ -225,7 +238,7 @@ static void request_start(struct service_method *state, struct request *request)
         replica_read(request->broker->replica, read_done, request);
         return;
     case METHOD_LOCAL:
-        request_answer(request);
+        request_stand_in_line(request);
         return;
     case METHOD_ABSENT:
         break;
@@ -267,13 +280,22 @@ static void service_on_message(struct rpc_call *call, void *data, const uint8_t 
     request_start(state, request_new(state, call, message));
 }
 
+static void service_on_writable(struct rpc_call *call, void *data)
+{
+    (void)data;
+    request_answer(rpc_call_data(call));
+}
+
 static void service_on_cancel(struct rpc_call *call, void *data)
 {
     struct request *request = rpc_call_data(call);
 
     (void)data;
-    if (request != NULL)
-        request->call = NULL;
+    if (request == NULL)
+        return;
+    request->call = NULL;
+    if (request->state == REQUEST_IN_LINE)
+        request_end(request);
 }
 
 /* ---- life ---- */
@@ -307,6 +329,7 @@ static size_t service_field_offset(const ProtobufCMessageDescriptor *type, const
 static void service_add(struct service *service, const struct method *method)
 {
     static const struct rpc_handlers handlers = {.on_message = service_on_message,
+                                                 .on_writable = service_on_writable,
                                                  .on_cancel = service_on_cancel};
     struct service_method *state = &service->methods[service->method_count++];
 

@@ -48,6 +48,7 @@ bool rpc_h2_pull(struct rpc_h2 *h2, struct rpc_outbox *outbox, uint8_t *bytes, s
         memcpy(bytes, outbox->bytes.bytes + outbox->offset, length);
     outbox->offset += length;
     *ret_length = length;
+    rpc_police_sent(&h2->police);
     if (rpc_outbox_length(outbox) == 0) {
         outbox->offset = 0;
         if (outbox->bytes.capacity > OUTBOX_KEEP_BYTES)
@@ -71,26 +72,33 @@ void rpc_h2_resume(struct rpc_h2 *h2, struct rpc_outbox *outbox, int32_t stream_
     rpc_h2_touch(h2);
 }
 
-/* Each connection is pumped once per round: one that is dirty again at once waits for the next. */
+/* Each connection is pumped once per round: one that is dirty again at once waits for the next, and so do all when time is over. */
 static void flusher_run(uv_idle_t *idle)
 {
     struct rpc_flusher *flusher = idle->data;
-    struct list round;
+    bool hungry = rpc_reader_run(&flusher->reader);
+    uint64_t begin_ns = uv_hrtime();
 
-    list_init(&round);
-    while (!list_empty(&flusher->dirty)) {
-        struct list *node = flusher->dirty.next;
+    flusher->round++;
+    while (!list_empty(&flusher->dirty) &&
+           uv_hrtime() - begin_ns < RPC_H2_PUMP_ROUND_US * UINT64_C(1000)) {
+        struct rpc_h2 *h2 = LIST_ITEM(flusher->dirty.next, struct rpc_h2, dirty_node);
 
-        list_remove(node);
-        list_push_back(&round, node);
-    }
-    uv_idle_stop(idle);
-    while (!list_empty(&round)) {
-        struct rpc_h2 *h2 = LIST_ITEM(round.next, struct rpc_h2, dirty_node);
-
+        if (h2->pump_round == flusher->round)
+            break; /* everyone had a turn */
+        h2->pump_round = flusher->round;
         list_remove(&h2->dirty_node);
         rpc_h2_pump(h2);
     }
+    if (!hungry && list_empty(&flusher->dirty))
+        uv_idle_stop(idle);
+}
+
+static void flusher_wake(void *data)
+{
+    struct rpc_flusher *flusher = data;
+
+    uv_idle_start(&flusher->idle, flusher_run);
 }
 
 void rpc_flusher_init(struct rpc_flusher *flusher, uv_loop_t *loop)
@@ -98,7 +106,7 @@ void rpc_flusher_init(struct rpc_flusher *flusher, uv_loop_t *loop)
     CHECK(uv_idle_init(loop, &flusher->idle) == 0);
     flusher->idle.data = flusher;
     list_init(&flusher->dirty);
-    flusher->read_bytes = check_alloc(RPC_STREAM_READ_BYTES);
+    rpc_reader_init(&flusher->reader, flusher_wake, flusher);
     flusher->plain_bytes = check_alloc(TLS_PLAIN_BYTES);
     flusher->batch = check_alloc(RPC_H2_BATCH_BYTES);
 }
@@ -107,7 +115,7 @@ static void flusher_closed(uv_handle_t *handle)
 {
     struct rpc_flusher *flusher = handle->data;
 
-    free(flusher->read_bytes);
+    rpc_reader_close(&flusher->reader);
     free(flusher->plain_bytes);
     free(flusher->batch);
     flusher->closed(flusher->closed_data);
@@ -130,7 +138,7 @@ nghttp2_option *rpc_h2_options(void)
     nghttp2_option_set_stream_reset_rate_limit(option, RPC_H2_RESET_BURST,
                                                RPC_H2_RESETS_PER_SECOND);
     nghttp2_option_set_max_settings(option, 32);
-    nghttp2_option_set_max_outbound_ack(option, RPC_H2_CONTROL_BURST + 100);
+    nghttp2_option_set_max_outbound_ack(option, RPC_POLICE_CONTROL_BURST + 100);
     return option;
 }
 
@@ -219,6 +227,11 @@ void rpc_h2_pump(struct rpc_h2 *h2)
     if (total >= RPC_H2_PUMP_BYTES)
         rpc_h2_touch(h2);
     h2_end_if_done(h2);
+    if (h2->closing || sent != 0)
+        return;
+    h2->offered_bytes = 0;
+    if (h2->ops->sent != NULL)
+        h2->ops->sent(h2);
 }
 
 void rpc_h2_touch(struct rpc_h2 *h2)
@@ -226,7 +239,7 @@ void rpc_h2_touch(struct rpc_h2 *h2)
     if (h2->busy || h2->closing || !list_empty(&h2->dirty_node))
         return;
     list_push_back(&h2->flusher->dirty, &h2->dirty_node);
-    uv_idle_start(&h2->flusher->idle, flusher_run);
+    flusher_wake(h2->flusher);
 }
 
 static struct rpc_h2 *h2_of(struct rpc_stream *stream)
@@ -253,10 +266,20 @@ static bool h2_met_tls(struct rpc_h2 *h2, const uint8_t *bytes, size_t length)
     return h2->closing;
 }
 
+static void h2_police_look(struct rpc_h2 *h2)
+{
+    if (!rpc_police_allows(&h2->police))
+        rpc_h2_terminate(h2, NGHTTP2_ENHANCE_YOUR_CALM);
+}
+
 static void h2_slice(struct rpc_h2 *h2, const uint8_t *bytes, size_t length)
 {
     ssize_t taken;
 
+    rpc_police_bytes(&h2->police, h2->read_ms, bytes, length);
+    h2_police_look(h2);
+    if (h2->closing || h2->terminated_ms != 0)
+        return;
     h2->busy = true;
     taken = nghttp2_session_mem_recv(h2->session, bytes, length);
     h2->busy = false;
@@ -295,7 +318,7 @@ static void h2_connected(struct rpc_stream *stream, int status)
 
 static void h2_drained(struct rpc_stream *stream)
 {
-    rpc_h2_pump(h2_of(stream));
+    rpc_h2_touch(h2_of(stream));
 }
 
 static void h2_lost(struct rpc_stream *stream, int error)
@@ -326,9 +349,8 @@ int rpc_h2_init(struct rpc_h2 *h2, uv_loop_t *loop, bool local, struct rpc_flush
     list_init(&h2->writable);
     h2->read_ms = uv_now(loop);
     h2->opened_ms = h2->read_ms;
-    h2->control_ms = h2->read_ms;
-    h2->control_tokens = (uint64_t)RPC_H2_CONTROL_BURST * 1000;
-    return rpc_stream_init(&h2->stream, loop, local, flusher->read_bytes, &h2_stream_handlers);
+    rpc_police_init(&h2->police, h2->read_ms);
+    return rpc_stream_init(&h2->stream, loop, local, &flusher->reader, &h2_stream_handlers);
 }
 
 int rpc_h2_start(struct rpc_h2 *h2, nghttp2_session *session, uint32_t streams_max)
@@ -343,6 +365,8 @@ int rpc_h2_start(struct rpc_h2 *h2, nghttp2_session *session, uint32_t streams_m
 
     CHECK(h2->session == NULL);
     h2->session = session;
+    if (streams_max > 0)
+        rpc_police_expect_magic(&h2->police, NGHTTP2_CLIENT_MAGIC_LEN);
     CHECK(nghttp2_submit_settings(session, NGHTTP2_FLAG_NONE, settings, count) == 0);
     CHECK(nghttp2_session_set_local_window_size(session, NGHTTP2_FLAG_NONE, 0,
                                                 RPC_H2_CONNECTION_WINDOW_BYTES) == 0);
@@ -382,7 +406,8 @@ bool rpc_h2_keepalive(struct rpc_h2 *h2, uint64_t timeout_ms)
         return false;
     }
     /* also one that sends a byte now and then */
-    if (!h2->settled && now_ms - h2->opened_ms >= timeout_ms) {
+    if (!h2->settled &&
+        now_ms - h2->opened_ms >= (timeout_ms < RPC_H2_HELLO_MS ? timeout_ms : RPC_H2_HELLO_MS)) {
         h2_fail(h2, "peer does not speak HTTP/2");
         return false;
     }
@@ -403,23 +428,8 @@ bool rpc_h2_keepalive(struct rpc_h2 *h2, uint64_t timeout_ms)
 
 void rpc_h2_charge(struct rpc_h2 *h2)
 {
-    uint64_t now_ms = uv_now(h2->stream.uv.handle.loop);
-    uint64_t tokens =
-        h2->control_tokens + (now_ms - h2->control_ms) * (uint64_t)RPC_H2_CONTROL_PER_SECOND;
-    const uint64_t most = (uint64_t)RPC_H2_CONTROL_BURST * 1000;
-
-    h2->control_tokens = tokens < most ? tokens : most;
-    h2->control_ms = now_ms;
-    if (h2->control_tokens < 1000)
-        rpc_h2_terminate(h2, NGHTTP2_ENHANCE_YOUR_CALM);
-    else
-        h2->control_tokens -= 1000;
-}
-
-/* Peers measure the path with a PING per round trip while they send (grpc-go): who sends something of use may do so. */
-static void h2_credit(struct rpc_h2 *h2)
-{
-    h2->control_tokens += 1000; /* the next charge cuts it to the burst */
+    rpc_police_control(&h2->police, uv_now(h2->stream.uv.handle.loop));
+    h2_police_look(h2);
 }
 
 void rpc_h2_frame_received(struct rpc_h2 *h2, const nghttp2_frame *frame)
@@ -433,24 +443,25 @@ void rpc_h2_frame_received(struct rpc_h2 *h2, const nghttp2_frame *frame)
             rpc_h2_charge(h2);
         break;
     case NGHTTP2_PING:
+        if (!acknowledges || !h2->ping_outstanding)
+            rpc_h2_charge(h2);
         if (acknowledges)
             h2->ping_outstanding = false;
-        else
-            rpc_h2_charge(h2);
         break;
     case NGHTTP2_PRIORITY:
         rpc_h2_charge(h2);
         break;
     case NGHTTP2_DATA:
-        if (frame->hd.length == 0 && !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
+        rpc_police_of_use(&h2->police, false);
+        if (frame->hd.length == 0 && !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) {
+            rpc_h2_charge(h2); /* what it was of use, and once more */
             rpc_h2_charge(h2);
-        else
-            h2_credit(h2);
+        }
         break;
     case NGHTTP2_HEADERS:
-        h2_credit(h2);
+        rpc_police_of_use(&h2->police, true);
         break;
     default:
-        break; /* RST_STREAM and WINDOW_UPDATE come with calls and have limits of their own */
+        break; /* the police sees WINDOW_UPDATE and frames of unknown type, nghttp2 RST_STREAM */
     }
 }

@@ -2,7 +2,8 @@
  *
  * Flow     bytes in → nghttp2 → the owner's callbacks → what they submit is collected and written once per batch. What is submitted
  *          outside of that (an answer after a commit) marks the connection dirty; the flusher writes it in the next loop round.
- *          Data is pulled from outboxes only while the socket takes it: nothing but the outboxes themselves can grow.
+ *          Data is pulled from outboxes only while the socket takes it: nothing but the outboxes themselves can grow, and their
+ *          owner fills them no faster than they are sent (offered_bytes, `sent`).
  * Shapes   embedded in the owner's connection. The session lives until on `closed`, so that closing inside a callback is safe.
  * Units    milliseconds of the loop's clock.
  * Errors   `lost` once, with a reason; the connection has then begun to close.
@@ -14,17 +15,17 @@
 #include <nghttp2/nghttp2.h>
 
 #include "src/base/list.h"
+#include "src/rpc/police.h"
 #include "src/rpc/stream.h"
 
 enum {
     RPC_H2_BATCH_BYTES = 65536, /* no more is collected while this much waits for the socket */
     /* What has come is taken in such pieces, and what each brings about is written before the next: the other end works on it meanwhile. */
     RPC_H2_SLICE_BYTES = 8192,
-    RPC_H2_PUMP_BYTES = 1 << 20,      /* per round: one fast reader must not hold the loop */
+    RPC_H2_PUMP_BYTES = 1 << 18,      /* of one connection in one round of the loop ... */
+    RPC_H2_PUMP_ROUND_US = 3000,      /* ... and of all: fast readers must not hold it */
     RPC_H2_CONTROL_QUEUE_MAX = 10000, /* control frames that wait for a peer who does not read */
-    RPC_H2_CONTROL_BURST =
-        200, /* PING, SETTINGS, PRIORITY, empty DATA, invalid frames of the peer, over its HEADERS and DATA */
-    RPC_H2_CONTROL_PER_SECOND = 20,
+    RPC_H2_HELLO_MS = 5000,    /* or the time of silence when that is less: a peer's SETTINGS */
     RPC_H2_RESET_BURST = 1000, /* streams reset by the peer */
     RPC_H2_RESETS_PER_SECOND = 200,
     RPC_H2_CONTINUATIONS_MAX = 8,
@@ -54,7 +55,8 @@ static inline size_t rpc_outbox_length(const struct rpc_outbox *outbox)
 struct rpc_flusher {
     uv_idle_t idle;
     struct list dirty;
-    uint8_t *read_bytes;  /* RPC_STREAM_READ_BYTES: what just came */
+    uint64_t round;
+    struct rpc_reader reader;
     uint8_t *plain_bytes; /* TLS_PLAIN_BYTES: what came out of TLS */
     uint8_t *batch;       /* RPC_H2_BATCH_BYTES: frames that are collected to be written at once */
     void (*closed)(void *data);
@@ -68,6 +70,8 @@ struct rpc_h2_ops {
     /* dialled connections, and those with TLS; why it failed: rpc_stream_reason */
     void (*connected)(struct rpc_h2 *h2, int status);
     void (*writable)(struct rpc_h2 *h2, struct rpc_outbox *outbox);
+    /* all that was offered is sent, as far as the windows of the peer allow; may be NULL */
+    void (*sent)(struct rpc_h2 *h2);
     void (*lost)(struct rpc_h2 *h2, const char *reason);
     void (*closed)(struct rpc_h2 *h2); /* nothing refers to it any more */
 };
@@ -87,9 +91,10 @@ struct rpc_h2 {
     uint64_t opened_ms;
     uint64_t read_ms; /* when bytes last came */
     uint64_t ping_ms;
-    uint64_t terminated_ms;  /* 0: not */
-    uint64_t control_tokens; /* in thousandths */
-    uint64_t control_ms;
+    uint64_t terminated_ms; /* 0: not */
+    uint64_t pump_round;    /* in which the flusher last pumped it */
+    size_t offered_bytes;   /* by the owner, into outboxes, since all was sent that may be */
+    struct rpc_police police;
 };
 
 /* `lost` says this of a peer that begins a TLS handshake where none is expected. */

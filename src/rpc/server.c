@@ -59,8 +59,11 @@ static void config_fill(struct rpc_server_config *config)
     if (config->keepalive_ms == 0)
         config->keepalive_ms = 10000;
     if (config->handshake_ms == 0)
-        config->handshake_ms = 3000;
+        config->handshake_ms = 5000;
     config->connections_max = connections_possible(config->connections_max);
+    if (config->connections_per_user_max == 0 ||
+        config->connections_per_user_max > config->connections_max / 2)
+        config->connections_per_user_max = (config->connections_max + 1) / 2;
 }
 
 static void sweep_start(struct rpc_server *server)
@@ -82,6 +85,7 @@ struct rpc_server *rpc_server_new(uv_loop_t *loop, const struct rpc_server_confi
     CHECK(server->config.message_max_bytes <= UINT32_MAX / 2);
     CHECK(server->config.calls_per_connection_max <= INT32_MAX);
     list_init(&server->connections);
+    list_init(&server->silent);
     list_init(&server->spare_calls);
     for (size_t i = 0; i < RPC_OWNER_BUCKETS; i++)
         list_init(&server->owners[i]);
@@ -90,7 +94,8 @@ struct rpc_server *rpc_server_new(uv_loop_t *loop, const struct rpc_server_confi
     rpc_flusher_init(&server->flusher, loop);
     rpc_shaker_init(&server->shaker, loop);
     rpc_timers_init(&server->timers, loop);
-    server->handles = 3;
+    rpc_turns_init(server);
+    server->handles = 4;
     rpc_timer_init(&server->sweep, server_sweep);
     rpc_timer_init(&server->grace, server_grace_over);
     rpc_timer_init(&server->recheck, server_recheck);
@@ -454,6 +459,7 @@ void rpc_server_free(struct rpc_server *server, void (*freed)(void *), void *dat
     rpc_timers_close(&server->timers, server_part_closed, server);
     rpc_flusher_close(&server->flusher, server_part_closed, server);
     rpc_shaker_close(&server->shaker, server_part_closed, server);
+    rpc_turns_close(server);
 }
 
 void rpc_server_handle_closed(struct rpc_server *server)

@@ -57,12 +57,13 @@ struct rpc_peer {
 /* 0 in a field: the value in its comment. connections_max is lowered so that descriptors remain for the rest of the process. */
 struct rpc_server_config {
     size_t connections_max;          /* 1024 */
+    size_t connections_per_user_max; /* of a unix socket, at most half of all; 0: half of all */
     size_t calls_per_connection_max; /* 1024 */
     size_t message_max_bytes;        /* 256 KiB, per message received */
     size_t write_buffer_bytes;       /* 64 KiB per call: send() is false over it */
     uint64_t idle_ms;                /* 300,000: a connection without calls is closed */
     uint64_t keepalive_ms; /* 10,000: a silent peer is pinged, and closed after as long again */
-    uint64_t handshake_ms; /* 3,000: a TLS handshake that is not over by then */
+    uint64_t handshake_ms; /* 5,000: a TLS handshake that is not over by then, all of it */
     const struct tls_context *tls; /* NULL: plain; outlives the server. Unix sockets stay plain. */
     /* Both may be NULL and are called from the loop. Asked before each call of a known method: false refuses it with
      * PERMISSION_DENIED and what was written into text. */
@@ -81,7 +82,8 @@ struct rpc_handlers {
     void (*on_request)(struct rpc_call *call, void *data); /* headers are in; no message yet */
     void (*on_message)(struct rpc_call *call, void *data, const uint8_t *bytes, size_t length);
     void (*on_half_close)(struct rpc_call *call, void *data); /* the client sends no more */
-    void (*on_writable)(struct rpc_call *call, void *data);   /* after send() returned false */
+    /* after send() returned false or rpc_call_want_writable() */
+    void (*on_writable)(struct rpc_call *call, void *data);
     /* reset, disconnect or deadline: the last callback; do not answer */
     void (*on_cancel)(struct rpc_call *call, void *data);
 };
@@ -122,6 +124,10 @@ void *rpc_call_data(const struct rpc_call *call);
 const struct rpc_peer *rpc_call_peer(const struct rpc_call *call);
 /* Request metadata (lower case name), NULL when absent. */
 const char *rpc_call_metadata(const struct rpc_call *call, const char *name);
+/* Before an answer, or a part of one, that may be large: on_writable follows, in a later round of the loop, when the peer can take it
+ * and it is this call's turn. Answers are made one after the other, those of all peers by turns and for a bounded time in each round,
+ * so that they hold neither the loop nor memory however many are asked for at once. The call may be cancelled before. */
+void rpc_call_want_writable(struct rpc_call *call);
 /* Queues one message (copied). false: the buffer is full; it was queued all the same, but wait for on_writable before more. */
 bool rpc_call_send(struct rpc_call *call, const uint8_t *bytes, size_t length);
 size_t rpc_call_buffered(const struct rpc_call *call);

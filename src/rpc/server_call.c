@@ -36,6 +36,7 @@ struct rpc_call *rpc_call_new(struct rpc_connection *connection, int32_t stream_
         call->metadata = metadata, call->trailers = trailers;
     }
     list_init(&call->outbox.node);
+    list_init(&call->turn_node);
     rpc_timer_init(&call->deadline, call_deadline);
     call->connection = connection;
     call->stream_id = stream_id;
@@ -61,7 +62,7 @@ static bool call_count_partial(struct rpc_call *call)
 {
     struct rpc_connection *connection = call->connection;
     struct rpc_server *server = connection->server;
-    size_t now = call->inbox.bytes.length;
+    size_t now = call->inbox.bytes.length + (call->turn == RPC_TURN_NONE ? 0 : call->message_bytes);
 
     connection->partial_bytes += now - call->partial_bytes;
     connection->owner->partial_bytes += now - call->partial_bytes;
@@ -73,18 +74,26 @@ static bool call_count_partial(struct rpc_call *call)
            server->partial_bytes <= RPC_SERVER_PARTIAL_MAX_BYTES;
 }
 
+/* What is over the limits refuses the next bytes that come, not the call that waits. */
+void rpc_call_count_waiting(struct rpc_call *call)
+{
+    call_count_partial(call);
+}
+
 static void call_count_sent(struct rpc_call *call, size_t length)
 {
     call->connection->buffered_bytes -= length;
     call->connection->owner->buffered_bytes -= length;
     call->connection->server->stats.bytes_buffered -= length;
+    rpc_turns_taken(call->connection);
 }
 
 /* Whether it reads what it asked for: single bytes do not count. */
-static void connection_took(struct rpc_connection *connection, size_t length)
+void rpc_connection_took(struct rpc_connection *connection, size_t length)
 {
     connection->taken_bytes += length;
-    if (connection->buffered_bytes > 0 && connection->taken_bytes < RPC_STALL_BYTES)
+    if ((connection->buffered_bytes > 0 || rpc_turns_blocked_by_peer(connection)) &&
+        connection->taken_bytes < RPC_STALL_BYTES)
         return;
     connection->taken_ms = uv_now(connection->server->loop);
     connection->taken_bytes = 0;
@@ -94,7 +103,8 @@ static void call_queue(struct rpc_call *call, const uint8_t *bytes, size_t lengt
 {
     CHECK(!call->ended);
     rpc_outbox_append(&call->outbox, bytes, length);
-    connection_took(call->connection, 0); /* nothing waited: its time begins */
+    rpc_connection_took(call->connection, 0); /* nothing waited: its time begins */
+    call->connection->h2.offered_bytes += length + RPC_PREFIX_BYTES;
     call->connection->buffered_bytes += length + RPC_PREFIX_BYTES;
     call->connection->owner->buffered_bytes += length + RPC_PREFIX_BYTES;
     call->connection->server->stats.bytes_buffered += length + RPC_PREFIX_BYTES;
@@ -115,6 +125,7 @@ void rpc_call_free(struct rpc_call *call)
     rpc_timer_stop(&server->timers, &call->deadline);
     list_remove(&call->node);
     list_remove(&call->outbox.node);
+    rpc_turns_end(call);
     call_count_sent(call, rpc_outbox_length(&call->outbox));
     call_drop_input(call);
     CHECK(connection->calls_count > 0 && server->stats.calls_active > 0);
@@ -144,6 +155,7 @@ static void call_end(struct rpc_call *call, enum rpc_status status)
     call->ended = true;
     call->status = status;
     call->connection->server->stats.by_status[status]++;
+    rpc_turns_end(call);
     call_drop_input(call);
 }
 
@@ -213,14 +225,13 @@ static ssize_t call_read_data(nghttp2_session *session, int32_t stream_id, uint8
 ssize_t rpc_call_pull(struct rpc_call *call, uint8_t *bytes, size_t size, uint32_t *data_flags)
 {
     struct rpc_connection *connection = call->connection;
-    struct rpc_server *server = connection->server;
     nghttp2_nv nvs[TRAILERS_MAX + 1];
     size_t length;
-    bool empty = rpc_h2_pull(&connection->h2, &call->outbox, bytes, size,
-                             server->config.write_buffer_bytes / 2, &length);
+    bool empty = rpc_h2_pull(&connection->h2, &call->outbox, bytes, size, 0, &length);
 
     call_count_sent(call, length);
-    connection_took(connection, length);
+    rpc_connection_took(connection, length);
+    rpc_turns_reopened(call);
     if (empty && call->ended) {
         *data_flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
         if (nghttp2_submit_trailer(connection->h2.session, call->stream_id, nvs,
@@ -313,7 +324,8 @@ static void call_refuse_partial(struct rpc_call *call)
     char text[MESSAGE_MAX_BYTES];
 
     snprintf(text, sizeof(text),
-             "incomplete messages: %zu bytes of this connection, %zu of all of %s, %zu of all "
+             "incomplete and waiting requests: %zu bytes of this connection, %zu of all of %s, %zu "
+             "of all "
              "peers; the limits are %zu, %d and %d",
              connection->partial_bytes, connection->owner->partial_bytes, connection->owner->name,
              connection->server->partial_bytes,
@@ -477,6 +489,7 @@ static void call_dispatch_unary(struct rpc_call *call)
     struct buf message = *kept;
     buf_init(&call->inbox.bytes);
     call_count_partial(call);
+    call->message_bytes = message.length;
     call_message(call, message.bytes + RPC_PREFIX_BYTES, message.length - RPC_PREFIX_BYTES);
     if (call->inbox.bytes.bytes == NULL) {
         call->inbox.bytes = message;
@@ -540,10 +553,7 @@ bool rpc_call_send(struct rpc_call *call, const uint8_t *bytes, size_t length)
 {
     call_queue(call, bytes, length);
     call_flush(call);
-    if (rpc_outbox_length(&call->outbox) <= call->connection->server->config.write_buffer_bytes)
-        return true;
-    call->outbox.want_writable = true;
-    return false;
+    return rpc_turns_go_on(call);
 }
 
 void rpc_call_trailer(struct rpc_call *call, const char *name, const char *value)

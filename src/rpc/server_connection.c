@@ -102,6 +102,12 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
     struct rpc_call *call = call_of(session, frame->hd.stream_id);
 
     rpc_h2_frame_received(&connection->h2, frame);
+    if (frame->hd.type == NGHTTP2_SETTINGS) {
+        list_remove(&connection->silent_node);
+        rpc_turns_reopened_all(connection);
+    } else if (call != NULL && frame->hd.type == NGHTTP2_WINDOW_UPDATE) {
+        rpc_turns_reopened(call);
+    }
     if (call == NULL || (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA))
         return callback_result(connection);
     if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
@@ -190,18 +196,29 @@ static void connection_abort_calls(struct rpc_connection *connection)
     }
 }
 
+/* It is being closed, and makes way for another one. */
+static void connection_leave(struct rpc_connection *connection)
+{
+    list_remove(&connection->silent_node);
+    if (connection->owner != NULL)
+        connection->owner->open_count--;
+    if (!list_empty(&connection->node))
+        connection->server->open_count--;
+}
+
 void rpc_connection_close(struct rpc_connection *connection)
 {
     if (connection->h2.closing)
         return;
     rpc_timer_stop(&connection->server->timers, &connection->handshake);
+    connection_leave(connection);
     rpc_h2_close(&connection->h2);
     connection_abort_calls(connection);
 }
 
 bool rpc_connection_stalled(const struct rpc_connection *connection, uint64_t ms)
 {
-    return connection->buffered_bytes > 0 &&
+    return (connection->buffered_bytes > 0 || rpc_turns_blocked_by_peer(connection)) &&
            uv_now(connection->server->loop) - connection->taken_ms >= ms;
 }
 
@@ -220,6 +237,7 @@ static void connection_lost(struct rpc_h2 *h2, const char *reason)
 
     if (reason == rpc_h2_speaks_tls)
         connection_refuse(connection, reason);
+    connection_leave(connection);
     connection_abort_calls(connection);
 }
 
@@ -230,6 +248,7 @@ static void connection_begin(struct rpc_connection *connection)
     nghttp2_session *session;
 
     connection->owner = rpc_owner_take(server, &connection->peer);
+    connection->owner->open_count++;
     CHECK(nghttp2_session_server_new2(&session, server->callbacks, connection, server->options) ==
           0);
     if (rpc_h2_start(&connection->h2, session, (uint32_t)server->config.calls_per_connection_max) !=
@@ -268,15 +287,16 @@ static void connection_handshake_late(struct rpc_timer *timer)
     struct rpc_connection *connection = LIST_ITEM(timer, struct rpc_connection, handshake);
     const struct rpc_stream *stream = &connection->h2.stream;
     struct rpc_server *server = connection->server;
-    uint64_t now_ms = uv_now(server->loop);
-    uint64_t due_ms = stream->shaken_ms + server->config.handshake_ms;
+    uint64_t taken_ms = rpc_stream_shaking_ms(stream);
     char text[96];
 
-    /* the time that we let it wait is not the peer's fault; one that gets on by single bytes has few turns */
-    if (!stream->lingering && stream->shakes_count < RPC_SHAKES_MAX &&
-        (rpc_stream_waits(stream) || due_ms > now_ms)) {
+    /* the time that we let it wait is not the peer's fault */
+    if (!stream->lingering &&
+        (rpc_stream_waits(stream) || taken_ms < server->config.handshake_ms)) {
         rpc_timer_start(&server->timers, timer,
-                        due_ms > now_ms ? due_ms : now_ms + server->config.handshake_ms);
+                        uv_now(server->loop) + (taken_ms < server->config.handshake_ms
+                                                    ? server->config.handshake_ms - taken_ms
+                                                    : RPC_LINGER_MS));
         return;
     }
     snprintf(text, sizeof(text), "TLS: no complete handshake within %" PRIu64 " ms",
@@ -303,10 +323,9 @@ bool rpc_connection_recheck(struct rpc_connection *connection)
     return false;
 }
 
-static void connection_writable(struct rpc_h2 *h2, struct rpc_outbox *outbox)
+static void connection_sent(struct rpc_h2 *h2)
 {
-    (void)h2;
-    rpc_call_writable(LIST_ITEM(outbox, struct rpc_call, outbox));
+    rpc_turns_sent(connection_of(h2));
 }
 
 static void connection_closed(struct rpc_h2 *h2)
@@ -319,6 +338,7 @@ static void connection_closed(struct rpc_h2 *h2)
     while (!list_empty(&connection->dead))
         rpc_call_free(LIST_ITEM(connection->dead.next, struct rpc_call, node));
     CHECK(connection->calls_count == 0 && connection->partial_bytes == 0);
+    list_remove(&connection->turn_node);
     rpc_owner_give(connection->owner);
     if (!list_empty(&connection->node)) {
         list_remove(&connection->node);
@@ -330,15 +350,42 @@ static void connection_closed(struct rpc_h2 *h2)
 }
 
 static const struct rpc_h2_ops connection_ops = {.connected = connection_connected,
-                                                 .writable = connection_writable,
+                                                 .sent = connection_sent,
                                                  .lost = connection_lost,
                                                  .closed = connection_closed};
+
+/* The one that has been silent for longest goes, of this owner or of all (NULL). Those that have spoken and wait for their turn to
+ * shake hands stay. False: there is none. */
+static bool server_make_way(struct rpc_server *server, const struct rpc_owner *owner)
+{
+    for (struct list *node = server->silent.next; node != &server->silent; node = node->next) {
+        struct rpc_connection *connection = LIST_ITEM(node, struct rpc_connection, silent_node);
+
+        if ((owner != NULL && connection->owner != owner) ||
+            rpc_stream_waits(&connection->h2.stream))
+            continue;
+        server->stats.refused_total++;
+        rpc_connection_close(connection);
+        return true;
+    }
+    return false;
+}
 
 /* One connection too many, or no descriptor for it: it is accepted, so that it does not wait for ever, and closed. */
 static bool connection_refused(struct rpc_server *server)
 {
     return server->draining || server->reserve_fd < 0 ||
-           server->connections_count >= server->config.connections_max;
+           (server->open_count >= server->config.connections_max && !server_make_way(server, NULL));
+}
+
+/* A user of the unix socket has half of it at most, so that others find room. */
+static bool connection_refused_user(struct rpc_connection *connection)
+{
+    struct rpc_server *server = connection->server;
+
+    return connection->peer.local && !connection->h2.closing &&
+           connection->owner->open_count > server->config.connections_per_user_max &&
+           !server_make_way(server, connection->owner);
 }
 
 static void connection_shake_hands(struct rpc_connection *connection)
@@ -363,8 +410,12 @@ void rpc_connection_accept(struct rpc_server *server, struct rpc_listener *liste
     rpc_timer_init(&connection->handshake, connection_handshake_late);
     connection->idle_since_ms = uv_now(server->loop);
     list_init(&connection->node);
+    list_init(&connection->silent_node);
     list_init(&connection->calls);
     list_init(&connection->dead);
+    list_init(&connection->waiting);
+    list_init(&connection->shut);
+    list_init(&connection->turn_node);
     CHECK(rpc_h2_init(&connection->h2, server->loop, listener->local, &server->flusher,
                       &connection_ops) == 0);
     server->handles++;
@@ -377,9 +428,16 @@ void rpc_connection_accept(struct rpc_server *server, struct rpc_listener *liste
     rpc_stream_get_peer(&connection->h2.stream, &connection->peer);
     list_push_back(&server->connections, &connection->node);
     server->connections_count++;
+    server->open_count++;
     server->stats.connections++;
-    if (server->config.tls != NULL && !listener->local)
+    list_push_back(&server->silent, &connection->silent_node);
+    if (server->config.tls != NULL && !listener->local) {
         connection_shake_hands(connection);
-    else
-        connection_begin(connection);
+        return;
+    }
+    connection_begin(connection);
+    if (connection_refused_user(connection)) {
+        server->stats.refused_total++;
+        rpc_connection_close(connection);
+    }
 }

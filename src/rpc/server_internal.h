@@ -1,4 +1,5 @@
-/* What server.c (listeners, limits, drain), server_connection.c (HTTP/2 callbacks), server_call.c (the call's API) and server_owner.c share.
+/* What server.c (listeners, limits, drain), server_connection.c (HTTP/2 callbacks), server_call.c (the call's API), server_turns.c and
+ * server_owner.c share.
  *
  * Shapes   server 1→n connection 1→n call. A call is in its connection's list until its HTTP/2 stream is closed; closed calls of a
  *          connection that is being torn down wait in `dead` for the end of the callbacks that may still hold them.
@@ -25,9 +26,12 @@ enum {
     RPC_OWNER_NAME_BYTES = TLS_IDENTITY_TEXT_BYTES > 64 ? TLS_IDENTITY_TEXT_BYTES : 64,
     RPC_STALL_BYTES = 16384,  /* who takes fewer in twice the keepalive time has stalled ... */
     RPC_STALL_FULL_MS = 1000, /* ... or in this time, when the server is full */
+    RPC_RELIEF_MS = 250,      /* between looks for such ones while others wait for room */
+    RPC_TURN_OFFERED_BYTES =
+        RPC_H2_BATCH_BYTES,         /* then a connection sends before it is offered more */
+    RPC_TURN_ROUND_US = 2000,       /* answers made in one round of the loop */
     RPC_DESCRIPTORS_RESERVED = 128, /* for the log, its snapshots and the like */
     RPC_SPARE_CALLS_MAX = 256,
-    RPC_SHAKES_MAX = 16,        /* pieces in which a handshake may come */
     RPC_LINGER_MS = 500,        /* after a refused handshake */
     RPC_RECHECK_MS = 300000,    /* a client's certificate is looked at again */
     RPC_RECHECK_LOOK_MS = 1000, /* between looks whether one is due */
@@ -57,9 +61,19 @@ struct rpc_listener {
 
 struct rpc_owner {
     struct list node;
-    size_t connections; /* that have calls, or may */
+    struct list turn_node;           /* in rpc_turns.owners: it has room for an answer */
+    struct list connections_waiting; /* those that have room for an answer, and a call that waits */
+    size_t connections;              /* that have calls, or may */
+    size_t open_count;               /* of them, without those that are being closed */
     size_t partial_bytes, buffered_bytes;
     char name[RPC_OWNER_NAME_BYTES];
+};
+
+/* Those who have room for an answer, and a call that waits; see server_turns.c. */
+struct rpc_turns {
+    uv_idle_t idle;
+    struct list owners;
+    struct rpc_timer relief;
 };
 
 struct rpc_server {
@@ -67,6 +81,7 @@ struct rpc_server {
     struct rpc_server_config config;
     struct rpc_flusher flusher;
     struct rpc_shaker shaker;
+    struct rpc_turns turns;
     struct rpc_timers timers;
     struct rpc_timer sweep;
     struct rpc_timer grace;
@@ -79,6 +94,8 @@ struct rpc_server {
     size_t listeners_count;
     struct list connections; /* with TLS: those whose certificates were checked longest ago first */
     size_t connections_count;
+    size_t open_count;  /* of them, without those that are being closed */
+    struct list silent; /* those that have not spoken HTTP/2 yet, the oldest first */
     struct list spare_calls;
     size_t spare_calls_count;
     int reserve_fd; /* given up for a moment to get out of EMFILE; -1 then */
@@ -100,8 +117,11 @@ struct rpc_connection {
     struct rpc_h2 h2;
     struct rpc_server *server;
     struct list node;
+    struct list silent_node;
     struct list calls;
     struct list dead;
+    struct list waiting, shut; /* calls that want to write: by turns, and later */
+    struct list turn_node;
     size_t calls_count;
     uint64_t idle_since_ms;
     size_t partial_bytes;
@@ -116,8 +136,12 @@ struct rpc_connection {
     bool outdated; /* checked while it shook hands, which goes by the files of its beginning */
 };
 
+enum rpc_turn { RPC_TURN_NONE, RPC_TURN_WAITING, RPC_TURN_SHUT };
+
 struct rpc_call {
     struct list node;
+    struct list turn_node;
+    enum rpc_turn turn;
     struct rpc_connection *connection;
     const struct rpc_method *method;
     void *data;
@@ -125,7 +149,8 @@ struct rpc_call {
     uint64_t deadline_ms;
     struct rpc_timer deadline;
     struct rpc_inbox inbox;
-    size_t partial_bytes; /* of the inbox, as counted in the limits */
+    size_t message_bytes; /* of a unary request, once its handler has it */
+    size_t partial_bytes; /* of the inbox and of a request that waits, as counted in the limits */
     struct rpc_outbox outbox;
     struct buf metadata; /* name NUL value NUL ... */
     struct buf trailers; /* likewise */
@@ -163,6 +188,25 @@ void rpc_call_aborted(struct rpc_call *call);
 /* nghttp2's pull of response bytes. */
 ssize_t rpc_call_pull(struct rpc_call *call, uint8_t *bytes, size_t size, uint32_t *data_flags);
 void rpc_call_writable(struct rpc_call *call);
+
+/* Counts what its request holds in the limits while it waits. */
+void rpc_call_count_waiting(struct rpc_call *call);
+/* The peer took so many bytes of answers. */
+void rpc_connection_took(struct rpc_connection *connection, size_t length);
+
+/* server_turns.c */
+void rpc_turns_init(struct rpc_server *server);
+void rpc_turns_close(struct rpc_server *server);
+/* After a send: whether more may be written now; on_writable follows when not. */
+bool rpc_turns_go_on(struct rpc_call *call);
+void rpc_turns_end(struct rpc_call *call); /* it waits no more */
+/* What a call waits for may have come: its window, or its peer took what it had. */
+void rpc_turns_reopened(struct rpc_call *call);
+void rpc_turns_reopened_all(struct rpc_connection *connection);
+void rpc_turns_sent(struct rpc_connection *connection);  /* all that it was offered */
+void rpc_turns_taken(struct rpc_connection *connection); /* something of its answers has gone */
+/* Calls wait for windows of the peer. */
+bool rpc_turns_blocked_by_peer(const struct rpc_connection *connection);
 
 /* server.c */
 /* Makes room for the answer to a call when too many are not read; false: there is none, and the text says whose limit is reached. */

@@ -50,6 +50,8 @@ struct rpc_owner *rpc_owner_take(struct rpc_server *server, const struct rpc_pee
     owner = check_calloc(1, sizeof(*owner));
     snprintf(owner->name, sizeof(owner->name), "%s", name);
     owner->connections = 1;
+    list_init(&owner->turn_node);
+    list_init(&owner->connections_waiting);
     list_push_back(bucket, &owner->node);
     return owner;
 }
@@ -62,6 +64,8 @@ void rpc_owner_give(struct rpc_owner *owner)
     if (--owner->connections > 0)
         return;
     CHECK(owner->buffered_bytes == 0 && owner->partial_bytes == 0);
+    CHECK(list_empty(&owner->connections_waiting));
+    list_remove(&owner->turn_node);
     list_remove(&owner->node);
     free(owner);
 }

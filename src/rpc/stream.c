@@ -1,9 +1,11 @@
 /* Reading and writing one socket. See stream.h. */
 #include "src/rpc/stream.h"
 
+#include <errno.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -20,19 +22,20 @@ static void sigpipe_ignore(void)
         signal(SIGPIPE, SIG_IGN);
 }
 
-int rpc_stream_init(struct rpc_stream *stream, uv_loop_t *loop, bool local, uint8_t *read_bytes,
-                    const struct rpc_stream_handlers *handlers)
+int rpc_stream_init(struct rpc_stream *stream, uv_loop_t *loop, bool local,
+                    struct rpc_reader *reader, const struct rpc_stream_handlers *handlers)
 {
     static _Thread_local bool ignored;
 
     if (!ignored)
         sigpipe_ignore();
     ignored = true;
-    *stream = (struct rpc_stream){.handlers = handlers, .read_bytes = read_bytes, .local = local};
+    *stream = (struct rpc_stream){.handlers = handlers, .reader = reader, .local = local};
     stream->uv.handle.data = stream;
     stream->connect.data = stream;
     stream->write.data = stream;
     list_init(&stream->shaker_node);
+    list_init(&stream->reader_node);
     buf_init(&stream->early);
     return local ? uv_pipe_init(loop, &stream->uv.pipe, 0) : uv_tcp_init(loop, &stream->uv.tcp);
 }
@@ -45,12 +48,20 @@ void rpc_stream_secure(struct rpc_stream *stream, const struct tls_context *cont
     stream->side = side;
     stream->plain_bytes = plain_bytes;
     stream->shaker = shaker;
-    stream->shaken_ms = uv_now(stream->uv.handle.loop);
+    stream->secured_ms = uv_now(stream->uv.handle.loop);
 }
 
 bool rpc_stream_waits(const struct rpc_stream *stream)
 {
     return !list_empty(&stream->shaker_node);
+}
+
+uint64_t rpc_stream_shaking_ms(const struct rpc_stream *stream)
+{
+    uint64_t now_ms = uv_now(stream->uv.handle.loop);
+    uint64_t waits_ms = rpc_stream_waits(stream) ? now_ms - stream->queued_ms : 0;
+
+    return now_ms - stream->secured_ms - stream->waited_ms - waits_ms;
 }
 
 bool rpc_stream_begun(const struct rpc_stream *stream)
@@ -71,15 +82,21 @@ static void stream_decrypt(struct rpc_stream *stream, const uint8_t *bytes, size
 static void stream_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buffer);
 static void stream_read(uv_stream_t *uv, ssize_t length, const uv_buf_t *buffer);
 
+/* A peer that sent ahead of its handshake is not read until the handshake had its turn. */
+static bool stream_is_ahead(const struct rpc_stream *stream)
+{
+    return stream->early.length > RPC_STREAM_EARLY_MAX_BYTES;
+}
+
 static void stream_shake(struct rpc_stream *stream)
 {
     struct buf early = stream->early;
+    bool ahead = stream_is_ahead(stream);
 
     buf_init(&stream->early);
-    stream->shaken_ms = uv_now(stream->uv.handle.loop);
-    stream->shakes_count++;
+    stream->waited_ms += uv_now(stream->uv.handle.loop) - stream->queued_ms;
     stream_decrypt(stream, early.bytes, early.length);
-    if (!stream->closing && !stream->lingering && early.length > RPC_STREAM_EARLY_MAX_BYTES)
+    if (!stream->closing && !stream->lingering && ahead)
         uv_read_start(&stream->uv.stream, stream_buffer, stream_read);
     buf_close(&early);
 }
@@ -148,19 +165,98 @@ void rpc_stream_connect_local(struct rpc_stream *stream, const char *path)
     uv_pipe_connect(&stream->connect, &stream->uv.pipe, path, stream_connected);
 }
 
-/* libuv asks for a buffer, reads and reports in one go, so one buffer serves many streams. */
+/* ---- turns of reading ---- */
+
+void rpc_reader_init(struct rpc_reader *reader, void (*wake)(void *data), void *data)
+{
+    *reader = (struct rpc_reader){.wake = wake, .data = data};
+    reader->bytes = check_alloc(RPC_STREAM_READ_BYTES);
+    list_init(&reader->hungry);
+}
+
+void rpc_reader_close(struct rpc_reader *reader)
+{
+    CHECK(list_empty(&reader->hungry));
+    free(reader->bytes);
+    reader->bytes = NULL;
+}
+
+/* The stream stops to listen to the loop until it has had its turn. */
+static void stream_queue_to_read(struct rpc_stream *stream)
+{
+    uv_read_stop(&stream->uv.stream);
+    list_push_back(&stream->reader->hungry, &stream->reader_node);
+    stream->reader->wake(stream->reader->data);
+}
+
+/* libuv asks for a buffer, reads and reports in one go, so one buffer serves many streams. Without a buffer it only reports that
+ * there is something to read. */
 static void stream_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buffer)
 {
     struct rpc_stream *stream = handle->data;
+    const struct rpc_reader *reader = stream->reader;
+    bool free_now =
+        list_empty(&reader->hungry) && reader->spent_ns < RPC_READER_ROUND_US * UINT64_C(1000);
 
     (void)suggested;
-    *ret_buffer = uv_buf_init((char *)stream->read_bytes, RPC_STREAM_READ_BYTES);
+    *ret_buffer = uv_buf_init((char *)reader->bytes, free_now ? RPC_STREAM_READ_BYTES : 0);
 }
+
+static void stream_take(struct rpc_stream *stream, ssize_t length);
+
+/* libuv cannot be asked to read now, so that this reads the socket itself. */
+static void stream_read_turn(struct rpc_stream *stream)
+{
+    struct rpc_reader *reader = stream->reader;
+    ssize_t length;
+    uv_os_fd_t fd;
+
+    CHECK(uv_fileno(&stream->uv.handle, &fd) == 0);
+    do {
+        length = recv(fd, reader->bytes, RPC_STREAM_READ_BYTES, MSG_DONTWAIT);
+    } while (length < 0 && errno == EINTR);
+    if (length > 0)
+        stream_take(stream, length);
+    else if (length == 0)
+        stream_take(stream, UV_EOF);
+    else if (errno != EAGAIN && errno != EWOULDBLOCK)
+        stream_take(stream, uv_translate_sys_error(errno));
+    if (stream->closing || stream->ended || stream_is_ahead(stream))
+        return;
+    if (length == RPC_STREAM_READ_BYTES)
+        stream_queue_to_read(stream);
+    else
+        uv_read_start(&stream->uv.stream, stream_buffer, stream_read);
+}
+
+bool rpc_reader_run(struct rpc_reader *reader)
+{
+    uint64_t begin_ns = uv_hrtime();
+
+    reader->round++;
+    reader->spent_ns = 0;
+    while (!list_empty(&reader->hungry) &&
+           reader->spent_ns < RPC_READER_ROUND_US * UINT64_C(1000)) {
+        struct rpc_stream *stream = LIST_ITEM(reader->hungry.next, struct rpc_stream, reader_node);
+
+        if (stream->reader_round == reader->round)
+            break; /* everyone had a turn */
+        stream->reader_round = reader->round;
+        list_remove(&stream->reader_node);
+        stream_read_turn(stream);
+        reader->spent_ns = uv_hrtime() - begin_ns;
+    }
+    return !list_empty(&reader->hungry);
+}
+
+/* ---- what came ---- */
 
 /* before: whether the handshake was over then */
 static void stream_lost(struct rpc_stream *stream, int error, bool before)
 {
     uv_read_stop(&stream->uv.stream);
+    list_remove(&stream->reader_node);
+    stream->ended = true;
     if (stream->tls_context == NULL || before)
         stream->handlers->on_lost(stream, error);
     else
@@ -219,21 +315,21 @@ static void stream_decrypt(struct rpc_stream *stream, const uint8_t *bytes, size
 static void stream_keep_early(struct rpc_stream *stream, const uint8_t *bytes, size_t length)
 {
     buf_append(&stream->early, bytes, length);
-    if (stream->early.length > RPC_STREAM_EARLY_MAX_BYTES)
+    if (stream_is_ahead(stream))
         uv_read_stop(&stream->uv.stream);
     if (rpc_stream_waits(stream))
         return;
+    stream->queued_ms = uv_now(stream->uv.handle.loop);
     list_push_back(&stream->shaker->waiting, &stream->shaker_node);
     uv_idle_start(&stream->shaker->idle, shaker_run);
 }
 
-static void stream_read(uv_stream_t *uv, ssize_t length, const uv_buf_t *buffer)
+/* `length` of what is in the reader's buffer, or an error of libuv. */
+static void stream_take(struct rpc_stream *stream, ssize_t length)
 {
-    struct rpc_stream *stream = uv->data;
+    const uint8_t *bytes = stream->reader->bytes;
     bool established = stream->tls != NULL && tls_engine_established(stream->tls);
 
-    if (stream->closing || length == 0)
-        return;
     if (stream->lingering) {
         if (length < 0)
             stream_lost(stream, (int)length, true);
@@ -243,12 +339,31 @@ static void stream_read(uv_stream_t *uv, ssize_t length, const uv_buf_t *buffer)
             tls_engine_closed(stream->tls);
         stream_lost(stream, (int)length, established);
     } else if (stream->shaker != NULL && !established) {
-        stream_keep_early(stream, (const uint8_t *)buffer->base, (size_t)length);
+        stream_keep_early(stream, bytes, (size_t)length);
     } else if (stream->tls_context != NULL) {
-        stream_decrypt(stream, (const uint8_t *)buffer->base, (size_t)length);
+        stream_decrypt(stream, bytes, (size_t)length);
     } else {
-        stream->handlers->on_bytes(stream, (const uint8_t *)buffer->base, (size_t)length);
+        stream->handlers->on_bytes(stream, bytes, (size_t)length);
     }
+}
+
+static void stream_read(uv_stream_t *uv, ssize_t length, const uv_buf_t *buffer)
+{
+    struct rpc_stream *stream = uv->data;
+    uint64_t begin_ns = uv_hrtime();
+
+    (void)buffer;
+    if (stream->closing || length == 0)
+        return;
+    if (length == UV_ENOBUFS) {
+        stream_queue_to_read(stream);
+        return;
+    }
+    stream_take(stream, length);
+    stream->reader->spent_ns += uv_hrtime() - begin_ns;
+    if (length == RPC_STREAM_READ_BYTES && !stream->closing && !stream->ended &&
+        !stream_is_ahead(stream))
+        stream_queue_to_read(stream);
 }
 
 int rpc_stream_start(struct rpc_stream *stream)
@@ -327,6 +442,7 @@ void rpc_stream_linger(struct rpc_stream *stream)
     uv_os_fd_t fd;
 
     stream->lingering = true;
+    stream->ended = false;
     if (uv_fileno(&stream->uv.handle, &fd) == 0)
         (void)shutdown(fd, SHUT_WR);
     uv_read_start(&stream->uv.stream, stream_buffer, stream_read);
@@ -362,6 +478,7 @@ void rpc_stream_close(struct rpc_stream *stream)
         return;
     stream->closing = true;
     list_remove(&stream->shaker_node);
+    list_remove(&stream->reader_node);
     uv_close(&stream->uv.handle, stream_closed);
 }
 

@@ -5,8 +5,10 @@
  *          With TLS (rpc_stream_secure before the start), on_connected comes when the handshake is over, also on accepted streams;
  *          nothing is written before. Handshakes take much computing: a server's streams take turns (struct rpc_shaker), so that
  *          thousands of clients that come at once do not hold the loop.
+ *          Reading takes turns as well (struct rpc_reader): in one round of the loop a stream reads one buffer at most, and all of
+ *          them together for a bounded time. Whoever has more to read waits in the order of arrival.
  * Shapes   embedded in its connection, which must outlive on_closed. What waits to be written is the caller's to bound:
- *          it stops handing bytes over while rpc_stream_pending() is high. Streams of one owner read into one buffer of its.
+ *          it stops handing bytes over while rpc_stream_pending() is high. Streams of one owner share its reader and its buffer.
  * Errors   on_lost once for end of file and every error; the owner then closes. SIGPIPE is ignored from the first stream on, unless
  *          the program has a handler of its own.
  * Absent   a timer for handshakes: the owner has it. A farewell of TLS (close_notify): the end of the socket is the end.
@@ -22,7 +24,8 @@
 #include "src/tls/engine.h"
 
 enum {
-    RPC_STREAM_READ_BYTES = 65536,
+    RPC_STREAM_READ_BYTES = 32768, /* of one stream in one round of the loop */
+    RPC_READER_ROUND_US = 3000,    /* reading, and what it brings about, in one round of the loop */
     /* owners stop far below; answers of TLS itself count too */
     RPC_STREAM_PENDING_MAX_BYTES = 1 << 20,
     RPC_STREAM_EARLY_MAX_BYTES = 1 << 16, /* of a handshake that waits for its turn */
@@ -51,6 +54,20 @@ struct rpc_shaker {
 void rpc_shaker_init(struct rpc_shaker *shaker, uv_loop_t *loop);
 void rpc_shaker_close(struct rpc_shaker *shaker, void (*closed)(void *data), void *data);
 
+/* Streams that have more to read than their turn took, or had no turn yet, in the order in which they came. */
+struct rpc_reader {
+    struct list hungry;
+    uint8_t *bytes;           /* RPC_STREAM_READ_BYTES: what just came */
+    uint64_t spent_ns;        /* of this round */
+    uint64_t round;           /* which one it is */
+    void (*wake)(void *data); /* the owner calls rpc_reader_run in the next round */
+    void *data;
+};
+void rpc_reader_init(struct rpc_reader *reader, void (*wake)(void *data), void *data);
+void rpc_reader_close(struct rpc_reader *reader);
+/* A round's turns. True: there are more. */
+bool rpc_reader_run(struct rpc_reader *reader);
+
 struct rpc_stream {
     union {
         uv_handle_t handle;
@@ -59,20 +76,24 @@ struct rpc_stream {
         uv_pipe_t pipe;
     } uv;
     const struct rpc_stream_handlers *handlers;
-    uint8_t *read_bytes;                   /* RPC_STREAM_READ_BYTES, in use during on_bytes only */
+    struct rpc_reader *reader;             /* its bytes are in use during on_bytes only */
+    struct list reader_node;               /* while it is hungry */
+    uint64_t reader_round;                 /* in which it last had its turn */
     const struct tls_context *tls_context; /* NULL: plain */
     struct tls_engine *tls;                /* NULL: plain, or nothing has come yet */
     enum tls_side side;
     uint8_t *plain_bytes;      /* TLS_PLAIN_BYTES, in use during on_bytes only */
     struct rpc_shaker *shaker; /* NULL: handshakes are worked on at once */
     struct list shaker_node;
-    struct buf early;      /* of the handshake, until its turn comes */
-    uint64_t shaken_ms;    /* when the handshake last got on */
-    unsigned shakes_count; /* how often it did */
+    struct buf early;    /* of the handshake, until its turn comes */
+    uint64_t secured_ms; /* when its handshake could begin */
+    uint64_t queued_ms;  /* when it last began to wait for its turn */
+    uint64_t waited_ms;  /* for its turns so far, which is no fault of the peer */
     bool local;
     bool reading;
     bool writing;
     bool lingering;
+    bool ended; /* nothing more is read */
     bool closing;
     uv_connect_t connect;
     uv_write_t write;
@@ -80,13 +101,15 @@ struct rpc_stream {
     struct buf waiting;   /* come after in_flight */
 };
 
-int rpc_stream_init(struct rpc_stream *stream, uv_loop_t *loop, bool local, uint8_t *read_bytes,
-                    const struct rpc_stream_handlers *handlers);
+int rpc_stream_init(struct rpc_stream *stream, uv_loop_t *loop, bool local,
+                    struct rpc_reader *reader, const struct rpc_stream_handlers *handlers);
 /* Before the stream is started or connected. */
 void rpc_stream_secure(struct rpc_stream *stream, const struct tls_context *context,
                        enum tls_side side, uint8_t *plain_bytes, struct rpc_shaker *shaker);
 /* Whether it waits for its turn, not for the peer. */
 bool rpc_stream_waits(const struct rpc_stream *stream);
+/* How long the handshake has lasted, without the time in which it waited for its turns. */
+uint64_t rpc_stream_shaking_ms(const struct rpc_stream *stream);
 /* Whether the peer has sent anything. */
 bool rpc_stream_begun(const struct rpc_stream *stream);
 int rpc_stream_accept(struct rpc_stream *stream, uv_stream_t *listener);

@@ -17,6 +17,8 @@ enum {
     SERVICES_MAX = 8,
     TRAILERS_MAX = 15,
     WRITABLE_LOOK_US = 5000,
+    TURN_LATE_IN = 64, /* one answer in so many waits for its turn as long as ... */
+    TURN_LATE_MAX_US = 50000,
     ADDRESS_BYTES = 64
 };
 
@@ -417,10 +419,10 @@ static void server_sweep(void *data)
     }
 }
 
-static void look_start(struct rpc_server *server)
+static void look_start(struct rpc_server *server, uint64_t us)
 {
     if (!server->look_started)
-        server_timer_start(server, server->look, WRITABLE_LOOK_US);
+        server_timer_start(server, server->look, us);
     server->look_started = true;
 }
 
@@ -464,7 +466,7 @@ static void server_look(void *data)
             more |= LIST_ITEM(c, struct rpc_call, node)->blocked;
     }
     if (more)
-        look_start(server);
+        look_start(server, WRITABLE_LOOK_US);
 }
 
 static void server_grace_over(void *data)
@@ -689,8 +691,19 @@ bool rpc_call_send(struct rpc_call *call, const uint8_t *bytes, size_t length)
     if (rpc_call_buffered(call) <= connection->server->config.write_buffer_bytes)
         return true;
     call->blocked = true;
-    look_start(connection->server);
+    look_start(connection->server, WRITABLE_LOOK_US);
     return false;
+}
+
+/* Its turn comes in the next round of the loop, or much later, when many others are answered before. */
+void rpc_call_want_writable(struct rpc_call *call)
+{
+    struct rpc_server *server = call->connection->server;
+    struct sim *sim = server->loop->sim;
+
+    CHECK(!call->ended);
+    call->blocked = true;
+    look_start(server, sim_chance(sim, TURN_LATE_IN) ? sim_random(sim, TURN_LATE_MAX_US) : 0);
 }
 
 void rpc_call_trailer(struct rpc_call *call, const char *name, const char *value)

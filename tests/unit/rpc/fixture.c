@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 static void echo_message(struct rpc_call *call, void *data, const uint8_t *bytes, size_t length)
@@ -171,11 +172,11 @@ void fixture_open(struct fixture *fixture, const struct rpc_server_config *confi
     snprintf(fixture->address, sizeof(fixture->address), "127.0.0.1:%d", fixture->port);
 }
 
-void fixture_open_unix(struct fixture *fixture)
+void fixture_open_unix(struct fixture *fixture, const struct rpc_server_config *config)
 {
     struct err err;
 
-    server_open(fixture, NULL);
+    server_open(fixture, config);
     strcpy(fixture->directory, "/tmp/rpc-test-XXXXXX");
     assert_non_null(mkdtemp(fixture->directory));
     snprintf(fixture->address, sizeof(fixture->address), "unix:%s/socket", fixture->directory);
@@ -318,6 +319,17 @@ int fixture_raw_from(struct fixture *fixture, unsigned host)
 
     assert_true(fd >= 0);
     assert_int_equal(bind(fd, (const struct sockaddr *)&own, sizeof(own)), 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
+    return fd;
+}
+
+int fixture_raw_unix(struct fixture *fixture)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_true(fd >= 0);
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s", strchr(fixture->address, ':') + 1);
     assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
     return fd;
 }

@@ -34,7 +34,7 @@ struct fixture {
 /* Methods: /test.T/Echo (unary), /test.T/Fail (unary: "code text" → status), /test.T/Hold (unary, not answered), /test.T/Chat (both
  * stream: echoes), /test.T/Flood (server streams `flood_left` messages of 1 KiB), /test.T/Sum (client streams: replies the count). */
 void fixture_open(struct fixture *fixture, const struct rpc_server_config *config);
-void fixture_open_unix(struct fixture *fixture);
+void fixture_open_unix(struct fixture *fixture, const struct rpc_server_config *config);
 struct rpc_channel *fixture_channel(struct fixture *fixture,
                                     const struct rpc_channel_config *config);
 void fixture_close(struct fixture *fixture);
@@ -70,6 +70,7 @@ void fixture_still_answers(struct fixture *fixture);
 /* A blocking socket to the server, non-blocking to read: bytes as they are. */
 int fixture_raw(struct fixture *fixture);
 int fixture_raw_from(struct fixture *fixture, unsigned host); /* 127.0.0.`host` */
+int fixture_raw_unix(struct fixture *fixture);
 /* Runs the loop until the peer closed the socket; returns how many bytes came before, -1 when it stays open. */
 ssize_t fixture_raw_closed(struct fixture *fixture, int fd);
 

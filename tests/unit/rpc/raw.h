@@ -17,7 +17,9 @@ enum {
     RAW_PING = 6,
     RAW_GOAWAY = 7,
     RAW_WINDOW = 8,
-    RAW_CONTINUATION = 9
+    RAW_CONTINUATION = 9,
+    RAW_PRIORITY_UPDATE = 16,
+    RAW_UNKNOWN = 0xfa
 };
 enum { RAW_END_STREAM = 1, RAW_ACK = 1, RAW_END_HEADERS = 4 };
 

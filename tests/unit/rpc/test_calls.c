@@ -333,7 +333,7 @@ static void a_unix_socket_tells_who_calls(void **state)
     struct seen seen;
 
     (void)state;
-    fixture_open_unix(&fixture);
+    fixture_open_unix(&fixture, NULL);
     fixture_channel(&fixture, NULL);
     seen_unary(&fixture, &seen, "/test.T/Echo", "hello", 0);
     assert_true(fixture_run(&fixture, &seen.done));
@@ -358,7 +358,7 @@ static void a_listener_of_another_user_is_told_nothing(void **state)
     struct seen seen;
 
     (void)state;
-    fixture_open_unix(&fixture);
+    fixture_open_unix(&fixture, NULL);
     fixture_channel(&fixture, &config);
     seen_unary(&fixture, &seen, "/test.T/Echo", "hello", 0);
     assert_true(fixture_run(&fixture, &seen.done));

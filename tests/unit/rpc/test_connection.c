@@ -235,12 +235,20 @@ static void rapid_resets_end_the_connection(void **state)
 
 static void floods_of_control_frames_end_the_connection(void **state)
 {
-    static const uint8_t priority[5] = {0, 0, 0, 0, 1};
+    static const uint8_t priority[4] = {0}, increment[4] = {0, 0, 0, 1};
     static const struct {
         uint8_t type;
+        uint8_t flags;
         size_t length;
         uint32_t stream;
-    } floods[] = {{RAW_PING, 8, 0}, {RAW_SETTINGS, 0, 0}, {RAW_PRIORITY, 5, 3}, {RAW_DATA, 0, 1}};
+        int count;
+    } floods[] = {{RAW_PING, 0, 8, 0, 1000},       {RAW_PING, RAW_ACK, 8, 0, 1000},
+                  {RAW_SETTINGS, 0, 0, 0, 1000},   {RAW_PRIORITY, 0, 5, 3, 1000},
+                  {RAW_DATA, 0, 0, 1, 1000},       {RAW_UNKNOWN, 0, 0, 0, 1000},
+                  {RAW_UNKNOWN, 0xff, 8, 1, 1000}, {RAW_PRIORITY_UPDATE, 0, 8, 0, 1000},
+                  {RAW_WINDOW, 0, 4, 0, 10000},    {RAW_WINDOW, 0, 4, 1, 10000},
+                  {RAW_WINDOW, 0, 4, 3, 10000}, /* of a stream that is over */
+                  {RAW_DATA, 0, 1, 3, 10000}};
     struct fixture fixture;
     struct buf out;
 
@@ -250,11 +258,14 @@ static void floods_of_control_frames_end_the_connection(void **state)
     for (size_t i = 0; i < ARRAY_COUNT(floods); i++) {
         uint8_t payload[8] = {0};
 
-        memcpy(payload, priority, sizeof(priority));
+        memcpy(payload, floods[i].type == RAW_PRIORITY ? priority : increment, sizeof(increment));
+        payload[4] = floods[i].type == RAW_PRIORITY;
         raw_preface(&out);
         raw_request(&out, 1, "/test.T/Chat", 0, NULL, NULL);
-        for (int n = 0; n < 1000; n++)
-            raw_frame(&out, floods[i].type, 0, floods[i].stream, payload, floods[i].length);
+        raw_request(&out, 3, "/test.T/Unknown", RAW_END_STREAM, NULL, NULL);
+        for (int n = 0; n < floods[i].count; n++)
+            raw_frame(&out, floods[i].type, floods[i].flags, floods[i].stream, payload,
+                      floods[i].length);
         sends_and_is_closed(&fixture, &out);
     }
     buf_close(&out);
@@ -356,12 +367,18 @@ static void connections_over_the_limit_are_closed_at_once(void **state)
     const struct rpc_server_config config = {.connections_max = 3};
     struct fixture fixture;
     struct rpc_server_stats stats;
+    struct buf out;
     int fds[3], fd;
 
     (void)state;
     fixture_open(&fixture, &config);
-    for (size_t i = 0; i < 3; i++)
+    buf_init(&out);
+    for (size_t i = 0; i < 3; i++) {
         fds[i] = fixture_raw(&fixture);
+        raw_preface(&out);
+        assert_true(raw_send(fds[i], &out));
+    }
+    buf_close(&out);
     fixture_run_ms(&fixture, 10);
     fd = fixture_raw(&fixture);
     assert_int_equal(fixture_raw_closed(&fixture, fd), 0);

@@ -1,0 +1,122 @@
+/* Many connections at once: who has to make way, and how much of what they send is worked on in one round of the loop. */
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "src/base/check.h"
+#include "src/rpc/stream.h"
+#include "tests/unit/rpc/fixture.h"
+#include "tests/unit/rpc/raw.h"
+
+/* The oldest of those goes that have never spoken, and nobody who has. */
+static void silent_connections_make_way_for_new_ones(void **state)
+{
+    const struct rpc_server_config config = {.connections_max = 8};
+    struct fixture fixture;
+    struct rpc_server_stats stats;
+    int silent[40];
+
+    (void)state;
+    fixture_open(&fixture, &config);
+    fixture_still_answers(&fixture); /* from here on, over the same connection */
+    for (size_t i = 0; i < ARRAY_COUNT(silent); i++) {
+        silent[i] = fixture_raw(&fixture);
+        fixture_run_ms(&fixture, 1);
+    }
+    fixture_still_answers(&fixture);
+    rpc_server_get_stats(fixture.server, &stats);
+    assert_in_range(stats.connections, 8, 9);
+    assert_true(fixture_raw_closed(&fixture, silent[0]) >= 0); /* it had our SETTINGS */
+    rpc_channel_free(fixture.channel);                         /* one who comes newly */
+    fixture_channel(&fixture, NULL);
+    fixture_still_answers(&fixture);
+    for (size_t i = 0; i < ARRAY_COUNT(silent); i++)
+        close(silent[i]);
+    fixture_close(&fixture);
+}
+
+/* A user of the machine does not take the unix socket from the others, nor by connections that do speak. */
+static void a_user_has_half_of_a_unix_socket(void **state)
+{
+    enum { COUNT = 12, MAX = 16 };
+    const struct rpc_server_config config = {.connections_max = MAX};
+    struct fixture fixture;
+    struct rpc_server_stats stats;
+    struct buf out;
+    int fds[COUNT];
+
+    (void)state;
+    fixture_open_unix(&fixture, &config);
+    buf_init(&out);
+    for (size_t i = 0; i < COUNT; i++) {
+        fds[i] = fixture_raw_unix(&fixture);
+        raw_preface(&out);
+        (void)raw_send(fds[i], &out);
+        fixture_run_ms(&fixture, 2);
+    }
+    rpc_server_get_stats(fixture.server, &stats);
+    assert_uint_equal(stats.connections, MAX / 2);
+    assert_uint_equal(stats.refused_total, COUNT - MAX / 2);
+    assert_int_equal(fixture_raw_closed(&fixture, fds[COUNT - 1]), 0);
+    for (size_t i = 0; i < COUNT; i++)
+        close(fds[i]);
+    buf_close(&out);
+    fixture_run_ms(&fixture, 10);
+    fixture_still_answers(&fixture);
+    fixture_close(&fixture);
+}
+
+/* What many have sent is worked on by turns, a bounded part in each round of the loop. */
+static void requests_of_many_are_read_by_turns(void **state)
+{
+    enum { WRITERS = 4, CALLS = 3000 };
+    struct fixture fixture;
+    uint8_t unread[256];
+    int fds[WRITERS], last = -1;
+    struct buf out;
+
+    (void)state;
+    fixture_open(&fixture, NULL);
+    fixture_still_answers(&fixture);
+    fixture_run_ms(&fixture, 5);
+    buf_init(&out);
+    for (size_t w = 0; w <= WRITERS; w++) {
+        int fd = fixture_raw(&fixture);
+
+        if (w < WRITERS)
+            fds[w] = fd;
+        else
+            last = fd;
+        fixture_run_ms(&fixture, 2);
+        assert_true(recv(fd, unread, sizeof(unread), MSG_DONTWAIT) > 0); /* the server's SETTINGS */
+        raw_preface(&out);
+        for (uint32_t i = 0; i < (w < WRITERS ? CALLS : 1); i++) {
+            raw_request(&out, 2 * i + 1, "/test.T/Echo", 0, NULL, NULL);
+            raw_message(&out, 2 * i + 1, RAW_END_STREAM, w < WRITERS ? "x" : "last");
+        }
+        (void)send(fd, out.bytes, out.length, MSG_NOSIGNAL | MSG_DONTWAIT);
+        buf_clear(&out);
+    }
+    for (size_t round = 0, seen = fixture.messages; round < 8; round++) {
+        uv_run(&fixture.loop, UV_RUN_NOWAIT);
+        assert_in_range(fixture.messages - seen, 0, (WRITERS + 2) * (RPC_STREAM_READ_BYTES / 100));
+        seen = fixture.messages;
+    }
+    assert_true(fixture.messages < WRITERS * CALLS);                    /* and yet: */
+    assert_true(recv(last, unread, sizeof(unread), MSG_DONTWAIT) > 30); /* more than an ACK */
+    for (size_t w = 0; w < WRITERS; w++)
+        close(fds[w]);
+    close(last);
+    buf_close(&out);
+    fixture_close(&fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(silent_connections_make_way_for_new_ones),
+        cmocka_unit_test(a_user_has_half_of_a_unix_socket),
+        cmocka_unit_test(requests_of_many_are_read_by_turns),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
