@@ -87,7 +87,6 @@ static void flusher_run(uv_idle_t *idle)
         if (h2->pump_round == flusher->round)
             break; /* everyone had a turn */
         h2->pump_round = flusher->round;
-        list_remove(&h2->dirty_node);
         rpc_h2_pump(h2);
     }
     if (!hungry && list_empty(&flusher->dirty))
@@ -207,6 +206,7 @@ void rpc_h2_pump(struct rpc_h2 *h2)
     size_t total = 0;
     ssize_t sent = 1;
 
+    list_remove(&h2->dirty_node);
     if (h2->closing || h2->session == NULL)
         return;
     h2->busy = true;

@@ -254,6 +254,9 @@ static void connection_begin(struct rpc_connection *connection)
     if (rpc_h2_start(&connection->h2, session, (uint32_t)server->config.calls_per_connection_max) !=
         0)
         rpc_connection_close(connection);
+    else
+        rpc_h2_pump(
+            &connection->h2); /* our SETTINGS do not wait for those who are served already */
 }
 
 /* The TLS handshake is over. */

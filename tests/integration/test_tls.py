@@ -317,7 +317,7 @@ def each_kind_of_wrong_peer_is_refused_and_named():
             raw.close()
         assert time.monotonic() - started < 8
         wait_log(member.log, "event=tls_refused", "port=raft", "no complete handshake within 1500 ms")
-        wait_log(member.log, "event=tls_refused", "port=api", "no complete handshake within 3000 ms")
+        wait_log(member.log, "event=tls_refused", "port=api", "no complete handshake within 5000 ms")
 
         # an API certificate that is no replica's cannot join the members' conversation
         context = ssl.create_default_context(cafile=str(site.ca))
