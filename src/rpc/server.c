@@ -95,7 +95,10 @@ struct rpc_server *rpc_server_new(uv_loop_t *loop, const struct rpc_server_confi
     rpc_shaker_init(&server->shaker, loop);
     rpc_timers_init(&server->timers, loop);
     rpc_turns_init(server);
-    server->handles = 4;
+    CHECK(uv_idle_init(loop, &server->accepting) == 0);
+    server->accepting.data = server;
+    server->accepts_left = RPC_ACCEPTS_ROUND;
+    server->handles = 5;
     rpc_timer_init(&server->sweep, server_sweep);
     rpc_timer_init(&server->grace, server_grace_over);
     rpc_timer_init(&server->recheck, server_recheck);
@@ -136,6 +139,33 @@ const struct rpc_method *rpc_server_find_method(const struct rpc_server *server,
     return NULL;
 }
 
+static void listener_accept(struct rpc_listener *listener)
+{
+    struct rpc_server *server = listener->server;
+
+    /* before: descriptors may be free again; after: the one of a connection that was refused for the lack of them is */
+    reserve_regain(server);
+    rpc_connection_accept(server, listener);
+    reserve_regain(server);
+}
+
+/* A new round. */
+static void server_accept_again(uv_idle_t *idle)
+{
+    struct rpc_server *server = idle->data;
+
+    uv_idle_stop(idle);
+    server->accepts_left = RPC_ACCEPTS_ROUND;
+    for (size_t i = 0; i < server->listeners_count; i++) {
+        struct rpc_listener *listener = server->listeners[i];
+
+        if (listener->waiting) {
+            listener->waiting = false;
+            listener_accept(listener); /* libuv goes on with the next one */
+        }
+    }
+}
+
 /* libuv spends its own reserve on EMFILE; when even that is gone, ours lets the next connection in, to be closed. */
 static void listener_connection(uv_stream_t *stream, int status)
 {
@@ -151,10 +181,13 @@ static void listener_connection(uv_stream_t *stream, int status)
     }
     if (status != 0)
         return;
-    /* before: descriptors may be free again; after: the one of a connection that was refused for the lack of them is */
-    reserve_regain(server);
-    rpc_connection_accept(server, listener);
-    reserve_regain(server);
+    if (server->accepts_left > 0) {
+        server->accepts_left--;
+        listener_accept(listener);
+    } else { /* libuv waits until this one is accepted */
+        listener->waiting = true;
+        uv_idle_start(&server->accepting, server_accept_again);
+    }
 }
 
 static void listener_closed(uv_handle_t *handle)
@@ -440,6 +473,11 @@ void rpc_server_drain(struct rpc_server *server, uint64_t grace_ms, void (*drain
                     uv_now(server->loop) + (server->connections_count == 0 ? 0 : grace_ms));
 }
 
+static void server_accepting_closed(uv_handle_t *handle)
+{
+    rpc_server_handle_closed(handle->data);
+}
+
 static void server_part_closed(void *data)
 {
     rpc_server_handle_closed(data);
@@ -460,6 +498,7 @@ void rpc_server_free(struct rpc_server *server, void (*freed)(void *), void *dat
     rpc_flusher_close(&server->flusher, server_part_closed, server);
     rpc_shaker_close(&server->shaker, server_part_closed, server);
     rpc_turns_close(server);
+    uv_close((uv_handle_t *)&server->accepting, server_accepting_closed);
 }
 
 void rpc_server_handle_closed(struct rpc_server *server)

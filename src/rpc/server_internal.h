@@ -31,6 +31,7 @@ enum {
         RPC_H2_BATCH_BYTES,         /* then a connection sends before it is offered more */
     RPC_TURN_ROUND_US = 2000,       /* answers made in one round of the loop */
     RPC_DESCRIPTORS_RESERVED = 128, /* for the log, its snapshots and the like */
+    RPC_ACCEPTS_ROUND = 64,         /* connections accepted in one round of the loop */
     RPC_SPARE_CALLS_MAX = 256,
     RPC_LINGER_MS = 500,        /* after a refused handshake */
     RPC_RECHECK_MS = 300000,    /* a client's certificate is looked at again */
@@ -51,6 +52,7 @@ struct rpc_method {
 struct rpc_listener {
     struct rpc_server *server;
     bool local;
+    bool waiting; /* a connection is there that the next round of the loop accepts */
     union {
         uv_handle_t handle;
         uv_stream_t stream;
@@ -92,6 +94,8 @@ struct rpc_server {
     size_t methods_count;
     struct rpc_listener *listeners[RPC_LISTENERS_MAX];
     size_t listeners_count;
+    uv_idle_t accepting;
+    unsigned accepts_left;   /* of this round of the loop */
     struct list connections; /* with TLS: those whose certificates were checked longest ago first */
     size_t connections_count;
     size_t open_count;  /* of them, without those that are being closed */

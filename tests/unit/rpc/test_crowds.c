@@ -56,7 +56,7 @@ static void a_user_has_half_of_a_unix_socket(void **state)
     rpc_server_get_stats(fixture.server, &stats);
     assert_uint_equal(stats.connections, MAX / 2);
     assert_uint_equal(stats.refused_total, COUNT - MAX / 2);
-    assert_int_equal(fixture_raw_closed(&fixture, fds[COUNT - 1]), 0);
+    assert_true(fixture_raw_closed(&fixture, fds[COUNT - 1]) >= 0);
     for (size_t i = 0; i < COUNT; i++)
         close(fds[i]);
     buf_close(&out);
