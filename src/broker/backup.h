@@ -24,6 +24,7 @@ struct export_call;
 
 enum {
     BACKUP_CALLS_MAX = 4,
+    BACKUP_FAILURE_LOG_MS = 10000,  /* between two lines about failures */
     BACKUP_PIECE_BYTES = 256 << 10, /* of one message */
     BACKUP_ROOM_BYTES = 32 << 20,   /* free on the data folder's disk beside twice the last one */
 };

@@ -27,6 +27,8 @@ struct backup_schedule {
     struct copying *copying;  /* while a worker has it */
     uint64_t begun_ms;        /* monotonic */
     uint64_t last_good_ms;    /* wall; 0: none by this member */
+    uint64_t told_ms;         /* monotonic, of the last line about a failure; 0: none */
+    uint64_t failures_unsaid; /* since then */
     char failure[256];        /* "": the last one succeeded, or none was made */
 };
 
@@ -50,11 +52,17 @@ static void wait_ms(struct backup_schedule *schedule, uint64_t ms)
 
 static void failed(struct backup_schedule *schedule, const char *text)
 {
-    uint64_t retry_ms = interval_ms(schedule) / 4;
+    uint64_t retry_ms = interval_ms(schedule) / 4, now_ms = broker_monotonic_ms(schedule->broker);
 
     snprintf(schedule->failure, sizeof(schedule->failure), "%s", text);
-    log_warning("backup_failed", "directory=%s text=\"%s\"",
-                schedule->broker->config->backups.directory, text);
+    if (schedule->told_ms == 0 || now_ms - schedule->told_ms >= BACKUP_FAILURE_LOG_MS) {
+        log_warning("backup_failed", "directory=%s left_out=%" PRIu64 " text=\"%s\"",
+                    schedule->broker->config->backups.directory, schedule->failures_unsaid, text);
+        schedule->told_ms = now_ms;
+        schedule->failures_unsaid = 0;
+    } else {
+        schedule->failures_unsaid++;
+    }
     metrics_add(schedule->broker->metrics, METRIC_BACKUPS, "failed", NULL, 1);
     wait_ms(schedule, retry_ms < BACKUP_SCHEDULE_RETRY_MS ? retry_ms : BACKUP_SCHEDULE_RETRY_MS);
 }

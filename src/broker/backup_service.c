@@ -16,6 +16,8 @@
 struct backup {
     struct broker *broker;
     size_t call_count;
+    uint64_t failed_ms;       /* monotonic, of the last line about a failure; 0: none */
+    uint64_t failures_unsaid; /* since then */
 };
 
 struct backup_call {
@@ -71,18 +73,34 @@ static void finish(struct backup_call *call)
     rpc_call_finish(rpc, RPC_OK, NULL);
 }
 
+/* Clients try again, and that soon. */
+static void failure_tell(struct backup *backup, const struct err *err)
+{
+    uint64_t now_ms = broker_monotonic_ms(backup->broker);
+
+    if (backup->failed_ms != 0 && now_ms - backup->failed_ms < BACKUP_FAILURE_LOG_MS) {
+        backup->failures_unsaid++;
+        return;
+    }
+    log_warning("backup_failed", "code=%s left_out=%" PRIu64 " text=\"%s\"",
+                err_code_name(err->code), backup->failures_unsaid, err->text);
+    backup->failed_ms = now_ms;
+    backup->failures_unsaid = 0;
+}
+
 static void failed(struct backup_call *call, const struct err *err)
 {
     struct rpc_call *rpc = call->call;
     struct broker *broker = call->backup->broker;
+    struct backup *backup = call->backup;
     char text[ANSWER_TEXT_BYTES];
 
     call_free(call);
-    log_warning("backup_failed", "code=%s text=\"%s\"", err_code_name(err->code), err->text);
-    if (err->code == ERR_UNAVAILABLE) {
+    if (err->code == ERR_UNAVAILABLE) { /* nothing failed: it is the leader's to take */
         answer_not_leader(broker, rpc);
         return;
     }
+    failure_tell(backup, err);
     snprintf(text, sizeof(text), "BACKUP_FAILED: %.500s", err->text);
     rpc_call_finish(rpc,
                     err->code == ERR_FULL    ? RPC_RESOURCE_EXHAUSTED

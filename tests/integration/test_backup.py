@@ -67,6 +67,7 @@ def every_member_gives_one_also_without_a_leader_and_says_how_old_it_is():
         assert header["age_ms"] > 0 and header["allocation_count"] == 50, header
         failed = cluster.ctl("--timeout", "2s", "backup", "save", str(cluster.dir / "y"), check=False)
         assert failed.returncode == 5, failed
+        assert not any("event=backup_failed" in m.log.read_text() for m in cluster.members), "nothing failed here: it was the leader's to take"
         assert not (cluster.dir / "y").exists() and not (cluster.dir / "y.part").exists()
 
 
@@ -230,6 +231,9 @@ def a_full_or_missing_backup_directory_hurts_nobody_and_is_told():
             assert set(good) & set(backups(directory)), "good ones stay"
             fill(cluster, 50, "while")
             assert http_status(member.http, "/readyz") == 200
+            time.sleep(2.5)  # ten tries
+            assert metric(member.http, "ckpt_backups_total") >= 5
+            assert member.log.read_text().count("event=backup_failed") <= 2, "one line in 10 s says it"
             (directory / "ballast").unlink()
             wait_until("it goes on by itself", lambda: "scheduled backups fail" not in cluster.ctl("status", check=False).stdout, 15)
         finally:
