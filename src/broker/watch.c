@@ -128,13 +128,36 @@ static void watch_confirmed(void *data, const struct err *failed, const struct f
         answer_not_leader(watch->broker, rpc);
 }
 
+static void watch_begin(struct watch *watch, struct rpc_call *rpc,
+                        const Ckpt__V1__WatchRequest *asked)
+{
+    struct broker *broker = watch->broker;
+    struct watch_call *call = check_calloc(1, sizeof(*call));
+
+    list_init(&call->node);
+    call->watch = watch;
+    call->call = rpc;
+    call->after = asked->after_sequence;
+    call->follow = asked->follow != 0;
+    memcpy(call->allocation_id, asked->allocation_id, strlen(asked->allocation_id) + 1);
+    broker->counters.watchers++;
+    rpc_call_set_data(rpc, call);
+    if (asked->stale) {
+        broker->counters.stale_reads_total++;
+        list_push_back(&watch->calls, &call->node);
+        watch_wake(watch);
+        return;
+    }
+    call->reading = true;
+    replica_read(broker->replica, watch_confirmed, call);
+}
+
 /* ---- from the server ---- */
 
 static void watch_on_message(struct rpc_call *rpc, void *data, const uint8_t *bytes, size_t length)
 {
     struct watch *watch = data;
     struct broker *broker = watch->broker;
-    struct watch_call *call;
     Ckpt__V1__WatchRequest *asked;
 
     if (rpc_call_data(rpc) != NULL) {
@@ -142,24 +165,18 @@ static void watch_on_message(struct rpc_call *rpc, void *data, const uint8_t *by
         return;
     }
     asked = ckpt__v1__watch_request__unpack(NULL, length, bytes);
-    if (asked == NULL || strlen(asked->allocation_id) >= sizeof(call->allocation_id)) {
+    if (asked == NULL || strlen(asked->allocation_id) >= FSM_ID_BYTES) {
         rpc_call_finish(rpc, RPC_INVALID_ARGUMENT,
                         "UNDECODABLE: the request is no ckpt.v1.WatchRequest");
+    } else if (asked->stale && asked->follow) {
+        rpc_call_finish(rpc, RPC_INVALID_ARGUMENT,
+                        "STALE_FOLLOW: a watch that goes on is the leader's; ask for one of the "
+                        "two, stale or follow");
     } else if (broker->counters.watchers >= WATCH_CALLS_MAX) {
         rpc_call_finish(rpc, RPC_RESOURCE_EXHAUSTED,
                         "FULL: too many watches are open on this member; end some");
     } else {
-        call = check_calloc(1, sizeof(*call));
-        list_init(&call->node);
-        call->watch = watch;
-        call->call = rpc;
-        call->after = asked->after_sequence;
-        call->follow = asked->follow != 0;
-        memcpy(call->allocation_id, asked->allocation_id, strlen(asked->allocation_id) + 1);
-        call->reading = true;
-        broker->counters.watchers++;
-        rpc_call_set_data(rpc, call);
-        replica_read(broker->replica, watch_confirmed, call);
+        watch_begin(watch, rpc, asked);
     }
     if (asked != NULL)
         ckpt__v1__watch_request__free_unpacked(asked, NULL);

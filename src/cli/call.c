@@ -10,6 +10,7 @@
 #include "fsm/status.h"
 #include "src/base/check.h"
 #include "src/cli/human.h"
+#include "src/cli/members.h"
 #include "src/cli/output.h"
 #include "src/cli/reflect.h"
 #include "src/client/client.h"
@@ -108,7 +109,7 @@ static size_t count_members(struct cli *cli, bool *ret_quorum, size_t *ret_asked
     *ret_asked = count;
     *ret_quorum = false;
     call_each(cli, "OperatorService/Status", &request.base, &ckpt__v1__status_reply__descriptor,
-              CALL_PATIENT, answers, count);
+              CALL_QUICK, answers, count);
     for (size_t i = 0; i < count; i++) {
         const Ckpt__V1__StatusReply *reply = (const Ckpt__V1__StatusReply *)answers[i].reply;
 
@@ -122,6 +123,14 @@ static size_t count_members(struct cli *cli, bool *ret_quorum, size_t *ret_asked
 bool call_is_about_tls(const char *text)
 {
     return strstr(text, "TLS: ") != NULL || strstr(text, "wants TLS") != NULL;
+}
+
+/* What may be read all the same. */
+static const char *stale_or_status(const struct cli *cli)
+{
+    return cli_option_exists(cli, "stale")
+               ? "ckptctl status, or the same command with --stale: any member answers"
+               : "ckptctl status";
 }
 
 static enum cli_exit fail_no_leader(struct cli *cli, const char *what, const char *text)
@@ -139,10 +148,33 @@ static enum cli_exit fail_no_leader(struct cli *cli, const char *what, const cha
             cli, CLI_NO_LEADER, "systemctl status ckptd on the members, or correct --endpoints",
             "cannot %s: none of %zu members at %s answers (%s)", what, asked, cli->endpoints, text);
     }
-    return cli_fail(cli, CLI_NO_LEADER, "ckptctl status",
+    return cli_fail(cli, CLI_NO_LEADER, quorum ? "ckptctl status" : stale_or_status(cli),
                     "cannot %s: %s (%zu of %zu members answer): %s", what,
                     quorum ? "the leader did not take the request" : "no leader, no quorum",
                     answered, asked, text);
+}
+
+static bool has_majority(const struct members *members)
+{
+    return members->best == NULL || members->answered > members->best->voter_count / 2;
+}
+
+bool call_without_quorum(struct cli *cli, const char *what, char ret_leader[CALL_ENDPOINT_BYTES])
+{
+    struct members members;
+    bool too_few;
+
+    members_ask(cli, CALL_QUICK, &members);
+    too_few = !has_majority(&members);
+    ret_leader[0] = '\0';
+    if (members.best != NULL && strlen(members.best->leader_api_address) < CALL_ENDPOINT_BYTES - 1)
+        snprintf(ret_leader, CALL_ENDPOINT_BYTES, "%s", members.best->leader_api_address);
+    if (too_few)
+        (void)cli_fail(cli, CLI_NO_LEADER, stale_or_status(cli),
+                       "cannot %s: no quorum, %zu of %u members answer", what, members.answered,
+                       members.best->voter_count);
+    members_free(&members);
+    return too_few;
 }
 
 static enum cli_exit fail_timeout(struct cli *cli, const char *what, const char *text,
@@ -205,11 +237,11 @@ enum cli_exit call_failed(struct cli *cli, const char *what, int status, const c
                     (int)length_before(text, next), text);
 }
 
-static int ask_leader(struct cli *cli, const char *method, const ProtobufCMessage *request,
-                      const ProtobufCMessageDescriptor *reply_type, uint64_t timeout_ms,
-                      ProtobufCMessage **ret_reply, struct err *err)
+static int ask_leader(struct cli *cli, const char *endpoints, const char *method,
+                      const ProtobufCMessage *request, const ProtobufCMessageDescriptor *reply_type,
+                      uint64_t timeout_ms, ProtobufCMessage **ret_reply, struct err *err)
 {
-    struct client_config config = {.endpoints = cli->endpoints,
+    struct client_config config = {.endpoints = endpoints,
                                    .attempt_ms = cli->attempt_ms,
                                    .timeout_ms = timeout_ms,
                                    .tls = cli->tls};
@@ -234,9 +266,47 @@ static enum cli_exit call_leader(struct cli *cli, const char *what, const char *
                                  ProtobufCMessage **ret_reply)
 {
     struct err err = {0};
-    int status = ask_leader(cli, method, request, reply_type, cli->timeout_ms, ret_reply, &err);
+    int status = ask_leader(cli, cli->endpoints, method, request, reply_type, cli->timeout_ms,
+                            ret_reply, &err);
 
     return status == RPC_OK ? CLI_OK : call_failed(cli, what, status, err.text, mutation);
+}
+
+char *call_leader_first(const struct cli *cli, const char *leader)
+{
+    size_t size = strlen(cli->endpoints) + strlen(leader) + 2;
+    char *endpoints = check_alloc(size);
+
+    snprintf(endpoints, size, "%s%s%s", leader, leader[0] != '\0' ? "," : "", cli->endpoints);
+    return endpoints;
+}
+
+/* What does not come at once may come from nobody: the members are asked how they are, all at a time, before it is waited for. */
+static enum cli_exit call_reader(struct cli *cli, const char *what, const char *method,
+                                 const ProtobufCMessage *request,
+                                 const ProtobufCMessageDescriptor *reply_type,
+                                 ProtobufCMessage **ret_reply)
+{
+    uint64_t first_ms = cli->timeout_ms < CALL_FIRST_MS ? cli->timeout_ms : CALL_FIRST_MS;
+    char leader[CALL_ENDPOINT_BYTES], *endpoints;
+    struct err err = {0};
+    int status;
+
+    if (cli->timeout_set)
+        return call_leader(cli, what, method, request, reply_type, false, ret_reply);
+    status =
+        ask_leader(cli, cli->endpoints, method, request, reply_type, first_ms, ret_reply, &err);
+    if (status == RPC_OK)
+        return CLI_OK;
+    if (status != RPC_UNAVAILABLE && status != RPC_DEADLINE_EXCEEDED)
+        return call_failed(cli, what, status, err.text, false);
+    if (call_without_quorum(cli, what, leader))
+        return CLI_NO_LEADER;
+    endpoints = call_leader_first(cli, leader);
+    status =
+        ask_leader(cli, endpoints, method, request, reply_type, cli->timeout_ms, ret_reply, &err);
+    free(endpoints);
+    return status == RPC_OK ? CLI_OK : call_failed(cli, what, status, err.text, false);
 }
 
 /* Remembers how old the answer to a stale read may be: told beside what is printed (run.c, output.c). */
@@ -260,7 +330,7 @@ enum cli_exit call_read(struct cli *cli, const char *what, const char *method,
                         const ProtobufCMessage *request,
                         const ProtobufCMessageDescriptor *reply_type, ProtobufCMessage **ret_reply)
 {
-    enum cli_exit code = call_leader(cli, what, method, request, reply_type, false, ret_reply);
+    enum cli_exit code = call_reader(cli, what, method, request, reply_type, ret_reply);
 
     if (code == CLI_OK)
         note_age(cli, request, *ret_reply);

@@ -13,10 +13,12 @@ enum {
     CALL_ENDPOINTS_MAX = 16,
     CALL_ENDPOINT_BYTES = 256,
     CALL_EACH_TIMEOUT_MS = 1000,
-    CALL_QUICK_MS = 150
+    CALL_QUICK_MS = 150,
+    CALL_FIRST_MS = 200 /* of a read, until it is looked who answers at all */
 };
 
 /* what: "show job a-1", after "cannot ". The caller frees *ret_reply. */
+/* Without a quorum it does not wait for one, unless --timeout says how long. */
 enum cli_exit call_read(struct cli *cli, const char *what, const char *method,
                         const ProtobufCMessage *request,
                         const ProtobufCMessageDescriptor *reply_type, ProtobufCMessage **ret_reply);
@@ -57,6 +59,10 @@ enum { CALL_ANSWER_BYTES = CALL_ENDPOINT_BYTES + ERR_TEXT_BYTES + 2 };
 const char *call_answer_text(const struct call_answer *answer, char text[CALL_ANSWER_BYTES]);
 void call_each_free(struct call_answer *answers, size_t count);
 
+/* True, with the message printed: so few members answer that there is no quorum. Else *ret_leader says where the leader is: "": not known. */
+bool call_without_quorum(struct cli *cli, const char *what, char ret_leader[CALL_ENDPOINT_BYTES]);
+/* The endpoints of the options behind that one; the caller frees it. */
+char *call_leader_first(const struct cli *cli, const char *leader);
 /* Prints the failure of a call and gives its exit code. mutation: its outcome may be unknown. */
 enum cli_exit call_failed(struct cli *cli, const char *what, int status, const char *text,
                           bool mutation);

@@ -164,8 +164,8 @@ void call_each(struct cli *cli, const char *method, const ProtobufCMessage *requ
 
     CHECK(count <= CALL_ENDPOINTS_MAX);
     if (cli->transport == NULL) {
-        ask_network(cli->tls, method, request, reply_type, timeout_ms,
-                    patience == CALL_QUICK && !cli->timeout_set, answers, count);
+        ask_network(cli->tls, method, request, reply_type, timeout_ms, patience == CALL_QUICK,
+                    answers, count);
         return;
     }
     for (size_t i = 0; i < count; i++) {

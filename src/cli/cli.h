@@ -106,7 +106,7 @@ struct cli {
     uint64_t timeout_ms;
     uint64_t attempt_ms;  /* of one attempt at a leader; 0: the client's own */
     char request_id[129]; /* of a mutation: given or made */
-    struct {
+    struct cli_stale {
         bool asked;                     /* an answer came that any member may give */
         uint64_t age_ms, applied_index; /* of the oldest one; the index 0: not told */
     } stale;
@@ -126,6 +126,7 @@ struct cli {
 /* All of ckptctl: parses, runs, flushes. Streams and terminal facts of cli are set by the caller, the rest is zero. */
 enum cli_exit cli_run(struct cli *cli, int argc, char **argv);
 
+bool cli_option_exists(const struct cli *cli, const char *name); /* of its command */
 /* An option by name; the name must be in the command's table or the global one. */
 const struct option_value *cli_option(const struct cli *cli, const char *name);
 bool cli_flag(const struct cli *cli, const char *name);

@@ -46,20 +46,32 @@ static const char *sources_text(const Ckpt__V1__NodeStatus *node, char *text, si
     return text;
 }
 
-static void node_row(struct output_table *table, const ProtobufCMessage *item)
+/* Who answers a stale read may hear no agent: only the leader does. */
+static void node_cells(struct output_table *table, const ProtobufCMessage *item, bool stale)
 {
     const Ckpt__V1__NodeStatus *node = (const Ckpt__V1__NodeStatus *)item;
     char text[HUMAN_BYTES], health[256];
+    bool unknown = stale && !node->connected;
 
     output_cell(table, "%s", node->node_id);
     output_state(table, node->state);
-    output_cell(table, "%s", node->connected ? "yes" : "no");
-    output_cell(table, "%s", human_duration(node->last_heartbeat_age_ms, text));
+    output_cell(table, "%s", unknown ? "-" : node->connected ? "yes" : "no");
+    output_cell(table, "%s", unknown ? "-" : human_duration(node->last_heartbeat_age_ms, text));
     output_cell(table, "%u", node->allocation_count);
     output_cell(table, "%s", health_text(node, health, sizeof(health)));
     output_cell(table, "%s", sources_text(node, health, sizeof(health)));
     output_cell(table, "%s", node->version);
     output_cell(table, "%s", node->boot_id);
+}
+
+static void node_row(struct output_table *table, const ProtobufCMessage *item)
+{
+    node_cells(table, item, false);
+}
+
+static void stale_node_row(struct output_table *table, const ProtobufCMessage *item)
+{
+    node_cells(table, item, true);
 }
 
 static const char *node_name(const ProtobufCMessage *item, char text[HUMAN_BYTES])
@@ -87,12 +99,15 @@ enum cli_exit command_nodes(struct cli *cli)
                                                    {"TELEMETRY", OUTPUT_LEFT},
                                                    {"VERSION", OUTPUT_LEFT},
                                                    {"BOOT", OUTPUT_LEFT | OUTPUT_ONLY_WIDE}};
-    static const struct output_kind kind = {"nodes",  "node",   columns, ARRAY_COUNT(columns),
-                                            node_row, node_name};
+    const bool stale = cli_flag(cli, "stale");
+    const struct output_kind kind = {
+        "nodes",  "node", columns, ARRAY_COUNT(columns), stale ? stale_node_row : node_row,
+        node_name};
     Ckpt__V1__ListNodesRequest request = CKPT__V1__LIST_NODES_REQUEST__INIT;
     struct output_list list;
     enum cli_exit code;
 
+    request.stale = stale;
     output_list_begin(&list, cli, &kind);
     code = call_read_pages(cli, "list nodes", "OperatorService/ListNodes", &request.base,
                            &ckpt__v1__list_nodes_reply__descriptor, add_nodes, &list);

@@ -94,10 +94,14 @@ enum cli_exit command_events(struct cli *cli)
     static char everything[] = "";
     struct watch_options options = {.after_sequence = cli_number(cli, "after", 0),
                                     .allocation_id = cli_argument(cli, 0),
-                                    .follow = cli_flag(cli, "follow")};
+                                    .follow = cli_flag(cli, "follow"),
+                                    .stale = cli_flag(cli, "stale")};
     struct printer printer = {.left = cli_number(cli, "max", 0)};
     enum cli_exit code;
 
+    if (options.stale && options.follow)
+        return cli_fail(cli, CLI_USAGE, "one of the two",
+                        "events: --follow goes on at the leader, --stale asks any member");
     if (options.allocation_id == NULL)
         options.allocation_id = everything;
     if ((cli->format == OUTPUT_JSON || cli->format == OUTPUT_YAML) && !options.follow)

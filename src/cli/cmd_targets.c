@@ -73,9 +73,11 @@ enum cli_exit command_targets(struct cli *cli)
     Ckpt__V1__ListTargetsRequest request = CKPT__V1__LIST_TARGETS_REQUEST__INIT;
     ProtobufCMessage *message;
     struct output_list list;
-    enum cli_exit code =
-        call_read(cli, "list targets", "OperatorService/ListTargets", &request.base,
-                  &ckpt__v1__list_targets_reply__descriptor, &message);
+    enum cli_exit code;
+
+    request.stale = cli_flag(cli, "stale");
+    code = call_read(cli, "list targets", "OperatorService/ListTargets", &request.base,
+                     &ckpt__v1__list_targets_reply__descriptor, &message);
 
     if (code != CLI_OK)
         return code;

@@ -40,7 +40,7 @@ const struct option_spec global_options[] = {
     {.name = "timeout",
      .kind = OPTION_NUMBER,
      .value = "DURATION",
-     .help = "for the whole request (5s)",
+     .help = "for the whole request (5s; given, reads wait so long for a quorum)",
      .number = NUMBER_DURATION,
      .range = {10, 3600000}},
     {.name = "watch",
@@ -444,6 +444,13 @@ void options_close(struct cli *cli)
     for (size_t t = 0; t < TABLE_COUNT; t++)
         for (size_t i = 0; i < CLI_OPTIONS_MAX; i++)
             free(cli->values[t][i].items);
+}
+
+bool cli_option_exists(const struct cli *cli, const char *name)
+{
+    size_t table, position;
+
+    return find_spec(cli, name, strlen(name), 0, &table, &position) != NULL;
 }
 
 const struct option_value *cli_option(const struct cli *cli, const char *name)

@@ -6,6 +6,7 @@
 
 #include "src/base/check.h"
 #include "src/cli/call.h"
+#include "src/cli/members.h"
 #include "src/client/client.h"
 
 struct watch {
@@ -16,6 +17,7 @@ struct watch {
     uv_loop_t loop;
     uv_timer_t retry;
     uv_timer_t limit; /* of a watch that does not follow */
+    bool looked;      /* who answers at all */
     struct rpc_follow *follow;
     struct rpc_client_call *call; /* NULL between two streams */
     uint64_t last_sequence;
@@ -101,6 +103,7 @@ static void open_stream(uv_timer_t *timer)
     CHECK(watch->call == NULL);
     request.after_sequence = watch->last_sequence;
     request.follow = watch->options->follow;
+    request.stale = watch->options->stale;
     request.allocation_id = watch->options->allocation_id;
     length = ckpt__v1__watch_request__get_packed_size(&request);
     bytes = check_alloc(length + 1);
@@ -114,10 +117,49 @@ static void open_stream(uv_timer_t *timer)
     free(bytes);
 }
 
+static bool follow_new(struct watch *watch, const char *endpoints)
+{
+    const struct rpc_channel_config config = {.tls = watch->cli->tls};
+    struct err err;
+
+    if (rpc_follow_new(&watch->loop, endpoints, &config, &watch->follow, &err) == 0)
+        return true;
+    watch->follow = NULL;
+    end_watch(watch, cli_fail(watch->cli, CLI_USAGE, NULL, "--endpoints: %s", err.text));
+    return false;
+}
+
+/* Nothing came at once: there may be no quorum, or the member that was asked hangs. */
+static void look_around(struct watch *watch)
+{
+    char leader[CALL_ENDPOINT_BYTES], *endpoints;
+
+    watch->looked = true;
+    if (call_without_quorum(watch->cli, "watch events", leader)) {
+        end_watch(watch, CLI_NO_LEADER);
+        return;
+    }
+    uv_timer_start(&watch->limit, watch->limit.timer_cb, watch->cli->timeout_ms, 0);
+    if (leader[0] == '\0' || watch->last_sequence > watch->options->after_sequence)
+        return;
+    if (watch->call != NULL)
+        rpc_client_call_cancel(watch->call);
+    watch->call = NULL;
+    rpc_follow_free(watch->follow);
+    endpoints = call_leader_first(watch->cli, leader);
+    if (follow_new(watch, endpoints))
+        uv_timer_start(&watch->retry, open_stream, 0, 0);
+    free(endpoints);
+}
+
 static void on_limit(uv_timer_t *timer)
 {
     struct watch *watch = timer->data;
 
+    if (!watch->looked) {
+        look_around(watch);
+        return;
+    }
     end_watch(watch,
               call_failed(watch->cli, "watch events", RPC_DEADLINE_EXCEEDED,
                           watch->last_text[0] != '\0' ? watch->last_text : "the stream did not end",
@@ -137,6 +179,27 @@ static void close_all(struct watch *watch)
     CHECK(uv_loop_close(&watch->loop) == 0);
 }
 
+/* The member that knows most; false, with the message printed: nobody answers. */
+static bool best_member(struct cli *cli, char endpoint[CALL_ENDPOINT_BYTES],
+                        enum cli_exit *ret_code)
+{
+    struct members members;
+    bool found;
+
+    members_ask(cli, CALL_QUICK, &members);
+    found = members.best != NULL;
+    if (!found)
+        *ret_code = members_nobody(cli, &members, "watch events");
+    for (size_t i = 0; i < members.count && found; i++)
+        if (members.answers[i].reply == &members.best->base)
+            snprintf(endpoint, CALL_ENDPOINT_BYTES, "%s", members.answers[i].endpoint);
+    if (found)
+        cli->stale = (struct cli_stale){
+            .asked = true, .age_ms = UINT64_MAX, .applied_index = members.best->applied_index};
+    members_free(&members);
+    return found;
+}
+
 enum cli_exit watch_run(struct cli *cli, const struct watch_options *options,
                         watch_event_fn *on_event, void *data)
 {
@@ -145,21 +208,21 @@ enum cli_exit watch_run(struct cli *cli, const struct watch_options *options,
                           .on_event = on_event,
                           .data = data,
                           .last_sequence = options->after_sequence};
-    const struct rpc_channel_config config = {.tls = cli->tls};
-    struct err err;
+    char endpoint[CALL_ENDPOINT_BYTES] = "";
 
+    if (options->stale && !best_member(cli, endpoint, &watch.code))
+        return watch.code;
+    watch.looked = options->stale || cli->timeout_set;
     CHECK(uv_loop_init(&watch.loop) == 0);
     CHECK(uv_timer_init(&watch.loop, &watch.retry) == 0);
     CHECK(uv_timer_init(&watch.loop, &watch.limit) == 0);
     watch.retry.data = &watch;
     watch.limit.data = &watch;
-    if (rpc_follow_new(&watch.loop, cli->endpoints, &config, &watch.follow, &err) != 0) {
-        watch.follow = NULL;
-        end_watch(&watch, cli_fail(cli, CLI_USAGE, NULL, "--endpoints: %s", err.text));
-    } else {
+    if (follow_new(&watch, options->stale ? endpoint : cli->endpoints)) {
         uv_timer_start(&watch.retry, open_stream, 0, 0);
         if (!options->follow)
-            uv_timer_start(&watch.limit, on_limit, cli->timeout_ms, 0);
+            uv_timer_start(&watch.limit, on_limit, watch.looked ? cli->timeout_ms : CALL_FIRST_MS,
+                           0);
         uv_run(&watch.loop, UV_RUN_DEFAULT);
     }
     close_all(&watch);

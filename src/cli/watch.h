@@ -15,6 +15,7 @@ struct watch_options {
     uint64_t after_sequence;
     char *allocation_id; /* "": all */
     bool follow;
+    bool stale; /* from the member that knows most; not with follow */
 };
 
 /* false ends the watch. */
