@@ -193,7 +193,7 @@ bool fsm_undeleted_gone(struct fsm *fsm, uint64_t checkpoint_id)
 
 void fsm_undeleted_close(struct fsm *fsm)
 {
-    for (uint32_t place = 0; place < FSM_UNDELETED_MAX; place++)
+    for (uint32_t place = 0; fsm->undeleted_count > 0; place++)
         if (fsm->undeleted[place] != NULL)
             fsm_undeleted_free(fsm, fsm->undeleted[place]);
     free(fsm->undeleted);
@@ -213,6 +213,8 @@ uint64_t fsm_undeleted_due_ms(const struct fsm_undeleted *view)
 
 const struct fsm_undeleted *fsm_undeleted_next(const struct fsm *fsm, uint32_t place)
 {
+    if (fsm->undeleted_count == 0)
+        return NULL;
     for (; place < FSM_UNDELETED_MAX; place++)
         if (fsm->undeleted[place] != NULL)
             return &fsm->undeleted[place]->view;

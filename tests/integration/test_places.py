@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -200,8 +199,7 @@ def a_destination_that_only_a_group_may_write_takes_checkpoints():
             agent = cluster.agents["a"]
             agent.kill()
             agent.start()
-            wait_until("the agent has its job again", lambda: agent.log.read_text().count("to=RUNNING") >= 1, 15)
-            time.sleep(1)
+            wait_until("the agent has its job again", lambda: "event=reattached allocation=anns" in agent.log.read_text(), 15)
             site.checkpoint("anns")
             os.kill(int(pathlib.Path(f"/proc/{site.jobs['anns'].pid}/task/{site.jobs['anns'].pid}/children").read_text()), signal.SIGKILL)
             wait_until("it is restored", lambda: "from checkpoint" in (cluster.dir / "anns.log").read_text(), 20)

@@ -174,6 +174,8 @@ void world_terminated(struct world *world, unsigned agent, const char *allocatio
 void world_ordered(struct world *world, unsigned agent, const Ckpt__V1__OrderSet *orders);
 /* A checkpoint's folder was removed at the destination: I28. */
 void world_collected(struct world *world, const char *path);
+/* The folder cannot be removed now. */
+bool world_keeps(struct world *world, const char *path);
 
 /* What is told now is no sensible number: one of those (I38). */
 bool odd_draw(struct world *world);

@@ -187,7 +187,7 @@ struct world {
         uint64_t standstills, stragglers, unready, unready_us;
         uint64_t evaluations, evaluation_us; /* seen of single jobs, and the longest wait for one */
         uint64_t epochs;
-        uint64_t operated, stale_reads, watched, backups;
+        uint64_t operated, stale_reads, watched, backups, undeleted;
         uint64_t forced, extended;  /* victims of an outage; attempts on nodes */
         uint64_t deferred;          /* reports of model agents */
         uint64_t outages;           /* found out by probes, in time */
@@ -497,6 +497,7 @@ void retention_close(struct world *world);
 void retention_event(struct world *world, const Ckpt__V1__Event *event);
 void retention_applied(struct world *world, const struct fsm *fsm);
 void retention_collected(struct world *world, uint64_t checkpoint_id, const char *path);
+void retention_check_known(struct world *world, const struct fsm *fsm);
 
 /* world_shards.c */
 void shards_init(struct world *world);

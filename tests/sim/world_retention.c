@@ -11,6 +11,7 @@
 
 #include "fsm/limits.h"
 #include "src/base/check.h"
+#include "src/base/id.h"
 #include "tests/sim/world_internal.h"
 
 #define ALLOCATION(name) CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_##name
@@ -24,6 +25,7 @@ struct ended {
     uint32_t keep;
     unsigned job;
     bool complete;
+    bool stays; /* its folder could not be removed, at the last attempt */
 };
 
 struct retention_checks {
@@ -56,13 +58,14 @@ static void checkpoint_ended(struct retention_checks *checks, const Ckpt__V1__Ev
         checks->capacity = checks->capacity == 0 ? 64 : 2 * checks->capacity;
         checks->items = check_realloc(checks->items, checks->capacity, sizeof(*checks->items));
     }
-    checks->items[checks->count++] = (struct ended){event->checkpoint_id,
-                                                    event->at_ms,
-                                                    checks->retention_ms,
-                                                    checks->timeout_ms,
-                                                    checks->keep,
-                                                    job,
-                                                    event->new_state == CHECKPOINT(COMPLETE)};
+    checks->items[checks->count++] =
+        (struct ended){.id = event->checkpoint_id,
+                       .at_ms = event->at_ms,
+                       .retention_ms = checks->retention_ms,
+                       .timeout_ms = checks->timeout_ms,
+                       .keep = checks->keep,
+                       .job = job,
+                       .complete = event->new_state == CHECKPOINT(COMPLETE)};
 }
 
 void retention_event(struct world *world, const Ckpt__V1__Event *event)
@@ -134,18 +137,57 @@ static bool over(const struct retention_checks *checks, unsigned job)
             checks->now_ms >= checks->jobs[job].since_ms + checks->jobs[job].retention_ms);
 }
 
-void retention_collected(struct world *world, uint64_t checkpoint_id, const char *path)
+static struct ended *item_of(struct world *world, uint64_t checkpoint_id, const char *path)
 {
-    const struct retention_checks *checks = world->retention;
-    const struct ended *item = NULL;
-    uint64_t kept_ms;
-    uint32_t newer;
+    struct retention_checks *checks = world->retention;
+    struct ended *item = NULL;
 
     for (size_t i = 0; i < checks->count; i++)
         if (checks->items[i].id == checkpoint_id)
             item = &checks->items[i];
     if (item == NULL)
         world_violation(world, "I28", "%s is removed, whose checkpoint has not ended", path);
+    return item;
+}
+
+/* Of an eighth of the folders the service may not remove anything; of another one it may not until everything works. */
+bool world_keeps(struct world *world, const char *path)
+{
+    const char *last = strrchr(path, '/');
+    struct ended *item;
+    uint64_t id = 0;
+
+    if (last == NULL || checkpoint_id_parse(last + 1, &id) != 0)
+        world_violation(world, "I28", "%s is removed, which is no checkpoint's folder", path);
+    item = item_of(world, id, path);
+    item->stays = id % 8 == 3 || (id % 8 == 6 && world->healed_us == 0);
+    world->counts.undeleted += item->stays;
+    return item->stays;
+}
+
+/* D-004: what could not be removed is known until it is. */
+void retention_check_known(struct world *world, const struct fsm *fsm)
+{
+    const struct retention_checks *checks = world->retention;
+
+    for (size_t i = 0; i < checks->count; i++) {
+        const struct ended *item = &checks->items[i];
+        if (item->stays && fsm_checkpoint_find(fsm, item->id) == NULL &&
+            fsm_undeleted_find(fsm, item->id) == NULL)
+            world_violation(world, "I28",
+                            "the folder of checkpoint %" PRIx64 " of %s stays and is forgotten",
+                            item->id, world->jobs[item->job].id);
+    }
+}
+
+void retention_collected(struct world *world, uint64_t checkpoint_id, const char *path)
+{
+    const struct retention_checks *checks = world->retention;
+    struct ended *item = item_of(world, checkpoint_id, path);
+    uint64_t kept_ms;
+    uint32_t newer;
+
+    item->stays = false;
     kept_ms = item->complete ? item->retention_ms : item->timeout_ms;
     newer = newer_of(checks, item);
     if (checks->now_ms < item->at_ms + kept_ms &&

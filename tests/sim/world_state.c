@@ -732,6 +732,7 @@ void state_checks_equal(struct world *world)
         if (reference == WORLD_MEMBERS_MAX) {
             reference = i;
             decisions_check_all(member); /* the others' state is compared with this one's */
+            retention_check_known(world, member_fsm(member));
             CHECK(fsm_snapshot_write(member_fsm(member), keep_bytes, &first) == 0);
             continue;
         }

@@ -48,6 +48,13 @@ static void work_end(void *context, const struct sim_work *work, struct sim_work
         snprintf(ret_end->error, sizeof(ret_end->error), "%s: Input/output error", target->prefix);
         return;
     }
+    if (strcmp(work->arguments[0], "collect") == 0 &&
+        world_keeps(world, sim_work_argument(work, "--path"))) {
+        ret_end->exit_code = WORKER_EXIT_UNAVAILABLE;
+        snprintf(ret_end->error, sizeof(ret_end->error), "removing %s: Permission denied",
+                 sim_work_argument(work, "--path"));
+        return;
+    }
     if (strcmp(work->arguments[0], "collect") == 0)
         world_collected(world, sim_work_argument(work, "--path"));
     if (strcmp(work->arguments[0], "probe") != 0 && world_shipping_store() != NULL)
