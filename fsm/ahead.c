@@ -1,7 +1,7 @@
 /* What a command of an entry will look up is asked of the memory while the commands before it are applied.
  *
  * With a million request ids and allocations the tables are far larger than the caches, and nearly every look-up waits for memory: two
- * fifths of the time were that. Nothing is decided here, and nothing read but where a table would look first, and a node there.
+ * fifths of the time were that. Nothing is decided here, and nothing read but where a table would look first, and what is there.
  */
 #include "fsm/decode.h"
 
@@ -63,7 +63,7 @@ void fsm_look_aim(struct decoded *decoded)
 /* Nodes are few: their table is near, they themselves are not. */
 static void look_at_node(const struct fsm *fsm, uint32_t hash)
 {
-    const struct node *node = fsm_map_first(&fsm->node_map, hash);
+    const struct node *node = fsm_map_likely(&fsm->node_map, hash);
 
     if (node == NULL)
         return;
@@ -71,15 +71,62 @@ static void look_at_node(const struct fsm *fsm, uint32_t hash)
     fsm_prefetch(&node->assignments);
 }
 
-/* One right behind the other: the processor then finds the pages of several at a time. */
-void fsm_look_ahead(const struct fsm *fsm, const struct decoded *commands, size_t count)
+/* Where tables would look first. */
+static void look_at_slots(const struct fsm *fsm, const struct decoded *command)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (commands[i].request.id[0] != '\0')
-            fsm_map_prefetch(&fsm->session_map, commands[i].request.hash);
-        if (commands[i].allocation_hash != 0)
-            fsm_map_prefetch(&fsm->allocation_map, commands[i].allocation_hash);
-        if (commands[i].node_hash != 0)
-            look_at_node(fsm, commands[i].node_hash);
-    }
+    if (command->request.id[0] != '\0')
+        fsm_map_prefetch(&fsm->session_map, command->request.hash);
+    if (command->allocation_hash != 0)
+        fsm_map_prefetch(&fsm->allocation_map, command->allocation_hash);
+    if (command->node_hash != 0)
+        look_at_node(fsm, command->node_hash);
+}
+
+/* The one that is meant, or one with the same hash. */
+static const struct allocation *likely_allocation(const struct fsm *fsm,
+                                                  const struct decoded *command)
+{
+    return command->allocation_hash == 0
+               ? NULL
+               : fsm_map_likely(&fsm->allocation_map, command->allocation_hash);
+}
+
+static void look_at_items(const struct fsm *fsm, const struct decoded *command)
+{
+    const char *at = (const char *)likely_allocation(fsm, command);
+
+    for (size_t i = 0; at != NULL && i < sizeof(struct allocation); i += FSM_LINE_BYTES)
+        fsm_prefetch(at + i);
+}
+
+/* And what it leads to. */
+static void look_beyond(const struct fsm *fsm, const struct decoded *command)
+{
+    const struct allocation *allocation = likely_allocation(fsm, command);
+
+    if (allocation == NULL)
+        return;
+    fsm_prefetch(allocation->view.id);
+    fsm_prefetch(allocation->view.nodes);
+    fsm_prefetch(allocation->assignments);
+}
+
+/* One right behind the other: the processor then finds the pages of several at a time. Each stage needs what the one before asked for,
+ * so it comes some commands later. */
+void fsm_look_ahead(const struct fsm *fsm, const struct decoded *commands, size_t count, size_t at)
+{
+    for (size_t i = at + 2 * FSM_LOOK_COMMANDS; i < at + 3 * FSM_LOOK_COMMANDS && i < count; i++)
+        look_at_slots(fsm, &commands[i]);
+    for (size_t i = at + FSM_LOOK_COMMANDS; i < at + 2 * FSM_LOOK_COMMANDS && i < count; i++)
+        look_at_items(fsm, &commands[i]);
+    for (size_t i = at; i < at + FSM_LOOK_COMMANDS && i < count; i++)
+        look_beyond(fsm, &commands[i]);
+}
+
+void fsm_look_first(const struct fsm *fsm, const struct decoded *commands, size_t count)
+{
+    for (size_t i = 0; i < 2 * FSM_LOOK_COMMANDS && i < count; i++)
+        look_at_slots(fsm, &commands[i]);
+    for (size_t i = 0; i < FSM_LOOK_COMMANDS && i < count; i++)
+        look_at_items(fsm, &commands[i]);
 }

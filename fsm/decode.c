@@ -1,9 +1,10 @@
 /* From a log entry's bytes to commands. See decode.h.
  *
  * Flow     the outer message is walked by hand, so that each command's own bytes are known: its body's hash tells a retry from
- *          another request under the same id. The inner message is protobuf-c's business.
+ *          another request under the same id. The inner message is unpack.c's business.
  */
 #include "fsm/decode.h"
+#include "fsm/unpack.h"
 
 enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5, VARINT_MAX_BYTES = 10 };
 enum { FIELD_NOW_MS = 1, FIELD_REQUEST_ID = 2, FIELD_COMMANDS = 1 };
@@ -150,7 +151,8 @@ bool fsm_decode_entry(struct fsm *fsm, const uint8_t *bytes, size_t length,
         if (!decode_next(&reader, &command, &command_length) ||
             !decode_content_hash(command, command_length, &request->content_hash))
             return false;
-        commands[i].command = ckpt__log__v1__command__unpack(&allocator, command_length, command);
+        commands[i].command = (fsm_command *)(void *)fsm_unpack(
+            &ckpt__log__v1__command__descriptor, &allocator, command_length, command);
         if (commands[i].command == NULL)
             return false;
         commands[i].packed_bytes = command_length;

@@ -6,8 +6,6 @@
 #include "fsm/decode.h"
 #include "fsm/state.h"
 
-enum { APPLY_AHEAD = 16 }; /* commands: some microseconds, and few enough for the caches */
-
 struct fsm *fsm_new(void)
 {
     struct fsm *fsm = check_calloc(1, sizeof(*fsm));
@@ -198,11 +196,10 @@ void fsm_apply_entry(struct fsm *fsm, uint64_t index, uint64_t term, const uint8
         fsm->malformed_entries++;
         count = 0;
     }
-    fsm_look_ahead(fsm, commands, fsm_min(count, APPLY_AHEAD));
+    fsm_look_first(fsm, commands, count);
     for (size_t i = 0; i < count; i++) {
-        if (i % APPLY_AHEAD == 0 && i + APPLY_AHEAD < count)
-            fsm_look_ahead(fsm, commands + i + APPLY_AHEAD,
-                           fsm_min(count - i - APPLY_AHEAD, APPLY_AHEAD));
+        if (i % FSM_LOOK_COMMANDS == 0)
+            fsm_look_ahead(fsm, commands, count, i);
         apply_command(fsm, &commands[i], &outcome);
         outcome_hash(fsm, &outcome);
         if (on_outcome != NULL)

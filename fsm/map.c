@@ -7,7 +7,7 @@
 #include "src/base/check.h"
 
 /* A table of C slots is full again after 3/4 C additions: more than 4/3 slots an addition have to move to be done by then. */
-enum { MAP_CAPACITY_MIN = 16, MAP_MOVED_PER_ADDITION = 8 };
+enum { MAP_CAPACITY_MIN = 16, MAP_MOVED_PER_ADDITION = 8, MAP_LIKELY_TRIES = 8 };
 
 _Static_assert(MAP_MOVED_PER_ADDITION * 3 > 4, "moving ends before the next table is full");
 
@@ -54,11 +54,19 @@ void fsm_map_prefetch(const struct map *map, uint32_t hash)
     table_prefetch(&map->old, hash);
 }
 
-const void *fsm_map_first(const struct map *map, uint32_t hash)
+const void *fsm_map_likely(const struct map *map, uint32_t hash)
 {
     const struct map_table *table = &map->now;
+    uint32_t i = table->capacity == 0 ? 0 : slot_first(table, hash);
 
-    return table->capacity == 0 ? NULL : table->entries[slot_first(table, hash)].item;
+    for (unsigned tries = 0; table->capacity > 0 && tries < MAP_LIKELY_TRIES; tries++) {
+        const struct map_entry *entry = &table->entries[i];
+
+        if (entry->item == NULL || entry->hash == hash)
+            return entry->item;
+        i = slot_next(table, i);
+    }
+    return NULL;
 }
 
 void *fsm_map_find(const struct map *map, uint32_t hash, fsm_map_equal *equal, const char *key)

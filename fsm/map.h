@@ -27,6 +27,7 @@ struct map {
 
 /* gcc drops __builtin_prefetch() without a word where it may use general registers only, as in this folder: that rules out SSE, which
  * the instruction came with. */
+enum { FSM_LINE_BYTES = 64 }; /* of the caches */
 static inline void fsm_prefetch(const void *address)
 {
 #ifdef __x86_64__
@@ -40,8 +41,8 @@ typedef bool fsm_map_equal(const void *item, const char *key);
 
 /* Asks the memory for where find() will look first. */
 void fsm_map_prefetch(const struct map *map, uint32_t hash);
-/* What is found at the first place where find() will look; NULL: nothing. */
-const void *fsm_map_first(const struct map *map, uint32_t hash);
+/* An item with this hash, which is hardly another one than find() would find; NULL: none is near where that looks first. No item is read. */
+const void *fsm_map_likely(const struct map *map, uint32_t hash);
 void *fsm_map_find(const struct map *map, uint32_t hash, fsm_map_equal *equal, const char *key);
 void fsm_map_add(struct map *map, uint32_t hash, void *item);          /* not present yet */
 void fsm_map_remove(struct map *map, uint32_t hash, const void *item); /* present */

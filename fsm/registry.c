@@ -186,7 +186,7 @@ void fsm_prefetch_allocation(const struct fsm *fsm, uint32_t slot)
 {
     const char *at = fsm_pool_at(&fsm->allocations, slot);
 
-    for (size_t i = 0; at != NULL && i < sizeof(struct fsm_allocation); i += 64)
+    for (size_t i = 0; at != NULL && i < sizeof(struct fsm_allocation); i += FSM_LINE_BYTES)
         fsm_prefetch(at + i);
 }
 

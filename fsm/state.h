@@ -376,7 +376,10 @@ void fsm_sessions_free(struct fsm *fsm);
 /* ahead.c: for commands that will be applied soon. aim: hashes what look_ahead() needs. */
 struct decoded;
 void fsm_look_aim(struct decoded *decoded);
-void fsm_look_ahead(const struct fsm *fsm, const struct decoded *commands, size_t count);
+enum { FSM_LOOK_COMMANDS = 16 }; /* some microseconds, and few enough for the caches */
+void fsm_look_first(const struct fsm *fsm, const struct decoded *commands, size_t count);
+/* Before the command `at`, each FSM_LOOK_COMMANDS. */
+void fsm_look_ahead(const struct fsm *fsm, const struct decoded *commands, size_t count, size_t at);
 
 /* lifecycle.c: the only writers of the state fields. */
 void fsm_checkpoint_move(struct fsm *fsm, struct checkpoint *checkpoint,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fsm/unpack.h"
 #include "src/base/check.h"
 #include "src/broker/methods.h"
 #include "src/broker/texts.h"
@@ -77,7 +78,8 @@ static ProtobufCMessage *message_unpack(struct service_method *state, const uint
 
     CHECK(memory->outside == 0);
     memory->used = 0;
-    return protobuf_c_message_unpack(state->method->type, brief ? &allocator : NULL, length, bytes);
+    return brief ? fsm_unpack(state->method->type, &allocator, length, bytes)
+                 : protobuf_c_message_unpack(state->method->type, NULL, length, bytes);
 }
 
 static void message_free(struct service_method *state, ProtobufCMessage *message)

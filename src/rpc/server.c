@@ -107,6 +107,7 @@ struct rpc_server *rpc_server_new(uv_loop_t *loop, const struct rpc_server_confi
     CHECK(nghttp2_session_callbacks_new(&server->callbacks) == 0);
     rpc_connection_callbacks(server->callbacks);
     server->options = rpc_h2_options();
+    spare_init(&server->spare, RPC_SPARE_MAX_BYTES);
     sweep_start(server);
     return server;
 }
@@ -523,6 +524,7 @@ void rpc_server_handle_closed(struct rpc_server *server)
     rpc_reflection_free(server->reflection);
     nghttp2_session_callbacks_del(server->callbacks);
     nghttp2_option_del(server->options);
+    spare_close(&server->spare);
     if (server->reserve_fd >= 0)
         close(server->reserve_fd);
     if (server->freed != NULL)

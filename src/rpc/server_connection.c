@@ -241,16 +241,39 @@ static void connection_lost(struct rpc_h2 *h2, const char *reason)
     connection_abort_calls(connection);
 }
 
+/* A call makes nghttp2 take and give back half a dozen small blocks. */
+static void *memory_take(size_t size, void *data)
+{
+    return spare_take(data, size);
+}
+
+static void memory_give(void *block, void *data)
+{
+    spare_give(data, block);
+}
+
+static void *memory_take_zeroed(size_t count, size_t size, void *data)
+{
+    return spare_take_zeroed(data, count, size);
+}
+
+static void *memory_resize(void *block, size_t size, void *data)
+{
+    return spare_resize(data, block, size);
+}
+
 /* The byte stream is there: HTTP/2 begins. */
 static void connection_begin(struct rpc_connection *connection)
 {
     struct rpc_server *server = connection->server;
+    nghttp2_mem memory = {&server->spare, memory_take, memory_give, memory_take_zeroed,
+                          memory_resize};
     nghttp2_session *session;
 
     connection->owner = rpc_owner_take(server, &connection->peer);
     connection->owner->open_count++;
-    CHECK(nghttp2_session_server_new2(&session, server->callbacks, connection, server->options) ==
-          0);
+    CHECK(nghttp2_session_server_new3(&session, server->callbacks, connection, server->options,
+                                      &memory) == 0);
     if (rpc_h2_start(&connection->h2, session, (uint32_t)server->config.calls_per_connection_max) !=
         0)
         rpc_connection_close(connection);

@@ -7,6 +7,7 @@
 #ifndef CKPT_RPC_SERVER_INTERNAL_H
 #define CKPT_RPC_SERVER_INTERNAL_H
 
+#include "src/base/spare.h"
 #include "src/rpc/h2.h"
 #include "src/rpc/server.h"
 #include "src/rpc/timers.h"
@@ -32,12 +33,13 @@ enum {
     RPC_TURN_ROUND_US = 2000,       /* answers made in one round of the loop */
     RPC_DESCRIPTORS_RESERVED = 128, /* for the log, its snapshots and the like */
     RPC_ACCEPTS_ROUND = 64,         /* connections accepted in one round of the loop */
-    RPC_SPARE_CALLS_MAX = 256,
-    RPC_LINGER_MS = 500,        /* after a refused handshake */
-    RPC_RECHECK_MS = 300000,    /* a client's certificate is looked at again */
-    RPC_RECHECK_LOOK_MS = 1000, /* between looks whether one is due */
-    RPC_RECHECK_STEP_MS = 20,   /* between steps of ... */
-    RPC_RECHECK_STEP_COUNT = 16 /* ... so many, so that the loop goes on */
+    RPC_SPARE_CALLS_MAX = 1024,     /* as many as wait for one commit of a loaded leader */
+    RPC_SPARE_MAX_BYTES = 4 << 20,  /* of a server: streams and frames of some thousand calls */
+    RPC_LINGER_MS = 500,            /* after a refused handshake */
+    RPC_RECHECK_MS = 300000,        /* a client's certificate is looked at again */
+    RPC_RECHECK_LOOK_MS = 1000,     /* between looks whether one is due */
+    RPC_RECHECK_STEP_MS = 20,       /* between steps of ... */
+    RPC_RECHECK_STEP_COUNT = 16     /* ... so many, so that the loop goes on */
 };
 
 struct rpc_method {
@@ -90,6 +92,7 @@ struct rpc_server {
     struct rpc_timer recheck;
     nghttp2_session_callbacks *callbacks;
     nghttp2_option *options;
+    struct spare spare; /* what nghttp2 needs for streams and frames */
     struct rpc_method methods[RPC_METHODS_MAX];
     size_t methods_count;
     struct rpc_listener *listeners[RPC_LISTENERS_MAX];

@@ -1,5 +1,6 @@
 /* What the state machine needs for a command: registrations, in entries of 128, first into an empty state, then when a million request
- * ids are remembered and each new one takes the oldest one's place, then when a million allocations are there as well.
+ * ids are remembered and each new one takes the oldest one's place, then when a million allocations are there as well; and updates of
+ * allocations in no order, few ones and a million.
  *
  * Flow     ids are filled with queue reports; what is timed is fsm_apply_entry() alone. Prints one JSON line for each case, and the
  *          state's hash: it is the same for every build that decides alike. At the end the whole state is packed as a snapshot, and
@@ -66,6 +67,26 @@ static void add_registration(struct buf *entry)
     command.request_id = request_id;
     command.body_case = CKPT__LOG__V1__COMMAND__BODY_REGISTER_ALLOCATION;
     command.register_allocation = &request;
+    entry_add(entry, &command);
+}
+
+static uint64_t registered; /* numbers of allocations, from the first on */
+
+/* Of any, by steps of a large prime. */
+static void add_update(struct buf *entry)
+{
+    Ckpt__Log__V1__Command command = CKPT__LOG__V1__COMMAND__INIT;
+    Ckpt__V1__UpdateAllocationRequest request = CKPT__V1__UPDATE_ALLOCATION_REQUEST__INIT;
+    char id[ID_BYTES], request_id[ID_BYTES];
+
+    snprintf(id, sizeof(id), "a1b2c3d4e5f6-%" PRIu64, next_number * 1000000007 % registered);
+    snprintf(request_id, sizeof(request_id), "u-a1b2c3d4e5f6-%" PRIu64, next_number);
+    request.allocation_id = id;
+    request.period_ms = 1000000 + next_number++;
+    command.now_ms = now_ms;
+    command.request_id = request_id;
+    command.body_case = CKPT__LOG__V1__COMMAND__BODY_UPDATE_ALLOCATION;
+    command.update_allocation = &request;
     entry_add(entry, &command);
 }
 
@@ -200,14 +221,14 @@ static void snapshot(void)
            bytes);
 }
 
-static void timed(const char *name, size_t commands)
+static void timed(const char *name, void (*add)(struct buf *entry), size_t commands)
 {
     struct rusage before, after;
     struct fsm_summary summary;
 
     getrusage(RUSAGE_SELF, &before);
     applied_ns = 0;
-    run(add_registration, commands);
+    run(add, commands);
     getrusage(RUSAGE_SELF, &after);
     fsm_get_summary(fsm, &summary);
     printf(
@@ -228,6 +249,7 @@ int main(int argc, char **argv)
         if (only >= 0 && only != i)
             continue;
         init();
+        next_number = 0;
         if (i == 1)
             run(add_report, FULL);
         if (i == 2)
@@ -235,7 +257,10 @@ int main(int argc, char **argv)
         timed(i == 0   ? "empty"
               : i == 1 ? "a million ids"
                        : "a million ids and allocations",
-              commands);
+              add_registration, commands);
+        registered = i == 1 ? commands : next_number;
+        if (i != 1)
+            timed(i == 0 ? "updates of few" : "updates of a million", add_update, commands);
         if (i == 2) {
             snapshot();
             preemption();

@@ -2,7 +2,7 @@
 """Figures of a cluster on this machine, beside etcd's in the same run: commits, failover, evaluation, scale. Prints tables, and ends with 1 when a
 figure misses what is promised (PROMISED: ratios to etcd where it has the figure; L1, L6, Q-003).
 
-Flow    `make bench` runs all; a name as argument (commits, commits_tls, failover, failover_hang, failover_tls, evaluation, scale, cycle) runs one. Everything shares this machine's
+Flow    `make bench` runs all; a name as argument (commits, commits_tls, failover, failover_hang, failover_tls, evaluation, records, scale, cycle) runs one. Everything shares this machine's
         cores: the load generator, three replicas, one disk. Medians of several runs.
 """
 import json
@@ -409,6 +409,43 @@ def lagging_row(cluster, leader):
           f"{metric(away.http, 'ckpt_loop_lag_cpu_max_seconds') * 1000:.0f} ms of it its own work", flush=True)
 
 
+def records_row(cluster, prefix, count, commits):
+    """Processor time of the leader for each commit, with all that is done meanwhile, in us."""
+    leader = cluster.wait_leader()
+
+    def read():
+        return processor_ms(leader), metric(leader.http, "ckpt_raft_snapshots_total") or 0, metric(leader.http, "ckpt_evaluation_duration_seconds_sum") or 0
+    sums, rates = [0, 0, 0], []
+    for _ in range(RECORDS_RUNS):
+        time.sleep(RECORDS_PAUSE_S)
+        before = read()
+        arguments = load_arguments(leader.api, 1000, 600, commits) + [prefix, str(count)]
+        rates.append(json.loads(subprocess.run(arguments, capture_output=True, text=True, check=True).stdout)["per_s"])
+        sums = [total + after - first for total, after, first in zip(sums, read(), before)]
+    used, snapshots, evaluated = (total / RECORDS_RUNS / commits for total in sums)
+    print("%11d %11.0f %15.2f %10.0f %13.2f" % (count, statistics.median(rates), used * 1000, snapshots * RECORDS_RUNS * commits, evaluated * 1e6),
+          flush=True)
+    return used
+
+
+RECORDS_RUNS, RECORDS_PAUSE_S = 4, 10  # request ids of 15 s must not be more than are remembered
+
+
+def bench_records(counts=(100000, 1900000), commits=400000):
+    """What a commit costs must not follow from how much is remembered."""
+    print("three replicas on one machine; updates of allocations by 1000 clients, in no order; processor time of the leader\n"
+          "allocations   commits/s   us per commit  snapshots  us evaluating")
+    policy = {**QUIET, "node_degraded_after": "12h", "node_down_after": "24h"}
+    costs = []
+    for count in counts:
+        with Cluster(policy=policy) as cluster:
+            cluster.start()
+            leader, prefix = cluster.wait_leader(), uuid.uuid4().hex[:12]
+            subprocess.run([str(BUILD / "bench" / "load"), leader.api, "1000", "600", prefix, str(count)], capture_output=True, check=True)
+            costs.append(records_row(cluster, prefix, count, commits))
+    print("a commit with %d allocations costs %.2f times as much as with %d" % (counts[-1], costs[-1] / costs[0], counts[0]))
+
+
 def bench_scale():
     print("three replicas on one machine; 256 clients register, probes every second, an evaluation every 10 s, snapshots each 32 MiB of log.\n"
           "Turns: the longest of any member's loop since its start, and how much of it was the loop's own work (processor time).\n"
@@ -429,7 +466,7 @@ def bench_failover_tls(kills=50):
 
 BENCHES = {"commits": bench_commits, "commits_tls": lambda: bench_commits(True), "failover": bench_failover,
            "failover_hang": bench_failover_hang, "failover_tls": bench_failover_tls, "evaluation": bench_evaluation,
-           "scale": bench_scale, "cycle": bench_cycle}
+           "records": bench_records, "scale": bench_scale, "cycle": bench_cycle}
 
 if __name__ == "__main__":
     load_before = os.getloadavg()

@@ -4,7 +4,8 @@
  * Flow     one channel to one endpoint (the leader); each answer starts the next request. Prints one JSON line.
  * Units    microseconds per call, calls per second.
  * Errors   any status but OK is counted in "failed"; the program exits 1 when a call failed.
- * Usage    load ENDPOINT IN_FLIGHT SECONDS PREFIX [COUNT_MAX]; ENDPOINT etcd:HOST:PORT for etcd.
+ * Usage    load ENDPOINT IN_FLIGHT SECONDS PREFIX [COUNT_MAX [OF COUNT]]; ENDPOINT etcd:HOST:PORT for etcd. With OF and COUNT it is
+ *          UpdateAllocation of what an earlier run registered with PREFIX OF, COUNT of them, in no order.
  *          TLS: the environment names CKPT_CA, CKPT_CERT and CKPT_KEY, as for ckptctl.
  */
 #include <inttypes.h>
@@ -31,6 +32,8 @@ static const char *prefix;
 static char failure[256];
 static const char *method = "/ckpt.v1.BrokerService/RegisterAllocation";
 static bool etcd;
+static const char *update_of; /* NULL: registrations */
+static uint64_t update_count;
 
 static void send_one(struct slot *slot);
 
@@ -79,6 +82,20 @@ static size_t pack_registration(const char *id, const char *request_id, uint8_t 
     return ckpt__v1__register_allocation_request__pack(&request, ret_bytes);
 }
 
+/* By steps of a large prime: each once before one comes again. */
+static size_t pack_update(const char *request_id, uint8_t *ret_bytes)
+{
+    Ckpt__V1__UpdateAllocationRequest request = CKPT__V1__UPDATE_ALLOCATION_REQUEST__INIT;
+    char id[96];
+
+    snprintf(id, sizeof(id), "%s-%" PRIu64, update_of, sent_count * 1000000007 % update_count);
+    request.request_id = (char *)(uintptr_t)request_id;
+    request.allocation_id = id;
+    request.period_ms = 1000000000 + sent_count;
+    CHECK(ckpt__v1__update_allocation_request__get_packed_size(&request) <= REQUEST_BYTES);
+    return ckpt__v1__update_allocation_request__pack(&request, ret_bytes);
+}
+
 /* etcdserverpb.PutRequest {bytes key = 1; bytes value = 2;}, both shorter than 128 bytes: as long as the registration that is there. */
 static void turn_into_put(const char *key, uint8_t *bytes, size_t length)
 {
@@ -103,7 +120,8 @@ static void send_one(struct slot *slot)
 
     snprintf(id, sizeof(id), "%s-%" PRIu64, prefix, sent_count);
     snprintf(request_id, sizeof(request_id), "r-%s", id);
-    length = pack_registration(id, request_id, bytes);
+    length = update_of != NULL ? pack_update(request_id, bytes)
+                               : pack_registration(id, request_id, bytes);
     if (etcd)
         turn_into_put(request_id, bytes, length);
     sent_count++;
@@ -153,8 +171,8 @@ int main(int argc, char **argv)
     size_t concurrency;
     struct slot *slots;
 
-    if (argc < 5 || argc > 6) {
-        fprintf(stderr, "usage: load ENDPOINT IN_FLIGHT SECONDS PREFIX [COUNT_MAX]\n");
+    if (argc < 5 || argc == 7 || argc > 8) {
+        fprintf(stderr, "usage: load ENDPOINT IN_FLIGHT SECONDS PREFIX [COUNT_MAX [OF COUNT]]\n");
         return 2;
     }
     endpoint = argv[1];
@@ -165,6 +183,12 @@ int main(int argc, char **argv)
     }
     concurrency = (size_t)strtoull(argv[2], NULL, 10);
     prefix = argv[4];
+    if (argc == 8) {
+        method = "/ckpt.v1.BrokerService/UpdateAllocation";
+        update_of = argv[6];
+        update_count = strtoull(argv[7], NULL, 10);
+        CHECK(update_count > 0);
+    }
     count_max = argc > 5 ? strtoull(argv[5], NULL, 10) : UINT64_MAX;
     latencies_us = check_calloc(LATENCIES_MAX, sizeof(latencies_us[0]));
     slots = check_calloc(concurrency, sizeof(slots[0]));
