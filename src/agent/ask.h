@@ -52,7 +52,8 @@ struct ask_events {
 };
 
 enum ask_ready { ASK_READY, ASK_NO_HANDLER };
-enum ask_answer { ASK_NOTHING_YET, ASK_DONE };
+/* UNFINISHED: something is there and lacks something; WRONG: it can never become right. Both with a line that says what. */
+enum ask_answer { ASK_NOTHING_YET, ASK_UNFINISHED, ASK_WRONG, ASK_DONE };
 
 struct ask_ops {
     const char *profile;
@@ -70,7 +71,7 @@ struct ask_ops {
     /* Was the request of this hint left behind? */
     bool (*prepared)(const struct ask_target *target, const char *hint);
     enum ask_answer (*poll)(const struct ask_target *target, const char *hint,
-                            struct sentinel *ret_sentinel);
+                            struct sentinel *ret_sentinel, struct err *err);
     /* Of what the application writes for this hint. */
     struct machine_growth (*growth)(const struct ask_target *target, const char *hint);
     void (*clear)(const struct ask_target *target);

@@ -67,16 +67,21 @@ bool ask_folder_prepared(const struct ask_target *target, const char *hint)
 }
 
 enum ask_answer ask_folder_poll(const struct ask_target *target, const char *hint,
-                                struct sentinel *ret_sentinel)
+                                struct sentinel *ret_sentinel, struct err *err)
 {
-    char text[SENTINEL_MAX_BYTES + 1];
+    char text[SENTINEL_MAX_BYTES + 2], found[HINT_TEXT_BYTES];
     ssize_t length = read_small(target, "done", text, sizeof(text));
     struct sentinel sentinel;
 
-    if (length <= 0 || sentinel_parse(text, (size_t)length, &sentinel) != 0)
+    if (length <= 0)
         return ASK_NOTHING_YET;
-    if (strcmp(sentinel.hint, hint) != 0)
+    sentinel_hint(text, (size_t)length, found);
+    if (found[0] != '\0' && strcmp(found, hint) != 0)
         return ASK_NOTHING_YET; /* stale */
+    if (sentinel_parse(text, (size_t)length, &sentinel, err) != 0)
+        return err->code == ERR_EMPTY ? ASK_UNFINISHED : ASK_WRONG;
+    if (strcmp(sentinel.hint, hint) != 0)
+        return ASK_NOTHING_YET; /* stale, without a last line feed */
     *ret_sentinel = sentinel;
     return ASK_DONE;
 }

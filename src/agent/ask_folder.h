@@ -14,7 +14,7 @@ int ask_folder_prepare(const struct ask_target *target, const struct ask_request
                        struct err *err);
 bool ask_folder_prepared(const struct ask_target *target, const char *hint);
 enum ask_answer ask_folder_poll(const struct ask_target *target, const char *hint,
-                                struct sentinel *ret_sentinel);
+                                struct sentinel *ret_sentinel, struct err *err);
 struct machine_growth ask_folder_growth(const struct ask_target *target, const char *hint);
 void ask_folder_clear(const struct ask_target *target);
 

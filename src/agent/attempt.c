@@ -17,7 +17,8 @@ enum {
     ASKED_POLL_US = 200000,
     ATTACH_WAIT_US = 5000000,  /* for ckpt-run to come; one that is there may restore for longer */
     HANDLER_WAIT_US = 5000000, /* after its start and after the order */
-    HANDLER_WAIT_SHARE = 4,    /* ...but of the order's timeout no more than a quarter */
+    UNFINISHED_WAIT_US = 3000000, /* for the rest of a sentinel that is not made by rename */
+    HANDLER_WAIT_SHARE = 4,       /* ...but of the order's timeout no more than a quarter */
     RESPONSIVE_LEAD_MAX_MS = 5000
 };
 
@@ -427,15 +428,31 @@ static void take_sentinel(struct allocation *allocation, const struct sentinel *
     attempt_put(allocation);
 }
 
-/* True when the sentinel was there. */
+/* True when the sentinel was there, and when what is there will never be one. */
 bool attempt_look_for_sentinel(struct allocation *allocation)
 {
     struct ask_target target = attempt_target(allocation);
+    struct attempt *attempt = &allocation->attempt;
     struct sentinel sentinel;
+    struct err err = {0};
 
-    if (allocation->attempt.ask->poll(&target, allocation->attempt.hint, &sentinel) != ASK_DONE)
+    switch (attempt->ask->poll(&target, attempt->hint, &sentinel, &err)) {
+    case ASK_NOTHING_YET:
+        attempt->unfinished_us = 0;
         return false;
-    take_sentinel(allocation, &sentinel);
+    case ASK_UNFINISHED:
+        if (attempt->unfinished_us == 0)
+            attempt->unfinished_us = agent_now_us(allocation->agent);
+        if (agent_now_us(allocation->agent) - attempt->unfinished_us < UNFINISHED_WAIT_US)
+            return false;
+        break;
+    case ASK_WRONG:
+        break;
+    case ASK_DONE:
+        take_sentinel(allocation, &sentinel);
+        return true;
+    }
+    attempt_fail(allocation, CKPT__V1__REASON__REASON_APPLICATION_REFUSED, err.text);
     return true;
 }
 
@@ -555,6 +572,7 @@ static void attempt_reset(struct allocation *allocation, uint64_t checkpoint_id,
     attempt->seen_at_us = agent_now_us(allocation->agent);
     attempt->done_at_us = 0;
     attempt->alive_us = 0;
+    attempt->unfinished_us = 0;
     attempt->broken = false;
     attempt->put_started = false;
     attempt->reported = false;

@@ -74,10 +74,11 @@ struct attempt {
     uint64_t alive_us;     /* of the last sign of life on it; 0: none */
     struct ask_watch *watch;
     struct clock_timer *timer;
-    uint64_t seen_at_us; /* of the order */
-    uint64_t done_at_us; /* of the sentinel */
-    uint64_t told_bytes; /* in it: at least these must arrive */
-    uint64_t progress;   /* of the application's files in the middle of the timeout */
+    uint64_t seen_at_us;    /* of the order */
+    uint64_t done_at_us;    /* of the sentinel */
+    uint64_t unfinished_us; /* since when a sentinel is there that lacks something; 0: none is */
+    uint64_t told_bytes;    /* in it: at least these must arrive */
+    uint64_t progress;      /* of the application's files in the middle of the timeout */
     bool progress_taken;
     struct worker *worker;
     struct put_job *put_job; /* what the worker calls back with */

@@ -71,36 +71,83 @@ static bool sentinel_key(const char *line, size_t length, const char *key, const
     return true;
 }
 
-int sentinel_parse(const char *text, size_t length, struct sentinel *ret_sentinel)
+/* The next line; *text and *length become what follows it. ret_whole: it ends with a line feed. */
+static size_t sentinel_line(const char **text, size_t *length, bool *ret_whole)
 {
-    struct sentinel sentinel = {0};
-    bool bytes_seen = false;
+    const char *end = memchr(*text, '\n', *length);
+    size_t line = end == NULL ? *length : (size_t)(end - *text);
+
+    *ret_whole = end != NULL;
+    *text += line + *ret_whole;
+    *length -= line + *ret_whole;
+    return line;
+}
+
+char *sentinel_hint(const char *text, size_t length, char ret_hint[HINT_TEXT_BYTES])
+{
+    const char *value;
+    size_t value_length;
+    bool whole;
+
+    ret_hint[0] = '\0';
+    while (length > 0) {
+        const char *line = text;
+        size_t line_length = sentinel_line(&text, &length, &whole);
+        if (whole && sentinel_key(line, line_length, "hint=", &value, &value_length) &&
+            sentinel_text(value, value_length, ret_hint, HINT_TEXT_BYTES) == 0)
+            return ret_hint;
+    }
+    return ret_hint;
+}
+
+/* False: it is none of the keys, or what it says is right. */
+static bool sentinel_line_wrong(const char *line, size_t length, struct sentinel *sentinel,
+                                bool *bytes_seen, struct err *err)
+{
     const char *value;
     size_t value_length;
 
-    if (length > SENTINEL_MAX_BYTES)
-        return -1;
-    while (length > 0) {
-        const char *end = memchr(text, '\n', length);
-        size_t line = end == NULL ? length : (size_t)(end - text);
-        size_t step = end == NULL ? length : line + 1;
+    if (sentinel_key(line, length, "hint=", &value, &value_length) &&
+        sentinel_text(value, value_length, sentinel->hint, sizeof(sentinel->hint)) != 0)
+        return err_set(err, ERR_INVALID,
+                       "'%.*s' in `done` must name the hint of the request, as it stands there",
+                       (int)(length < 80 ? length : 80), line) != 0;
+    if (sentinel_key(line, length, "status=", &value, &value_length) &&
+        sentinel_text(value, value_length, sentinel->status, sizeof(sentinel->status)) != 0)
+        return err_set(err, ERR_INVALID,
+                       "'%.*s' in `done` must be status=0 or a reason of 1 to %zu characters",
+                       (int)(length < 80 ? length : 80), line, sizeof(sentinel->status) - 1) != 0;
+    if (sentinel_key(line, length, "bytes=", &value, &value_length)) {
+        *bytes_seen = true;
+        if (sentinel_number(value, value_length, &sentinel->bytes) != 0)
+            return err_set(err, ERR_INVALID,
+                           "'%.*s' in `done` must be a whole number of bytes, at most 19 digits",
+                           (int)(length < 80 ? length : 80), line) != 0;
+    }
+    return false;
+}
 
-        if (sentinel_key(text, line, "hint=", &value, &value_length)) {
-            if (sentinel_text(value, value_length, sentinel.hint, sizeof(sentinel.hint)) != 0)
-                return -1;
-        } else if (sentinel_key(text, line, "bytes=", &value, &value_length)) {
-            if (sentinel_number(value, value_length, &sentinel.bytes) != 0)
-                return -1;
-            bytes_seen = true;
-        } else if (sentinel_key(text, line, "status=", &value, &value_length)) {
-            if (sentinel_text(value, value_length, sentinel.status, sizeof(sentinel.status)) != 0)
-                return -1;
-        }
-        text += step;
-        length -= step;
+int sentinel_parse(const char *text, size_t length, struct sentinel *ret_sentinel, struct err *err)
+{
+    struct sentinel sentinel = {0};
+    bool bytes_seen = false, whole;
+
+    if (length > SENTINEL_MAX_BYTES)
+        return err_set(err, ERR_INVALID, "`done` has more than %d bytes", SENTINEL_MAX_BYTES);
+    while (length > 0) {
+        const char *line = text;
+        size_t line_length = sentinel_line(&text, &length, &whole);
+        if (!sentinel_line_wrong(line, line_length, &sentinel, &bytes_seen, err))
+            continue;
+        if (!whole) /* the rest of it may come */
+            err->code = ERR_EMPTY;
+        return -1;
     }
     if (sentinel.hint[0] == '\0' || sentinel.status[0] == '\0' || !bytes_seen)
-        return -1;
+        return err_set(err, ERR_EMPTY, "`done` lacks the line %s",
+                       sentinel.hint[0] == '\0' ? "hint="
+                       : !bytes_seen            ? "bytes="
+                                                : "status=");
     *ret_sentinel = sentinel;
     return 0;
 }

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "src/base/err.h"
+
 enum { HINT_TEXT_BYTES = 48, SENTINEL_MAX_BYTES = 4096 };
 
 struct sentinel {
@@ -26,6 +28,9 @@ size_t request_format(const char *hint, const char *directory, uint64_t deadline
                       size_t size);
 /* Returns the length. The status is one line. */
 size_t sentinel_format(const struct sentinel *sentinel, char ret_text[SENTINEL_MAX_BYTES]);
-int sentinel_parse(const char *text, size_t length, struct sentinel *ret_sentinel);
+/* ERR_EMPTY: something is missing, which may come yet when the file is not made by rename; ERR_INVALID: what is there is wrong. */
+int sentinel_parse(const char *text, size_t length, struct sentinel *ret_sentinel, struct err *err);
+/* The hint that the text has, whatever else is wrong with it; "": none. */
+char *sentinel_hint(const char *text, size_t length, char ret_hint[HINT_TEXT_BYTES]);
 
 #endif

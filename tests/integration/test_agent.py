@@ -39,7 +39,10 @@ while True:
     if not asked:
         continue
     asked.clear()
-    fields = dict(line.strip().split("=", 1) for line in open(work + "/request"))
+    try:
+        fields = dict(line.strip().split("=", 1) for line in open(work + "/request"))
+    except FileNotFoundError: # withdrawn before the handler ran
+        continue
     if mode == "stale":
         say("hint=1-999-1\nbytes=5\nstatus=0\n")
         time.sleep(0.6)
@@ -51,7 +54,10 @@ while True:
         time.sleep(float(sys.argv[2]))
     with open(folder + "/state", "w") as file:
         file.write("state %s\n" % fields["hint"])
-    say("hint=%s\nbytes=%d\nstatus=0\n" % (fields["hint"], 5000 if mode == "short" else 9))
+    if mode == "lacks":
+        say("hint=%s\nbytes=9\n" % fields["hint"])
+        continue
+    say("hint=%s\nbytes=%d\nstatus=0\n" % (fields["hint"], 5000 if mode == "short" else -5 if mode == "wrong" else 9))
 """
 
 
@@ -92,6 +98,21 @@ def what_applications_answer():
         no_litter(cluster)
         cluster.debug_check()
 
+
+def an_answer_that_can_never_be_right_fails_at_once_with_its_text():
+    """A `done` with a wrong line, and one that lacks a line and stays so: long before the timeout."""
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        for name in ("wrong", "lacks"):
+            cluster.register(name, [("a", 1, MIB)], checkpoint_timeout_ms=60000)
+            cluster.run_job("a", name, odd(name))
+        all_run(cluster)
+        ids = {name: hint(cluster, name) for name in ("wrong", "lacks")}
+        for name, text in (("wrong", "'bytes=-5' in `done` must be a whole number of bytes"), ("lacks", "`done` lacks the line status=")):
+            record = ends_in(cluster, name, ids[name], (COMPLETE, FAILED), 10)
+            assert record.state == FAILED and record.reason == common_pb2.REASON_APPLICATION_REFUSED, record
+            assert text in cluster.agents["a"].log.read_text()
+            assert cluster.allocation(name).state == RUNNING
 
 
 def what_an_application_leaves_behind_is_killed():
@@ -579,7 +600,7 @@ def another_user(cluster, agent):
 
 
 if __name__ == "__main__":
-    sys.exit(tap([what_applications_answer, what_an_application_leaves_behind_is_killed, a_job_of_several_nodes_stays_of_one_piece,
+    sys.exit(tap([what_applications_answer, an_answer_that_can_never_be_right_fails_at_once_with_its_text, what_an_application_leaves_behind_is_killed, a_job_of_several_nodes_stays_of_one_piece,
                   a_shard_of_one_node_does_not_start_on_two, a_lost_node_comes_back_and_its_old_application_is_stopped,
                   what_ran_before_a_restart_is_not_taken_for_what_runs_after,
                   what_a_life_left_in_its_work_folder_is_swept, an_agent_that_lost_its_journal_ends_what_it_is_told_to,

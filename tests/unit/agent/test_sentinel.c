@@ -5,7 +5,9 @@
 
 static int parse(const char *text, struct sentinel *sentinel)
 {
-    return sentinel_parse(text, strlen(text), sentinel);
+    struct err err;
+
+    return sentinel_parse(text, strlen(text), sentinel, &err);
 }
 
 static void hint_names_checkpoint_and_attempt(void **state)
@@ -65,17 +67,44 @@ static void incomplete_or_wrong_sentinel_is_none(void **state)
         assert_int_equal(parse(texts[i], &sentinel), -1);
 }
 
+static void expect_fault(const char *text, enum err_code code, const char *part)
+{
+    struct sentinel sentinel;
+    struct err err = {0};
+
+    assert_int_equal(sentinel_parse(text, strlen(text), &sentinel, &err), -1);
+    assert_int_equal(err.code, code);
+    assert_non_null(strstr(err.text, part));
+}
+
+/* What a writer without rename may still complete is told apart from what can never become right. */
+static void a_wrong_line_is_named_and_a_missing_one_awaited(void **state)
+{
+    char hint[HINT_TEXT_BYTES];
+
+    (void)state;
+    expect_fault("hint=1-42-1\nbytes=-5\nstatus=0\n", ERR_INVALID, "'bytes=-5'");
+    expect_fault("hint=1-42-1\nbytes=\nstatus=0\n", ERR_INVALID, "'bytes='");
+    expect_fault("hint=1-42-1\nbytes=5\nstatus=\n", ERR_INVALID, "'status='");
+    expect_fault("hint=1-42-1\nbytes=", ERR_EMPTY, "bytes=");
+    expect_fault("hint=1-42-1\nbytes=5\n", ERR_EMPTY, "status=");
+    expect_fault("bytes=5\nstatus=0\n", ERR_EMPTY, "hint=");
+    assert_string_equal(sentinel_hint("bytes=-5\nhint=1-42-1\n", 21, hint), "1-42-1");
+    assert_string_equal(sentinel_hint("bytes=-5\nhint=1-42", 18, hint), "");
+}
+
 static void sentinel_with_nul_or_too_long_is_none(void **state)
 {
     static char large[SENTINEL_MAX_BYTES + 1];
     struct sentinel sentinel;
+    struct err err;
 
     (void)state;
-    assert_int_equal(sentinel_parse("hint=1\0-1\nbytes=1\nstatus=0\n", 27, &sentinel), -1);
+    assert_int_equal(sentinel_parse("hint=1\0-1\nbytes=1\nstatus=0\n", 27, &sentinel, &err), -1);
     memset(large, '\n', sizeof(large));
     memcpy(large, "hint=1-1-1\nbytes=1\nstatus=0\n", 28);
-    assert_int_equal(sentinel_parse(large, SENTINEL_MAX_BYTES, &sentinel), 0);
-    assert_int_equal(sentinel_parse(large, SENTINEL_MAX_BYTES + 1, &sentinel), -1);
+    assert_int_equal(sentinel_parse(large, SENTINEL_MAX_BYTES, &sentinel, &err), 0);
+    assert_int_equal(sentinel_parse(large, SENTINEL_MAX_BYTES + 1, &sentinel, &err), -1);
 }
 
 static void sentinel_that_the_agent_writes_is_read(void **state)
@@ -83,9 +112,10 @@ static void sentinel_that_the_agent_writes_is_read(void **state)
     struct sentinel told = {.hint = "1-42-1", .bytes = 320044, .status = "the solver diverges"};
     struct sentinel sentinel;
     char text[SENTINEL_MAX_BYTES];
+    struct err err;
 
     (void)state;
-    assert_int_equal(sentinel_parse(text, sentinel_format(&told, text), &sentinel), 0);
+    assert_int_equal(sentinel_parse(text, sentinel_format(&told, text), &sentinel, &err), 0);
     assert_string_equal(sentinel.hint, told.hint);
     assert_string_equal(sentinel.status, told.status);
     assert_uint_equal(sentinel.bytes, told.bytes);
@@ -98,6 +128,7 @@ int main(void)
         cmocka_unit_test(request_holds_hint_directory_and_deadline),
         cmocka_unit_test(complete_sentinel_is_read),
         cmocka_unit_test(incomplete_or_wrong_sentinel_is_none),
+        cmocka_unit_test(a_wrong_line_is_named_and_a_missing_one_awaited),
         cmocka_unit_test(sentinel_with_nul_or_too_long_is_none),
         cmocka_unit_test(sentinel_that_the_agent_writes_is_read),
     };
