@@ -87,12 +87,27 @@ static void report_verified(struct fsm *fsm, const struct report *report)
     fsm_checkpoint_complete(fsm, checkpoint);
 }
 
+/* As much as is kept, and of what every terminal takes. */
+static void report_detail(const char *text, char detail[FSM_DETAIL_BYTES])
+{
+    size_t i;
+
+    for (i = 0; i < FSM_DETAIL_BYTES - 1 && text[i] != '\0'; i++)
+        detail[i] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '?';
+    detail[i] = '\0';
+}
+
 static void report_failed(struct fsm *fsm, const struct report *report)
 {
+    char detail[FSM_DETAIL_BYTES];
+
+    report_detail(report->message->detail, detail);
+    fsm->detail = detail[0] == '\0' ? NULL : detail;
     if (report->message->reason == REASON(CHECKPOINT_TIMEOUT))
         fsm_checkpoint_timed_out(fsm, report->checkpoint);
     else
         fsm_checkpoint_attempt_failed(fsm, report->checkpoint, report->message->reason);
+    fsm->detail = NULL;
 }
 
 static void report_mark_exited(const struct report *report, bool exited)

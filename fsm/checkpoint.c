@@ -89,6 +89,7 @@ struct checkpoint *fsm_checkpoint_create(struct fsm *fsm, uint64_t id,
     struct checkpoint *checkpoint = check_calloc(1, sizeof(*checkpoint));
 
     checkpoint->view.id = id;
+    fsm_checkpoint_set_detail(fsm, checkpoint, "");
     checkpoint->view.allocation_slot = allocation->view.slot;
     checkpoint->view.target_slot = allocation->view.target_slot;
     checkpoint->timer.kind = TIMER_CHECKPOINT;
@@ -109,6 +110,17 @@ void fsm_checkpoint_link(struct fsm *fsm, struct checkpoint *checkpoint)
     if (fsm_checkpoint_state_active(checkpoint->view.state) ||
         checkpoint->view.state == STATE(UNSPECIFIED))
         list_push_back(&target->active, &checkpoint->queue);
+}
+
+/* Most have none: no text is held for them. */
+void fsm_checkpoint_set_detail(struct fsm *fsm, struct checkpoint *checkpoint, const char *detail)
+{
+    static const char none[] = "";
+    const char *before = checkpoint->view.detail;
+
+    checkpoint->view.detail = detail[0] == '\0' ? none : fsm_intern(fsm, detail);
+    if (before != NULL && before[0] != '\0')
+        fsm_intern_release(fsm, before);
 }
 
 void fsm_checkpoint_free(struct fsm *fsm, struct checkpoint *checkpoint)
@@ -133,6 +145,7 @@ void fsm_checkpoint_free(struct fsm *fsm, struct checkpoint *checkpoint)
         fsm_undeleted_detach(fsm, checkpoint);
     if (checkpoint->inputs != NULL)
         fsm_basis_release(fsm, checkpoint->inputs->basis);
+    fsm_checkpoint_set_detail(fsm, checkpoint, "");
     free(checkpoint->inputs);
     free(checkpoint->shards);
     free(checkpoint);

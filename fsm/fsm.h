@@ -236,6 +236,7 @@ struct fsm_checkpoint {
     bool
         resumed_from_outage; /* REQUESTED after a pause: granted before all others, by recompute_saved */
     uint32_t shard_count;
+    const char *detail; /* what the agent says of `reason`, printable ASCII; "": nothing */
     const struct fsm_shard *shards;       /* one per node of the allocation at creation */
     const Ckpt__V1__DecisionTerms *terms; /* NULL: not the evaluator's */
     const struct fsm_inputs

@@ -114,12 +114,14 @@ void fsm_checkpoint_move(struct fsm *fsm, struct checkpoint *checkpoint,
                               .old_state = view->state,
                               .new_state = to,
                               .reason = reason,
+                              .subject = fsm->detail,
                               .number = view->attempt};
 
     CHECK(fsm_checkpoint_move_allowed(view->state, to));
     fsm_checkpoint_forget(fsm, checkpoint);
     view->state = to;
     view->reason = reason;
+    fsm_checkpoint_set_detail(fsm, checkpoint, fsm->detail == NULL ? "" : fsm->detail);
     view->state_since_ms = fsm->now_ms;
     fsm_checkpoint_adopt(fsm, checkpoint);
     fsm->checkpoints_total[to]++;

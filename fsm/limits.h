@@ -17,6 +17,7 @@ enum {
     FSM_ENDED_KEPT_MAX = 16,   /* records without a folder kept as history of an allocation */
     FSM_UNDELETED_MAX = 16384, /* folders that could not be removed; then the oldest is forgotten */
     FSM_UNDELETED_REASON_BYTES = 256, /* with the terminator */
+    FSM_DETAIL_BYTES = 201,           /* likewise, of what an agent says of a failure */
     FSM_COLLECTABLE_MAX = 64,         /* that the collector is given at once */
     FSM_TARGETS_MAX = 64,
     FSM_TENANTS_MAX = 1024, /* with sums of their own; all others are the last one */

@@ -388,6 +388,7 @@ static bool checkpoint_valid(const struct fsm *fsm, const Ckpt__Log__V1__Checkpo
         record->max_deferral_ms > FSM_DURATION_MAX_MS ||
         record->deferred_ms > record->max_deferral_ms ||
         record->deferred_before_ms > record->deferred_ms ||
+        strlen(record->detail) >= FSM_DETAIL_BYTES ||
         (active && (allocation->view.active_checkpoint_id != 0 || record->expired)) ||
         (!writes && (record->granted_bytes_per_s != 0 || record->bypass_budget)))
         return false;
@@ -529,6 +530,7 @@ static bool restore_checkpoint(struct fsm *fsm, const Ckpt__Log__V1__CheckpointR
     checkpoint = fsm_checkpoint_create(fsm, record->checkpoint_id,
                                        fsm_allocation_slot(fsm, record->allocation_slot));
     restore_checkpoint_facts(&checkpoint->view, record);
+    fsm_checkpoint_set_detail(fsm, checkpoint, record->detail);
     restore_shards(checkpoint, record);
     restore_inputs(fsm, checkpoint, record->inputs);
     if (record->terms != NULL)

@@ -425,6 +425,7 @@ static void fill_checkpoint(Ckpt__Log__V1__CheckpointRecord *message,
     message->deferred_ms = view->deferred_ms;
     message->deferred_before_ms = view->deferred_before_ms;
     message->max_deferral_ms = view->max_deferral_ms;
+    message->detail = text(view->detail);
 }
 
 /* protobuf-c wants them not const, and only reads. */

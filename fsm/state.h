@@ -206,7 +206,8 @@ struct fsm {
     struct timers timers;
     struct list *collectable;     /* heap: struct fsm may move */
     struct undeleted **undeleted; /* FSM_UNDELETED_MAX places */
-    struct map undeleted_map;     /* by checkpoint */
+    const char *detail; /* of the report that is being applied; NULL: none is, or it says nothing */
+    struct map undeleted_map; /* by checkpoint */
     uint32_t undeleted_count;
     uint32_t undeleted_hand; /* the place that is asked first for the next one */
     uint64_t undeleted_forgotten, undeleted_forgotten_bytes; /* ever */
@@ -293,6 +294,7 @@ struct basis *fsm_basis_find(const struct fsm *fsm, const Ckpt__Log__V1__Decisio
 void fsm_bases_free(struct fsm *fsm); /* that a broken snapshot left */
 struct basis *fsm_basis_slot(const struct fsm *fsm, uint32_t slot); /* NULL: none */
 /* Takes over one reference to the basis. */
+void fsm_checkpoint_set_detail(struct fsm *fsm, struct checkpoint *checkpoint, const char *detail);
 void fsm_checkpoint_set_inputs(struct checkpoint *checkpoint, struct basis *basis, uint64_t index,
                                uint64_t term, const Ckpt__Log__V1__DecisionInputs *message);
 void fsm_checkpoint_drop_inputs(struct fsm *fsm, struct checkpoint *checkpoint);

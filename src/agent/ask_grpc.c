@@ -50,8 +50,8 @@ static enum ask_ready grpc_preflight(const struct ask_ops *ops, const struct ask
     (void)ops;
     if (target->endpoint[0] == '\0') {
         snprintf(ret_detail, size,
-                 "the application has not registered where it is to be called "
-                 "(AppService.Register on $CKPT_AGENT_SOCKET)");
+                 "the application has not registered where it is to be called: it must call "
+                 "AppService.Register on $CKPT_AGENT_SOCKET");
         return ASK_NO_HANDLER;
     }
     CHECK(target->socket != NULL);

@@ -20,13 +20,18 @@ static enum ask_ready signal_preflight(const struct ask_ops *ops, const struct a
     case MACHINE_CATCHES:
         return ASK_READY;
     case MACHINE_WOULD_DIE:
-        snprintf(ret_detail, size,
-                 "pid %d (%s) of the group does not catch signal %d (%s) and would die from it",
-                 (int)culprit.pid, culprit.name, ops->signal, strsignal(ops->signal));
+        snprintf(
+            ret_detail, size,
+            "pid %d (%.40s) does not catch signal %d (SIG%s) and would die from it: let it catch "
+            "or ignore it (in a shell: trap '' %s), or let it exec the program",
+            (int)culprit.pid, culprit.name, ops->signal, sigabbrev_np(ops->signal),
+            sigabbrev_np(ops->signal));
         return ASK_NO_HANDLER;
     case MACHINE_NONE_CATCHES:
-        snprintf(ret_detail, size, "no process of group %d catches signal %d (%s)",
-                 (int)target->group, ops->signal, strsignal(ops->signal));
+        snprintf(ret_detail, size,
+                 "no process of group %d catches signal %d (SIG%s): install a handler for it, or "
+                 "start with another --profile",
+                 (int)target->group, ops->signal, sigabbrev_np(ops->signal));
         return ASK_NO_HANDLER;
     case MACHINE_UNREAD:
         snprintf(ret_detail, size, "the processes of group %d cannot be read", (int)target->group);

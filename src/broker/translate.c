@@ -267,6 +267,7 @@ void translate_checkpoint(const struct fsm *fsm, const struct fsm_checkpoint *ch
     ret_checkpoint->purpose = checkpoint->purpose;
     ret_checkpoint->after = checkpoint->after;
     ret_checkpoint->reason = checkpoint->reason;
+    ret_checkpoint->detail = translate_text(checkpoint->detail);
     ret_checkpoint->attempt = checkpoint->attempt;
     ret_checkpoint->target_id = translate_text(target_name(fsm, checkpoint->target_slot));
     ret_checkpoint->created_at_ms = checkpoint->created_at_ms;

@@ -213,7 +213,7 @@ static void print_times(struct cli *cli, const Ckpt__V1__Checkpoint *c)
 static void print_checkpoint(struct cli *cli, const Ckpt__V1__Checkpoint *c)
 {
     char a[HUMAN_BYTES], b[HUMAN_BYTES], d[HUMAN_BYTES];
-    char job[129], target[129], path[1024];
+    char job[129], target[129], path[1024], detail[256];
 
     fprintf(cli->out, "CHECKPOINT %s of job %s  %s since %s", human_checkpoint(c->checkpoint_id, a),
             human_safe(c->allocation_id, job, sizeof(job)),
@@ -223,6 +223,8 @@ static void print_checkpoint(struct cli *cli, const Ckpt__V1__Checkpoint *c)
         fprintf(cli->out, "  (%s)",
                 human_enum_words(&ckpt__v1__reason__descriptor, (int)c->reason, a));
     }
+    if (c->detail[0] != '\0')
+        fprintf(cli->out, "\n why: %s", human_safe(c->detail, detail, sizeof(detail)));
     fprintf(cli->out, "\n purpose %s  then %s  attempt %u  paused %u  resumed %u\n",
             human_enum_words(&ckpt__v1__purpose__descriptor, (int)c->purpose, a),
             human_enum_words(&ckpt__v1__after_checkpoint__descriptor, (int)c->after, b), c->attempt,

@@ -59,7 +59,7 @@ static void note_state(struct cli *cli, const Ckpt__V1__Checkpoint *c, int *last
 
 static enum cli_exit print_end(struct cli *cli, const Ckpt__V1__Checkpoint *c, enum cli_exit code)
 {
-    char id[HUMAN_BYTES], state[HUMAN_BYTES], reason[HUMAN_BYTES], size[HUMAN_BYTES];
+    char id[HUMAN_BYTES], state[HUMAN_BYTES], reason[HUMAN_BYTES], size[HUMAN_BYTES], detail[256];
 
     human_checkpoint(c->checkpoint_id, id);
     human_enum(&ckpt__v1__checkpoint_state__descriptor, (int)c->state, state);
@@ -71,9 +71,10 @@ static enum cli_exit print_end(struct cli *cli, const Ckpt__V1__Checkpoint *c, e
     }
     if (code == CLI_OK)
         return CLI_OK;
-    return cli_fail(cli, code, "ckptctl checkpoint ID, ckptctl events JOB",
-                    "checkpoint %s ended %s: %s", id, state,
-                    human_enum_words(&ckpt__v1__reason__descriptor, (int)c->reason, reason));
+    return cli_fail(
+        cli, code, "ckptctl checkpoint ID, ckptctl events JOB", "checkpoint %s ended %s: %s%s%s",
+        id, state, human_enum_words(&ckpt__v1__reason__descriptor, (int)c->reason, reason),
+        c->detail[0] != '\0' ? ": " : "", human_safe(c->detail, detail, sizeof(detail)));
 }
 
 static enum cli_exit wait_end(struct cli *cli, uint64_t id)

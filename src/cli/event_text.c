@@ -9,7 +9,7 @@
 #include "src/base/check.h"
 #include "src/cli/human.h"
 
-enum { ID_BYTES = 129 };
+enum { ID_BYTES = 129, DETAIL_BYTES = 201 };
 
 static const char *states(const ProtobufCEnumDescriptor *type, const Ckpt__V1__Event *event,
                           char text[2 * HUMAN_BYTES])
@@ -60,14 +60,16 @@ static void leader_line(const Ckpt__V1__Event *event, struct event_history *hist
 static void checkpoint_line(const Ckpt__V1__Event *event, char *text, size_t size)
 {
     char job[ID_BYTES], id[HUMAN_BYTES], moves[2 * HUMAN_BYTES], why[HUMAN_BYTES + 3];
-    char attempt[32] = "";
+    char attempt[32] = "", detail[DETAIL_BYTES];
 
     if (event->number > 0)
         snprintf(attempt, sizeof(attempt), " attempt %" PRIu64, event->number);
-    snprintf(
-        text, size, "%s checkpoint %s %s%s%s", human_safe(event->allocation_id, job, sizeof(job)),
-        human_checkpoint(event->checkpoint_id, id),
-        states(&ckpt__v1__checkpoint_state__descriptor, event, moves), attempt, reason(event, why));
+    snprintf(text, size, "%s checkpoint %s %s%s%s%s%s",
+             human_safe(event->allocation_id, job, sizeof(job)),
+             human_checkpoint(event->checkpoint_id, id),
+             states(&ckpt__v1__checkpoint_state__descriptor, event, moves), attempt,
+             reason(event, why), event->subject[0] != '\0' ? ": " : "",
+             human_safe(event->subject, detail, sizeof(detail)));
 }
 
 static void job_line(const Ckpt__V1__Event *event, const char *what, char *text, size_t size)

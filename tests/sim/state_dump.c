@@ -121,6 +121,7 @@ static void add_checkpoint_view(uint64_t *hash, const struct fsm_checkpoint *vie
         view->size_bytes, view->snapshot_at_ms, view->priority_gpu_ms_per_gb,
         view->recompute_saved_gpu_ms, view->stall_ms, view->useful_gpu_ms, view->success_ppm,
         view->resumed_from_outage, view->shard_count);
+    add_text(hash, view->detail);
 }
 
 static void add_inputs(uint64_t *hash, const struct inputs *inputs)

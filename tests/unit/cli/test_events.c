@@ -287,6 +287,7 @@ static void assert_line(Ckpt__V1__Event *event, struct event_history *history, c
 static void each_kind_reads_as_a_sentence(void **state)
 {
     static char n2[] = "n2", n3[] = "n3", scratch[] = "scratch", job[] = "a-1", empty[] = "";
+    static char full[] = "no space left";
     struct event_history history = {0};
     Ckpt__V1__Event event = CKPT__V1__EVENT__INIT;
 
@@ -306,8 +307,13 @@ static void each_kind_reads_as_a_sentence(void **state)
     event.new_state = CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_PAUSED;
     event.number = 1;
     event.reason = CKPT__V1__REASON__REASON_STORAGE_UNAVAILABLE;
+    event.subject = empty;
     assert_line(&event, &history,
                 "a-1 checkpoint 1-42 WRITING → PAUSED attempt 1 (storage unavailable)");
+    event.subject = full;
+    assert_line(
+        &event, &history,
+        "a-1 checkpoint 1-42 WRITING → PAUSED attempt 1 (storage unavailable): no space left");
     event.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_TARGET_DOWN;
     event.subject = scratch;
     assert_line(&event, &history, "target scratch unavailable (storage unavailable)");

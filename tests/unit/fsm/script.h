@@ -320,7 +320,7 @@ static inline enum fsm_status script_grant(struct script *script, Ckpt__Log__V1_
     return script_apply(script, command);
 }
 
-/* report n1 started j1 ckpt=1-1 attempt=1 [seq=N] size= age= write= stall= deferral= status= restored= restart reason= life=1-3 old= known=1-3 */
+/* report n1 started j1 ckpt=1-1 attempt=1 [seq=N] size= age= write= stall= deferral= status= restored= restart reason= why= life=1-3 old= known=1-3 */
 static inline enum fsm_status script_report(struct script *script, Ckpt__Log__V1__Command *command)
 {
     Ckpt__Log__V1__NodeReport message = CKPT__LOG__V1__NODE_REPORT__INIT;
@@ -337,6 +337,7 @@ static inline enum fsm_status script_report(struct script *script, Ckpt__Log__V1
     report.checkpoint_id = script_checkpoint(script, script_value(script, "ckpt", ""));
     report.attempt = (uint32_t)script_number(script, "attempt", report.checkpoint_id != 0);
     report.reason = (Ckpt__V1__Reason)script_reason(script);
+    report.detail = script_text(script_value(script, "why", ""));
     report.size_bytes = script_number(script, "size", 5000000000);
     report.manifest_sha256 = script_text(script_value(
         script, "sha", "00112233445566778899aabbccddeeff00112233445566778899AABBCCDDEEFF"));

@@ -406,6 +406,54 @@ static void the_last_safe_slot_hurries_a_checkpoint_that_was_put_off(void **unus
     script_close(&script);
 }
 
+static void expect_detail(struct script *script, const char *detail)
+{
+    assert_string_equal(checkpoint_of(script, 1)->detail, detail);
+}
+
+/* The agent knows more than the reason says: it stays beside that, and no longer, and through snapshots. */
+static void what_an_agent_says_of_a_failure_is_kept_with_the_reason(void **unused)
+{
+    struct script_bytes bytes = {0};
+    struct script script;
+    char text[128], longer[512];
+    bool gap;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1");
+    expect_ok(&script, "request j1");
+    expect_ok(&script, "grant 1-1 timeout=60000");
+    expect_ok(&script,
+              "report n1 checkpoint_failed j1 ckpt=1-1 reason=write_failed why=quota-of-ann");
+    expect_checkpoint(&script, 1, REQUESTED);
+    expect_detail(&script, "quota-of-ann");
+    assert_int_equal(fsm_snapshot_write(script.fsm, script_write, &bytes), 0);
+    fsm_free(script.fsm);
+    script.fsm = fsm_new();
+    assert_int_equal(fsm_snapshot_read(script.fsm, script_read, &bytes, text, sizeof(text)), 0);
+    free(bytes.bytes);
+    expect_detail(&script, "quota-of-ann");
+    expect_ok(&script, "after 1000");
+    expect_ok(&script, "tick");
+    expect_ok(&script, "grant 1-1 timeout=60000");
+    expect_detail(&script, "");
+    snprintf(longer, sizeof(longer),
+             "report n1 checkpoint_failed j1 ckpt=1-1 attempt=2 reason=no_handler why=\x1b%0300d",
+             0);
+    expect_ok(&script, longer);
+    expect_checkpoint(&script, 1, FAILED);
+    assert_int_equal(strlen(checkpoint_of(&script, 1)->detail), FSM_DETAIL_BYTES - 1);
+    assert_int_equal(checkpoint_of(&script, 1)->detail[0], '?');
+    for (const Ckpt__V1__Event *event = NULL;
+         (event = fsm_event_after(script.fsm, event == NULL ? 0 : event->sequence, &gap)) !=
+         NULL;) {
+        if (event->checkpoint_id != 0 && event->reason == CKPT__V1__REASON__REASON_NO_HANDLER)
+            assert_string_equal(event->subject, checkpoint_of(&script, 1)->detail);
+    }
+    script_close(&script);
+}
+
 /* I33, P-043: what would not be written before the walltime ends is not put off */
 static void a_deferral_leaves_a_whole_timeout_before_the_walltime(void **unused)
 {
@@ -573,6 +621,7 @@ int main(void)
         cmocka_unit_test(migrate_requeues_without_counting_a_failure),
         cmocka_unit_test(a_decided_move_needs_its_spare_still),
         cmocka_unit_test(a_move_that_failed_is_not_begun_again_at_once),
+        cmocka_unit_test(what_an_agent_says_of_a_failure_is_kept_with_the_reason),
         cmocka_unit_test(the_last_safe_slot_hurries_a_checkpoint_that_waits),
         cmocka_unit_test(the_last_safe_slot_stays_urgent_when_a_stopping_request_meets_it),
         cmocka_unit_test(a_preemption_does_not_wait_for_a_back_off),
