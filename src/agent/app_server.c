@@ -17,13 +17,14 @@
 #include "src/agent/app_stream.h"
 #include "src/agent/ask.h"
 #include "src/agent/walltime.h"
+#include "src/agent/words.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 
 #define ATTACH_METHOD "/ckpt.v1.AppService/Attach"
 
-enum { TERMINATE_WAIT_US = 5000000, SOCKET_CONNECTIONS_MAX = 2048 };
+enum { TERMINATE_WAIT_US = 5000000, SAY_AGAIN_US = 10000000, SOCKET_CONNECTIONS_MAX = 2048 };
 
 struct app_server {
     struct agent *agent;
@@ -50,6 +51,7 @@ void app_stream_ready(struct app_stream *stream, const struct restore_result *re
     char folder_text[4096];
     char error_text[STREAM_ERROR_BYTES];
     char notice_text[ATTACH_NOTICE_BYTES];
+    char path_text[LEDGER_PATH_BYTES];
     char node[ID_MAX_BYTES + 1];
 
     snprintf(node, sizeof(node), "%s", stream->agent->node_id);
@@ -66,6 +68,9 @@ void app_stream_ready(struct app_stream *stream, const struct restore_result *re
     ready.restore_dir = folder_text;
     ready.error = error_text;
     ready.notice = notice_text;
+    ready.snapshot_at_ms = result->snapshot_at_ms;
+    snprintf(path_text, sizeof(path_text), "%s", result->path == NULL ? "" : result->path);
+    ready.path = path_text;
     ready.node_id = node;
     ready.must_end = stream->must_end;
     if (stream->state == STREAM_READY)
@@ -127,15 +132,33 @@ __attribute__((format(printf, 2, 3))) void app_stream_refuse(struct app_stream *
     app_stream_finish(stream);
 }
 
+void app_stream_say(struct app_stream *stream, const char *format, ...)
+{
+    Ckpt__V1__AttachDown down = CKPT__V1__ATTACH_DOWN__INIT;
+    Ckpt__V1__AttachNotice notice = CKPT__V1__ATTACH_NOTICE__INIT;
+    char text[STREAM_NOTICE_BYTES];
+    va_list arguments;
+
+    if (stream == NULL)
+        return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    for (char *at = text; *at != '\0'; at++)
+        *at = *at >= ' ' && *at <= '~' ? *at : '?'; /* protocol texts are UTF-8 */
+    notice.text = text;
+    down.body_case = CKPT__V1__ATTACH_DOWN__BODY_NOTICE;
+    down.notice = &notice;
+    stream_send(stream, &down);
+}
+
 void app_stream_send_end(struct app_stream *stream, Ckpt__V1__Reason reason)
 {
     Ckpt__V1__AttachDown down = CKPT__V1__ATTACH_DOWN__INIT;
     Ckpt__V1__AttachEnd end = CKPT__V1__ATTACH_END__INIT;
-    const ProtobufCEnumValue *value =
-        protobuf_c_enum_descriptor_get_value(&ckpt__v1__reason__descriptor, (int)reason);
-    char text[64];
+    char text[WORDS_BYTES];
 
-    snprintf(text, sizeof(text), "%s", value == NULL ? "ended" : value->name);
+    words_enum(&ckpt__v1__reason__descriptor, (int)reason, "REASON_", text);
     end.reason = text;
     down.body_case = CKPT__V1__ATTACH_DOWN__BODY_END;
     down.end = &end;
@@ -196,6 +219,18 @@ void app_stream_take_owner(struct allocation *allocation, const struct restore_o
 }
 
 /* The caller's, with the groups that its process has now; a process that cannot be read has none. */
+/* At once, and again now and then: whoever looks at the job's output sees why nothing happens. */
+static void restore_waits(void *data, const char *why)
+{
+    struct app_stream *stream = data;
+    uint64_t now_us = agent_now_us(stream->agent);
+
+    if (stream->said_us != 0 && now_us - stream->said_us < SAY_AGAIN_US)
+        return;
+    stream->said_us = now_us;
+    app_stream_say(stream, "%s", why);
+}
+
 static struct machine_user stream_user(const struct app_stream *stream)
 {
     const struct machine_ops *machine = &stream->agent->machine;
@@ -265,6 +300,7 @@ void app_stream_ask(struct app_stream *stream, enum restore_what what,
                                             .alone = !allocation_leader_needed(allocation),
                                             .owner = allocation_owner(allocation, &owner),
                                             .told = told,
+                                            .waits = restore_waits,
                                             .done = done,
                                             .data = stream});
 }
@@ -403,6 +439,16 @@ static void take_started(struct app_stream *stream, const Ckpt__V1__AttachStarte
     agent_reconcile_soon(stream->agent);
 }
 
+static void take_failed(struct app_stream *stream, const Ckpt__V1__AttachFailed *failed)
+{
+    if (stream->state != STREAM_READY || stream->allocation->process.state != PROCESS_ABSENT) {
+        app_stream_refuse(stream, "nothing was to be started on this stream");
+        return;
+    }
+    stream->state = STREAM_OVER;
+    process_start_failed(stream->allocation, failed->wait_status, failed->text);
+}
+
 static void take_exited(struct app_stream *stream, const Ckpt__V1__AttachExited *exited)
 {
     if (stream->state != STREAM_RUNNING) {
@@ -453,6 +499,9 @@ static void on_message(struct rpc_call *call, void *data, const uint8_t *bytes, 
             break;
         case CKPT__V1__ATTACH_UP__BODY_STARTED:
             take_started(stream, up->started);
+            break;
+        case CKPT__V1__ATTACH_UP__BODY_FAILED:
+            take_failed(stream, up->failed);
             break;
         case CKPT__V1__ATTACH_UP__BODY_EXITED:
             take_exited(stream, up->exited);

@@ -22,6 +22,9 @@ void app_server_free(struct app_server *server, void (*freed)(void *data), void 
 
 /* The allocation is over: ckpt-run must not start its application again. */
 void app_stream_end(struct app_stream *stream, Ckpt__V1__Reason reason);
+/* To people, through ckpt-run's stderr; stream NULL: nobody hears. */
+__attribute__((format(printf, 2, 3))) void app_stream_say(struct app_stream *stream,
+                                                          const char *format, ...);
 /* The allocation goes away. */
 void app_stream_orphan(struct app_stream *stream);
 /* Something a waiting hello may have waited for has happened: an attempt ended, reports were acknowledged, orders changed. */

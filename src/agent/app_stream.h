@@ -12,7 +12,7 @@
 #include "src/agent/restart_points.h"
 #include "src/rpc/server.h"
 
-enum { STREAM_POLL_US = 200000, STREAM_ERROR_BYTES = 512 };
+enum { STREAM_POLL_US = 200000, STREAM_ERROR_BYTES = 512, STREAM_NOTICE_BYTES = 3072 };
 
 enum stream_state {
     STREAM_GREETING,
@@ -42,6 +42,7 @@ struct app_stream {
     bool told;     /* for which life */
     bool over;     /* ... which has ended here */
     uint64_t hello_us;
+    uint64_t said_us; /* why it waits; 0: not yet */
     bool absent_seen; /* WAITING: nothing of the life before is alive */
     uint64_t
         reports_until; /* a restart waits until these are taken: the restart point may depend on them */

@@ -6,9 +6,11 @@
 #include <string.h>
 
 #include "src/agent/allocation.h"
+#include "src/agent/app_server.h"
 #include "src/agent/ask.h"
 #include "src/agent/attempt_call.h"
 #include "src/agent/attempt_put.h"
+#include "src/agent/words.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 
@@ -126,6 +128,33 @@ static uint64_t stall_ms_of(const struct allocation *allocation)
     return asked_at_us > 0 && done_at_us > asked_at_us ? (done_at_us - asked_at_us) / 1000 : 0;
 }
 
+/* To the job's own output: its user reads no agent's log. */
+static void say_failed(struct allocation *allocation)
+{
+    const struct attempt *attempt = &allocation->attempt;
+    char id[CHECKPOINT_ID_TEXT_BYTES], reason[WORDS_BYTES];
+
+    app_stream_say(
+        allocation->stream, "checkpoint %s was not taken (attempt %" PRIu32 "): %s%s%s",
+        checkpoint_id_format(attempt->checkpoint_id, id), attempt->attempt,
+        words_enum(&ckpt__v1__reason__descriptor, (int)attempt->outcome.reason, "REASON_", reason),
+        attempt->outcome.detail[0] != '\0' ? ": " : "", attempt->outcome.detail);
+}
+
+static void say_verified(struct allocation *allocation, const struct attempt_shard *shard)
+{
+    const struct attempt *attempt = &allocation->attempt;
+    char id[CHECKPOINT_ID_TEXT_BYTES], size[WORDS_BYTES], took[WORDS_BYTES], stall[WORDS_BYTES];
+
+    app_stream_say(allocation->stream,
+                   "checkpoint %s: the part of this node, %s, is written and verified in %s at "
+                   "%s/%s; the application stood still for %s",
+                   checkpoint_id_format(attempt->checkpoint_id, id),
+                   words_size(shard->size_bytes, size), words_duration(shard->write_ms, took),
+                   attempt->path, allocation->agent->node_id,
+                   words_duration(stall_ms_of(allocation), stall));
+}
+
 static void report_outcome(struct allocation *allocation)
 {
     struct attempt *attempt = &allocation->attempt;
@@ -142,6 +171,8 @@ static void report_outcome(struct allocation *allocation)
     else
         counters->checkpoints_failed++;
     attempt_report_end(allocation, &report, 0);
+    if (report.kind == CKPT__V1__REPORT_KIND__REPORT_KIND_CHECKPOINT_FAILED)
+        say_failed(allocation);
 }
 
 static void attempt_end(struct allocation *allocation)
@@ -226,6 +257,7 @@ void attempt_verified(struct allocation *allocation, const struct attempt_shard 
     report.stall_ms = stall_ms_of(allocation);
     allocation->agent->counters.checkpoints_verified++;
     attempt_report_end(allocation, &report, begun_at_us(allocation));
+    say_verified(allocation, shard);
     stop_watching(allocation);
     attempt_move(allocation, ATTEMPT_CLEANING);
     attempt_clean_local(allocation);

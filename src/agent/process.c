@@ -218,6 +218,27 @@ void process_restart_failed(struct allocation *allocation, const char *why)
     agent_reconcile_soon(allocation->agent);
 }
 
+void process_start_failed(struct allocation *allocation, int32_t wait_status, const char *why)
+{
+    Ckpt__V1__AgentReport report;
+    char detail[REPORT_WHY_BYTES];
+
+    CHECK(allocation->process.state == PROCESS_ABSENT);
+    if (allocation->entry.restart_awaited) {
+        process_restart_failed(allocation, why);
+        return;
+    }
+    snprintf(detail, sizeof(detail), "not started: %s", why);
+    ckpt__v1__agent_report__init(&report);
+    report.kind = CKPT__V1__REPORT_KIND__REPORT_KIND_APPLICATION_EXITED;
+    report.reason = CKPT__V1__REASON__REASON_APPLICATION_EXITED;
+    report.exit_status = wait_status != 0 ? wait_status : PROCESS_STATUS_UNKNOWN;
+    report.detail = detail;
+    report.life = allocation->entry.life;
+    allocation_commit(allocation, &report, 0);
+    agent_reconcile_soon(allocation->agent);
+}
+
 static void restart_poll(struct allocation *allocation)
 {
     struct process *process = &allocation->process;

@@ -94,6 +94,8 @@ void process_attached(struct allocation *allocation, const struct process_identi
                       uint64_t restored_checkpoint_id, bool report);
 /* It was to be started again in place, and will not be: the allocation has ended. Nothing when no restart is awaited. */
 void process_restart_failed(struct allocation *allocation, const char *why);
+/* ckpt-run could not start it: the allocation ends as by an application that ended so. */
+void process_start_failed(struct allocation *allocation, int32_t wait_status, const char *why);
 /* After the agent's own restart: the one in the journal, or the start that was awaited. */
 void process_resume(struct allocation *allocation);
 /* As ckpt-run saw it; also when the end had to be told before without its status, and it turns out that the work was done. */

@@ -2,12 +2,14 @@
 #include "src/agent/restart_points.h"
 
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ckpt/v1/broker.pb-c.h"
 #include "src/agent/allocation.h"
+#include "src/agent/words.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
@@ -22,6 +24,7 @@ enum {
     STORAGE_RETRY_MS = 2000,
     RESTORE_DEADLINE_MS = 24 * 3600 * 1000, /* a hung mount; ckpt-run may give up earlier */
     SCRATCH_WAIT_US = 5000000,
+    PATIENCE_US = 1000000, /* an election is over before anybody is told that there is no leader */
     OWNER_DEADLINE_MS = 10000, /* of the directory of users */
     WORKER_REFUSALS_MAX = 3,   /* a worker of the agent before may not have ended yet */
     REFUSALS_MAX = 10, /* a job may be started a moment before it is registered or restarted */
@@ -73,6 +76,8 @@ struct restore {
     struct worker *worker;
     bool cancelled; /* the worker still runs; freed when it ends */
     void (*told)(void *data, const struct restore_word *word);
+    void (*waits)(void *data, const char *why);
+    uint64_t snapshot_at_ms;
     restore_done_fn *done;
     void *data;
 };
@@ -104,6 +109,20 @@ static void restore_finish(struct restore *restore, const struct restore_result 
 static void restore_again(struct restore *restore, uint64_t delay_ms)
 {
     restore->agent->clock.timer_start(restore->timer, delay_ms * 1000);
+}
+
+__attribute__((format(printf, 2, 3))) static void restore_waits(struct restore *restore,
+                                                                const char *format, ...)
+{
+    char text[REFUSAL_BYTES];
+    va_list arguments;
+
+    if (restore->waits == NULL)
+        return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    restore->waits(restore->data, text);
 }
 
 /* ---- bringing the files ---- */
@@ -185,10 +204,13 @@ static void restore_worker_done(void *data, const struct worker_result *result)
         return;
     }
     if (result->exit_code == WORKER_EXIT_OK) {
-        restore_finish(restore, &(struct restore_result){.checkpoint_id = restore->checkpoint_id,
-                                                         .folder = restore->folder,
-                                                         .notice = restore->notice,
-                                                         .error = ""});
+        restore_finish(restore,
+                       &(struct restore_result){.checkpoint_id = restore->checkpoint_id,
+                                                .folder = restore->folder,
+                                                .notice = restore->notice,
+                                                .error = "",
+                                                .path = restore->path,
+                                                .snapshot_at_ms = restore->snapshot_at_ms});
         return;
     }
     log_warning("restore_failed", "allocation=%s checkpoint=%s shard=%s exit_code=%d text=\"%s\"",
@@ -198,8 +220,11 @@ static void restore_worker_done(void *data, const struct worker_result *result)
         restore_pass_over(restore, node_id, result->error);
     else if (result->exit_code == WORKER_EXIT_REFUSED || result->exit_code == WORKER_EXIT_USAGE)
         restore_refused(restore, node_id, result->error);
-    else
+    else {
+        restore_waits(restore, "checkpoint %s cannot be read yet: %.300s; it is tried again",
+                      checkpoint_id_format(restore->checkpoint_id, id), result->error);
         restore_again(restore, STORAGE_RETRY_MS);
+    }
 }
 
 static int make_restore_folder(const struct restore *restore, struct err *err)
@@ -373,6 +398,10 @@ static void owner_found(void *data, const struct worker_result *result)
     } else if (result->exit_code != WORKER_EXIT_NOT_FOUND) {
         log_warning("owner_unknown", "allocation=%s owner=%s text=\"%s\"", restore->allocation_id,
                     restore->owner_name, result->error);
+        restore_waits(restore,
+                      "which user of this node the owner %s is cannot be found out: %.200s; it is "
+                      "tried again",
+                      restore->owner_name, result->error);
         restore->owner_name[0] = '\0'; /* it is asked again */
         restore_again(restore, RETRY_MS);
         return;
@@ -429,16 +458,16 @@ static void restore_tell(struct restore *restore, const Ckpt__V1__RestartPoint *
 /* True: the broker does not count on this allocation here, which may change in a moment. */
 static bool point_refuses(struct restore *restore, const Ckpt__V1__RestartPoint *point)
 {
-    const ProtobufCEnumValue *state = protobuf_c_enum_descriptor_get_value(
-        &ckpt__v1__allocation_state__descriptor, (int)point->allocation_state);
-    char text[REFUSAL_BYTES];
+    char text[REFUSAL_BYTES], state[WORDS_BYTES];
     uint64_t life;
 
     if (!allocation_runs(point->allocation_state))
         snprintf(text, sizeof(text),
-                 "allocation %s does not run, its state is %s; restart it first (ckptctl restart "
+                 "allocation %s does not run, it is %s; restart it first (ckptctl restart "
                  "%s) or register a new one",
-                 restore->allocation_id, state == NULL ? "unknown" : state->name,
+                 restore->allocation_id,
+                 words_enum(&ckpt__v1__allocation_state__descriptor, (int)point->allocation_state,
+                            "ALLOCATION_STATE_", state),
                  restore->allocation_id);
     else if (!point_names_node(restore, point, &life))
         snprintf(text, sizeof(text),
@@ -494,6 +523,7 @@ static void take_point(struct restore *restore, const Ckpt__V1__RestartPoint *po
         return;
     }
     restore->checkpoint_id = point->checkpoint_id;
+    restore->snapshot_at_ms = point->snapshot_at_ms;
     snprintf(restore->path, sizeof(restore->path), "%s", point->path);
     snprintf(restore->target_prefix, sizeof(restore->target_prefix), "%s", point->target_prefix);
     if (!choose_shard(restore, point)) {
@@ -556,6 +586,12 @@ static void point_end(struct rpc_client_call *call, void *data, const struct rpc
         restore_finish(restore, &(struct restore_result){.folder = "", .notice = "", .error = ""});
         return;
     }
+    if (end->status != RPC_NOT_FOUND &&
+        agent_now_us(restore->agent) - restore->began_us >= PATIENCE_US)
+        restore_waits(restore,
+                      "the agent is there, but no leader of the cluster answers it: %s %.300s; the "
+                      "application starts when one does",
+                      rpc_status_name(end->status), end->message);
     restore_again(restore, delay_ms < RETRY_MS ? RETRY_MS : delay_ms);
 }
 
@@ -626,6 +662,7 @@ struct restore *restore_start(struct restart_points *points, const struct restor
     }
     restore->began_us = agent_now_us(points->agent);
     restore->told = ask->told;
+    restore->waits = ask->waits;
     restore->done = ask->done;
     restore->data = ask->data;
     restore->timer = clock->timer_new(clock->context, point_ask, restore);

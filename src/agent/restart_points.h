@@ -26,10 +26,12 @@ struct restart_points;
 struct restore;
 
 struct restore_result {
-    uint64_t checkpoint_id; /* 0: there is none, start from scratch */
-    const char *folder;     /* "" then */
-    const char *notice;     /* which newer checkpoints were passed over, and why; "": none */
-    const char *error;      /* "": none */
+    uint64_t checkpoint_id;  /* 0: there is none, start from scratch */
+    const char *folder;      /* "" then */
+    const char *notice;      /* which newer checkpoints were passed over, and why; "": none */
+    const char *error;       /* "": none */
+    const char *path;        /* of the checkpoint on the destination; NULL: none */
+    uint64_t snapshot_at_ms; /* the instant to which it goes back; 0: not known */
 };
 typedef void restore_done_fn(void *data, const struct restore_result *result);
 
@@ -65,6 +67,8 @@ struct restore_ask {
     const struct restore_owner *owner; /* that is known already; NULL: none */
     /* Comes with each answer of a broker, so perhaps again. The restore must not be cancelled from within. */
     void (*told)(void *data, const struct restore_word *word);
+    /* Why it takes so long, each time that it is found out; NULL: nobody wants to know. */
+    void (*waits)(void *data, const char *why);
     restore_done_fn *done;
     void *data;
 };

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -24,6 +25,7 @@
 #include "src/agent/proc.h"
 #include "src/agent/run_child.h"
 #include "src/agent/run_options.h"
+#include "src/agent/words.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
@@ -35,6 +37,8 @@ enum {
     ATTACH_AGAIN_MS = 200,
     REFUSED_AGAIN_MS = 5000, /* an application that goes on all the same */
     WAITING_NOTICE_MS = 3000,
+    SAY_AGAIN_MS = 10000,
+    CAUSE_BYTES = 512,
     LAST_WORD_MS = 4000, /* to deliver the wait status to an agent that is away just now */
     ONLY_WORD_MS = 60000 /* ...when the work folder does not take it */
 };
@@ -55,6 +59,7 @@ static struct run {
     struct rpc_client_call *call;
     uv_timer_t timer;     /* attach again; or the notice that it takes long */
     uv_timer_t last_word; /* the agent is away: leave without having told it */
+    uv_timer_t patience;  /* --wait-for */
     uv_signal_t signals[4];
     char work_dir[PATH_MAX];
     enum run_state state;
@@ -70,7 +75,11 @@ static struct run {
     bool ended;    /* the allocation is over, or somebody asked to stop: no restart */
     bool told_to_end; /* this life, by a signal that was passed on */
     bool will_restart;
-    int wait_status; /* of the last life */
+    int wait_status;         /* of the last life */
+    uint64_t ended_at_ms;    /* of the last life, wall clock; 0: none has ended */
+    uint64_t said_ms;        /* why it takes so long was said last; 0: not in this wait */
+    char cause[CAUSE_BYTES]; /* ... and what it was */
+    bool failed;             /* the application could not be started, and the agent is being told */
 } run;
 
 static void attach(void);
@@ -84,6 +93,23 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
     vfprintf(stderr, format, arguments);
     fputc('\n', stderr);
     va_end(arguments);
+}
+
+/* Why nothing happens: at once, when it is another reason, and again now and then. */
+__attribute__((format(printf, 1, 2))) static void say_waiting(const char *format, ...)
+{
+    char cause[CAUSE_BYTES];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(cause, sizeof(cause), format, arguments);
+    va_end(arguments);
+    if (run.said_ms != 0 && strcmp(cause, run.cause) == 0 &&
+        uv_now(&run.loop) - run.said_ms < SAY_AGAIN_MS)
+        return;
+    run.said_ms = uv_now(&run.loop);
+    memcpy(run.cause, cause, sizeof(run.cause));
+    say("%s", cause);
 }
 
 __attribute__((noreturn)) static void leave(int code)
@@ -170,6 +196,14 @@ static void send_exited(void)
 
 /* ---- the application ---- */
 
+static uint64_t wall_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
 static void leave_fire(uv_timer_t *timer)
 {
     (void)timer;
@@ -223,6 +257,7 @@ static void last_word(void)
 static void application_ended(int wait_status)
 {
     run.wait_status = wait_status;
+    run.ended_at_ms = wall_ms();
     run.will_restart = !run.ended && run_restarts(&run.options, wait_status, run.restart_count);
     if (run.will_restart)
         kill(-run.pid, SIGKILL); /* what is left of this life must not write beside the next one */
@@ -263,10 +298,47 @@ static void forward(uv_signal_t *handle, int number)
     }
 }
 
-__attribute__((noreturn)) static void cannot_run(int failure)
+/* The agent hears that it will not come: the allocation would be starting for ever. */
+static void cannot_run(int failure)
 {
-    say("%s: %s", run.options.command[0], strerror(failure));
-    leave(failure == ENOENT ? RUN_EXIT_NOT_FOUND : RUN_EXIT_NOT_EXECUTABLE);
+    Ckpt__V1__AttachUp up = CKPT__V1__ATTACH_UP__INIT;
+    Ckpt__V1__AttachFailed failed = CKPT__V1__ATTACH_FAILED__INIT;
+    char text[CAUSE_BYTES];
+
+    snprintf(text, sizeof(text), "%s: %s", run.options.command[0], strerror(failure));
+    say("%s", text);
+    run.wait_status = (failure == ENOENT ? RUN_EXIT_NOT_FOUND : RUN_EXIT_NOT_EXECUTABLE)
+                      << 8; /* waitpid(2) */
+    run.failed = true;
+    failed.wait_status = run.wait_status;
+    failed.text = text;
+    up.body_case = CKPT__V1__ATTACH_UP__BODY_FAILED;
+    up.failed = &failed;
+    send_up(&up);
+    rpc_client_call_half_close(run.call);
+    uv_timer_start(&run.last_word, leave_fire, LAST_WORD_MS, 0);
+}
+
+static void say_started(const Ckpt__V1__AttachReady *ready)
+{
+    char id[CHECKPOINT_ID_TEXT_BYTES], taken[WORDS_BYTES], ago[WORDS_BYTES], lost[WORDS_BYTES];
+    uint64_t now = wall_ms();
+
+    if (ready->checkpoint_id == 0) {
+        if (run.restart_count > 0 || run.options.from_scratch)
+            say("started pid %d from scratch%s", (int)run.pid,
+                run.restart_count > 0 ? ": there is no checkpoint, all its work is done again"
+                                      : "");
+        return;
+    }
+    say("started pid %d from checkpoint %s (%s), taken at %s, %s ago, and kept at %s", (int)run.pid,
+        ready->restore_dir, checkpoint_id_format(ready->checkpoint_id, id),
+        words_clock(ready->snapshot_at_ms, taken),
+        words_duration(now > ready->snapshot_at_ms ? now - ready->snapshot_at_ms : 0, ago),
+        ready->path);
+    if (run.ended_at_ms > ready->snapshot_at_ms && ready->snapshot_at_ms != 0)
+        say("lost: %s of work, between that checkpoint and the end of the application",
+            words_duration(run.ended_at_ms - ready->snapshot_at_ms, lost));
 }
 
 static void start_application(const Ckpt__V1__AttachReady *ready)
@@ -287,15 +359,16 @@ static void start_application(const Ckpt__V1__AttachReady *ready)
         socket[0] = '\0';
     if (failure == 0)
         failure = run_child_start(run.options.command, &environment, &run.child);
-    if (failure != 0)
+    if (failure != 0) {
         cannot_run(failure);
+        return;
+    }
     run.pid = run.child.pid;
     /* our child, not reaped: its entry in /proc is there even if it ended already */
     CHECK(proc_read_stat(run.pid, &stat) == 0);
     run.start_ticks = stat.start_ticks;
     run.life = ready->life;
-    if (ready->checkpoint_id != 0)
-        say("started pid %d from checkpoint %s", (int)run.pid, ready->restore_dir);
+    say_started(ready);
     run.state = RUN_RUNNING;
     run.told_to_end = false;
     run.confirmed = false;
@@ -342,6 +415,7 @@ static void take_ready(const Ckpt__V1__AttachReady *ready)
         say("%s", ready->notice);
     run.ready = true;
     uv_timer_stop(&run.timer);
+    uv_timer_stop(&run.patience);
     if (run.state == RUN_ENDED)
         send_exited();
     else if (run.state == RUN_ATTACHING)
@@ -375,6 +449,10 @@ static void on_message(struct rpc_client_call *call, void *data, const uint8_t *
         take_ready(down->ready);
     else if (down->body_case == CKPT__V1__ATTACH_DOWN__BODY_END)
         take_end(down->end);
+    else if (down->body_case == CKPT__V1__ATTACH_DOWN__BODY_NOTICE && run.state == RUN_ATTACHING)
+        say_waiting("%s", down->notice->text);
+    else if (down->body_case == CKPT__V1__ATTACH_DOWN__BODY_NOTICE)
+        say("%s", down->notice->text);
     ckpt__v1__attach_down__free_unpacked(down, NULL);
 }
 
@@ -384,6 +462,7 @@ static void next_life(void)
         leave(run_exit_code(run.wait_status));
     run.restart_count++;
     say("restart %" PRIu32 " of %" PRIu32, run.restart_count, run.options.restarts_max);
+    run.said_ms = 0;
     run.pid = 0;
     run.state = RUN_ATTACHING;
     wait_ms(0, attach_fire);
@@ -400,6 +479,21 @@ static void start_over(void)
     wait_ms(0, attach_fire);
 }
 
+static void say_unreachable(const char *message)
+{
+    struct stat stat;
+    const char *hint = "is ckpt-agentd well? (its log tells)";
+
+    if (lstat(run.options.socket, &stat) != 0 && errno == ENOENT)
+        hint = "nothing is there: is ckpt-agentd started on this node, with this socket? --socket "
+               "names another";
+    else if (access(run.options.socket, W_OK) != 0 && errno == EACCES)
+        hint = "you may not open it: ask who runs this node";
+    say_waiting("cannot reach the agent at %s: %s; %s; trying again%s", run.options.socket, message,
+                hint,
+                run.options.wait_for_ms == 0 ? " until it answers (--wait-for limits that)" : "");
+}
+
 static void on_end(struct rpc_client_call *call, void *data, const struct rpc_end *end)
 {
     (void)call;
@@ -413,6 +507,10 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
         say("what listens at %s is not an agent: %s", run.options.socket, end->message);
         leave(RUN_EXIT_SELF);
     }
+    if (run.failed && end->status == RPC_OK)
+        leave(run_exit_code(run.wait_status));
+    if (run.state == RUN_ATTACHING && end->status == RPC_UNAVAILABLE)
+        say_unreachable(end->message);
     if (run.state == RUN_TOLD && end->status != RPC_OK)
         run.state = RUN_ENDED; /* it may not have arrived */
     if (run.state != RUN_TOLD)
@@ -423,12 +521,24 @@ static void on_end(struct rpc_client_call *call, void *data, const struct rpc_en
         leave(run_exit_code(run.wait_status));
 }
 
+/* The agent has taken the hello: what it waits for it says itself, but for this. */
 static void waiting_notice(uv_timer_t *timer)
 {
     (void)timer;
-    if (!run.ready)
-        say("waiting for the agent at %s, or for it to find the last checkpoint",
-            run.options.socket);
+    if (!run.ready && run.said_ms == 0)
+        say_waiting(
+            "the agent is there; waiting until what ran here before has ended, or until the "
+            "last checkpoint is found and copied");
+}
+
+static void give_up(uv_timer_t *timer)
+{
+    char waited[WORDS_BYTES];
+
+    (void)timer;
+    say("gave up after %s (--wait-for): %s", words_duration(run.options.wait_for_ms, waited),
+        run.cause[0] != '\0' ? run.cause : "the agent did not answer");
+    leave(run.restart_count > 0 ? run_exit_code(run.wait_status) : RUN_EXIT_SELF);
 }
 
 static void attach(void)
@@ -439,7 +549,10 @@ static void attach(void)
     run.ready = false;
     if (run.state == RUN_ATTACHING)
         wait_ms(WAITING_NOTICE_MS, waiting_notice);
-    run.call = rpc_channel_open(run.channel, ATTACH_METHOD, 0, true, &handlers, NULL);
+    if (run.state == RUN_ATTACHING && run.options.wait_for_ms != 0 &&
+        !uv_is_active((uv_handle_t *)&run.patience))
+        uv_timer_start(&run.patience, give_up, run.options.wait_for_ms, 0);
+    run.call = rpc_channel_open(run.channel, ATTACH_METHOD, 0, false, &handlers, NULL);
     send_hello();
 }
 
@@ -543,6 +656,7 @@ int main(int argc, char **argv)
     machine_uv_ops(&run.loop, &run.machine);
     CHECK(uv_timer_init(&run.loop, &run.timer) == 0);
     CHECK(uv_timer_init(&run.loop, &run.last_word) == 0);
+    CHECK(uv_timer_init(&run.loop, &run.patience) == 0);
     watch_signals();
     snprintf(address, sizeof(address), "unix:%s", run.options.socket);
     run.channel = rpc_channel_new(&run.loop, address, NULL);

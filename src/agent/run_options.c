@@ -8,18 +8,36 @@
 #include <sys/wait.h>
 
 #include "src/base/id.h"
+#include "src/base/number.h"
 
 enum { RESTARTS_LIMIT = 1000 };
 
 const char run_usage[] =
-    "usage: ckpt-run --alloc ID [--profile signal|signal-usr2|grpc] [--work-dir DIR]\n"
-    "                [--socket PATH]\n"
-    "                [--max-restarts 3] [--restart-on any|signal|never] [--from-scratch]\n"
-    "                -- command arguments...\n"
+    "usage: ckpt-run --alloc ID [options] -- command arguments...\n"
     "Runs an application under the node's agent: it is asked for checkpoints, and after a crash "
     "it\n"
-    "is started again from the newest complete one ($CKPT_RESTORE_DIR). The exit code is the\n"
-    "application's, 128 + n when signal n ended it, 125 when ckpt-run itself failed.\n";
+    "is started again from the newest complete one ($CKPT_RESTORE_DIR).\n"
+    "\n"
+    "  --alloc ID            the allocation, as registered (ckptctl jobs lists them)\n"
+    "  --profile WAY         how the application is asked: signal (SIGUSR1, the default),\n"
+    "                        signal-usr2 (SIGUSR2), or grpc (it is called)\n"
+    "  --work-dir DIR        its folder on this node ($CKPT_DIR), on a local disk with room for a\n"
+    "                        checkpoint, which is staged there before it is copied to the\n"
+    "                        destination; default: $TMPDIR/ckpt-UID/ID, or /tmp/ckpt-UID/ID\n"
+    "  --socket PATH         of the agent; default: /run/ckpt/agent.sock\n"
+    "  --max-restarts N      how often it is started again in place, 0 to 1000; default: 3\n"
+    "  --restart-on WHEN     any (every end but status 0, the default), signal (only when a "
+    "signal\n"
+    "                        ended it), never\n"
+    "  --from-scratch        restore nothing at the first start\n"
+    "  --wait-for DURATION   give up with 125 when no application could be started for so long "
+    "(no\n"
+    "                        agent, no leader, no destination), like 90s or 1h; default: never\n"
+    "  --help, --version\n"
+    "\n"
+    "The exit code is the application's, 128 + n when signal n ended it, 127 when it was not "
+    "found,\n"
+    "126 when it cannot be executed, 125 when ckpt-run itself failed.\n";
 
 static int parse_count(const char *text, uint32_t *ret_count, struct err *err)
 {
@@ -49,6 +67,16 @@ static int parse_restart_on(const char *text, enum run_restart *ret_restart, str
                    text);
 }
 
+static int parse_wait(const char *text, uint64_t *ret_wait_ms, struct err *err)
+{
+    const struct number_range range = {.min = 100, .max = (uint64_t)30 * 24 * 3600 * 1000};
+    struct err why = {0};
+
+    if (number_parse(NUMBER_DURATION, text, range, ret_wait_ms, &why) != 0)
+        return err_set(err, ERR_INVALID, "--wait-for: %s", why.text);
+    return 0;
+}
+
 static int take_option(int option, const char *value, struct run_options *options, struct err *err)
 {
     switch (option) {
@@ -68,6 +96,8 @@ static int take_option(int option, const char *value, struct run_options *option
         return parse_count(value, &options->restarts_max, err);
     case 'r':
         return parse_restart_on(value, &options->restart_on, err);
+    case 'W':
+        return parse_wait(value, &options->wait_for_ms, err);
     case 'f':
         options->from_scratch = true;
         return 0;
@@ -90,6 +120,7 @@ int run_options_parse(int argc, char **argv, struct run_options *ret_options, st
                                           {"socket", required_argument, NULL, 's'},
                                           {"max-restarts", required_argument, NULL, 'm'},
                                           {"restart-on", required_argument, NULL, 'r'},
+                                          {"wait-for", required_argument, NULL, 'W'},
                                           {"from-scratch", no_argument, NULL, 'f'},
                                           {"help", no_argument, NULL, 'h'},
                                           {"version", no_argument, NULL, 'v'},

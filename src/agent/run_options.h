@@ -22,7 +22,8 @@ struct run_options {
     const char *socket;
     uint32_t restarts_max;
     enum run_restart restart_on;
-    bool from_scratch; /* do not restore at the first start */
+    uint64_t wait_for_ms; /* without an application; 0: for ever */
+    bool from_scratch;    /* do not restore at the first start */
     bool help;
     bool version;
     char **command; /* NULL-terminated */

@@ -515,14 +515,14 @@ def no_start_in_an_outage_outlives_its_walltime():
         os.kill(jobs["passes"].application_pid(), signal.SIGKILL)
         for job in jobs.values():
             ends(job)
-        says(jobs["killed"], "the allocation is over on this node: REASON_WALLTIME_EXCEEDED")
+        says(jobs["killed"], "the allocation is over on this node: walltime exceeded")
         for how in ("", "of an agent that was started anew"):
             if how:
                 cluster.agents["a"].kill()
                 cluster.agents["a"].start()
             again = {name: cluster.run_job("a", name, heat(cluster, name), ("--from-scratch",)) for name in jobs}
             if not how:
-                says(again["passes"], "the allocation is over on this node: REASON_WALLTIME_EXCEEDED")
+                says(again["passes"], "the allocation is over on this node: walltime exceeded")
                 assert ends(again["passes"]) == 125
             time.sleep(6)  # longer than an answer is waited for
             for name, job in again.items():

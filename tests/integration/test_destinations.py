@@ -64,7 +64,7 @@ def damaged_and_missing_checkpoints_are_passed_over_and_said():
         refused = {"nobody": cluster.run_job("a", "nobody", ["sleep", "60"]), "unlinked": cluster.run_job("a", "unlinked", ["sleep", "60"]),
                    "away": cluster.run_job("b", "away", ["sleep", "60"])}
         says(refused["nobody"], "the broker does not know this allocation")
-        says(refused["unlinked"], "allocation unlinked does not run, its state is ALLOCATION_STATE_COMPLETED")
+        says(refused["unlinked"], "allocation unlinked does not run, it is completed")
         says(refused["away"], "allocation away is not registered on node b but on a")
         assert [ends(job) for job in refused.values()] == [125] * 3
         cluster.debug_check()

@@ -1,0 +1,19 @@
+/* Values as people read them, for what ckpt-run prints: "walltime exceeded", "4m03s", "1.5 GiB", "10:32:05". */
+#ifndef CKPT_AGENT_WORDS_H
+#define CKPT_AGENT_WORDS_H
+
+#include <protobuf-c/protobuf-c.h>
+#include <stdint.h>
+
+enum { WORDS_BYTES = 64 };
+
+/* Each writes at most WORDS_BYTES and returns text. */
+/* Of REASON_WALLTIME_EXCEEDED: "walltime exceeded". prefix: "REASON_". */
+const char *words_enum(const ProtobufCEnumDescriptor *type, int value, const char *prefix,
+                       char text[WORDS_BYTES]);
+const char *words_duration(uint64_t ms, char text[WORDS_BYTES]);
+const char *words_size(uint64_t bytes, char text[WORDS_BYTES]);
+/* Local time; with the date unless it is today. */
+const char *words_clock(uint64_t at_ms, char text[WORDS_BYTES]);
+
+#endif

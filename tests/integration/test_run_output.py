@@ -1,0 +1,123 @@
+#!/usr/bin/python3
+"""What ckpt-run tells the user of a job: why it waits, when a checkpoint was taken and where it is, why one was not, what was restored and how much
+was lost, that the program was not found. The same reason is in the records that ckptctl shows."""
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+import uuid
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from cluster import BIN, Cluster, broker_pb2, checkpoint_text, common_pb2, tap, wait_until  # noqa: E402
+
+POLICY = {"evaluation_interval": "1s", "min_interval": "1h", "checkpoint_timeout": "20s", "grace": "1s", "max_attempts": 1}
+MIB = 1 << 20
+
+
+def says(job, pattern, timeout_s=15):
+    return wait_until(f"ckpt-run says /{pattern}/", lambda: re.search(pattern, job.log.read_text()), timeout_s)
+
+
+def hint(cluster, name):
+    return cluster.client.broker("RequestCheckpoint", broker_pb2.RequestCheckpointRequest(
+        request_id=uuid.uuid4().hex, allocation_id=name)).checkpoint_id
+
+
+def ctl(cluster, *arguments):
+    endpoints = ",".join(member.api for member in cluster.members)
+    return subprocess.run([str(BIN / "ckptctl"), "--endpoints", endpoints, *arguments], capture_output=True, text=True, timeout=30).stdout
+
+
+def heat(name):
+    return [str(BIN / "heat"), "--size", "64", "--iterations", "100000000", "--delay-us", "2000", "--output", f"/tmp/{name}.unused"]
+
+
+def without_an_agent_the_cause_is_said_at_once():
+    """The path, the system's own words, what to do; and --wait-for ends it."""
+    began = time.monotonic()
+    run = subprocess.run([str(BIN / "ckpt-run"), "--alloc", "job", "--socket", "/nowhere/agent.sock", "--wait-for", "1500ms", "--", "true"],
+                         capture_output=True, text=True, timeout=20)
+    assert run.returncode == 125 and 1.4 < time.monotonic() - began < 8, run
+    first, last = run.stderr.splitlines()[0], run.stderr.splitlines()[-1]
+    for part in ("/nowhere/agent.sock", "no such file or directory", "is ckpt-agentd started"):
+        assert part in first, run.stderr
+    assert "gave up after 1.5s (--wait-for)" in last, run.stderr
+    wrong = subprocess.run([str(BIN / "ckpt-run"), "--alloc", "job", "--wait-for", "90", "--", "true"], capture_output=True, text=True, timeout=20)
+    assert wrong.returncode == 125 and "--wait-for" in wrong.stderr and '"90"' in wrong.stderr, wrong.stderr
+    usage = subprocess.run([str(BIN / "ckpt-run"), "--help"], capture_output=True, text=True, timeout=20).stdout
+    for option in ("--alloc", "--profile", "--work-dir", "--socket", "--max-restarts", "--restart-on", "--from-scratch", "--wait-for", "$TMPDIR/ckpt-UID/ID"):
+        assert option in usage, option
+
+
+def without_a_leader_it_is_not_said_that_the_agent_is_away():
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        cluster.register("job", [("a", 1, MIB)])
+        cluster.members[0].kill()
+        job = cluster.run_job("a", "job", heat("job"))
+        says(job, "ckpt-run: the agent is there, but no leader of the cluster answers it")
+        assert "cannot reach the agent" not in job.log.read_text()
+        cluster.members[0].start()
+        wait_until("it runs", job.application_pid, 20)
+
+
+def a_job_reads_of_its_checkpoints_in_its_own_output():
+    """Taken: how much, how long, where. Restored: which, of when, from where, what is lost."""
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        cluster.register("job", [("a", 1, MIB)])
+        job = cluster.run_job("a", "job", heat("job"))
+        wait_until("it runs", lambda: "to=RUNNING" in cluster.agents["a"].log.read_text(), 10)
+        identifier = hint(cluster, "job")
+        taken = says(job, rf"ckpt-run: checkpoint {checkpoint_text(identifier)}: the part of this node, (\S+ \S+), is written and verified in \S+ at (\S+);")
+        assert pathlib.Path(taken[2], "MANIFEST").exists(), taken[2]
+        wait_until("it is complete", lambda: cluster.checkpoints("job")[0].state == common_pb2.CHECKPOINT_STATE_COMPLETE, 10)
+        time.sleep(1.2)
+        os.kill(job.application_pid(), signal.SIGKILL)
+        says(job, rf"from checkpoint \S+/restore/{checkpoint_text(identifier)} \({checkpoint_text(identifier)}\), taken at \S+, \S+ ago, and kept at {cluster.scratch}")
+        lost = says(job, r"lost: (\d+\.\d)s of work")
+        assert 1 < float(lost[1]) < 10, lost[0]
+        assert "REASON_" not in job.log.read_text()
+
+
+def why_a_checkpoint_was_not_taken_is_told_everywhere():
+    """The line of the agent, with the remedy: the record, ckptctl, the events, the job's own output."""
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        cluster.register("job", [("a", 1, MIB)])
+        script = cluster.dir / "run.sh"
+        script.write_text("#!/bin/sh\nwhile :; do sleep 1; done\n")
+        script.chmod(0o755)
+        job = cluster.run_job("a", "job", [str(script)])
+        wait_until("it runs", lambda: "to=RUNNING" in cluster.agents["a"].log.read_text(), 10)
+        identifier = checkpoint_text(hint(cluster, "job"))
+        why = r"pid \d+ \((run.sh|sleep)\) does not catch signal 10 \(SIGUSR1\).*trap '' USR1"
+        said = says(job, rf"ckpt-run: checkpoint {identifier} was not taken \(attempt 1\): no handler: {why}", 30)
+        record = wait_until("it is recorded", lambda: (lambda c: c if c.state == common_pb2.CHECKPOINT_STATE_FAILED else None)(cluster.checkpoints("job")[0]), 10)
+        assert re.search(why, record.detail) and record.detail in said[0] + job.log.read_text()
+        assert json.loads(ctl(cluster, "checkpoint", identifier, "-o", "json"))["checkpoint"]["detail"] == record.detail
+        assert json.loads(ctl(cluster, "checkpoints", "job", "-o", "json"))["checkpoints"][0]["detail"] == record.detail
+        assert f"why: {record.detail}" in ctl(cluster, "checkpoint", identifier)
+        assert record.detail in ctl(cluster, "events", "job")
+
+
+def a_program_that_is_not_found_ends_its_job():
+    with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
+        cluster.start()
+        cluster.register("job", [("a", 1, MIB)])
+        job = cluster.run_job("a", "job", ["/no/such/program"])
+        assert job.process.wait(20) == 127
+        assert "/no/such/program: No such file or directory" in job.log.read_text()
+        ended = wait_until("it has failed", lambda: (lambda a: a if a.state == common_pb2.ALLOCATION_STATE_FAILED else None)(cluster.allocation("job")), 10)
+        assert ended.reason == common_pb2.REASON_APPLICATION_EXITED
+        assert "not started: /no/such/program: No such file" in cluster.agents["a"].log.read_text()
+
+
+if __name__ == "__main__":
+    sys.exit(tap([without_an_agent_the_cause_is_said_at_once, without_a_leader_it_is_not_said_that_the_agent_is_away,
+                  a_job_reads_of_its_checkpoints_in_its_own_output, why_a_checkpoint_was_not_taken_is_told_everywhere,
+                  a_program_that_is_not_found_ends_its_job]))
