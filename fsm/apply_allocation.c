@@ -282,6 +282,15 @@ static enum fsm_status update_nodes(struct fsm *fsm, struct allocation *allocati
     return update_nodes_now(fsm, allocation, request, leave);
 }
 
+/* Field numbers of the request. */
+enum { UPDATE_WALLTIME = 4, UPDATE_PERIOD = 5 };
+
+/* The field is meant to be 0, not to stay as it is. */
+static bool update_zero(const Ckpt__V1__UpdateAllocationRequest *request, unsigned field)
+{
+    return (request->zeros >> field & 1) != 0;
+}
+
 enum fsm_status fsm_apply_update(struct fsm *fsm, const fsm_command *command,
                                  struct fsm_outcome *outcome)
 {
@@ -300,12 +309,12 @@ enum fsm_status fsm_apply_update(struct fsm *fsm, const fsm_command *command,
         if (status != FSM_OK)
             return status;
     }
-    if (request->walltime_ms != 0) {
+    if (request->walltime_ms != 0 || update_zero(request, UPDATE_WALLTIME)) {
         allocation->view.walltime_ms = request->walltime_ms;
         allocation->view.walltime_asked = false;
         fsm_allocation_changed(fsm, allocation);
     }
-    if (request->period_ms != 0)
+    if (request->period_ms != 0 || update_zero(request, UPDATE_PERIOD))
         allocation->view.period_ms = request->period_ms;
     if (request->strategy != CKPT__V1__STRATEGY__STRATEGY_UNSPECIFIED) {
         allocation->view.strategy = request->strategy;

@@ -302,6 +302,23 @@ static void queue_tell(struct fsm *fsm, struct queue *queue)
     fsm_event_emit(fsm, &event);
 }
 
+/* The others keep their order. A snapshot at work knows them by their places: it takes those that move now. */
+static void queue_forget(struct fsm *fsm, size_t i)
+{
+    struct fsm_event event = {.kind = CKPT__V1__EVENT_KIND__EVENT_KIND_QUEUE,
+                              .subject = fsm->queues[i].report->vcluster,
+                              .old_state = fsm->queues[i].told_gpus};
+
+    for (size_t j = i; j < fsm->queue_count && !list_empty(fsm->snapshots); j++)
+        fsm_save_queue(fsm, j);
+    if (fsm->queues[i].told_gpus != 0 || fsm->queues[i].told_pressure_ppm != 0)
+        fsm_event_emit(fsm, &event);
+    fsm_message_free(&fsm->queues[i].report->base);
+    fsm->queue_count--;
+    memmove(&fsm->queues[i], &fsm->queues[i + 1], (fsm->queue_count - i) * sizeof(fsm->queues[0]));
+    memset(&fsm->queues[fsm->queue_count], 0, sizeof(fsm->queues[0]));
+}
+
 enum fsm_status fsm_apply_report_queue(struct fsm *fsm, const fsm_command *command,
                                        struct fsm_outcome *outcome)
 {
@@ -310,6 +327,11 @@ enum fsm_status fsm_apply_report_queue(struct fsm *fsm, const fsm_command *comma
 
     while (i < fsm->queue_count && strcmp(fsm->queues[i].report->vcluster, report->vcluster) != 0)
         i++;
+    if (report->withdrawn) {
+        if (i < fsm->queue_count)
+            queue_forget(fsm, i);
+        return FSM_OK;
+    }
     if (i == FSM_QUEUES_MAX) {
         outcome->current = FSM_QUEUES_MAX;
         outcome->limit = FSM_QUEUES_MAX;

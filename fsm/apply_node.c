@@ -146,7 +146,7 @@ enum fsm_status fsm_apply_node_seen(struct fsm *fsm, const fsm_command *command,
     return FSM_OK;
 }
 
-/* L-001: urgent checkpoints what runs on it; those go on running until the scheduler moves them. */
+/* L-001: undo takes it back into use; urgent checkpoints what runs on it; those go on running until the scheduler moves them. */
 enum fsm_status fsm_apply_drain_node(struct fsm *fsm, const fsm_command *command,
                                      struct fsm_outcome *outcome)
 {
@@ -159,6 +159,13 @@ enum fsm_status fsm_apply_drain_node(struct fsm *fsm, const fsm_command *command
 
     if (node == NULL)
         return FSM_NODE_NOT_FOUND;
+    if (command->drain_node->undo) {
+        if (node->view.state == NODE(DRAINING)) /* the leader says soon when its agent is silent */
+            node_set_state(fsm, node,
+                           node->view.boot_id[0] != '\0' ? NODE(READY) : NODE(UNSPECIFIED));
+        fsm_node_changed(fsm, node);
+        return FSM_OK;
+    }
     node_set_state(fsm, node, NODE(DRAINING));
     if (!command->drain_node->urgent)
         return FSM_OK;

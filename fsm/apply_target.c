@@ -36,7 +36,7 @@ enum fsm_status fsm_put_target(struct fsm *fsm, const Ckpt__V1__TargetSpec *spec
     if (target != NULL && target->checkpoint_count > 0 &&
         (strcmp(target->view.prefix, spec->prefix) != 0 || target->view.kind != spec->kind)) {
         outcome->current = target->checkpoint_count;
-        return FSM_INVALID_ARGUMENT;
+        return FSM_TARGET_IN_USE;
     }
     if (target == NULL)
         target = fsm_target_create(fsm, fsm_pool_free_slot(&fsm->targets), spec->target_id);
@@ -51,10 +51,65 @@ enum fsm_status fsm_put_target(struct fsm *fsm, const Ckpt__V1__TargetSpec *spec
     return FSM_OK;
 }
 
+static char *target_text(const char *text)
+{
+    union {
+        const char *constant;
+        char *changing;
+    } pointer = {text};
+
+    return pointer.changing;
+}
+
+/* Field numbers of a target's specification: bit n of zeros says that field n is meant to be empty. */
+enum { STAGING = 5, COST = 6, DOMAIN = 8, STAGING_PPM = 300000 };
+
+static void target_defaults(Ckpt__V1__TargetSpec *spec, uint64_t zeros)
+{
+    if (spec->kind == CKPT__V1__TARGET_KIND__TARGET_KIND_UNSPECIFIED)
+        spec->kind = CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX;
+    if (spec->staging_share_ppm == 0 && (zeros >> STAGING & 1) == 0)
+        spec->staging_share_ppm = STAGING_PPM;
+}
+
+/* What is not said stays as it is. */
+static void target_fill(Ckpt__V1__TargetSpec *spec, const struct target *target, uint64_t zeros)
+{
+    if (spec->kind == CKPT__V1__TARGET_KIND__TARGET_KIND_UNSPECIFIED)
+        spec->kind = target->view.kind;
+    if (spec->prefix[0] == '\0')
+        spec->prefix = target_text(target->view.prefix);
+    if (spec->write_bytes_per_s == 0)
+        spec->write_bytes_per_s = target->view.write_bytes_per_s;
+    if (spec->staging_share_ppm == 0 && (zeros >> STAGING & 1) == 0)
+        spec->staging_share_ppm = target->view.staging_share_ppm;
+    if (spec->cost_micro_usd_per_gb_month == 0 && (zeros >> COST & 1) == 0)
+        spec->cost_micro_usd_per_gb_month = target->view.cost_micro_usd_per_gb_month;
+    if (spec->domain[0] == '\0' && (zeros >> DOMAIN & 1) == 0)
+        spec->domain = target_text(target->view.domain);
+}
+
 enum fsm_status fsm_apply_put_target(struct fsm *fsm, const fsm_command *command,
                                      struct fsm_outcome *outcome)
 {
-    return fsm_put_target(fsm, command->put_target->spec, outcome);
+    const Ckpt__Log__V1__PutTarget *put = command->put_target;
+    const struct target *target = fsm_target_get(fsm, put->spec->target_id);
+    Ckpt__V1__TargetSpec spec = *put->spec;
+
+    if (target != NULL)
+        target_fill(&spec, target, put->zeros);
+    else
+        target_defaults(&spec, put->zeros);
+    if (spec.prefix[0] == '\0') {
+        outcome->limit = FSM_PREFIX_MAX_BYTES;
+        return FSM_PREFIX_INVALID;
+    }
+    if (spec.write_bytes_per_s == 0) {
+        outcome->subject = "write_bytes_per_s";
+        outcome->limit = 1;
+        return FSM_INVALID_ARGUMENT;
+    }
+    return fsm_put_target(fsm, &spec, outcome);
 }
 
 static void target_pause_all(struct fsm *fsm, struct target *target)

@@ -67,6 +67,11 @@ static void line_add(struct line *line, const char *text, size_t length)
     line->text[line->length] = '\0';
 }
 
+static void line_add_text(struct line *line, const char *text)
+{
+    line_add(line, text, strlen(text));
+}
+
 static void line_add_number(struct line *line, uint64_t number)
 {
     char digits[20];
@@ -88,8 +93,8 @@ char *fsm_outcome_text(const struct fsm_outcome *outcome, char *text, size_t siz
         return text;
     text[0] = '\0';
     if (outcome->subject != NULL) {
-        line_add(&line, outcome->subject, strlen(outcome->subject));
-        line_add(&line, ": ", 2);
+        line_add_text(&line, outcome->subject);
+        line_add_text(&line, ": ");
     }
     for (const char *at = row->text; *at != '\0';) {
         if (strncmp(at, "{c}", 3) == 0) {
@@ -98,13 +103,21 @@ char *fsm_outcome_text(const struct fsm_outcome *outcome, char *text, size_t siz
         } else if (strncmp(at, "{l}", 3) == 0) {
             line_add_number(&line, outcome->limit);
             at += 3;
+        } else if (strncmp(at, "{s}", 3) == 0) {
+            line_add_text(&line,
+                          fsm_allocation_state_name((Ckpt__V1__AllocationState)outcome->current));
+            at += 3;
+        } else if (strncmp(at, "{p}", 3) == 0) {
+            line_add_text(&line,
+                          fsm_checkpoint_state_name((Ckpt__V1__CheckpointState)outcome->current));
+            at += 3;
         } else {
             line_add(&line, at++, 1);
         }
     }
     if (row->next[0] != '\0') {
-        line_add(&line, "; ", 2);
-        line_add(&line, row->next, strlen(row->next));
+        line_add_text(&line, "; ");
+        line_add_text(&line, row->next);
     }
     return text;
 }

@@ -1,4 +1,5 @@
-/* The catalogue of statuses: append only. Number, name, gRPC status, what happened ({c} = current, {l} = limit), what to do next.
+/* The catalogue of statuses: append only. Number, name, gRPC status, what happened ({c} = current, {l} = limit,
+ * {s} and {p} = current as the state of an allocation or a checkpoint), what to do next.
  * Docs, CLI text and metrics come from it. gRPC numbers: 3 INVALID_ARGUMENT, 5 NOT_FOUND, 6 ALREADY_EXISTS, 8 RESOURCE_EXHAUSTED,
  * 9 FAILED_PRECONDITION, 10 ABORTED, 12 UNIMPLEMENTED, 13 INTERNAL, 14 UNAVAILABLE. */
 #ifndef CKPT_FSM_STATUS_H
@@ -8,24 +9,24 @@
 
 #define FSM_STATUSES(X)                                                                            \
     X(0, OK, 0, "done", "")                                                                        \
-    X(1, INVALID_ID, 3, "an id is not 1 to 128 characters of A-Z a-z 0-9 . _ - (found {c} bytes)", \
+    X(1, INVALID_ID, 3, "it is not 1 to 128 characters of A-Z a-z 0-9 . _ - (found {c} bytes)",    \
       "correct the id; it must be usable as a file name")                                          \
     X(2, INVALID_ARGUMENT, 3, "a value is out of range (found {c}, limit {l})",                    \
       "correct the request and send it again with a new request id")                               \
     X(3, UNKNOWN_FIELD, 3, "the request holds a field that this version does not know",            \
       "upgrade the members, or leave the field out")                                               \
     X(4, TOO_LARGE, 8, "the request has {c} bytes or items, at most {l} are taken", "split it")    \
-    X(5, ALLOCATION_EXISTS, 6, "the allocation is registered already with another content",        \
-      "ckptctl job ID shows it; use UpdateAllocation")                                             \
+    X(5, ALLOCATION_EXISTS, 6, "an allocation with this id is registered already",                 \
+      "ckptctl job JOB shows it, ckptctl update JOB changes it")                                   \
     X(6, ALLOCATION_NOT_FOUND, 5, "no such allocation", "ckptctl jobs lists them")                 \
     X(7, CHECKPOINT_NOT_FOUND, 5, "no such checkpoint", "ckptctl checkpoints lists them")          \
     X(8, TARGET_NOT_FOUND, 5, "no such storage target", "ckptctl targets lists them")              \
     X(9, NODE_NOT_FOUND, 5, "no such node", "ckptctl nodes lists them")                            \
-    X(10, ALLOCATION_ENDED, 9, "the allocation has ended (state {c})",                             \
-      "ckptctl job ID shows when and why")                                                         \
+    X(10, ALLOCATION_ENDED, 9, "the allocation has ended (it is {s})",                             \
+      "ckptctl job JOB shows when and why")                                                        \
     X(11, CHECKPOINT_ACTIVE, 9, "a checkpoint of this allocation is active already",               \
       "wait for it: ckptctl checkpoints JOB")                                                      \
-    X(12, CHECKPOINT_ENDED, 9, "the checkpoint is in a final state ({c})", "nothing to do")        \
+    X(12, CHECKPOINT_ENDED, 9, "the checkpoint has ended already (it is {p})", "nothing to do")    \
     X(13, NOT_CHECKPOINTABLE, 9, "the allocation declared strategy none",                          \
       "register it with a profile and strategy auto or manual")                                    \
     X(14, STORAGE_UNAVAILABLE, 9,                                                                  \
@@ -41,7 +42,8 @@
     X(18, SESSIONS_FULL, 8,                                                                        \
       "{c} request ids are remembered, the limit is {l}, and none is older than 15 s",             \
       "send the same request again in a second, and fewer: 66,000 changes a second can go on")     \
-    X(19, NODES_FULL, 8, "{c} nodes are known, the limit is {l}", "remove nodes")                  \
+    X(19, NODES_FULL, 8, "{c} nodes are known, the limit is {l}",                                  \
+      "name nodes that exist: known ones stay; ckptctl nodes lists them")                          \
     X(20, ALREADY_INITIALISED, 9, "the cluster is initialised already",                            \
       "start without --bootstrap")                                                                 \
     X(21, NOT_INITIALISED, 9, "the cluster is not initialised yet",                                \
@@ -57,16 +59,17 @@
       "wait for its end")                                                                          \
     X(26, BUDGET_EXCEEDED, 9, "the grant would take {c} bytes/s of {l}",                           \
       "wait for running writers")                                                                  \
-    X(27, NOT_RESTARTABLE, 9, "the allocation is not stopped (state {c})",                         \
+    X(27, NOT_RESTARTABLE, 9, "the allocation is not stopped (it is {s})",                         \
       "only SUSPENDED, REQUEUED or FAILED ones are restarted")                                     \
-    X(28, TARGETS_FULL, 8, "{c} targets are known, the limit is {l}", "remove one")                \
+    X(28, TARGETS_FULL, 8, "{c} targets are known, the limit is {l}",                              \
+      "use or change one that is known: ckptctl targets lists them")                               \
     X(29, QUEUES_FULL, 8, "{c} queues are known, the limit is {l}", "report fewer vClusters")      \
     X(30, UNIMPLEMENTED, 12, "this version cannot do that", "see the release notes")               \
     X(31, REQUEST_ID_MISSING, 3, "a mutating request needs a request id",                          \
       "set request_id to a new unique value and keep it for retries")                              \
     X(32, REQUEST_ID_REUSED, 3, "this request id was used for another kind of request",            \
       "use a new id for each request")                                                             \
-    X(33, CHECKPOINTING, 9, "the allocation is being checkpointed or stopped (state {c})",         \
+    X(33, CHECKPOINTING, 9, "the allocation is being checkpointed or stopped (it is {s})",         \
       "repeat after that ended")                                                                   \
     X(34, OUTCOME_UNKNOWN, 14,                                                                     \
       "leadership was lost before the request committed; it may or may not have been applied",     \
@@ -91,7 +94,7 @@
     X(42, CHECKPOINT_FIRST, 9,                                                                     \
       "node {c} of {l} in the request wrote the whole last checkpoint, and the job went on from "  \
       "that elsewhere: it would begin a second time",                                              \
-      "ckptctl checkpoint JOB, then add the node")                                                 \
+      "ckptctl hint JOB, then add the node")                                                       \
     X(43, BORROWED_ONLY, 9,                                                                        \
       "a job of a service vCluster gives up borrowed nodes only, and {c} of its {l} are its own",  \
       "choose another victim")                                                                     \
@@ -105,12 +108,11 @@
     X(46, PART_FINISHED, 9,                                                                        \
       "the application has finished on {c} of {l} nodes: no checkpoint of all of them can be "     \
       "written any more",                                                                          \
-      "wait for its end, or take these nodes out: ckptctl job ID")                                 \
+      "wait for its end, or take these nodes out: ckptctl job JOB")                                \
     X(47, SEVERAL_NODES, 9,                                                                        \
       "the job runs on {c} nodes, and only jobs of {l} can be moved: each part of a checkpoint "   \
       "is restored on the node that wrote it",                                                     \
-      "let it run, or suspend it and restart it on the same nodes: ckptctl checkpoint JOB "        \
-      "--after stop")                                                                              \
+      "let it run, or suspend it and restart it on the same nodes: ckptctl hint JOB --after STOP") \
     X(48, REQUEST_NOT_FOUND, 5,                                                                    \
       "no request with this id is remembered: it never took effect, or is older than "             \
       "session_ttl",                                                                               \
@@ -119,7 +121,17 @@
       "profiles are signal (what an empty one stands for), signal-usr2 and grpc")                  \
     X(50, NOT_STARTED, 9,                                                                          \
       "the application runs on {c} of {l} nodes so far: there is nothing to save yet",             \
-      "wait until ckpt-run has started it on all of them: ckptctl job ID")
+      "wait until ckpt-run has started it on all of them: ckptctl job JOB")                        \
+    X(51, NODE_TWICE, 3, "nodes {c} and {l} of the request are one node",                          \
+      "name each node once, with all of its GPUs")                                                 \
+    X(52, PREFIX_INVALID, 3,                                                                       \
+      "the prefix is not an absolute folder of at most {l} bytes without empty parts and .. "      \
+      "({c} bytes found)",                                                                         \
+      "give one that begins with /, for example /scratch/checkpoints")                             \
+    X(53, TARGET_IN_USE, 9,                                                                        \
+      "{c} checkpoints lie below the prefix of the target, and are found there",                   \
+      "put another target with the new prefix, and register new jobs there: ckptctl help target "  \
+      "put")
 
 enum fsm_status {
 #define X(number, name, grpc, text, next) FSM_##name = number,

@@ -10,40 +10,62 @@
 
 typedef enum fsm_status validator(const fsm_command *command, struct fsm_outcome *outcome);
 
-static enum fsm_status check_id(const char *text, struct fsm_outcome *outcome)
+/* The field that an expression such as request->spec->tenant names. */
+static const char *field_of(const char *expression)
+{
+    const char *arrow = strrchr(expression, '>');
+
+    return arrow == NULL ? expression : arrow + 1;
+}
+
+static enum fsm_status check_id_of(const char *field, const char *text, struct fsm_outcome *outcome)
 {
     if (outcome->status != FSM_OK || (text != NULL && id_valid(text)))
         return outcome->status;
+    outcome->subject = field;
     outcome->current = text == NULL ? 0 : strlen(text);
     outcome->status = FSM_INVALID_ID;
     return outcome->status;
 }
 
-static enum fsm_status check_id_or_empty(const char *text, struct fsm_outcome *outcome)
+static enum fsm_status check_id_or_empty_of(const char *field, const char *text,
+                                            struct fsm_outcome *outcome)
 {
-    return text != NULL && text[0] == '\0' ? outcome->status : check_id(text, outcome);
+    return text != NULL && text[0] == '\0' ? outcome->status : check_id_of(field, text, outcome);
 }
 
-static enum fsm_status check_range(uint64_t value, uint64_t lowest, uint64_t highest,
-                                   struct fsm_outcome *outcome)
+static enum fsm_status check_range_of(const char *field, uint64_t value, uint64_t lowest,
+                                      uint64_t highest, struct fsm_outcome *outcome)
 {
     if (outcome->status != FSM_OK || (value >= lowest && value <= highest))
         return outcome->status;
+    if (outcome->subject == NULL)
+        outcome->subject = field;
     outcome->current = value;
     outcome->limit = value < lowest ? lowest : highest;
     outcome->status = FSM_INVALID_ARGUMENT;
     return outcome->status;
 }
 
-static enum fsm_status check_count(size_t count, size_t highest, struct fsm_outcome *outcome)
+static enum fsm_status check_count_of(const char *field, size_t count, size_t highest,
+                                      struct fsm_outcome *outcome)
 {
     if (outcome->status != FSM_OK || count <= highest)
         return outcome->status;
+    outcome->subject = field;
     outcome->current = count;
     outcome->limit = highest;
     outcome->status = FSM_TOO_LARGE;
     return outcome->status;
 }
+
+/* A refusal names the field that is checked. */
+#define check_id(text, outcome)          check_id_of(field_of(#text), (text), (outcome))
+#define check_id_or_empty(text, outcome) check_id_or_empty_of(field_of(#text), (text), (outcome))
+#define check_count(count, highest, outcome)                                                       \
+    check_count_of(field_of(#count), (count), (highest), (outcome))
+#define check_range(value, lowest, highest, outcome)                                               \
+    check_range_of(field_of(#value), (value), (lowest), (highest), (outcome))
 
 enum { SHARE_TABLE = 8192 };
 _Static_assert(SHARE_TABLE >= 2 * FSM_NODES_PER_ALLOCATION_MAX, "the table is at most half full");
@@ -59,8 +81,9 @@ static enum fsm_status check_nodes_distinct(size_t count, fsm_share_message **sh
 
         for (; table[at] != 0; at = (at + 1) & (SHARE_TABLE - 1)) {
             if (strcmp(shares[table[at] - 1]->node_id, shares[i]->node_id) == 0) {
-                outcome->current = i;
-                return FSM_INVALID_ARGUMENT;
+                outcome->current = table[at];
+                outcome->limit = i + 1;
+                return FSM_NODE_TWICE;
             }
         }
         table[at] = (uint16_t)(i + 1);
@@ -71,8 +94,8 @@ static enum fsm_status check_nodes_distinct(size_t count, fsm_share_message **sh
 static enum fsm_status check_nodes(size_t count, fsm_share_message **shares, bool required,
                                    struct fsm_outcome *outcome)
 {
-    check_count(count, FSM_NODES_PER_ALLOCATION_MAX, outcome);
-    check_range(count, required ? 1 : 0, FSM_NODES_PER_ALLOCATION_MAX, outcome);
+    check_count_of("nodes", count, FSM_NODES_PER_ALLOCATION_MAX, outcome);
+    check_range_of("nodes", count, required ? 1 : 0, FSM_NODES_PER_ALLOCATION_MAX, outcome);
     for (size_t i = 0; i < count && outcome->status == FSM_OK; i++) {
         check_id(shares[i]->node_id, outcome);
         check_range(shares[i]->gpu_count, 0, FSM_GPUS_PER_NODE_MAX, outcome);
@@ -128,15 +151,16 @@ static enum fsm_status validate_spec(const Ckpt__V1__AllocationSpec *spec,
     return outcome->status;
 }
 
-/* An absolute folder without "..", empty parts or control characters. */
+/* An absolute folder of printable characters without ".." and empty parts. */
 static bool prefix_valid(const char *prefix)
 {
     size_t length = strlen(prefix);
 
-    if (prefix[0] != '/' || (length > 1 && prefix[length - 1] == '/'))
+    if (prefix[0] != '/' || length > FSM_PREFIX_MAX_BYTES ||
+        (length > 1 && prefix[length - 1] == '/'))
         return false;
     for (const char *at = prefix; *at != '\0'; at++)
-        if ((unsigned char)*at < ' ' || strncmp(at, "//", 2) == 0 || strncmp(at, "/../", 4) == 0 ||
+        if (*at < ' ' || *at > '~' || strncmp(at, "//", 2) == 0 || strncmp(at, "/../", 4) == 0 ||
             strcmp(at, "/..") == 0)
             return false;
     return true;
@@ -159,8 +183,11 @@ static enum fsm_status validate_target_spec(const Ckpt__V1__TargetSpec *spec,
     check_range(spec->staging_share_ppm, 0, FSM_PPM, outcome);
     check_range(spec->cost_micro_usd_per_gb_month, 0, FSM_BANDWIDTH_MAX, outcome);
     status = outcome->status;
-    if (status == FSM_OK && !prefix_valid(spec->prefix))
-        return FSM_INVALID_ARGUMENT;
+    if (status == FSM_OK && !prefix_valid(spec->prefix)) {
+        outcome->current = strlen(spec->prefix);
+        outcome->limit = FSM_PREFIX_MAX_BYTES;
+        return FSM_PREFIX_INVALID;
+    }
     return status;
 }
 
@@ -209,6 +236,19 @@ static enum fsm_status validate_register(const fsm_command *command, struct fsm_
     return validate_spec(command->register_allocation->spec, outcome);
 }
 
+/* Bits that stand for a field that may be emptied. */
+static void check_zeros(uint64_t zeros, uint64_t allowed, struct fsm_outcome *outcome)
+{
+    if (outcome->status != FSM_OK || (zeros & ~allowed) == 0)
+        return;
+    outcome->subject = "zeros";
+    outcome->current = zeros;
+    outcome->limit = allowed;
+    outcome->status = FSM_INVALID_ARGUMENT;
+}
+
+enum { UPDATE_ZEROS = 1 << 4 | 1 << 5, TARGET_ZEROS = 1 << 5 | 1 << 6 | 1 << 8 };
+
 static enum fsm_status validate_update(const fsm_command *command, struct fsm_outcome *outcome)
 {
     const Ckpt__V1__UpdateAllocationRequest *request = command->update_allocation;
@@ -216,6 +256,7 @@ static enum fsm_status validate_update(const fsm_command *command, struct fsm_ou
     check_id(request->allocation_id, outcome);
     check_range(request->walltime_ms, 0, FSM_DURATION_MAX_MS, outcome);
     check_range(request->period_ms, 0, FSM_DURATION_MAX_MS, outcome);
+    check_zeros(request->zeros, UPDATE_ZEROS, outcome);
     check_nodes(request->n_nodes, request->nodes, false, outcome);
     return outcome->status;
 }
@@ -388,7 +429,22 @@ static enum fsm_status validate_availability(const fsm_command *command,
 
 static enum fsm_status validate_put_target(const fsm_command *command, struct fsm_outcome *outcome)
 {
-    return validate_target_spec(command->put_target->spec, outcome);
+    char root[] = "/";
+    Ckpt__V1__TargetSpec spec;
+
+    if (command->put_target->spec == NULL)
+        return FSM_INVALID_ARGUMENT;
+    check_zeros(command->put_target->zeros, TARGET_ZEROS, outcome);
+    if (outcome->status != FSM_OK)
+        return outcome->status;
+    spec = *command->put_target->spec; /* what is not said is said by the target that is known */
+    if (spec.kind == CKPT__V1__TARGET_KIND__TARGET_KIND_UNSPECIFIED)
+        spec.kind = CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX;
+    if (spec.write_bytes_per_s == 0)
+        spec.write_bytes_per_s = 1;
+    if (spec.prefix[0] == '\0')
+        spec.prefix = root;
+    return validate_target_spec(&spec, outcome);
 }
 
 static enum fsm_status validate_set_policy(const fsm_command *command, struct fsm_outcome *outcome)

@@ -96,6 +96,14 @@ static void lag_arm(struct process_lag *lag)
     CHECK(uv_timer_start(&lag->timer, lag_fire, PROCESS_LAG_PERIOD_MS, 0) == 0);
 }
 
+uint64_t process_loop_lag_ms(const struct broker_counters *counters, uint64_t now_ms)
+{
+    bool old = counters->loop_lag_late_at_ms == 0 ||
+               now_ms - counters->loop_lag_late_at_ms >= PROCESS_LAG_STORY_MS;
+
+    return old ? 0 : counters->loop_lag_late_ms;
+}
+
 static void lag_fire(uv_timer_t *timer)
 {
     struct process_lag *lag = timer->data;
@@ -117,6 +125,9 @@ static void lag_fire(uv_timer_t *timer)
         counters->loop_lag_max_ms = late_ms;
     if (late_ms > BROKER_LOOP_LAG_WARN_MS) {
         counters->loop_lag_over_total++;
+        if (process_loop_lag_ms(counters, now_ms) < late_ms)
+            counters->loop_lag_late_ms = late_ms;
+        counters->loop_lag_late_at_ms = now_ms;
         if (lag->warned_ms == 0 || now_ms - lag->warned_ms >= PROCESS_LAG_LOG_MS) {
             lag->warned_ms = now_ms;
             log_warning("loop_lag",

@@ -8,7 +8,11 @@
 
 #include "src/broker/broker.h"
 
-enum { PROCESS_LAG_PERIOD_MS = 20, PROCESS_LAG_LOG_MS = 10000 };
+enum {
+    PROCESS_LAG_PERIOD_MS = 20,
+    PROCESS_LAG_LOG_MS = 10000,
+    PROCESS_LAG_STORY_MS = 600000 /* a lag is told of for so long after the last one */
+};
 
 /* Ignores SIGPIPE; lifts the soft limit of open files to the hard one. */
 void process_prepare(void);
@@ -36,6 +40,8 @@ struct process_lag {
 /* A member that starts applies its whole log in one turn of the loop, before anyone is served: applying up to this index is
  * no stall. */
 void process_lag_excuse_replay(struct process_lag *lag, uint64_t last_index);
+/* The longest lag worth a warning at this instant of uv_hrtime(); 0: there was none for PROCESS_LAG_STORY_MS. */
+uint64_t process_loop_lag_ms(const struct broker_counters *counters, uint64_t now_ms);
 /* To be called after each applied entry. */
 void process_lag_applied(struct process_lag *lag, uint64_t applied_index);
 void process_lag_start(struct process_lag *lag, uv_loop_t *loop, struct broker_counters *counters);

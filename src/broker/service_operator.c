@@ -12,17 +12,6 @@
 /* ---- mutations whose command is not the request itself ---- */
 
 /* Absolute, printable, without "..": it becomes part of every checkpoint's path. */
-static bool prefix_valid(const char *prefix)
-{
-    size_t length = strlen(prefix);
-
-    for (size_t i = 0; i < length; i++) {
-        if (prefix[i] < 0x20 || prefix[i] > 0x7e)
-            return false;
-    }
-    return prefix[0] == '/' && length <= FSM_PREFIX_MAX_BYTES && strstr(prefix, "/..") == NULL;
-}
-
 static enum fsm_status fill_put_target(const ProtobufCMessage *message,
                                        Ckpt__Log__V1__Command *command, union method_body *body,
                                        struct fsm_outcome *ret_outcome)
@@ -30,17 +19,14 @@ static enum fsm_status fill_put_target(const ProtobufCMessage *message,
     const Ckpt__V1__PutTargetRequest *asked = (const void *)message;
     const Ckpt__V1__TargetSpec *spec = asked->spec;
 
+    (void)ret_outcome;
     if (spec == NULL)
         return FSM_INVALID_ARGUMENT;
     if (spec->kind == CKPT__V1__TARGET_KIND__TARGET_KIND_S3)
         return FSM_UNIMPLEMENTED;
-    if (!prefix_valid(spec->prefix)) {
-        ret_outcome->current = strlen(spec->prefix);
-        ret_outcome->limit = FSM_PREFIX_MAX_BYTES;
-        return FSM_INVALID_ARGUMENT;
-    }
     ckpt__log__v1__put_target__init(&body->put_target);
     body->put_target.spec = asked->spec;
+    body->put_target.zeros = asked->zeros;
     command->put_target = &body->put_target;
     return FSM_OK;
 }
@@ -70,6 +56,7 @@ static enum fsm_status fill_drain_node(const ProtobufCMessage *message,
     ckpt__log__v1__drain_node__init(&body->drain_node);
     body->drain_node.node_id = asked->node_id;
     body->drain_node.urgent = asked->urgent;
+    body->drain_node.undo = asked->undo;
     command->drain_node = &body->drain_node;
     return FSM_OK;
 }

@@ -15,6 +15,7 @@
 #include "src/broker/evaluator_view.h"
 #include "src/broker/methods.h"
 #include "src/broker/nodes.h"
+#include "src/broker/process.h"
 #include "src/broker/storage_watch.h"
 #include "src/broker/telemetry.h"
 #include "src/tls/watch.h"
@@ -517,6 +518,7 @@ static void status_warn_clock(struct status *status)
 
 static void status_warn_self(struct status *status)
 {
+    uint64_t lag_ms;
     const struct broker *broker = status->broker;
     const struct consensus_status *raft = &status->raft;
 
@@ -552,12 +554,12 @@ static void status_warn_self(struct status *status)
                                 broker->config->tls_ca[0] != '\0' ? "" : ", or set tls"));
     status_warn_clock(status);
     status_warn_tls(status);
-    if (broker->counters.loop_lag_max_ms > BROKER_LOOP_LAG_WARN_MS)
-        status_warn(status,
-                    scratch_printf(status->scratch,
-                                   "the loop of %s was blocked for up to %" PRIu64
-                                   " ms since its start: give it a CPU and a disk of its own",
-                                   broker->config->self->name, broker->counters.loop_lag_max_ms));
+    lag_ms = process_loop_lag_ms(&broker->counters, uv_hrtime() / 1000000);
+    if (lag_ms > 0)
+        status_warn(status, scratch_printf(status->scratch,
+                                           "the loop of %s was blocked for up to %" PRIu64
+                                           " ms lately: give it a CPU and a disk of its own",
+                                           broker->config->self->name, lag_ms));
 }
 
 /* ---- Status ---- */

@@ -132,6 +132,17 @@ enum cli_exit command_node_drain(struct cli *cli)
     return call_mutate_simple(cli, what, "OperatorService/DrainNode", &request.base);
 }
 
+enum cli_exit command_node_undrain(struct cli *cli)
+{
+    Ckpt__V1__DrainNodeRequest request = CKPT__V1__DRAIN_NODE_REQUEST__INIT;
+    char what[160];
+
+    request.node_id = cli_argument(cli, 0);
+    request.undo = true;
+    snprintf(what, sizeof(what), "undrain node %.128s", request.node_id);
+    return call_mutate_simple(cli, what, "OperatorService/DrainNode", &request.base);
+}
+
 static void hint_row(struct output_table *table, const ProtobufCMessage *item)
 {
     const Ckpt__V1__PlacementHint *hint = (const Ckpt__V1__PlacementHint *)item;

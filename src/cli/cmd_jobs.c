@@ -23,7 +23,7 @@ static const struct output_column columns[] = {
     {"CLASS", OUTPUT_RIGHT},
     {"ACTIVE", OUTPUT_LEFT},
     {"LAST", OUTPUT_LEFT},
-    {"LAST AGE", OUTPUT_RIGHT},
+    {"NOT SAVED", OUTPUT_RIGHT},
     {"DONE", OUTPUT_RIGHT},
     {"PROJECT", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
     {"VCLUSTER", OUTPUT_LEFT | OUTPUT_ONLY_WIDE},
@@ -211,8 +211,9 @@ static void print_job(struct cli *cli, const Ckpt__V1__Allocation *job)
             human_safe(spec->profile[0] != '\0' ? spec->profile : "signal", safe[5], 129),
             spec->walltime_ms == 0 ? "unlimited" : human_duration(spec->walltime_ms, b),
             human_clock(spec->started_at_ms, c));
-    fprintf(cli->out, " checkpoints %" PRIu64 " complete  last %s (age %s)", job->checkpoint_count,
-            human_checkpoint(job->last_complete_checkpoint_id, a), last_age(job, b));
+    fprintf(cli->out, " checkpoints %" PRIu64 " complete  last %s  work not saved %s",
+            job->checkpoint_count, human_checkpoint(job->last_complete_checkpoint_id, a),
+            last_age(job, b));
     fprintf(cli->out, "  active %s\n", human_checkpoint(job->active_checkpoint_id, a));
     fprintf(cli->out, " estimates size %s  write %s\n", human_size(job->size_estimate_bytes, a),
             human_duration(job->write_estimate_ms, b));
@@ -255,6 +256,9 @@ enum cli_exit command_job(struct cli *cli)
     return CLI_OK;
 }
 
+/* Numbers of fields of UpdateAllocationRequest. */
+enum { WALLTIME_FIELD = 4, PERIOD_FIELD = 5 };
+
 enum cli_exit command_update(struct cli *cli)
 {
     Ckpt__V1__UpdateAllocationRequest request = CKPT__V1__UPDATE_ALLOCATION_REQUEST__INIT;
@@ -270,6 +274,10 @@ enum cli_exit command_update(struct cli *cli)
     request.n_nodes = nodes.count;
     request.walltime_ms = cli_number(cli, "walltime", 0);
     request.period_ms = cli_number(cli, "period", 0);
+    if (cli_flag(cli, "no-walltime"))
+        request.zeros |= UINT64_C(1) << WALLTIME_FIELD;
+    if (cli_flag(cli, "no-period"))
+        request.zeros |= UINT64_C(1) << PERIOD_FIELD;
     request.strategy = (Ckpt__V1__Strategy)cli_number(cli, "strategy", 0);
     request.force = cli_flag(cli, "force");
     snprintf(what, sizeof(what), "update job %.128s", request.allocation_id);

@@ -1,4 +1,4 @@
-/* ckptctl queue report: tells the broker what waits in a vCluster, as a scheduler would. */
+/* ckptctl queue report, queue clear: tells the broker what waits in a vCluster, as a scheduler would. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,5 +73,16 @@ enum cli_exit command_queue_report(struct cli *cli)
     request.waiting = pointers;
     request.n_waiting = cli_option(cli, "waiting")->item_count;
     snprintf(what, sizeof(what), "report the queue of %.100s", request.vcluster);
+    return call_mutate_simple(cli, what, "BrokerService/ReportQueue", &request.base);
+}
+
+enum cli_exit command_queue_clear(struct cli *cli)
+{
+    Ckpt__V1__ReportQueueRequest request = CKPT__V1__REPORT_QUEUE_REQUEST__INIT;
+    char what[160];
+
+    request.vcluster = cli_argument(cli, 0);
+    request.withdrawn = true;
+    snprintf(what, sizeof(what), "clear the queue of %.100s", request.vcluster);
     return call_mutate_simple(cli, what, "BrokerService/ReportQueue", &request.base);
 }

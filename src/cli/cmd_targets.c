@@ -91,23 +91,26 @@ enum cli_exit command_targets(struct cli *cli)
     return CLI_OK;
 }
 
+/* Numbers of fields of TargetSpec. */
+enum { STAGING_FIELD = 5, DOMAIN_FIELD = 8 };
+
+/* What is not given stays as it is; of a new one the broker says what is missing. */
 enum cli_exit command_target_put(struct cli *cli)
 {
     Ckpt__V1__PutTargetRequest request = CKPT__V1__PUT_TARGET_REQUEST__INIT;
     Ckpt__V1__TargetSpec spec = CKPT__V1__TARGET_SPEC__INIT;
     char what[256];
 
-    if (!cli_option(cli, "prefix")->set || !cli_option(cli, "write")->set) {
-        return cli_fail(cli, CLI_USAGE, "ckptctl help target put",
-                        "target put needs --prefix and --write");
-    }
     spec.target_id = cli_argument(cli, 0);
     cli_set_text(cli, "prefix", &spec.prefix);
     cli_set_text(cli, "domain", &spec.domain);
-    spec.kind =
-        (Ckpt__V1__TargetKind)cli_number(cli, "kind", CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX);
+    spec.kind = (Ckpt__V1__TargetKind)cli_number(cli, "kind", 0);
     spec.write_bytes_per_s = cli_number(cli, "write", 0);
-    spec.staging_share_ppm = (uint32_t)cli_number(cli, "staging-share", 300000);
+    spec.staging_share_ppm = (uint32_t)cli_number(cli, "staging-share", 0);
+    if (cli_option(cli, "staging-share")->set && spec.staging_share_ppm == 0)
+        request.zeros |= UINT64_C(1) << STAGING_FIELD;
+    if (cli_option(cli, "domain")->set && spec.domain[0] == '\0')
+        request.zeros |= UINT64_C(1) << DOMAIN_FIELD;
     spec.is_default = cli_flag(cli, "default");
     request.spec = &spec;
     snprintf(what, sizeof(what), "put target %.128s", spec.target_id);

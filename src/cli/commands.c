@@ -94,7 +94,9 @@ static const struct option_spec node_option[] = {
 static const struct option_spec update_options[] = {
     NODE("one of its nodes; together they replace the old set"),
     DURATION("walltime", "new walltime", 1),
+    FLAG("no-walltime", "unlimited from now on"),
     PERIOD,
+    FLAG("no-period", "no fixed interval any more"),
     STRATEGY,
     FLAG("force", "take nodes away at once, without a checkpoint of the old set"),
     {0}};
@@ -160,13 +162,13 @@ static const struct option_spec preemptions_options[] = {
     {0}};
 
 static const struct option_spec target_put_options[] = {
-    TEXT("prefix", "FOLDER", "absolute folder (POSIX)"),
+    TEXT("prefix", "FOLDER", "absolute folder (POSIX); a new target needs it and --write"),
     NUMBER("write", "RATE", "budget of all writers together, e.g. 10GB/s", NUMBER_RATE, 1,
            RATE_MAX),
-    NUMBER("staging-share", "SHARE", "part of the budget left to data staging (0.3)", NUMBER_SHARE,
-           0, 1000000),
+    NUMBER("staging-share", "SHARE", "part of the budget left to data staging (0.3 of a new one)",
+           NUMBER_SHARE, 0, 1000000),
     CHOICE("kind", "KIND", "POSIX without", target_kind),
-    TEXT("domain", "DOMAIN", "nearest first"),
+    TEXT("domain", "DOMAIN", "nearest first; empty: any"),
     FLAG("default", "of jobs that name no target"),
     {0}};
 
@@ -261,10 +263,12 @@ const struct command commands[] = {
     {"events", "[JOB]", 0, 1, "what happened; -f: what happens", command_events, events_options,
      false},
     {"targets", "", 0, 0, "storage targets and their state", command_targets, stale_options, false},
-    {"target put", "TARGET", 1, 1, "add or change a storage target", command_target_put,
-     target_put_options, true},
+    {"target put", "TARGET", 1, 1, "add a storage target, or change what is given",
+     command_target_put, target_put_options, true},
     {"nodes", "", 0, 0, "compute nodes and their agents", command_nodes, stale_options, false},
     {"node drain", "NODE", 1, 1, "take a node out of use", command_node_drain, drain_options, true},
+    {"node undrain", "NODE", 1, 1, "take a drained node back into use", command_node_undrain, NULL,
+     true},
     {"register", "", 0, 0, "register a job", command_register, register_options, true},
     {"update", "JOB", 1, 1, "change a job's nodes, walltime, period or strategy", command_update,
      update_options, true},
@@ -285,6 +289,8 @@ const struct command commands[] = {
      false},
     {"queue report", "VCLUSTER", 1, 1, "report what waits in a vCluster", command_queue_report,
      queue_options, true},
+    {"queue clear", "VCLUSTER", 1, 1, "forget what a vCluster reported", command_queue_clear, NULL,
+     true},
     {"policy get", "", 0, 0, "the cluster's policy", command_policy_get, NULL, false},
     {"policy set", "KEY=VALUE...", 1, CLI_ARGUMENTS_MAX,
      "change the policy: min_interval=5m max_victims=3", command_policy_set, NULL, true},

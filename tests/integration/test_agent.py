@@ -246,7 +246,7 @@ def what_ran_before_a_restart_is_not_taken_for_what_runs_after():
         ends(old)
         wait_until("the old application is gone", lambda: not pathlib.Path(f"/proc/{pid}").exists(), 10)
         says(old, "the allocation is over on this node")
-        assert cluster.allocation("again").state == RUNNING
+        assert cluster.allocation("again").state == common_pb2.ALLOCATION_STATE_STARTING
         new = cluster.run_job("a", "again", ["true"], ("--from-scratch",))
         assert ends(new) == 0, "it is not of the life that was ended"
         allocation_in(cluster, "again", COMPLETED)

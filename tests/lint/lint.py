@@ -274,6 +274,35 @@ def check_documented_commands():
     return bad
 
 
+def check_named_commands():
+    """Each ckptctl command that a text of the programs names is one, with the argument and the options that it takes."""
+    program = BUILD / "bin" / "ckptctl"
+    if not program.exists():
+        return f"{program} is not built"
+    table = dict(re.findall(r'\{"([a-z]+(?:[ -][a-z]+)*)", "([^"]*)",', TEXT["src/cli/commands.c"]))
+    bad = []
+    for name in FILES:
+        if not name.endswith((".c", ".h")) or name.startswith(("tests/", "src/cli/")):
+            continue
+        text = re.sub(r'" *\\?\n *"', "", TEXT[name])  # literals that follow each other are one
+        for literal in re.findall(r'"((?:[^"\\\n]|\\.)*)"', text):
+            for line in re.findall(r"\bckptctl ((?:--?[a-z-]+|[a-z-]+|[A-Z]+)(?: (?:--[a-z-]+|[a-z-]+|[A-Z]+\b))*)", literal):
+                words = line.split()
+                command = next((c for c in (" ".join(words[:2]), words[0]) if c in table), None)
+                if command is None and any(c.startswith(words[0] + " ") for c in table):
+                    continue  # a group of them
+                if command is None:
+                    bad.append(f'{name}: no command in "ckptctl {line}"')
+                    continue
+                rest = words[len(command.split()):]
+                if rest and rest[0].isupper() and rest[0] not in re.findall("[A-Z]+", table[command]):
+                    bad.append(f'{name}: {command} takes "{table[command]}", not {rest[0]}, in "ckptctl {line}"')
+                known = subprocess.run([program, "help", *command.split()], capture_output=True, text=True).stdout
+                bad += [f'{name}: no option {w} in "ckptctl {line}"' for w in rest
+                        if w.startswith("--") and not re.search(re.escape(w) + r"\b", known)]
+    return bad
+
+
 def anchors(text):
     return {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in re.findall(r"^#+ (.*)$", text, re.M)}
 
@@ -361,6 +390,7 @@ CHECKS = [
     ("layout is clang-format's", check_format),
     ("generated documents are current", check_generated_documents),
     ("documented commands exist", check_documented_commands),
+    ("commands that texts name exist", check_named_commands),
     ("links and alerts lead to what exists", check_links),
     ("units are started again without end", check_units),
     ("the table of certificates has every rule", check_access_table),

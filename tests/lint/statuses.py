@@ -20,7 +20,7 @@ if numbers != list(range(len(rows))):
     sys.exit(f"numbers are not 0, 1, 2 ...: {numbers}")
 print("# Statuses\n")
 print("Generated from fsm/status.h by `make docs`. A refusal travels as its gRPC status; the message begins with the name.")
-print("{c} is the current value, {l} the limit.\n")
+print("{c} is the current value, {l} the limit, {s} the allocation's state, {p} the checkpoint's.\n")
 print("| # | Name | gRPC | What happened | What to do next |")
 print("|--:|---|---|---|---|")
 for number, name, grpc, text, following in rows:

@@ -70,6 +70,25 @@ static void a_long_turn_is_counted(void **state)
     assert_true(stand->counters.loop_lag_over_total >= 1);
 }
 
+/* What was is told of for a while, and anew when it comes again. */
+static void a_lag_of_long_ago_is_no_warning(void **state)
+{
+    struct stand *stand = *state;
+    struct broker_counters *counters = &stand->counters;
+    uint64_t at_ms;
+
+    assert_int_equal(process_loop_lag_ms(counters, uv_hrtime() / 1000000), 0);
+    stall(stand, 0);
+    at_ms = counters->loop_lag_late_at_ms;
+    assert_true(process_loop_lag_ms(counters, at_ms) >= STALL_MS - 2 * PROCESS_LAG_PERIOD_MS);
+    assert_true(process_loop_lag_ms(counters, at_ms + PROCESS_LAG_STORY_MS - 1) > 0);
+    assert_int_equal(process_loop_lag_ms(counters, at_ms + PROCESS_LAG_STORY_MS), 0);
+    counters->loop_lag_late_ms = 3600000; /* as if it had been much longer */
+    counters->loop_lag_late_at_ms = at_ms - PROCESS_LAG_STORY_MS;
+    stall(stand, 0);
+    assert_true(counters->loop_lag_late_ms < 3600000);
+}
+
 /* The log of before the start: applied in one go when its commit becomes known. */
 static void replay_at_the_start_is_no_stall(void **state)
 {
@@ -95,6 +114,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(a_long_turn_is_counted),
+        T(a_lag_of_long_ago_is_no_warning),
         T(replay_at_the_start_is_no_stall),
         T(entries_behind_the_replay_are_counted),
     };

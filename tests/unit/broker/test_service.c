@@ -153,7 +153,7 @@ static void what_this_version_lacks_is_unimplemented_by_name(void **state)
     spec.kind = CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX;
     spec.prefix = (char *)(uintptr_t) "relative";
     call(OPERATOR("PutTarget"), &put.base, &answer);
-    expect(&answer, RPC_INVALID_ARGUMENT, "INVALID_ARGUMENT: ");
+    expect(&answer, RPC_INVALID_ARGUMENT, "PREFIX_INVALID: ");
     spec.prefix = (char *)(uintptr_t) "/second";
     call(OPERATOR("PutTarget"), &put.base, &answer);
     expect(&answer, RPC_OK, "");

@@ -19,7 +19,7 @@ static void each_status_has_its_exit_code_and_next_command(void **state)
          "ckptctl jobs lists them\n"},
         {RPC_FAILED_PRECONDITION, "STORAGE_UNAVAILABLE: the destination is unavailable",
          CLI_REFUSED, "try: ckptctl targets"},
-        {RPC_ALREADY_EXISTS, "ALLOCATION_EXISTS: x", CLI_REFUSED, "try: ckptctl job ID"},
+        {RPC_ALREADY_EXISTS, "ALLOCATION_EXISTS: x", CLI_REFUSED, "try: ckptctl job JOB"},
         {RPC_RESOURCE_EXHAUSTED, "FULL: 16384 wait", CLI_REFUSED, "FULL: 16384 wait"},
         {RPC_FAILED_PRECONDITION, "TRANSFER_REFUSED: n3 lags", CLI_REFUSED, "TRANSFER_REFUSED"},
         {RPC_UNAVAILABLE, "NOT_LEADER: member n1 does not lead", CLI_NO_LEADER,

@@ -53,7 +53,6 @@ static void each_mistake_is_a_usage_error_that_says_what_to_do(void **state)
         {"policy set min_interval", "is not KEY=VALUE"},
         {"policy set min_interval=5", "\"5\" is not a duration"},
         {"policy set min_intervall=5m", "nearest: min_interval_ms"},
-        {"target put t --prefix /x", "needs --prefix and --write"},
         {"target put t --prefix /x --write 1GB/s --staging-share 1.5", "0% to 100% are taken"},
         {"completion zsh", "only bash"},
         {"help nothing", "unknown command"},

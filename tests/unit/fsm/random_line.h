@@ -168,30 +168,34 @@ static inline void random_rare(struct script *script, uint64_t *state, char *lin
                  random_draw(state, 4) ? 1 + random_draw(state, 8000000000) : 0,
                  random_draw(state, 4) ? "" : " forget");
     else if (which == 3)
-        snprintf(line, size, "put %s write=%" PRIu64 " prefix=/%s",
+        snprintf(line, size, "put %s write=%" PRIu64 " %s=/%s %s",
                  random_draw(state, 2) ? "scratch" : "third",
                  UINT64_C(1) + random_draw(state, 10000000000),
-                 random_draw(state, 4) ? "scratch" : "moved");
+                 random_draw(state, 3) ? "prefix" : "cost=7 unsaid",
+                 random_draw(state, 4) ? "scratch" : "moved", random_draw(state, 2) ? "keep" : "");
     else if (which == 5 && random_draw(state, 16) == 0)
         snprintf(line, size, "epoch %" PRIu64, 2 + random_draw(state, 12));
     else if (which < 6)
         snprintf(line, size, "%s %d", which == 4 ? "leader" : "member",
                  random_draw(state, 2) ? 1 : 2);
     else if (which == 6)
-        snprintf(line, size, "queue %s queued=100 waiting", random_draw(state, 2) ? "hpc" : "ml");
+        snprintf(line, size, "queue %s queued=100 waiting%s", random_draw(state, 2) ? "hpc" : "ml",
+                 random_draw(state, 4) == 0 ? " withdrawn" : "");
     else if (which == 7)
         snprintf(line, size, "node n%" PRIu64 " %s boot=b%" PRIu64,
                  random_draw(state, RANDOM_NODES), states[random_draw(state, 4)],
                  random_draw(state, 30) / 29);
     else if (which == 8)
-        snprintf(line, size, "drain n%" PRIu64 " urgent", random_draw(state, RANDOM_NODES));
+        snprintf(line, size, "drain n%" PRIu64 " %s", random_draw(state, RANDOM_NODES),
+                 random_draw(state, 2) ? "urgent" : "undo");
     else if (which == 9)
         snprintf(line, size, "policy keep=%" PRIu64 " retention=%" PRIu64 " attempts=%" PRIu64,
                  1 + random_draw(state, 3), 1 + random_draw(state, 100000),
                  1 + random_draw(state, 3));
     else if (which == 10)
-        snprintf(line, size, "update j%" PRIu64 " nodes=%s walltime=%" PRIu64 " %s", job, nodes,
-                 random_draw(state, 2) * 900000, random_draw(state, 3) == 0 ? "force" : "");
+        snprintf(line, size, "update j%" PRIu64 " nodes=%s walltime=%" PRIu64 " %s %s", job, nodes,
+                 random_draw(state, 2) * 900000, random_draw(state, 3) == 0 ? "force" : "",
+                 random_draw(state, 4) == 0 ? "zeros=48" : "");
     else if (which == 11)
         snprintf(line, size, "end j%" PRIu64 " %s %s", job, random_draw(state, 2) ? "failed" : "",
                  random_draw(state, 2) ? "node_failure" : "");

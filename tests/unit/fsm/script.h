@@ -119,6 +119,7 @@ static inline enum fsm_status script_update(struct script *script, Ckpt__Log__V1
     request.strategy = (Ckpt__V1__Strategy)script_enum(script, &ckpt__v1__strategy__descriptor,
                                                        "STRATEGY_", "strategy", "unspecified");
     request.force = script_flag(script, "force");
+    request.zeros = script_number(script, "zeros", 0);
     SCRIPT_BODY(UPDATE_ALLOCATION, update_allocation, &request);
     return script_apply(script, command);
 }
@@ -147,6 +148,7 @@ static inline enum fsm_status script_queue(struct script *script, Ckpt__Log__V1_
     request.queued_gpu_ms = script_number(script, "queued", 0);
     request.running_gpu_ms = script_number(script, "running", 0);
     request.n_waiting = script_flag(script, "waiting");
+    request.withdrawn = script_flag(script, "withdrawn");
     request.waiting = pointers;
     SCRIPT_BODY(REPORT_QUEUE, report_queue, &request);
     return script_apply(script, command);
@@ -393,11 +395,20 @@ static inline enum fsm_status script_put_target(struct script *script,
     Ckpt__V1__TargetSpec spec = CKPT__V1__TARGET_SPEC__INIT;
 
     spec.target_id = script_text(script_word(script, 1));
-    spec.kind = script_flag(script, "s3") ? CKPT__V1__TARGET_KIND__TARGET_KIND_S3
-                                          : CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX;
-    spec.prefix = script_text(script_value(script, "prefix", "/scratch"));
-    spec.write_bytes_per_s = script_number(script, "write", 10000000000);
-    spec.staging_share_ppm = (uint32_t)script_number(script, "staging", 300000);
+    if (!script_flag(script, "keep")) { /* what is not named */
+        spec.kind = CKPT__V1__TARGET_KIND__TARGET_KIND_POSIX;
+        spec.prefix = script_text("/scratch");
+        spec.write_bytes_per_s = 10000000000;
+        spec.staging_share_ppm = 300000;
+    }
+    if (script_flag(script, "s3"))
+        spec.kind = CKPT__V1__TARGET_KIND__TARGET_KIND_S3;
+    spec.prefix = script_text(script_value(script, "prefix", spec.prefix));
+    spec.domain = script_text(script_value(script, "domain", ""));
+    spec.write_bytes_per_s = script_number(script, "write", spec.write_bytes_per_s);
+    spec.staging_share_ppm = (uint32_t)script_number(script, "staging", spec.staging_share_ppm);
+    spec.cost_micro_usd_per_gb_month = script_number(script, "cost", 0);
+    put.zeros = script_number(script, "zeros", 0);
     spec.is_default = script_flag(script, "default");
     put.spec = &spec;
     SCRIPT_BODY(PUT_TARGET, put_target, &put);
@@ -498,6 +509,7 @@ static inline enum fsm_status script_drain(struct script *script, Ckpt__Log__V1_
 
     drain.node_id = script_text(script_word(script, 1));
     drain.urgent = script_flag(script, "urgent");
+    drain.undo = script_flag(script, "undo");
     SCRIPT_BODY(DRAIN_NODE, drain_node, &drain);
     return script_apply(script, command);
 }

@@ -366,9 +366,97 @@ static void a_queue_is_told_of_when_it_changes_noticeably(void **unused)
     script_close(&script);
 }
 
+static void what_is_not_said_of_a_target_stays(void **unused)
+{
+    const struct fsm_target *fast;
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_status(&script, PREFIX_INVALID, "put fast keep write=1000");
+    expect_status(&script, INVALID_ARGUMENT, "put fast keep prefix=/fast");
+    expect_ok(&script, "put fast keep prefix=/fast write=1000 cost=700 domain=d");
+    fast = fsm_target_find(script.fsm, "fast");
+    assert_int_equal(fast->staging_share_ppm, 300000);
+    expect_ok(&script, "put fast keep write=2000");
+    assert_int_equal(fast->write_bytes_per_s, 2000);
+    assert_int_equal(fast->budget_bytes_per_s, 1400);
+    assert_int_equal(fast->cost_micro_usd_per_gb_month, 700);
+    assert_string_equal(fast->prefix, "/fast");
+    assert_string_equal(fast->domain, "d");
+    expect_ok(&script, "put fast keep zeros=%d", 1 << 5 | 1 << 6 | 1 << 8);
+    assert_int_equal(fast->staging_share_ppm, 0);
+    assert_int_equal(fast->cost_micro_usd_per_gb_month, 0);
+    assert_string_equal(fast->domain, "");
+    assert_int_equal(fast->write_bytes_per_s, 2000);
+    expect_status(&script, INVALID_ARGUMENT, "put fast keep zeros=%d", 1 << 4);
+    script_close(&script);
+}
+
+static void a_drain_can_be_undone(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "node n1 ready boot=b1");
+    expect_ok(&script, "drain n1");
+    expect_ok(&script, "node n1 ready boot=b1"); /* a drain outlives reconnections */
+    assert_int_equal(fsm_node_find(script.fsm, "n1")->state,
+                     CKPT__LOG__V1__NODE_STATE__NODE_STATE_DRAINING);
+    expect_ok(&script, "drain n1 undo");
+    expect_ok(&script, "drain n1 undo");
+    assert_int_equal(fsm_node_find(script.fsm, "n1")->state,
+                     CKPT__LOG__V1__NODE_STATE__NODE_STATE_READY);
+    expect_ok(&script, "register j1 nodes=n2"); /* no agent spoke from there yet */
+    expect_ok(&script, "drain n2");
+    expect_ok(&script, "drain n2 undo");
+    assert_int_equal(fsm_node_find(script.fsm, "n2")->state,
+                     CKPT__LOG__V1__NODE_STATE__NODE_STATE_UNSPECIFIED);
+    expect_status(&script, NODE_NOT_FOUND, "drain nowhere undo");
+    script_close(&script);
+}
+
+/* GPU-milliseconds that wait there; 0: no report is known. */
+static uint64_t queued(const struct script *script, const char *vcluster)
+{
+    struct fsm_queue queue;
+
+    for (size_t i = 0; i < fsm_queue_count(script->fsm); i++) {
+        fsm_queue_at(script->fsm, i, &queue);
+        if (strcmp(queue.vcluster, vcluster) == 0)
+            return queue.queued_gpu_ms;
+    }
+    return 0;
+}
+
+static void a_queue_that_is_withdrawn_is_forgotten(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "queue a queued=100 running=10");
+    expect_ok(&script, "queue b queued=200 running=10");
+    expect_ok(&script, "queue c queued=300 running=10");
+    expect_ok(&script, "queue b withdrawn");
+    expect_ok(&script, "queue nobody withdrawn");
+    assert_int_equal(queued(&script, "b"), 0);
+    assert_int_equal(fsm_queue_count(script.fsm), 2);
+    script_restore(&script);
+    assert_int_equal(queued(&script, "a"), 100);
+    assert_int_equal(queued(&script, "c"), 300);
+    expect_ok(&script, "queue b queued=1 running=10");
+    assert_int_equal(queued(&script, "b"), 1);
+    script_close(&script);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_not_said_of_a_target_stays),
+        cmocka_unit_test(a_drain_can_be_undone),
+        cmocka_unit_test(a_queue_that_is_withdrawn_is_forgotten),
         cmocka_unit_test(tables_are_bounded_by_outcomes),
         cmocka_unit_test(members_come_and_go_once),
         cmocka_unit_test(the_number_of_nodes_is_bounded),

@@ -478,9 +478,29 @@ static void a_node_that_stays_keeps_when_its_life_began(void **unused)
     script_close(&script);
 }
 
+static void a_walltime_and_a_period_can_be_taken_back(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1 walltime=60000 period=5000");
+    expect_ok(&script, "update j1 zeros=%d", 1 << 4);
+    assert_int_equal(job_of(&script, "j1")->walltime_ms, 0);
+    assert_int_equal(job_of(&script, "j1")->period_ms, 5000);
+    expect_ok(&script, "update j1 zeros=%d", 1 << 5);
+    assert_int_equal(job_of(&script, "j1")->period_ms, 0);
+    expect_ok(&script, "after 60000");
+    expect_ok(&script, "tick");
+    expect_job(&script, "j1", RUNNING);
+    expect_status(&script, INVALID_ARGUMENT, "update j1 zeros=%d", 1 << 6);
+    script_close(&script);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_walltime_and_a_period_can_be_taken_back),
         cmocka_unit_test(a_node_leaves_when_the_old_set_is_saved_and_its_part_has_ended),
         cmocka_unit_test(a_silent_node_counts_as_gone_after_the_grace),
         cmocka_unit_test(a_leaving_node_that_dies_has_left),

@@ -12,7 +12,7 @@ static const struct row rows[] = {
     {"INVALID_ID", {"register .. nodes=n1"}},
     {"INVALID_ID", {"register j1 nodes=n1 tenant=a/b"}},
     {"INVALID_ARGUMENT", {"register j1 nodes=n1 class=11"}}, /* P-001 */
-    {"INVALID_ARGUMENT", {"register j1 nodes=n1,n1"}},
+    {"NODE_TWICE", {"register j1 nodes=n1,n1"}},
     {"INVALID_ARGUMENT", {"register j1"}},
     {"INVALID_ARGUMENT", {"register j1 nodes=n1 gpus=1025"}},
     {"INVALID_ARGUMENT", {"register j1 nodes=n1 memory=18446744073709551615"}},
@@ -21,9 +21,9 @@ static const struct row rows[] = {
     {"OK", {"register j1 nodes=n1 profile=signal-usr2"}},
     {"PURPOSE_RESERVED", {"register j1 nodes=n1", "request j1 purpose=preempt"}},
     {"PURPOSE_RESERVED", {"register j1 nodes=n1", "request j1 purpose=walltime"}},
-    {"INVALID_ARGUMENT", {"put fast prefix=relative"}},
-    {"INVALID_ARGUMENT", {"put fast prefix=/a/../b"}},
-    {"INVALID_ARGUMENT",
+    {"PREFIX_INVALID", {"put fast prefix=relative"}},
+    {"PREFIX_INVALID", {"put fast prefix=/a/../b"}},
+    {"TARGET_IN_USE",
      {"register j1 nodes=n1", "request j1", "put scratch prefix=/moved"}}, /* S2-009 */
     {"INVALID_ARGUMENT", {"preempt class=3 need=0"}},
     {"ALLOCATION_EXISTS", {"register j1 nodes=n1", "register j1 nodes=n1"}},
@@ -165,6 +165,44 @@ static void a_refusals_text_has_its_numbers_and_the_next_step(void **unused)
     outcome.status = FSM_OK;
     assert_string_equal(fsm_outcome_text(&outcome, text, sizeof(text)), "done");
     assert_string_equal(fsm_status_name((enum fsm_status)999), "UNKNOWN");
+    outcome =
+        (struct fsm_outcome){.status = FSM_CHECKPOINT_ENDED,
+                             .current = CKPT__V1__CHECKPOINT_STATE__CHECKPOINT_STATE_COMPLETE};
+    assert_string_equal(fsm_outcome_text(&outcome, text, sizeof(text)),
+                        "the checkpoint has ended already (it is COMPLETE); nothing to do");
+    outcome = (struct fsm_outcome){.status = FSM_ALLOCATION_ENDED,
+                                   .current = CKPT__V1__ALLOCATION_STATE__ALLOCATION_STATE_FAILED};
+    assert_string_equal(
+        fsm_outcome_text(&outcome, text, sizeof(text)),
+        "the allocation has ended (it is FAILED); ckptctl job JOB shows when and why");
+}
+
+/* U7: which of several it is. */
+static void a_refusal_names_the_field(void **unused)
+{
+    static const char *const refused[][2] = {
+        {"register j1 nodes=n1 tenant=a/b",
+         "tenant: it is not 1 to 128 characters of A-Z a-z 0-9 . _ - (found 3 bytes); correct the "
+         "id; it must be usable as a file name"},
+        {"register j1 nodes=n1 project=",
+         "project: it is not 1 to 128 characters of A-Z a-z 0-9 . _ - (found 0 bytes); correct the "
+         "id; it must be usable as a file name"},
+        {"register j1 nodes=n1 class=11",
+         "preemption_class: a value is out of range (found 11, limit 10); correct the request and "
+         "send it again with a new request id"},
+        {"register j1 nodes=n1,n2,n1",
+         "nodes 1 and 3 of the request are one node; name each node once, with all of its GPUs"}};
+
+    (void)unused;
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        struct script script;
+        char text[256];
+
+        script_start(&script);
+        script_run(&script, "%s", refused[i][0]);
+        assert_string_equal(fsm_outcome_text(&script.outcome, text, sizeof(text)), refused[i][1]);
+        script_close(&script);
+    }
 }
 
 static void statuses_have_texts_and_grpc_numbers(void **unused)
@@ -184,6 +222,7 @@ int main(void)
         cmocka_unit_test(every_row_ends_with_its_status),
         cmocka_unit_test(every_status_is_reached_or_listed),
         cmocka_unit_test(a_refusals_text_has_its_numbers_and_the_next_step),
+        cmocka_unit_test(a_refusal_names_the_field),
         cmocka_unit_test(statuses_have_texts_and_grpc_numbers),
     };
 
