@@ -14,7 +14,7 @@ import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster import BUILD, ROOT, Cluster, broker_pb2, broker_pb2_grpc, grpc, metric, operator_pb2, tap, wait_until  # noqa: E402
-from recipes import node_recipe, python_recipe  # noqa: E402
+from recipes import node_example, node_recipe, python_example, python_recipe  # noqa: E402
 
 ABSENCE_S = float(os.environ.get("ABSENCE", 17))
 KILLED_S, STOPPED_S, ABSENT_S = 3, 5, 3  # the longest that any client may be without service then; seen: under 0.3, 2.2, 0.3
@@ -221,6 +221,26 @@ def node_is_served_with_tls():
     return node_is_missing() or run([NodeClient], True, kill_leader, stop_leader, kill_leader)
 
 
+def the_examples_register_a_job():
+    """As somebody would who copies the page, one after the other: each has a request id of its own, so the second is refused."""
+    without_node = node_is_missing()
+    with Cluster() as cluster:
+        cluster.start()
+        addresses = [m.api for m in cluster.members]
+        python_example(addresses, leader_channel)
+        assert cluster.allocation("12345").spec.nodes[0].gpu_count == 8
+        cluster.client.broker("EndAllocation", broker_pb2.EndAllocationRequest(request_id="end", allocation_id="12345"))
+        if without_node:
+            return None
+        result = subprocess.run(["node", "-e", node_example(addresses)], capture_output=True, text=True, timeout=20, cwd=ROOT,
+                                env={**os.environ, "NODE_PATH": str(MODULES)})
+        assert "ALLOCATION_EXISTS" in result.stderr, result
+        again = node_example(addresses).replace('"12345"', '"12346"')
+        result = subprocess.run(["node", "-e", again], capture_output=True, text=True, timeout=20, cwd=ROOT,
+                                env={**os.environ, "NODE_PATH": str(MODULES)})
+        assert cluster.allocation("12346").spec.nodes[0].gpu_count == 8, result
+
+
 def a_wrong_name_is_told_to_who_does_not_wait():
     """As the page says: a call that waits ends with a bare deadline, one that does not has the reason."""
     with Cluster(tls=True) as cluster:
@@ -243,4 +263,4 @@ def a_wrong_name_is_told_to_who_does_not_wait():
 
 if __name__ == "__main__":
     sys.exit(tap([python_is_served_through_kills_stops_and_absences, python_is_served_with_tls, node_is_served_through_kills_stops_and_absences,
-                  node_is_served_with_tls, a_wrong_name_is_told_to_who_does_not_wait]))
+                  node_is_served_with_tls, the_examples_register_a_job, a_wrong_name_is_told_to_who_does_not_wait]))

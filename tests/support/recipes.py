@@ -13,8 +13,18 @@ def python_recipe():
     """leader_channel() and credentials() of the page."""
     names = {}
     exec(compile(code("python", 0), "CLIENTS.md", "exec"), names)
-    exec(compile(code("python", 1).split("\n\n\nchannel = ")[0], "CLIENTS.md", "exec"), names)
+    exec(compile(code("python", 2).split("\n\n\nchannel = ")[0], "CLIENTS.md", "exec"), names)
     return names["leader_channel"], names["credentials"]
+
+
+def python_example(addresses, leader_channel):
+    """Registers job 12345."""
+    exec(compile(code("python", 1), "CLIENTS.md", "exec"), {"addresses": addresses, "leader_channel": leader_channel})
+
+
+def node_example(addresses):
+    """The same, as a whole program to be run in the root of the repository."""
+    return f"{code('js', 0)}\nconst addresses = {addresses};\n{code('js', 1)}"
 
 
 def node_recipe():
