@@ -112,6 +112,7 @@ struct cli {
     } stale;
     uint64_t repeat_ms;   /* --watch: the command runs again after so long; 0: once */
     uint64_t repeats_max; /* of tests; 0: until interrupted */
+    int output_errno;     /* of an answer of --watch that could not be written; 0: all were */
     char again[200];      /* what to run when its outcome is unknown; "": the same with that id */
 
     const char *group; /* the first word of a command of two, when the second one has not come */

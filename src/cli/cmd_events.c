@@ -102,6 +102,9 @@ enum cli_exit command_events(struct cli *cli)
     if (options.stale && options.follow)
         return cli_fail(cli, CLI_USAGE, "one of the two",
                         "events: --follow goes on at the leader, --stale asks any member");
+    if (options.follow && cli->repeat_ms != 0)
+        return cli_fail(cli, CLI_USAGE, "ckptctl events --follow",
+                        "--watch asks again and --follow never ends: give one of them");
     if (options.allocation_id == NULL)
         options.allocation_id = everything;
     if ((cli->format == OUTPUT_JSON || cli->format == OUTPUT_YAML) && !options.follow)

@@ -102,8 +102,10 @@ static enum cli_exit run_gathered(struct cli *cli)
     code = run_once(cli);
     if (cli->screen)
         fputs("\033[H\033[J", out.to); /* home, clear */
+    errno = 0;
     gathered_print(&out);
-    fflush(cli->out);
+    if (fflush(cli->out) != 0 || ferror(cli->out))
+        cli->output_errno = errno;
     gathered_print(&error);
     return code;
 }
@@ -117,8 +119,7 @@ static enum cli_exit run_repeatedly(struct cli *cli)
 
     for (uint64_t count = 1;; count++) {
         code = run_gathered(cli);
-        if (code == CLI_USAGE || code == CLI_AUTH || count == cli->repeats_max ||
-            fflush(cli->out) != 0)
+        if (code == CLI_USAGE || code == CLI_AUTH || count == cli->repeats_max || ferror(cli->out))
             return code;
         nanosleep(&pause, NULL);
         if (!cli->screen && !cli_is_json(cli) && cli->format != OUTPUT_NAME)
@@ -137,7 +138,7 @@ enum cli_exit cli_run(struct cli *cli, int argc, char **argv)
         code = cli->repeat_ms == 0 ? run_once(cli) : run_repeatedly(cli);
     }
     options_close(cli);
-    errno = 0;
+    errno = cli->output_errno;
     if (fflush(cli->out) != 0 || ferror(cli->out)) {
         code = code == CLI_OK ? CLI_FAILED : code;
         /* a reader that has seen enough (head, less) closes the pipe on purpose */

@@ -160,6 +160,26 @@ def the_command_line_refuses_bad_numbers_with_usage():
         assert cluster.ctl("--timeout", "1s", "jobs", check=False).returncode == 5
 
 
+def closed_files_end_the_command_line_cleanly():
+    """A reader that went away ends --watch, a full disk does too; a standard stream that was closed is no reason to crash."""
+    watch = [str(BIN / "ckptctl"), "whatif", "--numbers", "--watch", "--every", "100ms"]
+    with subprocess.Popen(watch, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline().startswith("NUMBER")
+        process.stdout.close()
+        try:
+            assert process.wait(5) == 1, process.returncode
+        finally:
+            process.kill()
+        assert process.stderr.read() == ""
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(watch, stdout=full, stderr=subprocess.PIPE, text=True, timeout=5)
+    assert result.returncode == 1 and "cannot write to stdout" in result.stderr, result
+    for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
+        command = f'"$0" --endpoints 127.0.0.1:1 --timeout 200ms nodes {closed}'
+        result = subprocess.run(["sh", "-c", command, str(BIN / "ckptctl")], capture_output=True, timeout=5)
+        assert result.returncode == 5, (closed, result)
+
+
 def ckptd(cluster, *arguments, config=None):
     return subprocess.run([str(BIN / "ckptd"), "--config", str(config or cluster.config), *arguments], capture_output=True, text=True,
                           stdin=subprocess.DEVNULL, timeout=20)
@@ -256,5 +276,6 @@ def a_damaged_log_is_refused_with_path_and_offset():
 
 if __name__ == "__main__":
     sys.exit(tap([garbage_on_every_port_leaves_the_cluster_serving, bad_requests_are_refused_by_name_and_number,
-                  the_command_line_refuses_bad_numbers_with_usage, configurations_are_refused_with_line_and_next_step, an_agents_configuration_is_checked_with_its_certificate,
+                  the_command_line_refuses_bad_numbers_with_usage, closed_files_end_the_command_line_cleanly,
+                  configurations_are_refused_with_line_and_next_step, an_agents_configuration_is_checked_with_its_certificate,
                   folders_of_others_are_refused, a_damaged_log_is_refused_with_path_and_offset]))

@@ -143,6 +143,8 @@ static void watching_asks_again_and_survives_a_failure(void **state)
     assert_int_equal(harness_run(&h, "cancel 1-1 --watch"), CLI_USAGE);
     assert_non_null(strstr(h.error, "--watch goes with commands that read, not with cancel"));
     assert_int_equal(harness_run(&h, "jobs --every 1s"), CLI_USAGE);
+    assert_int_equal(harness_run(&h, "events -f --watch"), CLI_USAGE);
+    assert_contains(h.error, "--follow never ends");
     harness_close(&h);
 }
 
