@@ -281,7 +281,9 @@ enum cli_exit command_update(struct cli *cli)
     request.strategy = (Ckpt__V1__Strategy)cli_number(cli, "strategy", 0);
     request.force = cli_flag(cli, "force");
     snprintf(what, sizeof(what), "update job %.128s", request.allocation_id);
-    code = call_mutate_simple(cli, what, "BrokerService/UpdateAllocation", &request.base);
+    code = nodes_check_agents(cli, nodes.shares, nodes.count);
+    if (code == CLI_OK)
+        code = call_mutate_simple(cli, what, "BrokerService/UpdateAllocation", &request.base);
     nodes_option_free(&nodes);
     return code;
 }
@@ -320,7 +322,9 @@ enum cli_exit command_restart(struct cli *cli)
     request.nodes = nodes.shares;
     request.n_nodes = nodes.count;
     snprintf(what, sizeof(what), "restart job %.128s", request.allocation_id);
-    code = call_mutate_simple(cli, what, "BrokerService/RestartAllocation", &request.base);
+    code = nodes_check_agents(cli, nodes.shares, nodes.count);
+    if (code == CLI_OK)
+        code = call_mutate_simple(cli, what, "BrokerService/RestartAllocation", &request.base);
     nodes_option_free(&nodes);
     return code;
 }

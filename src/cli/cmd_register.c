@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "ckpt/v1/broker.pb-c.h"
-#include "ckpt/v1/operator.pb-c.h"
 #include "src/base/check.h"
 #include "src/cli/call.h"
 #include "src/cli/commands.h"
@@ -37,52 +36,11 @@ static void fill_numbers(const struct cli *cli, Ckpt__V1__AllocationSpec *spec)
     spec->write_bytes_per_s = cli_number(cli, "write", 0);
 }
 
-/* Which nodes of a job an agent has spoken from. */
-struct node_check {
-    const Ckpt__V1__AllocationSpec *spec;
-    bool *known; /* by position in spec->nodes */
-};
-
-static void mark_nodes(void *context, const ProtobufCMessage *page)
-{
-    const Ckpt__V1__ListNodesReply *reply = (const Ckpt__V1__ListNodesReply *)page;
-    struct node_check *check = context;
-
-    for (size_t i = 0; i < reply->n_nodes; i++) {
-        for (size_t k = 0; k < check->spec->n_nodes; k++) {
-            if (strcmp(reply->nodes[i]->node_id, check->spec->nodes[k]->node_id) == 0)
-                check->known[k] = reply->nodes[i]->boot_id[0] != '\0';
-        }
-    }
-}
-
-/* A node without an agent starts nothing: as a rule its name is misspelt. */
-static enum cli_exit check_nodes(struct cli *cli, const Ckpt__V1__AllocationSpec *spec)
-{
-    Ckpt__V1__ListNodesRequest request = CKPT__V1__LIST_NODES_REQUEST__INIT;
-    struct node_check check = {.spec = spec};
-    enum cli_exit code;
-
-    if (cli_flag(cli, "new-node") || cli_flag(cli, "dry-run"))
-        return CLI_OK;
-    check.known = check_calloc(spec->n_nodes + 1, sizeof(*check.known));
-    code = call_read_pages(cli, "look up the nodes", "OperatorService/ListNodes", &request.base,
-                           &ckpt__v1__list_nodes_reply__descriptor, mark_nodes, &check);
-    for (size_t k = 0; code == CLI_OK && k < spec->n_nodes; k++) {
-        if (!check.known[k])
-            code = cli_fail(cli, CLI_REFUSED,
-                            "ckptctl nodes   or start ckpt-agentd there first   or: --new-node",
-                            "no agent has ever spoken from node %.128s", spec->nodes[k]->node_id);
-    }
-    free(check.known);
-    return code;
-}
-
 static enum cli_exit send_spec(struct cli *cli, Ckpt__V1__AllocationSpec *spec)
 {
     Ckpt__V1__RegisterAllocationRequest request = CKPT__V1__REGISTER_ALLOCATION_REQUEST__INIT;
     char what[160];
-    enum cli_exit code = check_nodes(cli, spec);
+    enum cli_exit code = nodes_check_agents(cli, spec->nodes, spec->n_nodes);
 
     if (code != CLI_OK)
         return code;

@@ -45,6 +45,7 @@
 #define STALE         FLAG("stale", "any member answers from what it has applied")
 #define YES           FLAG("yes", "do not ask")
 #define NODE(of_help) LIST("node", "NODE:GPUS[:MEMORY[:borrowed[:HOME]]]", of_help)
+#define NEW_NODE      FLAG("new-node", "also nodes from which no agent has ever spoken")
 #define PERIOD        DURATION("period", "fixed interval beside the model", 1)
 #define STRATEGY      CHOICE("strategy", "STRATEGY", "AUTO, MANUAL or NONE", strategy)
 #define WAIT(of_help) FLAG("wait", of_help), DURATION("wait-for", "at most so long (30m)", 1)
@@ -89,10 +90,11 @@ static const struct option_spec events_options[] = {
     {0}};
 
 static const struct option_spec node_option[] = {
-    NODE("one of the nodes it restarts on; without: its old ones"), {0}};
+    NODE("one of the nodes it restarts on; without: its old ones"), NEW_NODE, {0}};
 
 static const struct option_spec update_options[] = {
     NODE("one of its nodes; together they replace the old set"),
+    NEW_NODE,
     DURATION("walltime", "new walltime", 1),
     FLAG("no-walltime", "unlimited from now on"),
     PERIOD,
@@ -123,7 +125,7 @@ static const struct option_spec register_options[] = {
     TEXT("target", "TARGET", "destination; without: the default one"),
     DURATION("checkpoint-timeout", "limit of one checkpoint", 1),
     NUMBER("write", "RATE", "what one node can write, e.g. 1.5GB/s", NUMBER_RATE, 1, RATE_MAX),
-    FLAG("new-node", "also nodes from which no agent has ever spoken"),
+    NEW_NODE,
     {0}};
 
 static const struct option_spec end_options[] = {
@@ -223,8 +225,7 @@ static const struct option_spec history_options[] = {
 static const struct option_spec whatif_options[] = {
     TEXT("trace", "FILE",
          "failures: lines of node,start_day,... below a header; or a file of ckptctl history"),
-    TEXT("scenario", "NAME",
-         "exponential, weibull, alarms, preemption, walltime, contention, outages, everything"),
+    TEXT("scenario", "NAME", "exponential, weibull, alarms, ..., everything; ? names all"),
     DURATION("since", "what this cluster went through in that time, as far as its events are kept",
              1000),
     LIST("set", "NAME=NUMBER",

@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ckpt/v1/operator.pb-c.h"
 #include "src/base/check.h"
 #include "src/base/id.h"
+#include "src/cli/call.h"
 #include "src/cli/human.h"
 
 enum { NODE_GPUS_MAX = 1024 };
@@ -72,4 +74,45 @@ void nodes_option_free(struct nodes_option *nodes)
         free(nodes->shares[i]);
     free(nodes->shares);
     *nodes = (struct nodes_option){0};
+}
+
+/* Which nodes of a job an agent has spoken from. */
+struct node_check {
+    Ckpt__V1__NodeShare *const *shares;
+    size_t count;
+    bool *known; /* by position in shares */
+};
+
+static void mark_nodes(void *context, const ProtobufCMessage *page)
+{
+    const Ckpt__V1__ListNodesReply *reply = (const Ckpt__V1__ListNodesReply *)page;
+    struct node_check *check = context;
+
+    for (size_t i = 0; i < reply->n_nodes; i++) {
+        for (size_t k = 0; k < check->count; k++) {
+            if (strcmp(reply->nodes[i]->node_id, check->shares[k]->node_id) == 0)
+                check->known[k] = reply->nodes[i]->boot_id[0] != '\0';
+        }
+    }
+}
+
+enum cli_exit nodes_check_agents(struct cli *cli, Ckpt__V1__NodeShare *const *shares, size_t count)
+{
+    Ckpt__V1__ListNodesRequest request = CKPT__V1__LIST_NODES_REQUEST__INIT;
+    struct node_check check = {.shares = shares, .count = count};
+    enum cli_exit code;
+
+    if (count == 0 || cli_flag(cli, "new-node") || cli_flag(cli, "dry-run"))
+        return CLI_OK;
+    check.known = check_calloc(count, sizeof(*check.known));
+    code = call_read_pages(cli, "look up the nodes", "OperatorService/ListNodes", &request.base,
+                           &ckpt__v1__list_nodes_reply__descriptor, mark_nodes, &check);
+    for (size_t k = 0; code == CLI_OK && k < count; k++) {
+        if (!check.known[k])
+            code = cli_fail(cli, CLI_REFUSED,
+                            "ckptctl nodes   or start ckpt-agentd there first   or: --new-node",
+                            "no agent has ever spoken from node %.128s", shares[k]->node_id);
+    }
+    free(check.known);
+    return code;
 }

@@ -92,9 +92,19 @@ static void a_read_without_quorum_says_so_and_not_timeout(void **state)
     harness_close(&h);
 }
 
-/* A misspelt node would take the registration and never start the job. */
-static void a_node_without_an_agent_is_registered_only_on_demand(void **state)
+/* A job on a misspelt node would never start. */
+static void a_node_without_an_agent_is_taken_only_on_demand(void **state)
 {
+    static const struct {
+        const char *words, *method, *error;
+    } cases[] = {{"register --alloc a --node n1:8,n2:8", "BrokerService/RegisterAllocation",
+                  "no agent has ever spoken from node n2"},
+                 {"register --alloc a --node n3:8", "BrokerService/RegisterAllocation",
+                  "no agent has ever spoken from node n3"},
+                 {"update a --node n1:8,n3:8", "BrokerService/UpdateAllocation",
+                  "no agent has ever spoken from node n3"},
+                 {"restart a --node n3:8", "BrokerService/RestartAllocation",
+                  "no agent has ever spoken from node n3"}};
     static char known[] = "n1", silent[] = "n2", boot[] = "b";
     Ckpt__V1__NodeStatus nodes[2] = {CKPT__V1__NODE_STATUS__INIT, CKPT__V1__NODE_STATUS__INIT};
     Ckpt__V1__NodeStatus *pointers[2] = {&nodes[0], &nodes[1]};
@@ -114,17 +124,20 @@ static void a_node_without_an_agent_is_registered_only_on_demand(void **state)
     assert_int_equal(harness_run(&h, "register --alloc a --tenant t --project p --node n1:8"),
                      CLI_OK);
     assert_string_equal(h.last_method, "BrokerService/RegisterAllocation");
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(harness_run(&h, i == 0 ? "register --alloc a --node n1:8,n2:8"
-                                                : "register --alloc a --node n3:8"),
-                         CLI_REFUSED);
+    harness_answer(&h, NULL, "BrokerService/UpdateAllocation", RPC_OK, NULL, &reply.base);
+    harness_answer(&h, NULL, "BrokerService/RestartAllocation", RPC_OK, NULL, &reply.base);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char words[80];
+
+        assert_int_equal(harness_run(&h, cases[i].words), CLI_REFUSED);
         assert_string_equal(h.last_method, "OperatorService/ListNodes");
-        assert_contains(h.error, i == 0 ? "no agent has ever spoken from node n2"
-                                        : "no agent has ever spoken from node n3");
+        assert_contains(h.error, cases[i].error);
         assert_contains(h.error, "--new-node");
+        snprintf(words, sizeof(words), "%s --new-node", cases[i].words);
+        assert_int_equal(harness_run(&h, words), CLI_OK);
+        assert_string_equal(h.last_method, cases[i].method);
     }
-    assert_int_equal(harness_run(&h, "register --alloc a --node n3:8 --new-node"), CLI_OK);
-    assert_string_equal(h.last_method, "BrokerService/RegisterAllocation");
+    assert_int_equal(harness_run(&h, "restart a"), CLI_OK); /* on its old ones */
     harness_close(&h);
 }
 
@@ -269,7 +282,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_id_tells_what_came_of_it),
-        cmocka_unit_test(a_node_without_an_agent_is_registered_only_on_demand),
+        cmocka_unit_test(a_node_without_an_agent_is_taken_only_on_demand),
         cmocka_unit_test(each_status_has_its_exit_code_and_next_command),
         cmocka_unit_test(an_unknown_outcome_prints_the_request_id_that_was_sent),
         cmocka_unit_test(a_read_without_quorum_says_so_and_not_timeout),
