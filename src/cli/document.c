@@ -193,7 +193,8 @@ int document_load(const char *name, FILE *in, json_t **ret_json, struct err *err
     else if (content.length > DOCUMENT_MAX_BYTES)
         result = err_set(err, ERR_INVALID, "%s is larger than %d bytes", name, DOCUMENT_MAX_BYTES);
     else
-        result = document_parse(name, (const char *)content.bytes, content.length, ret_json, err);
+        result = document_parse(name, content.length == 0 ? "" : (const char *)content.bytes,
+                                content.length, ret_json, err);
     if (file != in)
         fclose(file);
     buf_close(&content);

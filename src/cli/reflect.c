@@ -276,8 +276,8 @@ int reflect_set_text(ProtobufCMessage *message, const char *key, const char *tex
                       err);
 }
 
-static int set_from_json(const ProtobufCFieldDescriptor *field, void *place, json_t *json,
-                         struct err *err)
+static int set_from_json(const ProtobufCFieldDescriptor *field, void *place, bool in_unit,
+                         json_t *json, struct err *err)
 {
     char digits[32];
 
@@ -285,12 +285,12 @@ static int set_from_json(const ProtobufCFieldDescriptor *field, void *place, jso
         return reflect_from_json(field->descriptor, json, place, err);
     if (json_is_integer(json)) {
         snprintf(digits, sizeof(digits), "%" JSON_INTEGER_FORMAT, json_integer_value(json));
-        return set_scalar(field, place, true, digits, err);
+        return set_scalar(field, place, in_unit, digits, err);
     }
     if (json_is_boolean(json))
-        return set_scalar(field, place, true, json_is_true(json) ? "true" : "false", err);
+        return set_scalar(field, place, in_unit, json_is_true(json) ? "true" : "false", err);
     if (json_is_string(json))
-        return set_scalar(field, place, false, json_string_value(json), err);
+        return set_scalar(field, place, in_unit, json_string_value(json), err);
     return err_set(err, ERR_INVALID, "%s: not a value of this field's type", field->name);
 }
 
@@ -307,8 +307,8 @@ static int set_repeated(ProtobufCMessage *message, const ProtobufCFieldDescripto
         return 0;
     *items = check_calloc(length, value_size(field));
     for (; *count < length; (*count)++)
-        if (set_from_json(field, *items + *count * value_size(field), json_array_get(json, *count),
-                          err) != 0)
+        if (set_from_json(field, *items + *count * value_size(field), true,
+                          json_array_get(json, *count), err) != 0)
             return err_wrap(err, "item %zu of %s", *count + 1, field->name);
     return 0;
 }
@@ -337,7 +337,8 @@ int reflect_from_json(const ProtobufCMessageDescriptor *type, json_t *json,
         else if (field->label == PROTOBUF_C_LABEL_REPEATED)
             result = set_repeated(message, field, value, err);
         else
-            result = set_from_json(field, member(message, field->offset), value, err);
+            result = set_from_json(field, member(message, field->offset),
+                                   strcmp(field->name, key) == 0, value, err);
         if (result != 0) {
             protobuf_c_message_free_unpacked(message, NULL);
             return -1;

@@ -87,7 +87,7 @@ static void yaml_and_json_describe_the_same_job(void **state)
         "  - node_id: n2\n    gpu_count: 4\n",
         "{\"allocation_id\": \"a-1\", \"tenant\": \"physics\", \"strategy\": \"MANUAL\", "
         "\"sensitive\": true,"
-        " \"walltime_ms\": 7200000, \"write\": \"1.5GB/s\", \"nodes\": [{\"node_id\": \"n1\","
+        " \"walltime_ms\": \"7200000\", \"write\": \"1.5GB/s\", \"nodes\": [{\"node_id\": \"n1\","
         " \"gpu_count\": 8, \"gpu_memory_used_bytes\": 687194767360}, {\"node_id\": \"n2\", "
         "\"gpu_count\": 4}]}",
     };
@@ -175,6 +175,16 @@ static void each_mistake_in_a_file_is_named(void **state)
     }
 }
 
+static void a_file_without_a_byte_is_empty(void **state)
+{
+    json_t *json;
+    struct err err = {0};
+
+    (void)state;
+    assert_int_equal(document_load("/dev/null", stdin, &json, &err), -1);
+    assert_string_equal(err.text, "/dev/null is empty");
+}
+
 /* Damaged files end in an error or in a message, never in a crash. */
 static void damaged_files_do_not_crash(void **state)
 {
@@ -205,6 +215,7 @@ int main(void)
         cmocka_unit_test(yaml_and_json_describe_the_same_job),
         cmocka_unit_test(yaml_output_reads_back),
         cmocka_unit_test(each_mistake_in_a_file_is_named),
+        cmocka_unit_test(a_file_without_a_byte_is_empty),
         cmocka_unit_test(damaged_files_do_not_crash),
     };
 
