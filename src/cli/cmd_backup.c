@@ -193,26 +193,57 @@ static void find_daemon(char path[PATH_BYTES + 8])
     memcpy(path, "ckptd", sizeof("ckptd"));
 }
 
-enum cli_exit command_backup_verify(struct cli *cli)
+/* What ckptd says, on its one line; its exit code, or -1 when it cannot be started. */
+static int run_daemon(const char *daemon, const char *path, char *line, size_t size)
 {
-    const char *path = cli_argument(cli, 0);
-    char daemon[PATH_BYTES + 8];
-    int status;
+    int pipe_fds[2], status;
+    FILE *answer;
     pid_t pid;
 
-    find_daemon(daemon);
-    fflush(cli->out);
+    CHECK(pipe(pipe_fds) == 0);
     pid = fork();
     if (pid == 0) {
+        dup2(pipe_fds[1], STDOUT_FILENO);
+        close(pipe_fds[0]);
+        close(pipe_fds[1]);
         execlp(daemon, daemon, "--verify-backup", path, NULL);
         _exit(127);
     }
+    close(pipe_fds[1]);
+    answer = fdopen(pipe_fds[0], "r");
+    CHECK(answer != NULL);
+    if (pid < 0 || fgets(line, (int)size, answer) == NULL)
+        line[0] = '\0';
+    fclose(answer);
     if (pid < 0)
-        return cli_fail(cli, CLI_FAILED, NULL, "cannot start %s: %s", daemon, strerror(errno));
+        return -1;
+    line[strcspn(line, "\n")] = '\0';
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
+    return WIFEXITED(status) ? WEXITSTATUS(status) : CLI_FAILED;
+}
+
+enum cli_exit command_backup_verify(struct cli *cli)
+{
+    const char *path = cli_argument(cli, 0);
+    char daemon[PATH_BYTES + 8], line[PATH_BYTES + 300];
+    int code;
+
+    find_daemon(daemon);
+    fflush(cli->out);
+    code = run_daemon(daemon, path, line, sizeof(line));
+    if (code < 0)
+        return cli_fail(cli, CLI_FAILED, NULL, "cannot start %s: %s", daemon, strerror(errno));
+    if (code == 127)
         return cli_fail(cli, CLI_FAILED, "ckptctl backup verify FILE on a member",
                         "verifying needs the program ckptd, which is not installed here");
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? CLI_OK : CLI_FAILED;
+    if (code != 0)
+        return CLI_FAILED; /* ckptd said why, on stderr */
+    if (cli_is_json(cli)) {
+        output_json(cli, "verified", json_pack("{s:s, s:s}", "file", path, "text", line));
+    } else if (!output_name(cli, path)) {
+        output_safe(cli->out, line);
+        fputc('\n', cli->out);
+    }
+    return CLI_OK;
 }

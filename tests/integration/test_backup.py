@@ -4,6 +4,7 @@ I25, I26, "restore wrong cluster's backup".
 
 Flow    every test starts its own cluster; files are damaged on purpose and must be refused with name, offset and the next step.
 """
+import json
 import os
 import pathlib
 import re
@@ -33,6 +34,9 @@ def a_backup_holds_what_was_acknowledged_and_verifies():
         checked = cluster.ctl("debug", "check", "-o", "wide").stdout
         assert header["cluster_id"] == "demo" and header["epoch"] == 1 and len(header["members"]) == 3, header
         verified = cluster.ctl("backup", "verify", str(file)).stdout
+        assert cluster.ctl("backup", "verify", str(file), "-o", "name").stdout == f"{file}\n"
+        told = json.loads(cluster.ctl("backup", "verify", str(file), "-o", "json").stdout)["verified"]
+        assert told == {"file": str(file), "text": verified.strip()}, told
         assert header["state_hash"] in verified and "300 allocations" in verified, verified + checked
         again = cluster.ctl("backup", "save", str(file), check=False)
         assert again.returncode == 4 and "exists already" in again.stderr, again
