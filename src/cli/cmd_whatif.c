@@ -117,9 +117,10 @@ static void print_rows(struct cli *cli, const struct whatif_row *rows, size_t co
 }
 
 /* In words: a title is read far from the command that made it. */
-static void describe(struct cli *cli, const struct whatif_scenario *scenario, bool replayed,
-                     char *text, size_t size)
+static void describe(struct cli *cli, const struct whatif_run *run, char *text, size_t size)
 {
+    const struct whatif_scenario *scenario = run->scenario;
+    const bool replayed = run->history != NULL;
     const char *trace = cli_text(cli, "trace"), *name = cli_text(cli, "scenario");
     const char *slash = trace != NULL ? strrchr(trace, '/') : NULL;
     const char *file = slash != NULL ? slash + 1 : trace;
@@ -138,8 +139,8 @@ static void describe(struct cli *cli, const struct whatif_scenario *scenario, bo
                  scenario->jobs, scenario->days);
 }
 
-static enum cli_exit write_plot(struct cli *cli, const struct whatif_scenario *scenario,
-                                bool replayed, const struct whatif_row *rows, size_t count)
+static enum cli_exit write_plot(struct cli *cli, const struct whatif_run *run,
+                                const struct whatif_row *rows, size_t count)
 {
     const char *path = cli_text(cli, "svg");
     char what[300];
@@ -152,8 +153,8 @@ static enum cli_exit write_plot(struct cli *cli, const struct whatif_scenario *s
     if (file == NULL)
         return cli_fail(cli, CLI_FAILED, NULL, "cannot write the plot: %s: %s", path,
                         strerror(errno));
-    describe(cli, scenario, replayed, what, sizeof(what));
-    whatif_plot_assume(&plot, scenario, cli_number(cli, "seed", 1));
+    describe(cli, run, what, sizeof(what));
+    whatif_plot_assume(&plot, run);
     whatif_svg(file, &plot);
     if (fclose(file) != 0)
         return cli_fail(cli, CLI_FAILED, NULL, "cannot write the plot: %s: %s", path,
@@ -177,7 +178,7 @@ static enum cli_exit simulate(struct cli *cli, const struct whatif_scenario *sce
             return cli_fail(cli, CLI_FAILED, NULL, "%s", err.text);
     }
     print_rows(cli, rows, WHATIF_RULE_COUNT);
-    return write_plot(cli, scenario, history != NULL, rows, WHATIF_RULE_COUNT);
+    return write_plot(cli, &run, rows, WHATIF_RULE_COUNT);
 }
 
 static void note_reach(struct cli *cli, const struct whatif_history_copy *copy)

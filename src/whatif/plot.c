@@ -5,6 +5,7 @@
  */
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "src/base/check.h"
@@ -16,7 +17,7 @@ enum {
     BAR_HEIGHT = 26,
     CUT_WIDTH = 36, /* of a bar behind the end of the axis */
     LEFT = 150,
-    RIGHT = 130,
+    RIGHT = 150,
     GAP = 10,
     LINE = 17,
     HEAD = 52, /* title and what was simulated */
@@ -79,9 +80,11 @@ static struct axis axis_of(double longest)
     return (struct axis){.end = ceil(longest / step - 1e-9) * step, .step = step};
 }
 
-/* Text of titles comes from command lines and files. */
+/* Text of titles comes from command lines and files. What is not UTF-8, in any locale, would make the whole plot unreadable. */
 static void svg_text(FILE *out, const char *text)
 {
+    const bool readable = mbstowcs(NULL, text, 0) != (size_t)-1;
+
     for (; *text != '\0'; text++) {
         unsigned char c = (unsigned char)*text;
         if (c == '<')
@@ -93,7 +96,7 @@ static void svg_text(FILE *out, const char *text)
         else if (c == '"')
             fputs("&quot;", out);
         else if (c >= 0x20)
-            fputc(c, out);
+            fputc(c >= 0x80 && !readable ? '?' : c, out);
     }
 }
 

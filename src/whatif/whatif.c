@@ -63,6 +63,8 @@ static bool parse_value(const char *name, const char *text, double *ret_value)
     uint64_t exact;
     char *end;
 
+    if (text[0] < '0' || text[0] > '9' || text[1] == 'x' || text[1] == 'X')
+        return false; /* strtod() takes blanks, signs, words and other bases */
     *ret_value = strtod(text, &end);
     if (*end == '\0')
         return true;
@@ -114,19 +116,22 @@ static void note_number(struct whatif_plot *plot, const char *name, double value
     }
 }
 
-void whatif_plot_assume(struct whatif_plot *plot, const struct whatif_scenario *scenario,
-                        uint64_t seed)
+void whatif_plot_assume(struct whatif_plot *plot, const struct whatif_run *run)
 {
+    const struct whatif_scenario *scenario = run->scenario;
     struct whatif_scenario usual;
+    char failures[80] = "failures as recorded";
     bool differs = false;
 
     whatif_scenario_init(&usual);
+    if (run->trace == NULL && run->history == NULL)
+        snprintf(failures, sizeof(failures), "%g failures per 1000 node-days",
+                 scenario->failures_per_1000_node_days);
     snprintf(plot->notes[0], WHATIF_NOTE_BYTES,
              "seed %" PRIu64 "; decided every %g s; a restart takes %g s and reading, after a "
-             "failure %g s more; %g failures per 1000 node-days%s",
-             seed, scenario->cycle_s, scenario->restart_s, scenario->down_s,
-             scenario->failures_per_1000_node_days,
-             scenario->learn > 0 ? ", learned" : ", the mean told");
+             "failure %g s more; %s, %s",
+             run->seed, scenario->cycle_s, scenario->restart_s, scenario->down_s, failures,
+             scenario->learn > 0 ? "their rate learned" : "the mean told");
     plot->note_count = 1;
     for (size_t i = 0; i < ARRAY_COUNT(numbers); i++) {
         double value = *field((struct whatif_scenario *)(uintptr_t)scenario, &numbers[i]);

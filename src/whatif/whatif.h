@@ -199,8 +199,7 @@ struct whatif_plot {
     size_t count; /* 1 to WHATIF_RULE_COUNT */
 };
 /* Fills the notes: the seed, the numbers that every reader asks for, and those that are not the usual ones. */
-void whatif_plot_assume(struct whatif_plot *plot, const struct whatif_scenario *scenario,
-                        uint64_t seed);
+void whatif_plot_assume(struct whatif_plot *plot, const struct whatif_run *run);
 void whatif_svg(FILE *out, const struct whatif_plot *plot);
 
 #endif

@@ -74,21 +74,30 @@ static void trace_is_replayed_for_every_rule_without_a_cluster(void **state)
     assert_contains(h->out, "\"rule\"");
 }
 
+/* The plot that a command with --svg writes. */
+static const char *plot_of(struct harness *h, const char *words)
+{
+    static char text[20000];
+    char path[] = "/tmp/whatif-svg-XXXXXX";
+    int fd = mkstemp(path);
+    ssize_t length;
+
+    assert_true(fd >= 0);
+    assert_int_equal(run(h, "%s --svg %s", words, path), CLI_OK);
+    length = read(fd, text, sizeof(text) - 1);
+    assert_true(length > 0);
+    text[length] = '\0';
+    close(fd);
+    unlink(path);
+    assert_lacks(text, path);
+    return text;
+}
+
 static void plot_is_written_where_it_was_asked_for(void **state)
 {
     struct harness *h = *state;
-    char path[] = "/tmp/whatif-svg-XXXXXX", text[20000] = "";
-    int fd = mkstemp(path);
-    FILE *file;
+    const char *text = plot_of(h, "whatif --scenario exponential --set jobs=5,days=1");
 
-    assert_true(fd >= 0);
-    close(fd);
-    assert_int_equal(run(h, "whatif --scenario exponential --set jobs=5,days=1 --svg %s", path),
-                     CLI_OK);
-    file = fopen(path, "r");
-    assert_true(fread(text, 1, sizeof(text) - 1, file) > 0);
-    fclose(file);
-    unlink(path);
     assert_contains(text, "<svg xmlns=");
     assert_contains(text, "Scenario &quot;exponential&quot;: 5 simulated jobs, 1 days");
     assert_contains(text, "seed 1; decided every 60 s");
@@ -97,11 +106,27 @@ static void plot_is_written_where_it_was_asked_for(void **state)
     assert_contains(
         text,
         " % (cut)"); /* without checkpoints nearly all is lost: that bar would hide the others */
-    assert_lacks(text, path);
+    assert_contains(text, "6.5 failures per 1000 node-days, the mean told");
     assert_int_equal(run(h, "whatif --scenario exponential --set jobs=5,days=1 --svg %s",
                          "/nonexistent/plot.svg"),
                      CLI_FAILED);
     assert_contains(h->error, "No such file");
+}
+
+/* A viewer refuses a whole plot for one byte that is not UTF-8. */
+static void a_plot_is_readable_whatever_the_file_is_called(void **state)
+{
+    struct harness *h = *state;
+    char link[80], words[160];
+    const char *text;
+
+    snprintf(link, sizeof(link), "%s.\xff<\x01&", trace_path);
+    assert_int_equal(symlink(trace_path, link), 0);
+    snprintf(words, sizeof(words), "whatif --set cycle_s=600 --trace %s", link);
+    text = plot_of(h, words);
+    unlink(link);
+    assert_contains(text, ".?&lt;&amp;; 500 simulated jobs");
+    assert_contains(text, "failures as recorded, their rate learned");
 }
 
 static void wrong_words_are_refused_by_name(void **state)
@@ -391,6 +416,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(trace_is_replayed_for_every_rule_without_a_cluster),
         T(plot_is_written_where_it_was_asked_for),
+        T(a_plot_is_readable_whatever_the_file_is_called),
         T(wrong_words_are_refused_by_name),
         T(jobs_and_events_of_the_window_become_a_history),
         cmocka_unit_test(only_what_failed_is_a_failure),

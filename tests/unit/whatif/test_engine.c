@@ -275,8 +275,9 @@ static void traces_that_are_none_are_refused_with_file_and_line(void **state)
 
 static void numbers_out_of_range_are_refused_by_name(void **state)
 {
-    static const char *const wrong[] = {"recall=1.1", "jobs=0",  "jobs=",      "recall",
-                                        "recall=nan", "jobs=1x", "nonsense=1", "=1"};
+    static const char *const wrong[] = {"recall=1.1", "jobs=0",  "jobs=",       "recall",
+                                        "recall=nan", "jobs=1x", "nonsense=1",  "=1",
+                                        "jobs=0x10",  "jobs= 5", "recall=+0.5", "jobs=infinity"};
     struct whatif_scenario scenario;
     struct err err;
 
