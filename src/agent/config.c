@@ -11,6 +11,7 @@
 #include "src/base/check.h"
 #include "src/base/number.h"
 #include "src/base/text.h"
+#include "src/rpc/follow.h"
 
 enum { HEARTBEAT_MIN_MS = 100, HEARTBEAT_MAX_MS = 600000 };
 
@@ -226,11 +227,45 @@ int config_load(const char *path, struct agent_config *config, struct err *err)
     return config_parse(path, text, length, config, err);
 }
 
+/* By the reader that will dial them; nothing is dialled here. */
+static int check_brokers(const char *brokers, struct err *err)
+{
+    struct rpc_follow *follow;
+
+    if (rpc_follow_new(NULL, brokers, NULL, &follow, err) != 0)
+        return err_wrap(err, "brokers");
+    rpc_follow_free(follow);
+    return 0;
+}
+
+static int check_http(const struct agent_config *config, struct err *err)
+{
+    char host[CONFIG_TEXT_BYTES];
+    uint64_t port;
+
+    if (config->http[0] == '\0')
+        return 0;
+    if (address_split(config->http, host, sizeof(host), &port) != 0 || port < 1 ||
+        port > UINT16_MAX)
+        return err_set(err, ERR_INVALID,
+                       "http is \"%.64s\", it must be an IPv4 address and a port from 1 to %d",
+                       config->http, UINT16_MAX);
+    if (config->insecure || address_is_loopback(config->http))
+        return 0;
+    return err_set(err, ERR_INVALID,
+                   "http is \"%s\", not a loopback address, and this port has no TLS: everyone "
+                   "who reaches it reads the metrics; set 'insecure: yes' (--insecure) to "
+                   "accept that",
+                   config->http);
+}
+
 int config_check(const struct agent_config *config, struct err *err)
 {
     if (config->brokers[0] == '\0')
         return err_set(err, ERR_INVALID,
                        "brokers is missing: \"host:port,host:port,...\" of the control nodes");
+    if (check_brokers(config->brokers, err) != 0)
+        return -1;
     if ((config->tls_ca[0] != '\0') != (config->tls_cert[0] != '\0') ||
         (config->tls_ca[0] != '\0') != (config->tls_key[0] != '\0'))
         return err_set(err, ERR_INVALID, "tls takes all of ca, cert and key");
@@ -241,11 +276,5 @@ int config_check(const struct agent_config *config, struct err *err)
         return err_set(err, ERR_INVALID,
                        "socket is \"%s\", it must be an absolute path of at most %d bytes",
                        config->socket, CONFIG_SOCKET_MAX_BYTES);
-    if (config->http[0] != '\0' && !config->insecure && !address_is_loopback(config->http))
-        return err_set(err, ERR_INVALID,
-                       "http is \"%s\", not a loopback address, and this port has no TLS: everyone "
-                       "who reaches it reads the metrics; set 'insecure: yes' (--insecure) to "
-                       "accept that",
-                       config->http);
-    return 0;
+    return check_http(config, err);
 }

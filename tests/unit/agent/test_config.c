@@ -91,6 +91,30 @@ static void empty_file_leaves_defaults_and_lacks_brokers(void **state)
     assert_non_null(strstr(err.text, "brokers is missing"));
 }
 
+/* What would end the agent at its start is told by --check-config. */
+static void addresses_are_checked_with_the_configuration(void **state)
+{
+    static const struct {
+        const char *text, *error;
+    } wrong[] = {
+        {"brokers: garbage\n", "brokers: "},
+        {"brokers: \"a:1,b:70000\"\n", "brokers: "},
+        {"brokers: \"a:1,\"\n", "brokers: "},
+        {"brokers: \"a:1\"\nhttp: \"127.0.0.1:99999\"\n", "http is \"127.0.0.1:99999\""},
+        {"brokers: \"a:1\"\nhttp: \"127.0.0.1:0\"\n", "http is \"127.0.0.1:0\""},
+        {"brokers: \"a:1\"\nhttp: x\n", "http is \"x\""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        assert_int_equal(parse(wrong[i].text), 0);
+        assert_int_equal(config_check(&config, &err), -1);
+        assert_non_null(strstr(err.text, wrong[i].error));
+    }
+    assert_int_equal(parse("brokers: \"a:1, [::1]:65535\"\n"), 0);
+    assert_int_equal(config_check(&config, &err), 0);
+}
+
 static void unknown_key_is_refused_with_line_and_nearest_key(void **state)
 {
     (void)state;
@@ -139,9 +163,9 @@ static void wrong_values_are_refused_with_line_and_limit(void **state)
 static void paths_must_be_absolute_and_fit_a_socket(void **state)
 {
     (void)state;
-    assert_int_equal(parse("brokers: a\nstate_dir: here\n"), 0);
+    assert_int_equal(parse("brokers: \"a:1\"\nstate_dir: here\n"), 0);
     assert_int_equal(config_check(&config, &err), -1);
-    assert_int_equal(parse("brokers: a\n"), 0);
+    assert_int_equal(parse("brokers: \"a:1\"\n"), 0);
     memset(config.socket, 'x', 108);
     config.socket[0] = '/';
     assert_int_equal(config_check(&config, &err), -1);
@@ -231,6 +255,7 @@ int main(void)
         cmocka_unit_test(the_example_file_is_taken_and_has_the_port_of_the_documents),
         cmocka_unit_test(tls_has_keys_below_it),
         cmocka_unit_test(empty_file_leaves_defaults_and_lacks_brokers),
+        cmocka_unit_test(addresses_are_checked_with_the_configuration),
         cmocka_unit_test(unknown_key_is_refused_with_line_and_nearest_key),
         cmocka_unit_test(a_duration_takes_its_unit),
         cmocka_unit_test(wrong_values_are_refused_with_line_and_limit),
