@@ -114,8 +114,8 @@
       "is restored on the node that wrote it",                                                     \
       "let it run, or suspend it and restart it on the same nodes: ckptctl hint JOB --after STOP") \
     X(48, REQUEST_NOT_FOUND, 5,                                                                    \
-      "no request with this id is remembered: it never took effect, or is older than "             \
-      "session_ttl",                                                                               \
+      "no request with this id is remembered: it has not taken effect, or was forgotten since "    \
+      "(after session_ttl, or for newer ones), or was about members, which are not remembered",    \
       "send it again with the same request id, or look for its effect: ckptctl events")            \
     X(49, PROFILE_UNKNOWN, 3, "no agent can ask an application in the way that the profile names", \
       "profiles are signal (what an empty one stands for), signal-usr2 and grpc")                  \
