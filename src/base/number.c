@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "src/base/check.h"
+#include "src/base/text.h"
 
 struct unit {
     const char *name;
@@ -179,22 +180,6 @@ static const char *range_text(enum number_kind kind, struct number_range range, 
     return text;
 }
 
-/* Text of unknown origin goes into an error without its control characters, and cut. */
-static const char *shown_text(const char *from, char *text, size_t size)
-{
-    size_t length = 0;
-
-    for (; from[length] != '\0' && length < size - 1; length++) {
-        unsigned char c = (unsigned char)from[length];
-
-        text[length] = c < 0x20 || c == 0x7f ? '?' : (char)c;
-    }
-    text[length] = '\0';
-    if (from[length] != '\0')
-        memcpy(text + length - 3, "...", 3);
-    return text;
-}
-
 static int number_refuse(enum number_kind kind, const char *text, struct number_range range,
                          bool bare, struct err *err)
 {
@@ -203,7 +188,7 @@ static int number_refuse(enum number_kind kind, const char *text, struct number_
     char limits[2 * NUMBER_TEXT_BYTES + 32], shown[64];
 
     return err_set(err, ERR_INVALID, "\"%s\" is not %s%s; %s",
-                   shown_text(text, shown, sizeof(shown)), expected_form(kind),
+                   text_shown(text, shown, sizeof(shown)), expected_form(kind),
                    bare ? units[kind] : "", range_text(kind, range, limits, sizeof(limits)));
 }
 
@@ -215,7 +200,7 @@ static int number_in_range(enum number_kind kind, const char *text, uint64_t val
     if (value >= range.min && value <= range.max)
         return 0;
     return err_set(err, ERR_INVALID, "\"%s\" is out of range; %s",
-                   shown_text(text, shown, sizeof(shown)),
+                   text_shown(text, shown, sizeof(shown)),
                    range_text(kind, range, limits, sizeof(limits)));
 }
 

@@ -52,3 +52,19 @@ size_t text_copy(char *to, size_t size, const char *from)
     to[length] = '\0';
     return length;
 }
+
+const char *text_shown(const char *from, char *to, size_t size)
+{
+    size_t length = 0;
+
+    CHECK(size >= 4);
+    for (; from[length] != '\0' && length < size - 1; length++) {
+        unsigned char c = (unsigned char)from[length];
+
+        to[length] = c < 0x20 || c == 0x7f ? '?' : (char)c;
+    }
+    to[length] = '\0';
+    if (from[length] != '\0')
+        memcpy(to + length - 3, "...", 3);
+    return to;
+}

@@ -201,18 +201,7 @@ bool human_enum_parse(const ProtobufCEnumDescriptor *type, const char *text, int
 
 const char *human_safe(const char *from, char *text, size_t size)
 {
-    size_t length = 0;
-
-    CHECK(size >= 4);
-    for (; from != NULL && from[length] != '\0' && length < size - 1; length++) {
-        unsigned char c = (unsigned char)from[length];
-
-        text[length] = c < 0x20 || c == 0x7f ? '?' : (char)c;
-    }
-    text[length] = '\0';
-    if (length == size - 1 && from[length] != '\0')
-        memcpy(text + length - 3, "...", 3);
-    return text;
+    return text_shown(from == NULL ? "" : from, text, size);
 }
 
 const char *human_nearest(const char *word, const char *(*next)(const void *context, size_t i),
