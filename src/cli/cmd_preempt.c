@@ -420,16 +420,16 @@ static enum cli_exit list_preemptions(struct cli *cli)
 enum cli_exit command_preemptions(struct cli *cli)
 {
     ProtobufCMessage *message;
-    char *end;
+    const struct number_range range = {1, UINT64_MAX};
+    struct err err;
     uint64_t id;
     enum cli_exit code;
 
     if (cli->argument_count == 0)
         return list_preemptions(cli);
-    id = strtoull(cli_argument(cli, 0), &end, 10);
-    if (id == 0 || *end != '\0')
-        return cli_fail(cli, CLI_USAGE, "ckptctl preemptions",
-                        "%.64s is not the number of a preemption", cli_argument(cli, 0));
+    if (number_parse(NUMBER_PLAIN, cli_argument(cli, 0), range, &id, &err) != 0)
+        return cli_fail(cli, CLI_USAGE, "ckptctl preemptions", "the number of a preemption: %s",
+                        err.text);
     code = fetch_preemption(cli, id, cli_flag(cli, "stale"), &message);
     if (code != CLI_OK)
         return code;

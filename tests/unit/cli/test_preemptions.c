@@ -166,6 +166,9 @@ static void preemptions_are_listed_and_shown(void **state)
     assert_true(((const Ckpt__V1__ListPreemptionsRequest *)s.h.last_request)->only_waiting);
     assert_contains(s.h.out, "WAITING");
     assert_contains(s.h.out, "1 of 2");
+    assert_int_equal(harness_run(&s.h, "preemptions 18446744073709551616"), CLI_USAGE);
+    assert_contains(s.h.error, "\"18446744073709551616\" is not a whole number; 1 and more");
+    assert_int_equal(harness_run(&s.h, "preemptions 0"), CLI_USAGE);
     assert_int_equal(harness_run(&s.h, "preemptions 7"), CLI_OK);
     assert_contains(s.h.out, "PREEMPTION 7  WAITING  reclaim for big  1 of 2 victims released");
     assert_contains(s.h.out, "cost 5 GPU-s of 9");
