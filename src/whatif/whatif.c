@@ -53,13 +53,30 @@ bool whatif_number_at(size_t i, struct whatif_number *ret_number)
     return true;
 }
 
-/* A plain number in the unit at the end of the name, or a number with its unit ("200GB/s", "5m") as elsewhere. */
-static bool parse_value(const char *name, const char *text, double *ret_value)
+/* What its unit says of a number: "bytes/s", "bytes", "s", or a share, which ends at 1. *ret_scale: what number_parse() counts in one. */
+static enum number_kind kind_of(const struct number *number, double *ret_scale)
+{
+    const char *unit = number->unit;
+
+    *ret_scale = 1;
+    if (strncmp(unit, "bytes/s", strlen("bytes/s")) == 0)
+        return NUMBER_RATE;
+    if (strncmp(unit, "bytes", strlen("bytes")) == 0)
+        return NUMBER_SIZE;
+    if (unit[0] == 's' && strchr(" ,;", unit[1]) != NULL) {
+        *ret_scale = 1e3;
+        return NUMBER_DURATION;
+    }
+    *ret_scale = 1e6;
+    return number->high == 1 ? NUMBER_SHARE : NUMBER_PLAIN;
+}
+
+/* A plain number in its own unit, or one with a unit ("200GB/s", "5m", "30%") as elsewhere. */
+static bool parse_value(const struct number *number, const char *text, double *ret_value)
 {
     const struct number_range any = {0, UINT64_MAX};
-    size_t stem, length = strlen(name);
-    enum number_kind kind = number_named(name, &stem);
-    bool seconds = kind == NUMBER_PLAIN && length > 2 && strcmp(name + length - 2, "_s") == 0;
+    double scale;
+    enum number_kind kind = kind_of(number, &scale);
     uint64_t exact;
     char *end;
 
@@ -68,11 +85,9 @@ static bool parse_value(const char *name, const char *text, double *ret_value)
     *ret_value = strtod(text, &end);
     if (*end == '\0')
         return true;
-    if (seconds)
-        kind = NUMBER_DURATION;
     if (kind == NUMBER_PLAIN || number_parse(kind, text, any, &exact, NULL) != 0)
         return false;
-    *ret_value = seconds ? (double)exact / 1e3 : (double)exact;
+    *ret_value = (double)exact / scale;
     return true;
 }
 
@@ -88,7 +103,7 @@ int whatif_scenario_set(struct whatif_scenario *scenario, const char *assignment
         const struct number *number = &numbers[i];
         if (strlen(number->name) != length || memcmp(number->name, assignment, length) != 0)
             continue;
-        if (!parse_value(number->name, equals + 1, &value) ||
+        if (!parse_value(number, equals + 1, &value) ||
             !(value >= number->low && value <= number->high))
             return err_set(err, ERR_INVALID, "%s is \"%s\": it must be a number from %g to %g (%s)",
                            number->name, equals + 1, number->low, number->high, number->unit);

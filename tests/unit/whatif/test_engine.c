@@ -289,6 +289,13 @@ static void numbers_out_of_range_are_refused_by_name(void **state)
     assert_true(scenario.bandwidth_bytes_per_s == 200e9);
     assert_int_equal(whatif_scenario_set(&scenario, "cycle_s=1m", &err), 0);
     assert_true(scenario.cycle_s == 60);
+    assert_int_equal(whatif_scenario_set(&scenario, "bytes_per_gpu=40GB", &err), 0);
+    assert_true(scenario.bytes_per_gpu == 40e9);
+    assert_int_equal(whatif_scenario_set(&scenario, "walltime_max_s=2d", &err), 0);
+    assert_true(scenario.walltime_max_s == 172800);
+    assert_int_equal(whatif_scenario_set(&scenario, "fill_min=30%", &err), 0);
+    assert_true(scenario.fill_min == 0.3);
+    assert_int_equal(whatif_scenario_set(&scenario, "jobs=5s", &err), -1);
     assert_int_equal(whatif_scenario_set(&scenario, "recall=0.5", &err), 0);
     assert_true(scenario.recall == 0.5);
     scenario.fill_min = 0.9;
