@@ -123,6 +123,10 @@ static void process_forget(struct allocation *allocation)
         allocation->entry.start_ticks = 0;
     allocation_machine(allocation)->pid_watch_free(process->watch);
     allocation_machine(allocation)->kin_detach(process->look);
+    if (!attempt_busy(&allocation->attempt)) { /* many allocations are kept, few descriptors */
+        user_path_close(&allocation->folder);
+        user_path_close(&allocation->socket);
+    }
     process->watch = NULL;
     process->look = NULL;
     process->exit_waits = false;
