@@ -283,7 +283,8 @@ enum cli_exit command_restart_point(struct cli *cli)
 
     human_checkpoint(point->checkpoint_id, id);
     if (cli->format == OUTPUT_NAME) {
-        fprintf(cli->out, "%s\n", id);
+        if (point->checkpoint_id != 0)
+            output_name(cli, id);
     } else if (output_json_message(cli, "restart_point", message)) {
         /* printed */
     } else if (point->checkpoint_id == 0) {

@@ -260,8 +260,8 @@ enum cli_exit command_status(struct cli *cli)
     if (cli_is_json(cli)) {
         output_json(cli, "status", status_json(&members));
     } else if (cli->format == OUTPUT_NAME) {
-        output_safe(cli->out, members.best->leader_id == 0 ? "-" : members.best->leader_name);
-        fputc('\n', cli->out);
+        if (members.best->leader_id != 0)
+            output_name(cli, members.best->leader_name);
     } else {
         print_head(cli, &members);
         print_members(cli, &members);

@@ -94,6 +94,7 @@ static void names_are_printed_one_on_a_line_and_nothing_else(void **state)
     static const char *const local[] = {
         "-o name whatif --numbers", "-o name version",
         "-o name whatif --scenario exponential --set jobs=2,days=1"};
+    Ckpt__V1__RestartPoint none = CKPT__V1__RESTART_POINT__INIT;
     Ckpt__V1__GetPolicyReply policy = CKPT__V1__GET_POLICY_REPLY__INIT;
     Ckpt__V1__Policy values = CKPT__V1__POLICY__INIT;
     Ckpt__V1__GetCalibrationReply calibration = CKPT__V1__GET_CALIBRATION_REPLY__INIT;
@@ -109,6 +110,9 @@ static void names_are_printed_one_on_a_line_and_nothing_else(void **state)
     assert_int_equal(harness_run(&h, "policy get -o name"), CLI_OK);
     assert_non_null(strstr(h.out, "min_interval_ms\n"));
     assert_lacks(h.out, " ");
+    harness_answer(&h, NULL, "BrokerService/GetRestartPoint", RPC_OK, NULL, &none.base);
+    assert_int_equal(harness_run(&h, "restart-point a -o name"), CLI_OK);
+    assert_string_equal(h.out, "");
     assert_int_equal(harness_run(&h, "calibration -o name"), CLI_OK);
     assert_string_equal(h.out, "calibration\n");
     for (size_t i = 0; i < sizeof(local) / sizeof(local[0]); i++) {
