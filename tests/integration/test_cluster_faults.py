@@ -77,7 +77,7 @@ def a_member_killed_while_it_installs_a_snapshot_catches_up():
 
 
 def damaged_files_are_named_and_never_served():
-    """S1-062: a file that was changed, emptied or removed is refused with its path, or replaced by what says the same."""
+    """S1-062, K-003: a file that was changed, emptied or removed is refused with its path, or replaced by what says the same."""
     with Cluster(raft=RAFT) as cluster:
         cluster.start()
         for i in range(500):
@@ -177,7 +177,7 @@ def acknowledged_alone(member, name):
 
 @needs("ip", "nft", "nsenter", probe=refused)
 def a_minority_acknowledges_nothing_and_catches_up():
-    """I1, I6, I7."""
+    """F-001, F-010, I1, I6, I7."""
     cluster = Cluster(raft=RAFT)
     network = Network(cluster, raft=RAFT)
     with cluster:

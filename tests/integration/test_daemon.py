@@ -189,6 +189,7 @@ def a_client_that_does_not_read_is_told():
 
 
 def a_reload_takes_what_needs_no_restart():
+    """U-004, S2-020."""
     with Cluster(members=1) as cluster:
         cluster.start()
         member, text = cluster.members[0], cluster.config.read_text()

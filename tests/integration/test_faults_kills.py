@@ -31,7 +31,7 @@ def ready(cluster):
 
 
 def a_leader_killed_under_load_loses_nothing():
-    """SIGKILL of the leader, again and again; sometimes before the one killed last has caught up."""
+    """F-002. SIGKILL of the leader, again and again; sometimes before the one killed last has caught up."""
     print(f"# SEED={SEED} KILLS={KILLS} members={MEMBERS}", flush=True)
     draw, failovers, early = random.Random(SEED), [], 0
     with Cluster(members=MEMBERS, policy=QUIET, raft=RAFT) as cluster:

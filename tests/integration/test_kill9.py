@@ -143,7 +143,7 @@ def a_ckpt_run_that_the_agent_lost_sight_of_keeps_its_application():
 
 
 def a_killed_job_ends_with_the_result_of_an_undisturbed_run():
-    """S3-060, S4-005."""
+    """S3-060, S4-005, S5-001."""
     # what the first checkpoint has cost is learned, and a dear one is worth it late: not within such a short job at POLICY's failures
     with Cluster(agents=("a",), policy={**POLICY, "node_failures_per_1000_node_days_milli": 1000000000}) as cluster:
         cluster.start()

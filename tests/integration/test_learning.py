@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What a live cluster learns, and that the next leader goes on with it. S3-072, S1-004, S1-045."""
+"""What a live cluster learns, and that the next leader goes on with it. S1-004, S1-045."""
 import pathlib
 import sys
 import uuid

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""A storage outage with a dead leader in it: paused, not cancelled, resumed exactly once, in order. S1-060..S1-074, I24, I35."""
+"""A storage outage with a dead leader in it: paused, not cancelled, resumed exactly once, in order. S1-060..S1-074, F-004, F-011,
+S2-004, I24, I35."""
 import os
 import pathlib
 import subprocess
@@ -132,7 +133,7 @@ def an_unresponsive_application_times_out_and_runs_on():
 
 
 def a_preempted_job_is_suspended_with_its_checkpoint():
-    """P-020..P-025, I30, S3-041: checkpoint first, then stop; restart brings it back."""
+    """P-020..P-025, F-020, S4-001, S4-002, I30: checkpoint first, then stop; restart brings it back."""
     with Cluster(agents=("a",), policy=POLICY) as cluster:
         cluster.start()
         cluster.register("low", [("a", 1, 1 << 20)], preemption_class=1)

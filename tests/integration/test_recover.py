@@ -378,7 +378,7 @@ def a_member_of_a_restored_cluster_that_is_restored_again_has_no_vote():
 
 
 def applications_live_through_a_restore_and_agents_obey_the_new_epoch():
-    """I22, I25, I26: what the old cluster did after the backup is unknown to the new one, and yet no (checkpoint, attempt) is asked twice."""
+    """F-003, B-005, I22, I25, I26: what the old cluster did after the backup is unknown to the new one, and yet no (checkpoint, attempt) is asked twice."""
     policy = {"evaluation_interval": "1s", "min_interval": "1h", "checkpoint_timeout": "20s", "grace": "1s", "quiesce": "1ms",
               "near_completion": "1s", "retry_backoff": "200ms", "node_failures_per_1000_node_days_milli": 1}
     with Cluster(agents=("a",), policy=policy) as cluster:

@@ -515,6 +515,7 @@ def an_agents_side_port_beyond_loopback_is_insecure():
 
 
 def status_names_the_member_that_is_insecure():
+    """K-010."""
     with Cluster() as cluster:
         cluster.start()
         follower = next(m for m in cluster.members if m is not cluster.wait_leader())

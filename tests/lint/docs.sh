@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
-# Writes the tables that are generated from catalogues: fsm/STATUSES.md from fsm/status.h. With --check it only compares.
+# Writes the tables that are generated: fsm/STATUSES.md from fsm/status.h, tests/COVERAGE.md from the rows that tests name. With --check it
+# only compares.
 # Usage: tests/lint/docs.sh [--check] [BUILD]
 set -eu
 cd "$(dirname "$0")/../.."
 check=no
 [ "${1:-}" = --check ] && check=yes
+if [ -e .git ]; then # without git nobody knows which files are the project's
+    /usr/bin/python3 -B tests/lint/rows.py "$([ $check = no ] || echo --check)"
+fi
 table=$(printf '#include "fsm/status.h"\nFSM_STATUSES(ROW)\n' | ${CC:-gcc} -E -P -I. -x c - | /usr/bin/python3 tests/lint/statuses.py)
 if [ $check = no ]; then
     printf '%s\n' "$table" > fsm/STATUSES.md

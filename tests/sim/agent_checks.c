@@ -345,7 +345,7 @@ static void check_walltime_over(struct agent_checks *checks, const struct agent_
                         entry->allocation_id, machine->name, job->walltime_min_ms, ran_ms);
 }
 
-/* I39: a leader has told it to, or the walltime has; whoever is alone ends nobody. */
+/* F-005, I39: a leader has told it to, or the walltime has; whoever is alone ends nobody. */
 static void check_ordered(struct agent_checks *checks, struct agent_machine *machine,
                           const struct allocation *allocation)
 {

@@ -271,6 +271,7 @@ static void each_mistake_names_line_key_and_limit(void **state)
         refuse(mistakes[i].text, &n1, mistakes[i].expected);
 }
 
+/* B-008, K-010 */
 static void members_must_differ_and_stay_on_loopback(void **state)
 {
     static const struct refusal refusals[] = {

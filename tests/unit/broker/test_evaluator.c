@@ -250,7 +250,7 @@ static void set_manual(Ckpt__V1__AllocationSpec *spec)
     spec->strategy = CKPT__V1__STRATEGY__STRATEGY_MANUAL;
 }
 
-/* S1-082 (README.md recommends it where it belongs): and asked for it is written */
+/* S1-082, S3-030 (README.md recommends it where it belongs): and asked for it is written */
 static void a_manual_allocation_is_never_hinted(void **state)
 {
     struct fake *fake = start();
@@ -274,6 +274,7 @@ static void a_manual_allocation_is_never_hinted(void **state)
     finish(fake);
 }
 
+/* S3-031, S4-008 */
 static void a_declared_period_fires_beside_the_model(void **state)
 {
     struct fake *fake = start();

@@ -243,7 +243,7 @@ static void kills_and_demands_are_counted_by_class(void **unused)
     script_close(&script);
 }
 
-/* S3-072: replay and snapshot give the same numbers; terms begin again in a new epoch, and what was learned is kept. */
+/* Replay and snapshot give the same numbers; terms begin again in a new epoch, and what was learned is kept. */
 static void what_is_learned_survives_a_restore_and_a_new_epoch(void **unused)
 {
     struct script_bytes bytes = {NULL, 0, 0, 0};

@@ -68,7 +68,7 @@ static void failures_raise_the_rate_and_the_factor_of_their_age(void **unused)
     finish(fake);
 }
 
-/* S3-072: the next leader's numbers are the last one's, also those it had not written yet. */
+/* The next leader's numbers are the last one's, also those it had not written yet. */
 static void the_next_leader_goes_on_where_the_last_one_was(void **unused)
 {
     struct fake *fake = start();

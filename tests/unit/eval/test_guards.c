@@ -263,7 +263,7 @@ static void value_counts_only_checkpoints_that_complete(void **state)
     assert_int_equal(job_score(job, &policy), EVAL_CHECKPOINT_MAX_INTERVAL);
 }
 
-/* S1-049: a measured pause replaces the policy's */
+/* A measured pause replaces the policy's */
 static void measured_stall_changes_the_cost_of_one_job(void **state)
 {
     struct job *job = *state;

@@ -27,7 +27,7 @@ static void stop_suspends_once_the_nodes_are_done(void **unused)
     script_close(&script);
 }
 
-/* S3-015, S3-041 */
+/* S3-015 */
 static void kill_completes_the_allocation(void **unused)
 {
     struct script script;

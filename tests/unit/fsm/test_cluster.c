@@ -55,7 +55,7 @@ static void members_come_and_go_once(void **unused)
     script_close(&script);
 }
 
-/* P-007: who comes when the room is used up is refused, and nobody stops for it */
+/* Who comes when the room is used up is refused, and nobody stops for it */
 static void the_number_of_nodes_is_bounded(void **unused)
 {
     struct script script;

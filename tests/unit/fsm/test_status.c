@@ -45,7 +45,7 @@ static const struct row rows[] = {
     {"CHECKPOINT_ACTIVE", {"register j1 nodes=n1", "request j1", "grant 1-1", "grant 1-1"}},
     {"CHECKPOINT_ENDED", {"register j1 nodes=n1", "request j1", "cancel 1-1", "cancel 1-1"}},
     {"CHECKPOINT_ENDED", {"register j1 nodes=n1", "request j1", "cancel 1-1", "grant 1-1"}},
-    {"NOT_CHECKPOINTABLE", {"register j1 nodes=n1 strategy=none", "request j1"}},
+    {"NOT_CHECKPOINTABLE", {"register j1 nodes=n1 strategy=none", "request j1"}}, /* S2-002 */
     {"NOT_CHECKPOINTABLE",
      {"register j1 nodes=n1 strategy=none class=7", "preempt class=9 nodes=j1"}}, /* P-070 */
     {"STORAGE_UNAVAILABLE", {"register j1 nodes=n1", "target scratch down", "request j1"}},

@@ -45,7 +45,7 @@ static void flip_bit(const char *path, off_t at)
 
 /* ---- the way through ---- */
 
-/* S1-044, S2-024 */
+/* S1-044, S2-001, S2-024, S3-006, S3-035, S5-008 */
 static void put_verify_and_restore_give_back_the_same_tree(void **state)
 {
     struct folders *folders = *state;
@@ -541,7 +541,7 @@ static void the_next_put_removes_what_could_not_be_abandoned(void **state)
     assert_int_equal(verify_n1(folders), WORKER_EXIT_OK);
 }
 
-/* S2-025: idempotent, and the folders that became empty go too, but no other checkpoint */
+/* Idempotent, and the folders that became empty go too, but no other checkpoint */
 static void collect_removes_one_checkpoint_again_and_again(void **state)
 {
     struct folders *folders = *state;

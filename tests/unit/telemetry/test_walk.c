@@ -163,6 +163,7 @@ static void a_map_with_a_fault_names_the_line(void **state)
     assert_int_equal(map_load("/nonexistent/map", &map, &err), -1);
 }
 
+/* K-006 */
 static void a_secret_that_others_may_read_is_refused(void **state)
 {
     char path[] = "/tmp/ckpt-secret-XXXXXX";
