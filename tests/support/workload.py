@@ -6,7 +6,8 @@ Flow    Load() starts threads that share a few hot allocations: register, update
 Shapes  an allocation is used for about OPERATIONS_PER_OBJECT operations and then replaced, so that the search for an order stays small.
         Some requests are given up after one attempt: they may have taken effect or not.
 Units   seconds of the monotonic clock; log indexes.
-Absent  agents: checkpoints that are asked for wait until they are cancelled.
+Absent  applications: an agent that only says that they have started (fake_agent.py); checkpoints that are asked for wait until they are
+        cancelled.
 """
 import random
 import re
@@ -15,6 +16,7 @@ import time
 import uuid
 
 from cluster import (RETRYABLE, Client, broker_pb2, broker_pb2_grpc, common_pb2, grpc, http_status, wait_until)
+from fake_agent import FakeAgent
 from history import REFUSED, UNKNOWN, WRITES, Operation, accounts, check, check_stale, quantile
 
 OPERATIONS_PER_OBJECT = 48
@@ -42,6 +44,7 @@ class Load:
         self.uses, self.known = {}, {}
         self.hot = [self._new_object() for _ in range(HOT)]
         self.events, self.last_sequence, self.gaps = [], 0, 0
+        self.agent, self.running, self.too_early = FakeAgent("n", self.addresses), set(), 0
         self.threads = [threading.Thread(target=self._run, args=(i,), daemon=True) for i in range(clients)]
         self.follower = threading.Thread(target=self._follow, daemon=True)
         for thread in [*self.threads, self.follower]:
@@ -108,6 +111,9 @@ class Load:
             else:
                 result, index = (reply.checkpoint_id if kind == "ask" else True), reply.index
         except grpc.RpcError as error:
+            if (error.details() or "").startswith("NOT_STARTED:"):  # it changed nothing, and says nothing of what the history is about
+                self.too_early += 1
+                return
             # CANCELLED: the server's look at the deadline came before ours
             late = timeout_s == 0 and error.code() == grpc.StatusCode.CANCELLED
             if not late and error.code() not in RETRYABLE:
@@ -119,11 +125,21 @@ class Load:
                 self.failed.append(f"{kind} of {key}: no answer within {timeout_s} s")
         elif kind in WRITES and result != REFUSED:
             self.answers.append((client.attempt_started, answered))
+        if kind == "register" and result != UNKNOWN:
+            self._start(key)
         if kind in ("ask", "read") and isinstance(result, (int, tuple)):
             identifier = result if kind == "ask" else result[1]
             if identifier:
                 self.known[key] = identifier
         self.operations.append(Operation(number, kind, key, argument, called, answered, result, index))
+
+    def _start(self, key):
+        """The application of a job that is there runs, once."""
+        with self.lock:
+            first = key not in self.running
+            self.running.add(key)
+        if first:
+            self.agent.started(key)
 
     @staticmethod
     def _request(key, kind, argument, request_id):
@@ -194,6 +210,7 @@ class Load:
         for thread in [*self.threads, self.follower]:
             thread.join(90)
             assert not thread.is_alive(), "a client does not end"
+        self.agent.end()
 
     def _read_all(self):
         """Every object once more, linearizably."""
@@ -234,14 +251,17 @@ class Load:
         account, faults = accounts(self.operations, events), check(self.operations)
         faults += check_stale(self.operations, events, self.stale)
         reads = sum(o.kind == "read" and o.result != UNKNOWN for o in self.operations)
+        asked = sum(o.kind == "ask" and isinstance(o.result, int) for o in self.operations)
         unanswered = sum(o.result == UNKNOWN for o in self.operations)
         print(f"# acknowledged writes {account.acknowledged}: lost {account.lost}, applied twice {account.twice}; reads {reads}; "
               f"refused {sum(o.result == REFUSED for o in self.operations)}; without an answer {unanswered}; stale reads {len(self.stale)}; allocations {len(self.uses)}; "
+              f"checkpoints {asked}, asked for too early {self.too_early}; "
               f"violations {len(faults)}", flush=True)
         assert not account.faults, account.faults
         assert not faults, faults[:3]
         assert not self.failed, self.failed[:3]
         assert account.acknowledged >= least, account
+        assert asked or account.acknowledged < 400, "no checkpoint was ever asked for: nothing runs"
         for member in cluster.members:
             bad = re.findall(r".*(?:event=bug|Sanitizer|runtime error).*" if errors_expected else
                              r".*(?:event=bug|level=error|Sanitizer|runtime error).*", member.log.read_text(errors="replace"))
