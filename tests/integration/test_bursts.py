@@ -128,7 +128,7 @@ def ask_for_lists(address, connections, calls):
 
 
 def bursts_of_lists_cost_neither_the_office_nor_the_memory():
-    """I7, S1-035."""
+    """I7."""
     with Cluster() as cluster:
         cluster.start()
         fill(cluster, JOBS)

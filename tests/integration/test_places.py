@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """A destination of several users and a service that is none of them: whose its folders are, what expires is deleted, and what cannot be
-stops nobody. D-004, K-007, X-004."""
+stops nobody. D-004, K-007."""
 import os
 import pathlib
 import re
@@ -90,7 +90,7 @@ def documented_prefix(cluster):
 
 
 def two_users_share_a_destination_and_the_service_deletes_what_expired():
-    """X-004, D-004: the folder of deploy/README.md, two users, a service's user without privileges."""
+    """D-004: the folder of deploy/README.md, two users, a service's user without privileges."""
     if not need_root():
         return
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
@@ -161,7 +161,7 @@ def checkpoints_go_on_although_none_can_be_deleted():
 
 
 def folders_of_strangers_are_refused_and_said():
-    """X-004: who made the folder of another's allocation first gets none of its checkpoints."""
+    """Who made the folder of another's allocation first gets none of its checkpoints."""
     if not need_root():
         return
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:
@@ -183,7 +183,7 @@ def folders_of_strangers_are_refused_and_said():
 
 
 def a_destination_that_only_a_group_may_write_takes_checkpoints():
-    """X-004: the workers have the application's supplementary groups, also after the agent was killed, and restore has them."""
+    """The workers have the application's supplementary groups, also after the agent was killed, and restore has them."""
     if not need_root():
         return
     with Cluster(members=1, agents=("a",), policy=POLICY) as cluster:

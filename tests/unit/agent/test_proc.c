@@ -53,7 +53,7 @@ static void status_masks_and_ids_are_read(void **state)
     assert_uint_equal(status.ignored, 0x1000);
 }
 
-/* workers have the application's groups */
+/* workers have the application's groups */
 static void supplementary_groups_are_read(void **state)
 {
     static char text[16384] = "Uid:\t1\t1\t1\t1\nGid:\t1\t1\t1\t1\nGroups:\t4 27 20001 \n"

@@ -1,4 +1,4 @@
-/* Whose the folders of a destination are: several users' checkpoints beside each other, made by root for each of them. */
+/* Whose the folders of a destination are: several users' checkpoints beside each other, made by root for each of them. */
 #include <errno.h>
 #include <grp.h>
 #include <stdlib.h>
