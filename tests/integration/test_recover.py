@@ -12,7 +12,7 @@ import time
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import BIN, Cluster, broker_pb2, fill, http_status, load_json, metric, tail, tap, wait_until  # noqa: E402
+from cluster import BIN, Cluster, broker_pb2, common_pb2, fill, http_status, load_json, metric, tail, tap, wait_until  # noqa: E402
 
 
 def names(cluster):
@@ -35,6 +35,11 @@ def hash_of(text):
 
 
 def checkpoint_id(cluster, job):
+    if cluster.allocation(job).state == common_pb2.ALLOCATION_STATE_STARTING:
+        if cluster.agents:
+            wait_until(f"{job} runs", lambda: cluster.allocation(job).state == common_pb2.ALLOCATION_STATE_RUNNING, 20)
+        else:
+            cluster.starts(job, cluster.allocation(job).spec.nodes[0].node_id)
     reply = cluster.client.broker("RequestCheckpoint", broker_pb2.RequestCheckpointRequest(
         request_id=uuid.uuid4().hex, allocation_id=job))
     return reply.checkpoint_id >> 40, reply.checkpoint_id & ((1 << 40) - 1)

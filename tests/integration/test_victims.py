@@ -114,7 +114,7 @@ def a_scale_down_saves_first():
         cluster.start()
         cluster.register("job", [("a", 1, MIB), ("b", 1, MIB)])
         jobs = {n: cluster.run_job(n, "job", heat(cluster, "job" + n)) for n in "ab"}
-        wait_until("it runs", lambda: all(j.application_pid() for j in jobs.values()), 15)
+        wait_until("it runs", lambda: cluster.allocation("job").state == RUNNING, 15)
         pids = {n: j.application_pid() for n, j in jobs.items()}
         reply = cluster.client.broker("UpdateAllocation", broker_pb2.UpdateAllocationRequest(
             request_id=uuid.uuid4().hex, allocation_id="job", nodes=[common_pb2.NodeShare(node_id="a", gpu_count=1)]))

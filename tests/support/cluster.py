@@ -8,6 +8,7 @@ import fcntl
 import json
 import os
 import pathlib
+import queue
 import random
 import shutil
 import signal
@@ -436,6 +437,22 @@ class Cluster:
         job = Job(self, self.agents[agent], allocation, command, options)
         self.jobs.append(job)
         return job
+
+    def starts(self, allocation, node):
+        """Speaks for the agent of a node that has none: the allocation's application runs there."""
+        ups = queue.Queue()
+        ups.put(agent_pb2.AgentUp(hello=agent_pb2.AgentHello(node_id=node, boot_id="boot", version="test")))
+        stub = agent_pb2_grpc.AgentServiceStub(self.client.channel(self.wait_leader().api))
+        downs = stub.Session(iter(ups.get, None), timeout=10)
+        for down in downs:
+            if down.HasField("welcome"):
+                sequence = down.welcome.acknowledged_report_sequence + 1
+                ups.put(agent_pb2.AgentUp(report=agent_pb2.AgentReport(
+                    sequence=sequence, kind=agent_pb2.REPORT_KIND_APPLICATION_STARTED, allocation_id=allocation)))
+            if down.HasField("ack") and down.ack.sequence >= sequence:
+                break
+        ups.put(None)
+        downs.cancel()
 
     def let_others_in(self):
         """Before start(): other users reach the cluster's folder, its destination and a copy of the programs (the agent's workers run
