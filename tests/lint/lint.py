@@ -343,11 +343,19 @@ def check_rows():
 
 
 def check_access_table():
-    """Each method that the access rules name, and each service's rest, stands in the table of src/broker/README.md."""
-    table = TEXT["src/broker/README.md"]
-    for service, method in re.findall(r'"/([A-Za-z0-9_.]+)/(\w*)"', TEXT["src/broker/access.c"]):
-        if f"`{method or service.removeprefix('ckpt.v1.')}`" not in table and f"/{method}`" not in table:
-            yield f"src/broker/README.md: the table of certificates lacks {service}/{method}"
+    """The table of src/broker/README.md says of each method, and of each service's rest, what the rules of access.c say."""
+    kinds = ["REPLICA", "AGENT", "SCHEDULER", "OPERATOR"]
+    rules = {(service, method): {kind for kind in kinds if kind in may}
+             for service, method, may in re.findall(r'"/ckpt\.v1\.(\w+)/(\w*)", ([A-Z| ]+)\}', TEXT["src/broker/access.c"])}
+    told = {}
+    for line in re.findall(r"^\| `\w+Service[/`].*", TEXT["src/broker/README.md"], re.M):
+        first, *may = [cell.strip() for cell in line.strip("|").split("|")]
+        service, names = re.search(r"(\w+Service)", first)[1], re.findall(r"`(?:\w+/)?(\w+)`", first)
+        for name in names:
+            told[service, "" if name == service else name] = {kind for kind, cell in zip(kinds, may) if cell != "–"}
+    for service, method in sorted(rules.keys() | told.keys()):
+        if rules.get((service, method)) != told.get((service, method)):
+            yield f"src/broker/README.md: the table of certificates and access.c differ about {service}/{method or 'the rest'}"
 
 
 CHECKS = [
