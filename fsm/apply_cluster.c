@@ -313,6 +313,7 @@ static void queue_forget(struct fsm *fsm, size_t i)
         fsm_save_queue(fsm, j);
     if (fsm->queues[i].told_gpus != 0 || fsm->queues[i].told_pressure_ppm != 0)
         fsm_event_emit(fsm, &event);
+    fsm_intern_release(fsm, fsm->queues[i].vcluster);
     fsm_message_free(&fsm->queues[i].report->base);
     fsm->queue_count--;
     memmove(&fsm->queues[i], &fsm->queues[i + 1], (fsm->queue_count - i) * sizeof(fsm->queues[0]));
@@ -342,7 +343,7 @@ enum fsm_status fsm_apply_report_queue(struct fsm *fsm, const fsm_command *comma
     if (i < fsm->queue_count)
         fsm_message_free(&fsm->queues[i].report->base);
     else
-        fsm->queue_count++;
+        fsm->queues[fsm->queue_count++].vcluster = fsm_intern(fsm, report->vcluster);
     fsm->queues[i].report = (Ckpt__V1__ReportQueueRequest *)fsm_message_copy(fsm, &report->base);
     fsm->queues[i].reported_at_ms = fsm->now_ms;
     queue_tell(fsm, &fsm->queues[i]);

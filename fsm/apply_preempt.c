@@ -116,7 +116,8 @@ static void victim_announce(struct fsm *fsm, const struct preemption *preemption
                               .number = preemption->view.id};
 
     fsm->preemptions_total++;
-    fsm->losses.demands[fsm_group(&allocation->view)]++;
+    fsm->losses
+        .demands[fsm_group(&allocation->view, fsm_vcluster_busy(fsm, allocation->view.vcluster))]++;
     fsm_event_emit(fsm, &event);
 }
 

@@ -158,6 +158,8 @@ static void report_exited(struct fsm *fsm, const struct report *report)
     struct allocation *allocation = report->allocation;
 
     report_mark_exited(report, report_finished(report));
+    if (!allocation->view.terminating && !report->part->exited)
+        allocation->view.death_count += allocation->view.death_count < UINT32_MAX;
     if (allocation->view.terminating)
         fsm_terminate_part(fsm, allocation, report->part);
     else if (report->message->will_restart != 0)

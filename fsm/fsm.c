@@ -81,8 +81,10 @@ void fsm_free(struct fsm *fsm)
     fsm_events_free(fsm);
     for (size_t i = 0; i < fsm->member_count; i++)
         fsm_message_free(&fsm->members[i]->base);
-    for (size_t i = 0; i < fsm->queue_count; i++)
+    for (size_t i = 0; i < fsm->queue_count; i++) {
+        fsm_intern_release(fsm, fsm->queues[i].vcluster);
         fsm_message_free(&fsm->queues[i].report->base);
+    }
     fsm_bases_free(fsm);
     if (fsm->learned != NULL)
         fsm_message_free(&fsm->learned->base);

@@ -147,6 +147,7 @@ struct fsm_allocation {
     uint32_t gpu_count; /* sum over nodes */
     uint32_t borrowed_count;
     uint32_t max_requeue, requeue_count, preempted_count, restart_count;
+    uint32_t death_count; /* times that its application ended by itself before it was done */
     uint32_t reactive_min_nodes, reactive_max_nodes;
     uint64_t registered_index;
     uint64_t submitted_at_ms, started_at_ms, state_since_ms;
@@ -514,7 +515,12 @@ struct fsm_losses {
 void fsm_get_losses(const struct fsm *fsm, struct fsm_losses *ret_losses);
 /* What leaders learned of the fleet; NULL: nothing yet. */
 const Ckpt__Log__V1__SetLearned *fsm_learned(const struct fsm *fsm);
-uint32_t fsm_group(const struct fsm_allocation *allocation);
+/* By class and nodes, and by whether the queue of its vCluster is busy: more waits than half of what runs, or jobs wait by name, and the
+ * report is not too old. Most demands come then. */
+uint32_t fsm_group(const struct fsm_allocation *allocation, bool queue_busy);
+/* Of the i-th queue; and of the one of this name (a text of the state), if it has one. */
+bool fsm_queue_busy(const struct fsm *fsm, size_t i);
+bool fsm_vcluster_busy(const struct fsm *fsm, const char *vcluster);
 /* Ends at 1 h, 4 h, 1 d, 4 d, 16 d, 64 d since the node's last failure. */
 uint32_t fsm_age_bin(uint64_t age_ms);
 /* That a checkpoint of it completes; 980,000 without history. */

@@ -129,10 +129,32 @@ uint32_t fsm_success_ppm(const struct fsm_learned *learned)
 
 /* ---- of the fleet ---- */
 
-uint32_t fsm_group(const struct fsm_allocation *allocation)
+bool fsm_queue_busy(const struct fsm *fsm, size_t i)
 {
+    const struct queue *queue = &fsm->queues[i];
+    const Ckpt__V1__ReportQueueRequest *report = queue->report;
+    bool waits = report->n_waiting > 0 || report->queued_gpu_ms > report->running_gpu_ms / 2;
+
+    CHECK(i < fsm->queue_count);
+    return waits && fsm_since(fsm, queue->reported_at_ms) <= fsm->policy.queue_max_age_ms;
+}
+
+bool fsm_vcluster_busy(const struct fsm *fsm, const char *vcluster)
+{
+    for (size_t i = 0; i < fsm->queue_count; i++) {
+        if (fsm->queues[i].vcluster == vcluster) /* equal names are one pointer */
+            return fsm_queue_busy(fsm, i);
+    }
+    return false;
+}
+
+uint32_t fsm_group(const struct fsm_allocation *allocation, bool queue_busy)
+{
+    uint32_t group =
+        allocation->borrowed_count > 0 ? FSM_CLASS_MAX + 1 : allocation->preemption_class;
+
     CHECK(allocation->preemption_class <= FSM_CLASS_MAX);
-    return allocation->borrowed_count > 0 ? FSM_CLASS_MAX + 1 : allocation->preemption_class;
+    return queue_busy ? FSM_GROUPS_CALM + group : group;
 }
 
 uint32_t fsm_age_bin(uint64_t age_ms)
@@ -174,7 +196,11 @@ bool fsm_learned_valid(const Ckpt__Log__V1__SetLearned *learned)
     for (size_t i = 0; i < learned->n_hazard; i++)
         if (learned->hazard[i] > INT64_MAX)
             return false;
-    return learned->n_hazard == FSM_HAZARD_WORDS && learned->n_node_failures == FSM_AGE_BINS &&
+    for (size_t i = 0; i < learned->n_alarms; i++)
+        if (learned->alarms[i] > INT64_MAX)
+            return false;
+    return learned->n_alarms == FSM_ALARM_WORDS && learned->n_hazard == FSM_HAZARD_WORDS &&
+           learned->n_node_failures == FSM_AGE_BINS &&
            learned_rates_valid(learned->n_kills, learned->kills) &&
            learned_rates_valid(learned->n_demands, learned->demands);
 }

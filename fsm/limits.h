@@ -50,9 +50,12 @@ enum {
         5000, /* a STARTED report restarts the deadline with this much for delivery */
     FSM_REPORT_SLACK_MIN_MS = 250,
     /* what is learned (learn.c) */
-    FSM_GROUPS = FSM_CLASS_MAX + 2, /* of jobs: by preemption class, then on borrowed nodes */
-    FSM_AGE_BINS = 7,               /* of nodes, by the time since their last failure */
-    FSM_HAZARD_WORDS = 2 + 2 * FSM_AGE_BINS
+    FSM_GROUPS_CALM = FSM_CLASS_MAX + 2, /* of jobs: by preemption class, then on borrowed nodes */
+    FSM_GROUPS =
+        2 * FSM_GROUPS_CALM, /* likewise again, while the queue of their vCluster is busy */
+    FSM_AGE_BINS = 7,        /* of nodes, by the time since their last failure */
+    FSM_HAZARD_WORDS = 2 + 2 * FSM_AGE_BINS,
+    FSM_ALARM_WORDS = 4
 };
 
 #define FSM_TIME_MAX_MS          (UINT64_C(1) << 48)    /* of any instant: year 10889 */

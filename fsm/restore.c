@@ -283,6 +283,7 @@ static void restore_allocation_facts(struct fsm *fsm, struct fsm_allocation *vie
     view->requeue_count = record->requeue_count;
     view->preempted_count = record->preempted_count;
     view->restart_count = record->restart_count;
+    view->death_count = record->death_count;
     view->reactive_min_nodes = record->reactive_min_nodes;
     view->reactive_max_nodes = record->reactive_max_nodes;
     view->registered_index = record->registered_index;
@@ -586,6 +587,7 @@ static bool restore_queue(struct fsm *fsm, const Ckpt__Log__V1__QueueRecord *rec
         return false;
     queue->reported_at_ms = record->reported_at_ms;
     queue->report = (Ckpt__V1__ReportQueueRequest *)fsm_message_copy(fsm, &record->report->base);
+    queue->vcluster = fsm_intern(fsm, record->report->vcluster);
     queue->told_pressure_ppm = record->told_pressure_ppm;
     queue->told_gpus = record->told_gpus;
     fsm->queue_count++;

@@ -262,6 +262,7 @@ static void fill_allocation(Ckpt__Log__V1__AllocationRecord *message,
     message->requeue_count = view->requeue_count;
     message->preempted_count = view->preempted_count;
     message->restart_count = view->restart_count;
+    message->death_count = view->death_count;
     message->reactive_min_nodes = view->reactive_min_nodes;
     message->reactive_max_nodes = view->reactive_max_nodes;
     message->registered_index = view->registered_index;

@@ -142,6 +142,7 @@ struct target {
 };
 
 struct queue {
+    const char *vcluster; /* interned, as that of allocations */
     uint64_t reported_at_ms;
     Ckpt__V1__ReportQueueRequest *report;
     uint32_t told_pressure_ppm, told_gpus; /* of its last event */

@@ -52,7 +52,7 @@ void fsm_allocation_end(struct fsm *fsm, struct allocation *allocation,
     if (allocation->preemptor_class != 0 &&
         (reason == CKPT__V1__REASON__REASON_PREEMPTED_WITHOUT_CHECKPOINT ||
          reason == CKPT__V1__REASON__REASON_CHECKPOINT_TIMEOUT))
-        fsm->losses.kills[fsm_group(view)]++;
+        fsm->losses.kills[fsm_group(view, fsm_vcluster_busy(fsm, view->vcluster))]++;
     view->terminating = false;
     fsm_scale_clear(allocation);
     fsm_preemption_leaves(fsm, allocation);

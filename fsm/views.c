@@ -138,7 +138,7 @@ void fsm_queue_at(const struct fsm *fsm, size_t i, struct fsm_queue *ret_queue)
 
     CHECK(i < fsm->queue_count);
     report = fsm->queues[i].report;
-    ret_queue->vcluster = report->vcluster;
+    ret_queue->vcluster = fsm->queues[i].vcluster;
     ret_queue->reported_at_ms = fsm->queues[i].reported_at_ms;
     ret_queue->queued_gpu_ms = report->queued_gpu_ms;
     ret_queue->running_gpu_ms = report->running_gpu_ms;

@@ -197,7 +197,7 @@ static void begin_cycle(struct evaluator *evaluator)
 {
     const struct fsm *fsm = replica_fsm(evaluator->broker->replica);
     struct admission_room rooms[FSM_TARGETS_MAX];
-    struct learned_rates rates;
+    struct eval_fleet_rates rates;
 
     CHECK(!evaluator->in_cycle);
     evaluator->row_count = fsm_allocation_slots(fsm);
@@ -669,7 +669,7 @@ bool evaluator_admission_line(const struct evaluator *evaluator, uint32_t target
     return admission_line(evaluator->admission, target_slot, ret_gpu_s_per_byte);
 }
 
-void evaluator_rates(const struct evaluator *evaluator, struct learned_rates *ret_rates)
+void evaluator_rates(const struct evaluator *evaluator, struct eval_fleet_rates *ret_rates)
 {
     if (evaluator != NULL && evaluator->serving)
         learner_rates(evaluator->learner, ret_rates);

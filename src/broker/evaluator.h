@@ -31,7 +31,7 @@ struct history;
 struct history_run;   /* history.h */
 struct evaluator_row; /* evaluator_view.h */
 struct fsm_allocation;
-struct learned_rates; /* learner.h */
+struct eval_fleet_rates; /* learner.h */
 
 enum { EVALUATOR_CHUNK_ROWS = 16384 }; /* at most, in a turn of the loop */
 
@@ -60,7 +60,7 @@ bool evaluator_admission_line(const struct evaluator *evaluator, uint32_t target
                               double *ret_gpu_s_per_byte);
 
 /* What this leader learned of the fleet; unchanged on a member that does not lead. */
-void evaluator_rates(const struct evaluator *evaluator, struct learned_rates *ret_rates);
+void evaluator_rates(const struct evaluator *evaluator, struct eval_fleet_rates *ret_rates);
 /* Wall clock at the end of the last complete cycle; 0: none since this member leads. */
 uint64_t evaluator_last_cycle_ms(const struct evaluator *evaluator);
 

@@ -147,7 +147,7 @@ static void fill_row(struct evaluator_block *block, struct evaluator_keep *keep,
     block->end_ms[row] = times.end_ms;
     block->until_ms[row] = times.until_ms;
     block->registered_index[row] = allocation->registered_index;
-    block->group[row] = (uint8_t)fsm_group(allocation);
+    block->group[row] = (uint8_t)evaluator_group(&keep->cycle, allocation);
     block->target[row] = (uint8_t)allocation->target_slot;
     block->yields[row] = evaluator_yields_class(allocation);
     note_row(block, history, row, old);

@@ -47,11 +47,18 @@ static bool same_health(const struct evaluator_cycle *a, const struct evaluator_
     return a->recall == b->recall && (a->recall == 0 || a->alarm_lead_s == b->alarm_lead_s);
 }
 
+/* A queue that turns busy or calm moves the jobs of its vCluster to another group. */
+static bool same_busy(const struct evaluator_cycle *a, const struct evaluator_cycle *b)
+{
+    return a->busy_count == b->busy_count &&
+           memcmp(a->busy, b->busy, a->busy_count * sizeof(a->busy[0])) == 0;
+}
+
 static bool same_for_all(const struct evaluator_cycle *a, const struct evaluator_cycle *b)
 {
     return a->default_write_bytes_per_s == b->default_write_bytes_per_s &&
            a->grace_ms == b->grace_ms && a->policy.stall_fraction == b->policy.stall_fraction &&
-           a->policy.quiesce_s == b->policy.quiesce_s && same_health(a, b) &&
+           a->policy.quiesce_s == b->policy.quiesce_s && same_health(a, b) && same_busy(a, b) &&
            same_doubles(a->rates.age_factors, b->rates.age_factors, FSM_AGE_BINS);
 }
 
@@ -136,12 +143,12 @@ static bool compare_nodes(struct evaluator_keep *keep)
 }
 
 void evaluator_keep_begin(struct evaluator_keep *keep, struct fsm *fsm,
-                          const struct learned_rates *rates)
+                          const struct eval_fleet_rates *rates)
 {
     keep->fsm = fsm;
     keep->taken_words = 0;
     if (keep->rates_held)
-        evaluator_hold_rates(&keep->rates, rates);
+        eval_fleet_hold(&keep->rates, rates);
     else
         keep->rates = *rates;
     keep->rates_held = true;

@@ -32,8 +32,8 @@ struct evaluator_keep {
     bool groups[UINT8_MAX + 1], targets[UINT8_MAX + 1]; /* whose rows are out of date */
     uint64_t *changed; /* a bit for each slot that is not refreshed yet in this cycle */
     uint32_t changed_words;
-    uint32_t taken_words;       /* of the state, in this cycle */
-    struct learned_rates rates; /* as held */
+    uint32_t taken_words;          /* of the state, in this cycle */
+    struct eval_fleet_rates rates; /* as held */
     bool rates_held;
     struct evaluator_gain gains[EVALUATOR_GAINS]; /* of this cycle, as asked for */
     struct eval_view old;                         /* one row, as it was before it is filled */
@@ -46,7 +46,7 @@ void evaluator_keep_forget(struct evaluator_keep *keep);
 
 /* keep->cycle was begun (evaluator_cycle_begin()) and becomes what the rows are compared with; rates: as learned. */
 void evaluator_keep_begin(struct evaluator_keep *keep, struct fsm *fsm,
-                          const struct learned_rates *rates);
+                          const struct eval_fleet_rates *rates);
 /* The cycle came to all of its rows; it becomes the one before. */
 void evaluator_keep_end(struct evaluator_keep *keep);
 

@@ -10,7 +10,7 @@
 #define CKPT_BROKER_EVALUATOR_VIEW_H
 
 #include "fsm/fsm.h"
-#include "src/broker/learner.h"
+#include "src/eval/fleet.h"
 #include "src/eval/model.h"
 
 struct node_health;
@@ -45,10 +45,13 @@ struct evaluator_cycle {
     struct evaluator_target targets[FSM_TARGETS_MAX];
     const struct node_health *health; /* NULL: every node is well */
     double recall, alarm_lead_s;      /* of health */
-    struct learned_rates rates;
+    struct eval_fleet_rates rates;
     double *age_factors; /* by node slot; NULL: evaluator_cycle_learned() was not called */
     uint8_t *node_marks; /* likewise: its bin of age and enum node_health_kind */
     uint32_t age_factor_count;
+    const char *busy
+        [FSM_QUEUES_MAX]; /* vClusters whose queue is busy: only compared, in the order of the queues */
+    uint32_t busy_count;
     struct waiting_curve waiting[FSM_CLASS_MAX + 1]; /* by the class of the running job */
 };
 
@@ -66,7 +69,7 @@ void evaluator_cycle_begin(struct evaluator_cycle *cycle, const struct fsm *fsm,
                            const struct fsm_grantable_scan *waiting);
 /* After begin: what the fleet taught. Without it the prior holds. */
 void evaluator_cycle_learned(struct evaluator_cycle *cycle, const struct fsm *fsm,
-                             const struct learned_rates *rates);
+                             const struct eval_fleet_rates *rates);
 void evaluator_cycle_end(struct evaluator_cycle *cycle);
 
 /* The allocation slots first .. end-1 as rows 0 .. of the view, which has room for them. */
@@ -90,8 +93,6 @@ double evaluator_yield_probability(const struct evaluator_cycle *cycle, uint32_t
 double evaluator_learned_until_ms(const struct evaluator_cycle *cycle,
                                   const struct fsm_allocation *allocation,
                                   const struct eval_view *view, uint32_t row);
-/* Rates that every row has: those that moved by a thirtieth are taken over, the others stay as they are held. */
-void evaluator_hold_rates(struct learned_rates *held, const struct learned_rates *fresh);
 /* The class above which waiting jobs may get the job's nodes; EVALUATOR_YIELDS_NEVER: none. */
 enum { EVALUATOR_YIELDS_NEVER = 0xff };
 uint8_t evaluator_yields_class(const struct fsm_allocation *allocation);
@@ -112,6 +113,9 @@ double evaluator_age_factor(const struct evaluator_cycle *cycle, uint32_t node_s
 void evaluator_fill_learned(const struct evaluator_cycle *cycle,
                             const struct fsm_allocation *allocation,
                             const struct fsm_target *target, struct eval_view *view, uint32_t row);
+/* fsm_group(), by the queues as they were when the cycle began. */
+uint32_t evaluator_group(const struct evaluator_cycle *cycle,
+                         const struct fsm_allocation *allocation);
 
 /* The rows first .. end-1 as a view and a result of their own (nothing is copied). */
 struct eval_view evaluator_view_rows(const struct eval_view *view, size_t first, size_t end);

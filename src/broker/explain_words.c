@@ -111,6 +111,31 @@ static void guard_active(const struct explained *explained, char *text)
              which, hurries ? ", which waited and is hurried" : "");
 }
 
+/* Once it is reached: whether the highest hazard that may be is worth a checkpoint, as the model has it. */
+static void guard_max_interval(const struct explained *explained, double max_s, char *text)
+{
+    uint32_t flags = explained->view.flags[0];
+    double age_s = explained->view.age_s[0], certainty = explained->policy.certainty;
+    double value = eval_result_value(&explained->result, 0);
+    double cost = eval_result_cost(&explained->result, 0);
+    bool always = certainty == 0 || (flags & (EVAL_FLAG_SENSITIVE | EVAL_FLAG_DOUBTED)) != 0;
+
+    if (!(max_s > 0))
+        snprintf(text, EXPLAIN_TEXT_BYTES, "max_interval: ok (none)");
+    else if (age_s < max_s)
+        snprintf(text, EXPLAIN_TEXT_BYTES, "max_interval: ok (%.1f s of %.1f s)", age_s, max_s);
+    else if (always)
+        snprintf(text, EXPLAIN_TEXT_BYTES, "max_interval: reached (%.1f s of %.1f s%s)", age_s,
+                 max_s,
+                 (flags & EVAL_FLAG_DOUBTED) != 0 ? "; its application died by itself before" : "");
+    else
+        snprintf(text, EXPLAIN_TEXT_BYTES,
+                 "max_interval: %s (%.1f s of %.1f s; the hazard may be %.4g times what is "
+                 "believed, and with that a checkpoint is %sworth it)",
+                 value >= cost * certainty ? "reached" : "ok", age_s, max_s, 1 / certainty,
+                 value >= cost * certainty ? "" : "not ");
+}
+
 static void guard_intervals(const struct explained *explained, char *min_text, char *attempt_text,
                             char *max_text)
 {
@@ -135,11 +160,7 @@ static void guard_intervals(const struct explained *explained, char *min_text, c
                  : explained->allocation->last_attempt_end_ms == 0
                      ? "ok (none)"
                      : "ok (its end then is not known any more)");
-    if (max_s > 0)
-        snprintf(max_text, EXPLAIN_TEXT_BYTES, "max_interval: %s (%.1f s of %.1f s)",
-                 age_s >= max_s ? "reached" : "ok", age_s, max_s);
-    else
-        snprintf(max_text, EXPLAIN_TEXT_BYTES, "max_interval: ok (none)");
+    guard_max_interval(explained, max_s, max_text);
 }
 
 static void guard_health(const struct explained *explained, char *text)

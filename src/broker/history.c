@@ -21,8 +21,8 @@ struct cycle {
 
 enum {
     RECORD_LENGTH_MAX = (1 << 12) - 1,
-    RECORD_FLAGS_MAX = (1 << 9) - 1,
-    RECORD_VERDICTS = 1 << 5,
+    RECORD_FLAGS_MAX = (1 << 10) - 1,
+    RECORD_VERDICTS = 1 << 4,
     RECORD_INPUTS = 18
 };
 
@@ -32,15 +32,15 @@ struct record {
     uint64_t older : 52;
     uint64_t before_last : 12; /* cycles of the run; more are not kept anyway */
     uint32_t last_cycle;
-    uint32_t flags : 9;
-    uint32_t verdict : 5;
+    uint32_t flags : 10;
+    uint32_t verdict : 4;
     uint32_t changed : RECORD_INPUTS; /* bits of EVAL_INPUT_* */
 };
 enum { RECORD_WORDS = sizeof(struct record) / sizeof(uint64_t) };
 _Static_assert(sizeof(struct record) == 2 * sizeof(uint64_t), "two words");
 _Static_assert((int)HISTORY_CYCLES <= (int)RECORD_LENGTH_MAX, "as long as a run is kept");
 _Static_assert((int)EVAL_VERDICT_COUNT <= (int)RECORD_VERDICTS, "every verdict");
-_Static_assert((int)EVAL_FLAG_STAYS * 2 <= (int)RECORD_FLAGS_MAX + 1, "every flag");
+_Static_assert((int)EVAL_FLAG_DOUBTED * 2 <= (int)RECORD_FLAGS_MAX + 1, "every flag");
 _Static_assert((int)EVAL_INPUT_COUNT <= (int)RECORD_INPUTS, "a bit for each input");
 
 struct history {

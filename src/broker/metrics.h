@@ -100,7 +100,9 @@ enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_SECONDS, METRIC_BYTES, M
     X(ESTIMATE_SUCCESS, COUNTER, "ckpt_estimate_success_total", "of", NULL, "Decided checkpoints that ended: how many should have completed by what was learned (expected), and how many did (actual).") \
     X(LEARNED_FAILURES, GAUGE, "ckpt_learned_node_failures_per_second", NULL, NULL, "Failure rate of a node of average age, as learned; 0 on followers.") \
     X(LEARNED_AGE_FACTOR, GAUGE, "ckpt_learned_node_age_factor", "since_failure", NULL, "Times the rate of a node of average age, by the time since a node failed last.") \
-    X(LEARNED_KILLS, GAUGE, "ckpt_learned_kills_per_second", "group", NULL, "Rate at which a running job is stopped for others without a checkpoint, as learned; by preemption class, or on borrowed nodes.") \
+    X(LEARNED_CERTAINTY, GAUGE, "ckpt_learned_certainty", NULL, NULL, "How sure the failure rate is: believed over the highest that the failures seen allow. max_interval binds less the nearer it is to 1; 0 on followers.") \
+    X(LEARNED_ALARMS, GAUGE, "ckpt_learned_alarms", "number", NULL, "Hard signals of nodes, as learned: recall and precision as shares, lead_seconds before the failure; 0 on followers.") \
+    X(LEARNED_KILLS, GAUGE, "ckpt_learned_kills_per_second", "group", NULL, "Rate at which a running job is stopped for others without a checkpoint, as learned; by preemption class, or on borrowed nodes, and busy where the queue of their vCluster is.") \
     X(LEARNED_DEMANDS, GAUGE, "ckpt_learned_demands_per_second", "group", NULL, "Rate at which a running job is made a victim of preemption, as learned; likewise.") \
     X(LEARNED_SAVED, GAUGE, "ckpt_learned_saved_timestamp_seconds", NULL, NULL, "Unix time up to which the replicated state holds what was learned of the fleet; 0: nothing yet.") \
     X(QUEUE_AGE, GAUGE, "ckpt_queue_report_age_seconds", "vcluster", NULL, "Since the queue of the vCluster was reported.") \

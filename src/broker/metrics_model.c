@@ -98,19 +98,26 @@ static void read_learned(struct metrics *metrics, const struct broker *broker)
 {
     static const char *const ages[FSM_AGE_BINS] = {"1h", "4h", "1d", "4d", "16d", "64d", "more"};
     const Ckpt__Log__V1__SetLearned *saved = fsm_learned(replica_fsm(broker->replica));
-    struct learned_rates rates = {.node_failures_per_s = 0};
-    char group[16];
+    struct eval_fleet_rates rates = {.node_failures_per_s = 0};
+    char group[32];
 
     evaluator_rates(broker->evaluator, &rates);
     set(metrics, METRIC_LEARNED_SAVED, saved == NULL ? 0 : (double)saved->at_ms / 1e3);
     set(metrics, METRIC_LEARNED_FAILURES, rates.node_failures_per_s);
+    set(metrics, METRIC_LEARNED_CERTAINTY, rates.certainty);
+    metrics_set(metrics, METRIC_LEARNED_ALARMS, "recall", NULL, rates.alarms.recall);
+    metrics_set(metrics, METRIC_LEARNED_ALARMS, "precision", NULL, rates.alarms.precision);
+    metrics_set(metrics, METRIC_LEARNED_ALARMS, "lead_seconds", NULL, rates.alarms.lead_s);
     for (int bin = 0; bin < FSM_AGE_BINS; bin++)
         metrics_set(metrics, METRIC_LEARNED_AGE_FACTOR, ages[bin], NULL, rates.age_factors[bin]);
     for (int i = 0; i < FSM_GROUPS; i++) {
-        if (i <= FSM_CLASS_MAX)
-            snprintf(group, sizeof(group), "%d", i);
+        const char *busy = i < FSM_GROUPS_CALM ? "" : " busy";
+        int calm = i % FSM_GROUPS_CALM;
+
+        if (calm <= FSM_CLASS_MAX)
+            snprintf(group, sizeof(group), "%d%s", calm, busy);
         else
-            snprintf(group, sizeof(group), "borrowed");
+            snprintf(group, sizeof(group), "borrowed%s", busy);
         metrics_set(metrics, METRIC_LEARNED_KILLS, group, NULL, rates.kills_per_s[i]);
         metrics_set(metrics, METRIC_LEARNED_DEMANDS, group, NULL, rates.demands_per_s[i]);
     }

@@ -28,7 +28,7 @@ struct record {
 struct node_health {
     struct broker *broker;
     struct health_policy policy;
-    double recall;
+    struct eval_alarm_rates configured, alarms; /* the latter: as learned */
     bool drain;
     uint64_t drain_max_per_hour;
     uint64_t fresh_us[HEALTH_SOURCES_MAX]; /* 0: no such source */
@@ -77,7 +77,10 @@ void node_health_configure(struct node_health *health, const struct node_health_
     health->policy.alarm_lead_ms = config->alarm_lead_ms;
     for (int signal = 0; signal < TELEMETRY_SIGNAL_COUNT; signal++)
         health->policy.factor[signal] = (double)config->factor_milli[signal] / 1e3;
-    health->recall = config->alarm_recall_ppm / 1e6;
+    health->configured = (struct eval_alarm_rates){.recall = config->alarm_recall_ppm / 1e6,
+                                                   .precision = config->alarm_precision_ppm / 1e6,
+                                                   .lead_s = (double)config->alarm_lead_ms / 1e3};
+    health->alarms = health->configured;
     health->drain = config->drain;
     health->drain_max_per_hour = config->drain_max_per_hour;
 }
@@ -342,7 +345,7 @@ double node_health_factor(const struct node_health *health, uint32_t node_slot)
 
 bool node_health_any(const struct node_health *health)
 {
-    return health != NULL && (health->unwell_count > 0 || health->recall > 0);
+    return health != NULL && (health->unwell_count > 0 || health->alarms.recall > 0);
 }
 
 static double alarm_hazard(const struct node_health *health, const struct record *record,
@@ -353,8 +356,8 @@ static double alarm_hazard(const struct node_health *health, const struct record
     double hazard = 0;
 
     for (size_t i = 0; i < count; i++) {
-        struct eval_alarm alarm = {.precision = health->policy.alarm_precision,
-                                   .lead_s = (double)health->policy.alarm_lead_ms / 1e3,
+        struct eval_alarm alarm = {.precision = health->alarms.precision,
+                                   .lead_s = health->alarms.lead_s,
                                    .since_s = (double)alarms[i].since_us / 1e6};
 
         hazard = fmax(hazard, eval_alarm_hazard(&alarm, horizon_s));
@@ -381,7 +384,7 @@ struct node_hazard node_health_hazard(const struct node_health *health, uint32_t
     struct node_hazard hazard = {.factor = 1};
     uint64_t at_us;
 
-    if (record == NULL || (!record->unwell && !(health->recall > 0)))
+    if (record == NULL || (!record->unwell && !(health->alarms.recall > 0)))
         return hazard;
     at_us = now_us(health);
     if (record->unwell) {
@@ -389,9 +392,8 @@ struct node_hazard node_health_hazard(const struct node_health *health, uint32_t
         hazard.factor = health_factor(&record->health, &health->policy, at_us);
         hazard.alarm_h = alarm_hazard(health, record, horizon_s, at_us);
     }
-    if (health->recall > 0 && watched(health, record, at_us))
-        hazard.factor *=
-            1 - health->recall * exp(-write_s * 1e3 / (double)health->policy.alarm_lead_ms);
+    if (health->alarms.recall > 0 && watched(health, record, at_us))
+        hazard.factor *= 1 - health->alarms.recall * exp(-write_s / health->alarms.lead_s);
     return hazard;
 }
 
@@ -403,18 +405,60 @@ enum node_health_kind node_health_kind(const struct node_health *health, uint32_
         return NODE_HEALTH_WELL;
     if (record->unwell)
         return NODE_HEALTH_UNWELL;
-    return health->recall > 0 && watched(health, record, now_us(health)) ? NODE_HEALTH_WATCHED
-                                                                         : NODE_HEALTH_WELL;
+    return health->alarms.recall > 0 && watched(health, record, now_us(health))
+               ? NODE_HEALTH_WATCHED
+               : NODE_HEALTH_WELL;
 }
 
 double node_health_recall(const struct node_health *health)
 {
-    return health->recall;
+    return health->alarms.recall;
 }
 
 double node_health_alarm_lead_s(const struct node_health *health)
 {
-    return (double)health->policy.alarm_lead_ms / 1e3;
+    return health->alarms.lead_s;
+}
+
+void node_health_alarm_prior(const struct node_health *health, struct eval_alarm_rates *ret_prior)
+{
+    *ret_prior = health->configured;
+}
+
+void node_health_set_alarms(struct node_health *health, const struct eval_alarm_rates *rates)
+{
+    health->alarms = *rates;
+}
+
+bool node_health_alarm(const struct node_health *health, uint32_t node_slot, double *ret_age_s)
+{
+    const struct record *record = record_at(health, node_slot);
+    struct health_alarm alarms[TELEMETRY_SIGNAL_COUNT];
+    uint64_t oldest_us = 0;
+    size_t count;
+
+    if (record == NULL || !record->unwell)
+        return false;
+    count = health_alarms(&record->health, &health->policy, now_us(health), alarms);
+    for (size_t i = 0; i < count; i++)
+        oldest_us = alarms[i].since_us > oldest_us ? alarms[i].since_us : oldest_us;
+    *ret_age_s = (double)oldest_us / 1e6;
+    return count > 0;
+}
+
+bool node_health_watched(const struct node_health *health, uint32_t node_slot)
+{
+    const struct record *record = record_at(health, node_slot);
+
+    return record != NULL && watched(health, record, now_us(health));
+}
+
+void node_health_failed(struct node_health *health, uint32_t node_slot)
+{
+    if (health == NULL || record_at(health, node_slot) == NULL)
+        return;
+    health_failed(&health->records[node_slot].health);
+    judge(health, &health->records[node_slot], now_us(health));
 }
 
 /* ---- for people ---- */

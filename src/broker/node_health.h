@@ -16,6 +16,7 @@
 
 #include "ckpt/v1/agent.pb-c.h"
 #include "fsm/fsm.h"
+#include "src/eval/learn.h"
 #include "src/eval/model.h"
 #include "src/telemetry/health.h"
 
@@ -26,9 +27,8 @@ struct node_health;
 struct node_health_config {
     uint64_t half_life_ms, alarm_lead_ms;
     uint64_t factor_max_milli;
-    uint32_t alarm_precision_ppm;
-    uint32_t
-        alarm_recall_ppm; /* share of failures that hard signals announce; taken out of watched nodes' hazard */
+    /* what is learned of hard signals begins with it; recall: the share of failures that they announce */
+    uint32_t alarm_precision_ppm, alarm_recall_ppm;
     uint64_t factor_milli[TELEMETRY_SIGNAL_COUNT];
     bool drain;
     uint64_t drain_max_per_hour;
@@ -78,6 +78,15 @@ enum node_health_kind node_health_kind(const struct node_health *health, uint32_
 double node_health_recall(const struct node_health *health);
 /* Mean time from a hard signal to its failure. */
 double node_health_alarm_lead_s(const struct node_health *health);
+/* What alarms are like: as configured, and as the leader learned it (learner.h), which counts from then on. */
+void node_health_alarm_prior(const struct node_health *health, struct eval_alarm_rates *ret_prior);
+void node_health_set_alarms(struct node_health *health, const struct eval_alarm_rates *rates);
+/* The oldest alarm of the node; false: none. NULL: none. */
+bool node_health_alarm(const struct node_health *health, uint32_t node_slot, double *ret_age_s);
+/* An asked source, not the agent, speaks of the node: hard signals of its would be seen. */
+bool node_health_watched(const struct node_health *health, uint32_t node_slot);
+/* What was announced has come: its signals announce nothing more. */
+void node_health_failed(struct node_health *health, uint32_t node_slot);
 
 enum node_health_sight { NODE_HEALTH_BLIND, NODE_HEALTH_STALE, NODE_HEALTH_FRESH };
 enum node_health_sight node_health_sight(const struct node_health *health, uint32_t node_slot,

@@ -41,6 +41,7 @@ struct block {
     double done[BLOCK_JOBS];      /* 1: the walltime checkpoint was asked for */
     double reclaim[BLOCK_JOBS];   /* that a lender calls its nodes back while higher work waits */
     double stays[BLOCK_JOBS];     /* 1: it never yields its nodes */
+    double sure[BLOCK_JOBS];      /* 1: the policy's certainty is that of its hazard */
     double write_s[BLOCK_JOBS];   /* expected; 0 in an outage, so that nothing here is infinite */
     double stall_s[BLOCK_JOBS];   /* c */
     double slot_s[BLOCK_JOBS];    /* walltime left at the last safe moment */
@@ -61,7 +62,8 @@ static inline size_t block_jobs(const struct eval_view *view, size_t first)
 
 void block_policy_init(struct block_policy *ret_block_policy, const struct eval_policy *policy);
 bool eval_policy_valid(const struct eval_policy *policy);
-/* Whether a flag of the block changes a number; if so they are decoded into up, sensitive, done, reclaim and stays. */
+/* Whether a flag of the block changes a number; if so they are decoded into up, sensitive, done, reclaim, stays and
+ * sure. */
 bool block_flags_tell(const struct eval_view *view, size_t first, size_t count);
 void block_decode_flags(const struct eval_view *view, size_t first, size_t count,
                         struct block *block);

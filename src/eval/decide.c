@@ -76,7 +76,8 @@ static inline __attribute__((always_inline)) uint64_t decide_loop(const struct j
                               .sensitive = flags != NULL ? flags->sensitive[i] : 0.0,
                               .done = flags != NULL ? flags->done[i] : 0.0,
                               .reclaim = flags != NULL ? flags->reclaim[i] : 0.0,
-                              .stays = flags != NULL ? flags->stays[i] : 0.0};
+                              .stays = flags != NULL ? flags->stays[i] : 0.0,
+                              .sure = flags != NULL ? flags->sure[i] : 1.0};
 #define X(column) job.column = column[i];
             EVAL_VIEW_COLUMNS(X)
 #undef X

@@ -20,8 +20,8 @@ struct job {
     EVAL_RESULT_COLUMNS(X)
 #undef X
     /* as in struct block */
-    double up, sensitive, done, reclaim, stays, stall_s, slot_s, horizon_s, h_fail, h_kill, late,
-        due;
+    double up, sensitive, done, reclaim, stays, sure, stall_s, slot_s, horizon_s, h_fail, h_kill,
+        late, due;
     double code; /* of the verdict */
 };
 
@@ -30,7 +30,7 @@ struct job_policy {
     double cycle_s, quiesce_s, stall_fraction, near_s;
     double min_usual_s, min_sensitive_s, max_usual_s, max_sensitive_s; /* infinity: no backstop */
     double lambda_node, clamp, restart_s;
-    double backlog_yield, backlog_per_gpu, phi, storage_factor;
+    double backlog_yield, backlog_per_gpu, phi, storage_factor, certainty;
 };
 
 static inline double job_or_infinity(double seconds)
@@ -56,7 +56,8 @@ static inline struct job_policy job_policy_of(const struct block_policy *policy)
                                .backlog_yield = policy->backlog_yield,
                                .backlog_per_gpu = policy->backlog_per_gpu,
                                .phi = given->phi_gpu_s_per_byte,
-                               .storage_factor = policy->storage_factor};
+                               .storage_factor = policy->storage_factor,
+                               .certainty = given->certainty};
 }
 
 /* write_s stays 0 in an outage here, so that nothing that is made of it is infinite. */
@@ -155,9 +156,12 @@ JOB_STEP job_guards(const struct job_policy *policy, struct job *job)
     double worth = value > cost ? 1.0 : 0.0, code = EVAL_SKIP_VALUE;
     double min_interval_s = own > 0 ? policy->min_sensitive_s : policy->min_usual_s;
     double max_interval_s = own > 0 ? policy->max_sensitive_s : policy->max_usual_s;
+    /* the longest interval stands for hazards that the model does not know: it ends one only where the highest that may be would */
+    double doubt = value >= cost * (policy->certainty * job->sure) ? 1.0 : 0.0;
 
     left_s = job->late > 0 ? -1.0 : left_s;
-    code = age_s >= max_interval_s ? (double)EVAL_CHECKPOINT_MAX_INTERVAL : code;
+    doubt = age_s >= max_interval_s ? doubt : 0.0;
+    code = doubt > 0 ? (double)EVAL_CHECKPOINT_MAX_INTERVAL : code;
     code = age_s >= period_s ? (double)EVAL_CHECKPOINT_PERIOD : code;
     code = worth > 0 ? (double)EVAL_CHECKPOINT_VALUE : code;
     code = age_s < min_interval_s ? (double)EVAL_SKIP_MIN_INTERVAL : code;

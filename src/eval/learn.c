@@ -15,7 +15,11 @@
 #define SUCCESS_FAILED     1.0
 #define SUCCESS_KEPT       0.95 /* of what is remembered, per outcome */
 #define STALL_WEIGHT       0.3
+#define BIN_WEIGHT_MAX     200.0 /* failures; where all bins are alike */
 #define SAVED_UNIT         1e6
+#define CERTAIN_DEVIATIONS                                                                         \
+    2.0 /* above what was seen: with the 1 below, 95 % of a Poisson count at least */
+#define ALARM_WEIGHT 10.0 /* of what alarms are like before any was seen, in outcomes */
 
 static const double bin_end_s[EVAL_AGE_BINS] = {3600,       4 * 3600,   86400,   4 * 86400,
                                                 16 * 86400, 64 * 86400, INFINITY};
@@ -86,14 +90,45 @@ void eval_hazard_note_failure(struct eval_hazard *hazard, double node_age_s)
     hazard->bin_failures[eval_hazard_bin(node_age_s)] += 1;
 }
 
+/* Of a bin's prior, that it is as the others: one over the variance between the bins beyond what chance gives (moments of a Gamma-Poisson
+ * mixture). Where they are alike each of them tells of chance alone and weighs little. */
+static double bin_weight(const struct eval_hazard *hazard)
+{
+    double least = hazard->prior.bin_weight, sum = 0, squares = 0, spread = 0, between;
+
+    for (int bin = 0; bin < EVAL_AGE_BINS; bin++) {
+        double expected = hazard->bin_expected[bin], error = hazard->bin_failures[bin] - expected;
+
+        sum += expected;
+        squares += expected * expected;
+        spread += error * error / (expected + 1);
+    }
+    between = sum > 0 ? sum - squares / sum : 0;
+    spread -= EVAL_AGE_BINS;
+    if (!(spread > 0) || between / spread > BIN_WEIGHT_MAX)
+        return fmax(least, BIN_WEIGHT_MAX);
+    return fmax(least, between / spread);
+}
+
 double eval_hazard_bin_factor(const struct eval_hazard *hazard, int bin)
 {
-    double weight = hazard->prior.bin_weight, expected;
+    double weight, expected;
 
     if (bin < 0 || bin >= EVAL_AGE_BINS)
         return 1;
+    weight = hazard->prior.bin_weight > 0 ? bin_weight(hazard) : 0;
     expected = hazard->bin_expected[bin] + weight;
     return expected > 0 ? (hazard->bin_failures[bin] + weight) / expected : 1;
+}
+
+double eval_hazard_certainty(const struct eval_hazard *hazard)
+{
+    double seen = hazard->failures, highest;
+
+    if (!(hazard->node_s > 0) || !sane(seen))
+        return 0;
+    highest = (seen + 1 + CERTAIN_DEVIATIONS * sqrt(seen + 1)) / hazard->node_s;
+    return fmin(eval_hazard_fleet_per_s(hazard) / highest, 1);
 }
 
 static int64_t to_word(double number)
@@ -167,6 +202,90 @@ double eval_rate_probability(double events_per_s, double horizon_s)
     return -expm1(-events_per_s * horizon_s);
 }
 
+/* ---- alarms ------------------------------------------------------------------------------------------------------------ */
+
+void eval_alarms_advance(struct eval_alarms *alarms, double seconds, double forget_s)
+{
+    double kept;
+
+    if (!sane(seconds) || !(forget_s > 0))
+        return;
+    kept = exp(-seconds / forget_s);
+    alarms->followed *= kept;
+    alarms->lead_sum_s *= kept;
+    alarms->unfollowed *= kept;
+    alarms->unannounced *= kept;
+}
+
+void eval_alarms_note_followed(struct eval_alarms *alarms, double lead_s)
+{
+    alarms->followed += 1;
+    alarms->lead_sum_s += sane(lead_s) ? lead_s : 0;
+}
+
+void eval_alarms_note_unfollowed(struct eval_alarms *alarms)
+{
+    alarms->unfollowed += 1;
+}
+
+void eval_alarms_note_unannounced(struct eval_alarms *alarms)
+{
+    alarms->unannounced += 1;
+}
+
+void eval_episode_see(struct eval_episode *episode, const struct eval_sight *sight,
+                      struct eval_alarms *alarms)
+{
+    bool was_on = episode->on;
+
+    if (sight->alarm && !was_on) {
+        episode->on = true;
+        episode->began_s = sight->now_s - sight->alarm_age_s;
+    }
+    if (sight->failed && episode->on)
+        eval_alarms_note_followed(alarms, sight->now_s - episode->began_s);
+    else if (sight->failed && sight->watched)
+        eval_alarms_note_unannounced(alarms);
+    else if (!sight->alarm && was_on && !sight->emptied)
+        eval_alarms_note_unfollowed(alarms);
+    episode->on = sight->alarm && !sight->failed;
+}
+
+static double share(double some, double others, double prior)
+{
+    return (some + ALARM_WEIGHT * prior) / (some + others + ALARM_WEIGHT);
+}
+
+void eval_alarms_rates(const struct eval_alarms *alarms, const struct eval_alarm_rates *prior,
+                       struct eval_alarm_rates *ret_rates)
+{
+    ret_rates->recall = share(alarms->followed, alarms->unannounced, prior->recall);
+    ret_rates->precision = share(alarms->followed, alarms->unfollowed, prior->precision);
+    ret_rates->lead_s =
+        (alarms->lead_sum_s + ALARM_WEIGHT * prior->lead_s) / (alarms->followed + ALARM_WEIGHT);
+}
+
+void eval_alarms_save(const struct eval_alarms *alarms, int64_t ret_words[EVAL_ALARM_WORDS])
+{
+    ret_words[0] = to_word(alarms->followed);
+    ret_words[1] = to_word(alarms->lead_sum_s);
+    ret_words[2] = to_word(alarms->unfollowed);
+    ret_words[3] = to_word(alarms->unannounced);
+}
+
+bool eval_alarms_load(struct eval_alarms *alarms, const int64_t words[EVAL_ALARM_WORDS])
+{
+    for (size_t i = 0; i < EVAL_ALARM_WORDS; i++) {
+        if (words[i] < 0)
+            return false;
+    }
+    *alarms = (struct eval_alarms){.followed = (double)words[0] / SAVED_UNIT,
+                                   .lead_sum_s = (double)words[1] / SAVED_UNIT,
+                                   .unfollowed = (double)words[2] / SAVED_UNIT,
+                                   .unannounced = (double)words[3] / SAVED_UNIT};
+    return true;
+}
+
 /* ---- histories --------------------------------------------------------------------------------------------------------- */
 
 void eval_history_note(struct eval_history *history, double observed)
@@ -228,4 +347,51 @@ void eval_stall_note(double *fraction, double stopped_s, double write_s)
         return;
     observed = fmin(stopped_s / write_s, 1);
     *fraction = *fraction >= 0 ? *fraction + STALL_WEIGHT * (observed - *fraction) : observed;
+}
+
+/* ---- from that to the model's inputs ----------------------------------------------------------------------------------- */
+
+double eval_measured_bandwidth(double size_bytes, double write_mean_s, double budget_bytes_per_s)
+{
+    return fmin(size_bytes / fmax(write_mean_s, 1 / SAVED_UNIT), budget_bytes_per_s);
+}
+
+double eval_write_stretch(double write_mean_s, double size_bytes, double bandwidth_bytes_per_s)
+{
+    double mean_s = fmax(write_mean_s, 1 / SAVED_UNIT);
+
+    return bandwidth_bytes_per_s > 0 ? fmax(size_bytes / bandwidth_bytes_per_s / mean_s, 1) : 1;
+}
+
+double eval_stall_factor(double stall_fraction, double quiesce_s, double stopped_s, double write_s)
+{
+    if (!(stall_fraction * write_s > 0))
+        return 1;
+    return fmax(stopped_s - quiesce_s, 0) / (stall_fraction * write_s);
+}
+
+double eval_steady(double rate)
+{
+    int exponent;
+    double mantissa = frexp(rate, &exponent);
+
+    return isfinite(rate) ? ldexp(round(mantissa * 1024) / 1024, exponent) : rate;
+}
+
+struct eval_step eval_step_of(double seconds)
+{
+    int exponent;
+    double eighth;
+
+    if (seconds < 1)
+        return (struct eval_step){0, 1};
+    eighth = floor(frexp(seconds, &exponent) * 16);
+    return (struct eval_step){ldexp(eighth / 16, exponent), ldexp((eighth + 1) / 16, exponent)};
+}
+
+double eval_stepped(double seconds)
+{
+    struct eval_step step = eval_step_of(seconds);
+
+    return isfinite(seconds) ? (step.begin_s + step.end_s) / 2 : seconds;
 }

@@ -27,7 +27,7 @@ struct eval_hazard_prior {
     double failures_per_s; /* of one node */
     double weight;         /* in failures: how many observed ones outweigh the prior */
     double forget_s;       /* the fleet's rate forgets with this time constant; 0: never */
-    double bin_weight;     /* likewise for the bins' multipliers */
+    double bin_weight; /* likewise for the bins' multipliers, at least; more where bins are alike */
 };
 
 struct eval_hazard {
@@ -49,6 +49,9 @@ void eval_hazard_note_failure(struct eval_hazard *hazard, double node_age_s);
 /* Of a node of average age, and how many times as likely one of this bin fails. */
 double eval_hazard_fleet_per_s(const struct eval_hazard *hazard);
 double eval_hazard_bin_factor(const struct eval_hazard *hazard, int bin);
+/* How sure the fleet's rate is, 0..1: what it is believed to be over the highest that the failures seen allow (95 %). The prior was seen
+ * nowhere and makes nothing surer: 0 before any exposure. */
+double eval_hazard_certainty(const struct eval_hazard *hazard);
 /* In millionths, saturating; the prior is policy and not part of it. False, and the state untouched, when a word is negative. */
 void eval_hazard_save(const struct eval_hazard *hazard, int64_t ret_words[EVAL_HAZARD_WORDS]);
 bool eval_hazard_load(struct eval_hazard *hazard, const int64_t words[EVAL_HAZARD_WORDS]);
@@ -69,6 +72,50 @@ void eval_rate_note(struct eval_rate *rate);
 double eval_rate_per_s(const struct eval_rate *rate); /* 0 without any exposure */
 /* Probability of at least one event at this rate within the horizon: p_y, when nobody names the job. */
 double eval_rate_probability(double events_per_s, double horizon_s);
+
+/* ---- alarms: hard signals of nodes that announce a failure, or seem to ---- */
+
+/* What alarms are like. */
+struct eval_alarm_rates {
+    double recall;    /* share of failures that one announces, 0..1 */
+    double precision; /* share of alarms that a failure follows, 0..1 */
+    double lead_s;    /* mean, from alarm to failure */
+};
+
+/* What came of them, forgotten ones taken out. */
+struct eval_alarms {
+    double followed; /* by a failure */
+    double lead_sum_s;
+    double unfollowed;
+    double unannounced; /* failures of nodes whose alarms would have been seen */
+};
+enum { EVAL_ALARM_WORDS = 4 };
+void eval_alarms_advance(struct eval_alarms *alarms, double seconds, double forget_s);
+void eval_alarms_note_followed(struct eval_alarms *alarms, double lead_s);
+void eval_alarms_note_unfollowed(struct eval_alarms *alarms);
+void eval_alarms_note_unannounced(struct eval_alarms *alarms);
+/* An alarm of one node, from when it is raised until it is known what came of it. All zero: none. */
+struct eval_episode {
+    bool on;
+    double began_s;
+};
+/* The node, as it is looked at. */
+struct eval_sight {
+    double now_s;
+    bool alarm;
+    double alarm_age_s;
+    bool failed;  /* since it was looked at before */
+    bool watched; /* alarms of its would be seen */
+    bool emptied; /* drained: whether it would have failed stays unknown */
+};
+void eval_episode_see(struct eval_episode *episode, const struct eval_sight *sight,
+                      struct eval_alarms *alarms);
+/* Beside the prior, which weighs as much as ten outcomes. */
+void eval_alarms_rates(const struct eval_alarms *alarms, const struct eval_alarm_rates *prior,
+                       struct eval_alarm_rates *ret_rates);
+/* As eval_hazard_save(). */
+void eval_alarms_save(const struct eval_alarms *alarms, int64_t ret_words[EVAL_ALARM_WORDS]);
+bool eval_alarms_load(struct eval_alarms *alarms, const int64_t words[EVAL_ALARM_WORDS]);
 
 /* ---- write times and sizes of a job's own completed checkpoints ---- */
 
@@ -95,5 +142,23 @@ void eval_success_note(struct eval_success *success, bool completed);
 double eval_success_probability(const struct eval_success *success); /* 0.98 without history */
 /* Moving mean of stopped / write; *fraction < 0 is "not measured yet". */
 void eval_stall_note(double *fraction, double stopped_s, double write_s);
+
+/* ---- from that to the model's inputs ---- */
+
+/* Bytes per second from asking until the last shard was verified, at most what the target takes. */
+double eval_measured_bandwidth(double size_bytes, double write_mean_s, double budget_bytes_per_s);
+/* At less bandwidth than its checkpoints had a write takes so many times as long; 1 at least. */
+double eval_write_stretch(double write_mean_s, double size_bytes, double bandwidth_bytes_per_s);
+/* With which stall_fraction * factor * write + quiesce is what was measured: `stopped_s` of a write of write_s. */
+double eval_stall_factor(double stall_fraction, double quiesce_s, double stopped_s, double write_s);
+/* To ten bits: a rate that is learned moves a little all the time, and as long as it says nothing new the inputs stay the same. */
+double eval_steady(double rate);
+/* What being late would cost grows with a job's age and would move its quantile a little all the time. The quantile is taken from the
+ * middle of the step in which the age lies, an eighth of an octave (of ages below a second there is one): within 6 % of the age. */
+struct eval_step {
+    double begin_s, end_s;
+};
+struct eval_step eval_step_of(double seconds);
+double eval_stepped(double seconds);
 
 #endif

@@ -59,7 +59,8 @@ enum eval_flag {                             /* bits of eval_view.flags */
                      64, /* a node's health raises its hazard; changes no verdict */
                  EVAL_FLAG_WAITING =
                      128, /* the active one writes nothing yet: the walltime slot hurries it */
-                 EVAL_FLAG_STAYS = 256 /* no preemption takes its nodes: p_y is 0 */
+                 EVAL_FLAG_STAYS = 256,  /* no preemption takes its nodes: p_y is 0 */
+                 EVAL_FLAG_DOUBTED = 512 /* it died by itself before: its hazard is not known */
 };
 
 /* Parameters of one cycle, the same for every job. From the replicated policy. A negative or absurd one makes every
@@ -80,7 +81,8 @@ enum eval_flag {                             /* bits of eval_view.flags */
     X(phi_gpu_s_per_byte) /* shadow price of shared bandwidth; 0: uncontended */                   \
     X(pressure)           /* backlog, 0..1 */                                                      \
     X(backlog_urgency)    /* mean, 1 = equal */                                                    \
-    X(near_completion_s)
+    X(near_completion_s)                                                                           \
+    X(certainty) /* of the hazard, 0..1: believed over the highest that what was seen allows */
 
 struct eval_policy {
 #define X(number) double number;

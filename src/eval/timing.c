@@ -28,6 +28,7 @@ bool eval_policy_valid(const struct eval_policy *policy)
                               policy->phi_gpu_s_per_byte,
                               policy->backlog_urgency,
                               policy->near_completion_s,
+                              policy->certainty,
                               policy->sensitive_min_interval_s,
                               policy->sensitive_max_interval_s};
 
@@ -115,6 +116,7 @@ VECTOR_PASS static void decode_flags(const uint32_t *flags, size_t count, struct
 {
     double *up = block->up, *sensitive = block->sensitive;
     double *done = block->done, *reclaim = block->reclaim, *stays = block->stays;
+    double *sure = block->sure;
 
     VECTOR_LOOP
     for (size_t i = 0; i < count; i++) {
@@ -123,6 +125,7 @@ VECTOR_PASS static void decode_flags(const uint32_t *flags, size_t count, struct
         done[i] = (flags[i] & EVAL_FLAG_WALLTIME_DONE) != 0 ? 1.0 : 0.0;
         reclaim[i] = (flags[i] & EVAL_FLAG_RECLAIMABLE) != 0 ? EVAL_RECLAIM_PROBABILITY : 0.0;
         stays[i] = (flags[i] & EVAL_FLAG_STAYS) != 0 ? 1.0 : 0.0;
+        sure[i] = (flags[i] & (EVAL_FLAG_SENSITIVE | EVAL_FLAG_DOUBTED)) != 0 ? 0.0 : 1.0;
     }
 }
 
@@ -146,7 +149,7 @@ bool block_flags_tell(const struct eval_view *view, size_t first, size_t count)
 {
     return (flags_of_any(view->flags + first, count) &
             (EVAL_FLAG_STORAGE_DOWN | EVAL_FLAG_SENSITIVE | EVAL_FLAG_WALLTIME_DONE |
-             EVAL_FLAG_RECLAIMABLE | EVAL_FLAG_STAYS)) != 0;
+             EVAL_FLAG_RECLAIMABLE | EVAL_FLAG_STAYS | EVAL_FLAG_DOUBTED)) != 0;
 }
 
 /* Most blocks hold no flag that changes a number. */
@@ -158,7 +161,7 @@ static void pass_flags(const struct eval_view *view, size_t first, size_t count,
         return;
     }
     for (size_t i = 0; i < count; i++)
-        block->up[i] = 1;
+        block->up[i] = block->sure[i] = 1;
     memset(block->sensitive, 0, sizeof(block->sensitive));
     memset(block->done, 0, sizeof(block->done));
     memset(block->reclaim, 0, sizeof(block->reclaim));

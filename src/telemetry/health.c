@@ -145,6 +145,16 @@ bool health_drain(const struct health *health, const struct health_policy *polic
     return false;
 }
 
+void health_failed(struct health *health)
+{
+    for (int i = 0; i < TELEMETRY_SIGNAL_COUNT; i++) {
+        struct health_signal *state = &health->signals[i];
+
+        state->factor = state->counted = 0;
+        state->raised = state->alarm = state->drain_due = false;
+    }
+}
+
 void health_drained(struct health *health)
 {
     for (int i = 0; i < TELEMETRY_SIGNAL_COUNT; i++) {

@@ -105,6 +105,9 @@ size_t health_alarms(const struct health *health, const struct health_policy *po
 bool health_drain(const struct health *health, const struct health_policy *policy,
                   const uint64_t fresh_us[HEALTH_SOURCES_MAX], uint64_t now_us,
                   struct health_alarm *ret_alarm);
+/* The node failed: what its signals announced has come, and the age of a node since its failure says what may follow. What rises anew speaks
+ * again; a level that holds on raises no new alarm. */
+void health_failed(struct health *health);
 /* It was asked for, or is not needed: all alarms of now are one episode. */
 void health_drained(struct health *health);
 

@@ -192,7 +192,7 @@ static double cycle(uint32_t count, double *ret_longest_ms)
 {
     struct fsm_waiting best[FSM_TARGETS_MAX];
     struct fsm_grantable_scan scan;
-    struct learned_rates rates = {.node_failures_per_s = 1e-7};
+    struct eval_fleet_rates rates = {.node_failures_per_s = 1e-7};
     uint8_t verdicts[EVALUATOR_BLOCK_ROWS];
     double began_ms, last_ms;
 

@@ -22,7 +22,7 @@ struct world {
     struct evaluator_keep keep;
     struct history *history;
     struct evaluator_block *block;
-    struct learned_rates rates;
+    struct eval_fleet_rates rates;
     struct eval_view fresh;
     struct eval_result result;
     struct seen *seen; /* by cycle, then slot */

@@ -431,7 +431,8 @@ static void draw(uint64_t *random, struct explained *explained)
                                              .retention_months = 0.23,
                                              .horizon_clamp = 0.7,
                                              .backlog_urgency = between(random, 0, 4),
-                                             .pressure = between(random, 0, 1)};
+                                             .pressure = between(random, 0, 1),
+                                             .certainty = between(random, 0, 1)};
     explained->policy.max_interval_s = test_random(random) % 2 == 0 ? 0 : 21600;
     explained->policy.phi_gpu_s_per_byte =
         test_random(random) % 3 == 0 ? between(random, 0, 1e-8) : 0;
@@ -454,7 +455,7 @@ static void draw(uint64_t *random, struct explained *explained)
     view->stall_factor[0] = between(random, 0.2, 2);
     view->flags[0] = 0;
     for (uint64_t i = test_random(random) % 4; i > 0; i--)
-        view->flags[0] |= 1u << test_random(random) % 6;
+        view->flags[0] |= 1u << (test_random(random) % 7 == 0 ? 9 : test_random(random) % 6);
     if ((view->flags[0] & EVAL_FLAG_ACTIVE) != 0 && fmod(view->age_s[0], 2) == 0)
         view->flags[0] |= EVAL_FLAG_WAITING;
 }

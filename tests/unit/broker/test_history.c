@@ -63,7 +63,7 @@ static void change_something(struct world *world, size_t i)
     else if (which == 1)
         world->now.waiting_gain_gpu_s[i] = (double)(test_random(&world->random) % 1000);
     else if (which == 2)
-        world->now.flags[i] ^= 1u << test_random(&world->random) % 6;
+        world->now.flags[i] ^= 1u << test_random(&world->random) % 10;
     else if (which == 3)
         world->verdict[i] = (uint8_t)(test_random(&world->random) % EVAL_VERDICT_COUNT);
     else if (which == 4)

@@ -5,6 +5,8 @@
 #include "src/broker/evaluator_view.h"
 #include "src/broker/learner.h"
 #include "src/broker/metrics_model.h"
+#include "src/broker/node_health.h"
+#include "src/broker/nodes.h"
 #include "src/eval/learn.h"
 #include "tests/unit/broker/evaluator_fixture.h"
 
@@ -19,12 +21,12 @@ static void nodes_ready(struct fake *fake, uint32_t first, uint32_t count)
 }
 
 /* What a learner that begins now makes of the state. */
-static struct learned_rates rates_of_next_leader(struct fake *fake)
+static struct eval_fleet_rates rates_of_next_leader(struct fake *fake)
 {
     static const uint32_t nobody[FSM_GROUPS] = {0};
     struct learner *learner = learner_new(&fake->broker);
     bool refuse = fake->replica.refuse;
-    struct learned_rates rates;
+    struct eval_fleet_rates rates;
 
     fake->replica.refuse = true; /* it only looks */
     learner_load(learner);
@@ -45,7 +47,7 @@ static void expect_near(double got, double wanted, double relative)
 static void failures_raise_the_rate_and_the_factor_of_their_age(void **unused)
 {
     struct fake *fake = start();
-    struct learned_rates before, after;
+    struct eval_fleet_rates before, after;
 
     (void)unused;
     nodes_ready(fake, 0, 20);
@@ -72,7 +74,7 @@ static void failures_raise_the_rate_and_the_factor_of_their_age(void **unused)
 static void the_next_leader_goes_on_where_the_last_one_was(void **unused)
 {
     struct fake *fake = start();
-    struct learned_rates written, counted;
+    struct eval_fleet_rates written, counted;
     uint64_t at_ms;
 
     (void)unused;
@@ -209,7 +211,8 @@ static void set_walltime(Ckpt__V1__AllocationSpec *spec)
     spec->walltime_ms = 100 * (uint64_t)HOUR_MS;
 }
 
-static void fill_one(struct fake *fake, const struct learned_rates *rates, struct eval_view *view)
+static void fill_one(struct fake *fake, const struct eval_fleet_rates *rates,
+                     struct eval_view *view)
 {
     struct fsm_grantable_scan scan;
     struct fsm_waiting best[FSM_TARGETS_MAX];
@@ -227,7 +230,7 @@ static void fill_one(struct fake *fake, const struct learned_rates *rates, struc
 static void a_jobs_own_checkpoints_are_what_the_model_plans_with(void **unused)
 {
     struct fake *fake = start();
-    struct learned_rates rates = rates_of_next_leader(fake);
+    struct eval_fleet_rates rates = rates_of_next_leader(fake);
     struct eval_view view;
 
     (void)unused;
@@ -256,7 +259,7 @@ static void a_jobs_own_checkpoints_are_what_the_model_plans_with(void **unused)
 static void less_bandwidth_than_its_checkpoints_had_stretches_what_was_learned(void **unused)
 {
     struct fake *fake = start();
-    struct learned_rates rates = rates_of_next_leader(fake);
+    struct eval_fleet_rates rates = rates_of_next_leader(fake);
     struct eval_view view;
     double quantile_s;
 
@@ -282,7 +285,7 @@ static void less_bandwidth_than_its_checkpoints_had_stretches_what_was_learned(v
 static void kills_and_demands_of_its_class_reach_the_job(void **unused)
 {
     struct fake *fake = start();
-    struct learned_rates rates = rates_of_next_leader(fake);
+    struct eval_fleet_rates rates = rates_of_next_leader(fake);
     struct eval_view view;
 
     (void)unused;
@@ -308,7 +311,7 @@ static void counted_kills_become_a_rate_of_their_class(void **unused)
     struct fake *fake = start();
     uint32_t running[FSM_GROUPS] = {[3] = 1};
     struct learner *learner = learner_new(&fake->broker);
-    struct learned_rates rates;
+    struct eval_fleet_rates rates;
 
     (void)unused;
     fake->replica.serving = true;
@@ -340,7 +343,7 @@ static void counted_kills_become_a_rate_of_their_class(void **unused)
     learner_advance(learner, running);
     learner_rates(learner, &rates);
     /* pulled back to a calm day as three of six hours are forgotten */
-    expect_near(rates.kills_per_s[3], 3 / (86400 + 3 * 3600 * exp(-0.5)), 1e-6);
+    expect_near(rates.kills_per_s[3], eval_steady(3 / (86400 + 3 * 3600 * exp(-0.5))), 1e-6);
     expect_near(rates.demands_per_s[3], rates.kills_per_s[3], 1e-9);
     expect_near(rates.kills_per_s[4], 0, 0);
     learner_free(learner);
@@ -401,6 +404,92 @@ static void queue_reports_grow_old_in_sight(void **unused)
     finish(fake);
 }
 
+static void say_xid(struct fake *fake, const char *node, double value)
+{
+    struct node_health *health = nodes_health(dispatcher_nodes(fake->broker.dispatcher));
+    struct telemetry_sample sample = {
+        .signal = TELEMETRY_XID, .subject = SAMPLES_NO_SUBJECT, .value = value};
+    uint32_t slot = fsm_node_find(fake->replica.fsm, node)->slot;
+
+    node_health_sample(health, slot, 3, &sample);
+    node_health_heard(health, slot, 3, fake->now_us);
+}
+
+/* One cycle of the learner, 30 s on. */
+static void go_on(struct fake *fake, struct learner *learner, uint64_t ms)
+{
+    static const uint32_t nobody[FSM_GROUPS] = {0};
+
+    fake->now_us += ms * 1000;
+    learner_advance(learner, nobody);
+    while (!list_empty(&fake->replica.proposals))
+        fake_apply_one(&fake->replica);
+}
+
+/* What came of hard signals becomes recall, precision and lead, which the rows are made of at once and the next leader goes on with. */
+static void alarms_and_what_followed_them_are_learned(void **unused)
+{
+    struct fake *fake = start();
+    struct learner *learner;
+    struct node_health *health;
+    struct eval_fleet_rates rates;
+    struct node_hazard before, after;
+    char name[32];
+
+    (void)unused;
+    fake->broker.dispatcher = dispatcher_new(&fake->broker);
+    health = nodes_health(dispatcher_nodes(fake->broker.dispatcher));
+    node_health_set_source(health, 3, 100 * (uint64_t)HOUR_MS);
+    nodes_ready(fake, 0, 40);
+    for (int i = 0; i < 40; i++) {
+        snprintf(name, sizeof(name), "node-%d", i);
+        say_xid(fake, name, 0);
+    }
+    fake->replica.serving = true;
+    fake->replica.term = 1;
+    learner = learner_new(&fake->broker);
+    learner_load(learner);
+    go_on(fake, learner, 30000);
+    learner_rates(learner, &rates);
+    assert_true(rates.alarms.recall == 0);
+    before =
+        node_health_hazard(health, fsm_node_find(fake->replica.fsm, "node-39")->slot, 1800, 60);
+    assert_true(before.factor == 1);
+    for (
+        int i = 0; i < 30;
+        i++) { /* ten failures 30 min after a signal, ten signals for nothing, ten failures without one */
+        snprintf(name, sizeof(name), "node-%d", i);
+        if (i < 20)
+            say_xid(fake, name, 79);
+        go_on(fake, learner, HOUR_MS / 2);
+        if (i < 10 || i >= 20)
+            fake_node_seen(fake, name, CKPT__LOG__V1__NODE_STATE__NODE_STATE_DOWN);
+        go_on(fake, learner, 30000);
+    }
+    go_on(fake, learner, 10 * HOUR_MS);
+    learner_rates(learner, &rates);
+    expect_near(rates.alarms.recall, 10.0 / 30,
+                0.02); /* beside ten outcomes of the configuration */
+    expect_near(rates.alarms.precision, 16.0 / 30, 0.02);
+    expect_near(rates.alarms.lead_s, (10 * 1800 + 10 * 2700) / 20.0, 0.02);
+    after = node_health_hazard(health, fsm_node_find(fake->replica.fsm, "node-39")->slot, 1800, 60);
+    assert_true(after.factor < 0.7 && after.factor > 0.65); /* the announced share is taken out */
+    after = node_health_hazard(health, fsm_node_find(fake->replica.fsm, "node-3")->slot, 1800, 60);
+    assert_true(after.alarm_h == 0 && !after.unwell); /* it failed: nothing is announced any more */
+    learner_free(learner);
+    assert_non_null(fsm_learned(fake->replica.fsm));
+    learner = learner_new(&fake->broker);
+    learner_load(learner);
+    learner_rates(learner, &rates);
+    assert_true(rates.alarms.recall > 0.2);
+    learner_free(learner);
+    fake_stop_serving(fake);
+    evaluator_free(fake->broker.evaluator);
+    dispatcher_free(fake->broker.dispatcher);
+    metrics_free(fake->broker.metrics);
+    fake_free(fake);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -414,6 +503,7 @@ int main(void)
         cmocka_unit_test(what_was_expected_is_compared_with_what_came),
         cmocka_unit_test(queue_reports_grow_old_in_sight),
         cmocka_unit_test(counted_kills_become_a_rate_of_their_class),
+        cmocka_unit_test(alarms_and_what_followed_them_are_learned),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -181,6 +181,7 @@ static void draw(struct job *job, struct eval_policy *policy, uint64_t *random)
     policy->min_interval_s = (double)(test_random(random) % 600);
     policy->max_interval_s = test_random(random) % 2 == 0 ? 0 : 21600;
     policy->near_completion_s = 300;
+    policy->certainty = (double)(test_random(random) % 5) / 4;
     policy->pressure = (double)(test_random(random) % 11) / 10;
     policy->backlog_urgency = 1 + (double)(test_random(random) % 3);
     view->nodes[0] = nodes;
@@ -197,7 +198,7 @@ static void draw(struct job *job, struct eval_policy *policy, uint64_t *random)
     view->yield_probability[0] = test_random(random) % 3 == 0 ? 0.2 : 0;
     view->period_s[0] = test_random(random) % 6 == 0 ? 7200 : 0;
     view->grace_s[0] = 30;
-    view->flags[0] = test_random(random) % 3 == 0 ? 1u << test_random(random) % 6 : 0;
+    view->flags[0] = test_random(random) % 3 == 0 ? 1u << test_random(random) % 10 : 0;
     if (test_random(random) % 2 == 0 && (view->flags[0] & EVAL_FLAG_ACTIVE) != 0)
         view->flags[0] |= EVAL_FLAG_WAITING;
 }

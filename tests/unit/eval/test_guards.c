@@ -240,6 +240,34 @@ static void sensitive_jobs_have_intervals_of_their_own(void **state)
     assert_int_equal(job_score(job, &policy), EVAL_SKIP_STORAGE_DOWN);
 }
 
+/* The longest interval stands for a hazard that may be higher than it is believed to be: it ends an interval where a checkpoint would be
+ * worth it at 1 / certainty times the value, at once when nothing is certain, and never when all is. */
+static void longest_interval_binds_only_as_far_as_the_hazard_is_unsure(void **state)
+{
+    struct job *job = *state;
+    struct eval_policy policy = seed_policy(0.2);
+    double by_value_s = job_interval_s(job, &policy), bound_s;
+
+    policy.max_interval_s = by_value_s / 4;
+    assert_double_near(job_interval_s(job, &policy), by_value_s / 4, 0.02);
+    policy.certainty = 1;
+    assert_double_near(job_interval_s(job, &policy), by_value_s, 0.02);
+    policy.certainty = 0.25; /* value grows with the square of the age */
+    bound_s = job_interval_s(job, &policy);
+    assert_double_near(bound_s / by_value_s, 0.5, 0.01);
+    job->view.age_s[0] = bound_s + 1;
+    assert_int_equal(job_score(job, &policy), EVAL_CHECKPOINT_MAX_INTERVAL);
+    assert_true(job_value(job) >= 0.25 * job_cost(job) && job_value(job) < job_cost(job));
+    job->view.age_s[0] = by_value_s + 1;
+    assert_int_equal(job_score(job, &policy), EVAL_CHECKPOINT_VALUE);
+    policy.certainty = 1;
+    job->view.flags[0] = EVAL_FLAG_DOUBTED; /* it died by itself: nobody knows its hazard */
+    assert_double_near(job_interval_s(job, &policy), by_value_s / 4, 0.02);
+    policy.sensitive_max_interval_s = by_value_s / 8;
+    job->view.flags[0] = EVAL_FLAG_SENSITIVE; /* its own limit holds whatever is known */
+    assert_double_near(job_interval_s(job, &policy), by_value_s / 8, 0.02);
+}
+
 /* What will not complete is worth less: half as likely, half the value; never, nothing but the backstop fires */
 static void value_counts_only_checkpoints_that_complete(void **state)
 {
@@ -289,7 +317,8 @@ static void verdicts_alone_are_those_of_the_whole_score(void **state)
     size_t fires = 0;
 
     (void)state;
-    policy.max_interval_s = 1e5;
+    policy.max_interval_s = 2e4;
+    policy.certainty = 0.5;
     policy.min_interval_s = 300;
     policy.near_completion_s = 300;
     eval_view_alloc(&view, JOBS);
@@ -301,7 +330,7 @@ static void verdicts_alone_are_those_of_the_whole_score(void **state)
         view.gpus[i] = 512;
         view.size_bytes[i] = 4e13;
         view.bandwidth_bytes_per_s[i] = 1e11;
-        view.flags[i] = test_random(&random) % 4 == 0 ? (uint32_t)test_random(&random) % 512 : 0;
+        view.flags[i] = test_random(&random) % 4 == 0 ? (uint32_t)test_random(&random) % 1024 : 0;
 #define X(column)                                                                                  \
     if (test_random(&random) % 40 == 0)                                                            \
         view.column[i] = extremes[test_random(&random) % 9];
@@ -336,7 +365,8 @@ static void a_single_odd_input_among_good_ones_changes_one_verdict(void **state)
     size_t seen[EVAL_VERDICT_COUNT] = {0};
 
     (void)state;
-    policy.max_interval_s = 39000;
+    policy.max_interval_s = 20000;
+    policy.certainty = 0.5;
     policy.min_interval_s = 300;
     policy.near_completion_s = 300;
     policy.phi_gpu_s_per_byte = 1e-10;
@@ -368,7 +398,7 @@ static void a_single_odd_input_among_good_ones_changes_one_verdict(void **state)
                 view.grace_s[i] = 30;
                 view.success_probability[i] = 0.98;
                 view.stall_factor[i] = 1;
-                view.flags[i] = k % 2 == 0 || i < 128 ? 0 : (uint32_t)test_random(&random) % 128;
+                view.flags[i] = k % 2 == 0 || i < 128 ? 0 : (uint32_t)test_random(&random) % 1024;
             }
             columns[column][test_random(&random) % JOBS] = odd[k / 2];
             eval_score(&policy, &view, &result);
@@ -701,6 +731,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(sensitive_jobs_have_intervals_of_their_own),
+        T(longest_interval_binds_only_as_far_as_the_hazard_is_unsure),
         T(value_counts_only_checkpoints_that_complete),
         T(measured_stall_changes_the_cost_of_one_job),
         T(verdicts_alone_are_those_of_the_whole_score),

@@ -1,7 +1,7 @@
 /* What is learned from, how fast, and what senseless observations do. */
 #include <math.h>
 
-#include "src/eval/learn.h"
+#include "src/eval/fleet.h"
 #include "tests/support/test.h"
 
 static const struct eval_hazard_prior prior = {
@@ -65,6 +65,27 @@ static void bins_learn_that_young_nodes_fail_more(void **state)
     assert_true(eval_hazard_bin_factor(&hazard, 0) > 4);
     assert_double_near(eval_hazard_bin_factor(&hazard, 6), 0.7, 0.1);
     assert_true(eval_hazard_bin_factor(&hazard, 3) == 1); /* nothing known about these */
+}
+
+/* At a constant hazard what a bin's few failures say is chance: the bins stay near 1, closer than the least weight would keep them. */
+static void bins_that_are_alike_stay_near_one(void **state)
+{
+    struct eval_hazard hazard;
+    double nodes[EVAL_AGE_BINS] = {10, 20, 30, 40, 100, 300, 500};
+
+    (void)state;
+    eval_hazard_init(&hazard, &prior);
+    for (int bin = 0; bin < EVAL_AGE_BINS;
+         bin++) { /* one standard deviation above and below by turns */
+        double expected = nodes[bin] / 5, sign = bin % 2 == 0 ? 1 : -1;
+
+        hazard.bin_expected[bin] = expected;
+        hazard.bin_failures[bin] = expected + sign * sqrt(expected);
+    }
+    for (int bin = 0; bin < EVAL_AGE_BINS; bin++)
+        assert_double_near(eval_hazard_bin_factor(&hazard, bin), 1, 0.04);
+    hazard.bin_failures[0] = 40; /* twenty times as many */
+    assert_true(eval_hazard_bin_factor(&hazard, 0) > 5);
 }
 
 static void ages_fall_into_their_bins(void **state)
@@ -245,6 +266,125 @@ static void stall_fraction_is_measured_and_stays_a_fraction(void **state)
     assert_double_near(fraction, 0.05 + 0.3 * 0.95, 1e-12);
 }
 
+/* The prior makes nothing surer; failures, and time without any, do. */
+static void certainty_grows_with_what_was_seen(void **state)
+{
+    struct eval_hazard_prior begun = {6.5e-3 / 86400, 10, 0, 5};
+    const double nodes[EVAL_AGE_BINS] = {0, 0, 0, 0, 0, 0, 1000};
+    struct eval_hazard hazard;
+    double before = 0;
+
+    (void)state;
+    eval_hazard_init(&hazard, &begun);
+    assert_true(eval_hazard_certainty(&hazard) == 0);
+    eval_hazard_advance(&hazard, nodes, 86400 / 24.0); /* 42 node-days and no failure */
+    assert_double_near(eval_hazard_certainty(&hazard),
+                       eval_hazard_fleet_per_s(&hazard) / (3 / hazard.node_s), 1e-12);
+    assert_true(eval_hazard_certainty(&hazard) < 0.1);
+    for (int day = 0; day < 200; day++) {
+        eval_hazard_advance(&hazard, nodes, 86400);
+        for (int i = 0; i < 6 + day % 2; i++)
+            eval_hazard_note_failure(&hazard, 1e9);
+        if (day % 20 == 0) {
+            assert_true(eval_hazard_certainty(&hazard) > before);
+            before = eval_hazard_certainty(&hazard);
+        }
+    }
+    assert_true(before > 0.93 && eval_hazard_certainty(&hazard) < 1);
+    eval_hazard_init(&hazard, &begun);
+    for (int day = 0; day < 20000; day++)
+        eval_hazard_advance(&hazard, nodes, 86400);
+    assert_double_near(eval_hazard_certainty(&hazard), 1, 1e-9); /* hardly any, and believed so */
+}
+
+/* 400 alarms, three of five followed after an hour on the average, 360 failures that nothing announced. */
+static void alarms_teach_what_they_are_like(void **state)
+{
+    const struct eval_alarm_rates begun = {0, 0.3, 300};
+    struct eval_alarms alarms = {0}, again;
+    struct eval_alarm_rates rates;
+    int64_t words[EVAL_ALARM_WORDS];
+
+    (void)state;
+    eval_alarms_rates(&alarms, &begun, &rates);
+    assert_true(rates.recall == 0 && rates.precision == 0.3 && rates.lead_s == 300);
+    for (int i = 0; i < 400; i++) {
+        struct eval_episode episode = {0};
+        double raised_s = i * 1e4, lead_s = i % 2 == 0 ? 1800 : 5400;
+        struct eval_sight sight = {
+            .now_s = raised_s + 60, .alarm = true, .alarm_age_s = 60, .watched = true};
+
+        eval_episode_see(&episode, &sight, &alarms);
+        assert_true(episode.on && episode.began_s == raised_s);
+        sight.now_s = raised_s + lead_s;
+        sight.alarm_age_s = lead_s;
+        sight.failed = i % 5 < 3;
+        sight.alarm = sight.failed;
+        eval_episode_see(&episode, &sight, &alarms);
+        assert_false(episode.on);
+        if (i % 10 == 0)
+            continue;
+        sight = (struct eval_sight){.now_s = sight.now_s + 100, .failed = true, .watched = true};
+        eval_episode_see(&episode, &sight, &alarms);
+    }
+    assert_true(alarms.followed == 240 && alarms.unfollowed == 160 && alarms.unannounced == 360);
+    eval_alarms_rates(&alarms, &begun, &rates);
+    assert_double_near(rates.recall, 240.0 / 610, 1e-12);
+    assert_double_near(rates.precision, 243.0 / 410, 1e-12);
+    assert_double_near(rates.lead_s, (240 * 3600 + 3000) / 250.0, 20);
+    eval_alarms_advance(&alarms, 100, 100 / log(2)); /* half is forgotten */
+    assert_double_near(alarms.followed, 120, 1e-9);
+    eval_alarms_save(&alarms, words);
+    assert_true(eval_alarms_load(&again, words));
+    assert_double_near(again.lead_sum_s, alarms.lead_sum_s, 1e-6);
+    words[2] = -1;
+    assert_false(eval_alarms_load(&again, words));
+}
+
+/* A drained node's alarm, and a failure of a node that nobody watches, say nothing. */
+static void what_was_not_seen_to_its_end_teaches_nothing(void **state)
+{
+    struct eval_alarms alarms = {0};
+    struct eval_episode episode = {0};
+
+    (void)state;
+    eval_episode_see(&episode, &(struct eval_sight){.now_s = 10, .alarm = true}, &alarms);
+    eval_episode_see(&episode, &(struct eval_sight){.now_s = 20, .emptied = true}, &alarms);
+    assert_false(episode.on);
+    eval_episode_see(&episode, &(struct eval_sight){.now_s = 30, .failed = true}, &alarms);
+    assert_true(alarms.followed + alarms.unfollowed + alarms.unannounced == 0);
+    /* an alarm that came and was followed between two looks counts */
+    eval_episode_see(
+        &episode,
+        &(struct eval_sight){.now_s = 100, .alarm = true, .alarm_age_s = 40, .failed = true},
+        &alarms);
+    assert_true(alarms.followed == 1 && alarms.lead_sum_s == 40 && !episode.on);
+}
+
+/* A busy queue's jobs are killed, those of a calm one are not: each group has its rate. */
+static void groups_have_rates_of_their_own(void **state)
+{
+    const struct eval_fleet_prior begun = {6.5e-3 / 86400, 2592000, 21600, {0, 0.6, 2700}};
+    const double nodes[EVAL_AGE_BINS] = {0, 0, 0, 0, 0, 0, 100};
+    uint32_t running[EVAL_GROUPS] = {[0] = 350, [EVAL_GROUPS / 2] = 50};
+    struct eval_fleet fleet;
+    struct eval_fleet_rates rates;
+
+    (void)state;
+    eval_fleet_init(&fleet, &begun);
+    for (int i = 0; i < 2000; i++) { /* 60 s each; a kill every eleven minutes */
+        eval_fleet_advance(&fleet, nodes, running, 60);
+        if (i % 11 == 0)
+            eval_rate_note(&fleet.kills[EVAL_GROUPS / 2]);
+    }
+    eval_fleet_rates(&fleet, &rates);
+    assert_true(rates.kills_per_s[0] == 0);
+    assert_double_near(rates.kills_per_s[EVAL_GROUPS / 2] * 50 * 660, 1, 0.1);
+    assert_true(rates.demands_per_s[EVAL_GROUPS / 2] == 0);
+    assert_true(rates.certainty > 0 && rates.certainty < 1);
+    assert_true(rates.alarms.recall == 0 && rates.alarms.lead_s == 2700);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -261,6 +401,11 @@ int main(void)
         cmocka_unit_test(one_observation_is_not_trusted_to_the_second),
         cmocka_unit_test(success_probability_falls_with_failures_and_recovers),
         cmocka_unit_test(stall_fraction_is_measured_and_stays_a_fraction),
+        cmocka_unit_test(bins_that_are_alike_stay_near_one),
+        cmocka_unit_test(certainty_grows_with_what_was_seen),
+        cmocka_unit_test(alarms_teach_what_they_are_like),
+        cmocka_unit_test(what_was_not_seen_to_its_end_teaches_nothing),
+        cmocka_unit_test(groups_have_rates_of_their_own),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

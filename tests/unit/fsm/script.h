@@ -531,6 +531,7 @@ static inline enum fsm_status script_learned(struct script *script, Ckpt__Log__V
     Ckpt__Log__V1__LearnedRate rates[2][FSM_GROUPS];
     Ckpt__Log__V1__LearnedRate *pointers[2][FSM_GROUPS];
     uint64_t hazard[FSM_HAZARD_WORDS] = {0}, failures[FSM_AGE_BINS] = {0};
+    uint64_t alarms[FSM_ALARM_WORDS] = {0};
 
     for (size_t kind = 0; kind < 2; kind++)
         for (size_t i = 0; i < FSM_GROUPS; i++) {
@@ -546,6 +547,8 @@ static inline enum fsm_status script_learned(struct script *script, Ckpt__Log__V
     learned.at_ms = script_number(script, "at", 0);
     learned.n_hazard = (size_t)script_number(script, "words", FSM_HAZARD_WORDS);
     learned.hazard = hazard;
+    learned.n_alarms = (size_t)script_number(script, "alarms", FSM_ALARM_WORDS);
+    learned.alarms = alarms;
     learned.n_node_failures = FSM_AGE_BINS;
     learned.node_failures = failures;
     learned.n_kills = learned.n_demands = FSM_GROUPS;

@@ -664,6 +664,53 @@ static void a_victim_that_was_turned_back_passes_no_budget(void **unused)
     script_close(&script);
 }
 
+/* Most demands come while the queue of a job's vCluster is busy; they are counted apart, as long as the report of it is young. */
+static void demands_are_counted_by_whether_the_queue_is_busy(void **unused)
+{
+    static const struct {
+        const char *queue;
+        uint64_t later_ms;
+        bool busy;
+    } cases[] = {{"queue hpc queued=499 running=1000", 0, false},
+                 {"queue hpc queued=501 running=1000", 0, true},
+                 {"queue hpc queued=0 running=1000 waiting", 0, true},
+                 {"queue other queued=501 running=1000", 0, false},
+                 {"queue hpc queued=501 running=1000", 300000, true},
+                 {"queue hpc queued=501 running=1000", 300001, false}};
+    struct script script;
+
+    (void)unused;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        uint32_t group = cases[i].busy ? FSM_GROUPS_CALM + 2 : 2;
+        struct fsm_losses losses;
+
+        script_start(&script);
+        expect_ok(&script, "register j1 nodes=n1 class=2 vcluster=hpc");
+        expect_ok(&script, cases[i].queue);
+        script.now_ms += cases[i].later_ms;
+        expect_ok(&script, "preempt class=5");
+        expect_victims(&script, "j1");
+        fsm_get_losses(script.fsm, &losses);
+        for (uint32_t k = 0; k < FSM_GROUPS; k++)
+            assert_int_equal(losses.demands[k], k == group);
+        script_close(&script);
+    }
+}
+
+/* What its application did by itself is counted: such a job's hazard is not that of its nodes. */
+static void deaths_of_the_application_are_counted(void **unused)
+{
+    struct script script;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "register j1 nodes=n1 requeue=always");
+    assert_int_equal(job_of(&script, "j1")->death_count, 0);
+    expect_ok(&script, "report n1 application_exited j1 status=1 restart");
+    assert_int_equal(job_of(&script, "j1")->death_count, 1);
+    script_close(&script);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -695,6 +742,8 @@ int main(void)
         cmocka_unit_test(a_victim_that_was_turned_back_after_its_last_safe_slot_is_hurried_once),
         cmocka_unit_test(a_victim_that_was_turned_back_gets_the_slot_of_another_walltime),
         cmocka_unit_test(a_victim_that_was_turned_back_passes_no_budget),
+        cmocka_unit_test(demands_are_counted_by_whether_the_queue_is_busy),
+        cmocka_unit_test(deaths_of_the_application_are_counted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
