@@ -226,8 +226,8 @@ bench: deps                                     ## figures beside etcd's: commit
 	$(MAKE) --no-print-directory programs $(BENCH:%=$(BUILD)/bench/%)
 	BUILD=$(abspath $(BUILD)) /usr/bin/python3 tests/bench/bench.py
 
-bench-policy: $(BUILD)/bench/policy             ## waste beside Young/Daly: SEEDS=12 TRACES=folder-of-failure-traces PART=name
-	$(BUILD)/bench/policy $(or $(SEEDS),12) "$(TRACES)" "$(PART)"
+bench-policy: $(BUILD)/bench/policy             ## waste beside Young/Daly: SEEDS=12 TRACES=folder-of-failure-traces PART=name FIRST=seed
+	$(BUILD)/bench/policy $(or $(SEEDS),12) "$(TRACES)" "$(PART)" $(FIRST)
 bench-eval: $(BUILD)/bench/eval $(BUILD)/bench/keep ## a million jobs decided about, beside reading their inputs once; cycles of a million
 	$(BUILD)/bench/eval
 	$(BUILD)/bench/keep

@@ -327,7 +327,13 @@ static enum cli_exit read_policy(struct cli *cli, struct whatif_scenario *scenar
                                 : 1;
         scenario->stall_fraction = policy->stall_fraction_ppm / 1e6;
         scenario->restart_s = (double)policy->restart_cost_ms / 1e3;
-        scenario->quiesce_s = (double)policy->quiesce_ms / 1e3;
+        scenario->quiesce_s = scenario->policy_quiesce_s = (double)policy->quiesce_ms / 1e3;
+        scenario->policy_bytes_per_s = 0; /* what each job declares */
+        scenario->near_completion_s = (double)policy->near_completion_ms / 1e3;
+        scenario->grace_s = (double)policy->grace_ms / 1e3;
+        scenario->prior_per_1000_node_days = policy->node_failures_per_1000_node_days_milli / 1e3;
+        scenario->hazard_forget_s = (double)policy->hazard_forget_ms / 1e3;
+        scenario->demand_forget_s = (double)policy->demand_forget_ms / 1e3;
         scenario->min_interval_s = (double)policy->min_interval_ms / 1e3;
         scenario->max_interval_s = (double)policy->max_interval_ms / 1e3;
         *ret_write_bytes_per_s = policy->default_write_bytes_per_s;

@@ -7,14 +7,17 @@
 
 #include "src/base/check.h"
 
-enum { CYCLES_PER_LEARNING = 60 };
-
 double engine_write_s(const struct sim *sim, size_t job)
 {
     const struct world_job *of = &sim->world->jobs[job];
     double rate = fmin(of->injection_bytes_per_s, sim->storage.capacity_bytes_per_s);
 
     return of->size_bytes / rate;
+}
+
+uint32_t engine_group(const struct sim *sim, size_t job)
+{
+    return sim->busy[sim->world->jobs[job].queue] ? EVAL_GROUPS / 2 : 0;
 }
 
 double engine_read_s(const struct sim *sim, size_t job)
@@ -45,6 +48,10 @@ void engine_settle(struct sim *sim, size_t job)
     double rate = speed(sim, of);
 
     CHECK(seconds >= 0);
+    if (of->phase != SIM_AWAY && of->phase != SIM_DOWN)
+        sim->ledger->expected_failure_gpu_s += gpus * sim->world->jobs[job].nodes *
+                                               sim->world->node_failures_per_s * seconds *
+                                               (of->progress_s - of->saved_s + rate * seconds / 2);
     of->progress_s += rate * seconds;
     if (of->phase != SIM_AWAY)
         sim->ledger->held_gpu_s += gpus * seconds;
@@ -159,6 +166,10 @@ static void complete_write(struct sim *sim, size_t job)
         enter(sim, job, SIM_COMPUTING, INFINITY);
     of->saved_s = of->snapshot_s;
     eval_history_note(&of->writes, sim->now_s - of->write_began_s);
+    eval_success_note(&of->success, true);
+    eval_stall_note(&of->stall,
+                    sim->world->scenario.stall_fraction * (sim->now_s - of->write_began_s),
+                    sim->now_s - of->write_began_s);
     sim->ledger->checkpoints++;
     sim->ledger->bytes_written += sim->world->jobs[job].size_bytes;
     if (of->yields)
@@ -170,10 +181,11 @@ static void complete_write(struct sim *sim, size_t job)
 
 /* ---- what happens to a job --------------------------------------------------------------------------------------------- */
 
-static void forget_alarm(struct sim_job *job, uint32_t id)
+/* What they announced has come, or another failure before it. */
+static void forget_alarms(struct sim_job *job, uint32_t node)
 {
     for (uint32_t i = 0; i < job->alarm_count; i++) {
-        if (job->alarms[i].id == id)
+        if (job->alarms[i].node == node)
             job->alarms[i--] = job->alarms[--job->alarm_count];
     }
 }
@@ -185,7 +197,7 @@ static void on_failure(struct sim *sim, const struct world_event *event)
 
     if (sim->fleet.world != NULL)
         fleet_failed(&sim->fleet, event->node, sim->now_s);
-    forget_alarm(of, event->alarm);
+    forget_alarms(of, event->node);
     if (of->phase == SIM_AWAY)
         return;
     if (event->alarm != 0 && sim->dodged[event->alarm]) {
@@ -205,9 +217,14 @@ static void on_alarm(struct sim *sim, const struct world_event *event)
 {
     struct sim_job *of = &sim->jobs[event->job];
 
-    if (of->alarm_count < SIM_ALARMS_MAX && of->phase != SIM_AWAY)
+    if (sim->fleet.world != NULL)
+        fleet_alarmed(&sim->fleet, event->node, sim->now_s);
+    if (of->phase == SIM_AWAY)
+        return;
+    forget_alarms(of, event->node); /* of several of one node the newest counts */
+    if (of->alarm_count < SIM_ALARMS_MAX)
         of->alarms[of->alarm_count++] =
-            (struct sim_alarm){.since_s = sim->now_s, .id = event->alarm};
+            (struct sim_alarm){.since_s = sim->now_s, .id = event->alarm, .node = event->node};
 }
 
 static void on_demand(struct sim *sim, const struct world_event *event)
@@ -216,6 +233,8 @@ static void on_demand(struct sim *sim, const struct world_event *event)
 
     if (of->phase == SIM_AWAY || of->yields)
         return;
+    if (sim->fleet.world != NULL)
+        fleet_demanded(&sim->fleet, engine_group(sim, event->job), event->on);
     of->yield_asked_s = sim->now_s;
     of->yield_urgency = event->urgency;
     of->moves = false;
@@ -388,7 +407,7 @@ static void open_sim(struct sim *sim, const struct world *world, enum whatif_rul
     for (size_t i = 0; i < world->job_count; i++) {
         sim->jobs[i].until_s = INFINITY;
         sim->jobs[i].due_since_s = -1;
-        sim->jobs[i].told_s = -1;
+        sim->jobs[i].told_s = sim->jobs[i].stall = -1;
         if (world->jobs[i].from_s > 0) {
             sim->jobs[i].phase = SIM_AWAY;
             sim->jobs[i].until_s = world->jobs[i].from_s;
@@ -420,6 +439,18 @@ static void close_sim(struct sim *sim)
     free(sim->timers_s);
 }
 
+/* After a decision, as the broker's leader does. */
+static void learn(struct sim *sim)
+{
+    uint32_t running[EVAL_GROUPS] = {0};
+
+    for (size_t i = 0; i < sim->world->job_count; i++) {
+        if (sim->jobs[i].phase != SIM_AWAY)
+            running[engine_group(sim, i)]++;
+    }
+    fleet_advance(&sim->fleet, running, sim->now_s);
+}
+
 void engine_run(const struct world *world, enum whatif_rule rule, struct whatif_ledger *ret_ledger)
 {
     struct sim sim;
@@ -428,12 +459,12 @@ void engine_run(const struct world *world, enum whatif_rule rule, struct whatif_
     open_sim(&sim, world, rule, ret_ledger);
     for (uint64_t cycle = 1; sim.now_s < world->end_s; cycle++) {
         advance(&sim, fmin((double)cycle * cycle_s, world->end_s));
-        if (sim.fleet.world != NULL && cycle % CYCLES_PER_LEARNING == 0)
-            fleet_advance(&sim.fleet, sim.now_s);
         sim.spares =
             fmin(sim.spares + world->scenario.spares * cycle_s / fmax(world->scenario.repair_s, 1),
                  world->scenario.spares);
         rule_decide(&sim);
+        if (sim.fleet.world != NULL)
+            learn(&sim);
     }
     close_sim(&sim);
 }

@@ -21,7 +21,8 @@ enum { SIM_ALARMS_MAX = 8, SIM_QUEUES_MAX = WHATIF_QUEUES_MAX };
 
 struct sim_alarm {
     double since_s;
-    uint32_t id;
+    uint32_t id, node;
+    bool over; /* too long ago to announce anything; its factor fades still */
 };
 
 struct sim_job {
@@ -43,6 +44,8 @@ struct sim_job {
     double yield_asked_s;
     double yield_urgency;
     struct eval_history writes;
+    struct eval_success success;
+    double stall; /* share of the write; negative: not measured */
     uint32_t alarm_count;
     struct sim_alarm alarms[SIM_ALARMS_MAX];
 };
@@ -52,7 +55,6 @@ struct sim_constants {
     double write_s;
     double stall_s;
     double period_s;
-    double actionable; /* share of failures that alarms announce in time to write */
 };
 
 struct sim {
@@ -88,6 +90,8 @@ void engine_settle(struct sim *sim, size_t job);
 double engine_age_s(const struct sim *sim, size_t job);
 double engine_write_s(const struct sim *sim, size_t job); /* alone, at its own limit */
 double engine_read_s(const struct sim *sim, size_t job);
+/* As fsm_group(): of one preemption class, by whether its queue is busy. */
+uint32_t engine_group(const struct sim *sim, size_t job);
 void engine_begin_write(struct sim *sim, size_t job);
 
 void rule_open(struct sim *sim);

@@ -48,13 +48,9 @@ void whatif_history_write(FILE *out, const struct whatif_scenario *scenario,
                 "BYTES_PER_S QUEUE; event AT_S WHAT [JOB or QUEUE]\n",
           out);
     fprintf(out, "window %.3f %" PRIu64 "\n", history->seconds, history->from_ms);
-    fprintf(out, "set cycle_s %.17g\nset stall_fraction %.17g\nset restart_s %.17g\n",
-            scenario->cycle_s, scenario->stall_fraction, scenario->restart_s);
-    fprintf(out, "set quiesce_s %.17g\nset min_interval_s %.17g\nset max_interval_s %.17g\n",
-            scenario->quiesce_s, scenario->min_interval_s, scenario->max_interval_s);
-    fprintf(out, "set learn %.17g\n", scenario->learn);
-    fprintf(out, "set demand_per_hour %.17g\nset kill_share %.17g\n", scenario->demand_per_hour,
-            scenario->kill_share);
+#define X(number) fprintf(out, "set " #number " %.17g\n", scenario->number);
+    WHATIF_HISTORY_NUMBERS(X)
+#undef X
     for (size_t i = 0; i < history->job_count; i++)
         write_job(out, &history->jobs[i]);
     for (size_t i = 0; i < history->event_count; i++) {

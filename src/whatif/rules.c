@@ -12,12 +12,8 @@
 #include "src/eval/actions.h"
 #include "src/whatif/engine.h"
 
-#define DAY_S               86400.0
-#define PRIOR_PER_1000_DAYS 6.5
-#define PRIOR_WEIGHT        10.0 /* failures */
-#define PRIOR_FORGET_S      (30 * DAY_S)
-#define PRIOR_BIN_WEIGHT    5.0
-#define ALARM_OVER          10.0 /* leads after which an alarm is forgotten */
+#define ANNOUNCED_LEADS_MAX 10.0 /* likewise of what a scheduler told */
+#define ALARM_WELL          1.01 /* a factor below it is 1 */
 
 const char *whatif_rule_name(enum whatif_rule rule)
 {
@@ -88,16 +84,11 @@ static double write_quantile_s(const struct sim *sim, size_t job)
 /* What does not change while it runs. */
 static void open_constants(struct sim *sim)
 {
-    const struct whatif_scenario *scenario = &sim->world->scenario;
-
     sim->constants = check_calloc(sim->world->job_count, sizeof(*sim->constants));
     for (size_t i = 0; i < sim->world->job_count; i++) {
         double write_s = engine_write_s(sim, i);
-        sim->constants[i] = (struct sim_constants){.write_s = write_s,
-                                                   .stall_s = stall_s(sim, i),
-                                                   .period_s = period_s(sim, i),
-                                                   .actionable = scenario->recall *
-                                                                 exp(-write_s / scenario->lead_s)};
+        sim->constants[i] = (struct sim_constants){
+            .write_s = write_s, .stall_s = stall_s(sim, i), .period_s = period_s(sim, i)};
     }
 }
 
@@ -146,82 +137,168 @@ static void add_candidate(struct sim *sim, size_t job, double index, bool deadli
 
 /* ---- the model --------------------------------------------------------------------------------------------------------- */
 
+static bool learns(const struct sim *sim)
+{
+    return sim->world->scenario.learn > 0;
+}
+
 static void open_model(struct sim *sim)
 {
     const struct world *world = sim->world;
     const struct whatif_scenario *scenario = &world->scenario;
-    struct eval_hazard_prior prior = {.failures_per_s = PRIOR_PER_1000_DAYS / 1000 / DAY_S,
-                                      .weight = PRIOR_WEIGHT,
-                                      .forget_s = PRIOR_FORGET_S,
-                                      .bin_weight = PRIOR_BIN_WEIGHT};
+    double believed = learns(sim) ? scenario->policy_bytes_per_s : 0;
 
-    sim->policy = (struct eval_policy){.cycle_s = scenario->cycle_s,
-                                       .lambda_node_per_s =
-                                           world->node_failures_per_s * scenario->assumed_factor,
-                                       .min_interval_s = scenario->min_interval_s,
-                                       .max_interval_s = scenario->max_interval_s,
-                                       .quiesce_s = scenario->quiesce_s,
-                                       .stall_fraction = scenario->stall_fraction,
-                                       .restart_s = scenario->restart_s,
-                                       .horizon_clamp = 0.7,
-                                       .backlog_urgency = 1};
-    if (scenario->learn > 0) {
-        sim->policy.lambda_node_per_s = prior.failures_per_s;
-        fleet_init(&sim->fleet, world, &prior);
-    }
+    sim->policy = (struct eval_policy){
+        .cycle_s = scenario->cycle_s,
+        .lambda_node_per_s = world->node_failures_per_s * scenario->assumed_factor,
+        .min_interval_s = scenario->min_interval_s,
+        .max_interval_s = scenario->max_interval_s,
+        .quiesce_s = learns(sim) ? scenario->policy_quiesce_s : scenario->quiesce_s,
+        .stall_fraction = scenario->stall_fraction,
+        .restart_s = scenario->restart_s,
+        .near_completion_s = scenario->near_completion_s,
+        .horizon_clamp = 0.7,
+        .backlog_urgency = 1,
+        .certainty = 1};
+    if (learns(sim))
+        fleet_init(&sim->fleet, world);
     eval_view_alloc(&sim->view, world->job_count);
     eval_result_alloc(&sim->result, world->job_count);
     sim->view.count = world->job_count;
     for (size_t i = 0; i < world->job_count; i++) {
+        double rate =
+            believed > 0 ? world->jobs[i].nodes * believed : world->jobs[i].injection_bytes_per_s;
+
         sim->view.gpus[i] = world->jobs[i].gpus;
         sim->view.nodes[i] = world->jobs[i].nodes;
         sim->view.size_bytes[i] = world->jobs[i].size_bytes;
-        sim->view.bandwidth_bytes_per_s[i] =
-            fmin(world->jobs[i].injection_bytes_per_s, sim->storage.capacity_bytes_per_s);
+        sim->view.grace_s[i] = scenario->grace_s;
+        sim->view.bandwidth_bytes_per_s[i] = fmin(rate, sim->storage.capacity_bytes_per_s);
     }
 }
 
-/* The share of failures that alarms announce in time is theirs; the rest is the base hazard. */
-static double base_factor(const struct sim *sim, size_t job)
+/* What alarms are believed to be like. */
+static struct eval_alarm_rates alarm_rates(const struct sim *sim)
 {
-    double learned = sim->fleet.world != NULL ? fleet_factor(&sim->fleet, job) : 1;
+    const struct whatif_scenario *scenario = &sim->world->scenario;
 
-    return learned * (1 - sim->constants[job].actionable);
+    if (learns(sim))
+        return sim->fleet.rates.alarms;
+    return (struct eval_alarm_rates){
+        .recall = scenario->recall, .precision = scenario->precision, .lead_s = scenario->lead_s};
+}
+
+/* Telemetry's factors of the job's nodes, beside 1 each. */
+static double alarm_factors(const struct sim *sim, size_t job)
+{
+    const struct whatif_scenario *scenario = &sim->world->scenario;
+    const struct sim_job *of = &sim->jobs[job];
+    double sum = 0;
+
+    for (uint32_t i = 0; learns(sim) && i < of->alarm_count; i++) {
+        double since_s = sim->now_s - of->alarms[i].since_s;
+        double factor =
+            1 + (scenario->alarm_factor - 1) * exp2(-since_s / scenario->alarm_half_life_s);
+        sum += factor >= ALARM_WELL ? factor - 1 : 0;
+    }
+    return sum / sim->world->jobs[job].nodes;
+}
+
+/* The share of failures that alarms announce in time is theirs; the rest is the base hazard. */
+static double base_factor(const struct sim *sim, size_t job, double write_s)
+{
+    struct eval_alarm_rates rates = alarm_rates(sim);
+    double learned = learns(sim) ? fleet_factor(&sim->fleet, job) : 1;
+    double unannounced =
+        sim->world->scenario.recall > 0 ? 1 - rates.recall * exp(-write_s / rates.lead_s) : 1;
+
+    return (learned + alarm_factors(sim, job)) * unannounced;
 }
 
 static struct eval_alarm alarm_of(const struct sim *sim, const struct sim_alarm *alarm)
 {
-    const struct whatif_scenario *scenario = &sim->world->scenario;
+    struct eval_alarm_rates rates = alarm_rates(sim);
 
-    return (struct eval_alarm){.precision = scenario->precision,
-                               .lead_s = scenario->lead_s,
+    return (struct eval_alarm){.precision = rates.precision,
+                               .lead_s = rates.lead_s,
                                .since_s = sim->now_s - alarm->since_s};
 }
 
 static double alarm_h(struct sim *sim, size_t job)
 {
-    struct sim_job *of = &sim->jobs[job];
     double horizon_s, sum = 0;
 
-    if (of->alarm_count == 0)
+    if (sim->jobs[job].alarm_count == 0)
         return 0;
     horizon_s = eval_horizon_s(&sim->policy, &sim->view, job);
-    for (uint32_t i = 0; i < of->alarm_count; i++) {
-        struct eval_alarm alarm = alarm_of(sim, &of->alarms[i]);
-        if (alarm.since_s > ALARM_OVER * alarm.lead_s)
-            of->alarms[i--] = of->alarms[--of->alarm_count];
-        else
+    for (uint32_t i = 0; i < sim->jobs[job].alarm_count; i++) {
+        struct eval_alarm alarm = alarm_of(sim, &sim->jobs[job].alarms[i]);
+
+        if (!sim->jobs[job].alarms[i].over)
             sum += eval_alarm_hazard(&alarm, horizon_s);
     }
     return sum;
 }
 
+/* What was long ago announces nothing any more; when its factor has faded too it is forgotten. */
+static void forget_alarms(struct sim *sim, size_t job)
+{
+    const struct whatif_scenario *scenario = &sim->world->scenario;
+    struct sim_job *of = &sim->jobs[job];
+    double over_s = FLEET_ALARM_LEADS * scenario->prior_lead_s;
+    double faded_s = learns(sim) ? scenario->alarm_half_life_s *
+                                       log2((scenario->alarm_factor - 1) / (ALARM_WELL - 1))
+                                 : 0;
+
+    for (uint32_t i = 0; i < of->alarm_count; i++) {
+        struct sim_alarm *alarm = &of->alarms[i];
+        double since_s = sim->now_s - alarm->since_s;
+
+        alarm->over = since_s > over_s;
+        if (alarm->over && !(since_s < faded_s))
+            of->alarms[i--] = of->alarms[--of->alarm_count];
+    }
+}
+
 static double kill_per_s(const struct sim *sim, size_t job)
 {
     const struct whatif_scenario *scenario = &sim->world->scenario;
-    bool busy = sim->busy[sim->world->jobs[job].queue];
 
-    return busy ? scenario->demand_per_hour / 3600 * scenario->kill_share : 0;
+    if (learns(sim))
+        return sim->fleet.rates.kills_per_s[engine_group(sim, job)];
+    return sim->busy[sim->world->jobs[job].queue]
+               ? scenario->demand_per_hour / 3600 * scenario->kill_share
+               : 0;
+}
+
+/* What its own checkpoints taught, as src/broker/evaluator_learned.c has it. */
+static void fill_learned(struct sim *sim, size_t i)
+{
+    const struct sim_job *job = &sim->jobs[i];
+    struct eval_view *view = &sim->view;
+    double mean_s = job->writes.mean;
+
+    view->success_probability[i] = eval_success_probability(&job->success);
+    if (job->writes.count < 1)
+        return;
+    view->bandwidth_bytes_per_s[i] =
+        eval_measured_bandwidth(view->size_bytes[i], mean_s, sim->storage.capacity_bytes_per_s);
+    view->stall_factor[i] = eval_stall_factor(sim->policy.stall_fraction, sim->policy.quiesce_s,
+                                              job->stall * mean_s, mean_s);
+}
+
+static double quantile_s(const struct sim *sim, size_t i)
+{
+    const struct sim_job *job = &sim->jobs[i];
+    const struct eval_view *view = &sim->view;
+
+    if (!learns(sim))
+        return write_quantile_s(sim, i);
+    if (job->writes.count < 1)
+        return 0;
+    return eval_write_quantile_s(&job->writes, 0, eval_stepped(view->age_s[i])) *
+           eval_write_stretch(job->writes.mean, view->size_bytes[i],
+                              view->bandwidth_bytes_per_s[i]);
 }
 
 /* What a demand that is expected would cost this job and its claimant less, were there a checkpoint of now. If it kills: the
@@ -241,7 +318,8 @@ static void fill_yield(struct sim *sim, size_t i)
         scenario->kill_share * age_s + (1 - scenario->kill_share) * (polite_s > 0 ? polite_s : 0);
 
     sim->view.yield_probability[i] = sim->view.waiting_gain_gpu_s[i] = 0;
-    if (sim->jobs[i].told_s < 0 || scenario->heed <= 0 || told.since_s > ALARM_OVER * told.lead_s)
+    if (sim->jobs[i].told_s < 0 || scenario->heed <= 0 ||
+        told.since_s > ANNOUNCED_LEADS_MAX * told.lead_s)
         return;
     sim->view.yield_probability[i] = -expm1(-eval_alarm_hazard(&told, INFINITY));
     sim->view.waiting_gain_gpu_s[i] = gpus * (scenario->restart_s + spared_s);
@@ -251,8 +329,9 @@ static void fill_row(struct sim *sim, size_t i)
 {
     const struct sim_job *job = &sim->jobs[i];
     struct eval_view *view = &sim->view;
-    double left_s = job->walltime_end_s - sim->now_s;
+    double left_s = job->walltime_end_s - sim->now_s, write_s;
 
+    forget_alarms(sim, i);
     view->flags[i] = job->phase == SIM_COMPUTING ? 0 : EVAL_FLAG_ACTIVE;
     if (job->phase != SIM_COMPUTING)
         return;
@@ -262,9 +341,12 @@ static void fill_row(struct sim *sim, size_t i)
         view->flags[i] |= EVAL_FLAG_WALLTIME_DONE;
     view->age_s[i] = engine_age_s(sim, i);
     view->walltime_left_s[i] = left_s > 0 ? left_s : 0;
-    if (left_s < view->age_s[i] + 4 * sim->constants[i].write_s + sim->policy.cycle_s)
-        view->write_quantile_s[i] = write_quantile_s(sim, i); /* before that it decides nothing */
-    view->hazard_factor[i] = base_factor(sim, i);
+    if (learns(sim))
+        fill_learned(sim, i);
+    write_s = view->size_bytes[i] / view->bandwidth_bytes_per_s[i];
+    if (left_s < view->age_s[i] + 4 * write_s + sim->policy.cycle_s + view->grace_s[i])
+        view->write_quantile_s[i] = quantile_s(sim, i); /* before that it decides nothing */
+    view->hazard_factor[i] = base_factor(sim, i, write_s);
     view->kill_per_s[i] = kill_per_s(sim, i);
     view->alarm_h[i] = alarm_h(sim, i);
     if (sim->world->scenario.announce_share > 0)
@@ -294,7 +376,7 @@ static bool move_pays(const struct sim *sim, size_t job)
 
     for (uint32_t i = 0; i < of->alarm_count; i++) {
         struct eval_alarm alarm = alarm_of(sim, &of->alarms[i]);
-        survives *= exp(-eval_alarm_hazard(&alarm, INFINITY));
+        survives *= of->alarms[i].over ? 1 : exp(-eval_alarm_hazard(&alarm, INFINITY));
     }
     situation.alarm_p = 1 - survives;
     situation.lost_s = situation.age_s;
@@ -318,6 +400,10 @@ static void decide_model(struct sim *sim)
 {
     bool terms = isfinite(sim->storage.capacity_bytes_per_s) || sim->world->scenario.migrate > 0;
 
+    if (learns(sim)) {
+        sim->policy.lambda_node_per_s = sim->fleet.rates.node_failures_per_s;
+        sim->policy.certainty = sim->fleet.rates.certainty;
+    }
     for (size_t i = 0; i < sim->world->job_count; i++)
         fill_row(sim, i);
     if (terms) /* for the index, or to weigh moving */

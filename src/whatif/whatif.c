@@ -167,7 +167,7 @@ static const struct {
     const char *numbers[16];
 } scenarios[] = {
     {"exponential", {NULL}},
-    {"weibull", {"weibull_shape=0.6", "learn=1", NULL}},
+    {"weibull", {"weibull_shape=0.6", NULL}},
     {"alarms", {"recall=0.4", "precision=0.6", NULL}},
     {"alarms-more", {"recall=0.6", "precision=0.4", NULL}},
     {"preemption", {"demand_per_hour=0.25", "kill_share=0.45", NULL}},

@@ -42,7 +42,7 @@ const char *whatif_rule_help(enum whatif_rule rule);
     X(jobs, "jobs", 500, 1, 100000)                                                                \
     X(trace_nodes, "nodes of a trace; 0: its highest number and one", 0, 0, 1e6)                   \
     X(days, "days; of a trace: at most", 60, 0.01, 20000)                                          \
-    X(cycle_s, "s between decisions", 60, 1, 3600)                                                 \
+    X(cycle_s, "s between decisions", 30, 1, 3600)                                                 \
     X(gpus_per_node, "GPUs", 8, 1, 64)                                                             \
     X(bytes_per_gpu, "bytes", 80e9, 1, 1e13)                                                       \
     X(fill_min, "of the memory, least", 0.3, 0, 1)                                                 \
@@ -51,15 +51,29 @@ const char *whatif_rule_help(enum whatif_rule rule);
     X(bandwidth_bytes_per_s, "bytes/s for checkpoints of all jobs; 0: unlimited", 0, 0, 1e15)      \
     X(stall_fraction, "of the write during which the job stands still", 1, 0, 1)                   \
     X(quiesce_s, "s that the job stands still beside the write", 0, 0, 3600)                       \
-    X(min_interval_s, "s of progress between two checkpoints of the model, at least", 0, 0, 1e8)   \
-    X(max_interval_s, "s of progress until the model writes anyway; 0: never", 0, 0, 1e8)          \
+    X(min_interval_s, "s of progress between two checkpoints of the model, at least", 300, 0, 1e8) \
+    X(max_interval_s, "s of progress until the model writes while it is unsure; 0: never", 21600,  \
+      0, 1e8)                                                                                      \
+    X(near_completion_s, "s before a walltime within which only its slot is used", 300, 0, 1e6)    \
+    X(grace_s, "s from a walltime to the kill", 30, 0, 1e6)                                        \
+    X(policy_quiesce_s, "s beside the write that the model expects until it measured", 2, 0, 3600) \
+    X(policy_bytes_per_s, "bytes/s a node is believed to write until measured; 0: what it can",    \
+      2e9, 0, 1e13)                                                                                \
     X(down_s, "s from a failure to the restart", 300, 0, 1e6)                                      \
     X(restart_s, "s of a restart beside reading", 180, 0, 1e6)                                     \
     X(failures_per_1000_node_days, "failures", 6.5, 0, 1e6)                                        \
     X(weibull_shape, "of the time between a node's failures; 1: exponential", 1, 0.2, 5)           \
-    X(assumed_factor, "how many times the true hazard the model believes", 1, 1e-3, 1e3)           \
-    X(learn, "1: the model learns the hazard from a prior of 6.5; 0: it is told the mean", 0, 0,   \
-      1)                                                                                           \
+    X(learn, "1: the model learns as the broker does; 0: it is told what is true", 1, 0, 1)        \
+    X(assumed_factor, "how many times the true hazard it is told", 1, 1e-3, 1e3)                   \
+    X(prior_per_1000_node_days, "failures that learning begins with", 6.5, 1e-3, 1e6)              \
+    X(hazard_forget_s, "s, time constant with which failures and alarms are forgotten", 2592000,   \
+      60, 1e12)                                                                                    \
+    X(demand_forget_s, "s, time constant with which demands are forgotten", 21600, 60, 1e12)       \
+    X(prior_recall, "recall of alarms that learning begins with", 0, 0, 0.999999)                  \
+    X(prior_precision, "precision of alarms that learning begins with", 0.6, 0.01, 1)              \
+    X(prior_lead_s, "s, lead of alarms that learning begins with", 2700, 1, 1e6)                   \
+    X(alarm_factor, "by which an alarm raises its node's hazard beside", 20, 1, 1e6)               \
+    X(alarm_half_life_s, "s in which that fades by half", 21600, 1, 1e7)                           \
     X(recall, "share of failures that an alarm announces", 0, 0, 1)                                \
     X(precision, "share of alarms that a failure follows", 1, 0.01, 1)                             \
     X(lead_s, "s, mean, from alarm to failure", 2700, 1, 1e6)                                      \
@@ -107,6 +121,8 @@ struct whatif_ledger {
     double held_gpu_s;
     double useful_gpu_s;
     double lost_failure_gpu_s; /* work done again */
+    double
+        expected_failure_gpu_s; /* what these intervals lose on the average of all instants of failures, at the mean hazard */
     double lost_kill_gpu_s;
     double lost_walltime_gpu_s;
     double pause_gpu_s;   /* standing still while writing */
@@ -159,6 +175,25 @@ struct whatif_history {
 /* The rate of demands while queues are busy, and the share of them that kill, become the scenario's: what a learner would know at
  * the end of the window. */
 void whatif_history_rates(const struct whatif_history *history, struct whatif_scenario *scenario);
+
+/* Those that a cluster's policy, or its history, decides. */
+#define WHATIF_HISTORY_NUMBERS(X)                                                                  \
+    X(cycle_s)                                                                                     \
+    X(stall_fraction)                                                                              \
+    X(restart_s)                                                                                   \
+    X(quiesce_s)                                                                                   \
+    X(policy_quiesce_s)                                                                            \
+    X(policy_bytes_per_s)                                                                          \
+    X(min_interval_s)                                                                              \
+    X(max_interval_s)                                                                              \
+    X(near_completion_s)                                                                           \
+    X(grace_s)                                                                                     \
+    X(prior_per_1000_node_days)                                                                    \
+    X(hazard_forget_s)                                                                             \
+    X(demand_forget_s)                                                                             \
+    X(learn)                                                                                       \
+    X(demand_per_hour)                                                                             \
+    X(kill_share)
 
 /* A history as a file, to be replayed elsewhere (README.md, "Histories"). Its numbers of the scenario are those that a cluster's
  * policy decides. parse and load: 0 and a history to be closed; 1: it is none (its first line says so); -1: it makes no sense. */

@@ -100,13 +100,13 @@ static void plot_is_written_where_it_was_asked_for(void **state)
 
     assert_contains(text, "<svg xmlns=");
     assert_contains(text, "Scenario &quot;exponential&quot;: 5 simulated jobs, 1 days");
-    assert_contains(text, "seed 1; decided every 60 s");
+    assert_contains(text, "seed 1; decided every 30 s");
     assert_contains(text, "not as usual: jobs=5 days=1");
     assert_contains(text, "% of the GPU time that jobs held");
     assert_contains(
         text,
         " % (cut)"); /* without checkpoints nearly all is lost: that bar would hide the others */
-    assert_contains(text, "6.5 failures per 1000 node-days, the mean told");
+    assert_contains(text, "6.5 failures per 1000 node-days, their rate learned");
     assert_int_equal(run(h, "whatif --scenario exponential --set jobs=5,days=1 --svg %s",
                          "/nonexistent/plot.svg"),
                      CLI_FAILED);
