@@ -88,8 +88,9 @@ def state_is_off_s(cluster):
 
 
 def is_alive(cluster, job):
-    """RUNNING, or to be run again because its node has no agent."""
-    return cluster.allocation(job).state in (common_pb2.ALLOCATION_STATE_RUNNING, common_pb2.ALLOCATION_STATE_REQUEUED)
+    """Not ended: by its walltime it would be FAILED. STARTING or to be run again as long as its node has no agent."""
+    return cluster.allocation(job).state in (common_pb2.ALLOCATION_STATE_STARTING, common_pb2.ALLOCATION_STATE_RUNNING,
+                                             common_pb2.ALLOCATION_STATE_REQUEUED)
 
 
 def warned(cluster, text):
