@@ -21,7 +21,7 @@ static bool entry_of(const struct machine_ops *machine, pid_t pid,
     uint64_t life = 0;
 
     if (machine->process_read(machine->context, pid, &stat, &status) != 0 || !proc_living(&stat) ||
-        stat.group != pid || found->work_dir[0] != '/')
+        stat.group != pid || found->work_dir[0] != '/' || proc_is_secure(pid))
         return false;
     if (checkpoint_id_parse(found->life, &life) != 0)
         life = 0;

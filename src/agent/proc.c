@@ -86,9 +86,24 @@ static int proc_first_id(const char *text, const char *key, uint32_t *ret_id)
     return 0;
 }
 
+/* Real, effective, saved and file system's. */
+static bool proc_one_user(const char *text)
+{
+    const char *value = proc_line(text, "Uid:");
+    unsigned ids[4];
+    int count =
+        value == NULL ? 0 : sscanf(value, "%u %u %u %u", &ids[0], &ids[1], &ids[2], &ids[3]);
+
+    for (int i = 1; i < count; i++)
+        if (ids[i] != ids[0])
+            return false;
+    return true;
+}
+
+/* A program with the set-user-id bit may have taken on the groups of another user, whom it is about to become. */
 static void proc_groups(const char *text, char groups[PROC_GROUPS_BYTES])
 {
-    const char *value = proc_line(text, "Groups:");
+    const char *value = proc_one_user(text) ? proc_line(text, "Groups:") : NULL;
     size_t used = 0;
 
     groups[0] = '\0';

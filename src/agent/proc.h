@@ -31,8 +31,9 @@ enum { PROC_GROUPS_BYTES = 1024 };
 struct proc_status {
     uid_t uid; /* real */
     gid_t gid;
-    char groups[PROC_GROUPS_BYTES]; /* supplementary: "27,1001"; as many of the first as fit */
-    uint64_t caught;                /* bit n - 1 is signal n */
+    char groups
+        [PROC_GROUPS_BYTES]; /* supplementary: "27,1001"; as many of the first as fit; "" of a process that is more than one user */
+    uint64_t caught;         /* bit n - 1 is signal n */
     uint64_t ignored;
 };
 

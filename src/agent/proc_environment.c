@@ -1,6 +1,7 @@
 /* What ckpt-run told an application by its environment. See proc_environment.h. */
 #include "src/agent/proc_environment.h"
 
+#include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,4 +41,22 @@ bool proc_read_environment(pid_t pid, struct proc_environment *ret_found)
     free(text);
     fclose(file);
     return id_valid(ret_found->allocation_id);
+}
+
+bool proc_is_secure(pid_t pid)
+{
+    Elf64_auxv_t item;
+    bool secure = true;
+    char path[64];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/auxv", (int)pid);
+    file = fopen(path, "re");
+    if (file == NULL)
+        return true;
+    while (fread(&item, sizeof(item), 1, file) == 1 && item.a_type != AT_NULL)
+        if (item.a_type == AT_SECURE)
+            secure = item.a_un.a_val != 0;
+    fclose(file);
+    return secure;
 }

@@ -22,5 +22,8 @@ struct proc_environment {
 };
 
 bool proc_read_environment(pid_t pid, struct proc_environment *ret_found);
+/* The process runs a program that had other rights than who started it (set-user-id): its environment is not its user's word. True also
+ * when that cannot be read. */
+bool proc_is_secure(pid_t pid);
 
 #endif

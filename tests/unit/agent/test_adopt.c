@@ -8,7 +8,7 @@
 #include "src/agent/adopt.h"
 #include "tests/support/test.h"
 
-enum { APPLICATIONS = 3, WRITES_MAX = 100 };
+enum { APPLICATIONS = 3, WRITES_MAX = 100, STRANGER = 20001 };
 
 static char folder[32], journal_folder[64], socket_path[64];
 static pid_t applications[APPLICATIONS];
@@ -28,7 +28,7 @@ static int dying_rename(void *context, const char *from, const char *to, struct 
 }
 
 /* Of an application, as ckpt-run starts it: the leader of its group, found by its environment. */
-static pid_t start_application(int number, const char *work_dir)
+static pid_t start_program(const char *program, int number, const char *work_dir)
 {
     char node[] = "CKPT_NODE_ID=node-a", id[64], dir[128], agent_socket[160];
     char *const environment[] = {id, node, dir, agent_socket, NULL};
@@ -43,7 +43,9 @@ static pid_t start_application(int number, const char *work_dir)
     pid = fork();
     if (pid == 0) {
         setpgid(0, 0);
-        execle("/bin/sleep", "sleep", "60", (char *)NULL, environment);
+        if (geteuid() == 0 && strcmp(program, "/bin/sleep") != 0 && setuid(STRANGER) != 0)
+            _exit(1);
+        execle(program, "sleep", "60", (char *)NULL, environment);
         _exit(1);
     }
     assert_true(pid > 0);
@@ -51,6 +53,11 @@ static pid_t start_application(int number, const char *work_dir)
     assert_int_equal(read(ready[0], &byte, 1), 0); /* it has executed */
     close(ready[0]);
     return pid;
+}
+
+static pid_t start_application(int number, const char *work_dir)
+{
+    return start_program("/bin/sleep", number, work_dir);
 }
 
 static int set_up(void **state)
@@ -146,6 +153,30 @@ static void an_application_without_its_work_folder_is_found(void **state)
     assert_uint_equal(count, APPLICATIONS + 2);
 }
 
+/* A user chooses the environment of a program with the set-user-id bit, and is not who it runs as. */
+static void a_program_that_runs_as_another_than_who_started_it_is_not_taken(void **state)
+{
+    char program[64], command[320];
+    size_t count;
+    pid_t pid;
+
+    (void)state;
+    if (geteuid() != 0) {
+        print_message("# SKIP several users need root\n");
+        skip();
+    }
+    snprintf(program, sizeof(program), "%s/program", folder);
+    snprintf(command, sizeof(command),
+             "mkdir %s && chmod 755 %s && cp /bin/sleep %s && chmod 4755 %s", journal_folder,
+             folder, program, program);
+    assert_int_equal(system(command), 0);
+    pid = start_program(program, APPLICATIONS, folder);
+    assert_true(start_agent(WRITES_MAX, &count));
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    assert_uint_equal(count, APPLICATIONS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -153,6 +184,8 @@ int main(void)
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_application_without_its_work_folder_is_found, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_program_that_runs_as_another_than_who_started_it_is_not_taken, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

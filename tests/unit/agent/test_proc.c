@@ -77,6 +77,26 @@ static void supplementary_groups_are_read(void **state)
     assert_string_equal(status.groups, "");
 }
 
+/* A program that root lent its rights to takes on groups of others before it becomes one of them: they are not its user's. */
+static void groups_of_a_process_that_is_two_users_are_not_taken(void **state)
+{
+    static const char *const ids[] = {"1000\t0\t0\t0", "1000\t1000\t0\t1000", "1000\t1000\t1000\t0",
+                                      "1000\t0\t1000\t1000"};
+    struct proc_status status;
+    char text[256];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+        snprintf(text, sizeof(text),
+                 "Uid:\t%s\nGid:\t100\t100\t100\t100\nGroups:\t0 4 20002 \n"
+                 "SigIgn:\t0\nSigCgt:\t0\n",
+                 ids[i]);
+        assert_int_equal(proc_parse_status(text, &status), 0);
+        assert_uint_equal(status.uid, 1000);
+        assert_string_equal(status.groups, "");
+    }
+}
+
 static void status_without_masks_is_refused(void **state)
 {
     struct proc_status status;
@@ -222,6 +242,7 @@ int main(void)
         cmocka_unit_test(stat_that_ends_early_is_refused),
         cmocka_unit_test(status_masks_and_ids_are_read),
         cmocka_unit_test(supplementary_groups_are_read),
+        cmocka_unit_test(groups_of_a_process_that_is_two_users_are_not_taken),
         cmocka_unit_test(status_without_masks_is_refused),
         cmocka_unit_test(group_of_handlers_catches),
         cmocka_unit_test(one_member_without_handler_is_the_culprit),
