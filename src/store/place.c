@@ -15,7 +15,8 @@
 #include "src/store/tree.h"
 
 /* ALLOCATION/checkpoints/CHECKPOINT */
-enum { PLACE_JOBS_LEVELS = 3, PLACE_CREATE_TRIES = 3 };
+#define PLACE_CHECKPOINTS "checkpoints"
+enum { PLACE_JOBS_LEVELS = 3, PLACE_TRIES = 3 };
 
 int place_check_node(const char *node, struct err *err)
 {
@@ -200,23 +201,38 @@ static bool is_empty(int fd)
     return empty;
 }
 
-/* Made by this process, or by one before it that was killed here: it is given to the job's user. */
-static int check_allocation(const struct climb *climb, int fd, const struct stat *status,
-                            struct err *err)
+/* As the server has it: on NFS this node may still have it as it was. */
+static int owner_of(int fd, uid_t *ret_owner)
 {
-    bool unclaimed = geteuid() == 0 && status->st_uid == 0 && is_empty(fd);
+    struct statx status;
 
-    if (status->st_uid == climb->owner)
+    if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_UID, &status) != 0)
+        return -1;
+    *ret_owner = status.stx_uid;
+    return 0;
+}
+
+/* Made by this process, or by one before it that was killed here: it is given to the job's user. Another node of the job may do so and put
+ * something into it between any two steps here, so whose it is counts after whether something is in it. */
+static int check_allocation(const struct climb *climb, int fd, struct err *err)
+{
+    bool empty = geteuid() == 0 && is_empty(fd);
+    uid_t owner;
+
+    if (owner_of(fd, &owner) != 0)
+        return fault_set(err, "stat folder", climb->path);
+    if (owner == climb->owner)
         return 0;
-    if (unclaimed && fchown(fd, climb->owner, (gid_t)-1) == 0)
-        return 0;
-    if (unclaimed)
+    if (owner == 0 && empty) {
+        if (fchown(fd, climb->owner, (gid_t)-1) == 0)
+            return 0;
         return err_set(err, ERR_AUTH, "chown %s to user %u: %s", climb->path,
                        (unsigned)climb->owner, strerror(errno));
+    }
     return err_set(err, ERR_REFUSED,
                    "%s belongs to user %u and not to user %u, whose job this is: look at who made "
                    "it, then move it away as root, or register the job under another id",
-                   climb->path, (unsigned)status->st_uid, (unsigned)climb->owner);
+                   climb->path, (unsigned)owner, (unsigned)climb->owner);
 }
 
 /* The folder `name` below `parent`, made where it is missing. */
@@ -239,7 +255,7 @@ static int enter_level(const struct climb *climb, int parent, const char *name, 
     else if (level == LEVEL_ABOVE)
         result = check_above(climb, &status, err);
     else if (level == LEVEL_ALLOCATION)
-        result = check_allocation(climb, fd, &status, err);
+        result = check_allocation(climb, fd, err);
     if (result == 0)
         return fd;
     close(fd);
@@ -315,36 +331,59 @@ static int climb_begin(const struct posix_place *place, uid_t owner,
     return -1;
 }
 
-int place_claim(const struct posix_place *place, uid_t owner, struct err *err)
+/* Down to the folder that has `leave` more below it. A collect of another checkpoint may remove an empty one between our mkdir and our
+ * open: try again. */
+static int climb_to(const struct posix_place *place, uid_t owner, unsigned leave,
+                    struct climb *climb, struct err *err)
 {
     char relative[MANIFEST_PATH_MAX_BYTES];
-    struct climb climb;
-    int fd = climb_begin(place, owner, relative, &climb, err);
+    struct err local = {0};
+    int fd = -1;
 
-    if (fd >= 0)
-        fd = climb_down(&climb, fd, PLACE_JOBS_LEVELS - 1, err);
+    for (int i = 0; i < PLACE_TRIES && fd < 0; i++) {
+        fd = climb_begin(place, owner, relative, climb, &local);
+        if (fd >= 0)
+            fd = climb_down(climb, fd, leave, &local);
+        if (fd < 0 && local.code != ERR_NOT_FOUND)
+            break;
+    }
+    climb->relative = NULL; /* it was walked */
+    if (fd < 0)
+        return err_set(err, local.code, "%s", local.text);
+    return fd;
+}
+
+/* What was there before the prefix had its bit: else the service could remove nothing of a job that had begun before. Whoever owns a folder
+ * loses nothing by it. */
+static void share_old(const struct climb *climb, int fd)
+{
+    struct stat status;
+
+    if (climb_shared(climb) && fstat(fd, &status) == 0 && status.st_uid == climb->owner)
+        share_folder(climb, fd, LEVEL_ALLOCATION);
+}
+
+int place_claim(const struct posix_place *place, uid_t owner, struct err *err)
+{
+    struct climb climb;
+    int fd = climb_to(place, owner, PLACE_JOBS_LEVELS - 1, &climb, err);
+    int inside;
+
     if (fd < 0)
         return -1;
+    share_old(&climb, fd);
+    inside = tree_open_beneath(fd, PLACE_CHECKPOINTS, O_RDONLY | O_DIRECTORY, 0);
+    if (inside >= 0) {
+        share_old(&climb, inside);
+        close(inside);
+    }
     close(fd);
     return 0;
 }
 
 int place_create(const struct posix_place *place, struct err *err)
 {
-    char relative[MANIFEST_PATH_MAX_BYTES];
-    struct err local = {0};
     struct climb climb;
-    int fd = -1;
 
-    /* a collect of another checkpoint may remove an empty parent between our mkdir and our open: try again */
-    for (int i = 0; i < PLACE_CREATE_TRIES && fd < 0; i++) {
-        fd = climb_begin(place, geteuid(), relative, &climb, &local);
-        if (fd >= 0)
-            fd = climb_down(&climb, fd, 0, &local);
-        if (fd < 0 && local.code != ERR_NOT_FOUND)
-            break;
-    }
-    if (fd < 0)
-        return err_set(err, local.code, "%s", local.text);
-    return fd;
+    return climb_to(place, geteuid(), 0, &climb, err);
 }

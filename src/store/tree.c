@@ -160,15 +160,26 @@ static int remove_one(int parent, const char *name, unsigned depth, struct err *
     return fault_set(err, "rmdir", name);
 }
 
+/* Its owner may have made it unwritable; of a folder of somebody else's, what follows tells. What its group may do stays so, since what a
+ * killed removal leaves is for others to remove. */
+static void open_to_owner(int parent, const char *name)
+{
+    struct stat status;
+
+    if (fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+        (status.st_mode & S_IRWXU) == S_IRWXU)
+        return;
+    if (fchmodat(parent, name, (status.st_mode & 07777) | S_IRWXU, AT_SYMLINK_NOFOLLOW) != 0)
+        errno = 0; /* what follows fails with the same cause */
+}
+
 static int remove_contents(int parent, const char *name, unsigned depth, struct err *err)
 {
     const struct dirent *entry;
     DIR *directory;
     int result = 0, fd;
 
-    /* its owner may have made it unwritable; of a folder of somebody else's, what follows tells */
-    if (fchmodat(parent, name, 0700, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT)
-        return 0;
+    open_to_owner(parent, name);
     fd = open_component(parent, name, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0)
         return errno == ENOENT ? 0 : fault_set(err, "open folder", name);

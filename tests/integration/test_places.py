@@ -10,7 +10,7 @@ import sys
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from cluster import Cluster, broker_pb2, common_pb2, metric, tap, wait_until  # noqa: E402
+from cluster import Cluster, broker_pb2, checkpoint_text, common_pb2, metric, tap, wait_until  # noqa: E402
 
 # quick: every checkpoint but the newest two expires within a second
 POLICY = {"evaluation_interval": "1h", "min_interval": "1ms", "checkpoint_timeout": "30s", "retention": "1s", "keep_complete": 1,
@@ -147,13 +147,19 @@ def checkpoints_go_on_although_none_can_be_deleted():
             site.checkpoint("anns")
             # the remedy of the runbook
             page = (pathlib.Path(__file__).resolve().parents[2] / "deploy" / "RUNBOOK.md").read_text()
-            command = re.search(r"`(find /scratch/ckpt [^`]+)`", page)[1].replace("/scratch/ckpt", str(cluster.scratch)).replace(
-                "chgrp ckpt", f"chgrp {SERVICE_GROUP}")
+            command = re.search(r"`(ckptctl undeleted -o jsonl [^`]+)`", page)[1].replace("/scratch/ckpt", str(cluster.scratch)).replace(
+                "ckptctl", f"{cluster.bin / 'ckptctl'} --endpoints {cluster.members[0].api}").replace("ckpt-worker", str(cluster.bin / "ckpt-worker"))
             documented_prefix(cluster)
             subprocess.run(command, shell=True, check=True)
-            site.checkpoint("anns")
-            wait_until("all of them are deleted", lambda: cluster.client.broker("ListUndeleted", broker_pb2.ListUndeletedRequest()).count == 0
-                       and len(site.folders("anns")) == 1, 150, 1)
+            assert not os.path.isdir(first.path)
+            new = [site.checkpoint("anns") for _ in range(3)]
+
+            def all_deleted():
+                subprocess.run(command, shell=True, check=True)  # more come to the list as they are tried
+                return cluster.client.broker("ListUndeleted", broker_pb2.ListUndeletedRequest()).count == 0 and len(site.folders("anns")) == 1
+            wait_until("all of them are deleted", all_deleted, 150, 1)
+            log = "".join(m.log.read_text() for m in cluster.members)
+            assert not re.search(rf"event=collect_failed checkpoint={checkpoint_text(new[0].checkpoint_id)} ", log)
             assert "could not be deleted" not in cluster.ctl("status").stdout
             cluster.debug_check()
         finally:

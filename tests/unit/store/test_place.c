@@ -11,6 +11,7 @@
 #include "tests/unit/store/folders.h"
 
 enum { ANN = 20001, BOB = 20002, SERVICE = 20003, SERVICE_GROUP = 20004, PROJECT_GROUP = 20005 };
+enum { TOGETHER = 8, TOGETHER_ROUNDS = 100 };
 
 static char errors[1024]; /* of the last child */
 
@@ -53,6 +54,21 @@ static int run_put_as(struct folders *folders, const void *as)
 {
     return VERB("put", "--prefix", folders->prefix, "--path", folders->path, "--node", "n1",
                 "--source", folders->source, "--as", as);
+}
+
+static int run_abandon_as(struct folders *folders, const void *as)
+{
+    return VERB("abandon", "--prefix", folders->prefix, "--path", folders->path, "--node", "n1",
+                "--as", as);
+}
+
+static int put_of_node(struct folders *folders, int number)
+{
+    char node[16];
+
+    snprintf(node, sizeof(node), "n%d", number);
+    return VERB("put", "--prefix", folders->prefix, "--path", folders->path, "--node", node,
+                "--source", folders->source, "--as", "20001:20001");
 }
 
 static int put_as(struct folders *folders, const char *as)
@@ -315,6 +331,64 @@ static void only_root_becomes_another_user(void **state)
     assert_contains(errors, "is not UID:GID");
 }
 
+/* A job that had begun before its prefix had the bit: what it writes from then on can be removed. */
+static void a_job_goes_on_with_the_group_that_its_prefix_was_given(void **state)
+{
+    static const gid_t in = SERVICE_GROUP;
+    struct folders *folders = *state;
+    char before[256];
+
+    assert_int_equal(put_as(folders, "20001:20001"), WORKER_EXIT_OK);
+    snprintf(before, sizeof(before), "%s", at(folders, "t/p/a/checkpoints/1-41"));
+    assert_int_equal(rename(folders->path, before), 0);
+    assert_int_equal(chown(folders->prefix, SERVICE, SERVICE_GROUP), 0);
+    assert_int_equal(chmod(folders->prefix, 02755), 0);
+    assert_int_equal(put_as(folders, "20001:20001"), WORKER_EXIT_OK);
+    expect_folder(folders, "t/p/a", ANN, 02770);
+    expect_folder(folders, "t/p/a/checkpoints", ANN, 02770);
+    assert_int_equal(in_child(folders, run_collect, &in), WORKER_EXIT_OK);
+    assert_true(exists(before, "n1"));
+}
+
+/* The nodes of a job begin at the same time: one of them gives its owner the folder that another has just looked at. */
+static void nodes_that_begin_together_all_get_in(void **state)
+{
+    struct folders *folders = *state;
+
+    for (int round = 0; round < TOGETHER_ROUNDS; round++) {
+        for (int i = 0; i < TOGETHER; i++)
+            if (fork() == 0)
+                _exit(put_of_node(folders, i));
+        for (int i = 0; i < TOGETHER; i++) {
+            int status;
+
+            assert_true(wait(&status) > 0);
+            assert_int_equal(status, 0);
+        }
+        remove_tree(at(folders, "t"));
+    }
+}
+
+/* Who may remove a folder by its group may so after its owner's removal stopped half way. */
+static void a_removal_that_does_not_end_leaves_the_group_its_right(void **state)
+{
+    static const char left[] = "t/p/a/checkpoints/1-42/.n1.tmp.0123456789abcdef";
+    struct folders *folders = *state;
+    char foreign[288];
+
+    assert_int_equal(chown(folders->prefix, SERVICE, SERVICE_GROUP), 0);
+    assert_int_equal(chmod(folders->prefix, 02755), 0);
+    assert_int_equal(put_as(folders, "20001:20001"), WORKER_EXIT_OK);
+    assert_int_equal(mkdir(at(folders, left), 0770), 0);
+    assert_int_equal(chown(at(folders, left), ANN, SERVICE_GROUP), 0);
+    assert_int_equal(chmod(at(folders, left), 02770), 0);
+    snprintf(foreign, sizeof(foreign), "%s/root-s", at(folders, left));
+    assert_int_equal(mkdir(foreign, 0755), 0);
+    write_text(foreign, "file", "not Ann's");
+    assert_int_not_equal(in_child(folders, run_abandon_as, "20001:20001"), WORKER_EXIT_OK);
+    expect_folder(folders, left, ANN, 02770);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, folders_teardown)
 int main(void)
 {
@@ -332,6 +406,9 @@ int main(void)
         T(an_agent_of_one_user_makes_all_folders_as_that_user),
         T(who_may_not_make_a_folder_is_told_who_has_to),
         T(only_root_becomes_another_user),
+        T(a_job_goes_on_with_the_group_that_its_prefix_was_given),
+        T(nodes_that_begin_together_all_get_in),
+        T(a_removal_that_does_not_end_leaves_the_group_its_right),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
