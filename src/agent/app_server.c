@@ -13,9 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/agent/app_jobs.h"
 #include "src/agent/app_register.h"
 #include "src/agent/app_stream.h"
 #include "src/agent/ask.h"
+#include "src/agent/kept.h"
 #include "src/agent/walltime.h"
 #include "src/agent/words.h"
 #include "src/base/buf.h"
@@ -197,6 +199,7 @@ static void restore_done(void *data, const struct restore_result *result)
     }
     if (stream->over)
         return; /* the timer tells */
+    kept_restored(stream->allocation, result);
     stream->state = STREAM_READY;
     app_stream_ready(stream, result);
 }
@@ -221,7 +224,6 @@ void app_stream_take_owner(struct allocation *allocation, const struct restore_o
     snprintf(entry->owner, sizeof(entry->owner), "%s", owner->name);
 }
 
-/* The caller's, with the groups that its process has now; a process that cannot be read has none. */
 /* At once, and again now and then: whoever looks at the job's output sees why nothing happens. */
 static void restore_waits(void *data, const char *why)
 {
@@ -234,6 +236,7 @@ static void restore_waits(void *data, const char *why)
     app_stream_say(stream, "%s", why);
 }
 
+/* The caller's, with the groups that its process has now; a process that cannot be read has none. */
 static struct machine_user stream_user(const struct app_stream *stream)
 {
     const struct machine_ops *machine = &stream->agent->machine;
@@ -399,6 +402,11 @@ bool app_stream_waits(const struct app_stream *stream)
     return stream->state == STREAM_WAITING;
 }
 
+bool app_stream_starts(const struct app_stream *stream)
+{
+    return stream->state != STREAM_RUNNING && stream->state != STREAM_OVER;
+}
+
 static void stream_timer(void *data)
 {
     struct app_stream *stream = data;
@@ -555,6 +563,7 @@ int app_server_new(struct agent *agent, const char *socket_path, struct app_serv
     server->server = rpc_server_new(agent->loop, &config);
     rpc_server_add_method(server->server, ATTACH_METHOD, true, true, &attach, server);
     app_register_serve(server->server, agent);
+    app_jobs_serve(server->server, agent);
     snprintf(address, sizeof(address), "unix:%s", socket_path);
     result = rpc_server_listen(server->server, address, err);
     *ret_server = server;

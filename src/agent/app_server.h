@@ -35,5 +35,7 @@ bool app_stream_asks(const struct app_stream *stream);
 bool app_stream_tells(const struct app_stream *stream);
 /* A ckpt-run without an application is attached, to start one. */
 bool app_stream_waits(const struct app_stream *stream);
+/* The same, or what it is to start from is being brought. */
+bool app_stream_starts(const struct app_stream *stream);
 
 #endif

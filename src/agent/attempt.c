@@ -10,6 +10,7 @@
 #include "src/agent/ask.h"
 #include "src/agent/attempt_call.h"
 #include "src/agent/attempt_put.h"
+#include "src/agent/kept.h"
 #include "src/agent/words.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
@@ -170,6 +171,8 @@ static void report_outcome(struct allocation *allocation)
         counters->checkpoints_abandoned++;
     else
         counters->checkpoints_failed++;
+    if (report.kind == CKPT__V1__REPORT_KIND__REPORT_KIND_CHECKPOINT_FAILED)
+        kept_failed(allocation);
     attempt_report_end(allocation, &report, 0);
     if (report.kind == CKPT__V1__REPORT_KIND__REPORT_KIND_CHECKPOINT_FAILED)
         say_failed(allocation);
@@ -256,6 +259,7 @@ void attempt_verified(struct allocation *allocation, const struct attempt_shard 
     report.write_ms = shard->write_ms;
     report.stall_ms = stall_ms_of(allocation);
     allocation->agent->counters.checkpoints_verified++;
+    kept_verified(allocation, begun_at_us(allocation), shard->size_bytes);
     attempt_report_end(allocation, &report, begun_at_us(allocation));
     say_verified(allocation, shard);
     stop_watching(allocation);

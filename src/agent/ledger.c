@@ -105,7 +105,17 @@ static void put_text(struct buf *record, const char *text)
     NUMBER(end_reason)                                                                             \
     FLAG(owned)                                                                                    \
     NUMBER(owner_uid)                                                                              \
-    TEXT(owner)
+    TEXT(owner)                                                                                    \
+    NUMBER(ended_at_ms)                                                                            \
+    NUMBER(ended_status)                                                                           \
+    NUMBER(last_checkpoint)                                                                        \
+    NUMBER(last_at_ms)                                                                             \
+    NUMBER(last_bytes)                                                                             \
+    TEXT(last_path)                                                                                \
+    NUMBER(failed_checkpoint)                                                                      \
+    NUMBER(failed_attempt)                                                                         \
+    NUMBER(failed_at_ms)                                                                           \
+    TEXT(failed_text)
 
 void ledger_encode_entry(struct buf *record, const struct ledger_entry *entry)
 {

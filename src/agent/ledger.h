@@ -28,6 +28,7 @@ enum {
     LEDGER_PREFIX_BYTES = 1025,
     LEDGER_WORK_DIR_BYTES = 1024,
     LEDGER_GROUPS_BYTES = 1024,
+    LEDGER_FAILED_BYTES = 272,
     LEDGER_ENDPOINT_BYTES = 128 /* a unix socket's path has at most 107 */
 };
 
@@ -93,6 +94,17 @@ struct ledger_entry {
     bool owned;
     uint32_t owner_uid;
     char owner[ID_MAX_BYTES + 1]; /* the registered name of that user; "": it came first */
+    /* What the owner is told, wall clock. */
+    uint64_t ended_at_ms;     /* of the application that ran last; 0: none has ended here */
+    uint32_t ended_status;    /* its wait status; UINT32_MAX: not known */
+    uint64_t last_checkpoint; /* that was written, or restored from, here; 0: none */
+    uint64_t last_at_ms;      /* the instant that it holds */
+    uint64_t last_bytes;      /* of this node's part; 0: not known */
+    char last_path[LEDGER_PATH_BYTES]; /* of the checkpoint, without this node's folder */
+    uint64_t failed_checkpoint;        /* the last that failed; 0: none has */
+    uint32_t failed_attempt;
+    uint64_t failed_at_ms;
+    char failed_text[LEDGER_FAILED_BYTES];
 };
 
 struct ledger_report {

@@ -9,6 +9,7 @@
 #include "src/agent/allocation.h"
 #include "src/agent/app_server.h"
 #include "src/agent/end_note.h"
+#include "src/agent/kept.h"
 #include "src/agent/walltime.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
@@ -121,6 +122,7 @@ static void process_forget(struct allocation *allocation)
 
     if (!ended_unseen(allocation))
         allocation->entry.start_ticks = 0;
+    kept_ended(allocation);
     allocation_machine(allocation)->pid_watch_free(process->watch);
     allocation_machine(allocation)->kin_detach(process->look);
     if (!attempt_busy(&allocation->attempt)) { /* many allocations are kept, few descriptors */

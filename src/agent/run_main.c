@@ -1,4 +1,4 @@
-/* ckpt-run: runs an application under the node's agent.
+/* ckpt-run: runs an application under the node's agent; or, by a verb, asks the agent.
  *
  * Flow     attach (waits for the agent) -> ready, perhaps with restored files -> start the application -> tell the agent -> wait. An
  *          abnormal end: tell it, attach again, start again from what was restored. A broken stream: attach again, nothing else.
@@ -23,8 +23,10 @@
 #include "src/agent/end_note.h"
 #include "src/agent/machine.h"
 #include "src/agent/proc.h"
+#include "src/agent/run_call.h"
 #include "src/agent/run_child.h"
 #include "src/agent/run_options.h"
+#include "src/agent/run_status.h"
 #include "src/agent/words.h"
 #include "src/base/buf.h"
 #include "src/base/check.h"
@@ -481,16 +483,8 @@ static void start_over(void)
 
 static void say_unreachable(const char *message)
 {
-    struct stat stat;
-    const char *hint = "is ckpt-agentd well? (its log tells)";
-
-    if (lstat(run.options.socket, &stat) != 0 && errno == ENOENT)
-        hint = "nothing is there: is ckpt-agentd started on this node, with this socket? --socket "
-               "names another";
-    else if (access(run.options.socket, W_OK) != 0 && errno == EACCES)
-        hint = "you may not open it: ask who runs this node";
     say_waiting("cannot reach the agent at %s: %s; %s; trying again%s", run.options.socket, message,
-                hint,
+                run_unreachable_hint(run.options.socket),
                 run.options.wait_for_ms == 0 ? " until it answers (--wait-for limits that)" : "");
 }
 
@@ -641,6 +635,8 @@ int main(int argc, char **argv)
     char address[PATH_MAX];
     struct err err;
 
+    if (argc > 1 && strcmp(argv[1], "status") == 0)
+        return run_status(argc - 1, argv + 1);
     if (run_options_parse(argc, argv, &run.options, &err) != 0) {
         say("%s", err.text);
         fputs(run_usage, stderr);

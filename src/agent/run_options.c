@@ -14,6 +14,7 @@ enum { RESTARTS_LIMIT = 1000 };
 
 const char run_usage[] =
     "usage: ckpt-run --alloc ID [options] -- command arguments...\n"
+    "       ckpt-run status [--alloc ID]    your jobs on this node (ckpt-run status --help)\n"
     "Runs an application under the node's agent: it is asked for checkpoints, and after a crash "
     "it\n"
     "is started again from the newest complete one ($CKPT_RESTORE_DIR).\n"
@@ -24,7 +25,7 @@ const char run_usage[] =
     "  --work-dir DIR        its folder on this node ($CKPT_DIR), on a local disk with room for a\n"
     "                        checkpoint, which is staged there before it is copied to the\n"
     "                        destination; default: $TMPDIR/ckpt-UID/ID, or /tmp/ckpt-UID/ID\n"
-    "  --socket PATH         of the agent; default: /run/ckpt/agent.sock\n"
+    "  --socket PATH         of the agent; default: " RUN_DEFAULT_SOCKET "\n"
     "  --max-restarts N      how often it is started again in place, 0 to 1000; default: 3\n"
     "  --restart-on WHEN     any (every end but status 0, the default), signal (only when a "
     "signal\n"
@@ -126,7 +127,7 @@ int run_options_parse(int argc, char **argv, struct run_options *ret_options, st
                                           {"version", no_argument, NULL, 'v'},
                                           {NULL, 0, NULL, 0}};
     struct run_options options = {.profile = "signal",
-                                  .socket = "/run/ckpt/agent.sock",
+                                  .socket = RUN_DEFAULT_SOCKET,
                                   .restarts_max = 3,
                                   .restart_on = RUN_RESTART_ANY};
     int option;

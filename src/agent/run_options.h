@@ -13,6 +13,8 @@
 /* Beside the application's own status (128 + n when signal n ended it). */
 enum { RUN_EXIT_SELF = 125, RUN_EXIT_NOT_EXECUTABLE = 126, RUN_EXIT_NOT_FOUND = 127 };
 
+#define RUN_DEFAULT_SOCKET "/run/ckpt/agent.sock"
+
 enum run_restart { RUN_RESTART_ANY, RUN_RESTART_SIGNAL, RUN_RESTART_NEVER };
 
 struct run_options {

@@ -46,6 +46,11 @@ bool session_open(const struct session *session)
     return session->call != NULL && session->welcomed;
 }
 
+const char *session_address(const struct session *session)
+{
+    return rpc_channel_address(rpc_follow_channel(session->follow));
+}
+
 static void timer_start(struct session *session, uint64_t delay_us)
 {
     session->agent->clock.timer_start(session->timer, delay_us);

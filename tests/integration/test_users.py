@@ -2,6 +2,7 @@
 """What users of a node can do to each other, with real users. Whose job it is: who came first, or whom the registration names; nobody else attaches
 to it until it is forgotten there. And a user whose paths hang holds up nobody else. Run by root: it becomes the users."""
 import ctypes
+import json
 import os
 import pathlib
 import pwd
@@ -82,6 +83,17 @@ class Users(Cluster):
                                  str(self.agents["a"].socket), "--", *command], user=user.pw_uid, group=user.pw_gid, extra_groups=[],
                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
+    def asks(self, user, *words):
+        """`ckpt-run` with a verb: exit code, and what it printed on both."""
+        done = subprocess.run([str(self.bin / "ckpt-run"), *words, "--socket", str(self.agents["a"].socket)], user=user.pw_uid,
+                              group=user.pw_gid, extra_groups=[], capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stdout, done.stderr
+
+    def jobs_of(self, user):
+        code, out, error = self.asks(user, "status", "-o", "json")
+        assert code == 0, error
+        return {job["allocation_id"]: job for job in json.loads(out)["jobs"]}
+
     def state(self, allocation):
         return self.allocation(allocation).state
 
@@ -129,6 +141,42 @@ def the_registered_user_is_the_owner_whoever_comes_first():
         run = cluster.run_as(BOB, "nameless", "true")
         assert run.wait(30) == 0, run.stderr.read()
         wait_until("it is complete", lambda: cluster.state("nameless") == COMPLETED, 10)
+
+
+def the_owner_sees_the_own_jobs_and_nobody_elses():
+    """What the agent knows, without a key of the cluster, also after the agent has restarted; nothing of another user's."""
+    with Users() as cluster:
+        cluster.start()
+        wait_until("the leader is there", lambda: json.loads(cluster.asks(ALICE, "status", "-o", "json")[1])["leader"], 10)
+        code, out, _ = cluster.asks(ALICE, "status")
+        assert code == 0 and "connected to the cluster's leader" in out and "no job of yours" in out, out
+        cluster.register("job", [("a", 1, MIB)], owner=ALICE.pw_name)
+        run = cluster.run_as(ALICE, "job", str(cluster.bin / "heat"), "--size", "64", "--iterations", "100000000", "--delay-us", "2000",
+                             "--output", str(cluster.folder(ALICE) / "r"))
+        wait_until("it runs", lambda: cluster.jobs_of(ALICE).get("job", {}).get("state") == "running", 10)
+        _, out, _ = cluster.asks(ALICE, "status", "--alloc", "job")
+        assert "job job: running, pid " in out and "none was written or restored" in out, out
+        identifier = requested(cluster, "job")
+        assert ended(cluster, "job", identifier).state == common_pb2.CHECKPOINT_STATE_COMPLETE
+        for _ in range(2):
+            job = cluster.jobs_of(ALICE)["job"]
+            assert job["last_checkpoint"] == f"{identifier >> 40}-{identifier & (1 << 40) - 1}", job
+            assert job["last_checkpoint_bytes"] > 0 and pathlib.Path(job["last_checkpoint_path"]).is_dir(), job
+            assert 0 <= time.time() * 1000 - job["last_checkpoint_at_ms"] < 30000, job
+            assert cluster.jobs_of(BOB) == {}
+            code, out, error = cluster.asks(BOB, "status", "--alloc", "job")
+            assert code == 3 and out == "" and "no job job of user" in error, (code, out, error)
+            assert error.replace("job job", "job nosuch") == cluster.asks(BOB, "status", "--alloc", "nosuch")[2]
+            assert "job" in cluster.jobs_of(pwd.getpwuid(0))
+            cluster.agents["a"].kill()
+            cluster.agents["a"].start()
+            wait_until("it is back", lambda: cluster.asks(ALICE, "status")[0] == 0 and cluster.jobs_of(ALICE)["job"]["pid"] > 0, 10)
+        run.send_signal(signal.SIGTERM)
+        run.wait(20)
+        wait_until("it has ended", lambda: cluster.jobs_of(ALICE)["job"]["state"] == "ended", 10)
+        cluster.agents["a"].kill()
+        code, out, error = cluster.asks(ALICE, "status")
+        assert code == 125 and "cannot reach the agent at" in error, (code, error)
 
 
 class Hanging:
@@ -220,4 +268,5 @@ if __name__ == "__main__":
         print("1..0 # skip it takes root to become two users")
         sys.exit(0)
     sys.exit(main([a_job_that_restarts_in_place_stays_its_owners, the_registered_user_is_the_owner_whoever_comes_first,
+                   the_owner_sees_the_own_jobs_and_nobody_elses,
                    a_user_whose_paths_hang_holds_up_nobody_else]))

@@ -129,6 +129,16 @@ static void entry_comes_back_as_it_was(void **state)
     entry.kill_at_us = 87654321;
     entry.restart_awaited = true;
     entry.awaited_status = -1;
+    entry.ended_at_ms = 1;
+    entry.ended_status = UINT32_MAX;
+    entry.last_checkpoint = 41;
+    entry.last_at_ms = 2;
+    entry.last_bytes = 3;
+    strcpy(entry.last_path, "/ckpt/t/p/job-1/1-41");
+    entry.failed_checkpoint = 42;
+    entry.failed_attempt = 2;
+    entry.failed_at_ms = 4;
+    strcpy(entry.failed_text, "no handler");
     assert_int_equal(ledger_commit(ledger, &entry, NULL, 0, 0, &err), 0);
     reopen("boot-1");
     assert_non_null(ledger_find(ledger, "job-1"));

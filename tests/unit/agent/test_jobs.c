@@ -1,0 +1,106 @@
+/* What an owner sees of the own jobs on a node: whose they are, their state, what is kept for it. */
+#include "src/agent/app_jobs.h"
+#include "src/agent/kept.h"
+#include "src/agent/restart_points.h"
+#include "tests/unit/agent/still_agent.h"
+
+enum { ALICE = 1001, BOB = 1002, CHECKPOINT = 42 };
+
+static struct allocation *job;
+
+static int set_up(void **state)
+{
+    still_agent_set_up(state);
+    job = agent_get(&agent, "job");
+    return 0;
+}
+
+static void own(uid_t uid)
+{
+    job->entry.owned = true;
+    job->entry.owner_uid = uid;
+}
+
+static void a_job_is_seen_by_its_owner_and_by_root(void **state)
+{
+    (void)state;
+    assert_true(app_jobs_seen(job, 0));
+    assert_false(app_jobs_seen(job, ALICE)); /* an order named it: nobody's yet */
+    own(ALICE);
+    assert_true(app_jobs_seen(job, 0));
+    assert_true(app_jobs_seen(job, ALICE));
+    assert_false(app_jobs_seen(job, BOB));
+}
+
+/* Also what runs as its user: an application that root started for the owner is the owner's. */
+static void what_nobody_is_known_to_own_is_seen_by_the_user_it_runs_as(void **state)
+{
+    (void)state;
+    job->entry.uid = BOB;
+    assert_false(app_jobs_seen(job, BOB)); /* of before: nothing of it is here */
+    job->entry.pid = 100;
+    assert_true(app_jobs_seen(job, BOB));
+    assert_false(app_jobs_seen(job, ALICE));
+    own(ALICE);
+    assert_false(app_jobs_seen(job, BOB));
+    assert_true(app_jobs_seen(job, ALICE));
+    job->entry.pid = 0;
+}
+
+static void the_state_is_that_of_the_application(void **state)
+{
+    (void)state;
+    assert_int_equal(app_jobs_state(job), CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_NOT_STARTED);
+    job->process.state = PROCESS_RUNNING;
+    assert_int_equal(app_jobs_state(job), CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_RUNNING);
+    job->attempt.state = ATTEMPT_PUTTING;
+    assert_int_equal(app_jobs_state(job),
+                     CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_BEING_CHECKPOINTED);
+    job->process.state = PROCESS_TERMINATING;
+    assert_int_equal(app_jobs_state(job), CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_BEING_ENDED);
+    job->attempt.state = ATTEMPT_NONE;
+    job->process.state = PROCESS_ABSENT;
+    job->entry.started_at_ms = 1;
+    assert_int_equal(app_jobs_state(job), CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_ENDED);
+    job->entry.restart_awaited = true;
+    assert_int_equal(app_jobs_state(job), CKPT__V1__OWN_JOB_STATE__OWN_JOB_STATE_STARTING);
+}
+
+static void the_last_checkpoint_is_the_one_written_or_restored_last(void **state)
+{
+    (void)state;
+    job->attempt.checkpoint_id = CHECKPOINT;
+    job->attempt.attempt = 2;
+    strcpy(job->attempt.path, "/ckpt/t/p/job/1-42");
+    kept_verified(job, still_now_us - 2 * SECOND_US, 4096);
+    assert_uint_equal(job->entry.last_checkpoint, CHECKPOINT);
+    assert_uint_equal(job->entry.last_at_ms, still_clock_now(NULL) - 2000);
+    assert_uint_equal(job->entry.last_bytes, 4096);
+    assert_string_equal(job->entry.last_path, "/ckpt/t/p/job/1-42");
+    kept_restored(job, &(struct restore_result){0}); /* from scratch says nothing */
+    assert_uint_equal(job->entry.last_checkpoint, CHECKPOINT);
+    kept_restored(job, &(struct restore_result){
+                           .checkpoint_id = 41, .path = "/ckpt/t/p/job/1-41", .snapshot_at_ms = 7});
+    assert_uint_equal(job->entry.last_checkpoint, 41);
+    assert_uint_equal(job->entry.last_at_ms, 7);
+    assert_uint_equal(job->entry.last_bytes, 0);
+    job->attempt.outcome.reason = CKPT__V1__REASON__REASON_NO_HANDLER;
+    strcpy(job->attempt.outcome.detail, "pid 7 (\xff) does not catch\n");
+    kept_failed(job);
+    assert_string_equal(job->entry.failed_text, "no handler: pid 7 (?) does not catch?");
+    assert_uint_equal(job->entry.failed_attempt, 2);
+    assert_uint_equal(job->entry.last_checkpoint, 41);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, still_agent_close)
+    const struct CMUnitTest tests[] = {
+        TEST(a_job_is_seen_by_its_owner_and_by_root),
+        TEST(what_nobody_is_known_to_own_is_seen_by_the_user_it_runs_as),
+        TEST(the_state_is_that_of_the_application),
+        TEST(the_last_checkpoint_is_the_one_written_or_restored_last),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
