@@ -331,6 +331,29 @@ static void only_root_becomes_another_user(void **state)
     assert_contains(errors, "is not UID:GID");
 }
 
+/* Its name is gone by then: who is to remove the rest by hand finds it by what is said. */
+static void what_is_left_of_a_checkpoint_is_named(void **state)
+{
+    static const gid_t in = SERVICE_GROUP;
+    struct folders *folders = *state;
+    char own[300];
+
+    assert_int_equal(chown(folders->prefix, SERVICE, SERVICE_GROUP), 0);
+    assert_int_equal(chmod(folders->prefix, 02755), 0);
+    assert_int_equal(put_as(folders, "20001:20001"), WORKER_EXIT_OK);
+    snprintf(own, sizeof(own), "%s/own", folders->path);
+    assert_int_equal(mkdir(own, 0700), 0);
+    assert_int_equal(chown(own, ANN, ANN), 0);
+    assert_int_equal(chmod(own, 0700), 0);
+    write_text(own, "file", "Ann's");
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(in_child(folders, run_collect, &in), WORKER_EXIT_UNAVAILABLE);
+        assert_contains(errors, "checkpoints/1-42: what is left of it, .1-42.gone.");
+        assert_contains(errors, "open folder own: Permission denied");
+    }
+    assert_false(exists(folders->path, "own"));
+}
+
 /* A job that had begun before its prefix had the bit: what it writes from then on can be removed. */
 static void a_job_goes_on_with_the_group_that_its_prefix_was_given(void **state)
 {
@@ -406,6 +429,7 @@ int main(void)
         T(an_agent_of_one_user_makes_all_folders_as_that_user),
         T(who_may_not_make_a_folder_is_told_who_has_to),
         T(only_root_becomes_another_user),
+        T(what_is_left_of_a_checkpoint_is_named),
         T(a_job_goes_on_with_the_group_that_its_prefix_was_given),
         T(nodes_that_begin_together_all_get_in),
         T(a_removal_that_does_not_end_leaves_the_group_its_right),
