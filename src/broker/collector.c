@@ -91,16 +91,20 @@ static void finish_look(struct collector *collector)
 
 /* ---- one folder after the other --------------------------------------------------------------------------------------- */
 
-/* The text of a path may hold any bytes, a message only characters. */
+/* The text of a path may hold any bytes, a message only characters. The end of a long text is the cause. */
 static void take_failure(struct collector *collector, const struct collection *collection,
                          const struct worker_result *result)
 {
     Ckpt__Log__V1__CollectFailure *failure = &collector->failures[collector->failed_count];
     char *reason = collector->reasons[collector->failed_count++];
+    size_t length = strlen(result->error);
 
     ckpt__log__v1__collect_failure__init(failure);
-    snprintf(reason, FSM_UNDELETED_REASON_BYTES, "%.*s", FSM_UNDELETED_REASON_BYTES - 1,
-             result->error);
+    if (length < FSM_UNDELETED_REASON_BYTES)
+        memcpy(reason, result->error, length + 1);
+    else
+        snprintf(reason, FSM_UNDELETED_REASON_BYTES, "...%s",
+                 result->error + length - (FSM_UNDELETED_REASON_BYTES - 4));
     for (char *c = reason; *c != '\0'; c++)
         if ((unsigned char)*c < ' ' || (unsigned char)*c > '~')
             *c = '?';

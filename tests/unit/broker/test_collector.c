@@ -210,6 +210,28 @@ static void a_failed_removal_is_told_with_its_reason(void **state)
     finish(fake);
 }
 
+/* A text begins with the path, which PATH tells as well, and ends with the cause. */
+static void the_end_of_a_long_reason_is_kept(void **state)
+{
+    struct fake *fake = start();
+    struct worker_result result = {.exit_code = WORKER_EXIT_UNAVAILABLE};
+    const char *reason;
+    uint64_t id;
+
+    (void)state;
+    id = leave_a_folder(fake, "job");
+    tick_until_collectable(fake);
+    fake_serve(fake);
+    fake_advance_ms(fake, COLLECTOR_INTERVAL_MS);
+    snprintf(result.error, sizeof(result.error), "removing /%0300d: Permission denied", 7);
+    end_worker_with(fake, result);
+    reason = fsm_undeleted_find(fake->replica.fsm, id)->reason;
+    assert_uint_equal(strlen(reason), FSM_UNDELETED_REASON_BYTES - 1);
+    assert_int_equal(strncmp(reason, "...0000", 7), 0);
+    assert_non_null(strstr(reason, "07: Permission denied"));
+    finish(fake);
+}
+
 /* Removal that fails for a hundred folders leaves the one behind them its turn at the second look, whatever those before it do. */
 static void folders_that_cannot_be_removed_do_not_stop_the_others(void **state)
 {
@@ -306,6 +328,7 @@ int main(void)
         cmocka_unit_test(an_expired_folder_is_removed_and_then_recorded),
         cmocka_unit_test(a_failed_removal_is_tried_again_later),
         cmocka_unit_test(a_failed_removal_is_told_with_its_reason),
+        cmocka_unit_test(the_end_of_a_long_reason_is_kept),
         cmocka_unit_test(folders_that_cannot_be_removed_do_not_stop_the_others),
         cmocka_unit_test(a_target_that_hangs_is_passed_over),
         cmocka_unit_test(nothing_is_removed_from_an_unavailable_target),
