@@ -4,8 +4,8 @@
  * Flow     failed() when the collector could not remove one: its reason is kept, and it is tried again later and later. detach() when
  *          its record leaves its job's list; gone() when it was removed after all.
  * Shapes   FSM_UNDELETED_MAX places, found by checkpoint. One that its job still lists takes a place of the first half only, since
- *          nothing is lost without it; one that no job lists takes any, and when there is none the one whose turn it is gives way, which
- *          is the oldest unless others went before it: it is counted and told as an event.
+ *          nothing is lost without it; one that no job lists, or whose job waits for it to leave, takes any, and when there is none the
+ *          one whose turn it is gives way, which is the oldest unless others went before it: it is counted and told as an event.
  */
 #include <malloc.h>
 
@@ -152,11 +152,14 @@ void fsm_undeleted_detach(struct fsm *fsm, struct checkpoint *checkpoint)
 /* One after the other, so that those that always fail leave the others their turn, with a place here or without. */
 static struct undeleted *undeleted_of_record(struct fsm *fsm, struct checkpoint *checkpoint)
 {
+    const struct allocation *job = fsm_allocation_look(fsm, checkpoint->view.allocation_slot);
+
     if (!checkpoint->expired || checkpoint->collected)
         return NULL;
     list_remove(&checkpoint->queue);
     list_push_back(fsm->collectable, &checkpoint->queue);
-    if (checkpoint->undeleted != NULL || fsm->undeleted_count >= FSM_UNDELETED_MAX / 2)
+    if (checkpoint->undeleted != NULL ||
+        (fsm->undeleted_count >= FSM_UNDELETED_MAX / 2 && !job->expired))
         return checkpoint->undeleted;
     return undeleted_new(fsm, checkpoint);
 }

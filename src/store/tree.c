@@ -246,8 +246,7 @@ int tree_remove_temporaries(int parent, const char *name, const char *kind, stru
     directory = fdopendir(fd);
     CHECK(directory != NULL);
     for (errno = 0; result == 0 && (entry = readdir(directory)) != NULL; errno = 0) {
-        if (is_temporary(entry->d_name, name, kind) &&
-            tree_remove(parent, entry->d_name, err) != 0)
+        if (is_temporary(entry->d_name, name, kind) && tree_remove(parent, entry->d_name, err) != 0)
             result = err_wrap(err, "what is left of it, %s", entry->d_name);
     }
     if (result == 0 && errno != 0)

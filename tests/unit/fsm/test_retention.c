@@ -233,6 +233,32 @@ static void too_many_undeleted_folders_are_forgotten_and_counted(void **unused)
     script_close(&script);
 }
 
+/* However many there are already: else ended jobs would fill the state. */
+static void an_ended_job_leaves_although_half_of_the_places_are_taken(void **unused)
+{
+    struct script script;
+    uint64_t sequence = 0;
+
+    (void)unused;
+    script_start(&script);
+    expect_ok(&script, "policy retention=10000 keep=2");
+    expect_ok(&script, "register j1 nodes=n1");
+    while (sequence < FSM_UNDELETED_MAX / 2 + FSM_CHECKPOINTS_PER_ALLOCATION_MAX) {
+        sequence++;
+        expect_ok(&script, "request j1");
+        expect_ok(&script, "grant 1-%d bytes=1", (int)sequence);
+        expect_ok(&script, "report n1 shard_verified j1 ckpt=1-%d", (int)sequence);
+    }
+    expect_ok(&script, "end j1");
+    expect_ok(&script, "after 10000");
+    expect_ok(&script, "tick");
+    for (int i = 0; i < FSM_CHECKPOINTS_PER_ALLOCATION_MAX; i++)
+        expect_ok(&script, "collected failed=1-%d", (int)sequence - i);
+    assert_null(fsm_allocation_find(script.fsm, "j1"));
+    assert_int_equal(sum_of(&script).count, FSM_CHECKPOINTS_PER_ALLOCATION_MAX);
+    script_close(&script);
+}
+
 static void ended_jobs_leave_when_their_folders_are_gone(void **unused)
 {
     struct script script;
@@ -283,6 +309,7 @@ int main(void)
         cmocka_unit_test(a_full_list_makes_room_before_the_collector_came),
         cmocka_unit_test(what_fails_waits_behind_what_was_not_tried),
         cmocka_unit_test(an_ended_job_leaves_its_undeleted_folders_behind),
+        cmocka_unit_test(an_ended_job_leaves_although_half_of_the_places_are_taken),
         cmocka_unit_test(too_many_undeleted_folders_are_forgotten_and_counted),
         cmocka_unit_test(ended_jobs_leave_when_their_folders_are_gone),
         cmocka_unit_test(ids_are_never_used_twice),
