@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "src/base/check.h"
@@ -163,8 +164,15 @@ static int make_level(const struct climb *climb, int parent, const char *name, e
                    climb->path, strerror(number));
 }
 
+/* With an access control list the group's bits are what all users and groups of the list may do at most. */
+static bool has_acl(int fd)
+{
+    return fgetxattr(fd, "system.posix_acl_access", NULL, 0) > 0;
+}
+
 /* Who may write into a folder, or own it, may move what is in it away and put something else in its place. */
-static int check_above(const struct climb *climb, const struct stat *status, struct err *err)
+static int check_above(const struct climb *climb, int fd, const struct stat *status,
+                       struct err *err)
 {
     bool trusted = status->st_uid == 0 || status->st_uid == geteuid() ||
                    status->st_uid == climb->prefix.st_uid;
@@ -175,13 +183,15 @@ static int check_above(const struct climb *climb, const struct stat *status, str
                        "%s belongs to user %u, who could move the checkpoints of others away: as "
                        "root, chown it to root and look at what is in it",
                        climb->path, (unsigned)status->st_uid);
-    if (climb_shared(climb) && status->st_gid == climb->prefix.st_gid)
+    if (climb_shared(climb) && status->st_gid == climb->prefix.st_gid && !has_acl(fd))
         others &= ~(mode_t)S_IWGRP; /* the service's group */
     if (others != 0 && (status->st_mode & S_ISVTX) == 0)
         return err_set(err, ERR_REFUSED,
                        "%s may be written by others (mode %04o), who could move checkpoints away: "
-                       "as root, chmod 0755",
-                       climb->path, (unsigned)(status->st_mode & 07777));
+                       "as root, %s",
+                       climb->path, (unsigned)(status->st_mode & 07777),
+                       has_acl(fd) ? "setfacl -b on it, and setfacl -k on the prefix"
+                                   : "chmod 0755");
     return 0;
 }
 
@@ -253,7 +263,7 @@ static int enter_level(const struct climb *climb, int parent, const char *name, 
     if (fstat(fd, &status) != 0)
         result = fault_set(err, "stat folder", climb->path);
     else if (level == LEVEL_ABOVE)
-        result = check_above(climb, &status, err);
+        result = check_above(climb, fd, &status, err);
     else if (level == LEVEL_ALLOCATION)
         result = check_allocation(climb, fd, err);
     if (result == 0)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "src/store/worker.h"
@@ -331,6 +332,37 @@ static void only_root_becomes_another_user(void **state)
     assert_contains(errors, "is not UID:GID");
 }
 
+/* u::rwx, u:BOB:rwx, g::r-x, m::rwx, o::r-x as the kernel takes it; folders below get it. */
+static void an_access_control_list_of_others_is_refused(void **state)
+{
+    static const struct {
+        uint32_t version;
+        struct {
+            uint16_t tag, rights;
+            uint32_t id;
+        } entries[5];
+    } list = {2,
+              {{1, 7, UINT32_MAX},
+               {2, 7, BOB},
+               {4, 5, UINT32_MAX},
+               {16, 7, UINT32_MAX},
+               {32, 5, UINT32_MAX}}};
+    struct folders *folders = *state;
+
+    assert_int_equal(chown(folders->prefix, SERVICE, SERVICE_GROUP), 0);
+    assert_int_equal(chmod(folders->prefix, 02755), 0);
+    if (setxattr(folders->prefix, "system.posix_acl_default", &list, sizeof(list), 0) != 0) {
+        print_message("# SKIP no access control lists here\n");
+        skip();
+    }
+    assert_int_equal(put_as(folders, "20001:20001"), WORKER_EXIT_REFUSED);
+    assert_contains(errors, "dst/t may be written by others (mode 2775)");
+    assert_contains(errors, "setfacl -b on it, and setfacl -k on the prefix");
+    assert_int_equal(removexattr(folders->prefix, "system.posix_acl_default"), 0);
+    remove_tree(at(folders, "t"));
+    assert_int_equal(put_as(folders, "20001:20001"), WORKER_EXIT_OK);
+}
+
 /* Its name is gone by then: who is to remove the rest by hand finds it by what is said. */
 static void what_is_left_of_a_checkpoint_is_named(void **state)
 {
@@ -429,6 +461,7 @@ int main(void)
         T(an_agent_of_one_user_makes_all_folders_as_that_user),
         T(who_may_not_make_a_folder_is_told_who_has_to),
         T(only_root_becomes_another_user),
+        T(an_access_control_list_of_others_is_refused),
         T(what_is_left_of_a_checkpoint_is_named),
         T(a_job_goes_on_with_the_group_that_its_prefix_was_given),
         T(nodes_that_begin_together_all_get_in),
