@@ -31,7 +31,7 @@ enum {
     CONSENSUS_MEMBERS_MAX = 9,
     CONSENSUS_ADDRESS_BYTES = 256,
     CONSENSUS_NAME_BYTES = 129,
-    CONSENSUS_NOTE_MAX_BYTES = 48,
+    CONSENSUS_NOTE_MAX_BYTES = 64,
     CONSENSUS_PROMOTE_LAG_MAX =
         1000, /* entries that a learner may be behind when it becomes a voter */
     CONSENSUS_TRANSFER_MS =
@@ -133,9 +133,9 @@ struct consensus_hooks {
     /* May be NULL. Another configuration is in use or committed, a member was found at another address, this one is filled, or its vote
      * was withheld: look at the status. */
     void (*members_changed)(void *context);
-    /* May be NULL. A few words to the other members, opaque here, that go along with entries, heartbeats, their answers (about every
+    /* May be NULL. A few words to the member `to`, opaque here, that go along with entries, heartbeats, their answers (about every
      * CORE_NOTE_MS to each), and with all votes: writes up to CONSENSUS_NOTE_MAX_BYTES and returns how many. */
-    size_t (*note)(void *context, uint8_t bytes[CONSENSUS_NOTE_MAX_BYTES]);
+    size_t (*note)(void *context, uint64_t to, uint8_t bytes[CONSENSUS_NOTE_MAX_BYTES]);
     /* May be NULL. What `from` said so; leads: as the leader of this term. Of who votes for this member it is told before the vote counts.
      * Nothing may be called from here but consensus_get_status(). */
     void (*noted)(void *context, uint64_t from, bool leads, const uint8_t *bytes, size_t length);

@@ -69,7 +69,7 @@ void core_note_fill(struct consensus *consensus, uint64_t to, enum frame_type ty
     ret_note->told = is_due(consensus, to, type, ret_note);
     if (!ret_note->told || consensus->hooks.note == NULL)
         return;
-    ret_note->length = consensus->hooks.note(consensus->hooks.context, ret_note->bytes);
+    ret_note->length = consensus->hooks.note(consensus->hooks.context, to, ret_note->bytes);
     CHECK(ret_note->length <= CONSENSUS_NOTE_MAX_BYTES);
 }
 

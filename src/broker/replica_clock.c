@@ -21,12 +21,12 @@ uint64_t replica_state_ms(struct replica *replica)
                            summary.now_ms);
 }
 
-size_t replica_clock_note(void *context, uint8_t bytes[CONSENSUS_NOTE_MAX_BYTES])
+size_t replica_clock_note(void *context, uint64_t to, uint8_t bytes[CONSENSUS_NOTE_MAX_BYTES])
 {
     struct replica *replica = context;
 
-    return state_clock_say(&replica->state_clock, replica_now_us(replica), replica_wall_ms(replica),
-                           replica_state_ms(replica), bytes);
+    return state_clock_say(&replica->state_clock, to, replica_now_us(replica),
+                           replica_wall_ms(replica), replica_state_ms(replica), bytes);
 }
 
 void replica_clock_noted(void *context, uint64_t from, bool leads, const uint8_t *bytes,

@@ -58,7 +58,7 @@ static inline uint64_t replica_now_us(const struct replica *replica)
 }
 
 /* replica_clock.c: consensus_hooks.note and noted. */
-size_t replica_clock_note(void *context, uint8_t bytes[CONSENSUS_NOTE_MAX_BYTES]);
+size_t replica_clock_note(void *context, uint64_t to, uint8_t bytes[CONSENSUS_NOTE_MAX_BYTES]);
 void replica_clock_noted(void *context, uint64_t from, bool leads, const uint8_t *bytes,
                          size_t length);
 

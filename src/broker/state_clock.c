@@ -4,7 +4,7 @@
 #include "src/base/bytes.h"
 #include "src/base/check.h"
 
-enum { SAID_SETTLED = 1 };
+enum { SAID_SETTLED = 1, SAID_LEADS = 2 };
 #define WORDS_TIME_MAX (UINT64_C(1) << 48) /* the year 10889: what is above makes no sense */
 
 static state_clock_lead lead_of(uint64_t monotonic_us, uint64_t ms)
@@ -93,6 +93,11 @@ static bool is_fresh(uint64_t heard_us, uint64_t monotonic_us)
     return monotonic_us - heard_us < STATE_CLOCK_FRESH_US;
 }
 
+static bool counts(const struct state_clock_wall *wall, uint64_t monotonic_us)
+{
+    return wall->heard && is_fresh(wall->heard_us, monotonic_us);
+}
+
 static void sort_in(state_clock_lead *leads, size_t *count, state_clock_lead lead_ms)
 {
     size_t place = (*count)++;
@@ -111,8 +116,8 @@ static size_t leads_now(const struct state_clock *clock, uint64_t monotonic_us,
 
     for (size_t i = 0; i < STATE_CLOCK_MEMBERS_MAX; i++) {
         const struct state_clock_wall *wall = &clock->walls[i];
-        if (wall->member_id != 0 && wall->member_id != voters->self_id &&
-            is_fresh(wall->heard_us, monotonic_us) && is_voter(voters, wall->member_id))
+        if (wall->member_id != voters->self_id && counts(wall, monotonic_us) &&
+            is_voter(voters, wall->member_id))
             sort_in(leads, &count, wall->lead_ms);
     }
     if (count == 0 || is_voter(voters, voters->self_id))
@@ -179,8 +184,7 @@ bool state_clock_offset(const struct state_clock *clock, uint64_t monotonic_us, 
 {
     for (size_t i = 0; i < STATE_CLOCK_MEMBERS_MAX; i++) {
         const struct state_clock_wall *wall = &clock->walls[i];
-        if (wall->member_id != member_id || member_id == 0 ||
-            !is_fresh(wall->heard_us, monotonic_us) || !clock->leads)
+        if (wall->member_id != member_id || !counts(wall, monotonic_us) || !clock->leads)
             continue;
         *ret_offset_ms = wall->lead_ms - nearest(&clock->judged, wall->lead_ms);
         return true;
@@ -190,76 +194,89 @@ bool state_clock_offset(const struct state_clock *clock, uint64_t monotonic_us, 
 
 /* ---- words ---- */
 
-size_t state_clock_say(const struct state_clock *clock, uint64_t monotonic_us, uint64_t wall_ms,
-                       uint64_t now_ms, uint8_t bytes[STATE_CLOCK_WORDS_BYTES])
+static const struct state_clock_wall *wall_known(const struct state_clock *clock,
+                                                 uint64_t member_id)
 {
-    bytes[0] = clock->settled ? SAID_SETTLED : 0;
+    for (size_t i = 0; i < STATE_CLOCK_MEMBERS_MAX; i++)
+        if (clock->walls[i].member_id == member_id && member_id != 0)
+            return &clock->walls[i];
+    return NULL;
+}
+
+size_t state_clock_say(const struct state_clock *clock, uint64_t to, uint64_t monotonic_us,
+                       uint64_t wall_ms, uint64_t now_ms, uint8_t bytes[STATE_CLOCK_WORDS_BYTES])
+{
+    const struct state_clock_wall *wall = wall_known(clock, to);
+
+    bytes[0] = (clock->settled ? SAID_SETTLED : 0) | (clock->leads ? SAID_LEADS : 0);
     bytes_put(bytes + 1, wall_ms, 8);
     bytes_put(bytes + 9, now_ms, 8);
     bytes_put(bytes + 17, at(clock->judged.from_ms, monotonic_us), 8);
     bytes_put(bytes + 25, at(clock->judged.to_ms, monotonic_us), 8);
+    bytes_put(bytes + 33, monotonic_us, 8);
+    bytes_put(bytes + 41, wall == NULL ? 0 : wall->stamp_us, 8);
+    bytes_put(bytes + 49, wall == NULL ? 0 : monotonic_us - wall->came_us, 8);
     return STATE_CLOCK_WORDS_BYTES;
 }
 
-/* A free place, its own, or that of the one that has been silent the longest. */
+/* Its own place, a free one, or that of the member that has been silent the longest. */
 static struct state_clock_wall *wall_of(struct state_clock *clock, uint64_t member_id)
 {
     struct state_clock_wall *place = &clock->walls[0];
 
-    for (size_t i = 0; i < STATE_CLOCK_MEMBERS_MAX; i++)
-        if (clock->walls[i].member_id == member_id)
-            return &clock->walls[i];
     for (size_t i = 0; i < STATE_CLOCK_MEMBERS_MAX; i++) {
         struct state_clock_wall *wall = &clock->walls[i];
-        if (place->member_id != 0 && (wall->member_id == 0 || wall->heard_us < place->heard_us))
+        if (wall->member_id == member_id)
+            return wall;
+        if (place->member_id != 0 && (wall->member_id == 0 || wall->came_us < place->came_us))
             place = wall;
     }
+    *place = (struct state_clock_wall){.member_id = member_id};
     return place;
 }
 
-/* Words that come at the rate of their own stamps are of this moment and move the anchor; those that had waited are not. */
-static void hear_leader(struct state_clock *clock, uint64_t monotonic_us, uint64_t now_ms)
+/* stamp_us: of the words of this member that were answered, 0: of none; they were held for held_us. Monotonic clocks differ a little. */
+static bool came_late(uint64_t monotonic_us, uint64_t stamp_us, uint64_t held_us)
 {
-    uint64_t elapsed_ms, advanced_ms, off_ms;
+    uint64_t elapsed_us = monotonic_us - stamp_us;
 
-    if (!clock->anchored)
-        anchor(clock, monotonic_us, now_ms);
-    if (clock->marked && monotonic_us - clock->mark_us < STATE_CLOCK_SAMPLE_US)
-        return;
-    if (clock->marked && now_ms >= clock->mark_ms) {
-        elapsed_ms = (monotonic_us - clock->mark_us) / 1000;
-        advanced_ms = now_ms - clock->mark_ms;
-        off_ms = advanced_ms > elapsed_ms ? advanced_ms - elapsed_ms : elapsed_ms - advanced_ms;
-        if (off_ms <= elapsed_ms / 5 + STATE_CLOCK_SLACK_MS)
-            anchor(clock, monotonic_us, now_ms);
-    }
-    clock->marked = true;
-    clock->mark_us = monotonic_us;
-    clock->mark_ms = now_ms;
+    if (stamp_us == 0 || stamp_us > monotonic_us || elapsed_us > STATE_CLOCK_FRESH_US)
+        return true;
+    return elapsed_us > held_us ? elapsed_us - held_us > STATE_CLOCK_LATE_US
+                                : held_us - elapsed_us > STATE_CLOCK_LATE_US;
+}
+
+static void hear_leader(struct state_clock *clock, uint64_t monotonic_us, const uint8_t *bytes)
+{
+    clock->settled = (bytes[0] & SAID_SETTLED) != 0;
+    clock->told = true;
+    clock->told_us = monotonic_us;
+    clock->told_right = (struct state_clock_range){lead_of(monotonic_us, bytes_get(bytes + 17, 8)),
+                                                   lead_of(monotonic_us, bytes_get(bytes + 25, 8))};
+    anchor(clock, monotonic_us, bytes_get(bytes + 9, 8));
 }
 
 void state_clock_hear(struct state_clock *clock, uint64_t monotonic_us, uint64_t member_id,
                       bool leads, const uint8_t *bytes, size_t length)
 {
-    uint64_t wall_ms, now_ms, from_ms, to_ms;
+    struct state_clock_wall *wall;
+    uint64_t wall_ms, to_ms;
 
     if (length != STATE_CLOCK_WORDS_BYTES || member_id == 0)
         return;
     wall_ms = bytes_get(bytes + 1, 8);
-    now_ms = bytes_get(bytes + 9, 8);
-    from_ms = bytes_get(bytes + 17, 8);
     to_ms = bytes_get(bytes + 25, 8);
-    if (wall_ms > WORDS_TIME_MAX || now_ms > WORDS_TIME_MAX || to_ms > WORDS_TIME_MAX ||
-        from_ms > to_ms)
+    if (wall_ms > WORDS_TIME_MAX || bytes_get(bytes + 9, 8) > WORDS_TIME_MAX ||
+        to_ms > WORDS_TIME_MAX || bytes_get(bytes + 17, 8) > to_ms)
         return;
-    *wall_of(clock, member_id) =
-        (struct state_clock_wall){member_id, lead_of(monotonic_us, wall_ms), monotonic_us};
-    if (!leads)
+    wall = wall_of(clock, member_id);
+    wall->stamp_us = bytes_get(bytes + 33, 8);
+    wall->came_us = monotonic_us;
+    if (came_late(monotonic_us, bytes_get(bytes + 41, 8), bytes_get(bytes + 49, 8)))
         return;
-    clock->settled = (bytes[0] & SAID_SETTLED) != 0;
-    clock->told = true;
-    clock->told_us = monotonic_us;
-    clock->told_right =
-        (struct state_clock_range){lead_of(monotonic_us, from_ms), lead_of(monotonic_us, to_ms)};
-    hear_leader(clock, monotonic_us, now_ms);
+    wall->heard = true;
+    wall->lead_ms = lead_of(monotonic_us, wall_ms);
+    wall->heard_us = monotonic_us;
+    if (leads && (bytes[0] & SAID_LEADS) != 0) /* its first entry goes out before it has looked */
+        hear_leader(clock, monotonic_us, bytes);
 }

@@ -1,8 +1,9 @@
 /* The time that commands are stamped with, and what the members' wall clocks say beside each other.
  *
  * Flow     state_clock_now() for every stamp and for every look whether a deadline has come. Members tell each other their clocks along with
- *          heartbeats, answers and votes: state_clock_say() writes what goes out, state_clock_hear() takes what came. The leader hears all,
- *          and tells the others what it takes for the right time, and its own state's time. state_clock_look() every STATE_CLOCK_LOOK_US, and
+ *          heartbeats, answers and votes: state_clock_say() writes what goes out, state_clock_hear() takes what came. Words carry back the
+ *          stamp of the last ones from there and for how long they were held: what took longer than STATE_CLOCK_LATE_US for its way there and
+ *          back, or answers nothing, says nothing of this moment and does not count. The leader hears all, and tells the others what it takes for the right time, and its own state's time. state_clock_look() every STATE_CLOCK_LOOK_US, and
  *          as a member comes to lead.
  * Shapes   the anchor says which time it was at which moment of the monotonic clock: a leader's stamps run with that clock and only lean towards
  *          the right time, the median of the voters' wall clocks, or where it lies between two of them, the nearer one. Who follows has the
@@ -10,8 +11,9 @@
  *          Settled: the anchor was a leader's, or a majority of all voters agreed on the time since the start. Until then it is the earlier one of
  *          the two middle clocks, and is set forward once when such a majority is heard: a time that is too early ends nothing too soon.
  * Units    milliseconds since the epoch; microseconds of the monotonic clock.
- * Errors   a step of most members' wall clocks makes timers at most a tenth faster or slower. What is said may come late, never early: a clock may
- *          look as much behind as its words took, so a member is off only after STATE_CLOCK_LOOKS looks that agree.
+ * Errors   a step of most members' wall clocks makes timers at most a tenth faster or slower. What counts came at most STATE_CLOCK_LATE_US late,
+ *          never early: a clock looks behind by that at most. A machine that was suspended, whose monotonic clock stood still, may be wrong
+ *          until it hears the others anew: a member is off only after STATE_CLOCK_LOOKS looks that agree.
  * Absent   setting clocks right: chrony's work. Where only two clocks are heard nobody knows which of them is right: who follows is said to be off.
  */
 #ifndef CKPT_BROKER_STATE_CLOCK_H
@@ -23,14 +25,14 @@
 
 enum {
     STATE_CLOCK_SLEW = 10,
-    STATE_CLOCK_SAMPLE_US = 1000000, /* between two words of a leader that are compared */
-    STATE_CLOCK_SLACK_MS = 500,
+    STATE_CLOCK_SAMPLE_US = 1000000, /* between two anchors of a leader */
+    STATE_CLOCK_LATE_US = 2000000,
     STATE_CLOCK_LOOK_US = 1000000,
     STATE_CLOCK_FRESH_US = 10000000, /* so long after it was heard a clock counts */
     STATE_CLOCK_OFF_MS = 5000,       /* more is off ... */
     STATE_CLOCK_LOOKS = 3,           /* ... after so many looks; or well again */
     STATE_CLOCK_MEMBERS_MAX = 9,
-    STATE_CLOCK_WORDS_BYTES = 33
+    STATE_CLOCK_WORDS_BYTES = 57
 };
 
 /* One of this member's, in milliseconds: the wall clock less the monotonic one. */
@@ -38,6 +40,9 @@ typedef int64_t state_clock_lead;
 
 struct state_clock_wall {
     uint64_t member_id; /* 0: a free place */
+    uint64_t stamp_us;  /* of its last words, by its monotonic clock; goes back to it */
+    uint64_t came_us;   /* when these came */
+    bool heard;         /* words that count */
     state_clock_lead lead_ms;
     uint64_t heard_us;
 };
@@ -49,8 +54,7 @@ struct state_clock_range {
 /* All zero: not started. */
 struct state_clock {
     uint64_t anchor_ms, anchor_us;
-    uint64_t mark_ms, mark_us; /* of the leader's last word that was compared */
-    bool anchored, marked, settled;
+    bool anchored, settled;
     struct state_clock_wall walls[STATE_CLOCK_MEMBERS_MAX];
     /* As of the last look. */
     bool looked;
@@ -86,9 +90,9 @@ bool state_clock_look(struct state_clock *clock, uint64_t monotonic_us, uint64_t
 bool state_clock_offset(const struct state_clock *clock, uint64_t monotonic_us, uint64_t member_id,
                         int64_t *ret_offset_ms);
 
-/* now_ms: what state_clock_now() said. */
-size_t state_clock_say(const struct state_clock *clock, uint64_t monotonic_us, uint64_t wall_ms,
-                       uint64_t now_ms, uint8_t bytes[STATE_CLOCK_WORDS_BYTES]);
+/* To one member. now_ms: what state_clock_now() said. */
+size_t state_clock_say(const struct state_clock *clock, uint64_t to, uint64_t monotonic_us,
+                       uint64_t wall_ms, uint64_t now_ms, uint8_t bytes[STATE_CLOCK_WORDS_BYTES]);
 /* leads: the leader of this term says so. What makes no sense is passed over. */
 void state_clock_hear(struct state_clock *clock, uint64_t monotonic_us, uint64_t member_id,
                       bool leads, const uint8_t *bytes, size_t length);

@@ -17,6 +17,9 @@ static struct raft_entry seed_entries[2] = {
 static void seed_message(enum frame_type type, struct frame_message *message)
 {
     *message = (struct frame_message){.type = type};
+    if (frame_has_note(type))
+        message->note =
+            (struct frame_note){.told = true, .unfit = CONSENSUS_RELUCTANT, .length = 8};
     switch (type) {
     case FRAME_HELLO:
         strcpy(message->hello.cluster_id, "demo");

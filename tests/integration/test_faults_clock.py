@@ -10,6 +10,7 @@ import pathlib
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -183,6 +184,28 @@ def a_member_whose_clock_is_off_leads_only_while_nobody_else_can_and_moves_no_ti
             assert abs(state_is_off_s(cluster)) < 30 and is_alive(cluster, "short")
 
 
+def members_that_stood_still_take_no_clock_for_off():
+    """What had waited for them in the sockets is no word of this moment."""
+    with Cluster(raft=RAFT) as cluster:
+        cluster.start()
+        for stopped in ("followers", "leader and one"):
+            leader = cluster.wait_leader()
+            others = [m for m in cluster.members if m is not leader]
+            still = others if stopped == "followers" else [leader, others[0]]
+            for member in still:
+                member.kill(signal.SIGSTOP)
+            time.sleep(7)
+            for member in still:
+                member.kill(signal.SIGCONT)
+            cluster.wait_leader()
+            until = time.monotonic() + 8
+            while time.monotonic() < until:
+                said = warned(cluster, "the clock of")
+                assert said is None, said
+                time.sleep(0.5)
+        assert not any("event=clock_off" in m.log.read_text() for m in cluster.members)
+
+
 def folders_in_the_wrong_hands_are_refused_and_left_alone():
     """I11: a second process on a folder in use, another member's folder, a folder of another cluster; the members go on undisturbed."""
     with Cluster(raft=RAFT) as cluster, Cluster(members=1) as other:
@@ -222,4 +245,5 @@ def folders_in_the_wrong_hands_are_refused_and_left_alone():
 
 if __name__ == "__main__":
     sys.exit(main([clock_steps_of_an_hour_move_no_timer_and_lose_nothing,
-                   a_member_whose_clock_is_off_leads_only_while_nobody_else_can_and_moves_no_time, folders_in_the_wrong_hands_are_refused_and_left_alone]))
+                   a_member_whose_clock_is_off_leads_only_while_nobody_else_can_and_moves_no_time, members_that_stood_still_take_no_clock_for_off,
+                   folders_in_the_wrong_hands_are_refused_and_left_alone]))

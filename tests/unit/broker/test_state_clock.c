@@ -1,4 +1,5 @@
 /* The stamps of commands: steps of a wall clock and leaders whose clock is off move no timer; who is off knows it. */
+#include "src/base/bytes.h"
 #include "src/base/check.h"
 #include "src/broker/state_clock.h"
 #include "tests/support/test.h"
@@ -11,6 +12,7 @@
 struct site {
     struct state_clock clocks[5];
     int64_t ahead_ms[5]; /* of their wall clocks */
+    uint64_t suspended_us[5];
     size_t count;
     unsigned leader; /* number of the one that leads; 5: none */
     uint64_t at_us, state_ms;
@@ -21,9 +23,15 @@ static uint64_t wall(const struct site *site, unsigned number)
     return BASE + site->at_us / 1000 + (uint64_t)site->ahead_ms[number];
 }
 
+static uint64_t monotonic(const struct site *site, unsigned number)
+{
+    return site->at_us - site->suspended_us[number];
+}
+
 static uint64_t now(struct site *site, unsigned number)
 {
-    return state_clock_now(&site->clocks[number], site->at_us, wall(site, number), site->state_ms);
+    return state_clock_now(&site->clocks[number], monotonic(site, number), wall(site, number),
+                           site->state_ms);
 }
 
 static bool look(struct site *site, unsigned number)
@@ -31,16 +39,36 @@ static bool look(struct site *site, unsigned number)
     static const uint64_t ids[] = {1, 2, 3, 4, 5};
     struct state_clock_voters voters = {number + 1, ids, site->count, number == site->leader};
 
-    return state_clock_look(&site->clocks[number], site->at_us, wall(site, number), &voters);
+    return state_clock_look(&site->clocks[number], monotonic(site, number), wall(site, number),
+                            &voters);
+}
+
+struct words {
+    unsigned from;
+    bool leads;
+    uint8_t bytes[STATE_CLOCK_WORDS_BYTES];
+};
+
+static struct words said(struct site *site, unsigned from, unsigned to)
+{
+    struct words words = {.from = from, .leads = from == site->leader};
+
+    state_clock_say(&site->clocks[from], to + 1, monotonic(site, from), wall(site, from),
+                    now(site, from), words.bytes);
+    return words;
+}
+
+static void hear(struct site *site, unsigned to, const struct words *words)
+{
+    state_clock_hear(&site->clocks[to], monotonic(site, to), words->from + 1, words->leads,
+                     words->bytes, STATE_CLOCK_WORDS_BYTES);
 }
 
 static void tell(struct site *site, unsigned from, unsigned to)
 {
-    uint8_t words[STATE_CLOCK_WORDS_BYTES];
-    size_t length =
-        state_clock_say(&site->clocks[from], site->at_us, wall(site, from), now(site, from), words);
+    struct words words = said(site, from, to);
 
-    state_clock_hear(&site->clocks[to], site->at_us, from + 1, from == site->leader, words, length);
+    hear(site, to, &words);
 }
 
 /* Half a second of the members that are there: followers answer the leader. */
@@ -70,8 +98,10 @@ static int64_t error_ms(struct site *site, unsigned number)
 static void elect(struct site *site, unsigned leader, unsigned voters)
 {
     for (unsigned i = 0; i < site->count; i++)
-        if ((voters >> i & 1) != 0 && i != leader)
+        if ((voters >> i & 1) != 0 && i != leader) {
+            tell(site, leader, i); /* it asks for the vote */
             tell(site, i, leader);
+        }
     site->leader = leader;
     look(site, leader);
 }
@@ -199,19 +229,94 @@ static void a_first_leader_that_is_behind_is_set_forward_when_a_majority_agrees(
 static void what_had_waited_says_nothing_about_the_time(void **state)
 {
     struct site site = three();
-    uint8_t words[20][STATE_CLOCK_WORDS_BYTES];
-    struct state_clock *clock = &site.clocks[1];
+    struct words words[20];
 
     (void)state;
     elect(&site, 0, 7);
     pass(&site, 7, 20);
     for (unsigned i = 0; i < 20; i++) { /* it stands still, and reads all at once afterwards */
         site.at_us += S;
-        state_clock_say(&site.clocks[0], site.at_us, wall(&site, 0), now(&site, 0), words[i]);
+        words[i] = said(&site, 0, 1);
     }
     for (unsigned i = 0; i < 20; i++) {
-        state_clock_hear(clock, site.at_us, 1, true, words[i], STATE_CLOCK_WORDS_BYTES);
+        hear(&site, 1, &words[i]);
         assert_in_range(error_ms(&site, 1) + 100, 0, 200);
+    }
+}
+
+/* It was elected a moment ago, and knows of no right time yet. */
+static void a_leader_that_has_not_looked_says_no_time(void **state)
+{
+    struct site site = three();
+
+    (void)state;
+    elect(&site, 1, 7);
+    pass(&site, 7, 20);
+    site.clocks[0] = (struct state_clock){0};
+    site.ahead_ms[0] = 3 * (int64_t)HOUR;
+    site.leader = 0;
+    tell(&site, 2, 0);
+    tell(&site, 0, 2);
+    assert_in_range(error_ms(&site, 2) + 100, 0, 200);
+    for (unsigned i = 0; i < 20; i++) {
+        site.at_us += S / 2;
+        look(&site, 2);
+        assert_false(site.clocks[2].off);
+    }
+}
+
+/* Nothing new comes for some seconds after what had waited: its leader has given up meanwhile. */
+static void nobody_is_off_by_words_that_had_waited(void **state)
+{
+    (void)state;
+    for (unsigned elected = 0; elected <= 1; elected++)
+        for (unsigned still_s = 7; still_s < 60; still_s += 8) {
+            struct site site = three();
+            struct words words[3], others;
+
+            elect(&site, 0, 7);
+            pass(&site, 7, 20);
+            for (unsigned i = 0; i < 3; i++) {
+                site.at_us += S / 2;
+                words[i] = said(&site, 0, 1);
+            }
+            others = said(&site, 2, 1);
+            site.at_us += still_s * S;
+            site.leader = 5;
+            for (unsigned i = 0; i < 3; i++)
+                hear(&site, 1, &words[i]);
+            hear(&site, 1, &others);
+            if (elected != 0)
+                site.leader = 1;
+            for (unsigned i = 0; i < 20; i++) {
+                look(&site, 1);
+                assert_false(site.clocks[1].off);
+                assert_in_range(error_ms(&site, 1) + 200, 0, 400);
+                site.at_us += S / 2;
+            }
+        }
+}
+
+/* Its machine was suspended: its monotonic clock stood still, its wall clock was set when it went on. */
+static void who_was_suspended_is_right_when_its_wall_clock_is(void **state)
+{
+    (void)state;
+    for (unsigned set = 0; set <= 1; set++) {
+        struct site site = three();
+
+        elect(&site, 0, 7);
+        pass(&site, 7, 20);
+        site.ahead_ms[1] = set != 0 ? 0 : -(int64_t)HOUR;
+        site.suspended_us[1] = HOUR * 1000;
+        site.at_us += HOUR * 1000;
+        pass(&site, 5, 1);
+        for (unsigned i = 0; i < 40; i++) {
+            pass(&site, 7, 1);
+            assert_false(site.clocks[0].off || site.clocks[2].off);
+            assert_true(!site.clocks[1].off || set == 0);
+        }
+        assert_int_equal(site.clocks[1].off, set == 0);
+        assert_in_range(error_ms(&site, 1) + 200, 0, 400);
     }
 }
 
@@ -244,6 +349,7 @@ static void who_is_off_says_so_after_some_looks_and_when_it_is_over(void **state
     site.ahead_ms[2] = 0;
     for (unsigned i = 0; i < 20; i++) {
         site.at_us += S / 2;
+        tell(&site, 2, 0);
         tell(&site, 0, 2);
         changes += look(&site, 2);
     }
@@ -278,8 +384,38 @@ static void words_that_make_no_sense_are_passed_over(void **state)
     assert_false(state_clock_offset(&site.clocks[0], site.at_us, 2, &offset_ms));
     for (uint64_t id = 10; id < 30; id++) { /* more members than there are places */
         tell(&site, 1, 0);
-        state_clock_say(&site.clocks[1], site.at_us, BASE, BASE, words);
+        state_clock_say(&site.clocks[1], 1, site.at_us, BASE, BASE, words);
         state_clock_hear(&site.clocks[0], site.at_us, id, false, words, sizeof(words));
+    }
+}
+
+/* It is no leader: extremes, words of before and words twice move neither the time nor what the others are told of their clocks. */
+static void one_member_that_says_anything_moves_no_time(void **state)
+{
+    static const uint64_t extremes[] = {
+        0, 1, BASE, UINT64_C(1) << 48, UINT64_MAX >> 1, UINT64_MAX - 1, UINT64_MAX};
+    struct site site = three();
+    struct words words = {0};
+    uint64_t drawn = 1, before_ms = 0;
+
+    (void)state;
+    elect(&site, 0, 7);
+    pass(&site, 7, 20);
+    for (unsigned n = 0; n < 20000; n++) {
+        if (n % 7 == 0)
+            words = said(&site, 2, n % 2); /* also words that were for the other one */
+        for (size_t place = 1; n % 3 != 0 && place < STATE_CLOCK_WORDS_BYTES; place += 8) {
+            drawn = drawn * UINT64_C(6364136223846793005) + 1442695040888963407U;
+            if (drawn >> 63 != 0) /* what answers may be right: the words count */
+                bytes_put(words.bytes + place, extremes[(drawn >> 33) % 7], 8);
+        }
+        words.from = 2;
+        hear(&site, n / 2 % 2, &words);
+        pass(&site, 3, n % 2);
+        assert_true(site.state_ms >= before_ms);
+        before_ms = site.state_ms;
+        assert_in_range(error_ms(&site, 0) + 100, 0, 200);
+        assert_false(site.clocks[0].off || site.clocks[1].off);
     }
 }
 
@@ -294,8 +430,12 @@ int main(void)
         cmocka_unit_test(a_first_leader_takes_the_time_of_its_voters),
         cmocka_unit_test(a_first_leader_that_is_behind_is_set_forward_when_a_majority_agrees),
         cmocka_unit_test(what_had_waited_says_nothing_about_the_time),
+        cmocka_unit_test(a_leader_that_has_not_looked_says_no_time),
+        cmocka_unit_test(nobody_is_off_by_words_that_had_waited),
+        cmocka_unit_test(who_was_suspended_is_right_when_its_wall_clock_is),
         cmocka_unit_test(who_is_off_says_so_after_some_looks_and_when_it_is_over),
         cmocka_unit_test(of_two_clocks_the_followers_is_off),
+        cmocka_unit_test(one_member_that_says_anything_moves_no_time),
         cmocka_unit_test(words_that_make_no_sense_are_passed_over),
     };
 

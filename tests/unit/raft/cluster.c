@@ -220,10 +220,11 @@ static void hook_members(void *context)
                         configuration_hash(&status), "configuration");
 }
 
-static size_t hook_note(void *context, uint8_t bytes[CONSENSUS_NOTE_MAX_BYTES])
+static size_t hook_note(void *context, uint64_t to, uint8_t bytes[CONSENSUS_NOTE_MAX_BYTES])
 {
     const struct cluster_node *node = context;
 
+    CHECK(to != 0 && to != node->number + 1u);
     bytes[0] = (uint8_t)node->number;
     memset(bytes + 1, 0xab, CONSENSUS_NOTE_MAX_BYTES - 1);
     return CONSENSUS_NOTE_MAX_BYTES;
