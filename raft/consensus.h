@@ -164,11 +164,12 @@ bool consensus_in_call(const struct consensus *consensus);
 void consensus_read(struct consensus *consensus,
                     void (*done)(void *data, int status, const struct err *err), void *data);
 
-/* Asks a caught-up voter (0: any that is fit to lead) to campaign, best effort. ERR_REFUSED: nobody who is fit could take over, the text says why. It does so within CONSENSUS_TRANSFER_MS or not at all, also when it stands still
- * with the message unread. */
+/* Asks a caught-up voter (0: any that is fit to lead, or a reluctant one where no connected voter is) to campaign, best effort. ERR_REFUSED:
+ * none of them, or not the one that was asked for; the text says why. It does so within CONSENSUS_TRANSFER_MS or not at all, also when it
+ * stands still with the message unread. */
 int consensus_transfer(struct consensus *consensus, uint64_t member_id, struct err *err);
-/* A reluctant member is handed nothing over, and does not stand for election for CORE_RELUCTANT_ELECTIONS election timeouts after a leader's last
- * word, if that leader heard another voter that is fit to lead. Nothing changes for one that leads. */
+/* A reluctant member is handed nothing over while a fit one is there, and does not stand for election for CORE_RELUCTANT_ELECTIONS election
+ * timeouts after a leader's last word, if that leader heard another voter that is fit to lead. Nothing changes for one that leads. */
 void consensus_set_reluctant(struct consensus *consensus, bool reluctant);
 /* The leader leads no more when this returns 0, and does not campaign for CORE_GAVE_UP_ELECTIONS election timeouts unless another one has led
  * meanwhile. ERR_REFUSED: as far as is known here nobody else could be elected, and it goes on leading. Not inside of hooks. */

@@ -120,11 +120,37 @@ static int refuse_unfit(const struct consensus *consensus, uint64_t id, struct e
                    name);
 }
 
+/* Connected, but it may stand still. */
+static bool may_lead(const struct consensus *consensus, const struct raft_server *server)
+{
+    return server->id != consensus->config.member_id && server->role == RAFT_VOTER &&
+           core_reachable(consensus, server->id);
+}
+
+/* Who does not want to lead is better than nobody, for who asks for anybody: this member cannot go on, or should not. */
+static enum consensus_unfit wanted(const struct consensus *consensus, uint64_t member_id)
+{
+    const struct raft_configuration *configuration = &consensus->raft.configuration;
+    enum consensus_unfit best = CONSENSUS_FIT;
+
+    for (unsigned i = 0; member_id == 0 && i < configuration->n; i++) {
+        const struct raft_server *server = &configuration->servers[i];
+        if (!may_lead(consensus, server))
+            continue;
+        if (core_unfit(consensus, server->id) == CONSENSUS_FIT)
+            return CONSENSUS_FIT;
+        if (core_unfit(consensus, server->id) == CONSENSUS_RELUCTANT)
+            best = CONSENSUS_RELUCTANT;
+    }
+    return best;
+}
+
 int consensus_transfer(struct consensus *consensus, uint64_t member_id, struct err *err)
 {
     const struct raft *raft = &consensus->raft;
+    enum consensus_unfit at_best = wanted(consensus, member_id);
     uint64_t unfit = 0; /* one of those that were passed over */
-    bool any_fit = false;
+    bool any = false;
 
     if (consensus->failed || consensus->closing || !core_is_leader(consensus))
         return err_set(err, ERR_UNAVAILABLE, "this member is not the leader");
@@ -133,15 +159,13 @@ int consensus_transfer(struct consensus *consensus, uint64_t member_id, struct e
         unsigned i = (own_place(raft) + 1 + n) % raft->configuration.n;
         const struct raft_server *server = &raft->configuration.servers[i];
 
-        if (server->id == consensus->config.member_id || server->role != RAFT_VOTER ||
-            (member_id != 0 && server->id != member_id) ||
-            !core_reachable(consensus, server->id)) /* connected, but it may stand still */
+        if (!may_lead(consensus, server) || (member_id != 0 && server->id != member_id))
             continue;
-        if (core_unfit(consensus, server->id) != CONSENSUS_FIT) {
+        if (core_unfit(consensus, server->id) != at_best) {
             unfit = server->id;
             continue;
         }
-        any_fit = true;
+        any = true;
         if (raft->leader_state.progress[i].match_index < raft->last_stored)
             continue;
         if (!transfer_ask(consensus, server->id))
@@ -151,7 +175,7 @@ int consensus_transfer(struct consensus *consensus, uint64_t member_id, struct e
         consensus->transfer_us = core_now_us(consensus);
         return 0;
     }
-    if (unfit != 0 && !any_fit)
+    if (unfit != 0 && !any)
         return refuse_unfit(consensus, unfit, err);
     return err_set(err, ERR_UNAVAILABLE, "no connected voter has caught up: try again");
 }

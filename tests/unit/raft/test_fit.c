@@ -53,6 +53,30 @@ static void nobody_hands_over_to_a_full_disk(void **state)
     cluster_free(cluster);
 }
 
+/* Clocks that are off stop nothing; a leader without room takes no changes, and one that ends takes none soon. */
+static void who_is_reluctant_takes_over_where_nobody_is_fit(void **state)
+{
+    (void)state;
+    for (unsigned full = 0; full <= 1; full++) {
+        struct cluster *cluster = cluster_up(3 + full, 3, 3);
+        unsigned leader = (unsigned)cluster_leader(cluster), next = (leader + 1) % 3,
+                 other = (leader + 2) % 3;
+        struct err err;
+
+        cluster_propose_many(cluster, 5);
+        consensus_set_reluctant(cluster->nodes[next].consensus, true);
+        if (full != 0)
+            sim_disk_set_free(cluster->sim, other, 1000);
+        else
+            consensus_set_reluctant(cluster->nodes[other].consensus, true);
+        cluster_run(cluster, 3 * SECOND_US);
+        assert_int_equal(transfer(cluster, leader, next + 1, &err), -1);
+        assert_int_equal(err.code, ERR_REFUSED);
+        is_handed_over_to(cluster, leader, 0, next);
+        cluster_free(cluster);
+    }
+}
+
 /* Its rank is the first: without its reluctance it would campaign at once. */
 static void who_is_reluctant_leaves_elections_to_the_others(void **state)
 {
@@ -172,6 +196,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_hands_over_to_a_full_disk),
+        cmocka_unit_test(who_is_reluctant_takes_over_where_nobody_is_fit),
         cmocka_unit_test(who_is_reluctant_leaves_elections_to_the_others),
         cmocka_unit_test(who_is_reluctant_leads_when_nobody_else_can),
         cmocka_unit_test(where_all_are_reluctant_an_election_takes_no_longer),
