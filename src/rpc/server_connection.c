@@ -200,6 +200,7 @@ static void connection_abort_calls(struct rpc_connection *connection)
 static void connection_leave(struct rpc_connection *connection)
 {
     list_remove(&connection->silent_node);
+    rpc_turns_leave(connection);
     if (connection->owner != NULL)
         connection->owner->open_count--;
     if (!list_empty(&connection->node))
@@ -364,7 +365,7 @@ static void connection_closed(struct rpc_h2 *h2)
     while (!list_empty(&connection->dead))
         rpc_call_free(LIST_ITEM(connection->dead.next, struct rpc_call, node));
     CHECK(connection->calls_count == 0 && connection->partial_bytes == 0);
-    list_remove(&connection->turn_node);
+    CHECK(list_empty(&connection->turn_node));
     rpc_owner_give(connection->owner);
     if (!list_empty(&connection->node)) {
         list_remove(&connection->node);

@@ -65,8 +65,8 @@ struct rpc_listener {
 
 struct rpc_owner {
     struct list node;
-    struct list turn_node;           /* in rpc_turns.owners: it has room for an answer */
-    struct list connections_waiting; /* those that have room for an answer, and a call that waits */
+    struct list turn_node;           /* in rpc_turns.owners: it has room for an answer, and ... */
+    struct list connections_waiting; /* ... those that have room for one, and a call that waits */
     size_t connections;              /* that have calls, or may */
     size_t open_count;               /* of them, without those that are being closed */
     size_t partial_bytes, buffered_bytes;
@@ -212,6 +212,8 @@ void rpc_turns_reopened(struct rpc_call *call);
 void rpc_turns_reopened_all(struct rpc_connection *connection);
 void rpc_turns_sent(struct rpc_connection *connection);  /* all that it was offered */
 void rpc_turns_taken(struct rpc_connection *connection); /* something of its answers has gone */
+/* It is being closed: nothing of it has a turn any more. */
+void rpc_turns_leave(struct rpc_connection *connection);
 /* Calls wait for windows of the peer. */
 bool rpc_turns_blocked_by_peer(const struct rpc_connection *connection);
 

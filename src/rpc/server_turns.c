@@ -134,6 +134,15 @@ void rpc_turns_taken(struct rpc_connection *connection)
         uv_idle_start(&server->turns.idle, turns_run);
 }
 
+void rpc_turns_leave(struct rpc_connection *connection)
+{
+    struct rpc_owner *owner = connection->owner;
+
+    list_remove(&connection->turn_node);
+    if (owner != NULL && list_empty(&owner->connections_waiting))
+        list_remove(&owner->turn_node);
+}
+
 bool rpc_turns_blocked_by_peer(const struct rpc_connection *connection)
 {
     return !list_empty(&connection->shut) ||
@@ -175,6 +184,7 @@ static void connection_turn(struct rpc_connection *connection)
 /* The handlers may end connections, but libuv gives those and their owners back only after this. */
 static void owner_turn(struct rpc_server *server, struct rpc_owner *owner)
 {
+    CHECK(!list_empty(&owner->connections_waiting));
     list_remove(&owner->turn_node);
     connection_turn(connection_of_turn(owner->connections_waiting.next));
     owner_consider(server, owner);
