@@ -6,7 +6,8 @@
 
 #include "src/base/check.h"
 
-enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5, VARINT_MAX_BYTES = 10 };
+enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
+enum { NUMBER_MAX_BYTES = 10, TAG_MAX_BYTES = 5, LENGTH_MAX_BYTES = 5 }; /* of varints */
 
 /* A message that is being filled. */
 struct frame {
@@ -22,7 +23,8 @@ struct field {
     size_t length;
 };
 
-static inline bool read_varint(struct frame *frame, uint64_t *ret_value)
+/* One with more than 64 bits is unusual: a bool is true by any of them. */
+static inline bool read_varint(struct frame *frame, unsigned bytes_max, uint64_t *ret_value)
 {
     uint64_t value = 0;
 
@@ -30,13 +32,13 @@ static inline bool read_varint(struct frame *frame, uint64_t *ret_value)
         *ret_value = *frame->at++;
         return true;
     }
-    for (unsigned i = 0; i < VARINT_MAX_BYTES && frame->at < frame->end; i++) {
+    for (unsigned i = 0; i < bytes_max && frame->at < frame->end; i++) {
         uint8_t byte = *frame->at++;
 
         value |= (uint64_t)(byte & 0x7f) << (7 * i);
         if (byte < 0x80) {
             *ret_value = value;
-            return true;
+            return i + 1 < NUMBER_MAX_BYTES || byte <= 1;
         }
     }
     return false;
@@ -60,10 +62,10 @@ static bool read_value(struct frame *frame, unsigned wire, struct field *field)
     uint64_t length;
 
     if (wire == WIRE_VARINT)
-        return read_varint(frame, &field->number);
+        return read_varint(frame, NUMBER_MAX_BYTES, &field->number);
     if (wire == WIRE_64 || wire == WIRE_32)
         return read_fixed(frame, wire == WIRE_64 ? 8 : 4, &field->number);
-    if (wire != WIRE_BYTES || !read_varint(frame, &length) ||
+    if (wire != WIRE_BYTES || !read_varint(frame, LENGTH_MAX_BYTES, &length) ||
         length > (uint64_t)(frame->end - frame->at))
         return false;
     field->bytes = frame->at;
@@ -224,7 +226,7 @@ static bool count_repeated(const struct frame *frame, uint64_t tag, size_t *ret_
 
     *ret_count = 1;
     while (ahead.at < ahead.end) {
-        if (!read_varint(&ahead, &next) || !read_value(&ahead, next & 7, &skipped))
+        if (!read_varint(&ahead, TAG_MAX_BYTES, &next) || !read_value(&ahead, next & 7, &skipped))
             return false;
         if (next == tag && other)
             return false;
@@ -302,7 +304,7 @@ static bool take_field(struct frame *frame, ProtobufCAllocator *allocator,
     uint64_t tag;
     bool repeated, in_oneof;
 
-    if (!read_varint(frame, &tag))
+    if (!read_varint(frame, TAG_MAX_BYTES, &tag))
         return false;
     field.descriptor = field_find(frame, tag >> 3);
     if (field.descriptor == NULL || !read_value(frame, tag & 7, &field))
@@ -339,7 +341,8 @@ static bool fill(struct frame *frames, ProtobufCAllocator *allocator)
             struct frame value = {.at = began, .end = frame->end};
             uint64_t skipped;
 
-            CHECK(read_varint(&value, &skipped) && read_varint(&value, &skipped));
+            CHECK(read_varint(&value, TAG_MAX_BYTES, &skipped) &&
+                  read_varint(&value, LENGTH_MAX_BYTES, &skipped));
             frames[depth++] = (struct frame){below, value.at, frame->at, 0};
         }
     }

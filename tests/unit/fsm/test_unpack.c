@@ -43,10 +43,15 @@ struct bytes {
     size_t length;
 };
 
+/* Now and then longer than it needs to be, up to one byte more than any may have. */
 static void put_varint(struct bytes *bytes, uint64_t value)
 {
-    for (; value >= 0x80; value >>= 7)
+    uint64_t padding = dice(100) == 0 ? dice(11) : 0;
+
+    for (; value >= 0x80 || padding > 0; value >>= 7) {
         bytes->at[bytes->length++] = (uint8_t)(value | 0x80);
+        padding -= padding > 0;
+    }
     bytes->at[bytes->length++] = (uint8_t)value;
 }
 
@@ -166,15 +171,16 @@ static void mutate(struct bytes *bytes)
         bytes->at[bytes->length++] = (uint8_t)dice(256);
 }
 
+static const ProtobufCMessageDescriptor *const descriptors[] = {
+    &ckpt__log__v1__command__descriptor,
+    &ckpt__v1__register_allocation_request__descriptor,
+    &ckpt__v1__update_allocation_request__descriptor,
+    &ckpt__v1__report_queue_request__descriptor,
+    &ckpt__log__v1__decision_batch__descriptor,
+    &ckpt__log__v1__set_learned__descriptor};
+
 static void every_message_is_what_the_library_makes_of_it(void **state)
 {
-    static const ProtobufCMessageDescriptor *const descriptors[] = {
-        &ckpt__log__v1__command__descriptor,
-        &ckpt__v1__register_allocation_request__descriptor,
-        &ckpt__v1__update_allocation_request__descriptor,
-        &ckpt__v1__report_queue_request__descriptor,
-        &ckpt__log__v1__decision_batch__descriptor,
-        &ckpt__log__v1__set_learned__descriptor};
     struct bytes *bytes = calloc(1, sizeof(*bytes));
 
     (void)state;
@@ -194,10 +200,46 @@ static void every_message_is_what_the_library_makes_of_it(void **state)
     free(bytes);
 }
 
+/* Long varints: a tag and a length may have five bytes, a number ten, and a bool is true by any bit of them. */
+static void long_varints_are_what_the_library_makes_of_them(void **state)
+{
+    static const struct {
+        const char *text;
+        size_t length;
+    } cases[] = {
+        {"\x88\x80\x80\x80\x00\x07", 6},
+        {"\x88\x80\x80\x80\x80\x00\x07", 7},
+        {"\x08\x80\x80\x80\x80\x80\x80\x80\x80\x80\x7e", 11},
+        {"\x08\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", 11},
+        {"\x08\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", 12},
+        {"\x0a\x81\x80\x80\x80\x00\x41", 7},
+        {"\x0a\x81\x80\x80\x80\x80\x00\x41", 8},
+        {"\x0b\x08\x01\x0c", 4},
+    };
+    struct bytes *bytes = calloc(1, sizeof(*bytes));
+
+    (void)state;
+    for (size_t d = 0; d < sizeof(descriptors) / sizeof(descriptors[0]); d++)
+        for (unsigned field = 0; field < descriptors[d]->n_fields; field++)
+            for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                uint8_t *first = bytes->at;
+
+                if (descriptors[d]->fields[field].id > 15)
+                    continue;
+                bytes->length = cases[i].length;
+                memcpy(bytes->at, cases[i].text, bytes->length);
+                *first = (uint8_t)((*first & 0x87) | descriptors[d]->fields[field].id << 3);
+                expect_same(descriptors[d], bytes);
+            }
+    free(bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_message_is_what_the_library_makes_of_it)};
+        cmocka_unit_test(every_message_is_what_the_library_makes_of_it),
+        cmocka_unit_test(long_varints_are_what_the_library_makes_of_them),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
