@@ -60,14 +60,20 @@ void rpc_police_control(struct rpc_police *police, uint64_t now_ms)
     police_take(police, &police->control);
 }
 
-void rpc_police_of_use(struct rpc_police *police, bool headers)
+static void police_earn_control(struct rpc_police *police)
 {
     police->control = least((uint64_t)RPC_POLICE_CONTROL_BURST * FRAME, police->control + FRAME);
+}
+
+void rpc_police_of_use(struct rpc_police *police, bool headers)
+{
+    police_earn_control(police);
     police_earn(police, headers ? 1 + WINDOW_UPDATES_PER_DATA : 1); /* the 1 was taken before */
 }
 
 void rpc_police_sent(struct rpc_police *police)
 {
+    police_earn_control(police);
     police_earn(police, WINDOW_UPDATES_PER_DATA);
 }
 

@@ -2,7 +2,7 @@
  *
  * Flow     rpc_police_bytes for all that comes, before HTTP/2 sees it; rpc_police_of_use for each frame that brought a call on, or
  *          rpc_police_control for one that was a bother; rpc_police_sent for each DATA frame of ours, which may be answered by
- *          two WINDOW_UPDATEs. rpc_police_allows says whether the peer has kept to its accounts.
+ *          two WINDOW_UPDATEs and a PING. rpc_police_allows says whether the peer has kept to its accounts.
  * Shapes   embedded in the connection. Two accounts: what no peer sends often (PING, SETTINGS, PRIORITY, empty DATA, invalid frames,
  *          frames of unknown type), and what comes with calls but brings none on (WINDOW_UPDATE, frames of streams that are over).
  * Units    thousandths of a frame, milliseconds.
@@ -41,8 +41,9 @@ void rpc_police_expect_magic(struct rpc_police *police, uint32_t length);
 void rpc_police_bytes(struct rpc_police *police, uint64_t now_ms, const uint8_t *bytes,
                       size_t length);
 void rpc_police_control(struct rpc_police *police, uint64_t now_ms);
-/* HEADERS or DATA. Who sends something of use may also measure the path with a PING (grpc-go). */
+/* HEADERS or DATA. Who sends something of use may also measure the path with a PING. */
 void rpc_police_of_use(struct rpc_police *police, bool headers);
+/* DATA of ours: who gets it may measure the path as well; grpc-go does it on and on while a stream lasts. */
 void rpc_police_sent(struct rpc_police *police);
 static inline bool rpc_police_allows(const struct rpc_police *police)
 {

@@ -84,6 +84,23 @@ static void a_busy_reader_is_no_flood(void **state)
     assert_in_range(taken(&police, 0, WINDOW_UPDATE), 0, RPC_POLICE_LOOSE_MOST);
 }
 
+/* A client in Go sends a PING for DATA that it got, as soon as the last one was answered, for as long as a stream lasts. */
+static void who_reads_a_stream_may_measure_the_path(void **state)
+{
+    struct rpc_police police;
+
+    (void)state;
+    rpc_police_init(&police, 0);
+    for (int i = 0; i < 100000; i++) {
+        rpc_police_sent(&police);
+        rpc_police_control(&police, 0);
+    }
+    assert_true(rpc_police_allows(&police));
+    for (int i = 0; i < 100000; i++)
+        rpc_police_sent(&police); /* is not saved up */
+    assert_int_equal(taken(&police, 0, UNKNOWN), RPC_POLICE_CONTROL_BURST);
+}
+
 /* Frames are found in bytes that come in pieces of any size, behind the preface of a client. */
 static void frames_are_counted_however_they_are_cut(void **state)
 {
@@ -116,6 +133,7 @@ int main(void)
         cmocka_unit_test(floods_end_after_the_burst),
         cmocka_unit_test(a_drip_within_the_rate_is_taken_for_ever),
         cmocka_unit_test(a_busy_reader_is_no_flood),
+        cmocka_unit_test(who_reads_a_stream_may_measure_the_path),
         cmocka_unit_test(frames_are_counted_however_they_are_cut),
     };
 
