@@ -361,13 +361,15 @@ static void call_refuse_http(struct rpc_call *call, const char *status)
     nghttp2_submit_response(call->connection->h2.session, call->stream_id, &nv, 1, NULL);
 }
 
-/* False: nobody could keep the answer; the text says why. */
+/* False: nobody could keep the answer; the text says why. Others that fill the server do not shut it to an owner who holds next to
+ * nothing; what is large waits for its turn, and for room. */
 static bool call_has_room(struct rpc_call *call, char *text, size_t size)
 {
     const struct rpc_connection *connection = call->connection;
 
     if (connection->buffered_bytes <= RPC_CONNECTION_BUFFERED_MAX_BYTES)
-        return rpc_server_relieve(connection->server, connection, text, size);
+        return rpc_server_relieve(connection->server, connection, text, size) ||
+               connection->owner->buffered_bytes <= RPC_RESERVED_BYTES;
     snprintf(text, size, "%zu bytes of answers wait to be read on this connection, the limit is %d",
              connection->buffered_bytes, RPC_CONNECTION_BUFFERED_MAX_BYTES);
     return false;

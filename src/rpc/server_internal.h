@@ -23,6 +23,7 @@ enum {
     RPC_SERVER_BUFFERED_MAX_BYTES = 256 << 20, /* over it the largest of the stalled is ended */
     RPC_OWNER_PARTIAL_MAX_BYTES = RPC_SERVER_PARTIAL_MAX_BYTES / 2, /* of one identity's share */
     RPC_OWNER_BUFFERED_MAX_BYTES = RPC_SERVER_BUFFERED_MAX_BYTES / 2,
+    RPC_RESERVED_BYTES = 64 << 10, /* who holds so little is served beyond these limits as well */
     RPC_OWNER_BUCKETS = 1024,
     RPC_OWNER_NAME_BYTES = TLS_IDENTITY_TEXT_BYTES > 64 ? TLS_IDENTITY_TEXT_BYTES : 64,
     RPC_STALL_BYTES = 16384,  /* who takes fewer in twice the keepalive time has stalled ... */

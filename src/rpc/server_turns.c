@@ -236,6 +236,13 @@ void rpc_call_want_writable(struct rpc_call *call)
         call_wait(call);
 }
 
+/* A stream that is read does not wait for those that are not. */
+static bool connection_may_send(const struct rpc_connection *connection)
+{
+    return connection->buffered_bytes <= RPC_RESERVED_BYTES ||
+           (owner_has_room(connection->owner) && server_has_room(connection->server));
+}
+
 bool rpc_turns_go_on(struct rpc_call *call)
 {
     const struct rpc_connection *connection = call->connection;
@@ -244,7 +251,7 @@ bool rpc_turns_go_on(struct rpc_call *call)
         rpc_outbox_length(&call->outbox) <= connection->server->config.write_buffer_bytes &&
         connection->h2.offered_bytes < RPC_TURN_OFFERED_BYTES &&
         connection->buffered_bytes <= RPC_CONNECTION_BUFFERED_MAX_BYTES &&
-        owner_has_room(connection->owner) && server_has_room(connection->server))
+        connection_may_send(connection))
         return true;
     rpc_call_want_writable(call);
     return false;

@@ -236,6 +236,63 @@ static void an_owner_that_is_full_waits_alone(void **state)
         close(fds[i]);
 }
 
+/* Readers of 127.0.0.`host` that begin every answer and end none, until its owner is full. */
+static void fill(unsigned host, int *fds, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        fds[i] = ask(host, 110, 1, "c");
+    for (size_t i = 0; i < 500; i++)
+        uv_run(&large.fixture.loop, UV_RUN_NOWAIT);
+}
+
+/* What the readers of one identity leave lying does not hold up its streams that are read, such as the orders of an agent. */
+static void a_stream_that_is_read_goes_on_while_its_owner_is_full(void **state)
+{
+    enum { CROWD = 20, MESSAGES = 32 };
+    struct fixture *fixture = &large.fixture;
+    struct rpc_server_stats stats;
+    int fds[CROWD], fd = fixture_raw_from(fixture, 1);
+    struct buf out;
+
+    (void)state;
+    fixture->flood_left = MESSAGES;
+    buf_init(&out);
+    raw_preface(&out);
+    put_windows(&out, INT32_MAX);
+    raw_request(&out, 1, "/test.T/Flood", 0, NULL, NULL);
+    assert_true(raw_send(fd, &out));
+    run_until(&fixture->requests, fixture->requests);
+    fill(1, fds, CROWD);
+    rpc_server_get_stats(fixture->server, &stats);
+    assert_true(stats.bytes_buffered > 128 << 20);
+    raw_message(&out, 1, RAW_END_STREAM, "go");
+    assert_true(raw_send(fd, &out));
+    for (size_t i = 0; i < 200; i++) /* sooner than those readers are given up */
+        uv_run(&fixture->loop, UV_RUN_NOWAIT);
+    assert_uint_equal(fixture->flood_sent, MESSAGES);
+    buf_close(&out);
+    close(fd);
+    for (unsigned i = 0; i < CROWD; i++)
+        close(fds[i]);
+}
+
+/* Two identities that fill the server together do not shut it to the others. */
+static void who_holds_nothing_is_served_while_the_server_is_full(void **state)
+{
+    enum { CROWD = 20 };
+    struct rpc_server_stats stats;
+    int fds[3 * CROWD];
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++)
+        fill(2 + i, fds + (size_t)i * CROWD, CROWD);
+    rpc_server_get_stats(large.fixture.server, &stats);
+    assert_true(stats.bytes_buffered > 256 << 20);
+    fixture_still_answers(&large.fixture);
+    for (unsigned i = 0; i < ARRAY_COUNT(fds); i++)
+        close(fds[i]);
+}
+
 static void who_goes_while_it_waits_is_cancelled_once(void **state)
 {
     int fd = ask(1, 30, 0, "a");
@@ -362,6 +419,8 @@ int main(void)
         LARGE(nothing_is_made_for_a_closed_window),
         LARGE(owners_take_turns),
         LARGE(an_owner_that_is_full_waits_alone),
+        LARGE(a_stream_that_is_read_goes_on_while_its_owner_is_full),
+        LARGE(who_holds_nothing_is_served_while_the_server_is_full),
         LARGE(who_goes_while_it_waits_is_cancelled_once),
         LARGE(who_goes_while_its_owner_waits_leaves_the_line),
         LARGE(requests_that_wait_are_counted),
